@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What ranks exchange; sent as 64-bit words. */
+/* The record that ranks exchange, as 64-bit words. */
 typedef struct host_place {
     int64_t number;
     char name[TESS_CKPT_HOST_NAME];

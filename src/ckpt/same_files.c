@@ -13,7 +13,7 @@
 
 enum { PROBE_BYTES = 64 << 10, PATH_SIZE = 4096 };
 
-/* What a host reads at a path; sent as 64-bit words. */
+/* The record of what a host reads at a path, as 64-bit words. */
 typedef struct digest {
     int64_t there, bytes, hash;
 } digest;

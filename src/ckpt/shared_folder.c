@@ -41,7 +41,7 @@ static bool holds_word(tess_mem *mem, const char *path, const char *word)
     return same;
 }
 
-/* On a host's first rank: whether the host sees the probe (*seen). If it does, it must be able to write there too. */
+/* Runs on a host's first rank: *seen: the host sees the probe. If it does, it must be able to write there too. */
 static tess_status look(const tess_ckpt_hosts *hosts, const char *folder, const char *word, int32_t *seen)
 {
     char suffix[32], path[PATH_SIZE];

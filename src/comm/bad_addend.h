@@ -8,9 +8,9 @@
 #include "tessera/comm.h"
 
 typedef struct tess_bad_addend {
-    const tess_piece *pieces; /* of the reduction's caller; NULL: nothing was found */
+    const tess_piece *pieces; /* pieces of the reduction's caller; NULL: nothing was found */
     size_t piece, row, column;
-    uint64_t sequence;   /* of the reduction in its team */
+    uint64_t sequence;   /* number of the reduction in its team */
     size_t n_bad, n_all; /* bad and all values of this addend, in the run of the piece that was added at once */
     double value;
     int rank;    /* first rank (of the job) with a bad addend */

@@ -18,11 +18,11 @@ typedef enum extent {
 typedef enum overlap {
     APART,
     OR_EQUAL,     /* or in == out */
-    OR_OWN_BLOCK, /* or `in` is this rank's block of `out` */
-    ONE_BUFFER    /* in == out, and the caller knows it as `buffer` */
+    OR_OWN_BLOCK, /* `in` may be this rank's block of `out` */
+    ONE_BUFFER    /* one buffer, in == out, which the caller calls `buffer` */
 } overlap;
 
-/* What a collective asks of its arguments. */
+/* The rules that a collective sets its arguments. */
 typedef struct contract {
     const char *call;
     extent in, out;

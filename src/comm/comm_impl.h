@@ -24,15 +24,15 @@ enum { COMM_IS_GUARDED = 1 };
 enum {
     COMM_ERROR_BYTES = 1024,
     COMM_PLACES = 256,                /* call sites whose order a team remembers */
-    COMM_LONGEST_SLEEP_NS = 50000000, /* of a waiting rank, before it reads the board again */
+    COMM_LONGEST_SLEEP_NS = 50000000, /* longest sleep of a waiting rank, before it reads the board again */
     COMM_SITES = 128                  /* addresses of calls from shared objects that it knows by number */
 };
 
 /* An allocation in the job's memory. */
 typedef struct comm_region {
     struct comm_region *next;
-    uint64_t offset; /* of the whole allocation */
-    size_t bytes;    /* of the whole allocation */
+    uint64_t offset; /* place of the whole allocation */
+    size_t bytes;    /* size of the whole allocation */
     size_t asked;    /* bytes that every rank of the team asked for */
     uint8_t *local;  /* the caller's address of it */
     size_t counted;  /* bytes that this rank counts in `pool` */
@@ -44,25 +44,27 @@ struct tess_runtime {
     int rank, world, n_threads;
     int n_spins;    /* polls of a waiting rank before it yields */
     int n_yields;   /* polls after those, with a yield before each; then it sleeps */
-    bool owns_fd;   /* of the job's memory */
+    bool owns_fd;   /* the descriptor of the job's memory belongs to it */
     bool launched;  /* a launcher or a warden watches this rank */
     int *processes; /* MPI's number of each rank, when the job is on several hosts */
     int warden;     /* its descriptor, when MPI started this rank and it has one */
     double timeout_s;
-    tess_kernels_offer offer;                                   /* of this rank, before all have met */
-    const char *kernels;                                        /* the table that all ranks take */
-    char kernels_vote[256];                                     /* why it is not the best that a rank has; "": it is */
-    struct tess_tuning *tuning;                                 /* NULL: no table */
-    bool native_reductions;                                     /* between hosts MPI adds */
-    tess_status (*submit)(tess_work *work, tess_work **handle); /* in place of tess_work_post; NULL: nothing is */
-    comm_observer observer;                                     /* zeroes: none */
-    struct tess_rehearsal *rehearsal;                           /* NULL: none (rehearsal.h) */
+    tess_kernels_offer offer;   /* offer of this rank, before all have met */
+    const char *kernels;        /* the table that all ranks take */
+    char kernels_vote[256];     /* why it is not the best that a rank has; "": it is */
+    struct tess_tuning *tuning; /* NULL: no table */
+    bool native_reductions;     /* between hosts MPI adds */
+    tess_status (*submit)(tess_work *work,
+                          tess_work **handle); /* replaces tess_work_post; NULL: tess_work_post is called */
+    comm_observer observer;                    /* zeroes: none */
+    struct tess_rehearsal *rehearsal;          /* NULL: none (rehearsal.h) */
     tess_mem *mem;
-    tess_stream *stream;                   /* of collectives: one thread */
-    tess_status (*place)(tess_work *work); /* with a device: chooses how a work goes that was begun and not posted */
-    struct comm_device *device;            /* NULL: collectives know memory of the host alone (ondevice/) */
-    struct tess_persist *persist;          /* this rank's persistent memory, NULL: none (job/persist/persist.h) */
-    struct tess_persist *persist_disk;     /* the same on disk */
+    tess_stream *stream; /* stream of collectives: one thread */
+    tess_status (*place)(
+        tess_work *work);         /* chooses, if there is a device, how a work goes that was begun and not posted */
+    struct comm_device *device;   /* NULL: collectives know memory of the host alone (ondevice/) */
+    struct tess_persist *persist; /* this rank's persistent memory, NULL: none (job/persist/persist.h) */
+    struct tess_persist *persist_disk; /* the same on disk */
     const struct comm_transport *transport;
     tess_job job;
     tess_job_row *row;
@@ -93,23 +95,23 @@ typedef struct comm_site {
 } comm_site;
 
 struct tess_team {
-    tess_team *next; /* in the runtime's list */
+    tess_team *next; /* next in the runtime's list */
     tess_runtime *runtime;
     const comm_backend *backend;
     char name[JOB_TEXT_BYTES];
     int rank, size;
     int *ranks; /* the job's number of each member */
     uint64_t hash;
-    uint64_t label; /* of the next operations */
+    uint64_t label; /* label of the next operations */
     uint64_t control_offset;
     tess_control *control;
     void *state;                        /* the backend's, NULL: none */
-    struct comm_device_team *on_device; /* for operations on memory of the device, NULL: none yet */
+    struct comm_device_team *on_device; /* state of operations on memory of the device, NULL: none yet */
     int n_local, local_index,
         local_first; /* members on this host, this rank's place among them, team rank of the first */
     double timeout_s;
     double bytes_per_s; /* recent speed of large operations, 0: not known */
-    uint64_t sequence;  /* of the next collective */
+    uint64_t sequence;  /* number of the next collective */
     uint64_t n_splits;
 
     atomic_flag lock; /* held by the thread at work on the team: its user, or a waiter of another team that helps */
@@ -132,7 +134,7 @@ struct tess_team {
 
     /* Outcome of recent waits (wait_look.c). */
     int n_sleeps;              /* waits in a row that ended in a sleep */
-    int n_sleeps_to_patience;  /* after so many sleeps the next wait polls longer; 0: the least */
+    int n_sleeps_to_patience;  /* sleeps after which the next wait polls longer; 0: the least */
     int n_waits_without_yield; /* waits that sleep at once because the last yield was slow */
 
     uint64_t slot_base[CONTROL_SLOTS]; /* arrivals in the slot before the operation that uses it now */
@@ -143,7 +145,7 @@ struct tess_team {
  * do then. */
 struct comm_backend {
     const char *name;
-    size_t work_bytes; /* of tess_work_state */
+    size_t work_bytes; /* size of tess_work_state */
     /* shared_bytes: bytes of a host's zeroed memory for a team beside its control area. attach gets that memory; it is
      * collective over the team. detach follows attach, also after it failed. All three may be NULL. */
     uint64_t (*shared_bytes)(int n_local);
@@ -176,7 +178,7 @@ extern const comm_backend tess_backend_self, tess_backend_shm, tess_backend_mpi;
 
 /* How the hosts of a job are connected. */
 typedef struct comm_transport {
-    uint64_t longest_sleep_ns;            /* of a waiting rank: messages of other hosts do not wake it */
+    uint64_t longest_sleep_ns;            /* longest sleep of a waiting rank: messages of other hosts do not wake it */
     void (*poll)(void);                   /* called while a rank waits. NULL: nothing to progress */
     void (*leave)(tess_runtime *runtime); /* waits until all ranks may leave. NULL: each may at once */
 } comm_transport;
@@ -283,7 +285,7 @@ void tess_ondevice_over(tess_work *work);
 bool tess_ondevice_is_late(const tess_runtime *runtime);
 /* A team that breaks waits until nothing enqueued uses its operations' buffers. */
 void tess_ondevice_settle(const tess_team *team);
-/* Of a waiting rank: no event of a device wakes it. */
+/* The longest sleep of a waiting rank: no event of a device wakes it. */
 uint64_t tess_ondevice_sleep_ns(const tess_runtime *runtime, uint64_t most_ns);
 
 /* ---- hosts/linked.c: teams over several hosts ---- */

@@ -12,7 +12,8 @@
 
 enum {
     TESS_LEAF_LEVELS = 40, /* leaves < 2^39 */
-    TESS_LEAF_STEPS = 80   /* of a portion of at most 512 leaves: 18 runs, and carries up from each and to the top */
+    TESS_LEAF_STEPS =
+        80 /* most steps of a portion of up to 512 leaves: 18 runs, and carries up from each and to the top */
 };
 
 /* y = the tree over leaves begin .. begin + n of the portion; with n = 0: y = x. Plus the old y when `accumulate`. */

@@ -1,4 +1,5 @@
-/* Where a rank records its events: in the job's memory, or in a file of the trace folder, which outlives the job. */
+/* Opens the ring in which a rank records its events: in the job's memory, or in a file of the trace folder, which
+ * outlives the job. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -80,7 +80,7 @@ tess_status tess_reduce_partial(tess_stream *s, const void *const *x, int n_inpu
     return tess_stream_kernels(s)->reduce(s, &r, NULL);
 }
 
-/* What finish_block passes down. */
+/* The arguments that finish_block passes down. */
 typedef struct finish {
     tess_stream *s;
     const tess_partial *partials;

@@ -13,7 +13,7 @@ enum { COUNTED = 2 }; /* the flag of a number (tess_rehearsal_count); no operati
 struct tess_rehearsal {
     tess_team *whole;
     int group;
-    const char *counted; /* the noun of the line with COUNTED, NULL: there is none */
+    const char *counted; /* the noun of the line with COUNTED, NULL: no such line */
     tess_fingerprint *lines;
     size_t n, room;
     tess_status (*submit)(tess_work *work, tess_work **handle); /* the hook before the rehearsal */
@@ -69,11 +69,11 @@ void tess_rehearsal_drop(tess_runtime *rt)
     rt->rehearsal = NULL;
 }
 
-/* ---- Where rehearsals differ ---- */
-/* What ranks must rehearse alike: all members of a team, or those of a group among them. */
+/* ---- The first difference of rehearsals ---- */
+/* The ranks that must rehearse alike: all members of a team, or those of a group among them. */
 typedef struct rehearsal_view {
     tess_team *team;
-    const int *groups; /* by the job's ranks; NULL: one group */
+    const int *groups; /* group of each rank of the job; NULL: one group */
     tess_fingerprint *lines;
     size_t n;
 } rehearsal_view;
@@ -124,7 +124,7 @@ static void view_order(const tess_runtime *rt, const int *groups, rehearsal_view
         add_line(v, seen_by_all(rt, &rt->rehearsal->lines[i]));
 }
 
-/* What is called on one team: its messages or all else. */
+/* The calls on one team: its messages or all else. */
 static void view_team(const tess_runtime *rt, tess_team *team, bool messages, rehearsal_view *v)
 {
     *v = (rehearsal_view){.team = team, .lines = v->lines};

@@ -37,7 +37,7 @@ static uint64_t digest(const tess_fingerprint *lines, size_t n, tess_trace_op ki
     return sum;
 }
 
-/* ---- Which ---- */
+/* ---- Messages that differ ---- */
 /* The messages of `member` that `peer` does not have as they are. */
 static tess_status report_pair(const tess_team *team, const tess_fingerprint *all, size_t room, tess_trace_op kind,
                                int member, int peer)

@@ -1,4 +1,5 @@
-/* What a rank does when another was lost: it waits outside the job until the launcher has emptied the job's memory. */
+/* A rank's way back after another was lost: it waits outside the job until the launcher has emptied the job's memory.
+ */
 #include "comm/rejoin.h"
 
 #include <limits.h>
@@ -15,7 +16,7 @@ bool tess_launch_has_lost(const tess_runtime *runtime)
     return atomic_load(&runtime->job.header->first_lost) >= 0;
 }
 
-/* The launcher's memory, from the environment; false: there is none, or it is for MPI. */
+/* Opens the launcher's memory by the environment; false: no launcher, or it is for MPI. */
 static bool open_job(tess_job *job, int *rank)
 {
     tess_environment environment;

@@ -1,4 +1,4 @@
-/* What a rank does after another was lost, and its persistent memory. */
+/* A rank's way back after another was lost, and its persistent memory. */
 #ifndef TESS_COMM_REJOIN_H
 #define TESS_COMM_REJOIN_H
 

@@ -51,7 +51,7 @@ static void set_limits(tess_runtime *rt, const tess_runtime_options *options)
 {
     int cores = tess_os_cores(), sharers = count_sharers(rt), n_threads = options->n_threads;
     rt->n_threads = n_threads > 0 ? n_threads : cores / sharers > 1 ? cores / sharers : 1;
-    /* With a core for each rank, a short poll beats a sleep. With fewer cores, polling takes the core from the rank
+    /* A short poll beats a sleep if each rank has a core. If cores are fewer, polling takes the core from the rank
      * being waited for; yielding gives it up. A barrier of 8 ranks on 2 cores takes 9 us with yields, 30 to 40 with
      * sleeps. A barrier of 2 ranks on 2 cores, mean over 10,000, median of 10 to 12 interleaved runs: beside other work
      * 80 us with 2000 looks, 42 with 1000, 24 with 500, 16 with 300, 10 with 150; with the cores to themselves the same

@@ -5,7 +5,7 @@
 #include "tessera/runtime.h"
 #include "trace/stream_log.h"
 
-/* As tess_runtime_create, without an observer (comm/work.h). */
+/* Does what tess_runtime_create does, without an observer (comm/work.h). */
 tess_status tess_runtime_join_job(const tess_runtime_options *options, tess_runtime **runtime);
 /* "rank 3 (host b) has no kernels 'amx': all ranks compute with 'avx512_bf16'"; "": all ranks have what the best has,
  * or a table was named. The same on all ranks. */
@@ -14,7 +14,7 @@ const char *tess_runtime_kernels_vote(const tess_runtime *runtime);
 int64_t tess_runtime_life(const tess_runtime *runtime);
 /* The earlier processes of `rank` (below JOB_MAX_RANKS) and their faults, in the job's memory. */
 struct tess_rank_past *tess_runtime_past(const tess_runtime *runtime, int rank);
-/* For tess_device_set_log: this rank's part of the job's memory, where the watchdog reads it. */
+/* The log for tess_device_set_log: this rank's part of the job's memory, where the watchdog reads it. */
 tess_device_log *tess_runtime_device_log(const tess_runtime *runtime);
 
 /* Sets the tuning table for the next operations between hosts (hosts/choice.h). All ranks set the same table between

@@ -1,3 +1,4 @@
+/* Teams: locks, names and members, and the numbers of the places in programs that call them. */
 #include "comm/comm_impl.h"
 
 #include <limits.h>

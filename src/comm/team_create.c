@@ -5,7 +5,7 @@
 #include "base/core/rng.h"
 #include "comm/p2p/channel.h"
 
-/* Which backend a team gets: a new one is a line here. */
+/* Chooses the backend of a team: a new backend is a line here. */
 static const comm_backend *choose_backend(int size, int n_local)
 {
     if (size == 1)
@@ -130,7 +130,7 @@ static void pick_members(const tess_team *parent, const split_row *rows, int col
             s->first = s->members[i];
 }
 
-/* On each host the first member there makes the control area. */
+/* Makes the control area of a host: its first member does so. */
 static tess_status make_area(tess_team *parent, const split *s, uint64_t *offset)
 {
     const comm_wanted wanted = {.kind = TESS_TRACE_TEAM_SPLIT,

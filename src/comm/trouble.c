@@ -1,4 +1,4 @@
-/* What can go wrong while a rank waits: a peer ended, gave up, or does not come in time. */
+/* Finds out what went wrong while a rank waits: a peer ended, gave up, or does not come in time. */
 #include "comm/comm_impl.h"
 
 #include "base/os/os.h"
@@ -25,7 +25,8 @@ int tess_work_missing(const tess_work *work, int *ranks)
 {
     const tess_team *team = work->team;
     const tess_work *oldest = team->head != NULL ? team->head : work;
-    if (tess_ondevice_is_late(team->runtime)) { /* in another team too: whom this one awaits may wait for it there */
+    if (tess_ondevice_is_late(
+            team->runtime)) { /* another team counts, too: the awaited rank may wait for this one there */
         ranks[0] = team->rank;
         return 1;
     }

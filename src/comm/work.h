@@ -16,17 +16,18 @@ typedef struct comm_pieces {
     size_t n;
 } comm_pieces;
 
-/* Of an operation on memory of the device (comm/ondevice). */
+/* The state of an operation on memory of the device (comm/ondevice). */
 typedef struct comm_on_device {
     bool is;    /* it is one */
-    bool waits; /* for this rank's own device */
+    bool waits; /* it waits for this rank's own device */
     int step;
 } comm_on_device;
 
 struct tess_work {
     tess_work *next;
     tess_team *team;
-    const struct comm_backend *backend; /* whose start and advance it gets: the team's, or of memory of the device */
+    const struct comm_backend
+        *backend; /* the backend that starts and advances it: the team's, or that for memory of the device */
     comm_on_device device;
     tess_fingerprint fp;
     tess_status status;
@@ -45,12 +46,12 @@ struct tess_work {
     tess_op op;
     int root; /* or the peer */
     bool accumulate;
-    const tess_leaf_step *steps; /* of reduce_scatter_pieces; NULL: `out` gets the sum over all ranks */
+    const tess_leaf_step *steps; /* steps of reduce_scatter_pieces; NULL: `out` gets the sum over all ranks */
     int n_steps;
     comm_counts counts;
     comm_pieces pieces;
 
-    const struct comm_link *link; /* of a send or receive */
+    const struct comm_link *link; /* link of a send or receive */
 };
 
 /* State of the backend or the link, behind the work (comm_backend.work_bytes). Zeroed at first. */
@@ -86,7 +87,7 @@ tess_status tess_work_pretend(tess_work *work, tess_work **handle);
 tess_status tess_work_repeat(const tess_work *request, bool detached, tess_work **handle);
 
 /* ---- team.c ---- */
-/* Another team of as many ranks that is not broken; NULL: there is none. */
+/* Another team of the same size that is not broken; NULL: no such team. */
 tess_team *tess_team_find_alike(const tess_team *team);
 uint64_t tess_team_hash(const tess_team *team);
 

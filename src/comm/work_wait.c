@@ -59,7 +59,8 @@ void tess_work_wait_for(tess_work *work, double timeout_s)
         double now_s = tess_os_now_s(), gap_s = last_s > 0 ? now_s - last_s : 0;
         waited_s += gap_s < 1 ? gap_s : 1;
         last_s = now_s;
-        uint64_t alive_ns = tess_os_now_ns(); /* on the board, and in the ring, which may outlive the job */
+        uint64_t alive_ns =
+            tess_os_now_ns(); /* the time goes to the board, and to the ring, which may outlive the job */
         atomic_store_explicit(&rt->row->heartbeat_ns, alive_ns, memory_order_relaxed);
         atomic_store_explicit(&rt->ring->alive_ns, alive_ns, memory_order_relaxed);
         team->n_sleeps += !has_slept;

@@ -1,4 +1,4 @@
-/* Creates an executor: its options, memory and slots. */
+/* Creates and destroys an executor, and takes in the batch that it works on. */
 #include "nn/executor_impl.h"
 
 #include <string.h>

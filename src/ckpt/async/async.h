@@ -1,7 +1,7 @@
 /* Saving while training goes on: ranks copy their rows into shared memory and continue; one writer process per host
  * makes a checkpoint of the copies.
  *
- *     whoever starts ranks ---- keeper ---- writer         keeper: starts another writer when one dies
+ *     starter of ranks -------- keeper ---- writer         keeper: starts another writer when one dies
  *             |                    (area: a memory file)
  *           ranks ----- stage ------- doorbell ----------> writes, commits, prunes, reports the outcome
  *
@@ -19,7 +19,7 @@
 #include "ckpt/store/tensor.h"
 #include "ckpt/store/store_write.h"
 
-/* ---- The service: for whoever starts ranks, before it has threads ---- */
+/* ---- The service: for the process that starts ranks, before it has threads ---- */
 typedef struct tess_async_service tess_async_service;
 
 /* Makes the area and forks the keeper, which forks the writer. Programs and forked children that this process starts
@@ -40,7 +40,7 @@ typedef struct tess_saver_options {
     bool host_local;    /* each host has its own folder */
     int keep_latest_k;  /* checkpoints that the writer keeps when it prunes after a commit; 0: all */
     double host_wait_s; /* how long one host's writer waits for another's */
-    const char *fault;  /* to inject into the writer's saves (src/inject); NULL: none; borrowed */
+    const char *fault;  /* fault to inject into the writer's saves (src/inject); NULL: none; borrowed */
     uint64_t fault_seed;
 } tess_saver_options;
 
@@ -54,8 +54,8 @@ void tess_saver_destroy(tess_saver **saver); /* NULL is fine; a save in progress
 tess_status tess_saver_prepare(tess_saver *saver, const tess_ckpt_tensor *tensors, int n_tensors);
 
 typedef struct tess_saver_times {
-    double waited_s; /* for the save before */
-    double staged_s; /* to copy: training stood still */
+    double waited_s; /* wait for the save before */
+    double staged_s; /* time to copy: training stood still */
     int64_t bytes;   /* copied by this rank */
 } tess_saver_times;
 
@@ -64,7 +64,7 @@ typedef struct tess_saver_times {
 tess_status tess_saver_save(tess_saver *saver, const char *dir, int64_t step, const json_t *meta,
                             const tess_ckpt_tensor *tensors, int n_tensors, tess_saver_times *times);
 
-/* From now on saves prune nothing: a job that must end soon has no time to read checkpoints back. */
+/* Makes saves prune nothing from now on: a job that must end soon has no time to read checkpoints back. */
 void tess_saver_hurry(tess_saver *saver);
 
 /* Whether this rank has an outcome or a warning to report: then all ranks call tess_saver_hear. A few loads. */
@@ -73,8 +73,8 @@ bool tess_saver_has_news(const tess_saver *saver);
 typedef struct tess_saver_outcome {
     bool committed; /* a save of this host was committed since the last call: */
     int64_t step;
-    double seconds;     /* from the last rank's copy to the end */
-    uint64_t bytes;     /* of this host's files */
+    double seconds;     /* time from the last rank's copy to the end */
+    uint64_t bytes;     /* bytes of this host's files */
     char warning[1024]; /* a writer died and another took its place, or a checkpoint is damaged and does not count for
                            keep_latest_k; "": none */
 } tess_saver_outcome;

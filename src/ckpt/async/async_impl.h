@@ -21,10 +21,10 @@ enum {
     ASYNC_SLOTS = 512,
     ASYNC_TEXT = 1024,
     ASYNC_GOOD = 1024, /* good steps of a host's own folder that its writer reports */
-    ASYNC_ATTEMPTS = 2 /* at one save, if writers die */
+    ASYNC_ATTEMPTS = 2 /* attempts at one save, if writers die */
 };
 
-#define ASYNC_STAGE_SPAN ((size_t)1 << 40) /* of addresses in the file, not of memory */
+#define ASYNC_STAGE_SPAN ((size_t)1 << 40) /* addresses in the file, not memory */
 #define ASYNC_VARIABLE "TESSERA_SAVES"
 
 typedef enum async_state {
@@ -40,13 +40,13 @@ typedef enum async_state {
 typedef struct async_slot {
     _Alignas(64) _Atomic uint64_t staged; /* the generation that the stage holds */
     uint64_t data_bytes, text_bytes;
-    int32_t rank; /* of the job */
+    int32_t rank; /* rank of the job */
     int32_t life; /* the rank's life, from 1 (inject/inject.h) */
 } async_slot;
 
 /* A save to write. Its texts (folder, meta, fault, host) are in the first rank's stage. */
 typedef struct async_request {
-    tess_saver_options options; /* without `fault` */
+    tess_saver_options options; /* options without `fault` */
     int64_t step;
     int64_t keep_from; /* no host needs its parts of steps before this one; -1: not known */
     uint64_t job;      /* unique to the job: in the files through which writers of several hosts meet */
@@ -73,14 +73,14 @@ typedef struct async_header {
     _Atomic uint32_t changed;               /* ranks and the owner sleep on it */
     _Atomic uint32_t closing;
     _Alignas(64) _Atomic uint32_t state; /* async_state */
-    _Atomic uint64_t generation;         /* of the newest save that was begun */
+    _Atomic uint64_t generation;         /* number of the newest save that was begun */
     _Atomic uint64_t reported;           /* the generation whose end the ranks know */
-    async_request request;               /* from the first rank */
+    async_request request;               /* written by the first rank */
     uint32_t n_slots;                    /* ranks that take part in it */
     uint32_t attempts;                   /* writers that took it */
     _Atomic uint64_t queued_ns;
     async_outcome outcome;            /* valid once COMMITTED or FAILED */
-    _Atomic uint32_t deaths;          /* of writers */
+    _Atomic uint32_t deaths;          /* deaths of writers */
     _Atomic uint32_t deaths_reported; /* deaths that the ranks know */
     char death[ASYNC_TEXT / 4];       /* how the last writer died */
     async_slot slots[ASYNC_SLOTS];
@@ -134,16 +134,16 @@ typedef struct async_faults {
 typedef struct async_writer {
     tess_mem *mem;
     const async_area *area;
-    int owner_fd;         /* of the process that started the service: readable once it has ended */
-    async_faults *faults; /* (n_faults) by slot; NULL: there is no drill */
+    int owner_fd;         /* the process that started the service: readable once it has ended */
+    async_faults *faults; /* (n_faults) by slot; NULL: no drill */
     int n_faults;
-    tess_ckpt_findings findings; /* of checkpoints that it read back */
+    tess_ckpt_findings findings; /* findings of checkpoints that it read back */
 } async_writer;
 
 /* Makes a checkpoint of the stages; fills step and bytes of *outcome. */
 typedef tess_status (*async_write_fn)(async_writer *writer, async_outcome *outcome);
 
-/* As tess_async_service_start, with another way of writing. */
+/* Does what tess_async_service_start does, with another way of writing. */
 tess_status async_service_start(async_write_fn write, tess_async_service **service);
 
 /* ---- save_stages.c: writes through ckpt/store */

@@ -70,7 +70,7 @@ static tess_status fail_as(const json_t *whole, const char *path, int host)
     return TESS_FAIL(status < 0 ? (tess_status)status : TESS_E_IO, "host %d: %s", host, error);
 }
 
-/* *part stays NULL if the file is of another save. */
+/* *part stays NULL if the file belongs to another save. */
 static tess_status read_part(const async_meeting *m, const char *path, int host, json_t **part)
 {
     json_t *whole;

@@ -1,3 +1,4 @@
+/* Requests to the writer: ranks hand in the texts and tensors of a save, and wait for its end. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -14,7 +14,7 @@
 /* Share of the free memory that is left to other processes. */
 static const double margin = 0.05;
 
-/* What this rank has allocated and not touched yet: its first step does. */
+/* Memory that this rank has allocated and not touched yet: its first step touches it. */
 static uint64_t untouched_bytes(const tess_mem *mem)
 {
     char text[128], *end;
@@ -32,7 +32,8 @@ tess_status async_check_room(const tess_saver *s, size_t bytes)
 {
     char want[32], have[32];
     int64_t needed[2] = {(int64_t)bytes, (int64_t)untouched_bytes(s->mem)};
-    int64_t found[2] = {0, 0}; /* by the host's first rank: whether memory is missing, half of what is free */
+    int64_t found[2] = {0,
+                        0}; /* findings of the host's first rank: whether memory is missing; half of the free memory */
     struct stat info;
     TESS_TRY(tess_all_reduce(s->hosts->mine, needed, needed, 2, TESS_I64, TESS_SUM, NULL));
     if (s->slot == 0) {

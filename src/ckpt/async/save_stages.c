@@ -33,7 +33,7 @@ typedef struct stage_save {
     tess_store_file *files; /* (n) one per stage */
     int n;
     const async_request *request;
-    const json_t *texts; /* of the request, from the first stage */
+    const json_t *texts; /* texts of the request, from the first stage */
     const char *dir;
 } stage_save;
 

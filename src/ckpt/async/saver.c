@@ -29,7 +29,7 @@ static bool has_own_folder(const tess_saver *s)
 }
 
 /* ---- Finding the area ---- */
-/* The area as the host's first rank sees it; all -1: there is none. */
+/* The area as the host's first rank sees it; all -1: no area. */
 typedef struct address {
     int32_t pid, fd, keeper_pid;
 } address;
@@ -144,7 +144,7 @@ static void end_without_keeper(async_header *header)
     snprintf(outcome.message, sizeof(outcome.message),
              "the process that starts writers of checkpoints (pid %d) has ended, and its writer with it",
              (int)header->keeper_pid);
-    waitpid(header->keeper_pid, NULL, WNOHANG); /* of a rank that is its parent */
+    waitpid(header->keeper_pid, NULL, WNOHANG); /* reaps it if this rank is its parent */
     async_end(header, ASYNC_QUEUED, &outcome);
     async_end(header, ASYNC_WRITING, &outcome);
 }

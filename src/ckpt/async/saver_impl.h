@@ -11,17 +11,17 @@ struct tess_saver {
     tess_threads *threads;
     tess_saver_options options;
     async_area area;
-    bool owns_fd;    /* of the area */
-    int keeper_fd;   /* of the keeper's process: readable once it has ended */
+    bool owns_fd;    /* area.fd belongs to the saver */
+    int keeper_fd;   /* the keeper's process: readable once it has ended */
     int slot;        /* this rank's */
     int n_slots;     /* ranks of the host */
     uint64_t staged; /* newest generation that this rank has staged, 0: none */
-    uint64_t job;    /* as in async_request */
+    uint64_t job;    /* the same as in async_request */
 
     tess_ckpt_tensor *own; /* host_local: (n_pieces) the caller's tensors with this rank's share as primary boxes */
     async_piece *pieces;   /* (n_pieces) as they lie in the stage */
     int n_pieces;
-    size_t data_bytes, payload; /* with and without the padding of blocks */
+    size_t data_bytes, payload; /* size with and without the padding of blocks */
     uint8_t *stage;
     size_t stage_bytes; /* mapped */
 };

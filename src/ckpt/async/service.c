@@ -1,5 +1,5 @@
-/* The writer's process, and the keeper: a process between whoever starts ranks and the writer. The keeper only waits
- * for the writer: when one dies, it records how and starts another. */
+/* The writer's process, and the keeper: a process between the one that starts ranks and the writer. The keeper only
+ * waits for the writer: when one dies, it records how and starts another. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>

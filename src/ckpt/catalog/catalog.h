@@ -22,7 +22,7 @@ typedef enum tess_sum_kind {
 } tess_sum_kind;
 
 typedef struct tess_catalog_piece {
-    int file;                /* of the catalog's files */
+    int file;                /* index in the catalog's files */
     int rank;                /* the rank that wrote it; -1: not known */
     uint64_t offset, stored; /* bytes in the file */
     uint64_t bytes;          /* unpacked */
@@ -50,7 +50,8 @@ typedef struct tess_catalog_tensor {
     int element_bytes;
     int n_dims;
     int64_t dim[TESS_CATALOG_DIMS];
-    int first_piece, n_pieces; /* in the catalog's pieces; before the catalog is finished, the one added first */
+    int first_piece,
+        n_pieces; /* indices in the catalog's pieces; before the catalog is finished, the piece added first */
 } tess_catalog_tensor;
 
 typedef struct tess_catalog_file {
@@ -61,7 +62,7 @@ typedef struct tess_catalog_file {
 typedef struct tess_catalog {
     tess_mem *mem;
     const char *format; /* "tessera", "safetensors", "dcp", "torch.save", "deepspeed" */
-    const char *path;   /* as passed to the opener */
+    const char *path;   /* the path passed to the opener */
     int n_tensors, n_pieces, n_files, n_ranges;
     tess_catalog_tensor *tensors; /* once finished: by name */
     tess_catalog_piece *pieces;   /* once finished: by tensor, then by box */
@@ -69,7 +70,7 @@ typedef struct tess_catalog {
     tess_catalog_range *ranges; /* sorted by place once finished, without those that a piece's own checksum covers */
     json_t *meta;               /* an object: step, configuration, ...; owned */
     bool zero_padding;          /* the format has zeros between pieces: they are verified with the piece before them */
-    bool part;                  /* of a checkpoint, such as one host's: it need not cover its tensors */
+    bool part;                  /* it is a part of a checkpoint, such as one host's, and need not cover its tensors */
     struct tess_catalog_impl *impl;
 } tess_catalog;
 

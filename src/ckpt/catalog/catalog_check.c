@@ -6,7 +6,7 @@
 typedef struct survey {
     const tess_catalog_visitor *visitor; /* NULL, or without `bad`: the first problem ends the survey */
     tess_status first;                   /* problem */
-    char message[1024];                  /* of the first */
+    char message[1024];                  /* message of the first problem */
 } survey;
 
 /* Notes the status of a check; false: the survey ends. */

@@ -7,7 +7,7 @@
 
 typedef struct tess_catalog_impl {
     size_t tensor_capacity, piece_capacity, file_capacity, owner_capacity, range_capacity;
-    void *names;            /* of tensors while they are added: a tree (search.h) of catalog_name */
+    void *names;            /* names of tensors while they are added: a tree (search.h) of catalog_name */
     int *owner;             /* (n_pieces) the tensor of each piece; freed once finished */
     uint8_t *verified;      /* (n_pieces) 1: its checksum was right; relaxed atomics */
     int *range_of;          /* (n_pieces) the range with the piece's checksum; -1: none, or the piece has its own */
@@ -33,7 +33,7 @@ tess_status tess_catalog_read_piece(const tess_catalog *catalog, int piece, cons
 tess_status tess_unpack(tess_codec codec, const void *packed, size_t packed_size, void *data, size_t size);
 
 /* ---- piece.c: the stored bytes of one piece */
-/* Where bytes [begin, end) of a piece go; begin == end: nowhere. */
+/* The destination of bytes [begin, end) of a piece; begin == end: nowhere. */
 typedef struct tess_piece_sink {
     uint64_t begin, end;
     uint8_t *dst;

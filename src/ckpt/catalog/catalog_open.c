@@ -13,7 +13,7 @@
 enum { PATH_SIZE = 4096, NOTE_SIZE = 1024 };
 
 typedef struct opener {
-    const char *what; /* for the message when no row fits */
+    const char *what; /* its name in the message when no row fits */
     bool (*fits)(const char *path);
     tess_status (*open)(tess_mem *mem, const char *path, tess_catalog **catalog);
 } opener;

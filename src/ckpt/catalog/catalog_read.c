@@ -10,12 +10,12 @@
 typedef struct box_read {
     const tess_catalog *catalog;
     const tess_catalog_tensor *tensor;
-    int index; /* of the piece */
+    int index; /* index of the piece */
     const tess_catalog_piece *piece;
-    const tess_box *box; /* that is wanted */
-    tess_box common;     /* of it, what the piece has */
+    const tess_box *box; /* the box that is wanted */
+    tess_box common;     /* the part of it that the piece has */
     const char *decode;
-    uint8_t *dst; /* of the box's first element */
+    uint8_t *dst; /* destination of the box's first element */
 } box_read;
 
 /* How many elements lie before the first common one. */

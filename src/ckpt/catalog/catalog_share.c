@@ -16,7 +16,7 @@ typedef struct sharing {
     int64_t next;   /* the next job to take; atomic */
     int64_t failed; /* the first job that failed, or the number of jobs; atomic, written under the lock */
     uint32_t lock;
-    tess_status status; /* of the failed job, under the lock */
+    tess_status status; /* status of the failed job, under the lock */
     char message[1024]; /* likewise */
 } sharing;
 

@@ -1,4 +1,4 @@
-/* What boxes have in common, and what they leave out. */
+/* Finds the elements that boxes have in common, and those that they leave out. */
 #ifndef TESS_CKPT_CATALOG_COVER_H
 #define TESS_CKPT_CATALOG_COVER_H
 

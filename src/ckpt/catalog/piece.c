@@ -20,7 +20,7 @@ typedef struct fetch {
     const tess_catalog_piece *piece;
     const tess_piece_sink *sink;
     uint64_t padding;       /* bytes behind the piece that must be zero */
-    tess_sum_kind sum_kind; /* of the checksum that is computed: the piece's, or none */
+    tess_sum_kind sum_kind; /* kind of the checksum that is computed: the piece's, or none */
     uint32_t crc32;
     XXH3_state_t xxh3; /* aligned to 64 */
 } fetch;

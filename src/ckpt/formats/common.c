@@ -1,3 +1,4 @@
+/* Common parts of the readers of other programs' formats. */
 #include "base/os/os.h"
 #include "ckpt/formats/formats.h"
 #include "ckpt/formats/torch_impl.h"

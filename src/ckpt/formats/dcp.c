@@ -83,7 +83,7 @@ static tess_status add_names(tess_catalog *catalog, const dcp_metadata *metadata
 typedef struct dcp_reader {
     tess_catalog *catalog;
     const dcp_metadata *metadata;
-    const char *path; /* of the current file */
+    const char *path; /* path of the current file */
     tess_mapping mapping;
     int catalog_file;
     int left_meta;

@@ -24,7 +24,7 @@ typedef struct dcp_keys {
 typedef struct dcp_item {
     const char *name, *file; /* file: below the folder */
     uint64_t offset, length;
-    int n_begin; /* as many as the tensor has dimensions, or 0 */
+    int n_begin; /* the tensor's number of dimensions, or 0 */
     int64_t begin[TESS_CATALOG_DIMS];
 } dcp_item;
 
@@ -52,14 +52,14 @@ typedef struct dcp_place {
 } dcp_place;
 
 typedef struct dcp_chunk {
-    int tensor; /* of the export */
+    int tensor; /* index of the export's tensor */
     tess_box box;
     dcp_place place;
 } dcp_chunk;
 
 typedef struct dcp_object {
     char *name;
-    json_t *path;  /* of nested keys */
+    json_t *path;  /* nested keys */
     json_t *value; /* borrowed */
     dcp_place place;
 } dcp_object;

@@ -7,7 +7,7 @@
 typedef struct deepspeed_reader {
     tess_catalog *catalog;
     const ds_files *files;
-    torch_file model; /* of the first rank; `params` and `frozen` borrow its names */
+    torch_file model; /* file of the first rank; `params` and `frozen` borrow its names */
     int model_file;   /* its number in the catalog */
     ds_params params, frozen;
     int stage;
@@ -234,7 +234,7 @@ static tess_status read_model(deepspeed_reader *reader, char *path)
 
 static tess_status read_all(deepspeed_reader *reader)
 {
-    char path[DS_PATH]; /* of the model's file, borrowed while that is open */
+    char path[DS_PATH]; /* path of the model's file, borrowed while that is open */
     tess_status status = read_model(reader, path);
     if (status == TESS_OK)
         status = add_optims(reader);

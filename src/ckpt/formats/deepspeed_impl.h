@@ -28,7 +28,7 @@ typedef struct ds_param {
     const char *name; /* borrowed from the pickle */
     int group, n_dims;
     int64_t dim[TESS_CATALOG_DIMS], count;
-    int64_t offset; /* of its first element in the group's flat vector */
+    int64_t offset; /* offset of its first element in the group's flat vector */
 } ds_param;
 
 /* The parameters of all groups, in the order of the flat vectors. */
@@ -55,7 +55,7 @@ typedef struct ds_flat {
     torch_source from;
     int n_ranks, group;
     int64_t begin;
-    const char *prefix, *suffix; /* of the tensors' names: "optimizer." and ".exp_avg" */
+    const char *prefix, *suffix; /* parts of the tensors' names: "optimizer." and ".exp_avg" */
     torch_tensor tensor;
 } ds_flat;
 

@@ -56,7 +56,7 @@ static int64_t read_optimizer_steps(const tess_catalog *catalog)
             (int64_t)value > most)
             most = (int64_t)value;
     }
-    tess_error_clear(); /* of a step that cannot be read */
+    tess_error_clear(); /* a step that cannot be read is no error */
     return most;
 }
 
@@ -76,7 +76,7 @@ typedef struct builder {
     const tess_export_options *options;
     export_place place;
     size_t room;
-    const json_t *settings; /* of the optimizer, borrowed; NULL: unknown */
+    const json_t *settings; /* settings of the optimizer, borrowed; NULL: unknown */
 } builder;
 
 static tess_status add_tensor(builder *b, const char *name, tess_export_tensor **tensor)
@@ -138,7 +138,8 @@ static tess_status add_state(builder *b, const export_name *read, const tess_cat
     return add_scalar(b, name, "F32", &step);
 }
 
-/* Of a model or a value head beside the policy, which a checkpoint of `tessera rl` holds for the run alone. */
+/* True for tensors of another model or of a value head, which a checkpoint of `tessera rl` holds besides the policy for
+ * the run alone. */
 static bool is_beside(const tess_catalog *catalog, const export_name *read)
 {
     static const char *const prefixes[] = {"critic.", "reference.", "v_head."};

@@ -27,7 +27,7 @@ typedef enum tess_names { TESS_NAMES_SAME, TESS_NAMES_TESSERA, TESS_NAMES_TORCHT
 typedef struct tess_export_tensor {
     char *name;
     const tess_catalog_tensor *source; /* NULL: a scalar made here, `value` */
-    char dtype[12];                    /* as written */
+    char dtype[12];                    /* dtype that is written */
     int element_bytes;
     int n_dims;
     int64_t dim[TESS_CATALOG_DIMS];
@@ -41,15 +41,16 @@ typedef struct tess_export {
     tess_export_tensor *tensors; /* by name */
     json_t *meta;                /* an object; empty for a model alone */
     int64_t step;                /* -1: the source does not state it */
-    char model_prefix[256];      /* of the model's names: "model.", or "" */
+    char model_prefix[256];      /* prefix of the model's names: "model.", or "" */
 } tess_export;
 
 typedef struct tess_export_options {
     tess_names names;
-    const char *weights_dtype; /* of floating-point tensors of the model: "F32", "BF16", "F16"; NULL: as they are */
-    bool model_only;           /* TESS_NAMES_BARE implies it */
-    const tess_model *model;   /* NULL: not known. Its parameters are found under any prefix and with the names of a
-                                  base model ("h.0.w"), and get their own names; nothing says that all are there */
+    const char
+        *weights_dtype;      /* dtype of floating-point tensors of the model: "F32", "BF16", "F16"; NULL: as they are */
+    bool model_only;         /* TESS_NAMES_BARE implies it */
+    const tess_model *model; /* NULL: not known. Its parameters are found under any prefix and with the names of a
+                                base model ("h.0.w"), and get their own names; nothing says that all are there */
 } tess_export_options;
 
 /* TESS_E_INVALID: two tensors would get one name, two prefixes hold the whole model, no such dtype. `catalog` must
@@ -62,7 +63,7 @@ const tess_export_tensor *tess_export_find(const tess_export *out, const char *n
 tess_status tess_export_read(const tess_export *out, const tess_export_tensor *tensor, const tess_box *box, void *dst);
 /* Whether it is a name that only the state of an optimizer has, or a buffer of old files that no model needs. */
 bool tess_export_is_no_weight(const char *name);
-uint64_t tess_export_bytes(const tess_export *out); /* of all tensors */
+uint64_t tess_export_bytes(const tess_export *out); /* bytes of all tensors */
 
 /* The step of a checkpoint of any format: meta's "step", "global_step", "global_steps" or "iteration", at the top or in
  * "meta" or "train_state", or a scalar tensor train_state.step, or the most that the optimizer's scalars state
@@ -73,8 +74,8 @@ int64_t tess_export_find_step(const tess_catalog *catalog);
 /* One process writes with some 10 MiB of memory, whatever the size of tensors (packed pieces: one as a whole). After a
  * failure (TESS_E_NO_SPACE: the disk is full) what was written is removed. */
 typedef struct tess_write_options {
-    int n_files; /* of a DCP folder: 0: one for each rank of the source, with its pieces; n: tensors are cut into n
-                    parts along dimension 0, as FSDP2 cuts them; 1: whole tensors */
+    int n_files; /* files of a DCP folder. 0: one for each rank of the source, with its pieces; n: tensors are cut into
+                    n parts along dimension 0, as FSDP2 cuts them; 1: whole tensors */
     const tess_catalog_visitor *visitor; /* may be NULL; `progress` gets the bytes done and the bytes in all */
 } tess_write_options;
 

@@ -9,7 +9,7 @@
 /* ---- export_names.c: the meaning of a source's names */
 enum { EXPORT_NAME = 4096 };
 
-/* Where a source keeps its model. Wrappers of modules are left out of all prefixes (tess_export_create). */
+/* The place where a source keeps its model. Wrappers of modules are left out of all prefixes (tess_export_create). */
 typedef struct export_place {
     char model[EXPORT_NAME];   /* before the model's names: "model.", "app.model.", "" */
     char around[EXPORT_NAME];  /* before those of the optimizer: "app." of the second, else "" */
@@ -30,8 +30,8 @@ typedef enum export_kind { EXPORT_MODEL, EXPORT_MOMENT, EXPORT_STEP, EXPORT_OTHE
 
 typedef struct export_name {
     export_kind kind;
-    char name[EXPORT_NAME]; /* of the parameter, as the model itself calls it */
-    const char *suffix;     /* of moments: ".exp_avg" */
+    char name[EXPORT_NAME]; /* the model's own name of the parameter */
+    const char *suffix;     /* end of a moment's name: ".exp_avg" */
 } export_name;
 
 void export_read_name(const char *name, const export_place *place, export_name *read);

@@ -1,5 +1,5 @@
-/* What the names of a source mean, and the same names in other sets. The tables here are all that is known of how other
- * programs wrap a model. */
+/* Explains the names of a source, and translates them into other sets. The tables here hold all that is known of how
+ * other programs wrap a model. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static const char *const wrappers[] = {
 };
 /* DDP's and DataParallel's word. Only leading ones go: a part of a model may have the name, too. */
 static const char ddp[] = "module.";
-/* What Hugging Face's models with a head have before the names of the base model. */
+/* Prefixes of the base model's names in Hugging Face's models with a head. */
 static const char *const bases[] = {"model.", "transformer."};
 
 static const char *const suffixes[] = {".exp_avg", ".exp_avg_sq", ".step"};
@@ -68,7 +68,7 @@ bool tess_export_is_no_weight(const char *name)
     return is_state(name);
 }
 
-/* ---- Where the model is ---- */
+/* ---- The place of the model ---- */
 void export_find_dicts(void *self, bool (*enter)(void *self, int depth, const char *key), char *prefix, size_t size)
 {
     size_t n = 0;

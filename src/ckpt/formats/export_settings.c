@@ -4,7 +4,7 @@
 
 #include "ckpt/formats/export_impl.h"
 
-/* ---- Of Tessera's own optimizer ---- */
+/* ---- Settings of Tessera's own optimizer ---- */
 /* The settings as torch.optim.AdamW keeps them; those that Tessera does not have get its defaults. */
 static json_t *describe_group(const json_t *settings, bool decays)
 {
@@ -46,8 +46,8 @@ tess_status export_describe_settings(json_t *meta, const json_t *settings, const
     return TESS_OK;
 }
 
-/* ---- Of a source ---- */
-/* What follows "optimizer.param_groups." in a dotted name, in whatever dicts it is; NULL: it is elsewhere. */
+/* ---- Settings of a source ---- */
+/* The part of a dotted name after "optimizer.param_groups.", below any dicts; NULL: the name has no such part. */
 static const char *after_groups(const char *name)
 {
     static const char *const begins[] = {"optimizer.param_groups.", "optim.param_groups."};

@@ -1,3 +1,4 @@
+/* Names of dtypes in PyTorch's files, and in ours. */
 #include <string.h>
 
 #include "ckpt/formats/torch_impl.h"

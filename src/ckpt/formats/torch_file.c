@@ -1,3 +1,4 @@
+/* Files of torch.save: a zip archive with a pickle and the storages of its tensors. */
 #include <string.h>
 
 #include "ckpt/formats/torch_impl.h"

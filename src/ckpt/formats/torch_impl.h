@@ -16,10 +16,10 @@ tess_status formats_finish(tess_catalog **catalog, tess_status status);
 typedef struct torch_file {
     tess_mem *mem;
     const char *path;     /* borrowed */
-    tess_mapping mapping; /* of a file that was opened whole */
+    tess_mapping mapping; /* mapping of a file that was opened whole */
     uint64_t base;        /* the archive's offset in its file */
     zip archive;
-    char prefix[256]; /* of its entries: "archive/" */
+    char prefix[256]; /* prefix of its entries: "archive/" */
     tess_pickle *pickle;
     const tess_pickle_value *root;
 } torch_file;
@@ -37,7 +37,7 @@ bool torch_looks_like_archive(const char *path);
 
 /* ---- torch_tensor.c: values of the pickle that are tensors */
 typedef struct torch_tensor {
-    char dtype[12]; /* as in the catalog */
+    char dtype[12]; /* dtype in the catalog */
     int element_bytes;
     int n_dims;
     int64_t dim[TESS_CATALOG_DIMS], stride[TESS_CATALOG_DIMS]; /* strides in elements */
@@ -49,12 +49,12 @@ typedef struct torch_tensor {
 bool torch_is_tensor(const tess_pickle_value *value);
 tess_status torch_read_tensor(const torch_file *file, const tess_pickle_value *value, torch_tensor *tensor);
 
-/* Where pieces come from, and the catalog that they go to. */
+/* The source of pieces, and the catalog that they go to. */
 typedef struct torch_source {
     tess_catalog *catalog;
     const torch_file *file;
     int catalog_file; /* the file's number in the catalog */
-    int rank;         /* that wrote the file; -1: not known */
+    int rank;         /* rank that wrote the file; -1: not known */
 } torch_source;
 
 /* Adds the checksum of every storage of the file: for pieces that are parts of one, and those that no tensor uses. */
@@ -110,7 +110,7 @@ typedef struct torch_walk {
     torch_source from;     /* rank -1: the file stands alone. Tensors that a lower rank has given whole are skipped. */
     int left;              /* values that may still be visited: TORCH_VALUES */
     int left_meta;         /* values that may still be made: TORCH_META_VALUES */
-    char name[TORCH_NAME]; /* of the current value */
+    char name[TORCH_NAME]; /* name of the current value */
 } torch_walk;
 
 /* Tensors get dotted names after `prefix` ("" or "optimizer."); other values go to the object `meta` (NULL: are left

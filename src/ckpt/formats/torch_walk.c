@@ -4,7 +4,7 @@
 
 #include "ckpt/formats/torch_impl.h"
 
-/* ---- As JSON ---- */
+/* ---- Conversion to JSON ---- */
 static json_t *items_to_json(const tess_pickle_value *value, int *left)
 {
     json_t *array = json_array();

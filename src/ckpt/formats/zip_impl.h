@@ -7,9 +7,9 @@
 
 typedef struct zip_entry {
     const char *name;
-    uint64_t offset; /* of its data in the archive */
+    uint64_t offset; /* offset of its data in the archive */
     uint64_t stored, bytes;
-    uint32_t crc; /* of the unpacked bytes; 0: the writer did not compute it (or it is 0) */
+    uint32_t crc; /* checksum of the unpacked bytes; 0: the writer did not compute it (or it is 0) */
     bool deflated;
 } zip_entry;
 
@@ -59,7 +59,7 @@ typedef struct zip_written {
 
 typedef struct zip_writer {
     output *out;
-    uint64_t begin; /* of the archive in its file */
+    uint64_t begin; /* offset of the archive in its file */
     zip_written *entries;
     size_t n, room;
     uint64_t left; /* bytes that the current entry still needs */

@@ -1,3 +1,4 @@
+/* Reads zip archives: the directory at their end, and their entries, stored or deflated. */
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>

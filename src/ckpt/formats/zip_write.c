@@ -1,3 +1,4 @@
+/* Writes zip archives as torch.save does: stored entries with aligned data, zip64 where needed. */
 #include <stdio.h>
 #include <string.h>
 #include <zlib.h>

@@ -40,7 +40,7 @@ static tess_status add_description(tess_catalog *c, const tess_st_header *header
     return TESS_OK;
 }
 
-/* Of a shard, adds only the tensors that the index lists. */
+/* Adds the tensors of a file; of a shard only those that the index lists. */
 static tess_status add_tensors(tess_catalog *c, const tess_st_header *header, int file, const json_t *weight_map,
                                const char *shard)
 {

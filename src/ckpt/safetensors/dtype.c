@@ -1,3 +1,4 @@
+/* Names of dtypes in safetensors files. */
 #include <string.h>
 
 #include "ckpt/safetensors/safetensors_impl.h"

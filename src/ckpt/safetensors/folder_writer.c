@@ -183,7 +183,7 @@ tess_status tess_st_write_box(tess_st_writer *w, int tensor, const tess_box *box
     int64_t run = tess_flat_run(shape.n_dims, shape.dim, box->size), taken;
     size_t size = (size_t)tess_st_dtype_bytes(t->dtype_text);
     for (int64_t done = 0; done < count; done += taken) {
-        int64_t skipped = (first + done) % run; /* of the run that the next element is in */
+        int64_t skipped = (first + done) % run; /* elements of the next element's run that come before it */
         tess_box slice;
         tess_flat_slice(shape.n_dims, box, first + done - skipped, run, &slice);
         taken = run - skipped < count - done ? run - skipped : count - done;

@@ -72,13 +72,13 @@ tess_status tess_st_describe(const tess_st_entry *entry, tess_st_tensor *tensor)
  * communicating. */
 typedef struct tess_st_place {
     int file;
-    size_t offset; /* of the tensor's first byte in the file */
+    size_t offset; /* offset of the tensor's first byte in the file */
     size_t bytes, rows, row_bytes;
 } tess_st_place;
 
 typedef struct tess_st_file {
     char name[96];
-    int first, n_entries; /* in tess_st_plan.order */
+    int first, n_entries; /* entries in tess_st_plan.order */
     size_t bytes;
 } tess_st_file;
 
@@ -88,8 +88,8 @@ typedef struct tess_st_plan {
     int *order;              /* (n_entries) entries sorted by file, then offset */
     tess_st_file *files;     /* (n_files) at least one, even without tensors */
     char index[96];          /* the file that lists the shards, if there are several */
-    uint64_t bytes;          /* of all tensors: the index's total_size */
-    const char *description; /* for the first header, borrowed while the writer begins; NULL: none */
+    uint64_t bytes;          /* bytes of all tensors: the index's total_size */
+    const char *description; /* text for the first header, borrowed while the writer begins; NULL: none */
 } tess_st_plan;
 
 /* Many ranks write one folder, with the bytes that a single process would write. No rank holds more than what it

@@ -23,7 +23,7 @@ static int ask(const tess_io *io, tess_save_point point)
     return io == NULL || io->ask == NULL ? 0 : io->ask(io->self, point);
 }
 
-/* For calls that cannot be short. */
+/* The hook of calls that cannot be short. */
 static tess_status may_go_on(const tess_io *io, tess_save_point point, const char *path)
 {
     int number = ask(io, point);

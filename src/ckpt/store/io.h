@@ -50,7 +50,7 @@ typedef struct tess_io_faults {
 } tess_io_faults;
 tess_io tess_io_with_faults(tess_io_faults *faults);
 
-/* In all of these, `io` may be NULL: no hooks. Errors are those of tess_os_error, and name the path. */
+/* All of these accept `io` NULL: no hooks. Errors are those of tess_os_error, and name the path. */
 tess_status tess_io_make_folder(const tess_io *io, const char *path);
 tess_status tess_io_remove_tree(const tess_io *io, tess_save_point point, const char *path); /* may be missing */
 
@@ -71,13 +71,13 @@ tess_status tess_io_write_file(const tess_io *io, tess_save_point write, const c
                                size_t size);
 tess_status tess_io_sync_folder(const tess_io *io, tess_save_point point, const char *path);
 tess_status tess_io_rename(const tess_io *io, tess_save_point point, const char *from, const char *to);
-/* As tess_os_exchange. */
+/* Calls tess_os_exchange. */
 tess_status tess_io_exchange(const tess_io *io, const char *from, const char *to);
 
 /* ---- Looking. TESS_E_IO, TESS_E_NOMEM: looking failed now; the content is unknown. */
 tess_status tess_io_look_up(const tess_io *io, const char *path, tess_os_entry *entry); /* TESS_OK if nothing there */
 tess_status tess_io_list(const tess_io *io, const char *folder, tess_status (*visit)(void *context, const char *name),
-                         void *context); /* as tess_os_list */
+                         void *context); /* calls tess_os_list */
 /* Reads a file and adds a NUL; free *data. TESS_E_FORMAT: it is missing, or not a file of at most `limit` bytes. */
 tess_status tess_io_read(const tess_io *io, const char *path, size_t limit, char **data, size_t *size);
 

@@ -208,7 +208,7 @@ static tess_status check_hosts(const load *l)
     return refuse(l, first, words[0], words[1]);
 }
 
-/* ---- Who verifies ----
+/* ---- The rank that verifies ----
  * The ranks of a host read the same bytes of a file through one page cache, so one of them verifies each piece. Each
  * rank still reads what it needs, but a checkpoint of few ranks is not checksummed by many. */
 static bool touches(const tess_box *box, const tess_catalog_tensor *t, const tess_catalog_piece *piece)

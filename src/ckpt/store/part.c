@@ -29,7 +29,7 @@ tess_status tess_part_add_file(json_t *part, const char *file, uint64_t bytes)
 /* Takes `tensor`. An existing one of that name must have the same dtype and shape, and gets its pieces. */
 static tess_status add_tensor(json_t *tensors, const char *name, json_t *tensor)
 {
-    json_t *there = json_object_get(tensors, name); /* from another part */
+    json_t *there = json_object_get(tensors, name); /* the tensor in another part */
     if (there == NULL)
         return json_object_set_new(tensors, name, tensor) == 0 ? TESS_OK : no_memory();
     bool same = json_equal(json_object_get(there, "dtype"), json_object_get(tensor, "dtype")) &&

@@ -10,7 +10,7 @@
 /* A box of a tensor, as it lies in a file. */
 typedef struct tess_part_piece {
     const char *file;
-    int rank; /* that has the box */
+    int rank; /* rank that has the box */
     uint64_t offset, stored, bytes, xxh3;
     tess_codec codec;
     tess_box box;

@@ -62,7 +62,7 @@ static bool verify(const tess_ckpt_pruner *p, const tess_catalog *catalog)
             return p->findings->items[i].good;
     tess_status status = tess_catalog_verify(catalog, NULL);
     bool good = status == TESS_OK;
-    if (good || status == TESS_E_FORMAT) /* what cannot be read now may still be good */
+    if (good || status == TESS_E_FORMAT) /* a checkpoint that cannot be read now may still be good */
         remember(p->findings, files, good);
     if (!good)
         report(p);

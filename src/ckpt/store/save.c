@@ -17,7 +17,7 @@ typedef struct store_save {
     tess_store_writer *w;
     char folder[TESS_CKPT_PATH];
     file_outcome *files; /* (n_files) */
-    json_t *part;        /* what this writer wrote; on the first one, later what all wrote */
+    json_t *part;        /* the part that this writer wrote; on the first one, later the parts of all */
 } store_save;
 
 /* ---- Own files ---- */

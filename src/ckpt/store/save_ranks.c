@@ -22,7 +22,7 @@ typedef struct rank_save {
     const tess_store_options *options;
     const tess_ckpt_tensor *tensors; /* their primary boxes are to be written */
     int n;
-    tess_ckpt_tensor *own; /* for a host's part: `tensors` with this rank's share as primary boxes */
+    tess_ckpt_tensor *own; /* if hosts write parts: `tensors` with this rank's share as primary boxes */
     tess_store_piece *pieces;
     char (*names)[TESS_STORE_NAME];
     json_t *host; /* describes the host of the part */
@@ -124,7 +124,7 @@ static tess_status merge_texts(const rank_save *s, const char *texts, size_t byt
 /* `words`: the length of the longest text. */
 static tess_status gather(const rank_save *s, const char *text, size_t words, json_t *part)
 {
-    int64_t *own = NULL; /* on the first rank, those of all ranks follow */
+    int64_t *own = NULL; /* sizes of this rank; on the first rank those of all ranks follow */
     size_t n = s->first ? (size_t)tess_agree_world(s->writers) + 1 : 1;
     tess_status status = tess_team_agree(
         s->team, tess_mem_alloc_array(s->mem, TESS_POOL_MISC, n * words, sizeof(own[0]), "parts", (void **)&own));

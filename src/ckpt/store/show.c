@@ -8,7 +8,7 @@ typedef struct show_place {
     const char *dir;
     char temporary[TESS_CKPT_PATH], final[TESS_CKPT_PATH], retired[TESS_CKPT_PATH];
     bool replaces;  /* an older one of the same step */
-    bool exchanged; /* in one call: the older one has the temporary name; else it is retired */
+    bool exchanged; /* exchanged in one call: the older one has the temporary name; otherwise it is retired */
 } show_place;
 
 static tess_status find_place(const tess_io *io, const char *dir, int64_t step, show_place *p)

@@ -20,8 +20,8 @@
 tess_status tess_ckpt_save(tess_mem *mem, tess_team *team, const char *dir, int64_t step, const json_t *meta,
                            const tess_ckpt_tensor *tensors, int n_tensors, const tess_store_options *options);
 
-/* What tess_ckpt_save refuses before it writes: a bad box, name or folder, and ranks that pass different tensors.
- * Collective, with the same status on all ranks. */
+/* Checks what tess_ckpt_save refuses before it writes: a bad box, name or folder, and ranks that pass different
+ * tensors. Collective, with the same status on all ranks. */
 tess_status tess_ckpt_check_save(tess_team *team, const char *dir, int64_t step, const tess_ckpt_tensor *tensors,
                                  int n_tensors);
 
@@ -35,7 +35,7 @@ typedef struct tess_ckpt_listener {
 
 /* The highest complete step. Passes over damaged checkpoints, and notes each to `listener` (may be NULL). Any other
  * problem with the newest is an error, because falling back to an older one would silently lose its work:
- *   TESS_E_UNSUPPORTED       it is of another format
+ *   TESS_E_UNSUPPORTED       it has another format
  *   TESS_E_IO, TESS_E_NOMEM  it cannot be looked at now (the message has the cause, and what to do)
  * TESS_E_NOT_FOUND: there is no complete step, or no such folder. */
 tess_status tess_ckpt_latest(const char *dir, const tess_ckpt_listener *listener, int64_t *step);
@@ -46,7 +46,7 @@ tess_status tess_ckpt_latest_until(const char *dir, int64_t limit, const tess_ck
  * size or time makes its checkpoint a new one. */
 enum { TESS_CKPT_FINDINGS = 1024 };
 typedef struct tess_ckpt_findings {
-    int n; /* so far */
+    int n; /* number so far */
     struct {
         uint64_t files; /* hash of their paths, sizes and times */
         bool good;
@@ -56,13 +56,14 @@ typedef struct tess_ckpt_findings {
 typedef struct tess_ckpt_pruner {
     tess_mem *mem;
     const tess_io *io;            /* NULL: no hooks */
-    tess_ckpt_findings *findings; /* of earlier calls; this one adds its own. NULL: every call reads again */
+    tess_ckpt_findings *findings; /* findings of earlier calls; this one adds its own. NULL: every call reads again */
     void *self;
-    void (*note)(void *self, const char *text); /* for each that does not count, once: file, piece, why. May be NULL */
+    void (*note)(void *self,
+                 const char *text); /* called once for each that does not count: file, piece, why. May be NULL */
 } tess_ckpt_pruner;
 
-/* For a pruner's `self` and `note`, with room for one text: the note of the newest checkpoint, and how many more there
- * are. text (size, 64 at least) is "" at first. */
+/* Serves a pruner's `self` and `note`, with room for one text: the note of the newest checkpoint, and the number of
+ * further ones. text (size, 64 at least) is "" at first. */
 typedef struct tess_ckpt_notes {
     char *text;
     size_t size;
@@ -102,7 +103,7 @@ tess_status tess_ckpt_share(tess_mem *mem, const tess_ckpt_hosts *hosts, const t
                             tess_ckpt_tensor *own);
 
 /* The highest step up to `limit` that is complete on all hosts; *newest: on any host. TESS_E_NOT_FOUND: no host has
- * one; TESS_E_INVALID: some hosts have one, but there is none that all have. `listener` gets the notes of this host. */
+ * one; TESS_E_INVALID: some hosts have one, but no step is on all. `listener` gets the notes of this host. */
 tess_status tess_ckpt_latest_local(const tess_ckpt_hosts *hosts, const char *dir, int64_t limit,
                                    const tess_ckpt_listener *listener, int64_t *step, int64_t *newest);
 
@@ -114,8 +115,8 @@ typedef int64_t (*tess_ckpt_newest_good_fn)(void *self, int64_t limit);
 tess_status tess_ckpt_keep_from(const tess_ckpt_hosts *hosts, int keep, tess_ckpt_newest_good_fn newest_good,
                                 void *self, int64_t *from);
 
-/* As tess_ckpt_prune in the folders of all hosts: a checkpoint counts if it is good on each. Collective, with the same
- * status on all ranks; the first rank of a host reads and removes. */
+/* Does what tess_ckpt_prune does in the folders of all hosts: a checkpoint counts if it is good on each. Collective,
+ * with the same status on all ranks; the first rank of a host reads and removes. */
 tess_status tess_ckpt_prune_local(const tess_ckpt_pruner *pruner, const tess_ckpt_hosts *hosts, const char *dir,
                                   int keep_latest_k, int64_t newest);
 

@@ -1,4 +1,4 @@
-/* What hosts with folders of their own agree on: the newest checkpoint that all have, and which ones to keep. A
+/* The agreement of hosts with folders of their own: the newest checkpoint that all have, and the ones to keep. A
  * checkpoint counts only if every host has its part: the others cannot replace it. */
 #include <inttypes.h>
 #include <stdlib.h>

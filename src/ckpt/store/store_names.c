@@ -119,7 +119,7 @@ tess_status tess_ckpt_find(const tess_io *io, const char *dir, int64_t step, cha
     return TESS_FAIL(TESS_E_NOT_FOUND, "%s: no such checkpoint", path);
 }
 
-/* ---- What killed saves left ---- */
+/* ---- The remains of killed saves ---- */
 /* Gives a retired checkpoint that counts its name back. The list then has only those of the step that do not count. */
 static tess_status restore_retired(const tess_io *io, tess_store_names *names, int64_t step)
 {

@@ -14,7 +14,7 @@
  *                      "zstd", "xxh3": "0123456789abcdef", "begin": [4, 0], "size": [9, 5], "rank": 0}: the box [begin,
  *                      begin + size) of the tensor, row-major, `bytes` long, packed into `stored` bytes with that
  *                      XXH3-64. Boxes of a tensor do not overlap and cover it (in a host's part: some of it)
- *       meta           the caller's own object; absent when there is none
+ *       meta           the caller's own object; absent if not given
  *       host           only in a host's part: {"number": 0, "of": ["host h1 (ranks 0-1)", ...]}
  *     commit.json      {"format": 3, "step": 1000, "manifest_bytes": 812, "manifest_xxh3": "0123456789abcdef"}
  *
@@ -50,7 +50,7 @@ tess_status tess_ckpt_folder(const char *dir, int64_t step, const char *suffix, 
  * step is -1. TESS_E_INVALID: too long. */
 tess_status tess_ckpt_split_path(const char *path, char dir[TESS_CKPT_PATH], int64_t *step);
 /* Finds the checkpoint of a step: under its name, or under its retired one if a save that was to replace it was killed.
- * TESS_E_NOT_FOUND: there is none; other errors: unknown. `io` may be NULL. */
+ * TESS_E_NOT_FOUND: no checkpoint; other errors: unknown. `io` may be NULL. */
 tess_status tess_ckpt_find(const tess_io *io, const char *dir, int64_t step, char path[TESS_CKPT_PATH]);
 
 /* ---- Parts: what one writer wrote ---- */
@@ -60,13 +60,13 @@ tess_status tess_store_put(tess_store_sink *sink, const void *data, size_t size)
 
 /* A box of a tensor to write; an empty one only lists the tensor. */
 typedef struct tess_store_piece {
-    const char *name;  /* in the checkpoint */
-    const char *dtype; /* as stored: "F32" */
+    const char *name;  /* name in the checkpoint */
+    const char *dtype; /* stored dtype: "F32" */
     bool rounds;       /* `data` is F32, stored as BF16 */
     int n_dims;
-    int64_t dim[TESS_CATALOG_DIMS]; /* of the whole tensor */
-    tess_box box;                   /* of tess_shape_atleast_1d */
-    int rank;                       /* that has it */
+    int64_t dim[TESS_CATALOG_DIMS]; /* sizes of the whole tensor */
+    tess_box box;                   /* box of tess_shape_atleast_1d */
+    int rank;                       /* rank that has it */
     const void *data;               /* the elements of `held`, row-major; NULL: `read` gives them */
     tess_box held;                  /* contains `box` */
     /* Puts the elements of a part of `box` into the sink. */

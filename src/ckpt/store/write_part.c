@@ -27,9 +27,9 @@ typedef struct stream {
     int fd;
     bool direct;       /* bypasses the page cache */
     uint8_t *block;    /* data not written yet */
-    size_t used;       /* of the block */
+    size_t used;       /* bytes used of the block */
     uint64_t at;       /* the block's offset in the file: a multiple of TESS_IO_BLOCK */
-    uint64_t reserved; /* of the file */
+    uint64_t reserved; /* bytes reserved of the file */
 } stream;
 
 static tess_status write_out(stream *s, const void *data, size_t size)
@@ -111,7 +111,7 @@ struct tess_store_sink {
     ZSTD_CCtx *packer; /* NULL: no packing */
     uint8_t *packed;
     size_t packed_bytes;
-    XXH3_state_t sum; /* of the current piece */
+    XXH3_state_t sum; /* checksum of the current piece */
     size_t left;      /* bytes of it still to come */
 };
 
@@ -122,7 +122,7 @@ static tess_shape shape_of(const tess_store_piece *p)
     return tess_shape_atleast_1d(&shape);
 }
 
-/* Of a row of the box, as stored. */
+/* Stored bytes of a row of the box. */
 static size_t row_bytes(const tess_store_piece *p)
 {
     size_t bytes = (size_t)tess_st_dtype_bytes(p->dtype);
@@ -182,7 +182,7 @@ static tess_status put_part(tess_store_sink *w, const tess_store_piece *p, const
     size_t element = p->rounds ? sizeof(float) : stored_bytes;
     bool run = tess_flat_is_run(n_dims, p->held.size, part->size);
     const char *from = (const char *)p->data + (size_t)tess_flat_offset(n_dims, &p->held, part) * element;
-    /* What is copied should still be in the cache. */
+    /* A copy should still be in the cache when it is written. */
     size_t most = !run || p->rounds ? CHUNK_BYTES : is_in_place(&w->stream, from) ? BLOCK_BYTES : COPY_BYTES;
     for (size_t done = 0, taken; done < n; done += taken) {
         const void *values = from + done * element;

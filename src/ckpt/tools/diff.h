@@ -19,11 +19,11 @@ const char *tess_diff_text(tess_diff_kind kind); /* "same", "close", "different"
 typedef struct tess_diff_tensor {
     const char *name;
     tess_diff_kind kind;
-    const tess_export_tensor *a, *b;        /* NULL: not in that checkpoint */
-    bool measured;                          /* the doubles below are set: both hold numbers, of one shape */
-    int64_t n, n_different;                 /* elements; those that differ in bits, or, between two dtypes, in value */
-    int64_t first;                          /* the first that differs, counted row by row; -1: none */
-    double max_abs, max_rel;                /* of |a - b|, |a - b| / max(|a|, |b|); infinite if only one is NaN */
+    const tess_export_tensor *a, *b; /* NULL: not in that checkpoint */
+    bool measured;                   /* the doubles below are set: both hold numbers, of one shape */
+    int64_t n, n_different;          /* elements; those that differ in bits, or, between two dtypes, in value */
+    int64_t first;                   /* the first that differs, counted row by row; -1: none */
+    double max_abs, max_rel;         /* maxima of |a - b|, |a - b| / max(|a|, |b|); infinite if only one is NaN */
     double norm_a, norm_b, norm_difference; /* 2-norms */
 } tess_diff_tensor;
 
@@ -37,9 +37,9 @@ bool tess_diff_alike(const tess_diff_summary *summary); /* whether every tensor 
 typedef struct tess_diff_options {
     double tolerance;                                           /* CLOSE: |a - b| <= tolerance * max(1, |a|, |b|) */
     bool bits_only;                                             /* compares bits and measures nothing: faster */
-    bool model_only;                                            /* tess_ckpt_diff: without the optimizer */
-    void *self;                                                 /* of the two below, either may be NULL */
-    void (*tensor)(void *self, const tess_diff_tensor *tensor); /* by name */
+    bool model_only;                                            /* tess_ckpt_diff leaves out the optimizer */
+    void *self;                                                 /* argument of the two below; either may be NULL */
+    void (*tensor)(void *self, const tess_diff_tensor *tensor); /* called in the order of names */
     void (*progress)(void *self, uint64_t done, uint64_t all);  /* bytes of `a` */
 } tess_diff_options;
 

@@ -94,7 +94,7 @@ static tess_status check_catalog(tess_mem *mem, const char *path, tess_ckpt_item
     }
     if (status == TESS_OK || status == TESS_E_NOMEM)
         return status;
-    /* Of another version, or on a disk that cannot be read now: its state is unknown. */
+    /* It has another version, or lies on a disk that cannot be read now: its state is unknown. */
     bool unknown = status == TESS_E_UNSUPPORTED || status == TESS_E_IO;
     set_problem(item, unknown ? TESS_CKPT_UNKNOWN : TESS_CKPT_DAMAGED, tess_error_message());
     return TESS_OK;

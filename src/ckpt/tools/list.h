@@ -8,16 +8,16 @@ typedef enum tess_ckpt_state {
     TESS_CKPT_VALID,
     TESS_CKPT_INCOMPLETE, /* a save that did not finish */
     TESS_CKPT_DAMAGED,    /* was complete; something is missing, cut short or malformed now */
-    TESS_CKPT_UNKNOWN     /* of a format that this version does not read, or it cannot be read now */
+    TESS_CKPT_UNKNOWN     /* its format is not read by this version, or it cannot be read now */
 } tess_ckpt_state;
 
 const char *tess_ckpt_state_text(tess_ckpt_state state); /* "valid", ... */
 
 typedef struct tess_ckpt_item {
-    char name[256];   /* in the folder; ".": the folder is itself a checkpoint */
-    char format[24];  /* as tess_catalog.format; "" when it could not be opened */
+    char name[256];   /* name in the folder; ".": the folder is itself a checkpoint */
+    char format[24];  /* tess_catalog.format; "" when it could not be opened */
     int64_t step;     /* -1: not stated */
-    uint64_t bytes;   /* of its files */
+    uint64_t bytes;   /* bytes of its files */
     double changed_s; /* when the newest of them was written, since 1970 */
     tess_ckpt_state state;
     bool newest;       /* the valid one of the highest step */

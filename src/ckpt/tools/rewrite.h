@@ -28,7 +28,7 @@ typedef struct tess_rewrite_change {
 typedef struct tess_rewrite_options {
     tess_target target;
     const char *weights_dtype;  /* "F32", "BF16" or "F16" for the model's floating-point tensors; NULL: as they are */
-    bool model_only;            /* without the optimizer; HF implies it */
+    bool model_only;            /* leave out the optimizer; HF implies it */
     bool bare_names;            /* "layers.0.w" and not "model.layers.0.w"; implies model_only; HF implies it */
     int n_files;                /* TESSERA: number of data files; DCP, MEGATRON: as in tess_write_options.
                                    0: as many as the source has ranks */
@@ -37,19 +37,19 @@ typedef struct tess_rewrite_options {
     const char *assets;         /* HF: folder with config.json and tokenizer; NULL: searched around the source */
     tess_rewrite_change change; /* HF: tensors that it concerns are written changed, and not compared */
     bool unchecked;             /* does not read back what was written */
-    void *self;                 /* of the two below, either may be NULL */
+    void *self;                 /* argument of the two below; either may be NULL */
     void (*report)(void *self, const char *line); /* NaN, overflows, files and dtypes that stay as they are */
     void (*progress)(void *self, const char *doing, uint64_t done, uint64_t all); /* "write", "check"; bytes */
 } tess_rewrite_options;
 
 typedef struct tess_rewrite_result {
-    char path[4096]; /* of what was written */
+    char path[4096]; /* path of the new checkpoint */
     char source[24]; /* format of the source */
     int n_tensors;
-    uint64_t bytes;        /* of tensors */
+    uint64_t bytes;        /* bytes of tensors */
     int64_t step;          /* -1: not known */
     int n_files;           /* HF, SAFETENSORS: weight files written; 0 for the others, as the three below */
-    uint64_t n_nan, n_inf; /* in the source */
+    uint64_t n_nan, n_inf; /* values of the source */
     uint64_t n_overflowed; /* finite values that are infinite in the new dtype */
 } tess_rewrite_result;
 

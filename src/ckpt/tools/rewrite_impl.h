@@ -15,7 +15,7 @@ typedef struct rewriting {
     const char *in, *out;
     bool same_model;                /* a model folder into a model folder: every name, file and metadata stays */
     char assets[TESS_REWRITE_PATH]; /* HF: the folder of config.json; "": none was found */
-    tess_model *model;              /* that it describes; NULL: not known */
+    tess_model *model;              /* the model that it describes; NULL: not known */
     const tess_export *export;
     tess_rewrite_result *result; /* the writers set `path` */
     uint64_t done;               /* bytes written */

@@ -1,3 +1,4 @@
+/* The report of a conversion: values that change, files and dtypes that stay as they are. */
 #include <stdarg.h>
 #include <stdio.h>
 

@@ -105,7 +105,7 @@ tess_status rewrite_as_store(rewriting *r)
     const tess_catalog *source = r->export->catalog;
     for (int i = 0; i < source->n_pieces && r->options->n_files == 0; i++)
         w.n_files = source->pieces[i].rank >= w.n_files ? source->pieces[i].rank + 1 : w.n_files;
-    if (r->options->n_files == 0) /* as many as the source has ranks */
+    if (r->options->n_files == 0) /* a file for each rank of the source */
         w.n_files = w.n_files < 1 ? 1 : w.n_files > MAX_FILES ? MAX_FILES : w.n_files;
     TESS_CHECK(w.n_files >= 1 && w.n_files <= MAX_FILES, TESS_E_INVALID, "%d data files: choose 1 to %d", w.n_files,
                MAX_FILES);

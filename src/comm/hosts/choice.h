@@ -1,5 +1,5 @@
-/* Which ranks carry a host's bytes, and in rounds of what size: the table that `tessera bench comm --tune` writes, by
- * operation and size. Results do not depend on it, but all ranks must choose alike. */
+/* Chooses the ranks that carry a host's bytes, and the size of rounds: the table that `tessera bench comm --tune`
+ * writes, by operation and size. Results do not depend on it, but all ranks must choose alike. */
 #ifndef TESS_COMM_HOSTS_CHOICE_H
 #define TESS_COMM_HOSTS_CHOICE_H
 
@@ -18,14 +18,14 @@ enum {
     HOSTS_MOST_ROUND_BYTES = 8 << 20,
     HOSTS_PLAIN_ROUND_BYTES = 512 << 10, /* the default: large enough for the network, small enough to stay in a cache
                                             between two copies */
-    TUNING_ROWS = 32                     /* of an operation, at most */
+    TUNING_ROWS = 32                     /* most rows of an operation */
 };
 
 #define HOSTS_ANY_BYTES UINT64_MAX /* the bound of an operation's last row */
 
 typedef struct tess_hosts_choice {
     int way;            /* HOSTS_STRIPED, HOSTS_LEADERS */
-    size_t round_bytes; /* of a rank's part of a round */
+    size_t round_bytes; /* size of a rank's part of a round */
 } tess_hosts_choice;
 
 /* Rows of each operation, by size. An operation without rows has the defaults. */
@@ -40,7 +40,7 @@ const char *tess_hosts_way_name(int way);
 /* True for operations that may have rows: those whose data goes in rounds. */
 bool tess_tuning_knows(int kind);
 
-tess_status tess_tuning_create(tess_mem *mem, tess_tuning **tuning); /* without rows */
+tess_status tess_tuning_create(tess_mem *mem, tess_tuning **tuning); /* makes a table without rows */
 void tess_tuning_free(tess_tuning **tuning);
 /* The next row of `kind`: for sizes above those of the row before, up to `up_to_bytes`. TESS_E_INVALID: the bound does
  * not grow, the choice is out of range, or there are too many rows. */
@@ -62,7 +62,7 @@ tess_status tess_tuning_load(tess_mem *mem, const char *path, tess_tuning **tuni
 /* `what` names the source in messages. */
 tess_status tess_tuning_parse(tess_mem *mem, const char *text, size_t size, const char *what, tess_tuning **tuning);
 
-/* Where a table comes from. */
+/* A fact about the origin of a table. */
 typedef struct tess_tuning_fact {
     const char *key, *text;
 } tess_tuning_fact;

@@ -28,7 +28,7 @@ static size_t partial_size(const tess_work *work)
     return tess_dtype_size(tess_reduce_partial_dtype(shown_dtype(work), op_of(work)));
 }
 
-/* ---- Where things lie ---- */
+/* ---- Places of data ---- */
 static uint64_t offset_in_job(const tess_work *work, int rank)
 {
     return tess_control_post(work->team->control, work->team->size, work->fp.sequence, rank)->in_offset;

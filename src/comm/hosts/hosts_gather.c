@@ -12,7 +12,7 @@ static bool in_one_piece(const tess_work *work)
     return work->fp.kind != TESS_TRACE_ALL_GATHER_PIECES;
 }
 
-/* Where a rank's block is in the result (blocks in one piece). */
+/* The place of a rank's block in the result (blocks in one piece). */
 static uint8_t *place_of(const tess_work *work, int rank)
 {
     size_t begin = 0, element = tess_dtype_size(work->dtype);
@@ -23,7 +23,7 @@ static uint8_t *place_of(const tess_work *work, int rank)
     return work->out + begin * element;
 }
 
-/* What this rank shows (block in one piece); parts of an all_reduce are where the first half left them. */
+/* The block that this rank shows (in one piece); parts of an all_reduce are where the first half left them. */
 static const uint8_t *own_block(const tess_work *work)
 {
     return work->fp.kind == TESS_TRACE_ALL_REDUCE ? place_of(work, work->team->rank) : work->in;
@@ -141,7 +141,8 @@ static uint64_t out_offset(const tess_work *work, int rank)
     return tess_control_post(work->team->control, work->team->size, work->fp.sequence, rank)->out_offset;
 }
 
-/* On every host all ranks have named one buffer that they share: rows of ranks elsewhere go straight into it. */
+/* True if, on every host, all ranks have named one buffer that they share: rows of ranks elsewhere go straight into it.
+ */
 static bool all_share(const tess_work *work)
 {
     const comm_hosts *h = hosts_of(work->team);

@@ -28,7 +28,7 @@
 
 enum {
     HOSTS_AREAS = 4,                       /* rounds in flight */
-    HOSTS_AREA_BYTES = 8 << 20,            /* of one rank's area */
+    HOSTS_AREA_BYTES = 8 << 20,            /* size of one rank's area */
     HOSTS_LETTERS = CONTROL_IN_FLIGHT + 1, /* operations with posts in flight */
     HOSTS_TAGS = 8192                      /* operations that tags distinguish */
 };
@@ -37,14 +37,14 @@ enum {
 enum { HOSTS_TAG_POST, HOSTS_TAG_DATA, HOSTS_TAG_KINDS };
 
 typedef struct hosts_member {
-    int host;  /* in the team's numbering: by the first member */
-    int index; /* among the members of the host */
+    int host;  /* the team's number of the host, in the order of first members */
+    int index; /* index among the members of the host */
 } hosts_member;
 
-/* Where a rank's data lies on this host. */
+/* The place of a rank's data on this host. */
 typedef struct hosts_seat {
     int holder; /* index of the rank whose area holds it: itself, or its handler */
-    int slot;   /* in the holder's area: 0: its own, 1 + k: of the k-th rank that it handles */
+    int slot;   /* slot in the holder's area: 0: its own, 1 + k: that of the k-th rank that it handles */
 } hosts_seat;
 
 /* The handlers, in one way of carrying a host's bytes. A rank's handler on another host receives that host's share of
@@ -65,7 +65,7 @@ typedef enum hosts_stage {
     HOSTS_STAGES
 } hosts_stage;
 
-/* Of an operation on memory of a device: what a rank shows is there; its messages have landed; it has read its
+/* Stages of an operation on memory of a device: a rank's data is shown; its messages have landed; it has read its
  * siblings' memory. */
 typedef enum hosts_device_stage {
     HOSTS_DEVICE_READY,
@@ -91,7 +91,7 @@ typedef struct hosts_subtree {
 typedef struct hosts_subtrees {
     hosts_subtree *at;
     int n;
-    int most; /* of any host */
+    int most; /* most subtrees of any host */
 } hosts_subtrees;
 
 /* A post in flight. */
@@ -114,13 +114,13 @@ typedef struct hosts_rounds hosts_rounds;
 /* A team's state for several hosts. */
 typedef struct comm_hosts {
     wire_group *group;
-    int n_hosts, mine;          /* of the team; number of this rank's */
-    int index;                  /* of this rank among the members of its host */
+    int n_hosts, mine;          /* hosts of the team; number of this rank's host */
+    int index;                  /* index of this rank among the members of its host */
     hosts_member *members;      /* by team rank */
     int *ranks;                 /* team ranks, host by host */
     int *first;                 /* (n_hosts + 1) where a host's begin in `ranks` */
-    hosts_subtrees all;         /* of the canonical tree over the team */
-    hosts_subtrees stepwise;    /* of the trees of an operation in steps (comm/leaf_sum.h) */
+    hosts_subtrees all;         /* subtrees of the canonical tree over the team */
+    hosts_subtrees stepwise;    /* subtrees of the trees of an operation in steps (comm/leaf_sum.h) */
     hosts_way ways[HOSTS_WAYS]; /* posts go striped */
 
     hosts_letter *sent;     /* (HOSTS_LETTERS) */
@@ -131,7 +131,7 @@ typedef struct comm_hosts {
     hosts_counter *counters; /* (members of the host), then their areas */
     uint8_t *areas;
     size_t used;       /* bytes of this rank's areas that were ever used, and are counted */
-    uint64_t n_rounds; /* of the operations before: equal on all ranks */
+    uint64_t n_rounds; /* rounds of the operations before: equal on all ranks */
     hosts_rounds *rounds;
     struct hosts_linked *linked; /* NULL: memory of devices goes through the host (linked.h) */
     bool link_tried;
@@ -156,10 +156,10 @@ typedef struct hosts_linked_work {
     size_t per_round;         /* elements of a block */
     uint64_t round, n;        /* under way, in all */
     bool second;              /* the exchange of it that gathers what the first has summed */
-    hosts_device_stage stage; /* that siblings are awaited in */
+    hosts_device_stage stage; /* the stage that siblings are awaited in */
 } hosts_linked_work;
 
-/* Of an operation or a message. */
+/* The state of an operation or a message. */
 typedef union hosts_work {
     struct {
         shm_work meeting; /* first: shm_of gives it */
@@ -237,13 +237,13 @@ typedef struct hosts_pass {
 
 struct hosts_rounds {
     const hosts_way *way;
-    size_t round_bytes; /* of a rank's part of a round, about */
+    size_t round_bytes; /* approximate size of a rank's part of a round */
     hosts_pass pass[2];
     int n_passes, at;
-    uint64_t base, n;                      /* of the pass: rounds before, rounds */
-    uint64_t shown, folded, landed, taken; /* of the pass, by this rank */
+    uint64_t base, n;                      /* rounds before the pass, and its rounds */
+    uint64_t shown, folded, landed, taken; /* rounds of the pass that this rank has done */
     size_t per_round;                      /* elements */
-    const hosts_subtrees *subtrees;        /* of a reduction */
+    const hosts_subtrees *subtrees;        /* subtrees of a reduction */
     bool siblings_read;                    /* siblings read our buffers: the pass ends when they have */
     hosts_batch sends[HOSTS_AREAS], receives[HOSTS_AREAS];
     wire_request *native; /* instead of passes */
@@ -284,7 +284,7 @@ tess_status hosts_test_batch(hosts_batch *batch, bool *done);
 /* hosts_message.c */
 extern const comm_link hosts_link;
 
-/* ---- What an operation does with its data: fills the passes of team->hosts->rounds. */
+/* ---- Plans of operations: each fills the passes of team->hosts->rounds. */
 void hosts_plan_gather(tess_work *work);   /* hosts_gather.c */
 void hosts_plan_fold(tess_work *work);     /* fold.c */
 void hosts_plan_straight(tess_work *work); /* straight.c */

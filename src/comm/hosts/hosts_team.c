@@ -1,3 +1,4 @@
+/* A team over several hosts: its members by host, subtrees of sums, and memory for rounds and messages. */
 #include "base/os/os.h"
 #include "comm/hosts/linked.h"
 

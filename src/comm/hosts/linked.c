@@ -132,7 +132,7 @@ static bool all_arrived(const tess_work *work)
     return all;
 }
 
-/* Siblings that are behind; when there is none, those whose messages this rank's GPU awaits. */
+/* Siblings that are late; if none is, those whose messages this rank's GPU awaits. */
 static int missing(const tess_work *work, int *ranks)
 {
     const comm_hosts *h = hosts_of(work->team);

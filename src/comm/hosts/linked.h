@@ -16,8 +16,8 @@ enum { HOSTS_LINK_BYTES = 64 << 20 };
 
 typedef struct hosts_linked {
     tess_nccl_link *link;
-    uint8_t *buffer; /* of the device, a window of the team */
-    size_t bytes;    /* of it that rounds use: the same on all ranks */
+    uint8_t *buffer; /* memory of the device, a window of the team */
+    size_t bytes;    /* bytes of it that rounds use: the same on all ranks */
     const ondevice_window *window;
     tess_nccl_message *messages;
     int n_messages, room;
@@ -32,11 +32,12 @@ static inline hosts_linked_work *linked_of(const tess_work *work)
 /* ---- linked_kernels.c ---- */
 /* Chooses the elements of a round, so that the buffer holds them. */
 void hosts_linked_plan(const tess_work *work);
-/* Of a round: packs or adds for others, and begins the exchange; `second`: of an all_reduce, the one that gathers. */
+/* Begins a round: packs or adds for others, and begins the exchange. `second`: the exchange of an all_reduce that
+ * gathers. */
 tess_status hosts_linked_begin(tess_work *work, uint64_t round, bool second);
-/* Of a round of a sum, when the first exchange has settled: adds what comes. */
+/* Second half of a reduction round: adds the partial sums that the first exchange received. */
 tess_status hosts_linked_finish(tess_work *work, uint64_t round);
-/* Of a round of a gather, when all siblings' messages have landed. */
+/* Second half of a round of a gather, when all siblings' messages have landed. */
 tess_status hosts_linked_take(tess_work *work, uint64_t round);
 
 static inline bool hosts_linked_sums(const tess_work *work)

@@ -1,9 +1,10 @@
+/* Kernels of an operation over hosts on memory of a device: they pack, add and spread the data of each round. */
 #include "comm/hosts/linked.h"
 
 #include "base/mem/make_room.h"
 #include "comm/reduce.h"
 
-/* ---- Where things lie in the buffer ---- */
+/* ---- Places in the buffer ---- */
 static size_t most_slots(const tess_work *work)
 {
     const comm_hosts *h = hosts_of(work->team);
@@ -25,7 +26,7 @@ static size_t slot_bytes(const tess_work *work)
     return linked_of(work)->per_round * slot_element(work);
 }
 
-/* Of the buffer of a sibling: its own block in slot 0, behind it those of the ranks that it handles. */
+/* A block in the buffer of a sibling: its own block has slot 0, those of the ranks that it handles follow. */
 static const uint8_t *gathered(const tess_work *work, int rank)
 {
     const comm_hosts *h = hosts_of(work->team);
@@ -35,8 +36,8 @@ static const uint8_t *gathered(const tess_work *work, int rank)
     return buffer + (size_t)seat->slot * slot_bytes(work);
 }
 
-/* Behind what is gathered: the partials that are sent, those of the k-th rank that is handled; then those for this
- * rank's own block, by subtree. */
+/* After the gathered blocks come the partial sums to send, for each rank that is handled, then those for this rank's
+ * own block, by subtree. */
 static uint8_t *partial_sent(const tess_work *work, int k, int n)
 {
     const comm_hosts *h = hosts_of(work->team);
@@ -212,7 +213,7 @@ static tess_status finish_pieces(tess_work *work, uint64_t round)
     return TESS_OK;
 }
 
-/* Of an all_reduce: this rank's part of the result, where gathers take it from. */
+/* Writes this rank's part of the result of an all_reduce to the place that gathers read. */
 static tess_status finish_part(tess_work *work, uint64_t round)
 {
     int s = 0;

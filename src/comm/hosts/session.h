@@ -17,7 +17,7 @@ void tess_wire_in_job(bool in);
  * its owner. The exit waits for no rank. */
 void tess_wire_give_up(void);
 
-/* As the functions of wire_table, with errors as status: TESS_E_INVALID from a thread that MPI does not let call,
+/* The functions of wire_table, with errors as status: TESS_E_INVALID from a thread that MPI does not let call,
  * TESS_E_IO for what MPI reports. Calls of several threads take turns. */
 tess_status tess_wire_make_group(const int *ranks, int n, int tag, wire_group **group);
 void tess_wire_free_group(wire_group **group);

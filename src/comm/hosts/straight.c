@@ -5,7 +5,7 @@
 #include "comm/hosts/hosts_impl.h"
 
 typedef struct straight_block {
-    size_t offset, bytes; /* in the buffer */
+    size_t offset, bytes; /* place in the buffer */
 } straight_block;
 
 /* The block that goes to `rank` (in the buffer `in`), or comes from it (in `out`). */

@@ -1,4 +1,4 @@
-/* What the files of the plug-in share. A process has one MPI, and so one state. */
+/* The common declarations of the plug-in's files. A process has one MPI, and so one state. */
 #ifndef TESS_COMM_MPI_MPI_IMPL_H
 #define TESS_COMM_MPI_MPI_IMPL_H
 
@@ -22,7 +22,7 @@ struct wire_request {
     mpi_request_kind kind;
     MPI_Request *parts;
     size_t n_parts, n_done, room;
-    size_t bytes;          /* of the whole message */
+    size_t bytes;          /* size of the whole message */
     int from;              /* REQUEST_RECV */
     MPI_Datatype types[2]; /* made for this request; MPI_DATATYPE_NULL: none */
 };

@@ -64,7 +64,7 @@ static int initialize(int *level, char error[WIRE_ERROR_BYTES])
      * 5 Gbit/s, 0.56 with two). The user's own choice stays. */
     if (!begun)
         setenv("OMPI_MCA_btl_tcp_links", "2", 0);
-    /* Until it returns there is no communicator to set an error handler on: most MPIs end the process when it fails. */
+    /* Before it returns no communicator can have an error handler: most MPIs end the process when it fails. */
     int code = begun ? MPI_Query_thread(level) : MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, level);
     return code == MPI_SUCCESS ? 0 : mpi_fail(error, code, begun ? "MPI_Query_thread" : "MPI_Init_thread");
 }

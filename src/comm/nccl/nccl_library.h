@@ -10,12 +10,13 @@
 
 typedef struct ncclComm *nccl_communicator;
 
-/* What the members of a communicator have in common before they know each other. Plain bytes: send them as they are. */
+/* The number that the members of a communicator share before they know each other. Plain bytes: send them as they are.
+ */
 typedef struct nccl_id {
     char bytes[128];
 } nccl_id;
 
-/* As NCCL 2.18 has it. A newer library reads `size` bytes of version `version`, and takes its own defaults for the
+/* The struct of NCCL 2.18. A newer library reads `size` bytes of version `version`, and takes its own defaults for the
  * rest. */
 typedef struct nccl_config {
     size_t size;

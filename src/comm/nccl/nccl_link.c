@@ -50,7 +50,7 @@ static tess_status fail_nccl(const nccl_library *nccl, nccl_communicator c, int 
                      more != NULL ? more : "", advice);
 }
 
-/* What a call on the link gave. */
+/* The status of a call on the link. */
 static tess_status check(tess_nccl_link *link, int error, const char *what)
 {
     if (error == NCCL_SUCCESS || error == NCCL_IN_PROGRESS)
@@ -79,7 +79,7 @@ static tess_status has_settled(tess_nccl_link *link, const char *what, bool *set
     return TESS_OK;
 }
 
-/* Until what was begun has ended. Most of it has at the first look. */
+/* Waits until everything that was begun has ended. Most of it has at the first look. */
 static tess_status settle(tess_nccl_link *link, const char *what)
 {
     enum { QUICK_LOOKS = 200 };

@@ -1,5 +1,5 @@
 /* Ranks that exchange bytes of GPU memory through NCCL: messages only, so nothing is summed here, and bits are the
- * callers'. No call waits longer than the link's deadline, whoever does not come.
+ * callers'. No call waits longer than the link's deadline, even if a rank never comes.
  *
  * One thread at a time uses a link; all members make their calls in one order. */
 #ifndef TESS_COMM_NCCL_NCCL_LINK_H
@@ -12,10 +12,10 @@
 
 typedef struct tess_nccl_link tess_nccl_link;
 
-/* What a member says of itself. */
+/* The facts that a member gives of itself. */
 typedef struct tess_nccl_seat {
-    const char *name; /* of the team, for messages */
-    int rank, size;   /* among the members, in [0, size) */
+    const char *name; /* name of the team, for messages */
+    int rank, size;   /* rank among the members, in [0, size) */
     nccl_id id;       /* the same for all members */
     double deadline_s;
     /* Called every few milliseconds of a wait that has lasted `waited_s`: anything but TESS_OK ends it with this

@@ -7,7 +7,7 @@
 
 enum { KIND_BYTES = 16 };
 
-/* ---- What a team needs ---- */
+/* ---- The state of a team ---- */
 void tess_ondevice_end(tess_team *team)
 {
     struct comm_device_team *t = team->on_device;
@@ -53,7 +53,7 @@ tess_status tess_ondevice_begin(tess_team *team)
     return status;
 }
 
-/* ---- Which operations ---- */
+/* ---- The choice of operations ---- */
 /* *is: live memory of the device. NULL leaves it as it is. What was freed may be the host's by now. */
 static tess_status look_at(const tess_device *device, const char *which, const void *memory, int *is)
 {
@@ -82,7 +82,7 @@ static tess_status find_kind(const tess_work *work, bool *is_device)
     return TESS_OK;
 }
 
-/* By what all ranks know alike. */
+/* Decides by facts that all ranks know alike. */
 static bool goes_direct(const tess_work *work)
 {
     const tess_team *team = work->team;

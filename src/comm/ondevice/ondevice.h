@@ -31,7 +31,7 @@
 
 typedef struct ondevice_window {
     struct ondevice_window *next;
-    uint64_t number; /* of the team's windows: equal on all ranks */
+    uint64_t number; /* number among the team's windows: equal on all ranks */
     uint8_t *memory;
     size_t bytes;
     bool owned;       /* allocated by tess_device_window_alloc */
@@ -43,14 +43,14 @@ struct comm_device {
     tess_device *device;
     tess_stream *after;      /* operations come after its work */
     _Atomic int n_under_way; /* operations, of all teams */
-    _Atomic int n_awaited;   /* of these, that wait for this rank's own device */
+    _Atomic int n_awaited;   /* those that wait for this rank's own device */
 };
 
-/* What a team has for its operations on the device. */
+/* The state of a team for its operations on the device. */
 struct comm_device_team {
     tess_stream *stream;
     tess_event *ready[CONTROL_IN_FLIGHT + 1]; /* by sequence */
-    tess_event *moved;                        /* of the oldest */
+    tess_event *moved;                        /* event of the oldest */
     bool *finite, *finite_seen;               /* memory of the device, and pinned */
     void *runs;                               /* descriptors of the oldest: runs, or steps */
     uint8_t *stage;                           /* pinned: what is staged of the oldest */
@@ -60,11 +60,11 @@ struct comm_device_team {
         const uint8_t *in;
         uint8_t *out;
         const tess_leaf_step *steps;
-        float **sums; /* that the steps name */
+        float **sums; /* sums that the steps name */
         int n_sums;
-    } given;                  /* by the caller, while the work has the copies */
+    } given;                  /* the caller's pointers, while the work uses staged copies */
     ondevice_window *windows; /* under the team's lock */
-    uint64_t n_windows;       /* so far */
+    uint64_t n_windows;       /* windows so far */
 };
 
 static inline struct comm_device_team *ondevice_of(const tess_work *work)
@@ -115,7 +115,7 @@ tess_status ondevice_take_runs(const tess_work *work, size_t n, size_t size, voi
 
 /* Enqueues what the work does with windows, once all are ready. */
 tess_status ondevice_enqueue(tess_work *work);
-/* Of a work that is moved: looks for addends that are not finite. */
+/* Looks for addends that are not finite, in a work whose data has moved. */
 tess_status ondevice_look(tess_work *work);
 
 extern const comm_backend ondevice_direct, ondevice_staged;

@@ -20,7 +20,7 @@ static bool all_arrived(const tess_work *work)
     return is_alone(work) || shm_phase_over(work);
 }
 
-/* Where this rank's memory lies in its window; beside it, where pieces begin in its shard. */
+/* Posts the place of this rank's memory in its window, and next to it the places where pieces begin in its shard. */
 static void post(tess_work *work)
 {
     tess_team *team = work->team;

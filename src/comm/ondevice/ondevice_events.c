@@ -1,4 +1,4 @@
-/* What progress of works asks of the device. */
+/* The events of the device that works wait for as they progress. */
 #include <time.h>
 
 #include "comm/ondevice/ondevice.h"

@@ -1,4 +1,5 @@
-/* What is enqueued when all ranks show their windows: bits and order of sums as on host memory. */
+/* Enqueues the kernels of an operation when all ranks show their windows. Sums have the order and bits of host memory.
+ */
 #include "comm/ondevice/ondevice.h"
 
 tess_status ondevice_take_runs(const tess_work *work, size_t n, size_t size, void **runs)
@@ -34,7 +35,7 @@ static size_t own_rows(const tess_piece *piece, int size, int rank, size_t *coun
     return piece->offset + (size_t)begin * piece->row;
 }
 
-/* Where each piece begins in the shard of a rank: it says so beside its post. */
+/* The place where a piece begins in the shard of a rank, as the rank says next to its post. */
 static uint64_t shard_offset(const tess_work *work, int rank, size_t piece)
 {
     const tess_team *team = work->team;
@@ -115,7 +116,7 @@ static tess_status reduce_pieces(tess_work *work)
     return tess_stream_copy(t->stream, t->finite_seen, t->finite, sizeof(bool));
 }
 
-/* In place: rank r alone reads and writes part r of any buffer. */
+/* An all_reduce in place: rank r alone reads and writes part r of any buffer. */
 static tess_status all_reduce(tess_work *work)
 {
     size_t W = (size_t)work->team->size, size = tess_dtype_size(work->dtype), part = (work->n + W - 1) / W;

@@ -36,7 +36,7 @@ static size_t out_bytes(const tess_work *work)
     return !sums ? work->out_bytes : work->steps == NULL ? shard_bytes(work, TESS_F32) : 0;
 }
 
-/* What the operation leaves alone between blocks and pieces, or adds to, comes along. */
+/* True if the old content is copied, too: the operation adds to it, or leaves parts between pieces as they are. */
 static bool keeps_old(const tess_work *work)
 {
     return work->fp.kind == TESS_TRACE_ALL_GATHER_PIECES || work->fp.kind == TESS_TRACE_REDUCE_SCATTER_PIECES ||

@@ -4,11 +4,11 @@
 #include "base/core/rng.h"
 #include "comm/ondevice/ondevice.h"
 
-/* What a rank tells the others of its block. */
+/* The message about a rank's block to the others. */
 typedef struct shown {
     tess_peer_handle handle;
     uint64_t bytes;
-    int32_t status; /* of the allocation: not TESS_OK ends the call on all ranks */
+    int32_t status; /* status of the allocation: an error ends the call on all ranks */
     int32_t is_shown;
 } shown;
 

@@ -16,9 +16,9 @@ typedef enum slot_state { SLOT_FREE, SLOT_POSTED, SLOT_MATCHED, SLOT_TAKEN, SLOT
 typedef struct message_slot {
     _Alignas(64) tess_fingerprint fingerprint;
     uint64_t bytes;
-    uint64_t offset;         /* of the sender's buffer, or CONTROL_PRIVATE */
-    uint64_t address;        /* of the same, in the sender's process */
-    tess_fingerprint wanted; /* of the receiver, when it does not fit */
+    uint64_t offset;         /* offset of the sender's buffer, or CONTROL_PRIVATE */
+    uint64_t address;        /* its address in the sender's process */
+    tess_fingerprint wanted; /* the receiver's operation, when it does not fit */
     _Alignas(64) _Atomic uint32_t state;
     _Alignas(64) _Atomic uint64_t written;
     _Alignas(64) _Atomic uint64_t read;

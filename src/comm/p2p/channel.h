@@ -6,7 +6,7 @@
 
 /* State of a message in flight. */
 typedef struct channel_work {
-    struct message_slot *slot; /* of the channel, NULL: none yet */
+    struct message_slot *slot; /* slot of the channel, NULL: none yet */
     uint64_t moved;            /* bytes */
     bool is_unreadable;        /* the sender's memory could not be read: it has ended, or the wait times out */
 } channel_work;

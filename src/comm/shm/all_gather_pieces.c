@@ -1,3 +1,4 @@
+/* all_gather_pieces on one host: each rank copies the rows of all others. */
 #include "comm/shm/shm_impl.h"
 
 #include "comm/pieces.h"

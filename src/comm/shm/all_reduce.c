@@ -1,3 +1,4 @@
+/* all_reduce on one host: each rank sums a part of the buffer, then copies the parts of the others. */
 #include "comm/shm/shm_impl.h"
 
 #include "comm/reduce.h"
@@ -31,7 +32,7 @@ static void show(tess_work *work, uint8_t *to)
     memcpy(to + end * element, from + end * element, (shm_of(work)->count - end) * element);
 }
 
-/* In-place works: only rank r reads and writes part r of any buffer. */
+/* Sums this rank's part. It may be in place: only rank r reads and writes part r of any buffer. */
 static void fold(tess_work *work)
 {
     const void *parts[JOB_MAX_RANKS];

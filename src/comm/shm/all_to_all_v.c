@@ -1,3 +1,4 @@
+/* all_to_all_v on one host: each rank copies the blocks that the others have for it. */
 #include "comm/shm/shm_impl.h"
 
 /* A row for each rank, beside each post: elements sent to it, their offset, and elements expected from it. */

@@ -20,13 +20,13 @@ enum {
 /* One rank's part in one operation. */
 typedef struct tess_post {
     _Alignas(64) tess_fingerprint fingerprint;
-    uint64_t in_offset, out_offset;   /* of its buffers in the job's memory, or CONTROL_PRIVATE */
-    uint64_t in_address, out_address; /* of the buffers in its own process */
+    uint64_t in_offset, out_offset;   /* offsets of its buffers in the job's memory, or CONTROL_PRIVATE */
+    uint64_t in_address, out_address; /* addresses of the buffers in its own process */
     uint32_t shown;                   /* 1: what it shows lies beside this post */
     uint32_t site;                    /* tess_fingerprint_site */
     uint64_t beside;                  /* bytes that lie there */
-    uint64_t digest;                  /* of the fingerprint, which is read only when digests differ */
-    _Atomic uint64_t arrivals;        /* of this rank in this slot, in total */
+    uint64_t digest;                  /* digest of the fingerprint, which is read only when digests differ */
+    _Atomic uint64_t arrivals;        /* arrivals of this rank in this slot, in total */
 } tess_post;
 
 /* Ranks pass the phases of an operation together: phase k is over when `arrivals` has grown by k times the team's size.
@@ -36,11 +36,12 @@ typedef struct tess_slot {
 } tess_slot;
 
 typedef struct tess_control {
-    uint64_t bytes;            /* of the whole area */
+    uint64_t bytes;            /* size of the whole area */
     _Atomic uint32_t n_left;   /* ranks that destroyed their handle; the last one frees the area */
     _Atomic uint32_t given_up; /* 1 + team rank of the first that cancelled */
     _Alignas(64) tess_slot slots[CONTROL_SLOTS];
-    /* then, each aligned: posts (slots, ranks), inline (slots, ranks), channels (ranks, ranks), stages (ranks, areas)
+    /* Posts and the rest follow, each aligned: posts (slots, ranks), inline (slots, ranks), channels (ranks, ranks),
+     * stages (ranks, areas)
      */
 } tess_control;
 

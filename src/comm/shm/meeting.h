@@ -12,7 +12,7 @@
 typedef struct shm_work {
     const struct shm_collective *collective;
     uint64_t phase;      /* phases that this rank arrived in */
-    int step;            /* what is done when the phase is over */
+    int step;            /* the step that follows the phase */
     int path;            /* how peers read the data */
     size_t first, count; /* elements of the round at hand */
     size_t per_round;    /* elements of a full round */

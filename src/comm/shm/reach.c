@@ -4,8 +4,8 @@
 #include "comm/shm/shm_impl.h"
 
 enum {
-    OWN_AREA = 3,          /* of the stages */
-    CHUNK_BYTES = 64 << 10 /* of each rank at a time: all of them stay in the second-level cache */
+    OWN_AREA = 3,          /* index of the own area among the stages */
+    CHUNK_BYTES = 64 << 10 /* bytes of each rank at a time: all of them stay in the second-level cache */
 };
 
 /* Below, two copies through a stage cost less than asking the system for one. */

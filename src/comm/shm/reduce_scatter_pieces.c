@@ -1,3 +1,4 @@
+/* reduce_scatter_pieces on one host: each rank sums its own rows over the buffers of all. */
 #include "comm/shm/shm_impl.h"
 
 #include "comm/pieces.h"

@@ -5,7 +5,7 @@
  *              have taken
  *     reached  the same on private memory, which the system copies for us
  *     staged   rounds of: show a chunk in one of two stages, meet, take. A stage is written again two rounds later, and
- *              whoever came to the round between has read it
+ *              every rank that came to the round between has read it
  *     fold     (staged all_reduce) between show and take each rank reduces its part of the round */
 #include "comm/p2p/channel.h"
 #include "comm/shm/shm_impl.h"

@@ -7,7 +7,8 @@
  * between two ranks of a group with one tag arrive in the order in which they were sent; all members of a group start
  * its collectives in one order.
  *
- * TESSERA_MPI_PART_BYTES, for tests of the plug-in: messages are cut into parts of so many bytes instead of 1 GiB. */
+ * TESSERA_MPI_PART_BYTES, for tests of the plug-in: the size of the parts that messages are cut into, instead of 1 GiB.
+ */
 #ifndef TESS_COMM_WIRE_WIRE_H
 #define TESS_COMM_WIRE_WIRE_H
 

@@ -8,7 +8,7 @@
 #include "base/os/plugins.h"
 
 typedef struct kind {
-    const char *word; /* of TESSERA_MPI */
+    const char *word; /* value of TESSERA_MPI */
     const char *name, *file, *packages;
     bool is_open_mpi;
 } kind;

@@ -11,7 +11,7 @@
  * being unloaded.
  *
  * TESS_E_NOT_FOUND  there is no such plug-in: the message says who started the job and what to install.
- * TESS_E_UNSUPPORTED it cannot be loaded, or is of another version of Tessera.
+ * TESS_E_UNSUPPORTED it cannot be loaded, or belongs to another version of Tessera.
  * TESS_E_INVALID    TESSERA_MPI names nothing known, or the process has another MPI in it already. */
 tess_status tess_wire_load(tess_starter starter, const wire_table **table);
 

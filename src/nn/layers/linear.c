@@ -1,4 +1,4 @@
-/* Linear maps y = x W^T + b of one rank: forward, the input's gradient, and the parameters' gradients. */
+/* Linear maps y = x W^T + b of one rank, also with FP8 values: forward, input gradient, parameter gradients. */
 #include "device/fp8_rows.h"
 #include "nn/layers/layers.h"
 
