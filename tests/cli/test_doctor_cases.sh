@@ -56,7 +56,7 @@ has_case order-duplicate-gpu cause nccl-duplicate-gpu 'ranks 0,2: two ranks on o
 has_case order-slurm-oom cause slurm-oom-kill "the host's memory ran out"
 has_case xid-nvlink5 cause cuda-xid-nvlink "GPU 0000:dc:00: the driver reported an error of a GPU's NVLink" ed:00
 has_case xid-13-illegal-instruction cause cuda-xid-program 'GPU 0000:cb:00: '
-has_case nccl-shm-old cause nccl-shm-failure 'GPU 1 on node-m (pid 100): NCCL got no shared memory'
+has_case nccl-shm-old cause nccl-shm-failure 'host node-m: NCCL got no shared memory'
 has_case rank-prefix-padded cause cuda-illegal-access 'rank 3: '
 
 # says NAME HEADLINE LINE...: a log of these lines has the words in its headline.

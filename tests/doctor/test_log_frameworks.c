@@ -348,7 +348,7 @@ static const struct {
      "init_device. This might cause "
      "deadlock in distributed execution.\n(RayWorkerWrapper pid=18, ip=10.0.0.8) ERROR 01-01 10:00:00 "
      "worker_base.py:382] ValueError: x"},
-    {"vllm-worker-died", "",
+    {"vllm-worker-trace", "",
      "ERROR 01-01 10:00:00 [worker_base.py:620] Error executing method 'load_model'. This might cause deadlock in "
      "distributed execution."},
     {"cuda-check-failed", "", "Failed: Cuda error /workspace/csrc/custom_all_reduce.cuh:368 'invalid argument'"},
@@ -580,7 +580,7 @@ static const struct {
     {"nccl-shm-attach", "",
      "n1:7:8 [0] misc/shmutils.cc:129 NCCL WARN Error while attaching to shared memory segment /dev/shm/nccl-a1 (size "
      "14156128), error: No such file or directory (2)"},
-    {"nccl-shm-register", "GPU 1 on n1 (pid 7)",
+    {"nccl-shm-register", "host n1",
      "n1:7:8 [1] misc/shmutils.cc:103 NCCL WARN Cuda failure 'invalid argument'\n"
      "n1:7:8 [1] misc/shmutils.cc:114 NCCL WARN Error while creating shared memory segment /dev/shm/nccl-a1 (size "
      "9637888)"},
@@ -661,7 +661,7 @@ static const struct {
      "slurmstepd: error:  mpi/pmix_v5: pmixp_p2p_send: n3 [4]: pmixp_utils.c:469: send failed, rc=1001, exceeded the "
      "retry "
      "limit\nsrun: error: Node failure on n4"},
-    {"container-start", "task 1 on n2",
+    {"container-start", "host n2",
      "slurmstepd: error: pyxis: container start failed with error code: 1\nslurmstepd: error: pyxis: couldn't start "
      "container\nsrun: error: n2: task 1: Exited with exit code 1"},
     {"launcher-command-failed", "",

@@ -100,6 +100,19 @@ static const struct {
      "Ray lost a host: Node Id: 5d11b677f340", NULL},
     {"[n2:00823] Signal: Segmentation fault (11)\nORTE was unable to reliably start one or more daemons.\n",
      "host n2 (pid 823): a process crashed", NULL},
+    /* What a host lacks, and who saw it first. */
+    {"[rank1]: torch.distributed.DistBackendError: Error while creating shared memory segment /dev/shm/nccl-x (size "
+     "9)\n",
+     "NCCL got no shared memory, reported by rank 1", "rank 1:"},
+    {"MPICH ERROR [Rank 202] [job id 2.0] [Fri Sep 25 12:09:31 2026] [nid005874]\n"
+     "Fatal error in PMPI_Waitall: Other MPI error\nMPIDI_OFI_handle_cq_error(1310): OFI poll failed\n",
+     "a transfer of MPI over libfabric failed, reported by rank 202", NULL},
+    /* A trace whose end is an effect: who prints it waited. */
+    {"2024-08-22 13:50:25 ERROR 7 [worker_base.py:148] Error executing method start_worker. This might cause deadlock "
+     "in "
+     "distributed execution.\n2024-08-22 13:50:25 ERROR 7 [worker_base.py:148] RuntimeError: "
+     "[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer\n",
+     "only what follows from one: a peer of gloo ended", NULL},
     /* A launcher that says which rank it was. */
     {"[2025-12-16 14:27:10] Rank 3 scheduler is dead. Please check if there are relevant logs.\n"
      "[2025-12-16 14:27:10] Exit code: -9\n",

@@ -284,20 +284,19 @@ static bool names_only_gpu(const log_who *who)
 }
 
 /* A launcher prints how a process ended, and which one it was on another line. So do those who report what a cause
- * explains. Those who only wait for others do not. */
+ * explains; what they name printed a wrapper that is about nobody. Those who only wait for others do not. */
 static void complete_by_launcher(const tess_survey *s, int cause, log_who *who)
 {
     const log_match *match = &s->matches[cause];
     const tess_log_entry *entry = tess_knowledge_at(s->knowledge, cause);
     bool is_wrapper = entry->role == TESS_LOG_WRAPPER || entry->is_fallback;
-    if (is_wrapper && entry->by_reporter)
-        return; /* it is not about a process, or names it itself */
+    bool ends_a_process = is_wrapper && !entry->by_reporter;
     for (int i = 0; i < tess_knowledge_n(s->knowledge) && who->n_ranks == 0 && who->host[0] == '\0'; i++) {
         const log_match *other = &s->matches[i];
         const tess_log_entry *known = tess_knowledge_at(s->knowledge, i);
         int64_t distance = other->first.line - match->first.line;
         bool names_it = tess_knowledge_explains(s->knowledge, cause, i) ||
-                        (is_wrapper && known->role == TESS_LOG_EFFECT && !known->by_reporter);
+                        (ends_a_process && known->role == TESS_LOG_EFFECT && !known->by_reporter);
         bool says_whom = names_the_first(other) || names_only_gpu(&other->who);
         if (is_found(s, i) && names_it && says_whom && other->first.file == match->first.file &&
             distance <= TESS_KNOWLEDGE_LINES_AFTER && -distance <= TESS_KNOWLEDGE_LINES_AFTER)
@@ -406,7 +405,8 @@ static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, te
         who = others; /* torchrun saw several end at once: the first of its table is not the first that ended */
     complete_by_quotation(s, cause, &who);
     v->reporter = match->reporter;
-    complete_by_launcher(s, cause, &who);
+    bool only_reports = entry->role == TESS_LOG_WRAPPER && entry->by_reporter;
+    complete_by_launcher(s, cause, only_reports ? &v->reporter : &who);
     complete_by_later_lines(s, cause, &who);
     complete_by_places(s, &who);
     complete_by_only_failure(s, cause, &who);
