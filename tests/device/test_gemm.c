@@ -257,8 +257,8 @@ static void awkward_sizes_are_right(void)
 /* Below and above what tiles of few rows, their columns and their stretches of k hold. */
 static void few_rows_are_right(void)
 {
-    static const int rows[] = {1, 2, 3, 4, 6, 7, 8, 9, 12, 13, 16, 17, 33, 64, 65},
-                     sizes[][2] = {{1, 1}, {129, 33}, {40, 300}, {1300, 8}};
+    static const int rows[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 16, 17, 33, 64, 65},
+                     sizes[][2] = {{1, 1}, {129, 33}, {40, 300}, {67, 519}, {1300, 8}};
     tess_stream *streams[N_TABLES];
     open_all(streams, 2);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)

@@ -26,10 +26,19 @@ static inline __m512 add_products(__m512 sum, __m512 x, __m512 y)
     return _mm512_dpbf16_ps(sum, (__m512bh)x, (__m512bh)y);
 }
 
+#define FEW_STEP K_STEP
+#define FEW_LANES 16
+#define FEW_SUMS 24
+#define FEW_TILE_ROWS 12
+#define FEW_TURNED_VECTORS 4
+#include "device/cpu/gemm_few_rows_vec.h"
+
 static tess_status gemm_avx512_bf16(tess_stream *s, const tess_gemm *g)
 {
     if (g->ab_dtype == TESS_F32)
         return tess_gemm_avx512(s, g);
+    if (takes_few_rows(g))
+        return gemm_few_rows(s, g);
     return tess_gemm_vector(s, g, &engine);
 }
 

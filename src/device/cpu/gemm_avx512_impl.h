@@ -174,4 +174,80 @@ static const gemm_engine engine = {
     .finish = finish,
 };
 
+/* What gemm_few_rows_vec.h asks of its includer. */
+static inline vec few_packed(const void *x, int64_t i, int64_t left, tess_dtype dtype)
+{
+    return _mm512_castsi512_ps(load_packed(x, i, left, dtype));
+}
+
+static inline vec few_columns(const void *x, int64_t i, int64_t ld, int64_t left, int64_t n, tess_dtype dtype)
+{
+    return _mm512_castsi512_ps(load_columns(x, i, ld, left, first(n), dtype));
+}
+
+static inline vec few_add(vec sum, vec a, vec b)
+{
+    return add_products(sum, a, b);
+}
+
+typedef __m512 few_lanes;
+
+static inline few_lanes few_lanes_zero(void)
+{
+    return _mm512_setzero_ps();
+}
+
+static inline few_lanes few_lanes_add(few_lanes sum, float a, few_lanes b)
+{
+    return add_products(sum, _mm512_set1_ps(a), b);
+}
+
+static inline void few_lanes_store(float *to, few_lanes x)
+{
+    _mm512_storeu_ps(to, x);
+}
+
+/* Of bf16 two neighbouring k are transposed as one element, and widened then where that is no packed element. */
+static inline __attribute__((always_inline)) int few_quarter(const char *x, int64_t ld, tess_dtype dtype, few_lanes *to)
+{
+    __m512i y[4], z[4];
+    for (int r = 0; r < 4; r++) {
+        y[r] = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(const void *)(x + r * ld)));
+        y[r] = _mm512_inserti32x4(y[r], _mm_loadu_si128((const __m128i *)(const void *)(x + (r + 4) * ld)), 1);
+        y[r] = _mm512_inserti32x4(y[r], _mm_loadu_si128((const __m128i *)(const void *)(x + (r + 8) * ld)), 2);
+        y[r] = _mm512_inserti32x4(y[r], _mm_loadu_si128((const __m128i *)(const void *)(x + (r + 12) * ld)), 3);
+    }
+    for (int r = 0; r < 4; r += 2) {
+        z[r] = _mm512_unpacklo_epi32(y[r], y[r + 1]);
+        z[r + 1] = _mm512_unpackhi_epi32(y[r], y[r + 1]);
+    }
+    for (int r = 0; r < 2; r++) {
+        y[2 * r] = _mm512_unpacklo_epi64(z[r], z[r + 2]);
+        y[2 * r + 1] = _mm512_unpackhi_epi64(z[r], z[r + 2]);
+    }
+    if (dtype == TESS_F32 || K_STEP > 1) {
+        for (int r = 0; r < 4; r++)
+            to[r] = _mm512_castsi512_ps(y[r]);
+        return 4;
+    }
+    for (int r = 0; r < 4; r++) {
+        to[2 * r] = _mm512_castsi512_ps(_mm512_slli_epi32(y[r], 16));
+        to[2 * r + 1] = _mm512_castsi512_ps(_mm512_and_si512(y[r], _mm512_set1_epi32((int)0xffff0000u)));
+    }
+    return 8;
+}
+
+static inline void few_transpose(const void *x, int64_t i, int64_t ld, tess_dtype dtype, float *to, int64_t width,
+                                 int64_t ahead)
+{
+    __m512i block[16];
+    for (int64_t r = 0; r < 16; r++) {
+        _mm_prefetch((const char *)x + (i + r * ld) * (int64_t)tess_dtype_size(dtype) + ahead, _MM_HINT_T1);
+        block[r] = load_packed(x, i + r * ld, 16 * K_STEP, dtype);
+    }
+    transpose_16x16_avx512(block);
+    for (int r = 0; r < 16; r++)
+        _mm512_storeu_si512(to + r * width, block[r]);
+}
+
 #endif

@@ -163,6 +163,104 @@ static const gemm_engine engine = {
     .finish = finish,
 };
 
+static inline vec few_packed(const void *x, int64_t i, int64_t left, tess_dtype dtype)
+{
+    return v_get(x, i, left < 16 ? left : 16, dtype);
+}
+
+static inline vec few_columns(const void *x, int64_t i, int64_t ld, int64_t left, int64_t n, tess_dtype dtype)
+{
+    (void)ld;
+    (void)left;
+    return v_get(x, i, n, dtype);
+}
+
+static inline vec few_add(vec sum, vec a, vec b)
+{
+    return v_fma(a, b, sum);
+}
+
+/* Of bf16 two neighbouring k are transposed as one float, and widened on their way out. */
+static inline void few_transpose(const void *x, int64_t i, int64_t ld, tess_dtype dtype, float *to, int64_t width,
+                                 int64_t ahead)
+{
+    const __m256i high = _mm256_set1_epi32((int)0xffff0000u);
+    for (int64_t c = 0; c < 2 * HALF; c += HALF) {
+        __m256 block[HALF];
+        if (dtype == TESS_BF16) {
+            for (int r = 0; r < HALF; r++) {
+                const uint16_t *row = (const uint16_t *)x + i + (c + r) * ld;
+                _mm_prefetch((const char *)row + ahead, _MM_HINT_T1);
+                block[r] = _mm256_loadu_ps((const float *)(const void *)row);
+            }
+            transpose_8x8(block);
+            for (int r = 0; r < HALF; r++) {
+                __m256i both = _mm256_castps_si256(block[r]);
+                _mm256_storeu_ps(to + 2 * r * width + c, _mm256_castsi256_ps(_mm256_slli_epi32(both, 16)));
+                _mm256_storeu_ps(to + (2 * r + 1) * width + c, _mm256_castsi256_ps(_mm256_and_si256(both, high)));
+            }
+            continue;
+        }
+        for (int64_t p = 0; p < 2 * HALF; p += HALF) {
+            for (int r = 0; r < HALF; r++) {
+                const float *row = (const float *)x + i + (c + r) * ld + p;
+                _mm_prefetch((const char *)row + ahead, _MM_HINT_T1);
+                block[r] = _mm256_loadu_ps(row);
+            }
+            transpose_8x8(block);
+            for (int r = 0; r < HALF; r++)
+                _mm256_storeu_ps(to + (p + r) * width + c, block[r]);
+        }
+    }
+}
+
+typedef __m256 few_lanes;
+
+static inline few_lanes few_lanes_zero(void)
+{
+    return _mm256_setzero_ps();
+}
+
+static inline few_lanes few_lanes_add(few_lanes sum, float a, few_lanes b)
+{
+    return _mm256_fmadd_ps(_mm256_set1_ps(a), b, sum);
+}
+
+static inline void few_lanes_store(float *to, few_lanes x)
+{
+    _mm256_storeu_ps(to, x);
+}
+
+/* Of bf16 two neighbouring k are transposed as one float, and widened then. */
+static inline __attribute__((always_inline)) int few_quarter(const char *x, int64_t ld, tess_dtype dtype, few_lanes *to)
+{
+    __m256 y[4], z[4];
+    for (int r = 0; r < 4; r++)
+        y[r] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps((const float *)(const void *)(x + r * ld))),
+                                    _mm_loadu_ps((const float *)(const void *)(x + (r + 4) * ld)), 1);
+    for (int r = 0; r < 4; r += 2) {
+        z[r] = _mm256_unpacklo_ps(y[r], y[r + 1]);
+        z[r + 1] = _mm256_unpackhi_ps(y[r], y[r + 1]);
+    }
+    for (int r = 0; r < 2; r++) {
+        y[2 * r] = _mm256_shuffle_ps(z[r], z[r + 2], 0x44);
+        y[2 * r + 1] = _mm256_shuffle_ps(z[r], z[r + 2], 0xee);
+    }
+    if (dtype == TESS_F32) {
+        for (int r = 0; r < 4; r++)
+            to[r] = y[r];
+        return 4;
+    }
+    for (int r = 0; r < 4; r++) {
+        __m256i both = _mm256_castps_si256(y[r]);
+        to[2 * r] = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
+        to[2 * r + 1] = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32((int)0xffff0000u)));
+    }
+    return 8;
+}
+
+#define FEW_LANES HALF
+#define FEW_STEP 1
 #define FEW_SUMS 6
 #define FEW_TILE_ROWS 6
 #define FEW_TURNED_VECTORS 1

@@ -21,6 +21,8 @@ static inline __m512 add_products(__m512 sum, __m512 x, __m512 y)
     return _mm512_fmadd_ps(x, y, sum);
 }
 
+#define FEW_STEP K_STEP
+#define FEW_LANES 16
 #define FEW_SUMS 24
 #define FEW_TILE_ROWS 12
 #define FEW_TURNED_VECTORS 4

@@ -1,17 +1,37 @@
-/* Few rows of C, as in generation, in the `vec` of whichever header was included before. The weights are by far the
- * larger operand and are read once, so nothing is gained by packing them: they are multiplied where they lie, and A,
- * which is small, is turned.
+/* Few rows of C, as in generation. The weights are by far the larger operand and are read once, so nothing is gained by
+ * packing all of them: they are multiplied from where they lie, or from a strip of them in L1. There are three ways. */
+/* clang-format off */
+/*   B stored (k,n): lanes are columns of C. Strips of a few k and many columns follow each other, so that memory is read
+ *     along its rows.
+ *   B stored (n,k), at most FEW_TRANSPOSED_MOST rows of C: lanes are columns of C. At most FEW_DIRECT_MOST rows are
+ *     multiplied while B is transposed in registers, more of them from strips that are transposed into L1.
+ *   B stored (n,k), more rows: lanes are rows of C. C^T = B A^T, and the sums are transposed at the end.
  *
- *   B stored (k,n): lanes are columns of C. All rows of C are one tile, and a few k of many columns have their turn, so
- *   that memory is read along.
- *   B stored (n,k): lanes are rows of C. C^T = B A^T, and the sums are turned at the end.
+ * An element of C is always one chain of sums over ascending k in packed elements (gemm_impl.h): the bits of the
+ * engine's other products. K runs in stretches that only decide when sums rest in memory. Floor: the bytes of the
+ * weights, or the rate of the products. On an AMD EPYC with AVX2 a core reads weights for one row at 75% (bf16) and 85%
+ * (float32) or more of the rate of a plain read.
  *
- * Either way an element of C is one chain of FMAs over ascending k: the bits of ref/ref_gemm.c. K runs in stretches
- * that only decide when sums rest in memory. bf16 is widened on the way, a piece in L1 at a time. Floor: the bytes of
- * the weights, or two FMAs a cycle.
- *
- * The includer defines FEW_SUMS (vectors of sums that registers hold), FEW_TILE_ROWS (rows of the highest tile) and
- * FEW_TURNED_VECTORS (vectors of the widest tile with rows of C in its lanes). */
+ * The includer has an `engine` and defines
+ *   FEW_STEP            k in a packed element
+ *   FEW_SUMS            vectors of sums that registers hold
+ *   FEW_TILE_ROWS       rows of the highest tile
+ *   FEW_TURNED_VECTORS  vectors of the widest tile with rows of C in its lanes
+ *   few_packed(x, i, left, dtype)
+ *     16 packed elements of neighbouring k from x[i]; `left` k exist, the rest are 0
+ *   few_columns(x, i, ld, left, n, dtype)
+ *     a packed element of each of n columns; x[i] is the first column at the first k, and `left` k exist
+ *   few_add(sum, a, b)
+ *     sum + a b
+ *   few_transpose(x, i, ld, dtype, to, width, ahead)
+ *     16 rows of 16 packed elements of neighbouring k from x[i], `ld` apart, as columns of `to`, whose rows are `width`
+ *     apart; prefetches what lies `ahead` bytes from each row
+ *   few_lanes, FEW_LANES
+ *     a register of FEW_LANES sums, with few_lanes_zero(), few_lanes_store(to, x) and few_lanes_add(sum, scalar, b)
+ *   few_quarter(x, ld, dtype, to)
+ *     16 bytes of each of FEW_LANES rows from x, `ld` bytes apart, as registers that hold a packed element of every row;
+ *     returns how many registers */
+/* clang-format on */
 #ifndef TESS_DEVICE_CPU_GEMM_FEW_ROWS_VEC_H
 #define TESS_DEVICE_CPU_GEMM_FEW_ROWS_VEC_H
 
@@ -20,22 +40,31 @@
 #include "device/cpu/sizes.h"
 
 enum {
-    FEW_TURNED_LEAST = 9, /* rows of C that fill lanes well enough: with fewer, packing is faster */
+    FEW_STRAIGHT_MOST = 16,
+    FEW_DIRECT_MOST = 8,
+    FEW_TRANSPOSED_MOST = 12,
     FEW_TURNED_MOST = 64,
     FEW_BLOCK = 1024,        /* columns of C whose sums rest in L2 */
-    FEW_PANEL_FLOATS = 8192, /* of turned A, in L1 while rows of B pass by */
+    FEW_PANEL_FLOATS = 8192, /* of transposed A, in L1 while rows of B pass by */
     FEW_TURNED_ROWS = 8,     /* rows of B that pass by together, at most */
-    FEW_STRIP = 128,         /* columns of B stored (k,n) that are in L1 */
-    FEW_STRIP_K = 32,        /* their k */
+    /* Columns and packed k of a strip: B stored (k,n), and (n,k). */
+    FEW_STRIP = 128,
+    FEW_STRIP_K = 32,
+    FEW_COLUMNS = 32,
+    FEW_COLUMNS_K = 128,
+    FEW_PIECE = 4096, /* floats of a strip, either way */
+    FEW_AHEAD = 512,  /* bytes of a row of B stored (n,k) that are prefetched before they are multiplied */
 };
 
 typedef struct few_rows_plan {
     const tess_gemm *g;
-    int64_t k_room;               /* k up to whole vectors */
-    int64_t panels, panel_floats; /* of turned A: (k_room, lanes) */
+    bool turned;                  /* lanes are rows of C */
+    int64_t packed_k, k_room;     /* packed elements of k, and those up to whole vectors */
+    int64_t panels, panel_floats; /* of A: (k_room, lanes), or where lanes are columns, one of (rows, k_room) */
     int vectors;                  /* of a panel */
-    int64_t stretch;              /* B stored (n,k): k that are walked together */
-    int64_t block;                /* columns that are */
+    int64_t tile_rows;            /* lanes are columns: rows of a tile */
+    int64_t stretch;              /* packed k that are walked together */
+    int64_t strip, block;         /* columns of a strip, and those that are walked together */
     float *work;                  /* per worker: panels, sums, a piece of B */
     int64_t work_floats, sum_floats;
 } few_rows_plan;
@@ -45,47 +74,122 @@ typedef struct few_rows_share {
     float *a, *sums, *piece;
 } few_rows_share;
 
+/* A strip of B as packed elements (packed k, columns), or where it lies as bf16. The next strip is prefetched
+ * while this one is read, a line at a time: a burst would take the few fill buffers from what is needed now. */
+typedef struct few_strip {
+    const void *at;
+    int64_t ld;
+    bool in_place;
+    bool prefetches;
+    int64_t ahead; /* bytes from each place of this strip to the same place of the next one */
+} few_strip;
+
 static bool takes_few_rows(const tess_gemm *g)
 {
-    int64_t least = g->trans_b ? FEW_TURNED_LEAST : 1, most = g->trans_b ? FEW_TURNED_MOST : FEW_TILE_ROWS;
-    return g->m >= least && g->m <= most && g->n > 0 && g->k > 0 && !g->trans_a && !g->accumulate && g->leaf == 0;
+    return g->m >= 1 && g->m <= (g->trans_b ? FEW_TURNED_MOST : FEW_STRAIGHT_MOST) && g->n > 0 && g->k > 0 &&
+           !g->trans_a && !g->accumulate && g->leaf == 0;
 }
 
 /* ---- Tiles ---- */
-/* Rows of the tile that m rows of C take: a few heights are compiled, and lanes that are not there are 0. */
+/* Prefetches `bytes` from `at` into L2. */
+static inline __attribute__((always_inline)) void few_prefetch(const char *at, const int64_t bytes)
+{
+    for (int64_t line = 0; line < bytes; line += 64)
+        __builtin_prefetch(at + line, 0, 2);
+}
+
+/* (mr, 16 nv) of c = [c +] a b over k packed elements. mr, nv, b.in_place and b.prefetches are constants. */
+static inline __attribute__((always_inline)) void few_tile(const int mr, const int nv, int64_t k, matrix a, few_strip b,
+                                                           float *c, int64_t ldc, bool add)
+{
+    vec sum[PRODUCT_ROWS][PRODUCT_VECTORS];
+    GEMM_UNROLLED
+    for (int i = 0; i < mr; i++)
+        GEMM_UNROLLED
+    for (int j = 0; j < nv; j++)
+        sum[i][j] = add ? v_load(c + i * ldc + j * LANES, LANES) : v_set(0);
+    const int64_t size = b.in_place ? sizeof(uint16_t) : sizeof(float), b_rows = b.in_place ? FEW_STEP : 1;
+    for (int64_t l = 0; l < k; l++) {
+        vec row[PRODUCT_VECTORS];
+        for (int64_t r = l * b_rows; b.prefetches && r < (l + 1) * b_rows; r++)
+            few_prefetch((const char *)b.at + r * b.ld * size + b.ahead, nv * LANES * size);
+        GEMM_UNROLLED
+        for (int j = 0; j < nv; j++)
+            row[j] = b.in_place ? few_columns(b.at, l * FEW_STEP * b.ld + j * LANES, b.ld, FEW_STEP, LANES, TESS_BF16)
+                                : v_load((const float *)b.at + l * b.ld + j * LANES, LANES);
+        GEMM_UNROLLED
+        for (int i = 0; i < mr; i++) {
+            const vec factor = v_set(a.at[i * a.row + l * a.column]);
+            GEMM_UNROLLED
+            for (int j = 0; j < nv; j++)
+                sum[i][j] = few_add(sum[i][j], factor, row[j]);
+        }
+    }
+    GEMM_UNROLLED
+    for (int i = 0; i < mr; i++)
+        GEMM_UNROLLED
+    for (int j = 0; j < nv; j++)
+        v_store(c + i * ldc + j * LANES, sum[i][j], LANES);
+}
+
+/* Rows of the tile that m rows of C take: a few heights are compiled, and lanes that do not exist are 0. */
 static int64_t straight_rows(int64_t m)
 {
+#if FEW_TILE_ROWS > 6
     return m == 5 ? 6 : m == 7 ? 8 : m > 8 ? 12 : m;
+#else
+    return m;
+#endif
 }
 
-/* c (rows, 16 nv) = [c +] panel (k, 16) * b. Vectors that registers hold, for the height of the tile. */
+/* Vectors that registers hold, for the height of the tile. */
 static int straight_vectors(int64_t rows)
 {
-    return rows == 1 ? FEW_SUMS < 8 ? 4 : 8 : rows <= 3 ? FEW_SUMS < 8 ? 2 : 8 : rows <= 6 ? FEW_SUMS / 6 : 2;
+    return rows <= 3 ? FEW_SUMS < 8 ? 2 : 8 : rows <= 6 ? FEW_SUMS / 6 : 2;
 }
 
-static void straight_tile(int64_t rows, int64_t k, const float *panel, const float *b, int64_t ldb, float *c,
-                          int64_t ldc, bool add)
+/* c (rows, 16 nv) = [c +] a * b. */
+static inline __attribute__((always_inline)) void straight_tile(int64_t rows, int64_t k, matrix a, few_strip b,
+                                                                float *c, int64_t ldc, bool add)
 {
-    const matrix a = {panel, 1, LANES};
     switch (rows) {
     case 1:
-        return product_tile(1, FEW_SUMS < 8 ? 4 : 8, k, a, b, ldb, c, ldc, add, NULL);
+        return few_tile(1, FEW_SUMS < 8 ? 2 : 8, k, a, b, c, ldc, add);
     case 2:
-        return product_tile(2, FEW_SUMS < 8 ? 2 : 8, k, a, b, ldb, c, ldc, add, NULL);
+        return few_tile(2, FEW_SUMS < 8 ? 2 : 8, k, a, b, c, ldc, add);
     case 3:
-        return product_tile(3, FEW_SUMS < 8 ? 2 : 8, k, a, b, ldb, c, ldc, add, NULL);
+        return few_tile(3, FEW_SUMS < 8 ? 2 : 8, k, a, b, c, ldc, add);
     case 4:
-        return product_tile(4, FEW_SUMS / 6, k, a, b, ldb, c, ldc, add, NULL);
-    case 6:
-        return product_tile(6, FEW_SUMS / 6, k, a, b, ldb, c, ldc, add, NULL);
+        return few_tile(4, FEW_SUMS / 6, k, a, b, c, ldc, add);
 #if FEW_TILE_ROWS > 6
+    case 6:
+        return few_tile(6, FEW_SUMS / 6, k, a, b, c, ldc, add);
     case 8:
-        return product_tile(8, 2, k, a, b, ldb, c, ldc, add, NULL);
+        return few_tile(8, 2, k, a, b, c, ldc, add);
     default:
-        return product_tile(12, 2, k, a, b, ldb, c, ldc, add, NULL);
+        return few_tile(12, 2, k, a, b, c, ldc, add);
+#else
+    case 5:
+        return few_tile(5, 1, k, a, b, c, ldc, add);
+    default:
+        return few_tile(6, 1, k, a, b, c, ldc, add);
 #endif
     }
+}
+
+static void packed_tile(int64_t rows, int64_t k, matrix a, few_strip b, float *c, int64_t ldc, bool add)
+{
+    straight_tile(rows, k, a, (few_strip){b.at, b.ld, false, false, 0}, c, ldc, add);
+}
+
+static void tile_in_place(int64_t rows, int64_t k, matrix a, few_strip b, float *c, int64_t ldc, bool add)
+{
+    straight_tile(rows, k, a, (few_strip){b.at, b.ld, true, true, b.ahead}, c, ldc, add);
+}
+
+static void float_tile_in_place(int64_t rows, int64_t k, matrix a, few_strip b, float *c, int64_t ldc, bool add)
+{
+    straight_tile(rows, k, a, (few_strip){b.at, b.ld, false, true, b.ahead}, c, ldc, add);
 }
 
 /* c (n, 16 nv) = [c +] n rows of B * panel (k, 16 nv), `high` rows at a time. Constants: high, nv. */
@@ -93,12 +197,13 @@ static inline __attribute__((always_inline)) void turned_tiles(const int high, c
                                                                matrix b, const float *panel, float *c, int64_t ldc,
                                                                bool add)
 {
+    const few_strip a = {panel, nv * LANES, false, false, 0};
     if (n == high) {
-        product_tile(high, nv, k, b, panel, nv * LANES, c, ldc, add, NULL);
+        few_tile(high, nv, k, b, a, c, ldc, add);
         return;
     }
     for (int64_t i = 0; i < n; i++, b.at += b.row)
-        product_tile(1, nv, k, b, panel, nv * LANES, c + i * ldc, ldc, add, NULL);
+        few_tile(1, nv, k, b, a, c + i * ldc, ldc, add);
 }
 
 static int64_t turned_rows(int nv)
@@ -119,41 +224,53 @@ static void turned_tile(int nv, int64_t n, int64_t k, matrix b, const float *pan
 }
 
 /* ---- A ---- */
-/* Rows [i, i + n) of A to columns of a panel that is `width` wide; n at most 16, absent lanes are 0. */
-static void turn_rows_of_a(const tess_gemm *g, int64_t i, int64_t n, int64_t width, float *panel)
+/* n <= 16 rows of `left` k from x[i] as columns of `to`, whose rows are `width` apart; lanes that do not exist are 0.
+ * Prefetches what lies `ahead` bytes from each place. */
+static void transpose_rows(const void *x, int64_t i, int64_t ld, int64_t n, int64_t left, tess_dtype dtype, float *to,
+                           int64_t width, int64_t ahead)
 {
-    for (int64_t p = 0; p < g->k; p += LANES) {
+    for (int64_t p = 0; p < left; p += LANES * FEW_STEP, to += LANES * width) {
+        if (n == LANES && left - p >= LANES * FEW_STEP) {
+            few_transpose(x, i + p, ld, dtype, to, width, ahead);
+            continue;
+        }
         vec square[LANES];
         for (int64_t r = 0; r < LANES; r++)
-            square[r] = r < n ? v_get(g->a, (i + r) * g->lda + p, min64(LANES, g->k - p), g->ab_dtype) : v_set(0);
+            square[r] = r < n ? few_packed(x, i + r * ld + p, left - p, dtype) : v_set(0);
         turn_square(square);
         for (int64_t r = 0; r < LANES; r++)
-            v_store(panel + (p + r) * width, square[r], LANES);
+            v_store(to + r * width, square[r], LANES);
     }
 }
 
-/* ---- B stored (k,n) ---- */
-/* The strip at (p, j) of B, columns beyond it 0; in place where it is whole and float. Each element is read once, by
- * the one tile that all rows of C are. The same columns of the next k are asked for. */
-static const float *strip_of(const few_rows_share *s, int64_t p, int64_t n_k, int64_t j, int64_t columns, int64_t *ld)
+/* ---- Lanes are columns of C ---- */
+/* The strip of n_k k from p and `columns` columns from j; columns that do not exist are 0. */
+static few_strip strip_of(const few_rows_share *s, int64_t p, int64_t n_k, int64_t j, int64_t columns)
 {
     const tess_gemm *g = s->f->g;
-    if (g->ab_dtype == TESS_F32 && columns == FEW_STRIP) {
-        const float *b = (const float *)g->b + p * g->ldb + j;
-        *ld = g->ldb;
-        for (int64_t i = FEW_STRIP_K; i < FEW_STRIP_K + n_k && p + i < g->k; i++)
-            for (int64_t c = 0; c < FEW_STRIP; c += 16)
-                __builtin_prefetch(b + i * g->ldb + c, 0, 2);
+    const int64_t width = s->f->strip, size = (int64_t)tess_dtype_size(g->ab_dtype);
+    bool last = p + n_k == g->k;
+    few_strip b = {s->piece, width, false, false, 0};
+    if (g->trans_b) {
+        int64_t ahead = last ? width * g->ldb - p : n_k;
+        for (int64_t c = 0; c < width; c += LANES)
+            transpose_rows(g->b, (j + c) * g->ldb + p, g->ldb, min64(LANES, columns - c), n_k, g->ab_dtype,
+                           s->piece + c, width, ahead * size);
         return b;
     }
-    *ld = FEW_STRIP;
-    for (int64_t i = 0; i < n_k; i++)
-        for (int64_t c = 0; c < FEW_STRIP; c += LANES)
-            v_store(s->piece + i * FEW_STRIP + c,
-                    c < columns ? v_get(g->b, (p + i) * g->ldb + j + c, min64(LANES, columns - c), g->ab_dtype)
+    if (columns == width && (g->ab_dtype == TESS_F32 || n_k % FEW_STEP == 0)) {
+        int64_t ahead = last ? s->f->block - p * g->ldb : n_k * g->ldb;
+        return (few_strip){(const char *)g->b + (p * g->ldb + j) * size, g->ldb, g->ab_dtype != TESS_F32, true,
+                           ahead * size};
+    }
+    for (int64_t i = 0; i < n_k; i += FEW_STEP)
+        for (int64_t c = 0; c < width; c += LANES)
+            v_store(s->piece + i / FEW_STEP * width + c,
+                    c < columns ? few_columns(g->b, (p + i) * g->ldb + j + c, g->ldb, n_k - i,
+                                              min64(LANES, columns - c), g->ab_dtype)
                                 : v_set(0),
                     LANES);
-    return s->piece;
+    return b;
 }
 
 /* Between rows of sums: never a power of two, whose lines would drive each other out of L1. */
@@ -162,43 +279,146 @@ static int64_t straight_row(const few_rows_plan *f)
     return f->block + LANES;
 }
 
+/* A strip times all rows of A, from packed k p; c: the sums of its first column. */
+static void multiply_strip(const few_rows_share *s, few_strip b, int64_t p, int64_t k, float *c)
+{
+    const few_rows_plan *f = s->f;
+    int64_t ld = straight_row(f), size = b.in_place ? (int64_t)sizeof(uint16_t) : (int64_t)sizeof(float);
+    for (int64_t i = 0; i < f->g->m; i += f->tile_rows) {
+        int64_t rows = straight_rows(min64(f->tile_rows, f->g->m - i)), width = straight_vectors(rows) * LANES;
+        for (int64_t j = 0; j < f->strip; j += width) {
+            few_strip at = b;
+            at.at = (const char *)b.at + j * size;
+            (b.in_place     ? tile_in_place
+             : b.prefetches ? float_tile_in_place
+                            : packed_tile)(rows, k, (matrix){s->a + i * f->k_room + p, f->k_room, 1}, at,
+                                           c + i * ld + j, ld, p > 0);
+        }
+        b.ahead = 0;
+    }
+}
+
+/* (mr, 2 FEW_LANES) of c = a b over `bytes` of each row of B, a multiple of 16, while B is transposed. A line of half
+ * of the rows is used up before the next half's: where rows are a power of two apart, L1 would not hold all of them.
+ * After the end of a row the prefetch continues `next` bytes from its beginning. mr and dtype are constants. */
+static inline __attribute__((always_inline)) void direct_tile(const int mr, const tess_dtype dtype, int64_t bytes,
+                                                              matrix a, const char *b, int64_t ld, int64_t next,
+                                                              float *c, int64_t ldc)
+{
+    few_lanes sum[FEW_DIRECT_MOST][2];
+    GEMM_UNROLLED
+    for (int i = 0; i < mr; i++)
+        sum[i][0] = sum[i][1] = few_lanes_zero();
+    for (int64_t line = 0; line < bytes; line += 64) {
+        int64_t ahead = line + FEW_AHEAD < bytes ? line + FEW_AHEAD : line + FEW_AHEAD - bytes + next, n = 0;
+        const int64_t end = min64(64, bytes - line);
+        GEMM_UNROLLED
+        for (int j = 0; j < 2; j++) {
+            const char *rows = b + j * FEW_LANES * ld;
+            for (int r = 0; r < FEW_LANES; r++)
+                __builtin_prefetch(rows + r * ld + ahead, 0, 2);
+            n = 0;
+            for (int64_t at = 0; at < end; at += 16) {
+                few_lanes part[8];
+                const int n_parts = few_quarter(rows + line + at, ld, dtype, part);
+                GEMM_UNROLLED
+                for (int l = 0; l < n_parts; l++)
+                    GEMM_UNROLLED
+                for (int i = 0; i < mr; i++)
+                    sum[i][j] = few_lanes_add(sum[i][j], a.at[i * a.row + n + l], part[l]);
+                n += n_parts;
+            }
+        }
+        a.at += n;
+    }
+    GEMM_UNROLLED
+    for (int i = 0; i < mr; i++) {
+        few_lanes_store(c + i * ldc, sum[i][0]);
+        few_lanes_store(c + i * ldc + FEW_LANES, sum[i][1]);
+    }
+}
+
+static inline __attribute__((always_inline)) void direct_rows(int64_t m, const tess_dtype dtype, int64_t bytes,
+                                                              matrix a, const char *b, int64_t ld, int64_t next,
+                                                              float *c, int64_t ldc)
+{
+    switch (m) {
+    case 1:
+        return direct_tile(1, dtype, bytes, a, b, ld, next, c, ldc);
+    case 2:
+        return direct_tile(2, dtype, bytes, a, b, ld, next, c, ldc);
+    case 3:
+        return direct_tile(3, dtype, bytes, a, b, ld, next, c, ldc);
+    case 4:
+        return direct_tile(4, dtype, bytes, a, b, ld, next, c, ldc);
+    case 5:
+        return direct_tile(5, dtype, bytes, a, b, ld, next, c, ldc);
+    case 6:
+        return direct_tile(6, dtype, bytes, a, b, ld, next, c, ldc);
+    case 7:
+        return direct_tile(7, dtype, bytes, a, b, ld, next, c, ldc);
+    default:
+        return direct_tile(8, dtype, bytes, a, b, ld, next, c, ldc);
+    }
+}
+
+/* Whole columns [j, j + strip) for the k that fill 16 bytes; returns how many packed k these are. */
+static int64_t multiply_directly(const few_rows_share *s, int64_t j)
+{
+    const few_rows_plan *f = s->f;
+    const tess_gemm *g = f->g;
+    const matrix a = {s->a, f->k_room, 1};
+    int64_t size = (int64_t)tess_dtype_size(g->ab_dtype), bytes = g->k * size / 16 * 16, ld = g->ldb * size;
+    for (int64_t c = 0; c < f->strip; c += 2 * FEW_LANES) {
+        const char *b = (const char *)g->b + (j + c) * ld;
+        if (g->ab_dtype == TESS_F32)
+            direct_rows(g->m, TESS_F32, bytes, a, b, ld, 2 * FEW_LANES * ld, s->sums + c, straight_row(f));
+        else
+            direct_rows(g->m, TESS_BF16, bytes, a, b, ld, 2 * FEW_LANES * ld, s->sums + c, straight_row(f));
+    }
+    return bytes / size / FEW_STEP;
+}
+
 static void multiply_straight(const few_rows_share *s, int64_t begin, int64_t end)
 {
     const few_rows_plan *f = s->f;
     const tess_gemm *g = f->g;
-    int64_t ld_sums = straight_row(f), rows = straight_rows(g->m);
-    int nv = straight_vectors(rows);
-    turn_rows_of_a(g, 0, g->m, LANES, s->a);
+    for (int64_t i = 0; i < f->panel_floats / f->k_room; i++)
+        for (int64_t p = 0; p < f->k_room; p += LANES)
+            v_store(s->a + i * f->k_room + p,
+                    i < g->m ? few_packed(g->a, i * g->lda + p * FEW_STEP, g->k - p * FEW_STEP, g->ab_dtype) : v_set(0),
+                    LANES);
     for (int64_t block = begin; block < end; block += f->block) {
-        int64_t columns = min64(f->block, end - block), ld;
-        for (int64_t p = 0; p < g->k; p += FEW_STRIP_K) {
-            int64_t n_k = min64(FEW_STRIP_K, g->k - p);
-            for (int64_t j = 0; j < columns; j += FEW_STRIP) {
-                const float *b = strip_of(s, p, n_k, block + j, min64(FEW_STRIP, columns - j), &ld);
-                for (int64_t c = 0; c < FEW_STRIP; c += nv * LANES)
-                    straight_tile(rows, n_k, s->a + p * LANES, b + c, ld, s->sums + j + c, ld_sums, p > 0);
+        int64_t columns = min64(f->block, end - block), p = 0;
+        if (g->trans_b && g->m <= FEW_DIRECT_MOST && columns == f->strip)
+            p = multiply_directly(s, block);
+        for (; p < f->packed_k; p += f->stretch) {
+            int64_t k = min64(f->stretch, f->packed_k - p), n_k = min64(k * FEW_STEP, g->k - p * FEW_STEP);
+            for (int64_t j = 0; j < columns; j += f->strip) {
+                few_strip b = strip_of(s, p * FEW_STEP, n_k, block + j, min64(f->strip, columns - j));
+                multiply_strip(s, b, p, k, s->sums + j);
             }
         }
-        finish(g, 0, block, g->m, columns, s->sums, ld_sums);
+        finish(g, 0, block, g->m, columns, s->sums, straight_row(f));
     }
 }
 
-/* ---- B stored (n,k) ---- */
-/* n_k elements from p of n rows of B from row j, in place where they are float. The same of the rows after them is
- * asked for. */
-static matrix rows_of_b(const few_rows_share *s, int64_t j, int64_t n, int64_t p, int64_t n_k)
+/* ---- Lanes are rows of C ---- */
+/* k packed elements from p of n rows of B from row j, in place where they are float. The same of the
+ * next n rows is prefetched. */
+static matrix rows_of_b(const few_rows_share *s, int64_t j, int64_t n, int64_t p, int64_t k)
 {
     const tess_gemm *g = s->f->g;
     size_t size = tess_dtype_size(g->ab_dtype);
-    for (int64_t r = j + n; r < j + 2 * n && r < g->n; r++)
-        for (size_t byte = 0; byte < (size_t)n_k * size; byte += 64)
-            __builtin_prefetch((const char *)g->b + (size_t)(r * g->ldb + p) * size + byte);
+    int64_t first = p * FEW_STEP, n_k = min64(k * FEW_STEP, g->k - first);
+    for (int64_t r = j + n; r < min64(j + 2 * n, g->n); r++)
+        few_prefetch((const char *)g->b + (size_t)(r * g->ldb + first) * size, n_k * (int64_t)size);
     if (g->ab_dtype == TESS_F32)
         return (matrix){(const float *)g->b + j * g->ldb + p, g->ldb, 1};
     for (int64_t r = 0; r < n; r++)
-        for (int64_t i = 0; i < n_k; i += LANES)
+        for (int64_t i = 0; i < k; i += LANES)
             v_store(s->piece + r * s->f->stretch + i,
-                    v_get(g->b, (j + r) * g->ldb + p + i, min64(LANES, n_k - i), g->ab_dtype), LANES);
+                    few_packed(g->b, (j + r) * g->ldb + first + i * FEW_STEP, n_k - i * FEW_STEP, g->ab_dtype), LANES);
     return (matrix){s->piece, s->f->stretch, 1};
 }
 
@@ -224,16 +444,17 @@ static void multiply_turned(const few_rows_share *s, int64_t begin, int64_t end)
     const tess_gemm *g = f->g;
     int64_t width = f->vectors * LANES, lanes = f->panels * width, most = turned_rows(f->vectors);
     for (int64_t i = 0; i < lanes; i += LANES)
-        turn_rows_of_a(g, i, min64(LANES, g->m - i), width, s->a + i / width * f->panel_floats + i % width);
+        transpose_rows(g->a, i * g->lda, g->lda, min64(LANES, g->m - i), g->k, g->ab_dtype,
+                       s->a + i / width * f->panel_floats + i % width, width, 0);
     for (int64_t block = begin; block < end; block += f->block) {
         int64_t columns = min64(f->block, end - block);
-        for (int64_t p = 0; p < g->k; p += f->stretch) {
-            int64_t n_k = min64(f->stretch, g->k - p);
+        for (int64_t p = 0; p < f->packed_k; p += f->stretch) {
+            int64_t k = min64(f->stretch, f->packed_k - p);
             for (int64_t j = 0; j < columns; j += most) {
                 int64_t n = min64(most, columns - j);
-                matrix b = rows_of_b(s, block + j, n, p, n_k);
+                matrix b = rows_of_b(s, block + j, n, p, k);
                 for (int64_t t = 0; t < f->panels; t++)
-                    turned_tile(f->vectors, n, n_k, b, s->a + t * f->panel_floats + p * width,
+                    turned_tile(f->vectors, n, k, b, s->a + t * f->panel_floats + p * width,
                                 s->sums + j * lanes + t * width, lanes, p > 0);
             }
         }
@@ -242,35 +463,60 @@ static void multiply_turned(const few_rows_share *s, int64_t begin, int64_t end)
 }
 
 /* ---- The product ---- */
+/* Columns in pieces that threads share. */
+static int64_t few_rows_piece(const few_rows_plan *f)
+{
+    return f->turned ? LANES : f->strip;
+}
+
 static void multiply_few_rows(void *context, int64_t begin, int64_t end, int worker)
 {
     const few_rows_plan *f = context;
-    const tess_gemm *g = f->g;
+    int64_t piece = few_rows_piece(f), last = min64(end * piece, f->g->n);
     few_rows_share s = {.f = f, .a = f->work + worker * f->work_floats};
     s.sums = s.a + f->panels * f->panel_floats;
     s.piece = s.sums + f->sum_floats;
-    if (g->trans_b)
-        multiply_turned(&s, begin * LANES, min64(end * LANES, g->n));
-    else
-        multiply_straight(&s, begin * FEW_STRIP, min64(end * FEW_STRIP, g->n));
+    (f->turned ? multiply_turned : multiply_straight)(&s, begin * piece, last);
+}
+
+static void plan_straight(few_rows_plan *f)
+{
+    const tess_gemm *g = f->g;
+    f->panels = 1;
+    f->strip = g->trans_b ? FEW_COLUMNS : FEW_STRIP;
+    f->stretch = g->trans_b ? FEW_COLUMNS_K : g->m <= 2 ? 8 : g->m <= 5 ? 16 : FEW_STRIP_K;
+    f->block = g->trans_b ? f->strip : min64(FEW_BLOCK, divide_up(g->n, f->strip) * f->strip);
+    f->tile_rows = straight_rows(divide_up(g->m, divide_up(g->m, FEW_TILE_ROWS)));
+    int64_t rows = divide_up(g->m, f->tile_rows) * f->tile_rows;
+    f->panel_floats = rows * f->k_room;
+    f->sum_floats = rows * straight_row(f);
+    f->work_floats = FEW_PIECE;
+}
+
+static void plan_turned(few_rows_plan *f)
+{
+    const tess_gemm *g = f->g;
+    f->vectors = 1;
+    while (f->vectors < FEW_TURNED_VECTORS && f->vectors * LANES < g->m)
+        f->vectors *= 2;
+    f->panels = divide_up(g->m, f->vectors * LANES);
+    f->panel_floats = f->k_room * f->vectors * LANES;
+    int64_t lanes = f->panels * f->vectors * LANES;
+    f->block = min64(FEW_BLOCK, divide_up(g->n, LANES) * LANES);
+    f->stretch = min64(FEW_PANEL_FLOATS / lanes, f->k_room);
+    f->sum_floats = f->block * lanes;
+    f->work_floats = g->ab_dtype == TESS_F32 ? 0 : FEW_TURNED_ROWS * f->stretch;
 }
 
 /* Sizes of what a worker needs. */
 static void plan_few_rows(few_rows_plan *f)
 {
     const tess_gemm *g = f->g;
-    f->k_room = divide_up(g->k, LANES) * LANES;
-    f->vectors = 1;
-    while (g->trans_b && f->vectors < FEW_TURNED_VECTORS && f->vectors * LANES < g->m)
-        f->vectors *= 2;
-    f->panels = divide_up(g->m, f->vectors * LANES);
-    f->panel_floats = f->k_room * f->vectors * LANES;
-    f->block = min64(FEW_BLOCK, divide_up(g->n, FEW_STRIP) * FEW_STRIP);
-    int64_t lanes = f->panels * f->vectors * LANES, widened = g->ab_dtype == TESS_F32 ? 0 : FEW_TURNED_ROWS;
-    f->stretch = min64(FEW_PANEL_FLOATS / lanes, f->k_room);
-    f->sum_floats = g->trans_b ? f->block * lanes : straight_rows(g->m) * straight_row(f);
-    f->work_floats =
-        f->panels * f->panel_floats + f->sum_floats + (g->trans_b ? widened * f->stretch : FEW_STRIP * FEW_STRIP_K);
+    f->turned = g->trans_b && g->m > FEW_TRANSPOSED_MOST;
+    f->packed_k = divide_up(g->k, FEW_STEP);
+    f->k_room = divide_up(f->packed_k, LANES) * LANES;
+    (f->turned ? plan_turned : plan_straight)(f);
+    f->work_floats += f->panels * f->panel_floats + f->sum_floats;
 }
 
 static tess_status gemm_few_rows(tess_stream *s, const tess_gemm *g)
@@ -283,7 +529,7 @@ static tess_status gemm_few_rows(tess_stream *s, const tess_gemm *g)
     void *work;
     TESS_TRY_CTX(tess_stream_scratch(s, n_workers * (size_t)f.work_floats * sizeof(float), &work), "gemm");
     f.work = work;
-    int64_t pieces = divide_up(g->n, g->trans_b ? LANES : FEW_STRIP);
+    int64_t pieces = divide_up(g->n, few_rows_piece(&f));
     if (parallel)
         tess_threads_run(s->threads, multiply_few_rows, &f, pieces, 1);
     else

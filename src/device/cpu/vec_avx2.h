@@ -275,9 +275,13 @@ static inline void v_store_u8(uint8_t *p, ivec a, int64_t n)
 
 static inline vec v_load_bf16(const uint16_t *p, int64_t n)
 {
-    __m256i a = v_load_u16(p, n);
-    __m256i lo = _mm256_cvtepu16_epi32(_mm256_castsi256_si128(a));
-    __m256i hi = _mm256_cvtepu16_epi32(_mm256_extracti128_si256(a, 1));
+    uint16_t part[16] = {0};
+    if (n != 16) {
+        memcpy(part, p, (size_t)n * sizeof(*p));
+        p = part;
+    }
+    __m256i lo = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
+    __m256i hi = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(p + 8)));
     return (vec){_mm256_castsi256_ps(_mm256_slli_epi32(lo, 16)), _mm256_castsi256_ps(_mm256_slli_epi32(hi, 16))};
 }
 
