@@ -34,6 +34,7 @@ typedef struct phase_row {
 #define CONFIG "reading arguments or configuration"
 #define IMPORT "importing a module"
 #define FETCH "fetching files from a server"
+#define REQUEST "a request to a server"
 #define TRACK "logging to a tracker"
 
 static const phase_row rows[] = {
@@ -42,9 +43,11 @@ static const phase_row rows[] = {
     {"ctypes/__init__", "", IMPORT, PHASE_USUAL},
     {"", "<module>", IMPORT, PHASE_USUAL},
     {"huggingface_hub/", "", FETCH, PHASE_USUAL},
-    {"urllib3/", "", FETCH, PHASE_WEAK},
-    {"requests/", "", FETCH, PHASE_WEAK},
-    {"botocore/", "", FETCH, PHASE_WEAK},
+    {"urllib3/", "", REQUEST, PHASE_WEAK},
+    {"requests/", "", REQUEST, PHASE_WEAK},
+    {"botocore/", "", REQUEST, PHASE_WEAK},
+    {"httpx/", "", REQUEST, PHASE_WEAK},
+    {"aiohttp/", "", REQUEST, PHASE_WEAK},
     {"wandb/", "", TRACK, PHASE_USUAL},
     {"mlflow/", "", TRACK, PHASE_USUAL},
     {"tensorboard/", "", TRACK, PHASE_USUAL},
