@@ -55,8 +55,7 @@ static const log_match *match_of(const char *id)
 static const struct {
     const char *text, *id;
 } samples[] = {
-    {"RuntimeError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1191",
-     "nccl-unhandled-system-error"},
+    {"RuntimeError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1191", "nccl-error-cut"},
     {"Training failed: CUDA error: an illegal address", "script-training-failed"},
     {"GPU speeds: [1.02, 1.01, 1.74]", "script-gpu-speeds"},
     {"[Rank 3] Entering barrier at step 120", "script-barrier-steps"},

@@ -220,7 +220,7 @@ static const struct {
     {"tpu-fatal", "actor W on 192.0.2.9 (pid 77, /dev/accel0)",
      "(W pid=77, ip=192.0.2.9) E0827 10:00:00.1 9 driver.cc:820] [/dev/accel0 tpu1013:pe1:0] !!!! FATAL ERROR !!!! for "
      "[/dev/accel0 tpu1013:pe1:0] , fatal_error: true"},
-    {"fsdp-outside-forward", "rank 4",
+    {"fsdp-outside-forward", "",
      "[rank4]: RuntimeError: aten.mm.default: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to "
      "DTensor before calling distributed operators!"},
     {"fsdp-outside-forward", "", "RuntimeError: 'weight' must be 2-D"},
@@ -521,7 +521,7 @@ static const struct {
     {"ray-actor-gone", "",
      "TimeoutError: Failed to get register_center_actor x_register_center in [] for 300 seconds."},
     {"program-not-started", "", "python: can't open file '/job/train.py': [Errno 2] No such file or directory"},
-    {"program-not-started", "rank 3", "[rank3]: /usr/bin/python3: No module named train"},
+    {"program-not-started", "", "[rank3]: /usr/bin/python3: No module named train"},
     {"program-arguments", "", "train.py: error: unrecognized arguments: --local_rank=0"},
     {"loss-scale-minimum", "", "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 1, reducing to 1"},
     {"loss-scale-minimum", "",
