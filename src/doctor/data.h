@@ -19,6 +19,7 @@
     X(trainers) \
     X(compile) \
     X(accelerators) \
+    X(neuron) \
     X(ascend) \
     X(jax) \
     X(schedulers) \

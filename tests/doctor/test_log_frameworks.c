@@ -712,7 +712,7 @@ static const struct {
     {"fabric-manager-needless", "",
      "nvidia-fabricmanager-start.sh[4]: request to query NVSwitch device information from NVSwitch driver failed with "
      "error:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]"},
-    {"rocm-queue-aborted", "",
+    {"rocm-queue-no-memory", "",
      ":0:rocdevice.cpp :2786: 1 us: Callback: Queue 0x7f01 aborting with error : HSA_STATUS_ERROR_OUT_OF_RESOURCES "
      "code: 1"},
     {"neuron-load", "",
@@ -745,6 +745,16 @@ static const struct {
      "seq=1, emitted seq=2\n"
      "Oct  7 12:58:23 host-a kernel: [ 2.2] amdgpu 0000:0a:00.0: amdgpu: GPU reset begin!",
      "GPU 0000:0a:00.0 on host-a: an AMD GPU stopped"},
+    {"[1.1] amdgpu 0000:c5:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=95, emitted seq=97\n"
+     "[1.2] amdgpu 0000:c5:00.0: amdgpu:  Process code pid 1048 thread code:cs0 pid 1066\n"
+     "[1.3] amdgpu 0000:c5:00.0: amdgpu: GPU reset begin!",
+     "GPU 0000:c5:00.0 (pid 1048): an AMD GPU stopped"},
+    {"[ERROR] ME(16:28,MainProcess):2026-01-01 [_api.py:331] Scheduler process 162 exit with exception.\n"
+     "[ERROR] ME(16:28,MainProcess):2026-01-01 [_api.py:431] Time out nodes are ['3']",
+     "task 3: MindSpore's scheduler has not heard from a worker"},
+    {"2026-04-04 03:10:10.7: F 79 statusor.cc:33] Attempting to fetch value instead of handling error UNKNOWN: TPU "
+     "initialization failed: No ba16c7433 device found.\nhttps://symbolize.example/r/?trace=7f07",
+     "JAX could not start its devices: No ba16c7433 device found"},
     {"2026-Jan-01 10:00:00.1 8:9 ERROR NRT:nrt_infodump   Nodename: ip-192-0-2-60\n"
      "2026-Jan-01 10:00:00.2 8:9 ERROR NRT:nrt_infodump   Driver version: 2.19\n"
      "2026-Jan-01 10:00:00.3 8:9 ERROR NRT:nrt_infodump   Failure: NRT_INVALID in nrt_load()",

@@ -444,6 +444,26 @@ static const sample fabrics[] = {
     {"[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring sdma0 timeout, signaled seq=1, emitted seq=2", "rocm-job-timeout"},
     {"amdgpu 0000:c3:00.0: amdgpu: VM_L2_PROTECTION_FAULT_STATUS:0x00341051", "rocm-page-fault-kernel"},
     {"amdgpu 0000:c3:00.0: amdgpu: ring sdma0 timeout, but soft recovered", ""},
+    {"[drm ERROR :amdgpu_job_timedout] ring gfx_0.0.0 timeout, signaled seq=12, emitted seq=14", "rocm-job-timeout"},
+    {":0:rocdevice.cpp:2652: 42 us: 48: [tid:0x7f] Device::callbackQueue aborting with error : "
+     "HSA_STATUS_ERROR_OUT_OF_RESOURCES: The runtime failed to allocate the necessary resources.", "rocm-queue-no-memory"},
+    {"/app/csrc/x.hip:497: void f(int) [T = __hip_bfloat16]: Device-side assertion `false' failed.", "cuda-device-assert"},
+    {"[FATAL ERROR]: HIP failure: 'invalid device function'", "cuda-no-kernel-image"},
+    {"[24.9] MTGPU:(Error): 56377:  PID 1747 experienced error Guilty Lockup (0x1) caller[x] [188]", "mtgpu-lockup"},
+    {"[24.9] MTGPU:(Error): 56377:  PID 1747 experienced error Innocent Lockup (0x2) caller[x] [188]", ""},
+    {"[23:35:17][node-a][4288][ERR][BKCL][init.cpp:1485] BKCL dont support send", "bkcl-failed"},
+    {"[XCCL][init.cpp:1186] host 192.0.2.7 addr_window check failed", "bkcl-failed"},
+    {"what(): Collective call returned error", "gaudi-collective-failed"},
+    {"INTERNAL: nccl_utils.cc:305: NCCL operation ncclCommInitRank(&comm, nranks, id, rank) failed: unhandled system "
+     "error (run with NCCL_DEBUG=INFO for details). Last NCCL warning(error) log entry (may be unrelated) "
+     "'socketTryAccept: Accept failed: Bad file descriptor'.", "xla-nccl-failed"},
+    {"xe 0000:0b:00.0: [drm] Tile0: GT0: Engine memory CAT error [18]: class=ccs, guc_id=11", "xpu-page-fault"},
+    {"GPU HANG: ecode 12:1:85def5fb, in llama-bench [1538400]", "xpu-device-lost"},
+    {"  OP_REQUIRES failed at tpu_execute_op.cc:266 : INTERNAL: neuronx-cc compilation failed.", "neuron-compiler"},
+    {"(EngineCore pid=118)   get device count failed, runtime result = 507899.[FUNC:ReportCallError]",
+     "ascend-device-absent"},
+    {"[ERROR] ME(16:28,MainProcess):2026-01-01 [_api.py:268] Worker process 130673 exit with exception.",
+     "mindspore-worker-ended"},
     {"amdgpu 0000:c3:00.0: amdgpu: socket: 0, die: 0 2 uncorrectable hardware errors detected in umc block", "cuda-ecc"},
     {"amdgpu 0000:c3:00.0: amdgpu: socket: 0, die: 0 0 new uncorrectable hardware errors detected in umc block", ""},
     /* Ascend */
