@@ -86,6 +86,9 @@ static const struct {
      "rank 5: a process got SIGKILL"},
     {"[rank0]: " HEAD "[rank0]: KeyError: 'x'\nERROR:composer.cli.launcher:Rank 5 crashed with exit code -9.",
      "rank 0: the program used a name or key that is not there: KeyError: 'x'"},
+    /* in a destructor, where Python goes on */
+    {HEAD LIB("torch/utils/data/dataloader.py", "__del__") "AssertionError: can only test a child process",
+     "no error that ends a job is in these logs"},
     /* without their end */
     {HEAD MAIN LIB("torch/serialization.py", "load"),
      "reading a checkpoint failed: an exception, whose text is not in these logs"},

@@ -658,10 +658,11 @@ static void note_replaced(survey_reading *r)
 
 static bool says_more(const survey_reading *r, const tess_found *found)
 {
-    for (int i = 0; i < found->n_entries; i++)
-        if (found->entries[i].follows ||
-            tess_knowledge_at(r->survey->knowledge, found->entries[i].entry)->role <= TESS_LOG_EFFECT)
+    for (int i = 0; i < found->n_entries; i++) {
+        const tess_log_entry *entry = tess_knowledge_at(r->survey->knowledge, found->entries[i].entry);
+        if (found->entries[i].follows || entry->role <= TESS_LOG_EFFECT || entry->is_fallback)
             return true;
+    }
     return false;
 }
 
@@ -838,8 +839,25 @@ static tess_status note_raised(survey_reading *r, const log_trace *trace, bool *
     return *is_known ? note_entries(r, &found, name, size, trace->last, &trace->speaker, &failure) : TESS_OK;
 }
 
-/* Tracebacks that the file has without their exceptions: their processes failed, too. Where a line announced one, the
- * phase belongs to that line. */
+/* The line right above a traceback, of a wrapper, announced it: the phase belongs to that line. False: there is none.
+ */
+static bool note_announced(const survey_reading *r, const log_trace *trace)
+{
+    enum { MOST_ABOVE = 2 };
+    bool any = false;
+    for (int i = 0; i < tess_knowledge_n(r->survey->knowledge); i++) {
+        log_match *match = &r->survey->matches[i];
+        int64_t distance = trace->head - match->first.line;
+        if (match->n_lines == 0 || match->first.file != r->file || distance < 1 || distance > MOST_ABOVE ||
+            tess_knowledge_at(r->survey->knowledge, i)->role != TESS_LOG_WRAPPER)
+            continue;
+        match->phase = trace->phase;
+        any = true;
+    }
+    return any;
+}
+
+/* Tracebacks that the file has without their exceptions: their processes failed, too. */
 static tess_status note_cut_traces(survey_reading *r)
 {
     const tess_survey *s = r->survey;
@@ -851,13 +869,9 @@ static tess_status note_cut_traces(survey_reading *r)
         char place[180];
         if (trace->state != LOG_TRACE_FRAMES || trace->n_frames < 2)
             continue;
-        log_match *announced = r->trace_entry >= 0 ? &s->matches[r->trace_entry] : NULL;
         trace->phase = log_phase_of(trace->frames, trace->n_frames);
-        if (announced != NULL && announced->first.line == r->trace_line && trace->head > r->trace_line &&
-            trace->head - r->trace_line <= 2) {
-            announced->phase = trace->phase;
+        if (note_announced(r, trace))
             continue;
-        }
         log_trace_place(trace, place, sizeof(place));
         r->part = LOG_TRACE_ERROR;
         r->traces.current = trace;

@@ -328,8 +328,10 @@ void log_trace_place(const log_trace *trace, char *text, size_t size)
     if (trace->n_frames == 0)
         return;
     frame = frame != NULL ? frame : &trace->frames[trace->n_frames - 1];
-    const char *name = after_last(frame->path, is_of_library(frame) ? "-packages/" : "/");
+    const char *name = is_of_library(frame) ? after_last(frame->path, "-packages/") : NULL;
     char clean[160];
+    if (name == NULL)
+        name = after_last(frame->path, "/");
     name = name != NULL ? name : frame->path;
     tess_clean(name, strlen(name), clean, sizeof(clean));
     snprintf(text, size, "%.100s:%d%s%.60s", clean, frame->line, frame->function[0] != '\0' ? " in " : "",
