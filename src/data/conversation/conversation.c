@@ -7,7 +7,7 @@
 #include "data/conversation/training_template.h"
 #include "data/conversation/turns.h"
 
-/* ---- What the assistant wrote, in tokens ---- */
+/* ---- The tokens that the assistant wrote ---- */
 /* Bytes of the text that a token stands for. */
 static tess_status bytes_of(const tess_tokenizer *tokenizer, int32_t id, tess_buffer *scratch, size_t *bytes)
 {
@@ -20,7 +20,7 @@ static tess_status bytes_of(const tess_tokenizer *tokenizer, int32_t id, tess_bu
     return TESS_OK;
 }
 
-/* Where each token ends in the text: places (n). *exact is false where the tokens are not simply pieces of it. */
+/* Finds where each token ends in the text: places (n). *exact: the tokens are simply pieces of it. */
 static tess_status place_tokens(const tess_chat *how, const int32_t *ids, size_t n, size_t size, size_t *places,
                                 tess_mem *mem, bool *exact)
 {

@@ -18,7 +18,7 @@ typedef struct id_span {
 
 typedef struct prompt_line {
     id_span prompt, chosen, rejected;
-    size_t text, label; /* in the text of all */
+    size_t text, label; /* offsets in the text of all */
     tess_prompt_record record;
 } prompt_line;
 
@@ -33,7 +33,7 @@ struct tess_prompts {
     uint64_t hash;
 };
 
-/* What one call of open needs. */
+/* The working state of one call of open. */
 typedef struct reading {
     tess_prompts *prompts;
     const tess_prompts_options *options;

@@ -18,18 +18,18 @@ typedef struct corpus_job {
     tess_mem *mem;
     const tess_corpus_options *options;
     pthread_mutex_t input, output;
-    pthread_cond_t written; /* with `output` */
+    pthread_cond_t written; /* the condition belongs to `output` */
 
     /* Under `input`: */
-    tess_text_stream *stream; /* of files[place.source]; NULL: not open */
+    tess_text_stream *stream; /* stream of files[place.source]; NULL: not open */
     tess_token_shard_place place;
     uint64_t n_taken;
-    uint64_t done_before, all_bytes; /* of files on disk: those before this one, and all */
+    uint64_t done_before, all_bytes; /* bytes of files on disk: those before this one, and all */
     bool ended;
 
     /* Under `output`: */
     tess_token_shard_writer *writer;
-    uint64_t n_written; /* of those taken */
+    uint64_t n_written; /* number written of those taken */
     tess_status status;
     char error[1024];
     tess_corpus_result *result;
@@ -188,7 +188,7 @@ static tess_status run_threads(corpus_job *job)
 }
 
 /* ---- The files ---- */
-/* Of the files' sizes, heads and tails, and of all that says how they are read. */
+/* Hashes the files' sizes, heads and tails, and all options that say how they are read. */
 static tess_status hash_source(const tess_corpus_options *o, uint64_t *hash, uint64_t *all_bytes)
 {
     const tess_document_keys *keys = &o->rules.keys;

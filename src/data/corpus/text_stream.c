@@ -125,8 +125,8 @@ static void take(tess_text_stream *s, size_t n)
 }
 
 /* ---- Blocks ---- */
-/* Where the block that begins at s->at ends, as the loader's boundary: at the first line end at or behind byte x; plain
- * text without one for a block's length at the next character. *size: bytes that are held. */
+/* Finds the end of the block that begins at s->at, which is the loader's boundary: the first line end at or after byte
+ * x. Plain text without a line end for a block's length ends at the next character. *size: bytes that are held. */
 static tess_status find_line_end(tess_text_stream *s, uint64_t x, size_t *size)
 {
     bool plain = s->kind == TESS_TEXT_PLAIN;

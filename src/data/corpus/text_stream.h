@@ -19,7 +19,7 @@ tess_status tess_text_stream_skip(tess_text_stream *stream, uint64_t n_blocks, u
 /* Replaces `text` with the next block; *end: there is none. TESS_E_FORMAT: damaged or cut-off compression; a line of
  * JSON that is too long; a JSON array that is cut off, or holds something other than objects. */
 tess_status tess_text_stream_next(tess_text_stream *stream, tess_buffer *text, bool *end);
-/* Of the newest block: where its text ends, and the number of its first line, from 1; 0: not
+/* The end of the newest block's text, and the number of its first line, from 1; 0: not
  * known, after a skip. */
 uint64_t tess_text_stream_at(const tess_text_stream *stream);
 uint64_t tess_text_stream_line(const tess_text_stream *stream);

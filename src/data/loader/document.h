@@ -6,7 +6,7 @@
 
 #include "base/text/json.h"
 
-enum { TESS_LINE_BYTES = 64 << 20 }; /* of the longest line */
+enum { TESS_LINE_BYTES = 64 << 20 }; /* size of the longest line */
 
 /* The members that are read; none is NULL. */
 typedef struct tess_document_keys {
@@ -18,12 +18,12 @@ tess_document_keys tess_document_keys_of(const char *text, const char *prompt, c
 
 typedef struct tess_document {
     json_t *line;       /* NULL: the line is blank, or its text is null */
-    const char *prompt; /* of prompt_size bytes, comes before the text and is not trained on; NULL: none */
+    const char *prompt; /* prompt_size bytes that come before the text and are not trained on; NULL: none */
     size_t prompt_size;
     const char *text; /* NULL: a conversation */
     size_t size;
-    const json_t *messages, *tools; /* of a conversation; tools NULL: none */
-    size_t n_prompt;                /* of its messages, those of a prompt, whose completion alone is trained on */
+    const json_t *messages, *tools; /* parts of a conversation; tools NULL: none */
+    size_t n_prompt;                /* number of its messages that are a prompt, whose completion alone is trained on */
 } tess_document;
 
 /* *document: an object whose member keys->text is a string, which is the text; or else whose members keys->prompt and

@@ -13,7 +13,7 @@ typedef struct tess_text_rules {
     const tess_chat *chat; /* writes conversations; NULL: they are refused */
 } tess_text_rules;
 
-/* Replaces `out` with the documents of `text`: a record each, or all of it. A failure sets *bad_at, a byte of the line
+/* Replaces `out` with all documents of `text`: a record each, or all of it. A failure sets *bad_at, a byte of the line
  * that is wrong; the caller knows which line that is. */
 tess_status tess_encode_block(const tess_text_rules *rules, tess_encoder *encoder, tess_text_kind kind,
                               const tess_buffer *text, tess_token_block *out, size_t *bad_at);

@@ -40,7 +40,7 @@ typedef enum tess_split { TESS_SPLIT_AUTO, TESS_SPLIT_TRUE, TESS_SPLIT_FALSE } t
 typedef struct tess_loader_options {
     const char *const *files; /* plain text, JSON records (files/text_kind.h), or shards (shards/token_shard.h) */
     int n_files;
-    tess_data_format format; /* of .bin that do not say what they hold */
+    tess_data_format format; /* format of .bin files that do not say what they hold */
     int32_t end_id;          /* ends each document in shards that do not say where one ends; -1: none */
     /* A mixture: n_weights sources, of which the first has counts[0] files, and so on. NULL: all files are one. */
     const int64_t *weights; /* >= 1 */
@@ -63,7 +63,7 @@ typedef struct tess_loader_options {
     void *warn_self;
 } tess_loader_options;
 
-enum { TESS_DATA_SOURCES = 32 }; /* of a mixture */
+enum { TESS_DATA_SOURCES = 32 }; /* most sources of a mixture */
 
 /* The loader's position: all that a resume needs. */
 typedef struct tess_source_cursor {
@@ -82,8 +82,8 @@ typedef struct tess_micro_batch {
     int64_t n_seqs;
     int64_t n_targets;                               /* tokens with a target */
     const int32_t *ids, *pos, *targets, *cu_seqlens; /* owned by the loader until the next call */
-    uint64_t n_bytes; /* of text that the targets stand for (validation: bits per byte) */
-    uint64_t epoch;   /* of the source of its first row */
+    uint64_t n_bytes; /* bytes of text that the targets stand for (validation: bits per byte) */
+    uint64_t epoch;   /* epoch of the source of its first row */
 } tess_micro_batch;
 
 typedef struct tess_loader tess_loader;
@@ -104,14 +104,14 @@ tess_status tess_loader_next(tess_loader *loader, int64_t skip, tess_micro_batch
  * same micro-batches. TESS_E_INVALID (seek): a window that the data do not have. */
 void tess_loader_cursor(const tess_loader *loader, tess_data_cursor *cursor);
 tess_status tess_loader_seek(tess_loader *loader, const tess_data_cursor *cursor);
-/* From now on documents begin with `bos`, ids of the vocabulary. The position is the beginning of the data. */
+/* Makes documents begin with `bos`, ids of the vocabulary, from now on. The position is the beginning of the data. */
 tess_status tess_loader_set_bos(tess_loader *loader, const tess_prefix *bos);
 /* Sets the rows of the micro-batches that follow: 1 up to the number at create, which is not checked. */
 void tess_loader_set_rows(tess_loader *loader, int64_t micro_batch);
 /* Estimates the rows of an epoch without reading it: exact for a text of one window, else as if every window had as
  * many rows as the current one. */
 int64_t tess_loader_estimate_rows(const tess_loader *loader);
-/* Whether a conversation was among the documents read so far. */
+/* True if a conversation was among all documents read so far. */
 bool tess_loader_has_conversations(const tess_loader *loader);
 
 #endif

@@ -15,9 +15,9 @@ typedef struct source_reader {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     bool started, busy, quit;
-    tess_window *window; /* to fill */
+    tess_window *window; /* window to fill */
     uint64_t epoch, index;
-    tess_status status; /* of the newest request */
+    tess_status status; /* status of the newest request */
     char error[1024];
     tess_encoder *encoder;
     tess_buffer text;
@@ -25,7 +25,7 @@ typedef struct source_reader {
 
 struct tess_source {
     tess_mem *mem;
-    const tess_loader_options *options; /* of the loader; its files are not used */
+    const tess_loader_options *options; /* options of the loader; its files are not used */
     bool cuts_told, turns_told, end_told;
     bool conversations; /* a window had one */
     tess_blocks blocks;
@@ -153,7 +153,7 @@ static void warn_of_masks(tess_source *source)
     }
 }
 
-/* Of the current window. */
+/* Warns of documents of the current window that were cut. */
 static void warn_of_cuts(tess_source *source)
 {
     char text[512];

@@ -13,9 +13,9 @@ typedef struct tess_window {
     bool filled;
     uint64_t epoch, index;
     tess_ids tokens;
-    tess_buffer loss;         /* of tokens, as bytes: see tess_documents; empty: all may be targets */
-    tess_buffer whole;        /* of documents: 1: not split */
-    int64_t *starts, *places; /* of documents: see tess_documents */
+    tess_buffer loss;         /* a byte for each token: see tess_documents; empty: all may be targets */
+    tess_buffer whole;        /* a byte for each document: 1: not split */
+    int64_t *starts, *places; /* values for each document: see tess_documents */
     size_t n_documents, starts_capacity, places_capacity;
     int64_t n_read;             /* documents, those that are omitted included */
     int64_t n_cut, n_omitted;   /* documents longer than a row, and those of them without a target before their cut */

@@ -31,7 +31,7 @@ typedef struct tess_row {
  * may. */
 int64_t tess_pack_place(const int64_t *starts, const uint8_t *whole, int64_t n, int64_t seq_len, int64_t *places);
 
-/* Number of rows that the documents fill; the last one may be part padding. */
+/* Number of rows that all documents fill; the last one may be part padding. */
 int64_t tess_pack_rows(const tess_documents *documents, int64_t seq_len);
 
 /* Writes row `index`; a row behind the last is all padding. Returns its number of sequences. */

@@ -112,7 +112,7 @@ tess_status tess_token_shard_open_indexed(tess_token_shard *shard)
                "%s: type %d of tokens; uint8 (1), int32 (4), int64 (5) and uint16 (8) are read", path, index->data[17]);
     shard->n_sequences = shard_u64(index->data + 18);
     TESS_CHECK(documents > 0 && shard->n_sequences > 0, TESS_E_INVALID, "%s: its .idx names no document", path);
-    uint64_t limit = index->size; /* of counts, so that no product overflows */
+    uint64_t limit = index->size; /* limit of counts, so that no product overflows */
     TESS_CHECK(documents <= limit && shard->n_sequences <= limit &&
                    HEADER + 12 * shard->n_sequences + 8 * documents <= index->size,
                TESS_E_FORMAT, "%s: its .idx is cut off: it has %zu bytes, but says %llu sequences and %llu documents",

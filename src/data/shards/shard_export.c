@@ -13,7 +13,7 @@ typedef struct export_file {
     char path[TESS_SHARD_PATH], partial[TESS_SHARD_PATH + 8];
     int fd;
     uint64_t at;
-    tess_buffer bytes; /* behind `at` */
+    tess_buffer bytes; /* bytes after `at` */
 } export_file;
 
 static tess_status open_file(export_file *f, tess_mem *mem, const char *path)
@@ -68,7 +68,7 @@ typedef struct export
     export_file tokens, index;
     uint64_t n_tokens;
     bool open;               /* a document is not ended */
-    uint32_t source;         /* of a text that may go on in the next block */
+    uint32_t source;         /* number of a text that may go on in the next block */
     tess_buffer sizes, ends; /* Megatron's: int32 tokens of each sequence, int64 sequences up to each document's end */
 }
 export;

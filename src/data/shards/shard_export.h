@@ -21,8 +21,8 @@ typedef enum tess_shard_format {
     TESS_SHARD_MEGATRON
 } tess_shard_format;
 
-/* What can be said before there are tokens. TESS_E_INVALID: `path` is there already, or is no name of the format
- * (Megatron's end with .bin); TESS_E_UNSUPPORTED: the format has no room for such a vocabulary. */
+/* Checks what can be known before there are tokens. TESS_E_INVALID: `path` is there already, or is no name of the
+ * format (Megatron's end with .bin); TESS_E_UNSUPPORTED: the format has no room for such a vocabulary. */
 tess_status tess_shard_export_check(const char *path, const tess_tokenizer *tokenizer, tess_shard_format format);
 
 /* Writes the shard `from`, one of tessera's own, to `path`, which gets its name when it is whole. end_id: the token

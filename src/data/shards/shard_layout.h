@@ -2,7 +2,7 @@
  *
  *   header | block ... | index | trailer
  *
- * A block is what became of 256 KiB of text: its head, the documents (n_documents of 4 bytes: tokens, and the kind in
+ * A block is what became of 256 KiB of text: its head, its documents (n_documents of 4 bytes: tokens, and the kind in
  * the upper two bits), the ids (2 or 4 bytes each), whether each may be a target (a byte each, only where has_loss),
  * and zeroes up to a multiple of 8. It says how far the text is read, so a writer that was killed goes on behind the
  * last whole block. The index has an entry a block and one that ends them. A file without a trailer is half-written. */
@@ -38,7 +38,7 @@ typedef struct shard_index {
 typedef struct shard_trailer {
     uint64_t n_blocks, n_tokens, n_documents, max_id, index_at;
     uint64_t index_hash; /* XXH3-64 of the index */
-    uint64_t hash;       /* of the header, seeded with that of what is before */
+    uint64_t hash;       /* hash of the header, seeded with the hash of the bytes before */
     uint64_t magic;
 } shard_trailer;
 

@@ -16,11 +16,11 @@ struct tess_token_shard_writer {
     char path[TESS_SHARD_PATH], partial[TESS_SHARD_PATH];
     int fd;
     shard_header header;
-    shard_index *index; /* of the blocks written */
+    shard_index *index; /* index of the blocks written */
     size_t n_blocks, capacity;
     uint64_t at, n_tokens, n_documents;
     uint32_t max_id;
-    tess_buffer bytes; /* of a block */
+    tess_buffer bytes; /* bytes of a block */
 };
 
 /* ---- Going on ---- */

@@ -10,16 +10,16 @@ typedef struct tess_token_shard_writer tess_token_shard_writer;
 /* Up to where text has become blocks. */
 typedef struct tess_token_shard_place {
     uint32_t source;    /* the number of the text file */
-    uint64_t n_blocks;  /* of this file */
+    uint64_t n_blocks;  /* blocks of this file */
     uint64_t source_at; /* bytes of its text */
 } tess_token_shard_place;
 
 /* source: a hash of all that decides the blocks. *place: where to go on, all 0 at the beginning. TESS_E_INVALID: `path`
- * is there, or PATH.partial is of another source or tokenizer, or is being written. */
+ * is there, or PATH.partial belongs to another source or tokenizer, or is being written. */
 tess_status tess_token_shard_writer_open(tess_mem *mem, const char *path, const tess_tokenizer *tokenizer,
                                          uint64_t source, tess_token_shard_writer **writer,
                                          tess_token_shard_place *place);
-/* *is: a shard of this source and tokenizer is at `path`, with so many tokens and documents. */
+/* *is: a shard of this source and tokenizer is at `path`. Sets its numbers of tokens and documents. */
 tess_status tess_token_shard_is_of(const char *path, const tess_tokenizer *tokenizer, uint64_t source, bool *is,
                                    uint64_t *n_tokens, uint64_t *n_documents);
 /* Appends a block, behind which the text file is read up to `place`. */

@@ -11,7 +11,7 @@ typedef enum tess_document_kind {
     TESS_DOCUMENT_TEXT = 0,        /* a stretch of plain text: begins with bos, ends without eos; may be cut anywhere */
     TESS_DOCUMENT_LINE = 1,        /* a whole text: bos, eos */
     TESS_DOCUMENT_PAIR = 2,        /* a prompt and its completion: bos, eos */
-    TESS_DOCUMENT_CONVERSATION = 3 /* as its template has written it: neither */
+    TESS_DOCUMENT_CONVERSATION = 3 /* the text of its template: neither */
 } tess_document_kind;
 
 typedef struct tess_token_document {

@@ -7,7 +7,7 @@
 
 enum { HEAD = 16 };
 
-/* ---- What a file is ---- */
+/* ---- The kind of a file ---- */
 static tess_status read_head(const char *path, uint8_t head[HEAD], size_t *size)
 {
     int fd;

@@ -16,7 +16,7 @@
 
 #include "data/shards/token_block.h"
 
-/* What a .bin holds that does not say so; any other such file is text. */
+/* The content of a .bin that does not say what it holds; any other such file is text. */
 typedef enum tess_data_format {
     TESS_DATA_AUTO, /* it is refused */
     TESS_DATA_TEXT,
@@ -43,7 +43,7 @@ void tess_token_shard_close(tess_token_shard **shard);
 /* *is: the file holds ids. Errors of tess_token_shard_open, as far as its first bytes show them. */
 tess_status tess_token_shard_is_at(const char *path, tess_data_format format, bool *is);
 
-uint64_t tess_token_shard_blocks(const tess_token_shard *shard); /* in the part */
+uint64_t tess_token_shard_blocks(const tess_token_shard *shard); /* blocks of the part */
 
 /* Replaces `out` with block `index` of the part. TESS_E_FORMAT: damage, or an id beyond the vocabulary, by its number
  * in the file. TESS_E_IO: the file has changed since it was opened. */

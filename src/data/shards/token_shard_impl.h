@@ -25,7 +25,7 @@ struct tess_token_shard {
     tess_mapping file, index; /* index: Megatron's .idx, else nothing */
     const tess_token_shard_kind *kind;
     int width;             /* bytes of an id */
-    const uint8_t *tokens; /* of foreign files: (n_tokens) of `width` */
+    const uint8_t *tokens; /* foreign files: (n_tokens) of `width` */
     uint64_t n_tokens, begin, end, n_blocks;
     int64_t vocab_size;
     int32_t begin_id, end_id;

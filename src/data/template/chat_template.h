@@ -30,14 +30,14 @@ const char *tess_chat_template_source(const tess_chat_template *chat, size_t *si
 /* A hash of its text. */
 uint64_t tess_chat_template_hash(const tess_chat_template *chat);
 
-/* What a template sees; all borrowed. */
+/* The inputs of a template; all borrowed. */
 typedef struct tess_chat_input {
     const json_t *messages;     /* an array of objects */
     const json_t *tools;        /* an array; NULL: none */
     const json_t *documents;    /* an array; NULL: none */
     const json_t *extra;        /* an object of further variables (bos_token, enable_thinking); NULL: none */
     bool add_generation_prompt; /* end with the beginning of the assistant's answer */
-    int64_t now_s;              /* what strftime_now tells, in UTC: a clock would make data differ from run to run */
+    int64_t now_s;              /* time of strftime_now, in UTC: a clock would make data differ from run to run */
 } tess_chat_input;
 
 /* Bytes of the output inside a `{% generation %}` block. */

@@ -1,3 +1,4 @@
+/* Memory of a template and of its renderings, which is limited and freed as a whole. */
 #include <string.h>
 
 #include "base/core/round_up.h"

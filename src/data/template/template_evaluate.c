@@ -152,7 +152,7 @@ tess_status template_collect_args(template_run *run, template_scope *scope, cons
     return TESS_OK;
 }
 
-/* What is called, filtered or tested, and the arguments. */
+/* Evaluates the value that is called, filtered or tested, and the arguments. */
 static tess_status evaluate_operands(template_run *run, template_scope *scope, const template_node *node,
                                      template_value *value, template_args *args)
 {
@@ -246,7 +246,7 @@ static tess_status power(template_run *run, int64_t base, int64_t exponent, temp
     return TESS_OK;
 }
 
-/* Of integers; those that do not give one have been taken out. */
+/* Operations on integers that give an integer. */
 static tess_status whole_numbers(template_run *run, template_op op, int64_t a, int64_t b, template_value *out)
 {
     int64_t result = 0;

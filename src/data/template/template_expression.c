@@ -125,7 +125,7 @@ static tess_status parse_pairs(template_parser *p, template_node **list)
     return TESS_OK;
 }
 
-/* Behind "(" and up to ")". */
+/* Parses arguments after "(", up to ")". */
 static tess_status parse_args(template_parser *p, template_node **list)
 {
     bool named = false;
@@ -225,7 +225,7 @@ static tess_status parse_primary(template_parser *p, template_node **out)
     return template_unexpected(p, "an expression");
 }
 
-/* Behind "[": an index, or start:stop:step. */
+/* Parses an index, or start:stop:step, after "[". */
 static tess_status parse_index(template_parser *p, template_node **out)
 {
     template_node *part[3] = {NULL}, *slice;

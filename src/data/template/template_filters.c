@@ -166,8 +166,8 @@ static tess_status to_absolute(const filter_call *c)
     return TESS_OK;
 }
 
-/* To `precision` digits behind the point: the nearest, of two as near the even one, by the decimal digits of the float
- * as Python does it; or up, or down. */
+/* Rounds to `precision` digits after the point: to the nearest, in a tie to the even one, by the decimal digits of the
+ * float as Python does it; or up, or down. */
 static tess_status round_number(const filter_call *c)
 {
     const template_value *digits = template_arg(c->args, 0, "precision"), *how = template_arg(c->args, 1, "method");
@@ -311,7 +311,7 @@ tess_status template_filter(template_run *run, template_text name, const templat
         if (!template_text_is(name, filters[i].name))
             continue;
         const filter_call call = {run, value, args, out, filters[i].variant};
-        if (filters[i].call != to_json) /* which looks itself: it has more arguments */
+        if (filters[i].call != to_json) /* the filter to_json checks its own arguments: it has more */
             TESS_TRY(
                 template_check_args(run, args, filters[i].least, filters[i].most, filters[i].names, filters[i].name));
         return filters[i].call(&call);

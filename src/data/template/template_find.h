@@ -1,4 +1,4 @@
-/* Where a model keeps its chat template: chat_template.jinja in its folder, or tokenizer_config.json. */
+/* Finds a model's chat template: chat_template.jinja in its folder, or a member of tokenizer_config.json. */
 #ifndef TESS_DATA_TEMPLATE_TEMPLATE_FIND_H
 #define TESS_DATA_TEMPLATE_TEMPLATE_FIND_H
 

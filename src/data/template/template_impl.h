@@ -15,13 +15,14 @@
 #include "data/template/chat_template.h"
 
 enum {
-    TEMPLATE_BYTES = 1 << 20,    /* of a template */
-    TEMPLATE_DEPTH = 200,        /* of the tree */
-    TEMPLATE_RUN_DEPTH = 600,    /* of what is evaluated, calls of macros included, and of values */
-    TEMPLATE_STEPS = 4 << 20,    /* of a rendering: nodes evaluated, items visited, and 64 bytes written are one each */
-    TEMPLATE_MEMORY = 256 << 20, /* of a rendering's values */
+    TEMPLATE_BYTES = 1 << 20, /* largest template */
+    TEMPLATE_DEPTH = 200,     /* depth of the tree */
+    TEMPLATE_RUN_DEPTH = 600, /* depth of evaluation, calls of macros included, and of values */
+    TEMPLATE_STEPS =
+        4 << 20, /* steps of a rendering: nodes evaluated, items visited, and 64 bytes written are one each */
+    TEMPLATE_MEMORY = 256 << 20, /* memory of a rendering's values */
     TEMPLATE_PARSED_MEMORY = 64 << 20,
-    TEMPLATE_RANGE = 100000 /* longest range(), as jinja2's sandbox */
+    TEMPLATE_RANGE = 100000 /* longest range(), that of jinja2's sandbox */
 };
 
 /* ---- template_arena.c ---- */
@@ -59,7 +60,7 @@ typedef enum template_kind {
     TEMPLATE_TUPLE,
     TEMPLATE_RANGE_OF, /* a range(): a tuple that prints and compares otherwise */
     TEMPLATE_VIEW,     /* keys(), values(), items(): no index */
-    TEMPLATE_ITERATOR, /* what a generator gives, once */
+    TEMPLATE_ITERATOR, /* items of a generator, read once */
     TEMPLATE_DICT,
     TEMPLATE_NAMESPACE,
     TEMPLATE_LOOP,
@@ -88,10 +89,10 @@ typedef struct template_value {
 typedef struct template_list {
     template_value *item;
     size_t n, room;
-    size_t next; /* of an iterator */
+    size_t next; /* position of an iterator */
 } template_list;
 
-/* In the order of insertion. */
+/* Entries in the order of insertion. */
 typedef struct template_dict {
     template_value *key, *value;
     size_t n, room;
@@ -100,8 +101,8 @@ typedef struct template_dict {
 
 typedef struct template_loop {
     const template_list *items;
-    size_t index;                  /* of the current item */
-    const template_value *changed; /* what loop.changed saw last; NULL: nothing */
+    size_t index;                  /* index of the current item */
+    const template_value *changed; /* value that loop.changed saw last; NULL: nothing */
 } template_loop;
 
 typedef struct template_method {
@@ -111,7 +112,7 @@ typedef struct template_method {
 
 typedef struct template_macro {
     const struct template_node *node; /* MACRO or CALL_BLOCK */
-    struct template_scope *scope;     /* where it was defined */
+    struct template_scope *scope;     /* the scope of its definition */
 } template_macro;
 
 /* Arguments of a call, filter or test. */
@@ -187,7 +188,7 @@ typedef struct template_node {
     template_op op;
     uint32_t line;
     struct template_node *a, *b, *c, *d, *e;
-    struct template_node *next; /* in a list */
+    struct template_node *next; /* next in a list */
     template_text text;
     template_value value;
 } template_node;
@@ -268,12 +269,12 @@ struct template_run {
     int depth;
     uint32_t line; /* being evaluated */
     int64_t now_s;
-    tess_buffer *out;            /* of the innermost block that is captured */
+    tess_buffer *out;            /* output of the innermost block that is captured */
     tess_buffer *root;           /* the output itself */
     struct template_mark *marks; /* newest generation block */
     tess_chat_span *turns;       /* see tess_chat_template_render_turns; NULL: not wanted */
     bool breaks, continues;      /* the innermost loop is being left, or its next item is due */
-    /* What files further up do for those further down, which may not know them. */
+    /* Functions of files further up, for files further down that may not know them. */
     tess_status (*call_macro)(template_run *run, const template_macro *macro, const template_args *args,
                               const template_value *caller, template_value *out);
     tess_status (*filter)(template_run *run, template_text name, const template_value *value, const template_args *args,
@@ -357,7 +358,7 @@ tess_status template_add(template_run *run, const template_value *a, const templ
     } while (0)
 tess_status template_fail(uint32_t line, tess_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* What an operation on an undefined value says; or that its type does not support it. */
+/* The error of an operation on an undefined value, or on a type that does not support it. */
 tess_status template_wrong(template_run *run, const template_value *value, const char *operation);
 
 /* Appends text with the characters of HTML's markup as entities. */
@@ -377,12 +378,12 @@ tess_status template_item(template_run *run, const template_value *value, const 
                           template_value *out);
 
 /* ---- template_text.c ---- */
-bool template_is_space(uint32_t code_point); /* as str.isspace */
+bool template_is_space(uint32_t code_point); /* the same as str.isspace */
 size_t template_characters(template_text text);
 /* Bytes before character `n`, at most all. */
 size_t template_offset(template_text text, int64_t n);
 typedef enum template_side { SIDE_LEFT = 1, SIDE_RIGHT = 2, SIDE_BOTH = 3 } template_side;
-/* Without the characters of `set` at its sides; data NULL: spaces. */
+/* Strips the characters of `set` from its sides; data NULL: spaces. */
 template_text template_strip(template_text text, template_text set, template_side side);
 /* First place of `needle` in text from `from`, SIZE_MAX: none; from the end. */
 size_t template_find_text(template_text text, template_text needle, size_t from);

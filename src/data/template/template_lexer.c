@@ -11,7 +11,7 @@ typedef struct lexer {
     template_text text; /* line ends are \n */
     size_t at;
     uint32_t line;
-    bool line_starts; /* what was read last ended with a line end */
+    bool line_starts; /* the last token ended with a line end */
 } lexer;
 
 /* ---- Basics ---- */
@@ -50,7 +50,7 @@ static void move(lexer *l, size_t to)
         l->line += l->text.data[l->at] == '\n';
 }
 
-/* Behind the spaces at `at`: Python's \s. */
+/* The place after the spaces at `at`: Python's \s. */
 static size_t skip_spaces(const lexer *l, size_t at)
 {
     while (at < l->text.size) {
@@ -87,8 +87,8 @@ static size_t find(const lexer *l, size_t from, const char *word)
     return at != NULL ? (size_t)(at - l->text.data) : l->text.size;
 }
 
-/* Where the end of a tag leads to that stands at `at`: "-%}" takes the spaces behind it along, "%}" one line end. 0: it
- * is no end. */
+/* The place after the end of a tag at `at`: "-%}" takes the spaces after it along, "%}" one line end. 0: it is no end.
+ */
 static size_t tag_end(const lexer *l, size_t at, const char *closing, bool trims, bool plus)
 {
     size_t size = strlen(closing);
@@ -207,7 +207,7 @@ static tess_status lex_number(lexer *l)
     return add(l, &token);
 }
 
-/* A hexadecimal number of `n` digits at `at`; -1: it is none. */
+/* A hexadecimal number of `n` digits at `at`; -1: no such number. */
 static int64_t hex_at(const lexer *l, size_t at, size_t n)
 {
     int64_t value = 0;
@@ -221,7 +221,7 @@ static int64_t hex_at(const lexer *l, size_t at, size_t n)
     return value;
 }
 
-/* The escape at `at`, behind its backslash: writes what it stands for, and returns the bytes it takes; 0: it is none.
+/* The escape at `at`, behind its backslash: writes what it stands for, and returns the bytes it takes; 0: no escape.
  */
 static size_t unescape(const lexer *l, size_t at, char **to)
 {

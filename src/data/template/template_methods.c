@@ -11,7 +11,7 @@ typedef struct method_call {
     template_text self;
     const template_args *args;
     template_value *out;
-    int variant; /* of methods that differ in little: see the table */
+    int variant; /* variant of methods that differ in little: see the table */
 } method_call;
 
 /* ---- Arguments ---- */
@@ -438,7 +438,7 @@ tess_status template_string_method(template_run *run, template_text self, templa
         if (!template_text_is(name, methods[i].name))
             continue;
         const method_call call = {run, self, args, out, methods[i].variant};
-        if (methods[i].call != format_fields) /* whose names are the user's */
+        if (methods[i].call != format_fields) /* the names of format_fields are the user's */
             TESS_TRY(template_check_args(run, args, methods[i].least, methods[i].most, names, methods[i].name));
         return methods[i].call(&call);
     }

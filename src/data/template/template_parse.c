@@ -25,7 +25,7 @@ static tess_status parse_names(template_parser *p, template_node **out)
     return bracket ? template_expect(p, ")") : TESS_OK;
 }
 
-/* Of set: also an attribute of a namespace. */
+/* Parses the target of set, which may be an attribute of a namespace. */
 static tess_status parse_target(template_parser *p, template_node **out)
 {
     const template_token *next = p->token + 1;
@@ -55,7 +55,7 @@ static tess_status parse_to(template_parser *p, const char *end, template_node *
 }
 
 /* ---- Statements ---- */
-/* Behind "if" or "elif". */
+/* Parses what follows "if" or "elif". */
 static tess_status parse_if(template_parser *p, template_node *node)
 {
     static const char *const ends[] = {"elif", "else", "endif", NULL}, *const last[] = {"endif", NULL};
@@ -112,7 +112,7 @@ static tess_status parse_set(template_parser *p, template_node *node)
     return parse_to(p, "endset", &node->d);
 }
 
-/* Behind "(": names and defaults, up to ")". */
+/* Parses names and defaults after "(", up to ")". */
 static tess_status parse_parameters(template_parser *p, template_node **list)
 {
     while (!template_skip(p, ")")) {

@@ -78,7 +78,7 @@ static tess_status loop_attribute(template_run *run, const template_value *value
     return no_part(run, value, name, out);
 }
 
-/* What lies under a name: of a dict or a namespace. */
+/* The value of a name in a dict or a namespace. */
 static const template_value *find_named(template_run *run, const template_value *value, template_text name)
 {
     return value->kind == TEMPLATE_DICT || value->kind == TEMPLATE_NAMESPACE

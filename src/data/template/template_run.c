@@ -47,7 +47,7 @@ static tess_status assign(template_run *run, template_scope *scope, const templa
 }
 
 /* ---- Captured output ---- */
-/* What a body writes, as a value. */
+/* Runs a body, and returns its output as a value. */
 static tess_status capture(template_run *run, template_scope *scope, const template_node *body, template_value *out)
 {
     tess_buffer buffer = {.mem = run->arena.mem}, *outer = run->out;

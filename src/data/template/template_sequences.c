@@ -194,7 +194,7 @@ static tess_status join(const sequence_call *c)
 }
 
 /* ---- Order ---- */
-/* What an item is compared by: an attribute, or the item; strings without regard to case unless it is said. */
+/* The key that an item is compared by: an attribute, or the item; strings without regard to case unless `cased`. */
 static tess_status key_of(const sequence_call *c, const template_value *item, const template_value *attribute,
                           bool cased, template_value *key)
 {

@@ -47,7 +47,7 @@ static tess_status is_iterable(const test_call *c)
     return TESS_OK;
 }
 
-/* What has a length and items: jinja2 counts undefined values and dictionaries in. */
+/* True for values with a length and items: jinja2 counts undefined values and dictionaries in. */
 static tess_status is_sequence(const test_call *c)
 {
     template_kind kind = c->value->kind;

@@ -187,7 +187,7 @@ tess_status template_from_json(template_run *run, const json_t *json, template_v
     return status;
 }
 
-/* ---- What a value is ---- */
+/* ---- The type of a value ---- */
 const char *template_type(const template_value *value)
 {
     static const char *const names[] = {[TEMPLATE_UNDEFINED] = "Undefined", [TEMPLATE_NONE] = "NoneType",

@@ -206,7 +206,7 @@ const tess_added *tess_added_next(tess_added_scan *scan, size_t *begin, size_t *
             i = after - 1;
             continue;
         }
-        /* As in HF tokenizers the search continues right behind the pattern, even in space that it swallows. */
+        /* The search continues right after the pattern, even in space that it swallows: HF tokenizers do so. */
         scan->from = after;
         *begin = token->lstrip ? skip_space_back(scan, i) : i;
         *end = scan->floor = token->rstrip ? skip_space(scan, after) : after;

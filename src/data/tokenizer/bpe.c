@@ -91,7 +91,7 @@ static tess_status split_symbols(const tess_bpe *bpe, tess_bpe_scratch *scratch,
 static tess_status merge_short(const tess_bpe *bpe, const tess_bpe_scratch *scratch, tess_ids *ids)
 {
     int32_t symbols[SHORT];
-    const tess_merge *merges[SHORT]; /* of symbols i and i + 1 */
+    const tess_merge *merges[SHORT]; /* merge of symbols i and i + 1 */
     int n = (int)scratch->n_symbols;
     for (int i = 0; i < n; i++)
         symbols[i] = scratch->symbols[i].id;

@@ -11,7 +11,7 @@
 #include "data/tokenizer/strings.h"
 
 typedef struct train_word {
-    size_t begin; /* in symbols */
+    size_t begin; /* place in symbols */
     int32_t size;
     int64_t count;
 } train_word;
@@ -29,7 +29,7 @@ typedef struct train_node {
 typedef struct train_entry {
     int64_t count;
     uint64_t pair;
-    int32_t index; /* of the pair */
+    int32_t index; /* index of the pair */
     int32_t first; /* node */
 } train_entry;
 
@@ -40,7 +40,7 @@ typedef struct train_merge {
 
 typedef struct trainer {
     tess_mem *mem;
-    tess_strings texts; /* of the words: value = count */
+    tess_strings texts; /* texts of the words: value = count */
     int32_t *symbols;
     size_t n_symbols, symbols_capacity;
     train_word *words;

@@ -1,4 +1,4 @@
-/* From ids to text: a chain of steps over a list of strings, each one pass from one of two lists to the other. */
+/* Turns ids into text: a chain of steps over a list of strings, each one pass from one of two lists to the other. */
 #include <stdlib.h>
 #include <string.h>
 

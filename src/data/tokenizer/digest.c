@@ -1,4 +1,4 @@
-/* What a tokenizer does, as a number: files of token ids carry it, so that no other tokenizer reads them. */
+/* A hash of what a tokenizer does: files of token ids carry it, so that no other tokenizer reads them. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

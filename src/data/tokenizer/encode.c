@@ -1,3 +1,4 @@
+/* Turns text into ids: normalizer, pre-tokenizer, BPE, and special tokens. */
 #include <string.h>
 
 #include "data/tokenizer/tokenizer_impl.h"
@@ -13,7 +14,7 @@ struct tess_encoder {
     tess_bpe_scratch bpe;
     tess_buffer pre[TESS_MAX_STEPS];
     tess_buffer repaired;
-    tess_ids *ids; /* of the current call */
+    tess_ids *ids; /* ids of the current call */
 };
 
 tess_status tess_encoder_create(tess_mem *mem, const tess_tokenizer *tokenizer, tess_encoder **out)

@@ -1,3 +1,4 @@
+/* Normalizers: the changes that a tokenizer makes to a text before it is cut. */
 #include <string.h>
 
 #include "data/tokenizer/tokenizer_impl.h"

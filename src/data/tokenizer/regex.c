@@ -12,7 +12,7 @@ enum {
     MAX_PATTERN = 1 << 16,
     JIT_STACK_MIN = 32 << 10,
     JIT_STACK_MAX = 8 << 20,
-    HEAP_LIMIT_KIB = 64 << 10, /* of the interpreter, when the JIT's stack is too small */
+    HEAP_LIMIT_KIB = 64 << 10, /* heap of the interpreter, when the JIT's stack is too small */
     MATCH_LIMIT = 20 << 20
 };
 
@@ -79,7 +79,7 @@ static bool is_script(const char *name, size_t n)
     return false;
 }
 
-/* As the inside of a character class, with the characters that PCRE2 does not know. */
+/* Appends the inside of a character class, with the characters that PCRE2 does not know. */
 static tess_status append_property(const char *name, size_t n, tess_buffer *out)
 {
     TESS_TRY(tess_buffer_printf(out, "\\p{%s%.*s}", is_script(name, n) ? "sc:" : "", (int)n, name));
@@ -186,7 +186,7 @@ static tess_status compile(tess_regex *regex, const char *pattern, size_t size)
         return TESS_FAIL(TESS_E_FORMAT, "%s: bad regex (at %zu of its rewritten form): %s", regex->what, (size_t)at,
                          text);
     }
-    /* Without a JIT (another machine, no executable memory) matching is slower, with the same results. */
+    /* If there is no JIT (another machine, no executable memory), matching is slower, with the same results. */
     pcre2_jit_compile(regex->code, PCRE2_JIT_COMPLETE);
     return TESS_OK;
 }

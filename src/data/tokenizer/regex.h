@@ -9,7 +9,7 @@
 #include "tessera/memory.h"
 
 typedef struct tess_regex tess_regex;
-typedef struct tess_regex_scratch tess_regex_scratch; /* of one thread */
+typedef struct tess_regex_scratch tess_regex_scratch; /* scratch of one thread */
 
 /* `what` names the place in messages. */
 tess_status tess_regex_create(tess_mem *mem, const char *pattern, size_t size, const char *what, tess_regex **regex);

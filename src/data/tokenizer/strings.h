@@ -5,7 +5,7 @@
 #include "tessera/memory.h"
 
 typedef struct tess_string_entry {
-    size_t offset; /* of the key in `bytes` */
+    size_t offset; /* place of the key in `bytes` */
     uint32_t size;
     uint32_t hash;
     int64_t value;

@@ -45,7 +45,7 @@ typedef struct tess_prefix {
     int32_t id[TESS_PREFIX_TOKENS];
     int n;
 } tess_prefix;
-/* What the post-processor's template puts before a text. */
+/* The tokens that the post-processor's template puts before a text. */
 tess_prefix tess_tokenizer_prefix(const tess_tokenizer *tokenizer);
 
 typedef struct tess_ids {

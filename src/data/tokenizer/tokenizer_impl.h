@@ -13,7 +13,7 @@
 #include "data/tokenizer/tokenizer.h"
 
 enum {
-    TESS_MAX_STEPS = 16, /* of a normalizer, pre-tokenizer or decoder sequence */
+    TESS_MAX_STEPS = 16, /* most steps of a normalizer, pre-tokenizer or decoder sequence */
     TESS_MAX_TOKEN_ID = 1 << 22,
     TESS_MAX_TEMPLATE = TESS_PREFIX_TOKENS, /* special tokens on each side */
     TESS_MAX_ADDED_SIZE = 4096              /* bytes of an added token */
@@ -113,7 +113,7 @@ typedef struct tess_added_scan {
     const tess_trie *trie;
     const char *text;
     size_t size;
-    size_t from;                   /* where to look next */
+    size_t from;                   /* place to look next */
     size_t floor;                  /* end of the last match */
     size_t space_begin, space_end; /* the run of space seen last */
 } tess_added_scan;
@@ -237,7 +237,7 @@ typedef struct tess_decode_step {
 typedef struct tess_decoder {
     tess_decode_step steps[TESS_MAX_STEPS];
     int n_steps;
-    bool present; /* without a decoder tokens are joined by spaces */
+    bool present; /* false: no decoder, and tokens are joined by spaces */
 } tess_decoder;
 
 tess_status tess_decoder_read(tess_mem *mem, const tess_node *node, tess_decoder *decoder);
@@ -247,7 +247,7 @@ void tess_decoder_free(tess_decoder *decoder);
 typedef struct tess_token {
     const char *text; /* NULL: no such id; owned by the vocabulary or the added tokens */
     uint32_t size;
-    uint32_t n_bytes; /* of the text it stands for; 0 for special tokens */
+    uint32_t n_bytes; /* bytes of the text it stands for; 0 for special tokens */
     bool special;
 } tess_token;
 

@@ -10,10 +10,10 @@
 
 enum { PATH_SIZE = 4096, MAX_BYTES = 256 << 20 };
 
-/* What the classes differ in. */
+/* The differences between the classes. */
 typedef struct tokenizer_class {
     const char *name, *models[2]; /* models: the model_type's that have it where no class is stated */
-    const char *regex;            /* of the pre-tokenizer; NULL: ByteLevel's own */
+    const char *regex;            /* regex of the pre-tokenizer; NULL: ByteLevel's own */
     const char *end_of_text[4];   /* the special tokens that are <|endoftext|> where they are not stated */
 } tokenizer_class;
 
@@ -33,7 +33,7 @@ typedef struct slow_files {
     const tokenizer_class *class;
     json_t *vocab, *merges, *config, *map, *added_ids; /* config: tokenizer_config.json; map: special_tokens_map.json */
     json_t *added;                                     /* added_tokens of tokenizer.json */
-    int64_t next_id;                                   /* of a token that is in no file */
+    int64_t next_id;                                   /* id of a token that is in no file */
 } slow_files;
 
 static bool holds(const char *folder, const char *name)
@@ -145,7 +145,8 @@ static tess_status add_token(slow_files *f, const json_t *token, int64_t id, boo
     return TESS_OK;
 }
 
-/* What tokenizer_config.json says of a special token, or else special_tokens_map.json. NULL: nothing; null: none. */
+/* The value of a special token in tokenizer_config.json, or else in special_tokens_map.json. NULL: nothing; null: none.
+ */
 static const json_t *stated_token(const slow_files *f, const char *key)
 {
     const json_t *token = json_object_get(f->config, key);
