@@ -2,7 +2,7 @@
 
 #include "tessera/comm.h"
 
-/* ---- What drawing asks ---- */
+/* ---- Questions of drawing ---- */
 int64_t rl_step(const rl *r)
 {
     return r->copy != NULL ? r->copy->step : r->engine->step;

@@ -9,7 +9,7 @@ struct rl_copy {
     tess_weight_sync sync;
     int source; /* the trainer that is heard */
     tess_model *model;
-    tess_stream *stream; /* of the host */
+    tess_stream *stream; /* stream of the host */
     tess_compute compute;
     tess_weight_receiver *receiver;
     rl_message message; /* the newest one, once `incoming` is done */
@@ -21,7 +21,7 @@ struct rl_copy {
 
 /* r->copy, without weights yet. Freed by rl_copy_free, also after an error. */
 tess_status rl_copy_create(rl *r);
-/* The next message is waited for, by whoever waits for copy->incoming. */
+/* Begins to receive the next message: a caller that waits for copy->incoming gets it. */
 tess_status rl_copy_listen(rl_copy *copy);
 /* copy->message says that weights follow: begins to receive them, and listens. */
 tess_status rl_copy_begin(rl_copy *copy);

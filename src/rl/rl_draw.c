@@ -16,7 +16,7 @@ typedef struct rl_drawing {
     const char *stops[TESS_LIST_SIZE + 1];
 } rl_drawing;
 
-/* ---- What the generator asks ---- */
+/* ---- Questions of the generator ---- */
 static rl_sample *next_sample(rl_drawing *d)
 {
     if (d->n_again > 0)
@@ -79,7 +79,7 @@ static tess_status turn_over(rl_drawing *d, rl_sample *s, tess_finish why, bool 
         return TESS_OK;
     TESS_TRY(rl_turn(d->r, d->options->prompts, s, turn, turn_begin(s, 0), goes_on));
     if (*goes_on && s->n - s->n_prompt >= d->options->max_new_tokens) {
-        *goes_on = false; /* what it was told has filled it */
+        *goes_on = false; /* the environment's answer has filled it */
         s->finish = TESS_FINISH_LENGTH;
     }
     return TESS_OK;

@@ -109,7 +109,7 @@ static void report(rl *r, const rl_evaluation *e, double seconds)
     tess_trainer_add_metrics(r->trainer, metrics, (int)(sizeof(metrics) / sizeof(metrics[0])));
 }
 
-/* What programs outside do wrong costs the evaluation, never the training. All ranks have the same status. */
+/* An error of an outside program costs the evaluation, never the training. All ranks have the same status. */
 static tess_status tolerate(const rl *r, tess_status status)
 {
     if (status != TESS_E_IO && status != TESS_E_TIMEOUT && status != TESS_E_FORMAT && status != TESS_E_INVALID)

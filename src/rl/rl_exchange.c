@@ -4,7 +4,7 @@
 #include "rl/rl_impl.h"
 #include "tessera/comm.h"
 
-/* What this rank owns, as bytes, in the list's order. */
+/* Packs the samples that this rank owns, in the list's order. */
 static tess_status pack(const rl *r, rl_sample *const *samples, const int32_t *owner, int64_t n, tess_buffer *out)
 {
     for (int64_t i = 0; i < n; i++)
@@ -94,7 +94,7 @@ tess_status rl_exchange(rl *r, rl_sample *const *samples, const int32_t *owner, 
 
 tess_status rl_share_floats(rl *r, float *values, int64_t n)
 {
-    /* As integers: a sum with zeros then keeps every bit, that of -0 too. */
+    /* They are added as integers: a sum with zeros then keeps every bit, that of -0 too. */
     return tess_all_reduce(r->team, values, values, (size_t)n, TESS_I32, TESS_SUM, NULL);
 }
 

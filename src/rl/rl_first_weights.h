@@ -1,4 +1,4 @@
-/* Where a model beside the policy begins: in a folder of its own, or as the policy does. */
+/* Finds the first weights of a model besides the policy: a folder of its own, or those of the policy. */
 #ifndef TESS_RL_FIRST_WEIGHTS_H
 #define TESS_RL_FIRST_WEIGHTS_H
 
@@ -6,8 +6,8 @@
 
 typedef struct rl_first_weights {
     char path[TESS_TEXT_SIZE]; /* weights of any format; "": random ones, as debug.seed makes them */
-    tess_model_config config;  /* of path's config.json under the run's limit and sums; without one, the policy's */
-    bool has_config;           /* of its own */
+    tess_model_config config;  /* path's config.json under the run's limit and sums; the policy's, if there is none */
+    bool has_config;           /* the path has a config.json */
 } rl_first_weights;
 
 /* path "": what the policy begins with: checkpoint.initial_load_path, else model.path, else random weights; of a policy

@@ -37,7 +37,7 @@
 
 /* The samples of one prompt. */
 typedef struct rl_group {
-    int64_t ordinal;    /* of the prompt, counted over all epochs */
+    int64_t ordinal;    /* number of the prompt, counted over all epochs */
     rl_sample *samples; /* (rollout.n) */
 } rl_group;
 
@@ -51,16 +51,16 @@ enum {
     RL_PART_METRICS = 16  /* most names of parts of rewards that have a metric */
 };
 
-/* Where a rollout begins, which is all that it depends on beside the weights. */
+/* The state at which a rollout begins: all that it depends on besides the weights. */
 typedef struct rl_state {
     int64_t rollout; /* its number */
     int64_t cursor;  /* ordinal of the first prompt that no rollout before has begun */
     int64_t carried; /* prompts before it that are still under way */
-    uint64_t chain;  /* of all samples before */
+    uint64_t chain;  /* hash of all samples before */
     double kl_beta;
 } rl_state;
 
-/* What a rollout says of itself, for metrics. */
+/* The facts of a rollout, for metrics. */
 typedef struct rl_rollout_facts {
     int64_t rounds, dropped[2]; /* dropped: prompts that the filter left out, all rewards alike: low, high */
     int64_t known_samples;
@@ -74,10 +74,10 @@ typedef struct rl_turn_failures {
     char newest[512];
 } rl_turn_failures;
 
-/* Of ranks that only draw, since the newest report. */
+/* Figures of the exchange with ranks that only draw, since the newest report. */
 typedef struct rl_sync_facts {
-    double send_s, wait_s; /* of this trainer: for weights to be sent, for samples to come */
-    int64_t sent_bytes;    /* by all trainers */
+    double send_s, wait_s; /* time that this trainer waited for weights to be sent, and for samples to come */
+    int64_t sent_bytes;    /* bytes of all trainers */
 } rl_sync_facts;
 
 /* A rollout as rows to train on, the same on every rank: whole sequences, a row for each token but the last; row t
@@ -94,7 +94,7 @@ typedef struct rl_rows {
     float *drawn;           /* (n_rows) log-probabilities as they were drawn */
     float *old;             /* before the first update; drawn, unless they were computed again */
     float *reference;       /* NULL: there is none */
-    float *value, *returns; /* of PPO, else NULL */
+    float *value, *returns; /* PPO alone, else NULL */
     float *advantage;
 } rl_rows;
 
@@ -117,32 +117,32 @@ struct rl {
     tess_rl_environment *environment; /* NULL: answers have one turn */
     tess_reference *reference;        /* NULL: none */
     tess_critic *critic;              /* NULL: none, or the policy has the value head */
-    tess_value_sums value_sums;       /* of its newest step, over all ranks */
+    tess_value_sums value_sums;       /* sums of its newest step, over all ranks */
     tess_policy_options policy;
-    char folder[1024]; /* of journals */
-    uint64_t identity; /* of all rollouts of this run */
+    char folder[1024]; /* folder of journals */
+    uint64_t identity; /* identity of all rollouts of this run */
 
-    /* Of the newest rollout: where it begins, where the one after it does, what it has chosen, and the prompts that go
+    /* The newest rollout: its state, the state of the next one, the samples that it has chosen, and the prompts that go
      * on in the next one. */
     rl_state state, after;
     rl_groups chosen, under_way;
     rl_rollout_facts facts;
     rl_turn_failures turns;
-    /* Of the rollout that is trained on: where it and the next one begin. With rollout.lag the newest is the next one.
+    /* The states of the rollout that is trained on and of the next one. If rollout.lag is set, the newest is the next.
      */
     rl_state training, next;
     rl_groups trained;
     rl_rows rows;            /* n_seqs 0: not made yet */
-    rl_micro_batches *micro; /* of the step at hand */
+    rl_micro_batches *micro; /* micro-batches of the step at hand */
     bool in_step;
     bool restored; /* the state was given: what is under way has to be read */
-    /* Of the newest step. */
+    /* Figures of the newest step. */
     double loss, kl; /* kl: divergence from the reference, the mean over tokens */
     tess_metric metrics[96];
     char part_names[RL_PART_METRICS][RL_PART_NAME + 16]; /* names of metrics[] for parts of rewards */
     int n_metrics, n_rollout_metrics;                    /* those of the rollout come first */
     char words[512];
-    /* What this process has seen of the run, for advice. */
+    /* The steps of the run that this process has seen, for advice. */
     tess_tuner_step *history;
     size_t n_history, history_room;
     unsigned advised; /* bit k: advice of kind k held after the newest step */
@@ -164,7 +164,7 @@ static inline bool rl_shares_trunk(const tess_config *c)
     return rl_has_values(c) && c->critic.trunk == 1;
 }
 
-/* Of the policy, in drawing and in training. */
+/* The inverse temperature of the policy, in drawing and in training. */
 static inline float rl_inv_temperature(const tess_config *c)
 {
     return rl_has_pairs(c) ? 1 : (float)(1 / c->rollout.temperature);
@@ -213,10 +213,10 @@ tess_status rl_write_down(const rl *r, rl_journal **journal, int64_t round, cons
 /* ---- rl_draw.c ---- */
 typedef struct rl_draw_options {
     double temperature;
-    int64_t max_new_tokens;      /* of a sample in all */
-    int64_t budget_tokens;       /* of a sample now; 0: all */
+    int64_t max_new_tokens;      /* most new tokens of a sample in all */
+    int64_t budget_tokens;       /* most new tokens of a sample now; 0: all */
     uint64_t numbers;            /* added to samples' numbers, so that evaluation draws others */
-    const tess_prompts *prompts; /* that samples' records are of */
+    const tess_prompts *prompts; /* the prompts that samples' records refer to */
     int64_t prefix_n;            /* samples of a prompt */
     rl_journal **journal;        /* NULL: none */
     int64_t round;
@@ -240,22 +240,22 @@ tess_status rl_take_order(rl *r);
 tess_status rl_dismiss(rl *r, bool interrupted);
 
 /* ---- rl_copy.c ---- */
-/* Of a rank that only draws: its weights, held; their digest, as tess_weights_digest has it. */
+/* A rank that only draws: takes hold of its weights; their digest, that of tess_weights_digest. */
 tess_status rl_copy_hold(const rl *r, tess_held_weights *held);
 uint64_t rl_copy_digest(const rl *r);
 /* Newer weights that have come are taken in, while it draws. A rank that trains: nothing. */
 tess_status rl_copy_look(rl *r);
 void rl_copy_free(rl *r);
-/* Of any rank: optimizer steps behind the weights that it draws with, and where it computes. */
+/* Any rank: the optimizer steps that made the weights that it draws with, and the stream that it computes on. */
 int64_t rl_step(const rl *r);
 tess_stream *rl_stream(const rl *r);
 
 /* ---- rl_serve.c ---- */
-/* As tess_task_kind has it. */
+/* The call of tess_task_kind. */
 tess_status rl_serve(void *self, bool *interrupted);
 
 /* ---- rl_memory.c ---- */
-/* As tess_task_kind has it. */
+/* The call of tess_task_kind. */
 tess_status rl_predict_memory(tess_mem *mem, const tess_model *policy, const tess_memory_plan *plan, int rank,
                               tess_memory_of_rank *of_rank);
 
@@ -264,8 +264,9 @@ tess_status rl_predict_memory(tess_mem *mem, const tess_model *policy, const tes
 tess_status rl_text(const rl *r, const int32_t *ids, int64_t n, tess_buffer *text);
 
 /* ---- rl_turns.c ---- */
-/* What the environment says to a sample that has finished its turn `turn`, whose tokens begin at `first`; it becomes
- * part of the sample, drawn by nobody. *goes_on: the model has another turn. A turn that fails ends the sample. */
+/* Asks the environment about a sample that has finished its turn `turn`, whose tokens begin at `first`. The answer
+ * becomes part of the sample, drawn by nobody. *goes_on: the model has another turn. A turn that fails ends the sample.
+ */
 tess_status rl_turn(rl *r, const tess_prompts *prompts, rl_sample *sample, int64_t turn, int64_t first, bool *goes_on);
 /* Begins to count failed turns anew; all ranks together draw n_samples. */
 void rl_begin_turns(rl *r, int64_t n_samples);
@@ -289,8 +290,8 @@ tess_status rl_share_floats(rl *r, float *values, int64_t n);
 tess_status rl_share_bytes(rl *r, tess_buffer *bytes);
 
 /* ---- rl_rows.c ---- */
-/* Of the samples of r->trained, with the advantages of their rewards. first_step: no step has learned from them yet, so
- * the weights are those that they begin with. Collective. */
+/* Makes the rows of the samples of r->trained, with the advantages of their rewards. first_step: no step has learned
+ * from them yet, so the weights are those that they begin with. Collective. */
 tess_status rl_rows_make(rl *r, bool first_step);
 void rl_rows_free(rl *r);
 
@@ -298,7 +299,7 @@ void rl_rows_free(rl *r);
 /* The micro-batches of a step on sequences [first, first + n) of the rows: a function of their lengths alone. */
 tess_status rl_micro_plan(rl *r, int64_t first, int64_t n, rl_micro_batches **micro);
 void rl_micro_free(rl *r, rl_micro_batches **micro);
-/* As tess_batch_source has it. */
+/* The source of batches. */
 tess_batch_source rl_micro_source(rl *r);
 /* Calls `visit` with each micro-batch of this rank, and with empty ones so that all ranks make as many calls. place:
  * (n_tokens) where its rows are among all. */

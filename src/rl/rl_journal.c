@@ -22,7 +22,7 @@ typedef struct file_header {
 typedef struct record_header {
     uint64_t bytes;
     int64_t round;
-    uint64_t digest; /* of round and bytes */
+    uint64_t digest; /* digest of round and bytes */
 } record_header;
 
 struct rl_journal {
@@ -80,7 +80,7 @@ size_t rl_journal_parse(const void *data, size_t size, const rl_origin *origin, 
     return at;
 }
 
-/* Where appending goes on: behind the last whole record of this origin. */
+/* Finds the place where appending goes on: after the last whole record of this origin. */
 static tess_status take_up(rl_journal *j, const rl_origin *origin)
 {
     file_header header = {.origin = *origin};

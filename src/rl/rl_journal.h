@@ -13,8 +13,8 @@
 
 #include "rl/rl_sample.h"
 
-/* What samples of a rollout depend on. identity: the run's settings and its prompts; chain: all samples and rewards
- * before; weights: a digest of those that drew them, and of how; 0: any, when they are looked for later. */
+/* The facts that the samples of a rollout depend on. identity: the run's settings and its prompts; chain: all samples
+ * and rewards before; weights: a digest of those that drew them, and of how; 0: any, when they are looked for later. */
 typedef struct rl_origin {
     uint64_t identity, chain, weights;
 } rl_origin;
@@ -46,7 +46,7 @@ tess_status rl_journal_rollouts(tess_mem *mem, const char *folder, int64_t **rol
 /* Reads the origin of the samples from the rollout's newest file. Files that an interrupted run has left may have
  * another one. *found is false if there is no file. */
 tess_status rl_journal_newest(const char *folder, int64_t rollout, rl_origin *origin, bool *found);
-/* The records of one file's bytes (fuzzing): returns where the last whole one ends; 0: it is of another origin. */
+/* The records of one file's bytes (fuzzing): returns where the last whole one ends; 0: it has another origin. */
 size_t rl_journal_parse(const void *bytes, size_t size, const rl_origin *origin, rl_record_fn record, void *self,
                         tess_status *status);
 

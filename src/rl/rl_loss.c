@@ -1,4 +1,4 @@
-/* What a step of reinforcement learning minimises, and what is known of it afterwards, over all ranks. */
+/* The loss that a step of reinforcement learning minimises, and its figures afterwards, over all ranks. */
 #include <math.h>
 #include <string.h>
 
@@ -103,7 +103,7 @@ static tess_status grade(void *self, int64_t begin, int64_t n, const float *logp
     return tess_policy_grade(&b->r->policy, &b->rows, begin, n, logprob, entropy, dlogprob, dentropy, &b->sums);
 }
 
-/* What ranks add. */
+/* The values that ranks add. */
 typedef struct judgement {
     int64_t words[TESS_POLICY_SUM_WORDS], checked, differ;
 } judgement;

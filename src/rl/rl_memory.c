@@ -1,5 +1,5 @@
-/* What a rank takes beside the training of the policy: reference, critic, and drawing, for which training's activations
- * make room. */
+/* Predicts the memory that a rank takes besides the training of the policy: reference, critic, and drawing, for which
+ * training's activations make room. */
 #include "base/core/round_up.h"
 #include "rl/rl_impl.h"
 #include "rl/sync/weight_sync.h"
@@ -7,7 +7,7 @@
 enum { ALIGNMENT = 64 };
 
 /* ---- The reference ---- */
-/* Of the host's copy what is not mapped from its file. */
+/* Bytes of the host's copy that are not mapped from its file. */
 static tess_status copy_bytes(tess_mem *mem, const tess_config *c, const tess_model *model, const char *path,
                               double *bytes)
 {
@@ -72,7 +72,7 @@ static tess_status predict_critic(tess_mem *mem, const tess_model *policy, const
 }
 
 /* ---- Drawing ---- */
-/* Held-out prompts are answered by those who train, whoever draws the rollouts. */
+/* True if this rank draws. Trainers answer held-out prompts even if others draw the rollouts. */
 static bool draws(const tess_config *c)
 {
     const bool evaluates = c->validation.enable && c->validation.files.n > 0;
@@ -82,7 +82,7 @@ static bool draws(const tess_config *c)
 /* Buckets of weights for ranks that only draw, of which the first trainers serve one each. */
 static double sending_bytes(const tess_model *policy, const tess_config *c, int rank)
 {
-    double bytes[2] = {0}; /* of what trains, and of what is frozen */
+    double bytes[2] = {0}; /* bytes of parameters that train, and of frozen ones */
     const double size = (double)tess_dtype_size(tess_engine_activations(c).dtype);
     for (int i = 0; i < tess_model_n_params(policy); i++) {
         const tess_param *param = tess_model_param(policy, i);
@@ -114,7 +114,7 @@ tess_status rl_predict_memory(tess_mem *mem, const tess_model *policy, const tes
         TESS_TRY_CTX(predict_critic(mem, policy, &plan, rank, &critic), "critic");
     if (draws(c))
         tess_memory_of_drawing(policy, c, &drawing);
-    double *computes = plan.resident ? r->device : r->pool; /* where the policy does */
+    double *computes = plan.resident ? r->device : r->pool; /* the pools of the memory that the policy computes in */
     const double trains = computes[TESS_POOL_ACTIVATIONS] + critic.pool[TESS_POOL_ACTIVATIONS];
     const double draws_in = drawing.pool[TESS_POOL_ACTIVATIONS] + r->work + critic.work; /* kernels keep theirs */
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {

@@ -1,4 +1,4 @@
-/* What ranks that train and ranks that only draw say to each other, beside weights (sync/weight_sync.h). A rank that
+/* The messages between ranks that train and ranks that only draw, besides weights (sync/weight_sync.h). A rank that
  * draws hears one trainer alone (tess_weight_sync_source), in order; the first of them answers the first trainer. */
 #ifndef TESS_RL_RL_MESSAGES_H
 #define TESS_RL_RL_MESSAGES_H
@@ -10,23 +10,23 @@
 enum { RL_TAG_MESSAGE = 1, RL_TAG_RESULT = 2 };
 
 typedef enum rl_message_kind {
-    RL_MESSAGE_WEIGHTS, /* of `step`, with digest `weights`, follow */
+    RL_MESSAGE_WEIGHTS, /* weights of `step`, with digest `weights`, follow */
     RL_MESSAGE_ORDER,   /* rollout `state` is to be collected; with may_draw, by the weights of `step` */
     RL_MESSAGE_END
 } rl_message_kind;
 
-/* To a rank that draws. */
+/* A message to a rank that draws. */
 typedef struct rl_message {
     int64_t kind;
     int64_t step;               /* optimizer steps behind weights */
     uint64_t weights;           /* tess_weights_digest */
-    uint64_t identity, kernels; /* of the trainers: must be the same here */
+    uint64_t identity, kernels; /* values of the trainers, which must be the same here */
     rl_state state;
-    int64_t may_draw, restored; /* as rl_collect and rl have them */
-    int64_t interrupted;        /* with the end */
+    int64_t may_draw, restored; /* the same as in rl_collect and rl */
+    int64_t interrupted;        /* part of RL_MESSAGE_END */
 } rl_message;
 
-/* From the first of them, once all have collected; then `bytes` of the chosen samples. */
+/* The answer of the first of them, once all have collected; `bytes` of the chosen samples follow. */
 typedef struct rl_result {
     int64_t bytes;
     rl_state after;

@@ -8,15 +8,15 @@
 typedef struct rl_micro_batch {
     rl *r;
     int32_t *ids, *pos, *targets, *cu; /* cu (n_seqs + 1) */
-    int64_t *place;                    /* of each row among those of the rollout */
+    int64_t *place;                    /* number of each row among those of the rollout */
     uint8_t *mask;
     float *advantage, *old, *drawn, *reference, *scale; /* scale (n_seqs) */
-    float *value, *returns;                             /* of PPO, */
-    uint8_t *valued;                                    /* which learns those of samples that have a reward */
+    float *value, *returns;                             /* PPO's values and returns */
+    uint8_t *valued; /* rows that PPO's values learn: those of samples with a reward */
     tess_batch batch;
     tess_policy_rows rows;
     tess_token_loss loss;
-    /* Of the newest run over it. */
+    /* Sums of the newest run over it. */
     tess_policy_sums sums;
     tess_dpo_sums pair_sums;
     tess_token_loss value_loss;

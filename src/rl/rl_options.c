@@ -1,4 +1,5 @@
-/* From the configuration to what the parts of reinforcement learning want, and what of it does not fit together. */
+/* Turns the configuration into the options of the parts of reinforcement learning, and checks that they fit together.
+ */
 #include <string.h>
 
 #include "rl/rl_impl.h"
@@ -164,7 +165,7 @@ static tess_status check_critic(tess_config *c)
     return TESS_OK;
 }
 
-/* What only checkpoints hold is lost with a rank. */
+/* Checks recovery: state that only checkpoints hold is lost with a rank. */
 static tess_status check_recovery(tess_config *c)
 {
     if ((rl_has_values(c) && !rl_shares_trunk(c)) || (rl_wants_reference(c) && c->reference.update_interval > 0))

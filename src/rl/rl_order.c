@@ -9,7 +9,7 @@
 struct rl_orders {
     tess_weight_sync sync;
     tess_weight_sender *sender;
-    int64_t sent_step; /* of the newest weights that were sent; -1: none */
+    int64_t sent_step; /* step of the newest weights that were sent; -1: none */
     uint64_t weights;  /* their digest */
     bool is_out;       /* a rollout is ordered and not taken */
     rl_state ordered;
@@ -20,7 +20,7 @@ static void enter(const rl *r, const char *phase)
     tess_runtime_phase(tess_trainer_runtime(r->trainer), phase, r->engine->step + 1, r->next.rollout);
 }
 
-/* To those that this rank serves. */
+/* Sends a message to the ranks that this rank serves. */
 static tess_status tell(const rl *r, const rl_message *message)
 {
     const tess_weight_sync *sync = &r->orders->sync;
@@ -80,7 +80,7 @@ tess_status rl_order(rl *r, const rl_state *of, bool may_draw)
     return TESS_OK;
 }
 
-/* On the first trainer. */
+/* Called on the first trainer. */
 static tess_status receive(const rl *r, rl_result *result, tess_buffer *bytes)
 {
     const tess_weight_sync *sync = &r->orders->sync;

@@ -1,4 +1,4 @@
-/* What people and metrics.jsonl see of a rollout and a step. Names are slime's where it has them. */
+/* The report of a rollout and a step, for people and metrics.jsonl. Names are slime's where it has them. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of n > 0 lengths, which are sorted in a copy. */
+/* The median of n > 0 lengths, which are sorted in a copy. */
 static tess_status add_median(rl *r, const char *name, const int64_t *lengths, int64_t n)
 {
     int64_t *sorted;
@@ -210,7 +210,7 @@ void rl_report_pairs(rl *r, const tess_dpo_sums *sums)
              value_of(r, "rewards/rejected"));
 }
 
-/* Of the weights that the step's gradient is of. */
+/* Reports how far the weights that the step's gradient belongs to have drifted. */
 tess_status rl_report_drift(rl *r)
 {
     double drift;

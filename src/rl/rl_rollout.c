@@ -1,10 +1,11 @@
-/* Which samples a rollout has. All of it is a function of the state that it begins with, the weights and the data:
+/* Decides which samples a rollout has. It is a function of the state that it begins with, the weights and the data:
  * prompts are taken in their order, a sample's draws come from its number, and prompts are kept or dropped in their
- * order, whoever is done first. So any number of ranks has the same rollout, and a resumed run goes on in the middle.
+ * order, not in that of their ends. So any number of ranks has the same rollout, and a resumed run goes on in the
+ * middle.
  *
- * A round draws on with every prompt that is under way. Without a budget that finishes all of them; with one, a sample
- * gets so many tokens a round, and prompts that are not finished are under way in the next rollout too. Further rounds
- * follow until enough prompts have passed. */
+ * A round draws on with every prompt that is under way. If there is no budget, that finishes all of them. Otherwise a
+ * sample gets its budget of tokens a round, and prompts that are not finished are under way in the next rollout, too.
+ * Further rounds follow until enough prompts have passed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,7 +119,7 @@ static tess_status fill_up(rl *r)
     return TESS_OK;
 }
 
-/* ---- What the journal knows ---- */
+/* ---- Samples in the journal ---- */
 static int by_ordinal(const void *key, const void *group)
 {
     const int64_t a = *(const int64_t *)key, b = ((const rl_group *)group)->ordinal;
@@ -311,7 +312,7 @@ static tess_status run_rounds(rollout *o)
     return TESS_OK;
 }
 
-/* ---- What is carried over ---- */
+/* ---- Prompts that are carried over ---- */
 /* Prompts that are under way when a rollout ends are one record of its journal: the chain after it, then the samples.
  */
 typedef struct left_over {
@@ -395,7 +396,7 @@ static tess_status extend_chain(rl *r)
     return status;
 }
 
-/* Without a journal the run goes on, and a warning says what that costs. */
+/* If the journal cannot be opened, the run goes on, and a warning says what that costs. */
 static tess_status open_journal(rollout *o)
 {
     rl *r = o->r;

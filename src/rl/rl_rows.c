@@ -86,7 +86,7 @@ static void fill_rows(rl_rows *rows, bool pairs)
     memcpy(rows->old, rows->drawn, (size_t)rows->n_rows * sizeof(float));
 }
 
-/* ---- What models say of them ---- */
+/* ---- The models' values of rows ---- */
 typedef struct rl_scoring {
     float *into, *logprob; /* (n_rows), (a micro-batch) */
     bool of_reference;
@@ -129,7 +129,7 @@ static tess_status ask_models(rl *r)
 {
     if (rl_scores_samples(r->config))
         TESS_TRY_CTX(score_all(r, false, r->rows.old), "log-probabilities of samples");
-    if (r->reference != NULL) /* of the temperature that the loss has */
+    if (r->reference != NULL) /* the temperature is that of the loss */
         TESS_TRY_CTX(score_all(r, true, r->rows.reference), "log-probabilities of the reference");
     if (rl_has_values(r->config))
         TESS_TRY_CTX(rl_values_make(r), "values");

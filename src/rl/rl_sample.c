@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* What stands before the arrays. */
+/* The header before the arrays. */
 typedef struct sample_header {
     int64_t number, record, n_prompt, n;
     int32_t finish, grade, n_parts, turns;

@@ -21,14 +21,14 @@ typedef struct rl_reward_part {
 /* Arrays are (n), with room for more. What they say of prompt tokens is 0. */
 typedef struct rl_sample {
     int64_t number;            /* ordinal of its prompt * rollout.n + place among that prompt's; decides its draws */
-    int64_t record;            /* of the data: its prompt */
+    int64_t record;            /* record of the data with its prompt */
     int64_t n_prompt, n, room; /* tokens */
     int32_t finish;            /* tess_finish, or RL_UNFINISHED */
     int32_t grade;             /* rl_grade_kind */
     int32_t n_parts;
-    int32_t turns; /* of the model that are over */
+    int32_t turns; /* turns of the model that are over */
     int32_t *ids;
-    float *logprob;   /* of each token as it was drawn */
+    float *logprob;   /* log-probability of each token when it was drawn */
     int32_t *version; /* optimizer steps behind the weights that drew it; RL_NOT_DRAWN */
     double reward;
     rl_reward_part part[RL_PARTS];

@@ -1,6 +1,6 @@
-/* What models said of a rollout's rows before its first step: values, log-probabilities of a reference that follows the
- * policy, and of the policy's own weights. A run that goes on between two steps of a rollout has other weights by then,
- * and reads from the journal what they said. */
+/* The models' values of a rollout's rows before its first step: values, log-probabilities of a reference that follows
+ * the policy, and of the policy's own weights. A run that goes on between two steps of a rollout has other weights by
+ * then, and reads these values from the journal. */
 #include <string.h>
 
 #include "comm/agree.h"

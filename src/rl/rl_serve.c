@@ -3,7 +3,7 @@
 #include "rl/rl_copy.h"
 #include "tessera/comm.h"
 
-/* What the first of them has answered last. */
+/* The last answer of the first of them. */
 typedef struct rl_answer {
     rl_result result;
     tess_buffer samples;

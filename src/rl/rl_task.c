@@ -88,13 +88,13 @@ static tess_status open_data(rl *r)
     return open_rewarder(r, &reward);
 }
 
-/* What samples are a function of, beside earlier samples and who draws them (rl_rollout.c). */
+/* Hashes all that samples are a function of, except for earlier samples and who draws them (rl_rollout.c). */
 static uint64_t identify(const rl *r)
 {
     static const char *const sections[] = {"rollout", "reward"};
     const tess_config *c = r->config;
     json_t *config = tess_config_to_json(c);
-    json_object_del(json_object_get(config, "rollout"), "ranks"); /* who draws does not matter */
+    json_object_del(json_object_get(config, "rollout"), "ranks"); /* the ranks that draw do not matter */
     json_object_del(json_object_get(config, "rollout"), "sync_bytes");
     json_object_set_new(json_object_get(config, "reward"), "url", tess_json_text(c->reward.url));
     const uint64_t words[] = {tess_prompts_hash(r->prompts), (uint64_t)c->debug.seed, (uint64_t)c->training.seq_len,
@@ -274,8 +274,8 @@ static tess_status begin_next(rl *r, bool may_draw)
     return r->orders != NULL ? rl_order(r, &r->next, may_draw) : collect(r, &r->next, may_draw);
 }
 
-/* With a lag it has been drawn before the newest update, unless the run has just begun. Ranks that only draw may be at
- * it still, and get the weights for the one behind it meanwhile. */
+/* Begins to train on a rollout. If there is a lag, it was drawn before the newest update, unless the run has just
+ * begun. Ranks that only draw may still be at it, and get the weights for the next one meanwhile. */
 static tess_status begin_rollout(rl *r, int64_t rollout, bool is_first_step)
 {
     const bool lags = r->config->rollout.lag > 0;
@@ -313,7 +313,7 @@ static tess_status next_step(void *self, tess_batch_source *source)
     return TESS_OK;
 }
 
-/* ---- Where a run is ---- */
+/* ---- The state of a run ---- */
 /* The state that step `step` (counted from 0) needs. */
 static const rl_state *state_for(const rl *r, int64_t step)
 {

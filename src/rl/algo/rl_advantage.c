@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stddef.h>
 
-/* Of scored rewards. */
+/* Statistics of scored rewards. */
 typedef struct reward_stats {
     int64_t n;
     double mean, std; /* std 0 for fewer than two */

@@ -1,4 +1,4 @@
-/* From rewards to advantages. Every rank has the rewards of all samples of a step and computes the same, in double.
+/* Turns rewards into advantages. Every rank has the rewards of all samples of a step and computes the same, in double.
  *
  * A sample's reward may be missing (`scored` false: its grader failed): it leaves every mean and deviation, and its
  * advantage is 0. Deviations are unbiased (n - 1). Groups are consecutive runs of samples of one prompt. */
@@ -10,7 +10,7 @@
 #include "rl/algo/rl_kl.h"
 #include "tessera/status.h"
 
-/* With the mean and deviation of a group's scored rewards: */
+/* The formulas, with the mean and deviation of a group's scored rewards: */
 typedef enum tess_advantage_kind {
     TESS_ADV_GRPO,                  /* (r - mean) / (std + eps); DeepSeekMath, arXiv:2402.03300 */
     TESS_ADV_DR_GRPO,               /* r - mean; arXiv:2503.20783 */

@@ -12,7 +12,7 @@
 tess_status tess_pack_first_fit(const int64_t *lengths, int64_t n, int64_t max_tokens, int together, int32_t *bin,
                                 int32_t *n_bins);
 
-/* What a sequence costs, in units of its model: width * length of products, length^2 of attention; width is about
+/* The cost of a sequence, in units of its model: width * length of products, length^2 of attention; width is about
  * 6 * channels for a Llama (its products take 24 C^2 T flops a layer, attention 4 C T^2). */
 int64_t tess_sequence_cost(int64_t length, int64_t width);
 
@@ -24,8 +24,8 @@ tess_status tess_pack_by_cost(tess_mem *mem, const int64_t *cost, int64_t n, int
 typedef tess_status (*tess_balance_fn)(tess_mem *mem, const int64_t *cost, int64_t n, int32_t n_bins, int32_t *bin,
                                        int64_t *total);
 
-/* As tess_pack_first_fit, in as many bins or the fewest more in which `balance` of the samples' costs (n) keeps all
- * below max_tokens. So all bins cost about the same. Errors as of both. */
+/* Packs into as many bins as tess_pack_first_fit, or into the fewest more in which `balance` of the samples' costs (n)
+ * keeps all below max_tokens. So all bins cost about the same. Errors are those of both. */
 tess_status tess_pack_balanced(tess_mem *mem, tess_balance_fn balance, const int64_t *lengths, const int64_t *cost,
                                int64_t n, int64_t max_tokens, int together, int32_t *bin, int32_t *n_bins);
 

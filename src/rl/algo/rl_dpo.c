@@ -8,7 +8,7 @@
 /* A response, chosen or rejected. */
 typedef struct dpo_side {
     double logp, gap; /* sums over its tokens: log p, log p - log p_ref */
-    double share;     /* what h takes of a token: 1, or 1 / tokens of means */
+    double share;     /* weight of a token in h: 1, or for means 1 / tokens */
 } dpo_side;
 
 tess_status tess_dpo_options_check(const tess_dpo_options *o)

@@ -23,8 +23,8 @@ double tess_kl_estimate(tess_kl_kind kind, double d, double *slope);
  *   beta *= 1 + clip(kl / target - 1, +-0.2) * n / horizon. */
 typedef struct tess_kl_controller {
     double beta;
-    double target;  /* of the mean KL, > 0 */
-    double horizon; /* in samples, > 0 */
+    double target;  /* target of the mean KL, > 0 */
+    double horizon; /* horizon in samples, > 0 */
 } tess_kl_controller;
 
 void tess_kl_controller_update(tess_kl_controller *controller, double kl, int64_t n);

@@ -7,7 +7,7 @@
 
 /* Zero is empty. */
 typedef struct tess_moments {
-    tess_exact_sum sum, square; /* of squares, with the part that a double cannot hold */
+    tess_exact_sum sum, square; /* square: sum of squares, with the part that a double cannot hold */
     int64_t n;
 } tess_moments;
 

@@ -1,3 +1,4 @@
+/* Packs sequences of different lengths into bins of limited tokens, so that bins cost about the same. */
 #include "rl/algo/rl_balance.h"
 
 #include <stdlib.h>
@@ -106,7 +107,7 @@ static bool fits(const pack_items *items, int64_t max_tokens, int32_t n_bins)
     return true;
 }
 
-/* From *n_bins on; with a bin for each item all fit. */
+/* Tries numbers of bins from *n_bins on: all items fit at the latest when each has a bin. */
 static tess_status find_balance(tess_mem *mem, tess_balance_fn balance, const pack_items *items, int64_t max_tokens,
                                 int32_t *n_bins)
 {

@@ -6,10 +6,10 @@
 /* A response token. */
 typedef struct policy_token {
     double logprob, old, rollout, advantage, entropy;
-    double scale; /* of its sequence */
+    double scale; /* scale of its sequence */
 } policy_token;
 
-/* What a token needs to know of its sequence; each means over the tokens of the response. */
+/* The facts of a sequence that its tokens need: each a mean over the tokens of the response. */
 typedef struct policy_sequence {
     double log_ratio;   /* log p - log p_old */
     double log_rollout; /* log p_old - log p_rollout */
@@ -97,7 +97,7 @@ static policy_term bare_term(const tess_policy_options *o, const policy_token *t
     return clipped_term(o, ratio, fabs(log_ratio) < 20 ? ratio : 0, t->advantage);
 }
 
-/* What the term is multiplied with because another policy has drawn the token; w: exp(log p_old - log p_rollout). */
+/* The factor of a term because another policy has drawn the token; w: exp(log p_old - log p_rollout). */
 static double correction_weight(const tess_policy_options *o, const policy_sequence *sequence, double w)
 {
     double judged = w;

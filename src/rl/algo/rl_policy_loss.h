@@ -60,7 +60,7 @@ typedef struct tess_policy_options {
     double correction_low, correction_high;
     double opsm_delta; /* 0: off */
     tess_reduction_kind reduction;
-    double constant; /* of TESS_REDUCE_CONSTANT: tokens of the longest response */
+    double constant; /* constant of TESS_REDUCE_CONSTANT: tokens of the longest response */
 } tess_policy_options;
 
 /* One micro-batch: whole sequences, sequence i is rows [cu[i], cu[i + 1]). Rows behind cu[n_seqs] have no tokens.
@@ -70,13 +70,13 @@ typedef struct tess_policy_rows {
     const int32_t *cu;            /* (n_seqs + 1) ascending, from 0 */
     const uint8_t *mask;          /* (n_rows) 1: the policy produced the token that the row predicts */
     const float *advantage;       /* (n_rows) */
-    const float *old_logprob;     /* (n_rows) of the weights that the step began with */
-    const float *rollout_logprob; /* (n_rows) of whoever drew the token; NULL: old_logprob */
+    const float *old_logprob;     /* (n_rows) log-probabilities by the weights that the step began with */
+    const float *rollout_logprob; /* (n_rows) log-probabilities by the weights that drew the token; NULL: old_logprob */
     const float *reference;       /* (n_rows) log-probabilities; NULL: no KL */
-    const float *seq_scale;       /* (n_seqs) what a token's term is multiplied with; NULL: 1 */
+    const float *seq_scale;       /* (n_seqs) factor of a token's term; NULL: 1 */
 } tess_policy_rows;
 
-/* What a step's loss and metrics are made of: exact sums and counts over tokens. Zero is empty. */
+/* The sums and counts over tokens that a step's loss and metrics are made of. They are exact; zero is empty. */
 typedef enum tess_policy_sum {
     TESS_POLICY_SUM_PG,       /* terms of the policy gradient, times seq_scale */
     TESS_POLICY_SUM_KL,       /* KL to the reference, times seq_scale */
@@ -90,12 +90,12 @@ typedef enum tess_policy_sum {
     TESS_POLICY_SUM_REFERENCE_K1, /* log p - log p_ref */
     TESS_POLICY_SUM_DIFF,         /* |log p - log p_rollout| */
     TESS_POLICY_SUM_W,            /* exp(log p_old - log p_rollout), before limits */
-    TESS_POLICY_SUM_W_USED,       /* what the term was multiplied with */
+    TESS_POLICY_SUM_W_USED,       /* the factor of the term */
     TESS_POLICY_SUM_W_ABS,        /* |w - 1| */
     TESS_POLICY_SUM_ADVANTAGE,
     TESS_POLICY_SUM_ADVANTAGE_SQUARED,
-    TESS_POLICY_SUM_PULL_SQUARED,    /* of the policy gradient's derivative by log p */
-    TESS_POLICY_SUM_KL_PULL_SQUARED, /* of kl_beta times the KL's */
+    TESS_POLICY_SUM_PULL_SQUARED,    /* squares of the policy gradient's derivative by log p */
+    TESS_POLICY_SUM_KL_PULL_SQUARED, /* squares of kl_beta times the KL's derivative */
     TESS_POLICY_SUM_COUNT
 } tess_policy_sum;
 

@@ -1,4 +1,4 @@
-/* What becomes of a step's sums: their words for other ranks, the loss, the metrics. */
+/* Turns a step's sums into words for other ranks, the loss, and the metrics. */
 #include "rl/algo/rl_policy_loss.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ void tess_policy_sums_unpack(const int64_t *words, tess_policy_sums *sums)
 /* A metric list under construction. */
 typedef struct policy_report {
     const tess_policy_sums *sums;
-    double divisor, n; /* of the loss; tokens, at least 1 */
+    double divisor, n; /* divisor of the loss; tokens, at least 1 */
     tess_metric *out;
     int n_out;
 } policy_report;

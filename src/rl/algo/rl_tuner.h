@@ -1,4 +1,4 @@
-/* What the numbers of a run say about its hyperparameters: advice as sentences, starting points, when to stop. Pure. */
+/* Advice on hyperparameters from the numbers of a run: sentences, starting points, when to stop. Pure functions. */
 #ifndef TESS_RL_ALGO_RL_TUNER_H
 #define TESS_RL_ALGO_RL_TUNER_H
 
@@ -8,8 +8,8 @@
 /* One step of a run, oldest first in a history. NaN: not measured. */
 typedef struct tess_tuner_step {
     double clip_fraction, kl, ratio_mean, entropy, reward, loss;
-    double approx_kl; /* from the weights that drew the rollout: mean of r - 1 - log r */
-    double kl_pull;   /* of the KL's derivative by log p, what it is of that of the rewards */
+    double approx_kl; /* distance from the weights that drew the rollout: mean of r - 1 - log r */
+    double kl_pull;   /* size of the KL's derivative by log p / size of the rewards' derivative */
 } tess_tuner_step;
 
 /* Limits of the mean over the newest `window` steps, unless it says otherwise. */
@@ -22,7 +22,7 @@ typedef struct tess_tuner_limits {
     int plateau;          /* steps: the reward does not rise from their first half to their second, beyond the noise */
     double pull_high;     /* one term of the loss dominates */
     double kl_target;     /* the newest step's approx_kl is too far from this; 0: anything goes */
-    double spike;         /* the newest loss is so many standard deviations from the mean of the window before it */
+    double spike;         /* the newest loss is this many standard deviations from the mean of the window before it */
 } tess_tuner_limits;
 
 /* 10 steps; .5/.05, .5/.01, 2/.5; a tenth; 100 steps; 1; no target; 6. */
@@ -63,7 +63,7 @@ bool tess_kl_too_far(double approx_kl, double target);
 typedef struct tess_tuner_preset {
     const char *task;                       /* "llm_rlhf", "llm_grpo", "game_ai", "default" */
     double clip, kl_beta, entropy_coef, lr; /* clip: both sides */
-    double correction_high;                 /* of TIS; 0: none */
+    double correction_high;                 /* limit of TIS; 0: none */
 } tess_tuner_preset;
 
 enum { TESS_TUNER_PRESETS = 4 };

@@ -19,8 +19,8 @@ typedef struct tess_critic_options {
      * whose head is left out, with trl's value head, which is 0 where it is missing, so that all values are. "": what
      * the policy begins with (checkpoint.initial_load_path, else model.path, else random weights). */
     const char *path;
-    double lr;     /* under the run's lr_scheduler; all else of the optimizer is the policy's */
-    int64_t steps; /* of its schedule; 0: training.steps */
+    double lr;     /* learning rate, with the run's lr_scheduler; all else of the optimizer is the policy's */
+    int64_t steps; /* steps of its schedule; 0: training.steps */
 } tess_critic_options;
 
 /* `policy` is borrowed until destroy; the path is read here alone. `reporter` gets warnings about weights; it may be
@@ -28,7 +28,7 @@ typedef struct tess_critic_options {
  * head of several outputs; another vocabulary than the policy's; lr below 0 and the errors of tess_engine_create */
 tess_status tess_critic_create(tess_engine *policy, const tess_critic_options *options, const tess_reporter *reporter,
                                tess_critic **critic);
-/* What its model is, and where its weights come from, for whoever predicts its memory. Errors as in create. */
+/* Finds its model and the source of its weights, to predict its memory. Errors are those of create. */
 tess_status tess_critic_find(const tess_config *config, const tess_model_config *policy, const char *path,
                              rl_first_weights *first);
 /* Collective, as tess_engine_destroy. NULL is fine. */
@@ -42,15 +42,15 @@ tess_status tess_critic_values(tess_critic *critic, const tess_batch *batch, flo
  * the source's judge says. At least one row has a target, whose number is the divisor unless the source has one. */
 tess_status tess_critic_step(tess_critic *critic, const tess_batch_source *source, tess_engine_report *report);
 
-/* As of the executor: its activations are given back, and taken again. */
+/* Gives the executor's activations back, and takes them again. */
 void tess_critic_sleep(tess_critic *critic);
 tess_status tess_critic_wake(tess_critic *critic);
 
 /* Its engine, to be read: steps done, peaks of memory, configuration. */
 const tess_engine *tess_critic_engine(const tess_critic *critic);
 
-/* What a checkpoint holds of it: weights and moments of "critic.NAME", as tensors (n_tensors) that borrow its memory. A
- * load writes there, and then all ranks call tess_critic_loaded with what describe gave; it is collective.
+/* The critic's part of a checkpoint: weights and moments of "critic.NAME", as tensors (n_tensors) that borrow its
+ * memory. A load writes there, and then all ranks call tess_critic_loaded with describe's object; it is collective.
  * describe: an object, a new reference; NULL: no memory. TESS_E_FORMAT: `described` is not one. */
 int tess_critic_n_tensors(const tess_critic *critic);
 tess_status tess_critic_tensors(tess_critic *critic, tess_ckpt_tensor *tensors);

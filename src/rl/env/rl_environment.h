@@ -1,5 +1,5 @@
-/* What answers the model between its turns: a program of the user's (tools, a game, a simulated user), one persistent
- * process, a line of JSON each way:
+/* The environment answers the model between its turns. It is a program of the user's (tools, a game, a simulated user),
+ * one persistent process, a line of JSON each way:
  *
  *     {"id": 12, "turn": 0, "prompt": "...", "response": "all so far", "answer": "this turn's", "label": "...",
  *      "metadata": ...}
@@ -16,8 +16,8 @@
 #include "rl/reward/reward.h"
 
 typedef struct tess_turn {
-    uint64_t id;                                    /* of the sample */
-    int64_t turn;                                   /* from 0 */
+    uint64_t id;                                    /* number of the sample */
+    int64_t turn;                                   /* number of the turn, from 0 */
     const char *prompt, *response, *answer, *label; /* texts; label "": none */
     const json_t *metadata;                         /* NULL: none */
 } tess_turn;

@@ -1,3 +1,4 @@
+/* The reference model: where its weights come from, and its log-probabilities. */
 #include "rl/reference/reference_impl.h"
 
 #include <stdio.h>
@@ -17,7 +18,7 @@ static tess_status check_options(const tess_reference_options *o)
     return TESS_OK;
 }
 
-/* ---- Where the weights come from ---- */
+/* ---- The source of the weights ---- */
 static tess_status load_model(tess_reference *r, const char *path)
 {
     rl_first_weights first;

@@ -49,9 +49,9 @@ tess_status tess_reference_after_step(tess_reference *reference, int64_t step);
  * rounding, and the same on all ranks. NaN: the reference has other parameters. Collective. */
 tess_status tess_reference_drift(tess_reference *reference, double *drift);
 
-/* What a checkpoint holds of it: the float32 weights as "reference.NAME". None (0) where it never changes, as its
- * weights are those of its path. tensors (n_tensors) borrow its memory; a load writes there, and then all ranks call
- * tess_reference_loaded, which is collective. */
+/* The reference's part of a checkpoint: the float32 weights as "reference.NAME". None (0) if it never changes, because
+ * its weights are those of its path. tensors (n_tensors) borrow its memory; a load writes there, and then all ranks
+ * call tess_reference_loaded, which is collective. */
 int tess_reference_n_tensors(const tess_reference *reference);
 tess_status tess_reference_tensors(tess_reference *reference, tess_ckpt_tensor *tensors);
 tess_status tess_reference_loaded(tess_reference *reference);

@@ -1,6 +1,6 @@
 #include "rl/reference/reference_choice.h"
 
-static const double swap_size = 1.3, independent_size = 2.0; /* of the model's */
+static const double swap_size = 1.3, independent_size = 2.0; /* multiples of the model's size */
 enum { OFTEN = 10 };                                         /* steps a rollout */
 
 static void vote(tess_reference_choice *choice, const char *factor, tess_reference_kind kind)

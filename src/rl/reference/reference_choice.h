@@ -1,6 +1,6 @@
-/* Which kind of reference model to keep: weights that change places with the policy's, or an instance of its own. A
- * vote of at most four factors, for those who ask before they buy memory; Tessera itself keeps one mapped or shared
- * copy a host (reference.h), which is neither. */
+/* Chooses a kind of reference model: weights that change places with the policy's, or an instance of its own. It is a
+ * vote of at most four factors, to ask before buying memory. Tessera itself keeps one mapped or shared copy a host
+ * (reference.h), which is neither. */
 #ifndef TESS_RL_REFERENCE_CHOICE_H
 #define TESS_RL_REFERENCE_CHOICE_H
 
@@ -10,7 +10,7 @@
 typedef enum tess_reference_kind { TESS_REFERENCE_SWAP, TESS_REFERENCE_INDEPENDENT } tess_reference_kind;
 
 typedef struct tess_reference_case {
-    double model_gb, available_gb; /* of the model's weights; of memory */
+    double model_gb, available_gb; /* size of the model's weights; free memory */
     int64_t steps_per_rollout;
     bool kl_is_critical; /* the divergence must be precise */
     bool forbids_offload;

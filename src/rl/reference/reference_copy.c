@@ -11,7 +11,7 @@ static int64_t count_of(const tess_reference *r, int i)
     return tess_shape_count(&tess_model_param(r->model, i)->shape);
 }
 
-/* Which of the host's ranks this one is, and a team of one rank a host. */
+/* Finds the place of this rank among the host's ranks, and makes a team of one rank a host. */
 static tess_status find_ranks(tess_reference *r)
 {
     tess_team *team = r->engine->team;

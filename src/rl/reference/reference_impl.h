@@ -3,7 +3,7 @@
  *   reference.c         the object, and its log-probabilities
  *   reference_copy.c    the host's copy: mapped, or in memory that ranks share
  *   reference_follow.c  float32 weights that follow the policy's, and how far it is from them
- *   reference_choice.c  the documents' vote */
+ *   reference_choice.c  the vote for a kind of reference */
 #ifndef TESS_RL_REFERENCE_IMPL_H
 #define TESS_RL_REFERENCE_IMPL_H
 
@@ -11,7 +11,7 @@
 
 enum { REFERENCE_CHUNK = 1 << 18 }; /* elements that are converted at once */
 
-/* Where the first weights come from. */
+/* The source of the first weights. */
 typedef struct reference_source {
     char path[TESS_TEXT_SIZE]; /* "": random */
     tess_weights *weights;     /* open as long as the reference, which may map them; NULL: random */
@@ -23,8 +23,8 @@ typedef struct reference_source {
 /* The host's copy. */
 typedef struct reference_copy {
     int rank, n_ranks;  /* among those of this host */
-    tess_team *leaders; /* the first rank of each host, where there are several; NULL on the others */
-    char *memory;       /* of what is not mapped */
+    tess_team *leaders; /* the first rank of each host, if there are several hosts; NULL on other ranks */
+    char *memory;       /* memory of tensors that are not mapped */
     size_t bytes;
     size_t *offset; /* (n_params) in memory; SIZE_MAX: mapped */
     const void **w; /* (n_params) whole */
@@ -34,7 +34,7 @@ struct tess_reference {
     tess_engine *engine;
     int64_t update_interval;
     double ema;
-    tess_dtype dtype;              /* of computing */
+    tess_dtype dtype;              /* dtype of computing */
     tess_model *model, *own_model; /* own_model NULL: the policy's */
     bool is_alike;                 /* has the policy's parameters */
     reference_source source;
@@ -51,7 +51,7 @@ struct tess_reference {
 /* Maps or allocates; fills what never changes. Collective. */
 tess_status reference_copy_create(tess_reference *r);
 void reference_copy_free(tess_reference *r);
-/* Where element `first` of parameter i lies. */
+/* The address of element `first` of parameter i. */
 char *reference_copy_at(const tess_reference *r, int i, int64_t first);
 /* Makes the copies of all hosts whole, of which each rank writes a part: `write` is called once nobody reads them any
  * more. Collective. */

@@ -178,7 +178,7 @@ tess_status reward_countdown_task(const json_t *metadata, reward_numbers *task)
 /* ---- Signs ---- */
 static bool read_task(reward_text prompt, reward_numbers *task)
 {
-    enum { FEW_DIGITS = 9 }; /* so that no sum overflows */
+    enum { FEW_DIGITS = 9 }; /* no sum of these overflows */
     size_t at = 0, begin = 0;
     task->n = 0;
     do {

@@ -22,7 +22,7 @@ static const char GRADER[] = "command";
 struct grader_pool {
     tess_mem *mem;
     grader_command command;
-    char name[48]; /* in messages */
+    char name[48]; /* name in messages */
     int n_workers, in_flight;
     int64_t retries;
     double timeout_s, start_s;
@@ -115,7 +115,7 @@ static int64_t take(pool_run *run)
     return item;
 }
 
-/* ---- What goes wrong ---- */
+/* ---- Failures ---- */
 
 /* An item has failed, as the newest error message says. Gives it to another process, or gives it no reward. A program
  * repeats what it has answered, but an end or a silence may pass. The tries of an item follow one another: a program
@@ -337,7 +337,7 @@ static void want(struct pollfd *wanted, int fd, short events)
     *wanted = (struct pollfd){.fd = fd, .events = events};
 }
 
-/* Until something can be read or written, or the next deadline. */
+/* Waits until something can be read or written, or for the next deadline. */
 static void wait_for_any(pool_run *run)
 {
     grader_pool *pool = run->pool;

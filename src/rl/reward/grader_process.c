@@ -21,7 +21,7 @@
 #include "rl/reward/grader_sandbox.h"
 
 static const char mark_name[] = "TESSERA_GRADER";
-enum { END_S = 5 }; /* for the killed to be gone: more only where one is stuck in the kernel */
+enum { END_S = 5 }; /* time for killed processes to be gone: one that is stuck in the kernel takes longer */
 
 /* Calls visit for every process. */
 static void for_each_process(void (*visit)(void *context, pid_t pid), void *context)
@@ -36,13 +36,14 @@ static void for_each_process(void (*visit)(void *context, pid_t pid), void *cont
 
 /* ---- Start ---- */
 
-/* What the new process needs; it may call what is async-signal-safe alone, since other threads may hold locks. */
+/* The arguments of the new process. It may only call async-signal-safe functions, since other threads may hold locks.
+ */
 typedef struct start {
     const grader_command *command;
     char **environment;
     int in, out, err, failed; /* its ends; `failed` gets errno */
     int filter;               /* system call filter; -1: none */
-    uint64_t processes;       /* of the user, at most */
+    uint64_t processes;       /* most processes of the user */
     pid_t parent;
 } start;
 
@@ -211,7 +212,7 @@ static tess_status prepare(const grader_command *command, start *s, int pipes[4]
 
 tess_status grader_process_start(const grader_command *command, grader_process *process)
 {
-    int pipes[4][2] = {{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}}; /* in, out, err, errno */
+    int pipes[4][2] = {{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}}; /* standard input, output, error, and errno */
     *process = (grader_process){.in = -1, .out = -1, .err = -1};
     make_mark(process->mark);
     command->environment[command->n_variables] = process->mark;
@@ -271,8 +272,8 @@ static void find_leaver(void *context, pid_t pid)
     l->pid[l->n++] = pid;
 }
 
-/* In the middle of an exec a process has no environment for a moment. One whose environment is empty has the address of
- * its end all the same, and a thread of the kernel is a child of process 2. */
+/* True if a process is in the middle of an exec: it has no environment for a moment. One whose environment is empty has
+ * the address of its end all the same, and a thread of the kernel is a child of process 2. */
 static bool is_in_exec(pid_t pid)
 {
     enum { STATE = 3, ENVIRONMENT_END = 51, KTHREADD = 2 }; /* fields of proc(5)'s stat */
@@ -300,7 +301,7 @@ static mark_of look_for_mark(pid_t pid, const char *mark)
     for (ssize_t got; !found && (got = read(fd, text + kept, sizeof(text) - kept)) > 0;) {
         size_t size = kept + (size_t)got;
         total += (size_t)got;
-        found = memmem(text, size, mark, n + 1) != NULL; /* with its NUL */
+        found = memmem(text, size, mark, n + 1) != NULL; /* the mark with its NUL */
         kept = size < n ? size : n;
         memmove(text, text + size - kept, kept);
     }
@@ -313,7 +314,7 @@ static mark_of look_for_mark(pid_t pid, const char *mark)
 typedef struct marked {
     const char *mark;
     pid_t leader; /* reaped elsewhere */
-    int n;        /* that had it, or may have it */
+    int n;        /* processes that had the mark, or may have it */
 } marked;
 
 /* Those that have become our children are reaped here. */

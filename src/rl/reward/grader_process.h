@@ -21,7 +21,7 @@ typedef struct grader_limits {
 typedef struct grader_command {
     tess_mem *mem;
     char program[TESS_TEXT_SIZE]; /* path */
-    char **argv;                  /* with its texts, one block of `mem` */
+    char **argv;                  /* arguments and their texts, one block of `mem` */
     char **environment;           /* likewise; room for one more variable and NULL */
     int n_variables, n_plain;     /* n_plain: the first ones, which hold no secrets */
     grader_limits limits;

@@ -91,7 +91,7 @@ static void find_masks(masks *m, uid_t user)
     mask(m, entry != NULL ? entry->pw_dir : NULL);
 }
 
-/* ---- What can be read ---- */
+/* ---- Readable files ---- */
 
 /* Shows a file or folder that a mask hides, under the name that it has: a link in it is followed, links before it are
  * resolved. */

@@ -16,14 +16,14 @@ typedef struct grader_worker {
     grader_process process;
     int n_starts, n_answers; /* n_answers: of this process */
     int strikes;             /* ends without an answer, one after the other */
-    double not_before_s;     /* of the next start */
+    double not_before_s;     /* earliest time of the next start */
     double closed_s;         /* when its standard output was closed; 0: it is open */
     grader_sent sent[GRADER_MOST_IN_FLIGHT];
     int n_sent;
     bool alone;     /* its one item must not have another beside it */
     tess_buffer to; /* lines for it */
-    size_t written; /* of them */
-    char *from;     /* (room) what it printed and is not yet a whole line */
+    size_t written; /* bytes of them that are written */
+    char *from;     /* (room) output that is not yet a whole line */
     size_t got, room;
     char tail[GRADER_STDERR]; /* the last that it wrote to standard error */
     size_t tail_size;

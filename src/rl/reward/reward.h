@@ -69,13 +69,13 @@ typedef struct tess_reward_item {
     size_t label_size;
     const json_t *metadata; /* NULL: none */
     bool truncated;         /* the response ended at a length limit */
-    int64_t n_tokens;       /* of the response */
+    int64_t n_tokens;       /* tokens of the response */
 } tess_reward_item;
 
 typedef struct tess_reward_part {
     char name[32]; /* the kind, or a name that an external grader gave; cut to fit, other bytes than ASCII's letters as
                       '?' */
-    double value;  /* without its weight */
+    double value;  /* value before its weight */
 } tess_reward_part;
 
 typedef struct tess_reward_result {
@@ -83,12 +83,12 @@ typedef struct tess_reward_result {
     double value; /* weighted sum of the parts, 0 when not scored; finite */
     int n_parts;
     tess_reward_part part[TESS_REWARD_PARTS];
-    char why[TESS_REWARD_WHY]; /* of a failure; "": null, or scored */
+    char why[TESS_REWARD_WHY]; /* reason of a failure; "": null, or scored */
 } tess_reward_result;
 
 typedef struct tess_reward_failures {
-    int64_t n_items, n_failed; /* since the rewarder was made */
-    int64_t n_restarts;        /* of processes: beyond the first start of each worker */
+    int64_t n_items, n_failed; /* counts since the rewarder was made */
+    int64_t n_restarts;        /* starts of processes beyond the first start of each worker */
     char newest[1024];         /* newest failure: grader, item and what it said; "": none */
 } tess_reward_failures;
 
@@ -119,7 +119,7 @@ tess_status tess_rewarder_score(tess_rewarder *rewarder, const tess_reward_item 
 /* TESS_E_INVALID: `failed` of n_all items are more than max_failures allows; the message has this rank's newest. */
 tess_status tess_rewarder_judge(const tess_rewarder *rewarder, int64_t failed, int64_t n_all);
 
-/* For a warning line. */
+/* Facts for a warning line. */
 void tess_rewarder_failures(const tess_rewarder *rewarder, tess_reward_failures *failures);
 
 /* Kills the processes, with what they have started. NULL is fine. */

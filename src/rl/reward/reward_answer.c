@@ -1,4 +1,4 @@
-/* What external graders say. */
+/* Parses the answers of external graders. */
 #include "rl/reward/reward_impl.h"
 
 #include <math.h>

@@ -257,7 +257,7 @@ bool reward_boxed_content(reward_text text, reward_text *content)
     return false;
 }
 
-/* Without what surrounds it and means nothing: white space, dollar signs. */
+/* Strips white space and dollar signs around a text. */
 static reward_text bare(reward_text text)
 {
     text = reward_trim(text);

@@ -1,4 +1,4 @@
-/* What graders say of a call's items, as results. */
+/* Turns graders' answers about a call's items into results. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

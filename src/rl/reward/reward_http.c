@@ -435,7 +435,7 @@ static tess_status run_all(reward_http *h, reward_call *call, double weight)
 tess_status reward_http_score(reward_http *h, struct reward_call *call, double weight)
 {
     tess_status status = run_all(h, call, weight);
-    for (int i = 0; i < h->n; i++) { /* of a call that has failed */
+    for (int i = 0; i < h->n; i++) { /* requests of a call that has failed */
         if (h->request[i].item >= 0 && h->request[i].again_s == 0)
             curl_multi_remove_handle(h->multi, h->request[i].curl);
         clear(&h->request[i]);

@@ -25,7 +25,7 @@ const char *reward_snippet(const char *text, size_t size, int most, char *out);
 /* A JSON string, whatever the bytes: what is not UTF-8 becomes U+FFFD. A new reference; NULL: no memory. */
 json_t *reward_json_text(tess_mem *mem, const char *text, size_t size);
 
-/* ---- What an external grader said ---- */
+/* ---- An external grader's answer ---- */
 typedef struct reward_answer {
     bool is_null;
     double value; /* sum of the parts */

@@ -7,10 +7,10 @@
 
 enum {
     MATCH_LIMIT = 1 << 20,    /* steps */
-    DEPTH_LIMIT = 1 << 14,    /* of backtracking */
-    HEAP_LIMIT_KIB = 8 << 10, /* for it */
-    NEST_LIMIT = 64,          /* of parentheses in a pattern */
-    MOST_MATCHES = 4096       /* of one response */
+    DEPTH_LIMIT = 1 << 14,    /* depth of backtracking */
+    HEAP_LIMIT_KIB = 8 << 10, /* memory for backtracking */
+    NEST_LIMIT = 64,          /* depth of parentheses in a pattern */
+    MOST_MATCHES = 4096       /* matches in one response */
 };
 
 struct reward_regex {
@@ -113,7 +113,7 @@ static reward_text group_of(const reward_regex *regex, reward_text text)
     return set ? (reward_text){text.at + span[2], span[3] - span[2]} : (reward_text){text.at, 0};
 }
 
-/* Where the search goes on: behind the match, and past a character when that was empty. */
+/* The place where the search goes on: after the match, and one character further if the match was empty. */
 static size_t next_from(const reward_regex *regex, reward_text text, size_t from)
 {
     size_t end = pcre2_get_ovector_pointer(regex->match)[1];

@@ -1,3 +1,4 @@
+/* The rewarder: the graders that options name, and the call that gives a batch of items their rewards. */
 #include "rl/reward/reward.h"
 
 #include <math.h>

@@ -14,9 +14,9 @@ struct tess_weight_sender {
     tess_work **works[WEIGHT_SYNC_SLOTS]; /* (n_mine) of the bucket in the slot; NULL: it has arrived */
     int64_t open;                         /* the bucket that is being filled */
     int64_t n_sent;                       /* transfers */
-    const void **w;                       /* of the unit at hand */
+    const void **w;                       /* parameters of the unit at hand */
     uint64_t *digests;                    /* (n_units) */
-    char *seen;                           /* (seen_room) of the unit, from a device; NULL: the host has it */
+    char *seen;                           /* (seen_room) a copy of the unit from a device; NULL: the host has it */
     size_t seen_room;
 };
 
@@ -103,7 +103,7 @@ static tess_status put_all(tess_weight_sender *s, bool frozen)
     return TESS_OK;
 }
 
-/* What is still open, and the digests behind it. */
+/* Sends the open bucket, and the digests after it. */
 static tess_status send_rest(tess_weight_sender *s)
 {
     const size_t n_units = (size_t)tess_model_n_units(s->engine->model);

@@ -1,7 +1,7 @@
 /* Weights of ranks that train become those of ranks that only draw.
  *
  * A copy of the model is one run of bytes, parameter after parameter in the dtype that units are gathered in. It
- * travels in buckets of so many bytes, which begin and end anywhere. Those who train gather unit after unit into a
+ * travels in buckets of a fixed size, which begin and end anywhere. Those who train gather unit after unit into a
  * bucket, while the one before is on its way; each has receivers of its own to serve. A receiver writes into the copy
  * that it does not draw with, whenever it finds time, and takes it for the next rollout once every unit has the digest
  * that the sender has found:

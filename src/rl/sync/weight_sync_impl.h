@@ -5,20 +5,20 @@
 #include "rl/sync/weight_sync.h"
 
 enum {
-    WEIGHT_SYNC_TAG = 0x5753, /* of messages: no others of `all` have it */
+    WEIGHT_SYNC_TAG = 0x5753, /* tag of messages: no others of `all` have it */
     WEIGHT_SYNC_SLOTS = TESS_WEIGHT_SYNC_BUCKETS
 };
 
-/* Where parameters lie in a copy: those that are frozen in buckets of their own, before all others. */
+/* The places of parameters in a copy: frozen ones lie in buckets of their own, before all others. */
 typedef struct weight_layout {
     tess_mem *mem;
     const tess_model *model;
     size_t *at, *size; /* (n_params) at: multiples of 64 */
     size_t bytes, bucket_bytes;
-    int64_t n_buckets, n_frozen; /* of them, with frozen parameters alone */
+    int64_t n_buckets, n_frozen; /* buckets; those with frozen parameters alone */
 } weight_layout;
 
-enum { WEIGHT_SYNC_COPIES = 2 }; /* a receiver has so many, and what is frozen is sent for each of them once */
+enum { WEIGHT_SYNC_COPIES = 2 }; /* copies of a receiver; frozen parameters are sent once for each of them */
 
 struct tess_weight_receiver {
     tess_weight_sync sync;
@@ -40,9 +40,9 @@ tess_status weight_layout_create(tess_mem *mem, const tess_model *model, tess_dt
 void weight_layout_free(weight_layout *layout);
 /* The first bucket of transfer number `n`, from 0. */
 int64_t weight_layout_first_bucket(const weight_layout *layout, int64_t n);
-/* Of the last bucket less than of the others. */
+/* The size of a bucket; the last one is smaller. */
 size_t weight_layout_bucket_size(const weight_layout *layout, int64_t bucket);
-/* Of unit `unit` whose parameters w (of the unit) are. */
+/* The digest of unit `unit`, whose parameters are w. */
 uint64_t weight_layout_digest(const weight_layout *layout, int unit, const void *const *w);
 
 #endif
