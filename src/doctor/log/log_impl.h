@@ -246,6 +246,23 @@ typedef struct survey_reading {
     int n_loose;
 } survey_reading;
 
+/* ---- log_exceptions.c: exceptions in a log ---- */
+/* Finds what is known of a line, which may be one of a traceback (reading->part); `writer`: an object says so. */
+void log_find_line(survey_reading *reading, const char *line, size_t size, int64_t number, const log_who *writer,
+                   tess_found *found);
+/* Who printed a line, by the line, by `writer` and by the file's name. */
+log_who log_find_origin(const survey_reading *reading, const char *line, size_t size, const log_who *writer);
+/* Whether an entry other than that of all exceptions is among those found. */
+bool log_says_more(const survey_reading *reading, const tess_found *found);
+/* "loss: 2.31": a step of training was done. */
+bool log_is_step_line(const char *line, size_t size);
+/* Notes a step of `origin`: an exception after which its process goes on is no cause. */
+void log_note_step(survey_reading *reading, const log_who *origin);
+/* Notes that the last line's exception took the place of one that was only part of a look-up. */
+void log_note_replaced(survey_reading *reading);
+/* Gives the phase of a traceback to the line of a wrapper right above it. False: there is none. */
+bool log_note_announced(const survey_reading *reading, const log_trace *trace);
+
 /* ---- loose.c: error lines that no entry knows ---- */
 /* Whether the logger of a line calls it an error. */
 bool log_is_error_line(const char *line, size_t size);

@@ -1,0 +1,159 @@
+/* Exceptions in a log: what is known of their lines, which of them a process survived, and which another one replaced.
+ */
+#include <ctype.h>
+#include <string.h>
+
+#include "doctor/log/log_impl.h"
+#include "doctor/table/clean.h"
+
+/* "loss: 2.31", "'loss': 2.31": a step of training was done. */
+bool log_is_step_line(const char *line, size_t size)
+{
+    const char *at = memmem(line, size, "oss", 3);
+    size_t n = at != NULL ? 3 : 0, left = at != NULL ? size - (size_t)(at - line) : 0;
+    while (n < left && n < 8 && strchr("'\": =", at[n]) != NULL)
+        n++;
+    return n > 3 && n < left && isdigit((unsigned char)at[n]);
+}
+
+/* Somebody caught an exception where its process goes on with its steps. */
+void log_note_step(survey_reading *r, const log_who *origin)
+{
+    enum { GOES_ON = 20 }; /* other processes may print as their last steps what they have in their pipes */
+    int speaker = origin->n_ranks > 0 ? origin->ranks[0] : -1;
+    r->steps_left--;
+    for (int i = 0; i < tess_knowledge_n(r->survey->knowledge); i++) {
+        log_match *match = &r->survey->matches[i];
+        if (match->is_exception && match->first.file == r->file && match->rank == speaker &&
+            ++match->n_steps == GOES_ON)
+            match->is_over = true;
+    }
+}
+
+/* An exception took the place of another one, which was only part of a look-up. */
+void log_note_replaced(survey_reading *r)
+{
+    int64_t replaced = r->part == LOG_TRACE_ERROR ? r->traces.current->replaced : 0;
+    for (int i = 0; replaced > 0 && i < tess_knowledge_n(r->survey->knowledge); i++) {
+        log_match *match = &r->survey->matches[i];
+        match->is_over |= match->n_lines > 0 && match->first.file == r->file && match->first.line == replaced;
+    }
+}
+
+bool log_says_more(const survey_reading *r, const tess_found *found)
+{
+    for (int i = 0; i < found->n_entries; i++) {
+        const tess_log_entry *entry = tess_knowledge_at(r->survey->knowledge, found->entries[i].entry);
+        if (found->entries[i].follows || entry->role <= TESS_LOG_EFFECT || entry->is_fallback)
+            return true;
+    }
+    return false;
+}
+
+/* An exception of which no entry says more, whatever its type. */
+static void add_exception(const survey_reading *r, const char *line, size_t size, tess_found *found)
+{
+    int entry = tess_knowledge_exception(r->survey->knowledge);
+    if (r->part != LOG_TRACE_ERROR || entry < 0 || found->n_entries == TESS_KNOWLEDGE_MOST_FOUND ||
+        log_says_more(r, found))
+        return;
+    size_t begin = log_text_begin(line, size), most = 160;
+    if (size - begin == log_exception_name(line + begin, size - begin) + 2 || line[size - 1] == ':')
+        return; /* its text begins on the next line */
+    tess_found_entry *one = &found->entries[found->n_entries++];
+    *one = (tess_found_entry){.entry = entry};
+    one->names[TESS_NAME_WHAT].text = line + begin;
+    one->names[TESS_NAME_WHAT].size = size - begin < most ? size - begin : most;
+}
+
+/* The text of an exception begins on the next line, which belongs to what the headline quotes. */
+static void add_message(survey_reading *r, const char *line, size_t size, int64_t number)
+{
+    enum { MOST_LINES = 4 };
+    const log_trace *trace = r->traces.current;
+    size_t begin = log_text_begin(line, size);
+    char text[sizeof(((log_who *)NULL)->what)];
+    if (number - trace->error > MOST_LINES)
+        return;
+    tess_clean(line + begin, size - begin < 400 ? size - begin : 400, text, sizeof(text));
+    for (int i = 0; i < tess_knowledge_n(r->survey->knowledge); i++) {
+        log_match *match = &r->survey->matches[i];
+        size_t n = strlen(match->who.what);
+        while (n > 0 && match->who.what[n - 1] == ' ')
+            n--;
+        if (match->is_exception && match->first.file == r->file && match->first.line == trace->error && n > 0 &&
+            match->who.what[n - 1] == ':')
+            tess_text_add(match->who.what, sizeof(match->who.what), n, " %s", text);
+    }
+}
+
+/* Who printed a line, by the line, the object that it is a message of, and the file's name. */
+log_who log_find_origin(const survey_reading *r, const char *line, size_t size, const log_who *writer)
+{
+    log_who origin = log_origin_of_line(line, size);
+    log_who_complete(&origin, writer);
+    log_who_complete(&origin, &r->path_who);
+    return origin;
+}
+
+enum {
+    HOOKS_OF_TRACES = 1u << TESS_HOOK_TRACEBACK | 1u << TESS_HOOK_FRAME | 1u << TESS_HOOK_BOX,
+    HOOKS_OF_ERRORS = 1u << TESS_HOOK_ERROR | 1u << TESS_HOOK_FATAL | 1u << TESS_HOOK_CRITICAL | 1u << TESS_HOOK_WARN
+};
+
+/* Finds what is known of a line, which may be one of a traceback. */
+void log_find_line(survey_reading *r, const char *line, size_t size, int64_t number, const log_who *writer,
+                   tess_found *found)
+{
+    tess_knowledge *known = r->survey->knowledge;
+    bool near = log_traces_are_near(&r->traces, number);
+    log_who origin;
+    r->part = LOG_TRACE_NONE;
+    r->traces.current = NULL;
+    if (near) {
+        origin = log_find_origin(r, line, size, writer);
+        r->part = log_traces_take(&r->traces, line, size, number, &origin);
+        if (r->part == LOG_TRACE_ERROR)
+            r->traces.frames_size = log_trace_frames(r->traces.current, r->frames, sizeof(r->frames));
+        if (r->part == LOG_TRACE_ERROR || r->part == LOG_TRACE_REST)
+            tess_knowledge_set_frames(known, r->frames, r->traces.frames_size);
+    }
+    tess_knowledge_find(known, line, size, found);
+    tess_knowledge_set_frames(known, NULL, 0);
+    if (!near && found->hooks & HOOKS_OF_TRACES) {
+        origin = log_find_origin(r, line, size, writer);
+        r->part = log_traces_take(&r->traces, line, size, number, &origin);
+    }
+    if (r->part == LOG_TRACE_HEAD)
+        log_drop_loose(r, number, &origin);
+    if (r->part == LOG_TRACE_REST && found->n_entries == 0)
+        add_message(r, line, size, number);
+    add_exception(r, line, size, found);
+    found->hooks &= ~(1u << TESS_HOOK_EXCEPTION);
+    bool is_glog = size > 1 && (line[0] == 'E' || line[0] == 'F') && isdigit((unsigned char)line[1]);
+    if (!(found->hooks & HOOKS_OF_ERRORS) && !is_glog)
+        return;
+    bool is_loose = r->part == LOG_TRACE_NONE && r->traces.current == NULL && !log_says_more(r, found) &&
+                    log_is_error_line(line, size);
+    found->hooks &= ~HOOKS_OF_ERRORS;
+    if (is_loose)
+        found->hooks |= 1u << TESS_HOOK_ERROR;
+}
+
+/* The line right above a traceback, of a wrapper, announced it: the phase belongs to that line. False: there is none.
+ */
+bool log_note_announced(const survey_reading *r, const log_trace *trace)
+{
+    enum { MOST_ABOVE = 2 };
+    bool any = false;
+    for (int i = 0; i < tess_knowledge_n(r->survey->knowledge); i++) {
+        log_match *match = &r->survey->matches[i];
+        int64_t distance = trace->head - match->first.line;
+        if (match->n_lines == 0 || match->first.file != r->file || distance < 1 || distance > MOST_ABOVE ||
+            tess_knowledge_at(r->survey->knowledge, i)->role != TESS_LOG_WRAPPER)
+            continue;
+        match->phase = trace->phase;
+        any = true;
+    }
+    return any;
+}
