@@ -34,7 +34,7 @@ has_case rocm-page-fault cause rocm-page-fault 'GPU node-3 (pid 5050, 0000:3d:00
 has_case jax-coordination effect jax-task-lost 'task 5: a process of JAX stopped answering'
 has_case jax-barrier-names effect jax-barrier 'tasks 1-3: processes of JAX did not come'
 has_case torch-save-write-failed cause checkpoint-write-failed 'a checkpoint could not be written'
-has_case nan-megatron cause loss-anomaly '(step 5426)' rank
+has_case nan-megatron cause loss-printed-nan '(step 5426)' rank
 has_case ibv-modify-qp cause nccl-ib-connect 'from GPU 5 on node-a (pid 100, mlx5_5:1) to ::ffff:192.0.2.65' memory
 has_case srun-out-of-memory cause slurm-oom-kill 'tasks 1-3 on node-e: '
 has_case slurm-node-fail-host cause slurm-node-fail 'host node-g: Slurm lost a host' node-h

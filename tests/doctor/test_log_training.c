@@ -94,6 +94,9 @@ static const struct {
     {"torchrun-child-failed", "local rank 3",
      "errors/__init__.py:368] ('local_rank %s FAILED with no error file. Decorate your entrypoint fn with @record for "
      "traceback info. See: https://pytorch.org/docs/stable/elastic/errors.html', 3)"},
+    {"stopped-by-user", "Ctrl-C",
+     "^CWARNING:torch.distributed.elastic.agent.server.api:Received 2 death signal, shutting down workers\n"
+     "WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 5903 closing signal SIGINT"},
     {"program-arguments", "refused its arguments", "fairseq-train: error: unrecognized arguments: --local_rank=0"},
     {"gloo-timeout", "!local rank 3",
      "Timed out waiting 1800000ms for send operation to complete\n-- Process 3 terminated with the following error:\n"
@@ -137,6 +140,10 @@ static const struct {
     {"megatron-world-size", "do not divide",
      "ValueError: World size 6 does not equal the product of the specified parallelism degrees 8."},
     /* compilers and CUDA */
+    {"horovod-stall", "rank 0",
+     "1/1 - 3s - loss: nan\n[2021-02-02 21:19:07.3: W horovod/common/stall_inspector.cc:105] One or more tensors were "
+     "submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting for remainder of ranks for "
+     "more than 60 seconds.\nMissing ranks:\n0: [HorovodAllreduce_grads_0]\n"},
     {"triton-resources", "shared memory, Required: 180224, Hardware limit: 101376",
      "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 180224, Hardware limit: 101376. "
      "Reducing block sizes or `num_stages` may help."},
