@@ -755,6 +755,17 @@ static const struct {
     {"2026-04-04 03:10:10.7: F 79 statusor.cc:33] Attempting to fetch value instead of handling error UNKNOWN: TPU "
      "initialization failed: No ba16c7433 device found.\nhttps://symbolize.example/r/?trace=7f07",
      "JAX could not start its devices: No ba16c7433 device found"},
+    {"RuntimeError: [ERROR] HCCL error in: torch_npu/csrc/distributed/ProcessGroupHCCL.cpp:64\n"
+     "[ERROR] 2026-05-21-11:57:54 (PID:927, Device:3, RankID:3) ERR02200 DIST call hccl api failed.\n"
+     "EJ0001: 2026-05-21-11:57:54.167.645 Failed to initialize the HCCP process.",
+     "rank 3 (pid 927): an Ascend device is still used"},
+    {"E 91 session_master.cc:505] Session is failing with the following status: Session master detected TPU session "
+     "error from worker job-15.headless-svc:8471. The reporting TPU chip locations are:tpu31:pe4:3, \ntpu31:pe4:2\n"
+     "E 91 tpunetd_client.cc:311] Detected failure SLICE_FAILURE_CHIP_DRIVER_ERROR in session e6c8",
+     "host job-15.headless-svc (tpu31:pe4:3): a TPU chip stopped"},
+    {"[1.1] amdgpu 0000:65:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:200)\n"
+     "[1.2] amdgpu 0000:65:00.0: amdgpu:  Process VLLM::EngineCor pid 7304 thread VLLM::EngineCor pid 7304",
+     "GPU 0000:65:00.0 (pid 7304): the driver of an AMD GPU"},
     {"2026-Jan-01 10:00:00.1 8:9 ERROR NRT:nrt_infodump   Nodename: ip-192-0-2-60\n"
      "2026-Jan-01 10:00:00.2 8:9 ERROR NRT:nrt_infodump   Driver version: 2.19\n"
      "2026-Jan-01 10:00:00.3 8:9 ERROR NRT:nrt_infodump   Failure: NRT_INVALID in nrt_load()",

@@ -454,6 +454,15 @@ static const sample fabrics[] = {
     {"[23:35:17][node-a][4288][ERR][BKCL][init.cpp:1485] BKCL dont support send", "bkcl-failed"},
     {"[XCCL][init.cpp:1186] host 192.0.2.7 addr_window check failed", "bkcl-failed"},
     {"what(): Collective call returned error", "gaudi-collective-failed"},
+    {"RuntimeError: oneCCL: exec.cpp:122 start_workers: EXCEPTION: failed to start worker # 0", "oneccl-worker"},
+    {"session_master.cc:505] Session is failing with the following status: Session master detected TPU session error "
+     "from worker job-15.headless-svc:8471. The reporting TPU chip locations are:tpu31:pe4:3,", "tpu-fatal"},
+    {"6x2x0_SC1: *** A program or fatal error occurred, all pending programs will fail, and results may be corrupted. "
+     "This is likely an XLA compiler bug. Physical location: tpu3:pe2:2", "tpu-fatal"},
+    {"tpunetd_client.cc:311] Detected failure SLICE_FAILURE_CHIP_DRIVER_ERROR in session e6c8; Start failure handling",
+     "tpu-slice-failed"},
+    {"session_master.cc:539] The task with address job-38.headless-svc:8471 missed 1 health checks.The most recent "
+     "health check failed", "tpu-worker-lost"},
     {"INTERNAL: nccl_utils.cc:305: NCCL operation ncclCommInitRank(&comm, nranks, id, rank) failed: unhandled system "
      "error (run with NCCL_DEBUG=INFO for details). Last NCCL warning(error) log entry (may be unrelated) "
      "'socketTryAccept: Accept failed: Bad file descriptor'.", "xla-nccl-failed"},
