@@ -1,3 +1,5 @@
+#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text/json.h"
@@ -44,6 +46,18 @@ static json_t *list_hosts(const log_who *who)
     return hosts;
 }
 
+static json_t *list_pids(const log_who *who)
+{
+    json_t *pids = json_array();
+    json_array_append_new(pids, json_integer(who->pid));
+    for (const char *at = who->more_pids; *at != '\0'; at += strcspn(at, ",")) {
+        at += 2;
+        if (isdigit((unsigned char)*at))
+            json_array_append_new(pids, json_integer(strtol(at, NULL, 10)));
+    }
+    return pids;
+}
+
 static json_t *describe_who(const log_who *who)
 {
     json_t *object = json_object();
@@ -60,6 +74,8 @@ static json_t *describe_who(const log_who *who)
     if (who->more_hosts[0] != '\0')
         json_object_set_new(object, "hosts", list_hosts(who));
     put_count(object, "pid", who->pid > 0 ? who->pid : -1);
+    if (who->more_pids[0] != '\0')
+        json_object_set_new(object, "pids", list_pids(who));
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (names[i].text[0] != '\0')
             tess_clean_put(object, names[i].key, names[i].text);

@@ -291,7 +291,7 @@ const char *log_who_text(const log_who *who, char *text, size_t size)
     size_t n = 0;
     if (who->n_ranks > 0 && who->gpu[0] != '\0')
         n = tess_text_add(details, sizeof(details), n, ", GPU %s", who->gpu);
-    if (who->pid != 0)
+    if (who->pid != 0 && who->n_ranks <= 1)
         n = tess_text_add(details, sizeof(details), n, ", pid%s %d%s", who->more_pids[0] != '\0' ? "s" : "", who->pid,
                           who->more_pids);
     if (who->device[0] != '\0')
