@@ -87,6 +87,23 @@ static const struct {
      "  File \"/x/main.py\", line 94, in run\nTraceback (most recent call last):\n  File \"/x/y.py\", line 4, in z\n"
      "ray.exceptions.RayTaskError(E): ray::Worker.update() (pid=77, ip=192.0.2.8, actor_id=b2)",
      false},
+    {"actor RayWorkerWrapper.__init__ on 192.0.2.5 (pid 27): a Python exception: ray.exceptions.RaySystemError: System "
+     "error: no frobnicator",
+     "ray.exceptions.ActorDiedError: The actor died because of an error raised in its creation task, "
+     "ray::RayWorkerWrapper.__init__() (pid=27, ip=192.0.2.5, actor_id=a1)\n  At least one of the input arguments for "
+     "this task could not be computed:\nray.exceptions.RaySystemError: System error: no frobnicator\ntraceback: "
+     "Traceback (most recent call last):\nRuntimeError: no frobnicator\n[ERROR] (PID:99) unknown exception",
+     false},
+    {"actor f on 192.0.2.3 (pid 12): a Python exception: ValueError: frob",
+     "Traceback (most recent call last):\n  File \"main.py\", line 3, in <module>\n    ray.get(x)\n"
+     "ray.exceptions.RayTaskError(ValueError): ray::f() (pid=12, ip=192.0.2.3)\n  File \"w.py\", line 3, in f\n"
+     "    raise ValueError(\"frob\")\nValueError: frob",
+     false},
+    {"actor TorchTrainer on 192.0.2.3 (pid 43): a process crashed",
+     "(TorchTrainer pid=43, ip=192.0.2.3) *** SIGSEGV received at time=1741149596 on cpu 63 ***", false},
+    {"process (pid 269): a process crashed",
+     "(pid=269) *** SIGSEGV (@0x0) received by PID 269 (TID 0x7f28d7e0b740) from PID 0; stack trace: ***", false},
+    {"a process divided integers by zero", "w45[error]worker exited with exit code 136", false},
     /* Ray: the rest */
     {"hosts 192.0.2.5, 192.0.2.6: Ray lost a host",
      "2024-01-01 10:00:01,100 WARNING worker.py:1228 -- The node with node id: a1 and ip: 192.0.2.5 has been marked "
@@ -167,6 +184,13 @@ static const struct {
      true},
     {"ranks 1-2: it has not submitted tensors",
      "WARNING: are waiting for remainder of ranks for more than 60 seconds.\nMissing ranks:\n1: [w.a, w.b]\n2: [w.b]",
+     false},
+    {"rank 0: it has not submitted tensors that the other ranks of Horovod wait for",
+     "1/1 - 3s - loss: nan\n[2021-02-02 21:19:07.345988: W /x/stall_inspector.cc:105] One or more tensors were "
+     "submitted "
+     "to be reduced, gathered or broadcasted by subset of ranks and are waiting for remainder of ranks for more than "
+     "60 "
+     "seconds.\nMissing ranks:\n0: [grads_0]",
      false},
     {"processes of Horovod did not reach each other",
      "horovod.runner.common.util.network.NoValidAddressesFound: Horovod was unable to connect to worker service on any "

@@ -234,8 +234,8 @@ typedef struct survey_reading {
     int64_t quote_line;  /* 0: none */
     int trace_entry;     /* of the last line that quotes; -1: none */
     int64_t trace_line;
-    bool trace_ended; /* a line that is not of a trace came after it */
-    char lacks[1024]; /* what the last rank lacks that a following line names */
+    int64_t trace_end; /* the first line after it that is not of a trace; 0: none yet */
+    char lacks[1024];  /* what the last rank lacks that a following line names */
     int lacks_rank, lacks_entry;
     int64_t lacks_line; /* 0: none */
     log_traces traces;

@@ -542,7 +542,7 @@ static void begin_quotation(survey_reading *r, const log_who *origin, const log_
 {
     r->trace_entry = entry;
     r->trace_line = number;
-    r->trace_ended = false;
+    r->trace_end = 0;
     r->quoting = *origin;
     if (origin->pid == 0) /* SGLang names a scheduler before the first line of a message only */
         r->quoting.actor[0] = '\0';
@@ -559,26 +559,33 @@ static const log_who *find_writer(const survey_reading *r, const log_who *origin
     return is_quoted ? &r->quoted : origin;
 }
 
+static bool begins_with(const char *line, size_t size, const char *word)
+{
+    return size >= strlen(word) && memcmp(line, word, strlen(word)) == 0;
+}
+
 /* The lines of a trace are indented, or name an exception of Ray, whose trace goes on with that of another process. A
  * prefix before them ends in one blank. */
 static void watch_trace(survey_reading *r, const char *line, size_t size, int64_t number)
 {
-    if (r->trace_entry < 0 || r->trace_ended || number - r->trace_line > LOG_MOST_QUOTED)
+    if (r->trace_entry < 0 || r->trace_end > 0 || number - r->trace_line > LOG_MOST_QUOTED)
         return;
     size_t n = log_text_begin(line, size);
     bool is_indented = n > 1 && isspace((unsigned char)line[n - 1]) && isspace((unsigned char)line[n - 2]);
-    r->trace_ended = n < size && !is_indented && (size - n < 3 || memcmp(line + n, "ray", 3) != 0);
+    bool goes_on =
+        is_indented || begins_with(line + n, size - n, "ray") || begins_with(line + n, size - n, "traceback: ");
+    r->trace_end = n < size && !goes_on ? number : 0;
 }
 
 /* The line goes on with the trace that the first line of the entry begins: it is nearer to the error. */
 static bool is_inner(const survey_reading *r, int entry, const log_who *origin, int64_t number)
 {
     const log_match *match = &r->survey->matches[entry];
-    return r->trace_entry == entry && !r->trace_ended && number - r->trace_line <= LOG_MOST_QUOTED &&
+    return r->trace_entry == entry && r->trace_end == 0 && number - r->trace_line <= LOG_MOST_QUOTED &&
            match->first.file == r->file && match->first.line == r->trace_line && log_who_is_same(origin, &r->quoting);
 }
 
-/* A trace whose error is known makes the line that quotes it an effect. */
+/* A trace whose error is known makes the line that quotes it an effect. So does any exception that ends it. */
 static void note_quoted_error(survey_reading *r, const tess_found *found, const log_who *origin, int64_t number)
 {
     log_match *match = r->trace_entry >= 0 ? &r->survey->matches[r->trace_entry] : NULL;
@@ -587,7 +594,9 @@ static void note_quoted_error(survey_reading *r, const tess_found *found, const 
         return;
     for (int i = 0; i < found->n_entries; i++) {
         const tess_log_entry *entry = tess_knowledge_at(r->survey->knowledge, found->entries[i].entry);
-        match->is_told |= entry->role <= TESS_LOG_EFFECT && !entry->is_fallback && !entry->is_quoting;
+        bool ends_it =
+            found->entries[i].entry == tess_knowledge_exception(r->survey->knowledge) && number == r->trace_end;
+        match->is_told |= entry->role <= TESS_LOG_EFFECT && !entry->is_quoting && (!entry->is_fallback || ends_it);
     }
 }
 
