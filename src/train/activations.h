@@ -1,4 +1,4 @@
-/* Which activations a run keeps from forward to backward: section activation_checkpoint. */
+/* Chooses the activations that a run keeps from forward to backward: section activation_checkpoint. */
 #ifndef TESS_TRAIN_ACTIVATIONS_H
 #define TESS_TRAIN_ACTIVATIONS_H
 
@@ -8,8 +8,8 @@
 /* The executor's options of these settings. `config` has passed tess_config_check_step. */
 tess_executor_options tess_engine_activations(const tess_config *config);
 
-/* What depends on the part of the model that a rank has: `model` is `part` of the whole. Call it once slots are known.
- * Takes some KiB of `mem` for as long as it runs. The same on all ranks that share layers. TESS_E_INVALID:
+/* Sets the choices that depend on a rank's part of the model: `model` is `part` of the whole. Call it once slots are
+ * known. Takes some KiB of `mem` for as long as it runs. The same on all ranks that share layers. TESS_E_INVALID:
  * activation_checkpoint.budget is too small. */
 tess_status tess_activations_fit(tess_mem *mem, const tess_config *config, const tess_model *model,
                                  const tess_model_part *part, tess_executor_options *options);

@@ -1,4 +1,4 @@
-/* What of a run's model trains: an adapter (LoRA), or all but what training.freeze names. */
+/* Decides which parameters of a run's model train: an adapter's (LoRA), or all but those that training.freeze names. */
 #ifndef TESS_TRAIN_ADAPTER_H
 #define TESS_TRAIN_ADAPTER_H
 

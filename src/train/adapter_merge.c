@@ -9,7 +9,7 @@
 struct tess_adapter_merge {
     tess_mem *mem;
     tess_model_config config;
-    tess_model *model; /* with the adapter */
+    tess_model *model; /* the model with the adapter */
     tess_weights *weights;
     int newest;   /* parameter whose factors are here; -1: none */
     float *a, *b; /* (rank, in), (out, rank) */

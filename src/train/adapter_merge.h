@@ -8,12 +8,13 @@
 typedef struct tess_adapter_merge tess_adapter_merge;
 
 /* model: weights of any format; config: the folder of its config.json; adapter: a folder of PEFT's, or a run's.
- * TESS_E_NOT_FOUND, TESS_E_FORMAT, TESS_E_INVALID: one of them is not whole, or the adapter is of another model. */
+ * TESS_E_NOT_FOUND, TESS_E_FORMAT, TESS_E_INVALID: one of them is not whole, or the adapter belongs to another model.
+ */
 tess_status tess_adapter_merge_open(tess_mem *mem, const char *model, const char *config, const char *adapter,
                                     const tess_reporter *reporter, tess_adapter_merge **merge);
 void tess_adapter_merge_close(tess_adapter_merge **merge);
 
-/* What a rewriting of the model does with its tensors; valid until the merge is closed. */
+/* The change that a rewriting of the model makes to its tensors; valid until the merge is closed. */
 tess_rewrite_change tess_adapter_merge_change(tess_adapter_merge *merge);
 
 #endif

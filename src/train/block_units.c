@@ -8,7 +8,7 @@ bool tess_param_is_hidden(const tess_model *model, const tess_param *param)
     return tess_model_unit_layer(model, param->unit) >= 0 && param->slice.whole.n_dims == 2;
 }
 
-/* ---- Which they are ---- */
+/* ---- The choice of units ---- */
 static tess_unit_policy policy_of(const tess_config *c)
 {
     const int64_t size = (int64_t)tess_dtype_size(tess_precision_dtype(c->training.mixed_precision_param));
@@ -22,7 +22,7 @@ static bool is_cut(const tess_config *config)
     return config->parallelism.pipeline_parallel_degree > 1;
 }
 
-/* Of whole parameters, so that ranks which share layers unevenly choose alike. */
+/* Describes a block by whole parameters, so that ranks which share layers unevenly choose alike. */
 static tess_unit_block describe(const tess_model *model, int block)
 {
     enum { LAYER = -1 };

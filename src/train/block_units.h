@@ -1,4 +1,4 @@
-/* Which blocks of a rank's model make a unit of fsdp (parallelism.fsdp_unit_*). */
+/* Chooses the blocks of a rank's model that make a unit of fsdp (parallelism.fsdp_unit_*). */
 #ifndef TESS_TRAIN_BLOCK_UNITS_H
 #define TESS_TRAIN_BLOCK_UNITS_H
 
@@ -6,7 +6,7 @@
 #include "parallel/fsdp/fsdp_engine.h"
 #include "train/train_config.h"
 
-/* Where a block's parameters are gathered: the unit's from `first` on. */
+/* The unit that gathers a block's parameters: they are the unit's from `first` on. */
 typedef struct tess_block_unit {
     tess_unit *unit;
     int first;
@@ -22,7 +22,7 @@ static inline float *tess_block_unit_grad(const tess_block_unit *block, int inde
     return tess_unit_grad(block->unit, block->first + index);
 }
 
-/* Of each block the number of its unit, into unit_of (tess_model_n_units), and how many units there are: the same on
+/* Writes the number of each block's unit to unit_of (tess_model_n_units), and returns the number of units: the same on
  * all ranks of a stage. Blocks of different chunks of it run apart, so no unit has both; and in a
  * pipeline the head keeps to itself, because schedules that split the backward leave the layers' gradients for later.
  * TESS_E_NOMEM. */

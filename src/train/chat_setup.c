@@ -5,8 +5,8 @@
 #include "data/template/template_find.h"
 #include "train/model_folder.h"
 
-/* What strftime_now tells: the day that Llama's templates give where nobody says another. A clock would make the data
- * of two runs differ. */
+/* The time of strftime_now: the day that Llama's templates give if nobody says another. A clock would make the data of
+ * two runs differ. */
 static const int64_t template_now_s = 1721952000;
 
 tess_status tess_chat_setup_open(tess_mem *mem, const char *path, const char *folder, const tess_tokenizer *tokenizer,

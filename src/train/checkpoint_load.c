@@ -14,7 +14,7 @@ enum { MESSAGE_SIZE = 1024 };
 
 typedef struct step_search {
     tess_trainer *t;
-    char folder[1024];          /* of checkpoints */
+    char folder[1024];          /* folder of checkpoints */
     char damaged[MESSAGE_SIZE]; /* the newest that was passed over, and why; "": none */
     int64_t n_ranks;            /* ranks that saved what is loaded; 0: unknown */
 } step_search;
@@ -252,7 +252,7 @@ static tess_status load_or_fall_back(step_search *s, int64_t *step)
             message, s->folder);
     }
     TESS_TRY(status);
-    /* From here on a failure is no damage of the checkpoint (a rank cannot read its text, say), and ends all ranks. */
+    /* A failure is no longer a damage of the checkpoint (a rank cannot read its text, say), and ends all ranks. */
     s->n_ranks = json_integer_value(json_object_get(meta, "world_size"));
     status = tess_trainer_restore_state(s->t, meta);
     json_decref(meta);

@@ -26,12 +26,12 @@ static json_t *describe_spikes(const tess_spikes *spikes)
     return values;
 }
 
-/* Where training stands, what a resumed run must have alike, and what people want to know later. NULL: no memory. */
+/* Describes where training stands, what a resumed run must have alike, and facts for people. NULL: no memory. */
 static json_t *describe(const tess_trainer *t)
 {
     const tess_engine *e = t->engine;
     const tess_config *c = &t->config;
-    json_t *optimizer = /* for formats that keep such settings with the moments (ckpt/formats) */
+    json_t *optimizer = /* some formats keep these settings with the moments (ckpt/formats) */
         json_pack("{s:f, s:f, s:f, s:f, s:f}", "lr", c->optimizer.lr, "beta1", c->optimizer.beta1, "beta2",
                   c->optimizer.beta2, "eps", c->optimizer.eps, "weight_decay", c->optimizer.weight_decay);
     const tess_lora *lora = &t->model_config.lora;
@@ -96,7 +96,7 @@ static bool ends_the_job(tess_status status)
            status == TESS_E_CANCELLED || status == TESS_E_INTERRUPTED;
 }
 
-/* What follows from the result of a save, on all ranks alike: TESS_OK after a warning, or the status itself. */
+/* Decides on the result of a save, on all ranks alike: TESS_OK after a warning, or the status itself. */
 static tess_status handle_save_error(const tess_trainer *t, tess_status status, bool last)
 {
     if (status == TESS_OK || ends_the_job(status) || last || t->config.checkpoint.on_error == TESS_SAVE_ERROR_STOP)
@@ -273,7 +273,7 @@ static tess_status save(tess_trainer *t, const json_t *meta)
 tess_status tess_trainer_save(tess_trainer *t, bool last)
 {
     tess_runtime_phase(t->runtime, "checkpoint", t->engine->step, -1);
-    TESS_TRY(tess_engine_kept(t->engine)); /* what is saved is never done again */
+    TESS_TRY(tess_engine_kept(t->engine)); /* a saved step is never done again */
     TESS_TRY(tess_numbers_compare_for_save(t->engine->numbers));
     json_t *meta = describe(t);
     if (t->evaluation_due)

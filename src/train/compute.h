@@ -1,4 +1,4 @@
-/* Where an executor runs: the host, or a device beside it that computes on copies of what the host keeps. */
+/* The place where an executor runs: the host, or a device that computes on copies of what the host keeps. */
 #ifndef TESS_TRAIN_COMPUTE_H
 #define TESS_TRAIN_COMPUTE_H
 

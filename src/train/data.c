@@ -19,7 +19,7 @@ static void warn(void *self, const char *text)
     tess_trainer_warn(self, "%s", text);
 }
 
-/* What loaders of the run have in common. */
+/* The options that all loaders of the run share. */
 static tess_loader_options options_of(tess_trainer *t)
 {
     const tess_config *config = &t->config;
@@ -75,7 +75,7 @@ tess_status tess_trainer_open_validation(tess_trainer *t)
     name_files(own_files ? &t->held_files : &t->files, &options);
     options.begin = own_files ? 0 : 1 - config->validation.fraction;
     options.end = 1;
-    options.warn = own_files ? warn : NULL; /* of a file once */
+    options.warn = own_files ? warn : NULL; /* warns of a file once */
     if (tess_trainer_can_validate(t))
         TESS_TRY_CTX(tess_loader_create(t->mem, t->tokenizer, &options, &t->held_out), "validation");
     return TESS_OK;

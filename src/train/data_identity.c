@@ -69,7 +69,7 @@ static tess_status hash_ids(const tess_trainer *t, uint64_t *hash)
     return status;
 }
 
-/* Of a mixture, the weight and the number of files of each source; NULL: it is none. */
+/* The weight and the number of files of each source of a mixture; NULL: it is no mixture. */
 static json_t *describe_sources(const tess_trainer *t)
 {
     const tess_text_list *weights = &t->config.data.weights;

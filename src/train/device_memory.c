@@ -8,7 +8,7 @@
 #include "device/cuda/cuda_users.h"
 #include "tessera/comm.h"
 
-/* What a rank says of its device. */
+/* The facts of a rank's device. */
 typedef struct device_claim {
     char place[32]; /* "": no other process uses it */
     int32_t host, is_known;

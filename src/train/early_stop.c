@@ -2,7 +2,9 @@
 
 #include <string.h>
 
-enum { N_WORSE_BITS = 20 }; /* of a word that also holds the step: more evaluations in a row count as so many */
+enum {
+    N_WORSE_BITS = 20
+}; /* bits in a word that also holds the step: more evaluations in a row count as their largest number */
 
 tess_early_stop tess_early_stop_begin(void)
 {

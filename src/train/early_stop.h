@@ -10,8 +10,8 @@
 typedef struct tess_early_stop {
     double best_loss;
     int64_t best_step; /* -1: none yet */
-    int64_t last_step; /* of the newest evaluation that counts; -1: none yet */
-    int64_t n_worse;   /* that count since the best one */
+    int64_t last_step; /* step of the newest evaluation that counts; -1: none yet */
+    int64_t n_worse;   /* evaluations that count since the best one */
 } tess_early_stop;
 
 tess_early_stop tess_early_stop_begin(void);
@@ -21,11 +21,11 @@ bool tess_early_stop_judge(tess_early_stop *stop, const tess_validation_report *
 /* Whether as many as `patience` in a row were no better; patience 0: never. */
 bool tess_early_stop_is_due(const tess_early_stop *stop, int64_t patience);
 
-/* In a checkpoint's description. NULL: no memory; and back, of which NULL is the beginning. */
+/* Converts to a checkpoint's description (NULL: no memory) and back (NULL: the beginning). */
 json_t *tess_early_stop_to_json(const tess_early_stop *stop);
 tess_early_stop tess_early_stop_from_json(const json_t *json);
 
-/* In a rank's place in its task. */
+/* The form in a rank's place in its task. */
 enum { TESS_EARLY_STOP_WORDS = 3 };
 void tess_early_stop_pack(const tess_early_stop *stop, int64_t words[TESS_EARLY_STOP_WORDS]);
 tess_early_stop tess_early_stop_unpack(const int64_t words[TESS_EARLY_STOP_WORDS]);

@@ -32,10 +32,10 @@ static tess_status add_units(tess_engine *e)
                                 e->compute.resident, e->fsdp, e->units);
 }
 
-/* Where the first weights come from. */
+/* The source of the first weights. */
 typedef struct weights_source {
-    const tess_reporter *reporter; /* of those of the configuration */
-    tess_fill_fn fill;             /* NULL: as the configuration says */
+    const tess_reporter *reporter; /* reporter for weights of the configuration */
+    tess_fill_fn fill;             /* NULL: the configuration says where they come from */
     void *context;
 } weights_source;
 

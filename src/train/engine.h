@@ -31,15 +31,15 @@ typedef struct tess_engine {
     tess_mem *mem;
     tess_coordinates at;
     tess_model *whole; /* all stages */
-    tess_model *model; /* of this rank: the whole one, or its stage of a pipeline */
+    tess_model *model; /* model of this rank: the whole one, or its stage of a pipeline */
     int *own_param;    /* (n_params of the whole) its number among this rank's; -1: another stage owns it */
     tess_stage *stage; /* train_stage.h; NULL: no pipeline */
     tess_stage_plan *stage_plan;
     tess_slot_units *stage_slots; /* (n_stage_slots) of the executor */
     int n_stage_slots;
-    tess_stream *stream; /* of the host: sharding and optimizer, unless the device has the shards; checks */
+    tess_stream *stream; /* stream of the host: sharding and optimizer, unless the device has the shards; checks */
     tess_compute compute;
-    char shards_note[TESS_SHARDS_TEXT]; /* where its shards are, and why (shards.h); "": nothing to say */
+    char shards_note[TESS_SHARDS_TEXT]; /* place of its shards, and why (shards.h); "": nothing to say */
     tess_mesh *mesh;
     tess_fsdp *fsdp;
     tess_block_unit *units;       /* (n_units of the model) */
@@ -55,18 +55,18 @@ typedef struct tess_engine {
     int64_t pass_tokens;      /* the most tokens of a pass */
     int64_t *pass_ends;       /* (training.passes) of the micro-batch, in sequences */
     int32_t *pass_cu_seqlens; /* (pass_tokens + 1) */
-    double peak_flops;        /* of all ranks together */
+    double peak_flops;        /* peak of all ranks together */
     tess_phase_clock clock;
     struct tess_logbook *book; /* records every step; borrowed; NULL: none */
-    bool is_second;            /* of tess_engine_create_second */
+    bool is_second;            /* made by tess_engine_create_second */
 
     int64_t step;     /* steps done */
     int64_t n_tokens; /* target tokens so far */
     /* Steps done when the learning rate's schedule and the optimizer's moments began. Not 0 if a resumed run excluded
      * them from loading. */
     int64_t schedule_begin, optimizer_begin;
-    tess_loss_scaler scaler;      /* of the next step */
-    tess_scaled_loss scaled_loss; /* of the newest micro-batch, where the scale is not 1 */
+    tess_loss_scaler scaler;      /* scaler of the next step */
+    tess_scaled_loss scaled_loss; /* loss of the newest micro-batch, if the scale is not 1 */
     bool has_news;                /* this rank has something to tell all ranks after the step */
 } tess_engine;
 
@@ -83,7 +83,7 @@ typedef struct tess_batch_source {
     tess_status (*next)(void *self, int64_t index, tess_batch *batch);
     int64_t first;
     int64_t n_micro; /* over all ranks, at least 1: the leaves of the step's sum, for any number of ranks */
-    double divisor;  /* of the sums of loss and gradient, above 0; 0: the step's target tokens */
+    double divisor;  /* divisor of the sums of loss and gradient, above 0; 0: the step's target tokens */
     /* NULL, or: called after each run over the step's micro-batches, when loss, norm and tokens of the whole step are
      * known, and before anything is done with them; a second run of the same step (numbers/numbers.h) is judged anew.
      * It may replace report->loss, which is a sum of -log p whatever the batches' losses are, and set report->carry;
@@ -96,7 +96,7 @@ typedef struct tess_engine_report {
     double loss, grad_norm, lr; /* loss: sum of -log p over the step's target tokens, by the divisor; or what the
                                    source's judge says */
     double divisor;             /* the step's */
-    double loss_scale;          /* of the step's gradients on their way; grad_norm is without it */
+    double loss_scale;          /* factor of the step's gradients on their way; grad_norm is free of it */
     int64_t n_micro, n_tokens;  /* micro-batches and target tokens of the step, over all ranks */
     double zloss, zgrad;        /* z-scores of loss and norm (numbers/numbers.h); NaN: not known yet */
     double carry;               /* a number that the source's judge keeps for the steps that follow */
@@ -104,8 +104,8 @@ typedef struct tess_engine_report {
     char note[896];             /* a warning about this step, "" */
     bool stop;                  /* some rank was asked to stop; the same on all ranks */
     bool news;                  /* some rank has news; likewise */
-    bool leave;                 /* after the next checkpoint, likewise */
-    tess_step_times times;      /* of this rank */
+    bool leave;                 /* some rank is to leave after the next checkpoint; the same on all ranks */
+    tess_step_times times;      /* times of this rank */
 } tess_engine_report;
 
 /* Builds everything. Weights come from persistent memory (job/persist) if they are there, else from model.path, else
@@ -152,7 +152,7 @@ tess_status tess_engine_gradients(tess_engine *engine, const tess_batch_source *
 tess_status tess_engine_measure(tess_engine *engine, const tess_batch_source *source, const tess_loss_sum *own,
                                 tess_engine_report *report);
 
-/* Where the device has the shards: waits until the host has kept weights and moments of the newest step, which is then
+/* If the device has the shards: waits until the host has kept weights and moments of the newest step, which is then
  * done in the book. */
 tess_status tess_engine_kept(tess_engine *engine);
 
@@ -171,8 +171,8 @@ tess_status tess_engine_rehearse(tess_engine *engine, int64_t n_micro);
 /* Parameter `index` of the whole model as this rank holds it: that of another stage as an empty box. After materialize;
  * the pointers are those of tess_fsdp_shard. */
 tess_status tess_engine_shard(const tess_engine *engine, int index, tess_shard *shard);
-/* What the optimizer keeps of it, in at most TESS_OPTIMIZER_STATES arrays; returns how many. The same on all ranks, but
- * for the data: that of another stage's is NULL. */
+/* Describes what the optimizer keeps of it, in at most TESS_OPTIMIZER_STATES arrays; returns their number. It is the
+ * same on all ranks, except for the data: NULL if another stage has the parameter. */
 int tess_engine_states(const tess_engine *engine, int index, tess_optimizer_state *states);
 
 /* Hooks that gather and reduce through fsdp's units. */
@@ -180,7 +180,7 @@ tess_hooks tess_engine_hooks(tess_engine *engine);
 /* Points that exchange with the ranks of the axis "tp". */
 tess_points tess_engine_points(tess_engine *engine);
 
-/* What an engine is built of: the policy and the optimizer's options (those of activations: activations.h; units of
+/* The parts that an engine is built of: the policy and the optimizer's options (activations: activations.h; units of
  * fsdp: block_units.h). */
 tess_fsdp_policy tess_engine_policy(const tess_config *config);
 tess_optimizer_options tess_engine_optimizer(const tess_config *config);

@@ -1,4 +1,4 @@
-/* What an engine is built of, from the configuration alone. */
+/* Derives the parts that an engine is built of from the configuration alone. */
 #include "train/engine.h"
 
 tess_fsdp_policy tess_engine_policy(const tess_config *c)

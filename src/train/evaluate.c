@@ -10,8 +10,8 @@ typedef struct evaluation_run {
     tess_model_folder *m;
     tess_loader *loader;
     tess_executor *executor;
-    float *logprobs, *entropies; /* of the device; entropies NULL: nobody asks for them */
-    float *room;                 /* of the host, for both */
+    float *logprobs, *entropies; /* memory of the device; entropies NULL: nobody asks for them */
+    float *room;                 /* memory of the host for both */
     tess_loss_meter meter;
     const tess_evaluation_options *options;
     int64_t position;

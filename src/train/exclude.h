@@ -15,7 +15,7 @@ bool tess_matches_name(const char *pattern, const char *name);
 
 /* Removes the tensors that a pattern matches: by the name in a checkpoint ("optimizer.layers.0.w.exp_avg",
  * "model.layers.0.w"), by the first words of that name ("optimizer"), or by the parameter's name ("layers.0.*"), with
- * its moments. *n becomes the number of those left. TESS_E_INVALID names a pattern that is none of the words and
+ * its moments. *n becomes the number of those left. TESS_E_INVALID names a pattern that matches none of the words and
  * matches no tensor, which is a typing error. */
 tess_status tess_exclude_tensors(const tess_text_list *patterns, tess_ckpt_tensor *tensors, int *n);
 

@@ -59,11 +59,11 @@ static tess_status identify(const tess_trainer *t, uint64_t *identity)
     return TESS_OK;
 }
 
-/* What all ranks have in memory. A rank without usable state counts as done -1. */
+/* The state that all ranks have in memory. A rank without usable state counts as done -1. */
 typedef struct resume_outlook {
     bool is_hot;         /* this launch wrote it, on every rank */
-    bool is_here;        /* on every rank it is of a job in this folder, with these settings or others */
-    logbook_marks least; /* of any rank */
+    bool is_here;        /* every rank's state belongs to a job in this folder, with these settings or others */
+    logbook_marks least; /* least marks of any rank */
     int64_t committed; /* the step to go on from: the newest of any rank, or the least where a device has the weights */
 } resume_outlook;
 
@@ -183,7 +183,8 @@ void tess_trainer_place_evaluation(const tess_trainer *t)
     tess_logbook_read(t->book, t->engine->step, &place);
 }
 
-/* Of the step that is under way: as it begins, for ranks without a micro-batch in it, and after each of them. */
+/* Notes the place in the step that is under way: at its beginning, for ranks without a micro-batch in it, and after
+ * each micro-batch. */
 static void note_place(const tess_trainer *t)
 {
     tess_task_place place;

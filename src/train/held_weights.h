@@ -6,10 +6,10 @@
 #include "train/engine.h"
 
 typedef struct tess_held_weights {
-    tess_engine *engine; /* whose units are held; NULL: none is */
+    tess_engine *engine; /* the engine whose units are held; NULL: none is */
     const tess_model *model;
-    const void **w;       /* (n_params) of the host */
-    tess_hooks of_host;   /* with w */
+    const void **w;       /* (n_params) memory of the host */
+    tess_hooks of_host;   /* hooks that give w */
     tess_compute compute; /* the owner's device and stream, and hooks of its own */
 } tess_held_weights;
 

@@ -50,7 +50,7 @@ static tess_status post_backward(void *self, int unit)
     return tess_unit_post_backward(e->units[unit].unit);
 }
 
-/* What ranks that share a layer exchange. */
+/* The exchange between ranks that share a layer. */
 static tess_status exchange(void *self, const tess_exchange *exchange)
 {
     tess_engine *e = self;

@@ -14,7 +14,7 @@
 
 enum { ENTRIES = 4, KERNELS_NAME = 32 };
 
-/* In persistent memory. */
+/* The book in persistent memory. */
 typedef struct book_page {
     _Atomic uint64_t identity; /* 0: not valid */
     uint64_t folder, launch;
@@ -23,8 +23,8 @@ typedef struct book_page {
     bool in_generations; /* weights and moments are kept beside those of the step before */
     char kernels[KERNELS_NAME];
     tess_lr_settings lr;
-    logbook_step step[ENTRIES];     /* of step s: [s % ENTRIES] */
-    tess_task_place place[ENTRIES]; /* of this rank, likewise */
+    logbook_step step[ENTRIES];     /* step s has the entry [s % ENTRIES] */
+    tess_task_place place[ENTRIES]; /* places of this rank, in the same order */
 } book_page;
 
 struct tess_logbook {

@@ -26,20 +26,20 @@
 #include "train/task.h"
 #include "train/numbers/numbers.h"
 
-/* What all ranks have in common of a step. */
+/* The facts of a step that all ranks share. */
 typedef struct logbook_step {
     int64_t step, n_tokens;                  /* n_tokens: target tokens up to and with this step */
-    int64_t schedule_begin, optimizer_begin; /* as the engine's, and the next */
+    int64_t schedule_begin, optimizer_begin; /* the engine's, as is the scaler */
     tess_loss_scaler scaler;
-    float lr, scale; /* of its update; a skipped step has none */
+    float lr, scale; /* values of its update; a skipped step has none */
     tess_spikes losses, norms;
-    tess_engine_report report; /* without times */
+    tess_engine_report report; /* report without its times */
 } logbook_step;
 
 /* The newest step that was done, committed, ...; of one rank, or the least of all. */
 typedef struct logbook_marks {
     int64_t done, committed, validated, saved;
-    bool in_generations; /* of each rank: see above */
+    bool in_generations; /* true on each rank: see above */
 } logbook_marks;
 
 typedef struct tess_logbook tess_logbook;
@@ -68,7 +68,7 @@ tess_status tess_logbook_clear(tess_runtime *runtime, tess_logbook *book);
 tess_status tess_logbook_begin(tess_logbook *book, const tess_engine *engine, uint64_t identity, uint64_t folder,
                                const tess_task_place *place);
 
-/* ---- In a step; `book` may be NULL ---- */
+/* ---- Calls in a step; `book` may be NULL ---- */
 void tess_logbook_read(tess_logbook *book, int64_t step, const tess_task_place *place);
 /* Before the update. The engine's windows include this step. */
 void tess_logbook_committed(tess_logbook *book, const tess_engine *engine, const tess_engine_report *report, float lr,

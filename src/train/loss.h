@@ -12,10 +12,10 @@ typedef struct tess_loss_sum {
     int64_t n_tokens, n_bytes, flag, news, leave;
 } tess_loss_sum;
 
-/* Where a stream adds up losses on its way: begin clears it, add enqueues, end waits. */
+/* Adds up losses on a stream: begin clears it, add enqueues, end waits. */
 typedef struct tess_loss_meter {
     tess_stream *stream;
-    tess_exact_sum *nll; /* on the device */
+    tess_exact_sum *nll; /* sum on the device */
 } tess_loss_meter;
 
 tess_status tess_loss_meter_create(tess_stream *stream, tess_loss_meter *meter);

@@ -23,7 +23,7 @@ typedef struct tess_loss_scale_rule {
     double least;
 } tess_loss_scale_rule;
 
-/* Of a run's first step. */
+/* The scaler of a run's first step. */
 tess_loss_scaler tess_loss_scaler_of(const tess_config *config);
 tess_loss_scale_rule tess_loss_scale_rule_of(const tess_config *config);
 /* After a step: torch.amp.GradScaler.update, with its growth of 2 and backoff of 0.5; with hysteresis and a least

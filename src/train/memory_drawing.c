@@ -4,7 +4,7 @@
 #include "infer/kv_pages.h"
 #include "train/memory_need.h"
 
-enum { COPIES = 2 /* of the weights: those that draw, and the next ones on their way */, ALIGNMENT = 64 };
+enum { COPIES = 2 /* copies of the weights: those that draw, and the next ones on their way */, ALIGNMENT = 64 };
 
 static double copy_bytes(const tess_model *model, tess_dtype dtype)
 {

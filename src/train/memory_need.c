@@ -8,12 +8,12 @@
 #include "parallel/pipeline/pipeline.h"
 #include "train/offload.h"
 
-/* ---- What would fit ---- */
+/* ---- Settings that would fit ---- */
 typedef struct memory_search {
     tess_mem *mem;
     const tess_model *model;
     double room;
-    tess_status status; /* of the predictions */
+    tess_status status; /* status of the predictions */
     char *text;
     size_t size, at;
 } memory_search;
@@ -42,14 +42,15 @@ static int model_ranks(const tess_memory_plan *plan)
 static tess_memory_plan over(const tess_memory_plan *plan, int n_hosts, int n_local)
 {
     tess_memory_plan p = *plan;
-    int world = n_hosts * n_local % model_ranks(&p) == 0 ? n_hosts * n_local / model_ranks(&p) : 0; /* of a layer */
+    int world =
+        n_hosts * n_local % model_ranks(&p) == 0 ? n_hosts * n_local / model_ranks(&p) : 0; /* ranks of a layer */
     p.n_local = n_local;
     p.n_replicas = world % p.n_replicas == 0 ? p.n_replicas : 1;
     p.n_shards = world / p.n_replicas;
     return p;
 }
 
-/* What trades time for memory, all of it. */
+/* The plan with everything that trades time for memory. */
 static tess_memory_plan leanest(const tess_memory_plan *plan)
 {
     tess_memory_plan p = *plan;

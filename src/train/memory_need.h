@@ -13,9 +13,9 @@ struct tess_memory_of_rank;
 typedef tess_status (*tess_memory_rank_fn)(tess_mem *mem, const tess_model *model, const struct tess_memory_plan *plan,
                                            int rank, struct tess_memory_of_rank *of_rank);
 
-/* What the memory of a training depends on, beside its model. */
+/* The facts that the memory of a training depends on, besides its model. */
 typedef struct tess_memory_plan {
-    const tess_config *config; /* borrowed; read where it cuts stages */
+    const tess_config *config; /* borrowed; read when stages are cut */
     tess_fsdp_policy policy;
     tess_optimizer_options optimizer;
     tess_executor_options activations; /* options of the executor that runs a pass */
@@ -49,7 +49,7 @@ typedef struct tess_memory_need {
     char stages[TESS_MEMORY_STAGES]; /* stages of that rank, "stages 0, 3 of 4"; "": no pipeline */
 } tess_memory_need;
 
-/* What one rank will have in each pool. Of memory that ranks share, the first of those who do has all of it. */
+/* The bytes that one rank will have in each pool. The first of the ranks that share memory has all of it. */
 typedef struct tess_memory_of_rank {
     double pool[TESS_POOL_COUNT];
     double disk[TESS_POOL_COUNT]; /* offload: part of `pool` on disk; memory has a window of it (comm pool) */
@@ -74,8 +74,8 @@ tess_status tess_memory_predict(tess_mem *mem, const tess_model *model, const te
 tess_status tess_memory_predict_rank(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan, int rank,
                                      tess_memory_of_rank *out);
 
-/* What a rank needs that only draws: two copies of the weights, keys and values, activations of a pass and its logits.
- */
+/* The memory of a rank that only draws: two copies of the weights, keys and values, activations of a pass and its
+ * logits. */
 void tess_memory_of_drawing(const tess_model *model, const tess_config *config, tess_memory_of_rank *rank);
 
 /* TESS_E_INVALID: the ranks of a host need more than `room`. The message has the figures, and which settings, fewer

@@ -32,7 +32,7 @@ tess_memory_plan tess_memory_plan_of(const tess_config *c, int n_local)
                               .seq_len = c->training.seq_len};
 }
 
-/* What a rank needs: of each pool without what it shares, the copies and the memory of exchanges. */
+/* The need of a rank: its own part of each pool, the shared copies, and the memory of exchanges. */
 typedef struct rank_need {
     double pool[TESS_POOL_COUNT], disk[TESS_POOL_COUNT], resident, copies, exchanges, sum, disk_sum;
     double work;      /* work space of the kernels, in the pool of activations */
@@ -50,8 +50,8 @@ typedef struct rank_need {
 /* ---- A rank ---- */
 enum { DISK_BLOCK = 4096, HUGE_PAGE = 2 << 20, WRITTEN_AT_ONCE = 8 << 20 /* bytes of a checkpoint's file */ };
 
-/* What a save copies: all weights, or the adapter alone, and the state of what trains, of which a rank that holds the
- * same as others has its part. */
+/* The bytes that a save copies: all weights, or the adapter alone, and the state of what trains. Ranks that hold the
+ * same tensors each have a part. */
 static double saved_bytes(const tess_fsdp *fsdp, const tess_model *model, double optimizer)
 {
     const tess_fsdp_counts n = tess_fsdp_plan_counts(fsdp);
@@ -135,14 +135,14 @@ static void name_stages(const tess_stage_plan *stages, rank_need *need)
     tess_text_add(need->stages, size, at, " of %d", shape->ranks * shape->chunks);
 }
 
-/* As a runtime shares the cores out. */
+/* The threads of a rank, by the runtime's rule of sharing cores. */
 static int threads_of(const tess_memory_plan *plan)
 {
     int share = tess_os_cores() / plan->n_local;
     return plan->n_threads > 0 ? plan->n_threads : share > 1 ? share : 1;
 }
 
-/* Of Muon's products, which are those of whole matrices. */
+/* The work space of Muon's products, which are those of whole matrices. */
 static tess_status optimizer_work(tess_mem *mem, const tess_memory_plan *plan, const tess_model *model, size_t *bytes)
 {
     tess_device *device;
@@ -263,7 +263,7 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, int
     return status;
 }
 
-/* Where ranks are that differ: in their stage, their share of its layers, or their rows of that. */
+/* The places in which ranks differ: their stage, their share of its layers, or their rows of that. */
 typedef struct rank_place {
     int stage, tp, shard;
 } rank_place;
@@ -325,7 +325,7 @@ static rank_place place_of(const tess_memory_plan *plan, int rank)
     return (rank_place){rank / n_replica / plan->n_replicas, rank % plan->n_tp, rank % n_replica / plan->n_tp};
 }
 
-/* As if all had the rows of their team's first. */
+/* Predicts a host's memory as if all its ranks had the rows of their team's first. */
 static double predict_host(const tess_memory_plan *plan, const rank_need *needs, int first, double *disk)
 {
     double sum = 0;
@@ -387,7 +387,7 @@ static tess_status add_sum(tess_mem *mem, const tess_model *model, const tess_me
     return TESS_OK;
 }
 
-/* As on the first host. */
+/* Adds the task's memory, as it is on the first host. */
 static tess_status add_task(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
                             tess_memory_need *need)
 {

@@ -1,4 +1,4 @@
-/* What memory was predicted before the start, beside what the pools had at the peak. */
+/* Compares the memory that was predicted before the start with what the pools had at the peak. */
 #ifndef TESS_TRAIN_MEMORY_REPORT_H
 #define TESS_TRAIN_MEMORY_REPORT_H
 

@@ -92,7 +92,7 @@ static tess_status explain(tess_buffer *text, const tess_memory_plan *plan, cons
                               plan->saves_beside ? "the copy that a save writes from (checkpoint.async)" : "nothing");
 }
 
-/* Where the device has the shards. */
+/* Adds the rows of devices, if they have the shards. */
 static tess_status add_devices(tess_buffer *text, const tess_memory_of_rank *ranks, int n)
 {
     if (tess_memory_of_device(&ranks[0]) == 0)

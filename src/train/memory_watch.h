@@ -1,7 +1,7 @@
 /* Leaks: a pool of this rank that grows and grows.
  *
  * Memory in use goes up and down with buffers, saves and windows of text, so what counts is the least that a pool had
- * in a window of steps. Where that has grown from window to window, whoever allocates in the pool is watched for one
+ * in a window of steps. If that grows from window to window, all callers that allocate in the pool are watched for one
  * more window (base/mem/mem_watch.h), and named. */
 #ifndef TESS_TRAIN_MEMORY_WATCH_H
 #define TESS_TRAIN_MEMORY_WATCH_H

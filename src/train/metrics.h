@@ -32,12 +32,12 @@ tess_status tess_metrics_pools(tess_metrics *metrics, int64_t step, const tess_p
 tess_status tess_metrics_flush(tess_metrics *metrics);
 
 typedef struct tess_metrics_backlog {
-    int64_t n_lines; /* that wait */
-    int64_t n_lost;  /* so far: more were waiting than memory is given to */
+    int64_t n_lines; /* lines that wait */
+    int64_t n_lost;  /* lines lost so far: more were waiting than memory is given to */
 } tess_metrics_backlog;
 
 tess_metrics_backlog tess_metrics_waiting(const tess_metrics *metrics);
-/* What still waits is lost. */
+/* Closes the file. Lines that still wait are lost. */
 void tess_metrics_close(tess_metrics **metrics);
 
 #endif

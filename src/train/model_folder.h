@@ -52,7 +52,7 @@ typedef struct tess_model_folder {
     tess_model_config config;
     tess_model *model;
     tess_tokenizer *tokenizer;
-    tess_stream *stream; /* of the host */
+    tess_stream *stream; /* stream of the host */
     tess_weights *weights;
     tess_hooks hooks; /* weights in the host's memory */
     tess_compute compute;
@@ -63,7 +63,7 @@ typedef struct tess_model_folder_options {
     tess_dtype dtype;    /* TESS_F32 or TESS_BF16; TESS_DTYPE_COUNT: that of the files (float32 if they are mixed) */
     int64_t max_length;  /* the position limit that --max-length states; 0: the model's */
     int n_threads;       /* 0: all cores */
-    const char *device;  /* as in tess_device_open */
+    const char *device;  /* a name for tess_device_open */
     const char *adapter; /* folder with an adapter of the model, as PEFT or a run writes it; NULL: none */
 } tess_model_folder_options;
 
@@ -73,20 +73,20 @@ void tess_model_folder_close(tess_model_folder *opened);
 
 typedef tess_status (*tess_eval_token_fn)(void *context, int64_t position, int32_t token, float logprob, float entropy);
 typedef struct tess_evaluation_options {
-    const char *path;                                   /* text, jsonl or a shard, as in tess_loader_options */
-    tess_data_format format;                            /* of a .bin that does not say what it holds */
+    const char *path;                                   /* text, jsonl or a shard: see tess_loader_options */
+    tess_data_format format;                            /* format of a .bin that does not say what it holds */
     int64_t end_token;                                  /* ends documents in such a file; -1: the model's end of text */
-    const char *text_key, *prompt_key, *completion_key; /* of jsonl, as in tess_loader_options */
+    const char *text_key, *prompt_key, *completion_key; /* members of jsonl: see tess_loader_options */
     tess_split split;
-    const char *chat_template; /* of lines with messages; NULL: the model's */
-    int64_t seq_len;           /* of the rows; 0: the model's longest, at most 1024 */
+    const char *chat_template; /* template of lines with messages; NULL: the model's */
+    int64_t seq_len;           /* length of the rows; 0: the model's longest, at most 1024 */
     tess_add_bos add_bos;
     /* Gets every predicted token, numbered from 1, with its log-probability and the entropy of the prediction, in nats.
      * May be NULL, as `progress`. */
     tess_eval_token_fn per_token;
     void (*progress)(void *context, int64_t n_tokens);
     void *context;
-    const tess_reporter *reporter; /* of warnings; NULL: none */
+    const tess_reporter *reporter; /* reporter of warnings; NULL: none */
 } tess_evaluation_options;
 
 /* Loss of a text file, as in validation. */

@@ -24,8 +24,8 @@ typedef struct tess_offload_factor {
 
 typedef struct tess_offload_choice {
     tess_offload_decision decision;
-    double needed_gb;                /* by the device, without offload */
-    double saved_gb, host_needed_gb; /* with it; 0: no offload is needed */
+    double needed_gb;                /* memory that the device needs without offload */
+    double saved_gb, host_needed_gb; /* memory with offload; 0: no offload is needed */
     double least_slower_pct, most_slower_pct;
     tess_offload_factor factors[TESS_OFFLOAD_FACTORS];
     int n_factors;

@@ -1,4 +1,5 @@
-/* Whose memory has weights, gradients and moments (job.shards): the host's, or that of the device that computes. */
+/* Decides whose memory has weights, gradients and moments (job.shards): the host's, or that of the device that
+ * computes. */
 #ifndef TESS_TRAIN_SHARDS_H
 #define TESS_TRAIN_SHARDS_H
 
@@ -9,12 +10,12 @@
  * what does not work; the message names the key and what to set. */
 tess_status tess_shards_choose(tess_engine *engine);
 
-/* ---- Of the configuration alone ---- */
+/* ---- Facts of the configuration alone ---- */
 /* job.shards, or what TESSERA_SHARDS says instead of AUTO. */
 tess_status tess_shards_read(const tess_config *config, tess_shards_choice *choice);
 /* TESS_E_UNSUPPORTED: it asks for what does not work with shards on a device. */
 tess_status tess_shards_check_config(const tess_config *config);
-bool tess_shards_is_gpu(const char *device); /* by a device's name; NULL is none */
+bool tess_shards_is_gpu(const char *device); /* true for a GPU's name; NULL: no device */
 /* Whether a run of this configuration is expected to have its shards on a device, before there is one: where the
  * configuration or the environment asks for it, or for a GPU that can. */
 bool tess_shards_expected(const tess_config *config);

@@ -1,4 +1,4 @@
-/* What a configuration says of its shards. */
+/* Reads and checks what a configuration says of its shards. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ tess_status tess_shards_read(const tess_config *config, tess_shards_choice *choi
     return TESS_OK;
 }
 
-/* What does not work with shards on a device. */
+/* Refuses options that do not work with shards on a device. */
 tess_status tess_shards_check_config(const tess_config *c)
 {
     const tess_optimizer_options optimizer = tess_engine_optimizer(c);

@@ -1,4 +1,4 @@
-/* Which layers, and which memory, the stages of a rank have. */
+/* Plans the layers and the memory of a rank's stages. */
 #include "parallel/pipeline/pipeline_stages.h"
 #include "train/adapter.h"
 #include "train/train_stage.h"
@@ -24,7 +24,7 @@ static tess_status count_chunks(const tess_config *config, int64_t n_layers, tes
     return TESS_OK;
 }
 
-/* What the schedule needs of micro-batches, in terms of the key that gives them. */
+/* Checks the number of micro-batches that the schedule needs; messages name the key that gives them. */
 static tess_status check_micro_batches(const tess_config *config, const tess_pipeline_schedule *shape)
 {
     int64_t local = config->training.local_batch_size, n_micro = tess_config_micro_batches(config);
@@ -32,7 +32,7 @@ static tess_status check_micro_batches(const tess_config *config, const tess_pip
         config->parallelism.data_parallel_replicate_degree * config->parallelism.data_parallel_shard_degree;
     int n_local = (int)((n_micro + n_data - 1) / n_data), ranks = shape->ranks;
     bool in_groups = shape->kind == TESS_PIPELINE_INTERLEAVED;
-    int needed = in_groups ? (n_local + ranks - 1) / ranks * ranks : 2 * ranks; /* of dualpipev */
+    int needed = in_groups ? (n_local + ranks - 1) / ranks * ranks : 2 * ranks; /* dualpipev needs these */
     if (tess_pipeline_allows(shape->kind, ranks, shape->chunks, n_local) == TESS_OK)
         return TESS_OK;
     return tess_fail_context(TESS_E_INVALID,
@@ -157,7 +157,8 @@ void tess_stage_ends(const tess_stage_plan *plan, const tess_model *model, int c
 {
     int stage = tess_pipeline_stage(&plan->shape, plan->rank, chunk);
     *below = stage > 0 ? tess_pipeline_crosses(&plan->shape, stage - 1) : tess_model_copies_table(model);
-    *above = stage < plan->shape.ranks * plan->shape.chunks - 1; /* where the next stage is here too, it reads this */
+    *above =
+        stage < plan->shape.ranks * plan->shape.chunks - 1; /* the next stage, if it is on this rank too, reads this */
 }
 
 static bool splits_backward(tess_pipeline_kind kind)
@@ -199,7 +200,7 @@ tess_status tess_stage_slots(tess_mem *mem, const tess_stage_plan *plan, const t
     return status;
 }
 
-/* ---- In words ---- */
+/* ---- Description in words ---- */
 static tess_status add_bubble(tess_mem *mem, const tess_stage_plan *plan, const tess_model *whole, int64_t seq_len,
                               int n_local, tess_buffer *out)
 {

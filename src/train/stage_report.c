@@ -1,4 +1,4 @@
-/* Which ranks of a pipeline have which stages, and which layers those have. */
+/* Reports which ranks of a pipeline have which stages, and which layers those have. */
 #include <stdio.h>
 
 #include "base/text/json.h"

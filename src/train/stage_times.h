@@ -7,8 +7,8 @@
 
 typedef struct tess_stage_times {
     tess_mem *mem;
-    tess_pipeline_time *own;      /* (actions of this rank's list) of the newest step, in ms of this host's clock */
-    tess_pipeline_report report;  /* of all ranks, on the first of the pipeline */
+    tess_pipeline_time *own; /* (actions of this rank's list) times of the newest step, in ms of this host's clock */
+    tess_pipeline_report report;  /* report of all ranks, on the first rank of the pipeline */
     bool is_new;                  /* nobody has asked for the report yet */
     tess_pipeline_time *gathered; /* (ranks, actions of the longest list) */
 } tess_stage_times;

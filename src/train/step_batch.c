@@ -1,4 +1,4 @@
-/* Which of a step's micro-batches are this rank's, and whose losses it counts. */
+/* Gives this rank its micro-batches of a step, and says whose losses it counts. */
 #include "train/engine.h"
 
 tess_status tess_engine_next_batch(tess_engine *e, const tess_batch_source *source, int64_t s, tess_batch *batch)

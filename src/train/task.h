@@ -8,7 +8,7 @@
 #include "train/memory_need.h"
 #include "train/train.h"
 
-/* Where a rank is in its task, for the process that replaces it. */
+/* The place of a rank in its task, for the process that replaces it. */
 typedef struct tess_task_place {
     int64_t word[136]; /* the task knows what they mean */
 } tess_task_place;
@@ -33,8 +33,8 @@ typedef struct tess_task {
     /* Does what is due after a step at which the run does not stop. Sets *report if that was an evaluation, else leaves
      * it. Also called when a run goes on from a checkpoint that lacks its step's evaluation. Collective. */
     tess_status (*after_step)(void *self, bool last, tess_validation_report *report);
-    /* What a checkpoint holds of the task beside its description; NULL: nothing. n_tensors of them, which borrow the
-     * task's memory: a load writes there, and loaded, which is collective, follows restore. */
+    /* The task's part of a checkpoint besides its description; NULL: nothing. It has n_tensors tensors, which borrow
+     * the task's memory: a load writes there, and loaded, which is collective, follows restore. */
     int (*n_tensors)(const void *self);
     tess_status (*tensors)(void *self, tess_ckpt_tensor *tensors);
     tess_status (*loaded)(void *self, const json_t *meta);
@@ -46,11 +46,11 @@ typedef struct tess_task {
 
 typedef struct tess_trainer tess_trainer;
 
-/* What makes a task: the command that runs it names it. */
+/* The kind of a task: the command that runs it names it. */
 typedef struct tess_task_kind {
     bool has_own_batches;        /* a step is what the task makes it: training.global_batch_size says nothing */
     const char *const *defaults; /* keys whose default differs here (tess_config_load_over); NULL: none */
-    /* What tess_config_check cannot know, before anything is started; may set what is open. NULL: nothing. */
+    /* Checks what tess_config_check cannot know, before anything is started; may set open options. NULL: nothing. */
     tess_status (*check)(tess_config *config);
     /* Opens the data, once the tokenizer is there, and gives the task. Weights do not exist yet. Every rank calls it.
      */
@@ -59,11 +59,11 @@ typedef struct tess_task_kind {
     tess_status (*ready)(void *self, tess_engine *engine);
     /* The run goes on from its state, or begins; before the first step. Collective. NULL: nothing. */
     tess_status (*begin)(void *self);
-    /* What a rank does after `open` that is not to train (tess_config_trainers), in place of all others: it has no
-     * engine, and its team is of such ranks. Returns when those that train have finished; *interrupted as there. NULL:
-     * this kind has no such ranks. */
+    /* Called after `open`, instead of all others, on ranks that do not train (tess_config_trainers): they have no
+     * engine, and their team has such ranks only. Returns when the trainers have finished; *interrupted is theirs.
+     * NULL: this kind has no such ranks. */
     tess_status (*serve)(void *self, bool *interrupted);
-    /* As tess_memory_predict_rank, of all that the task takes; needs no task. */
+    /* Does what tess_memory_predict_rank does, for all memory of the task; needs no task. */
     tess_memory_rank_fn predict_memory;
     /* Frees the task; before the engine is freed. */
     void (*close)(void *self);

@@ -56,7 +56,7 @@ static tess_status after_step(void *self, bool last, tess_validation_report *rep
     return t->config.validation.patience > 0 ? judge(t, report) : TESS_OK;
 }
 
-/* As an earlier process left it. */
+/* Takes over the state of an earlier process. */
 static void take_early_stop(tess_trainer *t, const tess_early_stop *stop)
 {
     t->early_stop = *stop;
@@ -64,7 +64,7 @@ static void take_early_stop(tess_trainer *t, const tess_early_stop *stop)
 }
 
 /* ---- The place of a rank ---- */
-/* Behind the next micro-batch, and whether documents begin with a bos token. */
+/* The first two words are the next micro-batch, and whether documents begin with a bos token. */
 enum { PLACE_EARLY_STOP = 2, PLACE_CURSOR = PLACE_EARLY_STOP + TESS_EARLY_STOP_WORDS };
 _Static_assert(PLACE_CURSOR * sizeof(int64_t) + sizeof(tess_data_cursor) <= sizeof(tess_task_place),
                "a place holds it");
@@ -94,7 +94,7 @@ static tess_status go_to(void *self, const tess_task_place *at, const tess_engin
 }
 
 /* ---- Checkpoints ---- */
-/* Of a text: [epoch, window, row]. Of a mixture: a list of these, each with the rows taken. */
+/* A text has [epoch, window, row]; a mixture has a list of these, each with the rows taken. */
 static json_t *cursor_to_json(const tess_trainer *t, const tess_data_cursor *cursor)
 {
     const tess_source_cursor *at = cursor->source;

@@ -189,7 +189,7 @@ tess_status tess_timers_check(const tess_timers *timers)
         const tess_timer *a = find(timers, r->shorter, i % WATCHDOG_KINDS);
         const tess_timer *b = find(timers, r->longer, i % WATCHDOG_KINDS);
         if (a == NULL || b == NULL || a->seconds < b->seconds || (r->may_be_equal && a->seconds == b->seconds))
-            continue; /* in order, or one is off */
+            continue; /* the order holds, or one is off */
         return TESS_FAIL(TESS_E_INVALID,
                          "timer '%s' is %g s (%s) and must be shorter than '%s', which is %g s (%s): %s",
                          full_name(a, shorter), a->seconds, a->from, full_name(b, longer), b->seconds, b->from, r->why);

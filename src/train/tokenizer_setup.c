@@ -1,4 +1,4 @@
-/* Where a run's tokenizer comes from: a file, the model's folder, or the training text itself. */
+/* Finds or trains a run's tokenizer: a file, the model's folder, or the training text itself. */
 #include "train/trainer_impl.h"
 
 #include <limits.h>
@@ -113,7 +113,7 @@ static tess_status read_initial(tess_trainer *t, tokenizer_source *source)
                      initial);
 }
 
-/* On rank 0. A resumed run uses the tokenizer that it began with. */
+/* Called on rank 0. A resumed run uses the tokenizer that it began with. */
 static tess_status make_json(tess_trainer *t, const char *path, bool may_train, tokenizer_source *source)
 {
     char checkpoint[1024];
@@ -212,7 +212,7 @@ tess_status tess_trainer_write_tokenizer(tess_trainer *t)
     return tess_team_agree(t->team, status);
 }
 
-/* Where the tokenizer is, or where a trained one will be written: then *may_train is true. */
+/* Finds the path of the tokenizer, or of one that will be trained: then *may_train is true. */
 static tess_status choose(tess_trainer *t, char *path, size_t size, bool *may_train)
 {
     const tess_config *config = &t->config;

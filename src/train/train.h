@@ -9,7 +9,7 @@
 #include "tessera/runtime.h"
 #include "train/train_config.h"
 
-/* Where one rank's time of one training step went. The phases add up to the step. All that `gather`, `reduce` and
+/* The parts of one rank's time of one training step. The phases add up to the step. All that `gather`, `reduce` and
  * `wait` hold was spent on the critical path; hidden_s comes on top of it. */
 typedef struct tess_step_times {
     double phase_s[TESS_PHASE_COUNT];
@@ -23,26 +23,26 @@ typedef struct tess_step_times {
 typedef struct tess_step_report {
     int64_t step, steps;
     double loss, grad_norm, lr; /* loss: mean -log p over the step's target tokens */
-    double loss_scale;          /* of its gradients on their way; 1: none */
+    double loss_scale;          /* factor of its gradients on their way; 1: none */
     double zloss, zgrad;        /* deviations above the newest 128; NaN: not known yet */
     bool skipped;               /* the step's update was left out */
     int64_t n_tokens;           /* target tokens trained on so far */
     double tps, tflops, mfu;    /* since the last log line; mfu against the measured peak of these cores, 0..1 */
     double eta_s;               /* time left, at the present speed */
-    tess_step_times times;      /* of this step on rank 0 */
-    size_t peak_bytes[TESS_POOL_COUNT]; /* of rank 0 */
+    tess_step_times times;      /* times of this step on rank 0 */
+    size_t peak_bytes[TESS_POOL_COUNT]; /* peaks of rank 0 */
     size_t total_peak_bytes;            /* all pools of all ranks */
     bool log_line;                      /* metrics.log_freq asks for a line */
     const tess_metric *metrics;         /* (n_metrics) of the task, beside these */
     int n_metrics;
-    const char *words; /* of the task, for a log line; NULL: none */
-    const char *curve; /* what is drawn at the end of the run in place of the loss; NULL: the loss */
+    const char *words; /* the task's words for a log line; NULL: none */
+    const char *curve; /* name of the curve that is drawn at the end of the run; NULL: the loss */
     double curve_value;
 } tess_step_report;
 
 typedef enum tess_validation_outcome {
     TESS_VALIDATION_WHOLE,
-    TESS_VALIDATION_PARTIAL, /* of the first n_tokens of about n_tokens_all */
+    TESS_VALIDATION_PARTIAL, /* the first n_tokens of about n_tokens_all */
     TESS_VALIDATION_MISSING  /* there are no numbers */
 } tess_validation_outcome;
 

@@ -219,11 +219,12 @@ tess_status tess_config_check_degrees(tess_config *config, int ranks)
     TESS_TRY(tess_config_check_trainers(config, ranks));
     const int trainers = tess_config_trainers(config, ranks);
     TESS_TRY(check_model_ranks(config, trainers));
-    int world = trainers / tess_config_model_ranks(config); /* that share the data */
+    int world = trainers / tess_config_model_ranks(config); /* ranks that share the data */
     int64_t *shards = &config->parallelism.data_parallel_shard_degree;
     TESS_CHECK(config->parallelism.data_parallel_replicate_degree != 0, TESS_E_INVALID,
                "parallelism.data_parallel_replicate_degree: 0; -1 leaves it to the strategy");
-    if (config->parallelism.data_parallel_replicate_degree < 0) { /* what a given number of shards leaves, or one */
+    if (config->parallelism.data_parallel_replicate_degree <
+        0) { /* the rest that a given number of shards leaves, or one */
         bool given = config->parallelism.shard_strategy == TESS_STRATEGY_HYBRID && *shards > 0;
         config->parallelism.data_parallel_replicate_degree = given && world % *shards == 0 ? world / *shards : 1;
     }
@@ -335,7 +336,7 @@ tess_precision tess_config_precision(const tess_config *config, const char *kern
     return on_gpu || tess_kernels_have_bf16(kernels) ? TESS_PRECISION_BF16 : TESS_PRECISION_F32;
 }
 
-/* For processes that are no ranks; those have chosen by then. */
+/* Chooses for processes that are no ranks; ranks have chosen by then. */
 static tess_status choose_precision(tess_config *config)
 {
     const tess_kernels *kernels;

@@ -12,7 +12,7 @@ typedef enum tess_precision {
     TESS_PRECISION_F32,
     TESS_PRECISION_F16,
     TESS_PRECISION_F8,  /* refused */
-    TESS_PRECISION_AUTO /* until it is chosen */
+    TESS_PRECISION_AUTO /* not chosen yet */
 } tess_precision;
 
 typedef enum tess_numbers_check { TESS_NUMBERS_REPLAY, TESS_NUMBERS_ALWAYS } tess_numbers_check;
@@ -33,7 +33,7 @@ typedef enum tess_device_choice {
     TESS_DEVICE_CUDA
 } tess_device_choice;
 
-/* In the order of rl.algorithm's choices. */
+/* Algorithms in the order of rl.algorithm's choices. */
 typedef enum tess_rl_algorithm {
     TESS_RL_GRPO,
     TESS_RL_DR_GRPO,
@@ -289,7 +289,7 @@ tess_status tess_config_override(tess_config *config, const char *assignment);
  * replicates across them. TESS_E_INVALID: the hosts do not have the same number of ranks. */
 tess_status tess_config_fit_hosts(tess_config *config, const int *ranks_of_host, int n_hosts);
 
-/* Of the job's `ranks`, how many train: the first ones. The others only draw samples (rollout.ranks). */
+/* The number of the job's `ranks` that train: the first ones. The others only draw samples (rollout.ranks). */
 static inline int tess_config_trainers(const tess_config *config, int ranks)
 {
     return ranks - (int)config->rollout.ranks;
@@ -298,7 +298,7 @@ static inline int tess_config_trainers(const tess_config *config, int ranks)
 tess_status tess_config_check_trainers(const tess_config *config, int ranks);
 
 /* After tess_config_fit_hosts: sets the degrees that are open (-1) for those of the job's `ranks` that train.
- * TESS_E_INVALID: they do not make so many. tess_config_check does it too. */
+ * TESS_E_INVALID: they do not make that number. tess_config_check does it too. */
 tess_status tess_config_check_degrees(tess_config *config, int ranks);
 /* Ranks that one copy of the model's layers takes: those of a pipeline, times those that share a layer. */
 int tess_config_model_ranks(const tess_config *config);
@@ -328,12 +328,12 @@ static inline int64_t tess_config_pass_rows(const tess_config *config)
  * with these kernels, else float32, which is no slower there and loses nothing. */
 tess_precision tess_config_precision(const tess_config *config, const char *kernels);
 
-/* Of a tess_precision that is chosen. */
+/* The dtype of a tess_precision that is chosen. */
 tess_dtype tess_precision_dtype(int precision);
 
 /* activation_checkpoint.recompute, in the order of tess_layer_group. */
 extern const char *const tess_group_names[];
-/* As a set of tess_layer_group; empty: all. TESS_E_INVALID: a word that is none. */
+/* Reads a set of tess_layer_group; empty: all. TESS_E_INVALID: an unknown word. */
 tess_status tess_config_groups(const tess_config *config, unsigned *groups);
 
 /* Whether something lies on disk; of it, the state that outlives a step. */

@@ -24,12 +24,12 @@ static const tess_option job[] = {
     PATH("job.dump_folder", job.dump_folder, "out", "folder for everything that the run writes"),
     TEXT("job.description", job.description, "", "a line for people, shown when the run starts"),
     CHOICE("job.device", job.device, "auto", "auto|cpu|far|cuda",
-           "where the model computes; auto: cpu; cuda: NVIDIA GPUs (docs/gpu.md); far: the CPU behind a queue, to find "
+           "device that computes the model; auto: cpu; cuda: NVIDIA GPUs (docs/gpu.md); far: the CPU behind a queue, "
+           "to find "
            "errors that a GPU would show"),
-    CHOICE(
-        "job.shards", job.shards, "auto", "auto|host|device",
-        "whose memory has weights, gradients and moments; auto: a GPU's where they fit and all that is asked for works "
-        "there, else the host's (docs/gpu.md)"),
+    CHOICE("job.shards", job.shards, "auto", "auto|host|device",
+           "memory that holds weights, gradients and moments; auto: the GPU's, if they fit and all options work there, "
+           "else the host's (docs/gpu.md)"),
     BOOL("job.ignore_memory", job.ignore_memory, "false",
          "start although the memory that is left does not seem to suffice"),
 };
@@ -41,9 +41,9 @@ static const tess_option model[] = {
     CHOICE("model.save_dtype", model.save_dtype, "bfloat16", "bfloat16|float32",
            "dtype of the model written at the end"),
     INT("model.max_length", model.max_length, "0", 0, 1 << 27,
-        "position limit, which the frequencies of dynamic rope scaling are of; 0: the model's"),
+        "maximum position (dynamic RoPE scaling depends on it); 0: the model's"),
     INT("model.sum_leaves", model.sum_leaves, "1", 1, 64,
-        "leaves of the tree that sums over the feed-forward channels are; part of the model, a power of two"),
+        "number of leaves in the summation tree over the feed-forward channels; part of the model, a power of two"),
 };
 
 static const tess_option tokenizer[] = {
@@ -59,17 +59,18 @@ static const tess_option data[] = {
           "web/*.bin; a name with a comma in quotes: '\"a,b.txt\",c.txt'"),
     LIST("data.weights", data.weights,
          "shares of the entries of data.files in the rows that are trained on; empty: all are one text"),
-    CHOICE("data.format", data.format, "auto", "auto|text|uint16|uint32",
-           "what a .bin holds that does not say so: uint16: token ids as nanoGPT writes them; auto: it is refused"),
+    CHOICE(
+        "data.format", data.format, "auto", "auto|text|uint16|uint32",
+        "content of a .bin that does not say what it holds: uint16: token ids as nanoGPT writes them; auto: refused"),
     INT("data.end_token", data.end_token, "-1", -1, 1 << 22,
         "id that ends each document in shards of llm.c or nanoGPT; -1: the eos_token of the tokenizer, or else of "
         "config.json"),
     TEXT("data.text_key", data.text_key, "text", "member of each JSON record that holds the document"),
     TEXT("data.prompt_key", data.prompt_key, "prompt",
-         "without it: member that holds a prompt, whose completion alone is trained on"),
+         "member that holds a prompt, in records without data.text_key; only its completion is trained on"),
     TEXT("data.completion_key", data.completion_key, "completion", "member that holds the completion"),
     PATH("data.chat_template", data.chat_template, "",
-         "of lines with messages: a .jinja file or a model's folder; empty: that in model.path"),
+         "chat template of lines with messages: a .jinja file or a model's folder; empty: that in model.path"),
     CHOICE("data.split", data.split, "auto", "auto|true|false",
            "a document that does not fit in a row goes on in the next one; auto: texts do, completions do not"),
     BOOL("data.shuffle", data.shuffle, "true", "visit the rows of an epoch in a random order"),
@@ -88,26 +89,24 @@ static const tess_option training[] = {
     INT("training.seq_len", training.seq_len, "512", 2, 1048576, "tokens of a row"),
     FLOAT("training.max_norm", training.max_norm, "1.0", 0, 1e30, "clip gradients to this global norm; 0: never"),
     FLOAT("training.max_value", training.max_value, "0", 0, 1e30,
-          "then clip each element of a gradient to this magnitude; 0: never"),
+          "clip each element of a gradient to this magnitude, after training.max_norm; 0: never"),
     CHOICE("training.mixed_precision_param", training.mixed_precision_param, "bfloat16",
            "bfloat16|float32|float16|float8_e4m3|auto",
            "dtype of gathered parameters and activations; float16: with training.loss_scale=0; not float8_e4m3; auto: "
            "bfloat16 where all ranks multiply it in hardware, else float32"),
     BOOL("training.fp8", training.fp8, "false",
-         "linear maps of layers read inputs and weights as E4M3 and gradients as E5M2, in emulation: it saves no time"),
+         "emulate FP8 in linear layers (inputs and weights E4M3, gradients E5M2); not faster"),
     BOOL("training.fp8_gather", training.fp8_gather, "false",
-         "with fp8: ranks gather such weights as E4M3, a byte each, with the same bits"),
+         "ranks gather the weights of training.fp8 as E4M3, a byte each, with the same bits"),
     CHOICE("training.mixed_precision_reduce", training.mixed_precision_reduce, "float32", "bfloat16|float32|float16",
            "dtype of gradients on their way to their owner; float16: with training.loss_scale=0"),
     FLOAT("training.loss_scale", training.loss_scale, "1", 0, 0x1p60,
           "factor of gradients on their way, a power of two; 0: found by itself, as torch.amp.GradScaler does"),
     FLOAT("training.loss_scale_init", training.loss_scale_init, "65536", 0x1p-40, 0x1p60, "loss_scale=0: the first"),
     INT("training.loss_scale_interval", training.loss_scale_interval, "2000", 1, 1e12,
-        "loss_scale=0: steps with finite gradients after which it doubles"),
+        "loss_scale=0: steps with finite gradients after which the scale doubles"),
     INT("training.loss_scale_hysteresis", training.loss_scale_hysteresis, "1", 1, 1e9,
-        "loss_scale=0: which of the steps that are skipped is the first to halve it, counted anew once it has grown; "
-        "1: "
-        "as torch, 2: as DeepSpeed"),
+        "loss_scale=0: halve the scale at the N-th skipped step since it last grew; 1: torch's rule, 2: DeepSpeed's"),
     BOOL("training.loss_scale_in_a_row", training.loss_scale_in_a_row, "false",
          "loss_scale_hysteresis: only steps that are skipped in a row count (DeepSpeed's consecutive_hysteresis)"),
     FLOAT("training.loss_scale_min", training.loss_scale_min, "0", 0, 0x1p60,
@@ -137,7 +136,8 @@ static const tess_option optimizer[] = {
     FLOAT("optimizer.eps", optimizer.eps, "1e-8", 0, 1, "added to the root of the second moment"),
     FLOAT("optimizer.weight_decay", optimizer.weight_decay, "0.1", 0, 1e3,
           "decoupled (adam, sgd: added to the gradient); never on norms and biases"),
-    FLOAT("optimizer.momentum", optimizer.momentum, "0.95", 0, 0.999999, "of sgd and muon; sgd without state: 0"),
+    FLOAT("optimizer.momentum", optimizer.momentum, "0.95", 0, 0.999999,
+          "momentum of sgd and muon; 0: sgd has no state"),
     BOOL("optimizer.nesterov", optimizer.nesterov, "true", "sgd, muon: Nesterov's momentum"),
     CHOICE("optimizer.muon_rate", optimizer.muon_rate, "match_rms", "match_rms|original",
            "muon's step for a matrix of R by C: lr 0.2 sqrt(max(R, C)), as far as adamw; or lr sqrt(max(1, R / C))"),
@@ -166,9 +166,9 @@ static const tess_option parallelism[] = {
         "keeps 1/n, gathered in backward over n ranks (a host that has all n keeps one shared copy instead)"),
     INT("parallelism.fsdp_prefetch", parallelism.fsdp_prefetch, "1", 0, 64, "units gathered ahead of use"),
     INT("parallelism.fsdp_unit_blocks", parallelism.fsdp_unit_blocks, "1", 1, 1 << 20,
-        "neighbouring layers join until a unit, which is gathered and freed as one, has so many of them"),
+        "merge neighbouring layers into FSDP units of at least this many layers"),
     BYTES("parallelism.fsdp_unit_bytes", parallelism.fsdp_unit_bytes, "0", 0, 1LL << 50,
-          "and so many bytes of gathered parameters, as 25MiB"),
+          "and at least this many bytes of gathered parameters, such as 25MiB"),
     BOOL("parallelism.fsdp_unit_mixed", parallelism.fsdp_unit_mixed, "false",
          "the embedding and the head join layers too, not only layers each other"),
     CHOICE(
@@ -215,7 +215,7 @@ static const tess_option offload[] = {
     BOOL("offload.grads", offload.grads, "false", "sums of gradients lie on disk: 4 bytes a parameter, or more"),
     BOOL("offload.optimizer", offload.optimizer, "false", "moments lie on disk: 8 bytes a parameter (adamw)"),
     BOOL("offload.activations", offload.activations, "false",
-         "what layers keep from forward to backward lies on disk, three layers of it in memory; of job.device=cpu"),
+         "activations that wait for backward lie on disk, three layers of them in memory; needs job.device=cpu"),
     BYTES("offload.resident", offload.resident, "0", 0, 1LL << 50,
           "bytes of them in a rank's memory at a time, as 2GiB; 0: enough for the largest unit and its neighbours"),
 };
@@ -249,7 +249,7 @@ static const tess_option checkpoint[] = {
     CHOICE("checkpoint.on_damage", checkpoint.on_damage, "stop", "stop|previous",
            "if the checkpoint to resume from is damaged: stop and name the previous one, or resume from that"),
     LIST("checkpoint.exclude_from_loading", checkpoint.exclude_from_loading,
-         "what is not loaded and starts anew: optimizer, lr_scheduler, data, or names of tensors with * and ?"),
+         "parts that are not loaded and start anew: optimizer, lr_scheduler, data, or names of tensors with * and ?"),
     PATH(
         "checkpoint.initial_load_path", checkpoint.initial_load_path, "",
         "checkpoint or model of any format (docs/checkpoint-formats.md) to start from while this run has no checkpoint "
@@ -268,8 +268,9 @@ static const tess_option recovery[] = {
     FLOAT("recovery.backoff_s", recovery.backoff_s, "1", 0, 1e6,
           "pause before the ranks start again when no step was done since the last failure; doubles each time"),
     FLOAT("recovery.backoff_max_s", recovery.backoff_max_s, "60", 0, 1e6, "longest pause, in seconds"),
-    CHOICE("recovery.on_nan", recovery.on_nan, "rollback", "rollback|stop",
-           "where numbers.on_nonfinite=stop ends a run: rollback: go back to the newest checkpoint, once a step"),
+    CHOICE(
+        "recovery.on_nan", recovery.on_nan, "rollback", "rollback|stop",
+        "reaction when numbers.on_nonfinite=stop ends a run; rollback: go back to the newest checkpoint, once a step"),
 };
 
 static const tess_option elastic[] = {
@@ -330,8 +331,8 @@ static const tess_option rl[] = {
     FLOAT("rl.kl_horizon", rl.kl_horizon, "10000", 1, 1e12, "samples in which kl_beta adapts"),
     FLOAT("rl.entropy_coef", rl.entropy_coef, "0", -1e6, 1e6, "weight of the entropy, which the loss rewards"),
     CHOICE("rl.reduction", rl.reduction, "auto", "auto|token_mean|seq_mean_token_mean|seq_mean_token_sum|constant",
-           "what the losses of a step's tokens are divided by: all of its tokens; each sequence's tokens, then the "
-           "sequences; the sequences; the sequences and rl.constant. auto: seq_mean_token_mean for gspo, constant for "
+           "divisor of the losses of a step's tokens: all of its tokens; each sequence's tokens, then the sequences; "
+           "the sequences; the sequences and rl.constant. auto: seq_mean_token_mean for gspo, constant for "
            "dr_grpo, else token_mean"),
     FLOAT("rl.constant", rl.constant, "0", 0, 1e12,
           "reduction=constant: divides, with the sequences, the sum of a step's tokens; 0: rollout.max_new_tokens"),
@@ -378,7 +379,8 @@ static const tess_option rollout[] = {
     INT("rollout.max_new_tokens", rollout.max_new_tokens, "256", 1, 1e9, "longest answer"),
     INT("rollout.max_prompt_tokens", rollout.max_prompt_tokens, "0", 0, 1e9,
         "longer prompts are left out; 0: those that leave no room in training.seq_len"),
-    FLOAT("rollout.temperature", rollout.temperature, "1", 0.01, 100, "of the policy: in drawing and in training"),
+    FLOAT("rollout.temperature", rollout.temperature, "1", 0.01, 100,
+          "temperature of the policy, in drawing and in training"),
     LIST("rollout.stop", rollout.stop,
          "texts that end an answer with the token that completes one, in addition to the model's end tokens"),
     INT("rollout.budget_tokens", rollout.budget_tokens, "0", 0, 1e9,
@@ -398,7 +400,7 @@ static const tess_option rollout[] = {
           "words of a program that answers each turn of the model (docs/rl.md); empty: one turn"),
     INT("rollout.max_turns", rollout.max_turns, "8", 1, 65536, "most turns with env_command"),
     INT("rollout.ranks", rollout.ranks, "0", 0, 65536,
-        "the job's last ranks, so many, only draw and grade samples; the others train; 0: all do both"),
+        "number of ranks, the job's last ones, that only draw and grade samples; the others train; 0: all do both"),
     BYTES("rollout.sync_bytes", rollout.sync_bytes, "33554432", 4096, 1e12,
           "bytes of weights in a message to those ranks; two are under way at once"),
 };
@@ -447,7 +449,7 @@ static const tess_option reference[] = {
          "folder of the reference's weights; empty: those that the run begins with"),
     INT("reference.update_interval", reference.update_interval, "0", 0, 1e12,
         "steps after which the reference becomes the policy; 0: never"),
-    FLOAT("reference.ema", reference.ema, "0", 0, 1, "then it keeps this share of itself"),
+    FLOAT("reference.ema", reference.ema, "0", 0, 1, "share of itself that the reference keeps at each update"),
 };
 
 static const tess_option critic[] = {
@@ -460,7 +462,7 @@ static const tess_option critic[] = {
 
 static const tess_option evaluation[] = {
     INT("evaluation.n", evaluation.n, "16", 1, 65536, "samples of each prompt of validation.files"),
-    FLOAT("evaluation.temperature", evaluation.temperature, "1", 0, 100, "of these samples; 0: greedy"),
+    FLOAT("evaluation.temperature", evaluation.temperature, "1", 0, 100, "temperature of these samples; 0: greedy"),
     FLOAT("evaluation.threshold", evaluation.threshold, "1", -1e30, 1e30,
           "reward from which an answer counts as right"),
     BOOL("evaluation.at_start", evaluation.at_start, "true", "evaluate before the first step too"),
@@ -470,7 +472,7 @@ static const tess_option health[] = {
     BOOL("health.enable", health.enable, "true", "watch memory, disk, open files and ranks while the job runs"),
     FLOAT("health.interval_s", health.interval_s, "10", 0.01, 86400, "seconds between two checks"),
     FLOAT("health.memory_percent", health.memory_percent, "90", 0, 100,
-          "of the machine's memory, or the control group's, in use: from there on degraded; 0: never"),
+          "share of the machine's memory, or the control group's, from which the host counts as degraded; 0: never"),
     INT("health.fds", health.fds, "10000", 0, 1e9, "open files of a rank (or 90% of its limit); 0: its limit alone"),
     BYTES("health.disk_bytes", health.disk_bytes, "0", 0, 1e18,
           "bytes to be free where checkpoints go, as 10GiB, if more than two of the newest take"),
@@ -482,8 +484,8 @@ static const tess_option health[] = {
           "seconds without a finished step; -1: 1800 more than validation.timeout_s, or comm.timeout_s if that is "
           "longer; 0: for ever"),
     FLOAT("health.load", health.load, "0", 0, 1e6, "processes that want a core, for each core; 0: any"),
-    FLOAT("health.gpu_celsius", health.gpu_celsius, "85", 0, 1000, "of the hottest GPU; 0: any"),
-    FLOAT("health.gpu_memory_percent", health.gpu_memory_percent, "95", 0, 100, "of the fullest GPU; 0: any"),
+    FLOAT("health.gpu_celsius", health.gpu_celsius, "85", 0, 1000, "limit for the hottest GPU; 0: none"),
+    FLOAT("health.gpu_memory_percent", health.gpu_memory_percent, "95", 0, 100, "limit for the fullest GPU; 0: none"),
     INT("health.gpu_errors", health.gpu_errors, "1", 0, 1e12, "uncorrected errors of a GPU's memory; 0: any"),
     INT("health.max_failures", health.max_failures, "3", 1, 1e9,
         "failed checks in a row that turn degraded into unhealthy"),
@@ -497,7 +499,8 @@ static const tess_option comm[] = {
     FLOAT("comm.soft_timeout_s", comm.soft_timeout_s, "0.75", 0, 1e6,
           "seconds until a rank that others wait for is named; longer where such waits are usual; 0: never"),
     CHOICE("comm.on_timeout", comm.on_timeout, "abort", "report|abort|recover",
-           "at comm.timeout_s: report: name the late rank, wait on; abort: end the job; recover: end it for a restart"),
+           "reaction at comm.timeout_s; report: name the late rank, wait on; abort: end the job; recover: end it for a "
+           "restart"),
     CHOICE("comm.backend", comm.backend, "auto", "auto|shm|mpi",
            "auto: shared memory on a host and MPI between hosts; mpi: MPI between any two ranks"),
     CHOICE("comm.reduction", comm.reduction, "tree", "tree|native",
@@ -512,9 +515,9 @@ static const tess_option numbers[] = {
     CHOICE("numbers.check", numbers.check, "replay", "replay|always",
            "replay: who made a NaN is found by computing the step again; always: every value is checked on its way"),
     FLOAT("numbers.spike_z", numbers.spike_z, "6", 0, 100,
-          "warn of a loss or gradient norm so many deviations above the newest 128; 0: never"),
+          "warn of a loss or gradient norm this many deviations above the newest 128; 0: never"),
     FLOAT("numbers.skip_update_lossz", numbers.skip_update_lossz, "0", 0, 100,
-          "leave out the update of a step whose loss is so many deviations above the newest 128; 0: never"),
+          "leave out the update of a step whose loss is this many deviations above the newest 128; 0: never"),
     FLOAT("numbers.skip_update_gradz", numbers.skip_update_gradz, "0", 0, 100, "the same for its gradient norm"),
     INT("numbers.replica_check_interval", numbers.replica_check_interval, "100", 0, 1e12,
         "steps between checks that all copies of weights and optimizer state are the same bits; 0: never"),
@@ -538,13 +541,13 @@ static const tess_option fault[] = {
     }
 
 static const tess_option_table tables[] = {
-    TABLE(job, "where things go"),
-    TABLE(model, "what is trained"),
+    TABLE(job, "the run, its folder and its device"),
+    TABLE(model, "the model to train"),
     TABLE(tokenizer, "text to ids"),
-    TABLE(data, "what it is trained on"),
+    TABLE(data, "the text to train on"),
     TABLE(training, "sizes and precision of a step"),
     TABLE(lora, "adapters"),
-    TABLE(optimizer, "what is done with a gradient"),
+    TABLE(optimizer, "the update of the weights"),
     TABLE(lr_scheduler, "learning rate over time"),
     TABLE(parallelism, "how ranks share the model"),
     TABLE(activation_checkpoint, "memory for time"),
@@ -558,7 +561,7 @@ static const tess_option_table tables[] = {
     TABLE(rl, "reinforcement learning (tessera rl)"),
     TABLE(rollout, "samples that it draws"),
     TABLE(reward, "how they are graded"),
-    TABLE(reference, "what the policy is compared with"),
+    TABLE(reference, "the model that the policy is compared with"),
     TABLE(critic, "the value model of ppo"),
     TABLE(evaluation, "held-out prompts: validation.files"),
     TABLE(health, "the state of the host, and alerts"),

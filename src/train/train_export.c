@@ -203,11 +203,11 @@ typedef struct box_transfer {
     tess_st_writer *writer;
     void *encoded; /* (CHUNK_VALUES) in the dtype of the file */
     tess_dtype dtype;
-    int index; /* of the tensor in the file */
+    int index; /* index of the tensor in the file */
     int from, to;
     tess_shape shape;
     tess_box box;
-    const float *values; /* of the box, on `from` */
+    const float *values; /* values of the box, on rank `from` */
 } box_transfer;
 
 /* Transfers elements [done, +count) of the box. Returns the result of the transfer; that of the write goes to *written,
@@ -252,7 +252,7 @@ static tess_status collect(box_transfer *p, tess_status *written)
     return status;
 }
 
-/* What is written: the model, or its adapter under PEFT's names, in float32 as PEFT trains it. */
+/* A tensor to write: of the model, or of its adapter under PEFT's names, in float32 as PEFT trains it. */
 typedef struct export_tensor {
     int param;
     char name[TESS_PARAM_NAME_SIZE + 20];

@@ -61,7 +61,7 @@ tess_status tess_trainer_join_hosts(tess_trainer *t)
     TESS_TRY(tess_ckpt_hosts_create(t->mem, t->team, host, tess_runtime_host_name(t->runtime, host), &t->hosts));
     TESS_TRY(fit_config(t));
     choose_precision(t);
-    if (t->rank == 0) /* for all: hosts may see different ages of a shared folder */
+    if (t->rank == 0) /* rank 0 reads for all: hosts may see different ages of a shared folder */
         tess_train_take_batch(t->mem, &t->config);
     TESS_TRY(tess_broadcast(t->team, &t->config.training.global_batch_size, 1, TESS_I64, 0, NULL));
     const int64_t warmup = t->config.lr_scheduler.warmup_steps;

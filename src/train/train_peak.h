@@ -5,7 +5,7 @@
 #include "device/device.h"
 #include "tessera/comm.h"
 
-/* What one rank measured, and on which cores. A GPU is one core, and its rank one thread. */
+/* The speed that one rank measured, and its cores. A GPU is one core, and its rank one thread. */
 typedef struct tess_rank_power {
     int64_t host, cores_set; /* ranks with the same two numbers run on the same cores */
     int64_t cores, threads;
@@ -16,7 +16,7 @@ typedef struct tess_rank_power {
  * are taken to be disjoint. */
 double tess_peak_of_ranks(const tess_rank_power *ranks, int n);
 
-/* Of the caller, on some host: what its cores were measured to do, or what a device states (0: it states nothing). */
+/* The caller's power on some host: the measured speed of its cores, or what a device states (0: it states nothing). */
 tess_rank_power tess_power_of_cores(double flops, int threads);
 tess_rank_power tess_power_of_device(const tess_device_properties *device, tess_dtype dtype);
 

@@ -4,10 +4,10 @@
 #include "train/numbers/numbers.h"
 #include "train/stage_times.h"
 
-/* What a micro-batch holds in a chunk while it is under way. A message is read and written where it is computed with:
- * the stream comes to where the executor keeps it for backward, and the first layer writes its gradient to `below`;
- * the last one writes the stream to `above` and reads the gradient there, which comes when the stream has gone. On a
- * device apart from the host both are what the host sends and receives. */
+/* The memory of a micro-batch in a chunk while it is under way. A message is read and written where it is computed
+ * with: the stream comes to where the executor keeps it for backward, and the first layer writes its gradient to
+ * `below`; the last one writes the stream to `above` and reads the gradient there, which comes when the stream has
+ * gone. On a device apart from the host both are what the host sends and receives. */
 typedef struct stage_slot {
     tess_batch batch;
     int chunk, micro;
@@ -25,8 +25,8 @@ typedef struct stage_parting {
 
 struct tess_stage {
     tess_engine *e;
-    tess_team *team;                 /* of the ranks that have the stages of the same micro-batches */
-    tess_pipeline_schedule schedule; /* of the newest step's number of micro-batches */
+    tess_team *team;                 /* team of the ranks that have the stages of the same micro-batches */
+    tess_pipeline_schedule schedule; /* schedule of the newest step's number of micro-batches */
     tess_stage_times times;
     stage_slot *slots; /* (n_slots), those of a chunk together */
     int *first_slot;   /* (chunks + 1) */
@@ -72,7 +72,7 @@ static size_t stream_bytes(const tess_stage *s, int64_t n_tokens)
     return rows_bytes(s, tess_executor_stream_rows(s->e->model, tess_executor_get_options(s->e->executor), n_tokens));
 }
 
-/* Of any micro-batch. */
+/* Room for any micro-batch. */
 static size_t room_bytes(const tess_stage *s)
 {
     return rows_bytes(s, tess_executor_stream_room(s->e->model, tess_executor_get_options(s->e->executor)));
@@ -222,13 +222,13 @@ static tess_status part_with(tess_stage *s, stage_slot *slot)
     return TESS_OK;
 }
 
-/* Where the executor reads what comes from below. */
+/* The place where the executor reads what comes from below. */
 static void *input_of(const tess_stage *s, const stage_slot *slot)
 {
     return tess_executor_input(s->e->executor, (int)(slot - s->slots), plan_of(s)->units[slot->chunk].begin);
 }
 
-/* Where a message comes to: nothing reads what was there before. */
+/* Finds the place for a message: nothing reads its old content any more. */
 static tess_status room_for(tess_stage *s, stage_slot *slot, bool forward, void **to)
 {
     if (!forward) {
@@ -283,7 +283,7 @@ static tess_status receive_embedded(tess_stage *s, int64_t n_tokens, int micro)
 }
 
 /* ---- Computing ---- */
-/* What connects a stage with the one before: its own buffer, or that of the stage before where this rank has both. */
+/* The buffer that connects a stage with the one before: its own, or that of the stage before if this rank has both. */
 static char *below_of(const tess_stage *s, const stage_slot *slot)
 {
     if (slot->below != NULL || stage_of(s, slot) == 0)
@@ -315,7 +315,7 @@ static tess_status give_gradient(const tess_stage *s, const stage_slot *slot, co
                : tess_upload(s->e->compute.stream, slot->dout, slot->above, stream_bytes(s, slot->batch.n_tokens));
 }
 
-/* Where the executor writes what will go: the buffer, or its place on the device. */
+/* The place where the executor writes what will go: the buffer, or its place on the device. */
 static void *place_for(const tess_stage *s, char *buffer)
 {
     return s->out != NULL && buffer != NULL ? s->out : buffer;
@@ -359,7 +359,7 @@ static tess_status forward(tess_stage *s, stage_slot *slot)
     tess_range range = range_of(s, slot);
     const void *in;
     TESS_TRY(tess_numbers_micro_begin(s->e->numbers, slot->micro, stage_of(s, slot)));
-    TESS_TRY(wait_for(s, &slot->sent_above)); /* of the micro-batch that had the slot before */
+    TESS_TRY(wait_for(s, &slot->sent_above)); /* the message of the micro-batch that had the slot before */
     TESS_TRY(give_stream(s, slot, &in));
     TESS_TRY(tess_executor_forward(s->e->executor, &range, in, place_for(s, slot->above)));
     return take(s, slot, slot->above);
@@ -522,7 +522,7 @@ tess_status tess_stage_compare_table(tess_stage *s, uint64_t hash, int *differs)
     return status;
 }
 
-/* Of several pipelines that of rank 0 is drawn. */
+/* True if this rank's pipeline is drawn: that of rank 0. */
 static bool draws(const tess_stage *s)
 {
     const tess_engine *e = s->e;
@@ -553,7 +553,7 @@ tess_status tess_stage_run(tess_stage *s, const tess_batch_source *source, int n
     return status;
 }
 
-/* ---- Without numbers ---- */
+/* ---- Rehearsal without numbers ---- */
 /* A message is as long as the longest micro-batch. */
 static tess_status rehearse_action(tess_stage *s, const tess_hooks *hooks, const tess_pipeline_action *a)
 {

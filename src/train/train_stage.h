@@ -7,7 +7,7 @@
 #include "parallel/pipeline/pipeline.h"
 #include "train/engine.h"
 
-/* Where a pipeline is cut. A rank has several chunks of layers in some schedules, each a stage of its own. */
+/* The cuts of a pipeline. A rank has several chunks of layers in some schedules, each a stage of its own. */
 struct tess_stage_plan {
     tess_pipeline_schedule shape; /* kind, ranks and chunks alone */
     int rank;
@@ -50,7 +50,7 @@ tess_status tess_stage_slots(tess_mem *mem, const tess_stage_plan *plan, const t
  * the gradient that the embedding's part of a tied table's gradient is computed from. */
 void tess_stage_ends(const tess_stage_plan *plan, const tess_model *model, int chunk, bool *below, bool *above);
 
-/* For an engine whose sharding and executor exist. */
+/* Creates the stage of an engine whose sharding and executor exist. */
 tess_status tess_stage_create(tess_engine *engine, tess_stage **stage);
 void tess_stage_destroy(tess_stage **stage);
 
@@ -73,7 +73,7 @@ bool tess_stage_timeline(tess_stage *stage, const tess_pipeline_schedule **sched
 
 /* Calls what tess_stage_run calls, in its order, but hooks instead of computing, and with no batch. */
 tess_status tess_stage_rehearse(tess_stage *stage, const tess_hooks *hooks, int n_local);
-/* As many of n_local micro-batches as show all that a step does: the others repeat it. */
+/* The number of n_local micro-batches that show all that a step does: the others repeat it. */
 int tess_stage_rehearsed(const tess_stage *stage, int n_local);
 
 /* Adds the losses of a batch to the meter, forward only: the rank with the head counts its tokens in *sum. Collective

@@ -9,7 +9,7 @@ static tess_status update(tess_engine *e, tess_engine_report *report)
 {
     double scale = 1.0 / report->divisor / report->loss_scale, max_norm = e->config->training.max_norm;
     if (max_norm > 0 && report->grad_norm > max_norm)
-        scale *= max_norm / (report->grad_norm + 1e-6); /* as torch.nn.utils.clip_grad_norm_ */
+        scale *= max_norm / (report->grad_norm + 1e-6); /* the formula of torch.nn.utils.clip_grad_norm_ */
     if (!report->skipped)
         report->lr = tess_config_lr(e->config, e->schedule_begin, e->step + 1);
     tess_logbook_committed(e->book, e, report, (float)report->lr, (float)scale);
@@ -80,8 +80,8 @@ tess_status tess_engine_step(tess_engine *e, const tess_batch_source *source, te
     tess_batch_source recorded = tess_numbers_record(e->numbers, source);
     tess_phase_start(&e->clock);
     TESS_TRY(tess_engine_gradients(e, &recorded, &own));
-    TESS_TRY(
-        tess_engine_kept(e)); /* before the ranks meet: whoever goes on from here has the newest step, or all have */
+    TESS_TRY(tess_engine_kept(
+        e)); /* kept before the ranks meet: either a rank that goes on has the newest step, or all have */
     tess_runtime_phase(e->runtime, "optimizer", e->step + 1, -1);
     TESS_TRY(tess_engine_measure(e, source, &own, report));
     TESS_TRY(tess_loss_scale_step(e, report));

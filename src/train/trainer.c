@@ -36,13 +36,13 @@ static int count_drawing(const tess_trainer *t)
     return n;
 }
 
-/* Of the first life alone: later ones, and one that goes on from memory, find memory that is already theirs in use. */
+/* Checked at the first start only; after a restart, the job's own memory would count as used. */
 tess_status tess_trainer_check_memory(const tess_trainer *t)
 {
     tess_status status = TESS_OK;
     if (t->goes_on || t->is_aside || tess_runtime_life(t->runtime) > 1)
         return TESS_OK;
-    tess_mem *apart = NULL; /* what is asked must not raise the run's peaks */
+    tess_mem *apart = NULL; /* the prediction must not raise the run's peaks */
     if (tess_ckpt_hosts_is_first(t->hosts))
         status = tess_mem_create(&apart);
     if (apart != NULL)
@@ -88,7 +88,7 @@ tess_status tess_trainer_load_model(tess_trainer *t, const tess_reporter *report
     return TESS_OK;
 }
 
-/* What ranks need whether they train or not. */
+/* Opens what ranks need whether they train or not. */
 static tess_status open_task(tess_trainer *t, const tess_reporter *reporter)
 {
     TESS_TRY(tess_trainer_join_hosts(t));
@@ -206,11 +206,11 @@ static void look_for_leaks(tess_trainer *t)
         tess_runtime_warn(t->runtime, text);
 }
 
-/* With a line of the log all ranks say what they have, and what they had at most. */
+/* Collects from all ranks, for a line of the log, the memory in use and its peaks. */
 static tess_status fill_memory(tess_trainer *t, tess_step_report *report)
 {
     tess_pool_numbers now = {.name = "in_use"};
-    int64_t all[TESS_POOL_COUNT + 1] = {0}; /* in use, and the sum of the peaks */
+    int64_t all[TESS_POOL_COUNT + 1] = {0}; /* bytes in use, and the sum of the peaks */
     look_for_leaks(t);
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
         tess_pool_stats stats = tess_mem_stats(t->mem, (tess_pool)pool);
@@ -262,7 +262,7 @@ static void check_metrics(tess_trainer *t, tess_status written)
     tess_error_clear();
 }
 
-/* At the end of the run. */
+/* Called at the end of the run. */
 static void finish_metrics(tess_trainer *t)
 {
     if (!t->metrics_fail)

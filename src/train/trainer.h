@@ -1,4 +1,4 @@
-/* What a task may ask of the trainer that runs it. */
+/* The calls of a task to the trainer that runs it. */
 #ifndef TESS_TRAIN_TRAINER_H
 #define TESS_TRAIN_TRAINER_H
 

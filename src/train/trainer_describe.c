@@ -1,4 +1,4 @@
-/* What a run says of itself before its first step and behind its last one. */
+/* Describes a run before its first step and after its last one. */
 #include <string.h>
 
 #include "base/mem/named.h"
@@ -42,7 +42,7 @@ static tess_status describe_stages(const tess_trainer *t, int64_t n_local)
     return TESS_OK;
 }
 
-/* Of n, what the last of n_ranks gets: the least. */
+/* The share of the last of n_ranks, which gets the least of n. */
 static int64_t least_share(int64_t n, int n_ranks)
 {
     int64_t begin, least;
@@ -259,7 +259,7 @@ static void describe_time(const tess_trainer *t)
         tess_trainer_note(t, "time of the steps: %s", line);
 }
 
-/* What came of validation.patience. */
+/* Describes the result of validation.patience. */
 void tess_trainer_describe_best(const tess_trainer *t)
 {
     const tess_early_stop *stop = &t->early_stop;

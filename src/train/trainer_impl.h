@@ -24,32 +24,32 @@ struct tess_trainer {
     tess_runtime *runtime;
     tess_team *team; /* the ranks that do what this one does: all of the job's, or those that train, or the others */
     tess_mem *mem;
-    int rank, world; /* in the team; the engine has the other coordinates */
+    int rank, world; /* rank in the team; the engine has the other coordinates */
     bool is_aside;   /* this rank does not train: it serves those that do (tess_task_kind.serve) */
     tess_ckpt_hosts *hosts;
 
     tess_tokenizer *tokenizer;
     char tokenizer_path[1024];     /* its tokenizer.json, or the folder of it */
-    tess_buffer trained_tokenizer; /* on rank 0, until it is written there */
+    tess_buffer trained_tokenizer; /* the tokenizer on rank 0, until it is written there */
     tess_model_config model_config;
     tess_engine *engine;
     const tess_task_kind *kind;
     tess_task task;           /* self NULL: not opened */
     tess_batch_source source; /* the task's, of this step */
 
-    /* Of text. */
+    /* Members of the text task. */
     tess_prefix bos; /* begins each document, see tess_trainer_keep_bos */
     tess_chat_setup chat;
     tess_loader *loader;
     tess_loader *held_out;      /* the text to validate on, NULL: none */
-    tess_data_files files;      /* of data.files */
-    tess_data_files held_files; /* of validation.files */
-    json_t *data_files;         /* by tess_trainer_list_data */
-    json_t *data;               /* by tess_trainer_describe_data */
+    tess_data_files files;      /* files of data.files */
+    tess_data_files held_files; /* files of validation.files */
+    json_t *data_files;         /* made by tess_trainer_list_data */
+    json_t *data;               /* made by tess_trainer_describe_data */
     int64_t loader_position;    /* the next global micro-batch of the loader */
     tess_early_stop early_stop;
 
-    tess_text_list without; /* what was not loaded of a checkpoint: see exclude.h */
+    tess_text_list without; /* tensors of a checkpoint that were not loaded: see exclude.h */
     tess_metrics *metrics;
     tess_metrics *memory; /* memory.jsonl */
     tess_memory_watch leaks;
@@ -57,24 +57,24 @@ struct tess_trainer {
     int64_t n_waiting;           /* lines that wait since */
     int64_t metrics_lost;        /* lines that had been lost before */
     tess_saver *saver;           /* NULL: training stands still during a save */
-    tess_ckpt_findings findings; /* of checkpoints that were read back */
+    tess_ckpt_findings findings; /* findings of checkpoints that were read back */
 
     /* State that persists in memory beyond the process. */
     tess_logbook *book;     /* NULL: none */
-    uint64_t identity;      /* of the run, see go_on.c */
+    uint64_t identity;      /* identity of the run, see go_on.c */
     bool goes_on;           /* the run continues from that state */
-    bool fell_back;         /* to float32, from training.mixed_precision_param=auto */
-    char not_taken[128];    /* for messages: the other state that exists, in memory or on disk */
-    logbook_marks marks;    /* of all ranks, when this process began */
+    bool fell_back;         /* training.mixed_precision_param=auto became float32 */
+    char not_taken[128];    /* the other state that exists, in memory or on disk, for messages */
+    logbook_marks marks;    /* marks of all ranks when this process began */
     logbook_step last_step; /* the newest that an earlier process committed; step -1: none */
 
     int64_t first_step; /* steps done when this process started */
     bool stopping;
     bool evaluation_due;              /* a stop left out or cut off the newest step's evaluation */
-    bool ends_here;                   /* without steps, see tess_trainer_end_here */
-    bool ends_early;                  /* before training.steps: validation.patience is over */
-    bool leaving;                     /* after the next checkpoint */
-    double phase_s[TESS_PHASE_COUNT]; /* of all steps of this process */
+    bool ends_here;                   /* the run ends without steps, see tess_trainer_end_here */
+    bool ends_early;                  /* the run ends before training.steps: validation.patience is over */
+    bool leaving;                     /* the run ends after the next checkpoint */
+    double phase_s[TESS_PHASE_COUNT]; /* times of all steps of this process */
 };
 
 /* begin: an empty trainer. end: frees it and returns `status`. A failure is reported first, because
@@ -122,8 +122,8 @@ tess_status tess_trainer_describe_data(tess_trainer *t);
 /* TESS_E_INVALID names what differs from `saved`, the description in a checkpoint. The files of a mixture may differ:
  * see tess_trainer_match_sources. */
 tess_status tess_trainer_check_data(const tess_trainer *t, const json_t *saved);
-/* from (TESS_DATA_SOURCES): for each source of a mixture, its number among those of `saved`; -1: it is new. *same: the
- * mixture has not changed. TESS_E_INVALID: none was in it. */
+/* `from` (TESS_DATA_SOURCES) gets, for each source of a mixture, its number among those of `saved`; -1: it is new.
+ * *same: the mixture has not changed. TESS_E_INVALID: none was in it. */
 tess_status tess_trainer_match_sources(const tess_trainer *t, const json_t *saved, int *from, bool *same);
 /* The share of each file, from its beginning, that is trained on; the rest is held out. */
 double tess_trainer_trained_share(const tess_trainer *t);
@@ -149,8 +149,8 @@ bool tess_trainer_can_validate(const tess_trainer *t);
 /* Shows the timeline of the newest step, if there is one, and writes it to pipeline/. A failure is a warning. */
 void tess_trainer_draw_timeline(const tess_trainer *t);
 
-/* What a checkpoint holds of this rank: every weight, and after each trainable one both of its moments; with an adapter
- * that alone. Free with tess_mem_free. */
+/* Lists this rank's part of a checkpoint: every weight, and after each trainable one both of its moments; or the
+ * adapter alone, if there is one. Free with tess_mem_free. */
 tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **tensors, int *n);
 /* Whether this rank manages a folder of checkpoints: rank 0, or with host-local folders each host's first. */
 bool tess_trainer_manages_folder(const tess_trainer *t);

@@ -1,4 +1,4 @@
-/* What a trainer gives its task: the parts of the run, notes and warnings, paths. */
+/* The calls that a trainer offers its task: the parts of the run, notes and warnings, paths. */
 #include "train/trainer_impl.h"
 
 #include <stdarg.h>

@@ -28,7 +28,7 @@ typedef struct evaluation {
     tess_trainer *t;
     double begin_s;
     tess_loss_sum sum; /* over this rank's tokens */
-    int64_t rows;      /* of a micro-batch */
+    int64_t rows;      /* rows of a micro-batch */
     int64_t n_rows;    /* done by all ranks: where the next round begins */
     /* The place after this rank's newest micro-batch, and how many rows it is before n_rows. A retry seeks to it. */
     tess_data_cursor cursor;

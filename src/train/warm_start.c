@@ -60,7 +60,7 @@ static tess_status match(warm_start *w)
     return TESS_OK;
 }
 
-/* Of a value head that the other run had none of: it begins as it was made. */
+/* True for a value head that the other run did not have: it keeps its first values. */
 static bool is_left_out(const warm_start *w, const tess_ckpt_tensor *tensor)
 {
     const tess_model *model = w->t->engine->whole;

@@ -17,7 +17,7 @@ struct tess_weights {
     tess_mem *mem;
     const tess_model *model;
     tess_reporter reporter;
-    weights_files files[2];         /* of the model, of its adapter */
+    weights_files files[2];         /* files of the model, of its adapter */
     tess_catalog_request *requests; /* (n_params) each tensor whole */
     int32_t *broken;                /* (n_params) 1: NaN or infinite values */
     const void **whole;             /* (n_params), NULL until asked for */

@@ -121,7 +121,7 @@ static void describe(const tess_numbers *n, const tess_engine_report *report, co
              replay->repeats ? "first came" : "computed again it is well; what was seen first:", place, advice(replay));
 }
 
-/* ---- What follows ---- */
+/* ---- Consequences ---- */
 /* Leaves out the step's update. Too many skips in a row end the run. */
 static tess_status skip(tess_numbers *n, tess_engine_report *report)
 {

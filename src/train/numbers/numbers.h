@@ -34,7 +34,7 @@ void tess_numbers_destroy(tess_numbers **numbers);
  * not copied, and it has no judge. */
 tess_batch_source tess_numbers_record(tess_numbers *numbers, const tess_batch_source *source);
 
-/* For the engine's hooks: after a unit's parameters were gathered; before its gradients are reduced. */
+/* Called by the engine's hooks after a unit's parameters were gathered, and before its gradients are reduced. */
 tess_status tess_numbers_see_params(tess_numbers *numbers, int unit);
 tess_status tess_numbers_see_gradients(tess_numbers *numbers, int unit);
 /* Begin a run over the step's micro-batches; begin this rank's micro-batch `local`, or its part `part` where several
@@ -62,11 +62,11 @@ tess_status tess_numbers_compare_for_save(tess_numbers *numbers);
 tess_spikes *tess_numbers_losses(tess_numbers *numbers);
 tess_spikes *tess_numbers_norms(tess_numbers *numbers);
 
-/* For drills: `drill` sees, and may change, every tensor that can be checked: what tess_watch lists, "weight NAME"
+/* Serves drills: `drill` sees, and may change, every tensor that can be checked: what tess_watch lists, "weight NAME"
  * (master rows of this rank, at the beginning of micro-batch 0), "parameter NAME" (gathered) and "gradient NAME". NULL:
  * no drill. Faults of fault.spec do not need it. */
 void tess_numbers_set_drill(tess_numbers *numbers, const tess_watch *drill);
-/* For drills: this rank's current micro-batch. */
+/* This rank's current micro-batch, for drills. */
 int64_t tess_numbers_local(const tess_numbers *numbers);
 
 #endif

@@ -11,14 +11,14 @@
 
 #include "train/numbers/numbers.h"
 
-/* In the order of a step. */
+/* Stages in the order of a step. */
 typedef enum tess_bad_stage {
     TESS_BAD_WEIGHT, /* before the step */
     TESS_BAD_COMPUTED,
     TESS_BAD_GRADIENT, /* one rank's addend, as the rank that sums saw it */
     TESS_BAD_SUM,      /* the sum over micro-batches and ranks, though each addend was finite */
     TESS_BAD_NONE,
-    TESS_BAD_LOSS /* of one rank; no tensor is known */
+    TESS_BAD_LOSS /* loss of one rank; no tensor is known */
 } tess_bad_stage;
 
 /* The first value of a rank that is not finite. Ranks send it to each other as bytes. */
@@ -28,7 +28,7 @@ typedef struct tess_bad_number {
     int32_t n_ranks;      /* TESS_BAD_GRADIENT: how many ranks' addends are bad at this place */
     int32_t loss_is_bad;  /* this rank's own part of the loss is not finite either */
     int64_t local, micro; /* micro-batch: of this rank, of the step */
-    int64_t pass;         /* of the micro-batch, where that is known: TESS_BAD_COMPUTED */
+    int64_t pass;         /* pass of the micro-batch, if it is known: TESS_BAD_COMPUTED */
     int64_t order;        /* number of the tensor in the micro-batch */
     int64_t row, column, n_bad, n_values;
     double value;
@@ -38,7 +38,7 @@ typedef struct tess_bad_number {
 /* Copies of the micro-batches of one step on this rank. */
 typedef struct tess_recording {
     tess_mem *mem;
-    int64_t max_tokens; /* of a micro-batch */
+    int64_t max_tokens; /* most tokens of a micro-batch */
     tess_batch_source source;
     tess_batch *batches; /* (capacity); each owns one block, which begins at `ids`; NULL: not allocated yet */
     int64_t n, next;     /* next: to be played */
@@ -51,7 +51,7 @@ struct tess_numbers {
     tess_watch drill; /* see NULL: none */
     bool checking;    /* every value of the current run */
     int64_t local, pass, order;
-    tess_bad_number first; /* of the current run */
+    tess_bad_number first; /* first bad number of the current run */
 
     tess_spikes losses, norms;
     int64_t n_skipped, n_skipped_in_a_row;
@@ -81,7 +81,7 @@ tess_status tess_numbers_gather(const tess_engine *engine, const char *label, co
 /* replay.c: what a second run of the step showed. */
 typedef struct tess_replay {
     bool repeats;          /* the second run is not finite either */
-    tess_bad_number first; /* of all ranks: of the second run, or if that was finite, of the first */
+    tess_bad_number first; /* first of all ranks: of the second run, or if that was finite, of the first */
     int culprit;           /* -1: not known */
     int n_ranks;           /* how many ranks saw it at the same place */
     tess_engine_report again;

@@ -18,7 +18,7 @@
 
 enum { BLOCK_BYTES = 1 << 18, KINDS = 1 + TESS_OPTIMIZER_STATES };
 
-/* What a rank found, worst first. Ranks send it to each other as bytes. */
+/* The finding of a rank, worst first. Ranks send it to each other as bytes. */
 typedef enum finding_kind { FOUND_ODD, FOUND_TIE, FOUND_COPY, FOUND_NOTHING } finding_kind;
 
 typedef struct finding {
@@ -30,7 +30,7 @@ typedef struct finding {
 typedef struct hashing {
     const char *data;
     size_t bytes;
-    _Atomic uint64_t sum; /* of the blocks' hashes, which their numbers seed: the order does not matter */
+    _Atomic uint64_t sum; /* sum of the blocks' hashes, which their numbers seed: the order does not matter */
 } hashing;
 
 static void hash_blocks(void *context, int64_t begin, int64_t end, int worker)

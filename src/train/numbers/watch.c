@@ -213,7 +213,7 @@ void tess_numbers_pass_begin(tess_numbers *n, int pass)
 
 tess_status tess_numbers_micro_begin(tess_numbers *n, int64_t local, int part)
 {
-    bool first = n->local < 0; /* of the run */
+    bool first = n->local < 0; /* first micro-batch of the run */
     n->local = local;
     n->order = (int64_t)part << 32;
     return first ? tess_numbers_drill_weights(n) : TESS_OK;

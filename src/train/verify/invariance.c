@@ -26,8 +26,8 @@ typedef struct invariance_check {
     int threads;
     double tolerance;
     char *in[INVARIANCE_FIELDS], *alone[INVARIANCE_FIELDS];    /* (ITEMS, size) */
-    char *batch[INVARIANCE_FIELDS], *given[INVARIANCE_FIELDS]; /* of a call, and a copy of it */
-    char *out[INVARIANCE_FIELDS];                              /* of a call, between guards */
+    char *batch[INVARIANCE_FIELDS], *given[INVARIANCE_FIELDS]; /* inputs of a call, and a copy of them */
+    char *out[INVARIANCE_FIELDS];                              /* outputs of a call, between guards */
     void *consts[INVARIANCE_CONSTANTS];
     int item[TESS_INVARIANCE_ITEMS];
     invariance_company company;
@@ -140,7 +140,7 @@ static void unmake(invariance_check *k)
 }
 
 /* ---- One call ---- */
-/* What was around the outputs, or was only to be read, has changed. */
+/* True if memory around the outputs has changed, or memory that was only to be read. */
 static bool spilled(const invariance_check *k, int n)
 {
     for (int f = 0; f < INVARIANCE_FIELDS; f++) {

@@ -10,14 +10,14 @@
 
 enum { TESS_INVARIANCE_ROWS = 96, TESS_INVARIANCE_ITEMS = 129 };
 
-/* Where an item first changed. */
+/* The first change of an item. */
 typedef struct tess_invariance_change {
     int item;               /* its number */
     int batch, place;       /* items that were computed together, and its place among them */
     const char *neighbours; /* "the next", "in reverse", "huge", "NaN" */
     int threads;
-    const char *output; /* which of the row's outputs: "dx" */
-    int64_t element;    /* of it */
+    const char *output; /* output of the row: "dx" */
+    int64_t element;    /* element of it */
     double alone, together;
 } tess_invariance_change;
 
@@ -27,7 +27,7 @@ typedef struct tess_invariance_row {
     int64_t different;            /* cases whose bits differ, beyond the tolerance */
     double max_abs, mean_abs;     /* over all elements that were compared */
     bool spills;                  /* it wrote outside of its output, or into its input */
-    tess_invariance_change first; /* where different > 0 */
+    tess_invariance_change first; /* the first change, if different > 0 */
 } tess_invariance_row;
 
 typedef struct tess_invariance_result {

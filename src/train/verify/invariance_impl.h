@@ -1,4 +1,4 @@
-/* What a row of a table is to the check: fields that go in, fields that come out, and a call on some items of a pool.
+/* The check's view of a row of a table: fields that go in, fields that come out, and a call on some items of a pool.
  */
 #ifndef TESS_TRAIN_VERIFY_INVARIANCE_IMPL_H
 #define TESS_TRAIN_VERIFY_INVARIANCE_IMPL_H
@@ -38,7 +38,7 @@ typedef struct invariance_case {
     bool heavy;                                    /* large: fewer batches */
     bool numbered;  /* an item is what its number says, not what its fields say: neighbours are other numbers alone */
     int64_t arg[4]; /* the case's own */
-    int32_t (*index)(const struct invariance_case *of, int item, int64_t element); /* of I32 fields */
+    int32_t (*index)(const struct invariance_case *of, int item, int64_t element); /* values of I32 fields */
     tess_status (*run)(const invariance_call *call);
     tess_invariance_fn function;
 } invariance_case;

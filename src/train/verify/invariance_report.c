@@ -1,4 +1,4 @@
-/* What was found of a table's rows, for people and for programs. */
+/* Reports what was found of a table's rows, for people and for programs. */
 #include <inttypes.h>
 
 #include "base/text/json.h"

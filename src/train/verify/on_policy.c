@@ -20,7 +20,7 @@ typedef struct on_policy_job {
     const tess_on_policy_plan *plan;
     tess_on_policy_result *result;
     on_policy_setting reference; /* training, all texts in one micro-batch */
-    on_policy_texts texts;       /* what the policy has drawn, scored by the reference */
+    on_policy_texts texts;       /* texts that the policy has drawn, scored by the reference */
     on_policy_texts other;       /* the same texts, of the case at hand */
     int64_t room;
 } on_policy_job;
@@ -264,7 +264,7 @@ static const char *why_not(const on_policy_job *j, const char *table)
     return tess_kernels_select(table, &kernels) != TESS_OK ? "not of this machine" : NULL;
 }
 
-/* In both precisions: that of the policy against it, both within themselves. */
+/* Checks a table in both precisions: the policy's precision against the policy, and each within itself. */
 static tess_status check_table(on_policy_job *j, const char *table)
 {
     char name[48];

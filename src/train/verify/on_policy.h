@@ -40,16 +40,16 @@ tess_status tess_on_policy_fault_parse(const char *text, const tess_model *model
 typedef struct tess_on_policy_plan {
     const tess_model *model; /* whole, as everything here borrowed */
     const void *const *w[2]; /* its parameters in TESS_F32 and TESS_BF16, memory of the host */
-    tess_dtype dtype;        /* of the policy */
-    const char *kernels;     /* of the policy; NULL: the best of the machine */
+    tess_dtype dtype;        /* dtype of the policy */
+    const char *kernels;     /* table of the policy; NULL: the best of the machine */
     const char *against;     /* one other table, "none", or NULL: each that the machine has */
-    const char *device;      /* as in tess_device_open */
-    double temperature;      /* of the policy, above 0 */
+    const char *device;      /* a name for tess_device_open */
+    double temperature;      /* temperature of the policy, above 0 */
     int n_threads;           /* at least 1 */
     const tess_on_policy_prompt *prompts;
     int n_prompts;      /* 1 to TESS_ON_POLICY_PROMPTS */
     int64_t new_tokens; /* drawn for each, at least 1 */
-    uint64_t seed;      /* of the draws */
+    uint64_t seed;      /* seed of the draws */
     tess_on_policy_fault fault;
     void (*note)(void *self, const char *text); /* reports progress; may be NULL */
     void *self;
@@ -57,7 +57,7 @@ typedef struct tess_on_policy_plan {
 
 typedef struct tess_on_policy_case {
     char group[16];   /* "batch size" */
-    char setting[72]; /* what was compared: "generation, 2 at once" */
+    char setting[72]; /* the setting that was compared: "generation, 2 at once" */
     bool must_equal;
     char skipped[TESS_ON_POLICY_TEXT]; /* why it was not run, "" */
     int64_t turned_out, shared;        /* generation: texts that gave their pages back; tokens read for another */
@@ -76,13 +76,13 @@ typedef struct tess_on_policy_result {
     tess_dtype dtype;
     double temperature;
     int n_prompts;
-    int64_t n_tokens; /* that are predicted */
+    int64_t n_tokens; /* predicted tokens */
     int n;
     tess_on_policy_case cases[TESS_ON_POLICY_CASES];
 } tess_on_policy_result;
 
-/* TESS_E_INVALID: a prompt is empty, does not fit the model with its new tokens, or holds no token of it; a temperature
- * or kernel table that is none. Differences are no error. Memory: activations of one micro-batch of all texts, and the
+/* TESS_E_INVALID: a prompt is empty, does not fit the model with its new tokens, or holds no token of it; an invalid
+ * temperature or kernel table. Differences are no error. Memory: activations of one micro-batch of all texts, and the
  * cache. Not thread-safe per plan. */
 tess_status tess_on_policy_verify(tess_mem *mem, const tess_on_policy_plan *plan, tess_on_policy_result *result);
 

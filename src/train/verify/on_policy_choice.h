@@ -1,5 +1,5 @@
 /* Whether a stack that generates and trains in two engines should pay for exact on-policy training, and what its price
- * means: the documents' chooser and bands. (This engine pays nothing: it generates with training's own kernels.) */
+ * means: a chooser, and bands of prices. (This engine pays nothing: it generates with training's own kernels.) */
 #ifndef TESS_TRAIN_VERIFY_ON_POLICY_CHOICE_H
 #define TESS_TRAIN_VERIFY_ON_POLICY_CHOICE_H
 
@@ -30,13 +30,13 @@ typedef struct tess_on_policy_answer {
 } tess_on_policy_answer;
 
 /* Words of a question: "grpo", "medium" (small: below 1 B parameters, medium: to 10 B, large), "tight". TESS_E_INVALID
- * names the choices, or a slowdown that is none. */
+ * names the choices, or an invalid slowdown. */
 tess_status tess_on_policy_question_parse(const char *algorithm, const char *size, const char *budget,
                                           double acceptable_percent, tess_on_policy_question *question);
 
 /* PPO and GRPO need it, DPO and SFT do not; a large model that may not become 20% slower, and a tight budget that may
- * not pay 25%, must do without. What the algorithm needs and the price forbids has medium confidence: the documents
- * leave "high" beside their no. */
+ * not pay 25%, must do without. If the algorithm needs it and the price forbids it, the answer has medium confidence.
+ */
 tess_on_policy_answer tess_on_policy_choose(const tess_on_policy_question *question);
 const char *tess_confidence_name(tess_confidence confidence);
 

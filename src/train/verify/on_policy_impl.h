@@ -28,7 +28,7 @@ static inline float *on_policy_logprob(const on_policy_texts *texts, int i)
 tess_status on_policy_texts_make(tess_mem *mem, int n, int64_t room, on_policy_texts *texts);
 void on_policy_texts_free(tess_mem *mem, on_policy_texts *texts);
 
-/* What a token loss may be: it must not matter. */
+/* The kinds of token loss: the kind must not matter. */
 typedef enum on_policy_loss { ON_POLICY_LOSS_BY_CHUNK, ON_POLICY_LOSS_WHOLE, ON_POLICY_LOSS_NONE } on_policy_loss;
 
 typedef struct on_policy_setting {
@@ -45,7 +45,7 @@ typedef struct on_policy_setting {
     bool few_pages;      /* generation: a cache for the longest text alone, which the others are turned out of */
     bool recompute;      /* training: each layer's forward runs twice */
     on_policy_loss loss; /* training; NONE has temperature 1 */
-    int64_t longest;     /* that the executor is made for; 0: of the texts */
+    int64_t longest;     /* longest text that the executor is made for; 0: that of the texts */
 } on_policy_setting;
 
 /* Kernels, device and weights of a setting. */
@@ -63,8 +63,8 @@ void on_policy_place_close(on_policy_place *place);
 /* ---- The watch ---- */
 /* A row of a layer's tensor that was computed: its hash stands for it. */
 typedef struct on_policy_row {
-    uint32_t stage; /* in the order of execution */
-    uint32_t row;   /* of its micro-batch */
+    uint32_t stage; /* number in the order of execution */
+    uint32_t row;   /* row of its micro-batch */
     uint64_t hash;
 } on_policy_row;
 
@@ -75,27 +75,27 @@ typedef struct on_policy_watch {
     bool collects;
     on_policy_row *rows;
     size_t n, capacity;
-    tess_status status;         /* of collecting */
+    tess_status status;         /* status of collecting */
     int64_t turned_out, shared; /* generation: texts that gave their pages back; tokens read for another */
 } on_policy_watch;
 
-/* on_policy_watch.c: the watch to set; see NULL: nothing to be seen. */
+/* The watch to set (on_policy_watch.c); see NULL: nothing to be seen. */
 tess_watch on_policy_watch_of(on_policy_watch *watch);
 /* The unit of a row's stage, and its tensor as a watch calls it. */
 int on_policy_unit(uint32_t stage);
 const char *on_policy_shown(uint32_t stage);
 
 /* ---- Runs ---- */
-/* on_policy_run.c: scores texts->ids into texts->logprob. Not for generation. */
+/* Scores texts->ids into texts->logprob (on_policy_run.c). Not for generation. */
 tess_status on_policy_score(tess_mem *mem, const tess_on_policy_plan *plan, const on_policy_setting *setting,
                             on_policy_watch *watch, const on_policy_texts *texts);
-/* on_policy_generate.c: texts, made for as many as there are prompts, gets prompts with what was drawn, and all
- * log-probabilities. */
+/* Generates (on_policy_generate.c): texts, made for as many as there are prompts, gets the prompts with the drawn
+ * tokens, and all log-probabilities. */
 tess_status on_policy_generate(tess_mem *mem, const tess_on_policy_plan *plan, const on_policy_setting *setting,
                                on_policy_watch *watch, const on_policy_texts *texts);
 
-/* on_policy_locate.c: computes both again and names the first tensor that differs in `layer`, of the rows on which the
- * tokens depend that differ or come before them. `texts` holds what is compared with, computed by `reference`. */
+/* Computes both again (on_policy_locate.c), and names the first tensor that differs in `layer`, of the rows on which
+ * the tokens depend that differ or come before them. `texts` holds what is compared with, computed by `reference`. */
 tess_status on_policy_locate(tess_mem *mem, const tess_on_policy_plan *plan, const on_policy_setting *reference,
                              const on_policy_setting *setting, const on_policy_texts *texts,
                              char layer[TESS_ON_POLICY_TEXT]);

@@ -1,4 +1,4 @@
-/* Which tokens differ, and the first tensor of a layer that does.
+/* Finds the tokens that differ, and the first tensor of a layer that does.
  *
  * Every row of every layer's tensors is hashed in both runs. A row's bits depend on its text up to it alone, so those
  * of the reference must all be among those of the other run, in whatever batches it computed them. The first that is
@@ -16,7 +16,7 @@ static bool same_bits(float a, float b)
     return memcmp(&a, &b, sizeof(a)) == 0;
 }
 
-/* Where text i first differs, -1: nowhere. */
+/* The first token of text i that differs, -1: none. */
 static int64_t first_difference(const on_policy_texts *got, const on_policy_texts *want, int i)
 {
     int64_t n = want->length[i] > got->length[i] ? want->length[i] : got->length[i];

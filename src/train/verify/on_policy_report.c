@@ -1,4 +1,4 @@
-/* What was found of a policy, for people and for programs. */
+/* Reports what was found of a policy, for people and for programs. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

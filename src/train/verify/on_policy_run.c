@@ -58,8 +58,8 @@ void on_policy_place_close(on_policy_place *place)
 /* A micro-batch of some texts, and strangers among them. Row t is of text[t], -1: a stranger's. */
 typedef struct scored_batch {
     int32_t *ids, *pos, *targets, *cu_seqlens, *text;
-    float *logprob;  /* of the host */
-    float *computed; /* of the device */
+    float *logprob;  /* memory of the host */
+    float *computed; /* memory of the device */
     int64_t n_tokens, n_seqs;
 } scored_batch;
 

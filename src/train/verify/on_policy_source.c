@@ -54,7 +54,7 @@ static tess_status draw_weights(tess_on_policy_source *s, uint64_t seed)
     return TESS_OK;
 }
 
-/* ---- Where they come from ---- */
+/* ---- The source of policy and prompts ---- */
 static tess_status open_model(tess_on_policy_source *s, int n_threads)
 {
     TESS_TRY(tess_model_create(s->mem, &s->config, &s->model));

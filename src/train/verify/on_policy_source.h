@@ -13,9 +13,9 @@ typedef struct tess_on_policy_source {
     tess_mem *mem;
     tess_model_config config;
     tess_model *model;
-    const void *const *w[2]; /* as in tess_on_policy_plan */
-    tess_dtype dtype;        /* that the folder's files have, or that the run computes in */
-    char tokenizer[1024];    /* of its prompts; "": there is none */
+    const void *const *w[2]; /* see tess_on_policy_plan */
+    tess_dtype dtype;        /* dtype of the folder's files, or the one that the run computes in */
+    char tokenizer[1024];    /* tokenizer of its prompts; "": there is none */
     tess_stream *stream;
     tess_weights *weights[2];
     void **random[2]; /* (n_params) where weights are initial values */

@@ -1,11 +1,11 @@
-/* What is seen of a run: the hash of every row that a layer computes; and the planted fault. */
+/* Watches a run: the hash of every row that a layer computes. It also plants the fault of a test. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/core/rng.h"
 #include "train/verify/on_policy_impl.h"
 
-/* What a unit shows of its forward pass, in the order of execution. */
+/* The tensors that a unit shows of its forward pass, in the order of execution. */
 static const char *const shown[] = {"output", "attention output", "feed-forward output", "final norm"};
 enum { N_SHOWN = sizeof(shown) / sizeof(shown[0]) };
 

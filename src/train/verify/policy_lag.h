@@ -24,12 +24,12 @@ tess_status tess_policy_lag_count(const int32_t *version, const uint8_t *mask, i
 void tess_policy_lag_merge(const tess_policy_lag *more, tess_policy_lag *lag);
 double tess_policy_lag_mean(const tess_policy_lag *lag); /* 0 without tokens */
 
-/* What is bearable. Limits that are 0 do not count. */
+/* The bearable limits. Limits that are 0 do not count. */
 typedef struct tess_policy_lag_limits {
     double mean;        /* age */
     int64_t max;        /* age */
-    double stale_share; /* of tokens */
-    double kl;          /* of the drawing policy from the one that trains, nats a token */
+    double stale_share; /* share of tokens */
+    double kl;          /* divergence of the drawing policy from the one that trains, nats a token */
 } tess_policy_lag_limits;
 
 typedef enum tess_policy_lag_verdict {

@@ -86,7 +86,7 @@ static tess_status run_both(const tess_verify_plan *plan, verify_run runs[2], do
     return TESS_OK;
 }
 
-/* ---- What differs ---- */
+/* ---- Differences ---- */
 static bool differs(double a, double b)
 {
     return memcmp(&a, &b, sizeof(a)) != 0;
@@ -146,7 +146,7 @@ static tess_status measure_memory(tess_mem *mem, const verify_run runs[2], tess_
             m->largest = bytes > m->largest ? bytes : m->largest;
         }
     }
-    const tess_config *c = &runs[LAYOUT].config; /* what is on disk is no memory */
+    const tess_config *c = &runs[LAYOUT].config; /* bytes on disk are no memory */
     r->memory[TESS_POOL_PARAMS].planned = c->offload.params ? -1 : params;
     r->memory[TESS_POOL_OPTIMIZER].planned = optimizer;
     return TESS_OK;
@@ -223,7 +223,7 @@ static tess_status run_again(const tess_verify_plan *plan, const verify_run runs
     return status;
 }
 
-/* Without disk space for the values the result still names the tensors. */
+/* Finds the values that differ. If there is no disk space for the values, the result still names the tensors. */
 static tess_status find_values(const tess_verify_plan *plan, const verify_run runs[2], tess_verify_result *r)
 {
     int fd;

@@ -13,7 +13,7 @@
 enum { TESS_VERIFY_MAX_STEPS = 1000, TESS_VERIFY_TEXT = 192, TESS_VERIFY_NAME = 128 };
 
 typedef struct tess_verify_plan {
-    const tess_config *config; /* as loaded, not checked yet; borrowed */
+    const tess_config *config; /* loaded, not checked yet; borrowed */
     int ranks;
     int64_t steps;
     const char *reference_kernels;              /* kernel table of the one rank; NULL: the layout's */
@@ -35,16 +35,16 @@ typedef struct tess_verify_tensor {
     char name[TESS_VERIFY_NAME];
     int64_t rows, row;                /* elements of a row */
     int64_t grads_step, weights_step; /* first steps that differ, 0: none */
-    tess_verify_delta grads, weights; /* of tess_verify_result.first_step */
-    int stage;                        /* of a pipeline, the first that has it */
-    char shards[TESS_VERIFY_TEXT];    /* what is wrong with the placement of its parts, "": nothing */
+    tess_verify_delta grads, weights; /* differences of tess_verify_result.first_step */
+    int stage;                        /* the first stage of a pipeline that has it */
+    char shards[TESS_VERIFY_TEXT];    /* the error in the placement of its parts, "": none */
 } tess_verify_tensor;
 
 typedef struct tess_verify_memory {
     int64_t one;     /* peak bytes of the one rank */
-    int64_t largest; /* of the layout's rank that uses most */
-    int64_t all;     /* of all its ranks together */
-    int64_t planned; /* for `largest`, from the plan of parts; -1: not planned */
+    int64_t largest; /* peak bytes of the layout's rank that uses most */
+    int64_t all;     /* peak bytes of all its ranks together */
+    int64_t planned; /* bytes planned for `largest`, from the plan of parts; -1: not planned */
 } tess_verify_memory;
 
 typedef struct tess_verify_result {
@@ -52,8 +52,8 @@ typedef struct tess_verify_result {
     int ranks;
     int64_t steps;
     int sharing;                       /* ranks of the layout that share layers; 1: none do */
-    int stages;                        /* of the layout's pipeline; 1: none */
-    char schedule[16];                 /* of them, "" */
+    int stages;                        /* stages of the layout's pipeline; 1: none */
+    char schedule[16];                 /* their schedule, "" */
     char strategy[16], kernels[2][32]; /* [0]: the layout's, [1]: the one rank's */
     double loss[2][TESS_VERIFY_MAX_STEPS], grad_norm[2][TESS_VERIFY_MAX_STEPS];
     int64_t loss_step, norm_step; /* first that differs, 0: none */
@@ -67,8 +67,8 @@ typedef struct tess_verify_result {
     int n_tensors;
 } tess_verify_result;
 
-/* Errors: the configuration cannot run on so many ranks, or a run failed (the message says which). Free the result with
- * tess_verify_free in any case. */
+/* Errors: the configuration cannot run on this number of ranks, or a run failed (the message says which). Free the
+ * result with tess_verify_free in any case. */
 tess_status tess_verify(tess_mem *mem, const tess_verify_plan *plan, tess_verify_result *result);
 void tess_verify_free(tess_verify_result *result);
 

@@ -1,3 +1,4 @@
+/* Compares the digests, losses and values of two runs, and finds the first tensors that differ. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

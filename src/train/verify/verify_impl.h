@@ -11,24 +11,24 @@
 typedef struct run_tensor {
     char name[TESS_VERIFY_NAME];
     tess_shape shape; /* at least one dimension, as boxes are */
-    int64_t offset;   /* of its first element among the elements of all tensors */
+    int64_t offset;   /* number of its first element among the elements of all tensors */
 } run_tensor;
 
-/* Of one tensor after one step: sums of hashes of elements with their numbers, so that neither the order of addition
- * matters nor how the tensor is cut. */
+/* The digest of one tensor after one step: sums of hashes of elements with their numbers, so that neither the order of
+ * addition matters nor how the tensor is cut. */
 typedef struct run_digest {
     _Atomic uint64_t weights, grads;           /* every element once, on its primary rank */
     _Atomic uint64_t held_weights, held_grads; /* every copy of an element */
 } run_digest;
 
 typedef struct run_shard {
-    tess_box held, primary; /* as in tess_shard */
+    tess_box held, primary; /* see tess_shard */
     bool narrow;      /* it has no master weights (tess_param_desc.narrow): it is shared out whatever the strategy */
     uint64_t weights; /* hash of what it holds after the last step */
 } run_shard;
 
 typedef struct run_header {
-    int32_t status; /* of rank 0 */
+    int32_t status; /* status of rank 0 */
     char message[1024];
     char kernels[32];
     double loss[TESS_VERIFY_MAX_STEPS], grad_norm[TESS_VERIFY_MAX_STEPS];
@@ -53,7 +53,7 @@ typedef struct verify_run {
     int64_t steps;
     const char *kernels; /* NULL: the CPU's best */
     bool with_faults;    /* config.fault applies to this run */
-    run_values values;   /* of the last step: */
+    run_values values;   /* values of the last step: */
     int values_fd;       /* gradients of all tensors, then weights of all tensors, by run_tensor.offset */
 
     run_plan *planned; /* (n_stages, n_tensors) of the parent */
@@ -67,7 +67,7 @@ typedef struct verify_run {
     run_shard *shards;   /* (ranks, n_tensors) */
 } verify_run;
 
-/* Of a tensor after `step`, which counts from 1. */
+/* The digest of a tensor after `step`, which counts from 1. */
 static inline run_digest *verify_digest_of(const verify_run *run, int64_t step, int tensor)
 {
     return &run->digests[(step - 1) * run->n_tensors + tensor];
@@ -77,7 +77,7 @@ static inline run_digest *verify_digest_of(const verify_run *run, int64_t step, 
 tess_status verify_run_open(verify_run *run);
 void verify_run_close(verify_run *run);
 
-enum { LAYOUT, ONE }; /* of a pair of runs */
+enum { LAYOUT, ONE }; /* indices of a pair of runs */
 
 /* verify.c: opens the run of a layout, whose configuration need not be checked yet; that of one rank, with the same
  * batch and arithmetic; and compares two that have run. Free layout->planned afterwards. */

@@ -18,7 +18,7 @@ enum { PP, REPLICATE, SHARD, TP, N_STRATEGIES = TESS_STRATEGY_HYBRID + 1 };
 /* The axes, outermost first. */
 static const struct {
     const char *name;
-    size_t offset; /* of its degree in the configuration */
+    size_t offset; /* offset of its degree in the configuration */
 } axes[TESS_VERIFY_DEGREES] = {
     [PP] = {"pp", offsetof(tess_config, parallelism.pipeline_parallel_degree)},
     [REPLICATE] = {"dp_replicate", offsetof(tess_config, parallelism.data_parallel_replicate_degree)},
@@ -45,7 +45,7 @@ int tess_verify_walk_count(const tess_verify_walk *walk, tess_verify_outcome out
     return n;
 }
 
-/* ---- Which layouts are asked for ---- */
+/* ---- The layouts that are asked for ---- */
 /* Bit v of each word: value v is asked for; 0: all are. Degrees are kept as they are. */
 typedef struct conditions {
     unsigned strategies, schedules;
@@ -173,7 +173,8 @@ static void configure(const tess_config *base, const tess_verify_layout *l, tess
         config->parallelism.pipeline_parallel_schedule = l->schedule;
 }
 
-/* What ranks would find when they start: stages without layers, micro-batches that the schedule does not take. */
+/* Finds what ranks would refuse when they start: stages without layers, micro-batches that the schedule does not take.
+ */
 static tess_status check_layout(tess_mem *mem, const tess_config *config, const tess_verify_layout *l)
 {
     int n_data = l->degree[REPLICATE] * l->degree[SHARD];
@@ -196,7 +197,7 @@ static tess_status check_layout(tess_mem *mem, const tess_config *config, const 
     return status;
 }
 
-/* In a few words: the first step, what differs in it, and the first tensor with its stage. */
+/* Says in a few words: the first step, what differs in it, and the first tensor with its stage. */
 static void describe_difference(const tess_verify_result *r, tess_verify_layout *l)
 {
     const tess_verify_tensor *first = NULL, *misplaced = NULL;

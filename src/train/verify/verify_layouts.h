@@ -1,6 +1,6 @@
-/* Which layouts of a number of ranks give the bits of one rank: every factorisation into the axes of a mesh, with every
- * strategy and schedule that fits. The one rank runs once, each layout once; a single layout's values are tess_verify's
- * business. */
+/* Finds the layouts of a number of ranks that give the bits of one rank: every factorisation into the axes of a mesh,
+ * with every strategy and schedule that fits. The one rank runs once, each layout once; a single layout's values are
+ * tess_verify's business. */
 #ifndef TESS_TRAIN_VERIFY_VERIFY_LAYOUTS_H
 #define TESS_TRAIN_VERIFY_VERIFY_LAYOUTS_H
 

@@ -1,4 +1,4 @@
-/* What came of a walk over layouts, for people and for programs. */
+/* Reports a walk over layouts, for people and for programs. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -108,7 +108,7 @@ tess_status tess_verify_print_walk(const tess_verify_walk *walk, tess_buffer *ou
     return TESS_OK;
 }
 
-/* ---- For programs ---- */
+/* ---- JSON ---- */
 tess_status tess_verify_print_walk_json(const tess_verify_walk *walk, tess_buffer *out)
 {
     json_t *layouts = json_array();

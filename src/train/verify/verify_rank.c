@@ -16,8 +16,8 @@ enum { CHUNK = 1 << 16 }; /* elements compared at a time */
 /* Elements of a shard that follow each other in the whole tensor and in this rank's memory. */
 typedef struct shard_run {
     int64_t n;
-    int64_t number; /* of the first in the tensor */
-    int64_t at;     /* of the first in memory */
+    int64_t number; /* number of the first in the tensor */
+    int64_t at;     /* place of the first in memory */
 } shard_run;
 
 /* The run of `part`, a part of the shard, from its element `done` on, which begins a run. */

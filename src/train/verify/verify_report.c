@@ -62,7 +62,7 @@ static tess_status print_shards(const tess_verify_result *r, tess_buffer *out)
     return TESS_OK;
 }
 
-/* ---- What differs ---- */
+/* ---- Differences ---- */
 static tess_status print_delta(const char *what, const tess_verify_tensor *t, const tess_verify_delta *d,
                                tess_buffer *out)
 {

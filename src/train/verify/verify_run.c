@@ -1,3 +1,4 @@
+/* A run of a configuration for a few steps, in processes of its own, whose digests are kept in memory. */
 #include <string.h>
 
 #include "base/os/os.h"

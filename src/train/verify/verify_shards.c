@@ -1,4 +1,4 @@
-/* Which rank holds which box of a tensor: as planned, every element counted once, copies alike. */
+/* Checks which rank holds which box of a tensor: as planned, every element counted once, copies alike. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static tess_status planned_mesh(const tess_config *config, int ranks, tess_mesh_
     return tess_mesh_layout_fit(axes, tess_config_axes(config, axes), ranks, mesh);
 }
 
-/* Keeps this one's share of a dimension, of those that so many get in units. */
+/* Keeps share `at` of a dimension that n ranks share in multiples of `unit`. */
 static void cut(tess_box *box, int dim, int64_t unit, int n, int at)
 {
     int64_t begin, size;

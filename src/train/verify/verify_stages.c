@@ -1,4 +1,4 @@
-/* Which stage of a pipeline each tensor is planned for, and how ranks that share its layer cut it. */
+/* Finds the stage of a pipeline that each tensor is planned for, and how ranks that share its layer cut it. */
 #include <stdio.h>
 
 #include "train/model_folder.h"
