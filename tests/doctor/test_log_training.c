@@ -43,6 +43,10 @@ static const struct {
      "[rank22]: Last error:\n[rank22]: socketProgress: Connection closed by remote peer 192.0.2.9<40484>"},
     {"nccl-error-cut", "!rank 22",
      "[rank22]: torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.hpp:275"},
+    {"nccl-ports-used-up", "host n1",
+     "n1:140:140 [0] include/socket.h:333 NCCL WARN Call to bind failed : Address already in use"},
+    {"nccl-paddle", "Resource temporarily unavailable",
+     "OSError: (External)  Nccl error, invalid data type, detail: Resource temporarily unavailable"},
     {"nccl-gdrcopy", "GDRCopy failed",
      "n1:7:8 [0] misc/gdrwrap.cc:200 NCCL WARN gdr_map(handle 1, size 65536) failed: 1"},
     {"nccl-comm-id", "ranks are to meet",
@@ -117,6 +121,12 @@ static const struct {
     {"checkpoint-corrupt", "corrupt checkpoint", "RuntimeError: storage has wrong size: expected 512 got 65536"},
     {"torch-shared-object", "data workers",
      "RuntimeError: unable to open shared memory object </torch_5535_1638182315> in read-write mode"},
+    {"python-names", "names in the checkpoint and in the model do not match",
+     "Traceback (most recent call last): (RANK 3)\n"
+     "  File \"/p/torch/distributed/_shard/checkpoint/state_dict_loader.py\", line 89, in local_step\n"
+     "    local_plan = planner.create_local_plan()\n"
+     "  File \"/p/torch/distributed/_shard/checkpoint/default_planner.py\", line 131, in "
+     "create_default_local_load_plan\n    md = metadata.state_dict_metadata[fqn]\nKeyError: 'pos_embedding'\n"},
     {"checkpoint-process", "in the background", "RuntimeError: Checkpoint background process is dead. Exit code: 1"},
     {"hub-download", "could not be fetched",
      "ConnectionError: Couldn't reach 'allenai/c4' on the Hub (LocalEntryNotFoundError)"},
@@ -152,6 +162,8 @@ static const struct {
      "python3: /opt/DeepEP/csrc/hybrid_ep/permute.cu:412: void permute_launcher(PermuteArgs): Assertion `args.ptr != "
      "nullptr' failed."},
     {"cuda-bad-launch", "CUDA refused a call", "RuntimeError: CUDA error: invalid configuration argument"},
+    {"cuda-device-assert", "GPU 1: ",
+     "softmax.cu[0 - 7f3f] {6}{gpu}: CUDA error reported on GPU 1: device-side assert triggered (CUDA_ERROR_ASSERT)"},
     {"cuda-library-refused", "does not accept an operation",
      "RuntimeError: CUDA error: CUBLAS_STATUS_INVALID_VALUE when calling `cublasGemmEx( handle, opa, opb)`"},
     {"device-not-for-kernel", "kernels need", "RuntimeError: FlashAttention only supports Ampere GPUs or newer."},
