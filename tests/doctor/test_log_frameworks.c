@@ -766,6 +766,9 @@ static const struct {
     {"[1.1] amdgpu 0000:65:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:200)\n"
      "[1.2] amdgpu 0000:65:00.0: amdgpu:  Process VLLM::EngineCor pid 7304 thread VLLM::EngineCor pid 7304",
      "GPU 0000:65:00.0 (pid 7304): the driver of an AMD GPU"},
+    {"INTERNAL: custom call 'xla.gpu.func.launch' failed: Failed to launch CUDA kernel: fusion_1560 with block "
+     "dimensions: 160x1x1: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered.",
+     "a kernel read or wrote where it must not"},
     {"2026-Jan-01 10:00:00.1 8:9 ERROR NRT:nrt_infodump   Nodename: ip-192-0-2-60\n"
      "2026-Jan-01 10:00:00.2 8:9 ERROR NRT:nrt_infodump   Driver version: 2.19\n"
      "2026-Jan-01 10:00:00.3 8:9 ERROR NRT:nrt_infodump   Failure: NRT_INVALID in nrt_load()",

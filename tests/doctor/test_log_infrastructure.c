@@ -454,6 +454,14 @@ static const sample fabrics[] = {
     {"[23:35:17][node-a][4288][ERR][BKCL][init.cpp:1485] BKCL dont support send", "bkcl-failed"},
     {"[XCCL][init.cpp:1186] host 192.0.2.7 addr_window check failed", "bkcl-failed"},
     {"what(): Collective call returned error", "gaudi-collective-failed"},
+    {"PERMISSION_DENIED: open(/dev/accel0): Operation not permitted; Couldn't open device: /dev/accel0",
+     "tpu-device-denied"},
+    {"Abort was called at 283 line in file:", "xpu-driver-abort"},
+    {"rocblaslt error: Could not load \"TensileLibrary_lazy_gfx1030.dat\"", "rocm-other-gpu"},
+    {"[RanktableCheck] 'device ip' is not set correctly, must be set when multi Server", "ascend-hccl-config"},
+    {"E20260106 06:43:02.966156  5793 ascend_direct_transport.cpp:820] Failed to connect to target: "
+     "192.0.2.16:25482, status: 103900", "kv-transfer-failed"},
+    {"*** SIGTERM received by PID 7142 (TID 7142) on cpu 80 from PID 7119; stack trace: ***", "interrupted"},
     {"RuntimeError: oneCCL: exec.cpp:122 start_workers: EXCEPTION: failed to start worker # 0", "oneccl-worker"},
     {"session_master.cc:505] Session is failing with the following status: Session master detected TPU session error "
      "from worker job-15.headless-svc:8471. The reporting TPU chip locations are:tpu31:pe4:3,", "tpu-fatal"},

@@ -215,7 +215,9 @@ static void read_syslog(const char *line, size_t size, log_who *who)
     const char *at = memmem(line, size, " kernel: ", 9), *begin = at;
     while (begin != NULL && begin > line && is_host_char(begin[-1]))
         begin--;
-    if (at != NULL && begin > line && begin[-1] == ' ' && isalpha((unsigned char)*begin))
+    bool is_behind_a_time = begin != NULL && begin - line > 1 && begin[-1] == ' ' &&
+                            (isdigit((unsigned char)begin[-2]) || begin[-2] == 'Z');
+    if (is_behind_a_time && isalpha((unsigned char)*begin))
         copy(who->host, sizeof(who->host), begin, (size_t)(at - begin));
 }
 
