@@ -105,6 +105,11 @@ static const struct {
     {"gloo-timeout", "!local rank 3",
      "Timed out waiting 1800000ms for send operation to complete\n-- Process 3 terminated with the following error:\n"
      "RuntimeError: Application timeout caused pair closure"},
+    {"ddp-setup", "DDP cannot take this model",
+     "ValueError: DistributedDataParallel device_ids and output_device arguments only work with single-device/multiple-"
+     "device GPU modules or CPU modules, but got device_ids [0]"},
+    {"deepspeed-op-missing", "only what follows from one",
+     "AttributeError: 'DeepSpeedCPUAdam' object has no attribute 'ds_opt_adam'"},
     {"pytorch-inputs-exhausted", "rank 2", "RuntimeError: Rank 2 exhausted all inputs."},
     {"pytorch-launch-variables", "MASTER_ADDR",
      "ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable MASTER_ADDR "
