@@ -595,7 +595,8 @@ static void note_quoted_error(survey_reading *r, const tess_found *found, const 
     for (int i = 0; i < found->n_entries; i++) {
         const tess_log_entry *entry = tess_knowledge_at(r->survey->knowledge, found->entries[i].entry);
         bool ends_it =
-            found->entries[i].entry == tess_knowledge_exception(r->survey->knowledge) && number == r->trace_end;
+            r->part == LOG_TRACE_ERROR ||
+            (found->entries[i].entry == tess_knowledge_exception(r->survey->knowledge) && number == r->trace_end);
         match->is_told |= entry->role <= TESS_LOG_EFFECT && !entry->is_quoting && (!entry->is_fallback || ends_it);
     }
 }
