@@ -25,6 +25,7 @@
     X(schedulers) \
     X(kubernetes) \
     X(ray) \
+    X(spark) \
     X(engines) \
     X(files) \
     X(scripts) \

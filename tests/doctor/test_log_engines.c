@@ -175,6 +175,34 @@ static const struct {
      "distributed.worker.memory - WARNING - Worker tcp://192.0.2.5:4000 (pid=77) exceeded 95% memory budget. "
      "Restarting...",
      true},
+    {"Ray could not prepare the environment of a worker",
+     "(raylet) [2021-11-17 10:43:46,668 E 99 16] agent_manager.cc:190: Failed to create runtime env: {\"working_dir\": "
+     "\"s3://a.zip\"}, error message: not enough values to unpack",
+     true},
+    {"a process of Ray ended while Ray started on a host, and `ray start` ended: raylet died with exit code -6",
+     "2020-06-10 13:18:20,846 ERROR scripts.py:447 -- Ray processes died unexpectedly:\n"
+     "2020-06-10 13:18:20,848 ERROR scripts.py:450 --         raylet died with exit code -6",
+     false},
+    {"host ray-worker-4gc2c: Ray's autoscaler could not start a host, or does not reach it",
+     "2020-08-26 12:03:23,240 ERROR updater.py:101 -- NodeUpdater: ray-worker-4gc2c: Error executing: Unable to "
+     "connect "
+     "to node\n\nException in thread Thread-6:\nTraceback (most recent call last):\n  File \"/x/updater.py\", line "
+     "238, "
+     "in wait_ready\n    assert False, \"Unable to connect to node\"\nAssertionError: Unable to connect to node",
+     true},
+    {"native code (of Ray, XLA or TensorFlow) found a state that should not be, and ended its process: _s.ok()",
+     "[2020-03-28 18:23:00,165 C 81395 81395] core_worker.cc:382:  Check failed: _s.ok() Bad status: NotImplemented: ",
+     false},
+    {"Spark has fewer slots than the barrier job has tasks",
+     "20/06/13 19:32:41 WARN DAGScheduler: Barrier stage in job 0 requires 2 slots, but only 0 are available.", true},
+    {"no error that ends a job is in these logs, only what follows from one: nannies of Dask ended workers",
+     "distributed.nanny - WARNING - Worker process 28364 was killed by signal 15", false},
+    {"actor feature_0_0: a worker of TensorRT-LLM or a model of Triton ended or did not start",
+     "tritonclient.utils.InferenceServerException: [StatusCode.INTERNAL] in ensemble 'e', Failed to process the "
+     "request(s) for model instance 'feature_0_0', message: Stub process is not healthy.",
+     false},
+    {"the function that computes rewards raised an exception: tuple indices must be integers",
+     "Error in reward_fn: tuple indices must be integers or slices, not str", false},
     /* Horovod */
     {"ranks 0-1: ranks of Horovod wait for each other, each with tensors that the other did not submit: rank 0 lacks "
      "a.sz, rank 1 w.a",
