@@ -176,7 +176,7 @@ def main(folder, last_step):
         elements = MICRO_BATCHES * BATCH * ROWS
         fsdp_optimizer_step(fsdp, optimizer, number, 0.03, 1 / elements)
         all_gather(runtime_team(runtime), local, losses, n_local, F32, None)
-        # In the order of the micro-batches: the same sum on any number of ranks.
+        # The losses are summed in the order of the micro-batches: the same sum on any number of ranks.
         loss = sum(losses[i % world * n_local + i // world] for i in range(MICRO_BATCHES)) / elements
         if rank == 0:
             print(f"step {number}, loss {loss:.9g}", flush=True)

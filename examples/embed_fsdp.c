@@ -86,7 +86,7 @@ static int forward_backward(tess_unit *up, tess_unit *down, const float *x, cons
 
     *loss = 0;
     for (int n = 0; n < BATCH * WIDTH; n++) {
-        dy[n] = 2 * (y[n] - target[n]); /* of the summed square error; the optimizer divides once */
+        dy[n] = 2 * (y[n] - target[n]); /* gradient of the summed square error; the optimizer divides once */
         *loss += (y[n] - target[n]) * (y[n] - target[n]);
     }
     TRY(tess_unit_pre_backward(down));

@@ -10,7 +10,7 @@ for n in 2 3 4 8; do
         exit 1
     fi
 done
-# What the library calls for the program is told by its own functions and lines.
+# The message about a call names the program's own function and line.
 fault='rank=1 point=before:reduce_scatter_pieces kind=skip'
 said=$(TESSERA_FAULT=$fault "$tessera" run -n 2 -- "$program" 2>&1 >/dev/null) && exit 1
 grep -q 'ranks disagree.*(called by tess_fsdp_[a-z_]* ([a-z_]*\.c:[0-9]*))' <<<"$said" || { echo "$said" >&2; exit 1; }

@@ -23,14 +23,14 @@ enum { WIDTH = 32, BATCH = 4, MICRO_BATCHES = 4, STEPS = 20, LAYERS = 5, UNITS =
     } while (0)
 
 /* ---- The hooks ---- */
-/* What a user keeps beside the model: the same hook serves all units. */
+/* A user's state besides the model: the same hook serves all units. */
 typedef struct user_hooks {
-    tess_unit *units[UNITS]; /* in forward order */
+    tess_unit *units[UNITS]; /* units in forward order */
     int step;
     bool is_empty;   /* ranks share micro-batches unevenly, and nobody reads the gradients of this one */
     double clip;     /* the largest norm of a unit's gradient of one micro-batch */
-    int n_clipped;   /* so often, on this rank */
-    char order[128]; /* of the newest micro-batch: a unit's first letter, then < > [ ] */
+    int n_clipped;   /* number of clipped gradients on this rank */
+    char order[128]; /* calls of the newest micro-batch: a unit's first letter, then < > [ ] */
     size_t n_order;
 } user_hooks;
 
@@ -179,7 +179,7 @@ static int add_units(tess_fsdp *fsdp, tess_unit **units, layer *layers)
     return n == UNITS ? 0 : 1;
 }
 
-/* ---- What a hook costs ---- */
+/* ---- The cost of a hook ---- */
 static tess_status nothing(void *context, tess_unit *unit, tess_unit_moment moment)
 {
     (void)context, (void)unit, (void)moment;

@@ -51,7 +51,7 @@ def main():
                 if name == "interleaved" and micros % ranks or name == "dualpipev" and micros < 2 * ranks:
                     continue
                 for rank, order in enumerate(orders(kind, ranks, chunks, micros)):
-                    # What PyTorch lists of 1F1B numbers forwards one too high where a rank has no warm-up, and has too
+                    # PyTorch's list of 1F1B numbers forwards one too high where a rank has no warm-up, and has too
                     # many of them where there are fewer micro-batches than ranks (what it runs is right).
                     if name == "1f1b" and (rank == ranks - 1 or micros < ranks):
                         continue

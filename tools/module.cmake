@@ -93,7 +93,7 @@ function(tess_library)
   set_target_properties(tessera PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 
   include(GNUInstallDirs)
-  # From the folder of the .pc file back to the prefix: the tree may be moved after installation.
+  # The path from the folder of the .pc file back to the prefix: the tree may be moved after installation.
   file(RELATIVE_PATH TESS_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
   configure_file(${CMAKE_SOURCE_DIR}/tools/tessera.pc.in ${CMAKE_BINARY_DIR}/tessera.pc @ONLY)
   install(TARGETS tessera tessera_shared tessera_static)

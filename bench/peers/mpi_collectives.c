@@ -1,4 +1,4 @@
-/* What `tessera bench comm` compares itself with: the same collectives through MPI, measured by the same plan.
+/* The peer of `tessera bench comm`: the same collectives through MPI, measured by the same plan.
  *
  *     mpirun -n RANKS mpi_collectives COLLECTIVE float32|bfloat16 BYTES [BYTES ...]
  *     mpirun -n RANKS mpi_collectives all float32|bfloat16 BYTES [BYTES ...]
@@ -135,7 +135,7 @@ static void measure_one(job *j, const collective *c, int n, char **bytes)
         double min, median = measure(j, c, strtoull(bytes[i], NULL, 10), &min);
         if (j->rank == 0)
             printf("%s %.3f %.3f\n", bytes[i], median, min);
-        fflush(stdout); /* who waits for it sees that we get on */
+        fflush(stdout); /* a waiting reader sees progress */
     }
 }
 

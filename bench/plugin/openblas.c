@@ -1,3 +1,4 @@
+/* Products of OpenBLAS, for comparison. */
 #include <cblas.h>
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 
 #ifdef TESS_HAVE_ONEDNN
 #include <oneapi/dnnl/dnnl_version.h>
-void omp_set_num_threads(int n); /* of the OpenMP that oneDNN is linked with; clang's <omp.h> means another */
+void omp_set_num_threads(int n); /* declared here: clang's <omp.h> means another OpenMP than oneDNN is linked with */
 #endif
 #ifdef TESS_HAVE_OPENBLAS
 #include <cblas.h>

@@ -1,3 +1,4 @@
+/* Parts of base/core and base/os: random numbers, exact sums, clocks, signals. */
 #include "support/test.h"
 
 #include <errno.h>
@@ -91,7 +92,7 @@ static void normal_fill_does_not_depend_on_the_cut(void)
     for (uint64_t i = 0; i < 501; i++) /* the scalar way, where the fill may take another */
         one[i] = 0.5f + 2 * tess_rng_normal(7, TESS_RNG_TEST, 3, i);
     EXPECT_SAME(one, whole, 501);
-    const uint64_t edge = (UINT64_C(1) << 34) - 128; /* where the counter's low word wraps inside a block */
+    const uint64_t edge = (UINT64_C(1) << 34) - 128; /* the counter's low word wraps inside a block here */
     tess_rng_fill_normal(7, TESS_RNG_TEST, 3, edge + 5, 300, 0, 1, whole);
     for (uint64_t i = 0; i < 300; i++)
         one[i] = tess_rng_normal(7, TESS_RNG_TEST, 3, edge + 5 + i) + 0.0f;
@@ -154,7 +155,7 @@ static void exact_sums_ignore_the_order(void)
         tess_exact_add(i % 2 ? &backward : &half, values[i]);
     tess_exact_normalize(&backward);
     tess_exact_normalize(&half);
-    for (int i = 0; i < TESS_EXACT_LIMBS; i++) /* as ranks add theirs */
+    for (int i = 0; i < TESS_EXACT_LIMBS; i++) /* ranks add theirs in this way */
         backward.limb[i] += half.limb[i];
     tess_exact_normalize(&backward);
     tess_exact_normalize(&forward);
@@ -207,7 +208,7 @@ static void phases_add_up_to_the_time_that_passed(void)
     EXPECT(before <= begin && clock.since_ns <= tess_os_now_ns());
     for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
         sum += clock.ns[phase];
-    EXPECT_INT(sum, clock.since_ns - begin); /* to the nanosecond */
+    EXPECT_INT(sum, clock.since_ns - begin); /* exact to the nanosecond */
     EXPECT(seconds_of(&clock, TESS_PHASE_OTHER) >= 0.02 && seconds_of(&clock, TESS_PHASE_GATHER) >= 0.02);
     EXPECT_INT(clock.ns[TESS_PHASE_REDUCE], 0);
 }
@@ -227,7 +228,7 @@ static void credited_time_moves_from_one_phase_to_another(void)
     EXPECT_INT(clock.ns[TESS_PHASE_REDUCE], 0);
 }
 
-static int n_signals; /* that still come */
+static int n_signals; /* signals that still come */
 
 static bool is_interrupted(void)
 {

@@ -1,3 +1,4 @@
+/* Pickles that CPython wrote, damaged ones, and those that we write. */
 #include <math.h>
 
 #include "base/os/os.h"

@@ -1,4 +1,4 @@
-/* What the system reports of a process from outside: its call, its file, its stack, and whether it was OOM-killed. */
+/* Facts that the system reports of a process from outside: its call, its file, its stack, and an OOM kill. */
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -22,7 +22,7 @@
 #include "support/test.h"
 
 /* ---- Children that are stuck ---- */
-static const char *path; /* what a child works on */
+static const char *path; /* the file that a child works on */
 
 static void sleep_long(void)
 {
@@ -102,10 +102,10 @@ static void end(int pid)
     waitpid(pid, NULL, 0);
 }
 
-/* On a busy machine a child may take long to reach its call. */
+/* A child may take long to reach its call on a busy machine. */
 enum { PATIENCE_S = 120 };
 
-/* For loops that wait: false when time is up, else true after some milliseconds. */
+/* The condition of loops that wait: false when time is up, else true after some milliseconds. */
 static bool wait_on(double begin_s)
 {
     usleep(5000);

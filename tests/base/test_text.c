@@ -1,3 +1,4 @@
+/* Texts, JSON and YAML of base/text. */
 #include "support/test.h"
 
 #include <errno.h>

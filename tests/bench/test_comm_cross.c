@@ -1,4 +1,4 @@
-/* What crosses between hosts, counted by hand. */
+/* Bytes that cross between hosts, counted by hand. */
 #include "bench/comm_cross.h"
 #include "support/test.h"
 

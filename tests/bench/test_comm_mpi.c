@@ -8,7 +8,7 @@
 #include "bench/comm_job.h"
 #include "support/test.h"
 
-/* From now on `mpirun` is this shell script, which runs in the test's folder. */
+/* Makes `mpirun` this shell script, which runs in the test's folder. */
 static void install(const char *script)
 {
     EXPECT_INT(chdir(test_folder()), 0);

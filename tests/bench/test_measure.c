@@ -81,7 +81,7 @@ static void every_traffic_has_a_rate_and_moves_its_data(void)
     EXPECT_OK(tess_bench_arrays_create(test_mem(), 2, 1 << 20, &arrays));
     for (int i = 0; i < TESS_BENCH_TRAFFIC_COUNT; i++)
         EXPECT(tess_bench_traffic_rate(arrays, (tess_bench_traffic)i) > 1e3);
-    for (int64_t i = 0; i < arrays->n; i++) /* of the last triad: 1 + 3 * 2 */
+    for (int64_t i = 0; i < arrays->n; i++) /* result of the last triad: 1 + 3 * 2 */
         EXPECT(arrays->c[i] == 7);
     tess_bench_traffic_rate(arrays, TESS_BENCH_COPY);
     for (int64_t i = 0; i < arrays->n; i++)

@@ -1,3 +1,4 @@
+/* Reports of benches: tables, JSON, and comparisons with older reports. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -16,7 +17,7 @@ static FILE *sink(void)
     return file;
 }
 
-/* What was printed to `file`, NUL-terminated in a static buffer. */
+/* The text printed to `file`, NUL-terminated in a static buffer. */
 static const char *printed(FILE *file)
 {
     static char text[1 << 14];

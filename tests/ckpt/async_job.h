@@ -13,7 +13,7 @@
 #include "support/test.h"
 #include "tessera/comm.h"
 
-enum { PATIENCE_S = 120 }; /* with what is bound to happen: a busy machine may take long */
+enum { PATIENCE_S = 120 }; /* limit for events that must come: a busy machine may take long */
 
 /* Shared by the case, its ranks and writers. */
 typedef struct async_stand {
@@ -21,7 +21,7 @@ typedef struct async_stand {
     const char *folder;
     _Atomic int n_written, n_begun;
     _Atomic int go;         /* writers that wait, wait for it */
-    _Atomic float sum;      /* of all that was staged */
+    _Atomic float sum;      /* sum of all that was staged */
     _Atomic int64_t staged; /* bytes */
 } async_stand;
 

@@ -20,7 +20,7 @@ typedef enum disk_kind { DISK_ADD, DISK_DROP, DISK_RENAME, DISK_EXCHANGE, DISK_S
 typedef struct disk_change {
     disk_kind kind;
     int node; /* the folder whose names, or the file whose bytes are changed */
-    int call; /* of which it is a part */
+    int call; /* number of the call that it is a part of */
     int target;
     char name[DISK_NAME], to[DISK_NAME];
     size_t offset, size;
@@ -32,14 +32,14 @@ typedef struct disk_node {
     int n; /* names in it */
     char name[DISK_NAMES][DISK_NAME];
     int target[DISK_NAMES];
-    uint8_t *bytes; /* of a file, as of a crash */
+    uint8_t *bytes; /* bytes of a file after a crash */
     size_t size;
 } disk_node;
 
 typedef struct disk {
     char root[512];
     int n_nodes, n_changes, n_calls;
-    disk_node nodes[DISK_NODES]; /* as processes see them; node 0 is `root`, and was there for ever */
+    disk_node nodes[DISK_NODES]; /* the view of processes; node 0 is `root`, and was always there */
     disk_change changes[DISK_CHANGES];
 } disk;
 

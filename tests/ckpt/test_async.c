@@ -169,7 +169,7 @@ static void hear_of_a_host_that_is_late(void)
     leave_with_saver(&r);
 }
 
-/* As the status of a rank, TESS_E_TIMEOUT would end the job. */
+/* TESS_E_TIMEOUT as the status of a rank would end the job. */
 static void a_writer_that_waits_in_vain_has_failed_to_save_and_no_more(void)
 {
     begin_service(wait_in_vain);

@@ -12,7 +12,7 @@ static const char *the_folder;
 static tess_saver_options the_options = {.direct = true, .host_wait_s = PATIENCE_S};
 static bool as_bf16, by_column;
 static int ranks_of_host; /* 0: one host */
-static int fds[2];        /* of the services of two hosts */
+static int fds[2];        /* descriptors of the services of two hosts */
 
 static const char *step_folder(const char *dir, int64_t step)
 {
@@ -351,7 +351,7 @@ static void what_one_host_has_lost_does_not_count_on_the_other(void)
     EXPECT_INT(run_job(4, save_and_lose), 0);
     EXPECT_TEXT(names_in(the_folder), "h2 step-00000010 step-00000020 step-00000040");
     EXPECT_TEXT(names_in(path_in(the_folder, "h2")), "step-00000010 step-00000030 step-00000040");
-    EXPECT_INT(run_job(4, save_to_60), 0); /* in common are 60, 50 and 40, of which 60 is known to the next save only */
+    EXPECT_INT(run_job(4, save_to_60), 0); /* both have 60, 50 and 40; 60 is known to the next save only */
     EXPECT_TEXT(names_in(the_folder), "h2 step-00000040 step-00000050 step-00000060");
     EXPECT_TEXT(names_in(path_in(the_folder, "h2")), "step-00000040 step-00000050 step-00000060");
     end_two_hosts(services);

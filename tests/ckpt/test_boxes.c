@@ -319,7 +319,7 @@ static void a_grid_converts_and_compares_like_rows(void)
     }
 }
 
-/* ---- What is read ---- */
+/* ---- Bytes that are read ---- */
 static int64_t bytes_read(void)
 {
     long long n = -1;
@@ -358,7 +358,7 @@ static void a_reader_reads_the_pieces_of_its_boxes_alone(void)
         test_fail(__FILE__, __LINE__, "%" PRId64 " bytes were read, %" PRId64 " are in the piece", read, needed);
 }
 
-/* ---- What is refused ---- */
+/* ---- Refusals ---- */
 static tess_status commit_two(tess_box a, tess_box b)
 {
     static float data[64];

@@ -188,7 +188,7 @@ static void a_flipped_byte_of_a_view_is_named(void)
 {
     tess_catalog *catalog, *whole = open_fixture("torch/strided.pt", "torch.save", 10);
     size_t at = whole->pieces[tess_catalog_find(whole, "rows")->first_piece].offset + 5;
-    EXPECT(whole->n_ranges >= 1 && whole->n_ranges <= 3); /* of three storages */
+    EXPECT(whole->n_ranges >= 1 && whole->n_ranges <= 3); /* ranges of three storages */
     tess_catalog_destroy(&whole);
     EXPECT_OK(tess_torch_open(test_mem(), damage("torch/strided.pt", at, SIZE_MAX), &catalog));
     expect_fixture(catalog, "fortran", "fortran");

@@ -249,7 +249,8 @@ static void groups_that_name_their_parameters_are_spread(void)
     EXPECT(json_real_value(json_object_get(out->meta, "optimizer.param_groups.0.w.lr")) == 0.5);
     EXPECT(json_real_value(json_object_get(out->meta, "optimizer.param_groups.0.b.lr")) == 0.5);
     EXPECT(json_real_value(json_object_get(out->meta, "optimizer.param_groups.1.w.lr")) == 0.25);
-    EXPECT(json_real_value(json_object_get(out->meta, "optimizer.param_groups.2.lr")) == 0.125); /* of numbers */
+    EXPECT(json_real_value(json_object_get(out->meta, "optimizer.param_groups.2.lr")) ==
+           0.125); /* the group of numbers */
     EXPECT(json_object_get(out->meta, "app") == NULL);
     EXPECT(json_object_get(source->meta, "app") != NULL);
     tess_export_destroy(&out);

@@ -162,7 +162,7 @@ static void any_flipped_byte_of_a_checkpoint_is_found(void)
         uint64_t size;
         int fd = open(path, O_RDWR);
         EXPECT_OK(tess_os_file_size(path, &size));
-        for (uint64_t at = 0; at < size; at += f < 2 && at % 4096 > 64 ? 7 : 1) { /* of the zeroes every seventh */
+        for (uint64_t at = 0; at < size; at += f < 2 && at % 4096 > 64 ? 7 : 1) { /* only every seventh of the zeroes */
             flip(fd, (off_t)at, (uint8_t)(1 << at % 8));
             tess_status status = load_little(dir);
             if (status != TESS_E_FORMAT && status != TESS_E_UNSUPPORTED)
@@ -228,7 +228,7 @@ static void what_is_not_a_checkpoint_of_this_model_is_told(void)
     EXPECT_FAILS(load_alone(dir), TESS_E_UNSUPPORTED, "format 4 is newer than this version's 3");
 }
 
-/* ---- As a catalog */
+/* ---- Catalogs */
 static void checkpoints_open_as_catalogs(void)
 {
     tess_catalog *c;

@@ -16,7 +16,7 @@ static tess_status rewrite(const char *in, const char *out, tess_rewrite_options
 /* ---- Comparing */
 typedef struct seen {
     char text[4096];
-    tess_diff_tensor weight; /* of "model.layers.0.w"; its `a` and `b` were freed with the catalogs */
+    tess_diff_tensor weight; /* the tensor "model.layers.0.w"; its `a` and `b` were freed with the catalogs */
     char dtype_b[12];
 } seen;
 

@@ -194,7 +194,7 @@ static void pruning_keeps_the_newest(void)
     EXPECT_OK(tess_ckpt_prune(&(tess_ckpt_pruner){.mem = test_mem()}, dir, 1, INT64_MAX));
     EXPECT_TEXT(names_in(dir), "step-00000040 step-00000050");
     EXPECT_OK(load_alone(dir, 40));
-    save_alone(dir, 60); /* of a run that had come further */
+    save_alone(dir, 60); /* saved by a run that had come further */
     save_alone(dir, 30);
     EXPECT_OK(tess_ckpt_prune(&(tess_ckpt_pruner){.mem = test_mem()}, dir, 1, 30));
     EXPECT_TEXT(names_in(dir), "step-00000030 step-00000040 step-00000050 step-00000060");
@@ -435,7 +435,8 @@ static void a_rank_without_space_spoils_the_save_for_all(void)
     static state s;
     tess_team *team = join_job();
     const char *dir = common_folder(team);
-    int world = tess_team_size(team), rank = tess_team_rank(team), last = last_owner(13, world); /* of embed.weight */
+    int world = tess_team_size(team), rank = tess_team_rank(team),
+        last = last_owner(13, world); /* owner of the last row of embed.weight */
     int64_t step;
     make_state(&s, world, rank, false, 8);
     EXPECT_OK(tess_ckpt_save(test_mem(), team, dir, 8, NULL, s.tensors, N, NULL));

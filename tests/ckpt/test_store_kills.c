@@ -24,7 +24,7 @@ typedef struct plan {
     int ranks;      /* 0: one process alone */
     int victim;     /* rank, or ALL */
     int point;      /* tess_save_point, or NEVER */
-    int visit;      /* of the point, from 1 */
+    int visit;      /* visit of the point, from 1 */
     int what;       /* KILL, an errno, TESS_IO_SHORT */
     double after_s; /* a kill at that time; 0: none */
 } plan;
@@ -36,7 +36,7 @@ typedef struct board {
     _Atomic int hits[TESS_SAVE_POINTS]; /* times that something happened there */
     _Atomic int saved;                  /* processes that came to the end of their save, and it was well */
     _Atomic int failed;                 /* ... and it failed */
-    _Atomic double took_s;              /* of the newest save that nobody disturbed */
+    _Atomic double took_s;              /* time of the newest save that nobody disturbed */
 } board;
 
 static board *b;
@@ -45,9 +45,9 @@ typedef struct saved {
     int64_t step, values;
 } saved;
 
-static saved newest, before; /* that must be there */
+static saved newest, before; /* the checkpoints that must be there */
 
-/* ---- In a saving process ---- */
+/* ---- The saving process ---- */
 static int visits;
 
 static int strike(void *self, tess_save_point point)
@@ -297,7 +297,7 @@ static void kill_whenever(int64_t round, double span_s, int ranks)
 
 static void make_board(void)
 {
-    if (tess_os_is_dir("/dev/shm")) /* what is synced matters here to the power alone */
+    if (tess_os_is_dir("/dev/shm")) /* a sync matters only when power fails, which is not tested here */
         setenv("TMPDIR", "/dev/shm", 1);
     EXPECT_OK(tess_os_share("kills", sizeof(*b), (void **)&b));
     snprintf(b->folder, sizeof(b->folder), "%s", test_folder());

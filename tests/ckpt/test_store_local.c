@@ -105,7 +105,7 @@ static void replicas_across_hosts_are_kept_by_each(void)
     const char *dir = join_hosts(2);
     int n = tess_team_size(hosts->mine), me = tess_team_rank(hosts->mine);
     make_state(&now, n, me, false, 3);
-    for (int i = 0; i < N; i++) { /* as fsdp does: each replica counts a part of its rows */
+    for (int i = 0; i < N; i++) { /* fsdp does so: each replica counts a part of its rows */
         tess_ckpt_tensor *t = &now.tensors[i];
         tess_shard_rows(t->box.size[0], hosts->n, hosts->host, &t->primary.begin[0], &t->primary.size[0]);
         t->primary.begin[0] += t->box.begin[0];
@@ -171,7 +171,7 @@ static void damage_on_one_host_fails_all(void)
         char *data;
         size_t size;
         EXPECT_OK(tess_os_read(test_mem(), path, 1 << 20, &data, &size));
-        data[size - 4096] ^= 16; /* of its last piece */
+        data[size - 4096] ^= 16; /* a byte of its last piece */
         put_file(path, data, size);
         tess_mem_free(test_mem(), data);
     }

@@ -17,7 +17,7 @@ enum { NEVER = -1, KEPT = 2 };
 
 /* A file system without exchange; a process that ends before a call. */
 typedef struct strike {
-    int calls;   /* so far */
+    int calls;   /* calls so far */
     int last;    /* is the last that is made; NEVER */
     int failing; /* is not made, nor any after it; NEVER */
 } strike;
@@ -115,7 +115,7 @@ static void without_exchange_no_kill_hides_a_checkpoint(void)
         n_stood_aside += !tess_os_is_dir(path_in(dir, "step-00000005"));
         EXPECT(old || holds(dir, 5, 51));
         EXPECT(holds(dir, 4, 40));
-        if (last % 2 == 0) { /* whoever comes next: a prune, or a save of the same step, of another */
+        if (last % 2 == 0) { /* the next call: a prune, or a save of the same step, or of another */
             EXPECT_OK(tess_ckpt_prune(&(tess_ckpt_pruner){.mem = test_mem()}, dir, KEPT, INT64_MAX));
             EXPECT_TEXT(names_in(dir), "step-00000004 step-00000005");
             EXPECT(holds(dir, 5, old ? 50 : 51));

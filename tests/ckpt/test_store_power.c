@@ -11,14 +11,14 @@ enum { ROWS = 48, COLUMNS = 64, WRITERS = 2, KEPT = 2, SAVES = 8, NEVER = 1 << 2
 
 typedef struct saved {
     int64_t step;
-    int values;     /* what was saved */
+    int values;     /* values that were saved */
     int begin, end; /* changes of the disk before it and when it had returned; end NEVER: it did not, or failed */
 } saved;
 
 /* One run of saves on a disk. */
 static struct {
     disk disk;
-    char folder[512]; /* of checkpoints */
+    char folder[512]; /* folder of checkpoints */
     saved saves[SAVES];
     int n_saves, n_asked;
     int fails_at, fails_until; /* calls that are not made */
@@ -28,7 +28,7 @@ static struct {
 static struct {
     uint64_t seen[SEEN]; /* hashes of what was looked at */
     int n_states, n_bad;
-    bool (*lies)(const disk *d, int change); /* of the disk */
+    bool (*lies)(const disk *d, int change); /* true: the disk lies about this change */
     char first_bad[1024];
 } tally;
 

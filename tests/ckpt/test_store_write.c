@@ -10,7 +10,7 @@
 #include "device/bf16.h"
 #include "files.h"
 
-enum { ROWS = 70, ROW = 1 << 18, SMALL = 5 }; /* of the large tensor: 70 MiB, so two pieces */
+enum { ROWS = 70, ROW = 1 << 18, SMALL = 5 }; /* sizes of the large tensor: 70 MiB, so two pieces */
 
 static float *large;
 static float small[SMALL] = {1, -2.5f, 3e-9f, 4, 1e20f};
@@ -213,7 +213,7 @@ static void rows_that_nobody_writes_are_named(void)
     EXPECT_FAILS(tess_store_commit(NULL, test_folder(), 7, parts, 2, &facts), TESS_E_INVALID,
                  "some rows were written twice: those at 2");
     json_decref(parts[1]);
-    piece.box = (tess_box){{0}, {2}}; /* as many as there should be, but not those */
+    piece.box = (tess_box){{0}, {2}}; /* the right number of elements, but not the right ones */
     EXPECT_OK(tess_store_write_part(test_mem(), NULL, folder, "rank-00001.data", &piece, 1, &parts[1]));
     EXPECT_FAILS(tess_store_commit(NULL, test_folder(), 7, parts, 2, &facts), TESS_E_INVALID, "written twice");
     json_decref(parts[1]);

@@ -76,7 +76,7 @@ static void a_model_folder_has_the_models_own_names(void)
     }
 }
 
-/* Without config.json the words that wrappers leave and the usual dicts still go. */
+/* Words that wrappers leave, and the usual dicts, go even if there is no config.json. */
 static void known_wrappers_go_without_a_configuration(void)
 {
     for (int i = 0; i < N_FILES; i++) {

@@ -152,7 +152,7 @@ static tess_status six_floats(void *context, int e, int64_t row_begin, int64_t n
     return TESS_OK;
 }
 
-/* What safetensors.torch.save_file writes for the same tensor with metadata {"format": "pt"}. */
+/* The bytes that safetensors.torch.save_file writes for the same tensor with metadata {"format": "pt"}. */
 static void a_file_has_the_reference_writers_bytes(void)
 {
     static const char header[] =
@@ -441,7 +441,7 @@ static void one_rank_without_space_fails_all(void)
 {
     tess_team *team = join_job();
     const char *folder = common_folder(team);
-    int last = last_owner(13, tess_team_size(team)); /* of rows of lm_head.weight */
+    int last = last_owner(13, tess_team_size(team)); /* owner of the last row of lm_head.weight */
     tess_st_tensor tensors[N];
     tess_st_writer *writer;
     char m[300];

@@ -1,4 +1,4 @@
-# For golden tests of `tessera doctor log`: its JSON report on logs. Source it after support.sh.
+# Golden tests of `tessera doctor log` source this after support.sh: its JSON report on logs.
 # The ids of the entries with a role, by the JSON report.
 ids_with_role() { # ROLE
     awk -F '"' -v role="$1" '$2 == "id" { id = $4 } $2 == "role" && $4 == role { printf "%s ", id }' report.json

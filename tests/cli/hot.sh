@@ -1,4 +1,4 @@
-# For tests of hot recovery: a small run, and the comparison of two runs.
+# Tests of hot recovery source this: a small run, and the comparison of two runs.
 make_text 300 >text.txt
 make_model model.json
 make_config run.yaml

@@ -1,4 +1,4 @@
-# For tests that compare layouts of ranks with one rank: run.yaml is the configuration, $settings what all runs have.
+# Tests that compare layouts of ranks with one rank source this: run.yaml is the configuration, $settings what all runs have.
 
 columns() { grep -o '"step": [0-9]*, "loss": [^,]*, "grad_norm": [^,]*\|"validation_loss": [^,]*' "$1/metrics.jsonl"; }
 weights() { cat "$1"/model/model.safetensors "$1"/adapter/adapter_model.safetensors 2>/dev/null; }

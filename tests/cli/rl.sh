@@ -1,4 +1,4 @@
-# For tests of reinforcement learning: problems of signs, a small model that has learned the form of an answer, and the
+# Tests of reinforcement learning source this: problems of signs, a small model that has learned the form of an answer, and the
 # comparison of two runs.
 awk -v folder=. -f "$project/examples/signs.awk"
 head -n 4000 sft.jsonl >few.jsonl

@@ -1,4 +1,4 @@
-# For golden tests of the command: $tessera is the binary, $work a folder that is removed when the test ends.
+# Golden tests of the command source this: $tessera is the binary, $work a folder that is removed when the test ends.
 # A failed check prints what it expected, and the script exits with 1.
 tessera=$(realpath "$1")
 project=$2

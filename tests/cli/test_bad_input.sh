@@ -153,7 +153,7 @@ expect "a limit of file sizes is named" 2 "may not write a larger file here (uli
     small_files "$tessera" train run.yaml job.dump_folder=out debug.trace=false
 rm -rf out
 
-# Who may write to the folder of a run must not choose which other file alerts are added to.
+# A user who may write to the folder of a run must not choose which other file alerts are added to.
 mkdir out
 echo mine >victim
 ln -s ../victim out/alerts.jsonl

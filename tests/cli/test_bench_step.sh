@@ -42,14 +42,14 @@ for name in one two; do
     awk "BEGIN { exit !($(value $name forward time) > 0 && $(value $name backward time) > 0) }" &&
         pass "$name: forward and backward are there" || fail "$name: forward $(value $name forward time)"
 done
-# of POOL NAME: the memory of all ranks at the peak, in MiB.
+# `of POOL NAME` prints the memory of all ranks at the peak, in MiB.
 of() { awk -v row="\"memory of $1\"" 'index($0, row) { in_row = 1 } in_row && /"all ranks"/ { print $3 + 0; exit }' "$2.json"; }
 params() { of params "$1"; }
 [ -n "$(params one)" ] && [ "$(params one)" = "$(params four)" ] && pass "four ranks hold the parameters of one" ||
     fail "params: $(params one) MiB on one rank, $(params four) on four"
 
 # A pass holds the activations of its rows alone, and passes cut nothing else: the loss has the same bits.
-# Enough rows that the memory of kernels, which is none of theirs, is little beside.
+# There are enough rows that the memory of kernels, which does not belong to them, is little beside theirs.
 for passes in 1 2 4; do
     measure passes$passes --batch 32 --micro 32 --seq 61 --passes $passes
     expect "bench step: $passes passes are in the report" 0 "$passes pass" cat passes$passes.json

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a chat template is given by the model that it is used with, and what becomes of conversations then: special tokens,
+# The inputs that a chat template gets from its model, and the conversations that it writes: special tokens,
 # numbers of any size, the token that ends a document, templates that change earlier turns, where an exported model stops.
 . "$(dirname "$0")/support.sh"
 make_text 200 >text.txt

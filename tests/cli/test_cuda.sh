@@ -66,7 +66,7 @@ for text in 'driver:  supports CUDA 13.0' 'gpu 1:   Fake GPU B (0000:11:00.0), c
 done
 expect "info: cuBLAS by its path" 0 "/cublas/libcublasLt.so.13: products in bfloat16; TESSERA_CUBLAS=own" env LD_LIBRARY_PATH="$fake:$fake/cublas" TESSERA_CUBLAS= \
     "$tessera" info
-# Of a python3 in PATH, where no usual folder has the library.
+# The library of a python3 in PATH is found if no usual folder has it.
 if "$tessera" info | grep -q '^nccl:.*/libnccl'; then
     echo "SKIPPED: this machine has NCCL, so it is not looked for beside python3"
 else

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a user meets in the first hour: a run without a file, few steps, folders that lack something.
+# The first hour of a user: a run without a file, few steps, folders that lack something.
 . "$(dirname "$0")/support.sh"
 make_text 600 >text.txt
 make_model model.json

@@ -96,7 +96,7 @@ expect "a killed rank" 0 "6 steps" train 2 killed recovery.enable=true recovery.
 await $$ has_text killed/alerts.jsonl recovery
 expect "is an alert" 0 '"event":"recovery","state":"replaced","text":"rank 1 was killed by signal 9' cat killed/alerts.jsonl
 
-# On a full disk only what would have been written there is lost, and only if there is never any room.
+# A full disk loses only what would have been written there, and only if there is never any room.
 mkdir lines && ln -s /dev/full lines/metrics.jsonl
 expect "metrics on a full disk" 0 "warning: metrics wait in memory until they can be written, and the run goes on: write lines/metrics.jsonl: No space left" train 2 lines
 cp output lines.txt

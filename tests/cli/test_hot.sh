@@ -53,7 +53,7 @@ same "killed after its program was replaced" upgraded plain
 rm tessera
 ln -s "$tessera" tessera
 
-# On a full disk the new trace is lost: here its folder cannot be made.
+# A full disk loses the new trace: here its folder cannot be made.
 stop traceless debug.trace=true
 rm -r traceless/trace
 touch traceless/trace

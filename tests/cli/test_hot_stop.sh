@@ -54,7 +54,7 @@ await "$launcher" grep -q "asked to stop (SIGTERM)" "$folder.out" || fail "the r
 kill -CONT "$held"
 ends "a stop between the loss and its replacement"
 
-# As schedulers do. One of the ranks waits for the replacement now, or soon.
+# Schedulers stop jobs in this way. One of the ranks waits for the replacement now, or soon.
 start everybody
 waiting=$(rank "$launcher" 2)
 lose_one

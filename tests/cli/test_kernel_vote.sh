@@ -73,7 +73,7 @@ if [ "$lesser" != avx2 ] && [ "$lesser" != avx512 ]; then
     has_text log 'Falling back' && fail "fell back: $(cat log)" || pass "nothing fell back"
 fi
 
-# On another machine: what it goes on with has other bits, and says so.
+# The run goes on as on another machine, with other bits, and says so.
 mv best out2 && rm -rf out2/checkpoint/step-00000004 out2/model
 TESSERA_CPU=ref "$tessera" train run.yaml job.dump_folder=out2 training.steps=4 lr_scheduler.warmup_steps=1 >log 2>&1
 says "other kernels go on" "kernels '$lesser' computed until here, now 'ref': bits in bfloat16 are others from here on"

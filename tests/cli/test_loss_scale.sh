@@ -62,13 +62,13 @@ has_text log 'replaced in' && pass "a rank was lost" || fail "no rank was lost: 
 same "float16, a rank lost" out half
 equal "its scales" "$(scales out)" "$(scales half)"
 
-# As torch.amp.GradScaler: halved by the infinite gradients of steps 2 and 5, doubled after two steps without one.
+# The rule of torch.amp.GradScaler: halved by the infinite gradients of steps 2 and 5, doubled after two steps without one.
 rm -rf out
 train out training.loss_scale=0 training.loss_scale_init=1024 training.loss_scale_interval=2 -n 2 \
     "fault.spec=rank=0 step=2 point=gradient kind=inf; rank=1 step=5 point=gradient kind=inf"
 equal "planted infinities" "$(scales out)" "1024,1024 skipped,512,512,1024 skipped,512,512,1024"
 
-# As DeepSpeed: the first of two is endured, on a resumed run too.
+# DeepSpeed's rule: the first of two is endured, on a resumed run too.
 rm -rf out
 hysteresis="training.loss_scale=0 training.loss_scale_init=1024 training.loss_scale_interval=9 training.loss_scale_hysteresis=2"
 infinite="rank=0 step=2 point=gradient kind=inf; rank=0 step=5 point=gradient kind=inf life=0"

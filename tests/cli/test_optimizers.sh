@@ -28,7 +28,7 @@ same() {
     fi
 }
 
-# as_alone OPTIMIZER LAYOUT...: the run of folder $name with another layout.
+# `as_alone OPTIMIZER LAYOUT...` is the run of folder $name with another layout.
 as_alone() {
     rm -rf out
     train out optimizer.name=$1 "${@:2}" && same "$name: ${*:2}" "$name"

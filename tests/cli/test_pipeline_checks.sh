@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What is checked around a pipeline before its first step: numbers that do not fit, ranks that disagree.
+# Checks around a pipeline before its first step: numbers that do not fit, ranks that disagree.
 . "$(dirname "$0")/support.sh"
 make_text 600 >text.txt
 make_model model.json

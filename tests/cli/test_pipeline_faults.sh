@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What goes wrong in a pipeline: whoever made it is named, not the stages that wait for him, and no work is lost.
+# Faults in a pipeline: the rank that made it is named, not the stages that wait for it, and no work is lost.
 . "$(dirname "$0")/support.sh"
 make_text 400 >text.txt
 make_model model.json

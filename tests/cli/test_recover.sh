@@ -101,7 +101,7 @@ says alone_tp "elastic.min_ranks=1 leaves no place out: this layout runs on no f
 ends "fewer ranks at most than there are are refused" 2 places 2 elastic.max_ranks=1
 says places "elastic.max_ranks: 1 are fewer than the 2 that start (-n)" "and it says so"
 
-# In the third life a rank stands still until the launcher has looked for room for more ranks.
+# A rank of the third life stands still until the launcher has looked for room for more ranks.
 "$tessera" train run.yaml -n 4 job.dump_folder=place "${options[@]}" comm.soft_timeout_s=0.2 \
     elastic.min_ranks=2 elastic.retry_s=0.1 fault.spec="rank=1 step=4 point=step kind=exit; \
 rank=1 step=5 point=step kind=exit life=2; rank=0 step=5 point=step kind=sigstop life=3" >place.out 2>&1 </dev/null &

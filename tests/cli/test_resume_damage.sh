@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A checkpoint that is damaged, lacks a file, or is of another model or version: the message, and the ways out that it
+# A checkpoint that is damaged, lacks a file, or belongs to another model or version: the message, and the ways out that it
 # offers.
 . "$(dirname "$0")/support.sh"
 make_text 600 >text.txt

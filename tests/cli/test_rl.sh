@@ -67,7 +67,7 @@ explained=$(grep -o '"train/explained_variance": [-0-9.e]*' values/metrics.jsonl
 awk -v v="$explained" 'BEGIN { n = split(v, x, " "); exit !(n == 30 && x[1] < 0.1 && x[n] > 0.5) }' &&
     pass "the critic explains more and more" || fail "explained variance: $explained"
 
-# So do values of the policy's own last layer.
+# Values of the policy's own last layer do so, too.
 rl shared -n 2 rl.algorithm=ppo critic.trunk=shared optimizer.lr=3e-3 training.steps=30 validation.enable=false \
     rollout.prompts=20 reward.kind=regex 'reward.regex=^[1-4]'
 losses=$(grep -o '"train/value_loss": [-0-9.e]*' shared/metrics.jsonl | cut -d' ' -f2 | tr '\n' ' ')

@@ -54,7 +54,7 @@ samples stops --rollout all --finish stop --json | grep -v '"response":"[^"]*1[0
 [ "$(samples drawn --sample 50 --json --tokens | grep -o '"ids":\[[0-9,]*\]' | tr ',' '\n' | wc -l)" = \
     "$(samples drawn --sample 50 --json | sed 's/.*"tokens":\([0-9]*\).*/\1/')" ] && pass "tokens" ||
     fail "tokens: $(samples drawn --sample 50 --json --tokens)"
-# What a run with other weights has left is not shown as this one's.
+# Samples that a run with other weights has left are not shown as this one's.
 rl once -n 3 training.steps=3 validation.enable=false checkpoint.enable=false
 rl once -n 1 training.steps=3 validation.enable=false checkpoint.enable=false optimizer.lr=2e-3
 [ "$(ls once/rl/rollout-00000002 | wc -l)" = 3 ] || fail "files of both: $(ls once/rl/*)"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the steps of reinforcement learning compute: corrections act, defaults are those of the papers, and weights that adapt are part of where a run is.
+# The steps of reinforcement learning: corrections act, defaults are those of the papers, and weights that adapt are part of where a run is.
 source "$(dirname "$0")/support.sh"
 source "$project/tests/cli/rl.sh"
 

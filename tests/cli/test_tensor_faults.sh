@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What goes wrong among ranks that share layers: whoever made it is named, not those who wait for him at a point, and no
+# Faults among ranks that share layers: the rank that made it is named, not those that wait for it at a point, and no
 # work is lost.
 . "$(dirname "$0")/layouts.sh"
 . "$(dirname "$0")/support.sh"

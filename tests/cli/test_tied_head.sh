@@ -27,7 +27,7 @@ train job.dump_folder=first >log 2>&1 || { tail -n 3 log; exit 1; }
 cp -r first/model untied
 cp -r first/model tied
 sed -i 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' tied/config.json
-# at FILE NAME: where the data of a tensor begins and ends in a safetensors file.
+# `at FILE NAME` prints where the data of a tensor begins and ends in a safetensors file.
 at() {
     local n=$(($(od -An -tu8 -N8 "$1")))
     head -c $((8 + n)) "$1" | tail -c "$n" | grep -oE "\"$2\":\{[^}]*\}" | grep -oE '[0-9]+,[0-9]+\]\}' | tr -d ']}' | tr ',' ' ' |

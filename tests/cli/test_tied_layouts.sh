@@ -118,7 +118,7 @@ done
 "$tessera" train run.yaml -n 4 job.dump_folder=out $settings ${of[gpt2-bf16]} $pp=4 >log 2>&1
 equal out gpt2-bf16 && pass "resumed under four layouts" || fail "resumed: $(tail -n 3 log)"
 
-# What is planned, and what comes of it.
+# The plan, and the result.
 expect "verify plans the table for the stage that owns it" 0 "the same bits: this layout" "$tessera" verify run.yaml -n 4 --steps 2 \
     ${of[gpt2-bf16]} $pp=2 training.local_batch_size=1 lr_scheduler.warmup_steps=1
 finish

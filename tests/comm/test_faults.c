@@ -144,7 +144,7 @@ static void every_part_of_a_fingerprint_counts(void)
     }
 }
 
-/* As after a rank's death, where MPI sends messages over TCP. */
+/* This happens after a rank's death if MPI sends messages over TCP. */
 static void a_broken_pipe_of_mpi_ends_no_rank(void)
 {
     tess_runtime *rt = join();
@@ -434,7 +434,7 @@ static int step_until_stopped(void *context)
         return 1;
     if (tess_runtime_rank(rt) == 0)
         kill(getppid(), SIGINT);
-    raise(SIGINT); /* as a terminal does to the whole group */
+    raise(SIGINT); /* a terminal signals the whole group in this way */
     int32_t stop = 0;
     for (int i = 0; i < 60000 && stop == 0; i++) {
         usleep(1000);

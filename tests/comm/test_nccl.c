@@ -97,7 +97,7 @@ static void messages_reach_their_peers_in_order(void)
 
 /* ---- Ranks that do not come, or leave ---- */
 typedef struct board {
-    bool knows; /* that rank 1 was lost */
+    bool knows; /* it knows that rank 1 was lost */
     int n_looks;
 } board;
 

@@ -18,7 +18,7 @@ typedef struct rank {
     tess_runtime *rt;
     tess_team *team;
     tess_device *device;
-    tess_stream *stream; /* of the caller: what it is given comes before the operations */
+    tess_stream *stream; /* the caller's stream: its work comes before the operations */
     int W, me;
     bool through_host; /* the case wants windows refused; else each is shown to the peers */
 } rank;
@@ -323,7 +323,7 @@ static void operations_in_flight_keep_their_order(void)
     leave(&r);
 }
 
-/* ---- What goes wrong ---- */
+/* ---- Faults ---- */
 static void a_gradient_that_is_not_finite_is_found(void)
 {
     rank r = join();

@@ -20,7 +20,7 @@ typedef struct setting {
     memory_kind kind;
     float *in, *out, *want;
     float *windows[2];
-    float *all[MOST_RANKS]; /* what every rank gives */
+    float *all[MOST_RANKS]; /* input of every rank */
 } setting;
 
 static float value(int rank, size_t i)

@@ -107,7 +107,7 @@ static void code_made_at_run_time_has_no_order(void)
         EXPECT_OK(call_at(team, MADE_A));
         EXPECT_OK(call_at(team, MADE_B));
     }
-    EXPECT_OK(call_at(team, rank == 1 ? MADE_B : MADE_A)); /* by now the other function lies there */
+    EXPECT_OK(call_at(team, rank == 1 ? MADE_B : MADE_A)); /* the other function lies there now */
     for (int i = 0; i < 2; i++) {
         EXPECT_OK(call_at(team, program));
         EXPECT_OK(call_at(team, program + 1));

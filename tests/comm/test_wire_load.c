@@ -1,3 +1,4 @@
+/* Plug-ins of MPI: the one that fits is found, and others are refused by name. */
 #include <stdlib.h>
 #include <unistd.h>
 

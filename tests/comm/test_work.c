@@ -279,7 +279,7 @@ static void windows_are_zeroed_and_counted(void)
     tess_team *team = tess_runtime_team(rt);
     tess_mem *mem = tess_runtime_mem(rt);
     int me = tess_team_rank(team);
-    bool first = me == 0 || tess_team_host(team, me) != tess_team_host(team, me - 1); /* of its host */
+    bool first = me == 0 || tess_team_host(team, me) != tess_team_host(team, me - 1); /* first member of its host */
     size_t before = tess_mem_stats(mem, TESS_POOL_GRADS).bytes;
     for (int round = 0; round < 4; round++) {
         size_t bytes = round % 2 == 0 ? 12345 : 5 << 20;

@@ -1,4 +1,4 @@
-# What the test of old files and the command that makes them share: the files, and the commands that read them.
+# The test of old files and the command that makes them share this: the files, and the commands that read them.
 # Sourced behind tests/cli/support.sh, in its folder $work.
 export TESSERA_CPU=ref # the same on every machine; in float32 so are all other kernels
 export LC_ALL=C.UTF-8 TZ=UTC
@@ -25,7 +25,7 @@ recovery: {enable: false}
 YAML
 }
 
-# Without what place and time decide: ages, when files changed, speeds, memory, entries known to the doctor.
+# Leaves out what place and time decide: ages, when files changed, speeds, memory, entries known to the doctor.
 calm() {
     sed -E 's/, "tps".*//; s/, "validation_seconds.*//; s/"(changed|seconds|known|one_rank|largest|all)": [0-9.e+-]+/"\1": 0/
         s/ in [0-9.]+ s \([^()]*\/s\)$/ in 0 s/; s/ +[0-9.]+ [a-z]+( +tessera )/ AGE\1/'

@@ -1,3 +1,4 @@
+/* Training of a byte-level BPE, against a plain implementation and recorded vocabularies. */
 #include <jansson.h>
 
 #include "base/os/os.h"

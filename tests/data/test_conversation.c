@@ -202,7 +202,7 @@ static void *fail_once(size_t size)
     return allocations_left-- != 0 ? malloc(size) : NULL;
 }
 
-/* Without memory a message must not lose members. */
+/* A message must not lose members when memory runs out. */
 static void a_conversation_is_written_whole_or_not_at_all(void)
 {
     json_t *messages = json_pack("[{s:s, s:s, s:s}, {s:s, s:s, s:s}]", "role", "user", "content", "a", "name", "x",

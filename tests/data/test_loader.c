@@ -1,3 +1,4 @@
+/* The loader: rows of texts for any number of ranks, positions, and what it refuses. */
 #include <stdlib.h>
 #include <unistd.h>
 

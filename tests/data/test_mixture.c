@@ -1,3 +1,4 @@
+/* Mixtures of sources: their shares, epochs, and positions. */
 #include <stdio.h>
 #include <string.h>
 
@@ -31,7 +32,7 @@ static void shares_are_exact_to_a_row_after_any_number_of_rows(void)
         for (int64_t rows = 1; rows <= 20000; rows++) {
             taken[tess_mixture_next(cases[c].weights, taken, cases[c].n)]++;
             for (int i = 0; i < cases[c].n; i++) {
-                __int128 exact = (__int128)cases[c].weights[i] * rows; /* in 1 / sum of a row */
+                __int128 exact = (__int128)cases[c].weights[i] * rows; /* unit: 1 / sum of a row */
                 EXPECT((__int128)taken[i] >= exact / sum && (__int128)taken[i] <= (exact + sum - 1) / sum);
             }
         }
@@ -97,7 +98,7 @@ static uint64_t hash_batch(const tess_micro_batch *b)
     return tess_hash_bytes(b->targets, size, tess_hash_bytes(b->ids, size, 0));
 }
 
-/* What one epoch of a file alone has. */
+/* The rows and pairs of one epoch of a file alone. */
 static void measure(const tess_tokenizer *tokenizer, const char *file, uint64_t *rows, uint64_t *pairs)
 {
     tess_loader_options options = mixture_of(&file);

@@ -1,3 +1,4 @@
+/* Packing of documents into rows: every pair once, and the bounds of documents. */
 #include "data/packing/packing.h"
 #include "support/test.h"
 
@@ -51,7 +52,7 @@ static void check(const int *sizes, int n, int64_t seq_len)
                     continue;
                 }
                 EXPECT_INT(targets[i], ids[i] + 1);
-                EXPECT(targets[i] > previous); /* in order */
+                EXPECT(targets[i] > previous); /* ascending */
                 previous = targets[i];
                 seen[targets[i] - 1000]++;
                 n_targets++;
@@ -91,11 +92,11 @@ static void a_row_goes_on_where_the_last_one_ended(void)
         last = targets[9];
     }
     EXPECT_INT(last, -1);
-    EXPECT_INT(tess_pack_row(&documents, 99, 10, PAD, &row), 1); /* behind the end: padding */
+    EXPECT_INT(tess_pack_row(&documents, 99, 10, PAD, &row), 1); /* a row after the end is padding */
     EXPECT_INT(targets[0], -1);
 }
 
-/* The documents' example: sequences of 5, 3 and 8 tokens in a row of 16; padded to 8 each, a third of 24 is waste. */
+/* An example: sequences of 5, 3 and 8 tokens in a row of 16; padded to 8 each, a third of 24 is waste. */
 static void packed_sequences_are_found_again_by_their_bounds(void)
 {
     const int32_t tokens[] = {1,  2,  3,  4,  5,  0,  10, 11, 12, 0,
@@ -116,7 +117,7 @@ static void packed_sequences_are_found_again_by_their_bounds(void)
         for (int i = 0; i < 8; i++)
             n_targets += targets[i] >= 0;
     }
-    EXPECT_INT(n_targets, 16); /* of 24 */
+    EXPECT_INT(n_targets, 16); /* 24 without packing */
 }
 
 static void tokens_outside_the_loss_mask_are_no_targets(void)
@@ -133,7 +134,8 @@ static void tokens_outside_the_loss_mask_are_no_targets(void)
     EXPECT_SAME(targets, want, 8);
 }
 
-/* What a row should be: documents by number, how many of their pairs, and where in the document they begin. */
+/* The expected content of a row: documents by number, the number of their pairs, and where in the document they begin.
+ */
 typedef struct stretch {
     int row, document, from, length;
 } stretch;

@@ -1,3 +1,4 @@
+/* Files of prompts: records, conversations, preference pairs, and what is refused. */
 #include "data/conversation/prompts.h"
 
 #include <stdlib.h>

@@ -72,7 +72,7 @@ static void what_is_not_text_is_refused_by_name(void)
 
 static void records_of_an_array_are_its_objects(void)
 {
-    /* The last one ends with a bracket that does not fit, which whoever parses it will say. */
+    /* The last one ends with a bracket that does not fit; its parser will say so. */
     static const char text[] = "\xef\xbb\xbf [ {\"a\": \"}],[\\\"\"},\n{\"b\": [1, {\"c\": 2}]} , {}, {\"d\": 1\n] ]\n";
     static const char *const want[] = {"{\"a\": \"}],[\\\"\"}", "{\"b\": [1, {\"c\": 2}]}", "{}", "{\"d\": 1\n]"};
     enum { N = sizeof(want) / sizeof(want[0]) };

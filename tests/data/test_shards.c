@@ -1,3 +1,4 @@
+/* Shards of token ids: ours, llm.c's, nanoGPT's and Megatron's, written and read. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -166,7 +167,7 @@ static void a_shard_gives_the_batches_of_its_text_whatever_the_threads(void)
     EXPECT_OK(tokenize(tokenizer, files, n, three, 3, &result));
     EXPECT(same_bytes(one, three));
     EXPECT(!result.resumed && result.n_tokens > 200000);
-    for (int shape = 0; shape < 4; shape += 3) { /* with bos or not; split or not */
+    for (int shape = 0; shape < 4; shape += 3) { /* four shapes: bos or not, split or not */
         tess_loader_options options = options_for(files, n);
         options.bos.n = options.bos.id[0] = shape & 1;
         options.split = shape & 2 ? TESS_SPLIT_FALSE : TESS_SPLIT_AUTO;
@@ -468,7 +469,7 @@ static void what_is_written_for_others_has_their_bytes(void)
     EXPECT_OK(tokenize_for(tokenizer, files, n, TESS_SHARD_LLMC, llmc, &result));
     expect_bytes(llmc, &want);
 
-    /* Our readers find the documents, and nothing else is left. */
+    /* Our readers find all documents, and nothing else is left. */
     const struct {
         const char *path;
         tess_data_format format;
@@ -680,7 +681,7 @@ static void an_epoch_of_shards_feeds_each_token_once_to_any_number_of_ranks(void
     make_documents(&ids, starts);
     for (int d = 0; d < N_DOCUMENTS; d++)
         for (int64_t i = starts[d] + 1; i < starts[d + 1]; i++)
-            want[ids.data[i]] += 2; /* in both files */
+            want[ids.data[i]] += 2; /* once in each of both files */
     put_llmc(&out, 20240520, 1, ids.data, ids.size, 2);
     const char *files[] = {write_file("once.bin", out.data, out.size), path_of("once_mega.idx")};
     out.size = 0;
@@ -731,7 +732,7 @@ static void bad_shards_are_refused_by_name(void)
     expect_refused(tokenizer, write_file("tiny.shard", bytes.data, 20), TESS_DATA_AUTO, TESS_E_FORMAT, "half-written");
     uint8_t *copy = malloc(bytes.size);
     static const struct {
-        double at; /* of the file; below 0: bytes from its end */
+        double at; /* place in the file; below 0: bytes from its end */
         const char *text;
     } damage[] = {
         {0, NULL}, {0.5, "is damaged: its checksum"}, {-20, "its end is damaged"}, {-100, "its end is damaged"}};

@@ -1,3 +1,4 @@
+/* Tokenizers: ids of recorded texts, special tokens, decoding, and files that are refused. */
 #include <jansson.h>
 #include <stdlib.h>
 

@@ -21,14 +21,14 @@ typedef struct play_team {
 
 typedef struct play_call {
     int team;
-    tess_record record; /* of a message: root is the peer's place */
+    tess_record record; /* the root of a message is the peer's place */
     uint64_t pause_ns;  /* before it */
 } play_call;
 
 typedef struct play_rank {
     play_call calls[PLAY_MAX_CALLS];
     int n_calls;
-    int n_posted, n_done; /* in order */
+    int n_posted, n_done; /* calls are posted and done in order */
     uint64_t posted_ns[PLAY_MAX_CALLS], done_ns[PLAY_MAX_CALLS], sequence[PLAY_MAX_CALLS];
     uint64_t now_ns;
     uint64_t next_sequence[PLAY_MAX_TEAMS], next_message[PLAY_MAX_TEAMS];

@@ -235,7 +235,7 @@ static void an_operation_made_in_a_team_of_its_own_is_not_skipped(void)
     free(p);
 }
 
-/* Without a later operation it is not known whether the missing one was skipped or delayed. */
+/* If no later operation follows, it is not known whether the missing one was skipped or delayed. */
 static void an_operation_that_may_come_later_is_told_so(void)
 {
     tess_diagnosis diagnosis;

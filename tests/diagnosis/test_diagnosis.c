@@ -1,3 +1,4 @@
+/* The root cause of recorded and played histories. */
 #include <signal.h>
 
 #include "diagnosis/play.h"
@@ -550,7 +551,7 @@ static play_call message(int op, int peer, uint64_t count, uint64_t tag, int64_t
     return call;
 }
 
-/* In every step rank 1 sends to rank 2, then all call a barrier. */
+/* A play in which rank 1 sends to rank 2 in every step, then all call a barrier. */
 static play *make_pipeline(uint64_t seed)
 {
     play *p = make_job(seed, 4, 1);

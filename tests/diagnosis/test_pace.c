@@ -51,7 +51,7 @@ static void play_step(job *j, int64_t step)
         for (int phase = 0; phase < TESS_PHASE_COUNT; phase++) {
             double s = usual_s[phase] * (1 + j->noise * normal(j, (uint64_t)step, (uint64_t)(r * 8 + phase)));
             bool waits = phase == TESS_PHASE_GATHER || phase == TESS_PHASE_REDUCE || phase == TESS_PHASE_WAIT;
-            if (waits) /* for the excess of the slow rank */
+            if (waits) /* it waits for the excess of the slow rank */
                 s += r != j->slow_rank && step >= j->from ? delay_of(j) / 3 : 0;
             else if (r == j->slow_rank && step >= j->from && phase == j->slow_phase)
                 s *= 1 + j->slow;

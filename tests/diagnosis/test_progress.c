@@ -1,3 +1,4 @@
+/* The progress of ranks: who is at which step, and whether that looks uneven. */
 #include "support/test.h"
 #include "diagnosis/progress.h"
 

@@ -1,3 +1,4 @@
+/* Waits for late members of collectives, counted by hand. */
 #include <math.h>
 
 #include "support/test.h"
@@ -135,7 +136,7 @@ static void stragglers_are_found_in_noise(void)
     EXPECT(precision >= 0.95 && recall >= 0.95);
 }
 
-/* At the limit itself, 10% over all steps. */
+/* The limit itself, 10% over all steps, counts. */
 static void ten_percent_are_enough(void)
 {
     double seconds[8 * STEPS];

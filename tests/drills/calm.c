@@ -29,7 +29,7 @@ static tess_status sum_calmly(tess_team *team, int64_t n)
     return TESS_OK;
 }
 
-/* In each round one random rank sleeps for a random time. */
+/* One random rank sleeps for a random time in each round. */
 static tess_status stall(tess_team *team, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -57,7 +57,7 @@ int drill_calm_rank(const char *what)
 }
 
 /* ---- The launcher's output ---- */
-/* On a machine that stands still for a second this is true, and not a false alarm. */
+/* Such a line is true, and no false alarm, on a machine that stands still for a second. */
 static bool tells_of_lateness(const char *line)
 {
     static const char *const words[] = {" kept ", " has come after ", "'s stack: "};

@@ -13,14 +13,14 @@ typedef enum drill_program {
 
 /* One fault, and the reports that it requires: extended regular expressions, in which %d is the culprit. */
 typedef struct drill {
-    const char *name, *group; /* which of the tests runs it */
+    const char *name, *group; /* name, and the test that runs it */
     drill_program program;
-    const char *fault; /* without rank and step */
+    const char *fault; /* fault, without its rank and step */
     const char *says;  /* the line that is the verdict */
-    const char *who;   /* in it: the rank; where two ranks are a tie, DRILL_TIE will do as well */
-    const char *where; /* in it: operation, label or phase */
-    const char *trace; /* what `tessera trace` calls it */
-    double limit_s;    /* from the last honest rank's arrival */
+    const char *who;   /* the rank in that line; if two ranks tie, DRILL_TIE will do as well */
+    const char *where; /* operation, label or phase in that line */
+    const char *trace; /* `tessera trace`'s name for it */
+    double limit_s;    /* limit, counted from the last honest rank's arrival */
     const char *words; /* one more for `tessera train`, NULL: none */
     bool goes_on;      /* the job would go on, or hang: it is ended once the verdict is there */
     int rank;          /* -1: any */
@@ -38,7 +38,7 @@ typedef struct drill_outcome {
     char trace[512]; /* the first line of `tessera trace` */
 } drill_outcome;
 
-/* Where and when the fault happens. */
+/* The place and time of the fault. */
 typedef struct drill_place {
     int world, rank, step;
     bool untimed; /* the machine may be slow: other ranks may be told of before, and the verdict may take minutes */

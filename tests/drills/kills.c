@@ -19,7 +19,7 @@ enum { RANKS = 4, NOTE_BYTES = 4096, RING_EVENTS = 16384, MOST_DELAY_US = 20000 
 
 static const double patience_s = 300;
 
-/* What a rank has written to its ring. */
+/* The counts of what a rank has written to its ring. */
 typedef struct note {
     _Atomic int64_t pid, n_phases, n_operations;
 } note;
@@ -123,7 +123,7 @@ static bool all_have_begun(const char *folder)
     return false;
 }
 
-/* Who is killed dies at once; ranks without a launcher do, too, and those without a peer end by themselves. */
+/* A killed rank dies at once; ranks without a launcher do, too, and those without a peer end by themselves. */
 static bool all_have_ended(const note notes[RANKS])
 {
     for (double end_s = tess_os_now_s() + patience_s; tess_os_now_s() < end_s; usleep(500)) {

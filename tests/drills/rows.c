@@ -18,7 +18,7 @@
         .name = name_, .group = "stall", .fault = fault_, .says = says_, .who = "rank %d has kept", .where = where_, \
         .trace = trace_ ": rank %d ", .limit_s = 2, .goes_on = true, .rank = -1                                      \
     }
-/* Of a message that has one side only both are named: who is right the records cannot tell. */
+/* Both ranks of a message that has one side only are named: records cannot tell which one is right. */
 #define MESSAGE(name_, fault_)                                                                    \
     {                                                                                             \
         .name = name_, .group = "messages", .fault = fault_, .says = "has kept",                  \

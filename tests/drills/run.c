@@ -17,7 +17,7 @@ enum { STEPS = 12, RING_EVENTS = 16384 };
 
 /* A job that says nothing for so long has hung without a name; on a slow machine that takes far longer. */
 static const double patience_s = 20, untimed_patience_s = 300;
-static const double after_diagnosis_s = 0.3; /* for noise that follows */
+static const double after_diagnosis_s = 0.3; /* time for noise that follows */
 
 typedef struct job_run {
     const drill *drill;
@@ -85,7 +85,7 @@ static void write_training(const char *folder)
     write_file(folder, "text.txt", text);
 }
 
-/* For reads that wait for ever, at kind=io path=fifo. */
+/* Makes a FIFO for reads that never end, at kind=io path=fifo. */
 static void make_fifo(const char *folder)
 {
     char path[128];
@@ -172,8 +172,7 @@ static void listen(job_run *r)
     }
 }
 
-/* ---- What `tessera trace` makes of it
- * --------------------------------------------------------------------------------------------- */
+/* ---- The answer of `tessera trace` ---- */
 static void ask_trace(job_run *r)
 {
     char command[4400];
@@ -213,7 +212,7 @@ static double newest_event(const char *path, double before_s)
     return newest_s;
 }
 
-/* Of a rank that ends, its own last event counts, too: before that there was nothing to tell. */
+/* The arrival of the last rank. The last event of a rank that ends counts, too: before it there was nothing to tell. */
 static double last_arrival(const job_run *r)
 {
     char folder[128], path[256];

@@ -8,7 +8,7 @@
 
 typedef struct drill_child {
     pid_t launcher; /* leads a process group that its ranks are in */
-    int output;     /* what it writes to stderr */
+    int output;     /* its standard error */
 } drill_child;
 
 /* Runs words[0], a whole path, in `folder`. `fault` is put into the environment, NULL: nothing is. */

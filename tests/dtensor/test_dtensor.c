@@ -220,7 +220,7 @@ static void the_first_rank_distributes_what_it_has(void)
     tess_runtime_destroy(&rt);
 }
 
-/* The documents' figures: 4 MiB in rows on 4 ranks cost each 3 MiB; ranks 0 .. 7 sum to 28. */
+/* Known figures: 4 MiB in rows on 4 ranks cost each 3 MiB; ranks 0 .. 7 sum to 28. */
 static void four_mebibytes_on_four_ranks_cost_three(void)
 {
     tess_runtime *rt = join();
@@ -476,7 +476,7 @@ static void functions_of_one_process_run_on_what_ranks_hold(void)
     }
     x = noise_tensor(mesh, M, N, R, R, 1);
     const tess_dtensor *both[] = {x, w};
-    fails = tess_runtime_rank(rt) == 1; /* which has rows from 2 on */
+    fails = tess_runtime_rank(rt) == 1; /* rank 1 has rows from 2 on */
     EXPECT_FAILS(tess_dtensor_map(both, needs, 2, weigh_rows, &fails, &to, TESS_F32, &y), TESS_E_UNSUPPORTED,
                  tess_runtime_rank(rt) == 1 ? "row 2 has no weight" : "rank 1: row 2 has no weight");
     EXPECT(y == NULL);

@@ -173,7 +173,7 @@ static void a_dimension_that_two_axes_cut_is_gathered_from_the_inner_one(void)
     EXPECT_INT(moves[1].axis, 0);
     EXPECT_TEXT(tess_move_name(moves[2].kind), "slice");
     EXPECT_INT(moves[2].axis, 1);
-    /* With the outer axis cutting last it is one gather. */
+    /* If the outer axis cuts last, it is one gather. */
     both.order[0] = 1;
     to.order[0] = 1;
     EXPECT_INT(tess_spec_moves(&both, &to, sizes, at, moves), 1);

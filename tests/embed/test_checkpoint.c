@@ -273,7 +273,7 @@ static void every_dtype_comes_back(void)
     tess_checkpoint_tensor own[TESS_DTYPE_COUNT];
     tess_checkpoint_state state = {.tensors = own, .n_tensors = TESS_DTYPE_COUNT};
     const tess_box whole = {{0, 0}, {ROWS, COLUMNS}};
-    for (int cut = 0; cut < 2; cut++) { /* of rows, which lie in one run, and of columns */
+    for (int cut = 0; cut < 2; cut++) { /* cuts of rows, which lie in one run, and of columns */
         for (int d = 0; d < TESS_DTYPE_COUNT; d++) {
             tess_box box = whole;
             size_t bytes = tess_dtype_size((tess_dtype)d);

@@ -116,11 +116,11 @@ static void save_and_overwrite(void)
     join(r, 2);
     EXPECT(tess_checkpoint_saver_is_async(r->saver));
     EXPECT(tess_checkpoint_save_done(r->saver));
-    EXPECT_OK(tess_checkpoint_save_wait(r->saver)); /* for nothing */
+    EXPECT_OK(tess_checkpoint_save_wait(r->saver)); /* nothing is under way */
     for (int64_t step = 1; step <= 4; step++) {
         fill(r, step);
         EXPECT_OK(tess_checkpoint_save_start(r->saver, folder, step, &r->state, "{\"a\": 1}"));
-        fill(r, 100 + step); /* what the next step does */
+        fill(r, 100 + step); /* the next step changes the state */
     }
     wait_until_done(r);
     EXPECT_OK(tess_checkpoint_save_wait(r->saver));

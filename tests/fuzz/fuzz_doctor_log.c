@@ -37,7 +37,7 @@ static void read_log(tess_mem *mem, const uint8_t *data, size_t size)
     if (tess_survey_begin(mem, knowledge, &survey) != TESS_OK)
         abort();
     tess_status status = tess_survey_read(&survey, path);
-    if (status != TESS_OK && status != TESS_E_INVALID) /* what is compressed is refused */
+    if (status != TESS_OK && status != TESS_E_INVALID) /* compressed logs are refused */
         abort();
     if (tess_log_diagnose(&survey, (int)(size % 3) * 4, &diagnosis) != TESS_OK ||
         tess_log_print(&survey, &diagnosis, &out) != TESS_OK ||

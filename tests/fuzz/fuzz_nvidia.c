@@ -1,4 +1,4 @@
-/* What nvidia-smi prints: lines of fields and matrices of GPUs. The first byte chooses. */
+/* The output of nvidia-smi: lines of fields and matrices of GPUs. The first byte chooses. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static probe_gpus gpus;
     static tess_probe_findings findings;
-    char *text = malloc(size + 1); /* of its own size, so that a step beyond is seen */
+    char *text = malloc(size + 1); /* a block of the exact size, so that a step beyond is seen */
     if (text == NULL || size == 0) {
         free(text);
         return 0;

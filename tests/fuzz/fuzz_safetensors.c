@@ -35,7 +35,8 @@ static void open_bytes(const uint8_t *data, size_t size)
         abort();
 }
 
-/* As it is, and with a header length that leads to the last '}': otherwise few mutations would get past it. */
+/* Reads the input as it is, and with a header length that leads to the last '}': otherwise few mutations would get past
+ * it. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     open_bytes(data, size);

@@ -15,7 +15,7 @@ static void run_text(tess_mem *mem, const tess_tokenizer *tokenizer, const char 
         return;
     if (tess_encode(encoder, text, size, true, &ids) == TESS_OK &&
         tess_decode(tokenizer, ids.data, ids.size, false, &back) != TESS_OK)
-        __builtin_trap(); /* what was encoded can be decoded */
+        __builtin_trap(); /* encoded ids can be decoded */
     tess_ids_free(&ids);
     tess_buffer_free(&back);
     tess_encoder_destroy(&encoder);

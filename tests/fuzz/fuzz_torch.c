@@ -70,7 +70,7 @@ static void open_archive(const uint8_t *data, size_t size)
     }
 }
 
-/* As if it were data.pkl of an archive with four records of 64 bytes. */
+/* Reads the input as data.pkl of an archive with four records of 64 bytes. */
 static void open_pickle(const uint8_t *data, size_t size)
 {
     zip_entry entries[4];

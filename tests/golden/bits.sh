@@ -69,7 +69,7 @@ debug: {trace: false}
 YAML
 }
 
-# bits TABLE DTYPE RANKS STRATEGY RECOMPUTE: trains; RECOMPUTE is none, full, or groups of a layer, and prints a record: "STEP LOSS GRAD_NORM" 30 times, "weights SHA256".
+# bits TABLE DTYPE RANKS STRATEGY RECOMPUTE: trains, where RECOMPUTE names nothing ("none"), all ("full"), or groups of a layer, and prints a record: "STEP LOSS GRAD_NORM" 30 times, "weights SHA256".
 bits() {
     local replicas=-1 header mode=$5
     case $5 in none | full) ;; *) mode="selective activation_checkpoint.recompute=$5" ;; esac

@@ -1,3 +1,4 @@
+/* The checks of health: readings, limits, changes, and the watcher's process. */
 #include "support/test.h"
 
 #include <stdlib.h>
@@ -94,7 +95,7 @@ static void the_tighter_limit_counts(void)
         [TESS_HEALTH_MEMORY] = value(80), [TESS_HEALTH_DISK] = value(4000), [TESS_HEALTH_FILES] = value(950)};
     readings[TESS_HEALTH_MEMORY].limit = 70;
     readings[TESS_HEALTH_DISK].limit = 5000;
-    readings[TESS_HEALTH_FILES].limit = 900; /* without a configured limit */
+    readings[TESS_HEALTH_FILES].limit = 900; /* its own limit: none is configured */
     tess_health_update(&health, &limits, readings, &change);
     EXPECT(health.failing[TESS_HEALTH_MEMORY] && health.failing[TESS_HEALTH_DISK] && health.failing[TESS_HEALTH_FILES]);
     EXPECT(health.last[TESS_HEALTH_DISK].limit == 5000);
@@ -178,7 +179,7 @@ static void hear(void *self, const char *line)
     strcat(self, "\n");
 }
 
-enum { PATIENCE_S = 120 }; /* for what ends by itself, on a busy machine */
+enum { PATIENCE_S = 120 }; /* limit for what ends by itself, on a busy machine */
 
 static double silence_s;
 

@@ -32,7 +32,7 @@ enum {
     MOST_PORTS = 8,
     HEADER_BYTES = 10, /* struct virtio_net_hdr */
     FRAME_BYTES = HEADER_BYTES + 14 + 65536,
-    BUFFER_BYTES = 4 << 20, /* of a receiving port: 32 ms at 1 Gbit/s */
+    BUFFER_BYTES = 4 << 20, /* buffer of a receiving port: 32 ms at 1 Gbit/s */
     BATCH = 16              /* frames of one port before the others' turn */
 };
 
@@ -275,14 +275,14 @@ int main(int argc, char **argv)
         fputs("usage: tess_hosts_link FIFO NETNS...\n", stderr);
         return 2;
     }
-    int fifo = open(argv[1], O_RDWR | O_NONBLOCK | O_CLOEXEC); /* for both: it never ends */
+    int fifo = open(argv[1], O_RDWR | O_NONBLOCK | O_CLOEXEC); /* open for both directions, so that it never ends */
     if (fifo < 0)
         die("%s", argv[1]);
     n_ports = argc - 2;
     int home = open_namespace("/proc/self/ns/net");
     for (int i = 0; i < n_ports; i++)
         open_port(&ports[i], argv[i + 2]);
-    enter(home); /* in no host: it must outlive each of them */
+    enter(home); /* it belongs to no host: it must outlive each of them */
     prctl(PR_SET_TIMERSLACK, 1000);
     puts("ready");
     fflush(stdout);

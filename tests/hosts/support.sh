@@ -1,4 +1,4 @@
-# For tests over several hosts: tests/cli/support.sh, and hosts made by tools/hosts that are removed when the test ends.
+# Tests over several hosts source this: tests/cli/support.sh, and hosts made by tools/hosts that are removed when the test ends.
 # Exit code 77: root, network namespaces, an MPI or its plug-in is missing.
 project=$2
 . "$project/tests/cli/support.sh"

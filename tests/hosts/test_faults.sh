@@ -16,7 +16,7 @@ ranks_on() {
     done | sort -n
 }
 
-# By default mpirun notices after nine minutes that a host is gone. A link on which it has sent something since the cut is
+# The default of mpirun is to notice after nine minutes that a host is gone. A link on which it has sent something since the cut is
 # lost after a quarter of an hour, so it must notice in the first seconds, whether or not the ranks are faster.
 keepalive="--mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 2"
 

@@ -14,7 +14,7 @@ export TESSERA_HOST=h\$((OMPI_COMM_WORLD_RANK / \${PER_HOST:-2} + 1))
 exec "$tessera" train run.yaml job.dump_folder=out model.save_dtype=float32 "\$@"
 SH
 
-# on RANKS ARGUMENTS...: PER_HOST ranks a host (2); OWN=1: each host in its own folder.
+# `on RANKS ARGUMENTS...` runs PER_HOST ranks a host (2); OWN=1: each host in its own folder.
 on() { timeout 600 mpirun.openmpi -q --allow-run-as-root --oversubscribe --bind-to none -np "$1" bash rank.sh "${@:2}"; }
 own() { OWN=1 on "$@" checkpoint.host_local=true; }
 fresh() { rm -rf h1 h2 && mkdir h1 h2 && cp text.txt model.json run.yaml h1 && cp text.txt model.json run.yaml h2; }

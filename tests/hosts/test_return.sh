@@ -13,7 +13,7 @@ small=(training.steps=60 checkpoint.interval=2 validation.enable=false training.
     recovery.backoff_s=0.1 elastic.min_ranks=1 elastic.retry_s=0.1)
 says() { if grep -qE -- "$2" "$1.out"; then pass "$3"; else fail "$3: expected /$2/ in: $(grep ^tessera: "$1.out" | tail -n 4)"; fi; }
 
-# From a third host, where nothing runs: its own host would not be probed. A host answers once there is a file `up`.
+# Launches from a third host, where nothing runs: its own host would not be probed. A host answers once there is a file `up`.
 launch() { # MPI ARGUMENTS...
     TESSERA_LAUNCH_AGENT=$work/agent "$hosts" exec h3 "$tessera" launch --mpi "$1" --hosts h1:1,h2:1 -- train run.yaml "${@:2}" </dev/null
 }
@@ -36,7 +36,7 @@ exec $("$hosts" agent) "\$@"
 SH
 chmod +x agent
 
-# In its third life the job runs on h2 alone, and stands still until h1 was asked in vain, and then has answered.
+# The job's third life runs on h2 alone, and stands still until h1 was asked in vain, and then has answered.
 returns() { # MPI
     local mpi=$1 code=0
     rm -f asked up

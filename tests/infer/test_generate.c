@@ -25,7 +25,7 @@ static const tess_model_config tiny = {.family = TESS_FAMILY_QWEN3,
                                        .bos_token_id = -1,
                                        .pad_token_id = -1};
 
-/* What a generation reported, by prompt and position. */
+/* The reports of a generation, by prompt and position. */
 typedef struct story {
     int n_prompts;
     int64_t n[MAX_PROMPTS]; /* tokens, those of the prompt included */
@@ -61,7 +61,7 @@ typedef struct listener {
     int64_t max_new, budget;
     int64_t refuse_at; /* position at which the callback fails, 0: never */
     int64_t stop_at;   /* position whose token ends a text, 0: none */
-    uint64_t prefix;   /* of all of them, 0: none */
+    uint64_t prefix;   /* prefix number of all of them, 0: none */
     bool quiet;        /* about log-probabilities of prompts */
     bool keep;
     int next, n_finished;
@@ -100,7 +100,7 @@ static tess_status token(void *self, const tess_request *r, int64_t position, in
         s->n[i] = l->quiet ? p->n : 1;
         memcpy(s->ids[i], p->ids, (size_t)s->n[i] * sizeof(int32_t));
     }
-    EXPECT_INT(position, s->n[i]); /* in order, without gaps */
+    EXPECT_INT(position, s->n[i]); /* positions come in order, without gaps */
     EXPECT(generated == (position >= p->n));
     if (!generated)
         EXPECT_INT(token, p->ids[position]);
@@ -133,15 +133,15 @@ static tess_status generate(tess_generator *g, const tess_sampling *sampling, co
 }
 
 typedef struct setting {
-    const char *level; /* of kernels */
+    const char *level; /* level of kernels */
     tess_dtype dtype;
     int n_threads;
     int64_t max_sequences, pass_tokens, max_length, max_new;
     tess_sampling sampling;
     const int64_t *end_tokens;
     int n_end;
-    int64_t n_pages; /* of the cache; 0: enough */
-    uint64_t prefix; /* of all prompts */
+    int64_t n_pages; /* pages of the cache; 0: enough */
+    uint64_t prefix; /* prefix number of all prompts */
     bool quiet;
     tess_generator_stats *stats;
 } setting;
@@ -497,7 +497,7 @@ static void generation_ends_where_it_should(void)
         EXPECT_SAME(cut.ids[i], s.ids[i], (size_t)both);
     }
 
-    const int64_t ends[] = {V + 5, s.ids[2][lengths[2] + 3]}; /* of prompt 2, its fourth new token at the latest */
+    const int64_t ends[] = {V + 5, s.ids[2][lengths[2] + 3]}; /* prompt 2 ends at its fourth new token at the latest */
     with.max_length = 64;
     with.max_new = 12;
     with.end_tokens = ends;
@@ -568,7 +568,7 @@ static void what_is_kept_is_not_read_again_and_changes_no_bit(void)
     const tess_generator_options options = {TESS_F32, 96, 2, 0, 3 * tess_kv_page_bytes(&tiny, TESS_F32)};
     EXPECT_OK(tess_generator_create(r.stream, r.model, &r.hooks, &options, &generator));
     static const struct {
-        int64_t n, shared; /* tokens of the request, of which so many were kept */
+        int64_t n, shared; /* tokens of the request, and how many of them were kept */
         int64_t from;      /* first token that differs from the text so far; -1: it goes on */
         bool keep, sleeps;
     } turns[] = {{20, 0, -1, true, false},  /* draws 5: positions 20 .. 24, of which the last is not computed */
@@ -576,7 +576,7 @@ static void what_is_kept_is_not_read_again_and_changes_no_bit(void)
                  {40, 39, -1, true, false}, /* once more: one is computed */
                  {35, 30, 30, true, false}, /* parts from it at 30 */
                  {36, 0, -1, false, false}, /* one that keeps nothing, and shares nothing */
-                 {45, 39, -1, true, false}, /* what the last but one left */
+                 {45, 39, -1, true, false}, /* it takes what the last but one left */
                  {50, 0, -1, true, true}};  /* after a sleep nothing is left */
     for (size_t i = 0; i < sizeof(turns) / sizeof(turns[0]); i++) {
         for (int64_t t = turns[i].from; t >= 0 && t < MAX_TOKENS; t++)

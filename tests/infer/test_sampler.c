@@ -1,3 +1,4 @@
+/* Draws of tokens: their shares, limits, and the same draw on any machine. */
 #include <math.h>
 
 #include "base/core/rng.h"

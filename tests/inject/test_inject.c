@@ -93,7 +93,7 @@ static void a_phase_that_there_is_not_is_refused_where_names_are_known(void)
     spec.text = "rank=1 point=phase:zzzzzzzz kind=slow";
     EXPECT_FAILS(tess_faults_parse(&spec, f, TESS_FAULTS_MAX, &n), TESS_E_INVALID,
                  "unknown phase 'zzzzzzzz': there are forward, backward");
-    spec.text = "kind=slow_log"; /* which is in a phase 'log' */
+    spec.text = "kind=slow_log"; /* this kind happens in a phase 'log' */
     EXPECT_FAILS(tess_faults_parse(&spec, f, TESS_FAULTS_MAX, &n), TESS_E_INVALID, "unknown phase 'log'");
     spec.text = "rank=1 point=phase:backward:3 kind=exit; rank=0 step=4 kind=exit";
     EXPECT_OK(tess_faults_parse(&spec, f, TESS_FAULTS_MAX, &n));

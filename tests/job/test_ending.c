@@ -41,7 +41,7 @@ static unsigned long offset_here(void)
     return (unsigned long)((uintptr_t)make_board - (uintptr_t)__executable_start) + 1;
 }
 
-/* Rank 1 is of another host, so that its ring is not in this memory: rank 0 runs the same program. */
+/* Rank 1 belongs to another host, so that its ring is not in this memory: rank 0 runs the same program. */
 static void a_call_site_of_another_host_has_its_line(void)
 {
     tess_job job;

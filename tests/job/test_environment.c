@@ -1,3 +1,4 @@
+/* The variables of launchers, and the starter that they tell. */
 #include <stdlib.h>
 
 #include "job/environment.h"

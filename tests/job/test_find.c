@@ -1,3 +1,4 @@
+/* Finding live jobs of this machine. */
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>

@@ -1,3 +1,4 @@
+/* The meeting of ranks that nobody has launched together. */
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>

@@ -142,7 +142,7 @@ static void signs_of_life_come_as_ages(void)
     char text[512];
     const char *seen = strstr(tess_board_describe(&hosts[1].job, 0, text, sizeof(text)), "last seen ");
     EXPECT(seen != NULL && atof(seen + strlen("last seen ")) >= 4.9);
-    /* What leaves an encoder says the same whatever the clock shows. */
+    /* An encoded frame says the same at any time of the clock. */
     agent_frame frame = {.kind = FRAME_ROW};
     tess_board_export(&hosts[0].job.rows[0], &frame.row.copy);
     EXPECT(frame.row.copy.age_ns >= UINT64_C(5000000000) && frame.row.copy.age_ns <= tess_os_now_ns() - beat_ns);

@@ -15,7 +15,7 @@ enum { STEPS = 30, MOST_LINES = 16 };
 
 typedef enum how { KILL, EXIT, IN_SETUP, STUBBORN, STOPPED_IN_SETUP, BLAMED } how;
 
-/* What happens in a run and what is reported of it. Ranks and launcher share it. */
+/* The events of a run, and the reports of it. Ranks and launcher share it. */
 typedef struct run {
     int world;
     uint32_t victims; /* set of ranks */

@@ -12,8 +12,8 @@
 enum { RANKS = 4, STEPS = 80, MOST_STEPS = 100 * STEPS, FORWARD = 3, BACKWARD = 4, WAIT = 7 };
 
 typedef struct run {
-    double slow[TESS_PHASE_COUNT]; /* of rank 2: 0.5 is half as long again */
-    volatile int64_t step;         /* of rank 2 */
+    double slow[TESS_PHASE_COUNT]; /* slowness of rank 2: 0.5 is half as long again */
+    volatile int64_t step;         /* step of rank 2 */
     int64_t heard_at;              /* its step when the first line came */
     bool is_awaited;               /* the ranks go on until a line has come */
     volatile int n_lines;

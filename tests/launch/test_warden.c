@@ -24,8 +24,8 @@ typedef enum scene {
     HANG,  /* the victim exits with code 5, the others ignore SIGTERM */
     STOP,  /* all end with 130 when asked to */
     GROW,  /* the same; the victim's warden asks */
-    WAIT,  /* until the job has lost a rank; then code 7 */
-    STAY,  /* as WAIT, but the victim never returns */
+    WAIT,  /* wait until the job has lost a rank; then code 7 */
+    STAY,  /* like WAIT, but the victim never returns */
     MISS,  /* those of the last host end with code 9, without the victim, when they see the sign */
     LATE,  /* the victim leaves at LET_LEAVE and ends well at LET_END, the others do both at LET_ALL */
     AGAIN, /* all leave and join a second job, with the meeting that follows; there as DIE */
@@ -43,7 +43,7 @@ typedef struct meeting {
         tess_agent_address address;
     } hosts[MOST_RANKS];
     _Atomic int rank_pid[MOST_RANKS], is_ready[MOST_RANKS], has_met[MOST_RANKS];
-    _Atomic int stage, has_left; /* what ranks may do; the victim's leave */
+    _Atomic int stage, has_left; /* the step that ranks may take; the victim has left */
     int shown;                   /* MISS: this rank has `sign` on the board */
     char sign[32];
     pid_t warden_pid[MOST_RANKS];
@@ -194,7 +194,7 @@ static int play(meeting *m, tess_job *job, int rank)
         return victim ? 3 : wait_for_loss(job, rank);
     case LEAVE:
         if (victim) {
-            tess_board_error(row, "line 301 is not text", rank); /* as tess_runtime_report does */
+            tess_board_error(row, "line 301 is not text", rank); /* tess_runtime_report does the same */
             atomic_store(&row->state, JOB_RANK_LEFT);
             usleep(300000);
             return 2;
@@ -384,7 +384,7 @@ static void strike_host(const meeting *m, int h, int signal)
     for (int r = h * m->ranks; r < (h + 1) * m->ranks; r++)
         kill(m->warden_pid[r], signal);
     for (int r = h * m->ranks; r < (h + 1) * m->ranks; r++)
-        if (signal != SIGKILL) /* then ranks go with their wardens, and their numbers may be others' by now */
+        if (signal != SIGKILL) /* after SIGKILL ranks go with their wardens, and their pids may be reused */
             kill(atomic_load(&m->rank_pid[r]), signal);
 }
 
@@ -402,7 +402,7 @@ static void a_killed_host_is_named(void)
     check_results(m, 7, 2, "rank 0 on host h0 was lost with its host");
 }
 
-/* As mpirun does when it has lost the host: SIGTERM to all others, SIGKILL one second later. */
+/* The signals of an mpirun that has lost the host: SIGTERM to all others, SIGKILL one second later. */
 static void a_killed_host_is_named_before_mpirun_ends_all(void)
 {
     meeting *m = begin(STAY, 3, 2, 1, never_s);
@@ -424,7 +424,7 @@ static void a_rank_whose_warden_was_killed_is_missed(void)
     kill(m->warden_pid[3], SIGKILL);
     EXPECT(wait_for_wardens(m, tess_os_now_s()) < at_once_s);
     check_results(m, 137, 0, "rank 3 on host h1 was killed by signal 9 (SIGKILL)");
-    m = begin(WAIT, 1, 3, 0, never_s); /* that of the first warden */
+    m = begin(WAIT, 1, 3, 0, never_s); /* the victim is the first warden's */
     wait_until_all_are_ready(m);
     kill(m->warden_pid[0], SIGKILL);
     EXPECT(wait_for_wardens(m, tess_os_now_s()) < at_once_s);
@@ -440,7 +440,7 @@ static void a_rank_that_has_left_is_never_lost(void)
     kill(m->warden_pid[1], SIGSTOP);
     atomic_store(&m->stage, LET_END);
     await_state(m, 1, 'Z');
-    usleep(1000000); /* in which the first warden could lose it */
+    usleep(1000000); /* time in which the first warden could lose it */
     kill(m->warden_pid[1], SIGCONT);
     atomic_store(&m->stage, LET_ALL);
     wait_for_wardens(m, 0);
@@ -465,7 +465,7 @@ static void a_warden_that_is_late_says_how_its_rank_ended(void)
     kill(m->warden_pid[1], SIGSTOP);
     atomic_store(&m->stage, LET_LEAVE);
     await_state(m, 1, 'Z');
-    usleep(1000000); /* in which the first warden could guess */
+    usleep(1000000); /* time in which the first warden could guess */
     kill(m->warden_pid[1], SIGCONT);
     wait_for_wardens(m, 0);
     check_results(m, 3, 0, "rank 1 exited with code 3");
@@ -529,7 +529,7 @@ static void a_stop_reaches_all_hosts(void)
     meeting *m = begin(STOP, 3, 2, -1, never_s);
     wait_until_all_are_ready(m);
     setpgid(m->warden_pid[3], m->warden_pid[3]);
-    kill(-m->warden_pid[3], SIGTERM); /* as mpirun does it: the rank is not to hear of it */
+    kill(-m->warden_pid[3], SIGTERM); /* mpirun's way: the rank must not hear of it */
     EXPECT(wait_for_wardens(m, tess_os_now_s()) < at_once_s);
     check_results(m, 130, -1, NULL);
     for (int r = 0; r < 6; r++)

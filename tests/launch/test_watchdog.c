@@ -22,7 +22,7 @@ typedef struct run {
     double soft_s, timeout_s;
     volatile int victim_pid, is_over; /* over: the victim may go on */
     volatile int has_come;            /* and has been told to have: all may leave */
-    volatile uint64_t longest_ns;     /* that a rank was in or before a barrier */
+    volatile uint64_t longest_ns;     /* longest time that a rank was in or before a barrier */
     volatile uint64_t begin_ns;       /* the last honest rank has come */
     char fifo[300];
     bool has_stack;
@@ -245,8 +245,7 @@ static void a_sleeping_rank_is_named(void)
 
 static void a_spinning_rank_is_named_with_its_line(void)
 {
-    /* Where neighbours leave it no core, the line goes on with that: ", computing: ready to run, but it gets no core".
-     */
+    /* If neighbours leave it no core, the line goes on: ", computing: ready to run, but it gets no core". */
     expect_notice(SPIN, ", computing", "'s stack: spin_in_user_code (test_watchdog.c:");
 }
 
@@ -267,7 +266,7 @@ static void a_rank_that_loads_data_is_named(void)
 
 static void a_rank_that_does_not_join_is_named(void)
 {
-    run *r = make_run(STAY_AWAY, 2, 1); /* of several that have not come, all are */
+    run *r = make_run(STAY_AWAY, 2, 1); /* several have not come: all are named */
     r->soft_s = 0.05;
     launch(r);
     EXPECT_INT(r->result.exit_code, 0);
@@ -309,7 +308,7 @@ static int stall_now_and_then(void *context)
     }
     EXPECT_OK(tess_all_reduce(team, &longest_ns, &longest_ns, 1, TESS_I64, TESS_MAX, NULL));
     r->longest_ns = longest_ns;
-    usleep(200000); /* in which lines could come */
+    usleep(200000); /* time in which lines could come */
     tess_runtime_destroy(&rt);
     return 0;
 }

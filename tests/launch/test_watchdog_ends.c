@@ -68,7 +68,7 @@ static void misbehave(run *r, tess_runtime *rt)
     }
 }
 
-/* From then on the watchdog sees the victim in one state. */
+/* Waits until the watchdog sees the victim in one state. */
 static void await_misbehaviour(const run *r, const tess_runtime *rt)
 {
     const tess_job_row *row = &rt->job.rows[r->victim];

@@ -20,7 +20,7 @@ static void two_long_waits_are_usual_one_is_an_accident(void)
     EXPECT(watchdog_patience_limit(&p, WATCHDOG_EVALUATION, 4) == 3);
     watchdog_patience_learn(&p, WATCHDOG_TRAINING, 10, 5);
     EXPECT(watchdog_patience_limit(&p, WATCHDOG_TRAINING, 6) == 30);
-    EXPECT(watchdog_patience_limit(&p, WATCHDOG_TRAINING, 400) == 0.75); /* that was long ago */
+    EXPECT(watchdog_patience_limit(&p, WATCHDOG_TRAINING, 400) == 0.75); /* the long wait was long ago */
     for (int i = 0; i < 2 * WATCHDOG_REMEMBERED; i++)
         watchdog_patience_learn(&p, WATCHDOG_TRAINING, 0.1, 6);
     EXPECT(watchdog_patience_limit(&p, WATCHDOG_TRAINING, 7) == 30); /* short waits make no long one be forgotten */
@@ -134,7 +134,7 @@ static void time_without_a_core_is_not_told_as_time_on_one(void)
     expect_why(before, after, "computing: ready to run, but it gets no core (state R, 0% of one)");
 }
 
-/* ---- Who is waited for ---- */
+/* ---- The ranks that are waited for ---- */
 static void let_wait(const tess_job *job, int rank, int missing, uint64_t since_ns)
 {
     uint64_t set[JOB_RANK_WORDS] = {0};
@@ -207,7 +207,7 @@ static void a_stopped_rank_waits_for_nobody(void)
         if (host == 0)
             atomic_store(&job.rows[1].pid, pid);
         else
-            atomic_store(&job.rows[1].run_state, 'T'); /* as the agent of its host reports it */
+            atomic_store(&job.rows[1].run_state, 'T'); /* the agent of its host reports this */
         watchdog_find_waits(&job, 1, &waits);
         EXPECT_INT(waits.n, host == 0 ? 1 : 0); /* its own host names it */
         if (host == 0) {
@@ -222,7 +222,7 @@ static void a_stopped_rank_waits_for_nobody(void)
     waitpid(pid, NULL, 0);
 }
 
-/* On one host a circle is named by the rank with most waiters, which would be rank 2. */
+/* A circle on one host is named by the rank with most waiters, which would be rank 2. */
 static void a_stopped_rank_is_named_before_a_circle(void)
 {
     tess_job job;
@@ -258,14 +258,14 @@ static void a_gap_between_looks_takes_nothing_from_a_wait_before_it(void)
     tess_watchdog_look(w);
     EXPECT(w->stalls[1].is_on);
     w->stalls[1].since_ns -= 10 * s;
-    w->looked_ns -= 3 * s; /* as if this process had stood still: half a second of that counts */
+    w->looked_ns -= 3 * s; /* this process seems to have stood still: half a second of that counts */
     tess_watchdog_look(w);
     EXPECT(w->stalls[1].is_on && w->looked_ns - w->stalls[1].since_ns == 7 * s + s / 2);
     tess_watchdog_destroy(&w);
     tess_job_close(&job, true);
 }
 
-/* As in a launcher that recovers a job and has no memory for another watchdog. */
+/* A launcher that recovers a job may have no memory for another watchdog. */
 static void no_watchdog_looks_at_nothing(void)
 {
     tess_watchdog *w = NULL;

@@ -1,4 +1,4 @@
-/* Where ranks are, without a job: against PyTorch's numbers for the same meshes, and against plain loops. */
+/* Places of ranks without a job, against PyTorch's numbers for the same meshes, and against plain loops. */
 #include "mesh/mesh_layout.h"
 #include "support/test.h"
 
@@ -27,7 +27,7 @@ static void ranks_are_where_pytorch_puts_them(void)
     l = layout_of("dp=4,cp=2", 8);
     expect_group(&l, 0, 0, (int[]){0, 2, 4, 6});
     expect_group(&l, 0, 1, (int[]){1, 3, 5, 7});
-    expect_group(&l, 1, 2, (int[]){4, 5}); /* of rank 5 */
+    expect_group(&l, 1, 2, (int[]){4, 5}); /* the group of rank 5 */
     l = layout_of("cp=2,dp=4", 8);         /* the order of the axes is the layout: dp column-major */
     expect_group(&l, 1, 0, (int[]){0, 1, 2, 3});
     expect_group(&l, 1, 1, (int[]){4, 5, 6, 7});
@@ -66,7 +66,7 @@ static void groups_are_those_of_the_coordinates(void)
     }
 }
 
-/* The documents' values: what rank 1 and rank 5 of (4, 2) get along each axis. */
+/* Known values: what rank 1 and rank 5 of (4, 2) get along each axis. */
 static void what_ranks_get_is_compared_with_the_arithmetic(void)
 {
     tess_mesh_layout l = layout_of("dp=4,cp=2", 8);

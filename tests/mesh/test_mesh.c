@@ -1,3 +1,4 @@
+/* Meshes of a running job: coordinates, groups, slices. */
 #include "mesh/coordinates.h"
 #include "mesh/mesh_impl.h"
 #include "support/test.h"
@@ -72,7 +73,7 @@ static void the_last_axis_varies_fastest(void)
     tess_runtime_destroy(&rt);
 }
 
-/* The documents' values on (4, 2): the sum over rank 1's data axis, and what rank 5 gathers on the other. */
+/* Known values on (4, 2): the sum over rank 1's data axis, and what rank 5 gathers on the other. */
 static void axes_sum_and_gather_their_own_ranks(void)
 {
     tess_runtime *rt = join();
@@ -233,7 +234,7 @@ static void axes_know_which_of_them_cross_hosts(void)
     EXPECT(!tess_mesh_axis_crosses_hosts(mesh, 0) && tess_mesh_axis_crosses_hosts(mesh, 1));
 
     EXPECT_OK(tess_mesh_slice(mesh, (const char *[]){"dp_shard"}, 1, &slice));
-    EXPECT(!tess_mesh_axis_crosses_hosts(slice, 0)); /* with the real hosts */
+    EXPECT(!tess_mesh_axis_crosses_hosts(slice, 0)); /* the real hosts count */
     tess_mesh_destroy(&slice);
     tess_mesh_destroy(&mesh);
     tess_runtime_destroy(&rt);

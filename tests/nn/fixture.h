@@ -60,7 +60,7 @@ typedef struct rig {
     tess_dtype dtype;
     int n_params;
     float **w32;
-    void **w; /* in dtype */
+    void **w; /* weights in dtype */
     float **dw;
     tess_hooks hooks;
 } rig;
@@ -174,7 +174,7 @@ static inline void fixture_open(fixture *f, const char *name)
         for (int32_t t = f->cu_seqlens[i]; t < f->cu_seqlens[i + 1]; t++)
             f->pos[t] = t - f->cu_seqlens[i];
     f->max_position = json_integer_value(json_object_get(f->json, "max_position"));
-    if (f->max_position > tess_model_config_max_length(&f->config)) /* what dynamic scaling scales by */
+    if (f->max_position > tess_model_config_max_length(&f->config)) /* dynamic scaling depends on it */
         EXPECT_OK(tess_model_config_set_max_length(&f->config, f->max_position, "max_position"));
     f->loss = json_real_value(json_object_get(f->json, "loss"));
     f->batch = (tess_batch){.n_tokens = T,

@@ -69,7 +69,7 @@ static void recompute_changes_no_bit(void)
     }
 }
 
-/* What a budget takes first costs least a byte, by hand; and a byte less takes a choice more. */
+/* The first choice of a budget costs least a byte, by hand; a budget of one byte less takes one choice more. */
 static void a_budget_takes_the_cheapest_first(void)
 {
     /* A layer of a float32 Llama with C = 64, Q = 64, K = 32, F = 256: operations a byte of gate and up, and of q, k

@@ -192,7 +192,7 @@ static void rows_are_independent(void)
     }
 }
 
-/* With B zero the model is what it was, to the bit. */
+/* The model has its old bits while B is zero. */
 static void an_adapter_begins_with_no_effect(void)
 {
     for (int i = 0; i < 2 * N_ADAPTERS; i++) {
@@ -247,7 +247,7 @@ static void a_is_uniform(void)
     EXPECT(fabs(sum / (RANK * IN)) < 1e-3 && fabs(variance / expected - 1) < 0.05);
 }
 
-/* ---- What is frozen, and what is refused ---- */
+/* ---- Frozen parameters, and refusals ---- */
 static void all_but_the_adapter_is_frozen(void)
 {
     fixture f;
@@ -293,7 +293,7 @@ static void ranks_that_share_a_map_share_its_adapter(void)
 {
     static const struct {
         const char *name;
-        int dim; /* that is cut; -1: none */
+        int dim; /* dimension that is cut; -1: none */
     } factors[] = {{"model.layers.1.self_attn.q_proj.lora_A.weight", -1},
                    {"model.layers.1.self_attn.q_proj.lora_B.weight", 0},
                    {"model.layers.1.mlp.down_proj.lora_A.weight", 1},

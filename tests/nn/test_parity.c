@@ -3,7 +3,8 @@
 
 #include "fixture.h"
 
-/* On these models transformers in bf16 differs from its own float64 by up to 0.035 (logits) and 0.095 (gradients).
+/* The outputs of transformers in bf16 on these models differ from its own float64 by up to 0.035 (logits) and 0.095
+ * (gradients).
  *
  * The limit of gradients is one of these models, not of all. The gradient of k_proj.bias passes it first: a softmax
  * does not see what is added to all keys alike, so without rope that gradient is 0, and with rope it is a sum over

@@ -6,7 +6,7 @@
 
 enum { MAX_RANKS = 8, LONG = 128, MAX_T = 1100 }; /* past a chunk of the head */
 
-/* What may go wrong between ranks; the bits must tell. */
+/* Faults between ranks; the bits must tell them. */
 typedef enum fault {
     NO_FAULT,
     STALE_GATHER,  /* rank 1 misses what others give in one exchange */
@@ -24,12 +24,12 @@ typedef struct team {
 
 typedef enum loss { LOSS_PLAIN, LOSS_OF_ROWS, LOSS_OF_ALL } loss;
 
-/* What is computed, by one rank or by all of a team. */
+/* A computation, by one rank or by all of a team. */
 typedef struct layout {
     int degree;
     tess_dtype dtype;
     const char *level;
-    bool rows; /* of the stream are shared too */
+    bool rows; /* rows of the stream are shared, too */
     bool split;
     tess_recompute recompute;
     unsigned groups; /* SELECTIVE */
@@ -40,9 +40,9 @@ typedef struct layout {
     bool forward_only; /* an executor without memory for backward */
 } layout;
 
-/* What a rank has of a fixture, next to gradients. */
+/* The values of a rank for a fixture, besides gradients. */
 typedef struct values {
-    float logprob[MAX_T]; /* of training */
+    float logprob[MAX_T]; /* log-probabilities of training */
     float scored[MAX_T], entropy[MAX_T];
     float *logits; /* (T, V) */
 } values;
@@ -59,7 +59,7 @@ typedef struct rank_of {
     values values;
 } rank_of;
 
-/* Where the holder's `begin` lies in a rotated order of the same pieces. */
+/* The place of the holder's `begin` in a rotated order of the same pieces. */
 static int64_t rotated(const team *t, tess_cut cut, int rank)
 {
     int64_t at = 0, begin, size;
@@ -328,7 +328,7 @@ static outcome run(const fixture *f, rig *whole, const values *expected, const l
     return found;
 }
 
-/* What one rank computes alone, of a layout but its degree and the ways that must not matter. */
+/* Computes a layout on one rank alone: without its degree, and without choices that must not matter. */
 static void run_whole(const fixture *f, rig *whole, const layout *l, values *v)
 {
     const layout plain = {.dtype = l->dtype, .level = l->level, .loss = l->loss, .frozen = l->frozen};
@@ -559,7 +559,7 @@ static void heads_of_several_chunks_give_the_bits_of_one(void)
     }
 }
 
-/* Of five channels and six tokens, eight ranks have none or one. */
+/* Eight ranks have one or none of five channels and six tokens. */
 static void ranks_without_a_part_of_a_table_give_the_bits_of_one(void)
 {
     for (int i = 0; i < 2 * 2 * N_LEVELS; i++) {

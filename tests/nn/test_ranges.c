@@ -29,7 +29,7 @@ static void make_micros(const fixture *f, micro micros[N_SLOTS])
     }
 }
 
-/* What plain training gives for each of them. */
+/* The results of plain training for each of them. */
 typedef struct expected {
     float logprob[N_SLOTS][MAX_T];
     float **dw[N_SLOTS];
@@ -73,7 +73,7 @@ typedef struct run {
     const expected *expected;
     tess_executor_options options;
     int n_ranges, bounds[MAX_RANGES + 1];
-    void *h[N_SLOTS][MAX_RANGES], *dh[N_SLOTS][MAX_RANGES]; /* what range k reads, and its gradient */
+    void *h[N_SLOTS][MAX_RANGES], *dh[N_SLOTS][MAX_RANGES]; /* input of range k, and its gradient */
     float logprob[N_SLOTS][MAX_T];
 } run;
 
@@ -87,7 +87,7 @@ static void poison(const run *x, void *stream)
     memset(stream, 0xff, (size_t)(MAX_T * x->r->config.hidden_size) * tess_dtype_size(x->r->dtype));
 }
 
-/* What range k reads: where the executor keeps it, for odd slots, and else a buffer that is the caller's again. */
+/* The input of range k: for odd slots the executor's own place, otherwise a buffer that is the caller's again. */
 static void *stream_of(const run *x, int slot, int k)
 {
     return slot % 2 == 1 ? tess_executor_input(x->executor, slot, x->bounds[k]) : x->h[slot][k];
@@ -236,7 +236,7 @@ static void on_all(bool split)
     }
 }
 
-/* ---- What layers keep, on disk ---- */
+/* ---- Activations on disk ---- */
 static tess_mem_disk disk_open(void)
 {
     tess_mem_disk d = {.pools = 1u << TESS_POOL_ACTIVATIONS};
@@ -327,7 +327,7 @@ static void only_what_a_backward_reads_moves(void)
         EXPECT_INT(stats.read_bytes, n * on_disk);
         EXPECT_INT(stats.resident, 0);
         EXPECT(stats.peak <= resident);
-        float evaluated[MAX_T]; /* for no backward: nothing moves */
+        float evaluated[MAX_T]; /* no backward follows: nothing moves */
         EXPECT_OK(tess_executor_logprobs(e, &f.batch, 1, evaluated, NULL));
         tess_pager_drain(d.pager);
         EXPECT_SAME(evaluated, logprob, (size_t)f.batch.n_tokens);
@@ -392,7 +392,7 @@ static void a_slot_takes_what_its_blocks_save(void)
         for (int n = 2; n < 4; n++)
             EXPECT_INT(bytes[n] - bytes[n - 1], rows[i].floats * MAX_T * sizeof(float));
     }
-    /* Of the embedding and a layer, whose gradient is read where the caller has it. */
+    /* Slots of the embedding and a layer, whose gradient is read in the caller's memory. */
     const tess_slot_units units[] = {{0, 4}, {0, 2}};
     tess_executor_options options = {.max_tokens = MAX_T,
                                      .max_position = f.max_position,

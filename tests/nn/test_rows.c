@@ -33,7 +33,7 @@ typedef struct cache {
     tess_kv_cache kv;
     void **k, **v;
     int64_t n_layers;
-    int32_t table[2][MAX_PAGES]; /* of two sequences, whose pages lie across one another, from behind */
+    int32_t table[2][MAX_PAGES]; /* tables of two sequences, whose pages lie across one another, in reverse */
 } cache;
 
 static void cache_open(cache *c, const rig *r, int64_t max_length)
@@ -151,7 +151,7 @@ static void check_rows(const text *f, const char *level, tess_dtype dtype)
     }
 }
 
-/* From level `first` on: "ref" is slow, and its code does not depend on sizes. */
+/* Runs on all levels from `first` on: "ref" is slow, and its code does not depend on sizes. */
 static void on_levels(const text *f, int first)
 {
     for (int k = first; k < N_LEVELS; k++)

@@ -15,7 +15,7 @@ typedef struct lender {
     rig *r;
     void **w;
     float **dw;
-    int *n_open; /* of each unit */
+    int *n_open; /* open hooks of each unit */
 } lender;
 
 static size_t size_of(const rig *r, int param, tess_dtype dtype)

@@ -19,7 +19,7 @@ static void expect_same_gradients(const rig *a, const rig *b)
 
 /* ---- The plain loss ---- */
 
-/* What rows without a target are given must not matter. */
+/* The values that rows without a target get must not matter. */
 static tess_status grade_plainly(void *self, int64_t begin, int64_t n, const float *logprob, const float *entropy,
                                  float *dlogprob, float *dentropy)
 {
@@ -100,10 +100,10 @@ typedef struct graded {
     const tess_batch *batch;
     tess_token_loss loss;
     tess_executor *executor;
-    double value; /* of the last micro-batch */
+    double value; /* value of the last micro-batch */
 } graded;
 
-/* Of each row alone: w (log p + 2)^2 / 2 - H / 10 + H^2 / 50. */
+/* A loss of each row alone: w (log p + 2)^2 / 2 - H / 10 + H^2 / 50. */
 static tess_status grade_rows(void *self, int64_t begin, int64_t n, const float *logprob, const float *entropy,
                               float *dlogprob, float *dentropy)
 {
@@ -119,7 +119,7 @@ static tess_status grade_rows(void *self, int64_t begin, int64_t n, const float 
     return TESS_OK;
 }
 
-/* Of sequences: -A exp(mean of log p + 4) + (mean of H)^2, means over a sequence's rows with a target. */
+/* A loss of sequences: -A exp(mean of log p + 4) + (mean of H)^2, means over a sequence's rows with a target. */
 static tess_status grade_sequences(void *self, int64_t begin, int64_t n, const float *logprob, const float *entropy,
                                    float *dlogprob, float *dentropy)
 {
@@ -192,7 +192,7 @@ typedef struct kept {
     tess_token_loss loss;
     int64_t next;
     int n_calls;
-    int64_t row; /* of the batch's first row among all */
+    int64_t row; /* number of the batch's first row among all */
     float *logprob, *entropy;
     float *dhead; /* sum of the head's gradients */
 } kept;

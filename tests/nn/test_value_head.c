@@ -22,7 +22,7 @@ typedef struct graded {
     const tess_batch *batch;
     tess_token_loss loss;
     tess_executor *executor;
-    double value; /* of the last micro-batch */
+    double value; /* value of the last micro-batch */
     int n_calls;
     float shown[4096];
 } graded;
@@ -250,7 +250,7 @@ static void chunks_add_up(void)
     fixture_close(&f);
 }
 
-/* ---- Beside a language model's head ---- */
+/* ---- Values next to a language model's head ---- */
 typedef struct joint {
     graded values;
     bool silent; /* no derivative by the values */
@@ -399,7 +399,7 @@ static void heads_are_not_mistaken(void)
     tess_batch empty = f.batch;
     empty.n_tokens = empty.n_seqs = 0;
     EXPECT_OK(tess_executor_train(e, &empty, &values, out)); /* nobody is asked, */
-    EXPECT_OK(tess_executor_train(e, &empty, NULL, out));    /* so that there need not be anybody */
+    EXPECT_OK(tess_executor_train(e, &empty, NULL, out));    /* and there need not be anybody */
     for (int p = 0; p < one.n_params; p++)
         for (int64_t k = 0; k < tess_shape_count(&tess_model_param(one.model, p)->shape); k++)
             EXPECT(one.dw[p][k] == 0);

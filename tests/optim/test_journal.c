@@ -1,4 +1,5 @@
-/* An update in place that breaks off at any instruction: whoever goes on ends with the bits of one that did not. */
+/* An update in place that breaks off at any instruction: a successor ends with the bits of one that did not break off.
+ */
 #include "optim/journal.h"
 
 #include "job/persist/persist.h"
@@ -11,7 +12,7 @@ enum { TENSORS = 3, LANES = 3, STEP = 7, N = 37 + 1 + 130 };
 static const int64_t sizes[TENSORS] = {37, 1, 130}, per_lane[TENSORS] = {16, 16, 48};
 static const char *const levels[] = {"ref", "avx2", "avx512"};
 
-/* In memory that is kept: the state, what it becomes, and the journal over it. */
+/* The memory that is kept: the state, its new values, and the journal over it. */
 typedef struct fixture {
     tess_persist_set set;
     tess_persist *persist;
@@ -68,7 +69,7 @@ static void update_part(fixture *f, int lane, int64_t begin, int64_t end)
     run_kernel(f, at, end, undo);
 }
 
-/* From wherever the journal says to the end. */
+/* Updates from the journal's place to the end. */
 static void update(void *context)
 {
     fixture *f = context;

@@ -226,7 +226,7 @@ static void rounding_is_right_on_average_and_differs_by_step(void)
             first[i] = bits[i];
         }
     }
-    /* Of 60,000 draws 15,000 +- 106; two steps agree in 1/16 + 9/16 of 30,000 +- 84: within six deviations. */
+    /* 15,000 +- 106 of 60,000 draws move; two steps agree in 1/16 + 9/16 of 30,000 +- 84: within six deviations. */
     EXPECT(moved > 15000 - 636 && moved < 15000 + 636);
     EXPECT(same > 18750 - 504 && same < 18750 + 504);
     tess_optimizer_destroy(&optimizer);
@@ -280,7 +280,7 @@ static void rounding_does_not_depend_on_who_holds_what(void)
     expect_part((tess_box){{0, 101}, {ROWS, 77}}, &options, whole);
 }
 
-/* ---- What is refused ---- */
+/* ---- Refusals ---- */
 static void bad_options_and_cut_blocks_are_named(void)
 {
     float param[N];

@@ -33,8 +33,8 @@ static const model_param model_params[MODEL_PARAMS] = {
 };
 static const char *const model_units[MODEL_UNITS] = {"embed", "layers.0", "layers.1", "frozen", "layers.2", "head"};
 
-/* What the axis "tp" cuts, where the mesh has it: rows, columns, whole heads of 4 columns (with more than two ranks,
- * some have none), a dimension in the middle, a frozen one; the rest not. */
+/* The dimensions that the axis "tp" cuts, if the mesh has it: rows, columns, whole heads of 4 columns (with more than
+ * two ranks, some have none), a dimension in the middle, a frozen one; the rest not. */
 static const tess_param_cut model_tp[MODEL_PARAMS] = {
     [0] = {TESS_SHARD, 0, 0}, [1] = {TESS_SHARD, 1, 0}, [2] = {TESS_SHARD, 0, 0}, [5] = {TESS_SHARD, 1, 0},
     [7] = {TESS_SHARD, 0, 0}, [8] = {TESS_SHARD, 1, 4}, [9] = {TESS_SHARD, 1, 0}, [10] = {TESS_SHARD, 1, 0},
@@ -68,7 +68,7 @@ static inline float model_value(uint64_t stream, uint64_t index)
     return ldexpf(mantissa, (int)(bits >> 40) % 20 - 14);
 }
 
-/* Of every micro-batch. */
+/* Passes of every micro-batch. */
 static int model_passes = 1;
 
 /* (MODEL_UNITS) ascending: the fsdp's unit that each unit of the model is a block of; NULL: each is its own. */
@@ -210,11 +210,11 @@ static void (*model_prepare)(tess_fsdp *fsdp);
 
 typedef struct model {
     tess_fsdp *fsdp;
-    tess_unit *units[MODEL_UNITS]; /* of the fsdp: the same for blocks of one */
-    int first[MODEL_UNITS];        /* of a block's parameters in it */
+    tess_unit *units[MODEL_UNITS]; /* units of the fsdp: blocks of one unit have the same */
+    int first[MODEL_UNITS];        /* index of a block's first parameter in it */
     tess_fsdp_policy policy;
     int rank, world;  /* canonical data rank */
-    int tp, n_tp;     /* on the axis "tp"; 0 and 1 without one */
+    int tp, n_tp;     /* place on the axis "tp"; 0 and 1 without one */
     int64_t n_filled; /* elements that this rank was asked to fill */
 } model;
 
@@ -264,7 +264,7 @@ static inline void model_jitter(const model *m, uint64_t salt)
         usleep((useconds_t)(bits >> 32) % 400);
 }
 
-/* What this rank gathers of a parameter. */
+/* The part of a parameter that this rank gathers. */
 static inline tess_box model_part(const model *m, int param)
 {
     const tess_param_cut *tp = &model_tp[param];

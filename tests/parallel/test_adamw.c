@@ -137,7 +137,7 @@ static void frozen(void)
         moments_of(adamw, p, &m, &v);
         EXPECT((m == NULL) == (p == 1) && (v == NULL) == (p == 1));
         for (int64_t i = 0; i < shard.box.size[0]; i++) {
-            double want = values[shard.box.begin[0] + i] - (p == 0 ? 0.25 : 0); /* without decay the first step is lr */
+            double want = values[shard.box.begin[0] + i] - (p == 0 ? 0.25 : 0); /* the first step without decay is lr */
             EXPECT(fabs((double)shard.master[i] - want) < 1e-6);
         }
     }

@@ -100,7 +100,7 @@ enum { DEEP = 10, DEEP_ROWS = 64, DEEP_ROW = 32 };
 
 static int64_t deep_gathered; /* bytes that this rank read and wrote to gather, in the newest deep_comm_bytes */
 
-/* What the plan says of a rank's comm pool. Over hosts teams have areas in it, too. */
+/* Checks the plan of a rank's comm pool. Teams over hosts have areas in it, too. */
 static void check_plan(tess_fsdp *fsdp, int64_t comm)
 {
     tess_fsdp_bytes bytes;
@@ -178,7 +178,7 @@ static void gathers_after_an_update(tess_fsdp_policy policy, bool lasting)
     EXPECT_INT(bytes > 0, !lasting || !on_one_host);
     EXPECT_INT(bytes_of_a_forward(&m) > 0, !lasting);
     EXPECT_OK(tess_fsdp_params_changed(m.fsdp));
-    uint64_t all = bytes_of_a_forward(&m); /* on one host, if slots rotate, the first units may still be there */
+    uint64_t all = bytes_of_a_forward(&m); /* the first units may still be there on one host, if slots rotate */
     EXPECT(on_one_host ? all > bytes : all == bytes);
     EXPECT_OK(tess_fsdp_update_begin(m.fsdp)); /* no update_end: the optimizer failed */
     EXPECT(bytes_of_a_forward(&m) > 0);
@@ -228,7 +228,7 @@ static void few_gathered_copies(void)
     close_mesh();
 }
 
-static int ranks_a_host; /* for the choice of groups, wherever the ranks really are */
+static int ranks_a_host; /* hosts for the choice of groups, wherever the ranks really are */
 
 static void place_ranks(tess_fsdp *fsdp)
 {
@@ -413,7 +413,7 @@ static void places_are_those_of_the_whole_parameter(void)
     EXPECT_OK(tess_fsdp_copy_differs(fsdp, 1, &at));
     EXPECT_INT(at, -1);
     if (rank == 3)
-        shard.master[1 * columns + 1] = 1; /* of its rows 3 and 4 */
+        shard.master[1 * columns + 1] = 1; /* an element of its rows 3 and 4 */
     EXPECT_OK(tess_fsdp_copy_differs(fsdp, 1, &at));
     EXPECT_INT(at, rank == 3 ? 4 * 7 + 5 : -1);
     tess_fsdp_destroy(&fsdp);
@@ -544,7 +544,7 @@ static void passes_come_in_order(void)
     EXPECT_OK(tess_fsdp_pass_begin(m.fsdp, 1));
     EXPECT_OK(tess_unit_pre_backward(head));
     EXPECT_FAILS(tess_fsdp_micro_begin(m.fsdp, 1), TESS_E_INVALID, "the backward of micro-batch 0 is open");
-    tess_fsdp_destroy(&m.fsdp); /* with a pass open */
+    tess_fsdp_destroy(&m.fsdp); /* a pass is still open */
     close_mesh();
 }
 

@@ -42,7 +42,7 @@ static void train(tess_mesh *mesh, tess_fsdp_policy policy, int n_micro)
     tess_fsdp_destroy(&m.fsdp);
 }
 
-static int n_threads = 1; /* of the runtime */
+static int n_threads = 1; /* threads of the runtime */
 
 static void with_mesh(const tess_axis *axes, int n_axes, void (*body)(tess_mesh *mesh))
 {
@@ -272,7 +272,7 @@ static void with_threads(tess_mesh *mesh)
     EXPECT_OK(tess_fsdp_optimizer_create(m.fsdp, &model_adamw, &adamw));
     EXPECT_INT(threads_of_this_process(), before + 2);
     EXPECT_FAILS(tess_optimizer_set_threads(adamw, 0), TESS_E_INVALID, "0 threads; it takes at least 1");
-    EXPECT_OK(tess_optimizer_set_threads(adamw, 2)); /* of its own */
+    EXPECT_OK(tess_optimizer_set_threads(adamw, 2)); /* two threads of its own */
     EXPECT_INT(threads_of_this_process(), before + 3);
     tess_optimizer_destroy(&adamw);
     tess_fsdp_destroy(&m.fsdp);
@@ -318,7 +318,7 @@ static void passes_over_hosts(void)
 }
 
 /* ---- Groups of reshard_after_forward ranks ---- */
-static int ranks_a_host; /* for the choice of groups, wherever the ranks really are */
+static int ranks_a_host; /* hosts for the choice of groups, wherever the ranks really are */
 
 static void place_ranks(tess_fsdp *fsdp)
 {
@@ -423,7 +423,7 @@ static void blocks_that_share_units(void)
     with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, joined_blocks);
 }
 
-/* ---- What joining saves ---- */
+/* ---- The savings of joining ---- */
 enum { SMALL = 100 };
 
 static tess_status fill_one(void *context, const char *name, const tess_shape *shape, const tess_box *box, float *dst)
@@ -487,7 +487,7 @@ static void count_collectives(tess_mesh *mesh, const tess_unit_policy *policy, u
     tess_fsdp_destroy(&fsdp);
 }
 
-/* The documents' example (a 1.1.8): 100 layers wrapped one each make 200 collectives a step, by tens 20. */
+/* A known example: 100 layers wrapped one each make 200 collectives a step, by tens 20. */
 static void collectives_of_units(tess_mesh *mesh)
 {
     count_collectives(mesh, &(tess_unit_policy){0}, 200);

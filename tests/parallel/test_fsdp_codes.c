@@ -5,7 +5,7 @@
 #include "fsdp_model.h"
 #include "parallel/fsdp/fsdp_engine.h"
 
-/* The documents' check: 16 bits are half of what float32 gathers, fp8 a quarter, but for a byte of scale for 128. */
+/* A known relation: 16 bits are half of what float32 gathers, fp8 a quarter, but for a byte of scale for 128. */
 static size_t gathered_copies(tess_dtype dtype, bool fp8)
 {
     const tess_fsdp_policy policy = {TESS_STRATEGY_FULL, dtype, TESS_F32, 1, 0};
@@ -32,7 +32,7 @@ static void narrow_copies_are_smaller(void)
     EXPECT_INT(gathered_copies(TESS_F32, true), n + n / 128);
 }
 
-/* What comes of the codes is what products read of weights that are gathered in bfloat16. */
+/* Decoded weights are those that products read of weights gathered in bfloat16. */
 static tess_status fill_weights(void *context, const char *name, const tess_shape *shape, const tess_box *box,
                                 float *dst)
 {
@@ -45,7 +45,7 @@ static tess_status fill_weights(void *context, const char *name, const tess_shap
 
 enum { CODE_ROWS = 13, CODE_ROW = 300 };
 
-/* Of a forward; what it should be of these weights. */
+/* Compares the codes of a forward with those that these weights should have. */
 static void expect_codes(tess_unit *unit, const float *weights)
 {
     enum { N = CODE_ROWS * CODE_ROW };
@@ -115,7 +115,7 @@ static void narrow_weights_alone_have_no_copies(void)
     }
 }
 
-/* What is frozen and narrow lies in bfloat16 alone, beside what trains. */
+/* Frozen, narrow weights lie in bfloat16 alone, next to weights that train. */
 static void narrow_weights_have_no_masters(void)
 {
     enum { ROWS = 13, ROW = 7, N = ROWS * ROW, TRAINED = 5 * 3 };

@@ -1,4 +1,4 @@
-/* Which blocks make a unit, units of several blocks, and users' hooks around units. */
+/* The choice of blocks for a unit, units of several blocks, and users' hooks around units. */
 #include "fsdp_mesh.h"
 #include "fsdp_model.h"
 #include "parallel/fsdp/fsdp_engine.h"
@@ -111,7 +111,7 @@ static void hooks_of_users(void)
     close_mesh();
 }
 
-/* What it gathers ahead is not gathered again; there is memory for so many units alone. */
+/* Units gathered ahead are not gathered again; there is memory for a limited number of units. */
 static void users_prefetch(void)
 {
     static model_reference ref;

@@ -56,7 +56,7 @@ static const tess_span *spans(void)
     return all;
 }
 
-/* In place of another rank, which would compute on the matrix in many instructions that change nothing here. */
+/* Stands in for another rank, which would compute on the matrix in many instructions that change nothing here. */
 static tess_status gather(void *self, const optim_turn *turn)
 {
     (void)self, (void)turn;

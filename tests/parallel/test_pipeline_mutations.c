@@ -38,7 +38,7 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return h ^ (h >> 29);
 }
 
-/* What a micro-batch is in each stage, forward and backward. */
+/* The value of a micro-batch in each stage, forward and backward. */
 static uint64_t input_of(int stage, int micro)
 {
     uint64_t x = mix(7, (uint64_t)micro + 1);
@@ -402,7 +402,7 @@ static void lists_of_random_actions_are_refused(void)
     EXPECT(count.broken > 15000);
 }
 
-/* ---- What it says ---- */
+/* ---- Messages ---- */
 static tess_pipeline_action *action_of(mutant *m, int rank, tess_pipeline_op op, int micro)
 {
     for (int i = 0; i < m->lists[rank].n; i++)

@@ -188,7 +188,7 @@ static void every_schedule_passes_the_checker(void)
                         EXPECT(formula == NULL || c == 0 || c == 3);
                         if (formula != NULL)
                             expect_near(report.bubble, stated, tess_pipeline_kind_name(s.kind), p, v, m);
-                        for (int r = 0; r < p; r++) { /* what the schedule states is what it takes */
+                        for (int r = 0; r < p; r++) { /* the schedule takes what it states */
                             int marked = 0;
                             EXPECT_INT(s.lists[r].in_flight, report.in_flight[r]);
                             for (int chunk = 0; chunk < v; chunk++)
@@ -254,7 +254,7 @@ static void orders_are_those_of_pytorch(void)
 }
 
 /* ---- The shortest of all schedules of three computations, by trying them all ---- */
-/* What a rank has done: F, BI and BW, as many of each. */
+/* The work that a rank has done: numbers of F, BI and BW. */
 typedef struct progress {
     int f, i, w;
 } progress;
@@ -451,7 +451,7 @@ static void advice_is_the_smallest_number(void)
     tess_pipeline_free(&s);
 }
 
-/* ---- For people ---- */
+/* ---- Output for people ---- */
 static void a_timeline_shows_numbers_where_they_fit(void)
 {
     tess_pipeline_schedule s;
@@ -507,7 +507,7 @@ static void a_trace_has_all_computations_and_messages(void)
     close_both(&s, &report);
 }
 
-/* What a rehearsal relies on (train_rehearsal.c): memory made for a step holds a shorter one of the same schedule. */
+/* A rehearsal relies on this (train_rehearsal.c): memory made for a step holds a shorter one of the same schedule. */
 static void fewer_micro_batches_need_no_more_slots(void)
 {
     for (int kind = 0; kind < TESS_PIPELINE_KINDS; kind++)

@@ -98,7 +98,7 @@ static void check_exchange(const tess_cut held[2], const tess_cut wanted[2], siz
                        .ld = mine.ld,
                        .into_ld = into.ld};
     EXPECT_OK(points.exchange(points.self, &x));
-    fill(&into, salt); /* with the gaps as they were */
+    fill(&into, salt); /* the gaps stay as they were */
     char *got = malloc(into.bytes);
     EXPECT_OK(tess_fetch(stream, got, into.memory, into.bytes));
     EXPECT_SAME(got, into.host, into.bytes);

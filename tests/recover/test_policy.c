@@ -435,7 +435,7 @@ static void ladders_begin_where_the_configuration_stands(void)
     EXPECT_INT(tess_ladder_overrides(&ladder, overrides), 3);
     EXPECT_TEXT(overrides[1], "activation_checkpoint.recompute=");
     EXPECT_TEXT(overrides[2], "activation_checkpoint.budget=0");
-    ladder.may_offload = TESS_LADDER_PARAMS; /* what is on disk already is no rung */
+    ladder.may_offload = TESS_LADDER_PARAMS; /* things that are on disk already are no rung */
     EXPECT(tess_ladder_climb(&ladder));
     EXPECT(ladder.offloaded == TESS_LADDER_PARAMS && ladder.same_bits);
     EXPECT(!tess_ladder_climb(&ladder));

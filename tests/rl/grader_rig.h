@@ -1,4 +1,4 @@
-/* What tests of graders share: graders in Python, items, one call, and what it leaves behind. */
+/* The common parts of tests of graders: graders in Python, items, one call, and what it leaves behind. */
 #ifndef TESS_TESTS_RL_GRADER_RIG_H
 #define TESS_TESTS_RL_GRADER_RIG_H
 
@@ -15,7 +15,7 @@
 
 enum { N = 12 };
 
-/* What most graders of these tests begin with: `answer(id, reward)`, and `items`, that gives each line's object. */
+/* The beginning of most graders of these tests: `answer(id, reward)`, and `items`, that gives each line's object. */
 static const char prelude[] = "import sys, json, time, os, signal\n"
                               "def answer(id, reward): print(json.dumps({'id': id, 'reward': reward}), flush=True)\n"
                               "def items():\n"

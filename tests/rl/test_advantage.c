@@ -172,7 +172,7 @@ static void penalties(void)
 
 static void tool_output(void)
 {
-    /* What a tool wrote is no moment in time: without its rows all others have the same numbers. */
+    /* A tool's text is no moment in time: all other rows have the same numbers if its rows are left out. */
     const int32_t cu[] = {0, 6}, dense_cu[] = {0, 3};
     const uint8_t mask[] = {0, 1, 0, 0, 1, 1}, ones[] = {1, 1, 1};
     const float reward[] = {9, 1, 9, 9, -0.5f, 2}, dense_reward[] = {1, -0.5f, 2};

@@ -1,4 +1,4 @@
-/* Packing and balancing: against the documents' example, brute force and bounds. */
+/* Packing and balancing: against a known example, brute force and bounds. */
 #include "rl/algo/rl_balance.h"
 
 #include "base/core/rng.h"

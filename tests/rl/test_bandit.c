@@ -147,7 +147,7 @@ static void update(const recipe *r, const step_rows *s, double rate, policy *p)
 static void learn(const recipe *r, int n_steps, double rate, policy *p)
 {
     static step_rows s;
-    policy past[2]; /* of the last two steps */
+    policy past[2]; /* policies of the last two steps */
     double critic[TOKENS] = {0};
     int64_t lengths[SEQS];
     for (int i = 0; i < SEQS; i++)
@@ -209,7 +209,7 @@ static void best_arm(void)
     }
 }
 
-/* With weight w of the entropy, or of the KL to the uniform policy, the optimum is p ~ e^(pays / w). Advantages are
+/* If the entropy, or the KL to the uniform policy, has weight w, the optimum is p ~ e^(pays / w). Advantages are
  * those whose expectation is the gradient. */
 static void expect_boltzmann(const recipe *r, double weight)
 {

@@ -12,7 +12,7 @@
 typedef struct value_loss {
     tess_token_loss loss;
     int32_t targets[TOKENS];
-    double sum; /* of both runs, if there are two */
+    double sum; /* sum of both runs, if there are two */
 } value_loss;
 
 typedef struct lesson {
@@ -83,7 +83,7 @@ typedef struct values {
     float value[TOKENS];
 } values;
 
-/* Of micro-batch `index`, the same on all ranks. */
+/* The values of micro-batch `index`, the same on all ranks. */
 static values values_of(tess_critic *critic, rig *r, int64_t index)
 {
     values v;
@@ -116,7 +116,8 @@ typedef struct course {
 
 static const char *result_path, *result_overrides;
 
-/* In a rank: writes its course to result_path. The head begins at 0, so that the trunk learns from the second step on.
+/* Called in a rank: writes its course to result_path. The head begins at 0, so that the trunk learns from the second
+ * step on.
  */
 static void run_course(void)
 {
@@ -201,7 +202,7 @@ static void it_learns(void)
             }
     }
     EXPECT_INT(report.n_tokens, n);
-    EXPECT(fabs(first - mean_square / (double)n) < 1e-9); /* of values that are 0 */
+    EXPECT(fabs(first - mean_square / (double)n) < 1e-9); /* the values are 0 */
     for (int i = 1; i < 60; i++)
         EXPECT_OK(step(critic, &l, &report));
     EXPECT(report.loss < first / 20);
@@ -314,7 +315,7 @@ static void it_is_restored(void)
 }
 
 /* ---- Folders ---- */
-/* `model_json` as another architecture, for classification of `what` with so many labels; 0: a language model. */
+/* `model_json` as another architecture, for classification of `what` with `labels` labels; 0: a language model. */
 static const char *other_json(bool tied, const char *what, int labels)
 {
     static char text[1024];
@@ -377,7 +378,7 @@ static void it_begins_with_a_folder(void)
         tess_critic_destroy(&critic);
     }
     EXPECT_INT(n_warnings, 0);
-    /* As verl keeps its critics: with a bias, which is 0 here. */
+    /* A critic of verl has a bias, which is 0 here. */
     int n = tess_model_n_params(tess_critic_engine(with_head)->model);
     tess_critic_destroy(&with_head);
     critic = create(&r, write_folder("token", other_json(false, "Token", 1), 5, TESS_F32), 0);

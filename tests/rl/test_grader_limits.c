@@ -1,4 +1,5 @@
-/* What graders may take and leave behind: limits, families of processes, the end of their parent, the sandbox. */
+/* The resources that graders may take, and what they leave behind: limits, families of processes, the end of their
+ * parent, the sandbox. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@ static void limits(void)
 /* ---- Families ---- */
 static void children(void)
 {
-    /* In the group, in groups and sessions of their own, orphaned, and with the streams kept open. */
+    /* Processes in the group, in groups and sessions of their own, orphaned, and with the streams kept open. */
     static const char *const bad = "        import subprocess\n"
                                    "        subprocess.Popen(['sleep', '10001'])\n"
                                    "        subprocess.Popen(['sleep', '10002'], start_new_session=True)\n"
@@ -89,7 +90,7 @@ static tess_text_list *python_argument(const char *body)
     return &list;
 }
 
-/* Without root, a limit on processes holds. */
+/* A limit on processes holds if the grader is not root. */
 static double processes_of(const char *sandbox)
 {
     static const char body[] = "import sys, json, os, time\n"
@@ -125,7 +126,7 @@ static void process_limit(void)
     if (n >= 300)
         test_fail(__FILE__, __LINE__, "%g processes were started, more than 300", n);
     if (has_bwrap()) {
-        n = processes_of("bwrap"); /* which counts its own alone */
+        n = processes_of("bwrap"); /* the sandbox counts its own processes alone */
         if (n >= 20 || n < 10)
             test_fail(__FILE__, __LINE__, "%g processes were started in the sandbox, expected 10 to 19", n);
     }

@@ -50,7 +50,7 @@ static void a_sample_survives_its_bytes(void)
         expect_equal(&s, &read);
         for (size_t cut = 0; cut < bytes.size; cut += 1 + bytes.size / 37)
             EXPECT_FAILS(rl_sample_read(mem, bytes.data, cut, &read, &used), TESS_E_FORMAT, NULL);
-        expect_equal(&s, &read); /* what could not be read has changed nothing */
+        expect_equal(&s, &read); /* a failed read has changed nothing */
         rl_sample_free(mem, &s);
         rl_sample_free(mem, &read);
         tess_buffer_free(&bytes);
@@ -100,7 +100,7 @@ static void records_of_all_ranks_are_read_in_order(void)
     append(0, &origin, 11, 1);
     reading r = read_all(&origin);
     EXPECT(r.n == 3 && r.number[0] == 10 && r.number[1] == 11 && r.number[2] == 40 && r.round[1] == 1);
-    /* Whose weights drew them may be left open, the rest may not. */
+    /* The weights that drew them may be left open, the rest may not. */
     EXPECT(read_all(&(rl_origin){11, 22, 0}).n == 3);
     EXPECT(read_all(&(rl_origin){11, 22, 34}).n == 0);
     EXPECT(read_all(&(rl_origin){11, 23, 33}).n == 0);

@@ -361,7 +361,7 @@ static void on_policy(void)
     EXPECT(metric(&ppo, &g, 8, "train/ratio_mean") == 1);
 }
 
-/* Of two losses that differ in the KL's weight alone: what it adds to the derivatives, beside the rest of them. */
+/* Two losses that differ in the KL's weight alone: compares what the KL adds to the derivatives with the rest. */
 static void pulls(void)
 {
     static batch b;
@@ -434,7 +434,7 @@ static void weights(void)
     EXPECT(fabs(metric(&tis, &g, 4, "train/tis_abs") - 16.0 / 4) < 1e-4);
     EXPECT(metric(&tis, &g, 4, "train/tis_clipfrac") == 0.25);
     EXPECT(fabs(g.dlogprob[0] - -10) < 1e-5 && fabs(g.dlogprob[1] - 2) < 1e-5);
-    b.rows.rollout_logprob = NULL; /* then the old policy drew the tokens */
+    b.rows.rollout_logprob = NULL; /* NULL: the old policy drew the tokens */
     grade(&tis, &b, &g);
     EXPECT(metric(&tis, &g, 4, "train/tis_max") == 1 && g.dlogprob[0] == -1);
     tis.correction = TESS_CORRECT_NONE;

@@ -18,14 +18,14 @@ static void next_batch(rig *r, tess_batch *batch)
     EXPECT_OK(rig_next(r, 1000 + tess_runtime_rank(r->runtime), batch));
 }
 
-/* Of the policy as it is; all ranks. */
+/* The scores of the present policy; called on all ranks. */
 static scores score_policy(rig *r, float inv_temperature)
 {
     scores s;
     tess_batch batch;
     next_batch(r, &batch);
     const tess_compute *c = &r->engine->compute;
-    float *logprob, *entropy; /* of the device */
+    float *logprob, *entropy; /* memory of the device */
     EXPECT_OK(tess_device_alloc(c->device, TESS_POOL_MISC, sizeof(s.logprob), "test", (void **)&logprob));
     EXPECT_OK(tess_device_alloc(c->device, TESS_POOL_MISC, sizeof(s.entropy), "test", (void **)&entropy));
     EXPECT_OK(tess_executor_logprobs(r->engine->executor, &batch, inv_temperature, logprob, entropy));
@@ -190,7 +190,7 @@ static void it_averages(void)
     leave();
 }
 
-/* What a checkpoint holds makes another reference the same. */
+/* The tensors of a checkpoint make another reference the same. */
 static void it_is_restored(void)
 {
     rig r;
@@ -371,7 +371,7 @@ static void options_without_sense(void)
     leave();
 }
 
-/* ---- The documents' vote ---- */
+/* ---- The vote for a kind of reference ---- */
 static void expect_choice(tess_reference_case of, tess_reference_kind kind, int n_swap, int n_independent, double saved)
 {
     tess_reference_choice got = tess_reference_choose(&of);

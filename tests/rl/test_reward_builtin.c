@@ -1,3 +1,4 @@
+/* The built-in graders: numbers, boxed answers, patterns, words, lengths. */
 #include <stdlib.h>
 
 #include "base/text/json.h"

@@ -117,7 +117,7 @@ static void one_answer_a_process(void)
     EXPECT(o->failures.n_restarts >= N - 2);
 }
 
-/* ---- What goes wrong ---- */
+/* ---- Failures ---- */
 static void hang(void)
 {
     expect_all_but(score_with_bad("        time.sleep(10000)\n", 3), 5, "no answer within");
@@ -252,7 +252,7 @@ static void checks(void)
     EXPECT_INT(count_left(), 0);
 }
 
-/* Of one item, graded by a program that shows its key. */
+/* Grades one item by a program that shows its key. */
 static void expect_hidden(const char *body, const char *key, const char *shown)
 {
     tess_text_list names = {.n = 1};

@@ -1,3 +1,4 @@
+/* Graders behind HTTP: answers, retries, limits, and servers that fail. */
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>

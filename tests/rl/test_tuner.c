@@ -70,7 +70,7 @@ static void each_limit(void)
 
 static void edges_of_limits(void)
 {
-    /* On a limit there is nothing to say; one bad step among ten does not make the mean bad. */
+    /* A value on a limit gives no advice; one bad step among ten does not make the mean bad. */
     tess_tuner_step h[STEPS];
     healthy(h);
     for (int i = STEPS - 10; i < STEPS; i++)
@@ -89,7 +89,7 @@ static void exactly_on_policy(void)
         h[i].clip_fraction = h[i].kl = 0;
     expect_advice(h, TESS_ADVICE_STABLE, "stable");
     for (int i = 0; i < STEPS; i++)
-        h[i].kl = 0.001; /* to a reference: it does say something */
+        h[i].kl = 0.001; /* the KL to a reference does say something */
     expect_advice(h, TESS_ADVICE_KL_LOW, "hardly moves");
     h[STEPS - 1].ratio_mean = 1 + 1e-6;
     h[STEPS - 1].kl = 1;
@@ -102,7 +102,7 @@ static void little_history(void)
     tess_tuner_step one = {.clip_fraction = NAN, .kl = NAN, .ratio_mean = 1, .entropy = 1, .reward = 0, .loss = 5};
     EXPECT_INT(tess_tuner_diagnose(&tess_tuner_default_limits, NULL, 0, advice), 0);
     EXPECT_INT(tess_tuner_diagnose(&tess_tuner_default_limits, &one, 1, advice), 1);
-    EXPECT_INT(advice[0].kind, TESS_ADVICE_STABLE); /* what was not measured is not judged */
+    EXPECT_INT(advice[0].kind, TESS_ADVICE_STABLE); /* values that were not measured are not judged */
     one = (tess_tuner_step){NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
     EXPECT_INT(tess_tuner_diagnose(&tess_tuner_default_limits, &one, 1, advice), 1);
     EXPECT_INT(advice[0].kind, TESS_ADVICE_STABLE);

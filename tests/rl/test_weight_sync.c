@@ -163,7 +163,7 @@ static void a_bit_that_is_turned_over_is_named_by_rank_and_unit(void)
         int first, n, last = tess_model_n_units(p.model) - 1, me = tess_team_rank(p.sync.all);
         tess_model_unit_params(p.model, last, &first, &n);
         const size_t end = p.receiver->layout.at[first + n - 1] + p.receiver->layout.size[first + n - 1];
-        p.receiver->copy[p.receiver->present == 0][end - 1] ^= 0x10; /* of the last byte of all */
+        p.receiver->copy[p.receiver->present == 0][end - 1] ^= 0x10; /* a bit of the last byte of all */
         snprintf(needle, sizeof(needle),
                  "weights after step 7: unit '%s' of rank %d is not that of rank %d, which sent it",
                  tess_model_unit_name(p.model, last), me, (me - TRAINERS) % TRAINERS);

@@ -1,3 +1,4 @@
+/* Loads an engine's shared object, as an engine would load libtessera. */
 #include <dlfcn.h>
 #include <sys/mman.h>
 

@@ -5,7 +5,7 @@
 #include "base/os/memory_group.h"
 
 typedef struct test_memory_group {
-    tess_memory_group above; /* that this process was in */
+    tess_memory_group above; /* the group that this process was in */
     char folder[TESS_GROUP_FOLDER_BYTES + 32];
 } test_memory_group;
 

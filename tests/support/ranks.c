@@ -1,3 +1,4 @@
+/* Runs a test case in processes of its own, as the ranks of a job. */
 #include "support/test.h"
 
 #include "launch/launcher.h"

@@ -7,11 +7,11 @@
 enum { SINGLE_STEP_AREAS = 4 };
 
 typedef struct single_step {
-    void (*body)(void *context); /* in a process of its own; what it changes in private memory is lost */
+    void (*body)(void *context); /* runs in a separate process; its changes of private memory are lost */
     void (*look)(void *context); /* after an instruction that changed an area; may change areas: they are put back */
     void *context;
     struct {
-        void *address; /* of memory that both processes share */
+        void *address; /* address of memory that both processes share */
         size_t bytes;
     } areas[SINGLE_STEP_AREAS]; /* bytes 0: none */
     long most;                  /* instructions, after which the process is killed; 0: it goes to its end */

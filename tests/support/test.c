@@ -1,3 +1,4 @@
+/* The runner of test cases: cases, folders, expectations, and the report. */
 #include "support/under_mpi.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@
 
 static tess_mem *the_mem;
 static char the_folder[256];
-static const char *the_case; /* where several run in one process */
+static const char *the_case; /* name of the case, since several run in one process */
 
 tess_mem *test_mem(void)
 {

@@ -14,8 +14,8 @@
 
 /* How a case runs when MPI starts its ranks (tests/support/under_mpi.h). */
 typedef enum test_under_mpi {
-    TEST_TOGETHER, /* in the same processes as others, one after the other */
-    TEST_ALONE,    /* in processes of its own: it leaves a job behind that has failed */
+    TEST_TOGETHER, /* runs in the same processes as others, one after the other */
+    TEST_ALONE,    /* runs in processes of its own: it leaves a job behind that has failed */
     TEST_NEVER     /* it needs the launcher of one host */
 } test_under_mpi;
 

@@ -103,7 +103,7 @@ static void run_batch(const batch *batch, int n, double timeout_s, test_outcome 
 {
     bool well;
     int state = run_once(batch, timeout_s, &well);
-    /* On a busy machine some 4 in 100 runs of "mpirun.mpich -n 1 true" end so. */
+    /* Some 4 in 100 runs of "mpirun.mpich -n 1 true" end so on a busy machine. */
     for (int again = 0; again < 3 && state != -1 && WIFSIGNALED(state) && WTERMSIG(state) == SIGPIPE; again++)
         state = run_once(batch, timeout_s, &well);
     if (well) {
@@ -138,7 +138,7 @@ static void run_together(const batch *batch, test_outcome *outcome)
         run_batch(&some, n, timeout_s < 1200 ? timeout_s : 1200, outcome);
 }
 
-/* TESS_TEST_RANKS="1 3": only with so many. */
+/* TESS_TEST_RANKS="1 3": only cases with these numbers of ranks. */
 static bool ranks_chosen(int ranks)
 {
     const char *text = getenv("TESS_TEST_RANKS");

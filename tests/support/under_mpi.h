@@ -19,7 +19,7 @@ double test_timeout(const test_case *test);
 /* Starts this program under MPI for all cases with ranks whose name contains `filter` (NULL: all). */
 test_outcome test_run_under_mpi(const char *filter, const test_case *cases, int n_cases);
 
-/* In a rank, when all of its cases have passed: tells the process that started them, and waits up to 60 s for the
+/* Called in a rank when all of its cases have passed: tells the process that started them, and waits up to 60 s for the
  * others (at the first that ends after a failed job mpirun kills the rest). */
 void test_rank_passed(int ranks);
 

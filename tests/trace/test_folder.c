@@ -1,3 +1,4 @@
+/* Folders of traces: what is written, found again, and kept. */
 #include <stdio.h>
 
 #include "base/os/os.h"

@@ -1,3 +1,4 @@
+/* The file of a job in its trace folder. */
 #include "base/os/os.h"
 #include "support/test.h"
 #include "trace/job_file.h"

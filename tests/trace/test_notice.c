@@ -1,3 +1,4 @@
+/* Notices of a job: written by several, read whole. */
 #include <pthread.h>
 #include <stdio.h>
 
@@ -76,7 +77,7 @@ static void a_long_text_is_cut_for_all_to_see(void)
     tess_mem_free(test_mem(), notices);
 }
 
-/* From any bytes: notices with the right stamp are read, with terminated texts and valid kinds. */
+/* Notices with the right stamp are read out of any bytes, with terminated texts and valid kinds. */
 static void what_lies_there_may_be_anything(void)
 {
     tess_notices *notices = make_notices();

@@ -1,3 +1,4 @@
+/* Places of ranks in a trace, as text. */
 #include <stdlib.h>
 
 #include "support/test.h"

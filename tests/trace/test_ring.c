@@ -1,3 +1,4 @@
+/* The ring of events: wrapping, readers of other processes, damaged memory. */
 #include <stdlib.h>
 
 #include "base/os/os.h"
@@ -48,7 +49,7 @@ static void a_torn_event_is_left_out(void)
     for (uint64_t i = 0; i < 5; i++)
         tess_trace_emit(ring, &(tess_trace_event){.sequence = i}, i);
     tess_trace_event *third = (tess_trace_event *)((char *)ring + TESS_TRACE_HEADER_BYTES) + 2;
-    atomic_store(&third->stamp, 0); /* as a writer leaves it that dies while it writes */
+    atomic_store(&third->stamp, 0); /* a writer that dies while it writes leaves this */
     EXPECT_INT(tess_trace_read(ring, ring->capacity, events, 8), 4);
     EXPECT_INT(events[2].sequence, 3);
     free(ring);

@@ -1,3 +1,4 @@
+/* Configurations: files, overrides, checks, and messages. */
 #include "support/test.h"
 
 #include "nn/model.h"
@@ -65,7 +66,7 @@ static void values_of_every_type_are_read(void)
     EXPECT_INT(config.offload.resident, 6144);
     EXPECT_OK(tess_config_override(&config, "data.files=one,two"));
     EXPECT_TEXT(config.data.files.item[1], "two");
-    EXPECT_OK(tess_config_override(&config, "data.files=[./page, --team, training]")); /* as in the file */
+    EXPECT_OK(tess_config_override(&config, "data.files=[./page, --team, training]")); /* the form of the file */
     EXPECT_INT(config.data.files.n, 3);
     EXPECT_TEXT(config.data.files.item[0], "./page");
     EXPECT_TEXT(config.data.files.item[1], "--team");

@@ -1,3 +1,4 @@
+/* validation.patience: when a run ends early, and what a resumed run knows. */
 #include "train/early_stop.h"
 
 #include <math.h>
@@ -73,7 +74,7 @@ static void it_comes_back_from_a_checkpoint_and_from_a_place_to_the_bit(void)
         json_decref(read);
         judge(&s, 7 * (i + 1), 1.0 / (3 + i % 3), 0);
     }
-    back = tess_early_stop_from_json(NULL); /* of an older checkpoint */
+    back = tess_early_stop_from_json(NULL); /* an older checkpoint has none */
     EXPECT_INT(back.best_step, -1);
 }
 

@@ -1,4 +1,4 @@
-/* What ranks that share layers get from each other in a step is what the formula says (docs/howto/tensor_parallel.md):
+/* Ranks that share layers get from each other in a step what the formula says (docs/howto/tensor_parallel.md):
  * counted where it moves, of every rank, with sizes that the degree divides and others. */
 #include <stdio.h>
 #include <string.h>
@@ -60,8 +60,8 @@ static int64_t term(sizes k, int64_t rows, int64_t columns, bool has_weight)
     return (k.all - k.own) * (rows + (has_weight ? columns : 0));
 }
 
-/* What ranks that share the stream exchange besides: rows of it before products and their gradients, and for each norm
- * columns, statistics of rows, and gradients. */
+/* The further exchanges of ranks that share the stream: rows of it before products and their gradients, and for each
+ * norm columns, statistics of rows, and gradients. */
 static int64_t rows_formula(const tess_engine *e, const tess_model_config *m, int64_t element)
 {
     int64_t C = m->hidden_size, n_norms = 2 * m->n_layers + 1, n_floats = m->family == TESS_FAMILY_GPT2 ? 2 : 1;
@@ -80,7 +80,7 @@ static int64_t formula(const tess_engine *e, const tess_model_config *m, int64_t
     sizes q = share(e, m->n_heads * D, m->n_heads / m->n_kv_heads * D), kv = share(e, m->n_kv_heads * D, D);
     bool by_rows = rows && TOKENS >= m->hidden_size;
     int64_t columns = TOKENS * (c.all - c.own), own_rows = share(e, TOKENS, 1).own, own = own_rows * m->hidden_size;
-    int64_t slices = rows ? own_rows * (c.all - c.own) : columns; /* from columns to the stream */
+    int64_t slices = rows ? own_rows * (c.all - c.own) : columns; /* elements from columns to the stream */
     int64_t T = by_rows ? own_rows : TOKENS, C = by_rows ? c.all : c.own, result = by_rows ? 0 : slices;
     int64_t sum = (e->at.n_tp - 1) * own * 4 + (rows ? 0 : element * (TOKENS * m->hidden_size - own));
     int64_t forward = term(q, T, C, true) + result + (sums ? 0 : term(f, T, C, true) + result);

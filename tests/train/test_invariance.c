@@ -173,7 +173,7 @@ static void softmax(const float *x, float *y, int64_t rows, int64_t width)
     }
 }
 
-/* As a kernel that cuts its sums in more parts when there are few rows. */
+/* A kernel that cuts its sums into more parts when there are few rows. */
 static void mean_in_parts(const float *x, float *y, int64_t rows, int64_t width)
 {
     int64_t part = rows < 4 ? 16 : width;

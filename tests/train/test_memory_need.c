@@ -76,7 +76,7 @@ static size_t in_use(const tess_runtime *rt, int pool)
     return tess_mem_stats(tess_runtime_mem(rt), (tess_pool)pool).bytes;
 }
 
-/* Without the buffers of messages that were not read when their slots were needed again: a few, if any. */
+/* Takes off the buffers of messages that were not read when their slots were needed again: a few, if any. */
 static double take_partings(const tess_engine *e, double got, double want)
 {
     double bytes = (double)e->pass_tokens * (double)tess_model_get_config(e->model)->hidden_size *
@@ -139,7 +139,7 @@ static void run_layout(const char *overrides, tess_model_config sizes)
         EXPECT_OK(tess_engine_step(engine, &source, &report));
     }
     tess_pager_drain(tess_mem_pager(tess_runtime_mem(rt)));
-    need.host -= need.host_disk; /* so small a model fits in its window of memory, which is empty between steps */
+    need.host -= need.host_disk; /* this small model fits in its window of memory, which is empty between steps */
     if (tess_runtime_rank(rt) == largest_rank(engine, &need))
         compare(engine, before, &need, overrides);
 
@@ -360,7 +360,7 @@ static void what_would_fit_fits(void)
     EXPECT_FAILS(tess_memory_check(test_mem(), model, &plan, need.host + 4 * BESIDE - 1, "it"), TESS_E_INVALID,
                  "; what all take beside training 3.91 KiB");
 
-    /* Where no setting suffices by itself, all do together. */
+    /* If no setting suffices by itself, all do together. */
     configure("parallelism.shard_strategy=none training.global_batch_size=32", 8, &config);
     plan = tess_memory_plan_of(&config, 4);
     double room = INFINITY;
@@ -407,7 +407,7 @@ static void what_would_fit_fits(void)
     EXPECT_OK(tess_memory_predict(test_mem(), model, &other, &need));
     EXPECT(need.host > both / 2 && need.host < both);
 
-    /* Of four ranks on each of `n` hosts, one fewer would not be enough. */
+    /* Four ranks on each of `n` hosts suffice, and one host fewer would not be enough. */
     configure("", 4, &config);
     plan = tess_memory_plan_of(&config, 4);
     for (int n = 2; n < 9; n += 3) {

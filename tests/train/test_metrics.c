@@ -1,3 +1,4 @@
+/* The file of metrics: lines, rotation, a full disk. */
 #include "support/test.h"
 
 #include <signal.h>

@@ -113,7 +113,7 @@ static tess_status step(rig *r, tess_engine_report *report)
 
 typedef struct drill {
     tess_engine *engine;
-    const char *tensor; /* as tess_watch names it */
+    const char *tensor; /* tess_watch's name of it */
     int rank;
     int64_t step, local, index; /* local: micro-batch of the rank, -1: before the first */
     double value;
@@ -179,7 +179,7 @@ static const named_case named[] = {
      "column 4 (1 of 888 values are bad)"},
 };
 
-/* With every strategy: a bad value on the last rank, in its last micro-batch but one. */
+/* A bad value on the last rank, in its last micro-batch but one, with every strategy. */
 static void the_first_bad_value_is_named(void)
 {
     rig r;
@@ -210,7 +210,7 @@ static void the_first_bad_value_is_named(void)
     leave();
 }
 
-/* Of ranks that share the stream each sees some rows: a place is that in the micro-batch. */
+/* Each rank that shares the stream sees some rows: a place is that in the micro-batch. */
 static void a_bad_row_of_a_shared_stream_is_named(void)
 {
     rig r;
@@ -577,7 +577,7 @@ static void a_weight_that_left_its_gathered_copy_is_found(void)
     leave();
 }
 
-/* With every strategy, at every step: no finding. */
+/* Nothing is found with any strategy, at any step. */
 static void sound_replicas_are_left_in_peace(void)
 {
     rig r;

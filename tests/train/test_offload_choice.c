@@ -1,4 +1,4 @@
-/* The chooser's cases, with the figures of the documents that it comes from. */
+/* The chooser's cases, with the figures of its sources. */
 #include "support/test.h"
 
 #include "train/offload_choice.h"

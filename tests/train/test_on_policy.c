@@ -64,7 +64,7 @@ static const tess_on_policy_result *verify(bench *b)
     return b->result;
 }
 
-/* Of a group, the cases that must be equal or need not be. */
+/* The number of a group's cases that must be equal or need not be. */
 static int count(const tess_on_policy_result *r, const char *group, bool must_equal)
 {
     int n = 0;
@@ -226,7 +226,7 @@ enum { CROWD = 60 };
 static tess_status (*good_rmsnorm)(tess_stream *, const void *, const void *, void *, const void *, void *, float *,
                                    int64_t, int64_t, float, tess_dtype);
 
-/* In a crowd of rows the sum of squares runs in ascending order, not over 64 lanes. */
+/* The sum of squares runs in ascending order when there are many rows, not over 64 lanes. */
 static tess_status bad_rmsnorm(tess_stream *s, const void *x, const void *residual, void *h_out, const void *w, void *y,
                                float *rstd, int64_t T, int64_t C, float norm_eps, tess_dtype dtype)
 {
@@ -245,7 +245,7 @@ static tess_status bad_rmsnorm(tess_stream *s, const void *x, const void *residu
 
 static void reordered_sum(void)
 {
-    tess_kernels *table; /* of this process alone, which ends with the case */
+    tess_kernels *table; /* a table of this process alone, which ends with the case */
     bench *b = bench_open("llama", TESS_F32);
     EXPECT_OK(tess_kernels_select("ref", (const tess_kernels **)&table));
     good_rmsnorm = table->rmsnorm_forward;

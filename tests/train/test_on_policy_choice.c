@@ -1,4 +1,4 @@
-/* The chooser, its bands, and the policy lag: the documents' values. */
+/* The chooser, its bands, and the policy lag, with known values. */
 #include "train/verify/on_policy_choice.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static void documented_choices(void)
         bool use;
         tess_confidence confidence;
         int n_alternatives;
-    } table[] = {{"grpo", "medium", "medium", 30, true, TESS_CONFIDENCE_HIGH, 0}, /* the documents' example */
+    } table[] = {{"grpo", "medium", "medium", 30, true, TESS_CONFIDENCE_HIGH, 0}, /* a known example */
                  {"ppo", "small", "abundant", 0, true, TESS_CONFIDENCE_HIGH, 0},
                  {"dpo", "large", "tight", 5, false, TESS_CONFIDENCE_LOW, 1},
                  {"sft", "small", "abundant", 90, false, TESS_CONFIDENCE_LOW, 1},
@@ -52,7 +52,7 @@ static void documented_choices(void)
 
 static void bands(void)
 {
-    EXPECT(fabs(tess_on_policy_slowdown(45.23, 58.91) - 30.2454) < 1e-3); /* the documents' measurement */
+    EXPECT(fabs(tess_on_policy_slowdown(45.23, 58.91) - 30.2454) < 1e-3); /* a known measurement */
     EXPECT(tess_on_policy_slowdown(2, 1) == -50);
     EXPECT_CONTAINS(tess_on_policy_cost_band(19.99), "acceptable");
     EXPECT_CONTAINS(tess_on_policy_cost_band(20), "large (20 to 40%)");
@@ -114,7 +114,7 @@ static void verdicts(void)
     EXPECT_CONTAINS(text, "share of stale tokens 0.3");
     limits = (tess_policy_lag_limits){.stale_share = 0.25, .kl = 0.02};
     EXPECT_INT(tess_policy_lag_judge(&old, 0.5, &limits, text, sizeof(text)), TESS_LAG_SYNC);
-    EXPECT_CONTAINS(text, "KL 0.5, limit 0.02"); /* what exceeds its limit most */
+    EXPECT_CONTAINS(text, "KL 0.5, limit 0.02"); /* the value that exceeds its limit most */
     EXPECT_INT(tess_policy_lag_judge(&old, 0.5, &limits, text, 9), TESS_LAG_SYNC);
     EXPECT_TEXT(text, "tokens a");
 }

@@ -22,7 +22,7 @@ typedef enum loss_kind { NO_LOSS, PLAIN_LOSS, OWN_LOSS, COLD_LOSS, VALUE_LOSS, V
 typedef struct graded {
     tess_token_loss loss;
     loss_kind kind;
-    int32_t index;  /* in the step */
+    int32_t index;  /* index in the step */
     int64_t n_rows; /* graded in all runs of the step */
 } graded;
 
@@ -33,7 +33,7 @@ typedef struct rig {
     tess_engine *engine;
     loss_kind kind;
     int64_t n_judged, refused; /* how often; the call that is refused, 0: none */
-    double seen[STEPS];        /* of each call: the loss in the report */
+    double seen[STEPS];        /* the loss in the report of each call */
     graded losses[MICRO];
     int32_t ids[TOKENS], pos[TOKENS], targets[TOKENS], cu_seqlens[ROWS + 1];
 } rig;

@@ -1,3 +1,4 @@
+/* The peak of all ranks: ranks that share cores count once. */
 #include "support/test.h"
 #include "train/train_peak.h"
 

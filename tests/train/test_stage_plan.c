@@ -1,4 +1,4 @@
-/* Which rank of a pipeline has which layers. */
+/* The layers that each rank of a pipeline has. */
 #include "base/text/json.h"
 #include "support/test.h"
 #include "train/train_stage.h"

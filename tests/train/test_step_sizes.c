@@ -137,9 +137,9 @@ typedef struct plain {
     int n_params;
     size_t *at, n; /* element at which parameter p begins; elements of all */
     float *masters, *work, *leaves[LARGEST], *passes;
-    double *sum;             /* of what the passes leave, in float64 */
-    double *absolute;        /* of their absolute values */
-    uint16_t *narrow, *sent; /* in bfloat16: the weights, a leaf on its way */
+    double *sum;             /* sum of what the passes leave, in float64 */
+    double *absolute;        /* sum of their absolute values */
+    uint16_t *narrow, *sent; /* bfloat16: the weights, a leaf on its way */
     tess_hooks hooks;
     const void **w;
     float **dw;
@@ -430,7 +430,7 @@ static void the_gradient_norm_is_divided_too(void)
     leave();
 }
 
-/* With these settings the first update of a weight is g / (|g| + 1), where g is its gradient by the divisor. */
+/* The first update of a weight with these settings is g / (|g| + 1), where g is its gradient by the divisor. */
 static void the_update_is_by_the_divisor(void)
 {
     rig r;
@@ -496,7 +496,8 @@ static void a_micro_batch_that_is_too_large_is_refused(void)
     leave();
 }
 
-/* As many local micro-batches, so that all collectives meet; yet the last leaf counts on one rank alone. */
+/* Ranks have equally many local micro-batches, so that all collectives meet; yet the last leaf counts on one rank
+ * alone. */
 static void ranks_with_other_numbers_are_found(void)
 {
     rig r;

@@ -1,3 +1,4 @@
+/* verify: comparisons of runs, and of the placement of their parts. */
 #include "train/verify/verify.h"
 
 #include <math.h>
@@ -175,8 +176,7 @@ static void parts_that_nobody_or_two_count_are_named(void)
     EXPECT_SHARDS(run, "");
     EXPECT_OK(verify_most_planned(run, &most));
     EXPECT_INT(most, 2 * COLUMNS * 4);
-    for (int rank = 0; rank < RANKS;
-         rank++) { /* without masters: so many bytes, and shared out whatever the strategy */
+    for (int rank = 0; rank < RANKS; rank++) { /* no masters: these bytes, and shared out whatever the strategy */
         shards[rank].narrow = true;
         run->header->codes_bytes[rank] = 10 + rank;
     }
@@ -185,7 +185,7 @@ static void parts_that_nobody_or_two_count_are_named(void)
     run->config.parallelism.shard_strategy = TESS_STRATEGY_NONE;
     EXPECT_SHARDS(run, "");
     run = sharded(shards, &digest);
-    shards[1].primary.size[1] = 4; /* of 7 columns */
+    shards[1].primary.size[1] = 4; /* 4 of 7 columns */
     EXPECT_SHARDS(run, "element [2, 4] is counted by no rank");
     shards[4].primary = (tess_box){{2, 4}, {2, 3}}; /* another counts them, and those of row 3 that it had */
     EXPECT_SHARDS(run, "element [3, 0] is counted by no rank");

@@ -26,7 +26,7 @@ typedef struct message {
     struct message *next;
     char *data;
     uint64_t bytes, done;
-    size_t head_done; /* of `bytes`, which goes first */
+    size_t head_done; /* bytes of the head, which goes first */
 } message;
 
 /* Messages of one direction, in order. */
@@ -228,7 +228,7 @@ static void *exchange_in_thread(void *c)
     return NULL;
 }
 
-/* Of the thread before, whose state was seen to have ended, or that shall stop. */
+/* Joins the thread before, which was seen to have ended, or shall stop. */
 static void join(struct ncclComm *c)
 {
     if (c->thread != 0)
@@ -245,7 +245,7 @@ static int go_on(struct ncclComm *c, void *(*work)(void *))
     return NCCL_IN_PROGRESS;
 }
 
-/* As NCCL asks CUDA. */
+/* Finds the GPU as NCCL does, by asking CUDA. */
 static int find_gpu(char bus[32])
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
