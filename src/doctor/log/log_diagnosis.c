@@ -373,8 +373,10 @@ static void complete_by_quotation(const tess_survey *s, int cause, log_who *who)
         int64_t distance = match->first.line - other->first.line;
         if (is_found(s, i) && tess_knowledge_at(s->knowledge, i)->is_quoting &&
             other->first.file == match->first.file && distance > 0 && distance <= LOG_MOST_QUOTED &&
-            other->who.n_ranks > who->n_ranks && who->n_ranks == 1 && log_who_has(&other->who, who->ranks[0]))
-            *who = other->who;
+            other->who.n_ranks > who->n_ranks && who->n_ranks == 1 && log_who_has(&other->who, who->ranks[0])) {
+            memcpy(who->ranks, other->who.ranks, sizeof(who->ranks));
+            who->n_ranks = other->who.n_ranks;
+        }
     }
 }
 

@@ -30,13 +30,17 @@ void log_note_step(survey_reading *r, const log_who *origin)
     }
 }
 
-/* An exception took the place of another one, which was only part of a look-up. */
-void log_note_replaced(survey_reading *r)
+/* An exception came from another one, which was only part of a look-up, or whose own frames do not say the phase. */
+void log_note_chained(survey_reading *r)
 {
-    int64_t replaced = r->part == LOG_TRACE_ERROR ? r->traces.current->replaced : 0;
-    for (int i = 0; replaced > 0 && i < tess_knowledge_n(r->survey->knowledge); i++) {
+    const log_trace *trace = r->part == LOG_TRACE_ERROR ? r->traces.current : NULL;
+    for (int i = 0; trace != NULL && trace->before > 0 && i < tess_knowledge_n(r->survey->knowledge); i++) {
         log_match *match = &r->survey->matches[i];
-        match->is_over |= match->n_lines > 0 && match->first.file == r->file && match->first.line == replaced;
+        if (match->n_lines == 0 || match->first.file != r->file || match->first.line != trace->before)
+            continue;
+        match->is_over |= trace->replaces;
+        if (match->phase == NULL)
+            match->phase = trace->phase;
     }
 }
 

@@ -138,7 +138,8 @@ typedef struct log_trace {
     log_who speaker;
     int64_t head, last, error; /* numbers of its first line, of its last one before the message, and of the exception */
     bool is_look_up;           /* its exception says that something is not there, which programs try */
-    int64_t replaced;          /* of the exception that was handled when this one came; 0: none */
+    int64_t before;            /* number of the exception that this one came from; 0: none */
+    bool replaces;             /* that one was only part of a look-up */
     int indent;                /* blanks before its head; -1: blanks are lost */
     log_frame frames[LOG_TRACE_MOST_FRAMES]; /* the outermost one and the innermost ones */
     int n_frames;
@@ -258,8 +259,8 @@ bool log_says_more(const survey_reading *reading, const tess_found *found);
 bool log_is_step_line(const char *line, size_t size);
 /* Notes a step of `origin`: an exception after which its process goes on is no cause. */
 void log_note_step(survey_reading *reading, const log_who *origin);
-/* Notes that the last line's exception took the place of one that was only part of a look-up. */
-void log_note_replaced(survey_reading *reading);
+/* The last line's exception came from another one: it takes the place of a look-up, or says in which phase that was. */
+void log_note_chained(survey_reading *reading);
 /* Gives the phase of a traceback to the line of a wrapper right above it. False: there is none. */
 bool log_note_announced(const survey_reading *reading, const log_trace *trace);
 

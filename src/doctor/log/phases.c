@@ -42,6 +42,8 @@ static const phase_row rows[] = {
     {"<frozen importlib", "", IMPORT, PHASE_STRONG},
     {"ctypes/__init__", "", IMPORT, PHASE_USUAL},
     {"", "<module>", IMPORT, PHASE_USUAL},
+    {"import_utils", "", IMPORT, PHASE_USUAL},
+    {"lazy_loader", "", IMPORT, PHASE_WEAK},
     {"huggingface_hub/", "", FETCH, PHASE_USUAL},
     {"urllib3/", "", REQUEST, PHASE_WEAK},
     {"requests/", "", REQUEST, PHASE_WEAK},

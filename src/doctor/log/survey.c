@@ -652,7 +652,7 @@ static tess_status take_found(survey_reading *r, const tess_found *found, const 
         TESS_TRY(note_communicator(r, line, size, &origin));
     TESS_TRY(note_hooks(r, found->hooks, line, size, number, speaker, &failure));
     r->survey->n_known_lines += found->n_entries > 0;
-    log_note_replaced(r);
+    log_note_chained(r);
     return note_entries(r, found, line, size, number, &origin, &failure);
 }
 

@@ -147,15 +147,16 @@ static log_trace *open_trace(log_traces *t, const log_who *speaker, int64_t numb
         if (is_free)
             break;
     }
-    bool is_replaced =
-        trace->chain == LOG_CHAIN_HANDLING && trace->is_look_up && log_who_is_same(&trace->speaker, speaker);
-    int64_t replaced = is_replaced ? trace->error : 0;
+    bool is_chained = trace->chain != LOG_CHAIN_NONE && log_who_is_same(&trace->speaker, speaker);
+    int64_t before = is_chained ? trace->error : 0;
+    bool replaces = is_chained && trace->chain == LOG_CHAIN_HANDLING && trace->is_look_up;
     *trace = (log_trace){.state = LOG_TRACE_FRAMES,
                          .speaker = *speaker,
                          .head = number,
                          .last = number,
                          .indent = indent,
-                         .replaced = replaced};
+                         .before = before,
+                         .replaces = replaces};
     return trace;
 }
 
