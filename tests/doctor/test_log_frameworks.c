@@ -769,6 +769,11 @@ static const struct {
     {"INTERNAL: custom call 'xla.gpu.func.launch' failed: Failed to launch CUDA kernel: fusion_1560 with block "
      "dimensions: 160x1x1: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered.",
      "a kernel read or wrote where it must not"},
+    {"RuntimeError: zero_:compiler_depend.ts:26 NPU function error: call aclnnInplaceZero failed, error code is 561103",
+     "the software of the Ascend NPU is not complete, or its parts do not fit each other: aclnnInplaceZero"},
+    {"errors_impl.AbortedError: RecvTensor expects a different device incarnation: 151 vs. 177. Your worker job "
+     "(\"/job:worker/replica:0/task:2\") was probably restarted.",
+     "task 2: a worker of TensorFlow was started again"},
     {"2026-Jan-01 10:00:00.1 8:9 ERROR NRT:nrt_infodump   Nodename: ip-192-0-2-60\n"
      "2026-Jan-01 10:00:00.2 8:9 ERROR NRT:nrt_infodump   Driver version: 2.19\n"
      "2026-Jan-01 10:00:00.3 8:9 ERROR NRT:nrt_infodump   Failure: NRT_INVALID in nrt_load()",
