@@ -15,6 +15,7 @@
     X(host) \
     X(storage) \
     X(mpi) \
+    X(ucx) \
     X(frameworks) \
     X(trainers) \
     X(compile) \

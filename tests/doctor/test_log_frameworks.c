@@ -698,7 +698,7 @@ static const struct {
     {"ssh-login-failed", "host w-0",
      "ssh: Could not resolve hostname w-0: Temporary failure in name resolution\n"
      "ORTE was unable to reliably start one or more daemons."},
-    {"kubernetes-start", "host job-master-0",
+    {"kubernetes-image", "host job-master-0",
      "Error from server (BadRequest): container \"pytorch\" in pod \"job-master-0\" is waiting to start: trying and "
      "failing to pull image"},
     {"rocm-hardware-error", "GPU 0000:dd:00.0",

@@ -126,8 +126,21 @@ static const sample schedulers[] = {
     {"DEBUG events Error pod job-worker-3 container pytorch exitCode: 1 terminated message: ", "kubernetes-pod-exit"},
     {"PyTorchJob job is failed because 1 Worker replica(s) failed.", "kubernetes-pod-exit"},
     {"job-worker-3   0/1     CrashLoopBackOff   5   12m", "kubernetes-pod-exit"},
-    {"job-worker-3   0/1     ImagePullBackOff   0   12m", "kubernetes-start"},
-    {"Failed to pull image \"registry/x:1\": rpc error: code = NotFound", "kubernetes-start"},
+    {"job-worker-3   0/1     ImagePullBackOff   0   12m", "kubernetes-image"},
+    {"MountVolume.SetUp failed for volume \"data\" : mount failed: exit status 32", "kubernetes-volume"},
+    {"Multi-Attach error for volume \"pvc-1\" Volume is already used by pod(s) a-0", "kubernetes-volume"},
+    {"Failed to create pod sandbox: rpc error: code = Unknown desc = failed to get sandbox runtime: no runtime for "
+     "\"nvidia\" is configured",
+     "container-gpu"},
+    {"Status reason OutOfMemoryError: Container killed due to memory usage", "kubernetes-oom"},
+    {"CannotPullContainerError: pull image manifest has been retried 5 time(s)", "kubernetes-image"},
+    {"slurmstepd: error: pyxis:     id: cannot find name for user ID 42", "container-user-unknown"},
+    {"slurmstepd: error: pyxis:     mkdir: cannot create directory '/run/enroot/42': Permission denied",
+     "container-directory-denied"},
+    {"[n2][[16379,1],2][btl_tcp.c:556:mca_btl_tcp_recv_blocking] remote peer unexpectedly closed connection while I "
+     "was waiting for blocking message",
+     "openmpi-peer-closed"},
+    {"Failed to pull image \"registry/x:1\": rpc error: code = NotFound", "kubernetes-image"},
     {"0/8 nodes are available: 8 Insufficient nvidia.com/gpu.", "kubernetes-pending"},
     {"    message: 1/8 workers are evicted", "kubernetes-evicted"},
     {"    reason: MPIJobEvicted", "kubernetes-evicted-state"},
@@ -733,6 +746,17 @@ static const struct {
     {"    message: 1/8 workers are evicted\n    reason: MPIJobEvicted\n", "Kubernetes evicted the pod: 1/8 workers"},
     {"Reason:         Evicted\nMessage:        The node was low on resource: memory. Threshold quantity: 100Mi\n",
      "Kubernetes evicted the pod: memory"},
+    {"slurmstepd: error: pyxis: container start failed with error code: 1\n"
+     "slurmstepd: error: pyxis:     id: cannot find name for user ID 42\n"
+     "srun: error: n1: task 0: Exited with exit code 1\n",
+     "host n1: a host does not know the user of the job"},
+    {"Warning FailedCreatePodSandBox 22m kubelet Failed to create pod sandbox: rpc error: code = Unavailable desc = "
+     "connection error: connection refused\n"
+     "Warning FailedCreatePodSandBox 4m kubelet Failed to create pod sandbox: rpc error: code = Unknown desc = failed to "
+     "get sandbox runtime: no runtime for \"nvidia\" is configured\n",
+     "a container with GPUs could not be started: nvidia"},
+    {"INFO: At 2016-08-24 - event for worker-0: {kubelet node-1} Evicted: The node was low on compute resources.\n",
+     "actor worker-0: Kubernetes evicted the pod: compute resources"},
     {KERNEL "nvme nvme0: controller is down; will reset: CSTS=0xffffffff\nOSError: [Errno 5] Input/output error\n",
      "host n1: a disk of the host failed, or no longer answers: nvme0"},
     {"Jan 10 11:43:09 n1 earlyoom[77]: sending SIGTERM to process 4242 uid 1000 \"python\": oom_score 900\n",
