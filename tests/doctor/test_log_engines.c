@@ -203,6 +203,21 @@ static const struct {
      false},
     {"the function that computes rewards raised an exception: tuple indices must be integers",
      "Error in reward_fn: tuple indices must be integers or slices, not str", false},
+    {"a worker of vLLM did not answer within the limit",
+     "(EngineCore) ERROR [core.py:1138] EngineCore encountered a fatal error.\n(EngineCore) ERROR [core.py:1138] "
+     "Traceback "
+     "(most recent call last):\n(EngineCore) ERROR [core.py:1138]   File \"/x/multiproc_executor.py\", line 361, in f\n"
+     "(EngineCore) ERROR [core.py:1138] TimeoutError: RPC call to sample_tokens timed out.",
+     false},
+    {"the disk that Ray spills objects to is full",
+     "ray.exceptions.OutOfDiskError: Local disk is full  \nThe object cannot be created because the local object store "
+     "is "
+     "full and the local disk's utilization is over capacity (95% by default).",
+     true},
+    {"NCCL was called in a way it does not allow, reported by rank 1",
+     "[1,1]<stderr>:    raise HorovodInternalError(e)\n[1,1]<stderr>:horovod.common.exceptions.HorovodInternalError: "
+     "ncclCommInitRank failed: invalid usage",
+     false},
     /* Horovod */
     {"ranks 0-1: ranks of Horovod wait for each other, each with tensors that the other did not submit: rank 0 lacks "
      "a.sz, rank 1 w.a",
