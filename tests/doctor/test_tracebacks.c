@@ -81,6 +81,15 @@ static const struct {
      ONLY "the process at the other end of a pipe, queue or semaphore had ended: FileNotFoundError"},
     {HEAD MAIN LIB("torch/utils/data/dataloader.py", "get") "TimeoutError: x",
      ONLY "loading data failed: it waited for another process until a limit: TimeoutError: x"},
+    /* in one line */
+    {"2025-01-01 10:00:00 ERROR Run x errored: ValueError('Caught ValueError in DataLoader worker process "
+     "0.\\nOriginal "
+     "Traceback (most recent call last):\\n  File \"/p/dataset.py\", line 7, in __getitem__\\n    x()\\n"
+     "PermissionError: [Errno 13] x\\n')",
+     "loading data failed: the program may not read or write a file: PermissionError"},
+    {"{\"message\": {\"message\": \"MyError: row 7\", \"extraInfo\": {\"py_callstack\": \"Traceback (most recent call "
+     "last):\\n  File \\\"/p/site-packages/torch/serialization.py\\\", line 1, in load\\nMyError: row 7\\n\"}}}",
+     "reading a checkpoint failed: MyError: row 7"},
     /* after a process was killed */
     {"ERROR:composer.cli.launcher:Rank 5 crashed with exit code -9.\n[rank0]: " HEAD "[rank0]: KeyError: 'x'",
      "rank 5: a process got SIGKILL"},

@@ -22,18 +22,31 @@ static field_kind kind_of(const char *key)
     static const struct {
         const char *key;
         field_kind kind;
-    } known[] = {{"message", FIELD_TEXT},     {"msg", FIELD_TEXT},
-                 {"log", FIELD_TEXT},         {"text", FIELD_TEXT},
-                 {"event", FIELD_TEXT},       {"body", FIELD_TEXT},
-                 {"textPayload", FIELD_TEXT}, {"exc_info", FIELD_TEXT},
-                 {"exception", FIELD_TEXT},   {"traceback", FIELD_TEXT},
-                 {"stack_trace", FIELD_TEXT}, {"stack", FIELD_TEXT},
-                 {"error", FIELD_TEXT},       {"rank", FIELD_RANK},
-                 {"global_rank", FIELD_RANK}, {"local_rank", FIELD_LOCAL_RANK},
-                 {"host", FIELD_HOST},        {"hostname", FIELD_HOST},
-                 {"node", FIELD_HOST},        {"node_name", FIELD_HOST},
-                 {"pod", FIELD_HOST},         {"pod_name", FIELD_HOST},
-                 {"pid", FIELD_PID},          {"process_id", FIELD_PID}};
+    } known[] = {{"message", FIELD_TEXT},
+                 {"msg", FIELD_TEXT},
+                 {"log", FIELD_TEXT},
+                 {"text", FIELD_TEXT},
+                 {"event", FIELD_TEXT},
+                 {"body", FIELD_TEXT},
+                 {"textPayload", FIELD_TEXT},
+                 {"exc_info", FIELD_TEXT},
+                 {"exception", FIELD_TEXT},
+                 {"traceback", FIELD_TEXT},
+                 {"py_callstack", FIELD_TEXT},
+                 {"stack_trace", FIELD_TEXT},
+                 {"stack", FIELD_TEXT},
+                 {"error", FIELD_TEXT},
+                 {"rank", FIELD_RANK},
+                 {"global_rank", FIELD_RANK},
+                 {"local_rank", FIELD_LOCAL_RANK},
+                 {"host", FIELD_HOST},
+                 {"hostname", FIELD_HOST},
+                 {"node", FIELD_HOST},
+                 {"node_name", FIELD_HOST},
+                 {"pod", FIELD_HOST},
+                 {"pod_name", FIELD_HOST},
+                 {"pid", FIELD_PID},
+                 {"process_id", FIELD_PID}};
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (strcasecmp(key, known[i].key) == 0)
             return known[i].kind;

@@ -193,8 +193,11 @@ static tess_status note_match(survey_reading *r, int entry, const char *line, si
     log_match *match = &r->survey->matches[entry];
     double time_s = time_of(r, line, size);
     uint64_t text_hash = hash_text(line, size);
-    if (match->n_lines > 0 && match->first.file == r->file && match->first.line == number)
+    if (match->n_lines > 0 && match->first.file == r->file && match->first.line == number) {
+        if (r->part == LOG_TRACE_ERROR && !match->is_exception)
+            note_surroundings(r, match, line, size, number, origin);
         return TESS_OK; /* another piece of the same line */
+    }
     join_fn join = find_join(r, entry, match, time_s, text_hash, who, failure);
     note_reporter(match, time_s, reporter);
     if (comes_first(match, r->file, time_s, who, failure)) {
@@ -664,6 +667,19 @@ static tess_status take_text(void *context, const char *text, size_t size, const
     return take_found(line->reading, &found, text, size, line->number, writer);
 }
 
+/* A message with a traceback in one line, whose line ends are written as "\\n", as Python's repr() does. */
+static tess_status take_escaped(survey_reading *r, const char *line, size_t size, int64_t number)
+{
+    const log_who nobody = {.n_ranks = 0}, writer = log_find_origin(r, line, size, &nobody);
+    text_line text = {.reading = r, .number = number};
+    for (size_t at = 0, n; at < size; at += n + 2) {
+        const char *end = memmem(line + at, size - at, "\\n", 2);
+        n = end != NULL ? (size_t)(end - line) - at : size - at;
+        TESS_TRY(take_text(&text, line + at, n, &writer));
+    }
+    return TESS_OK;
+}
+
 static tess_status take_line(survey_reading *r, const char *line, size_t size, int64_t number)
 {
     static const log_who nobody;
@@ -680,6 +696,8 @@ static tess_status take_line(survey_reading *r, const char *line, size_t size, i
         text_line object = {.reading = r, .number = number};
         TESS_TRY(log_read_json(line, size, take_text, &object, &is_json));
     }
+    if (!is_json && found.hooks & 1u << TESS_HOOK_TRACEBACK && memmem(line, size, "\\n", 2) != NULL)
+        return take_escaped(r, line, size, number);
     return is_json ? TESS_OK : take_found(r, &found, line, size, number, &nobody);
 }
 
