@@ -8,6 +8,21 @@
 #include "base/os/os.h"
 #include "doctor/log/log_impl.h"
 
+/* Lines of runs that go on. */
+static const char *const healthy[] = {
+    "n1:7:7 [0] NCCL INFO ncclOsDlopen(libnccl-gin.so) failed: libnccl-gin.so: cannot open shared object file: No such "
+    "file or directory",
+    "n1:7:7 [0] NCCL INFO GIN/Plugin: Could not find: libnccl-gin.so",
+    "n1:7:7 [0] NCCL INFO Call to ibv_modify_qp failed with 110 Connection timed out, , retrying 1/5 after 100 msec of "
+    "sleep",
+    "n1:7:7 [0] NCCL INFO Failed to bind NVLink SHARP (NVLS) Multicast memory of size 7 : CUDA error 2 'out of range'. "
+    "Proceeding without NVLS support.",
+    "n1:7:7 [0] NCCL INFO RAS: auxComm nPeers 7, nNodes 7, nIncompleteRanks 7",
+    "n1:7:7 [0] misc/ibvwrap.cc:63 NCCL WARN Failed to open libibverbs.so[.1]",
+    "Checkpoint file not found in load directory /c attempting to finetune with checkpoint in /d",
+    " [WARNING]  async_io requires the dev libaio .so object and headers but these were not found.",
+};
+
 static const struct {
     const char *id, *words, *text; /* words: part of the headline; a leading "!" means that it must not be there */
 } samples[] = {
@@ -176,19 +191,24 @@ static const struct {
      "[Cycle 0] Did not get subsequent heartbeat. Waited 600.00 seconds."},
 };
 
+static void read_text(tess_knowledge *knowledge, const char *text, tess_survey *survey)
+{
+    char path[512];
+    EXPECT_OK(tess_survey_begin(test_mem(), knowledge, survey));
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), "text.log"));
+    EXPECT_OK(tess_os_write_atomic(path, text, strlen(text)));
+    EXPECT_OK(tess_survey_read(survey, path));
+}
+
 /* Whether the entry heads the report with these words and no other entry is a cause; says what is not so. */
 static bool is_read(tess_knowledge *knowledge, const char *id, const char *words, const char *text)
 {
     static tess_survey survey;
     static tess_log_diagnosis diagnosis;
     const char *head = "";
-    char path[512];
     bool is_found = false;
-    EXPECT_OK(tess_survey_begin(test_mem(), knowledge, &survey));
-    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), "text.log"));
-    EXPECT_OK(tess_os_write_atomic(path, text, strlen(text)));
-    EXPECT_OK(tess_survey_read(&survey, path));
-    tess_log_diagnose(&survey, 0, &diagnosis);
+    read_text(knowledge, text, &survey);
+    EXPECT_OK(tess_log_diagnose(&survey, 0, &diagnosis));
     if (diagnosis.entry >= 0)
         head = tess_knowledge_at(knowledge, diagnosis.entry)->row.id;
     bool is_there = strstr(diagnosis.headline, words + (words[0] == '!')) != NULL;
@@ -222,8 +242,25 @@ static void each_text_heads_the_report_with_its_entry(void)
     tess_knowledge_destroy(&knowledge);
 }
 
+static void lines_of_runs_that_go_on_are_no_errors(void)
+{
+    tess_knowledge *knowledge;
+    setenv("XDG_CONFIG_HOME", "/nowhere", 1);
+    EXPECT_OK(tess_knowledge_create(test_mem(), NULL, 0, &knowledge));
+    for (size_t i = 0; i < sizeof(healthy) / sizeof(healthy[0]); i++) {
+        static tess_survey survey;
+        read_text(knowledge, healthy[i], &survey);
+        for (int e = 0; e < tess_knowledge_n(knowledge); e++)
+            if (survey.matches[e].n_lines > 0 && log_role_of(&survey, e) <= TESS_LOG_EFFECT)
+                test_fail(__FILE__, __LINE__, "\"%s\" is %s", healthy[i], tess_knowledge_at(knowledge, e)->row.id);
+        tess_survey_free(&survey);
+    }
+    tess_knowledge_destroy(&knowledge);
+}
+
 static const test_case cases[] = {
     {"each_text_heads_the_report_with_its_entry", each_text_heads_the_report_with_its_entry},
+    {"lines_of_runs_that_go_on_are_no_errors", lines_of_runs_that_go_on_are_no_errors},
 };
 
 TEST_MAIN(cases)
