@@ -774,6 +774,8 @@ static const struct {
     {"errors_impl.AbortedError: RecvTensor expects a different device incarnation: 151 vs. 177. Your worker job "
      "(\"/job:worker/replica:0/task:2\") was probably restarted.",
      "task 2: a worker of TensorFlow was started again"},
+    {"node1.3297hfi_userinit: mmap of rcvhdrq at dabbad0004 failed: Resource temporarily unavailable",
+     "host node1 (pid 3297): libfabric could not be set up for MPI"},
     {"2026-Jan-01 10:00:00.1 8:9 ERROR NRT:nrt_infodump   Nodename: ip-192-0-2-60\n"
      "2026-Jan-01 10:00:00.2 8:9 ERROR NRT:nrt_infodump   Driver version: 2.19\n"
      "2026-Jan-01 10:00:00.3 8:9 ERROR NRT:nrt_infodump   Failure: NRT_INVALID in nrt_load()",

@@ -467,6 +467,12 @@ static const sample fabrics[] = {
     {"[23:35:17][node-a][4288][ERR][BKCL][init.cpp:1485] BKCL dont support send", "bkcl-failed"},
     {"[XCCL][init.cpp:1186] host 192.0.2.7 addr_window check failed", "bkcl-failed"},
     {"what(): Collective call returned error", "gaudi-collective-failed"},
+    {"OSError: (External) ACL error, the error code is : 500002. (at npu_op_runner.cc:426)", "ascend-npu-error"},
+    {"RuntimeError: The PyTorch Neuron Runtime could not be initialized. Neuron Driver issues are logged",
+     "neuron-driver"},
+    {"XlaRuntimeError: INTERNAL: Failed to launch ROCm kernel: redzone_checker with block dimensions: 1024x1x1: "
+     "hipError_t(98)", "rocm-other-gpu"},
+    {"amdgpu 0000:c5:00.0: amdgpu: No more SDMA queue to allocate", "rocm-queues-used-up"},
     {"RuntimeError: aclnnCausalConv1dGetWorkspaceSize failed with aclnnStatus=561002.", "ascend-operator"},
     {"EZ9999: [PID: 2] 2026-09-12-18:46:31.102.044 Parse dynamic kernel config fail.", "ascend-software"},
     {"[drv api] halDeviceEnableP2P failed: drv devId=6, phyIdSrc=0, drvRetCode=17!", "ascend-peer-access"},
