@@ -53,7 +53,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 
 const cli_command cli_ckpt_edit = {
     "ckpt edit", "PATH key=value ... [--add]",
-    "changes the metadata of a Tessera checkpoint\n\n"
+    "change the metadata of a Tessera checkpoint\n\n"
     "Keys are those below \"meta\" of `tessera ckpt inspect`, with dots between nested ones; values are JSON, or "
     "texts.\n"
     "The checkpoint is replaced in one step; a kill leaves the old one or the new one.\n",

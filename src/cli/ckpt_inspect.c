@@ -216,7 +216,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 
 const cli_command cli_ckpt_inspect = {
     "ckpt inspect", "PATH [PATTERN] [--pieces] [--meta] [--json]",
-    "what a checkpoint holds: metadata, tensors, pieces, files; tensors are not read\n\n"
+    "show what a checkpoint holds: metadata, tensors, pieces, files; tensors are not read\n\n"
     "PATH: a Tessera checkpoint (or a folder of them: the newest), a safetensors file, a model folder, a PyTorch DCP "
     "or\n"
     "Megatron folder, a torch.save file, a DeepSpeed folder. PATTERN: a part of a tensor's name, or one with * ? [;\n"

@@ -90,7 +90,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 
 const cli_command cli_ckpt_ls = {
     "ckpt ls", "DIR|FILE [--json]",
-    "the checkpoints of a folder, or a file that is one: step, state, size, age\n\n"
+    "list the checkpoints of a folder, or describe a file that is one: step, state, size, age\n\n"
     "Valid: complete, every file there with its size, every tensor covered; `tessera ckpt verify` checks checksums.\n"
     "Incomplete: the save did not finish. Damaged: it was complete once; the line below says what is wrong.\n",
     .run = run};

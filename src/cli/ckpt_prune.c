@@ -72,7 +72,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 
 const cli_command cli_ckpt_prune = {
     "ckpt prune", "DIR --keep K [--dry-run]",
-    "removes old checkpoints, once the K newest good ones have been verified\n\n"
+    "remove old checkpoints, once the K newest good ones have been verified\n\n"
     "Verifies those that stay first: a damaged one does not count, and the last good one is never removed. Leaves\n"
     "damaged ones alone, and saves that did not finish, unless a good one is newer.\n",
     .run = run};

@@ -100,19 +100,19 @@ static int run_extract(tess_mem *mem, int argc, char **argv)
 
 const cli_command cli_ckpt_merge = {
     "ckpt merge", "PATH OUT",
-    "everything of a checkpoint in one file\n\n"
+    "write everything of a checkpoint to one file\n\n"
     "OUT: a .safetensors file, a .pt file as of torch.save, or a folder for a Tessera checkpoint with one data file.\n",
     .run = run_merge};
 
 const cli_command cli_ckpt_split = {
     "ckpt split", "PATH OUT -n N",
-    "a checkpoint cut into the data files of N ranks\n\n"
+    "cut a checkpoint into the data files of N ranks\n\n"
     "OUT: a folder of checkpoints, in which step-N is made. Any number of ranks resumes from any cut: this is for\n"
     "spreading files over disks, and for tests.\n",
     .run = run_split};
 
 const cli_command cli_ckpt_extract = {
     "ckpt extract", "PATH OUT [--assets DIR]",
-    "the model alone, without the optimizer, under its own names\n\n"
+    "write the model alone, without the optimizer, under its own names\n\n"
     "OUT: a .safetensors file, a .pt file as of torch.save, or a new Hugging Face folder.\n",
     .run = run_extract};

@@ -139,7 +139,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 
 const cli_command cli_ckpt_verify = {
     "ckpt verify", "PATH ... [--newest]",
-    "reads checkpoints and checks every byte: checksums, sizes, completeness\n\n"
+    "read checkpoints and check every byte: checksums, sizes, completeness\n\n"
     "Verifies all checkpoints of a folder. Names damage by file, offset, tensor and the rank that wrote it.\n"
     "Exit codes: 0 all is well; 1 something is damaged or missing; 2 bad input.\n",
     .run = run};

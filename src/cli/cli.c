@@ -187,14 +187,18 @@ int cli_misuse(const cli_command *command, const char *format, ...)
     return TESS_EXIT_BAD_INPUT;
 }
 
+void cli_print_command(FILE *out, const cli_command *command, int width)
+{
+    fprintf(out, "  tessera %-*s  %.*s\n", width, command->name, (int)strcspn(command->help, "\n"), command->help);
+}
+
 void cli_print_commands(FILE *out, const cli_command *const *commands, int n)
 {
     int width = 0;
     for (int i = 0; i < n; i++)
         width = (int)strlen(commands[i]->name) > width ? (int)strlen(commands[i]->name) : width;
     for (int i = 0; i < n; i++)
-        fprintf(out, "  tessera %-*s  %.*s\n", width, commands[i]->name, (int)strcspn(commands[i]->help, "\n"),
-                commands[i]->help);
+        cli_print_command(out, commands[i], width);
 }
 
 int cli_run_command(tess_mem *mem, int argc, char **argv, const cli_command *command)

@@ -42,7 +42,9 @@ int cli_parse(int argc, char **argv, const cli_command *command, const cli_flag 
 
 /* Runs a command and returns its exit code. One with verbs prints their list on --help and where argv[1] is missing. */
 int cli_run_command(tess_mem *mem, int argc, char **argv, const cli_command *command);
-/* Prints a line for each command: its name and the first line of its help. */
+/* Prints a line: the command's name, in `width` columns, and the first line of its help. */
+void cli_print_command(FILE *out, const cli_command *command, int width);
+/* Prints such a line for each command. */
 void cli_print_commands(FILE *out, const cli_command *const *commands, int n);
 
 /* Ends the process. A failure to write standard output, such as a full disk, is reported and makes success a failure.

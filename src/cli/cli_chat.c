@@ -209,7 +209,7 @@ parsed:
 
 const cli_command cli_chat = {
     "chat", "MODEL_DIR [options]",
-    "a conversation with a fine-tuned model in the terminal\n\n"
+    "talk to a fine-tuned model in the terminal\n\n"
     "Each line is a message, each answer is printed as it grows; on a pipe likewise, one line in, one "
     "answer out.\nThe model's chat template writes the conversation. Lines that begin with / are "
     "commands: /reset,\n/system TEXT, /save FILE.jsonl, /quit, /help.\n",

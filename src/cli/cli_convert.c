@@ -85,7 +85,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 
 const cli_command cli_convert = {
     "convert", "IN OUT [--to FORMAT] [--dtype TYPE] ...",
-    "writes a checkpoint of any format in another, or a Hugging Face folder anew\n\n"
+    "write a checkpoint of any format in another, or a Hugging Face folder anew\n\n"
     "IN: a Tessera checkpoint (or a folder of them: the newest), a Hugging Face folder, a safetensors file, a PyTorch\n"
     "DCP or Megatron folder, a torch.save file, a DeepSpeed folder. OUT: a new file or folder; with --to tessera and\n"
     "--to megatron a folder of checkpoints. The output is read again and compared, bit for bit. A Hugging Face folder "

@@ -64,6 +64,6 @@ static int run(tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_mesh = {"mesh", "[CONFIG.yaml] [section.key=value ...] [--mesh AXES] [-n RANKS] [--hosts HOSTS]",
-                              "which rank is where in a mesh: coordinates, groups, hosts, bandwidth of each axis\n"
+                              "show which rank is where in a mesh: coordinates, groups, hosts, bandwidth of each axis\n"
                               "The mesh of a configuration, or of --mesh. Nothing is trained.",
                               .run = run};

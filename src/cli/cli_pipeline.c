@@ -324,6 +324,6 @@ static int run(tess_mem *mem, int argc, char **argv)
 
 const cli_command cli_pipeline = {
     "pipeline", "--stages P --micro-batches M [--schedule NAME] [--chunks V] [--costs F,B,W,SEND]",
-    "pipeline schedules: timeline, bubble, micro-batches in flight, and what would be better\n"
+    "compare schedules of a pipeline: timeline, bubble, micro-batches in flight, and what would be better\n"
     "A simulation: nothing is started.",
     .run = run};

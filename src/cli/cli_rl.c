@@ -14,11 +14,9 @@ static int run(tess_mem *mem, int argc, char **argv)
                         argc, argv);
 }
 
-const cli_command cli_rl = {
-    "rl", "[CONFIG.yaml] [-n RANKS] [section.key=value ...] | samples FOLDER ...",
-    "train a model by reinforcement: it answers prompts, answers are graded, and it learns from "
-    "them\n"
-    "Without a file: tessera rl model.path=FOLDER data.files=PROMPTS.jsonl reward.kind=number\n"
-    "`tessera rl samples FOLDER` shows what a run has drawn (tessera rl samples --help).\n"
-    "`tessera info` lists every section.key with its default; docs/rl.md explains them.",
-    .run = run};
+const cli_command cli_rl = {"rl", "[CONFIG.yaml] [-n RANKS] [section.key=value ...] | samples FOLDER ...",
+                            "train a model by reinforcement learning: it answers prompts, and learns from the grades\n"
+                            "Without a file: tessera rl model.path=FOLDER data.files=PROMPTS.jsonl reward.kind=number\n"
+                            "`tessera rl samples FOLDER` shows what a run has drawn (tessera rl samples --help).\n"
+                            "`tessera info` lists every section.key with its default; docs/rl.md explains them.",
+                            .run = run};

@@ -122,7 +122,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 
 const cli_command cli_verify = {
     "verify", "[CONFIG.yaml] [-n RANKS] [--steps N] [--layouts all] [section.key=value ...]",
-    "does a layout give the bits of one rank? losses, gradients, parameters, shards, memory\n"
+    "check that a layout gives the bits of one rank: losses, gradients, parameters, shards, memory\n"
     "Runs the first steps of the configuration twice on this machine, sharded as it says and on one rank, with the\n"
     "same data. Nothing is written to job.dump_folder. --layouts all does so for every way to share the model among\n"
     "the ranks: data-parallel strategies, replicas, tensor parallelism, stages of a pipeline and their schedules.\n"

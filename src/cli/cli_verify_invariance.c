@@ -126,7 +126,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 
 const cli_command cli_verify_invariance = {
     "verify invariance", "[--table NAME] | --library FILE.so --symbol NAME",
-    "does a kernel compute the same bits of a row, whatever is computed beside it?\n"
+    "check that a kernel computes the same bits of a row, whatever is computed beside it\n"
     "Each row (or sequence, column, element) alone, then in batches of 2, 7, 64 and 129, in other orders, beside huge\n"
     "neighbours and NaN, on 1 to 3 threads: every row of a kernel table of Tessera, to the bit, or a function of "
     "yours.\n"

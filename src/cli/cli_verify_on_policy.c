@@ -103,7 +103,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 
 const cli_command cli_verify_on_policy = {
     "verify on-policy", "MODEL_DIR | [CONFIG.yaml] [section.key=value ...] [--prompts FILE]",
-    "are training, evaluation and generation one policy, to the bit?\n"
+    "check that training, evaluation and generation are one policy, to the bit\n"
     "Draws texts, and compares the log-probabilities of their tokens in training's forward pass with those of\n"
     "evaluation and generation: in other batches, chunks, orders, company and numbers of threads. Also measures what\n"
     "other temperatures, precisions and kernel tables change. Trains nothing, and writes nothing.\n"

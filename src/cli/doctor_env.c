@@ -103,7 +103,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 
 const cli_command cli_doctor_env = {
     "doctor env", "[NAME[=VALUE]... | --file FILE | --pid PID] [--json] [--knowledge FILE]...",
-    "variables of NCCL, PyTorch, MPI, UCX, CUDA: what they do, which are void\n\n"
+    "explain variables of NCCL, PyTorch, MPI, UCX, CUDA: what they do, which are void\n\n"
     "Lists every variable of these, OpenMP and Tessera that is set: what it does, whether anybody reads it, whether\n"
     "its value is accepted, whether it is dangerous, and which contradict each other. With names: what each of these\n"
     "does, set or not; NAME=VALUE is judged as if it were set.\n"

@@ -120,7 +120,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 
 const cli_command cli_doctor_log = {
     "doctor log", "FILE|FOLDER... | --search WORDS | --list",
-    "what the texts of a log mean, and which rank never came\n\n"
+    "explain what the texts of a log mean, and name the rank that never came\n\n"
     "Also says what came first. Give the logs of all ranks: files, or folders with all text files below\n"
     "them; FILE - is standard input.\n"
     "Exit codes: 0 known texts were found, 1 failed, 2 bad input, 3 nothing of it is known.",

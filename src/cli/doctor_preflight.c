@@ -98,7 +98,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 
 const cli_command cli_doctor_preflight = {
     "doctor preflight", "[-n RANKS] [CONFIG.yaml] [section.key=value ...] [OPTIONS]",
-    "machines, ranks and configuration before a job\n\n"
+    "check machines, ranks and configuration before a job\n\n"
     "Takes a few seconds. As ranks of mpirun, srun, torchrun or `tessera launch` it looks at every host of the job.\n"
     "Exit code 0: ready, perhaps with warnings; 4: a check has failed; 2: bad input.",
     .run = run};

@@ -22,8 +22,8 @@ static int run(tess_mem *mem, int argc, char **argv)
     return cli_end(status == TESS_OK ? tess_timers_check(&timers) : status);
 }
 
-const cli_command cli_doctor_timers = {"doctor timers", "[CONFIG.yaml] [section.key=value ...]",
-                                       "every timer of a job, where its value comes from, and whether their order "
-                                       "holds\n"
-                                       "Exit codes: 0 it holds, 2 bad input or it does not.",
-                                       .run = run};
+const cli_command cli_doctor_timers = {
+    "doctor timers", "[CONFIG.yaml] [section.key=value ...]",
+    "list every timer of a job and where its value comes from, and check their order\n"
+    "Exit codes: 0 it holds, 2 bad input or it does not.",
+    .run = run};

@@ -103,7 +103,7 @@ parsed:
 }
 
 const cli_command cli_eval = {"eval", "MODEL_DIR --data FILE [options]",
-                              "loss, perplexity and bits per byte of a text\n\n"
+                              "measure loss, perplexity and bits per byte of a text\n\n"
                               "MODEL_DIR: config.json, tokenizer.json and weights of any format that `tessera convert` "
                               "reads.\n",
                               .run = run};

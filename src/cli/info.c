@@ -159,6 +159,6 @@ static int run(tess_mem *mem, int argc, char **argv)
     return cli_end(status == TESS_OK ? print_about(mem, target, words, n, &ranks, n_ranks != NULL) : status);
 }
 
-const cli_command cli_info = {"info", "[[CONFIG.yaml] [-n RANKS] [section.key=value ...] | MODEL_DIR | config.json]",
-                              "this machine, every option with its value, a model's parameters, the memory of a run",
-                              .run = run};
+const cli_command cli_info = {
+    "info", "[[CONFIG.yaml] [-n RANKS] [section.key=value ...] | MODEL_DIR | config.json]",
+    "show this machine, every option with its value, a model's parameters, the memory of a run", .run = run};

@@ -26,18 +26,46 @@ static const cli_command ckpt = {"ckpt", "VERB ...",
 
 static const cli_command *const doctor_verbs[] = {&cli_doctor_log, &cli_doctor_env, &cli_doctor_timers,
                                                   &cli_doctor_preflight};
-static const cli_command doctor = {"doctor", "VERB ...", "before, during and after a run: logs, variables, machines",
+static const cli_command doctor = {"doctor", "VERB ...",
+                                   "explain logs and environment variables, check machines before a run",
                                    .verbs = doctor_verbs, .n_verbs = COUNT(doctor_verbs)};
 
-static const cli_command *const commands[] = {&cli_train,    &cli_rl,      &cli_eval, &cli_generate, &cli_chat,
-                                              &cli_tokenize, &cli_convert, &cli_run,  &cli_launch,   &cli_info,
-                                              &cli_bench,    &doctor,      &cli_mesh, &cli_pipeline, &cli_top,
-                                              &cli_verify,   &cli_trace,   &ckpt};
+/* `group` is the title above the command, which begins a group; NULL: the command belongs to the one before. */
+static const struct {
+    const char *group;
+    const cli_command *command;
+} commands[] = {
+    {"train and use models", &cli_train},
+    {NULL, &cli_rl},
+    {NULL, &cli_eval},
+    {NULL, &cli_generate},
+    {NULL, &cli_chat},
+    {"data and checkpoints", &cli_tokenize},
+    {NULL, &cli_convert},
+    {NULL, &ckpt},
+    {"run on many processes and hosts", &cli_run},
+    {NULL, &cli_launch},
+    {NULL, &cli_mesh},
+    {NULL, &cli_pipeline},
+    {"understand and debug", &cli_top},
+    {NULL, &cli_trace},
+    {NULL, &doctor},
+    {NULL, &cli_verify},
+    {"measure", &cli_info},
+    {NULL, &cli_bench},
+};
 
 static void print_help(FILE *out)
 {
-    fputs("Tessera " TESS_VERSION ": train language models across processes, fully sharded.\n\n", out);
-    cli_print_commands(out, commands, COUNT(commands));
+    int width = 0;
+    for (int i = 0; i < COUNT(commands); i++)
+        width = (int)strlen(commands[i].command->name) > width ? (int)strlen(commands[i].command->name) : width;
+    fputs("Tessera " TESS_VERSION ": train language models across processes, fully sharded.\n", out);
+    for (int i = 0; i < COUNT(commands); i++) {
+        if (commands[i].group != NULL)
+            fprintf(out, "\n%s\n", commands[i].group);
+        cli_print_command(out, commands[i].command, width);
+    }
     fputs("\ntessera COMMAND --help says more.\n", out);
 }
 
@@ -116,11 +144,11 @@ int main(int argc, char **argv)
         cli_exit(TESS_EXIT_OK);
     }
     for (int i = 0; i < COUNT(commands); i++) {
-        names[i] = commands[i]->name;
+        names[i] = commands[i].command->name;
         if (strcmp(argv[1], names[i]) != 0)
             continue;
         tess_status status = tess_mem_create(&mem);
-        int code = status == TESS_OK ? cli_run_command(mem, argc - 1, argv + 1, commands[i]) : cli_end(status);
+        int code = status == TESS_OK ? cli_run_command(mem, argc - 1, argv + 1, commands[i].command) : cli_end(status);
         tess_mem_destroy(&mem);
         cli_exit(code);
     }

@@ -207,7 +207,7 @@ const cli_command cli_tokenize = {
     "tokenize",
     "train FILE ... | shard TOKENIZER FILE ... --out FILE | encode TOKENIZER [FILE] | decode TOKENIZER [FILE] | "
     "template TEMPLATE --messages FILE",
-    "train a byte-level BPE, turn files into shards of ids, or text into ids and back\n"
+    "train a tokenizer; turn files into shards of ids, or text into ids and back\n"
     "shard tokenizes text and JSON records, also .gz and .zst, into a file that data.files takes; killed and given "
     "again, it goes on where it was. "
     "TOKENIZER is a tokenizer.json or a folder that holds one, or vocab.json and "

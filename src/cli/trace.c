@@ -129,7 +129,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 
 const cli_command cli_trace = {
     "trace", "DIR|PID [--json] [--last N] ...",
-    "the root cause of a job's failure or hang, and the evidence\n\n"
+    "find the root cause of a job's failure or hang, and show the evidence\n\n"
     "DIR is a job's dump folder (or its trace folder), or a folder of PyTorch Flight Recorder dumps; PID is the\n"
     "launcher or a rank of a running job, which is not disturbed, or a Python process, whose stacks py-spy shows.\n"
     "Exit codes: 0 healthy, ended well, or stopped by the operator; 3 a culprit is named; 4 a tie, or the records do "

@@ -53,5 +53,5 @@ expect "a trace of what" 2 "choose it with --schedule" "$tessera" pipeline --sta
 expect "a trace nowhere" 2 "none/t.json" "$tessera" pipeline $f1b --trace none/t.json
 expect "a pipeline beyond all bounds" 2 "the product may be 4194304" \
     "$tessera" pipeline --schedule gpipe --stages 16384 --micro-batches 1048576
-expect "the list of commands has it" 0 "pipeline schedules: timeline" "$tessera" help
+expect "the list of commands has it" 0 "schedules of a pipeline: timeline" "$tessera" help
 finish
