@@ -76,6 +76,7 @@ static const char *const hooks[TESS_HOOK_COUNT] = {[TESS_HOOK_WORK] = "optype=",
                                                    [TESS_HOOK_LOSS] = "loss",
                                                    [TESS_HOOK_ERROR] = "error",
                                                    [TESS_HOOK_FATAL] = "fatal",
+                                                   [TESS_HOOK_FAILED] = " failed",
                                                    [TESS_HOOK_CRITICAL] = "critical",
                                                    [TESS_HOOK_WARN] = " nccl warn ",
                                                    [TESS_HOOK_EXCEPTION] = "exception"};

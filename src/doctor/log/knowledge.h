@@ -96,6 +96,7 @@ typedef enum tess_log_hook {
     TESS_HOOK_LOSS,
     TESS_HOOK_ERROR,
     TESS_HOOK_FATAL,
+    TESS_HOOK_FAILED,
     TESS_HOOK_CRITICAL,
     TESS_HOOK_WARN,
     TESS_HOOK_EXCEPTION,

@@ -102,7 +102,8 @@ log_who log_find_origin(const survey_reading *r, const char *line, size_t size, 
 
 enum {
     HOOKS_OF_TRACES = 1u << TESS_HOOK_TRACEBACK | 1u << TESS_HOOK_FRAME | 1u << TESS_HOOK_BOX,
-    HOOKS_OF_ERRORS = 1u << TESS_HOOK_ERROR | 1u << TESS_HOOK_FATAL | 1u << TESS_HOOK_CRITICAL | 1u << TESS_HOOK_WARN
+    HOOKS_OF_ERRORS = 1u << TESS_HOOK_ERROR | 1u << TESS_HOOK_FATAL | 1u << TESS_HOOK_FAILED |
+                      1u << TESS_HOOK_CRITICAL | 1u << TESS_HOOK_WARN
 };
 
 /* Finds what is known of a line, which may be one of a traceback. */

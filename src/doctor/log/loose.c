@@ -55,6 +55,19 @@ static bool says_something(const char *text, size_t size)
     return n_blanks >= 2 && n_letters >= 8;
 }
 
+/* "hipInit failed, retCode=0x7020010", "ibv_open_device failed with error 12": with the code of the error. */
+static bool has_failed(const char *text, size_t size)
+{
+    static const char *const codes[] = {"retcode", "ret code", "rc=", "errno", "error code", "with error", "with code"};
+    const char *failed = memmem(text, size, " failed", 7);
+    size_t n = failed != NULL ? (size_t)(text + size - failed) : 0;
+    for (size_t at = 7; at < n && at < 48; at++)
+        for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+            if (at + strlen(codes[i]) <= n && strncasecmp(failed + at, codes[i], strlen(codes[i])) == 0)
+                return true;
+    return false;
+}
+
 bool log_is_error_line(const char *line, size_t size)
 {
     static const char *const levels[] = {"ERROR", "FATAL", "CRITICAL"};
@@ -68,7 +81,8 @@ bool log_is_error_line(const char *line, size_t size)
     for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
         if (has_level(line, n, levels[i]))
             return true;
-    return rest > 7 && (strncasecmp(text, "error: ", 7) == 0 || strncasecmp(text, "fatal: ", 7) == 0);
+    return has_failed(text, rest < HEAD_OF_LINE ? rest : HEAD_OF_LINE) ||
+           (rest > 7 && (strncasecmp(text, "error: ", 7) == 0 || strncasecmp(text, "fatal: ", 7) == 0));
 }
 
 void log_note_loose(survey_reading *r, const char *line, size_t size, int64_t number, const log_who *speaker)

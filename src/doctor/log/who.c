@@ -69,6 +69,8 @@ static void add_name(log_who *who, tess_log_name name, const char *text)
         break;
     case TESS_NAME_WHAT:
         set_text(who->what, sizeof(who->what), text);
+        for (size_t n = strlen(who->what); n > 0 && who->what[n - 1] == ' '; n--)
+            who->what[n - 1] = '\0';
         break;
     case TESS_NAME_LACKS: /* for those who compare lines (survey.c) */
     case TESS_NAME_COUNT:
