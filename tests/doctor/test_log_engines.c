@@ -104,6 +104,14 @@ static const struct {
     {"process (pid 269): a process crashed",
      "(pid=269) *** SIGSEGV (@0x0) received by PID 269 (TID 0x7f28d7e0b740) from PID 0; stack trace: ***", false},
     {"a process divided integers by zero", "w45[error]worker exited with exit code 136", false},
+    {"host n4: Ray's own process of a host (the raylet) still ran",
+     "{\"event_id\":\"03\",\"host_name\":\"n4\",\"label\":\"RAYLET_MARKED_DEAD\",\"message\":\"[Timeout] Exiting "
+     "because "
+     "this node manager has mistakenly been marked as dead by the GCS: GCS failed to check the health of this node\","
+     "\"pid\":\"70\",\"severity\":\"FATAL\"}",
+     false},
+    {"a process of Ray ended while Ray started on a host",
+     "RuntimeError: Failed to start GCS.  Last 0 lines of error files:", false},
     /* Ray: the rest */
     {"hosts 192.0.2.5, 192.0.2.6: Ray lost a host",
      "2024-01-01 10:00:01,100 WARNING worker.py:1228 -- The node with node id: a1 and ip: 192.0.2.5 has been marked "
@@ -179,7 +187,7 @@ static const struct {
      "(raylet) [2021-11-17 10:43:46,668 E 99 16] agent_manager.cc:190: Failed to create runtime env: {\"working_dir\": "
      "\"s3://a.zip\"}, error message: not enough values to unpack",
      true},
-    {"a process of Ray ended while Ray started on a host, and `ray start` ended: raylet died with exit code -6",
+    {"a process of Ray ended while Ray started on a host: raylet died with exit code -6",
      "2020-06-10 13:18:20,846 ERROR scripts.py:447 -- Ray processes died unexpectedly:\n"
      "2020-06-10 13:18:20,848 ERROR scripts.py:450 --         raylet died with exit code -6",
      false},

@@ -45,6 +45,7 @@ static field_kind kind_of(const char *key)
                  {"node_name", FIELD_HOST},
                  {"pod", FIELD_HOST},
                  {"pod_name", FIELD_HOST},
+                 {"host_name", FIELD_HOST},
                  {"pid", FIELD_PID},
                  {"process_id", FIELD_PID}};
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
