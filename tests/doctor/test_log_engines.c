@@ -198,7 +198,8 @@ static const struct {
      "238, "
      "in wait_ready\n    assert False, \"Unable to connect to node\"\nAssertionError: Unable to connect to node",
      true},
-    {"native code (of Ray, XLA or TensorFlow) found a state that should not be, and ended its process: _s.ok()",
+    {"process (pid 81395): native code (of Ray, XLA or TensorFlow) found a state that should not be, and ended its "
+     "process: _s.ok()",
      "[2020-03-28 18:23:00,165 C 81395 81395] core_worker.cc:382:  Check failed: _s.ok() Bad status: NotImplemented: ",
      false},
     {"Spark has fewer slots than the barrier job has tasks",
@@ -226,6 +227,19 @@ static const struct {
      "[1,1]<stderr>:    raise HorovodInternalError(e)\n[1,1]<stderr>:horovod.common.exceptions.HorovodInternalError: "
      "ncclCommInitRank failed: invalid usage",
      false},
+    {"host 192.0.2.6: a worker of Dask sent no heartbeat, and the scheduler ended it",
+     "2025-10-14 21:30:26,167 - distributed.scheduler - WARNING - Worker failed to heartbeat for 588s; attempting "
+     "restart: "
+     "<WorkerState 'tcp://192.0.2.6:46605', name: 1, status: running>\n2025-10-14 21:30:30,269 - distributed.worker - "
+     "ERROR - Worker stream died during communication: tcp://192.0.2.6:46605\ntornado.iostream.StreamClosedError: "
+     "Stream "
+     "is closed",
+     false},
+    {"no error that ends a job is in these logs, only what follows from one: the other side of a connection of Dask "
+     "ended",
+     "ucp._libs.exceptions.UCXError: <stream_recv>: Connection reset by remote peer", false},
+    {"process (pid 15): native code (of Ray, XLA or TensorFlow)",
+     "F0121 00:04:29.623759    15 lineage_cache.cc:338]  Check failed: entry ", false},
     /* Horovod */
     {"ranks 0-1: ranks of Horovod wait for each other, each with tensors that the other did not submit: rank 0 lacks "
      "a.sz, rank 1 w.a",
