@@ -776,6 +776,9 @@ static const struct {
      "task 2: a worker of TensorFlow was started again"},
     {"node1.3297hfi_userinit: mmap of rcvhdrq at dabbad0004 failed: Resource temporarily unavailable",
      "host node1 (pid 3297): libfabric could not be set up for MPI"},
+    {"RuntimeError: [1] is setting up HCCL communicator and retrieving hcclUniqueId from [0] via c10d key-value store "
+     "by key '0', but store->get('0') got error: failed to recv, got 0 bytes",
+     "rank 0: "},
     {"2026-Jan-01 10:00:00.1 8:9 ERROR NRT:nrt_infodump   Nodename: ip-192-0-2-60\n"
      "2026-Jan-01 10:00:00.2 8:9 ERROR NRT:nrt_infodump   Driver version: 2.19\n"
      "2026-Jan-01 10:00:00.3 8:9 ERROR NRT:nrt_infodump   Failure: NRT_INVALID in nrt_load()",
