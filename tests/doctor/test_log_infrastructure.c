@@ -127,6 +127,15 @@ static const sample schedulers[] = {
     {"PyTorchJob job is failed because 1 Worker replica(s) failed.", "kubernetes-pod-exit"},
     {"job-worker-3   0/1     CrashLoopBackOff   5   12m", "kubernetes-pod-exit"},
     {"job-worker-3   0/1     ImagePullBackOff   0   12m", "kubernetes-image"},
+    {"EC2InsufficientCapacityError: Instance type 'ml.g5.48xlarge' is temporarily unavailable in supported zones",
+     "cloud-capacity"},
+    {"ResourceLimitExceeded: An error occurred (ResourceLimitExceeded) when calling the CreateTrainingJob operation: The "
+     "account-level service limit 'ml.p3.2xlarge for training job usage' is 0 Instances",
+     "cloud-capacity"},
+    {"systemd-oomd[666]: Failed to kill any cgroups based on swap: Invalid argument", "oom-daemon-near"},
+    {"[mpiexec@t-1-15.sdsc.edu] HYDT_bsci_launcher_pbs_init (./tools/bootstrap/external/pbs_init.c:33): tm_init() failed "
+     "with TM error 17002",
+     "mpich-launch"},
     {"MountVolume.SetUp failed for volume \"data\" : mount failed: exit status 32", "kubernetes-volume"},
     {"Multi-Attach error for volume \"pvc-1\" Volume is already used by pod(s) a-0", "kubernetes-volume"},
     {"Failed to create pod sandbox: rpc error: code = Unknown desc = failed to get sandbox runtime: no runtime for "
@@ -770,6 +779,20 @@ static const struct {
      "Warning FailedCreatePodSandBox 4m kubelet Failed to create pod sandbox: rpc error: code = Unknown desc = failed to "
      "get sandbox runtime: no runtime for \"nvidia\" is configured\n",
      "a container with GPUs could not be started: nvidia"},
+    {"[74889.5] pcieport 0000:00:02.0: AER: Uncorrected (Fatal) error received: id=0010\n"
+     "[74889.6] nvidia 0000:02:00.0: device has no AER-aware driver\n"
+     "[74889.7] NVRM: Xid (PCI:0000:02:00): 79, GPU has fallen off the bus.\n",
+     "GPU 0000:02:00.0: a device of the PCIe bus failed, or its link went down"},
+    {"REASON               USER      TIMESTAMP           NODELIST\n"
+     "Kill task failed     root      2024-01-25T15:12:23 n2\n"
+     "Feb 22 17:46:38 n1 slurmd[13562]: spank-epilog: error: pyxis: mkdir: cannot create directory "
+     "'/opt/enroot/data': Permission denied\n",
+     "host n1: the container may not write or read a directory: /opt/enroot/data"},
+    {"libfabric:17778:1732779731::efa:cq:efa_rdm_cq_open():688<warn> Unable to create extended CQ: Cannot allocate "
+     "memory\n"
+     "algo-1:17778:17848 [5] nccl_ofi_ofiutils_init_connection:274 NCCL WARN NET/OFI Couldn't open CQ. RC: -22, ERROR: "
+     "Invalid argument\n",
+     "the driver of EFA gave libfabric no queue or memory region"},
     {"INFO: At 2016-08-24 - event for worker-0: {kubelet node-1} Evicted: The node was low on compute resources.\n",
      "actor worker-0: Kubernetes evicted the pod: compute resources"},
     {KERNEL "nvme nvme0: controller is down; will reset: CSTS=0xffffffff\nOSError: [Errno 5] Input/output error\n",
