@@ -136,6 +136,9 @@ static const sample schedulers[] = {
     {"[mpiexec@t-1-15.sdsc.edu] HYDT_bsci_launcher_pbs_init (./tools/bootstrap/external/pbs_init.c:33): tm_init() failed "
      "with TM error 17002",
      "mpich-launch"},
+    {"ErrorCode:DCGM_FR_XID_ERROR GPU:4 PCI:0000:c4:00.0 GPU_UUID:GPU-d1816eb1 Detected XID 31 for GPU 4", "gpu-unhealthy"},
+    {"XidCriticalError: Xid=69 on Device=GPU-7540a9b3-eeb9-1214-1526-f93c9ea826a8, the device will go unhealthy.",
+     "gpu-unhealthy"},
     {"MountVolume.SetUp failed for volume \"data\" : mount failed: exit status 32", "kubernetes-volume"},
     {"Multi-Attach error for volume \"pvc-1\" Volume is already used by pod(s) a-0", "kubernetes-volume"},
     {"Failed to create pod sandbox: rpc error: code = Unknown desc = failed to get sandbox runtime: no runtime for "
@@ -793,6 +796,14 @@ static const struct {
      "algo-1:17778:17848 [5] nccl_ofi_ofiutils_init_connection:274 NCCL WARN NET/OFI Couldn't open CQ. RC: -22, ERROR: "
      "Invalid argument\n",
      "the driver of EFA gave libfabric no queue or memory region"},
+    {"MPICH ERROR [Rank 9] [job id 19.3] [Thu Nov  7 08:55:17 2019] [unknown] [nid000866] - Abort(1) (rank 9 in comm 0): "
+     "Fatal error in PMPI_Barrier: Other MPI error, error stack:\n"
+     "MPIDI_OFI_handle_cq_error(902).......: OFI poll failed (ofi_events.h:904:MPIDI_OFI_handle_cq_error:Unspecified error\n",
+     "a transfer of MPI over libfabric failed, reported by rank 9 on nid000866"},
+    {"mlx5: cn10: got completion with error:\n00000000 00000000 00000000 00000000\n", "a work request of InfiniBand failed"},
+    {"[9.1] java invoked oom-killer: gfp_mask=0xd0, order=0\n[9.2] Call Trace:\n"
+     "[9.3]  [<ffffffff8112cdd8>] ? mem_cgroup_oom_synchronize+0x4e8/0x550\n",
+     "the kernel found no memory for a process, and looks for one to kill: mem_cgroup_oom_synchronize"},
     {"INFO: At 2016-08-24 - event for worker-0: {kubelet node-1} Evicted: The node was low on compute resources.\n",
      "actor worker-0: Kubernetes evicted the pod: compute resources"},
     {KERNEL "nvme nvme0: controller is down; will reset: CSTS=0xffffffff\nOSError: [Errno 5] Input/output error\n",

@@ -74,11 +74,13 @@ static bool is_file(const char *text, size_t size)
     return false;
 }
 
-/* "nvidia-container-cli", "systemd-oomd": programs that put their names before a message. */
+/* "nvidia-container-cli", "systemd-oomd", "mlx5": programs and drivers that put their names before a message. */
 static bool is_program(const char *text, size_t size)
 {
     static const char *const families[] = {"nvidia-", "nv-", "enroot-", "systemd-", "docker-", "kube-", "container-"};
     bool is_family = false;
+    if (size >= 4 && memcmp(text, "mlx", 3) == 0)
+        return true;
     for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
         is_family |= size > strlen(families[i]) && memcmp(text, families[i], strlen(families[i])) == 0;
     for (size_t i = 0; i < size; i++)
