@@ -112,6 +112,14 @@ static const struct {
      false},
     {"a process of Ray ended while Ray started on a host",
      "RuntimeError: Failed to start GCS.  Last 0 lines of error files:", false},
+    {"actor ActorWorker.initialize on 192.0.2.4 (pid 19): a task or actor of Ray raised an exception, which Ray passes "
+     "on "
+     "to its caller: AssertionError",
+     "ray.exceptions.RayTaskError(AssertionError): ray::ActorWorker.initialize() (pid=19, ip=192.0.2.4, actor_id=d1)\n"
+     "  File \"/x/train",
+     false},
+    {"Ray Train ends the run because a worker failed",
+     "ray.tune.error.TuneError: ('Trial did not complete', <ray.tune.trial.Trial object at 0x7fd21a47cfd0>)", false},
     /* Ray: the rest */
     {"hosts 192.0.2.5, 192.0.2.6: Ray lost a host",
      "2024-01-01 10:00:01,100 WARNING worker.py:1228 -- The node with node id: a1 and ip: 192.0.2.5 has been marked "
