@@ -9,8 +9,8 @@
  *
  * An element of C is always one chain of sums over ascending k in packed elements (gemm_impl.h): the bits of the
  * engine's other products. K runs in stretches that only decide when sums rest in memory. Floor: the bytes of the
- * weights, or the rate of the products. On an AMD EPYC with AVX2 a core reads weights for one row at 75% (bf16) and 85%
- * (float32) or more of the rate of a plain read.
+ * weights, or the rate of the products. On an AMD EPYC with AVX2 a core reads the weights of one row
+ * at the rate of a plain read; bf16 stored (n,k) at 75% of it.
  *
  * The includer has an `engine` and defines
  *   FEW_STEP            k in a packed element
@@ -49,7 +49,7 @@ enum {
     FEW_TURNED_ROWS = 8,     /* rows of B that pass by together, at most */
     /* Columns and packed k of a strip: B stored (k,n), and (n,k). */
     FEW_STRIP = 128,
-    FEW_STRIP_K = 32,
+    FEW_STRIP_K = 8,
     FEW_COLUMNS = 32,
     FEW_COLUMNS_K = 128,
     FEW_PIECE = 4096, /* floats of a strip, either way */
@@ -142,54 +142,68 @@ static int64_t straight_rows(int64_t m)
 #endif
 }
 
-/* Vectors that registers hold, for the height of the tile. */
-static int straight_vectors(int64_t rows)
+/* A strip's product: c (rows, columns) = [c +] a b over k packed elements. */
+typedef struct few_product {
+    int64_t rows, columns, k;
+    matrix a;
+    few_strip b;
+    float *c;
+    int64_t ldc;
+    bool add;
+} few_product;
+
+/* mr, nv, in_place and prefetches are constants. */
+static inline __attribute__((always_inline)) void few_tiles(const int mr, const int nv, const bool in_place,
+                                                            const bool prefetches, const few_product *x)
 {
-    return rows <= 3 ? FEW_SUMS < 8 ? 2 : 8 : rows <= 6 ? FEW_SUMS / 6 : 2;
+    const int64_t size = in_place ? (int64_t)sizeof(uint16_t) : (int64_t)sizeof(float);
+    for (int64_t j = 0; j < x->columns; j += nv * LANES)
+        few_tile(mr, nv, x->k, x->a,
+                 (few_strip){(const char *)x->b.at + j * size, x->b.ld, in_place, prefetches, x->b.ahead}, x->c + j,
+                 x->ldc, x->add);
 }
 
-/* c (rows, 16 nv) = [c +] a * b. */
-static inline __attribute__((always_inline)) void straight_tile(int64_t rows, int64_t k, matrix a, few_strip b,
-                                                                float *c, int64_t ldc, bool add)
+static inline __attribute__((always_inline)) void few_strip_of_rows(const bool in_place, const bool prefetches,
+                                                                    const few_product *x)
 {
-    switch (rows) {
+    switch (x->rows) {
     case 1:
-        return few_tile(1, FEW_SUMS < 8 ? 2 : 8, k, a, b, c, ldc, add);
+        return few_tiles(1, FEW_SUMS < 8 ? 2 : 8, in_place, prefetches, x);
     case 2:
-        return few_tile(2, FEW_SUMS < 8 ? 2 : 8, k, a, b, c, ldc, add);
+        return few_tiles(2, FEW_SUMS < 8 ? 2 : 8, in_place, prefetches, x);
     case 3:
-        return few_tile(3, FEW_SUMS < 8 ? 2 : 8, k, a, b, c, ldc, add);
+        return few_tiles(3, FEW_SUMS < 8 ? 2 : 8, in_place, prefetches, x);
     case 4:
-        return few_tile(4, FEW_SUMS / 6, k, a, b, c, ldc, add);
+        return few_tiles(4, FEW_SUMS / 6, in_place, prefetches, x);
 #if FEW_TILE_ROWS > 6
     case 6:
-        return few_tile(6, FEW_SUMS / 6, k, a, b, c, ldc, add);
+        return few_tiles(6, FEW_SUMS / 6, in_place, prefetches, x);
     case 8:
-        return few_tile(8, 2, k, a, b, c, ldc, add);
+        return few_tiles(8, 2, in_place, prefetches, x);
     default:
-        return few_tile(12, 2, k, a, b, c, ldc, add);
+        return few_tiles(12, 2, in_place, prefetches, x);
 #else
     case 5:
-        return few_tile(5, 1, k, a, b, c, ldc, add);
+        return few_tiles(5, 1, in_place, prefetches, x);
     default:
-        return few_tile(6, 1, k, a, b, c, ldc, add);
+        return few_tiles(6, 1, in_place, prefetches, x);
 #endif
     }
 }
 
-static void packed_tile(int64_t rows, int64_t k, matrix a, few_strip b, float *c, int64_t ldc, bool add)
+static void multiply_packed_strip(const few_product *x)
 {
-    straight_tile(rows, k, a, (few_strip){b.at, b.ld, false, false, 0}, c, ldc, add);
+    few_strip_of_rows(false, false, x);
 }
 
-static void tile_in_place(int64_t rows, int64_t k, matrix a, few_strip b, float *c, int64_t ldc, bool add)
+static void multiply_bf16_in_place(const few_product *x)
 {
-    straight_tile(rows, k, a, (few_strip){b.at, b.ld, true, true, b.ahead}, c, ldc, add);
+    few_strip_of_rows(true, true, x);
 }
 
-static void float_tile_in_place(int64_t rows, int64_t k, matrix a, few_strip b, float *c, int64_t ldc, bool add)
+static void multiply_floats_in_place(const few_product *x)
 {
-    straight_tile(rows, k, a, (few_strip){b.at, b.ld, false, true, b.ahead}, c, ldc, add);
+    few_strip_of_rows(false, true, x);
 }
 
 /* c (n, 16 nv) = [c +] n rows of B * panel (k, 16 nv), `high` rows at a time. Constants: high, nv. */
@@ -280,21 +294,21 @@ static int64_t straight_row(const few_rows_plan *f)
 }
 
 /* A strip times all rows of A, from packed k p; c: the sums of its first column. */
-static void multiply_strip(const few_rows_share *s, few_strip b, int64_t p, int64_t k, float *c)
+static void multiply_strip(const few_rows_share *s, const few_strip *b, int64_t p, int64_t k, float *c)
 {
     const few_rows_plan *f = s->f;
-    int64_t ld = straight_row(f), size = b.in_place ? (int64_t)sizeof(uint16_t) : (int64_t)sizeof(float);
+    few_product x = {.columns = f->strip, .k = k, .b = *b, .ldc = straight_row(f), .add = p > 0};
     for (int64_t i = 0; i < f->g->m; i += f->tile_rows) {
-        int64_t rows = straight_rows(min64(f->tile_rows, f->g->m - i)), width = straight_vectors(rows) * LANES;
-        for (int64_t j = 0; j < f->strip; j += width) {
-            few_strip at = b;
-            at.at = (const char *)b.at + j * size;
-            (b.in_place     ? tile_in_place
-             : b.prefetches ? float_tile_in_place
-                            : packed_tile)(rows, k, (matrix){s->a + i * f->k_room + p, f->k_room, 1}, at,
-                                           c + i * ld + j, ld, p > 0);
-        }
-        b.ahead = 0;
+        x.rows = straight_rows(min64(f->tile_rows, f->g->m - i));
+        x.a = (matrix){s->a + i * f->k_room + p, f->k_room, 1};
+        x.c = c + i * x.ldc;
+        if (b->in_place)
+            multiply_bf16_in_place(&x);
+        else if (b->prefetches)
+            multiply_floats_in_place(&x);
+        else
+            multiply_packed_strip(&x);
+        x.b.ahead = 0;
     }
 }
 
@@ -396,7 +410,7 @@ static void multiply_straight(const few_rows_share *s, int64_t begin, int64_t en
             int64_t k = min64(f->stretch, f->packed_k - p), n_k = min64(k * FEW_STEP, g->k - p * FEW_STEP);
             for (int64_t j = 0; j < columns; j += f->strip) {
                 few_strip b = strip_of(s, p * FEW_STEP, n_k, block + j, min64(f->strip, columns - j));
-                multiply_strip(s, b, p, k, s->sums + j);
+                multiply_strip(s, &b, p, k, s->sums + j);
             }
         }
         finish(g, 0, block, g->m, columns, s->sums, straight_row(f));
@@ -484,7 +498,7 @@ static void plan_straight(few_rows_plan *f)
     const tess_gemm *g = f->g;
     f->panels = 1;
     f->strip = g->trans_b ? FEW_COLUMNS : FEW_STRIP;
-    f->stretch = g->trans_b ? FEW_COLUMNS_K : g->m <= 2 ? 8 : g->m <= 5 ? 16 : FEW_STRIP_K;
+    f->stretch = g->trans_b ? FEW_COLUMNS_K : FEW_STRIP_K;
     f->block = g->trans_b ? f->strip : min64(FEW_BLOCK, divide_up(g->n, f->strip) * f->strip);
     f->tile_rows = straight_rows(divide_up(g->m, divide_up(g->m, FEW_TILE_ROWS)));
     int64_t rows = divide_up(g->m, f->tile_rows) * f->tile_rows;
