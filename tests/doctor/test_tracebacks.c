@@ -138,6 +138,92 @@ static void each_log_is_what_its_traceback_says(void)
     tess_knowledge_destroy(&knowledge);
 }
 
+/* Exceptions of PyTorch, transformers, JAX, TensorFlow and others of which no other entry says more. */
+static const struct {
+    const char *id, *text;
+} kinds[] = {
+    {"python-dtype", "RuntimeError: \"LayerNormKernelImpl\" not implemented for 'Half'"},
+    {"python-empty-data", "ValueError: num_samples should be a positive integer value, but got num_samples=0"},
+    {"python-version", "ValueError: Tokenizer class Qwen2Tokenizer does not exist or is not currently imported."},
+    {"python-name-missing", "KeyError: 'qwen2'"},
+    {"python-file-missing",
+     "OSError: Can't load tokenizer for 'meta/x'. If you were trying to load it from 'https://huggingface.co/models', "
+     "make sure you don't have a local directory with the same name."},
+    {"python-file-missing", "OSError: meta/x is not a local folder and is not a valid model identifier listed on "
+                            "'https://huggingface.co/models'"},
+    {"python-argument", "ValueError: Please specify `target_modules` in `peft_config`"},
+    {"python-argument", "ValueError: Asking to pad but the tokenizer does not have a padding token."},
+    {"python-argument", "ValueError: Unable to create tensor, you should probably activate truncation and/or padding "
+                        "with 'padding=True' 'truncation=True'"},
+    {"python-module-missing",
+     "ImportError: Using `low_cpu_mem_usage=True` or a `device_map` requires Accelerate: `pip install accelerate`"},
+    {"python-version", "AssertionError: CUDA_HOME does not exist, unable to compile CUDA op(s)"},
+    {"python-argument",
+     "deepspeed.runtime.config_utils.DeepSpeedConfigError: Configuration parameter foo was deprecated"},
+    {"python-argument",
+     "pytorch_lightning.utilities.exceptions.MisconfigurationException: No supported gpu backend found!"},
+    {"python-argument",
+     "wandb.errors.UsageError: api_key not configured (no-tty). call wandb.login(key=[your_api_key])"},
+    {"python-device-missing", "ValueError: fp16 mixed precision requires a GPU"},
+    {"python-dtype", "NotImplementedError: Cannot copy out of meta tensor; no data!"},
+    {"python-arithmetic", "ZeroDivisionError: division by zero"},
+    {"python-version", "RuntimeError: Numpy is not available"},
+    {"python-version", "TypeError: forward() got an unexpected keyword argument 'num_items_in_batch'"},
+    {"python-argument", "huggingface_hub.errors.HFValidationError: Repo id must be in the form 'repo_name'"},
+    {"python-file-missing",
+     "datasets.exceptions.DatasetNotFoundError: Dataset 'x' doesn't exist on the Hub or cannot be accessed."},
+    {"python-text-damaged",
+     "pyarrow.lib.ArrowInvalid: JSON parse error: Column() changed from object to array in row 0"},
+    {"python-argument",
+     "jinja2.exceptions.TemplateError: Conversation roles must alternate user/assistant/user/assistant/..."},
+    {"python-not-finite", "RuntimeError: probability tensor contains either `inf`, `nan` or element < 0"},
+    {"python-device-missing", "RuntimeError: Found no NVIDIA driver on your system."},
+    {"python-empty-data", "RuntimeError: torch.cat(): expected a non-empty list of Tensors"},
+    {"python-argument", "ValueError: You should supply an encoding or a list of encodings to this method that includes "
+                        "input_ids, but you provided ['label']"},
+    {"python-dtype", "RuntimeError: Only Tensors of floating point and complex dtype can require gradients"},
+    {"python-shapes", "RuntimeError: Given groups=1, weight of size [64, 3, 7, 7], expected input[1, 1, 224, 224] to "
+                      "have 3 channels, but got 1 channels instead"},
+    {"python-shapes", "RuntimeError: The expanded size of the tensor (2) must match the existing size (3) at "
+                      "non-singleton dimension 0."},
+    {"python-name-missing", "AttributeError: 'NoneType' object has no attribute 'shape'"},
+    {"python-device-missing", "RuntimeError: CUDA driver initialization failed, you might not have a CUDA gpu."},
+    {"python-exception", "RuntimeError: Cannot find the function 'foo' in the module"},
+    {"python-version", "RuntimeError: Failed to import transformers.models.llama because of the following error (look "
+                       "up to see its traceback):"},
+    {"python-pickle",
+     "_pickle.PicklingError: Can't pickle <function f at 0x7f>: attribute lookup f on __main__ failed"},
+    {"python-pickle", "TypeError: cannot pickle '_io.TextIOWrapper' object"},
+    {"python-pickle", "AttributeError: Can't pickle local object 'main.<locals>.collate'"},
+    {"python-timeout", "asyncio.exceptions.CancelledError"},
+    {"python-argument", "pydantic_core._pydantic_core.ValidationError: 1 validation error for EngineArgs"},
+    {"python-argument", "argparse.ArgumentError: argument --foo: conflicting option string: --foo"},
+    {"python-argument", "omegaconf.errors.ConfigAttributeError: Key 'foo' is not in struct"},
+    {"python-argument", "hydra.errors.InstantiationException: Error in call to target 'x.y'"},
+    {"python-server-refuses",
+     "botocore.exceptions.ClientError: An error occurred (403) when calling the HeadObject operation: Forbidden"},
+    {"python-server-refuses", "google.api_core.exceptions.Forbidden: 403 GET https://storage.googleapis.com"},
+    {"python-server-refuses", "mlflow.exceptions.RestException: RESOURCE_DOES_NOT_EXIST"},
+    {"python-traced-value", "jax.errors.TracerArrayConversionError: The numpy.ndarray conversion method __array__() "
+                            "was called on traced array"},
+    {"python-device-error", "paddle.base.core.EnforceNotMet: (External) CUDA error(700)"},
+};
+
+static void each_exception_has_its_kind(void)
+{
+    tess_knowledge *knowledge;
+    EXPECT_OK(tess_knowledge_create(test_mem(), NULL, 0, &knowledge));
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        tess_found found;
+        tess_knowledge_find(knowledge, kinds[i].text, strlen(kinds[i].text), &found);
+        const char *id = found.n_entries > 0 ? tess_knowledge_at(knowledge, found.entries[0].entry)->row.id : "";
+        if (found.n_entries != 1 || strcmp(id, kinds[i].id) != 0)
+            test_fail(__FILE__, __LINE__, "\"%s\" is %s (%d), expected %s", kinds[i].text, id, found.n_entries,
+                      kinds[i].id);
+    }
+    tess_knowledge_destroy(&knowledge);
+}
+
 static void a_handled_exception_is_no_cause(void)
 {
     tess_knowledge *knowledge;
@@ -199,6 +285,7 @@ static void types_of_exceptions_are_told_from_other_words(void)
 
 static const test_case cases[] = {
     {"each_log_is_what_its_traceback_says", each_log_is_what_its_traceback_says},
+    {"each_exception_has_its_kind", each_exception_has_its_kind},
     {"a_handled_exception_is_no_cause", a_handled_exception_is_no_cause},
     {"frames_are_read", frames_are_read},
     {"types_of_exceptions_are_told_from_other_words", types_of_exceptions_are_told_from_other_words},
