@@ -139,6 +139,17 @@ static const sample schedulers[] = {
     {"ErrorCode:DCGM_FR_XID_ERROR GPU:4 PCI:0000:c4:00.0 GPU_UUID:GPU-d1816eb1 Detected XID 31 for GPU 4", "gpu-unhealthy"},
     {"XidCriticalError: Xid=69 on Device=GPU-7540a9b3-eeb9-1214-1526-f93c9ea826a8, the device will go unhealthy.",
      "gpu-unhealthy"},
+    {"Failed to mount squashfs image in (read only): No such device", "container-image-broken"},
+    {"FATAL:  container creation failed: mount /proc/self/fd/3->/mnt/rootfs error: while mounting image /proc/self/fd/3: "
+     "kernel reported a bad superblock for squashfs image partition",
+     "container-image-broken"},
+    {"Operation error: The zone 'projects/p/zones/us-central1-a' does not have enough resources available to fulfill the "
+     "request.",
+     "cloud-capacity"},
+    {"Feb 02 09:52:07 n1 slurmd[12912]: slurmd: fatal: can't stat gres.conf file /dev/nvidia0: No such file or directory",
+     "slurm-daemon"},
+    {"Sep 08 19:37:10 cn5.cluster.local systemd[1]: munge.service: Failed with result 'exit-code'.", "service-failed"},
+    {"  Warning  ImageGCFailed  59m  kubelet  Failed to garbage collect required amount of images.", "kubernetes-node-short"},
     {"MountVolume.SetUp failed for volume \"data\" : mount failed: exit status 32", "kubernetes-volume"},
     {"Multi-Attach error for volume \"pvc-1\" Volume is already used by pod(s) a-0", "kubernetes-volume"},
     {"Failed to create pod sandbox: rpc error: code = Unknown desc = failed to get sandbox runtime: no runtime for "
@@ -804,6 +815,11 @@ static const struct {
     {"[9.1] java invoked oom-killer: gfp_mask=0xd0, order=0\n[9.2] Call Trace:\n"
      "[9.3]  [<ffffffff8112cdd8>] ? mem_cgroup_oom_synchronize+0x4e8/0x550\n",
      "the kernel found no memory for a process, and looks for one to kill: mem_cgroup_oom_synchronize"},
+    {"ORTE does not know how to route a message to the specified daemon\nlocated on the indicated node:\n\n"
+     "  my node:   n1\n  target node:  n2\n",
+     "host n2: mpirun lost a host"},
+    {"Feb 20 18:59:13 n2 slurmd[57977]: fatal: gres.conf duplicate records for gpu\n",
+     "host n2: a daemon of Slurm ended or could not start on this host: gres.conf duplicate records for gpu"},
     {"INFO: At 2016-08-24 - event for worker-0: {kubelet node-1} Evicted: The node was low on compute resources.\n",
      "actor worker-0: Kubernetes evicted the pod: compute resources"},
     {KERNEL "nvme nvme0: controller is down; will reset: CSTS=0xffffffff\nOSError: [Errno 5] Input/output error\n",
