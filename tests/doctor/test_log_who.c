@@ -37,7 +37,7 @@ static const struct {
     {"n1:7:8 [1] net_ib.cc:1 NCCL WARN NET/IB : Got completion from peer 192.0.2.7<1> with error 4, opcode 1, len 1\n"
      "n2:9:9 [1] net_ib.cc:1 NCCL WARN NET/IB : Got completion from peer 192.0.2.1<1> with error 4, opcode 1, len 1\n"
      "n1:7:8 [1] net_ib.cc:1 NCCL WARN NET/IB : Got completion from peer 192.0.2.7<1> with error 4, opcode 1, len 1\n",
-     "InfiniBand failed, reported by hosts n1, n2", "GPU 1"},
+     "InfiniBand failed, reported by GPU 1 on n1, n2", NULL},
     /* A process that a launcher saw end because it had waited for too long. */
     {"Timed out waiting 1800000ms for send operation to complete\n-- Process 3 terminated with the following error:\n"
      "Traceback (most recent call last):\n  File \"x.py\", line 3, in f\n",
@@ -113,6 +113,21 @@ static const struct {
      "distributed execution.\n2024-08-22 13:50:25 ERROR 7 [worker_base.py:148] RuntimeError: "
      "[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer\n",
      "only what follows from one: a peer of gloo ended", NULL},
+    /* Hosts that print the same at once. */
+    {"node-a: RuntimeError: CUDA error: an illegal memory access was encountered\n"
+     "node-b: RuntimeError: CUDA error: an illegal memory access was encountered\n",
+     "hosts node-a, node-b: a kernel read or wrote", NULL},
+    {"node-a: run.sh: line 3: 77 Killed python t.py\nnode-b: run.sh: line 3: 78 Killed python t.py\n",
+     "hosts node-a, node-b: a process got SIGKILL", NULL},
+    {"node-a: Segmentation fault (core dumped)\nnode-b: Segmentation fault (core dumped)\n",
+     "hosts node-a, node-b: a process crashed", NULL},
+    {"node-a: [2025-01-01 10:00:00,130] [ERROR] [launch.py:321:sigkill_handler] ['python', '--local_rank=7'] exits "
+     "with "
+     "return code = -9\n"
+     "node-b: [2025-01-01 10:00:01,130] [ERROR] [launch.py:321:sigkill_handler] ['python', '--local_rank=7'] exits "
+     "with "
+     "return code = -9\n",
+     "local rank 7 on node-a, node-b: a process got SIGKILL", NULL},
     /* A launcher that says which rank it was. */
     {"[2025-12-16 14:27:10] Rank 3 scheduler is dead. Please check if there are relevant logs.\n"
      "[2025-12-16 14:27:10] Exit code: -9\n",

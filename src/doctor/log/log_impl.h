@@ -95,7 +95,7 @@ bool log_who_is_same(const log_who *a, const log_who *b);
 void log_who_join(log_who *who, const log_who *other);
 /* The same for who printed a line; without ranks, all their hosts are kept. */
 void log_who_join_reporter(log_who *who, const log_who *other);
-/* Adds the hosts of `other`. */
+/* Adds the hosts of `other`, and keeps of process and GPU what both have in common. */
 void log_who_add_hosts(log_who *who, const log_who *other);
 /* Adds the process of `other`. */
 void log_who_add_pids(log_who *who, const log_who *other);

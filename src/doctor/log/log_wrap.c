@@ -107,6 +107,14 @@ static bool are_alike(const char *line, size_t size, const char *next, size_t ne
     return n == ALIKE;
 }
 
+/* "node-a: ", "node-a:7:8 [0] NCCL": a line of its own begins with its host. */
+static bool begins_with_host(const char *text, size_t size)
+{
+    log_who who = log_origin_of_line(text, size);
+    size_t n = strlen(who.host);
+    return n > 0 && n < size && memcmp(text, who.host, n) == 0;
+}
+
 /* Whether `next` may be the rest of `line`: it does not begin like a line of its own or like `line`. A terminal fills
  * the rest with blanks. */
 static bool may_continue(const char *line, size_t size, const char *next, size_t next_size)
@@ -114,7 +122,7 @@ static bool may_continue(const char *line, size_t size, const char *next, size_t
     while (next_size > 0 && next[next_size - 1] == ' ')
         next_size--;
     return !are_alike(line, size, next, next_size) && !is_drawn(line, size) && !begins(next, next_size) &&
-           !is_drawn(next, next_size);
+           !is_drawn(next, next_size) && !begins_with_host(next, next_size);
 }
 
 /* Where lines are cut between words, the next word did not fit. */

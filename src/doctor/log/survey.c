@@ -96,12 +96,15 @@ static bool is_same_time(const log_match *match, double time_s)
     return (time_s < 0) == (match->time_s < 0) && (time_s < 0 || fabs(time_s - match->time_s) < at_once_s);
 }
 
-/* The line says of another host what the first line of a cause says, at about the same time. */
-static bool is_other_host(const survey_reading *r, int entry, const log_match *match, double time_s, const log_who *who)
+/* The line says of another host what the first line of a cause or wrapper says, at about the same time. Without times,
+ * a launcher that names one after another has ended the later ones itself. */
+static bool is_other_host(const survey_reading *r, int entry, const log_match *match, double time_s, uint64_t text_hash,
+                          const log_who *who)
 {
-    const tess_log_entry *known = tess_knowledge_at(r->survey->knowledge, entry);
-    return match->n_lines > 0 && known->role == TESS_LOG_CAUSE && (who->is_named || known->by_host) &&
-           is_same_time(match, time_s) && log_who_differs_in_host(&match->who, who);
+    tess_log_role role = tess_knowledge_at(r->survey->knowledge, entry)->role;
+    bool is_same = role == TESS_LOG_CAUSE ||
+                   (role == TESS_LOG_WRAPPER && text_hash == match->text_hash && (!who->is_named || time_s >= 0));
+    return match->n_lines > 0 && is_same && is_same_time(match, time_s) && log_who_differs_in_host(&match->who, who);
 }
 
 /* All who print a line at about the time of the first one. */
@@ -142,7 +145,7 @@ static join_fn find_join(const survey_reading *r, int entry, const log_match *ma
 {
     if (is_at_once(r, entry, match, time_s, text_hash, who, failure))
         return log_who_join;
-    if (is_other_host(r, entry, match, time_s, who))
+    if (is_other_host(r, entry, match, time_s, text_hash, who))
         return log_who_add_hosts;
     return is_other_process(r, entry, match, time_s, text_hash, who) && failure->rank < 0 ? log_who_add_pids : NULL;
 }
@@ -192,7 +195,8 @@ static tess_status note_match(survey_reading *r, int entry, const char *line, si
 {
     log_match *match = &r->survey->matches[entry];
     double time_s = time_of(r, line, size);
-    uint64_t text_hash = hash_text(line, size);
+    size_t begin = log_text_begin(line, size);
+    uint64_t text_hash = hash_text(line + begin, size - begin);
     if (match->n_lines > 0 && match->first.file == r->file && match->first.line == number) {
         if (r->part == LOG_TRACE_ERROR && !match->is_exception)
             note_surroundings(r, match, line, size, number, origin);

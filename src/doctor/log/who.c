@@ -193,6 +193,9 @@ void log_who_add_hosts(log_who *who, const log_who *other)
     }
     for (int i = 0; i < other->n_ranks; i++)
         add_rank(who, other->ranks[i]);
+    if (who->pid != other->pid || who->more_pids[0] != '\0')
+        who->pid = who->more_pids[0] = 0;
+    keep_common(who->gpu, other->gpu);
 }
 
 bool log_who_differs_in_pid(const log_who *who, const log_who *other)
@@ -222,8 +225,7 @@ void log_who_join_reporter(log_who *who, const log_who *other)
     log_who_join(who, other);
     if (is_one_host || who->n_ranks > 0 || old.host[0] == '\0' || other->host[0] == '\0')
         return;
-    who->pid = 0;
-    who->gpu[0] = who->device[0] = '\0';
+    who->device[0] = '\0';
     memcpy(who->host, old.host, sizeof(who->host));
     memcpy(who->more_hosts, old.more_hosts, sizeof(who->more_hosts));
     log_who_add_hosts(who, other);
@@ -233,8 +235,8 @@ bool log_who_differs_in_host(const log_who *who, const log_who *other)
 {
     bool no_ranks = who->n_ranks == 0 && other->n_ranks == 0;
     return who->host[0] != '\0' && other->host[0] != '\0' && strcmp(who->host, other->host) != 0 &&
-           who->pid == other->pid && strcmp(who->gpu, other->gpu) == 0 && strcmp(who->actor, other->actor) == 0 &&
-           (no_ranks || (who->is_task && other->is_task));
+           strcmp(who->actor, other->actor) == 0 &&
+           (no_ranks || (who->is_task && other->is_task) || (who->is_local && other->is_local));
 }
 
 bool log_who_is_known(const log_who *who)
