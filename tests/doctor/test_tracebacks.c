@@ -81,6 +81,13 @@ static const struct {
      ONLY "the process at the other end of a pipe, queue or semaphore had ended: FileNotFoundError"},
     {HEAD MAIN LIB("torch/utils/data/dataloader.py", "get") "TimeoutError: x",
      ONLY "loading data failed: it waited for another process until a limit: TimeoutError: x"},
+    /* behind other loggers' prefixes */
+    {"2024-01-22 14:32:27 | ERROR | stderr | " HEAD
+     "2024-01-22 14:32:27 | ERROR | stderr |   File \"/p/train.py\", line 7, in f\n"
+     "2024-01-22 14:32:27 | ERROR | stderr | KeyError: 'x'",
+     "the program used a name or key that is not there: KeyError: 'x'"},
+    {"<>        [2021-12-07 10:42:15] 1d0cefc1 [rank=1] || ZeroDivisionError: x",
+     "rank 1: a computation of the program"},
     /* in one line */
     {"2025-01-01 10:00:00 ERROR Run x errored: ValueError('Caught ValueError in DataLoader worker process "
      "0.\\nOriginal "

@@ -44,6 +44,16 @@ static bool is_glog_error(const char *text, size_t size)
     return text[5] == ' ' && isdigit((unsigned char)text[6]) && isdigit((unsigned char)text[7]) && text[8] == ':';
 }
 
+/* "12:34:56.7: I tensorflow/...", within what a collector of logs calls an error, as all of standard error. */
+static bool has_lower_level(const char *head, size_t size)
+{
+    for (size_t at = 1; at + 4 < size; at++)
+        if (head[at] == ':' && isdigit((unsigned char)head[at - 1]) && head[at + 1] == ' ' && head[at + 3] == ' ' &&
+            (head[at + 2] == 'I' || head[at + 2] == 'W'))
+            return true;
+    return false;
+}
+
 /* Three words or more, with letters. */
 static bool says_something(const char *text, size_t size)
 {
@@ -74,9 +84,10 @@ bool log_is_error_line(const char *line, size_t size)
     size_t n = size < HEAD_OF_LINE ? size : HEAD_OF_LINE, begin = log_text_begin(line, size);
     const char *text = line + (begin < size ? begin : size);
     size_t rest = size - (size_t)(text - line);
-    if (!says_something(text, rest))
+    if (!says_something(text, rest) || has_lower_level(line, n))
         return false;
-    if (is_glog_error(line, size) || memmem(line, n, " NCCL WARN ", 11) != NULL)
+    if (memmem(line, n, "[NeMo E ", 8) != NULL || is_glog_error(line, size) ||
+        memmem(line, n, " NCCL WARN ", 11) != NULL)
         return true;
     for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
         if (has_level(line, n, levels[i]))

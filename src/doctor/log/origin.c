@@ -383,6 +383,18 @@ static size_t skip_level(const char *text)
     return (size_t)n + 1 + (is_place ? word + 1 : 0);
 }
 
+/* Behind "| ERROR | stderr | ", which follows a time, and "[rank=1] || "; 0: neither. */
+static size_t skip_bars(const char *text, size_t size)
+{
+    enum { MOST = 120 };
+    int n = 0;
+    (void)sscanf(text, "| %*10[A-Z] | %*80[^ |] |%n", &n);
+    if (n > 0 && text[n] == ' ')
+        return (size_t)n + 1;
+    const char *bars = memmem(text, size < MOST ? size : MOST, "] || ", 5);
+    return bars != NULL ? (size_t)(bars - text) + 5 : 0;
+}
+
 /* Behind "3: ", "node-a: " and "job-worker-3  | "; 0: none of them. */
 static size_t skip_label(const char *text, size_t size)
 {
@@ -407,6 +419,7 @@ size_t log_text_begin(const char *line, size_t size)
         size_t next = skip_time(head + at + blanks, n - at - blanks);
         next = next > 0 ? next : skip_glog(head + at + blanks, n - at - blanks);
         next = next > 0 ? next : skip_level(head + at + blanks);
+        next = next > 0 ? next : skip_bars(head + at + blanks, n - at - blanks);
         next = next > 0 ? next : skip_bracket(head + at + blanks, n - at - blanks);
         next = next > 0 ? next : skip_label(head + at + blanks, n - at - blanks);
         if (next == 0)

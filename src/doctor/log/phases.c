@@ -79,6 +79,7 @@ static const phase_row rows[] = {
     {"checkpoint", "_load", READ, PHASE_USUAL},
     {"checkpoint", "save", WRITE, PHASE_USUAL},
     {"checkpoint", "_save", WRITE, PHASE_USUAL},
+    {"checkpoint_saver", "", WRITE, PHASE_USUAL},
     {"safetensors/", "load", READ, PHASE_USUAL},
     {"safetensors/", "save", WRITE, PHASE_USUAL},
     {"", "load_state_dict", READ, PHASE_USUAL},
