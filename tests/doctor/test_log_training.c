@@ -10,6 +10,9 @@
 
 /* Lines of runs that go on. */
 static const char *const healthy[] = {
+    "Waiting in store based barrier to initialize process group for rank: 0, key: store_based_barrier_key:1 "
+    "(world_size=16, worker_count=9, timeout=0:30:00)",
+    "Added key: store_based_barrier_key:1 to store for rank: 0 (world_size=2, worker_count=2, timeout=0:30:00)",
     "n1:7:7 [0] NCCL INFO ncclOsDlopen(libnccl-gin.so) failed: libnccl-gin.so: cannot open shared object file: No such "
     "file or directory",
     "n1:7:7 [0] NCCL INFO GIN/Plugin: Could not find: libnccl-gin.so",
@@ -60,6 +63,21 @@ static const struct {
      "[rank22]: torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.hpp:275"},
     {"nccl-ports-used-up", "host n1",
      "n1:140:140 [0] include/socket.h:333 NCCL WARN Call to bind failed : Address already in use"},
+    {"deepspeed-no-sync", "reported by rank 0",
+     "[rank0]: AssertionError: no_sync context manager is incompatible with gradient partitioning logic of ZeRO stage "
+     "3"},
+    {"deepspeed-module-active", "let go while a module",
+     "    assert not param.ds_active_sub_modules, param.ds_summary()\n"
+     "AssertionError: {'id': 290, 'status': 'AVAILABLE', 'numel': 4194304, 'ds_numel': 4194304, 'requires_grad': "
+     "True}"},
+    {"cuda-library-refused", "does not accept",
+     "RuntimeError: cuDNN Frontend error: No valid engine configs for Matmul_MUL_Reduction_SUB_EXP_"},
+    {"store-too-many-workers", "more processes came",
+     "RuntimeError: Timed out initializing process group in store based barrier on rank: 2, for key: "
+     "store_based_barrier_key:1 (world_size=2, worker_count=4, timeout=0:30:00)"},
+    {"store-too-many-workers", "more processes came",
+     "Waiting in store based barrier to initialize process group for rank: 0, key: store_based_barrier_key:1 "
+     "(world_size=16, worker_count=17, timeout=0:30:00)"},
     {"nccl-paddle", "Resource temporarily unavailable",
      "OSError: (External)  Nccl error, invalid data type, detail: Resource temporarily unavailable"},
     {"nccl-gdrcopy", "GDRCopy failed",
