@@ -264,7 +264,7 @@ says "the process that the kernel killed" 'host n1 (pid 4242): the kernel killed
     'Jan 10 11:43:09 n1 kernel: Out of memory: Killed process 4242 (python3) total-vm:1kB, anon-rss:1kB'
 says 'mpirun lost a host' 'host n2: mpirun lost a host' 'ORTE has lost communication with a remote daemon.' '' \
     '  HNP daemon   : [[12345,0],0] on node n1' '  Remote daemon: [[12345,0],1] on node n2'
-says 'a full disk is no full /dev/shm' 'a file could not be written' 'OSError: [Errno 28] No space left on device'
+says 'a full disk is no full /dev/shm' 'a file could not be written, because its disk is full' 'OSError: [Errno 28] No space left on device'
 says "the host's memory is not the GPU's" 'the kernel killed a process' \
     'Out of memory: Killed process 4242 (python3) total-vm:1kB, anon-rss:1kB'
 mkdir -p logs && echo "$oom" >logs/job-worker-3.log

@@ -38,7 +38,7 @@ is_read 005 effect pytorch-watchdog-timeout 'ranks 1-3,6-7 waited 1800 s in ALLR
 is_read 006 known store-connect-timeout '192.0.2.1:1234' 'rank 1' memory
 is_read 007 effect torchrun-rendezvous-closed "$effects" 'did not start' taken
 is_read 008 cause dataloader-shm 'process (pid 325): a data worker got no shared memory' SIGKILL disk
-is_read 010 cause disk-full 'a file could not be written, reported by process (pid 28936)' 'rank 177' memory
+is_read 010 cause disk-full 'a file could not be written, because its disk is full, reported by process (pid 28936)' 'rank 177' memory
 is_read 011 effect nccl-peer-closed 'look into those of 192.0.2.3' 'rank 0' 36138
 is_read 012 cause nccl-ib-retry-exceeded 'from GPU 4 on node-a (pid 984) to 192.0.2.59' 'rank 4' memory 'status 5' '59):'
 is_read 013 cause nccl-ib-retry-exceeded 'from GPU 4 on node-a (pid 3468) to 192.0.2.236' 'rank 4' memory '236):'

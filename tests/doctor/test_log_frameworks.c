@@ -832,7 +832,7 @@ static const struct {
     {"CheckpointException ranks:dict_keys([3])\nTraceback (most recent call last): (RANK 3)\n  File \"f.py\", line 3, "
      "in f\n"
      "OSError: [Errno 28] No space left on device: '/out'",
-     "a file could not be written, reported by rank 3"},
+     "a file could not be written, because its disk is full, reported by rank 3"},
     {"UNAVAILABLE: Task /job:jax_worker/replica:0/task:5 heartbeat timeout. This indicates that the remote task has "
      "failed\n"
      "Terminating process because the JAX distributed service detected fatal errors.",
@@ -847,7 +847,7 @@ static const struct {
      "rank 0: a library has another version"},
     {"[rank0]: [engine.py:3437] Failed saving model checkpoint to /out with tag 9\n[rank0]: OSError: [Errno 28] No "
      "space left on device",
-     "a file could not be written, reported by rank 0"},
+     "a file could not be written, because its disk is full, reported by rank 0"},
     {"[rank1]: RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)\n"
      "[2025-01-01 10:00:00] Received sigquit from a child process. It usually means the child failed.",
      "a system call failed inside NCCL, mostly at start-up, reported by rank 1"},

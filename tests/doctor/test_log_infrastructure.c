@@ -150,6 +150,9 @@ static const sample schedulers[] = {
      "slurm-daemon"},
     {"Sep 08 19:37:10 cn5.cluster.local systemd[1]: munge.service: Failed with result 'exit-code'.", "service-failed"},
     {"  Warning  ImageGCFailed  59m  kubelet  Failed to garbage collect required amount of images.", "kubernetes-node-short"},
+    {"10.6.0.188   NotReady   10d       v1.7.2", "kubernetes-node-lost"},
+    {"gpu-7   NotReady,SchedulingDisabled   <none>   21m   v1.30.1", "kubernetes-node-lost"},
+    {"pyxis: importing docker image: hello-world.sqsh", "container-image"},
     {"MountVolume.SetUp failed for volume \"data\" : mount failed: exit status 32", "kubernetes-volume"},
     {"Multi-Attach error for volume \"pvc-1\" Volume is already used by pod(s) a-0", "kubernetes-volume"},
     {"Failed to create pod sandbox: rpc error: code = Unknown desc = failed to get sandbox runtime: no runtime for "
