@@ -248,6 +248,17 @@ static const struct {
      "ucp._libs.exceptions.UCXError: <stream_recv>: Connection reset by remote peer", false},
     {"process (pid 15): native code (of Ray, XLA or TensorFlow)",
      "F0121 00:04:29.623759    15 lineage_cache.cc:338]  Check failed: entry ", false},
+    {"rank 3: a server could not set up, or lost, what moves keys and values",
+     "[2026-01-01 10:00:00 TP0] prefill bootstrap_thread died on engine_rank=3; requests to this rank will time out in "
+     "KVPoll.Bootstrapping",
+     true},
+    {"rank 2 (pid 88): a process of SGLang's server ended",
+     "[2026-01-01 10:00:00] DP worker rank=2 (pid=88) exited with code=-9; failing pending requests", false},
+    {"Dask has fewer workers than the program waits for",
+     "dask.distributed.TimeoutError: Only 3/8 workers arrived after 60s", true},
+    {"a worker process of Dask died",
+     "distributed.scheduler - ERROR - Task ('x', 3) marked as failed because 3 workers died while trying to run it",
+     false},
     /* Horovod */
     {"ranks 0-1: ranks of Horovod wait for each other, each with tensors that the other did not submit: rank 0 lacks "
      "a.sz, rank 1 w.a",
