@@ -128,6 +128,9 @@ static const struct {
      "with "
      "return code = -9\n",
      "local rank 7 on node-a, node-b: a process got SIGKILL", NULL},
+    {"AssertionError: Rank 13: found NaN in local grad norm in backward pass before data-parallel communication\n"
+     "collective. Device: 5, node: node-15-11\n",
+     "rank 13 on node-15-11 (GPU 5): the loss or gradients", NULL},
     /* A launcher that says which rank it was. */
     {"[2025-12-16 14:27:10] Rank 3 scheduler is dead. Please check if there are relevant logs.\n"
      "[2025-12-16 14:27:10] Exit code: -9\n",
