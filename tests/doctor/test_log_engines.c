@@ -120,6 +120,15 @@ static const struct {
      false},
     {"Ray Train ends the run because a worker failed",
      "ray.tune.error.TuneError: ('Trial did not complete', <ray.tune.trial.Trial object at 0x7fd21a47cfd0>)", false},
+    {"host 192.0.2.4: the versions of Ray or Python differ between a process and its cluster",
+     "RuntimeError: Version mismatch: The cluster was started with:\n    Ray: 2.39.0\n    Python: 3.10.14\nThis "
+     "process on "
+     "node [192.0.2.4](http://192.0.2.4/) was started with:\n    Ray: 2.39.0\n    Python: 3.10.15",
+     true},
+    {"the host's memory ran out, and Ray's memory monitor killed a worker",
+     "Refer to the documentation on how to address the out of memory issue: https://docs.ray.io/en/latest/ray-core/"
+     "scheduling/ray-oom-prevention.html.",
+     true},
     /* Ray: the rest */
     {"hosts 192.0.2.5, 192.0.2.6: Ray lost a host",
      "2024-01-01 10:00:01,100 WARNING worker.py:1228 -- The node with node id: a1 and ip: 192.0.2.5 has been marked "
