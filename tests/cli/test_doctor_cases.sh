@@ -186,14 +186,18 @@ says 'UCX, too' 'host node-a (pid 4242): a process crashed' \
 says 'MPI lost a peer' 'host n2: a rank of this host ended' \
     'An MPI communication peer process has unexpectedly disconnected.  This' '  Local host: n1' '  Local PID:  7' \
     '  Peer host:  n2'
-says 'a message of PRRTE in two lines' 'rank 0 on node-b (pid 3927): a process got SIGKILL' \
-    'prterun noticed that process rank 0 with PID 3927 on node node-b exited on' 'signal 9 (Killed).'
+says 'a message of PRRTE in two lines' 'rank 0 on node-b1 (pid 3927): a process got SIGKILL' \
+    '--------------------------------------------------------------------------' \
+    'prterun noticed that process rank 0 with PID 3927 on node node-b1 exited on' 'signal 9 (Killed).' \
+    '--------------------------------------------------------------------------' \
+    '[node-a:03907] [prterun-node-a-9052@0,1] prted:comm:process_commands() Processing Command: PRTE_DAEMON_KILL'
 says 'an assertion says which part failed' 'FlashAttention failed: Assertion' \
     "python: /p/flash_attn/csrc/flash_api.cpp:125: int f(int): Assertion \`n > 0' failed."
 says 'srun: who ended first, not whom srun killed' 'task 3 on n1: Slurm ends the step' \
     'srun: error: n1: task 3: Exited with exit code 1' 'srun: Terminating StepId=7.0' \
     'srun: error: n1: tasks 0-2: Killed'
-says 'srun: who ended first, not whom it ended at a time' 'task 5 on n17: a module of Python is missing in this environment: ModuleNotFoundError' \
+says 'srun: who ended first, not whom it ended at a time' \
+    'task 5 on n17: a module of Python is missing in this environment: ModuleNotFoundError' \
     "ModuleNotFoundError: No module named 'x'" 'srun: error: n17: task 5: Exited with exit code 1' \
     'slurmstepd: error: *** STEP 77.0 ON n12 CANCELLED AT 2025-02-03T10:11:12 ***' \
     'srun: error: n12: tasks 0-4: Terminated'
