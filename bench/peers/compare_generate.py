@@ -1,8 +1,13 @@
 #!/usr/bin/env python3
-"""Tessera against transformers and CTranslate2: generation from the same random weights, taking turns on the same cores.
+"""Tessera against transformers, CTranslate2 and llama.cpp: generation from the same random weights, taking turns on the
+same cores.
 
     python3 bench/peers/compare_generate.py --tessera build/tessera --model gpt2-124m --batch 1,8,64
     python3 bench/peers/compare_generate.py --model llama-5m --batch 64 --dtype bfloat16 --peers hf
+    python3 bench/peers/compare_generate.py --model gpt2-124m --batch 1 --prompt 2048 --new 1 --peers hf,llama
+
+Needs torch, tokenizers and transformers, and for their peers ctranslate2 or llama-cpp-python and gguf. With --new 1 the
+figures are tokens of prompts.
 
 Every turn continues --batch prompts of --prompt random bytes by --new tokens, drawn at temperature 1 from the whole
 vocabulary; no text ends early. The peers are loaded once and wait between turns; ours starts anew and reports the
@@ -22,18 +27,18 @@ import time
 SIZES = {"gpt2-124m": 50257, "llama-5m": 4096}
 
 
-def make_model(name, dtype, folder):
+def make_model(name, dtype, folder, positions):
     """Random weights, and a tokenizer with a token a byte."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
     torch.manual_seed(0)
     if name == "gpt2-124m":
-        model = GPT2LMHeadModel(GPT2Config())
+        model = GPT2LMHeadModel(GPT2Config(n_positions=positions))
     else:
         model = LlamaForCausalLM(LlamaConfig(
             vocab_size=4096, hidden_size=256, intermediate_size=704, num_hidden_layers=6, num_attention_heads=4,
-            num_key_value_heads=4, max_position_embeddings=1024, tie_word_embeddings=True))
+            num_key_value_heads=4, max_position_embeddings=positions, tie_word_embeddings=True))
     for config in (model.config, model.generation_config):
         config.bos_token_id = config.eos_token_id = None
     model.generation_config.pad_token_id = 0
@@ -79,6 +84,105 @@ def serve_ct2(args, folder):
                                        include_prompt_in_result=False, max_batch_size=0)
         assert all(len(o.sequences_ids[0]) == args.new for o in out)
         print(time.perf_counter() - begin, flush=True)
+
+
+GGUF_NAMES = {
+    "wte": "token_embd", "embed_tokens": "token_embd", "wpe": "position_embd", "ln_f": "output_norm", "norm": "output_norm",
+    "ln_1": "attn_norm", "ln_2": "ffn_norm", "attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output", "mlp.c_fc": "ffn_up",
+    "mlp.c_proj": "ffn_down", "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
+    "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
+
+
+def write_gguf(folder, dtype, path):
+    """The folder's weights for llama.cpp: matrices of the dtype, vectors of float32, no vocabulary."""
+    import gguf
+    import torch
+    from transformers import AutoModelForCausalLM
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    config, is_gpt2 = model.config, model.config.model_type == "gpt2"
+    writer = gguf.GGUFWriter(path, config.model_type)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_feed_forward_length(4 * config.hidden_size if is_gpt2 else config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_vocab_size(config.vocab_size)
+    writer.add_tokenizer_model("none")
+    if is_gpt2:
+        writer.add_layer_norm_eps(config.layer_norm_epsilon)
+    else:
+        writer.add_head_count_kv(config.num_key_value_heads)
+        writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+        writer.add_rope_dimension_count(config.hidden_size // config.num_attention_heads)
+    for name, value in model.named_parameters():
+        parts = [p for p in name.split(".") if p not in ("transformer", "model", "h", "layers")]
+        block = f"blk.{parts.pop(0)}." if parts[0].isdigit() else ""
+        if is_gpt2 and value.dim() == 2 and block:
+            value = value.T  # stored (in, out)
+        heads = {"attn_q": config.num_attention_heads, "attn_k": getattr(config, "num_key_value_heads", 0)}
+        short = GGUF_NAMES[".".join(parts[:-1])]
+        if short in heads:  # llama.cpp rotates neighbouring channels
+            value = value.reshape(heads[short], 2, -1, value.shape[1]).transpose(1, 2).reshape(value.shape)
+        array = value.detach().contiguous().numpy()
+        if dtype == "bfloat16" and value.dim() == 2 and short != "position_embd":
+            bits = value.detach().contiguous().to(torch.bfloat16).view(torch.uint8).numpy()
+            writer.add_tensor(f"{block}{short}.{parts[-1]}", bits, raw_dtype=gguf.GGMLQuantizationType.BF16)
+        else:
+            writer.add_tensor(f"{block}{short}.{parts[-1]}", array)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def serve_llama(args, folder):
+    import ctypes
+    import llama_cpp as L
+    path = os.path.join(folder, "model.gguf")
+    write_gguf(folder, args.dtype, path)
+    quiet = L.llama_log_callback(lambda level, text, data: None)
+    L.llama_log_set(quiet, ctypes.c_void_p(0))
+    L.llama_backend_init()
+    model = L.llama_model_load_from_file(path.encode(), L.llama_model_default_params())
+    if not model:
+        raise RuntimeError("llama.cpp cannot load the model")
+    size = L.llama_vocab_n_tokens(L.llama_model_get_vocab(model))
+    print("ready", flush=True)
+    for line in sys.stdin:
+        n = int(line)
+        begin = time.perf_counter()
+        params = L.llama_context_default_params()
+        params.n_ctx, params.n_seq_max, params.kv_unified = n * (args.prompt + args.new), n, True
+        params.n_batch = params.n_ubatch = 512
+        params.n_threads = params.n_threads_batch = args.threads
+        context = L.llama_init_from_model(model, params)
+        batch = L.llama_batch_init(512, 0, 1)
+
+        def decode(entries):
+            """(token, position, text, wanted): runs them, and draws the next token of those wanted."""
+            for first in range(0, len(entries), 512):
+                part = entries[first:first + 512]
+                batch.n_tokens = len(part)
+                for i, (token, position, text, wanted) in enumerate(part):
+                    batch.token[i], batch.pos[i], batch.n_seq_id[i], batch.logits[i] = token, position, 1, wanted
+                    batch.seq_id[i][0] = text
+                if L.llama_decode(context, batch) != 0:
+                    raise RuntimeError("llama_decode failed")
+                for i, (_, _, text, wanted) in enumerate(part):
+                    if wanted:
+                        drawn[text] = L.llama_sampler_sample(samplers[text], context, i)
+
+        samplers, drawn = [L.llama_sampler_init_dist(i) for i in range(n)], [0] * n
+        decode([(random.randrange(97, 107), p, t, p == args.prompt - 1) for t in range(n) for p in range(args.prompt)])
+        for step in range(1, args.new):
+            decode([(drawn[t], args.prompt + step - 1, t, True) for t in range(n)])
+        assert all(0 <= token < size for token in drawn)
+        print(time.perf_counter() - begin, flush=True)
+        for sampler in samplers:
+            L.llama_sampler_free(sampler)
+        L.llama_batch_free(batch)
+        L.llama_free(context)
 
 
 class Peer:
@@ -127,6 +231,7 @@ def compare(args, folder):
             print(f"{error}: left out", file=sys.stderr)
     print(f"{args.model}, {args.dtype}, {args.prompt} + {args.new} tokens, {args.threads} threads, medians of "
           f"{args.turns} turns")
+    counted = args.new if args.new > 1 else args.prompt
     for batch in (int(b) for b in args.batch.split(",")):
         times = {"tessera": []} | {p.name: [] for p in peers}
         for p in peers:
@@ -137,7 +242,7 @@ def compare(args, folder):
                 times[p.name].append(p.turn(batch))
         mine = statistics.median(times["tessera"])
         print(f"batch {batch:3}: " + ", ".join(
-            f"{name} {batch * args.new / statistics.median(t):.1f} tokens/s" +
+            f"{name} {batch * counted / statistics.median(t):.1f} tokens/s" +
             (f" (ours {statistics.median(t) / mine:.2f}x)" if name != "tessera" else "") for name, t in times.items()),
             flush=True)
     for p in peers:
@@ -164,15 +269,15 @@ def main():
     parser.add_argument("--new", type=int, default=32, help="new tokens of each")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--peers", default="hf,ct2")
+    parser.add_argument("--peers", default="hf,ct2,llama", help="of hf, ct2 and llama")
     parser.add_argument("--shared", type=int, default=0, help="compare reading a prompt N times and once")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.serve:
-        return {"hf": serve_hf, "ct2": serve_ct2}[args.serve](args, args.folder)
+        return {"hf": serve_hf, "ct2": serve_ct2, "llama": serve_llama}[args.serve](args, args.folder)
     with tempfile.TemporaryDirectory() as folder:
-        make_model(args.model, args.dtype, folder)
+        make_model(args.model, args.dtype, folder, max(1024, args.prompt + args.new))
         if args.shared:
             compare_shared(args, folder)
         else:
