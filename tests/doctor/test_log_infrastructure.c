@@ -849,6 +849,18 @@ static const struct {
      "GPU 0000:b3:00.0: a GPU is no longer there"},
     {"node-1.77PSM2 can't open hfi unit: -1 (err=23)\nPSM2 was unable to open an endpoint. Please make sure\n",
      "host node-1 (pid 77): libfabric could not be set up for MPI"},
+    {"## n05.361hfp_gen1_context_open: hfi_userinit_internal: failed, trying again (3/3)\n"
+     "## n05.361hfi_userinit_internal: assign_context command failed: Device or resource busy\n"
+     "## n05.361PSM2 can't open hfi unit: 0 (err=23)\n",
+     "host n05 (pid 361): the Omni-Path device of a host has no free context"},
+    {"mpirun was unable to launch the specified application as it could not access\nor execute an executable:\n\n"
+     "Executable: ./train\nNode: n16\n\nwhile attempting to start process rank 0.\n",
+     "host n16: the program could not be started: ./train"},
+    {"Open MPI tried to fork a new process via the \"execve\" system call but failed.  Open MPI checks many things\n\n"
+     "  Local host:        n16\n  Working dir:       /home\n  Application name:  /home/train.py\n"
+     "  Error:             Exec format error\n",
+     "host n16: the program could not be started: /home/train.py"},
+    {"[ 7.2] bond0: (slave eth2): link status down for interface, disabling it in 200 ms\n", "a link of the host's network"},
     {"Abort(1614479) on node 0 (rank 0 in comm 0): Fatal error in PMPI_Init: Unknown error class, error stack:\n"
      "create_vni_context(2221).....: OFI endpoint open failed (ofi_init.c:2221:create_vni_context:Invalid argument)\n",
      "libfabric could not be set up for MPI on this host: Invalid argument"},
