@@ -466,7 +466,7 @@ static void try_pattern(tess_knowledge *k, pattern *p, const char *line, size_t 
 {
     if (p->code == NULL) {
         found->hooks |= 1u << p->entry;
-        found->has_a_word = true;
+        found->has_a_word |= p->entry != TESS_HOOK_LOSS; /* which every step has, and which reports nothing */
     }
     if (p->code == NULL || p->seen == k->serial)
         return;
