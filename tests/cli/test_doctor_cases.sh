@@ -28,7 +28,7 @@ has_case() {
 has_case ray-actor-died cause ray-actor-died 'actor poolWorker_0:3 on 192.0.2.14 (pid 5120): a Ray worker process died'
 has_case ray-memory-monitor cause ray-memory-monitor \
     "actor ReferenceActor.__init__ on 192.0.2.9 (pid 308): the host's memory ran out" GPU
-has_case deepspeed-return-code cause killed 'local rank 1: a process got SIGKILL' 4011
+has_case deepspeed-return-code cause killed 'a process got SIGKILL' 4011 'local rank'
 has_case ascend-hccl effect ascend-hccl-timeout 'only what follows from one' 'rank 1'
 has_case rocm-page-fault cause rocm-page-fault 'GPU node-3 (pid 5050, 0000:3d:00.0)'
 has_case jax-coordination effect jax-task-lost 'task 5: a process of JAX stopped answering'
@@ -216,7 +216,7 @@ says 'torchrun: whom it killed itself is no cause' 'ranks 1,3 on n1 ended in the
     'Root Cause (first observed failure):' "$(failure 1 13:02:58 1)"
 says 'srun: many tasks ended' 'only what follows from one' 'srun: error: n1: tasks 2-7: Exited with exit code 1' \
     'srun: error: n2: tasks 8-13,15: Exited with exit code 1' 'srun: error: n2: task 14: Exited with exit code 1'
-says 'a launcher speaks of its own host' 'local rank 3 on node7: a mapped page' \
+says 'a launcher speaks of its own host' 'host node7: a mapped page' \
     "node7: [launch.py:325:sigkill_handler] ['python', '--local_rank=3'] exits with return code = -7"
 says 'where to look' 'only what follows from one' \
     'node3:22:99 [6] misc/socket.cc:50 NCCL WARN socketProgress: Connection closed by remote peer node5<43210>'

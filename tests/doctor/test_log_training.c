@@ -12,6 +12,7 @@
 static const char *const healthy[] = {
     "Waiting in store based barrier to initialize process group for rank: 0, key: store_based_barrier_key:1 "
     "(world_size=16, worker_count=9, timeout=0:30:00)",
+    "UserWarning: Failed to load image Python extension: libtorch_cuda_cu.so: cannot open shared object file",
     "Added key: store_based_barrier_key:1 to store for rank: 0 (world_size=2, worker_count=2, timeout=0:30:00)",
     "n1:7:7 [0] NCCL INFO ncclOsDlopen(libnccl-gin.so) failed: libnccl-gin.so: cannot open shared object file: No such "
     "file or directory",
@@ -63,6 +64,16 @@ static const struct {
      "[rank22]: torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.hpp:275"},
     {"nccl-ports-used-up", "host n1",
      "n1:140:140 [0] include/socket.h:333 NCCL WARN Call to bind failed : Address already in use"},
+    {"killed", "!local rank", /* DeepSpeed's launcher shows the command of its last process, whichever ended */
+     "[launch.py:325:sigkill_handler] ['python', '-u', 't.py', '--local_rank=3'] exits with return code = -9"},
+    {"bitsandbytes-binary", "no binary for",
+     "Could not find the bitsandbytes CUDA binary at PosixPath('/b/libbitsandbytes_cuda124.so')\n"
+     "Could not load bitsandbytes native library: /b/libbitsandbytes_cpu.so: cannot open shared object file: No such "
+     "file or directory"},
+    {"datasets-differ", "not what its description",
+     "datasets.utils.info_utils.NonMatchingSplitsSizesError: [{'expected': SplitInfo(name='test', num_bytes=13)}]"},
+    {"pytorch-not-initialized", "reported by rank 0",
+     "[rank0]: AssertionError: pipeline_model parallel group is not initialized"},
     {"deepspeed-no-sync", "reported by rank 0",
      "[rank0]: AssertionError: no_sync context manager is incompatible with gradient partitioning logic of ZeRO stage "
      "3"},

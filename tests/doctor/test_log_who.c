@@ -127,7 +127,7 @@ static const struct {
      "node-b: [2025-01-01 10:00:01,130] [ERROR] [launch.py:321:sigkill_handler] ['python', '--local_rank=7'] exits "
      "with "
      "return code = -9\n",
-     "local rank 7 on node-a, node-b: a process got SIGKILL", NULL},
+     "hosts node-a, node-b: a process got SIGKILL", "local rank"},
     {"AssertionError: Rank 13: found NaN in local grad norm in backward pass before data-parallel communication\n"
      "collective. Device: 5, node: node-15-11\n",
      "rank 13 on node-15-11 (GPU 5): the loss or gradients", NULL},

@@ -173,7 +173,7 @@ static const phase_row rows[] = {
     {"grad_scaler", "", OPTIMIZER, PHASE_WEAK},
     {"zero/stage", "step", OPTIMIZER, PHASE_USUAL},
     {"apex/optimizers/", "", OPTIMIZER, PHASE_USUAL},
-    {"bitsandbytes/optim/", "", OPTIMIZER, PHASE_USUAL},
+    {"bitsandbytes/optim/", "step", OPTIMIZER, PHASE_USUAL},
     {"transformers/generation/", "", GENERATE, PHASE_USUAL},
     {"", "generate", GENERATE, PHASE_USUAL},
     {"", "evaluate", EVALUATE, PHASE_USUAL},
