@@ -432,7 +432,17 @@ static const struct {
     {"checkpoint-load-failed", "", "ERROR: Invalid metadata file /ckpt/latest_checkpointed_iteration.txt. Exiting"},
     {"megatron-no-checkpoint", "", "WARNING: could not find the metadata file /ckpt/latest_checkpointed_iteration.txt"},
     /* data */
-    {"dataloader-worker-died", "", "RuntimeError: DataLoader worker (pid(s) 12, 13) exited unexpectedly"},
+    {"dataloader-worker-died", "",
+     "    raise RuntimeError(f'DataLoader worker (pid(s) {pids_str}) exited unexpectedly') from e\n"
+     "RuntimeError: DataLoader worker (pid(s) 12, 13) exited unexpectedly"},
+    {"killed", "rank 2", "Process 2 exit with status code 137."},
+    {"cuda-unknown-error", "rank 3",
+     "[default3]:terminate called after throwing an instance of 'c10::CUDAError'\n"
+     "[default3]:  what():  CUDA error: unknown error"},
+    {"mpich-error", "rank 0",
+     "Rank 0 [Sat May 22 07:06:41 2021] [c3-0c2s4n2] Fatal error in MPI_Comm_spawn: Other MPI error, error stack:\n"
+     "MPI_Comm_spawn(144).........: MPI_Comm_spawn(cmd=\"w\", argv=(nil), maxprocs=2, MPI_INFO_NULL, root=0) failed\n"
+     "MPID_Comm_spawn_multiple(70): Function MPID_Comm_spawn_multiple not implemented"},
     {"dataloader-worker-died", "process (pid 12)",
      "RuntimeError: DataLoader worker (pid 12) is killed by signal: Killed. "},
     {"dataloader-shm", "process (pid 12)",

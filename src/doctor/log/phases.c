@@ -212,7 +212,8 @@ static const char *last_parts(const char *path)
 /* The code of a module runs when it is imported, except that of the program itself. */
 static bool is_import(const log_frame *frames, int i)
 {
-    return i > 0 && strstr(frames[i - 1].path, "runpy") == NULL && strstr(frames[i - 1].path, "<string>") == NULL;
+    return i > 0 && frames[i].path[0] != '<' && strstr(frames[i - 1].path, "runpy") == NULL &&
+           strstr(frames[i - 1].path, "<string>") == NULL;
 }
 
 static const phase_row *row_of(const log_frame *frames, int i)

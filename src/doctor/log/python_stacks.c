@@ -90,9 +90,9 @@ static bool is_library(const char *file)
 static tess_status begin_process(log_stacks *stacks, const char *line, size_t size, int rank)
 {
     char head[32];
-    int pid;
+    int pid, end = 0;
     snprintf(head, sizeof(head), "%.*s", (int)(size < 31 ? size : 31), line);
-    stacks->in_process = stacks->n < MOST_PROCESSES && sscanf(head, "Process %9d: ", &pid) == 1;
+    stacks->in_process = stacks->n < MOST_PROCESSES && sscanf(head, "Process %9d: %n", &pid, &end) == 1 && end > 0;
     stacks->in_main = false;
     if (!stacks->in_process)
         return TESS_OK;
