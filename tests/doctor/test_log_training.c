@@ -145,7 +145,9 @@ static const struct {
     {"stopped-by-user", "Ctrl-C",
      "^CWARNING:torch.distributed.elastic.agent.server.api:Received 2 death signal, shutting down workers\n"
      "WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 5903 closing signal SIGINT"},
-    {"program-arguments", "refused its arguments", "fairseq-train: error: unrecognized arguments: --local_rank=0"},
+    {"library-mismatch", "!reported by",
+     "/lib/flash_attn_2_cuda.cpython-310-x86_\n64-linux-gnu.so: undefined symbol: _ZN3c104cuda9SetDeviceEi"},
+    {"program-arguments", "!reported by", "fairseq-train: error: unrecognized arguments: --local_rank=0"},
     {"gloo-timeout", "!local rank 3",
      "Timed out waiting 1800000ms for send operation to complete\n-- Process 3 terminated with the following error:\n"
      "RuntimeError: Application timeout caused pair closure"},

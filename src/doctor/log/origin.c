@@ -62,10 +62,10 @@ static bool is_host_char(char c)
     return isalnum((unsigned char)c) || c == '-' || c == '.' || c == '_';
 }
 
-/* "train.py", "run.sh", "net_ib.cc". */
+/* "train.py", "run.sh", "net_ib.cc", "64-linux-gnu.so". */
 static bool is_file(const char *text, size_t size)
 {
-    static const char *const ends[] = {".py", ".sh", ".c", ".cc", ".cpp", ".cu", ".h", ".go", ".log"};
+    static const char *const ends[] = {".py", ".sh", ".c", ".cc", ".cpp", ".cu", ".h", ".go", ".so", ".log"};
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
         size_t n = strlen(ends[i]);
         if (size > n && memcmp(text + size - n, ends[i], n) == 0)
@@ -261,6 +261,17 @@ static void read_field(const char *line, log_who *who)
     }
 }
 
+/* What argparse prints behind the name of a program, "fairseq-train: error: unrecognized arguments: ". */
+static bool is_of_arguments(const char *text, size_t size)
+{
+    static const char *const begins[] = {"error: unrecognized arguments:", "error: argument ",
+                                         "error: ambiguous option:", "error: the following arguments are required:"};
+    for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
+        if (size >= strlen(begins[i]) && memcmp(text, begins[i], strlen(begins[i])) == 0)
+            return true;
+    return false;
+}
+
 /* "[pod/job-worker-3/pytorch] " of kubectl, "job-worker-3  | " of compose, "node-a: " of pdsh. */
 static void read_host(const char *line, size_t size, log_who *who)
 {
@@ -274,7 +285,7 @@ static void read_host(const char *line, size_t size, log_who *who)
     bool prefix = at > line ? end < left && at[end] == '/'
                             : end + 1 < left && ((end == n && at[end] == ':' && at[end + 1] == ' ') ||
                                                  (end > n && at[end] == '|' && at[end + 1] == ' '));
-    if (prefix && is_host(at, n))
+    if (prefix && is_host(at, n) && !(at == line && is_of_arguments(at + end + 2, left - end - 2)))
         copy(who->host, sizeof(who->host), at, n);
 }
 
