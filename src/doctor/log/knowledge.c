@@ -28,10 +28,11 @@ typedef struct pattern {
     bool has_names;
     bool anchored; /* the pattern stands where the line's own text begins */
     char word[TESS_LITERAL_MOST];
-    size_t word_size; /* 0: the pattern is matched against every line */
-    uint32_t seen;    /* serial of the line that it was last matched against */
-    uint32_t n_tried; /* number of lines that it was matched against */
-    uint16_t next;    /* pattern with the same hash, or NONE */
+    uint32_t beginning; /* of the word, regardless of case */
+    size_t word_size;   /* 0: the pattern is matched against every line */
+    uint32_t seen;      /* serial of the line that it was last matched against */
+    uint32_t n_tried;   /* number of lines that it was matched against */
+    uint16_t next;      /* pattern with the same hash, or NONE */
 } pattern;
 
 struct tess_knowledge {
@@ -188,13 +189,18 @@ static tess_status read_differ(const tess_knowledge *k, tess_log_entry *entry)
     return TESS_OK;
 }
 
-/* Of the first TESS_LITERAL_LEAST bytes, regardless of case. */
-static size_t hash_beginning(const char *text)
+/* The first TESS_LITERAL_LEAST bytes, regardless of case. */
+static uint32_t read_beginning(const char *text)
 {
     uint32_t beginning;
     _Static_assert(sizeof(beginning) == TESS_LITERAL_LEAST, "no word is shorter");
     memcpy(&beginning, text, sizeof(beginning));
-    return (beginning | 0x20202020u) * 2654435761u >> (32 - PLACES_BITS);
+    return beginning | 0x20202020u;
+}
+
+static size_t hash_beginning(uint32_t beginning)
+{
+    return beginning * 2654435761u >> (32 - PLACES_BITS);
 }
 
 static tess_status add(tess_knowledge *k, const pattern *p)
@@ -208,10 +214,11 @@ static tess_status add(tess_knowledge *k, const pattern *p)
     }
     uint16_t *first = &k->everywhere;
     if (p->word_size > 0)
-        first = &k->first[hash_beginning(p->word)];
+        first = &k->first[hash_beginning(read_beginning(p->word))];
     else if (tess_knowledge_at(k, p->entry)->is_fallback)
         first = &k->exceptions;
     k->patterns[k->n_patterns] = *p;
+    k->patterns[k->n_patterns].beginning = p->word_size > 0 ? read_beginning(p->word) : 0;
     k->patterns[k->n_patterns].next = *first;
     *first = (uint16_t)k->n_patterns++;
     return TESS_OK;
@@ -555,10 +562,12 @@ void tess_knowledge_find(tess_knowledge *k, const char *line, size_t size, tess_
     found->hooks = 0;
     found->has_a_word = false;
     k->serial++;
-    for (size_t at = 0; at + TESS_LITERAL_LEAST <= size; at++)
-        for (int i = k->first[hash_beginning(line + at)]; i != NONE; i = k->patterns[i].next)
-            if (is_word_at(&k->patterns[i], line + at, size - at))
+    for (size_t at = 0; at + TESS_LITERAL_LEAST <= size; at++) {
+        uint32_t beginning = read_beginning(line + at);
+        for (int i = k->first[hash_beginning(beginning)]; i != NONE; i = k->patterns[i].next)
+            if (k->patterns[i].beginning == beginning && is_word_at(&k->patterns[i], line + at, size - at))
                 try_pattern(k, &k->patterns[i], line, size, found);
+    }
     for (int i = k->everywhere; i != NONE; i = k->patterns[i].next)
         try_pattern(k, &k->patterns[i], line, size, found);
     if (is_exception(k, line, size, found))
