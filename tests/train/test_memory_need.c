@@ -256,8 +256,8 @@ static void replicas_are_predicted(void)
                                           "training.global_batch_size=4"}; /* one rank has a micro-batch */
     char overrides[256];
     int world = tess_runtime_world(join());
-    for (int replicas = 2; replicas <= world; replicas++)
-        for (int b = 0; world % replicas == 0 && b < 4; b++) {
+    for (int replicas = 2; replicas <= world; replicas++) /* each batch with two numbers of replicas, over all worlds */
+        for (int b = replicas % 2; world % replicas == 0 && b < 4; b += 2) {
             snprintf(overrides, sizeof(overrides),
                      "parallelism.shard_strategy=%s parallelism.data_parallel_replicate_degree=%d %s",
                      (b + replicas) % 2 == 0 ? "hybrid" : "zero2", replicas, batches[b]);
