@@ -4,8 +4,9 @@ TEST_BUILD ?= build/test
 JOBS ?= $(shell nproc)
 TEST_JOBS ?= $(shell expr 2 '*' $$(nproc)) # most tests wait half of their time
 TEXT = out/kjv.txt
+EMULATED = ^test_(device_(gemm|attention|norm|glu|rope|reduce|adamw|convert|cross_entropy|embedding|moments|fp8|select)|nn_rows|nn_points|golden_(llama|mistral|qwen2|qwen3|gpt2)$$)
 
-.PHONY: all run rl chat bench tests-built test test-bare test-ranks test-layouts test-far test-gpu bench-gpu install clean
+.PHONY: all run rl chat bench tests-built test test-bare test-ranks test-layouts test-far test-emulated test-gpu bench-gpu install clean
 
 all: $(BUILD)/build.ninja
 	@cmake --build $(BUILD) --parallel $(JOBS) --target tessera
@@ -82,6 +83,15 @@ test-layouts: all
 test-far: tests-built
 	@ctest --test-dir $(TEST_BUILD) -C far -R "test_(far|resident)_" --parallel $(TEST_JOBS) --output-on-failure --no-label-summary \
 	    --no-tests=error
+
+# The kernels of AVX-512 and AMX on a machine that has neither, computed with AVX2 (tools/emulate): their products, attention and
+# rows against the definition, in any batch, and the recorded bits of every model. About fifteen minutes.
+test-emulated:
+	@tools/deps test
+	@cmake -G Ninja -S . -B $(BUILD)/emulated -DCMAKE_BUILD_TYPE=Release -DTESS_EMULATE=ON -DTESS_MPI=OFF -DTESS_CUDA=OFF \
+	    -DTESS_BENCH_PEERS=OFF >/dev/null
+	@cmake --build $(BUILD)/emulated --parallel $(JOBS)
+	@ctest --test-dir $(BUILD)/emulated -R '$(EMULATED)' --parallel $(JOBS) --output-on-failure --no-label-summary --no-tests=error
 
 # What a GPU computes: every row of the kernel table against the definition, collectives on its memory, and whole runs against the recorded bits, with both
 # dtypes, 1 to 4 ranks on one GPU, and recomputation, with the shards in the GPU's memory, and a run with the host's. Skipped without a GPU.

@@ -4,6 +4,7 @@
 #include "base/core/rng_normal.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 /* sqrt(-2 log u) for u = (word / 2^8 + 1/2) / 2^24 in (0, 1): exponent and mantissa apart, the mantissa in
@@ -71,11 +72,22 @@ static void fill_scalar(uint64_t seed, tess_purpose purpose, uint64_t stream, ui
     }
 }
 
+#if defined(__x86_64__)
+static bool has_avx512(void)
+{
+#ifdef TESS_EMULATE
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
+#endif
+}
+#endif
+
 void tess_rng_fill_normal(uint64_t seed, tess_purpose purpose, uint64_t stream, uint64_t first, int64_t n, float mean,
                           float std, float *out)
 {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) {
+    if (has_avx512()) {
         /* Whole blocks in the middle; the ragged ends one counter at a time. */
         int64_t head = (int64_t)(-first % 4) < n ? (int64_t)(-first % 4) : n;
         int64_t middle = (n - head) / TESS_NORMAL_BLOCK * TESS_NORMAL_BLOCK;

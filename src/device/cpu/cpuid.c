@@ -82,6 +82,10 @@ bool tess_cpu_supports(cpu_level level, char *missing, size_t size)
         [CPU_AVX512_BF16] = XCR0_YMM | XCR0_ZMM,
         [CPU_AMX] = XCR0_YMM | XCR0_ZMM | XCR0_TILES,
     };
+#ifdef TESS_EMULATE
+    if (level > CPU_AVX2)
+        level = CPU_AVX2; /* tools/emulate needs no more for the others */
+#endif
     missing[0] = '\0';
     for (int i = 0; i < N_FEATURES; i++)
         if (features[i].level <= level && !has_feature(&features[i]))

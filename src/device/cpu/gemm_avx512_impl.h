@@ -152,7 +152,9 @@ static double peak_loop(int64_t rounds)
 #pragma GCC unroll 12
         for (int i = 0; i < CHAINS; i++) {
             sums[i] = add_products(sums[i], x, y);
+#ifndef TESS_EMULATE                              /* where it is two registers */
             __asm__ volatile("" : "+v"(sums[i])); /* in its register, every round */
+#endif
         }
     volatile float kept = 0;
 #pragma GCC unroll 12
