@@ -198,7 +198,7 @@ static tess_status note_match(survey_reading *r, int entry, const char *line, si
     size_t begin = log_text_begin(line, size);
     uint64_t text_hash = hash_text(line + begin, size - begin);
     if (match->n_lines > 0 && match->first.file == r->file && match->first.line == number) {
-        if (r->part == LOG_TRACE_ERROR && !match->is_exception)
+        if (r->part == LOG_TRACE_ERROR && (!match->is_exception || match->phase == NULL))
             note_surroundings(r, match, line, size, number, origin);
         return TESS_OK; /* another piece of the same line */
     }
