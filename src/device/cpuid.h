@@ -1,4 +1,4 @@
-/* What the CPU and the kernel under it let us use. */
+/* The instructions that the CPU and the system's kernel let us use. */
 #ifndef TESS_DEVICE_CPUID_H
 #define TESS_DEVICE_CPUID_H
 

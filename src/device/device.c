@@ -1,4 +1,4 @@
-/* What all devices share: the book of their memory, and copies that wait. */
+/* The common part of all devices: the book of their memory, and copies that wait. */
 #include "base/core/round_up.h"
 #include "device/stream_impl.h"
 
@@ -188,7 +188,7 @@ void tess_device_free_pinned(tess_device *d, void *host)
     tess_mem_free(d->mem, d->table->unpin != NULL ? ((void **)host)[-1] : host);
 }
 
-/* Where the range that meets [pages, pages + bytes) is linked, or could be. */
+/* The link to the range that meets [pages, pages + bytes), or the place for it. */
 static tess_pinned **find_pinned(tess_device *d, const char *pages, size_t bytes)
 {
     tess_pinned **at = &d->pinned;
@@ -400,7 +400,8 @@ tess_status tess_peer_export(tess_device *d, void *memory, tess_peer_handle *han
 {
     TESS_TRY(check_peers(d));
     const tess_device_block *block = tess_device_find(d, memory);
-    bool is_empty = block != NULL && !block->freed && block->bytes == 0; /* what a rank holds that owns nothing */
+    bool is_empty =
+        block != NULL && !block->freed && block->bytes == 0; /* a rank that owns nothing holds such a block */
     TESS_TRY(check_range(d, "export", memory, !is_empty));
     return d->table->peer_export(d, memory, live_block(d, memory)->bytes, handle);
 }

@@ -37,7 +37,7 @@ typedef struct tess_peer_handle {
     uint64_t words[16];
 } tess_peer_handle;
 
-/* What a device provides. Preconditions are checked by device.c. */
+/* The functions that a device provides. Preconditions are checked by device.c. */
 typedef struct tess_device_table {
     /* Zeroed, aligned to 256 bytes. Not called where host_memory is set. */
     tess_status (*alloc)(tess_device *device, size_t bytes, const char *what, void **out);
@@ -71,7 +71,7 @@ typedef struct tess_device_table {
 
     /* NULL: it is not known. */
     tess_status (*memory_left)(tess_device *device, size_t *bytes);
-    /* From here on the device writes how far the stream has come to stream->log. NULL: it cannot. */
+    /* Makes the device write how far the stream has come to stream->log from now on. NULL: it cannot. */
     tess_status (*log_stream)(tess_stream *stream);
 
     void (*close)(tess_device *device);
@@ -85,7 +85,7 @@ typedef struct tess_device_block {
     size_t bytes;
     tess_pool pool;
     bool freed;
-    int n_imports; /* of a peer's memory: how often it is open here, which gives one address; 0: it is the device's */
+    int n_imports; /* number of times that a peer's memory is open here, at one address; 0: it is the device's */
     char what[64];
 } tess_device_block;
 
@@ -162,13 +162,13 @@ tess_status tess_view(tess_stream *stream, const void *from, size_t bytes, void 
 /* Waits until all that is enqueued is done. */
 tess_status tess_stream_synchronize(tess_stream *stream);
 
-/* ---- What streams do, for others to see ---- */
+/* ---- The log of streams, for other processes ---- */
 /* The device's streams write to `log`, whole pages that outlive the device, zeroed here. Before any stream has a name.
  * A device that cannot say how far it has come keeps none. */
 void tess_device_set_log(tess_device *device, tess_device_log *log);
-/* From here on what the stream is given is logged under this name ("compute"), where the device has a log. */
+/* Logs the stream's operations under this name ("compute") from now on, if the device has a log. */
 void tess_stream_set_name(tess_stream *stream, const char *name);
-/* What comes next belongs to this unit: a static text ("layer"), and its number, -1: none. */
+/* Says that the next operations belong to this unit: a static text ("layer"), and its number, -1: none. */
 void tess_stream_set_unit(tess_stream *stream, const char *unit, int number);
 
 /* ---- Events ---- */
@@ -178,8 +178,8 @@ tess_status tess_event_create_timed(tess_device *device, tess_event **event);
 void tess_event_destroy(tess_event **event);
 /* The event is what the stream has been given so far; recorded again, it is that alone. */
 tess_status tess_event_record(tess_event *event, tess_stream *stream);
-/* What is enqueued on `stream` from here on comes after the event as it was last recorded; one that never was is no
- * wait. The host does not wait. */
+/* Orders the next operations of `stream` after the event as it was last recorded; one that never was is no wait. The
+ * host does not wait. */
 tess_status tess_event_wait(tess_event *event, tess_stream *stream);
 tess_status tess_event_query(tess_event *event, bool *done);
 tess_status tess_event_synchronize(tess_event *event);

@@ -1,4 +1,4 @@
-/* Which device a name stands for. */
+/* Opens the device that a name stands for. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* What every element-wise kernel and row reduction shares, on each instruction set: which dtypes it takes, how finely
- * its loop is cut, and the shape of its sums.
+/* The common part of all element-wise kernels and row reductions, on each instruction set: which dtypes it takes, how
+ * finely its loop is cut, and the shape of its sums.
  *
  * A sum over a row (norms, softmax) has TESS_ROW_LANES partial sums: element i goes to sum i % 64, ascending, starting
  * from 0; then they are folded in halves: i + (i + 32), then 16, 8, 4, 2, 1. */
@@ -72,7 +72,7 @@ static inline tess_status tess_check_reduce_runs(const tess_reduction *r)
 /* The definition: what a table's row leaves to it (device/ref/ref_reduce.c). */
 tess_status tess_ref_reduce(tess_stream *s, const tess_reduction *r, bool *finite);
 
-/* As many rows (or elements, with a row of 1) as are worth waking a thread for: some 10 us of work. */
+/* The number of rows (or elements, with a row of 1) that are worth waking a thread for: some 10 us of work. */
 static inline int64_t tess_loop_grain(int64_t elements_per_row)
 {
     int64_t grain = 16384 / (elements_per_row + 1);

@@ -1,4 +1,4 @@
-/* What every row of kernels.h's `gemm` refuses, so that all tables refuse alike. */
+/* The checks of every row of kernels.h's `gemm`, so that all tables refuse alike. */
 #ifndef TESS_DEVICE_GEMM_CHECK_H
 #define TESS_DEVICE_GEMM_CHECK_H
 

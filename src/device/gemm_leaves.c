@@ -9,7 +9,7 @@ enum { MOST_LEVELS = 63 };
 
 typedef struct leaf_sums {
     float *level[MOST_LEVELS]; /* (rows, n) each */
-    int64_t row, rows;         /* of C */
+    int64_t row, rows;         /* rows of C */
 } leaf_sums;
 
 static int64_t n_leaves_of(const tess_gemm *g)

@@ -1,5 +1,5 @@
-/* Which kernel table processes take that compute together on CPUs of different kinds. In bfloat16 each table has its
- * own bits, so all take one: the best that all can run, or the one that somebody named. Pure functions, but for the
+/* Chooses the kernel table of processes that compute together on CPUs of different kinds. Each table has its own bits
+ * in bfloat16, so all take one: the best that all can run, or the one that somebody named. Pure functions, but for the
  * first. */
 #ifndef TESS_DEVICE_KERNEL_VOTE_H
 #define TESS_DEVICE_KERNEL_VOTE_H
@@ -9,14 +9,15 @@
 
 #include "tessera/status.h"
 
-/* What a process says of itself. Plain bytes: sent between hosts as they are. */
+/* The offer of a process. Hosts exchange these bytes as they are. */
 typedef struct tess_kernels_offer {
-    int32_t level; /* of the best table that it may run, or of the one that it was told; a higher one has all below */
+    int32_t
+        level; /* level of the best table that it may run, or of the one that it was told; a higher one has all below */
     int32_t is_fixed; /* 1: it was told */
 } tess_kernels_offer;
 
 typedef struct tess_kernels_choice {
-    int level, most; /* what all take; the best that anybody offers */
+    int level, most; /* the level that all take; the best that anybody offers */
     int least_of;    /* the first process that offers the least */
     int fixed_by;    /* the first that was told a table; -1: none */
     int refused_by;  /* the first that cannot run that one, or was told another; -1: none, and `level` stands */

@@ -174,7 +174,7 @@ typedef struct tess_reduction {
     int n_inputs; /* 0: the sum is 0 */
     tess_dtype dtype;
     tess_op op;  /* TESS_AVG is TESS_SUM: `divisor` says by how much */
-    int divisor; /* of sums, 1: none */
+    int divisor; /* divisor of sums, 1: none */
     void *const *y;
     int n_outputs;
     tess_dtype y_dtype;
@@ -324,8 +324,8 @@ typedef struct tess_kernels {
      * ascending), then folded in halves: i + (i + 8), then 4, 2, 1. */
     tess_status (*row_sumsq)(tess_stream *s, const float *x, double *out, int64_t rows, int64_t C);
 
-    /* Of host memory on every device, by the caller's thread: a block of a moment of an optimizer, n elements, to what
-     * it is stored as and back (device/moments.h). The same bits on every table. *most: the largest magnitude. */
+    /* Converts host memory, on every device, in the caller's thread: a block of a moment of an optimizer, n elements,
+     * to its stored form and back (device/moments.h). The same bits on every table. *most: the largest magnitude. */
     void (*encode_8bit)(const tess_code_map *map, const float *x, int n, uint8_t *codes, float *most);
     void (*decode_8bit)(const tess_code_map *map, const uint8_t *codes, float most, int n, float *x);
     void (*round_randomly)(const tess_moment_random *random, const float *x, int n, uint16_t *y);
@@ -349,7 +349,7 @@ void tess_kernels_widen(const tess_kernels *table, tess_kernels *k);
 /* Overriders, one a file; each fills the rows that it has (only called when the CPU can run them). */
 void tess_kernels_ref(tess_kernels *k);
 void tess_kernels_ref_gemm(tess_kernels *k);
-void tess_kernels_gemm_fused(tess_kernels *k); /* by the other rows of the stream's table */
+void tess_kernels_gemm_fused(tess_kernels *k); /* made of the other rows of the stream's table */
 void tess_kernels_ref_attention(tess_kernels *k);
 void tess_kernels_avx2(tess_kernels *k);
 void tess_kernels_avx2_gemm(tess_kernels *k);

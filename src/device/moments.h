@@ -42,7 +42,7 @@ static inline uint8_t tess_code_of(const tess_code_map *map, float x)
     return (uint8_t)(code == 0 && x > 0 && !map->is_signed ? 1 : code);
 }
 
-/* Of elements of a tensor in a step: that of the block's first element is `first`. */
+/* The random numbers of a tensor's elements in a step: that of the block's first element is `first`. */
 typedef struct tess_moment_random {
     uint64_t seed, stream, first;
 } tess_moment_random;

@@ -1,4 +1,4 @@
-/* What the silicon can do at most, for MFU: registers only, no memory. */
+/* Measures what the processor can do at most, for MFU: registers only, no memory. */
 #ifndef TESS_DEVICE_PEAK_H
 #define TESS_DEVICE_PEAK_H
 

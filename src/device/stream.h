@@ -18,7 +18,7 @@ void tess_stream_destroy(tess_stream **stream);
 
 const tess_kernels *tess_stream_kernels(const tess_stream *stream);
 tess_device *tess_stream_device(const tess_stream *stream);
-tess_threads *tess_stream_threads(const tess_stream *stream); /* for loops of the host */
+tess_threads *tess_stream_threads(const tess_stream *stream); /* threads for loops of the host */
 tess_mem *tess_stream_mem(const tess_stream *stream);         /* the host's memory */
 
 #endif

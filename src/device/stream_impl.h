@@ -1,4 +1,4 @@
-/* What a stream is made of: for kernels and devices. A device that needs more puts this first in its own structure. */
+/* The members of a stream, for kernels and devices. A device that needs more puts this first in its own structure. */
 #ifndef TESS_DEVICE_STREAM_IMPL_H
 #define TESS_DEVICE_STREAM_IMPL_H
 

@@ -5,8 +5,9 @@
  *     mark                    names b and that slot
  *     block b changes
  *
- * So all before the block that the mark names is new, all behind it is old; whoever puts that block back, changed or
- * not, can go on from there. The record stays in a core's first cache: it costs some stores, and no traffic of memory.
+ * So all before the block that the mark names is new, all after it is old. A process that puts that block back, changed
+ * or not, can go on from there. The record stays in a core's first cache: it costs some stores, and no traffic of
+ * memory.
  *
  * A process ends between two instructions, and what it stored before that is seen by all in the end. So nothing but the
  * compiler has to be kept to the order. */
@@ -24,19 +25,19 @@ typedef struct tess_undo {
     int64_t first;        /* number of the element that a kernel calls 0: set by who calls it, with every call */
 } tess_undo;
 
-/* Of no block; the next one goes into slot 0. */
+/* Marks no block; the next one goes into slot 0. */
 static inline void tess_undo_clear(tess_undo *undo)
 {
     atomic_store(&undo->mark, -1);
 }
 
-/* Of what lies behind all elements: nothing is left to do. */
+/* Marks the place after all elements: nothing is left to do. */
 static inline void tess_undo_finish(tess_undo *undo)
 {
     atomic_store(&undo->mark, INT64_MAX);
 }
 
-/* Where the old values of the next block go, [array][element]; tess_undo_mark follows. */
+/* The place for the old values of the next block, [array][element]; tess_undo_mark follows. */
 static inline float (*tess_undo_slot(tess_undo *undo))[TESS_UNDO_BLOCK]
 {
     atomic_signal_fence(memory_order_seq_cst);
@@ -52,7 +53,7 @@ static inline void tess_undo_mark(tess_undo *undo, int64_t i, int64_t n)
     atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* What the mark names: number of the first element (-1: none), how many they are, and what they were. */
+/* The block that the mark names: number of the first element (-1: none), number of elements, and their old values. */
 typedef struct tess_undo_block {
     int64_t first, n;
     const float (*old)[TESS_UNDO_BLOCK];

@@ -69,7 +69,8 @@ TESS_INLINE void adamw_with_f16(const void *context, int64_t i, int64_t n)
 
 static void adamw_loop(void *context, int64_t begin, int64_t end, int worker)
 {
-    const adamw_call call = *(const adamw_call *)context; /* on the stack: the stores cannot alias its constants */
+    const adamw_call call =
+        *(const adamw_call *)context; /* a copy on the stack: the stores cannot alias its constants */
     (void)worker;
     if (call.u.copy == NULL)
         row_each(adamw_alone, &call, begin, end);

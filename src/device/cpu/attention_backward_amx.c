@@ -12,11 +12,11 @@
 #include "device/stream_impl.h"
 
 enum {
-    QUADRANTS = STEPS * STEPS, /* of 32 keys by 32 queries */
+    QUADRANTS = STEPS * STEPS, /* quadrants of 32 keys by 32 queries */
     RUN = 4 /* blocks of keys whose gradients are summed before those of the next, so that they stay in L2 */
 };
 
-/* What is visible in a quadrant of 32 keys by 32 queries. */
+/* The visible part of a quadrant of 32 keys by 32 queries. */
 typedef enum quadrant { QUADRANT_NONE, QUADRANT_SOME, QUADRANT_ALL } quadrant;
 
 static quadrant quadrant_of(const attention_unit *u, int64_t query, int64_t key)
@@ -34,12 +34,12 @@ typedef struct scores {
 typedef struct backward_memory_amx {
     uint16_t p[PARTS * STEPS * TILE_BF16], ds[PARTS * STEPS * TILE_BF16]; /* A tiles (keys, steps of queries) */
     uint16_t ds_pairs[STEPS * PARTS * TILE_BF16];                         /* B tiles (steps of keys, queries) */
-    scores scores[STEPS];                                                 /* of a row of quadrants */
+    scores scores[STEPS];                                                 /* scores of a row of quadrants */
     float nowhere[4 * TILE_FLOATS];
     char rest[]; /* dk and dv of RUN blocks: C tiles (PARTS, D / 16); products */
 } backward_memory_amx;
 
-/* What to sum up: dk and dv of blocks, dq of tiles, or both. */
+/* The sums to make: dk and dv of blocks, dq of tiles, or both. */
 typedef enum sums { SUM_KEYS = 1, SUM_QUERIES = 2 } sums;
 
 /* Steps in order: of query heads, of tiles, of blocks. */

@@ -7,7 +7,7 @@
 #include "device/cpu/attention_vec.h"
 #include "device/stream_impl.h"
 
-/* What a query tile of one head keeps, in floats from its begin; ld: D rounded up to a vector. */
+/* The memory of a query tile of one head, in floats from its begin; ld: D rounded up to a vector. */
 typedef struct query_tile {
     float *q_rows, *dout_rows;     /* (32, ld) */
     float *q_turned, *dout_turned; /* (ld, 32) */

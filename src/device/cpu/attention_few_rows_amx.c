@@ -193,7 +193,7 @@ void tess_attention_few_rows_amx(const tess_attention *a, const attention_tile *
     few_memory *m = memory;
     float *out = (float *)m->rest;
     uint16_t *q = (uint16_t *)(out + TILE_ROWS * ld), *k_buffer = q + TILE_ROWS * ld, *v = k_buffer + TILE_K * ld;
-    softmax_lanes state[FEWEST_ROWS]; /* of each row, or with more of them the first is of all */
+    softmax_lanes state[FEWEST_ROWS]; /* a state for each row; if there are more rows, the first is that of all */
     for (int r = 0; r < FEWEST_ROWS; r++)
         state[r] = softmax_begin();
     memset(m->p, 0, sizeof(m->p));

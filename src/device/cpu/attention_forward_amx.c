@@ -15,7 +15,7 @@ enum {
     GROUPS = ATTENTION_ROWS / TILE_ROWS,
     KEY_TILES = ATTENTION_KEYS / TILE_ROWS,
     KEY_STEPS = ATTENTION_KEYS / TILE_K,
-    OWN_BLOCKS = 3 /* of a tile that packs for itself: the one before, this one, the next */
+    OWN_BLOCKS = 3 /* blocks of a tile that packs for itself: the one before, this one, the next */
 };
 
 /* Packed keys (KEY_TILES, steps of k) and values (D / 16, KEY_STEPS) of one block: as many elements each. */
@@ -188,14 +188,14 @@ static tile_memory tile_memory_of(const tess_attention *a, void *memory)
     return (tile_memory){m, out, q, own, (product *)(own + OWN_BLOCKS * block_elements(a))};
 }
 
-/* Where a tile stands in the blocks that it sees. */
+/* The place of a tile in the blocks that it sees. */
 typedef struct block_walk {
     int64_t first, end, block;
     key_block before, now, next;
 } block_walk;
 
-/* What runs beside the softmax of w->block: the scores of the next block, where there is one, and the values of the one
- * before. Returns the number of products. */
+/* Lists the products that run beside the softmax of w->block: the scores of the next block, if there is one, and the
+ * values of the block before. Returns the number of products. */
 static int64_t list_products(const attention_forward_job *job, const attention_tile *t, const tile_memory *at,
                              block_walk *w)
 {

@@ -9,7 +9,7 @@
 
 typedef struct softmax_state {
     vec m[GROUPS], l[GROUPS]; /* maximum so far (-inf: none), sum of exponentials */
-    vec correction[GROUPS];   /* of what was summed before this block */
+    vec correction[GROUPS];   /* factor of the sums before this block */
 } softmax_state;
 
 /* Raw scores (n, 32) become probabilities relative to the new maximum; n a multiple of 4. A lane that sees none of them

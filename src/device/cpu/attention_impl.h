@@ -81,8 +81,8 @@ static inline void attention_ask_for_rows(const tess_attention *a, const void *x
             __builtin_prefetch((const char *)x + (at + j * stride) * size + byte);
 }
 
-/* What is multiplied after the block of keys `base`: the next block, or that of the next head, which the same thread
- * usually takes. */
+/* Prefetches what is multiplied after the block of keys `base`: the next block, or that of the next head, which the
+ * same thread usually takes. */
 static inline void attention_ask_for_keys(const tess_attention *a, const attention_tile *t, int64_t base)
 {
     int64_t head = t->kv_head, next = base + ATTENTION_KEYS;
@@ -105,8 +105,8 @@ typedef struct attention_unit {
     const tess_attention_grad *g;
     const tess_attention_seq *seq;
     int64_t kv_head, n_rep;
-    int64_t n_blocks; /* of keys */
-    int64_t n_tiles;  /* of queries, per query head */
+    int64_t n_blocks; /* blocks of keys */
+    int64_t n_tiles;  /* tiles of queries, per query head */
     char *memory;
 } attention_unit;
 

@@ -16,14 +16,14 @@ typedef struct product {
     int64_t n_steps;                        /* at least one */
     float *c;
     int64_t c_row; /* floats to the second row of tiles */
-    bool add;      /* to what c holds */
+    bool add;      /* add to what c holds */
 } product;
 
 typedef struct product_stream {
     const product *at, *end;
-    int64_t step;                   /* of *at, the next to do */
-    int64_t n_steps, calls, credit; /* products_advance spreads so many steps over so many calls */
-    float *c;                       /* where the sums in the tiles belong; `nowhere` when they are there */
+    int64_t step;                   /* next step of *at */
+    int64_t n_steps, calls, credit; /* products_advance spreads n_steps over this number of calls */
+    float *c;                       /* place of the sums that are in the tiles; `nowhere` if they are stored */
     int64_t c_row;
     float *nowhere; /* room for four tiles */
 } product_stream;
@@ -92,7 +92,7 @@ static inline void products_advance(product_stream *s)
         products_step(s);
 }
 
-/* What is left of the list, and all sums to memory. */
+/* Does the rest of the list, and stores all sums. */
 static inline void products_finish(product_stream *s)
 {
     while (s->at < s->end)

@@ -70,7 +70,7 @@ void tess_attention_run_forward(tess_stream *stream, const attention_forward_job
     int64_t n_tiles = 0;
     for (int64_t i = 0; i < a->n_seqs; i++)
         n_tiles += tiles_of(&a->seqs[i], run.n_rep);
-    /* In generation a sequence has one tile a head, and its heads are neighbours in memory. */
+    /* A sequence has one tile a head in generation, and its heads are neighbours in memory. */
     if (n_tiles == a->n_seqs && a->n_seqs >= 4 * n_threads)
         run.grain = a->n_kv_heads;
     atomic_init(&run.next, 0);

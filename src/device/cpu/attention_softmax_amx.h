@@ -5,10 +5,10 @@
 
 #include "device/cpu/attention_products_amx.h"
 
-/* Of 16 query rows. */
+/* The state of 16 query rows. */
 typedef struct softmax_lanes {
-    __m512 m, l;       /* what exponents are relative to, in units of log 2 (-inf: none yet); sum of exponentials */
-    __m512 correction; /* of what was summed before the newest block; 1 for most */
+    __m512 m, l;       /* base of the exponents, in units of log 2 (-inf: none yet); sum of exponentials */
+    __m512 correction; /* factor of the sums before the newest block; 1 for most */
 } softmax_lanes;
 
 /* Calls of products_advance in softmax_block. */

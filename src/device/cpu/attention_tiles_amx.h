@@ -20,7 +20,7 @@ enum {
     TILE_ROWS = 16,
     TILE_K = 32,
     TILE_BF16 = 512,  /* elements of an A or B tile */
-    TILE_FLOATS = 256 /* of a C tile */
+    TILE_FLOATS = 256 /* elements of a C tile */
 };
 
 /* Head size up to whole steps of k. */
@@ -181,7 +181,7 @@ static inline void pack_query_rows(const tess_attention *a, const attention_tile
     pack_rows_turned(rows, a->head_size, q);
 }
 
-/* Of 16 lanes from row r; lanes beyond the sequence repeat its last query. */
+/* The keys of 16 lanes from row r; lanes beyond the sequence repeat its last query. */
 static inline lane_keys lane_keys_of(const tess_attention *a, const attention_tile *t, int64_t r)
 {
     int32_t first[TILE_ROWS], last[TILE_ROWS];

@@ -1,5 +1,5 @@
-/* What the AMX backward pass keeps for a unit (one sequence and key head): packed operands of its keys and queries, and
- * how they are packed and written. The sums themselves are in attention_backward_amx.c. */
+/* The memory of the AMX backward pass for a unit (one sequence and key head): packed operands of its keys and queries,
+ * and how they are packed and written. The sums themselves are in attention_backward_amx.c. */
 #ifndef TESS_DEVICE_CPU_ATTENTION_UNIT_AMX_H
 #define TESS_DEVICE_CPU_ATTENTION_UNIT_AMX_H
 
@@ -15,7 +15,7 @@ enum {
  * Queries of a tile, for q and dout: columns (PARTS, steps of D), pairs (STEPS, D / 16); dq as C tiles (D / 16, PARTS).
  */
 typedef struct unit_layout {
-    uint16_t *k_rows, *k_turned, *v_rows; /* of the unit, BLOCK ld elements a block */
+    uint16_t *k_rows, *k_turned, *v_rows; /* operands of the unit, BLOCK ld elements a block */
 } unit_layout;
 
 typedef struct query_tile_amx {

@@ -91,7 +91,7 @@ static void turn_rows(const float *rows, int64_t ld, int64_t n, int64_t D, float
         }
 }
 
-/* Which keys each of the 32 queries sees, first and last; lanes without a query repeat the last one. */
+/* The first and last key that each of the 32 queries sees; lanes without a query repeat the last one. */
 typedef struct visible {
     int64_t first[ATTENTION_ROWS], last[ATTENTION_ROWS];
 } visible;

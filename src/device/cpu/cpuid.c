@@ -16,7 +16,7 @@ enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 }; /* arch_prctl(2)
 typedef enum cpu_register { EAX, EBX, ECX, EDX } cpu_register;
 
 typedef struct feature {
-    const char *name; /* as in /proc/cpuinfo */
+    const char *name; /* the name in /proc/cpuinfo */
     unsigned leaf, subleaf;
     cpu_register where;
     int bit;

@@ -15,7 +15,7 @@ typedef struct cross_entropy_loop {
     const tess_cross_entropy *rows;
     int64_t n_chunks;
     float *work; /* a worker's: (V) exponentials where rows need them, then (n_chunks) softmax_chunk */
-    int64_t work_chunks, work_stride; /* where a worker's chunks begin, and the next worker's work */
+    int64_t work_chunks, work_stride; /* offset of a worker's chunks, and of the next worker's work */
 } cross_entropy_loop;
 
 /* Exponentials of a chunk are relative to its own largest element. */
@@ -26,7 +26,7 @@ typedef struct softmax_chunk {
 /* The gradient is p (weight - dentropy (d - mean)) - [v == target] weight, since log p + entropy = d - mean. */
 typedef struct softmax_row {
     const float *x;
-    float inv_temperature, largest, scale; /* of the chunk; largest: of the row once its sums are known */
+    float inv_temperature, largest, scale; /* values of the chunk; largest: that of the row once its sums are known */
     float *e;                              /* (V) or NULL */
     void *gradient;
     tess_dtype dtype;
@@ -109,7 +109,7 @@ TESS_INLINE void gradient_part(const void *context, int64_t i, int64_t n)
     v_put(r->gradient, i, v_mul(v_load(r->e + i, n), v_set(r->scale)), n, r->dtype);
 }
 
-/* In place a gradient may lie where logits lay that were read before. */
+/* A gradient in place may lie where logits lay that were read before. */
 TESS_INLINE void gradient_with_entropy_part(const void *context, int64_t i, int64_t n)
 {
     const softmax_row *r = context;
@@ -155,7 +155,7 @@ static softmax_sums add_chunks(const softmax_chunk *chunks, int64_t n, float inv
     return sums;
 }
 
-/* With a constant dtype. */
+/* Calls `part` with a constant dtype. */
 TESS_INLINE void each_part(row_body part, softmax_row r, int64_t begin, int64_t end)
 {
     if (r.dtype == TESS_F32) {

@@ -19,8 +19,8 @@ TESS_INLINE vec fp8_magnitude(vec x)
     return v_from_bits(v_iand(v_bits(x), v_iset(0x7fffffff)));
 }
 
-/* To the nearest code, of what is at most the largest one: a number so large is added that the sum's last bit is the
- * code's. Below the smallest normal code that is the smallest subnormal one. */
+/* Rounds to the nearest code a number that is at most the largest one. It adds a number so large that the sum's last
+ * bit is the code's. Below the smallest normal code that is the smallest subnormal one. */
 TESS_INLINE vec fp8_nearest(vec x, tess_fp8 format)
 {
     const int32_t mantissa = format == TESS_E4M3 ? 3 : 2, bias = format == TESS_E4M3 ? 7 : 15;

@@ -23,7 +23,7 @@ enum {
     GEMM_FEW_ROWS = 32,
 };
 
-/* Where a later call will read (elements from this one's place) and write, 0: nowhere in particular. */
+/* The place that a later call will read (elements from this one's place) and write, 0: no known place. */
 typedef struct gemm_pack_ahead {
     int64_t from, to;
 } gemm_pack_ahead;
@@ -34,11 +34,11 @@ void tess_gemm_pack_a_amx(const tess_gemm *g, int64_t i, int64_t rows, int64_t k
 void tess_gemm_pack_b_amx(const tess_gemm *g, int64_t j, int64_t columns, int64_t k_begin, int64_t k, uint16_t *panel,
                           gemm_pack_ahead ahead);
 
-/* What sums become on their way out. GEMM_END_FUSED: see gemm_fused_row_amx.c. */
+/* The form of sums on their way out. GEMM_END_FUSED: see gemm_fused_row_amx.c. */
 typedef enum gemm_end { GEMM_END_BF16, GEMM_END_F32, GEMM_END_FUSED } gemm_end;
 
-/* What a core does beside the products, a little at each step, so that tiles need not wait for it: the sums of the tile
- * before become C, and lines are asked for that are needed next. */
+/* Work that a core does beside the products, a little at each step, so that tiles need not wait for it: it turns the
+ * sums of the tile before into C, and prefetches lines that are needed next. */
 typedef struct gemm_chores {
     const float *sums; /* (32, 32), contiguous */
     const float *bias; /* (32); NULL: none */
@@ -60,8 +60,9 @@ typedef struct gemm_chores {
 /* A row of 32 sums (bias added) to fused's matrices. */
 void tess_gemm_fused_row_amx(const gemm_chores *chores, __m512 low, __m512 high);
 
-/* to = from + A panel * B panel over `steps` steps of k; of the first 16 rows only when `rows` are no more. The chores
- * are done on the way; when the call returns no row is left to write, so that `to` may be where their sums were. */
+/* Computes to = from + A panel * B panel over `steps` steps of k, for the first 16 rows only if `rows` are no more. The
+ * chores are done on the way; when the call returns no row is left to write, so that `to` may be where their sums were.
+ */
 void tess_gemm_tile_amx(const uint16_t *a, const uint16_t *b, int64_t steps, int64_t rows, gemm_sums from, gemm_sums to,
                         gemm_chores *chores);
 /* The rows that are left. */
@@ -78,7 +79,7 @@ static inline uint32_t tess_gemm_columns(int64_t columns)
     return columns >= GEMM_SPAN ? UINT32_MAX : (UINT32_C(1) << columns) - 1;
 }
 
-/* What exists of C's tile at (i, j), of a bias from column j; the rest zero. */
+/* Loads the part of C's tile at (i, j), and of a bias from column j, that exists; the rest is zero. */
 void tess_gemm_load_sums_amx(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, int64_t columns, float *sums);
 void tess_gemm_load_bias_amx(const tess_gemm *g, int64_t j, int64_t columns, float *bias);
 /* Sums (m, 32) plus bias to the columns of C from j on. */

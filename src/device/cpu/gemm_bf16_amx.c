@@ -26,15 +26,15 @@ typedef struct amx_plan {
     int64_t steps, stretch, block_panels;
     int64_t n_panels_a, n_panels_b;
     int64_t slab_most, run_most; /* panels */
-    /* Where the walk is: */
+    /* The place of the walk: */
     int64_t k_step, k_steps; /* the stretch */
-    bool first, last;        /* of the stretches */
+    bool first, last;        /* it is the first or last of the stretches */
     int64_t slab_begin, slab_panels;
     /* Sums between stretches: C itself when it is float32, else a scratch matrix of the slab's whole tiles. */
     float *sums;
     int64_t sums_ld, sums_column;
     uint16_t *slab;             /* packed B */
-    char *work;                 /* of all workers, each: */
+    char *work;                 /* work space of all workers, each: */
     size_t a_bytes, work_bytes; /* packed A, and with packed B, tiles and a bias */
 } amx_plan;
 
@@ -139,7 +139,7 @@ static tile_place place_of(const share *s, int64_t panel, int64_t t)
     return x;
 }
 
-/* Which tile of a run: panel of B (up to `end`), part of the stretch, panel of A in the block. */
+/* The tile of a run: panel of B (up to `end`), part of the stretch, panel of A in the block. */
 typedef struct tile_walk {
     int64_t panel, end, part, n_parts, t;
 } tile_walk;

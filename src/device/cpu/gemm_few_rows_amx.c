@@ -29,7 +29,7 @@ static void turn_sums(const float *from, float *to)
     }
 }
 
-/* What is asked for ahead is the same place of the rows after these, or when rows are long a later place of these.
+/* Prefetches the same place of the rows after these, or, if rows are long, a later place of these.
  *
  * Tiles 0 (rows of m below 16), 1 (from 16), 2, 3 (the same for the second 16 weight rows) += whole steps of k. */
 static void multiply_in_place(const uint16_t *weights, int64_t ld, const uint16_t *packed, int64_t k, bool wide)

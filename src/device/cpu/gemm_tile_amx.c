@@ -38,13 +38,13 @@ static inline void write_rows(gemm_chores *w, int64_t n)
         write_row(w);
         w->sums += GEMM_SPAN;
         if (w->end == GEMM_END_FUSED)
-            w->at += w->fused->g.ldc; /* whose C may be NULL */
+            w->at += w->fused->g.ldc; /* the C of a fused product may be NULL */
         else
             w->c += w->c_stride;
     }
 }
 
-/* What one step does of the chores. */
+/* The share of the chores that one step does. */
 typedef struct pace {
     int64_t wait, rows, lines, rows_ahead;
 } pace;

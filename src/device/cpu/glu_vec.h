@@ -57,7 +57,7 @@ TESS_INLINE void glu_backward_part(const void *context, int64_t i, int64_t n)
 
 TESS_INLINE void glu_part(const glu *a, int64_t t, int64_t begin, int64_t end, tess_activation act, tess_dtype dtype)
 {
-    const glu copy = *a; /* on the stack: the stores cannot alias its pointers */
+    const glu copy = *a; /* a copy on the stack: the stores cannot alias its pointers */
     glu_row r = {&copy, t * a->stride, t * a->dstride, t * a->F, act, dtype};
     if (a->dy != NULL)
         row_pairs(glu_backward_part, &r, begin, end);

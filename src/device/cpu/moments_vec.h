@@ -21,7 +21,7 @@ TESS_INLINE ivec code_cells(vec x)
     ivec bits = v_bits(x), cell = v_ishift_right16(v_iand(bits, v_iset(0x7fffffff)));
     cell = v_isub(cell, v_iset(TESS_CODE_FIRST_CELL));
     cell = v_imin(v_imax(cell, v_iset(0)), v_iset(TESS_CODE_LAST_CELL));
-    return v_iadd(cell, v_iand(v_ishift23(bits), v_iset(TESS_CODE_CELLS))); /* that bit is a copy of the sign */
+    return v_iadd(cell, v_iand(v_ishift23(bits), v_iset(TESS_CODE_CELLS))); /* the masked bit is a copy of the sign */
 }
 
 TESS_INLINE ivec one_where(vmask m)
@@ -65,7 +65,7 @@ static void decode_8bit(const tess_code_map *map, const uint8_t *codes, float mo
 }
 
 /* ---- bfloat16 ---- */
-enum { NUMBERS = 8, ROUND_COUNTERS = 16 }; /* of a counter; counters at a time */
+enum { NUMBERS = 8, ROUND_COUNTERS = 16 }; /* numbers of a counter; counters at a time */
 
 /* Words of 16 counters, in order. */
 TESS_INLINE void philox_16(const tess_moment_random *random, uint64_t counter, uint32_t *words)
@@ -101,7 +101,7 @@ TESS_INLINE void philox_16(const tess_moment_random *random, uint64_t counter, u
 
 typedef struct rounding {
     const float *x;
-    const uint16_t *random; /* of element 0 */
+    const uint16_t *random; /* random bits of element 0 */
     uint16_t *y;
 } rounding;
 

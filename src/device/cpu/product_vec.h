@@ -5,7 +5,7 @@
 
 #include "device/cpu/gemm_impl.h"
 
-enum { LANES = 16, PRODUCT_ROWS = 12, PRODUCT_VECTORS = 8 /* of the largest tiles */ };
+enum { LANES = 16, PRODUCT_ROWS = 12, PRODUCT_VECTORS = 8 /* vectors of the largest tiles */ };
 
 /* A float matrix seen through two strides. */
 typedef struct matrix {

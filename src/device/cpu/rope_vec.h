@@ -27,7 +27,7 @@ TESS_INLINE void rope_heads(const rotation *a, int64_t row, int64_t angle, int64
 
 TESS_INLINE void rope_rows(const rotation *context, int64_t begin, int64_t end, tess_dtype dtype)
 {
-    const rotation a = *context; /* on the stack: the stores cannot alias it */
+    const rotation a = *context; /* a copy on the stack: the stores cannot alias it */
     for (int64_t t = begin; t < end; t++) {
         int64_t row = t * a.stride, angle = a.pos[t] * a.half, i = 0;
         for (; i + TESS_PAIR <= a.half; i += TESS_PAIR)

@@ -249,7 +249,7 @@ static inline ivec v_bf16_bits(vec a)
     vmask odd = _mm512_test_epi32_mask(u, _mm512_set1_epi32(0x10000));
     ivec rounded = _mm512_add_epi32(u, _mm512_set1_epi32(0x7fff));
     rounded = _mm512_mask_add_epi32(rounded, odd, u, _mm512_set1_epi32(0x8000));
-    /* Where a is a NaN (classes 0 and 1), response 2: its quiet self. */
+    /* A NaN (classes 0 and 1) gets response 2: its quiet self. */
     return _mm512_castps_si512(_mm512_fixupimm_ps(_mm512_castsi512_ps(rounded), a, _mm512_set1_epi32(0x22), 0));
 }
 

@@ -75,7 +75,7 @@ TESS_INLINE void p_put(void *x, int64_t i, pair value, int64_t n, tess_dtype dty
     }
 }
 
-/* As v_ahead, for the 32 elements of a pair. */
+/* Does what v_ahead does, for the 32 elements of a pair. */
 TESS_INLINE void p_ahead(const void *x, int64_t i, tess_dtype dtype)
 {
     v_ahead(x, i, dtype);
@@ -92,7 +92,7 @@ TESS_INLINE pair p_get_floats(const float *x, int64_t n, tess_dtype dtype)
     return p;
 }
 
-/* To float32, in order, from the lanes of `dtype`. */
+/* Stores as float32, in order, the lanes of `dtype`. */
 TESS_INLINE void p_put_floats(float *x, pair value, int64_t n, tess_dtype dtype)
 {
     if (dtype != TESS_F32)

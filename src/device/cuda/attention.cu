@@ -17,7 +17,7 @@ enum {
     WARP = 32,
     WARPS = 4,
     THREADS = WARP * WARPS,
-    BLOCKS = 3, /* of a processor: leaves a thread 168 registers */
+    BLOCKS = 3, /* blocks of a processor: they leave a thread 168 registers */
     OTHERS = TESS_ATTENTION_BLOCK,
     PER_LANE = OTHERS / WARP,
     MAX_HEAD = 256
@@ -26,7 +26,7 @@ enum {
 /* A stretch of WARP channels of OTHERS rows. */
 typedef float attention_stretch[OTHERS][WARP + 1];
 
-/* Which of a block of others a row sees. */
+/* The range of a block of others that a row sees. */
 typedef struct attention_range {
     int begin, end;
 } attention_range;
@@ -106,7 +106,7 @@ static __device__ inline float largest_of_warp(float x)
     return x;
 }
 
-/* Of p[begin .. end): element j in sum j % 4, ascending; for all of the warp. */
+/* The sum of p[begin .. end): element j goes to sum j % 4, ascending; for all of the warp. */
 static __device__ inline float sum_of_row(const float *p, attention_range range)
 {
     int lane = (int)threadIdx.x % WARP;
@@ -185,7 +185,7 @@ template <typename E, int N> static __global__ void __launch_bounds__(THREADS, B
             TESS_CUDA_UNROLL
             for (int k = 0; k < PER_LANE; k++)
                 score[r][k] *= c.scale;
-            if (range[r].begin == range[r].end) /* of the whole warp */
+            if (range[r].begin == range[r].end) /* the same for the whole warp */
                 continue;
             float correction = take_scores<E>(&row[r], score[r], range[r], p[warp], weights[i]);
             TESS_CUDA_UNROLL

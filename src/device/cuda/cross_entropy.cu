@@ -14,7 +14,7 @@ enum {
     LANES = TESS_ROW_LANES,
     GROUPS = THREADS / LANES,            /* chunks at a time */
     OWN = TESS_SOFTMAX_CHUNK / LANES,    /* logits of a thread */
-    SHARE = TESS_SOFTMAX_CHUNK / THREADS /* of a chunk that the whole block writes */
+    SHARE = TESS_SOFTMAX_CHUNK / THREADS /* share of a chunk that the whole block writes */
 };
 
 /* Exponentials of a chunk are relative to its own largest element. */
@@ -32,7 +32,7 @@ static __device__ inline float base_of(float largest)
     return largest == -INFINITY ? 0 : largest;
 }
 
-/* Of the 64 threads of a group, for all of them. `room` (THREADS). All of the block call. */
+/* The largest value of the 64 threads of a group, for all of them. `room` (THREADS). All of the block call. */
 static __device__ float largest_of_group(float mine, float *room)
 {
     unsigned first = threadIdx.x / LANES * LANES;
@@ -150,7 +150,7 @@ static __device__ void write_gradient(const float *x, int64_t V, float inv_tempe
 
 template <typename E> static __global__ void cross_entropy_kernel(tess_cross_entropy a)
 {
-    TESS_CUDA_DYNAMIC_SHARED(softmax_chunk, chunks); /* of the row */
+    TESS_CUDA_DYNAMIC_SHARED(softmax_chunk, chunks); /* chunks of the row */
     __shared__ softmax_row row;
     int64_t r = blockIdx.x, n_chunks = (a.V + TESS_SOFTMAX_CHUNK - 1) / TESS_SOFTMAX_CHUNK;
     const float *x = a.logits + r * a.ld;

@@ -62,7 +62,7 @@ enum {
     CUBLAS_ARCH_MISMATCH = 8,
     CUBLAS_NOT_SUPPORTED = 15,
     CUBLAS_COMPUTE_F32 = 68,
-    CUBLAS_TYPE_F32 = 0, /* as numbers of the driver's */
+    CUBLAS_TYPE_F32 = 0, /* types are numbers of the driver's */
     CUBLAS_TYPE_BF16 = 14,
     CUBLAS_DESC_TRANS_A = 3,
     CUBLAS_DESC_TRANS_B = 4,
@@ -71,7 +71,7 @@ enum {
     CUBLAS_EPILOGUE_BIAS = 4,
     CUBLAS_PREFERENCE_WORKSPACE = 1,
     CUBLAS_PREFERENCE_REDUCTIONS = 3, /* 0: no product is split along k */
-    CUBLAS_PREFERENCE_ALIGNMENT = 5   /* of a; then b, c, d */
+    CUBLAS_PREFERENCE_ALIGNMENT = 5   /* alignment of a; b, c, d follow */
 };
 
 /* Opens the library once a process; it stays. TESSERA_CUBLAS=off or own: none; TESSERA_CUBLAS=PATH: that file, which

@@ -1,16 +1,16 @@
-/* What all kernels of attention share: a launch's arguments, which keys a row sees, how sequences are cut into tiles.
- */
+/* The common parts of all kernels of attention: a launch's arguments, the keys that a row sees, and the tiles of
+ * sequences. */
 #ifndef TESS_DEVICE_CUDA_CUDA_ATTENTION_H
 #define TESS_DEVICE_CUDA_CUDA_ATTENTION_H
 
 #include "device/cuda/cuda_types.h"
 
-/* Of a launch: its arguments have room for so many. */
+/* The sequences of a launch: its arguments have room for this many. */
 enum { ATTENTION_SEQS = 48 };
 
 typedef struct attention_seq {
     tess_attention_seq s;
-    int64_t first_tile; /* of the launch */
+    int64_t first_tile; /* first tile of the sequence in the launch */
 } attention_seq;
 
 /* A launch's arguments. */
@@ -26,7 +26,7 @@ typedef struct attention_call {
     float *scratch; /* the kernels' own */
 } attention_call;
 
-/* ---- On the GPU ---- */
+/* ---- Functions of the GPU ---- */
 static __device__ inline const attention_seq *seq_of_tile(const attention_call &c, int64_t tile)
 {
     int i = 0;
@@ -53,7 +53,7 @@ static __device__ inline int64_t last_query(const attention_call &c, const tess_
     return c.window > 0 ? cuda_least(key + c.window, s.q_len) : s.q_len;
 }
 
-/* ---- On the host ---- */
+/* ---- Functions of the host ---- */
 static inline attention_call attention_call_of(const tess_attention *a, const tess_attention_grad *g)
 {
     attention_call c = {};
@@ -91,7 +91,8 @@ static inline void attention_take_seqs(attention_call *c, const tess_attention *
         c->seqs[i].s = a->seqs[first + i];
 }
 
-/* Tells the sequences where their tiles begin, of so many rows, `rows` to a query; gives the number of tiles. */
+/* Tells the sequences where their tiles of `tile` rows begin, with `rows` rows to a query. Returns the number of tiles.
+ */
 static inline int64_t attention_cut_tiles(attention_call *c, int64_t rows, int64_t tile)
 {
     int64_t tiles = 0;

@@ -137,7 +137,7 @@ static tess_status stream_create(tess_device *device, int n_threads, const char 
     cuda_device *d = (cuda_device *)device;
     tess_status status;
     cuda_stream *s;
-    (void)kernels; /* of the host */
+    (void)kernels; /* the table is the host's own */
     TESS_TRY(tess_mem_alloc(device->mem, TESS_POOL_MISC, sizeof(*s), "stream", (void **)&s));
     s->base.device = device;
     s->base.mem = device->mem;
@@ -285,7 +285,7 @@ static tess_status event_elapsed(const tess_event *from, const tess_event *to, d
     return TESS_OK;
 }
 
-/* ---- What kernels ask for ---- */
+/* ---- Services for kernels ---- */
 static tess_status service_fail(const char *file, int line, tess_status status, const char *text)
 {
     return tess_fail_at(file, line, status, "%s", text);
@@ -373,7 +373,7 @@ tess_status tess_cuda_stream_queue(tess_stream *stream, void **queue)
     return TESS_OK;
 }
 
-/* Which of n GPUs a name and a number mean. */
+/* Finds which of n GPUs a name and a number mean. */
 static tess_status choose(const char *name, int number, int n, int *chosen)
 {
     char rest;
@@ -389,7 +389,7 @@ static tess_status choose(const char *name, int number, int n, int *chosen)
     return TESS_OK;
 }
 
-/* What NVIDIA's data sheets call the peak, without sparsity: operations of a processor in a clock, and the clock of
+/* The peak of NVIDIA's data sheets, without sparsity: operations of a processor in a clock, and the clock of
  * tensor cores where the sheet has a lower one than the driver's highest. */
 static const struct speed {
     int capability;
@@ -430,7 +430,7 @@ static tess_status retain_context(cuda_device *d, int handle)
     return tess_fail_context(status, "%s", users);
 }
 
-/* Without cuBLAS: it adds its own version. */
+/* Names the kernels without cuBLAS, which adds its own version. */
 static void name_kernels(cuda_device *d, int major, int minor)
 {
     const char *wish = getenv("TESSERA_CUBLAS");

@@ -1,4 +1,4 @@
-/* Where libraries of NVIDIA's lie: as packages, CUDA's toolkit and Python's wheels put them. */
+/* Finds libraries of NVIDIA's where packages, CUDA's toolkit and Python's wheels put them. */
 #ifndef TESS_DEVICE_CUDA_CUDA_FIND_H
 #define TESS_DEVICE_CUDA_CUDA_FIND_H
 

@@ -13,10 +13,11 @@
 extern "C" {
 /* Memory of the device, aligned to 64 bytes: for the inside of one row, until the stream's next row asks. */
 tess_status tess_cuda_scratch(tess_stream *s, size_t bytes, void **memory);
-/* As tess_upload: memory of the host reaches the device in the stream's order, and may be changed on return. */
+/* Does what tess_upload does: memory of the host reaches the device in the stream's order, and may be changed on
+ * return. */
 tess_status tess_cuda_upload(tess_stream *s, void *to, const void *from, size_t bytes);
 cudaStream_t tess_cuda_queue(tess_stream *s);
-/* What the newest launch said of itself: its shape, not its run. */
+/* The status of the newest launch: of its shape, not of its run. */
 tess_status tess_cuda_launched(tess_stream *s, const char *kernel);
 }
 
@@ -41,7 +42,7 @@ static inline unsigned tess_cuda_blocks(int64_t n, int64_t a_block)
     return (unsigned)(blocks < 1 << 16 ? blocks : 1 << 16);
 }
 
-/* for (each i of this thread), i below n */
+/* A loop over each i of this thread, i below n. */
 #define TESS_CUDA_EACH(i, n)                                                                                     \
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, i##_step = (int64_t)gridDim.x * blockDim.x; \
          i < (n); i += i##_step)

@@ -9,7 +9,7 @@
 #define CUDA_PLUGIN_SYMBOL "tess_cuda_plugin"
 enum { CUDA_PLUGIN_VERSION = 1 };
 
-/* What the kernels' host code asks of the program. */
+/* The services of the program for the kernels' host code. */
 typedef struct cuda_services {
     tess_status (*fail)(const char *file, int line, tess_status status, const char *text);
     const char *(*dtype_name)(tess_dtype dtype);
@@ -17,12 +17,12 @@ typedef struct cuda_services {
     tess_status (*gemm_fused_check)(const tess_gemm_fused *f);
     tess_status (*gemm_fused_by_rows)(tess_stream *s, const tess_gemm_fused *f);
     tess_status (*attention_check)(const tess_attention *a, const tess_attention_grad *g);
-    /* As in cuda_launch.h. */
+    /* The calls of cuda_launch.h. */
     tess_status (*scratch)(tess_stream *s, size_t bytes, void **memory);
     tess_status (*upload)(tess_stream *s, void *to, const void *from, size_t bytes);
     /* The queue of the stream, whose context becomes the thread's. */
     void *(*queue)(tess_stream *s);
-    /* Of a launch, whose error is 0 or one of CUDA's. */
+    /* Takes the error of a launch: 0 or one of CUDA's. */
     tess_status (*launched)(tess_stream *s, const char *kernel, int error);
 } cuda_services;
 

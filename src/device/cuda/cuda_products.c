@@ -18,13 +18,13 @@
 
 enum { PROPOSALS = 8, MEMBERS = 6, PROBE_ROWS = 2048, PROBE_COLUMNS = 1024, FEW_ROWS = 64, ALIGNMENT = 16, UNIT = 8 };
 
-/* Of a plan. m and n are those of C; m is 0 where a plan serves any number of rows. */
+/* The key of a plan. m and n are those of C; m is 0 if a plan serves any number of rows. */
 typedef struct product_key {
     int64_t m, n, k;
     bool trans_a, trans_b, accumulate, bias, c_is_float;
 } product_key;
 
-/* Which member computes: the one proposed for so many rows, until the clock has chosen. */
+/* The member that computes: the one proposed for the number of rows, until the clock has chosen. */
 typedef struct product_choice {
     int member;
     bool is_timed;
@@ -50,7 +50,7 @@ struct cuda_products {
     bool times; /* TESSERA_CUBLAS_TIMING is not off */
 };
 
-/* What the library is told of a product. It counts along columns first, so it computes C^T = B^T A^T. */
+/* The library's description of a product. It counts along columns first, so it computes C^T = B^T A^T. */
 typedef struct product_call {
     cublas_desc desc;
     cublas_matrix a, b, c; /* ours */
@@ -79,7 +79,7 @@ static void unmake_call(const cuda_products *p, product_call *call)
 
 static int describe_call(const cublas_lt *lt, const tess_gemm *g, product_call *call)
 {
-    const int32_t trans_a = g->trans_b, trans_b = g->trans_a, epilogue = CUBLAS_EPILOGUE_BIAS; /* of C^T */
+    const int32_t trans_a = g->trans_b, trans_b = g->trans_a, epilogue = CUBLAS_EPILOGUE_BIAS; /* flags of C^T */
     const int c_type = g->c_dtype == TESS_F32 ? CUBLAS_TYPE_F32 : CUBLAS_TYPE_BF16;
     const uint64_t m = (uint64_t)g->m, n = (uint64_t)g->n, k = (uint64_t)g->k;
     int error = lt->desc_create(&call->desc, CUBLAS_COMPUTE_F32, CUBLAS_TYPE_F32);
@@ -165,9 +165,9 @@ static tess_status propose(cuda_products *p, const tess_gemm *g, cublas_algorith
 /* ---- Proof that rows do not depend on their number ---- */
 typedef struct product_probe {
     tess_stream *stream;
-    tess_gemm g; /* of PROBE_ROWS rows, on operands of its own */
+    tess_gemm g; /* a product of PROBE_ROWS rows, on operands of its own */
     size_t row_bytes;
-    char *all, *some; /* (PROBE_ROWS, row_bytes) of the host */
+    char *all, *some; /* (PROBE_ROWS, row_bytes) memory of the host */
 } product_probe;
 
 static int64_t whole_units(int64_t n)
@@ -191,7 +191,7 @@ static tess_gemm product_of(const product_key *key, int64_t m, int64_t n)
                        .c_dtype = key->c_is_float ? TESS_F32 : TESS_BF16};
 }
 
-/* Of the number at k of row or column `other`. The second half of k repeats the first, in B with the other sign: exact
+/* The number at k of row or column `other`. The second half of k repeats the first, in B with the other sign: exact
  * sums would be 0, and what is left is what rounding has made of the order. 16 exponents, so that sums are rounded. */
 static uint16_t draw(const product_key *key, int64_t other, int64_t k, bool negates)
 {
@@ -408,7 +408,8 @@ static bool is_aligned(const void *memory, int64_t ld, tess_dtype dtype)
     return (uintptr_t)memory % ALIGNMENT == 0 && (size_t)ld * tess_dtype_size(dtype) % ALIGNMENT == 0;
 }
 
-/* Where cublasLt computes. Strides of a product are alike wherever it runs, in training and in generation. */
+/* True if cublasLt computes the product. Strides of a product are alike wherever it runs, in training and in
+ * generation. */
 static bool takes(const tess_gemm *g)
 {
     return g->ab_dtype == TESS_BF16 && g->leaf == 0 && g->m > 0 && g->n > 0 && g->k > 0 &&

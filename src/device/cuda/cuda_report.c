@@ -30,8 +30,8 @@ static void report_failure(tess_cuda_fact *f)
 typedef struct library_facts {
     const char *name, *pattern, *variable, *packages;
     const char *use;
-    const char *off; /* what becomes of it when the variable is "off" */
-    const char *own; /* and "own", or where it is not installed; NULL: as "off" */
+    const char *off; /* text if the variable is "off" */
+    const char *own; /* text if it is "own", or the library is not installed; NULL: that of "off" */
 } library_facts;
 
 /* Its file bears its version. Loading it would take longer than all else here, so what the variable says is right is

@@ -1,4 +1,4 @@
-/* What this machine has for NVIDIA GPUs, and what is missing, in sentences for people. */
+/* Says what this machine has for NVIDIA GPUs, and what is missing, in sentences for people. */
 #ifndef TESS_DEVICE_CUDA_CUDA_REPORT_H
 #define TESS_DEVICE_CUDA_CUDA_REPORT_H
 

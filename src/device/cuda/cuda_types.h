@@ -79,7 +79,7 @@ TESS_SHARED int64_t cuda_token_blocks(int64_t T)
 #define TESS_CUDA_OF(dtype, function, ...) \
     ((dtype) == TESS_F32 ? function<float>(__VA_ARGS__) : function<cuda_bf16>(__VA_ARGS__))
 
-/* Of a warp: a, where the thread's number plus `width` gives b, to a + b. All 32 threads call. */
+/* Folds a warp: each thread adds the value of the thread with its number plus `width`. All 32 threads call. */
 template <typename N> static __device__ inline N cuda_fold(N sum, int width)
 {
     for (; width > 0; width /= 2)

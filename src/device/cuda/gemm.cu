@@ -17,7 +17,7 @@ enum {
     OWN = TILE / SIDE,
     STRETCH = 16,
     LEVELS = 31,
-    LEAF_BYTES = 64 << 20 /* of sums of leaves at a time */
+    LEAF_BYTES = 64 << 20 /* bytes of sums of leaves at a time */
 };
 
 /* A launch's arguments: C (m,n) = bias + the terms, one after the other. */
@@ -34,7 +34,7 @@ typedef struct product_tile {
     float a[STRETCH][TILE], b[STRETCH][TILE]; /* by k */
 } product_tile;
 
-/* to[k][i] = x at (first + i, k) for k in [begin, end); `rows` of i exist. along_k: k runs along x's rows. */
+/* Loads to[k][i] = x at (first + i, k) for k in [begin, end); `rows` of i exist. along_k: k runs along x's rows. */
 template <typename E>
 static __device__ inline void load_stretch(float to[STRETCH][TILE], const E *x, int64_t ld, bool along_k, int64_t first,
                                            int64_t rows, int64_t begin, int64_t end)

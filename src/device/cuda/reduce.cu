@@ -46,7 +46,7 @@ static __global__ void reduce_floats_kernel(reduce_call r)
         for (int k = 0; k < r.n_outputs; k++)
             tess_put_float(r.y[k], r.y_dtype, (size_t)i, value);
         if (is_sum && r.finite != NULL && !isfinite(value))
-            *r.finite = false; /* whoever writes, writes this */
+            *r.finite = false; /* all threads that write, write this */
     }
 }
 

@@ -19,7 +19,7 @@ static void add_run(run_parts *p, int64_t length)
     p->length[p->n++] = length;
 }
 
-/* Of a part: its run, and where it begins and ends in it. */
+/* The run of a part, and the part's beginning and end in it. */
 typedef struct run_part {
     int run;
     int64_t begin, end;
@@ -135,7 +135,7 @@ static __global__ void reduce_runs_kernel(reduce_runs_call r)
                 sum = sum + ((const float *)r.y)[to];
             tess_put_float(r.y, r.y_dtype, to, sum);
             if (r.finite != NULL && !isfinite(sum))
-                *r.finite = false; /* whoever writes, writes this */
+                *r.finite = false; /* all threads that write, write this */
         }
     }
 }

@@ -1,4 +1,4 @@
-/* Sums over columns, of a row's squares, and exact ones; and the first value that is none. */
+/* Sums over columns, of a row's squares, and exact ones; and the first value that is not finite. */
 #include <math.h>
 
 #include "base/core/exact_sum.h"
@@ -75,7 +75,7 @@ static tess_status row_sumsq(tess_stream *s, const float *x, double *out, int64_
 }
 
 /* ---- Exact sums: integers, so that neither order nor atomics change them ---- */
-typedef unsigned long long limb; /* what atomicAdd takes; it wraps as the signed digits do */
+typedef unsigned long long limb; /* the type of atomicAdd; it wraps as the signed digits do */
 
 /* A float's 24 bits lie in two digits. */
 static __device__ void add_exactly(limb *limbs, float value, bool negate)
@@ -94,7 +94,7 @@ static __device__ void add_exactly(limb *limbs, float value, bool negate)
         exponent = 1;
     else
         mantissa |= 0x800000u;
-    int weight = exponent - 150 + 1074; /* of the lowest bit, from 2^-1074 on */
+    int weight = exponent - 150 + 1074; /* weight of the lowest bit, from 2^-1074 on */
     uint64_t wide = mantissa << weight % 32;
     limb low = wide & 0xffffffffu, high = wide >> 32;
     if (low != 0)
@@ -117,7 +117,7 @@ static __global__ void exact_sum_kernel(const float *x, int64_t n, bool negate, 
             atomicAdd((limb *)&sum->limb[i], limbs[i]);
 }
 
-/* As tess_exact_normalize. */
+/* Does what tess_exact_normalize does. */
 static __global__ void normalize_kernel(tess_exact_sum *sum)
 {
     int64_t carry = 0;

@@ -1,4 +1,4 @@
-/* What forward and backward of attention on tensor cores share: which keys a row of a tile sees.
+/* The common part of forward and backward of attention on tensor cores: the keys that a row of a tile sees.
  *
  * A tile's rows are those of one key head: row r of a sequence is query r / n_rep of its query head r % n_rep, so that
  * the heads of a group share the keys that a tile loads, in training and in generation. */
@@ -11,7 +11,7 @@
 #include "device/ref/vec_ref.h"
 #include "device/vmath.h"
 
-enum { TENSOR_HEAD = 128 /* channels of a head, at most: 64, or so many, filled up with zeros */ };
+enum { TENSOR_HEAD = 128 /* most channels of a head: 64, or 128 filled up with zeros */ };
 
 #define LOG2_E 0x1.715476p+0f
 
@@ -28,7 +28,7 @@ typedef struct head_tile {
     int n_rep, first, n, kv;
 } head_tile;
 
-/* The tile of so many rows with this number of the launch. */
+/* The tile of `rows` rows with this number in the launch. */
 static __device__ inline head_tile head_tile_at(const attention_call &c, int64_t number, int kv, int rows)
 {
     const attention_seq *seq = seq_of_tile(c, number);
@@ -57,7 +57,7 @@ static __device__ inline query_row query_row_at(const head_tile &t, int i)
     return row;
 }
 
-/* Where row i of the tile is in `x`; NULL: it does not exist. */
+/* The place of row i of the tile in `x`; NULL: it does not exist. */
 static __device__ inline const uint16_t *query_at(const head_tile &t, int i, const void *x, int64_t stride, int64_t D)
 {
     if (i >= t.n)

@@ -25,7 +25,7 @@ template <int D> struct others_of {
     enum { N = D == 64 ? 64 : 32, PIECES = N * D / PIECE };
 };
 
-/* Of a query and its head, (T, H): what turns its scores into probabilities, and dout . out. */
+/* The statistics of a query and its head, (T, H): the factor from scores to probabilities, and dout . out. */
 typedef struct query_stats {
     float lse2; /* lse / ln 2 */
     float delta;
@@ -181,7 +181,7 @@ static __global__ void __launch_bounds__(THREADS, 2) tensor_backward_keys_kernel
     const int last[2] = {(int)last_query(c, s, own), (int)last_query(c, s, own + 8)};
     float dk[D / 8][4], dv[D / 8][4], ds[QUERIES / 8][4], p[QUERIES / 8][4];
 
-    /* Of head `block / n_blocks` of the group. */
+    /* Copies rows of head `block / n_blocks` of the group. */
     auto copy = [&](int block) {
         const int base = begin + block % n_blocks * QUERIES, head = kv * n_rep + block / n_blocks;
         if (block < n_blocks * n_rep) {

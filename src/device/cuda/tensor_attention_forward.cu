@@ -32,12 +32,12 @@ typedef struct forward_plan {
     float scale2;
 } forward_plan;
 
-/* Of a row: the largest score, and the sum of 2^(scale2 * (score - m)). */
+/* The state of a row: the largest score, and the sum of 2^(scale2 * (score - m)). */
 typedef struct softmax_state {
     float m, l;
 } softmax_state;
 
-/* What earlier and newer terms of a row are to be multiplied by; m becomes that of both. */
+/* The factors of earlier and newer terms of a row; m becomes that of both. */
 typedef struct softmax_factors {
     float earlier, newer;
 } softmax_factors;
@@ -120,7 +120,7 @@ static __device__ __forceinline__ void take_scores(forward_rows<D> &rows, float 
     }
 }
 
-/* What this thread has of earlier chunks rests in shared memory, elements THREADS apart: sums, then m and l of both
+/* The sums of earlier chunks of this thread rest in shared memory, elements THREADS apart: sums, then m and l of both
  * rows. */
 template <int D, int THREADS> struct forward_total {
     enum { SUMS = D / 2, ELEMENTS = SUMS + 4 };

@@ -21,8 +21,8 @@ typedef struct tensor_product {
     int64_t tiles_m, tiles_n;
 } tensor_product;
 
-/* Where a block's tile is among those of C. The two or three hundred blocks that run at a time have a square of tiles,
- * GROUP high, rather than a line, so that the GPU's memory is read for few rows of A and few columns of B. */
+/* The place of a block's tile among those of C. The two or three hundred blocks that run at a time have a square of
+ * tiles, GROUP high, rather than a line, so that the GPU's memory is read for few rows of A and few columns of B. */
 typedef struct tile_place {
     int64_t m, n;
 } tile_place;
@@ -35,7 +35,7 @@ static __device__ inline tile_place place_of_tile(const tensor_product &p, int64
     return place;
 }
 
-/* Of a tile whose rows run along N rows or columns of C. */
+/* The layout of a tile whose rows run along N rows or columns of C. */
 template <int N> struct tile_across_k {
     enum { WIDTH = N < 64 ? 64 : N }; /* elements */
 };

@@ -12,7 +12,7 @@
 
 enum {
     WARP = 32,
-    ROWS = 16, /* of a warp: those of a fragment */
+    ROWS = 16, /* rows of a warp: those of a fragment */
     PIECE = 8  /* elements */
 };
 
@@ -118,7 +118,7 @@ static __device__ __forceinline__ void store_row(uint16_t *to, int width, const 
     bool pairs = (uintptr_t)to % sizeof(uint32_t) == 0;
     TESS_CUDA_UNROLL
     for (int n = 0; n < D / 8; n++, column += 8) {
-        /* What underflowed to -0 is 0 (device/ref/ref_attention.c). */
+        /* A value that underflowed to -0 is 0 (device/ref/ref_attention.c). */
         uint32_t pair = tensor_pack(sum[n][2 * half] * factor + 0.0f, sum[n][2 * half + 1] * factor + 0.0f);
         if (pairs && column + 1 < width) {
             *(uint32_t *)(to + column) = pair;

@@ -163,7 +163,7 @@ static tess_status fill(tess_stream *stream, void *to, int byte, size_t bytes)
 }
 
 /* ---- Other processes ---- */
-/* Process, file, offset: whoever may look into the process opens its memory file. */
+/* Process, file, offset: a process that may look into this one opens its memory file. */
 static tess_status peer_export(tess_device *device, void *memory, size_t bytes, tess_peer_handle *handle)
 {
     const far_device *d = (const far_device *)device;
@@ -254,7 +254,7 @@ static tess_status read_delays(far_device *d)
     return TESS_OK;
 }
 
-/* Of another rank, which is 0 where there is none: no stall. */
+/* Reads the stall of another rank; 0 if there is none: no stall. */
 static tess_status read_stall(far_device *d)
 {
     const char *text = getenv("TESSERA_FAR_STALL"), *rank = getenv("TESSERA_RANK");

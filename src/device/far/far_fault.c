@@ -1,4 +1,4 @@
-/* Explains a fault in the far device's memory: whoever touched it, and what it touched. */
+/* Explains a fault in the far device's memory: the code that touched it, and the block that it touched. */
 #include "device/far/far_impl.h"
 
 #include <signal.h>

@@ -11,7 +11,7 @@ typedef struct far_device {
     tess_device base;
     struct far_device *next; /* all of the process, for the fault handler */
     char *shown;             /* PROT_NONE, FAR_RANGE bytes */
-    ptrdiff_t constant;      /* from an address to where the memory is */
+    ptrdiff_t constant;      /* distance from an address to the memory behind it */
     int file;
     size_t top;                   /* bytes given out; never again, so that a stale address is found */
     pthread_mutex_t streams_lock; /* held while streams are drained, so never taken by a command; guards the next two */
@@ -29,7 +29,7 @@ typedef struct far_device {
 enum { FAR_POINTERS = 10, FAR_SIZES = 5 };
 #define FAR_RANGE ((size_t)64 << 30)
 
-/* What is enqueued: a row with its arguments by value. Pointers are those of kernels. */
+/* An operation that is enqueued: a row with its arguments by value. Pointers are those of kernels. */
 typedef struct far_call {
     const char *row;
     tess_status (*run)(tess_stream *inner, const struct far_call *call);
@@ -65,7 +65,7 @@ struct far_stream {
     tess_stream base;
     tess_kernels table;
     tess_stream *inner; /* the worker's own stream of the host */
-    far_stream *next;   /* of the device */
+    far_stream *next;   /* next stream of the device */
     uint64_t number;    /* how many streams of the device were made before this one; seeds its random delays */
     pthread_t worker;
     pthread_mutex_t lock;
@@ -107,7 +107,7 @@ tess_status far_event_synchronize(tess_event *event);
 void far_rows(tess_kernels *table, const tess_kernels *inner);
 
 /* ---- far_fault.c ---- */
-/* From now on a fault of the process in the device's memory is explained before the process dies of it. */
+/* Makes a fault of the process in the device's memory be explained before the process dies of it. */
 void far_explain_faults(far_device *device);
 void far_forget_faults(far_device *device);
 

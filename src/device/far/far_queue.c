@@ -91,7 +91,7 @@ void far_queue_stop(far_stream *s)
     pthread_mutex_destroy(&s->lock);
 }
 
-/* With the stream's lock. */
+/* Called while the stream's lock is held. */
 static uint64_t log_command(const far_stream *s, const far_call *call)
 {
     tess_stream_log *log = s->base.log;

@@ -5,7 +5,7 @@
 #include "device/elementwise.h"
 #include "device/far/far_impl.h"
 
-/* From the caller's pointers to the kernels'. */
+/* Turns the caller's pointers into the kernels'. */
 typedef struct far_mover {
     const far_stream *stream;
     const char *row;

@@ -1,4 +1,4 @@
-/* What every attention kernel asks of its arguments, checked once, in one place. */
+/* The checks of the arguments of every attention kernel, once, in one place. */
 #ifndef TESS_DEVICE_REF_REF_ATTENTION_H
 #define TESS_DEVICE_REF_REF_ATTENTION_H
 

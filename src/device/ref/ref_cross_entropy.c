@@ -1,3 +1,4 @@
+/* Cross-entropy of a row: nll = log sum exp(x / t) - x[target] / t, entropy, and the gradient p - onehot(target). */
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@ typedef struct ref_softmax_chunk {
     float largest, e, ex; /* sums of e = exp(d), d = (x - largest) / T, and of e d, 0 where e is 0 (a masked logit) */
 } ref_softmax_chunk;
 
-/* Of the row, relative to its largest element. */
+/* Sums of the row, relative to its largest element. */
 typedef struct ref_softmax_sums {
     double e, ex;
     float largest;
@@ -29,7 +30,7 @@ static float largest_of(const float *x, int64_t n)
     return largest;
 }
 
-/* What is taken from a chunk's elements: its largest, but 0 where all are masked. */
+/* The number that is subtracted from a chunk's elements: its largest, or 0 if all are masked. */
 static float base_of(float largest)
 {
     return largest == -INFINITY ? 0 : largest;
@@ -61,7 +62,7 @@ static ref_softmax_sums sum_row(const float *x, int64_t V, float inv_temperature
     return sums;
 }
 
-/* What the gradient of a row is made of: log p[v] + entropy = d[v] - mean, d relative to the largest of the row. */
+/* The terms of a row's gradient: log p[v] + entropy = d[v] - mean, d relative to the largest of the row. */
 typedef struct ref_softmax_gradient {
     const float *x;
     float largest, inverse, mean; /* inverse: 1 / sum of e */

@@ -1,3 +1,4 @@
+/* FP8: y = x rounded to the nearest E4M3 or E5M2 number, with a scale for each block of a row. */
 #include <math.h>
 
 #include "device/ref/ref_impl.h"

@@ -1,3 +1,4 @@
+/* The table of reference kernels. */
 #include "device/finite.h"
 #include "device/ref/ref_impl.h"
 
