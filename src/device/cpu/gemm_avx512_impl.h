@@ -152,8 +152,8 @@ static double peak_loop(int64_t rounds)
 #pragma GCC unroll 12
         for (int i = 0; i < CHAINS; i++) {
             sums[i] = add_products(sums[i], x, y);
-#ifndef TESS_EMULATE                              /* where it is two registers */
-            __asm__ volatile("" : "+v"(sums[i])); /* in its register, every round */
+#ifndef TESS_EMULATE                              /* there, a sum is two registers */
+            __asm__ volatile("" : "+v"(sums[i])); /* the sum stays in its register, every round */
 #endif
         }
     volatile float kept = 0;
@@ -176,7 +176,7 @@ static const gemm_engine engine = {
     .finish = finish,
 };
 
-/* What gemm_few_rows_vec.h asks of its includer. */
+/* The functions that gemm_few_rows_vec.h asks of its includer. */
 static inline vec few_packed(const void *x, int64_t i, int64_t left, tess_dtype dtype)
 {
     return _mm512_castsi512_ps(load_packed(x, i, left, dtype));
@@ -209,7 +209,7 @@ static inline void few_lanes_store(float *to, few_lanes x)
     _mm512_storeu_ps(to, x);
 }
 
-/* Of bf16 two neighbouring k are transposed as one element, and widened then where that is no packed element. */
+/* Two neighbouring k of bf16 are transposed as one element, which is widened then where it is no packed element. */
 static inline __attribute__((always_inline)) int few_quarter(const char *x, int64_t ld, tess_dtype dtype, few_lanes *to)
 {
     __m512i y[4], z[4];

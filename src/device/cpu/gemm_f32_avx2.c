@@ -180,7 +180,7 @@ static inline vec few_add(vec sum, vec a, vec b)
     return v_fma(a, b, sum);
 }
 
-/* Of bf16 two neighbouring k are transposed as one float, and widened on their way out. */
+/* Two neighbouring k of bf16 are transposed as one float, and widened on their way out. */
 static inline void few_transpose(const void *x, int64_t i, int64_t ld, tess_dtype dtype, float *to, int64_t width,
                                  int64_t ahead)
 {
@@ -231,7 +231,7 @@ static inline void few_lanes_store(float *to, few_lanes x)
     _mm256_storeu_ps(to, x);
 }
 
-/* Of bf16 two neighbouring k are transposed as one float, and widened then. */
+/* Two neighbouring k of bf16 are transposed as one float, and widened then. */
 static inline __attribute__((always_inline)) int few_quarter(const char *x, int64_t ld, tess_dtype dtype, few_lanes *to)
 {
     __m256 y[4], z[4];

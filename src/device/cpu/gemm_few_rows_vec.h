@@ -1,16 +1,16 @@
 /* Few rows of C, as in generation. The weights are by far the larger operand and are read once, so nothing is gained by
- * packing all of them: they are multiplied from where they lie, or from a strip of them in L1. There are three ways. */
+ * packing all of them: they are multiplied in place, or from a strip of them in L1. There are three ways. */
 /* clang-format off */
-/*   B stored (k,n): lanes are columns of C. Strips of a few k and many columns follow each other, so that memory is read
- *     along its rows.
+/*   B stored (k,n): lanes are columns of C. Strips of a few k and many columns follow each other, so that memory is
+ *     read along its rows.
  *   B stored (n,k), at most FEW_TRANSPOSED_MOST rows of C: lanes are columns of C. At most FEW_DIRECT_MOST rows are
  *     multiplied while B is transposed in registers, more of them from strips that are transposed into L1.
  *   B stored (n,k), more rows: lanes are rows of C. C^T = B A^T, and the sums are transposed at the end.
  *
  * An element of C is always one chain of sums over ascending k in packed elements (gemm_impl.h): the bits of the
  * engine's other products. K runs in stretches that only decide when sums rest in memory. Floor: the bytes of the
- * weights, or the rate of the products. On an AMD EPYC with AVX2 a core reads the weights of one row
- * at the rate of a plain read; bf16 stored (n,k) at 75% of it.
+ * weights, or the rate of the products. On an AMD EPYC with AVX2 a core reads the weights of one row at the rate of a
+ * plain read; bf16 stored (n,k) at 75% of it.
  *
  * The includer has an `engine` and defines
  *   FEW_STEP            k in a packed element
@@ -29,8 +29,8 @@
  *   few_lanes, FEW_LANES
  *     a register of FEW_LANES sums, with few_lanes_zero(), few_lanes_store(to, x) and few_lanes_add(sum, scalar, b)
  *   few_quarter(x, ld, dtype, to)
- *     16 bytes of each of FEW_LANES rows from x, `ld` bytes apart, as registers that hold a packed element of every row;
- *     returns how many registers */
+ *     16 bytes of each of FEW_LANES rows from x, `ld` bytes apart, as registers that hold a packed element of every
+ *     row; returns how many registers */
 /* clang-format on */
 #ifndef TESS_DEVICE_CPU_GEMM_FEW_ROWS_VEC_H
 #define TESS_DEVICE_CPU_GEMM_FEW_ROWS_VEC_H
@@ -45,7 +45,7 @@ enum {
     FEW_TRANSPOSED_MOST = 12,
     FEW_TURNED_MOST = 64,
     FEW_BLOCK = 1024,        /* columns of C whose sums rest in L2 */
-    FEW_PANEL_FLOATS = 8192, /* of transposed A, in L1 while rows of B pass by */
+    FEW_PANEL_FLOATS = 8192, /* a panel of transposed A, in L1 while rows of B pass by */
     FEW_TURNED_ROWS = 8,     /* rows of B that pass by together, at most */
     /* Columns and packed k of a strip: B stored (k,n), and (n,k). */
     FEW_STRIP = 128,
@@ -60,8 +60,8 @@ typedef struct few_rows_plan {
     const tess_gemm *g;
     bool turned;                  /* lanes are rows of C */
     int64_t packed_k, k_room;     /* packed elements of k, and those up to whole vectors */
-    int64_t panels, panel_floats; /* of A: (k_room, lanes), or where lanes are columns, one of (rows, k_room) */
-    int vectors;                  /* of a panel */
+    int64_t panels, panel_floats; /* panels of A: (k_room, lanes); one of (rows, k_room) where lanes are columns */
+    int vectors;                  /* vectors in a panel */
     int64_t tile_rows;            /* lanes are columns: rows of a tile */
     int64_t stretch;              /* packed k that are walked together */
     int64_t strip, block;         /* columns of a strip, and those that are walked together */

@@ -20,11 +20,11 @@
 #define GEMM_UNROLLED _Pragma("GCC unroll 16")
 #endif
 
-/* A tile's product asks for one line of memory ahead of its use each so many packed k: evenly, since a burst would keep
- * the few fill buffers from the panels that are needed now. */
+/* A tile's product prefetches one line of memory every GEMM_AHEAD_STEP packed k: evenly, since a burst would keep the
+ * few fill buffers from the panels that are needed now. */
 enum { GEMM_AHEAD_STEP = 8 };
 
-/* Where a tile of sums rests in memory. */
+/* The place in memory of a tile of sums. */
 typedef struct gemm_sums {
     float *at;      /* (rows, columns); NULL: zero */
     int64_t stride; /* elements between rows */
@@ -65,7 +65,7 @@ tess_status tess_gemm_vector(tess_stream *s, const tess_gemm *g, const gemm_engi
 /* Products with leaves in one pass, others by the rows of the stream's table. */
 tess_status tess_gemm_fused_vector(tess_stream *s, const tess_gemm_fused *f, const gemm_engine *engine);
 
-/* For the tables above, which compute float32 products with it. */
+/* The float32 products of the tables above. */
 tess_status tess_gemm_avx512(tess_stream *s, const tess_gemm *g);
 tess_status tess_gemm_fused_avx512(tess_stream *s, const tess_gemm_fused *f);
 

@@ -18,11 +18,11 @@
 enum {
     LINE_BYTES = 64,
     ROW_BLOCK = 1024, /* rows whose sums rest in work space where they cannot in C */
-    /* Where neighbouring k are rows apart in memory, panels are packed together, a few k at a time: each page is
+    /* Panels whose neighbouring k are rows apart in memory are packed together, a few k at a time: each page is
      * visited once and read along. */
     STRIDED_K = 16,
-    STRIDED_PANELS = 8, /* of A */
-    /* Packing an element takes as long as so many products. */
+    STRIDED_PANELS = 8, /* panels of A */
+    /* Packing an element takes as long as this number of products. */
     PACK_A_COST = 12,
     PACK_B_COST = 32,
     MOST_VISITS = 64,
@@ -48,14 +48,14 @@ typedef struct vector_plan {
     size_t work_bytes, a_bytes, b_bytes, sum_bytes, near_bytes;
 } vector_plan;
 
-/* What a block has of a leaf. */
+/* The part of a leaf in a block. */
 typedef struct leaf_visit {
     int64_t leaf, k; /* packed */
     size_t a, b;     /* bytes from the panels' beginnings */
-    int64_t ahead;   /* of the block's addresses */
-    int level;       /* where its sums are */
+    int64_t ahead;   /* index of the first of the block's addresses */
+    int level;       /* the level of its sums */
     uint64_t before; /* a bit for each level that is added as it ends */
-    bool add;        /* to what is there */
+    bool add;        /* the sums are added to those that are there */
 } leaf_visit;
 
 /* A block of rows, columns and k, and where its things are. */
@@ -68,7 +68,7 @@ typedef struct vector_block {
     float *sums;     /* level 0 (rows, columns), rows ld_sums apart */
     float *near;     /* level 0 of one tile, contiguous */
     int64_t ld_sums;
-    const void **ahead; /* as in gemm_tile */
+    const void **ahead; /* gemm_tile.ahead */
 } vector_block;
 
 /* Neighbouring k of one term in a block. */
@@ -82,7 +82,7 @@ typedef struct line_walk {
     const char *row;
     size_t row_bytes;
     int64_t rows, row_lines; /* rows that are left */
-    int64_t line;            /* of the row */
+    int64_t line;            /* index in the row */
 } line_walk;
 
 static int64_t packed_k(const vector_plan *p, int64_t k)
@@ -188,7 +188,7 @@ static void pack_a(const vector_plan *p, const vector_block *b, int64_t i, int64
     }
 }
 
-/* What pack_a reads first for the group of rows from the block's row i. */
+/* The lines that pack_a reads first for the group of rows from the block's row i. */
 static line_walk lines_of_a(const vector_plan *p, const vector_block *b, int64_t i)
 {
     size_t size = tess_dtype_size(p->g->ab_dtype);
@@ -234,8 +234,8 @@ static const void **list_lines(line_walk *x, int64_t n, const void **list, const
     return list;
 }
 
-/* What is wanted after the tile at (i, j) of the block: the next tile's sums and `n` lines of the next group's A.
- * Behind them stay addresses of earlier tiles, which are in the cache. */
+/* Lists the addresses to prefetch during the tile at (i, j) of the block: the next tile's sums and `n` lines of the
+ * next group's A. Addresses of earlier tiles, which are in the cache, follow them. */
 static void list_ahead(const vector_plan *p, const vector_block *b, int64_t i, int64_t j, line_walk *next_a, int64_t n)
 {
     bool last = j + p->e->tile_columns >= b->columns;

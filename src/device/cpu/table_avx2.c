@@ -15,7 +15,7 @@ static double peak_loop(int64_t rounds)
 #pragma GCC unroll 12
         for (int i = 0; i < CHAINS; i++) {
             sums[i] = _mm256_fmadd_ps(sums[i], x, y);
-            __asm__ volatile("" : "+x"(sums[i])); /* in its register, every round */
+            __asm__ volatile("" : "+x"(sums[i])); /* the sum stays in its register, every round */
         }
     volatile float kept = 0;
 #pragma GCC unroll 12

@@ -1,3 +1,4 @@
+/* Judges variables of the environment: unknown names and slips, bad values, and values that contradict each other. */
 #include <stdio.h>
 #include <string.h>
 

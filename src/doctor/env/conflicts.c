@@ -57,8 +57,8 @@ static void find_switched_off(tess_env_report *report)
     static const struct {
         const char *name;
         bool when_on;        /* true: the switch acts when set to 1; false: when set to 0 */
-        const char *prefix;  /* of the variables that become void */
-        const char *because; /* what it does */
+        const char *prefix;  /* prefix of the variables that become void */
+        const char *because; /* effect of the switch */
     } switches[] = {{"NCCL_IB_DISABLE", true, "NCCL_IB_", "turns InfiniBand and RoCE off"},
                     {"NCCL_P2P_DISABLE", true, "NCCL_P2P_LEVEL", "turns direct copies between GPUs off"},
                     {"NCCL_RAS_ENABLE", false, "NCCL_RAS_", "turns the RAS threads off"},

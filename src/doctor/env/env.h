@@ -10,14 +10,14 @@
 typedef struct tess_env_variable {
     tess_table_row row;   /* id: the name */
     const char *of;       /* the library that reads it: "NCCL"; NULL: that of its family */
-    const char *does;     /* what for */
+    const char *does;     /* its purpose */
     const char *fallback; /* its default, as a description or as a value */
     const char *values;   /* accepted values (env_values.h); NULL: any text */
     const char *risky;    /* accepted values that are dangerous; NULL: none */
     const char *risk;     /* the harm that these values do */
     const char *state; /* NULL: it exists. Otherwise why setting it does nothing, or soon will: "removed in NCCL 2.5" */
     const char *note;  /* common advice that is wrong */
-    const char *ours;  /* what it means for Tessera */
+    const char *ours;  /* its meaning for Tessera */
     const char *source; /* NULL: that of its family, if the row is built in */
 } tess_env_variable;
 
@@ -45,7 +45,7 @@ typedef struct tess_env_setting {
     const tess_env_variable *known; /* NULL: not in the registry, and so are the next two */
     const char *of, *source;        /* the library that reads it, and the document that says so (may be NULL) */
     tess_env_grade grade;
-    char finding[640]; /* what the registry alone does not say; "": nothing */
+    char finding[640]; /* a finding beyond the registry; "": nothing */
 } tess_env_setting;
 
 enum { TESS_ENV_MOST_CONFLICTS = 32, TESS_ENV_MOST_SETTINGS = 2048 };
@@ -84,7 +84,7 @@ const tess_env_setting *tess_env_find(const tess_env_report *report, const char 
 /* Number of settings that are wrong, void or risky, plus the number of conflicts. */
 int tess_env_n_findings(const tess_env_report *report);
 
-/* As text for people, and as JSON with "version": 1. */
+/* Prints text for people, or JSON with "version": 1. */
 tess_status tess_env_print(const tess_env_report *report, const tess_env_registry *registry, tess_buffer *out);
 tess_status tess_env_print_json(const tess_env_report *report, const tess_env_registry *registry, tess_buffer *out);
 

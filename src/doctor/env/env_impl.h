@@ -4,13 +4,13 @@
 
 #include "doctor/env/env.h"
 
-/* What `file` of the built-in rows is. */
+/* The value of `file` in built-in rows. */
 #define ENV_BUILT_IN "variables.yaml"
 
 typedef struct env_family {
     const char *prefix;
-    const char *of, *source; /* of the variables that name none themselves; `source`: of built-in ones */
-    const char *ask;         /* where to find the names that the registry lacks; NULL: closed, it has all names */
+    const char *of, *source; /* defaults of the family's variables; `source`: for built-in ones */
+    const char *ask;         /* place to find the names that the registry lacks; NULL: it has all names */
     const char *kin;         /* families of the same value have prefixes that are taken for each other; NULL: none */
 } env_family;
 

@@ -1,3 +1,4 @@
+/* Reads variables: of this process or another one, of a file of NAME=VALUE lines or a script, or names alone. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 static tess_status add(tess_env_report *report, const char *name, const char *value, bool computed,
                        const tess_env_variable *known, const env_family *family)
 {
-    for (int i = 0; i < report->n_settings; i++) { /* as in a shell, the last one wins */
+    for (int i = 0; i < report->n_settings; i++) { /* the last one wins, like in a shell */
         if (strcmp(report->settings[i].name, name) == 0) {
             report->settings[i].value = value;
             report->settings[i].computed = computed;

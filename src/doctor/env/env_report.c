@@ -1,3 +1,4 @@
+/* Prints the report on variables, as text and as JSON. */
 #include <stdio.h>
 #include <string.h>
 

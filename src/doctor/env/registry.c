@@ -1,3 +1,4 @@
+/* Loads the registry of variables: the built-in rows, and the user's own. */
 #include <string.h>
 
 #include "doctor/data.h"

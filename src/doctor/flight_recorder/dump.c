@@ -1,3 +1,4 @@
+/* One view of a dump's values, whether it is a pickle or JSON. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

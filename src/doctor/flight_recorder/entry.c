@@ -1,3 +1,4 @@
+/* Reads one entry of a dump: operation, sizes, times, call site, and group. */
 #include <stdio.h>
 #include <string.h>
 

@@ -89,9 +89,9 @@ enum { FR_MOST_GROUPS = 1024, FR_MOST_ENTRIES = 1 << 20, FR_MOST_FRAMES = 256 };
 typedef struct fr_group {
     uint64_t key; /* hash of its name */
     char name[64], desc[64];
-    int *ranks; /* of the job; NULL: entries mention the group, but pg_config does not */
+    int *ranks; /* ranks of the job; NULL: entries mention the group, but pg_config does not */
     int n_ranks;
-    int n_members;      /* by the sizes of its operations; 0: they do not say */
+    int n_members;      /* number by the sizes of its operations; 0: they do not say */
     uint64_t team;      /* hash; set by fr_read.c when ranks is NULL */
     size_t newest;      /* 1 + index of its newest collective among the rank's records, 0: none */
     bool newest_is_out; /* it is retired, but may have failed (settle_newest) */
@@ -100,7 +100,7 @@ typedef struct fr_group {
 typedef struct fr_rank {
     int rank;
     bool is_read;
-    char why[TESS_HISTORY_LONG_TEXT]; /* what is odd, or why it could not be read */
+    char why[TESS_HISTORY_LONG_TEXT]; /* an oddity, or the reason why it could not be read */
     char version[16], library[32];
     fr_group *groups;
     size_t n_groups;
@@ -115,11 +115,11 @@ typedef struct fr_rank {
 } fr_rank;
 
 typedef struct fr_entry {
-    tess_record record; /* without its team */
+    tess_record record; /* record without its team */
     fr_name name;
     const char *group, *desc;
     int64_t record_id;
-    int n_members; /* of the group: an all_gather's whole by its part; 0: its sizes do not say */
+    int n_members; /* members of the group: an all_gather's whole by its part; 0: its sizes do not say */
     bool is_message, retired;
 } fr_entry;
 

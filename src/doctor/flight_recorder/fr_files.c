@@ -1,3 +1,4 @@
+/* Finds the dumps in a folder, and the rank of each by its name. */
 #include "doctor/flight_recorder/flight_recorder_impl.h"
 
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* Parses the names of operations and dtypes in a dump. */
 #include "doctor/flight_recorder/flight_recorder_impl.h"
 
 #include <stdio.h>

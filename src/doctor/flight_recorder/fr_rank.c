@@ -1,3 +1,4 @@
+/* Reads the dump of one rank: its groups, and its operations as records. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

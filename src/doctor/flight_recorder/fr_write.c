@@ -15,7 +15,7 @@ typedef struct fr_writer {
     uint64_t *first; /* per team: the first sequence that all ranks still have */
 } fr_writer;
 
-/* ---- What all ranks still have ---- */
+/* ---- Operations that all ranks still have ---- */
 /* Analysers pair operations from the first one on. If one rank still had older operations, the others would seem to
  * have skipped them. */
 static void find_first(fr_writer *w)

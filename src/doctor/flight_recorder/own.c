@@ -1,3 +1,4 @@
+/* Tessera's own members in a dump that it writes: what the format lacks comes back when it is read. */
 #include "doctor/flight_recorder/flight_recorder_impl.h"
 
 #include <stdio.h>

@@ -18,7 +18,7 @@ tess_status tess_job_history_read(tess_mem *mem, const char *folder, tess_histor
  * hosts' ranks in a folder that this host sees. */
 tess_status tess_job_history_live(tess_mem *mem, const tess_live_job *live, tess_history **history);
 
-/* Where its ranks are in its mesh, by the first ring that can be read; none before there is a mesh. */
+/* The places of its ranks in its mesh, by the first ring that can be read; none before there is a mesh. */
 void tess_live_places(const tess_live_job *live, tess_places *places);
 
 #endif

@@ -82,7 +82,7 @@ static tess_status add_rings(tess_history *history, tess_sites_source *sources)
     return TESS_OK;
 }
 
-/* Without job.json, the first readable ring gives the world size. */
+/* If there is no job.json, the first readable ring gives the world size. */
 static tess_status find_world(const char *folder, int highest, int *world)
 {
     tess_status first = TESS_E_NOT_FOUND;

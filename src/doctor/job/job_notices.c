@@ -1,3 +1,4 @@
+/* Takes notices and reports of a job into its history. */
 #include "doctor/job/job_impl.h"
 
 #include <stdio.h>

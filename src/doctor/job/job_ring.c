@@ -1,3 +1,4 @@
+/* Takes a rank's ring of events into a history. */
 #include "doctor/job/job_impl.h"
 
 #include <stdio.h>

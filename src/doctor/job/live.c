@@ -49,7 +49,7 @@ static tess_status add_opened(tess_history *history, int rank, const tess_trace_
                               tess_sites_source *source)
 {
     TESS_TRY(tess_ring_add(history, rank, ring, ring->capacity, source));
-    /* From the rank's clock to ours; the wall clocks relate those of two hosts. */
+    /* Converts the rank's clock to ours; the wall clocks relate those of two hosts. */
     uint64_t ours = tess_os_wall_ns() - tess_os_now_ns();
     uint64_t theirs = source->owner.wall_ns - source->owner.monotonic_ns;
     history->ranks[rank].clock_offset_ns = is_local ? 0 : (int64_t)(theirs - ours);

@@ -1,3 +1,4 @@
+/* The arithmetic of a report: whether the size of a collective explains its time. */
 #include "doctor/log/log_impl.h"
 
 #include <inttypes.h>
@@ -33,7 +34,7 @@ static const char *format_count(int64_t count, char text[32])
     return text;
 }
 
-/* In decimal units, with so many digits: "1.87 GB". */
+/* Formats decimal units with `digits` digits: "1.87 GB". */
 static const char *format_size(double bytes, int digits, char text[24])
 {
     static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};

@@ -28,7 +28,7 @@ typedef struct pattern {
     bool has_names;
     bool anchored; /* the pattern stands where the line's own text begins */
     char word[TESS_LITERAL_MOST];
-    uint32_t beginning; /* of the word, regardless of case */
+    uint32_t beginning; /* hash of the word's beginning, regardless of case */
     size_t word_size;   /* 0: the pattern is matched against every line */
     uint32_t seen;      /* serial of the line that it was last matched against */
     uint32_t n_tried;   /* number of lines that it was matched against */
@@ -41,7 +41,7 @@ struct tess_knowledge {
     pattern *patterns;
     int n_patterns, capacity;
     uint32_t *matched;                /* each entry's serial of the last line that matched it */
-    uint16_t first[1 << PLACES_BITS]; /* by the hash of a word's beginning; sparse, so that most look-ups find none */
+    uint16_t first[1 << PLACES_BITS]; /* first pattern by the hash of a word's beginning; mostly empty */
     uint16_t everywhere;              /* first of the patterns without a word */
     uint16_t exceptions;              /* first of those of fallbacks: they are matched against lines of exceptions */
     pcre2_match_context *limits;
@@ -473,7 +473,7 @@ static void try_pattern(tess_knowledge *k, pattern *p, const char *line, size_t 
 {
     if (p->code == NULL) {
         found->hooks |= 1u << p->entry;
-        found->has_a_word |= p->entry != TESS_HOOK_LOSS; /* which every step has, and which reports nothing */
+        found->has_a_word |= p->entry != TESS_HOOK_LOSS; /* every step has a loss, which reports nothing */
     }
     if (p->code == NULL || p->seen == k->serial)
         return;
@@ -495,8 +495,8 @@ static void try_pattern(tess_knowledge *k, pattern *p, const char *line, size_t 
     note_names(k, p, line, place);
 }
 
-/* Of the fallbacks of a line one counts: one that asks for frames, or else the first of the files, where the entry of
- * all exceptions stands last. */
+/* One fallback of a line counts: one that asks for frames, or else the first of the files, where the entry of all
+ * exceptions stands last. */
 static bool is_more_general(const tess_knowledge *k, const tess_found *found, int i)
 {
     int entry = found->entries[i].entry;

@@ -28,7 +28,7 @@ typedef enum tess_log_role {
     X(TESS_NAME_PEER, "peer")     /* the other side of a connection */       \
     X(TESS_NAME_STEP, "step")     /* the step of training */                 \
     X(TESS_NAME_WHAT, "what")     /* the error itself: a number or a text */ \
-    X(TESS_NAME_LACKS, "lacks")   /* what the rank of a following line lacks: a list */
+    X(TESS_NAME_LACKS, "lacks")   /* a list of what the rank of a following line lacks */
 
 typedef enum tess_log_name {
 #define X(id, text) id,

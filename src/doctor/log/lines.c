@@ -1,3 +1,4 @@
+/* Reads a log line by line, joins lines that were cut, and strips colours. */
 #include "doctor/log/log_impl.h"
 
 #include <errno.h>
@@ -159,7 +160,7 @@ static bool continues(const log_lines *lines, const char *line, size_t n, size_t
 static tess_status join(log_lines *lines, size_t *n)
 {
     enum { MOST = 8 << 10 };  /* bytes of a joined line */
-    for (size_t last = 0;;) { /* where the last of its lines begins */
+    for (size_t last = 0;;) { /* beginning of the last of its lines */
         if (lines->end - lines->begin < 2 * MOST && !lines->at_end)
             TESS_TRY(fill(lines));
         char *line = lines->buffer + lines->begin;

@@ -24,7 +24,7 @@ static void add(run *r, char c)
     r->now[r->n_now++] = (char)tolower((unsigned char)c);
 }
 
-/* Behind the class that begins at `at`. */
+/* The place after the class that begins at `at`. */
 static size_t skip_class(const char *p, size_t size, size_t at)
 {
     at++;
@@ -38,7 +38,7 @@ static size_t skip_class(const char *p, size_t size, size_t at)
     return at + 1;
 }
 
-/* Behind the group that begins at `at`. */
+/* The place after the group that begins at `at`. */
 static size_t skip_group(const char *p, size_t size, size_t at)
 {
     int depth = 0;

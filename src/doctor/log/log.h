@@ -13,9 +13,9 @@ enum { LOG_MOST_RANKS = 1 << 16, TESS_LOG_MOST_CULPRITS = 64 };
 typedef struct log_work {
     int rank;                    /* -1: not said */
     char file[48];               /* source file of the message: "ProcessGroupNCCL.cpp"; "": not said */
-    int line;                    /* in file */
+    int line;                    /* line in file */
     char group[64];              /* process group: "ID 1 PG GUID 1"; "": not said */
-    int64_t sequence;            /* in the group; -1: not said */
+    int64_t sequence;            /* number in the group; -1: not said */
     bool is_oldest;              /* the rank has completed all collectives of the group before this one */
     char op[32];                 /* "ALLREDUCE"; "": not said */
     int64_t numel_in, numel_out; /* -1: not said */
@@ -32,10 +32,10 @@ typedef struct log_progress {
 /* A line of one of the logs. */
 typedef struct log_place {
     int file;     /* -1: nowhere */
-    int64_t line; /* from 1 */
+    int64_t line; /* number from 1 */
 } log_place;
 
-/* What the logs say of a rank. */
+/* The facts of a rank in the logs. */
 typedef struct log_rank {
     bool seen;         /* they have a line of it */
     bool waits;        /* it timed out in `work` */
@@ -44,8 +44,8 @@ typedef struct log_rank {
     log_work work;
     log_progress progress;
     char host[64]; /* it runs there; "": not said */
-    int pid;       /* on its host; 0: not said */
-    log_place at;  /* of the timeout */
+    int pid;       /* process on its host; 0: not said */
+    log_place at;  /* place of the timeout */
     double time_s; /* negative: not known */
 } log_rank;
 
@@ -71,11 +71,11 @@ typedef struct log_loose {
 typedef struct log_match {
     int64_t n_lines;
     log_place first;    /* the earliest line, by time where lines have one; file: in survey->files */
-    double time_s;      /* of that line, since the year's beginning; negative: not known */
-    int rank;           /* that printed it, or whose end it reports; -1: not known */
+    double time_s;      /* time of that line, since the year's beginning; negative: not known */
+    int rank;           /* rank that printed it, or whose end it reports; -1: not known */
     log_who who;        /* it befell: all ranks that printed it at about that time */
     log_who reporter;   /* printed it, where these are not whom it befell */
-    uint64_t text_hash; /* of the end of that line, without numbers */
+    uint64_t text_hash; /* hash of the end of that line, without numbers */
     bool is_failure;    /* torchrun's table gives it */
     bool names_differ;  /* a later line names others */
     int n_listed;       /* ranks that its newest list names */
@@ -83,10 +83,10 @@ typedef struct log_match {
     uint8_t *ranks;     /* bit r: rank r printed such a line; NULL: no rank is known */
     int64_t *came;      /* (n_came) of an entry with `reached`, by rank: 1 + its number, or its lines; 0: nothing */
     int n_came;
-    bool is_told;      /* what its first line quotes is known */
+    bool is_told;      /* the text that its first line quotes is known */
     bool is_over;      /* the run went on after its first line, or another exception took its place */
-    const char *phase; /* what the program was doing, by the traceback above the first line; NULL: not known */
-    char frame[180];   /* "train.py:12 in main", of that traceback; "": none */
+    const char *phase; /* phase of the program, by the traceback above the first line; NULL: not known */
+    char frame[180];   /* "train.py:12 in main", a frame of that traceback; "": none */
     bool is_exception; /* the first line is that of an exception below a traceback */
     int n_steps;       /* lines of steps that the same process printed after it, up to a few */
     log_loose before;  /* the error line, of no entry, that the same process printed right before; line 0: none */
@@ -145,20 +145,20 @@ typedef struct tess_log_diagnosis {
     char evidence[TESS_LOG_MOST_EVIDENCE][512];
     int n_evidence;
     int culprit[TESS_LOG_MOST_CULPRITS], n_culprits; /* the first of them */
-    int entry;                                       /* of the root cause; -1: none */
+    int entry;                                       /* entry of the root cause; -1: none */
     bool is_cause;                                   /* otherwise it is only what is known: an effect, or a wrapper */
-    log_who who;                                     /* at fault, as a log names it; empty: not said */
+    log_who who;                                     /* the one at fault, as a log names it; empty: not said */
     log_who reporter;                                /* printed it, and is not at fault; empty: not said */
     int world;
     bool world_known;                      /* otherwise there are at least `world` ranks */
-    log_work work;                         /* that the ranks waited in; op "": they did not wait */
-    double bytes, traffic_bytes, mb_per_s; /* of that work, per rank; 0: not known */
+    log_work work;                         /* collective that the ranks waited in; op "": they did not wait */
+    double bytes, traffic_bytes, mb_per_s; /* figures of that work, per rank; 0: not known */
 } tess_log_diagnosis;
 
 /* world: number of ranks; 0: as the logs say. */
 tess_status tess_log_diagnose(const tess_survey *survey, int world, tess_log_diagnosis *diagnosis);
 
-/* For people, and as JSON with "version": 1. */
+/* Prints text for people, or JSON with "version": 1. */
 tess_status tess_log_print(const tess_survey *survey, const tess_log_diagnosis *diagnosis, tess_buffer *out);
 tess_status tess_log_print_json(const tess_survey *survey, const tess_log_diagnosis *diagnosis, tess_buffer *out);
 

@@ -235,7 +235,7 @@ static size_t add_reporter(const log_who *reporter, const char *peer, char *text
     return name[0] != '\0' ? tess_text_add(text, size, at, ", reported by %s", name) : at;
 }
 
-/* What an entry that is no cause leaves open. */
+/* Says what an entry that is no cause leaves open. */
 static void add_doubt(tess_log_role role, const log_match *match, const char *who, tess_log_diagnosis *v)
 {
     size_t at = strlen(v->headline);
@@ -331,7 +331,7 @@ static void add_place(const tess_survey *s, const log_match *match, tess_log_dia
     log_add_evidence(v, "%.200s:%" PRId64 ": %s", s->files[match->first.file], match->first.line, match->excerpt);
 }
 
-/* What stands above the line: the program's place in its traceback, or an error line that no entry knows. */
+/* Adds what stands above the line: the program's place in its traceback, or an error line that no entry knows. */
 static void add_surroundings(const tess_survey *s, const log_match *match, tess_log_diagnosis *v)
 {
     if (match->frame[0] != '\0')

@@ -1,3 +1,4 @@
+/* Encodings of logs: UTF-8, UTF-16, and the codes of colours. */
 #include "doctor/log/log_impl.h"
 
 #include <ctype.h>
@@ -75,7 +76,7 @@ static size_t escape_at(const char *text, size_t size, size_t at)
         return sequence_at(text, size, at);
     if (text[at] == '[')
         return colour_at(text, size, at);
-    if (text[at] == '^' && at + 2 < size && text[at + 1] == '[' && text[at + 2] == '[') { /* as cat -v shows it */
+    if (text[at] == '^' && at + 2 < size && text[at + 1] == '[' && text[at + 2] == '[') { /* the form of cat -v */
         size_t colour = colour_at(text, size, at + 2);
         return colour > 0 ? colour + 2 : 0;
     }

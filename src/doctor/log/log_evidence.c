@@ -1,3 +1,4 @@
+/* The lines that a diagnosis quotes as evidence. */
 #include "doctor/log/log_impl.h"
 
 #include <stdarg.h>

@@ -91,7 +91,7 @@ static void add_message(survey_reading *r, const char *line, size_t size, int64_
     }
 }
 
-/* Who printed a line, by the line, the object that it is a message of, and the file's name. */
+/* Finds who printed a line: by the line, the object whose message it is, and the file's name. */
 log_who log_find_origin(const survey_reading *r, const char *line, size_t size, const log_who *writer)
 {
     log_who origin = log_origin_of_line(line, size);

@@ -23,7 +23,7 @@ static tess_status add(tess_log_files *files, const char *path)
     return TESS_OK;
 }
 
-/* What lies beside logs and is text, too. */
+/* True for files next to logs that are text, too. */
 static bool is_named_otherwise(const char *name)
 {
     static const char *const endings[] = {".py",   ".pyc", ".sh",   ".c",   ".h",   ".cpp",  ".cu",  ".json", ".jsonl",

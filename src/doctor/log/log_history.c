@@ -19,8 +19,8 @@ enum { MOST_ELAPSED_MS = 1 << 30 };
 typedef struct history_builder {
     log_blame *blame;
     tess_history *history;
-    uint64_t *teams; /* (n_ranks) of the collective that the rank waits in, or may be missing from; 0: not known */
-    uint64_t team;   /* of blame->usual */
+    uint64_t *teams; /* (n_ranks) team of the collective that the rank waits in, or may be missing from; 0: not known */
+    uint64_t team;   /* team of blame->usual */
 } history_builder;
 
 /* ---- Works ---- */
@@ -184,7 +184,7 @@ static tess_record record_of(const history_builder *h, const log_work *work, uin
     return record;
 }
 
-/* What others of the team wait in at this place; NULL: nobody does. */
+/* The collective that others of the team wait in at this place; NULL: nobody does. */
 static const log_work *work_at(const history_builder *h, uint64_t team, int64_t sequence)
 {
     for (int r = 0; r < h->blame->survey->n_ranks; r++) {
@@ -257,7 +257,7 @@ static tess_status build(history_builder *h)
     return add_records(h);
 }
 
-/* ---- What the diagnosis means for the logs ---- */
+/* ---- The meaning of the diagnosis for the logs ---- */
 static void conclude(log_blame *b, tess_log_kind kind, tess_report_id headline, tess_report_id evidence)
 {
     b->kind = kind;

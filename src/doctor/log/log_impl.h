@@ -8,7 +8,7 @@
 /* ---- log_encoding.c ---- */
 typedef enum log_encoding { LOG_BYTES, LOG_UTF16_LITTLE, LOG_UTF16_BIG } log_encoding;
 
-/* By the byte order mark that a text begins with. */
+/* The encoding by the byte order mark that a text begins with. */
 log_encoding log_encoding_of(const char *text, size_t size);
 /* Converts UTF-16 to UTF-8 (out: room for 3 bytes a unit of 2). Returns the bytes that it used: half a unit or half a
  * pair at the end stays, unless at_end. What is no character becomes U+FFFD. */
@@ -20,7 +20,7 @@ size_t log_strip_escapes(char *text, size_t size);
 
 /* ---- log_wrap.c: text from a terminal or a page, whose lines were cut at one width ---- */
 typedef struct log_wrap {
-    size_t width; /* in characters; 0: lines are whole */
+    size_t width; /* width in characters; 0: lines are whole */
     bool at_words;
 } log_wrap;
 
@@ -41,9 +41,9 @@ enum { LOG_LINE_MOST = 32 << 10, LOG_LINE_OVERLAP = 1 << 10, LOG_BUFFER = 256 <<
 typedef struct log_lines {
     tess_mem *mem;
     int fd;
-    char path[512]; /* for messages and reports; "-": standard input */
+    char path[512]; /* path for messages and reports; "-": standard input */
     char *buffer;
-    size_t begin, end; /* of the rest in the buffer */
+    size_t begin, end; /* bounds of the rest in the buffer */
     int64_t line;      /* number of the last line, from 1; of joined lines the first */
     int64_t n_joined;  /* lines that were joined to it */
     bool at_end, ends_line;
@@ -70,7 +70,7 @@ int log_rank_of_line(const char *line, size_t size);
  * process and host of Ray's; host and process of Open MPI's; the host before a line of the kernel, of pdsh, of kubectl
  * and of compose. */
 log_who log_origin_of_line(const char *line, size_t size);
-/* Where a line's own text begins, after times and the prefixes of launchers and loggers. */
+/* The beginning of a line's own text, after times and the prefixes of launchers and loggers. */
 size_t log_text_begin(const char *line, size_t size);
 /* The host of a log by the name of its file: "job-worker-3.log", "node12.err". False: it names none. */
 bool log_host_of_path(const char *path, char *host, size_t size);
@@ -84,8 +84,8 @@ bool log_has_time(const char *line, size_t size);
  * "2024-07-17 13:20:49,407", "Jul 17 13:20:49", "07/17/2024 13:20:49". Negative: none. */
 double log_time_of_line(const char *line, size_t size);
 
-/* ---- who.c: whom a line is about ---- */
-/* Adds what the named groups of a pattern say. A list of ranks grows; other names keep their first value. */
+/* ---- ranks, hosts and processes of a line (who.c) ---- */
+/* Adds the values of a pattern's named groups. A list of ranks grows; other names keep their first value. */
 void log_who_add(log_who *who, const tess_found_entry *found);
 /* Fills in from `more` what `who` does not say. */
 void log_who_complete(log_who *who, const log_who *more);
@@ -110,7 +110,7 @@ const char *log_who_text(const log_who *who, char *text, size_t size);
 
 /* ---- phases.c: what a program was doing ---- */
 typedef struct log_frame {
-    char path[160], function[64]; /* of a long path its end; "": not said */
+    char path[160], function[64]; /* the end of a long path; "": not said */
     int line;
 } log_frame;
 
@@ -139,20 +139,20 @@ typedef struct log_trace {
     int64_t head, last, error; /* numbers of its first line, of its last one before the message, and of the exception */
     bool is_look_up;           /* its exception says that something is not there, which programs try */
     int64_t before;            /* number of the exception that this one came from; 0: none */
-    bool replaces;             /* that one was only part of a look-up */
+    bool replaces;             /* the earlier one was only part of a look-up */
     int indent;                /* blanks before its head; -1: blanks are lost */
     log_frame frames[LOG_TRACE_MOST_FRAMES]; /* the outermost one and the innermost ones */
     int n_frames;
-    char code[100];    /* of the innermost frame; "": not printed */
+    char code[100];    /* code of the innermost frame; "": not printed */
     const char *phase; /* NULL: not known */
 } log_trace;
 
 /* The tracebacks of a file that are not at their end. */
 typedef struct log_traces {
     log_trace traces[LOG_TRACES];
-    log_trace *current; /* of the last line; NULL: none */
+    log_trace *current; /* trace of the last line; NULL: none */
     int64_t last;       /* number of the last line of any; 0: none yet */
-    size_t frames_size; /* of the text of the frames of `current` */
+    size_t frames_size; /* size of the text of the frames of `current` */
     char boxed[400];    /* the beginning of a frame that rich broke into lines; "": none */
 } log_traces;
 
@@ -172,8 +172,8 @@ size_t log_trace_frames(const log_trace *trace, char *text, size_t size);
 /* ---- log_history.c: who is to blame for collectives that timed out ---- */
 /* How a rank stands to the collective that most wait in. */
 enum {
-    LOG_SIDE_WAITS = 1 << 0,       /* in this collective or another one */
-    LOG_SIDE_IN_IT = 1 << 1,       /* by its own lines */
+    LOG_SIDE_WAITS = 1 << 0,       /* it waits in this collective or another one */
+    LOG_SIDE_IN_IT = 1 << 1,       /* it is in it by its own lines */
     LOG_SIDE_QUEUED = 1 << 2,      /* it has it in its queue */
     LOG_SIDE_OTHER_GROUP = 1 << 3, /* waits in another group, or at another place of one that may be another */
     LOG_SIDE_OUTSIDE = 1 << 4,     /* its own lines say that it was not in the collective */
@@ -185,9 +185,9 @@ enum {
 
 typedef struct log_blame {
     const tess_survey *survey; /* borrowed */
-    int n_ranks;               /* of the job, or without world_known at least */
+    int n_ranks;               /* ranks of the job; if world_known is false, at least */
     bool world_known;
-    const log_work *usual; /* that most ranks wait in; NULL: no rank waits, and the rest is empty */
+    const log_work *usual; /* collective that most ranks wait in; NULL: no rank waits, and the rest is empty */
     uint8_t *sides;        /* (n_ranks) */
     tess_log_kind kind;    /* MISMATCH, MISSING, ALL_WAITED or ONE_SIDED */
     int culprits[TESS_LOG_MOST_CULPRITS], n_culprits; /* the first of them */
@@ -224,24 +224,24 @@ typedef struct loose_run {
 typedef struct survey_reading {
     tess_survey *survey;
     int file;
-    log_who path_who;       /* what the file's name says */
+    log_who path_who;       /* the origin by the file's name */
     char stamped[LOG_HEAD]; /* beginning of the last line with a time */
     size_t stamped_size;
-    int64_t root_line;   /* of a "Root Cause" whose process is still to come */
-    int64_t failed_line; /* of the last rank in torchrun's table */
-    log_failure failure; /* of that table; rank -1: none */
-    log_who quoting;     /* who printed the last line that quotes */
-    log_who quoted;      /* whom it quotes */
+    int64_t root_line;   /* line of a "Root Cause" whose process is still to come */
+    int64_t failed_line; /* line of the last rank in torchrun's table */
+    log_failure failure; /* failure of that table; rank -1: none */
+    log_who quoting;     /* the one that printed the last line that quotes */
+    log_who quoted;      /* the one that it quotes */
     int64_t quote_line;  /* 0: none */
-    int trace_entry;     /* of the last line that quotes; -1: none */
+    int trace_entry;     /* entry of the last line that quotes; -1: none */
     int64_t trace_line;
     int64_t trace_end; /* the first line after it that is not of a trace; 0: none yet */
-    char lacks[1024];  /* what the last rank lacks that a following line names */
+    char lacks[1024];  /* the things that the last rank lacks that a following line names */
     int lacks_rank, lacks_entry;
     int64_t lacks_line; /* 0: none */
     log_traces traces;
-    log_trace_part part;        /* of the last line */
-    char frames[4096];          /* of its traceback */
+    log_trace_part part;        /* part of the last line */
+    char frames[4096];          /* frames of its traceback */
     int steps_left;             /* lines of steps that still tell whether a process goes on after an exception */
     loose_run loose[LOG_LOOSE]; /* the last ones */
     int n_loose;
@@ -251,7 +251,7 @@ typedef struct survey_reading {
 /* Finds what is known of a line, which may be one of a traceback (reading->part); `writer`: an object says so. */
 void log_find_line(survey_reading *reading, const char *line, size_t size, int64_t number, const log_who *writer,
                    tess_found *found);
-/* Who printed a line, by the line, by `writer` and by the file's name. */
+/* Finds who printed a line: by the line, by `writer` and by the file's name. */
 log_who log_find_origin(const survey_reading *reading, const char *line, size_t size, const log_who *writer);
 /* Whether an entry other than that of all exceptions is among those found. */
 bool log_says_more(const survey_reading *reading, const tess_found *found);
@@ -313,7 +313,7 @@ typedef struct log_behind {
     char text[512];
 } log_behind;
 
-/* Of n_ranks, by the rule of tess_progress_behind. False: none. */
+/* Finds the ranks of n_ranks that are behind, by the rule of tess_progress_behind. False: none. */
 bool log_find_behind(const tess_survey *survey, int n_ranks, log_behind *behind);
 
 /* ---- log_watchdog.c: lines of PyTorch's watchdog ---- */

@@ -1,3 +1,4 @@
+/* The ranks that logs mention, and how many there are. */
 #include "doctor/log/log_impl.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Prints a diagnosis for people. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Prints a diagnosis as JSON. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>

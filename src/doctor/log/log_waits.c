@@ -1,5 +1,4 @@
-/* What a report says of collectives that timed out: who waited in which, who is missing, and whether size explains it.
- */
+/* The report on collectives that timed out: who waited in which, who is missing, and whether size explains it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,7 +60,7 @@ static void put_waits(const log_blame *b, unsigned culprits, tess_fields *fields
         tess_fields_put(fields, "timeout", 1, "%" PRId64, b->usual->timeout_ms / 1000);
 }
 
-/* What the logs say of the ranks that are missing. */
+/* Reports what the logs say of the ranks that are missing. */
 static void report_missing(const log_blame *b, tess_log_diagnosis *v)
 {
     enum { MOST_REPORTED = 6 };
@@ -89,7 +88,7 @@ static void report_missing(const log_blame *b, tess_log_diagnosis *v)
     }
 }
 
-/* By how many collectives the culprits, who wait elsewhere in the same group, are behind or ahead. */
+/* Reports by how many collectives the culprits, who wait elsewhere in the same group, are behind or ahead. */
 static void report_distance(const log_blame *b, tess_fields *fields, tess_log_diagnosis *v)
 {
     int64_t own = b->survey->ranks[b->culprits[0]].work.sequence, usual = b->usual->sequence;

@@ -1,3 +1,4 @@
+/* Reads the lines of PyTorch's watchdog: a collective that timed out, and how far the rank had come. */
 #include "doctor/log/log_impl.h"
 
 #include <ctype.h>

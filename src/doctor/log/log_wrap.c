@@ -1,3 +1,4 @@
+/* Finds the width at which a log's lines were cut, and joins them. */
 #include "doctor/log/log_impl.h"
 
 #include <ctype.h>
@@ -125,7 +126,7 @@ static bool may_continue(const char *line, size_t size, const char *next, size_t
            !is_drawn(next, next_size) && !begins_with_host(next, next_size);
 }
 
-/* Where lines are cut between words, the next word did not fit. */
+/* True if a line is full. If lines are cut between words, the next word did not fit. */
 static bool is_full(log_wrap wrap, const char *line, size_t size, const char *next, size_t next_size)
 {
     size_t n = count_characters(line, size);
@@ -214,9 +215,9 @@ static wrap_count count(log_wrap wrap, const char *text, size_t size, bool only_
     return found;
 }
 
-/* Of the lines that could continue the one before, nearly all follow a full one; in a log whose lines are whole, few
- * do. Where there are not many, each must go on in the middle of something, and lines that are not cut between words
- * must have a terminal's width: the longest of few lines is always full. */
+/* Nearly all lines that could continue the one before follow a full one; few do in a log whose lines are whole. If
+ * there are not many, each must go on in the middle of something, and lines that are not cut between words must have a
+ * terminal's width: the longest of few lines is always full. */
 static bool fits(log_wrap wrap, const char *text, size_t size)
 {
     const wrap_count found = count(wrap, text, size, true);

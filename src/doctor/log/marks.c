@@ -1,3 +1,4 @@
+/* Places that every rank prints: the ranks that are not where most others are. */
 #include "doctor/log/log_impl.h"
 
 #include <ctype.h>
@@ -66,12 +67,11 @@ int log_parse_mark(const char *words, const char *line, size_t size, int64_t *nu
     return take_number(line, size, &at, numbers);
 }
 
-/* ---- Who is behind
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Ranks that are behind ---- */
 typedef struct log_mark {
     const tess_survey *survey;
     const log_match *match;
-    int64_t most; /* of came[] */
+    int64_t most; /* largest of came[] */
 } log_mark;
 
 static int64_t came_to(const log_mark *m, int rank)

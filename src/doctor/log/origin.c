@@ -1,3 +1,4 @@
+/* The origin of a line: rank, host, process or actor, by the prefixes of launchers and loggers. */
 #include "doctor/log/log_impl.h"
 
 #include <ctype.h>
@@ -113,7 +114,7 @@ static void set_rank(log_who *who, int rank)
     who->n_ranks = 1;
 }
 
-/* Behind "2025-01-01T10:00:00.123Z " or "2025-01-01 10:00:00,123 "; 0: the text begins with no such time. */
+/* The place after "2025-01-01T10:00:00.123Z " or "2025-01-01 10:00:00,123 "; 0: the text begins with no such time. */
 static size_t skip_time(const char *text, size_t size)
 {
     static const char form[] = "0000-00-00?00:00:00";
@@ -223,7 +224,7 @@ static void read_syslog(const char *line, size_t size, log_who *who)
         copy(who->host, sizeof(who->host), begin, (size_t)(at - begin));
 }
 
-/* Behind "[1767225600.123456] ", the time that UCX writes; 0: another text. */
+/* The place after "[1767225600.123456] ", the time that UCX writes; 0: another text. */
 static size_t skip_ucx_time(const char *text)
 {
     int n = 0;
@@ -261,7 +262,7 @@ static void read_field(const char *line, log_who *who)
     }
 }
 
-/* What argparse prints behind the name of a program, "fairseq-train: error: unrecognized arguments: ". */
+/* True for what argparse prints after the name of a program, "fairseq-train: error: unrecognized arguments: ". */
 static bool is_of_arguments(const char *text, size_t size)
 {
     static const char *const begins[] = {"error: unrecognized arguments:", "error: argument ",
@@ -298,7 +299,7 @@ static int rank_in_bracket(const char *line, size_t size)
     const char *comma = std != NULL ? memrchr(line, ',', (size_t)(std - line)) : NULL;
     if (comma != NULL)
         return number_at(line, size, (size_t)(comma - line) + 1, &end);
-    const char *nccl = memmem(line, size, " NCCL ", 6); /* of NCCL's lines, "host:pid:tid [device] file NCCL WARN" */
+    const char *nccl = memmem(line, size, " NCCL ", 6); /* lines of NCCL are "host:pid:tid [device] file NCCL WARN" */
     const char *behind = memmem(line, size, "] ", 2);
     bool is_nccl = nccl != NULL && behind != NULL && nccl > behind;
     if (is_nccl && (nccl == behind + 1 || memchr(behind + 2, ' ', (size_t)(nccl - behind) - 2) == NULL))
@@ -354,7 +355,8 @@ log_who log_origin_of_line(const char *line, size_t size)
     return who;
 }
 
-/* Behind "[...]", "[...]:" and "[...]<stderr>:", or behind "(...)" with a process id or of a raylet; 0: neither. */
+/* The place after "[...]", "[...]:" and "[...]<stderr>:", or behind "(...)" with a process id or of a raylet; 0:
+ * neither. */
 static size_t skip_bracket(const char *text, size_t size)
 {
     enum { MOST = 100 };
@@ -370,7 +372,7 @@ static size_t skip_bracket(const char *text, size_t size)
     return n > 0 && n < size && text[n] == ':' ? n + 1 : n;
 }
 
-/* Behind "E0110 11:43:09.123456 77 file.cc:12] ", as glog writes it; 0: another text. */
+/* The place after "E0110 11:43:09.123456 77 file.cc:12] ", glog's form; 0: another text. */
 static size_t skip_glog(const char *text, size_t size)
 {
     if (size < 7 || strchr("IWEF", text[0]) == NULL || strspn(text + 1, "0123456789") != 4 || text[5] != ' ')
@@ -379,8 +381,8 @@ static size_t skip_glog(const char *text, size_t size)
     return close != NULL && close[1] == ' ' ? (size_t)(close - text) + 2 : 0;
 }
 
-/* Behind "ERROR 01-10 11:43:09 " or "ERROR 01-10 11:43:09 worker.py:12] ", as vLLM writes it, and "- trainer - ERROR -
- * " behind a time; 0: another text. */
+/* The place after "ERROR 01-10 11:43:09 " or "ERROR 01-10 11:43:09 worker.py:12] ", as vLLM writes it, and "- trainer -
+ * ERROR - " behind a time; 0: another text. */
 static size_t skip_level(const char *text)
 {
     int n = 0;
@@ -394,7 +396,7 @@ static size_t skip_level(const char *text)
     return (size_t)n + 1 + (is_place ? word + 1 : 0);
 }
 
-/* Behind "| ERROR | stderr | ", which follows a time, and "[rank=1] || "; 0: neither. */
+/* The place after "| ERROR | stderr | ", which follows a time, and "[rank=1] || "; 0: neither. */
 static size_t skip_bars(const char *text, size_t size)
 {
     enum { MOST = 120 };
@@ -406,7 +408,7 @@ static size_t skip_bars(const char *text, size_t size)
     return bars != NULL ? (size_t)(bars - text) + 5 : 0;
 }
 
-/* Behind "3: ", "node-a: " and "job-worker-3  | "; 0: none of them. */
+/* The place after "3: ", "node-a: " and "job-worker-3  | "; 0: none of them. */
 static size_t skip_label(const char *text, size_t size)
 {
     size_t n = 0, end;

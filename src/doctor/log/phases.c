@@ -1,10 +1,10 @@
-/* What a program was doing, by the places in its stack: files and functions of common libraries, and the names that
- * programs give to the same things. */
+/* Finds what a program was doing by the places in its stack: files and functions of common libraries, and the names
+ * that programs give to the same things. */
 #include <string.h>
 
 #include "doctor/log/log_impl.h"
 
-/* What the words of a row are. */
+/* The strength of a row's words. */
 typedef enum phase_strength {
     PHASE_WEAK,  /* a phase of a frame further out takes its place */
     PHASE_USUAL, /* it takes the place of those further out */

@@ -1,4 +1,4 @@
-/* Where Python processes are: the stacks that `py-spy dump` prints, of one process or of all ranks. */
+/* Reads the stacks of Python processes that `py-spy dump` prints, of one process or of all ranks. */
 #ifndef TESS_DOCTOR_LOG_PYTHON_STACKS_H
 #define TESS_DOCTOR_LOG_PYTHON_STACKS_H
 
@@ -10,8 +10,8 @@
 typedef struct log_stack {
     int pid, rank;   /* rank -1: not known */
     bool waits;      /* it is in a call that ends only when other ranks come */
-    char call[64];   /* that call, or the innermost function: "all_reduce" */
-    char where[160]; /* where the program itself is: "train_step (train.py:9)"; "": nowhere */
+    char call[64];   /* name of that call, or of the innermost function: "all_reduce" */
+    char where[160]; /* place of the program itself: "train_step (train.py:9)"; "": nowhere */
 } log_stack;
 
 typedef struct log_stacks {

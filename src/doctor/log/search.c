@@ -1,3 +1,4 @@
+/* Searches the knowledge for words (`doctor log --search`, `--list`). */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>

@@ -1,3 +1,4 @@
+/* Reads logs: each line is matched with the knowledge, and what is found is collected for the diagnosis. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -41,7 +42,7 @@ static tess_status see_rank(tess_survey *s, int rank)
     return TESS_OK;
 }
 
-/* Where the rank runs; the first line that says so counts. */
+/* Notes where a rank runs; the first line that says so counts. */
 static void place_rank(tess_survey *s, int rank, const log_who *origin)
 {
     log_rank *placed = &s->ranks[rank];
@@ -166,7 +167,7 @@ static bool is_narrower(const survey_reading *r, int entry, const log_match *mat
 /* Lines of steps after an exception that are counted, of all processes. */
 enum { MOST_STEPS = 4096 };
 
-/* What stands above the first line of an entry: a traceback, or errors that no entry knows. */
+/* Notes what stands above the first line of an entry: a traceback, or errors that no entry knows. */
 static void note_surroundings(survey_reading *r, log_match *match, const char *line, size_t size, int64_t number,
                               const log_who *origin)
 {
@@ -248,7 +249,7 @@ static void note_rest(const survey_reading *r, const tess_found_entry *found, in
         log_who_add(&more, found);
         if (more.is_named && !match->who.is_named &&
             !tess_knowledge_at(r->survey->knowledge, found->entry)->by_reporter)
-            match->who = (log_who){.n_ranks = 0}; /* who printed it only reports */
+            match->who = (log_who){.n_ranks = 0}; /* the one that printed it only reports */
         log_who_add(&match->who, found);
     }
 }
@@ -532,7 +533,7 @@ static log_who find_subject(const tess_survey *s, const tess_found_entry *found,
     return who;
 }
 
-/* Who only printed a line, with the network device that it used: nobody where it is about the one that printed it. */
+/* Finds who only printed a line, with the network device that it used: nobody if the line is about its printer. */
 static log_who find_reporter(const survey_reading *r, int entry, const log_who *writer, const log_who *subject,
                              const log_failure *failure)
 {
@@ -558,7 +559,7 @@ static void begin_quotation(survey_reading *r, const log_who *origin, const log_
     r->quote_line = quoted->is_named ? number : 0;
 }
 
-/* Who wrote a line that `origin` printed. */
+/* Finds who wrote a line that `origin` printed. */
 static const log_who *find_writer(const survey_reading *r, const log_who *origin, int64_t number)
 {
     bool is_quoted =

@@ -1,5 +1,5 @@
-/* What torchrun says of processes that ended: a line of the agent of their host, and the table that it prints at the
- * end. */
+/* Reads what torchrun says of processes that ended: a line of the agent of their host, and the table that it prints at
+ * the end. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -214,7 +214,7 @@ static bool take_chain(log_trace *trace, const char *text, size_t size)
     return true;
 }
 
-/* In rich's box a long frame goes on in the next line. */
+/* Parses a frame in rich's box, which goes on in the next line if it is long. */
 static bool parse_boxed(log_traces *t, const char *text, size_t size, log_frame *frame)
 {
     const char *inside = text;
@@ -301,7 +301,7 @@ bool log_traces_are_near(const log_traces *t, int64_t number)
     return t->boxed[0] != '\0' || (t->last > 0 && number - t->last <= MOST_BETWEEN);
 }
 
-/* ---- What a trace says ---- */
+/* ---- The meaning of a trace ---- */
 static const char *after_last(const char *path, const char *words)
 {
     const char *last = NULL;

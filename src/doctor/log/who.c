@@ -72,7 +72,7 @@ static void add_name(log_who *who, tess_log_name name, const char *text)
         for (size_t n = strlen(who->what); n > 0 && who->what[n - 1] == ' '; n--)
             who->what[n - 1] = '\0';
         break;
-    case TESS_NAME_LACKS: /* for those who compare lines (survey.c) */
+    case TESS_NAME_LACKS: /* survey.c compares lines with it */
     case TESS_NAME_COUNT:
         break;
     }

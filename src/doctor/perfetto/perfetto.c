@@ -13,8 +13,8 @@ static const uint64_t shortest_arrow_ns = 1000000;
 /* The last rank to arrive at each collective: a table by team and sequence. */
 typedef struct arrival {
     uint64_t team, sequence;
-    uint64_t last_ns; /* on the timeline */
-    int n_ranks;      /* that arrived; 0: the slot is free */
+    uint64_t last_ns; /* time on the timeline */
+    int n_ranks;      /* ranks that arrived; 0: the slot is free */
     int rank;         /* the last of them */
     uint32_t tid;     /* the track with its slice, 0: not drawn */
 } arrival;
@@ -30,7 +30,7 @@ typedef struct drawing {
     tess_trace_events out;
     arrivals arrivals;
     uint64_t *lane_ends; /* (n_teams, LANES) of the rank being drawn: end of the last slice in each */
-    uint64_t origin_ns;  /* on the reader's clock */
+    uint64_t origin_ns;  /* origin on the reader's clock */
     int64_t n_arrows;
 } drawing;
 

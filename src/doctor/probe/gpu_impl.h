@@ -15,8 +15,8 @@ typedef struct probe_gpu {
     int64_t uncorrected, corrected; /* memory errors since the driver was loaded */
     int64_t slowed_by;              /* bits: NVML's clocks event (throttle) reasons */
     int persistence;                /* 0, 1 */
-    int lanes, most_lanes;          /* of PCIe */
-    int64_t used_mib, total_mib;    /* of its memory */
+    int lanes, most_lanes;          /* lanes of PCIe */
+    int64_t used_mib, total_mib;    /* sizes of its memory */
 } probe_gpu;
 
 /* The matrix of `nvidia-smi topo`: "NV18", "PIX", "OK", ... for each pair of GPUs. */

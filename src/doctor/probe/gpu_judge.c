@@ -9,7 +9,7 @@
 #define HOT_C 85.0
 
 typedef struct reason {
-    int64_t bit; /* of NVML */
+    int64_t bit; /* bit of NVML */
     const char *text;
 } reason;
 
@@ -159,7 +159,7 @@ static void judge_software(const probe_gpus *g, tess_probe_finding *finding)
     probe_say(finding, TESS_PROBE_OK, "driver %s%s%s", g->gpu[0].driver, cuda, nccl);
 }
 
-/* What Tessera itself needs: the first that is missing. */
+/* Finds the first thing that Tessera itself needs and that is missing. */
 static void judge_plugin(const probe_gpus *g, tess_probe_finding *finding)
 {
     for (int i = 0; i < TESS_CUDA_SOFTWARE; i++) {

@@ -49,7 +49,7 @@ static void ask_cpu(probe_host *host)
     for (int level = 0; level < CPU_LEVEL_COUNT; level++)
         if (tess_cpu_supports((cpu_level)level, missing, sizeof(missing)))
             host->best_kernels = names[level];
-    snprintf(host->amx_missing, sizeof(host->amx_missing), "%s", missing); /* for the highest level */
+    snprintf(host->amx_missing, sizeof(host->amx_missing), "%s", missing); /* features that the highest level lacks */
     if (tess_kernels_select(NULL, &kernels) == TESS_OK)
         host->kernels = kernels->name;
     else

@@ -6,9 +6,9 @@
 #include "base/text/text.h"
 #include "doctor/probe/probe_impl.h"
 
-#define STEAL_WARN 0.05    /* of the cores' time */
-#define FREQUENCY_WARN 0.6 /* of the highest frequency, under load */
-#define CAPPED_WARN 0.95   /* of the highest frequency, for the configured limit */
+#define STEAL_WARN 0.05    /* share of the cores' time */
+#define FREQUENCY_WARN 0.6 /* share of the highest frequency, under load */
+#define CAPPED_WARN 0.95   /* share of the highest frequency that the configured limit allows */
 #define SPIN_S 0.03        /* time for a sleeping core to reach its frequency */
 #define LOAD_WARN 0.25     /* running processes of others, per core */
 
@@ -29,7 +29,7 @@ void probe_kernels(const probe_host *host, tess_probe_finding *finding)
 
 typedef struct frequencies {
     const char *root;
-    double now, limit, highest; /* of the fastest core, kHz; 0: unknown */
+    double now, limit, highest; /* frequencies of the fastest core, kHz; 0: unknown */
     double throttled;           /* events since boot, all cores */
     bool has_counters;
 } frequencies;
@@ -145,7 +145,7 @@ void probe_cores(const probe_host *host, tess_probe_finding *finding)
 typedef struct runners {
     probe_process self; /* its job's ranks share its name; older processes of that name are leftovers (host_system.c) */
     int n;
-    char names[160]; /* of the first few */
+    char names[160]; /* names of the first few */
 } runners;
 
 static void visit_runner(void *context, const probe_process *process)

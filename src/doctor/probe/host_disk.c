@@ -5,7 +5,7 @@
 #define SPACE_FAIL (64.0 * (1 << 20))
 #define SPACE_WARN (1024.0 * (1 << 20))
 #define SPEED_WARN 50e6 /* bytes a second */
-#define PATIENCE_S 60   /* for a checkpoint */
+#define PATIENCE_S 60   /* seconds for a checkpoint */
 
 void probe_dump_folder(const probe_host *host, tess_probe_finding *finding)
 {

@@ -5,8 +5,8 @@
 #include "base/text/text.h"
 #include "doctor/probe/probe_impl.h"
 
-#define AVAILABLE_WARN 0.1 /* of all */
-#define SWAP_WARN 0.05     /* of memory */
+#define AVAILABLE_WARN 0.1 /* share of all memory */
+#define SWAP_WARN 0.05     /* share of memory */
 #define SHM_WARN (256.0 * (1 << 20))
 
 enum { SIZE_TEXT = 32 };

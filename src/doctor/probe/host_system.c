@@ -8,7 +8,7 @@
 
 #define KERNEL_LEAST 5.03 /* major + minor / 100: the watchdog needs pidfd_open and clone3 */
 #define CLOCK_ERROR_WARN_S 1.0
-#define TICKS_A_SECOND 100 /* of /proc/PID/stat, on every Linux */
+#define TICKS_A_SECOND 100 /* unit of /proc/PID/stat, on every Linux */
 #define OLDER_S 5          /* processes of this job may be older than this one by that much */
 
 void probe_memfd(const probe_host *host, tess_probe_finding *finding)

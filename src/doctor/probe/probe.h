@@ -36,10 +36,10 @@ typedef struct tess_probe_check {
 enum { TESS_PROBE_NAME_BYTES = 24, TESS_PROBE_TEXT_BYTES = 424, TESS_PROBE_MOST = 64 };
 
 typedef struct tess_probe_finding {
-    char name[TESS_PROBE_NAME_BYTES]; /* of the check */
+    char name[TESS_PROBE_NAME_BYTES]; /* name of the check */
     int32_t outcome;                  /* tess_probe_outcome */
     int32_t group;                    /* tess_probe_group */
-    char text[TESS_PROBE_TEXT_BYTES]; /* what was found, with the numbers */
+    char text[TESS_PROBE_TEXT_BYTES]; /* the finding, with the numbers */
 } tess_probe_finding;
 
 typedef struct tess_probe_findings {
@@ -47,11 +47,11 @@ typedef struct tess_probe_findings {
     tess_probe_finding at[TESS_PROBE_MOST];
 } tess_probe_findings;
 
-/* What is known of the planned job. */
+/* The facts of the planned job. */
 typedef struct tess_probe_plan {
     int n_ranks, n_hosts;    /* ranks on this host; hosts in all */
     double state_bytes;      /* estimate of the memory that the ranks of this host need, 0: unknown */
-    double checkpoint_bytes; /* of one checkpoint, 0: unknown */
+    double checkpoint_bytes; /* size of one checkpoint, 0: unknown */
     uint64_t config_hash;    /* 0: there is no configuration */
     const char *dump_folder; /* need not exist yet */
     const char *tmp_folder;
@@ -94,7 +94,7 @@ typedef struct tess_probe_report {
     double seconds;
     char (*host_names)[64];           /* (n_hosts) */
     const tess_probe_findings *hosts; /* (n_hosts): host, gpu and config findings */
-    const tess_probe_findings *job;   /* of the ranks together */
+    const tess_probe_findings *job;   /* findings of the ranks together */
     const tess_probe_check *config_checks;
     int n_config_checks;
 } tess_probe_report;

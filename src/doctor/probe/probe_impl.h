@@ -9,7 +9,7 @@ enum { PROBE_REASON_BYTES = 200, PROBE_PATH_BYTES = 1024 };
 
 /* A folder that the job will write to. */
 typedef struct probe_folder {
-    const char *named;              /* as the configuration has it */
+    const char *named;              /* the name in the configuration */
     char there[PROBE_PATH_BYTES];   /* the folder itself, or its nearest existing parent */
     tess_os_space space;            /* total 0: unknown */
     double bytes_per_s;             /* 0: writing failed, or was not tried */

@@ -37,7 +37,7 @@ const tess_probe_check *probe_rank_checks(int *n)
     return rows;
 }
 
-/* Of one rank. Only rank 0 has `ranks` and `links`. */
+/* The session of one rank. Only rank 0 has `ranks` and `links`. */
 typedef struct probe_session {
     tess_runtime *runtime;
     tess_team *team;

@@ -8,11 +8,11 @@
 #include "doctor/probe/ranks_impl.h"
 #include "job/job_memory.h"
 
-#define SLOW 0.8        /* of the median */
-#define SHARE_LEAST 0.8 /* of a core that no other rank has */
+#define SLOW 0.8        /* share of the median speed */
+#define SHARE_LEAST 0.8 /* share of a core that no other rank has */
 #define BARRIER_WARN_US 1000.0
 #define CLOCK_WARN_S 1e-3
-#define LINK_WARN 0.5    /* of the median */
+#define LINK_WARN 0.5    /* share of the median link */
 #define LINK_LEAST 100e6 /* bytes a second: a link of 1 Gbit/s */
 enum { NAMED = 3 };
 

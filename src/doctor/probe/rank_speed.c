@@ -8,14 +8,14 @@
 #include "doctor/probe/ranks_impl.h"
 
 enum { GEMM_SIZE = 192, COPY_MOST = 16 << 20, COPY_LEAST = 2 << 20, COPY_ALL = 128 << 20 };
-#define ALL_ROUNDS_S 0.6 /* for one kind of work, over all cores */
+#define ALL_ROUNDS_S 0.6 /* seconds for one kind of work, over all cores */
 #define ROUND_MOST_S 0.3
 #define ROUND_LEAST_S 0.02
 
 typedef struct work {
     tess_stream *stream;
     void *a, *b, *c;
-    size_t bytes; /* of a and c, to copy */
+    size_t bytes; /* bytes of a and c, to copy */
     double seconds;
     bool copies;
     probe_speed speed;

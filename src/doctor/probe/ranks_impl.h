@@ -12,14 +12,14 @@ enum { PROBE_ENVIRONMENT_BYTES = 4096, PROBE_WRONG_BYTES = 160 };
 typedef struct probe_speed {
     int32_t core; /* -1: not measured */
     float rate;   /* per second of core time: operations, or bytes */
-    float share;  /* of the core's time that the thread got, 0..1 */
+    float share;  /* share of the core's time that the thread got, 0..1 */
 } probe_speed;
 
-/* What a rank sends to rank 0. */
+/* The record that a rank sends to rank 0. */
 typedef struct probe_rank {
     int32_t host;                              /* its number */
     int32_t cores_are_shared;                  /* 1: its host has more ranks than cores, so `share` means nothing */
-    probe_speed gemm, copy;                    /* of the slowest core tried */
+    probe_speed gemm, copy;                    /* speeds of the slowest core tried */
     uint64_t program, configuration;           /* hashes */
     double barrier_us;                         /* mean time of one */
     char wrong[PROBE_WRONG_BYTES];             /* the all_reduce with a wrong sum; "": none */
@@ -29,10 +29,10 @@ typedef struct probe_rank {
 /* A host, as measured from rank 0's. */
 typedef struct probe_link {
     double offset_s, round_trip_s; /* its wall clock minus rank 0's, from the fastest exchange */
-    double bytes_per_s;            /* from rank 0's host to it; 0: not measured */
+    double bytes_per_s;            /* speed from rank 0's host to it; 0: not measured */
 } probe_link;
 
-/* ---- What a rank does (collective) ---- */
+/* ---- Measurements of a rank (collective) ---- */
 /* Matrix products and copies on every core of the host, all ranks at the same time. */
 tess_status probe_measure_speed(tess_team *team, int local_index, int n_local, probe_rank *mine);
 tess_status probe_try_all_reduce(tess_team *team, char *wrong);

@@ -1,5 +1,5 @@
-/* What `tessera top` shows, read once: a copy of a job's board, and what the system says of its processes here. Texts
- * are clean (no control characters) and end with NUL; numbers are as the ranks wrote them. */
+/* The data that `tessera top` shows, read once: a copy of a job's board, and what the system says of its processes
+ * here. Texts are clean (no control characters) and end with NUL; numbers are as the ranks wrote them. */
 #ifndef TESS_DOCTOR_TOP_SNAPSHOT_H
 #define TESS_DOCTOR_TOP_SNAPSHOT_H
 
@@ -17,14 +17,14 @@ typedef struct tess_top_rank {
 typedef struct tess_top_snapshot {
     tess_mem *mem;
     uint64_t taken_ns;
-    double age_s; /* of the job; 0: unknown */
+    double age_s; /* age of the job; 0: unknown */
     int world, n_hosts, pid;
     bool running;
     int cause; /* rank that the job's diagnosis, or else the launcher, names as the first to fail; -1: none */
     char command[TESS_LIVE_COMMAND_BYTES];
-    char health[256];       /* what is wrong with its host; "": nothing known */
+    char health[256];       /* fault of its host; "": nothing known */
     tess_notice reported;   /* the newest report on it; text "": none */
-    double reported_age_s;  /* since its first report */
+    double reported_age_s;  /* time since its first report */
     tess_top_memory memory; /* n 0: not known */
     tess_places places;
     tess_top_rank *ranks; /* (world) */

@@ -1,3 +1,4 @@
+/* Finds the files of a run that `tessera top` reads besides the board. */
 #include "doctor/top/top_impl.h"
 
 #include <string.h>

@@ -6,11 +6,11 @@
 
 /* ---- top_numbers.c: rates, shares of the step and the rank being waited for, from one snapshot or two. Pure. ---- */
 typedef struct tess_top_totals {
-    int64_t step; /* of the rank that is furthest; 0: none */
-    double loss;  /* of that step; NaN: unknown */
+    int64_t step; /* step of the rank that is furthest; 0: none */
+    double loss;  /* loss of that step; NaN: unknown */
     double step_s, tokens_per_s;
     int culprit;   /* the rank that most wait for, preferably one that waits for none itself; -1: none */
-    int n_waiting; /* for it */
+    int n_waiting; /* ranks that wait for it */
     int waiter;    /* the rank that has waited longest */
     double waited_s;
     bool is_halted; /* all ranks are stopped: none waits for another */

@@ -11,10 +11,10 @@ enum { TESS_TOP_HISTORY = 60, TESS_TOP_SPARK = 4 * TESS_TOP_HISTORY };
 typedef struct tess_top_memory {
     int n; /* lines, the newest ones, oldest first */
     int64_t step[TESS_TOP_HISTORY];
-    double bytes[TESS_POOL_COUNT][TESS_TOP_HISTORY]; /* in use, all ranks */
+    double bytes[TESS_POOL_COUNT][TESS_TOP_HISTORY]; /* bytes in use, all ranks */
 } tess_top_memory;
 
-/* From the lines of memory.jsonl; what is no such line is passed over. Pure. */
+/* Reads the lines of memory.jsonl, and passes over other lines. Pure function. */
 void tess_top_memory_of(const char *text, size_t n, tess_top_memory *memory);
 
 /* A cell a value, of eight heights, 0 to the largest of them; text (TESS_TOP_SPARK). Returns text. */

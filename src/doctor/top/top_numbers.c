@@ -1,3 +1,4 @@
+/* Figures of a snapshot: totals, rates, the culprit, and the cells of a rank's row. */
 #include "doctor/top/top_impl.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* The sentences of `tessera top`. */
 #include "doctor/top/top_impl.h"
 
 #include <math.h>
