@@ -32,7 +32,6 @@ void reward_http_destroy(reward_http **http)
 
 #else
 
-#include <curl/curl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +39,7 @@ void reward_http_destroy(reward_http **http)
 #include <time.h>
 
 #include "base/os/os.h"
+#include "rl/reward/reward_curl.h"
 
 enum {
     MOST_REQUESTS = 1024,
@@ -96,24 +96,24 @@ static size_t receive(char *data, size_t size, size_t n, void *self)
 
 static tess_status prepare_request(reward_http *h, http_request *request)
 {
-    *request = (http_request){.http = h, .item = -1, .answer.mem = h->mem, .curl = curl_easy_init()};
+    *request = (http_request){.http = h, .item = -1, .answer.mem = h->mem, .curl = reward_curl.easy_init()};
     TESS_CHECK(request->curl != NULL, TESS_E_NOMEM, "no memory for requests to %s", h->url);
-    bool set = curl_easy_setopt(request->curl, CURLOPT_URL, h->url) == CURLE_OK &&
-               curl_easy_setopt(request->curl, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK &&
-               curl_easy_setopt(request->curl, CURLOPT_HTTPHEADER, h->headers) == CURLE_OK &&
-               curl_easy_setopt(request->curl, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
-               curl_easy_setopt(request->curl, CURLOPT_TIMEOUT_MS, h->timeout_ms) == CURLE_OK &&
-               curl_easy_setopt(request->curl, CURLOPT_WRITEFUNCTION, receive) == CURLE_OK &&
-               curl_easy_setopt(request->curl, CURLOPT_WRITEDATA, request) == CURLE_OK &&
-               curl_easy_setopt(request->curl, CURLOPT_ERRORBUFFER, request->error) == CURLE_OK &&
-               curl_easy_setopt(request->curl, CURLOPT_PRIVATE, request) == CURLE_OK;
-    TESS_CHECK(set, TESS_E_UNSUPPORTED, "this libcurl (%s) cannot do what requests need", curl_version());
+    bool set = reward_curl.easy_setopt(request->curl, CURLOPT_URL, h->url) == CURLE_OK &&
+               reward_curl.easy_setopt(request->curl, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK &&
+               reward_curl.easy_setopt(request->curl, CURLOPT_HTTPHEADER, h->headers) == CURLE_OK &&
+               reward_curl.easy_setopt(request->curl, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
+               reward_curl.easy_setopt(request->curl, CURLOPT_TIMEOUT_MS, h->timeout_ms) == CURLE_OK &&
+               reward_curl.easy_setopt(request->curl, CURLOPT_WRITEFUNCTION, receive) == CURLE_OK &&
+               reward_curl.easy_setopt(request->curl, CURLOPT_WRITEDATA, request) == CURLE_OK &&
+               reward_curl.easy_setopt(request->curl, CURLOPT_ERRORBUFFER, request->error) == CURLE_OK &&
+               reward_curl.easy_setopt(request->curl, CURLOPT_PRIVATE, request) == CURLE_OK;
+    TESS_CHECK(set, TESS_E_UNSUPPORTED, "this libcurl (%s) cannot do what requests need", reward_curl.version());
     return TESS_OK;
 }
 
 static tess_status add_header(reward_http *h, const char *line)
 {
-    struct curl_slist *longer = curl_slist_append(h->headers, line);
+    struct curl_slist *longer = reward_curl.slist_append(h->headers, line);
     TESS_CHECK(longer != NULL, TESS_E_NOMEM, "no memory for requests to %s", h->url);
     h->headers = longer;
     return TESS_OK;
@@ -146,7 +146,7 @@ static tess_status prepare(reward_http *h, const tess_reward_options *o)
     size_t size = strlen(o->url) + 1;
     TESS_TRY(tess_mem_alloc(h->mem, TESS_POOL_MISC, size, "a URL", (void **)&h->url));
     memcpy(h->url, o->url, size);
-    h->multi = curl_multi_init();
+    h->multi = reward_curl.multi_init();
     TESS_CHECK(h->multi != NULL, TESS_E_NOMEM, "no memory for requests to %s", h->url);
     TESS_TRY(read_headers(h, o));
     TESS_TRY(add_header(h, "Content-Type: application/json"));
@@ -165,11 +165,12 @@ tess_status reward_http_create(tess_mem *mem, const tess_reward_options *o, rewa
     TESS_CHECK(o->url != NULL && (strncmp(o->url, "http://", 7) == 0 || strncmp(o->url, "https://", 8) == 0),
                TESS_E_INVALID, "the grader 'http' needs reward.url, http:// or https://");
     TESS_CHECK(o->workers <= MOST_REQUESTS, TESS_E_INVALID, "reward.workers: at most %d", MOST_REQUESTS);
-    TESS_CHECK(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK, TESS_E_NOMEM, "libcurl does not start");
+    TESS_TRY(reward_curl_load());
+    TESS_CHECK(reward_curl.global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK, TESS_E_NOMEM, "libcurl does not start");
     reward_http *h;
     tess_status status = tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*h), "requests", (void **)&h);
     if (status != TESS_OK) {
-        curl_global_cleanup();
+        reward_curl.global_cleanup();
         return status;
     }
     *h = (reward_http){.mem = mem,
@@ -201,16 +202,16 @@ void reward_http_destroy(reward_http **http)
         return;
     for (int i = 0; i < h->n; i++) {
         clear(&h->request[i]);
-        curl_easy_cleanup(h->request[i].curl);
+        reward_curl.easy_cleanup(h->request[i].curl);
         tess_buffer_free(&h->request[i].answer);
     }
-    curl_multi_cleanup(h->multi);
-    curl_slist_free_all(h->headers);
+    reward_curl.multi_cleanup(h->multi);
+    reward_curl.slist_free_all(h->headers);
     tess_buffer_free(&h->own.lines);
     tess_mem_free(h->mem, h->request);
     tess_mem_free(h->mem, h->url);
     tess_mem_free(h->mem, h);
-    curl_global_cleanup();
+    reward_curl.global_cleanup();
     *http = NULL;
 }
 
@@ -233,14 +234,14 @@ static void prepare_try(http_request *request)
     request->answer.size = 0;
     request->too_long = false;
     request->error[0] = '\0';
-    curl_easy_setopt(request->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(request->body));
-    curl_easy_setopt(request->curl, CURLOPT_POSTFIELDS, request->body);
+    reward_curl.easy_setopt(request->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(request->body));
+    reward_curl.easy_setopt(request->curl, CURLOPT_POSTFIELDS, request->body);
 }
 
 static tess_status begin(http_request *request)
 {
     prepare_try(request);
-    TESS_CHECK(curl_multi_add_handle(request->http->multi, request->curl) == CURLM_OK, TESS_E_NOMEM,
+    TESS_CHECK(reward_curl.multi_add_handle(request->http->multi, request->curl) == CURLM_OK, TESS_E_NOMEM,
                "no memory for a request to %s", request->http->url);
     return TESS_OK;
 }
@@ -256,7 +257,7 @@ static double pause_s(int tries)
 static long code_of(const http_request *request)
 {
     long code = 0;
-    curl_easy_getinfo(request->curl, CURLINFO_RESPONSE_CODE, &code);
+    reward_curl.easy_getinfo(request->curl, CURLINFO_RESPONSE_CODE, &code);
     return code;
 }
 
@@ -284,7 +285,7 @@ static tess_status fail_code(const http_request *request, long code)
     char snippet[64];
     const char *text = request->answer.data != NULL ? request->answer.data : "", *remedy = remedy_of(code);
     char *other = NULL;
-    curl_easy_getinfo(request->curl, CURLINFO_REDIRECT_URL, &other);
+    reward_curl.easy_getinfo(request->curl, CURLINFO_REDIRECT_URL, &other);
     TESS_FAIL(TESS_E_IO, "%s: HTTP status %ld: '%s'", request->http->url, code,
               other != NULL ? other : reward_snippet(text, request->answer.size, 60, snippet));
     return remedy == NULL ? TESS_E_IO : TESS_FAIL(TESS_E_IO, "%s; %s", tess_error_message(), remedy);
@@ -300,7 +301,7 @@ static tess_status judge(http_request *request, CURLcode result, reward_answer *
                request->http->max_answer_bytes);
     *again = result != CURLE_OK || code == TOO_MANY || code >= SERVER_FAILURE;
     TESS_CHECK(result == CURLE_OK, result == CURLE_OPERATION_TIMEDOUT ? TESS_E_TIMEOUT : TESS_E_IO, "%s: %s", url,
-               request->error[0] != '\0' ? request->error : curl_easy_strerror(result));
+               request->error[0] != '\0' ? request->error : reward_curl.easy_strerror(result));
     if (code < GOOD || code >= REDIRECTION)
         return fail_code(request, code);
     const char *text = request->answer.data != NULL ? request->answer.data : "";
@@ -324,7 +325,7 @@ static tess_status finish(http_request *request, CURLcode result, reward_call *c
     bool again;
     reward_answer answer;
     tess_status status = hide_secrets(request->http, judge(request, result, &answer, &again));
-    curl_multi_remove_handle(request->http->multi, request->curl);
+    reward_curl.multi_remove_handle(request->http->multi, request->curl);
     if (status != TESS_OK && again && request->tries <= request->http->retries) {
         request->again_s = tess_os_now_s() + pause_s(request->tries);
         tess_error_clear();
@@ -362,7 +363,7 @@ static tess_status check(reward_http *h, http_request *request)
         const double pause = request->tries > 0 ? pause_s(request->tries) : 0;
         nanosleep(&(struct timespec){(time_t)pause, (long)((pause - floor(pause)) * 1e9)}, NULL);
         prepare_try(request);
-        result = curl_easy_perform(request->curl);
+        result = reward_curl.easy_perform(request->curl);
     } while (is_unreachable(result) && request->tries <= h->retries);
     status = hide_secrets(h, judge(request, result, &answer, &again));
     if (is_unreachable(result) || (result == CURLE_OK && remedy_of(code_of(request)) != NULL))
@@ -375,9 +376,9 @@ tess_status reward_http_check(reward_http *h)
 {
     http_request *request = &h->request[0];
     const long most_ms = h->timeout_ms < CHECK_MS ? h->timeout_ms : CHECK_MS;
-    curl_easy_setopt(request->curl, CURLOPT_TIMEOUT_MS, most_ms);
+    reward_curl.easy_setopt(request->curl, CURLOPT_TIMEOUT_MS, most_ms);
     tess_status status = check(h, request);
-    curl_easy_setopt(request->curl, CURLOPT_TIMEOUT_MS, h->timeout_ms);
+    reward_curl.easy_setopt(request->curl, CURLOPT_TIMEOUT_MS, h->timeout_ms);
     clear(request);
     return status;
 }
@@ -418,16 +419,16 @@ static tess_status run_all(reward_http *h, reward_call *call, double weight)
     while (n_left > 0) {
         int running = 0, in_queue;
         TESS_TRY(feed(h, call, &next));
-        CURLMcode code = curl_multi_perform(h->multi, &running);
-        TESS_CHECK(code == CURLM_OK, TESS_E_IO, "%s: %s", h->url, curl_multi_strerror(code));
+        CURLMcode code = reward_curl.multi_perform(h->multi, &running);
+        TESS_CHECK(code == CURLM_OK, TESS_E_IO, "%s: %s", h->url, reward_curl.multi_strerror(code));
         bool any = false;
-        for (CURLMsg *message; (message = curl_multi_info_read(h->multi, &in_queue)) != NULL; any = true) {
+        for (CURLMsg *message; (message = reward_curl.multi_info_read(h->multi, &in_queue)) != NULL; any = true) {
             http_request *request = NULL;
-            curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &request);
+            reward_curl.easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &request);
             TESS_TRY(finish(request, message->data.result, call, weight, &n_left));
         }
         if (!any)
-            curl_multi_poll(h->multi, NULL, 0, wait_ms(h), NULL);
+            reward_curl.multi_poll(h->multi, NULL, 0, wait_ms(h), NULL);
     }
     return TESS_OK;
 }
@@ -437,7 +438,7 @@ tess_status reward_http_score(reward_http *h, struct reward_call *call, double w
     tess_status status = run_all(h, call, weight);
     for (int i = 0; i < h->n; i++) { /* requests of a call that has failed */
         if (h->request[i].item >= 0 && h->request[i].again_s == 0)
-            curl_multi_remove_handle(h->multi, h->request[i].curl);
+            reward_curl.multi_remove_handle(h->multi, h->request[i].curl);
         clear(&h->request[i]);
     }
     return status;
