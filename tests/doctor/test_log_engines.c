@@ -167,7 +167,7 @@ static const struct {
      false},
     {"the program started Ray a second time", "RuntimeError: Maybe you called ray.init twice by accident? This error",
      true},
-    {"a job that was submitted to Ray failed",
+    {"no error that ends a job is in these logs, only what follows from one: a job that was submitted to Ray failed",
      "Job 'raysubmit_1' failed\nStatus message: Job entrypoint command failed "
      "with exit code 1, last available logs (truncated to 20,000 chars):",
      false},

@@ -97,6 +97,17 @@ static const struct {
     {"{\"message\": {\"message\": \"MyError: row 7\", \"extraInfo\": {\"py_callstack\": \"Traceback (most recent call "
      "last):\\n  File \\\"/p/site-packages/torch/serialization.py\\\", line 1, in load\\nMyError: row 7\\n\"}}}",
      "reading a checkpoint failed: MyError: row 7"},
+    /* the nearer cause of a wrapper */
+    {"Status message: Job entrypoint command failed with exit code 1, last available logs:\n" HEAD
+     "ray.exceptions.RayActorError: The actor died unexpectedly before finishing this task.",
+     "a Ray worker process died"},
+    {HEAD
+     "RuntimeError: [/w/third_party/gloo/gloo/transport/tcp/pair.cc:799] connect [10.0.0.7]:13195: Connection refused",
+     "host 10.0.0.7: ranks of gloo did not connect to each other"},
+    {HEAD "subprocess.CalledProcessError: Command '['/usr/bin/ninja', '-v']' returned non-zero exit status 1.",
+     "an extension could not be built"},
+    {"Tue Jul 25 14:01:57 2017[1,6]<stderr>:[node-a:250:0] Caught signal 11 (Segmentation fault)",
+     "rank 6 on node-a (pid 250): a process crashed"},
     /* after a process was killed */
     {"ERROR:composer.cli.launcher:Rank 5 crashed with exit code -9.\n[rank0]: " HEAD "[rank0]: KeyError: 'x'",
      "rank 5: a process got SIGKILL"},

@@ -114,13 +114,17 @@ static void set_rank(log_who *who, int rank)
     who->n_ranks = 1;
 }
 
-/* The place after "2025-01-01T10:00:00.123Z " or "2025-01-01 10:00:00,123 "; 0: the text begins with no such time. */
+/* The place after "2025-01-01T10:00:00.123Z ", "2025-01-01 10:00:00,123 " or "Tue Jul 25 14:01:57 2017" (Open MPI,
+ * whose tag follows at once); 0: the text begins with no such time. */
 static size_t skip_time(const char *text, size_t size)
 {
     static const char form[] = "0000-00-00?00:00:00";
+    enum { CTIME = 24 };
     size_t n = sizeof(form) - 1;
     if (size <= n)
         return 0;
+    if (size > CTIME && isupper((unsigned char)text[0]) && text[13] == ':' && text[16] == ':' && text[CTIME] == '[')
+        return CTIME;
     for (size_t i = 0; i < n; i++)
         if (form[i] == '0' ? !isdigit((unsigned char)text[i]) : form[i] != '?' && text[i] != form[i])
             return 0;
@@ -229,6 +233,14 @@ static size_t skip_ucx_time(const char *text)
 {
     int n = 0;
     (void)sscanf(text, "[%*10[0-9].%*6[0-9]] %n", &n);
+    return (size_t)n;
+}
+
+/* The place after "[1,6]<stderr>:", Open MPI's tag; 0: another text. */
+static size_t skip_tag(const char *text)
+{
+    int n = 0;
+    (void)sscanf(text, "[%*[0-9a-z@,]]<std%*3[a-z]>:%n", &n);
     return (size_t)n;
 }
 
@@ -345,7 +357,8 @@ log_who log_origin_of_line(const char *line, size_t size)
     if (who.host[0] == '\0')
         read_syslog(head, n, &who);
     if (who.host[0] == '\0') {
-        size_t after = at + skip_ucx_time(head + at);
+        size_t after = at + skip_tag(head + at);
+        after += skip_ucx_time(head + after);
         read_crash(head + after, n - after, &who);
     }
     if (who.host[0] == '\0')

@@ -12,7 +12,7 @@ static const char LIBRARY[] = "libcurl.so.4";
 
 typedef struct symbol {
     const char *name;
-    size_t offset; /* in reward_curl_functions */
+    size_t offset; /* bytes from the beginning of reward_curl_functions */
 } symbol;
 
 #define SYMBOL(name) {"curl_" #name, offsetof(reward_curl_functions, name)},
