@@ -104,6 +104,9 @@ static const struct {
     {HEAD
      "RuntimeError: [/w/third_party/gloo/gloo/transport/tcp/pair.cc:799] connect [10.0.0.7]:13195: Connection refused",
      "host 10.0.0.7: ranks of gloo did not connect to each other"},
+    {HEAD
+     "RuntimeError: [/w/third_party/gloo/gloo/transport/tcp/pair.cc:799] connect [127.0.0.1]:131: Connection refused",
+     "ranks of gloo did not connect to each other"},
     {HEAD "subprocess.CalledProcessError: Command '['/usr/bin/ninja', '-v']' returned non-zero exit status 1.",
      "an extension could not be built"},
     {"Tue Jul 25 14:01:57 2017[1,6]<stderr>:[node-a:250:0] Caught signal 11 (Segmentation fault)",

@@ -517,7 +517,7 @@ static void report_rest(const tess_survey *s, tess_log_diagnosis *v)
     add_surroundings(s, match, v);
     log_who_text(&v->reporter, reporter, sizeof(reporter));
     if (reporter[0] != '\0')
-        log_add_evidence(v, "reported by %s, which is not at fault for that", reporter);
+        log_add_evidence(v, "reported by %s, not at fault for that", reporter);
     if (match->who.peer[0] != '\0')
         log_add_evidence(v, "the other side was %s: look there first", match->who.peer);
 }

@@ -36,6 +36,16 @@ static void set_text(char *out, size_t size, const char *text)
         snprintf(out, size, "%s", text);
 }
 
+/* True for addresses that every host has. */
+static bool is_own_address(const char *text)
+{
+    static const char *const own[] = {"127.", "0.0.0.0", "localhost", "::1", "[::"};
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+        if (strncmp(text, own[i], strlen(own[i])) == 0)
+            return true;
+    return false;
+}
+
 static void add_name(log_who *who, tess_log_name name, const char *text)
 {
     switch (name) {
@@ -50,7 +60,8 @@ static void add_name(log_who *who, tess_log_name name, const char *text)
         who->pid = who->pid == 0 ? (int)strtol(text, NULL, 10) : who->pid;
         break;
     case TESS_NAME_HOST:
-        set_text(who->host, sizeof(who->host), text);
+        if (!is_own_address(text))
+            set_text(who->host, sizeof(who->host), text);
         break;
     case TESS_NAME_GPU:
         set_text(who->gpu, sizeof(who->gpu), text);
