@@ -221,7 +221,7 @@ typedef struct naive_seq {
 /* One query of one head: its keys are [lo, hi). */
 typedef struct naive_query {
     int64_t t, h, kv, lo, hi;
-    double p_error; /* of a probability in float32: e above */
+    double p_error; /* error of a probability in float32: e above */
 } naive_query;
 
 /* prob (keys) = the probabilities; lse. */

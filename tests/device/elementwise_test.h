@@ -1,4 +1,4 @@
-/* What the tests of element-wise kernels share: every table of this machine on several threads, arrays of either dtype
+/* Shared by the tests of element-wise kernels: every table of this machine on several threads, arrays of either dtype
  * in blocks of their exact size (so that sanitizers see an overrun), and comparison with float64. */
 #ifndef TESS_TESTS_DEVICE_ELEMENTWISE_TEST_H
 #define TESS_TESTS_DEVICE_ELEMENTWISE_TEST_H

@@ -1,4 +1,4 @@
-/* What the tests of the far device share: every row of a table as a call on operands that any device may hold. */
+/* Shared by the tests of the far device: every row of a table as a call on operands that any device may hold. */
 #ifndef TESS_TESTS_DEVICE_FAR_TEST_H
 #define TESS_TESTS_DEVICE_FAR_TEST_H
 

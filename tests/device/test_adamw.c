@@ -1,3 +1,4 @@
+/* AdamW of every kernel table: against float64, the same bits on any threads, its copies and its record. */
 #include "device/undo.h"
 #include "elementwise_test.h"
 
@@ -5,7 +6,7 @@ static const int64_t sizes[] = {0, 1, 15, 16, 17, 31, 33, 100, 50021};
 
 typedef struct state {
     float *p, *m, *v;
-    void *copy; /* of p, of copy_dtype */
+    void *copy; /* a copy of p, of copy_dtype */
     tess_dtype copy_dtype;
 } state;
 
@@ -140,7 +141,7 @@ static void copies(void)
     }
 }
 
-/* With a record: the same bits, in one call or cut anywhere, and what the last block held. */
+/* A record gives the same bits, in one call or cut anywhere, and holds the values of the last block. */
 static void a_gpu_refuses_a_record(void)
 {
     tess_stream *s;

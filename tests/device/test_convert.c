@@ -1,3 +1,4 @@
+/* Conversions between dtypes: every 16-bit value, rounding to nearest even, the same bits on every kernel table. */
 #include "elementwise_test.h"
 
 static const tess_dtype dtypes[] = {TESS_F32, TESS_BF16, TESS_F16};

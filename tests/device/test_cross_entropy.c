@@ -1,3 +1,4 @@
+/* Cross entropy with weights, temperature and entropy: against float64, in place and row by row, over every table. */
 #include "elementwise_test.h"
 
 static const int64_t shapes[][2] = {{0, 7},  {1, 1},   {4, 2},    {3, 15},   {5, 16},   {2, 17},    {9, 31},   {6, 33},
@@ -27,7 +28,7 @@ static problem make_problem(int64_t n, int64_t V, tess_dtype dtype)
     return p;
 }
 
-/* With weights; every third row has no term of the entropy. */
+/* A problem with weights; every third row has no term of the entropy. */
 static problem make_graded_problem(int64_t n, int64_t V, tess_dtype dtype, float temperature)
 {
     problem p = make_problem(n, V, dtype);
@@ -79,7 +80,7 @@ static void free_answer(answer *a)
     free(a->dlogits);
 }
 
-/* Of one row, in float64. */
+/* The softmax of one row, in float64. */
 typedef struct softmax64 {
     double largest, sum, logprob, entropy;
 } softmax64;
@@ -113,7 +114,7 @@ static double dlogit_of(const problem *p, const softmax64 *s, int64_t r, int64_t
     return (g * ((v == p->targets[r]) - probability) - h * probability * information) * p->inv_temperature;
 }
 
-/* What float32 leaves of a gradient's terms, which may cancel. */
+/* The error of float32 in a gradient's terms, which may cancel. */
 static double dlogit_error(const problem *p, const softmax64 *s, int64_t r, int64_t v, double want)
 {
     double g = p->dlogprob != NULL ? p->dlogprob[r] : -1, h = p->dentropy != NULL ? p->dentropy[r] : 0;
@@ -135,7 +136,7 @@ static void expect_float64(const problem *p, const answer *a)
             double tolerance = live ? dlogit_error(p, &s, r, i, want) : 0;
             expect_near("dlogits", i, value_at(a->dlogits, r * p->ldd + i, p->dtype), want, tolerance);
         }
-        for (int64_t i = p->V; i < p->ldd; i++) /* what lies between the rows is left alone */
+        for (int64_t i = p->V; i < p->ldd; i++) /* memory between the rows stays as it is */
             expect_near("gap", i, value_at(a->dlogits, r * p->ldd + i, p->dtype), -12345, 25);
     }
 }
@@ -197,7 +198,8 @@ static void is_the_derivative(void)
         answer a = solve(stream, &p);
         for (int64_t r = 0; r < p.n; r++)
             for (int64_t v = 0; v < p.V && p.targets[r] >= 0; v++) {
-                float *x = &p.logits[r * p.ld + v], at = *x, step = 0x1p-12f; /* at + step is rounded: taken as it is */
+                float *x = &p.logits[r * p.ld + v], at = *x,
+                      step = 0x1p-12f; /* the rounded value of at + step is used */
                 float high = at + step, low = at - step;
                 *x = high;
                 double above = graded_loss(&p, r);

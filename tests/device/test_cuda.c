@@ -58,7 +58,7 @@ static char *compute(const char *device, int first, int last, const far_shape *p
 static void expect_same_rows(int first, int last, const far_shape *p)
 {
     char *want = compute("cpu", first, last, p), *got = compute("cuda", first, last, p), what[128];
-    int n_results = first <= 1 && p->dtype == TESS_BF16 ? BYTES : OPERANDS; /* a product's work space is none */
+    int n_results = first <= 1 && p->dtype == TESS_BF16 ? BYTES : OPERANDS; /* a product's work space is no result */
     for (int i = 0; i < n_results; i++) {
         snprintf(what, sizeof(what), "%s .. %s, T %lld, C %lld, %s: operand %d", far_rows_tested[first].name,
                  far_rows_tested[last - 1].name, (long long)p->T, (long long)p->C, tess_dtype_name(p->dtype), i);
@@ -258,7 +258,7 @@ static void timed_events_tell_times(void)
     EXPECT_INT(tess_device_close(&host), 0);
 }
 
-/* Of an H100 SXM: 989 TFLOP/s of bf16, 67 of fp32 at its highest clock, 3.35 TB/s. */
+/* The data sheet of an H100 SXM: 989 TFLOP/s of bf16, 67 of fp32 at its highest clock, 3.35 TB/s. */
 static void peaks_are_those_of_the_data_sheet(void)
 {
     tess_device *d = open_cuda("devices=1");

@@ -20,7 +20,7 @@ typedef struct operands {
     tess_stream *s;
     uint16_t *a, *b, *bias;
     float *begin; /* C */
-    tess_gemm g;  /* on the device */
+    tess_gemm g;  /* operands on the device */
 } operands;
 
 static int64_t units(int64_t n)
@@ -176,7 +176,7 @@ static void rows_do_not_depend_on_their_number(void)
     }
 }
 
-/* ---- With the library that plays one ---- */
+/* ---- A library that plays cuBLASLt ---- */
 enum { VARIANT = 1, GREEDY, ASCENDING, DESCENDING, FEW, WAYS = 8 };
 
 static const int *calls_of_fake(void)
@@ -228,8 +228,8 @@ static bool takes_the_fast(int slow)
     return takes;
 }
 
-/* Of the ways that are proven to have the same bits, whichever is proposed first. A machine that stands still while the
- * fast one is measured is asked again. */
+/* The fastest of the ways that are proven to have the same bits computes, whichever is proposed first. A machine that
+ * stands still while the fast one is measured is asked again. */
 static void the_fastest_proven_way_computes(void)
 {
     enum { MOST_TRIES = 20 };

@@ -8,7 +8,7 @@ typedef struct run {
     tess_device *d;
     tess_stream *s;
     problem *p;
-    tess_attention a; /* on the device */
+    tess_attention a; /* operands on the device */
     tess_attention_grad g;
     tess_attention_seq seqs[MAX_SEQS];
 } run;

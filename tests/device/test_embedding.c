@@ -1,3 +1,4 @@
+/* Embedding: rows and positions forwards, gradients in the order of the tokens backwards, on any threads. */
 #include "elementwise_test.h"
 
 enum { ROWS = 37, POSITIONS = 11 };

@@ -146,7 +146,7 @@ static void an_event_orders_two_streams_and_its_absence_is_found(void)
     for (int seed = 0; seed < 6; seed++) {
         snprintf(delays, sizeof(delays), "%d:10000", seed);
         EXPECT_INT(seen_by_another_stream(delays, true), 1);
-#if !defined(__SANITIZE_THREAD__) /* which calls it a race, rightly */
+#if !defined(__SANITIZE_THREAD__) /* TSan calls it a race, rightly */
         n_right += seen_by_another_stream(delays, false);
 #endif
     }
@@ -182,7 +182,7 @@ static void a_copy_to_the_host_is_there_after_a_wait_alone(void)
     EXPECT_INT(tess_device_close(&d), 0);
 }
 
-/* ---- What must not be ---- */
+/* ---- Misuse ---- */
 static void read_on_host(tess_device *d)
 {
     char *x = new_on(d, 5000, "saved activations");
@@ -334,7 +334,7 @@ static void peers_see_the_same_memory(void)
     EXPECT_INT(tess_device_close(&theirs), 1);
 }
 
-/* Until the worker is in the stall, which has begun when what is before it is done. */
+/* Waits until the worker is in the stall, which begins when the operations before it are done. */
 static void await_done(const tess_device_log *log, uint32_t n)
 {
     while (atomic_load(&log->streams[0].done) < n)

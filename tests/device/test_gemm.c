@@ -150,7 +150,7 @@ static void expect_same_bits(const problem *p, const void *got, const void *want
                       get(got, i, p->c.dtype), get(want, i, p->c.dtype));
 }
 
-/* What C[i] has to be, and how far a kernel may be from it: the bound of a float32 sum of k products in any order (k
+/* The value of C[i], and how far a kernel may be from it: the bound of a float32 sum of k products in any order (k
  * roundings of at most the sum of absolute products), and that of the last rounding; between rows C is untouched. */
 typedef struct expected {
     double value, bound;

@@ -1,3 +1,4 @@
+/* Activations and gated units: against float64, at their limits, and at any place in a vector. */
 #include "elementwise_test.h"
 
 static const tess_activation activations[] = {TESS_ACT_SILU, TESS_ACT_GELU_TANH, TESS_ACT_GELU_ERF};
@@ -66,7 +67,7 @@ static void activates_everywhere(void)
     free(one);
 }
 
-/* What overflows inside must not show outside: 0 and 1 are the limits, and only NaN gives NaN. */
+/* An overflow inside must not show in the result: 0 and 1 are the limits, and only NaN gives NaN. */
 static void extremes(void)
 {
     const float x[] = {1e30f, -1e30f, 3e38f, -3e38f, 200, -200, 1e-30f, 0, NAN, INFINITY, -INFINITY};
@@ -160,7 +161,7 @@ static void gates(void)
     }
 }
 
-/* Where an element stands in its vector does not matter: the plain activation of any tail, in place. */
+/* The place of an element in its vector does not matter: the plain activation of any tail, in place. */
 static void tails(void)
 {
     for (int64_t n = 0; n <= 35; n++) {

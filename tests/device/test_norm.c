@@ -1,3 +1,4 @@
+/* RMSNorm and LayerNorm: against float64, rows on their own, outputs over the residual, one result on every table. */
 #include "elementwise_test.h"
 
 static const int64_t shapes[][2] = {{0, 16}, {1, 1},   {2, 15}, {3, 16},  {31, 17},  {32, 31}, {33, 33},

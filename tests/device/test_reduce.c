@@ -1,3 +1,4 @@
+/* Sums, scales and reductions: one rounding an element, in the order of additions that every table keeps. */
 #include "elementwise_test.h"
 
 static const int64_t sizes[] = {0, 1, 15, 16, 17, 31, 33, 100, 40009};

@@ -1,3 +1,4 @@
+/* Rotary positions: against float64, a token on its own, and the inverse rotation. */
 #include "elementwise_test.h"
 
 typedef struct shape {

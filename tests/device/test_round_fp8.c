@@ -6,7 +6,7 @@
 
 static const tess_fp8 formats[] = {TESS_E4M3, TESS_E5M2};
 
-/* The nearest number with so many bits behind the first, to even, in multiples of the smallest subnormal one. */
+/* The nearest number with `mantissa` bits behind the first, to even, in multiples of the smallest subnormal one. */
 static double nearest(double x, int mantissa, int least)
 {
     int exponent;

@@ -1,4 +1,4 @@
-/* Which kernel table a machine gets, and what it is told when it cannot have one. */
+/* The kernel table that a machine gets, and the error when it cannot have the one asked for. */
 #include "support/test.h"
 
 #include <pthread.h>
@@ -53,7 +53,7 @@ static void the_best_is_chosen_unless_the_environment_says(void)
         if (tess_kernels_select(names[i], &named) == TESS_OK)
             EXPECT(named == kernels);
     }
-    /* The argument wins; an empty variable is none. */
+    /* The argument wins; an empty variable counts as unset. */
     EXPECT_OK(tess_kernels_select("ref", &kernels));
     EXPECT_TEXT(kernels->name, "ref");
     EXPECT_INT(setenv("TESSERA_CPU", "", 1), 0);

@@ -135,7 +135,7 @@ static void fused_products(const scene *x)
         if (way == 0) { /* the sum of both terms is rounded once */
             EXPECT_OK(x->w->gemm_fused(x->want, &w));
             expect_rounded("c", &c);
-        } else { /* what the activation reads is rounded first */
+        } else { /* the activation's operand is rounded first */
             EXPECT_OK(x->w->gemm(x->want, &w.g));
             for (int64_t i = 0; i < c.n; i++)
                 c.wide[i] = tess_f16_to_float(tess_float_to_f16(c.wide[i]));

@@ -1,3 +1,4 @@
+/* `tessera doctor env`: the registry, values that are invalid, void or in conflict, scripts, and its reports. */
 #include "support/test.h"
 
 #include <stdlib.h>
@@ -340,7 +341,7 @@ static void assignments_of_a_shell_script_are_read(void)
     forget();
 }
 
-/* What only a shell knows is neither judged nor held against other variables. */
+/* Values that only a shell knows are neither judged nor compared with other variables. */
 static void values_that_a_shell_computes_are_not_judged(void)
 {
     judge("export NCCL_DEBUG=$LEVEL\nexport NCCL_DEBUG_SUBSYS=INIT\nexport NCCL_RAS_ENABLE=$RAS\n"

@@ -1,3 +1,4 @@
+/* Dumps of flight recorders, ours and those of NCCL and gloo: reading, writing, and the rank to blame. */
 #include "base/os/os.h"
 #include "doctor/flight_recorder/flight_recorder.h"
 #include "support/test.h"

@@ -1,3 +1,4 @@
+/* A job that has ended, read from its folder: rings, job.json and reports of the watchdog, whole and damaged. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* `tessera doctor log`: sample lines of entries, timeouts and the missing rank, lists of torchrun, reports. */
 #include "support/test.h"
 
 #include <stdlib.h>
@@ -435,7 +436,7 @@ static void different_collectives_are_a_mismatch(void)
     end();
 }
 
-/* Behind the majority, or ahead of it. */
+/* A rank that is not where most are: behind them, or ahead. */
 static void who_is_ahead_of_most_is_at_another_place_too(void)
 {
     char text[8192] = "";

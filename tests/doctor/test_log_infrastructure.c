@@ -1,4 +1,4 @@
-/* What the programs below a training script print: schedulers, clouds, kernels, drivers of devices and communication
+/* Texts of the programs below a training script: schedulers, clouds, kernels, drivers of devices and communication
  * libraries. Each text, made from the format string of the program that prints it, is its entry and no other cause. */
 #include "support/test.h"
 
@@ -22,15 +22,17 @@ typedef struct sample {
     const char *text, *id;
 } sample;
 
-/* clang-format off */
 static const sample schedulers[] = {
     /* Slurm: slurmstepd, srun, slurmctld */
     {"slurmstepd: error: *** JOB 77 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***", "slurm-time-limit"},
     {"salloc: Job 77 has exceeded its time limit and its allocation has been revoked.", "slurm-time-limit"},
-    {"slurmstepd: error: *** STEP 77.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO PREEMPTION ***", "slurm-preempted"},
+    {"slurmstepd: error: *** STEP 77.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO PREEMPTION ***",
+     "slurm-preempted"},
     {"slurmctld: preempted JobId=77 has been requeued to reclaim resources for JobId=78", "slurm-preempted"},
-    {"slurmstepd: error: *** STEP 77.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR "
-     "DETAILS ***", "slurm-node-fail"},
+    {"slurmstepd: error: *** STEP 77.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO NODE FAILURE, SEE SLURMCTLD LOG "
+     "FOR "
+     "DETAILS ***",
+     "slurm-node-fail"},
     {"srun: error: Node failure on n[3-4]", "slurm-node-fail"},
     {"slurmctld: requeue job JobId=77 due to failure of node n3", "slurm-node-fail"},
     {"srun: error: Aborting, io error and missing step on node 3", "slurm-node-fail"},
@@ -39,7 +41,8 @@ static const sample schedulers[] = {
     {"slurmstepd: error: *** JOB 77 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***", "slurm-cancelled"},
     {"slurmstepd: error: *** JOB 77 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE to SIGNAL Terminated ***",
      "slurm-cancelled"},
-    {"slurmstepd: error: *** STEP 77.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TASK FAILURE ***", "slurm-task-exit"},
+    {"slurmstepd: error: *** STEP 77.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TASK FAILURE ***",
+     "slurm-task-exit"},
     {"slurmstepd: error: *** STEP 77.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE to SIGNAL Killed ***",
      "slurm-task-exit"},
     {"slurmstepd: error: *** STEP 77.0 ON n1 FAILED (non-zero exit code or other failure mode) ***", "slurm-task-exit"},
@@ -84,21 +87,26 @@ static const sample schedulers[] = {
     {"Kill task failed     root      2026-01-01T00:00:00 n3", "slurm-node-drained"},
     {"gres/gpu count repor slurm     2026-01-01T00:00:00 n[3,7]", "slurm-node-drained"},
     {"[2026-01-01T00:00:00.000] error: Setting node n3 state to INVAL with reason:gres/gpu count reported lower than "
-     "configured (7 < 8)", "slurm-node-drained"},
+     "configured (7 < 8)",
+     "slurm-node-drained"},
     {"   Reason=NHC: check_hw_ib:  No IB port is ACTIVE. [root@2026-01-01T00:00:00]", "slurm-node-drained"},
     {"[2026-01-01T00:00:00.000] error: Prolog or job env setup failure on node n3, draining the node", "slurm-prolog"},
     {"srun: error: Task launch for StepId=77.0 failed on node n3: Job prolog failed", "slurm-prolog"},
     {"slurmstepd: error: Failed to send MESSAGE_TASK_EXIT: Connection refused", "slurm-connection"},
-    {"srun: error: slurm_receive_msgs: [[n3]:6818] failed: Socket timed out on send/recv operation", "slurm-connection"},
+    {"srun: error: slurm_receive_msgs: [[n3]:6818] failed: Socket timed out on send/recv operation",
+     "slurm-connection"},
     {"slurmctld: error: slurm_receive_msg [192.0.2.7:4242]: Transport endpoint is not connected", "slurm-connection"},
     {"slurmstepd: error:  mpi/pmix_v3: _errhandler: n1 [0]: pmixp_client_v2.c:212: Error handler invoked: status = -61",
      "slurm-pmix-notified"},
     {"slurmstepd: error: mpi/pmix_v4: _dmdx_timeout: n1 [0]: pmixp_dmdx.c:490: timeout: ns=slurm.pmix.77.0, rank=3, "
-     "host=n2, ts=1767225600", "slurm-pmix"},
+     "host=n2, ts=1767225600",
+     "slurm-pmix"},
     {"slurmstepd: task 3 (4242) exited. Killed by signal 9.", "killed"},
     /* PBS, LSF, Grid Engine, HTCondor */
-    {"=>> PBS: job killed: node 18 (n314) requested job terminate, 'EOF' (code 1099) - received SISTER_EOF attempting to "
-     "communicate with sister MOM's", "batch-node-lost"},
+    {"=>> PBS: job killed: node 18 (n314) requested job terminate, 'EOF' (code 1099) - received SISTER_EOF attempting "
+     "to "
+     "communicate with sister MOM's",
+     "batch-node-lost"},
     {"job 77.1 exceeded hard wallclock time - initiate terminate method", "batch-time-limit"},
     {"job 77 exceeds job hard limit \"h_vmem\" of queue \"all.q@n1\" (9.1 > limit:8.0) - sending SIGKILL",
      "batch-memory-limit"},
@@ -109,7 +117,8 @@ static const sample schedulers[] = {
     {"022 (077.000.000) 2026-01-01 00:00:00 Job disconnected, attempting to reconnect", "batch-node-lost"},
     {"004 (077.000.000) 2026-01-01 00:00:00 Job was evicted.", "batch-ended"},
     /* Kubernetes: kubelet, scheduler, controllers; Kubeflow and Volcano */
-    {"The node was low on resource: ephemeral-storage. Threshold quantity: 10Gi, available: 9Gi.", "kubernetes-evicted"},
+    {"The node was low on resource: ephemeral-storage. Threshold quantity: 10Gi, available: 9Gi.",
+     "kubernetes-evicted"},
     {"Container trainer exceeded its local ephemeral storage limit \"20Gi\". ", "kubernetes-evicted"},
     {"Pod ephemeral local storage usage exceeds the total limit of containers 20Gi. ", "kubernetes-evicted"},
     {"Usage of EmptyDir volume \"cache\" exceeds the limit \"64Gi\". ", "kubernetes-evicted"},
@@ -121,7 +130,8 @@ static const sample schedulers[] = {
     {"1m Normal Preempted pod/job-worker-3 Preempted by pod 7c9e6679 on node gpu-4", "kubernetes-preempted"},
     {"default-scheduler: preempting to accommodate a higher priority pod", "kubernetes-preempted"},
     {"Message:        Pod was terminated in response to imminent node shutdown.", "kubernetes-node-lost"},
-    {"Normal TaintManagerEviction pod/job-worker-3 Marking for deletion Pod default/job-worker-3", "kubernetes-node-lost"},
+    {"Normal TaintManagerEviction pod/job-worker-3 Marking for deletion Pod default/job-worker-3",
+     "kubernetes-node-lost"},
     {"Pod: default.job-worker-3 exited with code 1", "kubernetes-pod-exit"},
     {"DEBUG events Error pod job-worker-3 container pytorch exitCode: 1 terminated message: ", "kubernetes-pod-exit"},
     {"PyTorchJob job is failed because 1 Worker replica(s) failed.", "kubernetes-pod-exit"},
@@ -129,27 +139,34 @@ static const sample schedulers[] = {
     {"job-worker-3   0/1     ImagePullBackOff   0   12m", "kubernetes-image"},
     {"EC2InsufficientCapacityError: Instance type 'ml.g5.48xlarge' is temporarily unavailable in supported zones",
      "cloud-capacity"},
-    {"ResourceLimitExceeded: An error occurred (ResourceLimitExceeded) when calling the CreateTrainingJob operation: The "
+    {"ResourceLimitExceeded: An error occurred (ResourceLimitExceeded) when calling the CreateTrainingJob operation: "
+     "The "
      "account-level service limit 'ml.p3.2xlarge for training job usage' is 0 Instances",
      "cloud-capacity"},
     {"systemd-oomd[666]: Failed to kill any cgroups based on swap: Invalid argument", "oom-daemon-near"},
-    {"[mpiexec@t-1-15.sdsc.edu] HYDT_bsci_launcher_pbs_init (./tools/bootstrap/external/pbs_init.c:33): tm_init() failed "
+    {"[mpiexec@t-1-15.sdsc.edu] HYDT_bsci_launcher_pbs_init (./tools/bootstrap/external/pbs_init.c:33): tm_init() "
+     "failed "
      "with TM error 17002",
      "mpich-launch"},
-    {"ErrorCode:DCGM_FR_XID_ERROR GPU:4 PCI:0000:c4:00.0 GPU_UUID:GPU-d1816eb1 Detected XID 31 for GPU 4", "gpu-unhealthy"},
+    {"ErrorCode:DCGM_FR_XID_ERROR GPU:4 PCI:0000:c4:00.0 GPU_UUID:GPU-d1816eb1 Detected XID 31 for GPU 4",
+     "gpu-unhealthy"},
     {"XidCriticalError: Xid=69 on Device=GPU-7540a9b3-eeb9-1214-1526-f93c9ea826a8, the device will go unhealthy.",
      "gpu-unhealthy"},
     {"Failed to mount squashfs image in (read only): No such device", "container-image-broken"},
-    {"FATAL:  container creation failed: mount /proc/self/fd/3->/mnt/rootfs error: while mounting image /proc/self/fd/3: "
+    {"FATAL:  container creation failed: mount /proc/self/fd/3->/mnt/rootfs error: while mounting image "
+     "/proc/self/fd/3: "
      "kernel reported a bad superblock for squashfs image partition",
      "container-image-broken"},
-    {"Operation error: The zone 'projects/p/zones/us-central1-a' does not have enough resources available to fulfill the "
+    {"Operation error: The zone 'projects/p/zones/us-central1-a' does not have enough resources available to fulfill "
+     "the "
      "request.",
      "cloud-capacity"},
-    {"Feb 02 09:52:07 n1 slurmd[12912]: slurmd: fatal: can't stat gres.conf file /dev/nvidia0: No such file or directory",
+    {"Feb 02 09:52:07 n1 slurmd[12912]: slurmd: fatal: can't stat gres.conf file /dev/nvidia0: No such file or "
+     "directory",
      "slurm-daemon"},
     {"Sep 08 19:37:10 cn5.cluster.local systemd[1]: munge.service: Failed with result 'exit-code'.", "service-failed"},
-    {"  Warning  ImageGCFailed  59m  kubelet  Failed to garbage collect required amount of images.", "kubernetes-node-short"},
+    {"  Warning  ImageGCFailed  59m  kubelet  Failed to garbage collect required amount of images.",
+     "kubernetes-node-short"},
     {"10.6.0.188   NotReady   10d       v1.7.2", "kubernetes-node-lost"},
     {"gpu-7   NotReady,SchedulingDisabled   <none>   21m   v1.30.1", "kubernetes-node-lost"},
     {"pyxis: importing docker image: hello-world.sqsh", "container-image"},
@@ -181,23 +198,29 @@ static const sample schedulers[] = {
     {"Ready False KubeletNotReady [container runtime is down, PLEG is not healthy: pleg was last seen active 3m ago]",
      "kubernetes-node-lost"},
     {"    reason: BackoffLimitExceeded", "kubernetes-pod-exit"},
-    {"    message: jobset failed due to one or more job failures (first failed job: train-workers-0)", "kubernetes-pod-exit"},
+    {"    message: jobset failed due to one or more job failures (first failed job: train-workers-0)",
+     "kubernetes-pod-exit"},
     {"    reason: PyTorchJobFailed", "kubernetes-pod-exit"},
-    {"Pod Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. Requested: 8, Available: 7, "
-     "which is unexpected", "kubernetes-admission"},
+    {"Pod Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. Requested: 8, Available: "
+     "7, "
+     "which is unexpected",
+     "kubernetes-admission"},
     {"Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu, which is "
-     "unexpected", "kubernetes-admission"},
+     "unexpected",
+     "kubernetes-admission"},
     {"job-worker-3   0/1     OutOfnvidia.com/gpu   0   12m", "kubernetes-admission"},
     {"Job was active longer than specified deadline", "kubernetes-deadline"},
     {"    message: Exceeded the PodsReady timeout default/job", "kubernetes-deadline"},
     {"    reason: ClusterQueueStopped", "kubernetes-stopped"},
     {"Container pytorch failed liveness probe, will be restarted", "kubernetes-probe"},
     {"Readiness probe failed: dial tcp 192.0.2.7:8080: connect: connection refused", ""},
-    {"pods \"job-worker-3\" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=8, used: 8, limited: 8",
+    {"pods \"job-worker-3\" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=8, used: 8, "
+     "limited: 8",
      "kubernetes-quota"},
     {"error: unable to upgrade connection: container not found (\"worker\")", "kubernetes-exec"},
     {"Error from server: error dialing backend: dial tcp 192.0.2.7:10250: i/o timeout", "kubernetes-exec"},
-    {"couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor h100, 8 more needed",
+    {"couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor h100, 8 more "
+     "needed",
      ""},
     /* clouds */
     {"Spot ITN received. Instance will be interrupted at 2026-01-01T00:00:00Z", "cloud-preempted"},
@@ -234,9 +257,12 @@ static const sample kernels[] = {
      "kernel-oom-kill"},
     {"Jan 10 11:43:09 n1 systemd[1]: train.service: Failed with result 'oom-kill'.", "kernel-oom-kill"},
     {"Jan 10 11:43:09 n1 systemd-oomd[588]: Killed /user.slice/user-1000.slice/train.scope due to memory pressure for "
-     "/user.slice being 57.97% > 50.00% for > 20s with reclaim activity", "oom-daemon"},
-    {"Jan 10 11:43:09 n1 systemd-oomd[588]: Marked /user.slice/train.scope for killing due to memory used (7) / total (8) "
-     "and swap used (7) / total (8) being more than 90.00%", "oom-daemon"},
+     "/user.slice being 57.97% > 50.00% for > 20s with reclaim activity",
+     "oom-daemon"},
+    {"Jan 10 11:43:09 n1 systemd-oomd[588]: Marked /user.slice/train.scope for killing due to memory used (7) / total "
+     "(8) "
+     "and swap used (7) / total (8) being more than 90.00%",
+     "oom-daemon"},
     {"train.scope: systemd-oomd killed 12 process(es) in this unit.", "oom-daemon"},
     {"Jan 10 11:43:09 n1 earlyoom[77]: sending SIGTERM to process 4242 uid 1000 \"python\": oom_score 900, VmRSS 7 MiB",
      "oom-daemon"},
@@ -244,7 +270,8 @@ static const sample kernels[] = {
     {"[ 1.0] python: page allocation failure: order:4, mode:0x40dc0(GFP_KERNEL|__GFP_COMP|__GFP_ZERO)",
      "kernel-page-allocation"},
     {"[ 1.0] traps: python[4242] trap divide error ip:7f00 sp:7f00 error:0 in libx.so[7f+1]", "arithmetic-exception"},
-    {"[ 1.0] python[4242]: segfault at 10 ip 00007f0000000000 sp 00007f0000000000 error 4 in libx.so[7f+1]", "segfault"},
+    {"[ 1.0] python[4242]: segfault at 10 ip 00007f0000000000 sp 00007f0000000000 error 4 in libx.so[7f+1]",
+     "segfault"},
     {"[ 1.0] traps: python[4242] general protection fault ip:7f00 sp:7f00 error:0 in libx.so[7f+1]", "segfault"},
     {"[ 1.0] traps: python[4242] trap invalid opcode ip:7f00 sp:7f00 error:0 in libx.so[7f+1]", "illegal-instruction"},
     {"[n1:4242] Signal: Segmentation fault (11)", "segfault"},
@@ -254,22 +281,28 @@ static const sample kernels[] = {
     {"[ 1.0] INFO: task python:4242 blocked for more than 122 seconds.", "blocked-in-storage"},
     {"[ 1.0] nfs: server nas-1 not responding, still trying", "blocked-in-storage"},
     {"[ 1.0] Lustre: fs-OST0003-osc-ff: Connection to fs-OST0003 (at 192.0.2.5@o2ib) was lost; in progress operations "
-     "using this service will wait for recovery to complete", "storage-server-lost"},
+     "using this service will wait for recovery to complete",
+     "storage-server-lost"},
     {"[ 1.0] Lustre: fs-OST0003-osc-ff: This client was evicted by fs-OST0003; in progress operations using this "
-     "service will fail.", "storage-evicted"},
+     "service will fail.",
+     "storage-evicted"},
     {"[ 1.0] libceph: osd12 (1)192.0.2.5:6801 socket closed (con state OPEN)", ""},
     {"OSError: [Errno 116] Stale file handle: '/data/x'", "file-replaced"},
     {"[ 1.0] blk_update_request: I/O error, dev sda, sector 2048 op 0x0:(READ)", "disk-failed"},
     {"[ 1.0] Buffer I/O error on dev dm-0, logical block 1, lost async page write", "disk-failed"},
-    {"[ 1.0] EXT4-fs error (device sda1): ext4_find_entry:1455: inode #2: comm python: reading directory", "file-system-failed"},
+    {"[ 1.0] EXT4-fs error (device sda1): ext4_find_entry:1455: inode #2: comm python: reading directory",
+     "file-system-failed"},
     {"[ 1.0] EXT4-fs (sda1): re-mounted. Opts: errors=remount-ro", ""},
-    {"[ 1.0] mce: [Hardware Error]: CPU 3: Machine Check Exception: 5 Bank 7: be00000000800400", "host-memory-hardware"},
+    {"[ 1.0] mce: [Hardware Error]: CPU 3: Machine Check Exception: 5 Bank 7: be00000000800400",
+     "host-memory-hardware"},
     {"[ 1.0] mce: [Hardware Error]: Machine check events logged", ""},
-    {"[ 1.0] Memory failure: 0x1840200: Sending SIGBUS to python:4242 due to hardware memory corruption", "host-memory-hardware"},
+    {"[ 1.0] Memory failure: 0x1840200: Sending SIGBUS to python:4242 due to hardware memory corruption",
+     "host-memory-hardware"},
     {"[ 1.0] pcieport 0000:00:01.0: AER: Uncorrected (Fatal) error received: 0000:01:00.0", "host-pcie"},
     {"[ 1.0] pcieport 0000:00:01.0: AER: Multiple Uncorrected (Non-Fatal) error received: 0000:01:00.0",
      "host-pcie-nonfatal"},
-    {"[ 1.0] mlx5_core 0000:41:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer", "host-pcie"},
+    {"[ 1.0] mlx5_core 0000:41:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer",
+     "host-pcie"},
     {"[ 1.0] mlx5_core 0000:41:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)", ""},
     {"[ 1.0] pcieport 0000:00:01.0: DPC: containment event, status:0x1f01 source:0x0000", "host-pcie"},
     {"[ 1.0] pcieport 0000:00:01.0: pciehp: Slot(5): Link Down", "host-pcie"},
@@ -306,10 +339,13 @@ static const sample kernels[] = {
     {"libgomp: Thread creation failed: Resource temporarily unavailable", "too-many-threads"},
     {"ImportError: /lib/libc.so.6: version `GLIBC_2.34' not found (required by /x.so)", "library-mismatch"},
     {"ImportError: /lib/libstdc++.so.6: version `GLIBCXX_3.4.30' not found (required by /x.so)", "library-mismatch"},
-    {"n1:7:8 [0] NCCL INFO NET/Plugin : Plugin load (libnccl-net.so) returned 2 : libnccl-net.so: cannot open shared object "
-     "file: No such file or directory", ""},
+    {"n1:7:8 [0] NCCL INFO NET/Plugin : Plugin load (libnccl-net.so) returned 2 : libnccl-net.so: cannot open shared "
+     "object "
+     "file: No such file or directory",
+     ""},
     {"[n1:77] mca_base_component_repository_open: unable to open mca_pml_ucx: libucp.so.0: cannot open shared object "
-     "file: No such file or directory (ignored)", ""},
+     "file: No such file or directory (ignored)",
+     ""},
     {"ImportError: libcudart.so.12: cannot open shared object file: No such file or directory", "library-mismatch"},
     {"OSError: /x/libfoo.so: cannot allocate memory in static TLS block", "library-mismatch"},
     {"bash: ./train: cannot execute binary file: Exec format error", "library-mismatch"},
@@ -341,8 +377,10 @@ static const sample gpus[] = {
     {"NVRM: Xid (PCI:0000:3b:00): 92, High single-bit ECC error rate", "cuda-xid-notice"},
     {"NVRM: Xid (PCI:0000:3b:00): 94, pid=77, Contained: CE User Channel (0x9). RST: No, D-RST: No", "cuda-xid-memory"},
     {"NVRM: Xid (PCI:0000:3b:00): 95, pid=77, Uncontained: LTC TAG (0x2, 0x1). RST: Yes, D-RST: No", "cuda-xid-memory"},
-    {"NVRM: Xid (PCI:0000:3b:00): 119, pid=77, name=python, Timeout after 45s of waiting for RPC response from GPU3 GSP! "
-     "Expected function 76 (GSP_RM_CONTROL) sequence 7 (0x1 0x2).", "cuda-xid-firmware"},
+    {"NVRM: Xid (PCI:0000:3b:00): 119, pid=77, name=python, Timeout after 45s of waiting for RPC response from GPU3 "
+     "GSP! "
+     "Expected function 76 (GSP_RM_CONTROL) sequence 7 (0x1 0x2).",
+     "cuda-xid-firmware"},
     {"NVRM: GPU6 _kgspLogRpcTimeout: ********************************* GSP Timeout **********************************",
      "cuda-xid-firmware"},
     {"NVRM: Xid (PCI:0000:3b:00): 120, pid=77, name=python, GSP task exception: Reason: store", "cuda-xid-firmware"},
@@ -367,22 +405,32 @@ static const sample gpus[] = {
     {"NVRM: GPU3 krcWatchdog_IMPL: RC watchdog: GPU is probably locked!  Notify Timeout Seconds: 7", "gpu-locked-up"},
     {"NVRM: GPU at PCI:0000:3b:00: GPU-7c9e6679-0000-0000-0000-000000000000", ""},
     {"nv-fabricmanager[77]: fabric manager NVIDIA GPU driver interface version 535.1 don't match with driver version "
-     "535.2. Please update with matching NVIDIA driver package.", "fabric-manager-failed"},
+     "535.2. Please update with matching NVIDIA driver package.",
+     "fabric-manager-failed"},
     {"| Memory                    | Fail - GPU: 3                                  |", "gpu-diagnosis-failed"},
     {"        HW Thermal Slowdown                    : Active", ""},
     {"        HW Thermal Slowdown                    : Not Active", ""},
     {"docker: Error response from daemon: pull access denied for x/y, repository does not exist or may require 'docker "
-     "login': denied: requested access to the resource is denied.", "container-image"},
-    {"slurmstepd: error: pyxis:     [ERROR] URL https://registry/v2/x/manifests/1 returned error code: 401 Unauthorized",
+     "login': denied: requested access to the resource is denied.",
+     "container-image"},
+    {"slurmstepd: error: pyxis:     [ERROR] URL https://registry/v2/x/manifests/1 returned error code: 401 "
+     "Unauthorized",
      "container-image"},
     {"slurmstepd: error: pyxis:     [ERROR] No such file or directory: /shared/x.sqsh", "container-image"},
-    {"docker: Error response from daemon: failed to create task for container: failed to create shim task: OCI runtime create "
-     "failed: runc create failed: unable to start container process: exec: \"train\": executable file not found in $PATH: "
-     "unknown.", "container-program"},
-    {"docker: Error response from daemon: failed to create task for container: failed to create shim task: OCI runtime create "
-     "failed: could not apply required modification to OCI specification: error modifying OCI spec: failed to inject CDI "
-     "devices: unresolvable CDI devices nvidia.com/gpu=all: unknown.", "container-gpu"},
-    {"docker: Error response from daemon: invalid mount config for type \"bind\": bind source path does not exist: /data.",
+    {"docker: Error response from daemon: failed to create task for container: failed to create shim task: OCI runtime "
+     "create "
+     "failed: runc create failed: unable to start container process: exec: \"train\": executable file not found in "
+     "$PATH: "
+     "unknown.",
+     "container-program"},
+    {"docker: Error response from daemon: failed to create task for container: failed to create shim task: OCI runtime "
+     "create "
+     "failed: could not apply required modification to OCI specification: error modifying OCI spec: failed to inject "
+     "CDI "
+     "devices: unresolvable CDI devices nvidia.com/gpu=all: unknown.",
+     "container-gpu"},
+    {"docker: Error response from daemon: invalid mount config for type \"bind\": bind source path does not exist: "
+     "/data.",
      "container-mount"},
     {"exec /usr/bin/python3: exec format error", "library-mismatch"},
     {"Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?",
@@ -413,37 +461,47 @@ static const sample nccl[] = {
      "nccl-duplicate-gpu"},
     {"NCCL WARN NCCL version mismatch with remote peer 192.0.2.7<40001> (local: 2.27.3, remote 2.21.5)",
      "nccl-version-mismatch"},
-    {"NCCL WARN NCCL library is too old. This application was compiled with NCCL version 2.28.3, but is running with NCCL",
+    {"NCCL WARN NCCL library is too old. This application was compiled with NCCL version 2.28.3, but is running with "
+     "NCCL",
      "nccl-version-mismatch"},
     {"NCCL WARN CUDA Driver version found is 12010. Minimum requirement is 12020", "cuda-driver-too-old"},
-    {"misc/socket.cc:57 NCCL WARN socketProgressOpt: Call to recv from 192.0.2.7<40001> failed : Connection reset by peer",
+    {"misc/socket.cc:57 NCCL WARN socketProgressOpt: Call to recv from 192.0.2.7<40001> failed : Connection reset by "
+     "peer",
      "nccl-peer-closed"},
-    {"NCCL WARN ncclOsSocketProgressOpt: Call to send to 192.0.2.7<40001> failed : 32 (Broken pipe)", "nccl-peer-closed"},
+    {"NCCL WARN ncclOsSocketProgressOpt: Call to send to 192.0.2.7<40001> failed : 32 (Broken pipe)",
+     "nccl-peer-closed"},
     {"proxy.cc:1521 NCCL WARN [Service thread] Could not receive type from localRank 3, res=3, closed=0",
      "nccl-proxy-ends"},
-    {"misc/socket.cc:527 NCCL WARN socketPollConnect: connect to 192.0.2.7<40001> returned Connection timed out, exceeded "
-     "error retry count after 35 attempts", "nccl-connect-refused"},
-    {"NCCL WARN ncclOsSocketPollConnect to 192.0.2.7<40001> failed with error Connection refused", "nccl-connect-refused"},
+    {"misc/socket.cc:527 NCCL WARN socketPollConnect: connect to 192.0.2.7<40001> returned Connection timed out, "
+     "exceeded "
+     "error retry count after 35 attempts",
+     "nccl-connect-refused"},
+    {"NCCL WARN ncclOsSocketPollConnect to 192.0.2.7<40001> failed with error Connection refused",
+     "nccl-connect-refused"},
     {"NCCL WARN NET/Socket : no interface found", "nccl-no-interface"},
     {"NCCL WARN Call to socket failed : Address family not supported by protocol", "nccl-no-interface"},
     {"NCCL WARN Call to bind failed : Cannot assign requested address", "nccl-no-interface"},
     {"NCCL WARN no device found matching ib0, verify NCCL_OOB_NET_IFNAME", "nccl-no-interface"},
     {"NCCL WARN NET/IB: Got completion from peer 192.0.2.7<40001> with status=IBV_WC_RETRY_EXC_ERR(12) "
-     "opcode=IBV_WC_SEND(0) vendor_err=129 localGid ::ffff:192.0.2.1 hca mlx5_0", "nccl-ib-retry-exceeded"},
+     "opcode=IBV_WC_SEND(0) vendor_err=129 localGid ::ffff:192.0.2.1 hca mlx5_0",
+     "nccl-ib-retry-exceeded"},
     {"NCCL WARN NET/IB: Got completion from peer 192.0.2.7<40001> with status=IBV_WC_REM_ACCESS_ERR(10) "
-     "opcode=IBV_WC_SEND(0) vendor_err=136 hca mlx5_0", "nccl-ib-completion-error"},
+     "opcode=IBV_WC_SEND(0) vendor_err=136 hca mlx5_0",
+     "nccl-ib-completion-error"},
     {"NCCL WARN NET/IB : Got completion from peer 192.0.2.7<40001> with status=5 opcode=0 len=0 vendor err 249 (Send)",
      "nccl-ib-flushed"},
     {"NCCL WARN NET/IB : mlx5_0:1 async fatal event: local catastrophic error", "nccl-ib-async-event"},
     {"NCCL WARN NET/IB : mlx5_0:1 Got non-fatal async event: port error(10)", "nccl-ib-port-event"},
-    {"NCCL WARN NET/IB: Fatal error. Detected 2 failed devices out of 2 devices on the send communicator (comm=0x7f). No",
+    {"NCCL WARN NET/IB: Fatal error. Detected 2 failed devices out of 2 devices on the send communicator (comm=0x7f). "
+     "No",
      "nccl-ib-devices-lost"},
     {"NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory errno 12", "nccl-ib-memory"},
     {"NCCL WARN Call to ibv_query_gid failed with error No data available errno 61", "nccl-ib-call"},
     {"NCCL WARN NET/IB : Unable to open device mlx5_3", "nccl-ib-device-skipped"},
     {"NCCL WARN Bootstrap Root : rank 3 of 16 ranks has already checked in", "nccl-world-differs"},
     {"NCCL WARN Bootstrap Root : mismatch in info from procs, nranks 16 vs 8, nroots 1 vs 1", "nccl-world-differs"},
-    {"NCCL WARN NET/Socket : peer 192.0.2.7<40001> message truncated : receiving 1048576 bytes instead of 524288. If you",
+    {"NCCL WARN NET/Socket : peer 192.0.2.7<40001> message truncated : receiving 1048576 bytes instead of 524288. If "
+     "you",
      "nccl-sizes-differ"},
     {"NCCL WARN NET/IB : req 0/1 tag 7 peer 192.0.2.7<40001> posted incorrect receive info: size 0 addr 0 rkeys[0]=0",
      "nccl-sizes-differ"},
@@ -453,7 +511,8 @@ static const sample nccl[] = {
      "nccl-devices-differ"},
     {"NCCL WARN Broadcast : invalid root 8 (root should be in the 0..8 range)", "nccl-wrong-call"},
     {"NCCL WARN AllReduce : sendbuff 0x10 is not a valid pointer", "nccl-wrong-call"},
-    {"NCCL WARN No algorithm/protocol available for function AllGather with datatype ncclInt8. NCCL_ALGO was set to Tree.",
+    {"NCCL WARN No algorithm/protocol available for function AllGather with datatype ncclInt8. NCCL_ALGO was set to "
+     "Tree.",
      "nccl-wrong-call"},
     {"NCCL WARN [Proxy Service 3] Failed to execute operation Close from rank 3, retcode 3", "nccl-proxy-ends"},
     {"NCCL WARN [Proxy Service 3] Failed to execute operation Connect from rank 5, retcode 3", "nccl-proxy"},
@@ -462,9 +521,12 @@ static const sample nccl[] = {
     {"NCCL WARN Cuda failure 999 'unknown error'", "nccl-unhandled-cuda-error"},
     {"NCCL WARN Cuda failure 4 'driver shutting down'", ""},
     {"NCCL WARN nvmlDeviceGetHandleByPciBusId_v2() failed: GPU is lost", "cuda-fallen-off-bus"},
-    {"NCCL WARN Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2097152 : CUDA error 401 'the operation cannot "
-     "be performed in the present state'.", "fabric-manager"},
-    {"NCCL WARN MNNVL (cliqueSize 72) is available but not working on this system. Check the IMEX channel configuration",
+    {"NCCL WARN Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2097152 : CUDA error 401 'the operation "
+     "cannot "
+     "be performed in the present state'.",
+     "fabric-manager"},
+    {"NCCL WARN MNNVL (cliqueSize 72) is available but not working on this system. Check the IMEX channel "
+     "configuration",
      "nvlink-imex"},
     {"NCCL WARN Error: failed to extend /dev/shm/nccl-AbCdEf to 33030532 bytes, error: No space left on device (28)",
      "nccl-shm-failure"},
@@ -473,20 +535,25 @@ static const sample nccl[] = {
 static const sample fabrics[] = {
     /* AMD */
     {"Queue at 0x7f00 inactivated due to async error:", "rocm-queue-aborted"},
-    {"\tHSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION: The agent attempted to access memory beyond the largest legal address.",
+    {"\tHSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION: The agent attempted to access memory beyond the largest legal "
+     "address.",
      "rocm-queue-aborted"},
     {"HW Exception by GPU node-3 (Agent handle: 0x5500) reason :GPU Hang", "rocm-queue-aborted"},
     {"HW Exception by GPU node-3 (Agent handle: 0x5500) reason :ECC", "cuda-ecc"},
-    {"amdgpu 0000:c3:00.0: amdgpu: [gfxhub0] page fault (src_id:0 ring:24 vmid:8 pasid:32770)", "rocm-page-fault-kernel"},
+    {"amdgpu 0000:c3:00.0: amdgpu: [gfxhub0] page fault (src_id:0 ring:24 vmid:8 pasid:32770)",
+     "rocm-page-fault-kernel"},
     {"amdgpu 0000:c3:00.0: amdgpu: GPU reset begin!. Source:  4", "rocm-queue-aborted"},
     {"amdgpu 0000:c3:00.0: amdgpu: ring sdma0 timeout, signaled seq=7, emitted seq=9", "rocm-queue-aborted"},
-    {"[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring sdma0 timeout, signaled seq=1, emitted seq=2", "rocm-job-timeout"},
+    {"[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring sdma0 timeout, signaled seq=1, emitted seq=2",
+     "rocm-job-timeout"},
     {"amdgpu 0000:c3:00.0: amdgpu: VM_L2_PROTECTION_FAULT_STATUS:0x00341051", "rocm-page-fault-kernel"},
     {"amdgpu 0000:c3:00.0: amdgpu: ring sdma0 timeout, but soft recovered", ""},
     {"[drm ERROR :amdgpu_job_timedout] ring gfx_0.0.0 timeout, signaled seq=12, emitted seq=14", "rocm-job-timeout"},
     {":0:rocdevice.cpp:2652: 42 us: 48: [tid:0x7f] Device::callbackQueue aborting with error : "
-     "HSA_STATUS_ERROR_OUT_OF_RESOURCES: The runtime failed to allocate the necessary resources.", "rocm-queue-no-memory"},
-    {"/app/csrc/x.hip:497: void f(int) [T = __hip_bfloat16]: Device-side assertion `false' failed.", "cuda-device-assert"},
+     "HSA_STATUS_ERROR_OUT_OF_RESOURCES: The runtime failed to allocate the necessary resources.",
+     "rocm-queue-no-memory"},
+    {"/app/csrc/x.hip:497: void f(int) [T = __hip_bfloat16]: Device-side assertion `false' failed.",
+     "cuda-device-assert"},
     {"[FATAL ERROR]: HIP failure: 'invalid device function'", "cuda-no-kernel-image"},
     {"[24.9] MTGPU:(Error): 56377:  PID 1747 experienced error Guilty Lockup (0x1) caller[x] [188]", "mtgpu-lockup"},
     {"[24.9] MTGPU:(Error): 56377:  PID 1747 experienced error Innocent Lockup (0x2) caller[x] [188]", ""},
@@ -515,7 +582,8 @@ static const sample fabrics[] = {
     {"RuntimeError: The PyTorch Neuron Runtime could not be initialized. Neuron Driver issues are logged",
      "neuron-driver"},
     {"XlaRuntimeError: INTERNAL: Failed to launch ROCm kernel: redzone_checker with block dimensions: 1024x1x1: "
-     "hipError_t(98)", "rocm-other-gpu"},
+     "hipError_t(98)",
+     "rocm-other-gpu"},
     {"amdgpu 0000:c5:00.0: amdgpu: No more SDMA queue to allocate", "rocm-queues-used-up"},
     {"RuntimeError: aclnnCausalConv1dGetWorkspaceSize failed with aclnnStatus=561002.", "ascend-operator"},
     {"EZ9999: [PID: 2] 2026-09-12-18:46:31.102.044 Parse dynamic kernel config fail.", "ascend-software"},
@@ -528,20 +596,25 @@ static const sample fabrics[] = {
     {"rocblaslt error: Could not load \"TensileLibrary_lazy_gfx1030.dat\"", "rocm-other-gpu"},
     {"[RanktableCheck] 'device ip' is not set correctly, must be set when multi Server", "ascend-hccl-config"},
     {"E20260106 06:43:02.966156  5793 ascend_direct_transport.cpp:820] Failed to connect to target: "
-     "192.0.2.16:25482, status: 103900", "kv-transfer-failed"},
+     "192.0.2.16:25482, status: 103900",
+     "kv-transfer-failed"},
     {"*** SIGTERM received by PID 7142 (TID 7142) on cpu 80 from PID 7119; stack trace: ***", "interrupted"},
     {"RuntimeError: oneCCL: exec.cpp:122 start_workers: EXCEPTION: failed to start worker # 0", "oneccl-worker"},
     {"session_master.cc:505] Session is failing with the following status: Session master detected TPU session error "
-     "from worker job-15.headless-svc:8471. The reporting TPU chip locations are:tpu31:pe4:3,", "tpu-fatal"},
+     "from worker job-15.headless-svc:8471. The reporting TPU chip locations are:tpu31:pe4:3,",
+     "tpu-fatal"},
     {"6x2x0_SC1: *** A program or fatal error occurred, all pending programs will fail, and results may be corrupted. "
-     "This is likely an XLA compiler bug. Physical location: tpu3:pe2:2", "tpu-fatal"},
+     "This is likely an XLA compiler bug. Physical location: tpu3:pe2:2",
+     "tpu-fatal"},
     {"tpunetd_client.cc:311] Detected failure SLICE_FAILURE_CHIP_DRIVER_ERROR in session e6c8; Start failure handling",
      "tpu-slice-failed"},
     {"session_master.cc:539] The task with address job-38.headless-svc:8471 missed 1 health checks.The most recent "
-     "health check failed", "tpu-worker-lost"},
+     "health check failed",
+     "tpu-worker-lost"},
     {"INTERNAL: nccl_utils.cc:305: NCCL operation ncclCommInitRank(&comm, nranks, id, rank) failed: unhandled system "
      "error (run with NCCL_DEBUG=INFO for details). Last NCCL warning(error) log entry (may be unrelated) "
-     "'socketTryAccept: Accept failed: Bad file descriptor'.", "xla-nccl-failed"},
+     "'socketTryAccept: Accept failed: Bad file descriptor'.",
+     "xla-nccl-failed"},
     {"xe 0000:0b:00.0: [drm] Tile0: GT0: Engine memory CAT error [18]: class=ccs, guc_id=11", "xpu-page-fault"},
     {"GPU HANG: ecode 12:1:85def5fb, in llama-bench [1538400]", "xpu-device-lost"},
     {"  OP_REQUIRES failed at tpu_execute_op.cc:266 : INTERNAL: neuronx-cc compilation failed.", "neuron-compiler"},
@@ -549,53 +622,68 @@ static const sample fabrics[] = {
      "ascend-device-absent"},
     {"[ERROR] ME(16:28,MainProcess):2026-01-01 [_api.py:268] Worker process 130673 exit with exception.",
      "mindspore-worker-ended"},
-    {"amdgpu 0000:c3:00.0: amdgpu: socket: 0, die: 0 2 uncorrectable hardware errors detected in umc block", "cuda-ecc"},
+    {"amdgpu 0000:c3:00.0: amdgpu: socket: 0, die: 0 2 uncorrectable hardware errors detected in umc block",
+     "cuda-ecc"},
     {"amdgpu 0000:c3:00.0: amdgpu: socket: 0, die: 0 0 new uncorrectable hardware errors detected in umc block", ""},
     /* Ascend */
     {"EI0002: The wait execution of the Notify register times out. Reason: The Notify register has not received the "
-     "Notify record from remote rank [3].", "ascend-hccl-timeout"},
+     "Notify record from remote rank [3].",
+     "ascend-hccl-timeout"},
     {"EI0008: The CANN versions are inconsistent: tag [x], local_version [1.83], remote_version [1.84]",
      "ascend-hccl-mismatch"},
     {"EI0009: Transport init error. Reason: [Create][DestLink]Create Dest error!", "ascend-hccl-connect"},
     {"Execution Error ROCE CQE(EI0013): An error CQE occurred. Local information: server 192.0.2.1, device ID 0. Peer "
-     "information: server 192.0.2.2, device ID 1, device IP 192.0.2.12.", "ascend-hccl-transfer"},
+     "information: server 192.0.2.2, device ID 1, device IP 192.0.2.12.",
+     "ascend-hccl-transfer"},
     {"Cluster Exception Location[IP/ID]:[192.0.2.6/5], Arrival Time:[x], ExceptionType:[Stuck Occurred]",
      "ascend-hccl-stuck"},
     {"EI0011: Failed to allocate [1024] bytes of NPU memory.", "ascend-out-of-memory"},
-    {"RuntimeError: NPU function error: AclrtSynchronizeStreamWithTimeout, error code is 507015", "ascend-kernel-failed"},
-    {"RuntimeError: SynchronizeStream:NPUStream.cpp:409 NPU function error: x, error code is 507899", "ascend-npu-error"},
+    {"RuntimeError: NPU function error: AclrtSynchronizeStreamWithTimeout, error code is 507015",
+     "ascend-kernel-failed"},
+    {"RuntimeError: SynchronizeStream:NPUStream.cpp:409 NPU function error: x, error code is 507899",
+     "ascend-npu-error"},
     {"W NPUStream.cpp:409] Warning: NPU warning, error code is 507046[Error]: ", "ascend-stream-timeout"},
     {"EE1002: [PID: 7] 2026-01-01-10:00:00.000.001 Stream synchronize timeout. rtDeviceSynchronize failed",
      "ascend-stream-timeout"},
     {"        wait for compute device to finish failed, runtime result = 507046.[FUNC:ReportCallError]",
      "ascend-stream-timeout"},
     {"EI9999: The error from device(chipId:3, dieId:0), serial number is 9, hccl fftsplus task timeout occurred during "
-     "task execution, stream_id:5, sq_id:5, task_id:3, stuck notify num:1, timeout=30min(default).", "ascend-hccl-timeout"},
-    {"RuntimeError: x.cpp:82 HCCL function error: hcclCommInitRootInfoConfig(&c), error code is 9", "ascend-hccl-timeout"},
+     "task execution, stream_id:5, sq_id:5, task_id:3, stuck notify num:1, timeout=30min(default).",
+     "ascend-hccl-timeout"},
+    {"RuntimeError: x.cpp:82 HCCL function error: hcclCommInitRootInfoConfig(&c), error code is 9",
+     "ascend-hccl-timeout"},
     {"[ERROR] HCCL(7,python3):2026-01-01 [hccl_socket_manager.cc:797] [9][Wait][LinkEstablish]wait socket establish "
-     "timeout, role[1] rank[1] timeout[120 s]", "ascend-hccl-timeout"},
+     "timeout, role[1] rank[1] timeout[120 s]",
+     "ascend-hccl-timeout"},
     {"[ERROR] HCCL(7,python3):2026-01-01 [topoinfo_exchange_server.cc:314] [9]topo exchange server get socket timeout! "
-     "timeout[120 s]", "ascend-hccl-connect"},
-    {"TopoDetect ERROR occur !!! fault_type[1], fault_info[\"Failed to connect agent[1,3,5,7,]\"]", "ascend-hccl-absent"},
+     "timeout[120 s]",
+     "ascend-hccl-connect"},
+    {"TopoDetect ERROR occur !!! fault_type[1], fault_info[\"Failed to connect agent[1,3,5,7,]\"]",
+     "ascend-hccl-absent"},
     {"[InitChannelStage][ParameterConflict]CMD information cmdType check fail. local[6], remote[2]",
      "ascend-hccl-mismatch"},
-    {"EI0004: The ranktable or rank is invalid,Reason:[x]. Please check the configured ranktable.", "ascend-hccl-config"},
-    {"[TaskExecStage][HeartbeatAbnormal]local rank [192.0.2.1/1]: crimer rank [192.0.2.2/2] status[LOST] by informer rank "
-     "[192.0.2.3/3]", "ascend-hccl-stuck"},
+    {"EI0004: The ranktable or rank is invalid,Reason:[x]. Please check the configured ranktable.",
+     "ascend-hccl-config"},
+    {"[TaskExecStage][HeartbeatAbnormal]local rank [192.0.2.1/1]: crimer rank [192.0.2.2/2] status[LOST] by informer "
+     "rank "
+     "[192.0.2.3/3]",
+     "ascend-hccl-stuck"},
     {"RuntimeError: NPU function error: HBM MULTI BIT ECC ERROR., error code is 507054", "ascend-hardware"},
     {"RuntimeError: NPU function error: HCCS LINK ERROR, error code is 507056", "ascend-link"},
     {"RuntimeError: NPU function error: FORCE STOP, error code is 107022", "ascend-tasks-stopped"},
     {"[Error]: The memory on the device is exhausted. ", "ascend-out-of-memory"},
     {"Aicore kernel execute failed, device_id=0, stream_id=2, task_id=3, fault kernel_name=MatMul_1, hash=9",
      "ascend-kernel-failed"},
-    {"EJ0003: Failed to bind the IP port. Reason: The IP address and port have been bound already.", "ascend-hccl-port"},
+    {"EJ0003: Failed to bind the IP port. Reason: The IP address and port have been bound already.",
+     "ascend-hccl-port"},
     {"EL0001: Device not found or invalid.", "ascend-device-absent"},
     {"EL0009: The stream resources are insufficient.", "ascend-device-busy"},
     {"EZ3002: Optype [X] of Ops kernel [AIcoreEngine] is unsupported. Reason: x", "ascend-operator"},
     {"[WARN]Feature is not supported and the possible cause is that driver and firmware packages do not match.",
      "ascend-software"},
     {"RuntimeError: The Inner error is reported as above. The process exits for this inner error, and the current "
-     "working operator name is MatMul.", "ascend-npu-error"},
+     "working operator name is MatMul.",
+     "ascend-npu-error"},
     {"The node: 3 is timed out. It may exit with exception, please check this node's log.", "mindspore-worker-lost"},
     {"Failed to connect to the meta server node url: 192.0.2.1:8118", "mindspore-scheduler-unreachable"},
     {"[ERROR] HCCL(7,python3):[op_base.cc:974][9][Init]errNo[0x0000000005000002]HcclCommInitRootInfo failed.",
@@ -603,15 +691,18 @@ static const sample fabrics[] = {
     /* Neuron */
     {"NRT:nrt_infodump Failure: NRT_EXEC_HW_ERR_HBM_UE in nrt_execute()", "neuron-hardware"},
     {"TDRV:exec_consume_infer_status_notifications (FATAL-RT-UNDEFINED-STATE) inference timeout (600000 ms) on Neuron "
-     "Device 4 NC 1, waiting for execution completion notification", "neuron-timeout"},
+     "Device 4 NC 1, waiting for execution completion notification",
+     "neuron-timeout"},
     {"2026-Jan-01 10:00:00.1 8:9 ERROR NRT:nrt_infodump    Failure: NRT_INVALID in nrt_load()", "neuron-load"},
-    {"2026-Jan-01 10:00:00.1 8:9 ERROR NRT:nrt_infodump    Failure: NRT_EXEC_OOB in nrt_execute()", "neuron-out-of-bounds"},
+    {"2026-Jan-01 10:00:00.1 8:9 ERROR NRT:nrt_infodump    Failure: NRT_EXEC_OOB in nrt_execute()",
+     "neuron-out-of-bounds"},
     {"2026-Jan-01 10:00:00.1 8:9 ERROR NMGR:dlr_infer    Inference completed with err: 1003.", "neuron-nan"},
     {"2026-Jan-01 10:00:00.1 8:9 ERROR NMGR:dlr_infer    Inference completed with err: 5", "neuron-timeout"},
     {"2026-Jan-01 10:00:00.1 8:9 ERROR NMGR:dlr_infer    Inference completed with err: 1202", "neuron-hardware"},
     {"RuntimeError: nrt_tensor_allocate status=4 message=\"Allocation Failure\"", "neuron-out-of-memory"},
     {"2026-Jan-01 10:00:00.1 8:8 ERROR NRT:nrt_allocate_neuron_cores  NeuronCore(s) not available - Requested:nc1-nc1 "
-     "Available:0", "neuron-cores"},
+     "Available:0",
+     "neuron-cores"},
     {"8:9 [12] bootstrap.cc:106 CCOM WARN RX, connection closed by remote peer", "neuron-peer-closed"},
     {"8:9 [2] net_plugin.cc:97 CCOM WARN OFI plugin initNet() failed is EFA enabled?", "neuron-collectives-setup"},
     {"[F137] neuronx-cc was forcibly killed - This most commonly occurs due to insufficient system memory.",
@@ -620,14 +711,19 @@ static const sample fabrics[] = {
     {"[10:00:00.1][GC   ][error][tid:44F8A] Failed to load tpc kernel for node: TPC6, GUID: x. Got error: GLUE_FAILED",
      "gaudi-failed"},
     {"hcl_device_control_factory.cpp::71(initDevice): The condition [ false ] failed. Invalid server type (4[OCP1]) "
-     "requested to generate controller.", "gaudi-server-type"},
-    {"demo: In function initDevice(): synDeviceAcquire(&handle, nullptr) failed with synapse error: 20", "gaudi-acquire"},
+     "requested to generate controller.",
+     "gaudi-server-type"},
+    {"demo: In function initDevice(): synDeviceAcquire(&handle, nullptr) failed with synapse error: 20",
+     "gaudi-acquire"},
     {"RuntimeError: [Rank:3] FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed for size::1024 (1)MB",
      "gaudi-out-of-memory"},
-    {"Synapse detected a device critical error that requires a restart. Killing process in 5 seconds (hl: 3) 10:00:00 [No "
-     "progress error]", "gaudi-no-progress"},
     {"Synapse detected a device critical error that requires a restart. Killing process in 5 seconds (hl: 3) 10:00:00 "
-     "[please check log files for dfa cause]", "gaudi-device-failed"},
+     "[No "
+     "progress error]",
+     "gaudi-no-progress"},
+    {"Synapse detected a device critical error that requires a restart. Killing process in 5 seconds (hl: 3) 10:00:00 "
+     "[please check log files for dfa cause]",
+     "gaudi-device-failed"},
     {"[HCL ][error][tid:1] Connect to server ended with timeout. ip 192.0.2.1:5000", "gaudi-peer"},
     {"Nic(3) is DOWN, can't allocate connection", "gaudi-nic-down"},
     /* Intel GPUs */
@@ -635,9 +731,11 @@ static const sample fabrics[] = {
     {"Native API failed. Native API returns: 39 (UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)", "xpu-out-of-memory"},
     {"RuntimeError: No XPU devices are available.", "xpu-absent"},
     {"2026:01:01-10:00:00:(7) |CCL_ERROR| KVS get error: timeout limit: 120 sec", "oneccl-waits"},
-    {"RuntimeError: oneCCL: global.cpp:150 x: EXCEPTION: could not initialize any transport library", "oneccl-transport"},
+    {"RuntimeError: oneCCL: global.cpp:150 x: EXCEPTION: could not initialize any transport library",
+     "oneccl-transport"},
     /* Moore Threads, Cambricon */
-    {"RuntimeError: MCCL error in: /x/ProcessGroupMCCL.cpp:100, unhandled musa error, MCCL version 2.11", "other-ccl-error"},
+    {"RuntimeError: MCCL error in: /x/ProcessGroupMCCL.cpp:100, unhandled musa error, MCCL version 2.11",
+     "other-ccl-error"},
     {"RuntimeError: MLU out of memory. Tried to allocate 2.00 GiB (MLU 3; 23.00 GiB total", "cuda-out-of-memory"},
     /* EFA, UCX */
     {"NET/OFI Request 0x7f completed with error. RC: 107. Error: 15 (Unreachable remote - never received a response)",
@@ -645,18 +743,24 @@ static const sample fabrics[] = {
     {"NET/OFI Request 0x7f completed with error. RC: 107. Error: 13 (Unresponsive remote (was previously responsive))",
      "efa-peer-gone"},
     {"Libfabric EFA provider has encountered an internal error:", "efa-abort"},
-    {"[1767225600.0] [n1:77:0] mm_posix.c:220  UCX  ERROR Not enough memory to write total of 4292720 bytes. Please check "
-     "that /dev/shm or the directory you specified has more available memory.", "ucx-shm"},
-    {"[1767225600.0] [n1:77:0] mm_ep.c:155  UCX  ERROR mm ep failed to connect to remote FIFO id 0x7: Shared memory error",
+    {"[1767225600.0] [n1:77:0] mm_posix.c:220  UCX  ERROR Not enough memory to write total of 4292720 bytes. Please "
+     "check "
+     "that /dev/shm or the directory you specified has more available memory.",
+     "ucx-shm"},
+    {"[1767225600.0] [n1:77:0] mm_ep.c:155  UCX  ERROR mm ep failed to connect to remote FIFO id 0x7: Shared memory "
+     "error",
      "ucx-shm-attach"},
-    {"[1767225600.0] [n1:77:0] ud_ep.c:278  UCX  FATAL UD endpoint 0x7 to n2:78: unhandled timeout error", "ucx-peer-lost"},
+    {"[1767225600.0] [n1:77:0] ud_ep.c:278  UCX  FATAL UD endpoint 0x7 to n2:78: unhandled timeout error",
+     "ucx-peer-lost"},
     /* Open MPI, MPICH */
     {"mpirun was unable to find the specified executable file, and therefore did", "program-not-started"},
     {"No components were able to be opened in the pml framework.", "openmpi-no-path"},
     {"[n1:77] [[64574,1],8] selected pml cm, but peer [[64574,1],0] on n2 selected pml ucx", "openmpi-no-path"},
     {"[1767225600.0] [n1:77:0] ib_device.c:670  UCX  ERROR ibv_query_gid(dev=mlx5_0 port=1 index=3) failed: Invalid "
-     "argument", "ucx-ib-call"},
-    {"[1767225600.0] [n1:77:0] ib_device.c:9  UCX  ERROR ibv_create_ah(dlid=49152 sl=0) on mlx5_0 failed: Invalid argument",
+     "argument",
+     "ucx-ib-call"},
+    {"[1767225600.0] [n1:77:0] ib_device.c:9  UCX  ERROR ibv_create_ah(dlid=49152 sl=0) on mlx5_0 failed: Invalid "
+     "argument",
      "ucx-ib-call"},
     {"[n1:00077] pml_ucx.c:291  Error: Failed to create UCP worker", "ucx-worker"},
     {"An PRTE daemon has unexpectedly failed after launch and before", "openmpi-daemon-lost"},
@@ -679,14 +783,17 @@ static const sample fabrics[] = {
     {"[n1:00077] PMIX ERROR: OUT-OF-RESOURCE in file base/bfrop_base_unpack.c at line 77", "openmpi-internal"},
     {"[n1:00077] *** MPI_ERR_PROC_FAILED: Process Failure", "mpi-process-failed"},
     {"MPID_nem_tcp_connpoll(1845): Communication error with rank 3: Connection refused", "mpich-peer-gone"},
-    {"MPICH ERROR [Rank 3] [job id 77.0] [Thu Jan  1 00:00:00 2026] [nid0001] - Abort(1) (rank 3 in comm 0): Fatal error",
+    {"MPICH ERROR [Rank 3] [job id 77.0] [Thu Jan  1 00:00:00 2026] [nid0001] - Abort(1) (rank 3 in comm 0): Fatal "
+     "error",
      "mpich-error"},
     {"create_vni_context(1334): OFI addrinfo() failed (ofi_init.c:1334:create_vni_context:No data available)",
      "mpi-ofi-setup"},
     {"[mpiexec@n1] check_exit_codes (../../src/pm/i_hydra/libhydra/demux/hydra_demux_poll.c:117): unable to run "
-     "bstrap_proxy on n2 (pid 4242, exit code 65280)", "mpich-launch"},
+     "bstrap_proxy on n2 (pid 4242, exit code 65280)",
+     "mpich-launch"},
     {"[proxy:0:0@n1] HYDU_create_process (./utils/launch/launch.c:73): execvp error on file ./train (No such file or "
-     "directory)", "mpich-launch"},
+     "directory)",
+     "mpich-launch"},
     {"[n1:mpispawn_0][child_handler] MPI process (rank: 3, pid: 4242) terminated with signal 9 -> abort job", "killed"},
     {"[n1:mpispawn_0][child_handler] MPI process (rank: 3, pid: 4242) exited with status 1", "mpich-abort"},
     {"[n1:mpi_rank_3][error_sighandler] Caught error: Segmentation fault (signal 11)", "segfault"},
@@ -696,9 +803,11 @@ static const sample fabrics[] = {
     {"[n1:77:0:77] ib_mlx5_log.c:179  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81 hw_synd 0/0)",
      "ucx-retry-exceeded"},
     {"[1767225600.0] [n1:77:0] ucp_mm.c:159  UCX  ERROR failed to register address 0x7f mem_type bit 0x2 length 64 on "
-     "md[4]=mlx5_0: Input/output error (md reg_mem_types 0x3)", "ucx-register"},
+     "md[4]=mlx5_0: Input/output error (md reg_mem_types 0x3)",
+     "ucx-register"},
     {"[1767225600.0] [n1:77:0] ucp_context.c:1  UCX  WARN  UCP version is incompatible, required: 1.11, actual: 1.8 "
-     "(release 0)", "ucx-version"},
+     "(release 0)",
+     "ucx-version"},
     {"[1767225600.0] [n1:77:0] sock.c:9  UCX  ERROR something new failed", "ucx-error"},
     {"No PMIx server was reachable, but a PMI1/2 was detected.", "mpi-pmi-mismatch"},
     {"Abort(1091471) on node 3 (rank 3 in comm 0): Fatal error in PMPI_Allreduce: Other MPI error, error stack:",
@@ -708,7 +817,6 @@ static const sample fabrics[] = {
     {"=   EXIT CODE: 9", "killed"},
     {"=   KILLED BY SIGNAL: 7 (Bus error)", "bus-error"},
 };
-/* clang-format on */
 
 /* Says what is wrong with a sample, and whether anything is. A wrapper next to a cause is its effect. */
 static bool is_wrong(const sample *s)
@@ -748,14 +856,13 @@ static void expect_entries(const sample *samples, size_t n)
 static const struct {
     const char *text, *headline;
 } logs[] = {
-    /* clang-format off */
     {XID "79, pid=77, GPU has fallen off the bus.\n[rank3]: torch.AcceleratorError: CUDA error: unknown error\n",
      "GPU 0000:3b:00 on n1: a GPU is no longer there"},
-    {XID "48, pid=77, name=python, DBE\n" XID "63, pid=77, Row Remapper: x\n" XID "45, pid=77, Ch 1\n"
-     XID "154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)\n",
+    {XID "48, pid=77, name=python, DBE\n" XID "63, pid=77, Row Remapper: x\n" XID "45, pid=77, Ch 1\n" XID
+         "154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)\n",
      "GPU 0000:3b:00 on n1: the memory of a GPU"},
     {XID "31, pid=77, name=python, MMU Fault\n" XID "43, pid=77, name=python, Ch 8\n"
-     "[rank3]: torch.AcceleratorError: CUDA error: an illegal memory access was encountered\n",
+         "[rank3]: torch.AcceleratorError: CUDA error: an illegal memory access was encountered\n",
      "GPU 0000:3b:00 on n1 (pid 77): the driver reported a fault of a program"},
     {"n1:7:9 [2] proxy.cc:1 NCCL WARN [Service thread] Could not receive type from localRank 3, res=3, closed=0\n", ""},
     {XID "43, pid=77, name=python, Ch 8\n", "GPU 0000:3b:00 on n1 (pid 77): the driver stopped the work"},
@@ -766,30 +873,41 @@ static const struct {
      "GPU 0000:3b:00 on n1 (pid 77): the driver ended the channels of a process"},
     {XID "145, RLW_RXPIPE Nonfatal XC0 i0 Link 00 (0x4 0x1)\n", ""},
     {KERNEL "python invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0\n" KERNEL "Mem-Info:\n" KERNEL
-     "Memory cgroup out of memory: Killed process 4242 (python) total-vm:1kB\n",
+            "Memory cgroup out of memory: Killed process 4242 (python) total-vm:1kB\n",
      "host n1 (pid 4242): the kernel killed a process"},
-    {KERNEL "INFO: task python:4242 blocked for more than 122 seconds.\n" XID "119, Timeout after 45s of waiting for RPC "
-     "response from GPU3 GSP!\n", "GPU 0000:3b:00 on n1: a GPU or its firmware"},
-    {KERNEL "nvidia-nvswitch0: SXid (PCI:0000:a9:00.0): 20034, Fatal, Link 30 LTSSM Fault Up\n", "host n1 (nvswitch0): "},
+    {KERNEL "INFO: task python:4242 blocked for more than 122 seconds.\n" XID
+            "119, Timeout after 45s of waiting for RPC "
+            "response from GPU3 GSP!\n",
+     "GPU 0000:3b:00 on n1: a GPU or its firmware"},
+    {KERNEL "nvidia-nvswitch0: SXid (PCI:0000:a9:00.0): 20034, Fatal, Link 30 LTSSM Fault Up\n",
+     "host n1 (nvswitch0): "},
     {"NET/OFI Request 0x7f completed with error. RC: 107. Error: 13 (Unresponsive remote (was previously responsive))\n"
-     "srun: error: n7: task 12: Segmentation fault (core dumped)\n", "task 12 on n7: a process crashed"},
+     "srun: error: n7: task 12: Segmentation fault (core dumped)\n",
+     "task 12 on n7: a process crashed"},
     {"srun: error: n7: task 12: Out Of Memory\nsrun: error: n8: task 13: Killed\n", "task 12 on n7: the host's memory"},
     {"srun: error: Task launch for StepId=77.0 failed on node n3: Job credential expired\nsrun: Job step aborted\n",
      "host n3: a host did not accept Slurm's credential"},
     {"      Reason:       OOMKilled\n      Exit Code:    137\n", "the memory limit of a container"},
     {"job-worker-3   0/1     OOMKilled   0          12m\n", "host job-worker-3: the memory limit"},
     {"1m Normal Preempted pod/job-worker-3 Preempted by pod 7c9e on node gpu-4\n"
-     "torch.distributed.DistBackendError: NCCL timeout after 1800 seconds\n", "host job-worker-3: a pod of higher"},
-    {"n1:7:8 [3] net_ib.cc:1 NCCL WARN NET/IB: Got completion from peer 192.0.2.7<1> with status=IBV_WC_WR_FLUSH_ERR(5)\n"
+     "torch.distributed.DistBackendError: NCCL timeout after 1800 seconds\n",
+     "host job-worker-3: a pod of higher"},
+    {"n1:7:8 [3] net_ib.cc:1 NCCL WARN NET/IB: Got completion from peer 192.0.2.7<1> with "
+     "status=IBV_WC_WR_FLUSH_ERR(5)\n"
      "n2:7:8 [1] net_ib.cc:1 NCCL WARN NET/IB: Got completion from peer 192.0.2.1<1> with "
-     "status=IBV_WC_RETRY_EXC_ERR(12)\n", "InfiniBand or RoCE sent again and again and got no answer"},
+     "status=IBV_WC_RETRY_EXC_ERR(12)\n",
+     "InfiniBand or RoCE sent again and again and got no answer"},
     {"prterun noticed that process rank 3 with PID 77 on node n2 exited on\nsignal 9 (Killed).\n",
      "rank 3 on n2 (pid 77): a process got SIGKILL"},
-    {"[node-1:77:0:77] ib_mlx5_log.c:177  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81 hw_synd 0/0)\n"
+    {"[node-1:77:0:77] ib_mlx5_log.c:177  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81 hw_synd "
+     "0/0)\n"
      "[node-1:77:0:77] ib_mlx5_log.c:177  DCI QP 0xd16 wqe[6168]: SEND s-e [rqpn 0x17de rlid 1037] [va 0x7f len 5770]\n"
-     "[node-1:78:0:78] ib_mlx5_log.c:177  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81 hw_synd 0/0)\n",
-     "InfiniBand or RoCE sent again and again and got no answer of the other side, from host node-1 (mlx5_0:1/IB) to rlid 1037"},
-    {"Jan 10 11:43:09 n1 systemd-oomd[588]: Killed /user.slice/train.scope due to memory pressure for /user.slice being "
+     "[node-1:78:0:78] ib_mlx5_log.c:177  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81 hw_synd "
+     "0/0)\n",
+     "InfiniBand or RoCE sent again and again and got no answer of the other side, from host node-1 (mlx5_0:1/IB) to "
+     "rlid 1037"},
+    {"Jan 10 11:43:09 n1 systemd-oomd[588]: Killed /user.slice/train.scope due to memory pressure for /user.slice "
+     "being "
      "57.97% > 50.00% for > 20s with reclaim activity\n",
      "host n1: a program that watches memory (systemd-oomd, earlyoom) ended processes before the kernel had to: "
      "train.scope"},
@@ -802,7 +920,8 @@ static const struct {
      "host n1: a host does not know the user of the job"},
     {"Warning FailedCreatePodSandBox 22m kubelet Failed to create pod sandbox: rpc error: code = Unavailable desc = "
      "connection error: connection refused\n"
-     "Warning FailedCreatePodSandBox 4m kubelet Failed to create pod sandbox: rpc error: code = Unknown desc = failed to "
+     "Warning FailedCreatePodSandBox 4m kubelet Failed to create pod sandbox: rpc error: code = Unknown desc = failed "
+     "to "
      "get sandbox runtime: no runtime for \"nvidia\" is configured\n",
      "a container with GPUs could not be started: nvidia"},
     {"[74889.5] pcieport 0000:00:02.0: AER: Uncorrected (Fatal) error received: id=0010\n"
@@ -819,11 +938,14 @@ static const struct {
      "algo-1:17778:17848 [5] nccl_ofi_ofiutils_init_connection:274 NCCL WARN NET/OFI Couldn't open CQ. RC: -22, ERROR: "
      "Invalid argument\n",
      "the driver of EFA gave libfabric no queue or memory region"},
-    {"MPICH ERROR [Rank 9] [job id 19.3] [Thu Nov  7 08:55:17 2019] [unknown] [nid000866] - Abort(1) (rank 9 in comm 0): "
+    {"MPICH ERROR [Rank 9] [job id 19.3] [Thu Nov  7 08:55:17 2019] [unknown] [nid000866] - Abort(1) (rank 9 in comm "
+     "0): "
      "Fatal error in PMPI_Barrier: Other MPI error, error stack:\n"
-     "MPIDI_OFI_handle_cq_error(902).......: OFI poll failed (ofi_events.h:904:MPIDI_OFI_handle_cq_error:Unspecified error\n",
+     "MPIDI_OFI_handle_cq_error(902).......: OFI poll failed (ofi_events.h:904:MPIDI_OFI_handle_cq_error:Unspecified "
+     "error\n",
      "a transfer of MPI over libfabric failed, reported by rank 9 on nid000866"},
-    {"mlx5: cn10: got completion with error:\n00000000 00000000 00000000 00000000\n", "a work request of InfiniBand failed"},
+    {"mlx5: cn10: got completion with error:\n00000000 00000000 00000000 00000000\n",
+     "a work request of InfiniBand failed"},
     {"[9.1] java invoked oom-killer: gfp_mask=0xd0, order=0\n[9.2] Call Trace:\n"
      "[9.3]  [<ffffffff8112cdd8>] ? mem_cgroup_oom_synchronize+0x4e8/0x550\n",
      "the kernel found no memory for a process, and looks for one to kill: mem_cgroup_oom_synchronize"},
@@ -839,11 +961,15 @@ static const struct {
     {"Jan 10 11:43:09 n1 earlyoom[77]: sending SIGTERM to process 4242 uid 1000 \"python\": oom_score 900\n",
      "host n1 (pid 4242): a program that watches memory"},
     {"[1767225600.123456] [node-1:77:0]  ib_mlx5_dv.c:430  UCX  ERROR   mlx5dv_devx_obj_create(QP) failed on mlx5_0, "
-     "syndrome 0x2c4154: Remote I/O error\n[node-1:77] pml_ucx.c:421  Error: ucp_ep_create(proc=47) failed: Input/output "
-     "error\n", "host node-1 (pid 77, mlx5_0): a call of UCX to the InfiniBand or RoCE card failed"},
+     "syndrome 0x2c4154: Remote I/O error\n[node-1:77] pml_ucx.c:421  Error: ucp_ep_create(proc=47) failed: "
+     "Input/output "
+     "error\n",
+     "host node-1 (pid 77, mlx5_0): a call of UCX to the InfiniBand or RoCE card failed"},
     {"[node-1:77:0:77] ib_mlx5_log.c:177  Local protection on mlx5_0:1/IB (synd 0x4 vend 0x51 hw_synd 0/2)\n"
-     "[node-1:77:0:77] ib_mlx5_log.c:177  RC QP 0x169 wqe[3]: SEND s-- [va 0x7f len 1] [rqpn 0x169 dlid=12 sl=0 port=1]\n",
-     "a transfer over InfiniBand or RoCE failed in the card: Local protection, from host node-1 (pid 77, mlx5_0:1/IB) to dlid=12"},
+     "[node-1:77:0:77] ib_mlx5_log.c:177  RC QP 0x169 wqe[3]: SEND s-- [va 0x7f len 1] [rqpn 0x169 dlid=12 sl=0 "
+     "port=1]\n",
+     "a transfer over InfiniBand or RoCE failed in the card: Local protection, from host node-1 (pid 77, mlx5_0:1/IB) "
+     "to dlid=12"},
     {"NVRM: The NVIDIA GPU 0000:b3:00.0\n       NVRM: (PCI ID: 10de:26b5) installed in this system has\n"
      "       NVRM: fallen off the bus and is not responding to commands.\n",
      "GPU 0000:b3:00.0: a GPU is no longer there"},
@@ -860,7 +986,8 @@ static const struct {
      "  Local host:        n16\n  Working dir:       /home\n  Application name:  /home/train.py\n"
      "  Error:             Exec format error\n",
      "host n16: the program could not be started: /home/train.py"},
-    {"[ 7.2] bond0: (slave eth2): link status down for interface, disabling it in 200 ms\n", "a link of the host's network"},
+    {"[ 7.2] bond0: (slave eth2): link status down for interface, disabling it in 200 ms\n",
+     "a link of the host's network"},
     {"Abort(1614479) on node 0 (rank 0 in comm 0): Fatal error in PMPI_Init: Unknown error class, error stack:\n"
      "create_vni_context(2221).....: OFI endpoint open failed (ofi_init.c:2221:create_vni_context:Invalid argument)\n",
      "libfabric could not be set up for MPI on this host: Invalid argument"},
@@ -869,21 +996,26 @@ static const struct {
      "srun: error: n1: task 1: Exited with exit code 1\nsrun: error: n2: task 0: Exited with exit code 1\n",
      "the program of a container is not in its image, or not for this processor: /bin/bash"},
     {"Cancelling deletion of Pod default/job-worker-3 | TaintManagerEviction | May 12, 2021, 12:04:59 PM\n", ""},
-    {"2300:  I0712 15:54:56.488170 5711 dump.go:53] At 2026-01-01 00:00:00 +0000 UTC - event for job-worker-3: {kubelet "
+    {"2300:  I0712 15:54:56.488170 5711 dump.go:53] At 2026-01-01 00:00:00 +0000 UTC - event for job-worker-3: "
+     "{kubelet "
      "n1} Evicted: The node was low on resource: memory. Threshold quantity: 250Mi, available: 232700Ki.\n",
      "actor job-worker-3: Kubernetes evicted the pod: memory"},
-    {"NodeName=gpu-07 Arch=x86_64 CoresPerSocket=1\n   Gres=gpu:8\n   NodeAddr=gpu-07 NodeHostName=gpu-07 Version=24.05\n"
+    {"NodeName=gpu-07 Arch=x86_64 CoresPerSocket=1\n   Gres=gpu:8\n   NodeAddr=gpu-07 NodeHostName=gpu-07 "
+     "Version=24.05\n"
      "   State=IDLE+DRAIN ThreadsPerCore=1\n"
      "   Reason=gres/gpu count reported lower than configured (7 < 8) [slurm@2026-01-01T00:00:00]\n",
      "host gpu-07: Slurm takes no more jobs to a host, or put it down: gres/gpu count reported lower"},
     {"[ 1.0] INFO: task python:4242 blocked for more than 122 seconds.\n[ 1.0] Call Trace:\n"
-     "[ 1.0]  nvidia_ioctl+0x4a/0xa0 [nvidia]\n", "process (pid 4242): processes stand in the kernel, in state D: nvidia"},
+     "[ 1.0]  nvidia_ioctl+0x4a/0xa0 [nvidia]\n",
+     "process (pid 4242): processes stand in the kernel, in state D: nvidia"},
     {"[ 1.0] mlx5_core 0000:01:00.0: mlx5_load_one failed with error code -22\n",
      "a device of the host could not be used, as its driver did not start it or is not there: 0000:01:00.0"},
     {"[1767225600.123456] [node-1:77:0]  ib_verbs.h:84   UCX  ERROR ibv_exp_query_device(mlx5_0) returned 38: "
-     "Inappropriate ioctl for device\n", "host node-1 (pid 77, mlx5_0): a call of UCX to the InfiniBand or RoCE card"},
+     "Inappropriate ioctl for device\n",
+     "host node-1 (pid 77, mlx5_0): a call of UCX to the InfiniBand or RoCE card"},
     {"docker: Error response from daemon: failed to create shim task: OCI runtime create failed: runc create failed\n"
-     "nvidia-container-cli: initialization error: cannot open shared object file: no such file or directory: unknown.\n",
+     "nvidia-container-cli: initialization error: cannot open shared object file: no such file or directory: "
+     "unknown.\n",
      "a container with GPUs could not be started: cannot open shared object file: no such file or directory"},
     {"node-1.hsn: rank 3 died from signal 9\nnode-2.hsn: rank 4 died from signal 15\n",
      "rank 3 on node-1.hsn: a process got SIGKILL"},
@@ -893,36 +1025,46 @@ static const struct {
     {"[node-1:77] PMIX ERROR: OUT-OF-RESOURCE in file client/pmix_client.c at line 231\n"
      "[node-1:77] OPAL ERROR: Error in file pmix3x_client.c at line 112\n",
      "PMIx could not set up its data for a process of MPI"},
-    {"FATAL:   container creation failed: exec: \"/usr/bin/nvidia-container-cli\": stat /usr/bin/nvidia-container-cli: no "
-     "such file or directory\n", "a container with GPUs could not be started: stat /usr/bin/nvidia-container-cli"},
-    {"FATAL:   container creation failed: mount hook function failure: mount /var/x/storage->/storage error: while mounting "
+    {"FATAL:   container creation failed: exec: \"/usr/bin/nvidia-container-cli\": stat /usr/bin/nvidia-container-cli: "
+     "no "
+     "such file or directory\n",
+     "a container with GPUs could not be started: stat /usr/bin/nvidia-container-cli"},
+    {"FATAL:   container creation failed: mount hook function failure: mount /var/x/storage->/storage error: while "
+     "mounting "
      "/var/x/storage: destination /storage doesn't exist in container\n",
      "a folder could not be mounted in a container: /storage"},
-    {"Pod Allocate failed due to device plugin GetPreferredAllocation rpc failed with err: rpc error: code = Unknown desc = "
-     "Unable to retrieve list of available devices: error creating nvml.Device 3: nvml: GPU is lost, which is unexpected\n",
+    {"Pod Allocate failed due to device plugin GetPreferredAllocation rpc failed with err: rpc error: code = Unknown "
+     "desc = "
+     "Unable to retrieve list of available devices: error creating nvml.Device 3: nvml: GPU is lost, which is "
+     "unexpected\n",
      "GPU 3: a GPU is no longer there"},
     {"[1767225600.123456] [node-1:77:0]   sock.c:116  UCX  ERROR connect(fd=34, dest_addr=192.0.2.77:35892) failed: "
-     "Connection timed out\n[node-1:77] pml_ucx.c:383  Error: ucp_ep_create(proc=95) failed: Destination is unreachable\n",
+     "Connection timed out\n[node-1:77] pml_ucx.c:383  Error: ucp_ep_create(proc=95) failed: Destination is "
+     "unreachable\n",
      "UCX could not connect to another process over TCP, from host node-1 (pid 77) to 192.0.2.77:35892"},
-    {"Sep 28 05:37:59 node-1 kubelet[77]: I0928 05:37:59.659033 77 eviction_manager.go:369] \"Eviction manager: attempting "
+    {"Sep 28 05:37:59 node-1 kubelet[77]: I0928 05:37:59.659033 77 eviction_manager.go:369] \"Eviction manager: "
+     "attempting "
      "to reclaim\" resourceName=\"ephemeral-storage\"\n",
      "host node-1: a node of Kubernetes is short of memory, disk or processes, and its kubelet evicts pods: ephemeral"},
     {"Node node-1 status is now: NodeHasNoDiskPressure\n", ""},
-    {"  135: libfabric:47445:1656625588:cxi:core:cxip_ux_onload_cb():2444<warn> RXC (0xe910:7:0): Flow control triggered due "
-     "to failure to append LE. Software endpoint mode required.\n", "rank 135: the Slingshot card of a rank had no entries"},
+    {"  135: libfabric:47445:1656625588:cxi:core:cxip_ux_onload_cb():2444<warn> RXC (0xe910:7:0): Flow control "
+     "triggered due "
+     "to failure to append LE. Software endpoint mode required.\n",
+     "rank 135: the Slingshot card of a rank had no entries"},
     {"[0003] ERROR: init.c:466: shmem_internal_heap_postinit\n[0003]        Transport init failed (-38)\n",
      "rank 3: OpenSHMEM could not set up its transport"},
     {KERNEL "sd 7:0:0:1: [sdf] tag#5 Add. Sense: Unrecovered read error\n",
      "host n1: a disk of the host failed, or no longer answers: sdf"},
-    {"NAME         STATE    AGE\npytorchjob   Failed   12m\n\nNAME                                      READY   STATUS    "
+    {"NAME         STATE    AGE\npytorchjob   Failed   12m\n\nNAME                                      READY   STATUS "
+     "   "
      "RESTARTS   AGE\ntrainer-master-0                                      1/1     Running     0          12m\n"
      "trainer-worker-0                                      0/1     OOMKilled   0          12m\n",
      "host trainer-worker-0: the memory limit of a container was reached"},
     {"Kill task failed     root      2026-01-01T00:00:00 n3\n",
      "host n3: Slurm takes no more jobs to a host, or put it down: Kill task failed"},
     {"=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   RANK 3 PID 77 RUNNING AT n2\n"
-     "=   KILLED BY SIGNAL: 9 (Killed)\n", "rank 3 on n2 (pid 77): a process got SIGKILL"},
-    /* clang-format on */
+     "=   KILLED BY SIGNAL: 9 (Killed)\n",
+     "rank 3 on n2 (pid 77): a process got SIGKILL"},
 };
 
 static void one_line_is_the_cause_of_the_others(void)

@@ -172,7 +172,7 @@ static void filled_lines_are_joined(void)
     expect_lines(write_file(out, n), wanted, N);
 }
 
-/* Of few lines the longest need not be cut, even where the next one does not begin like a line of its own. */
+/* The longest of a few lines need not be cut, even if the next one does not begin like a line of its own. */
 static void the_longest_of_few_lines_is_not_cut_for_that(void)
 {
     static const char *const lines[] = {

@@ -18,7 +18,7 @@ typedef struct text_case {
     int n;
 } text_case;
 
-/* What the doctor says of files. */
+/* The doctor's answer about files. */
 typedef struct answer {
     tess_log_kind kind;
     char entry[64];
@@ -87,11 +87,11 @@ static bool same(const answer *a, const answer *b)
 
 /* ---- The ways to keep a log ---- */
 typedef struct way {
-    const char *name, *before, *after, *end; /* of each line */
-    int width;                               /* at which lines are cut; 0: they are not */
+    const char *name, *before, *after, *end; /* prefixes and end of each line */
+    int width;                               /* columns where lines are cut; 0: they are not */
     bool at_words;
-    int noise;  /* lines of a healthy run behind every so many lines; 0: none */
-    int copies; /* of the whole log, one after the other; 0: one */
+    int noise;  /* lines of a healthy run are put in after this number of lines; 0: none */
+    int copies; /* copies of the whole log, one after the other; 0: one */
     int utf16;  /* 1: little-endian, 2: big-endian */
 } way;
 

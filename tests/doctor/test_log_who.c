@@ -42,10 +42,10 @@ static const struct {
     {"Timed out waiting 1800000ms for send operation to complete\n-- Process 3 terminated with the following error:\n"
      "Traceback (most recent call last):\n  File \"x.py\", line 3, in f\n",
      "only what follows from one: gloo waited", "rank 3"},
-    /* What ranks share, such as storage and settings, is not the fault of the rank that says so. */
+    /* Things that ranks share, such as storage and settings, are not the fault of the rank that reports them. */
     {"[rank3]: OSError: [Errno 122] Disk quota exceeded\n", "the quota of the user, group or folder", "rank 3:"},
     {"[rank7]:  iteration 5/ 10 | lm loss: nan | grad norm: nan |\n", "NaN", "rank 7:"},
-    /* Of a list of torchrun, all who ended at once are named, and it is said that the first of them is cut off. */
+    /* All processes of torchrun's list that ended at once are named, and the missing beginning of the list is told. */
     {"Failures:\n[1]:\n  time      : 2023-07-24_10:22:38\n  host      : n1\n  rank      : 1 (local_rank: 1)\n"
      "  exitcode  : -7 (pid: 753)\n  error_file: <N/A>\n  traceback : Signal 7 (SIGBUS) received by PID 753\n"
      "[2]:\n  time      : 2023-07-24_10:22:39\n  host      : n1\n  rank      : 2 (local_rank: 2)\n"
@@ -58,7 +58,7 @@ static const struct {
      NULL},
     {"Failures:\n[1]:\n  rank      : 1 (local_rank: 1)\n  exitcode  : 1 (pid: 753)\n", "no error that ends a job",
      "rank 1"},
-    /* What a later line of the same message names. */
+    /* Names in a later line of the same message. */
     {"ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).\n"
      "RuntimeError: DataLoader worker (pid 325) is killed by signal: Bus error.\n",
      "process (pid 325): a data worker", NULL},
@@ -88,7 +88,7 @@ static const struct {
      "processes (pids 26154, 26158): a Ray worker process died", NULL},
     {"[n1:00823] Signal: Segmentation fault (11)\n[n1:00824] Signal: Segmentation fault (11)\n",
      "host n1 (pids 823, 824): a process crashed", NULL},
-    /* Who is on a host that is lost is not the cause. */
+    /* A process on a host that is lost is not the cause. */
     {"ray.exceptions.RayActorError: The actor died unexpectedly before finishing this task.\n        class_name: "
      "Actor\n"
      "        pid: 248\n        ip: 192.0.2.142\n"
@@ -100,7 +100,7 @@ static const struct {
      "Ray lost a host: Node Id: 5d11b677f340", NULL},
     {"[n2:00823] Signal: Segmentation fault (11)\nORTE was unable to reliably start one or more daemons.\n",
      "host n2 (pid 823): a process crashed", NULL},
-    /* What a host lacks, and who saw it first. */
+    /* A host that lacks something, and the rank that saw it first. */
     {"[rank1]: torch.distributed.DistBackendError: Error while creating shared memory segment /dev/shm/nccl-x (size "
      "9)\n",
      "NCCL got no shared memory, reported by rank 1", "rank 1:"},

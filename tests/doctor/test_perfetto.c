@@ -1,3 +1,4 @@
+/* Traces for Perfetto: waits, phases and arrows on one clock, and valid JSON from any input. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -170,7 +170,7 @@ static void skewed_clock_and_slow_link_are_named(void)
     probe_judge_clocks(links, names, 4, &f);
     expect(&f, TESS_PROBE_WARN, "the clock of host c is 1.5e+03 ms behind that of host a");
     links[2].offset_s = 4e-3;
-    links[2].round_trip_s = 8e-3; /* so slow an exchange leaves the offset uncertain by 4 ms */
+    links[2].round_trip_s = 8e-3; /* this slow exchange leaves the offset uncertain by 4 ms */
     probe_judge_clocks(links, names, 4, &f);
     expect(&f, TESS_PROBE_OK, "within 8 ms");
     links[3].bytes_per_s = 3e8;

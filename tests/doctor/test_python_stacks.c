@@ -67,7 +67,7 @@ static void nobody_is_named_where_the_stacks_do_not_say(void)
     expect_verdict("Process 7: x\nThread 7 (active): \"MainThread\"\n", "pid 7 is in no code of Python", 0);
 }
 
-/* A function of the program that is named like a collective is none, nor are lines that follow a stack. */
+/* A function of the program with the name of a collective is not taken for one, nor are lines that follow a stack. */
 static void other_lines_are_no_frames(void)
 {
     expect_verdict("Process 7: x\nThread 7 (active): \"MainThread\"\n    scatter (plot.py:3)\nINFO step 3\n"

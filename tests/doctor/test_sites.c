@@ -68,7 +68,7 @@ static void places_in_a_shared_object_have_names_and_lines(void)
                                         &(tess_launch_options){.grace_s = 600, .trace_folder = test_folder()}, 600,
                                         &result));
     EXPECT_INT(result.exit_code, 7);
-    /* With the first two, ranks agree on the folder. */
+    /* Ranks agree on the folder by the first two. */
     EXPECT_CONTAINS(result.report, "ranks 0 2 called all_reduce #6 of team 'world': 1000 float32, sum (called by "
                                    "engine_sum_a (engine.c:");
     EXPECT_CONTAINS(result.report, "rank 1 called all_reduce #6 of team 'world': 1000 float32, sum (called by "

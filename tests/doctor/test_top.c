@@ -1,3 +1,4 @@
+/* `tessera top`: who waits for whom, rates, bars of memory, and pages that fit any terminal. */
 #include <math.h>
 #include <stdlib.h>
 

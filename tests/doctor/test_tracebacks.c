@@ -16,7 +16,7 @@
 static const struct {
     const char *text, *headline; /* the beginning of the report's headline */
 } logs[] = {
-    /* what the program was doing */
+    /* phases of the program */
     {HEAD MAIN LIB("torch/serialization.py", "load") "RuntimeError: the index is incomplete",
      "reading a checkpoint failed: a file is damaged, cut off or of another kind: RuntimeError: the index is "
      "incomplete"},
@@ -81,14 +81,14 @@ static const struct {
      ONLY "the process at the other end of a pipe, queue or semaphore had ended: FileNotFoundError"},
     {HEAD MAIN LIB("torch/utils/data/dataloader.py", "get") "TimeoutError: x",
      ONLY "loading data failed: it waited for another process until a limit: TimeoutError: x"},
-    /* behind other loggers' prefixes */
+    /* prefixes of other loggers */
     {"2024-01-22 14:32:27 | ERROR | stderr | " HEAD
      "2024-01-22 14:32:27 | ERROR | stderr |   File \"/p/train.py\", line 7, in f\n"
      "2024-01-22 14:32:27 | ERROR | stderr | KeyError: 'x'",
      "the program used a name or key that is not there: KeyError: 'x'"},
     {"<>        [2021-12-07 10:42:15] 1d0cefc1 [rank=1] || ZeroDivisionError: x",
      "rank 1: a computation of the program"},
-    /* in one line */
+    /* tracebacks in one line */
     {"2025-01-01 10:00:00 ERROR Run x errored: ValueError('Caught ValueError in DataLoader worker process "
      "0.\\nOriginal "
      "Traceback (most recent call last):\\n  File \"/p/dataset.py\", line 7, in __getitem__\\n    x()\\n"
@@ -116,10 +116,10 @@ static const struct {
      "rank 5: a process got SIGKILL"},
     {"[rank0]: " HEAD "[rank0]: KeyError: 'x'\nERROR:composer.cli.launcher:Rank 5 crashed with exit code -9.",
      "rank 0: the program used a name or key that is not there: KeyError: 'x'"},
-    /* in a destructor, where Python goes on */
+    /* exceptions in a destructor, which Python survives */
     {HEAD LIB("torch/utils/data/dataloader.py", "__del__") "AssertionError: can only test a child process",
      "no error that ends a job is in these logs"},
-    /* without their end */
+    /* tracebacks without their end */
     {HEAD MAIN LIB("torch/serialization.py", "load"),
      "reading a checkpoint failed: an exception, whose text is not in these logs"},
     {"[rank2]:     raise EOFError\n[rank2]: EOFError\n[rank1]: Traceback (most recent call last):\n"

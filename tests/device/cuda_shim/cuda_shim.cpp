@@ -7,7 +7,7 @@
 
 #include "device/bf16.h"
 
-#ifndef __has_feature /* of clang */
+#ifndef __has_feature /* clang has it */
 #define __has_feature(name) 0
 #endif
 #if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
@@ -21,7 +21,7 @@ enum { MAX_THREADS = 1024, WARP = 32, STACK_BYTES = 128 << 10, SHARED_BYTES = 99
 
 typedef enum fibre_state { READY, AT_BLOCK, AT_WARP, ENDED } fibre_state;
 
-/* Where something goes on. */
+/* A place in the program where execution goes on. */
 typedef struct place {
     ucontext_t context;
     jmp_buf jump;
@@ -35,15 +35,15 @@ typedef struct copy {
     unsigned bytes, zeros, group;
 } copy;
 
-/* Made once, and runs a thread of each block that has so many. */
+/* Runs one thread of each block; made once. */
 typedef struct fibre {
     place here;
     char *stack;      /* NULL: not made yet */
-    void *fake_stack; /* of AddressSanitizer */
+    void *fake_stack; /* AddressSanitizer's */
     fibre_state state;
     unsigned n_shared; /* times that it gave words to its warp */
     copy copies[COPIES];
-    unsigned n_copies, group; /* of the copies to come */
+    unsigned n_copies, group; /* number and group of the copies to come */
 } fibre;
 
 cuda_shim_index threadIdx, blockIdx, blockDim, gridDim;
@@ -55,7 +55,7 @@ static const void *running_self;
 static char *dynamic_shared;
 static size_t asked_shared;
 static bool backwards;                         /* the launch runs its threads so */
-static cuda_shim_words shared[2][MAX_THREADS]; /* in turn: who is late still reads */
+static cuda_shim_words shared[2][MAX_THREADS]; /* used in turn, since a late thread still reads */
 
 [[noreturn]] static void stop(const char *why)
 {
@@ -272,7 +272,7 @@ void cuda_shim_meet_warp(void)
     meet(AT_WARP);
 }
 
-/* ---- What a warp does as one ---- */
+/* ---- Operations of a whole warp ---- */
 const cuda_shim_words *cuda_shim_share(const cuda_shim_words *mine)
 {
     fibre *f = &fibres[threadIdx.x];

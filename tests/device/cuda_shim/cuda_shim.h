@@ -19,7 +19,8 @@
 
 typedef struct CUstream_st *cudaStream_t;
 
-/* Of the newest launch. CUDA_SHIM_ERROR=LAUNCH:ERROR in the environment has one of them fail, counted from 1. */
+/* The error of the newest launch. CUDA_SHIM_ERROR=LAUNCH:ERROR in the environment has one of them fail, counted from 1.
+ */
 int cudaGetLastError(void);
 
 typedef struct cuda_shim_index {
@@ -40,7 +41,7 @@ static inline void cuda_shim_launch(unsigned blocks, unsigned threads, size_t sh
 }
 
 void *cuda_shim_dynamic_shared(void);
-/* For the next launch. */
+/* Shared memory of the next launch. */
 void cuda_shim_ask_shared(size_t bytes);
 
 /* The calling thread waits for all others of its block, or of its warp. */

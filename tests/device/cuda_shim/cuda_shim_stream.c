@@ -29,7 +29,7 @@ tess_status cuda_shim_stream(tess_mem *mem, bool tensor, tess_stream **stream)
     return TESS_OK;
 }
 
-/* What the rows ask for (cuda_launch.h). */
+/* The functions that the rows ask for (cuda_launch.h). */
 tess_status tess_cuda_scratch(tess_stream *stream, size_t bytes, void **memory);
 tess_status tess_cuda_scratch(tess_stream *stream, size_t bytes, void **memory)
 {

@@ -1,12 +1,13 @@
-/* A libcuda.so.1 for tests without a GPU: its GPUs' memory is the host's, and its queues are always done. What it shall
- * be is in the environment, CUDA_FAKE="devices=2,major=9,minor=0,version=13000,memory=1000000,fail=cuMemAlloc_v2:3:2":
- * the third call of that function gives error 2 ("hang": never returns). CUDA_FAKE_ONCE=FILE: in one process, which
- * makes that file. pageable=BYTES: copies of so many bytes or more from or to memory of the host are refused unless it
- * is registered. stuck=N: from the Nth write of a queue on nothing is done any more. ipc=1: other processes may open
- * its memory, which then has no room around it that finds strays. As the real one does, it tells no time of an event
- * that the host has not seen pass, it wants a copy's memory
- * registered whole or not at all, honours CUDA_VISIBLE_DEVICES, wants a context in each thread, does not work in a
- * process that was forked after it had started, nor any more after an error of a kernel or of the hardware. */
+/* A libcuda.so.1 for tests without a GPU: its GPUs' memory is the host's, and its queues are always done. Its
+ * properties are in the environment,
+ * CUDA_FAKE="devices=2,major=9,minor=0,version=13000,memory=1000000,fail=cuMemAlloc_v2:3:2": the third call of that
+ * function gives error 2 ("hang": never returns). CUDA_FAKE_ONCE=FILE: in one process, which makes that file.
+ * pageable=BYTES: copies of at least that size from or to memory of the host are refused unless it is registered.
+ * stuck=N: from the Nth write of a queue on nothing is done any more. ipc=1: other processes may open its memory, which
+ * then has no room around it that finds strays. As the real one does, it tells no time of an event that the host has
+ * not seen pass, it wants a copy's memory registered whole or not at all, honours CUDA_VISIBLE_DEVICES, wants a context
+ * in each thread, does not work in a process that was forked after it had started, nor any more after an error of a
+ * kernel or of the hardware. */
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -40,7 +41,7 @@ typedef struct block {
     char *begin;
     size_t bytes;
     int file, owner;   /* file -1: it cannot be shown to others, or is another's */
-    int source, opens; /* of another's: its owner's file; how often it is open */
+    int source, opens; /* another process's block: its owner's file; how often it is open */
 } block;
 
 /* Registered memory of the host. A copy uses it until the host has waited for what is behind the copy. */
@@ -48,8 +49,8 @@ typedef struct registration {
     struct registration *next;
     char *begin;
     size_t bytes;
-    cuda_queue queue; /* of the newest copy; NULL: it is over */
-    long number;      /* of that copy */
+    cuda_queue queue; /* queue of the newest copy; NULL: it is over */
+    long number;      /* number of that copy */
 } registration;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -235,7 +236,7 @@ int fake_context_set(cuda_context context)
     return starter != getpid() ? NOT_INITIALIZED : due("cuCtxSetCurrent");
 }
 
-/* Of the real driver's, too, but only libraries that lie above it call it. */
+/* The real driver has it, too, but only libraries above the driver call it. */
 EXPORT int cuCtxGetDevice(int *device);
 int cuCtxGetDevice(int *device)
 {
@@ -280,7 +281,7 @@ int fake_context_synchronize(void)
     return works("cuCtxSynchronize");
 }
 
-/* Where a block of the driver's begins; the room around it is never used again. */
+/* Returns the beginning of a block of the driver; the room around it is never used again. */
 static char *map_block(int file, size_t bytes)
 {
     enum { UNIT = 2 << 20 };

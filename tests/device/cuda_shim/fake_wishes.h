@@ -1,4 +1,4 @@
-/* What a library that plays one of NVIDIA's shall be, from a variable of the environment: "devices=2,version=13000,
+/* Properties of a library that plays one of NVIDIA's, from a variable of the environment: "devices=2,version=13000,
  * fail=cuMemAlloc_v2:3:2". The third call of that function gives error 2 ("hang": never ends). */
 #ifndef TESS_TESTS_CUDA_SHIM_FAKE_WISHES_H
 #define TESS_TESTS_CUDA_SHIM_FAKE_WISHES_H
@@ -18,7 +18,7 @@ static inline long fake_number(const char *variable, const char *key, long fallb
     return fallback;
 }
 
-/* What this call shall give: 0, an error's number or FAKE_HANGS. */
+/* Returns the result that this call must give: 0, an error's number or FAKE_HANGS. */
 static inline int fake_due(const char *variable, const char *function)
 {
     static int n_calls; /* since the wish is the same */
