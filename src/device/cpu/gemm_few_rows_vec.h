@@ -152,15 +152,24 @@ typedef struct few_product {
     bool add;
 } few_product;
 
-/* mr, nv, in_place and prefetches are constants. */
-static inline __attribute__((always_inline)) void few_tiles(const int mr, const int nv, const bool in_place,
-                                                            const bool prefetches, const few_product *x)
+/* Columns from j on, a tile of nv vectors after the other, up to the last whole one. */
+static inline __attribute__((always_inline)) int64_t
+few_whole_tiles(const int mr, const int nv, const bool in_place, const bool prefetches, const few_product *x, int64_t j)
 {
     const int64_t size = in_place ? (int64_t)sizeof(uint16_t) : (int64_t)sizeof(float);
-    for (int64_t j = 0; j < x->columns; j += nv * LANES)
+    for (; j + nv * LANES <= x->columns; j += nv * LANES)
         few_tile(mr, nv, x->k, x->a,
                  (few_strip){(const char *)x->b.at + j * size, x->b.ld, in_place, prefetches, x->b.ahead}, x->c + j,
                  x->ldc, x->add);
+    return j;
+}
+
+/* x->columns is a multiple of LANES. mr, nv, in_place and prefetches are constants. */
+static inline __attribute__((always_inline)) void few_tiles(const int mr, const int nv, const bool in_place,
+                                                            const bool prefetches, const few_product *x)
+{
+    int64_t j = few_whole_tiles(mr, nv, in_place, prefetches, x, 0);
+    few_whole_tiles(mr, 1, in_place, prefetches, x, j);
 }
 
 static inline __attribute__((always_inline)) void few_strip_of_rows(const bool in_place, const bool prefetches,
