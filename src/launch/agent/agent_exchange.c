@@ -44,6 +44,18 @@ static void peer_gone(agent *a, int host, uint32_t how)
     tess_job_wake_all(a->job);
 }
 
+/* True if ranks of a host have neither left nor ended. */
+static bool has_ranks(const tess_job *job, int host)
+{
+    for (uint32_t r = 0; r < job->header->world; r++) {
+        uint32_t state = atomic_load(&job->rows[r].state);
+        if (job->rows[r].host == host &&
+            (state == JOB_RANK_ABSENT || state == JOB_RANK_JOINED || state == JOB_RANK_LOST))
+            return true;
+    }
+    return false;
+}
+
 bool agent_lose_silent(agent *a, const tess_job *job)
 {
     bool any = false;
@@ -52,7 +64,7 @@ bool agent_lose_silent(agent *a, const tess_job *job)
         uint64_t heard = atomic_load(&entry->heard_ns), now = tess_os_now_ns();
         bool silent = h != (int)job->header->host && atomic_load(&entry->state) == JOB_HOST_UP && now > heard &&
                       (double)(now - heard) * 1e-9 >= lost_s;
-        any |= silent || atomic_load(&entry->state) == JOB_HOST_SILENT;
+        any |= (silent || atomic_load(&entry->state) == JOB_HOST_SILENT) && has_ranks(job, h);
         if (silent && a != NULL)
             peer_gone(a, h, JOB_HOST_SILENT);
     }

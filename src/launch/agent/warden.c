@@ -18,6 +18,8 @@ static const double patience_s = 10;
 /* When Open MPI has lost a host it sends SIGTERM, and one second later SIGKILL, to the wardens too. Ranks that have not
  * ended pressed_grace_s after the SIGTERM get no more grace. After pressed_wait_s the diagnosis waits for nobody. */
 static const double pressed_grace_s = 0.2, pressed_wait_s = 0.4;
+/* A loop runs at least 20 times a second; one that took this long was stopped. */
+static const uint64_t still_ns = 1000000000;
 
 typedef struct warden {
     warden_client rank;
@@ -25,6 +27,8 @@ typedef struct warden {
     int code;          /* exit code of the child */
     bool failed_alone; /* the child failed before it was adopted */
     int signals_fd;
+    uint64_t looked_ns; /* when it last looked for signals and messages; 0: never */
+    bool stood_still;   /* this process did not run before it looked again, so other hosts only seem silent */
     warden_stop stop;
     bool asked;              /* the child was told of a request to stop, if it needs a signal for that */
     bool terminated, killed; /* the child was sent SIGTERM, SIGKILL */
@@ -122,7 +126,7 @@ static void stop(warden *g, const struct signalfd_siginfo *info)
         kill_child(g);
     if (kind != WARDEN_STOP_FIRST || !is_adopted(g))
         return;
-    g->stop.is_loss = g->stop.signal == SIGTERM && agent_lose_silent(g->rank.agent, &g->rank.job);
+    g->stop.is_loss = g->stop.signal == SIGTERM && !g->stood_still && agent_lose_silent(g->rank.agent, &g->rank.job);
     if (has_request(g))
         atomic_store(&g->rank.job.header->stop, JOB_STOP_NOW);
 }
@@ -292,11 +296,13 @@ static void wait_for_something(warden *g)
     if (poll(fds, (nfds_t)(2 + n), timeout_ms) < 0)
         for (int i = 0; i < 2 + n; i++)
             fds[i].revents = 0;
+    g->stood_still = g->looked_ns != 0 && tess_os_now_ns() - g->looked_ns >= still_ns;
     take_signals(g);
     if (fds[1].revents != 0)
         take_request(g);
     if (g->rank.agent != NULL && n > 0)
         agent_serve(g->rank.agent, fds + 2);
+    g->looked_ns = tess_os_now_ns();
 }
 
 static void watch(warden *g)
