@@ -59,6 +59,8 @@ tess_status log_lines_open(tess_mem *mem, const char *path, log_lines *lines);
  * the number of lines. */
 tess_status log_lines_next(log_lines *lines, const char **text, size_t *size);
 void log_lines_close(log_lines *lines);
+/* True if a line of `size` bytes begins with `words`. */
+bool log_begins_with(const char *line, size_t size, const char *words);
 
 /* ---- origin.c: rank and time that launchers and loggers put before a line ---- */
 enum { LOG_HEAD = 160 };

@@ -73,8 +73,8 @@ static bool begins(const char *line, size_t size)
     return false;
 }
 
-/* At least four columns, as kubectl and sinfo print: three times several blanks between words. Megatron pads the
- * numbers of its fields, between which it prints '|'. */
+/* True for a row of a table with four columns or more (kubectl, sinfo): several blanks stand between words three times.
+ * A line of Megatron is no such row: it pads its numbers, but prints '|' between them. */
 static bool has_columns(const char *line, size_t size)
 {
     enum { LEAST_BLANKS = 3, LEAST_GAPS = 3 };

@@ -37,12 +37,6 @@ static const char *const collectives[] = {"all_reduce",
                                           "init_process_group",
                                           "sync_global_devices"};
 
-static bool begins_with(const char *text, size_t size, const char *words)
-{
-    size_t n = strlen(words);
-    return size >= n && memcmp(text, words, n) == 0;
-}
-
 /* The name of a collective, also with an ending: "all_gather_into_tensor", "all_reduce_coalesced",
  * "broadcast_object_list".
  */
@@ -129,16 +123,16 @@ static void take_frame(log_stack *stack, const char *line, size_t size)
 
 tess_status log_stacks_take(log_stacks *stacks, const char *line, size_t size, int rank)
 {
-    if (begins_with(line, size, "Process "))
+    if (log_begins_with(line, size, "Process "))
         return begin_process(stacks, line, size, rank);
     if (!stacks->in_process)
         return TESS_OK;
-    if (begins_with(line, size, "Thread "))
+    if (log_begins_with(line, size, "Thread "))
         stacks->in_main = memmem(line, size, "\"MainThread\"", 12) != NULL;
-    else if (size > 4 && begins_with(line, size, "    ") && line[4] != ' ') {
+    else if (size > 4 && log_begins_with(line, size, "    ") && line[4] != ' ') {
         if (stacks->in_main)
             take_frame(&stacks->list[stacks->n - 1], line, size);
-    } else if (size > 0 && line[0] != ' ' && !begins_with(line, size, "Python v")) {
+    } else if (size > 0 && line[0] != ' ' && !log_begins_with(line, size, "Python v")) {
         stacks->in_process = false;
     }
     return TESS_OK;

@@ -567,11 +567,6 @@ static const log_who *find_writer(const survey_reading *r, const log_who *origin
     return is_quoted ? &r->quoted : origin;
 }
 
-static bool begins_with(const char *line, size_t size, const char *word)
-{
-    return size >= strlen(word) && memcmp(line, word, strlen(word)) == 0;
-}
-
 /* The lines of a trace are indented, or name an exception of Ray, whose trace goes on with that of another process. A
  * prefix before them ends in one blank. */
 static void watch_trace(survey_reading *r, const char *line, size_t size, int64_t number)
@@ -581,7 +576,7 @@ static void watch_trace(survey_reading *r, const char *line, size_t size, int64_
     size_t n = log_text_begin(line, size);
     bool is_indented = n > 1 && isspace((unsigned char)line[n - 1]) && isspace((unsigned char)line[n - 2]);
     bool goes_on =
-        is_indented || begins_with(line + n, size - n, "ray") || begins_with(line + n, size - n, "traceback: ");
+        is_indented || log_begins_with(line + n, size - n, "ray") || log_begins_with(line + n, size - n, "traceback: ");
     r->trace_end = n < size && !goes_on ? number : 0;
 }
 

@@ -16,18 +16,12 @@ static bool has(const char *text, size_t size, const char *words)
     return memmem(text, size, words, strlen(words)) != NULL;
 }
 
-static bool begins_with(const char *text, size_t size, const char *words)
-{
-    size_t n = strlen(words);
-    return size >= n && memcmp(text, words, n) == 0;
-}
-
 /* ---- Lines ---- */
 /* "│ /data/train.py:12 in main    │", as rich draws it: the text between the borders. */
 static void strip_border(const char **text, size_t *size)
 {
     static const char bar[] = "\u2502"; /* three bytes */
-    if (!begins_with(*text, *size, bar))
+    if (!log_begins_with(*text, *size, bar))
         return;
     *text += 3;
     *size -= 3;
@@ -64,14 +58,14 @@ bool log_parse_frame(const char *text, size_t size, log_frame *frame)
         size--;
     }
     const char *end = text + size, *at, *quote;
-    if (begins_with(text, size, "File \"") && (quote = memchr(text + 6, '"', size - 6)) != NULL &&
-        begins_with(quote, (size_t)(end - quote), "\", line ")) { /* File "train.py", line 12, in main */
+    if (log_begins_with(text, size, "File \"") && (quote = memchr(text + 6, '"', size - 6)) != NULL &&
+        log_begins_with(quote, (size_t)(end - quote), "\", line ")) { /* File "train.py", line 12, in main */
         set_path(frame, text + 6, (size_t)(quote - text) - 6);
         at = quote + 8;
     } else if (size > 4 && (*text == '/' || *text == '~') && (at = memmem(text, size, ".py:", 4)) != NULL) {
         set_path(frame, text, (size_t)(at - text) + 3); /* /data/train.py:12 in main, as rich writes it */
         at += 4;
-    } else if (begins_with(text, size, "File ") && (at = memmem(text, size, ".py:", 4)) != NULL) {
+    } else if (log_begins_with(text, size, "File ") && (at = memmem(text, size, ".py:", 4)) != NULL) {
         set_path(frame, text + 5, (size_t)(at - text) - 2); /* File /data/train.py:12, in main(arguments), of IPython */
         at += 4;
     } else {
@@ -94,7 +88,7 @@ static bool is_exception_name(const char *name, size_t size)
     static const char *const small[] = {".error", ".timeout", ".gaierror", ".herror"};
     const char *dot = memrchr(name, '.', size);
     for (size_t i = 0; dot != NULL && i < sizeof(small) / sizeof(small[0]); i++)
-        if ((size_t)(name + size - dot) == strlen(small[i]) && begins_with(dot, strlen(small[i]), small[i]))
+        if ((size_t)(name + size - dot) == strlen(small[i]) && log_begins_with(dot, strlen(small[i]), small[i]))
             return true;
     if (dot != NULL)
         return dot + 1 < name + size && isupper((unsigned char)dot[1]);
