@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# `tools/check-words`: breaches, paths that name nothing, and files that are deleted in the work tree.
+. "$(dirname "$0")/support.sh"
+if ! command -v git >/dev/null; then
+    echo "SKIPPED: no git: tools/check-words lists the files under version control"
+    exit 0
+fi
+words() { "$project/tools/check-words" "$@"; }
+silent() { # NAME COMMAND...: the command exits with 0 and prints nothing
+    local name=$1
+    shift
+    if "$@" >output 2>&1 && [ ! -s output ]; then pass "$name"; else fail "$name: $(tail -n 3 output)"; fi
+}
+
+git init -q
+mkdir src data
+echo "/* Adds two numbers. */" >src/good.c
+echo "/* of the oldest */" >src/bad.c
+echo "x" >data/numbers.txt
+git add src data
+expect "a breach is named with its line" 1 "src/bad.c:1: bare: of the oldest" words
+silent "the paths that are given are checked alone" words src/good.c
+expect "a path that names nothing is an error" 2 "no file to check under version control: scr" words src scr
+expect "a folder without files to check is an error" 2 "no file to check under version control: data" words data
+rm src/bad.c
+silent "a file that is deleted in the work tree is left out" words
+expect "a deleted file is nothing to check" 2 "no file to check under version control: src/bad.c" words src/bad.c
+finish
