@@ -119,6 +119,16 @@ trap 'rm -rf "$work"' EXIT
 expect "a port where nobody listens" 2 "Failed to connect to 127.0.0.1" "${words[@]}" job.dump_folder=nobody reward.kind=http \
     "reward.url=$url" reward.retries=0
 grep -q tries output && fail "reward.retries=0 tries again" || pass "once"
+# Either build of libcurl is enough: here the one with OpenSSL cannot be loaded, then neither.
+mkdir curl
+: >curl/libcurl.so.4
+ln -s "$(/sbin/ldconfig -p | awk '$1 ~ /^libcurl(-gnutls)?\.so\.4$/ { print $NF; exit }')" curl/libcurl-gnutls.so.4
+expect "libcurl with GnuTLS does as well" 2 "Failed to connect to 127.0.0.1" env LD_LIBRARY_PATH="$work/curl" \
+    "${words[@]}" job.dump_folder=gnutls reward.kind=http "reward.url=$url" reward.retries=0
+ln -sf libcurl.so.4 curl/libcurl-gnutls.so.4
+expect "without libcurl, what was tried is named" 2 "/libcurl-gnutls.so.4: file too short" env LD_LIBRARY_PATH="$work/curl" \
+    "${words[@]}" job.dump_folder=no_curl reward.kind=http "reward.url=$url" reward.retries=0
+grep -q "install libcurl4 7.85 or newer; .*/libcurl.so.4: file too short; " output && pass "and the first one, too" || fail "$(cat output)"
 
 # ---- Labels ----
 # refused NAME PROMPT_LINE TEXT KIND

@@ -3,9 +3,11 @@
 #ifndef TESS_RL_REWARD_REWARD_CURL_H
 #define TESS_RL_REWARD_REWARD_CURL_H
 
-#include <curl/curl.h>
-
 #include "tessera/status.h"
+
+#ifdef TESS_CURL
+
+#include <curl/curl.h>
 
 /* The functions in use, without "curl_". */
 #define REWARD_CURL_FUNCTIONS(X) \
@@ -38,7 +40,10 @@ typedef struct reward_curl_functions {
 /* Valid after reward_curl_load. */
 extern reward_curl_functions reward_curl;
 
-/* Loads libcurl, once in a process; any thread. TESS_E_UNSUPPORTED names what is missing. */
+/* Loads libcurl, once in a process; any thread. TESS_E_UNSUPPORTED names every library that was tried, and why it
+ * failed. */
 tess_status reward_curl_load(void);
+
+#endif
 
 #endif
