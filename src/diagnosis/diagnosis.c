@@ -27,13 +27,11 @@ static tess_status prepare(diagnosis_search *search)
     TESS_TRY(allocate(mem, n, sizeof(bool), &search->right));
     TESS_TRY(allocate(mem, n, sizeof(size_t), &search->cursor));
     TESS_TRY(allocate(mem, n, sizeof(int), &search->queue));
-    TESS_TRY(allocate(mem, n, sizeof(int), &search->blames));
+    TESS_TRY(allocate(mem, n, sizeof(tess_end), &search->ends));
     TESS_TRY(allocate(mem, n, sizeof(int), &search->diagnosis->ranks));
     TESS_TRY(allocate(mem, n, sizeof(int), &search->diagnosis->waiting));
-    for (int r = 0; r < search->history->world; r++) {
-        int blamed = search->history->ranks[r].first_error - 1;
-        search->blames[r] = blamed < search->history->world && blamed != r ? blamed : -1;
-    }
+    for (int r = 0; r < search->history->world; r++)
+        search->ends[r] = diagnosis_end_of(search->history, r);
     return tess_view_create(search->history, &search->view);
 }
 
@@ -122,7 +120,7 @@ tess_status tess_diagnosis_find(const tess_history *history, double patience_s, 
     tess_mem_free(history->mem, search.right);
     tess_mem_free(history->mem, search.cursor);
     tess_mem_free(history->mem, search.queue);
-    tess_mem_free(history->mem, search.blames);
+    tess_mem_free(history->mem, search.ends);
     return status;
 }
 

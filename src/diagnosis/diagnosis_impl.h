@@ -4,6 +4,7 @@
 #define TESS_DIAGNOSIS_DIAGNOSIS_IMPL_H
 
 #include "diagnosis/diagnosis.h"
+#include "diagnosis/ends.h"
 #include "diagnosis/view.h"
 #include "diagnosis/sentence.h"
 
@@ -19,7 +20,7 @@ typedef struct diagnosis_search {
     bool *right;       /* (world) scratch, by place in a team: the majority */
     size_t *cursor;    /* (world) scratch, by place in a team */
     int *queue;        /* (world) scratch */
-    int *blames;       /* (world) the rank that each rank's error blames, -1: none or itself */
+    tess_end *ends;    /* (world) */
     tess_diagnosis *diagnosis;
 } diagnosis_search;
 
@@ -33,6 +34,7 @@ void diagnosis_refine_by_steps(diagnosis_search *search);
 void diagnosis_compare_steps(diagnosis_search *search);
 
 /* ---- ending.c: ranks that died, or ended with an error */
+tess_end diagnosis_end_of(const tess_history *history, int rank);
 
 /* ---- message_pairs.c: which receive belongs to which send */
 /* One side's messages of one direction, peer and tag. */
@@ -104,7 +106,6 @@ const char *diagnosis_advice(const diagnosis_search *search); /* advice.c */
 /* ---- evidence.c: situations and names of ranks, lines of evidence */
 /* The situation that was noted, or else how the process ended. */
 tess_situation diagnosis_situation(const tess_rank_history *rank);
-bool diagnosis_is_death(tess_situation situation);   /* crashed .. host lost, other than LEFT */
 bool diagnosis_is_absence(tess_diagnosis_kind kind); /* ranks are missing */
 /* "WHO all_reduce #7 ..., at step.c:41" */
 void diagnosis_add_call(const diagnosis_search *search, const char *who, const tess_record *record);

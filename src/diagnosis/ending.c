@@ -3,40 +3,45 @@
 #include <string.h>
 
 #include "diagnosis/diagnosis_impl.h"
-#include "diagnosis/missed.h"
 
-static bool ended_badly(const diagnosis_search *search, int rank)
+tess_end diagnosis_end_of(const tess_history *history, int rank)
 {
-    return diagnosis_is_death(diagnosis_situation(&search->history->ranks[rank]));
+    const tess_rank_history *r = &history->ranks[rank];
+    const tess_record *newest = r->n_records > 0 ? &r->records[r->n_records - 1] : NULL;
+    int blamed = r->first_error - 1;
+    tess_situation how = diagnosis_situation(r);
+    return (tess_end){.how = how,
+                      .signal = r->signal,
+                      .blames = blamed < history->world ? blamed : -1,
+                      .gave_up = newest != NULL && newest->state == TESS_TRACE_FAILED,
+                      .at_ns = how == TESS_RANK_HOST_LOST ? 0 : r->ended_ns, /* others saw its silence later */
+                      .last_ns = r->last_ns + (uint64_t)r->clock_offset_ns};
 }
 
-/* A crash or kill comes before an exit, then the earlier death before the later, as far as times are known. */
-static bool comes_before(const tess_rank_history *a, const tess_rank_history *b)
+static int cause_of(const diagnosis_search *search, int rank)
 {
-    tess_situation x = diagnosis_situation(a), y = diagnosis_situation(b);
-    if ((x == TESS_RANK_EXITED) != (y == TESS_RANK_EXITED))
-        return y == TESS_RANK_EXITED;
-    if (a->ended_ns != b->ended_ns && a->ended_ns != 0 && b->ended_ns != 0)
-        return a->ended_ns < b->ended_ns;
-    if (x != y)
-        return x < y;
-    return a->last_ns + (uint64_t)a->clock_offset_ns < b->last_ns + (uint64_t)b->clock_offset_ns;
+    return tess_ends_cause(search->ends, search->history->world, rank);
 }
 
+static bool blames_itself(const diagnosis_search *search, int rank)
+{
+    return search->ends[rank].blames == rank;
+}
+
+static bool blames_another(const diagnosis_search *search, int rank)
+{
+    return search->ends[rank].blames >= 0 && !blames_itself(search, rank);
+}
+
+/* The first bad end; also fills in search->suspect. */
 static int find_root(diagnosis_search *search)
 {
-    const tess_rank_history *ranks = search->history->ranks;
-    int best = -1;
     for (int r = 0; r < search->history->world; r++) {
-        if (!ended_badly(search, r))
-            continue;
-        int root = tess_blame_end(search->blames, r);
-        if (!ended_badly(search, root))
+        int root = tess_end_is_bad(search->ends[r].how) ? cause_of(search, r) : r;
+        if (root != r && !tess_end_is_bad(search->ends[root].how))
             search->suspect = root;
-        else if (best < 0 || (root != best && comes_before(&ranks[root], &ranks[best])))
-            best = root;
     }
-    return best;
+    return tess_ends_first(search->ends, search->history->world, -1);
 }
 
 /* The ranks that failed because of the root, with the error of the first. */
@@ -45,7 +50,7 @@ static void report_consequences(diagnosis_search *search, int root)
     char who[128];
     int n = 0;
     for (int r = 0; r < search->history->world; r++)
-        if (r != root && search->history->ranks[r].error[0] != '\0' && tess_blame_end(search->blames, r) == root)
+        if (r != root && search->history->ranks[r].error[0] != '\0' && cause_of(search, r) == root)
             search->queue[n++] = r;
     if (n == 0)
         return;
@@ -53,11 +58,6 @@ static void report_consequences(diagnosis_search *search, int root)
     tess_sentence_ranks(&words, search->queue, n);
     diagnosis_add_line(search->diagnosis, "%s failed because of it: %.150s", who,
                        search->history->ranks[search->queue[0]].error);
-}
-
-static bool blames_itself(const diagnosis_search *search, int rank)
-{
-    return search->history->ranks[rank].first_error == 1 + rank;
 }
 
 static bool says_the_same(const diagnosis_search *search, int a, int b)
@@ -84,7 +84,7 @@ static bool has_no_culprit(const diagnosis_search *search, int root)
     for (int r = 0; r < search->history->world; r++) {
         if (r == root)
             continue;
-        if (search->blames[r] == root)
+        if (search->ends[r].blames == root)
             return false;
         shared |= says_the_same(search, r, root);
     }
@@ -156,8 +156,8 @@ bool diagnosis_find_numbers(diagnosis_search *search)
     const tess_rank_history *ranks = search->history->ranks;
     int best = -1;
     for (int r = 0; r < search->history->world; r++)
-        if (is_about_numbers(ranks[r].error) && search->blames[r] < 0 &&
-            (best < 0 || comes_before(&ranks[r], &ranks[best])))
+        if (is_about_numbers(ranks[r].error) && !blames_another(search, r) &&
+            (best < 0 || tess_end_comes_before(&search->ends[r], &search->ends[best])))
             best = r;
     if (best < 0)
         return false;

@@ -1,5 +1,4 @@
 /* Situations of ranks, lists of ranks and their names, and lines of evidence. */
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,26 +6,15 @@
 #include "diagnosis/request.h"
 #include "diagnosis/diagnosis_impl.h"
 
-bool diagnosis_is_death(tess_situation situation)
-{
-    return situation == TESS_RANK_CRASHED || situation == TESS_RANK_OOM_KILLED || situation == TESS_RANK_KILLED ||
-           situation == TESS_RANK_EXITED || situation == TESS_RANK_HOST_LOST;
-}
-
 tess_situation diagnosis_situation(const tess_rank_history *rank)
 {
-    int signal = rank->signal;
-    if (rank->asked && (diagnosis_is_death(rank->situation) || rank->situation == TESS_RANK_LEFT))
+    if (rank->asked && (tess_end_is_bad(rank->situation) || rank->situation == TESS_RANK_LEFT))
         return TESS_RANK_UNKNOWN;
     if (rank->situation != TESS_RANK_WELL && rank->situation != TESS_RANK_UNKNOWN)
         return rank->situation;
     if (!rank->ended || rank->asked)
         return rank->situation;
-    if (signal == SIGKILL || signal == SIGTERM || signal == SIGINT || signal == SIGHUP)
-        return TESS_RANK_KILLED;
-    if (signal != 0)
-        return TESS_RANK_CRASHED;
-    return rank->exit_code != 0 ? TESS_RANK_EXITED : TESS_RANK_LEFT;
+    return tess_end_how(rank->signal, rank->exit_code);
 }
 
 int diagnosis_take_marked(diagnosis_search *search, int *list)

@@ -77,18 +77,3 @@ int tess_missed_count(const tess_wait *waits, int n_ranks, int rank, bool *reach
         more = reach_further(waits, n_ranks, reached);
     return n;
 }
-
-/* Floyd's two pointers: they meet in a circle, and then, one of them from the beginning, where it is entered. */
-int tess_blame_end(const int *blames, int rank)
-{
-    int slow = rank, fast = rank;
-    do {
-        for (int i = 0; i < 2; i++, fast = blames[fast])
-            if (blames[fast] < 0)
-                return fast;
-        slow = blames[slow];
-    } while (slow != fast);
-    for (slow = rank; slow != fast; fast = blames[fast])
-        slow = blames[slow];
-    return slow;
-}

@@ -1,5 +1,5 @@
-/* Chains of ranks, each explained by the next: ranks that wait for others at one moment of a running job, and ranks
- * that blame others for their failure. Only the ends of chains matter. Pure functions. */
+/* Chains of ranks that wait for others at one moment of a running job. Only the ends of chains matter. Pure functions.
+ */
 #ifndef TESS_DIAGNOSIS_MISSED_H
 #define TESS_DIAGNOSIS_MISSED_H
 
@@ -27,9 +27,5 @@ int tess_missed_ends(const tess_wait *waits, tess_missed *missed, int n);
 int tess_missed_most(const tess_missed *missed, int n);
 /* Number of ranks that wait for `rank`, directly or through others. reached (n_ranks): scratch. */
 int tess_missed_count(const tess_wait *waits, int n_ranks, int rank, bool *reached);
-
-/* The end of the chain of blame that begins at `rank`: the first rank that blames none, or the first of a circle.
- * blames[r]: the rank that r blames, -1: none. */
-int tess_blame_end(const int *blames, int rank);
 
 #endif

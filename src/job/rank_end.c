@@ -6,8 +6,7 @@
 
 #include "base/text/text.h"
 #include "job/call_sites.h"
-#include "diagnosis/history.h"
-#include "diagnosis/missed.h"
+#include "diagnosis/ends.h"
 #include "diagnosis/progress.h"
 
 int tess_ending_code(int wait_status)
@@ -51,19 +50,44 @@ void tess_ending_lose(const tess_job *job, int rank, int signal, int exit_code)
     tess_job_wake_all(job);
 }
 
+/* Ranks that run are no cause. */
+static bool is_over(const tess_job *job, int rank)
+{
+    uint32_t state =
+        rank >= 0 && rank < (int)job->header->world ? atomic_load(&job->rows[rank].state) : JOB_RANK_ABSENT;
+    return state != JOB_RANK_ABSENT && state != JOB_RANK_JOINED;
+}
+
+static void read_ends(const tess_job *job, tess_end *ends)
+{
+    for (int r = 0; r < (int)job->header->world; r++) {
+        const tess_job_row *row = &job->rows[r];
+        uint32_t state = atomic_load(&row->state); /* LOST is written after signal and exit code */
+        int signal = atomic_load(&row->signal), blamed = atomic_load(&row->blames) - 1;
+        tess_situation how = tess_end_how(signal, atomic_load(&row->exit_code));
+        if (state != JOB_RANK_LOST)
+            how = is_over(job, r) ? TESS_RANK_LEFT : TESS_RANK_WELL;
+        else if (how == TESS_RANK_LEFT)
+            how = TESS_RANK_HOST_LOST;
+        ends[r] = (tess_end){.how = how,
+                             .signal = signal,
+                             .blames = blamed == r || is_over(job, blamed) ? blamed : -1,
+                             .gave_up = atomic_load(&row->broken_team) != 0};
+    }
+}
+
 int tess_ending_cause(const tess_job *job, int rank)
 {
-    int world = (int)job->header->world, blames[JOB_MAX_RANKS];
-    bool broken = atomic_load(&job->rows[rank].broken_team) != 0;
-    for (int r = 0; r < world; r++) {
-        int blamed = atomic_load(&job->rows[r].blames) - 1;
-        /* A rank that blames itself failed alone, before others found the mismatch. */
-        if (broken && blamed == r)
-            return r;
-        uint32_t state = blamed >= 0 && blamed < world ? atomic_load(&job->rows[blamed].state) : JOB_RANK_ABSENT;
-        blames[r] = state == JOB_RANK_ABSENT || state == JOB_RANK_JOINED ? -1 : blamed;
-    }
-    return tess_blame_end(blames, rank);
+    tess_end ends[JOB_MAX_RANKS];
+    read_ends(job, ends);
+    return tess_ends_cause(ends, (int)job->header->world, rank);
+}
+
+int tess_ending_first(const tess_job *job, int seen_first)
+{
+    tess_end ends[JOB_MAX_RANKS];
+    read_ends(job, ends);
+    return tess_ends_first(ends, (int)job->header->world, seen_first);
 }
 
 bool tess_ending_keeps_waiting(const tess_job *job, int rank)

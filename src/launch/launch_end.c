@@ -14,11 +14,12 @@ void launch_find_cause(launcher *l)
 {
     if (l->suspect < 0)
         return;
-    l->suspect = tess_ending_cause(&l->job, l->suspect);
+    l->failing.ended_here = l->failing.terminated || l->killed;
+    l->suspect =
+        l->failing.ended_here ? tess_ending_cause(&l->job, l->suspect) : tess_ending_first(&l->job, l->suspect);
     const tess_job_row *row = &l->job.rows[l->suspect];
     if (l->pids[l->suspect] != 0 && atomic_load(&row->awaits) == 0)
         return;
-    l->failing.ended_here = l->failing.terminated || l->killed;
     bool by_itself = atomic_load(&row->state) == JOB_RANK_LOST && !l->failing.ended_here;
     l->result->failed_rank = l->suspect;
     l->result->exit_code = by_itself ? atomic_load(&row->exit_code) : l->failing.failed_code;
@@ -69,7 +70,6 @@ void launch_note_end(launcher *l, int rank, int state)
         l->failing.failed_code = code;
         l->suspect = rank;
     }
-    launch_find_cause(l);
 }
 
 bool launch_is_settled(const launcher *l)

@@ -111,7 +111,6 @@ static tess_status begin_anew(launcher *l)
 void launch_recover(launcher *l)
 {
     report_resumed(l);
-    launch_find_cause(l);
     /* There is no failure to decide about when the ranks that the others lost were asked to stop or left unreported. */
     bool in_vain = l->failing.failed_s == 0 && !l->recovery.gathering && l->n_running > 0 && count_busy(l, false) == 0;
     if (l->killed || l->timed_out || in_vain) {

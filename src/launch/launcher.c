@@ -68,8 +68,9 @@ static bool wait_for_signal(launcher *l, long timeout_ns)
     return signal > 0;
 }
 
-static void reap(launcher *l)
+static int reap_all(launcher *l)
 {
+    int n = 0;
     for (int r = 0; r < l->n_ranks; r++) {
         int state;
         if (l->pids[r] == 0 || waitpid(l->pids[r], &state, WNOHANG) != l->pids[r])
@@ -78,7 +79,18 @@ static void reap(launcher *l)
         while (wait_for_signal(l, 0))
             ;
         launch_note_end(l, r, state);
+        n++;
     }
+    return n;
+}
+
+/* A rank that was looked at before it died may have ended one that was looked at later: the cause is sought once no
+ * more have ended. */
+static void reap(launcher *l)
+{
+    while (reap_all(l) > 0)
+        ;
+    launch_find_cause(l);
 }
 
 static void report_timeout(launcher *l, double timeout_s)

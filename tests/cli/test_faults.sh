@@ -69,4 +69,17 @@ expect "and the run goes on when there is room" 0 "resumed from step 15" "$tesse
 expect "run starts a program as ranks" 0 "rank" "$tessera" run -n 3 -- sh -c 'echo "rank $TESSERA_RANK of $TESSERA_WORLD"'
 expect "run gives the exit code of the rank that failed" 7 "exited with code 7" "$tessera" run -n 3 --grace 0.1 -- \
     sh -c '[ "$TESSERA_RANK" = 1 ] && exit 7; exec sleep 600'
+
+# The launcher is stopped until both have ended, and then sees the end of rank 0 first.
+cat >rank.sh <<'END'
+echo $$ >pid.$TESSERA_RANK
+[ "$TESSERA_RANK" = 1 ] && exec sleep 600
+until [ -s pid.1 ]; do sleep 0.05; done
+kill -STOP $PPID
+kill -9 "$(cat pid.1)"
+(sleep 0.3; kill -CONT $PPID) >/dev/null 2>&1 &
+exit 3
+END
+expect "a rank that was killed is the cause of another's exit" 137 "rank 1 was killed by signal 9" "$tessera" run -n 2 -- \
+    sh rank.sh
 finish

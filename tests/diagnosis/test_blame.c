@@ -129,6 +129,31 @@ static void ranks_that_fail_alike_are_named_together(void)
     free(p);
 }
 
+/* Rank 0 exits, and rank 1 ends by the signal that much later. */
+static void who_was_struck_goes_before_who_exited_just_then(void)
+{
+    static const struct {
+        int signal, later_ms, culprit;
+    } ends[] = {{SIGKILL, 500, 1}, {SIGSEGV, -500, 1}, {SIGKILL, 2000, 0}, {SIGABRT, 500, 0}, {SIGABRT, -500, 1}};
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        tess_diagnosis diagnosis;
+        play *p = make_job(2, 3, 1);
+        play_run(p, 1 << 20);
+        tess_history *history = play_history(p, 100 * play_ms, false, 0);
+        end_with(history, 0, -1, "");
+        history->ranks[1].ended = true;
+        history->ranks[1].signal = ends[i].signal;
+        history->ranks[1].ended_ns = history->ranks[0].ended_ns + (uint64_t)((int64_t)play_ms * ends[i].later_ms);
+        find(history, &diagnosis);
+        EXPECT_INT(diagnosis.kind, TESS_DIAGNOSIS_LOST);
+        EXPECT_INT(diagnosis.n_ranks, 1);
+        EXPECT_INT(diagnosis.ranks[0], ends[i].culprit);
+        tess_diagnosis_free(history, &diagnosis);
+        tess_history_destroy(&history);
+        free(p);
+    }
+}
+
 /* Rank 2 never came to the last operation; rank 3 left no records. */
 static void a_missing_record_does_not_accuse_where_another_shows_who_stayed_away(void)
 {
@@ -350,6 +375,7 @@ static const test_case cases[] = {
     {"ranks_that_fail_alike_are_named_together", ranks_that_fail_alike_are_named_together},
     {"a_missing_record_does_not_accuse_where_another_shows_who_stayed_away",
      a_missing_record_does_not_accuse_where_another_shows_who_stayed_away},
+    {"who_was_struck_goes_before_who_exited_just_then", who_was_struck_goes_before_who_exited_just_then},
     {"only_who_waits_is_said_to_wait", only_who_waits_is_said_to_wait},
     {"the_phase_told_is_that_of_the_rank_not_of_its_last_operation",
      the_phase_told_is_that_of_the_rank_not_of_its_last_operation},

@@ -1,5 +1,6 @@
 /* Sentences with fields, requests as text, majorities, and chains of waits and of blame. */
 #include "support/test.h"
+#include "diagnosis/ends.h"
 #include "diagnosis/majority.h"
 #include "diagnosis/missed.h"
 #include "diagnosis/request.h"
@@ -50,8 +51,11 @@ static void blame_ends_at_a_rank_that_blames_none_or_at_a_circle(void)
 {
     static const int blames[] = {-1, 0, 1, 5, 3, 6, 5, 7};
     static const int ends[] = {0, 0, 0, 5, 5, 5, 6, 7};
+    tess_end all[8];
     for (int r = 0; r < 8; r++)
-        EXPECT_INT(tess_blame_end(blames, r), ends[r]);
+        all[r] = (tess_end){.blames = blames[r]};
+    for (int r = 0; r < 8; r++)
+        EXPECT_INT(tess_ends_cause(all, 8, r), ends[r]);
 }
 
 static bool same_number(const void *numbers, int a, int b)

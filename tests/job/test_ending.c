@@ -1,4 +1,5 @@
 /* The root cause of a failure, from the board. */
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -84,6 +85,24 @@ static void ranks_that_blame_each_other_end_the_walk(void)
         EXPECT_INT(tess_ending_cause(&job, 0), 0);
         for (int r = 1; r < world; r++)
             EXPECT_INT(tess_ending_cause(&job, r), 1);
+        tess_job_close(&job, true);
+    }
+}
+
+/* Rank 0 was seen to exit before the end of rank 1 was. */
+static void who_was_struck_goes_before_who_exited(void)
+{
+    static const struct {
+        int signal, exit_code, first;
+    } ends[] = {
+        {SIGKILL, 128 + SIGKILL, 1}, {SIGSEGV, 128 + SIGSEGV, 1}, {0, 0, 1}, {SIGABRT, 128 + SIGABRT, 0}, {0, 1, 0}};
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        tess_job job;
+        make_board(3, JOB_RANK_JOINED, &job);
+        tess_ending_lose(&job, 0, 0, 1);
+        tess_ending_lose(&job, 1, ends[i].signal, ends[i].exit_code);
+        EXPECT_INT(tess_ending_first(&job, 0), ends[i].first);
+        EXPECT_INT(tess_ending_cause(&job, 0), 0);
         tess_job_close(&job, true);
     }
 }
@@ -187,6 +206,7 @@ static const test_case cases[] = {
     {"blame_leads_to_where_it_begins", blame_leads_to_where_it_begins, 0, 0},
     {"a_call_site_of_another_host_has_its_line", a_call_site_of_another_host_has_its_line},
     {"ranks_that_run_are_no_cause", ranks_that_run_are_no_cause, 0, 0},
+    {"who_was_struck_goes_before_who_exited", who_was_struck_goes_before_who_exited},
     {"ranks_that_blame_each_other_end_the_walk", ranks_that_blame_each_other_end_the_walk, 0, 0},
     {"in_a_circle_it_is_the_one_the_watchdog_named", in_a_circle_it_is_the_one_the_watchdog_named, 0, 0},
     {"who_fails_by_itself_is_not_left_as_it_was_found", who_fails_by_itself_is_not_left_as_it_was_found, 0, 0},

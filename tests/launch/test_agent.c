@@ -295,10 +295,10 @@ static void who_did_not_run_itself_takes_nobody_for_silent(void)
         step(hosts, 1);
     const uint64_t stall_ns = UINT64_C(100000000000);
     atomic_fetch_sub(&hosts[0].job.header->hosts[1].heard_ns, stall_ns);
-    EXPECT(!diagnosis_in_touch(&hosts[0].job, 1));
+    EXPECT(!ending_in_touch(&hosts[0].job, 1));
     hosts[0].agent->served_ns -= stall_ns;
     step(hosts, 1);
-    EXPECT(diagnosis_in_touch(&hosts[0].job, 1));
+    EXPECT(ending_in_touch(&hosts[0].job, 1));
     free_hosts(hosts, 2);
 }
 

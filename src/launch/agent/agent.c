@@ -127,7 +127,7 @@ void agent_close(agent **handle, bool stay)
 bool agent_diagnosis_is_known(const agent *a)
 {
     for (int h = 0; a->peers != NULL && h < a->n_hosts; h++)
-        if (a->peers[h].state == PEER_UP && !a->peers[h].diagnosis_seen && diagnosis_in_touch(a->job, h))
+        if (a->peers[h].state == PEER_UP && !a->peers[h].diagnosis_seen && ending_in_touch(a->job, h))
             return false;
     return true;
 }

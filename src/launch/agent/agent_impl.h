@@ -134,14 +134,14 @@ void agent_send_all(agent *a);
 
 /* ---- The diagnosis ---- */
 /* True for this host, and for a host whose agent is connected and was heard lately. */
-bool diagnosis_in_touch(const tess_job *job, int host);
+bool ending_in_touch(const tess_job *job, int host);
 /* True while ranks in touch still run, on `host` or (-1) on any. */
-bool diagnosis_is_running(const tess_job *job, int host);
+bool ending_is_running(const tess_job *job, int host);
 /* The rank where the failure began; *code is the exit code of the job, 0: not known yet. `early`: survivors have not
  * been asked to end. */
-int diagnosis_find(const tess_job *job, bool early, int *code);
+int ending_find(const tess_job *job, bool early, int *code);
 /* True for exactly one warden of the host: it reports the diagnosis, which is now in the header. */
-bool diagnosis_take(const tess_job *job, int rank, int code);
+bool ending_take(const tess_job *job, int rank, int code);
 
 /* ---- The rank ---- */
 /* Starts argv as the child, which gets the other end of *channel. TESS_E_NOT_FOUND, TESS_E_IO: there is no such

@@ -3,7 +3,7 @@
 #include "job/rank_end.h"
 #include "launch/agent/agent_impl.h"
 
-bool diagnosis_in_touch(const tess_job *job, int host)
+bool ending_in_touch(const tess_job *job, int host)
 {
     const tess_job_host *entry = &job->header->hosts[host];
     if (host == (int)job->header->host)
@@ -12,32 +12,21 @@ bool diagnosis_in_touch(const tess_job *job, int host)
     return atomic_load(&entry->state) == JOB_HOST_UP && (double)(now - heard) * 1e-9 < TESS_AGENT_SILENCE_S;
 }
 
-bool diagnosis_is_running(const tess_job *job, int host)
+bool ending_is_running(const tess_job *job, int host)
 {
     for (int r = 0; r < (int)job->header->world; r++) {
         const tess_job_row *row = &job->rows[r];
         if ((host < 0 || row->host == host) && atomic_load(&row->state) != JOB_RANK_ABSENT &&
-            atomic_load(&row->ended) == 0 && diagnosis_in_touch(job, row->host))
+            atomic_load(&row->ended) == 0 && ending_in_touch(job, row->host))
             return true;
     }
     return false;
 }
 
-/* True for a rank that was killed or lost with its host: no other rank caused that. */
-static bool was_struck(const tess_job *job, int rank)
+int ending_find(const tess_job *job, bool early, int *code)
 {
-    const tess_job_row *row = &job->rows[rank];
-    return atomic_load(&row->state) == JOB_RANK_LOST &&
-           (atomic_load(&row->signal) != 0 || atomic_load(&row->exit_code) == 0);
-}
-
-int diagnosis_find(const tess_job *job, bool early, int *code)
-{
-    int cause = tess_ending_cause(job, atomic_load(&job->header->first_lost));
-    /* Survivors of such a rank may end before its loss is known here. */
-    for (int r = 0; early && r < (int)job->header->world && !was_struck(job, cause); r++)
-        if (was_struck(job, r) && tess_ending_cause(job, r) == r)
-            cause = r;
+    int first = atomic_load(&job->header->first_lost);
+    int cause = early ? tess_ending_first(job, first) : tess_ending_cause(job, first);
     bool by_itself = early && atomic_load(&job->rows[cause].state) == JOB_RANK_LOST;
     *code = by_itself ? atomic_load(&job->rows[cause].exit_code) : 0;
     /* A cause without an exit code of its own gets that of another failed rank, if there is one yet. */
@@ -47,7 +36,7 @@ int diagnosis_find(const tess_job *job, bool early, int *code)
     return cause;
 }
 
-bool diagnosis_take(const tess_job *job, int rank, int code)
+bool ending_take(const tess_job *job, int rank, int code)
 {
     tess_job_header *header = job->header;
     uint32_t none = JOB_DIAGNOSIS_NONE;

@@ -166,7 +166,7 @@ static bool is_next_to_report(const warden *g)
         return state == '\0' || state == 'Z';
     }
     for (int h = 0; h < (int)job->header->host; h++)
-        if (diagnosis_in_touch(job, h))
+        if (ending_in_touch(job, h))
             return false;
     return true;
 }
@@ -226,15 +226,15 @@ static void diagnose(warden *g, double now_s)
     if (!late && !is_next_to_report(g))
         return;
     bool early = now_s - g->failed_s < g->options.grace_s;
-    int code, cause = diagnosis_find(job, early, &code);
+    int code, cause = ending_find(job, early, &code);
     const tess_job_row *row = &job->rows[cause];
     /* A rank that has left the job but still runs may yet report the cause by its exit code. */
-    if (!late && atomic_load(&row->ended) == 0 && diagnosis_in_touch(job, row->host))
+    if (!late && atomic_load(&row->ended) == 0 && ending_in_touch(job, row->host))
         return;
     /* A job that lost a host gets the exit code of its survivors, while they have time to end by themselves. */
-    if (code == 0 && early && !is_pressed(g, now_s, pressed_grace_s) && diagnosis_is_running(job, -1))
+    if (code == 0 && early && !is_pressed(g, now_s, pressed_grace_s) && ending_is_running(job, -1))
         return;
-    g->reports = diagnosis_take(job, cause, code != 0 ? code : 1);
+    g->reports = ending_take(job, cause, code != 0 ? code : 1);
 }
 
 static void look_at_failure(warden *g, double now_s)
@@ -259,13 +259,13 @@ static bool may_go_after_failure(const warden *g, double now_s)
     const tess_job *job = &g->rank.job;
     if (out_of_patience(g, now_s))
         return true;
-    if (!knows_diagnosis(job->header) || diagnosis_is_running(job, (int)job->header->host))
+    if (!knows_diagnosis(job->header) || ending_is_running(job, (int)job->header->host))
         return false;
     if (!g->reports)
         return is_next_to_report(g);
     if (is_pressed(g, now_s, pressed_wait_s))
         return true;
-    return !diagnosis_is_running(job, -1) && (g->rank.agent == NULL || agent_diagnosis_is_known(g->rank.agent));
+    return !ending_is_running(job, -1) && (g->rank.agent == NULL || agent_diagnosis_is_known(g->rank.agent));
 }
 
 /* mpirun ends all ranks as soon as one warden ends with an error, so a warden with an error waits for the others. */
@@ -281,8 +281,8 @@ static bool may_go(const warden *g, double now_s)
     if (atomic_load(&job->header->first_lost) >= 0)
         return false;
     if (g->code != 0)
-        return !diagnosis_is_running(job, -1);
-    return !is_first(g) || !diagnosis_is_running(job, (int)job->header->host);
+        return !ending_is_running(job, -1);
+    return !is_first(g) || !ending_is_running(job, (int)job->header->host);
 }
 
 /* ---- The loop ---- */
