@@ -35,7 +35,7 @@ is_read 002 effect pytorch-watchdog-timeout 'rank 3 in ALLREDUCE #80078 of 21068
 is_read 003 effect pytorch-watchdog-timeout 'ranks 0,2 waited 600 s in _ALLGATHER_BASE #137429' 'rank 1' 1919 451
 is_read 004 effect pytorch-watchdog-timeout "$effects" 'rank 1' 'rank 0'
 is_read 005 effect pytorch-watchdog-timeout 'ranks 1-3,6-7 waited 1800 s in ALLREDUCE #469508' never
-is_read 006 known store-connect-timeout '192.0.2.1:1234' 'rank 1' memory
+is_read 006 cause store-connect-timeout '192.0.2.1:1234' 'rank 1' memory
 is_read 007 effect torchrun-rendezvous-closed "$effects" 'did not start' taken
 is_read 008 cause dataloader-shm 'process (pid 325): a data worker got no shared memory' SIGKILL disk
 is_read 010 cause disk-full 'a file could not be written, because its disk is full, reported by process (pid 28936)' 'rank 177' memory

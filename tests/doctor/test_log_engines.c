@@ -93,12 +93,12 @@ static const struct {
      "ray::RayWorkerWrapper.__init__() (pid=27, ip=192.0.2.5, actor_id=a1)\n  At least one of the input arguments for "
      "this task could not be computed:\nray.exceptions.RaySystemError: System error: no frobnicator\ntraceback: "
      "Traceback (most recent call last):\nRuntimeError: no frobnicator\n[ERROR] (PID:99) unknown exception",
-     false},
+     true},
     {"actor f on 192.0.2.3 (pid 12): a Python exception: ValueError: frob",
      "Traceback (most recent call last):\n  File \"main.py\", line 3, in <module>\n    ray.get(x)\n"
      "ray.exceptions.RayTaskError(ValueError): ray::f() (pid=12, ip=192.0.2.3)\n  File \"w.py\", line 3, in f\n"
      "    raise ValueError(\"frob\")\nValueError: frob",
-     false},
+     true},
     {"actor TorchTrainer on 192.0.2.3 (pid 43): a process crashed",
      "(TorchTrainer pid=43, ip=192.0.2.3) *** SIGSEGV received at time=1741149596 on cpu 63 ***", false},
     {"process (pid 269): a process crashed",

@@ -75,6 +75,21 @@ static const struct {
     {"killed", "",
      "[12-16 14:27:08] Rank 0 scheduler is dead. Please check if there are relevant logs.\n"
      "[12-16 14:27:10] Exit code: -9"},
+    {"kubernetes-evicted", "host n7",
+     "Name:             job-worker-3\nNode:             n7/192.0.2.7\nReason:           Evicted\n"
+     "Message:          The node was low on resource: ephemeral-storage. Container main was using 9Gi, request is 0"},
+    {"kubernetes-evicted", "host n7",
+     "  Warning  Evicted  3m  kubelet, n7  The node was low on resource: memory. Container main was using 60Gi"},
+    {"kubernetes-refused", "host n7", "job-worker-3  ml  Evicted  n7  Pod The node had condition: [DiskPressure]. "},
+    {"kubernetes-refused", "", "Message:  Pod was rejected: The node had condition: [MemoryPressure]. "},
+    {"kubernetes-node-short", "host n7",
+     "12m  Normal  NodeHasDiskPressure  node/n7  Node n7 status is now: NodeHasDiskPressure"},
+    {"cuda-xid-memory", "GPU 0000:00:08",
+     "NVRM: Xid (PCI:0000:00:05): 43, pid=1, name=p, Ch 00000008\nNVRM: Xid (PCI:0000:00:07): 31, pid=2, name=p\n"
+     "NVRM: Xid (PCI:0000:00:08): 94, pid='<unknown>', name=<unknown>, Contained: SM (0x1). RST: No, D-RST: No"},
+    {"cuda-fallen-off-bus", "GPU 0000:00:08",
+     "NVRM: Xid (PCI:0000:00:07): 13, pid=2, name=p, Graphics Exception\nNVRM: Xid (PCI:0000:00:08): 79, pid=1, GPU "
+     "has fallen off the bus."},
     {"kubernetes-evicted", "actor pod/egg-0",
      "4m11s Warning Evicted pod/egg-0 The node was low on resource: memory. Container egg was using 5053216Ki\n"
      "4m7s Warning Evicted pod/egg-1 The node had condition: [MemoryPressure]."},

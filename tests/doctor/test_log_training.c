@@ -112,9 +112,27 @@ static const struct {
     {"torchrun-etcd", "etcd server",
      "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to etcd has failed. See inner "
      "exception for details."},
-    {"torchrun-rendezvous-closed", "only what follows from one",
+    {"store-connect-timeout", "10.0.0.1:29400",
+     "  rdzv_endpoint    : 10.0.0.1:29400\n"
      "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the C10d store has failed. "
      "See inner exception for details."},
+    {"store-connect-timeout", "n1.example.org",
+     "run: Running with args: ['--rdzv-endpoint=n1.example.org', 't.py']\n"
+     "RendezvousConnectionError: The connection to the C10d store has failed. See inner exception for details."},
+    {"store-connect-timeout", "10.0.0.2:29500",
+     "[INFO] [comm.py:637:init_distributed] Discovered MPI settings of world_rank=0, local_rank=0, world_size=2, "
+     "master_addr=10.0.0.2, master_port=29500\n"
+     "RuntimeError: connect() timed out. Original timeout was 1800000 ms."},
+    {"torchrun-store-lost", "only what follows from one",
+     "Traceback (most recent call last):\n"
+     "  File \"/v/torch/distributed/elastic/rendezvous/dynamic_rendezvous.py\", line 437, in sync\n"
+     "    get_response = self._backend.get_state()\n"
+     "  File \"/v/torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py\", line 119, in _call_store\n"
+     "    raise RendezvousConnectionError(\n"
+     "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the C10d store has failed. "
+     "See inner exception for details."},
+    {"dataloader-exception", "KeyError in DataLoader worker process 0",
+     "KeyError: Caught KeyError in DataLoader worker process 0.\nOriginal Traceback (most recent call last):"},
     {"store-peer-closed", "only what follows from one",
      "torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed. Did the remote "
      "server shutdown or crash?"},

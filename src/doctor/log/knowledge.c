@@ -80,25 +80,23 @@ static const char *const hooks[TESS_HOOK_COUNT] = {[TESS_HOOK_WORK] = "optype=",
                                                    [TESS_HOOK_FAILED] = " failed",
                                                    [TESS_HOOK_CRITICAL] = "critical",
                                                    [TESS_HOOK_WARN] = " nccl warn ",
-                                                   [TESS_HOOK_EXCEPTION] = "exception"};
+                                                   [TESS_HOOK_EXCEPTION] = "exception",
+                                                   [TESS_HOOK_RDZV] = "rdzv",
+                                                   [TESS_HOOK_MASTER] = "master_addr",
+                                                   [TESS_HOOK_COORDINATOR] = "distributed service on ",
+                                                   [TESS_HOOK_NODE] = "node: ",
+                                                   [TESS_HOOK_NODE_NAME] = "nodename: "};
 
-static const tess_table_field fields[] = {{"role", offsetof(tess_log_entry, role_text), true},
-                                          {"match", offsetof(tess_log_entry, match), false},
-                                          {"then", offsetof(tess_log_entry, then), false},
-                                          {"who", offsetof(tess_log_entry, who), false},
-                                          {"below", offsetof(tess_log_entry, below), false},
-                                          {"signal", offsetof(tess_log_entry, signal), false},
-                                          {"explains", offsetof(tess_log_entry, explains), false},
-                                          {"fallback", offsetof(tess_log_entry, fallback), false},
-                                          {"quotes", offsetof(tess_log_entry, quotes), false},
-                                          {"reached", offsetof(tess_log_entry, reached), false},
-                                          {"differ", offsetof(tess_log_entry, differ), false},
-                                          {"symptom", offsetof(tess_log_entry, symptom), true},
-                                          {"cause", offsetof(tess_log_entry, cause), true},
-                                          {"check", offsetof(tess_log_entry, check), true},
-                                          {"fix", offsetof(tess_log_entry, fix), true},
-                                          {"myth", offsetof(tess_log_entry, myth), false},
-                                          {"source", offsetof(tess_log_entry, source), false}};
+static const tess_table_field fields[] = {
+    {"role", offsetof(tess_log_entry, role_text), true},     {"match", offsetof(tess_log_entry, match), false},
+    {"then", offsetof(tess_log_entry, then), false},         {"who", offsetof(tess_log_entry, who), false},
+    {"below", offsetof(tess_log_entry, below), false},       {"signal", offsetof(tess_log_entry, signal), false},
+    {"explains", offsetof(tess_log_entry, explains), false}, {"fallback", offsetof(tess_log_entry, fallback), false},
+    {"quotes", offsetof(tess_log_entry, quotes), false},     {"reached", offsetof(tess_log_entry, reached), false},
+    {"differ", offsetof(tess_log_entry, differ), false},     {"alone", offsetof(tess_log_entry, alone), false},
+    {"symptom", offsetof(tess_log_entry, symptom), true},    {"cause", offsetof(tess_log_entry, cause), true},
+    {"check", offsetof(tess_log_entry, check), true},        {"fix", offsetof(tess_log_entry, fix), true},
+    {"myth", offsetof(tess_log_entry, myth), false},         {"source", offsetof(tess_log_entry, source), false}};
 
 int tess_knowledge_n(const tess_knowledge *k)
 {
@@ -143,14 +141,25 @@ static tess_status read_yes(const tess_log_entry *entry, const char *name, const
     return TESS_OK;
 }
 
+/* The field is "cause" or left out. */
+static tess_status read_alone(tess_log_entry *entry)
+{
+    entry->is_enough = entry->alone != NULL && strcmp(entry->alone, "cause") == 0;
+    TESS_CHECK(entry->alone == NULL || (entry->is_enough && entry->role == TESS_LOG_WRAPPER), TESS_E_FORMAT,
+               "%s:%d: %s: alone '%.40s': write cause, of a wrapper, or leave it out", entry->row.file, entry->row.line,
+               entry->row.id, entry->alone);
+    return TESS_OK;
+}
+
 static tess_status read_who(tess_log_entry *entry)
 {
-    entry->by_reporter = entry->who != NULL && strcmp(entry->who, "reporter") == 0;
+    entry->by_endpoint = entry->who != NULL && strcmp(entry->who, "endpoint") == 0;
+    entry->by_reporter = entry->by_endpoint || (entry->who != NULL && strcmp(entry->who, "reporter") == 0);
     entry->by_gpu = entry->who != NULL && strcmp(entry->who, "gpu") == 0;
     entry->by_host = entry->by_gpu || (entry->who != NULL && strcmp(entry->who, "host") == 0);
     TESS_CHECK(entry->who == NULL || entry->by_reporter || entry->by_host, TESS_E_FORMAT,
-               "%s:%d: %s: who '%.40s': write reporter, host or gpu, or leave it out", entry->row.file, entry->row.line,
-               entry->row.id, entry->who);
+               "%s:%d: %s: who '%.40s': write reporter, endpoint, host or gpu, or leave it out", entry->row.file,
+               entry->row.line, entry->row.id, entry->who);
     return TESS_OK;
 }
 
@@ -319,6 +328,7 @@ static tess_status prepare(tess_knowledge *k)
             TESS_TRY(compile(&entry->row, entry->below, strcspn(entry->below, "\n"), PCRE2_MULTILINE, &k->below[i]));
         TESS_TRY(read_role(entry));
         TESS_TRY(read_who(entry));
+        TESS_TRY(read_alone(entry));
         TESS_TRY(read_yes(entry, "fallback", entry->fallback, &entry->is_fallback));
         TESS_TRY(read_yes(entry, "signal", entry->signal, &entry->is_signal));
         TESS_TRY(read_yes(entry, "quotes", entry->quotes, &entry->is_quoting));

@@ -41,15 +41,18 @@ enum { TESS_KNOWLEDGE_MOST_EXPLAINED = 16 };
 
 typedef struct tess_log_entry {
     tess_table_row row;
-    /* match, then, below, signal, who, explains, fallback, quotes, reached, differ, myth and source may be NULL */
-    const char *role_text, *match, *then, *below, *signal, *who, *explains, *fallback, *quotes, *reached, *differ;
+    /* all from match to alone, myth and source may be NULL */
+    const char *role_text, *match, *then, *below, *signal, *who, *explains, *fallback, *quotes, *reached, *differ,
+        *alone;
     const char *symptom, *cause, *check, *fix, *myth, *source;
     tess_log_role role;
     bool by_reporter; /* the line is about another one than its writer */
+    bool by_endpoint; /* also: and it does not reach the endpoint of the job */
     bool by_host;     /* the line is about the host of the process that prints it */
     bool by_gpu;      /* also: and its GPU is named, where it alone prints it */
     bool is_fallback; /* not of lines that another cause, wrapper or effect matches */
     bool is_signal;   /* a signal ended a process */
+    bool is_enough;   /* the root cause where no other error is found */
     bool is_quoting;  /* the lines after it were written by whom it names */
     int different;    /* entry of following lines whose ranks lack different things; -1: none */
     int explained[TESS_KNOWLEDGE_MOST_EXPLAINED], n_explained; /* entries that are only an effect of this one */
@@ -100,6 +103,11 @@ typedef enum tess_log_hook {
     TESS_HOOK_CRITICAL,
     TESS_HOOK_WARN,
     TESS_HOOK_EXCEPTION,
+    TESS_HOOK_RDZV,
+    TESS_HOOK_MASTER,
+    TESS_HOOK_COORDINATOR,
+    TESS_HOOK_NODE,
+    TESS_HOOK_NODE_NAME,
     TESS_HOOK_COUNT
 } tess_log_hook;
 

@@ -241,7 +241,7 @@ static void add_doubt(tess_log_role role, const log_match *match, const char *wh
     size_t at = strlen(v->headline);
     if (match->before.at.line > 0 && role != TESS_LOG_CAUSE)
         at = tess_text_add(v->headline, sizeof(v->headline), at, "; right before it: \"%s\"", match->before.excerpt);
-    else if (role == TESS_LOG_WRAPPER)
+    else if (role == TESS_LOG_WRAPPER && !v->is_cause)
         tess_text_add(v->headline, sizeof(v->headline), at, "; no error before it is in these logs");
     if (role == TESS_LOG_EFFECT && match->before.at.line == 0)
         tess_text_add(v->headline, sizeof(v->headline), at, "; the cause is not in these logs: look into those of %s",
@@ -394,6 +394,22 @@ static void leave_to_several(const tess_survey *s, int cause, log_who *who, log_
     memcpy(who->what, s->matches[cause].who.what, sizeof(who->what));
 }
 
+/* Whether the finding is the root cause: a cause, or a wrapper that says enough where nothing else is found. Of an
+ * exception, its type alone does not. */
+static bool is_root_cause(const tess_log_entry *entry, const log_match *match)
+{
+    const char *what = match->who.what;
+    bool is_bare = match->is_exception && log_exception_name(what, strlen(what)) + 2 > strlen(what);
+    return entry->role == TESS_LOG_CAUSE || (entry->is_enough && match->before.at.line == 0 && !is_bare);
+}
+
+/* The line says only that the meeting point of the job was not reached, and another one says where that is. */
+static void complete_by_endpoint(const tess_survey *s, const tess_log_entry *entry, log_who *who)
+{
+    if (entry->by_endpoint && who->what[0] == '\0' && who->peer[0] == '\0')
+        snprintf(who->what, sizeof(who->what), "%s", s->endpoint);
+}
+
 /* An entry as the root cause, by the line that has it first. */
 static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, tess_log_diagnosis *v)
 {
@@ -416,8 +432,9 @@ static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, te
     if (entry->by_host && who.host[0] == '\0')
         snprintf(who.host, sizeof(who.host), "%s", v->reporter.host);
     leave_to_several(s, cause, &who, &v->reporter);
+    complete_by_endpoint(s, entry, &who);
     set_who(&who, v);
-    v->is_cause = entry->role == TESS_LOG_CAUSE;
+    v->is_cause = is_root_cause(entry, match);
     write_headline(entry, match, v);
     if (match->is_failure)
         add_cut_off(s, v);

@@ -232,6 +232,7 @@ typedef struct survey_reading {
     int64_t root_line;   /* line of a "Root Cause" whose process is still to come */
     int64_t failed_line; /* line of the last rank in torchrun's table */
     log_failure failure; /* failure of that table; rank -1: none */
+    char node[64];       /* the node that the last description of a pod names; "": none */
     log_who quoting;     /* the one that printed the last line that quotes */
     log_who quoted;      /* the one that it quotes */
     int64_t quote_line;  /* 0: none */
@@ -265,6 +266,12 @@ void log_note_step(survey_reading *reading, const log_who *origin);
 void log_note_chained(survey_reading *reading);
 /* Gives the phase of a traceback to the line of a wrapper right above it. False: there is none. */
 bool log_note_announced(const survey_reading *reading, const log_trace *trace);
+
+/* ---- surroundings.c: what lines far above an error say of it ---- */
+/* Notes the first endpoint that a launcher or a program names: "rdzv_endpoint : node-a:29400", "MASTER_ADDR=node-a". */
+void log_note_endpoint(tess_survey *survey, const char *line, size_t size);
+/* Notes the node of the pod whose description follows: "Node:  node-a/192.0.2.1", "nodeName: node-a". */
+void log_note_node(survey_reading *reading, const char *line, size_t size);
 
 /* ---- loose.c: error lines that no entry knows ---- */
 /* Whether the logger of a line calls it an error. */

@@ -180,7 +180,8 @@ static void note_surroundings(survey_reading *r, log_match *match, const char *l
     if (trace != NULL)
         log_trace_place(trace, match->frame, sizeof(match->frame));
     match->is_exception = trace != NULL;
-    if (trace != NULL && log_exception_name(match->who.what, strlen(match->who.what)) == strlen(match->who.what) &&
+    if (trace != NULL && match->who.what[0] != '\0' &&
+        log_exception_name(match->who.what, strlen(match->who.what)) == strlen(match->who.what) &&
         strncmp(trace->code, "assert", 6) == 0) /* the check is all that an AssertionError without a text says */
         tess_text_add(match->who.what, sizeof(match->who.what), strlen(match->who.what), " (%s)", trace->code);
     match->n_steps = 0;
@@ -497,6 +498,10 @@ static tess_status note_hooks(survey_reading *r, uint32_t hooks, const char *lin
     r->survey->leaves_out |= (hooks & 1u << TESS_HOOK_REPEATED) != 0;
     if (hooks & 1u << TESS_HOOK_MISMATCH)
         TESS_TRY(note_mismatch(r, line, size, number));
+    if (hooks & (1u << TESS_HOOK_RDZV | 1u << TESS_HOOK_MASTER | 1u << TESS_HOOK_COORDINATOR))
+        log_note_endpoint(r->survey, line, size);
+    if (hooks & (1u << TESS_HOOK_NODE | 1u << TESS_HOOK_NODE_NAME))
+        log_note_node(r, line, size);
     for (size_t i = 0; i < sizeof(world_words) / sizeof(world_words[0]); i++)
         if (hooks & 1u << world_words[i].hook)
             note_world(r->survey, line, size, &world_words[i]);
@@ -505,7 +510,7 @@ static tess_status note_hooks(survey_reading *r, uint32_t hooks, const char *lin
 
 /* Whom a line of an entry is about: whom it names, else the rank that it mentions or who printed it. Of an effect the
  * printer is never the culprit. */
-static log_who find_subject(const tess_survey *s, const tess_found_entry *found, const char *line, size_t size,
+static log_who find_subject(const survey_reading *r, const tess_found_entry *found, const char *line, size_t size,
                             const log_who *origin, const log_failure *failure)
 {
     log_who who = {.n_ranks = 0};
@@ -517,11 +522,14 @@ static log_who find_subject(const tess_survey *s, const tess_found_entry *found,
     log_who_add(&who, found);
     if (who.is_local && who.host[0] == '\0') /* a launcher speaks of ranks of its own host */
         snprintf(who.host, sizeof(who.host), "%s", origin->host);
-    const tess_log_entry *entry = tess_knowledge_at(s->knowledge, found->entry);
+    const tess_log_entry *entry = tess_knowledge_at(r->survey->knowledge, found->entry);
+    if (entry->by_host && who.host[0] == '\0' && origin->host[0] == '\0')
+        snprintf(who.host, sizeof(who.host), "%s", r->node);
     if (who.is_named || entry->by_reporter || entry->role == TESS_LOG_EFFECT)
         return who;
     if (entry->by_host) {
-        snprintf(who.host, sizeof(who.host), "%s", origin->host);
+        if (origin->host[0] != '\0')
+            snprintf(who.host, sizeof(who.host), "%s", origin->host);
         return who;
     }
     log_who_complete(&who, origin);
@@ -616,7 +624,7 @@ static tess_status note_entries(survey_reading *r, const tess_found *found, cons
             TESS_TRY(note_lack(r, one, line, size, number, origin, failure));
             continue;
         }
-        log_who who = find_subject(r->survey, one, line, size, &writer, failure);
+        log_who who = find_subject(r, one, line, size, &writer, failure);
         log_who reporter = find_reporter(r, one->entry, &writer, &who, failure);
         if (is_inner(r, one->entry, origin, number) && who.is_named)
             r->survey->matches[one->entry].who.is_named = false; /* it comes first */

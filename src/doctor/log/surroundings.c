@@ -1,0 +1,75 @@
+/* What lines far above an error say of it: the endpoint that a job meets at, and the node that `kubectl` describes. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "doctor/log/log_impl.h"
+
+/* Words before the endpoint, and those before its port where the line has it apart. */
+static const char *const endpoint_words[][2] = {
+    {"rdzv_endpoint", NULL},               /* torchrun, options and launch configuration */
+    {"rdzv-endpoint", NULL},               /* the same, options of newer versions */
+    {"master_addr", "master_port"},        /* env://, torch.distributed.launch, DeepSpeed */
+    {"JAX distributed service on ", NULL}, /* jax.distributed.initialize() */
+};
+
+static bool is_of_address(char c)
+{
+    return isalnum((unsigned char)c) || (c != '\0' && strchr(".:-_[]", c) != NULL);
+}
+
+/* The text behind a word and what assigns it: "=", ":", quotes and blanks. Returns its length. */
+static size_t value_behind(const char *line, const char *word, const char **value)
+{
+    const char *at = strcasestr(line, word);
+    size_t n = 0;
+    if (at == NULL)
+        return 0;
+    at += strlen(word);
+    at += strspn(at, " \t=:'\",");
+    while (is_of_address(at[n]))
+        n++;
+    while (n > 0 && (at[n - 1] == '.' || at[n - 1] == ':'))
+        n--;
+    *value = at;
+    return n;
+}
+
+void log_note_endpoint(tess_survey *s, const char *line, size_t size)
+{
+    char text[1024];
+    const char *host, *port;
+    snprintf(text, sizeof(text), "%.*s", (int)(size < sizeof(text) ? size : sizeof(text) - 1), line);
+    for (size_t i = 0; s->endpoint[0] == '\0' && i < sizeof(endpoint_words) / sizeof(endpoint_words[0]); i++) {
+        size_t n = value_behind(text, endpoint_words[i][0], &host);
+        const char *word = endpoint_words[i][1];
+        size_t n_port = word != NULL ? value_behind(text, word, &port) : 0;
+        bool is_number = n_port > 0 && strspn(port, "0123456789") == n_port;
+        bool is_address = memchr(host, '.', n) != NULL || memchr(host, ':', n) != NULL || is_number;
+        if (n < 2 || n >= sizeof(s->endpoint) - 8 || !is_address)
+            continue;
+        snprintf(s->endpoint, sizeof(s->endpoint), "%.*s%s%.*s", (int)n, host, is_number ? ":" : "",
+                 is_number && n_port < 6 ? (int)n_port : 0, port);
+    }
+}
+
+void log_note_node(survey_reading *r, const char *line, size_t size)
+{
+    static const char *const words[] = {"Node: ", "nodeName: "};
+    size_t blanks = 0;
+    while (blanks < size && line[blanks] == ' ')
+        blanks++;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        size_t at = blanks + strlen(words[i]), n = 0;
+        if (!log_begins_with(line + blanks, size - blanks, words[i]))
+            continue;
+        while (at < size && line[at] == ' ')
+            at++;
+        while (at + n < size && is_of_address(line[at + n]))
+            n++;
+        bool is_end = at + n == size || line[at + n] == '/'; /* "node-a/192.0.2.1" of `kubectl describe pod` */
+        if (n > 1 && is_end)
+            snprintf(r->node, sizeof(r->node), "%.*s", (int)(n < sizeof(r->node) ? n : sizeof(r->node) - 1), line + at);
+    }
+}
