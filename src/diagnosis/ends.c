@@ -60,9 +60,9 @@ bool tess_end_comes_before(const tess_end *a, const tess_end *b)
 {
     int x = weigh(a), y = weigh(b);
     bool timed = a->at_ns != 0 && b->at_ns != 0;
+    uint64_t within_ns = x == 2 || y == 2 ? struck_within_ns : 0;
     if (x != y)
-        return x > y ? !timed || a->at_ns <= b->at_ns + struck_within_ns
-                     : timed && a->at_ns + struck_within_ns < b->at_ns;
+        return x > y ? !timed || a->at_ns <= b->at_ns + within_ns : timed && a->at_ns + within_ns < b->at_ns;
     return timed && a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->last_ns < b->last_ns;
 }
 

@@ -214,6 +214,17 @@ failure() { # RANK TIME CODE
 says 'torchrun: whom it killed itself is no cause' 'ranks 1,3 on n1 ended in the same second, with exit code 1' \
     'Failures:' "$(failure 3 13:02:58 1)" "$(failure 0 13:03:29 -9)" "$(failure 2 13:03:29 -15)" \
     'Root Cause (first observed failure):' "$(failure 1 13:02:58 1)"
+says 'torchrun: of the tables of two hosts the earlier one counts' 'rank 4 on n1 (pid 14) failed first, with exit code 1' \
+    'Failures:' 'Root Cause (first observed failure):' "$(failure 1 13:03:05 1)" \
+    'Failures:' 'Root Cause (first observed failure):' "$(failure 4 13:02:58 1)"
+for time in 09:45:00 10:10:00; do
+    case $time in
+    09*) words='rank 2 never joined ALLREDUCE #7' ;;
+    *) words='ranks 0-1 waited 600 s in ALLREDUCE #7 of 4 elements for a rank that did not come' ;;
+    esac
+    says "torchrun: a rank ended at $time, the others had waited at 10:00:05 for 10 minutes" "$words" "$(waits 0 ALLREDUCE 7)" \
+        "$(waits 1 ALLREDUCE 7)" 'Root Cause (first observed failure):' "$(failure 2 $time 1)"
+done
 says 'srun: many tasks ended' 'only what follows from one' 'srun: error: n1: tasks 2-7: Exited with exit code 1' \
     'srun: error: n2: tasks 8-13,15: Exited with exit code 1' 'srun: error: n2: task 14: Exited with exit code 1'
 says 'a launcher speaks of its own host' 'host node7: a mapped page' \

@@ -1,5 +1,5 @@
-/* Collectives that timed out, as a history: tess_diagnosis_find then says who is to blame, as for a live job, its rings
- * and dumps.
+/* Collectives that timed out and processes that ended, as a history: tess_diagnosis_find then says who is to blame, as
+ * for a live job, its rings and dumps.
  *
  * Logs know less than those. A process group has a name, but no list of members. So a rank is a member if its own lines
  * say so. A rank that says nothing of a timeout is one only if few are silent while many wait, and one without any line
@@ -246,6 +246,44 @@ static tess_status add_records(history_builder *h)
     return TESS_OK;
 }
 
+/* ---- Ends ---- */
+/* The process had ended before any rank timed out, and not long before the ranks began to wait: a job goes on after
+ * that. */
+static bool ended_before_waits(const tess_survey *survey, const log_failure *failure)
+{
+    static const double stale_s = 3600;
+    bool timed = false;
+    for (int r = 0; r < survey->n_ranks; r++) {
+        const log_rank *rank = &survey->ranks[r];
+        if (!rank->waits || rank->time_s < 0)
+            continue;
+        double elapsed_s = rank->work.elapsed_ms > 0 ? (double)rank->work.elapsed_ms * 1e-3 : 0;
+        if (failure->time_s >= rank->time_s || failure->time_s < rank->time_s - elapsed_s - stale_s)
+            return false;
+        timed = true;
+    }
+    return timed;
+}
+
+/* A process of torchrun's table. Ranks that wait end because of that. */
+static void add_ends(history_builder *h)
+{
+    const tess_survey *survey = h->blame->survey;
+    for (int i = 0; i < survey->n_failures; i++) {
+        const log_failure *failure = &survey->failures[i];
+        tess_rank_history *rank = &h->history->ranks[failure->rank];
+        tess_end end = log_end_of(failure);
+        if (failure->is_local || failure->time_s < 0 || (h->blame->sides[failure->rank] & LOG_SIDE_WAITS) != 0 ||
+            rank->ended || !ended_before_waits(survey, failure))
+            continue;
+        rank->present = rank->ended = true;
+        rank->asked = end.may_be_asked;
+        rank->signal = end.signal;
+        rank->exit_code = end.signal == 0 ? failure->code : 0;
+        rank->ended_ns = end.at_ns;
+    }
+}
+
 static tess_status build(history_builder *h)
 {
     const log_blame *b = h->blame;
@@ -254,7 +292,9 @@ static tess_status build(history_builder *h)
     h->history->now_ns = (uint64_t)(MOST_ELAPSED_MS + 1LL) * 1000000;
     find_absent_members(h);
     TESS_TRY(add_members(h));
-    return add_records(h);
+    TESS_TRY(add_records(h));
+    add_ends(h);
+    return TESS_OK;
 }
 
 /* ---- The meaning of the diagnosis for the logs ---- */
@@ -281,7 +321,7 @@ static void conclude_without_culprit(log_blame *b)
 static void conclude_by(log_blame *b, const tess_diagnosis *d)
 {
     bool contradict = d->kind >= TESS_DIAGNOSIS_MISMATCH_OP && d->kind <= TESS_DIAGNOSIS_ORDER;
-    if (d->n_ranks == 0 || !(contradict || d->kind == TESS_DIAGNOSIS_MISSING)) {
+    if (d->n_ranks == 0 || !(contradict || d->kind == TESS_DIAGNOSIS_MISSING || d->kind == TESS_DIAGNOSIS_LOST)) {
         conclude_without_culprit(b);
         return;
     }

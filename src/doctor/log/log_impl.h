@@ -2,6 +2,7 @@
 #ifndef TESS_DOCTOR_LOG_LOG_IMPL_H
 #define TESS_DOCTOR_LOG_LOG_IMPL_H
 
+#include "diagnosis/ends.h"
 #include "diagnosis/sentence.h"
 #include "doctor/log/log.h"
 
@@ -299,7 +300,9 @@ tess_status log_read_json(const char *line, size_t size, log_text_fn take, void 
 tess_status log_note_failure(survey_reading *reading, uint32_t hooks, const char *line, size_t size, int64_t number,
                              log_failure *failure);
 const log_failure *log_failure_of(const tess_survey *survey, int rank); /* NULL: none is known */
-/* The processes that may have failed first, by torchrun: the one that it calls so, or all that ended alike in the same
+/* The end of its process, for the rules of diagnosis/ends.h. */
+tess_end log_end_of(const log_failure *failure);
+/* The processes that may have failed first, by what torchrun says: the first one, or all that ended alike in the same
  * second. Their number; 0: it named none. *who: their ranks and host. */
 int log_first_failures(const tess_survey *survey, log_who *who, int *code);
 /* torchrun's table is there without its "Root Cause", whom it saw end first. */

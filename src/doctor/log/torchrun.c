@@ -1,6 +1,6 @@
 /* Reads what torchrun says of processes that ended: a line of the agent of their host, and the table that it prints at
  * the end. */
-#include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -92,55 +92,63 @@ const log_failure *log_failure_of(const tess_survey *s, int rank)
     return NULL;
 }
 
-/* A process that was killed or crashed was not ended by the failure of another; SIGTERM is how torchrun ends the rest.
- */
-static int weigh(int code)
+/* SIGTERM is how torchrun ends the rest. */
+tess_end log_end_of(const log_failure *f)
 {
-    return code == -15 ? 0 : code < 0 && code != -6 ? 2 : 1;
+    int signal = f->code < 0 ? -f->code : 0;
+    return (tess_end){.how = tess_end_how(signal, f->code),
+                      .signal = signal,
+                      .blames = -1,
+                      .may_be_asked = signal == SIGTERM,
+                      .at_ns = f->time_s >= 0 ? (uint64_t)((1 + f->time_s) * 1e9) : 0};
 }
 
-/* Whom torchrun calls the first, by its table or else by the line of an agent; in a table that has lost its "Root
- * Cause" the earliest one. NULL: it named none. */
-static const log_failure *find_root(const tess_survey *s)
+/* How much torchrun knows of who ended first: nothing, the times of a table without its "Root Cause", the first of a
+ * host by its agent, that of the job. */
+enum { TOLD_NOTHING, TOLD_TIME, TOLD_BY_AGENT, TOLD_ROOT };
+
+static int told_by(const log_failure *f)
 {
-    const log_failure *root = NULL, *earliest = NULL;
-    for (int i = 0; i < s->n_failures; i++) {
-        const log_failure *f = &s->failures[i];
-        if ((f->is_root && (root == NULL || !root->is_root)) || (f->is_local && root == NULL))
-            root = f;
-        if (f->time_s >= 0 && (earliest == NULL || f->time_s < earliest->time_s))
-            earliest = f;
-    }
-    return root != NULL ? root : earliest;
+    return f->is_root ? TOLD_ROOT : f->is_local ? TOLD_BY_AGENT : f->time_s >= 0 ? TOLD_TIME : TOLD_NOTHING;
+}
+
+/* The first one that most is known of; NULL: torchrun named none. */
+static const log_failure *find_told(const tess_survey *s)
+{
+    const log_failure *told = NULL;
+    for (int i = 0; i < s->n_failures; i++)
+        if (told_by(&s->failures[i]) > (told != NULL ? told_by(told) : TOLD_NOTHING))
+            told = &s->failures[i];
+    return told;
 }
 
 bool log_first_is_cut_off(const tess_survey *s)
 {
-    const log_failure *root = find_root(s);
-    return root != NULL && !root->is_root && !root->is_local;
+    const log_failure *told = find_told(s);
+    return told != NULL && told_by(told) == TOLD_TIME;
 }
 
-/* Neither of the two ended because of the other one: a signal does not pass on within a second. */
-static bool is_at_once(const log_failure *f, const log_failure *root)
+/* What is told by agents is not compared with a table: it has no time. */
+static bool is_comparable(const log_failure *f, const log_failure *told)
 {
-    if (f == root || f->time_s < 0 || root->time_s < 0)
-        return f == root;
-    return f->time_s == root->time_s || (f->code < 0 && f->code == root->code && fabs(f->time_s - root->time_s) <= 1);
+    return told_by(f) != TOLD_NOTHING && f->is_local == told->is_local;
 }
 
 int log_first_failures(const tess_survey *s, log_who *who, int *code)
 {
-    const log_failure *root = find_root(s);
-    int n = 0, most = 0;
+    static const uint64_t second_ns = 1000000000;
+    const log_failure *told = find_told(s), *first = told;
+    int n = 0;
     *who = (log_who){.n_ranks = 0};
-    if (root == NULL)
-        return 0;
-    for (int i = 0; i < s->n_failures; i++)
-        if (is_at_once(&s->failures[i], root) && weigh(s->failures[i].code) > most)
-            most = weigh(s->failures[i].code);
-    for (int i = 0; i < s->n_failures; i++) {
+    for (int i = 0; told != NULL && i < s->n_failures; i++) {
+        tess_end end = log_end_of(&s->failures[i]), best = log_end_of(first);
+        if (is_comparable(&s->failures[i], told) && tess_end_comes_before(&end, &best))
+            first = &s->failures[i];
+    }
+    for (int i = 0; first != NULL && i < s->n_failures; i++) {
         const log_failure *f = &s->failures[i];
-        if (!is_at_once(f, root) || weigh(f->code) < most)
+        tess_end end = log_end_of(f), best = log_end_of(first);
+        if (f != first && !(is_comparable(f, told) && tess_ends_are_together(&end, &best, second_ns)))
             continue;
         log_who one = {.ranks = {f->rank}, .n_ranks = 1, .is_local = f->is_local, .pid = f->pid};
         snprintf(one.host, sizeof(one.host), "%s", f->host);
