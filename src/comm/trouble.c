@@ -3,6 +3,7 @@
 
 #include "base/os/os.h"
 #include "base/text/text.h"
+#include "job/board_waits.h"
 #include "job/rank_end.h"
 
 static const double own_report_s = 1;  /* time for this rank to find the cause itself after another rank's team broke */
@@ -58,16 +59,23 @@ static bool find_ended(const tess_work *work, int *ended)
     return false;
 }
 
-/* The member to blame among those that did not come; others may only be late because they wait for it. -1: none. */
+/* The member to blame among those that did not come: one that does not wait itself, above all one that the watchdog has
+ * a finding about. -1: none. */
 static int choose_culprit(const tess_team *team, const int *members, int n)
 {
     const tess_job *job = &team->runtime->job;
+    tess_board_waits waits;
+    int found = -1;
+    tess_board_read_waits(job, &waits);
     for (int i = 0; i < n; i++) {
         int rank = team->ranks[members[i]];
-        if (tess_ending_keeps_waiting(job, rank) && atomic_load(&job->rows[rank].wait_since_ns) == 0)
+        if (waits.of[rank].since_ns != 0)
+            continue;
+        if (tess_ending_keeps_waiting(job, rank))
             return rank;
+        found = found < 0 ? rank : found;
     }
-    return n > 0 ? team->ranks[members[0]] : -1;
+    return found < 0 && n > 0 ? team->ranks[members[0]] : found;
 }
 
 static void fail_timeout(tess_team *team, const tess_work *work, const char *what, double timeout_s)

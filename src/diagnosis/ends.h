@@ -11,7 +11,7 @@ typedef struct tess_end {
     int signal;         /* the signal that ended it; 0: none */
     int blames;         /* the rank that its error blames; itself: it failed alone; -1: none */
     bool gave_up;       /* its last operation failed */
-    bool may_be_asked;  /* who sent the signal is not known: launchers end the rest by it */
+    bool may_be_asked;  /* a launcher may have sent the signal, to end the rest */
     uint64_t at_ns;     /* when it ended; 0: not known */
     uint64_t last_ns;   /* its newest sign of life, which orders ends at unknown times */
 } tess_end;

@@ -19,7 +19,8 @@ static tess_missed look_at(const tess_wait *waits, int n_ranks, int rank)
     return missed;
 }
 
-int tess_missed_find(const tess_wait *waits, int n_ranks, tess_missed *out)
+/* The ranks that are waited for. */
+static int find_missed(const tess_wait *waits, int n_ranks, tess_missed *out)
 {
     int n = 0;
     for (int word = 0; word * 64 < n_ranks; word++) {
@@ -36,15 +37,6 @@ int tess_missed_find(const tess_wait *waits, int n_ranks, tess_missed *out)
     return n;
 }
 
-int tess_missed_ends(const tess_wait *waits, tess_missed *missed, int n)
-{
-    int n_ends = 0;
-    for (int i = 0; i < n; i++)
-        if (waits[missed[i].rank].since_ns == 0)
-            missed[n_ends++] = missed[i];
-    return n_ends;
-}
-
 int tess_missed_most(const tess_missed *missed, int n)
 {
     int most = 0;
@@ -52,6 +44,19 @@ int tess_missed_most(const tess_missed *missed, int n)
         if (missed[i].n_waiting > missed[most].n_waiting)
             most = i;
     return n > 0 ? most : -1;
+}
+
+int tess_missed_find(const tess_wait *waits, int n_ranks, tess_missed *out)
+{
+    int n = find_missed(waits, n_ranks, out), most = tess_missed_most(out, n), n_ends = 0;
+    tess_missed circle = most >= 0 ? out[most] : (tess_missed){0};
+    for (int i = 0; i < n; i++)
+        if (waits[out[i].rank].since_ns == 0)
+            out[n_ends++] = out[i];
+    if (n_ends > 0 || n == 0)
+        return n_ends;
+    out[0] = circle;
+    return 1;
 }
 
 /* Adds the ranks that wait for one in `reached`. Returns their number. */

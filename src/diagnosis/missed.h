@@ -19,11 +19,11 @@ typedef struct tess_missed {
     int n_waiting;     /* ranks that wait for it directly */
 } tess_missed;
 
-/* Writes the ranks that are waited for, ascending, to out (n_ranks); waits (n_ranks). Returns their number. */
+/* Writes the ranks to blame, ascending, to out (n_ranks): those that are waited for and wait for nobody, the ends of
+ * chains. If there are none, one rank stands for a circle: the one with most waiters. waits (n_ranks). Returns their
+ * number; 0: nobody waits. */
 int tess_missed_find(const tess_wait *waits, int n_ranks, tess_missed *out);
-/* Keeps those that wait for nobody, the ends of chains. Returns their number. */
-int tess_missed_ends(const tess_wait *waits, tess_missed *missed, int n);
-/* Index of the one with most waiters, which stands for a circle; -1: n is 0. */
+/* Index of the one with most waiters; -1: n is 0. */
 int tess_missed_most(const tess_missed *missed, int n);
 /* Number of ranks that wait for `rank`, directly or through others. reached (n_ranks): scratch. */
 int tess_missed_count(const tess_wait *waits, int n_ranks, int rank, bool *reached);

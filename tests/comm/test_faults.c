@@ -211,6 +211,29 @@ static void a_deadline_names_the_missing_rank(void)
     tess_runtime_destroy(&rt);
 }
 
+/* Ranks 1 and 2 do not come to rank 0, because rank 1 waits for rank 2. */
+static void a_rank_that_waits_itself_is_not_blamed(void)
+{
+    tess_runtime *rt = join();
+    tess_team *team = tess_runtime_team(rt), *pair;
+    int me = tess_team_rank(team);
+    EXPECT_OK(tess_team_split(team, me == 0 ? 0 : 1, me, "pair", &pair));
+    if (me == 0) {
+        tess_work *work;
+        while (atomic_load(&rt->job.rows[1].wait_since_ns) == 0)
+            usleep(1000);
+        EXPECT_OK(tess_barrier(team, &work));
+        EXPECT_FAILS(tess_work_wait(&work, 0.3), TESS_E_TIMEOUT, "2 of 3 ranks did not come");
+        EXPECT_INT(atomic_load(&rt->job.rows[0].blames) - 1, 2);
+    } else {
+        while (me == 2 && atomic_load(&rt->job.rows[0].broken_team) == 0)
+            usleep(1000);
+        EXPECT_OK(tess_barrier(pair, NULL));
+    }
+    tess_team_destroy(&pair);
+    tess_runtime_destroy(&rt);
+}
+
 /* The gap counts as one second; the rest of the deadline is for a slow machine. */
 static void time_spent_stopped_does_not_count(void)
 {
@@ -547,6 +570,7 @@ static const test_case cases[] = {
     {"uneven_counts_must_fit", uneven_counts_must_fit, -1, 0, TEST_ALONE},
     {"configurations_must_agree", configurations_must_agree, 3, 0, TEST_ALONE},
     {"a_deadline_names_the_missing_rank", a_deadline_names_the_missing_rank, 3, 0, TEST_ALONE},
+    {"a_rank_that_waits_itself_is_not_blamed", a_rank_that_waits_itself_is_not_blamed, 3, 0, TEST_ALONE},
     {"time_spent_stopped_does_not_count", time_spent_stopped_does_not_count, 2, 0, TEST_ALONE},
     {"a_cancelled_work_is_told_to_the_others", a_cancelled_work_is_told_to_the_others, 3, 0, TEST_ALONE},
     {"a_killed_rank_is_the_root_cause", a_killed_rank_is_the_root_cause, 0, 0},

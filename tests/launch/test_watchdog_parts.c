@@ -168,6 +168,24 @@ static void chains_of_waits_lead_to_their_end(void)
     tess_job_close(&job, true);
 }
 
+/* Ranks 0 and 1 wait for each other, but also for rank 2, which has left. */
+static void a_circle_that_waits_for_another_is_not_named(void)
+{
+    tess_job job;
+    watchdog_waits waits = {.n = 0};
+    EXPECT_OK(tess_job_create(3, &job));
+    for (int r = 0; r < 3; r++)
+        atomic_store(&job.rows[r].state, r < 2 ? JOB_RANK_JOINED : JOB_RANK_LEFT);
+    let_wait(&job, 1, 0, 10);
+    let_wait(&job, 0, 1, 20);
+    watchdog_find_waits(&job, 1, &waits);
+    EXPECT_INT(waits.n, 1);
+    atomic_fetch_or(&job.rows[0].wait_missing[0], 4);
+    watchdog_find_waits(&job, 1, &waits);
+    EXPECT_INT(waits.n, 0);
+    tess_job_close(&job, true);
+}
+
 /* Rank 1 is stopped in a wait for rank 2, which comes after that; then all wait for rank 1. */
 static void make_circle(tess_job *job, int host)
 {
@@ -298,6 +316,7 @@ static const test_case cases[] = {
     {"time_without_a_core_is_not_told_as_time_on_one", time_without_a_core_is_not_told_as_time_on_one},
     {"chains_of_waits_lead_to_their_end", chains_of_waits_lead_to_their_end},
     {"a_stopped_rank_waits_for_nobody", a_stopped_rank_waits_for_nobody},
+    {"a_circle_that_waits_for_another_is_not_named", a_circle_that_waits_for_another_is_not_named},
     {"a_stopped_rank_is_named_before_a_circle", a_stopped_rank_is_named_before_a_circle},
     {"a_gap_between_looks_takes_nothing_from_a_wait_before_it",
      a_gap_between_looks_takes_nothing_from_a_wait_before_it},

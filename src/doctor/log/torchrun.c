@@ -128,7 +128,7 @@ bool log_first_is_cut_off(const tess_survey *s)
     return told != NULL && told_by(told) == TOLD_TIME;
 }
 
-/* What is told by agents is not compared with a table: it has no time. */
+/* Lines of agents have no time, so they are not compared with a table. */
 static bool is_comparable(const log_failure *f, const log_failure *told)
 {
     return told_by(f) != TOLD_NOTHING && f->is_local == told->is_local;

@@ -38,8 +38,7 @@ static void find_culprit(const tess_top_snapshot *s, tess_top_totals *t)
         uint64_t since_ns = waits_now ? UINT64_MAX - board->wait_age_ns : 0;
         waits[rank] = (tess_wait){.since_ns = since_ns, .missing = board->wait_missing};
     }
-    int n = tess_missed_find(waits, s->world, missed), n_ends = tess_missed_ends(waits, missed, n);
-    int most = tess_missed_most(missed, n_ends > 0 ? n_ends : n);
+    int most = tess_missed_most(missed, tess_missed_find(waits, s->world, missed));
     t->culprit = t->waiter = -1;
     if (most < 0)
         return;

@@ -1,8 +1,8 @@
 /* Says when all ranks of a job are stopped. No rank waits for another then, so that nothing else would be said. */
 #include <stdio.h>
 
-#include "base/os/os.h"
 #include "diagnosis/sentence.h"
+#include "job/board_waits.h"
 #include "launch/watchdog/watchdog_impl.h"
 
 static const uint64_t between_ns = 100000000; /* looks */
@@ -13,15 +13,9 @@ static bool is_here(const tess_job *job, int rank)
     return job->rows[rank].host == (int32_t)job->header->host;
 }
 
-char watchdog_process_state(const tess_job *job, int rank, int pid)
-{
-    return is_here(job, rank) ? tess_os_process_state(pid)
-                              : (char)atomic_load_explicit(&job->rows[rank].run_state, memory_order_relaxed);
-}
-
 static bool is_stopped(const tess_watchdog *w, int rank)
 {
-    return watchdog_process_state(w->job, rank, watchdog_pid_of(w, rank)) == 'T';
+    return tess_board_process_state(w->job, rank, watchdog_pid_of(w, rank)) == 'T';
 }
 
 /* Lists the ranks that are stopped, and returns their number; *all: no rank runs. When the first rank runs and `any`

@@ -60,9 +60,6 @@ bool watchdog_stragglers_look(watchdog_stragglers *stragglers, uint64_t now_ns, 
 /* ---- all_stopped.c: whether all ranks are stopped ---- */
 #define WATCHDOG_STOPPED "stopped (state T: by SIGSTOP or ctrl-Z)"
 
-/* The state of proc(5) of a rank's process, '\0': not known; of a rank on another host as its agent sees it. */
-char watchdog_process_state(const tess_job *job, int rank, int pid);
-
 typedef struct watchdog_halt {
     bool is_on;        /* all ranks were stopped at the last look */
     bool is_said;      /* and it was reported; some may run again */
