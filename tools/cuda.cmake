@@ -42,7 +42,7 @@ string(REPLACE ";" " " codes_text "${codes}")
 # No contraction and no approximation, as in the host's kernels.
 set(flags -std=c++17 -O3 -fmad=false -Werror all-warnings -Xptxas -v -Xcompiler=-fPIC,-fvisibility=hidden -D_GNU_SOURCE -I${CMAKE_SOURCE_DIR}/src
     -I${CMAKE_SOURCE_DIR}/include)
-file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/device/cuda/*.cu)
+file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/device/cuda/*.cu ${CMAKE_SOURCE_DIR}/src/device/cuda/kernels/*.cu)
 set(objects "")
 foreach(source ${sources})
   get_filename_component(name ${source} NAME_WE)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/train/loss_scale_torch.h: the scales of torch.amp.GradScaler over steps of which some have an infinite
+"""Writes tests/engine/loss_scale_torch.h: the scales of torch.amp.GradScaler over steps of which some have an infinite
 gradient. Needs torch."""
 import pathlib
 
@@ -30,4 +30,4 @@ static const double scale_after[SCALE_STEPS] = {{{", ".join(repr(s) for s in sca
 
 #endif
 """
-(pathlib.Path(__file__).parent.parent / "tests/train/loss_scale_torch.h").write_text(text)
+(pathlib.Path(__file__).parent.parent / "tests/engine/loss_scale_torch.h").write_text(text)

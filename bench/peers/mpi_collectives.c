@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/comm_plan.h"
+#include "bench/comm/comm_plan.h"
 #include "bench/samples.h"
 
 typedef struct job {

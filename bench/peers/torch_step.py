@@ -31,7 +31,7 @@ VARIANTS = ("eager", "compiled", "fsdp2", "fsdp2-compiled")
 
 
 def named_config(name):
-    """The configurations of src/bench/step_models.c."""
+    """The configurations of src/bench/step/step_models.c."""
     if name == "gpt2-124m":
         return GPT2Config(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False)
     if name == "llama-1b":
@@ -69,7 +69,7 @@ def make_model(name):
 
 
 def tokens(first_row, n_rows, seq, vocab):
-    """Rows of seq + 1 tokens: step_token of src/bench/step_tokens.h."""
+    """Rows of seq + 1 tokens: step_token of src/bench/step/step_tokens.h."""
     row = numpy.arange(first_row, first_row + n_rows, dtype=numpy.uint64)[:, None]
     t = numpy.arange(seq + 1, dtype=numpy.uint64)[None, :]
     h = ((row * 1000003 + t) * 2654435761 & 0xFFFFFFFF).astype(numpy.uint64)

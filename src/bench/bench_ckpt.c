@@ -10,7 +10,7 @@
 #include "bench/bench.h"
 #include "bench/measuring_ranks.h"
 #include "bench/samples.h"
-#include "bench/step_models.h"
+#include "bench/step/step_models.h"
 #include "ckpt/async/async.h"
 #include "ckpt/catalog/catalog.h"
 #include "ckpt/store/read.h"

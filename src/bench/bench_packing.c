@@ -7,7 +7,7 @@
 #include "bench/bench.h"
 #include "bench/measuring_ranks.h"
 #include "bench/samples.h"
-#include "bench/step_run.h"
+#include "bench/step/step_run.h"
 
 /* A row's length divided by this is the mean length of a document. */
 static const int64_t parts[] = {2, 4};

@@ -6,7 +6,7 @@
 #include "bench/bench.h"
 #include "bench/measuring_ranks.h"
 #include "bench/samples.h"
-#include "bench/step_run.h"
+#include "bench/step/step_run.h"
 #include "device/fp8.h"
 
 /* ---- The precisions ---- */

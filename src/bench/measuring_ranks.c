@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/os/os.h"
-#include "launch/launcher.h"
+#include "control/launch/launcher.h"
 
 /* Memory shared with the ranks: rank 0's status and message, then every rank's result. */
 typedef struct ranks_outcome {

@@ -5,8 +5,9 @@
 
 #include <signal.h>
 
+#include "data/conversation/conversation.h"
 #include "infer/generate.h"
-#include "train/model_folder.h"
+#include "train/text/model_folder.h"
 
 /* Set the first part; chat_talk_open does the rest. */
 typedef struct chat_talk {

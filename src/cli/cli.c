@@ -13,8 +13,8 @@
 #include "base/os/os.h"
 #include "base/text/text.h"
 #include "job/job_memory.h"
-#include "train/foreign_keys.h"
-#include "train/train_config.h"
+#include "config/foreign_keys.h"
+#include "config/config.h"
 
 enum { MOST_NAMES = 64 };
 

@@ -8,11 +8,11 @@
 #include <stdio.h>
 
 #include "base/text/text.h"
-#include "supervise/exit.h"
-#include "supervise/start_ranks.h"
+#include "control/supervise/exit.h"
+#include "control/supervise/start_ranks.h"
 #include "tessera/memory.h"
-#include "train/train_config.h"
-#include "train/weights.h"
+#include "config/config.h"
+#include "engine/model/weights.h"
 
 typedef struct cli_flag {
     const char *name;  /* "--prompt", or "-n" */

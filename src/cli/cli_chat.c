@@ -9,6 +9,7 @@
 
 #include "cli/chat_talk.h"
 #include "cli/sampling_flags.h"
+#include "train/text/chat_setup.h"
 
 enum { USUAL_LENGTH = 8192, USUAL_ANSWER = 512 };
 

@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "ckpt/store/tensor.h"
-#include "cli/ckpt_rewrite.h"
+#include "cli/ckpt/ckpt_rewrite.h"
 #include "cli/cli.h"
-#include "train/adapter_merge.h"
+#include "engine/model/adapter_merge.h"
 
 typedef struct convert_options {
     const char *to, *dtype_text;

@@ -7,7 +7,9 @@
 #include "base/text/json.h"
 #include "cli/generate_texts.h"
 #include "cli/sampling_flags.h"
-#include "train/model_folder.h"
+#include "infer/generate.h"
+#include "train/text/model_folder.h"
+#include "train/text/text_ends.h"
 
 typedef struct generate_session {
     tess_model_folder m;

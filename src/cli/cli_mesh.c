@@ -1,7 +1,7 @@
 /* `tessera mesh`: shows which rank is where in a mesh. */
-#include "bench/comm_axes.h"
+#include "bench/comm/comm_axes.h"
 #include "cli/cli.h"
-#include "supervise/mesh_plan.h"
+#include "control/supervise/mesh_plan.h"
 
 #include "base/text/json.h"
 

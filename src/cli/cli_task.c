@@ -2,7 +2,7 @@
 
 #include "cli/train_view.h"
 #include "job/environment.h"
-#include "supervise/train_job.h"
+#include "control/supervise/train_job.h"
 
 int cli_run_task(const tess_task_kind *kind, const cli_command *cli, const char *missing, int argc, char **argv)
 {

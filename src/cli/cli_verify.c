@@ -1,11 +1,11 @@
-#include "train/verify/verify.h"
+#include "verify/verify.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
 #include "cli/cli_verify.h"
-#include "train/verify/verify_layouts.h"
+#include "verify/verify_layouts.h"
 
 enum { DIFFERENT = 5 };
 

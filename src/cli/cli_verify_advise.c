@@ -6,8 +6,8 @@
 #include "cli/cli_verify.h"
 #include "rl/algo/rl_tuner.h"
 #include "rl/reference/reference_choice.h"
-#include "train/offload_choice.h"
-#include "train/verify/on_policy_choice.h"
+#include "plan/offload_choice.h"
+#include "verify/on_policy_choice.h"
 
 typedef struct advise_flags {
     const char *algorithm, *size, *budget, *json, *measured;

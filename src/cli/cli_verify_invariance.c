@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 #include "cli/cli_verify.h"
 #include "device/stream.h"
-#include "train/verify/invariance.h"
+#include "verify/invariance.h"
 
 static const char *const tables[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx"};
 enum { N_TABLES = sizeof(tables) / sizeof(tables[0]) };

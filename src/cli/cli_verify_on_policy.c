@@ -2,7 +2,7 @@
 #include "base/os/os.h"
 #include "cli/cli.h"
 #include "cli/cli_verify.h"
-#include "train/verify/on_policy_source.h"
+#include "verify/on_policy_source.h"
 
 typedef struct on_policy_flags {
     const char *prompts, *dtype, *against, *device, *plant, *json;

@@ -6,7 +6,8 @@
 
 #include "base/text/json.h"
 #include "base/text/text.h"
-#include "train/model_folder.h"
+#include "train/text/evaluate.h"
+#include "train/text/model_folder.h"
 
 static tess_status print_token(void *context, int64_t position, int32_t token, float logprob, float entropy)
 {

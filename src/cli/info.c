@@ -8,11 +8,11 @@
 #include "base/text/text.h"
 #include "device/cuda/cuda_report.h"
 #include "device/kernels.h"
+#include "engine/model/model_file.h"
 #include "nn/model.h"
 #include "rl/rl_task.h"
-#include "train/memory_table.h"
-#include "train/model_folder.h"
-#include "train/tied_head.h"
+#include "plan/memory_table.h"
+#include "engine/model/tied_head.h"
 
 static void print_facts(const tess_cuda_fact *facts, int n)
 {
@@ -107,7 +107,11 @@ static tess_status print_memory(tess_mem *mem, tess_config *config, const tess_r
 {
     tess_buffer text = {.mem = mem};
     const tess_task_kind *kind = tess_rl_is_meant(config) ? &tess_rl_task_kind : &tess_text_task_kind;
-    tess_status status = tess_memory_table(mem, kind, config, ranks->n, &text);
+    tess_status status = tess_config_check_step(config, ranks->n);
+    if (status == TESS_OK && kind->has_own_batches) /* a text's data may come later */
+        status = kind->check(config);
+    if (status == TESS_OK)
+        status = tess_memory_table(mem, kind->predict_memory, config, ranks->n, &text);
     if (status == TESS_OK)
         printf("%s", (const char *)text.data);
     tess_buffer_free(&text);

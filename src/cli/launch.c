@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "supervise/supervise_hosts.h"
+#include "control/supervise/supervise_hosts.h"
 
 static tess_status choose_mpi(const char *text, tess_mpi *mpi)
 {

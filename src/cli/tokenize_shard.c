@@ -6,7 +6,7 @@
 #include "base/os/os.h"
 #include "cli/cli.h"
 #include "data/corpus/corpus.h"
-#include "train/model_folder.h"
+#include "train/text/chat_setup.h"
 
 static void report(const tess_corpus_result *result, const char *out, double seconds)
 {

@@ -8,7 +8,7 @@
 #include "base/text/text.h"
 #include "cli/cli.h"
 #include "job/environment.h"
-#include "supervise/console.h"
+#include "control/supervise/console.h"
 
 static const char *format_duration(double seconds, char *text, size_t size)
 {

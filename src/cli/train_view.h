@@ -2,7 +2,7 @@
 #ifndef TESS_CLI_TRAIN_VIEW_H
 #define TESS_CLI_TRAIN_VIEW_H
 
-#include "supervise/train_rank.h"
+#include "control/supervise/train_rank.h"
 
 enum { CLI_CURVE_POINTS = 256 };
 

@@ -69,7 +69,7 @@ typedef struct job_search {
     tess_live_job jobs[TESS_LIVE_MAX];
 } job_search;
 
-/* True when the job holds the lock of `folder` (supervise/folder_lock.c), also if it keeps no traces. */
+/* True when the job holds the lock of `folder` (control/supervise/folder_lock.c), also if it keeps no traces. */
 static bool locks(const tess_live_job *live, const char *folder)
 {
     char path[4096], host[256] = "", here[256] = "";

@@ -3,7 +3,7 @@
 #define TESS_JOB_RANK_END_H
 
 #include "job/job_memory.h"
-#include "recover/failure.h"
+#include "job/failure.h"
 
 /* Seconds from SIGTERM, which survivors of a failure get after their grace, to SIGKILL. */
 #define TESS_KILL_AFTER_S 2.0

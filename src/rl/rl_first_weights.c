@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/os/os.h"
-#include "train/tied_head.h"
+#include "engine/model/tied_head.h"
 
 static tess_status find_path(const tess_config *c, const char *path, const char *model, rl_first_weights *first)
 {

@@ -2,7 +2,7 @@
 #ifndef TESS_RL_FIRST_WEIGHTS_H
 #define TESS_RL_FIRST_WEIGHTS_H
 
-#include "train/engine.h"
+#include "engine/engine.h"
 
 typedef struct rl_first_weights {
     char path[TESS_TEXT_SIZE]; /* weights of any format; "": random ones, as debug.seed makes them */

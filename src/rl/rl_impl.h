@@ -31,8 +31,8 @@
 #include "rl/reference/reference.h"
 #include "rl/reward/reward.h"
 #include "rl/rl_journal.h"
-#include "train/held_weights.h"
-#include "train/memory_need.h"
+#include "engine/held_weights.h"
+#include "plan/memory_need.h"
 #include "train/trainer.h"
 
 /* The samples of one prompt. */

@@ -6,7 +6,7 @@
 
 #include "base/mem/make_room.h"
 #include "rl/rl_impl.h"
-#include "train/verify/policy_lag.h"
+#include "rl/algo/policy_lag.h"
 
 void rl_add_metric(rl *r, const char *name, double value)
 {

@@ -6,8 +6,8 @@
 
 #include "base/core/rng.h"
 #include "rl/rl_impl.h"
+#include "train/text/text_ends.h"
 #include "rl/rl_task.h"
-#include "train/model_folder.h"
 
 static const char *const what = "the checkpoint's description";
 

@@ -7,7 +7,7 @@
 #include "ckpt/store/read.h"
 #include "ckpt/store/store.h"
 #include "tessera/comm.h"
-#include "train/exclude.h"
+#include "engine/model/exclude.h"
 #include "train/trainer_impl.h"
 
 enum { MESSAGE_SIZE = 1024 };

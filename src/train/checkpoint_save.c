@@ -8,7 +8,7 @@
 #include "comm/agree.h"
 #include "ckpt/store/store.h"
 #include "tessera/comm.h"
-#include "train/numbers/numbers.h"
+#include "engine/numbers/numbers.h"
 
 enum { PRUNE_NOTE = 2048 };
 

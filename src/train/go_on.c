@@ -10,8 +10,8 @@
 #include "base/os/os.h"
 #include "nn/model_config.h"
 #include "tessera/comm.h"
-#include "train/data_files.h"
-#include "train/numbers/numbers.h"
+#include "config/data_files.h"
+#include "engine/numbers/numbers.h"
 
 /* A hash of everything that decides the layout of persistent memory and the result of each step. */
 static tess_status identify(const tess_trainer *t, uint64_t *identity)

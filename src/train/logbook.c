@@ -9,8 +9,8 @@
 #include "optim/optim_internal.h"
 #include "job/persist/persist.h"
 #include "tessera/comm.h"
-#include "train/numbers/numbers.h"
-#include "train/train_stage.h"
+#include "engine/numbers/numbers.h"
+#include "engine/stages/rank_stage.h"
 
 enum { ENTRIES = 4, KERNELS_NAME = 32 };
 
@@ -162,12 +162,9 @@ void tess_logbook_read(tess_logbook *book, int64_t step, const tess_task_place *
         book->page->place[step % ENTRIES] = *place;
 }
 
-void tess_logbook_committed(tess_logbook *book, const tess_engine *e, const tess_engine_report *report, float lr,
-                            float scale)
+static void committed(void *self, const tess_engine *e, const tess_engine_report *report, float lr, float scale)
 {
-    if (book == NULL)
-        return;
-    book_page *page = book->page;
+    book_page *page = ((tess_logbook *)self)->page;
     int64_t step = e->step + 1;
     tess_inject_moment(e->runtime, "judging", -1);
     logbook_step *entry = &page->step[step % ENTRIES];
@@ -182,13 +179,17 @@ void tess_logbook_committed(tess_logbook *book, const tess_engine *e, const tess
     tess_inject_moment(e->runtime, "judged", -1);
 }
 
-void tess_logbook_done(tess_logbook *book, int64_t step)
+static void done(void *self, int64_t step)
 {
-    if (book == NULL)
-        return;
-    if (book->page->in_generations)
-        atomic_store(&book->page->committed, step);
-    atomic_store(&book->page->done, step);
+    book_page *page = ((tess_logbook *)self)->page;
+    if (page->in_generations)
+        atomic_store(&page->committed, step);
+    atomic_store(&page->done, step);
+}
+
+tess_step_recorder tess_logbook_recorder(tess_logbook *book)
+{
+    return book == NULL ? (tess_step_recorder){0} : (tess_step_recorder){book, committed, done};
 }
 
 void tess_logbook_validated(tess_logbook *book, int64_t step)

@@ -20,11 +20,11 @@
 #define TESS_TRAIN_LOGBOOK_H
 
 #include "job/persist/persist.h"
-#include "train/engine.h"
-#include "train/learning_rate.h"
-#include "train/run_layout.h"
+#include "engine/engine.h"
+#include "engine/learning_rate.h"
+#include "config/run_layout.h"
 #include "train/task.h"
-#include "train/numbers/numbers.h"
+#include "engine/numbers/numbers.h"
 
 /* The facts of a step that all ranks share. */
 typedef struct logbook_step {
@@ -68,12 +68,11 @@ tess_status tess_logbook_clear(tess_runtime *runtime, tess_logbook *book);
 tess_status tess_logbook_begin(tess_logbook *book, const tess_engine *engine, uint64_t identity, uint64_t folder,
                                const tess_task_place *place);
 
-/* ---- Calls in a step; `book` may be NULL ---- */
+/* The book as the engine calls it; of NULL: one that records nothing. */
+tess_step_recorder tess_logbook_recorder(tess_logbook *book);
+
+/* ---- Calls around a step; `book` may be NULL ---- */
 void tess_logbook_read(tess_logbook *book, int64_t step, const tess_task_place *place);
-/* Before the update. The engine's windows include this step. */
-void tess_logbook_committed(tess_logbook *book, const tess_engine *engine, const tess_engine_report *report, float lr,
-                            float scale);
-void tess_logbook_done(tess_logbook *book, int64_t step);
 void tess_logbook_validated(tess_logbook *book, int64_t step);
 void tess_logbook_saved(tess_logbook *book, int64_t step);
 

@@ -4,7 +4,7 @@
 
 #include "comm/agree.h"
 #include "tessera/comm.h"
-#include "train/memory_need.h"
+#include "plan/memory_need.h"
 
 /* Pools that a training fills; misc has what does not grow with the model, too: texts, the tokenizer. */
 enum { N_COMPARED = TESS_POOL_COMM + 1 };

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "base/text/json.h"
-#include "train/exclude.h"
-#include "train/numbers/numbers.h"
+#include "engine/model/exclude.h"
+#include "engine/numbers/numbers.h"
 #include "train/trainer_impl.h"
 
 static const char *const what = "the checkpoint's description";

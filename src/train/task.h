@@ -5,7 +5,7 @@
 
 #include "base/text/json.h"
 #include "ckpt/store/tensor.h"
-#include "train/memory_need.h"
+#include "plan/memory_need.h"
 #include "train/train.h"
 
 /* The place of a rank in its task, for the process that replaces it. */
@@ -69,7 +69,7 @@ typedef struct tess_task_kind {
     void (*close)(void *self);
 } tess_task_kind;
 
-/* Text: src/train/text_task.c. */
+/* Text: src/train/text/text_task.c. */
 extern const tess_task_kind tess_text_task_kind;
 
 #endif

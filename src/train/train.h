@@ -5,19 +5,7 @@
 #define TESS_TRAIN_TRAIN_H
 
 #include "base/core/metric.h"
-#include "base/os/phase_clock.h"
-#include "tessera/runtime.h"
-#include "train/train_config.h"
-
-/* The parts of one rank's time of one training step. The phases add up to the step. All that `gather`, `reduce` and
- * `wait` hold was spent on the critical path; hidden_s comes on top of it. */
-typedef struct tess_step_times {
-    double phase_s[TESS_PHASE_COUNT];
-    double total_s;
-    double hidden_s; /* waits for peers that passed while this rank computed: what ranks in lockstep would have had */
-    double gathered_bytes, reduced_bytes; /* read and written by this rank in the two phases */
-    double exchanged_bytes;               /* got from ranks that share its layers */
-} tess_step_times;
+#include "engine/engine.h"
 
 /* After every step; values are of the whole job. */
 typedef struct tess_step_report {

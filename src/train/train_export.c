@@ -1,5 +1,6 @@
 /* Writes the trained model as a Hugging Face folder, or its adapter as PEFT's. Each rank writes its primary boxes. With
  * host-local folders the other ranks send theirs to rank 0, which writes them all. */
+#include "engine/model/model_file.h"
 #include "train/trainer_impl.h"
 
 #include <stdio.h>
@@ -13,7 +14,6 @@
 #include "comm/agree.h"
 #include "infer/generation_config.h"
 #include "tessera/comm.h"
-#include "train/model_folder.h"
 
 enum { CHUNK_VALUES = 1 << 20, CONFIG_LIMIT = 1 << 20 };
 

@@ -1,4 +1,6 @@
 /* Building a trainer from a configuration, and the loop around its steps. */
+#include "engine/model/model_file.h"
+#include "train/text/chat_setup.h"
 #include "train/trainer_impl.h"
 
 #include <stdio.h>
@@ -14,12 +16,11 @@
 #include "optim/optim_internal.h"
 #include "parallel/fsdp/fsdp_engine.h"
 #include "tessera/comm.h"
-#include "train/adapter.h"
-#include "train/memory_need.h"
+#include "engine/model/adapter.h"
+#include "plan/memory_need.h"
 #include "train/memory_report.h"
-#include "train/model_folder.h"
-#include "train/tied_head.h"
-#include "train/train_stage.h"
+#include "engine/model/tied_head.h"
+#include "engine/stages/rank_stage.h"
 
 static void report_line(void *self, const char *text)
 {
@@ -114,7 +115,8 @@ static tess_status build(tess_trainer *t)
 {
     tess_reporter reporter = {report_line, t};
     TESS_TRY(open_task(t, &reporter));
-    TESS_TRY(tess_engine_create_over(t->team, &t->config, &t->model_config, &reporter, &t->engine));
+    const tess_engine_options options = {&reporter, tess_memory_device_need};
+    TESS_TRY(tess_engine_create_over(t->team, &t->config, &t->model_config, &options, &t->engine));
     if (t->kind->ready != NULL)
         TESS_TRY(t->kind->ready(t->task.self, t->engine));
     TESS_TRY(tess_os_make_dirs(t->config.job.dump_folder));
@@ -126,7 +128,7 @@ static tess_status build(tess_trainer *t)
     TESS_TRY(t->goes_on ? tess_trainer_go_on(t) : tess_trainer_resume(t));
     if (!t->goes_on)
         TESS_TRY(tess_trainer_begin_book(t));
-    t->engine->book = t->book;
+    t->engine->recorder = tess_logbook_recorder(t->book);
     TESS_TRY(tess_engine_rehearse(t->engine, tess_config_micro_batches(&t->config)));
     t->first_step = t->engine->step;
     if (t->rank == 0)

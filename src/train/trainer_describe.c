@@ -6,9 +6,9 @@
 #include "base/text/text.h"
 #include "comm/seat.h"
 #include "tessera/comm.h"
-#include "train/adapter.h"
+#include "engine/model/adapter.h"
 #include "train/memory_report.h"
-#include "train/train_stage.h"
+#include "engine/stages/rank_stage.h"
 #include "train/trainer_impl.h"
 
 /* ---- Before ---- */

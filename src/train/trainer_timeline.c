@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/os/os.h"
-#include "train/train_stage.h"
+#include "engine/stages/rank_stage.h"
 #include "train/trainer_impl.h"
 
 enum { TIMELINE_COLUMNS = 100 };

@@ -4,7 +4,7 @@
 #include "comm/agree.h"
 #include "ckpt/store/read.h"
 #include "device/finite.h"
-#include "train/exclude.h"
+#include "engine/model/exclude.h"
 #include "train/trainer_impl.h"
 
 typedef struct warm_start {

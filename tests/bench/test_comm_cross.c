@@ -1,5 +1,5 @@
 /* Bytes that cross between hosts, counted by hand. */
-#include "bench/comm_cross.h"
+#include "bench/comm/comm_cross.h"
 #include "support/test.h"
 
 static comm_map map_of(const char *hosts)

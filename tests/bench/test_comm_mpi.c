@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/os/os.h"
-#include "bench/comm_job.h"
+#include "bench/comm/comm_job.h"
 #include "support/test.h"
 
 /* Makes `mpirun` this shell script, which runs in the test's folder. */

@@ -1,6 +1,6 @@
 /* `tessera bench step`: the models that it knows by name, the tokens that it makes up. */
-#include "bench/step_models.h"
-#include "bench/step_tokens.h"
+#include "bench/step/step_models.h"
+#include "bench/step/step_tokens.h"
 #include "nn/model.h"
 #include "support/test.h"
 

@@ -8,7 +8,7 @@
 
 #include "ckpt/async/async_impl.h"
 #include "job/environment.h"
-#include "launch/launcher.h"
+#include "control/launch/launcher.h"
 #include "support/heard.h"
 #include "support/test.h"
 #include "tessera/comm.h"

@@ -12,7 +12,7 @@
 #include "ckpt/store/read.h"
 #include "ckpt/store/store.h"
 #include "files.h"
-#include "launch/launcher.h"
+#include "control/launch/launcher.h"
 #include "state.h"
 
 enum { ROUNDS = 500, RANKS = 3, EVEN_ROWS = 16, EVEN_ROW = 1024, ALL = -1, NEVER = -1, KILL = -2, KEPT = 2 };

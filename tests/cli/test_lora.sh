@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Adapters and frozen parameters: the same bits however the work was shared, stopped or disturbed; files in and out; and
-# what is refused, before anything is written. (Values: tests/nn/test_lora.c. Memory: tests/train/test_memory_need.c.)
+# what is refused, before anything is written. (Values: tests/nn/test_lora.c. Memory: tests/plan/test_memory_need.c.)
 . "$(dirname "$0")/support.sh"
 make_text 200 >text.txt
 make_model model.json

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Memory seen: before a run starts, against its peak when it ends, and a pool that leaks. (The bytes themselves:
-# tests/train/test_memory_need.c.)
+# tests/plan/test_memory_need.c.)
 . "$(dirname "$0")/support.sh"
 # Sizes of which a row of a parameter is no large part: ranks are predicted to have as many as the first.
 family() {

@@ -9,7 +9,7 @@
 #include "job/environment.h"
 #include "job/fingerprint.h"
 #include "job/job_memory.h"
-#include "launch/launcher.h"
+#include "control/launch/launcher.h"
 #include "support/test.h"
 #include "tessera/comm.h"
 

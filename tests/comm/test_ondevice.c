@@ -9,7 +9,7 @@
 #include "comm/comm_impl.h"
 #include "comm/device_windows.h"
 #include "comm/hosts/linked.h"
-#include "launch/launcher.h"
+#include "control/launch/launcher.h"
 #include "support/test.h"
 
 enum { N_PIECES = 5, GAP = 3, MOST = 8 };

@@ -5,7 +5,7 @@
 #include "base/os/objects.h"
 #include "doctor/job/job.h"
 #include "doctor/job/sites.h"
-#include "launch/launcher.h"
+#include "control/launch/launcher.h"
 #include "support/engine.h"
 #include "support/test.h"
 #include "trace/call_site.h"

@@ -5,7 +5,7 @@
 
 #include "base/os/os.h"
 #include "ckpt/async/async.h"
-#include "launch/launcher.h"
+#include "control/launch/launcher.h"
 #include "support/test.h"
 #include "tessera/ckpt.h"
 

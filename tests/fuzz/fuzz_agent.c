@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launch/agent/agent_frames.h"
+#include "control/launch/agent/agent_frames.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

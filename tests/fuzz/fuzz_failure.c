@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "job/lives.h"
-#include "recover/failure.h"
+#include "job/failure.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,5 +1,5 @@
 /* A run's configuration file. Its lists are the same after they have been written and read again. */
-#include "train/train_config.h"
+#include "config/config.h"
 
 #include <string.h>
 

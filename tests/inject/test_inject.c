@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/os/os.h"
-#include "launch/launcher.h"
+#include "control/launch/launcher.h"
 #include "support/test.h"
 #include "trace/label.h"
 

@@ -8,7 +8,7 @@
 #include "base/os/os.h"
 #include "comm/rejoin.h"
 #include "inject/inject.h"
-#include "launch/launcher.h"
+#include "control/launch/launcher.h"
 #include "support/test.h"
 
 enum { WORLD = 3, STEPS = 6 };

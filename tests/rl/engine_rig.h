@@ -10,7 +10,7 @@
 #include "base/text/json.h"
 #include "support/test.h"
 #include "tessera/comm.h"
-#include "train/engine.h"
+#include "engine/engine.h"
 
 enum { ROWS = 3, LENGTH = 8, TOKENS = ROWS * LENGTH, VOCABULARY = 61, MICRO = 4 };
 

@@ -3,7 +3,7 @@
 #include "engine_rig.h"
 
 #include "rl/sync/weight_sync_impl.h"
-#include "train/held_weights.h"
+#include "engine/held_weights.h"
 
 enum { TRAINERS = 2 };
 

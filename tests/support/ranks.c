@@ -1,7 +1,7 @@
 /* Runs a test case in processes of its own, as the ranks of a job. */
 #include "support/test.h"
 
-#include "launch/launcher.h"
+#include "control/launch/launcher.h"
 
 static int call(void *context)
 {

@@ -10,7 +10,7 @@
 #include "base/text/json.h"
 #include "ckpt/store/tensor.h"
 #include "rl/rl_first_weights.h"
-#include "train/engine.h"
+#include "engine/engine.h"
 
 typedef struct tess_critic tess_critic;
 

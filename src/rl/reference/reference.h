@@ -12,7 +12,7 @@
 #define TESS_RL_REFERENCE_H
 
 #include "ckpt/store/tensor.h"
-#include "train/engine.h"
+#include "engine/engine.h"
 
 typedef struct tess_reference tess_reference;
 

@@ -14,7 +14,7 @@
 #ifndef TESS_RL_SYNC_WEIGHT_SYNC_H
 #define TESS_RL_SYNC_WEIGHT_SYNC_H
 
-#include "train/engine.h"
+#include "engine/engine.h"
 
 typedef struct tess_weight_sender tess_weight_sender;
 typedef struct tess_weight_receiver tess_weight_receiver;

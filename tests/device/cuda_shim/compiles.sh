@@ -14,7 +14,7 @@ plain=" copies embedding reduce runs sums "     # rows whose definition has no F
 divide=" elementwise norm cross_entropy "       # rows that divide
 failed=0
 
-for source in src/device/cuda/*.cu; do
+for source in src/device/cuda/*.cu src/device/cuda/kernels/*.cu; do
     name=$(basename "$source" .cu)
     log=$build/cuda/$name.log
     kernels=$(grep -c 'bytes spill stores' "$log")

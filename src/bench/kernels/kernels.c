@@ -1,0 +1,159 @@
+/* `tessera bench kernels`: each hot kernel at the shapes of real models, against the machine and against others. */
+#include "bench/kernels/kernels_impl.h"
+
+enum { DEFAULT_ROUNDS = 5, QUICK_ROUNDS = 2 };
+
+static const kernel_family *const families[] = {&kernels_attention, &kernels_decode, &kernels_rows, &kernels_vocab,
+                                                &kernels_parameters};
+
+/* ---- The loop ---- */
+
+static tess_status start_table(const kernels_bench *bench, const kernel_family *family)
+{
+    static const tess_bench_column computes[] = {{"limit", "% peak", TESS_BENCH_HIGHER},
+                                                 {"rate", "GFLOP/s", TESS_BENCH_NEITHER},
+                                                 {"time", "ms", TESS_BENCH_NEITHER},
+                                                 {"runs", "", TESS_BENCH_NEITHER}};
+    static const tess_bench_column moves[] = {{"limit", "% triad", TESS_BENCH_HIGHER},
+                                              {"rate", "GB/s", TESS_BENCH_NEITHER},
+                                              {"time", "ms", TESS_BENCH_NEITHER},
+                                              {"warm", "ms", TESS_BENCH_NEITHER},
+                                              {"runs", "", TESS_BENCH_NEITHER}};
+    return family->computes ? tess_bench_report_table(bench->report, family->title, computes, 4)
+                            : tess_bench_report_table(bench->report, family->title, moves, 5);
+}
+
+/* The work of a run: flops, or bytes to move. */
+static double units_of(const kernel_subject *subject, const kernel_shape *s)
+{
+    double T = (double)s->T, C = (double)s->C, V = (double)s->V;
+    double elements = subject->by_TC * T * C + subject->by_VC * V * C + subject->by_TV * T * V;
+    return subject->products > 0 ? subject->products * (double)(s->seqs * s->H * s->C) * T * T
+                                 : elements * (double)tess_dtype_size(s->dtype);
+}
+
+/* Kernels limited by memory run with cold caches, and once more with warm ones for the column `warm`. */
+static tess_status measure(const kernels_bench *bench, const kernel_family *family, const kernel_subject *subject,
+                           kernel_operands *operands, const char *name)
+{
+    double values[5], units = units_of(subject, operands->shape);
+    int n = 0;
+    tess_bench_race race = {.n_sides = 1, .side = {{subject->run, operands}}, .rounds = bench->rounds};
+    race.budget_s = family->computes ? 3 : 2;
+    kernels_limit peak = operands->shape->dtype == TESS_BF16 ? KERNELS_LIMIT_BF16 : KERNELS_LIMIT_F32;
+    kernels_bench_limit(bench, family->computes ? peak : KERNELS_LIMIT_TRIAD, &race);
+    TESS_TRY_CTX(tess_bench_race_run(&race), "%s", name);
+    int n_rounds = race.n_rounds;
+    double seconds = tess_bench_median(race.seconds[0], n_rounds);
+    values[n++] = 100 * tess_bench_race_share(&race, units);
+    values[n++] = units / seconds / 1e9;
+    values[n++] = seconds * 1e3;
+    if (!family->computes) {
+        kernels_bench_limit(bench, KERNELS_LIMIT_F32, &race);
+        TESS_TRY_CTX(tess_bench_race_run(&race), "%s", name);
+        values[n++] = tess_bench_median(race.seconds[0], race.n_rounds) * 1e3;
+    }
+    values[n++] = n_rounds;
+    return tess_bench_report_row(bench->report, name, values);
+}
+
+/* Creates the operands for the first wanted kernel; the others share them. */
+static tess_status run_subjects(const kernels_bench *bench, const kernel_family *family, kernel_operands *operands)
+{
+    bool created = false;
+    for (const kernel_subject *subject = operands->shape->subjects; subject->name != NULL; subject++) {
+        char name[128];
+        family->name(subject, operands->shape, name, sizeof(name));
+        if (!tess_bench_wanted(bench->options, name))
+            continue;
+        if (!created)
+            TESS_TRY(family->create(bench, operands));
+        created = true;
+        TESS_TRY(measure(bench, family, subject, operands, name));
+    }
+    return TESS_OK;
+}
+
+static tess_status run_family(const kernels_bench *bench, const kernel_family *family)
+{
+    TESS_TRY(start_table(bench, family));
+    tess_status status = TESS_OK;
+    for (int i = 0; i < family->n_shapes && status == TESS_OK; i++) {
+        kernel_operands operands = {
+            .stream = bench->stream, .kernels = tess_stream_kernels(bench->stream), .shape = &family->shapes[i]};
+        if (bench->options->common.quick != operands.shape->quick)
+            continue;
+        status = run_subjects(bench, family, &operands);
+        kernels_bench_release(bench, operands.x, KERNEL_MAX_OPERANDS);
+    }
+    return status;
+}
+
+/* ---- The bench ---- */
+
+static tess_status facts_of_device(const kernels_bench *bench)
+{
+    const tess_device_properties *p = tess_device_get_properties(bench->apart->device);
+    TESS_TRY(tess_bench_report_fact(bench->report, "device", "%s, kernels %s, timed by %s", p->name,
+                                    tess_stream_kernels(bench->stream)->name,
+                                    bench->apart->from != NULL ? "its own events" : "the host"));
+    return tess_bench_report_fact(bench->report, "stated",
+                                  "%.1f TFLOP/s in bf16, %.1f in fp32, %.2f TB/s; a row that moves bytes is compared "
+                                  "with a copy in its memory",
+                                  p->flops_bf16 * 1e-12, p->flops_f32 * 1e-12, p->memory_rate * 1e-12);
+}
+
+static tess_status facts_of_host(const kernels_bench *bench)
+{
+    TESS_TRY(
+        tess_bench_report_fact(bench->report, "threads", "%d", tess_threads_count(tess_stream_threads(bench->stream))));
+    return tess_bench_report_fact(bench->report, "peers", "%s",
+                                  bench->peers != NULL ? bench->peers->versions
+                                                       : "none: libtessera_bench_peers.so is not there");
+}
+
+static tess_status run_with(const kernels_bench *bench)
+{
+    TESS_TRY(bench->apart->device != NULL ? facts_of_device(bench) : facts_of_host(bench));
+    TESS_TRY(kernels_bench_gemm(bench));
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+        TESS_TRY(run_family(bench, families[i]));
+    return TESS_OK;
+}
+
+static tess_status run_on_host(kernels_bench *bench)
+{
+    const tess_bench_options *options = bench->options;
+    int n_threads = tess_bench_threads(options);
+    const char *table = options->common.table[0] != '\0' ? options->common.table : NULL;
+    TESS_TRY(tess_stream_create(bench->mem, n_threads, table, &bench->stream));
+    /* Arrays that evict a kernel's operands from the caches. */
+    size_t l3 = 2 * tess_bench_cache_bytes(3), least = (size_t)64 << 20;
+    size_t bytes = options->common.quick ? 4 << 20 : l3 > least ? l3 : least;
+    tess_status status = tess_bench_arrays_create(bench->mem, n_threads, bytes, &bench->arrays);
+    bench->peers = tess_bench_peers_open(tess_stream_kernels(bench->stream)->name);
+    if (bench->peers != NULL)
+        bench->peers->set_threads(n_threads);
+    if (status == TESS_OK)
+        status = run_with(bench);
+    tess_bench_arrays_destroy(&bench->arrays);
+    tess_stream_destroy(&bench->stream);
+    return status;
+}
+
+static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_bench_report *report)
+{
+    kernels_apart apart;
+    kernels_bench bench = {.mem = mem, .options = options, .report = report, .apart = &apart};
+    bench.rounds = tess_bench_rounds(options, DEFAULT_ROUNDS, QUICK_ROUNDS);
+    tess_status status = kernels_apart_open(&apart, mem, options);
+    bench.stream = apart.stream;
+    if (status == TESS_OK)
+        status = apart.device != NULL ? run_with(&bench) : run_on_host(&bench);
+    kernels_apart_close(&apart);
+    return status;
+}
+
+const tess_bench tess_bench_kernels = {
+    "kernels", "hot kernels at the shapes of GPT-2 and Llama: % of the machine, ratio to oneDNN and OpenBLAS", run,
+    NULL};

@@ -1,0 +1,104 @@
+/* `tessera doctor preflight`: checks machines, ranks and the configuration before a job. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+#include "cli/cli.h"
+#include "job/environment.h"
+#include "control/supervise/preflight.h"
+
+typedef struct screen {
+    const char *json; /* NULL: not given; "": to standard output */
+    double begin_s;
+} screen;
+
+static int list_checks(void)
+{
+    for (int group = 0; group < TESS_PROBE_GROUPS; group++) {
+        int n;
+        const tess_probe_check *checks = tess_preflight_checks((tess_probe_group)group, &n);
+        printf("%s\n", tess_probe_group_name((tess_probe_group)group));
+        for (int i = 0; i < n; i++)
+            printf("  %-16s %s (%s)\n", checks[i].name, checks[i].looks_at, checks[i].threshold);
+    }
+    return TESS_EXIT_OK;
+}
+
+static tess_status write_json(const screen *s, const tess_probe_report *report)
+{
+    if (s->json[0] == '\0')
+        return tess_probe_write_json(report, stdout);
+    FILE *file = fopen(s->json, "we");
+    if (file == NULL)
+        return tess_os_error("create", s->json);
+    tess_status status = tess_probe_write_json(report, file);
+    if (fclose(file) != 0 && status == TESS_OK)
+        status = tess_os_error("write", s->json);
+    return status;
+}
+
+static int show(void *self, const tess_probe_report *report)
+{
+    struct winsize window;
+    const screen *s = self;
+    bool terminal = ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col >= 60;
+    tess_probe_report shown = *report;
+    shown.seconds = tess_os_now_s() - s->begin_s;
+    shown.config_checks = tess_preflight_config_checks;
+    shown.n_config_checks = tess_preflight_n_config_checks;
+    cli_status_clear();
+    if (s->json == NULL || s->json[0] != '\0')
+        tess_probe_print(&shown, terminal ? window.ws_col : 120, stdout);
+    tess_status status = s->json != NULL ? write_json(s, &shown) : TESS_OK;
+    if (status != TESS_OK)
+        return cli_end(status);
+    return tess_probe_count(&shown, TESS_PROBE_FAIL) > 0 ? TESS_PREFLIGHT_NOT_READY : TESS_EXIT_OK;
+}
+
+static void show_doing(int n_ranks)
+{
+    if (n_ranks == 0)
+        cli_status_line("preflight: this machine (2 s)");
+    else
+        cli_status_line("preflight: %d ranks (3 s)", n_ranks);
+}
+
+static int run(tess_mem *mem, int argc, char **argv)
+{
+    (void)mem;
+    static screen s;
+    static tess_preflight p = {.doing = show_doing, .show = show, .self = &s};
+    tess_ranks ranks = {0};
+    tess_own_command command;
+    const char *n_ranks = NULL, *list = NULL;
+    tess_status status = tess_own_command_of(argc + 1, argv - 1, &command); /* cli_parse reorders argv */
+    const cli_flag flags[] = {
+        {"-n", "RANKS", "processes on this machine that work together (1)", .text = &n_ranks},
+        {"--only", "NAME,...", "these checks alone", .text = &p.only},
+        {"--list", NULL, "name all checks, what they look at and their thresholds", .text = &list},
+        {"--json", "[=FILE]", "the report as JSON to FILE, else to standard output", .text = &s.json}};
+    int n = cli_parse(argc, argv, &cli_doctor_preflight, flags, 4);
+    if (list != NULL)
+        return list_checks();
+    const char *tmp = getenv("TMPDIR");
+    s.begin_s = tess_os_now_s();
+    p.plan.only = p.only;
+    p.plan.tmp_folder = tmp != NULL && tmp[0] != '\0' ? tmp : "/tmp";
+    p.config.overrides = argv + 1;
+    p.config.n_overrides = n;
+    p.config.path = tess_config_take_path(&p.config.overrides, &p.config.n_overrides);
+    if (status == TESS_OK)
+        status = tess_preflight_check_names(p.only);
+    if (status == TESS_OK && !tess_launch_is_rank())
+        status = cli_count_ranks(n_ranks, &ranks);
+    return status == TESS_OK ? tess_preflight_run(&p, &ranks, &command) : tess_exit_fail_once(status);
+}
+
+const cli_command cli_doctor_preflight = {
+    "doctor preflight", "[-n RANKS] [CONFIG.yaml] [section.key=value ...] [OPTIONS]",
+    "check machines, ranks and configuration before a job\n\n"
+    "Takes a few seconds. As ranks of mpirun, srun, torchrun or `tessera launch` it looks at every host of the job.\n"
+    "Exit code 0: ready, perhaps with warnings; 4: a check has failed; 2: bad input.",
+    .run = run};

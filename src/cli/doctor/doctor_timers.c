@@ -1,0 +1,29 @@
+/* `tessera doctor timers`: lists every timer of a job, and checks their order. */
+#include "cli/cli.h"
+
+#include <stdio.h>
+
+#include "control/launch/launcher.h"
+#include "control/timers.h"
+
+static int run(tess_mem *mem, int argc, char **argv)
+{
+    static tess_config config;
+    tess_timers timers;
+    tess_buffer out = {.mem = mem};
+    int n = cli_parse(argc, argv, &cli_doctor_timers, NULL, 0);
+    char *const *words = argv + 1;
+    const char *path = tess_config_take_path(&words, &n);
+    tess_status status = tess_config_load(mem, path, words, n, &config);
+    if (status != TESS_OK)
+        return cli_end(status);
+    tess_timers_make(&config, TESS_LAUNCH_GRACE_S, &timers);
+    status = cli_print_text(tess_timers_print(&timers, &out), &out);
+    return cli_end(status == TESS_OK ? tess_timers_check(&timers) : status);
+}
+
+const cli_command cli_doctor_timers = {
+    "doctor timers", "[CONFIG.yaml] [section.key=value ...]",
+    "list every timer of a job and where its value comes from, and check their order\n"
+    "Exit codes: 0 it holds, 2 bad input or it does not.",
+    .run = run};

@@ -1,0 +1,498 @@
+#include "config/config.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/core/rng.h"
+#include "base/os/disk_files.h"
+#include "base/os/os.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
+#include "base/text/yaml.h"
+#include "device/kernel_vote.h"
+#include "device/kernels.h"
+#include "inject/inject.h"
+#include "job/environment.h"
+#include "nn/model.h"
+#include "tessera/fsdp.h"
+#include "config/data_files.h"
+#include "config/foreign_keys.h"
+
+enum { CONFIG_LIMIT = 1 << 20, DEFAULT_WARMUP = 100 };
+
+const char *const tess_train_phases[] = {
+    "setup",   "data",   "forward", "backward", "optimizer", "log",   "validation", "checkpoint", "export",
+    "rollout", "reward", "weights", "judging",  "judged",    "shard", "shard-done", "updated", /* moments of the
+                                                                                                  optimizer's */
+    NULL};
+
+typedef struct parse_context {
+    tess_config *config;
+    const char *what;
+} parse_context;
+
+static tess_status set_option(tess_config *config, const char *key, const char *text, const char *source)
+{
+    int n_tables;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    if (tess_options_find(tables, n_tables, key) == NULL)
+        TESS_TRY_CTX(tess_foreign_refuse(tables, n_tables, key), "%s", source);
+    return tess_options_set(tables, n_tables, config, key, text, source);
+}
+
+/* Whether a key that stands outside of a section is one of another program, or may be. */
+static bool may_be_foreign(const char *key)
+{
+    int n_tables;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    return tess_options_find(tables, n_tables, key) == NULL &&
+           (strchr(key, '.') != NULL || tess_foreign_find(key) != NULL);
+}
+
+static tess_status set_key(void *context, const char *key, const char *text, int line)
+{
+    parse_context *c = context;
+    char source[TESS_TEXT_SIZE];
+    snprintf(source, sizeof(source), "%.400s:%d", c->what, line);
+    if (text == NULL && !may_be_foreign(key))
+        return TESS_OK; /* the parser refuses it */
+    return set_option(c->config, key, text, source);
+}
+
+static tess_status parse_over(tess_mem *mem, const char *const *defaults, const char *text, size_t size,
+                              const char *what, tess_config *config)
+{
+    int n_tables;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    memset(config, 0, sizeof(*config));
+    TESS_TRY(tess_options_defaults(tables, n_tables, config));
+    for (int i = 0; defaults != NULL && defaults[i] != NULL; i++)
+        TESS_TRY(tess_config_override(config, defaults[i]));
+    parse_context context = {config, what};
+    return tess_yaml_parse(mem, text, size, what, set_key, &context);
+}
+
+tess_status tess_config_parse(tess_mem *mem, const char *text, size_t size, const char *what, tess_config *config)
+{
+    return parse_over(mem, NULL, text, size, what, config);
+}
+
+tess_status tess_config_override(tess_config *config, const char *assignment)
+{
+    char key[TESS_TEXT_SIZE];
+    const char *equals = strchr(assignment, '=');
+    TESS_CHECK(equals != NULL && equals > assignment && (size_t)(equals - assignment) < sizeof(key), TESS_E_INVALID,
+               "'%.100s' is no override: write section.key=value", assignment);
+    memcpy(key, assignment, (size_t)(equals - assignment));
+    key[equals - assignment] = '\0';
+    return set_option(config, key, equals + 1, "command line");
+}
+
+/* "section.key=value", or a key of another program without a section. A path may have a '=', too. */
+static bool is_assignment(const char *word)
+{
+    char key[TESS_TEXT_SIZE];
+    const char *equals = strchr(word, '=');
+    if (equals == NULL || equals - word >= (ptrdiff_t)sizeof(key))
+        return false;
+    snprintf(key, sizeof(key), "%.*s", (int)(equals - word), word);
+    return strchr(key, '/') == NULL && (strchr(key, '.') != NULL || tess_foreign_find(key) != NULL);
+}
+
+const char *tess_config_take_path(char *const **words, int *n_words)
+{
+    if (*n_words == 0 || is_assignment((*words)[0]))
+        return NULL;
+    --*n_words;
+    return *(*words)++;
+}
+
+tess_status tess_config_load_over(tess_mem *mem, const char *const *defaults, const char *path, char *const *overrides,
+                                  int n_overrides, tess_config *config)
+{
+    char *text = NULL;
+    size_t size = 0;
+    if (path != NULL)
+        TESS_TRY_CTX(tess_os_read(mem, path, CONFIG_LIMIT, &text, &size), "configuration");
+    tess_status status =
+        parse_over(mem, defaults, text != NULL ? text : "", size, path != NULL ? path : "defaults", config);
+    tess_mem_free(mem, text);
+    for (int i = 0; status == TESS_OK && i < n_overrides; i++)
+        status = tess_config_override(config, overrides[i]);
+    return status;
+}
+
+tess_status tess_config_load(tess_mem *mem, const char *path, char *const *overrides, int n_overrides,
+                             tess_config *config)
+{
+    return tess_config_load_over(mem, NULL, path, overrides, n_overrides, config);
+}
+
+tess_status tess_config_fit_hosts(tess_config *config, const int *ranks_of_host, int n_hosts)
+{
+    bool open =
+        config->parallelism.data_parallel_replicate_degree < 0 && config->parallelism.data_parallel_shard_degree < 0;
+    if (config->parallelism.shard_strategy != TESS_STRATEGY_HYBRID || !open)
+        return TESS_OK;
+    for (int host = 1; host < n_hosts; host++)
+        TESS_CHECK(
+            ranks_of_host[host] == ranks_of_host[0], TESS_E_INVALID,
+            "parallelism.shard_strategy=hybrid makes one replica a host, but host 0 has %d ranks and host %d has "
+            "%d: start as many ranks on every host, or set parallelism.data_parallel_replicate_degree",
+            ranks_of_host[0], host, ranks_of_host[host]);
+    config->parallelism.data_parallel_replicate_degree = n_hosts;
+    return TESS_OK;
+}
+
+int tess_config_axes(const tess_config *config, tess_axis axes[TESS_MESH_MAX_AXES])
+{
+    int n = 0;
+    if (config->parallelism.pipeline_parallel_degree > 1)
+        axes[n++] = (tess_axis){"pp", (int)config->parallelism.pipeline_parallel_degree};
+    axes[n++] = (tess_axis){"dp_replicate", (int)config->parallelism.data_parallel_replicate_degree};
+    axes[n++] = (tess_axis){"dp_shard", (int)config->parallelism.data_parallel_shard_degree};
+    if (config->parallelism.tensor_parallel_degree > 1)
+        axes[n++] = (tess_axis){"tp", (int)config->parallelism.tensor_parallel_degree};
+    return n;
+}
+
+int tess_config_model_ranks(const tess_config *config)
+{
+    return (int)(config->parallelism.pipeline_parallel_degree * config->parallelism.tensor_parallel_degree);
+}
+
+/* The ranks that one copy of the model's layers takes leave a whole number of copies. Of the two degrees the one is
+ * named that does not divide the ranks, or else the other. */
+static tess_status check_model_ranks(const tess_config *config, int world)
+{
+    int64_t stages = config->parallelism.pipeline_parallel_degree, tp = config->parallelism.tensor_parallel_degree;
+    const bool pp_is_odd = world % stages != 0;
+    const int64_t other = pp_is_odd ? tp : stages;
+    char beside[64] = "", divisor[64] = "";
+    if (other > 1)
+        snprintf(beside, sizeof(beside), " x %s=%lld",
+                 pp_is_odd ? "tensor_parallel_degree" : "pipeline_parallel_degree", (long long)other);
+    if (world % other == 0)
+        snprintf(divisor, sizeof(divisor), ", or give a divisor of %lld", (long long)(world / other));
+    TESS_CHECK(world % (stages * tp) == 0, TESS_E_INVALID,
+               "parallelism.%s: %lld%s does not divide %d rank%s: start a multiple of %lld ranks%s",
+               pp_is_odd ? "pipeline_parallel_degree" : "tensor_parallel_degree", (long long)(pp_is_odd ? stages : tp),
+               beside, world, world == 1 ? "" : "s", (long long)(stages * tp), divisor);
+    TESS_CHECK(
+        stages == 1 || config->training.passes == 1, TESS_E_INVALID,
+        "training.passes: %lld passes of a micro-batch do not go through a pipeline: set training.passes=1 and a "
+        "smaller training.local_batch_size",
+        (long long)config->training.passes);
+    return TESS_OK;
+}
+
+tess_status tess_config_check_trainers(const tess_config *config, int ranks)
+{
+    const int64_t apart = config->rollout.ranks;
+    const int model = tess_config_model_ranks(config), most = ranks > model ? ranks - model : 0;
+    TESS_CHECK(apart < ranks, TESS_E_INVALID,
+               "rollout.ranks: %lld rank%s that only draw%s leave%s none of %d to train: start %lld%s (-n), or set "
+               "rollout.ranks=%d%s",
+               (long long)apart, apart == 1 ? "" : "s", apart == 1 ? "s" : "", apart == 1 ? "s" : "", ranks,
+               (long long)apart + model, model == 1 ? " or more" : "", most, model == 1 && most > 0 ? " or less" : "");
+    return TESS_OK;
+}
+
+/* Checks here, too, what tess_fsdp_create checks: elastic runs ask which numbers of ranks the configuration admits. */
+static tess_status check_groups(const tess_config *config)
+{
+    const int64_t n = config->parallelism.fsdp_reshard_after_forward,
+                  shards = config->parallelism.data_parallel_shard_degree;
+    const int strategy = config->parallelism.shard_strategy;
+    const bool frees = strategy == TESS_STRATEGY_FULL || strategy == TESS_STRATEGY_HYBRID;
+    TESS_CHECK(!frees || n <= 1 || shards == 1 || shards % n == 0, TESS_E_INVALID,
+               "parallelism.fsdp_reshard_after_forward: %lld does not divide the %lld ranks that share a copy of the "
+               "parameters: give 1 (free), 0 (keep) or a divisor of %lld",
+               (long long)n, (long long)shards, (long long)shards);
+    return TESS_OK;
+}
+
+tess_status tess_config_check_degrees(tess_config *config, int ranks)
+{
+    TESS_TRY(tess_config_check_trainers(config, ranks));
+    const int trainers = tess_config_trainers(config, ranks);
+    TESS_TRY(check_model_ranks(config, trainers));
+    int world = trainers / tess_config_model_ranks(config); /* ranks that share the data */
+    int64_t *shards = &config->parallelism.data_parallel_shard_degree;
+    TESS_CHECK(config->parallelism.data_parallel_replicate_degree != 0, TESS_E_INVALID,
+               "parallelism.data_parallel_replicate_degree: 0; -1 leaves it to the strategy");
+    if (config->parallelism.data_parallel_replicate_degree <
+        0) { /* the rest that a given number of shards leaves, or one */
+        bool given = config->parallelism.shard_strategy == TESS_STRATEGY_HYBRID && *shards > 0;
+        config->parallelism.data_parallel_replicate_degree = given && world % *shards == 0 ? world / *shards : 1;
+    }
+    int64_t replicas = config->parallelism.data_parallel_replicate_degree;
+    TESS_CHECK(
+        world % replicas == 0, TESS_E_INVALID,
+        "parallelism.data_parallel_replicate_degree: %lld replicas do not divide %d ranks: give a divisor of %d, "
+        "or -1",
+        (long long)replicas, world, world);
+    TESS_CHECK(*shards != 0, TESS_E_INVALID,
+               "parallelism.data_parallel_shard_degree: 0; -1 takes all ranks that are left");
+    if (*shards < 0)
+        *shards = world / replicas;
+    TESS_CHECK(
+        *shards * replicas == world, TESS_E_INVALID,
+        "parallelism: %lld replicas x %lld shards = %lld ranks, but there are %d: set data_parallel_shard_degree=%lld",
+        (long long)replicas, (long long)*shards, (long long)(*shards * replicas), world, (long long)(world / replicas));
+    return check_groups(config);
+}
+
+static tess_status check_batch(tess_config *config, int trainers)
+{
+    int64_t local = config->training.local_batch_size, *global = &config->training.global_batch_size;
+    if (*global == 0)
+        *global = local * (trainers / tess_config_model_ranks(config));
+    TESS_CHECK(*global % local == 0, TESS_E_INVALID,
+               "training.global_batch_size: %lld rows are not a multiple of training.local_batch_size=%lld",
+               (long long)*global, (long long)local);
+    TESS_CHECK(
+        config->training.passes <= local, TESS_E_INVALID,
+        "training.passes: %lld passes for the %lld row%s of a micro-batch: set training.passes=%lld or less, or a "
+        "larger training.local_batch_size",
+        (long long)config->training.passes, (long long)local, local == 1 ? "" : "s", (long long)local);
+    TESS_CHECK(local * config->training.seq_len < INT32_MAX, TESS_E_INVALID,
+               "training: a micro-batch of %lld x %lld tokens is too large", (long long)local,
+               (long long)config->training.seq_len);
+    return TESS_OK;
+}
+
+static bool is_power_of_two(double x)
+{
+    int exponent;
+    return frexp(x, &exponent) == 0.5;
+}
+
+static tess_status check_fp8_gather(const tess_config *c)
+{
+    const char *device = tess_config_device(c);
+    if (device == NULL)
+        device = getenv("TESSERA_DEVICE");
+    TESS_CHECK(c->training.fp8, TESS_E_INVALID,
+               "training.fp8_gather: weights that are gathered in fp8 are rounded, which only products of "
+               "training.fp8=true do not notice: set it, or leave fp8_gather out");
+    TESS_CHECK(device == NULL || device[0] == '\0' || strcmp(device, "cpu") == 0, TESS_E_UNSUPPORTED,
+               "training.fp8_gather: codes are read by the CPU's products alone, not on job.device=%s: leave it out",
+               device);
+    return TESS_OK;
+}
+
+static tess_status check_fp8(const tess_config *c)
+{
+    if (c->training.fp8_gather)
+        TESS_TRY(check_fp8_gather(c));
+    if (!c->training.fp8)
+        return TESS_OK;
+    TESS_CHECK(c->training.mixed_precision_param != TESS_PRECISION_F16, TESS_E_INVALID,
+               "training.fp8: scaled fp8 values are exact in bfloat16 and float32, not in float16: choose "
+               "training.mixed_precision_param=bfloat16");
+    TESS_CHECK(c->parallelism.tensor_parallel_degree == 1, TESS_E_UNSUPPORTED,
+               "training.fp8: ranks that share a layer may cut a block of 128 that has one scale: set "
+               "parallelism.tensor_parallel_degree=1 (every sharding strategy and pipelines will do)");
+    TESS_CHECK(c->lora.rank == 0 && c->lora.path[0] == '\0', TESS_E_UNSUPPORTED,
+               "training.fp8: an adapter's products are not rounded: leave out lora.%s, or set training.fp8=false",
+               c->lora.rank > 0 ? "rank" : "path");
+    return TESS_OK;
+}
+
+static tess_status check_precision(const tess_config *c)
+{
+    static const char *const names[] = {"bfloat16", "float32", "float16", "float8_e4m3"};
+    int param = c->training.mixed_precision_param;
+    TESS_CHECK(
+        param != TESS_PRECISION_F8, TESS_E_INVALID,
+        "training.mixed_precision_param: no kernel computes in %s: choose bfloat16, which has the range of float32 "
+        "(`tessera bench precision` shows what casts to %s lose)",
+        names[param], names[param]);
+    TESS_TRY(check_fp8(c));
+    TESS_CHECK(c->training.loss_scale == 0 || is_power_of_two(c->training.loss_scale), TESS_E_INVALID,
+               "training.loss_scale: %g is no power of two, and would change bits", c->training.loss_scale);
+    TESS_CHECK(is_power_of_two(c->training.loss_scale_init), TESS_E_INVALID,
+               "training.loss_scale_init: %g is no power of two, and would change bits", c->training.loss_scale_init);
+    TESS_CHECK(c->training.loss_scale_min == 0 || is_power_of_two(c->training.loss_scale_min), TESS_E_INVALID,
+               "training.loss_scale_min: %g is no power of two, and would change bits", c->training.loss_scale_min);
+    TESS_CHECK(c->training.loss_scale_min <= c->training.loss_scale_init, TESS_E_INVALID,
+               "training.loss_scale_min: %g is more than training.loss_scale_init=%g", c->training.loss_scale_min,
+               c->training.loss_scale_init);
+    return TESS_OK;
+}
+
+tess_precision tess_config_precision(const tess_config *config, const char *kernels)
+{
+    tess_precision named = (tess_precision)config->training.mixed_precision_param;
+    const char *device = tess_config_device(config);
+    if (device == NULL)
+        device = getenv("TESSERA_DEVICE");
+    bool on_gpu = device != NULL && strncmp(device, "cuda", strlen("cuda")) == 0; /* those that are supported have it */
+    if (named != TESS_PRECISION_AUTO)
+        return named;
+    return on_gpu || tess_kernels_have_bf16(kernels) ? TESS_PRECISION_BF16 : TESS_PRECISION_F32;
+}
+
+/* Chooses for processes that are no ranks; ranks have chosen by then. */
+static tess_status choose_precision(tess_config *config)
+{
+    const tess_kernels *kernels;
+    if (config->training.mixed_precision_param != TESS_PRECISION_AUTO)
+        return TESS_OK;
+    TESS_TRY(tess_kernels_select(NULL, &kernels));
+    config->training.mixed_precision_param = (int)tess_config_precision(config, kernels->name);
+    return TESS_OK;
+}
+
+tess_dtype tess_precision_dtype(int precision)
+{
+    return precision == TESS_PRECISION_BF16 ? TESS_BF16 : precision == TESS_PRECISION_F16 ? TESS_F16 : TESS_F32;
+}
+
+const char *const tess_group_names[TESS_N_GROUPS] = {"feed_forward", "attention_inputs", "residual", "attention"};
+
+tess_status tess_config_groups(const tess_config *c, unsigned *groups)
+{
+    const tess_text_list *list = &c->activation_checkpoint.recompute;
+    *groups = list->n == 0 ? TESS_GROUP_ALL : 0;
+    for (int i = 0; i < list->n; i++) {
+        int chosen;
+        TESS_TRY_CTX(
+            tess_options_choose("group of activations", list->item[i], tess_group_names, TESS_N_GROUPS, &chosen),
+            "activation_checkpoint.recompute");
+        *groups |= 1u << chosen;
+    }
+    return TESS_OK;
+}
+
+static tess_status check_activations(const tess_config *c)
+{
+    unsigned groups;
+    int mode = c->activation_checkpoint.mode;
+    bool selects = c->activation_checkpoint.recompute.n > 0 || c->activation_checkpoint.budget > 0;
+    TESS_TRY(tess_config_groups(c, &groups));
+    TESS_CHECK(mode != TESS_RECOMPUTE_SELECTIVE || selects, TESS_E_INVALID,
+               "activation_checkpoint.mode=selective: name what is computed again in activation_checkpoint.recompute "
+               "(feed_forward, attention_inputs, residual, attention), or set activation_checkpoint.budget");
+    TESS_CHECK(mode == TESS_RECOMPUTE_SELECTIVE || !selects, TESS_E_INVALID,
+               "activation_checkpoint.%s needs activation_checkpoint.mode=selective",
+               c->activation_checkpoint.budget > 0 ? "budget" : "recompute");
+    TESS_CHECK(!c->activation_checkpoint.partition || c->parallelism.tensor_parallel_degree > 1, TESS_E_INVALID,
+               "activation_checkpoint.partition: there are no ranks that share layers; set "
+               "parallelism.tensor_parallel_degree, or leave it out");
+    TESS_CHECK(!c->activation_checkpoint.partition || mode != TESS_RECOMPUTE_NONE, TESS_E_INVALID,
+               "activation_checkpoint.partition is for layers that run again: set activation_checkpoint.mode");
+    return TESS_OK;
+}
+
+bool tess_config_offloads_state(const tess_config *c)
+{
+    return c->offload.params || c->offload.grads || c->offload.optimizer;
+}
+
+bool tess_config_offloads(const tess_config *c)
+{
+    return tess_config_offloads_state(c) || c->offload.activations;
+}
+
+static tess_status check_offload(const tess_config *c)
+{
+    if (!tess_config_offloads(c))
+        return TESS_OK;
+    TESS_CHECK(!c->checkpoint.memory_copies || !tess_config_offloads_state(c), TESS_E_INVALID,
+               "checkpoint.memory_copies keeps the state in memory for a later launch, offload.* has it on disk: set "
+               "one of them to false");
+    return tess_os_check_disk(c->offload.folder, "offload.folder");
+}
+
+int64_t tess_config_schedule_steps(const tess_config *config)
+{
+    return config->lr_scheduler.steps > 0 ? config->lr_scheduler.steps : config->training.steps;
+}
+
+tess_status tess_config_check_step(tess_config *config, int ranks)
+{
+    TESS_TRY(choose_precision(config));
+    TESS_TRY(check_precision(config));
+    TESS_TRY(check_activations(config));
+    TESS_TRY(tess_config_check_degrees(config, ranks));
+    TESS_TRY(check_batch(config, tess_config_trainers(config, ranks)));
+    int64_t *warmup = &config->lr_scheduler.warmup_steps, steps = tess_config_schedule_steps(config);
+    if (*warmup < 0)
+        *warmup = steps < DEFAULT_WARMUP ? steps : DEFAULT_WARMUP;
+    if (*warmup > steps)
+        *warmup = steps;
+    return TESS_OK;
+}
+
+tess_status tess_config_check(tess_config *config, int ranks)
+{
+    TESS_CHECK(config->data.files.n > 0, TESS_E_INVALID, "data.files: name at least one file to train on");
+    int64_t weights[TESS_LIST_SIZE];
+    TESS_TRY(tess_data_weights(config, weights));
+    TESS_CHECK(config->model.config[0] != '\0' || config->model.path[0] != '\0', TESS_E_INVALID,
+               "model: set model.config (a config.json, random weights) or model.path (a folder with config.json and "
+               "weights)");
+    TESS_CHECK(config->model.config[0] == '\0' || config->model.path[0] == '\0', TESS_E_INVALID,
+               "model: both model.config and model.path are set; keep one");
+    TESS_TRY(tess_config_check_step(config, ranks));
+    TESS_TRY(check_offload(config));
+    tess_fault faults[TESS_FAULTS_MAX];
+    int n_faults = 0;
+    const tess_fault_spec spec = {.text = config->fault.spec,
+                                  .seed = (uint64_t)config->fault.seed,
+                                  .world = ranks,
+                                  .any_rank = tess_launch_is_rank(), /* checked by the launcher, and by the runtime */
+                                  .phases = tess_train_phases};
+    return tess_faults_parse(&spec, faults, TESS_FAULTS_MAX, &n_faults);
+}
+
+uint64_t tess_config_hash(const tess_config *config)
+{
+    return tess_hash_bytes(config, sizeof(*config), 0);
+}
+
+json_t *tess_text_list_to_json(const tess_text_list *list)
+{
+    json_t *items = json_array();
+    for (int i = 0; i < list->n; i++)
+        json_array_append_new(items, tess_json_text(list->item[i]));
+    return items;
+}
+
+static json_t *value_to_json(const tess_option *option, const tess_config *config)
+{
+    const char *field = (const char *)config + option->offset;
+    char text[TESS_TEXT_SIZE] = "";
+    switch (option->type) {
+    case TESS_OPTION_BOOL:
+        return json_boolean(*(const bool *)field);
+    case TESS_OPTION_INT:
+    case TESS_OPTION_BYTES:
+        return json_integer(*(const int64_t *)field);
+    case TESS_OPTION_FLOAT:
+        return json_real(*(const double *)field);
+    case TESS_OPTION_LIST:
+        return tess_text_list_to_json((const tess_text_list *)field);
+    default:
+        return tess_options_format(option, config, text, sizeof(text)) == TESS_OK ? tess_json_text(text) : NULL;
+    }
+}
+
+json_t *tess_config_to_json(const tess_config *config)
+{
+    int n_tables;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    json_t *sections = json_object();
+    for (int t = 0; t < n_tables; t++) {
+        json_t *section = json_object();
+        for (int i = 0; i < tables[t].n_rows; i++)
+            json_object_set_new(section, strchr(tables[t].rows[i].key, '.') + 1,
+                                value_to_json(&tables[t].rows[i], config));
+        json_object_set_new(sections, tables[t].section, section);
+    }
+    return sections;
+}

@@ -1,0 +1,362 @@
+/* The configuration of a training run: one struct, one table of options per section (torchtitan's names). */
+#ifndef TESS_CONFIG_CONFIG_H
+#define TESS_CONFIG_CONFIG_H
+
+#include <jansson.h>
+
+#include "base/core/options.h"
+#include "tessera/mesh.h"
+
+typedef enum tess_precision {
+    TESS_PRECISION_BF16,
+    TESS_PRECISION_F32,
+    TESS_PRECISION_F16,
+    TESS_PRECISION_F8,  /* refused */
+    TESS_PRECISION_AUTO /* not chosen yet */
+} tess_precision;
+
+typedef enum tess_numbers_check { TESS_NUMBERS_REPLAY, TESS_NUMBERS_ALWAYS } tess_numbers_check;
+typedef enum tess_on_damage { TESS_DAMAGE_STOP, TESS_DAMAGE_PREVIOUS } tess_on_damage;
+typedef enum tess_on_nonfinite { TESS_NUMBERS_STOP, TESS_NUMBERS_SKIP } tess_on_nonfinite;
+
+typedef enum tess_on_save_error { TESS_SAVE_ERROR_WARN, TESS_SAVE_ERROR_STOP } tess_on_save_error;
+typedef enum tess_on_nan { TESS_NAN_ROLLBACK, TESS_NAN_STOP } tess_on_nan;
+
+/* Whether documents begin with a bos token. AUTO: as the tokenizer's template says. */
+typedef enum tess_add_bos { TESS_ADD_BOS_AUTO, TESS_ADD_BOS_TRUE, TESS_ADD_BOS_FALSE } tess_add_bos;
+
+/* AUTO: what the environment's TESSERA_DEVICE names, else the CPU. */
+typedef enum tess_device_choice {
+    TESS_DEVICE_AUTO,
+    TESS_DEVICE_CPU,
+    TESS_DEVICE_FAR,
+    TESS_DEVICE_CUDA
+} tess_device_choice;
+
+/* Algorithms in the order of rl.algorithm's choices. */
+typedef enum tess_rl_algorithm {
+    TESS_RL_GRPO,
+    TESS_RL_DR_GRPO,
+    TESS_RL_RLOO,
+    TESS_RL_BATCH_STD,
+    TESS_RL_REINFORCE_PP,
+    TESS_RL_REINFORCE_PP_BASELINE,
+    TESS_RL_GSPO,
+    TESS_RL_CISPO,
+    TESS_RL_PPO,
+    TESS_RL_DPO,
+    TESS_RL_IPO,
+    TESS_RL_HINGE
+} tess_rl_algorithm;
+
+typedef enum tess_on_mismatch { TESS_MISMATCH_STOP, TESS_MISMATCH_WARN, TESS_MISMATCH_CORRECT } tess_on_mismatch;
+typedef enum tess_rl_phase { TESS_RL_BOTH, TESS_RL_ROLLOUT, TESS_RL_TRAIN } tess_rl_phase;
+
+/* AUTO: what the environment's TESSERA_SHARDS names, else what shards.h finds. */
+typedef enum tess_shards_choice { TESS_SHARDS_AUTO, TESS_SHARDS_HOST, TESS_SHARDS_DEVICE } tess_shards_choice;
+
+typedef struct tess_config {
+    struct {
+        char dump_folder[TESS_TEXT_SIZE];
+        char description[TESS_TEXT_SIZE];
+        int device; /* tess_device_choice */
+        int shards; /* tess_shards_choice */
+        bool ignore_memory;
+    } job;
+    struct {
+        char config[TESS_TEXT_SIZE];
+        char path[TESS_TEXT_SIZE];
+        int save_dtype; /* tess_precision */
+        int64_t max_length, sum_leaves;
+        bool value_head; /* no key: the task's check sets it */
+    } model;
+    struct {
+        char path[TESS_TEXT_SIZE];
+        int64_t vocab_size;
+    } tokenizer;
+    struct {
+        tess_text_list files, weights;
+        int format; /* tess_data_format */
+        int64_t end_token;
+        char text_key[TESS_TEXT_SIZE], prompt_key[TESS_TEXT_SIZE], completion_key[TESS_TEXT_SIZE];
+        char chat_template[TESS_TEXT_SIZE];
+        bool shuffle;
+        int split;   /* tess_split */
+        int add_bos; /* tess_add_bos */
+    } data;
+    struct {
+        int64_t steps, local_batch_size, global_batch_size, passes, seq_len, threads;
+        double max_norm, max_value, loss_scale, loss_scale_init;
+        double loss_scale_min;
+        int64_t loss_scale_interval, loss_scale_hysteresis;
+        bool loss_scale_in_a_row;
+        int mixed_precision_param, mixed_precision_reduce; /* tess_precision */
+        bool fp8, fp8_gather;
+        tess_text_list freeze;
+    } training;
+    struct {
+        char path[TESS_TEXT_SIZE];
+        int64_t rank;
+        double alpha, dropout;
+        bool use_rslora;
+        tess_text_list targets;
+    } lora;
+    struct {
+        int name; /* tess_optimizer_kind */
+        double lr, beta1, beta2, eps, weight_decay, momentum;
+        bool nesterov;
+        int muon_rate, state_dtype; /* tess_muon_rate, tess_precision */
+    } optimizer;
+    struct {
+        int64_t warmup_steps, steps;
+        int decay_type; /* tess_schedule_kind */
+        double min_lr_factor, decay_ratio;
+    } lr_scheduler;
+    struct {
+        int64_t data_parallel_replicate_degree, data_parallel_shard_degree;
+        int64_t fsdp_reshard_after_forward, fsdp_prefetch;
+        int64_t fsdp_unit_blocks, fsdp_unit_bytes;
+        bool fsdp_unit_mixed;
+        int shard_strategy; /* tess_strategy */
+        int64_t tensor_parallel_degree;
+        bool enable_sequence_parallel, enable_async_tensor_parallel;
+        int64_t pipeline_parallel_degree, pipeline_parallel_layers_per_stage;
+        int64_t pipeline_parallel_first_stage_less_layers, pipeline_parallel_last_stage_less_layers;
+        int pipeline_parallel_schedule; /* tess_pipeline_kind */
+    } parallelism;
+    struct {
+        int mode; /* tess_recompute */
+        int64_t every_n;
+        tess_text_list recompute; /* see tess_config_groups */
+        int64_t budget;
+        bool partition;
+    } activation_checkpoint;
+    struct {
+        char folder[TESS_TEXT_SIZE];
+        bool params, grads, optimizer, activations;
+        int64_t resident;
+    } offload;
+    struct {
+        bool enable;
+        char folder[TESS_TEXT_SIZE];
+        int64_t interval, keep_latest_k;
+        bool resume, host_local, memory_copies;
+        bool async, direct_io;
+        int weights_dtype; /* tess_precision */
+        int compress;      /* tess_codec: none or zstd */
+        int on_error;      /* tess_on_save_error */
+        int64_t load_step;
+        int on_damage; /* tess_on_damage */
+        tess_text_list exclude_from_loading;
+        char initial_load_path[TESS_TEXT_SIZE];
+        bool initial_load_model_only;
+        double emergency_grace_s;
+    } checkpoint;
+    struct {
+        bool enable, hot;
+        int64_t max_failures;
+        double window_s, backoff_s, backoff_max_s;
+        int on_nan; /* tess_on_nan */
+    } recovery;
+    struct {
+        int64_t min_ranks, max_ranks;
+        double retry_s;
+    } elastic;
+    struct {
+        bool enable;
+        tess_text_list files;
+        double fraction;
+        int64_t interval, steps, retries, patience;
+        double timeout_s, min_delta;
+    } validation;
+    struct {
+        int64_t log_freq;
+        int64_t pipeline_timeline;
+        bool enable_tensorboard;
+        char tensorboard_folder[TESS_TEXT_SIZE];
+    } metrics;
+    struct {
+        char prompt[TESS_TEXT_SIZE];
+        int64_t max_new_tokens, top_k;
+        double temperature, top_p;
+    } sample;
+    struct {
+        int algorithm; /* tess_rl_algorithm */
+        double clip_low, clip_high, dual_clip;
+        double kl_beta, kl_target, kl_horizon;
+        int kl; /* k1, k2, k3 */
+        bool kl_in_reward;
+        double entropy_coef;
+        int reduction; /* 0: auto, else 1 + tess_reduction_kind */
+        double constant;
+        int64_t updates, epochs;
+        int correction; /* tess_correction */
+        double correction_low, correction_high, opsm_delta;
+        int on_mismatch; /* stop, warn, correct */
+        bool filter;
+        int64_t max_rounds;
+        int64_t overlong_tokens;
+        double overlong_penalty;
+        double gamma, lambda, value_clip, eps;
+        bool norm_advantages;
+        double dpo_beta, label_smoothing, max_lag;
+        int64_t keep_journals;
+        int phase;   /* both, rollout, train */
+        int balance; /* cost, lpt, karmarkar_karp */
+    } rl;
+    struct {
+        int64_t prompts, n, max_new_tokens, max_prompt_tokens;
+        double temperature;
+        tess_text_list stop;
+        int64_t budget_tokens, in_flight, lag;
+        int64_t max_sequences, pass_tokens, cache_bytes;
+        char prompt_key[TESS_TEXT_SIZE], label_key[TESS_TEXT_SIZE];
+        tess_text_list env_command;
+        int64_t max_turns;
+        int64_t ranks, sync_bytes;
+    } rollout;
+    struct {
+        char kind[TESS_TEXT_SIZE], regex[TESS_TEXT_SIZE], format[TESS_TEXT_SIZE], url[TESS_TEXT_SIZE];
+        bool number_fallback;
+        char user[TESS_TEXT_SIZE], header_file[TESS_TEXT_SIZE];
+        tess_text_list command, env, readable, header_env;
+        int64_t workers, in_flight, retries, max_answer_bytes, max_memory_bytes, max_cpu_s, max_processes;
+        double timeout_s, start_s, max_failures;
+        int sandbox; /* none, bwrap */
+    } reward;
+    struct {
+        char path[TESS_TEXT_SIZE];
+        int64_t update_interval;
+        double ema;
+    } reference;
+    struct {
+        int trunk; /* own, shared */
+        char path[TESS_TEXT_SIZE];
+        double lr, coef;
+    } critic;
+    struct {
+        int64_t n;
+        double temperature, threshold;
+        bool at_start;
+    } evaluation;
+    struct {
+        bool enable;
+        double interval_s, memory_percent, heartbeat_s, stall_s, load, gpu_celsius, gpu_memory_percent;
+        int64_t fds, disk_bytes, inodes, gpu_errors, max_failures;
+        tess_text_list alert_command;
+        double alert_timeout_s;
+    } health;
+    struct {
+        double timeout_s, soft_timeout_s;
+        int backend, reduction; /* tess_backend; 1: native */
+        int on_timeout;         /* report, abort or recover */
+        char tuning[TESS_TEXT_SIZE];
+    } comm;
+    struct {
+        int check, on_nonfinite; /* tess_numbers_check, tess_on_nonfinite */
+        int64_t max_skips;
+        double spike_z, skip_update_lossz, skip_update_gradz;
+        int64_t replica_check_interval;
+    } numbers;
+    struct {
+        int64_t seed;
+        bool deterministic, trace;
+    } debug;
+    struct {
+        char spec[TESS_TEXT_SIZE];
+        int64_t seed;
+    } fault;
+} tess_config;
+
+const tess_option_table *tess_config_tables(int *n_tables);
+
+/* The words of a command are the path of a configuration, which may be left out, and overrides "section.key=value".
+ * Takes the path off the words; NULL: the first word is an override, or there is none. */
+const char *tess_config_take_path(char *const **words, int *n_words);
+
+/* Reads defaults, then the file (NULL: none), then overrides "section.key=value". Checks each value by itself;
+ * tess_config_check checks how they fit together. Messages name file and line, or the override. */
+tess_status tess_config_load(tess_mem *mem, const char *path, char *const *overrides, int n_overrides,
+                             tess_config *config);
+/* Does the same with other defaults for some keys: `defaults` is a NULL-terminated list of overrides; NULL: none. */
+tess_status tess_config_load_over(tess_mem *mem, const char *const *defaults, const char *path, char *const *overrides,
+                                  int n_overrides, tess_config *config);
+/* The same from text in memory (tests, fuzzing). */
+tess_status tess_config_parse(tess_mem *mem, const char *text, size_t size, const char *what, tess_config *config);
+tess_status tess_config_override(tess_config *config, const char *assignment);
+
+/* Before tess_config_check, in a job over several hosts: hybrid sharding without degrees shards inside hosts and
+ * replicates across them. TESS_E_INVALID: the hosts do not have the same number of ranks. */
+tess_status tess_config_fit_hosts(tess_config *config, const int *ranks_of_host, int n_hosts);
+
+/* The number of the job's `ranks` that train: the first ones. The others only draw samples (rollout.ranks). */
+static inline int tess_config_trainers(const tess_config *config, int ranks)
+{
+    return ranks - (int)config->rollout.ranks;
+}
+/* TESS_E_INVALID: that leaves none to train. */
+tess_status tess_config_check_trainers(const tess_config *config, int ranks);
+
+/* After tess_config_fit_hosts: sets the degrees that are open (-1) for those of the job's `ranks` that train.
+ * TESS_E_INVALID: they do not make that number. tess_config_check does it too. */
+tess_status tess_config_check_degrees(tess_config *config, int ranks);
+/* Ranks that one copy of the model's layers takes: those of a pipeline, times those that share a layer. */
+int tess_config_model_ranks(const tess_config *config);
+/* The axes of the run's mesh, once its degrees are checked; returns their number. */
+int tess_config_axes(const tess_config *config, tess_axis axes[TESS_MESH_MAX_AXES]);
+
+/* Micro-batches of a step, over all ranks. */
+static inline int64_t tess_config_micro_batches(const tess_config *config)
+{
+    return config->training.global_batch_size / config->training.local_batch_size;
+}
+
+/* The name of job.device, as tess_device_open takes it. */
+static inline const char *tess_config_device(const tess_config *config)
+{
+    static const char *const names[] = {NULL, "cpu", "far", "cuda"};
+    return names[config->job.device];
+}
+
+/* The most rows of a pass. */
+static inline int64_t tess_config_pass_rows(const tess_config *config)
+{
+    return (config->training.local_batch_size + config->training.passes - 1) / config->training.passes;
+}
+
+/* training.mixed_precision_param; `auto` is bfloat16 where the device (job.device) multiplies it in hardware, the CPU
+ * with these kernels, else float32, which is no slower there and loses nothing. */
+tess_precision tess_config_precision(const tess_config *config, const char *kernels);
+
+/* The dtype of a tess_precision that is chosen. */
+tess_dtype tess_precision_dtype(int precision);
+
+/* activation_checkpoint.recompute, in the order of tess_layer_group. */
+extern const char *const tess_group_names[];
+/* Reads a set of tess_layer_group; empty: all. TESS_E_INVALID: an unknown word. */
+tess_status tess_config_groups(const tess_config *config, unsigned *groups);
+
+/* Whether something lies on disk; of it, the state that outlives a step. */
+bool tess_config_offloads(const tess_config *config);
+bool tess_config_offloads_state(const tess_config *config);
+
+/* Checks the values against each other and the job's ranks, and sets open ones: a global_batch_size of 0 to local *
+ * the ranks that train, degrees of -1, a precision of `auto` to this machine's. */
+tess_status tess_config_check(tess_config *config, int ranks);
+/* The same for what a step alone needs: no model, no data. */
+tess_status tess_config_check_step(tess_config *config, int ranks);
+
+/* The name of each phase (tess_runtime_phase) and of each moment between phases (tess_inject_moment) of a rank that
+ * trains; NULL behind the last. A fault at any other name is refused (tess_runtime_options.phases). */
+extern const char *const tess_train_phases[];
+
+/* Every option with its value, by section; a new reference. Without memory: NULL, or incomplete. */
+json_t *tess_config_to_json(const tess_config *config);
+json_t *tess_text_list_to_json(const tess_text_list *list); /* an array of strings, likewise */
+
+/* A hash of all options, to compare over ranks. */
+uint64_t tess_config_hash(const tess_config *config);
+/* The steps of the learning rate's schedule. */
+int64_t tess_config_schedule_steps(const tess_config *config);
+
+#endif

@@ -1,0 +1,166 @@
+/* Creates and closes the agent, and serves it in the warden's loop. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "base/os/sockets.h"
+#include "control/launch/agent/agent_impl.h"
+
+static const double goodbye_s = 0.5;
+static const uint64_t own_gap_ns = 100000000; /* a warden's loop runs a hundred times a second */
+
+/* Reads "40000-40100" of TESSERA_AGENT_PORTS. Without it any port will do. */
+static tess_status read_ports(int *first, int *last)
+{
+    const char *text = getenv("TESSERA_AGENT_PORTS");
+    char rest;
+    *first = *last = 0;
+    if (text == NULL || *text == '\0')
+        return TESS_OK;
+    int n = sscanf(text, "%d-%d%c", first, last, &rest);
+    TESS_CHECK(n == 2 && *first >= 1 && *first <= *last && *last <= 65535, TESS_E_INVALID,
+               "TESSERA_AGENT_PORTS is '%s', expected two TCP ports: 40000-40100", text);
+    return TESS_OK;
+}
+
+static tess_status open_port(agent *a, tess_agent_address *mine)
+{
+    int first, last, n;
+    TESS_TRY(read_ports(&first, &last));
+    TESS_TRY_CTX(tess_os_addresses(getenv("TESSERA_IFNAME"), mine->address, AGENT_ADDRESSES, &n),
+                 "TESSERA_IFNAME names the interface that leads to the other hosts");
+    /* A host with a single address need not listen on any other. */
+    return tess_os_listen(n == 1 ? mine->address[0] : NULL, first, last, &a->listen_fd, &mine->port);
+}
+
+tess_status agent_listen(tess_mem *mem, const tess_job *job, agent **out, tess_agent_address *mine)
+{
+    void *memory;
+    memset(mine, 0, sizeof(*mine));
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(agent), "agent", &memory));
+    agent *a = memory;
+    *a = (agent){.mem = mem, .job = job, .host = (int)job->header->host, .listen_fd = -1};
+    for (int r = 0; r < (int)job->header->world; r++)
+        if (job->rows[r].host == a->host)
+            a->local[a->n_local++] = r;
+    tess_status status = open_port(a, mine);
+    if (status != TESS_OK) {
+        tess_mem_free(mem, a);
+        return tess_fail_context(status, "the agent of this host");
+    }
+    *out = a;
+    return TESS_OK;
+}
+
+/* ---- Part of the warden's loop ---- */
+/* Callers need no slot: every step looks at each of them. */
+int agent_watch(agent *a, struct pollfd *fds)
+{
+    int n = 0;
+    bool meeting = a->listen_fd >= 0;
+    a->listen_slot = -1;
+    if (a->peers == NULL)
+        return 0;
+    for (int h = 0; h < a->n_hosts; h++) {
+        agent_peer *peer = &a->peers[h];
+        agent_link *link = &peer->link;
+        link->slot = -1;
+        if (!agent_is_connected(peer) && !(meeting && (peer->state == PEER_CALLING || peer->state == PEER_GREETING)))
+            continue;
+        link->slot = n;
+        short events = agent_is_connected(peer) && link->out_at < link->n_out ? POLLIN | POLLOUT : POLLIN;
+        if (peer->state == PEER_CALLING)
+            events = POLLOUT; /* POLLOUT says that the result of the call is known */
+        fds[n++] = (struct pollfd){.fd = link->fd, .events = events};
+    }
+    if (!meeting)
+        return n;
+    a->listen_slot = n;
+    fds[n++] = (struct pollfd){.fd = a->listen_fd, .events = POLLIN};
+    for (int i = 0; i < AGENT_CALLERS; i++)
+        if (a->callers[i].link.fd >= 0)
+            fds[n++] = (struct pollfd){.fd = a->callers[i].link.fd, .events = POLLIN};
+    return n;
+}
+
+void agent_serve(agent *a, const struct pollfd *fds)
+{
+    if (a->peers == NULL)
+        return;
+    uint64_t gap_ns = tess_os_now_ns() - a->served_ns;
+    bool stood_still = a->served_ns != 0 && gap_ns >= own_gap_ns;
+    /* A peer was not silent while this process did not run and received nothing. */
+    for (int h = 0; h < a->n_hosts; h++)
+        if (stood_still && a->peers[h].state == PEER_UP)
+            atomic_fetch_add(&a->job->header->hosts[h].heard_ns, gap_ns);
+    for (int h = 0; h < a->n_hosts; h++) {
+        const agent_peer *peer = &a->peers[h];
+        if (agent_is_connected(peer) && peer->link.slot >= 0 && (fds[peer->link.slot].revents & ~POLLOUT) != 0)
+            agent_receive(a, h);
+    }
+    if (a->listen_fd >= 0)
+        agent_meet_step(a, fds);
+    agent_send_all(a);
+    a->served_ns = tess_os_now_ns();
+}
+
+void agent_close(agent **handle, bool stay)
+{
+    agent *a = *handle;
+    if (a == NULL)
+        return;
+    *handle = NULL;
+    tess_os_close(&a->listen_fd);
+    if (stay && a->peers != NULL)
+        agent_send_all(a); /* a warden that ends early may have found the diagnosis a moment ago */
+    for (int h = 0; a->peers != NULL && h < a->n_hosts; h++)
+        if (!stay)
+            agent_link_close(&a->peers[h].link);
+    for (int i = 0; a->callers != NULL && i < AGENT_CALLERS; i++)
+        agent_link_close(&a->callers[i].link);
+    tess_mem_free(a->mem, a->callers);
+    tess_mem_free(a->mem, a->peers);
+    tess_mem_free(a->mem, a);
+}
+
+bool agent_diagnosis_is_known(const agent *a)
+{
+    for (int h = 0; a->peers != NULL && h < a->n_hosts; h++)
+        if (a->peers[h].state == PEER_UP && !a->peers[h].diagnosis_seen && ending_in_touch(a->job, h))
+            return false;
+    return true;
+}
+
+void agent_say_goodbye(agent *a)
+{
+    double until_s = tess_os_now_s() + goodbye_s;
+    bool ended[JOB_MAX_HOSTS] = {false};
+    tess_os_close(&a->listen_fd);
+    int n_up = a->peers != NULL ? 1 : 0;
+    for (int h = 0; h < a->n_hosts; h++)
+        if (a->peers[h].state == PEER_UP)
+            agent_owe_round(a, &a->peers[h]);
+    while (n_up > 0 && tess_os_now_s() < until_s) {
+        struct pollfd fds[AGENT_POLLS];
+        int n = agent_watch(a, fds);
+        n_up = 0;
+        poll(fds, (nfds_t)n, 10);
+        for (int h = 0; h < a->n_hosts; h++) {
+            agent_peer *peer = &a->peers[h];
+            if (peer->state != PEER_UP)
+                continue;
+            n_up++;
+            if (!ended[h])
+                agent_send_due(a, h);
+            if (peer->state == PEER_UP && !ended[h] && peer->rows_due == 0 && peer->link.n_out == 0) {
+                tess_os_end_sending(peer->link.fd);
+                ended[h] = true;
+            }
+            /* Reads until the peer hangs up, too: closing with unread bytes would discard data that the peer has not
+             * read. */
+            if (peer->state == PEER_UP && peer->link.slot >= 0 && fds[peer->link.slot].revents != 0)
+                agent_receive(a, h);
+        }
+    }
+}

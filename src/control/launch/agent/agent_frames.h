@@ -1,0 +1,54 @@
+/* The messages between agents, as bytes. Pure: no socket, no board.
+ *
+ *     u16 bytes of the whole frame, u8 kind, u8 0, then the kind's fields, little-endian, without padding
+ *
+ * A connection begins with a hello in both directions. Then, ten times a second and at every change that matters,
+ * follow one FRAME_HOST and a FRAME_ROW for each rank of the sender's host; FRAME_DIAGNOSIS once after a failure. */
+#ifndef TESS_CONTROL_LAUNCH_AGENT_AGENT_FRAMES_H
+#define TESS_CONTROL_LAUNCH_AGENT_AGENT_FRAMES_H
+
+#include "control/launch/agent/agent.h"
+
+enum { FRAME_VERSION = 5, FRAME_HEAD_BYTES = 4, FRAME_MOST_BYTES = 2304 };
+
+typedef enum frame_kind { FRAME_HELLO = 1, FRAME_HOST, FRAME_ROW, FRAME_DIAGNOSIS } frame_kind;
+
+/* Identifies the caller, and shows that it belongs to the job. */
+typedef struct frame_hello {
+    uint8_t secret[AGENT_SECRET_BYTES];
+    uint32_t version;
+    uint32_t host, n_hosts, world;
+} frame_hello;
+
+typedef struct frame_host {
+    uint8_t stop;           /* tess_stop_request */
+    uint8_t diagnosis_seen; /* the sender knows the diagnosis */
+} frame_host;
+
+typedef struct frame_row {
+    uint32_t rank;
+    tess_board_copy copy;
+} frame_row;
+
+/* The root cause, from the one host that reports it. */
+typedef struct frame_diagnosis {
+    int32_t rank, code;
+} frame_diagnosis;
+
+typedef struct agent_frame {
+    frame_kind kind;
+    union {
+        frame_hello hello;
+        frame_host host;
+        frame_row row;
+        frame_diagnosis diagnosis;
+    };
+} agent_frame;
+
+/* Returns the bytes written to out. */
+size_t agent_frame_encode(const agent_frame *frame, uint8_t out[FRAME_MOST_BYTES]);
+/* Decodes the first frame in data[0 .. size). *used is its size, 0: it is incomplete. TESS_E_FORMAT: these bytes begin
+ * no valid frame. The caller must check its ranks and hosts. */
+tess_status agent_frame_decode(const uint8_t *data, size_t size, agent_frame *frame, size_t *used);
+
+#endif

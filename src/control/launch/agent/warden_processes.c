@@ -1,0 +1,42 @@
+/* Checks the processes of the host's ranks: a rank dies with a warden that is killed, and nobody reports it. */
+#include <signal.h>
+
+#include "base/os/os.h"
+#include "job/rank_end.h"
+#include "control/launch/agent/agent_impl.h"
+
+static const double look_s = 0.1, vanished_s = 0.5;
+
+/* Marks a rank that has been missing for vanished_s as lost: there is no warden to report how it ended. */
+static void look_at(warden_processes *p, const tess_job *job, int rank, double now_s)
+{
+    tess_job_row *row = &job->rows[rank];
+    int pid = atomic_load(&row->pid);
+    if (pid == 0 || atomic_load(&row->ended) != 0)
+        return;
+    char state = tess_os_process_state(pid);
+    atomic_store_explicit(&row->run_state, (unsigned char)state, memory_order_relaxed);
+    /* A zombie's warden will report how it ended. An orphan has none, and a container's init may never reap it. */
+    bool missing = state == '\0' || (state == 'Z' && tess_os_process_parent(pid) == 1);
+    if (!missing || p->vanished_s[rank] == 0) {
+        p->vanished_s[rank] = missing ? now_s : 0;
+    } else if (now_s - p->vanished_s[rank] >= vanished_s) {
+        if (atomic_load(&row->state) != JOB_RANK_LEFT) {
+            tess_ending_lose(job, rank, SIGKILL, 128 + SIGKILL);
+            return;
+        }
+        atomic_store(&row->ended, 1);
+        tess_job_wake_all(job);
+    }
+}
+
+void warden_processes_look(warden_processes *p, const tess_job *job, bool is_first, double now_s)
+{
+    int first = tess_job_first_rank(job), last = is_first ? (int)job->header->world - 1 : first;
+    if (now_s < p->next_s)
+        return;
+    p->next_s = now_s + look_s;
+    for (int r = first; r <= last; r++)
+        if (job->rows[r].host == (int32_t)job->header->host)
+            look_at(p, job, r, now_s);
+}

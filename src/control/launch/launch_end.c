@@ -1,0 +1,114 @@
+/* How a rank ended, and the root cause of a failure. */
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "base/os/os.h"
+#include "job/rank_end.h"
+#include "control/launch/launcher_impl.h"
+
+static const double settle_s = 0.06;
+
+/* A suspect that has left the job but still runs may yet report the cause by its exit code. One that waits for the
+ * decision has no more to report. */
+void launch_find_cause(launcher *l)
+{
+    if (l->suspect < 0)
+        return;
+    l->failing.ended_here = l->failing.terminated || l->killed;
+    l->suspect =
+        l->failing.ended_here ? tess_ending_cause(&l->job, l->suspect) : tess_ending_first(&l->job, l->suspect);
+    const tess_job_row *row = &l->job.rows[l->suspect];
+    if (l->pids[l->suspect] != 0 && atomic_load(&row->awaits) == 0)
+        return;
+    bool by_itself = atomic_load(&row->state) == JOB_RANK_LOST && !l->failing.ended_here;
+    l->result->failed_rank = l->suspect;
+    l->result->exit_code = by_itself ? atomic_load(&row->exit_code) : l->failing.failed_code;
+    l->stuck = tess_ending_stuck(&l->job, l->suspect);
+    if (l->stuck >= 0 && l->pids[l->stuck] != 0)
+        kill(l->pids[l->stuck], SIGKILL); /* a grace is for ranks that can use it */
+    l->cause = l->suspect;
+    l->suspect = -1;
+}
+
+void launch_report_failure(launcher *l)
+{
+    char *text = l->result->report;
+    size_t size = sizeof(l->result->report);
+    if (l->cause < 0 || text[0] != '\0')
+        return;
+    if (l->stuck >= 0)
+        l->result->failed_rank = l->stuck;
+    tess_ending_report(&l->job, l->cause, l->stuck, text, size);
+}
+
+void launch_note_end(launcher *l, int rank, int state)
+{
+    int pid = l->pids[rank];
+    l->pids[rank] = 0;
+    l->n_running--;
+    l->died[rank] = WIFSIGNALED(state);
+    int code = tess_ending_code(state);
+    if (rank == 0)
+        l->result->rank0_code = code;
+    /* Ranks of Tessera exit with 130 whichever signal asked them to. A replacement that dies of the signal before it
+     * can handle it is lost again: the others wait for it. */
+    bool returns = l->recovery.unreported && atomic_load(&l->job.rows[rank].state) == JOB_RANK_ABSENT;
+    bool by_signal = tess_stop_ended(code, l->stop_signal) && !returns;
+    bool stopped = by_signal || (atomic_load(&l->job.header->stop) != 0 && code == 128 + SIGINT);
+    if (stopped)
+        l->stop_code = by_signal && WIFSIGNALED(state) ? 128 + l->stop_signal : code;
+    /* A rank that is asked to stop before it has joined may die of the signal. Others that lose it have not failed. */
+    int cause = tess_ending_cause(&l->job, rank);
+    stopped = stopped || (WIFEXITED(state) && cause != rank && l->stopped[cause]);
+    l->stopped[rank] = stopped;
+    bool asked = stopped || l->killed || l->failing.terminated || l->recovery.gathering || rank == l->stuck;
+    tess_watchdog_ended(l->watchdog, rank, pid, state, asked);
+    l->record.asked[rank] = asked;
+    bool failed = tess_ending_note(&l->job, rank, state, stopped || l->recovery.gathering);
+    if (failed && l->failing.failed_s == 0 && !l->killed) {
+        l->failing.failed_s = tess_os_now_s();
+        l->failing.failed_code = code;
+        l->suspect = rank;
+    }
+}
+
+bool launch_is_settled(const launcher *l)
+{
+    return tess_os_now_s() - l->failing.failed_s >= settle_s;
+}
+
+void launch_report_kill(launcher *l)
+{
+    if (l->cause < 0 || l->n_running == 0 || l->result->reported || l->options.notice == NULL ||
+        l->recovery.gathering || atomic_load(&l->job.rows[l->cause].signal) == 0 || !launch_is_settled(l))
+        return;
+    launch_report_failure(l);
+    l->options.notice(l->options.self, l->result->report);
+    l->result->reported = true;
+}
+
+tess_status launch_open_watchdog(launcher *l)
+{
+    tess_watchdog_options options = {.soft_s = l->options.soft_timeout_s,
+                                     .timeout_s = l->options.timeout_s,
+                                     .waits_on = l->options.waits_on,
+                                     .pids = l->pids,
+                                     .notice = l->options.notice,
+                                     .self = l->options.self};
+    TESS_TRY(tess_mem_create(&l->mem));
+    tess_status status = tess_watchdog_create(l->mem, &l->job, &options, &l->watchdog);
+    if (status != TESS_OK)
+        tess_mem_destroy(&l->mem);
+    else
+        watchdog_job_record_begin(&l->record, l->mem, false);
+    return status;
+}
+
+void launch_close_watchdog(launcher *l)
+{
+    tess_watchdog_settle(l->watchdog);
+    launch_report_failure(l);
+    watchdog_job_record_end(&l->record, &l->job, l->result);
+    tess_watchdog_destroy(&l->watchdog);
+    tess_mem_destroy(&l->mem);
+}

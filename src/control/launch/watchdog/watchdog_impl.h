@@ -1,0 +1,126 @@
+/* Private to the watchdog: which ranks are waited for, what they do, what is usual, how it is reported. */
+#ifndef TESS_CONTROL_LAUNCH_WATCHDOG_WATCHDOG_IMPL_H
+#define TESS_CONTROL_LAUNCH_WATCHDOG_WATCHDOG_IMPL_H
+
+#include "base/os/oom.h"
+#include "base/os/process_facts.h"
+#include "base/os/stack.h"
+#include "job/patience.h"
+#include "control/launch/watchdog/watchdog.h"
+#include "diagnosis/history.h"
+#include "diagnosis/missed.h"
+#include "diagnosis/pace.h"
+
+/* ---- watchdog_waits.c: which ranks are waited for, from the board ---- */
+typedef struct watchdog_waits {
+    int n; /* ranks that are waited for and wait for none themselves */
+    tess_missed list[JOB_MAX_RANKS];
+    /* For each rank: when the oldest unfinished operation of its device was enqueued, and since when it is the oldest.
+     */
+    struct {
+        uint64_t enqueued_ns, since_ns;
+    } devices[JOB_MAX_RANKS];
+} watchdog_waits;
+
+/* `joined_ns`: when the first rank was seen to have joined, 0: none yet. `waits` is zeroed before the first call. */
+void watchdog_find_waits(const tess_job *job, uint64_t joined_ns, watchdog_waits *waits);
+/* How many ranks wait for `rank`, directly or through others. */
+int watchdog_count_waiters(const tess_job *job, int rank);
+
+/* ---- classify.c: what a late rank does, from two looks at its process ---- */
+typedef struct watchdog_finding {
+    tess_situation situation;
+    char why[JOB_WHY_BYTES]; /* "stopped (state T)", behind "it is " */
+} watchdog_finding;
+
+void watchdog_classify(const tess_board_copy *row, const tess_process_facts *before, const tess_process_facts *after,
+                       watchdog_finding *finding);
+
+/* ---- stragglers.c: ranks that are slow, step after step, while the job runs. Each finding of diagnosis/pace becomes a
+ * line for people, at most one a minute. ---- */
+enum { WATCHDOG_STRAGGLER_LINE = 256 };
+
+typedef struct watchdog_stragglers {
+    const tess_job *job;
+    tess_pace *pace;
+    int rank; /* reported last; -1: none, or it keeps up again */
+    tess_phase phase;
+    uint64_t sampled_ns, reported_ns;
+} watchdog_stragglers;
+
+/* `job` is borrowed. */
+tess_status watchdog_stragglers_begin(tess_mem *mem, const tess_job *job, watchdog_stragglers *stragglers);
+void watchdog_stragglers_end(watchdog_stragglers *stragglers);
+
+/* Checks all ranks' counters; call it some 20 times a second. It reads a few words per rank at most ten times a second,
+ * and asks the system only about a rank of this host that has done a step. True: `line` has news about a rank of this
+ * host. */
+bool watchdog_stragglers_look(watchdog_stragglers *stragglers, uint64_t now_ns, char line[WATCHDOG_STRAGGLER_LINE]);
+
+/* ---- all_stopped.c: whether all ranks are stopped ---- */
+#define WATCHDOG_STOPPED "stopped (state T: by SIGSTOP or ctrl-Z)"
+
+typedef struct watchdog_halt {
+    bool is_on;        /* all ranks were stopped at the last look */
+    bool is_said;      /* and it was reported; some may run again */
+    uint64_t since_ns; /* 0: no halt */
+    uint64_t looked_ns;
+    uint64_t notice; /* 1 + the number of its notice, 0: none yet */
+} watchdog_halt;
+
+/* ---- A rank that is waited for ---- */
+typedef struct watchdog_stall {
+    bool is_on, is_seen;
+    int waiter;
+    uint64_t since_ns;
+    bool is_looked_at; /* once: `first` is what was seen */
+    uint64_t look_ns;  /* time of the next look */
+    tess_process_facts first;
+    watchdog_finding finding;       /* WELL: not looked into yet */
+    tess_situation reported;        /* last situation reported, WELL: none */
+    uint64_t reported_ns, pause_ns; /* when, and the pause until the next report */
+    bool deadline_reported;
+    uint64_t notice; /* 1 + the number of its notice, 0: none yet */
+    char who[160];   /* "rank 3 kept 7 ranks waiting" */
+    char in[480];    /* "in all_reduce #7 ...; it was stopped" */
+    char stack[480]; /* stack of the rank meanwhile, "": not read */
+} watchdog_stall;
+
+typedef struct watchdog_death {
+    int pid;
+    uint64_t ended_ns; /* 0: nothing is open */
+} watchdog_death;
+
+struct tess_watchdog {
+    tess_mem *mem;
+    const tess_job *job;
+    tess_watchdog_options options;
+    uint64_t looked_ns, joined_ns;
+    watchdog_waits waits;
+    watchdog_patience patience;
+    tess_stack_probe probe;
+    int probed; /* rank whose stack is being read, -1: none */
+    tess_oom_watch oom;
+    watchdog_stragglers stragglers;
+    watchdog_halt halt;
+    watchdog_stall *stalls; /* (world) */
+    watchdog_death *deaths; /* (world) */
+};
+
+/* The process of a rank; 0: not known. */
+static inline int watchdog_pid_of(const tess_watchdog *w, int rank)
+{
+    int pid = atomic_load(&w->job->rows[rank].pid);
+    return pid == 0 && w->options.pids != NULL ? (int)w->options.pids[rank] : pid;
+}
+
+/* Reports a halt once, and its end. Cheap while the first rank runs. */
+void watchdog_look_at_halt(tess_watchdog *w, uint64_t now_ns);
+
+/* ---- watchdog_report.c: lines for people ---- */
+/* `ranks`: those that became due together; the line describes the first. */
+void watchdog_report_stall(const tess_watchdog *w, const int *ranks, int n, double waited_s);
+void watchdog_report_stack(const tess_watchdog *w, int rank, double waited_s, const tess_stack *stack);
+void watchdog_report_came(const tess_watchdog *w, int rank, double waited_s);
+
+#endif

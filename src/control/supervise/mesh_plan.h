@@ -1,0 +1,32 @@
+/* The mesh that a job would have: from a configuration or a list of axes, its ranks and its hosts. Starts nothing. */
+#ifndef TESS_CONTROL_SUPERVISE_MESH_PLAN_H
+#define TESS_CONTROL_SUPERVISE_MESH_PLAN_H
+
+#include "mesh/mesh_layout.h"
+#include "engine/stages/rank_stage.h"
+
+typedef struct tess_mesh_request {
+    int ranks;          /* 0: those of the hosts, or the product of `axes`, or 1 */
+    const char *axes;   /* "dp=2,tp=4"; NULL: those of the configuration */
+    const char *hosts;  /* "h1:4,h2:4", in the order of ranks; NULL: one host */
+    const char *axis;   /* shows the groups of this one; NULL: of all */
+    const char *config; /* a file; NULL: the defaults */
+    char *const *overrides;
+    int n_overrides;
+} tess_mesh_request;
+
+typedef struct tess_mesh_plan {
+    tess_mem *mem;
+    tess_mesh_layout layout;
+    char *host_texts;        /* (n_hosts) of LAUNCH_NAME_BYTES each; NULL: one host */
+    const char **host_names; /* (n_hosts) */
+    int axis;                /* the same as in tess_mesh_view */
+    tess_stage_plan *stages; /* plan of the configuration's pipeline; NULL: it has no pipeline, or names no model */
+} tess_mesh_plan;
+
+/* Free *plan with tess_mesh_plan_free, also after a failure. TESS_E_INVALID: axes that do not make the ranks, ranks
+ * that are not those of the hosts, a name that is no axis, axes beside a configuration, a pipeline that cannot be. */
+tess_status tess_mesh_plan_make(tess_mem *mem, const tess_mesh_request *request, tess_mesh_plan *plan);
+void tess_mesh_plan_free(tess_mesh_plan *plan);
+
+#endif

@@ -1,0 +1,317 @@
+#include "control/supervise/preflight_config.h"
+
+#include <inttypes.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+#include "base/text/text.h"
+#include "ckpt/store/store.h"
+#include "engine/model/model_file.h"
+#include "nn/model.h"
+#include "config/data_files.h"
+#include "plan/memory_need.h"
+#include "engine/stages/rank_stage.h"
+
+enum { CONFIG, MODEL, DATA, CHECKPOINT, N_CHECKS };
+
+enum { NOTE_BYTES = 1024 };
+
+/* Bytes of a parameter in a checkpoint: master weight and two moments in float32. */
+enum { CHECKPOINT_BYTES = 12 };
+
+const tess_probe_check tess_preflight_config_checks[N_CHECKS] = {
+    [CONFIG] = {"config", "the configuration: every value, and the arithmetic of ranks and batches", "fail when bad",
+                "what the message says; `tessera info CONFIG.yaml` lists every value"},
+    [MODEL] = {"model", "the model's sizes, and its weights where it starts from some", "fail when bad",
+               "model.config names a config.json, model.path a folder with it and weights of any format"},
+    [DATA] = {"data-files", "files of data, validation and tokenizer", "fail when one cannot be read or is empty",
+              "correct the path (it is relative to where the job starts), or copy the file to this host"},
+    [CHECKPOINT] = {"checkpoint", "what the job would go on from",
+                    "fail when the newest is damaged; warn with checkpoint.on_damage=previous",
+                    "remove the damaged folder, or copy it again from where it is whole"},
+};
+const int tess_preflight_n_config_checks = N_CHECKS;
+
+/* ---- Reading ---- */
+
+static tess_status make_model(tess_mem *mem, const tess_config *config, tess_model **model)
+{
+    tess_model_config sizes;
+    TESS_TRY(tess_config_load_model(config, NULL, &sizes));
+    return tess_model_create(mem, &sizes, model);
+}
+
+static tess_status count_params(tess_mem *mem, const tess_config *config, double *n_params)
+{
+    tess_model *model;
+    TESS_TRY(make_model(mem, config, &model));
+    *n_params = (double)tess_model_count(model);
+    tess_model_destroy(&model);
+    return TESS_OK;
+}
+
+/* Memory that the n_local ranks of this host will take; 0: not known. */
+static double predict_memory(const tess_preflight_config *read, int world, int n_local)
+{
+    static tess_config checked;
+    tess_mem *mem = NULL;
+    tess_model *model = NULL;
+    tess_memory_need need = {0};
+    checked = read->config;
+    tess_status status = tess_config_check_step(&checked, world);
+    if (status == TESS_OK)
+        status = tess_mem_create(&mem);
+    if (status == TESS_OK)
+        status = make_model(mem, &checked, &model);
+    const tess_memory_plan plan = tess_memory_plan_of(&checked, n_local);
+    if (status == TESS_OK)
+        status = tess_memory_predict(mem, model, &plan, &need);
+    tess_model_destroy(&model);
+    tess_mem_destroy(&mem);
+    tess_error_clear(); /* the check of the configuration or of the model reports it */
+    return status == TESS_OK ? need.host : 0;
+}
+
+static void take_message(char *text, size_t size)
+{
+    snprintf(text, size, "%s", tess_error_message());
+    tess_error_clear();
+}
+
+static bool is_given(const tess_preflight_config *read)
+{
+    return read->path != NULL || read->n_overrides > 0;
+}
+
+void tess_preflight_read(tess_preflight_config *read)
+{
+    tess_mem *mem;
+    read->loaded = tess_mem_create(&mem);
+    if (read->loaded == TESS_OK)
+        read->loaded = tess_config_load(mem, read->path, read->overrides, read->n_overrides, &read->config);
+    if (read->loaded != TESS_OK)
+        take_message(read->error, sizeof(read->error));
+    else if (is_given(read) && count_params(mem, &read->config, &read->n_params) != TESS_OK)
+        take_message(read->model_error, sizeof(read->model_error));
+    tess_mem_destroy(&mem);
+}
+
+void tess_preflight_plan(const tess_preflight_config *read, int world, tess_probe_plan *plan)
+{
+    bool known = is_given(read) && read->loaded == TESS_OK;
+    plan->dump_folder = known ? read->config.job.dump_folder : ".";
+    plan->state_bytes = read->n_params > 0 ? predict_memory(read, world, plan->n_ranks) : 0;
+    plan->checkpoint_bytes = known && read->config.checkpoint.enable ? read->n_params * CHECKPOINT_BYTES : 0;
+    plan->config_hash = known ? tess_config_hash(&read->config) : 0;
+}
+
+/* ---- Checks ---- */
+
+typedef struct config_check {
+    const tess_preflight_config *read;
+    int world;
+    tess_probe_findings *findings;
+} config_check;
+
+static void add_failure(const config_check *l, int check, const char *message)
+{
+    tess_probe_add(l->findings, TESS_PROBE_CONFIG, tess_preflight_config_checks[check].name, TESS_PROBE_FAIL, "%s",
+                   message);
+    tess_error_clear();
+}
+
+#define ADD(l, check, diagnosis, ...) \
+    tess_probe_add((l)->findings, TESS_PROBE_CONFIG, tess_preflight_config_checks[check].name, diagnosis, __VA_ARGS__)
+
+/* Whether layers and micro-batches suffice for the stages; ends: which layers each has, "" without a pipeline. */
+static tess_status check_stages(const tess_config *checked, char *ends, size_t size)
+{
+    tess_mem *mem = NULL;
+    tess_model_config sizes;
+    tess_stage_plan plan = {0};
+    char layers[TESS_STAGE_LAYERS];
+    size_t at = 0;
+    ends[0] = '\0';
+    if (checked->parallelism.pipeline_parallel_degree == 1)
+        return TESS_OK;
+    TESS_TRY(tess_mem_create(&mem));
+    tess_status status = tess_config_load_model(checked, NULL, &sizes);
+    bool known = status == TESS_OK; /* else the check of the model reports it */
+    if (known)
+        status = tess_stage_plan_create(mem, checked, &sizes, 0, &plan);
+    for (int g = 0; status == TESS_OK && g < plan.shape.ranks * plan.shape.chunks && at + 32 < size; g++)
+        at = tess_text_add(ends, size, at, "%s%s", g > 0 ? ", " : "; stages of layers ",
+                           tess_stage_layers(&plan, g, layers));
+    if (status == TESS_OK)
+        tess_stage_plan_free(mem, &plan);
+    tess_mem_destroy(&mem);
+    return known ? status : TESS_OK;
+}
+
+/* `checked` has passed tess_config_check. Ranks of one stage share a step's micro-batches, those that share its layers
+ * as one. */
+static void add_batch(const config_check *l, const tess_config *checked)
+{
+    char ends[256], of[64];
+    int n_data = tess_config_trainers(checked, l->world) / tess_config_model_ranks(checked),
+        tp = (int)checked->parallelism.tensor_parallel_degree;
+    int64_t local = checked->training.local_batch_size, global = checked->training.global_batch_size;
+    int64_t n_micro = tess_config_micro_batches(checked);
+    size_t at = tess_text_add(of, sizeof(of), 0, "%s%s", tp > 1 ? "group" : "rank", n_data == 1 ? "" : "s");
+    if (tp > 1)
+        at = tess_text_add(of, sizeof(of), at, " of %d", tp);
+    tess_text_add(of, sizeof(of), at, "%s", checked->parallelism.pipeline_parallel_degree > 1 ? " of a stage" : "");
+    if (check_stages(checked, ends, sizeof(ends)) != TESS_OK)
+        add_failure(l, CONFIG, tess_error_message());
+    else if (n_micro % n_data == 0)
+        ADD(l, CONFIG, TESS_PROBE_OK, "%" PRId64 " rows a step = %d %s x %" PRId64 " x %" PRId64 "%s", global, n_data,
+            of, n_micro / n_data, local, ends);
+    else
+        ADD(l, CONFIG, TESS_PROBE_OK,
+            "%" PRId64 " rows a step = %" PRId64 " micro-batches of %" PRId64 ", which %d %s share unevenly%s", global,
+            n_micro, local, n_data, of, ends);
+}
+
+static void check_config(const config_check *l)
+{
+    static tess_config checked;
+    checked = l->read->config;
+    if (l->read->loaded != TESS_OK) {
+        add_failure(l, CONFIG, l->read->error);
+    } else if (tess_config_check(&checked, l->world) != TESS_OK) {
+        add_failure(l, CONFIG, tess_error_message());
+    } else {
+        add_batch(l, &checked);
+    }
+}
+
+static void check_model(const config_check *l)
+{
+    char count[32];
+    const tess_config *config = &l->read->config;
+    if (l->read->model_error[0] != '\0') {
+        add_failure(l, MODEL, l->read->model_error);
+        return;
+    }
+    tess_format_count(l->read->n_params, count, sizeof(count));
+    ADD(l, MODEL, TESS_PROBE_OK, "%s parameters%s%s", count, config->model.path[0] != '\0' ? " from " : "",
+        config->model.path);
+}
+
+typedef struct file_survey {
+    int n, n_bad;
+    double bytes;
+    char first[TESS_TEXT_SIZE + 64]; /* the first problem */
+} file_survey;
+
+static void survey(file_survey *s, const char *path)
+{
+    uint64_t bytes = 0;
+    const char *problem = NULL;
+    if (tess_os_file_size(path, &bytes) != TESS_OK)
+        problem = "is not there, or no file";
+    else if (bytes == 0)
+        problem = "is empty";
+    else if (access(path, R_OK) != 0)
+        problem = "may not be read";
+    tess_error_clear();
+    s->n++;
+    s->bytes += (double)bytes;
+    if (problem != NULL && s->n_bad++ == 0)
+        snprintf(s->first, sizeof(s->first), "%s %s", path, problem);
+}
+
+static void survey_list(file_survey *s, const tess_text_list *list)
+{
+    tess_mem *mem;
+    tess_data_files files = {0};
+    tess_status status = tess_mem_create(&mem);
+    if (status == TESS_OK)
+        status = tess_data_files_open(mem, list, &files);
+    for (size_t i = 0; i < files.n; i++)
+        survey(s, files.paths[i]);
+    if (status != TESS_OK && s->n_bad++ == 0)
+        snprintf(s->first, sizeof(s->first), "%s", tess_error_message());
+    tess_error_clear();
+    tess_data_files_close(&files);
+    tess_mem_destroy(&mem);
+}
+
+static void check_data(const config_check *l)
+{
+    file_survey s = {0};
+    char size[32];
+    const tess_config *config = &l->read->config;
+    survey_list(&s, &config->data.files);
+    if (config->validation.enable)
+        survey_list(&s, &config->validation.files);
+    if (config->tokenizer.path[0] != '\0' && !tess_os_is_dir(config->tokenizer.path))
+        survey(&s, config->tokenizer.path);
+    tess_format_bytes(s.bytes, size, sizeof(size));
+    if (s.n_bad > 0)
+        ADD(l, DATA, TESS_PROBE_FAIL, "%s%s", s.first, s.n_bad > 1 ? ", and it is not the only one" : "");
+    else
+        ADD(l, DATA, TESS_PROBE_OK, "%d, %s", s.n, size);
+}
+
+/* The first note is about the newest checkpoint. */
+static void take_first_note(void *self, const char *note)
+{
+    char *first = self;
+    if (first[0] == '\0')
+        snprintf(first, NOTE_BYTES, "%s", note);
+}
+
+/* `newest`: step of the newest complete checkpoint; -1: none. */
+static void add_damage(const config_check *l, const char *damaged, int64_t newest)
+{
+    const tess_config *config = &l->read->config;
+    if (newest < 0)
+        ADD(l, CHECKPOINT, TESS_PROBE_FAIL,
+            "%s: the job would not start, and there is no other (checkpoint.resume=false starts anew)", damaged);
+    else if (config->checkpoint.on_damage == TESS_DAMAGE_PREVIOUS || config->checkpoint.load_step >= 0)
+        ADD(l, CHECKPOINT, TESS_PROBE_WARN, "%s: the job would begin at step %" PRId64, damaged, newest);
+    else
+        ADD(l, CHECKPOINT, TESS_PROBE_FAIL,
+            "%s: the job would not start; checkpoint.on_damage=previous goes on from step %" PRId64, damaged, newest);
+}
+
+static void check_checkpoint(const config_check *l)
+{
+    char folder[1024], note[NOTE_BYTES] = "";
+    int64_t newest = -1;
+    const tess_config *config = &l->read->config;
+    const tess_ckpt_listener listener = {.self = note, .note = take_first_note};
+    if (!config->checkpoint.enable) {
+        ADD(l, CHECKPOINT, TESS_PROBE_WARN, "checkpoint.enable=false: whatever ends the job loses its work");
+        return;
+    }
+    tess_status status = tess_os_join(folder, sizeof(folder), config->job.dump_folder, config->checkpoint.folder);
+    if (status == TESS_OK)
+        status = tess_ckpt_latest(folder, &listener, &newest);
+    if (status != TESS_OK && status != TESS_E_NOT_FOUND) {
+        add_failure(l, CHECKPOINT, tess_error_message());
+        return;
+    }
+    tess_error_clear();
+    if (!config->checkpoint.resume)
+        ADD(l, CHECKPOINT, TESS_PROBE_OK, "checkpoint.resume=false: the job starts anew");
+    else if (note[0] != '\0')
+        add_damage(l, note, newest);
+    else if (newest >= 0)
+        ADD(l, CHECKPOINT, TESS_PROBE_OK, "goes on from step %" PRId64, newest);
+    else
+        ADD(l, CHECKPOINT, TESS_PROBE_OK, "none yet");
+}
+
+void tess_preflight_look(const tess_preflight_config *read, int world, const char *only, tess_probe_findings *findings)
+{
+    static void (*const checks[N_CHECKS])(const config_check *l) = {check_config, check_model, check_data,
+                                                                    check_checkpoint};
+    config_check l = {read, world, findings};
+    if (!is_given(read))
+        return;
+    for (int i = 0; i < N_CHECKS; i++)
+        if (tess_probe_wanted(only, tess_preflight_config_checks[i].name) && (i == CONFIG || read->loaded == TESS_OK))
+            checks[i](&l);
+}

@@ -1,0 +1,31 @@
+/* Checks a configuration for `tessera doctor preflight`, and gives the checks of hosts their figures. */
+#ifndef TESS_CONTROL_SUPERVISE_PREFLIGHT_CONFIG_H
+#define TESS_CONTROL_SUPERVISE_PREFLIGHT_CONFIG_H
+
+#include "doctor/probe/probe.h"
+#include "config/config.h"
+
+extern const tess_probe_check tess_preflight_config_checks[];
+extern const int tess_preflight_n_config_checks;
+
+typedef struct tess_preflight_config {
+    const char *path; /* NULL: no file */
+    char *const *overrides;
+    int n_overrides;
+    tess_config config; /* the defaults where there is no valid one */
+    tess_status loaded;
+    char error[1024]; /* message of `loaded` */
+    double n_params;  /* 0: not known */
+    char model_error[1024];
+} tess_preflight_config;
+
+/* Loads the configuration of `path` and `overrides`, and the model's sizes. Errors become findings later. */
+void tess_preflight_read(tess_preflight_config *read);
+
+/* Adds the configuration's figures to the plan, whose n_ranks are set. `world`: ranks in all. */
+void tess_preflight_plan(const tess_preflight_config *read, int world, tess_probe_plan *plan);
+
+/* Runs those of the configuration's checks that `only` names. */
+void tess_preflight_look(const tess_preflight_config *read, int world, const char *only, tess_probe_findings *findings);
+
+#endif

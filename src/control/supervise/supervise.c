@@ -1,0 +1,390 @@
+#include "control/supervise/supervise.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os/disk_files.h"
+#include "base/os/os.h"
+#include "control/supervise/console.h"
+#include "control/supervise/exit.h"
+#include "control/supervise/run_health.h"
+#include "control/supervise/persist_handover.h"
+#include "control/supervise/run_memory.h"
+#include "control/supervise/stop_signals.h"
+#include "job/job_memory.h"
+#include "nn/model.h"
+#include "control/recover/policy.h"
+
+typedef struct supervision {
+    const tess_config *config;
+    tess_ranks ranks;
+    tess_recover recover;
+    tess_recovery next;           /* the newest decision */
+    bool stopped;                 /* the job was asked to stop between two lives */
+    bool growing;                 /* the ranks were asked to leave, because more can run */
+    bool resized;                 /* their number has changed since the job began */
+    bool stepped;                 /* a life has done a step: the checkpoints are this job's own */
+    int n_lives;                  /* lives of the job so far */
+    int n_omitted;                /* evaluations left out so far; `omitted` has the newest */
+    int64_t omitted[JOB_OMITTED]; /* steps whose evaluation ended ranks, and is left out */
+    tess_launch_options options;
+    tess_supervise_starter starter; /* NULL: tess_ranks_start */
+    tess_run_memory memory;
+    tess_run_alerts alerts;
+    tess_notices notices;               /* notices of all lives */
+    tess_rank_past past[JOB_MAX_RANKS]; /* past of the ranks */
+    char reported[2304];                /* report of the newest failure */
+} supervision;
+
+/* ---- Questions of the policy ---- */
+
+/* Keeps the run's global batch: the number of ranks must not change what is computed. */
+static bool admits(const void *self, int n_ranks)
+{
+    const supervision *s = self;
+    static tess_config trial;
+    trial = *s->config;
+    bool fits = tess_config_check_step(&trial, n_ranks) == TESS_OK;
+    tess_error_clear();
+    return fits;
+}
+
+/* Does not wait for the alert's command. */
+static void alert(const supervision *s, const tess_failure *failure)
+{
+    static const char *const states[] = {
+        [TESS_ACTION_STOP] = "stopped", [TESS_ACTION_RESPAWN] = "replaced", [TESS_ACTION_RESTART] = "restarted"};
+    char text[1600];
+    snprintf(text, sizeof(text), "%.800s; %s", failure->text, s->next.what);
+    tess_alert_send_aside(&s->alerts.channel,
+                          &(tess_alert){.event = "recovery", .state = states[s->next.action], .text = text});
+}
+
+static const char *offload_folder(const supervision *s)
+{
+    return s->config->offload.folder[0] != '\0' ? s->config->offload.folder : s->config->job.dump_folder;
+}
+
+/* Things that the ladder may put on disk. State in memory that outlives ranks reaches the disk through a checkpoint. */
+static unsigned may_offload(const supervision *s)
+{
+    const tess_config *c = s->config;
+    bool on_host =
+        c->job.device == TESS_DEVICE_CPU || (c->job.device == TESS_DEVICE_AUTO && getenv("TESSERA_DEVICE") == NULL);
+    bool keeps_state = c->checkpoint.enable && !c->checkpoint.memory_copies && c->job.shards != TESS_SHARDS_DEVICE;
+    unsigned what = on_host && !c->offload.activations ? TESS_LADDER_ACTIVATIONS : 0;
+    if (keeps_state && !c->offload.optimizer)
+        what |= TESS_LADDER_OPTIMIZER;
+    if (keeps_state && !(c->offload.params && c->offload.grads))
+        what |= TESS_LADDER_PARAMS;
+    bool usable = tess_os_check_disk(offload_folder(s), "offload.folder") == TESS_OK;
+    tess_error_clear();
+    return usable ? what : 0;
+}
+
+/* The configuration of the next life. */
+static const tess_config *next_config(const supervision *s)
+{
+    static tess_config next;
+    const tess_ladder *ladder = &s->recover.ladder;
+    next = *s->config;
+    next.training.local_batch_size = ladder->local_batch;
+    next.checkpoint.resume = next.checkpoint.resume || s->stepped;
+    snprintf(next.offload.folder, sizeof(next.offload.folder), "%s", offload_folder(s));
+    next.offload.optimizer |= (ladder->offloaded & TESS_LADDER_OPTIMIZER) != 0;
+    next.offload.params |= (ladder->offloaded & TESS_LADDER_PARAMS) != 0;
+    next.offload.grads |= (ladder->offloaded & TESS_LADDER_PARAMS) != 0;
+    return &next;
+}
+
+/* The launcher reports a replaced rank, once all have met; a rank that refuses reports that itself. */
+static void decide(void *self, const tess_failure *failure, tess_launch_decision *decision)
+{
+    supervision *s = self;
+    s->stepped = s->stepped || failure->steps_done > 0;
+    s->recover.ladder.may_offload = may_offload(s);
+    tess_recover_decide(&s->recover, failure, tess_os_now_s(), &s->next);
+    if (s->next.omits)
+        s->omitted[s->n_omitted++ % JOB_OMITTED] = failure->step;
+    if (s->next.class != TESS_FAILURE_REFUSED)
+        alert(s, failure);
+    decision->action = s->next.action;
+    decision->reported = s->next.action != TESS_ACTION_RESPAWN && s->next.class != TESS_FAILURE_REFUSED;
+    if (!decision->reported)
+        return;
+    bool by_rank = s->next.class == TESS_FAILURE_NUMBERS ||
+                   s->next.class == TESS_FAILURE_DISK_FULL; /* rank 0 has printed the failure */
+    snprintf(s->reported, sizeof(s->reported), "%s; %s", failure->text, s->next.what);
+    decision->line = s->reported;
+    fprintf(stderr, "tessera: %s\n", by_rank ? s->next.what : s->reported);
+}
+
+/* Whether more ranks can run than do. A lost host counts again once it answers. */
+static bool has_room(supervision *s)
+{
+    tess_recover *r = &s->recover;
+    double now_s = tess_os_now_s();
+    if (!s->config->recovery.enable || s->growing || !s->config->checkpoint.enable || !s->config->checkpoint.resume)
+        return false;
+    int group = s->starter.answers != NULL ? tess_slots_to_ask(&r->slots, r->settings.retry_s, now_s) : -1;
+    int answer = group >= 0 ? s->starter.answers(s->starter.self, group) : 0;
+    if (answer != 0)
+        tess_slots_asked(&r->slots, group, answer > 0, now_s);
+    return tess_slots_possible(&r->slots, &r->worlds, r->settings.retry_s, now_s) > r->slots.n_ranks;
+}
+
+/* The launcher's tick. When more ranks can run, asks these to leave after their next save. */
+static void tick(void *self, const tess_job *job, const pid_t *pids)
+{
+    (void)pids;
+    supervision *s = self;
+    uint32_t no = JOB_STOP_NO;
+    tess_console_keep(stderr, s->config->job.dump_folder);
+    tess_stop_signals_pass_on();
+    if (has_room(s))
+        s->growing = atomic_compare_exchange_strong(&job->header->stop, &no, JOB_STOP_AFTER_SAVE);
+}
+
+bool tess_supervise_has_room(void *self)
+{
+    supervision *s = self;
+    tess_stop_signals_pass_on();
+    if (!has_room(s))
+        return false;
+    s->growing = true;
+    return true;
+}
+
+static void begin(const tess_config *config, const tess_slots *slots, const tess_launch_options *options,
+                  supervision *s)
+{
+    static const tess_ladder_recompute rungs[] = {[TESS_RECOMPUTE_NONE] = TESS_LADDER_NONE,
+                                                  [TESS_RECOMPUTE_SELECTIVE] = TESS_LADDER_SELECTIVE,
+                                                  [TESS_RECOMPUTE_EVERY_N] = TESS_LADDER_EVERY_N,
+                                                  [TESS_RECOMPUTE_FULL] = TESS_LADDER_FULL};
+    bool here = s->starter.start == NULL;
+    tess_recover_settings settings = {.respawns = config->recovery.hot && here,
+                                      .remembers = (config->recovery.hot || config->checkpoint.memory_copies) && here,
+                                      .rolls_back = config->recovery.on_nan == TESS_NAN_ROLLBACK,
+                                      .max_failures = (int)config->recovery.max_failures,
+                                      .window_s = config->recovery.window_s,
+                                      .backoff_s = config->recovery.backoff_s,
+                                      .backoff_max_s = config->recovery.backoff_max_s,
+                                      .retry_s = config->elastic.retry_s,
+                                      .seed = tess_os_now_ns()};
+    s->config = config;
+    s->options = *options;
+    if (tess_run_alerts_open(config, &s->alerts) != TESS_OK)
+        tess_error_clear(); /* the path is too long: the ranks will refuse it */
+    s->options.self = s;
+    s->options.omitted = s->omitted;
+    s->options.notices = &s->notices;
+    s->options.past = s->past;
+    s->options.tick = tick;
+    if (config->recovery.enable)
+        s->options.decide = decide;
+    tess_recover_begin(&s->recover, &settings, &(tess_worlds){admits, s});
+    s->recover.slots = *slots;
+    tess_ladder_begin(&s->recover.ladder, rungs[config->activation_checkpoint.mode],
+                      config->activation_checkpoint.every_n, config->training.local_batch_size,
+                      config->training.global_batch_size);
+    s->recover.ladder.least_batch = config->training.passes; /* a row for each */
+}
+
+/* ---- Lives ---- */
+
+/* Settings that have changed, appended to the command's words. */
+typedef struct changes {
+    char rungs[TESS_LADDER_OVERRIDES][TESS_LADDER_TEXT], global[TESS_LADDER_TEXT], folder[TESS_TEXT_SIZE + 16];
+} changes;
+
+static void add_changes(const supervision *s, changes *c, tess_own_command *words)
+{
+    static char resumes[] = "checkpoint.resume=true";
+    int n = tess_ladder_overrides(&s->recover.ladder, c->rungs);
+    for (int i = 0; i < n; i++)
+        words->word[words->n++] = c->rungs[i];
+    if (s->recover.ladder.offloaded != 0) {
+        snprintf(c->folder, sizeof(c->folder), "offload.folder=%s", offload_folder(s));
+        words->word[words->n++] = c->folder;
+    }
+    if (s->resized) {
+        snprintf(c->global, sizeof(c->global), "training.global_batch_size=%lld",
+                 (long long)s->config->training.global_batch_size);
+        words->word[words->n++] = c->global;
+    }
+    if (s->stepped) /* also with checkpoint.resume=false: that applied to the first life */
+        words->word[words->n++] = resumes;
+    words->word[words->n] = NULL;
+}
+
+/* Removes the previous life's memory if the next life cannot use it. */
+static tess_status hand_over_memory(supervision *s, const tess_own_command *words)
+{
+    static tess_config next;
+    bool usable = false;
+    if (s->memory.mem == NULL)
+        return TESS_OK;
+    next = *next_config(s);
+    TESS_TRY(tess_config_check_step(&next, s->ranks.n));
+    const tess_persist_heir heir = {&next, s->ranks.n, words, &s->options};
+    TESS_TRY(tess_persist_hand_on(&heir, &s->memory.persist, &usable));
+    if (!usable)
+        tess_run_memory_end(&s->memory, true);
+    return TESS_OK;
+}
+
+/* Whether the memory holds a step. Ranks that were killed before their first one have left none. */
+static bool has_step(const supervision *s)
+{
+    return s->memory.mem != NULL && tess_persist_step(s->config, &s->memory.persist) > 0;
+}
+
+static tess_status run_life(supervision *s, const tess_own_command *command, tess_launch_result *result)
+{
+    changes changed;
+    tess_own_command words = *command;
+    add_changes(s, &changed, &words);
+    s->growing = false;
+    s->options.n_before = s->n_lives;
+    if (s->starter.start == NULL) {
+        TESS_TRY(hand_over_memory(s, &words));
+        TESS_TRY(tess_run_memory_begin(next_config(s), s->ranks.n, &s->options, &s->memory));
+    }
+    tess_status status = s->starter.start != NULL
+                             ? s->starter.start(s->starter.self, &s->recover.slots, words.word, &s->options, result)
+                             : tess_ranks_start(&s->ranks, words.word, &s->options, result);
+    s->n_lives += 1 + result->n_recovered;
+    bool saved = result->exit_code == TESS_EXIT_INTERRUPTED && result->left && s->config->checkpoint.enable;
+    bool restarts = status == TESS_OK && result->action == TESS_ACTION_RESTART;
+    bool ended = status == TESS_OK && (result->exit_code == TESS_EXIT_OK || saved), over = ended || restarts;
+    if (ended && s->memory.folder[0] != '\0' && s->config->checkpoint.enable) {
+        status = tess_persist_read_back(s->config, &s->memory.persist);
+        over = status == TESS_OK;
+    }
+    if (!restarts || !s->next.from_memory) /* nobody could continue from the memory */
+        tess_run_memory_end(&s->memory, over || !has_step(s));
+    return status;
+}
+
+/* Prints what happens between two lives, and adds it to the notices of the next. */
+static void note(supervision *s, tess_notice_kind kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void note(supervision *s, tess_notice_kind kind, const char *format, ...)
+{
+    char line[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    tess_notices_add(&s->notices, kind, -1, -1, line);
+    fprintf(stderr, "tessera: %s\n", line);
+}
+
+/* Whether the job starts again; sets s->ranks. */
+static bool starts_again(supervision *s, const tess_launch_result *result)
+{
+    tess_slots *slots = &s->recover.slots;
+    int before = s->ranks.n;
+    if (result->asked_to_stop)
+        return false;
+    if (s->growing && result->exit_code == TESS_EXIT_INTERRUPTED && result->failed_rank < 0) {
+        tess_slots_return(slots, &s->recover.worlds, s->recover.settings.retry_s, tess_os_now_s());
+        note(s, TESS_NOTICE_RESTARTED, "there is room for more ranks: %d instead of %d go on from this checkpoint",
+             slots->n_ranks, before);
+    } else if (result->action == TESS_ACTION_RESTART) {
+        int number = tess_stop_signals_pause(s->next.delay_s);
+        s->stopped = number != 0;
+        if (s->stopped)
+            note(s, TESS_NOTICE_STOP, "asked to stop (SIG%s): the job does not start again; what was saved stands",
+                 sigabbrev_np(number));
+    } else {
+        return false;
+    }
+    s->ranks.n = slots->n_ranks;
+    s->resized = s->resized || s->ranks.n != before;
+    return !s->stopped;
+}
+
+/* Warns at the start if elastic.min_ranks asks for what cannot happen. */
+static void tell_of_places(const supervision *s)
+{
+    const tess_slots *slots = &s->recover.slots;
+    const int min = (int)s->config->elastic.min_ranks;
+    if (min == 0 || slots->n_ranks <= 1 || !admits(s, slots->n_ranks))
+        return;
+    if (!s->config->recovery.enable) {
+        fprintf(stderr, "tessera: warning: elastic.min_ranks=%d leaves no rank out: set recovery.enable=true\n", min);
+        return;
+    }
+    if (tess_slots_after_loss(slots, &s->recover.worlds, min) > 0)
+        return;
+    const int most = tess_slots_after_loss(slots, &s->recover.worlds, 1);
+    if (most > 0)
+        fprintf(stderr,
+                "tessera: warning: elastic.min_ranks=%d leaves no place out: after the loss of one of %d places at "
+                "most %d rank%s can go on: set elastic.min_ranks=%d, or start more ranks\n",
+                min, slots->n_groups, most, most == 1 ? "" : "s", most);
+    else
+        fprintf(stderr,
+                "tessera: warning: elastic.min_ranks=%d leaves no place out: this layout runs on no fewer than %d "
+                "ranks: start more ranks, or set elastic.min_ranks=0\n",
+                min, slots->n_ranks);
+}
+
+static int supervise(supervision *s, const tess_config *config, const tess_slots *slots,
+                     const tess_own_command *command, const tess_launch_options *options)
+{
+    static char report[16384];
+    tess_launch_result result;
+    tess_status status;
+    begin(config, slots, options, s);
+    tell_of_places(s);
+    tess_stop_signals_hear();
+    do
+        status = run_life(s, command, &result);
+    while (status == TESS_OK && starts_again(s, &result));
+    tess_run_memory_end(&s->memory, false);
+    tess_stop_signals_forget();
+    if (status != TESS_OK)
+        return tess_exit_fail(status);
+    if (s->stopped)
+        return TESS_EXIT_INTERRUPTED;
+    int code = tess_ranks_report_end(&s->ranks, &result);
+    if (code != TESS_EXIT_OK && code != TESS_EXIT_INTERRUPTED &&
+        tess_recover_report(&s->recover, tess_os_now_s(), report, sizeof(report))[0] != '\0')
+        fprintf(stderr, "tessera: %s\n", report);
+    return code;
+}
+
+static tess_status check_places(const tess_config *config, int n)
+{
+    int min = (int)config->elastic.min_ranks, max = (int)config->elastic.max_ranks;
+    TESS_CHECK(min <= n, TESS_E_INVALID, "elastic.min_ranks: %d are more than the %d that start (-n)", min, n);
+    TESS_CHECK(max == 0 || max >= n, TESS_E_INVALID, "elastic.max_ranks: %d are fewer than the %d that start (-n)", max,
+               n);
+    return TESS_OK;
+}
+
+int tess_supervise(const tess_config *config, const tess_ranks *ranks, const tess_own_command *command,
+                   const tess_launch_options *options)
+{
+    static supervision s;
+    static tess_slots slots;
+    s.ranks = *ranks;
+    tess_status status = check_places(config, ranks->n);
+    if (status != TESS_OK)
+        return tess_exit_fail(status);
+    tess_slots_begin(&slots, ranks->n, (int)config->elastic.min_ranks, (int)config->elastic.max_ranks, tess_os_now_s());
+    return supervise(&s, config, &slots, command, options);
+}
+
+int tess_supervise_with(const tess_supervise_starter *starter, const tess_slots *slots, const tess_config *config,
+                        const tess_own_command *command, const tess_launch_options *options)
+{
+    static supervision s;
+    s.starter = *starter;
+    s.ranks.n = slots->n_ranks;
+    return supervise(&s, config, slots, command, options);
+}

@@ -1,0 +1,269 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/os/os.h"
+#include "control/supervise/supervise_hosts.h"
+#include "control/supervise/console.h"
+#include "control/supervise/exit.h"
+#include "control/supervise/kept.h"
+#include "control/supervise/supervise.h"
+#include "control/supervise/warden_link.h"
+#include "job/lives.h"
+#include "control/launch/mpirun/launch_probe.h"
+#include "train/train.h"
+
+static const char launch_agent[] = "TESSERA_LAUNCH_AGENT"; /* names the program that replaces ssh */
+
+tess_status tess_mpirun_job_line(const tess_launch_hosts *hosts, tess_mpi *mpi, char **arguments,
+                                 tess_launch_line *line)
+{
+    char mpirun[4096], program[4096];
+    TESS_TRY(tess_launch_find_mpi(getenv("PATH"), mpi, mpirun, sizeof(mpirun)));
+    TESS_TRY(tess_os_own_path(program, sizeof(program)));
+    tess_launch_request request = {.hosts = hosts,
+                                   .mpi = *mpi,
+                                   .mpirun = mpirun,
+                                   .agent = getenv(launch_agent),
+                                   .root = geteuid() == 0,
+                                   .environment = environ,
+                                   .program = program,
+                                   .arguments = arguments};
+    return tess_launch_line_make(&request, line);
+}
+
+tess_status tess_mpirun_job_run(const tess_launch_line *line, const tess_launch_watch *watch, tess_launch_line_end *end)
+{
+    static char quoted[sizeof(line->text) * 2];
+    tess_launch_line_quote(line, quoted, sizeof(quoted));
+    fprintf(stderr, "%s\n", quoted);
+    TESS_TRY(tess_launch_line_run(line, watch, end));
+    if (end->lost_host)
+        fprintf(stderr,
+                "tessera: mpirun has lost touch with a host and ended the job: it is down, or the link is cut\n");
+    return TESS_OK;
+}
+
+typedef struct launch_job {
+    tess_mpirun_job *hosts;
+    const tess_config *config;
+    bool heard;           /* a warden has reported in this life */
+    tess_failure failure; /* its newest report */
+    char lost_host[64];   /* the newest lost host, of all lives */
+    tess_rank_past *past; /* past of the ranks, borrowed */
+    void *supervision;    /* argument of tess_supervise_has_room */
+    tess_launch_probe probe;
+    int probed; /* group of the host that is probed */
+} launch_job;
+
+static bool hear(void *self, const char *line)
+{
+    launch_job *j = self;
+    if (tess_lives_line_read(line, j->past))
+        return true;
+    if (!tess_failure_line_read(line, &j->failure))
+        return false;
+    j->heard = true;
+    if (j->failure.host_lost)
+        snprintf(j->lost_host, sizeof(j->lost_host), "%s", j->failure.host);
+    return true;
+}
+
+static void keep(void *self, FILE *stream)
+{
+    const launch_job *j = self;
+    tess_console_keep(stream, j->config->job.dump_folder);
+}
+
+static const char *request(void *self)
+{
+    const launch_job *j = self;
+    keep(self, stderr); /* also before the supervisor's own lines */
+    return tess_supervise_has_room(j->supervision) ? TESS_WARDEN_LEAVE : NULL;
+}
+
+static tess_status start_probe(launch_job *j, int group)
+{
+    char program[4096];
+    TESS_TRY(tess_os_own_path(program, sizeof(program)));
+    j->probed = group;
+    return tess_launch_probe_begin(&j->probe, getenv(launch_agent), j->hosts->hosts.hosts[group].name, program,
+                                   tess_os_now_s());
+}
+
+static int answers(void *self, int group)
+{
+    launch_job *j = self;
+    if (j->probed != group)
+        tess_launch_probe_end(&j->probe);
+    if (j->probe.pid == 0 && start_probe(j, group) != TESS_OK) {
+        tess_error_clear(); /* cannot start a process: retried later */
+        return -1;
+    }
+    tess_probe_state state = tess_launch_probe_look(&j->probe, tess_os_now_s());
+    if (state == TESS_PROBE_ANSWERED)
+        fprintf(stderr, "tessera: host %s answers: it is used again from the next checkpoint on\n",
+                j->hosts->hosts.hosts[group].name);
+    return state == TESS_PROBE_RUNS ? 0 : state == TESS_PROBE_ANSWERED ? 1 : -1;
+}
+
+/* The hosts that have ranks now. */
+static void choose_hosts(const launch_job *j, const tess_slots *slots, tess_launch_hosts *now)
+{
+    now->n = 0;
+    for (int h = 0; h < j->hosts->hosts.n; h++) {
+        tess_launch_host *host = &now->hosts[now->n];
+        *host = j->hosts->hosts.hosts[h];
+        host->slots = tess_slots_ranks_of(slots, h);
+        now->n += host->slots > 0;
+    }
+}
+
+static tess_status run_life(launch_job *j, const tess_slots *slots, char *const *words,
+                            const tess_launch_options *options, tess_launch_line_end *end)
+{
+    static tess_launch_line line;
+    static tess_launch_hosts now;
+    tess_launch_watch watch = {.usr1_stops = true, .hear = hear, .keep = keep, .say = request, .self = j};
+    j->heard = false;
+    j->past = options->past;
+    tess_lives_report(options->n_before, options->omitted, j->past);
+    setenv(TESS_WARDEN_REPORTS, "1", 1);
+    choose_hosts(j, slots, &now);
+    TESS_TRY(tess_mpirun_job_line(&now, &j->hosts->mpi, (char **)words + 1, &line));
+    watch.mpi = j->hosts->mpi;
+    j->supervision = options->self;
+    tess_status status = tess_mpirun_job_run(&line, &watch, end);
+    tess_launch_probe_end(&j->probe);
+    for (int r = 0; r < slots->n_ranks; r++)
+        j->past[r].n_before++;
+    return status;
+}
+
+/* mpirun has failed and no warden has reported why. After the first life the likely reason is a host that cannot be
+ * reached: the one that was lost before. */
+static void guess_failure(launch_job *j, const tess_launch_line_end *end)
+{
+    j->failure =
+        (tess_failure){.rank = -1,
+                       .exit_code = end->exit_code,
+                       .host_lost = end->exit_code != TESS_EXIT_BAD_INPUT, /* a rank has printed what it refuses */
+                       .step = -1,
+                       .steps_done = -1};
+    snprintf(j->failure.host, sizeof(j->failure.host), "%s", j->lost_host);
+    snprintf(j->failure.text, sizeof(j->failure.text), "mpirun ended with code %d, and no rank has said why%s%s",
+             end->exit_code, j->lost_host[0] != '\0' ? "; the host that was lost before is " : "", j->lost_host);
+}
+
+static void decide(launch_job *j, const tess_launch_options *options, tess_launch_result *result)
+{
+    tess_launch_decision decision = {.action = TESS_ACTION_STOP};
+    j->failure.stopping = j->failure.stopping || result->asked_to_stop;
+    result->failed_rank = j->failure.rank;
+    options->decide(options->self, &j->failure, &decision);
+    result->action = decision.action;
+    result->reported = decision.reported;
+}
+
+static void report_killed(const launch_job *j, tess_launch_result *result)
+{
+    snprintf(result->report, sizeof(result->report), TESS_STOPPED_BY_OPERATOR, TESS_STOPPED_TWICE);
+    tess_kept_describe(j->config, -1, result->report, sizeof(result->report));
+}
+
+static tess_status start(void *self, const tess_slots *slots, char *const *words, const tess_launch_options *options,
+                         tess_launch_result *result)
+{
+    launch_job *j = self;
+    tess_launch_line_end end;
+    *result = (tess_launch_result){.failed_rank = -1};
+    TESS_TRY(run_life(j, slots, words, options, &end));
+    bool saved = j->heard && j->failure.exit_code == TESS_EXIT_INTERRUPTED && j->failure.rank < 0;
+    result->asked_to_stop = end.stop_signal != 0 || (saved && j->failure.stopping);
+    result->exit_code =
+        saved ? TESS_EXIT_INTERRUPTED : end.exit_code; /* hydra loses the code where a host has one rank */
+    result->rank0_code = result->exit_code;
+    if (result->exit_code == TESS_EXIT_OK || result->exit_code == TESS_EXIT_INTERRUPTED)
+        return TESS_OK;
+    if (j->heard)
+        snprintf(result->report, sizeof(result->report), "%s", j->failure.text);
+    else if (end.twice)
+        report_killed(j, result);
+    if (options->decide == NULL || (result->asked_to_stop && !j->heard))
+        return TESS_OK;
+    if (!j->heard && options->n_before > 0)
+        guess_failure(j, &end);
+    else if (!j->heard)
+        return TESS_OK;
+    if (end.in_touch) {
+        decide(j, options, result);
+        return TESS_OK;
+    }
+    fprintf(stderr, "tessera: mpirun was out of touch with a host: ranks may be left there, and the job does not start "
+                    "again; see that they have ended, then give the same command\n");
+    return TESS_OK;
+}
+
+bool tess_supervise_hosts_reads(int argc, char **argv, tess_config *config)
+{
+    tess_mem *mem = NULL;
+    bool plain = argc >= 2 && strcmp(argv[0], "train") == 0;
+    for (int i = 1; i < argc; i++)
+        plain = plain && argv[i][0] != '-';
+    if (!plain || tess_mem_create(&mem) != TESS_OK)
+        return false;
+    char *const *words = argv + 1;
+    int n_words = argc - 1;
+    const char *path = tess_config_take_path(&words, &n_words);
+    tess_status status = tess_config_load(mem, path, words, n_words, config);
+    if (status == TESS_OK)
+        tess_train_take_batch(mem, config);
+    tess_mem_destroy(&mem);
+    tess_error_clear();
+    return status == TESS_OK;
+}
+
+/* `n`: the slots of all hosts; as many ranks start. */
+static tess_status check_places(const tess_config *config, int n)
+{
+    int min = (int)config->elastic.min_ranks, max = (int)config->elastic.max_ranks;
+    TESS_CHECK(min <= n, TESS_E_INVALID, "elastic.min_ranks: %d are more than the %d places of the hosts", min, n);
+    TESS_CHECK(
+        max == 0 || max == n, TESS_E_INVALID,
+        "elastic.max_ranks: %d, but the hosts have %d places, all of them start, and there are no others to grow "
+        "to: leave it away, or name other hosts",
+        max, n);
+    TESS_CHECK(
+        min == 0 || min == n || !config->checkpoint.host_local, TESS_E_INVALID,
+        "elastic.min_ranks: %d of %d, but with checkpoint.host_local=true every host keeps its own part, and none "
+        "can be left out: leave it away, or use a folder that all hosts share",
+        min, n);
+    return TESS_OK;
+}
+
+int tess_supervise_hosts(tess_mpirun_job *hosts, const tess_config *config, int argc, char **argv)
+{
+    static tess_slots slots;
+    static tess_config with_batch;
+    launch_job job = {.hosts = hosts, .config = config};
+    tess_own_command command;
+    tess_launch_options options = {.usr1_stops = true};
+    tess_slots_begin_hosts(&slots, (int)config->elastic.min_ranks);
+    for (int h = 0; h < hosts->hosts.n; h++)
+        tess_slots_add_host(&slots, hosts->hosts.hosts[h].name, hosts->hosts.hosts[h].slots);
+    with_batch = *config;
+    tess_config checked = with_batch; /* the ranks check again, and print what is wrong */
+    if (tess_config_check_step(&checked, slots.n_ranks) == TESS_OK)
+        with_batch.training.global_batch_size = checked.training.global_batch_size;
+    else
+        with_batch.recovery.enable = false;
+    tess_error_clear();
+    tess_status status = check_places(&with_batch, slots.n_ranks);
+    if (status == TESS_OK)
+        status = tess_own_command_of(argc, argv, &command);
+    if (status != TESS_OK)
+        return tess_exit_fail(status);
+    return tess_supervise_with(&(tess_supervise_starter){start, answers, &job}, &slots, &with_batch, &command,
+                               &options);
+}

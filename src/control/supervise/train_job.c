@@ -1,0 +1,171 @@
+#include "control/supervise/train_job.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/os/os.h"
+#include "job/environment.h"
+#include "control/supervise/exit.h"
+#include "control/supervise/folder_lock.h"
+#include "control/supervise/kept.h"
+#include "control/supervise/persist_handover.h"
+#include "control/supervise/run_health.h"
+#include "control/supervise/stop_signals.h"
+#include "control/supervise/supervise.h"
+#include "control/timers.h"
+
+enum { CONFIG_LIMIT = 1 << 20 };
+static const char config_copy[] = "TESSERA_CONFIG"; /* names the copy of the configuration */
+
+/* Copies the file into memory that ranks started later inherit: after a failure they read the same text as the first
+ * ones, even if the file has changed. */
+static tess_status copy_config(tess_mem *mem, const char *path)
+{
+    char *text, name[32];
+    size_t size;
+    int fd = -1;
+    TESS_TRY(tess_os_read(mem, path, CONFIG_LIMIT, &text, &size));
+    tess_status status = tess_os_memfd("tessera-config", size, &fd);
+    if (status == TESS_OK)
+        status = tess_os_write_at(fd, 0, text, size, "the configuration's copy");
+    tess_mem_free(mem, text);
+    if (status != TESS_OK) {
+        tess_os_close(&fd);
+        return status;
+    }
+    tess_os_inherit(fd);
+    snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+    setenv(config_copy, name, 1);
+    return TESS_OK;
+}
+
+/* Takes the global batch from the checkpoint that was just saved. */
+static tess_status take_batch(tess_config *open, int n_ranks, tess_config *checked)
+{
+    tess_mem *mem = NULL;
+    TESS_TRY(tess_mem_create(&mem));
+    tess_train_take_batch(mem, open);
+    tess_mem_destroy(&mem);
+    *checked = *open;
+    return tess_config_check(checked, n_ranks);
+}
+
+/* Starts the ranks, after the state that an earlier launch left in memory was saved. `open` is the configuration as
+ * given; it gets the global batch of the run, as `checked` has it. */
+static int supervise(tess_config *open, tess_config *checked, const tess_ranks *ranks, const tess_own_command *command,
+                     const tess_launch_options *options)
+{
+    const tess_persist_heir heir = {checked, ranks->n, command, options};
+    bool saved = false;
+    tess_stop_signals_hear();
+    int code = tess_persist_inherit(&heir, &saved);
+    if (code != TESS_EXIT_OK)
+        return code;
+    tess_status status = saved ? take_batch(open, ranks->n, checked) : TESS_OK;
+    if (status != TESS_OK)
+        return tess_exit_fail(status);
+    open->training.global_batch_size = checked->training.global_batch_size; /* also with fewer ranks */
+    return tess_supervise(open, ranks, command, options);
+}
+
+static tess_status load(const tess_train_job *job, bool is_rank, tess_config *config)
+{
+    tess_mem *mem = NULL;
+    const char *copy = is_rank ? getenv(config_copy) : NULL;
+    TESS_TRY(tess_mem_create(&mem));
+    tess_status status = tess_config_load_over(mem, job->kind->defaults, copy != NULL ? copy : job->config,
+                                               job->overrides, job->n_overrides, config);
+    if (status == TESS_OK && !is_rank) {
+        status = job->config != NULL ? copy_config(mem, job->config) : TESS_OK;
+        tess_train_take_batch(mem, config);
+    }
+    tess_mem_destroy(&mem);
+    return status;
+}
+
+/* The processes beside the ranks. */
+typedef struct train_helpers {
+    const tess_config *config;
+    bool keeps_steps;          /* memory keeps the newest step when the ranks are killed */
+    tess_async_service *saves; /* NULL: none */
+    tess_run_health health;
+} train_helpers;
+
+static void look_after_helpers(void *self)
+{
+    train_helpers *helpers = self;
+    tess_async_service_look(helpers->saves);
+    tess_run_health_look(&helpers->health);
+}
+
+/* A checkpoint that is being written counts. */
+static void describe_kept(void *self, int64_t steps, char *text, size_t size)
+{
+    train_helpers *helpers = self;
+    tess_async_service_stop(&helpers->saves);
+    tess_kept_describe(helpers->config, helpers->keeps_steps ? -1 : steps, text, size);
+}
+
+/* Runs the job while the folder is locked. The writer of checkpoints was started before: it outlives a killed job, and
+ * must not inherit the lock. */
+static int run_locked(const tess_train_job *job, tess_config *config, tess_config *checked,
+                      const tess_launch_options *options, train_helpers *helpers)
+{
+    tess_ranks ranks = job->ranks;
+    if (job->counts_ranks && (config->recovery.enable || config->checkpoint.memory_copies))
+        ranks.joins = false; /* recovery needs a parent of the rank */
+    tess_run_health_start(config, &ranks, &helpers->health);
+    int code = ranks.joins       ? tess_train_rank(job->kind, config, &job->view)
+               : ranks.is_warden ? tess_ranks_start_self(&ranks, job->command, options)
+                                 : supervise(config, checked, &ranks, job->command, options);
+    tess_run_health_stop(&helpers->health);
+    return code;
+}
+
+int tess_train_job_run(const tess_train_job *job)
+{
+    static tess_config config, checked;
+    tess_timers timers;
+    bool is_rank = tess_launch_is_rank();
+    signal(SIGPIPE, SIG_IGN); /* a closed standard output is no reason to lose a run (console.h) */
+    tess_status status = load(job, is_rank, &config);
+    tess_launch_options options = {.program = "/proc/self/exe", /* also once its name is another version's */
+                                   .grace_s = TESS_LAUNCH_GRACE_S,
+                                   .soft_timeout_s = config.comm.soft_timeout_s,
+                                   .timeout_s = config.comm.timeout_s,
+                                   .waits_on = tess_train_waits_on(&config),
+                                   .usr1_stops = true,
+                                   .heeds_stop = true,
+                                   .stop_grace_s = config.checkpoint.emergency_grace_s,
+                                   .notice = tess_exit_notice};
+    if (status == TESS_OK) {
+        tess_timers_make(&config, options.grace_s, &timers);
+        status = tess_timers_check(&timers);
+    }
+    if (status != TESS_OK)
+        return tess_exit_fail_once(status);
+    if (is_rank)
+        return tess_train_rank(job->kind, &config, &job->view);
+    checked = config; /* the ranks check again; this check saves starting them */
+    status = job->ranks.is_warden ? TESS_OK : tess_config_check(&checked, job->ranks.n);
+    if (status == TESS_OK && job->kind->check != NULL)
+        status = job->kind->check(&checked);
+    if (status == TESS_OK)
+        config.recovery.hot &= checked.recovery.hot; /* a task may have state that no replacement would have */
+    train_helpers helpers = {.config = &config,
+                             .keeps_steps = config.checkpoint.memory_copies && !job->ranks.is_warden};
+    options.look = look_after_helpers;
+    options.kept = describe_kept;
+    options.helpers = &helpers;
+    tess_folder_lock folder = {.fd = -1};
+    if (status == TESS_OK && config.checkpoint.enable && config.checkpoint.async)
+        status = tess_ranks_start_saves(&helpers.saves);
+    if (status == TESS_OK)
+        status = tess_folder_lock_take(&config, &folder);
+    int code = status == TESS_OK ? run_locked(job, &config, &checked, &options, &helpers) : tess_exit_fail(status);
+    tess_async_service_stop(&helpers.saves);
+    if (status == TESS_OK)
+        tess_folder_lock_release(&config, &folder);
+    return code;
+}

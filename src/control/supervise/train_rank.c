@@ -1,0 +1,100 @@
+#include "control/supervise/train_rank.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "comm/rejoin.h"
+#include "job/environment.h"
+#include "control/supervise/exit.h"
+#include "control/supervise/stop_signals.h"
+
+static tess_runtime *stoppable; /* a signal asks it to stop; NULL: a signal kills */
+/* While a lost rank is being replaced, a signal is remembered, and passed on once all have met. */
+static volatile sig_atomic_t is_replaceable, asked_meanwhile;
+static volatile sig_atomic_t hung_up; /* SIGHUP came */
+
+/* Schedulers signal every process of a job. Once a rank is lost for good, nothing can be saved. */
+static void on_signal(int number)
+{
+    static const char heard[] =
+        "\ntessera: asked to stop: the run finishes its step and saves; a second signal ends it "
+        "at once\n";
+    if (number == SIGHUP && hung_up)
+        return;                                      /* a closed terminal sends several, also while the process ends */
+    if (stoppable != NULL && !tess_launch_is_rank()) /* a launcher says it itself */
+        (void)!write(STDERR_FILENO, heard, sizeof(heard) - 1);
+    hung_up = hung_up || number == SIGHUP;
+    if (number != SIGHUP)
+        signal(number, SIG_DFL); /* a second one kills */
+    if (stoppable != NULL && !tess_launch_has_lost(stoppable))
+        tess_runtime_request_stop(stoppable);
+    else if (is_replaceable)
+        asked_meanwhile = 1;
+    else {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+}
+
+enum { ON_TIMEOUT_REPORT = 0 }; /* comm.on_timeout: ranks wait on, and the launcher reports it */
+static const double for_ever_s = 1e9;
+
+bool tess_train_waits_on(const tess_config *config)
+{
+    return config->comm.on_timeout == ON_TIMEOUT_REPORT;
+}
+
+/* One life of the job in this process. *lost: it ended because a peer was lost, not by an error of its own. */
+static int live(const tess_task_kind *kind, const tess_config *config, const tess_train_view *view, bool *lost)
+{
+    bool waits_on = tess_train_waits_on(config);
+    tess_runtime *runtime = NULL;
+    tess_train_result result;
+    tess_runtime_options options = {.n_threads = (int)config->training.threads,
+                                    .comm_timeout_s = waits_on ? for_ever_s : config->comm.timeout_s,
+                                    .config_hash = tess_config_hash(config),
+                                    .backend = (tess_backend)config->comm.backend,
+                                    .tuning = config->comm.tuning,
+                                    .native_reductions = config->comm.reduction == 1,
+                                    .fault = config->fault.spec[0] != '\0' ? config->fault.spec : NULL,
+                                    .fault_seed = (uint64_t)config->fault.seed,
+                                    .phases = tess_train_phases};
+    tess_status status = tess_runtime_create(&options, &runtime);
+    *lost = status == TESS_E_PEER_LOST;
+    if (*lost || (status == TESS_E_MISMATCH && tess_launch_is_rank()))
+        return TESS_EXIT_FAILED; /* the launcher reports it, once */
+    if (status != TESS_OK)
+        return tess_exit_fail_once(status);
+    int rank = tess_runtime_rank(runtime);
+    stoppable = runtime;
+    is_replaceable = tess_launch_recovers(runtime);
+    if (asked_meanwhile)
+        tess_runtime_request_stop(runtime);
+    tess_stop_signal_handle(SIGTERM, on_signal);
+    tess_stop_signal_handle(SIGUSR1, on_signal);
+    if (!tess_launch_is_rank()) { /* a terminal's ctrl-C and its end are for the launcher */
+        tess_stop_signal_handle(SIGINT, on_signal);
+        tess_stop_signal_handle(SIGHUP, on_signal);
+    }
+    status = tess_train(runtime, kind, config, &view->observer, &result);
+    *lost = status == TESS_E_PEER_LOST;
+    if (rank == 0)
+        view->end(view->observer.self, status, &result);
+    int code = result.interrupted ? TESS_EXIT_INTERRUPTED : TESS_EXIT_OK;
+    if (status != TESS_OK)
+        code = tess_exit_rank(status, runtime);
+    stoppable = NULL;
+    tess_runtime_destroy(&runtime);
+    return code;
+}
+
+int tess_train_rank(const tess_task_kind *kind, const tess_config *config, const tess_train_view *view)
+{
+    bool lost;
+    int code;
+    view->begin(view->observer.self, config);
+    do
+        code = live(kind, config, view, &lost);
+    while (lost && tess_launch_await());
+    return code;
+}

@@ -1,0 +1,20 @@
+/* The link between the wardens of a job and the `tessera launch` that supervises it, through mpirun: a warden prints a
+ * failure, and the injected faults of its rank that happened, as lines. It reads a request for the ranks from its
+ * input. */
+#ifndef TESS_CONTROL_SUPERVISE_WARDEN_LINK_H
+#define TESS_CONTROL_SUPERVISE_WARDEN_LINK_H
+
+#include "control/launch/launcher.h"
+
+#define TESS_WARDEN_REPORTS "TESSERA_LAUNCH_REPORTS" /* carried to the wardens by mpirun */
+/* Sent to the input of rank 0's warden: all ranks leave after the next save. */
+#define TESS_WARDEN_LEAVE "L"
+
+/* True in a warden whose job `tessera launch` supervises. */
+bool tess_warden_is_heard(void);
+/* Makes a warden report failures and faults to `tessera launch`, when that supervises the job. */
+void tess_warden_reports(tess_launch_options *options);
+/* Reports the end of a job that was asked to stop. */
+void tess_warden_reports_end(tess_launch_result *result);
+
+#endif

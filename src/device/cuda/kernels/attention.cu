@@ -1,0 +1,443 @@
+/* Attention with the bits of the definition (device/ref/ref_attention.c), for both element types.
+ *
+ * A block has a tile of rows of one head, a warp ROWS of them, and walks over blocks of TESS_ATTENTION_BLOCK others:
+ * queries over keys, and for the gradients of keys and values, keys over queries. Others come through shared memory in
+ * stretches of 32 channels. A score is one thread's chain over channels; what is summed over others is one thread's
+ * chain over them, a thread having every 32nd channel. */
+#include <math.h>
+
+#include "device/cuda/kernels/cuda_attention.h"
+#include "device/cuda/cuda_rows.h"
+#include "device/ref/ref_attention.h"
+
+#include "device/ref/vec_ref.h"
+#include "device/vmath.h"
+
+enum {
+    WARP = 32,
+    WARPS = 4,
+    THREADS = WARP * WARPS,
+    BLOCKS = 3, /* blocks of a processor: they leave a thread 168 registers */
+    OTHERS = TESS_ATTENTION_BLOCK,
+    PER_LANE = OTHERS / WARP,
+    MAX_HEAD = 256
+};
+
+/* A stretch of WARP channels of OTHERS rows. */
+typedef float attention_stretch[OTHERS][WARP + 1];
+
+/* The range of a block of others that a row sees. */
+typedef struct attention_range {
+    int begin, end;
+} attention_range;
+
+/* Others [first, last) of a row, within the block from `base`. */
+static __device__ inline attention_range range_in(int64_t first, int64_t last, int64_t base)
+{
+    int64_t begin = first > base ? first - base : 0, end = cuda_least(last - base, OTHERS);
+    return begin < end ? attention_range{(int)begin, (int)end} : attention_range{0, 0};
+}
+
+/* x: the first other's head; rows that do not exist are left as they are. All of the block call, and meet twice. */
+template <typename E>
+static __device__ inline void load_stretch(attention_stretch to, const E *x, int64_t stride, int64_t rows, int64_t D,
+                                           int64_t channel)
+{
+    __syncthreads();
+    for (int e = (int)threadIdx.x; e < OTHERS * WARP; e += THREADS) {
+        int row = e / WARP, d = e % WARP;
+        if (row < rows && channel + d < D)
+            to[row][d] = cuda_load(x + row * stride + channel + d);
+    }
+    __syncthreads();
+}
+
+/* Rows of this block: to[row][d], `rows` of them exist. Others meet before they read. */
+template <typename E, int N>
+static __device__ inline void load_rows(float to[][N * WARP], int tile, const E *x, int64_t stride, int64_t rows,
+                                        int64_t D)
+{
+    for (int64_t e = threadIdx.x; e < tile * D; e += THREADS) {
+        cuda_division row = cuda_divide(e, D);
+        if (row.quotient < rows)
+            to[row.quotient][row.rest] = cuda_load(x + row.quotient * stride + row.rest);
+    }
+}
+
+/* dot[r][i] goes on: row r of the warp with other i of this lane, over the stretch's channels. */
+template <int ROWS, int N>
+static __device__ inline void dot_stretch(const attention_stretch others, const float rows[][N * WARP], int64_t D,
+                                          int64_t channel, float dot[ROWS][PER_LANE])
+{
+    int lane = (int)threadIdx.x % WARP, row = (int)threadIdx.x / WARP * ROWS;
+    int length = (int)cuda_least(D - channel, WARP);
+    TESS_CUDA_UNROLL_BY_4
+    for (int d = 0; d < length; d++) {
+        TESS_CUDA_UNROLL
+        for (int i = 0; i < PER_LANE; i++) {
+            float other = others[lane + i * WARP][d];
+            TESS_CUDA_UNROLL
+            for (int r = 0; r < ROWS; r++)
+                dot[r][i] = fmaf(rows[row + r][channel + d], other, dot[r][i]);
+        }
+    }
+}
+
+/* sum[r][n] goes on: weights of row r times channel `lane` of the others that it sees, others ascending. */
+template <int ROWS>
+static __device__ inline void add_stretch(const attention_stretch others, const float weights[][OTHERS],
+                                          const attention_range range[ROWS], float sum[ROWS])
+{
+    int lane = (int)threadIdx.x % WARP, row = (int)threadIdx.x / WARP * ROWS;
+    TESS_CUDA_UNROLL_BY_4
+    for (int j = 0; j < OTHERS; j++) {
+        float other = others[j][lane];
+        TESS_CUDA_UNROLL
+        for (int r = 0; r < ROWS; r++)
+            if (range[r].begin <= j && j < range[r].end)
+                sum[r] = fmaf(weights[row + r][j], other, sum[r]);
+    }
+}
+
+static __device__ inline float largest_of_warp(float x)
+{
+    for (unsigned apart = WARP / 2; apart > 0; apart /= 2)
+        x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, apart));
+    return x;
+}
+
+/* The sum of p[begin .. end): element j goes to sum j % 4, ascending; for all of the warp. */
+static __device__ inline float sum_of_row(const float *p, attention_range range)
+{
+    int lane = (int)threadIdx.x % WARP;
+    float sum = 0;
+    for (int j = range.begin + ((lane - range.begin) & 3); j < range.end; j += 4)
+        sum += p[j];
+    float of[4];
+    TESS_CUDA_UNROLL
+    for (unsigned i = 0; i < 4; i++)
+        of[i] = __shfl_sync(0xffffffffu, sum, i);
+    return (of[0] + of[1]) + (of[2] + of[3]);
+}
+
+/* The softmax of a row so far. */
+typedef struct attention_row {
+    float m, l;
+} attention_row;
+
+/* Takes this lane's scores of a block in; weights: the row's rounded probabilities. Gives the correction of what was
+ * summed before. `p` (OTHERS) is work space of the warp. */
+template <typename E>
+static __device__ inline float take_scores(attention_row *row, const float score[PER_LANE], attention_range range,
+                                           float *p, float *weights)
+{
+    int lane = (int)threadIdx.x % WARP;
+    float m = row->m;
+    TESS_CUDA_UNROLL
+    for (int i = 0; i < PER_LANE; i++)
+        if (range.begin <= lane + i * WARP && lane + i * WARP < range.end)
+            m = fmaxf(m, score[i]);
+    m = largest_of_warp(m);
+    float correction = v_exp(row->m - m);
+    TESS_CUDA_UNROLL
+    for (int i = 0; i < PER_LANE; i++) {
+        int j = lane + i * WARP;
+        p[j] = range.begin <= j && j < range.end ? v_exp(score[i] - m) : 0;
+        weights[j] = cuda_round<E>(p[j]);
+    }
+    __syncwarp();
+    row->l = fmaf(row->l, correction, sum_of_row(p, range));
+    row->m = m;
+    __syncwarp();
+    return correction;
+}
+
+/* Heads of at most N * WARP channels. */
+template <typename E, int N> static __global__ void __launch_bounds__(THREADS, BLOCKS) forward_kernel(attention_call c)
+{
+    enum { ROWS = N < 8 ? 4 : 2, TILE = WARPS * ROWS };
+    __shared__ float queries[TILE][N * WARP], weights[TILE][OTHERS], p[WARPS][OTHERS];
+    __shared__ attention_stretch stretch;
+    const int64_t D = c.D, h = blockIdx.x % c.H, kv = h / (c.H / c.G);
+    const attention_seq *seq = seq_of_tile(c, blockIdx.x / c.H);
+    const tess_attention_seq &s = seq->s;
+    const int64_t tile0 = (blockIdx.x / c.H - seq->first_tile) * TILE, position0 = s.k_len - s.q_len + tile0;
+    const int64_t n = cuda_least(s.q_len - tile0, TILE);
+    const int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
+    attention_row row[ROWS];
+    float o[N][ROWS] = {};
+    load_rows<E, N>(queries, TILE, (const E *)c.q + (s.q_begin + tile0) * c.q_stride + h * D, c.q_stride, n, D);
+    for (int r = 0; r < ROWS; r++)
+        row[r] = {-INFINITY, 0};
+    for (int64_t base = first_key(c, position0) / OTHERS * OTHERS; base < position0 + n; base += OTHERS) {
+        const E *keys = (const E *)s.k + block_at(c, s, base, c.k_stride) + kv * D,
+                *values = (const E *)s.v + block_at(c, s, base, c.v_stride) + kv * D;
+        float score[ROWS][PER_LANE] = {};
+        attention_range range[ROWS];
+        for (int64_t d = 0; d < D; d += WARP) {
+            load_stretch(stretch, keys, c.k_stride, s.k_len - base, D, d);
+            dot_stretch<ROWS, N>(stretch, queries, D, d, score);
+        }
+        TESS_CUDA_UNROLL
+        for (int r = 0; r < ROWS; r++) {
+            int64_t i = warp * ROWS + r, position = position0 + i;
+            range[r] = i < n ? range_in(first_key(c, position), position + 1, base) : attention_range{0, 0};
+            TESS_CUDA_UNROLL
+            for (int k = 0; k < PER_LANE; k++)
+                score[r][k] *= c.scale;
+            if (range[r].begin == range[r].end) /* the same for the whole warp */
+                continue;
+            float correction = take_scores<E>(&row[r], score[r], range[r], p[warp], weights[i]);
+            TESS_CUDA_UNROLL
+            for (int k = 0; k < N; k++)
+                o[k][r] *= correction;
+        }
+        TESS_CUDA_UNROLL
+        for (int k = 0; k < N; k++) {
+            if (k * WARP >= D)
+                continue;
+            load_stretch(stretch, values, c.v_stride, s.k_len - base, D, k * WARP);
+            add_stretch<ROWS>(stretch, weights, range, o[k]);
+        }
+    }
+    TESS_CUDA_UNROLL
+    for (int r = 0; r < ROWS; r++) {
+        int64_t i = warp * ROWS + r, at = s.q_begin + tile0 + i;
+        if (i >= n)
+            continue;
+        TESS_CUDA_UNROLL
+        for (int k = 0; k < N; k++)
+            if (k * WARP + lane < D)
+                cuda_store((E *)c.out + at * c.out_stride + h * D + k * WARP + lane, o[k][r] / row[r].l + 0.0f);
+        if (c.lse != NULL && lane == 0)
+            c.lse[at * c.H + h] = row[r].m + v_log(row[r].l);
+    }
+}
+
+/* delta[t,h] = dout[t,h] . out[t,h], a thread each; it is c.scratch (T, H). */
+template <typename E> static __global__ void delta_kernel(attention_call c, int seq)
+{
+    const tess_attention_seq &s = c.seqs[seq].s;
+    TESS_CUDA_EACH(i, s.q_len * c.H)
+    {
+        cuda_division token = cuda_divide(i, c.H);
+        int64_t row = s.q_begin + token.quotient, h = token.rest;
+        const E *x = (const E *)c.dout + row * c.dout_stride + h * c.D,
+                *y = (const E *)c.out + row * c.out_stride + h * c.D;
+        float sum = 0;
+        for (int64_t d = 0; d < c.D; d++)
+            sum = fmaf(cuda_load(x + d), cuda_load(y + d), sum);
+        c.scratch[row * c.H + h] = sum;
+    }
+}
+
+/* Probability and dS of a query and a key: `seen` or 0. */
+template <typename E>
+static __device__ inline void put_gradients(const attention_call &c, bool seen, int64_t query, int64_t h, float score,
+                                            float dp, float *p, float *ds)
+{
+    float probability = seen ? v_exp(c.scale * score - c.lse[query * c.H + h]) : 0;
+    *ds = seen ? cuda_round<E>(probability * (dp - c.scratch[query * c.H + h])) : 0;
+    *p = cuda_round<E>(probability);
+}
+
+/* dq of a tile of queries, over keys ascending. */
+template <typename E, int N>
+static __global__ void __launch_bounds__(THREADS, BLOCKS) backward_queries_kernel(attention_call c)
+{
+    enum { ROWS = N < 8 ? 4 : 1, TILE = WARPS * ROWS };
+    __shared__ float queries[TILE][N * WARP], douts[TILE][N * WARP], ds[TILE][OTHERS];
+    __shared__ attention_stretch stretch;
+    const int64_t D = c.D, h = blockIdx.x % c.H, kv = h / (c.H / c.G);
+    const attention_seq *seq = seq_of_tile(c, blockIdx.x / c.H);
+    const tess_attention_seq &s = seq->s;
+    const int64_t tile0 = (blockIdx.x / c.H - seq->first_tile) * TILE, row0 = s.q_begin + tile0;
+    const int64_t n = cuda_least(s.q_len - tile0, TILE);
+    const int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
+    float dq[N][ROWS] = {};
+    load_rows<E, N>(queries, TILE, (const E *)c.q + row0 * c.q_stride + h * D, c.q_stride, n, D);
+    load_rows<E, N>(douts, TILE, (const E *)c.dout + row0 * c.dout_stride + h * D, c.dout_stride, n, D);
+    for (int64_t base = first_key(c, tile0) / OTHERS * OTHERS; base < tile0 + n; base += OTHERS) {
+        const E *keys = (const E *)s.k + base * c.k_stride + kv * D,
+                *values = (const E *)s.v + base * c.v_stride + kv * D;
+        float score[ROWS][PER_LANE] = {}, dp[ROWS][PER_LANE] = {};
+        attention_range range[ROWS];
+        for (int64_t d = 0; d < D; d += WARP) {
+            load_stretch(stretch, keys, c.k_stride, s.k_len - base, D, d);
+            dot_stretch<ROWS, N>(stretch, queries, D, d, score);
+            load_stretch(stretch, values, c.v_stride, s.k_len - base, D, d);
+            dot_stretch<ROWS, N>(stretch, douts, D, d, dp);
+        }
+        TESS_CUDA_UNROLL
+        for (int r = 0; r < ROWS; r++) {
+            int64_t i = warp * ROWS + r;
+            range[r] = i < n ? range_in(first_key(c, tile0 + i), tile0 + i + 1, base) : attention_range{0, 0};
+            TESS_CUDA_UNROLL
+            for (int k = 0; k < PER_LANE; k++) {
+                int j = lane + k * WARP;
+                float p;
+                put_gradients<E>(c, range[r].begin <= j && j < range[r].end, row0 + i, h, score[r][k], dp[r][k], &p,
+                                 &ds[i][j]);
+            }
+        }
+        TESS_CUDA_UNROLL
+        for (int k = 0; k < N; k++) {
+            if (k * WARP >= D)
+                continue;
+            load_stretch(stretch, keys, c.k_stride, s.k_len - base, D, k * WARP);
+            add_stretch<ROWS>(stretch, ds, range, dq[k]);
+        }
+    }
+    TESS_CUDA_UNROLL
+    for (int r = 0; r < ROWS; r++) {
+        int64_t i = warp * ROWS + r;
+        TESS_CUDA_UNROLL
+        for (int k = 0; k < N; k++)
+            if (i < n && k * WARP + lane < D)
+                cuda_store((E *)c.dq + (row0 + i) * c.dq_stride + h * D + k * WARP + lane, c.scale * dq[k][r] + 0.0f);
+    }
+}
+
+/* dk, dv of a tile of keys, over the query heads that share them, and over the queries of each ascending. */
+template <typename E, int N>
+static __global__ void __launch_bounds__(THREADS, BLOCKS) backward_keys_kernel(attention_call c)
+{
+    enum { ROWS = N < 8 ? 4 : 1, TILE = WARPS * ROWS };
+    __shared__ float keys[TILE][N * WARP], values[TILE][N * WARP], p[TILE][OTHERS], ds[TILE][OTHERS];
+    __shared__ attention_stretch stretch;
+    const int64_t D = c.D, n_rep = c.H / c.G, kv = blockIdx.x % c.G;
+    const attention_seq *seq = seq_of_tile(c, blockIdx.x / c.G);
+    const tess_attention_seq &s = seq->s;
+    const int64_t tile0 = (blockIdx.x / c.G - seq->first_tile) * TILE;
+    const int64_t n = cuda_least(s.k_len - tile0, TILE);
+    const int64_t last = last_query(c, s, tile0 + n - 1);
+    const int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
+    float dk[N][ROWS] = {}, dv[N][ROWS] = {};
+    load_rows<E, N>(keys, TILE, (const E *)s.k + tile0 * c.k_stride + kv * D, c.k_stride, n, D);
+    load_rows<E, N>(values, TILE, (const E *)s.v + tile0 * c.v_stride + kv * D, c.v_stride, n, D);
+    for (int64_t h = kv * n_rep; h < (kv + 1) * n_rep; h++)
+        for (int64_t base = tile0 / OTHERS * OTHERS; base < last; base += OTHERS) {
+            const int64_t row0 = s.q_begin + base;
+            const E *queries = (const E *)c.q + row0 * c.q_stride + h * D,
+                    *douts = (const E *)c.dout + row0 * c.dout_stride + h * D;
+            float score[ROWS][PER_LANE] = {}, dp[ROWS][PER_LANE] = {};
+            attention_range range[ROWS];
+            for (int64_t d = 0; d < D; d += WARP) {
+                load_stretch(stretch, queries, c.q_stride, s.q_len - base, D, d);
+                dot_stretch<ROWS, N>(stretch, keys, D, d, score);
+                load_stretch(stretch, douts, c.dout_stride, s.q_len - base, D, d);
+                dot_stretch<ROWS, N>(stretch, values, D, d, dp);
+            }
+            TESS_CUDA_UNROLL
+            for (int r = 0; r < ROWS; r++) {
+                int64_t j = warp * ROWS + r, key = tile0 + j;
+                range[r] = j < n ? range_in(key, last_query(c, s, key), base) : attention_range{0, 0};
+                TESS_CUDA_UNROLL
+                for (int k = 0; k < PER_LANE; k++) {
+                    int i = lane + k * WARP;
+                    put_gradients<E>(c, range[r].begin <= i && i < range[r].end, row0 + i, h, score[r][k], dp[r][k],
+                                     &p[j][i], &ds[j][i]);
+                }
+            }
+            TESS_CUDA_UNROLL
+            for (int k = 0; k < N; k++) {
+                if (k * WARP >= D)
+                    continue;
+                load_stretch(stretch, douts, c.dout_stride, s.q_len - base, D, k * WARP);
+                add_stretch<ROWS>(stretch, p, range, dv[k]);
+                load_stretch(stretch, queries, c.q_stride, s.q_len - base, D, k * WARP);
+                add_stretch<ROWS>(stretch, ds, range, dk[k]);
+            }
+        }
+    TESS_CUDA_UNROLL
+    for (int r = 0; r < ROWS; r++) {
+        int64_t j = warp * ROWS + r, row = s.q_begin + tile0 + j;
+        TESS_CUDA_UNROLL
+        for (int k = 0; k < N; k++) {
+            int64_t channel = kv * D + k * WARP + lane;
+            if (j >= n || k * WARP + lane >= D)
+                continue;
+            cuda_store((E *)c.dk + row * c.dk_stride + channel, c.scale * dk[k][r] + 0.0f);
+            cuda_store((E *)c.dv + row * c.dv_stride + channel, dv[k][r] + 0.0f);
+        }
+    }
+}
+
+typedef enum attention_pass { FORWARD, BACKWARD_QUERIES, BACKWARD_KEYS } attention_pass;
+
+template <typename E, int N> static tess_status launch_sized(tess_stream *s, attention_call *c, attention_pass pass)
+{
+    const int64_t rows = N < 8 ? 4 : pass == FORWARD ? 2 : 1, tiles = attention_cut_tiles(c, 1, WARPS * rows);
+    const int64_t blocks = tiles * (pass == BACKWARD_KEYS ? c->G : c->H);
+    TESS_CHECK(blocks <= INT32_MAX, TESS_E_UNSUPPORTED, "attention: %lld heads of rows are more than a GPU takes",
+               (long long)blocks);
+    if (blocks == 0)
+        return TESS_OK;
+    if (pass == FORWARD)
+        return TESS_CUDA_LAUNCH((forward_kernel<E, N>), blocks, THREADS, 0, s, *c);
+    if (pass == BACKWARD_QUERIES)
+        return TESS_CUDA_LAUNCH((backward_queries_kernel<E, N>), blocks, THREADS, 0, s, *c);
+    return TESS_CUDA_LAUNCH((backward_keys_kernel<E, N>), blocks, THREADS, 0, s, *c);
+}
+
+template <typename E> static tess_status launch(tess_stream *s, attention_call *c, attention_pass pass)
+{
+    return c->D <= 2 * WARP   ? launch_sized<E, 2>(s, c, pass)
+           : c->D <= 4 * WARP ? launch_sized<E, 4>(s, c, pass)
+                              : launch_sized<E, 8>(s, c, pass);
+}
+
+template <typename E> static tess_status launch_delta(tess_stream *s, const attention_call *c)
+{
+    for (int i = 0; i < c->n_seqs; i++) {
+        int64_t n = c->seqs[i].s.q_len * c->H;
+        if (n > 0)
+            TESS_TRY(TESS_CUDA_LAUNCH(delta_kernel<E>, tess_cuda_blocks(n, THREADS), THREADS, 0, s, *c, i));
+    }
+    return TESS_OK;
+}
+
+template <typename E> static tess_status backward(tess_stream *s, attention_call *c)
+{
+    TESS_TRY(launch_delta<E>(s, c));
+    TESS_TRY(launch<E>(s, c, BACKWARD_QUERIES));
+    return launch<E>(s, c, BACKWARD_KEYS);
+}
+
+static tess_status check(const tess_attention *a, const tess_attention_grad *g)
+{
+    TESS_TRY(tess_attention_check(a, g));
+    TESS_CHECK(a->head_size <= MAX_HEAD, TESS_E_UNSUPPORTED, "attention: heads of %lld channels; a GPU takes up to %d",
+               (long long)a->head_size, (int)MAX_HEAD);
+    return TESS_OK;
+}
+
+tess_status tess_cuda_attention_forward(tess_stream *s, const tess_attention *a)
+{
+    TESS_TRY(check(a, NULL));
+    attention_call c = attention_call_of(a, NULL);
+    for (int64_t i = 0; i < a->n_seqs; i += c.n_seqs) {
+        attention_take_seqs(&c, a, i);
+        TESS_TRY(attention_take_scratch(s, &c, 0));
+        TESS_TRY(a->dtype == TESS_F32 ? launch<float>(s, &c, FORWARD) : launch<cuda_bf16>(s, &c, FORWARD));
+    }
+    return TESS_OK;
+}
+
+tess_status tess_cuda_attention_backward(tess_stream *s, const tess_attention *a, const tess_attention_grad *g)
+{
+    TESS_TRY(check(a, g));
+    attention_call c = attention_call_of(a, g);
+    TESS_TRY(attention_take_scratch(s, &c, attention_tokens(a) * a->n_heads));
+    for (int64_t i = 0; i < a->n_seqs; i += c.n_seqs) {
+        attention_take_seqs(&c, a, i);
+        TESS_TRY(a->dtype == TESS_F32 ? backward<float>(s, &c) : backward<cuda_bf16>(s, &c));
+    }
+    return TESS_OK;
+}
+
+void tess_kernels_cuda_attention(tess_kernels *k)
+{
+    k->attention_forward = tess_cuda_attention_forward;
+    k->attention_backward = tess_cuda_attention_backward;
+}

@@ -1,0 +1,146 @@
+/* The common parts of all kernels of attention: a launch's arguments, the keys that a row sees, and the tiles of
+ * sequences. */
+#ifndef TESS_DEVICE_CUDA_KERNELS_CUDA_ATTENTION_H
+#define TESS_DEVICE_CUDA_KERNELS_CUDA_ATTENTION_H
+
+#include "device/cuda/cuda_types.h"
+
+/* The sequences of a launch: its arguments have room for this many. */
+enum { ATTENTION_SEQS = 48 };
+
+typedef struct attention_seq {
+    tess_attention_seq s;
+    int64_t first_tile; /* first tile of the sequence in the launch */
+} attention_seq;
+
+/* A launch's arguments. */
+typedef struct attention_call {
+    attention_seq seqs[ATTENTION_SEQS];
+    int n_seqs;
+    int64_t H, G, D, window;
+    float scale;
+    const void *q, *dout;
+    void *out, *dq, *dk, *dv;
+    int64_t page_stride, q_stride, k_stride, v_stride, out_stride, dout_stride, dq_stride, dk_stride, dv_stride;
+    float *lse;     /* (T, H) */
+    float *scratch; /* the kernels' own */
+} attention_call;
+
+/* ---- Functions of the GPU ---- */
+static __device__ inline const attention_seq *seq_of_tile(const attention_call &c, int64_t tile)
+{
+    int i = 0;
+    while (i + 1 < c.n_seqs && c.seqs[i + 1].first_tile <= tile)
+        i++;
+    return &c.seqs[i];
+}
+
+/* tess_attention_block */
+static __device__ inline int64_t block_at(const attention_call &c, const tess_attention_seq &s, int64_t base,
+                                          int64_t stride)
+{
+    return s.pages == NULL ? base * stride : s.pages[base / TESS_ATTENTION_BLOCK] * c.page_stride;
+}
+
+static __device__ inline int64_t first_key(const attention_call &c, int64_t position)
+{
+    return c.window > 0 && position + 1 > c.window ? position + 1 - c.window : 0;
+}
+
+/* One behind the last query that sees a key. */
+static __device__ inline int64_t last_query(const attention_call &c, const tess_attention_seq &s, int64_t key)
+{
+    return c.window > 0 ? cuda_least(key + c.window, s.q_len) : s.q_len;
+}
+
+/* ---- Functions of the host ---- */
+static inline attention_call attention_call_of(const tess_attention *a, const tess_attention_grad *g)
+{
+    attention_call c = {};
+    c.H = a->n_heads;
+    c.G = a->n_kv_heads;
+    c.D = a->head_size;
+    c.window = a->window;
+    c.scale = a->scale;
+    c.q = a->q;
+    c.out = a->out;
+    c.page_stride = a->page_stride;
+    c.q_stride = a->q_stride;
+    c.k_stride = a->k_stride;
+    c.v_stride = a->v_stride;
+    c.out_stride = a->out_stride;
+    c.lse = a->lse;
+    if (g != NULL) {
+        c.dout = g->dout;
+        c.dq = g->dq;
+        c.dk = g->dk;
+        c.dv = g->dv;
+        c.dout_stride = g->dout_stride;
+        c.dq_stride = g->dq_stride;
+        c.dk_stride = g->dk_stride;
+        c.dv_stride = g->dv_stride;
+    }
+    return c;
+}
+
+/* The next sequences that a launch takes, from `first` on. */
+static inline void attention_take_seqs(attention_call *c, const tess_attention *a, int64_t first)
+{
+    c->n_seqs = (int)cuda_least(a->n_seqs - first, ATTENTION_SEQS);
+    for (int i = 0; i < c->n_seqs; i++)
+        c->seqs[i].s = a->seqs[first + i];
+}
+
+/* Tells the sequences where their tiles of `tile` rows begin, with `rows` rows to a query. Returns the number of tiles.
+ */
+static inline int64_t attention_cut_tiles(attention_call *c, int64_t rows, int64_t tile)
+{
+    int64_t tiles = 0;
+    for (int i = 0; i < c->n_seqs; i++) {
+        c->seqs[i].first_tile = tiles;
+        tiles += (c->seqs[i].s.q_len * rows + tile - 1) / tile;
+    }
+    return tiles;
+}
+
+static inline int64_t attention_pages_of(const tess_attention_seq *s)
+{
+    return s->pages != NULL ? (s->k_len + TESS_ATTENTION_BLOCK - 1) / TESS_ATTENTION_BLOCK : 0;
+}
+
+/* The page tables of what the launch takes become memory of the device; c->scratch gets `floats` behind them. */
+static inline tess_status attention_take_scratch(tess_stream *s, attention_call *c, int64_t floats)
+{
+    int64_t n_pages = 0;
+    for (int i = 0; i < c->n_seqs; i++)
+        n_pages += attention_pages_of(&c->seqs[i].s);
+    if (n_pages + floats == 0)
+        return TESS_OK;
+    n_pages = (n_pages + 3) / 4 * 4; /* keeps what follows aligned to 16 bytes */
+    void *memory;
+    TESS_TRY(tess_cuda_scratch(s, (size_t)n_pages * sizeof(int32_t) + (size_t)floats * sizeof(float), &memory));
+    int32_t *next = (int32_t *)memory;
+    c->scratch = (float *)(next + n_pages);
+    for (int i = 0; i < c->n_seqs; i++) {
+        tess_attention_seq *seq = &c->seqs[i].s;
+        const int64_t n = attention_pages_of(seq);
+        if (n == 0)
+            continue;
+        TESS_TRY(tess_cuda_upload(s, next, seq->pages, (size_t)n * sizeof(int32_t)));
+        seq->pages = next;
+        next += n;
+    }
+    return TESS_OK;
+}
+
+/* Rows of q, out and lse that the call speaks of. */
+static inline int64_t attention_tokens(const tess_attention *a)
+{
+    int64_t T = 0;
+    for (int64_t i = 0; i < a->n_seqs; i++)
+        if (a->seqs[i].q_begin + a->seqs[i].q_len > T)
+            T = a->seqs[i].q_begin + a->seqs[i].q_len;
+    return T;
+}
+
+#endif

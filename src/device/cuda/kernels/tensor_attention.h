@@ -1,0 +1,84 @@
+/* The common part of forward and backward of attention on tensor cores: the keys that a row of a tile sees.
+ *
+ * A tile's rows are those of one key head: row r of a sequence is query r / n_rep of its query head r % n_rep, so that
+ * the heads of a group share the keys that a tile loads, in training and in generation. */
+#ifndef TESS_DEVICE_CUDA_KERNELS_TENSOR_ATTENTION_H
+#define TESS_DEVICE_CUDA_KERNELS_TENSOR_ATTENTION_H
+
+#include "device/cuda/kernels/cuda_attention.h"
+#include "device/cuda/kernels/tensor_tiles.h"
+
+#include "device/ref/vec_ref.h"
+#include "device/vmath.h"
+
+enum { TENSOR_HEAD = 128 /* most channels of a head: 64, or 128 filled up with zeros */ };
+
+#define LOG2_E 0x1.715476p+0f
+
+/* Heads that tensor cores compute; others are attention.cu's. By the head's size alone: a row's bits must not depend on
+ * where its operands lie. */
+static inline bool tensor_attention_takes(const tess_attention *a)
+{
+    return a->dtype == TESS_BF16 && a->head_size <= TENSOR_HEAD;
+}
+
+/* `n` rows of one key head, from row `first` of the sequence on. */
+typedef struct head_tile {
+    const tess_attention_seq *s;
+    int n_rep, first, n, kv;
+} head_tile;
+
+/* The tile of `rows` rows with this number in the launch. */
+static __device__ inline head_tile head_tile_at(const attention_call &c, int64_t number, int kv, int rows)
+{
+    const attention_seq *seq = seq_of_tile(c, number);
+    head_tile t;
+    t.s = &seq->s;
+    t.n_rep = (int)(c.H / c.G);
+    t.first = (int)(number - seq->first_tile) * rows;
+    t.n = (int)cuda_least(t.s->q_len * t.n_rep - t.first, rows);
+    t.kv = kv;
+    return t;
+}
+
+/* Row i of the tile: the batch's row, its head, its place among the keys. */
+typedef struct query_row {
+    int64_t token;
+    int head, position;
+} query_row;
+
+static __device__ inline query_row query_row_at(const head_tile &t, int i)
+{
+    int query = (t.first + i) / t.n_rep;
+    query_row row;
+    row.token = t.s->q_begin + query;
+    row.head = t.kv * t.n_rep + (t.first + i) % t.n_rep;
+    row.position = (int)(t.s->k_len - t.s->q_len) + query;
+    return row;
+}
+
+/* The place of row i of the tile in `x`; NULL: it does not exist. */
+static __device__ inline const uint16_t *query_at(const head_tile &t, int i, const void *x, int64_t stride, int64_t D)
+{
+    if (i >= t.n)
+        return NULL;
+    query_row row = query_row_at(t, i);
+    return (const uint16_t *)x + row.token * stride + row.head * D;
+}
+
+/* Keys that a row sees, the last one included. */
+typedef struct key_range {
+    int first, last;
+} key_range;
+
+static __device__ inline key_range key_range_of(const attention_call &c, const head_tile &t, int i)
+{
+    key_range keys = {0, -1};
+    if (i < t.n) {
+        keys.last = query_row_at(t, i).position;
+        keys.first = (int)first_key(c, keys.last);
+    }
+    return keys;
+}
+
+#endif

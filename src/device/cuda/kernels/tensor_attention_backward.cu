@@ -1,0 +1,296 @@
+/* Attention backward in bfloat16 on tensor cores, without atomics: a kernel for the gradients of queries, which walks
+ * over keys, and one for those of keys and values, which walks over the query heads of a group and the queries of each,
+ * ascending. Both compute scores again, so there are seven products of T x T instead of five, and every sum has one
+ * order.
+ *
+ *     P = exp(scale Q K^T - lse)   dV = P^T dO   dS = P (dO V^T - delta)   dQ = scale dS K   dK = scale dS^T Q
+ *
+ * Gradients of keys begin with the transposes K Q^T and V dO^T: a warp's sums then are the left factors of its next
+ * products as they lie in registers. Blocks of others are counted from the sequence's first row, so bits depend on the
+ * sequence alone.
+ *
+ * Cost. A warp has 16 rows; it reads 13 flops a byte from shared memory, which feeds four fifths of an A100's tensor
+ * cores and two fifths of an H100's. D 128: 64 KiB of shared memory, 2 blocks of a processor; D 64: 48 KiB, 3 blocks,
+ * or 2 of the kernel for keys. Others come through two buffers, one of which is filled while the other is read. */
+#include <math.h>
+
+#include "device/cuda/cuda_rows.h"
+#include "device/cuda/kernels/tensor_attention.h"
+#include "device/ref/ref_attention.h"
+
+enum { WARPS = 4, THREADS = WARPS * WARP, TILE = WARPS * ROWS };
+
+/* Others of a block: what two buffers of them, and a tile, leave of shared memory and of registers. */
+template <int D> struct others_of {
+    enum { N = D == 64 ? 64 : 32, PIECES = N * D / PIECE };
+};
+
+/* The statistics of a query and its head, (T, H): the factor from scores to probabilities, and dout . out. */
+typedef struct query_stats {
+    float lse2; /* lse / ln 2 */
+    float delta;
+} query_stats;
+
+static __device__ __forceinline__ const query_stats *stats_at(const attention_call &c, int64_t token, int head)
+{
+    return (const query_stats *)c.scratch + token * c.H + head;
+}
+
+/* A warp has a query's head: lane l adds channels l, l + 32, .. */
+static __global__ void __launch_bounds__(THREADS) tensor_stats_kernel(attention_call c, int seq)
+{
+    const tess_attention_seq &s = c.seqs[seq].s;
+    const int lane = (int)threadIdx.x % WARP;
+    for (int64_t i = (int64_t)blockIdx.x * WARPS + threadIdx.x / WARP; i < s.q_len * c.H;
+         i += (int64_t)gridDim.x * WARPS) {
+        const cuda_division token = cuda_divide(i, c.H);
+        const int64_t row = s.q_begin + token.quotient, h = token.rest;
+        const cuda_bf16 *x = (const cuda_bf16 *)c.dout + row * c.dout_stride + h * c.D,
+                        *y = (const cuda_bf16 *)c.out + row * c.out_stride + h * c.D;
+        float sum = 0;
+        for (int d = lane; d < c.D; d += WARP)
+            sum = fmaf(cuda_load(x + d), cuda_load(y + d), sum);
+        sum = cuda_fold(sum, WARP / 2);
+        if (lane == 0)
+            ((query_stats *)c.scratch)[row * c.H + h] = {c.lse[row * c.H + h] * LOG2_E, sum};
+    }
+}
+
+/* A score and dO . v become dS; gives P. */
+static __device__ __forceinline__ float take_gradient(float *ds, float score, query_stats stats, float scale2,
+                                                      bool seen)
+{
+    float p = seen ? tensor_exp2(fmaf(score, scale2, -stats.lse2)) : 0;
+    *ds = seen ? p * (*ds - stats.delta) : 0;
+    return p;
+}
+
+template <int N> static __device__ __forceinline__ void clear(float (*sum)[4])
+{
+    TESS_CUDA_UNROLL
+    for (int n = 0; n < N / 8; n++) {
+        TESS_CUDA_UNROLL
+        for (int i = 0; i < 4; i++)
+            sum[n][i] = 0;
+    }
+}
+
+/* left (ROWS, N) and right (ROWS, N) = rows `row` on of the two tiles times the rows of the two others. */
+template <int D, int N>
+static __device__ __forceinline__ void multiply_pairs(float (*left)[4], float (*right)[4], tensor_piece *const tiles[2],
+                                                      tensor_piece *const others[2], int row)
+{
+    clear<N>(left);
+    clear<N>(right);
+    TESS_CUDA_UNROLL
+    for (int k = 0; k < D / 16; k++) {
+        uint32_t x[4];
+        load_left<D>(x, tiles[0], row, k);
+        multiply_by_rows<D, N>(left, x, others[0], k);
+        load_left<D>(x, tiles[1], row, k);
+        multiply_by_rows<D, N>(right, x, others[1], k);
+    }
+}
+
+/* Heads of at most D channels. dq of a tile of queries, over keys ascending. */
+template <int D>
+static __global__ void __launch_bounds__(THREADS, D == 64 ? 3 : 2)
+    tensor_backward_queries_kernel(attention_call c, float scale2)
+{
+    enum { KEYS = others_of<D>::N, PIECES = others_of<D>::PIECES };
+    TESS_CUDA_DYNAMIC_SHARED(tensor_piece, memory);
+    tensor_piece *const tiles[2] = {memory + 4 * PIECES, memory + 4 * PIECES + TILE * D / PIECE}; /* queries, douts */
+    const int64_t number = (int64_t)gridDim.x - 1 - blockIdx.x; /* long rows go first */
+    const int kv = (int)(number % c.G), row0 = (int)threadIdx.x / WARP * ROWS, own = row0 + (int)threadIdx.x % WARP / 4;
+    const head_tile t = head_tile_at(c, number / c.G, kv, TILE);
+    const key_range all_first = key_range_of(c, t, 0), all_last = key_range_of(c, t, t.n - 1);
+    const int begin = all_first.first / KEYS * KEYS, n_blocks = (all_last.last - begin) / KEYS + 1;
+    query_stats stats[2] = {};
+    int last[2] = {-1, -1};
+    float dq[D / 8][4], ds[KEYS / 8][4], score[KEYS / 8][4];
+
+    auto copy = [&](int block) {
+        const int base = begin + block * KEYS;
+        if (block < n_blocks)
+            for (int i = 0; i < 2; i++) {
+                const int64_t stride = i == 0 ? c.k_stride : c.v_stride, present = t.s->k_len - base;
+                const uint16_t *x = (const uint16_t *)(i == 0 ? t.s->k : t.s->v) + base * stride + kv * c.D;
+                copy_tile<D, KEYS, THREADS>(memory + (block % 2 * 2 + i) * PIECES, (int)c.D,
+                                            [&](int row) { return row < present ? x + row * stride : NULL; });
+            }
+        tensor_copies_end();
+    };
+
+    copy_tile<D, TILE, THREADS>(tiles[0], (int)c.D, [&](int i) { return query_at(t, i, c.q, c.q_stride, c.D); });
+    copy_tile<D, TILE, THREADS>(tiles[1], (int)c.D, [&](int i) { return query_at(t, i, c.dout, c.dout_stride, c.D); });
+    copy(0);
+    for (int half = 0; half < 2; half++)
+        if (own + 8 * half < t.n) {
+            const query_row row = query_row_at(t, own + 8 * half);
+            stats[half] = *stats_at(c, row.token, row.head);
+            last[half] = row.position;
+        }
+    clear<D>(dq);
+    for (int block = 0; block < n_blocks; block++) {
+        const int base = begin + block * KEYS, column = base + (int)threadIdx.x % 4 * 2;
+        tensor_piece *const others[2] = {memory + block % 2 * 2 * PIECES, memory + (block % 2 * 2 + 1) * PIECES};
+        tensor_copies_wait<0>();
+        __syncthreads();
+        copy(block + 1);
+        multiply_pairs<D, KEYS>(score, ds, tiles, others, row0);
+        const bool hides = base < all_last.first || base + KEYS > all_first.last + 1;
+        const int first[2] = {(int)first_key(c, last[0]), (int)first_key(c, last[1])};
+        TESS_CUDA_UNROLL
+        for (int n = 0; n < KEYS / 8; n++) {
+            TESS_CUDA_UNROLL
+            for (int i = 0; i < 4; i++) {
+                const int key = column + n * 8 + i % 2;
+                const bool seen = !hides || (key >= first[i / 2] && key <= last[i / 2]);
+                take_gradient(&ds[n][i], score[n][i], stats[i / 2], scale2, seen);
+            }
+        }
+        TESS_CUDA_UNROLL
+        for (int k = 0; k < KEYS / 16; k++) {
+            uint32_t x[4];
+            round_to_left(x, ds, k);
+            multiply_by_columns<D>(dq, x, others[0], k);
+        }
+    }
+    TESS_CUDA_UNROLL
+    for (int half = 0; half < 2; half++)
+        if (own + 8 * half < t.n) {
+            const query_row row = query_row_at(t, own + 8 * half);
+            store_row<D>((uint16_t *)c.dq + row.token * c.dq_stride + row.head * c.D, (int)c.D, dq, half, c.scale);
+        }
+}
+
+/* dk and dv of a tile of keys. */
+template <int D>
+static __global__ void __launch_bounds__(THREADS, 2) tensor_backward_keys_kernel(attention_call c, float scale2)
+{
+    enum { QUERIES = others_of<D>::N, PIECES = others_of<D>::PIECES };
+    TESS_CUDA_DYNAMIC_SHARED(tensor_piece, memory);
+    tensor_piece *const tiles[2] = {memory + 4 * PIECES, memory + 4 * PIECES + TILE * D / PIECE}; /* keys, values */
+    query_stats *const all_stats = (query_stats *)(tiles[1] + TILE * D / PIECE);
+    const int kv = (int)(blockIdx.x % c.G), n_rep = (int)(c.H / c.G), row0 = (int)threadIdx.x / WARP * ROWS;
+    const attention_seq *seq = seq_of_tile(c, blockIdx.x / c.G);
+    const tess_attention_seq &s = seq->s;
+    const int tile0 = (int)(blockIdx.x / c.G - seq->first_tile) * TILE, n = (int)cuda_least(s.k_len - tile0, TILE);
+    const int end = (int)last_query(c, s, tile0 + n - 1), begin = tile0 / QUERIES * QUERIES;
+    const int n_blocks = (end - begin + QUERIES - 1) / QUERIES, own = tile0 + row0 + (int)threadIdx.x % WARP / 4;
+    const int last[2] = {(int)last_query(c, s, own), (int)last_query(c, s, own + 8)};
+    float dk[D / 8][4], dv[D / 8][4], ds[QUERIES / 8][4], p[QUERIES / 8][4];
+
+    /* Copies rows of head `block / n_blocks` of the group. */
+    auto copy = [&](int block) {
+        const int base = begin + block % n_blocks * QUERIES, head = kv * n_rep + block / n_blocks;
+        if (block < n_blocks * n_rep) {
+            const int64_t present = s.q_len - base, token = s.q_begin + base;
+            for (int i = 0; i < 2; i++) {
+                const int64_t stride = i == 0 ? c.q_stride : c.dout_stride;
+                const uint16_t *x = (const uint16_t *)(i == 0 ? c.q : c.dout) + token * stride + head * c.D;
+                copy_tile<D, QUERIES, THREADS>(memory + (block % 2 * 2 + i) * PIECES, (int)c.D,
+                                               [&](int row) { return row < present ? x + row * stride : NULL; });
+            }
+            query_stats *stats = all_stats + block % 2 * QUERIES + threadIdx.x;
+            if (threadIdx.x < QUERIES && (int)threadIdx.x < present)
+                tensor_copy_pair((float *)stats, (const float *)stats_at(c, token + threadIdx.x, head));
+            else if (threadIdx.x < QUERIES)
+                *stats = {0, 0};
+        }
+        tensor_copies_end();
+    };
+
+    for (int i = 0; i < 2; i++) {
+        const int64_t stride = i == 0 ? c.k_stride : c.v_stride;
+        const uint16_t *x = (const uint16_t *)(i == 0 ? s.k : s.v) + tile0 * stride + kv * c.D;
+        copy_tile<D, TILE, THREADS>(tiles[i], (int)c.D, [&](int row) { return row < n ? x + row * stride : NULL; });
+    }
+    copy(0);
+    clear<D>(dk);
+    clear<D>(dv);
+    for (int block = 0; block < n_blocks * n_rep; block++) {
+        const int base = begin + block % n_blocks * QUERIES, column = (int)threadIdx.x % 4 * 2;
+        tensor_piece *const others[2] = {memory + block % 2 * 2 * PIECES, memory + (block % 2 * 2 + 1) * PIECES};
+        const query_stats *stats = all_stats + block % 2 * QUERIES;
+        tensor_copies_wait<0>();
+        __syncthreads();
+        copy(block + 1);
+        multiply_pairs<D, QUERIES>(p, ds, tiles, others, row0);
+        const bool hides = base < tile0 + TILE - 1 || base + QUERIES > last_query(c, s, tile0);
+        TESS_CUDA_UNROLL
+        for (int k = 0; k < QUERIES / 8; k++) {
+            TESS_CUDA_UNROLL
+            for (int i = 0; i < 4; i++) {
+                const int at = column + k * 8 + i % 2, query = base + at, half = i / 2;
+                const bool seen = !hides || (query >= own + 8 * half && query < last[half]);
+                p[k][i] = take_gradient(&ds[k][i], p[k][i], stats[at], scale2, seen);
+            }
+        }
+        TESS_CUDA_UNROLL
+        for (int k = 0; k < QUERIES / 16; k++) {
+            uint32_t x[4];
+            round_to_left(x, p, k);
+            multiply_by_columns<D>(dv, x, others[1], k);
+            round_to_left(x, ds, k);
+            multiply_by_columns<D>(dk, x, others[0], k);
+        }
+    }
+    TESS_CUDA_UNROLL
+    for (int half = 0; half < 2; half++) {
+        const int key = own + 8 * half;
+        if (key >= tile0 + n)
+            continue;
+        store_row<D>((uint16_t *)c.dk + (s.q_begin + key) * c.dk_stride + kv * c.D, (int)c.D, dk, half, c.scale);
+        store_row<D>((uint16_t *)c.dv + (s.q_begin + key) * c.dv_stride + kv * c.D, (int)c.D, dv, half, 1);
+    }
+}
+
+static tess_status launch_stats(tess_stream *s, const attention_call *c)
+{
+    for (int i = 0; i < c->n_seqs; i++) {
+        const int64_t n = c->seqs[i].s.q_len * c->H;
+        if (n > 0)
+            TESS_TRY(TESS_CUDA_LAUNCH(tensor_stats_kernel, tess_cuda_blocks(n, WARPS), THREADS, 0, s, *c, i));
+    }
+    return TESS_OK;
+}
+
+template <int D> static tess_status launch(tess_stream *s, attention_call *c)
+{
+    const int64_t n_rep = c->H / c->G;
+    const size_t bytes = (4 * others_of<D>::PIECES + 2 * TILE * D / PIECE) * sizeof(tensor_piece);
+    const size_t stats_bytes = 2 * others_of<D>::N * sizeof(query_stats);
+    const float scale2 = c->scale * LOG2_E;
+    const int64_t query_blocks = attention_cut_tiles(c, n_rep, TILE) * c->G;
+    TESS_CHECK(query_blocks <= INT32_MAX / TILE, TESS_E_UNSUPPORTED,
+               "attention: %lld heads of rows are more than a GPU takes", (long long)query_blocks);
+    if (query_blocks == 0)
+        return TESS_OK;
+    TESS_TRY(launch_stats(s, c));
+    TESS_CUDA_ASK_SHARED(tensor_backward_queries_kernel<D>, bytes, s);
+    TESS_TRY(TESS_CUDA_LAUNCH(tensor_backward_queries_kernel<D>, query_blocks, THREADS, bytes, s, *c, scale2));
+    const int64_t key_blocks = attention_cut_tiles(c, 1, TILE) * c->G;
+    TESS_CUDA_ASK_SHARED(tensor_backward_keys_kernel<D>, bytes + stats_bytes, s);
+    return TESS_CUDA_LAUNCH(tensor_backward_keys_kernel<D>, key_blocks, THREADS, bytes + stats_bytes, s, *c, scale2);
+}
+
+static tess_status attention_backward(tess_stream *s, const tess_attention *a, const tess_attention_grad *g)
+{
+    TESS_TRY(tess_attention_check(a, g));
+    if (!tensor_attention_takes(a))
+        return tess_cuda_attention_backward(s, a, g);
+    attention_call c = attention_call_of(a, g);
+    TESS_TRY(attention_take_scratch(s, &c,
+                                    attention_tokens(a) * a->n_heads * (int64_t)(sizeof(query_stats) / sizeof(float))));
+    for (int64_t i = 0; i < a->n_seqs; i += c.n_seqs) {
+        attention_take_seqs(&c, a, i);
+        TESS_TRY(a->head_size <= 64 ? launch<64>(s, &c) : launch<TENSOR_HEAD>(s, &c));
+    }
+    return TESS_OK;
+}
+
+void tess_kernels_cuda_tensor_attention_backward(tess_kernels *k)
+{
+    k->attention_backward = attention_backward;
+}

@@ -1,0 +1,373 @@
+/* Attention forward in bfloat16 on tensor cores: blocks of 64 keys, scores, softmax and sums in registers, as
+ * FlashAttention-2 has it (Dao 2023).
+ *
+ * Order. A row's keys are taken in blocks of TESS_ATTENTION_BLOCK and chunks of CHUNK, both counted from key 0. A chunk
+ * is an online softmax of its own; chunks are merged in order. So bits depend on the row's own keys: a block that a row
+ * does not see adds zeros, and multiplies by 1. Few rows with many keys have a block of threads for each chunk, and a
+ * second kernel merges by the same steps: generation has the bits of training.
+ *
+ * Cost. A warp has 16 rows, and reads each key and value from shared memory once: 16 flops a byte, so 128 bytes a clock
+ * of a processor feed 2048 flops, the tensor cores' rate of an A100 and half of that of an H100. Memory of the GPU is
+ * read once for 64 rows. A key's exponential is one instruction of the special units, 16 a clock: 256 clocks for 64
+ * keys of 64 rows beside 1024 (D 128) or 512 (D 64) of products. Shared memory for D 128: 16 KiB of queries and two
+ * buffers of 16 KiB, of which one is filled while the other is read: 3 blocks of a processor, 12 warps, with up to 168
+ * registers a thread (ptxas says what they take). Rows of up to 16 have one warp and four buffers, because what limits
+ * them is the delay of memory. */
+#include <math.h>
+
+#include "device/cuda/cuda_rows.h"
+#include "device/cuda/kernels/tensor_attention.h"
+#include "device/ref/ref_attention.h"
+
+enum {
+    KEYS = TESS_ATTENTION_BLOCK,
+    CHUNK = 1024,
+    FULL = 264 /* blocks that keep a GPU busy */
+};
+
+/* How a launch cuts its work. */
+typedef struct forward_plan {
+    int n_parts; /* blocks of threads that share a tile's chunks; 1: the same one has all of them */
+    bool merges; /* there are rows of several chunks, and one block has them */
+    float scale2;
+} forward_plan;
+
+/* The state of a row: the largest score, and the sum of 2^(scale2 * (score - m)). */
+typedef struct softmax_state {
+    float m, l;
+} softmax_state;
+
+/* The factors of earlier and newer terms of a row; m becomes that of both. */
+typedef struct softmax_factors {
+    float earlier, newer;
+} softmax_factors;
+
+static __device__ __forceinline__ softmax_factors merge_largest(float *m, float newer, float scale2)
+{
+    float both = fmaxf(*m, newer), base = both == -INFINITY ? 0 : both;
+    softmax_factors f = {tensor_exp2((*m - base) * scale2), tensor_exp2((newer - base) * scale2)};
+    *m = both;
+    return f;
+}
+
+static __device__ __forceinline__ float merge_sums(float earlier, float newer, softmax_factors f)
+{
+    return fmaf(earlier, f.earlier, newer * f.newer);
+}
+
+/* A warp's rows: each thread has elements of two, 8 apart. */
+template <int D> struct forward_rows {
+    float o[D / 8][4];
+    softmax_state state[2]; /* l: this thread's share, until a chunk ends */
+};
+
+template <int D> static __device__ __forceinline__ void begin_chunk(forward_rows<D> &rows)
+{
+    TESS_CUDA_UNROLL
+    for (int n = 0; n < D / 8; n++) {
+        TESS_CUDA_UNROLL
+        for (int i = 0; i < 4; i++)
+            rows.o[n][i] = 0;
+    }
+    rows.state[0] = rows.state[1] = {-INFINITY, 0};
+}
+
+/* Scores of keys that a row does not see become -inf. */
+static __device__ __forceinline__ void hide_keys(const attention_call &c, float (*score)[4], const int last[2],
+                                                 int base)
+{
+    const int column = base + (int)threadIdx.x % 4 * 2;
+    const int first[2] = {(int)first_key(c, last[0]), (int)first_key(c, last[1])};
+    TESS_CUDA_UNROLL
+    for (int n = 0; n < KEYS / 8; n++) {
+        TESS_CUDA_UNROLL
+        for (int i = 0; i < 4; i++) {
+            int key = column + n * 8 + i % 2;
+            if (key < first[i / 2] || key > last[i / 2])
+                score[n][i] = -INFINITY;
+        }
+    }
+}
+
+/* Scores become probabilities, not normalized; what the rows have so far is rescaled. */
+template <int D>
+static __device__ __forceinline__ void take_scores(forward_rows<D> &rows, float (*score)[4], float scale2)
+{
+    TESS_CUDA_UNROLL
+    for (int half = 0; half < 2; half++) {
+        softmax_state *state = &rows.state[half];
+        float m = state->m, sum = 0;
+        TESS_CUDA_UNROLL
+        for (int n = 0; n < KEYS / 8; n++)
+            m = fmaxf(m, fmaxf(score[n][2 * half], score[n][2 * half + 1]));
+        m = largest_of_row(m);
+        float base = m == -INFINITY ? 0 : m, correction = tensor_exp2((state->m - base) * scale2);
+        TESS_CUDA_UNROLL
+        for (int n = 0; n < KEYS / 8; n++) {
+            TESS_CUDA_UNROLL
+            for (int i = 2 * half; i < 2 * half + 2; i++) {
+                score[n][i] = tensor_exp2((score[n][i] - base) * scale2);
+                sum += score[n][i];
+            }
+        }
+        state->l = fmaf(state->l, correction, sum);
+        state->m = m;
+        TESS_CUDA_UNROLL
+        for (int n = 0; n < D / 8; n++) {
+            rows.o[n][2 * half] *= correction;
+            rows.o[n][2 * half + 1] *= correction;
+        }
+    }
+}
+
+/* The sums of earlier chunks of this thread rest in shared memory, elements THREADS apart: sums, then m and l of both
+ * rows. */
+template <int D, int THREADS> struct forward_total {
+    enum { SUMS = D / 2, ELEMENTS = SUMS + 4 };
+    static __device__ __forceinline__ float *sum(float *total, int n, int i)
+    {
+        return total + (n * 4 + i) * THREADS;
+    }
+    static __device__ __forceinline__ float *state(float *total, int half)
+    {
+        return total + (SUMS + 2 * half) * THREADS;
+    }
+};
+
+/* Adds a chunk to the earlier ones, of which there may be none; the rows get the sums. */
+template <int D, int THREADS>
+static __device__ __forceinline__ void merge_chunk(float *total, bool is_first, forward_rows<D> &rows, float scale2)
+{
+    typedef forward_total<D, THREADS> place;
+    TESS_CUDA_UNROLL
+    for (int half = 0; half < 2; half++) {
+        float *m = place::state(total, half), *l = m + THREADS;
+        softmax_state state = {-INFINITY, 0};
+        if (!is_first)
+            state = {*m, *l};
+        softmax_factors f = merge_largest(&state.m, rows.state[half].m, scale2);
+        *l = state.l = merge_sums(state.l, rows.state[half].l, f);
+        *m = state.m;
+        rows.state[half] = state;
+        TESS_CUDA_UNROLL
+        for (int n = 0; n < D / 8; n++) {
+            TESS_CUDA_UNROLL
+            for (int i = 2 * half; i < 2 * half + 2; i++) {
+                float *sum = place::sum(total, n, i);
+                rows.o[n][i] = *sum = merge_sums(is_first ? 0 : *sum, rows.o[n][i], f);
+            }
+        }
+    }
+}
+
+/* A chunk's sums of a row, for the kernel that merges them: D sums, m and l. */
+template <int D> struct forward_part {
+    float o[D];
+    softmax_state state;
+};
+
+template <int D>
+static __device__ __forceinline__ void store_part(forward_part<D> *part, const forward_rows<D> &rows, int half)
+{
+    int lane = (int)threadIdx.x % WARP;
+    TESS_CUDA_UNROLL
+    for (int n = 0; n < D / 8; n++) {
+        part->o[n * 8 + lane % 4 * 2] = rows.o[n][2 * half];
+        part->o[n * 8 + lane % 4 * 2 + 1] = rows.o[n][2 * half + 1];
+    }
+    if (lane % 4 == 0)
+        part->state = rows.state[half];
+}
+
+static __device__ __forceinline__ void store_lse(const attention_call &c, const query_row &row, softmax_state state)
+{
+    if (c.lse != NULL)
+        c.lse[row.token * c.H + row.head] = fmaf(state.m, c.scale, v_log(state.l));
+}
+
+static __device__ inline uint16_t *out_at(const attention_call &c, const query_row &row)
+{
+    return (uint16_t *)c.out + row.token * c.out_stride + row.head * c.D;
+}
+
+/* Heads of at most D channels. The buffers get, in turn, a block of keys and one of values. */
+template <int D, int WARPS, int BUFFERS>
+static __global__ void __launch_bounds__(WARPS *WARP, WARPS == 1 ? 8 : 3)
+    tensor_forward_kernel(attention_call c, forward_plan plan)
+{
+    enum { THREADS = WARPS * WARP, TILE = WARPS * ROWS, PIECES = KEYS * D / PIECE };
+    TESS_CUDA_DYNAMIC_SHARED(tensor_piece, memory);
+    tensor_piece *queries = memory + BUFFERS * PIECES;
+    const int64_t number = (int64_t)gridDim.x - 1 - blockIdx.x; /* long rows go first */
+    const int kv = (int)(number % c.G), part = (int)(number / c.G % plan.n_parts), warp = (int)threadIdx.x / WARP;
+    const int64_t tile = number / c.G / plan.n_parts;
+    const head_tile t = head_tile_at(c, tile, kv, TILE);
+    const key_range all_first = key_range_of(c, t, 0), all_last = key_range_of(c, t, t.n - 1);
+    int begin = all_first.first / KEYS * KEYS, end = all_last.last + 1;
+    if (plan.n_parts > 1) {
+        begin = begin > part * CHUNK ? begin : part * CHUNK;
+        end = end < (part + 1) * CHUNK ? end : (part + 1) * CHUNK;
+    }
+    if (begin >= end)
+        return; /* the merge does not ask for it */
+    const int n_items = (end - begin + KEYS - 1) / KEYS * 2;
+    const int own = warp * ROWS + (int)threadIdx.x % WARP / 4;
+    const int last[2] = {key_range_of(c, t, own).last, key_range_of(c, t, own + 8).last};
+    float *total = (float *)(queries + TILE * D / PIECE) + threadIdx.x;
+    forward_rows<D> rows;
+
+    auto copy = [&](int item) {
+        if (item < n_items) {
+            int base = begin + item / 2 * KEYS;
+            int64_t stride = item % 2 == 0 ? c.k_stride : c.v_stride, present = t.s->k_len - base;
+            const uint16_t *x =
+                (const uint16_t *)(item % 2 == 0 ? t.s->k : t.s->v) + block_at(c, *t.s, base, stride) + kv * c.D;
+            copy_tile<D, KEYS, THREADS>(memory + item % BUFFERS * PIECES, (int)c.D,
+                                        [&](int row) { return row < present ? x + row * stride : NULL; });
+        }
+        tensor_copies_end();
+    };
+    auto await = [&](int item) { /* and the buffer before it is free again */
+                                 tensor_copies_wait<BUFFERS - 2>();
+                                 __syncthreads();
+                                 copy(item + BUFFERS - 1);
+                                 return memory + item % BUFFERS * PIECES;
+    };
+
+    copy_tile<D, TILE, THREADS>(queries, (int)c.D, [&](int row) { return query_at(t, row, c.q, c.q_stride, c.D); });
+    for (int item = 0; item < BUFFERS - 1; item++)
+        copy(item);
+    begin_chunk(rows);
+    for (int item = 0; item < n_items; item += 2) {
+        const int base = begin + item / 2 * KEYS;
+        float score[KEYS / 8][4] = {};
+        tensor_piece *block = await(item);
+        TESS_CUDA_UNROLL
+        for (int k = 0; k < D / 16; k++) {
+            uint32_t query[4];
+            load_left<D>(query, queries, warp * ROWS, k);
+            multiply_by_rows<D, KEYS>(score, query, block, k);
+        }
+        if (base < all_last.first || base + KEYS > all_first.last + 1)
+            hide_keys(c, score, last, base);
+        take_scores(rows, score, plan.scale2);
+        block = await(item + 1);
+        TESS_CUDA_UNROLL
+        for (int k = 0; k < KEYS / 16; k++) {
+            uint32_t weights[4];
+            round_to_left(weights, score, k);
+            multiply_by_columns<D>(rows.o, weights, block, k);
+        }
+        if ((base + KEYS) % CHUNK != 0 && item + 2 < n_items)
+            continue;
+        for (int half = 0; half < 2; half++)
+            rows.state[half].l = sum_of_row(rows.state[half].l);
+        if (plan.merges) {
+            merge_chunk<D, THREADS>(total, base / CHUNK == begin / CHUNK, rows, plan.scale2);
+            if (item + 2 < n_items)
+                begin_chunk(rows);
+        }
+    }
+    TESS_CUDA_UNROLL
+    for (int half = 0; half < 2; half++) {
+        const int i = own + 8 * half;
+        if (i >= t.n)
+            continue;
+        if (plan.n_parts > 1) {
+            store_part((forward_part<D> *)c.scratch + ((tile * c.G + kv) * TILE + i) * plan.n_parts + part, rows, half);
+            continue;
+        }
+        const query_row row = query_row_at(t, i);
+        store_row<D>(out_at(c, row), (int)c.D, rows.o, half, 1 / rows.state[half].l);
+        if (threadIdx.x % 4 == 0)
+            store_lse(c, row, rows.state[half]);
+    }
+}
+
+/* A warp merges the parts of a row. */
+template <int D>
+static __global__ void __launch_bounds__(4 * WARP)
+    tensor_merge_kernel(attention_call c, forward_plan plan, int64_t n_rows, int tile_rows)
+{
+    const int64_t number = (int64_t)blockIdx.x * 4 + threadIdx.x / WARP, tile = number / tile_rows / c.G;
+    const int i = (int)(number % tile_rows), kv = (int)(number / tile_rows % c.G), lane = (int)threadIdx.x % WARP;
+    if (number >= n_rows)
+        return;
+    const head_tile t = head_tile_at(c, tile, kv, tile_rows);
+    if (i >= t.n)
+        return;
+    const key_range keys = key_range_of(c, t, i);
+    const forward_part<D> *parts = (const forward_part<D> *)c.scratch + number * plan.n_parts;
+    softmax_state state = {-INFINITY, 0};
+    float o[D / WARP] = {};
+    for (int k = keys.first / CHUNK; k <= keys.last / CHUNK; k++) {
+        softmax_factors f = merge_largest(&state.m, parts[k].state.m, plan.scale2);
+        state.l = merge_sums(state.l, parts[k].state.l, f);
+        TESS_CUDA_UNROLL
+        for (int n = 0; n < D / WARP; n++)
+            o[n] = merge_sums(o[n], parts[k].o[n * WARP + lane], f);
+    }
+    const query_row row = query_row_at(t, i);
+    const float factor = 1 / state.l;
+    TESS_CUDA_UNROLL
+    for (int n = 0; n < D / WARP; n++)
+        if (n * WARP + lane < c.D)
+            cuda_store((cuda_bf16 *)out_at(c, row) + n * WARP + lane, o[n] * factor + 0.0f);
+    if (lane == 0)
+        store_lse(c, row, state);
+}
+
+template <int D, int WARPS, int BUFFERS>
+static tess_status launch_cut(tess_stream *s, attention_call *c, int64_t n_chunks)
+{
+    enum { TILE = WARPS * ROWS };
+    const int64_t tiles = attention_cut_tiles(c, c->H / c->G, TILE) * c->G;
+    const bool shares = n_chunks > 1 && tiles < FULL;
+    const int64_t blocks = tiles * (shares ? n_chunks : 1), n_rows = tiles * TILE;
+    forward_plan plan = {shares ? (int)n_chunks : 1, n_chunks > 1 && !shares, c->scale * LOG2_E};
+    const size_t bytes = (BUFFERS * KEYS + TILE) * D * sizeof(uint16_t) +
+                         (plan.merges ? WARPS * WARP * forward_total<D, WARPS * WARP>::ELEMENTS * sizeof(float) : 0);
+    TESS_CHECK(blocks <= INT32_MAX, TESS_E_UNSUPPORTED, "attention: %lld heads of rows are more than a GPU takes",
+               (long long)blocks);
+    TESS_TRY(attention_take_scratch(
+        s, c, shares ? n_rows * n_chunks * (int64_t)(sizeof(forward_part<D>) / sizeof(float)) : 0));
+    if (blocks == 0)
+        return TESS_OK;
+    TESS_CUDA_ASK_SHARED((tensor_forward_kernel<D, WARPS, BUFFERS>), bytes, s);
+    TESS_TRY(TESS_CUDA_LAUNCH((tensor_forward_kernel<D, WARPS, BUFFERS>), blocks, WARPS * WARP, bytes, s, *c, plan));
+    if (!shares)
+        return TESS_OK;
+    return TESS_CUDA_LAUNCH(tensor_merge_kernel<D>, (n_rows + 3) / 4, 4 * WARP, 0, s, *c, plan, n_rows, TILE);
+}
+
+template <int D> static tess_status launch(tess_stream *s, attention_call *c)
+{
+    int64_t most_rows = 0, most_keys = 0;
+    for (int i = 0; i < c->n_seqs; i++) {
+        const int64_t rows = c->seqs[i].s.q_len * (c->H / c->G), keys = c->seqs[i].s.k_len;
+        most_rows = rows > most_rows ? rows : most_rows;
+        most_keys = keys > most_keys ? keys : most_keys;
+    }
+    TESS_CHECK(most_rows <= INT32_MAX - 4 * ROWS, TESS_E_UNSUPPORTED, "attention: %lld rows of a head",
+               (long long)most_rows);
+    const int64_t n_chunks = (most_keys + CHUNK - 1) / CHUNK;
+    return most_rows <= ROWS ? launch_cut<D, 1, 4>(s, c, n_chunks) : launch_cut<D, 4, 2>(s, c, n_chunks);
+}
+
+static tess_status attention_forward(tess_stream *s, const tess_attention *a)
+{
+    TESS_TRY(tess_attention_check(a, NULL));
+    if (!tensor_attention_takes(a))
+        return tess_cuda_attention_forward(s, a);
+    attention_call c = attention_call_of(a, NULL);
+    for (int64_t i = 0; i < a->n_seqs; i += c.n_seqs) {
+        attention_take_seqs(&c, a, i);
+        TESS_TRY(a->head_size <= 64 ? launch<64>(s, &c) : launch<TENSOR_HEAD>(s, &c));
+    }
+    return TESS_OK;
+}
+
+void tess_kernels_cuda_tensor_attention_forward(tess_kernels *k)
+{
+    k->attention_forward = attention_forward;
+}

@@ -1,0 +1,170 @@
+#include "engine/block_units.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool tess_param_is_hidden(const tess_model *model, const tess_param *param)
+{
+    return tess_model_unit_layer(model, param->unit) >= 0 && param->slice.whole.n_dims == 2;
+}
+
+/* ---- The choice of units ---- */
+static tess_unit_policy policy_of(const tess_config *c)
+{
+    const int64_t size = (int64_t)tess_dtype_size(tess_precision_dtype(c->training.mixed_precision_param));
+    return (tess_unit_policy){.min_blocks = c->parallelism.fsdp_unit_blocks,
+                              .min_elements = (c->parallelism.fsdp_unit_bytes + size - 1) / size,
+                              .mixes_kinds = c->parallelism.fsdp_unit_mixed};
+}
+
+static bool is_cut(const tess_config *config)
+{
+    return config->parallelism.pipeline_parallel_degree > 1;
+}
+
+/* Describes a block by whole parameters, so that ranks which share layers unevenly choose alike. */
+static tess_unit_block describe(const tess_model *model, int block)
+{
+    enum { LAYER = -1 };
+    int first, n;
+    bool layer = tess_model_unit_layer(model, block) >= 0;
+    tess_unit_block about = {.kind = layer ? LAYER : block};
+    tess_model_unit_params(model, block, &first, &n);
+    for (int i = first; i < first + n; i++)
+        about.n_elements += tess_shape_count(&tess_model_param(model, i)->slice.whole);
+    return about;
+}
+
+/* Blocks [begin, end) to units of their own. */
+static void deal(const tess_unit_policy *policy, const tess_unit_block *blocks, int begin, int end, int *unit_of,
+                 int *n_units)
+{
+    const int n = tess_unit_policy_deal(policy, blocks + begin, end - begin, unit_of + begin);
+    for (int block = begin; block < end; block++)
+        unit_of[block] += *n_units;
+    *n_units += n;
+}
+
+tess_status tess_block_units_deal(tess_mem *mem, const tess_config *config, const tess_model *model,
+                                  const tess_slot_units *chunks, int n_chunks, int *unit_of, int *n_units)
+{
+    const tess_unit_policy policy = policy_of(config);
+    const int n_blocks = tess_model_n_units(model);
+    tess_unit_block *blocks;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_blocks, sizeof(*blocks), "blocks", (void **)&blocks));
+    for (int block = 0; block < n_blocks; block++)
+        blocks[block] = describe(model, block);
+    *n_units = 0;
+    deal(&policy, blocks, 0, chunks->begin, unit_of, n_units); /* a tied table without its embedding */
+    for (const tess_slot_units *chunk = chunks; chunk < chunks + n_chunks; chunk++) {
+        const int begin = chunk->begin, last = chunk->end - 1;
+        const bool head = is_cut(config) && last > 0 && tess_model_unit_layer(model, last) < 0;
+        deal(&policy, blocks, begin, head ? last : last + 1, unit_of, n_units);
+        deal(&policy, blocks, head ? last : last + 1, last + 1, unit_of, n_units);
+    }
+    tess_mem_free(mem, blocks);
+    return TESS_OK;
+}
+
+/* ---- Their parameters ---- */
+bool tess_gathers_codes(const tess_config *config, const tess_fsdp *fsdp)
+{
+    return config->training.fp8_gather && !tess_fsdp_reads_masters(fsdp);
+}
+
+bool tess_param_is_coded(const tess_config *config, const tess_fsdp *fsdp, const tess_model *model, int param)
+{
+    return tess_gathers_codes(config, fsdp) && tess_model_owns_rows(model, param);
+}
+
+/* The model below an adapter is neither saved nor written, and read in the compute dtype alone. On disk (offload) it is
+ * paged as master weights are; a device has master weights alone. */
+static bool is_narrow(const tess_config *config, const tess_model *model, const tess_param *param, bool resident)
+{
+    return tess_model_get_config(model)->lora.rank > 0 && param->frozen && !config->offload.params && !resident;
+}
+
+static tess_param_desc describe_param(const tess_config *config, const tess_fsdp *fsdp, const tess_model *model,
+                                      int index, bool resident)
+{
+    const tess_param *param = tess_model_param(model, index);
+    tess_param_desc desc = {.name = param->name,
+                            .shape = param->slice.whole,
+                            .trainable = !param->frozen && !param->copy,
+                            .elsewhere = param->copy,
+                            .decay = param->decay,
+                            .hidden = tess_param_is_hidden(model, param),
+                            .narrow = is_narrow(config, model, param, resident),
+                            .fp8 = tess_param_is_coded(config, fsdp, model, index)};
+    if (param->slice.unit > 0)
+        desc.tp = (tess_param_cut){TESS_SHARD, param->slice.dim, param->slice.unit};
+    return desc;
+}
+
+/* "model.layers.3" of one block, "model.layers.0-3" of layers, "model.embed_tokens to model.layers.3" of others. */
+static void name_unit(const tess_model *model, int begin, int end, char *name, size_t size)
+{
+    const char *first = tess_model_unit_name(model, begin), *last = tess_model_unit_name(model, end - 1);
+    const char *number = strrchr(last, '.');
+    if (end - begin == 1)
+        snprintf(name, size, "%s", first);
+    else if (number != NULL && tess_model_unit_layer(model, begin) >= 0 && tess_model_unit_layer(model, end - 1) >= 0)
+        snprintf(name, size, "%s-%s", first, number + 1);
+    else
+        snprintf(name, size, "%s to %s", first, last);
+}
+
+/* Blocks below the first that trains have no backward, unless stages hand gradients on. A table whose gradient another
+ * stage has needs none either. */
+static int with_backward(const tess_config *config, const tess_model *model, int begin, int end)
+{
+    const bool copies = tess_model_copies_table(model) && !tess_model_unit_trains(model, 0);
+    const int first = is_cut(config) ? copies : tess_model_first_trainable_unit(model);
+    const int n = end - (first > begin ? first : begin);
+    return n > 1 ? n : 1;
+}
+
+static tess_status add_unit(const tess_config *config, const tess_model *model, int begin, int end, bool resident,
+                            tess_param_desc *descs, tess_fsdp *fsdp, tess_block_unit *blocks)
+{
+    char name[96];
+    int first, last, n;
+    tess_unit *unit;
+    tess_model_unit_params(model, begin, &first, &n);
+    tess_model_unit_params(model, end - 1, &last, &n);
+    for (int i = first; i < last + n; i++)
+        descs[i - first] = describe_param(config, fsdp, model, i, resident);
+    name_unit(model, begin, end, name, sizeof(name));
+    TESS_TRY(tess_fsdp_add_unit(fsdp, name, descs, last + n - first, &unit));
+    for (int block = begin; block < end; block++) {
+        int at;
+        tess_model_unit_params(model, block, &at, &n);
+        blocks[block] = (tess_block_unit){unit, at - first};
+    }
+    return tess_unit_set_blocks(unit, with_backward(config, model, begin, end));
+}
+
+tess_status tess_block_units_add(tess_mem *mem, const tess_config *config, const tess_model *model,
+                                 const tess_slot_units *chunks, int n_chunks, bool resident, tess_fsdp *fsdp,
+                                 tess_block_unit *blocks)
+{
+    const int n_blocks = tess_model_n_units(model);
+    int *unit_of = NULL, n_units;
+    tess_param_desc *descs = NULL;
+    tess_status status;
+    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_blocks, sizeof(*unit_of), "units", (void **)&unit_of),
+              done);
+    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_model_n_params(model), sizeof(*descs), "units",
+                                   (void **)&descs),
+              done);
+    TESS_GOTO(tess_block_units_deal(mem, config, model, chunks, n_chunks, unit_of, &n_units), done);
+    for (int begin = 0, end; begin < n_blocks; begin = end) {
+        for (end = begin + 1; end < n_blocks && unit_of[end] == unit_of[begin]; end++)
+            ;
+        TESS_GOTO(add_unit(config, model, begin, end, resident, descs, fsdp, blocks), done);
+    }
+done:
+    tess_mem_free(mem, descs);
+    tess_mem_free(mem, unit_of);
+    return status;
+}

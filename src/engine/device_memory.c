@@ -1,0 +1,80 @@
+#include "engine/device_memory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text/text.h"
+#include "comm/agree.h"
+#include "device/cuda/cuda_users.h"
+#include "tessera/comm.h"
+
+/* The facts of a rank's device. */
+typedef struct device_claim {
+    char place[32]; /* "": no other process uses it */
+    int32_t host, is_known;
+    uint64_t activations, copies, left; /* bytes; left: free for all */
+} device_claim;
+
+static tess_status make_claim(const tess_engine *e, const tess_executor_options *o, device_claim *claim)
+{
+    size_t left;
+    const tess_compute *c = &e->compute;
+    const tess_device_properties *p = tess_device_get_properties(c->device);
+    *claim = (device_claim){.host = tess_runtime_host(e->runtime)};
+    TESS_TRY(tess_device_memory_left(c->device, &left));
+    memcpy(claim->place, p->place, sizeof(claim->place));
+    claim->is_known = left != SIZE_MAX;
+    claim->left = left;
+    claim->activations = tess_executor_bytes(e->model, o) + (size_t)o->max_tokens * sizeof(float);
+    if (!c->resident) /* else they have their memory by now */
+        claim->copies = tess_staging_bytes(e->model, &(tess_staging_options){.dtype = o->dtype});
+    return TESS_OK;
+}
+
+static bool share(const device_claim *a, const device_claim *b)
+{
+    return a == b || (a->place[0] != '\0' && a->host == b->host && strcmp(a->place, b->place) == 0);
+}
+
+static tess_status refuse(const tess_engine *e, const device_claim *mine, uint64_t need, int n)
+{
+    char needed[32], left[32], activations[32], copies[32], users[320];
+    bool used = tess_cuda_describe_users(mine->place, users, sizeof(users)) > 0;
+    return TESS_FAIL(
+        TESS_E_INVALID,
+        "device %s: %d rank%s would need %s of its memory, and %s is free%s%s (a rank: activations %s, parameters and "
+        "gradients of two units at a time %s). It takes %sless of training.local_batch_size, or "
+        "activation_checkpoint.mode=full, or training.passes=2 and more. job.ignore_memory=true starts it as it is",
+        tess_device_get_properties(e->compute.device)->name, n, n > 1 ? "s on it" : "",
+        tess_format_bytes((double)need, needed, sizeof(needed)),
+        tess_format_bytes((double)mine->left, left, sizeof(left)), used ? ": " : "", users,
+        tess_format_bytes((double)mine->activations, activations, sizeof(activations)),
+        tess_format_bytes((double)mine->copies, copies, sizeof(copies)), n > 1 ? "fewer ranks a GPU, " : "");
+}
+
+static tess_status check_claims(const tess_engine *e, const device_claim *all, int n, const device_claim *mine)
+{
+    uint64_t need = 0;
+    int n_sharing = 0;
+    for (int r = 0; r < n; r++) {
+        need += share(mine, &all[r]) ? all[r].activations + all[r].copies : 0;
+        n_sharing += share(mine, &all[r]);
+    }
+    return mine->is_known != 0 && need > mine->left ? refuse(e, mine, need, n_sharing) : TESS_OK;
+}
+
+tess_status tess_device_memory_check(tess_engine *e, const tess_executor_options *o)
+{
+    device_claim mine, *all;
+    int n = tess_team_size(e->team);
+    if (!e->compute.apart || e->config->job.ignore_memory) /* alike on all ranks */
+        return TESS_OK;
+    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n, sizeof(*all), "devices of ranks", (void **)&all));
+    tess_status status = tess_team_agree(e->team, make_claim(e, o, &mine));
+    if (status == TESS_OK)
+        status = tess_all_gather(e->team, &mine, all, sizeof(mine), TESS_U8, NULL);
+    if (status == TESS_OK)
+        status = tess_team_agree(e->team, check_claims(e, all, n, &all[tess_team_rank(e->team)]));
+    tess_mem_free(e->mem, all);
+    return status;
+}

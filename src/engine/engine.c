@@ -1,0 +1,347 @@
+/* Building the step engine from a configuration. */
+#include "engine/engine.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem/named.h"
+#include "comm/agree.h"
+#include "comm/device_windows.h"
+#include "comm/rejoin.h"
+#include "comm/seat.h"
+#include "inject/inject.h"
+#include "device/peak.h"
+#include "optim/optim_internal.h"
+#include "tessera/comm.h"
+#include "engine/model/adapter.h"
+#include "engine/device_memory.h"
+#include "engine/numbers/numbers.h"
+#include "engine/offload.h"
+#include "engine/shards.h"
+#include "engine/stages/rank_stage.h"
+#include "engine/peak_speed.h"
+
+static tess_status add_units(tess_engine *e)
+{
+    int n_units = tess_model_n_units(e->model), n_params = tess_model_n_params(e->model);
+    TESS_TRY(
+        tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_units, sizeof(*e->units), "units", (void **)&e->units));
+    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_params, sizeof(*e->w), "units", (void **)&e->w));
+    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_params, sizeof(*e->dw), "units", (void **)&e->dw));
+    return tess_block_units_add(e->mem, e->config, e->model, e->stage_plan->units, e->stage_plan->shape.chunks,
+                                e->compute.resident, e->fsdp, e->units);
+}
+
+/* The parts of an engine that its configurations do not describe. */
+typedef struct engine_source {
+    tess_engine_options options;
+    tess_fill_fn fill; /* source of the first weights; NULL: the configuration says where they come from */
+    void *context;
+} engine_source;
+
+/* A model's, with an adapter that begins. */
+typedef struct adapted_weights {
+    tess_weights *base;
+    tess_random_weights adapter;
+} adapted_weights;
+
+static tess_status fill_adapted(void *context, const char *name, const tess_shape *shape, const tess_box *box,
+                                float *dst)
+{
+    adapted_weights *w = context;
+    const tess_model *model = w->adapter.model;
+    bool begins = tess_model_param(model, tess_model_find_param(model, name))->adapter;
+    return begins ? tess_random_weights_fill(&w->adapter, name, shape, box, dst)
+                  : tess_weights_fill(w->base, name, shape, box, dst);
+}
+
+static tess_status fill_weights(tess_engine *e, const tess_reporter *reporter)
+{
+    tess_random_weights random = {e->whole, (uint64_t)e->config->debug.seed, tess_stream_threads(e->stream)};
+    if (e->config->model.path[0] == '\0')
+        return tess_fsdp_materialize(e->fsdp, tess_random_weights_fill, &random);
+    tess_weights *weights;
+    TESS_TRY(tess_weights_open(e->mem, e->config->model.path, e->whole, reporter, &weights));
+    adapted_weights beginning = {weights, random};
+    bool stored = e->config->lora.path[0] != '\0';
+    tess_status status = stored ? tess_weights_add_adapter(weights, e->config->lora.path) : TESS_OK;
+    if (status == TESS_OK && stored)
+        status = tess_fsdp_materialize(e->fsdp, tess_weights_fill, weights);
+    else if (status == TESS_OK)
+        status = tess_fsdp_materialize(e->fsdp, fill_adapted, &beginning);
+    if (status == TESS_OK) {
+        int32_t *broken = tess_weights_broken(weights); /* each rank has seen its own rows only */
+        status =
+            tess_all_reduce(e->team, broken, broken, (size_t)tess_model_n_params(e->whole), TESS_I32, TESS_MAX, NULL);
+    }
+    if (status == TESS_OK)
+        tess_weights_report_broken(weights);
+    tess_weights_close(&weights);
+    return status;
+}
+
+/* Drills can interrupt an update. */
+static void inject_moment(void *self, const char *moment, int64_t number)
+{
+    tess_inject_moment(self, moment, number);
+}
+
+static tess_status build_optimizer(tess_engine *e)
+{
+    const tess_optimizer_options options = tess_engine_optimizer(e->config);
+    TESS_TRY(tess_fsdp_optimizer_create(e->fsdp, &options, &e->optimizer));
+    if (!e->is_second)
+        tess_optimizer_set_observer(e->optimizer, inject_moment, e->runtime);
+    return TESS_OK;
+}
+
+static tess_status build_model(tess_engine *e, const tess_model_config *model_config)
+{
+    tess_axis axes[TESS_MESH_MAX_AXES];
+    TESS_TRY(tess_mesh_create_over(e->team, axes, tess_config_axes(e->config, axes), &e->mesh));
+    e->at = tess_coordinates_of(e->mesh, tess_team_rank(e->team));
+    TESS_TRY(tess_model_create(e->mem, model_config, &e->whole));
+    if (!e->is_second)
+        tess_config_freeze(e->config, e->whole);
+    TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_MISC, sizeof(*e->stage_plan), "stages", (void **)&e->stage_plan));
+    TESS_TRY(tess_stage_plan_create(e->mem, e->config, model_config, e->at.stage, e->stage_plan));
+    e->stage_plan->part.tp_rank = e->at.tp;
+    e->stage_plan->part.tp_degree = e->at.n_tp;
+    TESS_TRY(tess_model_create_part(e->mem, model_config, &e->stage_plan->part, &e->model));
+    if (!e->is_second)
+        tess_config_freeze(e->config, e->model);
+    int n = tess_model_n_params(e->whole);
+    TESS_TRY(
+        tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n, sizeof(int), "parameters", (void **)&e->own_param));
+    for (int i = 0; i < n; i++) {
+        int own = tess_model_find_param(e->model, tess_model_param(e->whole, i)->name);
+        e->own_param[i] = own >= 0 && tess_model_param(e->model, own)->copy ? -1 : own;
+    }
+    return TESS_OK;
+}
+
+tess_status tess_engine_shard(const tess_engine *e, int index, tess_shard *shard)
+{
+    int own = e->own_param[index];
+    const tess_param *param = tess_model_param(e->whole, index);
+    *shard =
+        (tess_shard){.name = param->name, .shape = param->shape, .trainable = !param->frozen, .decay = param->decay};
+    return own < 0 ? TESS_OK : tess_fsdp_shard(e->fsdp, own, shard);
+}
+
+int tess_engine_states(const tess_engine *e, int index, tess_optimizer_state *states)
+{
+    int own = e->own_param[index];
+    const tess_param *param = tess_model_param(e->whole, index);
+    if (own >= 0)
+        return tess_optimizer_states(e->optimizer, own, states);
+    return param->frozen ? 0
+                         : tess_optimizer_describe(e->optimizer, &param->slice.whole,
+                                                   tess_param_is_hidden(e->whole, param), states);
+}
+
+static tess_status build_sharding(tess_engine *e, const engine_source *source)
+{
+    const tess_config *c = e->config;
+    const tess_fsdp_policy policy = tess_engine_policy(c);
+    TESS_TRY(tess_fsdp_create(e->mesh, &policy, &e->fsdp));
+    TESS_TRY(tess_fsdp_set_passes(e->fsdp, (int)c->training.passes));
+    tess_fsdp_set_stream(e->fsdp, e->compute.resident ? e->compute.stream : e->stream);
+    tess_fsdp_set_norm_team(e->fsdp, e->team);
+    tess_fsdp_set_clock(e->fsdp, &e->clock);
+    if (e->is_second)
+        tess_fsdp_set_private(e->fsdp);
+    if (tess_config_offloads(c))
+        TESS_TRY(tess_team_agree(e->team, tess_offload_begin(e->runtime, c, &e->offload)));
+    tess_fsdp_set_offload(e->fsdp, tess_offload_pools(c));
+    TESS_TRY(add_units(e));
+    tess_offload_make_room(e->mem, c, e->fsdp, 0);
+    TESS_TRY_CTX(source->fill != NULL ? tess_fsdp_materialize(e->fsdp, source->fill, source->context)
+                                      : fill_weights(e, source->options.reporter),
+                 "weights");
+    return build_optimizer(e);
+}
+
+static tess_status build_executor(tess_engine *e)
+{
+    tess_hooks hooks = tess_engine_hooks(e);
+    tess_executor_options options = tess_engine_activations(e->config);
+    int n_local = (int)((tess_config_micro_batches(e->config) + e->at.n_data - 1) / e->at.n_data);
+    if (e->at.n_stages > 1)
+        TESS_TRY(tess_stage_slots(e->mem, e->stage_plan, e->model, n_local, &options, &e->stage_slots));
+    TESS_TRY(tess_activations_fit(e->mem, e->config, e->model, &e->stage_plan->part, &options));
+    options.fp8_codes = tess_gathers_codes(e->config, e->fsdp);
+    e->n_stage_slots = options.n_slots;
+    e->pass_tokens = options.max_tokens;
+    const unsigned on_disk = tess_offload_pools(e->config);
+    const tess_staging_options staging = {.dtype = options.dtype,
+                                          .pins_params = (on_disk & 1u << TESS_POOL_PARAMS) == 0,
+                                          .pins_grads = (on_disk & 1u << TESS_POOL_GRADS) == 0};
+    TESS_TRY(tess_device_memory_check(e, &options));
+    TESS_TRY(tess_compute_hooks(&e->compute, e->model, &hooks, &staging));
+    TESS_TRY(tess_device_alloc(e->compute.device, TESS_POOL_ACTIVATIONS, (size_t)options.max_tokens * sizeof(float),
+                               "log-probabilities", (void **)&e->logprobs));
+    TESS_TRY(tess_loss_meter_create(e->compute.stream, &e->meter));
+    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)e->config->training.passes, sizeof(*e->pass_ends),
+                                  "passes", (void **)&e->pass_ends));
+    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)options.max_tokens + 1, sizeof(*e->pass_cu_seqlens),
+                                  "passes", (void **)&e->pass_cu_seqlens));
+    tess_points points = tess_engine_points(e);
+    if (e->at.n_tp > 1) {
+        size_t most = tess_executor_exchange_bytes(e->model, &options);
+        TESS_TRY(tess_tensor_create(e->mem, tess_mesh_team(e->mesh, "tp"), e->compute.stream, most, &e->tensor));
+        options.points = &points;
+    }
+    size_t resident;
+    (void)tess_executor_disk_bytes(e->model, &options, &resident);
+    tess_offload_make_room(e->mem, e->config, e->fsdp, resident);
+    TESS_TRY(tess_executor_create(e->compute.stream, e->model, &e->compute.hooks, &options, &e->executor));
+    if (e->at.n_stages > 1)
+        TESS_TRY(tess_stage_create(e, &e->stage));
+    return tess_numbers_create(e, &e->numbers);
+}
+
+/* Once a job: a process that replaces a rank finds the result in memory. */
+static tess_status measure_peak(tess_engine *e)
+{
+    void *memory;
+    bool found;
+    TESS_TRY(tess_mem_alloc_named(e->mem, TESS_POOL_MISC, "peak", sizeof(double), &memory, &found));
+    double *peak = memory;
+    tess_status status = TESS_OK;
+    if (!found) {
+        tess_dtype dtype = tess_precision_dtype(e->config->training.mixed_precision_param);
+        tess_rank_power power = tess_power_of_device(tess_device_get_properties(e->compute.device), dtype);
+        if (power.flops == 0)
+            power = tess_power_of_cores(tess_peak_flops(e->stream, dtype),
+                                        tess_threads_count(tess_stream_threads(e->stream)));
+        status = tess_peak_of_team(e->mem, e->team, power, peak);
+    }
+    e->peak_flops = *peak;
+    tess_mem_free_named(e->mem, TESS_POOL_MISC, sizeof(*peak), peak);
+    return status;
+}
+
+/* CPUs have voted when they joined (comm/join.c); devices may still have different tables, each with its own bits. */
+static tess_status agree_on_kernels(tess_engine *e)
+{
+    char first[64] = "";
+    char mine[64];
+    snprintf(mine, sizeof(mine), "%s%s%s", tess_stream_kernels(e->stream)->name, e->compute.apart ? ", " : "",
+             e->compute.apart ? tess_stream_kernels(e->compute.stream)->name : "");
+    memcpy(first, mine, sizeof(first));
+    TESS_TRY_CTX(tess_broadcast(e->team, first, sizeof(first), TESS_U8, 0, NULL), "compare kernels");
+    tess_status status = TESS_OK;
+    if (strcmp(first, mine) != 0)
+        status = TESS_FAIL(
+            TESS_E_MISMATCH,
+            "kernels '%s' on host %s, but '%s' on rank 0's: results would depend on who computes what; choose one "
+            "job.device and one TESSERA_CUBLAS for all hosts",
+            mine, tess_runtime_host_name(e->runtime, tess_runtime_host(e->runtime)), first);
+    return tess_team_agree(e->team, status);
+}
+
+static tess_status build(tess_engine *e, const tess_model_config *model_config, const engine_source *source)
+{
+    TESS_TRY(build_model(e, model_config));
+    TESS_TRY(
+        tess_stream_create(e->mem, tess_runtime_threads(e->runtime), tess_runtime_kernels(e->runtime), &e->stream));
+    TESS_TRY(tess_compute_open_of_rank(tess_config_device(e->config), tess_runtime_rank(e->runtime), e->stream,
+                                       &e->compute));
+    if (!e->is_second)
+        tess_device_set_log(e->compute.device, tess_runtime_device_log(e->runtime));
+    tess_stream_set_name(e->compute.stream, "compute");
+    TESS_TRY(agree_on_kernels(e));
+    TESS_TRY(tess_shards_choose(e, source->options.device_need));
+    if (e->compute.resident)
+        TESS_TRY(tess_runtime_use_device(e->runtime, e->compute.device, e->compute.stream));
+    TESS_TRY(build_sharding(e, source));
+    TESS_TRY(build_executor(e));
+    return e->is_second ? TESS_OK : measure_peak(e);
+}
+
+static tess_status create(tess_team *team, const tess_config *config, const tess_model_config *model_config,
+                          const engine_source *source, tess_engine **out)
+{
+    tess_engine *e;
+    tess_runtime *runtime = tess_team_runtime(team);
+    *out = NULL;
+    TESS_TRY(tess_mem_alloc(tess_runtime_mem(runtime), TESS_POOL_MISC, sizeof(*e), "engine", (void **)&e));
+    *e = (tess_engine){.config = config,
+                       .runtime = runtime,
+                       .team = team,
+                       .mem = tess_runtime_mem(runtime),
+                       .scaler = tess_loss_scaler_of(config),
+                       .is_second = source->fill != NULL};
+    e->scaled_loss.scale = &e->scaler.scale;
+    tess_phase_start(&e->clock);
+    tess_status status = build(e, model_config, source);
+    if (status != TESS_OK) {
+        tess_engine_destroy(&e);
+        return status;
+    }
+    *out = e;
+    return TESS_OK;
+}
+
+tess_status tess_engine_create(tess_runtime *runtime, const tess_config *config, const tess_model_config *model_config,
+                               const tess_engine_options *options, tess_engine **engine)
+{
+    return tess_engine_create_over(tess_runtime_team(runtime), config, model_config, options, engine);
+}
+
+tess_status tess_engine_create_over(tess_team *team, const tess_config *config, const tess_model_config *model_config,
+                                    const tess_engine_options *options, tess_engine **engine)
+{
+    engine_source source = {.options = options != NULL ? *options : (tess_engine_options){0}};
+    return create(team, config, model_config, &source, engine);
+}
+
+tess_status tess_engine_create_second(tess_team *team, const tess_config *config, const tess_model_config *model_config,
+                                      tess_fill_fn fill, void *context, tess_engine **engine)
+{
+    return create(team, config, model_config, &(engine_source){.fill = fill, .context = context}, engine);
+}
+
+void tess_engine_destroy(tess_engine **handle)
+{
+    tess_engine *e = *handle;
+    if (e == NULL)
+        return;
+    tess_numbers_destroy(&e->numbers);
+    tess_stage_destroy(&e->stage);
+    tess_executor_destroy(&e->executor);
+    tess_tensor_destroy(&e->tensor);
+    tess_optimizer_destroy(&e->optimizer);
+    tess_staging_destroy(&e->compute.staging); /* unpins memory of fsdp's */
+    tess_fsdp_destroy(&e->fsdp);
+    tess_offload_end(&e->offload);
+    tess_mesh_destroy(&e->mesh);
+    tess_loss_meter_destroy(&e->meter);
+    if (e->compute.device != NULL)
+        tess_device_free(e->compute.device, e->logprobs);
+    if (e->compute.resident)
+        tess_runtime_forget_device(e->runtime);
+    tess_compute_close(&e->compute);
+    tess_stream_destroy(&e->stream);
+    tess_model_destroy(&e->model);
+    tess_model_destroy(&e->whole);
+    if (e->stage_plan != NULL)
+        tess_stage_plan_free(e->mem, e->stage_plan);
+    tess_mem_free(e->mem, e->stage_plan);
+    tess_mem_free(e->mem, e->stage_slots);
+    tess_mem_free(e->mem, e->own_param);
+    tess_mem_free(e->mem, e->pass_cu_seqlens);
+    tess_mem_free(e->mem, e->pass_ends);
+    tess_mem_free(e->mem, e->dw);
+    tess_mem_free(e->mem, e->w);
+    tess_mem_free(e->mem, e->units);
+    tess_mem_free(e->mem, e);
+    *handle = NULL;
+}
+
+void tess_engine_peaks(const tess_engine *e, int64_t peak_bytes[TESS_POOL_COUNT])
+{
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        peak_bytes[pool] = (int64_t)tess_mem_stats(e->mem, (tess_pool)pool).peak_bytes;
+}

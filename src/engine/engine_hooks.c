@@ -1,0 +1,72 @@
+/* The hooks of nn call fsdp's units, and switch the clock and the phase of the rank. */
+#include "engine/numbers/numbers.h"
+
+static void enter(tess_engine *e, tess_phase phase, const char *name, int unit)
+{
+    tess_runtime_phase(e->runtime, name, e->step + 1, tess_model_unit_layer(e->model, unit));
+    tess_phase_switch(&e->clock, phase);
+}
+
+static tess_status pre_forward(void *self, int unit, const void *const **w)
+{
+    tess_engine *e = self;
+    int first, n;
+    enter(e, TESS_PHASE_FORWARD, "forward", unit);
+    TESS_TRY(tess_unit_pre_forward(e->units[unit].unit));
+    tess_model_unit_params(e->model, unit, &first, &n);
+    for (int i = 0; i < n; i++)
+        e->w[first + i] = tess_block_unit_param(&e->units[unit], i);
+    *w = e->w + first;
+    TESS_TRY(tess_numbers_see_params(e->numbers, unit));
+    return TESS_OK;
+}
+
+static tess_status post_forward(void *self, int unit)
+{
+    return tess_unit_post_forward(((tess_engine *)self)->units[unit].unit);
+}
+
+static tess_status pre_backward(void *self, int unit, const void *const **w, float *const **dw)
+{
+    tess_engine *e = self;
+    int first, n;
+    enter(e, TESS_PHASE_BACKWARD, "backward", unit);
+    TESS_TRY(tess_unit_pre_backward(e->units[unit].unit));
+    tess_model_unit_params(e->model, unit, &first, &n);
+    for (int i = 0; i < n; i++) {
+        e->w[first + i] = tess_block_unit_param(&e->units[unit], i);
+        e->dw[first + i] = tess_block_unit_grad(&e->units[unit], i);
+    }
+    *w = e->w + first;
+    *dw = e->dw + first;
+    TESS_TRY(tess_numbers_see_params(e->numbers, unit));
+    return TESS_OK;
+}
+
+static tess_status post_backward(void *self, int unit)
+{
+    tess_engine *e = self;
+    TESS_TRY(tess_numbers_see_gradients(e->numbers, unit));
+    return tess_unit_post_backward(e->units[unit].unit);
+}
+
+/* The exchange between ranks that share a layer. */
+static tess_status exchange(void *self, const tess_exchange *exchange)
+{
+    tess_engine *e = self;
+    tess_phase phase = tess_phase_switch(&e->clock, TESS_PHASE_WAIT);
+    tess_points points = tess_tensor_points(e->tensor);
+    TESS_TRY(points.exchange(points.self, exchange));
+    tess_phase_switch(&e->clock, phase);
+    return TESS_OK;
+}
+
+tess_points tess_engine_points(tess_engine *e)
+{
+    return (tess_points){e, e->at.tp, e->at.n_tp, exchange};
+}
+
+tess_hooks tess_engine_hooks(tess_engine *e)
+{
+    return (tess_hooks){e, pre_forward, post_forward, pre_backward, post_backward};
+}

@@ -1,0 +1,128 @@
+#include "engine/held_weights.h"
+
+#include <string.h>
+
+#include "base/core/rng.h"
+#include "device/bf16.h"
+#include "tessera/comm.h"
+
+/* ---- Holding ---- */
+static tess_status hold_units(tess_held_weights *held)
+{
+    tess_engine *e = held->engine;
+    for (int unit = 0; unit < tess_model_n_units(e->model); unit++) {
+        int first, n;
+        TESS_TRY(tess_unit_pre_forward(e->units[unit].unit));
+        tess_model_unit_params(e->model, unit, &first, &n);
+        for (int i = 0; i < n; i++)
+            held->w[first + i] = tess_block_unit_param(&e->units[unit], i);
+    }
+    return TESS_OK;
+}
+
+static tess_status alloc_pointers(tess_held_weights *held)
+{
+    return tess_mem_alloc_array(tess_stream_mem(held->compute.stream), TESS_POOL_MISC,
+                                (size_t)tess_model_n_params(held->model), sizeof(*held->w), "held weights",
+                                (void **)&held->w);
+}
+
+static tess_status make_hooks(tess_held_weights *held, tess_dtype dtype)
+{
+    const tess_staging_options staging = {.dtype = dtype, .constant = true};
+    TESS_TRY(tess_static_hooks(tess_stream_mem(held->compute.stream), held->model, held->w, NULL, &held->of_host));
+    return tess_compute_hooks(&held->compute, held->model, &held->of_host, &staging);
+}
+
+static tess_compute beside(const tess_compute *owner)
+{
+    return (tess_compute){
+        .device = owner->device, .stream = owner->stream, .apart = owner->apart, .resident = owner->resident};
+}
+
+tess_status tess_weights_hold(tess_engine *e, tess_held_weights *held)
+{
+    *held = (tess_held_weights){.engine = e, .model = e->model, .compute = beside(&e->compute)};
+    TESS_CHECK(e->stage == NULL && e->at.n_tp == 1, TESS_E_UNSUPPORTED,
+               "drawing samples needs whole layers on every rank: set parallelism.pipeline_parallel_degree=1 and "
+               "tensor_parallel_degree=1 (sharding strategies do not matter)");
+    TESS_TRY(alloc_pointers(held));
+    TESS_TRY_CTX(hold_units(held), "gather all units");
+    return make_hooks(held, tess_engine_activations(e->config).dtype);
+}
+
+tess_status tess_weights_hold_copy(const tess_compute *compute, const tess_model *model, const void *const *w,
+                                   tess_dtype dtype, tess_held_weights *held)
+{
+    *held = (tess_held_weights){.model = model, .compute = beside(compute)};
+    TESS_TRY(alloc_pointers(held));
+    memcpy(held->w, w, (size_t)tess_model_n_params(model) * sizeof(*w));
+    return make_hooks(held, dtype);
+}
+
+static tess_status let_units_go(const tess_held_weights *held)
+{
+    tess_engine *e = held->engine;
+    for (int unit = tess_model_n_units(e->model) - 1; unit >= 0; unit--) {
+        int first, n;
+        tess_model_unit_params(e->model, unit, &first, &n);
+        if (n == 0 || held->w[first] != NULL) /* it is held: an error may have ended the gathers */
+            TESS_TRY(tess_unit_post_forward(e->units[unit].unit));
+    }
+    return tess_fsdp_trim(e->fsdp);
+}
+
+tess_status tess_weights_let_go(tess_held_weights *held)
+{
+    if (held->w == NULL)
+        return TESS_OK;
+    tess_mem *mem = tess_stream_mem(held->compute.stream);
+    tess_staging_destroy(&held->compute.staging);
+    if (held->of_host.self != NULL)
+        tess_static_hooks_free(mem, &held->of_host);
+    tess_status status = held->engine != NULL ? let_units_go(held) : TESS_OK;
+    tess_mem_free(mem, held->w);
+    *held = (tess_held_weights){.engine = NULL};
+    return status;
+}
+
+/* ---- Their digest ---- */
+/* The finaliser of MurmurHash3 (fmix64): every bit of x moves every bit of the result. */
+static uint64_t mix(uint64_t x)
+{
+    x ^= x >> 33;
+    x *= 0xff51afd7ed558ccdull;
+    x ^= x >> 33;
+    x *= 0xc4ceb9fe1a85ec53ull;
+    return x ^ x >> 33;
+}
+
+/* The rows that this rank counts, each element with its place in the whole tensor: sums wrap, so shards add up. Weights
+ * count as float32; `narrow`: where they are, if they have no masters. */
+static uint64_t digest_shard(const tess_shard *shard, const void *narrow, tess_dtype dtype)
+{
+    const uint64_t name = tess_hash_text(shard->name);
+    const int64_t row = tess_shard_row(shard), first = shard->primary.begin[0] * row;
+    const void *weights = narrow != NULL ? narrow : shard->master;
+    const int64_t at = (shard->primary.begin[0] - shard->box.begin[0]) * row;
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < shard->primary.size[0] * row; i++) {
+        uint32_t bits = tess_float_bits(tess_get_float(weights, narrow != NULL ? dtype : TESS_F32, (size_t)(at + i)));
+        sum += mix(name + mix((uint64_t)(first + i) << 32 ^ bits));
+    }
+    return sum;
+}
+
+tess_status tess_weights_digest(const tess_engine *e, uint64_t *digest)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < tess_model_n_params(e->whole); i++) {
+        tess_shard shard;
+        TESS_TRY(tess_engine_shard(e, i, &shard));
+        int own = e->own_param[i];
+        sum += digest_shard(&shard, own >= 0 ? tess_fsdp_narrow(e->fsdp, own) : NULL, tess_fsdp_param_dtype(e->fsdp));
+    }
+    TESS_TRY(tess_all_reduce(e->team, &sum, &sum, 1, TESS_I64, TESS_SUM, NULL));
+    *digest = sum;
+    return TESS_OK;
+}

@@ -1,0 +1,27 @@
+/* The learning rate of a run's steps, and whether a run that goes on has another schedule than until then. */
+#ifndef TESS_ENGINE_LEARNING_RATE_H
+#define TESS_ENGINE_LEARNING_RATE_H
+
+#include "base/text/json.h"
+#include "config/config.h"
+
+/* The learning rate of `step`, counted from 1. The schedule begins after step `begin`. */
+double tess_config_lr(const tess_config *config, int64_t begin, int64_t step);
+
+/* The settings that decide the schedule. */
+typedef struct tess_lr_settings {
+    double lr, min_lr_factor, decay_ratio;
+    int64_t steps, schedule_steps, warmup_steps;
+    int decay_type;
+} tess_lr_settings;
+
+tess_lr_settings tess_lr_settings_of(const tess_config *config);
+/* Returns those of `saved`, the configuration in a checkpoint. Settings that an older one lacks are as in `config`. */
+tess_lr_settings tess_lr_settings_read(const tess_config *config, const json_t *saved);
+
+/* Compares the schedule of `config` with that of `settings`, by which the steps up to `step` went. Writes a sentence
+ * for people if one of 65 steps from the next one to the last one gets another learning rate; else text becomes "". */
+void tess_config_compare_lr(const tess_config *config, const tess_lr_settings *settings, int64_t begin, int64_t step,
+                            char *text, size_t size);
+
+#endif

@@ -1,0 +1,34 @@
+/* The exact sum of losses over tokens and ranks: the order of summation does not matter. */
+#ifndef TESS_ENGINE_LOSS_H
+#define TESS_ENGINE_LOSS_H
+
+#include "base/core/exact_sum.h"
+#include "device/device.h"
+#include "tessera/comm.h"
+
+/* Also carries a few counters. */
+typedef struct tess_loss_sum {
+    tess_exact_sum nll;
+    int64_t n_tokens, n_bytes, flag, news, leave;
+} tess_loss_sum;
+
+/* Adds up losses on a stream: begin clears it, add enqueues, end waits. */
+typedef struct tess_loss_meter {
+    tess_stream *stream;
+    tess_exact_sum *nll; /* sum on the device */
+} tess_loss_meter;
+
+tess_status tess_loss_meter_create(tess_stream *stream, tess_loss_meter *meter);
+void tess_loss_meter_destroy(tess_loss_meter *meter);
+tess_status tess_loss_begin(const tess_loss_meter *meter);
+/* logprobs (n) of the device, 0 where `targets` (n) of the host is -1; such tokens do not count. */
+tess_status tess_loss_add(const tess_loss_meter *meter, tess_loss_sum *sum, const float *logprobs,
+                          const int32_t *targets, int64_t n);
+/* sum->nll becomes what was added since begin. */
+tess_status tess_loss_end(const tess_loss_meter *meter, tess_loss_sum *sum);
+/* loss: nats per token (at least one token). bits_per_byte: 0 if the bytes of the text are unknown. */
+void tess_loss_score(const tess_loss_sum *sum, double *loss, double *perplexity, double *bits_per_byte);
+/* Sums over all ranks. Collective. TESS_E_MISMATCH: a rank sums something else, by another `tag`. */
+tess_status tess_loss_all_reduce(tess_team *team, tess_loss_sum *sum, uint64_t tag);
+
+#endif

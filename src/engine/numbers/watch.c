@@ -1,0 +1,231 @@
+/* Checks every tensor of a run over the micro-batches, in the order of execution. */
+#include <stdio.h>
+
+#include "base/core/flat.h"
+#include "device/finite.h"
+#include "tessera/comm.h"
+#include "engine/numbers/numbers_impl.h"
+
+void tess_bad_clear(const tess_numbers *n, tess_bad_number *bad)
+{
+    *bad = (tess_bad_number){.stage = TESS_BAD_NONE, .rank = n->engine->at.rank};
+}
+
+/* Sets *bad to the first bad value of rows [first, first + n_rows) of a tensor, if there is one and *bad is empty. */
+static void look(tess_numbers *n, tess_bad_stage stage, const char *what, const char *of, const void *data,
+                 tess_dtype dtype, int64_t first, int64_t n_rows, int64_t row, tess_bad_number *bad)
+{
+    tess_engine *e = n->engine;
+    int64_t count = n_rows * row, at = -1;
+    if (bad->stage != TESS_BAD_NONE ||
+        tess_stream_kernels(e->stream)->find_not_finite(e->stream, data, dtype, count, &at) != TESS_OK || at < 0)
+        return;
+    *bad = (tess_bad_number){.stage = stage,
+                             .rank = e->at.rank,
+                             .local = n->local,
+                             .micro = n->local * e->at.n_data + e->at.data,
+                             .pass = n->pass,
+                             .order = n->order,
+                             .row = first + at / row,
+                             .column = at % row,
+                             .n_bad = tess_count_not_finite(data, dtype, count),
+                             .n_values = count,
+                             .value = tess_value_at(data, dtype, at)};
+    snprintf(bad->tensor, sizeof(bad->tensor), "%s '%s'", what, of);
+}
+
+static void see(tess_numbers *n, int unit, const char *what, const char *of, void *data, tess_dtype dtype,
+                int64_t first, int64_t n_rows, int64_t row)
+{
+    char name[128];
+    n->order++;
+    if (n->drill.see != NULL) {
+        snprintf(name, sizeof(name), "%s %s", what, of);
+        n->drill.see(n->drill.self, unit, name, data, dtype, first, n_rows, row);
+    }
+    if (n->checking)
+        look(n, TESS_BAD_COMPUTED, what, of, data, dtype, first, n_rows, row, &n->first);
+}
+
+static void see_computed(void *self, int unit, const char *what, void *data, tess_dtype dtype, int64_t first,
+                         int64_t n_rows, int64_t row)
+{
+    tess_numbers *n = self;
+    see(n, unit, what, tess_model_unit_name(n->engine->model, unit), data, dtype, first, n_rows, row);
+}
+
+void tess_numbers_watch(tess_numbers *n)
+{
+    tess_watch watch = {n, see_computed};
+    bool wanted = n->checking || n->drill.see != NULL;
+    tess_executor_set_watch(n->engine->executor, wanted ? &watch : NULL);
+}
+
+/* Exactly one rank is primary for a row: it writes the row to disk. */
+static bool is_primary(const tess_shard *shard, int64_t row)
+{
+    return row >= shard->primary.begin[0] && row < shard->primary.begin[0] + shard->primary.size[0];
+}
+
+/* Memory of hooks as the host sees it, which may change it. */
+static tess_status see_whole(tess_numbers *n, int unit, const char *what, const tess_param *p, void *data,
+                             tess_dtype dtype)
+{
+    tess_engine *e = n->engine;
+    size_t bytes = (size_t)tess_shape_count(&p->shape) * tess_dtype_size(dtype);
+    void *room = NULL;
+    const void *seen;
+    if (e->compute.resident)
+        TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_MISC, bytes, "what the checks see", &room));
+    tess_status status = room != NULL ? tess_view(e->compute.stream, data, bytes, room, &seen) : TESS_OK;
+    if (status == TESS_OK)
+        see(n, unit, what, p->name, room != NULL ? room : data, dtype, 0, tess_shape_rows(&p->shape),
+            tess_shape_row_count(&p->shape));
+    if (status == TESS_OK && room != NULL)
+        status = tess_upload(e->compute.stream, data, room, bytes);
+    tess_mem_free(e->mem, room);
+    return status;
+}
+
+/* Sees this rank's part of a parameter or its gradient. *first: it has the first bad value, whose place is then in the
+ * whole. */
+static tess_status see_part(tess_numbers *n, int unit, const char *what, const tess_param *p, void *data,
+                            tess_dtype dtype, bool *first)
+{
+    const tess_coordinates *at = &n->engine->at;
+    bool was_well = n->first.stage == TESS_BAD_NONE;
+    int64_t begin, size;
+    *first = false;
+    TESS_TRY(see_whole(n, unit, what, p, data, dtype));
+    if (!was_well || n->first.stage == TESS_BAD_NONE)
+        return TESS_OK;
+    tess_cut_range((tess_cut){p->slice.whole.dim[p->slice.dim], p->slice.unit}, at->n_tp, at->tp, &begin, &size);
+    *(p->slice.dim == 0 ? &n->first.row : &n->first.column) += begin;
+    *first = true;
+    return TESS_OK;
+}
+
+tess_status tess_numbers_see_params(tess_numbers *n, int unit)
+{
+    tess_engine *e = n->engine;
+    int first, count;
+    tess_model_unit_params(e->model, unit, &first, &count);
+    for (int i = first; i < first + count && (n->checking || n->drill.see != NULL); i++) {
+        const tess_param *p = tess_model_param(e->model, i);
+        tess_shard shard;
+        if (tess_fsdp_is_coded(e->fsdp, i)) /* its master weights are looked at */
+            continue;
+        bool is_first;
+        TESS_TRY(see_part(n, unit, "parameter", p, (void *)e->w[i], tess_fsdp_param_dtype(e->fsdp), &is_first));
+        if (is_first && tess_fsdp_shard(e->fsdp, i, &shard) == TESS_OK)
+            n->first.owner = is_primary(&shard, n->first.row);
+    }
+    return TESS_OK;
+}
+
+tess_status tess_numbers_see_gradients(tess_numbers *n, int unit)
+{
+    tess_engine *e = n->engine;
+    int first, count;
+    TESS_TRY(tess_numbers_drill_gradients(n, unit));
+    tess_model_unit_params(e->model, unit, &first, &count);
+    for (int i = first; i < first + count && (n->checking || n->drill.see != NULL); i++) {
+        bool is_first;
+        TESS_TRY(see_part(n, unit, "gradient", tess_model_param(e->model, i), e->dw[i], TESS_F32, &is_first));
+    }
+    return TESS_OK;
+}
+
+/* Reports a place in the whole parameter. */
+static void look_at_shard(tess_numbers *n, tess_bad_stage stage, const char *what, const tess_shard *shard,
+                          const void *data, tess_dtype dtype, tess_bad_number *bad)
+{
+    bool was_well = bad->stage == TESS_BAD_NONE;
+    const tess_shape shape = tess_shape_atleast_1d(&shard->shape);
+    const tess_box whole = tess_box_whole(&shape);
+    int64_t own_row = tess_shard_row(shard), row = tess_shape_row_count(&shape);
+    tess_box element;
+    look(n, stage, what, shard->name, data, dtype, 0, shard->box.size[0], own_row, bad);
+    if (!was_well || bad->stage == TESS_BAD_NONE)
+        return;
+    tess_flat_slice(shape.n_dims, &shard->box, bad->row * own_row + bad->column, 1, &element);
+    int64_t number = tess_flat_offset(shape.n_dims, &whole, &element);
+    bad->row = number / row;
+    bad->column = number % row;
+    bad->owner = is_primary(shard, bad->row);
+}
+
+tess_status tess_bad_weights(tess_numbers *n, tess_bad_number *bad)
+{
+    tess_shard shard;
+    for (int i = 0; i < tess_fsdp_shards(n->engine->fsdp); i++) {
+        TESS_TRY(tess_fsdp_shard(n->engine->fsdp, i, &shard));
+        const void *narrow = tess_fsdp_narrow(n->engine->fsdp, i);
+        look_at_shard(n, TESS_BAD_WEIGHT, "weight", &shard, narrow != NULL ? narrow : shard.master,
+                      narrow != NULL ? tess_fsdp_param_dtype(n->engine->fsdp) : TESS_F32, bad);
+    }
+    return TESS_OK;
+}
+
+static void look_at_addends(const tess_numbers *n, tess_bad_number *bad)
+{
+    tess_fsdp_bad_gradient found;
+    if (bad->stage != TESS_BAD_NONE || !tess_fsdp_find_bad_gradient(n->engine->fsdp, &found))
+        return;
+    tess_coordinates at = tess_coordinates_of(n->engine->mesh, found.rank);
+    *bad = (tess_bad_number){.stage = TESS_BAD_GRADIENT,
+                             .rank = found.rank,
+                             .n_ranks = found.n_ranks,
+                             .local = found.micro,
+                             .micro = (int64_t)found.micro * at.n_data + at.data,
+                             .order = found.order,
+                             .row = found.row,
+                             .column = found.column,
+                             .n_bad = found.n_bad,
+                             .n_values = found.n_values,
+                             .value = found.value};
+    snprintf(bad->tensor, sizeof(bad->tensor), "gradient '%s'", found.param);
+}
+
+tess_status tess_bad_sums(tess_numbers *n, tess_bad_number *bad)
+{
+    tess_shard shard;
+    look_at_addends(n, bad);
+    TESS_TRY(tess_fsdp_see_gradients(n->engine->fsdp));
+    for (int i = 0; i < tess_fsdp_shards(n->engine->fsdp); i++) {
+        TESS_TRY(tess_fsdp_shard(n->engine->fsdp, i, &shard));
+        if (shard.grad != NULL)
+            look_at_shard(n, TESS_BAD_SUM, "summed gradient", &shard, shard.grad, TESS_F32, bad);
+    }
+    return TESS_OK;
+}
+
+void tess_numbers_run_begin(tess_numbers *n)
+{
+    n->local = -1;
+    tess_bad_clear(n, &n->first);
+}
+
+void tess_numbers_pass_begin(tess_numbers *n, int pass)
+{
+    n->pass = pass;
+}
+
+tess_status tess_numbers_micro_begin(tess_numbers *n, int64_t local, int part)
+{
+    bool first = n->local < 0; /* first micro-batch of the run */
+    n->local = local;
+    n->order = (int64_t)part << 32;
+    return first ? tess_numbers_drill_weights(n) : TESS_OK;
+}
+
+tess_status tess_numbers_gather(const tess_engine *e, const char *label, const void *own, size_t bytes, void **all)
+{
+    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)e->at.world, bytes, "findings of ranks", all));
+    tess_team_label(e->team, label, -1);
+    tess_status status = tess_all_gather(e->team, own, *all, bytes, TESS_U8, NULL);
+    tess_team_label(e->team, NULL, -1);
+    if (status != TESS_OK)
+        tess_mem_free(e->mem, *all);
+    return status;
+}

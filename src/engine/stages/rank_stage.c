@@ -1,0 +1,637 @@
+#include "engine/stages/rank_stage.h"
+
+#include "tessera/comm.h"
+#include "engine/numbers/numbers.h"
+#include "engine/stages/stage_times.h"
+
+/* The memory of a micro-batch in a chunk while it is under way. A message is read and written where it is computed
+ * with: the stream comes to where the executor keeps it for backward, and the first layer writes its gradient to
+ * `below`; the last one writes the stream to `above` and reads the gradient there, which comes when the stream has
+ * gone. On a device apart from the host both are what the host sends and receives. */
+typedef struct stage_slot {
+    tess_batch batch;
+    int chunk, micro;
+    char *below, *above;                /* (T, C); NULL: the pipeline ends there, or this rank has the next stage too */
+    tess_work *sent_below, *sent_above; /* messages that still read them */
+    void *dout;                         /* (T, C) of a device apart from the host: a copy of the gradient in `above` */
+} stage_slot;
+
+/* The gradient of a micro-batch may be ready before the rank below comes to take that of the slot's last one. To wait
+ * for that could be for ever: that rank may wait for this one. So the buffer stays with its message. */
+typedef struct stage_parting {
+    char *buffer;
+    tess_work *sent;
+} stage_parting;
+
+struct tess_stage {
+    tess_engine *e;
+    tess_team *team;                 /* team of the ranks that have the stages of the same micro-batches */
+    tess_pipeline_schedule schedule; /* schedule of the newest step's number of micro-batches */
+    tess_stage_times times;
+    stage_slot *slots; /* (n_slots), those of a chunk together */
+    int *first_slot;   /* (chunks + 1) */
+    int n_slots;
+    stage_parting *partings; /* (n_partings), as many as there ever were at once */
+    int n_partings;
+    void *out;      /* (T, C) on a device apart from the host: what goes to a buffer of the host; else NULL */
+    char *embedded; /* (T, C) with a tied table whose embedding is elsewhere: the gradient of its stream; else NULL */
+    void *embedded_here; /* its copy on a device apart from the host */
+};
+
+static const tess_stage_plan *plan_of(const tess_stage *s)
+{
+    return s->e->stage_plan;
+}
+
+static int n_stages(const tess_stage *s)
+{
+    return plan_of(s)->shape.ranks * plan_of(s)->shape.chunks;
+}
+
+/* The number of the slot's stage among all of the pipeline. */
+static int stage_of(const tess_stage *s, const stage_slot *slot)
+{
+    return tess_pipeline_stage(&plan_of(s)->shape, plan_of(s)->rank, slot->chunk);
+}
+
+static bool is_last(const tess_stage *s, const stage_slot *slot)
+{
+    return stage_of(s, slot) == n_stages(s) - 1;
+}
+
+/* ---- Memory ---- */
+static size_t rows_bytes(const tess_stage *s, int64_t n_rows)
+{
+    const tess_engine *e = s->e;
+    return (size_t)(n_rows * tess_model_get_config(e->model)->hidden_size) *
+           tess_dtype_size(tess_executor_get_options(e->executor)->dtype);
+}
+
+static size_t stream_bytes(const tess_stage *s, int64_t n_tokens)
+{
+    return rows_bytes(s, tess_executor_stream_rows(s->e->model, tess_executor_get_options(s->e->executor), n_tokens));
+}
+
+/* Room for any micro-batch. */
+static size_t room_bytes(const tess_stage *s)
+{
+    return rows_bytes(s, tess_executor_stream_room(s->e->model, tess_executor_get_options(s->e->executor)));
+}
+
+static tess_status alloc_slot(tess_stage *s, stage_slot *slot)
+{
+    bool below, above;
+    size_t bytes = room_bytes(s);
+    tess_stage_ends(plan_of(s), s->e->model, slot->chunk, &below, &above);
+    if (below)
+        TESS_TRY(tess_mem_alloc(s->e->mem, TESS_POOL_COMM, bytes, "the stream", (void **)&slot->below));
+    if (above)
+        TESS_TRY(tess_mem_alloc(s->e->mem, TESS_POOL_COMM, bytes, "the stream", (void **)&slot->above));
+    if (above && s->e->compute.apart)
+        TESS_TRY(
+            tess_device_alloc(s->e->compute.device, TESS_POOL_ACTIVATIONS, bytes, "a stream's gradient", &slot->dout));
+    return TESS_OK;
+}
+
+static tess_status alloc_slots(tess_stage *s)
+{
+    tess_engine *e = s->e;
+    const tess_slot_units *of_slot = e->stage_slots, *of_chunk = plan_of(s)->units;
+    int chunks = plan_of(s)->shape.chunks;
+    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)s->n_slots, sizeof(*s->slots), "slots",
+                                  (void **)&s->slots));
+    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)chunks + 1, sizeof(int), "slots",
+                                  (void **)&s->first_slot));
+    for (int i = 0, chunk = 0; i < s->n_slots; i++) {
+        while (of_slot[i].begin != of_chunk[chunk].begin)
+            s->first_slot[++chunk] = i;
+        s->slots[i].chunk = chunk;
+        s->slots[i].micro = -1;
+        TESS_TRY(alloc_slot(s, &s->slots[i]));
+    }
+    s->first_slot[chunks] = s->n_slots;
+    return TESS_OK;
+}
+
+static tess_status alloc_others(tess_stage *s)
+{
+    tess_engine *e = s->e;
+    const bool receives = tess_model_trains_table(e->model) && !plan_of(s)->part.embedding;
+    if (receives)
+        TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_COMM, room_bytes(s), "the stream", (void **)&s->embedded));
+    if (receives && e->compute.apart)
+        TESS_TRY(tess_device_alloc(e->compute.device, TESS_POOL_ACTIVATIONS, room_bytes(s), "a stream's gradient",
+                                   &s->embedded_here));
+    if (!e->compute.apart)
+        return TESS_OK;
+    return tess_device_alloc(e->compute.device, TESS_POOL_ACTIVATIONS, room_bytes(s), "the stream", &s->out);
+}
+
+tess_status tess_stage_create(tess_engine *e, tess_stage **out)
+{
+    tess_stage *s;
+    *out = NULL;
+    TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_MISC, sizeof(*s), "stage", (void **)&s));
+    *s = (tess_stage){.e = e, .team = tess_mesh_team(e->mesh, "pp"), .n_slots = e->n_stage_slots};
+    tess_status status = alloc_slots(s);
+    if (status == TESS_OK)
+        status = alloc_others(s);
+    if (status != TESS_OK)
+        tess_stage_destroy(&s);
+    *out = s;
+    return status;
+}
+
+void tess_stage_destroy(tess_stage **handle)
+{
+    tess_stage *s = *handle;
+    if (s == NULL)
+        return;
+    tess_engine *e = s->e;
+    for (int i = 0; s->slots != NULL && i < s->n_slots; i++) {
+        tess_work **works[] = {&s->slots[i].sent_below, &s->slots[i].sent_above};
+        for (int k = 0; k < 2; k++)
+            if (*works[k] != NULL)
+                tess_work_cancel(works[k]);
+        tess_mem_free(e->mem, s->slots[i].below);
+        tess_mem_free(e->mem, s->slots[i].above);
+        tess_device_free(e->compute.device, s->slots[i].dout);
+    }
+    for (int i = 0; i < s->n_partings; i++) {
+        if (s->partings[i].sent != NULL)
+            tess_work_cancel(&s->partings[i].sent);
+        tess_mem_free(e->mem, s->partings[i].buffer);
+    }
+    tess_mem_free(e->mem, s->partings);
+    tess_mem_free(e->mem, s->slots);
+    tess_mem_free(e->mem, s->first_slot);
+    tess_device_free(e->compute.device, s->out);
+    tess_device_free(e->compute.device, s->embedded_here);
+    tess_mem_free(e->mem, s->embedded);
+    tess_stage_times_close(&s->times);
+    if (s->schedule.lists != NULL)
+        tess_pipeline_free(&s->schedule);
+    tess_mem_free(e->mem, s);
+    *handle = NULL;
+}
+
+/* ---- Messages ---- */
+static tess_status wait_for(tess_stage *s, tess_work **work)
+{
+    if (*work == NULL)
+        return TESS_OK;
+    tess_phase phase = tess_phase_switch(&s->e->clock, TESS_PHASE_WAIT);
+    tess_status status = tess_work_wait(work, 0);
+    tess_phase_switch(&s->e->clock, phase);
+    return status;
+}
+
+/* The tag of the stream, or of its gradient, between the stage `lower` and the next one. The message about a tied table
+ * has the tag of the stream that the last stage would send. */
+static uint32_t tag_of(int lower, bool forward)
+{
+    return (uint32_t)(2 * lower + (forward ? 0 : 1));
+}
+
+static bool has_left(tess_work *sent)
+{
+    return sent == NULL || tess_work_done(sent);
+}
+
+/* Gives the slot a `below` that no message reads. */
+static tess_status part_with(tess_stage *s, stage_slot *slot)
+{
+    if (has_left(slot->sent_below))
+        return wait_for(s, &slot->sent_below);
+    int i = 0;
+    while (i < s->n_partings && !has_left(s->partings[i].sent))
+        i++;
+    stage_parting unread = {0};
+    if (i < s->n_partings) {
+        TESS_TRY(wait_for(s, &s->partings[i].sent));
+        unread = s->partings[i];
+    } else {
+        TESS_TRY(tess_mem_grow(s->e->mem, TESS_POOL_MISC, (size_t)(s->n_partings + 1) * sizeof(*s->partings),
+                               "messages", (void **)&s->partings));
+        TESS_TRY(tess_mem_alloc(s->e->mem, TESS_POOL_COMM, room_bytes(s), "the stream", (void **)&unread.buffer));
+        s->n_partings++;
+    }
+    s->partings[i] = (stage_parting){slot->below, slot->sent_below};
+    slot->below = unread.buffer;
+    slot->sent_below = NULL;
+    return TESS_OK;
+}
+
+/* The place where the executor reads what comes from below. */
+static void *input_of(const tess_stage *s, const stage_slot *slot)
+{
+    return tess_executor_input(s->e->executor, (int)(slot - s->slots), plan_of(s)->units[slot->chunk].begin);
+}
+
+/* Finds the place for a message: nothing reads its old content any more. */
+static tess_status room_for(tess_stage *s, stage_slot *slot, bool forward, void **to)
+{
+    if (!forward) {
+        *to = slot->above;
+        return wait_for(s, &slot->sent_above);
+    }
+    if (s->e->compute.apart)
+        TESS_TRY(part_with(s, slot));
+    *to = s->e->compute.apart ? slot->below : input_of(s, slot);
+    return TESS_OK;
+}
+
+static tess_status receive(tess_stage *s, stage_slot *slot, bool forward)
+{
+    void *to;
+    tess_work *work = NULL;
+    int stage = stage_of(s, slot), from = forward ? stage - 1 : stage + 1;
+    TESS_TRY(room_for(s, slot, forward, &to));
+    tess_team_label(s->team, forward ? "stream" : "gradient", slot->micro);
+    tess_status status =
+        tess_recv(s->team, to, stream_bytes(s, slot->batch.n_tokens), TESS_U8,
+                  tess_pipeline_rank_of(&plan_of(s)->shape, from), tag_of(forward ? from : stage, forward), &work);
+    tess_team_label(s->team, NULL, -1);
+    TESS_TRY(status);
+    return wait_for(s, &work);
+}
+
+static tess_status send(tess_stage *s, stage_slot *slot, tess_pipeline_op op)
+{
+    const bool forward = op == TESS_PIPELINE_SEND_F, table = op == TESS_PIPELINE_SEND_T;
+    const int stage = stage_of(s, slot), last = n_stages(s) - 1;
+    const int to = table ? last : forward ? stage + 1 : stage - 1;
+    const uint32_t tag = table ? tag_of(last, true) : tag_of(forward ? stage : to, forward);
+    tess_team_label(s->team, forward ? "stream" : "gradient", slot->micro);
+    tess_status status =
+        tess_send(s->team, forward ? slot->above : slot->below, stream_bytes(s, slot->batch.n_tokens), TESS_U8,
+                  tess_pipeline_rank_of(&plan_of(s)->shape, to), tag, forward ? &slot->sent_above : &slot->sent_below);
+    tess_team_label(s->team, NULL, -1);
+    return status;
+}
+
+/* The gradient of the stream that the embedding left, with a tied table here and the embedding on the first rank. */
+static tess_status receive_embedded(tess_stage *s, int64_t n_tokens, int micro)
+{
+    tess_work *work = NULL;
+    tess_team_label(s->team, "gradient", micro);
+    tess_status status =
+        tess_recv(s->team, s->embedded, stream_bytes(s, n_tokens), TESS_U8, 0, tag_of(n_stages(s) - 1, true), &work);
+    tess_team_label(s->team, NULL, -1);
+    TESS_TRY(status);
+    return wait_for(s, &work);
+}
+
+/* ---- Computing ---- */
+/* The buffer that connects a stage with the one before: its own, or that of the stage before if this rank has both. */
+static char *below_of(const tess_stage *s, const stage_slot *slot)
+{
+    if (slot->below != NULL || stage_of(s, slot) == 0)
+        return slot->below;
+    for (int i = s->first_slot[slot->chunk - 1]; i < s->first_slot[slot->chunk]; i++)
+        if (s->slots[i].micro == slot->micro)
+            return s->slots[i].above;
+    return NULL;
+}
+
+/* The stage's input. What this rank has left in the stage before is copied: the slot there may be needed for another
+ * micro-batch before the backward of this one is complete. */
+static tess_status give_stream(const tess_stage *s, const stage_slot *slot, const void **in)
+{
+    const char *below = stage_of(s, slot) > 0 ? below_of(s, slot) : NULL;
+    void *place = below != NULL ? input_of(s, slot) : NULL;
+    bool arrived = slot->below != NULL && !s->e->compute.apart;
+    *in = place;
+    return place == NULL || arrived
+               ? TESS_OK
+               : tess_upload(s->e->compute.stream, place, below, stream_bytes(s, slot->batch.n_tokens));
+}
+
+static tess_status give_gradient(const tess_stage *s, const stage_slot *slot, const void **dout)
+{
+    *dout = slot->dout != NULL ? slot->dout : slot->above;
+    return slot->dout == NULL
+               ? TESS_OK
+               : tess_upload(s->e->compute.stream, slot->dout, slot->above, stream_bytes(s, slot->batch.n_tokens));
+}
+
+/* The place where the executor writes what will go: the buffer, or its place on the device. */
+static void *place_for(const tess_stage *s, char *buffer)
+{
+    return s->out != NULL && buffer != NULL ? s->out : buffer;
+}
+
+static tess_status take(const tess_stage *s, const stage_slot *slot, char *buffer)
+{
+    return s->out == NULL || buffer == NULL
+               ? TESS_OK
+               : tess_fetch(s->e->compute.stream, buffer, s->out, stream_bytes(s, slot->batch.n_tokens));
+}
+
+static tess_range range_of(const tess_stage *s, const stage_slot *slot)
+{
+    tess_slot_units units = plan_of(s)->units[slot->chunk];
+    return (tess_range){(int)(slot - s->slots), units.begin, units.end, &slot->batch};
+}
+
+/* Whether this is the first stage and sends the gradient of its stream to the last one, for a tied table. */
+static bool hands_embedded(const tess_stage *s, const stage_slot *slot)
+{
+    return stage_of(s, slot) == 0 && slot->below != NULL;
+}
+
+/* The units whose backward hands a gradient on. */
+static tess_range backward_range(const tess_stage *s, const stage_slot *slot)
+{
+    tess_range range = range_of(s, slot);
+    range.begin += hands_embedded(s, slot);
+    return range;
+}
+
+/* Whether such a stage trains a part of the embedding itself: the positions. */
+static bool has_own_embedding(const tess_stage *s, const stage_slot *slot, tess_backward_part part)
+{
+    return hands_embedded(s, slot) && part != TESS_BACKWARD_WEIGHTS && tess_model_unit_trains(s->e->model, 0);
+}
+
+static tess_status forward(tess_stage *s, stage_slot *slot)
+{
+    tess_range range = range_of(s, slot);
+    const void *in;
+    TESS_TRY(tess_numbers_micro_begin(s->e->numbers, slot->micro, stage_of(s, slot)));
+    TESS_TRY(wait_for(s, &slot->sent_above)); /* the message of the micro-batch that had the slot before */
+    TESS_TRY(give_stream(s, slot, &in));
+    TESS_TRY(tess_executor_forward(s->e->executor, &range, in, place_for(s, slot->above)));
+    return take(s, slot, slot->above);
+}
+
+static tess_status backward(tess_stage *s, stage_slot *slot, tess_backward_part part, tess_loss_sum *own)
+{
+    tess_engine *e = s->e;
+    tess_range range = backward_range(s, slot);
+    bool weights = part == TESS_BACKWARD_WEIGHTS;
+    if (!weights && slot->below != NULL)
+        TESS_TRY(part_with(s, slot));
+    char *below = weights ? NULL : below_of(s, slot);
+    tess_backward b = {.part = part, .din = place_for(s, below), .loss = slot->batch.loss, .logprob = e->logprobs};
+    TESS_TRY(
+        tess_numbers_micro_begin(e->numbers, slot->micro, (weights ? 3 : 2) * n_stages(s) - 1 - stage_of(s, slot)));
+    if (!weights)
+        TESS_TRY(give_gradient(s, slot, &b.dout));
+    TESS_TRY(tess_executor_backward(e->executor, &range, &b));
+    if (has_own_embedding(s, slot, part)) {
+        range = (tess_range){range.slot, 0, 1, range.batch};
+        TESS_TRY(tess_executor_backward(e->executor, &range, &(tess_backward){.dout = b.din}));
+    }
+    TESS_TRY(take(s, slot, below));
+    return is_last(s, slot) && !weights ? tess_engine_add_loss(e, slot->batch.targets, slot->batch.n_tokens, own)
+                                        : TESS_OK;
+}
+
+/* The embedding's part of a tied table's gradient. */
+static tess_status add_embedded(tess_stage *s, const tess_batch *batch, int micro)
+{
+    tess_engine *e = s->e;
+    const void *gradient = s->embedded_here != NULL ? s->embedded_here : s->embedded;
+    TESS_TRY(receive_embedded(s, batch->n_tokens, micro));
+    if (s->embedded_here != NULL)
+        TESS_TRY(tess_upload(e->compute.stream, s->embedded_here, s->embedded, stream_bytes(s, batch->n_tokens)));
+    TESS_TRY(tess_numbers_micro_begin(e->numbers, micro, 3 * n_stages(s)));
+    return tess_executor_backward_table(e->executor, batch, gradient);
+}
+
+static tess_status act(tess_stage *s, stage_slot *slot, tess_pipeline_op op, tess_loss_sum *own)
+{
+    switch (op) {
+    case TESS_PIPELINE_F:
+        return forward(s, slot);
+    case TESS_PIPELINE_B:
+        return backward(s, slot, TESS_BACKWARD_WHOLE, own);
+    case TESS_PIPELINE_BI:
+        return backward(s, slot, TESS_BACKWARD_INPUT, own);
+    case TESS_PIPELINE_BW:
+        return backward(s, slot, TESS_BACKWARD_WEIGHTS, own);
+    case TESS_PIPELINE_RECV_F:
+    case TESS_PIPELINE_RECV_B:
+        return receive(s, slot, op == TESS_PIPELINE_RECV_F);
+    default:
+        return send(s, slot, op);
+    }
+}
+
+/* ---- A step ---- */
+static tess_status fit_schedule(tess_stage *s, int n_local)
+{
+    static const char no_room[] =
+        "%d micro-batches a rank would have %d %s under way, but there is memory for %d, which "
+        "is what training.global_batch_size needs";
+    const int chunks = plan_of(s)->shape.chunks, n_tables = tess_executor_get_options(s->e->executor)->n_tables;
+    if (s->schedule.lists != NULL && s->schedule.micros == n_local)
+        return TESS_OK;
+    tess_stage_times_close(&s->times);
+    if (s->schedule.lists != NULL)
+        tess_pipeline_free(&s->schedule);
+    TESS_TRY(tess_stage_build(s->e->mem, plan_of(s), s->e->model, n_local, &s->schedule));
+    TESS_TRY(tess_stage_times_open(s->e->mem, &s->schedule, &s->times));
+    for (int chunk = 0; chunk < chunks; chunk++) {
+        int needed = s->schedule.lists[plan_of(s)->rank].slots[chunk],
+            there = s->first_slot[chunk + 1] - s->first_slot[chunk];
+        TESS_CHECK(needed <= there, TESS_E_INVALID, no_room, n_local, needed, "of them", there);
+    }
+    if (tess_model_trains_table(s->e->model))
+        TESS_CHECK(s->schedule.tables <= n_tables, TESS_E_INVALID, no_room, n_local, s->schedule.tables,
+                   "gradients of the tied table", n_tables);
+    return TESS_OK;
+}
+
+/* The first action of a chunk that names a micro-batch takes its slot. Tokens are taken once, in order. */
+static tess_status enter(tess_stage *s, const tess_batch_source *source, const tess_pipeline_action *a,
+                         tess_batch *batches, int *n_taken, stage_slot *slot)
+{
+    if (slot->micro == a->micro)
+        return TESS_OK;
+    for (; *n_taken <= a->micro; ++*n_taken)
+        TESS_TRY(tess_engine_next_batch(s->e, source, *n_taken, &batches[*n_taken]));
+    slot->micro = a->micro;
+    slot->batch = batches[a->micro];
+    return TESS_OK;
+}
+
+static tess_status run_list(tess_stage *s, const tess_batch_source *source, tess_batch *batches, tess_loss_sum *own)
+{
+    const tess_pipeline_list *list = &s->schedule.lists[plan_of(s)->rank];
+    int n_taken = 0;
+    for (int i = 0; i < s->n_slots; i++)
+        s->slots[i].micro = -1;
+    for (int i = 0; i < list->n; i++) {
+        const tess_pipeline_action *a = &list->actions[i];
+        const bool table = a->op == TESS_PIPELINE_RECV_T;
+        stage_slot *slot = &s->slots[s->first_slot[a->chunk] + a->slot];
+        if (!table)
+            TESS_TRY(enter(s, source, a, batches, &n_taken, slot));
+        s->times.own[i].start = tess_stage_now();
+        TESS_TRY_CTX(table ? add_embedded(s, &batches[a->micro], a->micro) : act(s, slot, a->op, own),
+                     "stage %d of %d, micro-batch %d: %s", stage_of(s, slot), n_stages(s), a->micro,
+                     tess_pipeline_op_name(a->op));
+        s->times.own[i].end = tess_stage_now();
+    }
+    for (int i = 0; i < s->n_slots; i++) {
+        TESS_TRY(wait_for(s, &s->slots[i].sent_above));
+        TESS_TRY(wait_for(s, &s->slots[i].sent_below));
+    }
+    for (int i = 0; i < s->n_partings; i++)
+        TESS_TRY(wait_for(s, &s->partings[i].sent));
+    return TESS_OK;
+}
+
+/* ---- The weights of a tied table */
+/* The rank of the pipeline that owns a tied table, if the first rank has a copy of it; else -1. */
+static int table_owner(const tess_stage *s)
+{
+    const int owner = tess_pipeline_rank_of(&plan_of(s)->shape, n_stages(s) - 1);
+    const bool is_owner = plan_of(s)->rank == owner && tess_model_trains_table(s->e->model);
+    return owner > 0 && (is_owner || tess_model_copies_table(s->e->model)) ? owner : -1;
+}
+
+tess_status tess_stage_share_table(tess_stage *s)
+{
+    const int owner = table_owner(s);
+    const uint32_t tag = tag_of(n_stages(s) - 1, true);
+    if (owner < 0)
+        return TESS_OK;
+    tess_team_label(s->team, "tied table", -1);
+    tess_status status = plan_of(s)->rank == owner ? tess_fsdp_send_weights(s->e->fsdp, 0, s->team, 0, tag)
+                                                   : tess_fsdp_receive_weights(s->e->fsdp, 0, s->team, owner, tag);
+    tess_team_label(s->team, NULL, -1);
+    return status;
+}
+
+tess_status tess_stage_compare_table(tess_stage *s, uint64_t hash, int *differs)
+{
+    const int owner = table_owner(s);
+    const uint32_t tag = tag_of(n_stages(s) - 1, true);
+    uint64_t other = hash;
+    *differs = -1;
+    if (owner < 0)
+        return TESS_OK;
+    tess_team_label(s->team, "tied table", -1);
+    tess_status status = plan_of(s)->rank == owner ? tess_recv(s->team, &other, 1, TESS_I64, 0, tag, NULL)
+                                                   : tess_send(s->team, &hash, 1, TESS_I64, owner, tag, NULL);
+    tess_team_label(s->team, NULL, -1);
+    *differs = other != hash ? tess_team_global_rank(s->team, 0) : -1;
+    return status;
+}
+
+/* True if this rank's pipeline is drawn: that of rank 0. */
+static bool draws(const tess_stage *s)
+{
+    const tess_engine *e = s->e;
+    int64_t every = e->config->metrics.pipeline_timeline;
+    return every > 0 && (e->step + 1) % every == 0 && e->at.data == 0 && e->at.tp == 0;
+}
+
+bool tess_stage_timeline(tess_stage *s, const tess_pipeline_schedule **schedule, const tess_pipeline_report **report)
+{
+    bool is_new = s->times.is_new;
+    s->times.is_new = false;
+    *schedule = &s->schedule;
+    *report = &s->times.report;
+    return is_new;
+}
+
+tess_status tess_stage_run(tess_stage *s, const tess_batch_source *source, int n_local, tess_loss_sum *own)
+{
+    tess_batch *batches;
+    TESS_TRY(fit_schedule(s, n_local));
+    TESS_TRY(tess_fsdp_micro_begin_all(s->e->fsdp));
+    TESS_TRY(tess_mem_alloc_array(s->e->mem, TESS_POOL_MISC, (size_t)n_local, sizeof(*batches), "micro-batches",
+                                  (void **)&batches));
+    tess_status status = run_list(s, source, batches, own);
+    tess_mem_free(s->e->mem, batches);
+    if (status == TESS_OK && draws(s))
+        status = tess_stage_times_gather(&s->times, s->team, &s->schedule);
+    return status;
+}
+
+/* ---- Rehearsal without numbers ---- */
+/* A message is as long as the longest micro-batch. */
+static tess_status rehearse_action(tess_stage *s, const tess_hooks *hooks, const tess_pipeline_action *a)
+{
+    static const tess_backward parts[TESS_PIPELINE_OPS] = {[TESS_PIPELINE_B] = {.part = TESS_BACKWARD_WHOLE},
+                                                           [TESS_PIPELINE_BI] = {.part = TESS_BACKWARD_INPUT},
+                                                           [TESS_PIPELINE_BW] = {.part = TESS_BACKWARD_WEIGHTS}};
+    stage_slot *slot = &s->slots[s->first_slot[a->chunk] + a->slot];
+    tess_executor *executor = s->e->executor;
+    const tess_range range = range_of(s, slot), back = backward_range(s, slot), embedding = {range.slot, 0, 1, NULL};
+    const tess_backward *part = &parts[a->op];
+    slot->micro = a->micro;
+    slot->batch = (tess_batch){.n_tokens = s->e->pass_tokens};
+    switch (a->op) {
+    case TESS_PIPELINE_F:
+        return tess_executor_rehearse_range(executor, hooks, &range, NULL);
+    case TESS_PIPELINE_B:
+    case TESS_PIPELINE_BI:
+    case TESS_PIPELINE_BW:
+        TESS_TRY(tess_executor_rehearse_range(executor, hooks, &back, part));
+        return has_own_embedding(s, slot, part->part)
+                   ? tess_executor_rehearse_range(executor, hooks, &embedding, &parts[TESS_PIPELINE_B])
+                   : TESS_OK;
+    case TESS_PIPELINE_SEND_F:
+    case TESS_PIPELINE_SEND_B:
+    case TESS_PIPELINE_SEND_T:
+        TESS_TRY(send(s, slot, a->op));
+        return wait_for(s, a->op == TESS_PIPELINE_SEND_F ? &slot->sent_above : &slot->sent_below);
+    case TESS_PIPELINE_RECV_T:
+        TESS_TRY(receive_embedded(s, s->e->pass_tokens, a->micro));
+        return tess_executor_rehearse_table(executor, hooks);
+    default:
+        return receive(s, slot, a->op == TESS_PIPELINE_RECV_F);
+    }
+}
+
+int tess_stage_rehearsed(const tess_stage *s, int n_local)
+{
+    int enough = 4 * plan_of(s)->shape.ranks;
+    return n_local < enough ? n_local : enough;
+}
+
+tess_status tess_stage_rehearse(tess_stage *s, const tess_hooks *hooks, int n_local)
+{
+    TESS_TRY(fit_schedule(s, n_local));
+    TESS_TRY(tess_fsdp_micro_begin_all(s->e->fsdp));
+    const tess_pipeline_list *list = &s->schedule.lists[plan_of(s)->rank];
+    for (int i = 0; i < list->n; i++)
+        TESS_TRY(rehearse_action(s, hooks, &list->actions[i]));
+    return TESS_OK;
+}
+
+/* ---- Forward only ---- */
+static tess_status score_chunk(tess_stage *s, stage_slot *slot, tess_loss_sum *sum)
+{
+    tess_engine *e = s->e;
+    const void *in;
+    int stage = stage_of(s, slot);
+    tess_range range = range_of(s, slot);
+    if (slot->below != NULL && stage > 0)
+        TESS_TRY(receive(s, slot, true));
+    TESS_TRY(wait_for(s, &slot->sent_above));
+    TESS_TRY(give_stream(s, slot, &in));
+    TESS_TRY(tess_executor_score(e->executor, &range, in, place_for(s, slot->above), 1, e->logprobs, NULL));
+    TESS_TRY(take(s, slot, slot->above));
+    if (is_last(s, slot))
+        return tess_engine_add_loss(e, slot->batch.targets, slot->batch.n_tokens, sum);
+    return tess_pipeline_crosses(&plan_of(s)->shape, stage) ? send(s, slot, TESS_PIPELINE_SEND_F) : TESS_OK;
+}
+
+tess_status tess_stage_score(tess_stage *s, const tess_batch *batch, tess_loss_sum *sum)
+{
+    for (int chunk = 0; chunk < plan_of(s)->shape.chunks; chunk++) {
+        stage_slot *slot = &s->slots[s->first_slot[chunk]];
+        slot->batch = *batch;
+        slot->micro = -1;
+        TESS_TRY_CTX(score_chunk(s, slot, sum), "stage %d of %d: forward", stage_of(s, slot), n_stages(s));
+    }
+    for (int i = 0; i < s->n_slots; i++)
+        TESS_TRY(wait_for(s, &s->slots[i].sent_above));
+    return TESS_OK;
+}

@@ -1,0 +1,244 @@
+/* Plans the layers and the memory of a rank's stages. */
+#include "parallel/pipeline/pipeline_stages.h"
+#include "engine/model/adapter.h"
+#include "engine/stages/rank_stage.h"
+
+static int counted(int64_t less_layers)
+{
+    return less_layers > 0 ? (int)less_layers : 0;
+}
+
+static tess_status count_chunks(const tess_config *config, int64_t n_layers, tess_pipeline_schedule *shape)
+{
+    int each = (int)config->parallelism.pipeline_parallel_layers_per_stage;
+    *shape = (tess_pipeline_schedule){.kind = (tess_pipeline_kind)config->parallelism.pipeline_parallel_schedule,
+                                      .ranks = (int)config->parallelism.pipeline_parallel_degree};
+    shape->chunks = shape->ranks > 1 ? tess_pipeline_usual_chunks(shape->kind) : 1;
+    if (each == 0 || shape->ranks == 1)
+        return TESS_OK;
+    TESS_TRY_CTX(tess_pipeline_count_stages(shape->kind, (int)n_layers, each,
+                                            counted(config->parallelism.pipeline_parallel_first_stage_less_layers),
+                                            counted(config->parallelism.pipeline_parallel_last_stage_less_layers),
+                                            shape->ranks, &shape->chunks),
+                 "parallelism.pipeline_parallel_layers_per_stage");
+    return TESS_OK;
+}
+
+/* Checks the number of micro-batches that the schedule needs; messages name the key that gives them. */
+static tess_status check_micro_batches(const tess_config *config, const tess_pipeline_schedule *shape)
+{
+    int64_t local = config->training.local_batch_size, n_micro = tess_config_micro_batches(config);
+    int64_t n_data =
+        config->parallelism.data_parallel_replicate_degree * config->parallelism.data_parallel_shard_degree;
+    int n_local = (int)((n_micro + n_data - 1) / n_data), ranks = shape->ranks;
+    bool in_groups = shape->kind == TESS_PIPELINE_INTERLEAVED;
+    int needed = in_groups ? (n_local + ranks - 1) / ranks * ranks : 2 * ranks; /* dualpipev needs these */
+    if (tess_pipeline_allows(shape->kind, ranks, shape->chunks, n_local) == TESS_OK)
+        return TESS_OK;
+    return tess_fail_context(TESS_E_INVALID,
+                             "parallelism.pipeline_parallel_schedule: training.global_batch_size=%lld has %d "
+                             "micro-batches a rank: set training.global_batch_size=%lld, or another schedule",
+                             (long long)config->training.global_batch_size, n_local,
+                             (long long)(needed * n_data * local));
+}
+
+/* The largest number of pipeline ranks that divides the ranks and leaves each stage a layer. */
+static int largest_degree(const tess_config *config, const tess_pipeline_schedule *shape, int64_t n_layers)
+{
+    int64_t ranks = shape->ranks * config->parallelism.data_parallel_replicate_degree *
+                    config->parallelism.data_parallel_shard_degree,
+            degree = n_layers / shape->chunks;
+    while (degree > 1 && ranks % degree != 0)
+        degree--;
+    return degree > 1 ? (int)degree : 1;
+}
+
+/* Checks that the schedule has enough layers and micro-batches. */
+static tess_status check_stages(const tess_config *config, const tess_pipeline_schedule *shape, int64_t n_layers)
+{
+    if (shape->ranks == 1)
+        return TESS_OK;
+    TESS_CHECK(n_layers >= (int64_t)shape->ranks * shape->chunks, TESS_E_INVALID,
+               "parallelism.pipeline_parallel_degree: %d ranks with %d stage%s each (%s) are more stages than the "
+               "model's %lld layers: give a degree of %d%s",
+               shape->ranks, shape->chunks, shape->chunks == 1 ? "" : "s", tess_pipeline_kind_name(shape->kind),
+               (long long)n_layers, largest_degree(config, shape, n_layers),
+               shape->chunks > 1 ? ", or a schedule with one stage a rank, such as 1f1b" : "");
+    return check_micro_batches(config, shape);
+}
+
+static tess_status cut_by_cost(tess_mem *mem, const tess_model *whole, int64_t seq_len, int n_stages, int *first)
+{
+    int n_layers = (int)tess_model_get_config(whole)->n_layers;
+    double *costs;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_layers, sizeof(*costs), "layers", (void **)&costs));
+    for (int layer = 0; layer < n_layers; layer++)
+        costs[layer] = tess_model_unit_flops_per_token(whole, 1 + layer, seq_len);
+    tess_status status = tess_pipeline_cut_by_cost(
+        mem, costs, n_layers, 0, tess_model_unit_flops_per_token(whole, 1 + n_layers, seq_len), n_stages, first);
+    tess_mem_free(mem, costs);
+    return status;
+}
+
+/* Stages of equal numbers of layers where the user counts embedding and head in layers, else of equal operations: the
+ * head of a small model takes as long as some of its layers, and what training.freeze names has no gradient. */
+static tess_status cut(tess_mem *mem, const tess_config *config, const tess_model_config *sizes, int n_stages,
+                       int *first)
+{
+    int64_t first_less = config->parallelism.pipeline_parallel_first_stage_less_layers,
+            last_less = config->parallelism.pipeline_parallel_last_stage_less_layers;
+    tess_model *whole;
+    if (n_stages == 1 || first_less >= 0 || last_less >= 0)
+        return tess_pipeline_cut_evenly((int)sizes->n_layers, counted(first_less), counted(last_less), n_stages, first);
+    TESS_TRY(tess_model_create(mem, sizes, &whole));
+    tess_config_freeze(config, whole);
+    tess_status status = cut_by_cost(mem, whole, config->training.seq_len, n_stages, first);
+    tess_model_destroy(&whole);
+    return status;
+}
+
+/* The layers of each chunk, one behind the other, and the units that they become. */
+static void fill_plan(tess_stage_plan *plan, bool tied)
+{
+    const tess_pipeline_schedule *shape = &plan->shape;
+    const int *first = plan->first;
+    int n_stages = shape->ranks * shape->chunks;
+    const bool has_head = tess_pipeline_rank_of(shape, n_stages - 1) == plan->rank;
+    int unit = tied && has_head && tess_pipeline_rank_of(shape, 0) != plan->rank; /* 1: after a table of its own */
+    for (int chunk = 0; chunk < shape->chunks; chunk++) {
+        int stage = tess_pipeline_stage(shape, plan->rank, chunk);
+        plan->units[chunk].begin = unit;
+        unit += first[stage + 1] - first[stage] + (stage == 0) + (stage == n_stages - 1);
+        plan->units[chunk].end = unit;
+        plan->part.embedding |= stage == 0;
+        plan->part.head |= stage == n_stages - 1;
+        for (int layer = first[stage]; layer < first[stage + 1]; layer++)
+            plan->layers[plan->n_layers++] = layer;
+    }
+    plan->part.n_layers = plan->n_layers;
+    plan->part.layers = plan->layers;
+}
+
+tess_status tess_stage_plan_create(tess_mem *mem, const tess_config *config, const tess_model_config *model, int rank,
+                                   tess_stage_plan *plan)
+{
+    tess_status status;
+    *plan = (tess_stage_plan){.rank = rank};
+    TESS_TRY(count_chunks(config, model->n_layers, &plan->shape));
+    int n_stages = plan->shape.ranks * plan->shape.chunks;
+    TESS_TRY(check_stages(config, &plan->shape, model->n_layers));
+    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_stages + 1, sizeof(*plan->first), "stages",
+                                   (void **)&plan->first),
+              plan);
+    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)model->n_layers, sizeof(*plan->layers), "layers",
+                                   (void **)&plan->layers),
+              plan);
+    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)plan->shape.chunks, sizeof(*plan->units), "chunks",
+                                   (void **)&plan->units),
+              plan);
+    TESS_GOTO(cut(mem, config, model, n_stages, plan->first), plan);
+    fill_plan(plan, model->tied);
+    return TESS_OK;
+plan:
+    tess_stage_plan_free(mem, plan);
+    TESS_TRY_CTX(status, "parallelism.pipeline_parallel_degree");
+    return TESS_OK;
+}
+
+void tess_stage_plan_free(tess_mem *mem, tess_stage_plan *plan)
+{
+    tess_mem_free(mem, plan->first);
+    tess_mem_free(mem, plan->layers);
+    tess_mem_free(mem, plan->units);
+    *plan = (tess_stage_plan){0};
+}
+
+void tess_stage_ends(const tess_stage_plan *plan, const tess_model *model, int chunk, bool *below, bool *above)
+{
+    int stage = tess_pipeline_stage(&plan->shape, plan->rank, chunk);
+    *below = stage > 0 ? tess_pipeline_crosses(&plan->shape, stage - 1) : tess_model_copies_table(model);
+    *above =
+        stage < plan->shape.ranks * plan->shape.chunks - 1; /* the next stage, if it is on this rank too, reads this */
+}
+
+static bool splits_backward(tess_pipeline_kind kind)
+{
+    return kind == TESS_PIPELINE_ZB_H1 || kind == TESS_PIPELINE_ZBV || kind == TESS_PIPELINE_DUALPIPEV;
+}
+
+tess_status tess_stage_build(tess_mem *mem, const tess_stage_plan *plan, const tess_model *model, int n_local,
+                             tess_pipeline_schedule *schedule)
+{
+    const bool ties = tess_model_trains_table(model) || tess_model_copies_table(model);
+    TESS_TRY(tess_pipeline_build(mem, plan->shape.kind, plan->shape.ranks, plan->shape.chunks, n_local, schedule));
+    tess_status status = ties ? tess_pipeline_tie(schedule) : TESS_OK;
+    if (status != TESS_OK)
+        tess_pipeline_free(schedule);
+    return status;
+}
+
+tess_status tess_stage_slots(tess_mem *mem, const tess_stage_plan *plan, const tess_model *model, int n_local,
+                             tess_executor_options *options, tess_slot_units **units)
+{
+    tess_pipeline_schedule schedule;
+    *units = NULL;
+    TESS_TRY_CTX(tess_stage_build(mem, plan, model, n_local, &schedule), "parallelism.pipeline_parallel_schedule");
+    const int *slots = schedule.lists[plan->rank].slots;
+    options->n_slots = 0;
+    for (int chunk = 0; chunk < plan->shape.chunks; chunk++)
+        options->n_slots += slots[chunk];
+    tess_status status =
+        tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)options->n_slots, sizeof(**units), "slots", (void **)units);
+    for (int chunk = 0, at = 0; status == TESS_OK && chunk < plan->shape.chunks; chunk++)
+        for (int i = 0; i < slots[chunk]; i++)
+            (*units)[at++] = plan->units[chunk];
+    const int n_tables = schedule.tables;
+    tess_pipeline_free(&schedule);
+    options->slot_units = *units;
+    options->n_tables = tess_model_trains_table(model) ? n_tables : 0;
+    options->split_backward = splits_backward(plan->shape.kind);
+    return status;
+}
+
+/* ---- Description in words ---- */
+static tess_status add_bubble(tess_mem *mem, const tess_stage_plan *plan, const tess_model *whole, int64_t seq_len,
+                              int n_local, tess_buffer *out)
+{
+    tess_pipeline_schedule schedule = {0};
+    tess_pipeline_report report = {0};
+    int n_stages = plan->shape.ranks * plan->shape.chunks;
+    double *shares = NULL, mean = tess_model_flops_per_token(whole, seq_len) / n_stages;
+    tess_status status;
+    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_stages, sizeof(*shares), "stages", (void **)&shares),
+              freed);
+    for (int g = 0; g < n_stages; g++) {
+        for (int layer = plan->first[g]; layer < plan->first[g + 1]; layer++)
+            shares[g] += tess_model_unit_flops_per_token(whole, 1 + layer, seq_len) / mean;
+        if (g == n_stages - 1)
+            shares[g] += tess_model_unit_flops_per_token(whole, tess_model_n_units(whole) - 1, seq_len) / mean;
+    }
+    const tess_pipeline_costs costs = {.forward = 1, .backward = 2, .input = 1, .weight = 1, .share = shares};
+    TESS_GOTO(tess_pipeline_build(mem, plan->shape.kind, plan->shape.ranks, plan->shape.chunks, n_local, &schedule),
+              freed);
+    TESS_GOTO(tess_pipeline_check(&schedule, &costs, &report), built);
+    status = tess_buffer_printf(out, "; of their time, %.1f%% is idle if messages take none", 100 * report.bubble);
+    tess_pipeline_report_free(&report);
+built:
+    tess_pipeline_free(&schedule);
+freed:
+    tess_mem_free(mem, shares);
+    return status;
+}
+
+tess_status tess_stage_plan_describe(tess_mem *mem, const tess_stage_plan *plan, const tess_model *whole,
+                                     int64_t seq_len, int n_local, tess_buffer *out)
+{
+    char layers[TESS_STAGE_LAYERS];
+    int n_stages = plan->shape.ranks * plan->shape.chunks;
+    TESS_TRY(tess_buffer_printf(out, "pipeline: %s, %d micro-batch%s through %d stages of layers",
+                                tess_pipeline_kind_name(plan->shape.kind), n_local, n_local == 1 ? "" : "es",
+                                n_stages));
+    for (int g = 0; g < n_stages; g++)
+        TESS_TRY(tess_buffer_printf(out, "%s %s", g > 0 ? "," : "", tess_stage_layers(plan, g, layers)));
+    return add_bubble(mem, plan, whole, seq_len, n_local, out);
+}

@@ -1,0 +1,25 @@
+/* Gives this rank its micro-batches of a step, and says whose losses it counts. */
+#include "engine/engine.h"
+
+tess_status tess_engine_next_batch(tess_engine *e, const tess_batch_source *source, int64_t s, tess_batch *batch)
+{
+    static const int32_t nothing[1] = {0};
+    int64_t i = s * e->at.n_data + e->at.data;
+    tess_runtime_phase(e->runtime, "data", e->step + 1, source->first + i);
+    *batch = (tess_batch){.ids = nothing, .pos = nothing, .targets = nothing, .cu_seqlens = nothing};
+    if (i < source->n_micro)
+        TESS_TRY_CTX(source->next(source->self, source->first + i, batch), "training data");
+    if (e->config->training.loss_scale == 1 || i >= source->n_micro)
+        return TESS_OK;
+    TESS_CHECK(
+        batch->loss == NULL || e->stage == NULL, TESS_E_UNSUPPORTED,
+        "training.loss_scale: in a pipeline, which has several micro-batches under way, only the loss of text is "
+        "scaled; set it to 1");
+    batch->loss = tess_loss_scaled(&e->scaled_loss, batch->loss);
+    return TESS_OK;
+}
+
+tess_status tess_engine_add_loss(tess_engine *e, const int32_t *targets, int64_t n, tess_loss_sum *sum)
+{
+    return e->at.tp == 0 ? tess_loss_add(&e->meter, sum, e->logprobs, targets, n) : TESS_OK;
+}

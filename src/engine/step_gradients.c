@@ -1,0 +1,115 @@
+/* The parts of a step before its update: its micro-batches, and the sums over ranks. They run again to find a bad
+ * number. */
+#include <math.h>
+
+#include "base/core/rng.h"
+#include "inject/inject.h"
+#include "engine/numbers/numbers.h"
+#include "engine/passes.h"
+#include "engine/stages/rank_stage.h"
+
+/* Gradients of the passes add up in fsdp: nothing here knows of the others. */
+static tess_status run_pass(tess_engine *e, const tess_batch *batch, int p, tess_loss_sum *own)
+{
+    tess_batch part = tess_batch_part(batch, p > 0 ? e->pass_ends[p - 1] : 0, e->pass_ends[p], e->pass_cu_seqlens);
+    if (p > 0)
+        TESS_TRY(tess_fsdp_pass_begin(e->fsdp, p));
+    tess_numbers_pass_begin(e->numbers, p);
+    TESS_TRY(tess_executor_train(e->executor, &part, part.loss, e->logprobs));
+    tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
+    return tess_engine_add_loss(e, part.targets, part.n_tokens, own);
+}
+
+static tess_status run_micro_batch(tess_engine *e, const tess_batch_source *source, int64_t s, tess_loss_sum *own)
+{
+    tess_batch batch;
+    tess_phase_switch(&e->clock, TESS_PHASE_DATA);
+    TESS_TRY(tess_engine_next_batch(e, source, s, &batch));
+    tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
+    int n_passes = (int)e->config->training.passes;
+    TESS_CHECK(
+        batch.loss == NULL || tess_loss_is_text(batch.loss) || n_passes == 1, TESS_E_INVALID,
+        "micro-batch %lld has a loss of its own, which counts the rows of a whole micro-batch, but training.passes "
+        "is %d: set training.passes=1",
+        (long long)(source->first + s * e->at.n_data + e->at.data), n_passes);
+    TESS_TRY_CTX(tess_cut_passes(&batch, n_passes, e->pass_tokens, e->pass_ends), "micro-batch %lld",
+                 (long long)(source->first + s * e->at.n_data + e->at.data));
+    TESS_TRY(tess_fsdp_micro_begin(e->fsdp, (int)s));
+    TESS_TRY(tess_numbers_micro_begin(e->numbers, s, 0));
+    for (int p = 0; p < n_passes; p++)
+        TESS_TRY(run_pass(e, &batch, p, own));
+    return TESS_OK;
+}
+
+/* Ranks that are given other numbers would train another model each, without any other sign of it. */
+static uint64_t fingerprint(const tess_batch_source *source)
+{
+    const struct {
+        int64_t n_micro;
+        double divisor;
+    } words = {source->n_micro, source->divisor};
+    return tess_hash_bytes(&words, sizeof(words), 0);
+}
+
+tess_status tess_engine_gradients(tess_engine *e, const tess_batch_source *source, tess_loss_sum *own)
+{
+    int n_local;
+    TESS_CHECK(source->n_micro > 0 && source->divisor >= 0 && isfinite(source->divisor), TESS_E_INVALID,
+               "step %lld: %lld micro-batches and the divisor %g: give at least one micro-batch, and a finite divisor "
+               "(0: the number of target tokens)",
+               (long long)e->step + 1, (long long)source->n_micro, source->divisor);
+    tess_numbers_run_begin(e->numbers);
+    TESS_TRY(tess_loss_begin(&e->meter));
+    int64_t n_micro =
+        e->is_second ? source->n_micro : tess_inject_micro_batches(e->runtime, e->step + 1, source->n_micro);
+    TESS_TRY(tess_fsdp_step_begin_shared(e->fsdp, n_micro, &n_local));
+    if (e->stage != NULL)
+        TESS_TRY(tess_stage_run(e->stage, source, n_local, own));
+    for (int64_t s = 0; s < n_local && e->stage == NULL; s++)
+        TESS_TRY(run_micro_batch(e, source, s, own));
+    TESS_TRY(tess_loss_end(&e->meter, own));
+    return tess_fsdp_step_end(e->fsdp);
+}
+
+static tess_status sum_loss(tess_engine *e, const tess_batch_source *source, tess_loss_sum *sum)
+{
+    tess_status status = tess_loss_all_reduce(e->team, sum, fingerprint(source));
+    if (status != TESS_E_MISMATCH)
+        return status;
+    return tess_fail_context(status,
+                             "step %lld: rank %d has %lld micro-batches and the divisor %g; if another rank has other "
+                             "numbers, give all ranks the same",
+                             (long long)e->step + 1, e->at.rank, (long long)source->n_micro, source->divisor);
+}
+
+tess_status tess_engine_measure(tess_engine *e, const tess_batch_source *source, const tess_loss_sum *own,
+                                tess_engine_report *report)
+{
+    double norm_of_sum;
+    tess_loss_sum sum = *own;
+    tess_phase_switch(&e->clock, TESS_PHASE_WAIT); /* a few words: all of the time is waiting for the last rank */
+    TESS_TRY(sum_loss(e, source, &sum));
+    tess_phase_switch(&e->clock, TESS_PHASE_OPTIMIZER);
+    TESS_TRY(tess_fsdp_grad_norm(e->fsdp, &norm_of_sum));
+    TESS_CHECK(sum.n_tokens > 0, TESS_E_INVALID, "step %lld has no target tokens", (long long)e->step + 1);
+    double divisor = source->divisor > 0 ? source->divisor : (double)sum.n_tokens;
+    *report = (tess_engine_report){.loss = tess_exact_value(&sum.nll) / divisor,
+                                   .grad_norm = norm_of_sum / divisor / e->scaler.scale,
+                                   .divisor = divisor,
+                                   .n_micro = source->n_micro,
+                                   .n_tokens = sum.n_tokens,
+                                   .stop = sum.flag != 0,
+                                   .news = sum.news != 0,
+                                   .leave = sum.leave != 0};
+    if (source->judge != NULL)
+        TESS_TRY_CTX(source->judge(source->self, report), "step %lld", (long long)e->step + 1);
+    return TESS_OK;
+}
+
+tess_status tess_engine_score(tess_engine *e, const tess_batch *batch, tess_loss_sum *sum)
+{
+    if (e->stage != NULL)
+        return tess_stage_score(e->stage, batch, sum);
+    TESS_TRY(tess_executor_logprobs(e->executor, batch, 1, e->logprobs, NULL));
+    return tess_engine_add_loss(e, batch->targets, batch->n_tokens, sum);
+}

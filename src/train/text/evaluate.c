@@ -1,0 +1,135 @@
+#include "train/text/evaluate.h"
+
+#include <stdio.h>
+
+#include "engine/batches.h"
+#include "engine/loss.h"
+#include "train/text/chat_setup.h"
+#include "train/text/text_ends.h"
+
+typedef struct evaluation_run {
+    tess_model_folder *m;
+    tess_loader *loader;
+    tess_executor *executor;
+    float *logprobs, *entropies; /* memory of the device; entropies NULL: nobody asks for them */
+    float *room;                 /* memory of the host for both */
+    tess_loss_meter meter;
+    const tess_evaluation_options *options;
+    int64_t position;
+} evaluation_run;
+
+static tess_status report_tokens(evaluation_run *run, const tess_micro_batch *data)
+{
+    const tess_evaluation_options *o = run->options;
+    tess_stream *stream = run->meter.stream;
+    const void *logprobs, *entropies;
+    size_t bytes = (size_t)data->n_tokens * sizeof(float);
+    TESS_TRY(tess_view(stream, run->logprobs, bytes, run->room, &logprobs));
+    TESS_TRY(tess_view(stream, run->entropies, bytes, run->room + data->n_tokens, &entropies));
+    for (int64_t i = 0; i < data->n_tokens; i++)
+        if (data->targets[i] >= 0)
+            TESS_TRY(o->per_token(o->context, ++run->position, data->targets[i], ((const float *)logprobs)[i],
+                                  ((const float *)entropies)[i]));
+    return TESS_OK;
+}
+
+static tess_status run_batch(evaluation_run *run, const tess_micro_batch *data, tess_loss_sum *sum)
+{
+    const tess_evaluation_options *o = run->options;
+    tess_batch batch = tess_batch_of(data);
+    TESS_TRY(tess_executor_logprobs(run->executor, &batch, 1, run->logprobs, run->entropies));
+    TESS_TRY(tess_loss_add(&run->meter, sum, run->logprobs, data->targets, data->n_tokens));
+    sum->n_bytes += (int64_t)data->n_bytes;
+    if (o->per_token != NULL)
+        TESS_TRY(report_tokens(run, data));
+    if (o->progress != NULL)
+        o->progress(o->context, sum->n_tokens);
+    return TESS_OK;
+}
+
+static tess_status run_all(evaluation_run *run, tess_loss_sum *sum)
+{
+    TESS_TRY(tess_loss_begin(&run->meter));
+    for (;;) {
+        tess_micro_batch data;
+        bool end = false;
+        TESS_TRY(tess_loader_next(run->loader, 0, &data, &end));
+        if (end)
+            return tess_loss_end(&run->meter, sum);
+        TESS_TRY(run_batch(run, &data, sum));
+    }
+}
+
+static tess_status alloc_results(evaluation_run *run, size_t n)
+{
+    const tess_compute *c = &run->m->compute;
+    TESS_TRY(tess_loss_meter_create(c->stream, &run->meter));
+    TESS_TRY(tess_device_alloc(c->device, TESS_POOL_ACTIVATIONS, n * sizeof(float), "log-probabilities",
+                               (void **)&run->logprobs));
+    if (run->options->per_token == NULL)
+        return TESS_OK;
+    TESS_TRY(
+        tess_device_alloc(c->device, TESS_POOL_ACTIVATIONS, n * sizeof(float), "entropies", (void **)&run->entropies));
+    return tess_mem_alloc_array(run->m->mem, TESS_POOL_ACTIVATIONS, n, 2 * sizeof(float), "values of tokens",
+                                (void **)&run->room);
+}
+
+static void warn(void *self, const char *text)
+{
+    const tess_reporter *reporter = self;
+    char line[600];
+    snprintf(line, sizeof(line), "warning: %s", text);
+    reporter->line(reporter->self, line);
+}
+
+tess_status tess_evaluate_file(tess_model_folder *m, const tess_evaluation_options *o, tess_evaluation *result)
+{
+    int64_t seq_len = o->seq_len, longest = tess_model_config_max_length(&m->config);
+    if (seq_len == 0)
+        seq_len = longest < 1024 ? longest : 1024;
+    TESS_CHECK(seq_len >= 2 && seq_len <= longest, TESS_E_INVALID,
+               "rows of %lld tokens: the model takes 2 to %lld (with dynamic rope scaling, --max-length takes more)",
+               (long long)seq_len, (long long)longest);
+    int64_t rows = seq_len >= 4096 ? 1 : 4096 / seq_len;
+    int32_t eos_id = tess_model_end_of_text(&m->config, m->tokenizer);
+    tess_loader_options data = {.files = &o->path,
+                                .n_files = 1,
+                                .format = o->format,
+                                .text_key = o->text_key,
+                                .prompt_key = o->prompt_key,
+                                .completion_key = o->completion_key,
+                                .split = o->split,
+                                .seq_len = seq_len,
+                                .micro_batch = rows,
+                                .end = 1,
+                                .eos_id = eos_id,
+                                .end_id = o->end_token >= 0 ? (int32_t)o->end_token : eos_id,
+                                .warn = o->reporter != NULL ? warn : NULL,
+                                .warn_self = (void *)o->reporter};
+    tess_executor_options options = {.dtype = m->dtype, .max_tokens = rows * seq_len, .max_position = seq_len};
+    evaluation_run run = {.m = m, .options = o};
+    tess_chat_setup chat = {0};
+    tess_loss_sum sum = {0};
+    tess_status status;
+    TESS_GOTO(tess_model_begin_of_text(&m->config, m->tokenizer, o->add_bos, &data.bos), opened);
+    TESS_GOTO(tess_chat_setup_open(m->mem, o->chat_template, m->folder, m->tokenizer, &chat), opened);
+    TESS_GOTO(tess_chat_setup_train(m->mem, &chat, o->reporter), opened);
+    data.chat = &chat.how;
+    TESS_GOTO(tess_loader_create(m->mem, m->tokenizer, &data, &run.loader), opened);
+    TESS_GOTO(tess_executor_create(m->compute.stream, m->model, &m->compute.hooks, &options, &run.executor), opened);
+    TESS_GOTO(alloc_results(&run, (size_t)(rows * seq_len)), opened);
+    status = run_all(&run, &sum);
+opened:
+    tess_mem_free(m->mem, run.room);
+    tess_device_free(m->compute.device, run.entropies);
+    tess_device_free(m->compute.device, run.logprobs);
+    tess_loss_meter_destroy(&run.meter);
+    tess_executor_destroy(&run.executor);
+    tess_loader_destroy(&run.loader);
+    tess_chat_setup_close(&chat);
+    TESS_TRY_CTX(status, "evaluate %s", o->path);
+    TESS_CHECK(sum.n_tokens > 0, TESS_E_INVALID, "evaluate %s: it has no token that another one precedes", o->path);
+    *result = (tess_evaluation){.n_tokens = sum.n_tokens, .n_bytes = sum.n_bytes};
+    tess_loss_score(&sum, &result->loss, &result->perplexity, &result->bits_per_byte);
+    return TESS_OK;
+}

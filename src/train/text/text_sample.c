@@ -1,0 +1,128 @@
+/* The sample at the end of a run: rank 0 opens the folder that was just written, as a user would, and continues the
+ * prompt. */
+#include "infer/generate.h"
+#include "train/text/model_folder.h"
+#include "train/trainer_impl.h"
+
+#include <string.h>
+
+#include "base/text/text.h"
+#include "infer/generation_config.h"
+
+/* The one request, and the text that it becomes. */
+typedef struct sample_source {
+    tess_request request;
+    bool begun;
+    tess_ids *text;
+} sample_source;
+
+static tess_status next_request(void *self, tess_request *request, bool *none)
+{
+    sample_source *s = self;
+    *none = s->begun;
+    s->begun = true;
+    *request = s->request;
+    return TESS_OK;
+}
+
+static tess_status append_token(void *self, const tess_request *request, int64_t position, int32_t token, float logprob,
+                                bool generated, bool *stop)
+{
+    (void)request, (void)position, (void)logprob, (void)generated, (void)stop;
+    return tess_ids_append(((sample_source *)self)->text, token);
+}
+
+static tess_status no_more(void *self, const tess_request *request, tess_finish why)
+{
+    (void)self, (void)request, (void)why;
+    return TESS_OK;
+}
+
+static tess_status encode_prompt(const tess_trainer *t, const tess_tokenizer *tokenizer, tess_ids *ids)
+{
+    const char *prompt = t->config.sample.prompt;
+    for (int i = 0; i < t->bos.n; i++)
+        TESS_TRY(tess_ids_append(ids, t->bos.id[i]));
+    return tess_encode_text(tokenizer, prompt, strlen(prompt), false, ids);
+}
+
+tess_status tess_trainer_check_sample(const tess_trainer *t)
+{
+    tess_ids ids = {.mem = t->mem};
+    int64_t longest = tess_model_config_max_length(&t->model_config);
+    if (t->config.sample.prompt[0] == '\0')
+        return TESS_OK;
+    tess_status status = encode_prompt(t, t->tokenizer, &ids);
+    int64_t n = (int64_t)ids.size;
+    tess_ids_free(&ids);
+    TESS_TRY_CTX(status, "sample.prompt");
+    TESS_CHECK(n >= 1 && n < longest, TESS_E_INVALID,
+               "sample.prompt has %lld tokens; this model can continue 1 to %lld", (long long)n,
+               (long long)longest - 1);
+    tess_generation_config file; /* the model's folder will have a copy */
+    return t->config.model.path[0] != '\0' ? tess_generation_config_load(t->config.model.path, &file) : TESS_OK;
+}
+
+static tess_status continue_prompt(tess_trainer *t, const char *folder, tess_model_folder *m, tess_ids *ids)
+{
+    const tess_config *c = &t->config;
+    tess_generator *generator = NULL;
+    tess_status status;
+    TESS_TRY(encode_prompt(t, m->tokenizer, ids));
+    int64_t prompt_length = (int64_t)ids->size, longest = tess_model_config_max_length(&m->config);
+    int64_t length =
+        prompt_length + c->sample.max_new_tokens < longest ? prompt_length + c->sample.max_new_tokens : longest;
+    tess_generator_options options = {.dtype = m->dtype, .max_length = length > 2 ? length : 2, .max_sequences = 1};
+    tess_sampling sampling = {.temperature = c->sample.temperature,
+                              .top_k = c->sample.top_k,
+                              .top_p = c->sample.top_p,
+                              .seed = (uint64_t)c->debug.seed};
+    tess_generation_config file;
+    TESS_TRY(tess_generation_config_load(folder, &file));
+    const int64_t *end_tokens = file.n_end > 0 ? file.end_tokens : m->config.eos_token_id;
+    int n_end = file.n_end > 0 ? file.n_end : m->config.n_eos;
+    TESS_GOTO(tess_generator_create(m->compute.stream, m->model, &m->compute.hooks, &options, &generator), opened);
+    /* The continuation is appended to `ids`, which may move, so the prompt needs a copy. */
+    int32_t *prompt_ids;
+    TESS_GOTO(
+        tess_mem_alloc_array(t->mem, TESS_POOL_MISC, ids->size + 1, sizeof(int32_t), "prompt", (void **)&prompt_ids),
+        opened);
+    memcpy(prompt_ids, ids->data, ids->size * sizeof(int32_t));
+    sample_source one = {.request = {.ids = prompt_ids,
+                                     .n = prompt_length,
+                                     .n_prompt = prompt_length,
+                                     .max_new_tokens = c->sample.max_new_tokens},
+                         .text = ids};
+    const tess_request_source source = {&one, next_request, append_token, no_more};
+    status = tess_generator_run(generator, &sampling, end_tokens, n_end, &source);
+    tess_mem_free(t->mem, prompt_ids);
+opened:
+    tess_generator_destroy(&generator);
+    return status;
+}
+
+tess_status tess_trainer_sample(tess_trainer *t, const char *folder)
+{
+    tess_model_folder m;
+    tess_ids ids = {.mem = t->mem};
+    tess_buffer text = {.mem = t->mem};
+    bool adapter = t->model_config.lora.rank > 0;
+    const char *model = adapter ? t->config.model.path : folder;
+    const tess_model_folder_options options = {.dtype = TESS_DTYPE_COUNT,
+                                               .adapter = adapter ? folder : NULL,
+                                               .max_length = t->config.model.max_length,
+                                               .n_threads = tess_threads_count(tess_stream_threads(t->engine->stream)),
+                                               .device = tess_config_device(&t->config)};
+    TESS_TRY(tess_model_folder_open(t->mem, model, &options, NULL, &m));
+    tess_status status = tess_buffer_printf(&text, "sample:\n");
+    if (status == TESS_OK)
+        status = continue_prompt(t, model, &m, &ids);
+    if (status == TESS_OK)
+        status = tess_decode(m.tokenizer, ids.data, ids.size, true, &text);
+    if (status == TESS_OK && t->observer != NULL && t->observer->note != NULL)
+        t->observer->note(t->observer->self, text.data); /* longer than a trainer's note may be */
+    tess_buffer_free(&text);
+    tess_ids_free(&ids);
+    tess_model_folder_close(&m);
+    return status;
+}

@@ -1,0 +1,266 @@
+/* Finds or trains a run's tokenizer: a file, the model's folder, or the training text itself. */
+#include "engine/model/model_file.h"
+#include "train/text/text_ends.h"
+#include "train/trainer_impl.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
+#include "comm/agree.h"
+#include "data/corpus/training_text.h"
+#include "data/files/text_kind.h"
+#include "data/shards/token_shard.h"
+#include "data/tokenizer/special_tokens.h"
+#include "tessera/comm.h"
+
+/* More text hardly changes the merges of a byte-level BPE, and its counts must fit in memory. */
+enum { BPE_TEXT_LIMIT = 64 << 20 };
+
+static const char *const end_of_text = "<|endoftext|>";
+
+/* The text that is trained on, without the held-out part. */
+static tess_status collect_text(const tess_trainer *t, tess_buffer *text)
+{
+    const tess_config *config = &t->config;
+    const tess_document_keys keys = {config->data.text_key, config->data.prompt_key, config->data.completion_key};
+    double share = tess_trainer_trained_share(t);
+    tess_cut_record cut = {0};
+    const char *cut_path = NULL;
+    for (size_t i = 0; i < t->files.n && text->size < BPE_TEXT_LIMIT; i++) {
+        const char *path = t->files.paths[i];
+        tess_mapping file;
+        bool is_shard;
+        TESS_TRY_CTX(tess_token_shard_is_at(path, (tess_data_format)config->data.format, &is_shard), "data.files");
+        TESS_CHECK(
+            !is_shard, TESS_E_INVALID,
+            "data.files: %s holds token ids, and no text to train a tokenizer on: name the tokenizer that it was "
+            "written with by tokenizer.path",
+            path);
+        TESS_TRY_CTX(tess_os_map(path, &file), "data.files");
+        TESS_CHECK(file.size > 0, TESS_E_INVALID, "data.files: %s is empty", path);
+        size_t size = (size_t)((double)file.size * share);
+        if (size > BPE_TEXT_LIMIT - text->size)
+            size = BPE_TEXT_LIMIT - text->size;
+        tess_text_kind kind;
+        tess_status status = tess_text_kind_at(path, config->data.format == TESS_DATA_TEXT, &kind);
+        if (status == TESS_OK && size > 0)
+            status = tess_training_text_add(path, &file, kind, size, &keys, text, &cut);
+        tess_os_unmap(&file);
+        TESS_TRY_CTX(status, "data.files");
+        if (cut_path == NULL && cut.line > 0)
+            cut_path = path;
+    }
+    TESS_CHECK(
+        text->size >= 2 || cut_path == NULL, TESS_E_INVALID,
+        "data.files: %s: line %zu has %zu bytes and goes beyond the %g%% of the file that is trained on: without "
+        "another line there is no text to train a tokenizer on; write the document as several, or set "
+        "validation.files or validation.enable=false",
+        cut_path, cut.line, cut.size, 100 * share);
+    TESS_CHECK(text->size >= 2, TESS_E_INVALID,
+               "data.files: %s%s: %zu bytes of text are too few to train a tokenizer on: are the documents empty?",
+               t->files.paths[0], t->files.n > 1 ? " and the others" : "", text->size);
+    return TESS_OK;
+}
+
+static tess_status train_bpe(tess_trainer *t)
+{
+    tess_buffer text = {.mem = t->mem};
+    int64_t vocab = t->config.tokenizer.vocab_size > 0 ? t->config.tokenizer.vocab_size : t->model_config.vocab_size;
+    double begin = tess_os_now_s();
+    tess_status status;
+    TESS_GOTO(collect_text(t, &text), collected);
+    TESS_GOTO(tess_bpe_train(t->mem, text.data, text.size, vocab, &end_of_text, 1, &t->trained_tokenizer), collected);
+    char size[32];
+    tess_trainer_note(t, "tokenizer: byte-level BPE of at most %lld trained on %s of text in %.1f s", (long long)vocab,
+                      tess_format_bytes((double)text.size, size, sizeof(size)), tess_os_now_s() - begin);
+collected:
+    tess_buffer_free(&text);
+    return status;
+}
+
+/* The tokenizer that rank 0 has read or made. */
+typedef struct tokenizer_source {
+    tess_buffer json; /* a tokenizer.json */
+    json_t *named;    /* special tokens, see special_tokens.h */
+    bool has_config;  /* the exported model's folder gets a copy of its tokenizer_config.json */
+} tokenizer_source;
+
+/* The tokenizer of the weights in checkpoint.initial_load_path: in that folder, as in Hugging Face's, or above it, as
+ * in a run's. With another tokenizer the weights would be useless. */
+static tess_status read_initial(tess_trainer *t, tokenizer_source *source)
+{
+    const char *initial = t->config.checkpoint.initial_load_path;
+    char folder[PATH_MAX], path[PATH_MAX + 16];
+    TESS_CHECK(realpath(initial, folder) != NULL, TESS_E_NOT_FOUND,
+               "checkpoint.initial_load_path=%s: no such file or folder", initial);
+    for (int level = 0; level < 3; level++) {
+        TESS_TRY(tess_os_join(path, sizeof(path), folder, "tokenizer.json"));
+        if (tess_tokenizer_is_at(path)) {
+            tess_trainer_note(t, "tokenizer: %s", path);
+            TESS_TRY(tess_special_tokens_read(path, &source->named, NULL));
+            return tess_tokenizer_read(t->mem, path, &t->trained_tokenizer);
+        }
+        char *slash = strrchr(folder, '/');
+        slash[slash == folder] = '\0'; /* above "/" is "/" */
+    }
+    return TESS_FAIL(TESS_E_INVALID,
+                     "checkpoint.initial_load_path=%s: no tokenizer.json there or above: set tokenizer.path to the one "
+                     "that its weights were trained with",
+                     initial);
+}
+
+/* Called on rank 0. A resumed run uses the tokenizer that it began with. */
+static tess_status make_json(tess_trainer *t, const char *path, bool may_train, tokenizer_source *source)
+{
+    char checkpoint[1024];
+    TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, checkpoint, sizeof(checkpoint)));
+    bool resumes = (t->goes_on || (t->config.checkpoint.resume && tess_os_is_dir(checkpoint))) && tess_os_is_file(path);
+    if (!may_train && t->config.tokenizer.path[0] == '\0')
+        TESS_TRY(tess_model_folder_file(t->config.model.path, "tokenizer.json", checkpoint, sizeof(checkpoint)));
+    if (!may_train || resumes) {
+        TESS_TRY(tess_special_tokens_read(path, &source->named, &source->has_config));
+        return tess_tokenizer_read(t->mem, path, &source->json);
+    }
+    t->trained_tokenizer.mem = t->mem;
+    TESS_TRY(t->config.checkpoint.initial_load_path[0] != '\0' ? read_initial(t, source) : train_bpe(t));
+    if (source->named == NULL)
+        source->named = json_object();
+    return tess_buffer_append(&source->json, t->trained_tokenizer.data, t->trained_tokenizer.size);
+}
+
+/* Rank 0 sends a text to all ranks from memory: other hosts need no file, and nothing is written before the whole run
+ * is checked. *out is the caller's to free. */
+static tess_status share(tess_trainer *t, const tess_buffer *text, char **out, size_t *n)
+{
+    int64_t size = (int64_t)text->size;
+    TESS_TRY(tess_broadcast(t->team, &size, 1, TESS_I64, 0, NULL));
+    TESS_TRY(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, (size_t)size + 1, 1, "tokenizer", (void **)out));
+    if (t->rank == 0 && size > 0)
+        memcpy(*out, text->data, (size_t)size);
+    *n = (size_t)size;
+    return tess_broadcast(t->team, *out, *n, TESS_U8, 0, NULL);
+}
+
+static tess_status share_json(tess_trainer *t, const char *path, const tess_buffer *json)
+{
+    char *text = NULL;
+    size_t size;
+    tess_status status = share(t, json, &text, &size);
+    if (status == TESS_OK)
+        status = tess_tokenizer_parse(t->mem, text, size, path, &t->tokenizer);
+    tess_mem_free(t->mem, text);
+    return status;
+}
+
+/* Adds the token that ends a text to `named`, on rank 0, if the tokenizer names none. The trained model's folder then
+ * has it in tokenizer_config.json. A chat template sees it in training, too. */
+static tess_status name_end(const tess_trainer *t, json_t *named)
+{
+    int32_t id = tess_model_end_of_text(&t->model_config, t->tokenizer);
+    tess_buffer text = {.mem = t->mem};
+    if (json_object_get(named, "eos_token") != NULL || !tess_tokenizer_is_special(t->tokenizer, id))
+        return TESS_OK;
+    tess_status status = tess_decode(t->tokenizer, &id, 1, false, &text);
+    if (status == TESS_OK && json_object_set_new(named, "eos_token", json_stringn(text.data, text.size)) != 0)
+        status = TESS_FAIL(TESS_E_NOMEM, "no memory for special tokens");
+    tess_buffer_free(&text);
+    return status;
+}
+
+/* Gives the tokenizer of all ranks the names of special tokens that rank 0 has read. */
+static tess_status share_names(tess_trainer *t, const tokenizer_source *source)
+{
+    tess_buffer json = {.mem = t->mem};
+    char *text = NULL;
+    size_t size;
+    json_t *names = NULL;
+    tess_status status = TESS_OK;
+    if (t->rank == 0 && !source->has_config)
+        status = name_end(t, source->named);
+    if (t->rank == 0 && status == TESS_OK)
+        status = tess_json_print(json_incref(source->named), JSON_COMPACT, &json);
+    TESS_GOTO(tess_team_agree(t->team, status), shared);
+    TESS_GOTO(share(t, &json, &text, &size), shared);
+    TESS_GOTO(tess_json_parse(text, size, "special tokens", true, &names), shared);
+    tess_tokenizer_set_named(t->tokenizer, names);
+shared:
+    tess_mem_free(t->mem, text);
+    tess_buffer_free(&json);
+    return status;
+}
+
+/* Writes the names of special tokens next to the tokenizer in job.dump_folder. */
+static tess_status write_names(const tess_trainer *t)
+{
+    char path[1024];
+    TESS_TRY(tess_trainer_path(t, "special_tokens_map.json", path, sizeof(path)));
+    return tess_json_write(json_incref((json_t *)tess_tokenizer_named(t->tokenizer)), JSON_INDENT(2), path);
+}
+
+tess_status tess_trainer_write_tokenizer(tess_trainer *t)
+{
+    tess_buffer *json = &t->trained_tokenizer;
+    tess_status status = json->size > 0 ? tess_os_write_atomic(t->tokenizer_path, json->data, json->size) : TESS_OK;
+    if (status == TESS_OK && json->size > 0 && t->config.checkpoint.initial_load_path[0] != '\0')
+        status = write_names(t);
+    if (json->size > 0)
+        tess_buffer_free(json);
+    return tess_team_agree(t->team, status);
+}
+
+/* Finds the path of the tokenizer, or of one that will be trained: then *may_train is true. */
+static tess_status choose(tess_trainer *t, char *path, size_t size, bool *may_train)
+{
+    const tess_config *config = &t->config;
+    *may_train = false;
+    if (config->tokenizer.path[0] != '\0')
+        return tess_os_join(path, size, "", config->tokenizer.path);
+    if (config->model.path[0] != '\0')
+        return tess_os_join(path, size, config->model.path, "tokenizer.json");
+    *may_train = true;
+    return tess_trainer_path(t, "tokenizer.json", path, size);
+}
+
+/* Checks the tokenizer against the model, and sets what the model's configuration leaves to it. */
+static tess_status settle(tess_trainer *t, const char *path, bool may_train)
+{
+    snprintf(t->tokenizer_path, sizeof(t->tokenizer_path), "%s", path);
+    int64_t vocab = tess_tokenizer_vocab_size(t->tokenizer);
+    TESS_CHECK(
+        vocab <= t->model_config.vocab_size, TESS_E_INVALID,
+        "%s has %lld tokens, but the model's vocab_size is %lld: use the model's own tokenizer or a larger vocab_size",
+        path, (long long)vocab, (long long)t->model_config.vocab_size);
+    /* A trained tokenizer has one special token, whatever the model's configuration says. One that came with the
+     * weights of initial_load_path may have others, which that configuration names. */
+    int32_t id = tess_tokenizer_id(t->tokenizer, end_of_text);
+    if (may_train && (id >= 0 || t->config.checkpoint.initial_load_path[0] == '\0')) {
+        t->model_config.bos_token_id = -1;
+        t->model_config.eos_token_id[0] = id;
+        t->model_config.n_eos = id >= 0;
+        t->model_config.eos_stated = id >= 0;
+    }
+    return TESS_OK;
+}
+
+tess_status tess_trainer_tokenizer(tess_trainer *t)
+{
+    char path[1024];
+    bool may_train;
+    tokenizer_source source = {.json = {.mem = t->mem}};
+    TESS_TRY(choose(t, path, sizeof(path), &may_train));
+    tess_status status = tess_team_agree(t->team, t->rank == 0 ? make_json(t, path, may_train, &source) : TESS_OK);
+    if (status == TESS_OK)
+        status = share_json(t, path, &source.json);
+    if (status == TESS_OK)
+        status = settle(t, path, may_train);
+    if (status == TESS_OK)
+        status = share_names(t, &source);
+    json_decref(source.named);
+    tess_buffer_free(&source.json);
+    return status;
+}

@@ -1,0 +1,330 @@
+#include "verify/verify_layouts.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem/make_room.h"
+#include "base/os/os.h"
+#include "engine/model/model_file.h"
+#include "parallel/pipeline/pipeline.h"
+#include "tessera/fsdp.h"
+#include "engine/stages/rank_stage.h"
+#include "verify/verify_impl.h"
+
+enum { PP, REPLICATE, SHARD, TP, N_STRATEGIES = TESS_STRATEGY_HYBRID + 1 };
+
+/* The axes, outermost first. */
+static const struct {
+    const char *name;
+    size_t offset; /* offset of its degree in the configuration */
+} axes[TESS_VERIFY_DEGREES] = {
+    [PP] = {"pp", offsetof(tess_config, parallelism.pipeline_parallel_degree)},
+    [REPLICATE] = {"dp_replicate", offsetof(tess_config, parallelism.data_parallel_replicate_degree)},
+    [SHARD] = {"dp_shard", offsetof(tess_config, parallelism.data_parallel_shard_degree)},
+    [TP] = {"tp", offsetof(tess_config, parallelism.tensor_parallel_degree)},
+};
+
+const char *tess_verify_axis_name(int axis)
+{
+    return axes[axis].name;
+}
+
+const char *tess_verify_outcome_name(tess_verify_outcome outcome)
+{
+    static const char *const names[TESS_VERIFY_OUTCOMES] = {"same", "differs", "failed", "refused"};
+    return names[outcome];
+}
+
+int tess_verify_walk_count(const tess_verify_walk *walk, tess_verify_outcome outcome)
+{
+    int n = 0;
+    for (int i = 0; i < walk->n; i++)
+        n += walk->layouts[i].outcome == outcome;
+    return n;
+}
+
+/* ---- The layouts that are asked for ---- */
+/* Bit v of each word: value v is asked for; 0: all are. Degrees are kept as they are. */
+typedef struct conditions {
+    unsigned strategies, schedules;
+    int degree[TESS_VERIFY_DEGREES][8], n_degrees[TESS_VERIFY_DEGREES];
+} conditions;
+
+static tess_status take_strategy(const char *value, conditions *c)
+{
+    for (int s = 0; s < N_STRATEGIES; s++)
+        if (strcmp(value, tess_strategy_name((tess_strategy)s)) == 0) {
+            c->strategies |= 1u << s;
+            return TESS_OK;
+        }
+    return TESS_FAIL(TESS_E_INVALID, "strategy '%s' is not one of none, zero1, zero2, full, hybrid", value);
+}
+
+static tess_status take_condition(const char *word, conditions *c)
+{
+    char name[32], value[32], *end;
+    TESS_CHECK(sscanf(word, "%31[^=]=%31s", name, value) == 2, TESS_E_INVALID,
+               "'%s' is no condition: write all, or words such as pp=2,schedule=1f1b,strategy=full", word);
+    if (strcmp(name, "strategy") == 0)
+        return take_strategy(value, c);
+    if (strcmp(name, "schedule") == 0) {
+        tess_pipeline_kind kind;
+        TESS_TRY(tess_pipeline_kind_parse(value, &kind));
+        c->schedules |= 1u << kind;
+        return TESS_OK;
+    }
+    int axis = 0;
+    while (axis < TESS_VERIFY_DEGREES && strcmp(name, axes[axis].name) != 0)
+        axis++;
+    TESS_CHECK(axis < TESS_VERIFY_DEGREES, TESS_E_INVALID,
+               "'%s' is none of pp, dp_replicate, dp_shard, tp, strategy, schedule", name);
+    long degree = strtol(value, &end, 10);
+    TESS_CHECK(*end == '\0' && degree >= 1 && degree <= JOB_MAX_RANKS, TESS_E_INVALID, "%s=%s: give a number from 1",
+               name, value);
+    TESS_CHECK(c->n_degrees[axis] < 8, TESS_E_INVALID, "%s: at most 8 values", name);
+    c->degree[axis][c->n_degrees[axis]++] = (int)degree;
+    return TESS_OK;
+}
+
+static tess_status parse_conditions(const char *text, conditions *c)
+{
+    char words[256], *rest = words;
+    *c = (conditions){0};
+    if (strcmp(text, "all") == 0)
+        return TESS_OK;
+    TESS_CHECK(snprintf(words, sizeof(words), "%s", text) < (int)sizeof(words), TESS_E_INVALID, "too long");
+    for (char *word = strtok_r(words, ",", &rest); word != NULL; word = strtok_r(NULL, ",", &rest))
+        TESS_TRY(take_condition(word, c));
+    return TESS_OK;
+}
+
+static bool is_asked_for(const conditions *c, const tess_verify_layout *l)
+{
+    for (int axis = 0; axis < TESS_VERIFY_DEGREES; axis++) {
+        bool found = c->n_degrees[axis] == 0;
+        for (int i = 0; i < c->n_degrees[axis]; i++)
+            found = found || c->degree[axis][i] == l->degree[axis];
+        if (!found)
+            return false;
+    }
+    if (c->schedules != 0 && (l->schedule < 0 || !(c->schedules >> l->schedule & 1)))
+        return false;
+    return c->strategies == 0 || (c->strategies >> l->strategy & 1);
+}
+
+/* ---- All there are ---- */
+/* Strategies that differ there: without replicas hybrid is full; with them full is hybrid, and none shards nothing
+ * either way; alone there is nothing to share. */
+static bool has_strategy(const tess_verify_layout *l, int strategy)
+{
+    if (l->degree[REPLICATE] == 1 && l->degree[SHARD] == 1)
+        return strategy == TESS_STRATEGY_FULL;
+    if (l->degree[REPLICATE] == 1)
+        return strategy != TESS_STRATEGY_HYBRID;
+    return strategy != TESS_STRATEGY_FULL && strategy != TESS_STRATEGY_NONE;
+}
+
+static tess_status add_layout(const conditions *c, const tess_verify_layout *l, tess_verify_walk *walk)
+{
+    if (!is_asked_for(c, l))
+        return TESS_OK;
+    TESS_TRY(tess_mem_make_room(walk->mem, TESS_POOL_MISC, (size_t)walk->n, sizeof(*l), "layouts", &walk->room,
+                                &walk->layouts));
+    walk->layouts[walk->n++] = *l;
+    return TESS_OK;
+}
+
+static tess_status add_variants(const conditions *c, tess_verify_layout l, tess_verify_walk *walk)
+{
+    bool cut = l.degree[PP] > 1;
+    for (l.strategy = 0; l.strategy < N_STRATEGIES; l.strategy++)
+        for (l.schedule = cut ? 0 : -1; l.schedule < (cut ? TESS_PIPELINE_KINDS : 0); l.schedule++)
+            if (has_strategy(&l, l.strategy))
+                TESS_TRY(add_layout(c, &l, walk));
+    return TESS_OK;
+}
+
+/* The degrees of `axis` and those after it, whose product is `left`. */
+static tess_status factorise(const conditions *c, int axis, int left, tess_verify_layout *l, tess_verify_walk *walk)
+{
+    if (axis == TESS_VERIFY_DEGREES - 1) {
+        l->degree[axis] = left;
+        return add_variants(c, *l, walk);
+    }
+    for (int degree = 1; degree <= left; degree++) {
+        l->degree[axis] = degree;
+        if (left % degree == 0)
+            TESS_TRY(factorise(c, axis + 1, left / degree, l, walk));
+    }
+    return TESS_OK;
+}
+
+/* ---- One of them ---- */
+static void configure(const tess_config *base, const tess_verify_layout *l, tess_config *config)
+{
+    *config = *base;
+    for (int axis = 0; axis < TESS_VERIFY_DEGREES; axis++)
+        *(int64_t *)((char *)config + axes[axis].offset) = l->degree[axis];
+    config->activation_checkpoint.partition &= l->degree[TP] > 1;
+    config->parallelism.shard_strategy = l->strategy;
+    if (l->schedule >= 0)
+        config->parallelism.pipeline_parallel_schedule = l->schedule;
+}
+
+/* Finds what ranks would refuse when they start: stages without layers, micro-batches that the schedule does not take.
+ */
+static tess_status check_layout(tess_mem *mem, const tess_config *config, const tess_verify_layout *l)
+{
+    int n_data = l->degree[REPLICATE] * l->degree[SHARD];
+    tess_model_config sizes;
+    tess_model *whole;
+    tess_stage_plan plan;
+    tess_slot_units *units = NULL;
+    tess_executor_options options = {0};
+    TESS_TRY(tess_config_load_model(config, NULL, &sizes));
+    TESS_TRY(tess_model_create(mem, &sizes, &whole));
+    tess_status status = tess_stage_plan_create(mem, config, &sizes, 0, &plan);
+    if (status == TESS_OK) {
+        int64_t n_local = (tess_config_micro_batches(config) + n_data - 1) / n_data;
+        if (l->schedule >= 0)
+            status = tess_stage_slots(mem, &plan, whole, (int)n_local, &options, &units);
+        tess_stage_plan_free(mem, &plan);
+    }
+    tess_mem_free(mem, units);
+    tess_model_destroy(&whole);
+    return status;
+}
+
+/* Says in a few words: the first step, what differs in it, and the first tensor with its stage. */
+static void describe_difference(const tess_verify_result *r, tess_verify_layout *l)
+{
+    const tess_verify_tensor *first = NULL, *misplaced = NULL;
+    for (int i = 0; i < r->n_tensors; i++) {
+        const tess_verify_tensor *t = &r->tensors[i];
+        bool differs = r->first_step > 0 && (t->grads_step == r->first_step || t->weights_step == r->first_step);
+        first = first == NULL && differs ? t : first;
+        misplaced = misplaced == NULL && t->shards[0] != '\0' ? t : misplaced;
+    }
+    if (first == NULL)
+        first = misplaced;
+    char stage[32] = "";
+    if (first != NULL && r->stages > 1)
+        snprintf(stage, sizeof(stage), " (stage %d of %d)", first->stage, r->stages);
+    if (r->first_step > 0 && first != NULL)
+        snprintf(l->text, sizeof(l->text), "from step %lld on, first %s%s", (long long)r->first_step, first->name,
+                 stage);
+    else if (r->first_step > 0)
+        snprintf(l->text, sizeof(l->text), "from step %lld on, in the loss or the gradient norm alone",
+                 (long long)r->first_step);
+    else if (first != NULL)
+        snprintf(l->text, sizeof(l->text), "%s%s: %s", first->name, stage, first->shards);
+    else
+        snprintf(l->text, sizeof(l->text), "memory is not as planned");
+}
+
+static tess_status compare_layout(tess_mem *mem, const tess_verify_plan *plan, verify_run runs[2],
+                                  tess_verify_layout *l)
+{
+    double begin_s = tess_os_now_s();
+    tess_status status = verify_run_steps(&runs[LAYOUT]);
+    l->seconds = tess_os_now_s() - begin_s;
+    if (status != TESS_OK && status != TESS_E_INTERRUPTED) {
+        l->outcome = TESS_VERIFY_FAILED;
+        snprintf(l->text, sizeof(l->text), "%s", tess_error_message());
+        tess_error_clear();
+        return TESS_OK;
+    }
+    TESS_TRY(status);
+    tess_verify_result *r;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*r), "verify", (void **)&r));
+    *r = (tess_verify_result){.mem = mem, .ranks = plan->ranks, .steps = plan->steps};
+    status = verify_take_results(mem, runs, r);
+    if (status == TESS_OK && !tess_verify_same(r)) {
+        l->outcome = TESS_VERIFY_DIFFERS;
+        describe_difference(r, l);
+    }
+    tess_verify_free(r);
+    tess_mem_free(mem, r);
+    return status;
+}
+
+static tess_status run_layout(tess_mem *mem, const tess_verify_plan *plan, const tess_config *base, verify_run runs[2],
+                              tess_verify_layout *l)
+{
+    static tess_config config;
+    configure(base, l, &config);
+    tess_status status = tess_config_check_step(&config, plan->ranks);
+    if (status == TESS_OK)
+        status = check_layout(mem, &config, l);
+    if (status == TESS_E_INVALID || status == TESS_E_UNSUPPORTED) {
+        l->outcome = TESS_VERIFY_REFUSED;
+        snprintf(l->text, sizeof(l->text), "%s", tess_error_message());
+        tess_error_clear();
+        return TESS_OK;
+    }
+    TESS_TRY(status);
+    status = verify_open_layout(mem, plan, &config, &runs[LAYOUT]);
+    if (status == TESS_OK)
+        status = compare_layout(mem, plan, runs, l);
+    tess_mem_free(mem, runs[LAYOUT].planned);
+    verify_run_close(&runs[LAYOUT]);
+    return status;
+}
+
+/* ---- The whole ---- */
+/* The ranks of any layout share the rows of a step that plain data parallelism of all ranks would have. */
+static tess_status fix_batch(const tess_verify_plan *plan, tess_config *base)
+{
+    static tess_config plain;
+    plain = *base;
+    for (int axis = 0; axis < TESS_VERIFY_DEGREES; axis++)
+        *(int64_t *)((char *)&plain + axes[axis].offset) = axis == PP || axis == TP ? 1 : -1;
+    plain.activation_checkpoint.partition = false;
+    plain.parallelism.shard_strategy = TESS_STRATEGY_NONE; /* it fits any number of ranks */
+    TESS_TRY(tess_config_check(&plain, plan->ranks));
+    base->training.global_batch_size = plain.training.global_batch_size;
+    return TESS_OK;
+}
+
+tess_status tess_verify_layouts(tess_mem *mem, const tess_verify_plan *plan, const char *which,
+                                void (*done)(void *self, const tess_verify_layout *layout), tess_verify_walk *walk)
+{
+    static tess_config base;
+    static verify_run runs[2];
+    conditions c;
+    tess_verify_layout first = {0};
+    *walk = (tess_verify_walk){.mem = mem, .ranks = plan->ranks, .steps = plan->steps};
+    base = *plan->config;
+    TESS_TRY_CTX(parse_conditions(which, &c), "--layouts %s", which);
+    TESS_TRY(fix_batch(plan, &base));
+    walk->global_batch = base.training.global_batch_size;
+    TESS_TRY(factorise(&c, 0, plan->ranks, &first, walk));
+    TESS_CHECK(walk->n > 0, TESS_E_INVALID, "--layouts %s: no layout of %d ranks is so", which, plan->ranks);
+    memset(runs, 0, sizeof(runs));
+    tess_status status = verify_open_one(mem, plan, &base, &runs[ONE]);
+    if (plan->note != NULL)
+        plan->note(plan->self, "one rank");
+    if (status == TESS_OK)
+        status = verify_run_steps(&runs[ONE]);
+    if (status != TESS_OK)
+        tess_fail_context(status, "one rank");
+    for (int i = 0; i < walk->n && status == TESS_OK; i++) {
+        char text[64];
+        snprintf(text, sizeof(text), "layout %d of %d", i + 1, walk->n);
+        if (plan->note != NULL)
+            plan->note(plan->self, text);
+        status = run_layout(mem, plan, &base, runs, &walk->layouts[i]);
+        if (status == TESS_OK && done != NULL)
+            done(plan->self, &walk->layouts[i]);
+    }
+    verify_run_close(&runs[ONE]);
+    return status;
+}
+
+void tess_verify_walk_free(tess_verify_walk *walk)
+{
+    tess_mem_free(walk->mem, walk->layouts);
+    walk->layouts = NULL;
+}

@@ -1,0 +1,174 @@
+/* Checks which rank holds which box of a tensor: as planned, every element counted once, copies alike. */
+#include <stdio.h>
+#include <string.h>
+
+#include "ckpt/catalog/cover.h"
+#include "mesh/mesh_layout.h"
+#include "verify/verify_impl.h"
+
+static const run_shard *shard_of(const verify_run *layout, int rank, int tensor)
+{
+    return &layout->shards[rank * layout->n_tensors + tensor];
+}
+
+static tess_status planned_mesh(const tess_config *config, int ranks, tess_mesh_layout *mesh)
+{
+    tess_axis axes[TESS_MESH_MAX_AXES];
+    return tess_mesh_layout_fit(axes, tess_config_axes(config, axes), ranks, mesh);
+}
+
+/* Keeps share `at` of a dimension that n ranks share in multiples of `unit`. */
+static void cut(tess_box *box, int dim, int64_t unit, int n, int at)
+{
+    int64_t begin, size;
+    tess_shard_rows(box->size[dim] / unit, n, at, &begin, &size);
+    box->begin[dim] += begin * unit;
+    box->size[dim] = size * unit;
+}
+
+/* Ranks that have no part of it have no master weights of it either. */
+static bool is_narrow(const verify_run *layout, int tensor)
+{
+    for (int rank = 0; rank < layout->ranks; rank++) {
+        const run_shard *s = shard_of(layout, rank, tensor);
+        if (s->narrow && tess_box_count(layout->tensors[tensor].shape.n_dims, &s->held) > 0)
+            return true;
+    }
+    return false;
+}
+
+/* The box that a rank is to hold. It is empty on ranks of other pipeline stages, and on ranks that have only a copy,
+ * unless `copies`. */
+static tess_box planned_box(const verify_run *layout, const tess_mesh_layout *mesh, int tensor, int rank, bool copies)
+{
+    int at[TESS_MESH_MAX_AXES], stage = 0, tp = -1, shard = -1;
+    bool sharded = layout->config.parallelism.shard_strategy != TESS_STRATEGY_NONE || is_narrow(layout, tensor);
+    tess_box box = tess_box_whole(&layout->tensors[tensor].shape);
+    tess_mesh_layout_coordinates(mesh, rank, at);
+    for (int a = 0; a < mesh->n_axes; a++) {
+        stage = strcmp(mesh->names[a], "pp") == 0 ? at[a] : stage;
+        tp = strcmp(mesh->names[a], "tp") == 0 ? a : tp;
+        shard = strcmp(mesh->names[a], "dp_shard") == 0 ? a : shard;
+    }
+    const run_plan *plan = &layout->planned[stage * layout->n_tensors + tensor];
+    if (!plan->held && !(plan->copy && copies))
+        return (tess_box){0};
+    if (tp >= 0 && plan->unit > 0)
+        cut(&box, plan->dim, plan->unit, mesh->sizes[tp], at[tp]);
+    if (shard >= 0 && sharded)
+        cut(&box, 0, 1, mesh->sizes[shard], at[shard]);
+    return box;
+}
+
+/* Every element is primary on exactly one rank. */
+static tess_status check_cover(tess_mem *mem, const verify_run *layout, int tensor, char *text)
+{
+    const tess_shape *shape = &layout->tensors[tensor].shape;
+    const tess_box whole = tess_box_whole(shape);
+    tess_catalog_piece *parts;
+    char box[256];
+    int a, b;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)layout->ranks, sizeof(*parts), "parts of a tensor",
+                                  (void **)&parts));
+    for (int rank = 0; rank < layout->ranks; rank++)
+        parts[rank].box = shard_of(layout, rank, tensor)->primary;
+    bool missing = false;
+    int64_t at[TESS_CATALOG_DIMS];
+    tess_status status = tess_boxes_overlap(mem, shape->n_dims, parts, layout->ranks, &a, &b);
+    if (status == TESS_OK && a >= 0) {
+        tess_box common;
+        tess_box_meet(shape->n_dims, &parts[a].box, &parts[b].box, &common);
+        snprintf(text, TESS_VERIFY_TEXT, "elements %s are counted by ranks %d and %d",
+                 tess_box_format(shape->n_dims, &common, box, sizeof(box)), a < b ? a : b, a < b ? b : a);
+    } else if (status == TESS_OK) {
+        status = tess_boxes_first_missing(mem, shape->n_dims, parts, layout->ranks, &whole, &missing, at);
+    }
+    if (status == TESS_OK && missing)
+        snprintf(text, TESS_VERIFY_TEXT, "element %s is counted by no rank",
+                 tess_dims_format(shape->n_dims, at, box, sizeof(box)));
+    tess_mem_free(mem, parts);
+    return status;
+}
+
+static void check_plan(const verify_run *layout, const tess_mesh_layout *mesh, int tensor, char *text)
+{
+    const tess_shape *shape = &layout->tensors[tensor].shape;
+    for (int rank = layout->ranks - 1; rank >= 0; rank--) {
+        const tess_box *held = &shard_of(layout, rank, tensor)->held;
+        const tess_box plan = planned_box(layout, mesh, tensor, rank, false);
+        char here[80], there[80];
+        bool none = tess_box_count(shape->n_dims, held) == 0 && tess_box_count(shape->n_dims, &plan) == 0;
+        if (!none && !tess_box_equal(shape->n_dims, held, &plan))
+            snprintf(text, TESS_VERIFY_TEXT, "rank %d holds %s, planned is %s", rank,
+                     tess_box_format(shape->n_dims, held, here, sizeof(here)),
+                     tess_box_format(shape->n_dims, &plan, there, sizeof(there)));
+    }
+}
+
+/* The only rank whose copy differs from most copies of the same box; -1: there is no such rank. */
+static int odd_copy(const verify_run *layout, int tensor)
+{
+    int odd = -1, n_odd = 0, n_dims = layout->tensors[tensor].shape.n_dims;
+    for (int rank = 0; rank < layout->ranks; rank++) {
+        const run_shard *s = shard_of(layout, rank, tensor);
+        int n_copies = 0, n_alike = 0;
+        for (int other = 0; other < layout->ranks; other++) {
+            const run_shard *o = shard_of(layout, other, tensor);
+            bool copy = tess_box_equal(n_dims, &o->held, &s->held);
+            n_copies += copy;
+            n_alike += copy && o->weights == s->weights;
+        }
+        if (2 * n_alike < n_copies) {
+            odd = rank;
+            n_odd++;
+        }
+    }
+    return n_odd == 1 ? odd : -1;
+}
+
+/* If all copies are equal, the sum over all copies is the sum over all elements times the number of copies. */
+static void check_replicas(const verify_run *layout, int tensor, char *text)
+{
+    const tess_shape *shape = &layout->tensors[tensor].shape;
+    int64_t held = 0, n = tess_shape_count(shape);
+    for (int rank = 0; rank < layout->ranks; rank++)
+        held += tess_box_count(shape->n_dims, &shard_of(layout, rank, tensor)->held);
+    uint64_t copies = n > 0 ? (uint64_t)(held / n) : 0;
+    char who[32] = "";
+    int odd = odd_copy(layout, tensor);
+    if (odd >= 0)
+        snprintf(who, sizeof(who), ": the odd one is rank %d", odd);
+    for (int64_t step = layout->steps; step >= 1; step--) {
+        const run_digest *d = verify_digest_of(layout, step, tensor);
+        bool weights = d->held_weights != copies * d->weights, grads = d->held_grads != copies * d->grads;
+        if (weights || grads)
+            snprintf(text, TESS_VERIFY_TEXT, "after step %lld the ranks' copies of its %s are not the same%s",
+                     (long long)step, grads ? "gradient" : "weights", who);
+    }
+}
+
+tess_status verify_check_shards(tess_mem *mem, const verify_run *layout, int tensor, char text[TESS_VERIFY_TEXT])
+{
+    tess_mesh_layout mesh;
+    TESS_TRY(planned_mesh(&layout->config, layout->ranks, &mesh));
+    check_replicas(layout, tensor, text); /* a later check overwrites the message of an earlier one */
+    check_plan(layout, &mesh, tensor, text);
+    return check_cover(mem, layout, tensor, text);
+}
+
+tess_status verify_most_planned(const verify_run *layout, int64_t *params)
+{
+    tess_mesh_layout mesh;
+    TESS_TRY(planned_mesh(&layout->config, layout->ranks, &mesh));
+    *params = 0;
+    for (int rank = 0; rank < layout->ranks; rank++) {
+        int64_t bytes = layout->header->codes_bytes[rank];
+        for (int i = 0; i < layout->n_tensors; i++) {
+            const tess_box all = planned_box(layout, &mesh, i, rank, true);
+            const int n_dims = layout->tensors[i].shape.n_dims;
+            bytes += is_narrow(layout, i) ? 0 : tess_box_count(n_dims, &all) * (int64_t)sizeof(float);
+        }
+        *params = bytes > *params ? bytes : *params;
+    }
+    return TESS_OK;
+}

@@ -1,0 +1,443 @@
+/* The memory that is predicted is the memory that a step then has; what would fit is what fits. */
+#include <math.h>
+
+#include "support/test.h"
+
+#include "base/mem/named.h"
+#include "base/mem/pager.h"
+#include "base/text/json.h"
+#include "tessera/comm.h"
+#include "parallel/pipeline/pipeline.h"
+#include "plan/memory_need.h"
+
+enum { ROWS = 4, LENGTH = 32, TOKENS = ROWS * LENGTH, VOCABULARY = 2000, LAYERS = 5, MOST_PARTINGS = 2 };
+
+static const char model_json[] =
+    "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"vocab_size\": 2000, \"hidden_size\": 128,"
+    "\"intermediate_size\": 352, \"num_hidden_layers\": 5, \"num_attention_heads\": 4, \"num_key_value_heads\": 2,"
+    "\"hidden_act\": \"silu\", \"max_position_embeddings\": 128, \"rms_norm_eps\": 1e-6,"
+    "\"rope_theta\": 10000.0, \"tie_word_embeddings\": false}";
+
+/* The vocabulary gives the embedding a size class of its own, or that of the layers (tied: its window stays open). */
+static tess_model_config model_of(bool tied, int64_t vocabulary, int64_t n_layers)
+{
+    tess_model_config model;
+    json_t *json = NULL;
+    EXPECT_OK(tess_json_parse(model_json, sizeof(model_json) - 1, "test", true, &json));
+    json_object_set_new(json, "tie_word_embeddings", json_boolean(tied));
+    json_object_set_new(json, "vocab_size", json_integer(vocabulary));
+    json_object_set_new(json, "num_hidden_layers", json_integer(n_layers));
+    EXPECT_OK(tess_model_config_parse(json, "test", &model));
+    json_decref(json);
+    return model;
+}
+
+static tess_status next_tokens(void *self, int64_t index, tess_batch *batch)
+{
+    static int32_t ids[TOKENS], pos[TOKENS], cu_seqlens[ROWS + 1];
+    int64_t rows = *(int64_t *)self;
+    for (int i = 0; i < TOKENS; i++) {
+        ids[i] = (int32_t)((index + i) % 1000);
+        pos[i] = i % LENGTH;
+    }
+    for (int r = 0; r <= ROWS; r++)
+        cu_seqlens[r] = r * LENGTH;
+    *batch = (tess_batch){
+        .n_tokens = rows * LENGTH, .n_seqs = rows, .ids = ids, .pos = pos, .targets = ids, .cu_seqlens = cu_seqlens};
+    return TESS_OK;
+}
+
+/* A process can join its job only once. */
+static tess_runtime *join(void)
+{
+    static tess_runtime *runtime;
+    tess_runtime_options options = {.n_threads = 1, .comm_timeout_s = 600};
+    if (runtime == NULL)
+        EXPECT_OK(tess_runtime_create(&options, &runtime));
+    return runtime;
+}
+
+static void configure(const char *overrides, int world, tess_config *config)
+{
+    char words[512];
+    snprintf(words, sizeof(words),
+             "training.local_batch_size=4 training.seq_len=32 training.steps=10 training.threads=1 "
+             "validation.enable=false "
+             "lr_scheduler.warmup_steps=1 %s",
+             overrides);
+    EXPECT_OK(tess_config_parse(test_mem(), "", 0, "test", config));
+    for (char *word = strtok(words, " "); word != NULL; word = strtok(NULL, " "))
+        EXPECT_OK(tess_config_override(config, word));
+    EXPECT_OK(tess_config_check_step(config, world));
+}
+
+static size_t in_use(const tess_runtime *rt, int pool)
+{
+    return tess_mem_stats(tess_runtime_mem(rt), (tess_pool)pool).bytes;
+}
+
+/* Takes off the buffers of messages that were not read when their slots were needed again: a few, if any. */
+static double take_partings(const tess_engine *e, double got, double want)
+{
+    double bytes = (double)e->pass_tokens * (double)tess_model_get_config(e->model)->hidden_size *
+                   (double)tess_dtype_size(tess_fsdp_param_dtype(e->fsdp));
+    for (int n = 0; n < MOST_PARTINGS && e->stage != NULL && got > want; n++)
+        got -= bytes;
+    return got;
+}
+
+static void compare(const tess_engine *e, const size_t before[], const tess_memory_need *need, const char *what)
+{
+    const tess_mem *mem = tess_runtime_mem(e->runtime);
+    for (int pool = 0; pool <= TESS_POOL_COMM; pool++) {
+        double got = (double)(in_use(e->runtime, pool) - before[pool]), want = need->rank[pool];
+        EXPECT_INT(tess_mem_disk_bytes(mem, (tess_pool)pool), (int64_t)need->disk[pool]);
+        if (pool == TESS_POOL_COMM)
+            want += need->copies;
+        if (pool == TESS_POOL_COMM)
+            got = take_partings(e, got, want);
+        if (got != want) {
+            fprintf(stderr, "%d ranks, %s: rank %d%s%s: %s: %.0f bytes, predicted %.0f\n", e->at.world, what,
+                    e->at.rank, need->stages[0] != '\0' ? " with " : "", need->stages, tess_pool_name((tess_pool)pool),
+                    got, want);
+            EXPECT(got == want);
+        }
+    }
+}
+
+/* The rank that needs most: the first of its stage has the most rows, and its first stage the number of its place. */
+static int largest_rank(const tess_engine *e, const tess_memory_need *need)
+{
+    int stage = 0;
+    if (need->stages[0] != '\0')
+        EXPECT(sscanf(need->stages, "stage%*[s ]%d", &stage) == 1);
+    return stage * e->at.n_data * e->at.n_tp;
+}
+
+static void run_layout(const char *overrides, tess_model_config sizes)
+{
+    static tess_config config;
+    tess_runtime *rt = join();
+    tess_engine *engine;
+    tess_engine_report report;
+    tess_model *model;
+    tess_memory_need need;
+    size_t before[TESS_POOL_COUNT];
+    int world = tess_runtime_world(rt);
+    configure(overrides, world, &config);
+    int64_t rows = config.training.local_batch_size;
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        before[pool] = in_use(rt, pool);
+    EXPECT_OK(tess_model_create(test_mem(), &sizes, &model));
+    const tess_memory_plan plan = tess_memory_plan_of(&config, world);
+    EXPECT_OK(tess_memory_predict(test_mem(), model, &plan, &need));
+    tess_model_destroy(&model);
+
+    EXPECT_OK(tess_engine_create(rt, &config, &sizes, NULL, &engine));
+    for (int i = 0; i < 2; i++) {
+        tess_batch_source source = tess_engine_source(engine, &rows, next_tokens);
+        EXPECT_OK(tess_engine_step(engine, &source, &report));
+    }
+    tess_pager_drain(tess_mem_pager(tess_runtime_mem(rt)));
+    need.host -= need.host_disk; /* this small model fits in its window of memory, which is empty between steps */
+    if (tess_runtime_rank(rt) == largest_rank(engine, &need))
+        compare(engine, before, &need, overrides);
+
+    double all = 0;
+    for (int pool = 0; pool <= TESS_POOL_COMM; pool++)
+        all += (double)(in_use(rt, pool) - before[pool]);
+    int64_t of_host = (int64_t)all;
+    EXPECT_OK(tess_all_reduce(tess_runtime_team(rt), &of_host, &of_host, 1, TESS_I64, TESS_SUM, NULL));
+    if (!((double)of_host >= 0.97 * need.host && (double)of_host <= 1.03 * need.host)) {
+        fprintf(stderr, "%d ranks, %s: %lld bytes of the host, predicted %.0f\n", world, overrides, (long long)of_host,
+                need.host);
+        EXPECT(false);
+    }
+    tess_engine_destroy(&engine);
+}
+
+static void each_pool_is_predicted(void)
+{
+    static const char *const overrides[] = {
+        "",
+        "training.mixed_precision_param=float32",
+        "training.mixed_precision_reduce=bfloat16",
+        "parallelism.shard_strategy=none",
+        "parallelism.shard_strategy=none training.mixed_precision_param=float32",
+        "parallelism.shard_strategy=zero1",
+        "parallelism.shard_strategy=zero1 training.mixed_precision_reduce=bfloat16",
+        "parallelism.shard_strategy=zero2",
+        "parallelism.fsdp_reshard_after_forward=0",
+        "parallelism.fsdp_prefetch=0",
+        "parallelism.fsdp_prefetch=2",
+        "optimizer.name=muon",
+        "optimizer.name=muon parallelism.shard_strategy=none",
+        "optimizer.name=adamw8bit",
+        "optimizer.name=sgd optimizer.state_dtype=bfloat16",
+        "activation_checkpoint.mode=full",
+        "activation_checkpoint.mode=every_n activation_checkpoint.every_n=2",
+        "activation_checkpoint.mode=selective activation_checkpoint.recompute=attention,feed_forward",
+        "activation_checkpoint.mode=selective activation_checkpoint.budget=2MiB",
+        "training.local_batch_size=2 training.global_batch_size=48",
+        "training.global_batch_size=4",
+        "training.global_batch_size=20",
+        "training.global_batch_size=28 parallelism.shard_strategy=none",
+        "training.passes=2",
+        "training.passes=4 training.global_batch_size=48 training.mixed_precision_reduce=bfloat16",
+        "training.passes=3 parallelism.shard_strategy=none training.mixed_precision_param=float32",
+        "training.passes=2 parallelism.shard_strategy=zero1",
+        "training.passes=2 training.global_batch_size=4",
+        "offload.folder=. offload.params=true offload.grads=true offload.optimizer=true",
+        "offload.folder=. offload.grads=true parallelism.shard_strategy=none training.passes=2",
+        "offload.folder=. offload.activations=true",
+        "offload.folder=. offload.params=true offload.activations=true activation_checkpoint.mode=full",
+        "offload.folder=. offload.params=true offload.optimizer=true optimizer.name=muon",
+    };
+    int n = sizeof(overrides) / sizeof(overrides[0]), world = tess_runtime_world(join());
+    /* Each with one embedding, by turns over the worlds (1200: its class is that of the layers); 3 and 4 share them. */
+    const int apart = world > 2 ? 2 : 1;
+    for (int i = world % apart; i < n; i += apart)
+        if (test_takes())
+            run_layout(overrides[i], model_of((i + world) % 3 > 0, (i + world) % 3 > 1 ? 1200 : VOCABULARY, LAYERS));
+}
+
+/* Gradients and moments are those of what trains: a part of the model, or an adapter. */
+static void what_trains_is_predicted(void)
+{
+    static const char *const overrides[] = {
+        "training.freeze=model.embed_tokens,model.layers.[0-1]",
+        "training.freeze=model.layers.[1-3],*norm* parallelism.shard_strategy=none",
+        "training.freeze=lm_head,model.norm parallelism.shard_strategy=zero1",
+        "training.freeze=*.self_attn parallelism.fsdp_reshard_after_forward=0 activation_checkpoint.mode=full",
+        "",
+        "training.mixed_precision_param=float32",
+        "parallelism.shard_strategy=none training.global_batch_size=20",
+        "parallelism.shard_strategy=zero2 training.passes=2",
+        "activation_checkpoint.mode=full training.mixed_precision_reduce=bfloat16",
+    };
+    int world = tess_runtime_world(join());
+    for (int i = world > 1; i < 9; i += 1 + (world > 1)) {
+        tess_model_config model = model_of(i != 2 && (i + world) % 2 > 0, VOCABULARY, LAYERS);
+        if (i > 3) {
+            model.lora = (tess_lora){.rank = 3, .alpha = 3};
+            EXPECT_OK(tess_lora_add_target(&model.lora, i % 2 > 0 ? "all-linear" : "q_proj", "lora.targets"));
+        }
+        run_layout(overrides[i], model);
+    }
+}
+
+/* The formula: 8 bytes of moments a number of A and B, whatever the model's size. */
+static void moments_are_those_of_the_adapter(void)
+{
+    static tess_config config;
+    tess_model *model;
+    tess_memory_need need, whole;
+    tess_model_config sizes = model_of(false, VOCABULARY, LAYERS);
+    configure("", 1, &config);
+    const tess_memory_plan plan = tess_memory_plan_of(&config, 1);
+    for (int k = 0; k < 2; k++) {
+        EXPECT_OK(tess_model_create(test_mem(), &sizes, &model));
+        EXPECT_OK(tess_memory_predict(test_mem(), model, &plan, k == 0 ? &whole : &need));
+        tess_model_destroy(&model);
+        sizes.lora = (tess_lora){.rank = 6, .alpha = 6};
+        EXPECT_OK(tess_lora_add_target(&sizes.lora, "q_proj", "lora.targets"));
+        EXPECT_OK(tess_lora_add_target(&sizes.lora, "down_proj", "lora.targets"));
+    }
+    double adapter = LAYERS * 6 * (128 + 128 + 352 + 128), all = 1435008; /* 2 * 2000 * 128, 5 layers, 11 norms */
+    EXPECT(whole.rank[TESS_POOL_OPTIMIZER] == 8 * all);
+    EXPECT(need.rank[TESS_POOL_OPTIMIZER] == 8 * adapter);
+    EXPECT(need.rank[TESS_POOL_PARAMS] == 2 * all + (4 + 2) * adapter); /* bfloat16 of all, which is gathered */
+    EXPECT(need.rank[TESS_POOL_GRADS] / adapter <= whole.rank[TESS_POOL_GRADS] / all);
+}
+
+static void replicas_are_predicted(void)
+{
+    static const char *const batches[] = {"", "training.global_batch_size=48", "training.global_batch_size=44",
+                                          "training.global_batch_size=4"}; /* one rank has a micro-batch */
+    char overrides[256];
+    int world = tess_runtime_world(join());
+    for (int replicas = 2; replicas <= world; replicas++) /* each batch with two numbers of replicas, over all worlds */
+        for (int b = replicas % 2; world % replicas == 0 && b < 4; b += 2) {
+            snprintf(overrides, sizeof(overrides),
+                     "parallelism.shard_strategy=%s parallelism.data_parallel_replicate_degree=%d %s",
+                     (b + replicas) % 2 == 0 ? "hybrid" : "zero2", replicas, batches[b]);
+            run_layout(overrides, model_of(b == 1, VOCABULARY, LAYERS));
+        }
+}
+
+/* Over the cases, each schedule with most of the other settings. */
+static void stages_are_predicted(void)
+{
+    static const char *const schedules[] = {"1f1b", "gpipe", "interleaved", "zb_h1", "zbv", "dualpipev"};
+    static const char *const others[] = {"",
+                                         "training.mixed_precision_param=float32 activation_checkpoint.mode=full",
+                                         "parallelism.shard_strategy=none",
+                                         "parallelism.shard_strategy=zero1 training.mixed_precision_reduce=bfloat16",
+                                         "parallelism.shard_strategy=zero2",
+                                         ("parallelism.fsdp_prefetch=2 activation_checkpoint.mode=selective "
+                                          "activation_checkpoint.recompute=attention_inputs")};
+    char overrides[384];
+    int world = tess_runtime_world(join()), n = 0;
+    for (int stages = 2; stages <= world && stages <= 3; stages++)
+        for (int i = world > 3 ? stages % 2 : 0; i < 6 && world % stages == 0; i += 1 + (world > 3), n++) {
+            snprintf(overrides, sizeof(overrides),
+                     "parallelism.pipeline_parallel_degree=%d parallelism.pipeline_parallel_schedule=%s "
+                     "training.global_batch_size=%d %s",
+                     stages, schedules[i], 4 * 6 * world / stages, others[(i + stages + world) % 6]);
+            run_layout(overrides, model_of(false, i % 2 > 0 ? 1200 : VOCABULARY, 7));
+        }
+    EXPECT(n > 0);
+}
+
+/* Heads and channels that the ranks share evenly, or not. */
+static void shared_layers_are_predicted(void)
+{
+    static const char *const others[] = {"", "training.mixed_precision_param=float32 activation_checkpoint.mode=full",
+                                         "parallelism.shard_strategy=zero1 parallelism.enable_sequence_parallel=false "
+                                         "activation_checkpoint.mode=selective activation_checkpoint.budget=2700KiB "
+                                         "activation_checkpoint.partition=true",
+                                         "parallelism.pipeline_parallel_degree=2"};
+    char overrides[384];
+    int world = tess_runtime_world(join());
+    for (int tp = 2; tp <= world; tp++)
+        for (int i = 0; world % tp == 0 && i < 3 + (world % (2 * tp) == 0); i++) {
+            snprintf(overrides, sizeof(overrides), "parallelism.tensor_parallel_degree=%d %s", tp, others[i]);
+            tess_model_config model = model_of(i == 1, VOCABULARY, LAYERS);
+            model.sum_leaves = i == 2 ? 4 : 1; /* partial sums, where tp divides that */
+            model.intermediate_size = i == 2 ? 4 * 64 : model.intermediate_size;
+            if (i % 2 > 0) {
+                model.lora = (tess_lora){.rank = 3, .alpha = 3};
+                EXPECT_OK(tess_lora_add_target(&model.lora, "all-linear", "lora.targets"));
+            }
+            run_layout(overrides, model);
+        }
+}
+
+enum { BESIDE = 1000 };
+
+static tess_status predict_task(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan, int rank,
+                                tess_memory_of_rank *of_rank)
+{
+    TESS_TRY(tess_memory_predict_rank(mem, model, plan, rank, of_rank));
+    of_rank->pool[TESS_POOL_MISC] += BESIDE;
+    return TESS_OK;
+}
+
+static void what_would_fit_fits(void)
+{
+    static tess_config config;
+    tess_model *model;
+    tess_memory_need need;
+    const tess_model_config sizes = model_of(false, VOCABULARY, LAYERS);
+    EXPECT_OK(tess_model_create(test_mem(), &sizes, &model));
+    configure("parallelism.shard_strategy=none", 4, &config);
+    tess_memory_plan plan = tess_memory_plan_of(&config, 4), other = plan;
+    EXPECT_OK(tess_memory_predict(test_mem(), model, &plan, &need));
+    EXPECT_OK(tess_memory_check(test_mem(), model, &plan, need.host, "it"));
+    EXPECT_FAILS(tess_memory_check(test_mem(), model, &plan, need.host - 1, "it"), TESS_E_INVALID,
+                 "4 ranks of this host would need");
+    EXPECT_CONTAINS(tess_error_message(), "but it has");
+    EXPECT_CONTAINS(tess_error_message(), "(a rank: params ");
+    EXPECT_CONTAINS(tess_error_message(), "with -n 3, or with parallelism.shard_strategy=full, or with "
+                                          "activation_checkpoint.mode=full, or with training.local_batch_size=2. "
+                                          "job.ignore_memory=true");
+
+    /* Ranks that only draw come on top. */
+    tess_memory_of_rank drawing;
+    plan.n_drawing = 2;
+    tess_memory_of_drawing(model, &config, &drawing);
+    double drawn =
+        2 * (drawing.pool[TESS_POOL_PARAMS] + drawing.pool[TESS_POOL_ACTIVATIONS] + drawing.pool[TESS_POOL_KV_CACHE]);
+    EXPECT(drawing.pool[TESS_POOL_PARAMS] >= 2 * 2.0 * (double)tess_model_count(model));
+    EXPECT_OK(tess_memory_check(test_mem(), model, &plan, need.host + drawn, "it"));
+    EXPECT_FAILS(tess_memory_check(test_mem(), model, &plan, need.host + drawn - 1, "it"), TESS_E_INVALID,
+                 "2 of the ranks only draw (rollout.ranks)");
+
+    /* And so does what a task takes beside training. */
+    plan.n_drawing = 0;
+    plan.of_task = predict_task;
+    EXPECT_OK(tess_memory_check(test_mem(), model, &plan, need.host + 4 * BESIDE, "it"));
+    EXPECT_FAILS(tess_memory_check(test_mem(), model, &plan, need.host + 4 * BESIDE - 1, "it"), TESS_E_INVALID,
+                 "; what all take beside training 3.91 KiB");
+
+    /* If no setting suffices by itself, all do together. */
+    configure("parallelism.shard_strategy=none training.global_batch_size=32", 8, &config);
+    plan = tess_memory_plan_of(&config, 4);
+    double room = INFINITY;
+    for (int alone = 0; alone < 4; alone++) {
+        other = plan;
+        other.policy.strategy = alone == 0 ? TESS_STRATEGY_FULL : TESS_STRATEGY_NONE;
+        other.activations.recompute = alone == 1 ? TESS_RECOMPUTE_FULL : TESS_RECOMPUTE_NONE;
+        other.local_batch = alone == 2 ? 2 : alone == 3 ? 1 : 4;
+        EXPECT_OK(tess_memory_predict(test_mem(), model, &other, &need));
+        room = fmin(room, need.host - 1);
+    }
+    other.policy.strategy = TESS_STRATEGY_FULL;
+    other.activations.recompute = TESS_RECOMPUTE_FULL;
+    EXPECT_OK(tess_memory_predict(test_mem(), model, &other, &need));
+    EXPECT(need.host < room);
+    EXPECT_FAILS(tess_memory_check(test_mem(), model, &plan, room, "its control group"), TESS_E_INVALID,
+                 "but its control group has");
+    EXPECT_CONTAINS(tess_error_message(), "It would fit with parallelism.shard_strategy=full, "
+                                          "activation_checkpoint.mode=full, training.local_batch_size=1. ");
+    EXPECT_FAILS(tess_memory_check(test_mem(), model, &plan, 0.6 * need.host, "it"), TESS_E_INVALID,
+                 "hosts like this one, 4 ranks each, parallelism.shard_strategy=full");
+    EXPECT_FAILS(tess_memory_check(test_mem(), model, &plan, 1e5, "it"), TESS_E_INVALID,
+                 "on no number of hosts like this one");
+
+    /* A pipeline: the message names the stage of the rank that needs most. */
+    configure("parallelism.pipeline_parallel_degree=2 parallelism.pipeline_parallel_schedule=gpipe "
+              "training.global_batch_size=64",
+              4, &config);
+    plan = tess_memory_plan_of(&config, 4);
+    EXPECT_OK(tess_memory_predict(test_mem(), model, &plan, &need));
+    EXPECT_CONTAINS(need.stages, "stage 0 of 2"); /* three layers of five */
+    EXPECT_OK(tess_memory_check(test_mem(), model, &plan, need.host, "it"));
+    EXPECT_FAILS(tess_memory_check(test_mem(), model, &plan, need.host - 1, "it"), TESS_E_INVALID,
+                 "(a rank with stage 0 of 2: params ");
+    EXPECT_CONTAINS(tess_error_message(), "It would fit with -n 2, or with "
+                                          "parallelism.pipeline_parallel_schedule=1f1b, or with "
+                                          "activation_checkpoint.mode=full, or with ");
+    config.parallelism.pipeline_parallel_schedule = TESS_PIPELINE_1F1B;
+    EXPECT_OK(tess_memory_check(test_mem(), model, &plan, need.host - 1, "it"));
+    other = plan;
+    other.n_local = 2; /* a stage a host: the host of the second stage decides */
+    EXPECT_OK(tess_memory_predict(test_mem(), model, &plan, &need));
+    double both = need.host;
+    EXPECT_OK(tess_memory_predict(test_mem(), model, &other, &need));
+    EXPECT(need.host > both / 2 && need.host < both);
+
+    /* Four ranks on each of `n` hosts suffice, and one host fewer would not be enough. */
+    configure("", 4, &config);
+    plan = tess_memory_plan_of(&config, 4);
+    for (int n = 2; n < 9; n += 3) {
+        char text[64];
+        snprintf(text, sizeof(text), "with %d hosts like this one, 4 ranks each", n);
+        other = plan;
+        other.n_shards = 4 * n;
+        EXPECT_OK(tess_memory_predict(test_mem(), model, &other, &need));
+        EXPECT_FAILS(tess_memory_check(test_mem(), model, &plan, need.host, "it"), TESS_E_INVALID, text);
+    }
+    tess_model_destroy(&model);
+}
+
+static const test_case cases[] = {
+    {"each_pool_is_predicted", each_pool_is_predicted, 1, 0},
+    {"each_pool_of_2_ranks_is_predicted", each_pool_is_predicted, 2, 0},
+    {"each_pool_of_3_ranks_is_predicted", each_pool_is_predicted, 3, 0},
+    {"each_pool_of_4_ranks_is_predicted", each_pool_is_predicted, 4, 0},
+    {"what_trains_of_1_rank_is_predicted", what_trains_is_predicted, 1, 0},
+    {"what_trains_of_3_ranks_is_predicted", what_trains_is_predicted, 3, 0},
+    {"moments_are_those_of_the_adapter", moments_are_those_of_the_adapter, 0, 0},
+    {"replicas_of_4_ranks_are_predicted", replicas_are_predicted, 4, 0},
+    {"replicas_of_6_ranks_are_predicted", replicas_are_predicted, 6, 0},
+    {"layers_of_2_ranks_are_predicted", shared_layers_are_predicted, 2, 0},
+    {"layers_of_3_ranks_are_predicted", shared_layers_are_predicted, 3, 0},
+    {"layers_of_4_ranks_are_predicted", shared_layers_are_predicted, 4, 0},
+    {"stages_of_2_ranks_are_predicted", stages_are_predicted, 2, 0},
+    {"stages_of_3_ranks_are_predicted", stages_are_predicted, 3, 0},
+    {"stages_of_4_ranks_are_predicted", stages_are_predicted, 4, 0},
+    {"stages_of_6_ranks_are_predicted", stages_are_predicted, 6, 0},
+    {"what_would_fit_fits", what_would_fit_fits, 0, 0},
+};
+TEST_MAIN(cases)
