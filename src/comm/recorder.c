@@ -1,5 +1,6 @@
 /* Opens the ring in which a rank records its events: in the job's memory, or in a file of the trace folder, which
- * outlives the job. */
+ * outlives the job. The pages of the ring are touched when it is opened: the first write to a page would add about
+ * 0.2 us to an operation. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
