@@ -48,16 +48,20 @@ static bool all_left(const tess_history *history)
     return true;
 }
 
-/* No rank waits for another while all are stopped. */
+/* No rank waits for another while all that have not ended are stopped. */
 static bool find_all_stopped(diagnosis_search *search)
 {
     tess_diagnosis *diagnosis = search->diagnosis;
-    for (int r = 0; r < search->history->world; r++)
-        if (diagnosis_situation(&search->history->ranks[r]) != TESS_RANK_STOPPED)
+    int n = 0;
+    for (int r = 0; r < search->history->world; r++) {
+        tess_situation situation = diagnosis_situation(&search->history->ranks[r]);
+        if (situation == TESS_RANK_STOPPED)
+            diagnosis->ranks[n++] = r;
+        else if (situation != TESS_RANK_LEFT)
             return false;
+    }
     diagnosis->kind = TESS_DIAGNOSIS_STOPPED;
-    for (int r = 0; r < search->history->world; r++)
-        diagnosis->ranks[diagnosis->n_ranks++] = r;
+    diagnosis->n_ranks = n;
     return true;
 }
 

@@ -154,6 +154,23 @@ static void who_was_struck_goes_before_who_exited_just_then(void)
     }
 }
 
+/* Rank 2 had done its work before the others were stopped. */
+static void who_has_left_does_not_keep_the_others_from_being_all_stopped(void)
+{
+    tess_diagnosis diagnosis;
+    play *p = make_job(4, 3, 1);
+    play_run(p, 1 << 20);
+    tess_history *history = play_history(p, 100 * play_ms, false, 0);
+    for (int r = 0; r < 3; r++)
+        history->ranks[r].situation = r == 2 ? TESS_RANK_LEFT : TESS_RANK_STOPPED;
+    find(history, &diagnosis);
+    EXPECT_INT(diagnosis.kind, TESS_DIAGNOSIS_STOPPED);
+    EXPECT_INT(diagnosis.n_ranks, 2);
+    tess_diagnosis_free(history, &diagnosis);
+    tess_history_destroy(&history);
+    free(p);
+}
+
 /* Rank 2 never came to the last operation; rank 3 left no records. */
 static void a_missing_record_does_not_accuse_where_another_shows_who_stayed_away(void)
 {
@@ -376,6 +393,8 @@ static const test_case cases[] = {
     {"a_missing_record_does_not_accuse_where_another_shows_who_stayed_away",
      a_missing_record_does_not_accuse_where_another_shows_who_stayed_away},
     {"who_was_struck_goes_before_who_exited_just_then", who_was_struck_goes_before_who_exited_just_then},
+    {"who_has_left_does_not_keep_the_others_from_being_all_stopped",
+     who_has_left_does_not_keep_the_others_from_being_all_stopped},
     {"only_who_waits_is_said_to_wait", only_who_waits_is_said_to_wait},
     {"the_phase_told_is_that_of_the_rank_not_of_its_last_operation",
      the_phase_told_is_that_of_the_rank_not_of_its_last_operation},

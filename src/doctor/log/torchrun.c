@@ -81,6 +81,8 @@ tess_status log_note_failure(survey_reading *r, uint32_t hooks, const char *line
     }
     log_rank *rank;
     TESS_TRY(log_rank_at(r->survey, failure->rank, &rank));
+    if (!failure->is_local && rank->host[0] == '\0')
+        memcpy(rank->host, failure->host, sizeof(rank->host));
     return add_failure(r->survey, failure);
 }
 
