@@ -1,4 +1,4 @@
-# cmake -DIN=FILE -DOUT=FILE.c -DNAME=SYMBOL -P embed.cmake: a file's bytes as a C array, `SYMBOL` and `SYMBOL_size`.
+# cmake -DIN=FILE -DOUT=C_FILE -DNAME=SYMBOL -P embed.cmake: a file's bytes as a C array, `SYMBOL` and `SYMBOL_size`.
 file(READ ${IN} hex HEX)
 string(LENGTH "${hex}" digits)
 math(EXPR size "${digits} / 2")

@@ -56,7 +56,7 @@ typedef struct tess_engine {
     tess_model *whole; /* all stages */
     tess_model *model; /* model of this rank: the whole one, or its stage of a pipeline */
     int *own_param;    /* (n_params of the whole) its number among this rank's; -1: another stage owns it */
-    tess_stage *stage; /* train_stage.h; NULL: no pipeline */
+    tess_stage *stage; /* stages/rank_stage.h; NULL: no pipeline */
     tess_stage_plan *stage_plan;
     tess_slot_units *stage_slots; /* (n_stage_slots) of the executor */
     int n_stage_slots;

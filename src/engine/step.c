@@ -1,4 +1,4 @@
-/* One optimizer step: its micro-batches run (train_gradients.c), the checks of its numbers, clipping, the update. */
+/* One optimizer step: its micro-batches run (step_gradients.c), the checks of its numbers, clipping, the update. */
 #include "inject/inject.h"
 #include "engine/learning_rate.h"
 #include "engine/numbers/numbers.h"

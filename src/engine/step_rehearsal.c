@@ -11,7 +11,7 @@
 
 enum { MOST_MICRO_BATCHES = 2 }; /* the third repeats the second */
 
-/* The engine's hooks (hooks.c) also read numbers, which a rehearsal does not have. */
+/* The engine's hooks (engine_hooks.c) also read numbers, which a rehearsal does not have. */
 static tess_status pre_forward(void *self, int unit, const void *const **w)
 {
     (void)w;

@@ -1,4 +1,4 @@
-/* Which ranks wait for which others, by the board, for the rules of diagnosis/missed.h. */
+/* Reads from the board which ranks wait for which others, for the rules of diagnosis/missed.h. */
 #ifndef TESS_JOB_BOARD_WAITS_H
 #define TESS_JOB_BOARD_WAITS_H
 

@@ -25,4 +25,16 @@ expect "a folder without files to check is an error" 2 "no file to check under v
 rm src/bad.c
 silent "a file that is deleted in the work tree is left out" words
 expect "a deleted file is nothing to check" 2 "no file to check under version control: src/bad.c" words src/bad.c
+echo "/* The rest is in data/list.c and good.c. */" >src/paths.c
+printf '# One\n\n[two](other.md), [three](#three), [one](#one)\n' >src/links.md
+git add src/paths.c src/links.md
+expect "a file that a comment names must exist" 1 "src/paths.c:1: path: there is no data/list.c" words src/paths.c
+expect "a file that a document links to must exist" 1 "src/links.md:3: path: there is no other.md" words src/links.md
+expect "a heading that a document links to must exist" 1 "src/links.md:3: path: there is no #three" words src/links.md
+expect_not() { # NAME TEXT: the last output lacks the text
+    if grep -qF -- "$2" output; then fail "$1"; else pass "$1"; fi
+}
+words src >output 2>&1 || true
+expect_not "files and headings that exist are no breach" "good.c"
+expect_not "a link to a heading that exists is no breach" "#one"
 finish

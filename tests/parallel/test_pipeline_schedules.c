@@ -507,7 +507,7 @@ static void a_trace_has_all_computations_and_messages(void)
     close_both(&s, &report);
 }
 
-/* A rehearsal relies on this (train_rehearsal.c): memory made for a step holds a shorter one of the same schedule. */
+/* A rehearsal relies on this (step_rehearsal.c): memory made for a step holds a shorter one of the same schedule. */
 static void fewer_micro_batches_need_no_more_slots(void)
 {
     for (int kind = 0; kind < TESS_PIPELINE_KINDS; kind++)

@@ -421,7 +421,7 @@ EMULATED __m512 _mm512_cvtph_ps(__m256i a)
 #define _mm512_cvtps_ph(a, how) \
     _mm256_set_m128i(_mm256_cvtps_ph(tess_high_ps(a), how), _mm256_cvtps_ph(tess_low_ps(a), how))
 
-/* To bf16 in the lower half of each lane: to nearest even, denormals are zero whatever MXCSR says. */
+/* Rounds each lane to bf16, in its lower half: to nearest even. Denormals become zero, whatever MXCSR says. */
 EMULATED __m512i tess_bf16_of(__m512 a)
 {
     const __m512i bits = (__m512i)a, size = _mm512_and_si512(bits, _mm512_set1_epi32(INT32_MAX));
@@ -474,7 +474,7 @@ EMULATED __m256 tess_reduce_floor(__m256 a)
         tess_join_ps(tess_reduce_floor(tess_low_ps(a)), tess_reduce_floor(tess_high_ps(a))); \
     })
 
-/* Where b is a NaN (classes 0 and 1), response 2 is its quiet self; other lanes and response 0 keep a. */
+/* A lane in which b is a NaN (classes 0 and 1) gets b as a quiet NaN (response 2). The others keep a (response 0). */
 EMULATED __m512 tess_fixupimm(__m512 a, __m512 b)
 {
     const __mmask16 nan = _mm512_cmp_ps_mask(b, b, _CMP_UNORD_Q);
@@ -522,7 +522,7 @@ typedef struct tess_emulated_tiles {
 /* A thread's registers, one definition for all files. */
 __attribute__((weak)) _Thread_local tess_emulated_tiles tess_emulated;
 
-/* What is no register now, or has no such shape, is an invalid instruction. */
+/* Ends the process as an invalid instruction would: a tile is not configured, or does not have this shape. */
 EMULATED void tess_tile_must(bool is_valid)
 {
     if (!is_valid)
@@ -583,7 +583,7 @@ __attribute__((noinline, unused)) static void _tile_dpbf16ps(int c, int a, int b
             right[k][1][h] = _mm256_castsi256_ps(_mm256_and_si256(x, odd));
         }
     const unsigned flushing = EMULATED_FLUSHING, mode = _mm_getcsr();
-    /* What follows takes `right` and tiles from memory behind this, and is in memory before the mode is the old one. */
+    /* Loads of `right` and of tiles must stay after this, and stores before the second change of mode. */
     __asm__ volatile("vldmxcsr %1" : "+m"(right) : "m"(flushing) : "memory");
     for (int m = 0; m < rows; m++) {
         __m256 even_sum[HALVES] = {_mm256_setzero_ps(), _mm256_setzero_ps()};

@@ -116,7 +116,7 @@ typedef struct tess_survey {
     int n_failures;
     log_stacks stacks;
     log_loose first_loose;    /* line 0: none */
-    char endpoint[96];        /* where the processes meet, by the first line that says so; "": not said */
+    char endpoint[96];        /* the address at which processes meet, by the first line with it; "": none */
     int stated_world;         /* number of ranks by the logs; 0: they do not say */
     int largest_communicator; /* ranks of the largest one of NCCL; 0: none is known */
     bool leaves_out;          /* Ray left out lines of other ranks that say the same */

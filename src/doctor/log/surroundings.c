@@ -1,4 +1,5 @@
-/* What lines far above an error say of it: the endpoint that a job meets at, and the node that `kubectl` describes. */
+/* Finds facts about an error in lines far above it: the endpoint at which a job meets, and the node that `kubectl`
+ * describes. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
