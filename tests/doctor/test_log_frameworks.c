@@ -212,7 +212,7 @@ static const struct {
     {"nccl-unhandled-cuda-error", "",
      "(train pid=22) 2025-01-01 10:00:00.227 node-a:22:99 [0] include/alloc.h:102 NCCL WARN Cuda failure 1 'invalid "
      "argument'"},
-    {"nccl-ib-completion-error", "", "(W pid=22, ip=192.0.2.9) mlx5: node-a: got completion with error:"},
+    {"ib-completion-unknown", "", "(W pid=22, ip=192.0.2.9) mlx5: node-a: got completion with error:"},
     {"nccl-p2p-failure", "host node-a",
      "(pid=22) node-a:22:99 [0] x.cc:238 NCCL WARN failed to open CUDA IPC handle : 217 peer access is not supported "
      "between these two devices"},

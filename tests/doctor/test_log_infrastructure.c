@@ -944,6 +944,10 @@ static const struct {
      "MPIDI_OFI_handle_cq_error(902).......: OFI poll failed (ofi_events.h:904:MPIDI_OFI_handle_cq_error:Unspecified "
      "error\n",
      "a transfer of MPI over libfabric failed, reported by rank 9 on nid000866"},
+    {"(raylet) A worker died or was killed while executing a task by an unexpected system error. RayTask ID: f Worker "
+     "IP address: 192.0.2.1 Worker port: 1 Worker PID: 90738 Worker exit type: SYSTEM_ERROR Worker exit detail: x\n"
+     "(W pid=92234, ip=192.0.2.1) mlx5: n1: got completion with error: [repeated 2x across cluster]\n",
+     "host 192.0.2.1 (pid 90738): a Ray worker process died"},
     {"mlx5: cn10: got completion with error:\n00000000 00000000 00000000 00000000\n",
      "a work request of InfiniBand failed"},
     {"[9.1] java invoked oom-killer: gfp_mask=0xd0, order=0\n[9.2] Call Trace:\n"

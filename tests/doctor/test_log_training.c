@@ -131,6 +131,33 @@ static const struct {
      "    raise RendezvousConnectionError(\n"
      "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the C10d store has failed. "
      "See inner exception for details."},
+    {"horovod-shut-down", "only what follows from one",
+     "Caused by op 'Broadcast_0', defined at:\n  File \"run.py\", line 429, in <module>\n    run()\n"
+     "  File \"m.py\", line 96, in train\n    b = hvd.broadcast_global_variables(0)\n\n"
+     "AbortedError (see above for traceback): Horovod has been shut down. This has been ca\nused by an exception"},
+    {"ascend-npu-error", "tsd client wait response fail, device response code[1]. unknown device error",
+     "        tsd client wait response fail, device response code[1]. unknown device error.[FUNC:WaitRsp][FILE:p.cpp]"
+     "[LINE:290]\n        Fail to get sq reg virtual addr, deviceId=2.[FUNC:Setup][FILE:stream.cc][LINE:1102]"},
+    {"sglang-trace", "actor TP2: starting a kernel of Triton failed",
+     "[2025-04-23 21:31:41 TP2] Scheduler hit an exception: Traceback (most recent call last):\n"
+     "  File \"/v/sglang/srt/managers/scheduler.py\", line 2015, in run_scheduler_process\n    x()\n"
+     "  File \"/v/site-packages/triton/runtime/jit.py\", line 345, in <lambda>\n    return lambda"},
+    {"cuda-launch-timeout", "longer than the driver allows",
+     "  what():  CUDA error: the launch timed out and was terminated"},
+    {"python-traceback-cut", "(at t.py:157 in <module>)",
+     "Traceback (most recent call last):\nTraceback (most recent call last):\n  File \"t.py\", line 157, in "
+     "<module>\n"},
+    {"nccl-internal-error", "NCCL found itself",
+     "Traceback (most recent call last):\n  File \"t.py\", line 15, in <module>\n    x()\n"
+     "RuntimeError: NCCL error in: ../d/ProcessGroupNCCL.cpp:891, internal error, NCC\nL version 21.0.3\n"
+     "ncclInternalError: Internal check failed. This is either a bug in NCCL or due to memory corruption"},
+    {"python-file-damaged", "reading a checkpoint failed",
+     "Traceback (most recent call last):\n  File \"/v/site-packages/torch/serialization.py\", line 809, in load\n"
+     "    x()\nRuntimeError: Trying to resize storage that is not resizable"},
+    {"container-start", "nvidia-container-runtime: no such file or directory",
+     "docker: Error response from daemon: OCI runtime create failed: unable to retrieve OCI runtime error (open "
+     "/r.json: "
+     "no such file or directory): fork/exec /usr/bin/nvidia-container-runtime: no such file or directory: unknown."},
     {"dataloader-exception", "KeyError in DataLoader worker process 0",
      "KeyError: Caught KeyError in DataLoader worker process 0.\nOriginal Traceback (most recent call last):"},
     {"store-peer-closed", "only what follows from one",

@@ -77,6 +77,15 @@ static const struct {
     /* A warning alone is no error, but is told. */
     {"kernel: NVRM: Xid (PCI:0018:01:00): 145, pid=1, RLW_RXPIPE Nonfatal XC0 i0 Link 13 (0x4 0x1)\n",
      "no error that ends a job is in these logs, only a warning: GPU 0018:01:00: ", NULL},
+    {"    message: '0/3 nodes are available: 3 Insufficient cpu.'\n    reason: Unschedulable\n",
+     "no error that ends a job is in these logs, only a warning: a pod waits for a node; the job's other ranks wait "
+     "for it: "
+     "3 Insufficient cpu",
+     NULL},
+    {"Exception ignored in: <function _It.__del__ at 0x2>\nTraceback (most recent call last):\n"
+     "  File \"/v/torch/utils/data/dataloader.py\", line 399, in __del__\n    self._shutdown_workers()\n"
+     "  File \"/v/multiprocessing/connection.py\", line 493, in Client\n    answer",
+     "no error that ends a job is in these logs, only a warning: Python went on", NULL},
     {"n1:7:8 [0] NCCL INFO NET/IB : No device found.\n", "no error that ends a job", "warning"},
     /* Several processes of whom one says the same at once. */
     {"(raylet) [2025-10-31 17:08:05,490 E 7 7] (raylet) worker_pool.cc:586: Some workers of the worker process(26154) "

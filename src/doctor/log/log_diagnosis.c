@@ -263,11 +263,14 @@ static size_t add_symptom(const tess_log_entry *entry, const log_match *match, c
 static void write_headline(const tess_log_entry *entry, const log_match *match, tess_log_diagnosis *v)
 {
     char who[400];
+    bool is_cut = entry->is_quoting || entry->match == NULL; /* the exception is not there */
     log_who_text(&v->who, who, sizeof(who));
     size_t at = tess_text_add(v->headline, sizeof(v->headline), 0, "%s%s", who, who[0] != '\0' ? ": " : "");
     at = add_symptom(entry, match, v->headline, sizeof(v->headline), at);
     if (v->who.what[0] != '\0')
         at = tess_text_add(v->headline, sizeof(v->headline), at, ": %s", v->who.what);
+    else if (match->frame[0] != '\0' && is_cut)
+        at = tess_text_add(v->headline, sizeof(v->headline), at, " (at %s)", match->frame);
     if (v->who.step[0] != '\0')
         at = tess_text_add(v->headline, sizeof(v->headline), at, " (step %s)", v->who.step);
     if (entry->by_gpu && v->who.gpu[0] == '\0' && v->reporter.gpu[0] != '\0')
@@ -485,21 +488,23 @@ static void write_effect(const tess_log_entry *entry, const log_match *match, te
                       match->who.peer[0] != '\0' ? match->who.peer : "the other ranks, and above it");
 }
 
-/* The earliest warning of a device or of somebody that it names. */
+/* The earliest warning that names a device or somebody, or says what is missing. */
 static void write_warning(const tess_survey *s, tess_log_diagnosis *v)
 {
     char who[400];
     int first = -1;
     for (int i = 0; i < tess_knowledge_n(s->knowledge); i++)
         if (is_found(s, i) && tess_knowledge_at(s->knowledge, i)->role == TESS_LOG_WARNING &&
-            (s->matches[i].who.is_named || names_only_gpu(&s->matches[i].who)) &&
+            (s->matches[i].who.is_named || names_only_gpu(&s->matches[i].who) || s->matches[i].who.what[0] != '\0') &&
             (first < 0 || is_before(&s->matches[i], &s->matches[first])))
             first = i;
     if (first < 0)
         return;
-    tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline), ", only a warning: %s: %s",
-                  log_who_text(&s->matches[first].who, who, sizeof(who)),
-                  tess_knowledge_at(s->knowledge, first)->symptom);
+    const log_match *match = &s->matches[first];
+    log_who_text(&match->who, who, sizeof(who));
+    tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline), ", only a warning: %s%s%s%s%s", who,
+                  who[0] != '\0' ? ": " : "", tess_knowledge_at(s->knowledge, first)->symptom,
+                  match->who.what[0] != '\0' ? ": " : "", match->who.what);
 }
 
 static void report_rest(const tess_survey *s, tess_log_diagnosis *v)

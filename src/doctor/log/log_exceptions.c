@@ -154,10 +154,11 @@ bool log_note_announced(const survey_reading *r, const log_trace *trace)
     for (int i = 0; i < tess_knowledge_n(r->survey->knowledge); i++) {
         log_match *match = &r->survey->matches[i];
         int64_t distance = trace->head - match->first.line;
-        if (match->n_lines == 0 || match->first.file != r->file || distance < 1 || distance > MOST_ABOVE ||
+        if (match->n_lines == 0 || match->first.file != r->file || distance < 0 || distance > MOST_ABOVE ||
             tess_knowledge_at(r->survey->knowledge, i)->role != TESS_LOG_WRAPPER)
             continue;
         match->phase = trace->phase;
+        log_trace_place(trace, match->frame, sizeof(match->frame));
         any = true;
     }
     return any;

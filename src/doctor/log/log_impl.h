@@ -143,7 +143,8 @@ typedef struct log_trace {
     bool is_look_up;           /* its exception says that something is not there, which programs try */
     int64_t before;            /* number of the exception that this one came from; 0: none */
     bool replaces;             /* the earlier one was only part of a look-up */
-    int indent;                /* blanks before its head; -1: blanks are lost */
+    bool has_head;
+    int indent;                              /* blanks before its head; -1: blanks are lost */
     log_frame frames[LOG_TRACE_MOST_FRAMES]; /* the outermost one and the innermost ones */
     int n_frames;
     char code[100];    /* code of the innermost frame; "": not printed */
@@ -268,7 +269,7 @@ void log_note_chained(survey_reading *reading);
 /* Gives the phase of a traceback to the line of a wrapper right above it. False: there is none. */
 bool log_note_announced(const survey_reading *reading, const log_trace *trace);
 
-/* ---- surroundings.c: what lines far above an error say of it ---- */
+/* ---- surroundings.c: facts from lines far above an error ---- */
 /* Notes the first endpoint that a launcher or a program names: "rdzv_endpoint : node-a:29400", "MASTER_ADDR=node-a". */
 void log_note_endpoint(tess_survey *survey, const char *line, size_t size);
 /* Notes the node of the pod whose description follows: "Node:  node-a/192.0.2.1", "nodeName: node-a". */

@@ -29,6 +29,7 @@ typedef struct phase_row {
 #define BACKWARD "the backward pass"
 #define OPTIMIZER "the optimizer's step"
 #define COMPILE "compiling code"
+#define LAUNCH "starting a kernel of Triton"
 #define EVALUATE "evaluation"
 #define GENERATE "generation"
 #define CONFIG "reading arguments or configuration"
@@ -163,6 +164,7 @@ static const phase_row rows[] = {
     {"torch/_dynamo/convert_frame", "", COMPILE, PHASE_USUAL},
     {"triton/compiler/", "", COMPILE, PHASE_STRONG},
     {"triton/backends/", "", COMPILE, PHASE_STRONG},
+    {"triton/runtime/", "", LAUNCH, PHASE_USUAL},
     {"torch/_tensor.py", "backward", BACKWARD, PHASE_STRONG},
     {"torch/autograd/", "backward", BACKWARD, PHASE_STRONG},
     {"torch/autograd/graph.py", "_engine_run_backward", BACKWARD, PHASE_STRONG},

@@ -612,11 +612,25 @@ static void note_quoted_error(survey_reading *r, const tess_found *found, const 
     }
 }
 
+/* The message of an exception goes on with a line that an entry knows: the exception itself says less. */
+static void note_said_below(survey_reading *r, const tess_found *found)
+{
+    int exception = tess_knowledge_exception(r->survey->knowledge);
+    log_match *match = exception >= 0 && r->part == LOG_TRACE_REST ? &r->survey->matches[exception] : NULL;
+    if (match == NULL || match->first.file != r->file || match->first.line != r->traces.current->error)
+        return;
+    for (int i = 0; i < found->n_entries; i++) {
+        const tess_log_entry *entry = tess_knowledge_at(r->survey->knowledge, found->entries[i].entry);
+        match->is_told |= !found->entries[i].follows && entry->role <= TESS_LOG_EFFECT && !entry->is_fallback;
+    }
+}
+
 static tess_status note_entries(survey_reading *r, const tess_found *found, const char *line, size_t size,
                                 int64_t number, const log_who *origin, const log_failure *failure)
 {
     const log_who writer = *find_writer(r, origin, number);
     note_quoted_error(r, found, origin, number);
+    note_said_below(r, found);
     for (int i = 0; i < found->n_entries; i++) {
         const tess_found_entry *one = &found->entries[i];
         if (one->follows) {
@@ -723,14 +737,14 @@ static tess_status add_file(tess_survey *s, const char *path, survey_reading *r)
     return see_rank(s, rank);
 }
 
-/* The last line of a traceback without its end may say which exception was raised: "raise EOFError". */
+/* The last line of a traceback without its end may say which exception was raised: "raise EOFError". Its frames may
+ * say that it ended nothing, whatever it was. */
 static tess_status note_raised(survey_reading *r, const log_trace *trace, bool *is_known)
 {
     const log_failure failure = {.rank = -1};
-    const char *name = trace->code + strlen("raise ");
+    bool is_raised = strncmp(trace->code, "raise ", strlen("raise ")) == 0;
+    const char *name = is_raised ? trace->code + strlen("raise ") : "Exception";
     tess_found found;
-    if (strncmp(trace->code, "raise ", strlen("raise ")) != 0)
-        return TESS_OK;
     size_t size = strcspn(name, "( ");
     if (log_exception_name(name, size) != size)
         return TESS_OK;
@@ -752,7 +766,7 @@ static tess_status note_cut_traces(survey_reading *r)
     for (int i = 0; i < LOG_TRACES && entry >= 0; i++) {
         log_trace *trace = &r->traces.traces[i];
         char place[180];
-        if (trace->state != LOG_TRACE_FRAMES || trace->n_frames < 2)
+        if (trace->state != LOG_TRACE_FRAMES || trace->n_frames < (trace->has_head ? 1 : 2))
             continue;
         trace->phase = log_phase_of(trace->frames, trace->n_frames);
         if (log_note_announced(r, trace))

@@ -112,6 +112,9 @@ size_t log_exception_name(const char *text, size_t size)
         const char *close = memchr(text + end, ')', size - end < 80 ? size - end : 80);
         end = close != NULL ? (size_t)(close - text) + 1 : end;
     }
+    static const char above[] = " (see above for traceback)"; /* TensorFlow */
+    if (log_begins_with(text + end, size - end, above))
+        end += strlen(above);
     while (end < size && text[end] == ' ')
         end++;
     return end == size || (text[end] == ':' && (end + 1 == size || text[end + 1] == ' ')) ? n : 0;
@@ -261,6 +264,7 @@ log_trace_part log_traces_take(log_traces *t, const char *line, size_t size, int
     t->current = NULL;
     if (has(text, n, head)) {
         t->current = open_trace(t, speaker, number, indent);
+        t->current->has_head = true;
         t->last = number;
         return LOG_TRACE_HEAD;
     }
