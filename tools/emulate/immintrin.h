@@ -33,6 +33,13 @@ typedef uint64_t __mmask64;
 
 #define EMULATED static inline __attribute__((always_inline, unused))
 
+/* Ends the program where an instruction is invalid, or does what is not emulated. */
+EMULATED void tess_must(bool is_valid)
+{
+    if (!is_valid)
+        abort();
+}
+
 /* ---- Halves ---- */
 #define EMULATED_HALVES(type, half, name)                      \
     EMULATED half tess_low_##name(type a)                      \
@@ -474,14 +481,21 @@ EMULATED __m256 tess_reduce_floor(__m256 a)
         tess_join_ps(tess_reduce_floor(tess_low_ps(a)), tess_reduce_floor(tess_high_ps(a))); \
     })
 
-/* A lane in which b is a NaN (classes 0 and 1) gets b as a quiet NaN (response 2). The others keep a (response 0). */
-EMULATED __m512 tess_fixupimm(__m512 a, __m512 b)
+/* A lane in which b is a NaN (classes 0 and 1) gets b as a quiet NaN (response 2). The others keep a (response 0). No
+ * other table is emulated. */
+EMULATED __m512 tess_fixupimm(__m512 a, __m512 b, __m512i table)
 {
+    const __m512i known = _mm512_set1_epi32(0x22);
+    tess_must((tess_greater(table, known) | tess_greater(known, table)) == 0);
     const __mmask16 nan = _mm512_cmp_ps_mask(b, b, _CMP_UNORD_Q);
     return _mm512_mask_blend_ps(nan, a, (__m512)_mm512_or_si512((__m512i)b, _mm512_set1_epi32(0x400000)));
 }
 
-#define _mm512_fixupimm_ps(a, b, table, flags) tess_fixupimm(a, b)
+#define _mm512_fixupimm_ps(a, b, table, flags)                               \
+    ({                                                                       \
+        _Static_assert((flags) == 0, "the emulation reports no exceptions"); \
+        tess_fixupimm(a, b, table);                                          \
+    })
 
 /* ---- bf16 products ---- */
 enum { EMULATED_FLUSHING = 0x9fc0 }; /* MXCSR: to nearest, denormals are zero in and out, no exceptions */
@@ -522,20 +536,13 @@ typedef struct tess_emulated_tiles {
 /* A thread's registers, one definition for all files. */
 __attribute__((weak)) _Thread_local tess_emulated_tiles tess_emulated;
 
-/* Ends the process as an invalid instruction would: a tile is not configured, or does not have this shape. */
-EMULATED void tess_tile_must(bool is_valid)
-{
-    if (!is_valid)
-        abort();
-}
-
 EMULATED void _tile_loadconfig(const void *config)
 {
     memset(&tess_emulated, 0, sizeof(tess_emulated));
     memcpy(&tess_emulated.config, config, sizeof(tess_emulated.config));
     for (int t = 0; t < EMULATED_TILES; t++)
-        tess_tile_must(tess_emulated.config.rows[t] <= EMULATED_TILE_ROWS &&
-                       tess_emulated.config.row_bytes[t] <= EMULATED_ROW_BYTES);
+        tess_must(tess_emulated.config.rows[t] <= EMULATED_TILE_ROWS &&
+                  tess_emulated.config.row_bytes[t] <= EMULATED_ROW_BYTES);
 }
 
 EMULATED void _tile_release(void)
@@ -545,7 +552,7 @@ EMULATED void _tile_release(void)
 
 EMULATED void _tile_zero(int t)
 {
-    tess_tile_must(tess_emulated.config.palette == 1 && tess_emulated.config.rows[t] > 0);
+    tess_must(tess_emulated.config.palette == 1 && tess_emulated.config.rows[t] > 0);
     memset(tess_emulated.tile[t], 0, sizeof(tess_emulated.tile[t]));
 }
 
@@ -560,7 +567,7 @@ EMULATED void _tile_loadd(int t, const void *from, size_t stride)
 
 EMULATED void _tile_stored(int t, void *to, size_t stride)
 {
-    tess_tile_must(tess_emulated.config.palette == 1 && tess_emulated.config.rows[t] > 0);
+    tess_must(tess_emulated.config.palette == 1 && tess_emulated.config.rows[t] > 0);
     for (int r = 0; r < tess_emulated.config.rows[t]; r++)
         memcpy((char *)to + r * (ptrdiff_t)stride, tess_emulated.tile[t][r], tess_emulated.config.row_bytes[t]);
 }
@@ -571,9 +578,9 @@ __attribute__((noinline, unused)) static void _tile_dpbf16ps(int c, int a, int b
     enum { HALVES = 2 };
     tess_emulated_tiles *tiles = &tess_emulated;
     const int rows = tiles->config.rows[c], pairs = tiles->config.rows[b];
-    tess_tile_must(tiles->config.palette == 1 && a != b && a != c && b != c && rows > 0 && pairs > 0 &&
-                   tiles->config.rows[a] == rows && tiles->config.row_bytes[a] == 4 * pairs &&
-                   tiles->config.row_bytes[b] == tiles->config.row_bytes[c]);
+    tess_must(tiles->config.palette == 1 && a != b && a != c && b != c && rows > 0 && pairs > 0 &&
+              tiles->config.rows[a] == rows && tiles->config.row_bytes[a] == 4 * pairs &&
+              tiles->config.row_bytes[b] == tiles->config.row_bytes[c]);
     __m256 right[EMULATED_TILE_ROWS][2][HALVES]; /* even and odd */
     const __m256i odd = _mm256_set1_epi32((int)0xffff0000u);
     for (int k = 0; k < pairs; k++)
