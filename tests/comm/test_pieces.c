@@ -70,6 +70,8 @@ static void give(tess_team *team, memory_kind kind, void *memory)
 static void check_gather(tess_team *team, memory_kind kind, tess_dtype in_dtype, tess_dtype out_dtype, size_t scale)
 {
     int W = tess_team_size(team), me = tess_team_rank(team);
+    if (!test_takes()) /* all ranks take the same ones */
+        return;
     layout l = make_layout(W, me, scale);
     size_t in_size = tess_dtype_size(in_dtype), size = tess_dtype_size(out_dtype);
     uint8_t *shard = malloc(l.shard * in_size), *full = take(team, kind, l.full * size), *want = calloc(l.full, size);
@@ -133,6 +135,8 @@ static float stored(int rank, size_t element, tess_dtype dtype)
 static void check_reduce(tess_team *team, memory_kind kind, tess_dtype dtype, bool accumulate, size_t scale)
 {
     int W = tess_team_size(team), me = tess_team_rank(team);
+    if (!test_takes()) /* all ranks take the same ones */
+        return;
     layout l = make_layout(W, me, scale);
     size_t size = tess_dtype_size(dtype);
     uint8_t *full = take(team, kind, l.full * size);

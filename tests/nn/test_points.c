@@ -346,7 +346,7 @@ static void close_whole(rig *whole, values *v)
     rig_close(whole);
 }
 
-/* Tables differ in products alone, so two of them have every degree, and the others one that divides nothing. */
+/* Tables differ in products alone, so one of them has every degree, and the others one that divides nothing. */
 static void ranks_give_the_bits_of_one(void)
 {
     static const int degrees[] = {1, 2, 3, 4, 8};
@@ -360,7 +360,7 @@ static void ranks_give_the_bits_of_one(void)
         values v;
         fixture_open(&f, fixture_names[i / 2 / N_LEVELS]);
         run_whole(&f, &whole, &(layout){.dtype = dtype, .level = level}, &v);
-        bool all = strcmp(level, "ref") == 0 || strcmp(level, "avx2") == 0;
+        bool all = strcmp(level, have_level("avx2") ? "avx2" : "ref") == 0;
         for (int d = 0; d < 5; d++)
             for (int way = 0; way < 6 && (all || degrees[d] == 3); way++) {
                 if (!test_takes())
@@ -554,7 +554,8 @@ static void heads_of_several_chunks_give_the_bits_of_one(void)
         fixture_open(&f, kinds_of_tables[i / 2]);
         take_tokens(&f, numbers, MAX_T, 201);
         for (loss loss = LOSS_PLAIN; loss <= LOSS_OF_ALL; loss++)
-            compare(&f, &(layout){.degree = 3, .dtype = i % 2 == 0 ? TESS_F32 : TESS_BF16, .loss = loss});
+            if (test_takes())
+                compare(&f, &(layout){.degree = 3, .dtype = i % 2 == 0 ? TESS_F32 : TESS_BF16, .loss = loss});
         fixture_close(&f);
     }
 }
@@ -609,7 +610,8 @@ static void every_exchange_of_training_matters(void)
         outcome right = run(&f, &whole, &v, &l, NO_FAULT, 0);
         EXPECT(right.n_in_training > 0);
         for (int64_t stale = 0; stale < right.n_in_training; stale++)
-            EXPECT(run(&f, &whole, &v, &l, STALE_GATHER, stale).n_differing > 0);
+            if (test_takes())
+                EXPECT(run(&f, &whole, &v, &l, STALE_GATHER, stale).n_differing > 0);
         close_whole(&whole, &v);
         fixture_close(&f);
     }
