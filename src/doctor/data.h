@@ -32,6 +32,27 @@
     X(scripts) \
     X(python) \
     X(tessera)
+
+/* The files of env/variables. */
+#define TESS_DOCTOR_VARIABLES(X) \
+    X(nccl) \
+    X(nccl_source) \
+    X(nccl_plugins) \
+    X(rccl) \
+    X(nccl_gone) \
+    X(pytorch) \
+    X(trainers) \
+    X(cuda) \
+    X(ucx) \
+    X(ucc) \
+    X(libfabric) \
+    X(sharp) \
+    X(nvshmem) \
+    X(infiniband) \
+    X(openmpi) \
+    X(mpich) \
+    X(threads) \
+    X(tessera)
 /* clang-format on */
 
 #define X(subject)                                           \
@@ -39,7 +60,11 @@
     extern const size_t tess_data_errors_##subject##_size;
 TESS_DOCTOR_ERRORS(X)
 #undef X
-extern const unsigned char tess_data_variables[];
-extern const size_t tess_data_variables_size;
+
+#define X(subject)                                              \
+    extern const unsigned char tess_data_variables_##subject[]; \
+    extern const size_t tess_data_variables_##subject##_size;
+TESS_DOCTOR_VARIABLES(X)
+#undef X
 
 #endif

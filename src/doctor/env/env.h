@@ -1,6 +1,6 @@
 /* Variables of NCCL and its plug-ins, PyTorch, MPI, UCX, libfabric, CUDA, OpenMP and Tessera. For each: what it does,
  * whether it exists, whether its value is valid, and which other variables contradict it. The registry is
- * variables.yaml; users add files of their own. */
+ * the folder variables/; users add files of their own. */
 #ifndef TESS_DOCTOR_ENV_ENV_H
 #define TESS_DOCTOR_ENV_ENV_H
 

@@ -4,8 +4,8 @@
 
 #include "doctor/env/env.h"
 
-/* The value of `file` in built-in rows. */
-#define ENV_BUILT_IN "variables.yaml"
+/* The value of `file` in built-in rows begins with it. */
+#define ENV_BUILT_IN "src/doctor/env/variables/variables_"
 
 typedef struct env_family {
     const char *prefix;

@@ -24,7 +24,7 @@ static tess_status add(tess_env_report *report, const char *name, const char *va
     *setting = (tess_env_setting){.name = name, .value = value, .computed = computed, .known = known};
     if (known == NULL)
         return TESS_OK;
-    bool built_in = strcmp(known->row.file, ENV_BUILT_IN) == 0;
+    bool built_in = strncmp(known->row.file, ENV_BUILT_IN, sizeof(ENV_BUILT_IN) - 1) == 0;
     setting->of = known->of != NULL ? known->of : family->of;
     setting->source = known->source != NULL || family == NULL || !built_in ? known->source : family->source;
     return TESS_OK;

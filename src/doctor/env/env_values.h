@@ -1,4 +1,4 @@
-/* The values that a variable accepts, in the form of variables.yaml. " or " separates alternatives:
+/* The values that a variable accepts, in the form of the files of variables/. " or " separates alternatives:
  *
  *     bool               0 1 true false yes no on off y n t f
  *     on                 those of them that mean yes

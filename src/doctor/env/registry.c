@@ -98,7 +98,11 @@ tess_status tess_env_registry_load(tess_mem *mem, const char *const *files, int 
                           .fields = fields,
                           .n_fields = sizeof(fields) / sizeof(fields[0]),
                           .row_size = sizeof(tess_env_variable)};
-    TESS_TRY(tess_table_parse(table, (const char *)tess_data_variables, tess_data_variables_size, ENV_BUILT_IN));
+#define X(subject)                                                                \
+    TESS_TRY(tess_table_parse(table, (const char *)tess_data_variables_##subject, \
+                              tess_data_variables_##subject##_size, ENV_BUILT_IN #subject ".yaml"));
+    TESS_DOCTOR_VARIABLES(X)
+#undef X
     TESS_TRY(tess_table_load_own(table, "variables.yaml"));
     for (int i = 0; i < n_files; i++)
         TESS_TRY(tess_table_load(table, files[i]));
