@@ -22,7 +22,7 @@
 #include "trace/stream_log.h"
 
 enum {
-    JOB_VERSION = 12,
+    JOB_VERSION = 13,
     JOB_MAX_RANKS = 512, /* most ranks of the whole job */
     JOB_MAX_HOSTS = 128,
     JOB_OMITTED = 8, /* steps */
@@ -177,6 +177,7 @@ typedef struct tess_job_header {
     _Atomic uint32_t epoch;    /* times that the job was restarted or recovered; survivors of a lost rank sleep on it */
     _Atomic uint32_t recovers; /* 1: the launcher may recover the job */
     _Atomic uint32_t is_over;  /* 1: it will not */
+    _Atomic uint64_t silence;  /* latest verdict on silent hosts: twice its time in ns, + 1 for a loss; 0: none */
     _Atomic int64_t resumed_step;         /* the step at which ranks continue after a recovery, -1: not known yet */
     _Atomic int64_t omitted[JOB_OMITTED]; /* steps whose evaluation is left out; 0: none */
     tess_notices notices;                 /* about the job, also from before recoveries */

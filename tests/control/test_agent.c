@@ -573,7 +573,47 @@ static void silent_callers_do_not_keep_a_host_out(void)
     free_hosts(hosts, 2);
 }
 
+/* ---- Silent hosts, when mpirun ends the job ---- */
+static void be_silent(const tess_job *job, int host, double seconds)
+{
+    atomic_store(&job->header->hosts[host].state, JOB_HOST_UP);
+    atomic_store(&job->header->hosts[host].heard_ns, tess_os_now_ns() - (uint64_t)(seconds * 1e9));
+}
+
+/* The limit is 2 s. The agent judges in one order and last in the other. */
+static void the_first_verdict_on_silence_is_that_of_all(void)
+{
+    for (int agent_first = 0; agent_first < 2; agent_first++)
+        for (int is_loss = 0; is_loss < 2; is_loss++) {
+            host hosts[2], *h = &hosts[0];
+            make_hosts(hosts, 2, 2);
+            all_up(hosts, 2);
+            be_silent(&h->job, 1, is_loss ? 2.01 : 1.9);
+            EXPECT(agent_lose_silent(agent_first ? h->agent : NULL, &h->job) == is_loss);
+            if (!(agent_first && is_loss)) /* that agent has marked the host */
+                be_silent(&h->job, 1, is_loss ? 1.99 : 2.1);
+            EXPECT(agent_lose_silent(agent_first ? NULL : h->agent, &h->job) == is_loss);
+            EXPECT_INT(atomic_load(&h->job.header->hosts[1].state) == JOB_HOST_SILENT, is_loss);
+            EXPECT_INT(atomic_load(&h->job.rows[2].state) == JOB_RANK_LOST, is_loss);
+            free_hosts(hosts, 2);
+        }
+}
+
+static void a_silent_host_without_ranks_does_not_swallow_a_request(void)
+{
+    host hosts[2], *h = &hosts[0];
+    make_hosts(hosts, 2, 2);
+    all_up(hosts, 2);
+    be_silent(&h->job, 1, 10);
+    atomic_store(&h->job.rows[2].state, JOB_RANK_LEFT);
+    atomic_store(&h->job.rows[3].state, JOB_RANK_LEFT);
+    EXPECT(!agent_lose_silent(h->agent, &h->job));
+    free_hosts(hosts, 2);
+}
+
 static const test_case cases[] = {
+    {"the_first_verdict_on_silence_is_that_of_all", the_first_verdict_on_silence_is_that_of_all},
+    {"a_silent_host_without_ranks_does_not_swallow_a_request", a_silent_host_without_ranks_does_not_swallow_a_request},
     {"silent_callers_do_not_keep_a_host_out", silent_callers_do_not_keep_a_host_out},
     {"every_host_sees_the_rows_of_all", every_host_sees_the_rows_of_all, 0, 0},
     {"signs_of_life_come_as_ages", signs_of_life_come_as_ages, 0, 0},

@@ -8,6 +8,8 @@
 static const double round_s = 0.1;
 /* Seconds of silence after which a host is lost, if mpirun ends the job, too. */
 static const double lost_s = 2;
+/* Seconds for which the first verdict on silent hosts holds for the other wardens of this host, too. */
+static const double verdict_s = 0.25;
 
 /* ---- Peers that come and go ---- */
 void agent_owe_round(const agent *a, agent_peer *peer)
@@ -56,19 +58,41 @@ static bool has_ranks(const tess_job *job, int host)
     return false;
 }
 
+/* All wardens of a host judge within moments of each other, and the silence may reach its limit in between: the first
+ * verdict is that of all. */
+static bool agreed(tess_job_header *header, bool is_loss, uint64_t now)
+{
+    uint64_t last = atomic_load(&header->silence), own = now << 1 | is_loss;
+    while (last == 0 || (double)now - (double)(last >> 1) >= verdict_s * 1e9)
+        if (atomic_compare_exchange_strong(&header->silence, &last, own))
+            return is_loss;
+    return last & 1;
+}
+
+/* Seconds since something was heard of another host that is up; 0 for others. */
+static double silence_of(const tess_job *job, int host, uint64_t now)
+{
+    const tess_job_host *entry = &job->header->hosts[host];
+    uint64_t heard = atomic_load(&entry->heard_ns);
+    bool is_up = host != (int)job->header->host && atomic_load(&entry->state) == JOB_HOST_UP;
+    return is_up && now > heard ? (double)(now - heard) * 1e-9 : 0;
+}
+
 bool agent_lose_silent(agent *a, const tess_job *job)
 {
+    const uint64_t now = tess_os_now_ns();
+    const int n = (int)job->header->n_hosts;
     bool any = false;
-    for (int h = 0; h < (int)job->header->n_hosts; h++) {
-        const tess_job_host *entry = &job->header->hosts[h];
-        uint64_t heard = atomic_load(&entry->heard_ns), now = tess_os_now_ns();
-        bool silent = h != (int)job->header->host && atomic_load(&entry->state) == JOB_HOST_UP && now > heard &&
-                      (double)(now - heard) * 1e-9 >= lost_s;
-        any |= (silent || atomic_load(&entry->state) == JOB_HOST_SILENT) && has_ranks(job, h);
-        if (silent && a != NULL)
+    for (int h = 0; h < n; h++)
+        any |= (silence_of(job, h, now) >= lost_s || atomic_load(&job->header->hosts[h].state) == JOB_HOST_SILENT) &&
+               has_ranks(job, h);
+    const bool is_loss = agreed(job->header, any, now);
+    /* If another warden said so first, or a moment later, the host may be short of the limit here. */
+    const double limit_s = is_loss && !any ? lost_s - verdict_s : lost_s;
+    for (int h = 0; h < n && a != NULL && is_loss; h++)
+        if (silence_of(job, h, now) >= limit_s)
             peer_gone(a, h, JOB_HOST_SILENT);
-    }
-    return any;
+    return is_loss;
 }
 
 /* A peer that hung up right after its hello has given that call up, and will call again. */

@@ -108,7 +108,8 @@ void agent_close(agent **handle, bool stay);
 /* Sends the others the final rows, within half a second. */
 void agent_say_goodbye(agent *a);
 /* When mpirun asks this host's ranks to stop: true if a host has been silent for two seconds, so that mpirun most
- * likely has lost it. Its ranks are then lost, which the host's agent notes; for the other wardens `a` is NULL. */
+ * likely has lost it. Its ranks are then lost, which the host's agent notes; for the other wardens `a` is NULL. Wardens
+ * of a host that ask within a quarter of a second get the same answer. */
 bool agent_lose_silent(agent *a, const tess_job *job);
 /* True when all agents in touch know the diagnosis. */
 bool agent_diagnosis_is_known(const agent *a);
