@@ -54,6 +54,14 @@ start openmpi
 kill -HUP "$launch"
 saves "SIGHUP to the launcher"
 
+# Wardens that stood still have heard nothing of each other for longer than a host may be silent, and yet none is lost.
+start openmpi
+kill -STOP $(guards)
+sleep 2.5
+kill -TERM $(guards)
+kill -CONT $(guards)
+saves "SIGTERM to wardens that stood still"
+
 start openmpi
 kill -USR1 $(guards) "$mpirun" "$launch"
 saves "SIGUSR1 to every process"
