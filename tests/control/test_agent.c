@@ -590,7 +590,7 @@ static void the_first_verdict_on_silence_is_that_of_all(void)
             all_up(hosts, 2);
             be_silent(&h->job, 1, is_loss ? 2.01 : 1.9);
             EXPECT(agent_lose_silent(agent_first ? h->agent : NULL, &h->job) == is_loss);
-            if (!(agent_first && is_loss)) /* that agent has marked the host */
+            if (!(agent_first && is_loss)) /* the agent of that case has marked the host */
                 be_silent(&h->job, 1, is_loss ? 1.99 : 2.1);
             EXPECT(agent_lose_silent(agent_first ? NULL : h->agent, &h->job) == is_loss);
             EXPECT_INT(atomic_load(&h->job.header->hosts[1].state) == JOB_HOST_SILENT, is_loss);

@@ -17,7 +17,7 @@ enum { WORLD = 4, LAST = 6, COUNT = 100, EVENTS = 16 };
 
 static const uint64_t second_ns = 1000000000, team = 77;
 
-/* What a rank does at the last all_reduce. */
+/* The behaviour of a rank at the last all_reduce. */
 typedef enum place { COMES, STAYS_AWAY, CALLS_BARRIER, ASKS_FOR_MORE } place;
 /* How its process ends: it runs, the system kills it, it crashes, it exits, its host is lost, it gives up. */
 typedef enum end { RUNS, OUT_OF_MEMORY, CRASHES, EXITS, WITH_HOST, GIVES_UP } end;
