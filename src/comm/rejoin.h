@@ -1,4 +1,14 @@
 /* A rank's way back after another was lost, and its persistent memory. */
+/* clang-format off */
+/*  rank 2 is killed          ranks 0 1 3                        launcher
+ *       |                     fall out of their collectives       decides (policy.h), waits until all await
+ *       |                     give back what lies in the job,     empties the job's memory in place
+ *       |                     await  (tess_launch_await)          starts rank 2
+ *       +---- all: runtime, teams, engine anew; weights and moments are found by name, not made ------+
+ *       |   logbook (train/logbook.h): done, committed: two entries a rank -> all agree on the step   |
+ *       |   nobody had committed the step: all do it again       somebody had: all end its update     |
+ *       +---- the data's position, what is due after the step (metrics, validation, save), next step -+ */
+/* clang-format on */
 #ifndef TESS_COMM_REJOIN_H
 #define TESS_COMM_REJOIN_H
 

@@ -3,6 +3,17 @@
  * The majority of a team is right; a rank that called something else is odd. Two camps of equal size are a tie, in
  * which no rank is blamed. A root cause comes before its consequences: a rank that waits in a collective is explained
  * by the missing member, and that one by what it waits for, down to a rank that waits for nobody. */
+/* clang-format off */
+/*  rank: ring (DUMP/trace/rank-00003.ring) ---------------+--> doctor/job: a dead job's folder, a live job
+ *        board row: operation, phase, what it waits for --+         |
+ *            |                                            |         v
+ *  launcher: watchdog: who is waited for? -> /proc,       |   history.h: plain data <-- doctor/flight_recorder,
+ *            stack by libdw, OOM counters -> the line,    |         |                   doctor/log
+ *            the situation of the row, job.json ----------+         v
+ *                                                             this module -> tessera trace, top, exports
+ *
+ * A trace and a log of one job cannot disagree, because both come here. */
+/* clang-format on */
 #ifndef TESS_DIAGNOSIS_DIAGNOSIS_H
 #define TESS_DIAGNOSIS_DIAGNOSIS_H
 

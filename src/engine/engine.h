@@ -93,7 +93,9 @@ typedef struct tess_engine {
     bool has_news;                /* this rank has something to tell all ranks after the step */
 } tess_engine;
 
-/* The micro-batches of one step. The three numbers may change from step to step; all ranks give the same. */
+/* The micro-batches of one step. The three numbers may change from step to step. All ranks give the same: a fingerprint
+ * of n_micro and divisor travels with the loss's all-reduce, so a rank with other values is named. Sums of gradients
+ * keep the memory of the largest step so far. */
 typedef struct tess_batch_source {
     void *self;
     /* The micro-batch of index first .. first + n_micro - 1. A rank asks for its own in ascending order. The arrays are

@@ -1,4 +1,8 @@
-/* Passes: how a micro-batch is cut into parts that run one after the other. */
+/* Passes: how a micro-batch is cut into parts that run one after the other, forward and backward.
+ *
+ * A pass takes whole sequences in their order, up to the tokens of ceil(rows / passes) rows. So passes may be uneven,
+ * and the last ones empty. Their gradients add up to one leaf of the step's sum (parallel/fsdp/fsdp_passes.c), so the
+ * bits depend on the number of passes, but not on ranks or strategy. */
 #ifndef TESS_ENGINE_PASSES_H
 #define TESS_ENGINE_PASSES_H
 

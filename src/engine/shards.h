@@ -1,5 +1,14 @@
-/* Decides whose memory has weights, gradients and moments (job.shards): the host's, or that of the device that
- * computes. */
+/* Decides whose memory has weights, gradients and moments (job.shards).
+ *
+ * The host's: the executor alone computes on the device (compute.h). Sharding, collectives, optimizer, checks and
+ * checkpoints know nothing of it. Hooks around hooks (nn/staging.h) upload a unit's parameters before it runs and
+ * download its gradients before they are reduced. So a model larger than the device's memory trains.
+ *
+ * The device's: fsdp gets the executor's stream (tess_fsdp_set_stream), whose device has its memory. The code is the
+ * same: it calls rows of the stream's table on pointers. Hooks hand out these pointers, so nothing is copied. The host
+ * reads two things a step: the sum of losses, and the sums of squares of rows. Each rank has gathered copies of its
+ * own, and peers read what collectives show (comm/device_windows.h). The host has a copy of the shards
+ * (parallel/fsdp/fsdp_mirror.c). */
 #ifndef TESS_ENGINE_SHARDS_H
 #define TESS_ENGINE_SHARDS_H
 

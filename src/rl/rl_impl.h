@@ -18,6 +18,30 @@
  *   rl_options.c   from the configuration to what these parts want
  *   rl_report.c    what people and metrics.jsonl see of it
  *   rl_evaluate.c  held-out prompts */
+/* clang-format off */
+/* One step, on every rank:
+ *
+ *  rl_rollout   prompts in order -> samples 0, 1, ...      number = ordinal * n + k;
+ *       |                                                  a draw = Philox(seed, number, position)
+ *       |       samples in the journal are read; the rest is shared out by prompt
+ *  rl_draw      all units gathered and held -> the generator (infer): passes of decode rows and prompt chunks
+ *       |       grades; each finished sample into the rank's journal
+ *  rl_exchange  every rank has every sample                   from here on all ranks compute the same
+ *  rl_rows      a row a predicted token: as drawn, reference, values; rewards -> advantages
+ *  rl_micro     whole sequences, first fit, dearest first     a function of their lengths alone
+ *       |
+ *  engine       forward, rl_loss at the head, backward, the canonical sum; judge: is every token as it was drawn?
+ *
+ * With rollout.ranks=K the last K ranks are a team of their own without an engine (tess_task_kind.serve). They do the
+ * upper half on orders of the others, as a job of K ranks would:
+ *
+ *  rl_order    trainers   step k-1 | weights k ->        | take k | order k+1 | step k ...   lag 1: all that is
+ *                                  |     |   (buckets)   |   ^    |     |                    ordered is in the journal
+ *  rl_serve    the others  draws k with k-1 | 2nd copy   | samples |    draws k+1 with k . before a checkpoint is made
+ *
+ * A rollout is a function of the state that it begins with (the next prompt, and a digest of all samples before), the
+ * weights and the data. Filters, budgets and lags work in the order of prompts, never of completion. */
+/* clang-format on */
 #ifndef TESS_RL_RL_IMPL_H
 #define TESS_RL_RL_IMPL_H
 

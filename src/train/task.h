@@ -1,5 +1,6 @@
 /* A task: what a run trains on. The loop, checkpoints, hot recovery, metrics and the launcher know no more of it than
- * this table. Text is the first (text_task.c). */
+ * this table. There are two: text (text/text_task.c) and reinforcement learning (rl/rl_task.c). A command names the
+ * kind of its task (tess_task_kind in train.h). */
 #ifndef TESS_TRAIN_TASK_H
 #define TESS_TRAIN_TASK_H
 

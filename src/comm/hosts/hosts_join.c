@@ -1,5 +1,8 @@
 /* Makes a job of the processes that MPI started: places of ranks, shared memory on each host, agents between hosts. All
- * processes take part in the same exchanges; a failure of one ends all at the next exchange, with its message. */
+ * processes take part in the same exchanges; a failure of one ends all at the next exchange, with its message.
+ *
+ * Ranks are numbered by host, then by core (job/place.h). The host's first rank makes the job's memory, and its
+ * siblings open it. If all ranks are on one host, MPI has done its part: the job goes on as one of `tessera run`. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,11 @@
 /* This rank's stages of a pipeline: its layers, the schedule that they run by, and the messages to the stages before
  * and after them. The bits are those of one rank: each micro-batch is computed as ever, and gradients are summed by the
- * number of their micro-batch. */
+ * number of their micro-batch.
+ *
+ * A stage's model is a part (tess_model_part), and its fsdp has the mesh's data axes, so all inside a stage is as
+ * without a pipeline. All micro-batches of a step are open in fsdp at once (tess_fsdp_micro_begin_all). A unit counts
+ * its own backwards, which come in the order of micro-batches whatever other units do in between, so its sum is the
+ * same tree. The last stage has the losses, and all ranks get their sum. */
 #ifndef TESS_ENGINE_STAGES_RANK_STAGE_H
 #define TESS_ENGINE_STAGES_RANK_STAGE_H
 

@@ -31,6 +31,23 @@
  * - fsdp_plan.c: how much of it all there will be
  * - bad_gradient.c: which rank's gradient was not finite
  *
+ * A strategy changes who holds what, not the sum:
+ *
+ *   full     everything is sharded; gathered copies rotate through a few slots (one rank alone keeps them all)
+ *   hybrid   full inside dp_shard, then a tree over dp_replicate (the high bits of the rank)
+ *   zero2    gathered parameters persist, and AdamW writes them, so that nothing is left to gather
+ *   zero1    gradient windows of all units also persist through a micro-batch, and are reduced at its end
+ *   none     masters, gradients and moments are on every rank
+ *
+ * Bytes that a step of one bfloat16 micro-batch a rank moves through memory per parameter, over all ranks of a host,
+ * reads and writes (without lines that are read only to be overwritten; `full` at its worst, when no copy is left to be
+ * used again). Every second further micro-batch of one rank writes a window and adds it: 4 + 12 instead of 4.
+ *
+ *                    gather, forward and backward   dW      reduce      norm   AdamW    sum
+ *   1 rank           0                              4       0           4      28 + 2    38
+ *   2 ranks, zero2   0                              2 x 4   2 x 4 + 4   4      28 + 2    54
+ *   2 ranks, full    2 x (4 + 2)                    2 x 4   2 x 4 + 4   4      28        64
+ *
  * Every decision here (which slot, when to wait, what to prefetch) follows from the order of calls alone, never from
  * time: all ranks decide alike, which is what makes the collectives meet. */
 #ifndef TESS_PARALLEL_FSDP_FSDP_IMPL_H

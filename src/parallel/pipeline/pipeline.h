@@ -3,7 +3,14 @@
  *
  * A model is cut into ranks * chunks stages. Stage g of a loop is chunk g / ranks of rank g % ranks; of a V (zbv,
  * dualpipev) the first half of the stages goes down the ranks and the second half comes back up, so that rank 0 has
- * the first stage and the last. A message is sent where consecutive stages are on different ranks.
+ * the first stage and the last. A message is sent where consecutive stages are on different ranks. Messages between two
+ * stages are a queue in each direction, taken in the order in which they are sent.
+ *
+ *   pipeline_orders.c      order of computations: one function a schedule
+ *   pipeline_build.c       messages around them, slots (the first that is free), where gradients are complete
+ *   pipeline_check_list.c  a list by itself: everything once, inputs there, slots not shared
+ *   pipeline_simulate.c    all ranks together: time, bubble, messages that wait, the circle of a deadlock
+ *   pipeline_stages.c      layers cut into stages, by counts or with the cheapest largest stage
  *
  * Sources: GPipe, arXiv 1811.06965; 1F1B and its interleaved form, Narayanan et al. 2021, arXiv 2104.04473; ZB-H1 and
  * ZB-V, Qi et al. 2023, arXiv 2401.10241; DualPipe, DeepSeek-V3, arXiv 2412.19437, in its V form for half the ranks. */

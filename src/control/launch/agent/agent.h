@@ -9,7 +9,22 @@
  * over TCP: some hundred bytes a rank, ten times a second and at every change that matters (state, error, request to
  * stop). So it detects a dead host or a cut link.
  *
- *     rank --(TESSERA_GUARD_FD, a socket pair)--> warden;   agent <--(TCP)--> agents of the other hosts */
+ *     rank --(TESSERA_GUARD_FD, a socket pair)--> warden;   agent <--(TCP)--> agents of the other hosts
+ *
+ * The agent of the lowest host that is in touch reports the root cause, once. Wardens hold back their exit codes until
+ * then, because mpirun ends all others at the first. */
+/* clang-format off */
+/*       host h1                                                            host h2
+ *  mpirun ---- warden 0 (agent) <- TCP: board rows, ten a second -> (agent) warden 2 ---- mpirun's daemon
+ *    |           | parent of          who died, who is to stop                | parent of
+ *    |         rank 0 <-----------------+                +---------------> rank 2
+ *    |           |  job memory of h1:   |                |   job memory of h2:  |
+ *    |           |  board of ALL ranks  | MPI: posts,    |   board of ALL ranks |
+ *    |           |  posts, areas        | large data     |   posts, areas       |
+ *    |         rank 1 <-----------------+                +---------------> rank 3
+ *    |           | parent of                                                  | parent of
+ *    +-------- warden 1                                                     warden 3 */
+/* clang-format on */
 #ifndef TESS_CONTROL_LAUNCH_AGENT_AGENT_H
 #define TESS_CONTROL_LAUNCH_AGENT_AGENT_H
 
