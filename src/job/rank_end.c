@@ -83,11 +83,14 @@ int tess_ending_cause(const tess_job *job, int rank)
     return tess_ends_cause(ends, (int)job->header->world, rank);
 }
 
-int tess_ending_first(const tess_job *job, int seen_first)
+int tess_ending_find(const tess_job *job, int seen_first, bool early, int *code)
 {
     tess_end ends[JOB_MAX_RANKS];
+    int world = (int)job->header->world;
     read_ends(job, ends);
-    return tess_ends_first(ends, (int)job->header->world, seen_first);
+    int cause = early ? tess_ends_first(ends, world, seen_first) : tess_ends_cause(ends, world, seen_first);
+    *code = early && tess_end_is_bad(ends[cause].how) ? atomic_load(&job->rows[cause].exit_code) : 0;
+    return cause;
 }
 
 bool tess_ending_keeps_waiting(const tess_job *job, int rank)

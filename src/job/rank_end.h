@@ -24,9 +24,10 @@ void tess_ending_lose(const tess_job *job, int rank, int signal, int exit_code);
  * Where ranks blame each other in a circle it is the first of the circle on the way. */
 int tess_ending_cause(const tess_job *job, int rank);
 
-/* The root cause of a job's failure, while no signal of a launcher has ended a rank: that of `seen_first`, or a rank
- * that was killed or lost with its host. Others may end because of it before its loss is known here. */
-int tess_ending_first(const tess_job *job, int seen_first);
+/* The root cause of a job's failure, and its exit code; 0: it has none of its own. It is that of `seen_first`. While no
+ * signal of a launcher has ended a rank (`early`), it may also be a rank that was killed or lost with its host, because
+ * others may end because of it before its loss is known here. */
+int tess_ending_find(const tess_job *job, int seen_first, bool early, int *code);
 
 /* True when the watchdog has found why this rank keeps others waiting. */
 bool tess_ending_keeps_waiting(const tess_job *job, int rank);

@@ -19,8 +19,9 @@ static const uint64_t second_ns = 1000000000, team = 77;
 
 /* The behaviour of a rank at the last all_reduce. */
 typedef enum place { COMES, STAYS_AWAY, CALLS_BARRIER, ASKS_FOR_MORE } place;
-/* How its process ends: it runs, the system kills it, it crashes, it exits, its host is lost, it gives up. */
-typedef enum end { RUNS, OUT_OF_MEMORY, CRASHES, EXITS, WITH_HOST, GIVES_UP } end;
+/* How its process ends: it runs, leaves in good order, is killed by the system, crashes, exits, is lost with its host,
+ * or gives up waiting. */
+typedef enum end { RUNS, LEAVES, OUT_OF_MEMORY, CRASHES, EXITS, WITH_HOST, GIVES_UP } end;
 
 typedef struct fate {
     place place;
@@ -62,6 +63,54 @@ static const incident incidents[] = {
      NULL,
      "rank 2 never joined ALLREDUCE #6",
      "missing"},
+    {"two ranks that stay away",
+     {WAIT, {STAYS_AWAY, RUNS, 0}, {STAYS_AWAY, RUNS, 0}, WAIT},
+     -1,
+     TESS_RANK_WELL,
+     "",
+     "1 2",
+     "missing_rank",
+     "missing_rank",
+     "missing_rank",
+     NULL,
+     "ranks 1-2 never joined ALLREDUCE #6",
+     "missing"},
+    {"a rank that is stopped",
+     {WAIT, WAIT, WAIT, {STAYS_AWAY, RUNS, 0}},
+     3,
+     TESS_RANK_STOPPED,
+     "",
+     "3",
+     "rank_stopped",
+     "rank_stopped",
+     "missing_rank",
+     NULL,
+     "rank 3 never joined ALLREDUCE #6",
+     "missing"},
+    {"a rank that has left",
+     {GIVE_UP, GIVE_UP, GIVE_UP, {STAYS_AWAY, LEAVES, 5}},
+     3,
+     TESS_RANK_LEFT,
+     "",
+     "3",
+     "rank_left",
+     "rank_left",
+     "missing_rank",
+     "3",
+     "rank 3 never joined ALLREDUCE #6",
+     "missing"},
+    {"two against two",
+     {WAIT, WAIT, {CALLS_BARRIER, RUNS, 0}, {CALLS_BARRIER, RUNS, 0}},
+     -1,
+     TESS_RANK_WELL,
+     "",
+     "",
+     "extra",
+     "extra",
+     "extra",
+     NULL,
+     "(a tie)",
+     "mismatch"},
     {"a straggler",
      {{STAYS_AWAY, RUNS, 0}, WAIT, WAIT, WAIT},
      0,
@@ -200,7 +249,7 @@ static void expect_verdict(const incident *i, const char *form, tess_history *hi
     char who[64];
     tess_diagnosis diagnosis;
     EXPECT_OK(tess_diagnosis_find(history, patience_s, &diagnosis));
-    name_ranks(diagnosis.ranks, diagnosis.n_ranks, who);
+    name_ranks(diagnosis.ranks, diagnosis.tie ? 0 : diagnosis.n_ranks, who);
     if (strcmp(who, i->culprits) != 0 || (class != NULL && strcmp(tess_diagnosis_name(diagnosis.kind), class) != 0))
         test_fail(__FILE__, __LINE__, "%s, by the %s: %s of ranks '%s', expected %s of '%s': %s", i->name, form,
                   tess_diagnosis_name(diagnosis.kind), who, class, i->culprits, diagnosis.headline);
@@ -272,7 +321,11 @@ static void end_on_board(const tess_job *job, const incident *incident, int rank
         tess_board_error(row, error_of(incident, rank), blames);
     if (f->end == GIVES_UP)
         atomic_store(&row->broken_team, team);
-    if (has_ended(f))
+    if (f->end == LEAVES)
+        atomic_store(&row->state, JOB_RANK_LEFT);
+    if (f->end == LEAVES)
+        tess_ending_note(job, rank, 0, false);
+    else if (has_ended(f))
         tess_ending_lose(job, rank, signal_of(f), code_of(f));
 }
 
@@ -315,7 +368,7 @@ static void judge_ends(const incident *incident)
         char who[64] = "", report[2048];
         if (!has_ended(&incident->ranks[r]) || (incident->ranks[r].end == WITH_HOST && r != incident->blamed))
             continue;
-        int cause = tess_ending_first(&job, r), stuck = tess_ending_stuck(&job, cause);
+        int code, cause = tess_ending_find(&job, r, true, &code), stuck = tess_ending_stuck(&job, cause);
         tess_ending_report(&job, cause, stuck, report, sizeof(report));
         bool is_shared = strncmp(report, incident->error, strlen(incident->error)) == 0 && incident->error[0] != '\0';
         if (!is_shared)
@@ -448,13 +501,19 @@ static size_t add_lines(const incident *incident, int rank, char *text, size_t s
                                 rank, rank, LAST, f->place == CALLS_BARRIER ? "BARRIER" : "ALLREDUCE", count, count);
     if (f->end == EXITS)
         return (size_t)snprintf(text + at, size - at, "[rank%d]: %s\n", rank, incident->error);
-    if (f->end == RUNS)
+    if (f->end == RUNS || f->end == LEAVES)
         return (size_t)snprintf(
             text + at, size - at,
             "[rank%d]:[E101 10:00:41.0 ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0(default_pg) Rank "
             "%d] last enqueued work: %d, last completed work: %d\n",
             rank, rank, LAST - 1, LAST - 1);
     return 0;
+}
+
+/* The agent of a host that is lost prints no table, and those who give up are not the first. */
+static bool is_in_table(const fate *f)
+{
+    return f->end == OUT_OF_MEMORY || f->end == CRASHES || f->end == EXITS;
 }
 
 static tess_knowledge *knowledge;
@@ -469,13 +528,13 @@ static void judge_log(const incident *incident)
     for (int r = 0; r < WORLD; r++) {
         const fate *f = &incident->ranks[r];
         at += add_lines(incident, r, text, sizeof(text), at);
-        if (has_ended(f) && f->end != GIVES_UP && f->end != WITH_HOST && first < 0)
+        if (is_in_table(f) && first < 0)
             first = r;
         if (f->end == WITH_HOST && r % 2 == 0)
             at += (size_t)snprintf(text + at, sizeof(text) - at, "srun: error: Node failure on n%d\n", r / 2);
     }
     for (int r = WORLD - 1; r >= 0 && first >= 0; r--)
-        if (has_ended(&incident->ranks[r]) && incident->ranks[r].end != WITH_HOST && incident->ranks[r].end != GIVES_UP)
+        if (is_in_table(&incident->ranks[r]))
             at += add_end(incident, r, r == first, text, sizeof(text), at);
     make_folder(incident, folder);
     put(folder, "job.log", text);

@@ -15,14 +15,13 @@ void launch_find_cause(launcher *l)
     if (l->suspect < 0)
         return;
     l->failing.ended_here = l->failing.terminated || l->killed;
-    l->suspect =
-        l->failing.ended_here ? tess_ending_cause(&l->job, l->suspect) : tess_ending_first(&l->job, l->suspect);
+    int code;
+    l->suspect = tess_ending_find(&l->job, l->suspect, !l->failing.ended_here, &code);
     const tess_job_row *row = &l->job.rows[l->suspect];
     if (l->pids[l->suspect] != 0 && atomic_load(&row->awaits) == 0)
         return;
-    bool by_itself = atomic_load(&row->state) == JOB_RANK_LOST && !l->failing.ended_here;
     l->result->failed_rank = l->suspect;
-    l->result->exit_code = by_itself ? atomic_load(&row->exit_code) : l->failing.failed_code;
+    l->result->exit_code = code != 0 ? code : l->failing.failed_code;
     l->stuck = tess_ending_stuck(&l->job, l->suspect);
     if (l->stuck >= 0 && l->pids[l->stuck] != 0)
         kill(l->pids[l->stuck], SIGKILL); /* a grace is for ranks that can use it */

@@ -25,10 +25,7 @@ bool ending_is_running(const tess_job *job, int host)
 
 int ending_find(const tess_job *job, bool early, int *code)
 {
-    int first = atomic_load(&job->header->first_lost);
-    int cause = early ? tess_ending_first(job, first) : tess_ending_cause(job, first);
-    bool by_itself = early && atomic_load(&job->rows[cause].state) == JOB_RANK_LOST;
-    *code = by_itself ? atomic_load(&job->rows[cause].exit_code) : 0;
+    int cause = tess_ending_find(job, atomic_load(&job->header->first_lost), early, code);
     /* A cause without an exit code of its own gets that of another failed rank, if there is one yet. */
     for (int r = 0; *code == 0 && r < (int)job->header->world; r++)
         if (atomic_load(&job->rows[r].state) == JOB_RANK_LOST)
