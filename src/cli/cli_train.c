@@ -1,5 +1,6 @@
 /* `tessera train`: trains a model. */
 #include "cli/cli_task.h"
+#include "train/text/text_task.h"
 
 static int run(tess_mem *mem, int argc, char **argv)
 {

@@ -11,6 +11,7 @@
 #include "engine/model/model_file.h"
 #include "nn/model.h"
 #include "rl/rl_task.h"
+#include "train/text/text_task.h"
 #include "plan/memory_table.h"
 #include "engine/model/tied_head.h"
 

@@ -64,8 +64,7 @@ static tess_status token(void *self, const tess_request *request, int64_t positi
         return TESS_OK;
     TESS_TRY(rl_sample_add(d->r->mem, s, id, logprob, d->version));
     const int64_t first = turn_begin(s, s->n - 2 * TESS_TEXT_SIZE); /* no stop text is longer */
-    return tess_stop_texts_end(tess_trainer_tokenizer_of(d->r->trainer), d->stops, s->ids, (size_t)s->n, (size_t)first,
-                               d->r->mem, stop);
+    return tess_stop_texts_end(d->r->text.tokenizer, d->stops, s->ids, (size_t)s->n, (size_t)first, d->r->mem, stop);
 }
 
 /* Whether the sample goes on with another turn, and has room for one. */

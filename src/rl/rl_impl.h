@@ -57,6 +57,7 @@
 #include "rl/rl_journal.h"
 #include "engine/held_weights.h"
 #include "plan/memory_need.h"
+#include "train/text/run_text.h"
 #include "train/trainer.h"
 
 /* The samples of one prompt. */
@@ -129,6 +130,7 @@ typedef struct rl rl;
 
 struct rl {
     tess_trainer *trainer;
+    tess_run_text text; /* tokenizer, chat template, files */
     const tess_config *config;
     tess_mem *mem;
     tess_team *team;     /* those who train, or those who only draw */

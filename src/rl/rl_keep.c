@@ -19,7 +19,7 @@ static tess_status write_tokenizer(const rl *r)
     tess_buffer json = {.mem = r->mem};
     TESS_TRY(tess_os_make_dirs(r->folder));
     TESS_TRY(tess_os_join(path, sizeof(path), r->folder, "tokenizer.json"));
-    tess_status status = tess_tokenizer_read(r->mem, tess_trainer_tokenizer_path(r->trainer), &json);
+    tess_status status = tess_tokenizer_read(r->mem, r->text.tokenizer_path, &json);
     if (status == TESS_OK)
         status = tess_os_write_atomic(path, json.data, json.size);
     tess_buffer_free(&json);

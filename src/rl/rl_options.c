@@ -212,6 +212,10 @@ tess_status rl_check(tess_config *c)
                "training.local_batch_size");
     TESS_CHECK(c->model.path[0] != '\0' || c->tokenizer.path[0] != '\0', TESS_E_INVALID,
                "tokenizer.path: name the policy's tokenizer; none is trained on prompts");
+    TESS_CHECK(c->data.weights.n == 0, TESS_E_INVALID,
+               "data.weights: the prompts of all files are one list: leave the weights out");
+    TESS_CHECK(c->validation.patience == 0, TESS_E_INVALID,
+               "validation.patience: answers are graded, an evaluation has no loss: leave it out");
     TESS_CHECK(!c->rl.kl_in_reward || c->rl.kl_beta > 0, TESS_E_INVALID,
                "rl.kl_in_reward: set rl.kl_beta, its weight, too");
     TESS_TRY(check_ranks(c));

@@ -16,7 +16,7 @@ static tess_status open_prompts(rl *r, const tess_text_list *files, tess_prompts
 {
     const tess_config *c = r->config;
     const char *names[TESS_LIST_SIZE];
-    const tess_tokenizer *tokenizer = tess_trainer_tokenizer_of(r->trainer);
+    const tess_tokenizer *tokenizer = r->text.tokenizer;
     const tess_model_config *model = tess_trainer_model(r->trainer);
     tess_prefix bos;
     for (int i = 0; i < files->n; i++)
@@ -28,7 +28,7 @@ static tess_status open_prompts(rl *r, const tess_text_list *files, tess_prompts
                                           .label_key = c->rollout.label_key[0] != '\0' ? c->rollout.label_key : NULL,
                                           .pairs = rl_has_pairs(c),
                                           .tokenizer = tokenizer,
-                                          .chat = tess_trainer_chat(r->trainer),
+                                          .chat = &r->text.chat.how,
                                           .bos = bos,
                                           .eos_id = tess_model_end_of_text(model, tokenizer),
                                           .max_prompt_tokens = c->rollout.max_prompt_tokens,
@@ -122,8 +122,10 @@ static bool evaluates(const void *self, bool last);
 static tess_status after_step(void *self, bool last, tess_validation_report *report);
 static void report(void *self, tess_step_report *report);
 static tess_status finish(void *self, bool interrupted);
+static tess_status export(const void *self, const char *folder);
+static tess_status conclude(void *self, const char *folder);
 
-static tess_status open_task(tess_trainer *trainer, tess_task *task)
+static tess_status create(tess_trainer *trainer, tess_task *task)
 {
     rl *r;
     tess_runtime *runtime = tess_trainer_runtime(trainer);
@@ -148,8 +150,23 @@ static tess_status open_task(tess_trainer *trainer, tess_task *task)
                         .tensors = tensors,
                         .loaded = loaded,
                         .report = report,
-                        .finish = finish};
-    TESS_TRY(tess_trainer_path(trainer, "rl", r->folder, sizeof(r->folder)));
+                        .finish = finish,
+                        .export = export,
+                        .conclude = conclude};
+    TESS_TRY(tess_run_text_create(trainer, &r->text));
+    return tess_trainer_path(trainer, "rl", r->folder, sizeof(r->folder));
+}
+
+static tess_status identify_text(const void *self, uint64_t *hash)
+{
+    const rl *r = self;
+    return tess_run_text_identify(&r->text, hash);
+}
+
+static tess_status open_task(void *self, tess_model_config *model)
+{
+    rl *r = self;
+    TESS_TRY(tess_run_text_open(&r->text, model));
     TESS_TRY(open_data(r));
     r->identity = identify(r);
     return TESS_OK;
@@ -241,6 +258,7 @@ static void close_task(void *self)
     tess_prompts_close(&r->held_out);
     tess_prompts_close(&r->prompts);
     tess_mem_free(r->mem, r->history);
+    tess_run_text_close(&r->text);
     tess_mem_free(r->mem, r);
 }
 
@@ -442,6 +460,20 @@ static tess_status finish(void *self, bool interrupted)
     return rl_dismiss(self, interrupted);
 }
 
+static tess_status export(const void *self, const char *folder)
+{
+    const rl *r = self;
+    return tess_run_text_export(&r->text, folder, false);
+}
+
+static tess_status conclude(void *self, const char *folder)
+{
+    const rl *r = self;
+    const tess_prefix no_bos = {0};
+    const int n_threads = tess_threads_count(tess_stream_threads(r->engine->stream));
+    return tess_run_text_sample(&r->text, &no_bos, n_threads, folder);
+}
+
 static void report(void *self, tess_step_report *step)
 {
     const rl *r = self;
@@ -459,6 +491,8 @@ static const char *const defaults[] = {"optimizer.lr=1e-6", NULL};
 const tess_task_kind tess_rl_task_kind = {.has_own_batches = true,
                                           .defaults = defaults,
                                           .check = rl_check,
+                                          .create = create,
+                                          .identify = identify_text,
                                           .open = open_task,
                                           .ready = ready,
                                           .begin = begin,

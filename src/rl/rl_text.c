@@ -3,6 +3,6 @@
 
 tess_status rl_text(const rl *r, const int32_t *ids, int64_t n, tess_buffer *text)
 {
-    TESS_TRY(tess_decode(tess_trainer_tokenizer_of(r->trainer), ids, (size_t)n, true, text));
+    TESS_TRY(tess_decode(r->text.tokenizer, ids, (size_t)n, true, text));
     return tess_buffer_append(text, "", 0); /* a text, even if there is none */
 }

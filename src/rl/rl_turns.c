@@ -16,8 +16,7 @@ static tess_status decode(const rl *r, const rl_sample *s, int64_t first, tess_b
 static tess_status append(rl *r, rl_sample *s, const tess_buffer *observation)
 {
     tess_ids ids = {.mem = r->mem};
-    tess_status status =
-        tess_encode_text(tess_trainer_tokenizer_of(r->trainer), observation->data, observation->size, false, &ids);
+    tess_status status = tess_encode_text(r->text.tokenizer, observation->data, observation->size, false, &ids);
     const int64_t room = r->config->training.seq_len - s->n;
     for (size_t i = 0; i < ids.size && (int64_t)i < room && status == TESS_OK; i++)
         status = rl_sample_add(r->mem, s, ids.data[i], 0, RL_NOT_DRAWN);

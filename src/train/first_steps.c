@@ -6,13 +6,14 @@
 static tess_status take_steps(tess_trainer *t, int64_t steps, const tess_first_steps_observer *observer)
 {
     TESS_TRY(tess_trainer_join_hosts(t));
+    TESS_TRY(t->kind->create(t, &t->task));
     TESS_TRY(tess_trainer_load_model(t, NULL));
     TESS_TRY(tess_trainer_check_memory(t));
-    TESS_TRY(tess_trainer_tokenizer(t));
-    TESS_TRY(tess_trainer_open_chat(t));
-    TESS_TRY(t->kind->open(t, &t->task));
+    TESS_TRY(t->kind->open(t->task.self, &t->model_config));
     const tess_engine_options options = {.device_need = tess_memory_device_need};
     TESS_TRY(tess_engine_create(t->runtime, &t->config, &t->model_config, &options, &t->engine));
+    if (t->kind->ready != NULL)
+        TESS_TRY(t->kind->ready(t->task.self, t->engine));
     TESS_TRY(observer->ready(observer->self, t->engine));
     for (int64_t i = 0; i < steps; i++) {
         tess_engine_report report;

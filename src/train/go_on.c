@@ -10,7 +10,6 @@
 #include "base/os/os.h"
 #include "nn/model_config.h"
 #include "tessera/comm.h"
-#include "config/data_files.h"
 #include "engine/numbers/numbers.h"
 
 /* A hash of everything that decides the layout of persistent memory and the result of each step. */
@@ -18,9 +17,8 @@ static tess_status identify(const tess_trainer *t, uint64_t *identity)
 {
     const tess_config *c = &t->config;
     json_t *json = NULL;
-    int64_t weights[TESS_LIST_SIZE] = {0};
-    TESS_TRY(tess_data_weights(c, weights));
-    double trained_share = tess_trainer_trained_share(t);
+    uint64_t samples;
+    TESS_TRY(t->kind->identify(t->task.self, &samples));
     TESS_TRY(tess_model_config_to_json(&t->model_config, TESS_F32, &json));
     char *text = json_dumps(json, JSON_SORT_KEYS | JSON_COMPACT);
     uint64_t model = text != NULL ? tess_hash_text(text) : 0;
@@ -34,22 +32,11 @@ static tess_status identify(const tess_trainer *t, uint64_t *identity)
                              t->rank,
                              c->training.seq_len,
                              c->debug.seed,
-                             c->data.shuffle,
-                             c->data.add_bos,
-                             (int64_t)tess_hash_text(c->data.text_key),
-                             (int64_t)tess_hash_text(c->data.prompt_key),
-                             (int64_t)tess_hash_text(c->data.completion_key),
-                             c->data.split,
-                             c->data.format,
-                             c->data.end_token,
-                             (int64_t)tess_hash_bytes(weights, sizeof(weights), 0),
-                             (int64_t)tess_hash_text(c->data.chat_template),
-                             (int64_t)tess_trainer_hash_data(t)};
+                             (int64_t)samples};
     tess_run_layout layout;
     tess_run_layout_of(c, &layout);
     *identity = tess_hash_bytes(words, sizeof(words), 0);
     *identity = tess_hash_bytes(layout.value, sizeof(layout.value), *identity);
-    *identity = tess_hash_bytes(&trained_share, sizeof(trained_share), *identity);
     const tess_lora *lora = &t->model_config.lora;
     const double adapter[] = {(double)lora->rank, lora->alpha, (double)lora->rslora};
     *identity = tess_hash_bytes(adapter, sizeof(adapter), *identity);

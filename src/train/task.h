@@ -41,8 +41,15 @@ typedef struct tess_task {
     tess_status (*loaded)(void *self, const json_t *meta);
     /* Adds what the task knows of a step: metrics, and words for people. Rank 0 alone. NULL: nothing. */
     void (*report)(void *self, tess_step_report *report);
+    /* Whether the run ends at the newest step, before training.steps. All ranks say the same. NULL: it never does. */
+    bool (*is_done)(const void *self);
     /* No step follows in this process; `interrupted`: the run is to go on later. Collective. NULL: nothing. */
     tess_status (*finish)(void *self, bool interrupted);
+    /* Adds to the folder of an exported model what its users need besides weights and config.json, before the weights.
+     * Rank 0 alone. NULL: nothing. */
+    tess_status (*export)(const void *self, const char *folder);
+    /* The run has ended, and its model is in `folder`: tells what there is to tell. Rank 0 alone. NULL: nothing. */
+    tess_status (*conclude)(void *self, const char *folder);
 } tess_task;
 
 typedef struct tess_trainer tess_trainer;
@@ -53,11 +60,19 @@ typedef struct tess_task_kind {
     const char *const *defaults; /* keys whose default differs here (tess_config_load_over); NULL: none */
     /* Checks what tess_config_check cannot know, before anything is started; may set open options. NULL: nothing. */
     tess_status (*check)(tess_config *config);
-    /* Opens the data, once the tokenizer is there, and gives the task. Weights do not exist yet. Every rank calls it.
-     */
-    tess_status (*open)(tess_trainer *trainer, tess_task *task);
+    /* Makes the task, and finds the files of its data; all hosts must have the same. The model's configuration is not
+     * there yet. If it fails once task->self is set, `close` follows. Collective. */
+    tess_status (*create)(tess_trainer *trainer, tess_task *task);
+    /* A hash of what decides which samples the task takes, except for debug.seed and training.seq_len: only a run with
+     * the same goes on from state in memory. */
+    tess_status (*identify)(const void *self, uint64_t *hash);
+    /* Opens the data, and sets what the model's configuration leaves to it, such as the vocabulary's special tokens.
+     * Weights do not exist yet. Collective. */
+    tess_status (*open)(void *self, tess_model_config *model);
     /* The engine is there, with its initial weights, and no checkpoint has been read. Collective. NULL: nothing. */
     tess_status (*ready)(void *self, tess_engine *engine);
+    /* job.dump_folder exists: writes what belongs there before the first step. Collective. NULL: nothing. */
+    tess_status (*write)(void *self);
     /* The run goes on from its state, or begins; before the first step. Collective. NULL: nothing. */
     tess_status (*begin)(void *self);
     /* Called after `open`, instead of all others, on ranks that do not train (tess_config_trainers): they have no
@@ -69,8 +84,5 @@ typedef struct tess_task_kind {
     /* Frees the task; before the engine is freed. */
     void (*close)(void *self);
 } tess_task_kind;
-
-/* Text: src/train/text/text_task.c. */
-extern const tess_task_kind tess_text_task_kind;
 
 #endif

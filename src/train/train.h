@@ -40,6 +40,7 @@ typedef struct tess_validation_report {
     int64_t n_tokens, n_tokens_all;
     double loss, perplexity, bits_per_byte; /* bits_per_byte 0 when the text's bytes are unknown */
     double seconds;
+    bool cut_off;  /* by a stop of the job: it is repeated when the run goes on */
     char why[400]; /* reason that it is partial or missing */
 } tess_validation_report;
 

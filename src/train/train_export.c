@@ -4,7 +4,6 @@
 #include "train/trainer_impl.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/core/flat.h"
@@ -12,96 +11,9 @@
 #include "base/text/json.h"
 #include "ckpt/safetensors/safetensors.h"
 #include "comm/agree.h"
-#include "infer/generation_config.h"
 #include "tessera/comm.h"
 
 enum { CHUNK_VALUES = 1 << 20, CONFIG_LIMIT = 1 << 20 };
-
-/* Takes over `json`. */
-static tess_status write_json(const char *folder, const char *name, json_t *json)
-{
-    char path[1024];
-    tess_status status = tess_os_join(path, sizeof(path), folder, name);
-    if (status == TESS_OK)
-        return tess_json_write(json, JSON_INDENT(2) | JSON_PRESERVE_ORDER, path);
-    json_decref(json);
-    return status;
-}
-
-/* Copies a file from one folder to another, if it exists. */
-static tess_status copy_file(const char *from_folder, const char *from_name, const char *folder, const char *name,
-                             bool *found)
-{
-    char from[1024], to[1024];
-    TESS_TRY(tess_os_join(from, sizeof(from), from_folder, from_name));
-    TESS_TRY(tess_os_join(to, sizeof(to), folder, name));
-    *found = tess_os_is_file(from);
-    return *found ? tess_os_copy(from, to) : TESS_OK;
-}
-
-static tess_status write_tokenizer_config(const tess_trainer *t, const char *folder)
-{
-    json_t *json =
-        json_pack("{s:s, s:b, s:I}", "tokenizer_class", "PreTrainedTokenizerFast", "clean_up_tokenization_spaces", 0,
-                  "model_max_length", (json_int_t)t->model_config.max_position);
-    TESS_CHECK(json != NULL, TESS_E_NOMEM, "tokenizer_config.json: no memory");
-    json_t *eos = json_object_get(tess_tokenizer_named(t->tokenizer), "eos_token");
-    if (eos != NULL)
-        json_object_set(json, "eos_token", eos);
-    return write_json(folder, "tokenizer_config.json", json);
-}
-
-/* The tokenizer.json of a folder that has vocab.json and merges.txt. */
-static tess_status write_composed(const tess_trainer *t, const char *folder)
-{
-    char path[1024];
-    tess_buffer json = {.mem = t->mem};
-    TESS_CHECK(tess_tokenizer_is_at(t->tokenizer_path), TESS_E_NOT_FOUND, "%s is gone", t->tokenizer_path);
-    TESS_TRY(tess_os_join(path, sizeof(path), folder, "tokenizer.json"));
-    tess_status status = tess_tokenizer_read(t->mem, t->tokenizer_path, &json);
-    if (status == TESS_OK)
-        status = tess_os_write_atomic(path, json.data, json.size);
-    tess_buffer_free(&json);
-    return status;
-}
-
-/* The one that the run names: transformers takes it before that of a tokenizer_config.json. */
-static tess_status write_chat_template(const tess_trainer *t, const char *folder)
-{
-    char path[1024];
-    size_t size;
-    if (t->config.data.chat_template[0] == '\0')
-        return TESS_OK;
-    TESS_TRY(tess_os_join(path, sizeof(path), folder, "chat_template.jinja"));
-    const char *text = tess_chat_template_source(t->chat.chat, &size);
-    return tess_os_write_atomic(path, text, size);
-}
-
-static tess_status write_tokenizer(const tess_trainer *t, const char *folder)
-{
-    char source[1024];
-    const char *name = "tokenizer.json";
-    bool found;
-    snprintf(source, sizeof(source), "%s", t->tokenizer_path);
-    if (!tess_os_is_dir(source)) { /* a file: its folder and name */
-        char *slash = strrchr(source, '/');
-        name = slash != NULL ? t->tokenizer_path + (slash - source) + 1 : t->tokenizer_path;
-        if (slash != NULL)
-            *slash = '\0';
-        else
-            snprintf(source, sizeof(source), ".");
-    }
-    TESS_TRY(copy_file(source, name, folder, "tokenizer.json", &found));
-    if (!found)
-        TESS_TRY(write_composed(t, folder));
-    static const char *const companions[] = {"special_tokens_map.json", "vocab.json", "merges.txt",
-                                             "chat_template.jinja"};
-    for (size_t i = 0; i < sizeof(companions) / sizeof(companions[0]); i++)
-        TESS_TRY(copy_file(source, companions[i], folder, companions[i], &found));
-    TESS_TRY(write_chat_template(t, folder));
-    TESS_TRY(copy_file(source, "tokenizer_config.json", folder, "tokenizer_config.json", &found));
-    return found ? TESS_OK : write_tokenizer_config(t, folder);
-}
 
 /* Adds what the model's own config.json says beside what Tessera reads of it. */
 static void carry_unknown_keys(const tess_trainer *t, json_t *json)
@@ -119,71 +31,14 @@ static void carry_unknown_keys(const tess_trainer *t, json_t *json)
     tess_error_clear(); /* a resumed run may have lost the file: its configuration is in the checkpoint */
 }
 
-/* The tokens that end a text of the exported model: those of the generation_config.json that was copied, or of
- * config.json, and the one that the chat template ends an answer with. *grown: that one is new. */
-static tess_status list_ends(const tess_trainer *t, const char *folder, tess_generation_config *file, bool *grown)
-{
-    tess_encoder *encoder;
-    int32_t end;
-    TESS_TRY(tess_generation_config_load(folder, file));
-    if (file->n_end == 0) {
-        memcpy(file->end_tokens, t->model_config.eos_token_id, sizeof(file->end_tokens));
-        file->n_end = t->model_config.n_eos;
-    }
-    TESS_TRY(tess_encoder_create(t->mem, t->tokenizer, &encoder));
-    tess_status status = tess_conversation_end(&t->chat.how, encoder, t->mem, &end);
-    tess_encoder_destroy(&encoder);
-    *grown = end >= 0 && file->n_end < 8;
-    for (int i = 0; i < file->n_end; i++)
-        *grown = *grown && file->end_tokens[i] != end;
-    if (*grown)
-        file->end_tokens[file->n_end++] = end;
-    return status;
-}
-
-/* A model that was trained on conversations must stop where the template ends an answer, also in other programs. */
-static tess_status write_generation_config(const tess_trainer *t, const char *folder)
-{
-    static const char name[] = "generation_config.json";
-    const tess_model_config *model = &t->model_config;
-    char path[1024];
-    tess_generation_config file;
-    bool found = false, grown;
-    json_t *json = NULL, *ends = json_array();
-    tess_status status = TESS_OK;
-    if (t->config.model.path[0] != '\0')
-        TESS_GOTO(copy_file(t->config.model.path, name, folder, name, &found), listed);
-    if (t->loader == NULL || !tess_loader_has_conversations(t->loader))
-        goto listed;
-    TESS_GOTO(list_ends(t, folder, &file, &grown), listed);
-    if (!grown)
-        goto listed;
-    for (int i = 0; i < file.n_end; i++)
-        json_array_append_new(ends, json_integer(file.end_tokens[i]));
-    TESS_GOTO(tess_os_join(path, sizeof(path), folder, name), listed);
-    if (found)
-        TESS_GOTO(tess_json_load(path, CONFIG_LIMIT, &json), listed);
-    else /* transformers takes these from config.json only where there is no such file */
-        json = json_pack("{s:o*, s:o*}", "bos_token_id",
-                         model->bos_token_id >= 0 ? json_integer(model->bos_token_id) : NULL, "pad_token_id",
-                         model->pad_token_id >= 0 ? json_integer(model->pad_token_id) : NULL);
-    json_object_set(json, "eos_token_id", ends);
-    status = write_json(folder, name, json_incref(json));
-listed:
-    json_decref(ends);
-    json_decref(json);
-    return status;
-}
-
 static tess_status write_descriptions(const tess_trainer *t, const char *folder)
 {
     json_t *json;
     TESS_TRY(tess_os_make_dirs(folder));
     TESS_TRY(tess_model_config_to_json(&t->model_config, tess_precision_dtype(t->config.model.save_dtype), &json));
     carry_unknown_keys(t, json);
-    TESS_TRY(write_json(folder, "config.json", json));
-    TESS_TRY(write_generation_config(t, folder));
-    return write_tokenizer(t, folder);
+    TESS_TRY(tess_json_write_in(json, JSON_INDENT(2) | JSON_PRESERVE_ORDER, folder, "config.json"));
+    return t->task.export != NULL ? t->task.export(t->task.self, folder) : TESS_OK;
 }
 
 static tess_status write_adapter_config(const tess_trainer *t, const char *folder)
@@ -193,7 +48,7 @@ static tess_status write_adapter_config(const tess_trainer *t, const char *folde
     TESS_TRY(tess_os_make_dirs(folder));
     TESS_TRY(tess_model_lora(t->engine->whole, &lora));
     TESS_TRY(tess_lora_to_json(&lora, t->config.model.path, t->model_config.family == TESS_FAMILY_GPT2, &json));
-    return write_json(folder, "adapter_config.json", json);
+    return tess_json_write_in(json, JSON_INDENT(2) | JSON_PRESERVE_ORDER, folder, "adapter_config.json");
 }
 
 /* A box of a parameter, which rank `from` has and rank `to` writes. It lies in one run in memory (tess_shard), and in

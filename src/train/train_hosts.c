@@ -71,19 +71,17 @@ tess_status tess_trainer_join_hosts(tess_trainer *t)
                           "lr_scheduler.warmup_steps: %lld is more than the %lld steps of the schedule: warming up in "
                           "all of them",
                           (long long)warmup, (long long)t->config.lr_scheduler.warmup_steps);
-    TESS_TRY_CTX(tess_data_files_open(t->mem, &t->config.data.files, &t->files), "data.files");
-    TESS_TRY_CTX(tess_data_files_open(t->mem, &t->config.validation.files, &t->held_files), "validation.files");
     return TESS_OK;
 }
 
 /* A pattern may match more on one host than on another. */
-static tess_status check_files(const tess_trainer *t, const tess_data_files *files, const char *what)
+tess_status tess_trainer_check_files(const tess_trainer *t, const char *const *paths, size_t n_paths, const char *what)
 {
-    int64_t n[] = {(int64_t)files->n, -(int64_t)files->n};
+    int64_t n[] = {(int64_t)n_paths, -(int64_t)n_paths};
     TESS_TRY(tess_all_reduce(t->team, n, n, 2, TESS_I64, TESS_MIN, NULL));
     TESS_CHECK(n[0] == -n[1], TESS_E_INVALID, "%s: %lld files on one host, %lld on another", what, (long long)n[0],
                -(long long)n[1]);
-    return tess_ckpt_check_same_files(t->hosts, (const char *const *)files->paths, (int)files->n, what);
+    return tess_ckpt_check_same_files(t->hosts, paths, (int)n_paths, what);
 }
 
 tess_status tess_trainer_check_hosts(tess_trainer *t)
@@ -92,9 +90,6 @@ tess_status tess_trainer_check_hosts(tess_trainer *t)
     bool from_weights = c->model.path[0] != '\0';
     const char *model = from_weights ? c->model.path : c->model.config;
     TESS_TRY(tess_ckpt_check_same_files(t->hosts, &model, 1, from_weights ? "model.path" : "model.config"));
-    TESS_TRY(check_files(t, &t->files, "data.files"));
-    if (c->validation.enable)
-        TESS_TRY(check_files(t, &t->held_files, "validation.files"));
     if (c->checkpoint.host_local)
         return TESS_OK;
     return tess_ckpt_check_shared_folder(t->hosts, c->job.dump_folder, "job.dump_folder");

@@ -1,6 +1,5 @@
 /* Building a trainer from a configuration, and the loop around its steps. */
 #include "engine/model/model_file.h"
-#include "train/text/chat_setup.h"
 #include "train/trainer_impl.h"
 
 #include <stdio.h>
@@ -69,13 +68,6 @@ static tess_status open_trace(const tess_trainer *t)
     return TESS_OK;
 }
 
-tess_status tess_trainer_open_chat(tess_trainer *t)
-{
-    const tess_reporter reporter = {report_line, t};
-    TESS_TRY(tess_chat_setup_open(t->mem, t->config.data.chat_template, t->config.model.path, t->tokenizer, &t->chat));
-    return t->kind->has_own_batches ? TESS_OK : tess_chat_setup_train(t->mem, &t->chat, &reporter);
-}
-
 tess_status tess_trainer_load_model(tess_trainer *t, const tess_reporter *reporter)
 {
     TESS_TRY(tess_config_read_model(&t->config, &t->model_config));
@@ -95,20 +87,13 @@ static tess_status open_task(tess_trainer *t, const tess_reporter *reporter)
     TESS_TRY(tess_trainer_join_hosts(t));
     if (t->kind->check != NULL)
         TESS_TRY(t->kind->check(&t->config));
-    TESS_CHECK(!t->kind->has_own_batches || t->config.data.weights.n == 0, TESS_E_INVALID,
-               "data.weights: the prompts of all files are one list: leave the weights out");
-    TESS_CHECK(!t->kind->has_own_batches || t->config.validation.patience == 0, TESS_E_INVALID,
-               "validation.patience: answers are graded, an evaluation has no loss: leave it out");
     TESS_TRY(tess_trainer_check_hosts(t));
+    TESS_TRY(t->kind->create(t, &t->task));
     TESS_TRY(tess_trainer_load_model(t, reporter));
     TESS_TRY(tess_config_check_trainable(t->mem, &t->config, &t->model_config));
-    TESS_TRY(tess_trainer_list_data(t));
     TESS_TRY(tess_trainer_find_persistent(t));
     TESS_TRY(tess_trainer_check_memory(t));
-    TESS_TRY(tess_trainer_tokenizer(t));
-    TESS_TRY(tess_trainer_open_chat(t));
-    TESS_TRY(tess_trainer_describe_data(t));
-    return t->kind->open(t, &t->task);
+    return t->kind->open(t->task.self, &t->model_config);
 }
 
 static tess_status build(tess_trainer *t)
@@ -121,7 +106,8 @@ static tess_status build(tess_trainer *t)
         TESS_TRY(t->kind->ready(t->task.self, t->engine));
     TESS_TRY(tess_os_make_dirs(t->config.job.dump_folder));
     TESS_TRY(open_trace(t));
-    TESS_TRY(tess_trainer_write_tokenizer(t));
+    if (t->kind->write != NULL)
+        TESS_TRY(t->kind->write(t->task.self));
     if (!t->goes_on)
         TESS_TRY(tess_trainer_describe(t));
     TESS_TRY(tess_trainer_open_saver(t));
@@ -163,14 +149,6 @@ tess_status tess_trainer_end(tess_trainer *t, tess_status status)
     if (t->task.self != NULL)
         t->kind->close(t->task.self);
     tess_engine_destroy(&t->engine);
-    tess_data_files_close(&t->files);
-    tess_data_files_close(&t->held_files);
-    json_decref(t->data_files);
-    json_decref(t->data);
-    tess_chat_setup_close(&t->chat);
-    tess_tokenizer_destroy(&t->tokenizer);
-    if (t->trained_tokenizer.mem != NULL)
-        tess_buffer_free(&t->trained_tokenizer);
     tess_logbook_close(t->mem, &t->book);
     tess_ckpt_hosts_destroy(&t->hosts);
     if (t->team != tess_runtime_team(t->runtime))
@@ -364,6 +342,7 @@ static tess_status after_step(tess_trainer *t, speedometer *meter, tess_train_re
     t->evaluation_due = t->stopping && t->task.evaluates(t->task.self, last);
     if (!t->stopping)
         TESS_TRY(t->task.after_step(t->task.self, last, &report));
+    t->evaluation_due = t->evaluation_due || report.cut_off;
     meter->since_s += report.seconds; /* not training time */
     if (report.step >= 0 && report.outcome != TESS_VALIDATION_MISSING)
         result->last = report;
@@ -375,13 +354,19 @@ static tess_status after_step(tess_trainer *t, speedometer *meter, tess_train_re
     return TESS_OK;
 }
 
+/* Whether the task ends the run at the newest step. */
+static bool ends_early(const tess_trainer *t)
+{
+    return t->task.is_done != NULL && t->task.is_done(t->task.self);
+}
+
 static const logbook_marks nothing_done = {.done = -1, .committed = -1, .validated = -1, .saved = -1};
 
 static tess_status save_if_due(tess_trainer *t, const logbook_marks *so_far)
 {
     const tess_config *c = &t->config;
     int64_t step = t->engine->step;
-    bool last = is_last(t) || t->ends_early;
+    bool last = is_last(t) || ends_early(t);
     if (c->checkpoint.enable && so_far->saved < step && (last || t->stopping || step % c->checkpoint.interval == 0)) {
         t->stopping = t->stopping || t->leaving;
         TESS_TRY_CTX(tess_trainer_save(t, last || t->stopping), "checkpoint of step %lld", (long long)step);
@@ -435,7 +420,7 @@ static tess_status run(tess_trainer *t, tess_train_result *result)
     t->stopping = stop != 0 && t->engine->step < c->training.steps;
     TESS_TRY(end_persistent_step(t, &meter, result));
     TESS_TRY(make_up_evaluation(t, &meter, result));
-    while (t->engine->step < c->training.steps && !t->stopping && !t->ends_here && !t->ends_early &&
+    while (t->engine->step < c->training.steps && !t->stopping && !t->ends_here && !ends_early(t) &&
            !tess_inject_stops(t->runtime, t->engine->step + 1)) {
         TESS_TRY(run_step(t, &meter));
         TESS_TRY(follow_up(t, &nothing_done, &meter, result));
@@ -445,16 +430,15 @@ static tess_status run(tess_trainer *t, tess_train_result *result)
     finish_metrics(t);
     result->steps = t->engine->step;
     bool unfinished = !is_last(t) || (t->evaluation_due && c->checkpoint.enable);
-    result->interrupted = t->stopping && !t->ends_early && unfinished;
+    result->interrupted = t->stopping && !ends_early(t) && unfinished;
     if (t->task.finish != NULL)
         TESS_TRY(t->task.finish(t->task.self, result->interrupted));
     if (result->interrupted || t->ends_here)
         return TESS_OK;
     TESS_TRY(tess_trainer_describe_end(t));
     TESS_TRY_CTX(tess_trainer_export(t, NULL, result->model_folder, sizeof(result->model_folder)), "write the model");
-    tess_trainer_describe_best(t);
-    if (c->sample.prompt[0] != '\0' && t->rank == 0)
-        TESS_TRY_CTX(tess_trainer_sample(t, result->model_folder), "sample");
+    if (t->rank == 0 && t->task.conclude != NULL)
+        TESS_TRY(t->task.conclude(t->task.self, result->model_folder));
     return tess_barrier(t->team, NULL);
 }
 

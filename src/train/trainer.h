@@ -2,23 +2,31 @@
 #ifndef TESS_TRAIN_TRAINER_H
 #define TESS_TRAIN_TRAINER_H
 
-#include "data/conversation/conversation.h"
-#include "data/tokenizer/tokenizer.h"
 #include "train/task.h"
 
-/* Borrowed, and there as soon as the task is opened. */
+/* Borrowed, and there as soon as the task is created; the model's configuration, when it is opened. */
 tess_runtime *tess_trainer_runtime(const tess_trainer *t);
 tess_team *tess_trainer_team(const tess_trainer *t);           /* the ranks that do what this one does */
 const tess_config *tess_trainer_config(const tess_trainer *t); /* checked */
-const tess_tokenizer *tess_trainer_tokenizer_of(const tess_trainer *t);
-const char *tess_trainer_tokenizer_path(const tess_trainer *t); /* argument for tess_tokenizer_read */
 const tess_model_config *tess_trainer_model(const tess_trainer *t);
-const tess_chat *tess_trainer_chat(const tess_trainer *t); /* how messages are written */
+bool tess_trainer_goes_on(const tess_trainer *t); /* whether the run continues from state in memory */
+/* Whether a checkpoint's `part` is not loaded: see exclude.h. */
+bool tess_trainer_leaves_out(const tess_trainer *t, const char *part);
+/* Checks that all hosts read the same files. `what`: the option that names them. Collective. */
+tess_status tess_trainer_check_files(const tess_trainer *t, const char *const *paths, size_t n, const char *what);
 
 /* The run ends before its next step, and writes no model: the task has done all that was asked for. Called by its
  * begin, on all ranks. */
 void tess_trainer_end_here(tess_trainer *t);
 
+/* Writes the model to the folder `name` of job.dump_folder, as Hugging Face has it, or its adapter, as PEFT has it.
+ * NULL: model, or adapter. Collective. */
+tess_status tess_trainer_export(tess_trainer *t, const char *name, char *folder, size_t size);
+/* Keeps this rank's place once more, after an evaluation that has changed it and before that is marked as done. */
+void tess_trainer_place_evaluation(const tess_trainer *t);
+
+/* A text of any length for people, from rank 0. */
+void tess_trainer_show(const tess_trainer *t, const char *text);
 /* A line for people, from rank 0. */
 void tess_trainer_note(const tess_trainer *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The same after "warning: "; the job's records keep it too. */

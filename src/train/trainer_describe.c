@@ -259,24 +259,6 @@ static void describe_time(const tess_trainer *t)
         tess_trainer_note(t, "time of the steps: %s", line);
 }
 
-/* Describes the result of validation.patience. */
-void tess_trainer_describe_best(const tess_trainer *t)
-{
-    const tess_early_stop *stop = &t->early_stop;
-    char folder[TESS_TEXT_SIZE];
-    if (t->config.validation.patience == 0 || stop->best_step < 0)
-        return;
-    if (t->ends_early)
-        tess_trainer_note(t,
-                          "the run ends at step %lld of %lld: %lld evaluation%s without a better loss "
-                          "(validation.patience)",
-                          (long long)t->engine->step, (long long)t->config.training.steps, (long long)stop->n_worse,
-                          stop->n_worse == 1 ? "" : "s");
-    if (tess_trainer_path(t, "best", folder, sizeof(folder)) == TESS_OK)
-        tess_trainer_note(t, "best: step %lld, validation loss %.4f: %s", (long long)stop->best_step, stop->best_loss,
-                          folder);
-}
-
 tess_status tess_trainer_describe_end(tess_trainer *t)
 {
     TESS_TRY(describe_training(t));

@@ -6,15 +6,11 @@
 #include "ckpt/async/async.h"
 #include "ckpt/ckpt_hosts.h"
 #include "ckpt/store/store.h"
-#include "data/loader/loader.h"
-#include "config/data_files.h"
-#include "train/early_stop.h"
 #include "engine/engine.h"
 #include "train/logbook.h"
 #include "train/memory_watch.h"
 #include "train/metrics.h"
 #include "train/task.h"
-#include "train/text/chat_setup.h"
 #include "train/train.h"
 #include "train/trainer.h"
 
@@ -28,26 +24,11 @@ struct tess_trainer {
     bool is_aside;   /* this rank does not train: it serves those that do (tess_task_kind.serve) */
     tess_ckpt_hosts *hosts;
 
-    tess_tokenizer *tokenizer;
-    char tokenizer_path[1024];     /* its tokenizer.json, or the folder of it */
-    tess_buffer trained_tokenizer; /* the tokenizer on rank 0, until it is written there */
     tess_model_config model_config;
     tess_engine *engine;
     const tess_task_kind *kind;
-    tess_task task;           /* self NULL: not opened */
+    tess_task task;           /* self NULL: not created */
     tess_batch_source source; /* the task's, of this step */
-
-    /* Members of the text task. */
-    tess_prefix bos; /* begins each document, see tess_trainer_keep_bos */
-    tess_chat_setup chat;
-    tess_loader *loader;
-    tess_loader *held_out;      /* the text to validate on, NULL: none */
-    tess_data_files files;      /* files of data.files */
-    tess_data_files held_files; /* files of validation.files */
-    json_t *data_files;         /* made by tess_trainer_list_data */
-    json_t *data;               /* made by tess_trainer_describe_data */
-    int64_t loader_position;    /* the next global micro-batch of the loader */
-    tess_early_stop early_stop;
 
     tess_text_list without; /* tensors of a checkpoint that were not loaded: see exclude.h */
     tess_metrics *metrics;
@@ -72,7 +53,6 @@ struct tess_trainer {
     bool stopping;
     bool evaluation_due;              /* a stop left out or cut off the newest step's evaluation */
     bool ends_here;                   /* the run ends without steps, see tess_trainer_end_here */
-    bool ends_early;                  /* the run ends before training.steps: validation.patience is over */
     bool leaving;                     /* the run ends after the next checkpoint */
     double phase_s[TESS_PHASE_COUNT]; /* times of all steps of this process */
 };
@@ -83,68 +63,24 @@ void tess_trainer_begin(tess_trainer *t, tess_runtime *runtime, const tess_task_
                         const tess_train_observer *observer);
 tess_status tess_trainer_end(tess_trainer *t, tess_status status);
 
-/* trainer_describe.c: notes on what the run is, before its first step; where memory and time went, behind its last one;
- * and which evaluation was the best. describe_memory: that of the host and on disk alone, of all ranks of the job. The
- * first two and the last are collective. */
+/* trainer_describe.c: notes on what the run is, before its first step; where memory and time went, after its last one.
+ * describe_memory: that of the host and on disk alone, of all ranks of the job. All are collective. */
 tess_status tess_trainer_describe(const tess_trainer *t);
 tess_status tess_trainer_describe_end(tess_trainer *t);
-void tess_trainer_describe_best(const tess_trainer *t);
 tess_status tess_trainer_describe_memory(const tess_trainer *t);
 
 /* Checks that the memory of each host suffices. Collective. */
 tess_status tess_trainer_check_memory(const tess_trainer *t);
-/* Finds which ranks are on which host, then fits and checks the configuration, and lists the files that
- * it names. Collective. */
+/* Finds which ranks are on which host, then fits and checks the configuration. Collective. */
 tess_status tess_trainer_join_hosts(tess_trainer *t);
-/* Checks that hosts read the same files, and share the folder unless folders are host-local. Collective. */
+/* Checks that hosts read the same model, and share the folder unless folders are host-local. Collective. */
 tess_status tess_trainer_check_hosts(tess_trainer *t);
 /* Reads the model's configuration. Rank 0 unties the head if tess_config_untie_head does, and all ranks follow it. That
  * reads the head and the embedding. `reporter` may be NULL. Collective. */
 tess_status tess_trainer_load_model(tess_trainer *t, const tess_reporter *reporter);
 
-/* Rank 0 reads the tokenizer and the names of its special tokens, or trains one, and all ranks get both; sets the
- * model's vocabulary when it was left open. Collective. */
-tess_status tess_trainer_tokenizer(tess_trainer *t);
-/* Writes the tokenizer that this run has trained or taken from checkpoint.initial_load_path, if any, into
- * job.dump_folder, the latter with the names of its special tokens. Collective. */
-tess_status tess_trainer_write_tokenizer(tess_trainer *t);
-
-/* Reads the run's chat template. A task of text may train with another one that stands in for it. */
-tess_status tess_trainer_open_chat(tess_trainer *t);
-
-/* Lists data.files: the size of each, and a hash of its head and tail. */
-tess_status tess_trainer_list_data(tess_trainer *t);
-/* A hash over all of them, without their names. */
-uint64_t tess_trainer_hash_data(const tess_trainer *t);
-/* Describes what samples depend on beside debug.seed and training.seq_len: the files, how they are cut and mixed, and
- * the tokenizer. After the tokenizer. */
-tess_status tess_trainer_describe_data(tess_trainer *t);
-/* TESS_E_INVALID names what differs from `saved`, the description in a checkpoint. The files of a mixture may differ:
- * see tess_trainer_match_sources. */
-tess_status tess_trainer_check_data(const tess_trainer *t, const json_t *saved);
-/* `from` (TESS_DATA_SOURCES) gets, for each source of a mixture, its number among those of `saved`; -1: it is new.
- * *same: the mixture has not changed. TESS_E_INVALID: none was in it. */
-tess_status tess_trainer_match_sources(const tess_trainer *t, const json_t *saved, int *from, bool *same);
-/* The share of each file, from its beginning, that is trained on; the rest is held out. */
-double tess_trainer_trained_share(const tess_trainer *t);
-
-/* Opens the training text, whose documents begin as data.add_bos says. */
-tess_status tess_trainer_open_data(tess_trainer *t);
-/* A run goes on as it began: documents begin with a bos token or not, whatever data.add_bos=auto says now; a note tells
- * a difference. The position is the beginning of the data. TESS_E_INVALID: it began otherwise than data.add_bos=true or
- * false says, or there is no bos token any more. */
-tess_status tess_trainer_keep_bos(tess_trainer *t, bool began_with);
 /* The micro-batches of the step that follows; persistent memory keeps this rank's place after each of them. */
 tess_status tess_trainer_next_step(tess_trainer *t, tess_batch_source *source);
-
-/* Opens the held-out text if there is any, so that errors in it are found before the first step. */
-tess_status tess_trainer_open_validation(tess_trainer *t);
-/* Mean loss over the held-out text with the current weights. The result is partial or missing after
- * validation.timeout_s, or if a rank fails to read validation.retries times. All ranks get the same report. Fails only
- * if a collective fails. Collective. */
-tess_status tess_trainer_validate(tess_trainer *t, tess_validation_report *report);
-/* Whether there is text to validate on. */
-bool tess_trainer_can_validate(const tess_trainer *t);
 
 /* Shows the timeline of the newest step, if there is one, and writes it to pipeline/. A failure is a warning. */
 void tess_trainer_draw_timeline(const tess_trainer *t);
@@ -185,8 +121,6 @@ enum { TESS_READING_S = 86400 };
 /* Verifies every byte of a checkpoint. Collective, with the same status on all ranks. */
 tess_status tess_trainer_read_back(tess_trainer *t, int64_t step);
 
-/* This rank's place once more, after an evaluation that has changed it and before that is marked as done. */
-void tess_trainer_place_evaluation(const tess_trainer *t);
 /* Decides whether the run goes on from persistent memory, and clears that memory if not. Before the engine is made.
  * Collective. */
 tess_status tess_trainer_find_persistent(tess_trainer *t);
@@ -194,14 +128,5 @@ tess_status tess_trainer_find_persistent(tess_trainer *t);
 tess_status tess_trainer_go_on(tess_trainer *t);
 /* Makes persistent memory valid: weights, moments and the task are where the run begins. */
 tess_status tess_trainer_begin_book(tess_trainer *t);
-
-/* Writes the model to the folder `name` of job.dump_folder, as Hugging Face has it, or its adapter, as PEFT has it.
- * NULL: model, or adapter. Collective. */
-tess_status tess_trainer_export(tess_trainer *t, const char *name, char *folder, size_t size);
-
-/* Checks before the first step that the model can continue sample.prompt. */
-tess_status tess_trainer_check_sample(const tess_trainer *t);
-/* Rank 0 continues sample.prompt with the model just written; a note shows it. */
-tess_status tess_trainer_sample(tess_trainer *t, const char *folder);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/os/os.h"
+#include "engine/model/exclude.h"
 
 tess_runtime *tess_trainer_runtime(const tess_trainer *t)
 {
@@ -21,24 +22,19 @@ const tess_config *tess_trainer_config(const tess_trainer *t)
     return &t->config;
 }
 
-const tess_tokenizer *tess_trainer_tokenizer_of(const tess_trainer *t)
-{
-    return t->tokenizer;
-}
-
-const char *tess_trainer_tokenizer_path(const tess_trainer *t)
-{
-    return t->tokenizer_path;
-}
-
 const tess_model_config *tess_trainer_model(const tess_trainer *t)
 {
     return &t->model_config;
 }
 
-const tess_chat *tess_trainer_chat(const tess_trainer *t)
+bool tess_trainer_goes_on(const tess_trainer *t)
 {
-    return &t->chat.how;
+    return t->goes_on;
+}
+
+bool tess_trainer_leaves_out(const tess_trainer *t, const char *part)
+{
+    return tess_excludes(&t->without, part);
 }
 
 void tess_trainer_end_here(tess_trainer *t)
@@ -46,16 +42,20 @@ void tess_trainer_end_here(tess_trainer *t)
     t->ends_here = true;
 }
 
+void tess_trainer_show(const tess_trainer *t, const char *text)
+{
+    if (t->observer != NULL && t->observer->note != NULL && t->rank == 0)
+        t->observer->note(t->observer->self, text);
+}
+
 void tess_trainer_note(const tess_trainer *t, const char *format, ...)
 {
     char text[1024];
     va_list args;
-    if (t->observer == NULL || t->observer->note == NULL || t->rank != 0)
-        return;
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    t->observer->note(t->observer->self, text);
+    tess_trainer_show(t, text);
 }
 
 void tess_trainer_warn(const tess_trainer *t, const char *format, ...)

@@ -8,6 +8,7 @@
 #include "device/bf16.h"
 #include "tessera/comm.h"
 #include "train/first_steps.h"
+#include "train/text/text_task.h"
 #include "verify/verify_impl.h"
 
 enum { CHUNK = 1 << 16 }; /* elements compared at a time */

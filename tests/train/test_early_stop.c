@@ -1,5 +1,5 @@
 /* validation.patience: when a run ends early, and what a resumed run knows. */
-#include "train/early_stop.h"
+#include "train/text/early_stop.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -301,3 +301,13 @@ tess_status tess_json_write(json_t *json, size_t flags, const char *path)
     free(text);
     return status;
 }
+
+tess_status tess_json_write_in(json_t *json, size_t flags, const char *folder, const char *name)
+{
+    char path[1024];
+    tess_status status = tess_os_join(path, sizeof(path), folder, name);
+    if (status == TESS_OK)
+        return tess_json_write(json, flags, path);
+    json_decref(json);
+    return status;
+}

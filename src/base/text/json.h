@@ -41,6 +41,8 @@ tess_status tess_json_print(json_t *document, size_t flags, tess_buffer *out);
 tess_status tess_json_put(json_t *document, size_t flags, FILE *out);
 /* The same, written to `path` as tess_os_write_atomic does. */
 tess_status tess_json_write(json_t *document, size_t flags, const char *path);
+/* The same, written to the file `name` in `folder`. */
+tess_status tess_json_write_in(json_t *document, size_t flags, const char *folder, const char *name);
 
 /* Shortest decimal text that reads back to the same bits; NaN and infinities as null. Returns text. */
 const char *tess_format_double(double value, char *text, size_t size);

@@ -6,7 +6,7 @@
 #include "base/core/rng.h"
 #include "base/os/os.h"
 #include "base/text/json.h"
-#include "train/trainer_impl.h"
+#include "train/text/text_impl.h"
 
 /* A hash of head and tail identifies a file; reading all of it could take hours. */
 enum { SAMPLE_BYTES = 64 << 10, HASH_BYTES = 17 };
@@ -37,26 +37,16 @@ static tess_status describe_file(const char *path, json_t *files)
     return TESS_OK;
 }
 
-tess_status tess_trainer_list_data(tess_trainer *t)
+tess_status text_list_files(const tess_data_files *files, json_t **listed)
 {
-    t->data_files = json_array();
-    for (size_t i = 0; i < t->files.n; i++)
-        TESS_TRY(describe_file(t->files.paths[i], t->data_files));
+    *listed = json_array();
+    for (size_t i = 0; i < files->n; i++)
+        TESS_TRY(describe_file(files->paths[i], *listed));
     return TESS_OK;
 }
 
-uint64_t tess_trainer_hash_data(const tess_trainer *t)
-{
-    uint64_t hash = 0;
-    for (size_t i = 0; i < json_array_size(t->data_files); i++) {
-        const char *text = json_string_value(json_object_get(json_array_get(t->data_files, i), "hash"));
-        hash = text != NULL ? tess_hash_bytes(text, strlen(text), hash) : hash;
-    }
-    return hash;
-}
-
 /* A hash of the ids at the beginning of the first file: how older checkpoints know their tokenizer. */
-static tess_status hash_ids(const tess_trainer *t, uint64_t *hash)
+static tess_status hash_ids(const tess_run_text *t, uint64_t *hash)
 {
     tess_mapping file;
     tess_ids ids = {.mem = t->mem};
@@ -70,28 +60,28 @@ static tess_status hash_ids(const tess_trainer *t, uint64_t *hash)
 }
 
 /* The weight and the number of files of each source of a mixture; NULL: it is no mixture. */
-static json_t *describe_sources(const tess_trainer *t)
+static json_t *describe_sources(const text_task *t)
 {
-    const tess_text_list *weights = &t->config.data.weights;
+    const tess_text_list *weights = &t->text.config->data.weights;
     json_t *sources = weights->n > 0 ? json_array() : NULL;
     for (int i = 0; i < weights->n; i++)
         json_array_append_new(sources,
-                              json_pack("{s:s, s:i}", "weight", weights->item[i], "files", t->files.counts[i]));
+                              json_pack("{s:s, s:i}", "weight", weights->item[i], "files", t->text.files.counts[i]));
     return sources;
 }
 
-tess_status tess_trainer_describe_data(tess_trainer *t)
+tess_status text_describe_data(text_task *t)
 {
-    const tess_config *c = &t->config;
+    const tess_config *c = t->text.config;
     uint64_t tokenizer = 0;
-    TESS_TRY(tess_tokenizer_digest(t->tokenizer, &tokenizer));
+    TESS_TRY(tess_tokenizer_digest(t->text.tokenizer, &tokenizer));
     t->data =
         json_pack("{s:b, s:o, s:o, s:o, s:i, s:i, s:I, s:o, s:f, s:o, s:O, s:o*}", "shuffle", (int)c->data.shuffle,
                   "text_key", tess_json_text(c->data.text_key), "prompt_key", tess_json_text(c->data.prompt_key),
                   "completion_key", tess_json_text(c->data.completion_key), "split", c->data.split, "format",
                   c->data.format, "end_token", (json_int_t)c->data.end_token, "chat_template",
-                  json_hash(tess_chat_hash(&t->chat.how)), "trained_share", tess_trainer_trained_share(t), "tokenizer",
-                  json_hash(tokenizer), "files", t->data_files, "sources", describe_sources(t));
+                  json_hash(tess_chat_hash(&t->text.chat.how)), "trained_share", text_trained_share(c), "tokenizer",
+                  json_hash(tokenizer), "files", t->text.listed, "sources", describe_sources(t));
     TESS_CHECK(t->data != NULL, TESS_E_NOMEM, "no memory to describe the data");
     return TESS_OK;
 }
@@ -140,30 +130,30 @@ static tess_status check_key(const json_t *saved, const char *name, const char *
 }
 
 /* Older checkpoints do not say how documents with a prompt are read: there were none. */
-static tess_status check_keys(const tess_trainer *t, const json_t *saved)
+static tess_status check_keys(const text_task *t, const json_t *saved)
 {
     int64_t split = TESS_SPLIT_AUTO;
-    TESS_TRY(check_key(saved, "text_key", "", t->config.data.text_key));
-    TESS_TRY(check_key(saved, "prompt_key", "prompt", t->config.data.prompt_key));
-    TESS_TRY(check_key(saved, "completion_key", "completion", t->config.data.completion_key));
+    TESS_TRY(check_key(saved, "text_key", "", t->text.config->data.text_key));
+    TESS_TRY(check_key(saved, "prompt_key", "prompt", t->text.config->data.prompt_key));
+    TESS_TRY(check_key(saved, "completion_key", "completion", t->text.config->data.completion_key));
     TESS_TRY(tess_json_get_int(saved, "split", what, &split));
-    TESS_CHECK(split == t->config.data.split, TESS_E_INVALID, "the checkpoint was made with another data.split; %s",
-               way_out);
+    TESS_CHECK(split == t->text.config->data.split, TESS_E_INVALID,
+               "the checkpoint was made with another data.split; %s", way_out);
     return TESS_OK;
 }
 
 /* Older checkpoints do not say: all was text. */
-static tess_status check_format(const tess_trainer *t, const json_t *saved)
+static tess_status check_format(const text_task *t, const json_t *saved)
 {
     int64_t format = TESS_DATA_AUTO, end_token = -1;
     TESS_TRY(tess_json_get_int(saved, "format", what, &format));
     TESS_TRY(tess_json_get_int(saved, "end_token", what, &end_token));
-    TESS_CHECK(format == t->config.data.format && end_token == t->config.data.end_token, TESS_E_INVALID,
+    TESS_CHECK(format == t->text.config->data.format && end_token == t->text.config->data.end_token, TESS_E_INVALID,
                "the checkpoint was made with another data.format or data.end_token; %s", way_out);
     return TESS_OK;
 }
 
-static tess_status check_tokenizer(const tess_trainer *t, const json_t *saved)
+static tess_status check_tokenizer(const text_task *t, const json_t *saved)
 {
     const json_t *before = json_object_get(saved, "tokenizer");
     bool same;
@@ -171,7 +161,7 @@ static tess_status check_tokenizer(const tess_trainer *t, const json_t *saved)
         same = json_equal(before, json_object_get(t->data, "tokenizer")) != 0;
     } else {
         uint64_t hash = 0;
-        TESS_TRY(hash_ids(t, &hash));
+        TESS_TRY(hash_ids(&t->text, &hash));
         json_t *ids = json_hash(hash);
         same = json_equal(json_object_get(saved, "ids"), ids) != 0;
         json_decref(ids);
@@ -184,13 +174,13 @@ static tess_status check_tokenizer(const tess_trainer *t, const json_t *saved)
 }
 
 /* Compares how samples are cut from the files. */
-static tess_status check_cut(const tess_trainer *t, const json_t *saved)
+static tess_status check_cut(const text_task *t, const json_t *saved)
 {
-    bool shuffle = t->config.data.shuffle;
-    double share = -1, share_now = tess_trainer_trained_share(t);
+    bool shuffle = t->text.config->data.shuffle;
+    double share = -1, share_now = text_trained_share(t->text.config);
     TESS_TRY(tess_json_get_bool(saved, "shuffle", what, &shuffle));
     TESS_TRY(tess_json_get_double(saved, "trained_share", what, &share));
-    TESS_CHECK(shuffle == t->config.data.shuffle, TESS_E_INVALID,
+    TESS_CHECK(shuffle == t->text.config->data.shuffle, TESS_E_INVALID,
                "the checkpoint was made with data.shuffle=%s: the data could not go on from the same sample; %s",
                shuffle ? "true" : "false", way_out);
     TESS_TRY(check_keys(t, saved));
@@ -203,19 +193,19 @@ static tess_status check_cut(const tess_trainer *t, const json_t *saved)
     return TESS_OK;
 }
 
-tess_status tess_trainer_check_data(const tess_trainer *t, const json_t *saved)
+tess_status text_check_data(const text_task *t, const json_t *saved)
 {
     TESS_CHECK(json_is_object(saved), TESS_E_FORMAT,
                "%s is missing: it is not of a training run with data; checkpoint.exclude_from_loading=data starts the "
                "data anew",
                what);
     TESS_TRY(check_cut(t, saved));
-    bool mixes = t->config.data.weights.n > 0;
+    bool mixes = t->text.config->data.weights.n > 0;
     TESS_CHECK(mixes == tess_json_has(saved, "sources"), TESS_E_INVALID,
                "the checkpoint was made %s data.weights: a mixture has a position for each source, a text has one; %s",
                mixes ? "without" : "with", way_out);
     if (!mixes)
-        TESS_TRY(check_files(json_object_get(saved, "files"), t->data_files));
+        TESS_TRY(check_files(json_object_get(saved, "files"), t->text.listed));
     TESS_TRY(check_chat(saved, t->data));
     return check_tokenizer(t, saved);
 }
@@ -234,26 +224,26 @@ static bool same_files(const json_t *one, size_t a, const json_t *other, size_t 
 }
 
 /* The number of the saved source whose files are the n from `at` on; -1: none. */
-static int saved_source(const tess_trainer *t, const json_t *saved, size_t at, int n)
+static int saved_source(const text_task *t, const json_t *saved, size_t at, int n)
 {
     const json_t *sources = json_object_get(saved, "sources"), *files = json_object_get(saved, "files");
     size_t before = 0;
     for (size_t i = 0; i < json_array_size(sources); i++) {
         json_int_t count = json_integer_value(json_object_get(json_array_get(sources, i), "files"));
-        if (count == n && same_files(t->data_files, at, files, before, n))
+        if (count == n && same_files(t->text.listed, at, files, before, n))
             return (int)i;
         before += count > 0 ? (size_t)count : 0;
     }
     return -1;
 }
 
-tess_status tess_trainer_match_sources(const tess_trainer *t, const json_t *saved, int *from, bool *same)
+tess_status text_match_sources(const text_task *t, const json_t *saved, int *from, bool *same)
 {
-    int n = t->config.data.weights.n, n_old = 0;
+    int n = t->text.config->data.weights.n, n_old = 0;
     size_t at = 0;
     *same = json_equal(json_object_get(saved, "sources"), json_object_get(t->data, "sources")) != 0;
-    for (int i = 0; i < n; at += (size_t)t->files.counts[i++]) {
-        from[i] = saved_source(t, saved, at, t->files.counts[i]);
+    for (int i = 0; i < n; at += (size_t)t->text.files.counts[i++]) {
+        from[i] = saved_source(t, saved, at, t->text.files.counts[i]);
         n_old += from[i] >= 0;
         *same = *same && from[i] == i;
     }

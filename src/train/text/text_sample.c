@@ -2,7 +2,7 @@
  * prompt. */
 #include "infer/generate.h"
 #include "train/text/model_folder.h"
-#include "train/trainer_impl.h"
+#include "train/text/run_text.h"
 
 #include <string.h>
 
@@ -38,21 +38,22 @@ static tess_status no_more(void *self, const tess_request *request, tess_finish 
     return TESS_OK;
 }
 
-static tess_status encode_prompt(const tess_trainer *t, const tess_tokenizer *tokenizer, tess_ids *ids)
+static tess_status encode_prompt(const tess_run_text *x, const tess_tokenizer *tokenizer, const tess_prefix *bos,
+                                 tess_ids *ids)
 {
-    const char *prompt = t->config.sample.prompt;
-    for (int i = 0; i < t->bos.n; i++)
-        TESS_TRY(tess_ids_append(ids, t->bos.id[i]));
+    const char *prompt = x->config->sample.prompt;
+    for (int i = 0; i < bos->n; i++)
+        TESS_TRY(tess_ids_append(ids, bos->id[i]));
     return tess_encode_text(tokenizer, prompt, strlen(prompt), false, ids);
 }
 
-tess_status tess_trainer_check_sample(const tess_trainer *t)
+tess_status tess_run_text_check_sample(const tess_run_text *x, const tess_prefix *bos)
 {
-    tess_ids ids = {.mem = t->mem};
-    int64_t longest = tess_model_config_max_length(&t->model_config);
-    if (t->config.sample.prompt[0] == '\0')
+    tess_ids ids = {.mem = x->mem};
+    int64_t longest = tess_model_config_max_length(tess_trainer_model(x->trainer));
+    if (x->config->sample.prompt[0] == '\0')
         return TESS_OK;
-    tess_status status = encode_prompt(t, t->tokenizer, &ids);
+    tess_status status = encode_prompt(x, x->tokenizer, bos, &ids);
     int64_t n = (int64_t)ids.size;
     tess_ids_free(&ids);
     TESS_TRY_CTX(status, "sample.prompt");
@@ -60,15 +61,16 @@ tess_status tess_trainer_check_sample(const tess_trainer *t)
                "sample.prompt has %lld tokens; this model can continue 1 to %lld", (long long)n,
                (long long)longest - 1);
     tess_generation_config file; /* the model's folder will have a copy */
-    return t->config.model.path[0] != '\0' ? tess_generation_config_load(t->config.model.path, &file) : TESS_OK;
+    return x->config->model.path[0] != '\0' ? tess_generation_config_load(x->config->model.path, &file) : TESS_OK;
 }
 
-static tess_status continue_prompt(tess_trainer *t, const char *folder, tess_model_folder *m, tess_ids *ids)
+static tess_status continue_prompt(const tess_run_text *x, const char *folder, tess_model_folder *m,
+                                   const tess_prefix *bos, tess_ids *ids)
 {
-    const tess_config *c = &t->config;
+    const tess_config *c = x->config;
     tess_generator *generator = NULL;
     tess_status status;
-    TESS_TRY(encode_prompt(t, m->tokenizer, ids));
+    TESS_TRY(encode_prompt(x, m->tokenizer, bos, ids));
     int64_t prompt_length = (int64_t)ids->size, longest = tess_model_config_max_length(&m->config);
     int64_t length =
         prompt_length + c->sample.max_new_tokens < longest ? prompt_length + c->sample.max_new_tokens : longest;
@@ -85,7 +87,7 @@ static tess_status continue_prompt(tess_trainer *t, const char *folder, tess_mod
     /* The continuation is appended to `ids`, which may move, so the prompt needs a copy. */
     int32_t *prompt_ids;
     TESS_GOTO(
-        tess_mem_alloc_array(t->mem, TESS_POOL_MISC, ids->size + 1, sizeof(int32_t), "prompt", (void **)&prompt_ids),
+        tess_mem_alloc_array(x->mem, TESS_POOL_MISC, ids->size + 1, sizeof(int32_t), "prompt", (void **)&prompt_ids),
         opened);
     memcpy(prompt_ids, ids->data, ids->size * sizeof(int32_t));
     sample_source one = {.request = {.ids = prompt_ids,
@@ -95,34 +97,42 @@ static tess_status continue_prompt(tess_trainer *t, const char *folder, tess_mod
                          .text = ids};
     const tess_request_source source = {&one, next_request, append_token, no_more};
     status = tess_generator_run(generator, &sampling, end_tokens, n_end, &source);
-    tess_mem_free(t->mem, prompt_ids);
+    tess_mem_free(x->mem, prompt_ids);
 opened:
     tess_generator_destroy(&generator);
     return status;
 }
 
-tess_status tess_trainer_sample(tess_trainer *t, const char *folder)
+static tess_status sample(const tess_run_text *x, const tess_prefix *bos, int n_threads, const char *folder)
 {
+    const tess_config *c = x->config;
     tess_model_folder m;
-    tess_ids ids = {.mem = t->mem};
-    tess_buffer text = {.mem = t->mem};
-    bool adapter = t->model_config.lora.rank > 0;
-    const char *model = adapter ? t->config.model.path : folder;
+    tess_ids ids = {.mem = x->mem};
+    tess_buffer text = {.mem = x->mem};
+    bool adapter = tess_trainer_model(x->trainer)->lora.rank > 0;
+    const char *model = adapter ? c->model.path : folder;
     const tess_model_folder_options options = {.dtype = TESS_DTYPE_COUNT,
                                                .adapter = adapter ? folder : NULL,
-                                               .max_length = t->config.model.max_length,
-                                               .n_threads = tess_threads_count(tess_stream_threads(t->engine->stream)),
-                                               .device = tess_config_device(&t->config)};
-    TESS_TRY(tess_model_folder_open(t->mem, model, &options, NULL, &m));
+                                               .max_length = c->model.max_length,
+                                               .n_threads = n_threads,
+                                               .device = tess_config_device(c)};
+    TESS_TRY(tess_model_folder_open(x->mem, model, &options, NULL, &m));
     tess_status status = tess_buffer_printf(&text, "sample:\n");
     if (status == TESS_OK)
-        status = continue_prompt(t, model, &m, &ids);
+        status = continue_prompt(x, model, &m, bos, &ids);
     if (status == TESS_OK)
         status = tess_decode(m.tokenizer, ids.data, ids.size, true, &text);
-    if (status == TESS_OK && t->observer != NULL && t->observer->note != NULL)
-        t->observer->note(t->observer->self, text.data); /* longer than a trainer's note may be */
+    if (status == TESS_OK)
+        tess_trainer_show(x->trainer, text.data);
     tess_buffer_free(&text);
     tess_ids_free(&ids);
     tess_model_folder_close(&m);
     return status;
+}
+
+tess_status tess_run_text_sample(const tess_run_text *x, const tess_prefix *bos, int n_threads, const char *folder)
+{
+    if (x->config->sample.prompt[0] != '\0')
+        TESS_TRY_CTX(sample(x, bos, n_threads, folder), "sample");
+    return TESS_OK;
 }

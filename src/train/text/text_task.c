@@ -5,14 +5,15 @@
 #include "tessera/comm.h"
 #include "engine/batches.h"
 #include "engine/model/exclude.h"
-#include "train/trainer_impl.h"
+#include "train/text/text_impl.h"
+#include "train/text/text_task.h"
 
 static const char *const what = "the checkpoint's description";
 
 /* ---- Steps ---- */
 static tess_status next(void *self, int64_t index, tess_batch *batch)
 {
-    tess_trainer *t = self;
+    text_task *t = self;
     tess_micro_batch data;
     bool end = false;
     TESS_TRY(tess_loader_next(t->loader, index - t->loader_position, &data, &end));
@@ -24,43 +25,41 @@ static tess_status next(void *self, int64_t index, tess_batch *batch)
 
 static tess_status next_step(void *self, tess_batch_source *source)
 {
-    tess_trainer *t = self;
+    text_task *t = self;
     *source = tess_engine_source(t->engine, t, next);
     return TESS_OK;
 }
 
 static bool evaluates(const void *self, bool last)
 {
-    const tess_trainer *t = self;
-    return tess_trainer_can_validate(t) && (last || t->engine->step % t->config.validation.interval == 0);
+    const text_task *t = self;
+    return text_can_validate(t->text.config) && (last || t->engine->step % t->text.config->validation.interval == 0);
 }
 
 /* The best model so far is kept, and the run ends when patience does. */
-static tess_status judge(tess_trainer *t, const tess_validation_report *report)
+static tess_status judge(text_task *t, const tess_validation_report *report)
 {
     char folder[TESS_TEXT_SIZE];
-    bool best = tess_early_stop_judge(&t->early_stop, report, t->config.validation.min_delta);
-    t->ends_early = tess_early_stop_is_due(&t->early_stop, t->config.validation.patience);
+    bool best = tess_early_stop_judge(&t->early_stop, report, t->text.config->validation.min_delta);
     if (best)
-        TESS_TRY(tess_trainer_export(t, "best", folder, sizeof(folder)));
-    tess_trainer_place_evaluation(t);
+        TESS_TRY(tess_trainer_export(t->text.trainer, "best", folder, sizeof(folder)));
+    tess_trainer_place_evaluation(t->text.trainer);
     return TESS_OK;
 }
 
 static tess_status after_step(void *self, bool last, tess_validation_report *report)
 {
-    tess_trainer *t = self;
+    text_task *t = self;
     if (!evaluates(t, last))
         return TESS_OK;
-    TESS_TRY(tess_trainer_validate(t, report));
-    return t->config.validation.patience > 0 ? judge(t, report) : TESS_OK;
+    TESS_TRY(text_validate(t, report));
+    return t->text.config->validation.patience > 0 ? judge(t, report) : TESS_OK;
 }
 
-/* Takes over the state of an earlier process. */
-static void take_early_stop(tess_trainer *t, const tess_early_stop *stop)
+static bool is_done(const void *self)
 {
-    t->early_stop = *stop;
-    t->ends_early = tess_early_stop_is_due(stop, t->config.validation.patience);
+    const text_task *t = self;
+    return tess_early_stop_is_due(&t->early_stop, t->text.config->validation.patience);
 }
 
 /* ---- The place of a rank ---- */
@@ -71,7 +70,7 @@ _Static_assert(PLACE_CURSOR * sizeof(int64_t) + sizeof(tess_data_cursor) <= size
 
 static void place(const void *self, tess_task_place *at)
 {
-    const tess_trainer *t = self;
+    const text_task *t = self;
     tess_data_cursor cursor;
     tess_loader_cursor(t->loader, &cursor);
     *at = (tess_task_place){{t->loader_position, t->bos.n > 0}};
@@ -81,13 +80,12 @@ static void place(const void *self, tess_task_place *at)
 
 static tess_status go_to(void *self, const tess_task_place *at, const tess_engine_report *newest)
 {
-    tess_trainer *t = self;
+    text_task *t = self;
     (void)newest;
     tess_data_cursor cursor;
     memcpy(&cursor, at->word + PLACE_CURSOR, sizeof(cursor));
-    const tess_early_stop stop = tess_early_stop_unpack(at->word + PLACE_EARLY_STOP);
-    take_early_stop(t, &stop);
-    TESS_TRY(tess_trainer_keep_bos(t, at->word[1] != 0));
+    t->early_stop = tess_early_stop_unpack(at->word + PLACE_EARLY_STOP);
+    TESS_TRY(text_keep_bos(t, at->word[1] != 0));
     TESS_TRY(tess_loader_seek(t->loader, &cursor));
     t->loader_position = at->word[0];
     return TESS_OK;
@@ -95,10 +93,10 @@ static tess_status go_to(void *self, const tess_task_place *at, const tess_engin
 
 /* ---- Checkpoints ---- */
 /* A text has [epoch, window, row]; a mixture has a list of these, each with the rows taken. */
-static json_t *cursor_to_json(const tess_trainer *t, const tess_data_cursor *cursor)
+static json_t *cursor_to_json(const text_task *t, const tess_data_cursor *cursor)
 {
     const tess_source_cursor *at = cursor->source;
-    bool mixes = t->config.data.weights.n > 0;
+    bool mixes = t->text.config->data.weights.n > 0;
     json_t *list = mixes ? json_array() : NULL;
     if (!mixes)
         return json_pack("[I,I,I]", (json_int_t)at->epoch, (json_int_t)at->window, (json_int_t)at->row);
@@ -111,12 +109,12 @@ static json_t *cursor_to_json(const tess_trainer *t, const tess_data_cursor *cur
 /* The cursor of the rank that has read the step's last micro-batch is where the next step begins. */
 static tess_status describe(void *self, json_t *meta)
 {
-    tess_trainer *t = self;
+    text_task *t = self;
     tess_data_cursor cursor;
     tess_loader_cursor(t->loader, &cursor);
     const tess_coordinates *at = &t->engine->at;
-    int last_reader = (int)((tess_config_micro_batches(&t->config) - 1) % at->n_data) * at->n_tp;
-    TESS_TRY(tess_broadcast(t->team, &cursor, sizeof(cursor), TESS_U8, last_reader, NULL));
+    int last_reader = (int)((tess_config_micro_batches(t->text.config) - 1) % at->n_data) * at->n_tp;
+    TESS_TRY(tess_broadcast(t->text.team, &cursor, sizeof(cursor), TESS_U8, last_reader, NULL));
     json_t *mine = json_pack("{s:o, s:b, s:O, s:o}", "data_cursor", cursor_to_json(t, &cursor), "adds_bos",
                              t->bos.n > 0, "data", t->data, "early_stop", tess_early_stop_to_json(&t->early_stop));
     bool failed = mine == NULL || json_object_update(meta, mine) != 0;
@@ -151,12 +149,12 @@ static tess_status read_cursor(const json_t *json, size_t n, tess_source_cursor 
 }
 
 /* Each source goes on where it was, whatever the mixture is now; the shares count from here where it has changed. */
-static tess_status read_mixture(tess_trainer *t, const json_t *meta, tess_data_cursor *cursor)
+static tess_status read_mixture(text_task *t, const json_t *meta, tess_data_cursor *cursor)
 {
     const json_t *saved = json_object_get(meta, "data_cursor");
     int from[TESS_DATA_SOURCES], n_new = 0;
     bool same;
-    TESS_TRY(tess_trainer_match_sources(t, json_object_get(meta, "data"), from, &same));
+    TESS_TRY(text_match_sources(t, json_object_get(meta, "data"), from, &same));
     for (int i = 0; i < cursor->n; i++) {
         cursor->source[i] = (tess_source_cursor){0};
         if (from[i] >= 0)
@@ -165,13 +163,13 @@ static tess_status read_mixture(tess_trainer *t, const json_t *meta, tess_data_c
         n_new += from[i] < 0;
     }
     if (!same)
-        tess_trainer_note(t, "the mixture has changed: %d source%s where %s, %d begin%s", cursor->n - n_new,
-                          cursor->n - n_new == 1 ? " goes on" : "s go on",
+        tess_trainer_note(t->text.trainer, "the mixture has changed: %d source%s where %s, %d begin%s",
+                          cursor->n - n_new, cursor->n - n_new == 1 ? " goes on" : "s go on",
                           cursor->n - n_new == 1 ? "it was" : "they were", n_new, n_new == 1 ? "s" : "");
     return TESS_OK;
 }
 
-static tess_status seek_data(tess_trainer *t, const json_t *meta)
+static tess_status seek_data(text_task *t, const json_t *meta)
 {
     int64_t seed = 0, seq_len = 0;
     tess_data_cursor position;
@@ -179,25 +177,26 @@ static tess_status seek_data(tess_trainer *t, const json_t *meta)
     TESS_TRY(tess_json_get_int(meta, "seed", what, &seed));
     TESS_TRY(tess_json_get_int(meta, "seq_len", what, &seq_len));
     TESS_TRY(tess_json_get_bool(meta, "adds_bos", what, &adds_bos));
-    TESS_TRY(check_same("debug.seed", seed, t->config.debug.seed));
-    TESS_TRY(check_same("training.seq_len", seq_len, t->config.training.seq_len));
-    TESS_TRY(tess_trainer_check_data(t, json_object_get(meta, "data")));
-    TESS_TRY(tess_trainer_keep_bos(t, adds_bos));
+    TESS_TRY(check_same("debug.seed", seed, t->text.config->debug.seed));
+    TESS_TRY(check_same("training.seq_len", seq_len, t->text.config->training.seq_len));
+    TESS_TRY(text_check_data(t, json_object_get(meta, "data")));
+    TESS_TRY(text_keep_bos(t, adds_bos));
     tess_loader_cursor(t->loader, &position);
-    TESS_TRY(t->config.data.weights.n > 0 ? read_mixture(t, meta, &position)
-                                          : read_cursor(json_object_get(meta, "data_cursor"), 3, &position.source[0]));
+    TESS_TRY(t->text.config->data.weights.n > 0
+                 ? read_mixture(t, meta, &position)
+                 : read_cursor(json_object_get(meta, "data_cursor"), 3, &position.source[0]));
     return tess_loader_seek(t->loader, &position);
 }
 
 /* exclude_from_loading=data was obeyed before, but the data has changed once more: it begins anew again. */
-static tess_status place_data(tess_trainer *t, const json_t *meta)
+static tess_status place_data(text_task *t, const json_t *meta)
 {
-    if (tess_excludes(&t->without, "data"))
+    if (tess_trainer_leaves_out(t->text.trainer, "data"))
         return TESS_OK;
     tess_status status = seek_data(t, meta);
-    if (status != TESS_E_INVALID || !tess_excludes(&t->config.checkpoint.exclude_from_loading, "data"))
+    if (status != TESS_E_INVALID || !tess_excludes(&t->text.config->checkpoint.exclude_from_loading, "data"))
         return status;
-    tess_trainer_note(t, "the data begins anew, as checkpoint.exclude_from_loading=data says: %s",
+    tess_trainer_note(t->text.trainer, "the data begins anew, as checkpoint.exclude_from_loading=data says: %s",
                       tess_error_message());
     tess_error_clear();
     return TESS_OK;
@@ -205,17 +204,53 @@ static tess_status place_data(tess_trainer *t, const json_t *meta)
 
 static tess_status restore(void *self, const json_t *meta)
 {
-    tess_trainer *t = self;
-    const tess_early_stop stop = tess_early_stop_from_json(json_object_get(meta, "early_stop"));
-    take_early_stop(t, &stop);
+    text_task *t = self;
+    t->early_stop = tess_early_stop_from_json(json_object_get(meta, "early_stop"));
     TESS_TRY(place_data(t, meta));
-    t->loader_position = t->engine->step * tess_config_micro_batches(&t->config);
+    t->loader_position = t->engine->step * tess_config_micro_batches(t->text.config);
     return TESS_OK;
 }
 
-/* ---- The kind ---- */
-static tess_status open_text(tess_trainer *t, tess_task *task)
+/* ---- The end ---- */
+static tess_status export_text(const void *self, const char *folder)
 {
+    const text_task *t = self;
+    return tess_run_text_export(&t->text, folder, tess_loader_has_conversations(t->loader));
+}
+
+/* Tells the result of validation.patience. */
+static void note_best(const text_task *t)
+{
+    const tess_early_stop *stop = &t->early_stop;
+    tess_trainer *trainer = t->text.trainer;
+    char folder[TESS_TEXT_SIZE];
+    if (t->text.config->validation.patience == 0 || stop->best_step < 0)
+        return;
+    if (is_done(t))
+        tess_trainer_note(trainer,
+                          "the run ends at step %lld of %lld: %lld evaluation%s without a better loss "
+                          "(validation.patience)",
+                          (long long)t->engine->step, (long long)t->text.config->training.steps,
+                          (long long)stop->n_worse, stop->n_worse == 1 ? "" : "s");
+    if (tess_trainer_path(trainer, "best", folder, sizeof(folder)) == TESS_OK)
+        tess_trainer_note(trainer, "best: step %lld, validation loss %.4f: %s", (long long)stop->best_step,
+                          stop->best_loss, folder);
+}
+
+static tess_status conclude(void *self, const char *folder)
+{
+    const text_task *t = self;
+    note_best(t);
+    return tess_run_text_sample(&t->text, &t->bos, tess_threads_count(tess_stream_threads(t->engine->stream)), folder);
+}
+
+/* ---- The kind ---- */
+static tess_status create_text(tess_trainer *trainer, tess_task *task)
+{
+    tess_mem *mem = tess_runtime_mem(tess_trainer_runtime(trainer));
+    text_task *t;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*t), "text task", (void **)&t));
+    *t = (text_task){.early_stop = tess_early_stop_begin()};
     *task = (tess_task){.self = t,
                         .next_step = next_step,
                         .place = place,
@@ -223,30 +258,74 @@ static tess_status open_text(tess_trainer *t, tess_task *task)
                         .describe = describe,
                         .restore = restore,
                         .evaluates = evaluates,
-                        .after_step = after_step};
-    t->early_stop = tess_early_stop_begin();
-    TESS_TRY(tess_trainer_open_data(t));
-    TESS_TRY(tess_trainer_open_validation(t));
-    return tess_trainer_check_sample(t);
+                        .after_step = after_step,
+                        .is_done = is_done,
+                        .export = export_text,
+                        .conclude = conclude};
+    return tess_run_text_create(trainer, &t->text);
+}
+
+static tess_status identify_text(const void *self, uint64_t *hash)
+{
+    const text_task *t = self;
+    return tess_run_text_identify(&t->text, hash);
+}
+
+static void report_line(void *self, const char *text)
+{
+    tess_trainer_note(self, "%s", text);
+}
+
+static tess_status open_text(void *self, tess_model_config *model)
+{
+    text_task *t = self;
+    const tess_reporter reporter = {report_line, t->text.trainer};
+    TESS_TRY(tess_run_text_open(&t->text, model));
+    TESS_TRY(tess_chat_setup_train(t->text.mem, &t->text.chat, &reporter));
+    TESS_TRY(text_describe_data(t));
+    TESS_TRY(text_open_data(t));
+    TESS_TRY(text_open_validation(t));
+    return tess_run_text_check_sample(&t->text, &t->bos);
+}
+
+static tess_status take_engine(void *self, tess_engine *engine)
+{
+    text_task *t = self;
+    t->engine = engine;
+    return TESS_OK;
+}
+
+static tess_status write_text(void *self)
+{
+    text_task *t = self;
+    return tess_run_text_write(&t->text);
 }
 
 static void close_text(void *self)
 {
-    tess_trainer *t = self;
+    text_task *t = self;
     tess_loader_destroy(&t->held_out);
     tess_loader_destroy(&t->loader);
+    json_decref(t->data);
+    tess_mem *mem = t->text.mem;
+    tess_run_text_close(&t->text);
+    tess_mem_free(mem, t);
 }
 
 static tess_status check_text(tess_config *config)
 {
     TESS_CHECK(config->rollout.ranks == 0, TESS_E_INVALID,
                "rollout.ranks: text is not drawn: leave it out, or use `tessera rl`");
-    TESS_CHECK(config->validation.patience == 0 ||
-                   (config->validation.enable && (config->validation.files.n > 0 || config->validation.fraction > 0)),
-               TESS_E_INVALID,
+    TESS_CHECK(config->validation.patience == 0 || text_can_validate(config), TESS_E_INVALID,
                "validation.patience: there is nothing to evaluate on: see validation.enable, files and fraction");
     return TESS_OK;
 }
 
-const tess_task_kind tess_text_task_kind = {
-    .check = check_text, .open = open_text, .predict_memory = tess_memory_predict_rank, .close = close_text};
+const tess_task_kind tess_text_task_kind = {.check = check_text,
+                                            .create = create_text,
+                                            .identify = identify_text,
+                                            .open = open_text,
+                                            .ready = take_engine,
+                                            .write = write_text,
+                                            .predict_memory = tess_memory_predict_rank,
+                                            .close = close_text};

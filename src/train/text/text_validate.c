@@ -2,7 +2,7 @@
  * read the text says so before each round, where the ranks meet; then all retry with smaller micro-batches, or all
  * stop. Only a lost rank or a failed collective ends the process. The next one repeats the evaluation, unless it ended
  * ranks before. */
-#include "train/trainer_impl.h"
+#include "train/text/text_impl.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +25,7 @@ typedef enum validation_outlook {
 } validation_outlook;
 
 typedef struct evaluation {
-    tess_trainer *t;
+    text_task *t;
     double begin_s;
     tess_loss_sum sum; /* over this rank's tokens */
     int64_t rows;      /* rows of a micro-batch */
@@ -39,46 +39,46 @@ typedef struct evaluation {
 } evaluation;
 
 /* Rows of the whole evaluation, for any number of ranks and retries; 0: all of the text. */
-static int64_t row_limit(const tess_trainer *t)
+static int64_t row_limit(const text_task *t)
 {
-    return t->config.validation.steps * t->config.training.local_batch_size;
+    return t->text.config->validation.steps * t->text.config->training.local_batch_size;
 }
 
 /* This rank's micro-batch of the round. Not collective. */
 static tess_status take_batch(const evaluation *e, tess_micro_batch *data, bool *end)
 {
-    const tess_trainer *t = e->t;
+    const text_task *t = e->t;
     int64_t limit = row_limit(t);
     *end = limit > 0 && e->n_rows + t->engine->at.data * e->rows >= limit;
     if (*end)
         return TESS_OK;
-    TESS_TRY(tess_inject_failure(t->runtime, "the held-out text"));
+    TESS_TRY(tess_inject_failure(tess_trainer_runtime(t->text.trainer), "the held-out text"));
     return tess_loader_next(t->held_out, e->gap / e->rows + t->engine->at.data, data, end);
 }
 
 static validation_outlook own_outlook(const evaluation *e, tess_status taken, bool end)
 {
-    double timeout_s = e->t->config.validation.timeout_s;
+    double timeout_s = e->t->text.config->validation.timeout_s;
     if (taken != TESS_OK)
         return FAILED;
     if (end)
         return ENDED;
     if (timeout_s > 0 && tess_os_now_s() - e->begin_s > timeout_s)
         return LATE;
-    return tess_runtime_stop_requested(e->t->runtime) ? STOPPED : GOES_ON;
+    return tess_runtime_stop_requested(tess_trainer_runtime(e->t->text.trainer)) ? STOPPED : GOES_ON;
 }
 
 /* All ranks get the error message of the first rank that failed. `taken`: this rank's status. Collective. */
 static tess_status share_failure(evaluation *e, tess_status taken)
 {
     char text[FAILURE_BYTES - 16] = "";
-    int32_t first = taken != TESS_OK ? e->t->rank : e->t->world;
+    int32_t first = taken != TESS_OK ? tess_team_rank(e->t->text.team) : tess_team_size(e->t->text.team);
     if (taken != TESS_OK) {
         snprintf(text, sizeof(text), "%s", tess_error_message());
         tess_error_clear();
     }
-    TESS_TRY(tess_all_reduce(e->t->team, &first, &first, 1, TESS_I32, TESS_MIN, NULL));
-    TESS_TRY(tess_broadcast(e->t->team, text, sizeof(text), TESS_U8, first, NULL));
+    TESS_TRY(tess_all_reduce(e->t->text.team, &first, &first, 1, TESS_I32, TESS_MIN, NULL));
+    TESS_TRY(tess_broadcast(e->t->text.team, text, sizeof(text), TESS_U8, first, NULL));
     snprintf(e->failure, sizeof(e->failure), "rank %d: %s", (int)first, text);
     return TESS_OK;
 }
@@ -111,7 +111,7 @@ static tess_status run_round(evaluation *e)
     bool end = false;
     tess_status taken = take_batch(e, &data, &end);
     int32_t view = own_outlook(e, taken, end);
-    TESS_TRY(tess_all_reduce(e->t->team, &view, &view, 1, TESS_I32, TESS_MAX, NULL));
+    TESS_TRY(tess_all_reduce(e->t->text.team, &view, &view, 1, TESS_I32, TESS_MAX, NULL));
     e->outlook = (validation_outlook)view;
     if (e->outlook == FAILED)
         return share_failure(e, taken);
@@ -137,15 +137,16 @@ static tess_status retry(evaluation *e)
 {
     e->n_retries++;
     e->rows = smaller(e->rows);
-    tess_trainer_warn(e->t, "validation: %s; retry %d of %d, with micro-batches of %lld row%s", e->failure,
-                      e->n_retries, (int)e->t->config.validation.retries, (long long)e->rows, e->rows > 1 ? "s" : "");
+    tess_trainer_warn(e->t->text.trainer, "validation: %s; retry %d of %d, with micro-batches of %lld row%s",
+                      e->failure, e->n_retries, (int)e->t->text.config->validation.retries, (long long)e->rows,
+                      e->rows > 1 ? "s" : "");
     tess_loader_set_rows(e->t->held_out, e->rows);
     return tess_loader_seek(e->t->held_out, &e->cursor);
 }
 
 static tess_status run_rounds(evaluation *e)
 {
-    tess_runtime_phase(e->t->runtime, "validation", e->t->engine->step, -1);
+    tess_runtime_phase(tess_trainer_runtime(e->t->text.trainer), "validation", e->t->engine->step, -1);
     tess_loader_set_rows(e->t->held_out, e->rows);
     const tess_loss_meter *meter = &e->t->engine->meter;
     TESS_TRY(tess_loader_seek(e->t->held_out, &e->cursor));
@@ -154,9 +155,9 @@ static tess_status run_rounds(evaluation *e)
         if (e->outlook == FAILED)
             TESS_TRY(retry(e));
         TESS_TRY(run_round(e));
-    } while (e->outlook == GOES_ON || (e->outlook == FAILED && e->n_retries < e->t->config.validation.retries));
+    } while (e->outlook == GOES_ON || (e->outlook == FAILED && e->n_retries < e->t->text.config->validation.retries));
     TESS_TRY(tess_loss_end(meter, &e->sum));
-    return tess_loss_all_reduce(e->t->team, &e->sum, 0);
+    return tess_loss_all_reduce(e->t->text.team, &e->sum, 0);
 }
 
 /* Target tokens of the whole evaluation, estimated from the part that was read. */
@@ -173,27 +174,29 @@ static void report_why(const evaluation *e, tess_validation_report *report)
     if (e->outlook == FAILED)
         snprintf(report->why, sizeof(report->why), "%s", e->failure);
     else if (e->outlook == LATE)
-        snprintf(report->why, sizeof(report->why), "validation.timeout_s=%g passed", e->t->config.validation.timeout_s);
+        snprintf(report->why, sizeof(report->why), "validation.timeout_s=%g passed",
+                 e->t->text.config->validation.timeout_s);
     else if (e->outlook == STOPPED)
         snprintf(report->why, sizeof(report->why), "the job was asked to stop; it is repeated when the run goes on");
     else
         snprintf(report->why, sizeof(report->why), "the held-out text has no target tokens: raise validation.fraction");
 }
 
-tess_status tess_trainer_validate(tess_trainer *t, tess_validation_report *report)
+tess_status text_validate(text_task *t, tess_validation_report *report)
 {
-    if (tess_launch_omits(t->runtime, t->engine->step)) {
+    if (tess_launch_omits(tess_trainer_runtime(t->text.trainer), t->engine->step)) {
         *report = (tess_validation_report){.step = t->engine->step, .outcome = TESS_VALIDATION_MISSING};
         snprintf(report->why, sizeof(report->why), "ranks were lost in it twice: it is not tried again");
         return TESS_OK;
     }
-    evaluation e = {.t = t, .begin_s = tess_os_now_s(), .rows = t->config.training.local_batch_size};
-    while (e.rows > tess_config_pass_rows(&t->config)) /* there is memory for a pass */
+    evaluation e = {.t = t, .begin_s = tess_os_now_s(), .rows = t->text.config->training.local_batch_size};
+    while (e.rows > tess_config_pass_rows(t->text.config)) /* there is memory for a pass */
         e.rows = smaller(e.rows);
     TESS_TRY_CTX(run_rounds(&e), "validation");
-    t->evaluation_due = e.outlook == STOPPED;
-    *report = (tess_validation_report){
-        .step = t->engine->step, .n_tokens = e.sum.n_tokens, .seconds = tess_os_now_s() - e.begin_s};
+    *report = (tess_validation_report){.step = t->engine->step,
+                                       .n_tokens = e.sum.n_tokens,
+                                       .seconds = tess_os_now_s() - e.begin_s,
+                                       .cut_off = e.outlook == STOPPED};
     report->outcome = e.sum.n_tokens == 0  ? TESS_VALIDATION_MISSING
                       : e.outlook == ENDED ? TESS_VALIDATION_WHOLE
                                            : TESS_VALIDATION_PARTIAL;

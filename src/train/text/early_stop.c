@@ -1,4 +1,4 @@
-#include "train/early_stop.h"
+#include "train/text/early_stop.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* When a run ends because its validation loss gets no better: pure functions of the evaluations so far, so that all
  * ranks decide alike, and a resumed run as one that never stopped. */
-#ifndef TESS_TRAIN_EARLY_STOP_H
-#define TESS_TRAIN_EARLY_STOP_H
+#ifndef TESS_TRAIN_TEXT_EARLY_STOP_H
+#define TESS_TRAIN_TEXT_EARLY_STOP_H
 
 #include <jansson.h>
 
