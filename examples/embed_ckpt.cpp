@@ -1,4 +1,4 @@
-// Checkpoints from C++: a linear map, sharded by rows, is fitted with AdamW, saved beside the training, and goes on
+// Checkpoints from C++: a linear map, sharded by rows, is fitted with AdamW, saved next to the training, and goes on
 // where it stopped with any number of ranks.
 //
 //     tessera run -n 2 -- ./embed_ckpt out 20     trains to step 20, saving every fifth step in the folder `out`

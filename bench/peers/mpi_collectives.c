@@ -4,7 +4,7 @@
  *     mpirun -n RANKS mpi_collectives all float32|bfloat16 BYTES [BYTES ...]
  *
  * BYTES are those of the larger buffer of a rank. Rank 0 prints "BYTES MEDIAN_US MIN_US" a line; of all collectives, a
- * table in the units of `tessera bench comm`, to lay beside its own where the ranks are on several hosts. */
+ * table in the units of `tessera bench comm`, to lay next to its own where the ranks are on several hosts. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>

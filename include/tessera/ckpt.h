@@ -58,8 +58,8 @@ typedef struct tess_checkpoint_state {
 TESS_API tess_status tess_checkpoint_save(tess_runtime *runtime, const char *folder, int64_t step,
                                           const tess_checkpoint_state *state, const char *meta);
 
-/* ---- Saves beside your computation ----
- * Ranks copy what they hold into memory that outlives them, and go on; a process beside them writes the checkpoint.
+/* ---- Saves during your computation ----
+ * Ranks copy what they hold into memory that outlives them, and go on; a separate process writes the checkpoint.
  * `tessera run` and `tessera train` start this process, one a host. Once all ranks have copied, the checkpoint comes
  * even if they end; `tessera run` waits for it.
  *
@@ -76,7 +76,7 @@ TESS_API tess_status tess_checkpoint_saver_create(tess_runtime *runtime, const t
 /* Frees it and nulls the handle, before `runtime` is destroyed. A save that was started goes on. Collective over
  * several hosts. NULL is fine. */
 TESS_API void tess_checkpoint_saver_destroy(tess_checkpoint_saver **saver);
-/* Whether a process beside the ranks writes. The same on all ranks. */
+/* Whether a separate process writes. The same on all ranks. */
 TESS_API bool tess_checkpoint_saver_is_async(const tess_checkpoint_saver *saver);
 
 /* Copies `state` and starts a save, which otherwise is that of tess_checkpoint_save, as are the errors. Everything may

@@ -188,9 +188,9 @@ typedef tess_status (*tess_unit_hook)(void *context, tess_unit *unit, tess_unit_
 /* `context` is borrowed until destroy. TESS_E_NOMEM; TESS_E_INVALID: inside a step. */
 TESS_API tess_status tess_fsdp_add_hook(tess_fsdp *fsdp, tess_unit_hook hook, void *context);
 
-/* Begins to gather the unit ahead of its next hook, beside what policy.prefetch does, where memory for a copy is free
- * or already holds it; else does nothing. The bits do not depend on it. Collective, like hooks: all ranks call it at
- * the same place. */
+/* Begins to gather the unit ahead of its next hook, in addition to what policy.prefetch does, if memory for a copy is
+ * free or already holds it; else does nothing. The bits do not depend on it. Collective, like hooks: all ranks call it
+ * at the same place. */
 TESS_API tess_status tess_unit_prefetch(tess_unit *unit);
 
 /* ---- The end of a step ---- */

@@ -1,6 +1,6 @@
 /* Statuses and the chain of context behind the newest one.
  *
- * Every call that can fail returns a tess_status. The text lives beside it, per thread, like errno: the innermost
+ * Every call that can fail returns a tess_status. The text lives next to it, per thread, like errno: the innermost
  * failure writes the message, each caller that forwards it may put what it was doing in front ("load model: layer 3:
  * ..."). */
 #ifndef TESSERA_STATUS_H

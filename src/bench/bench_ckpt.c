@@ -245,7 +245,7 @@ static tess_status remove_steps(const ckpt_plan *plan)
     return TESS_OK;
 }
 
-/* Starts the ranks beside a writer process, as `tessera train -n` does. */
+/* Starts the ranks next to a writer process, as `tessera train -n` does. */
 static tess_status run_job(const ckpt_plan *plan, ckpt_result *result)
 {
     const tess_bench_ranks ranks = {

@@ -1,5 +1,5 @@
 /* `tessera bench offload`: how fast state on disk comes into memory and leaves it again, as training moves it
- * (base/mem/pager.h), beside the disk's own speed: O_DIRECT, 8 MiB at a time, by one thread. */
+ * (base/mem/pager.h), compared with the disk's own speed: O_DIRECT, 8 MiB at a time, by one thread. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>

@@ -35,8 +35,9 @@ static const tess_option comm[] = {
            "Gbit/s of a host's link, to show the share that is used (jobs over several hosts)"),
     NUMBER("--iperf", comm.iperf_gbit, "Gbit/s that iperf3 moves over it in one direction, to compare with"),
     PATH("--tune", comm.tune, "", "measure ways and round sizes over several hosts, and write the tuning table there"),
-    TEXT("--device", comm.device, "far or cuda: buffers in memory of devices, beside a copy and the way by the host"),
-    PATH("--mpi", comm.mpi, "", "program that measures MPI; default: mpi_collectives beside this one; none: no MPI"),
+    TEXT("--device", comm.device,
+         "far or cuda: buffers in memory of devices, compared with a copy and with the way over the host"),
+    PATH("--mpi", comm.mpi, "", "program that measures MPI; default: mpi_collectives next to this one; none: no MPI"),
 };
 
 #define CHOICE(key_, field_, fallback_, choices_, help_) \

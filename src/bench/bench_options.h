@@ -45,7 +45,7 @@ typedef struct tess_bench_options {
         double link_gbit, iperf_gbit; /* speed of a host's link: nominal, and by iperf3; 0: not given */
         char tune[TESS_TEXT_SIZE];    /* file of the tuning table to write; "": measure */
         char device[TESS_TEXT_SIZE];  /* device whose memory the buffers are; "": the host's */
-        char mpi[TESS_TEXT_SIZE];     /* path of mpi_collectives; "": beside this program; "none" */
+        char mpi[TESS_TEXT_SIZE];     /* path of mpi_collectives; "": next to this program; "none" */
     } comm;
 } tess_bench_options;
 

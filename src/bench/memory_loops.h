@@ -1,4 +1,4 @@
-/* The loops behind bench/bench_memory.h over n floats, n a multiple of 128, arrays aligned to 64 bytes. Two files hold
+/* The loops of bench/bench_memory.h over n floats, n a multiple of 128, arrays aligned to 64 bytes. Two files hold
  * them: one for any machine, one for AVX2, which has streaming stores. */
 #ifndef TESS_BENCH_MEMORY_LOOPS_H
 #define TESS_BENCH_MEMORY_LOOPS_H

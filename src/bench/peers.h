@@ -25,7 +25,7 @@ typedef struct tess_bench_peers {
     const tess_bench_peer *const *peers; /* ends with NULL */
 } tess_bench_peers;
 
-/* Opens the plug-in beside this program, else where the loader finds it; NULL: no plug-in. Limits the libraries to
+/* Opens the plug-in next to this program, else where the loader finds it; NULL: no plug-in. Limits the libraries to
  * the instruction set of `kernel_table`, and their threads to a short spin, which would disturb the next turn.
  * Variables that the user has set take precedence. Call it once, before any other use of the libraries. */
 const tess_bench_peers *tess_bench_peers_open(const char *kernel_table);

@@ -90,7 +90,7 @@ static tess_status obey(chat_talk *talk, const char *line, bool *quit)
                      line);
 }
 
-/* An error at a terminal is told, and the conversation goes on; a pipe has nobody to tell. */
+/* An error at a terminal is reported, and the conversation continues. A pipe has no reader for it. */
 static tess_status converse(chat_talk *talk, bool terminal)
 {
     char *line = NULL;

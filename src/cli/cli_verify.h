@@ -1,4 +1,4 @@
-/* The commands behind `tessera verify`. */
+/* The commands of `tessera verify`. */
 #ifndef TESS_CLI_CLI_VERIFY_H
 #define TESS_CLI_CLI_VERIFY_H
 

@@ -98,7 +98,7 @@ static bool is_single(const generate_texts *t)
     return t->n_prompts * t->n_each == 1 && t->format == GENERATE_TEXT;
 }
 
-/* The text up to the first stop string behind its prompt. *begin: where what is new begins. */
+/* The text up to the first stop string after its prompt. *begin: where what is new begins. */
 static tess_status decode(const generate_texts *t, int64_t number, tess_buffer *text, size_t *begin)
 {
     const tess_ids *prompt = &t->prompts[number / t->n_each], *ids = &t->texts[number].ids;

@@ -9,7 +9,7 @@ int tess_agree_rank(const tess_team *team);
 int tess_agree_world(const tess_team *team);
 
 /* Collective. The worst (most negative) of all ranks' statuses; the others get the message of the first rank that met
- * it, behind "rank 3: ". */
+ * it, after "rank 3: ". */
 tess_status tess_team_agree(tess_team *team, tess_status status);
 
 /* Collective. TESS_E_MISMATCH: ranks pass different hashes; `what` names what was hashed. */

@@ -218,7 +218,7 @@ tess_status tess_barrier(tess_team *team, tess_work **work)
 }
 
 /* ---- Uneven blocks ---- */
-/* *elements = first element behind the last block. */
+/* *elements = first element after the last block. */
 static tess_status find_end(const char *call, int size, const size_t *counts, const size_t *offsets, size_t *elements)
 {
     *elements = 0;

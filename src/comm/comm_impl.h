@@ -146,8 +146,8 @@ struct tess_team {
 struct comm_backend {
     const char *name;
     size_t work_bytes; /* size of tess_work_state */
-    /* shared_bytes: bytes of a host's zeroed memory for a team beside its control area. attach gets that memory; it is
-     * collective over the team. detach follows attach, also after it failed. All three may be NULL. */
+    /* shared_bytes: bytes of a host's zeroed memory for a team in addition to its control area. attach gets that
+     * memory; it is collective over the team. detach follows attach, also after it failed. All three may be NULL. */
     uint64_t (*shared_bytes)(int n_local);
     tess_status (*attach)(tess_team *team, uint8_t *shared);
     void (*detach)(tess_team *team);

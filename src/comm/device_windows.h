@@ -1,8 +1,8 @@
 /* Collectives on memory of a device.
  *
  * A runtime learns its device once. From then on every collective of tessera/comm.h and comm/leaf_sum.h takes memory of
- * that device as well as memory of the host: `in` and `out` (and the sums of leaf steps) are of one kind, on all ranks
- * alike. Fingerprints, labels, deadlines, errors and bits are those of the same call on host memory.
+ * that device as well as memory of the host: `in` and `out` (and the sums of leaf steps) have one kind, the same on all
+ * ranks. Fingerprints, labels, deadlines, errors and bits are those of the same call on host memory.
  *
  *   before  what the operation reads and writes comes after the work that the bound stream was given before the call
  *   after   when tess_work_wait returns, the result is in the device's memory: any stream may be given work on it

@@ -22,7 +22,7 @@ bool tess_pieces_next(const tess_piece *pieces, size_t n_pieces, int size, int r
 /* Elements that the rank owns; the most that any rank owns. */
 size_t tess_pieces_owned(const tess_piece *pieces, size_t n_pieces, int size, int rank);
 size_t tess_pieces_most(const tess_piece *pieces, size_t n_pieces, int size);
-/* All elements, and the first element behind the last piece. TESS_E_INVALID when a size overflows. */
+/* All elements, and the first element after the last piece. TESS_E_INVALID when a size overflows. */
 tess_status tess_pieces_extent(const tess_piece *pieces, size_t n_pieces, size_t *elements, size_t *end);
 /* Hash of what must be equal on all ranks. */
 uint64_t tess_pieces_hash(const tess_piece *pieces, size_t n_pieces);

@@ -275,7 +275,7 @@ static tess_status compare(const rehearsal_view *v)
 }
 
 /* ---- All of it ---- */
-/* A team whose members are of one group, or of several, which also send each other messages. */
+/* A team whose members belong to one group, or of several, which also send each other messages. */
 static tess_status compare_team(tess_runtime *rt, tess_team *team, const int *groups, rehearsal_view *v)
 {
     bool spans = false;

@@ -53,9 +53,9 @@ static void set_limits(tess_runtime *rt, const tess_runtime_options *options)
     rt->n_threads = n_threads > 0 ? n_threads : cores / sharers > 1 ? cores / sharers : 1;
     /* A short poll beats a sleep if each rank has a core. If cores are fewer, polling takes the core from the rank
      * being waited for; yielding gives it up. A barrier of 8 ranks on 2 cores takes 9 us with yields, 30 to 40 with
-     * sleeps. A barrier of 2 ranks on 2 cores, mean over 10,000, median of 10 to 12 interleaved runs: beside other work
-     * 80 us with 2000 looks, 42 with 1000, 24 with 500, 16 with 300, 10 with 150; with the cores to themselves the same
-     * with any of them. 300 still covers ranks that come a little apart. */
+     * sleeps. A barrier of 2 ranks on 2 cores, mean over 10,000, median of 10 to 12 interleaved runs: next to other
+     * work 80 us with 2000 looks, 42 with 1000, 24 with 500, 16 with 300, 10 with 150; with the cores to themselves the
+     * same with any of them. 300 still covers ranks that come a little apart. */
     rt->n_spins = sharers <= cores ? 300 : 1;
     rt->n_yields = sharers <= cores ? 0 : 20;
 }

@@ -1,5 +1,5 @@
 /* The work of a waiting rank before it sleeps. Alone on its core it polls for a while; where ranks share cores it
- * yields. Waking up may take longer than polling: two ranks could then put each other to sleep for ever. So after some
+ * yields. Waking up may take longer than polling: two ranks could then put each other to sleep forever. So after some
  * sleeps in a row a rank polls long enough to be there when the other wakes. */
 #include <immintrin.h>
 #include <sched.h>
@@ -65,7 +65,7 @@ bool tess_work_look(tess_work *work, bool has_slept)
             team->n_sleeps_to_patience = LEAST_SLEEPS_TO_PATIENCE;
         return true;
     }
-    if (patient) { /* patience was in vain: more sleeps before the next */
+    if (patient) { /* the patience did not help: more sleeps before the next */
         team->n_sleeps = 0;
         if (team->n_sleeps_to_patience < MOST_SLEEPS_TO_PATIENCE)
             team->n_sleeps_to_patience *= 2;

@@ -54,7 +54,7 @@ struct tess_work {
     const struct comm_link *link; /* link of a send or receive */
 };
 
-/* State of the backend or the link, behind the work (comm_backend.work_bytes). Zeroed at first. */
+/* State of the backend or the link, after the work (comm_backend.work_bytes). Zeroed at first. */
 static inline void *tess_work_state(const tess_work *work)
 {
     return (void *)(uintptr_t)(work + 1);

@@ -347,7 +347,7 @@ tess_status tess_config_check(tess_config *config, int ranks);
 tess_status tess_config_check_step(tess_config *config, int ranks);
 
 /* The name of each phase (tess_runtime_phase) and of each moment between phases (tess_inject_moment) of a rank that
- * trains; NULL behind the last. A fault at any other name is refused (tess_runtime_options.phases). */
+ * trains; NULL after the last. A fault at any other name is refused (tess_runtime_options.phases). */
 extern const char *const tess_train_phases[];
 
 /* Every option with its value, by section; a new reference. Without memory: NULL, or incomplete. */

@@ -457,7 +457,7 @@ static const tess_option critic[] = {
            "ppo: own: values come from a second model; shared: from a head on the policy's last layer"),
     PATH("critic.path", critic.path, "", "ppo: folder of the value model; empty: model.path, with a new head"),
     FLOAT("critic.lr", critic.lr, "1e-5", 0, 1e6, "its learning rate; shared: the policy's"),
-    FLOAT("critic.coef", critic.coef, "0.5", 0, 1e6, "shared: weight of the value loss beside the policy's"),
+    FLOAT("critic.coef", critic.coef, "0.5", 0, 1e6, "shared: weight of the value loss next to the policy's"),
 };
 
 static const tess_option evaluation[] = {
@@ -479,10 +479,10 @@ static const tess_option health[] = {
     INT("health.inodes", health.inodes, "1000", 0, 1e12, "files that must be possible there; 0: any"),
     FLOAT("health.heartbeat_s", health.heartbeat_s, "-1", -1, 1e9,
           "silence of a rank, in seconds; three times that in evaluation and checkpoints; -1: half of comm.timeout_s; "
-          "0: for ever"),
+          "0: forever"),
     FLOAT("health.stall_s", health.stall_s, "-1", -1, 1e9,
           "seconds without a finished step; -1: 1800 more than validation.timeout_s, or comm.timeout_s if that is "
-          "longer; 0: for ever"),
+          "longer; 0: forever"),
     FLOAT("health.load", health.load, "0", 0, 1e6, "processes that want a core, for each core; 0: any"),
     FLOAT("health.gpu_celsius", health.gpu_celsius, "85", 0, 1000, "limit for the hottest GPU; 0: none"),
     FLOAT("health.gpu_memory_percent", health.gpu_memory_percent, "95", 0, 100, "limit for the fullest GPU; 0: none"),

@@ -7,7 +7,7 @@
 /* Paths of the entries, one after the other. */
 typedef struct tess_data_files {
     tess_mem *mem;
-    char **paths; /* NULL behind the last */
+    char **paths; /* NULL after the last */
     size_t n, capacity;
     int counts[TESS_LIST_SIZE]; /* paths of each entry */
 } tess_data_files;

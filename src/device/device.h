@@ -60,7 +60,7 @@ typedef struct tess_device_table {
     tess_status (*event_wait)(tess_event *event, tess_stream *stream);
     tess_status (*event_query)(tess_event *event, bool *done);
     tess_status (*event_synchronize)(tess_event *event);
-    /* NULL: the device tells no times. */
+    /* NULL: the device measures no times. */
     tess_status (*event_create_timed)(tess_device *device, tess_event **event);
     tess_status (*event_elapsed)(const tess_event *from, const tess_event *to, double *seconds);
 
@@ -173,7 +173,7 @@ void tess_stream_set_unit(tess_stream *stream, const char *unit, int number);
 
 /* ---- Events ---- */
 tess_status tess_event_create(tess_device *device, tess_event **event);
-/* One for tess_event_elapsed. TESS_E_UNSUPPORTED: the device tells no times. */
+/* One for tess_event_elapsed. TESS_E_UNSUPPORTED: the device measures no times. */
 tess_status tess_event_create_timed(tess_device *device, tess_event **event);
 void tess_event_destroy(tess_event **event);
 /* The event is what the stream has been given so far; recorded again, it is that alone. */

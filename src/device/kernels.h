@@ -34,7 +34,7 @@ typedef struct tess_moment_random tess_moment_random;
  *
  * K is not split unless there is a `leaf`. With one, K is cut every `leaf` elements, and the last leaf may be shorter.
  * Each leaf is such a sum from 0; the leaves are added in float32 as a binary tree, neighbours first, where an odd one
- * out is carried up (so leaves that are missing behind the last change nothing); then the bias, then converts. A run of
+ * out is carried up (so leaves that are missing after the last change nothing); then the bias, then converts. A run of
  * 2^i leaves from a multiple of 2^i on is a subtree, and may be computed elsewhere. */
 enum { TESS_LEAF_UNIT = 32 };
 typedef struct tess_gemm {
@@ -102,7 +102,7 @@ size_t tess_gemm_fused_work(int64_t m, int64_t n, bool terms, tess_then then, te
 typedef struct tess_attention_seq {
     int64_t q_begin, q_len, k_len;
     const void *k, *v;    /* (k_len, G, D), rows k_stride / v_stride elements apart, pages page_stride */
-    const int32_t *pages; /* (one for each block of keys) or NULL: all rows behind each other */
+    const int32_t *pages; /* (one for each block of keys) or NULL: all rows follow each other */
 } tess_attention_seq;
 
 /* out[t,h] = sum_j softmax_j(scale * q[t,h].k[j,h*G/H]) v[j]: online softmax over key blocks of TESS_ATTENTION_BLOCK

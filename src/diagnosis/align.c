@@ -7,7 +7,7 @@
 enum {
     LOOK_BACK = 4096, /* operations that are searched for an earlier place: more than a step has */
     CONTEXT = 32,     /* most operations that are compared before two places */
-    LOOK_AHEAD = 8,   /* operations behind the place that are compared */
+    LOOK_AHEAD = 8,   /* operations after the place that are compared */
     MOST_SLIPPED = 128,
     SOON = 256 /* operations of a rank that are searched for one that is due */
 };
@@ -66,7 +66,7 @@ const tess_record *tess_course_predict(const tess_team_view *team, const bool *r
     return like < at ? done_at(team, right, like) : NULL;
 }
 
-/* The request `ahead` operations behind the place, known or predicted. */
+/* The request `ahead` operations after the place, known or predicted. */
 static const tess_record *expected(const tess_course *course, uint64_t ahead)
 {
     const tess_record *record = done_at(course->team, course->right, course->at + ahead);

@@ -1,11 +1,11 @@
-/* Aligns the requests of an odd rank with those of the majority behind the place where they part: did the rank skip
+/* Aligns the requests of an odd rank with those of the majority after the place where they part: did the rank skip
  * operations, add some, swap two, or make another request? */
 #ifndef TESS_DIAGNOSIS_ALIGN_H
 #define TESS_DIAGNOSIS_ALIGN_H
 
 #include "diagnosis/view.h"
 
-/* The requests of the majority of a team. Behind their newest one the course is predicted: it goes on as after the last
+/* The requests of the majority of a team. After their newest one the course is predicted: it goes on as after the last
  * place with the same past, since a step is like the one before it. */
 typedef struct tess_course {
     const tess_team_view *team;

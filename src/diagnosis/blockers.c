@@ -97,7 +97,7 @@ bool diagnosis_waits_for_somebody(const diagnosis_search *search, int rank)
     return diagnosis_visit_blockers(search, rank, stop_at_first, NULL);
 }
 
-/* A member has a later operation of the team behind it, and so has every other one this operation. */
+/* A member has completed a later operation of the team, and so every other member has completed this one. */
 static bool is_over_for_others(const tess_team_view *team, uint64_t sequence)
 {
     for (int i = 0; i < team->team->n_ranks; i++) {

@@ -78,7 +78,7 @@ void tess_fields_put(tess_fields *fields, const char *name, int n, const char *f
     va_end(arguments);
 }
 
-/* Adds "{name}" or "{name:one|more}", given the text behind the brace; false: the field is empty. */
+/* Adds "{name}" or "{name:one|more}", given the text after the brace; false: the field is empty. */
 static bool fill_field(tess_sentence *words, const char *name, const tess_fields *fields)
 {
     size_t size = strcspn(name, ":}");

@@ -1,4 +1,4 @@
-/* Checkpoints of other engines, written beside them by the process of ckpt/async. Without it, ranks stand still. */
+/* Checkpoints of other engines, written while they run by the process of ckpt/async. Without it, ranks stand still. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -90,7 +90,7 @@ typedef struct tess_engine {
     int64_t schedule_begin, optimizer_begin;
     tess_loss_scaler scaler;      /* scaler of the next step */
     tess_scaled_loss scaled_loss; /* loss of the newest micro-batch, if the scale is not 1 */
-    bool has_news;                /* this rank has something to tell all ranks after the step */
+    bool has_news;                /* this rank has something to report to all ranks after the step */
 } tess_engine;
 
 /* The micro-batches of one step. The three numbers may change from step to step. All ranks give the same: a fingerprint
@@ -149,9 +149,9 @@ tess_status tess_engine_create(tess_runtime *runtime, const tess_config *config,
 /* The same over the ranks of `team` alone (borrowed), the first ones of the job. Collective over it. */
 tess_status tess_engine_create_over(tess_team *team, const tess_config *config, const tess_model_config *model_config,
                                     const tess_engine_options *options, tess_engine **engine);
-/* An engine beside the one of tess_engine_create, over the same team, for another model that this run trains; its first
- * weights are those of `fill` (borrowed, as `context`, for the call). Its memory ends with the process, the job's board
- * does not show its steps, and faults and drills pass it by. Collective. */
+/* An engine in addition to the one of tess_engine_create, over the same team, for another model that this run trains;
+ * its first weights are those of `fill` (borrowed, as `context`, for the call). Its memory ends with the process, the
+ * job's board does not show its steps, and faults and drills pass it by. Collective. */
 tess_status tess_engine_create_second(tess_team *team, const tess_config *config, const tess_model_config *model_config,
                                       tess_fill_fn fill, void *context, tess_engine **engine);
 void tess_engine_destroy(tess_engine **engine);

@@ -13,11 +13,11 @@ typedef struct tess_held_weights {
     tess_compute compute; /* the owner's device and stream, and hooks of its own */
 } tess_held_weights;
 
-/* Gathers. Between steps; the engine makes no step until they are let go. compute.hooks never meet other ranks. A part
- * of a model (pipeline, tensor parallelism) is refused: TESS_E_UNSUPPORTED. Collective. */
+/* Gathers. Between steps; the engine makes no step until they are released. compute.hooks never meet other ranks. A
+ * part of a model (pipeline, tensor parallelism) is refused: TESS_E_UNSUPPORTED. Collective. */
 tess_status tess_weights_hold(tess_engine *engine, tess_held_weights *held);
 /* Holds parameters that lie in this rank's memory already: w (n_params) of `dtype`, which stay as they are until they
- * are let go; the array is copied. compute: device and stream; borrowed, as the model is. Not collective. */
+ * are released; the array is copied. compute: device and stream; borrowed, as the model is. Not collective. */
 tess_status tess_weights_hold_copy(const tess_compute *compute, const tess_model *model, const void *const *w,
                                    tess_dtype dtype, tess_held_weights *held);
 /* Frees the copies that training does not need. Collective over the ranks of the engine, also after an error. */

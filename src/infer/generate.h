@@ -1,6 +1,6 @@
 /* Generation with a KV cache: requests come from a source, run together as long as there is room, and leave when they
  * are done. A token's log-probability has the same bits as in training and evaluation, and a request gets the same
- * tokens whatever runs beside it, however prompts are cut, shared or read again (law 2).
+ * tokens whatever runs next to it, however prompts are cut, shared or read again (law 2).
  *
  * A pass is one forward: a token of every text that grows, and pieces of prompts, up to `pass_tokens` rows. Logits
  * exist for the rows that draw. Keys and values lie in pages (infer/kv_pages.h); when they run out, the youngest text

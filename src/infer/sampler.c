@@ -224,7 +224,7 @@ static int64_t take_weighty(const row *r, double least, candidate *found)
     return n;
 }
 
-/* A heap that is sorted on demand: candidates that leave it are stored behind it, the first one last. */
+/* A heap that is sorted on demand: candidates that leave it are stored after it, the first one last. */
 typedef struct ranking {
     candidate *candidates;
     int64_t n, n_heap; /* all candidates; those in the heap */

@@ -11,8 +11,8 @@ typedef struct tess_sampling {
     uint64_t seed;
     double repetition_penalty; /* 0 or 1: none */
     double min_p;              /* tokens with at least this share of the likeliest's probability; 0: all */
-    bool exact; /* log-probabilities are of the distribution that is drawn from, softmax(logits / temperature), as RL
-                   needs them: nothing may be left out of it. Else, and when greedy, of softmax(logits) */
+    bool exact; /* log-probabilities are those of the distribution that is drawn from, softmax(logits / temperature), as
+                   RL needs them: nothing may be left out of it. Else, and when greedy, of softmax(logits) */
 } tess_sampling;
 
 /* The factor of the logits whose softmax log-probabilities are of: as tess_token_loss has it. */

@@ -90,7 +90,7 @@ static tess_status parse_phase(draft *d, const char *text)
     return TESS_OK;
 }
 
-/* Words of `point`; for those with more behind them, its parser and an example. */
+/* Words of `point`; for those with more after them, its parser and an example. */
 static const struct point_word {
     const char *name;
     tess_fault_point point;
@@ -297,7 +297,7 @@ static tess_status complete(draft *d, int index)
     return TESS_OK;
 }
 
-/* Parses the words up to ';' or the end, and moves *at behind them. */
+/* Parses the words up to ';' or the end, and moves *at after them. */
 static tess_status parse_fault(const char **at, draft *d, const char *source)
 {
     while (**at != '\0' && **at != ';') {

@@ -50,8 +50,8 @@
     X(TESS_FAULT_EXIT, "exit", MOMENT, "exits with `code` (3)")                                                 \
     X(TESS_FAULT_SIGKILL, "sigkill", MOMENT, "SIGKILL, as from the OOM killer")                                 \
     X(TESS_FAULT_SIGSTOP, "sigstop", MOMENT, "SIGSTOP")                                                         \
-    X(TESS_FAULT_SLEEP, "sleep", MOMENT, "sleeps for `ms` (0: for ever)")                                       \
-    X(TESS_FAULT_SPIN, "spin", MOMENT, "computes for `ms` (0: for ever)")                                       \
+    X(TESS_FAULT_SLEEP, "sleep", MOMENT, "sleeps for `ms` (0: forever)")                                        \
+    X(TESS_FAULT_SPIN, "spin", MOMENT, "computes for `ms` (0: forever)")                                        \
     X(TESS_FAULT_IO, "io", MOMENT, "reads `path` to its end; no path: a pipe to which nobody writes, for `ms`") \
     X(TESS_FAULT_FAIL, "fail", MOMENT, "what the rank tries next and may fail does, n times (1)")               \
     X(TESS_FAULT_HOG, "hog", MOMENT, "allocates and touches `bytes` (256 MiB) and keeps them")                  \

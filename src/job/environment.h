@@ -22,7 +22,7 @@ typedef struct tess_environment {
     char reported_by[64];        /* "OMPI_COMM_WORLD_SIZE=8": for messages */
     char master[128];            /* torchrun: MASTER_ADDR */
     int master_port;
-    bool has_torchrun; /* RANK and WORLD_SIZE are set, too, beside another starter's variables */
+    bool has_torchrun; /* RANK and WORLD_SIZE are set, too, in addition to another starter's variables */
     int torchrun_rank, torchrun_world;
 } tess_environment;
 

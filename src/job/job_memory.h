@@ -198,7 +198,7 @@ typedef struct tess_job {
 
 /* Makes the memory of a job of `world` ranks (TESS_E_INVALID: not 1 .. JOB_MAX_RANKS). */
 tess_status tess_job_create(int world, tess_job *job);
-/* Maps the memory behind `fd`. TESS_E_INVALID: it is not a job of `world` ranks of this version. */
+/* Maps the memory of `fd`. TESS_E_INVALID: it is not a job of `world` ranks of this version. */
 tess_status tess_job_open(int fd, int world, tess_job *job);
 /* Resets the memory for a recovery, and wakes the ranks that wait for it (rejoin.c). Only the launcher
  * and those ranks may use it meanwhile. */

@@ -36,9 +36,9 @@ bool tess_ending_keeps_waiting(const tess_job *job, int rank);
  * for ranks that waited for it, so its end adds nothing. */
 bool tess_ending_leaves_finding(const tess_job *job, int rank);
 
-/* The rank that `rank` waited for in vain and that the watchdog has a finding about. It may still run, or have been
- * ended since. Where ranks wait for each other in a circle it is the one with a finding, possibly `rank` itself. -1:
- * none. */
+/* The rank that `rank` waited for without success and that the watchdog has a finding about. It may still run, or have
+ * been ended since. Where ranks wait for each other in a circle it is the one with a finding, possibly `rank` itself.
+ * -1: none. */
 int tess_ending_stuck(const tess_job *job, int rank);
 enum { TESS_ENDING_PROGRESS = 400 };
 
@@ -54,8 +54,8 @@ const char *tess_ending_report(const tess_job *job, int rank, int stuck, char *t
 /* The newest step that a rank has done; 0 or -1: none. */
 int64_t tess_ending_steps_done(const tess_job *job);
 
-/* The facts about a failure of `rank`. It began at `cause`, which differs from `rank` when it waited for that rank in
- * vain. */
+/* The facts about a failure of `rank`. It began at `cause`, which differs from `rank` when it waited for that rank
+ * without success. */
 void tess_ending_facts(const tess_job *job, int cause, int rank, int exit_code, const char *report, tess_failure *out);
 
 #endif

@@ -9,7 +9,7 @@ enum { AGENT_ADDRESSES = 8, AGENT_ADDRESS_BYTES = 48, AGENT_SECRET_BYTES = 16 };
 
 /* The addresses at which the agent of a host listens. Hosts exchange these bytes. */
 typedef struct tess_agent_address {
-    char address[AGENT_ADDRESSES][AGENT_ADDRESS_BYTES]; /* numeric, IPv4 or IPv6; "" behind the last */
+    char address[AGENT_ADDRESSES][AGENT_ADDRESS_BYTES]; /* numeric, IPv4 or IPv6; "" after the last */
     uint16_t port;
     uint16_t spare[3];
 } tess_agent_address;

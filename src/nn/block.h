@@ -88,7 +88,7 @@ struct tess_model {
 };
 
 /* Appends a parameter to `unit` (units in order); a matrix (rows, columns), or a vector when columns is 0. The format
- * makes the name. Returns its index in the unit; a table that cannot grow is told by model->built. */
+ * makes the name. Returns its index in the unit; model->built reports a table that cannot grow. */
 int tess_model_add_param(tess_model *model, int unit, tess_init init, double std, int64_t rows, int64_t columns,
                          const char *name, ...) __attribute__((format(printf, 7, 8)));
 

@@ -135,7 +135,7 @@ typedef struct tess_watch {
 } tess_watch;
 
 /* ---- A batch ---- */
-/* A batch is memory of the host, consumed before a call returns. What a call gives and takes beside it (log-
+/* A batch is memory of the host, consumed before a call returns. What a call gives and takes in addition (log-
  * probabilities, logits, the stream, keys and values, weights and gradients) is memory of the executor's device. */
 
 /* Keys and values of past tokens, in pages of TESS_ATTENTION_BLOCK positions (infer/ owns the memory): page p of layer
@@ -175,7 +175,7 @@ typedef enum tess_recompute {
 typedef enum tess_layer_group {
     TESS_GROUP_FEED_FORWARD = 1,     /* gate and up: their products */
     TESS_GROUP_ATTENTION_INPUTS = 2, /* q, k and v: theirs */
-    TESS_GROUP_RESIDUAL = 4,         /* the stream behind attention: the product of its output */
+    TESS_GROUP_RESIDUAL = 4,         /* the stream after attention: the product of its output */
     TESS_GROUP_ATTENTION = 8,        /* its output and log-sum-exp: attention itself */
     TESS_GROUP_ALL = 15              /* the layer, as TESS_RECOMPUTE_FULL */
 } tess_layer_group;

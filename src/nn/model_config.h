@@ -48,7 +48,7 @@ typedef struct tess_model_config {
     bool qkv_bias, o_bias, mlp_bias, qk_norm, tied;
     int64_t n_outputs; /* rows of a head "score.weight" (n_outputs, C) in place of lm_head: HF's labels; 0: logits */
     bool output_bias;  /* true: the head has a bias, as in ...ForTokenClassification */
-    bool value_head;   /* trl's "v_head.summary" (1, C) with a bias, beside lm_head, or with n_outputs 1 in place of a
+    bool value_head;   /* trl's "v_head.summary" (1, C) with a bias, next to lm_head, or with n_outputs 1 in place of a
                           score; no key of config.json */
     int64_t bos_token_id, pad_token_id; /* -1: none */
     int64_t eos_token_id[8];
@@ -81,9 +81,9 @@ static inline int64_t tess_model_config_window(const tess_model_config *config, 
 /* Heads divide, sizes positive and bounded, ...; TESS_E_INVALID names the keys. */
 tess_status tess_model_config_check(const tess_model_config *config, const char *what);
 
-/* The position limit: longest sequence, and what dynamic scaling takes its frequencies from, so that these are of the
- * model and not of a request. The stated one; or max_position, or what the rope scaling stretches that to when that is
- * more (dynamic scaling stretches nothing until a limit is stated). */
+/* The position limit: longest sequence, and what dynamic scaling takes its frequencies from, so that these depend on
+ * the model and not on a request. The stated one; or max_position, or what the rope scaling stretches that to when that
+ * is more (dynamic scaling stretches nothing until a limit is stated). */
 int64_t tess_model_config_max_length(const tess_model_config *config);
 /* States the limit; 0 leaves it as it is. TESS_E_INVALID names `key`: more than the model has (dynamic scaling has
  * any).

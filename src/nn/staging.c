@@ -109,7 +109,7 @@ static tess_status meet_range(tess_staging *s, char *begin, char *end)
     return TESS_OK;
 }
 
-/* The memory of a unit's n tensors: NULL, or behind each other, with less than a page between them. */
+/* The memory of a unit's n tensors: NULL, or one after the other, with less than a page between them. */
 static tess_status pin_tensors(tess_staging *s, const void *const *tensors, int first, int n, tess_dtype dtype)
 {
     const char *begin = NULL, *end = NULL;
@@ -200,7 +200,8 @@ size_t tess_staging_bytes(const tess_model *model, const tess_staging_options *o
     return places_bytes(&s, options->dtype) + (options->constant ? 0 : places_bytes(&s, TESS_F32));
 }
 
-/* The unit's own, else the one of its size that was let go of first, once there are enough. */
+/* Returns the unit's own place. Otherwise, if there are enough places, the place of its size that was released first.
+ */
 static tess_status take_place(tess_staging *s, tess_stage_place **list, int unit, tess_dtype dtype,
                               tess_stage_place **out)
 {

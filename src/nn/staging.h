@@ -2,8 +2,8 @@
  * unit's parameters go to the device before it runs, its gradients come back before they are reduced.
  *
  * Copies have streams of their own, one each way. A parameter's upload waits for the last use of its place on the
- * device, the unit waits for its upload, and no hook lets go of host memory that a copy still reads or writes. Where
- * parameters, or gradients, of a unit lie behind each other, and fill pages of their own, these are pinned when they
+ * device, the unit waits for its upload, and no hook releases host memory that a copy still reads or writes. Where
+ * parameters, or gradients, of a unit follow each other, and fill pages of their own, these are pinned when they
  * are first met: a gathered copy and a window are used again and again. */
 #ifndef TESS_NN_STAGING_H
 #define TESS_NN_STAGING_H

@@ -24,7 +24,7 @@
  * all rows of the micro-batch, writes the loss's derivatives by them to dvalue (n), which are 0 when it is called. Rows
  * without a target have values like all others, and what is written for them counts.
  *
- * A language model's loss has grade; one with a value head beside it has both, and a value model's has grade_values
+ * A language model's loss has grade; one with a value head next to it has both, and a value model's has grade_values
  * alone. */
 typedef struct tess_token_loss {
     void *self;

@@ -6,7 +6,7 @@
  * one before.
  *
  * Optimizers keep a journal where named memory outlives the process (base/mem/named.h): a process that finds the same
- * memory completes the tess_optimizer_step of its predecessor by making the same call. This one is of the device's
+ * memory completes the tess_optimizer_step of its predecessor by making the same call. This one belongs to the device's
  * AdamW row, which records what it is about to change itself; block_journal.h has the other rules. */
 #ifndef TESS_OPTIM_JOURNAL_H
 #define TESS_OPTIM_JOURNAL_H

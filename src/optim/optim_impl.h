@@ -126,7 +126,7 @@ void optim_page_release(const optim_update *u, const tess_span *spans, int i, op
 
 /* muon.c */
 tess_status optim_muon(optim_update *u, const tess_span *spans);
-/* Floats that the orthogonalisation of a matrix (rows, columns) takes beside it. */
+/* Floats that the orthogonalisation of a matrix (rows, columns) takes in addition. */
 size_t optim_muon_work(int64_t rows, int64_t columns);
 /* Matrices whose turn it is at the same time: one a rank. */
 enum { OPTIM_MOST_TURNS = 4096 };

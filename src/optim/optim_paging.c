@@ -1,5 +1,5 @@
 /* Spans on disk: what an update will touch is fetched, all of it at once and in order, so that the pager
- * (base/mem/pager.h) is as far ahead as memory allows; what it has touched is released behind it. Nothing happens to
+ * (base/mem/pager.h) is as far ahead as memory allows; what it has touched is released after it. Nothing happens to
  * what is in memory. */
 #include "optim/optim_impl.h"
 

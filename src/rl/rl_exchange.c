@@ -34,7 +34,7 @@ static tess_status unpack(rl *r, rl_sample *const *samples, const int32_t *owner
     return TESS_OK;
 }
 
-/* Rounds are of this many bytes of each rank at most, so that a collective is never too large. */
+/* A round has at most this many bytes of each rank, so that a collective is never too large. */
 static tess_status gather(rl *r, const tess_buffer *mine, char *all, size_t stride)
 {
     enum { ROUND = 64 << 20 };

@@ -106,7 +106,7 @@ typedef struct rl_sync_facts {
 } rl_sync_facts;
 
 /* A rollout as rows to train on, the same on every rank: whole sequences, a row for each token but the last; row t
- * predicts the token behind it. */
+ * predicts the token after it. */
 typedef struct rl_rows {
     const rl_sample **samples; /* (n_seqs) */
     int64_t n_seqs, n_rows;

@@ -42,7 +42,7 @@ static tess_status judge_pairs(rl *r, tess_engine_report *report)
 }
 
 /* ---- Values ---- */
-/* A critic's loss is the mean over the step's rows. Beside the policy's, whose divisor the step has, it is that mean
+/* A critic's loss is the mean over the step's rows. Next to the policy's, whose divisor the step has, it is that mean
  * with its weight. */
 static float scale_of(const rl *r)
 {

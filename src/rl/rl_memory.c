@@ -28,7 +28,7 @@ static tess_status copy_bytes(tess_mem *mem, const tess_config *c, const tess_mo
     return status;
 }
 
-/* Log-probabilities and entropies beside the executor's. */
+/* Log-probabilities and entropies in addition to the executor's. */
 static double evaluating_bytes(const tess_model *model, const tess_config *c)
 {
     const tess_executor_options o = tess_engine_activations(c);

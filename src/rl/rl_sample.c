@@ -68,7 +68,7 @@ bool rl_rewards_differ(const rl_sample *samples, int64_t n)
 tess_status rl_sample_write(const rl_sample *s, tess_buffer *out)
 {
     sample_header header;
-    memset(&header, 0, sizeof(header)); /* no stray byte between members, or behind names */
+    memset(&header, 0, sizeof(header)); /* no stray byte between members, or after names */
     header.number = s->number;
     header.record = s->record;
     header.n_prompt = s->n_prompt;

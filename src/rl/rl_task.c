@@ -1,5 +1,5 @@
 /* Rollouts and steps in turn. Step s learns from rollout s / (updates * epochs). With rollout.lag the next rollout is
- * drawn before the step that changes the weights; by ranks that do nothing else (rollout.ranks), beside that step. */
+ * drawn before the step that changes the weights; by ranks that do nothing else (rollout.ranks), during that step. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -286,7 +286,7 @@ static void take_newest(rl *r)
     r->next = r->after;
 }
 
-/* The rollout behind the one that is learned now. */
+/* The rollout after the one that is learned now. */
 static tess_status begin_next(rl *r, bool may_draw)
 {
     return r->orders != NULL ? rl_order(r, &r->next, may_draw) : collect(r, &r->next, may_draw);

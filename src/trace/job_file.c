@@ -49,7 +49,7 @@ static json_t *json_of_notice(const tess_notice *notice)
                      "text", tess_json_text(notice->text));
 }
 
-/* "ranks" comes last: in a file that was cut off, all behind it would be lost. */
+/* "ranks" comes last: in a file that was cut off, all after it would be lost. */
 static json_t *json_of_job(const tess_job_file *file)
 {
     json_t *ranks = json_array(), *notices = json_array();
@@ -203,7 +203,7 @@ tess_status tess_job_file_read(tess_mem *mem, const char *path, tess_job_file *f
     return status;
 }
 
-/* Cuts the text behind each '}' in turn, the last first. "ranks" is the last member, so text cut behind the last whole
+/* Cuts the text after each '}' in turn, the last first. "ranks" is the last member, so text cut after the last whole
  * rank can be closed to a whole job. A '}' further on may lie in the text of the cut rank. */
 static tess_status parse_cut(tess_mem *mem, char *text, size_t size, const char *path, tess_job_file *file)
 {

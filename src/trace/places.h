@@ -1,4 +1,4 @@
-/* Places of ranks in the mesh of their job: "pp 1, tp 0". A mesh makes its teams behind that of the world, an axis
+/* Places of ranks in the mesh of their job: "pp 1, tp 0". A mesh makes its teams after that of the world, an axis
  * after the other, outermost first, and rings record teams in that order: so any rank's ring tells everybody's place.
  */
 #ifndef TESS_TRACE_PLACES_H

@@ -129,7 +129,7 @@ enum {
     STATE_SHIFT = (offsetof(tess_trace_event, state) - offsetof(tess_trace_event, root)) * 8
 };
 
-/* An event is copied word by word, each store ordered behind the ones before it and each load before the ones after it:
+/* An event is copied word by word, each store ordered after the ones before it and each load before the ones after it:
  * a copy between two equal reads of the stamp is whole. The first word is the stamp. */
 static _Atomic uint64_t *words_of(tess_trace_event *event)
 {

@@ -141,7 +141,7 @@ static bool has_gone_back(const tess_config *config, const json_t *meta)
     return json_is_integer(saved) && json_integer_value(saved) == config->checkpoint.load_step;
 }
 
-/* *further: the newest checkpoint is of a run that has gone back to checkpoint.load_step already. */
+/* *further: the newest checkpoint belongs to a run that has gone back to checkpoint.load_step already. */
 static tess_status is_past_load_step(step_search *s, bool *further)
 {
     int64_t newest, asked = s->t->config.checkpoint.load_step;

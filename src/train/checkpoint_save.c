@@ -1,5 +1,5 @@
 /* Saving a run: weights, moments, the position in the data, nothing else (randomness has no state). A save is staged
- * for the writer beside training (ckpt/async), or written while training stands still. */
+ * for the writer during training (ckpt/async), or written while training stands still. */
 #include "train/trainer_impl.h"
 
 #include <stdio.h>

@@ -20,7 +20,7 @@ typedef struct book_page {
     uint64_t folder, launch;
     tess_run_layout layout;
     _Atomic int64_t done, committed, validated, saved;
-    bool in_generations; /* weights and moments are kept beside those of the step before */
+    bool in_generations; /* weights and moments are kept next to those of the step before */
     char kernels[KERNELS_NAME];
     tess_lr_settings lr;
     logbook_step step[ENTRIES];     /* step s has the entry [s % ENTRIES] */

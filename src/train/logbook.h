@@ -1,5 +1,5 @@
-/* The logbook of a rank, in its persistent memory (job/persist) beside weights and moments: which step they are of, and
- * what else the next step needs. A process that replaces the rank reads it.
+/* The logbook of a rank, in its persistent memory (job/persist) next to weights and moments: which step they are of,
+ * and what else the next step needs. A process that replaces the rank reads it.
  *
  * Steps use two entries in turn, so the previous one stays whole while one is written. A step's update is a pure
  * function of weights, moments, gradients and the entry, so any process can finish it (optim/journal.h):
@@ -13,7 +13,7 @@
  * So either no rank has committed a step, and all do it again; or one has, and all finish it.
  *
  * Where a device has the weights, the update is lost with the process. The host keeps weights and moments of a step
- * beside those of the step before (parallel/fsdp/fsdp_mirror.c), and `done`, with `committed`, says which of them are
+ * next to those of the step before (parallel/fsdp/fsdp_mirror.c), and `done`, with `committed`, says which of them are
  * there: a rank says so before the ranks meet for the next step's loss, and overwrites the older ones after. So all
  * ranks have those of the least `done`, and all do again what came after it. */
 #ifndef TESS_TRAIN_LOGBOOK_H

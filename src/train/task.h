@@ -48,7 +48,7 @@ typedef struct tess_task {
     /* Adds to the folder of an exported model what its users need besides weights and config.json, before the weights.
      * Rank 0 alone. NULL: nothing. */
     tess_status (*export)(const void *self, const char *folder);
-    /* The run has ended, and its model is in `folder`: tells what there is to tell. Rank 0 alone. NULL: nothing. */
+    /* The run has ended, and its model is in `folder`: reports what there is to report. Rank 0 alone. NULL: nothing. */
     tess_status (*conclude)(void *self, const char *folder);
 } tess_task;
 

@@ -7,7 +7,7 @@
 #include "base/core/metric.h"
 #include "engine/engine.h"
 
-/* After every step; values are of the whole job. */
+/* After every step; values are those of the whole job. */
 typedef struct tess_step_report {
     int64_t step, steps;
     double loss, grad_norm, lr; /* loss: mean -log p over the step's target tokens */
@@ -21,7 +21,7 @@ typedef struct tess_step_report {
     size_t peak_bytes[TESS_POOL_COUNT]; /* peaks of rank 0 */
     size_t total_peak_bytes;            /* all pools of all ranks */
     bool log_line;                      /* metrics.log_freq asks for a line */
-    const tess_metric *metrics;         /* (n_metrics) of the task, beside these */
+    const tess_metric *metrics;         /* (n_metrics) of the task, in addition to these */
     int n_metrics;
     const char *words; /* the task's words for a log line; NULL: none */
     const char *curve; /* name of the curve that is drawn at the end of the run; NULL: the loss */

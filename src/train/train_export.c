@@ -15,7 +15,7 @@
 
 enum { CHUNK_VALUES = 1 << 20, CONFIG_LIMIT = 1 << 20 };
 
-/* Adds what the model's own config.json says beside what Tessera reads of it. */
+/* Adds what the model's own config.json says in addition to what Tessera reads of it. */
 static void carry_unknown_keys(const tess_trainer *t, json_t *json)
 {
     static const char *const spelled_otherwise[] = {"dtype", "rope_parameters"};

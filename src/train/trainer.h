@@ -34,8 +34,9 @@ void tess_trainer_warn(const tess_trainer *t, const char *format, ...) __attribu
 /* Path inside job.dump_folder. */
 tess_status tess_trainer_path(const tess_trainer *t, const char *name, char *path, size_t size);
 
-/* A line of metrics.jsonl for the newest step beside the step's own, and its points in TensorBoard; once a step,
- * however often the run is resumed. A full disk delays it, and costs nothing else. Rank 0 alone; others do nothing. */
+/* A line of metrics.jsonl for the newest step in addition to the step's own, and its points in TensorBoard; once a
+ * step, however often the run is resumed. A full disk delays it, and costs nothing else. Rank 0 alone; others do
+ * nothing. */
 void tess_trainer_add_metrics(tess_trainer *t, const tess_metric *metrics, int n);
 
 #endif

@@ -94,7 +94,7 @@ bool tess_trainer_manages_folder(const tess_trainer *t);
 /* Saves the run. Collective. If a save fails, that is an error if it was the `last` or checkpoint.on_error=stop, else a
  * warning. */
 tess_status tess_trainer_save(tess_trainer *t, bool last);
-/* Saves beside training, all collective. Where they are impossible, a note says why, and training stands still during a
+/* Saves during training, all collective. Where they are impossible, a note says why, and training stands still during a
  * save.
  * open: after the engine is made and before checkpoints are looked for; waits for what an earlier job of this launch
  * left to write. report: after a step, reports how saves went. finish: waits for the last save and reports it. */

@@ -1,5 +1,5 @@
 /* Batch invariance: whether what a kernel computes of an item (a row, a sequence, a column, an element) depends on that
- * item alone. Each is computed alone, then in batches of other sizes, at other places, beside other neighbours (among
+ * item alone. Each is computed alone, then in batches of other sizes, at other places, next to other neighbours (among
  * them huge ones, and NaN where the row may meet it), and with other numbers of threads. For the rows of a kernel
  * table, and for a function of the user's. */
 #ifndef TESS_VERIFY_INVARIANCE_H

@@ -1,5 +1,5 @@
-/* The rows of a table that work element by element or sum along a row. Left out are those whose one result is of all
- * their elements (exact_sum, find_not_finite), copy, and the loops that measure peaks. */
+/* The rows of a table that work element by element or sum along a row. Left out are those whose one result depends on
+ * all their elements (exact_sum, find_not_finite), copy, and the loops that measure peaks. */
 #include <string.h>
 
 #include "verify/invariance_impl.h"

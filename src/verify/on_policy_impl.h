@@ -10,7 +10,7 @@ typedef struct on_policy_texts {
     int n;
     int64_t room;    /* tokens of the longest */
     int64_t *length; /* (n) */
-    int64_t *scored; /* (n) the first position that has a log-probability: 1, or behind a prompt that was shared */
+    int64_t *scored; /* (n) the first position that has a log-probability: 1, or after a prompt that was shared */
     int32_t *ids;    /* (n, room) */
     float *logprob;  /* (n, room) */
 } on_policy_texts;

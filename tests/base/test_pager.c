@@ -192,7 +192,7 @@ static void other_memory_is_left_alone(void)
     destroy(&d);
 }
 
-/* Requests of all kinds, also on ranges that are under way, beside what the words should be. */
+/* Requests of all kinds, also on ranges that are under way, compared with what the words should be. */
 static void words_are_right_whatever_is_asked_for(void)
 {
     enum { RANGES = 24, N = 40001, ROUNDS = 1500 };

@@ -346,7 +346,7 @@ static void a_large_grid_is_finished(void)
 }
 
 /* ---- Damage */
-/* Two pieces with zeros between and behind them, as Tessera writes them. */
+/* Two pieces with zeros between and after them, as Tessera writes them. */
 static tess_catalog *padded_catalog(piece_file *f, uint64_t bytes)
 {
     tess_catalog *c;

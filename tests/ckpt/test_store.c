@@ -248,7 +248,7 @@ static void a_damaged_one_does_not_count_for_those_that_are_kept(void)
     EXPECT_OK(tess_ckpt_prune(&pruner, dir, 3, INT64_MAX));
     EXPECT_TEXT(names_in(dir), "step-00000300 step-00000600 step-00000900 step-00001200");
     EXPECT_INT(findings.n, 4); /* only the new one was read, */
-    EXPECT_INT(found.n, 1);    /* and what is known is not told again */
+    EXPECT_INT(found.n, 1);    /* and what is known is not reported again */
     EXPECT_OK(tess_ckpt_prune(&pruner, dir, 2, INT64_MAX));
     EXPECT_TEXT(names_in(dir), "step-00000900 step-00001200");
 }

@@ -9,7 +9,7 @@ quiet="validation.enable=false training.steps=20 checkpoint.interval=5 checkpoin
 train() { "$tessera" train run.yaml $quiet "$@" >log 2>&1 </dev/null; }
 has() { if grep -qE -- "$2" log; then pass "$1"; else fail "$1: expected /$2/ in: $(tail -n 6 log)"; fi; }
 hasnt() { if grep -qE -- "$2" log; then fail "$1: did not expect: $(grep -E -- "$2" log | head -n 2)"; else pass "$1"; fi; }
-# All files of out and beside are equal, except for the configuration, which holds the folder and the kind of save.
+# All files of the two folders are equal, except for the configuration, which holds the folder and the kind of save.
 manifest() { sed -zE 's/"config": ?\{([^{}]|\{[^{}]*\})*\}//' "$1"; }
 same_bytes() {
     local path

@@ -17,7 +17,7 @@ grep -q 'embedding backward\|attention bf16 backward gpt2' output && pass "kerne
 expect "kernels: on a device that is none" 2 "choose cpu, far or cuda" "$tessera" bench kernels --device tpu
 expect "precision: runs and casts" 0 "gradients to fp8 E5M2, scale a block" "$tessera" bench precision --quick --batch 2 --micro 1 \
     --seq 16 -n 2 --json=precision.json
-# A gather reads float32 and writes what it gathers: 4 + 2 bytes beside 4 + 4. Loss: 1e-2 of float32's. Codes of fp8 are
+# A gather reads float32 and writes what it gathers: 4 + 2 bytes instead of 4 + 4. Loss: 1e-2 of float32's. Codes of fp8 are
 # made once a step and copied (test_parallel_fsdp_codes counts them), and gathered again where an update writes other copies.
 awk -F': ' '/"name"/ { name = $2 } /^ *"gathered": / { gathered[name] = $2 + 0 } /^ *"off": / { off[name] = $2 + 0 }
     END { f = gathered["\"float32\","]

@@ -49,7 +49,7 @@ params() { of params "$1"; }
     fail "params: $(params one) MiB on one rank, $(params four) on four"
 
 # A pass holds the activations of its rows alone, and passes cut nothing else: the loss has the same bits.
-# There are enough rows that the memory of kernels, which does not belong to them, is little beside theirs.
+# There are enough rows that the memory of kernels, which does not belong to them, is little compared with theirs.
 for passes in 1 2 4; do
     measure passes$passes --batch 32 --micro 32 --seq 61 --passes $passes
     expect "bench step: $passes passes are in the report" 0 "$passes pass" cat passes$passes.json

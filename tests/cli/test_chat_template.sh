@@ -58,7 +58,7 @@ rm $model/chat_template.jinja
 config ', "bos_token": 7'
 expect "a special token that is none is named" 2 "tokenizer_config.json: bos_token is neither a text" "$tessera" eval $model --data chat.jsonl
 
-# ---- Errors of a template are told, and are no missing template.
+# ---- Errors of a template are reported, and are no missing template.
 config ', "bos_token": "<s>", "chat_template": "{% include x %}"'
 expect "a template that cannot be used is told why" 2 "the chat template cannot be used: $model/tokenizer_config.json" "$tessera" eval $model --data chat.jsonl
 echo '{"text": "the ship", "uid": 18446744073709551615, "x": -1e3}' >text.jsonl

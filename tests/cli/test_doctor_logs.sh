@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `tessera doctor log` on excerpts of logs that jobs wrote in public, tests/doctor/logs: NAME.expected beside each says
+# `tessera doctor log` on excerpts of logs that jobs wrote in public, tests/doctor/logs: NAME.expected next to each says
 # in words what is right. A row here has the entry, its part, words of the headline, and words that would be false there.
 . "$(dirname "$0")/support.sh"
 . "$project/tests/cli/doctor_report.sh"

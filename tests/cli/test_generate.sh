@@ -151,7 +151,7 @@ expect "a limit that the model does not have" 2 "--max-length: 65 positions; thi
     "$tessera" generate m --prompt e --max-length 65
 expect "a smaller one" 2 "the model takes 8 together" "$tessera" generate m --prompt e --max-length 8 --max-new-tokens 8
 
-# Dynamic rope scaling: the frequencies are of the limit, not of the request.
+# Dynamic rope scaling: the frequencies depend on the limit, not on the request.
 sed 's/"max_position_embeddings": 64/"max_position_embeddings": 32, "rope_scaling": {"rope_type": "dynamic", "factor": 4.0}/' \
     model.json >dynamic.json
 train=("$tessera" train run.yaml model.config=dynamic.json validation.files=held.txt model.save_dtype=float32 training.mixed_precision_param=float32)

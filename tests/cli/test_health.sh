@@ -58,7 +58,7 @@ expect "a program that hangs keeps nobody waiting for long" 0 "was killed" train
 expect "one that is not there is told" 0 "an alert did not arrive: ./no-pager: no such program" train 2 lost \
     health.disk_bytes=1e18 health.alert_command=./no-pager
 
-# A helper that is killed is told, replaced and reaped: the watcher, the keeper of saves, the writer of job.json.
+# A helper that is killed is reported, replaced and reaped: the watcher, the keeper of saves, the writer of job.json.
 child() { pgrep -P "$1" -x "$2"; }                    # PARENT NAME
 is_another() { [ -n "$(child $1 $2)" ] && [ "$(child $1 $2)" != "$3" ]; } # PARENT NAME PID
 has_no_zombie() { ! ps -o stat= --ppid "$1" | grep -q Z; }

@@ -61,7 +61,7 @@ for rank in 0 4; do
 done
 expect "copies_of_a_tied_table_are_the_same" 0 "12 steps" train 6 "${tied[@]}"
 
-# A low limit makes many spikes; within 128 steps only higher ones are told.
+# A low limit makes many spikes; within 128 steps only higher ones are reported.
 "$tessera" train config.yaml -n 1 job.dump_folder=spikes training.steps=400 validation.enable=false \
     checkpoint.enable=false training.global_batch_size=2 numbers.spike_z=1 optimizer.lr=0 lr_scheduler.warmup_steps=0 >spikes.out 2>&1
 n=$(grep -c "spike at step" spikes.out)

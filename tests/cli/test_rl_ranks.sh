@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Ranks that only draw (rollout.ranks): weights, metrics and journals are the bits of a run whose ranks do both, for any
-# number of either, drawn before the step or beside it, and whatever kills a run; what is wrong is named.
+# number of either, drawn before the step or during it, and whatever kills a run; what is wrong is named.
 source "$(dirname "$0")/support.sh"
 source "$project/tests/cli/rl.sh"
 

@@ -82,7 +82,7 @@ grep -rqs 'url=http://\*\*\*@127.0.0.1' keyed/trace/*/job.json keyed/trace/job.j
 [ -e titles ] && fail "a process shows the key: $(tr '\0' ' ' <titles | head -n 1)" || pass "no process shows it"
 
 # ---- Failures ----
-# Answers of the first rollout's items 0 and 1 are none: both are of one prompt, so of one rank.
+# Answers of the first rollout's items 0 and 1 are none: both belong to one prompt, so to one rank.
 cat >grader.sh <<'GRADER'
 #!/bin/sh
 while read -r line; do
@@ -104,7 +104,7 @@ for n in 1 3; do
     expect "3 of 24 failures end a run on $n ranks" 2 "3 of 24 rewards failed, reward.max_failures allows 0.1 of them; grader '$work/grader.sh'" \
         "${graded[@]}" job.dump_folder="many$n" -n $n
 done
-# Items 4 to 6 are of the second prompt, which rank 1 of 3 draws.
+# Items 4 to 6 belong to the second prompt, which rank 1 of 3 draws.
 sed -i 's/if \[ "\$id" -lt "\$BAD" \]/if [ "$id" -ge 4 ] \&\& [ "$id" -lt 7 ]/' grader.sh
 expect "the rank of the failures is named" 2 "rank 1: 3 of 24 rewards failed" "${graded[@]}" job.dump_folder=second -n 3
 grep -qiE 'relaunch|starts again|restart|disk' output && fail "it is started again, or the disk is blamed" || pass "nothing is started again"

@@ -36,7 +36,7 @@ differ "which random weights are not" a first
 expect "once there is a checkpoint of its own it is not asked for" 0 "resumed from step 6 of a/checkpoint" \
     train job.dump_folder=a checkpoint.initial_load_path=elsewhere training.steps=7
 
-# model.path takes every format, too: the folder has config.json and tokenizer beside the weights.
+# model.path takes every format, too: the folder has config.json and tokenizer next to the weights.
 "$tessera" convert first/checkpoint first.pt --to torch >log 2>&1 || fail "to torch.save: $(tail -n 1 log)"
 "$tessera" convert first/checkpoint bare.pt --to torch --model-only >log 2>&1 || fail "to a model: $(tail -n 1 log)"
 expect "from a file of torch.save" 0 "starts from the weights of first.pt (torch.save)" train job.dump_folder=h \

@@ -55,7 +55,7 @@ static void leave(rank *r)
     tess_runtime_destroy(&r->rt);
 }
 
-/* ---- Memory of the device, beside memory of the host with the same values ---- */
+/* ---- Memory of the device, next to memory of the host with the same values ---- */
 typedef struct buffer {
     uint8_t *host, *device;
     size_t bytes;

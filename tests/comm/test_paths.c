@@ -1,4 +1,4 @@
-/* Results have the same bits on every path by which peers read a rank's data (beside its post, in its window, in its
+/* Results have the same bits on every path by which peers read a rank's data (next to its post, in its window, in its
  * private memory, through stages), at the sizes where one path replaces another. */
 #include <math.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 
 typedef enum memory_kind { WINDOWS, REACHED, STAGED, MIXED, N_MEMORY_KINDS } memory_kind;
 
-/* Float32 elements: 4 KiB and 16 KiB beside a post; 32 KiB for private memory to be read by peers, and as much for each
- * of 2, 4 and 8 ranks; a stage. */
+/* Float32 elements: 4 KiB and 16 KiB next to a post; 32 KiB for private memory to be read by peers, and as much for
+ * each of 2, 4 and 8 ranks; a stage. */
 static const size_t borders[] = {1024, 4096, 8192, 16384, 32768, 65536, 131072};
 enum { N_BORDERS = 7, LONGEST = 131072 + 1, MOST_RANKS = 8 };
 

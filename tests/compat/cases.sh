@@ -1,5 +1,5 @@
 # The test of old files and the command that makes them share this: the files, and the commands that read them.
-# Sourced behind tests/cli/support.sh, in its folder $work.
+# Sourced after tests/cli/support.sh, in its folder $work.
 export TESSERA_CPU=ref # the same on every machine; in float32 so are all other kernels
 export LC_ALL=C.UTF-8 TZ=UTC
 unset TESSERA_TRACE TESSERA_TUNING TESSERA_FAULT

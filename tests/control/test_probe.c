@@ -36,7 +36,7 @@ static tess_probe_state answer_of(const char *agent, const char *host, const cha
 
 static const char far_away[] = "far.invalid";
 
-/* Like ssh, it passes the words behind the host to a shell. */
+/* Like ssh, it passes the words after the host to a shell. */
 static void a_host_answers_when_the_program_runs_there(void)
 {
     const char *agent = agent_of("test \"$1\" = far.invalid || exit 3\nshift\nexec sh -c \"$*\"");

@@ -395,7 +395,7 @@ static void a_killed_host_is_named(void)
     strike_host(m, 1, SIGKILL);
     EXPECT(wait_for_wardens(m, tess_os_now_s()) < at_once_s);
     check_results(m, 7, 0, "rank 2 on host h1 was lost with its host (the connection to its agent closed)");
-    m = begin(WAIT, 3, 2, 0, never_s); /* the first: the next one tells it */
+    m = begin(WAIT, 3, 2, 0, never_s); /* the first: the next one reports it */
     wait_until_all_are_ready(m);
     strike_host(m, 0, SIGKILL);
     EXPECT(wait_for_wardens(m, tess_os_now_s()) < at_once_s);
@@ -482,7 +482,7 @@ static meeting *begin_to_miss(int ranks, int victim, int shown, const char *sign
     return m;
 }
 
-/* The rank that another waited for in vain, and stopped ranks, cannot use a grace. */
+/* The rank that another waited for without success, and stopped ranks, cannot use a grace. */
 static void ranks_that_never_come_get_no_grace(void)
 {
     meeting *m = begin_to_miss(1, 0, 0, "is stopped (state T)");

@@ -148,7 +148,7 @@ static void hear(void *self, const char *line)
     if (r->heard.n_lines == 0)
         r->heard_s = r->begin_ns != 0 ? (double)(now_ns - r->begin_ns) * 1e-9 : 0;
     test_hear(&r->heard, line);
-    /* A look at the stack follows the notice: once it is told, or there is none to be told, the victim may go on. */
+    /* A look at the stack follows the notice: once it is reported, or there is none to report, the victim may go on. */
     if (r->heard.n_lines == 1)
         r->first_line_s = tess_os_now_s();
     r->has_come = r->has_come || strstr(line, " has come after ") != NULL;

@@ -18,7 +18,7 @@ typedef struct shape {
     int64_t q_len[MAX_SEQS], extra[MAX_SEQS]; /* keys before the first query */
 } shape;
 
-/* Inputs and outputs of one call; rows of k and v of all sequences lie behind each other, with NaN behind each
+/* Inputs and outputs of one call; rows of k and v of all sequences follow each other, with NaN after each
  * sequence. */
 typedef struct problem {
     shape s;

@@ -361,7 +361,7 @@ static void levels_agree_bit_for_bit(void)
     tess_stream_destroy(&ref);
 }
 
-/* A problem's keys and values in pages that lie across one another, from behind, with NaN in whatever no key has. */
+/* A problem's keys and values in pages that lie across one another, from the end, with NaN in whatever no key has. */
 typedef struct paged {
     tess_attention a;
     tess_attention_seq seqs[MAX_SEQS];
@@ -455,7 +455,7 @@ static const shape tensor_shapes[] = {
     {2, 1, 128, 20, 1, {130}, {0}},        {1, 1, 40, 5, 3, {31, 0, 70}, {0}}, {3, 1, 97, 0, 1, {30}, {0}},
 };
 
-/* Few queries in front of many keys: with more than 1024 of them, a row's chunks are computed apart and merged. */
+/* Few queries in front of many keys: with more than 1024 of them, a row's chunks are computed separately and merged. */
 static const shape tensor_cache_shapes[] = {
     {4, 1, 64, 0, 4, {1, 2, 4, 0}, {200, 63, 60, 9}},
     {8, 2, 128, 50, 3, {1, 1, 5}, {130, 1, 200}},

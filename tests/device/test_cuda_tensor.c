@@ -113,7 +113,8 @@ static void attention_is_within_5e_3_of_float64(void)
     }
 }
 
-/* A sequence's last rows, each alone behind its keys as generation has it, in chunks of keys that are computed apart.
+/* A sequence's last rows, each alone after its keys as generation has it, in chunks of keys that are computed
+ * separately.
  */
 static void expect_bits_of_training(const shape *s)
 {

@@ -26,7 +26,7 @@ static void *new_on(tess_device *d, size_t bytes, const char *what)
 }
 
 /* ---- Rows ---- */
-/* Rows [first, last) one behind the other without a wait, on fresh operands; their bytes afterwards. */
+/* Rows [first, last) one after the other without a wait, on fresh operands; their bytes afterwards. */
 static char *compute(const char *device, int first, int last, const far_shape *p)
 {
     tess_device *d;
@@ -399,7 +399,7 @@ static void a_long_log_knows_what_is_done(void)
     EXPECT_INT((int)tess_device_log_describe(&log, UINT64_MAX, 0, text, sizeof(text), &since_ns), 0);
 }
 
-/* More operations than the log holds, of more kinds than it has names: what is told is of the newest. */
+/* More operations than the log holds, of more kinds than it has names: what is reported belongs to the newest. */
 static void a_log_that_is_full_tells_of_the_newest(void)
 {
     tess_stream_log *s;

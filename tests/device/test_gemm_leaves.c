@@ -320,7 +320,7 @@ static void another_order_or_number_of_leaves_has_other_bits(void)
     problem_free(&p);
 }
 
-/* The property that lets ranks have runs of leaves: 3 of 4, the second with leaves that are missing behind its last. */
+/* The property that lets ranks have runs of leaves: 3 of 4, the second with leaves that are missing after its last. */
 static void a_run_of_leaves_is_a_subtree(void)
 {
     const shape s = {21, 19, 331, true, false, 1};

@@ -73,7 +73,7 @@ static size_t next_character(const char *text)
     return n;
 }
 
-/* Bytes of `text` that a terminal of `width` columns shows in one line; *skip: a space behind them is dropped. */
+/* Bytes of `text` that a terminal of `width` columns shows in one line; *skip: a space after them is dropped. */
 static size_t cut(const char *text, int width, bool at_words, size_t *skip)
 {
     size_t n = 0, word = 0;
@@ -154,7 +154,7 @@ static void whole_lines_stay_as_they_are(void)
     expect_lines(write_file(text, n), steps, sizeof(steps) / sizeof(steps[0]));
 }
 
-/* A terminal's columns behind the end of a line come as blanks. */
+/* A terminal's columns after the end of a line come as blanks. */
 static void filled_lines_are_joined(void)
 {
     enum { WIDTH = 120, N = 6 };

@@ -1,4 +1,4 @@
-/* The cases of tests/doctor/cases as other tools would have kept them: behind other prefixes, cut at a width, coloured,
+/* The cases of tests/doctor/cases as other tools would have kept them: after other prefixes, cut at a width, coloured,
  * among other lines, one file a rank. What they mean, and who it was, stays. */
 #include <stdlib.h>
 #include <string.h>

@@ -45,7 +45,8 @@ static const struct {
     /* Things that ranks share, such as storage and settings, are not the fault of the rank that reports them. */
     {"[rank3]: OSError: [Errno 122] Disk quota exceeded\n", "the quota of the user, group or folder", "rank 3:"},
     {"[rank7]:  iteration 5/ 10 | lm loss: nan | grad norm: nan |\n", "NaN", "rank 7:"},
-    /* All processes of torchrun's list that ended at once are named, and the missing beginning of the list is told. */
+    /* All processes of torchrun's list that ended at once are named, and the missing beginning of the list is reported.
+     */
     {"Failures:\n[1]:\n  time      : 2023-07-24_10:22:38\n  host      : n1\n  rank      : 1 (local_rank: 1)\n"
      "  exitcode  : -7 (pid: 753)\n  error_file: <N/A>\n  traceback : Signal 7 (SIGBUS) received by PID 753\n"
      "[2]:\n  time      : 2023-07-24_10:22:39\n  host      : n1\n  rank      : 2 (local_rank: 2)\n"
@@ -74,7 +75,7 @@ static const struct {
     {"[2023-05-01 14:26:21,964 C 4048 4060] (raylet) node_manager.cc:1036: [Timeout] Exiting because this node manager "
      "has mistakenly been marked as dead by the GCS\n",
      "process (pid 4048): Ray's own process", NULL},
-    /* A warning alone is no error, but is told. */
+    /* A warning alone is no error, but is reported. */
     {"kernel: NVRM: Xid (PCI:0018:01:00): 145, pid=1, RLW_RXPIPE Nonfatal XC0 i0 Link 13 (0x4 0x1)\n",
      "no error that ends a job is in these logs, only a warning: GPU 0018:01:00: ", NULL},
     {"    message: '0/3 nodes are available: 3 Insufficient cpu.'\n    reason: Unschedulable\n",

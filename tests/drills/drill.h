@@ -41,7 +41,7 @@ typedef struct drill_outcome {
 /* The place and time of the fault. */
 typedef struct drill_place {
     int world, rank, step;
-    bool untimed; /* the machine may be slow: other ranks may be told of before, and the verdict may take minutes */
+    bool untimed; /* the machine may be slow: other ranks may be reported before, and the verdict may take minutes */
 } drill_place;
 
 /* Runs the fault in a job that `tessera` starts. False: it could not be started; stderr has the reason. */

@@ -118,7 +118,7 @@ static bool start(job_run *r)
 /* ---- Listen
  * ----------------------------------------------------------------------------------------------------------------- */
 /* The verdict is there: the first word that could be it. On a slow machine others have come late before, and that is
- * told as well. */
+ * reported as well. */
 static bool is_settled(const job_run *r)
 {
     const drill_outcome *o = r->outcome;
@@ -212,7 +212,8 @@ static double newest_event(const char *path, double before_s)
     return newest_s;
 }
 
-/* The arrival of the last rank. The last event of a rank that ends counts, too: before it there was nothing to tell. */
+/* The arrival of the last rank. The last event of a rank that ends counts, too: before it there was nothing to report.
+ */
 static double last_arrival(const job_run *r)
 {
     char folder[128], path[256];

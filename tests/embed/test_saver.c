@@ -1,5 +1,5 @@
-/* Saves beside the ranks of other engines: what is saved is what was there at the start, failures come at the wait on
- * all ranks, and without the process that writes ranks stand still. */
+/* Saves by a process next to the ranks of other engines: what is saved is what was there at the start, failures come at
+ * the wait on all ranks, and without the process that writes ranks stand still. */
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -92,7 +92,7 @@ static int call(void *context)
     return 0;
 }
 
-/* Runs a job of ranks, beside a service if `serves`. */
+/* Runs a job of ranks, next to a service if `serves`. */
 static void run_job(void (*run)(void), bool serves)
 {
     tess_async_service *service = NULL;

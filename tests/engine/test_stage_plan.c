@@ -99,8 +99,8 @@ static void expect_first(const tess_config *config, const tess_model *whole, con
 }
 
 /* By hand: a layer has 64 * (64 * 2 + 32 * 2) + 3 * 64 * 160 = 43,008 matrix weights and 12 * 64 * 32 operations of
- * attention beside 6 a weight: 282,624; the head 6 * 64 * 4000 = 1,536,000, which is 5.4 layers: it gets one layer with
- * it, and the others share 13. */
+ * attention in addition to 6 a weight: 282,624; the head 6 * 64 * 4000 = 1,536,000, which is 5.4 layers: it gets one
+ * layer with it, and the others share 13. */
 static void stages_are_cut_by_operations(void)
 {
     tess_model *whole = model_of(14, false);

@@ -1,4 +1,4 @@
-/* Dumps of PyTorch's flight recorder, pickle and JSON: one rank's, beside a good one. */
+/* Dumps of PyTorch's flight recorder, pickle and JSON: one rank's, next to a good one. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Any bytes as a job's traces: a ring as it lies in a file, or small events in sound rings beside a job.json. An error
+/* Any bytes as a job's traces: a ring as it lies in a file, or small events in sound rings next to a job.json. An error
  * or a verdict about ranks that there are, in words. */
 #include <stdlib.h>
 #include <string.h>

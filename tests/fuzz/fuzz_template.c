@@ -1,4 +1,4 @@
-/* A chat template, and a conversation behind a NUL byte: parsed and rendered. */
+/* A chat template, and a conversation after a NUL byte: parsed and rendered. */
 #include <string.h>
 
 #include "data/template/chat_template.h"

@@ -1,6 +1,6 @@
 # Shared by the test of the golden bits and the command that records them. A model's file (llama.txt) holds, for each
 # dtype and each group of kernel tables that must agree, the loss and the gradient norm of 30 steps with all their digits,
-# and the SHA-256 of the trained weights in float32. Sourced behind tests/cli/support.sh, in its folder $work.
+# and the SHA-256 of the trained weights in float32. Sourced after tests/cli/support.sh, in its folder $work.
 golden=$project/tests/golden
 models=(llama mistral qwen2 qwen3 gpt2)
 tables=(ref avx2 avx512 avx512_bf16 amx)

@@ -95,7 +95,7 @@ start && {
     expect_verdict "killed remote rank" "rank [23].*host h2.*SIGKILL|rank [23].*SIGKILL.*host h2"
 }
 
-# Rank 0's host tells of it: the call site of a rank there is named from the program here.
+# Rank 0's host reports it: the call site of a rank there is named from the program here.
 "$hosts" mpirun --mpi-args "-q" -np 4 "$tessera" train run.yaml job.dump_folder=out $long checkpoint.resume=false \
     fault.spec="rank=3 step=3 point=after:barrier kind=sigkill" >log 2>&1 </dev/null
 if verdicts | grep -E "rank 3 on host h2 .*SIGKILL.* (after|in) barrier .*\(called by [a-z_]+ \([a-z_]+\.c:[0-9]+\)\)"; then

@@ -36,7 +36,7 @@ exec $("$hosts" agent) "\$@"
 SH
 chmod +x agent
 
-# The job's third life runs on h2 alone, and stands still until h1 was asked in vain, and then has answered.
+# The job's third life runs on h2 alone, and stands still until h1 was asked without an answer, and then has answered.
 returns() { # MPI
     local mpi=$1 code=0
     rm -f asked up

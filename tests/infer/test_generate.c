@@ -367,7 +367,7 @@ static void make_group(prompts *p, int n, int64_t length)
         memcpy(p->ids[i], p->ids[0], sizeof(p->ids[0]));
 }
 
-/* Prompts that end inside of a page, at its end, and behind it; with places for all, and for fewer. */
+/* Prompts that end inside of a page, at its end, and after it; with places for all, and for fewer. */
 static void a_shared_prompt_is_read_once_and_changes_no_bit(void)
 {
     static const int64_t prompt_lengths[] = {1, 37, 63, 64, 65, 70};

@@ -223,7 +223,7 @@ static void company_and_threads_change_no_draw(void)
     }
 }
 
-/* 53 bits reach what 24 would not: the last of very many equal tokens, and one beside a likely one. */
+/* 53 bits reach what 24 would not: the last of very many equal tokens, and one next to a likely one. */
 static void draws_reach_unlikely_tokens(void)
 {
     enum { V = 70000 };

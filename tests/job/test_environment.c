@@ -1,4 +1,4 @@
-/* The variables of launchers, and the starter that they tell. */
+/* The variables of launchers, and the starter that they reveal. */
 #include <stdlib.h>
 
 #include "job/environment.h"

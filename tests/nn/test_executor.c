@@ -73,7 +73,7 @@ static void recompute_changes_no_bit(void)
 static void a_budget_takes_the_cheapest_first(void)
 {
     /* A layer of a float32 Llama with C = 64, Q = 64, K = 32, F = 256: operations a byte of gate and up, and of q, k
-     * and v: 2 C / 4 = 32; of the stream behind attention 2 Q / 4 = 32; of attention 4 Q (length / 2) / (4 Q + 4 H) =
+     * and v: 2 C / 4 = 32; of the stream after attention 2 Q / 4 = 32; of attention 4 Q (length / 2) / (4 Q + 4 H) =
      * 32 / (1 + 4 / 64) = 30.1 at length 64, 120 at 256. */
     static const unsigned orders[2][TESS_N_GROUPS] = {
         {TESS_GROUP_ATTENTION, TESS_GROUP_FEED_FORWARD, TESS_GROUP_ATTENTION_INPUTS, TESS_GROUP_RESIDUAL},

@@ -96,7 +96,7 @@ static void peft_agrees(void)
 }
 
 /* ---- Bits ---- */
-/* Gradients of the adapter, one behind the other. */
+/* Gradients of the adapter, one after the other. */
 static float *adapter_gradients(const rig *r, size_t *n)
 {
     float *all = test_alloc((size_t)tess_model_count(r->model) * sizeof(float));
@@ -169,7 +169,7 @@ static void bits_do_not_depend_on_the_way(void)
     }
 }
 
-/* The rows of the first sequence, alone and beside others. */
+/* The rows of the first sequence, alone and next to others. */
 static void rows_are_independent(void)
 {
     for (int i = 0; i < 2 * N_ADAPTERS; i++) {

@@ -6,7 +6,7 @@
 
 enum { MAX_RANKS = 8, LONG = 128, MAX_T = 1100 }; /* past a chunk of the head */
 
-/* Faults between ranks; the bits must tell them. */
+/* Faults between ranks; the bits must reveal them. */
 typedef enum fault {
     NO_FAULT,
     STALE_GATHER,  /* rank 1 misses what others give in one exchange */

@@ -1,5 +1,6 @@
 /* Rows are independent: a token's log-probability has the same bits in training and in evaluation, token by token or in
- * pieces through a key/value cache, alone or beside other sequences, with any number of threads, at every kernel level.
+ * pieces through a key/value cache, alone or next to other sequences, with any number of threads, at every kernel
+ * level.
  */
 #include <math.h>
 
@@ -64,7 +65,7 @@ static void cache_close(cache *c)
     test_free(c->v);
 }
 
-/* The sequence in pieces through a cache, beside another sequence that grows there. */
+/* The sequence in pieces through a cache, next to another sequence that grows there. */
 static void logprobs_by_cache(const text *f, rig *r, const pieces *cut, bool with_neighbour, float *logprob)
 {
     tess_executor *executor = rig_executor(r, options_for(f, false));

@@ -1,5 +1,5 @@
 /* A head of one output: its values are a column of logits, its derivatives arrive in the weights, also where it stands
- * beside a language model's, and the two are not mistaken. */
+ * next to a language model's, and the two are not mistaken. */
 #include "derivative.h"
 
 enum { MAX_T = FIXTURE_TOKENS };
@@ -127,7 +127,7 @@ static void values_are_a_column_of_logits(void)
 }
 
 /* ---- Values of others ---- */
-/* tools/make_value_fixtures.py: trl's head stands beside a language model's, and may also be a model's only one. */
+/* tools/make_value_fixtures.py: trl's head stands next to a language model's, and may also be a model's only one. */
 static void compare_case(const char *name, const json_t *json, bool alone)
 {
     tess_model_config config;

@@ -275,7 +275,7 @@ static void pairs_that_do_not_divide(void)
 }
 
 /* ---- Norm ---- */
-/* The norm of a parameter so large that tp ranks exchange its columns in several parts. Beside the square of a row's
+/* The norm of a parameter so large that tp ranks exchange its columns in several parts. Next to the square of a row's
  * first element small ones are lost, in the sum of a whole row more of them than in sums of its parts. */
 static void norm_of_many_cut_rows(void)
 {

@@ -303,7 +303,7 @@ static int shortest(int p, int m, int slots)
                 continue;
             for (int r = 0; r < p; r++, rest /= size)
                 ranks[r] = progress_of((int)(rest % size), m);
-            ranks[p].i = m + 1; /* nobody is behind the last rank */
+            ranks[p].i = m + 1; /* no rank follows the last one */
             follow(ranks, p, m, slots, 0, 0, 1, next);
         }
         char *swap = now;
@@ -441,7 +441,7 @@ static void advice_is_the_smallest_number(void)
         EXPECT_INT(micros, cases[i].m);
         tess_pipeline_free(&s);
     }
-    const double share[] = {1, 3}; /* rank 0 waits two thirds of its time, for ever */
+    const double share[] = {1, 3}; /* rank 0 waits two thirds of its time, forever */
     tess_pipeline_costs costs = ones;
     tess_pipeline_schedule s;
     costs.share = share;

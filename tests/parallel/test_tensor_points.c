@@ -1,5 +1,5 @@
 /* Exchanges of ranks that share a model: every element of the box that a rank wants is what a plain loop says, nothing
- * beside it changes, and the bytes that come from others are the formula's. */
+ * next to it changes, and the bytes that come from others are the formula's. */
 #include <stdlib.h>
 
 #include "device/device.h"

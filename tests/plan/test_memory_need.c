@@ -353,7 +353,7 @@ static void what_would_fit_fits(void)
     EXPECT_FAILS(tess_memory_check(test_mem(), model, &plan, need.host + drawn - 1, "it"), TESS_E_INVALID,
                  "2 of the ranks only draw (rollout.ranks)");
 
-    /* And so does what a task takes beside training. */
+    /* And so does what a task takes in addition to training. */
     plan.n_drawing = 0;
     plan.of_task = predict_task;
     EXPECT_OK(tess_memory_check(test_mem(), model, &plan, need.host + 4 * BESIDE, "it"));

@@ -1,4 +1,4 @@
-/* The critic: values of any ranks have the same bits, its head begins as asked, it learns, and the policy beside it
+/* The critic: values of any ranks have the same bits, its head begins as asked, it learns, and the policy next to it
  * does not notice. */
 #include "engine_rig.h"
 
@@ -212,7 +212,7 @@ static void it_learns(void)
     leave();
 }
 
-/* ---- The policy beside it ---- */
+/* ---- The policy next to it ---- */
 static void run_policy(bool with_critic, double norm[STEPS])
 {
     rig r;

@@ -248,7 +248,7 @@ static void any_way_to_share_the_policy(void)
 }
 
 /* ---- Files ---- */
-/* A policy that begins with a folder, and a reference of it beside one with random weights. */
+/* A policy that begins with a folder, and a reference of it next to one with random weights. */
 static void it_is_read_from_a_folder(void)
 {
     for (int i = 0; i < 2 * WAYS; i++) {

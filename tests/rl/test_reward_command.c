@@ -209,7 +209,7 @@ static void never_answers(void)
     EXPECT(stat(path, &info) == 0 && info.st_size >= 8 && info.st_size <= 10);
 }
 
-/* The share is of the items of all ranks. */
+/* The share is one of the items of all ranks. */
 static void failures_of_all_ranks(void)
 {
     tess_reward_options options = options_of(python("for x in items():\n"

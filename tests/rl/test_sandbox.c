@@ -1,5 +1,5 @@
 /* Tests what a grader can do in its sandbox, hole by hole. This program is its own grader. As a grader it tries what
- * the response of its item asks for, and its reward tells the result. */
+ * the response of its item asks for, and its reward has the result. */
 #include <asm/ioctls.h>
 #include <dirent.h>
 #include <errno.h>

@@ -79,7 +79,7 @@ static void more_notices_than_are_kept_are_refused(void)
     expect_bad(text, "129 notices, at most 128 are kept");
 }
 
-/* Notices come before the ranks: a file that was cut off behind them still has them. */
+/* Notices come before the ranks: a file that was cut off after them still has them. */
 static void a_file_that_was_cut_off_keeps_its_notices(void)
 {
     static const char text[] = "{\"version\": 1, \"world\": 2, \"notices\": [{\"rank\": 1, \"text\": \"told\"}], "

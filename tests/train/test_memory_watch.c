@@ -33,7 +33,7 @@ static int settles(int step)
     return step < 30 ? step : 30;
 }
 
-/* The step in which it was told, 0: never. */
+/* The step in which it was reported, 0: never. */
 static int told_at(shape *blocks, char *text, size_t size)
 {
     static void *held[4 * STEPS];

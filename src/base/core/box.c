@@ -66,7 +66,7 @@ const char *tess_box_format(int n_dims, const tess_box *box, char *text, size_t 
 static void copy_from_dim(int dim, int n_dims, size_t element, const tess_box *common, const tess_box *from_box,
                           const char *from, const tess_box *to_box, char *to)
 {
-    /* The dimensions behind the last one that either buffer holds in part lie in one run in both. */
+    /* The dimensions after the last one that either buffer holds in part lie in one run in both. */
     int64_t run = 1, from_row = 1, to_row = 1;
     for (int d = dim; d < n_dims; d++)
         run *= common->size[d];

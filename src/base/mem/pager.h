@@ -1,12 +1,12 @@
-/* A pager moves the pages of file mappings between memory and disk, ahead of their use and behind it, in the
+/* A pager moves the pages of file mappings between memory and disk, ahead of their use and after it, in the
  * background.
  *
  * State that is larger than memory lies in shared mappings of files, not in private memory that is filled and emptied
  * by reads and writes of our own (O_DIRECT). Then its pages are the kernel's: a process that is killed at any
  * instruction loses nothing that it had stored, so that the optimizer's journal and hot recovery are as good as in
  * memory; pointers stay valid for everybody at any time (checkpoints, export, norms, checks); and a missing or wrong
- * request costs time, never a bit. What the pager adds is that a page is there before it is wanted, and that the pages
- * behind leave, so that memory holds a window of the state and not what the kernel happens to keep.
+ * request costs time, never a bit. What the pager adds is that a page is there before it is wanted, and that pages
+ * leave after their use, so that memory holds a window of the state and not what the kernel happens to keep.
  *
  * A request is on a range of addresses: fetch, which returns at once; wait, until what was fetched is there; release,
  * which returns at once. Fetches go from disk to memory in the order of the calls, and pause while the ranges in memory

@@ -4,8 +4,8 @@
 
 #include "tessera/types.h"
 
-/* Opens a file in `folder` that disappears when it is closed, with `flags` beside O_TMPFILE (O_RDWR, O_DIRECT). File
- * systems without O_TMPFILE get one that is unlinked at once. -1: errno says why. */
+/* Opens a file in `folder` that disappears when it is closed, with `flags` in addition to O_TMPFILE (O_RDWR, O_DIRECT).
+ * File systems without O_TMPFILE get one that is unlinked at once. -1: errno says why. */
 int tess_os_open_nameless(const char *folder, int flags);
 
 /* TESS_E_NOT_FOUND, TESS_E_INVALID: `folder` is no folder, or its file system keeps files in memory. The message names

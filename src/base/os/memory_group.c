@@ -96,7 +96,7 @@ bool tess_memory_group_find(int pid, tess_memory_group *group)
     return tess_control_group_find("", pid, "memory", group);
 }
 
-/* Reads the first number of a file of the group, or the number behind `key`. False: not there, or "max". */
+/* Reads the first number of a file of the group, or the number after `key`. False: not there, or "max". */
 static bool read_number(const char *folder, const char *name, const char *key, uint64_t *number)
 {
     char path[TESS_GROUP_FOLDER_BYTES + 64], line[256];

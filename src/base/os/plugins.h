@@ -5,8 +5,8 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* Looks for `file` beside the program and beside the shared object that holds this code, and in the folders that belong
- * to them (tessera, ../lib/tessera, ../lib/ARCHITECTURE/tessera). */
+/* Looks for `file` next to the program and next to the shared object that holds this code, and in the folders that
+ * belong to them (tessera, ../lib/tessera, ../lib/ARCHITECTURE/tessera). */
 bool tess_plugin_find(const char *file, char path[PATH_MAX]);
 
 #endif

@@ -16,7 +16,7 @@ typedef struct tess_symbols {
 tess_status tess_symbols_open(const char *program, tess_symbols *symbols);
 void tess_symbols_close(tess_symbols *symbols);
 
-/* Writes the call that returns to `offset` bytes behind the file's start in memory: "train_step (step.c:41)"; without
+/* Writes the call that returns to `offset` bytes after the file's start in memory: "train_step (step.c:41)"; without
  * known lines "train_step (libengine.so)" when `object` is a path, "train_step" when it is ""; "" when there is no
  * symbol. Returns text. */
 const char *tess_symbols_report(const tess_symbols *symbols, const char *object, uint64_t offset, char *text,

@@ -90,7 +90,7 @@ static int64_t read_hex(const char *s, size_t n, size_t digits)
     return value;
 }
 
-/* The byte that an escape behind a backslash stands for; *used: characters of it. -1: not an escape. */
+/* The byte that an escape after a backslash stands for; *used: characters of it. -1: not an escape. */
 static int64_t read_escape(const char *s, size_t n, size_t *used)
 {
     static const char letters[] = "abfnrtv\\'\"", bytes[] = "\a\b\f\n\r\t\v\\'\"";

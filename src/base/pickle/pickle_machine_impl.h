@@ -30,7 +30,7 @@ typedef struct pickle_opcode {
 /* Bytes of the pickle: TESS_E_FORMAT when it is cut off. */
 tess_status machine_take(machine *m, uint64_t n, const uint8_t **bytes);
 tess_status machine_take_uint(machine *m, size_t n, uint64_t *value); /* an integer of n bytes, little-endian */
-/* Bytes behind their number, which has `width` bytes. */
+/* Bytes after their number, which has `width` bytes. */
 tess_status machine_take_counted(machine *m, size_t width, const char **bytes, size_t *n);
 tess_status machine_take_line(machine *m, const char **line, size_t *n);
 

@@ -1,6 +1,6 @@
-/* `tessera bench comm`: every collective, over shared memory, beside what memory allows and beside MPI. A round is one
- * job of ours and one of each peer, back to back, so that all see the same neighbours. The table has the medians of the
- * rounds, and of the ratios within a round. */
+/* `tessera bench comm`: every collective, over shared memory, compared with what memory allows and with MPI. A round is
+ * one job of ours and one of each peer, back to back, so that all see the same neighbours. The table has the medians of
+ * the rounds, and of the ratios within a round. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -67,7 +67,7 @@ static const tess_bench_column columns[] = {
 
 static const comm_setting one_machine = {columns, sizeof(columns) / sizeof(columns[0]), one_round, figures};
 
-/* The program beside this one, unless --mpi names another. Having no MPI is an error only with --mpi. */
+/* The program next to this one, unless --mpi names another. Having no MPI is an error only with --mpi. */
 static tess_status find_mpi(comm_bench *b, char *program, size_t size)
 {
     const char *named = b->options->comm.mpi;

@@ -1,5 +1,5 @@
 /* `tessera bench comm --device`: collectives on memory of devices, by windows that ranks read from each other and
- * through the host, beside a copy on the device. Ranks may share a GPU. */
+ * through the host, compared with a copy on the device. Ranks may share a GPU. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,6 @@
-/* Kernels on a device beside the host: their time is the device's own, from one event to another. A copy that empties
- * the caches goes ahead of the first, so that the host has enqueued the kernels before the device comes to them. */
+/* Kernels on a device other than the host: their time is the device's own, from one event to another. A copy that
+ * empties the caches goes ahead of the first, so that the host has enqueued the kernels before the device comes to
+ * them. */
 #include "base/os/os.h"
 #include "bench/kernels/kernels_impl.h"
 
@@ -31,7 +32,7 @@ static tess_status end(void *self, double *seconds)
     return TESS_OK;
 }
 
-/* Bytes read and written a second; 0: it failed, and the next call tells. */
+/* Bytes read and written a second; 0: it failed, and the next call reports it. */
 static double copy_rate(const kernels_apart *a)
 {
     double seconds = 0;

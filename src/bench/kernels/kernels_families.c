@@ -144,7 +144,7 @@ const kernel_family kernels_decode = {"attention in generation: sequences x keys
                                       name_attention,
                                       create_decode};
 
-/* ---- Rows of tokens: x[0 .. 4] are (T, C); weights and their gradients (C), statistics (T) beside them ---- */
+/* ---- Rows of tokens: x[0 .. 4] are (T, C); weights and their gradients (C), statistics (T) next to them ---- */
 
 enum { W = 5, B, DW, DB, MEAN, RSTD, COS, SIN, POSITIONS };
 

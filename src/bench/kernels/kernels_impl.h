@@ -11,11 +11,11 @@
 
 enum { KERNEL_MAX_OPERANDS = 16 };
 
-/* A device beside the host, and its own time. */
+/* A device other than the host, and its own time. */
 typedef struct kernels_apart {
     tess_device *device; /* NULL: the host's memory is the stream's */
     tess_stream *stream;
-    tess_event *from, *to; /* NULL: the device tells no times */
+    tess_event *from, *to; /* NULL: the device measures no times */
     double from_s;         /* time of the host's clock at that event */
     char *x, *y;           /* (bytes) for the memory's limit; larger than caches */
     size_t bytes;

@@ -92,7 +92,7 @@ typedef struct async_area {
 } async_area;
 
 tess_status async_area_create(async_area *area);
-/* Maps the area behind `fd`, which stays the caller's. TESS_E_INVALID: it is no area of this version. */
+/* Maps the area of `fd`, which stays the caller's. TESS_E_INVALID: it is no area of this version. */
 tess_status async_area_open(int fd, async_area *area);
 void async_area_close(async_area *area, bool close_fd);
 /* Maps the first `bytes` of a stage. */

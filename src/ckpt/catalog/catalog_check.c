@@ -59,7 +59,7 @@ tess_status tess_catalog_check(const tess_catalog *catalog)
     return outcome(&s);
 }
 
-/* The tensor of a piece: the last whose pieces do not begin behind it. A tensor without pieces comes before the one
+/* The tensor of a piece: the last whose pieces do not begin after it. A tensor without pieces comes before the one
  * that has the same first_piece. */
 static const tess_catalog_tensor *tensor_of(const tess_catalog *c, int piece)
 {

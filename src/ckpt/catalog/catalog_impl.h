@@ -12,7 +12,7 @@ typedef struct tess_catalog_impl {
     uint8_t *verified;      /* (n_pieces) 1: its checksum was right; relaxed atomics */
     int *range_of;          /* (n_pieces) the range with the piece's checksum; -1: none, or the piece has its own */
     uint8_t *range_good;    /* (n_ranges) 1: its checksum was right; relaxed atomics */
-    uint64_t *padding;      /* (n_pieces) bytes behind a piece in its file that belong to no piece */
+    uint64_t *padding;      /* (n_pieces) bytes after a piece in its file that belong to no piece */
     tess_mapping *mappings; /* (n_files) files that tess_catalog_map has mapped */
 } tess_catalog_impl;
 

@@ -19,7 +19,7 @@ typedef struct fetch {
     tess_piece_reader *reader;
     const tess_catalog_piece *piece;
     const tess_piece_sink *sink;
-    uint64_t padding;       /* bytes behind the piece that must be zero */
+    uint64_t padding;       /* bytes after the piece that must be zero */
     tess_sum_kind sum_kind; /* kind of the checksum that is computed: the piece's, or none */
     uint32_t crc32;
     XXH3_state_t xxh3; /* aligned to 64 */
@@ -105,7 +105,7 @@ static tess_status check_padding(fetch *f)
     return TESS_OK;
 }
 
-/* Reads all of the piece, and checks its checksum and the zeros behind it. */
+/* Reads all of the piece, and checks its checksum and the zeros after it. */
 static tess_status fetch_all(fetch *f)
 {
     f->sum_kind = f->piece->sum_kind != TESS_SUM_KIND_CRC32_UNPACKED ? f->piece->sum_kind : TESS_SUM_KIND_NONE;

@@ -129,7 +129,7 @@ static tess_status put_tensor(const dcp_plan *plan, tess_buffer *out, const dcp_
     return end_object(out);
 }
 
-/* How many chunks from `first` on are of the same tensor. */
+/* How many chunks from `first` on belong to the same tensor. */
 static size_t count_chunks(const dcp_plan *plan, size_t first)
 {
     size_t n = 1;

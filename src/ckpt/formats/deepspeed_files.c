@@ -58,7 +58,7 @@ static tess_status check_ranks(const char *folder, ds_file *files, size_t n, con
     return TESS_OK;
 }
 
-/* The file `latest` contains the name of a folder beside it. */
+/* The file `latest` contains the name of a folder next to it. */
 static tess_status read_pointer(const char *path, char name[256])
 {
     char pointer[DS_PATH];

@@ -1,4 +1,4 @@
-/* Chooses the tensors of an export: names, dtypes, and the scalars that PyTorch expects beside them. */
+/* Chooses the tensors of an export: names, dtypes, and the scalars that PyTorch expects in addition. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,8 +120,8 @@ static tess_status add_scalar(builder *b, const char *name, const char *dtype, c
     return TESS_OK;
 }
 
-/* Adds what PyTorch's AdamW expects of a parameter beside its moments: settings and, where the source has none of its
- * own, the step. */
+/* Adds what PyTorch's AdamW expects of a parameter in addition to its moments: settings and, where the source has none
+ * of its own, the step. */
 static tess_status add_state(builder *b, const export_name *read, const tess_catalog_tensor *moment)
 {
     char name[NAME_SIZE];

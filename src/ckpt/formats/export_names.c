@@ -169,7 +169,8 @@ static tess_status find_by_params(const tess_catalog *catalog, export_place *pla
     return TESS_OK;
 }
 
-/* Whether there is "model.X" beside "optimizer.X.exp_avg": a file into which a Tessera checkpoint was merged. */
+/* Whether there is "model.X" in addition to "optimizer.X.exp_avg": a file into which a Tessera checkpoint was merged.
+ */
 static bool has_tessera_names(const tess_catalog *catalog, const export_place *place)
 {
     char model[EXPORT_NAME + 8];

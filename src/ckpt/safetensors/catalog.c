@@ -83,7 +83,7 @@ static tess_status list_shards(const char *index, json_t *weight_map, const char
     json_object_foreach (weight_map, tensor, value) {
         const char *file = json_string_value(value);
         TESS_CHECK(file != NULL, TESS_E_FORMAT, "%s: weight_map: '%s': the name of a file expected", index, tensor);
-        /* Shards lie beside their index: a path to another place is an attack or a mistake. */
+        /* Shards lie next to their index: a path to another place is an attack or a mistake. */
         bool plain = file[0] != '\0' && strpbrk(file, "/\\") == NULL && strcmp(file, ".") != 0 &&
                      strcmp(file, "..") != 0 && strlen(file) < 256;
         TESS_CHECK(plain, TESS_E_FORMAT,

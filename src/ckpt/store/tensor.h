@@ -29,7 +29,7 @@ const void *tess_ckpt_primary_run(const tess_ckpt_tensor *tensor);
 /* The name of a parameter's tensor: "model.layers.0.w", with a state "optimizer.layers.0.w.exp_avg". */
 void tess_store_tensor_name(const char *state, const char *parameter, char name[TESS_STORE_NAME]);
 
-/* A state of the optimizer beside the weights it is of, which say where it is sharded. */
+/* A state of the optimizer, sharded as its weights are. */
 tess_ckpt_tensor tess_ckpt_state_tensor(const tess_ckpt_tensor *weights, const tess_optimizer_state *state);
 
 /* The dtype in a manifest: "F32"; NULL: never stored. */

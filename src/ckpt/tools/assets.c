@@ -1,4 +1,4 @@
-/* Copies the files beside a model's weights: configuration, tokenizer, licence. They come from the source if that is a
+/* Copies the files next to a model's weights: configuration, tokenizer, licence. They come from the source if that is a
  * model folder, from a folder that the user names, or from where jobs leave their model. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,7 +101,7 @@ static tess_status write_config(tess_mem *mem, const char *from, const char *to,
     return status;
 }
 
-/* ---- Files beside it */
+/* ---- Files next to it */
 typedef enum companion { COPIED, IGNORED, LEFT_OUT } companion;
 
 static companion classify(const char *name)

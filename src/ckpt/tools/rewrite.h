@@ -18,7 +18,7 @@ const char *tess_target_name(tess_target target);                     /* "hf", .
 tess_status tess_target_parse(const char *text, tess_target *target); /* TESS_E_INVALID lists the names */
 
 /* A change of values on their way to a Hugging Face folder. apply: adds to (or else changes) the values of a slice of a
- * tensor of 2 dimensions, row-major, that `concerns`; a tensor's slices come one behind the other. */
+ * tensor of 2 dimensions, row-major, that `concerns`; a tensor's slices follow each other. */
 typedef struct tess_rewrite_change {
     void *self;
     bool (*concerns)(void *self, const char *name); /* NULL: nothing is changed */

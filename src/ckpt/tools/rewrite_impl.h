@@ -43,7 +43,7 @@ tess_status rewrite_as_model_folder(rewriting *r);
 /* ---- assets.c */
 /* Sets `assets`. TESS_E_NOT_FOUND: the user's folder has no config.json. */
 tess_status rewrite_find_assets(rewriting *r);
-/* Writes config.json and what stands beside it into `folder`. */
+/* Writes config.json and the files next to it into `folder`. */
 tess_status rewrite_assets(const rewriting *r, const char *folder);
 
 /* ---- model_check.c */

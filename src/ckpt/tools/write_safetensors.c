@@ -1,5 +1,5 @@
-/* Writes safetensors from any checkpoint: one file, or a model folder with what a model needs beside its weights.
- * Counts NaN and infinite values on the way. */
+/* Writes safetensors from any checkpoint: one file, or a model folder with what a model needs in addition to its
+ * weights. Counts NaN and infinite values on the way. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -152,7 +152,8 @@ static tess_status put_tensors(weights *w)
     return TESS_OK;
 }
 
-/* "<folder>/<stem>.safetensors", or shards of it. What the source says beside its tensors goes into the header. */
+/* "<folder>/<stem>.safetensors", or shards of it. What the source says in addition to its tensors goes into the header.
+ */
 static tess_status write_files(weights *w, const char *folder, const char *stem, size_t shard_bytes)
 {
     const tess_export *e = w->r->export;

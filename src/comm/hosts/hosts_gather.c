@@ -1,7 +1,7 @@
 /* Operations where all (or many) ranks take what one shows: all_gather, broadcast, and the second half of a large
  * all_reduce.
  *
- * A rank's area holds its own block's elements of the round, and behind them those of the ranks that it handles. A rank
+ * A rank's area holds its own block's elements of the round, and after them those of the ranks that it handles. A rank
  * alone on its host with a contiguous block needs no area: messages go from buffer to buffer. */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Teams over several hosts.
  *
  * Each host has a control area for the whole team, as a team of one host has (shm/control.h). A rank's post, with what
- * it shows beside it, goes to every other host in one message; there one rank, its handler, puts it into place and
+ * it shows next to it, goes to every other host in one message; there one rank, its handler, puts it into place and
  * arrives on its behalf. So meeting, comparison and short data work as in shared memory (shm/shm_exchange.c).
  *
  * Large data goes in rounds, through areas that the ranks of a host share (rounds.c). For each round a rank shows its
@@ -171,7 +171,8 @@ typedef union hosts_work {
 } hosts_work;
 
 /* ---- hosts_team.c */
-/* Bytes of a host's shared part for a team, beside its control area, when `n_local` members are on that host. */
+/* Bytes of a host's shared part for a team, in addition to its control area, when `n_local` members are on that host.
+ */
 uint64_t hosts_bytes(int n_local);
 tess_status hosts_attach(tess_team *team, uint8_t *shared);
 void hosts_detach(tess_team *team);
@@ -214,7 +215,7 @@ static inline int hosts_tag(const tess_work *work, int kind)
 const hosts_subtrees *hosts_subtrees_of(const tess_work *work);
 
 /* ---- hosts_posts.c */
-/* Sends this rank's post and what lies beside it to the other hosts. */
+/* Sends this rank's post and what lies next to it to the other hosts. */
 tess_status hosts_send_post(tess_work *work);
 /* Puts posts that have come into place, of all operations in flight. */
 tess_status hosts_receive_posts(tess_team *team);

@@ -2,9 +2,9 @@
  * between a rank and its handlers (hosts_impl.h), and siblings read each other's windows: sums cross as partials of
  * the canonical tree, so the bits are those of one host.
  *
- * A rank's buffer is a window of the team. In a round of a gather it holds the rank's own block's elements, and behind
+ * A rank's buffer is a window of the team. In a round of a gather it holds the rank's own block's elements, and after
  * them those of the ranks that it handles; in one of a sum the partials that it sends, then those that it gets. An
- * all_reduce has both. Siblings tell each other by counters what is ready, what has landed and what was read. */
+ * all_reduce has both. Siblings inform each other by counters what is ready, what has landed and what was read. */
 #ifndef TESS_COMM_HOSTS_LINKED_H
 #define TESS_COMM_HOSTS_LINKED_H
 

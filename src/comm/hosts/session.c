@@ -20,7 +20,7 @@ static pid_t opener_pid;
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 static atomic_bool given_up, in_job;
 
-/* MPI_Finalize may wait for ever for a rank that fails at the very end. The work is done by then: the process exits. */
+/* MPI_Finalize may wait forever for a rank that fails at the very end. The work is done by then: the process exits. */
 static void *end_anyway(void *status)
 {
     nanosleep(&(struct timespec){.tv_sec = LONGEST_CLOSE_S}, NULL);

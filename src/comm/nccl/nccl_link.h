@@ -38,7 +38,7 @@ typedef struct tess_nccl_message {
 tess_status tess_nccl_id_create(nccl_id *id);
 
 /* Collective over the members. `device`: one of NVIDIA's, borrowed; a GPU has one member, unless NCCL_HOSTID makes them
- * seem to be of different hosts. On failure *link is NULL, and NCCL has let go of everything.
+ * seem to be of different hosts. On failure *link is NULL, and NCCL has released everything.
  * TESS_E_TIMEOUT: not all members came (the caller knows who); TESS_E_PEER_LOST: a connection broke; TESS_E_INVALID:
  * the device is not one of NVIDIA's; as tess_nccl_open; else of NCCL's, with what to do. */
 tess_status tess_nccl_link_create(tess_mem *mem, tess_device *device, const tess_nccl_seat *seat,

@@ -87,7 +87,7 @@ const ondevice_window *ondevice_find(const tess_team *team, const void *memory);
 /* This rank's address of what `rank` shows in the work. */
 const uint8_t *ondevice_peer(const tess_work *work, int rank);
 
-/* Lets go of what the peers show in a window; in windows that nobody hid. */
+/* Unmaps the peers' memory of a window; in windows that nobody hid. */
 void ondevice_close_peers(const tess_team *team, ondevice_window *window);
 void ondevice_forget_windows(tess_team *team);
 

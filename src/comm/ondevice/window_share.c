@@ -13,7 +13,7 @@ typedef struct shown {
 } shown;
 
 /* ---- Showing ---- */
-/* Opens what the siblings show. The first failure ends it: what is open then is let go with the window. */
+/* Opens what the siblings show. The first failure ends it: what is open then is unmapped with the window. */
 static tess_status open_peers(const tess_team *team, ondevice_window *w, const shown *all)
 {
     int host = tess_team_host(team, team->rank);
@@ -124,7 +124,7 @@ static ondevice_window *take_out(tess_team *team, const void *memory)
     return w;
 }
 
-/* Ranks meet before, when none reads it any more, and after, when all have let go of it. A broken team does not meet.
+/* Ranks meet before, when none reads it any more, and after, when all have unmapped it. A broken team does not meet.
  */
 void ondevice_window_hide(tess_team *team, void *memory, const void *site)
 {

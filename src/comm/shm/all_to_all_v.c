@@ -1,7 +1,7 @@
 /* all_to_all_v on one host: each rank copies the blocks that the others have for it. */
 #include "comm/shm/shm_impl.h"
 
-/* A row for each rank, beside each post: elements sent to it, their offset, and elements expected from it. */
+/* A row for each rank, next to each post: elements sent to it, their offset, and elements expected from it. */
 typedef struct part {
     uint64_t sends, offset, expects;
 } part;

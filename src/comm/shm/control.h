@@ -22,7 +22,7 @@ typedef struct tess_post {
     _Alignas(64) tess_fingerprint fingerprint;
     uint64_t in_offset, out_offset;   /* offsets of its buffers in the job's memory, or CONTROL_PRIVATE */
     uint64_t in_address, out_address; /* addresses of the buffers in its own process */
-    uint32_t shown;                   /* 1: what it shows lies beside this post */
+    uint32_t shown;                   /* 1: what it shows lies next to this post */
     uint32_t site;                    /* tess_fingerprint_site */
     uint64_t beside;                  /* bytes that lie there */
     uint64_t digest;                  /* digest of the fingerprint, which is read only when digests differ */

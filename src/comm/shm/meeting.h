@@ -1,6 +1,6 @@
 /* How ranks meet in a team's control area, also on behalf of ranks on other hosts. Each posts its fingerprint and the
- * place of its data. When all have posted, the fingerprints are compared. Short data lies beside the posts and is taken
- * at once; the backend moves the rest.
+ * place of its data. When all have posted, the fingerprints are compared. Short data lies next to the posts and is
+ * taken at once; the backend moves the rest.
  *
  * A slot's counter only grows: phase k of an operation is over when it has grown by k times the team's size. */
 #ifndef TESS_COMM_SHM_MEETING_H
@@ -42,9 +42,9 @@ static inline bool shm_phase_over(const tess_work *work)
     return atomic_load(&slot->arrivals) >= shm_base(work) + shm_of(work)->phase * (uint64_t)work->team->size;
 }
 
-/* Fills this rank's post, and what lies beside it; shm_arrive shows it to the others. */
+/* Fills this rank's post, and what lies next to it; shm_arrive shows it to the others. */
 void shm_post_request(tess_work *work);
-/* The same for memory of a device, of which nothing lies beside the post: the caller says where it is. */
+/* The same for memory of a device, of which nothing lies next to the post: the caller says where it is. */
 tess_post *shm_post_on_device(tess_work *work);
 /* This rank arrives in the next phase; the last rank wakes the others. */
 void shm_arrive(tess_work *work);

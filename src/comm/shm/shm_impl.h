@@ -10,7 +10,7 @@
 /* How peers read what a rank shows. Ranks decide it from each other's posts, so all decide the same. */
 enum {
     SHM_NOTHING, /* the operation is complete once all have met */
-    SHM_INLINE,  /* few bytes, copied beside the post */
+    SHM_INLINE,  /* few bytes, copied next to the post */
     SHM_DIRECT,  /* the buffers are in the job's memory */
     SHM_REACHED, /* private memory, copied by the system from process to process */
     SHM_STAGED   /* private memory, copied round by round */

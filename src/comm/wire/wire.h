@@ -43,7 +43,7 @@ typedef struct wire_table {
      * used as it is, and the program finalizes it. */
     int (*open)(wire_process *process, char error[WIRE_ERROR_BYTES]);
     /* `orderly`: all ranks come here (MPI_Finalize, collective). Otherwise MPI is not called any more: a peer is
-     * lost, and finalizing could wait for it for ever. */
+     * lost, and finalizing could wait for it forever. */
     void (*close)(bool orderly);
 
     /* Collective over the members, which all pass the same `ranks` (numbers of the launcher) and `tag`, and make the

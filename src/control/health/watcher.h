@@ -31,7 +31,7 @@ typedef struct tess_health_watcher {
 
 /* Starts the process; call it from a process of one thread, that is no rank: while two processes have a copy of memory,
  * what either of them writes is there twice. The fork copies what `options` points to. The watcher ends with the
- * caller, however that ends. TESS_E_NOMEM: no process to be had. */
+ * caller, however that ends. TESS_E_NOMEM: no process could be started. */
 tess_status tess_health_watcher_start(const tess_health_options *options, tess_health_watcher *watcher);
 /* True if the watcher has ended by itself. It is then reaped and gone, and `how` says how it ended. */
 bool tess_health_watcher_ended(tess_health_watcher *watcher, char *how, size_t size);

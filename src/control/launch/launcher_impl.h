@@ -60,7 +60,7 @@ typedef struct launcher {
     bool timed_out;
     int suspect; /* rank under suspicion, -1: none, or the root cause is known */
     int cause;   /* the root cause, -1: not known, or nothing has failed */
-    int stuck;   /* the rank that the root cause waited for in vain, -1: none */
+    int stuck;   /* the rank that the root cause waited for without success, -1: none */
     launch_failing failing;
     launch_recovery recovery;
     tess_launch_result *result;

@@ -3,8 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* The part of a layer that costs least: no attention, and little beside the feed-forward, whose rung is every second
- * layer. */
+/* The part of a layer that costs least: no attention, and little compared with the feed-forward, whose rung is every
+ * second layer. */
 #define SELECTED "attention_inputs,residual"
 
 void tess_ladder_begin(tess_ladder *ladder, tess_ladder_recompute recompute, int64_t every_n, int64_t local_batch,

@@ -25,7 +25,8 @@ typedef struct tess_mesh_plan {
 } tess_mesh_plan;
 
 /* Free *plan with tess_mesh_plan_free, also after a failure. TESS_E_INVALID: axes that do not make the ranks, ranks
- * that are not those of the hosts, a name that is no axis, axes beside a configuration, a pipeline that cannot be. */
+ * that are not those of the hosts, a name that is no axis, axes in addition to a configuration, a pipeline that cannot
+ * be. */
 tess_status tess_mesh_plan_make(tess_mem *mem, const tess_mesh_request *request, tess_mesh_plan *plan);
 void tess_mesh_plan_free(tess_mesh_plan *plan);
 

@@ -20,10 +20,10 @@ typedef struct tess_ranks {
     bool joins;     /* this process is a rank: started alone, or by torchrun */
 } tess_ranks;
 
-/* `n`: the value of -n, 0: not given. TESS_E_INVALID: -n beside ranks that MPI or torchrun has started. */
+/* `n`: the value of -n, 0: not given. TESS_E_INVALID: -n in addition to ranks that MPI or torchrun has started. */
 tess_status tess_ranks_count(int n, tess_ranks *ranks);
 
-/* Starts the process that writes checkpoints beside the ranks, one a host; *saves NULL: another process does so for
+/* Starts the process that writes checkpoints next to the ranks, one a host; *saves NULL: another process does so for
  * this host. Before the ranks, and before any thread. Stop it after them. */
 tess_status tess_ranks_start_saves(tess_async_service **saves);
 

@@ -84,7 +84,7 @@ static tess_status load(const tess_train_job *job, bool is_rank, tess_config *co
     return status;
 }
 
-/* The processes beside the ranks. */
+/* The processes next to the ranks. */
 typedef struct train_helpers {
     const tess_config *config;
     bool keeps_steps;          /* memory keeps the newest step when the ranks are killed */

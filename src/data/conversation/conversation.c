@@ -155,7 +155,7 @@ static tess_status mark(const tess_chat *how, tess_encoder *encoder, const tess_
     return status;
 }
 
-/* All behind the first n messages and the prompt to answer them. */
+/* All after the first n messages and the prompt to answer them. */
 static tess_status find_completion(const tess_chat *how, const json_t *messages, size_t n, const json_t *tools,
                                    const tess_buffer *text, tess_chat_spans *spans)
 {

@@ -10,13 +10,13 @@
 #include "data/conversation/conversation_text.h"
 
 /* Appends the ids of a conversation to `ids`, and to `loss` a byte for each: 1: the assistant wrote it; with n_prompt
- * above 0: it is behind the first n_prompt messages and the prompt to answer them. `messages` is a list, `tools` too,
+ * above 0: it is after the first n_prompt messages and the prompt to answer them. `messages` is a list, `tools` too,
  * or NULL.
  *
  * *whole: false if the template writes a turn differently once others follow. Nothing is appended then: what a model
  * sees of earlier turns depends on which turn it answers, so each turn is a text of its own (n_prompt is its number).
  *
- * TESS_E_UNSUPPORTED: what the assistant wrote cannot be told. Also the errors of tess_conversation_write. */
+ * TESS_E_UNSUPPORTED: it is not known what the assistant wrote. Also the errors of tess_conversation_write. */
 tess_status tess_conversation_encode(const tess_chat *how, tess_encoder *encoder, const json_t *messages,
                                      size_t n_prompt, const json_t *tools, tess_ids *ids, tess_buffer *loss,
                                      bool *whole);

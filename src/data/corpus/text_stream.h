@@ -13,7 +13,7 @@ tess_status tess_text_stream_open(tess_mem *mem, const char *path, tess_text_str
 void tess_text_stream_close(tess_text_stream **stream);
 tess_text_kind tess_text_stream_kind(const tess_text_stream *stream);
 
-/* Goes on behind block n_blocks - 1, which ends at byte `at` of the text: at the beginning of a stream. */
+/* Resumes after block n_blocks - 1, which ends at byte `at` of the text: at the beginning of a stream. */
 tess_status tess_text_stream_skip(tess_text_stream *stream, uint64_t n_blocks, uint64_t at);
 
 /* Replaces `text` with the next block; *end: there is none. TESS_E_FORMAT: damaged or cut-off compression; a line of

@@ -18,7 +18,7 @@ typedef struct tess_block_file {
     uint64_t begin, end;    /* the part in use, at line ends */
     uint64_t n_blocks;
     char mask[64];  /* the first member found with the name of a mask; "": none. Written by who reads the blocks */
-    bool mask_told; /* options.warn was told */
+    bool mask_told; /* options.warn was called */
 } tess_block_file;
 
 typedef struct tess_blocks {

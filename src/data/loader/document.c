@@ -71,7 +71,7 @@ static tess_status take_pair(const tess_document_keys *keys, tess_document *docu
     return TESS_OK;
 }
 
-/* The text beside a conversation or a pair is what the user wrote of it; one half of a pair is not. */
+/* The text next to a conversation or a pair is what the user wrote of it; one half of a pair is not. */
 static tess_status take(const tess_document_keys *keys, tess_document *document)
 {
     json_t *line = document->line;

@@ -1,6 +1,6 @@
 /* A line of jsonl as a document: a JSON object with the text as a string member, or with a prompt and the completion
- * that is trained on, or with the messages of a conversation. What else it may hold is refused by name, or told, where
- * it says that the text is not all to be trained on. */
+ * that is trained on, or with the messages of a conversation. What else it may hold is refused by name, or reported,
+ * where it says that the text is not all to be trained on. */
 #ifndef TESS_DATA_LOADER_DOCUMENT_H
 #define TESS_DATA_LOADER_DOCUMENT_H
 

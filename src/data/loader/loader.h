@@ -11,7 +11,7 @@
  * A line of jsonl may hold a prompt and a completion instead of a text: the tokens of the prompt, then those of the
  * completion and the eos, each tokenized by itself. Only those after the prompt are targets. Such a document is not
  * split over rows, unless `split` says so: it would go on without its prompt. One that is longer than a row is cut at
- * the end; where no target is left it is omitted; both are counted and told. A line with messages is a conversation
+ * the end; where no target is left it is omitted; both are counted and reported. A line with messages is a conversation
  * (conversation/conversation.h): `chat` writes it, with bos and eos as the template has them, and the tokens of the
  * assistant alone are targets; it is not split either.
  *

@@ -13,7 +13,7 @@ tess_status tess_source_create(tess_mem *mem, const tess_tokenizer *tokenizer, c
                                const char *const *files, int n_files, tess_source **source);
 void tess_source_destroy(tess_source **source);
 
-/* Writes the next row, padding behind the last, and moves on. */
+/* Writes the next row, padding after the last, and moves on. */
 tess_status tess_source_row(tess_source *source, const tess_row *row, int64_t *n_seqs);
 tess_status tess_source_skip(tess_source *source, uint64_t rows);
 /* Moves to a row that exists; *end: none does. */

@@ -34,7 +34,7 @@ int64_t tess_pack_place(const int64_t *starts, const uint8_t *whole, int64_t n, 
 /* Number of rows that all documents fill; the last one may be part padding. */
 int64_t tess_pack_rows(const tess_documents *documents, int64_t seq_len);
 
-/* Writes row `index`; a row behind the last is all padding. Returns its number of sequences. */
+/* Writes row `index`; a row after the last is all padding. Returns its number of sequences. */
 int64_t tess_pack_row(const tess_documents *documents, int64_t index, int64_t seq_len, int32_t pad_id,
                       const tess_row *row);
 

@@ -30,7 +30,7 @@ static uint64_t start_of(const tess_token_shard *shard, uint64_t d)
     return shard_u64(shard->pointers + 8 * sequence) / (uint64_t)shard->width;
 }
 
-/* The first document that begins at or behind token x. */
+/* The first document that begins at or after token x. */
 static uint64_t document_at(const tess_token_shard *shard, uint64_t x)
 {
     uint64_t low = 0, high = shard->n_documents;

@@ -1,4 +1,4 @@
-/* Ids and nothing else, behind llm.c's header or none (nanoGPT): documents end behind end_id or ahead of begin_id. */
+/* Ids and nothing else, after llm.c's header or none (nanoGPT): documents end after end_id or ahead of begin_id. */
 #include "data/shards/token_shard_impl.h"
 
 /* github.com/karpathy/llm.c, dev/data/data_common.py: 256 int32, of which three say something. */

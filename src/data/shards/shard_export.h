@@ -2,9 +2,9 @@
  *
  *   llm.c     256 int32 (magic 20240520, version 1; or 20240801, 7), then ids of 2 bytes (or 4); the end token is ahead
  *             of each document. github.com/karpathy/llm.c, dev/data/data_common.py and fineweb.py
- *   nanoGPT   ids of 2 bytes; the end token is behind each document. github.com/karpathy/nanoGPT,
+ *   nanoGPT   ids of 2 bytes; the end token is after each document. github.com/karpathy/nanoGPT,
  *             data/openwebtext/prepare.py
- *   Megatron  NAME.bin, ids of 2 bytes (of a vocabulary below 65500) or 4, the end token behind each document, as with
+ *   Megatron  NAME.bin, ids of 2 bytes (of a vocabulary below 65500) or 4, the end token after each document, as with
  *             --append-eod; and NAME.idx (indexed_tokens.c), a sequence a document, several where a text is longer than
  *             a block. github.com/NVIDIA/Megatron-LM, megatron/core/datasets/indexed_dataset.py
  *

@@ -4,7 +4,7 @@
  *
  * A block is what became of 256 KiB of text: its head, its documents (n_documents of 4 bytes: tokens, and the kind in
  * the upper two bits), the ids (2 or 4 bytes each), whether each may be a target (a byte each, only where has_loss),
- * and zeroes up to a multiple of 8. It says how far the text is read, so a writer that was killed goes on behind the
+ * and zeroes up to a multiple of 8. It says how far the text is read, so a writer that was killed resumes after the
  * last whole block. The index has an entry a block and one that ends them. A file without a trailer is half-written. */
 #ifndef TESS_DATA_SHARDS_SHARD_LAYOUT_H
 #define TESS_DATA_SHARDS_SHARD_LAYOUT_H

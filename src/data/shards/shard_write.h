@@ -1,5 +1,5 @@
 /* Writes a shard, block by block. What is written is PATH.partial until it is whole; a writer that was killed, or whose
- * machine lost power, is followed by one that goes on behind the last whole block, to the same bytes. One at a time. */
+ * machine lost power, is followed by one that resumes after the last whole block, to the same bytes. One at a time. */
 #ifndef TESS_DATA_SHARDS_SHARD_WRITE_H
 #define TESS_DATA_SHARDS_SHARD_WRITE_H
 
@@ -22,7 +22,7 @@ tess_status tess_token_shard_writer_open(tess_mem *mem, const char *path, const 
 /* *is: a shard of this source and tokenizer is at `path`. Sets its numbers of tokens and documents. */
 tess_status tess_token_shard_is_of(const char *path, const tess_tokenizer *tokenizer, uint64_t source, bool *is,
                                    uint64_t *n_tokens, uint64_t *n_documents);
-/* Appends a block, behind which the text file is read up to `place`. */
+/* Appends a block, after which the text file is read up to `place`. */
 tess_status tess_token_shard_writer_append(tess_token_shard_writer *writer, const tess_token_block *block,
                                            const tess_token_shard_place *place);
 uint64_t tess_token_shard_writer_tokens(const tess_token_shard_writer *writer); /* those before a kill included */

@@ -19,7 +19,7 @@ static tess_status read_head(const char *path, uint8_t head[HEAD], size_t *size)
     return status;
 }
 
-/* The path beside `path` that ends in `to` in place of `from`; false: it does not end so, or is too long. */
+/* The path next to `path` that ends in `to` in place of `from`; false: it does not end so, or is too long. */
 static bool sibling(const char *path, const char *from, const char *to, char *out, size_t size)
 {
     size_t length = strlen(path) - strlen(from);

@@ -5,7 +5,7 @@
  *   llm.c's .bin            magic 20240520, version 1: uint16; magic 20240801, version 7: uint32
  *   Megatron's .bin, .idx   MMIDIDX, version 1; either of the two names both
  *   nanoGPT's .bin          ids alone, without a word on what they are: options.format says uint16 or uint32
- * llm.c's and nanoGPT's do not say where documents are: one ends behind each end_id, or ahead of each bos of the
+ * llm.c's and nanoGPT's do not say where documents are: one ends after each end_id, or ahead of each bos of the
  * tokenizer's template. The bos that a document of another program begins with is left out, for the loader to add.
  *
  * A shard is cut into blocks of documents, and the part begin..end of it is in use, as text is (loader/blocks.h): for

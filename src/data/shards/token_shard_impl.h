@@ -14,7 +14,7 @@ enum {
 typedef struct tess_token_shard_kind {
     /* Sets n_blocks of the part begin..end. */
     void (*divide)(tess_token_shard *shard);
-    /* *at: where documents may be cut, at or behind token x. */
+    /* *at: where documents may be cut, at or after token x. */
     tess_status (*cut)(const tess_token_shard *shard, uint64_t x, uint64_t *at);
     tess_status (*read)(const tess_token_shard *shard, uint64_t index, tess_token_block *out);
 } tess_token_shard_kind;
@@ -37,7 +37,7 @@ struct tess_token_shard {
     uint64_t all_blocks, first_block;
 };
 
-/* Each takes a mapped file that is of its kind, by its magic or by options->format. */
+/* Each takes a mapped file if it has its kind, by its magic or by options->format. */
 tess_status tess_token_shard_open_own(tess_token_shard *shard, const tess_tokenizer *tokenizer);
 tess_status tess_token_shard_open_raw(tess_token_shard *shard, tess_data_format format);
 tess_status tess_token_shard_open_indexed(tess_token_shard *shard);

@@ -20,7 +20,7 @@ static tess_status change_case(const filter_call *c)
     return template_change_case(c->run, text.text, (template_case)c->variant, c->out);
 }
 
-/* Words begin behind spaces, hyphens and opening brackets. */
+/* Words begin after spaces, hyphens and opening brackets. */
 static tess_status put_title(const filter_call *c, template_text text, tess_buffer *out)
 {
     template_value piece;
@@ -194,7 +194,7 @@ static tess_status round_number(const filter_call *c)
 }
 
 /* ---- Lines ---- */
-/* Lines behind the first get `width` before them, empty ones if `blank`. jinja2 adds a line end first, so that the text
+/* Lines after the first get `width` before them, empty ones if `blank`. jinja2 adds a line end first, so that the text
  * has a last line. */
 static tess_status put_indented(template_text text, template_text width, bool first, bool blank, tess_buffer *out)
 {

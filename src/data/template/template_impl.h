@@ -250,7 +250,7 @@ tess_status template_unexpected(const template_parser *p, const char *wanted);
 tess_status template_parse_tuple(template_parser *p, bool with_condition, template_node **node);
 tess_status template_parse_expression(template_parser *p, template_node **node);
 tess_status template_parse_unary(template_parser *p, template_node **node);
-/* A name and perhaps arguments, then more of them behind "|": the last node's innermost `a` is NULL. */
+/* A name and perhaps arguments, then more of them after "|": the last node's innermost `a` is NULL. */
 tess_status template_parse_filters(template_parser *p, template_node **node);
 
 /* ---- template_parse.c ---- */
@@ -388,7 +388,7 @@ template_text template_strip(template_text text, template_text set, template_sid
 /* First place of `needle` in text from `from`, SIZE_MAX: none; from the end. */
 size_t template_find_text(template_text text, template_text needle, size_t from);
 size_t template_find_last(template_text text, template_text needle, size_t end);
-/* The line that begins at *at, and moves on behind its end; false: there is none. As str.splitlines. */
+/* The line that begins at *at, and moves on after its end; false: there is none. As str.splitlines. */
 bool template_next_line(template_text text, size_t *at, template_text *line, size_t *with_end);
 bool template_is_letter(uint32_t code_point);
 bool template_is_upper(uint32_t code_point);

@@ -221,7 +221,7 @@ static int64_t hex_at(const lexer *l, size_t at, size_t n)
     return value;
 }
 
-/* The escape at `at`, behind its backslash: writes what it stands for, and returns the bytes it takes; 0: no escape.
+/* The escape at `at`, after its backslash: writes what it stands for, and returns the bytes it takes; 0: no escape.
  */
 static size_t unescape(const lexer *l, size_t at, char **to)
 {
@@ -386,7 +386,7 @@ tess_status template_lex(template_arena *arena, template_text text, template_tok
     char *copy;
     size_t n = 0;
     *tokens = (template_tokens){0};
-    TESS_TRY(template_alloc(arena, text.size + 8, &copy)); /* zeroes behind it end what looks ahead */
+    TESS_TRY(template_alloc(arena, text.size + 8, &copy)); /* zeroes after it end what looks ahead */
     for (size_t i = 0; i < text.size; i++) {
         if (text.data[i] == '\r' && i + 1 < text.size && text.data[i + 1] == '\n')
             continue;

@@ -47,7 +47,7 @@ static tess_status part_of(template_run *run, const template_value *item, const 
 }
 
 /* ---- Choosing ---- */
-/* The arguments behind the first `skipped`. */
+/* The arguments after the first `skipped`. */
 static template_args behind(const template_args *args, size_t skipped)
 {
     template_args rest = *args;

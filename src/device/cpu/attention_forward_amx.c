@@ -1,5 +1,5 @@
 /* Attention forward in bf16 on AMX: per tile of 32 query rows and block of 64 keys, scores S^T = K Q^T, softmax with a
- * query a lane, O^T += V^T P^T; the products of the blocks before and after run beside the softmax. Keys and values are
+ * query a lane, O^T += V^T P^T; the products of the blocks before and after run during the softmax. Keys and values are
  * packed once per sequence and key head when several tiles share them, and block by block when one tile is all there is
  * (generation). Both run the same steps on the same numbers.
  *
@@ -129,7 +129,7 @@ static void write_tile(const tess_attention *a, const attention_tile *t, const s
         _mm512_storeu_ps(lse + g * 16, softmax_lse(&state[g]));
         for (int64_t d = 0; d < D; d += TILE_ROWS) {
             __m512i square[TILE_ROWS];
-            /* Adding 0 makes -0 of a sum that underflowed the 0 that it would be beside other rows. */
+            /* Adding 0 makes -0 of a sum that underflowed the 0 that it would be next to other rows. */
             for (int i = 0; i < TILE_ROWS; i++)
                 square[i] = _mm512_castps_si512(_mm512_add_ps(
                     _mm512_mul_ps(_mm512_load_ps(out + (d / TILE_ROWS * GROUPS + g) * TILE_FLOATS + i * 16), factor),
@@ -194,7 +194,7 @@ typedef struct block_walk {
     key_block before, now, next;
 } block_walk;
 
-/* Lists the products that run beside the softmax of w->block: the scores of the next block, if there is one, and the
+/* Lists the products that run during the softmax of w->block: the scores of the next block, if there is one, and the
  * values of the block before. Returns the number of products. */
 static int64_t list_products(const attention_forward_job *job, const attention_tile *t, const tile_memory *at,
                              block_walk *w)

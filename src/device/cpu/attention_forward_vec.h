@@ -93,7 +93,7 @@ static void end_tile(const tess_attention *a, const attention_tile *t, const for
     for (int64_t d = 0; d < D; d += LANES)
         for (int g = 0; g < GROUPS && g * LANES < t->n_rows; g++) {
             vec square[LANES];
-            /* Adding 0 makes -0 of a sum that underflowed the 0 that it would be beside other rows. */
+            /* Adding 0 makes -0 of a sum that underflowed the 0 that it would be next to other rows. */
             for (int i = 0; i < LANES; i++)
                 square[i] =
                     v_add(v_div(v_load(m->out + (d + i) * ATTENTION_ROWS + g * LANES, LANES), state->l[g]), v_set(0));

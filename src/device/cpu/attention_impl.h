@@ -134,7 +134,7 @@ tess_status tess_attention_run_backward(tess_stream *stream, const tess_attentio
 tess_status tess_attention_forward_avx512(tess_stream *stream, const tess_attention *a);
 tess_status tess_attention_backward_avx512(tess_stream *stream, const tess_attention *a, const tess_attention_grad *g);
 
-/* The AMX rows; the table's entry is beside the backward pass. */
+/* The AMX rows; the table's entry is next to the backward pass. */
 tess_status tess_attention_forward_amx(tess_stream *stream, const tess_attention *a);
 
 #endif

@@ -1,7 +1,8 @@
 /* Attention in the `vec` of whichever header was included before, all in float32. Lanes are queries: scores lie as
- * (key, query), so maxima, sums and corrections are lane by lane, and no lane knows how many others run beside it. Each
- * element of each product is one chain of FMAs over ascending k, as the reference has it: every `vec` gives its bits.
- * BF16 operands are widened block by block; probabilities and dS are rounded to bf16 before they are used as operands.
+ * (key, query), so maxima, sums and corrections are lane by lane, and no lane knows how many others run next to it.
+ * Each element of each product is one chain of FMAs over ascending k, as the reference has it: every `vec` gives its
+ * bits. BF16 operands are widened block by block; probabilities and dS are rounded to bf16 before they are used as
+ * operands.
  *
  * The includer defines ATTENTION_MR and ATTENTION_NV: rows and vectors of a product that its registers hold. */
 #ifndef TESS_DEVICE_CPU_ATTENTION_VEC_H
@@ -51,7 +52,7 @@ static inline void store_any(void *x, int64_t i, vec value, int64_t n, tess_dtyp
         v_store_bf16((uint16_t *)x + i, value, n);
 }
 
-/* Rows of D elements, widened, behind D zeros up to `ld`. */
+/* Rows of D elements, widened, after D zeros up to `ld`. */
 static void widen_row(const void *x, int64_t at, int64_t D, tess_dtype dtype, float *out, int64_t ld)
 {
     for (int64_t d = 0; d < D; d += LANES)

@@ -37,7 +37,7 @@ void tess_gemm_pack_b_amx(const tess_gemm *g, int64_t j, int64_t columns, int64_
 /* The form of sums on their way out. GEMM_END_FUSED: see gemm_fused_row_amx.c. */
 typedef enum gemm_end { GEMM_END_BF16, GEMM_END_F32, GEMM_END_FUSED } gemm_end;
 
-/* Work that a core does beside the products, a little at each step, so that tiles need not wait for it: it turns the
+/* Work that a core does between the products, a little at each step, so that tiles need not wait for it: it turns the
  * sums of the tile before into C, and prefetches lines that are needed next. */
 typedef struct gemm_chores {
     const float *sums; /* (32, 32), contiguous */

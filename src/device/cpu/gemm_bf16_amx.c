@@ -59,7 +59,7 @@ typedef struct packing {
     uint16_t *to; /* the first panel's stretch */
 } packing;
 
-/* PANELS_AHEAD panels further along the same rows, or behind their end the beginning of the next rows. */
+/* PANELS_AHEAD panels further along the same rows, or after their end the beginning of the next rows. */
 static gemm_pack_ahead ahead_of(const packing *x, int64_t panel, int64_t n_k, int64_t k_steps)
 {
     int64_t later = min64(PANELS_AHEAD, x->end - x->begin), wraps = panel + later >= x->end;

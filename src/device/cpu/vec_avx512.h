@@ -154,7 +154,7 @@ static inline void v_imul_wide(ivec a, uint32_t factor, ivec *low, ivec *high)
     *high = _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
 }
 
-/* table[a]. Of bytes, three more behind the last one wanted must be readable. */
+/* table[a]. Of bytes, three more after the last one wanted must be readable. */
 static inline vec v_look_up(const float *table, ivec a)
 {
     return _mm512_i32gather_ps(a, table, 4);

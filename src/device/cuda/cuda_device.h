@@ -23,7 +23,7 @@
  * for its use, which the message names. */
 tess_status tess_cuda_device_open(tess_mem *mem, const char *name, int number, tess_device **device);
 
-/* Serves libraries of NVIDIA's: makes the GPU's context the thread's; returns the driver's queue behind a stream.
+/* Serves libraries of NVIDIA's: makes the GPU's context the thread's; returns the driver's queue of a stream.
  * TESS_E_INVALID: the device is not one of NVIDIA's. */
 tess_status tess_cuda_device_enter(tess_device *device);
 tess_status tess_cuda_stream_queue(tess_stream *stream, void **queue);

@@ -1,4 +1,4 @@
-/* The structures behind a device and a stream of NVIDIA's, for this folder. */
+/* The structures of a device and a stream of NVIDIA's, for this folder. */
 #ifndef TESS_DEVICE_CUDA_CUDA_IMPL_H
 #define TESS_DEVICE_CUDA_CUDA_IMPL_H
 

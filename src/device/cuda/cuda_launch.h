@@ -1,4 +1,4 @@
-/* How rows reach a GPU: launches, the queue behind a stream, work space. A compiler that is not CUDA's includes a
+/* How rows reach a GPU: launches, the queue of a stream, work space. A compiler that is not CUDA's includes a
  * header before this one that has the same macros, and CUDA's words, for the host (the tests' tests/device/cuda_shim).
  */
 #ifndef TESS_DEVICE_CUDA_CUDA_LAUNCH_H

@@ -4,7 +4,7 @@
 
 #include "device/cuda/cuda_plugin.h"
 
-/* Loads it once a process; it stays. The environment's TESSERA_CUDA names its file, else it lies beside the program.
+/* Loads it once a process; it stays. The environment's TESSERA_CUDA names its file, else it lies next to the program.
  * *path: of the file, also where it does not load. TESS_E_NOT_FOUND: there is none; TESS_E_UNSUPPORTED: it is not this
  * program's. */
 tess_status tess_cuda_load(const cuda_plugin **plugin, const char **path);

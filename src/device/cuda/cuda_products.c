@@ -175,7 +175,7 @@ static int64_t whole_units(int64_t n)
     return (n + UNIT - 1) / UNIT * UNIT;
 }
 
-/* The product of a key, with rows behind each other. */
+/* The product of a key, with rows that follow each other. */
 static tess_gemm product_of(const product_key *key, int64_t m, int64_t n)
 {
     return (tess_gemm){.m = m,

@@ -1,6 +1,6 @@
-/* Tensor cores, and copies into shared memory that run beside them: what a warp does as one. All 32 threads call; lane
- * l of the warp is thread l % 32. From compute capability 8.0 on. A compiler that is not CUDA's has the same functions
- * from the header that it includes first (device/cuda/cuda_launch.h). */
+/* Tensor cores, and copies into shared memory that run at the same time: what a warp does as one. All 32 threads call;
+ * lane l of the warp is thread l % 32. From compute capability 8.0 on. A compiler that is not CUDA's has the same
+ * functions from the header that it includes first (device/cuda/cuda_launch.h). */
 #ifndef TESS_DEVICE_CUDA_CUDA_TENSOR_H
 #define TESS_DEVICE_CUDA_CUDA_TENSOR_H
 
@@ -42,7 +42,7 @@ static __device__ __forceinline__ void tensor_load_transposed(uint32_t x[4], con
                  : "memory");
 }
 
-/* The thread's own: `bytes` (1 to 16) from memory, zeros behind them. Both sides are aligned to 16. */
+/* The thread's own: `bytes` (1 to 16) from memory, zeros after them. Both sides are aligned to 16. */
 static __device__ __forceinline__ void tensor_copy(tensor_piece *to, const void *from, int bytes)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(to)),

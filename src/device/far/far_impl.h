@@ -11,7 +11,7 @@ typedef struct far_device {
     tess_device base;
     struct far_device *next; /* all of the process, for the fault handler */
     char *shown;             /* PROT_NONE, FAR_RANGE bytes */
-    ptrdiff_t constant;      /* distance from an address to the memory behind it */
+    ptrdiff_t constant;      /* distance from an address to the memory that it stands for */
     int file;
     size_t top;                   /* bytes given out; never again, so that a stale address is found */
     pthread_mutex_t streams_lock; /* held while streams are drained, so never taken by a command; guards the next two */

@@ -87,7 +87,7 @@ static int64_t pages_of(const tess_attention_seq *s)
     return s->pages != NULL && s->k_len > 0 ? (s->k_len + TESS_ATTENTION_BLOCK - 1) / TESS_ATTENTION_BLOCK : 0;
 }
 
-/* Sequences are descriptors that hold pointers: they travel as the call's tail, and behind them their pages. */
+/* Sequences are descriptors that hold pointers: they travel as the call's tail, and after them their pages. */
 static tess_status enqueue_attention(tess_stream *s, far_call *c, far_mover *m)
 {
     tess_attention *a = &c->attention.a;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Logs do not name the type of elements: sizes are told for 4 bytes, conclusions hold for every size up to 16. */
+/* Logs do not name the type of elements: sizes are reported for 4 bytes, conclusions hold for every size up to 16. */
 enum { ELEMENT_BYTES = 4, LARGEST_ELEMENT_BYTES = 16 };
 static const double slow_network = 110e6; /* bytes a second that 1 Gb/s Ethernet carries */
 

@@ -39,7 +39,7 @@ typedef struct log_place {
 typedef struct log_rank {
     bool seen;         /* they have a line of it */
     bool waits;        /* it timed out in `work` */
-    bool has_progress; /* `progress` is of the group that failed */
+    bool has_progress; /* `progress` belongs to the group that failed */
     bool notified;     /* another rank's timeout was reported to it */
     log_work work;
     log_progress progress;

@@ -345,7 +345,7 @@ static void add_surroundings(const tess_survey *s, const log_match *match, tess_
                          s->files[match->before.at.file], match->before.at.line, match->before.excerpt);
 }
 
-/* An exception that does not say whose it is: Python ends with 1 behind it, and one rank alone did so. */
+/* An exception that does not say whose it is: Python ends with 1 after it, and one rank alone did so. */
 static void complete_by_only_failure(const tess_survey *s, int cause, log_who *who)
 {
     const tess_log_entry *entry = tess_knowledge_at(s->knowledge, cause);
@@ -554,7 +554,7 @@ static bool is_told_by_works(const tess_survey *s, int cause)
     return false;
 }
 
-/* Stacks of Python processes tell where nothing was printed. */
+/* Stacks of Python processes help where nothing was printed. */
 static void report_stacks(const tess_survey *s, tess_log_diagnosis *v)
 {
     const log_stack *odd;

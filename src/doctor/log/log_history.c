@@ -206,7 +206,7 @@ static int64_t completed_by(const log_blame *b, const log_rank *rank)
     return rank->waits && completed >= rank->work.sequence ? -1 : completed;
 }
 
-/* The farthest collective that a member has behind it: no member is missing from those before. */
+/* The farthest collective that a member has completed: no member is missing from those before. */
 static tess_status add_completed(history_builder *h)
 {
     const log_blame *b = h->blame;

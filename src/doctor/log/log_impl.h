@@ -315,7 +315,7 @@ enum { LOG_MOST_LISTED = 4096 };
 
 /* Words that end with "[" precede a list with the numbers of all ranks: "[100, 100, 99]". */
 bool log_mark_is_list(const char *words);
-/* Writes the number behind `words`, or those of the list, to `numbers` (LOG_MOST_LISTED). A negative *rank takes the
+/* Writes the number after `words`, or those of the list, to `numbers` (LOG_MOST_LISTED). A negative *rank takes the
  * number that stands for "{rank}" in the words. Returns how many; 0: none, -1: the line does not contain the words. */
 int log_parse_mark(const char *words, const char *line, size_t size, int64_t *numbers, int *rank);
 

@@ -18,7 +18,7 @@ static void copy_line(const char *line, size_t size, char text[MOST])
     text[n] = '\0';
 }
 
-/* The number behind `key`; -1: the key or the number is not there. */
+/* The number after `key`; -1: the key or the number is not there. */
 static int64_t number_behind(const char *text, const char *key)
 {
     const char *at = strcasestr(text, key);
@@ -147,7 +147,7 @@ bool log_parse_mismatch(const char *line, size_t size, log_work *own, log_work *
     return read_fingerprint(first, other_rank, own) && read_fingerprint(second, text + strlen(text), other);
 }
 
-/* The number behind "WORDS work: " or "WORDS NCCL work: ", where NCCL may be another library; -1: none. */
+/* The number after "WORDS work: " or "WORDS NCCL work: ", where NCCL may be another library; -1: none. */
 static int64_t number_of_work(const char *text, const char *words)
 {
     const char *at = strcasestr(text, words);

@@ -171,7 +171,7 @@ bool log_message_goes_on(const char *line, size_t size, const char *next, size_t
     return next_size > 0 && islower((unsigned char)next[0]) && !begins(next, next_size);
 }
 
-/* The line at text[*at..size), without its end; moves *at behind it. False: there is none, or it is not whole. */
+/* The line at text[*at..size), without its end; moves *at after it. False: there is none, or it is not whole. */
 static bool take(const char *text, size_t size, size_t *at, const char **line, size_t *n)
 {
     if (*at >= size)

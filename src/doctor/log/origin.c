@@ -28,7 +28,7 @@ static int number_wide(const char *text, size_t size)
     return number;
 }
 
-/* The number behind the first `word` (letters of either case) that `behind` follows ('\0': anything). */
+/* The number after the first `word` (letters of either case) that `behind` follows ('\0': anything). */
 static int number_behind(const char *text, size_t size, const char *word, char behind)
 {
     size_t n = strlen(word), end;
@@ -368,7 +368,7 @@ log_who log_origin_of_line(const char *line, size_t size)
     return who;
 }
 
-/* The place after "[...]", "[...]:" and "[...]<stderr>:", or behind "(...)" with a process id or of a raylet; 0:
+/* The place after "[...]", "[...]:" and "[...]<stderr>:", or after "(...)" with a process id or of a raylet; 0:
  * neither. */
 static size_t skip_bracket(const char *text, size_t size)
 {
@@ -395,7 +395,7 @@ static size_t skip_glog(const char *text, size_t size)
 }
 
 /* The place after "ERROR 01-10 11:43:09 " or "ERROR 01-10 11:43:09 worker.py:12] ", as vLLM writes it, and "- trainer -
- * ERROR - " behind a time; 0: another text. */
+ * ERROR - " after a time; 0: another text. */
 static size_t skip_level(const char *text)
 {
     int n = 0;

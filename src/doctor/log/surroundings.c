@@ -20,7 +20,7 @@ static bool is_of_address(char c)
     return isalnum((unsigned char)c) || (c != '\0' && strchr(".:-_[]", c) != NULL);
 }
 
-/* The text behind a word and what assigns it: "=", ":", quotes and blanks. Returns its length. */
+/* The text after a word and what assigns it: "=", ":", quotes and blanks. Returns its length. */
 static size_t value_behind(const char *line, const char *word, const char **value)
 {
     const char *at = strcasestr(line, word);

@@ -201,7 +201,7 @@ static void end_frames(log_trace *trace, const char *text, size_t size, int64_t 
     trace->phase = log_phase_of(trace->frames, trace->n_frames);
 }
 
-/* Python tells of two exceptions: the second came while the first was handled, or is a consequence of it. */
+/* Python reports two exceptions: the second came while the first was handled, or is a consequence of it. */
 static bool take_chain(log_trace *trace, const char *text, size_t size)
 {
     bool handling = has(text, size, "During handling of the above exception");

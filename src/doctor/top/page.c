@@ -306,7 +306,8 @@ static void draw_wait(pen *p)
     end_line(p);
 }
 
-/* Draws the newest report, unless it is of the wait that is shown above, or the page needs its lines for the ranks. */
+/* Draws the newest report, unless it is about the wait that is shown above, or the page needs its lines for the ranks.
+ */
 static bool draw_reported(pen *p, int height)
 {
     enum { LOW = 6 };

@@ -57,7 +57,7 @@ static void drop_factors(tess_adapter_merge *m)
     m->newest = -1;
 }
 
-/* Slices of a tensor come one behind the other. */
+/* Slices of a tensor follow each other. */
 static tess_status take_factors(tess_adapter_merge *m, int a, int b)
 {
     if (m->newest == a)

@@ -109,7 +109,7 @@ static bool settle(const char *path, int64_t step, const tess_reporter *reporter
         status = judge(catalog, step >= 0, config, &tied);
     tess_catalog_destroy(&catalog);
     tess_mem_destroy(&mem);
-    tess_error_clear(); /* loading the weights tells why they cannot be read */
+    tess_error_clear(); /* loading the weights reports why they cannot be read */
     if (status != TESS_OK || tied < 0)
         return false;
     if (tied == 0)

@@ -8,7 +8,7 @@
 typedef struct tess_weights tess_weights;
 
 /* Opens the checkpoint at `path`. Every parameter must be there with its shape, but for those of adapters, and those
- * that stand beside a model (tess_param.beside), which then begin as they are made; TESS_E_NOT_FOUND and TESS_E_FORMAT
+ * that stand next to a model (tess_param.beside), which then begin as they are made; TESS_E_NOT_FOUND and TESS_E_FORMAT
  * name the first that is not. Reports tensors that the model does not use. `model` is borrowed. */
 tess_status tess_weights_open(tess_mem *mem, const char *path, const tess_model *model, const tess_reporter *reporter,
                               tess_weights **weights);

@@ -17,7 +17,7 @@ typedef struct stage_slot {
 } stage_slot;
 
 /* The gradient of a micro-batch may be ready before the rank below comes to take that of the slot's last one. To wait
- * for that could be for ever: that rank may wait for this one. So the buffer stays with its message. */
+ * for that could be forever: that rank may wait for this one. So the buffer stays with its message. */
 typedef struct stage_parting {
     char *buffer;
     tess_work *sent;

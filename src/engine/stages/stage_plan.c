@@ -97,7 +97,7 @@ static tess_status cut(tess_mem *mem, const tess_config *config, const tess_mode
     return status;
 }
 
-/* The layers of each chunk, one behind the other, and the units that they become. */
+/* The layers of each chunk, in order, and the units that they become. */
 static void fill_plan(tess_stage_plan *plan, bool tied)
 {
     const tess_pipeline_schedule *shape = &plan->shape;

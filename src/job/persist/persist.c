@@ -129,7 +129,7 @@ static tess_status reserve_blocks(const tess_persist *persist, const char *name,
     return TESS_OK;
 }
 
-/* Reserves zeroed space behind the last region. */
+/* Reserves zeroed space after the last region. */
 static tess_status reserve(tess_persist *persist, const char *name, size_t bytes, uint64_t *offset)
 {
     persist_header *h = persist->header;

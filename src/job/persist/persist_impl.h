@@ -39,7 +39,7 @@ struct tess_persist {
     bool is_on_disk;
 };
 
-/* Formats the file behind `fd` as an empty block. */
+/* Formats the file of `fd` as an empty block. */
 tess_status persist_format(int fd, size_t bytes, uint64_t identity);
 /* Whether `persist` belongs to `identity`; if so, counts one more launch. */
 bool persist_take_over(tess_persist *persist, uint64_t identity);

@@ -2,7 +2,7 @@
  * mathematics of a layer is in transformer_layer.c; the other files are its terms. They own no memory: weights come
  * from the unit's window, activations from the executor's plan.
  *
- * T tokens of the batch (its sequences one behind the other), C channels, H query heads, G key/value heads, D head
+ * T tokens of the batch (its sequences follow each other), C channels, H query heads, G key/value heads, D head
  * size, F feed-forward channels, V vocabulary; R rows of the stream, which are T unless ranks share it. d before a
  * name: the gradient of the loss by it. */
 #ifndef TESS_NN_LAYERS_LAYERS_H
@@ -154,7 +154,7 @@ typedef struct tess_layer_saved {
 typedef struct tess_layer_work {
     void *y;                  /* (T, C) the newest norm's output */
     void *branch;             /* (R, C) what attention or the feed-forward adds to the stream */
-    void *dh3, *dh2, *dh;     /* (R, C) the stream's gradient behind the layer, at h2 and at h */
+    void *dh3, *dh2, *dh;     /* (R, C) the stream's gradient after the layer, at h2 and at h */
     void *dy_mlp, *dy_input;  /* (R, C) gradients of the norms' outputs */
     void *dout;               /* (T, H, D) */
     void *dq, *dk, *dv;       /* like q, k, v */
@@ -189,7 +189,7 @@ tess_status tess_heads_forward(const tess_layer_call *call, const tess_layer_sav
 /* Gradients of attention's q, k -> of the projections: in dq, dk, or with norms in q, k, which are no longer needed. */
 tess_status tess_heads_backward(const tess_layer_call *call, const tess_layer_saved *saved,
                                 const tess_layer_work *work);
-/* The part of it behind the rotation: from dq, dk as it has left them. */
+/* The part of it after the rotation: from dq, dk as it has left them. */
 tess_status tess_head_norms_backward(const tess_layer_call *call, const tess_layer_saved *saved,
                                      const tess_layer_work *work);
 
@@ -345,7 +345,7 @@ int64_t tess_head_row(int64_t vocab_size);
 typedef struct tess_head_work {
     float *logits;                        /* (chunk, V), rows tess_head_row(V) apart */
     float *entropy, *dlogprob, *dentropy; /* (T) of a token loss */
-    float *value;                         /* (T) of a value head beside a language model's; else NULL */
+    float *value;                         /* (T) of a value head next to a language model's; else NULL */
     void *dvalue;                         /* (T) in the compute dtype, of any value head */
     float *graded;                        /* (4, T) of the host: what a token loss is shown, and what it says */
     void *own_weight;                     /* (V / degree, C) where ranks share the head; else NULL */

@@ -8,7 +8,7 @@ typedef struct factor {
     int64_t ld;
 } factor;
 
-/* (rows, columns) as it is, or from fp8: in the work space behind what is used of it. */
+/* (rows, columns) as it is, or from fp8: in the work space after what is used of it. */
 static tess_status read_factor(const tess_layer_call *call, factor stored, int64_t rows, int64_t columns,
                                tess_fp8 format, int64_t *used, factor *read)
 {

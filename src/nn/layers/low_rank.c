@@ -5,7 +5,7 @@
  * z and dz are rounded to the compute dtype, as every operand of a product. All products of y, and all of dx, add up in
  * float32 and are rounded once. Backward makes z again, for 2 T r (in + out) operations and no memory.
  *
- * Of ranks that share the map each has its columns of A, or its rows of B, beside the inputs or outputs that are its
+ * Of ranks that share the map each has its columns of A, or its rows of B, next to the inputs or outputs that are its
  * own. z then contracts inputs that are cut, or dz outputs: every rank gathers the operand and the factor, and computes
  * all of it. What contracts neither needs nobody. */
 #include "nn/layers/layers.h"

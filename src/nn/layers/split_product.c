@@ -6,7 +6,7 @@ typedef struct split_term {
     const tess_linear *linear;
     bool forward;
     const void *x;
-    void *operand; /* (m, K), beside those of the other terms */
+    void *operand; /* (m, K), in addition to those of the other terms */
     void *weight;  /* (K, n), or (n, K) */
     int64_t ld;    /* stride of weight */
 } split_term;

@@ -56,7 +56,7 @@ static tess_status finish(const tess_layer_call *c, int64_t own, float *sums, co
     return c->kernels->convert(c->stream, sums, TESS_F32, y, c->dtype, own * C);
 }
 
-/* y (R, C) = the sum of all ranks' partial sums, and bias (C) or NULL. Ranks behind the last channel have none. */
+/* y (R, C) = the sum of all ranks' partial sums, and bias (C) or NULL. Ranks after the last channel have none. */
 static tess_status add_up(const tess_layer_call *c, tess_cut channels, const void *bias, void *y)
 {
     int64_t C = c->config->hidden_size, begin, own, share;

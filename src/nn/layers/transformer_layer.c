@@ -1,11 +1,11 @@
-/* A transformer layer, as all families run it, and its backward pass beside it.
+/* A transformer layer, as all families run it, and its backward pass.
  *
  *     h2 = h  + attention(rope(norm(norm(h) Wq)), rope(norm(norm(h) Wk)), norm(h) Wv) Wo
  *     h3 = h2 + (silu(norm(h2) Wgate) * norm(h2) Wup) Wdown
  *
  * Families lack some terms: norms of q and k (all but Qwen3), rotary positions and the gate (GPT-2, whose activation is
- * a GELU and whose norms are LayerNorm), biases. Shapes are beside the tensors, in the letters of layers.h: where ranks
- * share the stream, each has R of its T rows. */
+ * a GELU and whose norms are LayerNorm), biases. Shapes are next to the tensors, in the letters of layers.h: where
+ * ranks share the stream, each has R of its T rows. */
 #include "nn/layers/layers.h"
 
 tess_status tess_layer_forward(const tess_layer_call *c, const tess_layer_saved *before, const tess_layer_saved *s,

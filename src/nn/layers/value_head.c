@@ -1,6 +1,6 @@
 /* A value head: the value of each row, a linear map of the final norm's output to one number. It is a model's only
- * head, or stands beside a language model's, whose product runs between its two calls. All values of a micro-batch take
- * as much memory as a column of logits, so they exist at once. */
+ * head, or stands next to a language model's, whose product runs between its two calls. All values of a micro-batch
+ * take as much memory as a column of logits, so they exist at once. */
 #include <string.h>
 
 #include "device/device.h"

@@ -9,12 +9,12 @@
 #include "tessera/fsdp.h"
 
 /* Conversions, additions, norms and updates run on `stream` (borrowed until destroy) instead of a stream of fsdp's own,
- * which has the runtime's threads. Where the stream is of a device that is not the host, its memory has the shards, and
- * parameters and gradients of units are memory of that device, in the order of `stream`. Call before materialize. The
- * bits do not depend on it. */
+ * which has the runtime's threads. If the stream belongs to a device that is not the host, its memory has the shards,
+ * and parameters and gradients of units are memory of that device, in the order of `stream`. Call before materialize.
+ * The bits do not depend on it. */
 void tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream);
 
-/* grad_norm is of the parameters of all ranks of `team` (borrowed until destroy), which holds whole data axes; other
+/* grad_norm covers the parameters of all ranks of `team` (borrowed until destroy), which holds whole data axes; other
  * parameters are in the tess_fsdps of other ranks. Call before materialize. Unless set: of this mesh's data axes. */
 void tess_fsdp_set_norm_team(tess_fsdp *fsdp, tess_team *team);
 
@@ -58,7 +58,7 @@ tess_status tess_fsdp_upload(tess_fsdp *fsdp);
  * the caller has changed there goes back. */
 tess_status tess_fsdp_see_gradients(tess_fsdp *fsdp);
 tess_status tess_fsdp_upload_gradients(tess_fsdp *fsdp);
-/* Begins to copy weights and moments, which are those of `step`, into the memory that outlives the process, beside
+/* Begins to copy weights and moments, which are those of `step`, into the memory that outlives the process, next to
  * those of the step before, which stay valid; nothing where there is no such memory. kept: waits until they are there.
  * The next keep overwrites those of the step before: no rank may need them any more. */
 tess_status tess_fsdp_keep(tess_fsdp *fsdp, int64_t step);

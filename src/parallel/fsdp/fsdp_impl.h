@@ -22,7 +22,7 @@
  * - fsdp_matrices.c: whole matrices, for optimizers that need them
  * - fsdp_norm.c: the exact gradient norm
  * - fsdp_cut_rows.c: rows for it of which ranks have parts
- * - fsdp_paging.c: state on disk, ahead of its use and behind it
+ * - fsdp_paging.c: state on disk, ahead of its use and after it
  * - fsdp_clock.c: phases, waits, bytes
  * - fsdp_memory.c: what peers can read, and what outlives the rank
  * - fsdp_persist.c: which of it is the finished gradient
@@ -105,7 +105,7 @@ typedef struct tess_fsdp_slot {
     bool updating;     /* its owners write the new weights, see tess_fsdp_update_begin */
     tess_work *work;   /* the gather under way */
     uint64_t number;   /* the gather's number among the shard team's collectives */
-    uint64_t released; /* collectives issued when the last reader let go */
+    uint64_t released; /* collectives issued when the last reader released it */
 } tess_fsdp_slot;
 
 /* Memory of one unit's gradients: written by the engine, read by the peers. */
@@ -268,10 +268,10 @@ int64_t tess_fsdp_element(const tess_fsdp_param *p, const tess_box *box, int64_t
  * made when first needed. */
 void tess_fsdp_choose(tess_fsdp *fsdp);
 tess_status tess_fsdp_stream(tess_fsdp *fsdp, tess_stream **stream);
-tess_status tess_fsdp_host_stream(tess_fsdp *fsdp, tess_stream **stream); /* the same, where that is of the host */
+tess_status tess_fsdp_host_stream(tess_fsdp *fsdp, tess_stream **stream); /* the same, if it belongs to the host */
 
 /* slot.c */
-tess_status tess_fsdp_slot_take(tess_unit *unit, bool prefetch, tess_fsdp_slot **slot); /* NULL: none to be had */
+tess_status tess_fsdp_slot_take(tess_unit *unit, bool prefetch, tess_fsdp_slot **slot); /* NULL: none is free */
 tess_status tess_fsdp_slot_wait(tess_fsdp *fsdp, tess_fsdp_slot *slot);
 void tess_fsdp_slots_stale(tess_fsdp *fsdp);
 tess_status tess_fsdp_slots_settle(tess_fsdp *fsdp); /* no gather is under way */
@@ -298,7 +298,7 @@ tess_status tess_fsdp_gather_ahead(tess_unit *unit); /* if there is memory for i
 /* The unit that comes `ahead` uses after the newest one: as in the pass before, else in the order of the units. NULL:
  * none. */
 const tess_unit *tess_fsdp_predict(const tess_fsdp *fsdp, int ahead, tess_fsdp_use *use);
-void tess_fsdp_release(tess_unit *unit); /* lets go of the gathered copy when no hook holds it any more */
+void tess_fsdp_release(tess_unit *unit); /* releases the gathered copy when no hook holds it any more */
 void tess_fsdp_order_restart(tess_fsdp *fsdp);
 
 /* Parameter `index` of all. */
@@ -407,8 +407,8 @@ void tess_fsdp_stamp_now(tess_fsdp *fsdp, uint64_t number); /* this rank has com
 /* Waits for it, and counts the part of it that was for peers to come. */
 tess_status tess_fsdp_wait(tess_fsdp *fsdp, tess_work **work, uint64_t number);
 
-/* Whether every rank of the tp team has some columns of the parameter's rows, so that their parts, one behind the
- * other, are not the whole. */
+/* Whether every rank of the tp team has some columns of the parameter's rows, so that their parts, joined in order, are
+ * not the whole. */
 static inline bool tess_fsdp_cuts_rows(const tess_fsdp *fsdp, const tess_fsdp_param *p)
 {
     return fsdp->n_tp > 1 && p->tp.kind == TESS_SHARD && p->tp.dim > 0;

@@ -1,6 +1,6 @@
 /* Whole matrices for optimizers that need them (optim/muon.c): the ranks that have parts of the same parameters, which
  * are those of the shard team and of "tp", put together what they own, a matrix for each rank at the same time, and get
- * back what they hold. Replicas do the same beside each other, so a step needs nobody of another replica. */
+ * back what they hold. Replicas do the same at the same time, so a step needs nobody of another replica. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 /* Elements and their place, of each rank of the team. */
@@ -76,7 +76,7 @@ static void describe_parcels(const tess_fsdp *fsdp, const optim_turn *turn, bool
     }
 }
 
-/* Between the parts of tp ranks, one behind the other in `parts`, and the matrix. */
+/* Between the parts of tp ranks, one after the other in `parts`, and the matrix. */
 static void copy_parts(const tess_fsdp *fsdp, const tess_fsdp_param *p, float *parts, float *whole, bool to_whole)
 {
     const tess_box all = tess_box_whole(&p->shape);

@@ -2,7 +2,7 @@
  * (first weights, checkpoints, exports, checks), and what outlives the process.
  *
  * Where named memory outlives the process (base/mem/named.h) there are two generations, of steps with even and with odd
- * numbers: while one is copied, beside the next step's forward and backward, the other is whole. The next update waits
+ * numbers: while one is copied, during the next step's forward and backward, the other is whole. The next update waits
  * for the copy on the device, the host nowhere but where it reads. Else there is one, copied when the host asks for it.
  * Finished gradients are copied for the checks that look at them. */
 #include <stdio.h>
@@ -23,7 +23,7 @@ typedef struct mirrored {
 } mirrored;
 
 struct tess_fsdp_mirror {
-    tess_stream *stream; /* copies to the host run beside fsdp's stream */
+    tess_stream *stream; /* copies to the host run at the same time as fsdp's stream */
     tess_event *changed; /* the device's memory is as it is to be copied */
     tess_event *copied;
     mirrored *blocks; /* (n_units + 1): master weights; the optimizer's state */

@@ -1,5 +1,5 @@
 /* Memory of a later pass's gradients, until they are added to those of the passes before. It goes from unit to unit, as
- * long as they are of a size; two are open at once where a unit keeps its own (a tied embedding). */
+ * long as they have one size; two are open at once where a unit keeps its own (a tied embedding). */
 #include "parallel/fsdp/fsdp_impl.h"
 
 /* Elements of the largest unit that shares scratch memory with `unit`. */

@@ -1,7 +1,7 @@
 /* Slots: the memory of gathered copies, and when it may be rewritten.
  *
  * The ranks of a host read a gathered copy in the same pages, and a gather writes them at once, so a slot may be
- * rewritten only when every rank has let go of it. The proof costs nothing: every rank lets go at the same place in its
+ * rewritten only when every rank has released it. The proof costs nothing: every rank releases at the same place in its
  * sequence of collectives, so once any collective that was issued after that place is complete here, all ranks have
  * passed it. A barrier is the proof of last resort.
  *

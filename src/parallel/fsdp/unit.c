@@ -160,7 +160,7 @@ tess_status tess_unit_post_backward(tess_unit *unit)
     unit->n_begun = unit->n_ended = unit->n_forwarded = 0;
     unit->backward_done = !fsdp->all_open || unit->micro == fsdp->n_micro - 1;
     unit->kept = unit->kept && !unit->backward_done;
-    /* Let go before the reduce-scatter: its completion then proves that all ranks have. */
+    /* Released before the reduce-scatter: its completion then proves that all ranks have. */
     tess_fsdp_release(unit);
     if (unit->n_trainable == 0)
         return TESS_OK;

@@ -135,7 +135,7 @@ typedef struct tess_pipeline_report {
 
 /* Looks at every list, then lets all ranks run: whether each micro-batch goes forward and backward through each stage
  * once, inputs are there, messages are paired and taken in the order in which they are sent, slots are not shared, and
- * nobody waits for ever. *report (may be NULL) gets what it took; free it with tess_pipeline_report_free.
+ * nobody waits forever. *report (may be NULL) gets what it took; free it with tess_pipeline_report_free.
  * TESS_E_INVALID names the culprit: rank, place in its list, action. Pure: any number of threads. */
 tess_status tess_pipeline_check(const tess_pipeline_schedule *schedule, const tess_pipeline_costs *costs,
                                 tess_pipeline_report *report);

@@ -124,8 +124,8 @@ static void put_weights(pipeline_order *o)
     o->actions[o->n++] = oldest;
 }
 
-/* Forwards of one chunk beside backwards of the other; the whole backward where there is a forward to go with it, split
- * where the pipeline fills and drains. */
+/* Forwards of one chunk at the time of backwards of the other; the whole backward where there is a forward to go with
+ * it, split where the pipeline fills and drains. */
 static void dualpipev(pipeline_order *o, int rank)
 {
     int p = o->schedule->ranks, m = o->schedule->micros, behind = p - 1 - rank;

@@ -142,7 +142,7 @@ static void put_computation(tess_trace_events *out, const tess_pipeline_schedule
     tess_trace_events_end(out);
 }
 
-/* One end of an arrow: from the computation before SEND to the one behind RECV. */
+/* One end of an arrow: from the computation before SEND to the one after RECV. */
 static void put_arrow_end(tess_trace_events *out, const tess_pipeline_schedule *s, int rank, int index,
                           const tess_pipeline_report *report)
 {

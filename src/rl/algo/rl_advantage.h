@@ -34,7 +34,7 @@ tess_status tess_group_advantages(tess_advantage_kind kind, double eps, const do
 double tess_overlong_penalty(int64_t length, int64_t max_length, int64_t buffer, double factor);
 /* Advantages of tokens. Sequence i is rows [cu[i], cu[i + 1]) of whatever sequences the caller has: one, a micro-batch,
  * a step. mask (rows) is 1 for response tokens: others (prompt, output of tools) are no moments in time, what comes
- * behind them is passed on unchanged, and what is written for them is 0. A sequence whose reward is missing is given a
+ * after them is passed on unchanged, and what is written for them is 0. A sequence whose reward is missing is given a
  * mask of zeros here and to the moments that whiten: its advantages are 0, whatever mask the loss has. */
 
 /* token[row] = sequence[i]. */

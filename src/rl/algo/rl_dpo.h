@@ -49,7 +49,7 @@ tess_status tess_dpo_options_check(const tess_dpo_options *options);
 
 /* The loss of all pairs of a micro-batch as a sum (a step divides it by sums->n_pairs over all ranks): logprob
  * (n_rows); writes its derivative dlogprob (n_rows), 0 for rows without a token, and adds to *sums. A side without
- * response tokens has S = 0. TESS_E_NOT_FINITE names the pair; then what was written is of no use. */
+ * response tokens has S = 0. TESS_E_NOT_FINITE names the pair; then what was written is not valid. */
 tess_status tess_dpo_grade(const tess_dpo_options *options, const tess_dpo_rows *rows, const float *logprob,
                            float *dlogprob, tess_dpo_sums *sums);
 

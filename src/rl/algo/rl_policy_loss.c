@@ -236,10 +236,10 @@ static tess_status check_token(const policy_token *t, double reference, int64_t 
     return TESS_OK;
 }
 
-/* The sequence that row `row` is in, or the first behind it. */
+/* The sequence that row `row` is in, or the first after it. */
 static int64_t sequence_at(const tess_policy_rows *rows, int64_t row)
 {
-    int64_t low = 0, high = rows->n_seqs; /* the first sequence that ends behind the row is in [low, high] */
+    int64_t low = 0, high = rows->n_seqs; /* the first sequence that ends after the row is in [low, high] */
     while (low < high) {
         int64_t middle = (low + high) / 2;
         if (rows->cu[middle + 1] > row)

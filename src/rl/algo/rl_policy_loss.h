@@ -63,7 +63,7 @@ typedef struct tess_policy_options {
     double constant; /* constant of TESS_REDUCE_CONSTANT: tokens of the longest response */
 } tess_policy_options;
 
-/* One micro-batch: whole sequences, sequence i is rows [cu[i], cu[i + 1]). Rows behind cu[n_seqs] have no tokens.
+/* One micro-batch: whole sequences, sequence i is rows [cu[i], cu[i + 1]). Rows after cu[n_seqs] have no tokens.
  * Borrowed. */
 typedef struct tess_policy_rows {
     int64_t n_rows, n_seqs;
@@ -152,7 +152,7 @@ tess_status tess_reduction_plan(tess_reduction_kind kind, double constant, const
  * those rows'; writes the derivatives dlogprob (n) and dentropy (n), 0 for rows without a token, and adds to *sums.
  * However a micro-batch is cut, and whichever micro-batch has a sequence, derivatives and sums are the same bits.
  * TESS_E_INVALID: rows outside, or some of the rows where all are wanted; TESS_E_NOT_FINITE names the row and the
- * input; then what was written is of no use. Thread-safe for distinct sums. */
+ * input; then what was written is not valid. Thread-safe for distinct sums. */
 tess_status tess_policy_grade(const tess_policy_options *options, const tess_policy_rows *rows, int64_t begin,
                               int64_t n, const float *logprob, const float *entropy, float *dlogprob, float *dentropy,
                               tess_policy_sums *sums);

@@ -58,8 +58,8 @@ static double ratio_mean(const policy_report *report)
     return 1 + sum_of(report, TESS_POLICY_SUM_EXCESS) / report->n;
 }
 
-/* How hard the KL pulls at log-probabilities beside the rewards: 1 where their derivatives are as large, as root mean
- * squares over tokens. */
+/* How hard the KL pulls at log-probabilities compared with the rewards: 1 where their derivatives are as large, as root
+ * mean squares over tokens. */
 static void put_pull(policy_report *report)
 {
     const double of_rewards = sum_of(report, TESS_POLICY_SUM_PULL_SQUARED);

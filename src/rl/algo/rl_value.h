@@ -19,7 +19,7 @@ enum { TESS_VALUE_SUM_WORDS = TESS_EXACT_LIMBS + 3 * TESS_MOMENTS_WORDS + 1, TES
 
 /* The loss of n rows as a sum: writes its derivative by value to dvalue (n), 0 where mask is 0, and adds to *sums.
  * old_value (n), NULL or clip 0: no clip. All arrays (n); how rows are cut changes nothing.
- * TESS_E_NOT_FINITE names the row; then what was written is of no use. */
+ * TESS_E_NOT_FINITE names the row; then what was written is not valid. */
 tess_status tess_value_grade(double clip, const uint8_t *mask, const float *value, const float *old_value,
                              const float *ret, int64_t n, float *dvalue, tess_value_sums *sums);
 

@@ -1,4 +1,4 @@
-/* The critic of PPO: a model of its own with one output, the value of what a row has seen. It trains beside the policy,
+/* The critic of PPO: a model of its own with one output, the value of what a row has seen. It trains with the policy,
  * in an engine of its own on the same ranks, mesh and sharding strategy: so its bits do not depend on how many ranks
  * there are.
  *

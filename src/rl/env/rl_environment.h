@@ -3,7 +3,7 @@
  *
  *     {"id": 12, "turn": 0, "prompt": "...", "response": "all so far", "answer": "this turn's", "label": "...",
  *      "metadata": ...}
- *     {"id": 12, "observation": "4"}     it says so, and the model goes on behind it
+ *     {"id": 12, "observation": "4"}     it says so, and the model resumes after it
  *     {"id": 12, "observation": null}    the sample is finished
  *
  * Its processes are started, limited and killed as graders are (reward/grader_process.h). */

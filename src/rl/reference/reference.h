@@ -17,7 +17,7 @@
 typedef struct tess_reference tess_reference;
 
 typedef struct tess_reference_options {
-    const char *path; /* weights of any format, beside a config.json or of the policy's; "": those that the run begins
+    const char *path; /* weights of any format, next to a config.json or of the policy's; "": those that the run begins
                          with, which are those of checkpoint.initial_load_path, else model.path, else random */
     int64_t update_interval; /* steps after which it becomes the policy; 0: never */
     double ema;              /* it then is ema * itself + (1 - ema) * the policy; 0: the policy; below 1 */

@@ -20,7 +20,7 @@ typedef struct grader_worker {
     double closed_s;         /* when its standard output was closed; 0: it is open */
     grader_sent sent[GRADER_MOST_IN_FLIGHT];
     int n_sent;
-    bool alone;     /* its one item must not have another beside it */
+    bool alone;     /* no other item may run at the same time */
     tess_buffer to; /* lines for it */
     size_t written; /* bytes of them that are written */
     char *from;     /* (room) output that is not yet a whole line */

@@ -1,4 +1,4 @@
-/* A reward model behind a URL: slime's remote_rm, POST {"prompt", "response", "label"}, which answers with a number,
+/* A reward model at a URL: slime's remote_rm, POST {"prompt", "response", "label"}, which answers with a number,
  * {name: number}, null, or {"reward": any of these}. On libcurl; TESS_E_UNSUPPORTED in a build without it. */
 #ifndef TESS_RL_REWARD_REWARD_HTTP_H
 #define TESS_RL_REWARD_REWARD_HTTP_H

@@ -35,8 +35,8 @@ static inline int tess_weight_sync_source(const tess_weight_sync *sync, int i)
 }
 
 /* ---- Those who train ---- */
-/* The engine is borrowed; its team is of the first n_trainers ranks of `all`, in the same order, and layers are whole.
- * Two buckets are taken from the comm pool where there is a receiver to serve. */
+/* The engine is borrowed; its team consists of the first n_trainers ranks of `all`, in the same order, and layers are
+ * whole. Two buckets are taken from the comm pool where there is a receiver to serve. */
 tess_status tess_weight_sender_create(tess_engine *engine, const tess_weight_sync *sync, tess_weight_sender **sender);
 /* Cancels what is under way. */
 void tess_weight_sender_destroy(tess_weight_sender **sender);

@@ -22,7 +22,7 @@ tess_status tess_chat_setup_open(tess_mem *mem, const char *path, const char *fo
         TESS_TRY_CTX(status, "data.chat_template");
     if (status == TESS_OK || status == TESS_E_NOMEM)
         return status;
-    /* Only conversations need the model's own template: what is wrong with it is told when one is met. */
+    /* Only conversations need the model's own template: what is wrong with it is reported when one is met. */
     if (status != TESS_E_NOT_FOUND)
         snprintf(setup->how.problem, sizeof(setup->how.problem), "%s", tess_error_message());
     tess_error_clear();

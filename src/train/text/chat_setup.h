@@ -13,7 +13,7 @@ typedef struct tess_chat_setup {
 } tess_chat_setup;
 /* Reads the template at `path`, a file or a model's folder. If the path is empty, it reads that in `folder`, if there
  * is one. The tokenizer is borrowed; its special tokens are the template's. The date that a template sees is 26 July
- * 2024, always. An error of the template at `path` is returned. One of the template in `folder` is told when a
+ * 2024, always. An error of the template at `path` is returned. One of the template in `folder` is reported when a
  * conversation is met. */
 tess_status tess_chat_setup_open(tess_mem *mem, const char *path, const char *folder, const tess_tokenizer *tokenizer,
                                  tess_chat_setup *setup);

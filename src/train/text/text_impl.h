@@ -26,9 +26,9 @@ double text_trained_share(const tess_config *config);
 tess_status text_open_data(text_task *t);
 /* Opens the held-out text if there is any, so that errors in it are found before the first step. */
 tess_status text_open_validation(text_task *t);
-/* A run goes on as it began: documents begin with a bos token or not, whatever data.add_bos=auto says now; a note tells
- * a difference. The position is the beginning of the data. TESS_E_INVALID: it began otherwise than data.add_bos=true or
- * false says, or there is no bos token any more. */
+/* A run goes on as it began: documents begin with a bos token or not, whatever data.add_bos=auto says now; a note
+ * reports a difference. The position is the beginning of the data. TESS_E_INVALID: it began otherwise than
+ * data.add_bos=true or false says, or there is no bos token any more. */
 tess_status text_keep_bos(text_task *t, bool began_with);
 
 /* ---- data_identity.c ---- */

@@ -218,7 +218,7 @@ static tess_status export_text(const void *self, const char *folder)
     return tess_run_text_export(&t->text, folder, tess_loader_has_conversations(t->loader));
 }
 
-/* Tells the result of validation.patience. */
+/* Reports the result of validation.patience. */
 static void note_best(const text_task *t)
 {
     const tess_early_stop *stop = &t->early_stop;

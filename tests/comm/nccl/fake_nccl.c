@@ -1,7 +1,7 @@
 /* A libnccl.so.2 for tests without a GPU: ranks of one machine over Unix sockets, memory of GPUs is the host's. A call
  * that needs other ranks goes on in a thread, and its communicator is in progress until it has ended. As the real one
  * does, it wants a GPU's context in the thread that makes a communicator, refuses two members on one GPU of a host
- * (NCCL_HOSTID names the host), waits for ever for a member that does not come, and matches messages between two ranks
+ * (NCCL_HOSTID names the host), waits forever for a member that does not come, and matches messages between two ranks
  * in their order. NCCL_FAKE="version=21700,fail=ncclGroupEnd:2:6": fake_wishes.h; "hang": it stays in progress. */
 #include <dlfcn.h>
 #include <errno.h>

@@ -339,7 +339,7 @@ void tensor_load_transposed(uint32_t x[4], const void *row)
     load_matrices(x, row, true);
 }
 
-/* ---- Copies that run beside the threads ---- */
+/* ---- Copies that run next to the threads ---- */
 static void make_copy(const copy *c)
 {
     memcpy(c->to, c->from, c->bytes);

@@ -44,7 +44,7 @@ typedef struct block {
     int source, opens; /* another process's block: its owner's file; how often it is open */
 } block;
 
-/* Registered memory of the host. A copy uses it until the host has waited for what is behind the copy. */
+/* Registered memory of the host. A copy uses it until the host has waited for what is after the copy. */
 typedef struct registration {
     struct registration *next;
     char *begin;

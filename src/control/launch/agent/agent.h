@@ -1,4 +1,4 @@
-/* The warden and the agent: the processes beside the ranks of a job that MPI has started.
+/* The warden and the agent: the processes next to the ranks of a job that MPI has started.
  *
  * A process started by MPI becomes a warden: it forks, the child is the rank, and the warden stays its parent. It takes
  * part in no collective. It sees how its rank ends and writes it to the board, so that the others learn of it within
@@ -43,7 +43,7 @@
  * signal every process, and mpirun may pass the signal on.
  *
  * Failure: ranks get grace_s to end by themselves, then SIGTERM, then SIGKILL. Once the diagnosis is known, a stopped
- * rank, or one that the diagnosed rank waited for in vain, is killed.
+ * rank, or one that the diagnosed rank waited for without success, is killed.
  *
  * options->tick gets this rank's process alone, once the rank is adopted, at most a hundred times a second.
  *

@@ -154,7 +154,7 @@ static void store(void *to, size_t size, uint64_t value)
         *(uint8_t *)to = (uint8_t)value;
 }
 
-/* Refuses a text that does not fit with a NUL behind it, or has one inside. */
+/* Refuses a text that does not fit with a NUL after it, or has one inside. */
 static void get_text(frame_reader *r, char *text, size_t size)
 {
     size_t n = (size_t)get(r, 2);

@@ -56,7 +56,8 @@ static agent_frame hello(const agent *a)
     return frame;
 }
 
-/* NULL when the hello is of this job, else why not. The time taken does not reveal how much of a secret is right. */
+/* NULL when the hello belongs to this job, else why it does not. The time taken does not reveal how much of a secret is
+ * right. */
 static const char *refuse_hello(const agent *a, const agent_frame *frame)
 {
     uint8_t different = 0;

@@ -178,7 +178,7 @@ static bool knows_diagnosis(const tess_job_header *header)
 }
 
 /* True when the diagnosis leaves the rank no use for its grace: it is stopped (others missed it, whichever rank was
- * named), or the rank that failed waited for it in vain and it does not know. */
+ * named), or the rank that failed waited for it without success and it does not know. */
 static bool is_hopeless(const warden *g)
 {
     const tess_job *job = &g->rank.job;

@@ -84,7 +84,7 @@ static tess_status add_all(tess_launch_line *line, const char *const *words)
     return TESS_OK;
 }
 
-/* Adds the number of ranks behind the option `count`, and "h1:4,h2:4" as one word behind `list`. */
+/* Adds the number of ranks after the option `count`, and "h1:4,h2:4" as one word after `list`. */
 static tess_status add_hosts(tess_launch_line *line, const tess_launch_hosts *hosts, const char *count,
                              const char *list)
 {

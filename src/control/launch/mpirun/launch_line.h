@@ -30,7 +30,7 @@ typedef struct tess_launch_request {
 } tess_launch_request;
 
 typedef struct tess_launch_line {
-    char *words[LAUNCH_MOST_WORDS]; /* NULL behind the last; they point into `text` */
+    char *words[LAUNCH_MOST_WORDS]; /* NULL after the last; they point into `text` */
     int n;
     size_t used;
     char text[64 << 10];

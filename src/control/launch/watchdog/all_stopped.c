@@ -6,7 +6,7 @@
 #include "job/board_waits.h"
 
 static const uint64_t between_ns = 100000000; /* looks */
-static const uint64_t least_ns = 1000000000;  /* a shorter stop is not told */
+static const uint64_t least_ns = 1000000000;  /* a shorter stop is not reported */
 
 static bool is_here(const tess_job *job, int rank)
 {

@@ -30,7 +30,7 @@ int watchdog_count_waiters(const tess_job *job, int rank);
 /* ---- classify.c: what a late rank does, from two looks at its process ---- */
 typedef struct watchdog_finding {
     tess_situation situation;
-    char why[JOB_WHY_BYTES]; /* "stopped (state T)", behind "it is " */
+    char why[JOB_WHY_BYTES]; /* "stopped (state T)", after "it is " */
 } watchdog_finding;
 
 void watchdog_classify(const tess_board_copy *row, const tess_process_facts *before, const tess_process_facts *after,

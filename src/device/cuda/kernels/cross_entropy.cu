@@ -58,7 +58,7 @@ static __device__ float fold_group(float mine, float *room)
     return cuda_fold(mine, WARP / 2);
 }
 
-/* Each group a chunk; chunks behind the last have no logits. */
+/* Each group a chunk; chunks after the last have no logits. */
 static __device__ void sum_chunks(const float *x, int64_t V, float inv_temperature, softmax_chunk *chunks)
 {
     __shared__ float room[THREADS];

@@ -47,7 +47,7 @@ static __device__ inline int64_t first_key(const attention_call &c, int64_t posi
     return c.window > 0 && position + 1 > c.window ? position + 1 - c.window : 0;
 }
 
-/* One behind the last query that sees a key. */
+/* One after the last query that sees a key. */
 static __device__ inline int64_t last_query(const attention_call &c, const tess_attention_seq &s, int64_t key)
 {
     return c.window > 0 ? cuda_least(key + c.window, s.q_len) : s.q_len;
@@ -108,7 +108,7 @@ static inline int64_t attention_pages_of(const tess_attention_seq *s)
     return s->pages != NULL ? (s->k_len + TESS_ATTENTION_BLOCK - 1) / TESS_ATTENTION_BLOCK : 0;
 }
 
-/* The page tables of what the launch takes become memory of the device; c->scratch gets `floats` behind them. */
+/* The page tables of what the launch takes become memory of the device; c->scratch gets `floats` after them. */
 static inline tess_status attention_take_scratch(tess_stream *s, attention_call *c, int64_t floats)
 {
     int64_t n_pages = 0;

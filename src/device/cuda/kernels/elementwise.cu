@@ -1,5 +1,5 @@
-/* Rows that compute each element from a few others: their floor is what memory moves. A thread takes neighbours of the
- * threads beside it, so a warp reads and writes whole sectors. */
+/* Rows that compute each element from a few others: their floor is what memory moves. A thread takes neighbours of
+ * those of the threads next to it, so a warp reads and writes whole sectors. */
 #include <math.h>
 
 #include "device/cuda/cuda_rows.h"

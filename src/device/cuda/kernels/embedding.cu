@@ -83,7 +83,7 @@ static __global__ void add_up_counts_kernel(token_order o)
     }
 }
 
-/* One block walks the tokens, so that those of an id stay ascending: in a chunk a token comes behind the earlier ones
+/* One block walks the tokens, so that those of an id stay ascending: in a chunk a token comes after the earlier ones
  * of its id, and the last of them moves the row's end on. */
 static __global__ void sort_tokens_kernel(token_order o)
 {

@@ -9,10 +9,10 @@
  * Cost. A warp has 16 rows, and reads each key and value from shared memory once: 16 flops a byte, so 128 bytes a clock
  * of a processor feed 2048 flops, the tensor cores' rate of an A100 and half of that of an H100. Memory of the GPU is
  * read once for 64 rows. A key's exponential is one instruction of the special units, 16 a clock: 256 clocks for 64
- * keys of 64 rows beside 1024 (D 128) or 512 (D 64) of products. Shared memory for D 128: 16 KiB of queries and two
- * buffers of 16 KiB, of which one is filled while the other is read: 3 blocks of a processor, 12 warps, with up to 168
- * registers a thread (ptxas says what they take). Rows of up to 16 have one warp and four buffers, because what limits
- * them is the delay of memory. */
+ * keys of 64 rows, compared with 1024 (D 128) or 512 (D 64) of products. Shared memory for D 128: 16 KiB of queries and
+ * two buffers of 16 KiB, of which one is filled while the other is read: 3 blocks of a processor, 12 warps, with up to
+ * 168 registers a thread (ptxas says what they take). Rows of up to 16 have one warp and four buffers, because what
+ * limits them is the delay of memory. */
 #include <math.h>
 
 #include "device/cuda/cuda_rows.h"

@@ -21,7 +21,7 @@ template <int D> static __device__ __forceinline__ tensor_piece *piece_at(tensor
     return tile + row * (D / PIECE) + (piece ^ (row & 7));
 }
 
-/* n elements, 0 to PIECE, and zeros behind them; asynchronously where memory is aligned to 16 bytes. */
+/* n elements, 0 to PIECE, and zeros after them; asynchronously where memory is aligned to 16 bytes. */
 static __device__ __forceinline__ void copy_piece(tensor_piece *to, const uint16_t *from, int n)
 {
     if (n > 0 && (uintptr_t)from % sizeof(*to) == 0) {
