@@ -40,18 +40,19 @@ static size_t value_behind(const char *line, const char *word, const char **valu
 void log_note_endpoint(tess_survey *s, const char *line, size_t size)
 {
     char text[1024];
-    const char *host, *port;
+    const char *host, *port = "";
     snprintf(text, sizeof(text), "%.*s", (int)(size < sizeof(text) ? size : sizeof(text) - 1), line);
     for (size_t i = 0; s->endpoint[0] == '\0' && i < sizeof(endpoint_words) / sizeof(endpoint_words[0]); i++) {
-        size_t n = value_behind(text, endpoint_words[i][0], &host);
         const char *word = endpoint_words[i][1];
+        size_t n = value_behind(text, endpoint_words[i][0], &host);
+        if (n < 2 || n >= sizeof(s->endpoint) - 8)
+            continue;
         size_t n_port = word != NULL ? value_behind(text, word, &port) : 0;
         bool is_number = n_port > 0 && strspn(port, "0123456789") == n_port;
         bool is_address = memchr(host, '.', n) != NULL || memchr(host, ':', n) != NULL || is_number;
-        if (n < 2 || n >= sizeof(s->endpoint) - 8 || !is_address)
-            continue;
-        snprintf(s->endpoint, sizeof(s->endpoint), "%.*s%s%.*s", (int)n, host, is_number ? ":" : "",
-                 is_number && n_port < 6 ? (int)n_port : 0, port);
+        if (is_address)
+            snprintf(s->endpoint, sizeof(s->endpoint), "%.*s%s%.*s", (int)n, host, is_number ? ":" : "",
+                     is_number && n_port < 6 ? (int)n_port : 0, port);
     }
 }
 
