@@ -15,7 +15,7 @@ void tess_fsdp_bad_gradient_note(const tess_unit *unit)
         fsdp->bad_micro = unit->reduce_micro;
 }
 
-/* The trainable parameter that is piece number `piece` of a reduction. */
+/* Returns the trainable parameter whose gradient is piece number `piece` of a reduction. */
 static const tess_fsdp_param *param_of(const tess_unit *unit, size_t piece)
 {
     int i = 0;

@@ -47,7 +47,7 @@ static tess_status find_teams(tess_fsdp *fsdp)
     return TESS_OK;
 }
 
-/* Ranks of the axis "tp" have parts of the same parameters. */
+/* Each rank of the axis "tp" has a part of the same parameters. */
 static tess_status find_model_team(tess_fsdp *fsdp)
 {
     const char *names[] = {"dp_shard", "tp", "dp_replicate"};
@@ -141,7 +141,7 @@ void tess_fsdp_destroy(tess_fsdp **handle)
     tess_fsdp *fsdp = *handle;
     if (fsdp == NULL)
         return;
-    /* Operations under way complete or fail here, because their buffers are about to go. */
+    /* Waits until operations under way complete or fail, because their buffers are freed next. */
     for (int i = 0; i < fsdp->n_units; i++) {
         tess_unit *unit = fsdp->units[i];
         if (unit->reduce_work != NULL)

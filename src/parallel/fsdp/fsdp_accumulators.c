@@ -1,9 +1,11 @@
-/* Memory of the sums that the counter of fsdp_reduce.c holds: as many for each unit as were ever alive at once. A step
- * of fewer micro-batches leaves the rest unused, so that steps of changing size allocate nothing. */
+/* Memory of the partial sums that the counter of fsdp_reduce.c holds. Each unit keeps the largest number of sums
+ * that were ever in use at the same time. A step of fewer micro-batches leaves some of them unused, so that steps of
+ * changing size allocate nothing. */
 #include "base/mem/make_room.h"
 #include "parallel/fsdp/fsdp_impl.h"
 
-/* The ranks that read a sum in place: its replicas, or all ranks that get the whole gradient. NULL: nobody. */
+/* Returns the team of ranks that read a sum in place: the replicas, or all ranks that get the whole gradient. NULL:
+ * no other rank reads it. */
 static tess_team *reader_of_sums(const tess_fsdp *fsdp)
 {
     return fsdp->n_replicas > 1 ? fsdp->replicate_team : fsdp->replicated ? fsdp->shard_team : NULL;
@@ -35,7 +37,7 @@ void tess_fsdp_accumulators_free(tess_unit *unit)
     tess_mem_free(mem, unit->accumulators);
 }
 
-/* Gives the unit `n` accumulators. What it gets before a failure stays. */
+/* Allocates accumulators until the unit has `n`. After a failure it keeps those that it got. */
 static tess_status grow(tess_unit *unit, int n)
 {
     TESS_TRY(tess_mem_reserve(unit->fsdp->mem, TESS_POOL_MISC, (size_t)n, sizeof(float *), "accumulators",

@@ -6,9 +6,9 @@ static bool is_power_of_two(int n)
     return (n & (n - 1)) == 0;
 }
 
-/* Chooses the leaves that the counters count. Without replicas each micro-batch is a leaf. With replicas it is the sum
- * over all ranks, if that and the sum over a replica's shards are subtrees; else it is the sum over a replica's shards,
- * if that one is. */
+/* Chooses what one leaf of the counters is. Without replicas each micro-batch is a leaf. With replicas a leaf is the
+ * sum over all ranks, if that sum and the sum over a replica's shards are subtrees. Otherwise it is the sum over a
+ * replica's shards, if that is a subtree. */
 static void choose_leaves(tess_fsdp *fsdp)
 {
     int world = fsdp->n_shards * fsdp->n_replicas;

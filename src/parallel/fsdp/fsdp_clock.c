@@ -1,4 +1,4 @@
-/* Clocks of communication: the phase under way, how long this rank waited for others, how much it did not have to.
+/* Clocks of communication: the current phase, how long this rank waited for others, and how much waiting was hidden.
  *
  * Ranks of a host read one monotonic clock. Each writes down, in memory that all read, when it came to a collective and
  * how long it had worked until then (waits do not count); so one that has waited knows how much of it was for the last
@@ -15,7 +15,8 @@
 enum { STAMPS = 64 }; /* a power of two above the collectives that may be in flight */
 
 struct tess_fsdp_stamp {
-    _Atomic uint64_t number, ns, busy_ns; /* number of the collective; when this rank came to it; work until then */
+    _Atomic uint64_t number, ns,
+        busy_ns; /* the collective's number, the time at which this rank reached it, and the time worked until then */
 };
 
 void tess_fsdp_set_clock(tess_fsdp *fsdp, tess_phase_clock *clock)
@@ -55,7 +56,7 @@ static tess_fsdp_stamp *stamp_of(const tess_fsdp *fsdp, int shard, uint64_t numb
     return &fsdp->stamps[(uint64_t)shard * STAMPS + number % STAMPS];
 }
 
-/* Time of the step so far in which this rank worked. */
+/* The time that this rank has worked in the step so far. */
 static uint64_t busy_ns(tess_phase_clock *clock)
 {
     uint64_t sum = 0;
@@ -80,7 +81,8 @@ static bool is_of(const tess_fsdp_stamp *stamp, uint64_t number)
     return atomic_load_explicit(&stamp->number, memory_order_acquire) == number;
 }
 
-/* When the last peer of this host came; `now` when the stamp of one is not visible yet. */
+/* Returns the time at which the last peer of this host arrived, or `now` if the stamp of one peer is not visible
+ * yet. */
 static uint64_t last_to_come(const tess_fsdp *fsdp, uint64_t number, uint64_t now)
 {
     uint64_t last = 0;
@@ -96,8 +98,8 @@ static uint64_t last_to_come(const tess_fsdp *fsdp, uint64_t number, uint64_t no
     return last < now ? last : now;
 }
 
-/* How long a rank worked since the collective before; 0 when unknown: the first of a step, a stamp that is not visible
- * yet, a collective without one. */
+/* Returns how long a rank worked since the previous collective. 0: not known, because the collective is the step's
+ * first, has no stamp, or its stamp is not visible yet. */
 static uint64_t worked_before(const tess_fsdp *fsdp, int shard, uint64_t number)
 {
     const tess_fsdp_stamp *now = stamp_of(fsdp, shard, number), *before = stamp_of(fsdp, shard, number - 1);

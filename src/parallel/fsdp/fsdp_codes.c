@@ -1,6 +1,7 @@
-/* Units that are gathered as bytes, because something of them is gathered as fp8 codes (device/fp8_rows.h), or frozen
- * and kept in the dtype of the gathered copy alone. What this rank owns is put into the form of the copy once its
- * weights have changed, not at each gather; where no other rank has shards it is the copy itself. */
+/* Units that are gathered as bytes. A unit is, if one of its parameters is gathered as fp8 codes
+ * (device/fp8_rows.h), or is frozen and kept only in the dtype of the gathered copy. A rank encodes its own rows
+ * once after its weights have changed, not at each gather. If no other rank has shards, the encoded rows are the
+ * gathered copy itself. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 tess_status tess_fsdp_convert_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, int64_t n, void *to)

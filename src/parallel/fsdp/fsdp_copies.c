@@ -47,7 +47,7 @@ tess_status tess_fsdp_send_weights(tess_fsdp *fsdp, int index, tess_team *team, 
     return transfer(fsdp, &shard, team, to, tag, send_piece);
 }
 
-/* A gathered copy that lasts gets its rows, rounded, as from an update. */
+/* Writes the rounded rows into a gathered copy that persists, as an update does. */
 static tess_status round_into_copy(tess_fsdp *fsdp, const tess_shard *shard)
 {
     tess_stream *stream;

@@ -1,9 +1,10 @@
-/* Rows of a gradient of which every rank of the tp team has some columns. The ranks exchange columns for rows, a few
- * rows at a time: each gets an equal share of them whole, and sums their squares as one rank would. So a rank receives
- * (t - 1) / t of what it has of the gradient, with t ranks in the team. */
+/* Sums of squares over rows of a gradient whose columns are split over the tp team. The ranks exchange columns for
+ * rows, a few rows at a time. Each rank gets an equal number of whole rows and sums their squares in the order that
+ * one rank would use. With t ranks in the team, a rank receives (t - 1) / t of the bytes that it holds of the
+ * gradient. */
 #include "parallel/fsdp/fsdp_impl.h"
 
-enum { ELEMENTS_AT_ONCE = 1 << 18 }; /* elements of a rank's whole rows at a time, at least one row */
+enum { ELEMENTS_AT_ONCE = 1 << 18 }; /* elements of whole rows that a rank handles at a time; at least one row */
 
 typedef struct exchange {
     size_t *sends, *from, *gets, *to; /* (n_tp) elements for each rank and their place; from each, and where to */
@@ -11,7 +12,7 @@ typedef struct exchange {
     double *sums;                     /* sums over its rows */
 } exchange;
 
-/* The columns of the rank at `tp`, of `n` rows. */
+/* The columns that the rank at `tp` has, over `n` rows. */
 static tess_box columns_of(const tess_fsdp *fsdp, const tess_fsdp_param *p, int tp, int64_t n)
 {
     tess_box box = tess_fsdp_part(fsdp, p, tp);
@@ -20,8 +21,8 @@ static tess_box columns_of(const tess_fsdp *fsdp, const tess_fsdp_param *p, int 
     return box;
 }
 
-/* `rows` has this rank's columns of `n_rows` rows. The next *n of them belong to this rank: they get whole in x->whole.
- */
+/* `rows` has this rank's columns of `n_rows` rows. Of these rows, the next *n are assigned to this rank, and
+ * x->whole gets all their columns. */
 static tess_status exchange_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, int64_t n_rows,
                                  exchange *x, int64_t *n)
 {

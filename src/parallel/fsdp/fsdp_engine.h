@@ -1,5 +1,4 @@
-/* Not private: what the library's own engine sets and asks of tess_fsdp besides the public contract (tessera/fsdp.h).
- */
+/* The interface between the library's own engine and tess_fsdp, in addition to the public contract (tessera/fsdp.h). */
 #ifndef TESS_PARALLEL_FSDP_FSDP_ENGINE_H
 #define TESS_PARALLEL_FSDP_FSDP_ENGINE_H
 
@@ -8,22 +7,23 @@
 #include "job/persist/persist.h"
 #include "tessera/fsdp.h"
 
-/* Conversions, additions, norms and updates run on `stream` (borrowed until destroy) instead of a stream of fsdp's own,
- * which has the runtime's threads. If the stream belongs to a device that is not the host, its memory has the shards,
- * and parameters and gradients of units are memory of that device, in the order of `stream`. Call before materialize.
- * The bits do not depend on it. */
+/* Conversions, additions, norms and updates run on `stream` (borrowed until destroy) instead of a stream of fsdp's
+ * own, which has the runtime's threads. If the stream belongs to a device other than the host, shards, parameters
+ * and gradients are in that device's memory and follow the order of `stream`. Call before materialize. The bits of
+ * results do not depend on it. */
 void tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream);
 
-/* grad_norm covers the parameters of all ranks of `team` (borrowed until destroy), which holds whole data axes; other
- * parameters are in the tess_fsdps of other ranks. Call before materialize. Unless set: of this mesh's data axes. */
+/* Makes grad_norm cover the parameters of all ranks of `team` (borrowed until destroy), because ranks of a pipeline
+ * hold other parameters in a tess_fsdp of their own. `team` contains whole data axes. Default: the ranks of this
+ * mesh's data axes. Call before materialize. */
 void tess_fsdp_set_norm_team(tess_fsdp *fsdp, tess_team *team);
 
-/* Weights, sums and moments end with the process, even where there is a store (base/mem/named.h): it has those of
- * another tess_fsdp. Call before materialize. */
+/* Weights, sums and moments end with the process even if there is a store (base/mem/named.h), because the store
+ * holds the state of another tess_fsdp. Call before materialize. */
 void tess_fsdp_set_private(tess_fsdp *fsdp);
 
-/* Whether units read the master weights in place: then nothing is gathered, and nothing can be gathered as fp8. Known
- * once offload is set. */
+/* Whether units read the master weights in place. If so, nothing is gathered, and nothing can be gathered as fp8.
+ * Known once offload is set. */
 bool tess_fsdp_reads_masters(const tess_fsdp *fsdp);
 
 /* Whether a parameter is gathered as fp8 codes. */
@@ -35,27 +35,27 @@ void *tess_fsdp_narrow(const tess_fsdp *fsdp, int index);
 /* The size of that memory in bytes. */
 size_t tess_fsdp_narrow_bytes(const tess_fsdp *fsdp, int index);
 
-/* The part of the parameters' memory that holds own rows in the form in which they are gathered: codes, and narrow
- * parameters. */
+/* The bytes of this rank's own rows in the form in which they are gathered: fp8 codes and narrow parameters. They
+ * are part of the parameters' memory. */
 size_t tess_fsdp_codes_bytes(const tess_fsdp *fsdp);
 
-/* Bits 1 << tess_pool: which of TESS_POOL_PARAMS, GRADS and OPTIMIZER the memory of this rank has on disk
- * (base/mem/named.h). Call before the first unit. The bits of results do not depend on it. */
+/* Sets the pools of this rank that are kept on disk (base/mem/named.h), as bits 1 << tess_pool: TESS_POOL_PARAMS,
+ * GRADS and OPTIMIZER. Call before the first unit. The bits of results do not depend on it. */
 void tess_fsdp_set_offload(tess_fsdp *fsdp, unsigned pools);
-/* Bytes of them that hooks and updates should find room for in memory: the unit in use, the next and the last. Call
- * after the last unit. */
+/* Bytes of these pools that should fit in memory for hooks and updates: the unit in use, the next one and the last
+ * one. Call after the last unit. */
 size_t tess_fsdp_resident_bytes(const tess_fsdp *fsdp, int64_t n_micro_batches, int n_tensors);
-/* The bytes of them that one hook, or the update of `n_tensors` tensors, uses at once: memory holds these whatever its
- * bound. */
+/* Bytes of these pools that one hook, or the update of `n_tensors` tensors, uses at the same time. Memory must hold
+ * these whatever its limit is. */
 size_t tess_fsdp_least_resident(const tess_fsdp *fsdp, int64_t n_micro_batches, int n_tensors);
 
-/* ---- Shards in the memory of a device: what the host has of them ----
- * tess_fsdp_shard and tess_optimizer_states give the host's copy of master weights and moments, as they are. All of
- * these do nothing where the host has the shards. */
-/* Copies to the device what the caller has changed in these copies. tess_fsdp_params_changed does that, too. */
+/* ---- Shards in the memory of a device, and the host's copies of them ---- tess_fsdp_shard and
+ * tess_optimizer_states return the host's copies of master weights and moments without updating them. If the shards
+ * are on the host, the functions of this section do nothing. */
+/* Copies to the device what the caller has changed in these copies. tess_fsdp_params_changed does it, too. */
 tess_status tess_fsdp_upload(tess_fsdp *fsdp);
-/* tess_shard.grad is a copy on the host from here on, until the next step; before, it is memory of the device. And what
- * the caller has changed there goes back. */
+/* Copies the finished gradients to the host: until the next step tess_shard.grad is that copy instead of device
+ * memory. The second function copies back what the caller has changed there. */
 tess_status tess_fsdp_see_gradients(tess_fsdp *fsdp);
 tess_status tess_fsdp_upload_gradients(tess_fsdp *fsdp);
 /* Begins to copy weights and moments, which are those of `step`, into the memory that outlives the process, next to
@@ -63,12 +63,12 @@ tess_status tess_fsdp_upload_gradients(tess_fsdp *fsdp);
  * The next keep overwrites those of the step before: no rank may need them any more. */
 tess_status tess_fsdp_keep(tess_fsdp *fsdp, int64_t step);
 tess_status tess_fsdp_kept(tess_fsdp *fsdp);
-/* Weights and moments are those of `step`, which a predecessor of this process has kept. */
+/* Restores the weights and moments of `step` that a predecessor of this process has kept. */
 tess_status tess_fsdp_take_up(tess_fsdp *fsdp, int64_t step);
 
-/* Restores the finished gradients of a step of n_micro_batches, over all ranks, that a predecessor of this process had
- * summed: it had reached the end of step_end. Weights and sums lie in named memory (base/mem/named.h), which must
- * outlive a process. Not collective. */
+/* Restores the finished gradients of a step of n_micro_batches over all ranks. A predecessor of this process had
+ * summed them, that is, it had completed step_end. Weights and sums lie in named memory (base/mem/named.h), which
+ * must outlive a process. Not collective. */
 tess_status tess_fsdp_find_gradients(tess_fsdp *fsdp, int64_t n_micro_batches);
 
 /* Brings the master weights of parameter `index` from the rank of `team` that owns them to the one that has a copy
@@ -81,16 +81,18 @@ tess_status tess_fsdp_receive_weights(tess_fsdp *fsdp, int index, tess_team *tea
  */
 tess_status tess_fsdp_trim(tess_fsdp *fsdp);
 
-/* Gathers, reductions and waits switch `clock` (borrowed until destroy) and back. Call before the first step. A call
- * that fails leaves the clock in its phase: phases are reported for successful steps only. */
+/* Gathers, reductions and waits switch the phase of `clock` (borrowed until destroy) and restore it afterwards. Call
+ * before the first step. A call that fails leaves the clock in its phase, because phases are reported for successful
+ * steps only. */
 void tess_fsdp_set_clock(tess_fsdp *fsdp, tess_phase_clock *clock);
 
-/* The elements of a shard's box, and of one of its rows. */
+/* Returns the number of elements of a shard's box, and of one of its rows. */
 int64_t tess_shard_count(const tess_shard *shard);
 int64_t tess_shard_row(const tess_shard *shard);
 
-/* The ranks that hold the same rows of parameter `index` as this one, and its optimizer state, bit for bit: replicas,
- * and ranks of the axis "tp" if it does not cut the parameter. NULL: this rank is the only one. */
+/* Returns the team of ranks that hold the same rows of parameter `index` and the same optimizer state as this one,
+ * bit for bit: replicas, and ranks of the axis "tp" if that axis does not split the parameter. NULL: only this rank
+ * holds them. */
 tess_team *tess_fsdp_holders(const tess_fsdp *fsdp, int index);
 
 /* Compares the gathered copy of parameter `index` with the rounded master weights, in the rows that this rank writes.
@@ -109,14 +111,14 @@ typedef struct tess_fsdp_bad_gradient {
     double value;
 } tess_fsdp_bad_gradient;
 
-/* The first of the newest step, among the rows that this rank sums. False: all were finite, or it cannot be known (no
- * peers, peers on other hosts, finite gradients whose sum is too large). */
+/* Finds the first gradient of the newest step that was not finite, among the rows that this rank sums. False: all
+ * were finite, or the rank cannot be known (no peers, peers on other hosts, finite gradients whose sum overflows). */
 bool tess_fsdp_find_bad_gradient(const tess_fsdp *fsdp, tess_fsdp_bad_gradient *bad);
 
 /* ---- How much memory a tess_fsdp will take ---- */
-/* One that is nobody's: units can be added to it, as to that of a rank with shard `shard` (0 has the most rows), at
- * place `tp` of n_tp, and its bytes counted; nothing else. ranks_a_host: consecutive ranks that share gathered copies.
- */
+/* Creates a plan: a tess_fsdp without ranks or weights. Its units can be added and its bytes counted, as for the
+ * rank with shard `shard` (0 has the most rows) at position `tp` of n_tp; every other call is invalid. ranks_a_host:
+ * number of consecutive ranks that share gathered copies. */
 tess_status tess_fsdp_plan_create(tess_mem *mem, const tess_fsdp_policy *policy, int n_shards, int shard,
                                   int n_replicas, int n_tp, int tp, int ranks_a_host, tess_fsdp **fsdp);
 
@@ -124,26 +126,27 @@ typedef struct tess_fsdp_bytes {
     size_t params, grads, optimizer; /* bytes of this rank; optimizer: state and work space */
     size_t on_disk[TESS_POOL_COUNT]; /* further bytes, of tess_fsdp_set_offload's pools */
     size_t windows;                  /* windows of gradients; in the comm pool, as are the copies */
-    size_t copies;                   /* gathered parameters: once for those of n_sharing ranks on a host */
-    int n_sharing;                   /* consecutive ranks of the shard team: all, or a group of reshard_after_forward */
-    size_t stashes;                  /* this rank's parts of copies, kept until backward; in the comm pool */
-    size_t held;                     /* further bytes if all units are held at once */
+    size_t copies;                   /* gathered parameters; n_sharing ranks of a host share them */
+    int n_sharing; /* number of consecutive ranks of the shard team: all of them, or a group of reshard_after_forward */
+    size_t stashes; /* this rank's parts of copies, kept until backward; in the comm pool */
+    size_t held;    /* further bytes if all units are held at once */
 } tess_fsdp_bytes;
 
-/* The bytes at the peak of a step of n_micro_batches over all ranks. open_unit: the unit whose backward is open while
- * others' run (a tied embedding); -1: none. */
+/* Returns the bytes at the peak of a step of n_micro_batches (counted over all ranks). open_unit: the unit whose
+ * backward is open while others' run (a tied embedding); -1: none. */
 tess_status tess_fsdp_plan_bytes(tess_fsdp *fsdp, const tess_optimizer_options *optimizer, int64_t n_micro_batches,
                                  int open_unit, tess_fsdp_bytes *bytes);
 
 /* Elements of this rank. */
 typedef struct tess_fsdp_counts {
     double held;            /* parameters that train */
-    double primary, frozen; /* parameters that it saves: those that train, and those that do not */
+    double primary, frozen; /* parameters that this rank saves: trainable ones, and frozen ones */
 } tess_fsdp_counts;
 
 tess_fsdp_counts tess_fsdp_plan_counts(const tess_fsdp *fsdp);
 
-/* The cost of its units on one host. It is an upper bound: a copy that is still there is not gathered again. */
+/* Returns the communication of the plan's units on one host. It is an upper bound, because a copy that is still
+ * valid is not gathered again. */
 typedef struct tess_fsdp_unit_costs {
     int64_t n_units;
     int64_t largest_bytes;       /* bytes of a unit's gathered parameters */
@@ -154,9 +157,10 @@ tess_fsdp_unit_costs tess_fsdp_plan_units(const tess_fsdp *fsdp);
 
 /* The bytes that this rank has moved so far. */
 typedef struct tess_fsdp_traffic {
-    uint64_t gathered_bytes; /* read and written by it to gather parameters */
-    uint64_t reduced_bytes;  /* read and written by it to sum gradients */
-    int64_t hidden_ns; /* time that ranks in lockstep would have waited for peers, less the time that this one did */
+    uint64_t gathered_bytes; /* bytes that this rank reads and writes to gather parameters */
+    uint64_t reduced_bytes;  /* bytes that this rank reads and writes to sum gradients */
+    int64_t
+        hidden_ns; /* time that ranks in lockstep would have waited for peers, minus the time that this rank waited */
 } tess_fsdp_traffic;
 
 tess_fsdp_traffic tess_fsdp_get_traffic(const tess_fsdp *fsdp);

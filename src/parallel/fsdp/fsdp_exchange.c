@@ -1,8 +1,7 @@
 /* Sums over replicas that are no subtree of the canonical tree: because the number of shards or of replicas is no power
- * of two, or because the last micro-batches of a step do not reach all ranks. The replicas then exchange what they
- * would add, some elements at a time, and each adds all of it to its own counter.
- *
- * What a replica gives is the sum over its shards, where that is a subtree; else it is the leaf of each shard. */
+ * of two, or because the last micro-batches of a step do not reach all ranks. The replicas then exchange their inputs
+ * of the sum, a block of elements at a time, and each adds all inputs to its own counter.  The input of a replica is
+ * the sum over its shards, if that is a subtree. Otherwise it has one input for each shard: the shard's leaf. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 enum { AT_ONCE = 1 << 16 }; /* elements of each input */
@@ -92,12 +91,13 @@ const tess_leaf_step *tess_fsdp_exchange_steps(const tess_fsdp *fsdp, int micro,
     *n_steps = x->given;
     for (int i = 0; i < x->given; i++)
         x->steps[i] = (tess_leaf_step){.begin = i, .n = 1, .y = x->own + (size_t)i * x->elements};
-    if (x->given == 1) /* nobody uses the sum of a replica whose micro-batches are all empty */
+    if (x->given == 1) /* the sum of a replica whose micro-batches are all empty is not used */
         x->steps[0].n = left > 0 && left < fsdp->n_shards ? left : fsdp->n_shards;
     return x->steps;
 }
 
-/* The steps that add the inputs of all replicas to the unit's counter. Returns how many inputs count. */
+/* Plans the additions of all replicas' inputs to the unit's counter. Returns the number of inputs that are not
+ * empty. */
 static int plan(tess_unit *unit)
 {
     const tess_fsdp *fsdp = unit->fsdp;

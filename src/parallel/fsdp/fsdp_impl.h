@@ -1,34 +1,33 @@
-/* The private header of this folder: the objects of fully sharded data parallel and the steps between its files. What
- * the rest of the library asks for is in fsdp_engine.h.
+/* The private header of this folder: the objects of fully sharded data parallel, and the functions that its files call
+ * of each other. The interface for the rest of the library is fsdp_engine.h.
  *
  * - fsdp.c: create, policy, stream, units
  * - fsdp_layout.c: where rows live in shards, gathered copies and windows
  * - materialize.c: memory and first weights
  * - slot.c: memory of gathered copies, and when it may be rewritten
- * - stash.c: parts of gathered copies, kept until backward
+ * - stash.c: parts of gathered copies that are kept until backward
  * - gather.c: gathering and prefetching
  * - fsdp_codes.c: units that are gathered as bytes: weights as fp8, weights without masters
- * - fsdp_window.c: memory of gradients on their way
- * - fsdp_turns.c: which unit has which window
+ * - fsdp_window.c: memory of gradients until they are reduced
+ * - fsdp_turns.c: which unit uses which window
  * - fsdp_passes.c: micro-batches in several passes
- * - fsdp_scratch.c: memory of the later ones
+ * - fsdp_scratch.c: memory for the gradients of later passes
  * - fsdp_accumulators.c: memory of the counter's sums
  * - fsdp_reduce.c: reduce-scatter and the counter
- * - fsdp_exchange.c: leaves that replicas exchange
+ * - fsdp_exchange.c: exchange of leaves between replicas
  * - unit.c: the four hooks
  * - unit_policy.c: which blocks make a unit
  * - fsdp_step.c: step_begin .. step_end
  * - shard.c: what optimizers and checkpoints see
  * - fsdp_matrices.c: whole matrices, for optimizers that need them
- * - fsdp_norm.c: the exact gradient norm
- * - fsdp_cut_rows.c: rows for it of which ranks have parts
- * - fsdp_paging.c: state on disk, ahead of its use and after it
+ * - fsdp_norm.c: the exact gradient norm - fsdp_cut_rows.c: norms of rows whose columns are split over ranks
+ * - fsdp_paging.c: state on disk: fetched before use, released after
  * - fsdp_clock.c: phases, waits, bytes
- * - fsdp_memory.c: what peers can read, and what outlives the rank
- * - fsdp_persist.c: which of it is the finished gradient
- * - fsdp_mirror.c: the host's copy of what lies in the memory of a device
- * - fsdp_replicas.c: what several ranks hold alike
- * - fsdp_plan.c: how much of it all there will be
+ * - fsdp_memory.c: memory that peers can read, and memory that outlives the rank
+ * - fsdp_persist.c: notes which of the outliving memory is the finished gradient
+ * - fsdp_mirror.c: the host's copies of state in device memory
+ * - fsdp_replicas.c: finds memory that is equal on several ranks
+ * - fsdp_plan.c: predicts the memory of all of these
  * - bad_gradient.c: which rank's gradient was not finite
  *
  * A strategy changes who holds what, not the sum:
@@ -66,13 +65,13 @@ typedef struct tess_fsdp_param {
     tess_shape shape;
     bool trainable, decay, hidden, elsewhere;
     tess_param_cut tp;
-    tess_box part;        /* the box that ranks hold together which differ on the data axes alone: all, without tp */
+    tess_box part;        /* the box that the ranks of the data axes hold together; without tp, the whole parameter */
     int64_t rows, row;    /* size of `part`: rows of dimension 0, elements of a row */
     tess_box own;         /* this rank's share of it on the shard axis */
-    tess_box held;        /* the master weights here: own, or part if the strategy replicates them */
+    tess_box held;        /* the box of master weights on this rank: own, or part if the strategy replicates them */
     tess_box primary;     /* primary of tess_shard */
     bool fp8;             /* gathered as codes */
-    bool narrow;          /* its own rows are in the unit's codes alone */
+    bool narrow;          /* its own rows are only in the unit's codes, without master weights */
     size_t full_at;       /* offset in the gathered copy, bytes */
     size_t codes_at;      /* offset of own rows in the unit's codes, bytes */
     size_t master_offset; /* elements from the start of the unit's master weights */
@@ -101,8 +100,8 @@ typedef struct tess_fsdp_slot {
     int size_class;
     tess_unit *unit;   /* the unit whose parameters it holds, or NULL */
     bool valid;        /* the parameters are there, or on their way (work) */
-    bool held;         /* a hook holds it: it may not be taken */
-    bool updating;     /* its owners write the new weights, see tess_fsdp_update_begin */
+    bool held;         /* a hook holds it, so it may not be reused */
+    bool updating;     /* the optimizer writes new weights into it (tess_fsdp_update_begin) */
     tess_work *work;   /* the gather under way */
     uint64_t number;   /* the gather's number among the shard team's collectives */
     uint64_t released; /* collectives issued when the last reader released it */
@@ -115,8 +114,8 @@ typedef struct tess_fsdp_window {
     float *staging; /* float32 that the engine writes when the reduce dtype is narrower, else NULL */
     size_t elements;
     int size_class;
-    tess_unit *unit;   /* holder, from pre_backward until its reduction is complete */
-    bool reducing;     /* the engine is done with it */
+    tess_unit *unit;   /* the unit that uses it, from pre_backward until the reduction is complete */
+    bool reducing;     /* the engine has finished writing */
     uint64_t released; /* order of release, oldest first */
 } tess_fsdp_window;
 
@@ -138,8 +137,8 @@ struct tess_unit {
 
     float *master;
     bool fp8, narrow;       /* some parameter is */
-    bool coded;             /* some parameter is fp8 or narrow: bytes are gathered */
-    uint8_t *codes;         /* own rows as they are gathered, and without other shards the gathered copy */
+    bool coded;             /* a parameter is fp8 or narrow: bytes are gathered */
+    uint8_t *codes;         /* own rows in the form in which they are gathered; with one shard, the gathered copy */
     bool codes_fresh;       /* the codes match the weights */
     void *stash;            /* this rank's part of the gathered bytes (stash.c), or NULL */
     bool stashed;           /* the stash matches the weights */
@@ -149,10 +148,10 @@ struct tess_unit {
 
     int n_blocks;         /* blocks of the engine in this unit */
     int n_forward;        /* open forwards */
-    int n_forwarded;      /* forwards of its blocks in a row; 0: all */
+    int n_forwarded;      /* number of blocks whose forwards follow each other; 0: all */
     int n_begun, n_ended; /* blocks of the open backward; 0: no backward is open */
     bool kept;            /* not resharded after forward */
-    bool backward_done;   /* backward of this pass is done; if all micro-batches are open, theirs */
+    bool backward_done;   /* backward of this pass is done; if all micro-batches are open, the backwards of all */
     int micro;            /* micro-batch of the newest backward, or of the next */
 
     tess_fsdp_window *window;
@@ -164,10 +163,10 @@ struct tess_unit {
 
     float **accumulators; /* (counter.n_memory) */
     size_t accumulators_room;
-    tess_leaf_counter counter;             /* its memory is the accumulators */
+    tess_leaf_counter counter;             /* the counter, whose memory is the accumulators */
     tess_leaf_step steps[TESS_LEAF_STEPS]; /* steps for the micro-batch that is reduced */
     int n_steps, n_sent;                   /* the first n_sent are part of the reduce-scatter */
-    float *incoming;                       /* the sum over this replica's shards on its way to the others, or NULL */
+    float *incoming;            /* the sum over this replica's shards while it is sent to the other replicas, or NULL */
     tess_fsdp_scratch *scratch; /* memory that the engine writes between backward hooks of a later pass, or NULL */
     float *in_place; /* the accumulator that is written instead of a window until the last pass's backward, or NULL */
     float *total;    /* the step's gradient, after step_end */
@@ -194,19 +193,19 @@ struct tess_fsdp {
     tess_mem *mem;
     int32_t *persist_totals; /* (n_units) the accumulator that holds a unit's sum, by name; NULL: not noted */
     tess_stream *stream, *own_stream;
-    tess_device *device;      /* its memory has shards, copies, windows and sums; NULL: the host's has */
+    tess_device *device;      /* shards, copies, windows and sums are in its memory; NULL: in the host's */
     tess_fsdp_mirror *mirror; /* copies of a device's shards; NULL: no device */
     double *row_sums;         /* (n_rows) in the device's memory, for the norm; NULL: not yet */
     tess_fsdp_policy policy;
     int n_shards, shard, n_replicas, replica, n_tp, tp;
-    int ranks_a_host; /* a plan's size of a host; 0: the shard team knows its hosts */
+    int ranks_a_host; /* ranks of a host, in a plan; 0: the shard team knows its hosts */
 
-    tess_pager *pager;                 /* NULL: none of it is on disk */
+    tess_pager *pager;                 /* NULL: no state is on disk */
     bool params_on_disk, sums_on_disk; /* master weights; accumulators and whole gradients */
     bool moments_on_disk;
     bool is_private;    /* memory has no names */
-    bool alone;         /* no peers: gradients are summed where they are */
-    bool replicated;    /* master weights and gradients whole on each of several ranks */
+    bool alone;         /* no peers: gradients are summed in place */
+    bool replicated;    /* several ranks each hold all master weights and gradients */
     bool persistent;    /* every unit keeps a gathered copy of its own */
     bool direct;        /* master weights are the gathered copy */
     bool keep;          /* not freed between forward and backward */
@@ -216,7 +215,7 @@ struct tess_fsdp {
     bool splits_copies; /* ranks of the shard team have gathered copies of their own: on several hosts, on a device */
     bool uses_wire;     /* the shards or the replicas are on different hosts */
     int leaf;           /* micro-batches in a leaf of the counters */
-    int portion;        /* leaves that come at once */
+    int portion;        /* leaves that arrive at the same time */
 
     tess_unit **units;
     int n_units, n_params;
@@ -228,9 +227,9 @@ struct tess_fsdp {
 
     tess_fsdp_state state;
     int n_micro, micro;           /* micro-batches of the step, and the newest; micro -1: before the first */
-    bool all_open;                /* all its micro-batches are under way */
+    bool all_open;                /* all its micro-batches have begun */
     int n_passes, pass;           /* passes of the micro-batch, and the newest */
-    int64_t n_leaves;             /* micro-batches of all ranks that count; those beyond are empty */
+    int64_t n_leaves;             /* micro-batches of all ranks that have rows; later ones are empty */
     tess_fsdp_exchange *exchange; /* NULL: none yet */
     tess_fsdp_scratch *scratch;
     bool gradients_ready;
@@ -239,15 +238,16 @@ struct tess_fsdp {
         void *context;
     } * hooks; /* (n_hooks) the user's */
     int n_hooks;
-    bool gradients_seen; /* their copies on the host are as they are */
+    bool gradients_seen; /* the copies on the host are up to date */
 
     tess_fsdp_slot *slots;
     tess_fsdp_window *windows;
-    uint64_t n_issued, n_proven; /* shard-team collectives issued, and the newest of them known complete */
+    uint64_t n_issued, n_proven; /* number of shard-team collectives issued, and of those known to be complete */
     uint64_t n_windows_released;
-    tess_unit *last_reduced; /* its shards' sum is under way, that over the replicas not yet; NULL: none */
+    tess_unit *last_reduced; /* the unit whose sum over the shards has begun, but not yet the sum over the replicas;
+                                NULL: none */
 
-    int bad_micro; /* local micro-batch in which shard_team found its bad addend; -1: it has none */
+    int bad_micro; /* local micro-batch in which shard_team found an addend that is not finite; -1: none */
 
     tess_phase_clock *clock, own_clock;
     tess_fsdp_traffic traffic;
@@ -260,12 +260,13 @@ struct tess_fsdp {
 
 /* fsdp_layout.c */
 tess_status tess_fsdp_layout(tess_unit *unit);
-tess_box tess_fsdp_part(const tess_fsdp *fsdp, const tess_fsdp_param *p, int tp); /* the part of the ranks at `tp` */
-/* The number in the whole parameter of element `index` of a box. */
+/* The part of a parameter that belongs to the ranks at `tp`. */
+tess_box tess_fsdp_part(const tess_fsdp *fsdp, const tess_fsdp_param *p, int tp);
+/* Returns the index in the whole parameter of element `index` of a box. */
 int64_t tess_fsdp_element(const tess_fsdp_param *p, const tess_box *box, int64_t index);
 
-/* fsdp.c: choose sets what follows from the policy and the numbers of shards and replicas. The stream to compute on is
- * made when first needed. */
+/* fsdp.c: `choose` sets the facts that follow from the policy and the numbers of shards and replicas. The stream for
+ * computations is created when it is first needed. */
 void tess_fsdp_choose(tess_fsdp *fsdp);
 tess_status tess_fsdp_stream(tess_fsdp *fsdp, tess_stream **stream);
 tess_status tess_fsdp_host_stream(tess_fsdp *fsdp, tess_stream **stream); /* the same, if it belongs to the host */
@@ -275,16 +276,17 @@ tess_status tess_fsdp_slot_take(tess_unit *unit, bool prefetch, tess_fsdp_slot *
 tess_status tess_fsdp_slot_wait(tess_fsdp *fsdp, tess_fsdp_slot *slot);
 void tess_fsdp_slots_stale(tess_fsdp *fsdp);
 tess_status tess_fsdp_slots_settle(tess_fsdp *fsdp); /* no gather is under way */
-tess_status tess_fsdp_slots_update(tess_fsdp *fsdp); /* opens the valid ones for writing, once nobody reads them */
+tess_status tess_fsdp_slots_update(tess_fsdp *fsdp); /* opens the valid slots for writing, once no rank reads them */
 tess_status tess_fsdp_slots_updated(tess_fsdp *fsdp);
 void tess_fsdp_slots_free(tess_fsdp *fsdp);
-size_t tess_fsdp_slots_bytes(const tess_fsdp *fsdp);     /* bytes of all, once every unit was used in a step */
+size_t tess_fsdp_slots_bytes(const tess_fsdp *fsdp);     /* bytes of all slots, once every unit was used in a step */
 size_t tess_fsdp_slots_all_bytes(const tess_fsdp *fsdp); /* bytes if each unit has a slot */
 
 /* stash.c */
-tess_status tess_fsdp_check_groups(const tess_fsdp *fsdp); /* the size of groups divides the shards */
-void tess_fsdp_choose_groups(tess_fsdp *fsdp);             /* once the device is known */
-tess_status tess_fsdp_stashes_alloc(tess_fsdp *fsdp);      /* collective over the shard team */
+/* TESS_E_INVALID: the size of groups does not divide the number of shards. */
+tess_status tess_fsdp_check_groups(const tess_fsdp *fsdp);
+void tess_fsdp_choose_groups(tess_fsdp *fsdp);        /* called once the device is known */
+tess_status tess_fsdp_stashes_alloc(tess_fsdp *fsdp); /* collective over the shard team */
 void tess_fsdp_stashes_free(tess_fsdp *fsdp);
 size_t tess_fsdp_stash_bytes(const tess_unit *unit);
 size_t tess_fsdp_stashes_bytes(const tess_fsdp *fsdp);
@@ -294,20 +296,20 @@ tess_status tess_fsdp_gather_stashes(tess_unit *unit, tess_fsdp_slot *slot);
 /* gather.c */
 typedef enum tess_fsdp_use { TESS_FSDP_FORWARD, TESS_FSDP_BACKWARD } tess_fsdp_use;
 tess_status tess_fsdp_gather(tess_unit *unit, tess_fsdp_use use);
-tess_status tess_fsdp_gather_ahead(tess_unit *unit); /* if there is memory for it */
-/* The unit that comes `ahead` uses after the newest one: as in the pass before, else in the order of the units. NULL:
- * none. */
+tess_status tess_fsdp_gather_ahead(tess_unit *unit); /* gathers a unit ahead of its use, if there is memory for it */
+/* Returns the unit that is used `ahead` uses after the newest one: in the order of the previous pass, otherwise in
+ * the order of the units. NULL: none. */
 const tess_unit *tess_fsdp_predict(const tess_fsdp *fsdp, int ahead, tess_fsdp_use *use);
 void tess_fsdp_release(tess_unit *unit); /* releases the gathered copy when no hook holds it any more */
 void tess_fsdp_order_restart(tess_fsdp *fsdp);
 
-/* Parameter `index` of all. */
+/* Returns the parameter with this index among all units. */
 static inline const tess_fsdp_param *tess_fsdp_param_at(const tess_fsdp *fsdp, int index)
 {
     return &fsdp->params[index].unit->params[fsdp->params[index].index];
 }
 
-/* A row of the gathered copy. */
+/* Returns the bytes of a row of the gathered copy. */
 static inline size_t tess_fsdp_row_bytes(const tess_fsdp *fsdp, const tess_fsdp_param *p)
 {
     return p->fp8 ? tess_fp8_row_bytes(p->row) : (size_t)p->row * tess_dtype_size(fsdp->policy.param_dtype);
@@ -319,22 +321,23 @@ static inline bool tess_fsdp_reads_codes(const tess_unit *unit)
     return unit->coded && unit->fsdp->n_shards == 1;
 }
 
-/* fsdp_codes.c: rows of master weights in the form of the gathered copy; own rows of a coded unit, made anew if the
- * weights have changed. */
+/* fsdp_codes.c: writes rows of master weights in the form of the gathered copy; encodes the own rows of a coded unit
+ * again if the weights have changed. */
 tess_status tess_fsdp_convert_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, int64_t n, void *to);
 tess_status tess_fsdp_codes_refresh(tess_unit *unit);
 /* Fills the own rows of a narrow parameter. */
 tess_status tess_fsdp_codes_fill(tess_unit *unit, const tess_fsdp_param *p, tess_fill_fn fill, void *context);
 
-/* fsdp_passes.c: begin gives the memory that this pass's gradients of the unit are written to; end adds them to those
- * of the passes before. */
+/* fsdp_passes.c: `begin` returns the memory for the unit's gradients of this pass; `end` adds them to the gradients
+ * of the previous passes. */
 tess_status tess_fsdp_gradient_begin(tess_unit *unit);
 float *tess_fsdp_gradient(const tess_unit *unit, const tess_fsdp_param *p); /* between the two */
 tess_status tess_fsdp_gradient_end(tess_unit *unit);
 
 /* fsdp_scratch.c */
 tess_status tess_fsdp_scratch_take(tess_unit *unit);
-size_t tess_fsdp_scratch_bytes(const tess_fsdp *fsdp, int open_unit); /* bytes of all; open_unit: see below */
+/* Bytes of all scratch memory; open_unit as for tess_fsdp_windows_bytes. */
+size_t tess_fsdp_scratch_bytes(const tess_fsdp *fsdp, int open_unit);
 void tess_fsdp_scratch_free(tess_fsdp *fsdp);
 
 /* fsdp_turns.c */
@@ -343,14 +346,14 @@ tess_status tess_fsdp_window_take(tess_unit *unit);
  * through the whole backward pass; -1: none does. */
 size_t tess_fsdp_windows_bytes(const tess_fsdp *fsdp, int64_t n_micro_batches, int open_unit);
 
-/* fsdp_window.c: create enters the window among those of fsdp, of the unit's class and taken by none. */
+/* fsdp_window.c: `create` adds a free window of the unit's size class to those of fsdp. */
 tess_status tess_fsdp_window_create(tess_unit *unit, tess_fsdp_window **window);
 size_t tess_fsdp_window_elements(const tess_unit *unit);
 void tess_fsdp_window_release(tess_unit *unit);
 void tess_fsdp_windows_free(tess_fsdp *fsdp);
 float *tess_fsdp_window_floats(const tess_fsdp_window *window);
 
-/* fsdp_memory.c; the window's functions are collective, as those of the copy */
+/* fsdp_memory.c: functions of windows and of gathered copies are collective */
 tess_status tess_fsdp_copy_alloc(tess_fsdp *fsdp, size_t bytes, void **copy);
 void tess_fsdp_copy_free(tess_fsdp *fsdp, void *copy);
 tess_status tess_fsdp_window_alloc(tess_fsdp *fsdp, size_t bytes, void **window);
@@ -360,22 +363,23 @@ void tess_fsdp_window_free(tess_fsdp *fsdp, void *window);
 tess_status tess_fsdp_codes_alloc(tess_unit *unit);
 void tess_fsdp_codes_free(tess_unit *unit);
 
-/* Memory that this rank alone uses: of the device, or of the host. */
+/* Memory that only this rank uses, on the device or on the host. */
 tess_status tess_fsdp_alloc(tess_fsdp *fsdp, tess_pool pool, size_t elements, const char *what, float **out);
 void tess_fsdp_free(tess_fsdp *fsdp, float *memory);
 
-/* Memory of the device that the team's ranks read in collectives, until it is hidden; all else need not be shown.
- * Collective over the team. */
+/* Makes device memory readable for the team's ranks in collectives, until it is hidden again. Host memory needs no
+ * such call. Collective over the team. */
 tess_status tess_fsdp_show(tess_fsdp *fsdp, tess_team *team, float *memory, size_t elements, const char *what);
 void tess_fsdp_hide(tess_fsdp *fsdp, tess_team *team, float *memory);
 
-/* Float32 arrays of a unit, in named memory, or in the device's. `what` and `number` (-1: none) make the name. */
+/* Allocates float32 arrays of a unit in named memory, or in device memory. The name is made of `what` and `number`
+ * (-1: no number). */
 tess_status tess_fsdp_persist_alloc(tess_unit *unit, tess_pool pool, const char *what, int number, size_t elements,
                                     float **out, bool *found);
 void tess_fsdp_persist_free(tess_unit *unit, tess_pool pool, size_t elements, float *memory);
 
-/* fsdp_paging.c: fetch, wait and release as the pager has them, for the master weights, for the sums that steps touch
- * and for the finished gradient. None does anything for what is in memory. */
+/* fsdp_paging.c: the pager's fetch, wait and release for the master weights, for the sums that steps touch and for
+ * the finished gradient. They do nothing for state that is in memory. */
 void tess_fsdp_master_fetch(const tess_unit *unit, tess_page_use use);
 tess_status tess_fsdp_master_wait(const tess_unit *unit);
 void tess_fsdp_master_release(const tess_unit *unit);
@@ -386,9 +390,10 @@ void tess_fsdp_gradient_fetch(const tess_unit *unit, tess_page_use use);
 tess_status tess_fsdp_gradient_wait(const tess_unit *unit);
 void tess_fsdp_gradient_release(const tess_unit *unit);
 
-/* fsdp_mirror.c, with a device: open once, then a block for each unit (*found: a predecessor has left it) and one for
- * the optimizer. master: what the host reads and writes. refresh: that is as the device's memory, which is about to
- * change after `outdate`. All but the first three do nothing without a device. */
+/* fsdp_mirror.c: copies of device memory on the host. Call `open` once, then add a block for each unit (*found: a
+ * predecessor has left it) and one for the optimizer. `master` returns the copy that the host reads and writes.
+ * `refresh` brings it up to date. `outdate` says that the device's memory is about to change. All but the first
+ * three do nothing without a device. */
 tess_status tess_fsdp_mirror_open(tess_fsdp *fsdp);
 tess_status tess_fsdp_mirror_unit(const tess_unit *unit, bool *found);
 float *tess_fsdp_mirror_master(const tess_unit *unit);
@@ -401,10 +406,10 @@ void tess_fsdp_mirror_close(tess_fsdp *fsdp);
 tess_status tess_fsdp_persist_note_totals(tess_fsdp *fsdp);
 
 /* fsdp_clock.c */
-tess_status tess_fsdp_stamps_alloc(tess_fsdp *fsdp); /* collective, as the next */
+tess_status tess_fsdp_stamps_alloc(tess_fsdp *fsdp); /* collective, as the next function is */
 void tess_fsdp_stamps_free(tess_fsdp *fsdp);
-void tess_fsdp_stamp_now(tess_fsdp *fsdp, uint64_t number); /* this rank has come to collective `number` */
-/* Waits for it, and counts the part of it that was for peers to come. */
+void tess_fsdp_stamp_now(tess_fsdp *fsdp, uint64_t number); /* notes that this rank has reached collective `number` */
+/* Waits for the collective, and counts the part of the wait in which peers had not yet arrived. */
 tess_status tess_fsdp_wait(tess_fsdp *fsdp, tess_work **work, uint64_t number);
 
 /* Whether every rank of the tp team has some columns of the parameter's rows, so that their parts, joined in order, are
@@ -414,20 +419,20 @@ static inline bool tess_fsdp_cuts_rows(const tess_fsdp *fsdp, const tess_fsdp_pa
     return fsdp->n_tp > 1 && p->tp.kind == TESS_SHARD && p->tp.dim > 0;
 }
 
-/* fsdp_cut_rows.c: adds the squares of `rows` (of the host), the primary rows of such a parameter. Collective over the
- * tp team. */
+/* fsdp_cut_rows.c: adds the squares of `rows` (host memory), the primary rows of such a parameter. Collective over
+ * the tp team. */
 tess_status tess_fsdp_add_cut_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, tess_exact_sum *sum);
 
-/* shard.c: a shard where it is computed with; a span without the gathered copy */
+/* shard.c: the shard in the memory of the computing device; a span without the gathered copy */
 tess_status tess_fsdp_shard_in_place(const tess_fsdp *fsdp, int index, tess_shard *shard);
 tess_span tess_fsdp_span(const tess_shard *shard);
 
-/* fsdp_matrices.c: what puts the parts of matrices together, if the options ask for whole ones. Collective over the
- * mesh. */
+/* fsdp_matrices.c: creates the object that assembles whole matrices from their parts, if the optimizer's options
+ * need them. Collective over the mesh. */
 tess_status tess_fsdp_exchange_matrices(tess_fsdp *fsdp, const tess_optimizer_options *options,
                                         optim_exchange *exchange);
 
-/* bad_gradient.c: as a step begins; once the unit's reduction over the shards is complete. */
+/* bad_gradient.c: called at the beginning of a step, and when the unit's reduction over the shards is complete. */
 void tess_fsdp_bad_gradient_forget(tess_fsdp *fsdp);
 void tess_fsdp_bad_gradient_note(const tess_unit *unit);
 
@@ -438,29 +443,31 @@ void tess_fsdp_accumulators_free(tess_unit *unit);
 
 /* fsdp_reduce.c */
 tess_status tess_fsdp_reduce(tess_unit *unit); /* issues the reduce-scatter of the unit's window */
-/* Lets the unit that was issued last go on to the sum over the replicas, when it has not yet. */
+/* Begins the sum over the replicas for the unit that was issued last, if it has not begun. */
 tess_status tess_fsdp_reduce_flush(tess_fsdp *fsdp);
-/* Whether the micro-batch at hand is written straight into an accumulator: there are no peers to read a window, and
- * nothing waits to be added. Begin gives the memory, end counts it. */
+/* Whether the current micro-batch is written directly into an accumulator, because there are no peers that read a
+ * window and no sum waits for it. `begin` returns the memory, `end` counts the leaf. */
 bool tess_fsdp_in_place(const tess_unit *unit);
 tess_status tess_fsdp_in_place_begin(tess_unit *unit);
 tess_status tess_fsdp_in_place_end(tess_unit *unit);
-tess_status tess_fsdp_reduce_finish(tess_unit *unit); /* waits for it and carries; nothing when none is under way */
-tess_status tess_fsdp_reduce_total(tess_unit *unit);  /* adds up the counter's levels */
-/* Fetch what the unit's next leaves, or the end of the step, will meet, where that is on disk. */
+/* Waits for the unit's reduction and carries in the counter. Does nothing if no reduction is under way. */
+tess_status tess_fsdp_reduce_finish(tess_unit *unit);
+tess_status tess_fsdp_reduce_total(tess_unit *unit); /* adds up the counter's levels */
+/* Fetch from disk the sums that the unit's next leaves, or the end of the step, will be added to. */
 void tess_fsdp_reduce_ahead(const tess_unit *unit);
 void tess_fsdp_reduce_total_ahead(const tess_unit *unit);
-/* How many of the ranks' micro-batches of local step `micro` count. */
+/* Returns how many of the ranks' micro-batches of local step `micro` are not empty. */
 static inline int tess_fsdp_leaves_of(const tess_fsdp *fsdp, int micro)
 {
     int64_t world = fsdp->n_shards * fsdp->n_replicas, left = fsdp->n_leaves - micro * world;
     return (int)(left < world ? left : world);
 }
 
-/* fsdp_exchange.c: in place of the sum over replicas where that is no subtree. tess_fsdp_exchange_steps: what the
- * reduce-scatter over the shards is to leave; tess_fsdp_exchange_add, once it is complete: the rest. */
+/* fsdp_exchange.c: replaces the sum over replicas if that sum is no subtree. tess_fsdp_exchange_steps plans what the
+ * reduce-scatter over the shards leaves; tess_fsdp_exchange_add does the rest after it. */
 bool tess_fsdp_exchanges(const tess_fsdp *fsdp, int micro);
-bool tess_fsdp_exchanges_any(const tess_fsdp *fsdp, int64_t n_leaves); /* any of a step's n_leaves micro-batches */
+/* Whether any of a step's n_leaves micro-batches is exchanged. */
+bool tess_fsdp_exchanges_any(const tess_fsdp *fsdp, int64_t n_leaves);
 size_t tess_fsdp_exchange_bytes(const tess_fsdp *fsdp);
 tess_status tess_fsdp_exchange_alloc(tess_fsdp *fsdp);
 void tess_fsdp_exchange_free(tess_fsdp *fsdp);

@@ -12,14 +12,15 @@
 
 enum { LINE_ELEMENTS = 64 / 2 }; /* elements of the narrowest dtype in a cache line */
 
-/* Bytes of rows in the gathered copy, up to the place where another parameter may begin. */
+/* Returns the bytes of rows in the gathered copy, rounded up to the place where the next parameter may begin. */
 static size_t copy_bytes(const tess_fsdp *fsdp, const tess_fsdp_param *p, int64_t rows)
 {
     return tess_round_up((size_t)rows * tess_fsdp_row_bytes(fsdp, p),
                          LINE_ELEMENTS * tess_dtype_size(fsdp->policy.param_dtype));
 }
 
-/* Sizes within a factor of two share memory: few slots, and none more than twice too large. */
+/* Units whose sizes are within a factor of two share memory: this needs few slots, and none is more than twice as
+ * large as necessary. */
 static int size_class_of(size_t bytes)
 {
     return bytes > 0 ? 63 - __builtin_clzll(bytes) : 0;
@@ -38,7 +39,8 @@ tess_box tess_fsdp_part(const tess_fsdp *fsdp, const tess_fsdp_param *p, int tp)
     return box;
 }
 
-/* This rank's rows of its part: its shards cut them, or not; then the replicas. */
+/* Returns this rank's rows of its part. The shard axis splits the part if the strategy shards it; then the replicas
+ * split the result. */
 static tess_box box_of(const tess_fsdp *fsdp, const tess_fsdp_param *p, tess_place_kind shards,
                        tess_place_kind replicas)
 {
@@ -60,7 +62,8 @@ int64_t tess_fsdp_element(const tess_fsdp_param *p, const tess_box *box, int64_t
     return tess_flat_offset(shape.n_dims, &whole, &element);
 }
 
-/* The box that this rank is primary for. If the tp ranks hold the parameter alike, each is primary for some rows. */
+/* Returns the box that this rank is primary for. If all tp ranks hold the same parameter, each of them is primary
+ * for some rows. */
 static tess_box primary_of(const tess_fsdp *fsdp, const tess_fsdp_param *p)
 {
     tess_box box = box_of(fsdp, p, TESS_SHARD, TESS_SHARD);

@@ -1,12 +1,12 @@
-/* Whole matrices for optimizers that need them (optim/muon.c): the ranks that have parts of the same parameters, which
- * are those of the shard team and of "tp", put together what they own, a matrix for each rank at the same time, and get
- * back what they hold. Replicas do the same at the same time, so a step needs nobody of another replica. */
+/* Whole matrices for optimizers that need them (optim/muon.c). The ranks of the shard team and of "tp" have parts of
+ * the same parameters. They assemble one whole matrix for each rank at the same time, and get back their parts of
+ * the results. Each replica does this by itself, so a step needs no rank of another replica. */
 #include "parallel/fsdp/fsdp_impl.h"
 
-/* Elements and their place, of each rank of the team. */
+/* Number of elements and offset of each rank of the team. */
 typedef struct matrix_parcels {
     size_t *parts, *part_at; /* elements that this rank sends or gets of each rank's matrix */
-    size_t *rows, *row_at;   /* elements of its own matrix: the rows of each rank's part */
+    size_t *rows, *row_at;   /* elements of this rank's own matrix: the rows of each rank's part */
 } matrix_parcels;
 
 static tess_status alloc_parcels(const tess_fsdp *fsdp, matrix_parcels *p)
@@ -32,13 +32,14 @@ static void find_rank(const tess_fsdp *fsdp, int r, int *shard, int *tp)
     *tp = at[tess_mesh_axis(fsdp->matrix_mesh, "tp")];
 }
 
-/* True if this rank gives the parameter: the first tp rank gives what all of them have alike. */
+/* Returns whether this rank contributes the parameter. If all tp ranks have the same values, only the first one
+ * contributes. */
 static bool gives(const tess_fsdp_param *p, int tp)
 {
     return p->tp.kind == TESS_SHARD || tp == 0;
 }
 
-/* Elements of the parts of tp ranks before this one. */
+/* Returns the number of elements in the parts of lower tp ranks. */
 static size_t part_begin(const tess_fsdp *fsdp, const tess_fsdp_param *p, int tp)
 {
     size_t n = 0;
@@ -49,7 +50,8 @@ static size_t part_begin(const tess_fsdp *fsdp, const tess_fsdp_param *p, int tp
     return n;
 }
 
-/* own: what is owned goes to the matrix; else the matrix goes to all that hold it. */
+/* `own`: the owners send their parts to the matrix. Otherwise the matrix is sent to all ranks that hold a part of
+ * it. */
 static void describe_parcels(const tess_fsdp *fsdp, const optim_turn *turn, bool own, matrix_parcels *p)
 {
     int me = tess_team_rank(fsdp->matrix_team), n = tess_team_size(fsdp->matrix_team);
@@ -76,7 +78,7 @@ static void describe_parcels(const tess_fsdp *fsdp, const optim_turn *turn, bool
     }
 }
 
-/* Between the parts of tp ranks, one after the other in `parts`, and the matrix. */
+/* Copies between the matrix and the parts of the tp ranks, which follow each other in `parts`. */
 static void copy_parts(const tess_fsdp *fsdp, const tess_fsdp_param *p, float *parts, float *whole, bool to_whole)
 {
     const tess_box all = tess_box_whole(&p->shape);
@@ -90,7 +92,8 @@ static void copy_parts(const tess_fsdp *fsdp, const tess_fsdp_param *p, float *p
     }
 }
 
-/* This rank's matrix, if columns of it come from several ranks; NULL: it needs no cut, or this rank has no matrix. */
+/* Returns this rank's matrix if several ranks have columns of it. NULL: its columns are whole, or this rank has no
+ * matrix. */
 static const tess_fsdp_param *cut_matrix(const tess_fsdp *fsdp, const optim_turn *turn)
 {
     int me = tess_team_rank(fsdp->matrix_team);
@@ -132,7 +135,7 @@ static tess_status scatter(void *self, const optim_turn *turn)
     return status;
 }
 
-/* Once; only optimizers of matrices need the team. */
+/* Creates the team once; only optimizers of matrices need it. */
 static tess_status find_matrix_team(tess_fsdp *fsdp)
 {
     static const char *const names[] = {"dp_shard", "tp"};

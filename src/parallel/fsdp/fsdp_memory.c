@@ -1,9 +1,9 @@
-/* Memory of fsdp. Gathered copies and gradient windows are shared with the peers where there are any. Alone it is
- * private, as systems give huge pages to private memory far sooner than to shared: a third of the time to touch it
- * first. Weights and sums of gradients have names, by which they outlive the process where there is a store.
- *
- * With a device all of it is the device's, and ends with the process; fsdp_mirror.c has what outlives it. Every rank
- * has gathered copies of its own there, and what collectives read is shown to the peers (comm/device_windows.h). */
+/* Memory of fsdp. Gathered copies and gradient windows are shared with the peers. A rank without peers uses private
+ * memory, because systems give huge pages to private memory far sooner than to shared memory; the first touch then
+ * takes a third of the time. Weights and sums of gradients have names; if there is a store, they outlive the process.
+ * With a device, all of this memory is on the device and ends with the process; copies that outlive it are in
+ * fsdp_mirror.c. Every rank then has gathered copies of its own, and memory that collectives read is opened to the
+ * peers (comm/device_windows.h). */
 #include "parallel/fsdp/fsdp_impl.h"
 
 #include <stdio.h>
@@ -11,8 +11,8 @@
 #include "base/mem/named.h"
 #include "comm/device_windows.h"
 
-/* The ranks that share gathered copies where they are on one host. Groups gather at different times, so each has its
- * own copies. */
+/* Returns the ranks that share gathered copies if they are on one host. Groups gather at different times, so each
+ * group has its own copies. */
 static tess_team *copy_team(const tess_fsdp *fsdp)
 {
     return fsdp->group_team != NULL ? fsdp->group_team : fsdp->shard_team;
@@ -121,8 +121,8 @@ static size_t codes_elements(const tess_unit *unit)
     return (unit->codes_bytes + sizeof(float) - 1) / sizeof(float);
 }
 
-/* A unit with narrow parameters has named memory, like master weights, because it is their only copy. Other codes can
- * be made again. */
+/* The codes of a unit with narrow parameters are in named memory, like master weights, because they are the only
+ * copy. Other codes can be computed again. */
 tess_status tess_fsdp_codes_alloc(tess_unit *unit)
 {
     static const char what[] = "gathered form";

@@ -1,10 +1,10 @@
-/* The host's copy of weights and moments that lie in the memory of a device. It is what the host reads and writes
- * (first weights, checkpoints, exports, checks), and what outlives the process.
+/* The host's copies of weights and moments in device memory. The host reads and writes these copies (first weights,
+ * checkpoints, exports, checks), and they outlive the process.
  *
- * Where named memory outlives the process (base/mem/named.h) there are two generations, of steps with even and with odd
- * numbers: while one is copied, during the next step's forward and backward, the other is whole. The next update waits
- * for the copy on the device, the host nowhere but where it reads. Else there is one, copied when the host asks for it.
- * Finished gradients are copied for the checks that look at them. */
+ * If named memory outlives the process (base/mem/named.h), there are two generations: one for even steps and one for
+ * odd steps. One generation is copied during the next step's forward and backward, while the other stays complete. The
+ * device's next update waits for this copy; the host waits only when it reads. Otherwise there is one generation, which
+ * is copied when the host asks for it. Finished gradients are copied only for the checks that read them. */
 #include <stdio.h>
 
 #include "base/mem/named.h"
@@ -13,22 +13,22 @@
 
 enum { GENERATIONS = 2 };
 
-/* Memory of the device, and its copies. */
+/* A block of device memory, and its copies on the host. */
 typedef struct mirrored {
     tess_pool pool;
     void *device;
     size_t bytes;
     void *copy[GENERATIONS];
-    bool pinned[GENERATIONS]; /* generations that outlive the process and that the system let be pinned */
+    bool pinned[GENERATIONS]; /* number of generations that outlive the process and are pinned */
 } mirrored;
 
 struct tess_fsdp_mirror {
     tess_stream *stream; /* copies to the host run at the same time as fsdp's stream */
-    tess_event *changed; /* the device's memory is as it is to be copied */
+    tess_event *changed; /* marks the moment from which device memory may be copied */
     tess_event *copied;
-    mirrored *blocks; /* (n_units + 1): master weights; the optimizer's state */
+    mirrored *blocks; /* (n_units + 1) master weights of each unit, then the optimizer's state */
     int n_generations, now;
-    bool fresh;     /* generation `now` is as the device's memory, or will be: */
+    bool fresh;     /* generation `now` equals the device's memory, or will after its copy: */
     bool under_way; /* the copy */
     tess_optimizer *optimizer;
 };
@@ -71,7 +71,7 @@ void tess_fsdp_mirror_close(tess_fsdp *fsdp)
     tess_fsdp_mirror *m = fsdp->mirror;
     if (m == NULL)
         return;
-    tess_stream_destroy(&m->stream); /* first: it may still copy */
+    tess_stream_destroy(&m->stream); /* first, because it may still copy */
     for (int i = 0; m->blocks != NULL && i <= fsdp->n_units; i++)
         free_block(fsdp, &m->blocks[i]);
     for (int u = 0; u < fsdp->n_units; u++)
@@ -93,7 +93,8 @@ static tess_status alloc_generation(const tess_fsdp *fsdp, mirrored *b, int g, c
     TESS_TRY(tess_mem_alloc_named(fsdp->mem, b->pool, name, b->bytes, &b->copy[g], found));
     b->pinned[g] = tess_device_pin(fsdp->device, b->copy[g], b->bytes) == TESS_OK;
     if (!b->pinned[g])
-        tess_error_clear(); /* a limit of locked memory, say: copies are slower, and the step waits for them */
+        tess_error_clear(); /* memory cannot be pinned, e.g. because of a limit: copies are slower, and the step waits
+                             */
     return TESS_OK;
 }
 
@@ -199,7 +200,8 @@ tess_status tess_fsdp_keep(tess_fsdp *fsdp, int64_t step)
     return begin_copy(fsdp);
 }
 
-/* A caller that changes the copies has read them, and so made them fresh. Nobody has changed stale ones. */
+/* A caller that changes the copies has read them first, and reading refreshes them. So stale copies were never
+ * changed. */
 tess_status tess_fsdp_upload(tess_fsdp *fsdp)
 {
     const tess_fsdp_mirror *m = fsdp->mirror;

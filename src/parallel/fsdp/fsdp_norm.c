@@ -1,9 +1,9 @@
 /* The gradient norm: sums of squares per row in a fixed order, added exactly over rows and ranks, rounded once. So the
- * norm does not depend on how rows are shared out. A row's own sum is in an order of its elements, of which a cut of
- * its columns would make another sum; such rows are put together first (fsdp_cut_rows.c).
+ * norm does not depend on how rows are distributed. A row's own sum has a fixed order of elements, so rows whose
+ * columns are split over ranks are assembled first (fsdp_cut_rows.c).
  *
- * Each row counts once, on the rank that is primary for it. Its copies on other ranks are summed there too, and count
- * if they are not finite: so the norm is not finite whenever a value of any rank is not. */
+ * Each row counts once, on the rank that is primary for it. Other ranks sum their copies of the row, too, and add them
+ * only if they are not finite. So the norm is not finite whenever a value on any rank is not finite. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ typedef struct held_rows {
     int64_t n, begin, end;
 } held_rows;
 
-/* Adds the sums of rows `first` and on. */
+/* Adds the sums of the rows from `first` on. */
 static void add_sums(const held_rows *rows, int64_t first, const double *sums, int64_t n, tess_exact_sum *sum)
 {
     for (int64_t i = 0; i < n; i++)
@@ -35,7 +35,8 @@ static tess_status add_rows(tess_stream *stream, const held_rows *rows, int64_t 
     return TESS_OK;
 }
 
-/* The gradient of parameter `index`. Where "tp" cuts its rows none counts as it is, and copies alone are looked at. */
+/* Returns the gradient rows of parameter `index`. If "tp" splits its rows, none of them counts here, and copies are
+ * only checked for values that are not finite. */
 static tess_status rows_of(const tess_fsdp *fsdp, int index, held_rows *rows)
 {
     tess_shard shard;
@@ -62,7 +63,7 @@ static tess_status cut_rows_of(const tess_fsdp *fsdp, int index, const float **r
     return TESS_OK;
 }
 
-/* ---- Rows in a device: all are enqueued, then fetched at once ---- */
+/* ---- Rows on a device: all sums are enqueued, then fetched together ---- */
 /* Enqueues sums of rows into `sums`, memory of the device; NULL: only counts them. */
 static tess_status enqueue_rows(const tess_fsdp *fsdp, double *sums, int64_t *n)
 {
@@ -109,7 +110,7 @@ static tess_status add_whole_rows(tess_fsdp *fsdp, tess_exact_sum *sum)
     return status;
 }
 
-/* Ranks put such rows together through the host. */
+/* Ranks assemble such rows on the host. */
 static tess_status add_cut_rows(tess_fsdp *fsdp, int index, const tess_fsdp_param *p, tess_exact_sum *sum)
 {
     const float *rows;
@@ -149,7 +150,7 @@ static tess_status add_shard(tess_fsdp *fsdp, tess_stream *stream, int index, te
     return TESS_OK;
 }
 
-/* Unit by unit, as gradients on disk come and go. */
+/* Goes unit by unit, because gradients on disk are fetched and released by unit. */
 static tess_status add_all(tess_fsdp *fsdp, tess_stream *stream, tess_exact_sum *sum)
 {
     for (int u = 0; u < fsdp->n_units; u++)

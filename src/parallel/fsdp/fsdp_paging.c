@@ -1,9 +1,8 @@
-/* State on disk: what a unit's hooks ask of the pager (base/mem/pager.h).
- *
- * Master weights are fetched ahead in the order in which units were used in the pass before (gather.c), and released
- * when they are converted, or, where they are the gathered copy, when no hook holds the unit. Sums of gradients are
- * fetched before the unit's backward begins, since the counter says already then which of them its leaves will meet
- * (fsdp_reduce.c), and released when the leaves are added. For state in memory the same calls do nothing. */
+/* State on disk: the requests of a unit's hooks to the pager (base/mem/pager.h).  Master weights are prefetched in the
+ * order in which units were used in the previous pass (gather.c). They are released when they are converted. If they
+ * are the gathered copy, they are released when no hook holds the unit. Sums of gradients are fetched before the unit's
+ * backward begins, because the counter already knows which sums its leaves will be added to (fsdp_reduce.c). They are
+ * released when the leaves are added. For state in memory these calls do nothing. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 /* ---- Master weights ---- */
@@ -33,7 +32,7 @@ static const float *read_by(const tess_leaf_step *step)
     return step->n == 0 ? step->x : NULL;
 }
 
-/* A sum that begins has no old value to read. */
+/* A new sum has no old value to read. */
 void tess_fsdp_sums_fetch(const tess_unit *unit, const tess_leaf_step *steps, int n_steps)
 {
     tess_pager *pager = unit->fsdp->pager;

@@ -1,9 +1,10 @@
-/* Passes: a micro-batch in several parts, one after the other, whose gradients add up to the one leaf that is reduced.
+/* Passes: a micro-batch is computed in several parts, one after the other; their gradients add up to one leaf, which is
+ * reduced.
  *
  * The first pass writes the memory of the leaf: the unit's window, or an accumulator in place. Each later one writes
  * scratch memory, which is added to the leaf as the unit's backward ends. So a leaf is ((p0 + p1) + p2) + ..., in
- * float32 whatever the dtype of the reduction, and ranks meet for its sum once. A unit keeps its window through the
- * whole micro-batch. */
+ * float32 whatever the dtype of the reduction, and it needs one collective. A unit keeps its window through the whole
+ * micro-batch. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 tess_status tess_fsdp_gradient_begin(tess_unit *unit)

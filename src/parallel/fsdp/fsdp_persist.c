@@ -1,5 +1,5 @@
-/* The state that outlives the rank: master weights, the sums of gradients, and the number of the finished sum. A
- * successor of the rank completes a step that was about to be applied to the weights. */
+/* The state that outlives the rank: master weights, the sums of gradients, and the number of the finished sum. With
+ * these, a successor of the rank completes a step whose gradient was finished but not yet applied. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 #include <stdatomic.h>

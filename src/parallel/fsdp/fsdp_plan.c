@@ -1,5 +1,5 @@
-/* How much memory fsdp takes, from the same layout and rules by which it is taken: a plan has units, and neither ranks
- * nor weights. */
+/* Predicts how much memory fsdp takes, from the same layout and rules that the allocations use. A plan has units,
+ * but neither ranks nor weights. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 enum { LEAST_RESIDENT = 64 << 20 };
@@ -98,7 +98,7 @@ tess_fsdp_counts tess_fsdp_plan_counts(const tess_fsdp *fsdp)
 
 tess_fsdp_unit_costs tess_fsdp_plan_units(const tess_fsdp *fsdp)
 {
-    const bool gathers = fsdp->n_shards > 1 && !fsdp->persistent; /* else copies last, and updates write them */
+    const bool gathers = fsdp->n_shards > 1 && !fsdp->persistent; /* otherwise copies persist, and updates write them */
     tess_fsdp_unit_costs costs = {.n_units = fsdp->n_units};
     for (int u = 0; u < fsdp->n_units; u++) {
         const tess_unit *unit = fsdp->units[u];
@@ -115,8 +115,8 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* Most bytes on disk that belong to one unit in a hook, with `n_sums` sums of its gradient, and to one tensor in an
- * update. */
+/* Returns the most bytes on disk that one hook of a unit uses, with `n_sums` sums of its gradient, and that one
+ * tensor uses in an update. */
 typedef struct resident_bytes {
     size_t unit, tensor;
 } resident_bytes;

@@ -1,15 +1,16 @@
 /* The canonical sum of a unit's gradients: micro-batch i = s * W + r is leaf i of a binary counter (comm/leaf_sum.h).
  *
- * The reduce-scatter of local step s shows the owner of a shard the leaves of all W ranks at once. It adds them as a
- * portion: with W a power of two that is one subtree, added to the old shard last when s is odd. So the sum is the
- * pairwise tree over i, whatever W is. What is left to carry then is done on all threads of the stream.
+ * The reduce-scatter of local step s gives the owner of a shard the leaves of all W ranks at the same time. The owner
+ * adds them as a block. If W is a power of two, the block is one subtree, and it is added to the older sum last when s
+ * is odd. So the sum is the pairwise tree over i, whatever W is. The remaining carries run on all threads of the
+ * stream.
  *
- * With replicas a leaf of the counter is the sum over all ranks: over the shards, then in the background over the
- * replicas, where a network lies between them. The sum of one unit over the replicas begins when the next one is sent,
- * at the same place of the sequence of calls on all ranks. fsdp_exchange.c has those that are no subtrees. */
+ * With replicas a leaf of the counter is the sum over all ranks: first over the shards, then in the background over the
+ * replicas, which a network connects. The sum of one unit over the replicas begins when the next unit is sent, which is
+ * the same place in the sequence of calls on all ranks. Sums that are no subtrees are in fsdp_exchange.c. */
 #include "parallel/fsdp/fsdp_impl.h"
 
-/* Sums of two commute, so y += x is the tree whichever side is older. */
+/* A sum of two values commutes, so y += x gives the tree's bits whichever side is older. */
 static tess_status add(tess_unit *unit, const tess_leaf_step *step)
 {
     tess_stream *stream = NULL;
@@ -28,7 +29,7 @@ static tess_status add_rest(tess_unit *unit)
     return TESS_OK;
 }
 
-/* Enters the micro-batch's leaves in the counter. What follows the last step with leaves is for add_rest. */
+/* Enters the micro-batch's leaves in the counter. After the last step with leaves, add_rest adds what remains. */
 static void push(tess_unit *unit)
 {
     tess_leaf_push(&unit->counter, tess_fsdp_leaves_of(unit->fsdp, unit->reduce_micro), unit->steps, &unit->n_steps);
@@ -112,7 +113,7 @@ static tess_status wait_for_shards(tess_unit *unit)
     return TESS_OK;
 }
 
-/* The shards of this replica are summed; their sum over the replicas begins. */
+/* Called when the sum over this replica's shards is complete: begins the sum over the replicas. */
 static tess_status finish_shards(tess_unit *unit)
 {
     tess_fsdp *fsdp = unit->fsdp;
@@ -136,7 +137,7 @@ tess_status tess_fsdp_reduce_flush(tess_fsdp *fsdp)
     return unit != NULL ? finish_shards(unit) : TESS_OK;
 }
 
-/* The unit that was sent before goes on to the replicas. */
+/* Begins the sum over the replicas for the unit that was sent before. */
 static tess_status send_to_replicas(tess_unit *unit)
 {
     tess_fsdp *fsdp = unit->fsdp;
@@ -209,7 +210,7 @@ bool tess_fsdp_in_place(const tess_unit *unit)
 
 tess_status tess_fsdp_in_place_begin(tess_unit *unit)
 {
-    TESS_TRY(tess_fsdp_reduce_finish(unit)); /* the reduction of the micro-batch before */
+    TESS_TRY(tess_fsdp_reduce_finish(unit)); /* the reduction of the previous micro-batch */
     unit->in_place = tess_leaf_unused(&unit->counter);
     const tess_leaf_step sum = {.y = unit->in_place};
     return tess_fsdp_sums_here(unit, &sum, 1);
@@ -253,14 +254,14 @@ tess_status tess_fsdp_reduce_total(tess_unit *unit)
     return TESS_OK;
 }
 
-/* ---- State on disk: what is fetched before its turn ---- */
-/* Memory that is in use although the counter does not say so. */
+/* ---- State on disk: prefetches ---- */
+/* Returns an accumulator that is in use although the counter does not count it yet. */
 static bool is_under_way(const tess_unit *unit)
 {
     return unit->reduce_work != NULL || unit->replica_work != NULL || unit->incoming != NULL || unit->in_place != NULL;
 }
 
-/* A leaf in place is written from the first pass on, any other with the last. */
+/* A leaf in place is written from the first pass on, any other leaf in the last pass. */
 static bool begins_sum(const tess_unit *unit)
 {
     const tess_fsdp *fsdp = unit->fsdp;

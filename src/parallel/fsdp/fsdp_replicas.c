@@ -1,4 +1,4 @@
-/* Finds the memory that several ranks hold alike, for checks that it is still equal. */
+/* Finds memory whose content several ranks share, for checks that it is still equal. */
 #include <string.h>
 
 #include "device/fp8.h"
@@ -15,7 +15,8 @@ tess_team *tess_fsdp_holders(const tess_fsdp *fsdp, int index)
     return whole ? fsdp->tp_team : NULL;
 }
 
-/* The gathered copy of parameter `p` of `unit`, from this rank's own rows on; NULL: none is in use. */
+/* Returns the gathered copy of parameter `p` of `unit`, beginning with this rank's own rows. NULL: no copy is in
+ * use. */
 static const char *own_rows_of_copy(const tess_unit *unit, const tess_fsdp_param *p)
 {
     const tess_fsdp_slot *slot = unit->slot;
@@ -35,7 +36,7 @@ static int64_t first_difference(const char *a, const char *b, int64_t n, size_t 
     return i;
 }
 
-/* The search on the host: a row at a time, which may be codes. */
+/* Searches on the host, a row at a time. A row may consist of codes. */
 static tess_status find_in_rows(tess_fsdp *fsdp, const tess_unit *unit, const tess_fsdp_param *p, const float *master,
                                 const char *copy, int64_t *found)
 {
@@ -49,7 +50,7 @@ static tess_status find_in_rows(tess_fsdp *fsdp, const tess_unit *unit, const te
         else
             status = tess_fsdp_convert_rows(fsdp, p, master + r * p->row, 1, row);
         int64_t at = first_difference(copy + (size_t)r * bytes, row, (int64_t)(bytes / size), size);
-        if (at >= p->row) /* a scale: its block's first */
+        if (at >= p->row) /* a scale counts as the first element of its block */
             at = (at - p->row) * TESS_FP8_BLOCK;
         if (status == TESS_OK && at >= 0)
             *found = r * p->row + at;
@@ -58,10 +59,10 @@ static tess_status find_in_rows(tess_fsdp *fsdp, const tess_unit *unit, const te
     return status;
 }
 
-/* The search on a device: a block at a time. */
+/* Searches on a device, a block at a time. */
 enum { AT_ONCE = 8192 };
 
-/* `room`: of the device. */
+/* `room` is device memory. */
 static tess_status round_block(const tess_fsdp *fsdp, const float *master, int64_t n, void *room, char *rounded)
 {
     tess_dtype dtype = fsdp->policy.param_dtype;

@@ -1,8 +1,8 @@
-/* Memory of a later pass's gradients, until they are added to those of the passes before. It goes from unit to unit, as
- * long as they have one size; two are open at once where a unit keeps its own (a tied embedding). */
+/* Memory for the gradients of a later pass, until they are added to those of the previous passes. Units of one size
+ * class use it in turn. Two blocks are needed at the same time if a unit keeps its own (a tied embedding). */
 #include "parallel/fsdp/fsdp_impl.h"
 
-/* Elements of the largest unit that shares scratch memory with `unit`. */
+/* Returns the elements of the largest unit that shares scratch memory with `unit`. */
 static size_t elements_for(const tess_unit *unit)
 {
     size_t elements = 0;

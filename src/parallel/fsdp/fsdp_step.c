@@ -26,7 +26,7 @@ static tess_status begin_step(tess_fsdp *fsdp, int64_t n_leaves)
     fsdp->n_micro = (int)((n_leaves + world - 1) / world);
     fsdp->micro = -1;
     fsdp->all_open = false;
-    fsdp->n_order = 0; /* the order of an evaluation does not count */
+    fsdp->n_order = 0; /* an evaluation's order of units is not remembered */
     return TESS_OK;
 }
 
@@ -60,7 +60,7 @@ static tess_status check_hooks(const tess_fsdp *fsdp, const char *call)
     return TESS_OK;
 }
 
-/* Closes the pass under way: every hook was called, deferred gradients leave. */
+/* Ends the current pass: checks that every hook was called, and sends deferred gradients. */
 static tess_status end_pass(tess_fsdp *fsdp, const char *call)
 {
     TESS_TRY(check_hooks(fsdp, call));
@@ -147,7 +147,7 @@ tess_status tess_fsdp_step_end(tess_fsdp *fsdp)
         TESS_TRY(tess_fsdp_reduce_finish(unit));
         TESS_TRY(tess_fsdp_reduce_total(unit));
     }
-    /* Peers read master weights on a device in place. A rank that has come to the norm reads them no more. */
+    /* Peers read master weights on a device in place. A rank that has reached the norm no longer reads them. */
     if (fsdp->device != NULL)
         TESS_TRY(tess_fsdp_slots_settle(fsdp));
     TESS_TRY(tess_fsdp_persist_note_totals(fsdp));

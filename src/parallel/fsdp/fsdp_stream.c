@@ -1,4 +1,4 @@
-/* The stream that the work of a tess_fsdp is enqueued on: the device's, or one of the host. */
+/* Returns the stream on which a tess_fsdp enqueues its work: the device's, or one on the host. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 tess_status tess_fsdp_host_stream(tess_fsdp *fsdp, tess_stream **stream)

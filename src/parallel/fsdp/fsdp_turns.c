@@ -1,10 +1,10 @@
-/* Units of a size class take turns in two windows: one is written while the other is on its way. A window comes back
- * when its reduction is complete, so it is never rewritten under a reader. A unit that keeps its window open (a tied
- * embedding, through the whole backward pass) makes the class grow by one. Where gradients are reduced at the end of
- * the micro-batch (ZeRO-1), or add up over its passes, every unit has its own. */
+/* Units of a size class take turns in two windows: one is written while the other is reduced. A window is free again
+ * when its reduction is complete, so it is never rewritten while a peer reads it. A unit that keeps its window open
+ * (a tied embedding, through the whole backward pass) adds one window to the class. Every unit has its own window if
+ * gradients are reduced at the end of the micro-batch (ZeRO-1) or add up over its passes. */
 #include "parallel/fsdp/fsdp_impl.h"
 
-/* Units with gradients among the first n that share windows with `unit`. */
+/* Counts the units with gradients, among the first n, that share windows with `unit`. */
 static int units_of(const tess_unit *unit, int n)
 {
     int n_units = 0;
@@ -18,7 +18,8 @@ static bool may_create(const tess_unit *unit, int n_windows)
     return n_windows < 2 && n_windows < units_of(unit, unit->fsdp->n_units);
 }
 
-/* Backward of a unit follows that of another of its class at once, in a micro-batch or from one to the next. */
+/* Whether the backward of a unit directly follows that of another unit of its class, within a micro-batch or from
+ * one to the next. */
 static bool has_neighbour(const tess_unit *unit, int n_micro)
 {
     const tess_fsdp *fsdp = unit->fsdp;
@@ -37,13 +38,12 @@ size_t tess_fsdp_windows_bytes(const tess_fsdp *fsdp, int64_t n_micro_batches, i
     size_t bytes = 0, element = tess_dtype_size(fsdp->policy.reduce_dtype);
     element += fsdp->policy.reduce_dtype != TESS_F32 ? sizeof(float) : 0; /* the engine writes float32 */
     bool none = fsdp->alone && fsdp->policy.reduce_dtype == TESS_F32 && n_micro < 2;
-    /* One window takes all turns if a reduction is complete when its call returns. It is when replicas exchange leaves.
-     */
+    /* One window is enough if a reduction is complete when its call returns, as it is when replicas exchange leaves. */
     bool all_exchange = fsdp->n_replicas > 1 && (fsdp->portion > 1 || n_micro_batches < world);
     bool all_wait = fsdp->alone || all_exchange;
     for (int u = 0; u < fsdp->n_units && !none; u++) {
         const tess_unit *unit = fsdp->units[u];
-        /* Replicas end a unit's reduction before the one after the next. */
+        /* Replicas complete a unit's reduction before the second unit after it needs a window. */
         bool waits = all_wait || (fsdp->n_replicas > 1 && !has_neighbour(unit, n_micro));
         bool by_open = open_unit >= 0 && fsdp->units[open_unit]->window_class == unit->window_class;
         if (unit->n_trainable > 0 && (fsdp->hold || units_of(unit, u) < (waits && !by_open ? 1 : 2)))
@@ -55,7 +55,7 @@ size_t tess_fsdp_windows_bytes(const tess_fsdp *fsdp, int64_t n_micro_batches, i
 tess_status tess_fsdp_window_take(tess_unit *unit)
 {
     tess_fsdp *fsdp = unit->fsdp;
-    TESS_TRY(tess_fsdp_reduce_finish(unit)); /* the reduction of the micro-batch before */
+    TESS_TRY(tess_fsdp_reduce_finish(unit)); /* the reduction of the previous micro-batch */
     if (unit->window != NULL)
         return TESS_OK;
     int n_windows = 0;

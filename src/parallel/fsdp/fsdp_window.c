@@ -1,5 +1,5 @@
-/* Windows: the memory of a unit's gradients between the engine that writes them and the peers that read them. Which
- * unit has which of them: fsdp_turns.c. */
+/* Windows: the memory in which the engine writes a unit's gradients and peers read them. fsdp_turns.c decides which
+ * unit uses which window. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 size_t tess_fsdp_window_elements(const tess_unit *unit)

@@ -1,7 +1,7 @@
-/* Gathering a unit for use, and others ahead of it. */
+/* Gathers a unit for use, and prefetches the units that follow. */
 #include "parallel/fsdp/fsdp_impl.h"
 
-enum { MASTERS_AHEAD = 2 }; /* one on its way while another is waited for */
+enum { MASTERS_AHEAD = 2 }; /* one gather runs while a rank waits for another one */
 
 /* A rank without peers only converts the weights, on all threads of the stream. */
 static tess_status convert_alone(tess_unit *unit, void *full)
@@ -30,13 +30,13 @@ static tess_status send(tess_unit *unit, tess_fsdp_slot *slot)
     return TESS_OK;
 }
 
-/* Whether a gather reads master weights: codes that are fresh come of no weight that has changed, nor does a stash. */
+/* Whether a gather reads master weights. It does not if it copies codes that are up to date, or a stash. */
 static bool converts(const tess_unit *unit)
 {
     return !unit->stashed && (!unit->coded || !unit->codes_fresh);
 }
 
-/* Read and written by this rank: weights to be converted, codes and stashes to be copied. */
+/* Counts the bytes that this rank reads and writes: it converts weights, and copies codes and stashes. */
 static uint64_t gathered_bytes(const tess_unit *unit)
 {
     uint64_t bytes = 0, own;
@@ -62,7 +62,7 @@ static tess_status issue(tess_unit *unit, tess_fsdp_slot *slot)
 {
     tess_fsdp *fsdp = unit->fsdp;
     slot->number = ++fsdp->n_issued;
-    slot->released = slot->number; /* nobody has read it yet */
+    slot->released = slot->number; /* no hook has read it yet */
     fsdp->traffic.gathered_bytes += gathered_bytes(unit);
     const bool reads_masters = converts(unit);
     if (reads_masters) {
@@ -130,7 +130,7 @@ tess_status tess_fsdp_gather_ahead(tess_unit *unit)
         return TESS_OK;
     }
     if (slot != NULL && slot->valid) {
-        if (!slot->held) /* it counts as new, so that others go first */
+        if (!slot->held) /* it counts as newly used, so that other slots are reused first */
             slot->released = fsdp->n_issued;
         return TESS_OK;
     }
@@ -150,7 +150,7 @@ static tess_status prefetch(tess_fsdp *fsdp)
     return TESS_OK;
 }
 
-/* Fetches of units whose gather is not to be issued yet. */
+/* Fetches units from disk whose gather is not issued yet. */
 static void masters_ahead(const tess_fsdp *fsdp)
 {
     int first = fsdp->direct ? 1 : fsdp->policy.prefetch + 1;
@@ -162,7 +162,7 @@ static void masters_ahead(const tess_fsdp *fsdp)
     }
 }
 
-/* Master weights that are the gathered copy only have to be in memory. */
+/* If master weights are the gathered copy, they only have to be in memory. */
 static tess_status hold_master(tess_unit *unit, tess_fsdp_use use)
 {
     tess_fsdp *fsdp = unit->fsdp;
@@ -177,7 +177,7 @@ static tess_status hold_master(tess_unit *unit, tess_fsdp_use use)
     return TESS_OK;
 }
 
-/* This rank owns everything: only parameters that train are coded again. */
+/* This rank owns all rows, so only trainable parameters are encoded again. */
 static tess_status make_codes(tess_unit *unit, tess_fsdp_use use)
 {
     tess_fsdp *fsdp = unit->fsdp;

@@ -1,4 +1,4 @@
-/* Deferred initialisation: each rank makes or reads its own part, and all agree that it went well. */
+/* Deferred initialisation: each rank creates or reads its own part, and all ranks agree that it succeeded. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 #include "base/core/rng.h"
@@ -101,7 +101,7 @@ static tess_status show_masters(tess_fsdp *fsdp)
     return TESS_OK;
 }
 
-/* Back to where it can be tried again. */
+/* Undoes a failed initialisation, so that the caller can try again. */
 static void release(tess_fsdp *fsdp)
 {
     tess_fsdp_mirror_close(fsdp);

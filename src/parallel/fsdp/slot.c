@@ -2,24 +2,20 @@
  *
  * The ranks of a host read a gathered copy in the same pages, and a gather writes them at once, so a slot may be
  * rewritten only when every rank has released it. The proof costs nothing: every rank releases at the same place in its
- * sequence of collectives, so once any collective that was issued after that place is complete here, all ranks have
- * passed it. A barrier is the proof of last resort.
- *
- * A slot that nobody holds still remembers whose parameters it has: used again before it is rewritten, they need no
- * gather.
+ * sequence of collectives. Once any collective that was issued after that place is complete here, all ranks have passed
+ * it. A barrier is the last resort.  A slot that no hook holds still remembers the unit whose parameters it has. If
+ * that unit is used again before the slot is rewritten, it needs no gather.
  *
  * The optimizer writes what slots hold in the pass that writes the master weights, so that no gather follows: 2 bytes a
- * parameter and step (bfloat16) instead of 4 + 2. Where slots rotate (FULL, HYBRID) those are the units that the next
- * forward begins with, and those alone in their size class, as the embedding often is. The others would need a bfloat16
- * shard of their own: 2 bytes a parameter more to hold, written once a step to save 2 of the 4 bytes that each gather
- * reads. With two gathers a micro-batch, and lines read before they are written, that is 4 bytes for 4 at one
- * micro-batch a step: not worth the memory.
- *
- * That holds on one host. Every host has a gathered copy of its own, and the optimizer writes the rows of its host's
- * ranks there and no others: where the shard team spans hosts an update makes slots stale, and the next use gathers
- * them anew, with the same bits. So it is with units that are gathered as fp8 codes, and on a device, where every rank
- * has copies of its own; there a slot is safe as soon as nobody holds it, because what rewrites it comes after its
- * readers in the order of the stream. */
+ * parameter and step (bfloat16) instead of 4 + 2. If slots rotate (FULL, HYBRID), this applies to the units that the
+ * next forward begins with, and to units that are alone in their size class, as the embedding often is. Other units
+ * would need a bfloat16 shard of their own: 2 bytes more per parameter, written once a step to save 2 of the 4 bytes
+ * that each gather reads. With two gathers a micro-batch, and lines that are read before they are written, this saves 4
+ * bytes and costs 4 at one micro-batch a step, so it is not worth the memory.  This holds on one host. Every host has a
+ * gathered copy of its own, and the optimizer writes only the rows of its host's ranks there. If the shard team spans
+ * hosts, an update makes slots stale, and the next use gathers them again, with the same bits. The same is true of
+ * units that are gathered as fp8 codes, and on a device, where every rank has its own copies. On a device a slot is
+ * safe as soon as no hook holds it, because the stream's order puts a rewrite after all readers. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 static bool is_safe(const tess_fsdp *fsdp, const tess_fsdp_slot *slot)
@@ -41,7 +37,7 @@ tess_status tess_fsdp_slot_wait(tess_fsdp *fsdp, tess_fsdp_slot *slot)
     return TESS_OK;
 }
 
-/* All ranks have come here. */
+/* All ranks have reached this place. */
 static tess_status meet(tess_fsdp *fsdp)
 {
     uint64_t number = ++fsdp->n_issued;
@@ -58,7 +54,7 @@ static tess_status make_safe(tess_fsdp *fsdp, tess_fsdp_slot *slot)
     return is_safe(fsdp, slot) ? TESS_OK : meet(fsdp);
 }
 
-/* A slot that rotates has room for each unit of its class. */
+/* A rotating slot is large enough for every unit of its class. */
 static size_t slot_bytes(const tess_fsdp *fsdp, const tess_unit *unit)
 {
     size_t bytes = unit->full_bytes;
@@ -92,8 +88,8 @@ static int units_of(const tess_fsdp *fsdp, int size_class, int n)
     return n_units;
 }
 
-/* How many slots units of a class share. With `prefetch` gathers ahead of the unit in use, as many released units are
- * not yet proven free. */
+/* Returns how many slots the units of a class share. With `prefetch` gathers ahead of the unit in use, equally many
+ * released slots are not yet proven free. */
 static int slot_limit(const tess_fsdp *fsdp, int size_class)
 {
     int n_units = units_of(fsdp, size_class, fsdp->n_units);
@@ -191,7 +187,7 @@ tess_status tess_fsdp_slots_update(tess_fsdp *fsdp)
     return TESS_OK;
 }
 
-/* The other ranks have written their rows when they come to the barrier. */
+/* The other ranks have written their rows before they reach the barrier. */
 tess_status tess_fsdp_slots_updated(tess_fsdp *fsdp)
 {
     if (fsdp->slots != NULL && fsdp->n_shards > 1 && !fsdp->splits_copies)
@@ -218,7 +214,7 @@ tess_status tess_fsdp_trim(tess_fsdp *fsdp)
     if (fsdp->persistent || fsdp->direct)
         return TESS_OK;
     if (fsdp->n_shards > 1)
-        TESS_TRY(meet(fsdp)); /* nobody reads them any more */
+        TESS_TRY(meet(fsdp)); /* no rank reads them any more */
     for (tess_fsdp_slot **at = &fsdp->slots; *at != NULL;) {
         tess_fsdp_slot *slot = *at;
         int n = 0;

@@ -1,8 +1,9 @@
-/* The four hooks of a unit, what is open between them, and the hooks of users at their ends. */
+/* The four hooks of a unit, the state between them, and the users' hooks that they call. */
 #include "parallel/fsdp/fsdp_impl.h"
 
-/* Over a network a collective advances only when a rank looks at it: rounds that have arrived are added or copied, and
- * the next are sent. Every hook looks, so that a prefetch or a reduction moves on while the rank computes. */
+/* Over a network a collective advances only when a rank polls it: the rank adds or copies the rounds that have
+ * arrived and sends the next ones. Every hook polls, so that a prefetch or a reduction advances while the rank
+ * computes. */
 static void make_progress(const tess_fsdp *fsdp)
 {
     if (!fsdp->uses_wire)
@@ -112,7 +113,7 @@ tess_status tess_unit_pre_backward(tess_unit *unit)
         unit->n_begun++;
         return TESS_OK;
     }
-    /* The window first: waiting for it may prove that a slot is free. */
+    /* Takes the window first, because waiting for it may prove that a slot is free. */
     if (unit->n_trainable > 0)
         TESS_TRY(tess_fsdp_gradient_begin(unit));
     TESS_TRY(tess_fsdp_gather(unit, TESS_FSDP_BACKWARD));
@@ -160,7 +161,7 @@ tess_status tess_unit_post_backward(tess_unit *unit)
     unit->n_begun = unit->n_ended = unit->n_forwarded = 0;
     unit->backward_done = !fsdp->all_open || unit->micro == fsdp->n_micro - 1;
     unit->kept = unit->kept && !unit->backward_done;
-    /* Released before the reduce-scatter: its completion then proves that all ranks have. */
+    /* Releases before the reduce-scatter, so that its completion proves that all ranks have released. */
     tess_fsdp_release(unit);
     if (unit->n_trainable == 0)
         return TESS_OK;

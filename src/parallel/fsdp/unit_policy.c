@@ -1,4 +1,4 @@
-/* Joins the blocks of an engine to units: neighbours join until the unit is large enough. */
+/* Merges neighbouring blocks of an engine into units until each unit is large enough. */
 #include "tessera/fsdp.h"
 
 int tess_unit_policy_deal(const tess_unit_policy *policy, const tess_unit_block *blocks, int n_blocks, int *unit_of)
