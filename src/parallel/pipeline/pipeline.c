@@ -1,4 +1,5 @@
-/* Kinds of schedules, their bounds, and where stages are. */
+/* The kinds of pipeline schedules, the numbers of chunks and micro-batches that they allow, and the rank of each
+ * stage. */
 #include "parallel/pipeline/pipeline.h"
 
 #include <strings.h>

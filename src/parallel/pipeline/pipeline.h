@@ -32,20 +32,20 @@ typedef enum tess_pipeline_kind {
 typedef enum tess_pipeline_op {
     TESS_PIPELINE_F,  /* forward */
     TESS_PIPELINE_B,  /* the whole backward */
-    TESS_PIPELINE_BI, /* its part for the inputs: what the stage before waits for */
-    TESS_PIPELINE_BW, /* its part for the weights, any time after */
+    TESS_PIPELINE_BI, /* backward of the inputs, which the previous stage waits for */
+    TESS_PIPELINE_BW, /* backward of the weights, at any time after BI */
     TESS_PIPELINE_SEND_F,
     TESS_PIPELINE_RECV_F,
     TESS_PIPELINE_SEND_B,
     TESS_PIPELINE_RECV_B,
     TESS_PIPELINE_SEND_T, /* stage 0 sends the last stage its stream's gradient (tess_pipeline_tie) */
-    TESS_PIPELINE_RECV_T, /* the last stage receives it; it holds no slot */
+    TESS_PIPELINE_RECV_T, /* the last stage receives that gradient, which holds no slot */
     TESS_PIPELINE_OPS
 } tess_pipeline_op;
 
-/* A slot holds what a micro-batch keeps in a chunk, from the first action of a list that names the two to the last.
- * Between two stages of one rank nothing is sent: F of the later one reads the slot of the earlier one, and B or BI of
- * the later one writes its gradients there. */
+/* A slot holds the tensors that a micro-batch keeps in a chunk, from the first action of the list that names this
+ * micro-batch and chunk to the last. Two stages on one rank send nothing to each other: F of the later stage reads
+ * the slot of the earlier one, and B or BI of the later stage writes its gradients there. */
 typedef struct tess_pipeline_action {
     tess_pipeline_op op;
     int chunk, micro;
@@ -56,7 +56,7 @@ typedef struct tess_pipeline_action {
 typedef struct tess_pipeline_list {
     tess_pipeline_action *actions; /* (n) */
     int n;
-    int in_flight; /* the most slots that are held at once, over all chunks */
+    int in_flight; /* the largest number of slots held at the same time, over all chunks */
     int *slots;    /* (chunks) slots of each */
 } tess_pipeline_list;
 
@@ -65,8 +65,8 @@ typedef struct tess_pipeline_schedule {
     tess_pipeline_kind kind;
     int ranks, chunks, micros;
     tess_pipeline_list *lists; /* (ranks) */
-    int tables; /* tied weights: most gradients of the table that wait at once for the embedding's part; 0: the weights
-                 * are not tied */
+    int tables; /* tied weights: the largest number of gradients of the table that wait for the embedding's part at the
+                   same time; 0: the weights are not tied */
 } tess_pipeline_schedule;
 
 enum { TESS_PIPELINE_MAX_CHUNKS = 64, TESS_PIPELINE_MAX_MICROS = 1 << 22 /* over all stages */ };
@@ -76,13 +76,13 @@ const char *tess_pipeline_kind_name(tess_pipeline_kind kind);
 const char *tess_pipeline_op_name(tess_pipeline_op op);
 /* Reads our names and torchtitan's ("Interleaved1F1B"), in any case. TESS_E_INVALID names the nearest one, or all. */
 tess_status tess_pipeline_kind_parse(const char *text, tess_pipeline_kind *kind);
-/* The chunks that a kind has when nobody says: 1 or 2. */
+/* The default number of chunks of a kind: 1 or 2. */
 int tess_pipeline_usual_chunks(tess_pipeline_kind kind);
 
 /* Whether a kind takes this many chunks a rank. */
 bool tess_pipeline_takes_chunks(tess_pipeline_kind kind, int chunks);
 
-/* Whether a schedule can be built. TESS_E_INVALID says which numbers would do. */
+/* Checks that a schedule can be built. TESS_E_INVALID: the message says which numbers are possible. */
 tess_status tess_pipeline_allows(tess_pipeline_kind kind, int ranks, int chunks, int micros);
 /* Builds the lists of all ranks; the same arguments give the same lists. *schedule is empty after a failure; free it
  * with tess_pipeline_free. TESS_E_INVALID as tess_pipeline_allows, TESS_E_NOMEM. */
@@ -103,57 +103,58 @@ int tess_pipeline_chunk_of(const tess_pipeline_schedule *schedule, int stage);
 bool tess_pipeline_crosses(const tess_pipeline_schedule *schedule, int stage);
 
 /* ---- Costs */
-/* F, B, BI and BW of a stage. */
+/* The computations of a stage: F, B, BI and BW. */
 typedef struct tess_pipeline_stage_costs {
     double of[TESS_PIPELINE_BW + 1];
 } tess_pipeline_stage_costs;
 
-/* Durations, in any unit; an action of a stage takes its share of them. Messages cost the ranks nothing and arrive
- * `send` later. */
+/* Durations, in any unit. An action of a stage takes the stage's share of them. Messages take no time of the ranks
+ * and arrive `send` later. */
 typedef struct tess_pipeline_costs {
     double forward, backward, input, weight; /* time of F, B, BI, BW */
     double send;
-    const double *share;                     /* (ranks * chunks) by stage; NULL: 1 each */
-    const tess_pipeline_stage_costs *stages; /* (ranks * chunks) instead of the four and their shares, or NULL */
-    int buffers; /* messages that may lie between two stages, in one direction, before SEND waits; 0: as many as come */
+    const double *share;                     /* (ranks * chunks) share of each stage; NULL: all 1 */
+    const tess_pipeline_stage_costs *stages; /* (ranks * chunks) replace the four times and the shares; or NULL */
+    int buffers; /* messages that a queue between two stages holds before SEND waits; 0: unlimited */
 } tess_pipeline_costs;
 
 typedef struct tess_pipeline_time {
-    double start, end; /* a SEND ends when the message has its buffer, a RECV when it is there */
+    double start, end; /* a SEND ends when the message is buffered, a RECV when the message has arrived */
 } tess_pipeline_time;
 
 typedef struct tess_pipeline_report {
     tess_mem *mem;
     double makespan, bubble;    /* bubble: idle share of all ranks' time, 0 .. 1 */
-    double *busy, *idle;        /* (ranks) time, and the idle share of the makespan */
-    int *in_flight;             /* (ranks) the most micro-batches held at once */
-    int *slots;                 /* (ranks, chunks) the most in each chunk */
-    int buffers;                /* the most messages that lay between two stages, in one direction */
-    tess_pipeline_time **times; /* (ranks), of each action of its list */
+    double *busy, *idle;        /* (ranks) busy time, and the idle share of the makespan */
+    int *in_flight;             /* (ranks) largest number of micro-batches held at the same time */
+    int *slots;                 /* (ranks, chunks) the same for each chunk */
+    int buffers;                /* largest number of messages queued between two stages, in one direction */
+    tess_pipeline_time **times; /* (ranks) times of each action of the rank's list */
     tess_pipeline_time *all_times;
 } tess_pipeline_report;
 
-/* Looks at every list, then lets all ranks run: whether each micro-batch goes forward and backward through each stage
- * once, inputs are there, messages are paired and taken in the order in which they are sent, slots are not shared, and
- * nobody waits forever. *report (may be NULL) gets what it took; free it with tess_pipeline_report_free.
- * TESS_E_INVALID names the culprit: rank, place in its list, action. Pure: any number of threads. */
+/* Checks every list, then simulates all ranks. Each micro-batch must go forward and backward through each stage once,
+ * with inputs that exist and a slot that no other micro-batch uses. Messages must be paired and received in the order
+ * in which they are sent, and no rank may wait forever. *report (may be NULL) gets the times and counts; free it with
+ * tess_pipeline_report_free. TESS_E_INVALID: the message names the rank, the place in its list and the action.
+ * Pure function: any number of threads may call it. */
 tess_status tess_pipeline_check(const tess_pipeline_schedule *schedule, const tess_pipeline_costs *costs,
                                 tess_pipeline_report *report);
 void tess_pipeline_report_free(tess_pipeline_report *report);
 
 /* ---- Measured times */
-/* An empty report, for times that ranks have measured: free it with tess_pipeline_report_free. */
+/* Creates an empty report for times that ranks have measured. Free it with tess_pipeline_report_free. */
 tess_status tess_pipeline_report_create(const tess_pipeline_schedule *schedule, tess_pipeline_report *report);
 /* Takes the times of all actions on one clock, in any unit: moves them so that the first computation starts at 0, and
  * sets makespan, bubble, busy and idle. */
 void tess_pipeline_measure(const tess_pipeline_schedule *schedule, tess_pipeline_report *report);
-/* The mean time of each computation of a stage (ranks * chunks): costs whose check says what the schedule alone takes.
- */
+/* Computes the mean time of each computation of a stage (ranks * chunks). A check with these costs shows the time
+ * that the schedule itself takes. */
 void tess_pipeline_mean_costs(const tess_pipeline_schedule *schedule, const tess_pipeline_report *report,
                               tess_pipeline_stage_costs *stages);
 
-/* The bubble by the closed formula of the schedule's paper, and the formula. NAN and NULL where none holds: messages
- * take time, stages differ, or there are too few micro-batches to fill the pipeline. */
+/* Returns the bubble by the closed formula of the schedule's paper, and sets the formula's text. NAN and NULL: no
+ * formula holds, because messages take time, stages differ, or there are too few micro-batches to fill the pipeline. */
 double tess_pipeline_formula(const tess_pipeline_schedule *schedule, const tess_pipeline_costs *costs,
                              const char **formula);
 /* The smallest number of micro-batches whose bubble is below `bubble`; 0: none up to a hundred a stage, or none that
@@ -164,11 +165,11 @@ tess_status tess_pipeline_least_micros(const tess_pipeline_schedule *schedule, c
 /* ---- Output for people and programs */
 /* "FFFFBFBFBFBFBBBB": the computations of a rank in order, without idle time. BI is 'I', BW is 'W'. */
 tess_status tess_pipeline_print_order(const tess_pipeline_schedule *schedule, int rank, tess_buffer *out);
-/* A row a rank over time, in at most `columns`: with the numbers of micro-batches where that fits. */
+/* Draws one row per rank over time, in at most `columns` columns, with the numbers of micro-batches if they fit. */
 tess_status tess_pipeline_print_timeline(const tess_pipeline_schedule *schedule, const tess_pipeline_report *report,
                                          int columns, tess_buffer *out);
-/* Writes a file for ui.perfetto.dev: a process a rank, a slice a computation, an arrow a message. A unit of time is 1
- * ms. TESS_E_NOT_FOUND, TESS_E_IO, TESS_E_NO_SPACE. */
+/* Writes a file for ui.perfetto.dev: one process per rank, one slice per computation, one arrow per message. A unit
+ * of time is 1 ms. TESS_E_NOT_FOUND, TESS_E_IO, TESS_E_NO_SPACE. */
 tess_status tess_pipeline_write_trace(const tess_pipeline_schedule *schedule, const tess_pipeline_report *report,
                                       const char *path);
 

@@ -1,5 +1,5 @@
-/* Turns the order of computations into the lists that ranks follow: messages, slots, and where gradients are complete.
- */
+/* Turns the order of computations into the lists that ranks follow: adds messages, slots, and marks where gradients
+ * are complete. */
 #include <string.h>
 
 #include "parallel/pipeline/pipeline_orders_impl.h"
@@ -31,12 +31,12 @@ static void add_with_messages(const tess_pipeline_schedule *s, int rank, tess_pi
 
 /* The slots of one rank at an action. */
 typedef struct slot_map {
-    int *uses;   /* (chunks, micros) actions that still name the two */
+    int *uses;   /* (chunks, micros) number of later actions that name this chunk and micro-batch */
     int *slot;   /* (chunks, micros) */
     char *taken; /* (chunks, micros) by slot */
 } slot_map;
 
-/* Gives each (chunk, micro) the first slot that is free when a list first names it, until it last does. */
+/* Gives each (chunk, micro) the first free slot, from the first action that names it to the last. */
 static void assign_slots(const tess_pipeline_schedule *s, tess_pipeline_list *list, slot_map *map)
 {
     size_t m = (size_t)s->micros, all = (size_t)s->chunks * m;

@@ -1,4 +1,4 @@
-/* Checks a schedule: each list by itself, then all ranks together; and what it costs. */
+/* Checks a schedule: each list by itself, then all ranks together. Reports what the schedule costs. */
 #include <math.h>
 
 #include "parallel/pipeline/pipeline_check_impl.h"

@@ -9,14 +9,15 @@ enum { PIPELINE_ACTION_BYTES = 96 };
 const char *pipeline_action_text(const tess_pipeline_schedule *schedule, int rank, int index,
                                  char text[PIPELINE_ACTION_BYTES]);
 
-/* Looks at the list of one rank; notes in the report what it holds at most. `work` is
- * pipeline_list_work ints. TESS_E_INVALID names what is missing, done twice, out of order or in a taken slot. */
+/* Checks the list of one rank, and notes in the report how many slots it holds at most. `work` has room for
+ * pipeline_list_work ints. TESS_E_INVALID: the message names the action that is missing, done twice, out of order or
+ * in a slot that is in use. */
 size_t pipeline_list_work(const tess_pipeline_schedule *schedule);
 tess_status pipeline_check_list(const tess_pipeline_schedule *schedule, int rank, int *work,
                                 tess_pipeline_report *report);
 
-/* Lets all ranks run lists that are right by themselves; fills in the report's times. TESS_E_INVALID: a message comes
- * before another that is waited for, or ranks wait for each other. */
+/* Simulates all ranks, whose lists must be valid by themselves, and fills in the report's times. TESS_E_INVALID:
+ * messages arrive in another order than they are received, or ranks wait for each other in a circle. */
 tess_status pipeline_simulate(const tess_pipeline_schedule *schedule, const tess_pipeline_costs *costs,
                               tess_pipeline_report *report);
 

@@ -1,4 +1,4 @@
-/* The list of one rank: what it must hold, once, in an order in which every input is there. */
+/* Checks the list of one rank: every computation occurs once, in an order in which its inputs exist. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,9 +22,9 @@ typedef struct list_check {
     const tess_pipeline_schedule *s;
     const tess_pipeline_list *list;
     int rank;
-    int *at;    /* (chunks, micros, OPS) index of the action that does it; -1: none */
-    int *end;   /* (chunks, micros) index of the last action that names the two */
-    int *owner; /* (chunks, micros) by slot: the micro-batch that has it, -1: none */
+    int *at;    /* (chunks, micros, OPS) index of the action that performs the operation; -1: none */
+    int *end;   /* (chunks, micros) index of the last action that names this chunk and micro-batch */
+    int *owner; /* (chunks, micros) micro-batch that holds each slot of a chunk; -1: none */
 } list_check;
 
 const char *pipeline_action_text(const tess_pipeline_schedule *s, int rank, int index, char text[PIPELINE_ACTION_BYTES])
@@ -50,7 +50,7 @@ static size_t key_of(const list_check *c, int chunk, int micro)
     return (size_t)chunk * (size_t)c->s->micros + (size_t)micro;
 }
 
-/* By operation, where the list does it to (chunk, micro). */
+/* Returns, by operation, the index of the action that performs it on (chunk, micro). */
 static int *done(const list_check *c, int chunk, int micro)
 {
     return c->at + key_of(c, chunk, micro) * TESS_PIPELINE_OPS;
@@ -61,7 +61,7 @@ static bool is_before(const int *at, int op, int index)
     return at[op] >= 0 && at[op] < index;
 }
 
-/* The whole backward, or its part that others wait for. */
+/* Whether the operation is the whole backward, or its part for the inputs. */
 static bool went_back(const int *at, int index)
 {
     return is_before(at, B, index) || is_before(at, BI, index);
@@ -87,7 +87,7 @@ static tess_status check_once(const list_check *c, int i)
     const int *at = done(c, a->chunk, a->micro);
     const int op = a->op;
     int before = at[op];
-    if (op == BI || op == BW) /* B is both */
+    if (op == BI || op == BW) /* B contains BI and BW */
         before = before >= 0 ? before : at[B];
     else if (op == B && before < 0)
         before = at[BI] >= 0 ? at[BI] : at[BW];
@@ -150,7 +150,7 @@ static tess_status check_inputs(const list_check *c, int i)
     }
 }
 
-/* Takes the slot, or finds that it is this micro-batch's. *taken: it was free. */
+/* Assigns the slot to this micro-batch, unless it has it already. *taken: the slot was free. */
 static tess_status check_slot(const list_check *c, int i, bool *taken)
 {
     const tess_pipeline_action *a = &c->list->actions[i];
@@ -172,7 +172,7 @@ static tess_status check_slot(const list_check *c, int i, bool *taken)
                   tess_pipeline_op_name(c->list->actions[end].op));
 }
 
-/* An operation that (chunk, micro) lacks at the end of the list, or -1. */
+/* Returns an operation that is missing for (chunk, micro) at the end of the list, or -1. */
 static int missing(const list_check *c, int chunk, const int *at)
 {
     const int stage = tess_pipeline_stage(c->s, c->rank, chunk);
@@ -244,7 +244,7 @@ tess_status pipeline_check_list(const tess_pipeline_schedule *s, int rank, int *
         int *most = &report->slots[rank * s->chunks + a->chunk];
         bool taken = false;
         TESS_TRY(check_inputs(&c, i));
-        if (a->op == TESS_PIPELINE_RECV_T) /* its stage's slot may be another's by now */
+        if (a->op == TESS_PIPELINE_RECV_T) /* another micro-batch may have its stage's slot by now */
             continue;
         TESS_TRY(check_slot(&c, i, &taken));
         held += taken;

@@ -1,9 +1,9 @@
-/* The bubble as the papers state it, and how many micro-batches make it small. */
+/* The bubble by the papers' formulas, and the number of micro-batches that makes it small. */
 #include <math.h>
 
 #include "parallel/pipeline/pipeline.h"
 
-/* The idle share of ranks that each work `busy` and wait `idle`. */
+/* Returns the idle share of ranks that work for `busy` and wait for `idle`. */
 static double share(double idle, double busy)
 {
     return idle / (busy + idle);
@@ -24,7 +24,7 @@ double tess_pipeline_formula(const tess_pipeline_schedule *s, const tess_pipelin
     case TESS_PIPELINE_INTERLEAVED:
         *formula = "(p-1)/(vm+p-1)";
         return share(p - 1, v * m);
-    case TESS_PIPELINE_ZB_H1: /* while BW fits where others wait */
+    case TESS_PIPELINE_ZB_H1: /* holds if BW fits into the time in which other schedules wait */
         if (c->weight > c->forward || c->weight > c->input || s->micros < s->ranks)
             return NAN;
         *formula = equal ? "(p-1)/(3m+p-1)" : "(p-1)(F+I-W) idle";
@@ -75,7 +75,8 @@ tess_status tess_pipeline_least_micros(const tess_pipeline_schedule *s, const te
     int enough = s->kind == TESS_PIPELINE_DUALPIPEV ? 2 * s->ranks : step, too_few = enough - step;
     double now = 1;
     *micros = 0;
-    for (;; too_few = enough, enough = least(2 * enough, most)) { /* the bubble falls with the micro-batches */
+    for (;; too_few = enough,
+            enough = least(2 * enough, most)) { /* the bubble shrinks as the number of micro-batches grows */
         if (enough > most || enough == too_few)
             return TESS_OK;
         TESS_TRY(bubble_of(s, costs, enough, &now));

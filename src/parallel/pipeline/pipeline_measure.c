@@ -8,7 +8,7 @@ static bool is_computation(const tess_pipeline_action *a)
     return a->op <= TESS_PIPELINE_BW;
 }
 
-/* The first start and the last end of a computation. */
+/* The start of the first computation and the end of the last one. */
 static tess_pipeline_time extent(const tess_pipeline_schedule *s, const tess_pipeline_report *report)
 {
     tess_pipeline_time all = {INFINITY, -INFINITY};

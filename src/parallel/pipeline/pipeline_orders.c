@@ -8,8 +8,8 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-/* Puts the computation `op` of the chunk's next micro-batch. One that the step does not have is left out but counted,
- * so a schedule of many micro-batches, cut, is one of few. */
+/* Appends the computation `op` of the chunk's next micro-batch. Micro-batches that the step does not have are
+ * counted but left out. So the schedule of a few micro-batches is that of many, cut short. */
 static void put(pipeline_order *o, int op, int chunk)
 {
     int micro = o->next[op][chunk]++;
@@ -42,7 +42,8 @@ static void one_f_one_b(pipeline_order *o, int rank)
     put_many(o, warm, B, 0);
 }
 
-/* 1F1B where a rank's turns go over its chunks: `ranks` micro-batches in one, then in the next; backward in reverse. */
+/* Interleaved 1F1B: a rank computes `ranks` micro-batches in one chunk, then in the next one; backward goes through
+ * the chunks in reverse. */
 static void interleaved(pipeline_order *o, int rank)
 {
     int p = o->schedule->ranks, v = o->schedule->chunks, turns = v * o->schedule->micros;
@@ -55,8 +56,8 @@ static void interleaved(pipeline_order *o, int rank)
     }
 }
 
-/* 1F1B with backward in two parts. Rank r lags r micro-batches with BW: each rank holds what rank 0 holds in 1F1B, and
- * where 1F1B waits for the last gradients, there are weights to do. */
+/* 1F1B with backward in two parts. Rank r delays BW by r micro-batches, so each rank holds as many micro-batches as
+ * rank 0 holds in 1F1B. Where 1F1B waits for the last gradients, the rank computes the delayed BW. */
 static void zb_h1(pipeline_order *o, int rank)
 {
     int m = o->schedule->micros;
@@ -107,14 +108,14 @@ static void zbv(pipeline_order *o, int rank)
     put_many(o, full - o->next[BW][0], BW, 0);
 }
 
-/* Puts a backward in one part, or its BI alone, whose BW waits for put_weights. */
+/* Appends a whole backward, or its BI only; put_weights appends the BW later. */
 static void put_backward(pipeline_order *o, int chunk, bool split)
 {
     put(o, split ? BI : B, chunk);
     o->next[split ? B : BI][chunk]++; /* both count backwards */
 }
 
-/* Puts the BW of the oldest BI that has none. */
+/* Appends the BW of the oldest BI that has none yet. */
 static void put_weights(pipeline_order *o)
 {
     while (o->actions[o->weights].op != TESS_PIPELINE_BI)
@@ -124,8 +125,8 @@ static void put_weights(pipeline_order *o)
     o->actions[o->n++] = oldest;
 }
 
-/* Forwards of one chunk at the time of backwards of the other; the whole backward where there is a forward to go with
- * it, split where the pipeline fills and drains. */
+/* Pairs forwards of one chunk with backwards of the other. A backward is whole if a forward is paired with it, and
+ * split while the pipeline fills and drains. */
 static void dualpipev(pipeline_order *o, int rank)
 {
     int p = o->schedule->ranks, m = o->schedule->micros, behind = p - 1 - rank;

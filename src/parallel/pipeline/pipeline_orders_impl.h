@@ -6,10 +6,10 @@
 
 typedef struct pipeline_order {
     const tess_pipeline_schedule *schedule;
-    tess_pipeline_action *actions; /* room for 3 * chunks * micros: op, chunk and micro alone are set */
+    tess_pipeline_action *actions; /* (3 * chunks * micros) only op, chunk and micro are set */
     int n;
-    int weights;                                              /* the BI whose BW comes next is not before this action */
-    int next[TESS_PIPELINE_BW + 1][TESS_PIPELINE_MAX_CHUNKS]; /* the next micro-batch of each computation */
+    int weights; /* the BI whose BW comes next is at or after this action */
+    int next[TESS_PIPELINE_BW + 1][TESS_PIPELINE_MAX_CHUNKS]; /* next micro-batch of each computation */
 } pipeline_order;
 
 /* Writes the computations of `rank` into an order whose `schedule` and `actions` are set and whose rest is 0. */

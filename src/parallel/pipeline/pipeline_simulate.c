@@ -1,12 +1,12 @@
-/* All ranks run their lists: each action starts when its rank and what it waits for are ready, so that times do not
- * depend on the order in which the ranks are looked at. Messages from a stage to the next, and back, are a queue each.
- */
+/* Simulates all ranks. Each action starts when its rank is free and its inputs have arrived, so times do not depend
+ * on the order in which the simulation visits ranks. Each pair of neighbouring stages has one queue of messages in
+ * each direction. */
 #include <math.h>
 
 #include "parallel/pipeline/pipeline_check_impl.h"
 
 typedef struct queued_message {
-    int micro, index; /* index: of SEND in its rank's list */
+    int micro, index; /* index of the SEND in its rank's list */
     double sent, taken;
 } queued_message;
 
@@ -19,7 +19,7 @@ typedef struct simulation {
     const tess_pipeline_schedule *s;
     const tess_pipeline_costs *costs;
     tess_pipeline_report *report;
-    message_queue *queues; /* (stages, 2): forward to the next stage, backward from it */
+    message_queue *queues; /* (stages, 2) queue to the next stage (forward), and from it (backward) */
     queued_message *messages;
     int *next;     /* (ranks) index of the action that comes next */
     double *clock; /* (ranks) */
@@ -40,8 +40,8 @@ static bool is_of_table(tess_pipeline_op op)
     return op == TESS_PIPELINE_SEND_T || op == TESS_PIPELINE_RECV_T;
 }
 
-/* The stage whose border with the next one a message crosses. The last stage has no next one: its queue forward is that
- * of the messages about a tied table. */
+/* Returns the lower of the two stages between which a message travels. The last stage has no next stage; its forward
+ * queue holds the messages about a tied table. */
 static int border_of(const tess_pipeline_schedule *s, int rank, const tess_pipeline_action *a)
 {
     if (is_of_table(a->op))
@@ -68,7 +68,7 @@ static double cost_of(const simulation *sim, int rank, const tess_pipeline_actio
     return by_op[a->op] * (c->share != NULL ? c->share[tess_pipeline_stage(sim->s, rank, a->chunk)] : 1);
 }
 
-/* The queue has room from *start on; false: not yet. */
+/* Finds the time *start from which the queue has room. False: not known yet. */
 static bool put_message(simulation *sim, message_queue *q, const tess_pipeline_action *a, int index, double *start)
 {
     int buffers = sim->costs->buffers;
@@ -80,7 +80,7 @@ static bool put_message(simulation *sim, message_queue *q, const tess_pipeline_a
     return true;
 }
 
-/* Takes the first message of the queue; *there false: no message yet. */
+/* Takes the first message from the queue. *there is false if no message was sent yet. */
 static tess_status take_message(simulation *sim, message_queue *q, int rank, const tess_pipeline_action *a, double *end,
                                 bool *there)
 {
@@ -125,7 +125,7 @@ static tess_status advance(simulation *sim, int rank, bool *moved)
     return TESS_OK;
 }
 
-/* Nobody can go on: some wait for each other in a circle. */
+/* Reports a deadlock: no rank can continue, and some ranks wait for each other in a circle. */
 static tess_status name_deadlock(const simulation *sim)
 {
     const tess_pipeline_schedule *s = sim->s;
@@ -134,7 +134,8 @@ static tess_status name_deadlock(const simulation *sim)
     size_t at = 0;
     while (sim->next[rank] == s->lists[rank].n)
         rank++;
-    for (int i = 0; i < s->ranks; i++) /* into the circle: a rank that is done kept nobody waiting */
+    for (int i = 0; i < s->ranks;
+         i++) /* walks until it is inside the circle; a rank that is done keeps no other waiting */
         rank = peer_of(s, rank, &s->lists[rank].actions[sim->next[rank]]);
     int first = rank;
     do {
@@ -163,7 +164,7 @@ static tess_status run(simulation *sim)
     return TESS_OK;
 }
 
-/* The most messages of a queue that were sent and not yet taken. */
+/* Returns the largest number of messages that were in a queue at the same time. */
 static int most_waiting(const message_queue *q)
 {
     int most = 0;

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Layers that are to be cut. Embedding and head count as some of them. */
+/* The layers to divide over stages. Embedding and head count as a number of layers. */
 typedef struct counted_layers {
     int layers, first_less, last_less;
 } counted_layers;
@@ -24,7 +24,8 @@ static int less_of(const counted_layers *l, int stages, int g)
     return (g == 0 ? l->first_less : 0) + (g == stages - 1 ? l->last_less : 0);
 }
 
-/* Layers of stage `g` with what is counted for its embedding or head: the first stages get those that are left. */
+/* Returns the layers of stage `g`, including the layers that its embedding or head counts as. The remainder goes to
+ * the first stages. */
 static int size_of(const counted_layers *l, int stages, int g)
 {
     return all_of(l) / stages + (g < all_of(l) % stages);
@@ -42,7 +43,7 @@ static bool fits(const counted_layers *l, int layers_per_stage, tess_pipeline_ki
     return stages % ranks == 0 && tess_pipeline_takes_chunks(kind, stages / ranks) && each_has_a_layer(l, stages);
 }
 
-/* The nearest number of layers a stage, by steps of `step`, that fits; 0: none fits. */
+/* Returns the nearest valid number of layers per stage, in steps of `step`. 0: none is valid. */
 static int nearest(const counted_layers *l, int layers_per_stage, int step, tess_pipeline_kind kind, int ranks)
 {
     int n = layers_per_stage < all_of(l) ? layers_per_stage : all_of(l);
@@ -119,9 +120,9 @@ tess_status tess_pipeline_cut_evenly(int layers, int first_less, int last_less, 
     return TESS_OK;
 }
 
-/* A table of the best cut of the layers 0 .. l into the stages 0 .. g, for each g and l. */
+/* A table of the best division of the layers 0 .. l into the stages 0 .. g, for each g and l. */
 typedef struct cut_table {
-    const double *sums; /* (layers + 1) cost of the layers before */
+    const double *sums; /* (layers + 1) total cost of all lower layers */
     double embedding, head;
     int layers, stages;
     double *best; /* (stages, layers + 1) */
@@ -133,7 +134,8 @@ static double stage_cost(const cut_table *t, int stage, int first, int end)
     return t->sums[end] - t->sums[first] + (stage == 0 ? t->embedding : 0) + (stage == t->stages - 1 ? t->head : 0);
 }
 
-/* Fills the table for the least largest stage, or, given a limit of it, for the least sum of squares. */
+/* Fills the table so that the largest stage is smallest. With a limit for the largest stage, it minimises the sum of
+ * squares instead. */
 static void fill(cut_table *t, double limit)
 {
     const bool squares = isfinite(limit);

@@ -1,6 +1,6 @@
-/* Adds messages to a schedule for tied weights. They bring the gradient of the embedding's stream to the rank that has
- * the head. There the table's gradient is one sum, the head's part first, so that it has the bits of a run without a
- * pipeline. */
+/* Adds messages to a schedule for tied weights. They carry the gradient of the embedding's output to the rank that
+ * has the head. That rank sums the table's gradient, the head's part first, so that it has the bits of a run without
+ * a pipeline. */
 #include <string.h>
 
 #include "parallel/pipeline/pipeline.h"
@@ -46,8 +46,9 @@ static void add_sends(const tess_pipeline_schedule *s, tess_pipeline_list *list)
     }
 }
 
-/* A message is taken before the first action that begins when it is there, so that nobody waits for it: the order is
- * that of a run in which stages take alike. `sent` (micros): when each was. */
+/* Places each RECV_T before the first action that begins after the message has arrived, so that no rank waits for
+ * it. The times are those of a run in which all stages take the same time. `sent` (micros): time at which each
+ * message was sent. */
 static void add_receives(const tess_pipeline_schedule *s, const double *sent, const tess_pipeline_time *times,
                          tess_pipeline_list *list)
 {
@@ -59,7 +60,7 @@ static void add_receives(const tess_pipeline_schedule *s, const double *sent, co
             insert(list, i++, &message);
 }
 
-/* The times at which stage 0 has the gradient of each micro-batch. */
+/* Computes the times at which stage 0 has the gradient of each micro-batch. */
 static void find_sent(const tess_pipeline_schedule *s, const tess_pipeline_report *report, double *sent)
 {
     const tess_pipeline_list *list = &s->lists[0];

@@ -1,4 +1,4 @@
-/* A schedule over time, as text and as a trace. */
+/* Draws a schedule over time, as text and as a trace. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@ static bool is_message(const tess_pipeline_action *a)
     return a->op > TESS_PIPELINE_BW;
 }
 
-/* 'F', 'B', 'I' or 'W'; small in odd chunks. */
+/* Returns 'F', 'B', 'I' or 'W', in lower case for odd chunks. */
 static char letter(const tess_pipeline_action *a)
 {
     return (a->chunk % 2 == 0 ? "FBIW" : "fbiw")[a->op];
@@ -27,7 +27,8 @@ tess_status tess_pipeline_print_order(const tess_pipeline_schedule *s, int rank,
 }
 
 /* ---- Text ---- */
-/* How wide a unit of time can be drawn: with the number of each micro-batch, without, or less than a character. */
+/* The width of a unit of time: wide enough for micro-batch numbers, one character without numbers, or less than a
+ * character. */
 typedef struct timeline_scale {
     int cell;          /* characters of a unit of time; 0: without numbers */
     double per_column; /* time of a character, without numbers */
@@ -152,12 +153,12 @@ static void put_arrow_end(tess_trace_events *out, const tess_pipeline_schedule *
     const bool backward = table || a->op == TESS_PIPELINE_SEND_B || a->op == TESS_PIPELINE_RECV_B;
     const int stage = tess_pipeline_stage(s, rank, a->chunk);
     const int border = table               ? s->ranks * s->chunks - 1
-                       : sends == backward ? stage - 1 /* SEND_B and RECV_F: to the stage before */
+                       : sends == backward ? stage - 1 /* SEND_B and RECV_F: the neighbour is the previous stage */
                                            : stage;
     tess_trace_events_begin(out, sends ? 's' : 'f', rank, TID_COMPUTE, backward ? "gradients" : "activations");
     tess_trace_events_text(out, "cat", "message");
     tess_trace_events_int(out, "id", ((int64_t)border * 2 + backward) * s->micros + a->micro + 1);
-    /* The moment before, so that it lies in the computation that has just ended. */
+    /* Uses the moment just before, so that the arrow begins inside the computation that has ended. */
     uint64_t at = to_ns(sends ? report->times[rank][index].start : report->times[rank][index].end);
     tess_trace_events_time(out, "ts", sends && at > 0 ? at - 1 : at);
     if (!sends)

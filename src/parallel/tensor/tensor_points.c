@@ -8,25 +8,25 @@
 
 enum { AREAS = 2, LINE = 64 };
 
-/* A rank's part lies in its area packed, without gaps between rows. Areas are used in turns: before a rank writes one
- * again, it has met all others since they read it. */
+/* A rank's part is packed in its area, without gaps between rows. Areas are used in turn: before a rank writes an
+ * area again, it has met all others after they read it. */
 struct tess_tensor {
     tess_mem *mem;
     tess_team *team;
     tess_stream *stream;
     int rank, degree;
     bool apart;        /* the host cannot read the matrices */
-    size_t most, area; /* bytes of an area: most, in whole lines */
-    char *shared;      /* (AREAS, degree, area), one for all ranks; NULL: they are on several hosts */
+    size_t most, area; /* bytes of an area: `most`, rounded up to cache lines */
+    char *shared;      /* (AREAS, degree, area) memory that all ranks share; NULL: the ranks are on several hosts */
     int turn;
-    char *sends, *gets; /* over hosts: packed parts (area), (degree, area) */
-    char *room;         /* apart: what the host packs and unpacks (degree, area) */
-    void *packed;       /* the same, of the device */
-    size_t *counts;     /* (4, degree) of all_to_all_v */
+    char *sends, *gets; /* over hosts: packed parts to send (area), and received ones (degree, area) */
+    char *room;         /* matrices on a device: host memory for packing and unpacking (degree, area) */
+    void *packed;       /* the same, in device memory */
+    size_t *counts;     /* (4, degree) counts and offsets of all_to_all_v */
     uint64_t received;
 };
 
-/* A box of a matrix: rows and columns. */
+/* A box of a matrix, as ranges of rows and columns. */
 typedef struct matrix_part {
     int64_t begin[2], size[2];
 } matrix_part;
@@ -57,7 +57,8 @@ static size_t bytes_of(matrix_part p, size_t element)
     return (size_t)(p.size[0] * p.size[1]) * element;
 }
 
-/* The offset in bytes of element (0, 0) of `p` in a matrix whose first element is that of `in`; 0 if it is empty. */
+/* Returns the offset in bytes of the first element of `p` in a matrix that begins with the first element of `in`. 0:
+ * `p` is empty. */
 static size_t offset_of(matrix_part p, matrix_part in, int64_t ld, size_t element)
 {
     return p.size[0] > 0 ? (size_t)((p.begin[0] - in.begin[0]) * ld + p.begin[1] - in.begin[1]) * element : 0;
@@ -90,7 +91,7 @@ static tess_status copy(const move *m, const void *from, int64_t from_ld, void *
                     (size_t)p.size[1] * element);
 }
 
-/* Part `p` of what this rank holds -> `to` of the host, packed. */
+/* Packs part `p` of the matrix that this rank holds into `to` (host memory). */
 static tess_status pack(const move *m, matrix_part p, char *to)
 {
     const char *from = (const char *)m->x->mine + offset_of(p, m->held, m->x->ld, m->x->element);
@@ -100,7 +101,7 @@ static tess_status pack(const move *m, matrix_part p, char *to)
     return p.size[0] > 0 ? tess_fetch(m->t->stream, to, m->t->packed, bytes_of(p, m->x->element)) : TESS_OK;
 }
 
-/* Part `p` of a matrix of the host, rows `ld` apart -> its place in what this rank wants. */
+/* Copies part `p` of a host matrix, with rows `ld` apart, to its place in the matrix that this rank wants. */
 static tess_status unpack(const move *m, matrix_part p, const char *from, int64_t ld)
 {
     char *to = (char *)m->x->into + offset_of(p, m->wanted, m->x->into_ld, m->x->element);
@@ -136,7 +137,7 @@ static tess_status exchange_here(const move *m)
     TESS_TRY(pack(m, m->held, area_of(t, t->rank)));
     TESS_TRY(tess_stream_synchronize(t->stream));
     TESS_TRY(tess_barrier(t->team, NULL));
-    for (int i = 1; i < t->degree; i++) { /* each begins with another one */
+    for (int i = 1; i < t->degree; i++) { /* each rank begins with a different peer */
         int r = (t->rank + i) % t->degree;
         matrix_part held = held_by(m, r), p = common(held, m->wanted);
         TESS_TRY(unpack(m, p, area_of(t, r) + offset_of(p, held, held.size[1], m->x->element), held.size[1]));
@@ -144,8 +145,7 @@ static tess_status exchange_here(const move *m)
     return TESS_OK;
 }
 
-/* The parts that others want of this rank are the same for all, and packed once, or differ: `sends` has room for all.
- */
+/* If all others want the same part of this rank, it is packed once. Otherwise `sends` has room for a part for each. */
 static tess_status exchange_over_hosts(const move *m)
 {
     tess_tensor *t = m->t;
