@@ -1,4 +1,4 @@
-/* Creates and destroys an executor, and takes in the batch that it works on. */
+/* Creates and destroys an executor, and checks and uploads the batch that it works on. */
 #include "nn/executor_impl.h"
 
 #include <string.h>
@@ -44,7 +44,8 @@ static tess_status check_options(const tess_model *model, const tess_executor_op
     return TESS_OK;
 }
 
-/* Descriptors of a batch's sequences, which have a token at least, and four numbers a row for a token loss. */
+/* Bytes for the descriptors of a batch's sequences, each of at least one token, and for four numbers per row that a
+ * token loss reads and writes. */
 static size_t host_bytes(const tess_executor_options *o)
 {
     return (size_t)o->max_tokens * (sizeof(tess_attention_seq) + (o->train ? 4 * sizeof(float) : 0));
@@ -56,7 +57,8 @@ static size_t device_bytes(const tess_model *model, const tess_executor_options 
     return tess_executor_plan(&counted, NULL, NULL);
 }
 
-/* Three layers are in memory: the one that is computed, the one before it, which leaves, and the one ahead. */
+/* The pager should hold three layers in memory: the layer that is computed, the previous one, which is being written
+ * out, and the next one, which is being fetched. */
 size_t tess_executor_disk_bytes(const tess_model *model, const tess_executor_options *options, size_t *resident)
 {
     tess_executor counted = {.model = model, .options = *options};

@@ -31,7 +31,7 @@ static tess_status take_range(tess_executor *e, const tess_range *r)
     return tess_executor_take_batch(e, r->batch);
 }
 
-/* Checks that the head has what the call asks for. */
+/* These two check that the model's head computes what the call asks for. */
 static tess_status check_logits(const tess_executor *e)
 {
     int64_t n = e->model->config.n_outputs;
@@ -51,7 +51,7 @@ static tess_status check_values(const tess_executor *e)
     return TESS_OK;
 }
 
-/* An empty micro-batch, which ranks run for others to meet, has no loss. */
+/* An empty micro-batch, which a rank runs so that collectives are complete, needs no loss. */
 static tess_status check_loss(const tess_executor *e, const tess_batch *batch, const tess_token_loss *loss)
 {
     const bool values = loss != NULL && loss->grade_values != NULL;
@@ -81,7 +81,7 @@ tess_status tess_executor_forward(tess_executor *e, const tess_range *r, const v
 {
     TESS_TRY(take_range(e, r));
     TESS_TRY(check_ends(e, r, in, out));
-    e->open.is_open &= e->open.slot != r->slot; /* a backward that failed */
+    e->open.is_open &= e->open.slot != r->slot; /* closes a window that a failed backward left open */
     return tess_executor_forward_range(e, r, in, out, TESS_WALK_FOR_BACKWARD);
 }
 
@@ -128,7 +128,7 @@ static tess_status check_whole(const tess_executor *e)
     return TESS_OK;
 }
 
-/* batch NULL: hooks alone. */
+/* If batch is NULL, only the hooks are called. */
 static tess_status train(tess_executor *e, const tess_batch *batch, const tess_token_loss *loss, float *logprob)
 {
     tess_range all = whole(e, batch);

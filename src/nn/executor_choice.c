@@ -1,15 +1,16 @@
-/* Chooses the tensors that backward computes again. Of all pairs of a group and a layer, those that free most bytes for
- * their time come first. Time is counted in operations of the products and of attention, which grows with the length of
- * a sequence; what only passes over memory counts nothing. The order is that of whole layers, so it is the same for all
- * ranks that share them. */
+/* Chooses the tensors that backward computes again. Of all pairs of a group and a layer, those that free most bytes
+ * for their time come first. Time is counted in operations of matrix products and of attention, which grows with the
+ * length of a sequence; passes over memory count nothing. The costs are those of whole layers, so all ranks that
+ * share them choose the same. */
 #include "nn/executor_impl.h"
 
 typedef struct choice {
-    int unit, group;     /* group: its number */
-    double bytes, flops; /* bytes and operations of a token, of all ranks that share the layer */
+    int unit, group;     /* group: bit number in tess_layer_group */
+    double bytes, flops; /* bytes and operations per token, summed over all ranks that share the layer */
 } choice;
 
-/* Pairs that cost the same a byte come in the order of groups, then of layers. */
+/* The cost of dropping one group of one layer. (Pairs of equal cost per byte come in the order of groups, then of
+ * layers.) */
 static choice choice_of(const tess_executor *e, int unit, int group)
 {
     const tess_block *b = &e->model->blocks[unit];
@@ -87,7 +88,7 @@ unsigned tess_executor_recomputes(const tess_executor *e, int unit)
         break;
     }
     unsigned groups = chosen(e, unit);
-    /* The input part of a backward leaves gradients in the place of gate and up. */
+    /* The input part of a backward overwrites gate and up with gradients, so they must be computed again, too. */
     return groups != 0 && o->split_backward ? groups | TESS_GROUP_FEED_FORWARD : groups;
 }
 

@@ -1,4 +1,4 @@
-/* Selective recomputation within a budget of bytes. */
+/* Finds how much a model must recompute in backward to fit into a memory budget. */
 #include "base/text/text.h"
 #include "nn/executor_impl.h"
 
@@ -9,7 +9,8 @@ static size_t bytes_with(const tess_model *model, size_t others, tess_executor_o
     return others + tess_executor_bytes(model, &options);
 }
 
-/* More choices never take more: of a group that one layer drops, the memory that layers share holds at most as much. */
+/* A binary search works because more choices never take more memory: if one layer drops a group, the shared memory
+ * for it is at most as large as what the layer frees. */
 tess_status tess_executor_fit(const tess_model *model, size_t budget, size_t others, tess_executor_options *options)
 {
     const tess_executor counted = {.model = model, .options = *options};

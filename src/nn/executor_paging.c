@@ -1,5 +1,6 @@
-/* Pages of layers whose tensors are on disk. They are written after the forward of their layer, read again a layer
- * ahead of the backward, and dropped after it. Requests for a unit without tensors on disk do nothing. */
+/* Requests to the pager for layers whose tensors are on disk. Their pages are written after the layer's forward,
+ * read again one layer before its backward, and dropped after it. For a unit without tensors on disk nothing
+ * happens. */
 #include "nn/executor_impl.h"
 
 static void fetch(const tess_executor *e, int slot, int unit, tess_page_use use)
@@ -15,7 +16,8 @@ static tess_status await(const tess_executor *e, int slot, int unit)
     return m->on_disk != NULL ? tess_pager_wait(e->pager, m->on_disk, m->disk_bytes) : TESS_OK;
 }
 
-/* The input of the range's first unit may be there already; the embedding writes that of the unit after it. */
+/* The first unit's pages may already hold its input, so they are kept, not overwritten. The embedding writes the
+ * input of the next unit, so it waits for that unit's pages, too. */
 tess_status tess_executor_page_forward(tess_executor *e, const tess_range *r, int unit)
 {
     bool embeds = e->model->blocks[unit].kind == TESS_BLOCK_EMBEDDING;
@@ -30,7 +32,7 @@ tess_status tess_executor_page_forward(tess_executor *e, const tess_range *r, in
     return await(e, r->slot, unit);
 }
 
-/* The input part leaves gradients that the weight part reads. */
+/* The input part of a backward writes gradients that the weight part reads. */
 static tess_page_use use_of(tess_backward_part part)
 {
     return part == TESS_BACKWARD_INPUT ? TESS_PAGE_UPDATE : TESS_PAGE_READ;
@@ -58,12 +60,13 @@ void tess_executor_page_done(tess_executor *e, const tess_range *r, int unit)
         tess_pager_release(e->pager, m->on_disk, m->disk_bytes);
 }
 
-/* Pages that come later must not take the place of what is put there. */
+/* Fetches and awaits the pages of the unit's input, so that no later fetch overwrites what the caller is about to
+ * write there. */
 void tess_executor_page_input(const tess_executor *e, int slot, int unit)
 {
     if (e->pager == NULL)
         return;
     fetch(e, slot, unit, TESS_PAGE_UPDATE);
-    if (await(e, slot, unit) != TESS_OK) /* the forward says it */
+    if (await(e, slot, unit) != TESS_OK) /* the forward reports the error */
         tess_error_clear();
 }

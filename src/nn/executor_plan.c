@@ -1,8 +1,8 @@
-/* The plan of memory: every activation of an executor in one block. The same code counts and places. */
+/* Plans the memory of an executor: all activations in one block. The same code counts bytes and sets pointers. */
 #include "nn/executor_impl.h"
 
 typedef struct cursor {
-    char *base; /* NULL: only counts */
+    char *base; /* NULL: only count bytes */
     size_t used;
 } cursor;
 
@@ -24,7 +24,7 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* The share of the first rank, which holds the most. */
+/* The share of the first rank, which is the largest one. */
 static size_t first_share(const tess_model *model, tess_cut cut)
 {
     int64_t begin, size;
@@ -33,8 +33,8 @@ static size_t first_share(const tess_model *model, tess_cut cut)
 }
 
 typedef struct plan_sizes {
-    size_t T, R, C, Q, K, H, G, F, V, element; /* R: rows of the stream */
-    bool kept, gated, qk_norm, layer_norm;     /* kept: a backward reads what the unit computes */
+    size_t T, R, C, Q, K, H, G, F, V, element; /* sizes as in layers.h; R: rows of the stream */
+    bool kept, gated, qk_norm, layer_norm;     /* kept: a backward reads the unit's values */
 } plan_sizes;
 
 static plan_sizes sizes_of(const tess_executor *e, int unit)
@@ -59,8 +59,8 @@ static plan_sizes sizes_of(const tess_executor *e, int unit)
     };
 }
 
-/* a x b elements of the compute dtype, or floats; sizes are bounded by the config's check, so a x b does not overflow.
- */
+/* These take (T, width) elements of the compute dtype, or floats. Sizes are bounded by the config's check, so the
+ * product does not overflow. */
 static void *elements(cursor *at, const plan_sizes *n, size_t width)
 {
     return take(at, n->T * width, n->element);
@@ -88,7 +88,7 @@ static tess_norm_stats take_stats(cursor *at, const plan_sizes *n)
     return stats;
 }
 
-/* Separate tensors if q and k have norms, else three parts of each row. */
+/* If q and k have norms, takes three separate tensors. Otherwise q, k and v are parts of one row. */
 static void take_qkv(cursor *at, const plan_sizes *n, void **q, void **k, void **v)
 {
     if (n->qk_norm) {
@@ -103,7 +103,7 @@ static void take_qkv(cursor *at, const plan_sizes *n, void **q, void **k, void *
     *v = row != NULL ? row + (n->Q + n->K) * n->element : NULL;
 }
 
-/* Groups of a layer's tensors: all of it but its input. */
+/* Takes the tensors of these groups. All groups together are a layer's saved tensors except its input. */
 static void take_groups(cursor *at, const plan_sizes *n, unsigned groups, tess_layer_saved *saved)
 {
     if (groups & TESS_GROUP_ATTENTION_INPUTS) {
@@ -130,8 +130,8 @@ static void take_groups(cursor *at, const plan_sizes *n, unsigned groups, tess_l
         saved->up = elements(at, n, n->F);
 }
 
-/* Work space of one phase of a layer at a time: attention, feed-forward. What no backward reads of a layer is part of
- * the work space of its phase. */
+/* Takes the work space of a layer's two phases, attention and feed-forward, which share the same memory. If no
+ * backward reads the layer, its saved tensors belong to the work space of their phase. */
 static size_t take_phases(cursor *at, const plan_sizes *n, tess_unit_memory *m)
 {
     size_t start = at->used, attention;
@@ -155,7 +155,7 @@ static size_t take_phases(cursor *at, const plan_sizes *n, tess_unit_memory *m)
     return larger(attention, at->used);
 }
 
-/* Takes the head's memory: a chunk of logits, and the loss's values of each row. */
+/* Takes the head's memory: a chunk of logits, and the values that a loss needs for each row. */
 static size_t take_logits(tess_executor *e, cursor *at, const tess_block *block, const plan_sizes *n)
 {
     size_t chunk = (size_t)tess_head_chunk((int64_t)n->V), row = (size_t)tess_head_row((int64_t)n->V);
@@ -179,8 +179,8 @@ static size_t take_logits(tess_executor *e, cursor *at, const tess_block *block,
     return at->used;
 }
 
-/* Takes the tensors that a split backward keeps of a layer from its input part to its weight part. A checkpointed layer
- * computes them again. */
+/* Takes the tensors of a layer that a split backward keeps from its input part to its weight part. A checkpointed
+ * layer computes them again instead. */
 static void take_deferred(cursor *at, const plan_sizes *n, tess_layer_work *w)
 {
     w->dh2 = stream_of(at, n);
@@ -196,14 +196,15 @@ static bool defers(const tess_executor *e, int unit)
            !tess_executor_is_frozen(e, unit) && tess_executor_recomputes(e, unit) == 0;
 }
 
-/* The memory of a unit; without memory to plan for, what is only counted. */
+/* Returns the unit's descriptor, or `counted` if the plan only counts. */
 static tess_unit_memory *unit_at(const tess_executor *e, int slot, int unit, tess_unit_memory *counted)
 {
     *counted = (tess_unit_memory){.work = {.deferred = defers(e, unit)}};
     return e->units != NULL ? tess_executor_memory(e, slot, unit) : counted;
 }
 
-/* The layer below the head stays in memory: its backward comes next, but in a pipeline. */
+/* The layer below the head stays in memory, because its backward comes next. In a pipeline it does not come next, so
+ * there it is on disk, too. */
 static bool lies_on_disk(const tess_executor *e, int unit)
 {
     bool next = unit + 1 < e->model->n_units && e->model->blocks[unit + 1].kind == TESS_BLOCK_HEAD &&
@@ -220,7 +221,8 @@ static void take_copies(cursor *at, const plan_sizes *n, unsigned dropped, tess_
     m->up = copies.up;
 }
 
-/* Blocks run one at a time, and so share what they do not save: each lays it out from the same place on. */
+/* Blocks run one at a time, so they share memory for tensors that they do not keep: all of them start at the same
+ * address. */
 typedef enum plan_share { SHARE_SAVED, SHARE_PHASES } plan_share;
 
 static size_t plan_shared_unit(tess_executor *e, cursor *at, plan_share what, int slot, int unit)
@@ -253,17 +255,17 @@ static void plan_shared(tess_executor *e, cursor *at, plan_share what)
     at->used = most;
 }
 
-/* True if a rank keeps only its own rows of the unit's input. */
+/* Whether a rank keeps only its own rows of the unit's input. */
 static bool partitions(const tess_executor *e, int unit)
 {
     return e->options.partition_inputs && e->model->part.tp_degree > 1 && !e->options.sequence_parallel &&
            tess_executor_recomputes(e, unit) != 0;
 }
 
-/* Whole pages: units come and go one by one. */
+/* Each unit fills whole pages, because the pager moves units one by one. */
 enum { PAGES = 1 << 16 };
 
-/* Tensors of a layer from its forward to the end of its backward. */
+/* Plans the tensors that a layer keeps from its forward to the end of its backward. */
 static void plan_layer(tess_executor *e, cursor *at, int unit, tess_unit_memory *m, void *passing)
 {
     plan_sizes n = sizes_of(e, unit);
@@ -284,7 +286,7 @@ static void plan_layer_on_disk(tess_executor *e, cursor *disk, int unit, tess_un
     e->largest_on_disk = larger(e->largest_on_disk, m->disk_bytes);
 }
 
-/* Plans the tensors of a unit that one micro-batch keeps from its forward to the end of its backward. */
+/* Plans the tensors that a unit keeps for one micro-batch from its forward to the end of its backward. */
 static void plan_unit(tess_executor *e, cursor *at, cursor *disk, int slot, int unit, void *passing)
 {
     tess_unit_memory counted, *m = unit_at(e, slot, unit, &counted);
@@ -314,7 +316,7 @@ static void plan_unit(tess_executor *e, cursor *at, cursor *disk, int slot, int 
     }
 }
 
-/* The stream where it is not kept: of one micro-batch, from unit to unit. */
+/* Plans the tensor for a stream that units do not keep: one micro-batch uses it from unit to unit. */
 static void *plan_passing(tess_executor *e, cursor *at, tess_slot_units units)
 {
     bool passes = false;
@@ -324,7 +326,8 @@ static void *plan_passing(tess_executor *e, cursor *at, tess_slot_units units)
     return passes ? stream_of(at, &n) : NULL;
 }
 
-/* Micro-batches take turns where none has a backward, and pass through one tensor. */
+/* If there is no backward, micro-batches run one after the other and share one stream tensor. Otherwise each slot
+ * has its own. */
 static void plan_slots(tess_executor *e, cursor *at, cursor *disk)
 {
     void *passing = NULL;
@@ -337,7 +340,7 @@ static void plan_slots(tess_executor *e, cursor *at, cursor *disk)
     }
 }
 
-/* Layers have one size of feed-forward. */
+/* Looks at the first layer only: all layers have the same feed-forward size. */
 static bool exchanges_sums(const tess_model *model)
 {
     for (int unit = 0; unit < model->n_units; unit++)
@@ -347,16 +350,18 @@ static bool exchanges_sums(const tess_model *model)
     return false;
 }
 
-/* Rows of the stream are a rank's own. A product by them takes (C, K) of weights where one by columns takes (T, K) of
- * operands, of which each rank has its part. */
+/* Whether split products are cut by rows of the stream, which needs sequence parallelism. By rows a rank receives
+ * (C, K) of weights; by columns it receives (T, K) of operands. The smaller one wins. */
 static bool cuts_products_by_rows(const tess_executor *e)
 {
     return e->options.sequence_parallel && e->options.max_tokens >= e->model->config.hidden_size;
 }
 
-/* Takes the memory that products and sums gather into, for the widest layer. Head norms gather q, its gradient by
- * attention, and make that by the projection. Attention with shared key heads gathers all heads and their gradients.
- * Norms gather two slices, and two statistics of rows. */
+/* Takes the memory into which products and sums gather, for the widest layer.
+ * Head norms gather three tensors: q before the norm, its gradient from attention, and the result for the
+ * projection.
+ * Attention with shared key heads gathers all heads and their gradients.
+ * Norms gather two slices, and two statistics per row. */
 static void plan_split(tess_executor *e, cursor *at)
 {
     const tess_model *model = e->model;
@@ -392,7 +397,8 @@ static void plan_split(tess_executor *e, cursor *at)
         e->split.stream = take(at, T * (size_t)C, element);
 }
 
-/* A layer's maps; `qkv` where q, k and v are one. */
+/* The widest input or output of a layer's maps with adapters. The list has qkv, for layers that store q, k and v as
+ * one matrix. */
 static size_t widest_adapted(const tess_block *block, bool train)
 {
     const tess_linear *const maps[] = {&block->q, &block->k,    &block->v,  &block->qkv,
@@ -406,7 +412,7 @@ static size_t widest_adapted(const tess_block *block, bool train)
     return widest;
 }
 
-/* The widest inputs or outputs of such a map that ranks share. */
+/* The widest inputs or outputs that are cut over ranks, of a map with an adapter. */
 static size_t widest_shared(const tess_block *block)
 {
     const tess_linear *const maps[] = {&block->q,    &block->k,  &block->v,   &block->o,
@@ -420,7 +426,7 @@ static size_t widest_shared(const tess_block *block)
     return widest;
 }
 
-/* float32 sums into their place, but for the gradient of an activation. */
+/* If activations are float32, sums need no separate buffer, except for the gradient of an activation. */
 static void plan_low_rank(tess_executor *e, cursor *at)
 {
     plan_sizes n = sizes_of(e, 0);
@@ -443,8 +449,8 @@ static void plan_low_rank(tess_executor *e, cursor *at)
         e->low_rank.all = elements(at, &n, shared);
 }
 
-/* A product of a layer reads two of (T, C), (T, W) and (C, W): gate and up, whose gradients are one sum of products,
- * are W wide together, or q, k and v. */
+/* Every product of a layer reads two of the matrices (T, C), (T, W) and (C, W). W is the width of gate and up
+ * together, since their input gradient is one sum of products, or that of q, k and v. */
 static size_t rounded_elements(const tess_executor *e, int unit)
 {
     plan_sizes n = sizes_of(e, unit);
@@ -461,7 +467,7 @@ static void plan_rounded(tess_executor *e, cursor *at)
     e->rounded = take(at, most, tess_dtype_size(e->options.dtype));
 }
 
-/* Plans the work space of all blocks. */
+/* Plans the work space that all blocks share. */
 static void plan_common(tess_executor *e, cursor *at)
 {
     plan_sizes n = sizes_of(e, 0);

@@ -1,5 +1,5 @@
-/* The walk over the units of a model: the order of hooks, and what is computed between them. A rehearsal is the same
- * walk without a batch; it computes nothing, so its hooks are those of training. */
+/* Walks over the units of a model: calls the hooks in order, and computes between them. A rehearsal is the same walk
+ * without a batch. It computes nothing, so it calls exactly the hooks that training calls. */
 #include "nn/executor_impl.h"
 
 static tess_layer_call call_of(const tess_executor *e, const tess_batch *batch, int unit)
@@ -46,13 +46,13 @@ static tess_unit_memory *memory_in(const tess_executor *e, const tess_range *r, 
     return tess_executor_memory(e, r->slot, shared ? last : unit);
 }
 
-/* The place where the embedding writes the stream. */
+/* The buffer to which the embedding writes the stream. */
 static void *embedded(const tess_executor *e, const tess_range *r, tess_walk_aim aim)
 {
     return tess_executor_units_of(e, r->slot).end > 1 ? memory_in(e, r, 1, aim)->saved.h : e->work.y;
 }
 
-/* Hands on the stream of `unit`, which has just run. The next reader adds a layer's h2 and branch. */
+/* Writes the output of `unit`, which has just run, to `to`. A layer's output is the sum of its h2 and branch. */
 static tess_status leave_stream(const tess_executor *e, const tess_range *r, int unit, tess_walk_aim aim, void *to)
 {
     if (tess_executor_kind(e, unit) == TESS_BLOCK_EMBEDDING)
@@ -61,7 +61,7 @@ static tess_status leave_stream(const tess_executor *e, const tess_range *r, int
                                                rows_of(e, r->batch) * e->model->config.hidden_size, e->options.dtype);
 }
 
-/* ---- The input of a layer, of which ranks keep their rows ---- */
+/* ---- Layer inputs of which each rank keeps only its own rows ---- */
 static tess_layer_call by_rows(tess_layer_call call)
 {
     call.rows = (tess_cut){call.T, 1};
@@ -78,7 +78,7 @@ static tess_status keep_rows(const tess_layer_call *call, const tess_unit_memory
                                (size_t)(n * call->config->hidden_size) * tess_dtype_size(call->dtype), false);
 }
 
-/* Collective where rows are kept. */
+/* Gathers the whole input of a layer. A collective if ranks keep only their own rows. */
 static tess_status bring_rows(const tess_layer_call *call, const tess_unit_memory *m)
 {
     const tess_layer_call cut = by_rows(*call);
@@ -87,7 +87,7 @@ static tess_status bring_rows(const tess_layer_call *call, const tess_unit_memor
 }
 
 /* ---- Embedding and layers ---- */
-/* A layer adds what the one before it left, or its h is ready (`first`). */
+/* Computes one unit. A layer's input is the sum that the previous layer left, or it is already in h (`first`). */
 static tess_status compute_forward(tess_executor *e, const tess_range *r, tess_layer_call *call, bool first,
                                    tess_walk_aim aim)
 {
@@ -118,7 +118,7 @@ static tess_status forward_unit(tess_executor *e, const tess_range *r, int unit,
     return e->hooks.post_forward(e->hooks.self, unit);
 }
 
-/* The stream that a range reads is put where its first unit finds it. */
+/* Copies the range's input to the buffer from which its first unit reads. */
 static tess_status take_stream(const tess_executor *e, const tess_range *r, const void *in, tess_walk_aim aim)
 {
     const tess_unit_memory *m = memory_in(e, r, r->begin, aim);
@@ -132,7 +132,7 @@ tess_status tess_executor_forward_range(tess_executor *e, const tess_range *r, c
                                         tess_walk_aim aim)
 {
     bool head = tess_executor_kind(e, r->end - 1) == TESS_BLOCK_HEAD;
-    int last = head ? r->end - 2 : r->end - 1; /* below r->begin: the head alone */
+    int last = head ? r->end - 2 : r->end - 1; /* less than r->begin: the range is only the head */
     if (r->batch != NULL && aim == TESS_WALK_FOR_RESULT && last >= r->begin)
         tess_executor_page_input(e, r->slot, last);
     if (r->batch != NULL)
@@ -149,13 +149,13 @@ tess_status tess_executor_forward_range(tess_executor *e, const tess_range *r, c
     if (last < r->begin)
         return TESS_OK;
     TESS_TRY(leave_stream(e, r, last, aim, out));
-    if (aim == TESS_WALK_FOR_RESULT) /* the page where the stream came in */
+    if (aim == TESS_WALK_FOR_RESULT) /* the page that holds the range's input */
         tess_executor_page_done(e, r, r->begin);
     tess_executor_page_done(e, r, last);
     return TESS_OK;
 }
 
-/* The work space of a unit: the units at the ends of a range work in the caller's memory. */
+/* The work space of a unit. The units at the ends of a range use the caller's tensors. */
 static tess_layer_work work_of(const tess_executor *e, const tess_range *r, int unit, void *din)
 {
     const tess_unit_memory *m = tess_executor_memory(e, r->slot, unit);
@@ -167,7 +167,7 @@ static tess_layer_work work_of(const tess_executor *e, const tess_range *r, int 
     return work;
 }
 
-/* Copies a tensor (T, F) if there is room; the copy then stands for it. */
+/* If `room` is not NULL, copies a tensor (T, F) to it and makes *tensor point to the copy. */
 static tess_status copy_tensor(const tess_layer_call *call, void **tensor, void *room)
 {
     const void *from = *tensor;
@@ -189,7 +189,8 @@ static tess_status backward_layer(const tess_layer_call *call, const tess_unit_m
     return tess_layer_backward(call, &saved, work, want_dh);
 }
 
-/* The input part: no gradient of a parameter is wanted, so weights are all that the layer needs. */
+/* Runs the input part of a unit's backward. It computes no parameter gradients, so forward hooks, which give the
+ * weights, are enough. */
 static tess_status backward_input(tess_executor *e, tess_layer_call *call, const tess_unit_memory *m,
                                   const tess_layer_work *work)
 {
@@ -211,7 +212,8 @@ static float *waiting_table(const tess_executor *e, int place)
     return t->room + (t->first + place) % e->options.n_tables * t->count;
 }
 
-/* The head has written its part of the gradient: to the open window, or to one that waits. */
+/* Finds the table's gradient to which the head has written its part: in the open window, or in the ring of waiting
+ * ones. */
 static tess_status reopen_table(tess_executor *e, int slot, tess_layer_call *call)
 {
     tess_waiting_tables *t = &e->tables;
@@ -266,21 +268,21 @@ static tess_status backward_unit(tess_executor *e, const tess_range *r, int unit
 }
 
 /* ---- Head ---- */
-/* The stream, normed to work.y (T, C). */
+/* Writes the final norm of the stream to work.y (T, C). */
 static tess_status final_norm(tess_executor *e, const tess_layer_call *call, const tess_layer_saved *s)
 {
     return tess_norm_forward(call, &call->block->final_norm, s->h, NULL, NULL, e->work.y, s->input_stats);
 }
 
-/* A number a row of the batch. */
+/* Shows the watch a column: one number for each row of the batch. */
 static void show_column(const tess_layer_call *call, const char *what, float *column)
 {
     if (call->watch->see != NULL)
         call->watch->see(call->watch->self, call->unit, what, column, TESS_F32, 0, call->T, 1);
 }
 
-/* Computes the head from work.y to the gradient of the stream. `last`: the window of the norm, `head`: that of the
- * head's weight. */
+/* Computes the head: reads work.y, writes the gradient of the stream. `last` has the parameters of the norm's unit,
+ * `head` those of the head's weight. */
 static tess_status compute_head(tess_executor *e, tess_layer_call *last, const tess_layer_call *head,
                                 const tess_layer_saved *s, const tess_layer_work *w, const tess_backward *b)
 {
@@ -305,7 +307,7 @@ static tess_status compute_head(tess_executor *e, tess_layer_call *last, const t
     return TESS_OK;
 }
 
-/* Unit 0's window, for the head to write to. The embedding's backward closes it. */
+/* Opens the window of unit 0, so that the head can write the table's gradient. The embedding's backward closes it. */
 static tess_status open_window(tess_executor *e, int slot, tess_layer_call *head)
 {
     TESS_CHECK(!e->open.is_open || e->open.slot == slot, TESS_E_INVALID,
@@ -316,7 +318,7 @@ static tess_status open_window(tess_executor *e, int slot, tess_layer_call *head
     return TESS_OK;
 }
 
-/* Room for the head's gradient until the embedding's part comes. */
+/* Reserves a place for the head's gradient until the embedding's part is added. */
 static tess_status open_room(tess_executor *e, tess_layer_call *head)
 {
     tess_waiting_tables *t = &e->tables;
@@ -327,7 +329,7 @@ static tess_status open_room(tess_executor *e, tess_layer_call *head)
     return e->hooks.pre_forward(e->hooks.self, 0, &head->w);
 }
 
-/* The table's weights for a tied head, and where its gradient goes. */
+/* Gives a tied head the table's weights, and the buffer for the table's gradient. */
 static tess_status open_table(tess_executor *e, int slot, tess_layer_call *head)
 {
     static float *const frozen[2] = {NULL, NULL};
@@ -337,7 +339,7 @@ static tess_status open_table(tess_executor *e, int slot, tess_layer_call *head)
     return e->hooks.pre_forward(e->hooks.self, 0, &head->w);
 }
 
-/* Forward and backward of the last unit at once. A tied head uses the embedding's weights, and writes their gradient
+/* Runs forward and backward of the last unit. A tied head uses the embedding's weights, and writes their gradient
  * first. */
 static tess_status train_head(tess_executor *e, const tess_range *r, const tess_backward *b)
 {
@@ -364,7 +366,7 @@ static tess_status train_head(tess_executor *e, const tess_range *r, const tess_
     return e->hooks.post_backward(e->hooks.self, last.unit);
 }
 
-/* The states that this part of backward needs, and what they become. */
+/* Checks that all units of the range are in the state that this part of backward needs, and sets their next state. */
 static tess_status advance_states(tess_executor *e, const tess_range *r, tess_backward_part part)
 {
     static const char *const missing[] = {"its forward", "its forward", "the input part of its backward"};
@@ -413,7 +415,7 @@ static tess_status pick_logits(tess_executor *e, tess_layer_call call, const tes
 {
     int64_t C = call.config->hidden_size;
     void *picked = e->split.stream != NULL ? e->split.stream : e->work.branch;
-    int32_t *index = e->ids; /* the ids are not needed after the embedding */
+    int32_t *index = e->ids; /* reuses the ids' buffer: nothing reads ids after the embedding */
     TESS_TRY(tess_upload(e->stream, index, task->rows, (size_t)task->n_rows * sizeof(int32_t)));
     TESS_TRY(call.kernels->gather_rows(call.stream, e->work.y, index, picked, task->n_rows,
                                        (size_t)C * tess_dtype_size(call.dtype)));

@@ -1,19 +1,19 @@
-/* Finds the work space that kernels ask for: the executor itself runs on a device that computes nothing. */
+/* Finds how much work space kernels request: runs the executor on a device that computes nothing. */
 #include "device/dry_device.h"
 #include "nn/block.h"
 
-/* One training of one batch. All weights have one address, and so have their gradients. */
+/* State of one dry training step. All weights share one address, and so do all gradients. */
 typedef struct dry_run {
     tess_mem *mem;
     const tess_model *model;
     tess_executor_options options;
-    int64_t n_tokens; /* size of the batch */
+    int64_t n_tokens; /* number of tokens in the batch */
     tess_device *device;
     tess_stream *stream;
     void *weight, *gradient; /* memory of the size of the largest parameter */
     const void **w;
     float **dw;
-    void *in, *out, *din, *dout; /* the stream between ranges */
+    void *in, *out, *din, *dout; /* the stream at the ends of ranges */
     float *logprobs;
     int32_t *numbers; /* positions, targets, sequences */
     tess_batch batch;
@@ -26,7 +26,7 @@ static tess_status exchange_nothing(void *self, const tess_exchange *exchange)
     return TESS_OK;
 }
 
-/* A loss whose derivatives are 0. */
+/* The two callbacks of a loss whose derivatives are 0. */
 static tess_status grade(void *self, int64_t begin, int64_t n, const float *logprob, const float *entropy,
                          float *dlogprob, float *dentropy)
 {
@@ -69,7 +69,7 @@ static tess_status make_hooks(dry_run *r, tess_hooks *hooks)
     return tess_static_hooks(r->mem, r->model, r->w, r->dw, hooks);
 }
 
-/* Sequences as long as they may be; the last one has what is left. */
+/* Makes a batch of sequences of the greatest length; the last one may be shorter. */
 static tess_status make_batch(dry_run *r)
 {
     int64_t T = r->n_tokens, L = r->options.max_position, n = (T + L - 1) / L;
@@ -89,7 +89,7 @@ static tess_status train_slot(const dry_run *r, tess_executor *e, int slot)
 {
     const tess_slot_units all = {0, tess_model_n_units(r->model)};
     const tess_slot_units units = r->options.slot_units != NULL ? r->options.slot_units[slot] : all;
-    const bool by_itself = r->options.n_tables > 0; /* the embedding's part comes separately, after each head */
+    const bool by_itself = r->options.n_tables > 0; /* the embedding's backward runs separately, after each head */
     const tess_range range = {slot, by_itself && units.begin == 0 ? 1 : units.begin, units.end, &r->batch};
     const tess_model_config *config = tess_model_get_config(r->model);
     const bool has_tokens = config->n_outputs == 0, has_values = config->value_head || !has_tokens;
@@ -151,13 +151,13 @@ static void clean_up(dry_run *r)
 tess_status tess_executor_work_bytes(const tess_model *model, const tess_executor_options *options, int64_t n_tokens,
                                      int n_threads, const char *kernels, size_t *bytes)
 {
-    tess_mem *apart; /* none of this is memory of the caller's */
+    tess_mem *apart; /* a separate pool set, so that the dry run does not count as the caller's memory */
     TESS_TRY(tess_mem_create(&apart));
     dry_run r = {.mem = apart, .model = model, .options = *options, .n_tokens = n_tokens};
     const tess_points points = {
         .rank = model->part.tp_rank, .degree = model->part.tp_degree, .exchange = exchange_nothing};
     r.options.points = points.degree > 1 ? &points : NULL;
-    r.options.on_disk = false; /* kernels do not depend on where activations lie */
+    r.options.on_disk = false; /* kernels need the same work space wherever activations are */
     tess_status status = run_dry(&r, n_threads, kernels, bytes);
     clean_up(&r);
     tess_mem_destroy(&apart);

@@ -67,7 +67,7 @@ static bool is_unused(const json_t *value)
     return value == NULL || json_is_null(value) || json_is_false(value) || none || empty;
 }
 
-/* Refuses features that make an adapter more than A and B on whole linear maps of all layers. */
+/* Refuses adapters with features other than A and B on whole linear maps of all layers. */
 static tess_status refuse_features(const json_t *json, const char *what)
 {
     static const char *const features[] = {"bias",
@@ -150,7 +150,7 @@ tess_status tess_lora_to_json(const tess_lora *lora, const char *base, bool in_o
     int failed = 0;
     for (int i = 0; i < lora->n_targets; i++)
         failed |= json_array_append_new(targets, json_string(lora->targets[i]));
-    /* PEFT takes its numbers as they are, and its own alpha is an integer. */
+    /* PEFT uses the JSON number's type unchanged, and its own alpha is an integer. */
     json_t *alpha = lora->alpha == floor(lora->alpha) ? json_integer((json_int_t)lora->alpha) : json_real(lora->alpha);
     *out = json_pack("{s:s, s:s, s:I, s:o, s:f, s:b, s:o, s:s, s:b, s:b, s:b, s:o}", "peft_type", "LORA", "task_type",
                      "CAUSAL_LM", "r", (json_int_t)lora->rank, "lora_alpha", alpha, "lora_dropout", 0.0, "use_rslora",

@@ -1,4 +1,4 @@
-/* The model: its units and parameters, and where they lie. */
+/* Creates a model's units and parameters, and computes what follows from them: initial values, counts, operations. */
 #include <stdio.h>
 #include <string.h>
 
@@ -47,7 +47,8 @@ static tess_status check_part(const tess_model_config *config, const tess_model_
     return TESS_OK;
 }
 
-/* "model.layers.0.mlp.up_proj" of its weight, and of its adapter's A and B. */
+/* Cuts a parameter's name down to its map: "model.layers.0.mlp.up_proj" for the weight and for the adapter's A and
+ * B. */
 static void name_of_map(const tess_param *param, char name[TESS_PARAM_NAME_SIZE])
 {
     snprintf(name, TESS_PARAM_NAME_SIZE, "%s", param->name);
@@ -56,7 +57,7 @@ static void name_of_map(const tess_param *param, char name[TESS_PARAM_NAME_SIZE]
         *end = '\0';
 }
 
-/* The last words of the names of all maps that may have adapters, each once. */
+/* Lists the last component of the names of all maps that may have adapters, each once. */
 static void list_maps(const tess_model *model, char *text, size_t size)
 {
     size_t used = 0;
@@ -72,7 +73,7 @@ static void list_maps(const tess_model *model, char *text, size_t size)
     }
 }
 
-/* Every target has found a map. */
+/* Checks that every target names at least one map. */
 static tess_status check_targets(const tess_model *model)
 {
     char known[256], name[TESS_PARAM_NAME_SIZE];
@@ -173,7 +174,7 @@ tess_status tess_model_create_part(tess_mem *mem, const tess_model_config *confi
                                    (void **)&model->blocks),
               model);
     tess_family_find(config->family)->build(model);
-    model->part.layers = NULL; /* the blocks know */
+    model->part.layers = NULL; /* the blocks store the layers' numbers now */
     TESS_GOTO(model->built, model);
     *out = model;
     return TESS_OK;
@@ -274,9 +275,10 @@ int64_t tess_model_count(const tess_model *model)
     return count;
 }
 
-/* 6 N + 12 L H D T as torchtitan counts (forward 2, backward 4 a weight, 2 a frozen one; two T-long products a head,
- * not halved for the causal mask, but no longer than the layer's window): N are the weights of matrices that multiply
- * each token, with the head and without the embeddings' look-ups. */
+/* 6 N + 12 L H D T, as torchtitan counts. Each weight takes 2 operations in forward and 4 in backward (2 if frozen).
+ * Each head takes two products of length T; they are not halved for the causal mask, but limited to the layer's
+ * window. N counts the weights of matrices that multiply each token: the head is included, the embeddings' look-ups
+ * are not. */
 double tess_model_unit_flops_per_token(const tess_model *model, int unit, int64_t seq_len)
 {
     const tess_block *block = &model->blocks[unit];
@@ -300,7 +302,7 @@ double tess_model_flops_per_token(const tess_model *model, int64_t seq_len)
     return sum;
 }
 
-/* n elements from `first` on, of the stream of the parameter's name. */
+/* Writes n elements, from `first` on, of the random stream that belongs to the parameter's name. */
 static void fill_run(const tess_param *param, uint64_t seed, uint64_t stream, uint64_t first, int64_t n, float *dst)
 {
     if (param->init == TESS_INIT_NORMAL) {

@@ -10,7 +10,7 @@ const char *tess_family_name(tess_family family)
     return row != NULL ? row->model_type : "unknown";
 }
 
-/* These bounds keep all products of sizes that a model or an executor forms within int64. */
+/* Bounds on sizes: all products of sizes that a model or an executor computes fit in int64. */
 static const int64_t max_vocab = 1 << 24, max_hidden = 1 << 20, max_intermediate = 1 << 22,
                      max_layers = TESS_MAX_LAYERS, max_heads = 4096, max_head_size = 1024, max_positions = 1 << 27,
                      max_outputs = 4096;
@@ -22,8 +22,8 @@ static tess_status check_size(const char *what, const char *key, int64_t value, 
     return TESS_OK;
 }
 
-/* Real files name special tokens beyond the vocabulary (a padding token that was never added). Such an id never occurs.
- */
+/* Accepts ids beyond the vocabulary: real files name special tokens that were never added (such as a padding token).
+ * Such an id never occurs in a batch. */
 static tess_status check_token(const char *what, const char *key, int64_t id)
 {
     TESS_CHECK(id >= -1 && id <= INT32_MAX, TESS_E_INVALID, "%s: %s is %lld; it must be a token, or null for none",

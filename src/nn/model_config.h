@@ -1,6 +1,5 @@
-/* tess_model_config: an architecture as its HF config.json says it (Llama 2/3, Mistral, Ministral, Qwen2, Qwen3
- * dense, GPT-2), with a language model's head, or one of a few numbers (...ForSequenceClassification,
- * ...ForTokenClassification). */
+/* tess_model_config: an architecture as described by its HF config.json (Llama 2/3, Mistral, Ministral, Qwen2, Qwen3
+ * dense, GPT-2). Its head gives logits, or a few numbers (...ForSequenceClassification, ...ForTokenClassification). */
 #ifndef TESS_NN_MODEL_CONFIG_H
 #define TESS_NN_MODEL_CONFIG_H
 
@@ -28,7 +27,7 @@ typedef struct tess_rope_config {
     double theta, factor;
     int64_t original_max_position;                 /* length before scaling; 0 with the default kind */
     double low_freq_factor, high_freq_factor;      /* llama3 */
-    double attention_factor, beta_fast, beta_slow; /* yarn; attention_factor 0: derived */
+    double attention_factor, beta_fast, beta_slow; /* yarn; attention_factor 0: derived from factor and mscale */
     double mscale, mscale_all_dim;                 /* yarn; 0: absent */
     bool truncate;                                 /* yarn */
 } tess_rope_config;
@@ -38,62 +37,68 @@ enum { TESS_MAX_LAYERS = 1024, TESS_MAX_SUM_LEAVES = 64 };
 typedef struct tess_model_config {
     tess_family family;
     int64_t vocab_size, hidden_size, intermediate_size, n_layers, n_heads, n_kv_heads, head_size, max_position;
-    int64_t max_length; /* the position limit that was stated; 0: none was */
-    int64_t sum_leaves; /* leaves of sums over the feed-forward channels (tess_leaf_of); 1: each sum is one chain */
+    int64_t max_length; /* the position limit that the user or config.json sets; 0: none */
+    /* number of leaves in the tree of sums over the feed-forward channels (tess_leaf_of); 1: each sum is one chain */
+    int64_t sum_leaves;
     double norm_eps, initializer_range;
     tess_rope_config rope;
     int64_t sliding_window;              /* 0: none */
-    int64_t full_layers;                 /* layers before this one ignore the window (Qwen2's max_window_layers), */
-    uint64_t full[TESS_MAX_LAYERS / 64]; /* and so do those with a bit here (layer_types in any order) */
+    int64_t full_layers;                 /* layers before this one ignore the window (Qwen2's max_window_layers) */
+    uint64_t full[TESS_MAX_LAYERS / 64]; /* layers with a bit here ignore it, too (layer_types in any order) */
     bool qkv_bias, o_bias, mlp_bias, qk_norm, tied;
-    int64_t n_outputs; /* rows of a head "score.weight" (n_outputs, C) in place of lm_head: HF's labels; 0: logits */
-    bool output_bias;  /* true: the head has a bias, as in ...ForTokenClassification */
-    bool value_head;   /* trl's "v_head.summary" (1, C) with a bias, next to lm_head, or with n_outputs 1 in place of a
-                          score; no key of config.json */
+    /* rows of "score.weight" (n_outputs, C), which replaces lm_head: HF's number of labels; 0: the head gives logits */
+    int64_t n_outputs;
+    bool output_bias; /* true: the head has a bias, as in ...ForTokenClassification */
+    /* the model has trl's "v_head.summary" (1, C) with a bias, next to lm_head, or in place of the score if
+     * n_outputs is 1; no key of config.json */
+    bool value_head;
     int64_t bos_token_id, pad_token_id; /* -1: none */
     int64_t eos_token_id[8];
     int n_eos;
-    bool eos_stated; /* there are some, and config.json names them: they are not the family's default */
-    tess_lora lora;  /* the run's adapters, not in config.json; unless its rank is 0, all else is frozen */
+    bool eos_stated; /* config.json names the end tokens: they are not the family's default */
+    tess_lora lora;  /* the run's adapters, not in config.json; unless its rank is 0, all other parameters are frozen */
 } tess_model_config;
 
-/* Reads config.json (v4 and v5 keys). `what` names it in messages. TESS_E_FORMAT / TESS_E_UNSUPPORTED name the key and
- * the choices; sizes are bounded, so nothing downstream overflows. */
+/* Read config.json (keys of transformers v4 and v5). `what` names it in messages. Sizes are bounded, so later
+ * products of them do not overflow.
+ * TESS_E_FORMAT, TESS_E_UNSUPPORTED: the message names the key and the choices */
 tess_status tess_model_config_parse(const json_t *json, const char *what, tess_model_config *config);
 tess_status tess_model_config_load(const char *path, tess_model_config *config);
 
-/* A new config.json object that transformers reads (architectures, model_type, torch_dtype, ...). */
+/* Creates a config.json object that transformers reads (architectures, model_type, torch_dtype, ...). */
 tess_status tess_model_config_to_json(const tess_model_config *config, tess_dtype dtype, json_t **json);
 
-/* Rows of the head. */
+/* Number of rows of the head. */
 static inline int64_t tess_model_config_outputs(const tess_model_config *config)
 {
     return config->n_outputs > 0 ? config->n_outputs : config->vocab_size;
 }
 
-/* Keys that a query of `layer` sees, its own the last; 0: all before it. */
+/* Number of keys that a query of `layer` sees, up to and including its own position; 0: all of them. */
 static inline int64_t tess_model_config_window(const tess_model_config *config, int64_t layer)
 {
     bool full = layer < config->full_layers || (config->full[layer / 64] >> (layer % 64) & 1) != 0;
     return full ? 0 : config->sliding_window;
 }
 
-/* Heads divide, sizes positive and bounded, ...; TESS_E_INVALID names the keys. */
+/* Checks that the sizes are positive and bounded, that heads divide evenly, and all other conditions.
+ * TESS_E_INVALID: the message names the keys */
 tess_status tess_model_config_check(const tess_model_config *config, const char *what);
 
-/* The position limit: longest sequence, and what dynamic scaling takes its frequencies from, so that these depend on
- * the model and not on a request. The stated one; or max_position, or what the rope scaling stretches that to when that
- * is more (dynamic scaling stretches nothing until a limit is stated). */
+/* Returns the position limit: the longest sequence. Dynamic scaling takes its frequencies from it, so that they
+ * depend on the model and not on a request. It is max_length if that is set. Otherwise it is max_position, or the
+ * length to which rope scaling stretches the original positions, if that is more. (Dynamic scaling stretches nothing
+ * unless max_length is set.) */
 int64_t tess_model_config_max_length(const tess_model_config *config);
-/* States the limit; 0 leaves it as it is. TESS_E_INVALID names `key`: more than the model has (dynamic scaling has
- * any).
- */
+/* Sets the position limit; 0 leaves it as it is.
+ * TESS_E_INVALID: more than the model allows (dynamic scaling allows any); the message names `key` */
 tess_status tess_model_config_set_max_length(tess_model_config *config, int64_t max_length, const char *key);
-/* TESS_E_INVALID names `key`: not a power of two up to TESS_MAX_SUM_LEAVES. */
+/* Sets the number of leaves. TESS_E_INVALID: not a power of two up to TESS_MAX_SUM_LEAVES; the message names `key` */
 tess_status tess_model_config_set_sum_leaves(tess_model_config *config, int64_t sum_leaves, const char *key);
-/* eos_token_id of a JSON object: a token, a list of at most 8, or null for none. Absent: nothing changes. */
+/* Reads eos_token_id of a JSON object: a token, a list of at most 8, or null for none. If the key is absent, nothing
+ * changes. */
 tess_status tess_model_eos_parse(const json_t *json, const char *what, int64_t ids[8], int *n);
 
-const char *tess_family_name(tess_family family); /* "llama" as in model_type */
+const char *tess_family_name(tess_family family); /* "llama", as in model_type */
 
 #endif

@@ -1,4 +1,4 @@
-/* config.json: what all families share. A family's own keys are in models/. */
+/* Reads and writes the keys of config.json that all families share. The keys of one family are in models/. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,9 +7,10 @@
 
 enum { CONFIG_MAX_BYTES = 16 << 20 };
 
-/* The limit that a training stated, which dynamic scaling's frequencies are of: transformers has no key for it. */
+/* The position limit of a training run, on which the frequencies of dynamic scaling depend. transformers has no key
+ * for it. */
 static const char max_length_key[] = "tessera_max_length";
-/* Nor has it one for the order of the sums that a model was trained with. */
+/* The number of leaves of the sums with which a model was trained. transformers has no key for it either. */
 static const char sum_leaves_key[] = "tessera_sum_leaves";
 
 static tess_status refuse_unsupported(const json_t *json, const char *what)
@@ -54,7 +55,7 @@ tess_status tess_model_eos_parse(const json_t *json, const char *what, int64_t i
     return TESS_OK;
 }
 
-/* Family defaults stay when the key is absent; null means none. */
+/* If the key is absent, the family's default stays; null means no token. */
 static tess_status parse_token(const json_t *json, const char *key, const char *what, int64_t *id)
 {
     if (json_is_null(json_object_get(json, key)))
@@ -62,8 +63,8 @@ static tess_status parse_token(const json_t *json, const char *key, const char *
     return tess_json_get_int(json, key, what, id);
 }
 
-/* The outputs of a model for classification; num_labels is 2 unless it, or the list of labels, says otherwise. Its head
- * is its own, whatever tie_word_embeddings says. */
+/* Reads the outputs of a classification model: num_labels, or the number of labels in id2label, or 2. Such a model
+ * has its own head, whatever tie_word_embeddings says. */
 static tess_status parse_outputs(const json_t *json, const char *what, const tess_family_row *row,
                                  tess_model_config *config)
 {
@@ -140,7 +141,8 @@ static json_t *eos_json(const tess_model_config *config)
     return list;
 }
 
-/* transformers takes the labels' names for their number, and may warn where num_labels alone is there. */
+/* Writes the label names as well, because transformers takes their number, and may warn if only num_labels is
+ * present. */
 static int write_outputs(const tess_model_config *config, json_t *out)
 {
     json_t *names = json_object(), *ids = json_object();

@@ -1,18 +1,21 @@
-/* Points: the places where ranks that share a layer meet. nn knows no comm: the owner of the team fills the table in.
+/* Points: the exchanges between ranks that share a layer. nn does not know comm: the owner of the ranks' team
+ * supplies the callback.
  *
  * Tensor parallelism here adds up no partial sums, so its bits are those of one rank. Weights are cut as in
- * Megatron-LM: q, k, v, gate and up by rows of outputs (whole heads), o and down by inputs. Of a linear's three
- * products exactly one then contracts the cut index: the input gradient of the former, the forward of the latter. That
- * one is cut over another index (layers/split_product.c): the C outputs, for which ranks gather the operand, exchange
- * the weight and gather the result, or the rows of a shared stream. The two other products, attention and activations
- * need nobody. The tables of the embedding and the head (V, C) are cut by columns: layers/embedding.c and layers/head.c
- * say who meets there. */
+ * Megatron-LM: q, k, v, gate and up by rows of outputs (whole heads), o and down by inputs. A linear layer has three
+ * products (forward, input gradient, weight gradient). Exactly one of them then sums over the index that is cut: the
+ * input gradient of q, k, v, gate and up, or the forward of o and down. That product is split over another index
+ * instead (layers/split_product.c). One choice is its C outputs: ranks then gather the operand, exchange the weight
+ * and gather the result. The other is the rows of a shared stream. The two other products, attention and activations
+ * need no communication. The tables of the embedding and the head (V, C) are cut by columns: layers/embedding.c and
+ * layers/head.c say what ranks exchange there. */
 #ifndef TESS_NN_POINTS_H
 #define TESS_NN_POINTS_H
 
 #include "tessera/types.h"
 
-/* `size` elements in whole units, dealt out to ranks as tess_shard_rows says; unit 0: every rank has all. */
+/* How `size` elements are distributed over ranks: in whole units, as tess_shard_rows says; unit 0: every rank has
+ * all. */
 typedef struct tess_cut {
     int64_t size, unit;
 } tess_cut;
@@ -28,20 +31,21 @@ static inline void tess_cut_range(tess_cut cut, int degree, int rank, int64_t *b
     *size *= cut.unit;
 }
 
-/* A matrix in the memory of the executor's device, of which each rank holds a box and gets another. The cuts are those
- * of rows and columns. */
+/* A matrix in memory of the executor's device. Each rank holds one box of it and receives another one. held and
+ * wanted give the cuts of its rows and of its columns. */
 typedef struct tess_exchange {
     const char *what; /* a word for messages, of at most nine letters */
     tess_cut held[2], wanted[2];
     size_t element;   /* bytes */
-    const void *mine; /* the part that this rank holds, rows `ld` elements apart */
-    void *into;       /* gets what this rank wants, rows `into_ld` elements apart; apart from `mine`, or with `mine` in
-                       * its own place */
+    const void *mine; /* the box that this rank holds, rows `ld` elements apart */
+    /* receives the box that this rank wants, rows `into_ld` elements apart; either it does not overlap `mine`, or it
+     * contains `mine` at its own position */
+    void *into;
     int64_t ld, into_ld;
 } tess_exchange;
 
-/* exchange: collective over the ranks that share the model, all in one order. When it returns, `into` is complete and
- * `mine` may change. */
+/* exchange: a collective of all ranks that share the model, called in the same order on all of them. When it
+ * returns, `into` is complete and the caller may change `mine`. */
 typedef struct tess_points {
     void *self;
     int rank, degree;

@@ -1,5 +1,6 @@
-/* Places: memory of the device for the parameters, or the gradients, of one unit at a time. Units of a size take turns
- * in two: one computes while the next is copied. */
+/* Copies a unit's parameters to the device and its gradients back, through a few places. A place is device memory
+ * for the parameters, or the gradients, of one unit at a time. Units of equal size share two places: one unit
+ * computes while the next is copied. */
 #include "nn/staging.h"
 
 #include <stdio.h>
@@ -11,17 +12,17 @@ typedef struct tess_stage_place {
     struct tess_stage_place *next;
     char *data;
     size_t bytes;
-    int unit;   /* the unit whose values it has; -1: none yet */
-    int n_held; /* hooks that are open on them */
+    int unit;   /* the unit whose values the place holds; -1: none yet */
+    int n_held; /* number of open hooks that use these values */
     uint64_t released;
     tess_event *copied, *used;
 } tess_stage_place;
 
-/* Memory of the host that was met, whole or in part. */
+/* A range of host memory that copies have used, and whether it is pinned. */
 typedef struct staging_range {
     struct staging_range *next;
     char *begin, *end;
-    bool pinned; /* else the system has refused */
+    bool pinned; /* false: the system refused to pin it */
 } staging_range;
 
 struct tess_staging {
@@ -30,10 +31,10 @@ struct tess_staging {
     tess_hooks inner;
     tess_staging_options options;
     tess_stage_place *params, *grads;
-    tess_stage_place **at, **grad_at; /* (n_units) where the unit is, while it is held; NULL: nowhere */
-    const void **w;                   /* (n_params) on the device */
+    tess_stage_place **at, **grad_at; /* (n_units) the place of each unit that a hook holds; else NULL */
+    const void **w;                   /* (n_params) parameters on the device */
     float **dw;
-    const void *const **host_w; /* (n_units) the inner hooks' */
+    const void *const **host_w; /* (n_units) parameters from the inner hooks */
     float *const **host_dw;
     uint64_t n_released;
     staging_range *ranges;
@@ -61,7 +62,7 @@ static size_t unit_bytes(const tess_staging *s, int unit, tess_dtype dtype)
 }
 
 /* ---- Pinned memory of the host ---- */
-/* Blocks from this size on lie on pages of their own (tessera/memory.h). */
+/* Blocks of at least this size are on pages of their own (tessera/memory.h). */
 enum { LEAST_PINNED = 4 << 20, PAGE = 4096 };
 
 static void count_pinned(tess_staging *s, const staging_range *r, int sign)
@@ -70,7 +71,7 @@ static void count_pinned(tess_staging *s, const staging_range *r, int sign)
     *bytes += (size_t)(sign * (r->end - r->begin));
 }
 
-/* Copies work without, so a refusal is no error. */
+/* Pins a range. A refusal is no error: copies work without pinning, only more slowly. */
 static void pin_range(tess_staging *s, staging_range *r)
 {
     r->pinned = tess_device_pin(tess_stream_device(s->stream), r->begin, (size_t)(r->end - r->begin)) == TESS_OK;
@@ -88,7 +89,8 @@ static void unpin_range(tess_staging *s, const staging_range *r)
     count_pinned(s, r, -1);
 }
 
-/* Units of a size class take turns in one memory, and may be larger than those that were there before. */
+/* Pins the range from `begin` to `end` at its first use. Units of similar size reuse one buffer, so a range may have
+ * to grow: then it is pinned again. */
 static tess_status meet_range(tess_staging *s, char *begin, char *end)
 {
     staging_range *r = s->ranges;
@@ -109,7 +111,8 @@ static tess_status meet_range(tess_staging *s, char *begin, char *end)
     return TESS_OK;
 }
 
-/* The memory of a unit's n tensors: NULL, or one after the other, with less than a page between them. */
+/* Pins the memory of a unit's n tensors (NULL entries are skipped), if they are contiguous, with gaps of less than a
+ * page. */
 static tess_status pin_tensors(tess_staging *s, const void *const *tensors, int first, int n, tess_dtype dtype)
 {
     const char *begin = NULL, *end = NULL;
@@ -126,7 +129,7 @@ static tess_status pin_tensors(tess_staging *s, const void *const *tensors, int 
     return begin != NULL ? meet_range(s, (char *)(uintptr_t)begin, (char *)(uintptr_t)end) : TESS_OK;
 }
 
-/* Newest first. */
+/* Unpins and frees all ranges. */
 static void unpin_all(tess_staging *s)
 {
     while (s->ranges != NULL) {
@@ -150,7 +153,7 @@ static tess_status create_place(tess_staging *s, tess_stage_place **list, size_t
     tess_pool pool = list == &s->params ? TESS_POOL_PARAMS : TESS_POOL_GRADS;
     TESS_TRY(tess_mem_alloc(tess_stream_mem(s->stream), TESS_POOL_MISC, sizeof(*p), "place", (void **)&p));
     *p = (tess_stage_place){.next = *list, .bytes = bytes, .unit = -1};
-    *list = p; /* the list destroys it with the rest */
+    *list = p; /* the list now owns the place and destroys it */
     TESS_TRY(tess_event_create(device, &p->copied));
     TESS_TRY(tess_event_create(device, &p->used));
     TESS_TRY(tess_device_alloc(device, pool, bytes, list == &s->params ? "a unit's parameters" : "a unit's gradients",
@@ -171,7 +174,7 @@ static void destroy_places(tess_staging *s, tess_stage_place *list)
     }
 }
 
-/* How many places units of this size share. */
+/* How many places the units of this size share. */
 static int place_limit(const tess_staging *s, size_t bytes, tess_dtype dtype)
 {
     int n = 0;
@@ -180,7 +183,7 @@ static int place_limit(const tess_staging *s, size_t bytes, tess_dtype dtype)
     return n < 2 || s->options.constant ? n : 2;
 }
 
-/* Bytes of all places for values of a type: as many of each size as units share. */
+/* Bytes of all places for parameters, or gradients: for each size as many places as its units share. */
 static size_t places_bytes(const tess_staging *s, tess_dtype dtype)
 {
     size_t sum = 0;
@@ -200,8 +203,8 @@ size_t tess_staging_bytes(const tess_model *model, const tess_staging_options *o
     return places_bytes(&s, options->dtype) + (options->constant ? 0 : places_bytes(&s, TESS_F32));
 }
 
-/* Returns the unit's own place. Otherwise, if there are enough places, the place of its size that was released first.
- */
+/* Returns the place that already holds the unit's values, if there is one. Otherwise creates a place, or, if the
+ * limit is reached, returns the free place of this size that was released first. */
 static tess_status take_place(tess_staging *s, tess_stage_place **list, int unit, tess_dtype dtype,
                               tess_stage_place **out)
 {
@@ -244,7 +247,7 @@ static tess_status upload(tess_staging *s, tess_stage_place *place, int unit, co
     return tess_event_wait(place->copied, s->stream);
 }
 
-/* The unit's parameters on the device, for as long as a hook is open. */
+/* Puts the unit's parameters on the device and keeps them there until let_go(). */
 static tess_status hold(tess_staging *s, int unit, const void *const **w)
 {
     int first, n;
@@ -267,7 +270,7 @@ static tess_status hold(tess_staging *s, int unit, const void *const **w)
     return TESS_OK;
 }
 
-/* The copy has passed the host's parameters when this returns. */
+/* Releases the unit's place. When it returns, the copy no longer reads the host's parameters. */
 static tess_status let_go(tess_staging *s, int unit)
 {
     tess_stage_place *place = s->at[unit];
@@ -298,7 +301,7 @@ static tess_status hold_gradients(tess_staging *s, int unit, float *const **dw)
     return TESS_OK;
 }
 
-/* The host has them when this returns. */
+/* Copies the unit's gradients to the host. The copy is complete when it returns. */
 static tess_status download_gradients(tess_staging *s, int unit)
 {
     int first, n;

@@ -1,4 +1,4 @@
-/* Hooks for weights that are whole in this process: nothing to gather, nothing to reduce. */
+/* Hooks for weights that this process holds whole: they gather nothing and reduce nothing. */
 #include "nn/model.h"
 
 typedef struct whole {

@@ -1,5 +1,5 @@
-/* A loss as an object: what training minimises where that is not the sum of -log p(target). Filled by those above nn;
- * the head asks it between a chunk's logits and their gradient. */
+/* The loss of training as an object, where it is not the sum of -log p(target). Modules above nn provide it; the
+ * head calls it between a chunk's logits and their gradient. */
 #ifndef TESS_NN_TOKEN_LOSS_H
 #define TESS_NN_TOKEN_LOSS_H
 
@@ -7,28 +7,29 @@
 
 #include "tessera/status.h"
 
-/* A loss that is a function of log p(target) and of the entropy of p at each row of a micro-batch, with
- * p = softmax(logits / T). Its derivatives by them say all that backward needs.
+/* A loss that is a function of log p(target) and of the entropy of p at each row of a micro-batch, with p =
+ * softmax(logits / T). Backward needs only its derivatives with respect to these two.
  *
- * grade: given logprob (n) and entropy (n) of rows begin .. begin+n, n > 0, writes the loss's derivatives by them to
- * dlogprob (n) and dentropy (n), which are 0 when it is called. -log p is dlogprob -1. Rows without a target have
- * logprob and entropy 0, and what is written for them is not read. Memory of the host, valid during the call, which is
- * made on the thread of tess_executor_train. Its error ends the micro-batch and is that of tess_executor_train.
+ * grade: receives logprob (n) and entropy (n) of rows begin .. begin+n, n > 0. Writes the loss's derivatives with
+ * respect to them to dlogprob (n) and dentropy (n), which are 0 before the call. For the loss -log p, dlogprob is
+ * -1. Rows without a target have logprob and entropy 0; values written for them are ignored. The arrays are host
+ * memory, valid during the call. It runs on the thread of tess_executor_train. Its error ends the micro-batch and
+ * becomes the error of tess_executor_train.
  *
- * whole: the loss of a row depends on other rows (GSPO, DPO, means over a sequence). grade is called once, with all
- * rows of the micro-batch: the head's product runs twice, and logits exist for a chunk of rows at a time as ever. Else
- * it is called for a chunk at a time, rows ascending; how many rows a chunk has must not matter to it. It is not called
- * for a micro-batch without tokens.
+ * whole: the loss of a row depends on other rows (GSPO, DPO, means over a sequence). grade is then called once, with
+ * all rows of the micro-batch. The head's product runs twice, and logits still exist for a chunk of rows at a time.
+ * If `whole` is false, grade is called for one chunk at a time, rows ascending; its result must not depend on the
+ * size of a chunk. It is not called for a micro-batch without tokens.
  *
- * grade_values: the same of what a value head says (tess_model_config.n_outputs 1, or value_head): given value (n) of
- * all rows of the micro-batch, writes the loss's derivatives by them to dvalue (n), which are 0 when it is called. Rows
- * without a target have values like all others, and what is written for them counts.
+ * grade_values: the same for the outputs of a value head (tess_model_config.n_outputs 1, or value_head). It receives
+ * value (n) of all rows of the micro-batch and writes the loss's derivatives with respect to them to dvalue (n),
+ * which are 0 before the call. Rows without a target have values like all others, and values written for them count.
  *
- * A language model's loss has grade; one with a value head next to it has both, and a value model's has grade_values
- * alone. */
+ * A language model's loss has grade. A language model with a value head needs both, and a value model only
+ * grade_values. */
 typedef struct tess_token_loss {
     void *self;
-    float inv_temperature; /* 1 / T, finite and above 0; not read without grade */
+    float inv_temperature; /* 1 / T, finite and above 0; read only if there is a grade */
     bool whole;
     tess_status (*grade)(void *self, int64_t begin, int64_t n, const float *logprob, const float *entropy,
                          float *dlogprob, float *dentropy);

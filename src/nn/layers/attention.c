@@ -1,11 +1,12 @@
-/* Parts of attention: the layout of q, k and v in memory, their norms and rotation, and the rows that each sequence
- * attends to. */
+/* The parts of attention around the kernel: the layout of q, k and v in memory, their norms and rotation, and the
+ * rows that each sequence attends to. */
 #include <math.h>
 
 #include "nn/layers/layers.h"
 
 /* ---- y -> q, k, v ---- */
-/* One map per stored matrix: a fused one gives all three if they are parts of one row. */
+/* The maps that compute q, k and v, one for each stored matrix. A fused matrix gives all three at once if they are
+ * parts of one row. */
 typedef struct projections {
     int n;
     tess_linear linear[3];
@@ -143,7 +144,8 @@ static tess_status copy_rows(const tess_layer_call *c, const void *from, int64_t
                                  (size_t)width * element);
 }
 
-/* Keys and values of `length` tokens, from the batch's row `row` on, become positions from `past` on of a sequence. */
+/* Copies keys and values of `length` tokens, from the batch's row `row` on, to positions `past` and following of a
+ * sequence in the cache. */
 static tess_status append_rows(const tess_layer_call *c, const tess_layer_saved *s, const int32_t *pages, int64_t row,
                                int64_t past, int64_t length)
 {
@@ -159,7 +161,7 @@ static tess_status append_rows(const tess_layer_call *c, const tess_layer_saved 
     return TESS_OK;
 }
 
-/* Appends new keys and values to the sequences' pages, where attention reads all of them. */
+/* Appends new keys and values to the sequences' pages in the cache. Attention reads the whole sequences there. */
 static tess_status sequences_of_cache(const tess_layer_call *c, const tess_layer_saved *s, tess_attention_seq *seqs)
 {
     const tess_batch *batch = c->batch;
@@ -177,7 +179,7 @@ tess_status tess_attention_forward(const tess_layer_call *c, const tess_layer_sa
 {
     if (tess_shares_key_heads(c))
         return tess_shared_attention_forward(c, s, seqs);
-    if (c->block->n_kv_heads == 0) /* more ranks than heads */
+    if (c->block->n_kv_heads == 0) /* there are more ranks than heads, and this rank has none */
         return TESS_OK;
     if (c->batch->cache != NULL)
         TESS_TRY(sequences_of_cache(c, s, seqs));

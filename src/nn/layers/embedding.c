@@ -1,5 +1,6 @@
-/* Ranks that share the tables have columns of them, so that looking up needs nobody and a table's gradient is whole
- * here: only rows of the stream meet. Of t ranks each gets T C (t - 1) / t elements a micro-batch, in forward. */
+/* The embedding, forward and backward. Ranks that share the tables each have some columns. So the look-up and the
+ * gradients of the tables need no communication; ranks only exchange rows of the stream. Each of t ranks receives T
+ * C (t - 1) / t elements per micro-batch, in forward. */
 #include "nn/layers/layers.h"
 
 tess_status tess_embedding_forward(const tess_layer_call *c, void *h)
@@ -19,7 +20,7 @@ tess_status tess_embedding_backward(const tess_layer_call *c, const void *dh)
 {
     const tess_block *p = c->block;
     const tess_model_config *m = c->config;
-    bool tied = p->tied; /* a tied table: the head has written its part, and this is added */
+    bool tied = p->tied; /* tied: the head has already written its part of the gradient, so this part is added */
     const void *dout = dh;
     if (tess_is_split(c, p->channels)) {
         TESS_TRY(tess_stream_to_columns(c, p->channels, dh, c->split.slice));

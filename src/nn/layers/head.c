@@ -1,10 +1,12 @@
 /* The head: final logits, their loss and its gradient, a chunk of rows at a time.
  *
- * Ranks that share the head have columns of its table (V, C). Logits contract them, so each rank gets the rows of its
- * share of V once a micro-batch, and for every chunk the whole logits of some of its rows, whose loss it computes. The
- * gradients of the logits become whole on every rank: dy and dW are its columns, and contract nothing that is cut.
- * Of t ranks each gets (t - 1) / t of V C / t elements (the weight), T V / t floats (logits, twice for a loss of whole
- * micro-batches), T V elements (their gradients) and T C elements (dy, where it is wanted) a micro-batch. */
+ * Ranks that share the head each have some columns of its table (V, C). Logits are sums over the columns. So once
+ * per micro-batch each rank gathers the whole rows of its share of V. For every chunk it then receives the whole
+ * logits of some rows, and computes their loss. The gradients of the logits are gathered on every rank: each
+ * computes its own columns of dy and dW from them, without any sum over an index that is cut.
+ *
+ * Each of t ranks receives per micro-batch (t - 1) / t of: V C / t elements (the weight), T V / t floats (logits;
+ * twice for a loss of whole micro-batches), T V elements (their gradients) and T C elements (dy, if it is wanted). */
 #include <string.h>
 
 #include "device/device.h"
@@ -20,7 +22,7 @@ int64_t tess_head_row(int64_t vocab_size)
     return (vocab_size + 31) / 32 * 32;
 }
 
-/* The call on a chunk of rows from `begin` on. */
+/* The call, restricted to one chunk of rows from `begin` on. */
 static tess_layer_call chunk_of(const tess_layer_call *c, int64_t begin)
 {
     tess_layer_call part = *c;
@@ -29,14 +31,14 @@ static tess_layer_call chunk_of(const tess_layer_call *c, int64_t begin)
     return part;
 }
 
-/* The rows of a chunk whose loss each rank computes. */
+/* How ranks cut the rows of a chunk: each computes the loss of its own rows. */
 static tess_cut rows_of(const tess_layer_call *part)
 {
     return (tess_cut){part->T, tess_is_split(part, part->block->head.in) ? 1 : 0};
 }
 
-/* Those of this rank, which begin at row *begin of the micro-batch and *first of the chunk: their logits against their
- * targets. */
+/* The loss kernel's arguments for this rank's rows of a chunk. Adds the first row's number in the chunk to *begin,
+ * and returns it in *first. */
 static tess_cross_entropy own_rows(const tess_layer_call *part, const tess_head_work *work, int64_t *begin,
                                    int64_t *first, float inv_temperature, float *logprob)
 {
@@ -53,7 +55,7 @@ static tess_cross_entropy own_rows(const tess_layer_call *part, const tess_head_
                                 .dtype = part->dtype};
 }
 
-/* Each rank's rows of the chunk, in their place, become everybody's. */
+/* Gathers the rows of a chunk on every rank. Each rank's own rows are already in place. */
 static tess_status gather_rows(const tess_layer_call *part, void *rows, int64_t width, int64_t ld, size_t element)
 {
     int64_t first, n;
@@ -71,7 +73,7 @@ static tess_status gather_rows(const tess_layer_call *part, void *rows, int64_t 
                                            .into_ld = ld});
 }
 
-/* The whole rows of this rank's share of the vocabulary, for the logits of a micro-batch. */
+/* Gathers the whole rows of this rank's share of the vocabulary. One call serves all logits of a micro-batch. */
 static tess_status gather_weight(const tess_layer_call *c, const tess_head_work *work)
 {
     const tess_linear *head = &c->block->head;
@@ -87,7 +89,7 @@ static tess_status gather_weight(const tess_layer_call *c, const tess_head_work 
                                         .into_ld = head->in.size});
 }
 
-/* y (T, C) -> logits (T, V), rows `ld` apart; of them, those in `rows`. */
+/* y (T, C) -> logits (T, V), rows `ld` elements apart. Each rank receives its part of `rows`. */
 static tess_status project(const tess_layer_call *c, const tess_head_work *work, const void *y, tess_cut rows,
                            float *logits, int64_t ld)
 {
@@ -130,7 +132,7 @@ tess_status tess_head_logits(const tess_layer_call *c, const tess_head_work *wor
     return TESS_OK;
 }
 
-/* Log-probabilities and entropies (NULL: not wanted) of a chunk from its logits. */
+/* Computes log-probabilities and entropies (NULL: not wanted) of a chunk from its logits. */
 static tess_status score_rows(const tess_layer_call *part, const tess_head_work *work, int64_t begin,
                               float inv_temperature, float *logprob, float *entropy)
 {
@@ -142,7 +144,7 @@ static tess_status score_rows(const tess_layer_call *part, const tess_head_work 
     return gather_rows(part, entropy != NULL ? entropy + begin : NULL, 1, 1, sizeof(float));
 }
 
-/* Those of a micro-batch; the weight has been gathered. */
+/* Computes log-probabilities and entropies of a micro-batch. The weight must have been gathered. */
 static tess_status score(const tess_layer_call *c, const tess_head_work *work, const void *y, float inv_temperature,
                          float *logprob, float *entropy)
 {
@@ -164,8 +166,8 @@ tess_status tess_head_forward(const tess_layer_call *c, const tess_head_work *wo
     return score(c, work, y, inv_temperature, logprob, entropy);
 }
 
-/* A loss's derivatives for n rows from `begin` on, whose logprob (T) and work->entropy it is shown, to work->dlogprob
- * and work->dentropy. */
+/* Calls the loss for n rows from `begin` on, with logprob (T) and work->entropy. Writes its derivatives to
+ * work->dlogprob and work->dentropy. */
 static tess_status grade(const tess_layer_call *c, const tess_token_loss *loss, const tess_head_work *work,
                          int64_t begin, int64_t n, const float *logprob)
 {
@@ -182,8 +184,8 @@ static tess_status grade(const tess_layer_call *c, const tess_token_loss *loss, 
     return tess_upload(c->stream, work->dentropy + begin, said[1], bytes);
 }
 
-/* The gradient of a chunk's logits, in their place. A loss that grades chunk by chunk does so here, from logprob and
- * entropy. */
+/* Overwrites a chunk's logits with their gradient. A loss that grades chunk by chunk is called here, with logprob
+ * and entropy. */
 static tess_status train_rows(const tess_layer_call *part, const tess_token_loss *loss, const tess_head_work *work,
                               int64_t begin, int64_t ldd, float *logprob)
 {
@@ -205,7 +207,7 @@ static tess_status train_rows(const tess_layer_call *part, const tess_token_loss
     return gather_rows(part, work->logits, rows.V, ldd, element);
 }
 
-/* The weight's gradient from a chunk's y and dlogits, then dy in the place of y, if wanted. */
+/* Computes the weight's gradient from a chunk's y and dlogits, then overwrites y with dy, if wanted. */
 static tess_status backward_rows(const tess_layer_call *part, const tess_linear *head, const void *dlogits, void *y,
                                  bool accumulate, bool want_dy)
 {
@@ -226,7 +228,7 @@ tess_status tess_head_train(const tess_layer_call *c, const tess_token_loss *los
     tess_linear head = c->block->head;
     int64_t row = tess_head_row(head.n_out), begin = 0;
     head.out_stride =
-        row * (int64_t)(sizeof(float) / tess_dtype_size(c->dtype)); /* stride of dlogits in the place of logits */
+        row * (int64_t)(sizeof(float) / tess_dtype_size(c->dtype)); /* stride of dlogits, which overwrite the logits */
     TESS_TRY(gather_weight(c, work));
     if (loss != NULL && loss->whole) {
         TESS_TRY(score(c, work, y, loss->inv_temperature, logprob, work->entropy));

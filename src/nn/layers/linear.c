@@ -2,13 +2,14 @@
 #include "device/fp8_rows.h"
 #include "nn/layers/layers.h"
 
-/* A matrix that a product reads. */
+/* A matrix that a product reads, and the elements between its rows. */
 typedef struct factor {
     const void *at;
     int64_t ld;
 } factor;
 
-/* (rows, columns) as it is, or from fp8: in the work space after what is used of it. */
+/* Returns a stored matrix (rows, columns) unchanged, or rounded through fp8 into the work space. `used` counts the
+ * elements of the work space that are taken. */
 static tess_status read_factor(const tess_layer_call *call, factor stored, int64_t rows, int64_t columns,
                                tess_fp8 format, int64_t *used, factor *read)
 {
@@ -41,7 +42,7 @@ static tess_status read_input(const tess_layer_call *call, const tess_linear *li
     return read_factor(call, (factor){x, linear->n_in}, call->T, linear->n_in, TESS_E4M3, used, read);
 }
 
-/* Gradients have more range than inputs, and bear less precision. */
+/* Gradients are rounded to E5M2: they have a larger range than inputs and tolerate less precision. */
 static tess_status read_gradient(const tess_layer_call *call, const tess_linear *linear, const void *dy, int64_t *used,
                                  factor *read)
 {

@@ -2,12 +2,12 @@
  *
  *     y = x W + b + z B^T;   dB = dy^T z;   dA = dz^T x;   dx = dy W^T + dz A
  *
- * z and dz are rounded to the compute dtype, as every operand of a product. All products of y, and all of dx, add up in
- * float32 and are rounded once. Backward makes z again, for 2 T r (in + out) operations and no memory.
+ * z and dz are rounded to the compute dtype, like every operand of a product. The products of y are added in float32
+ * and rounded once, and so are those of dx. Backward computes z again, for 2 T r (in + out) operations and no memory.
  *
- * Of ranks that share the map each has its columns of A, or its rows of B, next to the inputs or outputs that are its
- * own. z then contracts inputs that are cut, or dz outputs: every rank gathers the operand and the factor, and computes
- * all of it. What contracts neither needs nobody. */
+ * If ranks share the map, each has the columns of A, or the rows of B, for its own inputs or outputs. z then sums over
+ * inputs that are cut, or dz over outputs: every rank gathers the operand and the factor, and computes all of it. The
+ * other products need no communication. */
 #include "nn/layers/layers.h"
 
 static bool is_narrow(const tess_layer_call *c)
@@ -15,7 +15,7 @@ static bool is_narrow(const tess_layer_call *c)
     return c->dtype != TESS_F32;
 }
 
-/* low (m, rank) = scale g.a g.b */
+/* Computes low (m, rank) = scale g.a g.b. */
 static tess_status into_low(const tess_layer_call *c, const tess_low_rank *adapter, tess_gemm g)
 {
     g.n = adapter->rank;
@@ -26,7 +26,7 @@ static tess_status into_low(const tess_layer_call *c, const tess_low_rank *adapt
     return c->kernels->scale(c->stream, g.c, adapter->scale, g.c, g.m * g.n, c->dtype);
 }
 
-/* All of A (rank, in), or of B (out, rank): this rank's, or where ranks share it gathered. */
+/* Returns all of A (rank, in), or of B (out, rank): this rank's parameter, or the gathered one if ranks share it. */
 static tess_status whole_factor(const tess_layer_call *c, const tess_linear *l, bool a, const void **factor)
 {
     tess_cut cut = a ? l->in : l->out, all = {cut.size, 0}, ranks = {l->adapter.rank, 0};
@@ -45,7 +45,7 @@ static tess_status whole_factor(const tess_layer_call *c, const tess_linear *l, 
     return tess_meet(c, exchange);
 }
 
-/* Projects m rows with all inputs. */
+/* Computes z for m rows that have all inputs. */
 static tess_status project_rows(const tess_layer_call *c, const tess_linear *l, const void *x, int64_t ld, int64_t m)
 {
     const void *a;
@@ -55,7 +55,7 @@ static tess_status project_rows(const tess_layer_call *c, const tess_linear *l, 
         (tess_gemm){.m = m, .k = l->in.size, .a = x, .lda = ld, .b = a, .ldb = l->in.size, .trans_b = true});
 }
 
-/* Projects gradients of m rows with all outputs. */
+/* Computes dz for gradients of m rows that have all outputs. */
 static tess_status project_gradient_rows(const tess_layer_call *c, const tess_linear *l, const void *dy, int64_t ld,
                                          int64_t m)
 {
@@ -65,7 +65,7 @@ static tess_status project_gradient_rows(const tess_layer_call *c, const tess_li
                     (tess_gemm){.m = m, .k = l->out.size, .a = dy, .lda = ld, .b = b, .ldb = l->adapter.rank});
 }
 
-/* All of an operand, of which ranks may share the columns. */
+/* Gathers an operand if ranks share its columns. */
 static tess_status whole_operand(const tess_layer_call *c, tess_cut columns, const void **x, int64_t *ld)
 {
     tess_cut rows = {c->T, 0};
@@ -84,7 +84,7 @@ static tess_status whole_operand(const tess_layer_call *c, tess_cut columns, con
     return tess_meet(c, exchange);
 }
 
-/* z */
+/* Computes z. */
 static tess_status project(const tess_layer_call *c, const tess_linear *l, const void *x)
 {
     int64_t ld = l->n_in;
@@ -92,7 +92,7 @@ static tess_status project(const tess_layer_call *c, const tess_linear *l, const
     return project_rows(c, l, x, ld, c->T);
 }
 
-/* dz */
+/* Computes dz. */
 static tess_status project_gradient(const tess_layer_call *c, const tess_linear *l, const void *dy)
 {
     int64_t ld = tess_linear_row(l);
@@ -100,7 +100,7 @@ static tess_status project_gradient(const tess_layer_call *c, const tess_linear 
     return project_gradient_rows(c, l, dy, ld, c->T);
 }
 
-/* sum (m, n) += low F, of n columns of a factor F that is stored (r, ldb), or with trans_b (n, ldb). */
+/* sum (m, n) += low F, for n columns of a factor F that is stored as (r, ldb), or with trans_b as (n, ldb). */
 static tess_status add_low(const tess_layer_call *c, int64_t rank, int64_t m, const void *factor, int64_t ldb,
                            int64_t n, bool trans_b, float *sum, int64_t ld)
 {
@@ -120,7 +120,7 @@ static tess_status add_low(const tess_layer_call *c, int64_t rank, int64_t m, co
     return c->kernels->gemm(c->stream, &g);
 }
 
-/* Rounds the sum (T, n) to rows of y. */
+/* Rounds the sum (T, n) to the compute dtype and stores it in rows of y. */
 static tess_status round_rows(const tess_layer_call *c, int64_t n, void *y, int64_t ld)
 {
     size_t element = tess_dtype_size(c->dtype);

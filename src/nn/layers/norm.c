@@ -1,4 +1,4 @@
-/* Norms of the stream and of heads, by rows. */
+/* Norms of the stream and of heads, computed row by row. */
 #include "nn/layers/layers.h"
 
 tess_status tess_norm_forward(const tess_layer_call *c, const tess_norm *norm, const void *x, const void *residual,

@@ -4,7 +4,7 @@
 
 #include "nn/layers/layers.h"
 
-/* base ** (2i / dim) of torch: float32 exponent, float32 result. */
+/* base ** (2i / dim) as torch computes it: float32 exponent, float32 result. */
 static float power(double base, int64_t i, int64_t dim)
 {
     return (float)pow((float)base, (double)((float)(2 * i) / (float)dim));
@@ -90,7 +90,7 @@ void tess_rope_tables(const tess_rope_config *rope, int64_t head_size, int64_t l
     int64_t half = head_size / 2;
     if (length <= 0)
         return;
-    float *inv_freq = sin_table; /* the first row is written last */
+    float *inv_freq = sin_table; /* temporary use of row 0, which is written last */
     float scale = (float)tess_rope_frequencies(rope, head_size, limit, inv_freq);
     for (int64_t position = length - 1; position >= 0; position--)
         for (int64_t i = 0; i < half; i++) {

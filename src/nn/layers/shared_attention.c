@@ -1,16 +1,18 @@
-/* Attention where more ranks share a layer than it has key heads: query heads of one key head are on several ranks.
+/* Attention if more ranks share a layer than it has key heads: the query heads of one key head are then on several
+ * ranks.
  *
- * Keys and values become whole on every rank, which attends with its own query heads. A gradient of keys or values is
- * one sum over all query heads of its key head and their rows, so it is cut by keys instead: every rank gets the
- * queries, outputs and their gradients of all heads, and computes dk and dv of some rows, and dq of its own heads. Rows
- * and heads of these are independent: the bits are those of one rank. Of t ranks each gets (t - 1) / t of 2 T G D
- * elements in forward, of T (3 H + 2 G) D elements and T H floats in backward, and 2 T D elements of each of its key
- * heads. */
+ * Every rank gathers all keys and values, and attends with its own query heads. A gradient of keys or values is one
+ * sum over all query heads of its key head and their rows, so it is split by keys instead. Every rank receives the
+ * queries, outputs and their gradients of all heads. It computes dk and dv of some rows, and dq of its own heads.
+ * These rows and heads are independent of each other, so the bits are those of one rank.
+ *
+ * Each of t ranks receives (t - 1) / t of: 2 T G D elements in forward; T (3 H + 2 G) D elements and T H floats in
+ * backward; and 2 T D elements for each of its key heads. */
 #include <math.h>
 
 #include "nn/layers/layers.h"
 
-/* Heads of the whole layer, and this rank's query heads. */
+/* Numbers of heads in the whole layer, and this rank's query heads [first, first + n). */
 typedef struct heads {
     int64_t H, G, D, first, n;
 } heads;
@@ -88,7 +90,7 @@ static tess_attention describe(const tess_layer_call *c, const heads *h, const t
                             .dtype = c->dtype};
 }
 
-/* Query heads [begin, end), which have one key head. The kernel writes an lse of these heads alone. */
+/* Attends with query heads [begin, end), which have one key head. The kernel writes an lse for these heads only. */
 static tess_status attend(const tess_layer_call *c, const tess_layer_saved *s, const heads *h, tess_attention *a,
                           int64_t begin, int64_t end)
 {
@@ -124,7 +126,7 @@ tess_status tess_shared_attention_forward(const tess_layer_call *c, const tess_l
     return TESS_OK;
 }
 
-/* Rows of all key heads, to the ranks that have the heads. */
+/* Sends this rank's rows of all key heads to the ranks that have the heads. */
 static tess_status send_rows(const tess_layer_call *c, tess_cut columns, const void *whole, void *into)
 {
     const tess_cut rows = {c->T, 1};

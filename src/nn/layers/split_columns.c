@@ -1,4 +1,4 @@
-/* Columns of a matrix whose rows every rank has, of ranks that share a layer (points.h). */
+/* Exchanges and copies columns of a matrix between ranks that share a layer (points.h). Every rank has all rows. */
 #include "nn/layers/layers.h"
 
 tess_status tess_split_gather(const tess_layer_call *c, tess_cut columns, size_t element, const void *mine, void *into,

@@ -1,12 +1,12 @@
-/* Products whose contraction index is cut over ranks, with the bits of one rank (points.h). */
+/* Products whose contracted index is cut over ranks, with the bits of one rank (points.h). */
 #include "nn/layers/layers.h"
 
-/* One term: operand (T, K) times weight, K cut. `forward`: K is the map's inputs, else its outputs. */
+/* One term: operand (T, K) times weight, where K is cut. `forward`: true: K is the map's inputs; false: its outputs. */
 typedef struct split_term {
     const tess_linear *linear;
     bool forward;
     const void *x;
-    void *operand; /* (m, K), in addition to those of the other terms */
+    void *operand; /* (m, K), next to the operands of the other terms */
     void *weight;  /* (K, n), or (n, K) */
     int64_t ld;    /* stride of weight */
 } split_term;
@@ -14,12 +14,12 @@ typedef struct split_term {
 /* The part of a product (T, C) that a rank computes: m rows and n outputs. */
 typedef struct split_share {
     tess_cut rows, outputs;
-    int64_t m, n, first; /* the first of its outputs */
+    int64_t m, n, first; /* first: number of its first output */
 } split_share;
 
-/* Cuts a product by rows or by columns. By rows, ranks get the whole weight and few rows of the operand, and the result
- * is in its place. By columns, they get all rows and a slice of the weight. Rows and columns of a product are
- * independent: the bits are the same. */
+/* Cuts a product by rows or by columns. By rows, each rank receives the whole weight and a few rows of the operand,
+ * and its result is already in place. By columns, it receives all rows and a slice of the weight. Rows and columns
+ * of a product are independent, so both give the same bits. */
 static split_share share_of(const tess_layer_call *c, int64_t size)
 {
     split_share s = {.rows = {c->T, 0}, .outputs = {size, 1}};
@@ -36,7 +36,7 @@ static tess_cut contracted(const split_term *t)
     return t->forward ? t->linear->in : t->linear->out;
 }
 
-/* The weight is stored with the contracted index as its rows. */
+/* Whether the weight is stored with the contracted index as its rows. */
 static bool stores_depth_first(const split_term *t)
 {
     return t->forward == t->linear->in_out;
@@ -55,7 +55,8 @@ static tess_status gather_operand(const tess_layer_call *c, const split_share *s
                                         .into_ld = width});
 }
 
-/* All of the contracted index, for this rank's outputs: of what every rank stores, a view. */
+/* Finds the weight for this rank's outputs with all of the contracted index: gathers it, or makes a view if every
+ * rank stores the whole weight. */
 static tess_status find_weight(const tess_layer_call *c, const split_share *s, split_term *t)
 {
     const tess_linear *l = t->linear;
@@ -80,8 +81,8 @@ static tess_status find_weight(const tess_layer_call *c, const split_share *s, s
                                         .into_ld = t->ld});
 }
 
-/* y (m, n). Terms of one stored matrix, as GPT-2's q, k and v, are one product, as they are for one rank: where a term
- * ends can matter to the order of a sum. */
+/* Computes y (m, n). Terms of one stored matrix, such as GPT-2's q, k and v, are computed as one product, as on one
+ * rank: the end of a term can change the order of a sum. */
 static tess_status product(const tess_layer_call *c, const split_share *s, const split_term *terms, int n_terms,
                            int64_t width, const void *bias, void *fusing, void *y, tess_dtype y_dtype)
 {
@@ -110,7 +111,7 @@ static tess_status product(const tess_layer_call *c, const split_share *s, const
     return f.n_terms == 0 ? c->kernels->gemm(c->stream, &f.g) : c->kernels->gemm_fused(c->stream, &f);
 }
 
-/* The same of maps with adapters, whose parts are added in float32 before it is rounded. */
+/* product() for maps with adapters: their parts are added in float32 before the result is rounded. */
 static tess_status adapted_product(const tess_layer_call *c, const split_share *s, const split_term *terms, int n_terms,
                                    int64_t width, const void *bias, void *fusing, void *y)
 {
@@ -123,7 +124,7 @@ static tess_status adapted_product(const tess_layer_call *c, const split_share *
     return c->dtype == TESS_F32 ? TESS_OK : c->kernels->convert(c->stream, sum, TESS_F32, y, c->dtype, s->m * s->n);
 }
 
-/* y (R, size) = the sum of the terms, and bias (size) or NULL. */
+/* y (R, size) = the sum of the terms, plus bias (size) if it is not NULL. */
 static tess_status split_product(const tess_layer_call *c, split_term *terms, int n_terms, int64_t size,
                                  const void *bias, void *fusing, void *y)
 {
@@ -172,7 +173,8 @@ tess_status tess_split_gather_params(const tess_layer_call *c, const tess_linear
     return tess_split_gather_gradient(c, l->out, c->dw[l->weight] + l->offset, l->n_in, l->ld);
 }
 
-/* The sum over (token, head) runs over heads inside a token, so it cannot be cut by heads: every rank has all of it. */
+/* The sum over (token, head) runs over the heads of each token, so it cannot be split by heads: every rank computes
+ * all of it. */
 tess_status tess_split_head_norm_backward(const tess_layer_call *c, const tess_norm *norm, tess_cut heads,
                                           const void *x, const float *rstd, const void *dy, void *dx)
 {

@@ -1,9 +1,9 @@
-/* Sequence parallelism: ranks that share layers share the stream, too. Each has rows of it, and runs the norms and
- * additions of those rows. Products after a norm, and products of a gradient of the stream, need all rows. If it is
- * off, each rank has all of the stream, and nobody meets here. */
+/* Sequence parallelism: ranks that share layers share the stream, too. Each rank has some rows, and computes norms
+ * and additions for them. Products after a norm, and products of a gradient of the stream, need all rows. Without
+ * sequence parallelism each rank has the whole stream, and nothing is exchanged here. */
 #include "nn/layers/layers.h"
 
-/* (R, width) of each rank becomes (T, width); `mine` may lie in its place there. */
+/* Gathers (R, width) of each rank to (T, width). `mine` may already be in place in `into`. */
 static tess_status gather_rows(const tess_layer_call *c, int64_t width, size_t element, const void *mine, void *into)
 {
     tess_cut columns = {width, 0};
@@ -56,8 +56,8 @@ tess_status tess_stream_to_columns(const tess_layer_call *c, tess_cut columns, c
                                         .into_ld = n});
 }
 
-/* The sums over tokens of a norm's parameters, as one rank computes them: here of some columns and all rows. The kernel
- * wants whole rows for the stream's gradient alone, which is overwritten work space here. */
+/* Computes the gradients of a norm's parameters as one rank computes them: each rank sums some columns over all
+ * rows. The kernel needs whole rows only for the stream's gradient, which goes to work space here and is not used. */
 tess_status tess_stream_norm_params(const tess_layer_call *c, const tess_norm *norm, const void *h,
                                     tess_norm_stats stats, const void *dy)
 {

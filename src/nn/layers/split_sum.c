@@ -1,16 +1,20 @@
-/* Sums over feed-forward channels where the model says their tree (model.sum_leaves): if each rank's channels are whole
- * subtrees, it sums those itself, and ranks exchange partial sums instead of operands and weights. A rank adds up some
- * rows, neighbours first: that is the rest of the tree, so the bits are those of one rank.
- * Of t ranks each gets (t - 1) / t of T C floats a sum, and without sequence parallelism T C elements of the result. */
+/* Sums over feed-forward channels in the order of the model's tree (model.sum_leaves). If each rank's channels form
+ * whole subtrees, it sums those itself, and ranks exchange partial sums instead of operands and weights. Each rank
+ * then adds the partial sums of some rows, neighbours first. That is the rest of the tree, so the bits are those of
+ * one rank.
+ *
+ * Each of t ranks receives (t - 1) / t of T C floats for a sum, and without sequence parallelism T C elements of the
+ * result. */
 #include "nn/layers/layers.h"
 
-/* The rows that each rank adds up. */
+/* How ranks cut the rows: each adds up the partial sums of its own rows. */
 static tess_cut rows_of(const tess_layer_call *c)
 {
     return (tess_cut){c->T, 1};
 }
 
-/* Rank r's partial sums (T, C) are row r of a matrix; every rank wants its own rows of all of them. */
+/* Rank r's partial sums (T, C) are row r of a matrix. Every rank receives its own rows of the partial sums of all
+ * ranks. */
 static tess_status gather_partials(const tess_layer_call *c, int64_t own, float *parts)
 {
     int64_t C = c->config->hidden_size;
@@ -25,7 +29,8 @@ static tess_status gather_partials(const tess_layer_call *c, int64_t own, float 
                                         .into_ld = own * C});
 }
 
-/* The first part becomes the tree of all: an odd one out is carried up, as tess_gemm has it for leaves. */
+/* Adds all parts to the first one as a binary tree. An odd part at the end moves up one level, as a leaf does in
+ * tess_gemm. */
 static tess_status add_partials(const tess_layer_call *c, int n_parts, float *parts, int64_t count)
 {
     for (int apart = 1; apart < n_parts; apart *= 2)
@@ -56,7 +61,8 @@ static tess_status finish(const tess_layer_call *c, int64_t own, float *sums, co
     return c->kernels->convert(c->stream, sums, TESS_F32, y, c->dtype, own * C);
 }
 
-/* y (R, C) = the sum of all ranks' partial sums, and bias (C) or NULL. Ranks after the last channel have none. */
+/* y (R, C) = the sum of all ranks' partial sums, plus bias (C) if it is not NULL. Ranks after the last channel have
+ * no partial sums. */
 static tess_status add_up(const tess_layer_call *c, tess_cut channels, const void *bias, void *y)
 {
     int64_t C = c->config->hidden_size, begin, own, share;

@@ -1,11 +1,11 @@
-/* A transformer layer, as all families run it, and its backward pass.
+/* A transformer layer and its backward pass. All families run this code.
  *
  *     h2 = h  + attention(rope(norm(norm(h) Wq)), rope(norm(norm(h) Wk)), norm(h) Wv) Wo
  *     h3 = h2 + (silu(norm(h2) Wgate) * norm(h2) Wup) Wdown
  *
- * Families lack some terms: norms of q and k (all but Qwen3), rotary positions and the gate (GPT-2, whose activation is
- * a GELU and whose norms are LayerNorm), biases. Shapes are next to the tensors, in the letters of layers.h: where
- * ranks share the stream, each has R of its T rows. */
+ * Families omit some terms: norms of q and k (all but Qwen3), biases, and in GPT-2 rotary positions and the gate.
+ * GPT-2's activation is a GELU and its norms are LayerNorm. Shapes use the letters of layers.h: if ranks share the
+ * stream, each has R of its T rows. */
 #include "nn/layers/layers.h"
 
 tess_status tess_layer_forward(const tess_layer_call *c, const tess_layer_saved *before, const tess_layer_saved *s,
@@ -41,9 +41,10 @@ tess_status tess_layer_forward(const tess_layer_call *c, const tess_layer_saved 
     return TESS_OK;
 }
 
-/* Forward's lines once more, of the groups that the layer has dropped, each from h or what a group before it gives; and
- * y = norm(h2), if backward reads it. Norms of q and k leave those of attention in work space, which is gone: backward
- * makes them again, here they are for attention alone. */
+/* Repeats the lines of forward for the groups that the layer has dropped. Each line starts from h or from the result
+ * of a group before it. Also computes y = norm(h2), if backward reads it. Norms of q and k write attention's q and k
+ * to work space, which has been reused. Here they are computed only if attention runs again; backward computes them
+ * itself. */
 static tess_status compute_dropped(const tess_layer_call *c, const tess_layer_saved *s, const tess_layer_work *w)
 {
     const tess_block *p = c->block;
@@ -73,8 +74,8 @@ static tess_status compute_dropped(const tess_layer_call *c, const tess_layer_sa
     return tess_linear_forward(c, &p->up, y, s->up);
 }
 
-/* Forward's lines from the last to the first. The stream's gradient goes straight through both additions, and each
- * branch adds its own part: dh3 -> dh2 -> dh. */
+/* Runs the lines of forward from the last to the first. The stream's gradient passes unchanged through both
+ * additions, and each branch adds its own part: dh3 -> dh2 -> dh. */
 tess_status tess_layer_backward(const tess_layer_call *c, const tess_layer_saved *s, const tess_layer_work *w,
                                 bool want_dh)
 {
@@ -84,10 +85,10 @@ tess_status tess_layer_backward(const tess_layer_call *c, const tess_layer_saved
     bool gated = p->gate.weight >= 0;
     bool want_dy = want_dh || tess_norm_trains(c, &p->input_norm);
 
-    /* y = norm(h2), and what has been dropped */
+    /* y = norm(h2), and the dropped groups again */
     TESS_TRY(compute_dropped(c, s, w));
 
-    /* dact (T, F) = dh3 Wdown^T;  dgate, dup (T, F), which take the place of gate, up;  dWdown = act^T dh3 */
+    /* dact (T, F) = dh3 Wdown^T;  dgate, dup (T, F), which overwrite gate, up;  dWdown = act^T dh3 */
     TESS_TRY(tess_stream_gather(c, w->dh3, c->split.stream, &dh3));
     TESS_TRY(tess_linear_act_backward(c, &p->down, dh3, s->gate, s->up, act, w->fusing));
     TESS_TRY(tess_linear_backward_params(c, &p->down, act, dh3));
@@ -127,8 +128,8 @@ tess_status tess_layer_backward(const tess_layer_call *c, const tess_layer_saved
     return TESS_OK;
 }
 
-/* The lines of backward that are about parameters, in their order. The norms' kernels give the stream's gradient once
- * more, to work space. */
+/* Runs the lines of backward that compute parameter gradients, in their order. The norms' kernels also compute the
+ * stream's gradient again, in work space that nothing reads. */
 tess_status tess_layer_backward_weights(const tess_layer_call *c, const tess_layer_saved *s, const tess_layer_work *w)
 {
     const tess_block *p = c->block;

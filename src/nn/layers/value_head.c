@@ -1,6 +1,6 @@
-/* A value head: the value of each row, a linear map of the final norm's output to one number. It is a model's only
- * head, or stands next to a language model's, whose product runs between its two calls. All values of a micro-batch
- * take as much memory as a column of logits, so they exist at once. */
+/* A value head computes a value for each row: a linear map of the final norm's output to one number. It is the
+ * model's only head, or stands next to a language model's head, whose product runs between the two calls of
+ * training. All values of a micro-batch take only as much memory as one column of logits, so they exist at once. */
 #include <string.h>
 
 #include "device/device.h"
@@ -11,7 +11,7 @@ tess_status tess_value_forward(const tess_layer_call *c, const void *y, float *v
     return tess_linear_own_forward(c, &c->block->value, y, value, TESS_F32);
 }
 
-/* The loss's derivatives by the values, in the compute dtype, to work->dvalue. */
+/* Calls the loss with the values. Writes its derivatives, in the compute dtype, to work->dvalue. */
 static tess_status grade(const tess_layer_call *c, const tess_token_loss *loss, const tess_head_work *work,
                          const float *value)
 {
@@ -30,7 +30,7 @@ tess_status tess_value_train(const tess_layer_call *c, const tess_token_loss *lo
     TESS_TRY(tess_value_forward(c, y, value));
     if (c->T > 0)
         TESS_TRY(grade(c, loss, work, value));
-    /* Even without tokens: the gradient buffer must be written. */
+    /* Called even without tokens: the gradient buffer must be written. */
     return tess_linear_own_backward_params(c, &c->block->value, y, work->dvalue, false);
 }
 

@@ -1,4 +1,4 @@
-/* Adds parameters, for the builders of all families. */
+/* Adds parameters and blocks to a model. The builders of all families use these functions. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -51,7 +51,7 @@ tess_norm tess_family_add_norm(tess_model *model, int unit, const char *prefix, 
     return norm;
 }
 
-/* Elements that this rank holds. */
+/* The number of elements that this rank holds. */
 static int64_t share(const tess_model *model, tess_cut cut)
 {
     int64_t begin, size;
@@ -81,9 +81,9 @@ static int add_factor(tess_model *model, int unit, const char *map, const char *
     return index;
 }
 
-/* Adds an adapter that begins as PEFT's: A uniform like a Linear's weight (kaiming_uniform_ with a = sqrt(5): bound
- * 1 / sqrt(in)), B zero, so that nothing changes. Ranks that share the map's inputs or outputs have their columns of A
- * or rows of B. */
+/* Adds an adapter with PEFT's initial values. A is uniform like a Linear's weight (kaiming_uniform_ with a =
+ * sqrt(5): bound 1 / sqrt(in)). B is zero, so that the adapter changes nothing at first. Ranks that share the map's
+ * inputs or outputs have their columns of A or rows of B. */
 static tess_low_rank add_adapter(tess_model *model, int unit, const char *map, tess_cut in, tess_cut out)
 {
     const tess_lora *lora = &model->config.lora;
@@ -123,7 +123,8 @@ tess_linear tess_family_add_linear(tess_model *model, int unit, const char *name
     return linear;
 }
 
-/* Query heads that stay together: those of a key head, unless more ranks share a layer than it has key heads. */
+/* The number of query heads that stay on one rank: all those of a key head, unless more ranks share a layer than it
+ * has key heads. */
 static int64_t heads_together(const tess_model *model)
 {
     const tess_model_config *c = &model->config;
@@ -163,7 +164,7 @@ void tess_family_sum_leaves(const tess_model *model, tess_block *block)
     block->down.in_leaf = block->gate.out_leaf = block->up.out_leaf = leaf;
 }
 
-/* Columns of tables: of all of C, what a rank holds. */
+/* How ranks cut the C columns of tables. */
 static tess_cut table_columns(const tess_model *model)
 {
     return (tess_cut){model->config.hidden_size, 1};
@@ -200,7 +201,7 @@ tess_block *tess_family_embedding(tess_model *model, const char *table)
     return model->part.embedding ? block : NULL;
 }
 
-/* Begins at 0, so that the values of a model that has not learned any are. */
+/* Adds a value head. It starts at 0, so that all values of an untrained head are 0. */
 static tess_linear add_value_head(tess_model *model, int unit)
 {
     int64_t C = model->config.hidden_size;

@@ -49,7 +49,7 @@ tess_status tess_gpt2_parse(const json_t *json, const char *what, tess_model_con
 
 int tess_gpt2_write(const tess_model_config *config, json_t *json)
 {
-    /* Tessera has no dropout; transformers' default is 0.1. */
+    /* Writes dropout 0: Tessera has none, and transformers' default is 0.1. */
     return json_object_update_new(
         json,
         json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:s, s:f, s:f, s:f}", "n_embd", (json_int_t)config->hidden_size,
@@ -77,7 +77,7 @@ static tess_linear third_of(const tess_model *model, const tess_linear *c_attn, 
     return part;
 }
 
-/* Its q, k and v are parts of one map, and of one B. */
+/* Refuses an adapter on c_attn if ranks share it: its q, k and v are parts of one map and share one B. */
 static void refuse_adapter(tess_model *model, const tess_linear *c_attn)
 {
     if (model->built == TESS_OK && model->part.tp_degree > 1 && c_attn->adapter.rank > 0)
@@ -93,7 +93,7 @@ void tess_gpt2_build(tess_model *model)
     const tess_model_config *c = &model->config;
     int64_t C = c->hidden_size;
     tess_family_cuts cut = tess_family_cut(model);
-    /* Projections into the residual stream start smaller, as in the paper and in transformers. */
+    /* Projections into the residual stream start with smaller values, as in the paper and in transformers. */
     double std = c->initializer_range, residual_std = std / sqrt(2.0 * (double)c->n_layers);
     tess_block *embedding = tess_family_embedding(model, table);
     if (embedding != NULL)

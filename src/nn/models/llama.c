@@ -1,5 +1,5 @@
-/* Llama and its relatives, which differ in a few switches: Llama (optional biases), Mistral (sliding window),
- * Ministral (in some layers), Qwen2 (biases on q, k and v), Qwen3 (norms on q and k). */
+/* Llama and its relatives, which differ in a few options: Llama (optional biases), Mistral (a sliding window in all
+ * layers), Ministral (a sliding window in some layers), Qwen2 (biases on q, k and v), Qwen3 (norms on q and k). */
 #include <string.h>
 
 #include "base/text/json.h"
@@ -20,7 +20,8 @@ static const char *attention_name(bool full)
     return full ? "full_attention" : "sliding_attention";
 }
 
-/* layer_types: the full layers at the front are full_layers, those behind a sliding one are marked. */
+/* Reads layer_types. Full layers before the first sliding one are counted in full_layers; later ones are marked in
+ * `full`. */
 static tess_status parse_layer_types(const json_t *types, const char *what, tess_model_config *config)
 {
     TESS_CHECK(json_is_array(types) && config->n_layers <= TESS_MAX_LAYERS &&
@@ -53,8 +54,9 @@ static bool is_mistral(const tess_model_config *config)
     return config->family == TESS_FAMILY_MISTRAL || config->family == TESS_FAMILY_MINISTRAL;
 }
 
-/* Mistral's slides in all layers, Ministral's where layer_types says so; those of Qwen only if use_sliding_window says
- * so, from max_window_layers on or where layer_types says so, which then counts alone. */
+/* Reads the sliding window. Mistral's applies to all layers, Ministral's to those that layer_types names. Qwen has a
+ * window only if use_sliding_window is true. It then applies to the layers that layer_types names, or, without
+ * layer_types, to those from max_window_layers on. */
 static tess_status parse_window(const json_t *json, const char *what, tess_model_config *config)
 {
     if (config->family == TESS_FAMILY_LLAMA)
@@ -130,7 +132,8 @@ tess_status tess_llama_parse(const json_t *json, const char *what, tess_model_co
     return tess_rope_parse(json, what, config->max_position, &config->rope);
 }
 
-/* max_window_layers says all where the window begins at some layer and stays: what older readers know, they get. */
+/* Writes layer_types, unless max_window_layers says the same, because the window applies to all layers from one on.
+ * Older readers know only max_window_layers. */
 static int write_layer_types(const tess_model_config *config, json_t *json)
 {
     static const uint64_t none[TESS_MAX_LAYERS / 64];

@@ -1,4 +1,4 @@
-/* rope_theta, rope_scaling and rope_parameters of config.json. */
+/* Reads and writes rope_theta, rope_scaling and rope_parameters of config.json. */
 #include <math.h>
 #include <string.h>
 
@@ -74,8 +74,8 @@ static tess_status parse_scaling(const json_t *json, const json_t *scaling, cons
     if (rope->kind == TESS_ROPE_DEFAULT)
         return TESS_OK;
 
-    /* The rules of transformers: dynamic counts from max_position_embeddings; for the others a value at the top level
-     * wins. */
+    /* These are the rules of transformers. Dynamic scaling starts from max_position_embeddings. For the other kinds
+     * a value at the top level takes precedence. */
     rope->original_max_position = max_position;
     if (rope->kind == TESS_ROPE_LLAMA3 || rope->kind == TESS_ROPE_YARN) {
         const char *key = "original_max_position_embeddings";
