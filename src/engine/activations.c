@@ -19,12 +19,13 @@ tess_executor_options tess_engine_activations(const tess_config *c)
                                      .train = true,
                                      .sequence_parallel = c->parallelism.tensor_parallel_degree > 1 &&
                                                           c->parallelism.enable_sequence_parallel};
-    if (tess_config_groups(c, &options.recompute_groups) != TESS_OK) /* the check has reported it */
+    /* The configuration's check has already reported the error */
+    if (tess_config_groups(c, &options.recompute_groups) != TESS_OK)
         tess_error_clear();
     return options;
 }
 
-/* The budget also pays for a log-probability of each token, next to the executor's activations. */
+/* The budget includes a log-probability for each token, in addition to the executor's activations. */
 static tess_status fit_budget(const tess_config *c, const tess_model *model, tess_executor_options *options)
 {
     const size_t log_probs = (size_t)options->max_tokens * sizeof(float);
@@ -39,7 +40,7 @@ tess_status tess_activations_fit(tess_mem *mem, const tess_config *c, const tess
 {
     tess_model *first;
     tess_model_part of_first = *part;
-    /* Stages hand each other the stream's gradient, whatever trains in them. */
+    /* Every stage of a pipeline passes the stream's gradient on, whichever parameters it trains. */
     options->first_trainable_unit =
         c->parallelism.pipeline_parallel_degree > 1 ? 0 : tess_model_first_trainable_unit(model);
     if (options->recompute != TESS_RECOMPUTE_SELECTIVE || c->activation_checkpoint.budget == 0)

@@ -35,7 +35,7 @@ static tess_unit_block describe(const tess_model *model, int block)
     return about;
 }
 
-/* Blocks [begin, end) to units of their own. */
+/* Assigns blocks [begin, end) to new units. */
 static void deal(const tess_unit_policy *policy, const tess_unit_block *blocks, int begin, int end, int *unit_of,
                  int *n_units)
 {
@@ -55,7 +55,7 @@ tess_status tess_block_units_deal(tess_mem *mem, const tess_config *config, cons
     for (int block = 0; block < n_blocks; block++)
         blocks[block] = describe(model, block);
     *n_units = 0;
-    deal(&policy, blocks, 0, chunks->begin, unit_of, n_units); /* a tied table without its embedding */
+    deal(&policy, blocks, 0, chunks->begin, unit_of, n_units); /* block 0 if it is a tied table without its embedding */
     for (const tess_slot_units *chunk = chunks; chunk < chunks + n_chunks; chunk++) {
         const int begin = chunk->begin, last = chunk->end - 1;
         const bool head = is_cut(config) && last > 0 && tess_model_unit_layer(model, last) < 0;
@@ -66,7 +66,7 @@ tess_status tess_block_units_deal(tess_mem *mem, const tess_config *config, cons
     return TESS_OK;
 }
 
-/* ---- Their parameters ---- */
+/* ---- The parameters of units ---- */
 bool tess_gathers_codes(const tess_config *config, const tess_fsdp *fsdp)
 {
     return config->training.fp8_gather && !tess_fsdp_reads_masters(fsdp);
@@ -77,8 +77,9 @@ bool tess_param_is_coded(const tess_config *config, const tess_fsdp *fsdp, const
     return tess_gathers_codes(config, fsdp) && tess_model_owns_rows(model, param);
 }
 
-/* The model below an adapter is neither saved nor written, and read in the compute dtype alone. On disk (offload) it is
- * paged as master weights are; a device has master weights alone. */
+/* Whether a parameter needs no float32 master weights. The frozen model under an adapter is neither saved nor
+ * updated, and only read in the compute dtype. There are two exceptions: parameters on disk (offload) are paged as
+ * master weights, and a device holds master weights only. */
 static bool is_narrow(const tess_config *config, const tess_model *model, const tess_param *param, bool resident)
 {
     return tess_model_get_config(model)->lora.rank > 0 && param->frozen && !config->offload.params && !resident;
@@ -101,7 +102,8 @@ static tess_param_desc describe_param(const tess_config *config, const tess_fsdp
     return desc;
 }
 
-/* "model.layers.3" of one block, "model.layers.0-3" of layers, "model.embed_tokens to model.layers.3" of others. */
+/* Names a unit: "model.layers.3" for one block, "model.layers.0-3" for layers, "model.embed_tokens to
+ * model.layers.3" for blocks of different kinds. */
 static void name_unit(const tess_model *model, int begin, int end, char *name, size_t size)
 {
     const char *first = tess_model_unit_name(model, begin), *last = tess_model_unit_name(model, end - 1);
@@ -114,8 +116,8 @@ static void name_unit(const tess_model *model, int begin, int end, char *name, s
         snprintf(name, size, "%s to %s", first, last);
 }
 
-/* Blocks below the first that trains have no backward, unless stages hand gradients on. A table whose gradient another
- * stage has needs none either. */
+/* Counts the blocks of a unit that run backward, at least 1. Blocks below the first one that trains do not, unless
+ * pipeline stages pass gradients on. A copy of a table whose gradient another stage computes does not either. */
 static int with_backward(const tess_config *config, const tess_model *model, int begin, int end)
 {
     const bool copies = tess_model_copies_table(model) && !tess_model_unit_trains(model, 0);

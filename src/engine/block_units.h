@@ -1,4 +1,4 @@
-/* Chooses the blocks of a rank's model that make a unit of fsdp (parallelism.fsdp_unit_*). */
+/* Groups the blocks of a rank's model into units of fsdp (parallelism.fsdp_unit_*). */
 #ifndef TESS_ENGINE_BLOCK_UNITS_H
 #define TESS_ENGINE_BLOCK_UNITS_H
 
@@ -6,7 +6,7 @@
 #include "parallel/fsdp/fsdp_engine.h"
 #include "config/config.h"
 
-/* The unit that gathers a block's parameters: they are the unit's from `first` on. */
+/* The unit that gathers a block's parameters. They are the unit's parameters from `first` on. */
 typedef struct tess_block_unit {
     tess_unit *unit;
     int first;
@@ -22,24 +22,28 @@ static inline float *tess_block_unit_grad(const tess_block_unit *block, int inde
     return tess_unit_grad(block->unit, block->first + index);
 }
 
-/* Writes the number of each block's unit to unit_of (tess_model_n_units), and returns the number of units: the same on
- * all ranks of a stage. Blocks of different chunks of it run apart, so no unit has both; and in a
- * pipeline the head keeps to itself, because schedules that split the backward leave the layers' gradients for later.
- * TESS_E_NOMEM. */
+/* Writes the number of each block's unit to unit_of (tess_model_n_units) and the number of units to *n_units: the
+ * same on all ranks of a stage. Different chunks of a stage run at different times, so no unit has blocks of two
+ * chunks. In a pipeline the head is a unit by itself, because schedules that split the backward postpone the layers'
+ * gradients.
+ * TESS_E_NOMEM: memory ran out */
 tess_status tess_block_units_deal(tess_mem *mem, const tess_config *config, const tess_model *model,
                                   const tess_slot_units *chunks, int n_chunks, int *unit_of, int *n_units);
 
-/* Adds them to `fsdp`; blocks (tess_model_n_units) gets where they are. `resident`: shards lie on a device.
- * TESS_E_NOMEM. */
+/* Adds the units to `fsdp`. blocks (tess_model_n_units) receives the unit of each block.
+ * resident: shards are in a device's memory
+ * TESS_E_NOMEM: memory ran out */
 tess_status tess_block_units_add(tess_mem *mem, const tess_config *config, const tess_model *model,
                                  const tess_slot_units *chunks, int n_chunks, bool resident, tess_fsdp *fsdp,
                                  tess_block_unit *blocks);
 
-/* Whether ranks gather what can be as fp8 codes, and whether parameter `param` of the model is. */
+/* The first: whether ranks gather parameters as fp8 codes at all. The second: whether they gather parameter `param`
+ * of the model as codes. */
 bool tess_gathers_codes(const tess_config *config, const tess_fsdp *fsdp);
 bool tess_param_is_coded(const tess_config *config, const tess_fsdp *fsdp, const tess_model *model, int param);
 
-/* A matrix of a layer, or of its adapter: Muon updates it, and adamw8bit keeps its moments in 8 bits. */
+/* Whether the parameter is a matrix of a layer, or of its adapter. Muon updates such a matrix, and adamw8bit keeps
+ * its moments in 8 bits. */
 bool tess_param_is_hidden(const tess_model *model, const tess_param *param);
 
 #endif

@@ -12,8 +12,8 @@ tess_status tess_compute_open(const char *name, int number, tess_stream *host, t
                     : TESS_OK;
 }
 
-/* Ranks of a host have consecutive numbers, so those of a starter that tells nobody its place there are dealt out well,
- * too. */
+/* If the launcher does not tell a rank its number on the host, the rank's global number serves: ranks of one host
+ * have consecutive numbers, so they are spread over its devices, too. */
 tess_status tess_compute_open_of_rank(const char *name, int rank, tess_stream *host, tess_compute *c)
 {
     tess_environment environment;

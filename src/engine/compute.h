@@ -1,4 +1,4 @@
-/* The place where an executor runs: the host, or a device that computes on copies of what the host keeps. */
+/* The device on which an executor runs: the host, or a device that computes on copies of host memory. */
 #ifndef TESS_ENGINE_COMPUTE_H
 #define TESS_ENGINE_COMPUTE_H
 
@@ -7,22 +7,23 @@
 
 typedef struct tess_compute {
     tess_device *device;
-    tess_stream *stream;   /* the executor's */
-    tess_staging *staging; /* NULL: on the host, or resident */
-    tess_hooks hooks;      /* the executor's */
-    bool apart;            /* the device is not the host, and the stream is this one's own */
-    bool resident;         /* and parameters and gradients of hooks are its memory already */
+    tess_stream *stream;   /* the executor's stream */
+    tess_staging *staging; /* copies between host and device; NULL: the device is the host, or resident */
+    tess_hooks hooks;      /* hooks of the executor */
+    bool apart;            /* the device is not the host, and this object owns the stream */
+    bool resident;         /* apart, and parameters and gradients of hooks are already in its memory */
 } tess_compute;
 
-/* Opens the device that is called `name`, for caller `number` of the host (as in tess_device_open). On the host the
- * stream is `host`, else one with as many threads. */
+/* Opens the device `name` for caller `number` on this host (as in tess_device_open). On the host the stream is
+ * `host`; otherwise it is a new stream with as many threads. */
 tess_status tess_compute_open(const char *name, int number, tess_stream *host, tess_compute *compute);
-/* The same for a rank of the job, whose environment says its number on the host. */
+/* Opens the device for a rank of the job. Its number on the host is that of the environment. */
 tess_status tess_compute_open_of_rank(const char *name, int rank, tess_stream *host, tess_compute *compute);
-/* Makes the executor's hooks from those of the host, or, where they are resident, takes them as they are. */
+/* Makes the executor's hooks: wraps `hooks` in staging if their memory is on the host and the device is not;
+ * otherwise uses them unchanged. */
 tess_status tess_compute_hooks(tess_compute *compute, const tess_model *model, const tess_hooks *hooks,
                                const tess_staging_options *options);
-/* After the executor. One that was never opened is fine. */
+/* Closes the device. Destroy the executor first. A zeroed object that was never opened is allowed. */
 void tess_compute_close(tess_compute *compute);
 
 #endif

@@ -8,11 +8,11 @@
 #include "device/cuda/cuda_users.h"
 #include "tessera/comm.h"
 
-/* The facts of a rank's device. */
+/* One rank's needs on its device, and the memory that is free there. Ranks send it to each other as bytes. */
 typedef struct device_claim {
-    char place[32]; /* "": no other process uses it */
+    char place[32]; /* identifies the device on its host; "": no other process uses it */
     int32_t host, is_known;
-    uint64_t activations, copies, left; /* bytes; left: free for all */
+    uint64_t activations, copies, left; /* bytes; left: free memory, shared by all ranks on the device */
 } device_claim;
 
 static tess_status make_claim(const tess_engine *e, const tess_executor_options *o, device_claim *claim)
@@ -26,7 +26,7 @@ static tess_status make_claim(const tess_engine *e, const tess_executor_options 
     claim->is_known = left != SIZE_MAX;
     claim->left = left;
     claim->activations = tess_executor_bytes(e->model, o) + (size_t)o->max_tokens * sizeof(float);
-    if (!c->resident) /* else they have their memory by now */
+    if (!c->resident) /* resident shards have already been allocated */
         claim->copies = tess_staging_bytes(e->model, &(tess_staging_options){.dtype = o->dtype});
     return TESS_OK;
 }
@@ -67,7 +67,7 @@ tess_status tess_device_memory_check(tess_engine *e, const tess_executor_options
 {
     device_claim mine, *all;
     int n = tess_team_size(e->team);
-    if (!e->compute.apart || e->config->job.ignore_memory) /* alike on all ranks */
+    if (!e->compute.apart || e->config->job.ignore_memory) /* both are the same on all ranks */
         return TESS_OK;
     TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n, sizeof(*all), "devices of ranks", (void **)&all));
     tess_status status = tess_team_agree(e->team, make_claim(e, o, &mine));

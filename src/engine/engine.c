@@ -1,4 +1,4 @@
-/* Building the step engine from a configuration. */
+/* Builds the step engine from a configuration, and destroys it. */
 #include "engine/engine.h"
 
 #include <stdio.h>
@@ -32,14 +32,14 @@ static tess_status add_units(tess_engine *e)
                                 e->compute.resident, e->fsdp, e->units);
 }
 
-/* The parts of an engine that its configurations do not describe. */
+/* Arguments for creating an engine that its configuration does not contain. */
 typedef struct engine_source {
     tess_engine_options options;
-    tess_fill_fn fill; /* source of the first weights; NULL: the configuration says where they come from */
+    tess_fill_fn fill; /* source of the first weights; NULL: the source that the configuration names */
     void *context;
 } engine_source;
 
-/* A model's, with an adapter that begins. */
+/* The first weights of a model with a new adapter: the model's from a checkpoint, the adapter's random. */
 typedef struct adapted_weights {
     tess_weights *base;
     tess_random_weights adapter;
@@ -70,7 +70,7 @@ static tess_status fill_weights(tess_engine *e, const tess_reporter *reporter)
     else if (status == TESS_OK)
         status = tess_fsdp_materialize(e->fsdp, fill_adapted, &beginning);
     if (status == TESS_OK) {
-        int32_t *broken = tess_weights_broken(weights); /* each rank has seen its own rows only */
+        int32_t *broken = tess_weights_broken(weights); /* each rank has read only its own rows */
         status =
             tess_all_reduce(e->team, broken, broken, (size_t)tess_model_n_params(e->whole), TESS_I32, TESS_MAX, NULL);
     }
@@ -80,7 +80,7 @@ static tess_status fill_weights(tess_engine *e, const tess_reporter *reporter)
     return status;
 }
 
-/* Drills can interrupt an update. */
+/* Lets drills interrupt an update. */
 static void inject_moment(void *self, const char *moment, int64_t number)
 {
     tess_inject_moment(self, moment, number);
@@ -201,7 +201,7 @@ static tess_status build_executor(tess_engine *e)
     return tess_numbers_create(e, &e->numbers);
 }
 
-/* Once a job: a process that replaces a rank finds the result in memory. */
+/* Measures once in a job: a process that replaces a failed rank finds the result in named memory. */
 static tess_status measure_peak(tess_engine *e)
 {
     void *memory;
@@ -222,7 +222,8 @@ static tess_status measure_peak(tess_engine *e)
     return status;
 }
 
-/* CPUs have voted when they joined (comm/join.c); devices may still have different tables, each with its own bits. */
+/* Checks that all ranks use the same kernels. Ranks have already agreed on the CPU's table when they joined
+ * (comm/join.c). Devices may still have different tables, whose results differ in bits. */
 static tess_status agree_on_kernels(tess_engine *e)
 {
     char first[64] = "";
@@ -313,7 +314,7 @@ void tess_engine_destroy(tess_engine **handle)
     tess_executor_destroy(&e->executor);
     tess_tensor_destroy(&e->tensor);
     tess_optimizer_destroy(&e->optimizer);
-    tess_staging_destroy(&e->compute.staging); /* unpins memory of fsdp's */
+    tess_staging_destroy(&e->compute.staging); /* unpins memory that fsdp owns, so it comes first */
     tess_fsdp_destroy(&e->fsdp);
     tess_offload_end(&e->offload);
     tess_mesh_destroy(&e->mesh);

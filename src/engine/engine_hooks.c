@@ -1,4 +1,4 @@
-/* The hooks of nn call fsdp's units, and switch the clock and the phase of the rank. */
+/* The engine's hooks: they call fsdp's units, and tell the clock and the job's board which phase the rank is in. */
 #include "engine/numbers/numbers.h"
 
 static void enter(tess_engine *e, tess_phase phase, const char *name, int unit)
@@ -50,7 +50,7 @@ static tess_status post_backward(void *self, int unit)
     return tess_unit_post_backward(e->units[unit].unit);
 }
 
-/* The exchange between ranks that share a layer. */
+/* Exchanges between ranks that share a layer, and counts the time as waiting. */
 static tess_status exchange(void *self, const tess_exchange *exchange)
 {
     tess_engine *e = self;

@@ -1,4 +1,4 @@
-/* Derives the parts that an engine is built of from the configuration alone. */
+/* Derives the options of fsdp and of the optimizer from the configuration. */
 #include "engine/engine.h"
 
 tess_fsdp_policy tess_engine_policy(const tess_config *c)

@@ -66,7 +66,7 @@ static tess_status let_units_go(const tess_held_weights *held)
     for (int unit = tess_model_n_units(e->model) - 1; unit >= 0; unit--) {
         int first, n;
         tess_model_unit_params(e->model, unit, &first, &n);
-        if (n == 0 || held->w[first] != NULL) /* it is held: an error may have ended the gathers */
+        if (n == 0 || held->w[first] != NULL) /* only units that are held: an error may have ended the gathers early */
             TESS_TRY(tess_unit_post_forward(e->units[unit].unit));
     }
     return tess_fsdp_trim(e->fsdp);
@@ -86,8 +86,8 @@ tess_status tess_weights_let_go(tess_held_weights *held)
     return status;
 }
 
-/* ---- Their digest ---- */
-/* The finaliser of MurmurHash3 (fmix64): every bit of x moves every bit of the result. */
+/* ---- The digest of the weights ---- */
+/* The finaliser of MurmurHash3 (fmix64): every bit of x affects every bit of the result. */
 static uint64_t mix(uint64_t x)
 {
     x ^= x >> 33;
@@ -97,8 +97,9 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 33;
 }
 
-/* The rows that this rank counts, each element with its place in the whole tensor: sums wrap, so shards add up. Weights
- * count as float32; `narrow`: where they are, if they have no masters. */
+/* Digest of the rows for which this rank is primary. Each element is hashed with its index in the whole tensor, and
+ * sums wrap around, so the digests of shards add up. Weights are hashed as float32. narrow: the weights, if they
+ * have no masters; else NULL. */
 static uint64_t digest_shard(const tess_shard *shard, const void *narrow, tess_dtype dtype)
 {
     const uint64_t name = tess_hash_text(shard->name);

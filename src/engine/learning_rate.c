@@ -14,7 +14,8 @@ static const char *const keys[] = {"optimizer.lr",
                                    "lr_scheduler.decay_type",
                                    "lr_scheduler.min_lr_factor",
                                    "lr_scheduler.decay_ratio"};
-enum { N_KEYS = sizeof(keys) / sizeof(keys[0]), PARTS = 64 }; /* parts of the run whose ends are compared */
+/* Compares the rate at the ends of this many parts of the run */
+enum { N_KEYS = sizeof(keys) / sizeof(keys[0]), PARTS = 64 };
 
 double tess_config_lr(const tess_config *config, int64_t begin, int64_t step)
 {
@@ -30,7 +31,7 @@ double tess_config_lr(const tess_config *config, int64_t begin, int64_t step)
     return tess_schedule_lr(&schedule, step - begin);
 }
 
-/* A value of the saved configuration as text; false: an older checkpoint has none. */
+/* Formats a value of the saved configuration as text. Returns false if an older checkpoint does not have it. */
 static bool format_saved(const json_t *saved, const char *key, char *text, size_t size)
 {
     const char *dot = strchr(key, '.');

@@ -1,4 +1,5 @@
-/* The learning rate of a run's steps, and whether a run that goes on has another schedule than until then. */
+/* Computes the learning rate of a run's steps, and finds out whether a resumed run follows another schedule than
+ * before. */
 #ifndef TESS_ENGINE_LEARNING_RATE_H
 #define TESS_ENGINE_LEARNING_RATE_H
 
@@ -16,11 +17,13 @@ typedef struct tess_lr_settings {
 } tess_lr_settings;
 
 tess_lr_settings tess_lr_settings_of(const tess_config *config);
-/* Returns those of `saved`, the configuration in a checkpoint. Settings that an older one lacks are as in `config`. */
+/* Reads the settings from `saved`, the configuration in a checkpoint. Settings that an older checkpoint lacks are
+ * taken from `config`. */
 tess_lr_settings tess_lr_settings_read(const tess_config *config, const json_t *saved);
 
-/* Compares the schedule of `config` with that of `settings`, by which the steps up to `step` went. Writes a sentence
- * for people if one of 65 steps from the next one to the last one gets another learning rate; else text becomes "". */
+/* Compares the schedule of `config` with that of `settings`, which the steps up to `step` followed. Compares up to
+ * 65 steps from the next one to the last one. If one of them has another learning rate, writes a sentence about it
+ * to text; otherwise text becomes "". */
 void tess_config_compare_lr(const tess_config *config, const tess_lr_settings *settings, int64_t begin, int64_t step,
                             char *text, size_t size);
 

@@ -52,7 +52,7 @@ tess_status tess_loss_scale_step(tess_engine *e, tess_engine_report *report)
                "training.loss_scale=1",
                (long long)e->step + 1, report->loss_scale);
     report->skipped = true;
-    e->optimizer_begin++; /* bias correction counts updates */
+    e->optimizer_begin++; /* the step counts of bias correction exclude skipped steps */
     snprintf(report->note, sizeof(report->note),
              "step %lld: gradients overflow with a loss scale of %g; its update is skipped, and the scale %s %g",
              (long long)e->step + 1, report->loss_scale, endured ? "stays" : "becomes", e->scaler.scale);

@@ -50,7 +50,7 @@ tess_status tess_offload_begin(tess_runtime *runtime, const tess_config *config,
     return TESS_OK;
 }
 
-/* Muon updates as many matrices at a time as ranks have parts of them. */
+/* Muon updates as many matrices at a time as there are ranks with a part of them. */
 static int tensors_at_once(const tess_config *c)
 {
     return c->optimizer.name == TESS_MUON

@@ -11,7 +11,7 @@ static double peak_of_host(const tess_rank_power *ranks, int n, int64_t host)
             continue;
         flops += ranks[r].flops;
         threads += (double)ranks[r].threads;
-        bool counted = false; /* an earlier rank has the same cores */
+        bool counted = false; /* whether an earlier rank with the same cores has been counted */
         for (int before = 0; before < r; before++)
             counted |= ranks[before].host == host && ranks[before].cores_set == ranks[r].cores_set;
         cores += counted ? 0 : (double)ranks[r].cores;

@@ -7,7 +7,7 @@
 #include "comm/agree.h"
 #include "tessera/comm.h"
 
-/* A GPU's own needs: contexts, libraries, work space of kernels. */
+/* The fraction of a GPU's memory that shards may use. The rest is for contexts, libraries and work space of kernels. */
 static const double usable = 0.9;
 
 static tess_status check(const tess_engine *e)
@@ -19,7 +19,7 @@ static tess_status check(const tess_engine *e)
     return tess_shards_check_config(e->config);
 }
 
-/* Ranks of this host whose device has the same name. */
+/* Counts the ranks of this host whose device has the same name. */
 static tess_status count_sharers(const tess_engine *e, int *n)
 {
     const int64_t mine[] = {tess_team_host(e->team, tess_team_rank(e->team)),
@@ -72,7 +72,7 @@ tess_status tess_shards_choose(tess_engine *e, tess_device_need_fn device_need)
 {
     tess_shards_choice choice;
     bool resident = false;
-    if (e->is_second) /* the runtime has one device */
+    if (e->is_second) /* a second engine: the runtime supports one device only */
         return TESS_OK;
     tess_status status = tess_shards_read(e->config, &choice);
     if (status == TESS_OK && choice == TESS_SHARDS_DEVICE)

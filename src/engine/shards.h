@@ -1,32 +1,33 @@
-/* Decides whose memory has weights, gradients and moments (job.shards).
+/* Decides whether weights, gradients and moments are in host memory or in the device's memory (job.shards).
  *
- * The host's: the executor alone computes on the device (compute.h). Sharding, collectives, optimizer, checks and
- * checkpoints know nothing of it. Hooks around hooks (nn/staging.h) upload a unit's parameters before it runs and
- * download its gradients before they are reduced. So a model larger than the device's memory trains.
+ * In host memory: only the executor computes on the device (compute.h). Sharding, collectives, optimizer, checks and
+ * checkpoints do not notice the device. A wrapper of the hooks (nn/staging.h) uploads a unit's parameters before it
+ * runs and downloads its gradients before they are reduced. So a model larger than the device's memory can train.
  *
- * The device's: fsdp gets the executor's stream (tess_fsdp_set_stream), whose device has its memory. The code is the
- * same: it calls rows of the stream's table on pointers. Hooks hand out these pointers, so nothing is copied. The host
- * reads two things a step: the sum of losses, and the sums of squares of rows. Each rank has gathered copies of its
- * own, and peers read what collectives show (comm/device_windows.h). The host has a copy of the shards
- * (parallel/fsdp/fsdp_mirror.c). */
+ * In the device's memory: fsdp uses the executor's stream (tess_fsdp_set_stream), and allocates on its device. The
+ * code is the same: it calls kernels of the stream's table on pointers. Hooks return these pointers, so nothing is
+ * copied. The host reads two results per step: the sum of losses, and the sums of squares of rows. Each rank has
+ * gathered copies of its own, and peers read the memory that collectives expose (comm/device_windows.h). The host
+ * keeps a copy of the shards (parallel/fsdp/fsdp_mirror.c). */
 #ifndef TESS_ENGINE_SHARDS_H
 #define TESS_ENGINE_SHARDS_H
 
 #include "engine/engine.h"
 
-/* Sets engine->compute.resident, the same on all ranks, and engine->shards_note. The model and the device are there. A
- * second engine has its shards on the host. `device_need`: see tess_engine_options. Collective. TESS_E_INVALID,
- * TESS_E_UNSUPPORTED: job.shards=device asks for what does not work; the message names the key and what to set. */
+/* Sets engine->compute.resident, the same on all ranks, and engine->shards_note. The model must exist and the device
+ * be open. A second engine has its shards on the host. `device_need`: see tess_engine_options. Collective.
+ * TESS_E_INVALID, TESS_E_UNSUPPORTED: job.shards=device cannot be satisfied; the message names the key and what to
+ * set */
 tess_status tess_shards_choose(tess_engine *engine, tess_device_need_fn device_need);
 
-/* ---- Facts of the configuration alone ---- */
-/* job.shards, or what TESSERA_SHARDS says instead of AUTO. */
+/* ---- Functions of the configuration only ---- */
+/* Reads job.shards; if it is AUTO, the environment variable TESSERA_SHARDS may replace it. */
 tess_status tess_shards_read(const tess_config *config, tess_shards_choice *choice);
-/* TESS_E_UNSUPPORTED: it asks for what does not work with shards on a device. */
+/* TESS_E_UNSUPPORTED: the configuration has an option that does not work with shards on a device. */
 tess_status tess_shards_check_config(const tess_config *config);
 bool tess_shards_is_gpu(const char *device); /* true for a GPU's name; NULL: no device */
-/* Whether a run of this configuration is expected to have its shards on a device, before there is one: where the
- * configuration or the environment asks for it, or for a GPU that can. */
+/* Whether a run of this configuration will probably have its shards on a device. Can be called before a device is
+ * open: true if the configuration or the environment requests it, or requests a GPU that can do it. */
 bool tess_shards_expected(const tess_config *config);
 
 #endif

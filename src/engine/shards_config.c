@@ -1,4 +1,4 @@
-/* Reads and checks what a configuration says of its shards. */
+/* Reads and checks the options of a configuration that concern the place of its shards. */
 #include <stdlib.h>
 #include <string.h>
 

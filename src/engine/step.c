@@ -1,10 +1,10 @@
-/* One optimizer step: its micro-batches run (step_gradients.c), the checks of its numbers, clipping, the update. */
+/* Runs one optimizer step: its micro-batches (step_gradients.c), the checks of its numbers, clipping, the update. */
 #include "inject/inject.h"
 #include "engine/learning_rate.h"
 #include "engine/numbers/numbers.h"
 #include "engine/stages/rank_stage.h"
 
-/* Weights and moments of the newest step are complete. */
+/* Tells the recorder that weights and moments of the latest step are complete. */
 static void record_done(const tess_engine *e)
 {
     if (e->recorder.done != NULL)
@@ -87,8 +87,9 @@ tess_status tess_engine_step(tess_engine *e, const tess_batch_source *source, te
     tess_batch_source recorded = tess_numbers_record(e->numbers, source);
     tess_phase_start(&e->clock);
     TESS_TRY(tess_engine_gradients(e, &recorded, &own));
-    TESS_TRY(tess_engine_kept(
-        e)); /* kept before the ranks meet: either a rank that goes on has the newest step, or all have */
+    /* Every rank completes its copy before the next collective. So once any rank has passed that collective, all ranks
+     * have a copy of the newest step. */
+    TESS_TRY(tess_engine_kept(e));
     tess_runtime_phase(e->runtime, "optimizer", e->step + 1, -1);
     TESS_TRY(tess_engine_measure(e, source, &own, report));
     TESS_TRY(tess_loss_scale_step(e, report));

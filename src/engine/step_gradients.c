@@ -1,5 +1,5 @@
-/* The parts of a step before its update: its micro-batches, and the sums over ranks. They run again to find a bad
- * number. */
+/* Computes the parts of a step before its update: the gradients of its micro-batches, and the sums over ranks. They
+ * can run again to find a bad number. */
 #include <math.h>
 
 #include "base/core/rng.h"
@@ -8,7 +8,7 @@
 #include "engine/passes.h"
 #include "engine/stages/rank_stage.h"
 
-/* Gradients of the passes add up in fsdp: nothing here knows of the others. */
+/* Runs one pass of a micro-batch. fsdp adds up the gradients of the passes. */
 static tess_status run_pass(tess_engine *e, const tess_batch *batch, int p, tess_loss_sum *own)
 {
     tess_batch part = tess_batch_part(batch, p > 0 ? e->pass_ends[p - 1] : 0, e->pass_ends[p], e->pass_cu_seqlens);
@@ -41,7 +41,8 @@ static tess_status run_micro_batch(tess_engine *e, const tess_batch_source *sour
     return TESS_OK;
 }
 
-/* Ranks that are given other numbers would train another model each, without any other sign of it. */
+/* A hash of the source's numbers. If ranks had different numbers, each would train another model, and nothing else
+ * would show it. */
 static uint64_t fingerprint(const tess_batch_source *source)
 {
     const struct {
@@ -87,7 +88,8 @@ tess_status tess_engine_measure(tess_engine *e, const tess_batch_source *source,
 {
     double norm_of_sum;
     tess_loss_sum sum = *own;
-    tess_phase_switch(&e->clock, TESS_PHASE_WAIT); /* a few words: all of the time is waiting for the last rank */
+    /* A few bytes only: all of this time is waiting for the slowest rank */
+    tess_phase_switch(&e->clock, TESS_PHASE_WAIT);
     TESS_TRY(sum_loss(e, source, &sum));
     tess_phase_switch(&e->clock, TESS_PHASE_OPTIMIZER);
     TESS_TRY(tess_fsdp_grad_norm(e->fsdp, &norm_of_sum));

@@ -1,8 +1,8 @@
-/* Rehearses a step without its numbers: compares over all ranks which collectives it will call, before the first one.
+/* Rehearses a step without computing: compares over all ranks which collectives it will call, before the first one.
  *
- * The executor walks as in training, a rank of a pipeline by its schedule, and fsdp decides as in the step, from empty
- * slots. The step itself begins with the slots that the rehearsal leaves. If slots rotate, it may prefetch a unit
- * sooner or later than rehearsed, on all ranks alike. */
+ * The executor walks as in training, a rank of a pipeline follows its schedule, and fsdp makes the decisions of the
+ * step, starting with empty slots. The step itself starts with the slots that the rehearsal leaves. If slots rotate,
+ * it may prefetch a unit earlier or later than rehearsed, in the same way on all ranks. */
 #include "inject/inject.h"
 #include "comm/rehearsal.h"
 #include "engine/engine.h"
@@ -62,7 +62,7 @@ static tess_status rehearse_step(tess_engine *e, int64_t n_micro)
     TESS_TRY(rehearse_micro_batches(e, n));
     TESS_TRY(tess_fsdp_step_end(e->fsdp));
     TESS_TRY(tess_loss_all_reduce(e->team, &sum, 0));
-    return tess_fsdp_params_changed(e->fsdp); /* gathered copies hold nothing */
+    return tess_fsdp_params_changed(e->fsdp); /* the gathered copies hold no values */
 }
 
 tess_status tess_engine_rehearse(tess_engine *e, int64_t n_micro)
@@ -70,7 +70,8 @@ tess_status tess_engine_rehearse(tess_engine *e, int64_t n_micro)
     if (e->at.world == 1)
         return TESS_OK;
     TESS_TRY(tess_rehearsal_begin(e->team));
-    /* Stages do not call alike, and with uneven shares of layers neither do the ranks that share them. */
+    /* Only ranks of one group are compared: stages make different calls, and so do the ranks that share layers
+     * unevenly. */
     tess_rehearsal_group(e->runtime, e->at.stage * e->at.n_tp + e->at.tp);
     tess_status status = rehearse_step(e, n_micro);
     if (status == TESS_OK)

@@ -1,4 +1,5 @@
-/* training.max_value: between a step's gradients and its update, also where another process ends that. */
+/* Applies training.max_value between a step's gradients and its update, also if another process completes the
+ * update. */
 #include "optim/clip.h"
 #include "engine/engine.h"
 

@@ -74,7 +74,7 @@ static tess_status check_freeze(const tess_config *c, const tess_model *model)
     return TESS_OK;
 }
 
-/* Not all maps have adapters that ranks can share. */
+/* Checks that ranks can share all adapters, which not all maps allow: creates a part of the model with them. */
 static tess_status check_shared(tess_mem *mem, const tess_config *c, const tess_model_config *config)
 {
     const tess_model_part part = {.n_layers = config->n_layers,

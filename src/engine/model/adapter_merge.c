@@ -11,13 +11,13 @@ struct tess_adapter_merge {
     tess_model_config config;
     tess_model *model; /* the model with the adapter */
     tess_weights *weights;
-    int newest;   /* parameter whose factors are here; -1: none */
+    int newest;   /* index of the parameter A whose factors are loaded; -1: none */
     float *a, *b; /* (rank, in), (out, rank) */
     double *row;  /* (in) */
     int64_t n_in, n_out;
 };
 
-/* The indices of A and B; false: the parameter has no adapter. */
+/* Finds the indices of A and B. Returns false if the parameter has no adapter. */
 static bool find_factors(const tess_adapter_merge *m, const char *name, int *a, int *b)
 {
     static const char suffix[] = ".weight";
@@ -57,7 +57,7 @@ static void drop_factors(tess_adapter_merge *m)
     m->newest = -1;
 }
 
-/* Slices of a tensor follow each other. */
+/* Loads A and B unless they are already loaded: consecutive calls are about slices of one tensor. */
 static tess_status take_factors(tess_adapter_merge *m, int a, int b)
 {
     if (m->newest == a)
@@ -86,7 +86,7 @@ static void product_row(const tess_adapter_merge *m, int64_t o, int64_t begin, i
     }
 }
 
-/* GPT-2 stores (in, out), the others (out, in). */
+/* Adds the adapter's product to a slice. GPT-2 stores (in, out), the other families (out, in). */
 static tess_status apply(void *self, const char *name, const tess_box *slice, float *values)
 {
     tess_adapter_merge *m = self;

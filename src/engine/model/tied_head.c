@@ -10,10 +10,10 @@
 static const char head_name[] = "lm_head.weight";
 enum { PART_VALUES = 1 << 20 };
 
-/* The two tensors of a checkpoint, under the names of a model that is not tied. */
+/* The head and the embedding table of a checkpoint, under the names that they have in a model that is not tied. */
 typedef struct tied_pair {
     const tess_catalog *catalog;
-    const tess_catalog_tensor *head, *table; /* NULL: it has none */
+    const tess_catalog_tensor *head, *table; /* NULL: the checkpoint does not have it */
 } tied_pair;
 
 static bool is_one_piece(const tied_pair *p)
@@ -24,7 +24,7 @@ static bool is_one_piece(const tied_pair *p)
            strcmp(p->head->dtype, p->table->dtype) == 0;
 }
 
-/* Compares `n` rows in `buffer`, which has room for them twice. */
+/* Compares `n` rows. `buffer` has room for these rows of both tensors. */
 static tess_status compare_rows(const tied_pair *p, int64_t begin, int64_t n, float *buffer, bool *equal)
 {
     const int64_t width = p->head->dim[1];
@@ -36,7 +36,7 @@ static tess_status compare_rows(const tied_pair *p, int64_t begin, int64_t n, fl
     return TESS_OK;
 }
 
-/* Heads of another shape differ. */
+/* Compares head and table. If their shapes differ, they differ. */
 static tess_status compare(const tied_pair *p, bool *equal)
 {
     float *buffer;
@@ -73,7 +73,8 @@ static tess_status find_pair(const tess_catalog *catalog, const tess_model_confi
     return status;
 }
 
-/* *tied: what the weights say; -1: they have no embedding to say it by. A tied run saves no head of its own. */
+/* Sets *tied to whether the weights are tied; -1: unknown, since they have no embedding. is_own: the run's own
+ * checkpoint, which has a separate head only if the head is not tied. */
 static tess_status judge(const tess_catalog *catalog, bool is_own, const tess_model_config *config, int *tied)
 {
     tied_pair pair;
@@ -96,7 +97,8 @@ static void report(const tess_reporter *reporter, const char *path)
         reporter->line(reporter->self, text);
 }
 
-/* Whether the weights at `path` say what is tied. step >= 0: a run's own checkpoint. */
+/* Sets config->tied by the weights at `path`. Returns whether they decide it. step >= 0: a checkpoint of the run
+ * itself. */
 static bool settle(const char *path, int64_t step, const tess_reporter *reporter, tess_model_config *config)
 {
     tess_mem *mem = NULL;
@@ -109,7 +111,7 @@ static bool settle(const char *path, int64_t step, const tess_reporter *reporter
         status = judge(catalog, step >= 0, config, &tied);
     tess_catalog_destroy(&catalog);
     tess_mem_destroy(&mem);
-    tess_error_clear(); /* loading the weights reports why they cannot be read */
+    tess_error_clear(); /* the later loading of the weights reports why they cannot be read */
     if (status != TESS_OK || tied < 0)
         return false;
     if (tied == 0)
@@ -124,7 +126,7 @@ void tess_untie_head(const char *path, const tess_reporter *reporter, tess_model
         settle(path, -1, reporter, config);
 }
 
-/* Settles it by the run's own newest checkpoint, unless folders are host-local: one host's checkpoint need not have the
+/* Decides by the run's own newest checkpoint, unless folders are host-local: then one host's checkpoint may lack the
  * head's rows. */
 static bool settle_by_own(const tess_config *run, const tess_reporter *reporter, tess_model_config *config)
 {

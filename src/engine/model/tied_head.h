@@ -1,4 +1,4 @@
-/* Models whose config.json ties the head to the embedding, and whose weights have a head of their own all the same. */
+/* Handles models whose config.json ties the head to the embedding, although their weights contain a separate head. */
 #ifndef TESS_ENGINE_MODEL_TIED_HEAD_H
 #define TESS_ENGINE_MODEL_TIED_HEAD_H
 
@@ -6,11 +6,12 @@
 #include "engine/model/weights.h"
 
 /* Unties `config` if the weights at `path` ("": none) have a head that differs from their embedding, as transformers
- * does, and reports that. Equal heads stay tied. Weights that cannot be read change nothing. `reporter` may be NULL. */
+ * does, and reports that. If they are equal, they stay tied. If the weights cannot be read, nothing changes.
+ * `reporter` may be NULL. */
 void tess_untie_head(const char *path, const tess_reporter *reporter, tess_model_config *config);
 
-/* The same for a run's model, by the weights of its newest checkpoint, else of checkpoint.initial_load_path, else of
- * model.path. */
+/* tess_untie_head for a run's model. The weights are those of its newest checkpoint, else of
+ * checkpoint.initial_load_path, else of model.path. */
 void tess_config_untie_head(const tess_config *run, const tess_reporter *reporter, tess_model_config *config);
 
 #endif

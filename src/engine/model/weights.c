@@ -7,7 +7,7 @@
 #include "ckpt/store/tensor.h"
 #include "device/finite.h"
 
-/* A checkpoint under the model's names. */
+/* A checkpoint whose tensors are listed under the model's names. */
 typedef struct weights_files {
     tess_catalog *catalog;
     tess_export *list;
@@ -17,11 +17,11 @@ struct tess_weights {
     tess_mem *mem;
     const tess_model *model;
     tess_reporter reporter;
-    weights_files files[2];         /* files of the model, of its adapter */
-    tess_catalog_request *requests; /* (n_params) each tensor whole */
-    int32_t *broken;                /* (n_params) 1: NaN or infinite values */
-    const void **whole;             /* (n_params), NULL until asked for */
-    void **owned;                   /* (n_params), copies */
+    weights_files files[2];         /* files[0]: of the model; files[1]: of its adapter */
+    tess_catalog_request *requests; /* (n_params) requests for whole tensors */
+    int32_t *broken;                /* (n_params) 1: the tensor has NaN or infinite values */
+    const void **whole;             /* (n_params) whole parameters; NULL until requested */
+    void **owned;                   /* (n_params) copies that must be freed */
 };
 
 static tess_status find_param(const tess_model *model, const char *name, int *index)
@@ -49,7 +49,7 @@ static const weights_files *files_of(const tess_weights *w, int index)
     return &w->files[tess_model_param(w->model, index)->adapter];
 }
 
-/* The parameters of the model, or of its adapter. */
+/* Matches the parameters of the model, or of its adapter, with the tensors of the checkpoint. */
 static tess_status match(tess_weights *w, bool adapter)
 {
     const weights_files *files = &w->files[adapter];

@@ -1,4 +1,5 @@
-/* Spoils numbers on purpose. Without faults to inject, each point costs one call per step or unit. */
+/* Corrupts numbers on purpose, for tests. Without faults to inject, each injection point costs one call per step or
+ * unit. */
 #include <stdio.h>
 
 #include "inject/inject.h"
@@ -17,7 +18,7 @@ tess_status tess_numbers_drill_weights(tess_numbers *n)
     bool wanted = n->drill.see != NULL || has_faults(e);
     for (int i = 0; wanted && i < tess_fsdp_shards(e->fsdp); i++) {
         TESS_TRY(tess_fsdp_shard(e->fsdp, i, &shard));
-        if (shard.master == NULL) /* narrow */
+        if (shard.master == NULL) /* a narrow parameter, which has no master weights */
             continue;
         if (has_faults(e))
             tess_inject_tensor(e->runtime, TESS_FAULT_PARAMETER, shard.name, shard.master,
@@ -59,7 +60,7 @@ tess_status tess_numbers_drill_gradients(tess_numbers *n, int unit)
     return TESS_OK;
 }
 
-/* Faults name state as optimizers do. */
+/* Corrupts optimizer state. Faults use the names that optimizers give their arrays. */
 tess_status tess_numbers_drill_state(tess_numbers *n)
 {
     tess_engine *e = n->engine;

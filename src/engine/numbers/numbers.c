@@ -1,4 +1,4 @@
-/* The object, and what follows from a step's numbers. */
+/* Creates the checks of a step's numbers, and decides what to do if a step is not finite or its loss jumps. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -122,7 +122,7 @@ static void describe(const tess_numbers *n, const tess_engine_report *report, co
 }
 
 /* ---- Consequences ---- */
-/* Leaves out the step's update. Too many skips in a row end the run. */
+/* Skips the step's update. Too many skips in a row end the run. */
 static tess_status skip(tess_numbers *n, tess_engine_report *report)
 {
     int64_t limit = n->engine->config->numbers.max_skips;
@@ -138,7 +138,8 @@ static tess_status skip(tess_numbers *n, tess_engine_report *report)
     return TESS_OK;
 }
 
-/* A gathered copy may be what is broken, so the next use gathers the weights again. */
+/* Handles a step that is not finite. A gathered copy may be corrupt, so the weights are gathered again at their next
+ * use. */
 static tess_status handle_not_finite(tess_numbers *n, const tess_loss_sum *own, tess_engine_report *report)
 {
     tess_replay replay = {0};
@@ -186,7 +187,7 @@ static tess_status check_spikes(tess_numbers *n, tess_engine_report *report)
 tess_status tess_numbers_check_step(tess_numbers *n, const tess_loss_sum *own, tess_engine_report *report)
 {
     report->zloss = report->zgrad = NAN;
-    if (report->skipped) /* an overflow, which is part of finding the loss's scale */
+    if (report->skipped) /* an overflow in the search for the loss scale, which is expected */
         return TESS_OK;
     if (!isfinite(report->loss) || !isfinite(report->grad_norm))
         TESS_TRY(handle_not_finite(n, own, report));

@@ -1,12 +1,12 @@
 /* Compares all copies of weights and optimizer state.
  *
- * Ranks with the same weights (strategy none, replicas of hybrid, and tensors that tensor parallelism does not cut)
- * hash them and the optimizer's state with XXH3 and compare one number. If it differs, they compare the hash of each
- * tensor, and the majority is right. The two stages of a pipeline that have a tied table compare its weights. Where
- * ranks of a host share a gathered copy of sharded weights, each compares the rows that it owns with what they round
- * to.
+ * Some ranks have the same weights: with strategy none, in replicas of hybrid, and tensors that tensor parallelism
+ * does not cut. They hash these weights and the optimizer's state with XXH3 and compare one number. If it differs,
+ * they compare the hash of each tensor, and the majority is taken to be right.
+ * The two stages of a pipeline that have a tied table compare its weights.
+ * If ranks of a host share a gathered copy of sharded weights, each compares the copy with its own rows, rounded.
  *
- * State that exists once cannot be compared; checkpoints have checksums for it. */
+ * State that exists only once cannot be compared; checkpoints have checksums for it. */
 #include <stdio.h>
 #include <string.h>
 #define XXH_INLINE_ALL
@@ -18,7 +18,7 @@
 
 enum { BLOCK_BYTES = 1 << 18, KINDS = 1 + TESS_OPTIMIZER_STATES };
 
-/* The finding of a rank, worst first. Ranks send it to each other as bytes. */
+/* The finding of one rank, worst first. Ranks send it to each other as bytes. */
 typedef enum finding_kind { FOUND_ODD, FOUND_TIE, FOUND_COPY, FOUND_NOTHING } finding_kind;
 
 typedef struct finding {
@@ -30,7 +30,7 @@ typedef struct finding {
 typedef struct hashing {
     const char *data;
     size_t bytes;
-    _Atomic uint64_t sum; /* sum of the blocks' hashes, which their numbers seed: the order does not matter */
+    _Atomic uint64_t sum; /* sum of the blocks' hashes; a block's number is its seed, so the order does not matter */
 } hashing;
 
 static void hash_blocks(void *context, int64_t begin, int64_t end, int worker)
@@ -43,7 +43,8 @@ static void hash_blocks(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* Weights and state of parameter `index`; returns how many arrays. What is narrow counts as bytes. */
+/* Lists weights and optimizer state of parameter `index`. Returns the number of arrays. Narrow weights are hashed as
+ * bytes. */
 static int arrays_of(const tess_engine *e, int index, const tess_shard *shard, tess_optimizer_state arrays[KINDS])
 {
     arrays[0] = shard->master != NULL ? (tess_optimizer_state){"weight", TESS_F32, 1, shard->master}
@@ -57,7 +58,7 @@ static size_t bytes_of(const tess_shard *shard, const tess_optimizer_state *arra
     return (size_t)(rows * ((row + array->block - 1) / array->block)) * tess_dtype_size(array->dtype);
 }
 
-/* Hashes what this rank holds of parameter `index`; 0 for state that it does not have. */
+/* Hashes this rank's part of parameter `index`. The hash of state that does not exist is 0. */
 static tess_status hash_parameter(const tess_engine *e, int index, uint64_t hashes[KINDS])
 {
     tess_shard shard;
@@ -77,7 +78,7 @@ static tess_status hash_parameter(const tess_engine *e, int index, uint64_t hash
     return TESS_OK;
 }
 
-/* hashes (parameters, KINDS) */
+/* Hashes all parameters: hashes (parameters, KINDS). */
 static tess_status hash_state(const tess_engine *e, uint64_t *hashes)
 {
     for (int i = 0; i < tess_fsdp_shards(e->fsdp); i++)
@@ -119,7 +120,7 @@ static tess_vote vote_on(const ballot *b, int tensor)
     return tess_vote_on(b->hashes + tensor, (size_t)b->n_tensors, b->n_ranks, b->odd);
 }
 
-/* "rank 3", "ranks 1, 2 and 5" of the job: those listed (NULL: all). */
+/* Writes "rank 3" or "ranks 1, 2 and 5", numbered as in the job: those in `listed` (NULL: all). */
 static void list_ranks(const ballot *b, const bool *listed, char *text, size_t size)
 {
     int n = 0, seen = 0;
@@ -142,7 +143,8 @@ static const char *name_state(const tess_engine *e, int tensor, char *text, size
     return text;
 }
 
-/* The first tensor that differs decides who is named; the others are counted. */
+/* Describes the result of the vote. The first tensor that differs decides which rank is named; the others are
+ * counted. */
 static void describe_vote(const tess_engine *e, const ballot *b, finding *found)
 {
     int first = -1, n_differ = 0, n_odd = 0;
@@ -190,7 +192,8 @@ static tess_status vote(const tess_engine *e, ballot *b, const uint64_t *hashes,
     return TESS_OK;
 }
 
-/* Compares what the ranks of `team` hold alike. `hashes` has the hashes of everything that this rank holds. */
+/* Compares the tensors of which all ranks of `team` hold the same part. `hashes` has the hashes of all of this
+ * rank's tensors. */
 static tess_status compare_in(const tess_engine *e, tess_team *team, const uint64_t *hashes, finding *found)
 {
     ballot b = {.team = team, .n_ranks = tess_team_size(team), .n_tensors = KINDS * tess_fsdp_shards(e->fsdp)};
@@ -216,8 +219,8 @@ done:
     return status;
 }
 
-/* The teams that hold something alike: at most one for what tensor parallelism cuts and one for what it does not, of
- * weights that ranks share out and of those that they do not. */
+/* The teams whose ranks hold the same parts: at most one each for weights that tensor parallelism cuts or does not
+ * cut, and that are sharded or not. */
 enum { MOST_TEAMS = 4 };
 
 static int list_teams(const tess_fsdp *fsdp, tess_team *teams[MOST_TEAMS])
@@ -294,7 +297,7 @@ static tess_status compare_copies(const tess_engine *e, finding *found)
 }
 
 /* ---- All ranks together ---- */
-/* The worst finding of any rank ends the run. */
+/* Reports the worst finding of all ranks, which ends the run. */
 static tess_status report_worst(tess_numbers *n, int64_t step, finding *found)
 {
     const tess_engine *e = n->engine;

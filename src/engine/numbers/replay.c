@@ -1,5 +1,5 @@
-/* A step computed again from a copy of its micro-batches, and which rank was the first to see a value that is not
- * finite. */
+/* Computes a step again from copies of its micro-batches, and finds the rank that was first to see a value that is
+ * not finite. */
 #include <math.h>
 #include <string.h>
 
@@ -16,7 +16,8 @@ static const int32_t *copy_to(int32_t **to, const int32_t *from, int64_t n)
     return copy;
 }
 
-/* Copies the source's next micro-batch and passes the copy on. Its loss is valid through the step as it is. */
+/* Copies the source's next micro-batch and passes the copy on. Its loss is not copied: it is valid throughout the
+ * step. */
 static tess_status record_next(void *self, int64_t index, tess_batch *batch)
 {
     tess_recording *r = self;
@@ -28,7 +29,8 @@ static tess_status record_next(void *self, int64_t index, tess_batch *batch)
     TESS_TRY(tess_mem_make_room(r->mem, TESS_POOL_MISC, (size_t)r->n, sizeof(*r->batches), "copies of micro-batches",
                                 &r->capacity, (void **)&r->batches));
     tess_batch *copy = &r->batches[r->n];
-    if (copy->ids == NULL) /* one block: ids, positions, targets, and the ends of as many sequences as there can be */
+    /* One block for ids, positions, targets, and the ends of the largest possible number of sequences */
+    if (copy->ids == NULL)
         TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)(4 * r->max_tokens + 1), sizeof(int32_t),
                                       "copies of micro-batches", (void **)&copy->ids));
     int32_t *block = (int32_t *)copy->ids;
@@ -42,7 +44,7 @@ static tess_status record_next(void *self, int64_t index, tess_batch *batch)
     return TESS_OK;
 }
 
-/* The step's source with another `next`. Nobody judges through it: that is left to the step's own. */
+/* Returns the step's source with another `next`. It has no judge: only the step itself calls it. */
 static tess_batch_source through(tess_recording *r, tess_status (*next)(void *self, int64_t index, tess_batch *batch))
 {
     tess_batch_source source = r->source;
@@ -75,7 +77,7 @@ void tess_recording_free(tess_recording *r)
 }
 
 /* ---- Both runs of the step ---- */
-/* Completes what the checks of a run found (`bad`) with its summed gradients and this rank's part of the loss. */
+/* Adds to the findings of a run (`bad`) its summed gradients, and whether this rank's part of the loss is finite. */
 static tess_status add_sums(tess_numbers *n, const tess_loss_sum *own, tess_bad_number *bad)
 {
     bad->loss_is_bad = !isfinite(tess_exact_value(&own->nll));
@@ -111,7 +113,8 @@ static int compare_places(const tess_bad_number *a, const tess_bad_number *b)
     return 0;
 }
 
-/* The first of all ranks. If several ranks see the same place, the culprit is the one that owns the row. */
+/* Finds the first bad number over all ranks. If several ranks found it at the same place, the culprit is the one
+ * that owns the row. */
 static void find_first(const tess_bad_number *of_rank, int world, tess_replay *replay)
 {
     int best = 0;
@@ -131,7 +134,7 @@ static void find_first(const tess_bad_number *of_rank, int world, tess_replay *r
         replay->n_ranks += of_rank[r].stage != TESS_BAD_NONE && compare_places(&of_rank[r], &of_rank[best]) == 0;
 }
 
-/* A sum does not show whose part was bad. A rank's own loss does. */
+/* Names the rank whose loss is not finite. Needed if only a sum was bad, which does not show whose part it was. */
 static void find_loss(const tess_bad_number *of_rank, int world, tess_replay *replay)
 {
     if (replay->repeats || replay->first.stage < TESS_BAD_SUM)

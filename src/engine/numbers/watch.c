@@ -67,7 +67,7 @@ static bool is_primary(const tess_shard *shard, int64_t row)
     return row >= shard->primary.begin[0] && row < shard->primary.begin[0] + shard->primary.size[0];
 }
 
-/* Memory of hooks as the host sees it, which may change it. */
+/* Shows memory of the hooks to the checks on the host, which may change it. */
 static tess_status see_whole(tess_numbers *n, int unit, const char *what, const tess_param *p, void *data,
                              tess_dtype dtype)
 {
@@ -87,8 +87,8 @@ static tess_status see_whole(tess_numbers *n, int unit, const char *what, const 
     return status;
 }
 
-/* Sees this rank's part of a parameter or its gradient. *first: it has the first bad value, whose place is then in the
- * whole. */
+/* Checks this rank's part of a parameter or of its gradient. *first: whether it has the first bad value. The place
+ * of that value is then converted to its place in the whole parameter. */
 static tess_status see_part(tess_numbers *n, int unit, const char *what, const tess_param *p, void *data,
                             tess_dtype dtype, bool *first)
 {
@@ -113,7 +113,7 @@ tess_status tess_numbers_see_params(tess_numbers *n, int unit)
     for (int i = first; i < first + count && (n->checking || n->drill.see != NULL); i++) {
         const tess_param *p = tess_model_param(e->model, i);
         tess_shard shard;
-        if (tess_fsdp_is_coded(e->fsdp, i)) /* its master weights are looked at */
+        if (tess_fsdp_is_coded(e->fsdp, i)) /* a parameter gathered as codes: its master weights are checked instead */
             continue;
         bool is_first;
         TESS_TRY(see_part(n, unit, "parameter", p, (void *)e->w[i], tess_fsdp_param_dtype(e->fsdp), &is_first));
@@ -136,7 +136,7 @@ tess_status tess_numbers_see_gradients(tess_numbers *n, int unit)
     return TESS_OK;
 }
 
-/* Reports a place in the whole parameter. */
+/* Checks a shard. Reports the place of a bad value in the whole parameter. */
 static void look_at_shard(tess_numbers *n, tess_bad_stage stage, const char *what, const tess_shard *shard,
                           const void *data, tess_dtype dtype, tess_bad_number *bad)
 {

@@ -4,20 +4,25 @@
 #include "engine/numbers/numbers.h"
 #include "engine/stages/stage_times.h"
 
-/* The memory of a micro-batch in a chunk while it is under way. A message is read and written where it is computed
- * with: the stream comes to where the executor keeps it for backward, and the first layer writes its gradient to
- * `below`; the last one writes the stream to `above` and reads the gradient there, which comes when the stream has
- * gone. On a device apart from the host both are what the host sends and receives. */
+/* The buffers of one micro-batch in one chunk while it is in progress. Messages are received where they are used,
+ * and sent from where they were computed.
+ * The input stream is received in the buffer that the executor keeps for backward. The first layer writes its
+ * gradient to `below`.
+ * The last layer writes the stream to `above`, and reads the gradient there, which arrives after the stream has been
+ * sent.
+ * On a device apart from the host, `below` and `above` are the host buffers for messages. */
 typedef struct stage_slot {
     tess_batch batch;
     int chunk, micro;
-    char *below, *above;                /* (T, C); NULL: the pipeline ends there, or this rank has the next stage too */
-    tess_work *sent_below, *sent_above; /* messages that still read them */
-    void *dout;                         /* (T, C) of a device apart from the host: a copy of the gradient in `above` */
+    /* (T, C); NULL: the pipeline ends there, or this rank has the neighbouring stage, too */
+    char *below, *above;
+    tess_work *sent_below, *sent_above; /* sends that still read these buffers */
+    void *dout;                         /* (T, C) on a device apart from the host: a copy of the gradient in `above` */
 } stage_slot;
 
-/* The gradient of a micro-batch may be ready before the rank below comes to take that of the slot's last one. To wait
- * for that could be forever: that rank may wait for this one. So the buffer stays with its message. */
+/* A buffer that a send still reads, and the send. The gradient of a micro-batch may be ready before the rank below
+ * has received the previous one of the same slot. Waiting for it could deadlock, since that rank may be waiting for
+ * this one. So the buffer is left to its message, and the slot takes another one. */
 typedef struct stage_parting {
     char *buffer;
     tess_work *sent;
@@ -25,17 +30,18 @@ typedef struct stage_parting {
 
 struct tess_stage {
     tess_engine *e;
-    tess_team *team;                 /* team of the ranks that have the stages of the same micro-batches */
-    tess_pipeline_schedule schedule; /* schedule of the newest step's number of micro-batches */
+    tess_team *team;                 /* the ranks that run the stages of the same micro-batches */
+    tess_pipeline_schedule schedule; /* schedule for the number of micro-batches of the latest step */
     tess_stage_times times;
-    stage_slot *slots; /* (n_slots), those of a chunk together */
-    int *first_slot;   /* (chunks + 1) */
+    stage_slot *slots; /* (n_slots) grouped by chunk */
+    int *first_slot;   /* (chunks + 1) index of each chunk's first slot */
     int n_slots;
-    stage_parting *partings; /* (n_partings), as many as there ever were at once */
+    stage_parting *partings; /* (n_partings) the largest number that existed at once */
     int n_partings;
-    void *out;      /* (T, C) on a device apart from the host: what goes to a buffer of the host; else NULL */
-    char *embedded; /* (T, C) with a tied table whose embedding is elsewhere: the gradient of its stream; else NULL */
-    void *embedded_here; /* its copy on a device apart from the host */
+    void *out; /* (T, C) on a device apart from the host: data to copy to a host buffer; else NULL */
+    /* (T, C) the gradient of the embedding's stream, if this rank has a tied table but not the embedding; else NULL */
+    char *embedded;
+    void *embedded_here; /* copy of `embedded` on a device apart from the host */
 };
 
 static const tess_stage_plan *plan_of(const tess_stage *s)
@@ -72,7 +78,7 @@ static size_t stream_bytes(const tess_stage *s, int64_t n_tokens)
     return rows_bytes(s, tess_executor_stream_rows(s->e->model, tess_executor_get_options(s->e->executor), n_tokens));
 }
 
-/* Room for any micro-batch. */
+/* Bytes for the stream of the largest micro-batch. */
 static size_t room_bytes(const tess_stage *s)
 {
     return rows_bytes(s, tess_executor_stream_room(s->e->model, tess_executor_get_options(s->e->executor)));
@@ -198,7 +204,7 @@ static bool has_left(tess_work *sent)
     return sent == NULL || tess_work_done(sent);
 }
 
-/* Gives the slot a `below` that no message reads. */
+/* Makes sure that no message reads the slot's `below`: replaces the buffer if one still does. */
 static tess_status part_with(tess_stage *s, stage_slot *slot)
 {
     if (has_left(slot->sent_below))
@@ -222,13 +228,13 @@ static tess_status part_with(tess_stage *s, stage_slot *slot)
     return TESS_OK;
 }
 
-/* The place where the executor reads what comes from below. */
+/* The buffer from which the executor reads the stream of the stage below. */
 static void *input_of(const tess_stage *s, const stage_slot *slot)
 {
     return tess_executor_input(s->e->executor, (int)(slot - s->slots), plan_of(s)->units[slot->chunk].begin);
 }
 
-/* Finds the place for a message: nothing reads its old content any more. */
+/* Finds the buffer for an incoming message. Waits until nothing reads its old content. */
 static tess_status room_for(tess_stage *s, stage_slot *slot, bool forward, void **to)
 {
     if (!forward) {
@@ -270,7 +276,8 @@ static tess_status send(tess_stage *s, stage_slot *slot, tess_pipeline_op op)
     return status;
 }
 
-/* The gradient of the stream that the embedding left, with a tied table here and the embedding on the first rank. */
+/* Receives the gradient of the embedding's stream. For a rank that has the tied table, if the embedding is on the
+ * first rank. */
 static tess_status receive_embedded(tess_stage *s, int64_t n_tokens, int micro)
 {
     tess_work *work = NULL;
@@ -283,7 +290,8 @@ static tess_status receive_embedded(tess_stage *s, int64_t n_tokens, int micro)
 }
 
 /* ---- Computing ---- */
-/* The buffer that connects a stage with the one before: its own, or that of the stage before if this rank has both. */
+/* The buffer between a stage and the previous one: its own `below`, or, if this rank has both stages, the `above` of
+ * the previous one. */
 static char *below_of(const tess_stage *s, const stage_slot *slot)
 {
     if (slot->below != NULL || stage_of(s, slot) == 0)
@@ -294,8 +302,8 @@ static char *below_of(const tess_stage *s, const stage_slot *slot)
     return NULL;
 }
 
-/* The stage's input. What this rank has left in the stage before is copied: the slot there may be needed for another
- * micro-batch before the backward of this one is complete. */
+/* Puts the stage's input where the executor reads it. If this rank also has the previous stage, its output is
+ * copied: the slot there may be needed for another micro-batch before the backward of this one is complete. */
 static tess_status give_stream(const tess_stage *s, const stage_slot *slot, const void **in)
 {
     const char *below = stage_of(s, slot) > 0 ? below_of(s, slot) : NULL;
@@ -315,7 +323,7 @@ static tess_status give_gradient(const tess_stage *s, const stage_slot *slot, co
                : tess_upload(s->e->compute.stream, slot->dout, slot->above, stream_bytes(s, slot->batch.n_tokens));
 }
 
-/* The place where the executor writes what will go: the buffer, or its place on the device. */
+/* The buffer to which the executor writes outgoing data: the message's buffer, or its counterpart on the device. */
 static void *place_for(const tess_stage *s, char *buffer)
 {
     return s->out != NULL && buffer != NULL ? s->out : buffer;
@@ -340,7 +348,7 @@ static bool hands_embedded(const tess_stage *s, const stage_slot *slot)
     return stage_of(s, slot) == 0 && slot->below != NULL;
 }
 
-/* The units whose backward hands a gradient on. */
+/* The units whose backward passes a gradient on. */
 static tess_range backward_range(const tess_stage *s, const stage_slot *slot)
 {
     tess_range range = range_of(s, slot);
@@ -348,7 +356,7 @@ static tess_range backward_range(const tess_stage *s, const stage_slot *slot)
     return range;
 }
 
-/* Whether such a stage trains a part of the embedding itself: the positions. */
+/* Whether a stage that sends that gradient also trains a part of the embedding itself: the positions. */
 static bool has_own_embedding(const tess_stage *s, const stage_slot *slot, tess_backward_part part)
 {
     return hands_embedded(s, slot) && part != TESS_BACKWARD_WEIGHTS && tess_model_unit_trains(s->e->model, 0);
@@ -359,7 +367,7 @@ static tess_status forward(tess_stage *s, stage_slot *slot)
     tess_range range = range_of(s, slot);
     const void *in;
     TESS_TRY(tess_numbers_micro_begin(s->e->numbers, slot->micro, stage_of(s, slot)));
-    TESS_TRY(wait_for(s, &slot->sent_above)); /* the message of the micro-batch that had the slot before */
+    TESS_TRY(wait_for(s, &slot->sent_above)); /* the message of the previous micro-batch in this slot */
     TESS_TRY(give_stream(s, slot, &in));
     TESS_TRY(tess_executor_forward(s->e->executor, &range, in, place_for(s, slot->above)));
     return take(s, slot, slot->above);
@@ -388,7 +396,7 @@ static tess_status backward(tess_stage *s, stage_slot *slot, tess_backward_part 
                                         : TESS_OK;
 }
 
-/* The embedding's part of a tied table's gradient. */
+/* Adds the embedding's part of a tied table's gradient. */
 static tess_status add_embedded(tess_stage *s, const tess_batch *batch, int micro)
 {
     tess_engine *e = s->e;
@@ -444,7 +452,8 @@ static tess_status fit_schedule(tess_stage *s, int n_local)
     return TESS_OK;
 }
 
-/* The first action of a chunk that names a micro-batch takes its slot. Tokens are taken once, in order. */
+/* Starts a micro-batch in a slot, at the first action of a chunk that names it. Requests micro-batches from the
+ * source once each, in order. */
 static tess_status enter(tess_stage *s, const tess_batch_source *source, const tess_pipeline_action *a,
                          tess_batch *batches, int *n_taken, stage_slot *slot)
 {
@@ -522,7 +531,7 @@ tess_status tess_stage_compare_table(tess_stage *s, uint64_t hash, int *differs)
     return status;
 }
 
-/* True if this rank's pipeline is drawn: that of rank 0. */
+/* Whether this step's timeline is recorded. It is, at intervals, for the pipeline of rank 0. */
 static bool draws(const tess_stage *s)
 {
     const tess_engine *e = s->e;
@@ -554,7 +563,7 @@ tess_status tess_stage_run(tess_stage *s, const tess_batch_source *source, int n
 }
 
 /* ---- Rehearsal without numbers ---- */
-/* A message is as long as the longest micro-batch. */
+/* Rehearses one action. Messages have the length of the longest micro-batch. */
 static tess_status rehearse_action(tess_stage *s, const tess_hooks *hooks, const tess_pipeline_action *a)
 {
     static const tess_backward parts[TESS_PIPELINE_OPS] = {[TESS_PIPELINE_B] = {.part = TESS_BACKWARD_WHOLE},

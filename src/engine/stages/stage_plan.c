@@ -24,7 +24,7 @@ static tess_status count_chunks(const tess_config *config, int64_t n_layers, tes
     return TESS_OK;
 }
 
-/* Checks the number of micro-batches that the schedule needs; messages name the key that gives them. */
+/* Checks that the schedule allows this number of micro-batches. Messages name the key that sets it. */
 static tess_status check_micro_batches(const tess_config *config, const tess_pipeline_schedule *shape)
 {
     int64_t local = config->training.local_batch_size, n_micro = tess_config_micro_batches(config);
@@ -32,7 +32,7 @@ static tess_status check_micro_batches(const tess_config *config, const tess_pip
         config->parallelism.data_parallel_replicate_degree * config->parallelism.data_parallel_shard_degree;
     int n_local = (int)((n_micro + n_data - 1) / n_data), ranks = shape->ranks;
     bool in_groups = shape->kind == TESS_PIPELINE_INTERLEAVED;
-    int needed = in_groups ? (n_local + ranks - 1) / ranks * ranks : 2 * ranks; /* dualpipev needs these */
+    int needed = in_groups ? (n_local + ranks - 1) / ranks * ranks : 2 * ranks; /* the number that dualpipev needs */
     if (tess_pipeline_allows(shape->kind, ranks, shape->chunks, n_local) == TESS_OK)
         return TESS_OK;
     return tess_fail_context(TESS_E_INVALID,
@@ -80,8 +80,9 @@ static tess_status cut_by_cost(tess_mem *mem, const tess_model *whole, int64_t s
     return status;
 }
 
-/* Stages of equal numbers of layers where the user counts embedding and head in layers, else of equal operations: the
- * head of a small model takes as long as some of its layers, and what training.freeze names has no gradient. */
+/* Cuts the model into stages. If the user counts embedding and head in layers, stages have equal numbers of layers.
+ * Otherwise they have equal numbers of operations: the head of a small model takes as long as some of its layers,
+ * and frozen parameters have no gradient. */
 static tess_status cut(tess_mem *mem, const tess_config *config, const tess_model_config *sizes, int n_stages,
                        int *first)
 {
@@ -97,14 +98,15 @@ static tess_status cut(tess_mem *mem, const tess_config *config, const tess_mode
     return status;
 }
 
-/* The layers of each chunk, in order, and the units that they become. */
+/* Fills in the layers of each chunk, in order, and their units. */
 static void fill_plan(tess_stage_plan *plan, bool tied)
 {
     const tess_pipeline_schedule *shape = &plan->shape;
     const int *first = plan->first;
     int n_stages = shape->ranks * shape->chunks;
     const bool has_head = tess_pipeline_rank_of(shape, n_stages - 1) == plan->rank;
-    int unit = tied && has_head && tess_pipeline_rank_of(shape, 0) != plan->rank; /* 1: after a table of its own */
+    /* 1: unit 0 is a table without its embedding */
+    int unit = tied && has_head && tess_pipeline_rank_of(shape, 0) != plan->rank;
     for (int chunk = 0; chunk < shape->chunks; chunk++) {
         int stage = tess_pipeline_stage(shape, plan->rank, chunk);
         plan->units[chunk].begin = unit;
@@ -157,8 +159,8 @@ void tess_stage_ends(const tess_stage_plan *plan, const tess_model *model, int c
 {
     int stage = tess_pipeline_stage(&plan->shape, plan->rank, chunk);
     *below = stage > 0 ? tess_pipeline_crosses(&plan->shape, stage - 1) : tess_model_copies_table(model);
-    *above =
-        stage < plan->shape.ranks * plan->shape.chunks - 1; /* the next stage, if it is on this rank too, reads this */
+    /* If the next stage is on this rank, too, it reads this buffer. */
+    *above = stage < plan->shape.ranks * plan->shape.chunks - 1;
 }
 
 static bool splits_backward(tess_pipeline_kind kind)
