@@ -1,7 +1,9 @@
-/* Sums over replicas that are no subtree of the canonical tree: because the number of shards or of replicas is no power
- * of two, or because the last micro-batches of a step do not reach all ranks. The replicas then exchange their inputs
- * of the sum, a block of elements at a time, and each adds all inputs to its own counter.  The input of a replica is
- * the sum over its shards, if that is a subtree. Otherwise it has one input for each shard: the shard's leaf. */
+/* Sums over replicas that are no subtree of the canonical tree: because the number of shards or of replicas is no
+ * power of two, or because the last micro-batches of a step do not reach all ranks. The replicas then exchange their
+ * inputs of the sum, a block of elements at a time, and each adds all inputs to its own counter.
+ *
+ * The input of a replica is the sum over its shards, if that is a subtree. Otherwise it has one input for each
+ * shard: the shard's leaf. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 enum { AT_ONCE = 1 << 16 }; /* elements of each input */

@@ -20,7 +20,8 @@
  * - fsdp_step.c: step_begin .. step_end
  * - shard.c: what optimizers and checkpoints see
  * - fsdp_matrices.c: whole matrices, for optimizers that need them
- * - fsdp_norm.c: the exact gradient norm - fsdp_cut_rows.c: norms of rows whose columns are split over ranks
+ * - fsdp_norm.c: the exact gradient norm
+ * - fsdp_cut_rows.c: norms of rows whose columns are split over ranks
  * - fsdp_paging.c: state on disk: fetched before use, released after
  * - fsdp_clock.c: phases, waits, bytes
  * - fsdp_memory.c: memory that peers can read, and memory that outlives the rank

@@ -1,8 +1,10 @@
-/* State on disk: the requests of a unit's hooks to the pager (base/mem/pager.h).  Master weights are prefetched in the
- * order in which units were used in the previous pass (gather.c). They are released when they are converted. If they
- * are the gathered copy, they are released when no hook holds the unit. Sums of gradients are fetched before the unit's
- * backward begins, because the counter already knows which sums its leaves will be added to (fsdp_reduce.c). They are
- * released when the leaves are added. For state in memory these calls do nothing. */
+/* State on disk: the requests of a unit's hooks to the pager (base/mem/pager.h).
+ *
+ * Master weights are prefetched in the order in which units were used in the previous pass (gather.c). They are
+ * released when they are converted. If they are the gathered copy, they are released when no hook holds the unit.
+ * Sums of gradients are fetched before the unit's backward begins, because the counter already knows which sums its
+ * leaves will be added to (fsdp_reduce.c). They are released when the leaves are added. For state in memory these
+ * calls do nothing. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 /* ---- Master weights ---- */

@@ -1,21 +1,25 @@
 /* Slots: the memory of gathered copies, and when it may be rewritten.
  *
  * The ranks of a host read a gathered copy in the same pages, and a gather writes them at once, so a slot may be
- * rewritten only when every rank has released it. The proof costs nothing: every rank releases at the same place in its
- * sequence of collectives. Once any collective that was issued after that place is complete here, all ranks have passed
- * it. A barrier is the last resort.  A slot that no hook holds still remembers the unit whose parameters it has. If
- * that unit is used again before the slot is rewritten, it needs no gather.
+ * rewritten only when every rank has released it. The proof costs nothing: every rank releases at the same place in
+ * its sequence of collectives. Once any collective that was issued after that place is complete here, all ranks have
+ * passed it. A barrier is the last resort.
  *
- * The optimizer writes what slots hold in the pass that writes the master weights, so that no gather follows: 2 bytes a
- * parameter and step (bfloat16) instead of 4 + 2. If slots rotate (FULL, HYBRID), this applies to the units that the
- * next forward begins with, and to units that are alone in their size class, as the embedding often is. Other units
- * would need a bfloat16 shard of their own: 2 bytes more per parameter, written once a step to save 2 of the 4 bytes
- * that each gather reads. With two gathers a micro-batch, and lines that are read before they are written, this saves 4
- * bytes and costs 4 at one micro-batch a step, so it is not worth the memory.  This holds on one host. Every host has a
- * gathered copy of its own, and the optimizer writes only the rows of its host's ranks there. If the shard team spans
- * hosts, an update makes slots stale, and the next use gathers them again, with the same bits. The same is true of
- * units that are gathered as fp8 codes, and on a device, where every rank has its own copies. On a device a slot is
- * safe as soon as no hook holds it, because the stream's order puts a rewrite after all readers. */
+ * A slot that no hook holds still remembers the unit whose parameters it has. If that unit is used again before the
+ * slot is rewritten, it needs no gather.
+ *
+ * The optimizer writes what slots hold in the pass that writes the master weights, so that no gather follows: 2
+ * bytes a parameter and step (bfloat16) instead of 4 + 2. If slots rotate (FULL, HYBRID), this applies to the units
+ * that the next forward begins with, and to units that are alone in their size class, as the embedding often is.
+ * Other units would need a bfloat16 shard of their own: 2 bytes more per parameter, written once a step to save 2 of
+ * the 4 bytes that each gather reads. With two gathers a micro-batch, and lines that are read before they are
+ * written, this saves 4 bytes and costs 4 at one micro-batch a step, so it is not worth the memory.
+ *
+ * This holds on one host. Every host has a gathered copy of its own, and the optimizer writes only the rows of its
+ * host's ranks there. If the shard team spans hosts, an update makes slots stale, and the next use gathers them
+ * again, with the same bits. The same is true of units that are gathered as fp8 codes, and on a device, where every
+ * rank has its own copies. On a device a slot is safe as soon as no hook holds it, because the stream's order puts a
+ * rewrite after all readers. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 static bool is_safe(const tess_fsdp *fsdp, const tess_fsdp_slot *slot)

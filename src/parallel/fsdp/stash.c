@@ -1,8 +1,9 @@
-/* Resharding to groups: reshard_after_forward = n frees gathered copies after forward, but each rank keeps 1/n of the
- * bytes, its stash. Until the weights change, the copy is gathered from the stashes of n consecutive shards.  If every
- * group is within one host, the host's shared copy is kept instead, because the stashes of its ranks would take at
- * least as much memory. If a group spans hosts, all groups have stashes, and the ranks of a group share copies on each
- * host. On a device no ranks share copies, so each counts as a host. */
+/* Resharding to groups: reshard_after_forward = n frees gathered copies after forward, but each rank keeps 1/n of
+ * the bytes, its stash. Until the weights change, the copy is gathered from the stashes of n consecutive shards.
+ *
+ * If every group is within one host, the host's shared copy is kept instead, because the stashes of its ranks would
+ * take at least as much memory. If a group spans hosts, all groups have stashes, and the ranks of a group share
+ * copies on each host. On a device no ranks share copies, so each counts as a host. */
 #include "comm/device_windows.h"
 #include "parallel/fsdp/fsdp_impl.h"
 

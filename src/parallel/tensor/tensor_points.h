@@ -1,6 +1,8 @@
 /* Implements the exchange points (nn/points.h) of a team of ranks that share a model: boxes of matrices move between
- * the ranks.  On one host each rank writes its part into shared memory, meets the others once, and copies the parts
- * that it wants from there. This takes two copies. Over several hosts, parts are packed for one all_to_all_v. */
+ * the ranks.
+ *
+ * On one host each rank writes its part into shared memory, meets the others once, and copies the parts that it
+ * wants from there. This takes two copies. Over several hosts, parts are packed for one all_to_all_v. */
 #ifndef TESS_PARALLEL_TENSOR_TENSOR_POINTS_H
 #define TESS_PARALLEL_TENSOR_TENSOR_POINTS_H
 

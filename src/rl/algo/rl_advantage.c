@@ -6,7 +6,7 @@
 /* Statistics of scored rewards. */
 typedef struct reward_stats {
     int64_t n;
-    double mean, std; /* std 0 for fewer than two */
+    double mean, std; /* std is 0 for fewer than two rewards */
     bool equal;
 } reward_stats;
 
@@ -26,7 +26,7 @@ static reward_stats stats_of(const double *reward, const bool *scored, int64_t b
         stats.equal = stats.equal && reward[i] == first;
         sum += reward[i];
     }
-    if (stats.equal) { /* a rounded mean would differ from them */
+    if (stats.equal) { /* a rounded mean would differ from equal rewards */
         stats.mean = first;
         return stats;
     }

@@ -65,7 +65,7 @@ tess_status tess_balance_lpt(tess_mem *mem, const int64_t *cost, int64_t n, int3
                              int64_t *total)
 {
     TESS_TRY(check_costs(cost, n, n_bins));
-    heap_item *items; /* (n) by cost, then (n_bins) by room: a bin's key is minus what it has */
+    heap_item *items; /* (n) items by cost, then (n_bins) bins by room: a bin's key is minus its sum */
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n + (size_t)n_bins, sizeof(*items), "items to balance",
                                   (void **)&items));
     heap_item *bins = items + n;
@@ -85,7 +85,7 @@ tess_status tess_balance_lpt(tess_mem *mem, const int64_t *cost, int64_t n, int3
     return TESS_OK;
 }
 
-/* Some of the items, as a list. */
+/* A set of items, as a linked list. */
 typedef struct item_set {
     int64_t sum;
     int32_t head, tail; /* -1: empty */
@@ -96,7 +96,7 @@ static int by_sum(const void *x, const void *y)
     const item_set *a = x, *b = y;
     if (a->sum != b->sum)
         return a->sum > b->sum ? -1 : 1;
-    return a->head != b->head ? (a->head < b->head ? -1 : 1) : 0; /* empty sets are all alike */
+    return a->head != b->head ? (a->head < b->head ? -1 : 1) : 0; /* all empty sets are equal */
 }
 
 static item_set join(item_set a, item_set b, int32_t *next)
@@ -107,7 +107,8 @@ static item_set join(item_set a, item_set b, int32_t *next)
     return (item_set){a.sum + b.sum, a.head, b.tail};
 }
 
-/* Adds partition b to partition a, each of n_bins sets by descending sum. Returns how far the sums now spread. */
+/* Merges partition b into partition a; each has n_bins sets in the order of descending sums. Returns the difference
+ * between the largest and the smallest new sum. */
 static int64_t merge(item_set *a, const item_set *b, int32_t n_bins, int32_t *next)
 {
     for (int32_t k = 0; k < n_bins; k++)
@@ -116,8 +117,8 @@ static int64_t merge(item_set *a, const item_set *b, int32_t n_bins, int32_t *ne
     return a[0].sum - a[n_bins - 1].sum;
 }
 
-/* sets (n, n_bins): partition i, at first of item i alone. heap (n): partitions, by spread. The last one is the result,
- * at the returned number. */
+/* sets (n, n_bins): partition i begins with item i only. heap (n): the partitions by spread. Returns the number of
+ * the last partition, which is the result. */
 static int32_t difference(const int64_t *cost, int64_t n, int32_t n_bins, item_set *sets, heap_item *heap,
                           int32_t *next)
 {

@@ -5,7 +5,7 @@
 
 #include "rl/algo/rl_words.h"
 
-/* A response, chosen or rejected. */
+/* The sums of one response, chosen or rejected. */
 typedef struct dpo_side {
     double logp, gap; /* sums over its tokens: log p, log p - log p_ref */
     double share;     /* weight of a token in h: 1, or for means 1 / tokens */
@@ -48,7 +48,7 @@ static double sigmoid(double x)
     return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x));
 }
 
-/* A pair's loss and its derivative by h. */
+/* Returns a pair's loss, and sets its derivative by h. */
 static double pair_loss(const tess_dpo_options *o, double h, double *slope)
 {
     double z = o->beta * h, e = o->label_smoothing, off = h - 1 / (2 * o->beta);

@@ -1,6 +1,6 @@
-/* Losses of preference pairs, as functions of log-probabilities: what tess_token_loss (nn) asks, with `whole` set.
+/* Losses of preference pairs, as functions of log-probabilities, for tess_token_loss (nn) with `whole` set.
  *
- * With h = (S_chosen - S_rejected), S = the sum over the response of log p - log p_ref, and IPO's being means:
+ * With h = (S_chosen - S_rejected), where S is the sum over the response of log p - log p_ref, or for IPO the mean:
  *   sigmoid  -(1 - e) log s(beta h) - e log s(-beta h), e: label smoothing; arXiv:2305.18290, cDPO
  *   IPO      (h - 1 / (2 beta))^2; arXiv:2310.12036, with length means as TRL has it
  *   hinge    max(0, 1 - beta h); arXiv:2305.10425 */
@@ -36,10 +36,10 @@ typedef enum tess_dpo_sum {
     TESS_DPO_SUM_COUNT
 } tess_dpo_sum;
 
-/* Zero is empty. */
+/* All members 0: no pair was added. */
 typedef struct tess_dpo_sums {
     tess_exact_sum sum[TESS_DPO_SUM_COUNT];
-    int64_t n_pairs, n_right; /* right: the chosen one's reward is the larger */
+    int64_t n_pairs, n_right; /* right: pairs in which the chosen response has the larger reward */
 } tess_dpo_sums;
 
 enum { TESS_DPO_SUM_WORDS = TESS_DPO_SUM_COUNT * TESS_EXACT_LIMBS + 2, TESS_DPO_METRICS = 7 };
@@ -47,13 +47,13 @@ enum { TESS_DPO_SUM_WORDS = TESS_DPO_SUM_COUNT * TESS_EXACT_LIMBS + 2, TESS_DPO_
 /* TESS_E_INVALID names the option that is out of its range. */
 tess_status tess_dpo_options_check(const tess_dpo_options *options);
 
-/* The loss of all pairs of a micro-batch as a sum (a step divides it by sums->n_pairs over all ranks): logprob
- * (n_rows); writes its derivative dlogprob (n_rows), 0 for rows without a token, and adds to *sums. A side without
- * response tokens has S = 0. TESS_E_NOT_FINITE names the pair; then what was written is not valid. */
+/* Adds the losses of all pairs of a micro-batch to *sums, as a sum; a step divides it by sums->n_pairs over all
+ * ranks. logprob (n_rows). Writes the derivative dlogprob (n_rows), which is 0 for rows without a token. A response
+ * without tokens has S = 0. TESS_E_NOT_FINITE: the message names the pair, and the results are not valid. */
 tess_status tess_dpo_grade(const tess_dpo_options *options, const tess_dpo_rows *rows, const float *logprob,
                            float *dlogprob, tess_dpo_sums *sums);
 
-/* Words (TESS_DPO_SUM_WORDS) that ranks add as int64, and back. */
+/* Converts sums to words (TESS_DPO_SUM_WORDS) that ranks add as int64, and back. */
 void tess_dpo_sums_pack(const tess_dpo_sums *sums, int64_t *words);
 void tess_dpo_sums_unpack(const int64_t *words, tess_dpo_sums *sums);
 /* Writes TESS_DPO_METRICS metrics, under the names that TRL gives them. */

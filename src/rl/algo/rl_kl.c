@@ -40,7 +40,7 @@ double tess_kl_estimate(tess_kl_kind kind, double d, double *slope)
     case TESS_KL_K3:
         break;
     }
-    double excess = expm1(-held), k3 = excess + held; /* expm1: near d = 0 the difference is what counts */
+    double excess = expm1(-held), k3 = excess + held; /* expm1 keeps the precision of e^x - 1 near d = 0 */
     *slope = k3 >= largest_k3 ? 0 : -excess * open;
     return k3 > largest_k3 ? largest_k3 : k3 < 0 ? 0 : k3; /* rounding may leave -1e-17 */
 }

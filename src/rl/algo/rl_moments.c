@@ -11,7 +11,7 @@ void tess_moments_add(tess_moments *moments, double x)
     tess_exact_add(&moments->sum, x);
     tess_exact_add(&moments->square, square);
     if (isfinite(square))
-        tess_exact_add(&moments->square, fma(x, x, -square)); /* the part that rounding took from the square */
+        tess_exact_add(&moments->square, fma(x, x, -square)); /* the rounding error of the square */
     moments->n++;
 }
 

@@ -33,7 +33,7 @@ static int64_t sum_of(const int64_t *lengths, int64_t first, int n)
     return sum;
 }
 
-/* Gives bin `b` to all samples from `begin` on that have none and fit. */
+/* Assigns to bin `b` every sample from `begin` on that has no bin and fits. */
 static void fill_bin(const int64_t *lengths, int64_t begin, int64_t n, int64_t room, int together, int32_t b,
                      int32_t *bin)
 {
@@ -54,7 +54,7 @@ tess_status tess_pack_first_fit(const int64_t *lengths, int64_t n, int64_t max_t
     for (int64_t i = 0; i < n; i++)
         bin[i] = -1;
     *n_bins = 0;
-    /* One bin after the other takes of what is left all that fits: that is first fit, without a list of bins. */
+    /* Each bin in turn takes all remaining samples that fit. This equals first fit, and needs no list of bins. */
     for (int64_t begin = 0; begin < n; begin += together) {
         if (bin[begin] < 0)
             fill_bin(lengths, begin, n, max_tokens, together, (*n_bins)++, bin);
@@ -67,7 +67,7 @@ tess_status tess_pack_first_fit(const int64_t *lengths, int64_t n, int64_t max_t
 typedef struct pack_items {
     int64_t *length, *cost; /* (n) */
     int32_t *bin;           /* (n) */
-    int64_t *filled;        /* (n) tokens of each bin, of which there are at most n */
+    int64_t *filled;        /* (n) tokens of each bin; there are at most n bins */
     int64_t n;
 } pack_items;
 
@@ -107,7 +107,7 @@ static bool fits(const pack_items *items, int64_t max_tokens, int32_t n_bins)
     return true;
 }
 
-/* Tries numbers of bins from *n_bins on: all items fit at the latest when each has a bin. */
+/* Tries numbers of bins from *n_bins on. The search ends, because all items fit when each has its own bin. */
 static tess_status find_balance(tess_mem *mem, tess_balance_fn balance, const pack_items *items, int64_t max_tokens,
                                 int32_t *n_bins)
 {

@@ -1,4 +1,4 @@
-/* pass@k. */
+/* The metric pass@k. */
 #ifndef TESS_RL_ALGO_RL_PASSK_H
 #define TESS_RL_ALGO_RL_PASSK_H
 

@@ -3,13 +3,13 @@
 #include <math.h>
 #include <string.h>
 
-/* A response token. */
+/* The facts of one response token. */
 typedef struct policy_token {
     double logprob, old, rollout, advantage, entropy;
-    double scale; /* scale of its sequence */
+    double scale; /* scale of the token's sequence */
 } policy_token;
 
-/* The facts of a sequence that its tokens need: each a mean over the tokens of the response. */
+/* The facts of a sequence that its tokens need. Each is a mean over the response's tokens. */
 typedef struct policy_sequence {
     double log_ratio;   /* log p - log p_old */
     double log_rollout; /* log p_old - log p_rollout */
@@ -54,14 +54,14 @@ static double clamp(double x, double low, double high)
     return x < low ? low : x > high ? high : x;
 }
 
-/* tess_safe_exp holds its exponent to these. */
+/* tess_safe_exp clamps its exponent to these. */
 static double clamp_log(double x)
 {
     return clamp(x, -20, 20);
 }
 
-/* max(-r A, -clip(r) A), where A < 0 at most -c A. slope_r: the derivative of r by log p. Where two branches are equal
- * each counts for half, and a clip's derivative on its bounds is 0. */
+/* max(-r A, -clip(r) A), limited to -c A if A < 0. slope_r: the derivative of r by log p. If two branches are equal,
+ * each counts half; a clip's derivative on its bounds is 0. */
 static policy_term clipped_term(const tess_policy_options *o, double ratio, double slope_r, double advantage)
 {
     double low = 1 - o->clip_low, high = 1 + o->clip_high;
@@ -79,7 +79,7 @@ static policy_term clipped_term(const tess_policy_options *o, double ratio, doub
     return term;
 }
 
-/* log_ratio: of what the kind looks at. */
+/* log_ratio: the log ratio that this kind of loss uses. */
 static policy_term bare_term(const tess_policy_options *o, const policy_token *t, double log_ratio)
 {
     double ratio = tess_safe_exp(log_ratio), bounded = clamp(ratio, 1 - o->clip_low, 1 + o->clip_high);
@@ -97,7 +97,8 @@ static policy_term bare_term(const tess_policy_options *o, const policy_token *t
     return clipped_term(o, ratio, fabs(log_ratio) < 20 ? ratio : 0, t->advantage);
 }
 
-/* The factor of a term because another policy has drawn the token; w: exp(log p_old - log p_rollout). */
+/* Returns the correction factor of a term for a token that another policy has drawn; w: exp(log p_old - log
+ * p_rollout). */
 static double correction_weight(const tess_policy_options *o, const policy_sequence *sequence, double w)
 {
     double judged = w;
@@ -145,7 +146,7 @@ static void add_ratio(const policy_token *t, double log_ratio, tess_policy_sums 
     raise(&sums->max[TESS_POLICY_MAX_RATIO], excess + 1);
 }
 
-/* w: exp(log p_old - log p_rollout); weight: what the term was multiplied with. */
+/* w: exp(log p_old - log p_rollout); weight: the factor that the term was multiplied by. */
 static void add_rollout(const tess_policy_options *o, const policy_token *t, double w, double weight,
                         tess_policy_sums *sums)
 {
@@ -159,7 +160,7 @@ static void add_rollout(const tess_policy_options *o, const policy_token *t, dou
     raise(&sums->max[TESS_POLICY_MAX_W], w);
 }
 
-/* The token's whole term; returns the derivative by its log p. */
+/* Computes the token's whole term, and returns its derivative by log p. */
 static double grade_token(const tess_policy_options *o, const policy_token *t, const policy_sequence *sequence,
                           tess_policy_sums *sums)
 {
@@ -180,7 +181,7 @@ static double grade_token(const tess_policy_options *o, const policy_token *t, c
     return pull;
 }
 
-/* beta times the KL's derivative by log p. */
+/* Returns beta times the KL's derivative by log p. */
 static double grade_kl(const tess_policy_options *o, const policy_token *t, double reference, tess_policy_sums *sums)
 {
     double slope, d = t->logprob - reference, kl = tess_kl_estimate(o->kl, d, &slope);
@@ -198,7 +199,7 @@ static const float *rollout_of(const tess_policy_rows *rows)
     return rows->rollout_logprob != NULL ? rows->rollout_logprob : rows->old_logprob;
 }
 
-/* logprob: of all rows where needs_whole, else not looked at. */
+/* logprob: (n_rows) used only if tess_policy_needs_whole. */
 static policy_sequence look_at_sequence(const tess_policy_options *o, const tess_policy_rows *rows, int64_t s,
                                         const float *logprob)
 {
@@ -236,7 +237,7 @@ static tess_status check_token(const policy_token *t, double reference, int64_t 
     return TESS_OK;
 }
 
-/* The sequence that row `row` is in, or the first after it. */
+/* Returns the sequence that contains row `row`, or the first sequence after it. */
 static int64_t sequence_at(const tess_policy_rows *rows, int64_t row)
 {
     int64_t low = 0, high = rows->n_seqs; /* the first sequence that ends after the row is in [low, high] */

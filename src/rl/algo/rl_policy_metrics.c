@@ -46,7 +46,7 @@ static void put_share(policy_report *report, const char *name, int64_t count)
     put(report, name, (double)count / report->n);
 }
 
-/* Unbiased, from sums of x and x^2. */
+/* Returns the unbiased variance from the sums of x and x^2. */
 static void put_std(policy_report *report, const char *name, tess_policy_sum first, tess_policy_sum second)
 {
     double sum = sum_of(report, first), squares = sum_of(report, second) - sum * sum / report->n;
@@ -58,8 +58,8 @@ static double ratio_mean(const policy_report *report)
     return 1 + sum_of(report, TESS_POLICY_SUM_EXCESS) / report->n;
 }
 
-/* How hard the KL pulls at log-probabilities compared with the rewards: 1 where their derivatives are as large, as root
- * mean squares over tokens. */
+/* Returns the strength of the KL relative to the rewards: the ratio of their derivatives by log p, as root mean
+ * squares over tokens. */
 static void put_pull(policy_report *report)
 {
     const double of_rewards = sum_of(report, TESS_POLICY_SUM_PULL_SQUARED);

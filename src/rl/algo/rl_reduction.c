@@ -1,4 +1,4 @@
-/* How the terms of a step's tokens become its loss. */
+/* Computes the scales and the divisor that turn the terms of a step's tokens into its loss. */
 #include "rl/algo/rl_policy_loss.h"
 
 #include <math.h>

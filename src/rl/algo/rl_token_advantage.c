@@ -1,4 +1,4 @@
-/* Advantages of tokens, backwards through each sequence. */
+/* Computes advantages of tokens, walking backwards through each sequence. */
 #include "rl/algo/rl_advantage.h"
 
 #include <stddef.h>
@@ -30,7 +30,7 @@ void tess_token_rewards(double beta, tess_kl_kind kind, int64_t n_seqs, const in
                         const double *terminal, const float *logprob, const float *reference, float *reward)
 {
     for (int64_t s = 0; s < n_seqs; s++) {
-        double at_end = terminal[s]; /* the last response token takes it */
+        double at_end = terminal[s]; /* the last response token gets it */
         for (int64_t row = (int64_t)cu[s + 1] - 1; row >= cu[s]; row--) {
             double r = 0;
             if (mask[row] && reference != NULL)

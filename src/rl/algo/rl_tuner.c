@@ -38,7 +38,7 @@ bool tess_kl_too_far(double approx_kl, double target)
     return target > 0 && !(approx_kl <= 1.5 * target);
 }
 
-/* A history under judgement, and what has been said of it. */
+/* The history that is judged, and the advice so far. */
 typedef struct tuner_case {
     const tess_tuner_limits *limits;
     const tess_tuner_step *history;
@@ -47,10 +47,10 @@ typedef struct tuner_case {
     int n_advice;
 } tuner_case;
 
-/* One number of the steps [begin, end), without those that were not measured. */
+/* Copies one number of the steps [begin, end), without steps in which it was not measured. */
 typedef struct tuner_stats {
     int64_t n;
-    double mean, variance; /* NaN, 0 where there is nothing */
+    double mean, variance; /* NaN or 0: there is no such step */
 } tuner_stats;
 
 static double number_at(const tuner_case *c, int64_t step, size_t field)
@@ -95,7 +95,8 @@ __attribute__((format(printf, 3, 4))) static void advise(tuner_case *c, tess_adv
     va_end(arguments);
 }
 
-/* One update a rollout, generated and trained with the same bits: every ratio is 1 and nothing can be clipped. */
+/* Whether training is on policy: one update per rollout, generated and trained with the same bits. Then every ratio
+ * is 1, and nothing can be clipped. */
 static bool on_policy(const tuner_case *c)
 {
     return recent(c, offsetof(tess_tuner_step, ratio_mean)) == 1 &&

@@ -12,24 +12,25 @@ typedef struct tess_tuner_step {
     double kl_pull;   /* size of the KL's derivative by log p / size of the rewards' derivative */
 } tess_tuner_step;
 
-/* Limits of the mean over the newest `window` steps, unless it says otherwise. */
+/* Limits of the mean over the newest `window` steps, except where a member says otherwise. */
 typedef struct tess_tuner_limits {
     int window;
     double clip_high, clip_low; /* share of tokens */
     double kl_high, kl_low;
     double ratio_high, ratio_low;
-    double entropy_share; /* collapse: the entropy is below this share of what it was in the first `window` steps */
-    int plateau;          /* steps: the reward does not rise from their first half to their second, beyond the noise */
-    double pull_high;     /* one term of the loss dominates */
-    double kl_target;     /* the newest step's approx_kl is too far from this; 0: anything goes */
-    double spike;         /* the newest loss is this many standard deviations from the mean of the window before it */
+    double entropy_share; /* collapse: the entropy is below this share of its mean in the first `window` steps */
+    int plateau; /* number of steps: the reward does not rise from their first to their second half by more than the
+                    noise */
+    double pull_high; /* one term of the loss dominates */
+    double kl_target; /* the newest step's approx_kl is too far from this target; 0: not checked */
+    double spike;     /* the newest loss is this many standard deviations from the mean of the window before it */
 } tess_tuner_limits;
 
-/* 10 steps; .5/.05, .5/.01, 2/.5; a tenth; 100 steps; 1; no target; 6. */
+/* Returns the default limits: 10 steps; .5/.05, .5/.01, 2/.5; a tenth; 100 steps; 1; no target; 6. */
 extern const tess_tuner_limits tess_tuner_default_limits;
 
 typedef enum tess_advice_kind {
-    TESS_ADVICE_STABLE, /* alone: nothing to say */
+    TESS_ADVICE_STABLE, /* the only kind in its list: there is no advice */
     TESS_ADVICE_CLIP_HIGH,
     TESS_ADVICE_CLIP_LOW,
     TESS_ADVICE_KL_HIGH,
@@ -49,14 +50,14 @@ typedef struct tess_advice {
 
 enum { TESS_ADVICE_MAX = 10 };
 
-/* Writes what is to be said of a history of n steps to advice (TESS_ADVICE_MAX), returns how much: 0 where n is 0, else
- * at least 1. What was not measured is not judged, and on policy (every ratio 1) an empty clip and a KL of 0 are as
- * they should be. */
+/* Writes the advice on a history of n steps to `advice` (TESS_ADVICE_MAX) and returns its number: 0 if n is 0,
+ * otherwise at least 1. Numbers that were not measured are not judged. On policy (every ratio is 1), no clipping and
+ * a KL of 0 are expected. */
 int tess_tuner_diagnose(const tess_tuner_limits *limits, const tess_tuner_step *history, int64_t n,
                         tess_advice *advice);
 
-/* Whether the rest of a rollout's updates should be left out: approx_kl is above 1.5 times the target. target 0: never.
- * NaN stops. */
+/* Whether the remaining updates of a rollout should be skipped, because approx_kl is above 1.5 times the target or
+ * NaN. target 0: never. */
 bool tess_kl_too_far(double approx_kl, double target);
 
 /* A starting point for a kind of task. */
@@ -69,7 +70,7 @@ typedef struct tess_tuner_preset {
 enum { TESS_TUNER_PRESETS = 4 };
 extern const tess_tuner_preset tess_tuner_presets[TESS_TUNER_PRESETS];
 
-/* NULL: there is none of that name. */
+/* Finds a starting point by name. NULL: the name is unknown. */
 const tess_tuner_preset *tess_tuner_preset_find(const char *task);
 
 #endif

@@ -6,13 +6,14 @@
 
 #include "rl/algo/rl_words.h"
 
-/* The token's loss; adds whether the clip decided. Derivative by the value in *slope. */
+/* Returns the token's loss and sets *slope to its derivative by the value. Counts whether the clipped square was the
+ * larger. */
 static double grade_value(double clip, double value, double old_value, double ret, double *slope, int64_t *n_clipped)
 {
     double change = value - old_value, held = change < -clip ? -clip : change > clip ? clip : change;
     double error = value - ret, clipped_error = old_value + held - ret;
     double open = error * error, clipped = clipped_error * clipped_error;
-    /* Within the clip both squares are one function; else where they are equal each counts for half, and the clip's
+    /* Within the clip both squares are the same function. Outside, if they are equal, each counts half; the clip's
      * derivative on its bounds is 0. */
     bool within = change > -clip && change < clip;
     *slope = within || open > clipped ? error : open == clipped ? error / 2 : 0;

@@ -6,7 +6,7 @@
 
 /* Writes the limbs of n sums, normalised, to words (n * TESS_EXACT_LIMBS). */
 void tess_exact_pack(const tess_exact_sum *sums, int n, int64_t *words);
-/* Reads what up to 2^30 ranks have packed and added. */
+/* Reads words that up to 2^30 ranks have packed and added. */
 void tess_exact_unpack(const int64_t *words, int n, tess_exact_sum *sums);
 
 #endif
