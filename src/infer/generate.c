@@ -10,7 +10,7 @@ static size_t vocab_of(const tess_generator *g)
     return (size_t)tess_model_get_config(g->model)->vocab_size;
 }
 
-/* ---- Memory that sleep gives back ---- */
+/* ---- Memory that tess_generator_sleep frees ---- */
 static tess_status make_results(tess_generator *g)
 {
     size_t n = (size_t)g->options.max_sequences, V = vocab_of(g), row = V * sizeof(float);
@@ -61,7 +61,7 @@ void tess_generator_sleep(tess_generator *g)
     tess_sampler_destroy(&g->sampler);
     tess_device_free(tess_stream_device(g->stream), g->results);
     tess_mem_free(tess_stream_mem(g->stream), g->room);
-    for (int64_t i = 0; i < g->options.max_sequences && g->sequences != NULL; i++) /* their pages are gone */
+    for (int64_t i = 0; i < g->options.max_sequences && g->sequences != NULL; i++) /* their pages have been freed */
         g->sequences[i].text.table.n_pages = g->sequences[i].text.table.length = 0;
     g->results = NULL;
     g->room = NULL;
@@ -78,7 +78,7 @@ tess_generator_stats tess_generator_get_stats(const tess_generator *g)
     return stats;
 }
 
-/* ---- Memory that stays ---- */
+/* ---- Memory that tess_generator_sleep keeps ---- */
 static tess_status make_texts(tess_generator *g)
 {
     size_t n = (size_t)g->options.max_sequences, length = (size_t)g->options.max_length, room = (size_t)g->table_room;
@@ -122,7 +122,7 @@ static tess_status make(tess_generator *g)
     return tess_generator_wake(g);
 }
 
-/* Settles sizes that were left open. */
+/* Checks the options, and chooses the sizes that they leave open. */
 static tess_status size(tess_generator *g)
 {
     tess_generator_options *o = &g->options;
@@ -140,7 +140,8 @@ static tess_status size(tess_generator *g)
     if (o->pass_tokens < o->max_sequences)
         o->pass_tokens = o->max_sequences;
     g->table_room = tess_kv_pages_of(o->max_length);
-    g->n_pages = (g->table_room + 1) * o->max_sequences; /* one for the end of a shared prompt */
+    /* One more page per sequence, for the end of a shared prompt */
+    g->n_pages = (g->table_room + 1) * o->max_sequences;
     g->stats.page_bytes = tess_kv_page_bytes(tess_model_get_config(g->model), o->dtype);
     if (o->cache_bytes > 0 && o->cache_bytes / g->stats.page_bytes < (size_t)g->n_pages)
         g->n_pages = (int64_t)(o->cache_bytes / g->stats.page_bytes);
@@ -188,7 +189,7 @@ void tess_generator_set_watch(tess_generator *g, const tess_watch *watch)
 }
 
 /* ---- A run ---- */
-/* Whether a request has something to compute: new tokens, or log-probabilities of more than its first token. */
+/* Whether a request needs any computing: new tokens, or log-probabilities of more than its first token. */
 static bool has_work(const tess_request *r)
 {
     return r->max_new_tokens > 0 || (r->want_prompt_logprobs && r->n > 1);

@@ -1,4 +1,5 @@
-/* One forward of what was planned, and what follows from it: log-probabilities of prompts, new tokens, ends. */
+/* Runs the forward of one planned pass, and handles its results: log-probabilities of prompts, new tokens, ends of
+ * texts. */
 #include "device/device.h"
 #include "infer/generate_impl.h"
 
@@ -8,7 +9,8 @@ static int64_t vocab_of(const tess_generator *g)
 }
 
 /* ---- The forward ---- */
-/* A prompt's own next tokens are its targets. Whether there are any. */
+/* Fills in a text's rows of the pass. The targets of a prompt are its own next tokens. Returns whether there are
+ * any. */
 static bool fill_text(tess_generator *g, text *t, int64_t at)
 {
     const sequence *s = t->of == NULL ? tess_sequence_of(t) : NULL;
@@ -24,7 +26,7 @@ static bool fill_text(tess_generator *g, text *t, int64_t at)
     return any;
 }
 
-/* Rows whose logits are wanted: of the last token that is known. */
+/* Adds the row of the text's last known token to the rows that need logits, if this pass computes it. */
 static void want_row(tess_generator *g, text *t, int64_t last, int64_t *n_rows)
 {
     t->row = -1;
@@ -84,7 +86,7 @@ static tess_status finish(tess_generator *g, const generate_run *run, sequence *
     return run->source->finished(run->source->self, &s->request, why);
 }
 
-/* Log-probabilities of the prompts' tokens that this pass has read. */
+/* Reports the log-probabilities of the prompt tokens that this pass has read. */
 static tess_status report_prompts(tess_generator *g, const generate_run *run, int64_t n_tokens)
 {
     const void *read;
@@ -114,7 +116,7 @@ static tess_status copy_logits(tess_generator *g, float *to, const float *from)
     return tess_stream_kernels(g->stream)->copy(g->stream, to, from, (size_t)vocab_of(g) * sizeof(float), false);
 }
 
-/* Texts have moved on; prompts that are ready keep their logits. */
+/* Advances all texts by the tokens of the pass. Copies the logits of prompts that are now ready. */
 static tess_status move_on(tess_generator *g)
 {
     for (int64_t i = 0; i < g->n_running; i++) {
@@ -134,8 +136,8 @@ static tess_status move_on(tess_generator *g)
     return TESS_OK;
 }
 
-/* The logits of a sequence that begins at a shared prompt's end: the first finds them in the pass, others get copies.
- */
+/* Finds the logits of a sequence that starts at a shared prompt's end. The first such sequence reads them from the
+ * pass, others get copies. */
 static tess_status first_logits(tess_generator *g, sequence *s, int64_t *n_rows)
 {
     shared *p = s->waits_for;
@@ -147,7 +149,8 @@ static tess_status first_logits(tess_generator *g, sequence *s, int64_t *n_rows)
     return TESS_OK;
 }
 
-/* New tokens of all sequences that draw, and their log-probabilities, from the kernel that training uses. */
+/* Draws new tokens for all sequences that need one. Computes their log-probabilities with the kernel that training
+ * uses. */
 static tess_status draw(tess_generator *g, const generate_run *run, int64_t n_rows, int64_t *n_draws,
                         const float **logprobs)
 {
@@ -195,7 +198,7 @@ static tess_status draw(tess_generator *g, const generate_run *run, int64_t n_ro
     return TESS_OK;
 }
 
-/* Takes a new token: reports it and decides whether the sequence goes on. */
+/* Appends a new token: reports it, and decides whether the sequence continues. */
 static tess_status accept(tess_generator *g, const generate_run *run, sequence *s, int32_t token, float logprob)
 {
     text *t = &s->text;
@@ -228,12 +231,12 @@ static tess_status draw_and_accept(tess_generator *g, const generate_run *run, i
             continue;
         int64_t n_running = g->n_running;
         TESS_TRY(accept(g, run, tess_sequence_of(t), g->draws[k++].token, logprobs[t->row]));
-        i -= n_running - g->n_running; /* it has left */
+        i -= n_running - g->n_running; /* the sequence has been removed from the list */
     }
     return TESS_OK;
 }
 
-/* Requests that only wanted the log-probabilities of what they brought. */
+/* Finishes requests that wanted only the log-probabilities of their own ids. */
 static tess_status finish_scored(tess_generator *g, const generate_run *run)
 {
     for (int64_t i = 0; i < g->n_running; i++) {

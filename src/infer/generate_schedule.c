@@ -1,6 +1,6 @@
-/* Decides which texts run, and on which pages. Texts are ordered by age: an older one may take the pages of a younger
- * one, which is read again when there is room. So the oldest always goes on, and the order decides time alone, never a
- * bit. */
+/* Decides which texts run, and on which pages. Texts are ordered by age: an older text may take the pages of a
+ * younger one, which is read again when there is room. So the oldest text always advances. The order affects only
+ * time, never bits. */
 #include <string.h>
 
 #include "infer/generate_impl.h"
@@ -52,7 +52,7 @@ static shared *find_prompt(tess_generator *g, uint64_t number)
     return NULL;
 }
 
-/* The one that was asked for longest ago, of those that nobody waits for; with `frees`, whose pages nobody else has. */
+/* The least recently used prompt for which no request waits; `frees`: only if some of its pages are not shared. */
 static shared *idle_prompt(const tess_generator *g, bool frees)
 {
     shared *found = NULL;
@@ -66,7 +66,8 @@ static shared *idle_prompt(const tess_generator *g, bool frees)
     return found;
 }
 
-/* There are as many entries as sequences: one that does not wait yet leaves an entry free or idle. */
+/* Starts a shared prompt in a free entry, or replaces an idle one. There are as many entries as sequences, and this
+ * sequence does not wait yet, so one entry is free or idle. */
 static shared *begin_prompt(tess_generator *g, const tess_request *r)
 {
     shared *p = find_prompt(g, 0);
@@ -108,7 +109,8 @@ static bool may_keep(const tess_request *r)
     return r->keep && r->prefix == 0 && !r->want_prompt_logprobs;
 }
 
-/* Tokens that a request has in common with what a place has kept. It computes one at least: to draw from. */
+/* The number of tokens at the start of a request that a place has kept. At least one token must be computed, to draw
+ * from. */
 static int64_t in_common(const sequence *s, const tess_request *r)
 {
     int64_t n = 0, most = s->text.table.length < r->n - 1 ? s->text.table.length : r->n - 1;
@@ -117,8 +119,8 @@ static int64_t in_common(const sequence *s, const tess_request *r)
     return n;
 }
 
-/* The place for a request, of which one is free: that which has kept most of its beginning; else one that has kept
- * nothing. */
+/* Finds the free place that has kept the longest beginning of the request, or else one that has kept nothing. There
+ * must be a free place. */
 static sequence *find_place(const tess_generator *g, const tess_request *r)
 {
     sequence *found = NULL;
@@ -135,7 +137,7 @@ static sequence *find_place(const tess_generator *g, const tess_request *r)
     return found;
 }
 
-/* Frees the pages of a text that was kept; false: no text was. */
+/* Frees the pages of one kept text. Returns false if there is none. */
 static bool forget_kept(tess_generator *g)
 {
     for (sequence *s = g->sequences; s < g->sequences + g->options.max_sequences; s++)
@@ -146,7 +148,7 @@ static bool forget_kept(tess_generator *g)
     return false;
 }
 
-/* ---- Coming and going ---- */
+/* ---- Adding and removing requests ---- */
 tess_status tess_generate_check(const tess_generator *g, const tess_request *r)
 {
     TESS_CHECK(r->n_prompt >= 1 && r->n_prompt <= r->n && r->n <= g->options.max_length, TESS_E_INVALID,
@@ -168,7 +170,7 @@ tess_status tess_generate_admit(tess_generator *g, const tess_request *r)
     g->n_asked++;
     s->request = *r;
     s->n_new = 0;
-    s->reported = 1; /* a first token has none */
+    s->reported = 1; /* the first token has no log-probability */
     s->waits_for = NULL;
     s->draws = false;
     s->text.n = r->n;
@@ -215,12 +217,12 @@ void tess_generate_join(tess_generator *g)
         s->draws = s->text.n == p->text.n;
         p->waiting--;
         if (!s->draws)
-            s->waits_for = NULL; /* else the pass still needs to know whose logits it draws from */
+            s->waits_for = NULL; /* if it draws, the pass still needs the prompt, for its logits */
     }
 }
 
 /* ---- Pages ---- */
-/* The text gives its pages back. One that shares a prompt which is still there, or on its way, waits for it. */
+/* Frees the text's pages. If it shares a prompt that still exists, or is being read, it waits for that prompt. */
 static void drop(tess_generator *g, text *t)
 {
     tess_kv_pages_release(g->cache, &t->table);
@@ -235,7 +237,7 @@ static void drop(tess_generator *g, text *t)
         wait_for(g, s, p);
 }
 
-/* The youngest text that is younger than number `age`, and has pages of its own (or any). */
+/* The youngest text after number `age` that has pages; `own`: pages that it does not share. */
 static text *youngest_victim(const tess_generator *g, int64_t age, bool own)
 {
     for (int64_t i = g->n_running - 1; i > age; i--) {
@@ -246,14 +248,15 @@ static text *youngest_victim(const tess_generator *g, int64_t age, bool own)
     return NULL;
 }
 
-/* Frees some pages for text number `age`; false: nothing may be freed. First what frees pages at once. */
+/* Frees some pages for text number `age`. Returns false if nothing may be freed. Tries first what frees pages at
+ * once. */
 static bool make_room(tess_generator *g, int64_t age)
 {
     if (forget_kept(g))
         return true;
     for (int frees = 1; frees >= 0; frees--) {
         shared *p = idle_prompt(g, frees);
-        if (p != NULL) { /* it is not in `running`: it is ready */
+        if (p != NULL) { /* the prompt is ready, so it is not in `running` */
             forget(g, p);
             return true;
         }
@@ -266,7 +269,7 @@ static bool make_room(tess_generator *g, int64_t age)
     return false;
 }
 
-/* Text number `age` takes n tokens, if it can have pages for them. */
+/* Lets text number `age` compute n tokens in this pass, if it can have pages for them. */
 static tess_status take(tess_generator *g, int64_t age, int64_t n, int64_t *left)
 {
     text *t = g->running[age];
@@ -281,13 +284,13 @@ static tess_status take(tess_generator *g, int64_t age, int64_t n, int64_t *left
     return TESS_OK;
 }
 
-/* Whether to begin a text: it would soon be dropped again if those that run needed the last pages. */
+/* Whether to start a text. It is not worth starting if the running texts would soon need its pages. */
 static bool may_begin(const tess_generator *g, const text *t)
 {
     int64_t holders = 0;
     for (int64_t i = 0; i < g->n_running; i++)
         holders += g->running[i]->table.n_pages > 0;
-    if (t->table.n_pages > 0 || holders == 0) /* it has begun, or is alone */
+    if (t->table.n_pages > 0 || holders == 0) /* the text has already started, or no other has */
         return true;
     int64_t idle = 0;
     for (int64_t i = 0; i < g->options.max_sequences; i++)
@@ -302,10 +305,10 @@ static bool may_begin(const tess_generator *g, const text *t)
 tess_status tess_generate_plan(tess_generator *g, int64_t *n_tokens)
 {
     int64_t left = g->options.pass_tokens;
-    bool held_back = false; /* younger texts do not begin before an older one that waits for room */
+    bool held_back = false; /* true: an older text waits for room, so no younger one may start before it */
     for (int64_t i = 0; i < g->n_running; i++)
         g->running[i]->take = 0;
-    for (int pieces = 0; pieces < 2; pieces++) /* texts that grow by a token first, then pieces of those to be read */
+    for (int pieces = 0; pieces < 2; pieces++) /* first texts that grow by one token, then pieces of texts to be read */
         for (int64_t i = 0; i < g->n_running && left > 0; i++) {
             text *t = g->running[i];
             int64_t n = t->goal - t->table.length;

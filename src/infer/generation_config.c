@@ -8,8 +8,8 @@
 
 enum { FILE_LIMIT = 1 << 20 };
 
-/* null, false, 0 and an empty list ask for nothing; nor do keys that describe the file, or say what transformers
- * returns and keeps. The first eight are read below. */
+/* Whether a key is ignored without effect on the text, because it requests nothing (null, false, 0, an empty list),
+ * describes the file, or says what transformers returns and keeps. The first eight keys are read below. */
 static bool ignores(const char *key, const json_t *value)
 {
     static const char *const known[] = {"do_sample",

@@ -8,9 +8,9 @@ struct tess_kv_pages {
     tess_stream *stream;
     void *memory; /* (n_pages, L, 2, BLOCK, width) */
     size_t page_bytes;
-    void **k, **v;   /* (L) of page 0 */
-    int32_t *shares; /* (n_pages) tables that have it */
-    int32_t *free;   /* (n_free) a stack */
+    void **k, **v;   /* (L) keys and values of page 0 */
+    int32_t *shares; /* (n_pages) number of tables that contain the page */
+    int32_t *free;   /* (n_free) numbers of free pages, as a stack */
     int64_t n_free, peak, copied;
     tess_kv_cache cache;
 };
@@ -38,7 +38,7 @@ static tess_status make(tess_kv_pages *p, const tess_model_config *config, tess_
         p->k[l] = (char *)p->memory + 2 * l * part;
         p->v[l] = (char *)p->memory + (2 * l + 1) * part;
     }
-    for (int64_t i = 0; i < n_pages; i++) /* page 0 is taken first */
+    for (int64_t i = 0; i < n_pages; i++) /* the top of the stack is page 0 */
         p->free[i] = (int32_t)(n_pages - 1 - i);
     p->n_free = n_pages;
     p->cache = (tess_kv_cache){.k = p->k,

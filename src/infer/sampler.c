@@ -95,13 +95,13 @@ tess_status tess_sampling_check(const tess_sampling *o)
     return TESS_OK;
 }
 
-/* A row that has been looked at. */
+/* A row of logits with the results of look(). */
 typedef struct row {
     const float *logits;
     int64_t n;
     const tess_weight_sum *chunks;
     float top;
-    double inv_temperature, total; /* total: of weights relative to `top` */
+    double inv_temperature, total; /* total: sum of the weights relative to `top` */
 } row;
 
 static double share_of(const row *r, int64_t c)
@@ -109,7 +109,8 @@ static double share_of(const row *r, int64_t c)
     return r->chunks[c].sum * tess_weight(r->chunks[c].largest, r->top, r->inv_temperature);
 }
 
-/* Returns whether all logits are possible ones. */
+/* Reads a row once: sums its chunks and finds its largest logit. Returns whether all logits are valid (not NaN or
+ * +inf). */
 static bool look(row *r, tess_weight_sum_fn sum, tess_weight_sum *chunks, bool greedy)
 {
     bool broken = false;
@@ -138,14 +139,14 @@ static int32_t likeliest(const row *r)
     return (int32_t)i;
 }
 
-/* u in [0, 1) selects a token; a chunk is passed over, or walked. */
+/* Draws a token by u in [0, 1). Skips whole chunks, then walks the tokens of one. */
 static int32_t draw_any(const row *r, double u)
 {
     double left = r->total * u;
     int64_t c = 0, last = n_chunks(r->n) - 1;
     while (c < last && (r->chunks[c].sum == 0 || left >= share_of(r, c)))
         left -= share_of(r, c++);
-    while (r->chunks[c].sum == 0) /* the rest is rounding */
+    while (r->chunks[c].sum == 0) /* rounding may leave a remainder after the last token */
         c--;
     int64_t end = c == last ? r->n : (c + 1) * CHUNK, token = -1;
     for (int64_t i = c * CHUNK; i < end && left >= 0; i++) {
@@ -159,13 +160,14 @@ static int32_t draw_any(const row *r, double u)
 }
 
 /* ---- Limits ---- */
-/* The most likely first, then by id, so that the order is total. */
+/* Orders candidates: the most likely first, then by id, so that the order is total. */
 static bool before(const candidate *x, const candidate *y)
 {
     return x->logit > y->logit || (x->logit == y->logit && x->token < y->token);
 }
 
-/* Lets heap[at] sink to its place: no child comes before its parent, or with `last` no parent before its child. */
+/* Moves heap[at] down to its place. Afterwards no child comes before its parent, or, with `last`, no parent before
+ * its child. */
 static void sink(candidate *heap, int64_t n, int64_t at, bool last)
 {
     candidate moved = heap[at];
@@ -185,8 +187,8 @@ static void make_heap(candidate *heap, int64_t n, bool last)
         sink(heap, n, i, last);
 }
 
-/* The k likeliest; the last of them is the heap's first while they are looked for. Chunks without one are passed over.
- */
+/* Finds the k likeliest tokens. During the search the heap's first element is the least likely of them. Skips chunks
+ * that contain no candidate. */
 static int64_t take_likeliest(const row *r, int64_t k, candidate *found)
 {
     int64_t n = 0;
@@ -209,7 +211,7 @@ static int64_t take_likeliest(const row *r, int64_t k, candidate *found)
     return n;
 }
 
-/* Those of at least this weight. */
+/* Finds all tokens of at least this weight. */
 static int64_t take_weighty(const row *r, double least, candidate *found)
 {
     int64_t n = 0;
@@ -224,10 +226,10 @@ static int64_t take_weighty(const row *r, double least, candidate *found)
     return n;
 }
 
-/* A heap that is sorted on demand: candidates that leave it are stored after it, the first one last. */
+/* A heap that is sorted on demand: candidates that are removed from it are stored after it, the first one last. */
 typedef struct ranking {
     candidate *candidates;
-    int64_t n, n_heap; /* all candidates; those in the heap */
+    int64_t n, n_heap; /* number of all candidates, and of those still in the heap */
 } ranking;
 
 static const candidate *ranked(ranking *r, int64_t place)
@@ -241,7 +243,8 @@ static const candidate *ranked(ranking *r, int64_t place)
     return &r->candidates[r->n - 1 - place];
 }
 
-/* If top_k is off: all tokens below a share of what top_p leaves out are worth, together, no more than that. */
+/* Selects the tokens that may be drawn. Without top_k, tokens of very small weight are left out: all together they
+ * weigh no more than the share that top_p excludes anyway. */
 static int64_t take_candidates(const row *r, const tess_sampling *o, candidate *found)
 {
     if (o->top_k > 0 && o->top_k < r->n)
@@ -250,7 +253,7 @@ static int64_t take_candidates(const row *r, const tess_sampling *o, candidate *
     return take_weighty(r, spare > o->min_p ? spare : o->min_p, found);
 }
 
-/* u in [0, 1) selects one of the candidates that top_k, top_p and min_p leave. */
+/* Draws one of the candidates that top_k, top_p and min_p leave, by u in [0, 1). */
 static int32_t draw_limited(const row *r, const tess_sampling *o, double u, candidate *found)
 {
     int64_t n = take_candidates(r, o, found);
@@ -262,7 +265,8 @@ static int32_t draw_limited(const row *r, const tess_sampling *o, double u, cand
         for (int64_t i = 0; i < n; i++)
             total += tess_weight(ranked(&ranks, i)->logit, r->top, r->inv_temperature);
     }
-    double kept = 1, enough = o->top_p < 1 ? o->top_p * total : INFINITY; /* the shortest prefix, never empty */
+    /* Keep the shortest prefix that reaches top_p; it is never empty */
+    double kept = 1, enough = o->top_p < 1 ? o->top_p * total : INFINITY;
     int64_t left = 1;
     for (; left < n && kept < enough; left++) {
         double w = tess_weight(ranked(&ranks, left)->logit, r->top, r->inv_temperature);
@@ -296,7 +300,7 @@ static const float *penalize(const tess_draw *d, float penalty, int64_t n, float
     return to;
 }
 
-/* -1: a logit is not possible; -2: no token is. */
+/* Draws the token of one row. Returns -1 if a logit is invalid, -2 if no token is possible. */
 static int32_t draw_row(const tess_sampler *s, const tess_sampling *o, const tess_draw *d, const workspace *w)
 {
     int64_t n = s->vocab_size;

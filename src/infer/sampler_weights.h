@@ -1,6 +1,7 @@
-/* Weights of logits, exp((logit - top) / temperature) in double, and the sums that the sampler needs of them. Each
- * addition and multiplication is rounded alone, in an order that vectors keep: the same bits on every machine, however
- * wide its registers. sampler_weights_avx2.c compiles this once more; AVX-512 would hardly better it. */
+/* Computes weights of logits, exp((logit - top) / temperature) in double, and the sums of them that the sampler
+ * needs. Every addition and multiplication is rounded separately, in an order that does not depend on the width of
+ * vector registers. So the bits are the same on every machine. sampler_weights_avx2.c compiles this file a second
+ * time; AVX-512 would hardly be faster. */
 #ifndef TESS_INFER_SAMPLER_WEIGHTS_H
 #define TESS_INFER_SAMPLER_WEIGHTS_H
 
@@ -11,31 +12,30 @@
 
 enum { TESS_WEIGHT_LANES = 8, TESS_WEIGHT_PIECE = 256 };
 
-/* The sum over logits next to each other. Weights are relative to their own largest logit, so that a row is read once.
- */
+/* The sum over a run of logits. Weights are relative to the run's own largest logit, so that a row is read once. */
 typedef struct tess_weight_sum {
     float largest;
-    double sum; /* 0 where there is no weight, or none is wanted */
+    double sum; /* 0 if there is no weight, or no sum is wanted */
 } tess_weight_sum;
 
-/* broken is set when some logit is NaN or +inf, else left alone. */
+/* Sums a run. Sets *broken if some logit is NaN or +inf; otherwise leaves it unchanged. */
 typedef tess_weight_sum (*tess_weight_sum_fn)(const float *logits, int64_t n, double inv_temperature, bool want_sum,
                                               bool *broken);
 
-/* The fastest of this machine. */
+/* Returns the fastest version for this machine. */
 tess_weight_sum_fn tess_weight_sum_select(void);
 tess_weight_sum tess_weight_sum_avx2(const float *logits, int64_t n, double inv_temperature, bool want_sum,
                                      bool *broken);
-/* exp(x), x <= 0, with a relative error below 1e-12; 0 below -700, which is asked of the bits: compilers make no vector
- * of a choice between floats. */
+/* Computes exp(x), x <= 0, with a relative error below 1e-12; 0 below -700. That bound is tested on the bits, since
+ * compilers do not vectorise a choice between floats. */
 static inline double tess_weight_exp(double x)
 {
-    const double magic = 0x1.8p52; /* adding it rounds to an integer, which lies in the lowest bits */
+    const double magic = 0x1.8p52; /* adding it rounds to an integer, which is then in the lowest bits */
     const double lowest = -700;
     int64_t least, at, power, bits;
     memcpy(&least, &lowest, sizeof(least));
     memcpy(&at, &x, sizeof(at));
-    at |= INT64_MIN; /* the integers of negative doubles grow as the doubles fall */
+    at |= INT64_MIN; /* the bits of negative doubles, as an integer, grow as the value falls */
     int64_t keep = at > least ? 0 : -1;
     at = at > least ? least : at;
     memcpy(&x, &at, sizeof(x));
@@ -59,7 +59,7 @@ static inline double tess_weight_exp(double x)
     return p;
 }
 
-/* Relative to a logit that is not smaller. */
+/* The weight of a logit relative to `top`, which must not be smaller. */
 static inline double tess_weight(float logit, float top, double inv_temperature)
 {
     return tess_weight_exp(((double)logit - (double)top) * inv_temperature);
@@ -89,13 +89,13 @@ static inline float tess_weight_largest(const float *x, int64_t n, bool *broken)
     return largest[0];
 }
 
-/* Element i in sum i % TESS_WEIGHT_LANES, then the sums in order. */
+/* Adds element i to partial sum i % TESS_WEIGHT_LANES, then adds the partial sums in order. */
 static inline double tess_weight_add_up(const float *x, int64_t n, float top, double inv_temperature)
 {
     double sum[TESS_WEIGHT_LANES] = {0}, total = 0, weights[TESS_WEIGHT_PIECE];
     for (int64_t begin = 0; begin < n; begin += TESS_WEIGHT_PIECE) {
         int64_t m = n - begin < TESS_WEIGHT_PIECE ? n - begin : TESS_WEIGHT_PIECE;
-        for (int64_t i = 0; i < m; i++) /* alone, since compilers make vectors of it */
+        for (int64_t i = 0; i < m; i++) /* a separate loop, which compilers vectorise */
             weights[i] = tess_weight(x[begin + i], top, inv_temperature);
         for (int64_t i = 0; i < m; i++)
             sum[i % TESS_WEIGHT_LANES] += weights[i];

@@ -1,4 +1,4 @@
-/* tess_weight_sum_of with AVX2: the flags come from the name of this file. */
+/* tess_weight_sum_of compiled for AVX2. The build sets the flags by this file's name. */
 #include "infer/sampler_weights.h"
 
 tess_weight_sum tess_weight_sum_avx2(const float *logits, int64_t n, double inv_temperature, bool want_sum,
