@@ -1,16 +1,16 @@
-/* AdamW by the device's row, with moments in float32: element-wise, so any cut of the parameters gives the same bits.
- */
+/* AdamW by the device's AdamW kernel, with moments in float32. It works element by element, so any cut of the
+ * parameters gives the same bits. */
 #include "device/elementwise.h"
 #include "optim/optim_impl.h"
 
-/* A span with its moments. */
+/* A span (one tensor's elements on this rank) with its moments. */
 typedef struct piece {
     const tess_span *span;
     float *m, *v;
     int64_t first; /* number of its first element, for the journal */
 } piece;
 
-/* undo NULL: no journal. */
+/* Updates elements [begin, end) of the span. undo NULL: no journal. */
 static tess_status run_kernel(const optim_update *u, const piece *p, int64_t begin, int64_t end, tess_undo *undo)
 {
     const tess_span *span = p->span;
@@ -31,7 +31,8 @@ static tess_status run_kernel(const optim_update *u, const piece *p, int64_t beg
     return tess_stream_kernels(u->optimizer->stream)->adamw(u->optimizer->stream, &call);
 }
 
-/* Cuts at the ends of the copied elements, which may be in the middle of the rank's. */
+/* Calls the kernel separately for the elements before, in and after the range that is also copied, which may be in
+ * the middle of the rank's elements. */
 static tess_status update_elements(const optim_update *u, const piece *p, int64_t begin, int64_t end, tess_undo *undo)
 {
     const int64_t cuts[] = {p->span->copy_begin, p->span->copy_begin + p->span->copy_n, end};
@@ -45,12 +46,12 @@ static tess_status update_elements(const optim_update *u, const piece *p, int64_
     return TESS_OK;
 }
 
-/* A span's parts, one per lane. */
+/* A span cut into parts, one per lane. */
 typedef struct parts {
     const optim_update *u;
     const piece *p;
     int64_t per_lane;
-    _Atomic int status; /* the last that was not TESS_OK */
+    _Atomic int status; /* the last status that was not TESS_OK */
 } parts;
 
 static void update_part(void *context, int64_t begin, int64_t end, int worker)
@@ -71,8 +72,8 @@ static void update_part(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* Lanes do not wait for each other within a span. The parts are those of the interrupted update's lanes, whichever
- * process resumes it. */
+/* Updates a span with one lane per thread; lanes do not wait for each other within it. If an interrupted update is
+ * resumed, the parts are those of its lanes, whatever the number of threads. */
 static tess_status update_with_journal(optim_update *u, const piece *p)
 {
     int64_t n = p->span->n, grain = tess_loop_grain(0), grains = (n + grain - 1) / grain;

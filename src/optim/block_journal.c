@@ -6,17 +6,18 @@
 #include "base/mem/named.h"
 #include "optim/journal.h"
 
-/* float32 weights and two moments, or less: 8-bit moments have two more floats. */
+/* room for float32 weights and two moments; 8-bit moments need less, even with their two additional floats */
 enum { RECORD_BYTES = 3 * 256 * (int)sizeof(float) };
 
-/* The order of device/undo.h: old values into the slot that the mark does not name, the mark, the change. */
+/* The record of one lane. The order of writing is that of device/undo.h: first the old values into the slot that the
+ * mark does not name, then the mark, then the change itself. */
 typedef struct lane_record {
     _Alignas(64) unsigned char old[2][RECORD_BYTES];
     _Atomic int64_t mark; /* 2 * number of the block + slot */
 } lane_record;
 
 struct optim_block_journal {
-    _Atomic int64_t step; /* the current or newest one; stored after all that begins it */
+    _Atomic int64_t step; /* the current or latest step; stored last when a step begins */
     int n_lanes;
     lane_record lanes[JOURNAL_LANES];
 };
@@ -40,7 +41,7 @@ int optim_block_journal_begin(optim_block_journal *j, int64_t step, int n_thread
 {
     if (atomic_load(&j->step) == step)
         return j->n_lanes;
-    atomic_store(&j->step, 0); /* the lanes belong to no step for a moment */
+    atomic_store(&j->step, 0); /* the lanes belong to no step until they are cleared */
     j->n_lanes = n_threads < JOURNAL_LANES ? n_threads : JOURNAL_LANES;
     for (int lane = 0; lane < j->n_lanes; lane++)
         atomic_store(&j->lanes[lane].mark, -1);

@@ -5,7 +5,7 @@
 #include "base/mem/named.h"
 
 struct optim_journal {
-    _Atomic int64_t step; /* the current or newest one; stored after all that begins it */
+    _Atomic int64_t step; /* the current or latest step; stored last when a step begins */
     int n_lanes;
     tess_undo lanes[JOURNAL_LANES];
 };
@@ -29,7 +29,7 @@ int optim_journal_begin(optim_journal *j, int64_t step, int n_threads)
 {
     if (atomic_load(&j->step) == step)
         return j->n_lanes;
-    atomic_store(&j->step, 0); /* the lanes belong to no step for a moment */
+    atomic_store(&j->step, 0); /* the lanes belong to no step until they are cleared */
     j->n_lanes = n_threads < JOURNAL_LANES ? n_threads : JOURNAL_LANES;
     for (int lane = 0; lane < j->n_lanes; lane++)
         tess_undo_clear(&j->lanes[lane]);

@@ -4,10 +4,11 @@
  *     B = B + (1 - mu) (G - B);  U = G + mu (B - G), without Nesterov B
  *     X = U / max(|U|, eps);  five times: A = X X', X = a X + (b A + c A A) X;  W = W (1 - lr decay) - rate X
  *
- * Float32 throughout (torch computes X in bfloat16). Of a matrix with more rows than columns X' X is taken instead: the
- * smaller product. The iteration needs whole matrices. Ranks that have parts of them take turns: of n ranks each puts
- * one of the next n matrices together, computes on it alone, and gives the others their parts back. So the bits do not
- * depend on who computes, and ranks compute at the same time. */
+ * Everything is float32 (torch computes X in bfloat16). For a matrix with more rows than columns, X' X is used instead,
+ * since that product is smaller. The iteration needs whole matrices. Ranks that have parts of them work on n matrices
+ * at a time, n being the number of ranks: each rank gathers one of the next n matrices, computes on it alone, and sends
+ * the other ranks their parts back. So the bits do not depend on the rank that computes, and ranks compute at the same
+ * time. */
 #include <math.h>
 #include <string.h>
 
@@ -23,9 +24,9 @@ static const double eps = 1e-7;
 typedef struct muon_matrix {
     int64_t rows, columns, least; /* least: the smaller of the two */
     float *x;                     /* (rows, columns) */
-    float *next;                  /* likewise */
+    float *next;                  /* (rows, columns) */
     float *gram, *polynomial;     /* (least, least) */
-    double *sums;                 /* (rows) of squares */
+    double *sums;                 /* (rows) sums of squares */
 } muon_matrix;
 
 size_t optim_muon_work(int64_t rows, int64_t columns)
@@ -67,7 +68,7 @@ static tess_status normalise(tess_stream *s, muon_matrix *m)
     return TESS_OK;
 }
 
-/* A or, of more rows than columns, X' X; A A; and what is added to X. */
+/* The products of a step: A (or X' X, with more rows than columns), A A, and the matrix that is added to X. */
 typedef struct muon_products {
     tess_gemm gram, square, apply;
 } muon_products;
@@ -144,7 +145,8 @@ static tess_status apply(const optim_pass *pass, int64_t begin, int n)
     return TESS_OK;
 }
 
-/* The rank's elements of U, from gradient and momentum alone: they are the same however often they are asked for. */
+/* Computes the rank's elements of U. They depend only on gradient and momentum, so computing them twice gives the
+ * same values. */
 static tess_status direction_of(const optim_pass *pass, float *to)
 {
     const tess_optimizer_options *o = &pass->u->optimizer->options;
@@ -168,15 +170,14 @@ static float rate_of(const optim_update *u, const tess_span *span)
     return (float)((double)u->lr * factor);
 }
 
-/* ---- Matrices whose turn it is ---- */
+/* ---- Matrices that ranks compute at the same time ---- */
 typedef struct turn {
     optim_update *u;
     const tess_span *spans;
-    int n;                       /* matrices, at most one a rank */
-    int which[OPTIM_MOST_TURNS]; /* their spans; rank i computes on the i-th */
-    float
-        *part[OPTIM_MOST_TURNS]; /* this rank's elements of each, one after the other in the optimizer's work memory */
-    float *behind;               /* the rest of that memory */
+    int n;                         /* number of matrices, at most one for each rank */
+    int which[OPTIM_MOST_TURNS];   /* numbers of their spans; rank i computes on the i-th */
+    float *part[OPTIM_MOST_TURNS]; /* this rank's elements of each, contiguous in the optimizer's work memory */
+    float *behind;                 /* the rest of the work memory */
 } turn;
 
 static optim_pass pass_of(const turn *t, int i)
@@ -240,7 +241,7 @@ static void fetch_all(const optim_update *u, const tess_span *spans, optim_touch
 tess_status optim_muon(optim_update *u, const tess_span *spans)
 {
     const tess_optimizer *o = u->optimizer;
-    int64_t all_blocks = 0; /* blocks of all its spans */
+    int64_t all_blocks = 0; /* blocks of all spans that Muon updates */
     turn t = {.u = u, .spans = spans};
     fetch_all(u, spans, OPTIM_MOMENTA);
     for (int i = 0; i < o->n_spans; i++) {

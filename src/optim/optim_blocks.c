@@ -1,5 +1,5 @@
-/* A pass over the blocks of a span: each is copied into the journal, if there is one, then changed, then its weights
- * are written into the gathered copy. Blocks do not see each other. */
+/* Runs a pass over the blocks of a span. Each block is copied to the journal, if there is one, then changed, then
+ * its weights are written to the gathered copy. Blocks do not depend on each other. */
 #include <stdatomic.h>
 
 #include "base/os/threads.h"
@@ -39,11 +39,11 @@ static tess_status update_block(const optim_pass *pass, int64_t block)
     return pass->changes_weights ? put_copy(pass, &range) : TESS_OK;
 }
 
-/* A pass over some threads. */
+/* A pass that several threads share. */
 typedef struct shared_pass {
     const optim_pass *pass;
-    int64_t n_blocks, per_lane; /* blocks in all, and in a lane of the journal */
-    _Atomic int status;         /* the last that was not TESS_OK */
+    int64_t n_blocks, per_lane; /* number of blocks: of the span, and of one lane of the journal */
+    _Atomic int status;         /* the last status that was not TESS_OK */
 } shared_pass;
 
 static void keep_status(shared_pass *s, tess_status status)
@@ -111,7 +111,8 @@ static void update_lanes(void *context, int64_t begin, int64_t end, int worker)
         update_lane(context, (int)lane);
 }
 
-/* The lanes are those of the interrupted update, whichever process resumes it. */
+/* Runs a pass with a journal. If an interrupted update is resumed, the lanes are those of that update, whatever the
+ * number of threads. */
 static void run_with_journal(shared_pass *s)
 {
     const optim_update *u = s->pass->u;

@@ -1,4 +1,4 @@
-/* The private header of this folder: an optimizer, and the steps between its files.
+/* Declarations that the files of this folder share: an optimizer, and the functions between its files.
  *
  * - optimizer.c: create, destroy, the order of a step
  * - state_layout.c: which rule updates a span, and where its state lies
@@ -25,33 +25,34 @@ enum { OPTIM_BLOCK = TESS_STATE_BLOCK, OPTIM_MOMENTS = 2 };
 typedef enum optim_rule { OPTIM_FROZEN, OPTIM_ADAMW_ROW, OPTIM_ADAMW, OPTIM_ADAM, OPTIM_SGD, OPTIM_MUON } optim_rule;
 typedef enum optim_coding { OPTIM_F32, OPTIM_BF16, OPTIM_8BIT } optim_coding;
 
-/* A span of the optimizer. Its blocks are OPTIM_BLOCK elements each, the last of a run fewer: a run is as many elements
- * as lie one after the other in the whole tensor, or an 8-bit matrix's row. */
+/* How the optimizer treats a span. Its blocks have OPTIM_BLOCK elements each; the last one of a run may have fewer.
+ * A run is a number of elements that are contiguous in the whole tensor, or a row of an 8-bit matrix. */
 typedef struct optim_param {
     optim_rule rule;
     optim_coding coding;
     int n_moments;
     int64_t n, run;
     size_t values[OPTIM_MOMENTS], absmax[OPTIM_MOMENTS]; /* offsets in bytes */
-    size_t state_bytes;                                  /* size of all of them, from the first on */
-    int64_t first; /* number of its first element among those of its kind (ADAMW_ROW), or of its first block */
+    size_t state_bytes;                                  /* bytes of all its state, from the first offset on */
+    /* Number of its first element (ADAMW_ROW) or of its first block (other rules), among all spans of that kind */
+    int64_t first;
 } optim_param;
 
 struct tess_optimizer {
     tess_mem *mem;
-    tess_pager *pager; /* pager of state that is on disk; NULL: no state is */
+    tess_pager *pager; /* pager of the state, if it is on disk; else NULL */
     bool is_private;
     optim_journal *journal;             /* journal of ADAMW_ROW; NULL: no journal */
     optim_block_journal *block_journal; /* journal of the other rules; NULL: no journal */
     tess_optimizer_observer observer;   /* NULL: none */
     void *observer_self;
     tess_stream *stream, *own_stream;
-    const void *owner; /* owner of the spans; NULL: not known */
+    const void *owner; /* owner of the spans; NULL: unknown */
     optim_exchange exchange;
     tess_optimizer_options options;
     tess_device *device; /* device of the state; NULL: the host */
     char *state;
-    char *shown; /* the state, or the host's copy of it */
+    char *shown; /* the state as callers see it: `state`, or the host's copy of it */
     size_t state_bytes;
     float *work;         /* work space of Muon; NULL: no span uses Muon */
     optim_param *params; /* (n_spans) */
@@ -64,10 +65,10 @@ typedef struct optim_update {
     tess_optimizer *optimizer;
     int64_t step;
     float lr;
-    float decay[2];             /* Muon: share of a weight that is left, without and with weight decay */
-    tess_adamw_update call;     /* the row's arguments, without the elements */
+    float decay[2];             /* Muon: factor of a weight, without and with weight decay */
+    tess_adamw_update call;     /* arguments of the AdamW kernel, without the elements */
     int n_lanes, n_block_lanes; /* lanes of the two journals */
-    int64_t number;             /* number of the span, for the observer */
+    int64_t number;             /* number of the current span, for the observer */
 } optim_update;
 
 static inline void optim_notify(const optim_update *u, const char *moment)
@@ -76,7 +77,7 @@ static inline void optim_notify(const optim_update *u, const char *moment)
         u->optimizer->observer(u->optimizer->observer_self, moment, u->number);
 }
 
-/* state_layout.c: the sizes of everything, from what spans are. */
+/* state_layout.c: sizes and offsets of all state, computed from the spans. */
 typedef struct optim_layout {
     size_t state_bytes, work_elements;
     bool has_row, has_blocks, has_muon;
@@ -87,8 +88,8 @@ tess_status optim_layout_of(const tess_span *spans, int n_spans, const tess_opti
 /* adamw.c */
 tess_status optim_adamw_span(optim_update *u, const tess_span *span, const optim_param *param);
 
-/* optim_blocks.c: a pass over the blocks of a span. `update` changes block [begin, begin + n): weights, moments or
- * both, as the pass says. */
+/* optim_blocks.c: a pass over the blocks of a span. `update` changes one block, elements [begin, begin + n): its
+ * weights, its moments or both, as the pass says. */
 typedef struct optim_pass optim_pass;
 struct optim_pass {
     optim_update *u;
@@ -96,10 +97,10 @@ struct optim_pass {
     const optim_param *param;
     bool changes_weights, changes_moments;
     tess_status (*update)(const optim_pass *pass, int64_t begin, int n);
-    uint64_t random[OPTIM_MOMENTS]; /* streams of what bfloat16 moments are rounded by */
-    const float *direction;         /* (n) of Muon */
+    uint64_t random[OPTIM_MOMENTS]; /* random streams for rounding bfloat16 moments */
+    const float *direction;         /* (n) the direction that Muon computed */
     float rate;
-    int64_t first; /* number of its first block in the journal */
+    int64_t first; /* the journal's number of its first block */
 };
 tess_status optim_blocks_run(optim_pass *pass);
 int64_t optim_blocks_count(const optim_param *param);
@@ -107,18 +108,18 @@ int64_t optim_blocks_count(const optim_param *param);
 /* rules.c */
 tess_status optim_rule_update(const optim_pass *pass, int64_t begin, int n);
 
-/* state_coding.c: the stream of random numbers of a span's moment `k` in a step; moment `k` of elements [begin, begin +
- * n), a block. */
+/* state_coding.c. The first returns the random stream of a span's moment `k` in a step. The next two load and store
+ * moment `k` of one block, elements [begin, begin + n). */
 uint64_t optim_random_of(const optim_update *u, const tess_span *span, int k);
 tess_status optim_moment_load(const optim_pass *pass, int k, int64_t begin, int n, float *to);
 void optim_moment_store(const optim_pass *pass, int k, int64_t begin, int n, const float *from);
 size_t optim_value_bytes(optim_coding coding);
 
-/* optim_paging.c: of span `i`, as the pager's functions of these names. */
+/* optim_paging.c: fetch, wait for and release span `i`, as the pager's functions of these names do. */
 typedef enum optim_touch {
     OPTIM_ALL,
-    OPTIM_MOMENTA, /* not the weights */
-    OPTIM_WEIGHTS  /* the moments are read */
+    OPTIM_MOMENTA, /* only the moments */
+    OPTIM_WEIGHTS  /* the weights; the moments are only read */
 } optim_touch;
 void optim_page_fetch(const optim_update *u, const tess_span *spans, int i, optim_touch touch);
 tess_status optim_page_wait(const optim_update *u, const tess_span *spans, int i, optim_touch touch);
@@ -126,9 +127,9 @@ void optim_page_release(const optim_update *u, const tess_span *spans, int i, op
 
 /* muon.c */
 tess_status optim_muon(optim_update *u, const tess_span *spans);
-/* Floats that the orthogonalisation of a matrix (rows, columns) takes in addition. */
+/* The number of floats of work space that the orthogonalisation of a matrix (rows, columns) needs. */
 size_t optim_muon_work(int64_t rows, int64_t columns);
-/* Matrices whose turn it is at the same time: one a rank. */
+/* The most matrices that ranks compute at the same time: one on each rank. */
 enum { OPTIM_MOST_TURNS = 4096 };
 static inline int optim_turns(int n_ranks)
 {

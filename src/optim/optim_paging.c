@@ -1,6 +1,6 @@
-/* Spans on disk: what an update will touch is fetched, all of it at once and in order, so that the pager
- * (base/mem/pager.h) is as far ahead as memory allows; what it has touched is released after it. Nothing happens to
- * what is in memory. */
+/* Fetches and releases spans on disk. Everything that an update will use is requested at once and in order, so that
+ * the pager (base/mem/pager.h) can read as far in advance as memory allows. Afterwards it is released. For spans in
+ * memory nothing happens. */
 #include "optim/optim_impl.h"
 
 typedef struct touched {

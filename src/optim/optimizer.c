@@ -1,4 +1,5 @@
-/* An optimizer: its state, and the order of a step. What happens to a span is in adamw.c, optim_blocks.c and muon.c. */
+/* Creates an optimizer with its state, and runs the parts of a step in order. The update of a span is in adamw.c,
+ * optim_blocks.c and muon.c. */
 #include <math.h>
 
 #include "base/mem/named.h"
@@ -49,8 +50,8 @@ static void free_state(tess_optimizer *o)
         tess_mem_free_named(o->mem, TESS_POOL_OPTIMIZER, o->state_bytes, o->state);
 }
 
-/* A device has no journal: what it updates in place is lost with the process, and a copy of the host has what was
- * before. */
+/* Allocates state, journals and work space. A device has no journal: its memory is lost with the process, and the
+ * host's copy has the state before the update. */
 static tess_status alloc_all(tess_optimizer *o, const tess_span *spans)
 {
     optim_layout layout;
@@ -194,7 +195,7 @@ static tess_status update_span(optim_update *u, const tess_span *span, const opt
     return optim_blocks_run(&pass);
 }
 
-/* All spans whose elements are updated for themselves. */
+/* Updates all spans that do not need whole matrices. */
 static tess_status update_spans(optim_update *u, const tess_span *spans)
 {
     const tess_optimizer *o = u->optimizer;
@@ -294,7 +295,7 @@ int tess_optimizer_describe(const tess_optimizer *o, const tess_shape *shape, bo
     const tess_span span = {.hidden = hidden, .shape = *shape, .param = &some};
     optim_param param;
     optim_layout layout;
-    optim_layout_of(&span, 1, &o->options, 1, &param, &layout); /* no elements: nothing that could be wrong */
+    optim_layout_of(&span, 1, &o->options, 1, &param, &layout); /* cannot fail: there are no elements */
     int n = list_states(&param, o->state, states);
     for (int k = 0; k < n; k++)
         states[k].data = NULL;

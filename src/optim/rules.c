@@ -1,8 +1,8 @@
 /* Updates a block of parameters by each rule, in float32 without FMA and in torch's order of operations. */
 #include "optim/optim_impl.h"
 
-/* Calls the device's row on this thread: a block is too small to be shared out. l2: weight decay that is added to the
- * gradient, as Adam does it. */
+/* Calls the device's AdamW kernel on this thread: a block is too small for several threads. l2: weight decay that is
+ * added to the gradient, as in Adam. */
 static tess_status adam(const optim_update *u, float decay, float l2, int n, float *p, const float *g, float *m,
                         float *v)
 {
@@ -23,7 +23,7 @@ static tess_status adam(const optim_update *u, float decay, float l2, int n, flo
     return tess_stream_kernels(u->optimizer->stream)->adamw(u->optimizer->stream, &call);
 }
 
-/* momentum NULL: none. */
+/* Updates a block by SGD. momentum NULL: no momentum. */
 static void sgd(const optim_update *u, float l2, int n, float *p, const float *g, float *momentum)
 {
     const tess_optimizer_options *o = &u->optimizer->options;

@@ -1,5 +1,5 @@
-/* Learning-rate schedules: a linear warm-up, then a shape. Step s in 1..steps; the warm-up reaches the full rate at
- * step warmup_steps, the decay reaches the lowest rate at step `steps`. */
+/* Computes learning-rate schedules: a linear warm-up, then a shape. Steps are 1..steps. The warm-up reaches the full
+ * rate at step warmup_steps, the decay reaches the lowest rate at step `steps`. */
 #include "tessera/optim.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
-/* Moments are float32 in a step and something narrower between steps; device/moments.h defines the bits. The random
- * numbers by which bfloat16 is rounded are a function of (seed, name, moment, step, element in the whole tensor). */
+/* Converts moments between float32, which a step computes with, and a narrower type, in which they are stored.
+ * device/moments.h defines the bits. The random numbers for rounding to bfloat16 are a function of (seed, name,
+ * moment, step, element in the whole tensor). */
 #include <string.h>
 
 #include "base/core/flat.h"
@@ -21,13 +22,13 @@ static int64_t block_of(const optim_param *p, int64_t begin)
     return begin / p->run * per_run + begin % p->run / OPTIM_BLOCK;
 }
 
-/* The address of moment k of element `begin`, in elements of `bytes`. */
+/* The address of moment k of element `begin`; each element has `bytes` bytes. */
 static void *stored_at(const optim_pass *pass, int k, int64_t begin, size_t bytes)
 {
     return pass->u->optimizer->state + pass->param->values[k] + (size_t)begin * bytes;
 }
 
-/* The largest magnitude of the block that begins there. */
+/* The address of the largest magnitude of the block that starts at element `begin`. */
 static float *most_at(const optim_pass *pass, int k, int64_t begin)
 {
     char *absmax = pass->u->optimizer->state + pass->param->absmax[k];

@@ -1,11 +1,11 @@
-/* Decides which rule updates a span, and where its state lies: pure functions of spans and options. */
+/* Decides which rule updates a span, and where its state is stored: pure functions of spans and options. */
 #include <string.h>
 
 #include "base/core/flat.h"
 #include "base/core/round_up.h"
 #include "optim/optim_impl.h"
 
-enum { LEAST_8BIT = 4096 }; /* elements of a tensor below which 8 bits save nothing worth their error */
+enum { LEAST_8BIT = 4096 }; /* smallest tensor for 8 bits, in elements: below it the saving is not worth the error */
 
 static bool is_matrix(const tess_span *span)
 {
@@ -64,7 +64,7 @@ static void place_state(optim_param *p, size_t *at)
     p->state_bytes = *at - begin;
 }
 
-/* A block of codes has one largest magnitude, so one rank holds all of it. */
+/* Checks that blocks of codes are not split over ranks: a block has one largest magnitude. */
 static tess_status check_blocks(const tess_span *span)
 {
     int64_t begin = span->box.begin[1], end = begin + span->box.size[1];
@@ -76,7 +76,8 @@ static tess_status check_blocks(const tess_span *span)
     return TESS_OK;
 }
 
-/* Journals number the blocks of Muon last: those of all momenta, then those of all weights. */
+/* Numbers all spans for the journals. Muon's blocks come last: first those of all momenta, then those of all
+ * weights. */
 static void number_spans(optim_param *params, int n_spans)
 {
     int64_t elements = 0, blocks = 0;
@@ -95,8 +96,8 @@ static void number_spans(optim_param *params, int n_spans)
         }
 }
 
-/* The most elements that this rank has of matrices whose turn it is at the same time, and the most that one matrix
- * takes. */
+/* The work space of Muon: this rank's elements of the matrices that are computed at the same time, and the space to
+ * compute one matrix. */
 static size_t work_of(const tess_span *spans, int n_spans, const optim_param *params, int n_ranks)
 {
     size_t group = 0, parts = 0, whole = 0;
