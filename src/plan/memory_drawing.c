@@ -1,10 +1,11 @@
-/* Memory of ranks that only draw samples. */
+/* Predicts the memory of ranks that only draw samples. */
 #include "base/core/round_up.h"
 #include "infer/generate.h"
 #include "infer/kv_pages.h"
 #include "plan/memory_need.h"
 
-enum { COPIES = 2 /* copies of the weights: those that draw, and the next ones on their way */, ALIGNMENT = 64 };
+/* Copies of the weights: the one in use, and the next one that is being received */
+enum { COPIES = 2, ALIGNMENT = 64 };
 
 static double copy_bytes(const tess_model *model, tess_dtype dtype)
 {
@@ -16,7 +17,7 @@ static double copy_bytes(const tess_model *model, tess_dtype dtype)
     return (double)bytes;
 }
 
-/* Two rows of logits a sequence, and work space that is the size of a sampler's. */
+/* Bytes of two rows of logits for each sequence. A sampler's work space has the same size. */
 static double logits_bytes(const tess_model_config *model, int64_t n)
 {
     return 2.0 * (double)n * (double)model->vocab_size * sizeof(float);

@@ -24,7 +24,7 @@ static bool fits(memory_search *s, const tess_memory_plan *plan)
     if (s->status != TESS_OK || plan->n_shards < 1)
         return false;
     s->status = tess_memory_predict(s->mem, s->model, plan, &need);
-    if (s->status == TESS_E_INVALID) { /* a schedule that takes other numbers of micro-batches */
+    if (s->status == TESS_E_INVALID) { /* the schedule needs another number of micro-batches */
         s->status = TESS_OK;
         tess_error_clear();
         return false;
@@ -32,25 +32,27 @@ static bool fits(memory_search *s, const tess_memory_plan *plan)
     return s->status == TESS_OK && need.host <= s->room;
 }
 
-/* Ranks that have one copy of the layers together. */
+/* The number of ranks that together have one copy of the layers. */
 static int model_ranks(const tess_memory_plan *plan)
 {
     return plan->n_stages * plan->n_tp;
 }
 
-/* No shards where these do not divide the ranks. */
+/* Returns the plan for this many hosts and ranks per host. If a copy of the model does not divide the ranks evenly,
+ * n_shards is 0. */
 static tess_memory_plan over(const tess_memory_plan *plan, int n_hosts, int n_local)
 {
     tess_memory_plan p = *plan;
     int world =
-        n_hosts * n_local % model_ranks(&p) == 0 ? n_hosts * n_local / model_ranks(&p) : 0; /* ranks of a layer */
+        /* Number of ranks that have the same layer */
+        n_hosts * n_local % model_ranks(&p) == 0 ? n_hosts * n_local / model_ranks(&p) : 0;
     p.n_local = n_local;
     p.n_replicas = world % p.n_replicas == 0 ? p.n_replicas : 1;
     p.n_shards = world / p.n_replicas;
     return p;
 }
 
-/* The plan with everything that trades time for memory. */
+/* Returns the plan with all settings that reduce memory at the cost of time. */
 static tess_memory_plan leanest(const tess_memory_plan *plan)
 {
     tess_memory_plan p = *plan;
@@ -69,7 +71,7 @@ static tess_memory_plan leanest(const tess_memory_plan *plan)
         (s)->at = tess_text_add((s)->text, (s)->size, (s)->at, __VA_ARGS__);                                \
     } while (0)
 
-/* Fewer micro-batches under way. */
+/* Offers the schedule with the fewest micro-batches in progress. */
 static void offer_schedule(memory_search *s, const tess_memory_plan *plan)
 {
     tess_config *config;
@@ -88,7 +90,7 @@ static void offer_schedule(memory_search *s, const tess_memory_plan *plan)
     tess_mem_free(s->mem, config);
 }
 
-/* The state on disk, all of it. */
+/* Offers to put all state on disk. */
 static void offer_offload(memory_search *s, const tess_memory_plan *plan)
 {
     tess_config *config;
@@ -106,7 +108,7 @@ static void offer_offload(memory_search *s, const tess_memory_plan *plan)
     tess_mem_free(s->mem, config);
 }
 
-/* Each setting by itself. */
+/* Offers each setting that makes the plan fit by itself. */
 static void offer_settings(memory_search *s, const tess_memory_plan *plan)
 {
     tess_memory_plan p = *plan;
@@ -143,8 +145,8 @@ static void offer_settings(memory_search *s, const tess_memory_plan *plan)
         }
 }
 
-/* The fewest hosts like this one, each with n_local ranks, among the multiples that a copy of the model divides; 0: no
- * number is enough. */
+/* The smallest number of hosts like this one, with n_local ranks each, that is enough. Only numbers whose ranks
+ * divide evenly into copies of the model are tried. 0: no number is enough. */
 static int hosts_for(memory_search *s, const tess_memory_plan *plan, int n_local)
 {
     int each = 1, below = 0, n = 1;
@@ -175,7 +177,7 @@ static void offer_hosts(memory_search *s, const tess_memory_plan *plan, const ch
         OFFER(s, "%d hosts like this one, %d rank%s each%s", n, n_local, n_local > 1 ? "s" : "", with);
 }
 
-/* The settings of `lean` that differ from those of `plan`. */
+/* Lists the settings of `lean` that differ from those of `plan`. */
 static const char *describe_lean(const tess_memory_plan *plan, const tess_memory_plan *lean, char *text, size_t size)
 {
     size_t at = 0;

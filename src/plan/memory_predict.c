@@ -1,5 +1,5 @@
-/* The prediction: what each rank needs that has other stages or another share of layers, the others being alike, and
- * the host whose ranks need most. */
+/* Predicts the memory of each kind of rank (ranks differ by their stages and their share of layers), and finds the
+ * host whose ranks need most. */
 #include <math.h>
 #include <string.h>
 
@@ -32,15 +32,16 @@ tess_memory_plan tess_memory_plan_of(const tess_config *c, int n_local)
                               .seq_len = c->training.seq_len};
 }
 
-/* The need of a rank: its own part of each pool, the shared copies, and the memory of exchanges. */
+/* The memory of a rank: its own part of each pool, the shared copies, and the memory of exchanges. */
 typedef struct rank_need {
     double pool[TESS_POOL_COUNT], disk[TESS_POOL_COUNT], resident, copies, exchanges, sum, disk_sum;
-    double work;      /* work space of the kernels, in the pool of activations */
-    double idle_work; /* work space of a rank without a micro-batch: it runs empty ones, which the others wait for */
-    double windows;   /* windows for gradients, in the comm pool */
-    double stashes;   /* stashes of gathered parameters, in the comm pool */
+    double work; /* work space of the kernels, in the pool of activations */
+    /* Work space of a rank without a micro-batch, which runs empty ones so that collectives are complete */
+    double idle_work;
+    double windows; /* windows for gradients, in the comm pool */
+    double stashes; /* stashes of gathered parameters, in the comm pool */
     double held, n_primary;
-    int n_sharing; /* consecutive shards whose ranks share copies on a host */
+    int n_sharing; /* number of consecutive shards whose ranks share copies on a host */
     tess_fsdp_unit_costs units;
     int64_t n_blocks;
     double device[TESS_POOL_COUNT]; /* bytes of the device's memory */
@@ -48,10 +49,11 @@ typedef struct rank_need {
 } rank_need;
 
 /* ---- A rank ---- */
-enum { DISK_BLOCK = 4096, HUGE_PAGE = 2 << 20, WRITTEN_AT_ONCE = 8 << 20 /* bytes of a checkpoint's file */ };
+/* Bytes of a checkpoint's file that are written at once */
+enum { DISK_BLOCK = 4096, HUGE_PAGE = 2 << 20, WRITTEN_AT_ONCE = 8 << 20 };
 
-/* The bytes that a save copies: all weights, or the adapter alone, and the state of what trains. Ranks that hold the
- * same tensors each have a part. */
+/* The bytes that a save copies: all weights (or only the adapter), and the optimizer state of the parameters that
+ * train. Ranks that hold the same tensors divide them among themselves. */
 static double saved_bytes(const tess_fsdp *fsdp, const tess_model *model, double optimizer)
 {
     const tess_fsdp_counts n = tess_fsdp_plan_counts(fsdp);
@@ -74,7 +76,8 @@ static tess_status plan_sharding(tess_mem *mem, const tess_model *model, const t
     tess_fsdp *fsdp = NULL;
     tess_block_unit *units = NULL;
     tess_status status;
-    /* The head writes a tied table's gradient first. In a pipeline that waits in memory of the executor. */
+    /* The unit whose gradients are open during the head: the head writes a tied table's gradient first. In a
+     * pipeline that gradient waits in memory of the executor instead. */
     int open = plan->n_stages == 1 && tess_model_trains_table(model) ? 0 : -1;
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_model_n_units(model), sizeof(*units), "units",
                                   (void **)&units));
@@ -100,14 +103,14 @@ allocated:
     return status;
 }
 
-/* Whether the stage gets the gradient of the stream that the embedding of another rank left. */
+/* Whether the stage receives the gradient of the embedding's stream from another rank. */
 static bool receives_table(const tess_stage_plan *stages, const tess_model *model)
 {
     return tess_model_trains_table(model) && !stages->part.embedding;
 }
 
-/* Buffers between stages. What a message still reads when its slot has the next gradient comes on top, seldom and for
- * moments: that depends on who is late. */
+/* Bytes of the buffers between stages. If a message still reads a buffer when its slot has the next gradient, there
+ * is one more buffer for a moment. That is rare, depends on timing, and is not counted. */
 static double stream_bytes(const tess_stage_plan *stages, const tess_model *model, const tess_executor_options *o)
 {
     int n = 0;
@@ -135,14 +138,14 @@ static void name_stages(const tess_stage_plan *stages, rank_need *need)
     tess_text_add(need->stages, size, at, " of %d", shape->ranks * shape->chunks);
 }
 
-/* The threads of a rank, by the runtime's rule of sharing cores. */
+/* The number of threads of a rank, by the rule with which the runtime divides cores. */
 static int threads_of(const tess_memory_plan *plan)
 {
     int share = tess_os_cores() / plan->n_local;
     return plan->n_threads > 0 ? plan->n_threads : share > 1 ? share : 1;
 }
 
-/* The work space of Muon's products, which are those of whole matrices. */
+/* The work space of Muon's products, which are products of whole matrices. */
 static tess_status optimizer_work(tess_mem *mem, const tess_memory_plan *plan, const tess_model *model, size_t *bytes)
 {
     tess_device *device;
@@ -160,8 +163,8 @@ static tess_status optimizer_work(tess_mem *mem, const tess_memory_plan *plan, c
     return status;
 }
 
-/* Kernels' own work space: there is one block, as large as any has asked for. Of the host alone: what other devices'
- * kernels take is theirs to know. A process that may not have the addresses to ask counts none. */
+/* The work space of kernels: one block, as large as the largest request. Only for the host: work space on other
+ * devices is unknown. If the process may not reserve enough addresses to find out, counts 0. */
 static tess_status kernel_work(tess_mem *mem, const tess_memory_plan *plan, const tess_model *model,
                                const tess_executor_options *activations, int64_t n_tokens, double *bytes)
 {
@@ -182,7 +185,8 @@ static tess_status kernel_work(tess_mem *mem, const tess_memory_plan *plan, cons
     return TESS_OK;
 }
 
-/* The host has copies of weights and moments: of two steps where they outlive the process. */
+/* Moves a rank's memory to its device. The host keeps copies of weights and moments: two of them if they must
+ * outlive the process. */
 static void move_to_device(const tess_config *c, rank_need *need)
 {
     double copies = (c->recovery.enable && c->recovery.hot) || c->checkpoint.memory_copies ? 2 : 1;
@@ -263,7 +267,7 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, int
     return status;
 }
 
-/* The places in which ranks differ: their stage, their share of its layers, or their rows of that. */
+/* The properties in which ranks differ: their stage, their share of its layers, and their rows of that share. */
 typedef struct rank_place {
     int stage, tp, shard;
 } rank_place;
@@ -293,8 +297,9 @@ static int world_of(const tess_memory_plan *plan)
     return plan->n_stages * plan->n_shards * plan->n_replicas * plan->n_tp;
 }
 
-/* Ranks that share a layer are consecutive, and the first of them on a host has the memory of their
- * exchanges. Shards that share copies are n_tp ranks apart, and the first of them on a host has the copies. */
+/* Assigns a rank its memory. Ranks that share a layer are consecutive, and the first of them on a host has the
+ * memory of their exchanges. Shards that share copies are n_tp ranks apart, and the first of them on a host has the
+ * copies. */
 static void place_need(const tess_memory_plan *plan, const rank_need *need, int rank, tess_memory_of_rank *out)
 {
     int n_tp = plan->n_tp, n_replica = plan->n_shards * n_tp, n_group = need->n_sharing * n_tp;
@@ -325,7 +330,7 @@ static rank_place place_of(const tess_memory_plan *plan, int rank)
     return (rank_place){rank / n_replica / plan->n_replicas, rank % plan->n_tp, rank % n_replica / plan->n_tp};
 }
 
-/* Predicts a host's memory as if all its ranks had the rows of their team's first. */
+/* Predicts a host's memory as if all its ranks had as many rows as the first rank of their team. */
 static double predict_host(const tess_memory_plan *plan, const rank_need *needs, int first, double *disk)
 {
     double sum = 0;
@@ -362,7 +367,7 @@ static void take_largest(const tess_memory_plan *plan, const rank_need *needs, t
     }
 }
 
-/* Needs of the first ranks of shard teams. */
+/* Predicts the memory of each kind of rank, for the first rank of each team of shards. */
 static tess_status predict_kinds(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
                                  rank_need **needs)
 {
@@ -387,7 +392,7 @@ static tess_status add_sum(tess_mem *mem, const tess_model *model, const tess_me
     return TESS_OK;
 }
 
-/* Adds the task's memory, as it is on the first host. */
+/* Adds the task's memory on the first host. */
 static tess_status add_task(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
                             tess_memory_need *need)
 {

@@ -8,7 +8,7 @@
 #include "plan/memory_need.h"
 #include "engine/model/model_file.h"
 
-/* Pools with a column. */
+/* The pools that have a column. */
 static const tess_pool columns[] = {TESS_POOL_PARAMS, TESS_POOL_GRADS,    TESS_POOL_OPTIMIZER, TESS_POOL_ACTIVATIONS,
                                     TESS_POOL_COMM,   TESS_POOL_KV_CACHE, TESS_POOL_MISC};
 enum { N_COLUMNS = sizeof(columns) / sizeof(columns[0]) };
@@ -40,7 +40,7 @@ static tess_status add_row(tess_buffer *text, const char *name, const tess_memor
     return tess_buffer_printf(text, "%s%s\n", r->stages[0] != '\0' ? "   " : "", r->stages);
 }
 
-/* Ranks that follow each other and are alike share a row. */
+/* Adds the rows of the table. Consecutive ranks with equal memory share a row. */
 static tess_status add_rows(tess_buffer *text, const tess_memory_of_rank *ranks, int n)
 {
     for (int first = 0, end; first < n; first = end) {

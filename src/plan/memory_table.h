@@ -1,13 +1,14 @@
-/* The memory that a run will take, as a table for people: a row a rank, a column a pool. */
+/* Prints the memory that a run will take as a table: a row for each rank, a column for each pool. */
 #ifndef TESS_PLAN_MEMORY_TABLE_H
 #define TESS_PLAN_MEMORY_TABLE_H
 
 #include "base/text/text.h"
 #include "plan/memory_need.h"
 
-/* Appends the table of `n_ranks` ranks on one host, and a line a pool that says what it holds. `predict` predicts all
- * memory of a rank that trains. `config` is checked as for training; its model's file is read and checked here.
- * TESS_E_INVALID: what tessera train would say. */
+/* Appends the table of `n_ranks` ranks on one host, and a line for each pool that explains its content. `predict`
+ * predicts all memory of a rank that trains. `config` is checked as for training; its model's file is read and
+ * checked here.
+ * TESS_E_INVALID: the same errors as in tessera train */
 tess_status tess_memory_table(tess_mem *mem, tess_memory_rank_fn predict, const tess_config *config, int n_ranks,
                               tess_buffer *text);
 

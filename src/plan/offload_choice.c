@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Multiples of the model's size. */
+/* Memory as multiples of the model's size. */
 static const double state_size = 4, sequence_size = 0.5, saved_size = 2, host_size = 3;
 static const double least_slower = 30, most_slower = 50; /* percent */
 

@@ -1,5 +1,5 @@
-/* Should parameters, gradients and optimizer state leave the device for the host's memory? An estimate by a rule of
- * thumb, for those who ask before they have a run; `tessera info CONFIG` counts what a run of Tessera takes. */
+/* Estimates by a rule of thumb whether parameters, gradients and optimizer state should move from the device to host
+ * memory. It serves users who do not have a run yet; `tessera info CONFIG` counts the memory of a run of Tessera. */
 #ifndef TESS_PLAN_OFFLOAD_CHOICE_H
 #define TESS_PLAN_OFFLOAD_CHOICE_H
 
@@ -8,10 +8,10 @@
 
 typedef enum tess_offload_decision { TESS_NO_OFFLOAD, TESS_OFFLOAD, TESS_OFFLOAD_IMPOSSIBLE } tess_offload_decision;
 
-/* GB, all of them; model_gb: of the model's weights. */
+/* The facts of the case, in GB. model_gb: size of the model's weights. */
 typedef struct tess_offload_case {
-    double model_gb, device_gb, host_gb; /* memory that is free */
-    int64_t batch;                       /* sequences a step of a device */
+    double model_gb, device_gb, host_gb; /* free memory of device and host */
+    int64_t batch;                       /* sequences per step of one device */
     bool speed_is_critical;
 } tess_offload_case;
 
@@ -33,9 +33,10 @@ typedef struct tess_offload_choice {
     int n_advice;
 } tess_offload_choice;
 
-/* The device needs weights, as many bytes of gradients, twice as many of Adam's moments, and of activations half of the
- * weights a sequence: 4 M + M batch / 2. Where it has less, parameters and gradients leave it: 2 M are saved, and the
- * host holds 3 M. With less than that on the host it is impossible. That speed is critical is a warning, no vote. */
+/* Decides whether to offload. The device needs the weights (M), gradients of the same size (M), Adam's moments of
+ * twice the size (2 M), and for each sequence activations of half the size: 4 M + M batch / 2 together. If the
+ * device has less, parameters and gradients move to the host: that saves 2 M on the device, and the host needs 3 M.
+ * If the host has less, offloading is impossible. A critical speed only adds a warning. */
 tess_offload_choice tess_offload_choose(const tess_offload_case *of);
 
 const char *tess_offload_decision_name(tess_offload_decision decision); /* "NO_OFFLOAD", "OFFLOAD", "IMPOSSIBLE" */
