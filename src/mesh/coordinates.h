@@ -1,18 +1,18 @@
-/* The coordinates of a rank: its number in the job, and its place among ranks that do the same kind of work. */
+/* The coordinates of a rank: its number in the job, and its place along each axis of parallelism. */
 #ifndef TESS_MESH_COORDINATES_H
 #define TESS_MESH_COORDINATES_H
 
 #include "tessera/mesh.h"
 
 typedef struct tess_coordinates {
-    int rank, world; /* number in the job: for names, messages and files */
+    int rank, world; /* number in the job, for names, messages and files */
     int data,
-        n_data; /* place among the ranks that share a step's micro-batches: row-major over dp_replicate and dp_shard */
+        n_data; /* place among the ranks that divide a step's micro-batches: row-major over dp_replicate and dp_shard */
     int stage, n_stages; /* stage of the pipeline, along "pp" */
     int tp, n_tp;        /* place among the ranks that share its layers, along "tp" */
 } tess_coordinates;
 
-/* True for the first of the ranks that have the same micro-batches. */
+/* Whether the rank is the first of those that have the same micro-batches. */
 static inline bool tess_coordinates_lead(const tess_coordinates *at)
 {
     return at->stage == 0 && at->tp == 0;

@@ -1,4 +1,4 @@
-/* A mesh as text: its shape, its ranks, and their hosts. */
+/* Formats a mesh as text: its shape, its ranks, and their hosts. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@ bool tess_mesh_axis_crosses_hosts(const tess_mesh *mesh, int axis)
     return axis >= 0 && axis < mesh->grid.n_axes && tess_mesh_layout_crosses(&mesh->grid, axis);
 }
 
-/* The job's ranks of the mesh on one host as ranges: "0-3", or "0-1, 4-5". */
+/* Prints the ranks of the mesh on one host, numbered as in the job, as ranges: "0-3", or "0-1, 4-5". */
 static void print_ranks(const tess_mesh *mesh, int host, FILE *out)
 {
     int begin = -1, last = -1;
@@ -29,7 +29,7 @@ static void print_ranks(const tess_mesh *mesh, int host, FILE *out)
     }
 }
 
-/* Prints a line that lists the hosts, and says which axes cross them. Nothing on one host. */
+/* Prints a line that lists the hosts and the axes that cross them. Prints nothing if there is one host. */
 static void print_hosts(const tess_mesh *mesh, FILE *out)
 {
     const char *separator = "\n  hosts";
@@ -39,7 +39,7 @@ static void print_hosts(const tess_mesh *mesh, FILE *out)
     if (one_host)
         return;
     for (int rank = 0; rank < mesh->grid.size; rank++) {
-        bool listed = false; /* an earlier rank of this host has listed it */
+        bool listed = false; /* whether an earlier rank of this host has listed it */
         for (int r = 0; r < rank; r++)
             listed |= mesh->grid.hosts[r] == mesh->grid.hosts[rank];
         if (listed)

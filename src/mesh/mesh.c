@@ -1,11 +1,12 @@
-/* A mesh: its axes, its teams, and a rank's coordinates. */
+/* Creates a mesh with its teams, and answers questions about its axes and a rank's coordinates. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/text/text.h"
 #include "mesh/mesh_impl.h"
 
-/* A team for every axis: ranks that agree in all other coordinates, ordered along it. Collective over mesh->all. */
+/* Makes a team for every axis. Its ranks have the same coordinates on all other axes, and are ordered along this
+ * one. Collective over mesh->all. */
 static tess_status make_teams(tess_mesh *mesh)
 {
     for (int a = 0; a < mesh->grid.n_axes; a++) {
@@ -28,7 +29,7 @@ static tess_status new_mesh(tess_runtime *runtime, tess_mesh **out)
     return TESS_OK;
 }
 
-/* Needs the mesh's team. Collective over it. */
+/* The mesh's team must exist. Collective over it. */
 static tess_status find_hosts_and_make_teams(tess_mesh *mesh)
 {
     TESS_TRY(tess_mem_alloc_array(tess_runtime_mem(mesh->runtime), TESS_POOL_MISC, (size_t)mesh->grid.size, sizeof(int),
@@ -78,7 +79,7 @@ void tess_mesh_destroy(tess_mesh **handle)
     tess_mem_free(tess_runtime_mem(mesh->runtime), mesh);
 }
 
-/* Marks the named axes. The slice has them in the mesh's order. */
+/* Marks the named axes. A slice has its axes in the mesh's order, whatever the order of the names. */
 static tess_status pick_axes(const tess_mesh *mesh, const char *const *names, int n_names, bool *picked)
 {
     TESS_CHECK(names != NULL && n_names >= 1, TESS_E_INVALID, "tess_mesh_slice: no axis is named");

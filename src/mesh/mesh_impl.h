@@ -1,5 +1,5 @@
-/* Private to this folder: mesh.c makes a mesh and answers questions about it, format.c prints it. mesh_layout.h has
- * what needs no job. */
+/* Declarations that the files of this folder share: mesh.c creates a mesh and answers questions about it, format.c
+ * prints it. mesh_layout.h has the functions that need no job. */
 #ifndef TESS_MESH_MESH_IMPL_H
 #define TESS_MESH_MESH_IMPL_H
 
@@ -7,7 +7,7 @@
 
 struct tess_mesh {
     tess_runtime *runtime;
-    tess_mesh_layout grid;        /* the numbers of its ranks are those in `all` */
+    tess_mesh_layout grid;        /* its rank numbers are those of `all` */
     int mine[TESS_MESH_MAX_AXES]; /* this rank's coordinates */
     tess_team *all;               /* every rank of the mesh, row-major */
     bool owns_all;

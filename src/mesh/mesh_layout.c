@@ -1,4 +1,4 @@
-/* Axes and their sizes, ranks and their coordinates: pure functions. */
+/* Computes with axes and their sizes, ranks and their coordinates. All functions are pure. */
 #include "mesh/mesh_layout.h"
 
 #include <inttypes.h>
@@ -76,7 +76,7 @@ static tess_status check_axes(const tess_axis *axes, int n_axes)
     return TESS_OK;
 }
 
-/* Fills in the open axis and checks the product against the world size. */
+/* Computes the size of the axis with size -1, and checks the product of all sizes against the world size. */
 static tess_status fit_sizes(const tess_axis *axes, int n_axes, int world, int *sizes)
 {
     char sum[256] = "";

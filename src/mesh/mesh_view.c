@@ -1,4 +1,4 @@
-/* A layout as text and as JSON: its axes, groups, ranks, a picture, and how fast its axes are. */
+/* Formats a layout as text and as JSON: its axes, groups and ranks, a picture, and the speed of its axes. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ static const char *host_of(const tess_mesh_view *view, int rank)
     return hosts != NULL && view->host_names != NULL ? view->host_names[hosts[rank]] : "";
 }
 
-/* Hosts are numbered in the order of their ranks. */
+/* Counts the hosts, which are numbered in the order of their ranks. */
 static int count_hosts(const tess_mesh_layout *layout)
 {
     int most = 0;
@@ -36,7 +36,7 @@ static int digits(int number)
     return snprintf(NULL, 0, "%d", number);
 }
 
-/* "mesh 2 x 4 (dp, tp): 8 ranks on 2 hosts; rank = 4 dp + tp" */
+/* Prints "mesh 2 x 4 (dp, tp): 8 ranks on 2 hosts; rank = 4 dp + tp". */
 static tess_status print_title(const tess_mesh_layout *l, tess_buffer *out)
 {
     int n_hosts = count_hosts(l);
@@ -89,7 +89,7 @@ static tess_status print_groups(const tess_mesh_view *view, int name_width, tess
     return TESS_OK;
 }
 
-/* The hosts of ranks [first, +n), each once: "h1" or "h1,h2". */
+/* Prints the hosts of ranks [first, first + n), each once: "h1" or "h1,h2". */
 static tess_status print_hosts_of(const tess_mesh_view *view, int first, int n, tess_buffer *out)
 {
     for (int rank = first; rank < first + n; rank++) {
@@ -102,8 +102,8 @@ static tess_status print_hosts_of(const tess_mesh_view *view, int first, int n, 
     return TESS_OK;
 }
 
-/* A row for each group of the last axis, named by its coordinates on all others; a gap where one of those other than
- * the last begins anew. */
+/* Prints the picture: a row for each group of the last axis, labelled with its coordinates on the other axes. There
+ * is a gap where one of those axes, except the last of them, restarts. */
 static tess_status print_picture(const tess_mesh_view *view, tess_buffer *out)
 {
     const tess_mesh_layout *l = view->layout;
