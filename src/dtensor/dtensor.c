@@ -1,4 +1,4 @@
-/* Tensors: made from parts, from the whole, or of zeros. */
+/* Creates distributed tensors from parts, from a whole tensor, or of zeros, and answers questions about them. */
 #include <string.h>
 
 #include "dtensor/dtensor_impl.h"
@@ -59,9 +59,10 @@ tess_status tess_dtensor_create(tess_mesh *mesh, const tess_spec *spec, tess_dty
     return dtensor_new(mesh, spec, dtype, out);
 }
 
-/* ---- Creation from what each rank holds ---- */
+/* ---- Creation from each rank's part ---- */
 
-/* Adds up the local extents of ranks that hold different chunks: in dimension d those whose other coordinates are 0. */
+/* Computes the whole shape from all ranks' parts. In dimension d it adds the extents of ranks that hold different
+ * chunks of d: those whose coordinates on all other axes are 0. */
 static tess_shape infer_shape(const tess_mesh *mesh, const tess_spec *spec, const tess_shape *shapes, int n_ranks)
 {
     tess_shape whole = {.n_dims = shapes[0].n_dims};
@@ -126,9 +127,10 @@ tess_status tess_dtensor_from_local(tess_mesh *mesh, const tess_shape *shape, co
     return TESS_OK;
 }
 
-/* ---- Creation from the whole ---- */
+/* ---- Creation from a whole tensor ---- */
 
-/* The first rank gives their chunks to the ranks that are first on every axis which does not cut; those broadcast. */
+/* Distributes the whole tensor. The first rank sends chunks to the ranks that are first on every axis that does not
+ * cut. These broadcast them along those axes. */
 static tess_status send_chunks(tess_dtensor *tensor, const void *full)
 {
     const tess_spec *spec = &tensor->spec;
@@ -138,7 +140,7 @@ static tess_status send_chunks(tess_dtensor *tensor, const void *full)
     void *memory;
     TESS_TRY(
         tess_mem_alloc_array(tensor->mem, TESS_POOL_MISC, 2 * (size_t)n_ranks, sizeof(tess_box), "boxes", &memory));
-    /* A scalar is sent as a row of one, so that "no elements" can be said. */
+    /* A scalar is sent as a row of one element, since a box without dimensions could not be empty. */
     int n_dims = spec->shape.n_dims > 0 ? spec->shape.n_dims : 1;
     tess_box *had = memory, *gets = had + n_ranks;
     tess_status status;

@@ -1,4 +1,4 @@
-/* Says as text which rank holds what, and checks whether copies are equal. */
+/* Describes as text which rank holds which part, and checks whether copies are equal. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,9 +6,9 @@
 #include "base/text/text.h"
 #include "dtensor/dtensor_impl.h"
 
-enum { BAR = 20 }; /* characters of a whole dimension */
+enum { BAR = 20 }; /* number of characters for a whole dimension */
 
-/* "(1, 0)" */
+/* Formats coordinates as "(1, 0)". */
 static const char *format_point(const int *at, int n_axes, char *text, size_t size)
 {
     size_t end = tess_text_add(text, size, 0, "(");
@@ -18,7 +18,7 @@ static const char *format_point(const int *at, int n_axes, char *text, size_t si
     return text;
 }
 
-/* Each character is a part of the dimension: '#' where the box has more than half of it. */
+/* Draws a box as a bar. Each character stands for an equal part of the dimension: '#' if its middle is in the box. */
 static void draw_bar(int64_t begin, int64_t size, int64_t whole, char bar[BAR + 1])
 {
     for (int i = 0; i < BAR; i++) {
@@ -76,7 +76,7 @@ tess_status tess_dtensor_check(const tess_dtensor *tensor)
     for (int rank = 0; rank < n_ranks && st == TESS_OK; rank++) {
         int at[TESS_MESH_MAX_AXES], first_at[TESS_MESH_MAX_AXES];
         tess_mesh_coordinates(tensor->mesh, rank, at);
-        for (int a = 0; a < spec->n_axes; a++) /* the first rank that holds the same */
+        for (int a = 0; a < spec->n_axes; a++) /* the first rank that holds the same elements */
             first_at[a] = spec->place[a].kind == TESS_REPLICATE ? 0 : at[a];
         int first = tess_mesh_rank(tensor->mesh, first_at);
         char here[64], there[64], box[256];

@@ -1,4 +1,4 @@
-/* A function of one process, run on what each rank holds. */
+/* Runs a caller's function on each rank's parts of distributed tensors. */
 #include <string.h>
 
 #include "comm/agree.h"

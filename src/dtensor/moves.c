@@ -12,8 +12,9 @@ const char *tess_move_name(tess_move_kind kind)
     return (unsigned)kind <= TESS_MOVE_EXCHANGE ? names[kind] : "unknown";
 }
 
-/* A dimension is cut by a stack of axes. Those that stand at the same place of the stack before and after stay; the
- * others of the old stack leave it from its top down, and the new ones come in their order. */
+/* The state of a plan. A dimension is cut by a stack of axes. Axes at the same position of the stack before and
+ * after the change stay. The other axes of the old stack are removed from the top down, and the new ones are added
+ * in their order. */
 typedef struct planner {
     const tess_spec *to;
     tess_spec now;
@@ -25,7 +26,7 @@ static bool same_place(tess_place a, tess_place b)
     return place_is(a, b.kind, b.dim);
 }
 
-/* True when `axis` is where it shall be: all that cut its dimension before it are those of the target. */
+/* Whether `axis` is already in its final place: all axes that cut its dimension before it are those of the target. */
 static bool stays(const planner *p, int axis)
 {
     tess_place place = p->now.place[axis];
@@ -47,7 +48,7 @@ static bool is_last_cut(const planner *p, int axis)
     return stack[n - 1] == axis;
 }
 
-/* True when `axis` may cut its target's dimension now: it is the next of the target's stack. */
+/* Whether `axis` may cut its target's dimension now: it is the next axis of the target's stack. */
 static bool may_cut(const planner *p, int axis)
 {
     tess_place place = p->to->place[axis];
@@ -61,7 +62,7 @@ static bool may_cut(const planner *p, int axis)
     return n_now < n_to && to[n_now] == axis;
 }
 
-/* Finds the move of one axis. `gathers` allows those that free an axis without bringing it to its target. */
+/* Finds a move of one axis. `gathers` also allows moves that free an axis without bringing it to its target. */
 static bool find_move(const planner *p, int axis, bool gathers, tess_move *move)
 {
     tess_place from = p->now.place[axis], to = p->to->place[axis];
@@ -74,7 +75,7 @@ static bool find_move(const planner *p, int axis, bool gathers, tess_move *move)
                                                  : TESS_MOVE_SLICE;
         return true;
     }
-    if (to.kind == TESS_PARTIAL) { /* it was a shard or a copy */
+    if (to.kind == TESS_PARTIAL) { /* it was a shard or a replica */
         move->kind = TESS_MOVE_PAD;
         return true;
     }
@@ -120,7 +121,7 @@ int tess_spec_moves(const tess_spec *from, const tess_spec *to, const int *sizes
                     tess_move moves[TESS_MAX_MOVES])
 {
     planner p = {.to = to, .now = *from, .sizes = sizes, .at = at};
-    for (int d = 0; d < from->shape.n_dims; d++) { /* the order as depths, so that more can follow */
+    for (int d = 0; d < from->shape.n_dims; d++) { /* number the cuts 0, 1, ..., so that later ones can follow */
         int stack[TESS_MESH_MAX_AXES], n = spec_stack(from, d, stack);
         for (int i = 0; i < n; i++)
             p.now.order[stack[i]] = (uint8_t)i;

@@ -1,12 +1,12 @@
-/* Products and sums of distributed tensors: for each axis of the mesh a rule says which placements of the operands give
- * which placement of the result without communication. */
+/* Computes products and sums of distributed tensors. For each axis of the mesh, rules say for which placements of
+ * the operands the result needs no communication, and what its placement is. */
 #include <string.h>
 
 #include "device/bf16.h"
 #include "device/stream.h"
 #include "dtensor/dtensor_impl.h"
 
-/* Placements as numbers: R, P, or the dimension that is cut. */
+/* Placements as numbers: R (replicated), P (partial), or the dimension that is cut. */
 enum { R = -1, P = -2 };
 typedef struct placement_rule {
     int a, b, out;
@@ -24,7 +24,7 @@ static tess_place place_of(int code)
                      : (tess_place){.kind = code == P ? TESS_PARTIAL : TESS_REPLICATE};
 }
 
-/* Elements that a rank receives when one axis of `size` ranks goes from one placement to another. */
+/* The number of elements that a rank receives when one axis of `size` ranks changes from one placement to another. */
 static double cost(tess_place from, tess_place to, int64_t elements, int size)
 {
     double gather = (double)elements * (size - 1) / size;
@@ -35,7 +35,7 @@ static double cost(tess_place from, tess_place to, int64_t elements, int size)
     return to.kind == TESS_SHARD ? gather : 2 * gather;
 }
 
-/* The rule that moves least, then the one that changes fewest operands. */
+/* Chooses the rule that moves the fewest elements; among equals, the one that changes the fewest operands. */
 static const placement_rule *choose(const placement_rule *rules, int n, tess_place a, tess_place b, int64_t n_a,
                                     int64_t n_b, int size)
 {
@@ -55,7 +55,7 @@ static const placement_rule *choose(const placement_rule *rules, int n, tess_pla
     return best;
 }
 
-/* The operands as the rules want them, and the result's tensor. */
+/* The operands, redistributed to the placements of the chosen rules, and the result. */
 typedef struct operation {
     tess_dtensor *a, *b, *out;
 } operation;
@@ -66,7 +66,7 @@ static void free_operands(operation *op)
     tess_dtensor_destroy(&op->b);
 }
 
-/* `shape`: of the result. */
+/* Redistributes the operands and creates the result, whose shape is `shape`. */
 static tess_status prepare(const tess_dtensor *a, const tess_dtensor *b, const placement_rule *rules, int n_rules,
                            const tess_shape *shape, operation *op)
 {
@@ -78,7 +78,8 @@ static tess_status prepare(const tess_dtensor *a, const tess_dtensor *b, const p
         to_a.place[axis] = place_of(rule->a);
         to_b.place[axis] = place_of(rule->b);
         to_out.place[axis] = place_of(rule->out);
-        to_b.order[axis] = to_out.order[axis] = to_a.order[axis]; /* equal chunks of a dimension that they share */
+        /* A dimension that both operands share must have equal chunks in both. */
+        to_b.order[axis] = to_out.order[axis] = to_a.order[axis];
     }
     *op = (operation){.a = NULL};
     tess_status status;

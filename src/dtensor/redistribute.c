@@ -5,13 +5,13 @@
 #include "device/bf16.h"
 #include "dtensor/dtensor_impl.h"
 
-/* One move on its way. */
+/* One move that is carried out. */
 typedef struct mover {
     const tess_dtensor *from;
     tess_dtensor *to;
     const tess_move *move;
     tess_team *team; /* the team along the move's axis */
-    size_t bytes;    /* received from others */
+    size_t bytes;    /* bytes received from other ranks */
 } mover;
 
 static size_t elements_of(const tess_dtensor *tensor)
@@ -19,7 +19,7 @@ static size_t elements_of(const tess_dtensor *tensor)
     return (size_t)tess_box_count(tensor->spec.shape.n_dims, &tensor->box);
 }
 
-/* `full` along dimension `dim`, seen as pieces: one for each index of the dimensions before it. */
+/* Describes `full` as pieces along dimension `dim`: one piece for each index of the dimensions before it. */
 static tess_status make_pieces(const tess_dtensor *full, const tess_dtensor *shard, int dim, tess_piece **out,
                                size_t *n)
 {
@@ -61,7 +61,7 @@ static tess_status all_reduce(mover *m)
     return TESS_OK;
 }
 
-/* Integers have no reduce-scatter on pieces: the sum of all, then a slice. */
+/* Reduces and scatters integers, for which there is no reduce-scatter on pieces: sums everything, then slices. */
 static tess_status sum_and_slice(mover *m)
 {
     tess_dtensor sum = *m->from;
@@ -102,7 +102,7 @@ static tess_status reduce_scatter(mover *m)
     return st;
 }
 
-/* S -> S of another dimension. */
+/* Moves a shard from one dimension to another. */
 static tess_status exchange(mover *m)
 {
     mesh_point point = mesh_point_of(m->from->mesh);
@@ -121,7 +121,7 @@ static tess_status exchange(mover *m)
     return st;
 }
 
-/* R or S -> P: the addend of this rank. Of equal copies the first rank's counts. */
+/* Makes a replica or shard a partial value: this rank's addend. Of equal replicas only the first rank's is used. */
 static void pad(mover *m)
 {
     if (m->move->from.kind == TESS_SHARD || tess_team_rank(m->team) == 0)
@@ -149,7 +149,7 @@ static tess_status make_move(mover *m)
     return TESS_OK;
 }
 
-/* *out: `from` after one move. *bytes: received from others. */
+/* Makes one move. *out: `from` after the move. *bytes: bytes received from other ranks. */
 static tess_status move_once(const tess_dtensor *from, const tess_move *move, size_t *bytes, tess_dtensor **out)
 {
     const char *axis = tess_mesh_axis_name(from->mesh, move->axis);
@@ -181,7 +181,7 @@ tess_status tess_dtensor_redistribute(const tess_dtensor *tensor, const tess_spe
     tess_redistribution done = {.n_moves = 0};
     done.n_moves = tess_spec_moves(&tensor->spec, to, point.sizes, point.at, done.moves);
 
-    tess_dtensor *now = NULL; /* NULL: still the caller's */
+    tess_dtensor *now = NULL; /* NULL: still the caller's tensor */
     for (int i = 0; i < done.n_moves; i++) {
         tess_dtensor *next = NULL;
         double begin = tess_os_now_s();

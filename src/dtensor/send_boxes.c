@@ -1,7 +1,8 @@
-/* An all-to-all of boxes: everybody gets of each rank what it has of the wanted box. */
+/* An all-to-all of boxes: each rank receives from every other rank the part of its wanted box that the other one
+ * has. */
 #include "dtensor/dtensor_impl.h"
 
-/* The parts that one rank's box has in common with each rank's other box, packed one after the other. */
+/* The parts that one rank's box has in common with each rank's other box, packed in the order of ranks. */
 typedef struct parcels {
     tess_box *common;
     size_t *count, *offset; /* (size), in elements */

@@ -1,4 +1,4 @@
-/* Computes the box of a tensor that each rank holds, from the placements. */
+/* Computes from the placements which box of a tensor each rank holds. */
 #include "base/text/text.h"
 #include "dtensor/dtensor_impl.h"
 
