@@ -7,7 +7,7 @@
 
 struct tess_critic {
     tess_mem *mem;
-    tess_config config; /* the policy's, but for what is the critic's own */
+    tess_config config; /* the policy's configuration, with the critic's own settings */
     tess_engine *engine;
     char (*names)[TESS_PARAM_NAME_SIZE + 8];
 };
@@ -34,7 +34,7 @@ tess_status tess_critic_find(const tess_config *config, const tess_model_config 
     TESS_CHECK(first->config.n_outputs <= 1, TESS_E_INVALID,
                "critic: the head of %s has %lld outputs (num_labels); a value is one", first->path,
                (long long)first->config.n_outputs);
-    first->config.value_head = first->config.n_outputs == 0; /* a language model: trl's head, in place of its own */
+    first->config.value_head = first->config.n_outputs == 0; /* a language model: trl's value head replaces the head */
     first->config.n_outputs = 1;
     first->config.tied = false;
     return TESS_OK;

@@ -72,7 +72,7 @@ static tess_status write_turn(const tess_turn *turn, tess_buffer *to)
     return status;
 }
 
-/* The one line of the answer. */
+/* Parses the answer, which is one line. */
 static tess_status take_answer(const grader_worker *worker, size_t size, const tess_turn *turn,
                                tess_buffer *observation, bool *goes_on)
 {
@@ -94,7 +94,7 @@ static tess_status take_answer(const grader_worker *worker, size_t size, const t
     return status;
 }
 
-/* Reads what has come; *size: of the line, once it is whole. */
+/* Reads the available bytes; *size: size of the line, once it is complete. */
 static tess_status listen_once(grader_worker *worker, size_t *size)
 {
     const bool ended = grader_process_has_ended(&worker->process);
@@ -143,7 +143,7 @@ static tess_status exchange(tess_rl_environment *e, const tess_turn *turn, tess_
 tess_status tess_rl_environment_answer(tess_rl_environment *e, const tess_turn *turn, tess_buffer *observation,
                                        bool *goes_on)
 {
-    struct sigaction ignore = {.sa_handler = SIG_IGN}, before; /* a program that has ended must not end us */
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, before; /* a program that has ended must not end this process */
     sigaction(SIGPIPE, &ignore, &before);
     *goes_on = false;
     tess_status status = exchange(e, turn, observation, goes_on);

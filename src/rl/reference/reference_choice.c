@@ -1,7 +1,7 @@
 #include "rl/reference/reference_choice.h"
 
 static const double swap_size = 1.3, independent_size = 2.0; /* multiples of the model's size */
-enum { OFTEN = 10 };                                         /* steps a rollout */
+enum { OFTEN = 10 };                                         /* steps per rollout */
 
 static void vote(tess_reference_choice *choice, const char *factor, tess_reference_kind kind)
 {

@@ -1,6 +1,6 @@
-/* Chooses a kind of reference model: weights that change places with the policy's, or an instance of its own. It is a
- * vote of at most four factors, to ask before buying memory. Tessera itself keeps one mapped or shared copy a host
- * (reference.h), which is neither. */
+/* Recommends a kind of reference model: weights that are swapped with the policy's, or an independent instance. At
+ * most four factors vote. It is meant for planning memory: Tessera itself does neither, but keeps one mapped or
+ * shared copy per host (reference.h). */
 #ifndef TESS_RL_REFERENCE_CHOICE_H
 #define TESS_RL_REFERENCE_CHOICE_H
 
@@ -28,12 +28,12 @@ typedef struct tess_reference_choice {
     int n_swap, n_independent; /* votes */
     tess_reference_vote votes[TESS_REFERENCE_VOTES];
     int n_votes;
-    double saved_gb; /* by swapping, if memory speaks for it; else 0 */
+    double saved_gb; /* bytes saved by swapping, if memory votes for it; otherwise 0 */
 } tess_reference_choice;
 
-/* Swapping takes 1.3 times the model, an independent instance 2 times: below 1.3 memory is critical, below 2.0 tight,
- * and both vote for swapping. A critical divergence, 10 steps or more a rollout, and weights that may not leave the
- * device vote for independence; the first two, where they are not so, for swapping. A tie is swapping. */
+/* Swapping takes 1.3 times the model's memory, an independent instance 2 times. Memory below 1.3 is critical, below
+ * 2.0 tight; both vote for swapping. A critical divergence votes for independence, otherwise for swapping. So do 10
+ * or more steps per rollout. Weights that may not leave the device vote for independence. A tie is swapping. */
 tess_reference_choice tess_reference_choose(const tess_reference_case *of);
 
 const char *tess_reference_kind_name(tess_reference_kind kind); /* "weight_swapping", "independent_instances" */

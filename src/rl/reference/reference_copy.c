@@ -11,7 +11,7 @@ static int64_t count_of(const tess_reference *r, int i)
     return tess_shape_count(&tess_model_param(r->model, i)->shape);
 }
 
-/* Finds the place of this rank among the host's ranks, and makes a team of one rank a host. */
+/* Finds this rank's number among the host's ranks, and creates a team with one rank of each host. */
 static tess_status find_ranks(tess_reference *r)
 {
     tess_team *team = r->engine->team;
@@ -68,7 +68,7 @@ char *reference_copy_at(const tess_reference *r, int i, int64_t first)
 }
 
 /* ---- Content that never changes ---- */
-/* This rank's share of a parameter's rows, some at a time. */
+/* Writes this rank's share of a parameter's rows, a block at a time. */
 static tess_status fill_rows(tess_reference *r, int i, float *floats, int64_t room)
 {
     const tess_param *param = tess_model_param(r->model, i);
@@ -88,7 +88,8 @@ static tess_status fill_rows(tess_reference *r, int i, float *floats, int64_t ro
     return TESS_OK;
 }
 
-/* Reads this rank's share of what is mapped, as the fill of the rest does: NaN is found at the beginning. */
+/* Reads this rank's share of the mapped tensors once, so that NaN is found at the beginning, as it is for tensors in
+ * memory. */
 static void check_rows(const tess_reference *r, int i)
 {
     const tess_shape shape = tess_shape_atleast_1d(&tess_model_param(r->model, i)->shape);
@@ -127,7 +128,7 @@ static tess_status fill(tess_reference *r)
 }
 
 /* ---- Content that changes ---- */
-/* Each host has its ranks' parts and zeros besides: the sum of the words is the whole. */
+/* Each host has its own ranks' parts and zeros elsewhere, so the sum of the words is the whole copy. */
 static tess_status add_hosts(const tess_reference *r)
 {
     const reference_copy *c = &r->copy;

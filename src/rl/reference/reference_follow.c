@@ -1,5 +1,5 @@
-/* Float32 weights that follow the policy's: of every parameter the rows that this rank writes to disk of it, so that
- * each element is on one rank. */
+/* Float32 weights that follow the policy's. Of each parameter a rank holds the rows that it writes to checkpoints,
+ * so that each element is on one rank. */
 #include <math.h>
 #include <stdio.h>
 
@@ -8,10 +8,10 @@
 #include "rl/reference/reference_impl.h"
 #include "tessera/comm.h"
 
-/* The policy's, of parameter i. */
+/* Returns the policy's shard of parameter i. */
 typedef struct own_rows {
     tess_shard shard;
-    const float *master; /* those of shard.primary */
+    const float *master; /* the elements of shard.primary */
     int64_t n;
 } own_rows;
 
@@ -54,7 +54,8 @@ void reference_follow_free(tess_reference *r)
 }
 
 /* ---- Runs of elements that lie together, here and in the whole ---- */
-/* The run of at most `most` elements from number `at` of own->shard.primary on; *first: its place in the whole. */
+/* Finds the longest contiguous run, of at most `most` elements, from element `at` of own->shard.primary on. *first:
+ * its first element in the whole parameter. */
 static int64_t run_at(const own_rows *own, int64_t at, int64_t most, int64_t *first)
 {
     const tess_shape shape = tess_shape_atleast_1d(&own->shard.shape);
@@ -114,7 +115,7 @@ typedef struct drift_work {
     uint16_t rounded[REFERENCE_CHUNK];
 } drift_work;
 
-/* Adds |policy - reference| of n elements. */
+/* Adds |policy - reference| over n elements. */
 static tess_status add_run(tess_reference *r, const float *master, const void *reference, int64_t n, drift_work *work,
                            tess_exact_sum *sum)
 {

@@ -1,7 +1,6 @@
-/* Tasks about reaching a number: countdown (any expression) and signs (numbers in order, a sign between each). An
- * expression is read by a grammar that holds nothing but the four operations, parentheses and plain integers, so that
- * no reading of it is generous: no signs before numbers, exponents, other digits than ASCII's, or nesting without end.
- */
+/* Tasks about reaching a number: countdown (any expression) and signs (numbers in order, a sign between each). The
+ * grammar of expressions has only the four operations, parentheses and plain integers. It is strict: no signs before
+ * numbers, no exponents, only ASCII digits, and limited nesting. */
 #include "rl/reward/reward_impl.h"
 
 #include <string.h>
@@ -9,10 +8,10 @@
 #include "base/text/json.h"
 
 enum { MOST_BYTES = 4096, MOST_DEPTH = 64, MOST_DIGITS = 18 };
-static const double USED_RIGHTLY = 0.1; /* the reward for the right numbers with another value */
+static const double USED_RIGHTLY = 0.1; /* reward for the right numbers with a wrong value */
 
 typedef struct rational {
-    int64_t over, under; /* under > 0, no common divisor */
+    int64_t over, under; /* a reduced fraction; under > 0 */
 } rational;
 
 typedef struct expression {
@@ -23,7 +22,7 @@ typedef struct expression {
     bool used[REWARD_MOST_NUMBERS];
 } expression;
 
-/* False: it does not fit, or under is 0. */
+/* Reduces a fraction. False: it does not fit, or `under` is 0. */
 static bool reduce(__int128 over, __int128 under, rational *result)
 {
     if (under == 0)
@@ -44,7 +43,7 @@ static bool reduce(__int128 over, __int128 under, rational *result)
     return true;
 }
 
-/* a becomes a `operator` b. The terms of a sum are below 2^126 each, so that they cannot overflow. */
+/* Sets a to a `operator` b. The terms of a sum are below 2^126 each, so they cannot overflow. */
 static bool apply(char operator, rational * a, rational b)
 {
     __int128 p = a->over, q = a->under;
@@ -136,7 +135,7 @@ static bool read_sum(expression *e, rational *value)
     return true;
 }
 
-/* The content of the last <answer></answer>; without one, all of it. */
+/* Returns the content of the last <answer></answer>, or the whole text if there is none. */
 static reward_text answer_in(reward_text response)
 {
     static const char open[] = "<answer>", close[] = "</answer>";
@@ -178,7 +177,7 @@ tess_status reward_countdown_task(const json_t *metadata, reward_numbers *task)
 /* ---- Signs ---- */
 static bool read_task(reward_text prompt, reward_numbers *task)
 {
-    enum { FEW_DIGITS = 9 }; /* no sum of these overflows */
+    enum { FEW_DIGITS = 9 }; /* limit of a number: no sum of such numbers overflows */
     size_t at = 0, begin = 0;
     task->n = 0;
     do {

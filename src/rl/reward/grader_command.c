@@ -11,12 +11,13 @@
 #include "rl/reward/grader_process.h"
 #include "rl/reward/grader_sandbox.h"
 
-/* The variables that every grader has. What else it needs is named by reward.env: a rank's environment holds keys. */
+/* The variables that every grader gets. reward.env names others. The whole environment is not passed on, because it
+ * holds keys. */
 static const char *const plain_variables[] = {"PATH",   "HOME",     "USER", "LOGNAME", "LANG",
                                               "LC_ALL", "LC_CTYPE", "TZ",   "TMPDIR"};
 enum { N_PLAIN = sizeof(plain_variables) / sizeof(plain_variables[0]) };
 
-/* The file that execvp(3) would run. */
+/* Finds the file that execvp(3) would run. */
 static tess_status find_program(const char *name, char *path, size_t size)
 {
     const char *folders = getenv("PATH");
@@ -62,7 +63,7 @@ static const char *value_of(const grader_command *command, const grader_user *us
 {
     const bool is_name = strcmp(name, "USER") == 0 || strcmp(name, "LOGNAME") == 0;
     if (command->sandboxed && strcmp(name, "HOME") == 0)
-        return "/tmp"; /* it can be written */
+        return "/tmp"; /* a folder that can be written */
     if (command->sandboxed && strcmp(name, "TMPDIR") == 0)
         return NULL;
     if (command->changes_user && (is_name || strcmp(name, "HOME") == 0))

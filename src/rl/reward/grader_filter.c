@@ -1,5 +1,5 @@
-/* A list of refused system calls, because graders are any programs. What is newer than this list is refused too, so
- * that a new kernel adds nothing that nobody has judged. */
+/* The system calls that a sandboxed grader may not make. It is a list of refused calls, because graders may be any
+ * programs. Calls that are newer than this list are refused, too, so that a new kernel adds no unreviewed call. */
 #include "rl/reward/grader_filter.h"
 
 #include "base/os/os.h"
@@ -27,12 +27,12 @@ tess_status grader_filter_open(int *fd)
 
 /* Calls that fail with EPERM. */
 static const unsigned refused[] = {
-    /* Mounts and roots: with them the read-only view could be taken apart. */
+    /* Mounts and roots: with these a grader could undo the read-only view. */
     SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_open_tree, SYS_move_mount, SYS_fsopen, SYS_fsconfig,
     SYS_fsmount, SYS_fspick, SYS_mount_setattr, SYS_swapon, SYS_swapoff, SYS_quotactl, SYS_quotactl_fd,
     /* New namespaces give new capabilities, which reach much of the kernel. clone(2) and clone3(2): see below. */
     SYS_unshare, SYS_setns,
-    /* Files by handle, which no mount hides. */
+    /* Files by handle, which mounts cannot hide. */
     SYS_open_by_handle_at, SYS_name_to_handle_at,
     /* Other processes. */
     SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_process_madvise, SYS_pidfd_getfd, SYS_kcmp,
@@ -48,7 +48,7 @@ static const unsigned refused[] = {
 
 static const unsigned new_namespaces =
     CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
-static const unsigned terminal_input[] = {TIOCSTI, TIOCLINUX}; /* they put characters into what another program reads */
+static const unsigned terminal_input[] = {TIOCSTI, TIOCLINUX}; /* they insert characters into another program's input */
 static const unsigned own_network[] = {AF_INET, AF_INET6, AF_NETLINK};
 static const unsigned connected[] = {SOCK_STREAM, SOCK_SEQPACKET};
 
@@ -74,7 +74,7 @@ static void add_load(program *p, size_t offset)
     add(p, BPF_LD | BPF_W | BPF_ABS, (unsigned)offset, 0, 0);
 }
 
-/* The low half of an argument, which is all that the kernel reads of an int. */
+/* Loads the low half of an argument; the kernel reads only this half of an int. */
 static void add_load_argument(program *p, size_t i)
 {
     add_load(p, offsetof(struct seccomp_data, args) + i * sizeof(__u64));
@@ -90,19 +90,19 @@ static void add_refuse(program *p, unsigned error)
     add_return(p, SECCOMP_RET_ERRNO | error);
 }
 
-/* The next instruction is for what equals `value`. */
+/* Executes the next instruction only if the loaded value equals `value`. */
 static void add_if(program *p, unsigned value)
 {
     add(p, BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1);
 }
 
-/* The next `n` instructions are for the call `number`. */
+/* Executes the next `n` instructions only for the system call `number`. */
 static void add_if_call(program *p, unsigned number, unsigned char n)
 {
     add(p, BPF_JMP | BPF_JEQ | BPF_K, number, 0, n);
 }
 
-/* Allows what equals one of the `values`, and refuses the rest with EPERM. */
+/* Allows arguments that equal one of the `values`, and refuses all others with EPERM. */
 static void add_allow_only(program *p, const unsigned *values, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -119,7 +119,7 @@ static void add_clone(program *p)
     add(p, BPF_JMP | BPF_JSET | BPF_K, new_namespaces, 0, 1);
     add_refuse(p, EPERM);
     add_return(p, SECCOMP_RET_ALLOW);
-    add_if_call(p, SYS_clone3, 1); /* its flags are in memory, out of our sight: libc falls back to clone */
+    add_if_call(p, SYS_clone3, 1); /* its flags are in memory, which a filter cannot read; libc falls back to clone */
     add_refuse(p, ENOSYS);
 }
 
@@ -134,8 +134,9 @@ static void add_ioctl(program *p)
     add_return(p, SECCOMP_RET_ALLOW);
 }
 
-/* Sockets in the file system (of docker, of agents) belong to no network namespace, and a read-only mount does not stop
- * a connection: there are none at all. Pairs stay, but for datagrams, which may be sent to any address. */
+/* Refuses Unix sockets. Sockets in the file system (of docker or agents) belong to no network namespace, and a
+ * read-only mount does not prevent a connection. Socket pairs are allowed, except for datagrams, which may be sent
+ * to any address. */
 static void add_sockets(program *p)
 {
     add_if_call(p, SYS_socket, 2 + 2 * COUNT(own_network));
@@ -151,7 +152,7 @@ static void build(program *p)
 {
     add_load(p, offsetof(struct seccomp_data, arch));
     add(p, BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0);
-    add_return(p, SECCOMP_RET_KILL_PROCESS); /* int 0x80: other numbers, another filter */
+    add_return(p, SECCOMP_RET_KILL_PROCESS); /* int 0x80 has other call numbers, which this filter does not know */
     add_load(p, offsetof(struct seccomp_data, nr));
     add(p, BPF_JMP | BPF_JGT | BPF_K, NEWEST, 0, 1);
     add_refuse(p, ENOSYS);

@@ -13,7 +13,7 @@
 #include "rl/reward/reward_impl.h"
 
 enum {
-    LOOK_MS = 50, /* how soon an end shows when other processes hold the streams */
+    LOOK_MS = 50, /* interval of checks for an end that the streams do not show, because other processes hold them */
     MOST_WORKERS = 1024,
     PIPE_MOST = 1 << 20
 };
@@ -28,7 +28,7 @@ struct grader_pool {
     double timeout_s, start_s;
     size_t max_answer_bytes;
     grader_worker *worker;
-    struct pollfd *wanted; /* 3 a worker */
+    struct pollfd *wanted; /* 3 per worker */
 };
 
 /* A call: the items that no process has, in a ring, and how many have no verdict. */
