@@ -31,7 +31,7 @@ struct grader_pool {
     struct pollfd *wanted; /* 3 per worker */
 };
 
-/* A call: the items that no process has, in a ring, and how many have no verdict. */
+/* The state of one call: a ring of the items that no process has, and the number of items without a verdict. */
 typedef struct pool_run {
     grader_pool *pool;
     reward_call *call;
@@ -99,7 +99,7 @@ static void put_back(pool_run *run, int64_t item, bool alone)
     run->queue[(run->first + run->n_queued++) % run->call->n] = item;
 }
 
-/* The next item that is sent. */
+/* Makes `item` the next one that is sent. */
 static void put_first(pool_run *run, int64_t item)
 {
     run->first = (run->first + run->call->n - 1) % run->call->n;
@@ -117,9 +117,9 @@ static int64_t take(pool_run *run)
 
 /* ---- Failures ---- */
 
-/* An item has failed, as the newest error message says. Gives it to another process, or gives it no reward. A program
- * repeats what it has answered, but an end or a silence may pass. The tries of an item follow one another: a program
- * that never answers is found out by the first items. */
+/* Handles the failure of an item, which the newest error message describes. Sends it to another process, or gives it
+ * no reward. It is tried again only after an end or a timeout, because a program would repeat a wrong answer. The
+ * tries of an item follow each other directly, so the first items reveal a program that never answers. */
 static tess_status fail_item(pool_run *run, int64_t item, tess_status cause)
 {
     const int64_t tries = ++run->n_tries[item];
@@ -135,8 +135,8 @@ static tess_status fail_item(pool_run *run, int64_t item, tess_status cause)
     return reward_call_failed(run->call, item, run->pool->name);
 }
 
-/* Ends a process that has broken the rules, as the newest error message says, with `guilty` among sent[] (-1: not known
- * which). The others go back to the queue. */
+/* Ends a process that broke the protocol, as the newest error message says. `guilty` is the index in sent[] of the
+ * item at fault (-1: not known). The other items return to the queue. */
 static tess_status end_worker(pool_run *run, grader_worker *worker, tess_status cause, int guilty)
 {
     grader_sent sent[GRADER_MOST_IN_FLIGHT];
@@ -158,8 +158,8 @@ static tess_status end_worker(pool_run *run, grader_worker *worker, tess_status 
     return fail_item(run, sent[guilty].item, cause);
 }
 
-/* The process has ended by itself. One that ends well after an answer may do so: what it has not answered goes to
- * another. */
+/* Handles a process that has ended by itself. A process may exit with 0 after an answer; its unanswered items then
+ * go to another one. */
 static tess_status worker_ended(pool_run *run, grader_worker *worker)
 {
     grader_sent sent[GRADER_MOST_IN_FLIGHT];
@@ -223,7 +223,7 @@ static tess_status take_line(pool_run *run, grader_worker *worker, const char *l
     return reward_call_answered(run->call, item, run->pool->name, run->weight, &answer);
 }
 
-/* Takes the whole lines of what was read; blank ones do not count. */
+/* Handles the complete lines of the bytes read so far; blank lines are ignored. */
 static tess_status take_lines(pool_run *run, grader_worker *worker)
 {
     size_t at = 0;
@@ -245,7 +245,7 @@ static tess_status take_lines(pool_run *run, grader_worker *worker)
     return end_worker(run, worker, TESS_E_FORMAT, -1);
 }
 
-/* Reads once, or, of a process that has ended, all that a pipe can hold. */
+/* Reads once; after the process has ended, reads as much as a pipe can hold. */
 static tess_status read_answers(pool_run *run, grader_worker *worker, bool ended, bool *open)
 {
     size_t total = 0, before;
@@ -262,7 +262,8 @@ static tess_status read_answers(pool_run *run, grader_worker *worker, bool ended
 
 static tess_status listen_to(pool_run *run, grader_worker *worker)
 {
-    bool ended = grader_process_has_ended(&worker->process), open; /* first this: it may have spoken before */
+    bool ended = grader_process_has_ended(&worker->process),
+         open; /* reads first, because the process may have answered before it ended */
     grader_worker_read_errors(worker);
     TESS_TRY(read_answers(run, worker, ended, &open));
     if (worker->process.pid == 0)
@@ -311,7 +312,7 @@ static bool may_send(const pool_run *run, const grader_worker *worker)
     return worker->n_sent == 0 || !run->alone[run->queue[run->first]];
 }
 
-/* Starts a process where items wait for one. What cannot be started fails the item it was wanted for. */
+/* Starts processes for waiting items. If a process cannot be started, its item fails. */
 static tess_status feed(pool_run *run, grader_worker *worker)
 {
     if (worker->process.pid == 0 && run->n_queued > 0 && tess_os_now_s() >= worker->not_before_s) {
@@ -369,7 +370,8 @@ static tess_status run_all(pool_run *run)
     return TESS_OK;
 }
 
-/* After a call that has failed: a process that still has items would answer them in the next. */
+/* Called after a failed call: ends processes that still have items, because they would answer them during the next
+ * call. */
 static void end_busy(grader_pool *pool)
 {
     int state;

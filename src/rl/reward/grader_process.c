@@ -21,7 +21,9 @@
 #include "rl/reward/grader_sandbox.h"
 
 static const char mark_name[] = "TESSERA_GRADER";
-enum { END_S = 5 }; /* time for killed processes to be gone: one that is stuck in the kernel takes longer */
+enum {
+    END_S = 5
+}; /* time that killed processes have to disappear; a process that is stuck in the kernel takes longer */
 
 /* Calls visit for every process. */
 static void for_each_process(void (*visit)(void *context, pid_t pid), void *context)
@@ -41,9 +43,9 @@ static void for_each_process(void (*visit)(void *context, pid_t pid), void *cont
 typedef struct start {
     const grader_command *command;
     char **environment;
-    int in, out, err, failed; /* its ends; `failed` gets errno */
+    int in, out, err, failed; /* the process's ends of the pipes; `failed` receives errno */
     int filter;               /* system call filter; -1: none */
-    uint64_t processes;       /* most processes of the user */
+    uint64_t processes;       /* limit of the user's processes */
     pid_t parent;
 } start;
 
@@ -62,7 +64,7 @@ static void set_limits(const start *s)
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_AS, limits->memory_bytes);
     limit(RLIMIT_FSIZE, limits->file_bytes);
-    if (limits->cpu_s > 0) /* first SIGXCPU, which says what happened */
+    if (limits->cpu_s > 0) /* the first signal is SIGXCPU, which says what happened */
         setrlimit(RLIMIT_CPU, &(struct rlimit){limits->cpu_s, limits->cpu_s + 1});
     if (!s->command->sandboxed)
         limit(RLIMIT_NPROC, s->processes);
@@ -101,12 +103,13 @@ _Noreturn static void become(const start *s)
     if (getppid() != s->parent)
         _exit(126);
     if (!s->command->sandboxed)
-        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* nothing that it runs becomes another user's, beyond our signals */
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0,
+              0); /* no program that it runs can change the user, so our signals always reach it */
     default_signals();
     dup2(s->in, STDIN_FILENO);
     dup2(s->out, STDOUT_FILENO);
     dup2(s->err, STDERR_FILENO);
-    close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC); /* ranks inherit their job's memory: no grader does */
+    close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC); /* ranks inherit the job's memory; graders must not */
     if (s->filter >= 0)
         dup2(s->filter, GRADER_FILTER_FD);
     set_limits(s);
@@ -244,7 +247,7 @@ bool grader_process_has_ended(const grader_process *process)
 {
     siginfo_t info = {0};
     int failed = waitid(P_PID, (id_t)process->pid, &info, WEXITED | WNOHANG | WNOWAIT);
-    return failed != 0 || info.si_pid != 0; /* failed: where SIGCHLD is ignored nobody is left to be waited for */
+    return failed != 0 || info.si_pid != 0; /* it failed: if SIGCHLD is ignored, there is no child to wait for */
 }
 
 static bool is_below(pid_t pid, pid_t ancestor)
@@ -254,8 +257,8 @@ static bool is_below(pid_t pid, pid_t ancestor)
     return pid == ancestor;
 }
 
-/* Processes below the grader that have left its group, dead ones that it has not reaped among them: when their parents
- * die they become our children. */
+/* Finds the grader's descendants that have left its group, including dead ones that it has not reaped. When their
+ * parents die, they become our children. */
 typedef struct leavers {
     pid_t leader;
     pid_t pid[1024];
@@ -272,8 +275,8 @@ static void find_leaver(void *context, pid_t pid)
     l->pid[l->n++] = pid;
 }
 
-/* True if a process is in the middle of an exec: it has no environment for a moment. One whose environment is empty has
- * the address of its end all the same, and a thread of the kernel is a child of process 2. */
+/* Whether a process is in the middle of an exec, when it has no environment for a moment. A process with an empty
+ * environment still has the address of its end, and kernel threads are children of process 2. */
 static bool is_in_exec(pid_t pid)
 {
     enum { STATE = 3, ENVIRONMENT_END = 51, KTHREADD = 2 }; /* fields of proc(5)'s stat */
@@ -313,11 +316,11 @@ static mark_of look_for_mark(pid_t pid, const char *mark)
 
 typedef struct marked {
     const char *mark;
-    pid_t leader; /* reaped elsewhere */
-    int n;        /* processes that had the mark, or may have it */
+    pid_t leader; /* other code reaps it */
+    int n;        /* number of processes that had the mark, or may have it */
 } marked;
 
-/* Those that have become our children are reaped here. */
+/* Reaps processes that have become our children. */
 static void kill_marked(void *context, pid_t pid)
 {
     marked *m = context;
@@ -335,7 +338,7 @@ static void pause_1_ms(void)
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
-/* Reaps a killed process, which is or will be our child. */
+/* Reaps a killed process, which is our child or will become it. */
 static void reap_one(pid_t pid, double until_s)
 {
     while (waitpid(pid, NULL, WNOHANG) != pid && kill(pid, 0) == 0 && tess_os_now_s() < until_s)
@@ -349,8 +352,9 @@ static void reap_group(pid_t group, double until_s)
             pause_1_ms();
 }
 
-/* The leader is reaped when what has left the group is gone: until then its number, which is the group's, is no
- * other's. The group's own come last, since one whose parent has left the group is ours only when that has died. */
+/* Reaps the leader only after all processes that have left the group are gone. Until then no other process can get
+ * its number, which is also the group's. The group's own members come last, because a process whose parent has left
+ * the group becomes our child only when that parent has died. */
 static void end_family(const grader_process *process, int *state)
 {
     double until_s = tess_os_now_s() + END_S;

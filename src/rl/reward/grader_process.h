@@ -1,9 +1,9 @@
-/* A process of the user's that grades, and whatever it starts.
+/* The user's process that grades, and all processes that it starts.
  *
- * It leads a session of its own, so it has no terminal and its group can be killed at once, which a fork bomb in the
- * group does not outrun. A descendant that has left the group is found by its parents, or by a mark in its environment.
- * One that has lost its parents and cleared its environment gets away, unless the grader runs in a sandbox: there all
- * end with the first process. */
+ * It leads its own session, so it has no terminal, and its group can be killed with one signal, which stops even a
+ * fork bomb. A descendant that has left the group is found by its parents, or by a mark in its environment. A
+ * descendant that has lost its parents and cleared its environment escapes, unless the grader runs in a sandbox, in
+ * which all processes end with the first one. */
 #ifndef TESS_RL_REWARD_GRADER_PROCESS_H
 #define TESS_RL_REWARD_GRADER_PROCESS_H
 
@@ -17,13 +17,13 @@ typedef struct grader_limits {
     uint64_t memory_bytes, file_bytes, cpu_s, processes; /* cpu_s 0: none */
 } grader_limits;
 
-/* How to start one. */
+/* The command that starts a grader process. */
 typedef struct grader_command {
     tess_mem *mem;
     char program[TESS_TEXT_SIZE]; /* path */
-    char **argv;                  /* arguments and their texts, one block of `mem` */
-    char **environment;           /* likewise; room for one more variable and NULL */
-    int n_variables, n_plain;     /* n_plain: the first ones, which hold no secrets */
+    char **argv;                  /* arguments and their texts, in one block of `mem` */
+    char **environment;           /* the same for variables, with room for one more variable and NULL */
+    int n_variables, n_plain;     /* n_plain: number of the first variables, which hold no secrets */
     grader_limits limits;
     bool sandboxed, changes_user;
     uid_t user; /* user of the processes */
@@ -32,7 +32,7 @@ typedef struct grader_command {
 
 typedef struct grader_process {
     pid_t pid;        /* 0: none */
-    int in, out, err; /* our ends of its standard streams, non-blocking; -1: closed */
+    int in, out, err; /* our non-blocking ends of its standard streams; -1: closed */
     char mark[GRADER_MARK];
 } grader_process;
 
@@ -44,17 +44,17 @@ tess_status grader_command_create(tess_mem *mem, const tess_text_list *argv, con
 void grader_command_free(grader_command *command);
 /* Removes the values of the variables of reward.env from a text that the grader has written. */
 void grader_command_redact(const grader_command *command, char *text);
-/* The same for the newest error message, which quotes an answer. Returns status. */
+/* Does the same for the newest error message, which quotes an answer. Returns `status`. */
 tess_status grader_command_hide(const grader_command *command, tess_status status);
 
-/* TESS_E_IO: the system gives no process, or the program cannot be run. */
+/* Starts a process. TESS_E_IO: the system cannot create a process, or the program cannot be run. */
 tess_status grader_process_start(const grader_command *command, grader_process *process);
 
-/* It has ended, though others may hold its streams. */
+/* Whether the process has ended. Other processes may still hold its streams. */
 bool grader_process_has_ended(const grader_process *process);
 
-/* Kills the process with all that it has started, reaps it, and closes the streams. *state is its end as wait(2) gives
- * it: its own, or SIGKILL. Takes a few seconds at most, unless the kernel holds a process. */
+/* Kills the process and all processes that it has started, reaps it, and closes the streams. *state is its exit
+ * status as wait(2) returns it. Takes a few seconds at most, unless a process is stuck in the kernel. */
 void grader_process_end(grader_process *process, int *state);
 
 #endif

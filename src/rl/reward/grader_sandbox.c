@@ -18,7 +18,7 @@ static const char *const isolation[] = {
     "--dev",    "/dev"};
 enum { N_ISOLATION = sizeof(isolation) / sizeof(isolation[0]), MOST_MASKS = 8 };
 
-/* Folders that are empty inside: sockets, other programs' files, and what people keep for themselves. */
+/* Folders that appear empty in the sandbox: sockets, other programs' files, and users' private files. */
 static const char *const masked[] = {scratch, "/run", "/var/run", "/var/tmp", "/home", "/root"};
 
 typedef struct masks {
@@ -93,8 +93,8 @@ static void find_masks(masks *m, uid_t user)
 
 /* ---- Readable files ---- */
 
-/* Shows a file or folder that a mask hides, under the name that it has: a link in it is followed, links before it are
- * resolved. */
+/* Shows a file or folder that a mask hides, under its own name. Links in the path before it are resolved; if it is a
+ * link itself, its target is shown. */
 static tess_status show(grader_words *words, const masks *m, const char *name)
 {
     char folder[PATH_MAX], parent[PATH_MAX], path[2 * PATH_MAX];
@@ -121,7 +121,7 @@ static tess_status show_all(grader_words *words, const masks *m, const tess_rewa
     return TESS_OK;
 }
 
-/* Makes the working folder if a mask hides it: paths of the command may begin there. */
+/* Creates the working folder if a mask hides it, because paths of the command may be relative to it. */
 static tess_status add_working_folder(grader_words *words, const masks *m)
 {
     char folder[PATH_MAX];
@@ -144,8 +144,8 @@ static tess_status add_all_words(grader_words *words, const masks *m, const tess
     for (int i = 0; i < m->n; i++)
         if (strcmp(m->path[i], scratch) != 0)
             TESS_TRY(add_all(words, (const char *const[]){"--remount-ro", m->path[i]}, 2));
-    /* A limit on processes counts those of one user namespace. prlimit sets it inside, where only the sandbox counts.
-     */
+    /* A limit on processes counts the processes of one user namespace. prlimit sets it inside the sandbox, so only
+     * the sandbox's processes count. */
     return add_all(words, (const char *const[]){"--seccomp", filter, "--", prlimit_path, processes}, 5);
 }
 

@@ -9,14 +9,14 @@
 
 enum { GRADER_FILTER_FD = 3 }; /* bwrap reads the program of grader_filter_open from it */
 
-/* A command that grows: argv and its texts. */
+/* A command under construction: argv and its texts. */
 typedef struct grader_words {
     char **word; /* (most) ends with NULL */
     int n, most;
     char *text, *end; /* room for texts */
 } grader_words;
 
-/* TESS_E_INVALID: there is no room for one more. */
+/* Adds an argument. TESS_E_INVALID: there is no room for it. */
 tess_status grader_words_add(grader_words *words, const char *word);
 
 /* Checks that graders of `user` can be started in the sandbox. TESS_E_UNSUPPORTED: bwrap or prlimit is not installed,

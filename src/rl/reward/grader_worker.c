@@ -11,7 +11,7 @@
 #include "base/os/os.h"
 
 static const double FIRST_PAUSE_S = 0.05, LONGEST_PAUSE_S = 5, MUTE_S = 1;
-static const double FIRST_LOOK_S = 1; /* a program that lacks something ends in this time */
+static const double FIRST_LOOK_S = 1; /* a program with a missing dependency ends within this time */
 enum { LOOK_MS = 50 };
 
 tess_status grader_worker_init(tess_mem *mem, size_t room, grader_worker *worker)
@@ -62,7 +62,7 @@ void grader_worker_write(grader_worker *worker)
             continue;
         if (n < 0 && errno == EAGAIN)
             return;
-        if (n < 0) { /* it no longer reads: that it has ended, or is late, shows elsewhere */
+        if (n < 0) { /* it no longer reads; other code detects that it has ended or is late */
             tess_os_close(&worker->process.in);
             return;
         }
@@ -108,7 +108,7 @@ static void keep_tail(grader_worker *worker, const char *text, size_t size)
 
 void grader_worker_read_errors(grader_worker *worker)
 {
-    enum { MOST_READS = 64 }; /* one that never stops must not keep us */
+    enum { MOST_READS = 64 }; /* output that never stops must not keep this process */
     char text[4096];
     for (int i = 0; i < MOST_READS && worker->process.err >= 0; i++) {
         ssize_t n = read(worker->process.err, text, sizeof(text));

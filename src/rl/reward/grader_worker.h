@@ -1,4 +1,4 @@
-/* A place in the pool: its process, what was sent to it and what it has said. */
+/* A place in the pool: its process, the items sent to it, and its output. */
 #ifndef TESS_RL_REWARD_GRADER_WORKER_H
 #define TESS_RL_REWARD_GRADER_WORKER_H
 
@@ -14,46 +14,47 @@ typedef struct grader_sent {
 
 typedef struct grader_worker {
     grader_process process;
-    int n_starts, n_answers; /* n_answers: of this process */
-    int strikes;             /* ends without an answer, one after the other */
+    int n_starts, n_answers; /* n_answers: answers of this process */
+    int strikes;             /* consecutive ends without an answer */
     double not_before_s;     /* earliest time of the next start */
     double closed_s;         /* when its standard output was closed; 0: it is open */
     grader_sent sent[GRADER_MOST_IN_FLIGHT];
     int n_sent;
     bool alone;     /* no other item may run at the same time */
-    tess_buffer to; /* lines for it */
-    size_t written; /* bytes of them that are written */
-    char *from;     /* (room) output that is not yet a whole line */
+    tess_buffer to; /* lines to write to it */
+    size_t written; /* bytes of these lines that are written */
+    char *from;     /* (room) output that is not yet a complete line */
     size_t got, room;
-    char tail[GRADER_STDERR]; /* the last that it wrote to standard error */
+    char tail[GRADER_STDERR]; /* the last bytes that it wrote to standard error */
     size_t tail_size;
 } grader_worker;
 
-/* room: the longest answer with its line end. */
+/* room: bytes of the longest answer, including its line end. */
 tess_status grader_worker_init(tess_mem *mem, size_t room, grader_worker *worker);
-void grader_worker_free(tess_mem *mem, grader_worker *worker); /* ends the process */
+void grader_worker_free(tess_mem *mem, grader_worker *worker); /* ends the process, and frees the place */
 
 tess_status grader_worker_start(const grader_command *command, grader_worker *worker);
-/* Ends the process and forgets what was in flight; the next start waits, the longer the more often this happened
- * without an answer between. *state as of grader_process_end. Reads the rest of standard error before. */
+/* Reads the rest of standard error, ends the process and forgets the items in flight. The next start is delayed; the
+ * delay grows with each end that no answer preceded. *state is as for grader_process_end. */
 void grader_worker_end(grader_worker *worker, int *state);
 
-/* Both do what can be done without waiting. Reading is false when standard output is closed. */
+/* Write and read as much as possible without waiting. Reading returns false when standard output is closed. */
 void grader_worker_write(grader_worker *worker);
 bool grader_worker_read(grader_worker *worker);
 void grader_worker_read_errors(grader_worker *worker);
 
-/* Its standard output has been closed for longer than a process needs to end. */
+/* Whether standard output has been closed for longer than a process needs to end. */
 bool grader_worker_is_mute(const grader_worker *worker);
 
-/* The last lines of standard error as "; it wrote: '...'", or "", without the values of reward.env. Returns text. */
+/* Formats the last lines of standard error as "; it wrote: '...'", or "", without the values of reward.env. Returns
+ * text. */
 const char *grader_worker_tail(const grader_command *command, const grader_worker *worker, char *text, size_t size);
 
 /* How a process ended, for messages: "exit code 3", "signal 9: Killed". Returns text. */
 const char *grader_end_text(int state, char *text, size_t size);
 
-/* Starts the process, if it does not run, and waits for a second. TESS_E_INVALID: it cannot be started, or has ended;
- * the message names the option `key` and the program. */
+/* Starts the process if it is not running, and waits for a second. TESS_E_INVALID: it cannot be started, or has
+ * ended; the message names the option `key` and the program. */
 tess_status grader_worker_check(const grader_command *command, grader_worker *worker, const char *key,
                                 const char *program);
 

@@ -1,9 +1,10 @@
-/* Rewards: what a response is worth. Built-in graders, a pool of the user's own grader processes, and a reward model
- * over HTTP, alone or as a weighted sum.
+/* Rewards of responses, by built-in graders, a pool of the user's own grader processes, and a reward model over
+ * HTTP, alone or as a weighted sum.
  *
- * Responses and what graders print are hostile. Built-in graders take time linear in the response (a regex: bounded)
- * and are pure functions of the item, so a reward has the same bits on any rank. External graders are not pure: callers
- * journal what they said. How a grader is written, and what is guaranteed of its processes: docs/howto/rewards.md. */
+ * Responses and the output of graders are hostile. Built-in graders take time linear in the response (a regex:
+ * bounded time) and are pure functions of the item, so a reward has the same bits on any rank. External graders are
+ * not pure, so callers journal their answers. docs/howto/rewards.md says how to write a grader, and what its
+ * processes can rely on. */
 #ifndef TESS_RL_REWARD_REWARD_H
 #define TESS_RL_REWARD_REWARD_H
 
@@ -30,37 +31,39 @@ enum { TESS_REWARD_PARTS = 8, TESS_REWARD_WHY = 160 };
 typedef struct tess_reward_options {
     const char *kind;                 /* one word, or several with weights: "number:1.0,format:0.1" */
     const char *regex, *format;       /* PCRE2 */
-    bool number_fallback;             /* number: without "####" the response's last number is taken */
+    bool number_fallback;             /* number: use the response's last number if there is no "####" */
     int64_t max_tokens;               /* length, overlong: of a response */
-    int64_t overlong_tokens;          /* overlong: the last ones, that cost */
-    double max_failures;              /* share of a call's items that may fail before the call does; 0: none */
+    int64_t overlong_tokens;          /* overlong: number of the last tokens that are penalised */
+    double max_failures;              /* share of a call's items that may fail before the call fails; 0: none */
     int64_t workers;                  /* processes of `command`, requests of `url` at a time; 0: 1 */
-    int64_t in_flight;                /* items that a process is given before it answers; 0: 1 */
+    int64_t in_flight;                /* items that a process receives before it answers; 0: 1 */
     double timeout_s;                 /* limit for one answer, however it arrives; 0: 30 */
-    double start_s;                   /* time added to that for a process's first answer; 0: 30 */
+    double start_s;                   /* additional time for a process's first answer; 0: 30 */
     const tess_text_list *command;    /* argv; no shell is involved */
     const char *url;                  /* http:// or https:// */
     const char *header_file;          /* lines "Name: value", sent with each request; NULL or "": none */
     const tess_text_list *header_env; /* names of variables that hold such lines; NULL: none */
-    int64_t retries;                  /* further tries of an item after a failure that may pass; 0: none */
+    int64_t retries;                  /* further tries of an item after a failure that may be temporary; 0: none */
     const char *sandbox;              /* sandbox of `command`: NULL or "": none, or "bwrap" */
     const tess_text_list *readable;   /* files and folders that the sandbox shows although it hides the folder around
                                          them; NULL: none */
-    const tess_text_list *env; /* names of variables that processes of `command` get; NULL: only PATH and the like */
-    const char *user;          /* user of processes of `command`, by name or number; NULL or "": ours */
-    int64_t max_answer_bytes;  /* 0: 64 KiB */
-    int64_t max_memory_bytes;  /* address space of each process of a grader; 0: 8 GiB */
-    int64_t max_file_bytes;    /* size of a file that a process may write; 0: 256 MiB */
-    int64_t max_cpu_s;         /* CPU time of each process over its whole life; 0: no limit */
-    int64_t max_processes;     /* processes that a grader may have; 0: 1024. No limit for root */
+    const tess_text_list
+        *env; /* names of variables that processes of `command` get; NULL: only the standard ones, such as PATH */
+    const char *user;         /* user of processes of `command`, by name or number; NULL or "": this process's user */
+    int64_t max_answer_bytes; /* 0: 64 KiB */
+    int64_t max_memory_bytes; /* address space of each process of a grader; 0: 8 GiB */
+    int64_t max_file_bytes;   /* size of a file that a process may write; 0: 256 MiB */
+    int64_t max_cpu_s;        /* CPU time of each process over its whole life; 0: no limit */
+    int64_t max_processes;    /* processes that a grader may have; 0: 1024. No limit for root */
 } tess_reward_options;
 
-/* Fills in what is 0 or NULL. TESS_E_INVALID names what is out of range. */
+/* Replaces members that are 0 or NULL by their defaults. TESS_E_INVALID: the message names the option that is out of
+ * range. */
 tess_status tess_reward_options_complete(tess_reward_options *options);
 
 /* One response. Texts may hold any bytes and are borrowed for the call. */
 typedef struct tess_reward_item {
-    uint64_t id; /* no other item of the call has it */
+    uint64_t id; /* unique among the items of a call */
     const char *prompt;
     size_t prompt_size;
     const char *response;
@@ -73,13 +76,13 @@ typedef struct tess_reward_item {
 } tess_reward_item;
 
 typedef struct tess_reward_part {
-    char name[32]; /* the kind, or a name that an external grader gave; cut to fit, other bytes than ASCII's letters as
-                      '?' */
-    double value;  /* value before its weight */
+    char name[32]; /* the kind, or the name that an external grader gave; truncated, with other bytes than ASCII
+                    * letters as '?' */
+    double value;  /* value before it is weighted */
 } tess_reward_part;
 
 typedef struct tess_reward_result {
-    bool scored;  /* false: a grader said null, or failed */
+    bool scored;  /* false: a grader answered null, or failed */
     double value; /* weighted sum of the parts, 0 when not scored; finite */
     int n_parts;
     tess_reward_part part[TESS_REWARD_PARTS];
@@ -89,14 +92,14 @@ typedef struct tess_reward_result {
 typedef struct tess_reward_failures {
     int64_t n_items, n_failed; /* counts since the rewarder was made */
     int64_t n_restarts;        /* starts of processes beyond the first start of each worker */
-    char newest[1024];         /* newest failure: grader, item and what it said; "": none */
+    char newest[1024];         /* newest failure: the grader, the item and the grader's output; "": none */
 } tess_reward_failures;
 
 typedef struct tess_rewarder tess_rewarder;
 
-/* Starts nothing yet. Options are copied. TESS_E_INVALID: an option names no grader, lacks what its grader needs or is
- * out of range, or a regex does not compile; TESS_E_NOT_FOUND: no such program; TESS_E_UNSUPPORTED: bwrap is not
- * installed, or http in a build without libcurl. All name the key. */
+/* Creates a rewarder. Starts no process yet. Options are copied. TESS_E_INVALID: an option names no grader, lacks
+ * what its grader needs or is out of range, or a regex does not compile; TESS_E_NOT_FOUND: no such program;
+ * TESS_E_UNSUPPORTED: bwrap is not installed, or http in a build without libcurl. All name the key. */
 tess_status tess_rewarder_create(tess_mem *mem, const tess_reward_options *options, tess_rewarder **rewarder);
 
 /* Whether an item of the data can be graded, whatever its response. TESS_E_INVALID: it has no label, or none that its

@@ -1,5 +1,5 @@
-/* F1 of the words that a response and a label share: SQuAD's and HotpotQA's measure. Upper case and punctuation are
- * ASCII's; the articles are left out. */
+/* F1 of the words that a response and a label have in common: the metric of SQuAD and HotpotQA. Only ASCII is
+ * lower-cased, and only ASCII punctuation is removed; articles are left out. */
 #include "rl/reward/reward_impl.h"
 
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static void add_word(word_list *words, char *begin, const char *end)
         words->word[words->n++] = word;
 }
 
-/* Lower case, without punctuation, cut at white space. */
+/* Splits a text at white space into words, in lower case and without punctuation. */
 static tess_status normalise(tess_mem *mem, reward_text text, word_list *words)
 {
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, text.size + 1, "words", (void **)&words->text));
@@ -56,7 +56,7 @@ static tess_status normalise(tess_mem *mem, reward_text text, word_list *words)
     return TESS_OK;
 }
 
-/* Answers of one word that are right or wrong, with nothing between. */
+/* Answers of one word that are either right or wrong. */
 static bool is_verdict(const word_list *words)
 {
     static const char *const verdicts[] = {"yes", "no", "noanswer"};

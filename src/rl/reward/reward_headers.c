@@ -55,7 +55,7 @@ const char *reward_headers_next(const reward_headers *headers, const char *line)
     return headers->n > 0 && next < headers->lines.data + headers->lines.size ? next : NULL;
 }
 
-/* Redacts a header's value, and its last word alone: the KEY of "Bearer KEY". */
+/* Redacts a header's value, and also its last word by itself: the KEY of "Bearer KEY". */
 static void redact_value(char *message, const char *value)
 {
     value += strspn(value, " \t");
@@ -65,7 +65,7 @@ static void redact_value(char *message, const char *value)
         tess_redact(message, last + 1);
 }
 
-/* Each part of the URL that tess_redact_urls takes out, by itself: a server may repeat it. */
+/* Redacts each part of the URL that tess_redact_urls removes, because a server may repeat a part by itself. */
 static void redact_url_parts(char *message, const char *url)
 {
     char part[TESS_TEXT_SIZE];

@@ -1,4 +1,4 @@
-/* Headers of requests, from files and variables, and the secrets that no message may show. */
+/* Headers of requests, read from files and variables. Their values are secrets, which no message may show. */
 #ifndef TESS_RL_REWARD_REWARD_HEADERS_H
 #define TESS_RL_REWARD_REWARD_HEADERS_H
 
@@ -12,9 +12,9 @@ typedef struct reward_headers {
     int n;
 } reward_headers;
 
-/* Adds the lines of a text. Blank lines and lines that begin with '#' are left out. `where` names it in messages, which
- * hold nothing of the text. TESS_E_INVALID: a line is not "Name: value" in printable ASCII, there are more than
- * REWARD_MOST_HEADERS of them, or the text has more than REWARD_HEADER_BYTES. TESS_E_NOMEM. */
+/* Adds the lines of a text. Blank lines and lines that begin with '#' are left out. `where` names the text in
+ * messages, which quote none of it. TESS_E_INVALID: a line is not "Name: value" in printable ASCII, there are more
+ * than REWARD_MOST_HEADERS of them, or the text has more than REWARD_HEADER_BYTES. TESS_E_NOMEM. */
 tess_status reward_headers_add(reward_headers *headers, const char *text, size_t size, const char *where);
 
 /* Returns the line after `line`, or the first one for NULL. NULL: there is none. */

@@ -58,13 +58,13 @@ enum {
 };
 static const double FIRST_PAUSE_S = 0.1, LONGEST_PAUSE_S = 30;
 
-/* A place for one request at a time, with a connection that is kept. */
+/* A slot for one request at a time, which keeps its connection. */
 typedef struct http_request {
     reward_http *http;
     CURL *curl;
     int64_t item; /* -1: none */
     int tries;
-    double again_s; /* when it is tried again; 0: under way */
+    double again_s; /* time of the next try; 0: a request is running */
     char *body;     /* malloc'd by jansson */
     tess_buffer answer;
     bool too_long;
@@ -79,7 +79,7 @@ struct reward_http {
     long timeout_ms; /* limit for one try */
     size_t max_answer_bytes;
     CURLM *multi;
-    reward_headers own; /* the user's, which hold keys */
+    reward_headers own; /* the user's headers, which contain keys */
     struct curl_slist *headers;
     http_request *request;
 };
@@ -150,7 +150,7 @@ static tess_status prepare(reward_http *h, const tess_reward_options *o)
     TESS_CHECK(h->multi != NULL, TESS_E_NOMEM, "no memory for requests to %s", h->url);
     TESS_TRY(read_headers(h, o));
     TESS_TRY(add_header(h, "Content-Type: application/json"));
-    TESS_TRY(add_header(h, "Expect:")); /* no round trip before long bodies */
+    TESS_TRY(add_header(h, "Expect:")); /* avoids a round trip before a long body */
     for (const char *line = NULL; (line = reward_headers_next(&h->own, line)) != NULL;)
         TESS_TRY(add_header(h, line));
     TESS_TRY(tess_mem_alloc_array(h->mem, TESS_POOL_MISC, (size_t)o->workers, sizeof(http_request), "requests",
@@ -185,7 +185,7 @@ tess_status reward_http_create(tess_mem *mem, const tess_reward_options *o, rewa
     return status;
 }
 
-/* The place is free again. */
+/* Frees the slot for another item. */
 static void clear(http_request *request)
 {
     free(request->body);
@@ -261,7 +261,8 @@ static long code_of(const http_request *request)
     return code;
 }
 
-/* Advice about a status that every request would get. NULL: it may depend on the request, or pass. */
+/* Returns advice about a status that every request would get. NULL: the status may depend on the request, or be
+ * temporary. */
 static const char *remedy_of(long code)
 {
     switch (code) {
@@ -309,7 +310,7 @@ static tess_status judge(http_request *request, CURLcode result, reward_answer *
     return TESS_OK;
 }
 
-/* A server may repeat in an answer what it was sent. */
+/* Removes secrets from the message, because a server may repeat the request in its answer. */
 static tess_status hide_secrets(const reward_http *h, tess_status status)
 {
     char message[1024];
@@ -341,7 +342,7 @@ static tess_status finish(http_request *request, CURLcode result, reward_call *c
     return reward_call_failed(call, item, "http");
 }
 
-/* No connection comes about. What goes wrong on one may be the empty text's fault. */
+/* Whether no connection could be made. Other failures may be caused by the empty text. */
 static bool is_unreachable(CURLcode result)
 {
     return result == CURLE_COULDNT_CONNECT || result == CURLE_COULDNT_RESOLVE_HOST ||
@@ -383,7 +384,7 @@ tess_status reward_http_check(reward_http *h)
     return status;
 }
 
-/* Gives free places items, and begins what is due. *next: the first item that has no place. */
+/* Assigns items to free slots, and starts the requests that are due. *next: the first item without a slot. */
 static tess_status feed(reward_http *h, reward_call *call, int64_t *next)
 {
     for (int i = 0; i < h->n; i++) {
@@ -436,7 +437,7 @@ static tess_status run_all(reward_http *h, reward_call *call, double weight)
 tess_status reward_http_score(reward_http *h, struct reward_call *call, double weight)
 {
     tess_status status = run_all(h, call, weight);
-    for (int i = 0; i < h->n; i++) { /* requests of a call that has failed */
+    for (int i = 0; i < h->n; i++) { /* ends the requests of a call that has failed */
         if (h->request[i].item >= 0 && h->request[i].again_s == 0)
             reward_curl.multi_remove_handle(h->multi, h->request[i].curl);
         clear(&h->request[i]);

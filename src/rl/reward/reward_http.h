@@ -10,10 +10,10 @@ struct reward_call;
 
 /* Options as tess_rewarder_create has completed them. */
 tess_status reward_http_create(tess_mem *mem, const tess_reward_options *options, reward_http **http);
-/* Posts empty texts. TESS_E_INVALID: nobody listens, or the status says that no request can succeed. */
+/* Posts empty texts as a check. TESS_E_INVALID: no server listens, or the status says that no request can succeed. */
 tess_status reward_http_check(reward_http *http);
-/* The call's items, those aside that have failed already; `workers` requests at a time, each with timeout_s for each
- * try. The caller has blocked SIGPIPE. */
+/* Grades the call's items, except those that have already failed. `workers` requests run at a time, with timeout_s
+ * for each try. The caller must have blocked SIGPIPE. */
 tess_status reward_http_score(reward_http *http, struct reward_call *call, double weight);
 void reward_http_destroy(reward_http **http); /* NULL is fine */
 

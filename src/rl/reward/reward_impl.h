@@ -1,4 +1,4 @@
-/* Shared by the graders. */
+/* Private header of the graders: texts, numbers, answers, and the state of a call. */
 #ifndef TESS_RL_REWARD_REWARD_IMPL_H
 #define TESS_RL_REWARD_REWARD_IMPL_H
 
@@ -11,18 +11,19 @@ typedef struct reward_text {
     size_t size;
 } reward_text;
 
-reward_text reward_trim(reward_text text); /* ASCII white space at both ends */
+reward_text reward_trim(reward_text text); /* removes ASCII white space at both ends */
 bool reward_is_space(char c);
-bool reward_is_digit(char c); /* ASCII: other scripts' digits are no numbers here */
+bool reward_is_digit(char c); /* whether it is an ASCII digit; digits of other scripts do not count */
 bool reward_same(reward_text a, reward_text b);
 /* Start of the last `needle` that begins before `end`, or SIZE_MAX. */
 size_t reward_find_last(reward_text text, const char *needle, size_t end);
 
-/* At most `most` characters of it for a message: other bytes than printable ASCII as '?', "..." where it is cut.
- * Returns `out`, of `most` + 4 bytes. */
+/* Copies at most `most` characters of the text for a message, with '?' for bytes that are not printable ASCII and
+ * "..." if it is truncated. `out` has `most` + 4 bytes and is returned. */
 const char *reward_snippet(const char *text, size_t size, int most, char *out);
 
-/* A JSON string, whatever the bytes: what is not UTF-8 becomes U+FFFD. A new reference; NULL: no memory. */
+/* Makes a JSON string of any bytes; bytes that are not UTF-8 become U+FFFD. Returns a new reference; NULL: no
+ * memory. */
 json_t *reward_json_text(tess_mem *mem, const char *text, size_t size);
 
 /* ---- An external grader's answer ---- */
@@ -45,19 +46,19 @@ typedef struct reward_call {
     const tess_reward_item *items;
     int64_t n;
     tess_reward_result *out;
-    int64_t n_all;           /* items of all ranks */
-    int64_t failed, allowed; /* items: of this rank, of all */
+    int64_t n_all;           /* number of items on all ranks */
+    int64_t failed, allowed; /* items that have failed on this rank; that may fail on all */
     double max_failures;
     tess_reward_failures *failures;
 } reward_call;
 
-/* Item i gets one grader's parts, or is without a reward. */
+/* Gives item i one grader's parts, or marks it as without a reward. */
 tess_status reward_call_answered(reward_call *call, int64_t i, const char *grader, double weight,
                                  const reward_answer *answer);
-/* Item i gets no reward, because of the newest error message. Returns TESS_OK while the policy tolerates it; then the
- * message is cleared. */
+/* Marks item i as failed, for the reason in the newest error message. Returns TESS_OK as long as the limit of
+ * failures is not exceeded; the message is then cleared. */
 tess_status reward_call_failed(reward_call *call, int64_t i, const char *grader);
-/* The failure of a call in which too many items have failed: TESS_E_INVALID. */
+/* Fails a call in which too many items have failed: TESS_E_INVALID. */
 tess_status reward_too_many(int64_t failed, int64_t n_all, double max_failures, const char *newest);
 
 /* ---- Built-in graders ---- */
@@ -71,29 +72,29 @@ bool reward_regex_has_group(const reward_regex *regex);
 tess_status reward_regex_grade(reward_regex *regex, reward_text response, reward_text label, double *value);
 tess_status reward_format_grade(reward_regex *regex, reward_text response, double *value);
 
-/* A decimal number as text: [sign] digits [. digits], without commas or needless zeros. */
+/* A decimal number as text: [sign] digits [. digits], without commas or superfluous zeros. */
 typedef struct reward_decimal {
     bool negative;
     reward_text whole, fraction; /* digits; `whole` may hold commas */
 } reward_decimal;
 
-/* Reads the number that starts at text.at[0]; *used: its bytes. False: there is none, or it goes on in a way that makes
- * it another thing ("1e1", "1.2.3", "1,23", "1/2"). A unit may follow ("5kg"). U+2212 is a minus sign, too. */
+/* Reads the number that starts at text.at[0]; *used: its bytes. False: there is no number, or its continuation makes
+ * it something else ("1e1", "1.2.3", "1,23", "1/2"). A unit may follow ("5kg"). U+2212 is a minus sign, too. */
 bool reward_decimal_read(reward_text text, reward_decimal *number, size_t *used);
 bool reward_decimal_same(const reward_decimal *a, const reward_decimal *b);
 
 double reward_exact(reward_text response, reward_text label);
-/* Reads the one number of a label, or of the text after its last "####", which must begin with it, as in a response.
- * TESS_E_INVALID: none, or more than one. */
+/* Reads the only number of a label. If the label has "####", reads the number right after the last one, as in a
+ * response. TESS_E_INVALID: no number, or several. */
 tess_status reward_number_label(reward_text label, reward_decimal *number);
 /* TESS_E_INVALID: as above. */
 tess_status reward_number(reward_text response, reward_text label, bool fallback, double *value);
-/* The content of the last \boxed{}; false: there is none, or it never closes. */
+/* Finds the content of the last \boxed{}. False: there is none, or its brace is never closed. */
 bool reward_boxed_content(reward_text text, reward_text *content);
 double reward_boxed(reward_text response, reward_text label);
 tess_status reward_f1(tess_mem *mem, reward_text response, reward_text label, double *value);
 
-/* A task's numbers. */
+/* The numbers of a task. */
 enum { REWARD_MOST_NUMBERS = 64 };
 typedef struct reward_numbers {
     int64_t target;

@@ -105,7 +105,7 @@ static tess_status match(reward_regex *regex, reward_text text, size_t from, uin
     return TESS_OK;
 }
 
-/* The first group of the newest match. */
+/* Returns the first group of the newest match. */
 static reward_text group_of(const reward_regex *regex, reward_text text)
 {
     const PCRE2_SIZE *span = pcre2_get_ovector_pointer(regex->match);
@@ -113,7 +113,7 @@ static reward_text group_of(const reward_regex *regex, reward_text text)
     return set ? (reward_text){text.at + span[2], span[3] - span[2]} : (reward_text){text.at, 0};
 }
 
-/* The place where the search goes on: after the match, and one character further if the match was empty. */
+/* Returns the place where the search continues: after the match, and one character further if the match was empty. */
 static size_t next_from(const reward_regex *regex, reward_text text, size_t from)
 {
     size_t end = pcre2_get_ovector_pointer(regex->match)[1];

@@ -53,7 +53,7 @@ const char *reward_snippet(const char *text, size_t size, int most, char *out)
 json_t *reward_json_text(tess_mem *mem, const char *text, size_t size)
 {
     tess_buffer clean = {.mem = mem};
-    size_t begin = 0; /* beginning of good bytes that are not yet copied */
+    size_t begin = 0; /* start of the valid bytes that are not yet copied */
     bool room = true;
     for (size_t i = 0; i < size && room;) {
         uint32_t code_point;

@@ -1,4 +1,4 @@
-/* The rewarder: the graders that options name, and the call that gives a batch of items their rewards. */
+/* The rewarder: creates the graders that the options name, and computes the rewards of a batch of items. */
 #include "rl/reward/reward.h"
 
 #include <math.h>
@@ -107,7 +107,7 @@ static tess_status overlong(tess_rewarder *r, const tess_reward_item *item, doub
     return TESS_OK;
 }
 
-/* grade NULL: by processes or requests. */
+/* A kind of grader. grade NULL: processes or requests grade. */
 typedef struct reward_kind {
     const char *name;
     tess_status (*grade)(tess_rewarder *r, const tess_reward_item *item, double *value);
@@ -188,7 +188,7 @@ tess_status tess_reward_options_complete(tess_reward_options *o)
     return TESS_OK;
 }
 
-/* A kind's own needs. */
+/* Checks the options that a kind of grader needs. */
 static tess_status prepare(tess_rewarder *r, const char *kind, const tess_reward_options *o)
 {
     if (strcmp(kind, "regex") == 0) {
@@ -313,7 +313,7 @@ static tess_status score_all(tess_rewarder *r, reward_call *call)
     return TESS_OK;
 }
 
-/* A grader that no longer reads must not end this process: SIGPIPE is blocked, and one that came meanwhile is taken. */
+/* A grader that no longer reads must not end this process. So SIGPIPE is blocked, and a pending one is discarded. */
 static void block_sigpipe(sigset_t *old, bool *was_pending)
 {
     sigset_t pipe, pending;
