@@ -1,5 +1,5 @@
-/* The weights of a rank that only draws, and what it hears of those who train. Newer weights come while it draws with
- * the present ones. */
+/* The weights of a rank that only draws, and the messages that it receives from the trainers. Newer weights arrive
+ * while it draws with the present ones. */
 #ifndef TESS_RL_RL_COPY_H
 #define TESS_RL_RL_COPY_H
 
@@ -7,25 +7,26 @@
 
 struct rl_copy {
     tess_weight_sync sync;
-    int source; /* the trainer that is heard */
+    int source; /* the trainer whose messages it receives */
     tess_model *model;
-    tess_stream *stream; /* stream of the host */
+    tess_stream *stream; /* host stream */
     tess_compute compute;
     tess_weight_receiver *receiver;
-    rl_message message; /* the newest one, once `incoming` is done */
+    rl_message message; /* the newest message, once `incoming` is complete */
     tess_work *incoming;
-    bool is_coming;                 /* newer weights are */
-    int64_t step, next_step;        /* steps behind the present weights, -1: there are none; behind the newer ones */
+    bool is_coming; /* newer weights are being received */
+    int64_t step,
+        next_step; /* optimizer steps that made the present weights (-1: there are none), and the newer ones */
     uint64_t weights, next_weights; /* digests */
 };
 
-/* r->copy, without weights yet. Freed by rl_copy_free, also after an error. */
+/* Creates r->copy, without weights yet. Free it with rl_copy_free, also after an error. */
 tess_status rl_copy_create(rl *r);
-/* Begins to receive the next message: a caller that waits for copy->incoming gets it. */
+/* Begins to receive the next message. It is in copy->message after a wait for copy->incoming. */
 tess_status rl_copy_listen(rl_copy *copy);
-/* copy->message says that weights follow: begins to receive them, and listens. */
+/* Called when copy->message says that weights follow: begins to receive them, and the next message. */
 tess_status rl_copy_begin(rl_copy *copy);
-/* The newer weights become the present ones. */
+/* Makes the newer weights the present ones. */
 tess_status rl_copy_take(rl_copy *copy);
 
 #endif

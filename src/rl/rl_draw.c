@@ -1,4 +1,4 @@
-/* Drawing: this rank's samples, with the weights of all units held. */
+/* Draws this rank's samples, while the weights of all units are held. */
 #include <string.h>
 
 #include "base/os/os.h"
@@ -44,7 +44,8 @@ static tess_status next(void *self, tess_request *request, bool *none)
     return TESS_OK;
 }
 
-/* The first token of the sample's newest turn, but not before `least`. An environment's text ends the turn before. */
+/* Returns the first token of the sample's newest turn, but none before `least`. The previous turn ends with the
+ * environment's text. */
 static int64_t turn_begin(const rl_sample *s, int64_t least)
 {
     int64_t first = s->n;
@@ -67,7 +68,7 @@ static tess_status token(void *self, const tess_request *request, int64_t positi
     return tess_stop_texts_end(d->r->text.tokenizer, d->stops, s->ids, (size_t)s->n, (size_t)first, d->r->mem, stop);
 }
 
-/* Whether the sample goes on with another turn, and has room for one. */
+/* Whether the sample continues with another turn, and has room for one. */
 static tess_status turn_over(rl_drawing *d, rl_sample *s, tess_finish why, bool *goes_on)
 {
     *goes_on = false;
@@ -78,7 +79,7 @@ static tess_status turn_over(rl_drawing *d, rl_sample *s, tess_finish why, bool 
         return TESS_OK;
     TESS_TRY(rl_turn(d->r, d->options->prompts, s, turn, turn_begin(s, 0), goes_on));
     if (*goes_on && s->n - s->n_prompt >= d->options->max_new_tokens) {
-        *goes_on = false; /* the environment's answer has filled it */
+        *goes_on = false; /* the environment's answer has filled the sample */
         s->finish = TESS_FINISH_LENGTH;
     }
     return TESS_OK;
@@ -120,7 +121,7 @@ static tess_status run(rl_drawing *d, const tess_held_weights *held)
     return status;
 }
 
-/* Activations of training and the memory of drawing have their turns: what the one gives back, the other takes. */
+/* Frees the activations of training before drawing allocates its memory, and the other way round afterwards. */
 static tess_status run_while_training_sleeps(rl_drawing *d, const tess_held_weights *held)
 {
     rl *r = d->r;

@@ -1,5 +1,5 @@
-/* Held-out prompts: the policy answers each of them several times, and the answers are graded. Their draws are the same
- * in every evaluation, so that two of them differ by the weights alone. */
+/* Held-out prompts: the policy answers each of them several times, and the answers are graded. The random draws are
+ * the same in every evaluation, so that two evaluations differ only by the weights. */
 #include <math.h>
 
 #include "base/os/os.h"
@@ -11,7 +11,7 @@
 static const uint64_t evaluation_numbers = (uint64_t)1 << 62; /* no sample of a rollout has such a number */
 
 typedef struct rl_evaluation {
-    rl_sample *samples; /* (n) of all ranks */
+    rl_sample *samples; /* (n) rewards of all ranks */
     rl_sample **listed; /* (n) */
     int32_t *owner;
     int64_t n;
@@ -109,7 +109,7 @@ static void report(rl *r, const rl_evaluation *e, double seconds)
     tess_trainer_add_metrics(r->trainer, metrics, (int)(sizeof(metrics) / sizeof(metrics[0])));
 }
 
-/* An error of an outside program costs the evaluation, never the training. All ranks have the same status. */
+/* An error of an outside program ends the evaluation, never the training. All ranks get the same status. */
 static tess_status tolerate(const rl *r, tess_status status)
 {
     if (status != TESS_E_IO && status != TESS_E_TIMEOUT && status != TESS_E_FORMAT && status != TESS_E_INVALID)

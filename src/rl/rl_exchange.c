@@ -1,4 +1,4 @@
-/* Samples and numbers that one rank has become everybody's. */
+/* Distributes samples and numbers that one rank has to all ranks. */
 #include <string.h>
 
 #include "rl/rl_impl.h"
@@ -13,7 +13,7 @@ static tess_status pack(const rl *r, rl_sample *const *samples, const int32_t *o
     return TESS_OK;
 }
 
-/* all (world, stride): every rank's bytes. */
+/* all (world, stride): the bytes of each rank. */
 static tess_status unpack(rl *r, rl_sample *const *samples, const int32_t *owner, int64_t n, const char *all,
                           const int64_t *sizes, size_t stride)
 {
@@ -34,7 +34,7 @@ static tess_status unpack(rl *r, rl_sample *const *samples, const int32_t *owner
     return TESS_OK;
 }
 
-/* A round has at most this many bytes of each rank, so that a collective is never too large. */
+/* Bytes that each rank contributes to a round at most, so that a collective is never too large. */
 static tess_status gather(rl *r, const tess_buffer *mine, char *all, size_t stride)
 {
     enum { ROUND = 64 << 20 };
@@ -94,7 +94,7 @@ tess_status rl_exchange(rl *r, rl_sample *const *samples, const int32_t *owner, 
 
 tess_status rl_share_floats(rl *r, float *values, int64_t n)
 {
-    /* They are added as integers: a sum with zeros then keeps every bit, that of -0 too. */
+    /* Floats are added as integers, so a sum with zeros keeps every bit, also of -0. */
     return tess_all_reduce(r->team, values, values, (size_t)n, TESS_I32, TESS_SUM, NULL);
 }
 

@@ -7,7 +7,7 @@
 
 static tess_status find_path(const tess_config *c, const char *path, const char *model, rl_first_weights *first)
 {
-    bool adapts = c->lora.rank > 0 || c->lora.path[0] != '\0'; /* a checkpoint then has the adapter alone */
+    bool adapts = c->lora.rank > 0 || c->lora.path[0] != '\0'; /* a checkpoint then contains only the adapter */
     bool from_checkpoint = path[0] == '\0' && c->checkpoint.initial_load_path[0] != '\0' && !adapts;
     TESS_CHECK(
         !from_checkpoint || c->checkpoint.exclude_from_loading.n == 0, TESS_E_UNSUPPORTED,

@@ -1,4 +1,4 @@
-/* Grades of samples. Each rank grades its own; failures are judged over all of them. */
+/* Grades samples. Each rank grades its own samples; failures are counted over all ranks. */
 #include <string.h>
 
 #include "base/os/os.h"
@@ -9,7 +9,7 @@
 typedef struct grading {
     tess_reward_item *items;
     tess_reward_result *results;
-    size_t *text; /* (items + 1) offsets where each answer's text begins, and the last one ends */
+    size_t *text; /* (items + 1) offset of each answer's text, and the end of the last one */
     tess_buffer answers;
 } grading;
 
@@ -93,7 +93,7 @@ static tess_status grade_mine(rl *r, const tess_prompts *prompts, rl_sample *con
 /* ---- All ranks ---- */
 enum { NEWEST_WORDS = sizeof(((tess_reward_failures *)NULL)->newest) / sizeof(int32_t) };
 
-/* A warning with the newest failure of the first rank that has one. */
+/* Warns with the newest failure of the first rank that has one. */
 static tess_status tell_failures(rl *r, int64_t failed, int64_t n_all, bool is_mine, tess_reward_failures *mine)
 {
     const int rank = tess_team_rank(r->team), world = tess_team_size(r->team);
@@ -108,7 +108,7 @@ static tess_status tell_failures(rl *r, int64_t failed, int64_t n_all, bool is_m
     return TESS_OK;
 }
 
-/* Whether failures are too many depends on all of them, so that it does not depend on the number of ranks. */
+/* Checks the number of failures over all ranks, so that the result does not depend on the number of ranks. */
 static tess_status judge(rl *r, int64_t failed, int64_t n_all)
 {
     int64_t all = failed;

@@ -1,4 +1,4 @@
-/* The journal's files: records with a digest each, of which the last may be cut off. */
+/* The journal's files: records with a digest each. The last record may be cut off. */
 #include "rl/rl_journal.h"
 
 #define XXH_INLINE_ALL
@@ -80,7 +80,7 @@ size_t rl_journal_parse(const void *data, size_t size, const rl_origin *origin, 
     return at;
 }
 
-/* Finds the place where appending goes on: after the last whole record of this origin. */
+/* Finds the place where appending continues: after the last complete record of this origin. */
 static tess_status take_up(rl_journal *j, const rl_origin *origin)
 {
     file_header header = {.origin = *origin};
