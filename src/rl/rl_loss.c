@@ -1,4 +1,4 @@
-/* The loss that a step of reinforcement learning minimises, and its figures afterwards, over all ranks. */
+/* The loss that a step of reinforcement learning minimises, and the step's metrics over all ranks. */
 #include <math.h>
 #include <string.h>
 
@@ -42,8 +42,8 @@ static tess_status judge_pairs(rl *r, tess_engine_report *report)
 }
 
 /* ---- Values ---- */
-/* A critic's loss is the mean over the step's rows. Next to the policy's, whose divisor the step has, it is that mean
- * with its weight. */
+/* A critic's loss is the mean over the step's rows. If the value head is on the policy, the step has the policy's
+ * divisor, and the mean is multiplied by the loss's coefficient. */
 static float scale_of(const rl *r)
 {
     const rl_micro_batches *m = r->micro;
@@ -103,7 +103,7 @@ static tess_status grade(void *self, int64_t begin, int64_t n, const float *logp
     return tess_policy_grade(&b->r->policy, &b->rows, begin, n, logprob, entropy, dlogprob, dentropy, &b->sums);
 }
 
-/* The values that ranks add. */
+/* The values that are added over ranks. */
 typedef struct judgement {
     int64_t words[TESS_POLICY_SUM_WORDS], checked, differ;
 } judgement;
@@ -170,7 +170,7 @@ static tess_status judge_samples(rl *r, tess_engine_report *report)
     return check_on_policy(r, &all, &sums, first_differs);
 }
 
-/* The weight of the divergence that the steps after this one have: it follows how far the policy went in a rollout. */
+/* Adapts the weight of the divergence for the following steps to the policy's divergence in this rollout. */
 static double next_beta(rl *r)
 {
     const tess_config *c = r->config;

@@ -1,5 +1,5 @@
-/* Predicts the memory that a rank takes besides the training of the policy: reference, critic, and drawing, for which
- * training's activations make room. */
+/* Predicts the memory that a rank takes in addition to the policy's training: reference, critic, and drawing.
+ * Training's activations are freed while a rank draws. */
 #include "base/core/round_up.h"
 #include "rl/rl_impl.h"
 #include "rl/sync/weight_sync.h"
@@ -7,7 +7,7 @@
 enum { ALIGNMENT = 64 };
 
 /* ---- The reference ---- */
-/* Bytes of the host's copy that are not mapped from its file. */
+/* Returns the bytes of the host's copy that are not mapped from its file. */
 static tess_status copy_bytes(tess_mem *mem, const tess_config *c, const tess_model *model, const char *path,
                               double *bytes)
 {
@@ -28,7 +28,7 @@ static tess_status copy_bytes(tess_mem *mem, const tess_config *c, const tess_mo
     return status;
 }
 
-/* Log-probabilities and entropies in addition to the executor's. */
+/* Returns the bytes of log-probabilities and entropies, in addition to the executor's memory. */
 static double evaluating_bytes(const tess_model *model, const tess_config *c)
 {
     const tess_executor_options o = tess_engine_activations(c);
@@ -55,7 +55,7 @@ static tess_status add_reference(tess_mem *mem, const tess_model *policy, const 
 }
 
 /* ---- The critic ---- */
-/* A training of its own. */
+/* Predicts the critic's memory, which is that of a separate training. */
 static tess_status predict_critic(tess_mem *mem, const tess_model *policy, const tess_memory_plan *plan, int rank,
                                   tess_memory_of_rank *r)
 {
@@ -63,7 +63,7 @@ static tess_status predict_critic(tess_mem *mem, const tess_model *policy, const
     tess_memory_plan own = *plan;
     rl_first_weights first;
     tess_model *model;
-    own.saves_beside = own.resident = false; /* its shards are the host's */
+    own.saves_beside = own.resident = false; /* its shards are in host memory */
     TESS_TRY(tess_critic_find(c, tess_model_get_config(policy), c->critic.path, &first));
     TESS_TRY(tess_model_create(mem, &first.config, &model));
     tess_status status = tess_memory_predict_rank(mem, model, &own, rank, r);
@@ -72,14 +72,14 @@ static tess_status predict_critic(tess_mem *mem, const tess_model *policy, const
 }
 
 /* ---- Drawing ---- */
-/* True if this rank draws. Trainers answer held-out prompts even if others draw the rollouts. */
+/* Whether this rank draws. Trainers answer held-out prompts even if other ranks draw the rollouts. */
 static bool draws(const tess_config *c)
 {
     const bool evaluates = c->validation.enable && c->validation.files.n > 0;
     return !rl_has_pairs(c) && (evaluates || (c->rollout.ranks == 0 && c->rl.phase != TESS_RL_TRAIN));
 }
 
-/* Buckets of weights for ranks that only draw, of which the first trainers serve one each. */
+/* Returns the bytes of buckets of weights for ranks that only draw; the first trainers serve one of these each. */
 static double sending_bytes(const tess_model *policy, const tess_config *c, int rank)
 {
     double bytes[2] = {0}; /* bytes of parameters that train, and of frozen ones */
@@ -93,7 +93,7 @@ static double sending_bytes(const tess_model *policy, const tess_config *c, int 
 }
 
 /* ---- All ---- */
-/* A step has the most micro-batches where all sequences are as long as they may be. */
+/* A step has the most micro-batches if all sequences have the maximum length. */
 static int64_t most_rows(const tess_config *c)
 {
     const int64_t n = c->rollout.prompts / c->rl.updates * c->rollout.n, local = c->training.local_batch_size;
@@ -114,9 +114,10 @@ tess_status rl_predict_memory(tess_mem *mem, const tess_model *policy, const tes
         TESS_TRY_CTX(predict_critic(mem, policy, &plan, rank, &critic), "critic");
     if (draws(c))
         tess_memory_of_drawing(policy, c, &drawing);
-    double *computes = plan.resident ? r->device : r->pool; /* the pools of the memory that the policy computes in */
+    double *computes = plan.resident ? r->device : r->pool; /* the pools of the device on which the policy computes */
     const double trains = computes[TESS_POOL_ACTIVATIONS] + critic.pool[TESS_POOL_ACTIVATIONS];
-    const double draws_in = drawing.pool[TESS_POOL_ACTIVATIONS] + r->work + critic.work; /* kernels keep theirs */
+    const double draws_in =
+        drawing.pool[TESS_POOL_ACTIVATIONS] + r->work + critic.work; /* kernels keep their work space */
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
         r->pool[pool] += beside.pool[pool] + critic.pool[pool];
         r->disk[pool] += critic.disk[pool];

@@ -1,5 +1,6 @@
-/* The messages between ranks that train and ranks that only draw, besides weights (sync/weight_sync.h). A rank that
- * draws hears one trainer alone (tess_weight_sync_source), in order; the first of them answers the first trainer. */
+/* The messages between trainers and ranks that only draw, except for weights (sync/weight_sync.h). A rank that only
+ * draws receives messages from one trainer (tess_weight_sync_source), in order. The first of these ranks answers the
+ * first trainer. */
 #ifndef TESS_RL_RL_MESSAGES_H
 #define TESS_RL_RL_MESSAGES_H
 
@@ -18,22 +19,23 @@ typedef enum rl_message_kind {
 /* A message to a rank that draws. */
 typedef struct rl_message {
     int64_t kind;
-    int64_t step;               /* optimizer steps behind weights */
+    int64_t step;               /* optimizer steps that made the weights */
     uint64_t weights;           /* tess_weights_digest */
-    uint64_t identity, kernels; /* values of the trainers, which must be the same here */
+    uint64_t identity, kernels; /* values of the trainers, which must be equal here */
     rl_state state;
     int64_t may_draw, restored; /* the same as in rl_collect and rl */
     int64_t interrupted;        /* part of RL_MESSAGE_END */
 } rl_message;
 
-/* The answer of the first of them, once all have collected; `bytes` of the chosen samples follow. */
+/* The answer of the first rank that only draws, after all of them have collected the rollout; `bytes` of the chosen
+ * samples follow. */
 typedef struct rl_result {
     int64_t bytes;
     rl_state after;
     rl_rollout_facts facts;
 } rl_result;
 
-/* All ranks of the job, in the order of the two roles. */
+/* All ranks of the job: first the trainers, then the ranks that only draw. */
 static inline tess_weight_sync rl_sync_of(const rl *r)
 {
     tess_runtime *runtime = tess_trainer_runtime(r->trainer);

@@ -1,12 +1,13 @@
-/* Micro-batches of a step. Which sequences share a micro-batch is a function of their lengths alone;
- * ranks take micro-batches by their index, as the engine's sum wants it. */
+/* Builds the micro-batches of a step. Which sequences share a micro-batch is a function of the lengths only. Ranks
+ * take micro-batches by index, in the order that the engine's sum requires. */
 #include <string.h>
 
 #include "rl/algo/rl_balance.h"
 #include "rl/rl_micro.h"
 
 /* ---- The plan ---- */
-/* length, cost (n_seqs): work space. Micro-batches that ranks take side by side cost about the same. */
+/* Assigns sequences to micro-batches so that those which ranks process at the same time cost about the same. length,
+ * cost (n_seqs) are work space. */
 static tess_status deal_out(rl *r, rl_micro_batches *m, int64_t *length, int64_t *cost)
 {
     static const tess_balance_fn balances[] = {NULL, tess_balance_lpt, tess_balance_differencing};

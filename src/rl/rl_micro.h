@@ -1,28 +1,28 @@
-/* Micro-batches and their loss, private to src/rl: rl_micro.c makes them, rl_loss.c is what they minimise. */
+/* Micro-batches and their loss, private to src/rl: rl_micro.c builds them, rl_loss.c computes the loss. */
 #ifndef TESS_RL_RL_MICRO_H
 #define TESS_RL_RL_MICRO_H
 
 #include "rl/rl_impl.h"
 
-/* One of this rank's. Arrays are (n_rows), in the order of its rows. */
+/* One micro-batch of this rank. Arrays are (n_rows), in the order of its rows. */
 typedef struct rl_micro_batch {
     rl *r;
     int32_t *ids, *pos, *targets, *cu; /* cu (n_seqs + 1) */
-    int64_t *place;                    /* number of each row among those of the rollout */
+    int64_t *place;                    /* index of each row among the rollout's rows */
     uint8_t *mask;
     float *advantage, *old, *drawn, *reference, *scale; /* scale (n_seqs) */
     float *value, *returns;                             /* PPO's values and returns */
-    uint8_t *valued; /* rows that PPO's values learn: those of samples with a reward */
+    uint8_t *valued; /* 1: PPO's values learn the row, because its sample has a reward */
     tess_batch batch;
     tess_policy_rows rows;
     tess_token_loss loss;
-    /* Sums of the newest run over it. */
+    /* Sums of the newest pass over the micro-batch. */
     tess_policy_sums sums;
     tess_dpo_sums pair_sums;
     tess_token_loss value_loss;
     tess_value_sums value_sums;
     int64_t n_checked, n_differ,
-        first_differs; /* rows drawn by the present weights; the first: a place, or INT64_MAX */
+        first_differs; /* rows drawn by the present weights; first: the first row that differs, or INT64_MAX */
 } rl_micro_batch;
 
 struct rl_micro_batches {
@@ -31,18 +31,19 @@ struct rl_micro_batches {
     int32_t *bin;          /* (n_seqs) */
     float *scale;          /* (n_seqs) */
     double divisor;
-    int64_t n_valued;    /* rows whose value is learned */
-    rl_micro_batch *own; /* (n_own) every n_data-th, made when asked for */
+    int64_t n_valued;    /* number of rows whose value is learned */
+    rl_micro_batch *own; /* (n_own) every n_data-th micro-batch, built when it is first used */
     int64_t n_own;
 };
 
-/* The micro-batch of that index, which is this rank's. */
+/* Returns the micro-batch with this index, which must belong to this rank. */
 tess_status rl_micro_take(rl *r, int64_t index, rl_micro_batch **batch);
 
-/* rl_loss.c: the loss of a micro-batch whose arrays are filled; and what is known of a step when all of them have run,
- * as tess_batch_source's judge. */
+/* rl_loss.c: the loss of a micro-batch whose arrays are filled, and the judge of tess_batch_source, which computes a
+ * step's metrics after all micro-batches. */
 tess_token_loss rl_loss_of(rl_micro_batch *b);
-/* A token loss's grade_values, of a micro-batch; and r->value_sums, once all of them have run. Sum: collective. */
+/* A token loss's grade_values for a micro-batch, and the sum of r->value_sums after all micro-batches. The sum is
+ * collective. */
 tess_status rl_grade_values(void *self, int64_t n, const float *value, float *dvalue);
 tess_status rl_values_sum(rl *r);
 tess_status rl_judge(void *self, tess_engine_report *report);

@@ -128,7 +128,7 @@ static tess_status check_pairs(tess_config *c)
     return TESS_OK;
 }
 
-/* Ranks that only draw. */
+/* Checks the options of ranks that only draw. */
 static tess_status check_ranks(tess_config *c)
 {
     const long long n = (long long)c->rollout.ranks;
@@ -147,7 +147,7 @@ static tess_status check_ranks(tess_config *c)
                "checkpoint.memory_copies: memory that outlives a launch does not say which of its ranks only drew: "
                "leave it or "
                "rollout.ranks out");
-    if (c->rollout.lag > 0) /* the weights that a rollout is drawn with are older than those that outlive a rank */
+    if (c->rollout.lag > 0) /* a rollout's weights are older than the weights that outlive a rank */
         c->recovery.hot = false;
     return TESS_OK;
 }

@@ -1,5 +1,6 @@
-/* The trainers' end where other ranks draw. With rollout.lag a rollout is ordered before the steps on the one before
- * it, and taken after them. All trainers know what is ordered; each tells the ranks that it serves. */
+/* The trainers' side of rollouts that other ranks draw. With rollout.lag a rollout is ordered before the steps on
+ * the previous rollout, and taken after them. All trainers know the order; each sends it to the ranks that it
+ * serves. */
 #include <string.h>
 
 #include "base/os/os.h"
@@ -11,7 +12,7 @@ struct rl_orders {
     tess_weight_sender *sender;
     int64_t sent_step; /* step of the newest weights that were sent; -1: none */
     uint64_t weights;  /* their digest */
-    bool is_out;       /* a rollout is ordered and not taken */
+    bool is_out;       /* a rollout is ordered and not yet taken */
     rl_state ordered;
 };
 

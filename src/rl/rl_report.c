@@ -52,18 +52,18 @@ static tess_status add_median(rl *r, const char *name, const int64_t *lengths, i
     return TESS_OK;
 }
 
-/* The share of prompts all of whose rewards are the same: they teach nothing. */
+/* Returns the share of prompts whose rewards are all equal; nothing can be learned from them. */
 static double zero_spread(const rl_rows *rows)
 {
     int64_t n = 0;
     for (int64_t g = 0; g < rows->n_groups; g++) {
-        const int64_t first = rows->group[g]; /* those of a prompt lie together */
+        const int64_t first = rows->group[g]; /* samples of one prompt are consecutive */
         n += !rl_rewards_differ(rows->samples[first], rows->group[g + 1] - first);
     }
     return rows->n_groups > 0 ? (double)n / (double)rows->n_groups : 0;
 }
 
-/* Adds the mean of each part of the rewards over the samples that have it. Only the first names get a metric. */
+/* Adds the mean of each reward part over the samples that have it. Only the first names get a metric. */
 static void report_parts(rl *r)
 {
     static const char prefix[] = "rollout/reward/";
@@ -86,7 +86,7 @@ static void report_parts(rl *r)
         rl_add_metric(r, r->part_names[at], mean(&parts[at]));
 }
 
-/* Ages of the weights that drew the rollout, when it begins to be learned. Samples of another run have none. */
+/* Reports the ages of the weights that drew the rollout, at its first step. Samples of another run have no age. */
 static tess_status report_ages(rl *r)
 {
     const rl_rows *rows = &r->rows;
@@ -183,7 +183,7 @@ void rl_report_step(rl *r, const tess_policy_sums *sums, double divisor, int64_t
     const int64_t n_tokens = sums->count[TESS_POLICY_N_TOKENS];
     r->kl = tess_exact_value(&sums->sum[TESS_POLICY_SUM_TOKEN_KL]) / (n_tokens > 0 ? (double)n_tokens : 1);
     r->n_metrics = r->n_rollout_metrics;
-    for (int i = 0; i < n; i++) /* the loss has that of a shared trunk's values in it */
+    for (int i = 0; i < n; i++) /* the loss includes the value loss of a shared trunk */
         rl_add_metric(r, metrics[i].name, strcmp(metrics[i].name, "train/loss") == 0 ? r->loss : metrics[i].value);
     if (r->rows.value != NULL) {
         tess_metric values[TESS_VALUE_METRICS];
@@ -210,14 +210,14 @@ void rl_report_pairs(rl *r, const tess_dpo_sums *sums)
              value_of(r, "rewards/rejected"));
 }
 
-/* Reports how far the weights that the step's gradient belongs to have drifted. */
+/* Reports the drift of the weights for which the step's gradient was computed. */
 tess_status rl_report_drift(rl *r)
 {
     double drift;
     if (r->reference == NULL || (r->engine->step + 1) % r->config->metrics.log_freq != 0)
         return TESS_OK;
     TESS_TRY(tess_reference_drift(r->reference, &drift));
-    if (!isnan(drift)) /* another model has none */
+    if (!isnan(drift)) /* a reference with other parameters has no drift */
         rl_add_metric(r, "train/ref_drift", drift);
     return TESS_OK;
 }
@@ -225,7 +225,8 @@ tess_status rl_report_drift(rl *r)
 /* ---- Advice ---- */
 tess_status rl_advise(rl *r)
 {
-    const bool reuses = rl_steps_per_rollout(r->config) > 1 || r->config->rollout.lag > 0; /* else the ratio is 1 */
+    const bool reuses =
+        rl_steps_per_rollout(r->config) > 1 || r->config->rollout.lag > 0; /* otherwise the ratio is 1 */
     tess_tuner_limits limits = tess_tuner_default_limits;
     tess_advice advice[TESS_ADVICE_MAX];
     unsigned held = 0;
@@ -242,7 +243,7 @@ tess_status rl_advise(rl *r)
                                                    .kl_pull = value_of(r, "train/kl_pull")};
     const int64_t n_history = (int64_t)r->n_history, settled = r->config->lr_scheduler.warmup_steps + limits.window;
     if (n_history < limits.window || r->engine->step < settled)
-        return TESS_OK; /* a few steps, and those of a warm-up, say nothing about the settings */
+        return TESS_OK; /* a few steps, or steps of a warm-up, tell nothing about the settings */
     const int n = tess_tuner_diagnose(&limits, r->history, n_history, advice);
     for (int i = 0; i < n; i++) {
         held |= 1u << advice[i].kind;

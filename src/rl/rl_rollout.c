@@ -1,11 +1,11 @@
-/* Decides which samples a rollout has. It is a function of the state that it begins with, the weights and the data:
- * prompts are taken in their order, a sample's draws come from its number, and prompts are kept or dropped in their
- * order, not in that of their ends. So any number of ranks has the same rollout, and a resumed run goes on in the
+/* Decides which samples a rollout has. The rollout is a function of its first state, the weights and the data.
+ * Prompts are taken in order, a sample's random draws depend on its number, and prompts are kept or dropped in
+ * order, not when they finish. So any number of ranks gets the same rollout, and a resumed run continues in the
  * middle.
  *
- * A round draws on with every prompt that is under way. If there is no budget, that finishes all of them. Otherwise a
- * sample gets its budget of tokens a round, and prompts that are not finished are under way in the next rollout, too.
- * Further rounds follow until enough prompts have passed. */
+ * A round continues every prompt that is under way. Without a budget, it finishes all of them. With a budget, each
+ * sample gets that many tokens a round, and unfinished prompts continue in the next rollout. Further rounds follow
+ * until enough prompts have passed the filter. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,8 +22,8 @@ typedef struct rollout {
     rl_journal *journal;
     bool may_draw;
     int64_t round;
-    rl_sample **samples; /* (n) of the round */
-    int32_t *owner;      /* (n) who has it, or draws it */
+    rl_sample **samples; /* (n) samples of the round */
+    int32_t *owner;      /* (n) rank that has the sample, or draws it */
     int64_t n;
 } rollout;
 
@@ -107,7 +107,7 @@ tess_status rl_groups_read(rl *r, const tess_buffer *bytes, size_t most, rl_grou
     return TESS_OK;
 }
 
-/* Prompts that are to be under way in this round. */
+/* Adds prompts until enough are under way in this round. */
 static tess_status fill_up(rl *r)
 {
     const tess_config *c = r->config;
@@ -135,8 +135,9 @@ static rl_sample *find(const rl *r, int64_t number)
     return g != NULL ? &g->samples[number % r->config->rollout.n] : NULL;
 }
 
-/* A record replaces its sample, unless the sample has a grade and the record has none: the rank that grades a sample
- * may have an earlier file than the one that drew it. owner: the owner in this round; -1: not known. */
+/* Replaces a sample by its record, unless the sample has a grade and the record has none. That happens because the
+ * file of the rank that graded a sample may be read before the file of the rank that drew it. owner: the sample's
+ * owner in this round; -1: not known. */
 static tess_status take_record(void *self, int64_t round, const void *bytes, size_t size)
 {
     rollout *o = self;
@@ -157,7 +158,7 @@ static tess_status take_record(void *self, int64_t round, const void *bytes, siz
     return TESS_OK;
 }
 
-/* owner[i]: the lowest rank that has read sample i, or who is to draw it. */
+/* Sets owner[i] to the lowest rank that has read sample i, or to the rank that draws it. */
 static tess_status share_out(rollout *o, int64_t *n_known)
 {
     const int world = tess_team_size(o->r->team);
@@ -174,16 +175,16 @@ static tess_status share_out(rollout *o, int64_t *n_known)
             "sample %lld of rollout %lld is not in %s, and cannot be drawn again: the weights have changed since. "
             "Go on from an older checkpoint (checkpoint.load_step), or keep all journals (rl.keep_journals=0)",
             (long long)o->samples[i]->number, (long long)o->r->after.rollout, o->r->folder);
-        if (o->owner[i] == world) /* those of a prompt together, for its keys and values */
+        if (o->owner[i] == world) /* samples of one prompt stay together, so that they share its keys and values */
             o->owner[i] = (int32_t)(o->samples[i]->number / o->r->config->rollout.n % world);
         else
-            o->owner[i] += world * 2; /* known: nobody draws it */
+            o->owner[i] += world * 2; /* it is known, so no rank draws it */
     }
     return TESS_OK;
 }
 
 /* ---- A round ---- */
-/* Grades what this rank has of the round, and writes it down. */
+/* Grades this rank's samples of the round, and writes them to the journal. */
 static tess_status grade(rollout *o)
 {
     int64_t n = 0;
@@ -198,7 +199,7 @@ static tess_status grade(rollout *o)
     for (int64_t i = 0; i < n && status == TESS_OK; i++)
         status = rl_write_down(o->r, &o->journal, o->round, mine[i]);
     tess_mem_free(o->r->mem, mine);
-    return tess_team_agree(o->r->team, status); /* a grader that fails ends all ranks at once */
+    return tess_team_agree(o->r->team, status); /* a failed grader ends all ranks together */
 }
 
 static tess_status draw(rollout *o, int64_t n_known)
@@ -224,7 +225,7 @@ static tess_status draw(rollout *o, int64_t n_known)
     }
     tess_status status = n_known < o->n ? rl_draw(o->r, &options, mine, n) : TESS_OK;
     tess_mem_free(o->r->mem, mine);
-    TESS_TRY(tess_team_agree(o->r->team, status)); /* an environment that fails ends all ranks at once */
+    TESS_TRY(tess_team_agree(o->r->team, status)); /* a failed environment ends all ranks together */
     return rl_judge_turns(o->r);
 }
 
@@ -259,7 +260,7 @@ static bool is_finished(const rl_group *g, int64_t n)
     return true;
 }
 
-/* Whether the prompt teaches something: two of its rewards differ. */
+/* Whether something can be learned from the prompt, because two of its rewards differ. */
 static bool passes(rl *r, const rl_group *g)
 {
     const int64_t n = r->config->rollout.n;
@@ -272,7 +273,7 @@ static bool passes(rl *r, const rl_group *g)
     return false;
 }
 
-/* Finished prompts leave, in their order: to the chosen ones until there are enough of them. */
+/* Removes finished prompts in order, and adds them to the chosen ones until there are enough. */
 static tess_status choose(rl *r)
 {
     size_t left = 0;
@@ -313,8 +314,8 @@ static tess_status run_rounds(rollout *o)
 }
 
 /* ---- Prompts that are carried over ---- */
-/* Prompts that are under way when a rollout ends are one record of its journal: the chain after it, then the samples.
- */
+/* The prompts that are under way when a rollout ends are one record of its journal: the chain of the next rollout,
+ * then the samples. */
 typedef struct left_over {
     uint64_t chain;
     tess_buffer samples;
@@ -396,7 +397,7 @@ static tess_status extend_chain(rl *r)
     return status;
 }
 
-/* If the journal cannot be opened, the run goes on, and a warning says what that costs. */
+/* If the journal cannot be opened, the run continues with a warning about the consequences. */
 static tess_status open_journal(rollout *o)
 {
     rl *r = o->r;
@@ -415,13 +416,14 @@ static tess_status collect(rollout *o)
     r->after.carried = (int64_t)r->under_way.n;
     r->after.rollout++;
     TESS_TRY(tess_team_agree(r->team, write_left(o)));
-    const int64_t older = r->state.carried > 0; /* the rollout before has what this one began with */
+    const int64_t older =
+        r->state.carried > 0; /* the previous rollout's journal has the prompts that this one began with */
     if (r->config->rl.keep_journals > 0 && tess_team_rank(r->team) == 0)
         TESS_TRY(rl_journal_prune(r->folder, r->state.rollout - r->config->rl.keep_journals + 1 - older));
     return TESS_OK;
 }
 
-/* Other weights, kernels or numbers draw other samples. */
+/* Samples depend on weights, kernels and numbers, so all of these are part of the digest. */
 static tess_status identify_drawer(const rl *r, uint64_t *drawer)
 {
     const char *kernels = tess_stream_kernels(rl_stream(r))->name;

@@ -1,5 +1,5 @@
-/* A rollout as rows to train on. Every rank computes all of it, but for what a model computes: that is shared out as
- * micro-batches are, and exchanged. */
+/* Builds the rows of a rollout to train on. Every rank computes all of them, except for values of models, which are
+ * distributed over ranks like micro-batches and then exchanged. */
 #include <string.h>
 
 #include "base/os/os.h"
@@ -88,7 +88,7 @@ static void fill_rows(rl_rows *rows, bool pairs)
 
 /* ---- The models' values of rows ---- */
 typedef struct rl_scoring {
-    float *into, *logprob; /* (n_rows), (a micro-batch) */
+    float *into, *logprob; /* (n_rows), (rows of a micro-batch) */
     bool of_reference;
 } rl_scoring;
 
@@ -109,7 +109,7 @@ static tess_status score(rl *r, const tess_batch *batch, const int64_t *place, v
     return TESS_OK;
 }
 
-/* Log-probabilities of all rows, by the reference or the present weights. */
+/* Computes log-probabilities of all rows, by the reference or the present weights. */
 static tess_status score_all(rl *r, bool of_reference, float *into)
 {
     rl_scoring s = {.into = into, .of_reference = of_reference};
@@ -129,7 +129,7 @@ static tess_status ask_models(rl *r)
 {
     if (rl_scores_samples(r->config))
         TESS_TRY_CTX(score_all(r, false, r->rows.old), "log-probabilities of samples");
-    if (r->reference != NULL) /* the temperature is that of the loss */
+    if (r->reference != NULL) /* uses the loss's temperature */
         TESS_TRY_CTX(score_all(r, true, r->rows.reference), "log-probabilities of the reference");
     if (rl_has_values(r->config))
         TESS_TRY_CTX(rl_values_make(r), "values");
@@ -145,8 +145,8 @@ typedef struct rewards {
     uint8_t *mask; /* (n_rows) of sequences that have a reward */
 } rewards;
 
-/* The reward of sequence i that its baseline is made of. by_token: the divergence is subtracted from tokens' rewards.
- */
+/* Returns the reward of sequence i from which its baseline is computed. by_token: the divergence is subtracted from
+ * the tokens' rewards instead. */
 static double reward_of(const rl *r, int64_t i, bool by_token)
 {
     const tess_config *c = r->config;
@@ -191,7 +191,7 @@ static void whiten(rl *r, const uint8_t *mask)
     tess_whiten(&moments, 1e-8, mask, r->rows.advantage, r->rows.n_rows);
 }
 
-/* Rewards of tokens first: -beta (log p - log p_ref), and the sample's at its end. */
+/* Computes rewards of tokens first: -beta (log p - log p_ref), plus the sample's reward at the last token. */
 static void advantages_of_tokens(rl *r, const rewards *w)
 {
     const tess_config *c = r->config;

@@ -1,5 +1,6 @@
-/* The journal has several records of a sample: as it is drawn, and once more with its reward; with a budget of tokens
- * one for each rollout that it is part of. The most complete one counts. */
+/* Reads the samples of a rollout from the journal. The journal has several records of a sample: one when it is
+ * drawn, and one with its reward. With a budget of tokens, it has one for each rollout in which the sample
+ * continues. The most complete record counts. */
 #include "rl/rl_samples.h"
 
 #include <stdlib.h>
@@ -25,7 +26,7 @@ static int compare(int64_t a, int64_t b)
     return (a > b) - (a < b);
 }
 
-/* The most complete one first. */
+/* Orders the most complete record first. */
 static int by_number(const void *a, const void *b)
 {
     const rl_sample *x = a, *y = b;

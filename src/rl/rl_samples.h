@@ -6,12 +6,12 @@
 
 typedef struct rl_samples {
     tess_mem *mem;
-    rl_sample *sample; /* (n) by number, each once: as it was last written */
+    rl_sample *sample; /* (n) each sample once, by number, as it was last written */
     size_t n, room;
 } rl_samples;
 
-/* Reads the samples of a rollout that the run drew last. Free them also after an error. A rollout without files has
- * none. */
+/* Reads the samples of a rollout from the newest run that drew it. Free them also after an error. A rollout without
+ * files has no samples. */
 tess_status rl_samples_read(tess_mem *mem, const char *folder, int64_t rollout, rl_samples *samples);
 void rl_samples_free(rl_samples *samples);
 

@@ -18,7 +18,7 @@ static rl_origin origin_of(const rl *r)
     return (rl_origin){r->identity, r->training.chain, 0};
 }
 
-/* Those that there are, in this order, (n_rows) each. */
+/* The values in the journal, (n_rows) each, in this order; values that the run does not need are left out. */
 static int arrays_of(const rl *r, float *arrays[3])
 {
     float *const all[] = {r->rows.old, r->rows.reference, r->rows.value};
@@ -58,7 +58,7 @@ tess_status rl_scores_keep(rl *r)
 }
 
 /* ---- Recalling ---- */
-/* A rl_record_fn: the last one counts. */
+/* A rl_record_fn; the last record counts. */
 static tess_status take_scores(void *self, int64_t round, const void *bytes, size_t size)
 {
     tess_buffer *scores = self;

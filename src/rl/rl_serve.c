@@ -1,16 +1,17 @@
-/* A rank that only draws: it takes in weights whenever they come, and collects the rollouts that are ordered, together
- * with the others of its kind. */
+/* A rank that only draws. It receives weights whenever they arrive, and collects the ordered rollouts together with
+ * the other ranks of its kind. */
 #include "rl/rl_copy.h"
 #include "tessera/comm.h"
 
-/* The last answer of the first of them. */
+/* The newest answer, sent by the first rank that only draws. */
 typedef struct rl_answer {
     rl_result result;
     tess_buffer samples;
     tess_work *works[2];
 } rl_answer;
 
-/* Before the next one: no order comes before this one was taken. */
+/* Waits for the previous answer to be sent, before the next one; the trainers do not order again before they have
+ * taken it. */
 static tess_status wait_for(rl_answer *a)
 {
     for (int i = 0; i < 2; i++)
@@ -57,7 +58,7 @@ static tess_status obey(rl *r, rl_answer *a)
     return answer(r, a);
 }
 
-/* Weights are received to their end before the next message is waited for: those who train wait for that. */
+/* Receives weights completely before it waits for the next message, because the trainers wait for the transfer. */
 static tess_status serve(rl *r, rl_answer *a)
 {
     rl_copy *c = r->copy;

@@ -1,5 +1,6 @@
-/* Rollouts and steps in turn. Step s learns from rollout s / (updates * epochs). With rollout.lag the next rollout is
- * drawn before the step that changes the weights; by ranks that do nothing else (rollout.ranks), during that step. */
+/* The task of reinforcement learning: rollouts and steps in turn. Step s learns from rollout s / (updates * epochs).
+ * With rollout.lag the next rollout is drawn before the step that changes the weights, or during that step by ranks
+ * that only draw (rollout.ranks). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +57,8 @@ static tess_status check_prompts(const rl *r, const tess_prompts *prompts)
     return TESS_OK;
 }
 
-/* A run that only learns from kept samples needs no programs outside, unless it evaluates. */
+/* Whether the run draws samples, and so needs its outside programs: always, except for runs that only learn from
+ * kept samples and do not evaluate. */
 static bool draws(const rl *r)
 {
     return r->config->rl.phase != TESS_RL_TRAIN || r->held_out != NULL;
@@ -88,7 +90,8 @@ static tess_status open_data(rl *r)
     return open_rewarder(r, &reward);
 }
 
-/* Hashes all that samples are a function of, except for earlier samples and who draws them (rl_rollout.c). */
+/* Hashes the settings and prompts that samples depend on. Earlier samples and the drawing weights are hashed by
+ * rl_rollout.c. */
 static uint64_t identify(const rl *r)
 {
     static const char *const sections[] = {"rollout", "reward"};
@@ -196,7 +199,7 @@ static tess_status ready(void *self, tess_engine *engine)
 static tess_status collect(rl *r, const rl_state *of, bool may_draw);
 static void take_newest(rl *r);
 
-/* rl.phase=rollout: all rollouts of the run with the weights that are there, for others to learn from. */
+/* rl.phase=rollout: draws all rollouts of the run with the present weights, so that other runs can learn from them. */
 static tess_status draw_all(rl *r)
 {
     const int64_t n = r->config->training.steps / rl_steps_per_rollout(r->config);
@@ -263,7 +266,7 @@ static void close_task(void *self)
 }
 
 /* ---- Rollouts ---- */
-/* The newest rollout becomes `of`, drawn now or read from the journal. */
+/* Makes rollout `of` the newest one: draws it, or reads it from the journal. */
 static tess_status collect(rl *r, const rl_state *of, bool may_draw)
 {
     if (r->orders != NULL) {
@@ -275,7 +278,7 @@ static tess_status collect(rl *r, const rl_state *of, bool may_draw)
                                    : rl_collect(r, may_draw && r->config->rl.phase != TESS_RL_TRAIN);
 }
 
-/* The newest rollout is the one to train on. */
+/* Makes the newest rollout the one to train on. */
 static void take_newest(rl *r)
 {
     rl_rows_free(r);
@@ -286,18 +289,18 @@ static void take_newest(rl *r)
     r->next = r->after;
 }
 
-/* The rollout after the one that is learned now. */
+/* Prepares the rollout that follows the one being learned. */
 static tess_status begin_next(rl *r, bool may_draw)
 {
     return r->orders != NULL ? rl_order(r, &r->next, may_draw) : collect(r, &r->next, may_draw);
 }
 
-/* Begins to train on a rollout. If there is a lag, it was drawn before the newest update, unless the run has just
- * begun. Ranks that only draw may still be at it, and get the weights for the next one meanwhile. */
+/* Begins to train on a rollout. With a lag, it was drawn before the newest update, unless the run has just begun.
+ * Ranks that only draw may still be drawing it; meanwhile they receive the weights for the next one. */
 static tess_status begin_rollout(rl *r, int64_t rollout, bool is_first_step)
 {
     const bool lags = r->config->rollout.lag > 0;
-    const double kl_beta = r->next.kl_beta; /* newer than what the rollout was drawn with */
+    const double kl_beta = r->next.kl_beta; /* newer weights than those that drew the rollout */
     TESS_CHECK(r->next.rollout == rollout, TESS_E_INTERNAL, "step %lld is of rollout %lld, the newest state of %lld",
                (long long)r->engine->step + 1, (long long)rollout, (long long)r->next.rollout);
     if (lags && is_first_step)
@@ -332,7 +335,7 @@ static tess_status next_step(void *self, tess_batch_source *source)
 }
 
 /* ---- The state of a run ---- */
-/* The state that step `step` (counted from 0) needs. */
+/* Returns the state that step `step` (counted from 0) needs. */
 static const rl_state *state_for(const rl *r, int64_t step)
 {
     return step / rl_steps_per_rollout(r->config) == r->training.rollout ? &r->training : &r->next;
@@ -353,7 +356,8 @@ static void set_state(rl *r, const rl_state *state)
     r->restored = true;
 }
 
-/* The place was noted before the newest step adapted the divergence's weight, which is in its report. */
+/* The place was noted before the newest step adapted the divergence's weight; the new weight is in the step's
+ * report. */
 static tess_status go_to(void *self, const tess_task_place *at, const tess_engine_report *newest)
 {
     rl_state s = {
@@ -365,7 +369,8 @@ static tess_status go_to(void *self, const tess_task_place *at, const tess_engin
     return TESS_OK;
 }
 
-/* A rollout that is being drawn must be in the journal before a checkpoint follows: no later one has its weights. */
+/* A rollout that is being drawn must be in the journal before a checkpoint is made, because no later process has its
+ * weights. */
 static tess_status describe(void *self, json_t *meta)
 {
     rl *r = self;
@@ -449,7 +454,7 @@ static tess_status after_step(void *self, bool last, tess_validation_report *rep
 {
     rl *r = self;
     (void)report;
-    if (!rl_has_pairs(r->config) && r->n_metrics > 0) /* this process has done the step */
+    if (!rl_has_pairs(r->config) && r->n_metrics > 0) /* this process made the step */
         TESS_TRY(rl_advise(r));
     return evaluates(r, last) ? rl_evaluate(r) : TESS_OK;
 }

@@ -6,7 +6,7 @@
 
 extern const tess_task_kind tess_rl_task_kind;
 
-/* The configuration sets what `tessera rl` alone reads. */
+/* Whether the configuration sets options that only `tessera rl` reads. */
 bool tess_rl_is_meant(const tess_config *config);
 
 #endif

@@ -1,18 +1,18 @@
-/* A sample of several turns: what the environment says between two of them becomes part of the text, and no target. */
+/* Samples of several turns: the environment's text between two turns becomes part of the sample, but not a target. */
 #include <stdio.h>
 
 #include "comm/agree.h"
 #include "rl/rl_impl.h"
 #include "tessera/comm.h"
 
-/* Texts of the sample: all of the response, and its newest turn. */
+/* The sample's texts: the whole response, and its newest turn. */
 static tess_status decode(const rl *r, const rl_sample *s, int64_t first, tess_buffer *response, tess_buffer *answer)
 {
     TESS_TRY(rl_text(r, s->ids + s->n_prompt, s->n - s->n_prompt, response));
     return rl_text(r, s->ids + first, s->n - first, answer);
 }
 
-/* The observation's own ids: nothing that the model drew is ever tokenized again. */
+/* Tokenizes only the observation; text that the model drew is never tokenized again. */
 static tess_status append(rl *r, rl_sample *s, const tess_buffer *observation)
 {
     tess_ids ids = {.mem = r->mem};
@@ -24,7 +24,7 @@ static tess_status append(rl *r, rl_sample *s, const tess_buffer *observation)
     return status;
 }
 
-/* Judges a number of failed turns, of this rank or of all. */
+/* Checks a number of failed turns, on this rank or on all. */
 static bool are_too_many(const rl *r, int64_t failed)
 {
     return (double)failed > r->config->reward.max_failures * (double)r->turns.n_samples;
@@ -51,7 +51,7 @@ tess_status rl_judge_turns(rl *r)
     return tess_team_agree(r->team, mine > 0 && are_too_many(r, all) ? fail_turns(r, all) : TESS_OK);
 }
 
-/* A failed turn ends its sample; too many of them end the run, or only the evaluation. */
+/* A failed turn ends its sample. Too many failed turns end the run, or only the evaluation. */
 static tess_status tolerate(rl *r, tess_status status)
 {
     if (status != TESS_E_IO && status != TESS_E_TIMEOUT && status != TESS_E_FORMAT)

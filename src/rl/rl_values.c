@@ -1,5 +1,5 @@
-/* Values of PPO: of a rollout's rows, by a critic or by a head on the policy; and the critic's step, which goes over
- * the policy's micro-batches. */
+/* PPO's values of a rollout's rows, computed by a critic or by a head on the policy; and the critic's step over the
+ * policy's micro-batches. */
 #include <string.h>
 
 #include "rl/rl_micro.h"
@@ -7,7 +7,7 @@
 
 /* ---- Values ---- */
 typedef struct valuing {
-    float *into, *value; /* (n_rows), (a micro-batch) */
+    float *into, *value; /* (n_rows), (rows of a micro-batch) */
 } valuing;
 
 static tess_status value_rows(rl *r, const tess_batch *batch, const int64_t *place, void *self)

@@ -1,4 +1,4 @@
-/* A copy of the model as one run of bytes, and the digests of its units. */
+/* Lays out a copy of the model as one run of bytes, and computes the digests of its units. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -7,7 +7,7 @@
 
 enum { ALIGNMENT = 64 };
 
-/* Those that are frozen, or the others, from `at` on; returns where they end. */
+/* Places the frozen parameters, or the others, from `at` on. Returns their end. */
 static size_t place(weight_layout *layout, bool frozen, size_t at)
 {
     for (int i = 0; i < tess_model_n_params(layout->model); i++) {

@@ -1,11 +1,12 @@
-/* The end of ranks that only draw: buckets come into the copy that is not drawn with. */
+/* The receiving side of weight transfers, on ranks that only draw: buckets are received into the copy that is not in
+ * use. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "rl/sync/weight_sync_impl.h"
 #include "tessera/comm.h"
 
-/* The copy that is not drawn with. */
+/* Returns the copy that is not used for drawing. */
 static int spare(const tess_weight_receiver *r)
 {
     return r->present == 0;

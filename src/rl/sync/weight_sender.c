@@ -1,4 +1,4 @@
-/* The trainers' end: units are gathered in forward order, and leave in buckets. */
+/* The sending side of weight transfers, on trainers: units are gathered in forward order and sent in buckets. */
 #include <string.h>
 
 #include "base/mem/make_room.h"
@@ -11,12 +11,12 @@ struct tess_weight_sender {
     weight_layout layout;
     int n_mine, *mine; /* ranks of `all` that this one serves */
     char *buckets[WEIGHT_SYNC_SLOTS];
-    tess_work **works[WEIGHT_SYNC_SLOTS]; /* (n_mine) of the bucket in the slot; NULL: it has arrived */
+    tess_work **works[WEIGHT_SYNC_SLOTS]; /* (n_mine) sends of the slot's bucket; NULL: it has arrived */
     int64_t open;                         /* the bucket that is being filled */
     int64_t n_sent;                       /* transfers */
-    const void **w;                       /* parameters of the unit at hand */
+    const void **w;                       /* parameters of the current unit */
     uint64_t *digests;                    /* (n_units) */
-    char *seen;                           /* (seen_room) a copy of the unit from a device; NULL: the host has it */
+    char *seen;                           /* (seen_room) host copy of a unit on a device; NULL: units are on the host */
     size_t seen_room;
 };
 
@@ -29,7 +29,7 @@ static tess_status wait_for_slot(tess_weight_sender *s, int slot)
     return TESS_OK;
 }
 
-/* The open bucket leaves; the one after it is opened once its slot is free. */
+/* Sends the open bucket, and opens the next one when its slot is free. */
 static tess_status send_open(tess_weight_sender *s)
 {
     const int slot = (int)(s->open % WEIGHT_SYNC_SLOTS);
@@ -41,7 +41,7 @@ static tess_status send_open(tess_weight_sender *s)
     return wait_for_slot(s, (int)(s->open % WEIGHT_SYNC_SLOTS));
 }
 
-/* Bytes of the copy from `at` on; what lies between parameters is undefined. */
+/* Appends bytes of the copy from `at` on; bytes between parameters are undefined. */
 static tess_status put(tess_weight_sender *s, size_t at, const char *bytes, size_t size)
 {
     const size_t room = s->layout.bucket_bytes;
@@ -56,7 +56,7 @@ static tess_status put(tess_weight_sender *s, size_t at, const char *bytes, size
 }
 
 /* ---- Units ---- */
-/* The unit's parameters, where the host may read them. */
+/* Returns the unit's parameters in memory that the host may read. */
 static tess_status see_unit(tess_weight_sender *s, int unit, int first, int n)
 {
     const tess_compute *c = &s->engine->compute;
@@ -91,7 +91,7 @@ static tess_status put_unit(tess_weight_sender *s, int unit, bool frozen)
     return TESS_OK;
 }
 
-/* Those that are frozen, or the others. */
+/* Sends the frozen parameters, or the others. */
 static tess_status put_all(tess_weight_sender *s, bool frozen)
 {
     for (int unit = 0; unit < tess_model_n_units(s->engine->model); unit++) {

@@ -1,24 +1,24 @@
-/* Private to this folder, and its test. */
+/* Private header of weight transfers, also used by their test: the layout of a copy, and the receiver. */
 #ifndef TESS_RL_SYNC_WEIGHT_SYNC_IMPL_H
 #define TESS_RL_SYNC_WEIGHT_SYNC_IMPL_H
 
 #include "rl/sync/weight_sync.h"
 
 enum {
-    WEIGHT_SYNC_TAG = 0x5753, /* tag of messages: no others of `all` have it */
+    WEIGHT_SYNC_TAG = 0x5753, /* tag of these messages, which no other messages of `all` use */
     WEIGHT_SYNC_SLOTS = TESS_WEIGHT_SYNC_BUCKETS
 };
 
-/* The places of parameters in a copy: frozen ones lie in buckets of their own, before all others. */
+/* The offsets of parameters in a copy. Frozen parameters are in separate buckets, before all others. */
 typedef struct weight_layout {
     tess_mem *mem;
     const tess_model *model;
-    size_t *at, *size; /* (n_params) at: multiples of 64 */
+    size_t *at, *size; /* (n_params) at: offsets in bytes, multiples of 64 */
     size_t bytes, bucket_bytes;
-    int64_t n_buckets, n_frozen; /* buckets; those with frozen parameters alone */
+    int64_t n_buckets, n_frozen; /* number of buckets, and of those that have only frozen parameters */
 } weight_layout;
 
-enum { WEIGHT_SYNC_COPIES = 2 }; /* copies of a receiver; frozen parameters are sent once for each of them */
+enum { WEIGHT_SYNC_COPIES = 2 }; /* copies of a receiver; frozen parameters are sent once for each copy */
 
 struct tess_weight_receiver {
     tess_weight_sync sync;
@@ -31,18 +31,18 @@ struct tess_weight_receiver {
     int64_t n_taken;          /* transfers */
     int64_t n_posted, n_come; /* buckets */
     tess_work *works[WEIGHT_SYNC_SLOTS], *digests_work;
-    uint64_t *digests; /* (n_units) as they were sent */
+    uint64_t *digests; /* (n_units) digests as the sender computed them */
 };
 
 /* ---- weight_layout.c ---- */
 tess_status weight_layout_create(tess_mem *mem, const tess_model *model, tess_dtype dtype, size_t bucket_bytes,
                                  weight_layout *layout);
 void weight_layout_free(weight_layout *layout);
-/* The first bucket of transfer number `n`, from 0. */
+/* Returns the first bucket of transfer number `n` (from 0). */
 int64_t weight_layout_first_bucket(const weight_layout *layout, int64_t n);
-/* The size of a bucket; the last one is smaller. */
+/* Returns the size of a bucket; the last one is smaller. */
 size_t weight_layout_bucket_size(const weight_layout *layout, int64_t bucket);
-/* The digest of unit `unit`, whose parameters are w. */
+/* Returns the digest of unit `unit`, whose parameters are at `w`. */
 uint64_t weight_layout_digest(const weight_layout *layout, int unit, const void *const *w);
 
 #endif
