@@ -1,4 +1,4 @@
-/* Marks what libtessera exports; everything else is hidden. */
+/* TESS_API marks the functions that libtessera exports; all other symbols are hidden. */
 #ifndef TESSERA_EXPORT_H
 #define TESSERA_EXPORT_H
 

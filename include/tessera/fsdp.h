@@ -1,27 +1,32 @@
 /* Fully sharded data parallel: units of parameters that are gathered, used and freed together.
  *
- * Parameters shard per tensor on dimension 0 (torch.chunk's rows), so a shard is a box of its parameter, without
- * flattening. Where the mesh has an axis "tp" (tensor parallel), a parameter may be cut along any dimension over that
- * axis first: a rank then gathers, computes with and reduces its chunk alone, which is sharded by rows like a parameter
- * of its own, but named, filled, counted in norms and saved as a box of the whole. Master weights are float32 shards; a
- * gather converts them to the policy's param dtype, once per host. The four hooks are plain calls that the engine makes
- * around its own layers:
+ * Each parameter is sharded separately along dimension 0 (torch.chunk's rows), without flattening, so a shard is a box
+ * of its parameter. If the mesh has an axis "tp" (tensor parallel), a parameter may first be cut along any dimension
+ * over that axis. A rank then gathers, uses and reduces only its chunk, which is sharded by rows like a separate
+ * parameter. For names, initial values, norms and saves, the chunk is a box of the whole parameter.
  *
- *     pre_forward   gather the unit            post_forward   free it (by policy)
- *     pre_backward  gather it again, open the  post_backward  reduce-scatter the gradients into float32 shards, free
- *                   gradient buffers
+ * Master weights are float32 shards; a gather converts them to the policy's param dtype, once per host. The engine
+ * calls four hooks around its own layers:
  *
- * A step is: step_begin(n_micro), then for every local micro-batch: micro_begin, hooks of all units; then step_end,
- * which completes the sums. A micro-batch may run as several passes (tess_fsdp_set_passes). Gradients are the pairwise
- * binary tree over the global micro-batch index i = s * W + r, whatever the strategy and the world size W: a binary
- * counter of shard accumulators takes the ranks' micro-batches of local step s as leaves s * W .. s * W + W.
+ *     pre_forward    gather the unit
+ *     post_forward   free it (by policy)
+ *     pre_backward   gather it again, open the gradient buffers
+ *     post_backward  reduce-scatter the gradients into float32 shards, free
  *
- * Collective calls (all ranks of the mesh's data and tp axes, same order): create, materialize, every hook, step_end,
- * grad_norm, params_changed, update_begin and update_end.
+ * A step is: step_begin(n_micro); for every local micro-batch micro_begin and the hooks of all units; then step_end,
+ * which completes the sums. A micro-batch may run as several passes (tess_fsdp_set_passes).
  *
- * Errors: TESS_E_INVALID for calls out of this order and for bad arguments, on the caller alone and with nothing
- * changed; TESS_E_NOMEM; and the errors of collectives (tessera/comm.h), after which the only valid call is destroy.
- * One thread at a time may use a tess_fsdp and its units. They compute with the runtime's threads
+ * Gradients are summed as a pairwise binary tree over the global micro-batch index i = s * W + r (local step s, rank r
+ * of W ranks), whatever the strategy and W: a binary counter of shard accumulators takes the ranks' micro-batches of
+ * local step s as leaves s * W .. s * W + W.
+ *
+ * Collective calls (all ranks of the mesh's data and tp axes, in the same order): create, materialize, every hook,
+ * step_end, grad_norm, params_changed, update_begin and update_end.
+ *
+ * Errors: TESS_E_INVALID for calls out of this order and for bad arguments; only the caller receives it, and nothing
+ * changes. TESS_E_NOMEM. The errors of collectives (tessera/comm.h), after which the only valid call is destroy.
+ *
+ * Only one thread at a time may use a tess_fsdp and its units. They compute with the runtime's threads
  * (tess_runtime_options.n_threads), which sleep between calls; the bits do not depend on their number. */
 #ifndef TESSERA_FSDP_H
 #define TESSERA_FSDP_H
@@ -36,32 +41,33 @@ extern "C" {
 typedef struct tess_fsdp tess_fsdp;
 typedef struct tess_unit tess_unit;
 
-/* The choice of what is replicated and what is sharded over the shard axis. */
+/* The state that is sharded over the shard axis; all other state is replicated. */
 typedef enum tess_strategy {
     TESS_STRATEGY_NONE,  /* DDP: parameters, gradients and optimizer state on every rank */
     TESS_STRATEGY_ZERO1, /* optimizer state and master weights sharded */
-    TESS_STRATEGY_ZERO2, /* + gradients */
-    TESS_STRATEGY_FULL,  /* + parameters (ZeRO-3) */
+    TESS_STRATEGY_ZERO2, /* ZERO1, and gradients sharded */
+    TESS_STRATEGY_FULL,  /* ZERO2, and parameters sharded (ZeRO-3) */
     TESS_STRATEGY_HYBRID /* FULL inside the shard axis, replicated over the replicate axis */
 } tess_strategy;
 
-/* "none", "zero1", "zero2", "full", "hybrid": the spelling of configurations. */
+/* Returns "none", "zero1", "zero2", "full" or "hybrid", as in configurations. */
 TESS_API const char *tess_strategy_name(tess_strategy strategy);
 
 typedef struct tess_fsdp_policy {
     tess_strategy strategy;
     tess_dtype param_dtype; /* type of gathered parameters: TESS_F32, TESS_BF16 or TESS_F16 */
-    tess_dtype
-        reduce_dtype; /* type of gradients in flight: TESS_F32 (or TESS_BF16, TESS_F16: half the traffic, other bits) */
-    int reshard_after_forward; /* 1: free after forward; 0: keep until backward; n > 1: keep sharded over n ranks. With
-                                * sharded parameters n divides the number of shards; that number acts as 1. If all
-                                * groups of n consecutive ranks lie within hosts, n acts as 0 */
-    int prefetch;              /* units gathered ahead of use, 0.. */
+    /* Type of gradients in communication: TESS_F32 (or TESS_BF16, TESS_F16: half the traffic, other bits). */
+    tess_dtype reduce_dtype;
+    /* 1: free after forward; 0: keep until backward; n > 1: keep sharded over n ranks. With sharded parameters n
+     * must divide the number of shards; n equal to that number acts as 1. If all groups of n consecutive ranks are
+     * inside one host each, n acts as 0 */
+    int reshard_after_forward;
+    int prefetch; /* number of units to gather before they are used, 0.. */
 } tess_fsdp_policy;
 
-/* The part of a parameter that ranks hold which differ on the axis "tp": all of it (TESS_REPLICATE, the default), of
- * which each computes the same gradient, or chunks of dimension `dim` (TESS_SHARD) in multiples of `unit` indices, such
- * as the rows of a head. 0 counts as 1; the unit divides the dimension. */
+/* How ranks that differ on the axis "tp" hold a parameter. TESS_REPLICATE (the default): each has all of it and
+ * computes the same gradient. TESS_SHARD: each has a chunk of dimension `dim`, in multiples of `unit` indices, such
+ * as the rows of a head. `unit` must divide the dimension; 0 counts as 1. */
 typedef struct tess_param_cut {
     tess_place_kind kind;
     int dim;
@@ -70,181 +76,203 @@ typedef struct tess_param_cut {
 
 typedef struct tess_param_desc {
     const char *name; /* copied */
-    tess_shape shape; /* global */
+    tess_shape shape; /* shape of the whole parameter */
     bool trainable;   /* false: frozen, no gradient, no optimizer state */
     bool decay;       /* weight decay applies */
     tess_param_cut tp;
-    bool hidden; /* a matrix of a layer, not of the embedding or the head: as in tess_span */
-    bool narrow; /* frozen, and kept in param_dtype alone: no float32 weights, so its tess_shard has no `master`. With
-                  * float32, or trainable, it is as any other */
-    bool fp8; /* a matrix (R, C) that is gathered as E4M3, a byte a weight. Each row has C codes, then a byte for each
-               * block of 128: the exponent of a float32, which is the power of two that the codes count. A code
-               * stands for the weight in param_dtype, rounded. With float32 the weights may not be read in place */
-    bool elsewhere; /* a frozen copy of what ranks with another tess_fsdp own; no rank of this one is primary for it */
+    bool hidden; /* a matrix of a layer, not of the embedding or the head; as in tess_span */
+    /* Frozen, and kept only in param_dtype, without float32 weights: its tess_shard has no `master`. Without effect
+     * if param_dtype is float32 or the parameter is trainable */
+    bool narrow;
+    /* A matrix (R, C) that is gathered as E4M3, one byte for each weight. Each row has C codes, then one byte for
+     * each block of 128 weights: the exponent of a float32, which is the power of two by which the codes are scaled.
+     * A code stands for the weight in param_dtype, rounded. With float32 the weights cannot be read in place */
+    bool fp8;
+    /* A frozen copy of a parameter that ranks with another tess_fsdp own; no rank of this one is primary for it */
+    bool elsewhere;
 } tess_param_desc;
 
-/* `mesh` has an axis "dp_shard" and may have "dp_replicate" (before it) and "tp"; other axes are left alone: ranks that
- * differ on them have models of their own. It is borrowed and must outlive *fsdp; the policy is copied. */
+/* Creates a tess_fsdp. `mesh` must have an axis "dp_shard" and may have "dp_replicate" (before it) and "tp". Other
+ * axes are not used: ranks that differ on them have separate models. Borrows the mesh, which must outlive *fsdp;
+ * copies the policy. */
 TESS_API tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, tess_fsdp **fsdp);
-/* Waits for what is under way, frees the units too and nulls the handle. NULL is fine. */
+/* Waits for operations in progress, frees everything including the units, and nulls the handle. NULL is allowed. */
 TESS_API void tess_fsdp_destroy(tess_fsdp **fsdp);
 TESS_API tess_runtime *tess_fsdp_runtime(const tess_fsdp *fsdp);
 TESS_API tess_dtype tess_fsdp_param_dtype(const tess_fsdp *fsdp);
 
-/* Every micro-batch runs as n_passes >= 1 passes, one after the other, before materialize; 1 if never called. Each pass
- * calls the hooks of all units once, and finds gradient buffers that it overwrites. The micro-batch's gradient is the
- * sum of its passes' in float32, in their order, and is reduced once; so the results depend on the number of passes,
- * and on nothing else that they did not depend on before. Costs the gradient of the whole model on each rank, and a
- * gather a pass. TESS_E_INVALID: less than 1, or after materialize. All ranks pass the same. */
+/* Lets every micro-batch run as n_passes >= 1 passes, one after the other (1 if never called). All ranks must pass
+ * the same number, before materialize.
+ * Each pass calls the hooks of all units once, and overwrites the gradient buffers. The micro-batch's gradient is
+ * the float32 sum of its passes' gradients, in their order, and is reduced once. So the bits depend on the number of
+ * passes. This costs memory for the gradient of the whole model on each rank, and one gather per pass.
+ * TESS_E_INVALID: less than 1, or after materialize */
 TESS_API tess_status tess_fsdp_set_passes(tess_fsdp *fsdp, int n_passes);
 
-/* Adds a unit, in forward order, before materialize. The handle belongs to `fsdp`. */
+/* Adds a unit. Call it in forward order, before materialize. The handle belongs to `fsdp`. */
 TESS_API tess_status tess_fsdp_add_unit(tess_fsdp *fsdp, const char *name, const tess_param_desc *params, int n_params,
                                         tess_unit **unit);
 
-/* The engine calls the unit's hooks around each of n_blocks >= 1 of its own layers, one after the other, before
- * materialize; 1 if never called. A backward of the unit then begins with the first pre_backward of a pass and ends
- * with the n_blocks-th post_backward: in between all its parameters and gradient buffers stay. TESS_E_INVALID: less
- * than 1, or after materialize. All ranks pass the same. */
+/* Tells that the engine calls the unit's hooks around each of n_blocks >= 1 of its own layers, one after the other
+ * (1 if never called). All ranks must pass the same number, before materialize.
+ * A backward of the unit then starts with the first pre_backward of a pass and ends with the n_blocks-th
+ * post_backward. All parameters and gradient buffers of the unit stay in memory during that time.
+ * TESS_E_INVALID: less than 1, or after materialize */
 TESS_API tess_status tess_unit_set_blocks(tess_unit *unit, int n_blocks);
 
-/* ---- The blocks that make a unit ---- */
-/* A block: what an engine calls hooks around, in forward order. */
+/* ---- Grouping blocks into units ---- */
+/* A block: a part of a model, in forward order, around which an engine calls hooks. */
 typedef struct tess_unit_block {
-    int kind;           /* the engine's own number: embedding, layer, head */
-    int64_t n_elements; /* elements of its parameters */
+    int kind;           /* a number of the engine's choice: embedding, layer, head */
+    int64_t n_elements; /* total elements of its parameters */
 } tess_unit_block;
 
-/* Small blocks each in a unit of their own cost a collective each; all in one unit are gathered all at once. */
+/* How blocks are grouped. If each small block is a unit, each costs a collective; if all blocks are one unit, all
+ * are gathered at once. */
 typedef struct tess_unit_policy {
-    int64_t min_blocks;   /* neighbours join until a unit has this many blocks, and */
-    int64_t min_elements; /* this many elements; both 0: each block is a unit */
-    bool mixes_kinds;     /* false: blocks of different kinds never join */
+    int64_t min_blocks;   /* a unit has at least this many blocks, and */
+    int64_t min_elements; /* at least this many elements; both 0: each block is a unit */
+    bool mixes_kinds;     /* false: blocks of different kinds are never in one unit */
 } tess_unit_policy;
 
-/* Deals blocks out to units: unit_of (n_blocks) gets the number of each block's unit, ascending from 0; returns how
- * many units there are. The last unit of a run of one kind has what is left, however little. A pure function of its
- * arguments; bits of results do not depend on what it chooses. Thread-safe. */
+/* Groups blocks into units. unit_of (n_blocks) receives the number of each block's unit, ascending from 0. Returns
+ * the number of units. The last unit of a run of one kind has the remaining blocks, and may be smaller than the
+ * policy says. A pure function of its arguments; the choice does not change the bits of results. Thread-safe. */
 TESS_API int tess_unit_policy_deal(const tess_unit_policy *policy, const tess_unit_block *blocks, int n_blocks,
                                    int *unit_of);
 
-/* Writes the elements of `box`, a part of `shape`, into dst (float32, row-major). `shape` is the whole parameter's,
- * with at least one dimension; it is borrowed for the call. Must be a pure function of its arguments: each rank calls
- * it for what it holds only (tess_shard.box, when that is not empty), so no rank ever holds a whole model. */
+/* A callback that writes the elements of `box`, a part of `shape`, to dst (float32, row-major). `shape` is that of
+ * the whole parameter, with at least one dimension; it is borrowed during the call. It must be a pure function of
+ * its arguments. Each rank calls it only for its own elements (tess_shard.box, if that is not empty), so no rank
+ * ever holds a whole model. */
 typedef tess_status (*tess_fill_fn)(void *context, const char *name, const tess_shape *shape, const tess_box *box,
                                     float *dst);
 
-/* Allocates shards and buffers and fills the master weights. When `fill` fails on one rank, all ranks fail with its
- * status and nothing stays allocated; the call may be repeated. TESS_E_MISMATCH: ranks added different parameters. */
+/* Allocates shards and buffers, and fills the master weights. If `fill` fails on one rank, all ranks fail with its
+ * status and nothing stays allocated; the call may be repeated.
+ * TESS_E_MISMATCH: ranks added different parameters */
 TESS_API tess_status tess_fsdp_materialize(tess_fsdp *fsdp, tess_fill_fn fill, void *context);
 
 /* ---- A step ---- */
-/* All ranks pass the same number of micro-batches. TESS_E_NOMEM: no room for their sums; the step has not begun. */
+/* Starts a step. All ranks must pass the same number of micro-batches.
+ * TESS_E_NOMEM: no memory for their sums; the step has not started */
 TESS_API tess_status tess_fsdp_step_begin(tess_fsdp *fsdp, int n_local_micro_batches);
-/* The same for a step of n_micro_batches over all ranks, which need not share them evenly. *n_local: how many each rank
- * runs. Of these, the ones whose global index s * W + r is n_micro_batches or more are empty: their hooks are called
- * like all others, and their gradients are not read. */
+/* Starts a step of n_micro_batches over all ranks, which need not divide evenly. *n_local: how many each rank runs.
+ * A micro-batch whose global index s * W + r is n_micro_batches or more is empty: its hooks are called like all
+ * others, and its gradients are not read. */
 TESS_API tess_status tess_fsdp_step_begin_shared(tess_fsdp *fsdp, int64_t n_micro_batches, int *n_local);
-/* local_index counts from 0. Begins the micro-batch and its first pass. */
+/* Starts a micro-batch and its first pass. local_index counts from 0. */
 TESS_API tess_status tess_fsdp_micro_begin(tess_fsdp *fsdp, int local_index);
-/* Replaces micro_begin for each: begins all micro-batches of the step, for a schedule that has several under way.
- * Forwards come in any order; the backwards of a unit are those of micro-batch 0, 1, ..., whatever other units do in
- * between. With reshard_after_forward 0 a unit is kept from its first forward to its last backward. TESS_E_INVALID:
- * inside a micro-batch, or with passes. */
+/* Starts all micro-batches of the step at once, in place of micro_begin, for a schedule that has several in
+ * progress. Forwards may come in any order. The backwards of a unit must come in the order of micro-batches 0, 1,
+ * ..., whatever other units do in between. With reshard_after_forward 0 a unit is kept from its first forward to its
+ * last backward.
+ * TESS_E_INVALID: inside a micro-batch, or with passes */
 TESS_API tess_status tess_fsdp_micro_begin_all(tess_fsdp *fsdp);
-/* Begins pass 1 .. n_passes - 1 of the micro-batch, after all hooks of the pass before. */
+/* Starts pass 1 .. n_passes - 1 of the micro-batch, after all hooks of the previous pass. */
 TESS_API tess_status tess_fsdp_pass_begin(tess_fsdp *fsdp, int pass);
 TESS_API tess_status tess_unit_pre_forward(tess_unit *unit);
 TESS_API tess_status tess_unit_post_forward(tess_unit *unit);
 TESS_API tess_status tess_unit_pre_backward(tess_unit *unit);
 TESS_API tess_status tess_unit_post_backward(tess_unit *unit);
 
-/* Valid between a pre hook and its post hook: the whole parameter (of one that "tp" cuts this rank's chunk, row-major)
- * in param dtype, or as fp8 codes, and, in backward, its gradient buffer in float32 and of that shape, with undefined
- * content that the engine overwrites. Both are NULL at any other time; a frozen parameter has no gradient buffer. They
- * belong to the unit. */
+/* Return a parameter of the unit, and, in backward, its gradient buffer. Both are valid between a pre hook and its
+ * post hook, and NULL at any other time. They belong to the unit.
+ * param: the whole parameter (or this rank's chunk, row-major, if "tp" cuts it), in param dtype or as fp8 codes
+ * grad: float32, of the same shape; its content is undefined, and the engine overwrites it; NULL for a frozen
+ * parameter */
 TESS_API const void *tess_unit_param(const tess_unit *unit, int index);
 TESS_API float *tess_unit_grad(const tess_unit *unit, int index);
 
 TESS_API const char *tess_unit_name(const tess_unit *unit);
 TESS_API int tess_unit_params(const tess_unit *unit);
-/* Elements of what tess_unit_param gives; 0: there is no such parameter. After add_unit. */
+/* The number of elements that tess_unit_param returns; 0: there is no such parameter. Call it after add_unit. */
 TESS_API int64_t tess_unit_count(const tess_unit *unit, int index);
 
-/* ---- The engine's or its users' own hooks ---- */
+/* ---- Callbacks of the engine or its users ---- */
 typedef enum tess_unit_moment {
     TESS_BEFORE_FORWARD,  /* the parameters have been gathered */
-    TESS_AFTER_FORWARD,   /* they are still there */
-    TESS_BEFORE_BACKWARD, /* parameters and gradient buffers are there */
-    TESS_AFTER_BACKWARD   /* the gradient of the pass is complete, of this rank alone, and may be changed */
+    TESS_AFTER_FORWARD,   /* the parameters are still gathered */
+    TESS_BEFORE_BACKWARD, /* parameters and gradient buffers are ready */
+    TESS_AFTER_BACKWARD   /* this rank's gradient of the pass is complete, and may be changed */
 } tess_unit_moment;
 
-/* Called at the end of a unit's pre hook and at the beginning of its post hook, for every unit, in the order of
- * addition; for a unit of several blocks forward moments come for each of them, backward moments once. It may read
- * parameters, change gradients, and prefetch; it calls no hook of a unit. When it fails, the hook that called it
- * returns its status, and the only valid call is destroy: let it fail on all ranks or on none. */
+/* A callback at the end of a unit's pre hook and at the start of its post hook. It is called for every unit;
+ * callbacks run in the order in which they were added. For a unit of several blocks, forward moments come for each
+ * block and backward moments once. It may read parameters, change gradients, and prefetch; it must not call a hook
+ * of a unit. If it fails, the hook that called it returns its status, and the only valid call is destroy. So it must
+ * fail on all ranks or on none. */
 typedef tess_status (*tess_unit_hook)(void *context, tess_unit *unit, tess_unit_moment moment);
 
-/* `context` is borrowed until destroy. TESS_E_NOMEM; TESS_E_INVALID: inside a step. */
+/* Adds a callback. Borrows `context` until destroy.
+ * TESS_E_NOMEM: memory ran out
+ * TESS_E_INVALID: inside a step */
 TESS_API tess_status tess_fsdp_add_hook(tess_fsdp *fsdp, tess_unit_hook hook, void *context);
 
-/* Begins to gather the unit ahead of its next hook, in addition to what policy.prefetch does, if memory for a copy is
- * free or already holds it; else does nothing. The bits do not depend on it. Collective, like hooks: all ranks call it
- * at the same place. */
+/* Starts gathering the unit before its next hook, in addition to what policy.prefetch does. Does nothing unless
+ * memory for a copy is free or already holds it. The bits do not depend on it. Collective, like hooks: all ranks
+ * must call it at the same place. */
 TESS_API tess_status tess_unit_prefetch(tess_unit *unit);
 
 /* ---- The end of a step ---- */
-/* Completes the gradient sums of the step. */
+/* Ends the step: completes its gradient sums. */
 TESS_API tess_status tess_fsdp_step_end(tess_fsdp *fsdp);
 
-/* Evaluation may call pre_forward and post_forward outside of step_begin..step_end as well. */
+/* Evaluation may also call pre_forward and post_forward outside of step_begin .. step_end. */
 
-/* ---- Shards: what optimizers, checkpoints and norms see ---- */
+/* ---- Shards, for optimizers, checkpoints and norms ---- */
 typedef struct tess_shard {
     const char *name;
-    tess_shape shape; /* global */
+    tess_shape shape; /* shape of the whole parameter */
     bool trainable, decay, hidden;
-    /* Boxes are those of tess_shape_atleast_1d(shape). They differ from each other along dimension 0 alone, so that
-     * each lies in one run of the memory of `box`. */
-    tess_box box;      /* the box that `master` holds on this rank */
+    /* Boxes are boxes of tess_shape_atleast_1d(shape). They differ from each other only along dimension 0, so each
+     * is contiguous in the memory of `box`. */
+    tess_box box;      /* the box of elements that `master` holds on this rank */
     float *master;     /* the elements of `box` */
-    float *grad;       /* like master, valid after step_end; NULL when frozen. A sum, not a mean */
+    float *grad;       /* gradients of the elements of `box`, valid after step_end; NULL if frozen. A sum, not a mean */
     tess_box primary;  /* the part of `box` that this rank counts in norms and writes to disk: every element of a
                         * parameter is primary on exactly one rank */
-    void *copy;        /* the elements of copy_box in param dtype, NULL: none; see tess_fsdp_update_begin */
-    tess_box copy_box; /* the part of `box` that this rank writes for all */
+    void *copy;        /* the elements of copy_box in param dtype; NULL: none; see tess_fsdp_update_begin */
+    tess_box copy_box; /* the part of `box` that this rank writes for all ranks that share the copy */
 } tess_shard;
 
-TESS_API int tess_fsdp_shards(const tess_fsdp *fsdp); /* parameters over all units, in order of addition */
-/* After materialize. What *shard points to belongs to `fsdp`; `grad` and `copy` may change with the next step. */
+/* Number of parameters of all units, in the order in which they were added */
+TESS_API int tess_fsdp_shards(const tess_fsdp *fsdp);
+/* Describes a shard. Call it after materialize. The memory that *shard points to belongs to `fsdp`; `grad` and
+ * `copy` may change with the next step. */
 TESS_API tess_status tess_fsdp_shard(tess_fsdp *fsdp, int index, tess_shard *shard);
 
-/* Must be called after master weights changed (a load, for example): gathered copies are stale. Collective. */
+/* Call it after master weights have changed (after a load, for example): gathered copies are out of date.
+ * Collective. */
 TESS_API tess_status tess_fsdp_params_changed(tess_fsdp *fsdp);
 
-/* Between these two calls an optimizer changes master weights and writes the same values, rounded to the param dtype,
- * into tess_shard.copy where there is one. That is part of a gathered copy that still exists; the next gather finds
- * these rows done. When the strategy keeps parameters gathered (all but FULL and HYBRID) or one rank has them all, all
- * copies last; else a few do. After begin without end, gathered copies are stale. Collective. */
+/* Between these two calls an optimizer changes master weights. It must also write the same values, rounded to the
+ * param dtype, to tess_shard.copy where that is not NULL. That memory is part of a gathered copy that still exists,
+ * so the next gather does not need to fill these rows. If the strategy keeps parameters gathered (all but FULL and
+ * HYBRID), or one rank has all of them, all copies persist; otherwise a few do. After a begin without an end,
+ * gathered copies are out of date. Collective. */
 TESS_API tess_status tess_fsdp_update_begin(tess_fsdp *fsdp);
 TESS_API tess_status tess_fsdp_update_end(tess_fsdp *fsdp);
 
-/* The shards as spans for an optimizer: tess_fsdp_shards of them, frozen ones without `param`. After materialize. They
- * belong to `fsdp` and describe the present: ask again after the step or update_begin has changed them.
- * TESS_E_NOMEM. */
+/* Returns the shards as spans for an optimizer: tess_fsdp_shards of them; frozen ones have no `param`. Call it after
+ * materialize. The spans belong to `fsdp`. Call it again after the step or update_begin has changed them.
+ * TESS_E_NOMEM: memory ran out */
 TESS_API tess_status tess_fsdp_spans(tess_fsdp *fsdp, const tess_span **spans);
 
-/* An optimizer over all shards, in their order, with the threads of `fsdp`. Destroy it (tess_optimizer_destroy) before
- * `fsdp`. TESS_E_UNSUPPORTED: Muon where the mesh's "tp" cuts a hidden matrix. */
+/* Creates an optimizer over all shards, in their order. It uses the threads of `fsdp`. Destroy it
+ * (tess_optimizer_destroy) before `fsdp`.
+ * TESS_E_UNSUPPORTED: Muon, if the mesh's "tp" cuts a hidden matrix */
 TESS_API tess_status tess_fsdp_optimizer_create(tess_fsdp *fsdp, const tess_optimizer_options *options,
                                                 tess_optimizer **optimizer);
-/* tess_optimizer_step over all shards, between update_begin and update_end. Collective. TESS_E_INVALID: `optimizer` was
- * made for another fsdp; between step_begin and step_end; or there are no gradients. */
+/* Runs tess_optimizer_step over all shards, including update_begin and update_end. Collective.
+ * TESS_E_INVALID: `optimizer` was made for another fsdp; or between step_begin and step_end; or there are no
+ * gradients */
 TESS_API tess_status tess_fsdp_optimizer_step(tess_fsdp *fsdp, tess_optimizer *optimizer, int64_t step, float lr,
                                               float grad_scale);
 
-/* Global L2 norm of the gradients, exact up to one final rounding: sums of squares per row are added exactly, so no
- * shard boundary can change a bit. Rows that "tp" cuts are put together first. Not finite when any gradient is not. */
+/* Computes the global L2 norm of the gradients, exact up to one final rounding. Sums of squares per row are added
+ * exactly, so no shard boundary changes a bit. Rows that "tp" cuts are combined first. The result is not finite if
+ * any gradient is not. */
 TESS_API tess_status tess_fsdp_grad_norm(tess_fsdp *fsdp, double *norm);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
-/* Named memory pools: every byte has an owner, and the counters are exact.
+/* Named memory pools: every byte belongs to a pool, and the counters are exact.
  *
- * A tess_mem belongs to one process. Bytes are counted as asked for, without headers or rounding, so that a planner can
- * predict the same numbers. Thread-safe. */
+ * A tess_mem belongs to one process. Bytes are counted as requested, without headers or rounding, so that a planner
+ * can predict the same numbers. Thread-safe. */
 #ifndef TESSERA_MEMORY_H
 #define TESSERA_MEMORY_H
 
@@ -32,32 +32,34 @@ typedef struct tess_mem tess_mem;
 
 typedef struct tess_pool_stats {
     size_t bytes;      /* bytes in use now */
-    size_t peak_bytes; /* most ever in use */
+    size_t peak_bytes; /* largest number of bytes in use so far */
     size_t n_blocks;   /* blocks in use now */
 } tess_pool_stats;
 
 TESS_API tess_status tess_mem_create(tess_mem **mem);
 
-/* Frees the book-keeping and nulls the handle. Blocks not yet freed stay valid but the library can no longer free them:
- * destroy their owners first. Returns how many there were (0 when all is well). */
+/* Frees the book-keeping and nulls the handle. Blocks that have not been freed stay valid, but can no longer be
+ * freed: destroy their owners first. Returns the number of such blocks (0 if all is well). */
 TESS_API size_t tess_mem_destroy(tess_mem **mem);
 
-/* Zeroed memory, aligned to 64 bytes; from 4 MiB up aligned to 2 MiB, with huge pages requested. `bytes` 0 gives a
- * valid pointer. TESS_E_NOMEM names `what`, the pool and the size. Free it with tess_mem_free. */
+/* Allocates zeroed memory, aligned to 64 bytes. From 4 MiB on it is aligned to 2 MiB, and huge pages are requested.
+ * `bytes` 0 returns a valid pointer. Free it with tess_mem_free.
+ * TESS_E_NOMEM: the message names `what`, the pool and the size */
 TESS_API tess_status tess_mem_alloc(tess_mem *mem, tess_pool pool, size_t bytes, const char *what, void **out);
 
-/* count * size with an overflow check. */
+/* Allocates count * size bytes, with a check for overflow. */
 TESS_API tess_status tess_mem_alloc_array(tess_mem *mem, tess_pool pool, size_t count, size_t size, const char *what,
                                           void **out);
 
-/* Resizes a block to `bytes`, possibly moving it, and keeps its content (new bytes are zero); *ptr may be NULL. On
- * failure *ptr is untouched. */
+/* Resizes a block to `bytes`, possibly moving it, and keeps its content; new bytes are zero. *ptr may be NULL. On
+ * failure *ptr is unchanged. */
 TESS_API tess_status tess_mem_grow(tess_mem *mem, tess_pool pool, size_t bytes, const char *what, void **ptr);
 
-/* NULL is fine. */
+/* Frees a block. NULL is allowed. */
 TESS_API void tess_mem_free(tess_mem *mem, void *block);
 
-/* Counts memory that lives elsewhere (shared windows, mapped files): call with +bytes, later with -bytes. */
+/* Counts memory that was allocated in another way (shared windows, mapped files): call it with +bytes, later with
+ * -bytes. */
 TESS_API void tess_mem_count(tess_mem *mem, tess_pool pool, int64_t bytes);
 
 TESS_API tess_pool_stats tess_mem_stats(const tess_mem *mem, tess_pool pool);

@@ -1,7 +1,6 @@
-/* Optimizers over spans of float32 elements, and learning-rate schedules. The order of operations on an element, on a
- * block of a state and on a matrix is fixed, and none depends on how spans are cut: the same bits on any number of
- * ranks.
- */
+/* Optimizers over spans of float32 elements, and learning-rate schedules. The order of operations on an element, on
+ * a block of state and on a matrix is fixed and does not depend on how spans are cut. So the bits are the same on
+ * any number of ranks. */
 #ifndef TESSERA_OPTIM_H
 #define TESSERA_OPTIM_H
 
@@ -12,29 +11,32 @@ extern "C" {
 #endif
 
 typedef enum tess_optimizer_kind {
-    TESS_ADAMW,      /* Loshchilov & Hutter, arXiv:1711.05101, as torch.optim.AdamW */
-    TESS_ADAM,       /* Kingma & Ba, arXiv:1412.6980, as torch.optim.Adam: weight decay is added to the gradient */
-    TESS_SGD,        /* like torch.optim.SGD, with momentum, Nesterov's or not: weight decay is added to the gradient */
-    TESS_MUON,       /* Jordan et al. 2024, as torch.optim.Muon, for hidden matrices; the rest by AdamW */
-    TESS_ADAMW_8BIT, /* AdamW whose moments of hidden matrices of 4096 elements or more are 8-bit codes (Dettmers et
-                      * al., arXiv:2110.02861), in blocks of TESS_STATE_BLOCK elements of a row; the rest is AdamW */
+    TESS_ADAMW, /* Loshchilov & Hutter, arXiv:1711.05101, as torch.optim.AdamW */
+    TESS_ADAM,  /* Kingma & Ba, arXiv:1412.6980, as torch.optim.Adam: weight decay is added to the gradient */
+    /* SGD as torch.optim.SGD, with or without momentum (Nesterov's too): weight decay is added to the gradient */
+    TESS_SGD,
+    TESS_MUON, /* Jordan et al. 2024, as torch.optim.Muon, for hidden matrices; AdamW for all others */
+    /* AdamW. The moments of hidden matrices of 4096 elements or more are 8-bit codes (Dettmers et al.,
+     * arXiv:2110.02861), in blocks of TESS_STATE_BLOCK elements of a row */
+    TESS_ADAMW_8BIT,
 } tess_optimizer_kind;
 
-/* How far a step of Muon goes, by the sizes of the matrix (R, C). */
+/* The step size of Muon for a matrix of shape (R, C). */
 typedef enum tess_muon_rate {
-    TESS_MUON_MATCH_RMS, /* lr * 0.2 sqrt(max(R, C)): as far as AdamW, so that one lr serves both (arXiv:2502.16982) */
-    TESS_MUON_ORIGINAL   /* lr * sqrt(max(1, R / C)) */
+    /* lr * 0.2 sqrt(max(R, C)): steps as large as AdamW's, so that one lr serves both (arXiv:2502.16982) */
+    TESS_MUON_MATCH_RMS,
+    TESS_MUON_ORIGINAL /* lr * sqrt(max(1, R / C)) */
 } tess_muon_rate;
 
 typedef struct tess_optimizer_options {
     tess_optimizer_kind kind;
     float beta1, beta2, eps; /* constants of AdamW and Adam */
     float weight_decay;
-    float momentum; /* momentum of SGD (0: none, and no state) and Muon */
+    float momentum; /* momentum of SGD (0: no momentum and no state) and Muon */
     bool nesterov;
     tess_muon_rate muon_rate;
-    tess_dtype state_dtype; /* TESS_F32; TESS_BF16: rounded stochastically, as (seed, name of the span, step, element)
-                             * say */
+    /* TESS_F32, or TESS_BF16 with stochastic rounding: a function of (seed, name of the span, step, element) */
+    tess_dtype state_dtype;
     uint64_t seed;
 } tess_optimizer_options;
 
@@ -42,50 +44,56 @@ typedef struct tess_optimizer tess_optimizer;
 
 /* The elements of a tensor that this rank updates. */
 typedef struct tess_span {
-    const char *name;  /* name for messages and stochastic rounding */
-    int64_t n;         /* elements */
+    const char *name;  /* name, for messages and stochastic rounding */
+    int64_t n;         /* number of elements */
     bool decay;        /* weight decay applies */
-    bool hidden;       /* a matrix of a layer, (out, in) or (in, out): Muon and 8-bit states are for these */
-    tess_shape shape;  /* shape of the whole tensor; n_dims 0: the span is a vector of its own */
-    tess_box box;      /* place of these n elements in it, row-major */
-    float *param;      /* (n); NULL: frozen, with no state and no update */
-    const float *grad; /* (n), read by updates only; NULL: not there yet */
-    void *copy;        /* (copy_n) of copy_dtype, also gets elements copy_begin .. copy_begin + copy_n; NULL: none */
+    bool hidden;       /* a matrix of a layer, (out, in) or (in, out): Muon and 8-bit states apply to these only */
+    tess_shape shape;  /* shape of the whole tensor; n_dims 0: the span is a vector without a larger tensor */
+    tess_box box;      /* the box of these n elements in the tensor, row-major */
+    float *param;      /* (n) weights; NULL: frozen, with no state and no update */
+    const float *grad; /* (n) gradients, which only updates read; NULL: not available yet */
+    /* (copy_n) of copy_dtype: an update also writes elements copy_begin .. copy_begin + copy_n here; NULL: none */
+    void *copy;
     tess_dtype copy_dtype;
     int64_t copy_begin, copy_n;
 } tess_span;
 
-/* State for `spans`, in the optimizer pool of `mem` (borrowed until destroy): zeroed, or as an earlier process of the
- * job left it. The call does not store the spans. TESS_E_INVALID names the option that is out of range, or the span
- * whose box cuts a block of an 8-bit state; TESS_E_NOMEM. For shards of a tess_fsdp use tess_fsdp_optimizer_create. */
+/* Creates an optimizer with state for `spans`, in the optimizer pool of `mem` (borrowed until destroy). The state is
+ * zeroed, or that of an earlier process of the job. The spans are not stored. For shards of a tess_fsdp use
+ * tess_fsdp_optimizer_create.
+ * TESS_E_INVALID: the message names the option that is out of range, or the span whose box cuts a block of an 8-bit
+ * state
+ * TESS_E_NOMEM: memory ran out */
 TESS_API tess_status tess_optimizer_create(tess_mem *mem, const tess_span *spans, int n_spans,
                                            const tess_optimizer_options *options, tess_optimizer **optimizer);
 TESS_API void tess_optimizer_destroy(tess_optimizer **optimizer);
 
-/* Updates run with `n_threads` threads, the caller's included; before this call with one, or in case of
- * tess_fsdp_optimizer_create with the runtime's. The bits do not depend on it. TESS_E_INVALID: below 1; TESS_E_NOMEM.
- */
+/* Sets the number of threads for updates, including the caller's. The default is 1, or the runtime's number for
+ * tess_fsdp_optimizer_create. The bits do not depend on it.
+ * TESS_E_INVALID: below 1
+ * TESS_E_NOMEM: memory ran out */
 TESS_API tess_status tess_optimizer_set_threads(tess_optimizer *optimizer, int n_threads);
 
-/* One update with gradient grad * grad_scale (1 / target tokens, times the clipping factor). `spans` must match those
- * of create in all but pointers and copies. `step` counts from 1 (bias correction). Muon wants whole matrices, which
- * spans of several ranks have only through tess_fsdp_optimizer_step. TESS_E_INVALID: a span has no gradient. For shards
- * of a tess_fsdp use tess_fsdp_optimizer_step. */
+/* Runs one update with gradient grad * grad_scale (1 / target tokens, times the clipping factor). `spans` must equal
+ * those of create, except for pointers and copies. `step` counts from 1 (bias correction). Muon needs whole
+ * matrices; if several ranks have parts of them, and for all shards of a tess_fsdp, use tess_fsdp_optimizer_step.
+ * TESS_E_INVALID: a span has no gradient */
 TESS_API tess_status tess_optimizer_step(tess_optimizer *optimizer, const tess_span *spans, int64_t step, float lr,
                                          float grad_scale);
 
-/* An array of an optimizer's state, for checkpoints: a value for each element of its span, or for each `block` elements
- * of a row, the last of which may be fewer. */
+/* An array of an optimizer's state, for checkpoints: one value for each element of its span, or for each `block`
+ * elements of a row (the last block of a row may be smaller). */
 enum { TESS_OPTIMIZER_STATES = 4, TESS_STATE_BLOCK = 256 };
 typedef struct tess_optimizer_state {
-    const char *name; /* "exp_avg", "exp_avg_sq", "momentum_buffer"; of 8-bit moments "exp_avg_8bit" and
-                       * "exp_avg_absmax", and the same of "exp_avg_sq". Static */
+    /* "exp_avg", "exp_avg_sq", "momentum_buffer"; for 8-bit moments "exp_avg_8bit" and "exp_avg_absmax", and the
+     * same for "exp_avg_sq". Static */
+    const char *name;
     tess_dtype dtype;
     int64_t block; /* 1 or TESS_STATE_BLOCK */
     void *data;    /* belongs to the optimizer */
 } tess_optimizer_state;
 
-/* Those of span `index`, at most TESS_OPTIMIZER_STATES; returns how many: 0 when it is frozen. */
+/* Lists the state arrays of span `index`, at most TESS_OPTIMIZER_STATES. Returns their number; 0 if it is frozen. */
 TESS_API int tess_optimizer_states(const tess_optimizer *optimizer, int index, tess_optimizer_state *states);
 
 typedef enum tess_schedule_kind {
@@ -97,12 +105,12 @@ typedef enum tess_schedule_kind {
 
 typedef struct tess_schedule {
     tess_schedule_kind kind;
-    double lr, min_lr_factor;    /* decays to lr * min_lr_factor */
+    double lr, min_lr_factor;    /* the rate decays from lr to lr * min_lr_factor */
     int64_t warmup_steps, steps; /* steps: length of the whole run */
     int64_t decay_steps;         /* WSD: length of the last, linear phase */
 } tess_schedule;
 
-/* Learning rate of step 1, 2, ... steps. Pure. */
+/* Returns the learning rate of `step`, which counts from 1 to `steps`. Pure function. */
 TESS_API double tess_schedule_lr(const tess_schedule *schedule, int64_t step);
 
 #ifdef __cplusplus

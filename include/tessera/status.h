@@ -1,8 +1,8 @@
-/* Statuses and the chain of context behind the newest one.
+/* Statuses, and the message of the latest failure with its chain of context.
  *
- * Every call that can fail returns a tess_status. The text lives next to it, per thread, like errno: the innermost
- * failure writes the message, each caller that forwards it may put what it was doing in front ("load model: layer 3:
- * ..."). */
+ * Every call that can fail returns a tess_status. The text is stored separately for each thread, like errno. The
+ * innermost failure writes the message. Each caller that forwards it may prepend what it was doing ("load model:
+ * layer 3: ..."). */
 #ifndef TESSERA_STATUS_H
 #define TESSERA_STATUS_H
 
@@ -37,25 +37,25 @@ typedef enum tess_status {
 #undef X
 } tess_status;
 
-/* "TESS_E_FORMAT" and "malformed data"; never NULL. */
+/* Return a status as "TESS_E_FORMAT" and as "malformed data"; never NULL. */
 TESS_API const char *tess_status_name(tess_status status);
 TESS_API const char *tess_status_text(tess_status status);
 
-/* The chain of the calling thread's newest failure, outermost context first, without a newline; "" when there was none.
- * Owned by the library, valid until the thread's next failing call. */
+/* Returns the message of the calling thread's latest failure, outermost context first, without a newline; "" if
+ * there was none. Owned by the library, valid until the thread's next failing call. */
 TESS_API const char *tess_error_message(void);
 
-/* Source position of the innermost failure ("src/comm/team.c:120"), for bug reports. */
+/* Returns the source position of the innermost failure ("src/comm/team.c:120"), for bug reports. */
 TESS_API const char *tess_error_where(void);
 
-/* Forgets the calling thread's message (a caller that handled the failure and goes on). */
+/* Clears the calling thread's message, for a caller that has handled the failure and continues. */
 TESS_API void tess_error_clear(void);
 
-/* Starts a chain: records the message, in which passwords and queries of URLs become stars. Returns `status`. */
+/* Starts a chain: records the message, with passwords and queries of URLs replaced by stars. Returns `status`. */
 TESS_API tess_status tess_fail_at(const char *file, int line, tess_status status, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Puts context in front of the chain, returns `status` unchanged. */
+/* Prepends context to the chain. Returns `status` unchanged. */
 TESS_API tess_status tess_fail_context(tess_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -65,7 +65,7 @@ TESS_API tess_status tess_fail_context(tess_status status, const char *format, .
 #define TESS_FAIL(status, ...) tess_fail_at(__FILE__, __LINE__, (status), __VA_ARGS__)
 #endif
 
-/* Forwards a failure as it is. */
+/* Forwards a failure unchanged. */
 #define TESS_TRY(call)                         \
     do {                                       \
         tess_status tess_try_status_ = (call); \
@@ -73,7 +73,7 @@ TESS_API tess_status tess_fail_context(tess_status status, const char *format, .
             return tess_try_status_;           \
     } while (0)
 
-/* Forwards a failure and says what was being done. */
+/* Forwards a failure, and prepends what was being done. */
 #define TESS_TRY_CTX(call, ...)                               \
     do {                                                      \
         tess_status tess_try_status_ = (call);                \

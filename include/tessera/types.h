@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/* Numbers are stable: they travel in fingerprints and files. */
+/* Numbers are stable: they are part of fingerprints and files. */
 typedef enum tess_dtype {
     TESS_F32 = 0,
     TESS_BF16 = 1,
@@ -24,10 +24,10 @@ typedef enum tess_dtype {
     TESS_DTYPE_COUNT
 } tess_dtype;
 
-TESS_API size_t tess_dtype_size(tess_dtype dtype);      /* bytes an element */
-TESS_API const char *tess_dtype_name(tess_dtype dtype); /* "float32", "bfloat16", ... as torch spells them */
+TESS_API size_t tess_dtype_size(tess_dtype dtype);      /* bytes of one element */
+TESS_API const char *tess_dtype_name(tess_dtype dtype); /* "float32", "bfloat16", ..., as torch spells them */
 
-/* Reads "bfloat16"/"bf16", "float32"/"fp32", ...; TESS_E_INVALID names the choices. */
+/* Parses "bfloat16"/"bf16", "float32"/"fp32", ... TESS_E_INVALID: the message names the choices. */
 TESS_API tess_status tess_dtype_parse(const char *text, tess_dtype *dtype);
 
 /* The operation of a reduction on the values of all ranks. */
@@ -35,44 +35,46 @@ typedef enum tess_op { TESS_SUM, TESS_MAX, TESS_MIN, TESS_AVG } tess_op;
 
 enum { TESS_MAX_DIMS = 8 };
 
-/* Row-major extents; a scalar has n_dims 0. */
+/* The extents of a row-major tensor; a scalar has n_dims 0. */
 typedef struct tess_shape {
     int n_dims;
     int64_t dim[TESS_MAX_DIMS];
 } tess_shape;
 
-TESS_API int64_t tess_shape_count(const tess_shape *shape);     /* elements in all */
+TESS_API int64_t tess_shape_count(const tess_shape *shape);     /* total number of elements */
 TESS_API int64_t tess_shape_rows(const tess_shape *shape);      /* dim[0]; 1 for a scalar */
-TESS_API int64_t tess_shape_row_count(const tess_shape *shape); /* elements in one row of dim 0 */
+TESS_API int64_t tess_shape_row_count(const tess_shape *shape); /* number of elements in one row of dimension 0 */
 TESS_API bool tess_shape_equal(const tess_shape *a, const tess_shape *b);
-/* A scalar as one row, [1], so that ranks may hold none of it; any other shape as it is. Boxes of shards and of
- * checkpoints' tensors are those of this shape. */
+/* Returns a scalar's shape as one row, [1], so that ranks may hold none of it; returns any other shape unchanged.
+ * Boxes of shards and of checkpoints' tensors refer to this shape. */
 TESS_API tess_shape tess_shape_atleast_1d(const tess_shape *shape);
 
-/* "[4096, 11008]"; returns text. */
+/* Write a shape as "[4096, 11008]". Return text. */
 TESS_API const char *tess_shape_format(const tess_shape *shape, char *text, size_t size);
 TESS_API const char *tess_dims_format(int n_dims, const int64_t *dim, char *text, size_t size);
 
-/* Elements [begin, +size) in each dimension of a tensor. Those of `n_dims` and above do not matter. */
+/* The elements [begin, begin + size) in each dimension of a tensor. Entries of dimensions `n_dims` and above are
+ * ignored. */
 typedef struct tess_box {
     int64_t begin[TESS_MAX_DIMS], size[TESS_MAX_DIMS];
 } tess_box;
 
 TESS_API tess_box tess_box_whole(const tess_shape *shape);
-TESS_API int64_t tess_box_count(int n_dims, const tess_box *box); /* elements in all */
+TESS_API int64_t tess_box_count(int n_dims, const tess_box *box); /* total number of elements */
 TESS_API bool tess_box_equal(int n_dims, const tess_box *a, const tess_box *b);
-TESS_API bool tess_box_contains(int n_dims, const tess_box *outer, const tess_box *inner); /* false: a size below 0 */
-/* True when two boxes have elements in common; *common (may be NULL) becomes their intersection. */
+/* False also if a size is negative */
+TESS_API bool tess_box_contains(int n_dims, const tess_box *outer, const tess_box *inner);
+/* Whether two boxes have elements in common. *common (may be NULL) receives their intersection. */
 TESS_API bool tess_box_meet(int n_dims, const tess_box *a, const tess_box *b, tess_box *common);
-/* "[0, 3) x [8, 16)"; returns text. */
+/* Writes a box as "[0, 3) x [8, 16)". Returns text. */
 TESS_API const char *tess_box_format(int n_dims, const tess_box *box, char *text, size_t size);
-/* Copies the elements of `common`, which both boxes contain. `from` and `to` hold their box's elements in row-major
- * order. */
+/* Copies the elements of `common`, which both boxes must contain. `from` and `to` hold the elements of their boxes
+ * in row-major order. */
 TESS_API void tess_box_copy(int n_dims, size_t element_bytes, const tess_box *common, const tess_box *from_box,
                             const void *from, const tess_box *to_box, void *to);
 
-/* The rows of `n_rows` that part `index` of `n_parts` owns, in chunks of ceil(n_rows / n_parts) as torch.chunk cuts
- * them: the last parts may be short or empty. */
+/* Returns which of `n_rows` rows part `index` of `n_parts` owns. Chunks have ceil(n_rows / n_parts) rows, as
+ * torch.chunk cuts them: the last parts may be smaller or empty. */
 TESS_API void tess_shard_rows(int64_t n_rows, int n_parts, int index, int64_t *begin, int64_t *count);
 
 #ifdef __cplusplus

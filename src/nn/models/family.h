@@ -9,8 +9,8 @@ typedef struct tess_family_row {
     tess_family family;
     const char *model_type;   /* "llama" */
     const char *architecture; /* "LlamaForCausalLM" */
-    const char
-        *classifier; /* "LlamaForSequenceClassification": the same layers with config->n_outputs numbers per token */
+    /* "LlamaForSequenceClassification": the same layers with config->n_outputs numbers per token. */
+    const char *classifier;
     const char *token_classifier; /* "LlamaForTokenClassification": as `classifier`, with a bias */
     /* Fills `config` (zeroed, family set) from the family's own keys. */
     tess_status (*parse)(const json_t *json, const char *what, tess_model_config *config);
