@@ -40,7 +40,7 @@ TESS_API int tess_team_rank(const tess_team *team); /* this rank's number inside
 TESS_API int tess_team_size(const tess_team *team);
 TESS_API int tess_team_global_rank(const tess_team *team, int team_rank);
 TESS_API int tess_team_host(const tess_team *team, int team_rank); /* number of the host on which a team rank runs */
-TESS_API bool tess_team_is_local(const tess_team *team);           /* all ranks are on one host */
+TESS_API bool tess_team_is_local(const tess_team *team);           /* whether all ranks are on one host */
 TESS_API const char *tess_team_name(const tess_team *team);
 TESS_API tess_runtime *tess_team_runtime(const tess_team *team);
 TESS_API void tess_team_set_timeout(tess_team *team, double seconds);

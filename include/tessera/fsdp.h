@@ -75,7 +75,7 @@ typedef struct tess_param_cut {
 } tess_param_cut;
 
 typedef struct tess_param_desc {
-    const char *name; /* copied */
+    const char *name; /* name, copied */
     tess_shape shape; /* shape of the whole parameter */
     bool trainable;   /* false: frozen, no gradient, no optimizer state */
     bool decay;       /* weight decay applies */
@@ -228,7 +228,7 @@ typedef struct tess_shard {
     /* Boxes are boxes of tess_shape_atleast_1d(shape). They differ from each other only along dimension 0, so each
      * is contiguous in the memory of `box`. */
     tess_box box;      /* the box of elements that `master` holds on this rank */
-    float *master;     /* the elements of `box` */
+    float *master;     /* master weights of the elements of `box` */
     float *grad;       /* gradients of the elements of `box`, valid after step_end; NULL if frozen. A sum, not a mean */
     tess_box primary;  /* the part of `box` that this rank counts in norms and writes to disk: every element of a
                         * parameter is primary on exactly one rank */

@@ -30,7 +30,7 @@ typedef struct tess_runtime_options {
     /* Number of threads with which the library computes on this rank, including the caller's (conversions and norms
      * of a tess_fsdp, its AdamW, loading); 0: cores / local ranks, at least 1 */
     int n_threads;
-    double comm_timeout_s; /* deadline of a collective; 0: 600 */
+    double comm_timeout_s; /* deadline of a collective, in seconds; 0: 600 */
     uint64_t config_hash;  /* ranks with different hashes are refused; 0: not checked */
     tess_backend backend;
     const char *tuning; /* file that `tessera bench comm --tune` has written; NULL: TESSERA_TUNING, or none */
@@ -64,12 +64,13 @@ TESS_API void tess_runtime_destroy(tess_runtime **runtime);
 
 TESS_API int tess_runtime_rank(const tess_runtime *runtime);
 TESS_API int tess_runtime_world(const tess_runtime *runtime);
-TESS_API const char *tess_runtime_backend(const tess_runtime *runtime); /* "self", "shm"; "mpi": over several hosts */
+TESS_API const char *tess_runtime_backend(const tess_runtime *runtime); /* "self" or "shm"; "mpi" over several hosts */
 TESS_API int tess_runtime_threads(const tess_runtime *runtime);         /* compute threads of this rank */
 TESS_API const char *tess_runtime_kernels(const tess_runtime *runtime); /* the table that all ranks compute with */
 TESS_API int tess_runtime_hosts(const tess_runtime *runtime);           /* number of hosts of the job */
 TESS_API int tess_runtime_host(const tess_runtime *runtime);            /* number of this rank's host */
-TESS_API const char *tess_runtime_host_name(const tess_runtime *runtime, int host); /* "?": no such host */
+/* Name of a host; "?": no such host */
+TESS_API const char *tess_runtime_host_name(const tess_runtime *runtime, int host);
 TESS_API tess_mem *tess_runtime_mem(const tess_runtime *runtime);
 TESS_API tess_team *tess_runtime_team(const tess_runtime *runtime); /* all ranks; owned by the runtime */
 

@@ -42,7 +42,7 @@ typedef struct tess_shape {
 } tess_shape;
 
 TESS_API int64_t tess_shape_count(const tess_shape *shape);     /* total number of elements */
-TESS_API int64_t tess_shape_rows(const tess_shape *shape);      /* dim[0]; 1 for a scalar */
+TESS_API int64_t tess_shape_rows(const tess_shape *shape);      /* number of rows, dim[0]; 1 for a scalar */
 TESS_API int64_t tess_shape_row_count(const tess_shape *shape); /* number of elements in one row of dimension 0 */
 TESS_API bool tess_shape_equal(const tess_shape *a, const tess_shape *b);
 /* Returns a scalar's shape as one row, [1], so that ranks may hold none of it; returns any other shape unchanged.

@@ -180,7 +180,7 @@ tess_status tess_dtensor_distribute(tess_mesh *mesh, const tess_spec *spec, tess
     return st;
 }
 
-/* ---- Questions ---- */
+/* ---- Properties ---- */
 void *tess_dtensor_local(tess_dtensor *tensor)
 {
     return tensor->data;

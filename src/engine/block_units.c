@@ -22,7 +22,7 @@ static bool is_cut(const tess_config *config)
     return config->parallelism.pipeline_parallel_degree > 1;
 }
 
-/* Describes a block by whole parameters, so that ranks which share layers unevenly choose alike. */
+/* Describes a block by whole parameters, so that ranks which share layers unevenly make the same choice. */
 static tess_unit_block describe(const tess_model *model, int block)
 {
     enum { LAYER = -1 };

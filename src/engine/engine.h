@@ -31,7 +31,7 @@ typedef struct tess_step_times {
     /* Waits for peers that were hidden by computing: what a rank in lockstep would have waited, minus what this rank
      * waited */
     double hidden_s;
-    double gathered_bytes, reduced_bytes; /* read and written by this rank in the two phases */
+    double gathered_bytes, reduced_bytes; /* bytes that this rank read and wrote in `gather` and `reduce` */
     double exchanged_bytes;               /* received from ranks that share its layers */
 } tess_step_times;
 
@@ -43,14 +43,14 @@ typedef struct tess_step_recorder {
      * learning rate and the factor of its gradients. The engine's windows already include the step. */
     void (*committed)(void *self, const struct tess_engine *engine, const struct tess_engine_report *report, float lr,
                       float scale);
-    void (*done)(void *self, int64_t step); /* weights and moments of `step` are complete */
+    void (*done)(void *self, int64_t step); /* called when weights and moments of `step` are complete */
 } tess_step_recorder;
 
 enum { TESS_SHARDS_TEXT = 320 };
 
 /* All members may be read. Other modules may set `has_news` and `recorder`. A resumed run sets the counters. */
 typedef struct tess_engine {
-    const tess_config *config; /* checked; borrowed */
+    const tess_config *config; /* checked configuration; borrowed */
     tess_runtime *runtime;
     tess_team *team;
     tess_mem *mem;
@@ -68,26 +68,26 @@ typedef struct tess_engine {
     char shards_note[TESS_SHARDS_TEXT]; /* the place of the shards, and the reason (shards.h); "": nothing to report */
     tess_mesh *mesh;
     tess_fsdp *fsdp;
-    tess_block_unit *units;       /* (n_units of the model) */
-    const void **w;               /* (n_params) gathered parameters, by the hooks */
+    tess_block_unit *units;       /* (n_units of the model) the fsdp unit of each block */
+    const void **w;               /* (n_params) gathered parameters, set by the hooks */
     float **dw;                   /* (n_params) */
     struct tess_offload *offload; /* offload.h; NULL: nothing is on disk, or another engine owns it */
     tess_optimizer *optimizer;
     tess_executor *executor;
     tess_tensor *tensor;   /* exchanges between the ranks that share its layers; NULL: no rank shares them */
-    tess_numbers *numbers; /* numbers/numbers.h */
+    tess_numbers *numbers; /* checks of a step's numbers (numbers/numbers.h) */
     float *logprobs;       /* (pass_tokens) log-probabilities, in device memory */
     tess_loss_meter meter;
     int64_t pass_tokens;      /* largest number of tokens in a pass */
     int64_t *pass_ends;       /* (training.passes) where each pass ends, as a sequence number of the micro-batch */
-    int32_t *pass_cu_seqlens; /* (pass_tokens + 1) */
-    double peak_flops;        /* peak of all ranks together */
+    int32_t *pass_cu_seqlens; /* (pass_tokens + 1) sequence offsets of a pass */
+    double peak_flops;        /* peak operations per second of all ranks together */
     tess_phase_clock clock;
     tess_step_recorder recorder;
     bool is_second; /* tess_engine_create_second made it */
 
-    int64_t step;     /* steps done */
-    int64_t n_tokens; /* target tokens so far */
+    int64_t step;     /* number of steps done */
+    int64_t n_tokens; /* number of target tokens so far */
     /* The number of steps that were done when the learning rate's schedule, and the optimizer's moments, started.
      * Not 0 if a resumed run excluded them from loading. */
     int64_t schedule_begin, optimizer_begin;
@@ -133,7 +133,7 @@ typedef struct tess_engine_report {
     double zloss, zgrad;       /* z-scores of loss and norm (numbers/numbers.h); NaN: not known yet */
     double carry;              /* a number that the source's judge passes on to later steps */
     bool skipped;              /* the weights did not change; lr is 0 */
-    char note[896];            /* a warning about this step, "" */
+    char note[896];            /* a warning about this step; "": none */
     bool stop;                 /* some rank was asked to stop; the same on all ranks */
     bool news;                 /* some rank has news; the same on all ranks */
     bool leave;                /* some rank must leave after the next checkpoint; the same on all ranks */

@@ -14,7 +14,7 @@ static const char *const keys[] = {"optimizer.lr",
                                    "lr_scheduler.decay_type",
                                    "lr_scheduler.min_lr_factor",
                                    "lr_scheduler.decay_ratio"};
-/* Compares the rate at the ends of this many parts of the run */
+/* PARTS: the rest of the run is divided into this many parts, and the rates at their ends are compared. */
 enum { N_KEYS = sizeof(keys) / sizeof(keys[0]), PARTS = 64 };
 
 double tess_config_lr(const tess_config *config, int64_t begin, int64_t step)

@@ -1,4 +1,4 @@
-/* The peak speed of a job's cores, or of its GPUs. */
+/* Computes the peak speed of a job: of its cores, or of its GPUs. */
 #ifndef TESS_ENGINE_PEAK_SPEED_H
 #define TESS_ENGINE_PEAK_SPEED_H
 

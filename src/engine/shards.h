@@ -23,7 +23,7 @@ tess_status tess_shards_choose(tess_engine *engine, tess_device_need_fn device_n
 /* ---- Functions of the configuration only ---- */
 /* Reads job.shards; if it is AUTO, the environment variable TESSERA_SHARDS may replace it. */
 tess_status tess_shards_read(const tess_config *config, tess_shards_choice *choice);
-/* TESS_E_UNSUPPORTED: the configuration has an option that does not work with shards on a device. */
+/* Checks the configuration. TESS_E_UNSUPPORTED: it has an option that does not work with shards on a device. */
 tess_status tess_shards_check_config(const tess_config *config);
 bool tess_shards_is_gpu(const char *device); /* true for a GPU's name; NULL: no device */
 /* Whether a run of this configuration will probably have its shards on a device. Can be called before a device is

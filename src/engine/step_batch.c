@@ -1,4 +1,4 @@
-/* Gives this rank its micro-batches of a step, and says whose losses it counts. */
+/* Gets this rank's micro-batches of a step, and adds up the losses that this rank counts. */
 #include "engine/engine.h"
 
 tess_status tess_engine_next_batch(tess_engine *e, const tess_batch_source *source, int64_t s, tess_batch *batch)

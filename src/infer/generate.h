@@ -55,8 +55,7 @@ typedef struct tess_request_source {
     tess_status (*next)(void *self, tess_request *request, bool *none);
     /* Reports the token at `position` of the request's text, in order. With want_prompt_logprobs it first reports
      * the ids from position 1 on (generated false), then every new token.
-     * logprob: log p(token
-     * all earlier tokens); see tess_sampling.exact
+     * logprob: the token's log-probability, given all earlier tokens; see tess_sampling.exact
      * *stop is false; setting it ends the request with this token. */
     tess_status (*token)(void *self, const tess_request *request, int64_t position, int32_t token, float logprob,
                          bool generated, bool *stop);

@@ -8,7 +8,7 @@
 
 /* A text whose keys and values are computed: that of a request, or a prompt that several requests share. */
 typedef struct text {
-    int32_t *ids; /* (max_length) */
+    int32_t *ids; /* (max_length) all tokens of the text */
     int64_t n;    /* number of known tokens */
     int64_t goal; /* number of tokens to compute: all, or all but the last if nothing is drawn */
     tess_kv_table table;
@@ -52,8 +52,8 @@ struct tess_generator {
     tess_generator_options options;
     int64_t n_pages, table_room; /* total number of pages; most pages of one text */
 
-    sequence *sequences; /* (max_sequences) */
-    shared *prompts;     /* (max_sequences) */
+    sequence *sequences; /* (max_sequences) requests that run, and kept texts */
+    shared *prompts;     /* (max_sequences) shared prompts */
     text **running;      /* (2 max_sequences) running texts, the oldest first */
     int64_t n_running, n_live, n_asked;
     void *memory; /* host memory: ids and page tables */
@@ -62,15 +62,15 @@ struct tess_generator {
     const int32_t **pages;                     /* (pass_tokens) page table of each sequence of the pass */
     int32_t *rows;                             /* (max_sequences) rows of the batch that need logits */
     int32_t *picked;                           /* (max_sequences) drawn tokens; -1: none */
-    tess_draw *draws;                          /* (max_sequences) */
+    tess_draw *draws;                          /* (max_sequences) draws of a pass */
 
     /* The members from here on are NULL while the generator sleeps. */
     tess_executor *executor;
     tess_kv_pages *cache;
     tess_sampler *sampler;
     void *results;              /* device memory for the next three arrays */
-    float *logits;              /* (max_sequences, V) */
-    float *logprobs;            /* (pass_tokens) */
+    float *logits;              /* (max_sequences, V) logits of the rows that need them */
+    float *logprobs;            /* (pass_tokens) log-probabilities of the targets */
     int32_t *drawn;             /* (max_sequences) copy of `picked` on the device */
     float *room;                /* host memory for copies of logits or logprobs; NULL: the host reads them in place */
     tess_generator_stats stats; /* includes counts of caches that have been freed */

@@ -6,7 +6,7 @@
 
 struct tess_kv_pages {
     tess_stream *stream;
-    void *memory; /* (n_pages, L, 2, BLOCK, width) */
+    void *memory; /* (n_pages, L, 2, BLOCK, width) all pages: keys and values of each layer */
     size_t page_bytes;
     void **k, **v;   /* (L) keys and values of page 0 */
     int32_t *shares; /* (n_pages) number of tables that contain the page */

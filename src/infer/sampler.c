@@ -16,7 +16,7 @@ typedef struct candidate {
 typedef struct workspace {
     candidate *candidates;   /* (V) */
     float *penalized;        /* (V) logits after the repetition penalty */
-    tess_weight_sum *chunks; /* (V / CHUNK, up) */
+    tess_weight_sum *chunks; /* (V / CHUNK, rounded up) sums of the chunks of a row */
 } workspace;
 
 struct tess_sampler {
@@ -25,7 +25,7 @@ struct tess_sampler {
     tess_weight_sum_fn sum;
     int64_t vocab_size;
     void *memory;
-    workspace *spaces; /* (workers) */
+    workspace *spaces; /* (workers) work space of each thread */
 };
 
 static int64_t n_chunks(int64_t n)

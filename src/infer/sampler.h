@@ -10,7 +10,7 @@ typedef struct tess_sampling {
     int64_t top_k;      /* 0: all tokens */
     double top_p;       /* 1: all tokens */
     uint64_t seed;
-    double repetition_penalty; /* 0 or 1: none */
+    double repetition_penalty; /* 0 or 1: no penalty */
     double min_p;              /* keep tokens with at least this share of the likeliest token's probability; 0: all */
     /* true: log-probabilities are those of the distribution from which tokens are drawn, softmax(logits /
      * temperature), as RL needs them: no limit may exclude tokens. If false, or greedy: those of softmax(logits) */

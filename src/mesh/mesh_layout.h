@@ -54,8 +54,8 @@ tess_status tess_mesh_layout_check(const tess_mesh_layout *layout, int axis, int
 /* The speed of an axis, measured on all its groups at once. */
 enum { TESS_MESH_SPEEDS = 8 };
 typedef struct tess_mesh_speed {
-    size_t bytes;               /* size of an all_reduce */
-    double us, bus_bytes_per_s; /* speed of the slowest group */
+    size_t bytes;               /* bytes of an all_reduce */
+    double us, bus_bytes_per_s; /* time and speed of the slowest group */
 } tess_mesh_speed;
 
 typedef struct tess_mesh_view {
@@ -63,7 +63,7 @@ typedef struct tess_mesh_view {
     const char *const *host_names;               /* name of each host; NULL: one host */
     int axis;                                    /* show the groups of this axis; -1: of all axes */
     int n_speeds;                                /* number of measured sizes; 0: nothing was measured or checked */
-    tess_mesh_speed (*speeds)[TESS_MESH_SPEEDS]; /* (n_axes) */
+    tess_mesh_speed (*speeds)[TESS_MESH_SPEEDS]; /* (n_axes) measured speeds of each axis */
 } tess_mesh_view;
 
 /* Prints axes, groups, a table of ranks, a picture, and the bandwidth or how to measure it. TESS_E_NOMEM: memory ran

@@ -9,7 +9,7 @@
 /* The low-rank adapter of a linear map (lora.h). */
 typedef struct tess_low_rank {
     int a, b;     /* parameters' indices in the block: A (rank, in), B (out, rank) */
-    int64_t rank; /* 0: no adapter */
+    int64_t rank; /* rank of the adapter; 0: no adapter */
     float scale;
 } tess_low_rank;
 
@@ -17,7 +17,7 @@ typedef struct tess_low_rank {
 typedef struct tess_linear {
     int weight, bias;    /* parameters' indices in the block; -1: none */
     int64_t n_in, n_out; /* this rank's part of the sizes */
-    tess_cut in, out;    /* cuts over all ranks that share the layer */
+    tess_cut in, out;    /* how the ranks that share the layer cut inputs and outputs */
     bool stored_whole;   /* every rank stores the whole matrix, even if inputs or outputs are cut */
     int64_t ld;          /* elements between stored rows */
     int64_t offset;      /* first element of the view in the weight and in the bias (a view of columns) */
@@ -38,22 +38,22 @@ typedef enum tess_block_kind { TESS_BLOCK_EMBEDDING, TESS_BLOCK_LAYER, TESS_BLOC
 /* A block is one unit of the hooks (model.h). Members that do not belong to the block's kind are 0. */
 typedef struct tess_block {
     tess_block_kind kind;
-    char name[32];        /* "model.layers.3" */
-    int first, n_params;  /* its parameters in the model's table */
-    bool layer_norm;      /* LayerNorm with bias; else RMSNorm */
+    char name[32];        /* name, such as "model.layers.3" */
+    int first, n_params;  /* range of the block's parameters in the model's table */
+    bool layer_norm;      /* true: LayerNorm with bias; false: RMSNorm */
     int table, positions; /* embedding: indices of the tables; positions -1: none */
     tess_cut channels;    /* embedding: how the ranks that share both tables cut their columns */
     int64_t width;        /* number of this rank's columns */
     bool tied;            /* embedding: the head multiplies by this table, too */
-    tess_norm final_norm; /* head */
+    tess_norm final_norm; /* head: the norm before the map to logits */
     tess_linear head;     /* head: the map to logits, of this block or, if tied, of the embedding */
     /* head: the map to the value of a row; equals `head` if the model is no language model; weight -1: no value head */
     tess_linear value;
     /* Members of a layer. */
     int64_t layer;                                             /* the layer's number in the whole model */
-    int64_t n_heads, n_kv_heads, head_size, intermediate_size; /* sizes of this rank */
+    int64_t n_heads, n_kv_heads, head_size, intermediate_size; /* this rank's part of the sizes */
     int64_t window; /* number of keys that a query sees, up to and including its own position; 0: all of them */
-    bool rope;      /* q and k are rotated */
+    bool rope;      /* whether q and k get rotary positions */
     tess_activation activation;
     tess_norm input_norm, mlp_norm;
     tess_norm q_norm, k_norm; /* norms over the channels of one head */
@@ -82,9 +82,9 @@ struct tess_model {
     tess_mem *mem;
     tess_model_config config; /* configuration of the whole model */
     tess_model_part part;
-    tess_block *blocks; /* (n_units) */
+    tess_block *blocks; /* (n_units) all blocks in forward order */
     int n_units;
-    tess_param *params; /* (n_params) */
+    tess_param *params; /* (n_params) all parameters, block by block */
     int n_params, room; /* room: allocated entries of params */
     tess_status built;  /* the first error of a builder, or TESS_OK */
 };

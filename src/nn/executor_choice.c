@@ -19,7 +19,8 @@ static choice choice_of(const tess_executor *e, int unit, int group)
                  F = (double)b->up.out.size * (b->gate.weight >= 0 ? 2 : 1), heads = Q / (double)b->head_size,
                  length = (double)e->options.max_position, window = (double)b->window,
                  keys = b->window > 0 && window < length ? window : length / 2;
-    const int copies = e->options.sequence_parallel ? 1 : e->model->part.tp_degree; /* copies of the stream */
+    /* Number of ranks that hold the same stream */
+    const int copies = e->options.sequence_parallel ? 1 : e->model->part.tp_degree;
     switch (1 << group) {
     case TESS_GROUP_FEED_FORWARD:
         return (choice){unit, group, F * element, 2 * C * F};
@@ -58,7 +59,7 @@ static int count_before(const tess_executor *e, const choice *c)
     return n;
 }
 
-/* SELECTIVE: the groups of the unit's layer among the first choices. */
+/* SELECTIVE: returns the groups that the unit's layer drops: its pairs that are among the first choices. */
 static unsigned chosen(const tess_executor *e, int unit)
 {
     unsigned groups = 0;

@@ -1,5 +1,5 @@
-/* The executor's insides: the plan of its memory (executor_plan.c), the walk over the units (executor_walk.c), and the
- * calls that start walks (executor_calls.c). */
+/* Declarations that the executor's files share: the plan of its memory (executor_plan.c), the walk over the units
+ * (executor_walk.c), and the calls that start walks (executor_calls.c). */
 #ifndef TESS_NN_EXECUTOR_IMPL_H
 #define TESS_NN_EXECUTOR_IMPL_H
 
@@ -38,10 +38,10 @@ typedef struct tess_open_table {
 /* Gradients of a tied table that heads have written and that still lack the embedding's part. They form a ring of
  * n_tables places, in the order of the heads. */
 typedef struct tess_waiting_tables {
-    float *room;   /* (n_tables, count) */
+    float *room;   /* (n_tables, count) memory of the gradients */
     int64_t count; /* elements of this rank's table */
     int first, n;  /* n gradients wait, from place `first` of the ring on */
-    float *dw[2];  /* the gradient that the head writes, by place in unit 0 */
+    float *dw[2];  /* gradient buffers for the head: dw[i] belongs to parameter i of unit 0 */
 } tess_waiting_tables;
 
 struct tess_executor {
@@ -52,10 +52,10 @@ struct tess_executor {
     void *memory;                       /* all activations, in the device's memory */
     void *host_memory;                  /* descriptors of sequences, and the rows that a token loss reads and writes */
     tess_pager *pager;                  /* moves values between disk and memory; NULL: nothing is on disk */
-    void *disk;                         /* all bytes on disk */
+    void *disk;                         /* memory that is paged to disk */
     size_t disk_bytes, largest_on_disk; /* planned bytes on disk: of all layers, and of the largest one */
-    tess_unit_memory *units;            /* (n_slots, n_units) */
-    tess_slot_units *slots;             /* (n_slots), or NULL */
+    tess_unit_memory *units;            /* (n_slots, n_units) memory of each unit on each slot */
+    tess_slot_units *slots;             /* (n_slots) the units of each slot; NULL: all units */
     tess_points points;                 /* exchanges between ranks; empty if the degree is 1 */
     tess_split_work split;
     tess_low_rank_work low_rank;
@@ -123,7 +123,7 @@ static inline tess_slot_units tess_executor_units_of(const tess_executor *execut
     return given != NULL ? given[slot] : (tess_slot_units){0, executor->model->n_units};
 }
 
-/* Groups of this unit's layer that backward computes again. */
+/* Returns the groups of this unit's layer that backward computes again. */
 unsigned tess_executor_recomputes(const tess_executor *executor, int unit);
 
 /* Whether no backward reads what the unit computes. */

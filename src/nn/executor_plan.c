@@ -2,7 +2,7 @@
 #include "nn/executor_impl.h"
 
 typedef struct cursor {
-    char *base; /* NULL: only count bytes */
+    char *base; /* start of the block; NULL: only count bytes */
     size_t used;
 } cursor;
 
@@ -66,7 +66,7 @@ static void *elements(cursor *at, const plan_sizes *n, size_t width)
     return take(at, n->T * width, n->element);
 }
 
-/* (R, C) */
+/* Takes a stream tensor (R, C). */
 static void *stream_of(cursor *at, const plan_sizes *n)
 {
     return take(at, n->R * n->C, n->element);

@@ -163,7 +163,7 @@ static tess_layer_work work_of(const tess_executor *e, const tess_range *r, int 
     if (unit == r->begin && din != NULL)
         work.dh = din;
     if (unit == r->end - 1)
-        work.dh3 = (void *)(uintptr_t)m->dout; /* only read */
+        work.dh3 = (void *)(uintptr_t)m->dout; /* the layer only reads it */
     return work;
 }
 

@@ -15,7 +15,7 @@ typedef struct dry_run {
     float **dw;
     void *in, *out, *din, *dout; /* the stream at the ends of ranges */
     float *logprobs;
-    int32_t *numbers; /* positions, targets, sequences */
+    int32_t *numbers; /* memory for positions, targets and sequence offsets of the batch */
     tess_batch batch;
 } dry_run;
 
@@ -151,7 +151,7 @@ static void clean_up(dry_run *r)
 tess_status tess_executor_work_bytes(const tess_model *model, const tess_executor_options *options, int64_t n_tokens,
                                      int n_threads, const char *kernels, size_t *bytes)
 {
-    tess_mem *apart; /* a separate pool set, so that the dry run does not count as the caller's memory */
+    tess_mem *apart; /* a separate tess_mem, so that the dry run does not count as the caller's memory */
     TESS_TRY(tess_mem_create(&apart));
     dry_run r = {.mem = apart, .model = model, .options = *options, .n_tokens = n_tokens};
     const tess_points points = {

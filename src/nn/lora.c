@@ -58,7 +58,7 @@ tess_status tess_lora_check(const tess_lora *lora, const char *what)
 }
 
 /* ---- adapter_config.json ---- */
-/* True for the value that PEFT writes if a feature is not used. */
+/* Whether this is a value that PEFT writes if a feature is not used. */
 static bool is_unused(const json_t *value)
 {
     bool none = json_is_string(value) && strcmp(json_string_value(value), "none") == 0;

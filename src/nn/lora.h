@@ -10,7 +10,7 @@
 enum { TESS_LORA_TARGETS = 128, TESS_LORA_NAME = 96, TESS_LORA_MAX_RANK = 65536, TESS_LORA_SOURCE = 256 };
 
 typedef struct tess_lora {
-    int64_t rank; /* 0: no adapter */
+    int64_t rank; /* rank of all adapters; 0: no adapters */
     double alpha;
     bool rslora; /* true: the scale is alpha / sqrt(rank); false: alpha / rank */
     int n_targets;
@@ -30,7 +30,7 @@ bool tess_lora_adapts(const tess_lora *lora, const char *name);
  * TESS_E_INVALID: too many, too long, empty, or all-linear together with others; the message names `key` */
 tess_status tess_lora_add_target(tess_lora *lora, const char *target, const char *key);
 
-/* TESS_E_INVALID: the rank, alpha or list of targets is out of range; the message names `what` */
+/* Checks an adapter. TESS_E_INVALID: the rank, alpha or list of targets is out of range; the message names `what` */
 tess_status tess_lora_check(const tess_lora *lora, const char *what);
 
 /* Reads PEFT's adapter_config.json. `what` names it in messages.

@@ -25,7 +25,7 @@ typedef struct tess_param_slice {
 /* One parameter, in the layout of HF files: Linear is (out, in), and GPT-2's Conv1D stays (in, out). */
 typedef struct tess_param {
     char name[TESS_PARAM_NAME_SIZE]; /* "model.layers.3.mlp.up_proj.weight" */
-    tess_shape shape;                /* this rank's part */
+    tess_shape shape;                /* shape of this rank's part */
     tess_param_slice slice;
     tess_init init;
     float init_std; /* NORMAL: the standard deviation; UNIFORM: the bound of [-bound, bound) */
@@ -85,14 +85,15 @@ typedef struct tess_model_part {
     int tp_rank, tp_degree;
 } tess_model_part;
 
-/* TESS_E_INVALID: no such layers or rank, or an embedding without the first layer, or a head without the last one */
+/* Creates a part of a model. TESS_E_INVALID: no such layers or rank, or an embedding without the first layer, or a
+ * head without the last one */
 tess_status tess_model_create_part(tess_mem *mem, const tess_model_config *config, const tess_model_part *part,
                                    tess_model **model);
 void tess_model_destroy(tess_model **model);
 const tess_model_config *tess_model_get_config(const tess_model *model);
 int tess_model_n_params(const tess_model *model);
 const tess_param *tess_model_param(const tess_model *model, int index);
-int tess_model_find_param(const tess_model *model, const char *name); /* -1: no such name */
+int tess_model_find_param(const tess_model *model, const char *name); /* index of the parameter; -1: no such name */
 int tess_model_n_units(const tess_model *model);
 /* Whether the parameter is the weight of linear maps of a layer that each read whole rows. GPT-2's c_attn is not. */
 bool tess_model_owns_rows(const tess_model *model, int index);
@@ -162,8 +163,8 @@ typedef struct tess_batch {
     const int32_t *ids;         /* (T) */
     const int32_t *pos;         /* (T) position inside the sequence */
     const int32_t *targets;     /* (T) next token, -1: no loss here; may be NULL in generation */
-    const int32_t *cu_seqlens;  /* (n_seqs + 1) */
-    const tess_kv_cache *cache; /* NULL in training */
+    const int32_t *cu_seqlens;  /* (n_seqs + 1) number of tokens before each sequence */
+    const tess_kv_cache *cache; /* keys and values of past tokens; NULL in training */
     const int32_t *const
         *pages; /* (n_seqs) with a cache: sequence i has position p in page pages[i][p / BLOCK], for all
                  * of its tokens; those of this batch, from pos[cu_seqlens[i]] on, are written there */
@@ -192,7 +193,7 @@ typedef enum tess_layer_group {
 } tess_layer_group;
 enum { TESS_N_GROUPS = 4 };
 
-/* Units [begin, end). */
+/* A range of units, [begin, end). */
 typedef struct tess_slot_units {
     int begin, end;
 } tess_slot_units;
@@ -200,7 +201,7 @@ typedef struct tess_slot_units {
 typedef struct tess_executor_options {
     tess_dtype dtype; /* type of parameters and activations: TESS_F32, TESS_BF16 or TESS_F16 */
     tess_recompute recompute;
-    int recompute_every;       /* n of EVERY_N */
+    int recompute_every;       /* EVERY_N: the number n */
     unsigned recompute_groups; /* SELECTIVE: the groups (tess_layer_group) that layers may drop */
     /* SELECTIVE: how many pairs of a group and a layer are dropped, those that free most bytes for their time first;
      * 0: all pairs */
@@ -210,7 +211,7 @@ typedef struct tess_executor_options {
     bool partition_inputs;
     int64_t max_tokens;   /* T of the largest batch */
     int64_t max_position; /* longest sequence, at most the model's limit */
-    bool train;           /* allocate for backward */
+    bool train;           /* allocate memory for backward, too */
     /* units below it are frozen: they get no gradient, their backward hooks are not called, and they keep nothing
      * for backward */
     int first_trainable_unit;
@@ -319,7 +320,8 @@ typedef struct tess_range {
  * forward to the end of its backward. The embedding has no such buffer. */
 void *tess_executor_input(const tess_executor *executor, int slot, int unit);
 
-/* in: the input of unit `begin`, which is copied unless it is tess_executor_input(); NULL if the range has the
+/* Runs forward of a range.
+ * in: the input of unit `begin`, which is copied unless it is tess_executor_input(); NULL if the range has the
  * embedding
  * out: receives the input of unit `end`; NULL if the range has the head */
 tess_status tess_executor_forward(tess_executor *executor, const tess_range *range, const void *in, void *out);
@@ -344,8 +346,8 @@ typedef struct tess_backward {
     float *logprob;
 } tess_backward;
 
-/* TESS_E_INVALID: no such range or slot, ends that do not fit the range, or a backward before its forward (a weight
- * part before its input part) */
+/* Runs backward of a range, or a part of it. TESS_E_INVALID: no such range or slot, ends that do not fit the range,
+ * or a backward before its forward (a weight part before its input part) */
 tess_status tess_executor_backward(tess_executor *executor, const tess_range *range, const tess_backward *backward);
 
 /* Adds the embedding's part of a tied table's gradient, if this part of the model has the table but not the embedding.

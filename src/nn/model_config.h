@@ -25,11 +25,11 @@ typedef enum tess_rope_kind {
 typedef struct tess_rope_config {
     tess_rope_kind kind;
     double theta, factor;
-    int64_t original_max_position;                 /* length before scaling; 0 with the default kind */
-    double low_freq_factor, high_freq_factor;      /* llama3 */
-    double attention_factor, beta_fast, beta_slow; /* yarn; attention_factor 0: derived from factor and mscale */
-    double mscale, mscale_all_dim;                 /* yarn; 0: absent */
-    bool truncate;                                 /* yarn */
+    int64_t original_max_position;                 /* position limit before scaling; 0 with the default kind */
+    double low_freq_factor, high_freq_factor;      /* only llama3 */
+    double attention_factor, beta_fast, beta_slow; /* only yarn; attention_factor 0: derived from factor and mscale */
+    double mscale, mscale_all_dim;                 /* only yarn; 0: absent */
+    bool truncate;                                 /* only yarn */
 } tess_rope_config;
 
 enum { TESS_MAX_LAYERS = 1024, TESS_MAX_SUM_LEAVES = 64 };
@@ -42,7 +42,7 @@ typedef struct tess_model_config {
     int64_t sum_leaves;
     double norm_eps, initializer_range;
     tess_rope_config rope;
-    int64_t sliding_window;              /* 0: none */
+    int64_t sliding_window;              /* number of keys that a query sees; 0: no window */
     int64_t full_layers;                 /* layers before this one ignore the window (Qwen2's max_window_layers) */
     uint64_t full[TESS_MAX_LAYERS / 64]; /* layers with a bit here ignore it, too (layer_types in any order) */
     bool qkv_bias, o_bias, mlp_bias, qk_norm, tied;
@@ -52,7 +52,7 @@ typedef struct tess_model_config {
     /* the model has trl's "v_head.summary" (1, C) with a bias, next to lm_head, or in place of the score if
      * n_outputs is 1; no key of config.json */
     bool value_head;
-    int64_t bos_token_id, pad_token_id; /* -1: none */
+    int64_t bos_token_id, pad_token_id; /* -1: no such token */
     int64_t eos_token_id[8];
     int n_eos;
     bool eos_stated; /* config.json names the end tokens: they are not the family's default */

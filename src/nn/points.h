@@ -36,7 +36,7 @@ static inline void tess_cut_range(tess_cut cut, int degree, int rank, int64_t *b
 typedef struct tess_exchange {
     const char *what; /* a word for messages, of at most nine letters */
     tess_cut held[2], wanted[2];
-    size_t element;   /* bytes */
+    size_t element;   /* bytes of one element */
     const void *mine; /* the box that this rank holds, rows `ld` elements apart */
     /* receives the box that this rank wants, rows `into_ld` elements apart; either it does not overlap `mine`, or it
      * contains `mine` at its own position */

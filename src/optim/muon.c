@@ -23,9 +23,9 @@ static const double eps = 1e-7;
 /* ---- A whole matrix ---- */
 typedef struct muon_matrix {
     int64_t rows, columns, least; /* least: the smaller of the two */
-    float *x;                     /* (rows, columns) */
-    float *next;                  /* (rows, columns) */
-    float *gram, *polynomial;     /* (least, least) */
+    float *x;                     /* (rows, columns) the matrix X */
+    float *next;                  /* (rows, columns) the next X */
+    float *gram, *polynomial;     /* (least, least) A, and b A + c A A */
     double *sums;                 /* (rows) sums of squares */
 } muon_matrix;
 

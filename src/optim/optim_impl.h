@@ -1,14 +1,14 @@
 /* Declarations that the files of this folder share: an optimizer, and the functions between its files.
  *
  * - optimizer.c: create, destroy, the order of a step
- * - state_layout.c: which rule updates a span, and where its state lies
- * - adamw.c: spans that the device's AdamW row updates
+ * - state_layout.c: which rule updates a span, and where its state is stored
+ * - adamw.c: spans that the device's AdamW kernel updates
  * - optim_blocks.c: all other spans, a block of elements at a time
- * - rules.c: what becomes of a block in float32
- * - state_coding.c: float32 to what a state is stored as, and back
- * - muon.c: steps of whole matrices
+ * - rules.c: updates a block in float32
+ * - state_coding.c: converts state between float32 and its stored type
+ * - muon.c: Muon's updates of whole matrices
  * - optim_paging.c: spans on disk
- * - journal.c, block_journal.c: updates that break off and are resumed */
+ * - journal.c, block_journal.c: records from which an interrupted update resumes */
 #ifndef TESS_OPTIM_OPTIM_IMPL_H
 #define TESS_OPTIM_OPTIM_IMPL_H
 
@@ -32,7 +32,7 @@ typedef struct optim_param {
     optim_coding coding;
     int n_moments;
     int64_t n, run;
-    size_t values[OPTIM_MOMENTS], absmax[OPTIM_MOMENTS]; /* offsets in bytes */
+    size_t values[OPTIM_MOMENTS], absmax[OPTIM_MOMENTS]; /* offsets in the state, in bytes */
     size_t state_bytes;                                  /* bytes of all its state, from the first offset on */
     /* Number of its first element (ADAMW_ROW) or of its first block (other rules), among all spans of that kind */
     int64_t first;
@@ -44,7 +44,7 @@ struct tess_optimizer {
     bool is_private;
     optim_journal *journal;             /* journal of ADAMW_ROW; NULL: no journal */
     optim_block_journal *block_journal; /* journal of the other rules; NULL: no journal */
-    tess_optimizer_observer observer;   /* NULL: none */
+    tess_optimizer_observer observer;   /* callback during updates with a journal; NULL: none */
     void *observer_self;
     tess_stream *stream, *own_stream;
     const void *owner; /* owner of the spans; NULL: unknown */
@@ -55,7 +55,7 @@ struct tess_optimizer {
     char *shown; /* the state as callers see it: `state`, or the host's copy of it */
     size_t state_bytes;
     float *work;         /* work space of Muon; NULL: no span uses Muon */
-    optim_param *params; /* (n_spans) */
+    optim_param *params; /* (n_spans) rule and state of each span */
     int n_spans;
     tess_code_map maps[OPTIM_MOMENTS]; /* codes of the first moment (signed) and of the second */
 };
@@ -67,7 +67,7 @@ typedef struct optim_update {
     float lr;
     float decay[2];             /* Muon: factor of a weight, without and with weight decay */
     tess_adamw_update call;     /* arguments of the AdamW kernel, without the elements */
-    int n_lanes, n_block_lanes; /* lanes of the two journals */
+    int n_lanes, n_block_lanes; /* numbers of lanes of the two journals */
     int64_t number;             /* number of the current span, for the observer */
 } optim_update;
 

@@ -5,7 +5,7 @@
 
 /* Memory as multiples of the model's size. */
 static const double state_size = 4, sequence_size = 0.5, saved_size = 2, host_size = 3;
-static const double least_slower = 30, most_slower = 50; /* percent */
+static const double least_slower = 30, most_slower = 50; /* how much slower steps get, in percent */
 
 static void add_factor(tess_offload_choice *c, const char *code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -12,8 +12,8 @@ struct tess_adapter_merge {
     tess_model *model; /* the model with the adapter */
     tess_weights *weights;
     int newest;   /* index of the parameter A whose factors are loaded; -1: none */
-    float *a, *b; /* (rank, in), (out, rank) */
-    double *row;  /* (in) */
+    float *a, *b; /* the loaded factors A (rank, in) and B (out, rank) */
+    double *row;  /* (in) one row of B A */
     int64_t n_in, n_out;
 };
 

@@ -83,7 +83,7 @@ typedef struct tess_replay {
     bool repeats; /* the second run is not finite either */
     /* First bad number over all ranks: of the second run, or, if that was finite, of the first */
     tess_bad_number first;
-    int culprit; /* -1: not known */
+    int culprit; /* rank that caused it; -1: unknown */
     int n_ranks; /* how many ranks found it at the same place */
     tess_engine_report again;
 } tess_replay;

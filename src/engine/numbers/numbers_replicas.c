@@ -111,8 +111,8 @@ tess_vote tess_vote_on(const uint64_t *value, size_t stride, int n, bool *odd)
 typedef struct ballot {
     tess_team *team;
     int n_ranks, n_tensors;
-    uint64_t *hashes; /* (n_ranks, n_tensors) */
-    bool *odd;        /* (n_ranks) */
+    uint64_t *hashes; /* (n_ranks, n_tensors) hash of each rank's part of each tensor */
+    bool *odd;        /* (n_ranks) whether the rank differs from the majority */
 } ballot;
 
 static tess_vote vote_on(const ballot *b, int tensor)

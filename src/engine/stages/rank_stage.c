@@ -54,7 +54,7 @@ static int n_stages(const tess_stage *s)
     return plan_of(s)->shape.ranks * plan_of(s)->shape.chunks;
 }
 
-/* The number of the slot's stage among all of the pipeline. */
+/* The number of the slot's stage among all stages of the pipeline. */
 static int stage_of(const tess_stage *s, const stage_slot *slot)
 {
     return tess_pipeline_stage(&plan_of(s)->shape, plan_of(s)->rank, slot->chunk);

@@ -42,7 +42,7 @@ static tess_status check_micro_batches(const tess_config *config, const tess_pip
                              (long long)(needed * n_data * local));
 }
 
-/* The largest number of pipeline ranks that divides the ranks and leaves each stage a layer. */
+/* The largest number of pipeline ranks that divides the number of ranks and gives each stage at least one layer. */
 static int largest_degree(const tess_config *config, const tess_pipeline_schedule *shape, int64_t n_layers)
 {
     int64_t ranks = shape->ranks * config->parallelism.data_parallel_replicate_degree *

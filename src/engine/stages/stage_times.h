@@ -11,7 +11,7 @@ typedef struct tess_stage_times {
     tess_pipeline_time *own; /* (actions of this rank's list) times of the latest step, in ms of this host's clock */
     tess_pipeline_report report;  /* report of all ranks, on the first rank of the pipeline */
     bool is_new;                  /* the report has not been read yet */
-    tess_pipeline_time *gathered; /* (ranks, actions of the longest list) */
+    tess_pipeline_time *gathered; /* (ranks, actions of the longest list) times of all ranks */
 } tess_stage_times;
 
 /* Allocates the arrays for a schedule. Call it again for another schedule. Close it also after a failure. */

@@ -20,17 +20,17 @@ typedef struct tess_batch_values {
 typedef struct tess_split_work {
     /* (T, K), where K is the longest contracted index of a product, all its terms together; by_rows: (R, K) */
     void *operands;
-    void *weights;  /* (K, C / degree); by_rows: (K, C) */
-    void *slice;    /* (T, C / degree) */
+    void *weights;  /* gathered weights: (K, C / degree); by_rows: (K, C) */
+    void *slice;    /* (T, C / degree) this rank's columns of an operand or a result */
     bool by_rows;   /* true: a product over a shared index is split over rows of the stream; false: over columns */
-    float *rstd;    /* (T, H), or (2, T) */
+    float *rstd;    /* statistics of rows: (T, H) for head norms, (2, T) for norms of the stream */
     void *stream;   /* (T, C) if ranks share the stream; else NULL */
     float *partial; /* (T, C), then (degree, rows, C), if ranks exchange partial sums; else NULL */
 } tess_split_work;
 
 /* Work space of maps with adapters. All members are NULL if there are none. */
 typedef struct tess_low_rank_work {
-    void *low;  /* (T, rank) */
+    void *low;  /* (T, rank) z or dz (low_rank.c) */
     float *sum; /* (T, n), n the widest input or output of a map with an adapter; NULL: not needed */
     void *wide; /* (T, n) in the compute dtype, n as for sum; NULL if the compute dtype is float32 */
     /* (T, n), n the widest whole inputs or outputs that are cut over ranks; NULL: no gradients, or one rank */
@@ -52,9 +52,9 @@ typedef struct tess_layer_call {
     const tess_batch *batch; /* the caller's batch, in host memory */
     tess_batch_values values;
     int unit;
-    const float *cos_table, *sin_table; /* (longest sequence, D/2) */
+    const float *cos_table, *sin_table; /* (longest sequence, D/2) factors of the rotation */
     const tess_watch *watch;
-    const tess_points *points; /* degree 1: no exchanges */
+    const tess_points *points; /* exchanges between ranks; degree 1: none */
     tess_split_work split;
     tess_low_rank_work low_rank;
     bool reads_codes; /* weights that tess_block_owns_rows names are fp8 codes (device/fp8_rows.h) */
@@ -183,7 +183,7 @@ tess_status tess_layer_backward_weights(const tess_layer_call *call, const tess_
                                         const tess_layer_work *work);
 
 /* ---- Attention: projections, norms and rotation of q, k and v ---- */
-/* y (T, C) -> q_raw, k_raw, v. */
+/* Projects y (T, C) to q_raw, k_raw and v. */
 tess_status tess_qkv_forward(const tess_layer_call *call, const void *y, const tess_layer_saved *saved);
 /* Computes the parameters' gradients and dy (T, C); dy NULL: not needed. */
 tess_status tess_qkv_backward(const tess_layer_call *call, const void *y, const tess_layer_saved *saved,
@@ -200,10 +200,10 @@ tess_status tess_heads_backward(const tess_layer_call *call, const tess_layer_sa
 tess_status tess_head_norms_backward(const tess_layer_call *call, const tess_layer_saved *saved,
                                      const tess_layer_work *work);
 
-/* q, k, v -> out. */
+/* Computes attention: q, k, v -> out. */
 tess_status tess_attention_forward(const tess_layer_call *call, const tess_layer_saved *saved,
                                    tess_attention_seq *seqs);
-/* dout -> dq, dk, dv. */
+/* Computes attention's gradients: dout -> dq, dk, dv. */
 tess_status tess_attention_backward(const tess_layer_call *call, const tess_layer_saved *saved,
                                     const tess_layer_work *work);
 /* tess_attention_forward and _backward with shared key heads (tess_block_shares_key_heads). Collective. */
@@ -368,9 +368,9 @@ typedef struct tess_head_work {
     float *own_logits;                    /* (chunk, V / degree) if ranks share the head; else NULL */
 } tess_head_work;
 
-/* y (T, C) -> logits (T, V), contiguous. */
+/* Computes logits (T, V), contiguous, from y (T, C). */
 tess_status tess_head_logits(const tess_layer_call *call, const tess_head_work *work, const void *y, float *logits);
-/* y (T, C) -> log-probabilities of the batch's targets (T); entropy (T) may be NULL. */
+/* Computes log-probabilities of the batch's targets (T) from y (T, C); entropy (T) may be NULL. */
 tess_status tess_head_forward(const tess_layer_call *call, const tess_head_work *work, const void *y,
                               float inv_temperature, float *logprob, float *entropy);
 /* Runs forward and backward. y (T, C) becomes dy, if wanted. The weight's gradient is overwritten. Gradients of
@@ -379,7 +379,7 @@ tess_status tess_head_train(const tess_layer_call *call, const tess_token_loss *
                             void *y, bool want_dy, float *logprob);
 
 /* ---- A value head: every rank has it whole ---- */
-/* y (T, C) -> value (T). */
+/* Computes values (T) from y (T, C). */
 tess_status tess_value_forward(const tess_layer_call *call, const void *y, float *value);
 /* Computes the values, the loss's derivatives with respect to them, and the gradients of the head's parameters. loss
  * may be NULL if there are no tokens. */

@@ -7,7 +7,7 @@ typedef struct split_term {
     bool forward;
     const void *x;
     void *operand; /* (m, K), next to the operands of the other terms */
-    void *weight;  /* (K, n), or (n, K) */
+    void *weight;  /* the weight for this rank's outputs: (K, n), or (n, K) */
     int64_t ld;    /* stride of weight */
 } split_term;
 

@@ -7,8 +7,8 @@
 
 typedef struct tess_family_row {
     tess_family family;
-    const char *model_type;   /* "llama" */
-    const char *architecture; /* "LlamaForCausalLM" */
+    const char *model_type;   /* "llama", as in config.json */
+    const char *architecture; /* name of the class in transformers, "LlamaForCausalLM" */
     /* "LlamaForSequenceClassification": the same layers with config->n_outputs numbers per token. */
     const char *classifier;
     const char *token_classifier; /* "LlamaForTokenClassification": as `classifier`, with a bias */
@@ -52,7 +52,7 @@ typedef struct tess_family_linear {
     tess_cut in, out;
     double std;
     bool bias;
-    bool in_out; /* stored (in, out) */
+    bool in_out; /* true: stored (in, out) */
 } tess_family_linear;
 tess_linear tess_family_add_linear(tess_model *model, int unit, const char *name, const tess_family_linear *map);
 /* Makes sums over the feed-forward channels follow the tree that the config describes. Call it after gate, up and
@@ -60,7 +60,7 @@ tess_linear tess_family_add_linear(tess_model *model, int unit, const char *name
 void tess_family_sum_leaves(const tess_model *model, tess_block *block);
 /* The names of the head and the final norm, and their prefix, which differ between families. */
 typedef struct tess_family_head_names {
-    const char *prefix, *norm; /* "model", "norm" */
+    const char *prefix, *norm; /* such as "model" and "norm" */
     const char *token_head;    /* head of ...ForTokenClassification: "score" */
 } tess_family_head_names;
 /* Adds the head's parameters, if this part has the head: the final norm, and lm_head unless the weights are tied. If

@@ -132,8 +132,8 @@ tess_status tess_llama_parse(const json_t *json, const char *what, tess_model_co
     return tess_rope_parse(json, what, config->max_position, &config->rope);
 }
 
-/* Writes layer_types, unless max_window_layers says the same, because the window applies to all layers from one on.
- * Older readers know only max_window_layers. */
+/* Writes layer_types. Other families than Ministral omit it if max_window_layers says the same: the window applies
+ * to all layers from one on. Older readers know only max_window_layers. */
 static int write_layer_types(const tess_model_config *config, json_t *json)
 {
     static const uint64_t none[TESS_MAX_LAYERS / 64];
