@@ -113,11 +113,10 @@ TESS_API tess_status tess_fsdp_set_passes(tess_fsdp *fsdp, int n_passes);
 TESS_API tess_status tess_fsdp_add_unit(tess_fsdp *fsdp, const char *name, const tess_param_desc *params, int n_params,
                                         tess_unit **unit);
 
-/* Tells that the engine calls the unit's hooks around each of n_blocks >= 1 of its own layers, one after the other
- * (1 if never called). All ranks must pass the same number, before materialize.
- * A backward of the unit then starts with the first pre_backward of a pass and ends with the n_blocks-th
- * post_backward. All parameters and gradient buffers of the unit stay in memory during that time.
- * TESS_E_INVALID: less than 1, or after materialize */
+/* Declares that the engine calls the unit's hooks around each of n_blocks >= 1 of its own layers, one after the
+ * other (1 if never called). All ranks must pass the same number, before materialize. A backward of the unit then
+ * starts with the first pre_backward of a pass and ends with the n_blocks-th post_backward. All parameters and
+ * gradient buffers of the unit stay in memory during that time. TESS_E_INVALID: less than 1, or after materialize */
 TESS_API tess_status tess_unit_set_blocks(tess_unit *unit, int n_blocks);
 
 /* ---- Grouping blocks into units ---- */

@@ -5,7 +5,7 @@
 #include "device/bf16.h"
 #include "dtensor/dtensor_impl.h"
 
-/* One move that is carried out. */
+/* The arguments and the result of one move. */
 typedef struct mover {
     const tess_dtensor *from;
     tess_dtensor *to;

@@ -12,7 +12,7 @@ typedef struct tess_offload tess_offload;
 unsigned tess_offload_pools(const tess_config *config);
 
 /* Puts those pools of the runtime's memory on disk. Call it before anything is allocated in them. If the launcher
- * has made a persistent block on disk for this rank, named memory is there. *offload is NULL if nothing is
+ * has made a persistent block on disk for this rank, named memory is placed in it. *offload is NULL if nothing is
  * offloaded, or if another engine of this rank has already begun.
  * TESS_E_NO_SPACE, TESS_E_IO: the message names the folder */
 tess_status tess_offload_begin(tess_runtime *runtime, const tess_config *config, tess_offload **offload);

@@ -248,8 +248,8 @@ static text *youngest_victim(const tess_generator *g, int64_t age, bool own)
     return NULL;
 }
 
-/* Frees some pages for text number `age`. Returns false if nothing may be freed. Tries first what frees pages at
- * once. */
+/* Frees some pages for text number `age`. Returns false if nothing may be freed. Tries first the prompts and texts
+ * whose pages are not all shared, since only they free pages at once. */
 static bool make_room(tess_generator *g, int64_t age)
 {
     if (forget_kept(g))

@@ -29,7 +29,7 @@ static tess_status new_mesh(tess_runtime *runtime, tess_mesh **out)
     return TESS_OK;
 }
 
-/* The mesh's team must exist. Collective over it. */
+/* Finds the host of every rank, and makes the teams. The mesh's team must exist. Collective over it. */
 static tess_status find_hosts_and_make_teams(tess_mesh *mesh)
 {
     TESS_TRY(tess_mem_alloc_array(tess_runtime_mem(mesh->runtime), TESS_POOL_MISC, (size_t)mesh->grid.size, sizeof(int),

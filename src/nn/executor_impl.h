@@ -14,14 +14,14 @@ typedef enum tess_unit_state { TESS_UNIT_EMPTY, TESS_UNIT_FORWARD, TESS_UNIT_OWE
 typedef struct tess_unit_memory {
     tess_layer_saved saved; /* the head uses only h and input_stats */
     tess_layer_work work;
-    /* this rank's rows of h, if only they are kept: h itself is then memory of the slot; NULL: all of h is kept */
+    /* This rank's rows of h, if only they are kept: h itself is then memory of the slot; NULL: all of h is kept */
     void *own_rows;
     char *on_disk; /* the layer's kept values, if they are on disk; else NULL */
     size_t disk_bytes;
     /* If the layer is on disk: copies of gate and up of `saved`, in memory that all layers share. Backward reads the
      * copies and overwrites them with gradients, so the pages on disk need not be written back. NULL: no copies. */
     void *gate, *up;
-    /* the caller's gradient of the unit's output (dh3), for the last unit of a range without the head */
+    /* The caller's gradient of the unit's output (dh3), for the last unit of a range without the head */
     const void *dout;
     tess_unit_state state;
 } tess_unit_memory;
@@ -80,8 +80,8 @@ size_t tess_executor_plan(tess_executor *executor, char *base, char *disk);
 /* ---- Pages of values on disk (executor_paging.c). Calls are about one unit; some also fetch the next one. ---- */
 /* Call it before the forward of a unit of the range. Waits for the unit's pages. */
 tess_status tess_executor_page_forward(tess_executor *executor, const tess_range *range, int unit);
-/* Call the first before the backward of a unit: it waits for the unit's pages. The second starts the fetch of a unit
- * and does not wait. */
+/* tess_executor_page_backward: call it before the backward of a unit; it waits for the unit's pages
+ * tess_executor_page_ahead: starts the fetch of a unit without waiting */
 tess_status tess_executor_page_backward(tess_executor *executor, const tess_range *range, int unit,
                                         tess_backward_part part);
 void tess_executor_page_ahead(tess_executor *executor, const tess_range *range, int unit, tess_backward_part part);

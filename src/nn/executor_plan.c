@@ -358,10 +358,10 @@ static bool cuts_products_by_rows(const tess_executor *e)
 }
 
 /* Takes the memory into which products and sums gather, for the widest layer.
- * Head norms gather three tensors: q before the norm, its gradient from attention, and the result for the
- * projection.
- * Attention with shared key heads gathers all heads and their gradients.
- * Norms gather two slices, and two statistics per row. */
+ *   Head norms gather q before the norm and its gradient from attention, and compute the gradient for the
+ *     projection.
+ *   Attention with shared key heads gathers all heads and their gradients.
+ *   Norms gather two slices, and two statistics per row. */
 static void plan_split(tess_executor *e, cursor *at)
 {
     const tess_model *model = e->model;

@@ -14,7 +14,7 @@ typedef struct tess_lora {
     double alpha;
     bool rslora; /* true: the scale is alpha / sqrt(rank); false: alpha / rank */
     int n_targets;
-    /* the end of a map's name, such as "q_proj"; or "all-linear" as the only entry */
+    /* The end of a map's name, such as "q_proj"; or "all-linear" as the only entry */
     char targets[TESS_LORA_TARGETS][TESS_LORA_NAME];
     /* The name of the option or file that gave the targets, for messages: "lora.targets" */
     char source[TESS_LORA_SOURCE];

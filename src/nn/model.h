@@ -31,10 +31,10 @@ typedef struct tess_param {
     float init_std; /* NORMAL: the standard deviation; UNIFORM: the bound of [-bound, bound) */
     bool decay;     /* weight decay applies: to matrices and embeddings, not to norms and biases */
     bool beside;    /* part of a value head next to a language model: only trl's files contain it */
-    /* part of a LoRA adapter: "model.layers.3.mlp.up_proj.lora_A.weight" (rank, in), or lora_B (out, rank) */
+    /* Part of a LoRA adapter: "model.layers.3.mlp.up_proj.lora_A.weight" (rank, in), or lora_B (out, rank) */
     bool adapter;
     bool frozen; /* the parameter gets no gradient */
-    /* a copy of a tied table for the embedding; the part with the head owns the table and its whole gradient */
+    /* A copy of a tied table for the embedding; the part with the head owns the table and its whole gradient */
     bool copy;
     int unit;
 } tess_param;
@@ -57,8 +57,10 @@ tess_status tess_model_lora(const tess_model *model, tess_lora *lora);
 void tess_model_freeze(tess_model *model, int index);
 /* The first unit with a parameter that trains. Units below it need no backward. n_units: no parameter trains. */
 int tess_model_first_trainable_unit(const tess_model *model);
-/* Tied weights that train. The first: whether this part holds the table's gradient. The second: whether another part
- * holds it, and needs the gradient of the stream at this part's embedding. */
+/* Both are about tied weights that train.
+ * tess_model_trains_table: whether this part holds the table's gradient
+ * tess_model_copies_table: whether another part holds it, and needs the gradient of the stream at this part's
+ * embedding */
 bool tess_model_trains_table(const tess_model *model);
 bool tess_model_copies_table(const tess_model *model);
 /* Whether a parameter of the unit gets a gradient in this part. */
@@ -212,24 +214,24 @@ typedef struct tess_executor_options {
     int64_t max_tokens;   /* T of the largest batch */
     int64_t max_position; /* longest sequence, at most the model's limit */
     bool train;           /* allocate memory for backward, too */
-    /* units below it are frozen: they get no gradient, their backward hooks are not called, and they keep nothing
+    /* Units below it are frozen: they get no gradient, their backward hooks are not called, and they keep nothing
      * for backward */
     int first_trainable_unit;
     int n_slots;                       /* number of micro-batches that may be in progress at once; 0: one */
     const tess_slot_units *slot_units; /* (n_slots) the units of each slot; NULL: all units. Create copies the array */
-    /* exchanges between ranks that share a model (tp_degree > 1), or NULL. Create copies it */
+    /* Exchanges between ranks that share a model (tp_degree > 1), or NULL. Create copies it */
     const tess_points *points;
     /* true: each rank that shares the model has some rows of the stream; false: all rows */
     bool sequence_parallel;
     bool split_backward; /* keep the tensors that the weight part of a backward needs */
-    /* tied weights: how many gradients of the table may wait for the embedding's part after their head has run; 0:
+    /* Tied weights: how many gradients of the table may wait for the embedding's part after their head has run; 0:
      * one at a time, in the window of unit 0 */
     int n_tables;
-    /* linear maps of layers round their operands through fp8, as hardware with fp8 products reads them: inputs and
+    /* Linear maps of layers round their operands through fp8, as hardware with fp8 products reads them: inputs and
      * weights to E4M3, gradients to E5M2 (round_fp8 of the kernel table). Needs float32 or bfloat16, no adapter, and
      * no ranks that share a model */
     bool fp8;
-    /* weights that tess_model_owns_rows names are passed as fp8 codes (device/fp8_rows.h), with the same results.
+    /* Weights that tess_model_owns_rows names are passed as fp8 codes (device/fp8_rows.h), with the same results.
      * Needs fp8 and a device in host memory. */
     bool fp8_codes;
     /* Values that layers keep are on the disk of TESS_POOL_ACTIVATIONS (base/mem/named.h); those in use are in

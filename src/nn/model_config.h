@@ -38,7 +38,7 @@ typedef struct tess_model_config {
     tess_family family;
     int64_t vocab_size, hidden_size, intermediate_size, n_layers, n_heads, n_kv_heads, head_size, max_position;
     int64_t max_length; /* the position limit that the user or config.json sets; 0: none */
-    /* number of leaves in the tree of sums over the feed-forward channels (tess_leaf_of); 1: each sum is one chain */
+    /* Number of leaves in the tree of sums over the feed-forward channels (tess_leaf_of); 1: each sum is one chain */
     int64_t sum_leaves;
     double norm_eps, initializer_range;
     tess_rope_config rope;
@@ -46,10 +46,10 @@ typedef struct tess_model_config {
     int64_t full_layers;                 /* layers before this one ignore the window (Qwen2's max_window_layers) */
     uint64_t full[TESS_MAX_LAYERS / 64]; /* layers with a bit here ignore it, too (layer_types in any order) */
     bool qkv_bias, o_bias, mlp_bias, qk_norm, tied;
-    /* rows of "score.weight" (n_outputs, C), which replaces lm_head: HF's number of labels; 0: the head gives logits */
+    /* Rows of "score.weight" (n_outputs, C), which replaces lm_head: HF's number of labels; 0: the head gives logits */
     int64_t n_outputs;
     bool output_bias; /* true: the head has a bias, as in ...ForTokenClassification */
-    /* the model has trl's "v_head.summary" (1, C) with a bias, next to lm_head, or in place of the score if
+    /* The model has trl's "v_head.summary" (1, C) with a bias, next to lm_head, or in place of the score if
      * n_outputs is 1; no key of config.json */
     bool value_head;
     int64_t bos_token_id, pad_token_id; /* -1: no such token */

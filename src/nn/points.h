@@ -1,14 +1,18 @@
 /* Points: the exchanges between ranks that share a layer. nn does not know comm: the owner of the ranks' team
  * supplies the callback.
  *
- * Tensor parallelism here adds up no partial sums, so its bits are those of one rank. Weights are cut as in
- * Megatron-LM: q, k, v, gate and up by rows of outputs (whole heads), o and down by inputs. A linear layer has three
- * products (forward, input gradient, weight gradient). Exactly one of them then sums over the index that is cut: the
- * input gradient of q, k, v, gate and up, or the forward of o and down. That product is split over another index
- * instead (layers/split_product.c). One choice is its C outputs: ranks then gather the operand, exchange the weight
- * and gather the result. The other is the rows of a shared stream. The two other products, attention and activations
- * need no communication. The tables of the embedding and the head (V, C) are cut by columns: layers/embedding.c and
- * layers/head.c say what ranks exchange there. */
+ * Tensor parallelism here adds up no partial sums, so its bits are those of one rank. (If the model defines a tree
+ * of sums, ranks may exchange the partial sums of whole subtrees instead: layers/split_sum.c.)
+ *
+ * Weights are cut as in Megatron-LM: q, k, v, gate and up by rows of outputs (whole heads), o and down by inputs. A
+ * linear layer has three products (forward, input gradient, weight gradient). Exactly one of them then sums over the
+ * index that is cut: the input gradient of q, k, v, gate and up, or the forward of o and down. That product is split
+ * over another index instead (layers/split_product.c). One choice is its C outputs: ranks then gather the operand,
+ * exchange the weight and gather the result. The other choice is the rows of a shared stream. The two other
+ * products, attention and activations need no communication.
+ *
+ * The tables of the embedding and the head (V, C) are cut by columns: layers/embedding.c and layers/head.c say what
+ * ranks exchange there. */
 #ifndef TESS_NN_POINTS_H
 #define TESS_NN_POINTS_H
 
@@ -38,7 +42,7 @@ typedef struct tess_exchange {
     tess_cut held[2], wanted[2];
     size_t element;   /* bytes of one element */
     const void *mine; /* the box that this rank holds, rows `ld` elements apart */
-    /* receives the box that this rank wants, rows `into_ld` elements apart; either it does not overlap `mine`, or it
+    /* Receives the box that this rank wants, rows `into_ld` elements apart; either it does not overlap `mine`, or it
      * contains `mine` at its own position */
     void *into;
     int64_t ld, into_ld;

@@ -16,7 +16,7 @@ typedef struct tess_staging tess_staging;
 
 typedef struct tess_staging_options {
     tess_dtype dtype; /* type of parameters */
-    /* the weights never change: each unit has its own place and is uploaded once; there are no gradients */
+    /* The weights never change: each unit has its own place and is uploaded once; there are no gradients */
     bool constant;
     /* The device may pin the memory of the inner hooks' parameters, or gradients, for faster copies. That memory
      * must not move until the staging is destroyed. */

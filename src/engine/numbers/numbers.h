@@ -51,10 +51,10 @@ void tess_numbers_pass_begin(tess_numbers *numbers, int pass);
  * TESS_E_MISMATCH: the second run is finite, so a rank computed wrongly */
 tess_status tess_numbers_check_step(tess_numbers *numbers, const tess_loss_sum *own, tess_engine_report *report);
 
-/* Compares all copies of weights and optimizer state bit for bit: the first now, the second in every
- * numbers.replica_check_interval-th step. Call it between the gradients and the update, when gathered copies have
- * been in use for a whole step. Collective.
- * TESS_E_MISMATCH: the message names the rank that differs, and the tensor */
+/* Compares all copies of weights and optimizer state bit for bit: tess_numbers_compare does it now,
+ * tess_numbers_compare_at_times in every numbers.replica_check_interval-th step. Call it between the gradients and
+ * the update, when gathered copies have been in use for a whole step. Collective. TESS_E_MISMATCH: the message names
+ * the rank that differs, and the tensor */
 tess_status tess_numbers_compare(tess_numbers *numbers);
 tess_status tess_numbers_compare_at_times(tess_numbers *numbers);
 /* Compares the copies between steps, before a checkpoint, so that replicas that have diverged are not saved. Does

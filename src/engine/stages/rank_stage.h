@@ -34,8 +34,9 @@ enum { TESS_STAGE_LAYERS = 24 };
 /* stage_report.c: writes the layers of a stage, such as "0-5", or "7" for one layer. Returns text. */
 const char *tess_stage_layers(const tess_stage_plan *plan, int stage, char text[TESS_STAGE_LAYERS]);
 
-/* Prints one line for each rank of the pipeline, with its stages and their layers. The second returns the same for
- * programs, as a new reference: {"schedule", "stages": [{"pp", "first_layer", "n_layers", "embedding", "head"}]}. */
+/* Prints one line for each rank of the pipeline, with its stages and their layers. tess_stage_plan_json returns the
+ * same for programs, as a new reference: {"schedule", "stages": [{"pp", "first_layer", "n_layers", "embedding",
+ * "head"}]}. */
 tess_status tess_stage_plan_print(const tess_stage_plan *plan, tess_buffer *out);
 json_t *tess_stage_plan_json(const tess_stage_plan *plan);
 
