@@ -45,7 +45,7 @@ static const struct {
      "created\n\nThe object's owner has exited. This is the Python worker that first created the ObjectRef. Check "
      "cluster logs (`/tmp/ray/session_latest/logs/*a1*` at IP address 192.0.2.9) for more information",
      false},
-    {"the program itself ended an actor of Ray",
+    {"host 192.0.2.7 (pid 42): the program itself ended an actor of Ray",
      "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tpid: 42\n"
      "\tip: 192.0.2.7\nThe actor is dead because it was killed by `ray.kill`.",
      false},
@@ -378,6 +378,26 @@ static const struct {
      false},
     {"the server that generates was started without what it needs",
      "RuntimeError: The vLLM server at http://n1:8000 has no weight-transfer engine. Restart it with", true},
+    /* text-generation-inference */
+    {"rank 0: the program uses instructions that this CPU lacks",
+     "2026-01-01T00:00:00.1Z ERROR shard-manager: text_generation_launcher: Shard complete standard error output:\n"
+     " rank=0\n2026-01-01T00:00:00.2Z ERROR shard-manager: text_generation_launcher: Shard process was signaled to "
+     "shutdown with signal 4 rank=0\nError: ShardCannotStart\n"
+     "2026-01-01T00:00:00.3Z ERROR text_generation_launcher: Shard 0 failed to start\n",
+     true},
+    {"rank 2: a process got SIGKILL",
+     "2026-01-01T00:00:00.2Z ERROR shard-manager: text_generation_launcher: Shard process was signaled to shutdown "
+     "with "
+     "signal 9 rank=2\n2026-01-01T00:00:00.3Z ERROR text_generation_launcher: Shard 2 crashed\n",
+     false},
+    {"rank 1: a server process of text-generation-inference",
+     "2026-01-01T00:00:00.3Z ERROR text_generation_launcher: Shard 1 failed to start\nError: ShardCannotStart\n",
+     false},
+    {"no error that ends a job is in these logs, only what follows from one: the router of text-generation-inference",
+     "{\"timestamp\":\"2026-01-01T00:00:00.2Z\",\"level\":\"ERROR\",\"message\":\"Request failed during generation: "
+     "Server "
+     "error: error trying to connect: No such file or directory (os error 2)\",\"target\":\"text_generation_router\"}",
+     false},
     {"the trainer or router does not reach a server that generates",
      "TimeoutError: Server failed to become healthy within timeout period", false},
 };

@@ -576,7 +576,7 @@ static const struct {
     {"ssh-login-failed", "host n7", "ssh: connect to host n7 port 22: No route to host"},
     {"ssh-login-failed", "host n7", "pdsh@n1: n7: connect: timed out"},
     {"ssh-login-failed", "host n7", "user@n7: Permission denied (publickey)."},
-    {"jax-backend", "process (pid 9)",
+    {"tpu-held", "",
      "RuntimeError: Unable to initialize backend 'tpu': ABORTED: The TPU is already in use by process with pid 9."},
     /* networks */
     {"nccl-connect-refused", "",
@@ -807,7 +807,7 @@ static const struct {
     {"2026-Jan-01 10:00:00.1 8:9 ERROR NRT:nrt_infodump   Nodename: ip-192-0-2-60\n"
      "2026-Jan-01 10:00:00.2 8:9 ERROR NRT:nrt_infodump   Driver version: 2.19\n"
      "2026-Jan-01 10:00:00.3 8:9 ERROR NRT:nrt_infodump   Failure: NRT_INVALID in nrt_load()",
-     "host ip-192-0-2-60: the runtime of Neuron could not load"},
+     "host ip-192-0-2-60 (pid 8): the runtime of Neuron could not load"},
     {"(TaskRunner pid=41) ray.exceptions.RayTaskError(OutOfMemoryError): ray::Worker.update() (pid=5120, "
      "ip=192.0.2.14, actor_id=a1)\n"
      "(TaskRunner pid=41)   File \"w.py\", line 3, in update\n"

@@ -992,9 +992,69 @@ static const struct {
      "host n16: the program could not be started: /home/train.py"},
     {"[ 7.2] bond0: (slave eth2): link status down for interface, disabling it in 200 ms\n",
      "a link of the host's network"},
+    {"Abort(1091471) on node 5 (rank 5 in comm 0): Fatal error in PMPI_Init: Other MPI error, error stack:\n"
+     "MPIDI_OFI_mpi_init_hook(1382): OFI get address vector map failed\n",
+     "rank 5: libfabric could not be set up for MPI on this host"},
+    {"/opt/nvshmem/src/modules/transport/ibgda/ibgda.cpp:2234: NULL value Unable to create ah.\n"
+     "/opt/nvshmem/src/host/transport/transport.cpp:420: non-zero status: 7 connect EPS failed \n",
+     "NVSHMEM could not be set up: Unable to create ah"},
+    {"/opt/nvshmem/src/modules/transport/ibgda/ibgda.cpp:1393: non-zero status: 121 Error in mlx5dv_devx_obj_modify "
+     "for "
+     "INIT2RTR_QP with syndrome 764216\n",
+     "NVSHMEM could not be set up: Error in mlx5dv_devx_obj_modify for INIT2RTR_QP with syndrome 764216"},
+    {"Unable to write to EQ: Missing or unavailable event queue. err: Input/output error (5) prov_errno: Unknown error "
+     "-12 (-12) prov/efa/src/rxr/rxr.h:1343\n",
+     "a transfer of libfabric (EFA) failed: Unknown error -12 (-12)"},
+    {"[ 9.1] [drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring gfx_0.0.0 timeout, signaled seq=5, emitted seq=7\n"
+     "[ 9.2] [drm:amdgpu_job_timedout [amdgpu]] *ERROR* Process information: process train pid 42 thread t:cs0 pid 43\n"
+     "[ 9.3] amdgpu 0000:0c:00.0: amdgpu: GPU reset begin!\n",
+     "GPU 0000:0c:00.0 (pid 42): an AMD GPU stopped with an exception"},
+    {"Memory access fault by GPU node-2 on address 0x422ea6b000. Reason: Page not present or supervisor privilege.\n"
+     "*** SIGABRT (@0x9ec) received by PID 42 (TID 0x7f642c526700) from PID 42; stack trace: ***\n",
+     "GPU node-2 (pid 42): a kernel on an AMD GPU read or wrote where it must not"},
+    {"srun: error: Task launch for StepId=96.0 failed on node n2: No such process\n"
+     "srun: error: Task launch for StepId=96.0 failed on node n1: Socket timed out on send/recv operation\n",
+     "host n1: Slurm could not start the tasks: Socket timed out on send/recv operation"},
+    {"job-worker-0   0/1     CreateContainerError   0          2m29s\n"
+     "Warning  Failed  113s   kubelet  Error: container create failed: runc create failed: unable to start container "
+     "process: container init was OOM-killed (memory limit too low?)\n",
+     "host job-worker-0: the memory limit of a container was reached"},
+    {"[Thu Dec  7 00:05:15 2017] Memory cgroup out of memory: Kill process 72 (java) score 0 or sacrifice child\n"
+     "[Thu Dec  7 00:05:15 2017] Killed process 42 (java) total-vm:20255636kB, anon-rss:466160kB, file-rss:13684kB\n",
+     "process (pid 42): the kernel killed a process, because its container or cgroup reached its memory limit"},
+    {"2026-Jan-01 06:02:18.0992 42:43 ERROR  NMGR:dlr_infer      Inference completed with err: 1004\n",
+     "process (pid 42): the runtime of a Neuron device could not load or run a program"},
+    {"CUDA error 2 at ggml-cuda.cu:5509: out of memory\ncurrent device: 3\n",
+     "GPU 3: a device (or a pool) has no memory"},
+    {"mount.lustre: mount mds1@o2ib1:/scratch at /scratch failed: Device or resource busy\n",
+     "a file system could not be mounted: mount mds1@o2ib1:/scratch at /scratch failed: Device or resource busy"},
+    {"botocore.exceptions.EndpointConnectionError: Could not connect to the endpoint URL: "
+     "\"https://s3.example.org/\"\n",
+     "an object store (S3, GCS, Azure) did not serve a request: Could not connect to the endpoint URL"},
+    {"botocore.exceptions.ClientError: An error occurred (SlowDown) when calling the UploadPart operation\n",
+     "an object store (S3, GCS, Azure) did not serve a request: (SlowDown) when calling the UploadPart operation"},
+    {"[ 9.1] mlx5_core 0000:61:00.0: mlx5_cmd_check:795:(pid 7): ALLOC_UAR(0x802) op_mod(0x0) failed, status limits "
+     "exceeded(0x8), syndrome (0x5a7939)\n",
+     "a network card had no resources left for another process (contexts, pages of doorbells, queues): 0000:61:00.0"},
+    {"[1767225600.123456] [n1:42:0]   ib_md.c:1678 UCX  ERROR ibv_open_device(mlx5_0) failed: Cannot allocate memory\n",
+     "host n1: a network card had no resources left for another process"},
+    {"[1767225600.123456] [n1:42:0]   ib_iface.c:812 UCX  ERROR ibv_create_cq(cqe=4096) failed: Cannot allocate "
+     "memory\n",
+     "host n1 (pid 42): UCX may not lock memory"},
+    {"Error: command buffer exited with error status.\n\tError: \n\t(null)\n\tInternal Error (0000000e:Internal "
+     "Error)\n",
+     "the GPU of a Mac did not complete its work (a command buffer of Metal failed): Internal Error (0000000e"},
+    {"HEALTH_WARN 1 MDSs report slow metadata IOs; 256 slow ops, oldest one blocked for 3285 sec, osd.29 has slow "
+     "ops\n",
+     "a Ceph cluster did not serve requests in time: 3285 sec, osd.29"},
+    {"error syncing job: admission webhook \"pods.example.org\" denied the request: podgroup \"job-27\" not found\n",
+     "Kubernetes refused an object of the job, so its pods were never made: podgroup \"job-27\" not found"},
+    {"[ 9.1] EDAC MC3: 1 UE memory read error on CPU_SrcID#1_MC#1_Chan#2_DIMM#0 (channel:2 slot:0 page:0xb757589)\n",
+     "the memory or the processor of the host reported an error that cannot be corrected: "
+     "CPU_SrcID#1_MC#1_Chan#2_DIMM#0"},
     {"Abort(1614479) on node 0 (rank 0 in comm 0): Fatal error in PMPI_Init: Unknown error class, error stack:\n"
      "create_vni_context(2221).....: OFI endpoint open failed (ofi_init.c:2221:create_vni_context:Invalid argument)\n",
-     "libfabric could not be set up for MPI on this host: Invalid argument"},
+     "rank 0: libfabric could not be set up for MPI on this host: Invalid argument"},
     {"slurmstepd: error: pyxis: container start failed with error code: 1\n"
      "slurmstepd: error: pyxis:     enroot-switchroot: failed to execute: /bin/bash: No such file or directory\n"
      "srun: error: n1: task 1: Exited with exit code 1\nsrun: error: n2: task 0: Exited with exit code 1\n",

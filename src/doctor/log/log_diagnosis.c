@@ -280,10 +280,13 @@ static void write_headline(const tess_log_entry *entry, const log_match *match, 
     add_doubt(entry->role, match, who, v);
 }
 
-/* A line of the driver that names a GPU, and nobody who printed it. */
-static bool names_only_gpu(const log_who *who)
+/* A line about a process, of a message that a cause explains: the cause befell that process. */
+static bool is_about_process(const tess_survey *s, int cause, int entry)
 {
-    return who->gpu[0] != '\0' && who->n_ranks == 0 && who->pid == 0 && who->host[0] == '\0' && who->actor[0] == '\0';
+    const tess_log_entry *known = tess_knowledge_at(s->knowledge, entry);
+    return tess_knowledge_explains(s->knowledge, cause, entry) && known->role <= TESS_LOG_WRAPPER &&
+           !known->by_reporter && !tess_knowledge_at(s->knowledge, cause)->by_reporter &&
+           s->matches[entry].who.pid != 0;
 }
 
 /* A launcher prints how a process ended, and which one it was on another line. So do those who report what a cause
@@ -300,9 +303,21 @@ static void complete_by_launcher(const tess_survey *s, int cause, log_who *who)
         int64_t distance = other->first.line - match->first.line;
         bool names_it = tess_knowledge_explains(s->knowledge, cause, i) ||
                         (ends_a_process && known->role == TESS_LOG_EFFECT && !known->by_reporter);
-        bool says_whom = names_the_first(other) || names_only_gpu(&other->who);
+        bool says_whom = names_the_first(other) || log_who_names_only_gpu(&other->who) || is_about_process(s, cause, i);
         if (is_found(s, i) && names_it && says_whom && other->first.file == match->first.file &&
             distance <= TESS_KNOWLEDGE_LINES_AFTER && -distance <= TESS_KNOWLEDGE_LINES_AFTER)
+            log_who_complete(who, &other->who);
+    }
+}
+
+/* Lines that a wrapper explains name who ended, as somebody else reports it: the wrapper is about them. */
+static void complete_by_report(const tess_survey *s, int wrapper, log_who *who)
+{
+    const log_match *match = &s->matches[wrapper];
+    for (int i = 0; i < tess_knowledge_n(s->knowledge) && !log_who_is_known(who); i++) {
+        const log_match *other = &s->matches[i];
+        if (is_found(s, i) && tess_knowledge_explains(s->knowledge, wrapper, i) && names_the_first(other) &&
+            tess_knowledge_at(s->knowledge, i)->by_reporter && is_one_message(match, other))
             log_who_complete(who, &other->who);
     }
 }
@@ -427,7 +442,10 @@ static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, te
     complete_by_quotation(s, cause, &who);
     v->reporter = match->reporter;
     bool only_reports = entry->role == TESS_LOG_WRAPPER && entry->by_reporter;
-    complete_by_launcher(s, cause, only_reports ? &v->reporter : &who);
+    if (only_reports)
+        complete_by_report(s, cause, &who);
+    if (!only_reports || !log_who_is_known(&who))
+        complete_by_launcher(s, cause, only_reports ? &v->reporter : &who);
     complete_by_later_lines(s, cause, &who);
     complete_by_places(s, &who);
     complete_by_only_failure(s, cause, &who);
@@ -495,7 +513,8 @@ static void write_warning(const tess_survey *s, tess_log_diagnosis *v)
     int first = -1;
     for (int i = 0; i < tess_knowledge_n(s->knowledge); i++)
         if (is_found(s, i) && tess_knowledge_at(s->knowledge, i)->role == TESS_LOG_WARNING &&
-            (s->matches[i].who.is_named || names_only_gpu(&s->matches[i].who) || s->matches[i].who.what[0] != '\0') &&
+            (s->matches[i].who.is_named || log_who_names_only_gpu(&s->matches[i].who) ||
+             s->matches[i].who.what[0] != '\0') &&
             (first < 0 || is_before(&s->matches[i], &s->matches[first])))
             first = i;
     if (first < 0)

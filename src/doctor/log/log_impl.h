@@ -104,6 +104,8 @@ void log_who_add_hosts(log_who *who, const log_who *other);
 void log_who_add_pids(log_who *who, const log_who *other);
 /* Whether `other` is another process, and they differ in nothing else. */
 bool log_who_differs_in_pid(const log_who *who, const log_who *other);
+/* Whether it is a GPU that a line of the driver names, and nobody who printed the line. */
+bool log_who_names_only_gpu(const log_who *who);
 /* Whether `other` is somebody of the same kind on another host. */
 bool log_who_differs_in_host(const log_who *who, const log_who *other);
 bool log_who_is_known(const log_who *who);

@@ -78,7 +78,8 @@ static bool is_file(const char *text, size_t size)
 /* "nvidia-container-cli", "systemd-oomd", "mlx5": programs and drivers that put their names before a message. */
 static bool is_program(const char *text, size_t size)
 {
-    static const char *const families[] = {"nvidia-", "nv-", "enroot-", "systemd-", "docker-", "kube-", "container-"};
+    static const char *const families[] = {"nvidia-", "nv-",   "enroot-",    "systemd-",
+                                           "docker-", "kube-", "container-", "mount."};
     bool is_family = false;
     if (size >= 4 && memcmp(text, "mlx", 3) == 0)
         return true;
@@ -189,6 +190,15 @@ static void read_task(const char *line, size_t size, log_who *who)
     const char *at = close != NULL ? memmem(line, (size_t)(close - line), " (pid ", 6) : NULL;
     if (at != NULL)
         who->pid = number_wide(at + 6, (size_t)(close - at) - 6);
+}
+
+/* "2025-Jan-10 11:43:09.0123 77:78 ERROR  NRT:nrt_init " of Neuron's runtime: process and thread. */
+static void read_neuron(const char *line, log_who *who)
+{
+    int pid = 0, end = 0;
+    (void)sscanf(line, "%*4d-%*3[A-Za-z]-%*2d %*2d:%*2d:%*[0-9.] %9d:%*d %*1[A-Z]%n", &pid, &end);
+    if (end > 0)
+        who->pid = pid;
 }
 
 /* "[2025-01-10 11:43:09 DP1 TP3] " of SGLang: the ranks in its groups name a scheduler. */
@@ -352,6 +362,7 @@ log_who log_origin_of_line(const char *line, size_t size)
     read_worker(head + at, n - at, &who);
     read_scheduler(head + at, n - at, &who);
     read_task(head + at, n - at, &who);
+    read_neuron(head + at, &who);
     if (who.host[0] == '\0')
         read_nccl(head, n, &who);
     if (who.host[0] == '\0')

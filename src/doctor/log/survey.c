@@ -248,10 +248,13 @@ static void note_rest(const survey_reading *r, const tess_found_entry *found, in
     if (match->first.file == r->file && number - match->first.line <= TESS_KNOWLEDGE_LINES_AFTER && !other_speaker) {
         log_who more = {.n_ranks = 0};
         log_who_add(&more, found);
+        const log_who before = match->who;
         if (more.is_named && !match->who.is_named &&
             !tess_knowledge_at(r->survey->knowledge, found->entry)->by_reporter)
             match->who = (log_who){.n_ranks = 0}; /* the one that printed it only reports */
         log_who_add(&match->who, found);
+        if (log_who_names_only_gpu(&before) && match->who.gpu[0] == '\0')
+            snprintf(match->who.gpu, sizeof(match->who.gpu), "%s", before.gpu);
     }
 }
 

@@ -255,6 +255,11 @@ bool log_who_is_known(const log_who *who)
     return who->n_ranks > 0 || who->pid != 0 || who->host[0] != '\0' || who->gpu[0] != '\0' || who->actor[0] != '\0';
 }
 
+bool log_who_names_only_gpu(const log_who *who)
+{
+    return who->gpu[0] != '\0' && who->n_ranks == 0 && who->pid == 0 && who->host[0] == '\0' && who->actor[0] == '\0';
+}
+
 bool log_who_has(const log_who *who, int rank)
 {
     for (int i = 0; i < who->n_ranks; i++)
