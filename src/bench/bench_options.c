@@ -130,6 +130,11 @@ tess_status tess_bench_options_defaults(tess_bench_options *options)
     return tess_options_defaults(tables, N_TABLES, options);
 }
 
+void tess_bench_options_free(tess_bench_options *options)
+{
+    tess_options_free(tables, N_TABLES, options);
+}
+
 tess_status tess_bench_options_set(tess_bench_options *options, const char *section, const char *flag, const char *text)
 {
     const tess_option_table *table = tess_bench_options_table(section);

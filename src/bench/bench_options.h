@@ -52,7 +52,9 @@ typedef struct tess_bench_options {
 /* The rows of `section` ("common", or a bench's name); NULL: none. */
 const tess_option_table *tess_bench_options_table(const char *section);
 
+/* *options was zeroed. Free it with tess_bench_options_free, also after a failure. */
 tess_status tess_bench_options_defaults(tess_bench_options *options);
+void tess_bench_options_free(tess_bench_options *options);
 
 /* Sets the flag ("--filter") of a section; ignores the text of a switch. The message of TESS_E_INVALID names the flag
  * and the range. */

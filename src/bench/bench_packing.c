@@ -32,10 +32,8 @@ static tess_status make_plan(tess_mem *mem, const tess_bench_options *options, c
     return TESS_OK;
 }
 
-static tess_status measure(tess_mem *mem, const tess_bench_options *options, const step_shape *shape, step_plan *plan,
-                           step_result *result)
+static tess_status measure(const step_plan *plan, step_result *result)
 {
-    TESS_TRY(make_plan(mem, options, shape, plan));
     const tess_bench_ranks ranks = {.n = plan->ranks,
                                     .options = {.n_threads = plan->threads, .kernels = plan->kernels},
                                     .run = run_rank,
@@ -70,9 +68,27 @@ static tess_status check_options(const tess_bench_options *options)
     return TESS_OK;
 }
 
+/* Measures one plan, and reports it next to that of padded documents, results[0]. */
+static tess_status measure_shape(tess_mem *mem, const tess_bench_options *options, const step_shape *shape,
+                                 step_result *results, tess_bench_report *to)
+{
+    step_plan plan = {0};
+    step_result *result = &results[shape->packed];
+    tess_status status = make_plan(mem, options, shape, &plan);
+    if (status == TESS_OK)
+        status = measure(&plan, result);
+    if (status == TESS_OK && memcmp(&results[0].first_loss, &result->first_loss, sizeof(double)) != 0)
+        status =
+            TESS_FAIL(TESS_E_INTERNAL, "packing changes the loss of documents of mean length %lld: %.17g, padded %.17g",
+                      (long long)shape->mean, result->first_loss, results[0].first_loss);
+    if (status == TESS_OK)
+        status = report(&plan, result, &results[0], to);
+    tess_config_free(&plan.config);
+    return status;
+}
+
 static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_bench_report *to)
 {
-    static step_plan plan;
     static step_result results[2];
     static const tess_bench_column columns[COLUMNS] = {
         {"time", "ms", TESS_BENCH_LOWER},   {"rows", "", TESS_BENCH_NEITHER},   {"waste", "%", TESS_BENCH_NEITHER},
@@ -86,12 +102,7 @@ static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_be
     for (int i = 0; i < N_PARTS; i++)
         for (int packed = 0; packed < 2; packed++) {
             const step_shape shape = {options->packing.documents, options->packing.seq / parts[i], packed != 0};
-            TESS_TRY(measure(mem, options, &shape, &plan, &results[packed]));
-            TESS_CHECK(packed == 0 || memcmp(&results[0].first_loss, &results[1].first_loss, sizeof(double)) == 0,
-                       TESS_E_INTERNAL,
-                       "packing changes the loss of documents of mean length %lld: %.17g, padded %.17g",
-                       (long long)shape.mean, results[1].first_loss, results[0].first_loss);
-            TESS_TRY(report(&plan, &results[packed], &results[0], to));
+            TESS_TRY(measure_shape(mem, options, &shape, results, to));
         }
     return TESS_OK;
 }

@@ -188,33 +188,46 @@ static tess_status report_casts(const precision_result *r, tess_bench_report *re
     return TESS_OK;
 }
 
-static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_bench_report *report)
+static tess_status begin_report(const tess_bench_options *options, const step_plan *plan, tess_bench_report *report)
 {
-    static step_plan plan;
-    static precision_result results[N_RUNS];
     static const tess_bench_column columns[] = {
         {"time", "ms", TESS_BENCH_LOWER},      {"update", "ms", TESS_BENCH_LOWER},  {"steps", "1/s", TESS_BENCH_HIGHER},
         {"speed", "x", TESS_BENCH_NEITHER},    {"memory", "MiB", TESS_BENCH_LOWER}, {"saved", "%", TESS_BENCH_NEITHER},
         {"gathered", "MiB", TESS_BENCH_LOWER}, {"loss", "", TESS_BENCH_NEITHER},    {"off", "", TESS_BENCH_NEITHER},
     };
+    TESS_TRY(tess_bench_report_fact(report, "job", "%s, %d ranks, %lld rows of %lld tokens, %d + %d steps",
+                                    options->precision.model, plan->ranks,
+                                    (long long)plan->config.training.global_batch_size,
+                                    (long long)plan->config.training.seq_len, plan->n_warm_up, plan->n_steps));
+    return tess_bench_report_table(report,
+                                   "a step: medians; update: the mean of its optimizer; speed, saved, off (of the last "
+                                   "loss): beside float32",
+                                   columns, 9);
+}
+
+static tess_status measure(const tess_bench_options *options, int run, const step_plan *plan,
+                           precision_result results[N_RUNS], tess_bench_report *report)
+{
+    const tess_bench_ranks ranks = {.n = plan->ranks,
+                                    .options = {.n_threads = plan->threads, .kernels = plan->kernels},
+                                    .run = run_rank,
+                                    .plan = plan};
+    TESS_TRY_CTX(tess_bench_ranks_run(&ranks, &results[run], sizeof(results[run])), "%s", runs[run].name);
+    if (run == 0)
+        TESS_TRY(begin_report(options, plan, report));
+    return report_run(runs[run].name, plan, &results[run].step, &results[0].step, report);
+}
+
+static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_bench_report *report)
+{
+    static precision_result results[N_RUNS];
     for (int i = 0; i < N_RUNS; i++) {
-        TESS_TRY(make_plan(mem, options, i, &plan));
-        const tess_bench_ranks ranks = {.n = plan.ranks,
-                                        .options = {.n_threads = plan.threads, .kernels = plan.kernels},
-                                        .run = run_rank,
-                                        .plan = &plan};
-        TESS_TRY_CTX(tess_bench_ranks_run(&ranks, &results[i], sizeof(results[i])), "%s", runs[i].name);
-        if (i == 0)
-            TESS_TRY(tess_bench_report_fact(report, "job", "%s, %d ranks, %lld rows of %lld tokens, %d + %d steps",
-                                            options->precision.model, plan.ranks,
-                                            (long long)plan.config.training.global_batch_size,
-                                            (long long)plan.config.training.seq_len, plan.n_warm_up, plan.n_steps));
-        if (i == 0)
-            TESS_TRY(tess_bench_report_table(report,
-                                             "a step: medians; update: the mean of its optimizer; speed, saved, off "
-                                             "(of the last loss): beside float32",
-                                             columns, 9));
-        TESS_TRY(report_run(runs[i].name, &plan, &results[i].step, &results[0].step, report));
+        step_plan plan = {0};
+        tess_status status = make_plan(mem, options, i, &plan);
+        if (status == TESS_OK)
+            status = measure(options, i, &plan, results, report);
+        tess_config_free(&plan.config);
+        TESS_TRY(status);
     }
     return report_casts(&results[0], report);
 }

@@ -94,18 +94,21 @@ static tess_status measure(const bench_session *s, bool *slower)
     const flag_set *set = s->set;
     const char *json = set->texts[0];
     bool json_on_stdout = json != NULL && json[0] == '\0';
-    tess_bench_options options;
-    tess_bench_report *report;
+    tess_bench_options options = {0};
+    tess_bench_report *report = NULL;
     tess_bench_comparison comparison = {0};
-    TESS_TRY(set_options(set, &options));
-    TESS_TRY(tess_bench_report_create(s->mem, s->bench->name, s->table, &report));
-    tess_status status = run_one(s, &options, report);
+    tess_status status = set_options(set, &options);
+    if (status == TESS_OK)
+        status = tess_bench_report_create(s->mem, s->bench->name, s->table, &report);
+    if (status == TESS_OK)
+        status = run_one(s, &options, report);
     if (status == TESS_OK && json != NULL && s->prints)
         status = tess_bench_report_write(report, stdout, json_on_stdout ? NULL : json);
     if (status == TESS_OK && s->old != NULL && s->prints)
         status = tess_bench_compare(s->old, tess_bench_report_json(report), set->tolerance_percent / 100, s->table,
                                     &comparison);
     tess_bench_report_destroy(&report);
+    tess_bench_options_free(&options);
     *slower = comparison.n_slower > 0;
     return status;
 }

@@ -101,7 +101,7 @@ static int run(tess_mem *mem, int argc, char **argv)
     verify_options o = {.steps = 3};
     int code = TESS_EXIT_OK;
     tess_verify_plan plan;
-    static tess_config config;
+    tess_config config = {0};
     const cli_flag flags[] = {
         {"-n", "RANKS", "ranks of the layout, on this machine (2)", .text = &o.ranks},
         {"--steps", "N", "steps to compare (3)", .integer = &o.steps, .min = 1, .max = TESS_VERIFY_MAX_STEPS},
@@ -117,6 +117,7 @@ static int run(tess_mem *mem, int argc, char **argv)
     tess_status status = read_words(mem, &o, n, argv + 1, &config, &plan);
     if (status == TESS_OK)
         status = o.layouts != NULL ? verify_layouts(mem, &o, &plan, &code) : verify(mem, &o, &plan, &code);
+    tess_config_free(&config);
     return status != TESS_OK ? cli_end(status) : code;
 }
 

@@ -123,11 +123,34 @@ static tess_status print_memory(tess_mem *mem, tess_config *config, const tess_r
     return TESS_OK;
 }
 
+/* Loads the configuration, over the defaults of `tessera rl` if it is meant. */
+static tess_status load_config(tess_mem *mem, const char *path, char *const *overrides, int n_overrides,
+                               tess_config *config)
+{
+    TESS_TRY(tess_config_load(mem, path, overrides, n_overrides, config));
+    if (!tess_rl_is_meant(config))
+        return TESS_OK;
+    tess_config_free(config);
+    return tess_config_load_over(mem, tess_rl_task_kind.defaults, path, overrides, n_overrides, config);
+}
+
+static tess_status print_config(tess_mem *mem, tess_config *config, const tess_ranks *ranks, bool has_words,
+                                bool is_counted)
+{
+    char path[1024];
+    TESS_TRY(print_options(config));
+    if (config->model.config[0] == '\0' && config->model.path[0] == '\0')
+        return TESS_OK;
+    TESS_TRY(tess_config_model_file(config, path, sizeof(path)));
+    TESS_TRY(print_model(mem, path, "", config));
+    return has_words ? print_memory(mem, config, ranks, is_counted) : TESS_OK;
+}
+
 /* `target`: NULL, a model's folder or config.json, or a run's configuration. */
 static tess_status print_about(tess_mem *mem, const char *target, char *const *overrides, int n_overrides,
                                const tess_ranks *ranks, bool is_counted)
 {
-    static tess_config config;
+    tess_config config;
     char path[1024];
     bool folder = target != NULL && tess_os_is_dir(target);
     bool json = target != NULL && tess_text_ends_with(target, ".json");
@@ -140,15 +163,10 @@ static tess_status print_about(tess_mem *mem, const char *target, char *const *o
     }
     if (json)
         return print_model(mem, target, "", NULL);
-    TESS_TRY(tess_config_load(mem, target, overrides, n_overrides, &config));
-    if (tess_rl_is_meant(&config))
-        TESS_TRY(tess_config_load_over(mem, tess_rl_task_kind.defaults, target, overrides, n_overrides, &config));
-    TESS_TRY(print_options(&config));
-    if (config.model.config[0] == '\0' && config.model.path[0] == '\0')
-        return TESS_OK;
-    TESS_TRY(tess_config_model_file(&config, path, sizeof(path)));
-    TESS_TRY(print_model(mem, path, "", &config));
-    return target != NULL || n_overrides > 0 ? print_memory(mem, &config, ranks, is_counted) : TESS_OK;
+    TESS_TRY(load_config(mem, target, overrides, n_overrides, &config));
+    tess_status status = print_config(mem, &config, ranks, target != NULL || n_overrides > 0, is_counted);
+    tess_config_free(&config);
+    return status;
 }
 
 static int run(tess_mem *mem, int argc, char **argv)

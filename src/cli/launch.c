@@ -28,10 +28,13 @@ static int start(tess_mpirun_job *hosts, int argc, char **argv, bool dry)
 {
     static tess_launch_line line;
     static char quoted[sizeof(line.text) * 2];
-    static tess_config config;
+    tess_config config;
     tess_launch_line_end end;
-    if (!dry && tess_supervise_hosts_reads(argc, argv, &config))
-        return tess_supervise_hosts(hosts, &config, argc, argv);
+    if (!dry && tess_supervise_hosts_reads(argc, argv, &config)) {
+        int code = tess_supervise_hosts(hosts, &config, argc, argv);
+        tess_config_free(&config);
+        return code;
+    }
     tess_status status = tess_mpirun_job_line(&hosts->hosts, &hosts->mpi, argv, &line);
     if (status == TESS_OK && dry) {
         tess_launch_line_quote(&line, quoted, sizeof(quoted));

@@ -66,17 +66,29 @@ static tess_status parse_over(tess_mem *mem, const char *const *defaults, const 
 {
     int n_tables;
     const tess_option_table *tables = tess_config_tables(&n_tables);
-    memset(config, 0, sizeof(*config));
-    TESS_TRY(tess_options_defaults(tables, n_tables, config));
-    for (int i = 0; defaults != NULL && defaults[i] != NULL; i++)
-        TESS_TRY(tess_config_override(config, defaults[i]));
     parse_context context = {config, what};
-    return tess_yaml_parse(mem, text, size, what, set_key, &context);
+    memset(config, 0, sizeof(*config));
+    tess_status status = tess_options_defaults(tables, n_tables, config);
+    for (int i = 0; status == TESS_OK && defaults != NULL && defaults[i] != NULL; i++)
+        status = tess_config_override(config, defaults[i]);
+    if (status == TESS_OK)
+        status = tess_yaml_parse(mem, text, size, what, set_key, &context);
+    return status;
+}
+
+/* Leaves nothing of a configuration that could not be read. */
+static tess_status finish_load(tess_config *config, tess_status status)
+{
+    if (status == TESS_OK)
+        return TESS_OK;
+    tess_config_free(config);
+    memset(config, 0, sizeof(*config));
+    return status;
 }
 
 tess_status tess_config_parse(tess_mem *mem, const char *text, size_t size, const char *what, tess_config *config)
 {
-    return parse_over(mem, NULL, text, size, what, config);
+    return finish_load(config, parse_over(mem, NULL, text, size, what, config));
 }
 
 tess_status tess_config_override(tess_config *config, const char *assignment)
@@ -114,6 +126,7 @@ tess_status tess_config_load_over(tess_mem *mem, const char *const *defaults, co
 {
     char *text = NULL;
     size_t size = 0;
+    memset(config, 0, sizeof(*config));
     if (path != NULL)
         TESS_TRY_CTX(tess_os_read(mem, path, CONFIG_LIMIT, &text, &size), "configuration");
     tess_status status =
@@ -121,7 +134,7 @@ tess_status tess_config_load_over(tess_mem *mem, const char *const *defaults, co
     tess_mem_free(mem, text);
     for (int i = 0; status == TESS_OK && i < n_overrides; i++)
         status = tess_config_override(config, overrides[i]);
-    return status;
+    return finish_load(config, status);
 }
 
 tess_status tess_config_load(tess_mem *mem, const char *path, char *const *overrides, int n_overrides,
@@ -450,9 +463,26 @@ tess_status tess_config_check(tess_config *config, int ranks)
     return tess_faults_parse(&spec, faults, TESS_FAULTS_MAX, &n_faults);
 }
 
+tess_status tess_config_copy(const tess_config *from, tess_config *to)
+{
+    int n_tables;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    TESS_TRY_CTX(tess_options_copy(tables, n_tables, to, from, sizeof(*to)), "copy of the configuration");
+    return TESS_OK;
+}
+
+void tess_config_free(tess_config *config)
+{
+    int n_tables;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    tess_options_free(tables, n_tables, config);
+}
+
 uint64_t tess_config_hash(const tess_config *config)
 {
-    return tess_hash_bytes(config, sizeof(*config), 0);
+    int n_tables;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    return tess_options_hash(tables, n_tables, config, 0);
 }
 
 json_t *tess_text_list_to_json(const tess_text_list *list)

@@ -267,6 +267,7 @@ typedef struct tess_config {
         int64_t seed;
     } fault;
 } tess_config;
+_Static_assert(sizeof(tess_config) < 16 << 10, "a configuration fits on the stack");
 
 const tess_option_table *tess_config_tables(int *n_tables);
 
@@ -274,8 +275,12 @@ const tess_option_table *tess_config_tables(int *n_tables);
  * Takes the path off the words; NULL: the first word is an override, or there is none. */
 const char *tess_config_take_path(char *const **words, int *n_words);
 
-/* Reads defaults, then the file (NULL: none), then overrides "section.key=value". Checks each value by itself;
- * tess_config_check checks how they fit together. Messages name file and line, or the override. */
+/* A configuration that was loaded, parsed or copied owns its lists: tess_config_free ends it. A struct copy would share
+ * them, so copies are made by tess_config_copy.
+ *
+ * Reads defaults, then the file (NULL: none), then overrides "section.key=value". Checks each value by itself;
+ * tess_config_check checks how they fit together. Messages name file and line, or the override. *config is written
+ * whole. On failure it is zero, and needs no tess_config_free. */
 tess_status tess_config_load(tess_mem *mem, const char *path, char *const *overrides, int n_overrides,
                              tess_config *config);
 /* Does the same with other defaults for some keys: `defaults` is a NULL-terminated list of overrides; NULL: none. */
@@ -284,6 +289,11 @@ tess_status tess_config_load_over(tess_mem *mem, const char *const *defaults, co
 /* The same from text in memory (tests, fuzzing). */
 tess_status tess_config_parse(tess_mem *mem, const char *text, size_t size, const char *what, tess_config *config);
 tess_status tess_config_override(tess_config *config, const char *assignment);
+
+/* Writes *to whole. TESS_E_NOMEM: it is zero. */
+tess_status tess_config_copy(const tess_config *from, tess_config *to);
+/* Frees the lists, and empties them. A configuration of zeros is fine. */
+void tess_config_free(tess_config *config);
 
 /* Before tess_config_check, in a job over several hosts: hybrid sharding without degrees shards inside hosts and
  * replicates across them. TESS_E_INVALID: the hosts do not have the same number of ranks. */

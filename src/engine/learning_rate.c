@@ -58,12 +58,18 @@ tess_lr_settings tess_lr_settings_of(const tess_config *config)
                               .decay_type = config->lr_scheduler.decay_type};
 }
 
+/* The sections that the keys belong to; all else is zero. A view of their lists. */
+static tess_config sections_of(const tess_config *config)
+{
+    return (tess_config){
+        .optimizer = config->optimizer, .training = config->training, .lr_scheduler = config->lr_scheduler};
+}
+
 tess_lr_settings tess_lr_settings_read(const tess_config *config, const json_t *saved)
 {
-    static tess_config then;
     int n_tables;
     const tess_option_table *tables = tess_config_tables(&n_tables);
-    then = *config;
+    tess_config then = sections_of(config);
     for (int i = 0; i < N_KEYS; i++) {
         char text[64];
         if (format_saved(saved, keys[i], text, sizeof(text)) &&
@@ -73,7 +79,8 @@ tess_lr_settings tess_lr_settings_read(const tess_config *config, const json_t *
     return tess_lr_settings_of(&then);
 }
 
-/* Sets *then to `now` with the settings `before`, and lists those that have changed: "training.steps was 60, now 120".
+/* Sets *then to the sections of `now` with the settings `before`, and lists those that have changed: "training.steps
+ * was 60, now 120".
  */
 static void compare_settings(const tess_config *now, const tess_lr_settings *before, tess_config *then, char *changes,
                              size_t size)
@@ -81,7 +88,7 @@ static void compare_settings(const tess_config *now, const tess_lr_settings *bef
     int n_tables;
     size_t at = 0;
     const tess_option_table *tables = tess_config_tables(&n_tables);
-    *then = *now;
+    *then = sections_of(now);
     then->optimizer.lr = before->lr;
     then->lr_scheduler.min_lr_factor = before->min_lr_factor;
     then->lr_scheduler.decay_ratio = before->decay_ratio;
@@ -104,7 +111,7 @@ static void compare_settings(const tess_config *now, const tess_lr_settings *bef
 void tess_config_compare_lr(const tess_config *config, const tess_lr_settings *settings, int64_t begin, int64_t step,
                             char *text, size_t size)
 {
-    static tess_config then;
+    tess_config then;
     char changes[640], hint[96] = "";
     const int64_t first = step + 1, last = config->training.steps;
     text[0] = '\0';

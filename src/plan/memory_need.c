@@ -74,38 +74,32 @@ static tess_memory_plan leanest(const tess_memory_plan *plan)
 /* Offers the schedule with the fewest micro-batches in progress. */
 static void offer_schedule(memory_search *s, const tess_memory_plan *plan)
 {
-    tess_config *config;
+    tess_config config;
     tess_memory_plan p = *plan;
     if (plan->n_stages == 1 || plan->config->parallelism.pipeline_parallel_schedule == TESS_PIPELINE_1F1B ||
         s->status != TESS_OK)
         return;
-    s->status = tess_mem_alloc(s->mem, TESS_POOL_MISC, sizeof(*config), "configuration", (void **)&config);
-    if (s->status != TESS_OK)
-        return;
-    *config = *plan->config;
-    config->parallelism.pipeline_parallel_schedule = TESS_PIPELINE_1F1B;
-    p.config = config;
+    s->status = tess_config_copy(plan->config, &config);
+    config.parallelism.pipeline_parallel_schedule = TESS_PIPELINE_1F1B;
+    p.config = &config;
     if (fits(s, &p))
         OFFER(s, "parallelism.pipeline_parallel_schedule=1f1b");
-    tess_mem_free(s->mem, config);
+    tess_config_free(&config);
 }
 
 /* Offers to put all state on disk. */
 static void offer_offload(memory_search *s, const tess_memory_plan *plan)
 {
-    tess_config *config;
+    tess_config config;
     tess_memory_plan p = *plan;
     if (tess_config_offloads_state(plan->config) || s->status != TESS_OK)
         return;
-    s->status = tess_mem_alloc(s->mem, TESS_POOL_MISC, sizeof(*config), "configuration", (void **)&config);
-    if (s->status != TESS_OK)
-        return;
-    *config = *plan->config;
-    config->offload.params = config->offload.grads = config->offload.optimizer = true;
-    p.config = config;
+    s->status = tess_config_copy(plan->config, &config);
+    config.offload.params = config.offload.grads = config.offload.optimizer = true;
+    p.config = &config;
     if (fits(s, &p))
         OFFER(s, "offload.params=true offload.grads=true offload.optimizer=true offload.folder=A_DISK");
-    tess_mem_free(s->mem, config);
+    tess_config_free(&config);
 }
 
 /* Offers each setting that makes the plan fit by itself. */

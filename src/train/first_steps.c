@@ -30,6 +30,8 @@ tess_status tess_train_first_steps(tess_runtime *runtime, const tess_task_kind *
                                    int64_t steps, const tess_first_steps_observer *observer)
 {
     tess_trainer trainer;
-    tess_trainer_begin(&trainer, runtime, kind, config, NULL);
-    return tess_trainer_end(&trainer, take_steps(&trainer, steps, observer));
+    tess_status status = tess_trainer_begin(&trainer, runtime, kind, config, NULL);
+    if (status == TESS_OK)
+        status = take_steps(&trainer, steps, observer);
+    return tess_trainer_end(&trainer, status);
 }

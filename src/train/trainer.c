@@ -126,17 +126,17 @@ static tess_status build(tess_trainer *t)
     return t->kind->begin != NULL ? t->kind->begin(t->task.self) : TESS_OK;
 }
 
-void tess_trainer_begin(tess_trainer *t, tess_runtime *runtime, const tess_task_kind *kind, const tess_config *config,
-                        const tess_train_observer *observer)
+tess_status tess_trainer_begin(tess_trainer *t, tess_runtime *runtime, const tess_task_kind *kind,
+                               const tess_config *config, const tess_train_observer *observer)
 {
-    *t = (tess_trainer){.config = *config,
-                        .kind = kind,
+    *t = (tess_trainer){.kind = kind,
                         .observer = observer,
                         .runtime = runtime,
                         .team = tess_runtime_team(runtime),
                         .mem = tess_runtime_mem(runtime),
                         .rank = tess_runtime_rank(runtime),
                         .world = tess_runtime_world(runtime)};
+    return tess_config_copy(config, &t->config);
 }
 
 tess_status tess_trainer_end(tess_trainer *t, tess_status status)
@@ -153,6 +153,7 @@ tess_status tess_trainer_end(tess_trainer *t, tess_status status)
     tess_ckpt_hosts_destroy(&t->hosts);
     if (t->team != tess_runtime_team(t->runtime))
         tess_team_destroy(&t->team);
+    tess_config_free(&t->config);
     return status;
 }
 
@@ -481,10 +482,11 @@ tess_status tess_train(tess_runtime *runtime, const tess_task_kind *kind, const 
                        const tess_train_observer *observer, tess_train_result *result)
 {
     tess_trainer t;
-    tess_trainer_begin(&t, runtime, kind, config, observer);
+    tess_status status = tess_trainer_begin(&t, runtime, kind, config, observer);
     memset(result, 0, sizeof(*result));
     tess_runtime_phase(runtime, "setup", -1, -1);
-    tess_status status = take_role(&t);
+    if (status == TESS_OK)
+        status = take_role(&t);
     if (status == TESS_OK)
         status = t.is_aside ? serve(&t, result) : train(&t, result);
     return tess_trainer_end(&t, status);

@@ -30,7 +30,7 @@ struct tess_trainer {
     tess_task task;           /* self NULL: not created */
     tess_batch_source source; /* the task's, of this step */
 
-    tess_text_list without; /* tensors of a checkpoint that were not loaded: see exclude.h */
+    tess_text_list without; /* tensors of a checkpoint that were not loaded: see exclude.h; a view of the option */
     tess_metrics *metrics;
     tess_metrics *memory; /* memory.jsonl */
     tess_memory_watch leaks;
@@ -57,10 +57,11 @@ struct tess_trainer {
     double phase_s[TESS_PHASE_COUNT]; /* times of all steps of this process */
 };
 
-/* begin: an empty trainer. end: frees it and returns `status`. A failure is reported first, because
- * freeing is collective and the other ranks must learn that this one fails. */
-void tess_trainer_begin(tess_trainer *t, tess_runtime *runtime, const tess_task_kind *kind, const tess_config *config,
-                        const tess_train_observer *observer);
+/* begin: an empty trainer, with a copy of the configuration. end: frees it, also after a failure of begin, and returns
+ * `status`. A failure is reported first, because freeing is collective and the other ranks must learn that this one
+ * fails. */
+tess_status tess_trainer_begin(tess_trainer *t, tess_runtime *runtime, const tess_task_kind *kind,
+                               const tess_config *config, const tess_train_observer *observer);
 tess_status tess_trainer_end(tess_trainer *t, tess_status status);
 
 /* trainer_describe.c: notes on what the run is, before its first step; where memory and time went, after its last one.

@@ -51,13 +51,15 @@ static tess_status open_run(tess_mem *mem, verify_run *run)
 tess_status verify_open_layout(tess_mem *mem, const tess_verify_plan *plan, const tess_config *config,
                                verify_run *layout)
 {
-    *layout = (verify_run){.config = *config, .ranks = plan->ranks, .steps = plan->steps, .with_faults = true};
+    *layout = (verify_run){.ranks = plan->ranks, .steps = plan->steps, .with_faults = true};
+    TESS_TRY(tess_config_copy(config, &layout->config));
     return open_run(mem, layout);
 }
 
 tess_status verify_open_one(tess_mem *mem, const tess_verify_plan *plan, const tess_config *checked, verify_run *one)
 {
-    *one = (verify_run){.config = *checked, .ranks = 1, .steps = plan->steps, .kernels = plan->reference_kernels};
+    *one = (verify_run){.ranks = 1, .steps = plan->steps, .kernels = plan->reference_kernels};
+    TESS_TRY(tess_config_copy(checked, &one->config));
     one->config.parallelism.shard_strategy = TESS_STRATEGY_NONE;
     one->config.parallelism.tensor_parallel_degree = 1;
     one->config.parallelism.pipeline_parallel_degree = 1;
@@ -201,7 +203,7 @@ static tess_status run_again(const tess_verify_plan *plan, const verify_run runs
     double seconds[2];
     verify_run again[2];
     for (int i = 0; i < 2; i++) {
-        again[i] = runs[i];
+        again[i] = runs[i]; /* shares their configurations */
         again[i].steps = r->first_step;
         again[i].values = i == ONE ? RUN_WRITES_VALUES : RUN_COMPARES_VALUES;
         again[i].values_fd = fd;
@@ -218,8 +220,8 @@ static tess_status run_again(const tess_verify_plan *plan, const verify_run runs
         r->irreproducible = !one_is ? 2 : !layout_is ? 1 : 0;
         collect_values(&again[LAYOUT], r);
     }
-    verify_run_close(&again[0]);
-    verify_run_close(&again[1]);
+    verify_run_unmap(&again[0]);
+    verify_run_unmap(&again[1]);
     return status;
 }
 

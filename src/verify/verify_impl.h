@@ -73,8 +73,10 @@ static inline run_digest *verify_digest_of(const verify_run *run, int64_t step, 
     return &run->digests[(step - 1) * run->n_tensors + tensor];
 }
 
-/* Allocates the shared memory. Free it with verify_run_close. */
+/* Allocates the shared memory. Free it with verify_run_unmap. */
 tess_status verify_run_open(verify_run *run);
+void verify_run_unmap(verify_run *run);
+/* Frees the configuration as well. */
 void verify_run_close(verify_run *run);
 
 enum { LAYOUT, ONE }; /* indices of a pair of runs */

@@ -162,15 +162,16 @@ static tess_status factorise(const conditions *c, int axis, int left, tess_verif
 }
 
 /* ---- One of them ---- */
-static void configure(const tess_config *base, const tess_verify_layout *l, tess_config *config)
+static tess_status configure(const tess_config *base, const tess_verify_layout *l, tess_config *config)
 {
-    *config = *base;
+    TESS_TRY(tess_config_copy(base, config));
     for (int axis = 0; axis < TESS_VERIFY_DEGREES; axis++)
         *(int64_t *)((char *)config + axes[axis].offset) = l->degree[axis];
     config->activation_checkpoint.partition &= l->degree[TP] > 1;
     config->parallelism.shard_strategy = l->strategy;
     if (l->schedule >= 0)
         config->parallelism.pipeline_parallel_schedule = l->schedule;
+    return TESS_OK;
 }
 
 /* Finds what ranks would refuse when they start: stages without layers, micro-batches that the schedule does not take.
@@ -250,14 +251,12 @@ static tess_status compare_layout(tess_mem *mem, const tess_verify_plan *plan, v
     return status;
 }
 
-static tess_status run_layout(tess_mem *mem, const tess_verify_plan *plan, const tess_config *base, verify_run runs[2],
-                              tess_verify_layout *l)
+static tess_status run_configured(tess_mem *mem, const tess_verify_plan *plan, tess_config *config, verify_run runs[2],
+                                  tess_verify_layout *l)
 {
-    static tess_config config;
-    configure(base, l, &config);
-    tess_status status = tess_config_check_step(&config, plan->ranks);
+    tess_status status = tess_config_check_step(config, plan->ranks);
     if (status == TESS_OK)
-        status = check_layout(mem, &config, l);
+        status = check_layout(mem, config, l);
     if (status == TESS_E_INVALID || status == TESS_E_UNSUPPORTED) {
         l->outcome = TESS_VERIFY_REFUSED;
         snprintf(l->text, sizeof(l->text), "%s", tess_error_message());
@@ -265,7 +264,7 @@ static tess_status run_layout(tess_mem *mem, const tess_verify_plan *plan, const
         return TESS_OK;
     }
     TESS_TRY(status);
-    status = verify_open_layout(mem, plan, &config, &runs[LAYOUT]);
+    status = verify_open_layout(mem, plan, config, &runs[LAYOUT]);
     if (status == TESS_OK)
         status = compare_layout(mem, plan, runs, l);
     tess_mem_free(mem, runs[LAYOUT].planned);
@@ -273,37 +272,40 @@ static tess_status run_layout(tess_mem *mem, const tess_verify_plan *plan, const
     return status;
 }
 
+static tess_status run_layout(tess_mem *mem, const tess_verify_plan *plan, const tess_config *base, verify_run runs[2],
+                              tess_verify_layout *l)
+{
+    tess_config config;
+    tess_status status = configure(base, l, &config);
+    if (status == TESS_OK)
+        status = run_configured(mem, plan, &config, runs, l);
+    tess_config_free(&config);
+    return status;
+}
+
 /* ---- The whole ---- */
 /* The ranks of any layout share the rows of a step that plain data parallelism of all ranks would have. */
 static tess_status fix_batch(const tess_verify_plan *plan, tess_config *base)
 {
-    static tess_config plain;
-    plain = *base;
+    tess_config plain;
+    TESS_TRY(tess_config_copy(base, &plain));
     for (int axis = 0; axis < TESS_VERIFY_DEGREES; axis++)
         *(int64_t *)((char *)&plain + axes[axis].offset) = axis == PP || axis == TP ? 1 : -1;
     plain.activation_checkpoint.partition = false;
     plain.parallelism.shard_strategy = TESS_STRATEGY_NONE; /* it fits any number of ranks */
-    TESS_TRY(tess_config_check(&plain, plan->ranks));
-    base->training.global_batch_size = plain.training.global_batch_size;
-    return TESS_OK;
+    tess_status status = tess_config_check(&plain, plan->ranks);
+    if (status == TESS_OK)
+        base->training.global_batch_size = plain.training.global_batch_size;
+    tess_config_free(&plain);
+    return status;
 }
 
-tess_status tess_verify_layouts(tess_mem *mem, const tess_verify_plan *plan, const char *which,
-                                void (*done)(void *self, const tess_verify_layout *layout), tess_verify_walk *walk)
+/* Runs `base` on one rank, then in each layout of the walk. */
+static tess_status run_walk(tess_mem *mem, const tess_verify_plan *plan, const tess_config *base,
+                            void (*done)(void *self, const tess_verify_layout *layout), tess_verify_walk *walk)
 {
-    static tess_config base;
-    static verify_run runs[2];
-    conditions c;
-    tess_verify_layout first = {0};
-    *walk = (tess_verify_walk){.mem = mem, .ranks = plan->ranks, .steps = plan->steps};
-    base = *plan->config;
-    TESS_TRY_CTX(parse_conditions(which, &c), "--layouts %s", which);
-    TESS_TRY(fix_batch(plan, &base));
-    walk->global_batch = base.training.global_batch_size;
-    TESS_TRY(factorise(&c, 0, plan->ranks, &first, walk));
-    TESS_CHECK(walk->n > 0, TESS_E_INVALID, "--layouts %s: no layout of %d ranks is so", which, plan->ranks);
-    memset(runs, 0, sizeof(runs));
-    tess_status status = verify_open_one(mem, plan, &base, &runs[ONE]);
+    verify_run runs[2] = {0};
+    tess_status status = verify_open_one(mem, plan, base, &runs[ONE]);
     if (plan->note != NULL)
         plan->note(plan->self, "one rank");
     if (status == TESS_OK)
@@ -315,11 +317,37 @@ tess_status tess_verify_layouts(tess_mem *mem, const tess_verify_plan *plan, con
         snprintf(text, sizeof(text), "layout %d of %d", i + 1, walk->n);
         if (plan->note != NULL)
             plan->note(plan->self, text);
-        status = run_layout(mem, plan, &base, runs, &walk->layouts[i]);
+        status = run_layout(mem, plan, base, runs, &walk->layouts[i]);
         if (status == TESS_OK && done != NULL)
             done(plan->self, &walk->layouts[i]);
     }
     verify_run_close(&runs[ONE]);
+    return status;
+}
+
+static tess_status list_layouts(const tess_verify_plan *plan, const char *which, tess_verify_walk *walk)
+{
+    conditions c;
+    tess_verify_layout first = {0};
+    TESS_TRY_CTX(parse_conditions(which, &c), "--layouts %s", which);
+    TESS_TRY(factorise(&c, 0, plan->ranks, &first, walk));
+    TESS_CHECK(walk->n > 0, TESS_E_INVALID, "--layouts %s: no layout of %d ranks is so", which, plan->ranks);
+    return TESS_OK;
+}
+
+tess_status tess_verify_layouts(tess_mem *mem, const tess_verify_plan *plan, const char *which,
+                                void (*done)(void *self, const tess_verify_layout *layout), tess_verify_walk *walk)
+{
+    tess_config base;
+    *walk = (tess_verify_walk){.mem = mem, .ranks = plan->ranks, .steps = plan->steps};
+    TESS_TRY(list_layouts(plan, which, walk));
+    tess_status status = tess_config_copy(plan->config, &base);
+    if (status == TESS_OK)
+        status = fix_batch(plan, &base);
+    walk->global_batch = base.training.global_batch_size;
+    if (status == TESS_OK)
+        status = run_walk(mem, plan, &base, done, walk);
+    tess_config_free(&base);
     return status;
 }
 

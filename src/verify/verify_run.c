@@ -30,11 +30,17 @@ tess_status verify_run_open(verify_run *run)
     return TESS_OK;
 }
 
-void verify_run_close(verify_run *run)
+void verify_run_unmap(verify_run *run)
 {
     if (run->shared != NULL)
         tess_os_unmap_shared(run->shared, run->shared_bytes);
     run->shared = NULL;
+}
+
+void verify_run_close(verify_run *run)
+{
+    verify_run_unmap(run);
+    tess_config_free(&run->config);
 }
 
 tess_status verify_run_steps(verify_run *run)

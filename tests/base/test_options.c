@@ -172,6 +172,24 @@ static void items_of_a_list_may_hold_commas_and_quotes(void)
         EXPECT(set(&c, "list", bad[i]) == TESS_E_INVALID);
     EXPECT_FAILS(set(&c, "list", "x,\"a"), TESS_E_INVALID, "here: list: the quote before a is not closed");
     EXPECT_FAILS(set(&c, "list", "\"a\"b,c"), TESS_E_INVALID, "'b,c' follows a closing quote");
+    EXPECT_TEXT(items_of(&c), "[0-9]"); /* a text that is refused changes nothing */
+    tess_options_free(&table, 1, &c);
+    EXPECT_INT(c.list.n, 0);
+    tess_options_free(&table, 1, &again);
+}
+
+static void a_list_has_at_most_32_items(void)
+{
+    config c = {0};
+    char text[2 * TESS_LIST_SIZE + 2] = "";
+    for (int i = 0; i < TESS_LIST_SIZE; i++)
+        memcpy(text + 2 * i, "x,", 3);
+    EXPECT_OK(set(&c, "list", text));
+    EXPECT_INT(c.list.n, TESS_LIST_SIZE);
+    EXPECT_TEXT(c.list.item[TESS_LIST_SIZE - 1], "x");
+    text[2 * TESS_LIST_SIZE] = 'x';
+    EXPECT_FAILS(set(&c, "list", text), TESS_E_INVALID, "here: list: more than 32 items");
+    tess_options_free(&table, 1, &c);
 }
 
 static void a_path_begins_in_the_home_folder(void)
@@ -189,10 +207,12 @@ static void a_path_begins_in_the_home_folder(void)
     EXPECT_TEXT(c.word, "~/x");
     EXPECT_INT(unsetenv("HOME"), 0);
     EXPECT_FAILS(set(&c, "path", "~"), TESS_E_INVALID, "here: path: ~: HOME is not set");
+    tess_options_free(&table, 1, &c);
 }
 
 static const test_case cases[] = {
     {"items_of_a_list_may_hold_commas_and_quotes", items_of_a_list_may_hold_commas_and_quotes, 0, 0},
+    {"a_list_has_at_most_32_items", a_list_has_at_most_32_items, 0, 0},
     {"a_path_begins_in_the_home_folder", a_path_begins_in_the_home_folder, 0, 0},
     {"defaults_are_known_however_they_are_written", defaults_are_known_however_they_are_written, 0, 0},
     {"integers_of_64_bits_are_exact", integers_of_64_bits_are_exact, 0, 0},

@@ -5,16 +5,17 @@
 #include "config/foreign_keys.h"
 #include "config/config.h"
 
-static tess_config config;
-
-static tess_status parse(const char *text)
+/* Replaces a configuration, which may be zero. */
+static tess_status parse(tess_config *config, const char *text)
 {
-    return tess_config_parse(test_mem(), text, strlen(text), "c.yaml", &config);
+    tess_config_free(config);
+    return tess_config_parse(test_mem(), text, strlen(text), "c.yaml", config);
 }
 
 static void defaults_parse_and_stay_in_range(void)
 {
-    EXPECT_OK(parse(""));
+    tess_config config = {0};
+    EXPECT_OK(parse(&config, ""));
     EXPECT_INT(config.training.steps, 1000);
     EXPECT_INT(config.parallelism.data_parallel_shard_degree, -1);
     EXPECT(config.validation.fraction == 0.05);
@@ -30,6 +31,7 @@ static void defaults_parse_and_stay_in_range(void)
             EXPECT_OK(tess_options_format(row, &config, value, sizeof(value)));
             EXPECT_OK(tess_options_set(tables, n_tables, &config, row->key, value, "test"));
         }
+    tess_config_free(&config);
 }
 
 static void keys_of_other_programs_lead_to_keys_that_exist(void)
@@ -50,7 +52,9 @@ static void keys_of_other_programs_lead_to_keys_that_exist(void)
 
 static void values_of_every_type_are_read(void)
 {
-    EXPECT_OK(parse("training:\n  steps: 12_000\n  max_norm: 0.5\n  mixed_precision_param: float32\n"
+    tess_config config = {0};
+    EXPECT_OK(parse(&config,
+                    "training:\n  steps: 12_000\n  max_norm: 0.5\n  mixed_precision_param: float32\n"
                     "data:\n  files: [a.txt, \"b c.jsonl\"]\n  shuffle: off\njob: {dump_folder: 'x y'}\noptimizer:\n"));
     EXPECT_INT(config.training.steps, 12000);
     EXPECT(config.training.max_norm == 0.5);
@@ -77,80 +81,90 @@ static void values_of_every_type_are_read(void)
     EXPECT_INT(config.data.files.n, 2);
     EXPECT_TEXT(config.data.files.item[1], "[2].txt");
     EXPECT_OK(tess_config_override(&config, "data.files=one,two"));
+    tess_config_free(&config);
 }
 
 static void mistakes_name_the_line_and_the_fix(void)
 {
-    EXPECT_FAILS(parse("training:\n  stepps: 3\n"), TESS_E_INVALID,
+    tess_config config = {0};
+    EXPECT_FAILS(parse(&config, "training:\n  stepps: 3\n"), TESS_E_INVALID,
                  "c.yaml:2: unknown key 'training.stepps': did you mean "
                  "'training.steps'?");
-    EXPECT_FAILS(parse("optimiser:\n  lr: 3\n"), TESS_E_INVALID, "did you mean 'optimizer.lr'?");
-    EXPECT_FAILS(parse("training:\n  steps: many\n"), TESS_E_INVALID,
+    EXPECT_FAILS(parse(&config, "optimiser:\n  lr: 3\n"), TESS_E_INVALID, "did you mean 'optimizer.lr'?");
+    EXPECT_FAILS(parse(&config, "training:\n  steps: many\n"), TESS_E_INVALID,
                  "c.yaml:2: training.steps: 'many' is not a number");
-    EXPECT_FAILS(parse("training:\n  steps: 0\n"), TESS_E_INVALID, "0 is outside 1 .. 1000000000000");
-    EXPECT_FAILS(parse("training:\n  steps: nan\n"), TESS_E_INVALID, "not a number");
-    EXPECT_FAILS(parse("training:\n  steps: 000000000000000000000000000000000000000000000000000000000000012many\n"),
-                 TESS_E_INVALID, "not a number");
-    EXPECT_FAILS(parse("training: 3\n"), TESS_E_FORMAT, "'training' is a section");
-    EXPECT_FAILS(parse("- a\n"), TESS_E_FORMAT, "expected sections");
-    EXPECT_FAILS(parse("a: {b: {c: 1}}\n"), TESS_E_FORMAT, "expected a value");
-    EXPECT_FAILS(parse("training:\n  steps: [1\n"), TESS_E_FORMAT, "not valid YAML");
-    EXPECT_FAILS(parse("training:\n  steps: 3\n  seq_len: 8\n  steps: 4\n"), TESS_E_FORMAT,
+    EXPECT_FAILS(parse(&config, "training:\n  steps: 0\n"), TESS_E_INVALID, "0 is outside 1 .. 1000000000000");
+    EXPECT_FAILS(parse(&config, "training:\n  steps: nan\n"), TESS_E_INVALID, "not a number");
+    EXPECT_FAILS(
+        parse(&config, "training:\n  steps: 000000000000000000000000000000000000000000000000000000000000012many\n"),
+        TESS_E_INVALID, "not a number");
+    EXPECT_FAILS(parse(&config, "training: 3\n"), TESS_E_FORMAT, "'training' is a section");
+    EXPECT_FAILS(parse(&config, "- a\n"), TESS_E_FORMAT, "expected sections");
+    EXPECT_FAILS(parse(&config, "a: {b: {c: 1}}\n"), TESS_E_FORMAT, "expected a value");
+    EXPECT_FAILS(parse(&config, "training:\n  steps: [1\n"), TESS_E_FORMAT, "not valid YAML");
+    EXPECT_FAILS(parse(&config, "training:\n  steps: 3\n  seq_len: 8\n  steps: 4\n"), TESS_E_FORMAT,
                  "c.yaml:4: 'training.steps' is given again: it is on line 2 already");
-    EXPECT_FAILS(parse("training: {steps: 3}\ndata:\ntraining: {seq_len: 8}\n"), TESS_E_FORMAT,
+    EXPECT_FAILS(parse(&config, "training: {steps: 3}\ndata:\ntraining: {seq_len: 8}\n"), TESS_E_FORMAT,
                  "c.yaml:3: 'training' is given again: it is on line 1 already");
-    EXPECT_FAILS(parse("parallelism:\n  shard_strategy: zero3\n"), TESS_E_INVALID, "none|zero1|zero2|full|hybrid");
+    EXPECT_FAILS(parse(&config, "parallelism:\n  shard_strategy: zero3\n"), TESS_E_INVALID,
+                 "none|zero1|zero2|full|hybrid");
     EXPECT_FAILS(tess_config_override(&config, "steps"), TESS_E_INVALID, "section.key=value");
+    tess_config_free(&config);
 }
 
 static void relations_are_checked_for_the_world_size(void)
 {
+    tess_config config = {0};
     const char *text =
         "data: {files: [a]}\nmodel: {config: m.json}\ntraining: {local_batch_size: 2, global_batch_size: 12}\n";
-    EXPECT_OK(parse(text));
+    EXPECT_OK(parse(&config, text));
     EXPECT_OK(tess_config_check(&config, 6));
     EXPECT_INT(config.parallelism.data_parallel_shard_degree, 6);
-    EXPECT_OK(parse(text));
+    EXPECT_OK(parse(&config, text));
     EXPECT_OK(tess_config_check(&config, 4)); /* two ranks have a micro-batch less */
     EXPECT_OK(tess_config_override(&config, "parallelism.data_parallel_replicate_degree=4"));
     EXPECT_FAILS(tess_config_check(&config, 6), TESS_E_INVALID,
                  "4 replicas do not divide 6 ranks: give a divisor of 6");
-    EXPECT_OK(parse(text));
+    EXPECT_OK(parse(&config, text));
     EXPECT_OK(tess_config_override(&config, "parallelism.fsdp_reshard_after_forward=2"));
     EXPECT_FAILS(tess_config_check(&config, 3), TESS_E_INVALID,
                  "2 does not divide the 3 ranks that share a copy of the parameters: give 1 (free), 0 (keep) or a "
                  "divisor of 3");
     EXPECT_OK(tess_config_override(&config, "parallelism.shard_strategy=zero2")); /* keeps all copies */
     EXPECT_OK(tess_config_check(&config, 3));
-    EXPECT_OK(parse("model: {config: m.json}\n"));
+    EXPECT_OK(parse(&config, "model: {config: m.json}\n"));
     EXPECT_FAILS(tess_config_check(&config, 1), TESS_E_INVALID, "data.files");
-    EXPECT_OK(parse("data: {files: [a]}\nmodel: {config: m.json, path: p}\n"));
+    EXPECT_OK(parse(&config, "data: {files: [a]}\nmodel: {config: m.json, path: p}\n"));
     EXPECT_FAILS(tess_config_check(&config, 1), TESS_E_INVALID, "keep one");
+    tess_config_free(&config);
 }
 
-static void expect_warmup(const char *training, const char *scheduler, int64_t want)
+static void expect_warmup(tess_config *config, const char *training, const char *scheduler, int64_t want)
 {
     char text[256];
     snprintf(text, sizeof(text), "data: {files: [a]}\nmodel: {config: m.json}\ntraining: {%s}\nlr_scheduler: {%s}\n",
              training, scheduler);
-    EXPECT_OK(parse(text));
-    EXPECT_OK(tess_config_check(&config, 1));
-    EXPECT_INT(config.lr_scheduler.warmup_steps, want);
+    EXPECT_OK(parse(config, text));
+    EXPECT_OK(tess_config_check(config, 1));
+    EXPECT_INT(config->lr_scheduler.warmup_steps, want);
 }
 
 static void a_warm_up_takes_at_most_the_steps_of_the_schedule(void)
 {
-    expect_warmup("steps: 20", "", 20);
-    expect_warmup("steps: 5000", "", 100);
-    expect_warmup("steps: 20", "warmup_steps: 0", 0);
-    expect_warmup("steps: 20", "warmup_steps: 20", 20);
+    tess_config config = {0};
+    expect_warmup(&config, "steps: 20", "", 20);
+    expect_warmup(&config, "steps: 5000", "", 100);
+    expect_warmup(&config, "steps: 20", "warmup_steps: 0", 0);
+    expect_warmup(&config, "steps: 20", "warmup_steps: 20", 20);
     EXPECT_OK(tess_config_override(&config, "lr_scheduler.warmup_steps=21"));
     EXPECT_OK(tess_config_check(&config, 1));
     EXPECT_INT(config.lr_scheduler.warmup_steps, 20);
+    tess_config_free(&config);
 }
 
 static void activations_are_chosen_by_settings_that_agree(void)
 {
+    tess_config config = {0};
     static const struct {
         const char *overrides[3];
         const char *needle;
@@ -168,20 +182,22 @@ static void activations_are_chosen_by_settings_that_agree(void)
     };
     unsigned groups;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        EXPECT_OK(parse("data: {files: [a]}\nmodel: {config: m.json}\n"));
+        EXPECT_OK(parse(&config, "data: {files: [a]}\nmodel: {config: m.json}\n"));
         for (int k = 0; k < 3 && bad[i].overrides[k] != NULL; k++)
             EXPECT_OK(tess_config_override(&config, bad[i].overrides[k]));
         EXPECT_FAILS(tess_config_check(&config, 2), TESS_E_INVALID, bad[i].needle);
     }
-    EXPECT_OK(parse("data: {files: [a]}\nmodel: {config: m.json}\nactivation_checkpoint: {mode: selective, recompute: "
+    EXPECT_OK(parse(&config,
+                    "data: {files: [a]}\nmodel: {config: m.json}\nactivation_checkpoint: {mode: selective, recompute: "
                     "[attention, feed_forward], budget: 2GiB}\n"));
     EXPECT_OK(tess_config_check(&config, 1));
     EXPECT_OK(tess_config_groups(&config, &groups));
     EXPECT_INT(groups, TESS_GROUP_FEED_FORWARD | TESS_GROUP_ATTENTION);
     EXPECT_INT(config.activation_checkpoint.budget, (int64_t)2 << 30);
-    config.activation_checkpoint.recompute.n = 0;
+    EXPECT_OK(tess_config_override(&config, "activation_checkpoint.recompute="));
     EXPECT_OK(tess_config_groups(&config, &groups));
     EXPECT_INT(groups, TESS_GROUP_ALL);
+    tess_config_free(&config);
 }
 
 static void a_command_may_begin_with_its_first_override(void)
@@ -196,57 +212,80 @@ static void a_command_may_begin_with_its_first_override(void)
     EXPECT(tess_config_take_path(&at, &n) == file[0] && n == 1 && at == file + 1);
 }
 
-static void parse_hybrid(const char *degrees)
+static void parse_hybrid(tess_config *config, const char *degrees)
 {
     char text[512];
     snprintf(text, sizeof(text),
              "data: {files: [a]}\nmodel: {config: m.json}\ntraining: {local_batch_size: 1}\n"
              "parallelism: {shard_strategy: hybrid%s}\n",
              degrees);
-    EXPECT_OK(parse(text));
+    EXPECT_OK(parse(config, text));
 }
 
-static void expect_degrees(int replicas, int shards)
+static void expect_degrees(tess_config *config, int replicas, int shards)
 {
-    EXPECT_OK(tess_config_check(&config, 8));
-    EXPECT_INT(config.parallelism.data_parallel_replicate_degree, replicas);
-    EXPECT_INT(config.parallelism.data_parallel_shard_degree, shards);
+    EXPECT_OK(tess_config_check(config, 8));
+    EXPECT_INT(config->parallelism.data_parallel_replicate_degree, replicas);
+    EXPECT_INT(config->parallelism.data_parallel_shard_degree, shards);
 }
 
 static void hybrid_shards_inside_hosts_and_replicates_across_them(void)
 {
+    tess_config config = {0};
     static const int halves[] = {4, 4}, quarters[] = {2, 2, 2, 2}, unequal[] = {4, 3, 1}, one[] = {8};
-    parse_hybrid("");
+    parse_hybrid(&config, "");
     EXPECT_OK(tess_config_fit_hosts(&config, halves, 2));
-    expect_degrees(2, 4);
-    parse_hybrid("");
+    expect_degrees(&config, 2, 4);
+    parse_hybrid(&config, "");
     EXPECT_OK(tess_config_fit_hosts(&config, quarters, 4));
-    expect_degrees(4, 2);
-    parse_hybrid("");
+    expect_degrees(&config, 4, 2);
+    parse_hybrid(&config, "");
     EXPECT_OK(tess_config_fit_hosts(&config, one, 1));
-    expect_degrees(1, 8);
-    parse_hybrid("");
+    expect_degrees(&config, 1, 8);
+    parse_hybrid(&config, "");
     EXPECT_FAILS(tess_config_fit_hosts(&config, unequal, 3), TESS_E_INVALID, "host 0 has 4 ranks and host 1 has 3");
     /* a given degree wins */
-    parse_hybrid(", data_parallel_replicate_degree: 4");
+    parse_hybrid(&config, ", data_parallel_replicate_degree: 4");
     EXPECT_OK(tess_config_fit_hosts(&config, unequal, 3));
-    expect_degrees(4, 2);
-    parse_hybrid(", data_parallel_shard_degree: 2");
+    expect_degrees(&config, 4, 2);
+    parse_hybrid(&config, ", data_parallel_shard_degree: 2");
     EXPECT_OK(tess_config_fit_hosts(&config, halves, 2));
-    expect_degrees(4, 2);
-    parse_hybrid(", data_parallel_shard_degree: 3");
+    expect_degrees(&config, 4, 2);
+    parse_hybrid(&config, ", data_parallel_shard_degree: 3");
     EXPECT_FAILS(tess_config_check(&config, 8), TESS_E_INVALID, "1 replicas x 3 shards = 3 ranks, but there are 8");
-    parse_hybrid(", data_parallel_replicate_degree: 0");
+    parse_hybrid(&config, ", data_parallel_replicate_degree: 0");
     EXPECT_FAILS(tess_config_check(&config, 8), TESS_E_INVALID, "-1 leaves it to the strategy");
-    parse_hybrid(", data_parallel_shard_degree: 0");
+    parse_hybrid(&config, ", data_parallel_shard_degree: 0");
     EXPECT_FAILS(tess_config_check(&config, 8), TESS_E_INVALID, "-1 takes all ranks that are left");
     /* other strategies shard over all ranks on any host */
-    EXPECT_OK(parse("data: {files: [a]}\nmodel: {config: m.json}\ntraining: {local_batch_size: 1}\n"));
+    EXPECT_OK(parse(&config, "data: {files: [a]}\nmodel: {config: m.json}\ntraining: {local_batch_size: 1}\n"));
     EXPECT_OK(tess_config_fit_hosts(&config, unequal, 3));
-    expect_degrees(1, 8);
+    expect_degrees(&config, 1, 8);
+    tess_config_free(&config);
+}
+
+/* A copy keeps its lists when the original changes or ends, and hashes like it. */
+static void a_copy_has_lists_of_its_own(void)
+{
+    tess_config config = {0}, copy;
+    EXPECT_OK(parse(&config, "data: {files: [a, 'b,c']}\nrollout: {stop: [x]}\ntraining: {steps: 7}\n"));
+    EXPECT_OK(tess_config_copy(&config, &copy));
+    EXPECT(tess_config_hash(&copy) == tess_config_hash(&config));
+    EXPECT_OK(tess_config_override(&config, "data.files=d"));
+    EXPECT(tess_config_hash(&copy) != tess_config_hash(&config));
+    EXPECT_OK(tess_config_override(&copy, "rollout.stop="));
+    EXPECT_INT(config.rollout.stop.n, 1);
+    tess_config_free(&config);
+    EXPECT_INT(config.data.files.n, 0);
+    EXPECT_INT(copy.data.files.n, 2);
+    EXPECT_TEXT(copy.data.files.item[0], "a");
+    EXPECT_TEXT(copy.data.files.item[1], "b,c");
+    EXPECT_INT(copy.training.steps, 7);
+    tess_config_free(&copy);
 }
 
 static const test_case cases[] = {
+    {"a_copy_has_lists_of_its_own", a_copy_has_lists_of_its_own, 0, 0},
     {"defaults_parse_and_stay_in_range", defaults_parse_and_stay_in_range, 0, 0},
     {"keys_of_other_programs_lead_to_keys_that_exist", keys_of_other_programs_lead_to_keys_that_exist, 0, 0},
     {"values_of_every_type_are_read", values_of_every_type_are_read, 0, 0},

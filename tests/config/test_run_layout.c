@@ -4,15 +4,15 @@
 
 #include "config/run_layout.h"
 
-static tess_config config;
-
 static tess_run_layout layout_of(const char *text, int n_ranks)
 {
+    tess_config config;
     tess_run_layout layout;
     EXPECT_OK(tess_config_parse(test_mem(), text, strlen(text), "c.yaml", &config));
     EXPECT_OK(tess_config_check_step(&config, n_ranks));
     tess_run_layout_of(&config, &layout);
     EXPECT(tess_run_layout_is_valid(&layout));
+    tess_config_free(&config);
     return layout;
 }
 
@@ -24,7 +24,8 @@ static void words_make_a_command_with_the_same_layout(void)
                                        "parallelism:\n  shard_strategy: hybrid\n  data_parallel_replicate_degree: 2\n"
                                        "  fsdp_unit_blocks: 2\n  fsdp_unit_bytes: 25MiB\n  fsdp_unit_mixed: true\n",
                                        8);
-    layout_of("", 8);
+    tess_config config;
+    EXPECT_OK(tess_config_parse(test_mem(), "", 0, "c.yaml", &config));
     int n = tess_run_layout_words(&hybrid, NULL, words);
     EXPECT_INT(n, TESS_LAYOUT_KEYS);
     for (int i = 0; i < n; i++)
@@ -32,6 +33,7 @@ static void words_make_a_command_with_the_same_layout(void)
     tess_run_layout again;
     tess_run_layout_of(&config, &again);
     EXPECT(memcmp(&hybrid, &again, sizeof(hybrid)) == 0);
+    tess_config_free(&config);
 }
 
 static void only_what_differs_is_told(void)

@@ -95,7 +95,7 @@ static int64_t formula(const tess_engine *e, const tess_model_config *m, int64_t
 
 static void count(const char *text, const char *precision, const char *sequence_parallel, int64_t sum_leaves)
 {
-    static tess_config config;
+    tess_config config;
     static tess_runtime *runtime;
     char words[512], overrides[512];
     tess_model_config sizes;
@@ -126,6 +126,7 @@ static void count(const char *text, const char *precision, const char *sequence_
     EXPECT_INT((int64_t)report.times.exchanged_bytes,
                MICRO_BATCHES * formula(e, &sizes, strcmp(precision, "float32") == 0 ? 4 : 2));
     tess_engine_destroy(&e);
+    tess_config_free(&config);
 }
 
 static void exchanged_bytes_are_the_formula(void)

@@ -101,6 +101,7 @@ static void open_rig(rig *r, const char *const *overrides)
 static void close_rig(rig *r)
 {
     tess_engine_destroy(&r->engine);
+    tess_config_free(&r->config);
 }
 
 static tess_status step(rig *r, tess_engine_report *report)

@@ -161,6 +161,7 @@ static course run(const char *overrides, loss_kind kind)
         c.norm[i] = report.grad_norm;
     }
     tess_engine_destroy(&r.engine);
+    tess_config_free(&r.config);
     return c;
 }
 
@@ -232,6 +233,7 @@ static void losses_that_cannot_be(void)
                      c->status, c->message);
         EXPECT_INT(r.engine->step, 0);
         tess_engine_destroy(&r.engine);
+        tess_config_free(&r.config);
     }
     leave();
 }
@@ -250,6 +252,7 @@ static void the_judge_s_loss(void)
     }
     EXPECT_INT(r.n_judged, STEPS);
     tess_engine_destroy(&r.engine);
+    tess_config_free(&r.config);
     leave();
 }
 
@@ -271,6 +274,7 @@ static void a_refused_step(void)
     }
     EXPECT_INT(r.n_judged, STEPS + 1);
     tess_engine_destroy(&r.engine);
+    tess_config_free(&r.config);
     leave();
 }
 
@@ -312,6 +316,7 @@ static void the_second_run(void)
     EXPECT_INT(r.n_judged, STEPS + 1);
     EXPECT(r.seen[1] == want.loss[1] && r.seen[2] == want.loss[1] && r.seen[3] == want.loss[2]);
     tess_engine_destroy(&r.engine);
+    tess_config_free(&r.config);
     leave();
 }
 

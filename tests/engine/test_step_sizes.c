@@ -325,6 +325,7 @@ static void run_steps(const char *overrides, bool tied, int64_t limit, bool own_
     }
     close_plain(&p);
     tess_engine_destroy(&r.engine);
+    tess_config_free(&r.config);
 }
 
 static const char *const strategies[] = {"none", "zero1", "zero2", "full", "hybrid"};
@@ -404,7 +405,7 @@ static void passes_are_cut_between_sequences(void)
 
 static void a_micro_batch_has_a_row_for_each_pass(void)
 {
-    static tess_config config;
+    tess_config config;
     EXPECT_OK(tess_config_parse(test_mem(), "", 0, "test", &config));
     EXPECT_OK(tess_config_override(&config, "training.local_batch_size=3"));
     EXPECT_OK(tess_config_override(&config, "training.passes=3"));
@@ -413,6 +414,7 @@ static void a_micro_batch_has_a_row_for_each_pass(void)
     EXPECT_FAILS(tess_config_check_step(&config, 2), TESS_E_INVALID,
                  "4 passes for the 3 rows of a micro-batch: set training.passes=3 or less");
     EXPECT_FAILS(tess_config_override(&config, "training.passes=0"), TESS_E_INVALID, "training.passes");
+    tess_config_free(&config);
 }
 
 static void the_gradient_norm_is_divided_too(void)
@@ -428,6 +430,7 @@ static void the_gradient_norm_is_divided_too(void)
     EXPECT(fabs(by_two.grad_norm - by_tokens.grad_norm * tokens / 2) <= 1e-15 * by_two.grad_norm);
     EXPECT(fabs(by_two.loss - by_tokens.loss * tokens / 2) <= 1e-15 * by_two.loss);
     tess_engine_destroy(&r.engine);
+    tess_config_free(&r.config);
     leave();
 }
 
@@ -457,6 +460,7 @@ static void the_update_is_by_the_divisor(void)
         }
     }
     tess_engine_destroy(&r.engine);
+    tess_config_free(&r.config);
     leave();
 }
 
@@ -475,6 +479,7 @@ static void a_source_without_sense_is_refused(void)
     source = source_of(&r, 0, 2);
     EXPECT_OK(tess_engine_step(r.engine, &source, &report));
     tess_engine_destroy(&r.engine);
+    tess_config_free(&r.config);
     leave();
 }
 
@@ -494,6 +499,7 @@ static void a_micro_batch_that_is_too_large_is_refused(void)
     source.next = next_too_large;
     EXPECT_FAILS(tess_engine_step(r.engine, &source, &report), TESS_E_INVALID, "micro-batch 0 has 41 tokens");
     tess_engine_destroy(&r.engine);
+    tess_config_free(&r.config);
     leave();
 }
 
@@ -507,6 +513,7 @@ static void ranks_with_other_numbers_are_found(void)
     tess_batch_source source = source_of(&r, 0, test_rank() == 0 ? 2 : 1);
     EXPECT_FAILS(tess_engine_step(r.engine, &source, &report), TESS_E_MISMATCH, "");
     tess_engine_destroy(&r.engine);
+    tess_config_free(&r.config);
     leave();
 }
 
@@ -520,6 +527,7 @@ static void ranks_with_other_divisors_are_found(void)
     EXPECT_FAILS(tess_engine_step(r.engine, &source, &report), TESS_E_MISMATCH, "another rank has other numbers");
     EXPECT(strstr(tess_error_message(), "the odd one out: rank 1:") != NULL);
     tess_engine_destroy(&r.engine);
+    tess_config_free(&r.config);
     leave();
 }
 

@@ -7,8 +7,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void write_and_read_again(const tess_config *config)
 {
-    static tess_config again;
-    static char text[32 + 2 * sizeof(config->rollout.stop)] = "rollout.stop=";
+    tess_config again = {0};
+    static char text[32 + 2 * TESS_LIST_SIZE * TESS_TEXT_SIZE] = "rollout.stop=";
     int n_tables;
     const size_t key = strlen("rollout.stop=");
     const tess_option_table *tables = tess_config_tables(&n_tables);
@@ -19,11 +19,12 @@ static void write_and_read_again(const tess_config *config)
     for (int i = 0; i < again.rollout.stop.n; i++)
         if (strcmp(again.rollout.stop.item[i], config->rollout.stop.item[i]) != 0)
             __builtin_trap();
+    tess_config_free(&again);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static tess_config config;
+    tess_config config;
     tess_mem *mem;
     if (tess_mem_create(&mem) != TESS_OK)
         return 0;
@@ -31,6 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         write_and_read_again(&config);
         (void)tess_config_check(&config, 1 + (int)(size % 8));
     }
+    tess_config_free(&config);
     if (tess_mem_destroy(&mem) != 0)
         __builtin_trap(); /* a leak */
     return 0;

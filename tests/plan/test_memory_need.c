@@ -65,6 +65,7 @@ static void configure(const char *overrides, int world, tess_config *config)
              "validation.enable=false "
              "lr_scheduler.warmup_steps=1 %s",
              overrides);
+    tess_config_free(config);
     EXPECT_OK(tess_config_parse(test_mem(), "", 0, "test", config));
     for (char *word = strtok(words, " "); word != NULL; word = strtok(NULL, " "))
         EXPECT_OK(tess_config_override(config, word));
@@ -116,7 +117,7 @@ static int largest_rank(const tess_engine *e, const tess_memory_need *need)
 
 static void run_layout(const char *overrides, tess_model_config sizes)
 {
-    static tess_config config;
+    tess_config config = {0};
     tess_runtime *rt = join();
     tess_engine *engine;
     tess_engine_report report;
@@ -154,6 +155,7 @@ static void run_layout(const char *overrides, tess_model_config sizes)
         EXPECT(false);
     }
     tess_engine_destroy(&engine);
+    tess_config_free(&config);
 }
 
 static void each_pool_is_predicted(void)
@@ -229,7 +231,7 @@ static void what_trains_is_predicted(void)
 /* The formula: 8 bytes of moments a number of A and B, whatever the model's size. */
 static void moments_are_those_of_the_adapter(void)
 {
-    static tess_config config;
+    tess_config config = {0};
     tess_model *model;
     tess_memory_need need, whole;
     tess_model_config sizes = model_of(false, VOCABULARY, LAYERS);
@@ -248,6 +250,7 @@ static void moments_are_those_of_the_adapter(void)
     EXPECT(need.rank[TESS_POOL_OPTIMIZER] == 8 * adapter);
     EXPECT(need.rank[TESS_POOL_PARAMS] == 2 * all + (4 + 2) * adapter); /* bfloat16 of all, which is gathered */
     EXPECT(need.rank[TESS_POOL_GRADS] / adapter <= whole.rank[TESS_POOL_GRADS] / all);
+    tess_config_free(&config);
 }
 
 static void replicas_are_predicted(void)
@@ -325,7 +328,7 @@ static tess_status predict_task(tess_mem *mem, const tess_model *model, const te
 
 static void what_would_fit_fits(void)
 {
-    static tess_config config;
+    tess_config config = {0};
     tess_model *model;
     tess_memory_need need;
     const tess_model_config sizes = model_of(false, VOCABULARY, LAYERS);
@@ -419,6 +422,7 @@ static void what_would_fit_fits(void)
         EXPECT_FAILS(tess_memory_check(test_mem(), model, &plan, need.host, "it"), TESS_E_INVALID, text);
     }
     tess_model_destroy(&model);
+    tess_config_free(&config);
 }
 
 static const test_case cases[] = {

@@ -22,10 +22,14 @@ static const char prelude[] = "import sys, json, time, os, signal\n"
                               "    for line in iter(sys.stdin.readline, ''):\n"
                               "        yield json.loads(line)\n";
 
+/* Replaces a list, which may be empty. */
 static inline void set_command(tess_text_list *list, const char *const *argv)
 {
-    for (list->n = 0; argv[list->n] != NULL; list->n++)
-        snprintf(list->item[list->n], sizeof(list->item[0]), "%s", argv[list->n]);
+    int n = 0;
+    while (argv[n] != NULL)
+        n++;
+    tess_text_list_free(list);
+    EXPECT_OK(tess_text_list_make(argv, n, list));
 }
 
 /* A grader in Python, in the case's folder. */

@@ -140,6 +140,7 @@ static void run_course(void)
     }
     tess_critic_destroy(&critic);
     tess_engine_destroy(&r.engine);
+    tess_config_free(&r.config);
     leave();
 }
 
@@ -209,6 +210,7 @@ static void it_learns(void)
     EXPECT_INT(tess_critic_engine(critic)->step, 60);
     tess_critic_destroy(&critic);
     tess_engine_destroy(&r.engine);
+    tess_config_free(&r.config);
     leave();
 }
 
@@ -233,6 +235,7 @@ static void run_policy(bool with_critic, double norm[STEPS])
     }
     tess_critic_destroy(&critic);
     tess_engine_destroy(&r.engine);
+    tess_config_free(&r.config);
 }
 
 static void the_policy_does_not_notice(void)
@@ -267,6 +270,7 @@ static void it_takes_no_names(void)
     tess_mem_set_store(r.engine->mem, NULL, NULL);
     EXPECT_INT(n_asked, 0);
     tess_engine_destroy(&r.engine);
+    tess_config_free(&r.config);
     leave();
 }
 
@@ -311,6 +315,7 @@ static void it_is_restored(void)
     tess_critic_destroy(&other);
     tess_critic_destroy(&critic);
     tess_engine_destroy(&r.engine);
+    tess_config_free(&r.config);
     leave();
 }
 
@@ -390,6 +395,7 @@ static void it_begins_with_a_folder(void)
     EXPECT_FAILS(tess_critic_create(r.engine, &(tess_critic_options){.path = scored}, NULL, &critic), TESS_E_INVALID,
                  "has 2 outputs (num_labels); a value is one");
     tess_engine_destroy(&r.engine);
+    tess_config_free(&r.config);
     leave();
 }
 
@@ -403,6 +409,7 @@ static void it_is_whole(void)
         EXPECT_FAILS(tess_critic_create(r.engine, &(tess_critic_options){.path = ""}, NULL, &critic),
                      TESS_E_UNSUPPORTED, "values need whole layers on every rank");
         tess_engine_destroy(&r.engine);
+        tess_config_free(&r.config);
     }
     open_rig(&r, "");
     EXPECT_FAILS(tess_critic_create(r.engine, &(tess_critic_options){.path = "", .lr = -1}, NULL, &critic),
@@ -411,6 +418,7 @@ static void it_is_whole(void)
                  TESS_E_NOT_FOUND, "/nowhere");
     EXPECT(critic == NULL);
     tess_engine_destroy(&r.engine);
+    tess_config_free(&r.config);
     leave();
 }
 

@@ -110,6 +110,7 @@ static void it_stays(void)
         tess_reference_destroy(&late);
         tess_reference_destroy(&reference);
         tess_engine_destroy(&r.engine);
+        tess_config_free(&r.config);
     }
     leave();
 }
@@ -139,6 +140,7 @@ static void it_follows(void)
         }
         tess_reference_destroy(&reference);
         tess_engine_destroy(&r.engine);
+        tess_config_free(&r.config);
     }
     leave();
 }
@@ -187,6 +189,7 @@ static void it_averages(void)
         tess_mem_free(test_mem(), want[i]);
     tess_reference_destroy(&reference);
     tess_engine_destroy(&r.engine);
+    tess_config_free(&r.config);
     leave();
 }
 
@@ -212,6 +215,7 @@ static void it_is_restored(void)
     tess_reference_destroy(&other);
     tess_reference_destroy(&reference);
     tess_engine_destroy(&r.engine);
+    tess_config_free(&r.config);
     leave();
 }
 
@@ -230,6 +234,7 @@ static scores follow(const char *overrides)
     EXPECT(drift_of(reference) > 0);
     tess_reference_destroy(&reference);
     tess_engine_destroy(&r.engine);
+    tess_config_free(&r.config);
     return s;
 }
 
@@ -264,6 +269,7 @@ static void it_is_read_from_a_folder(void)
         expect_scores(overrides, &got, &want);
         tess_reference_destroy(&of_run);
         tess_engine_destroy(&r.engine);
+        tess_config_free(&r.config);
 
         open_rig(&r, ways[i % WAYS]);
         tess_reference *reference = create(&r, folder, 0, 0), *follows = create(&r, folder, 4, 0);
@@ -280,6 +286,7 @@ static void it_is_read_from_a_folder(void)
         tess_reference_destroy(&follows);
         tess_reference_destroy(&reference);
         tess_engine_destroy(&r.engine);
+        tess_config_free(&r.config);
     }
     leave();
 }
@@ -299,6 +306,7 @@ static void a_warm_start_is_its_own_reference(void)
     tess_reference_destroy(&named);
     tess_reference_destroy(&of_run);
     tess_engine_destroy(&r.engine);
+    tess_config_free(&r.config);
 
     snprintf(overrides + strlen(overrides), sizeof(overrides) - strlen(overrides),
              " checkpoint.exclude_from_loading=[\"lm_head.weight\"]");
@@ -306,6 +314,7 @@ static void a_warm_start_is_its_own_reference(void)
     EXPECT_FAILS(tess_reference_create(r.engine, &(tess_reference_options){"", 0, 0}, NULL, &of_run),
                  TESS_E_UNSUPPORTED, "name the reference's weights in reference.path");
     tess_engine_destroy(&r.engine);
+    tess_config_free(&r.config);
     leave();
 }
 
@@ -351,6 +360,7 @@ static void another_model(void)
     EXPECT_FAILS(tess_reference_create(r.engine, &(tess_reference_options){folder, 0, 0}, NULL, &reference),
                  TESS_E_INVALID, "is no language model: its head has 2 outputs");
     tess_engine_destroy(&r.engine);
+    tess_config_free(&r.config);
     leave();
 }
 
@@ -368,6 +378,7 @@ static void options_without_sense(void)
     EXPECT_FAILS(tess_reference_create(r.engine, &(tess_reference_options){"/nowhere", 0, 0}, NULL, &reference),
                  TESS_E_NOT_FOUND, "/nowhere");
     tess_engine_destroy(&r.engine);
+    tess_config_free(&r.config);
     leave();
 }
 

@@ -233,7 +233,7 @@ static void failures_of_all_ranks(void)
 static void checks(void)
 {
     tess_rewarder *r;
-    tess_text_list command; /* a shell: it ends within a second on any machine */
+    tess_text_list command = {0}; /* a shell: it ends within a second on any machine */
     set_command(&command, (const char *const[]){"sh", "-c", "echo no module named judge >&2; exit 1", NULL});
     tess_reward_options options = options_of(&command);
     EXPECT_OK(tess_rewarder_create(test_mem(), &options, &r));
@@ -243,6 +243,7 @@ static void checks(void)
     options = options_of(python("for x in items(): answer(x['id'], int(x['response']) + 0.5)\n"));
     EXPECT_OK(tess_rewarder_create(test_mem(), &options, &r));
     EXPECT_OK(tess_rewarder_check(r));
+    tess_text_list_free(&command);
     tess_reward_item items[N];
     tess_reward_result out[N];
     make_items(items);
@@ -255,8 +256,8 @@ static void checks(void)
 /* Grades one item by a program that shows its key. */
 static void expect_hidden(const char *body, const char *key, const char *shown)
 {
-    tess_text_list names = {.n = 1};
-    snprintf(names.item[0], sizeof(names.item[0]), "TESS_TEST_KEY");
+    char *name = "TESS_TEST_KEY";
+    const tess_text_list names = {1, &name};
     setenv("TESS_TEST_KEY", key, 1);
     tess_reward_options options = options_of(python(body));
     options.env = &names;
@@ -355,7 +356,7 @@ static void streams(void)
 static void programs_that_are_none(void)
 {
     tess_rewarder *r;
-    tess_text_list command;
+    tess_text_list command = {0};
     tess_reward_options options = options_of(&command);
     set_command(&command, (const char *const[]){"no-such-grader", NULL});
     EXPECT_FAILS(tess_rewarder_create(test_mem(), &options, &r), TESS_E_NOT_FOUND,
@@ -374,6 +375,7 @@ static void programs_that_are_none(void)
     const outcome *o = score(&options);
     EXPECT_INT(o->status, TESS_E_INVALID);
     EXPECT_CONTAINS(o->message, "Exec format error");
+    tess_text_list_free(&command);
 }
 
 static const test_case cases[] = {

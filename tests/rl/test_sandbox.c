@@ -107,19 +107,18 @@ static int be_grader(void)
 }
 
 /* ---- Asking it ---- */
-static tess_text_list command;
+static char grader[400];
+static char *command_words[] = {grader, "--grade"};
+static const tess_text_list command = {2, command_words};
 
 static tess_reward_options options_of(const char *sandbox)
 {
-    char own[512], copy[400];
+    char own[512];
     EXPECT_OK(tess_os_own_path(own, sizeof(own)));
-    snprintf(copy, sizeof(copy), "%s/grader", test_folder());
+    snprintf(grader, sizeof(grader), "%s/grader", test_folder());
     EXPECT(chmod(test_folder(), 0755) == 0); /* another user must reach it */
-    EXPECT_OK(tess_os_copy(own, copy));
-    EXPECT(chmod(copy, 0755) == 0);
-    command.n = 2;
-    snprintf(command.item[0], sizeof(command.item[0]), "%s", copy);
-    snprintf(command.item[1], sizeof(command.item[1]), "--grade");
+    EXPECT_OK(tess_os_copy(own, grader));
+    EXPECT(chmod(grader, 0755) == 0);
     return (tess_reward_options){.kind = "command",
                                  .command = &command,
                                  .sandbox = sandbox,
@@ -253,13 +252,13 @@ static void named_paths_can_be_read(void)
 {
     if (!can_sandbox())
         return;
-    char path[512], question[600];
-    tess_text_list readable = {.n = 1};
+    char path[512], question[600], shown[520], *at = shown;
+    const tess_text_list readable = {1, &at};
     tess_reward_options options = options_of("bwrap");
     options.readable = &readable;
     snprintf(path, sizeof(path), "%s/module", test_folder());
     EXPECT_OK(tess_os_make_dirs(path));
-    snprintf(readable.item[0], sizeof(readable.item[0]), "%s/", path);
+    snprintf(shown, sizeof(shown), "%s/", path);
     snprintf(path, sizeof(path), "%s/module/judge.py", test_folder());
     EXPECT_OK(tess_os_write_atomic(path, "k", 1));
     EXPECT(chmod(path, 0666) == 0);
@@ -268,7 +267,7 @@ static void named_paths_can_be_read(void)
     snprintf(question, sizeof(question), "write %s", path);
     expect_answer(&options, question, EROFS);
     tess_rewarder *r;
-    snprintf(readable.item[0], sizeof(readable.item[0]), "%s/nothing", test_folder());
+    snprintf(shown, sizeof(shown), "%s/nothing", test_folder());
     EXPECT_FAILS(tess_rewarder_create(test_mem(), &options, &r), TESS_E_NOT_FOUND, "reward.readable: '");
 }
 
@@ -279,7 +278,7 @@ static void relative_paths(void)
     if (!can_sandbox())
         return;
     const tess_reward_options options = options_of("bwrap");
-    snprintf(command.item[0], sizeof(command.item[0]), "../grader");
+    snprintf(grader, sizeof(grader), "../grader");
     snprintf(below, sizeof(below), "%s/below", test_folder());
     EXPECT_OK(tess_os_make_dirs(below));
     EXPECT(chmod(below, 0755) == 0);
@@ -295,10 +294,11 @@ static void sockets(void)
     char question[600];
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     const tess_reward_options options = options_of("bwrap");
-    tess_text_list readable = {.n = 1};
+    char shown[512], *path = shown;
+    const tess_text_list readable = {1, &path};
     tess_reward_options seen = options;
     /* Even one that can be seen, and that everybody may use. */
-    snprintf(readable.item[0], sizeof(readable.item[0]), "%s", test_folder());
+    snprintf(shown, sizeof(shown), "%s", test_folder());
     seen.readable = &readable;
     snprintf(at.sun_path, sizeof(at.sun_path), "%s/socket", test_folder());
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -313,11 +313,11 @@ static void sockets(void)
 
 static void environment(void)
 {
-    tess_text_list names = {.n = 1};
+    char *name = "TESS_TEST_KEY";
+    const tess_text_list names = {1, &name};
     tess_rewarder *r;
     setenv("TESS_TEST_KEY", "hunter2hunter2", 1);
     setenv("TESS_TEST_OTHER_KEY", "k", 1);
-    snprintf(names.item[0], sizeof(names.item[0]), "TESS_TEST_KEY");
     const char *const sandboxes[] = {"", "bwrap"};
     for (int i = 0; i < 1 + can_sandbox(); i++) {
         tess_reward_options options = options_of(sandboxes[i]);
@@ -329,10 +329,10 @@ static void environment(void)
     }
     tess_reward_options options = options_of("");
     options.env = &names;
-    snprintf(names.item[0], sizeof(names.item[0]), "TESS_TEST_NO_KEY");
+    name = "TESS_TEST_NO_KEY";
     EXPECT_FAILS(tess_rewarder_create(test_mem(), &options, &r), TESS_E_INVALID,
                  "the variable TESS_TEST_NO_KEY is not set");
-    snprintf(names.item[0], sizeof(names.item[0]), "KEY=hunter2hunter2");
+    name = "KEY=hunter2hunter2";
     EXPECT_FAILS(tess_rewarder_create(test_mem(), &options, &r), TESS_E_INVALID, "names of variables");
     EXPECT(strstr(tess_error_message(), "hunter2hunter2") == NULL);
 }

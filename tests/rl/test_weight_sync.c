@@ -56,6 +56,7 @@ static void close_peers(peers *p)
     if (p->receiver != NULL)
         tess_weight_receiver_destroy(&p->receiver);
     tess_engine_destroy(&p->rig.engine);
+    tess_config_free(&p->rig.config);
     tess_model_destroy(&p->model);
     tess_team_destroy(&p->role);
 }

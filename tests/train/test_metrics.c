@@ -34,7 +34,7 @@ static tess_step_report report_of(int64_t step)
 /* A run resumes after step 2: its lines of step 3 are removed. */
 static void resumed_runs_drop_the_lines_that_run_again(void)
 {
-    static tess_config config;
+    tess_config config = {0};
     tess_metrics *metrics;
     tess_mapping file;
     char path[512];
@@ -85,7 +85,7 @@ static int64_t step_at(const tess_mapping *file, size_t at)
  * there is room, in its order. */
 static void lines_of_a_full_disk_are_written_later(void)
 {
-    static tess_config config;
+    tess_config config = {0};
     tess_metrics *metrics;
     tess_step_report report = report_of(1);
     tess_mapping file;
@@ -130,7 +130,7 @@ static void lines_of_a_full_disk_are_written_later(void)
 /* The memory for lines that wait is bounded. */
 static void lines_beyond_the_memory_for_them_are_counted(void)
 {
-    static tess_config config;
+    tess_config config = {0};
     tess_metrics *metrics;
     tess_step_report report = report_of(1);
     struct rlimit limit;
@@ -153,7 +153,7 @@ static void lines_beyond_the_memory_for_them_are_counted(void)
 /* A missing result is null, and a partial one is marked. */
 static void evaluations_are_whole_partial_or_null(void)
 {
-    static tess_config config;
+    tess_config config = {0};
     static const char *const lines[] = {
         "{\"step\": 1, \"validation_loss\": 2.5, \"validation_perplexity\": 12.5, \"validation_bits_per_byte\": 1.5, "
         "\"validation_tokens\": 100}",

@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "base/core/redact.h"
+#include "base/core/rng.h"
 #include "base/os/os.h"
 #include "base/text/json.h"
 #include "base/text/list_text.h"
@@ -247,16 +248,22 @@ static tess_status parse_list(const tess_option *option, const char *text, tess_
     size_t size = strlen(text);
     bool in_brackets = size >= 2 && text[0] == '[' && text[size - 1] == ']';
     const char *at = in_brackets ? text + 1 : text, *end = in_brackets ? text + size - 1 : text + size;
-    char item[TESS_TEXT_SIZE];
-    list->n = 0;
+    char read[TESS_LIST_SIZE + 1][TESS_TEXT_SIZE];
+    const char *items[TESS_LIST_SIZE];
+    int n = 0;
     while (at < end) {
-        TESS_TRY(tess_list_read(&at, end, item, sizeof(item)));
-        if (item[0] == '\0')
+        TESS_TRY(tess_list_read(&at, end, read[n], sizeof(read[n])));
+        if (read[n][0] == '\0')
             continue;
-        TESS_CHECK(list->n < TESS_LIST_SIZE, TESS_E_INVALID, "more than %d items", TESS_LIST_SIZE);
-        TESS_TRY(finish_text(option, item, sizeof(item)));
-        memcpy(list->item[list->n++], item, strlen(item) + 1);
+        TESS_CHECK(n < TESS_LIST_SIZE, TESS_E_INVALID, "more than %d items", TESS_LIST_SIZE);
+        TESS_TRY(finish_text(option, read[n], sizeof(read[n])));
+        items[n] = read[n];
+        n++;
     }
+    tess_text_list made;
+    TESS_TRY(tess_text_list_make(items, n, &made));
+    tess_text_list_free(list);
+    *list = made;
     return TESS_OK;
 }
 
@@ -294,6 +301,71 @@ tess_status tess_options_defaults(const tess_option_table *tables, int n_tables,
                 TESS_TRY_CTX(set(&tables[t].rows[i], config, tables[t].rows[i].fallback), "default of %s",
                              tables[t].rows[i].key);
     return TESS_OK;
+}
+
+void tess_options_free(const tess_option_table *tables, int n_tables, void *config)
+{
+    for (int t = 0; t < n_tables; t++)
+        for (int i = 0; i < tables[t].n_rows; i++)
+            if (tables[t].rows[i].type == TESS_OPTION_LIST)
+                tess_text_list_free((void *)((char *)config + tables[t].rows[i].offset));
+}
+
+tess_status tess_options_copy(const tess_option_table *tables, int n_tables, void *to, const void *from, size_t size)
+{
+    tess_status status = TESS_OK;
+    memcpy(to, from, size);
+    for (int t = 0; t < n_tables; t++)
+        for (int i = 0; i < tables[t].n_rows; i++) {
+            tess_text_list *list = (void *)((char *)to + tables[t].rows[i].offset);
+            if (tables[t].rows[i].type != TESS_OPTION_LIST)
+                continue;
+            const tess_text_list source = *list;
+            *list = (tess_text_list){0};
+            if (status == TESS_OK)
+                status = tess_text_list_make((const char *const *)source.item, source.n, list);
+        }
+    if (status != TESS_OK) {
+        tess_options_free(tables, n_tables, to);
+        memset(to, 0, size);
+    }
+    return status;
+}
+
+static uint64_t hash_value(const tess_option *option, const void *config, uint64_t hash)
+{
+    const void *field = (const char *)config + option->offset;
+    switch (option->type) {
+    case TESS_OPTION_BOOL:
+        return tess_hash_bytes(field, sizeof(bool), hash);
+    case TESS_OPTION_INT:
+    case TESS_OPTION_BYTES:
+        return tess_hash_bytes(field, sizeof(int64_t), hash);
+    case TESS_OPTION_FLOAT:
+        return tess_hash_bytes(field, sizeof(double), hash);
+    case TESS_OPTION_CHOICE:
+        return tess_hash_bytes(field, sizeof(int), hash);
+    case TESS_OPTION_TEXT:
+        return tess_hash_bytes(field, strlen(field) + 1, hash);
+    case TESS_OPTION_LIST: {
+        const tess_text_list *list = field;
+        for (int i = 0; i < list->n; i++)
+            hash = tess_hash_bytes(list->item[i], strlen(list->item[i]) + 1, hash);
+        return tess_hash_bytes(&list->n, sizeof(list->n), hash);
+    }
+    case TESS_OPTION_OWN: /* its field is not known */
+        break;
+    }
+    return hash;
+}
+
+uint64_t tess_options_hash(const tess_option_table *tables, int n_tables, const void *config, uint64_t seed)
+{
+    uint64_t hash = seed;
+    for (int t = 0; t < n_tables; t++)
+        for (int i = 0; i < tables[t].n_rows; i++)
+            hash = hash_value(&tables[t].rows[i], config, hash);
+    return hash;
 }
 
 tess_status tess_options_set(const tess_option_table *tables, int n_tables, void *config, const char *key,

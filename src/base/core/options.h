@@ -2,6 +2,7 @@
 #ifndef TESS_BASE_CORE_OPTIONS_H
 #define TESS_BASE_CORE_OPTIONS_H
 
+#include "base/core/text_list.h"
 #include "tessera/memory.h"
 
 enum { TESS_TEXT_SIZE = 512, TESS_LIST_SIZE = 32 };
@@ -13,14 +14,9 @@ typedef enum tess_option_type {
     TESS_OPTION_FLOAT,  /* double in [min, max] */
     TESS_OPTION_TEXT,   /* char[text_size] */
     TESS_OPTION_CHOICE, /* int: index into choices */
-    TESS_OPTION_LIST,   /* tess_text_list */
+    TESS_OPTION_LIST,   /* tess_text_list of at most TESS_LIST_SIZE items, each below TESS_TEXT_SIZE */
     TESS_OPTION_OWN     /* set by `parse`, whose messages name the key; cannot be formatted */
 } tess_option_type;
-
-typedef struct tess_text_list {
-    int n;
-    char item[TESS_LIST_SIZE][TESS_TEXT_SIZE];
-} tess_text_list;
 
 typedef struct tess_option {
     const char *key; /* "training.steps", "--ranks", "rank" */
@@ -48,8 +44,18 @@ typedef struct tess_option_table {
 /* The row of a key; NULL: no such key. */
 const tess_option *tess_options_find(const tess_option_table *tables, int n_tables, const char *key);
 
-/* Writes the default of every row that has one into `config`. */
+/* Writes the default of every row that has one into `config`, whose lists are made ones or zero. */
 tess_status tess_options_defaults(const tess_option_table *tables, int n_tables, void *config);
+
+/* Frees the lists of a configuration, and empties them. */
+void tess_options_free(const tess_option_table *tables, int n_tables, void *config);
+
+/* Copies the `size` bytes of the configuration `from`, with lists of its own. *to is written whole; free it with
+ * tess_options_free. TESS_E_NOMEM: *to is zero. */
+tess_status tess_options_copy(const tess_option_table *tables, int n_tables, void *to, const void *from, size_t size);
+
+/* A hash of the values of all rows, which depends on `seed`. */
+uint64_t tess_options_hash(const tess_option_table *tables, int n_tables, const void *config, uint64_t seed);
 
 /* Sets one key from text. `source` is for messages ("kjv.yaml:12", "command line"). An unknown key names the nearest
  * one; a bad value names the choices or the range. A LIST is written as base/text/list_text.h says, with or without

@@ -154,22 +154,29 @@ static tess_status run_rank(tess_runtime *rt, const void *plan, void *result)
     return step_run(rt, plan, NULL, NULL, result);
 }
 
-static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_bench_report *report)
+static tess_status measure(const tess_bench_options *options, const step_plan *plan, tess_bench_report *report)
 {
-    static step_plan plan;
     static step_result result;
-    plan.begin_s = tess_os_now_s() - tess_os_process_age_s();
-    TESS_TRY(step_plan_make(mem, options, &plan));
-    const tess_bench_ranks ranks = {.n = plan.ranks,
-                                    .options = {.n_threads = plan.threads, .kernels = plan.kernels},
+    const tess_bench_ranks ranks = {.n = plan->ranks,
+                                    .options = {.n_threads = plan->threads, .kernels = plan->kernels},
                                     .run = run_rank,
-                                    .plan = &plan};
+                                    .plan = plan};
     TESS_TRY(tess_bench_ranks_run(&ranks, &result, sizeof(result)));
-    TESS_TRY(facts(options, &plan, &result, report));
-    TESS_TRY(speed(options, &plan, &result, report));
+    TESS_TRY(facts(options, plan, &result, report));
+    TESS_TRY(speed(options, plan, &result, report));
     TESS_TRY(phases(&result, report));
     TESS_TRY(overlap(&result, report));
     return memory(&result, report);
+}
+
+static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_bench_report *report)
+{
+    step_plan plan = {.begin_s = tess_os_now_s() - tess_os_process_age_s()};
+    tess_status status = step_plan_make(mem, options, &plan);
+    if (status == TESS_OK)
+        status = measure(options, &plan, report);
+    tess_config_free(&plan.config);
+    return status;
 }
 
 const tess_bench tess_bench_step = {"step", "a training step of a named model: speed, phases, memory", run, NULL};

@@ -30,7 +30,8 @@ typedef struct step_result {
     int64_t peak_bytes[TESS_POOL_COUNT], rank0_bytes[TESS_POOL_COUNT]; /* peak of all ranks together; bytes of rank 0 */
 } step_result;
 
-/* The plan that the options of `tessera bench step` describe. TESS_E_INVALID names the option. */
+/* The plan that the options of `tessera bench step` describe. TESS_E_INVALID names the option. Free its `config` with
+ * tess_config_free, also after a failure. */
 tess_status step_plan_make(tess_mem *mem, const tess_bench_options *options, step_plan *plan);
 
 /* Runs the steps by the ranks of a job. look (may be NULL) sees the engine after the last. Collective. */

@@ -8,7 +8,7 @@
 
 static int run(tess_mem *mem, int argc, char **argv)
 {
-    static tess_config config;
+    tess_config config;
     tess_timers timers;
     tess_buffer out = {.mem = mem};
     int n = cli_parse(argc, argv, &cli_doctor_timers, NULL, 0);
@@ -18,6 +18,7 @@ static int run(tess_mem *mem, int argc, char **argv)
     if (status != TESS_OK)
         return cli_end(status);
     tess_timers_make(&config, TESS_LAUNCH_GRACE_S, &timers);
+    tess_config_free(&config);
     status = cli_print_text(tess_timers_print(&timers, &out), &out);
     return cli_end(status == TESS_OK ? tess_timers_check(&timers) : status);
 }

@@ -71,20 +71,28 @@ static tess_status plan_stages(tess_mesh_plan *plan, tess_config *config, int wo
     return tess_stage_plan_create(plan->mem, config, &sizes, 0, plan->stages);
 }
 
-static tess_status axes_of_config(tess_mesh_plan *plan, const tess_mesh_request *request,
-                                  const tess_launch_hosts *hosts, int *world, tess_axis_list *axes)
+static tess_status read_config(tess_mesh_plan *plan, tess_config *config, const tess_launch_hosts *hosts, int *world,
+                               tess_axis_list *axes)
 {
-    static tess_config config;
     int slots[LAUNCH_MOST_HOSTS];
     for (int h = 0; h < hosts->n; h++)
         slots[h] = hosts->hosts[h].slots;
-    TESS_TRY(tess_config_load(plan->mem, request->config, request->overrides, request->n_overrides, &config));
-    TESS_TRY(tess_config_fit_hosts(&config, slots, hosts->n > 0 ? hosts->n : 1));
-    TESS_TRY(tess_config_check_degrees(&config, *world));
-    axes->n = tess_config_axes(&config, axes->axis);
-    TESS_TRY(plan_stages(plan, &config, *world));
-    *world = tess_config_trainers(&config, *world);
+    TESS_TRY(tess_config_fit_hosts(config, slots, hosts->n > 0 ? hosts->n : 1));
+    TESS_TRY(tess_config_check_degrees(config, *world));
+    axes->n = tess_config_axes(config, axes->axis);
+    TESS_TRY(plan_stages(plan, config, *world));
+    *world = tess_config_trainers(config, *world);
     return TESS_OK;
+}
+
+static tess_status axes_of_config(tess_mesh_plan *plan, const tess_mesh_request *request,
+                                  const tess_launch_hosts *hosts, int *world, tess_axis_list *axes)
+{
+    tess_config config;
+    TESS_TRY(tess_config_load(plan->mem, request->config, request->overrides, request->n_overrides, &config));
+    tess_status status = read_config(plan, &config, hosts, world, axes);
+    tess_config_free(&config);
+    return status;
 }
 
 static tess_status make(tess_mesh_plan *plan, const tess_mesh_request *request, tess_launch_hosts *hosts)

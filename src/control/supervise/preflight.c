@@ -95,11 +95,14 @@ static void run_children(const tess_preflight *p, tess_probe_findings *findings)
     tess_error_clear();
 }
 
-static int run_alone(tess_preflight *p)
+static int run_alone(tess_preflight *p, int n_ranks)
 {
     void *shared;
     tess_card card;
     tess_probe_findings here = {0}, private = {0};
+    p->plan.n_ranks = n_ranks;
+    p->plan.n_hosts = 1;
+    tess_preflight_plan(&p->config, n_ranks, &p->plan);
     tess_card_fill(&card);
     p->doing(0);
     check_here(p, p->plan.n_ranks, &here);
@@ -198,11 +201,9 @@ int tess_preflight_run(tess_preflight *p, const tess_ranks *ranks, const tess_ow
     if (ranks->is_warden)
         return tess_ranks_start_self(ranks, command, &(tess_launch_options){.grace_s = 2});
     tess_preflight_read(&p->config);
-    if (tess_launch_is_rank() ||
-        (ranks->joins && ranks->n > 1)) /* alone it becomes the parent of its rank, which it outlives */
-        return run_rank(p);
-    p->plan.n_ranks = ranks->n;
-    p->plan.n_hosts = 1;
-    tess_preflight_plan(&p->config, ranks->n, &p->plan);
-    return run_alone(p);
+    int code = tess_launch_is_rank() || (ranks->joins && ranks->n > 1) /* alone it becomes the parent of its rank */
+                   ? run_rank(p)
+                   : run_alone(p, ranks->n);
+    tess_config_free(&p->config.config);
+    return code;
 }

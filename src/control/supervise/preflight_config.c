@@ -53,21 +53,24 @@ static tess_status count_params(tess_mem *mem, const tess_config *config, double
 /* Memory that the n_local ranks of this host will take; 0: not known. */
 static double predict_memory(const tess_preflight_config *read, int world, int n_local)
 {
-    static tess_config checked;
+    tess_config checked;
     tess_mem *mem = NULL;
     tess_model *model = NULL;
     tess_memory_need need = {0};
-    checked = read->config;
-    tess_status status = tess_config_check_step(&checked, world);
+    tess_status status = tess_config_copy(&read->config, &checked);
+    if (status == TESS_OK)
+        status = tess_config_check_step(&checked, world);
     if (status == TESS_OK)
         status = tess_mem_create(&mem);
     if (status == TESS_OK)
         status = make_model(mem, &checked, &model);
-    const tess_memory_plan plan = tess_memory_plan_of(&checked, n_local);
-    if (status == TESS_OK)
+    if (status == TESS_OK) {
+        const tess_memory_plan plan = tess_memory_plan_of(&checked, n_local);
         status = tess_memory_predict(mem, model, &plan, &need);
+    }
     tess_model_destroy(&model);
     tess_mem_destroy(&mem);
+    tess_config_free(&checked);
     tess_error_clear(); /* the check of the configuration or of the model reports it */
     return status == TESS_OK ? need.host : 0;
 }
@@ -174,15 +177,19 @@ static void add_batch(const config_check *l, const tess_config *checked)
 
 static void check_config(const config_check *l)
 {
-    static tess_config checked;
-    checked = l->read->config;
+    tess_config checked;
     if (l->read->loaded != TESS_OK) {
         add_failure(l, CONFIG, l->read->error);
-    } else if (tess_config_check(&checked, l->world) != TESS_OK) {
-        add_failure(l, CONFIG, tess_error_message());
-    } else {
-        add_batch(l, &checked);
+        return;
     }
+    tess_status status = tess_config_copy(&l->read->config, &checked);
+    if (status == TESS_OK)
+        status = tess_config_check(&checked, l->world);
+    if (status == TESS_OK)
+        add_batch(l, &checked);
+    else
+        add_failure(l, CONFIG, tess_error_message());
+    tess_config_free(&checked);
 }
 
 static void check_model(const config_check *l)

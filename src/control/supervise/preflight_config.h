@@ -12,14 +12,15 @@ typedef struct tess_preflight_config {
     const char *path; /* NULL: no file */
     char *const *overrides;
     int n_overrides;
-    tess_config config; /* the defaults where there is no valid one */
+    tess_config config; /* zero where there is no valid one */
     tess_status loaded;
     char error[1024]; /* message of `loaded` */
     double n_params;  /* 0: not known */
     char model_error[1024];
 } tess_preflight_config;
 
-/* Loads the configuration of `path` and `overrides`, and the model's sizes. Errors become findings later. */
+/* Loads the configuration of `path` and `overrides`, and the model's sizes. Errors become findings later. Free it with
+ * tess_config_free. */
 void tess_preflight_read(tess_preflight_config *read);
 
 /* Adds the configuration's figures to the plan, whose n_ranks are set. `world`: ranks in all. */

@@ -44,9 +44,9 @@ typedef struct supervision {
 static bool admits(const void *self, int n_ranks)
 {
     const supervision *s = self;
-    static tess_config trial;
-    trial = *s->config;
-    bool fits = tess_config_check_step(&trial, n_ranks) == TESS_OK;
+    tess_config trial;
+    bool fits = tess_config_copy(s->config, &trial) == TESS_OK && tess_config_check_step(&trial, n_ranks) == TESS_OK;
+    tess_config_free(&trial);
     tess_error_clear();
     return fits;
 }
@@ -84,19 +84,18 @@ static unsigned may_offload(const supervision *s)
     return usable ? what : 0;
 }
 
-/* The configuration of the next life. */
-static const tess_config *next_config(const supervision *s)
+/* The configuration of the next life, which the caller frees. */
+static tess_status configure_next(const supervision *s, tess_config *next)
 {
-    static tess_config next;
     const tess_ladder *ladder = &s->recover.ladder;
-    next = *s->config;
-    next.training.local_batch_size = ladder->local_batch;
-    next.checkpoint.resume = next.checkpoint.resume || s->stepped;
-    snprintf(next.offload.folder, sizeof(next.offload.folder), "%s", offload_folder(s));
-    next.offload.optimizer |= (ladder->offloaded & TESS_LADDER_OPTIMIZER) != 0;
-    next.offload.params |= (ladder->offloaded & TESS_LADDER_PARAMS) != 0;
-    next.offload.grads |= (ladder->offloaded & TESS_LADDER_PARAMS) != 0;
-    return &next;
+    TESS_TRY(tess_config_copy(s->config, next));
+    next->training.local_batch_size = ladder->local_batch;
+    next->checkpoint.resume = next->checkpoint.resume || s->stepped;
+    snprintf(next->offload.folder, sizeof(next->offload.folder), "%s", offload_folder(s));
+    next->offload.optimizer |= (ladder->offloaded & TESS_LADDER_OPTIMIZER) != 0;
+    next->offload.params |= (ladder->offloaded & TESS_LADDER_PARAMS) != 0;
+    next->offload.grads |= (ladder->offloaded & TESS_LADDER_PARAMS) != 0;
+    return TESS_OK;
 }
 
 /* The launcher reports a replaced rank, once all have met; a rank that refuses reports that itself. */
@@ -223,17 +222,30 @@ static void add_changes(const supervision *s, changes *c, tess_own_command *word
 /* Removes the previous life's memory if the next life cannot use it. */
 static tess_status hand_over_memory(supervision *s, const tess_own_command *words)
 {
-    static tess_config next;
+    tess_config next;
     bool usable = false;
     if (s->memory.mem == NULL)
         return TESS_OK;
-    next = *next_config(s);
-    TESS_TRY(tess_config_check_step(&next, s->ranks.n));
     const tess_persist_heir heir = {&next, s->ranks.n, words, &s->options};
-    TESS_TRY(tess_persist_hand_on(&heir, &s->memory.persist, &usable));
-    if (!usable)
+    tess_status status = configure_next(s, &next);
+    if (status == TESS_OK)
+        status = tess_config_check_step(&next, s->ranks.n);
+    if (status == TESS_OK)
+        status = tess_persist_hand_on(&heir, &s->memory.persist, &usable);
+    if (status == TESS_OK && !usable)
         tess_run_memory_end(&s->memory, true);
-    return TESS_OK;
+    tess_config_free(&next);
+    return status;
+}
+
+static tess_status begin_memory(supervision *s)
+{
+    tess_config next;
+    tess_status status = configure_next(s, &next);
+    if (status == TESS_OK)
+        status = tess_run_memory_begin(&next, s->ranks.n, &s->options, &s->memory);
+    tess_config_free(&next);
+    return status;
 }
 
 /* Whether the memory holds a step. Ranks that were killed before their first one have left none. */
@@ -251,7 +263,7 @@ static tess_status run_life(supervision *s, const tess_own_command *command, tes
     s->options.n_before = s->n_lives;
     if (s->starter.start == NULL) {
         TESS_TRY(hand_over_memory(s, &words));
-        TESS_TRY(tess_run_memory_begin(next_config(s), s->ranks.n, &s->options, &s->memory));
+        TESS_TRY(begin_memory(s));
     }
     tess_status status = s->starter.start != NULL
                              ? s->starter.start(s->starter.self, &s->recover.slots, words.word, &s->options, result)

@@ -242,28 +242,37 @@ static tess_status check_places(const tess_config *config, int n)
     return TESS_OK;
 }
 
+/* Gives the configuration the global batch that all ranks have together. */
+static tess_status fix_batch(const tess_config *config, int n_ranks, tess_config *with_batch)
+{
+    tess_config checked;
+    TESS_TRY(tess_config_copy(config, with_batch));
+    TESS_TRY(tess_config_copy(config, &checked));
+    if (tess_config_check_step(&checked, n_ranks) == TESS_OK)
+        with_batch->training.global_batch_size = checked.training.global_batch_size;
+    else /* the ranks check again, and print what is wrong */
+        with_batch->recovery.enable = false;
+    tess_config_free(&checked);
+    tess_error_clear();
+    return check_places(with_batch, n_ranks);
+}
+
 int tess_supervise_hosts(tess_mpirun_job *hosts, const tess_config *config, int argc, char **argv)
 {
     static tess_slots slots;
-    static tess_config with_batch;
+    tess_config with_batch;
     launch_job job = {.hosts = hosts, .config = config};
     tess_own_command command;
     tess_launch_options options = {.usr1_stops = true};
     tess_slots_begin_hosts(&slots, (int)config->elastic.min_ranks);
     for (int h = 0; h < hosts->hosts.n; h++)
         tess_slots_add_host(&slots, hosts->hosts.hosts[h].name, hosts->hosts.hosts[h].slots);
-    with_batch = *config;
-    tess_config checked = with_batch; /* the ranks check again, and print what is wrong */
-    if (tess_config_check_step(&checked, slots.n_ranks) == TESS_OK)
-        with_batch.training.global_batch_size = checked.training.global_batch_size;
-    else
-        with_batch.recovery.enable = false;
-    tess_error_clear();
-    tess_status status = check_places(&with_batch, slots.n_ranks);
+    tess_status status = fix_batch(config, slots.n_ranks, &with_batch);
     if (status == TESS_OK)
         status = tess_own_command_of(argc, argv, &command);
-    if (status != TESS_OK)
-        return tess_exit_fail(status);
-    return tess_supervise_with(&(tess_supervise_starter){start, answers, &job}, &slots, &with_batch, &command,
-                               &options);
+    const tess_supervise_starter starter = {start, answers, &job};
+    int code = status == TESS_OK ? tess_supervise_with(&starter, &slots, &with_batch, &command, &options)
+                                 : tess_exit_fail(status);
+    tess_config_free(&with_batch);
+    return code;
 }

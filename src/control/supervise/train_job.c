@@ -47,7 +47,8 @@ static tess_status take_batch(tess_config *open, int n_ranks, tess_config *check
     TESS_TRY(tess_mem_create(&mem));
     tess_train_take_batch(mem, open);
     tess_mem_destroy(&mem);
-    *checked = *open;
+    tess_config_free(checked);
+    TESS_TRY(tess_config_copy(open, checked));
     return tess_config_check(checked, n_ranks);
 }
 
@@ -123,49 +124,66 @@ static int run_locked(const tess_train_job *job, tess_config *config, tess_confi
     return code;
 }
 
-int tess_train_job_run(const tess_train_job *job)
+/* Checks a copy of the configuration. The ranks check again; this check saves starting them. */
+static tess_status check(const tess_train_job *job, tess_config *config, tess_config *checked)
 {
-    static tess_config config, checked;
-    tess_timers timers;
-    bool is_rank = tess_launch_is_rank();
-    signal(SIGPIPE, SIG_IGN); /* a closed standard output is no reason to lose a run (console.h) */
-    tess_status status = load(job, is_rank, &config);
-    tess_launch_options options = {.program = "/proc/self/exe", /* also once its name is another version's */
-                                   .grace_s = TESS_LAUNCH_GRACE_S,
-                                   .soft_timeout_s = config.comm.soft_timeout_s,
-                                   .timeout_s = config.comm.timeout_s,
-                                   .waits_on = tess_train_waits_on(&config),
-                                   .usr1_stops = true,
-                                   .heeds_stop = true,
-                                   .stop_grace_s = config.checkpoint.emergency_grace_s,
-                                   .notice = tess_exit_notice};
-    if (status == TESS_OK) {
-        tess_timers_make(&config, options.grace_s, &timers);
-        status = tess_timers_check(&timers);
-    }
-    if (status != TESS_OK)
-        return tess_exit_fail_once(status);
-    if (is_rank)
-        return tess_train_rank(job->kind, &config, &job->view);
-    checked = config; /* the ranks check again; this check saves starting them */
-    status = job->ranks.is_warden ? TESS_OK : tess_config_check(&checked, job->ranks.n);
-    if (status == TESS_OK && job->kind->check != NULL)
-        status = job->kind->check(&checked);
-    if (status == TESS_OK)
-        config.recovery.hot &= checked.recovery.hot; /* a task may have state that no replacement would have */
-    train_helpers helpers = {.config = &config,
-                             .keeps_steps = config.checkpoint.memory_copies && !job->ranks.is_warden};
-    options.look = look_after_helpers;
-    options.kept = describe_kept;
-    options.helpers = &helpers;
+    TESS_TRY(tess_config_copy(config, checked));
+    if (!job->ranks.is_warden)
+        TESS_TRY(tess_config_check(checked, job->ranks.n));
+    if (job->kind->check != NULL)
+        TESS_TRY(job->kind->check(checked));
+    config->recovery.hot &= checked->recovery.hot; /* a task may have state that no replacement would have */
+    return TESS_OK;
+}
+
+/* The process that starts the ranks, or becomes the only one. */
+static int run_parent(const tess_train_job *job, tess_config *config, tess_launch_options *options)
+{
+    tess_config checked;
+    tess_status status = check(job, config, &checked);
+    train_helpers helpers = {.config = config,
+                             .keeps_steps = config->checkpoint.memory_copies && !job->ranks.is_warden};
+    options->look = look_after_helpers;
+    options->kept = describe_kept;
+    options->helpers = &helpers;
     tess_folder_lock folder = {.fd = -1};
-    if (status == TESS_OK && config.checkpoint.enable && config.checkpoint.async)
+    if (status == TESS_OK && config->checkpoint.enable && config->checkpoint.async)
         status = tess_ranks_start_saves(&helpers.saves);
     if (status == TESS_OK)
-        status = tess_folder_lock_take(&config, &folder);
-    int code = status == TESS_OK ? run_locked(job, &config, &checked, &options, &helpers) : tess_exit_fail(status);
+        status = tess_folder_lock_take(config, &folder);
+    int code = status == TESS_OK ? run_locked(job, config, &checked, options, &helpers) : tess_exit_fail(status);
     tess_async_service_stop(&helpers.saves);
     if (status == TESS_OK)
-        tess_folder_lock_release(&config, &folder);
+        tess_folder_lock_release(config, &folder);
+    tess_config_free(&checked);
+    return code;
+}
+
+static int run(const tess_train_job *job, tess_config *config)
+{
+    tess_timers timers;
+    tess_launch_options options = {.program = "/proc/self/exe", /* also once its name is another version's */
+                                   .grace_s = TESS_LAUNCH_GRACE_S,
+                                   .soft_timeout_s = config->comm.soft_timeout_s,
+                                   .timeout_s = config->comm.timeout_s,
+                                   .waits_on = tess_train_waits_on(config),
+                                   .usr1_stops = true,
+                                   .heeds_stop = true,
+                                   .stop_grace_s = config->checkpoint.emergency_grace_s,
+                                   .notice = tess_exit_notice};
+    tess_timers_make(config, options.grace_s, &timers);
+    tess_status status = tess_timers_check(&timers);
+    if (status != TESS_OK)
+        return tess_exit_fail_once(status);
+    return tess_launch_is_rank() ? tess_train_rank(job->kind, config, &job->view) : run_parent(job, config, &options);
+}
+
+int tess_train_job_run(const tess_train_job *job)
+{
+    tess_config config;
+    signal(SIGPIPE, SIG_IGN); /* a closed standard output is no reason to lose a run (console.h) */
+    tess_status status = load(job, tess_launch_is_rank(), &config);
+    int code = status == TESS_OK ? run(job, &config) : tess_exit_fail_once(status);
+    tess_config_free(&config);
     return code;
 }

@@ -82,13 +82,14 @@ static tess_status check(const tess_engine *policy, const tess_critic_options *o
 }
 
 /* Spikes are not looked for: their windows are in no checkpoint, so a run that was resumed would find others. */
-static void configure(tess_critic *c, const tess_engine *policy, const tess_critic_options *o)
+static tess_status configure(tess_critic *c, const tess_engine *policy, const tess_critic_options *o)
 {
-    c->config = *policy->config;
+    TESS_TRY(tess_config_copy(policy->config, &c->config));
     c->config.optimizer.lr = o->lr;
     if (o->steps > 0)
         c->config.training.steps = o->steps;
     c->config.numbers.spike_z = c->config.numbers.skip_update_lossz = c->config.numbers.skip_update_gradz = 0;
+    return TESS_OK;
 }
 
 static tess_status name_tensors(tess_critic *c)
@@ -118,8 +119,10 @@ tess_status tess_critic_create(tess_engine *policy, const tess_critic_options *o
     TESS_TRY(check(policy, o));
     TESS_TRY(tess_mem_alloc(policy->mem, TESS_POOL_MISC, sizeof(*c), "critic", (void **)&c));
     c->mem = policy->mem;
-    configure(c, policy, o);
-    tess_status status = tess_team_agree(policy->team, open_source(policy, o, reporter, &config, &source));
+    tess_status status = configure(c, policy, o);
+    if (status == TESS_OK)
+        status = open_source(policy, o, reporter, &config, &source);
+    status = tess_team_agree(policy->team, status);
     if (status == TESS_OK)
         status = build(c, policy, &config, &source);
     close_source(&source);
@@ -137,6 +140,7 @@ void tess_critic_destroy(tess_critic **handle)
     if (c == NULL)
         return;
     tess_engine_destroy(&c->engine);
+    tess_config_free(&c->config);
     tess_mem_free(c->mem, c->names);
     tess_mem_free(c->mem, c);
     *handle = NULL;
