@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "control/supervise/stderr_lines.h"
+
 static void look_after_saves(void *service)
 {
     tess_async_service_look(service);
@@ -13,7 +15,8 @@ static int run(tess_mem *mem, int argc, char **argv)
     (void)mem;
     const char *n_ranks = NULL, *trace = NULL;
     tess_ranks ranks = {0};
-    tess_launch_options options = {.grace_s = TESS_LAUNCH_GRACE_S, .soft_timeout_s = 0.75, .notice = tess_exit_notice};
+    tess_launch_options options = {
+        .grace_s = TESS_LAUNCH_GRACE_S, .soft_timeout_s = 0.75, .reporter = tess_stderr_lines};
     const cli_flag flags[] = {
         {"-n", "RANKS", "processes to start (1)", .text = &n_ranks},
         {"--grace", "SECONDS", "time for the others to end once a rank is lost (5)", .number = &options.grace_s,

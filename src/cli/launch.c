@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "control/supervise/stderr_lines.h"
 #include "control/supervise/supervise_hosts.h"
 
 static tess_status choose_mpi(const char *text, tess_mpi *mpi)
@@ -24,31 +25,46 @@ static tess_status read_hosts(tess_mem *mem, const char *list, const char *file,
     return file != NULL ? tess_launch_hosts_read(mem, file, hosts) : TESS_OK;
 }
 
-static int start(tess_mpirun_job *hosts, int argc, char **argv, bool dry)
+static tess_status print_line(tess_mem *mem, const tess_launch_line *line)
 {
-    static tess_launch_line line;
-    static char quoted[sizeof(line.text) * 2];
+    tess_buffer text = {.mem = mem};
+    tess_status status = tess_launch_words_quote(line->words, line->n, &text);
+    if (status == TESS_OK)
+        status = tess_buffer_append(&text, "\n", 1);
+    return cli_print_text(status, &text);
+}
+
+/* Prints the line that starts `argv`, or runs it. *code: its exit code. */
+static tess_status run_line(tess_mem *mem, tess_mpirun_job *job, char **argv, bool dry, int *code)
+{
+    tess_launch_line *line = NULL;
+    tess_launch_line_end end = {.exit_code = TESS_EXIT_OK};
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*line), "the mpirun line", (void **)&line));
+    tess_status status = tess_mpirun_job_line(&job->hosts, &job->mpi, argv, line);
+    if (status == TESS_OK)
+        status =
+            dry ? print_line(mem, line) : tess_mpirun_job_run(job, line, &(tess_launch_watch){.mpi = job->mpi}, &end);
+    tess_mem_free(mem, line);
+    *code = end.exit_code;
+    return status;
+}
+
+static int start(tess_mem *mem, tess_mpirun_job *job, int argc, char **argv, bool dry)
+{
     tess_config config;
-    tess_launch_line_end end;
+    int code = TESS_EXIT_OK;
     if (!dry && tess_supervise_hosts_reads(argc, argv, &config)) {
-        int code = tess_supervise_hosts(hosts, &config, argc, argv);
+        code = tess_supervise_hosts(job, &config, argc, argv);
         tess_config_free(&config);
         return code;
     }
-    tess_status status = tess_mpirun_job_line(&hosts->hosts, &hosts->mpi, argv, &line);
-    if (status == TESS_OK && dry) {
-        tess_launch_line_quote(&line, quoted, sizeof(quoted));
-        puts(quoted);
-        return TESS_EXIT_OK;
-    }
-    if (status == TESS_OK)
-        status = tess_mpirun_job_run(&line, &(tess_launch_watch){.mpi = hosts->mpi}, &end);
-    return status == TESS_OK ? end.exit_code : cli_end(status);
+    tess_status status = run_line(mem, job, argv, dry, &code);
+    return status == TESS_OK ? code : cli_end(status);
 }
 
 static int run(tess_mem *mem, int argc, char **argv)
 {
-    static tess_mpirun_job hosts;
+    tess_mpirun_job hosts = {.reporter = tess_stderr_lines, .commands = tess_stderr_plain_lines};
     const char *list = NULL, *file = NULL, *mpi_name = NULL, *dry = NULL;
     const cli_flag flags[] = {{"--hosts", "LIST", "hosts and ranks on each: h1:4,h2:4", .text = &list},
                               {"--hostfile", "FILE", "the same, one host a line: h1:4, or h1 slots=4", .text = &file},
@@ -64,7 +80,7 @@ static int run(tess_mem *mem, int argc, char **argv)
     tess_status status = choose_mpi(mpi_name, &hosts.mpi);
     if (status == TESS_OK)
         status = read_hosts(mem, list, file, &hosts.hosts);
-    return status == TESS_OK ? start(&hosts, n, argv + 1, dry != NULL) : cli_end(status);
+    return status == TESS_OK ? start(mem, &hosts, n, argv + 1, dry != NULL) : cli_end(status);
 }
 
 const cli_command cli_launch = {"launch", "--hosts h1:4,h2:4 [--dry-run] -- train CONFIG.yaml [ARGUMENTS ...]",

@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "job/environment.h"
 #include "control/supervise/console.h"
+#include "control/supervise/stderr_lines.h"
 
 static const char *format_duration(double seconds, char *text, size_t size)
 {
@@ -36,8 +37,8 @@ static void draw_bar(const tess_step_report *r)
 /* Comes before each line that is printed. */
 static void prepare(const cli_train_view *view)
 {
-    tess_console_keep(stderr, view->folder);
-    tess_console_keep(stdout, view->folder);
+    tess_console_keep(stderr, view->folder, &tess_stderr_lines);
+    tess_console_keep(stdout, view->folder, &tess_stderr_lines);
     cli_status_clear();
 }
 

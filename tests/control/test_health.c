@@ -226,8 +226,7 @@ static void alerts_reach_the_file_and_the_program(void)
                                    .checkpoint_folder = test_folder(),
                                    .alerts = {file, command, PATIENCE_S, "out", 4711},
                                    .look = look,
-                                   .notice = hear,
-                                   .self = heard};
+                                   .reporter = {hear, heard}};
     static const double silences_s[] = {12, 30, 31, 2, 1};
     tess_health health = {0};
     for (int i = 0; i < 5; i++) {

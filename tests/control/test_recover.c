@@ -160,7 +160,7 @@ static tess_launch_result launch(run *r)
     tess_launch_result result;
     EXPECT_OK(tess_persist_set_create(test_mem(), r->world, NULL, 1, &persist));
     tess_launch_options options = {.grace_s = r->grace_s,
-                                   .notice = hear,
+                                   .reporter = {hear, r},
                                    .persist = &persist,
                                    .notices = &r->notices,
                                    .decide = decide,

@@ -123,7 +123,7 @@ static run *launch_joined(int (*rank)(void *context), const tess_launch_options 
     tess_launch_options options = *wanted;
     options.grace_s = 600;
     options.self = r;
-    options.notice = note;
+    options.reporter = (tess_reporter){note, r};
     EXPECT_OK(tess_launch_function_with(RANKS, rank, r, &options, 600, &r->result));
     EXPECT(r->result.asked_to_stop);
     EXPECT(strstr(r->told, "asked to stop") != NULL);

@@ -63,7 +63,7 @@ static run *launch(int phase, double slow, bool is_awaited)
     *r = (run){.is_awaited = is_awaited};
     r->slow[phase] = slow;
     tess_launch_options options = {
-        .grace_s = 600, .soft_timeout_s = 600, .notice = hear, .notices = &r->notices, .self = r};
+        .grace_s = 600, .soft_timeout_s = 600, .reporter = {hear, r}, .notices = &r->notices, .self = r};
     EXPECT_OK(tess_launch_function_with(RANKS, take_part, r, &options, 600, &result));
     EXPECT_INT(result.exit_code, 0);
     return r;

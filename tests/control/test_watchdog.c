@@ -183,7 +183,7 @@ static void launch(run *r)
         EXPECT_INT(mkfifo(r->fifo, 0600), 0);
     tess_launch_options options = {.grace_s = 600,
                                    .soft_timeout_s = r->soft_s,
-                                   .notice = hear,
+                                   .reporter = {hear, r},
                                    .notices = &r->notices,
                                    .tick = give_up_stack,
                                    .self = r};
@@ -323,7 +323,7 @@ static void stalls_shorter_than_the_limit_are_nobodys_business(void)
 {
     const double soft_s = 0.75;
     run *r = make_run(SLEEP, 4, 0);
-    tess_launch_options options = {.grace_s = 600, .soft_timeout_s = soft_s, .notice = hear_alarm, .self = r};
+    tess_launch_options options = {.grace_s = 600, .soft_timeout_s = soft_s, .reporter = {hear_alarm, r}};
     EXPECT_OK(tess_launch_function_with(4, stall_now_and_then, r, &options, 600, &r->result));
     EXPECT_INT(r->result.exit_code, 0);
     double longest_s = (double)r->longest_ns * 1e-9;

@@ -116,7 +116,7 @@ static run *make_run(fault_kind kind, int world, int victim)
 
 static void launch(run *r)
 {
-    tess_launch_options options = {.grace_s = 600, .soft_timeout_s = r->soft_s, .notice = hear, .self = r};
+    tess_launch_options options = {.grace_s = 600, .soft_timeout_s = r->soft_s, .reporter = {hear, r}, .self = r};
     EXPECT_OK(tess_launch_function_with(r->world, take_part, r, &options, 600, &r->result));
 }
 

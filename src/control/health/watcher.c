@@ -33,18 +33,13 @@ static void gather(const tess_health_options *options, tess_health_view *view)
 
 static void report(const tess_health_options *options, const tess_health *health, const tess_health_change *change)
 {
-    char text[TEXT_BYTES], line[TEXT_BYTES + 16];
+    char text[TEXT_BYTES];
     tess_health_report(health, change, text, sizeof(text));
-    if (options->notice != NULL) {
-        snprintf(line, sizeof(line), "health: %s", text);
-        options->notice(options->self, line);
-    }
+    tess_report_line(&options->reporter, "health: %s", text);
     json_t *more = tess_health_to_json(health, change);
     tess_alert alert = {"health", tess_health_state_name(health->state), text, more};
-    if (tess_alert_send(&options->alerts, &alert) != TESS_OK && options->notice != NULL) {
-        snprintf(line, sizeof(line), "health: an alert did not arrive: %.900s", tess_error_message());
-        options->notice(options->self, line);
-    }
+    if (tess_alert_send(&options->alerts, &alert) != TESS_OK)
+        tess_report_line(&options->reporter, "health: an alert did not arrive: %.900s", tess_error_message());
     tess_error_clear();
     json_decref(more);
 }

@@ -3,6 +3,7 @@
 #ifndef TESS_CONTROL_HEALTH_WATCHER_H
 #define TESS_CONTROL_HEALTH_WATCHER_H
 
+#include "base/core/reporter.h"
 #include "control/health/alert.h"
 
 enum { TESS_HEALTH_MOST_RANKS = 512 };
@@ -20,8 +21,8 @@ typedef struct tess_health_options {
     tess_alert_channel alerts;
     /* Called in the watcher's process, once a round; may set any reading. NULL: none. */
     void (*look)(void *self, tess_health_view *view);
-    void (*notice)(void *self, const char *line); /* gets a line for people, in that process */
     void *self;
+    tess_reporter reporter; /* called in that process */
 } tess_health_options;
 
 typedef struct tess_health_watcher {

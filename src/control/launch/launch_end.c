@@ -78,11 +78,11 @@ bool launch_is_settled(const launcher *l)
 
 void launch_report_kill(launcher *l)
 {
-    if (l->cause < 0 || l->n_running == 0 || l->result->reported || l->options.notice == NULL ||
+    if (l->cause < 0 || l->n_running == 0 || l->result->reported || l->options.reporter.line == NULL ||
         l->recovery.gathering || atomic_load(&l->job.rows[l->cause].signal) == 0 || !launch_is_settled(l))
         return;
     launch_report_failure(l);
-    l->options.notice(l->options.self, l->result->report);
+    tess_report_line(&l->options.reporter, "%s", l->result->report);
     l->result->reported = true;
 }
 
@@ -92,8 +92,7 @@ tess_status launch_open_watchdog(launcher *l)
                                      .timeout_s = l->options.timeout_s,
                                      .waits_on = l->options.waits_on,
                                      .pids = l->pids,
-                                     .notice = l->options.notice,
-                                     .self = l->options.self};
+                                     .reporter = l->options.reporter};
     TESS_TRY(tess_mem_create(&l->mem));
     tess_status status = tess_watchdog_create(l->mem, &l->job, &options, &l->watchdog);
     if (status != TESS_OK)

@@ -92,6 +92,5 @@ void launch_kill_all(launcher *l)
 void launch_notice(const launcher *l, tess_notice_kind kind, int rank, int64_t step, const char *line)
 {
     tess_notices_add(&l->job.header->notices, kind, rank, step, line);
-    if (l->options.notice != NULL)
-        l->options.notice(l->options.self, line);
+    tess_report_line(&l->options.reporter, "%s", line);
 }

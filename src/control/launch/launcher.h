@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
+#include "base/core/reporter.h"
 #include "job/failure.h"
 #include "tessera/memory.h"
 
@@ -27,7 +28,7 @@ typedef struct tess_launch_result {
     int exit_code;      /* code of the job: 0; the root cause's exit code, 128 + signal; 130 after SIGINT */
     int rank0_code;     /* code of rank 0, of the same form */
     int failed_rank;    /* root cause, -1: none */
-    bool reported;      /* `notice` has got the report */
+    bool reported;      /* the reporter has got the report */
     tess_action action; /* last decision; STOP when there was nothing to decide */
     int n_recovered;    /* number of recoveries */
     bool asked_to_stop; /* a signal to the launcher or a rank asked, or it was so from the start (stops_at_once) */
@@ -48,15 +49,15 @@ typedef struct tess_launch_options {
     const char *program;      /* executable file run as argv[0]; NULL: argv[0], searched as a shell does */
     double grace_s;           /* seconds for the others to end once a rank is lost */
     const char *trace_folder; /* passed to the ranks as TESSERA_TRACE (tess_runtime_keep_trace); NULL: none */
-    double soft_timeout_s;    /* a rank that keeps others waiting for longer is reported to `notice`; 0: never */
+    double soft_timeout_s;    /* a rank that keeps others waiting for longer is reported; 0: never */
     double timeout_s;         /* deadline of a collective, 0: not known */
     bool waits_on;            /* ranks do not give up at the deadline: a notice reports that */
     bool usr1_stops;          /* SIGUSR1 asks to stop, as SIGTERM does; else the ranks get it */
     bool heeds_stop;          /* all ranks look for requests to stop; else those that have not looked get a signal */
     bool stops_at_once;       /* ranks are asked to stop before they begin: they save persistent memory, and leave */
-    double stop_grace_s;      /* seconds that ranks get after a request to stop, reported to `notice`; 0: no limit */
+    double stop_grace_s;      /* seconds that ranks get after a request to stop, reported; 0: no limit */
     int n_before;             /* times that the same job was launched or recovered before */
-    void (*notice)(void *self, const char *line); /* gets a line while the job runs; NULL: none */
+    tess_reporter reporter;   /* gets a line whenever there is news while the job runs */
     struct tess_notices *notices; /* notices of earlier lives, and at the end also of this one; NULL: not collected */
     struct tess_rank_past *past;  /* (JOB_MAX_RANKS) of earlier lives, and at the end also of this one; NULL: none */
     const int64_t *omitted;       /* (JOB_OMITTED) read whenever the job begins: tess_launch_omits; NULL: none */

@@ -67,7 +67,7 @@ typedef struct launcher {
 } launcher;
 
 /* ---- launch_ranks.c ---- */
-/* Passes `line` to `notice`, and stores it among the notices. `rank` and `step`: what it is about, -1: none. */
+/* Reports `line`, and stores it among the notices. `rank` and `step`: what it is about, -1: none. */
 void launch_notice(const launcher *l, tess_notice_kind kind, int rank, int64_t step, const char *line);
 /* Starts the ranks that have no process. */
 tess_status launch_start_ranks(launcher *l);

@@ -14,7 +14,7 @@ static bool is_read(int fd)
     return (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY;
 }
 
-void tess_console_keep(FILE *stream, const char *folder)
+void tess_console_keep(FILE *stream, const char *folder, const tess_reporter *reporter)
 {
     char path[4096];
     if (is_read(fileno(stream)))
@@ -30,5 +30,5 @@ void tess_console_keep(FILE *stream, const char *folder)
     close(fd);
     clearerr(stream);
     if (kept && stream == stdout)
-        fprintf(stderr, "tessera: nobody reads standard output: the run goes on, and its lines go to %s\n", path);
+        tess_report_line(reporter, "nobody reads standard output: the run goes on, and its lines go to %s", path);
 }

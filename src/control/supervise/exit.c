@@ -1,15 +1,9 @@
 #include "control/supervise/exit.h"
 
-#include <stdio.h>
 #include <time.h>
 
+#include "control/supervise/stderr_lines.h"
 #include "job/environment.h"
-
-void tess_exit_notice(void *self, const char *line)
-{
-    (void)self;
-    fprintf(stderr, "tessera: %s\n", line);
-}
 
 static int code_of(tess_status status)
 {
@@ -28,11 +22,16 @@ static int code_of(tess_status status)
     }
 }
 
-int tess_exit_fail(tess_status status)
+int tess_exit_report(const tess_reporter *reporter, tess_status status)
 {
     const char *message = tess_error_message();
-    tess_exit_notice(NULL, message[0] != '\0' ? message : tess_status_text(status));
+    tess_report_line(reporter, "%s", message[0] != '\0' ? message : tess_status_text(status));
     return code_of(status);
+}
+
+int tess_exit_fail(tess_status status)
+{
+    return tess_exit_report(&tess_stderr_lines, status);
 }
 
 int tess_exit_fail_once(tess_status status)

@@ -2,14 +2,15 @@
 #ifndef TESS_CONTROL_SUPERVISE_EXIT_H
 #define TESS_CONTROL_SUPERVISE_EXIT_H
 
+#include "base/core/reporter.h"
 #include "tessera/runtime.h"
 
 enum { TESS_EXIT_OK = 0, TESS_EXIT_FAILED = 1, TESS_EXIT_BAD_INPUT = 2, TESS_EXIT_INTERRUPTED = 130 };
 
-/* Prints "tessera: LINE" to standard error: a tess_launch_options.notice. */
-void tess_exit_notice(void *self, const char *line);
+/* Reports the message of the newest failure and returns the exit code for `status`. */
+int tess_exit_report(const tess_reporter *reporter, tess_status status);
 
-/* Prints the message of the newest failure and returns the exit code for `status`. */
+/* The same on standard error. */
 int tess_exit_fail(tess_status status);
 
 /* The same before there is a job. Ranks that MPI has started mostly fail alike, and MPI ends all at the first failure:

@@ -63,7 +63,7 @@ static tess_status refuse(const char *folder, const folder_holder *h)
         who, folder);
 }
 
-static tess_status lock(int fd, const char *folder, const char *path)
+static tess_status lock(int fd, const char *folder, const char *path, const tess_reporter *reporter)
 {
     static const struct timespec look_again = {.tv_nsec = 20000000};
     double deadline_s = tess_os_now_s() + patience_s;
@@ -72,8 +72,8 @@ static tess_status lock(int fd, const char *folder, const char *path)
     name_host(host);
     while (!tess_os_lock(fd)) {
         if (errno != EWOULDBLOCK) {
-            fprintf(stderr, "tessera: warning: %s: %s: whether another job writes there is not known\n", path,
-                    strerror(errno));
+            tess_report_line(reporter, "warning: %s: %s: whether another job writes there is not known", path,
+                             strerror(errno));
             return TESS_OK;
         }
         read_holder(path, &h);
@@ -88,20 +88,20 @@ static tess_status lock(int fd, const char *folder, const char *path)
 }
 
 /* A full disk, or another user's file of that name, is no reason to refuse. */
-static tess_status on_open_failure(const char *dir, const char *path, tess_status status)
+static tess_status on_open_failure(const char *dir, const char *path, tess_status status, const tess_reporter *reporter)
 {
     char message[1024];
     snprintf(message, sizeof(message), "%s", tess_error_message());
     TESS_CHECK(status == TESS_E_NO_SPACE || tess_os_is_file(path) || tess_os_is_dir(path), TESS_E_INVALID,
                "job.dump_folder: nothing can be written into '%s': %s: name another folder, job.dump_folder=DIR", dir,
                message);
-    fprintf(stderr, "tessera: warning: %s: whether another job writes there is not known\n", message);
+    tess_report_line(reporter, "warning: %s: whether another job writes there is not known", message);
     tess_error_clear();
     return TESS_OK;
 }
 
 /* A release removes the file first: a lock on a removed file is void, and the new file is locked instead. */
-static tess_status open_and_lock(const char *dir, const char *path, int *fd)
+static tess_status open_and_lock(const char *dir, const char *path, const tess_reporter *reporter, int *fd)
 {
     char opened[64];
     tess_status status;
@@ -109,8 +109,8 @@ static tess_status open_and_lock(const char *dir, const char *path, int *fd)
         tess_os_close(fd);
         status = tess_os_open_shared(path, fd);
         if (status != TESS_OK)
-            return on_open_failure(dir, path, status);
-        status = lock(*fd, dir, path);
+            return on_open_failure(dir, path, status, reporter);
+        status = lock(*fd, dir, path, reporter);
         snprintf(opened, sizeof(opened), "/proc/self/fd/%d", *fd);
     } while (status == TESS_OK && !tess_os_same_file(opened, path));
     if (status == TESS_OK)
@@ -120,7 +120,7 @@ static tess_status open_and_lock(const char *dir, const char *path, int *fd)
     return status;
 }
 
-tess_status tess_folder_lock_take(const tess_config *config, tess_folder_lock *folder)
+tess_status tess_folder_lock_take(const tess_config *config, const tess_reporter *reporter, tess_folder_lock *folder)
 {
     char path[PATH_SIZE];
     const char *dir = config->job.dump_folder;
@@ -133,7 +133,7 @@ tess_status tess_folder_lock_take(const tess_config *config, tess_folder_lock *f
     folder->made = !tess_os_is_dir(dir);
     TESS_TRY(tess_os_make_dirs(dir));
     TESS_TRY(tess_os_join(path, sizeof(path), dir, LOCK_NAME));
-    return open_and_lock(dir, path, &folder->fd);
+    return open_and_lock(dir, path, reporter, &folder->fd);
 }
 
 void tess_folder_lock_release(const tess_config *config, tess_folder_lock *folder)

@@ -110,16 +110,14 @@ static void pass_on(void *self, const struct tess_job *job, const pid_t *pids)
 static tess_status run_former_ranks(const tess_persist_heir *heir, const saved_state *k, const tess_persist_set *set,
                                     tess_launch_result *result)
 {
-    static char own_shards[] = "parallelism.data_parallel_shard_degree=-1", no_drill[] = "fault.spec=";
     char changes[TESS_LAYOUT_KEYS][TESS_RUN_LAYOUT_OVERRIDE];
     tess_own_command words = *heir->command;
     tess_launch_options options = *heir->options;
     int n = tess_run_layout_words(&k->layout, NULL, changes);
     for (int i = 0; i < n; i++)
-        words.word[words.n++] = changes[i];
-    words.word[words.n++] = own_shards;
-    words.word[words.n++] = no_drill;
-    words.word[words.n] = NULL;
+        tess_own_command_add(&words, changes[i]);
+    tess_own_command_add(&words, "parallelism.data_parallel_shard_degree=-1");
+    tess_own_command_add(&words, "fault.spec=");
     options.persist = set;
     options.decide = NULL;
     options.tick = pass_on;
@@ -133,19 +131,20 @@ static int save(const tess_persist_heir *heir, const saved_state *k, const tess_
 {
     char difference[TESS_LAYOUT_KEYS * TESS_RUN_LAYOUT_OVERRIDE];
     tess_launch_result result;
-    fprintf(stderr, "tessera: step %lld is kept in memory for %s: it is saved, and %d rank%s go%s on from there\n",
-            (long long)k->step, report_difference(heir, k, difference, sizeof(difference)), heir->n_ranks,
-            heir->n_ranks == 1 ? "" : "s", heir->n_ranks == 1 ? "es" : "");
+    const tess_reporter *reporter = &heir->options->reporter;
+    tess_report_line(reporter, "step %lld is kept in memory for %s: it is saved, and %d rank%s go%s on from there",
+                     (long long)k->step, report_difference(heir, k, difference, sizeof(difference)), heir->n_ranks,
+                     heir->n_ranks == 1 ? "" : "s", heir->n_ranks == 1 ? "es" : "");
     tess_status status = run_former_ranks(heir, k, set, &result);
     if (status != TESS_OK)
-        return tess_exit_fail(status);
+        return tess_exit_report(reporter, status);
     if (result.stop_signal != 0)
         raise(result.stop_signal); /* pending: ends the next launch */
-    int code = tess_ranks_report_end(&(tess_ranks){.n = k->n_ranks}, &result);
+    int code = tess_ranks_report_end(&(tess_ranks){.n = k->n_ranks}, &result, reporter);
     if (code != TESS_EXIT_OK && !(code == TESS_EXIT_INTERRUPTED && result.left))
         return code;
     status = tess_persist_read_back(heir->config, set);
-    return status == TESS_OK ? TESS_EXIT_OK : tess_exit_fail(status);
+    return status == TESS_OK ? TESS_EXIT_OK : tess_exit_report(reporter, status);
 }
 
 /* ---- The two moments ---- */
@@ -163,8 +162,9 @@ tess_status tess_persist_hand_on(const tess_persist_heir *heir, const tess_persi
     TESS_CHECK(saved || set->folder == NULL, TESS_E_IO, "step %lld could not be saved for %d rank%s", (long long)k.step,
                heir->n_ranks, heir->n_ranks == 1 ? "" : "s");
     if (!saved)
-        fprintf(stderr, "tessera: the state kept in memory %s, and is lost\n",
-                heir->config->checkpoint.enable ? "could not be saved" : "cannot be saved (checkpoint.enable=false)");
+        tess_report_line(&heir->options->reporter, "the state kept in memory %s, and is lost",
+                         heir->config->checkpoint.enable ? "could not be saved"
+                                                         : "cannot be saved (checkpoint.enable=false)");
     return TESS_OK;
 }
 
@@ -201,10 +201,10 @@ static tess_status inherit(const tess_persist_heir *heir, tess_mem *mem, bool *s
     *saved = *code == TESS_EXIT_OK;
     tess_persist_set_destroy(&set, *saved);
     if (!*saved)
-        fprintf(stderr,
-                "tessera: step %lld stays in memory: the same command with %s goes on from there, "
-                "checkpoint.memory_copies=false from the newest checkpoint\n",
-                (long long)k.step, difference);
+        tess_report_line(&heir->options->reporter,
+                         "step %lld stays in memory: the same command with %s goes on from there, "
+                         "checkpoint.memory_copies=false from the newest checkpoint",
+                         (long long)k.step, difference);
     return TESS_OK;
 }
 
@@ -219,5 +219,5 @@ int tess_persist_inherit(const tess_persist_heir *heir, bool *saved)
     if (status == TESS_OK)
         status = inherit(heir, mem, saved, &code);
     tess_mem_destroy(&mem);
-    return status == TESS_OK ? code : tess_exit_fail(status);
+    return status == TESS_OK ? code : tess_exit_report(&heir->options->reporter, status);
 }

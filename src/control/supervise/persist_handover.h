@@ -11,13 +11,13 @@
 typedef struct tess_persist_heir {
     const tess_config *config; /* tess_config_check_step has passed it for n_ranks */
     int n_ranks;
-    const tess_own_command *command; /* has room for TESS_LAYOUT_KEYS + 2 more words */
-    const tess_launch_options *options;
+    const tess_own_command *command;    /* has room for TESS_LAYOUT_KEYS + 2 more words */
+    const tess_launch_options *options; /* have a reporter */
 } tess_persist_heir;
 
 /* Before the first life: saves what an earlier launch left in memory (checkpoint.memory_copies) for another layout.
- * *saved: there is a new checkpoint. Returns TESS_EXIT_OK, or the exit code to end with, after printing why; the memory
- * stays then. The caller has called tess_stop_signals_hear; a request to stop stays pending. */
+ * *saved: there is a new checkpoint. Returns TESS_EXIT_OK, or the exit code to end with, after reporting why; the
+ * memory stays then. The caller has called tess_stop_signals_hear; a request to stop stays pending. */
 int tess_persist_inherit(const tess_persist_heir *heir, bool *saved);
 
 /* The same for the previous life's memory, in `set`. *usable: the heir uses it as it is. Otherwise it may be removed:

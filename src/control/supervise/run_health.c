@@ -11,7 +11,6 @@
 #include "doctor/probe/probe.h"
 #include "job/environment.h"
 #include "job/find.h"
-#include "control/supervise/exit.h"
 #include "control/timers.h"
 
 static const double lasts_s = 60; /* a watcher that ran for longer is replaced at once; also the longest wait */
@@ -159,7 +158,8 @@ tess_status tess_run_alerts_open(const tess_config *config, tess_run_alerts *ale
     return tess_os_join(alerts->file, sizeof(alerts->file), config->job.dump_folder, "alerts.jsonl");
 }
 
-static tess_status start(const tess_config *config, pid_t job, tess_health_watcher *watcher)
+static tess_status start(const tess_config *config, pid_t job, const tess_reporter *reporter,
+                         tess_health_watcher *watcher)
 {
     char folder[2 * TESS_TEXT_SIZE];
     tess_run_alerts alerts;
@@ -175,8 +175,8 @@ static tess_status start(const tess_config *config, pid_t job, tess_health_watch
                                                             .checkpoint_folder = folder,
                                                             .alerts = alerts.channel,
                                                             .look = read_job,
-                                                            .notice = tess_exit_notice,
-                                                            .self = &view},
+                                                            .self = &view,
+                                                            .reporter = *reporter},
                                      watcher);
 }
 
@@ -184,21 +184,20 @@ static void start_watcher(tess_run_health *health)
 {
     health->started_s = tess_os_now_s();
     health->due_s = INFINITY;
-    if (start(health->config, health->job, &health->watcher) != TESS_OK)
-        tess_exit_notice(NULL, tess_error_message());
+    if (start(health->config, health->job, &health->reporter, &health->watcher) != TESS_OK)
+        tess_report_line(&health->reporter, "%s", tess_error_message());
     tess_error_clear();
 }
 
 void tess_run_health_look(tess_run_health *health)
 {
-    char how[128], line[192];
+    char how[128];
     double now_s = tess_os_now_s();
     if (tess_health_watcher_ended(&health->watcher, how, sizeof(how))) {
         if (now_s - health->started_s > lasts_s)
             health->again_s = 0;
         health->due_s = now_s + health->again_s;
-        snprintf(line, sizeof(line), "health: %s; another one takes its place in %g s", how, health->again_s);
-        tess_exit_notice(NULL, line);
+        tess_report_line(&health->reporter, "health: %s; another one takes its place in %g s", how, health->again_s);
         health->again_s = fmin(2 * health->again_s + 1, lasts_s);
     }
     if (health->config != NULL && now_s >= health->due_s)
@@ -235,14 +234,16 @@ static void start_keeper(tess_run_health *health)
     if (pid == 0)
         keep_watching(health, parent);
     if (pid < 0)
-        tess_exit_notice(NULL, "health: no process to be had: nothing watches this host");
+        tess_report_line(&health->reporter, "health: no process to be had: nothing watches this host");
     double patience_s = health->config->health.alert_timeout_s + end_s;
-    *health = (tess_run_health){.watcher = {.pid = pid > 0 ? pid : 0, .patience_s = patience_s}};
+    *health = (tess_run_health){.reporter = health->reporter,
+                                .watcher = {.pid = pid > 0 ? pid : 0, .patience_s = patience_s}};
 }
 
-void tess_run_health_start(const tess_config *config, const tess_ranks *ranks, tess_run_health *health)
+void tess_run_health_start(const tess_config *config, const tess_ranks *ranks, const tess_reporter *reporter,
+                           tess_run_health *health)
 {
-    *health = (tess_run_health){0};
+    *health = (tess_run_health){.reporter = *reporter};
     if (!config->health.enable || !is_first_here(ranks))
         return;
     health->config = config;

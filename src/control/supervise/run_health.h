@@ -18,7 +18,8 @@ tess_status tess_run_alerts_open(const tess_config *config, tess_run_alerts *ale
 
 /* A host's watcher, and what replaces it. */
 typedef struct tess_run_health {
-    const tess_config *config;   /* borrowed; NULL: no watcher is started */
+    const tess_config *config; /* borrowed; NULL: no watcher is started */
+    tess_reporter reporter;
     int job;                     /* pid of the process that starts the ranks, or is the rank */
     tess_health_watcher watcher; /* if this process becomes a rank: the process that starts watchers for it */
     double started_s, again_s;   /* when the newest was started, and how long after its end another is; */
@@ -26,8 +27,9 @@ typedef struct tess_run_health {
 } tess_run_health;
 
 /* Starts one watcher a host, to be ended with tess_run_health_stop. Call it before the ranks start, in a process that
- * is no rank of a launcher. A failure is printed, and training goes on. */
-void tess_run_health_start(const tess_config *config, const tess_ranks *ranks, tess_run_health *health);
+ * is no rank of a launcher. A failure is reported, and training goes on. */
+void tess_run_health_start(const tess_config *config, const tess_ranks *ranks, const tess_reporter *reporter,
+                           tess_run_health *health);
 /* Called now and then in a process that is no rank. Reaps a watcher that was killed, reports that and starts
  * another, at once the first time and later if that happens again and again. */
 void tess_run_health_look(tess_run_health *health);

@@ -45,16 +45,16 @@ static tess_status create(const tess_config *config, int n_ranks, tess_run_memor
 }
 
 /* Copies that an interrupted run left in memory, and that this run does not use. */
-static void report_unused_copies(const char *dump_folder)
+static void report_unused_copies(const char *dump_folder, const tess_reporter *reporter)
 {
     char path[128];
     if (!tess_os_is_dir(dump_folder) || tess_run_memory_folder(dump_folder, path, sizeof(path)) != TESS_OK ||
         !tess_os_is_dir(path))
         return;
-    fprintf(stderr,
-            "tessera: copies of this run's last step lie in memory (%s) and are not used: "
-            "checkpoint.memory_copies=true goes on from them, `rm -r %s` removes them\n",
-            path, path);
+    tess_report_line(reporter,
+                     "copies of this run's last step lie in memory (%s) and are not used: "
+                     "checkpoint.memory_copies=true goes on from them, `rm -r %s` removes them",
+                     path, path);
 }
 
 tess_status tess_run_memory_begin(const tess_config *config, int n_ranks, tess_launch_options *options,
@@ -62,7 +62,7 @@ tess_status tess_run_memory_begin(const tess_config *config, int n_ranks, tess_l
 {
     options->persist = NULL;
     if (!config->checkpoint.memory_copies && options->n_before == 0)
-        report_unused_copies(config->job.dump_folder);
+        report_unused_copies(config->job.dump_folder, &options->reporter);
     if (!(config->recovery.enable && config->recovery.hot) && !config->checkpoint.memory_copies)
         return TESS_OK;
     tess_status status =
@@ -75,15 +75,15 @@ tess_status tess_run_memory_begin(const tess_config *config, int n_ranks, tess_l
     return TESS_OK;
 }
 
-void tess_run_memory_end(tess_run_memory *r, bool over)
+void tess_run_memory_end(tess_run_memory *r, bool over, const tess_reporter *reporter)
 {
     if (r->mem == NULL)
         return;
     if (!over && r->folder[0] != '\0')
-        fprintf(stderr,
-                "tessera: the state of the last step stays in memory (%s): the same command goes on from it, "
-                "checkpoint.memory_copies=false from the newest checkpoint\n",
-                r->folder);
+        tess_report_line(reporter,
+                         "the state of the last step stays in memory (%s): the same command goes on from it, "
+                         "checkpoint.memory_copies=false from the newest checkpoint",
+                         r->folder);
     tess_persist_set_destroy(&r->persist, over);
     tess_mem_destroy(&r->mem);
 }

@@ -19,7 +19,7 @@ tess_status tess_run_memory_folder(const char *dump_folder, char *path, size_t s
  * which had as many ranks, or makes new memory. Call tess_run_memory_end at last in any case. */
 tess_status tess_run_memory_begin(const tess_config *config, int n_ranks, tess_launch_options *options,
                                   tess_run_memory *memory);
-/* `over`: removes copies that outlive the launcher, which nobody will use. Otherwise prints where they are. */
-void tess_run_memory_end(tess_run_memory *memory, bool over);
+/* `over`: removes copies that outlive the launcher, which nobody will use. Otherwise reports where they are. */
+void tess_run_memory_end(tess_run_memory *memory, bool over, const tess_reporter *reporter);
 
 #endif

@@ -1,9 +1,8 @@
 #include "control/supervise/start_ranks.h"
 
-#include <stdio.h>
-
 #include "base/os/os.h"
 #include "control/supervise/exit.h"
+#include "control/supervise/stderr_lines.h"
 #include "control/supervise/warden_link.h"
 #include "job/environment.h"
 #include "job/job_memory.h"
@@ -20,6 +19,12 @@ tess_status tess_own_command_of(int argc, char *const *argv, tess_own_command *w
     words->word[argc + 1] = NULL;
     words->n = argc + 1;
     return TESS_OK;
+}
+
+void tess_own_command_add(tess_own_command *words, const char *word)
+{
+    words->word[words->n++] = (char *)word;
+    words->word[words->n] = NULL;
 }
 
 tess_status tess_ranks_count(int n, tess_ranks *ranks)
@@ -56,14 +61,14 @@ tess_status tess_ranks_start(const tess_ranks *ranks, char *const *argv, const t
     return ranks->is_warden ? tess_warden_run(argv, options, result) : tess_launch(ranks->n, argv, options, result);
 }
 
-int tess_ranks_report_end(const tess_ranks *ranks, const tess_launch_result *result)
+int tess_ranks_report_end(const tess_ranks *ranks, const tess_launch_result *result, const tess_reporter *reporter)
 {
     bool reported =
         result->reported || (result->exit_code == TESS_EXIT_BAD_INPUT && result->rank0_code == TESS_EXIT_BAD_INPUT) ||
         (result->exit_code == TESS_EXIT_INTERRUPTED && result->failed_rank >= 0) ||
         (ranks->is_warden && result->failed_rank < 0 && result->exit_code < 128); /* before there was a job */
     if (result->report[0] != '\0' && !reported)
-        fprintf(stderr, "tessera: %s\n", result->report);
+        tess_report_line(reporter, "%s", result->report);
     return result->exit_code;
 }
 
@@ -71,10 +76,11 @@ int tess_ranks_start_self(const tess_ranks *ranks, const tess_own_command *comma
 {
     tess_launch_result result;
     tess_launch_options reported = *options;
+    const tess_reporter reporter = options->reporter.line != NULL ? options->reporter : tess_stderr_lines;
     if (ranks->is_warden)
         tess_warden_reports(&reported);
     tess_status status = tess_ranks_start(ranks, command->word, &reported, &result);
     if (status == TESS_OK && ranks->is_warden)
         tess_warden_reports_end(&result);
-    return status == TESS_OK ? tess_ranks_report_end(ranks, &result) : tess_exit_fail(status);
+    return status == TESS_OK ? tess_ranks_report_end(ranks, &result, &reporter) : tess_exit_report(&reporter, status);
 }

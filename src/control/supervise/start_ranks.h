@@ -13,6 +13,8 @@ typedef struct tess_own_command {
     char *word[TESS_OWN_COMMAND_WORDS]; /* word[0] is the path of this program */
 } tess_own_command;
 tess_status tess_own_command_of(int argc, char *const *argv, tess_own_command *words);
+/* Appends one of the spare words; it is borrowed, and not changed. */
+void tess_own_command_add(tess_own_command *words, const char *word);
 
 typedef struct tess_ranks {
     int n;          /* ranks of the job */
@@ -31,10 +33,11 @@ tess_status tess_ranks_start_saves(tess_async_service **saves);
 tess_status tess_ranks_start(const tess_ranks *ranks, char *const *argv, const tess_launch_options *options,
                              tess_launch_result *result);
 
-/* Prints why the ranks failed unless that was reported before; returns the exit code. */
-int tess_ranks_report_end(const tess_ranks *ranks, const tess_launch_result *result);
+/* Reports why the ranks failed unless that was reported before; returns the exit code. */
+int tess_ranks_report_end(const tess_ranks *ranks, const tess_launch_result *result, const tess_reporter *reporter);
 
-/* Both: runs this program as the rank or ranks (not for `joins`) and reports their end. Returns the exit code. */
+/* Both: runs this program as the rank or ranks (not for `joins`) and reports their end, on standard error if nobody
+ * else listens. Returns the exit code. */
 int tess_ranks_start_self(const tess_ranks *ranks, const tess_own_command *command, const tess_launch_options *options);
 
 #endif

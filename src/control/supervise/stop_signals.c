@@ -8,7 +8,8 @@
 static const int signals[] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP};
 enum { N_SIGNALS = sizeof(signals) / sizeof(signals[0]) };
 
-static volatile sig_atomic_t came; /* 0: none */
+/* The number of the newest signal, 0: none. A handler gets no argument but that number: it leaves it here. */
+static volatile sig_atomic_t came;
 
 static void on_signal(int number)
 {

@@ -21,7 +21,8 @@ typedef struct supervision {
     const tess_config *config;
     tess_ranks ranks;
     tess_recover recover;
-    tess_recovery next;           /* the newest decision */
+    tess_recovery next; /* the newest decision */
+    tess_reporter reporter;
     bool stopped;                 /* the job was asked to stop between two lives */
     bool growing;                 /* the ranks were asked to leave, because more can run */
     bool resized;                 /* their number has changed since the job began */
@@ -30,12 +31,13 @@ typedef struct supervision {
     int n_omitted;                /* evaluations left out so far; `omitted` has the newest */
     int64_t omitted[JOB_OMITTED]; /* steps whose evaluation ended ranks, and is left out */
     tess_launch_options options;
-    tess_supervise_starter starter; /* NULL: tess_ranks_start */
+    tess_supervise_starter starter; /* all zero: tess_ranks_start */
     tess_run_memory memory;
     tess_run_alerts alerts;
     tess_notices notices;               /* notices of all lives */
     tess_rank_past past[JOB_MAX_RANKS]; /* past of the ranks */
     char reported[2304];                /* report of the newest failure */
+    char summary[16384];                /* report of all failures */
 } supervision;
 
 /* ---- Questions of the policy ---- */
@@ -117,7 +119,7 @@ static void decide(void *self, const tess_failure *failure, tess_launch_decision
                    s->next.class == TESS_FAILURE_DISK_FULL; /* rank 0 has printed the failure */
     snprintf(s->reported, sizeof(s->reported), "%s; %s", failure->text, s->next.what);
     decision->line = s->reported;
-    fprintf(stderr, "tessera: %s\n", by_rank ? s->next.what : s->reported);
+    tess_report_line(&s->reporter, "%s", by_rank ? s->next.what : s->reported);
 }
 
 /* Whether more ranks can run than do. A lost host counts again once it answers. */
@@ -140,7 +142,7 @@ static void tick(void *self, const tess_job *job, const pid_t *pids)
     (void)pids;
     supervision *s = self;
     uint32_t no = JOB_STOP_NO;
-    tess_console_keep(stderr, s->config->job.dump_folder);
+    tess_console_keep(stderr, s->config->job.dump_folder, &s->reporter);
     tess_stop_signals_pass_on();
     if (has_room(s))
         s->growing = atomic_compare_exchange_strong(&job->header->stop, &no, JOB_STOP_AFTER_SAVE);
@@ -175,6 +177,7 @@ static void begin(const tess_config *config, const tess_slots *slots, const tess
                                       .seed = tess_os_now_ns()};
     s->config = config;
     s->options = *options;
+    s->reporter = options->reporter;
     if (tess_run_alerts_open(config, &s->alerts) != TESS_OK)
         tess_error_clear(); /* the path is too long: the ranks will refuse it */
     s->options.self = s;
@@ -201,22 +204,20 @@ typedef struct changes {
 
 static void add_changes(const supervision *s, changes *c, tess_own_command *words)
 {
-    static char resumes[] = "checkpoint.resume=true";
     int n = tess_ladder_overrides(&s->recover.ladder, c->rungs);
     for (int i = 0; i < n; i++)
-        words->word[words->n++] = c->rungs[i];
+        tess_own_command_add(words, c->rungs[i]);
     if (s->recover.ladder.offloaded != 0) {
         snprintf(c->folder, sizeof(c->folder), "offload.folder=%s", offload_folder(s));
-        words->word[words->n++] = c->folder;
+        tess_own_command_add(words, c->folder);
     }
     if (s->resized) {
         snprintf(c->global, sizeof(c->global), "training.global_batch_size=%lld",
                  (long long)s->config->training.global_batch_size);
-        words->word[words->n++] = c->global;
+        tess_own_command_add(words, c->global);
     }
     if (s->stepped) /* also with checkpoint.resume=false: that applied to the first life */
-        words->word[words->n++] = resumes;
-    words->word[words->n] = NULL;
+        tess_own_command_add(words, "checkpoint.resume=true");
 }
 
 /* Removes the previous life's memory if the next life cannot use it. */
@@ -233,7 +234,7 @@ static tess_status hand_over_memory(supervision *s, const tess_own_command *word
     if (status == TESS_OK)
         status = tess_persist_hand_on(&heir, &s->memory.persist, &usable);
     if (status == TESS_OK && !usable)
-        tess_run_memory_end(&s->memory, true);
+        tess_run_memory_end(&s->memory, true, &s->reporter);
     tess_config_free(&next);
     return status;
 }
@@ -277,11 +278,11 @@ static tess_status run_life(supervision *s, const tess_own_command *command, tes
         over = status == TESS_OK;
     }
     if (!restarts || !s->next.from_memory) /* nobody could continue from the memory */
-        tess_run_memory_end(&s->memory, over || !has_step(s));
+        tess_run_memory_end(&s->memory, over || !has_step(s), &s->reporter);
     return status;
 }
 
-/* Prints what happens between two lives, and adds it to the notices of the next. */
+/* Reports what happens between two lives, and adds it to the notices of the next. */
 static void note(supervision *s, tess_notice_kind kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static void note(supervision *s, tess_notice_kind kind, const char *format, ...)
 {
@@ -291,7 +292,7 @@ static void note(supervision *s, tess_notice_kind kind, const char *format, ...)
     vsnprintf(line, sizeof(line), format, arguments);
     va_end(arguments);
     tess_notices_add(&s->notices, kind, -1, -1, line);
-    fprintf(stderr, "tessera: %s\n", line);
+    tess_report_line(&s->reporter, "%s", line);
 }
 
 /* Whether the job starts again; sets s->ranks. */
@@ -327,28 +328,28 @@ static void tell_of_places(const supervision *s)
     if (min == 0 || slots->n_ranks <= 1 || !admits(s, slots->n_ranks))
         return;
     if (!s->config->recovery.enable) {
-        fprintf(stderr, "tessera: warning: elastic.min_ranks=%d leaves no rank out: set recovery.enable=true\n", min);
+        tess_report_line(&s->reporter, "warning: elastic.min_ranks=%d leaves no rank out: set recovery.enable=true",
+                         min);
         return;
     }
     if (tess_slots_after_loss(slots, &s->recover.worlds, min) > 0)
         return;
     const int most = tess_slots_after_loss(slots, &s->recover.worlds, 1);
     if (most > 0)
-        fprintf(stderr,
-                "tessera: warning: elastic.min_ranks=%d leaves no place out: after the loss of one of %d places at "
-                "most %d rank%s can go on: set elastic.min_ranks=%d, or start more ranks\n",
-                min, slots->n_groups, most, most == 1 ? "" : "s", most);
+        tess_report_line(&s->reporter,
+                         "warning: elastic.min_ranks=%d leaves no place out: after the loss of one of %d places at "
+                         "most %d rank%s can go on: set elastic.min_ranks=%d, or start more ranks",
+                         min, slots->n_groups, most, most == 1 ? "" : "s", most);
     else
-        fprintf(stderr,
-                "tessera: warning: elastic.min_ranks=%d leaves no place out: this layout runs on no fewer than %d "
-                "ranks: start more ranks, or set elastic.min_ranks=0\n",
-                min, slots->n_ranks);
+        tess_report_line(&s->reporter,
+                         "warning: elastic.min_ranks=%d leaves no place out: this layout runs on no fewer than %d "
+                         "ranks: start more ranks, or set elastic.min_ranks=0",
+                         min, slots->n_ranks);
 }
 
-static int supervise(supervision *s, const tess_config *config, const tess_slots *slots,
-                     const tess_own_command *command, const tess_launch_options *options)
+static int run(supervision *s, const tess_config *config, const tess_slots *slots, const tess_own_command *command,
+               const tess_launch_options *options)
 {
-    static char report[16384];
     tess_launch_result result;
     tess_status status;
     begin(config, slots, options, s);
@@ -357,16 +358,38 @@ static int supervise(supervision *s, const tess_config *config, const tess_slots
     do
         status = run_life(s, command, &result);
     while (status == TESS_OK && starts_again(s, &result));
-    tess_run_memory_end(&s->memory, false);
+    tess_run_memory_end(&s->memory, false, &s->reporter);
     tess_stop_signals_forget();
     if (status != TESS_OK)
-        return tess_exit_fail(status);
+        return tess_exit_report(&s->reporter, status);
     if (s->stopped)
         return TESS_EXIT_INTERRUPTED;
-    int code = tess_ranks_report_end(&s->ranks, &result);
+    int code = tess_ranks_report_end(&s->ranks, &result, &s->reporter);
     if (code != TESS_EXIT_OK && code != TESS_EXIT_INTERRUPTED &&
-        tess_recover_report(&s->recover, tess_os_now_s(), report, sizeof(report))[0] != '\0')
-        fprintf(stderr, "tessera: %s\n", report);
+        tess_recover_report(&s->recover, tess_os_now_s(), s->summary, sizeof(s->summary))[0] != '\0')
+        tess_report_line(&s->reporter, "%s", s->summary);
+    return code;
+}
+
+/* A supervision from its begin to its end. */
+static int supervise(const tess_supervise_starter *starter, const tess_ranks *ranks, const tess_slots *slots,
+                     const tess_config *config, const tess_own_command *command, const tess_launch_options *options)
+{
+    tess_mem *mem = NULL;
+    supervision *s = NULL;
+    int code;
+    tess_status status = tess_mem_create(&mem);
+    if (status == TESS_OK)
+        status = tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*s), "the supervision of a job", (void **)&s);
+    if (status == TESS_OK) {
+        s->starter = *starter;
+        s->ranks = *ranks;
+        code = run(s, config, slots, command, options);
+    } else {
+        code = tess_exit_report(&options->reporter, status);
+    }
+    tess_mem_free(mem, s);
+    tess_mem_destroy(&mem);
     return code;
 }
 
@@ -382,21 +405,16 @@ static tess_status check_places(const tess_config *config, int n)
 int tess_supervise(const tess_config *config, const tess_ranks *ranks, const tess_own_command *command,
                    const tess_launch_options *options)
 {
-    static supervision s;
-    static tess_slots slots;
-    s.ranks = *ranks;
+    tess_slots slots;
     tess_status status = check_places(config, ranks->n);
     if (status != TESS_OK)
-        return tess_exit_fail(status);
+        return tess_exit_report(&options->reporter, status);
     tess_slots_begin(&slots, ranks->n, (int)config->elastic.min_ranks, (int)config->elastic.max_ranks, tess_os_now_s());
-    return supervise(&s, config, &slots, command, options);
+    return supervise(&(tess_supervise_starter){0}, ranks, &slots, config, command, options);
 }
 
 int tess_supervise_with(const tess_supervise_starter *starter, const tess_slots *slots, const tess_config *config,
                         const tess_own_command *command, const tess_launch_options *options)
 {
-    static supervision s;
-    s.starter = *starter;
-    s.ranks.n = slots->n_ranks;
-    return supervise(&s, config, slots, command, options);
+    return supervise(starter, &(tess_ranks){.n = slots->n_ranks}, slots, config, command, options);
 }

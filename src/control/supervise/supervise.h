@@ -8,7 +8,8 @@
 #include "config/config.h"
 
 /* Calls tess_ranks_start_self as often as the recovery and elastic sections of `config` say. tess_config_check has
- * passed `config` for ranks->n ranks, and its global batch is set. */
+ * passed `config` for ranks->n ranks, and its global batch is set. options->reporter gets every line for the user.
+ * Returns the exit code. */
 int tess_supervise(const tess_config *config, const tess_ranks *ranks, const tess_own_command *command,
                    const tess_launch_options *options);
 

@@ -33,26 +33,41 @@ tess_status tess_mpirun_job_line(const tess_launch_hosts *hosts, tess_mpi *mpi, 
     return tess_launch_line_make(&request, line);
 }
 
-tess_status tess_mpirun_job_run(const tess_launch_line *line, const tess_launch_watch *watch, tess_launch_line_end *end)
+static tess_status show_command(const tess_mpirun_job *job, const tess_launch_line *line)
 {
-    static char quoted[sizeof(line->text) * 2];
-    tess_launch_line_quote(line, quoted, sizeof(quoted));
-    fprintf(stderr, "%s\n", quoted);
+    tess_mem *mem = NULL;
+    TESS_TRY(tess_mem_create(&mem));
+    tess_buffer text = {.mem = mem};
+    tess_status status = tess_launch_words_quote(line->words, line->n, &text);
+    if (status == TESS_OK)
+        job->commands.line(job->commands.self, text.data);
+    tess_buffer_free(&text);
+    tess_mem_destroy(&mem);
+    return status;
+}
+
+tess_status tess_mpirun_job_run(const tess_mpirun_job *job, const tess_launch_line *line,
+                                const tess_launch_watch *watch, tess_launch_line_end *end)
+{
+    TESS_TRY(show_command(job, line));
     TESS_TRY(tess_launch_line_run(line, watch, end));
     if (end->lost_host)
-        fprintf(stderr,
-                "tessera: mpirun has lost touch with a host and ended the job: it is down, or the link is cut\n");
+        tess_report_line(&job->reporter,
+                         "mpirun has lost touch with a host and ended the job: it is down, or the link is cut");
     return TESS_OK;
 }
 
 typedef struct launch_job {
     tess_mpirun_job *hosts;
     const tess_config *config;
-    bool heard;           /* a warden has reported in this life */
-    tess_failure failure; /* its newest report */
-    char lost_host[64];   /* the newest lost host, of all lives */
-    tess_rank_past *past; /* past of the ranks, borrowed */
-    void *supervision;    /* argument of tess_supervise_has_room */
+    tess_slots slots;      /* places of the first life's ranks */
+    tess_launch_hosts now; /* hosts that have ranks in this life */
+    tess_launch_line line; /* this life's mpirun */
+    bool heard;            /* a warden has reported in this life */
+    tess_failure failure;  /* its newest report */
+    char lost_host[64];    /* the newest lost host, of all lives */
+    tess_rank_past *past;  /* past of the ranks, borrowed */
+    void *supervision;     /* argument of tess_supervise_has_room */
     tess_launch_probe probe;
     int probed; /* group of the host that is probed */
 } launch_job;
@@ -73,7 +88,7 @@ static bool hear(void *self, const char *line)
 static void keep(void *self, FILE *stream)
 {
     const launch_job *j = self;
-    tess_console_keep(stream, j->config->job.dump_folder);
+    tess_console_keep(stream, j->config->job.dump_folder, &j->hosts->reporter);
 }
 
 static const char *request(void *self)
@@ -103,14 +118,14 @@ static int answers(void *self, int group)
     }
     tess_probe_state state = tess_launch_probe_look(&j->probe, tess_os_now_s());
     if (state == TESS_PROBE_ANSWERED)
-        fprintf(stderr, "tessera: host %s answers: it is used again from the next checkpoint on\n",
-                j->hosts->hosts.hosts[group].name);
+        tess_report_line(&j->hosts->reporter, "host %s answers: it is used again from the next checkpoint on",
+                         j->hosts->hosts.hosts[group].name);
     return state == TESS_PROBE_RUNS ? 0 : state == TESS_PROBE_ANSWERED ? 1 : -1;
 }
 
-/* The hosts that have ranks now. */
-static void choose_hosts(const launch_job *j, const tess_slots *slots, tess_launch_hosts *now)
+static void choose_hosts(launch_job *j, const tess_slots *slots)
 {
+    tess_launch_hosts *now = &j->now;
     now->n = 0;
     for (int h = 0; h < j->hosts->hosts.n; h++) {
         tess_launch_host *host = &now->hosts[now->n];
@@ -123,18 +138,16 @@ static void choose_hosts(const launch_job *j, const tess_slots *slots, tess_laun
 static tess_status run_life(launch_job *j, const tess_slots *slots, char *const *words,
                             const tess_launch_options *options, tess_launch_line_end *end)
 {
-    static tess_launch_line line;
-    static tess_launch_hosts now;
     tess_launch_watch watch = {.usr1_stops = true, .hear = hear, .keep = keep, .say = request, .self = j};
     j->heard = false;
     j->past = options->past;
     tess_lives_report(options->n_before, options->omitted, j->past);
     setenv(TESS_WARDEN_REPORTS, "1", 1);
-    choose_hosts(j, slots, &now);
-    TESS_TRY(tess_mpirun_job_line(&now, &j->hosts->mpi, (char **)words + 1, &line));
+    choose_hosts(j, slots);
+    TESS_TRY(tess_mpirun_job_line(&j->now, &j->hosts->mpi, (char **)words + 1, &j->line));
     watch.mpi = j->hosts->mpi;
     j->supervision = options->self;
-    tess_status status = tess_mpirun_job_run(&line, &watch, end);
+    tess_status status = tess_mpirun_job_run(j->hosts, &j->line, &watch, end);
     tess_launch_probe_end(&j->probe);
     for (int r = 0; r < slots->n_ranks; r++)
         j->past[r].n_before++;
@@ -200,8 +213,9 @@ static tess_status start(void *self, const tess_slots *slots, char *const *words
         decide(j, options, result);
         return TESS_OK;
     }
-    fprintf(stderr, "tessera: mpirun was out of touch with a host: ranks may be left there, and the job does not start "
-                    "again; see that they have ended, then give the same command\n");
+    tess_report_line(&j->hosts->reporter,
+                     "mpirun was out of touch with a host: ranks may be left there, and the job does not start "
+                     "again; see that they have ended, then give the same command");
     return TESS_OK;
 }
 
@@ -257,22 +271,41 @@ static tess_status fix_batch(const tess_config *config, int n_ranks, tess_config
     return check_places(with_batch, n_ranks);
 }
 
-int tess_supervise_hosts(tess_mpirun_job *hosts, const tess_config *config, int argc, char **argv)
+static int supervise(launch_job *job, int argc, char **argv)
 {
-    static tess_slots slots;
     tess_config with_batch;
-    launch_job job = {.hosts = hosts, .config = config};
+    const tess_launch_hosts *hosts = &job->hosts->hosts;
     tess_own_command command;
-    tess_launch_options options = {.usr1_stops = true};
-    tess_slots_begin_hosts(&slots, (int)config->elastic.min_ranks);
-    for (int h = 0; h < hosts->hosts.n; h++)
-        tess_slots_add_host(&slots, hosts->hosts.hosts[h].name, hosts->hosts.hosts[h].slots);
-    tess_status status = fix_batch(config, slots.n_ranks, &with_batch);
+    tess_launch_options options = {.usr1_stops = true, .reporter = job->hosts->reporter};
+    tess_slots_begin_hosts(&job->slots, (int)job->config->elastic.min_ranks);
+    for (int h = 0; h < hosts->n; h++)
+        tess_slots_add_host(&job->slots, hosts->hosts[h].name, hosts->hosts[h].slots);
+    tess_status status = fix_batch(job->config, job->slots.n_ranks, &with_batch);
     if (status == TESS_OK)
         status = tess_own_command_of(argc, argv, &command);
-    const tess_supervise_starter starter = {start, answers, &job};
-    int code = status == TESS_OK ? tess_supervise_with(&starter, &slots, &with_batch, &command, &options)
-                                 : tess_exit_fail(status);
+    const tess_supervise_starter starter = {start, answers, job};
+    int code = status == TESS_OK ? tess_supervise_with(&starter, &job->slots, &with_batch, &command, &options)
+                                 : tess_exit_report(&options.reporter, status);
     tess_config_free(&with_batch);
+    return code;
+}
+
+int tess_supervise_hosts(tess_mpirun_job *hosts, const tess_config *config, int argc, char **argv)
+{
+    tess_mem *mem = NULL;
+    launch_job *job = NULL;
+    tess_status status = tess_mem_create(&mem);
+    if (status == TESS_OK)
+        status = tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*job), "a job on several hosts", (void **)&job);
+    int code;
+    if (status == TESS_OK) {
+        job->hosts = hosts;
+        job->config = config;
+        code = supervise(job, argc, argv);
+    } else {
+        code = tess_exit_report(&hosts->reporter, status);
+    }
+    tess_mem_free(mem, job);
+    tess_mem_destroy(&mem);
     return code;
 }

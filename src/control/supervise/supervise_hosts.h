@@ -3,20 +3,23 @@
 #ifndef TESS_CONTROL_SUPERVISE_SUPERVISE_HOSTS_H
 #define TESS_CONTROL_SUPERVISE_SUPERVISE_HOSTS_H
 
+#include "base/core/reporter.h"
 #include "control/launch/mpirun/launch_watch.h"
 #include "config/config.h"
 
 typedef struct tess_mpirun_job {
     tess_launch_hosts hosts;
     tess_mpi mpi; /* TESS_MPI_ANY until a line was made */
+    tess_reporter reporter;
+    tess_reporter commands; /* gets the command lines that are run */
 } tess_mpirun_job;
 
 /* Makes the line that runs this program with `arguments` (up to NULL) on the hosts, at the same path on each. */
 tess_status tess_mpirun_job_line(const tess_launch_hosts *hosts, tess_mpi *mpi, char **arguments,
                                  tess_launch_line *line);
-/* Prints the line and runs it. */
-tess_status tess_mpirun_job_run(const tess_launch_line *line, const tess_launch_watch *watch,
-                                tess_launch_line_end *end);
+/* Reports the line and runs it. */
+tess_status tess_mpirun_job_run(const tess_mpirun_job *job, const tess_launch_line *line,
+                                const tess_launch_watch *watch, tess_launch_line_end *end);
 
 /* Loads the configuration if `argv` is a training run whose configuration can be read here. */
 bool tess_supervise_hosts_reads(int argc, char **argv, tess_config *config);

@@ -11,6 +11,7 @@
 #include "control/supervise/kept.h"
 #include "control/supervise/persist_handover.h"
 #include "control/supervise/run_health.h"
+#include "control/supervise/stderr_lines.h"
 #include "control/supervise/stop_signals.h"
 #include "control/supervise/supervise.h"
 #include "control/timers.h"
@@ -65,7 +66,7 @@ static int supervise(tess_config *open, tess_config *checked, const tess_ranks *
         return code;
     tess_status status = saved ? take_batch(open, ranks->n, checked) : TESS_OK;
     if (status != TESS_OK)
-        return tess_exit_fail(status);
+        return tess_exit_report(&options->reporter, status);
     open->training.global_batch_size = checked->training.global_batch_size; /* also with fewer ranks */
     return tess_supervise(open, ranks, command, options);
 }
@@ -116,7 +117,7 @@ static int run_locked(const tess_train_job *job, tess_config *config, tess_confi
     tess_ranks ranks = job->ranks;
     if (job->counts_ranks && (config->recovery.enable || config->checkpoint.memory_copies))
         ranks.joins = false; /* recovery needs a parent of the rank */
-    tess_run_health_start(config, &ranks, &helpers->health);
+    tess_run_health_start(config, &ranks, &options->reporter, &helpers->health);
     int code = ranks.joins       ? tess_train_rank(job->kind, config, &job->view)
                : ranks.is_warden ? tess_ranks_start_self(&ranks, job->command, options)
                                  : supervise(config, checked, &ranks, job->command, options);
@@ -150,8 +151,9 @@ static int run_parent(const tess_train_job *job, tess_config *config, tess_launc
     if (status == TESS_OK && config->checkpoint.enable && config->checkpoint.async)
         status = tess_ranks_start_saves(&helpers.saves);
     if (status == TESS_OK)
-        status = tess_folder_lock_take(config, &folder);
-    int code = status == TESS_OK ? run_locked(job, config, &checked, options, &helpers) : tess_exit_fail(status);
+        status = tess_folder_lock_take(config, &options->reporter, &folder);
+    int code = status == TESS_OK ? run_locked(job, config, &checked, options, &helpers)
+                                 : tess_exit_report(&options->reporter, status);
     tess_async_service_stop(&helpers.saves);
     if (status == TESS_OK)
         tess_folder_lock_release(config, &folder);
@@ -170,7 +172,7 @@ static int run(const tess_train_job *job, tess_config *config)
                                    .usr1_stops = true,
                                    .heeds_stop = true,
                                    .stop_grace_s = config->checkpoint.emergency_grace_s,
-                                   .notice = tess_exit_notice};
+                                   .reporter = tess_stderr_lines};
     tess_timers_make(config, options.grace_s, &timers);
     tess_status status = tess_timers_check(&timers);
     if (status != TESS_OK)

@@ -8,28 +8,40 @@
 #include "control/supervise/exit.h"
 #include "control/supervise/stop_signals.h"
 
-static tess_runtime *stoppable; /* a signal asks it to stop; NULL: a signal kills */
-/* While a lost rank is being replaced, a signal is remembered, and passed on once all have met. */
-static volatile sig_atomic_t is_replaceable, asked_meanwhile;
-static volatile sig_atomic_t hung_up; /* SIGHUP came */
+/* Requests to stop this process's rank, by signals. */
+typedef struct stop_requests {
+    tess_runtime *volatile runtime; /* a signal asks it to stop; NULL: a signal kills */
+    /* While a lost rank is being replaced, a signal is remembered, and passed on once all have met. */
+    volatile sig_atomic_t is_replaceable, asked_meanwhile;
+} stop_requests;
 
-/* Schedulers signal every process of a job. Once a rank is lost for good, nothing can be saved. */
+/* A handler gets nothing but the signal's number: it finds the requests of its process here. NULL: no rank lives. */
+static stop_requests *volatile requests;
+
+/* A closed terminal sends several SIGHUP, also while the process ends. */
+static void take_no_notice(int number)
+{
+    (void)number;
+}
+
+/* Schedulers signal every process of a job. Once a rank is lost for good, nothing can be saved. The line is written
+ * without the reporter: of all calls that print, a handler may make only write(). */
 static void on_signal(int number)
 {
     static const char heard[] =
         "\ntessera: asked to stop: the run finishes its step and saves; a second signal ends it "
         "at once\n";
-    if (number == SIGHUP && hung_up)
-        return;                                      /* a closed terminal sends several, also while the process ends */
-    if (stoppable != NULL && !tess_launch_is_rank()) /* a launcher says it itself */
+    stop_requests *to = requests;
+    tess_runtime *runtime = to != NULL ? to->runtime : NULL;
+    if (runtime != NULL && !tess_launch_is_rank()) /* a launcher says it itself */
         (void)!write(STDERR_FILENO, heard, sizeof(heard) - 1);
-    hung_up = hung_up || number == SIGHUP;
-    if (number != SIGHUP)
-        signal(number, SIG_DFL); /* a second one kills */
-    if (stoppable != NULL && !tess_launch_has_lost(stoppable))
-        tess_runtime_request_stop(stoppable);
-    else if (is_replaceable)
-        asked_meanwhile = 1;
+    signal(number, number == SIGHUP ? take_no_notice : SIG_DFL); /* a second one kills */
+    if (runtime != NULL && !tess_launch_has_lost(runtime))
+        tess_runtime_request_stop(runtime);
+    else if (to != NULL && to->is_replaceable)
+        to->asked_meanwhile = 1;
+    else if (to == NULL && tess_launch_is_rank())
+        return; /* the rank has ended, and its process is about to */
     else {
         signal(number, SIG_DFL);
         raise(number);
@@ -44,8 +56,19 @@ bool tess_train_waits_on(const tess_config *config)
     return config->comm.on_timeout == ON_TIMEOUT_REPORT;
 }
 
+static void handle_signals(void)
+{
+    tess_stop_signal_handle(SIGTERM, on_signal);
+    tess_stop_signal_handle(SIGUSR1, on_signal);
+    if (tess_launch_is_rank())
+        return; /* a terminal's ctrl-C and its end are for the launcher */
+    tess_stop_signal_handle(SIGINT, on_signal);
+    tess_stop_signal_handle(SIGHUP, on_signal);
+}
+
 /* One life of the job in this process. *lost: it ended because a peer was lost, not by an error of its own. */
-static int live(const tess_task_kind *kind, const tess_config *config, const tess_train_view *view, bool *lost)
+static int live(const tess_task_kind *kind, const tess_config *config, const tess_train_view *view, stop_requests *stop,
+                bool *lost)
 {
     bool waits_on = tess_train_waits_on(config);
     tess_runtime *runtime = NULL;
@@ -66,16 +89,11 @@ static int live(const tess_task_kind *kind, const tess_config *config, const tes
     if (status != TESS_OK)
         return tess_exit_fail_once(status);
     int rank = tess_runtime_rank(runtime);
-    stoppable = runtime;
-    is_replaceable = tess_launch_recovers(runtime);
-    if (asked_meanwhile)
+    stop->runtime = runtime;
+    stop->is_replaceable = tess_launch_recovers(runtime);
+    if (stop->asked_meanwhile)
         tess_runtime_request_stop(runtime);
-    tess_stop_signal_handle(SIGTERM, on_signal);
-    tess_stop_signal_handle(SIGUSR1, on_signal);
-    if (!tess_launch_is_rank()) { /* a terminal's ctrl-C and its end are for the launcher */
-        tess_stop_signal_handle(SIGINT, on_signal);
-        tess_stop_signal_handle(SIGHUP, on_signal);
-    }
+    handle_signals();
     status = tess_train(runtime, kind, config, &view->observer, &result);
     *lost = status == TESS_E_PEER_LOST;
     if (rank == 0)
@@ -83,18 +101,21 @@ static int live(const tess_task_kind *kind, const tess_config *config, const tes
     int code = result.interrupted ? TESS_EXIT_INTERRUPTED : TESS_EXIT_OK;
     if (status != TESS_OK)
         code = tess_exit_rank(status, runtime);
-    stoppable = NULL;
+    stop->runtime = NULL;
     tess_runtime_destroy(&runtime);
     return code;
 }
 
 int tess_train_rank(const tess_task_kind *kind, const tess_config *config, const tess_train_view *view)
 {
+    stop_requests stop = {0};
     bool lost;
     int code;
+    requests = &stop;
     view->begin(view->observer.self, config);
     do
-        code = live(kind, config, view, &lost);
+        code = live(kind, config, view, &stop, &lost);
     while (lost && tess_launch_await());
+    requests = NULL;
     return code;
 }

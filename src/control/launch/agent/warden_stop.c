@@ -1,6 +1,5 @@
 /* Requests to stop, in a warden: which signals are one request, and how long the ranks may take. */
 #include <signal.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "base/os/os.h"
@@ -25,12 +24,16 @@ warden_stop_kind warden_stop_take(warden_stop *stop, const struct signalfd_sigin
     return WARDEN_STOP_FIRST;
 }
 
-static void report(const tess_launch_options *options, const char *format, double grace_s)
+static void report_request(const tess_launch_options *options)
 {
-    char line[200];
-    snprintf(line, sizeof(line), format, grace_s);
-    if (options->notice != NULL)
-        options->notice(options->self, line);
+    if (options->stop_grace_s > 0)
+        tess_report_line(&options->reporter,
+                         "asked to stop: the ranks have %g s to finish their step and save; a second signal ends them "
+                         "at once",
+                         options->stop_grace_s);
+    else
+        tess_report_line(&options->reporter,
+                         "asked to stop: the ranks are told to end; a second signal ends them at once");
 }
 
 bool warden_stop_is_overdue(warden_stop *stop, const tess_job *job, const tess_launch_options *options, bool reports)
@@ -41,17 +44,12 @@ bool warden_stop_is_overdue(warden_stop *stop, const tess_job *job, const tess_l
     if (stop->since_s == 0) {
         stop->since_s = now_s;
         if (reports)
-            report(options,
-                   options->stop_grace_s > 0
-                       ? "asked to stop: the ranks have %g s to finish their step and save; a second signal ends them "
-                         "at once"
-                       : "asked to stop: the ranks are told to end; a second signal ends them at once",
-                   options->stop_grace_s);
+            report_request(options);
     }
     stop->is_overdue = options->stop_grace_s > 0 && now_s - stop->since_s >= options->stop_grace_s;
     if (stop->is_overdue && reports)
-        report(
-            options,
+        tess_report_line(
+            &options->reporter,
             "not done within %g s of being asked to stop: the ranks are killed, the newest complete checkpoint stands",
             options->stop_grace_s);
     return stop->is_overdue;

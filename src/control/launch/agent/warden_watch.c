@@ -19,8 +19,7 @@ static void watch_job(warden_watch *watch, const warden_client *client, const te
     tess_watchdog_options asked = {.soft_s = options->soft_timeout_s,
                                    .timeout_s = options->timeout_s,
                                    .waits_on = options->waits_on,
-                                   .notice = options->notice,
-                                   .self = options->self};
+                                   .reporter = options->reporter};
     (void)tess_watchdog_create(client->mem, watch->job, &asked, &watch->watchdog);
     watchdog_job_record_begin(&watch->record, client->mem, true);
 }

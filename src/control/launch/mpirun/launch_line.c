@@ -183,22 +183,20 @@ static bool is_plain(const char *word)
     return *word != '\0' && word[strspn(word, plain)] == '\0';
 }
 
-void tess_launch_line_quote(const tess_launch_line *line, char *out, size_t size)
+static tess_status quote(const char *word, tess_buffer *out)
 {
-    FILE *stream = fmemopen(out, size, "w");
-    if (stream == NULL)
-        return;
-    for (int i = 0; i < line->n; i++) {
-        const char *word = line->words[i];
-        fputs(i > 0 ? " " : "", stream);
-        if (is_plain(word)) {
-            fputs(word, stream);
-            continue;
-        }
-        fputc('\'', stream);
-        for (; *word != '\0'; word++)
-            *word == '\'' ? fputs("'\\''", stream) : fputc(*word, stream);
-        fputc('\'', stream);
+    TESS_TRY(tess_buffer_append(out, "'", 1));
+    for (; *word != '\0'; word++)
+        TESS_TRY(*word == '\'' ? tess_buffer_append(out, "'\\''", 4) : tess_buffer_append(out, word, 1));
+    return tess_buffer_append(out, "'", 1);
+}
+
+tess_status tess_launch_words_quote(char *const *words, int n, tess_buffer *out)
+{
+    for (int i = 0; i < n; i++) {
+        if (i > 0)
+            TESS_TRY(tess_buffer_append(out, " ", 1));
+        TESS_TRY(is_plain(words[i]) ? tess_buffer_append(out, words[i], strlen(words[i])) : quote(words[i], out));
     }
-    fclose(stream);
+    return TESS_OK;
 }

@@ -2,7 +2,7 @@
 #ifndef TESS_CONTROL_LAUNCH_MPIRUN_LAUNCH_LINE_H
 #define TESS_CONTROL_LAUNCH_MPIRUN_LAUNCH_LINE_H
 
-#include "tessera/memory.h"
+#include "base/text/text.h"
 
 enum { LAUNCH_MOST_HOSTS = 256, LAUNCH_MOST_SLOTS = 512, LAUNCH_NAME_BYTES = 128, LAUNCH_MOST_WORDS = 512 };
 
@@ -48,7 +48,7 @@ tess_status tess_launch_find_mpi(const char *search_path, tess_mpi *mpi, char *m
 
 /* TESS_E_INVALID: more words than fit. */
 tess_status tess_launch_line_make(const tess_launch_request *request, tess_launch_line *line);
-/* Quotes the line for a shell; cut at the end of `out`. */
-void tess_launch_line_quote(const tess_launch_line *line, char *out, size_t size);
+/* Appends `n` words to `out`, as a shell reads them: with spaces between, and quoted where they must be. */
+tess_status tess_launch_words_quote(char *const *words, int n, tess_buffer *out);
 
 #endif

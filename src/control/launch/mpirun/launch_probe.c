@@ -32,7 +32,7 @@ static void stand_apart(void)
 }
 
 /* `agent` may have arguments: "ssh -p 2222". */
-_Noreturn static void ask(const char *agent, const char *host, char *question)
+_Noreturn static void ask(const char *agent, const char *host, char *command)
 {
     char text[AGENT_TEXT], *words[AGENT_WORDS + 3], *save;
     int n = 0;
@@ -43,25 +43,36 @@ _Noreturn static void ask(const char *agent, const char *host, char *question)
     for (char *word = strtok_r(text, " ", &save); word != NULL && n < AGENT_WORDS; word = strtok_r(NULL, " ", &save))
         words[n++] = word;
     words[n++] = (char *)host;
-    words[n++] = question;
+    words[n++] = command;
     words[n] = NULL;
     execvp(words[0], words);
     _exit(127);
 }
 
 /* ---- The launcher ---- */
+/* A shell on the host parses the command. */
+static tess_status start(const char *agent, const char *host, const char *program, tess_buffer *command, pid_t *pid)
+{
+    TESS_TRY(tess_launch_words_quote((char *[]){(char *)program, (char *)"--version"}, 2, command));
+    fflush(NULL); /* or the child would write our buffers again */
+    *pid = fork();
+    if (*pid == 0)
+        ask(agent != NULL && agent[0] != '\0' ? agent : "ssh", host, command->data);
+    TESS_CHECK(*pid > 0, TESS_E_NOMEM, "ask host %s whether it is there: fork: %s", host, strerror(errno));
+    return TESS_OK;
+}
+
 tess_status tess_launch_probe_begin(tess_launch_probe *probe, const char *agent, const char *host, const char *program,
                                     double now_s)
 {
-    static tess_launch_line line;
-    static char question[sizeof(line.text) * 2];
-    line = (tess_launch_line){.words = {(char *)program, (char *)"--version"}, .n = 2};
-    tess_launch_line_quote(&line, question, sizeof(question)); /* a shell on the host parses it */
-    fflush(NULL);                                              /* or the child would write our buffers again */
-    pid_t pid = fork();
-    if (pid == 0)
-        ask(agent != NULL && agent[0] != '\0' ? agent : "ssh", host, question);
-    TESS_CHECK(pid > 0, TESS_E_NOMEM, "ask host %s whether it is there: fork: %s", host, strerror(errno));
+    tess_mem *mem = NULL;
+    pid_t pid = 0;
+    TESS_TRY(tess_mem_create(&mem));
+    tess_buffer command = {.mem = mem};
+    tess_status status = start(agent, host, program, &command, &pid);
+    tess_buffer_free(&command);
+    tess_mem_destroy(&mem);
+    TESS_TRY(status);
     *probe = (tess_launch_probe){.pid = pid, .until_s = now_s + LAUNCH_PROBE_S};
     return TESS_OK;
 }

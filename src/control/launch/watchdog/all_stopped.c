@@ -38,8 +38,8 @@ static int find_stopped(const tess_watchdog *w, bool any, int *ranks, bool *all)
 /* A job of several hosts has a watchdog on each: that of rank 0 speaks. */
 static void say(const tess_watchdog *w, const char *line)
 {
-    if (is_here(w->job, 0) && w->options.notice != NULL)
-        w->options.notice(w->options.self, line);
+    if (is_here(w->job, 0))
+        tess_report_line(&w->options.reporter, "%s", line);
 }
 
 static void note(tess_watchdog *w, const char *text)

@@ -296,8 +296,7 @@ static void look_at_pace(tess_watchdog *w, uint64_t now_ns)
     int rank = w->stragglers.rank >= 0 ? w->stragglers.rank : before;
     int64_t step = (int64_t)atomic_load(&w->job->rows[rank].n_steps);
     tess_notices_add(&w->job->header->notices, TESS_NOTICE_SLOW, rank, step, line);
-    if (w->options.notice != NULL)
-        w->options.notice(w->options.self, line);
+    tess_report_line(&w->options.reporter, "%s", line);
 }
 
 void tess_watchdog_look(tess_watchdog *w)

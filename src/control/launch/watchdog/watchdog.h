@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include "base/core/reporter.h"
 #include "job/job_memory.h"
 
 typedef struct tess_watchdog tess_watchdog;
@@ -15,8 +16,7 @@ typedef struct tess_watchdog_options {
     double timeout_s;  /* deadline of a collective in training, 0: not known */
     bool waits_on;     /* ranks do not give up at the deadline: a notice reports that */
     const pid_t *pids; /* (world) of this host's ranks, for those that have not joined; NULL: not known */
-    void (*notice)(void *self, const char *line); /* gets a line without newline; NULL: none */
-    void *self;
+    tess_reporter reporter;
 } tess_watchdog_options;
 
 /* `job` is borrowed; the ranks of this host are watched. Destroy nulls the handle. When creation fails the job

@@ -11,8 +11,7 @@
 
 static void say(const tess_watchdog *w, const char *line)
 {
-    if (w->options.notice != NULL)
-        w->options.notice(w->options.self, line);
+    tess_report_line(&w->options.reporter, "%s", line);
 }
 
 /* "reduce_scatter #56730 'layers 12' of team 'world'" */

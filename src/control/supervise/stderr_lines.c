@@ -1,0 +1,18 @@
+#include "control/supervise/stderr_lines.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+static void write_line(void *self, const char *text)
+{
+    (void)self;
+    fprintf(stderr, "tessera: %s\n", text);
+}
+
+static void write_plain_line(void *self, const char *text)
+{
+    (void)self;
+    fprintf(stderr, "%s\n", text);
+}
+
+const tess_reporter tess_stderr_lines = {write_line, NULL}, tess_stderr_plain_lines = {write_plain_line, NULL};

@@ -1,0 +1,12 @@
+/* Where the command and its supervisor report to the user: standard error. */
+#ifndef TESS_CONTROL_SUPERVISE_STDERR_LINES_H
+#define TESS_CONTROL_SUPERVISE_STDERR_LINES_H
+
+#include "base/core/reporter.h"
+
+/* Writes "tessera: LINE" at once. */
+extern const tess_reporter tess_stderr_lines;
+/* Writes the line as it is: a command that is run, as a shell shows it. */
+extern const tess_reporter tess_stderr_plain_lines;
+
+#endif
