@@ -75,15 +75,18 @@ static char *no_variables[] = {"HOME=/root", NULL};
 static const char *line_of(tess_launch_request request)
 {
     static tess_launch_line line;
+    static char text[8192];
+    tess_buffer quoted = {.mem = test_mem()};
     EXPECT_OK(tess_launch_hosts_parse("h1:2,h2:2", &hosts));
     request.hosts = &hosts;
     request.program = "/usr/bin/tessera";
     request.arguments = (char *[]){"train", "my config.yaml", "x='y'", "", NULL};
     EXPECT_OK(tess_launch_line_make(&request, &line));
     EXPECT(line.words[line.n] == NULL);
-    tess_buffer text = {.mem = test_mem()};
-    EXPECT_OK(tess_launch_words_quote(line.words, line.n, &text));
-    return text.data;
+    EXPECT_OK(tess_launch_words_quote(line.words, line.n, &quoted));
+    snprintf(text, sizeof(text), "%s", quoted.data);
+    tess_buffer_free(&quoted);
+    return text;
 }
 
 static void open_mpi_gets_its_words(void)
