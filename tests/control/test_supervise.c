@@ -12,8 +12,8 @@
 typedef struct fake_job {
     int n_fail; /* this many lives fail */
     int n_lives;
-    int n_before;     /* of the newest life */
-    char resume[64];  /* last word of its command */
+    int n_before;     /* starts before the newest life */
+    char resume[64];  /* last word of the newest command */
     test_heard heard; /* the reporter's lines */
 } fake_job;
 

@@ -1,4 +1,4 @@
-/* Where the command and its supervisor report to the user: standard error. */
+/* Standard error, as the place where the command and its supervisor report to the user. */
 #ifndef TESS_CONTROL_SUPERVISE_STDERR_LINES_H
 #define TESS_CONTROL_SUPERVISE_STDERR_LINES_H
 
