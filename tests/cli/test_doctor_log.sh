@@ -73,7 +73,7 @@ expect "known with it" 0 "root cause: the flux capacitor broke" "$tessera" docto
 mkdir -p config/tessera && cp own.yaml config/tessera/errors.yaml
 expect "known from the user's folder" 0 "the flux capacitor broke" "$tessera" doctor log flux.log
 printf 'flux:\n  role: cause\n  match: "(x"\n  symptom: s\n  cause: c\n  check: k\n  fix: f\n' >config/tessera/errors.yaml
-expect "a broken file of the user's" 2 "errors.yaml:2: flux: pattern '(x'" "$tessera" doctor log flux.log
+expect "a broken file of the user's" 2 "errors.yaml:2: flux: the regex '(x' is invalid at byte 2" "$tessera" doctor log flux.log
 rm config/tessera/errors.yaml
 
 expect "one log of several cannot be read" 0 "root cause: rank 3 never joined" \

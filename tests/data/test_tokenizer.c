@@ -4,7 +4,7 @@
 
 #include "base/os/os.h"
 #include "base/text/text.h"
-#include "data/tokenizer/regex.h"
+#include "data/tokenizer/oniguruma.h"
 #include "data/tokenizer/tokenizer.h"
 #include "data/tokenizer/unicode.h"
 #include "support/test.h"
@@ -367,7 +367,7 @@ static void what_cannot_be_read_is_named(void)
         {"{\"normalizer\":{}," MODEL "}", TESS_E_FORMAT, "normalizer"},
         {"{\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}," MODEL "}", TESS_E_UNSUPPORTED, "'UnicodeScripts'"},
         {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"}}," MODEL "}", TESS_E_FORMAT,
-         "bad regex"},
+         "the regex '(' is invalid at byte 1: missing closing parenthesis"},
         {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[a[b]]\"}}," MODEL "}", TESS_E_UNSUPPORTED,
          "nested"},
         {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{}}," MODEL "}", TESS_E_FORMAT, "pattern"},
@@ -423,8 +423,8 @@ static int64_t count_matches(const char *pattern)
             size += (size_t)tess_utf8_encode(c, (uint8_t *)all + size);
     tess_regex *regex;
     tess_regex_scratch *scratch;
-    EXPECT_OK(tess_regex_create(test_mem(), pattern, strlen(pattern), "pattern", &regex));
-    EXPECT_OK(tess_regex_scratch_create(test_mem(), &scratch));
+    EXPECT_OK(tess_oniguruma_create(test_mem(), pattern, strlen(pattern), "pattern", &regex));
+    EXPECT_OK(tess_oniguruma_scratch_create(test_mem(), &scratch));
     int64_t n = 0;
     bool found = true;
     while (end < size && found) {

@@ -228,7 +228,7 @@ static void patterns_without_end_are_given_up(void)
     tess_reward_item item = item_of("", response, "");
     tess_reward_result result = score_item(&options, &item);
     EXPECT(!result.scored);
-    EXPECT_CONTAINS(result.why, "format: the regex gives up on its 63 bytes: match limit exceeded");
+    EXPECT_CONTAINS(result.why, "format: reward.format: the regex gives up at byte 0 of 63: match limit exceeded");
 }
 
 static double countdown(const char *response, const char *metadata)
@@ -423,7 +423,8 @@ static void options_are_checked(void)
             .max_tokens = 2, .overlong_tokens = 1);
     REFUSES("needs reward.regex", .kind = "regex");
     REFUSES("needs reward.format", .kind = "format");
-    REFUSES("'a(' is no regex: missing closing parenthesis", .kind = "regex", .regex = "a(");
+    REFUSES("reward.regex: the regex 'a(' is invalid at byte 2: missing closing parenthesis", .kind = "regex",
+            .regex = "a(");
     REFUSES("'length' needs rollout.max_new_tokens", .kind = "length");
     REFUSES("from 1 to rollout.max_new_tokens", .kind = "overlong", .max_tokens = 5, .overlong_tokens = 6);
     REFUSES("reward.max_failures is 2", .kind = "exact", .max_failures = 2);

@@ -87,7 +87,7 @@ tess_status tess_added_read(tess_added_set *set, const tess_node *node, const te
         return TESS_OK;
     TESS_CHECK(json_is_array(node->json), TESS_E_FORMAT, "%s: expected a list", node->what);
     tess_norm_scratch scratch = {.mem = set->mem, .text = {{.mem = set->mem}, {.mem = set->mem}}};
-    tess_status status = tess_regex_scratch_create(set->mem, &scratch.regex);
+    tess_status status = tess_oniguruma_scratch_create(set->mem, &scratch.regex);
     for (size_t i = 0; i < json_array_size(node->json) && status == TESS_OK; i++) {
         tess_node item = {.json = json_array_get(node->json, i)};
         snprintf(item.what, sizeof(item.what), "%.200s[%zu]", node->what, i);

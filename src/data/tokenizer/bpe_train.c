@@ -219,9 +219,9 @@ static tess_status count_valid(trainer *t, const char *text, size_t size)
     tess_pre_tokenizer pre = {.n_steps = 1, .steps = {{.kind = TESS_PRE_SPLIT, .text = {.mem = t->mem}}}};
     tess_pre_run run = {.pre = &pre, .emit = count_piece, .context = &t->texts};
     tess_status status =
-        tess_regex_create(t->mem, tess_gpt2_regex, strlen(tess_gpt2_regex), "bpe training", &pre.steps[0].regex);
+        tess_oniguruma_create(t->mem, tess_gpt2_regex, strlen(tess_gpt2_regex), "bpe training", &pre.steps[0].regex);
     if (status == TESS_OK)
-        status = tess_regex_scratch_create(t->mem, &run.regex);
+        status = tess_oniguruma_scratch_create(t->mem, &run.regex);
     if (status == TESS_OK)
         status = tess_pre_tokenize(&run, text, size);
     tess_regex_scratch_destroy(&run.regex);

@@ -33,10 +33,10 @@ tess_status tess_encoder_create(tess_mem *mem, const tess_tokenizer *tokenizer, 
         tess_mem_alloc_array(mem, TESS_POOL_MISC, TESS_WORD_SLOTS, sizeof(tess_word), "word cache", &block);
     if (status == TESS_OK) {
         encoder->words = block;
-        status = tess_regex_scratch_create(mem, &encoder->regex);
+        status = tess_oniguruma_scratch_create(mem, &encoder->regex);
     }
     if (status == TESS_OK)
-        status = tess_regex_scratch_create(mem, &encoder->norm.regex);
+        status = tess_oniguruma_scratch_create(mem, &encoder->norm.regex);
     if (status != TESS_OK) {
         tess_encoder_destroy(&encoder);
         return status;

@@ -57,7 +57,7 @@ tess_status tess_node_pattern(tess_mem *mem, const tess_node *node, tess_buffer 
     tess_node pattern = tess_node_member(node, "pattern");
     const json_t *value = json_object_get(pattern.json, "Regex");
     if (json_is_string(value))
-        return tess_regex_create(mem, json_string_value(value), json_string_length(value), pattern.what, regex);
+        return tess_oniguruma_create(mem, json_string_value(value), json_string_length(value), pattern.what, regex);
     TESS_CHECK(json_is_string(json_object_get(pattern.json, "String")), TESS_E_FORMAT,
                "%s: expected {\"String\": ...} or {\"Regex\": ...}", pattern.what);
     return tess_node_text(&pattern, "String", literal);

@@ -21,7 +21,7 @@ static tess_status add_split(const tess_node *node, tess_mem *mem, const char *r
     tess_pre_step *step = NULL;
     TESS_TRY(add_step(node, mem, TESS_PRE_SPLIT, pre, &step));
     step->behavior = behavior;
-    return tess_regex_create(mem, regex, strlen(regex), node->what, &step->regex);
+    return tess_oniguruma_create(mem, regex, strlen(regex), node->what, &step->regex);
 }
 
 static tess_status read_behavior(const tess_node *node, tess_split_behavior *behavior)

@@ -8,7 +8,7 @@
 #include <jansson.h>
 
 #include "base/text/text.h"
-#include "data/tokenizer/regex.h"
+#include "data/tokenizer/oniguruma.h"
 #include "data/tokenizer/strings.h"
 #include "data/tokenizer/tokenizer.h"
 

@@ -1,11 +1,10 @@
-#define PCRE2_CODE_UNIT_WIDTH 8
 #include "doctor/log/knowledge.h"
 
-#include <pcre2.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
+#include "base/text/regex.h"
 #include "doctor/data.h"
 #include "doctor/log/literal.h"
 #include "doctor/log/log_impl.h"
@@ -14,14 +13,11 @@
  * than a few matches. */
 enum { WORTH_COMPILING = 64 };
 
-/* The most that a pattern, which may be a user's, costs on one line: steps, and KiB for backtracking. */
-enum { MATCH_LIMIT = 200000, HEAP_LIMIT_KIB = 1024 };
-
 enum { NONE = 0xffff, PLACES_BITS = 15 };
 
-/* A pattern of an entry, or with `code` NULL a hook, which is its word alone. */
+/* A pattern of an entry, or with `regex` NULL a hook, which is its word alone. */
 typedef struct pattern {
-    pcre2_code *code;
+    tess_regex *regex;
     int entry;                      /* or hook */
     bool follows;                   /* it is matched against the lines after those of the entry */
     uint8_t group[TESS_NAME_COUNT]; /* number of the named group; 0: there is none */
@@ -44,10 +40,9 @@ struct tess_knowledge {
     uint16_t first[1 << PLACES_BITS]; /* first pattern by the hash of a word's beginning; mostly empty */
     uint16_t everywhere;              /* first of the patterns without a word */
     uint16_t exceptions;              /* first of those of fallbacks: they are matched against lines of exceptions */
-    pcre2_match_context *limits;
-    pcre2_match_data *match;
+    tess_regex_scratch *scratch;
     uint32_t serial;
-    pcre2_code **below; /* each entry's pattern for frames; NULL: it has none */
+    tess_regex **below; /* each entry's pattern for frames; NULL: it has none */
     const char *frames; /* borrowed; NULL: none */
     size_t frames_size;
     int exception, cut_traceback;
@@ -241,51 +236,40 @@ static tess_status read_names(pattern *p, const tess_table_row *row)
         TESS_LOG_NAME_LIST(X)
 #undef X
     };
-    uint32_t n = 0, size = 0;
-    PCRE2_SPTR table = NULL;
-    pcre2_pattern_info(p->code, PCRE2_INFO_NAMECOUNT, &n);
-    pcre2_pattern_info(p->code, PCRE2_INFO_NAMEENTRYSIZE, &size);
-    pcre2_pattern_info(p->code, PCRE2_INFO_NAMETABLE, &table);
-    p->has_names = n > 0;
-    for (uint32_t i = 0; i < n; i++, table += size) { /* a number of two bytes, then the name */
+    const char *given;
+    for (int i = 0, group; (given = tess_regex_name(p->regex, i, &group)) != NULL; i++) {
         int name = 0;
-        while (name < TESS_NAME_COUNT && strcmp((const char *)table + 2, names[name]) != 0)
+        while (name < TESS_NAME_COUNT && strcmp(given, names[name]) != 0)
             name++;
-        TESS_CHECK(name < TESS_NAME_COUNT, TESS_E_FORMAT,
+        TESS_CHECK(name < TESS_NAME_COUNT && group <= TESS_NAME_COUNT, TESS_E_FORMAT,
                    "%s:%d: %s: a group named '%.40s': choose rank, task, local_rank, host, pid, gpu, actor, device, "
                    "peer, step, what or lacks",
-                   row->file, row->line, row->id, (const char *)table + 2);
-        p->group[name] = table[1];
+                   row->file, row->line, row->id, given);
+        p->group[name] = (uint8_t)group;
+        p->has_names = true;
     }
     return TESS_OK;
 }
 
-static tess_status compile(const tess_table_row *row, const char *text, size_t size, uint32_t more, pcre2_code **out)
+static tess_status compile(const tess_knowledge *k, const tess_table_row *row, const char *text, size_t size,
+                           unsigned more, tess_regex **out)
 {
-    int error = 0;
-    PCRE2_SIZE at = 0;
-    const uint32_t options = PCRE2_CASELESS | PCRE2_NO_AUTO_CAPTURE | PCRE2_NEVER_BACKSLASH_C | more;
-    *out = pcre2_compile((PCRE2_SPTR)text, size, options, &error, &at, NULL);
-    if (*out == NULL) {
-        char why[160];
-        pcre2_get_error_message(error, (PCRE2_UCHAR *)why, sizeof(why));
-        return TESS_FAIL(TESS_E_FORMAT, "%s:%d: %s: pattern '%.*s' at character %zu: %s", row->file, row->line, row->id,
-                         (int)(size < 80 ? size : 80), text, (size_t)at + 1, why);
-    }
-    return TESS_OK;
+    char what[512];
+    snprintf(what, sizeof(what), "%s:%d: %s", row->file, row->line, row->id);
+    return tess_regex_create(k->mem, text, size, TESS_REGEX_CASELESS | TESS_REGEX_NAMED_ONLY | more, what, out);
 }
 
 static tess_status add_pattern(tess_knowledge *k, int entry, bool follows, const char *text, size_t size)
 {
     const tess_table_row *row = tess_table_at(&k->table, entry);
     pattern p = {.entry = entry, .follows = follows, .anchored = text[0] == '^'};
-    TESS_TRY(compile(row, text, size, 0, &p.code));
+    TESS_TRY(compile(k, row, text, size, 0, &p.regex));
     p.word_size = tess_pattern_literal(text, size, p.word);
     tess_status status = read_names(&p, row);
     if (status == TESS_OK)
         status = add(k, &p);
     if (status != TESS_OK)
-        pcre2_code_free(p.code);
+        tess_regex_destroy(&p.regex);
     return status;
 }
 
@@ -325,7 +309,8 @@ static tess_status prepare(tess_knowledge *k)
         if (strcmp(entry->row.id, "python-traceback-cut") == 0)
             k->cut_traceback = i;
         if (entry->below != NULL)
-            TESS_TRY(compile(&entry->row, entry->below, strcspn(entry->below, "\n"), PCRE2_MULTILINE, &k->below[i]));
+            TESS_TRY(
+                compile(k, &entry->row, entry->below, strcspn(entry->below, "\n"), TESS_REGEX_MULTILINE, &k->below[i]));
         TESS_TRY(read_role(entry));
         TESS_TRY(read_who(entry));
         TESS_TRY(read_alone(entry));
@@ -340,11 +325,9 @@ static tess_status prepare(tess_knowledge *k)
     TESS_TRY(tess_mem_alloc_array(k->mem, TESS_POOL_MISC, (size_t)k->table.n + 1, sizeof(*k->matched), "patterns",
                                   (void **)&k->matched));
     tess_knowledge_begin_text(k);
-    k->limits = pcre2_match_context_create(NULL);
-    k->match = pcre2_match_data_create(1 + TESS_NAME_COUNT, NULL);
-    TESS_CHECK(k->limits != NULL && k->match != NULL, TESS_E_NOMEM, "no memory to match patterns");
-    pcre2_set_match_limit(k->limits, MATCH_LIMIT);
-    pcre2_set_heap_limit(k->limits, HEAP_LIMIT_KIB);
+    /* The cost of one pattern, which may be a user's, on one line. */
+    static const tess_regex_limits limits = {.groups = TESS_NAME_COUNT, .steps = 200000, .heap_kib = 1024};
+    TESS_TRY(tess_regex_scratch_create(k->mem, &limits, &k->scratch));
     for (int i = 0; i < TESS_HOOK_COUNT; i++) {
         pattern p = {.entry = i, .word_size = strlen(hooks[i])};
         memcpy(p.word, hooks[i], p.word_size);
@@ -398,11 +381,10 @@ void tess_knowledge_destroy(tess_knowledge **knowledge)
     if (k == NULL)
         return;
     for (int i = 0; i < k->n_patterns; i++)
-        pcre2_code_free(k->patterns[i].code);
+        tess_regex_destroy(&k->patterns[i].regex);
     for (int i = 0; k->below != NULL && i < k->table.n; i++)
-        pcre2_code_free(k->below[i]);
-    pcre2_match_context_free(k->limits);
-    pcre2_match_data_free(k->match);
+        tess_regex_destroy(&k->below[i]);
+    tess_regex_scratch_destroy(&k->scratch);
     tess_mem_free(k->mem, k->below);
     tess_mem_free(k->mem, k->patterns);
     tess_mem_free(k->mem, k->matched);
@@ -447,22 +429,20 @@ static tess_found_entry *place_of(tess_found *found, int entry)
 
 static void note_names(const tess_knowledge *k, const pattern *p, const char *line, tess_found_entry *found)
 {
-    const PCRE2_SIZE *at = pcre2_get_ovector_pointer(k->match);
-    uint32_t n = pcre2_get_ovector_count(k->match);
     for (int name = 0; name < TESS_NAME_COUNT; name++) {
-        uint32_t group = p->group[name];
-        if (group == 0 || group >= n || at[2 * group] == PCRE2_UNSET || found->names[name].text != NULL)
+        size_t begin, end;
+        if (p->group[name] == 0 || found->names[name].text != NULL ||
+            !tess_regex_group(k->scratch, p->group[name], &begin, &end))
             continue;
-        found->names[name].text = line + at[2 * group];
-        found->names[name].size = at[2 * group + 1] - at[2 * group];
+        found->names[name].text = line + begin;
+        found->names[name].size = end - begin;
     }
 }
 
 static bool is_below(const tess_knowledge *k, int entry)
 {
     return k->below[entry] == NULL ||
-           (k->frames != NULL &&
-            pcre2_match(k->below[entry], (PCRE2_SPTR)k->frames, k->frames_size, 0, 0, k->match, k->limits) >= 0);
+           (k->frames != NULL && tess_regex_matches(k->below[entry], k->scratch, k->frames, k->frames_size));
 }
 
 static bool is_due(const tess_knowledge *k, const pattern *p, const tess_found *found)
@@ -481,22 +461,22 @@ static bool is_due(const tess_knowledge *k, const pattern *p, const tess_found *
 
 static void try_pattern(tess_knowledge *k, pattern *p, const char *line, size_t size, tess_found *found)
 {
-    if (p->code == NULL) {
+    if (p->regex == NULL) {
         found->hooks |= 1u << p->entry;
         found->has_a_word |= p->entry != TESS_HOOK_LOSS; /* every step has a loss, which reports nothing */
     }
-    if (p->code == NULL || p->seen == k->serial)
+    if (p->regex == NULL || p->seen == k->serial)
         return;
     p->seen = k->serial;
     if (!is_due(k, p, found))
         return;
     found->has_a_word = true;
     if (++p->n_tried == WORTH_COMPILING)
-        (void)pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE);
+        tess_regex_speed_up(p->regex);
     size_t begin = p->anchored ? log_text_begin(line, size) : 0;
     line += begin;
     size -= begin;
-    if (pcre2_match(p->code, (PCRE2_SPTR)line, size, 0, 0, k->match, k->limits) < 0)
+    if (!tess_regex_matches(p->regex, k->scratch, line, size))
         return; /* a pattern that reaches the limits does not match */
     tess_found_entry *place = place_of(found, p->entry);
     if (place == NULL)

@@ -2,6 +2,7 @@
 #ifndef TESS_RL_REWARD_REWARD_IMPL_H
 #define TESS_RL_REWARD_REWARD_IMPL_H
 
+#include "base/text/regex.h"
 #include "base/text/text.h"
 #include "rl/reward/reward.h"
 
@@ -62,15 +63,18 @@ tess_status reward_call_failed(reward_call *call, int64_t i, const char *grader)
 tess_status reward_too_many(int64_t failed, int64_t n_all, double max_failures, const char *newest);
 
 /* ---- Built-in graders ---- */
-typedef struct reward_regex reward_regex;
+typedef struct reward_regex {
+    tess_regex *regex;
+    tess_regex_scratch *scratch;
+} reward_regex;
 
-/* `what` is the option's name. TESS_E_INVALID: it does not compile. */
-tess_status reward_regex_create(tess_mem *mem, const char *pattern, const char *what, reward_regex **regex);
-void reward_regex_destroy(reward_regex **regex); /* NULL is fine */
-bool reward_regex_has_group(const reward_regex *regex);
+/* `what` is the option's name; `whole`: the pattern must match the whole response. Free *regex on failure, too.
+ * TESS_E_INVALID: the pattern does not compile. */
+tess_status reward_regex_create(tess_mem *mem, const char *pattern, bool whole, const char *what, reward_regex *regex);
+void reward_regex_free(reward_regex *regex);
 /* TESS_E_INVALID: matching took too many steps or too much memory. */
-tess_status reward_regex_grade(reward_regex *regex, reward_text response, reward_text label, double *value);
-tess_status reward_format_grade(reward_regex *regex, reward_text response, double *value);
+tess_status reward_regex_grade(const reward_regex *regex, reward_text response, reward_text label, double *value);
+tess_status reward_format_grade(const reward_regex *regex, reward_text response, double *value);
 
 /* A decimal number as text: [sign] digits [. digits], without commas or superfluous zeros. */
 typedef struct reward_decimal {

@@ -24,7 +24,7 @@ struct tess_rewarder {
     bool number_fallback;
     int64_t max_tokens, overlong_tokens;
     double max_failures;
-    reward_regex *regex, *format;
+    reward_regex regex, format;
     grader_pool *pool;
     reward_http *http;
     tess_reward_failures failures;
@@ -62,12 +62,12 @@ static tess_status boxed(tess_rewarder *r, const tess_reward_item *item, double 
 
 static tess_status regex(tess_rewarder *r, const tess_reward_item *item, double *value)
 {
-    return reward_regex_grade(r->regex, response_of(item), label_of(item), value);
+    return reward_regex_grade(&r->regex, response_of(item), label_of(item), value);
 }
 
 static tess_status format(tess_rewarder *r, const tess_reward_item *item, double *value)
 {
-    return reward_format_grade(r->format, response_of(item), value);
+    return reward_format_grade(&r->format, response_of(item), value);
 }
 
 static tess_status countdown(tess_rewarder *r, const tess_reward_item *item, double *value)
@@ -193,12 +193,12 @@ static tess_status prepare(tess_rewarder *r, const char *kind, const tess_reward
 {
     if (strcmp(kind, "regex") == 0) {
         TESS_CHECK(o->regex != NULL && o->regex[0] != '\0', TESS_E_INVALID, "the grader 'regex' needs reward.regex");
-        return reward_regex_create(r->mem, o->regex, "reward.regex", &r->regex);
+        return reward_regex_create(r->mem, o->regex, false, "reward.regex", &r->regex);
     }
     if (strcmp(kind, "format") == 0) {
         TESS_CHECK(o->format != NULL && o->format[0] != '\0', TESS_E_INVALID,
                    "the grader 'format' needs reward.format");
-        return reward_regex_create(r->mem, o->format, "reward.format", &r->format);
+        return reward_regex_create(r->mem, o->format, true, "reward.format", &r->format);
     }
     if (strcmp(kind, "length") == 0 || strcmp(kind, "overlong") == 0)
         TESS_CHECK(o->max_tokens > 0, TESS_E_INVALID, "the grader '%s' needs rollout.max_new_tokens", kind);
@@ -240,8 +240,8 @@ void tess_rewarder_destroy(tess_rewarder **rewarder)
         return;
     grader_pool_destroy(&r->pool);
     reward_http_destroy(&r->http);
-    reward_regex_destroy(&r->regex);
-    reward_regex_destroy(&r->format);
+    reward_regex_free(&r->regex);
+    reward_regex_free(&r->format);
     tess_mem_free(r->mem, r);
     *rewarder = NULL;
 }
@@ -251,7 +251,7 @@ static tess_status check_label(const tess_rewarder *r, const char *kind, const t
 {
     static const char *const comparing[] = {"exact", "number", "boxed", "f1"};
     reward_decimal number;
-    bool compares = strcmp(kind, "regex") == 0 && reward_regex_has_group(r->regex);
+    bool compares = strcmp(kind, "regex") == 0 && tess_regex_n_groups(r->regex.regex) > 0;
     for (size_t i = 0; i < sizeof(comparing) / sizeof(comparing[0]); i++)
         compares |= strcmp(kind, comparing[i]) == 0;
     TESS_CHECK(!compares || item->label_size > 0, TESS_E_INVALID,

@@ -1,46 +1,11 @@
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include "data/tokenizer/regex.h"
+#include "data/tokenizer/oniguruma.h"
 
-#include <pcre2.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/text/text.h"
 #include "data/tokenizer/unicode_added.h"
 
-enum {
-    MAX_PATTERN = 1 << 16,
-    JIT_STACK_MIN = 32 << 10,
-    JIT_STACK_MAX = 8 << 20,
-    HEAP_LIMIT_KIB = 64 << 10, /* heap of the interpreter, when the JIT's stack is too small */
-    MATCH_LIMIT = 20 << 20
-};
-
-struct tess_regex {
-    tess_mem *mem;
-    pcre2_general_context *general;
-    pcre2_code *code;
-    char what[128];
-};
-
-struct tess_regex_scratch {
-    tess_mem *mem;
-    pcre2_general_context *general;
-    pcre2_match_context *context;
-    pcre2_match_data *match;
-    pcre2_jit_stack *stack;
-};
-
-static void *pool_alloc(PCRE2_SIZE size, void *mem)
-{
-    void *block = NULL;
-    return tess_mem_alloc(mem, TESS_POOL_MISC, size, "regex", &block) == TESS_OK ? block : NULL;
-}
-
-static void pool_free(void *block, void *mem)
-{
-    tess_mem_free(mem, block);
-}
+enum { MAX_PATTERN = 1 << 16 };
 
 /* The classes of escapes as Oniguruma defines them: the inside of a character class, and properties. */
 static const struct escape_class {
@@ -167,124 +132,24 @@ static tess_status rewrite(const char *p, size_t n, const char *what, tess_buffe
     return TESS_OK;
 }
 
-static tess_status compile(tess_regex *regex, const char *pattern, size_t size)
-{
-    pcre2_compile_context *context = pcre2_compile_context_create(regex->general);
-    TESS_CHECK(context != NULL, TESS_E_NOMEM, "%s: no memory for the regex", regex->what);
-    pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-    pcre2_set_parens_nest_limit(context, 64);
-    int error = 0;
-    PCRE2_SIZE at = 0;
-    regex->code =
-        pcre2_compile((PCRE2_SPTR)pattern, size,
-                      PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_AUTO_CAPTURE, &error,
-                      &at, context);
-    pcre2_compile_context_free(context);
-    if (regex->code == NULL) {
-        char text[120] = "";
-        pcre2_get_error_message(error, (PCRE2_UCHAR *)text, sizeof(text));
-        return TESS_FAIL(TESS_E_FORMAT, "%s: bad regex (at %zu of its rewritten form): %s", regex->what, (size_t)at,
-                         text);
-    }
-    /* If there is no JIT (another machine, no executable memory), matching is slower, with the same results. */
-    pcre2_jit_compile(regex->code, PCRE2_JIT_COMPLETE);
-    return TESS_OK;
-}
-
-tess_status tess_regex_create(tess_mem *mem, const char *pattern, size_t size, const char *what, tess_regex **out)
+tess_status tess_oniguruma_create(tess_mem *mem, const char *pattern, size_t size, const char *what, tess_regex **out)
 {
     TESS_CHECK(size <= MAX_PATTERN, TESS_E_UNSUPPORTED, "%s: a regex of %zu bytes (at most %d)", what, size,
                MAX_PATTERN);
-    void *block;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_regex), "regex", &block));
-    tess_regex *regex = block;
-    regex->mem = mem;
-    snprintf(regex->what, sizeof(regex->what), "%s", what);
-    regex->general = pcre2_general_context_create(pool_alloc, pool_free, mem);
     tess_buffer rewritten = {.mem = mem};
-    tess_status status = TESS_OK;
-    if (regex->general == NULL)
-        status = TESS_FAIL(TESS_E_NOMEM, "%s: no memory for the regex", what);
+    tess_status status = rewrite(pattern, size, what, &rewritten);
     if (status == TESS_OK)
-        status = rewrite(pattern, size, what, &rewritten);
-    if (status == TESS_OK)
-        status = compile(regex, rewritten.data != NULL ? rewritten.data : "", rewritten.size);
+        status = tess_regex_create(
+            mem, rewritten.data != NULL ? rewritten.data : "", rewritten.size,
+            TESS_REGEX_UTF8 | TESS_REGEX_MULTILINE | TESS_REGEX_NAMED_ONLY | TESS_REGEX_NOT_EMPTY, what, out);
     tess_buffer_free(&rewritten);
-    if (status != TESS_OK) {
-        tess_regex_destroy(&regex);
-        return status;
-    }
-    *out = regex;
-    return TESS_OK;
+    if (status == TESS_OK)
+        tess_regex_speed_up(*out);
+    return status;
 }
 
-void tess_regex_destroy(tess_regex **regex)
+tess_status tess_oniguruma_scratch_create(tess_mem *mem, tess_regex_scratch **out)
 {
-    if (*regex == NULL)
-        return;
-    pcre2_code_free((*regex)->code);
-    pcre2_general_context_free((*regex)->general);
-    tess_mem_free((*regex)->mem, *regex);
-    *regex = NULL;
-}
-
-tess_status tess_regex_scratch_create(tess_mem *mem, tess_regex_scratch **out)
-{
-    void *block;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_regex_scratch), "regex scratch", &block));
-    tess_regex_scratch *scratch = block;
-    scratch->mem = mem;
-    scratch->general = pcre2_general_context_create(pool_alloc, pool_free, mem);
-    if (scratch->general != NULL) {
-        scratch->context = pcre2_match_context_create(scratch->general);
-        scratch->match = pcre2_match_data_create(1, scratch->general);
-        scratch->stack = pcre2_jit_stack_create(JIT_STACK_MIN, JIT_STACK_MAX, scratch->general);
-    }
-    if (scratch->context == NULL || scratch->match == NULL) {
-        tess_regex_scratch_destroy(&scratch);
-        return TESS_FAIL(TESS_E_NOMEM, "no memory to match regexes");
-    }
-    if (scratch->stack != NULL)
-        pcre2_jit_stack_assign(scratch->context, NULL, scratch->stack);
-    pcre2_set_match_limit(scratch->context, MATCH_LIMIT);
-    pcre2_set_heap_limit(scratch->context, HEAP_LIMIT_KIB);
-    *out = scratch;
-    return TESS_OK;
-}
-
-void tess_regex_scratch_destroy(tess_regex_scratch **scratch)
-{
-    if (*scratch == NULL)
-        return;
-    pcre2_jit_stack_free((*scratch)->stack);
-    pcre2_match_data_free((*scratch)->match);
-    pcre2_match_context_free((*scratch)->context);
-    pcre2_general_context_free((*scratch)->general);
-    tess_mem_free((*scratch)->mem, *scratch);
-    *scratch = NULL;
-}
-
-tess_status tess_regex_find(const tess_regex *regex, tess_regex_scratch *scratch, const char *text, size_t size,
-                            size_t from, bool *found, size_t *begin, size_t *end)
-{
-    const uint32_t options = PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY;
-    int n = pcre2_match(regex->code, (PCRE2_SPTR)text, size, from, options, scratch->match, scratch->context);
-    if (n == PCRE2_ERROR_JIT_STACKLIMIT)
-        n = pcre2_match(regex->code, (PCRE2_SPTR)text, size, from, options | PCRE2_NO_JIT, scratch->match,
-                        scratch->context);
-    *found = n >= 0;
-    if (n == PCRE2_ERROR_NOMATCH)
-        return TESS_OK;
-    if (n < 0) {
-        char reason[120] = "";
-        pcre2_get_error_message(n, (PCRE2_UCHAR *)reason, sizeof(reason));
-        return TESS_FAIL(TESS_E_INVALID, "%s: the regex gives up at byte %zu of %zu: %s", regex->what, from, size,
-                         reason);
-    }
-    const PCRE2_SIZE *span = pcre2_get_ovector_pointer(scratch->match);
-    *begin = span[0];
-    *end = span[1];
-    TESS_CHECK(*begin >= from && *end > *begin && *end <= size, TESS_E_INVALID,
-               "%s: the regex matches outside the text", regex->what);
-    return TESS_OK;
+    static const tess_regex_limits limits = {.steps = 20 << 20, .heap_kib = 64 << 10, .jit_stack = 8 << 20};
+    return tess_regex_scratch_create(mem, &limits, out);
 }
