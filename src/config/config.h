@@ -55,6 +55,11 @@ typedef enum tess_rl_phase { TESS_RL_BOTH, TESS_RL_ROLLOUT, TESS_RL_TRAIN } tess
 /* AUTO: what the environment's TESSERA_SHARDS names, else what shards.h finds. */
 typedef enum tess_shards_choice { TESS_SHARDS_AUTO, TESS_SHARDS_HOST, TESS_SHARDS_DEVICE } tess_shards_choice;
 
+/* Choices of comm.reduction, critic.trunk and reward.sandbox. */
+typedef enum tess_reduction_choice { TESS_REDUCTION_TREE, TESS_REDUCTION_NATIVE } tess_reduction_choice;
+typedef enum tess_trunk_choice { TESS_TRUNK_OWN, TESS_TRUNK_SHARED } tess_trunk_choice;
+typedef enum tess_sandbox_choice { TESS_SANDBOX_NONE, TESS_SANDBOX_BWRAP } tess_sandbox_choice;
+
 typedef struct tess_config {
     struct {
         char dump_folder[TESS_TEXT_SIZE];
@@ -222,7 +227,7 @@ typedef struct tess_config {
         tess_text_list command, env, readable, header_env;
         int64_t workers, in_flight, retries, max_answer_bytes, max_memory_bytes, max_cpu_s, max_processes;
         double timeout_s, start_s, max_failures;
-        int sandbox; /* none, bwrap */
+        int sandbox; /* tess_sandbox_choice */
     } reward;
     struct {
         char path[TESS_TEXT_SIZE];
@@ -230,7 +235,7 @@ typedef struct tess_config {
         double ema;
     } reference;
     struct {
-        int trunk; /* own, shared */
+        int trunk; /* tess_trunk_choice */
         char path[TESS_TEXT_SIZE];
         double lr, coef;
     } critic;
@@ -248,7 +253,7 @@ typedef struct tess_config {
     } health;
     struct {
         double timeout_s, soft_timeout_s;
-        int backend, reduction; /* tess_backend; 1: native */
+        int backend, reduction; /* tess_backend, tess_reduction_choice */
         int on_timeout;         /* report, abort or recover */
         char tuning[TESS_TEXT_SIZE];
     } comm;

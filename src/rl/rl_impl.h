@@ -188,7 +188,7 @@ static inline bool rl_has_values(const tess_config *c)
 /* Whether values come from a head on the policy's last layer. */
 static inline bool rl_shares_trunk(const tess_config *c)
 {
-    return rl_has_values(c) && c->critic.trunk == 1;
+    return rl_has_values(c) && c->critic.trunk == TESS_TRUNK_SHARED;
 }
 
 /* Returns the inverse temperature of the policy, in drawing and in training. */

@@ -245,7 +245,7 @@ tess_reward_options rl_reward_of(const tess_config *c)
                                  .header_file = c->reward.header_file,
                                  .header_env = &c->reward.header_env,
                                  .retries = c->reward.retries,
-                                 .sandbox = c->reward.sandbox == 1 ? "bwrap" : "",
+                                 .sandbox = c->reward.sandbox == TESS_SANDBOX_BWRAP ? "bwrap" : "",
                                  .readable = &c->reward.readable,
                                  .env = &c->reward.env,
                                  .user = c->reward.user,

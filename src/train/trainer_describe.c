@@ -174,7 +174,7 @@ tess_status tess_trainer_describe(const tess_trainer *t)
         tess_trainer_note(t, "%s", t->engine->shards_note);
     if (t->hosts->n > 1)
         describe_mesh(t);
-    if (t->hosts->n > 1 && c->comm.reduction == 1)
+    if (t->hosts->n > 1 && c->comm.reduction == TESS_REDUCTION_NATIVE)
         tess_trainer_note(t,
                           "comm.reduction=native: MPI adds between hosts in an order of its own; results depend on the "
                           "number of ranks and hosts");

@@ -192,7 +192,7 @@ int verify_rank_main(void *context)
     tess_runtime_options options = {.n_threads = (int)c->training.threads,
                                     .comm_timeout_s = c->comm.timeout_s,
                                     .config_hash = tess_config_hash(c),
-                                    .native_reductions = c->comm.reduction == 1,
+                                    .native_reductions = c->comm.reduction == TESS_REDUCTION_NATIVE,
                                     .kernels = run->kernels,
                                     .fault = run->with_faults && c->fault.spec[0] != '\0' ? c->fault.spec : "",
                                     .fault_seed = (uint64_t)c->fault.seed,

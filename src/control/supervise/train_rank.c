@@ -78,7 +78,7 @@ static int live(const tess_task_kind *kind, const tess_config *config, const tes
                                     .config_hash = tess_config_hash(config),
                                     .backend = (tess_backend)config->comm.backend,
                                     .tuning = config->comm.tuning,
-                                    .native_reductions = config->comm.reduction == 1,
+                                    .native_reductions = config->comm.reduction == TESS_REDUCTION_NATIVE,
                                     .fault = config->fault.spec[0] != '\0' ? config->fault.spec : NULL,
                                     .fault_seed = (uint64_t)config->fault.seed,
                                     .phases = tess_train_phases};
