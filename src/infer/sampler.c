@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/core/heap.h"
 #include "base/core/rng.h"
 #include "infer/sampler_weights.h"
 
@@ -161,24 +162,25 @@ static int32_t draw_any(const row *r, double u)
 
 /* ---- Limits ---- */
 /* Orders candidates: the most likely first, then by id, so that the order is total. */
-static bool before(const candidate *x, const candidate *y)
+static bool before(const void *a, const void *b)
 {
+    const candidate *x = a, *y = b;
     return x->logit > y->logit || (x->logit == y->logit && x->token < y->token);
 }
 
-/* Moves heap[at] down to its place. Afterwards no child comes before its parent, or, with `last`, no parent before
- * its child. */
+static bool after(const void *a, const void *b)
+{
+    return before(b, a);
+}
+
+/* Lets heap[at] sink to its place. The heap's first is the most likely, or with `last` the least likely. */
 static void sink(candidate *heap, int64_t n, int64_t at, bool last)
 {
-    candidate moved = heap[at];
-    for (int64_t child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && before(&heap[child + 1], &heap[child]) != last)
-            child++;
-        if (before(&heap[child], &moved) == last)
-            break;
-        heap[at] = heap[child];
-    }
-    heap[at] = moved;
+    const candidate moved = heap[at];
+    if (last)
+        tess_heap_sink(heap, (size_t)n, (size_t)at, &moved, sizeof(moved), after);
+    else
+        tess_heap_sink(heap, (size_t)n, (size_t)at, &moved, sizeof(moved), before);
 }
 
 static void make_heap(candidate *heap, int64_t n, bool last)

@@ -4,6 +4,7 @@
  * texts when there is no pre-tokenizer) use a linked list and a heap, n log n. */
 #include <string.h>
 
+#include "base/core/heap.h"
 #include "base/mem/make_room.h"
 #include "data/tokenizer/tokenizer_impl.h"
 #include "data/tokenizer/unicode.h"
@@ -123,8 +124,9 @@ static tess_status merge_short(const tess_bpe *bpe, const tess_bpe_scratch *scra
     return TESS_OK;
 }
 
-static bool before(const tess_candidate *a, const tess_candidate *b)
+static bool before(const void *x, const void *y)
 {
+    const tess_candidate *a = x, *b = y;
     return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
 }
 
@@ -140,26 +142,14 @@ static tess_status push(const tess_bpe *bpe, tess_bpe_scratch *scratch, int32_t 
     TESS_TRY(tess_mem_reserve(scratch->mem, TESS_POOL_MISC, scratch->n_heap + 1, sizeof(tess_candidate), "bpe",
                               &scratch->heap_capacity, &scratch->heap));
     tess_candidate candidate = {merge->rank, at, merge->id};
-    size_t i = scratch->n_heap++;
-    for (; i > 0 && before(&candidate, &scratch->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        scratch->heap[i] = scratch->heap[(i - 1) / 2];
-    scratch->heap[i] = candidate;
+    tess_heap_rise(scratch->heap, scratch->n_heap++, &candidate, sizeof(candidate), before);
     return TESS_OK;
 }
 
 static tess_candidate pop(tess_bpe_scratch *scratch)
 {
     tess_candidate top = scratch->heap[0], last = scratch->heap[--scratch->n_heap];
-    size_t i = 0, n = scratch->n_heap;
-    for (size_t child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && before(&scratch->heap[child + 1], &scratch->heap[child]))
-            child++;
-        if (!before(&scratch->heap[child], &last))
-            break;
-        scratch->heap[i] = scratch->heap[child];
-    }
-    if (n > 0)
-        scratch->heap[i] = last;
+    tess_heap_sink(scratch->heap, scratch->n_heap, 0, &last, sizeof(last), before);
     return top;
 }
 

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/core/heap.h"
 #include "base/mem/make_room.h"
 #include "data/tokenizer/tokenizer_impl.h"
 #include "data/tokenizer/unicode.h"
@@ -96,8 +97,9 @@ static tess_status change_pair(trainer *t, int32_t left, int32_t right, int32_t 
 
 /* ---- Queue ---- */
 /* The most frequent first; of equals the smaller pair; of entries of one pair the older. */
-static bool before(const train_entry *a, const train_entry *b)
+static bool before(const void *x, const void *y)
 {
+    const train_entry *a = x, *b = y;
     if (a->count != b->count)
         return a->count > b->count;
     return a->pair != b->pair ? a->pair < b->pair : a->first < b->first;
@@ -107,26 +109,14 @@ static tess_status push(trainer *t, train_entry entry)
 {
     TESS_TRY(tess_mem_reserve(t->mem, TESS_POOL_MISC, t->n_heap + 1, sizeof(train_entry), "bpe training: queue",
                               &t->heap_capacity, &t->heap));
-    size_t i = t->n_heap++;
-    for (; i > 0 && before(&entry, &t->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        t->heap[i] = t->heap[(i - 1) / 2];
-    t->heap[i] = entry;
+    tess_heap_rise(t->heap, t->n_heap++, &entry, sizeof(entry), before);
     return TESS_OK;
 }
 
 static train_entry pop(trainer *t)
 {
     train_entry top = t->heap[0], last = t->heap[--t->n_heap];
-    size_t i = 0, n = t->n_heap;
-    for (size_t child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && before(&t->heap[child + 1], &t->heap[child]))
-            child++;
-        if (!before(&t->heap[child], &last))
-            break;
-        t->heap[i] = t->heap[child];
-    }
-    if (n > 0)
-        t->heap[i] = last;
+    tess_heap_sink(t->heap, t->n_heap, 0, &last, sizeof(last), before);
     return top;
 }
 

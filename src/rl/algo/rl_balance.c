@@ -3,30 +3,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/core/heap.h"
+
 /* The item at the top of a heap is the one that comes first: larger key, then lower number. */
 typedef struct heap_item {
     int64_t key;
     int32_t number;
 } heap_item;
 
-static bool comes_first(heap_item a, heap_item b)
+static bool comes_first(const void *x, const void *y)
 {
-    return a.key != b.key ? a.key > b.key : a.number < b.number;
+    const heap_item *a = x, *b = y;
+    return a->key != b->key ? a->key > b->key : a->number < b->number;
 }
 
 /* Restores the order below `at`, whose key became smaller. */
 static void sink(heap_item *heap, int64_t n, int64_t at)
 {
     heap_item moved = heap[at];
-    for (int64_t child = 2 * at + 1; child < n; child = 2 * at + 1) {
-        if (child + 1 < n && comes_first(heap[child + 1], heap[child]))
-            child++;
-        if (!comes_first(heap[child], moved))
-            break;
-        heap[at] = heap[child];
-        at = child;
-    }
-    heap[at] = moved;
+    tess_heap_sink(heap, (size_t)n, (size_t)at, &moved, sizeof(moved), comes_first);
 }
 
 static void make_heap(heap_item *heap, int64_t n)
