@@ -87,19 +87,19 @@ static optim_block_bytes bytes_of(const optim_pass *pass, int64_t number)
 static void update_lane(shared_pass *s, int lane)
 {
     const optim_pass *pass = s->pass;
-    optim_block_journal *journal = pass->u->optimizer->block_journal;
+    const optim_journal *journal = pass->u->optimizer->journal;
     int64_t from = lane * s->per_lane, to = from + s->per_lane < s->n_blocks ? from + s->per_lane : s->n_blocks;
-    int64_t at = optim_block_journal_at(journal, lane) - pass->first;
+    int64_t at = optim_journal_block(journal, lane) - pass->first;
     if (at >= from && at < to) {
         optim_block_bytes block = bytes_of(pass, at);
-        optim_block_journal_restore(journal, lane, &block);
+        optim_journal_restore(journal, lane, &block);
         from = at;
     } else if (at >= to) {
         from = to;
     }
     for (int64_t block = from; block < to; block++) {
         optim_block_bytes bytes = bytes_of(pass, block);
-        optim_block_journal_record(journal, lane, pass->first + block, &bytes);
+        optim_journal_record(journal, lane, pass->first + block, &bytes);
         keep_status(s, update_block(pass, block));
     }
 }
@@ -116,7 +116,7 @@ static void update_lanes(void *context, int64_t begin, int64_t end, int worker)
 static void run_with_journal(shared_pass *s)
 {
     const optim_update *u = s->pass->u;
-    s->per_lane = (s->n_blocks + u->n_block_lanes - 1) / u->n_block_lanes;
+    s->per_lane = (s->n_blocks + u->n_lanes - 1) / u->n_lanes;
     optim_notify(u, "shard");
     tess_threads_run(tess_stream_threads(u->optimizer->stream), update_lanes, s,
                      (s->n_blocks + s->per_lane - 1) / s->per_lane, 1);
@@ -139,7 +139,7 @@ tess_status optim_blocks_run(optim_pass *pass)
         return TESS_OK;
     for (int k = 0; p->coding == OPTIM_BF16 && k < p->n_moments; k++)
         pass->random[k] = optim_random_of(pass->u, pass->span, k);
-    if (pass->u->optimizer->block_journal != NULL)
+    if (pass->u->optimizer->journal != NULL)
         run_with_journal(&s);
     else
         tess_threads_run(tess_stream_threads(pass->u->optimizer->stream), update_blocks, &s, s.n_blocks,

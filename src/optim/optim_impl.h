@@ -8,7 +8,7 @@
  * - state_coding.c: converts state between float32 and its stored type
  * - muon.c: Muon's updates of whole matrices
  * - optim_paging.c: spans on disk
- * - journal.c, block_journal.c: records from which an interrupted update resumes */
+ * - journal.c: records from which an interrupted update resumes */
 #ifndef TESS_OPTIM_OPTIM_IMPL_H
 #define TESS_OPTIM_OPTIM_IMPL_H
 
@@ -16,7 +16,6 @@
 #include "device/adamw.h"
 #include "device/device.h"
 #include "device/moments.h"
-#include "optim/block_journal.h"
 #include "optim/journal.h"
 #include "optim/optim_internal.h"
 
@@ -42,9 +41,8 @@ struct tess_optimizer {
     tess_mem *mem;
     tess_pager *pager; /* pager of the state, if it is on disk; else NULL */
     bool is_private;
-    optim_journal *journal;             /* journal of ADAMW_ROW; NULL: no journal */
-    optim_block_journal *block_journal; /* journal of the other rules; NULL: no journal */
-    tess_optimizer_observer observer;   /* callback during updates with a journal; NULL: none */
+    optim_journal *journal;           /* NULL: no journal */
+    tess_optimizer_observer observer; /* callback during updates with a journal; NULL: none */
     void *observer_self;
     tess_stream *stream, *own_stream;
     const void *owner; /* owner of the spans; NULL: unknown */
@@ -65,10 +63,10 @@ typedef struct optim_update {
     tess_optimizer *optimizer;
     int64_t step;
     float lr;
-    float decay[2];             /* Muon: factor of a weight, without and with weight decay */
-    tess_adamw_update call;     /* arguments of the AdamW kernel, without the elements */
-    int n_lanes, n_block_lanes; /* numbers of lanes of the two journals */
-    int64_t number;             /* number of the current span, for the observer */
+    float decay[2];         /* Muon: factor of a weight, without and with weight decay */
+    tess_adamw_update call; /* arguments of the AdamW kernel, without the elements */
+    int n_lanes;            /* number of lanes of the journal */
+    int64_t number;         /* number of the current span, for the observer */
 } optim_update;
 
 static inline void optim_notify(const optim_update *u, const char *moment)

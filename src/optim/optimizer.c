@@ -60,10 +60,10 @@ static tess_status alloc_all(tess_optimizer *o, const tess_span *spans)
                                   (void **)&o->params));
     TESS_TRY(optim_layout_of(spans, o->n_spans, &o->options, o->exchange.n_ranks, o->params, &layout));
     o->state_bytes = layout.state_bytes;
-    if (journals && layout.has_row)
-        TESS_TRY(optim_journal_open(o->mem, &o->journal));
-    if (journals && layout.has_blocks)
-        TESS_TRY(optim_block_journal_open(o->mem, &o->block_journal));
+    if (journals)
+        TESS_TRY(optim_journal_open(
+            o->mem, (layout.has_row ? OPTIM_RECORD_ROWS : 0) | (layout.has_blocks ? OPTIM_RECORD_BLOCKS : 0),
+            &o->journal));
     TESS_TRY(alloc_state(o));
     o->shown = o->state;
     if (!layout.has_muon)
@@ -138,7 +138,6 @@ void tess_optimizer_destroy(tess_optimizer **handle)
     if (o == NULL)
         return;
     tess_stream_destroy(&o->own_stream);
-    optim_block_journal_close(o->mem, &o->block_journal);
     optim_journal_close(o->mem, &o->journal);
     tess_mem_free(o->mem, o->work);
     free_state(o);
@@ -234,8 +233,6 @@ static optim_update begin_step(tess_optimizer *optimizer, int64_t step, float lr
     u.decay[1] = adamw_step_of(&call).decay;
     if (optimizer->journal != NULL)
         u.n_lanes = optim_journal_begin(optimizer->journal, step, n_threads);
-    if (optimizer->block_journal != NULL)
-        u.n_block_lanes = optim_block_journal_begin(optimizer->block_journal, step, n_threads);
     return u;
 }
 
@@ -250,8 +247,6 @@ tess_status tess_optimizer_step(tess_optimizer *o, const tess_span *spans, int64
         TESS_TRY(optim_muon(&u, spans));
     if (o->journal != NULL)
         optim_journal_end(o->journal);
-    if (o->block_journal != NULL)
-        optim_block_journal_end(o->block_journal);
     return TESS_OK;
 }
 

@@ -97,7 +97,7 @@ static bool open_fixture(fixture *f, const char *level)
     run_kernel(f, 0, N, NULL);
     memcpy(f->want, f->state, sizeof(f->want));
     fill(f);
-    EXPECT_OK(optim_journal_open(test_mem(), &f->journal));
+    EXPECT_OK(optim_journal_open(test_mem(), OPTIM_RECORD_ROWS, &f->journal));
     return true;
 }
 
@@ -170,7 +170,7 @@ static void the_next_step_begins_anew_with_its_own_lanes(void)
 static void without_memory_that_is_kept_there_is_no_journal(void)
 {
     optim_journal *journal;
-    EXPECT_OK(optim_journal_open(test_mem(), &journal));
+    EXPECT_OK(optim_journal_open(test_mem(), OPTIM_RECORD_ROWS, &journal));
     EXPECT(journal == NULL);
     optim_journal_close(test_mem(), &journal);
 }
