@@ -5,19 +5,18 @@
 #include "data/template/template_impl.h"
 
 /* ---- Functions ---- */
-static tess_status call_range(template_run *run, const template_args *args, template_value *out)
+static tess_status call_range(const template_use *c)
 {
     int64_t bound[3] = {0, 0, 1};
-    TESS_TRY(template_check_args(run, args, 1, 3, NULL, "range"));
-    for (size_t i = 0; i < args->n; i++)
-        if (!template_as_int(&args->item[i], &bound[args->n == 1 ? 1 : i]))
-            return template_wrong(run, &args->item[i], "range");
-    TEMPLATE_CHECK(bound[2] != 0, run, "range: the step is 0");
-    TESS_TRY(template_list_new(run, TEMPLATE_RANGE_OF, out));
+    for (size_t i = 0; i < c->args->n; i++)
+        if (!template_as_int(&c->args->item[i], &bound[c->args->n == 1 ? 1 : i]))
+            return template_wrong(c->run, &c->args->item[i], "range");
+    TEMPLATE_CHECK(bound[2] != 0, c->run, "range: the step is 0");
+    TESS_TRY(template_list_new(c->run, TEMPLATE_RANGE_OF, c->out));
     for (int64_t i = bound[0]; bound[2] > 0 ? i < bound[1] : i > bound[1];) {
         const template_value value = template_int(i);
-        TEMPLATE_CHECK(out->list->n < TEMPLATE_RANGE, run, "range: more than %d numbers", TEMPLATE_RANGE);
-        TESS_TRY(template_list_add(run, out->list, &value));
+        TEMPLATE_CHECK(c->out->list->n < TEMPLATE_RANGE, c->run, "range: more than %d numbers", TEMPLATE_RANGE);
+        TESS_TRY(template_list_add(c->run, c->out->list, &value));
         if (__builtin_add_overflow(i, bound[2], &i))
             break;
     }
@@ -43,167 +42,155 @@ static tess_status make_dict(template_run *run, const template_args *args, templ
     return TESS_OK;
 }
 
-static tess_status call_namespace(template_run *run, const template_args *args, template_value *out)
+static tess_status call_namespace(const template_use *c)
 {
-    return make_dict(run, args, TEMPLATE_NAMESPACE, out);
+    return make_dict(c->run, c->args, TEMPLATE_NAMESPACE, c->out);
 }
 
-static tess_status call_dict(template_run *run, const template_args *args, template_value *out)
+static tess_status call_dict(const template_use *c)
 {
-    return make_dict(run, args, TEMPLATE_DICT, out);
+    return make_dict(c->run, c->args, TEMPLATE_DICT, c->out);
 }
 
-static tess_status call_raise(template_run *run, const template_args *args, template_value *out)
+static tess_status call_raise(const template_use *c)
 {
     template_value text = template_string("", 0);
-    if (args->n > 0)
-        TESS_TRY(template_str(run, &args->item[0], &text));
-    *out = template_none();
-    return TEMPLATE_FAIL(run, "the template refuses it: %.*s", (int)(text.text.size < 400 ? text.text.size : 400),
+    if (c->args->n > 0)
+        TESS_TRY(template_str(c->run, &c->args->item[0], &text));
+    *c->out = template_none();
+    return TEMPLATE_FAIL(c->run, "the template refuses it: %.*s", (int)(text.text.size < 400 ? text.text.size : 400),
                          text.text.data);
 }
 
-static tess_status call_strftime(template_run *run, const template_args *args, template_value *out)
+static tess_status call_strftime(const template_use *c)
 {
     char format[256], text[1024];
     struct tm now;
-    time_t seconds = (time_t)run->now_s;
-    TESS_TRY(template_check_args(run, args, 1, 1, NULL, "strftime_now"));
-    TEMPLATE_CHECK(args->n == 1 && args->item[0].kind == TEMPLATE_STRING && args->item[0].text.size < sizeof(format),
-                   run, "strftime_now takes a format of at most 255 bytes");
-    snprintf(format, sizeof(format), "%.*s", (int)args->item[0].text.size, args->item[0].text.data);
-    TEMPLATE_CHECK(gmtime_r(&seconds, &now) != NULL, run, "strftime_now: the time has no date");
-    return template_copy(run, text, strftime(text, sizeof(text), format, &now), out);
+    time_t seconds = (time_t)c->run->now_s;
+    TEMPLATE_CHECK(c->args->n == 1 && c->args->item[0].kind == TEMPLATE_STRING &&
+                       c->args->item[0].text.size < sizeof(format),
+                   c->run, "strftime_now takes a format of at most 255 bytes");
+    snprintf(format, sizeof(format), "%.*s", (int)c->args->item[0].text.size, c->args->item[0].text.data);
+    TEMPLATE_CHECK(gmtime_r(&seconds, &now) != NULL, c->run, "strftime_now: the time has no date");
+    return template_copy(c->run, text, strftime(text, sizeof(text), format, &now), c->out);
 }
 
-static const struct {
-    const char *name;
-    tess_status (*call)(template_run *run, const template_args *args, template_value *out);
-} functions[] = {{"range", call_range},
-                 {"namespace", call_namespace},
-                 {"dict", call_dict},
-                 {"raise_exception", call_raise},
-                 {"strftime_now", call_strftime}};
-enum { N_FUNCTIONS = sizeof(functions) / sizeof(functions[0]) };
+static const template_builtin functions[] = {{"range", call_range, 0, 1, 3, NULL},
+                                             {"namespace", call_namespace, 0, 0, TEMPLATE_ANY, NULL},
+                                             {"dict", call_dict, 0, 0, TEMPLATE_ANY, NULL},
+                                             {"raise_exception", call_raise, 0, 0, TEMPLATE_ANY, NULL},
+                                             {"strftime_now", call_strftime, 0, 1, 1, NULL}};
+TEMPLATE_TABLE(template_functions, functions, NULL);
 
-bool template_is_function(template_text name)
-{
-    for (size_t i = 0; i < N_FUNCTIONS; i++)
-        if (template_text_is(name, functions[i].name))
-            return true;
-    return false;
-}
+/* ---- Methods of dictionaries ---- */
+typedef enum dict_view { KEYS, VALUES, ITEMS } dict_view;
 
-/* ---- Methods ---- */
-static tess_status make_view(template_run *run, const template_dict *dict, template_text name, template_value *out)
+static tess_status make_view(const template_use *c)
 {
-    TESS_TRY(template_list_new(run, TEMPLATE_VIEW, out));
+    const template_dict *dict = c->value->dict;
+    TESS_TRY(template_list_new(c->run, TEMPLATE_VIEW, c->out));
     for (size_t i = 0; i < dict->n; i++) {
-        template_value pair = template_text_is(name, "keys") ? dict->key[i] : dict->value[i];
-        if (template_text_is(name, "items")) {
-            TESS_TRY(template_list_new(run, TEMPLATE_TUPLE, &pair));
-            TESS_TRY(template_list_add(run, pair.list, &dict->key[i]));
-            TESS_TRY(template_list_add(run, pair.list, &dict->value[i]));
+        template_value pair = c->variant == KEYS ? dict->key[i] : dict->value[i];
+        if (c->variant == ITEMS) {
+            TESS_TRY(template_list_new(c->run, TEMPLATE_TUPLE, &pair));
+            TESS_TRY(template_list_add(c->run, pair.list, &dict->key[i]));
+            TESS_TRY(template_list_add(c->run, pair.list, &dict->value[i]));
         }
-        TESS_TRY(template_list_add(run, out->list, &pair));
+        TESS_TRY(template_list_add(c->run, c->out->list, &pair));
     }
     return TESS_OK;
 }
 
-static tess_status call_dict_method(template_run *run, const template_method *m, const template_args *args,
-                                    template_value *out)
+static tess_status copy_dict(const template_use *c)
 {
-    const template_dict *dict = m->self.dict;
-    bool get = template_text_is(m->name, "get");
-    TESS_TRY(template_check_args(run, args, get ? 1 : 0, get ? 2 : 0, NULL, "a method of dictionaries"));
-    if (template_text_is(m->name, "copy")) {
-        const template_args from = {.item = &m->self, .n = 1};
-        return make_dict(run, &from, TEMPLATE_DICT, out);
-    }
-    if (!get)
-        return make_view(run, dict, m->name, out);
-    TESS_TRY(template_step(run, dict->n / 16));
-    const template_value *found = template_dict_get(run, dict, &args->item[0]);
-    *out = found != NULL ? *found : args->n == 2 ? args->item[1] : template_none();
+    const template_args from = {.item = c->value, .n = 1};
+    return make_dict(c->run, &from, TEMPLATE_DICT, c->out);
+}
+
+static tess_status get(const template_use *c)
+{
+    TESS_TRY(template_step(c->run, c->value->dict->n / 16));
+    const template_value *found = template_dict_get(c->run, c->value->dict, &c->args->item[0]);
+    *c->out = found != NULL ? *found : c->args->n == 2 ? c->args->item[1] : template_none();
     return TESS_OK;
 }
 
-static tess_status call_list_method(template_run *run, const template_method *m, const template_args *args,
-                                    template_value *out)
+static const template_builtin dict_methods[] = {{"keys", make_view, KEYS, 0, 0, NULL},
+                                                {"values", make_view, VALUES, 0, 0, NULL},
+                                                {"items", make_view, ITEMS, 0, 0, NULL},
+                                                {"get", get, 0, 1, 2, NULL},
+                                                {"copy", copy_dict, 0, 0, 0, NULL}};
+TEMPLATE_TABLE(template_dict_methods, dict_methods, NULL);
+
+/* ---- Methods of lists ---- */
+static tess_status copy_list(const template_use *c)
 {
-    const template_list *list = m->self.list;
-    bool copies = template_text_is(m->name, "copy"), counts = template_text_is(m->name, "count");
+    template_value empty;
+    TESS_TRY(template_step(c->run, c->value->list->n));
+    TESS_TRY(template_list_new(c->run, c->value->kind, &empty));
+    return template_add(c->run, c->value, &empty, c->out);
+}
+
+/* Variant 1: the number of such items, 0: the index of the first. */
+static tess_status look_for(const template_use *c)
+{
+    const template_list *list = c->value->list;
     int64_t n = 0, first = -1;
-    TESS_TRY(template_check_args(run, args, !copies, !copies, NULL, "a method of lists"));
-    TESS_TRY(template_step(run, list->n));
-    if (copies) {
-        template_value empty;
-        TESS_TRY(template_list_new(run, m->self.kind, &empty));
-        return template_add(run, &m->self, &empty, out);
-    }
+    TESS_TRY(template_step(c->run, list->n));
     for (size_t i = 0; i < list->n; i++) {
-        bool same = template_equal(run, &list->item[i], &args->item[0]);
+        bool same = template_equal(c->run, &list->item[i], &c->args->item[0]);
         first = same && first < 0 ? (int64_t)i : first;
         n += same;
     }
-    TEMPLATE_CHECK(counts || first >= 0, run, "index: the value is not in the list");
-    *out = template_int(counts ? n : first);
+    TEMPLATE_CHECK(c->variant == 1 || first >= 0, c->run, "index: the value is not in the list");
+    *c->out = template_int(c->variant == 1 ? n : first);
     return TESS_OK;
 }
 
+static const template_builtin list_methods[] = {
+    {"index", look_for, 0, 1, 1, NULL}, {"count", look_for, 1, 1, 1, NULL}, {"copy", copy_list, 0, 0, 0, NULL}};
+TEMPLATE_TABLE(template_list_methods, list_methods, NULL);
+
+/* ---- Methods of loops ---- */
 /* loop.changed(values): whether they differ from those of its last call in this loop. */
-static tess_status call_changed(template_run *run, template_loop *loop, const template_args *args, template_value *out)
+static tess_status call_changed(const template_use *c)
 {
+    template_loop *loop = c->value->loop;
     template_value now;
-    TESS_TRY(template_list_new(run, TEMPLATE_TUPLE, &now));
-    for (size_t i = 0; i < args->n; i++)
-        TESS_TRY(template_list_add(run, now.list, &args->item[i]));
-    bool changed = loop->changed == NULL || !template_equal(run, loop->changed, &now);
+    TESS_TRY(template_list_new(c->run, TEMPLATE_TUPLE, &now));
+    for (size_t i = 0; i < c->args->n; i++)
+        TESS_TRY(template_list_add(c->run, now.list, &c->args->item[i]));
+    bool changed = loop->changed == NULL || !template_equal(c->run, loop->changed, &now);
     if (changed) {
         template_value *kept;
-        TESS_TRY(template_alloc(&run->arena, sizeof(*kept), &kept));
+        TESS_TRY(template_alloc(&c->run->arena, sizeof(*kept), &kept));
         *kept = now;
         loop->changed = kept;
     }
-    *out = template_bool(changed);
+    *c->out = template_bool(changed);
     return TESS_OK;
 }
 
-static tess_status call_loop_method(template_run *run, const template_method *m, const template_args *args,
-                                    template_value *out)
+static tess_status call_cycle(const template_use *c)
 {
-    if (template_text_is(m->name, "changed"))
-        return call_changed(run, m->self.loop, args, out);
-    TEMPLATE_CHECK(args->n > 0, run, "loop.cycle takes the values to choose from");
-    *out = args->item[m->self.loop->index % args->n];
+    TEMPLATE_CHECK(c->args->n > 0, c->run, "loop.cycle takes the values to choose from");
+    *c->out = c->args->item[c->value->loop->index % c->args->n];
     return TESS_OK;
 }
 
-static tess_status call_method(template_run *run, const template_method *m, const template_args *args,
-                               template_value *out)
-{
-    switch (m->self.kind) {
-    case TEMPLATE_STRING:
-        return template_string_method(run, m->self.text, m->name, args, out);
-    case TEMPLATE_DICT:
-        return call_dict_method(run, m, args, out);
-    case TEMPLATE_LOOP:
-        return call_loop_method(run, m, args, out);
-    default:
-        return call_list_method(run, m, args, out);
-    }
-}
+static const template_builtin loop_methods[] = {{"cycle", call_cycle, 0, 0, TEMPLATE_ANY, NULL},
+                                                {"changed", call_changed, 0, 0, TEMPLATE_ANY, NULL}};
+TEMPLATE_TABLE(template_loop_methods, loop_methods, NULL);
 
 tess_status template_call(template_run *run, const template_value *function, const template_args *args,
                           template_value *out)
 {
+    if (function->kind == TEMPLATE_FUNCTION)
+        return template_use_name(run, TEMPLATE_FUNCTIONS, function->text, NULL, args, out);
+    if (function->kind == TEMPLATE_METHOD)
+        return template_use_row(run, function->method->builtin, &function->method->self, args, out);
     TESS_TRY(template_step(run, 1));
     if (function->kind == TEMPLATE_MACRO)
         return run->call_macro(run, function->macro, args, NULL, out);
-    if (function->kind == TEMPLATE_METHOD)
-        return call_method(run, function->method, args, out);
-    for (size_t i = 0; i < N_FUNCTIONS && function->kind == TEMPLATE_FUNCTION; i++)
-        if (template_text_is(function->text, functions[i].name))
-            return functions[i].call(run, args, out);
     return template_wrong(run, function, "calling");
 }

@@ -41,7 +41,7 @@ static tess_status evaluate_name(template_run *run, const template_scope *scope,
         *out = *found;
         return TESS_OK;
     }
-    if (template_is_function(name)) {
+    if (template_find(run, TEMPLATE_FUNCTIONS, name) != NULL) {
         *out = (template_value){.kind = TEMPLATE_FUNCTION, .text = name};
         return TESS_OK;
     }
@@ -184,30 +184,19 @@ tess_status template_apply_filters(template_run *run, template_scope *scope, con
     TESS_TRY(template_apply_filters(run, scope, node->a, value, &input));
     TESS_TRY(template_collect_args(run, scope, node->b, &args));
     run->line = node->line;
-    TESS_TRY(template_filter(run, node->text, &input, &args, out));
+    TESS_TRY(template_use_name(run, TEMPLATE_FILTERS, node->text, &input, &args, out));
     template_leave(run);
     return TESS_OK;
 }
 
-static tess_status evaluate_filter(template_run *run, template_scope *scope, const template_node *node,
-                                   template_value *out)
+/* Calls a filter or a test. */
+static tess_status evaluate_use(template_run *run, template_scope *scope, const template_node *node, template_set set,
+                                template_value *out)
 {
     template_value value;
     template_args args;
     TESS_TRY(evaluate_operands(run, scope, node, &value, &args));
-    return template_filter(run, node->text, &value, &args, out);
-}
-
-static tess_status evaluate_test(template_run *run, template_scope *scope, const template_node *node,
-                                 template_value *out)
-{
-    template_value value;
-    template_args args;
-    bool passes;
-    TESS_TRY(evaluate_operands(run, scope, node, &value, &args));
-    TESS_TRY(template_test(run, node->text, &value, &args, &passes));
-    *out = template_bool(passes);
-    return TESS_OK;
+    return template_use_name(run, set, node->text, &value, &args, out);
 }
 
 /* ---- Operators ---- */
@@ -454,9 +443,9 @@ static tess_status evaluate_any(template_run *run, template_scope *scope, const 
     case NODE_CALL:
         return evaluate_call(run, scope, node, out);
     case NODE_FILTER:
-        return evaluate_filter(run, scope, node, out);
+        return evaluate_use(run, scope, node, TEMPLATE_FILTERS, out);
     case NODE_TEST:
-        return evaluate_test(run, scope, node, out);
+        return evaluate_use(run, scope, node, TEMPLATE_TESTS, out);
     case NODE_NOT:
         return evaluate_not(run, scope, node, out);
     case NODE_NEGATIVE:

@@ -5,15 +5,7 @@
 
 #include "data/template/template_impl.h"
 
-typedef struct filter_call {
-    template_run *run;
-    const template_value *value;
-    const template_args *args;
-    template_value *out;
-    int variant;
-} filter_call;
-
-static tess_status change_case(const filter_call *c)
+static tess_status change_case(const template_use *c)
 {
     template_value text;
     TESS_TRY(template_str(c->run, c->value, &text));
@@ -21,7 +13,7 @@ static tess_status change_case(const filter_call *c)
 }
 
 /* Words begin after spaces, hyphens and opening brackets. */
-static tess_status put_title(const filter_call *c, template_text text, tess_buffer *out)
+static tess_status put_title(const template_use *c, template_text text, tess_buffer *out)
 {
     template_value piece;
     for (size_t at = 0; at < text.size;) {
@@ -44,7 +36,7 @@ static tess_status put_title(const filter_call *c, template_text text, tess_buff
     return TESS_OK;
 }
 
-static tess_status title(const filter_call *c)
+static tess_status title(const template_use *c)
 {
     template_value text;
     tess_buffer buffer = {.mem = c->run->arena.mem};
@@ -52,7 +44,7 @@ static tess_status title(const filter_call *c)
     return template_take(c->run, &buffer, put_title(c, text.text, &buffer), c->out);
 }
 
-static tess_status trim(const filter_call *c)
+static tess_status trim(const template_use *c)
 {
     template_value text;
     const template_value *set = template_arg(c->args, 0, "chars");
@@ -64,7 +56,7 @@ static tess_status trim(const filter_call *c)
     return TESS_OK;
 }
 
-static tess_status replace(const filter_call *c)
+static tess_status replace(const template_use *c)
 {
     template_value text, args[3];
     const template_value *count = template_arg(c->args, 2, "count");
@@ -77,27 +69,27 @@ static tess_status replace(const filter_call *c)
     }
     args[2] = count != NULL ? *count : template_none();
     const template_args call = {.item = args, .n = 3};
-    return template_string_method(c->run, text.text, template_text_of("replace"), &call, c->out);
+    return template_use_name(c->run, TEMPLATE_STRING_METHODS, template_text_of("replace"), &text, &call, c->out);
 }
 
-static tess_status to_string(const filter_call *c)
+static tess_status to_string(const template_use *c)
 {
     return template_str(c->run, c->value, c->out);
 }
 
-static tess_status to_markup(const filter_call *c)
+static tess_status to_markup(const template_use *c)
 {
     TESS_TRY(template_str(c->run, c->value, c->out));
     c->out->markup = true;
     return TESS_OK;
 }
 
-static tess_status to_json(const filter_call *c)
+static tess_status to_json(const template_use *c)
 {
     return template_tojson(c->run, c->value, c->args, c->out);
 }
 
-static tess_status use_default(const filter_call *c)
+static tess_status use_default(const template_use *c)
 {
     const template_value *other = template_arg(c->args, 0, "default_value");
     const template_value *falsy = template_arg(c->args, 1, "boolean");
@@ -108,14 +100,14 @@ static tess_status use_default(const filter_call *c)
 }
 
 /* ---- Numbers ---- */
-static tess_status whole_of(const filter_call *c, double real)
+static tess_status whole_of(const template_use *c, double real)
 {
     TEMPLATE_CHECK(real > -0x1p63 && real < 0x1p63, c->run, "an integer is larger than 64 bits");
     *c->out = template_int((int64_t)real);
     return TESS_OK;
 }
 
-static tess_status to_int(const filter_call *c)
+static tess_status to_int(const template_use *c)
 {
     const template_value *other = template_arg(c->args, 0, "default"), *base = template_arg(c->args, 1, "base");
     const template_value *v = c->value;
@@ -139,7 +131,7 @@ static tess_status to_int(const filter_call *c)
     return TESS_OK;
 }
 
-static tess_status to_float(const filter_call *c)
+static tess_status to_float(const template_use *c)
 {
     const template_value *other = template_arg(c->args, 0, "default");
     double real = 0;
@@ -154,7 +146,7 @@ static tess_status to_float(const filter_call *c)
     return TESS_OK;
 }
 
-static tess_status to_absolute(const filter_call *c)
+static tess_status to_absolute(const template_use *c)
 {
     int64_t whole;
     if (!template_is_number(c->value))
@@ -168,7 +160,7 @@ static tess_status to_absolute(const filter_call *c)
 
 /* Rounds to `precision` digits after the point: to the nearest, in a tie to the even one, by the decimal digits of the
  * float as Python does it; or up, or down. */
-static tess_status round_number(const filter_call *c)
+static tess_status round_number(const template_use *c)
 {
     const template_value *digits = template_arg(c->args, 0, "precision"), *how = template_arg(c->args, 1, "method");
     int64_t precision = 0, whole;
@@ -210,7 +202,7 @@ static tess_status put_indented(template_text text, template_text width, bool fi
     return TESS_OK;
 }
 
-static tess_status indent(const filter_call *c)
+static tess_status indent(const template_use *c)
 {
     const template_value *width = template_arg(c->args, 0, "width"), *first = template_arg(c->args, 1, "first");
     const template_value *blank = template_arg(c->args, 2, "blank");
@@ -232,17 +224,17 @@ static tess_status indent(const filter_call *c)
                          c->out);
 }
 
-static tess_status count_words(const filter_call *c)
+static tess_status count_words(const template_use *c)
 {
     template_value text, words;
     const template_args none = {0};
     TESS_TRY(template_str(c->run, c->value, &text));
-    TESS_TRY(template_string_method(c->run, text.text, template_text_of("split"), &none, &words));
+    TESS_TRY(template_use_name(c->run, TEMPLATE_STRING_METHODS, template_text_of("split"), &text, &none, &words));
     *c->out = template_int((int64_t)words.list->n);
     return TESS_OK;
 }
 
-static tess_status escape(const filter_call *c)
+static tess_status escape(const template_use *c)
 {
     template_value text;
     tess_buffer buffer = {.mem = c->run->arena.mem};
@@ -255,7 +247,7 @@ static tess_status escape(const filter_call *c)
 }
 
 /* value | format(a, b) */
-static tess_status format(const filter_call *c)
+static tess_status format(const template_use *c)
 {
     template_value text, values;
     TESS_TRY(template_str(c->run, c->value, &text));
@@ -266,59 +258,25 @@ static tess_status format(const filter_call *c)
 }
 
 /* ---- The table ---- */
-static const struct {
-    const char *name;
-    tess_status (*call)(const filter_call *call);
-    int variant;
-    size_t least, most;
-    const char *names[4];
-} filters[] = {{"upper", change_case, CASE_UPPER, 0, 0, {NULL}},
-               {"lower", change_case, CASE_LOWER, 0, 0, {NULL}},
-               {"capitalize", change_case, CASE_CAPITAL, 0, 0, {NULL}},
-               {"title", title, 0, 0, 0, {NULL}},
-               {"trim", trim, 0, 0, 1, {"chars"}},
-               {"replace", replace, 0, 2, 3, {"old", "new", "count"}},
-               {"string", to_string, 0, 0, 0, {NULL}},
-               {"safe", to_markup, 0, 0, 0, {NULL}},
-               {"tojson", to_json, 0, 0, 4, {"ensure_ascii", "indent", "separators"}},
-               {"default", use_default, 0, 0, 2, {"default_value", "boolean"}},
-               {"d", use_default, 0, 0, 2, {"default_value", "boolean"}},
-               {"int", to_int, 0, 0, 2, {"default", "base"}},
-               {"float", to_float, 0, 0, 1, {"default"}},
-               {"abs", to_absolute, 0, 0, 0, {NULL}},
-               {"round", round_number, 0, 0, 2, {"precision", "method"}},
-               {"indent", indent, 0, 0, 3, {"width", "first", "blank"}},
-               {"wordcount", count_words, 0, 0, 0, {NULL}},
-               {"escape", escape, 0, 0, 0, {NULL}},
-               {"e", escape, 0, 0, 0, {NULL}},
-               {"format", format, 0, 0, 64, {NULL}}};
-enum { N_FILTERS = sizeof(filters) / sizeof(filters[0]) };
-
-bool template_has_filter(template_text name)
-{
-    for (size_t i = 0; i < N_FILTERS; i++)
-        if (template_text_is(name, filters[i].name))
-            return true;
-    return template_has_sequence_filter(name);
-}
-
-tess_status template_filter(template_run *run, template_text name, const template_value *value,
-                            const template_args *args, template_value *out)
-{
-    bool known;
-    TESS_TRY(template_step(run, 1));
-    for (size_t i = 0; i < N_FILTERS; i++) {
-        if (!template_text_is(name, filters[i].name))
-            continue;
-        const filter_call call = {run, value, args, out, filters[i].variant};
-        if (filters[i].call != to_json) /* the filter to_json checks its own arguments: it has more */
-            TESS_TRY(
-                template_check_args(run, args, filters[i].least, filters[i].most, filters[i].names, filters[i].name));
-        return filters[i].call(&call);
-    }
-    TESS_TRY(template_filter_sequence(run, name, value, args, out, &known));
-    if (!known)
-        return template_fail(run->line, TESS_E_UNSUPPORTED, "the filter '%.*s' is not supported", (int)name.size,
-                             name.data);
-    return TESS_OK;
-}
+static const template_builtin filters[] = {
+    {"upper", change_case, CASE_UPPER, 0, 0, NULL},
+    {"lower", change_case, CASE_LOWER, 0, 0, NULL},
+    {"capitalize", change_case, CASE_CAPITAL, 0, 0, NULL},
+    {"title", title, 0, 0, 0, NULL},
+    {"trim", trim, 0, 0, 1, TEMPLATE_NAMES("chars")},
+    {"replace", replace, 0, 2, 3, TEMPLATE_NAMES("old", "new", "count")},
+    {"string", to_string, 0, 0, 0, NULL},
+    {"safe", to_markup, 0, 0, 0, NULL},
+    {"tojson", to_json, 0, 0, 4, TEMPLATE_NAMES("ensure_ascii", "indent", "separators", "sort_keys")},
+    {"default", use_default, 0, 0, 2, TEMPLATE_NAMES("default_value", "boolean")},
+    {"d", use_default, 0, 0, 2, TEMPLATE_NAMES("default_value", "boolean")},
+    {"int", to_int, 0, 0, 2, TEMPLATE_NAMES("default", "base")},
+    {"float", to_float, 0, 0, 1, TEMPLATE_NAMES("default")},
+    {"abs", to_absolute, 0, 0, 0, NULL},
+    {"round", round_number, 0, 0, 2, TEMPLATE_NAMES("precision", "method")},
+    {"indent", indent, 0, 0, 3, TEMPLATE_NAMES("width", "first", "blank")},
+    {"wordcount", count_words, 0, 0, 0, NULL},
+    {"escape", escape, 0, 0, 0, NULL},
+    {"e", escape, 0, 0, 0, NULL},
+    {"format", format, 0, 0, 64, NULL}};
+TEMPLATE_TABLE(template_text_filters, filters, NULL);

@@ -1,12 +1,17 @@
 /* The parts of a chat template: text -> tokens -> tree -> output. Private to this folder.
  *
- *   template_lexer.c        tokens, with jinja2's control of whitespace
- *   template_expression.c   expressions of the tree; template_parse.c: its statements
- *   template_value.c        values: Python's None, bool, int, float, str, list, tuple, dict, and what stands between
- * them template_text.c         strings: characters, spaces, case; template_print.c: str() and repr(); template_json.c:
- * tojson template_evaluate.c     expressions; template_run.c: statements; template_scope.c: names template_call.c
- * functions and methods; template_methods.c: those of strings; template_filters.c and template_sequences.c: filters;
- * template_tests.c: tests
+ * - template_lexer.c: tokens, with jinja2's control of whitespace
+ * - template_expression.c, template_parse.c: expressions and statements of the tree
+ * - template_value.c: values: Python's None, bool, int, float, str, list, tuple, dict, and what a template can see next
+ *   to them
+ * - template_text.c: strings: characters, spaces, case
+ * - template_print.c, template_json.c: str() and repr(), tojson
+ * - template_evaluate.c, template_run.c, template_scope.c: expressions, statements, names
+ * - template_use.c: calls of the rows of the tables in the files that follow
+ * - template_filters.c, template_sequences.c: filters of one value and of many
+ * - template_tests.c: tests
+ * - template_methods.c: methods of strings
+ * - template_call.c: functions, and the other methods
  *
  * Everything lives in an arena, the tree in the template's, values in that of a rendering: nothing is freed alone. */
 #ifndef TESS_DATA_TEMPLATE_TEMPLATE_IMPL_H
@@ -107,7 +112,7 @@ typedef struct template_loop {
 
 typedef struct template_method {
     template_value self;
-    template_text name;
+    const struct template_builtin *builtin;
 } template_method;
 
 typedef struct template_macro {
@@ -263,6 +268,50 @@ typedef struct template_scope {
 } template_scope;
 
 typedef struct template_run template_run;
+
+/* ---- Filters, tests, functions and methods: called by name ---- */
+typedef enum template_set {
+    TEMPLATE_FILTERS,
+    TEMPLATE_TESTS,
+    TEMPLATE_FUNCTIONS,
+    TEMPLATE_STRING_METHODS,
+    TEMPLATE_DICT_METHODS,
+    TEMPLATE_LIST_METHODS,
+    TEMPLATE_LOOP_METHODS,
+    TEMPLATE_SETS
+} template_set;
+
+typedef struct template_use {
+    template_run *run;
+    const template_value *value; /* the filtered or tested value, or the method's object; NULL in functions */
+    const template_args *args;
+    template_value *out;
+    int variant; /* variant of the row */
+} template_use;
+
+enum { TEMPLATE_ANY = 1 << 30 }; /* value of `most`: any arguments with any names */
+#define TEMPLATE_NAMES(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+typedef struct template_builtin {
+    const char *name;
+    tess_status (*use)(const template_use *use);
+    int variant;              /* variant of those that differ in little */
+    size_t least, most;       /* number of arguments */
+    const char *const *names; /* names that arguments may have; NULL ends them. NULL: none may have one */
+} template_builtin;
+
+/* A file's rows of a set. */
+typedef struct template_table {
+    const template_builtin *rows;
+    size_t n;
+    const struct template_table *next; /* rows of another file, or NULL */
+} template_table;
+#define TEMPLATE_TABLE(name_, rows_, next_) \
+    const template_table name_ = {rows_, sizeof(rows_) / sizeof((rows_)[0]), next_}
+
+extern const template_table template_text_filters, template_filters, template_tests, template_functions,
+    template_string_methods, template_dict_methods, template_list_methods, template_loop_methods;
+
 struct template_run {
     template_arena arena;
     int64_t steps;
@@ -277,12 +326,7 @@ struct template_run {
     /* Functions of files further up, for files further down that may not know them. */
     tess_status (*call_macro)(template_run *run, const template_macro *macro, const template_args *args,
                               const template_value *caller, template_value *out);
-    tess_status (*filter)(template_run *run, template_text name, const template_value *value, const template_args *args,
-                          template_value *out);
-    tess_status (*test)(template_run *run, template_text name, const template_value *value, const template_args *args,
-                        bool *out);
-    tess_status (*call)(template_run *run, const template_value *function, const template_args *args,
-                        template_value *out);
+    const template_table *const *tables; /* (TEMPLATE_SETS) */
 };
 
 /* ---- template_value.c ---- */
@@ -421,36 +465,24 @@ const template_value *template_scope_find(template_run *run, const template_scop
 /* ---- template_args.c ---- */
 /* The argument at `place`, or of `name`; NULL: not given. */
 const template_value *template_arg(const template_args *args, size_t place, const char *name);
-/* At most `most` by place, and only names of the list of them, which NULL ends. */
-tess_status template_check_args(template_run *run, const template_args *args, size_t least, size_t most,
-                                const char *const *names, const char *what);
+
+/* ---- template_use.c ---- */
+/* The row of this name; NULL: the set has none. */
+const template_builtin *template_find(const template_run *run, template_set set, template_text name);
+/* Checks the arguments and calls. */
+tess_status template_use_row(template_run *run, const template_builtin *row, const template_value *value,
+                             const template_args *args, template_value *out);
+/* The same by name. TESS_E_UNSUPPORTED: the set has none of this name. */
+tess_status template_use_name(template_run *run, template_set set, template_text name, const template_value *value,
+                              const template_args *args, template_value *out);
 
 /* ---- template_methods.c ---- */
-/* Whether strings have a method of this name. */
-bool template_has_string_method(template_text name);
-tess_status template_string_method(template_run *run, template_text self, template_text name, const template_args *args,
-                                   template_value *out);
 /* "..." % values. */
 tess_status template_format(template_run *run, template_text format, const template_value *values, template_value *out);
 
 /* ---- template_call.c ---- */
 tess_status template_call(template_run *run, const template_value *function, const template_args *args,
                           template_value *out);
-bool template_is_function(template_text name);
-
-/* ---- template_tests.c ---- */
-tess_status template_test(template_run *run, template_text name, const template_value *value, const template_args *args,
-                          bool *out);
-
-/* ---- template_filters.c, template_sequences.c ---- */
-tess_status template_filter(template_run *run, template_text name, const template_value *value,
-                            const template_args *args, template_value *out);
-/* Sets *known to false for another filter than those of sequences. */
-tess_status template_filter_sequence(template_run *run, template_text name, const template_value *value,
-                                     const template_args *args, template_value *out, bool *known);
-bool template_has_sequence_filter(template_text name);
-bool template_has_filter(template_text name);
-bool template_has_test(template_text name);
 
 /* ---- template_evaluate.c ---- */
 tess_status template_evaluate(template_run *run, template_scope *scope, const template_node *node, template_value *out);

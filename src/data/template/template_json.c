@@ -175,8 +175,6 @@ static tess_status read_indent(template_run *run, const template_value *value, j
 
 static tess_status read_style(template_run *run, const template_args *args, json_style *style)
 {
-    static const char *const names[] = {"ensure_ascii", "indent", "separators", "sort_keys", NULL};
-    TESS_TRY(template_check_args(run, args, 0, 4, names, "tojson"));
     const template_value *ascii = template_arg(args, 0, "ensure_ascii"), *sorted = template_arg(args, 3, "sort_keys");
     const template_value *separators = template_arg(args, 2, "separators");
     style->ascii = ascii != NULL && template_truth(ascii);

@@ -5,18 +5,9 @@
 
 #include "data/template/template_impl.h"
 
-/* A call of a method. */
-typedef struct method_call {
-    template_run *run;
-    template_text self;
-    const template_args *args;
-    template_value *out;
-    int variant; /* variant of methods that differ in little: see the table */
-} method_call;
-
 /* ---- Arguments ---- */
 /* A string at `place`; *text.data NULL: not given, or None. */
-static tess_status take_text(const method_call *c, size_t place, template_text *text)
+static tess_status take_text(const template_use *c, size_t place, template_text *text)
 {
     const template_value *value = template_arg(c->args, place, place == 0 ? "sep" : NULL);
     *text = (template_text){0};
@@ -28,14 +19,14 @@ static tess_status take_text(const method_call *c, size_t place, template_text *
     return TESS_OK;
 }
 
-static tess_status need_text(const method_call *c, size_t place, template_text *text)
+static tess_status need_text(const template_use *c, size_t place, template_text *text)
 {
     TESS_TRY(take_text(c, place, text));
     TEMPLATE_CHECK(text->data != NULL, c->run, "a method of strings needs a string as its argument");
     return TESS_OK;
 }
 
-static tess_status take_int(const method_call *c, size_t place, const char *name, int64_t *value)
+static tess_status take_int(const template_use *c, size_t place, const char *name, int64_t *value)
 {
     const template_value *given = template_arg(c->args, place, name);
     if (given != NULL && given->kind != TEMPLATE_NONE && !template_as_int(given, value))
@@ -43,7 +34,7 @@ static tess_status take_int(const method_call *c, size_t place, const char *name
     return TESS_OK;
 }
 
-static tess_status give_text(const method_call *c, template_text text)
+static tess_status give_text(const template_use *c, template_text text)
 {
     *c->out = template_string(text.data, text.size);
     return TESS_OK;
@@ -54,31 +45,31 @@ static template_text part(template_text text, size_t begin, size_t end)
     return (template_text){text.data + begin, end - begin};
 }
 
-static tess_status add_text(const method_call *c, template_text text)
+static tess_status add_text(const template_use *c, template_text text)
 {
     const template_value value = template_string(text.data, text.size);
     return template_list_add(c->run, c->out->list, &value);
 }
 
 /* Steps for a search that may look at all of `other` at each place of the string. */
-static tess_status pay_search(const method_call *c, template_text other)
+static tess_status pay_search(const template_use *c, template_text other)
 {
-    return template_step(c->run, c->self.size / 64 * (1 + other.size / 16));
+    return template_step(c->run, c->value->text.size / 64 * (1 + other.size / 16));
 }
 
 /* ---- Cutting ---- */
-static tess_status strip(const method_call *c)
+static tess_status strip(const template_use *c)
 {
     template_text set;
     TESS_TRY(take_text(c, 0, &set));
     TESS_TRY(pay_search(c, set));
-    return give_text(c, template_strip(c->self, set, (template_side)c->variant));
+    return give_text(c, template_strip(c->value->text, set, (template_side)c->variant));
 }
 
-static tess_status split_at_spaces(const method_call *c, int64_t most)
+static tess_status split_at_spaces(const template_use *c, int64_t most)
 {
     uint32_t code;
-    template_text rest = template_strip(c->self, (template_text){0}, SIDE_LEFT);
+    template_text rest = template_strip(c->value->text, (template_text){0}, SIDE_LEFT);
     while (rest.size > 0) {
         size_t end = 0;
         for (size_t n; end < rest.size; end += n) {
@@ -94,7 +85,7 @@ static tess_status split_at_spaces(const method_call *c, int64_t most)
     return TESS_OK;
 }
 
-static tess_status split(const method_call *c)
+static tess_status split(const template_use *c)
 {
     template_text separator;
     int64_t most = -1;
@@ -106,11 +97,11 @@ static tess_status split(const method_call *c)
         return split_at_spaces(c, most);
     TEMPLATE_CHECK(separator.size > 0, c->run, "split: the separator is empty");
     while ((most < 0 || (int64_t)c->out->list->n < most) &&
-           (at = template_find_text(c->self, separator, begin)) != SIZE_MAX) {
-        TESS_TRY(add_text(c, part(c->self, begin, at)));
+           (at = template_find_text(c->value->text, separator, begin)) != SIZE_MAX) {
+        TESS_TRY(add_text(c, part(c->value->text, begin, at)));
         begin = at + separator.size;
     }
-    return add_text(c, part(c->self, begin, c->self.size));
+    return add_text(c, part(c->value->text, begin, c->value->text.size));
 }
 
 static void reverse(template_list *list)
@@ -122,11 +113,11 @@ static void reverse(template_list *list)
     }
 }
 
-static tess_status rsplit(const method_call *c)
+static tess_status rsplit(const template_use *c)
 {
     template_text separator;
     int64_t most = -1;
-    size_t end = c->self.size, at;
+    size_t end = c->value->text.size, at;
     TESS_TRY(take_text(c, 0, &separator));
     TESS_TRY(take_int(c, 1, "maxsplit", &most));
     if (most < 0)
@@ -136,22 +127,22 @@ static tess_status rsplit(const method_call *c)
     TEMPLATE_CHECK(separator.size > 0, c->run, "rsplit: the separator is empty");
     TESS_TRY(pay_search(c, separator));
     TESS_TRY(template_list_new(c->run, TEMPLATE_LIST, c->out));
-    while ((int64_t)c->out->list->n < most && (at = template_find_last(c->self, separator, end)) != SIZE_MAX) {
-        TESS_TRY(add_text(c, part(c->self, at + separator.size, end)));
+    while ((int64_t)c->out->list->n < most && (at = template_find_last(c->value->text, separator, end)) != SIZE_MAX) {
+        TESS_TRY(add_text(c, part(c->value->text, at + separator.size, end)));
         end = at;
     }
-    TESS_TRY(add_text(c, part(c->self, 0, end)));
+    TESS_TRY(add_text(c, part(c->value->text, 0, end)));
     reverse(c->out->list);
     return TESS_OK;
 }
 
-static tess_status splitlines(const method_call *c)
+static tess_status splitlines(const template_use *c)
 {
     const template_value *keep = template_arg(c->args, 0, "keepends");
     template_text line;
     size_t with_end;
     TESS_TRY(template_list_new(c->run, TEMPLATE_LIST, c->out));
-    for (size_t at = 0; template_next_line(c->self, &at, &line, &with_end);) {
+    for (size_t at = 0; template_next_line(c->value->text, &at, &line, &with_end);) {
         if (keep != NULL && template_truth(keep))
             line.size = with_end;
         TESS_TRY(add_text(c, line));
@@ -160,21 +151,23 @@ static tess_status splitlines(const method_call *c)
 }
 
 /* Variant 1: the last one. */
-static tess_status partition(const method_call *c)
+static tess_status partition(const template_use *c)
 {
     template_text separator;
     TESS_TRY(need_text(c, 0, &separator));
     TEMPLATE_CHECK(separator.size > 0, c->run, "partition: the separator is empty");
     TESS_TRY(pay_search(c, separator));
     TESS_TRY(template_list_new(c->run, TEMPLATE_TUPLE, c->out));
-    size_t at = c->variant == 1 ? template_find_last(c->self, separator, c->self.size)
-                                : template_find_text(c->self, separator, 0);
+    size_t at = c->variant == 1 ? template_find_last(c->value->text, separator, c->value->text.size)
+                                : template_find_text(c->value->text, separator, 0);
     const template_text none = {"", 0};
     bool found = at != SIZE_MAX, first = found || c->variant == 0;
-    size_t end = found ? at : c->self.size;
-    TESS_TRY(add_text(c, first ? part(c->self, 0, end) : none));
+    size_t end = found ? at : c->value->text.size;
+    TESS_TRY(add_text(c, first ? part(c->value->text, 0, end) : none));
     TESS_TRY(add_text(c, found ? separator : none));
-    return add_text(c, found ? part(c->self, at + separator.size, c->self.size) : first ? none : c->self);
+    return add_text(c, found   ? part(c->value->text, at + separator.size, c->value->text.size)
+                       : first ? none
+                               : c->value->text);
 }
 
 /* ---- Looking ---- */
@@ -185,7 +178,7 @@ static bool begins_or_ends(template_text self, template_text with, bool ends)
 }
 
 /* Variant 1: at the end. */
-static tess_status starts_with(const method_call *c)
+static tess_status starts_with(const template_use *c)
 {
     bool found = false;
     const template_value *with = template_arg(c->args, 0, NULL);
@@ -195,34 +188,34 @@ static tess_status starts_with(const method_call *c)
         const template_value *one = with->kind == TEMPLATE_TUPLE ? &with->list->item[i] : with;
         if (one->kind != TEMPLATE_STRING)
             return template_wrong(c->run, one, "startswith or endswith");
-        found = begins_or_ends(c->self, one->text, c->variant == 1);
+        found = begins_or_ends(c->value->text, one->text, c->variant == 1);
     }
     *c->out = template_bool(found);
     return TESS_OK;
 }
 
 /* Variant bit 0: the last one; bit 1: an error where there is none. */
-static tess_status find(const method_call *c)
+static tess_status find(const template_use *c)
 {
     template_text needle;
     TESS_TRY(need_text(c, 0, &needle));
     TEMPLATE_CHECK(c->args->n == 1, c->run, "find and index take one argument here");
     TESS_TRY(pay_search(c, needle));
-    size_t at = (c->variant & 1) != 0 ? template_find_last(c->self, needle, c->self.size)
-                                      : template_find_text(c->self, needle, 0);
+    size_t at = (c->variant & 1) != 0 ? template_find_last(c->value->text, needle, c->value->text.size)
+                                      : template_find_text(c->value->text, needle, 0);
     TEMPLATE_CHECK(at != SIZE_MAX || (c->variant & 2) == 0, c->run, "index: the string is not there");
-    *c->out = template_int(at == SIZE_MAX ? -1 : (int64_t)template_characters(part(c->self, 0, at)));
+    *c->out = template_int(at == SIZE_MAX ? -1 : (int64_t)template_characters(part(c->value->text, 0, at)));
     return TESS_OK;
 }
 
-static tess_status count(const method_call *c)
+static tess_status count(const template_use *c)
 {
     template_text needle;
     int64_t n = 0;
     TESS_TRY(need_text(c, 0, &needle));
-    for (size_t at = 0; needle.size > 0 && (at = template_find_text(c->self, needle, at)) != SIZE_MAX; n++)
+    for (size_t at = 0; needle.size > 0 && (at = template_find_text(c->value->text, needle, at)) != SIZE_MAX; n++)
         at += needle.size;
-    *c->out = template_int(needle.size > 0 ? n : (int64_t)template_characters(c->self) + 1);
+    *c->out = template_int(needle.size > 0 ? n : (int64_t)template_characters(c->value->text) + 1);
     return TESS_OK;
 }
 
@@ -232,14 +225,14 @@ static bool is_alphanumeric(uint32_t code)
 }
 
 /* All characters, of which there is at least one. */
-static tess_status is_all(const method_call *c)
+static tess_status is_all(const template_use *c)
 {
     static bool (*const tests[])(uint32_t) = {template_is_digit, template_is_letter, is_alphanumeric,
                                               template_is_space};
     uint32_t code;
-    bool all = c->self.size > 0;
-    for (size_t at = 0; at < c->self.size && all;) {
-        at += (size_t)template_decode(c->self, at, &code);
+    bool all = c->value->text.size > 0;
+    for (size_t at = 0; at < c->value->text.size && all;) {
+        at += (size_t)template_decode(c->value->text, at, &code);
         all = tests[c->variant](code);
     }
     *c->out = template_bool(all);
@@ -247,12 +240,12 @@ static tess_status is_all(const method_call *c)
 }
 
 /* Variant 1: lower. */
-static tess_status is_case(const method_call *c)
+static tess_status is_case(const template_use *c)
 {
     uint32_t code;
     bool some = false, other = false;
-    for (size_t at = 0; at < c->self.size;) {
-        at += (size_t)template_decode(c->self, at, &code);
+    for (size_t at = 0; at < c->value->text.size;) {
+        at += (size_t)template_decode(c->value->text, at, &code);
         some = some || (c->variant == 1 ? template_is_lower(code) : template_is_upper(code));
         other = other || (c->variant == 1 ? template_is_upper(code) : template_is_lower(code));
     }
@@ -261,37 +254,38 @@ static tess_status is_case(const method_call *c)
 }
 
 /* ---- Making others ---- */
-static tess_status change_case(const method_call *c)
+static tess_status change_case(const template_use *c)
 {
-    return template_change_case(c->run, c->self, (template_case)c->variant, c->out);
+    return template_change_case(c->run, c->value->text, (template_case)c->variant, c->out);
 }
 
 /* An empty `old` stands before every character and at the end. */
-static size_t next_old(const method_call *c, template_text old, size_t from, bool first)
+static size_t next_old(const template_use *c, template_text old, size_t from, bool first)
 {
     if (old.size > 0)
-        return template_find_text(c->self, old, from);
+        return template_find_text(c->value->text, old, from);
     if (first)
         return 0;
-    return from >= c->self.size ? SIZE_MAX : from + template_offset(part(c->self, from, c->self.size), 1);
+    return from >= c->value->text.size ? SIZE_MAX
+                                       : from + template_offset(part(c->value->text, from, c->value->text.size), 1);
 }
 
-static tess_status put_replaced(const method_call *c, template_text old, template_text new, int64_t most,
+static tess_status put_replaced(const template_use *c, template_text old, template_text new, int64_t most,
                                 tess_buffer *out)
 {
     size_t begin = 0, at = next_old(c, old, 0, true);
     for (int64_t n = 0; at != SIZE_MAX && (most < 0 || n < most); n++) {
         TESS_TRY(template_step(c->run, 1 + (at - begin + new.size) / 64));
-        TESS_TRY(tess_buffer_append(out, c->self.data + begin, at - begin));
+        TESS_TRY(tess_buffer_append(out, c->value->text.data + begin, at - begin));
         TESS_TRY(tess_buffer_append(out, new.data, new.size));
         TEMPLATE_CHECK(out->size <= TEMPLATE_MEMORY, c->run, "it writes more than %d MiB", TEMPLATE_MEMORY >> 20);
         begin = at + old.size;
         at = next_old(c, old, begin, false);
     }
-    return tess_buffer_append(out, c->self.data + begin, c->self.size - begin);
+    return tess_buffer_append(out, c->value->text.data + begin, c->value->text.size - begin);
 }
 
-static tess_status replace(const method_call *c)
+static tess_status replace(const template_use *c)
 {
     template_text old, new;
     int64_t most = -1;
@@ -303,28 +297,28 @@ static tess_status replace(const method_call *c)
 }
 
 /* Variant 1: of the end. */
-static tess_status remove_part(const method_call *c)
+static tess_status remove_part(const template_use *c)
 {
-    template_text affix, self = c->self;
+    template_text affix, self = c->value->text;
     TESS_TRY(need_text(c, 0, &affix));
     if (begins_or_ends(self, affix, c->variant == 1))
         self = c->variant == 1 ? part(self, 0, self.size - affix.size) : part(self, affix.size, self.size);
     return give_text(c, self);
 }
 
-static tess_status put_joined(const method_call *c, const template_list *items, tess_buffer *out)
+static tess_status put_joined(const template_use *c, const template_list *items, tess_buffer *out)
 {
     for (size_t i = 0; i < items->n; i++) {
         TEMPLATE_CHECK(items->item[i].kind == TEMPLATE_STRING, c->run, "join: item %zu is of type %s, not a string", i,
                        template_type(&items->item[i]));
         if (i > 0)
-            TESS_TRY(tess_buffer_append(out, c->self.data, c->self.size));
+            TESS_TRY(tess_buffer_append(out, c->value->text.data, c->value->text.size));
         TESS_TRY(template_print(c->run, &items->item[i], out));
     }
     return TESS_OK;
 }
 
-static tess_status join(const method_call *c)
+static tess_status join(const template_use *c)
 {
     const template_list *items;
     tess_buffer buffer = {.mem = c->run->arena.mem};
@@ -335,7 +329,7 @@ static tess_status join(const method_call *c)
 }
 
 /* The value that a field of format() names: by place, by number or by name. */
-static tess_status find_field(const method_call *c, template_text field, size_t *next, const template_value **value)
+static tess_status find_field(const template_use *c, template_text field, size_t *next, const template_value **value)
 {
     char name[64];
     char *end;
@@ -350,13 +344,13 @@ static tess_status find_field(const method_call *c, template_text field, size_t 
     return TESS_OK;
 }
 
-static tess_status put_fields(const method_call *c, tess_buffer *out)
+static tess_status put_fields(const template_use *c, tess_buffer *out)
 {
     size_t next = 0;
     const template_value *value = NULL;
-    for (size_t at = 0; at < c->self.size; at++) {
-        char brace = c->self.data[at];
-        bool twice = at + 1 < c->self.size && c->self.data[at + 1] == brace;
+    for (size_t at = 0; at < c->value->text.size; at++) {
+        char brace = c->value->text.data[at];
+        bool twice = at + 1 < c->value->text.size && c->value->text.data[at + 1] == brace;
         if (brace != '{' && brace != '}') {
             TESS_TRY(tess_buffer_append(out, &brace, 1));
             continue;
@@ -366,84 +360,55 @@ static tess_status put_fields(const method_call *c, tess_buffer *out)
             at++;
             continue;
         }
-        size_t end = brace == '{' ? template_find_text(c->self, template_text_of("}"), at) : SIZE_MAX;
+        size_t end = brace == '{' ? template_find_text(c->value->text, template_text_of("}"), at) : SIZE_MAX;
         TEMPLATE_CHECK(end != SIZE_MAX, c->run, "format: a single %c", brace);
-        TESS_TRY(find_field(c, part(c->self, at + 1, end), &next, &value));
+        TESS_TRY(find_field(c, part(c->value->text, at + 1, end), &next, &value));
         TESS_TRY(template_print(c->run, value, out));
         at = end;
     }
     return TESS_OK;
 }
 
-static tess_status format_fields(const method_call *c)
+static tess_status format_fields(const template_use *c)
 {
     tess_buffer buffer = {.mem = c->run->arena.mem};
     return template_take(c->run, &buffer, put_fields(c, &buffer), c->out);
 }
 
 /* ---- The table ---- */
-static const struct {
-    const char *name;
-    tess_status (*call)(const method_call *call);
-    int variant;
-    size_t least, most;
-} methods[] = {{"strip", strip, SIDE_BOTH, 0, 1},
-               {"lstrip", strip, SIDE_LEFT, 0, 1},
-               {"rstrip", strip, SIDE_RIGHT, 0, 1},
-               {"split", split, 0, 0, 2},
-               {"rsplit", rsplit, 0, 0, 2},
-               {"splitlines", splitlines, 0, 0, 1},
-               {"partition", partition, 0, 1, 1},
-               {"rpartition", partition, 1, 1, 1},
-               {"startswith", starts_with, 0, 1, 1},
-               {"endswith", starts_with, 1, 1, 1},
-               {"find", find, 0, 1, 1},
-               {"rfind", find, 1, 1, 1},
-               {"index", find, 2, 1, 1},
-               {"rindex", find, 3, 1, 1},
-               {"count", count, 0, 1, 1},
-               {"isdigit", is_all, 0, 0, 0},
-               {"isalpha", is_all, 1, 0, 0},
-               {"isalnum", is_all, 2, 0, 0},
-               {"isspace", is_all, 3, 0, 0},
-               {"isupper", is_case, 0, 0, 0},
-               {"islower", is_case, 1, 0, 0},
-               {"upper", change_case, CASE_UPPER, 0, 0},
-               {"lower", change_case, CASE_LOWER, 0, 0},
-               {"title", change_case, CASE_TITLE, 0, 0},
-               {"capitalize", change_case, CASE_CAPITAL, 0, 0},
-               {"swapcase", change_case, CASE_SWAP, 0, 0},
-               {"replace", replace, 0, 2, 3},
-               {"removeprefix", remove_part, 0, 1, 1},
-               {"removesuffix", remove_part, 1, 1, 1},
-               {"join", join, 0, 1, 1},
-               {"format", format_fields, 0, 0, 64}};
-enum { N_METHODS = sizeof(methods) / sizeof(methods[0]) };
-
-bool template_has_string_method(template_text name)
-{
-    for (size_t i = 0; i < N_METHODS; i++)
-        if (template_text_is(name, methods[i].name))
-            return true;
-    return false;
-}
-
-tess_status template_string_method(template_run *run, template_text self, template_text name, const template_args *args,
-                                   template_value *out)
-{
-    static const char *const names[] = {"sep", "maxsplit", "keepends", "count", NULL};
-    const template_value own = template_string(self.data, self.size);
-    TESS_TRY(template_step(run, 1 + self.size / 64));
-    for (size_t i = 0; i < N_METHODS; i++) {
-        if (!template_text_is(name, methods[i].name))
-            continue;
-        const method_call call = {run, self, args, out, methods[i].variant};
-        if (methods[i].call != format_fields) /* the names of format_fields are the user's */
-            TESS_TRY(template_check_args(run, args, methods[i].least, methods[i].most, names, methods[i].name));
-        return methods[i].call(&call);
-    }
-    return template_wrong(run, &own, "this method");
-}
+static const char *const names[] = {"sep", "maxsplit", "keepends", "count", NULL};
+static const template_builtin methods[] = {{"strip", strip, SIDE_BOTH, 0, 1, names},
+                                           {"lstrip", strip, SIDE_LEFT, 0, 1, names},
+                                           {"rstrip", strip, SIDE_RIGHT, 0, 1, names},
+                                           {"split", split, 0, 0, 2, names},
+                                           {"rsplit", rsplit, 0, 0, 2, names},
+                                           {"splitlines", splitlines, 0, 0, 1, names},
+                                           {"partition", partition, 0, 1, 1, names},
+                                           {"rpartition", partition, 1, 1, 1, names},
+                                           {"startswith", starts_with, 0, 1, 1, names},
+                                           {"endswith", starts_with, 1, 1, 1, names},
+                                           {"find", find, 0, 1, 1, names},
+                                           {"rfind", find, 1, 1, 1, names},
+                                           {"index", find, 2, 1, 1, names},
+                                           {"rindex", find, 3, 1, 1, names},
+                                           {"count", count, 0, 1, 1, names},
+                                           {"isdigit", is_all, 0, 0, 0, names},
+                                           {"isalpha", is_all, 1, 0, 0, names},
+                                           {"isalnum", is_all, 2, 0, 0, names},
+                                           {"isspace", is_all, 3, 0, 0, names},
+                                           {"isupper", is_case, 0, 0, 0, names},
+                                           {"islower", is_case, 1, 0, 0, names},
+                                           {"upper", change_case, CASE_UPPER, 0, 0, names},
+                                           {"lower", change_case, CASE_LOWER, 0, 0, names},
+                                           {"title", change_case, CASE_TITLE, 0, 0, names},
+                                           {"capitalize", change_case, CASE_CAPITAL, 0, 0, names},
+                                           {"swapcase", change_case, CASE_SWAP, 0, 0, names},
+                                           {"replace", replace, 0, 2, 3, names},
+                                           {"removeprefix", remove_part, 0, 1, 1, names},
+                                           {"removesuffix", remove_part, 1, 1, 1, names},
+                                           {"join", join, 0, 1, 1, names},
+                                           {"format", format_fields, 0, 0, TEMPLATE_ANY, NULL}};
+TEMPLATE_TABLE(template_string_methods, methods, NULL);
 
 /* ---- "..." % values ---- */
 static tess_status put_formatted(template_run *run, template_text format, const template_list *values, tess_buffer *out)

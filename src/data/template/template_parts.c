@@ -2,40 +2,30 @@
  * dictionary has under that name; value[key] the other way round. What changes a list or a dictionary is not there. */
 #include "data/template/template_impl.h"
 
-static const char *const dict_methods[] = {"keys", "values", "items", "get", "copy", NULL};
-static const char *const list_methods[] = {"index", "count", "copy", NULL};
-
-static bool is_one_of(template_text name, const char *const *names)
+/* The method of this name; NULL: values of this kind have none. */
+static const template_builtin *find_method(const template_run *run, const template_value *value, template_text name)
 {
-    for (; *names != NULL; names++)
-        if (template_text_is(name, *names))
-            return true;
-    return false;
-}
-
-static bool has_method(const template_value *value, template_text name)
-{
-    static const char *const loops[] = {"cycle", "changed", NULL};
     switch (value->kind) {
     case TEMPLATE_STRING:
-        return template_has_string_method(name);
+        return template_find(run, TEMPLATE_STRING_METHODS, name);
     case TEMPLATE_DICT:
-        return is_one_of(name, dict_methods);
+        return template_find(run, TEMPLATE_DICT_METHODS, name);
     case TEMPLATE_LIST:
     case TEMPLATE_TUPLE:
-        return is_one_of(name, list_methods);
+        return template_find(run, TEMPLATE_LIST_METHODS, name);
     case TEMPLATE_LOOP:
-        return is_one_of(name, loops);
+        return template_find(run, TEMPLATE_LOOP_METHODS, name);
     default:
-        return false;
+        return NULL;
     }
 }
 
-static tess_status bind_method(template_run *run, const template_value *self, template_text name, template_value *out)
+static tess_status bind_method(template_run *run, const template_value *self, const template_builtin *method,
+                               template_value *out)
 {
     out->kind = TEMPLATE_METHOD;
     TESS_TRY(template_alloc(&run->arena, sizeof(template_method), &out->method));
-    *out->method = (template_method){*self, name};
+    *out->method = (template_method){*self, method};
     return TESS_OK;
 }
 
@@ -88,8 +78,9 @@ static const template_value *find_named(template_run *run, const template_value 
 
 tess_status template_attribute(template_run *run, const template_value *value, template_text name, template_value *out)
 {
-    if (has_method(value, name))
-        return bind_method(run, value, name, out);
+    const template_builtin *method = find_method(run, value, name);
+    if (method != NULL)
+        return bind_method(run, value, method, out);
     const template_value *found = find_named(run, value, name);
     if (found != NULL) {
         *out = *found;

@@ -344,14 +344,18 @@ static tess_status collect_spans(const template_run *run, tess_chat_spans *spans
     return TESS_OK;
 }
 
+static const template_table *const tables[TEMPLATE_SETS] = {
+    [TEMPLATE_FILTERS] = &template_filters,           [TEMPLATE_TESTS] = &template_tests,
+    [TEMPLATE_FUNCTIONS] = &template_functions,       [TEMPLATE_STRING_METHODS] = &template_string_methods,
+    [TEMPLATE_DICT_METHODS] = &template_dict_methods, [TEMPLATE_LIST_METHODS] = &template_list_methods,
+    [TEMPLATE_LOOP_METHODS] = &template_loop_methods};
+
 tess_status template_run_all(template_run *run, template_scope *globals, const template_node *root,
                              tess_chat_spans *spans)
 {
     template_scope *scope;
     run->call_macro = call_macro;
-    run->filter = template_filter;
-    run->test = template_test;
-    run->call = template_call;
+    run->tables = tables;
     run->root = run->out;
     TESS_TRY(template_scope_new(run, globals, &scope));
     TESS_TRY(run_list(run, scope, root));

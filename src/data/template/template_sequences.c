@@ -4,15 +4,7 @@
 
 #include "data/template/template_impl.h"
 
-typedef struct sequence_call {
-    template_run *run;
-    const template_value *value;
-    const template_args *args;
-    template_value *out;
-    int variant;
-} sequence_call;
-
-static tess_status own_items(const sequence_call *c, const template_list **items)
+static tess_status own_items(const template_use *c, const template_list **items)
 {
     return template_items(c->run, c->value, items);
 }
@@ -58,7 +50,7 @@ static template_args behind(const template_args *args, size_t skipped)
 }
 
 /* An empty iterator, and the items that decide what it becomes; those of None, too, are none. */
-static tess_status begin_iterator(const sequence_call *c, const template_list **items)
+static tess_status begin_iterator(const template_use *c, const template_list **items)
 {
     static const template_list none = {.n = 0};
     *items = &none;
@@ -67,7 +59,7 @@ static tess_status begin_iterator(const sequence_call *c, const template_list **
 }
 
 /* Variant bit 0: keep what fails; bit 1: test an attribute, which the first argument names. */
-static tess_status choose(const sequence_call *c)
+static tess_status choose(const template_use *c)
 {
     bool rejects = (c->variant & 1) != 0, attribute = (c->variant & 2) != 0;
     size_t skipped = attribute ? 1 : 0;
@@ -79,18 +71,18 @@ static tess_status choose(const sequence_call *c)
     TESS_TRY(begin_iterator(c, &items));
     for (size_t i = 0; i < items->n; i++) {
         template_value value;
-        bool passes;
+        template_value passes;
         TESS_TRY(part_of(c->run, &items->item[i], attribute ? &c->args->item[0] : NULL, &value));
-        passes = template_truth(&value);
+        passes = value;
         if (test != NULL)
-            TESS_TRY(c->run->test(c->run, test->text, &value, &rest, &passes));
-        if (passes != rejects)
+            TESS_TRY(template_use_name(c->run, TEMPLATE_TESTS, test->text, &value, &rest, &passes));
+        if (template_truth(&passes) != rejects)
             TESS_TRY(template_list_add(c->run, c->out->list, &items->item[i]));
     }
     return TESS_OK;
 }
 
-static tess_status map(const sequence_call *c)
+static tess_status map(const template_use *c)
 {
     const template_list *items;
     const template_value *attribute = template_arg(c->args, SIZE_MAX, "attribute");
@@ -104,7 +96,8 @@ static tess_status map(const sequence_call *c)
     for (size_t i = 0; i < items->n; i++) {
         template_value value;
         if (attribute == NULL)
-            TESS_TRY(c->run->filter(c->run, c->args->item[0].text, &items->item[i], &rest, &value));
+            TESS_TRY(
+                template_use_name(c->run, TEMPLATE_FILTERS, c->args->item[0].text, &items->item[i], &rest, &value));
         else
             TESS_TRY(walk(c->run, &items->item[i], attribute, &value));
         if (value.kind == TEMPLATE_UNDEFINED && attribute != NULL && other != NULL)
@@ -116,7 +109,7 @@ static tess_status map(const sequence_call *c)
 
 /* ---- Ends and lengths ---- */
 /* Variant 1: the last one. */
-static tess_status end(const sequence_call *c)
+static tess_status end(const template_use *c)
 {
     const template_list *items;
     bool last = c->variant == 1;
@@ -127,7 +120,7 @@ static tess_status end(const sequence_call *c)
     return TESS_OK;
 }
 
-static tess_status length(const sequence_call *c)
+static tess_status length(const template_use *c)
 {
     int64_t n;
     TESS_TRY(template_length(c->run, c->value, &n));
@@ -135,7 +128,7 @@ static tess_status length(const sequence_call *c)
     return TESS_OK;
 }
 
-static tess_status copy_items(const sequence_call *c, const template_list *items, template_kind kind)
+static tess_status copy_items(const template_use *c, const template_list *items, template_kind kind)
 {
     template_value list;
     TESS_TRY(template_list_new(c->run, kind, &list));
@@ -145,21 +138,21 @@ static tess_status copy_items(const sequence_call *c, const template_list *items
     return TESS_OK;
 }
 
-static tess_status to_list(const sequence_call *c)
+static tess_status to_list(const template_use *c)
 {
     const template_list *items;
     TESS_TRY(own_items(c, &items));
     return copy_items(c, items, TEMPLATE_LIST);
 }
 
-static tess_status put_text(const sequence_call *c, const template_list *items, bool backwards, tess_buffer *out)
+static tess_status put_text(const template_use *c, const template_list *items, bool backwards, tess_buffer *out)
 {
     for (size_t i = 0; i < items->n; i++)
         TESS_TRY(template_print(c->run, &items->item[backwards ? items->n - 1 - i : i], out));
     return TESS_OK;
 }
 
-static tess_status reverse(const sequence_call *c)
+static tess_status reverse(const template_use *c)
 {
     const template_list *items;
     tess_buffer buffer = {.mem = c->run->arena.mem};
@@ -172,7 +165,7 @@ static tess_status reverse(const sequence_call *c)
     return TESS_OK;
 }
 
-static tess_status put_joined(const sequence_call *c, const template_list *items, tess_buffer *out)
+static tess_status put_joined(const template_use *c, const template_list *items, tess_buffer *out)
 {
     const template_value *between = template_arg(c->args, 0, "d"), *attribute = template_arg(c->args, 1, "attribute");
     for (size_t i = 0; i < items->n; i++) {
@@ -185,7 +178,7 @@ static tess_status put_joined(const sequence_call *c, const template_list *items
     return TESS_OK;
 }
 
-static tess_status join(const sequence_call *c)
+static tess_status join(const template_use *c)
 {
     const template_list *items;
     tess_buffer buffer = {.mem = c->run->arena.mem};
@@ -195,7 +188,7 @@ static tess_status join(const sequence_call *c)
 
 /* ---- Order ---- */
 /* The key that an item is compared by: an attribute, or the item; strings without regard to case unless `cased`. */
-static tess_status key_of(const sequence_call *c, const template_value *item, const template_value *attribute,
+static tess_status key_of(const template_use *c, const template_value *item, const template_value *attribute,
                           bool cased, template_value *key)
 {
     TESS_TRY(part_of(c->run, item, attribute, key));
@@ -204,14 +197,14 @@ static tess_status key_of(const sequence_call *c, const template_value *item, co
     return TESS_OK;
 }
 
-static bool flag(const sequence_call *c, size_t place, const char *name)
+static bool flag(const template_use *c, size_t place, const char *name)
 {
     const template_value *value = template_arg(c->args, place, name);
     return value != NULL && template_truth(value);
 }
 
 /* Merges two sorted halves of order[0 .. n), stably. */
-static tess_status merge(const sequence_call *c, const template_value *keys, size_t *order, size_t *scratch, size_t n,
+static tess_status merge(const template_use *c, const template_value *keys, size_t *order, size_t *scratch, size_t n,
                          bool down)
 {
     size_t half = n / 2, i = 0, j = half, k = 0;
@@ -227,7 +220,7 @@ static tess_status merge(const sequence_call *c, const template_value *keys, siz
     return TESS_OK;
 }
 
-static tess_status merge_sort(const sequence_call *c, const template_value *keys, size_t *order, size_t *scratch,
+static tess_status merge_sort(const template_use *c, const template_value *keys, size_t *order, size_t *scratch,
                               size_t n, bool down)
 {
     if (n < 2)
@@ -237,7 +230,7 @@ static tess_status merge_sort(const sequence_call *c, const template_value *keys
     return merge(c, keys, order, scratch, n, down);
 }
 
-static tess_status sort_by(const sequence_call *c, const template_list *items, const template_value *keys, bool down)
+static tess_status sort_by(const template_use *c, const template_list *items, const template_value *keys, bool down)
 {
     size_t *order;
     template_value sorted;
@@ -252,7 +245,7 @@ static tess_status sort_by(const sequence_call *c, const template_list *items, c
     return TESS_OK;
 }
 
-static tess_status make_keys(const sequence_call *c, const template_list *items, const template_value *attribute,
+static tess_status make_keys(const template_use *c, const template_list *items, const template_value *attribute,
                              bool cased, template_value **keys)
 {
     TESS_TRY(template_alloc(&c->run->arena, items->n * sizeof(**keys), keys));
@@ -261,7 +254,7 @@ static tess_status make_keys(const sequence_call *c, const template_list *items,
     return TESS_OK;
 }
 
-static tess_status sort(const sequence_call *c)
+static tess_status sort(const template_use *c)
 {
     const template_list *items;
     template_value *keys;
@@ -271,15 +264,13 @@ static tess_status sort(const sequence_call *c)
 }
 
 /* (key, value) of each entry of a dictionary. */
-static tess_status pairs_of(const sequence_call *c, template_value *pairs)
+static tess_status pairs_of(const template_use *c, template_value *pairs)
 {
-    template_value method;
     const template_args none = {0};
-    TESS_TRY(template_attribute(c->run, c->value, template_text_of("items"), &method));
-    return c->run->call(c->run, &method, &none, pairs);
+    return template_use_name(c->run, TEMPLATE_DICT_METHODS, template_text_of("items"), c->value, &none, pairs);
 }
 
-static tess_status sort_dict(const sequence_call *c)
+static tess_status sort_dict(const template_use *c)
 {
     const template_value *by = template_arg(c->args, 1, "by");
     template_value pairs, index;
@@ -293,7 +284,7 @@ static tess_status sort_dict(const sequence_call *c)
 }
 
 /* Variant 1: the largest. */
-static tess_status extreme(const sequence_call *c)
+static tess_status extreme(const template_use *c)
 {
     const template_list *items;
     template_value *keys;
@@ -311,7 +302,7 @@ static tess_status extreme(const sequence_call *c)
     return TESS_OK;
 }
 
-static tess_status unique(const sequence_call *c)
+static tess_status unique(const template_use *c)
 {
     const template_list *items;
     template_value *keys;
@@ -329,7 +320,7 @@ static tess_status unique(const sequence_call *c)
     return TESS_OK;
 }
 
-static tess_status add_numbers(const sequence_call *c)
+static tess_status add_numbers(const template_use *c)
 {
     const template_list *items;
     const template_value *attribute = template_arg(c->args, 0, "attribute"), *start = template_arg(c->args, 1, "start");
@@ -349,7 +340,7 @@ static tess_status add_numbers(const sequence_call *c)
     return TESS_OK;
 }
 
-static tess_status items(const sequence_call *c)
+static tess_status items(const template_use *c)
 {
     if (c->value->kind == TEMPLATE_UNDEFINED)
         return template_list_new(c->run, TEMPLATE_ITERATOR, c->out);
@@ -360,7 +351,7 @@ static tess_status items(const sequence_call *c)
     return TESS_OK;
 }
 
-static tess_status attribute(const sequence_call *c)
+static tess_status attribute(const template_use *c)
 {
     const template_value *name = &c->args->item[0];
     TEMPLATE_CHECK(name->kind == TEMPLATE_STRING, c->run, "attr takes a name");
@@ -368,53 +359,25 @@ static tess_status attribute(const sequence_call *c)
 }
 
 /* ---- The table ---- */
-static const struct {
-    const char *name;
-    tess_status (*call)(const sequence_call *call);
-    int variant;
-    size_t least, most;
-    const char *names[5];
-} filters[] = {{"select", choose, 0, 0, 8, {NULL}},
-               {"reject", choose, 1, 0, 8, {NULL}},
-               {"selectattr", choose, 2, 1, 8, {NULL}},
-               {"rejectattr", choose, 3, 1, 8, {NULL}},
-               {"map", map, 0, 1, 8, {"attribute", "default", "width", "separators"}},
-               {"first", end, 0, 0, 0, {NULL}},
-               {"last", end, 1, 0, 0, {NULL}},
-               {"length", length, 0, 0, 0, {NULL}},
-               {"count", length, 0, 0, 0, {NULL}},
-               {"list", to_list, 0, 0, 0, {NULL}},
-               {"reverse", reverse, 0, 0, 0, {NULL}},
-               {"join", join, 0, 0, 2, {"d", "attribute"}},
-               {"sort", sort, 0, 0, 3, {"reverse", "case_sensitive", "attribute"}},
-               {"dictsort", sort_dict, 0, 0, 3, {"case_sensitive", "by", "reverse"}},
-               {"min", extreme, 0, 0, 2, {"case_sensitive", "attribute"}},
-               {"max", extreme, 1, 0, 2, {"case_sensitive", "attribute"}},
-               {"unique", unique, 0, 0, 2, {"case_sensitive", "attribute"}},
-               {"sum", add_numbers, 0, 0, 2, {"attribute", "start"}},
-               {"items", items, 0, 0, 0, {NULL}},
-               {"attr", attribute, 0, 1, 1, {NULL}}};
-enum { N_FILTERS = sizeof(filters) / sizeof(filters[0]) };
-
-bool template_has_sequence_filter(template_text name)
-{
-    for (size_t i = 0; i < N_FILTERS; i++)
-        if (template_text_is(name, filters[i].name))
-            return true;
-    return false;
-}
-
-tess_status template_filter_sequence(template_run *run, template_text name, const template_value *value,
-                                     const template_args *args, template_value *out, bool *known)
-{
-    *known = true;
-    for (size_t i = 0; i < N_FILTERS; i++) {
-        if (!template_text_is(name, filters[i].name))
-            continue;
-        const sequence_call call = {run, value, args, out, filters[i].variant};
-        TESS_TRY(template_check_args(run, args, filters[i].least, filters[i].most, filters[i].names, filters[i].name));
-        return filters[i].call(&call);
-    }
-    *known = false;
-    return TESS_OK;
-}
+static const template_builtin filters[] = {
+    {"select", choose, 0, 0, 8, NULL},
+    {"reject", choose, 1, 0, 8, NULL},
+    {"selectattr", choose, 2, 1, 8, NULL},
+    {"rejectattr", choose, 3, 1, 8, NULL},
+    {"map", map, 0, 1, 8, TEMPLATE_NAMES("attribute", "default", "width", "separators")},
+    {"first", end, 0, 0, 0, NULL},
+    {"last", end, 1, 0, 0, NULL},
+    {"length", length, 0, 0, 0, NULL},
+    {"count", length, 0, 0, 0, NULL},
+    {"list", to_list, 0, 0, 0, NULL},
+    {"reverse", reverse, 0, 0, 0, NULL},
+    {"join", join, 0, 0, 2, TEMPLATE_NAMES("d", "attribute")},
+    {"sort", sort, 0, 0, 3, TEMPLATE_NAMES("reverse", "case_sensitive", "attribute")},
+    {"dictsort", sort_dict, 0, 0, 3, TEMPLATE_NAMES("case_sensitive", "by", "reverse")},
+    {"min", extreme, 0, 0, 2, TEMPLATE_NAMES("case_sensitive", "attribute")},
+    {"max", extreme, 1, 0, 2, TEMPLATE_NAMES("case_sensitive", "attribute")},
+    {"unique", unique, 0, 0, 2, TEMPLATE_NAMES("case_sensitive", "attribute")},
+    {"sum", add_numbers, 0, 0, 2, TEMPLATE_NAMES("attribute", "start")},
+    {"items", items, 0, 0, 0, NULL},
+    {"attr", attribute, 0, 1, 1, NULL}};
+TEMPLATE_TABLE(template_filters, filters, &template_text_filters);
