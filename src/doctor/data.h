@@ -18,6 +18,8 @@
     X(ucx) \
     X(frameworks) \
     X(trainers) \
+    X(gradients) \
+    X(settings) \
     X(compile) \
     X(accelerators) \
     X(neuron) \

@@ -265,6 +265,99 @@ static const struct {
     {"device-not-for-kernel", "kernels need", "RuntimeError: FlashAttention only supports Ampere GPUs or newer."},
     {"nvrx-rank-hangs", "only what follows from one",
      "[Cycle 0] Did not get subsequent heartbeat. Waited 600.00 seconds."},
+    {"operation-without-dtype", "reported by rank 2",
+     "[rank2]: RuntimeError: \"LayerNormKernelImpl\" not implemented for 'Half'"},
+    {"peft-target-modules", "the adapter (LoRA) finds none",
+     "ValueError: Please specify `target_modules` in `peft_config`"},
+    {"peft-target-modules", "the adapter (LoRA) finds none",
+     "ValueError: Target modules {'q_proj', 'v_proj'} not found in the base model. Please check the target modules and "
+     "try again."},
+    {"tokenizer-no-padding-token", "padding token",
+     "ValueError: Asking to pad but the tokenizer does not have a padding token."},
+    {"batch-not-padded", "rank 1: samples of a batch",
+     "[rank1]: ValueError: Unable to create tensor, you should probably activate truncation and/or padding with "
+     "'padding=True' 'truncation=True'"},
+    {"batch-not-padded", "samples of a batch", "ValueError: expected sequence of length 512 at dim 1 (got 480)"},
+    {"tracker-not-reached", "refused the run",
+     "wandb.errors.UsageError: api_key not configured (no-tty). call wandb.login(key=[your_api_key])"},
+    {"meta-tensor-without-data", "meta device", "NotImplementedError: Cannot copy out of meta tensor; no data!"},
+    {"dataset-columns-differ", "same columns or types",
+     "pyarrow.lib.ArrowInvalid: JSON parse error: Column() changed from object to array in row 0"},
+    {"dataset-columns-differ", "same columns or types", "TypeError: Couldn't cast array of type string to null"},
+    {"dataset-no-files", "no files where",
+     "datasets.exceptions.DataFilesNotFoundError: No (supported) data files found in data"},
+    {"probabilities-not-finite",
+     "rank 5: ", "[rank5]: RuntimeError: probability tensor contains either `inf`, `nan` or element < 0"},
+    {"bucket-access-denied", "refused the access",
+     "botocore.exceptions.ClientError: An error occurred (403) when calling the HeadObject operation: Forbidden"},
+    {"bucket-access-denied", "refused the access",
+     "tensorflow.python.framework.errors_impl.PermissionDeniedError: Error executing an HTTP request: HTTP response "
+     "code 403 with body '{'"},
+    {"gradscaler-fp16-weights", "reported by rank 0", "[rank0]: ValueError: Attempting to unscale FP16 gradients."},
+    {"gradscaler-order", "not called in its order", "AssertionError: No inf checks were recorded for this optimizer."},
+    {"gradscaler-order", "not called in its order",
+     "RuntimeError: unscale_() has already been called on this optimizer since the last update()."},
+    {"autograd-no-gradient", "requires a gradient",
+     "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn"},
+    {"autograd-no-gradient", "requires a gradient",
+     "RuntimeError: DistributedDataParallel is not needed when a module doesn't have any parameters that require a "
+     "gradient."},
+    {"autograd-graph-reused", "freed already",
+     "RuntimeError: Trying to backward through the graph a second time (or directly access saved tensors after they "
+     "have already been freed)."},
+    {"autograd-changed-in-place", "changed in place",
+     "RuntimeError: one of the variables needed for gradient computation has been modified by an inplace operation: "
+     "[torch.cuda.FloatTensor [64]] is at version 3; expected version 2 instead."},
+    {"activation-recompute-differs", "another forward pass",
+     "[rank3]: torch.utils.checkpoint.CheckpointError: torch.utils.checkpoint: Recomputed values for the following "
+     "tensors have different metadata than during the forward pass."},
+    {"embedding-index-out-of-range", "rank 1: an index", "[rank1]: IndexError: index out of range in self"},
+    {"quantized-model-training", "cannot be trained",
+     "ValueError: You cannot perform fine-tuning on purely quantized models. Please attach trainable adapters on top "
+     "of the quantized model"},
+    {"dtensor-operation", "cut over ranks",
+     "RuntimeError: Sharding propagation failed for Op(op=aten.view.default, args_schema=Spec(S(0) on (8, 4)), [32])"},
+    {"optimizer-state-does-not-fit", "other parameters",
+     "ValueError: loaded state dict contains a parameter group that doesn't match the size of optimizer's group"},
+    {"batch-does-not-divide", "does not divide",
+     "AssertionError: real_train_batch_size (15) must be divisible by minimal possible batch size (8)"},
+    {"batch-does-not-divide", "does not divide",
+     "ValueError: The global train batch size (3 x 1) must be evenly divisible by the number of generations per prompt "
+     "(8)."},
+    {"prompt-too-long", "longer than the limit",
+     "NotImplementedError: sequence_length=5000 is larger than max_length=1024"},
+    {"flash-attention-missing", "this environment does not have it",
+     "ImportError: FlashAttention2 has been toggled on, but it cannot be used due to the following error: the package "
+     "flash_attn seems to be not installed."},
+    {"torch-without-cuda", "without it", "AssertionError: Torch not compiled with CUDA enabled"},
+    {"trainer-options-conflict", "contradict each other",
+     "ValueError: --load_best_model_at_end requires the save and eval strategy to match"},
+    {"model-weights-do-not-fit", "do not fit", "RuntimeError: Error(s) in loading state_dict for LlamaForCausalLM:"},
+    {"checkpoint-shape", "another shape",
+     "RuntimeError: Error(s) in loading state_dict for LlamaForCausalLM:\n	size mismatch for lm_head.weight: "
+     "copying a param with shape torch.Size([32001, 4096]) from checkpoint, the shape in current model is "
+     "torch.Size([32000, 4096])."},
+    {"deepspeed-features-conflict", "do not go together",
+     "AssertionError: ZeRO-2 and ZeRO-3 are incompatible with pipeline parallelism"},
+    {"deepspeed-ranks-disagree", "rank0 and rank1",
+     "RuntimeError: disagreement between rank0 and rank1: rank0: [1, 2, 3], rank1: [1, 2, 7]"},
+    {"launcher-hangup", "session was closed",
+     "W1221 17:13:59.240000 46660 torch/distributed/elastic/agent/server/api.py:704] Received 1 death signal, shutting "
+     "down workers\nW1221 17:13:59.241000 46660 torch/distributed/elastic/multiprocessing/api.py:897] Sending process "
+     "46807 closing signal SIGHUP"},
+    {"llvm-error", "pthread_join failed",
+     "LLVM ERROR: pthread_join failed: Invalid argument\n[rank4]: RuntimeError: DataLoader worker (pid 69916) is "
+     "killed by signal: Aborted. "},
+    {"store-address-in-use", "pkzWorkerDict_0:0:WorkerDict.__init__ on 192.0.2.4 (pid 9012)",
+     "ray.exceptions.ActorDiedError: The actor died because of an error raised in its creation task, "
+     "ray::pkzWorkerDict_0:0:WorkerDict.__init__() (pid=9012, ip=192.0.2.4, "
+     "actor_id=c6)\ntorch.distributed.DistNetworkError: The server socket has failed to listen on any local network "
+     "address. port: 40001, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use"},
+    {"ray-actor-died", "actor CriticModelRayActor (pid 375881)",
+     "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n        class_name: "
+     "CriticModelRayActor\n        actor_id: 66075e4f\n        pid: 375881\n        namespace: f0753efe\n        ip: "
+     "0.0.0.0\nThe actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit "
+     "detail: Worker unexpectedly exits with a connection error code 2. End of file."},
 };
 
 static void read_text(tess_knowledge *knowledge, const char *text, tess_survey *survey)

@@ -16,18 +16,19 @@ typedef enum tess_log_role {
 } tess_log_role;
 
 /* The named groups of a pattern: they say whom a line is about. */
-#define TESS_LOG_NAME_LIST(X)                                                \
-    X(TESS_NAME_RANK, "rank")             /* one, or a list: "1-3,7" */      \
-    X(TESS_NAME_TASK, "task")             /* the same, of a scheduler */     \
-    X(TESS_NAME_LOCAL_RANK, "local_rank") /* among the ranks of its host */  \
-    X(TESS_NAME_HOST, "host")                                                \
-    X(TESS_NAME_PID, "pid")                                                  \
-    X(TESS_NAME_GPU, "gpu")       /* an index or an address */               \
-    X(TESS_NAME_ACTOR, "actor")   /* a worker by its name */                 \
-    X(TESS_NAME_DEVICE, "device") /* a network device */                     \
-    X(TESS_NAME_PEER, "peer")     /* the other side of a connection */       \
-    X(TESS_NAME_STEP, "step")     /* the step of training */                 \
-    X(TESS_NAME_WHAT, "what")     /* the error itself: a number or a text */ \
+#define TESS_LOG_NAME_LIST(X)                                                   \
+    X(TESS_NAME_RANK, "rank")             /* one, or a list: "1-3,7" */         \
+    X(TESS_NAME_TASK, "task")             /* the same, of a scheduler */        \
+    X(TESS_NAME_LOCAL_RANK, "local_rank") /* among the ranks of its host */     \
+    X(TESS_NAME_HOST, "host")                                                   \
+    X(TESS_NAME_PID, "pid")                                                     \
+    X(TESS_NAME_GPU, "gpu")       /* an index or an address */                  \
+    X(TESS_NAME_ACTOR, "actor")   /* a worker by its name */                    \
+    X(TESS_NAME_CLASS, "class")   /* a worker by its kind, if it has no name */ \
+    X(TESS_NAME_DEVICE, "device") /* a network device */                        \
+    X(TESS_NAME_PEER, "peer")     /* the other side of a connection */          \
+    X(TESS_NAME_STEP, "step")     /* the step of training */                    \
+    X(TESS_NAME_WHAT, "what")     /* the error itself: a number or a text */    \
     X(TESS_NAME_LACKS, "lacks")   /* a list of what the rank of a following line lacks */
 
 typedef enum tess_log_name {

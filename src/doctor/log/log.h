@@ -53,6 +53,7 @@ typedef struct log_rank {
 typedef struct log_who {
     int ranks[TESS_LOG_MOST_CULPRITS], n_ranks; /* the first of them */
     bool is_task;                               /* `ranks` are a scheduler's numbers */
+    bool is_class;                              /* `actor` is the kind of a worker whose name is not known */
     bool is_local;                              /* `ranks` is a local rank, whose rank may follow */
     bool is_named;                              /* the line names it; otherwise it printed the line */
     int pid;                                    /* 0: not said */

@@ -129,6 +129,8 @@ void log_find_line(survey_reading *r, const char *line, size_t size, int64_t num
         origin = log_find_origin(r, line, size, writer);
         r->part = log_traces_take(&r->traces, line, size, number, &origin);
     }
+    if (r->part == LOG_TRACE_CONTEXT)
+        *found = (tess_found){.n_entries = 0};
     if (r->part == LOG_TRACE_HEAD)
         log_drop_loose(r, number, &origin);
     if (r->part == LOG_TRACE_REST && found->n_entries == 0)

@@ -132,9 +132,10 @@ typedef enum log_trace_part {
     LOG_TRACE_NONE, /* not a line of a traceback that counts */
     LOG_TRACE_HEAD,
     LOG_TRACE_FRAME,
-    LOG_TRACE_ERROR,  /* type and message of the exception */
-    LOG_TRACE_REST,   /* the message goes on */
-    LOG_TRACE_CHAINED /* another traceback follows, of an exception that came from this one */
+    LOG_TRACE_CONTEXT, /* code next to that of a frame, as rich shows it; it did not run */
+    LOG_TRACE_ERROR,   /* type and message of the exception */
+    LOG_TRACE_REST,    /* the message goes on */
+    LOG_TRACE_CHAINED  /* another traceback follows, of an exception that came from this one */
 } log_trace_part;
 
 typedef struct log_trace {

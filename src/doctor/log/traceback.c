@@ -211,6 +211,19 @@ static bool take_chain(log_trace *trace, const char *text, size_t size)
     return true;
 }
 
+/* "│ 207 │   raise ValueError(...)    │": code around that of a frame; "❱ 207" marks the frame's own. */
+static bool is_context(const char *text, size_t size)
+{
+    const char *inside = text;
+    size_t n = size;
+    strip_border(&inside, &n);
+    while (n > 0 && *inside == ' ') {
+        inside++;
+        n--;
+    }
+    return inside > text && n > 0 && isdigit((unsigned char)*inside);
+}
+
 /* Parses a frame in rich's box, which goes on in the next line if it is long. */
 static bool parse_boxed(log_traces *t, const char *text, size_t size, log_frame *frame)
 {
@@ -277,6 +290,8 @@ log_trace_part log_traces_take(log_traces *t, const char *line, size_t size, int
         return LOG_TRACE_NONE;
     t->current = trace;
     if (trace->state == LOG_TRACE_FRAMES) {
+        if (is_context(text, n))
+            return LOG_TRACE_CONTEXT;
         if (!is_error_line(trace, indent, text, n)) {
             if (trace->n_frames > 0 && trace->code[0] == '\0')
                 tess_clean(text, n < 400 ? n : 400, trace->code, sizeof(trace->code));

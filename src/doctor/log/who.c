@@ -67,6 +67,13 @@ static void add_name(log_who *who, tess_log_name name, const char *text)
         set_text(who->gpu, sizeof(who->gpu), text);
         break;
     case TESS_NAME_ACTOR:
+        if (who->is_class)
+            who->actor[0] = '\0';
+        who->is_class = false;
+        set_text(who->actor, sizeof(who->actor), text);
+        break;
+    case TESS_NAME_CLASS:
+        who->is_class |= who->actor[0] == '\0';
         set_text(who->actor, sizeof(who->actor), text);
         break;
     case TESS_NAME_DEVICE:
@@ -117,7 +124,8 @@ void log_who_complete(log_who *who, const log_who *more)
         memcpy(who->more_hosts, more->more_hosts, sizeof(who->more_hosts));
     set_text(who->host, sizeof(who->host), more->host);
     set_text(who->gpu, sizeof(who->gpu), more->gpu);
-    set_text(who->actor, sizeof(who->actor), more->actor);
+    if (!more->is_class) /* the kind of an actor says nothing of another error of its host */
+        set_text(who->actor, sizeof(who->actor), more->actor);
     set_text(who->device, sizeof(who->device), more->device);
     set_text(who->peer, sizeof(who->peer), more->peer);
     set_text(who->step, sizeof(who->step), more->step);
