@@ -358,6 +358,26 @@ static const struct {
      "CriticModelRayActor\n        actor_id: 66075e4f\n        pid: 375881\n        namespace: f0753efe\n        ip: "
      "0.0.0.0\nThe actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit "
      "detail: Worker unexpectedly exits with a connection error code 2. End of file."},
+    {"dataset-process-died", "prepared the data set",
+     "RuntimeError: One of the subprocesses has abruptly died during map operation.To debug the error, disable "
+     "multiprocessing."},
+    {"dataset-process-died", "prepared the data set",
+     "│ /v/site-packages/datasets/utils/py_utils.py:647 in iflatmap │\n│   645 │   pool_changed = True │\n│ ❱ 647 │   "
+     "raise RuntimeError( │\n│   648 │     \"One of the subprocesses has abruptly died during map operation.\" │\n│   "
+     "650 │   ) │"},
+    {"generation-server-refuses", "did not answer",
+     "  File \"/v/site-packages/trl/extras/vllm_client.py\", line 233, in init_communicator\n    raise "
+     "Exception(f\"Request failed: {response.status_code}, {response.text}\")\nException: Request failed: 404, "
+     "{\"detail\":\"Not Found\"}"},
+    {"deepspeed-shards-incomplete", "do not add up",
+     "ValueError: consumed 255381772 numels out of 255381776 - something is wrong"},
+    {"cuda-out-of-memory", "reported by actor main_task (pid 239)",
+     "(main_task pid=239)   File \"/v/site-packages/torch/nn/functional.py\", line 1888, in softmax\n(main_task "
+     "pid=239)     ret = input.softmax(dim)\n(main_task pid=239) torch.OutOfMemoryError: CUDA out of memory. Tried to "
+     "allocate 5.22 GiB. GPU 0 has a total capacity of 23.69 GiB of which 1.18 GiB is free.\n(main_task pid=239) "
+     "Unhandled error (suppress with 'RAY_IGNORE_UNHANDLED_ERRORS=1'): "
+     "ray::WorkerDict.actor_rollout_generate_sequences() (pid=579, ip=192.0.2.93, actor_id=92649a01)\n(main_task "
+     "pid=239)   File \"/data/verl/single_controller/ray/base.py\", line 399, in func"},
 };
 
 static void read_text(tess_knowledge *knowledge, const char *text, tess_survey *survey)

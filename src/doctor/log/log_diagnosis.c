@@ -412,6 +412,25 @@ static void leave_to_several(const tess_survey *s, int cause, log_who *who, log_
     memcpy(who->what, s->matches[cause].who.what, sizeof(who->what));
 }
 
+/* A driver of Ray prints the exceptions of its actors, of which the first may have lost its head: what it quotes below
+ * tells that the error is not its own. */
+static void leave_to_quoted(const tess_survey *s, int cause, log_who *who, log_who *reporter)
+{
+    const log_match *match = &s->matches[cause];
+    for (int i = 0; i < tess_knowledge_n(s->knowledge) && !who->is_named && who->actor[0] != '\0'; i++) {
+        const log_match *other = &s->matches[i];
+        int64_t distance = other->first.line - match->first.line;
+        if (!is_found(s, i) || !tess_knowledge_at(s->knowledge, i)->is_quoting ||
+            other->first.file != match->first.file || distance <= 0 || distance > LOG_MOST_QUOTED ||
+            other->who.actor[0] == '\0' || other->reporter.pid != who->pid ||
+            strcmp(other->reporter.actor, who->actor) != 0)
+            continue;
+        *reporter = *who;
+        *who = (log_who){.n_ranks = 0};
+        memcpy(who->what, match->who.what, sizeof(who->what));
+    }
+}
+
 /* Whether the finding is the root cause: a cause, or a wrapper that says enough where nothing else is found. Of an
  * exception, its type alone does not. */
 static bool is_root_cause(const tess_log_entry *entry, const log_match *match)
@@ -453,6 +472,7 @@ static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, te
     if (entry->by_host && who.host[0] == '\0')
         snprintf(who.host, sizeof(who.host), "%s", v->reporter.host);
     leave_to_several(s, cause, &who, &v->reporter);
+    leave_to_quoted(s, cause, &who, &v->reporter);
     complete_by_endpoint(s, entry, &who);
     set_who(&who, v);
     v->is_cause = is_root_cause(entry, match);

@@ -150,8 +150,9 @@ typedef struct log_trace {
     int indent;                              /* blanks before its head; -1: blanks are lost */
     log_frame frames[LOG_TRACE_MOST_FRAMES]; /* the outermost one and the innermost ones */
     int n_frames;
-    char code[100];    /* code of the innermost frame; "": not printed */
-    const char *phase; /* NULL: not known */
+    bool statement_is_open; /* the line that raised goes on in the next one, in rich's box */
+    char code[100];         /* code of the innermost frame; "": not printed */
+    const char *phase;      /* NULL: not known */
 } log_trace;
 
 /* The tracebacks of a file that are not at their end. */

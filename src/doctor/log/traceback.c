@@ -45,6 +45,13 @@ static void set_function(log_frame *frame, const char *name, size_t size)
     snprintf(frame->function, sizeof(frame->function), "%.*s", (int)(n < 60 ? n : 60), name);
 }
 
+/* A path from the root or the home folder on, or from a drive of Windows. */
+static bool is_full_path(const char *text, size_t size)
+{
+    return size > 4 && (*text == '/' || *text == '~' ||
+                        (isalpha((unsigned char)*text) && text[1] == ':' && (text[2] == '\\' || text[2] == '/')));
+}
+
 bool log_parse_frame(const char *text, size_t size, log_frame *frame)
 {
     *frame = (log_frame){.line = 0};
@@ -62,7 +69,7 @@ bool log_parse_frame(const char *text, size_t size, log_frame *frame)
         log_begins_with(quote, (size_t)(end - quote), "\", line ")) { /* File "train.py", line 12, in main */
         set_path(frame, text + 6, (size_t)(quote - text) - 6);
         at = quote + 8;
-    } else if (size > 4 && (*text == '/' || *text == '~') && (at = memmem(text, size, ".py:", 4)) != NULL) {
+    } else if (is_full_path(text, size) && (at = memmem(text, size, ".py:", 4)) != NULL) {
         set_path(frame, text, (size_t)(at - text) + 3); /* /data/train.py:12 in main, as rich writes it */
         at += 4;
     } else if (log_begins_with(text, size, "File ") && (at = memmem(text, size, ".py:", 4)) != NULL) {
@@ -211,17 +218,23 @@ static bool take_chain(log_trace *trace, const char *text, size_t size)
     return true;
 }
 
-/* "│ 207 │   raise ValueError(...)    │": code around that of a frame; "❱ 207" marks the frame's own. */
-static bool is_context(const char *text, size_t size)
+/* "│ 207 │   raise ValueError(...)    │": code around that of a frame; "❱ 207" marks the frame's own, whose statement
+ * may go on in the lines below it. */
+static bool is_context(log_trace *trace, const char *text, size_t size)
 {
-    const char *inside = text;
-    size_t n = size;
-    strip_border(&inside, &n);
-    while (n > 0 && *inside == ' ') {
-        inside++;
-        n--;
-    }
-    return inside > text && n > 0 && isdigit((unsigned char)*inside);
+    static const char bar[] = "\u2502", mark[] = "\u2771"; /* three bytes each */
+    bool is_boxed = log_begins_with(text, size, bar), goes_on = trace->statement_is_open;
+    size_t at = is_boxed ? 3 : 0;
+    while (at < size && text[at] == ' ')
+        at++;
+    while (size > at && (text[size - 1] == ' ' || (size >= at + 3 && memcmp(text + size - 3, bar, 3) == 0)))
+        size -= text[size - 1] == ' ' ? 1 : 3;
+    if (is_boxed && log_begins_with(text + at, size - at, mark))
+        trace->statement_is_open = has(text + at, size - at, "raise ") && text[size - 1] == '(';
+    if (!is_boxed || at == size || !isdigit((unsigned char)text[at]))
+        return false;
+    trace->statement_is_open &= text[size - 1] != ')';
+    return !goes_on;
 }
 
 /* Parses a frame in rich's box, which goes on in the next line if it is long. */
@@ -234,7 +247,7 @@ static bool parse_boxed(log_traces *t, const char *text, size_t size, log_frame 
         inside++;
         n--;
     }
-    bool is_inside = inside > text && n > 0, begins = is_inside && (*inside == '/' || *inside == '~');
+    bool is_inside = inside > text && n > 0, begins = is_inside && is_full_path(inside, n);
     if (!is_inside || (at == 0 && !begins)) {
         t->boxed[0] = '\0';
         return false;
@@ -290,7 +303,7 @@ log_trace_part log_traces_take(log_traces *t, const char *line, size_t size, int
         return LOG_TRACE_NONE;
     t->current = trace;
     if (trace->state == LOG_TRACE_FRAMES) {
-        if (is_context(text, n))
+        if (is_context(trace, text, n))
             return LOG_TRACE_CONTEXT;
         if (!is_error_line(trace, indent, text, n)) {
             if (trace->n_frames > 0 && trace->code[0] == '\0')
