@@ -378,6 +378,33 @@ static const struct {
      "Unhandled error (suppress with 'RAY_IGNORE_UNHANDLED_ERRORS=1'): "
      "ray::WorkerDict.actor_rollout_generate_sequences() (pid=579, ip=192.0.2.93, actor_id=92649a01)\n(main_task "
      "pid=239)   File \"/data/verl/single_controller/ray/base.py\", line 399, in func"},
+    {"hub-download", "could not be fetched",
+     "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded "
+     "with url: /x"},
+    {"megatron-options", "Megatron asks for",
+     "RuntimeError: Using async gradient all reduce requires setting the environment variable "
+     "CUDA_DEVICE_MAX_CONNECTIONS to 1"},
+    {"accelerate-deepspeed-use", "cannot prepare",
+     "ValueError: When using DeepSpeed, `accelerate.prepare()` requires you to pass at least one of training or "
+     "evaluation dataloaders with `batch_size` attribute returning an integer value"},
+    {"embedding-index-dtype", "rank 2: indices",
+     "[rank2]: RuntimeError: Expected tensor for argument #1 'indices' to have one of the following scalar types: "
+     "Long, Int; but got torch.cuda.FloatTensor instead (while checking arguments for embedding)"},
+    {"chat-template", "chat template",
+     "jinja2.exceptions.TemplateError: Conversation roles must alternate user/assistant/user/assistant/..."},
+    {"jax-checkpoint-tree", "the same form",
+     "ValueError: User-provided restore item and on-disk value metadata tree structures do not match: x"},
+    {"jax-sharding", "other devices",
+     "ValueError: Received incompatible devices for jitted computation. Got argument x1 of f with shape float32[3] and "
+     "device ids [0] on platform TPU"},
+    {"tensorflow-strategy-late", "after other operations",
+     "RuntimeError: Collective ops must be configured at program startup"},
+    {"checkpoint-not-found", "no complete checkpoint",
+     "OSError: Error no file named pytorch_model.bin, model.safetensors found in directory /ckpt."},
+    {"torch-compile-exception", "rank 2: torch.compile failed: FileNotFoundError",
+     "[rank2]: torch._inductor.exc.InductorError: FileNotFoundError: [Errno 2] No such file or directory: 'g++'"},
+    {"torch-compile-exception", "failed: call_function BuiltinVariable",
+     "torch._dynamo.exc.Unsupported: call_function BuiltinVariable(print) [] {}"},
 };
 
 static void read_text(tess_knowledge *knowledge, const char *text, tess_survey *survey)

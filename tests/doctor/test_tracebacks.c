@@ -189,8 +189,6 @@ static const struct {
     {"python-argument", "huggingface_hub.errors.HFValidationError: Repo id must be in the form 'repo_name'"},
     {"python-file-missing",
      "datasets.exceptions.DatasetNotFoundError: Dataset 'x' doesn't exist on the Hub or cannot be accessed."},
-    {"python-argument",
-     "jinja2.exceptions.TemplateError: Conversation roles must alternate user/assistant/user/assistant/..."},
     {"python-device-missing", "RuntimeError: Found no NVIDIA driver on your system."},
     {"python-empty-data", "RuntimeError: torch.cat(): expected a non-empty list of Tensors"},
     {"python-argument", "ValueError: You should supply an encoding or a list of encodings to this method that includes "
