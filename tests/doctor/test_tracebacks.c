@@ -212,7 +212,6 @@ static const struct {
     {"python-argument", "argparse.ArgumentError: argument --foo: conflicting option string: --foo"},
     {"python-argument", "omegaconf.errors.ConfigAttributeError: Key 'foo' is not in struct"},
     {"python-argument", "hydra.errors.InstantiationException: Error in call to target 'x.y'"},
-    {"python-server-refuses", "google.api_core.exceptions.Forbidden: 403 GET https://storage.googleapis.com"},
     {"python-traced-value", "jax.errors.TracerArrayConversionError: The numpy.ndarray conversion method __array__() "
                             "was called on traced array"},
     {"python-device-error", "paddle.base.core.EnforceNotMet: (External) CUDA error(700)"},
