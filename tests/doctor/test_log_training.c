@@ -23,6 +23,8 @@ static const char *const healthy[] = {
     "Proceeding without NVLS support.",
     "n1:7:7 [0] NCCL INFO RAS: auxComm nPeers 7, nNodes 7, nIncompleteRanks 7",
     "n1:7:7 [0] misc/ibvwrap.cc:63 NCCL WARN Failed to open libibverbs.so[.1]",
+    "'(ReadTimeoutError(\"HTTPSConnectionPool(host='huggingface.co', port=443): Read timed out. (read timeout=10)\"), "
+    "'(Request ID: 1)')' thrown while requesting HEAD https://huggingface.co/x/resolve/main/config.json",
     "Checkpoint file not found in load directory /c attempting to finetune with checkpoint in /d",
     " [WARNING]  async_io requires the dev libaio .so object and headers but these were not found.",
 };
