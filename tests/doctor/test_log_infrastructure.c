@@ -992,6 +992,26 @@ static const struct {
      "host n16: the program could not be started: /home/train.py"},
     {"[ 7.2] bond0: (slave eth2): link status down for interface, disabling it in 200 ms\n",
      "a link of the host's network"},
+    {"[n1:42 :0:42]    ud_iface.c:737  UCX Fatal: transport error: Endpoint timeout\n", ""},
+    {"Sep 18 03:19:01 n7 systemd[1]: nvidia-fabricmanager.service: Control process exited, code=exited, "
+     "status=1/FAILURE\n",
+     "host n7: a service of the host ended, or could not start: nvidia-fabricmanager.service"},
+    {"[TensorRT-LLM][ERROR] CUDA runtime error in cudaDeviceGetDefaultMemPool(&memPool, device): operation not "
+     "supported "
+     "(/app/runtime/bufferManager.cpp:170)\n",
+     "a CUDA call failed in an extension, which ended its process: cudaDeviceGetDefaultMemPool(&memPool, device): "
+     "operation not supported"},
+    {"df: '/backup/tapes': Transport endpoint is not connected\n",
+     "the process behind a mounted file system ended (ENOTCONN): /backup/tapes"},
+    {"Mar 17 12:45:18 n7 kubelet[42]: eviction_manager.go:159] Failed to admit pod job-0_default(04524076) - node has "
+     "conditions: [DiskPressure]\n",
+     "host n7: Kubernetes gave a pod no place on its node, which was short of memory, disk or processes: DiskPressure"},
+    {"ERROR 07-26 14:50:35 multiproc_worker_utils.py:120] Worker VllmWorkerProcess pid 42 died, exit code: -11\n",
+     "process (pid 42): a process crashed"},
+    {"[2026-04-20 17:24:52,119 W 1 1] rpc_client.h:153: Failed to connect to GCS at address 192.0.2.5:41000 within 5 "
+     "seconds.\n2026-04-20 17:24:47,111 INFO scripts.py:1124 -- Local node IP: 192.0.2.9\nTraceback (most recent call "
+     "last):\n File \"/usr/local/bin/ray\", line 10, in <module>\n sys.exit(main())\n",
+     "a process of Ray does not reach the head (its GCS): 192.0.2.5:41000"},
     {"Abort(1091471) on node 5 (rank 5 in comm 0): Fatal error in PMPI_Init: Other MPI error, error stack:\n"
      "MPIDI_OFI_mpi_init_hook(1382): OFI get address vector map failed\n",
      "rank 5: libfabric could not be set up for MPI on this host"},

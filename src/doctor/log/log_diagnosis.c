@@ -40,6 +40,16 @@ static bool is_before(const log_match *a, const log_match *b)
     return one_file ? a->first.line < b->first.line : a->first.file < b->first.file;
 }
 
+/* Whether one entry comes before another one. A traceback without its exception says less than a line above it. */
+static bool comes_before(const tess_survey *s, int a, int b)
+{
+    int cut = tess_knowledge_cut_traceback(s->knowledge);
+    const log_place *first = &s->matches[a].first, *second = &s->matches[b].first;
+    if ((a == cut || b == cut) && first->file == second->file)
+        return first->line < second->line;
+    return is_before(&s->matches[a], &s->matches[b]);
+}
+
 /* Long before ranks began to wait: the job went on after it. */
 static bool is_stale(const tess_survey *s, const log_match *match)
 {
@@ -162,7 +172,7 @@ static int find_first(const tess_survey *s, tess_log_role role, bool named, bool
             continue;
         if (entry->is_fallback && is_after_an_effect(s, i))
             continue;
-        if (first < 0 || is_before(match, &s->matches[first]))
+        if (first < 0 || comes_before(s, i, first))
             first = i;
     }
     return first;
