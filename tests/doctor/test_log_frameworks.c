@@ -352,8 +352,7 @@ static const struct {
     {"vllm-worker-died", "rank 3",
      "ERROR 01-01 10:00:00 [multiproc_executor.py:140] Worker proc VllmWorker-3 died unexpectedly, shutting down "
      "executor."},
-    {"killed", "process (pid 88)",
-     "ERROR 01-01 10:00:00 Worker VllmWorkerProcess pid 88 died, exit code: -9"},
+    {"killed", "process (pid 88)", "ERROR 01-01 10:00:00 Worker VllmWorkerProcess pid 88 died, exit code: -9"},
     {"python-name-missing", "actor EngineCore_DP0 (pid 9)",
      "(EngineCore_DP0 pid=9) ERROR 01-01 10:00:00 [core.py:868] EngineCore failed to start.\n"
      "(EngineCore_DP0 pid=9) ERROR 01-01 10:00:00 [core.py:868] Traceback (most recent call last):\n"
