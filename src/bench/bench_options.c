@@ -106,9 +106,9 @@ static const tess_option offload[] = {
     INT("--max", offload.max_mb, "2000", 10, 2000, "MB of the largest transfer"),
 };
 
-#define TABLE(rows)                                       \
-    {                                                     \
-#rows, "", rows, sizeof(rows) / sizeof((rows)[0]) \
+#define TABLE(rows)                                                                        \
+    {                                                                                      \
+        &(const tess_option_section){#rows, "", rows, sizeof(rows) / sizeof((rows)[0])}, 0 \
     }
 
 static const tess_option_table tables[] = {
@@ -117,11 +117,11 @@ static const tess_option_table tables[] = {
 };
 enum { N_TABLES = sizeof(tables) / sizeof(tables[0]) };
 
-const tess_option_table *tess_bench_options_table(const char *section)
+const tess_option_section *tess_bench_options_section(const char *section)
 {
     for (int i = 0; i < N_TABLES; i++)
-        if (strcmp(tables[i].section, section) == 0)
-            return &tables[i];
+        if (strcmp(tables[i].section->name, section) == 0)
+            return tables[i].section;
     return NULL;
 }
 
@@ -137,11 +137,11 @@ void tess_bench_options_free(tess_bench_options *options)
 
 tess_status tess_bench_options_set(tess_bench_options *options, const char *section, const char *flag, const char *text)
 {
-    const tess_option_table *table = tess_bench_options_table(section);
-    for (int i = 0; table != NULL && i < table->n_rows; i++)
-        if (strcmp(table->rows[i].key, flag) == 0)
-            return tess_options_set(table, 1, options, flag, table->rows[i].type == TESS_OPTION_BOOL ? "true" : text,
-                                    "tessera bench");
+    const tess_option_section *rows = tess_bench_options_section(section);
+    for (int i = 0; rows != NULL && i < rows->n_rows; i++)
+        if (strcmp(rows->rows[i].key, flag) == 0)
+            return tess_options_set(&(tess_option_table){rows, 0}, 1, options, flag,
+                                    rows->rows[i].type == TESS_OPTION_BOOL ? "true" : text, "tessera bench");
     return TESS_FAIL(TESS_E_INVALID, "tessera bench: no option '%s' in section '%s'", flag, section);
 }
 

@@ -50,7 +50,7 @@ typedef struct tess_bench_options {
 } tess_bench_options;
 
 /* The rows of `section` ("common", or a bench's name); NULL: none. */
-const tess_option_table *tess_bench_options_table(const char *section);
+const tess_option_section *tess_bench_options_section(const char *section);
 
 /* *options was zeroed. Free it with tess_bench_options_free, also after a failure. */
 tess_status tess_bench_options_defaults(tess_bench_options *options);

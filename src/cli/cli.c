@@ -120,7 +120,7 @@ static void refuse_dashes(const cli_command *command, const char *argument, bool
     tess_foreign_normalize(key, word);
     if (strstr(command->arguments, "section.key=value") == NULL)
         return;
-    if (tess_options_find(tables, n_tables, word) != NULL)
+    if (tess_options_has(tables, n_tables, word))
         cli_exit(cli_misuse(command, "'%s': write it without dashes: %s%s", argument, word,
                             argument[strlen(key)] != '\0' ? argument + strlen(key) : "=VALUE"));
     if (strchr(word, '.') == NULL && tess_foreign_find(word) == NULL &&

@@ -33,9 +33,9 @@ static const char *value_name(const tess_option *row)
 
 static void add_section(flag_set *set, const char *section)
 {
-    const tess_option_table *table = tess_bench_options_table(section);
-    for (int i = 0; table != NULL && i < table->n_rows && set->n < MAX_FLAGS; i++) {
-        const tess_option *row = &table->rows[i];
+    const tess_option_section *rows = tess_bench_options_section(section);
+    for (int i = 0; rows != NULL && i < rows->n_rows && set->n < MAX_FLAGS; i++) {
+        const tess_option *row = &rows->rows[i];
         set->sections[set->n] = section;
         set->flags[set->n] = (cli_flag){row->key, value_name(row), row->help, .text = &set->texts[set->n]};
         set->n++;

@@ -48,16 +48,18 @@ static tess_status print_options(const tess_config *config)
     int n_tables;
     const tess_option_table *tables = tess_config_tables(&n_tables);
     for (int t = 0; t < n_tables; t++) {
-        printf("\n%s: %s\n", tables[t].section, tables[t].help);
-        for (int i = 0; i < tables[t].n_rows; i++) {
-            const tess_option *row = &tables[t].rows[i];
+        const tess_option_section *section = tables[t].section;
+        const void *values = tess_options_section(&tables[t], config);
+        printf("\n%s: %s\n", section->name, section->help);
+        for (int i = 0; i < section->n_rows; i++) {
+            const tess_option *row = &section->rows[i];
             char value[2048], setting[2560];
-            TESS_TRY(tess_options_format(row, config, value, sizeof(value)));
+            TESS_TRY(tess_options_format(row, values, value, sizeof(value)));
             snprintf(setting, sizeof(setting), "%s=%s", strchr(row->key, '.') + 1, value);
             printf("  %-34s %s", setting, row->help);
             if (row->choices != NULL)
                 printf(" (%s)", row->choices);
-            if (!tess_options_is_default(row, config))
+            if (!tess_options_is_default(row, values))
                 printf(" [default %s]", row->fallback[0] != '\0' ? row->fallback : "empty");
             putchar('\n');
         }

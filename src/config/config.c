@@ -13,14 +13,13 @@
 #include "base/text/yaml.h"
 #include "device/kernel_vote.h"
 #include "device/kernels.h"
-#include "inject/inject.h"
 #include "job/environment.h"
 #include "nn/model.h"
 #include "tessera/fsdp.h"
-#include "config/data_files.h"
+#include "data/files/data_files.h"
 #include "config/foreign_keys.h"
 
-enum { CONFIG_LIMIT = 1 << 20, DEFAULT_WARMUP = 100 };
+enum { CONFIG_LIMIT = 1 << 20 };
 
 const char *const tess_train_phases[] = {
     "setup",   "data",   "forward", "backward", "optimizer", "log",   "validation", "checkpoint", "export",
@@ -37,7 +36,7 @@ static tess_status set_option(tess_config *config, const char *key, const char *
 {
     int n_tables;
     const tess_option_table *tables = tess_config_tables(&n_tables);
-    if (tess_options_find(tables, n_tables, key) == NULL)
+    if (!tess_options_has(tables, n_tables, key))
         TESS_TRY_CTX(tess_foreign_refuse(tables, n_tables, key), "%s", source);
     return tess_options_set(tables, n_tables, config, key, text, source);
 }
@@ -47,8 +46,7 @@ static bool may_be_foreign(const char *key)
 {
     int n_tables;
     const tess_option_table *tables = tess_config_tables(&n_tables);
-    return tess_options_find(tables, n_tables, key) == NULL &&
-           (strchr(key, '.') != NULL || tess_foreign_find(key) != NULL);
+    return !tess_options_has(tables, n_tables, key) && (strchr(key, '.') != NULL || tess_foreign_find(key) != NULL);
 }
 
 static tess_status set_key(void *context, const char *key, const char *text, int line)
@@ -157,18 +155,6 @@ tess_status tess_config_fit_hosts(tess_config *config, const int *ranks_of_host,
             ranks_of_host[0], host, ranks_of_host[host]);
     config->parallelism.data_parallel_replicate_degree = n_hosts;
     return TESS_OK;
-}
-
-int tess_config_axes(const tess_config *config, tess_axis axes[TESS_MESH_MAX_AXES])
-{
-    int n = 0;
-    if (config->parallelism.pipeline_parallel_degree > 1)
-        axes[n++] = (tess_axis){"pp", (int)config->parallelism.pipeline_parallel_degree};
-    axes[n++] = (tess_axis){"dp_replicate", (int)config->parallelism.data_parallel_replicate_degree};
-    axes[n++] = (tess_axis){"dp_shard", (int)config->parallelism.data_parallel_shard_degree};
-    if (config->parallelism.tensor_parallel_degree > 1)
-        axes[n++] = (tess_axis){"tp", (int)config->parallelism.tensor_parallel_degree};
-    return n;
 }
 
 int tess_config_model_ranks(const tess_config *config)
@@ -365,42 +351,6 @@ tess_dtype tess_precision_dtype(int precision)
     return precision == TESS_PRECISION_BF16 ? TESS_BF16 : precision == TESS_PRECISION_F16 ? TESS_F16 : TESS_F32;
 }
 
-const char *const tess_group_names[TESS_N_GROUPS] = {"feed_forward", "attention_inputs", "residual", "attention"};
-
-tess_status tess_config_groups(const tess_config *c, unsigned *groups)
-{
-    const tess_text_list *list = &c->activation_checkpoint.recompute;
-    *groups = list->n == 0 ? TESS_GROUP_ALL : 0;
-    for (int i = 0; i < list->n; i++) {
-        int chosen;
-        TESS_TRY_CTX(
-            tess_options_choose("group of activations", list->item[i], tess_group_names, TESS_N_GROUPS, &chosen),
-            "activation_checkpoint.recompute");
-        *groups |= 1u << chosen;
-    }
-    return TESS_OK;
-}
-
-static tess_status check_activations(const tess_config *c)
-{
-    unsigned groups;
-    int mode = c->activation_checkpoint.mode;
-    bool selects = c->activation_checkpoint.recompute.n > 0 || c->activation_checkpoint.budget > 0;
-    TESS_TRY(tess_config_groups(c, &groups));
-    TESS_CHECK(mode != TESS_RECOMPUTE_SELECTIVE || selects, TESS_E_INVALID,
-               "activation_checkpoint.mode=selective: name what is computed again in activation_checkpoint.recompute "
-               "(feed_forward, attention_inputs, residual, attention), or set activation_checkpoint.budget");
-    TESS_CHECK(mode == TESS_RECOMPUTE_SELECTIVE || !selects, TESS_E_INVALID,
-               "activation_checkpoint.%s needs activation_checkpoint.mode=selective",
-               c->activation_checkpoint.budget > 0 ? "budget" : "recompute");
-    TESS_CHECK(!c->activation_checkpoint.partition || c->parallelism.tensor_parallel_degree > 1, TESS_E_INVALID,
-               "activation_checkpoint.partition: there are no ranks that share layers; set "
-               "parallelism.tensor_parallel_degree, or leave it out");
-    TESS_CHECK(!c->activation_checkpoint.partition || mode != TESS_RECOMPUTE_NONE, TESS_E_INVALID,
-               "activation_checkpoint.partition is for layers that run again: set activation_checkpoint.mode");
-    return TESS_OK;
-}
-
 bool tess_config_offloads_state(const tess_config *c)
 {
     return c->offload.params || c->offload.grads || c->offload.optimizer;
@@ -421,46 +371,26 @@ static tess_status check_offload(const tess_config *c)
     return tess_os_check_disk(c->offload.folder, "offload.folder");
 }
 
-int64_t tess_config_schedule_steps(const tess_config *config)
-{
-    return config->lr_scheduler.steps > 0 ? config->lr_scheduler.steps : config->training.steps;
-}
-
 tess_status tess_config_check_step(tess_config *config, int ranks)
 {
     TESS_TRY(choose_precision(config));
     TESS_TRY(check_precision(config));
-    TESS_TRY(check_activations(config));
+    TESS_TRY(tess_activation_checkpoint_check(&config->activation_checkpoint,
+                                              config->parallelism.tensor_parallel_degree > 1));
     TESS_TRY(tess_config_check_degrees(config, ranks));
     TESS_TRY(check_batch(config, tess_config_trainers(config, ranks)));
-    int64_t *warmup = &config->lr_scheduler.warmup_steps, steps = tess_config_schedule_steps(config);
-    if (*warmup < 0)
-        *warmup = steps < DEFAULT_WARMUP ? steps : DEFAULT_WARMUP;
-    if (*warmup > steps)
-        *warmup = steps;
+    tess_lr_scheduler_fit(&config->lr_scheduler, config->training.steps);
     return TESS_OK;
 }
 
 tess_status tess_config_check(tess_config *config, int ranks)
 {
-    TESS_CHECK(config->data.files.n > 0, TESS_E_INVALID, "data.files: name at least one file to train on");
-    int64_t weights[TESS_LIST_SIZE];
-    TESS_TRY(tess_data_weights(config, weights));
-    TESS_CHECK(config->model.config[0] != '\0' || config->model.path[0] != '\0', TESS_E_INVALID,
-               "model: set model.config (a config.json, random weights) or model.path (a folder with config.json and "
-               "weights)");
-    TESS_CHECK(config->model.config[0] == '\0' || config->model.path[0] == '\0', TESS_E_INVALID,
-               "model: both model.config and model.path are set; keep one");
+    TESS_TRY(tess_data_check(&config->data));
+    TESS_TRY(tess_model_section_check(&config->model));
     TESS_TRY(tess_config_check_step(config, ranks));
     TESS_TRY(check_offload(config));
-    tess_fault faults[TESS_FAULTS_MAX];
-    int n_faults = 0;
-    const tess_fault_spec spec = {.text = config->fault.spec,
-                                  .seed = (uint64_t)config->fault.seed,
-                                  .world = ranks,
-                                  .any_rank = tess_launch_is_rank(), /* checked by the launcher, and by the runtime */
-                                  .phases = tess_train_phases};
-    return tess_faults_parse(&spec, faults, TESS_FAULTS_MAX, &n_faults);
+    const bool any_rank = tess_launch_is_rank(); /* checked by the launcher, and by the runtime */
+    return tess_fault_section_check(&config->fault, ranks, any_rank, tess_train_phases);
 }
 
 tess_status tess_config_copy(const tess_config *from, tess_config *to)
@@ -482,7 +412,7 @@ uint64_t tess_config_hash(const tess_config *config)
 {
     int n_tables;
     const tess_option_table *tables = tess_config_tables(&n_tables);
-    return tess_options_hash(tables, n_tables, config, 0);
+    return tess_options_hash(tables, n_tables, config, TESS_EFFECT_CALLS | TESS_EFFECT_LAYOUT | TESS_EFFECT_BITS);
 }
 
 json_t *tess_text_list_to_json(const tess_text_list *list)
@@ -493,9 +423,9 @@ json_t *tess_text_list_to_json(const tess_text_list *list)
     return items;
 }
 
-static json_t *value_to_json(const tess_option *option, const tess_config *config)
+static json_t *value_to_json(const tess_option *option, const void *section)
 {
-    const char *field = (const char *)config + option->offset;
+    const void *field = (const char *)section + option->offset;
     char text[TESS_TEXT_SIZE] = "";
     switch (option->type) {
     case TESS_OPTION_BOOL:
@@ -506,9 +436,9 @@ static json_t *value_to_json(const tess_option *option, const tess_config *confi
     case TESS_OPTION_FLOAT:
         return json_real(*(const double *)field);
     case TESS_OPTION_LIST:
-        return tess_text_list_to_json((const tess_text_list *)field);
+        return tess_text_list_to_json(field);
     default:
-        return tess_options_format(option, config, text, sizeof(text)) == TESS_OK ? tess_json_text(text) : NULL;
+        return tess_options_format(option, section, text, sizeof(text)) == TESS_OK ? tess_json_text(text) : NULL;
     }
 }
 
@@ -518,11 +448,13 @@ json_t *tess_config_to_json(const tess_config *config)
     const tess_option_table *tables = tess_config_tables(&n_tables);
     json_t *sections = json_object();
     for (int t = 0; t < n_tables; t++) {
-        json_t *section = json_object();
-        for (int i = 0; i < tables[t].n_rows; i++)
-            json_object_set_new(section, strchr(tables[t].rows[i].key, '.') + 1,
-                                value_to_json(&tables[t].rows[i], config));
-        json_object_set_new(sections, tables[t].section, section);
+        const tess_option_section *section = tables[t].section;
+        const void *values = tess_options_section(&tables[t], config);
+        json_t *object = json_object();
+        for (int i = 0; i < section->n_rows; i++)
+            json_object_set_new(object, strchr(section->rows[i].key, '.') + 1,
+                                value_to_json(&section->rows[i], values));
+        json_object_set_new(sections, section->name, object);
     }
     return sections;
 }

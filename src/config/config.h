@@ -5,6 +5,13 @@
 #include <jansson.h>
 
 #include "base/core/options.h"
+#include "ckpt/checkpoint_section.h"
+#include "comm/comm_section.h"
+#include "data/files/data_section.h"
+#include "inject/fault_section.h"
+#include "mesh/parallelism_section.h"
+#include "nn/model_section.h"
+#include "optim/optimizer_section.h"
 #include "tessera/mesh.h"
 
 typedef enum tess_precision {
@@ -16,14 +23,9 @@ typedef enum tess_precision {
 } tess_precision;
 
 typedef enum tess_numbers_check { TESS_NUMBERS_REPLAY, TESS_NUMBERS_ALWAYS } tess_numbers_check;
-typedef enum tess_on_damage { TESS_DAMAGE_STOP, TESS_DAMAGE_PREVIOUS } tess_on_damage;
 typedef enum tess_on_nonfinite { TESS_NUMBERS_STOP, TESS_NUMBERS_SKIP } tess_on_nonfinite;
 
-typedef enum tess_on_save_error { TESS_SAVE_ERROR_WARN, TESS_SAVE_ERROR_STOP } tess_on_save_error;
 typedef enum tess_on_nan { TESS_NAN_ROLLBACK, TESS_NAN_STOP } tess_on_nan;
-
-/* Whether documents begin with a bos token. AUTO: as the tokenizer's template says. */
-typedef enum tess_add_bos { TESS_ADD_BOS_AUTO, TESS_ADD_BOS_TRUE, TESS_ADD_BOS_FALSE } tess_add_bos;
 
 /* AUTO: what the environment's TESSERA_DEVICE names, else the CPU. */
 typedef enum tess_device_choice {
@@ -55,222 +57,182 @@ typedef enum tess_rl_phase { TESS_RL_BOTH, TESS_RL_ROLLOUT, TESS_RL_TRAIN } tess
 /* AUTO: what the environment's TESSERA_SHARDS names, else what shards.h finds. */
 typedef enum tess_shards_choice { TESS_SHARDS_AUTO, TESS_SHARDS_HOST, TESS_SHARDS_DEVICE } tess_shards_choice;
 
-/* Choices of comm.reduction, critic.trunk and reward.sandbox. */
-typedef enum tess_reduction_choice { TESS_REDUCTION_TREE, TESS_REDUCTION_NATIVE } tess_reduction_choice;
+/* Choices of critic.trunk and reward.sandbox. */
 typedef enum tess_trunk_choice { TESS_TRUNK_OWN, TESS_TRUNK_SHARED } tess_trunk_choice;
 typedef enum tess_sandbox_choice { TESS_SANDBOX_NONE, TESS_SANDBOX_BWRAP } tess_sandbox_choice;
 
+typedef struct tess_job_section {
+    char dump_folder[TESS_TEXT_SIZE];
+    char description[TESS_TEXT_SIZE];
+    int device; /* tess_device_choice */
+    int shards; /* tess_shards_choice */
+    bool ignore_memory;
+} tess_job_section;
+
+typedef struct tess_training_section {
+    int64_t steps, local_batch_size, global_batch_size, passes, seq_len, threads;
+    double max_norm, max_value, loss_scale, loss_scale_init;
+    double loss_scale_min;
+    int64_t loss_scale_interval, loss_scale_hysteresis;
+    bool loss_scale_in_a_row;
+    int mixed_precision_param, mixed_precision_reduce; /* tess_precision */
+    bool fp8, fp8_gather;
+    tess_text_list freeze;
+} tess_training_section;
+
+typedef struct tess_offload_section {
+    char folder[TESS_TEXT_SIZE];
+    bool params, grads, optimizer, activations;
+    int64_t resident;
+} tess_offload_section;
+
+typedef struct tess_recovery_section {
+    bool enable, hot;
+    int64_t max_failures;
+    double window_s, backoff_s, backoff_max_s;
+    int on_nan; /* tess_on_nan */
+} tess_recovery_section;
+
+typedef struct tess_elastic_section {
+    int64_t min_ranks, max_ranks;
+    double retry_s;
+} tess_elastic_section;
+
+typedef struct tess_validation_section {
+    bool enable;
+    tess_text_list files;
+    double fraction;
+    int64_t interval, steps, retries, patience;
+    double timeout_s, min_delta;
+} tess_validation_section;
+
+typedef struct tess_metrics_section {
+    int64_t log_freq;
+    int64_t pipeline_timeline;
+    bool enable_tensorboard;
+    char tensorboard_folder[TESS_TEXT_SIZE];
+} tess_metrics_section;
+
+typedef struct tess_sample_section {
+    char prompt[TESS_TEXT_SIZE];
+    int64_t max_new_tokens, top_k;
+    double temperature, top_p;
+} tess_sample_section;
+
+typedef struct tess_rl_section {
+    int algorithm; /* tess_rl_algorithm */
+    double clip_low, clip_high, dual_clip;
+    double kl_beta, kl_target, kl_horizon;
+    int kl; /* k1, k2, k3 */
+    bool kl_in_reward;
+    double entropy_coef;
+    int reduction; /* 0: auto, else 1 + tess_reduction_kind */
+    double constant;
+    int64_t updates, epochs;
+    int correction; /* tess_correction */
+    double correction_low, correction_high, opsm_delta;
+    int on_mismatch; /* stop, warn, correct */
+    bool filter;
+    int64_t max_rounds;
+    int64_t overlong_tokens;
+    double overlong_penalty;
+    double gamma, lambda, value_clip, eps;
+    bool norm_advantages;
+    double dpo_beta, label_smoothing, max_lag;
+    int64_t keep_journals;
+    int phase;   /* both, rollout, train */
+    int balance; /* cost, lpt, karmarkar_karp */
+} tess_rl_section;
+
+typedef struct tess_rollout_section {
+    int64_t prompts, n, max_new_tokens, max_prompt_tokens;
+    double temperature;
+    tess_text_list stop;
+    int64_t budget_tokens, in_flight, lag;
+    int64_t max_sequences, pass_tokens, cache_bytes;
+    char prompt_key[TESS_TEXT_SIZE], label_key[TESS_TEXT_SIZE];
+    tess_text_list env_command;
+    int64_t max_turns;
+    int64_t ranks, sync_bytes;
+} tess_rollout_section;
+
+typedef struct tess_reward_section {
+    char kind[TESS_TEXT_SIZE], regex[TESS_TEXT_SIZE], format[TESS_TEXT_SIZE], url[TESS_TEXT_SIZE];
+    bool number_fallback;
+    char user[TESS_TEXT_SIZE], header_file[TESS_TEXT_SIZE];
+    tess_text_list command, env, readable, header_env;
+    int64_t workers, in_flight, retries, max_answer_bytes, max_memory_bytes, max_cpu_s, max_processes;
+    double timeout_s, start_s, max_failures;
+    int sandbox; /* tess_sandbox_choice */
+} tess_reward_section;
+
+typedef struct tess_reference_section {
+    char path[TESS_TEXT_SIZE];
+    int64_t update_interval;
+    double ema;
+} tess_reference_section;
+
+typedef struct tess_critic_section {
+    int trunk; /* tess_trunk_choice */
+    char path[TESS_TEXT_SIZE];
+    double lr, coef;
+} tess_critic_section;
+
+typedef struct tess_evaluation_section {
+    int64_t n;
+    double temperature, threshold;
+    bool at_start;
+} tess_evaluation_section;
+
+typedef struct tess_health_section {
+    bool enable;
+    double interval_s, memory_percent, heartbeat_s, stall_s, load, gpu_celsius, gpu_memory_percent;
+    int64_t fds, disk_bytes, inodes, gpu_errors, max_failures;
+    tess_text_list alert_command;
+    double alert_timeout_s;
+} tess_health_section;
+
+typedef struct tess_numbers_section {
+    int check, on_nonfinite; /* tess_numbers_check, tess_on_nonfinite */
+    int64_t max_skips;
+    double spike_z, skip_update_lossz, skip_update_gradz;
+    int64_t replica_check_interval;
+} tess_numbers_section;
+
+typedef struct tess_debug_section {
+    int64_t seed;
+    bool deterministic, trace;
+} tess_debug_section;
+
 typedef struct tess_config {
-    struct {
-        char dump_folder[TESS_TEXT_SIZE];
-        char description[TESS_TEXT_SIZE];
-        int device; /* tess_device_choice */
-        int shards; /* tess_shards_choice */
-        bool ignore_memory;
-    } job;
-    struct {
-        char config[TESS_TEXT_SIZE];
-        char path[TESS_TEXT_SIZE];
-        int save_dtype; /* tess_precision */
-        int64_t max_length, sum_leaves;
-        bool value_head; /* no key: the task's check sets it */
-    } model;
-    struct {
-        char path[TESS_TEXT_SIZE];
-        int64_t vocab_size;
-    } tokenizer;
-    struct {
-        tess_text_list files, weights;
-        int format; /* tess_data_format */
-        int64_t end_token;
-        char text_key[TESS_TEXT_SIZE], prompt_key[TESS_TEXT_SIZE], completion_key[TESS_TEXT_SIZE];
-        char chat_template[TESS_TEXT_SIZE];
-        bool shuffle;
-        int split;   /* tess_split */
-        int add_bos; /* tess_add_bos */
-    } data;
-    struct {
-        int64_t steps, local_batch_size, global_batch_size, passes, seq_len, threads;
-        double max_norm, max_value, loss_scale, loss_scale_init;
-        double loss_scale_min;
-        int64_t loss_scale_interval, loss_scale_hysteresis;
-        bool loss_scale_in_a_row;
-        int mixed_precision_param, mixed_precision_reduce; /* tess_precision */
-        bool fp8, fp8_gather;
-        tess_text_list freeze;
-    } training;
-    struct {
-        char path[TESS_TEXT_SIZE];
-        int64_t rank;
-        double alpha, dropout;
-        bool use_rslora;
-        tess_text_list targets;
-    } lora;
-    struct {
-        int name; /* tess_optimizer_kind */
-        double lr, beta1, beta2, eps, weight_decay, momentum;
-        bool nesterov;
-        int muon_rate, state_dtype; /* tess_muon_rate, tess_precision */
-    } optimizer;
-    struct {
-        int64_t warmup_steps, steps;
-        int decay_type; /* tess_schedule_kind */
-        double min_lr_factor, decay_ratio;
-    } lr_scheduler;
-    struct {
-        int64_t data_parallel_replicate_degree, data_parallel_shard_degree;
-        int64_t fsdp_reshard_after_forward, fsdp_prefetch;
-        int64_t fsdp_unit_blocks, fsdp_unit_bytes;
-        bool fsdp_unit_mixed;
-        int shard_strategy; /* tess_strategy */
-        int64_t tensor_parallel_degree;
-        bool enable_sequence_parallel, enable_async_tensor_parallel;
-        int64_t pipeline_parallel_degree, pipeline_parallel_layers_per_stage;
-        int64_t pipeline_parallel_first_stage_less_layers, pipeline_parallel_last_stage_less_layers;
-        int pipeline_parallel_schedule; /* tess_pipeline_kind */
-    } parallelism;
-    struct {
-        int mode; /* tess_recompute */
-        int64_t every_n;
-        tess_text_list recompute; /* see tess_config_groups */
-        int64_t budget;
-        bool partition;
-    } activation_checkpoint;
-    struct {
-        char folder[TESS_TEXT_SIZE];
-        bool params, grads, optimizer, activations;
-        int64_t resident;
-    } offload;
-    struct {
-        bool enable;
-        char folder[TESS_TEXT_SIZE];
-        int64_t interval, keep_latest_k;
-        bool resume, host_local, memory_copies;
-        bool async, direct_io;
-        int weights_dtype; /* tess_precision */
-        int compress;      /* tess_codec: none or zstd */
-        int on_error;      /* tess_on_save_error */
-        int64_t load_step;
-        int on_damage; /* tess_on_damage */
-        tess_text_list exclude_from_loading;
-        char initial_load_path[TESS_TEXT_SIZE];
-        bool initial_load_model_only;
-        double emergency_grace_s;
-    } checkpoint;
-    struct {
-        bool enable, hot;
-        int64_t max_failures;
-        double window_s, backoff_s, backoff_max_s;
-        int on_nan; /* tess_on_nan */
-    } recovery;
-    struct {
-        int64_t min_ranks, max_ranks;
-        double retry_s;
-    } elastic;
-    struct {
-        bool enable;
-        tess_text_list files;
-        double fraction;
-        int64_t interval, steps, retries, patience;
-        double timeout_s, min_delta;
-    } validation;
-    struct {
-        int64_t log_freq;
-        int64_t pipeline_timeline;
-        bool enable_tensorboard;
-        char tensorboard_folder[TESS_TEXT_SIZE];
-    } metrics;
-    struct {
-        char prompt[TESS_TEXT_SIZE];
-        int64_t max_new_tokens, top_k;
-        double temperature, top_p;
-    } sample;
-    struct {
-        int algorithm; /* tess_rl_algorithm */
-        double clip_low, clip_high, dual_clip;
-        double kl_beta, kl_target, kl_horizon;
-        int kl; /* k1, k2, k3 */
-        bool kl_in_reward;
-        double entropy_coef;
-        int reduction; /* 0: auto, else 1 + tess_reduction_kind */
-        double constant;
-        int64_t updates, epochs;
-        int correction; /* tess_correction */
-        double correction_low, correction_high, opsm_delta;
-        int on_mismatch; /* stop, warn, correct */
-        bool filter;
-        int64_t max_rounds;
-        int64_t overlong_tokens;
-        double overlong_penalty;
-        double gamma, lambda, value_clip, eps;
-        bool norm_advantages;
-        double dpo_beta, label_smoothing, max_lag;
-        int64_t keep_journals;
-        int phase;   /* both, rollout, train */
-        int balance; /* cost, lpt, karmarkar_karp */
-    } rl;
-    struct {
-        int64_t prompts, n, max_new_tokens, max_prompt_tokens;
-        double temperature;
-        tess_text_list stop;
-        int64_t budget_tokens, in_flight, lag;
-        int64_t max_sequences, pass_tokens, cache_bytes;
-        char prompt_key[TESS_TEXT_SIZE], label_key[TESS_TEXT_SIZE];
-        tess_text_list env_command;
-        int64_t max_turns;
-        int64_t ranks, sync_bytes;
-    } rollout;
-    struct {
-        char kind[TESS_TEXT_SIZE], regex[TESS_TEXT_SIZE], format[TESS_TEXT_SIZE], url[TESS_TEXT_SIZE];
-        bool number_fallback;
-        char user[TESS_TEXT_SIZE], header_file[TESS_TEXT_SIZE];
-        tess_text_list command, env, readable, header_env;
-        int64_t workers, in_flight, retries, max_answer_bytes, max_memory_bytes, max_cpu_s, max_processes;
-        double timeout_s, start_s, max_failures;
-        int sandbox; /* tess_sandbox_choice */
-    } reward;
-    struct {
-        char path[TESS_TEXT_SIZE];
-        int64_t update_interval;
-        double ema;
-    } reference;
-    struct {
-        int trunk; /* tess_trunk_choice */
-        char path[TESS_TEXT_SIZE];
-        double lr, coef;
-    } critic;
-    struct {
-        int64_t n;
-        double temperature, threshold;
-        bool at_start;
-    } evaluation;
-    struct {
-        bool enable;
-        double interval_s, memory_percent, heartbeat_s, stall_s, load, gpu_celsius, gpu_memory_percent;
-        int64_t fds, disk_bytes, inodes, gpu_errors, max_failures;
-        tess_text_list alert_command;
-        double alert_timeout_s;
-    } health;
-    struct {
-        double timeout_s, soft_timeout_s;
-        int backend, reduction; /* tess_backend, tess_reduction_choice */
-        int on_timeout;         /* report, abort or recover */
-        char tuning[TESS_TEXT_SIZE];
-    } comm;
-    struct {
-        int check, on_nonfinite; /* tess_numbers_check, tess_on_nonfinite */
-        int64_t max_skips;
-        double spike_z, skip_update_lossz, skip_update_gradz;
-        int64_t replica_check_interval;
-    } numbers;
-    struct {
-        int64_t seed;
-        bool deterministic, trace;
-    } debug;
-    struct {
-        char spec[TESS_TEXT_SIZE];
-        int64_t seed;
-    } fault;
+    tess_job_section job;
+    tess_model_section model;
+    tess_tokenizer_section tokenizer;
+    tess_data_section data;
+    tess_training_section training;
+    tess_lora_section lora;
+    tess_optimizer_section optimizer;
+    tess_lr_scheduler_section lr_scheduler;
+    tess_parallelism_section parallelism;
+    tess_activation_checkpoint_section activation_checkpoint;
+    tess_offload_section offload;
+    tess_checkpoint_section checkpoint;
+    tess_recovery_section recovery;
+    tess_elastic_section elastic;
+    tess_validation_section validation;
+    tess_metrics_section metrics;
+    tess_sample_section sample;
+    tess_rl_section rl;
+    tess_rollout_section rollout;
+    tess_reward_section reward;
+    tess_reference_section reference;
+    tess_critic_section critic;
+    tess_evaluation_section evaluation;
+    tess_health_section health;
+    tess_comm_section comm;
+    tess_numbers_section numbers;
+    tess_debug_section debug;
+    tess_fault_section fault;
 } tess_config;
 _Static_assert(sizeof(tess_config) < 16 << 10, "a configuration fits on the stack");
 
@@ -317,9 +279,6 @@ tess_status tess_config_check_trainers(const tess_config *config, int ranks);
 tess_status tess_config_check_degrees(tess_config *config, int ranks);
 /* Ranks that one copy of the model's layers takes: those of a pipeline, times those that share a layer. */
 int tess_config_model_ranks(const tess_config *config);
-/* The axes of the run's mesh, once its degrees are checked; returns their number. */
-int tess_config_axes(const tess_config *config, tess_axis axes[TESS_MESH_MAX_AXES]);
-
 /* Micro-batches of a step, over all ranks. */
 static inline int64_t tess_config_micro_batches(const tess_config *config)
 {
@@ -346,11 +305,6 @@ tess_precision tess_config_precision(const tess_config *config, const char *kern
 /* The dtype of a tess_precision that is chosen. */
 tess_dtype tess_precision_dtype(int precision);
 
-/* activation_checkpoint.recompute, in the order of tess_layer_group. */
-extern const char *const tess_group_names[];
-/* Reads a set of tess_layer_group; empty: all. TESS_E_INVALID: an unknown word. */
-tess_status tess_config_groups(const tess_config *config, unsigned *groups);
-
 /* Whether something lies on disk; of it, the state that outlives a step. */
 bool tess_config_offloads(const tess_config *config);
 bool tess_config_offloads_state(const tess_config *config);
@@ -369,9 +323,7 @@ extern const char *const tess_train_phases[];
 json_t *tess_config_to_json(const tess_config *config);
 json_t *tess_text_list_to_json(const tess_text_list *list); /* an array of strings, likewise */
 
-/* A hash of all options, to compare over ranks. */
+/* A hash of the options that ranks of one job must have in common: all but those that decide nothing. */
 uint64_t tess_config_hash(const tess_config *config);
-/* The steps of the learning rate's schedule. */
-int64_t tess_config_schedule_steps(const tess_config *config);
 
 #endif

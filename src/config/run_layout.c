@@ -3,42 +3,57 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The number of shards follows from these and the number of ranks. */
-static const char *const keys[TESS_LAYOUT_KEYS] = {"parallelism.shard_strategy",
-                                                   "parallelism.data_parallel_replicate_degree",
-                                                   "parallelism.tensor_parallel_degree",
-                                                   "parallelism.pipeline_parallel_degree",
-                                                   "parallelism.pipeline_parallel_schedule",
-                                                   "parallelism.pipeline_parallel_layers_per_stage",
-                                                   "parallelism.pipeline_parallel_first_stage_less_layers",
-                                                   "parallelism.pipeline_parallel_last_stage_less_layers",
-                                                   "parallelism.fsdp_unit_blocks",
-                                                   "parallelism.fsdp_unit_bytes",
-                                                   "parallelism.fsdp_unit_mixed",
-                                                   "training.mixed_precision_param",
-                                                   "training.mixed_precision_reduce",
-                                                   "training.local_batch_size",
-                                                   "training.global_batch_size",
-                                                   "training.passes",
-                                                   "offload.params",
-                                                   "offload.grads",
-                                                   "offload.optimizer"};
+#include "base/core/rng.h"
 
-static const tess_option *option_of(const char *key)
+/* An option that decides the layout, and its table. */
+typedef struct layout_row {
+    const tess_option *option;
+    const tess_option_table *table;
+} layout_row;
+
+/* The number of shards follows from the other options and the number of ranks. */
+static const char follows[] = "parallelism.data_parallel_shard_degree";
+
+/* Lists the other options that decide the layout. A test checks that they fit, and that their values are whole numbers.
+ */
+static int list_rows(layout_row rows[TESS_LAYOUT_MOST])
 {
-    int n_tables;
+    int n_tables, n = 0;
     const tess_option_table *tables = tess_config_tables(&n_tables);
-    return tess_options_find(tables, n_tables, key);
+    for (int t = 0; t < n_tables; t++)
+        for (int i = 0; i < tables[t].section->n_rows; i++) {
+            const tess_option *option = &tables[t].section->rows[i];
+            if ((option->effect & TESS_EFFECT_LAYOUT) != 0 && n < TESS_LAYOUT_MOST && strcmp(option->key, follows) != 0)
+                rows[n++] = (layout_row){option, &tables[t]};
+        }
+    return n;
+}
+
+static uint64_t hash_keys(const layout_row *rows, int n)
+{
+    uint64_t hash = 0;
+    for (int i = 0; i < n; i++)
+        hash = tess_hash_bytes(rows[i].option->key, strlen(rows[i].option->key) + 1, hash);
+    return hash;
+}
+
+int tess_run_layout_keys(void)
+{
+    layout_row rows[TESS_LAYOUT_MOST];
+    return list_rows(rows);
 }
 
 void tess_run_layout_of(const tess_config *config, tess_run_layout *layout)
 {
-    for (int i = 0; i < TESS_LAYOUT_KEYS; i++) {
-        const tess_option *option = option_of(keys[i]);
-        const char *field = (const char *)config + option->offset;
-        layout->value[i] = option->type == TESS_OPTION_CHOICE ? *(const int *)(const void *)field
+    layout_row rows[TESS_LAYOUT_MOST];
+    int n = list_rows(rows);
+    *layout = (tess_run_layout){.keys = hash_keys(rows, n)};
+    for (int i = 0; i < n; i++) {
+        const tess_option *option = rows[i].option;
+        const void *field = (const char *)tess_options_section(rows[i].table, config) + option->offset;
+        layout->value[i] = option->type == TESS_OPTION_CHOICE ? *(const int *)field
                            : option->type == TESS_OPTION_BOOL ? *(const bool *)field
-                                                              : *(const int64_t *)(const void *)field;
+                                                              : *(const int64_t *)field;
     }
 }
 
@@ -66,22 +81,25 @@ static bool format_value(const tess_option *option, int64_t value, char *text, s
 bool tess_run_layout_is_valid(const tess_run_layout *layout)
 {
     char text[TESS_RUN_LAYOUT_OVERRIDE];
-    for (int i = 0; i < TESS_LAYOUT_KEYS; i++)
-        if (!format_value(option_of(keys[i]), layout->value[i], text, sizeof(text)))
+    layout_row rows[TESS_LAYOUT_MOST];
+    int n = list_rows(rows);
+    for (int i = 0; i < n; i++)
+        if (!format_value(rows[i].option, layout->value[i], text, sizeof(text)))
             return false;
-    return true;
+    return layout->keys == hash_keys(rows, n);
 }
 
 int tess_run_layout_words(const tess_run_layout *layout, const tess_run_layout *other,
-                          char words[TESS_LAYOUT_KEYS][TESS_RUN_LAYOUT_OVERRIDE])
+                          char words[TESS_LAYOUT_MOST][TESS_RUN_LAYOUT_OVERRIDE])
 {
     char value[32];
-    int n = 0;
-    for (int i = 0; i < TESS_LAYOUT_KEYS; i++) {
+    layout_row rows[TESS_LAYOUT_MOST];
+    int n = 0, n_rows = list_rows(rows);
+    for (int i = 0; i < n_rows; i++) {
         if (other != NULL && other->value[i] == layout->value[i])
             continue;
-        format_value(option_of(keys[i]), layout->value[i], value, sizeof(value));
-        snprintf(words[n++], TESS_RUN_LAYOUT_OVERRIDE, "%s=%s", keys[i], value);
+        format_value(rows[i].option, layout->value[i], value, sizeof(value));
+        snprintf(words[n++], TESS_RUN_LAYOUT_OVERRIDE, "%s=%s", rows[i].option->key, value);
     }
     return n;
 }

@@ -1,26 +1,31 @@
-/* The settings that decide, with the number of ranks, the layout of a rank's persistent memory or the bits of a step,
- * and that a run may change when it resumes from a checkpoint. Memory with one layout is useless to ranks with another.
- */
+/* The settings that decide, with the number of ranks, the layout of a rank's persistent memory, and that a run may
+ * change when it resumes from a checkpoint. They are the options with the effect LAYOUT, but for the number of shards,
+ * which follows from the others. Memory with one layout is useless to ranks with another. */
 #ifndef TESS_CONFIG_RUN_LAYOUT_H
 #define TESS_CONFIG_RUN_LAYOUT_H
 
 #include "config/config.h"
 
-enum { TESS_LAYOUT_KEYS = 19, TESS_RUN_LAYOUT_OVERRIDE = 96 };
+enum { TESS_LAYOUT_MOST = 32, TESS_RUN_LAYOUT_OVERRIDE = 96 };
 
 typedef struct tess_run_layout {
-    int64_t value[TESS_LAYOUT_KEYS];
+    uint64_t keys;                   /* a hash of the options' keys, in their order */
+    int64_t value[TESS_LAYOUT_MOST]; /* (tess_run_layout_keys), in the same order; the rest are 0 */
 } tess_run_layout;
+
+/* The number of these options. */
+int tess_run_layout_keys(void);
 
 /* `config` has passed tess_config_check_step. */
 void tess_run_layout_of(const tess_config *config, tess_run_layout *layout);
 
-/* Whether each value is possible for its option: memory that was found may hold anything. */
+/* Whether the layout is of this program's options, and each value is possible for its option: memory that was found may
+ * hold anything. */
 bool tess_run_layout_is_valid(const tess_run_layout *layout);
 
 /* Writes "section.key=value" for each setting that differs from `other` (NULL: for all), and returns their number. Both
  * layouts are valid. */
 int tess_run_layout_words(const tess_run_layout *layout, const tess_run_layout *other,
-                          char words[TESS_LAYOUT_KEYS][TESS_RUN_LAYOUT_OVERRIDE]);
+                          char words[TESS_LAYOUT_MOST][TESS_RUN_LAYOUT_OVERRIDE]);
 
 #endif

@@ -20,7 +20,7 @@ tess_executor_options tess_engine_activations(const tess_config *c)
                                      .sequence_parallel = c->parallelism.tensor_parallel_degree > 1 &&
                                                           c->parallelism.enable_sequence_parallel};
     /* The configuration's check has already reported the error. */
-    if (tess_config_groups(c, &options.recompute_groups) != TESS_OK)
+    if (tess_activation_groups(&c->activation_checkpoint, &options.recompute_groups) != TESS_OK)
         tess_error_clear();
     return options;
 }

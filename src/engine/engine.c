@@ -98,7 +98,7 @@ static tess_status build_optimizer(tess_engine *e)
 static tess_status build_model(tess_engine *e, const tess_model_config *model_config)
 {
     tess_axis axes[TESS_MESH_MAX_AXES];
-    TESS_TRY(tess_mesh_create_over(e->team, axes, tess_config_axes(e->config, axes), &e->mesh));
+    TESS_TRY(tess_mesh_create_over(e->team, axes, tess_axes_of(&e->config->parallelism, axes), &e->mesh));
     e->at = tess_coordinates_of(e->mesh, tess_team_rank(e->team));
     TESS_TRY(tess_model_create(e->mem, model_config, &e->whole));
     if (!e->is_second)

@@ -17,9 +17,14 @@ static const char *const keys[] = {"optimizer.lr",
 /* PARTS: the rest of the run is divided into this many parts, and the rates at their ends are compared. */
 enum { N_KEYS = sizeof(keys) / sizeof(keys[0]), PARTS = 64 };
 
+static int64_t schedule_steps(const tess_config *config)
+{
+    return tess_lr_scheduler_steps(&config->lr_scheduler, config->training.steps);
+}
+
 double tess_config_lr(const tess_config *config, int64_t begin, int64_t step)
 {
-    int64_t steps = tess_config_schedule_steps(config) - begin;
+    int64_t steps = schedule_steps(config) - begin;
     const tess_schedule schedule = {
         .kind = (tess_schedule_kind)config->lr_scheduler.decay_type,
         .lr = config->optimizer.lr,
@@ -98,10 +103,9 @@ static void compare_settings(const tess_config *now, const tess_lr_settings *bef
     then->lr_scheduler.decay_type = before->decay_type;
     changes[0] = '\0';
     for (int i = 0; i < N_KEYS; i++) {
-        const tess_option *option = tess_options_find(tables, n_tables, keys[i]);
         char was[64], is[64];
-        if (tess_options_format(option, then, was, sizeof(was)) != TESS_OK ||
-            tess_options_format(option, now, is, sizeof(is)) != TESS_OK)
+        if (tess_options_format_key(tables, n_tables, then, keys[i], was, sizeof(was)) != TESS_OK ||
+            tess_options_format_key(tables, n_tables, now, keys[i], is, sizeof(is)) != TESS_OK)
             tess_error_clear();
         else if (strcmp(was, is) != 0)
             at = tess_text_add(changes, size, at, "%s%s was %s, now %s", at > 0 ? "; " : "", keys[i], was, is);
@@ -116,9 +120,9 @@ void tess_config_compare_lr(const tess_config *config, const tess_lr_settings *s
     const int64_t first = step + 1, last = config->training.steps;
     text[0] = '\0';
     compare_settings(config, settings, &then, changes, sizeof(changes));
-    if (tess_config_schedule_steps(&then) != tess_config_schedule_steps(config))
+    if (schedule_steps(&then) != schedule_steps(config))
         snprintf(hint, sizeof(hint), "; lr_scheduler.steps=%lld keeps the schedule's length",
-                 (long long)tess_config_schedule_steps(&then));
+                 (long long)schedule_steps(&then));
     for (int i = 0; i <= PARTS && text[0] == '\0' && first <= last; i++) {
         const int64_t at = first + (int64_t)((double)(last - first) * i / PARTS);
         double rate = tess_config_lr(config, begin, at), before = tess_config_lr(&then, begin, at);

@@ -203,8 +203,8 @@ static const tess_option keys[] = {
      .choices = "micro_batch|step"},
 };
 
-static const tess_option_table table = {
-    .section = "fault.spec", .rows = keys, .n_rows = sizeof(keys) / sizeof(keys[0])};
+static const tess_option_section words = {.name = "fault.spec", .rows = keys, .n_rows = sizeof(keys) / sizeof(keys[0])};
+static const tess_option_table table = {&words, 0};
 
 /* ---- Defaults and contradictions ---- */
 static void set_default_point(tess_fault *f)

@@ -70,8 +70,7 @@ static tess_status explain(tess_buffer *text, const tess_memory_plan *plan, cons
     char bytes[32], optimizer[32];
     int n_tables;
     const tess_option_table *tables = tess_config_tables(&n_tables);
-    const tess_option *name = tess_options_find(tables, n_tables, "optimizer.name");
-    TESS_TRY(tess_options_format(name, plan->config, optimizer, sizeof(optimizer)));
+    TESS_TRY(tess_options_format_key(tables, n_tables, plan->config, "optimizer.name", optimizer, sizeof(optimizer)));
     TESS_TRY(tess_buffer_printf(
         text,
         "\n  params       weights in float32, a rank's share\n"

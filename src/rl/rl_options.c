@@ -64,8 +64,8 @@ tess_dpo_options rl_dpo_of(const tess_config *c)
 
 static bool is_set(const tess_option_table *table, const tess_config *c)
 {
-    for (int i = 0; i < table->n_rows; i++)
-        if (!tess_options_is_default(&table->rows[i], c))
+    for (int i = 0; i < table->section->n_rows; i++)
+        if (!tess_options_is_default(&table->section->rows[i], tess_options_section(table, c)))
             return true;
     return false;
 }
@@ -77,7 +77,7 @@ bool tess_rl_is_meant(const tess_config *c)
     const tess_option_table *tables = tess_config_tables(&n_tables);
     for (int t = 0; t < n_tables; t++)
         for (size_t s = 0; s < sizeof(sections) / sizeof(sections[0]); s++)
-            if (strcmp(tables[t].section, sections[s]) == 0 && is_set(&tables[t], c))
+            if (strcmp(tables[t].section->name, sections[s]) == 0 && is_set(&tables[t], c))
                 return true;
     return false;
 }

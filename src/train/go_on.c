@@ -36,7 +36,7 @@ static tess_status identify(const tess_trainer *t, uint64_t *identity)
     tess_run_layout layout;
     tess_run_layout_of(c, &layout);
     *identity = tess_hash_bytes(words, sizeof(words), 0);
-    *identity = tess_hash_bytes(layout.value, sizeof(layout.value), *identity);
+    *identity = tess_hash_bytes(&layout, sizeof(layout), *identity);
     const tess_lora *lora = &t->model_config.lora;
     const double adapter[] = {(double)lora->rank, lora->alpha, (double)lora->rslora};
     *identity = tess_hash_bytes(adapter, sizeof(adapter), *identity);

@@ -61,10 +61,8 @@ tess_status verify_open_one(tess_mem *mem, const tess_verify_plan *plan, const t
     *one = (verify_run){.ranks = 1, .steps = plan->steps, .kernels = plan->reference_kernels};
     TESS_TRY(tess_config_copy(checked, &one->config));
     one->config.parallelism.shard_strategy = TESS_STRATEGY_NONE;
-    one->config.parallelism.tensor_parallel_degree = 1;
-    one->config.parallelism.pipeline_parallel_degree = 1;
-    one->config.parallelism.data_parallel_replicate_degree = 1;
-    one->config.parallelism.data_parallel_shard_degree = 1;
+    for (int axis = 0; axis < TESS_AXES; axis++)
+        *tess_axis_degree(&one->config.parallelism, axis) = 1;
     one->config.activation_checkpoint.partition = false; /* nobody shares layers */
     one->config.fault.spec[0] = '\0';
     return open_run(mem, one);

@@ -13,23 +13,7 @@
 #include "engine/stages/rank_stage.h"
 #include "verify/verify_impl.h"
 
-enum { PP, REPLICATE, SHARD, TP, N_STRATEGIES = TESS_STRATEGY_HYBRID + 1 };
-
-/* The axes, outermost first. */
-static const struct {
-    const char *name;
-    size_t offset; /* offset of its degree in the configuration */
-} axes[TESS_VERIFY_DEGREES] = {
-    [PP] = {"pp", offsetof(tess_config, parallelism.pipeline_parallel_degree)},
-    [REPLICATE] = {"dp_replicate", offsetof(tess_config, parallelism.data_parallel_replicate_degree)},
-    [SHARD] = {"dp_shard", offsetof(tess_config, parallelism.data_parallel_shard_degree)},
-    [TP] = {"tp", offsetof(tess_config, parallelism.tensor_parallel_degree)},
-};
-
-const char *tess_verify_axis_name(int axis)
-{
-    return axes[axis].name;
-}
+enum { N_STRATEGIES = TESS_STRATEGY_HYBRID + 1 };
 
 const char *tess_verify_outcome_name(tess_verify_outcome outcome)
 {
@@ -49,7 +33,7 @@ int tess_verify_walk_count(const tess_verify_walk *walk, tess_verify_outcome out
 /* Bit v of each word: value v is asked for; 0: all are. Degrees are kept as they are. */
 typedef struct conditions {
     unsigned strategies, schedules;
-    int degree[TESS_VERIFY_DEGREES][8], n_degrees[TESS_VERIFY_DEGREES];
+    int degree[TESS_AXES][8], n_degrees[TESS_AXES];
 } conditions;
 
 static tess_status take_strategy(const char *value, conditions *c)
@@ -76,10 +60,10 @@ static tess_status take_condition(const char *word, conditions *c)
         return TESS_OK;
     }
     int axis = 0;
-    while (axis < TESS_VERIFY_DEGREES && strcmp(name, axes[axis].name) != 0)
+    while (axis < TESS_AXES && strcmp(name, tess_axis_name(axis)) != 0)
         axis++;
-    TESS_CHECK(axis < TESS_VERIFY_DEGREES, TESS_E_INVALID,
-               "'%s' is none of pp, dp_replicate, dp_shard, tp, strategy, schedule", name);
+    TESS_CHECK(axis < TESS_AXES, TESS_E_INVALID, "'%s' is none of pp, dp_replicate, dp_shard, tp, strategy, schedule",
+               name);
     long degree = strtol(value, &end, 10);
     TESS_CHECK(*end == '\0' && degree >= 1 && degree <= JOB_MAX_RANKS, TESS_E_INVALID, "%s=%s: give a number from 1",
                name, value);
@@ -102,7 +86,7 @@ static tess_status parse_conditions(const char *text, conditions *c)
 
 static bool is_asked_for(const conditions *c, const tess_verify_layout *l)
 {
-    for (int axis = 0; axis < TESS_VERIFY_DEGREES; axis++) {
+    for (int axis = 0; axis < TESS_AXES; axis++) {
         bool found = c->n_degrees[axis] == 0;
         for (int i = 0; i < c->n_degrees[axis]; i++)
             found = found || c->degree[axis][i] == l->degree[axis];
@@ -119,9 +103,9 @@ static bool is_asked_for(const conditions *c, const tess_verify_layout *l)
  * either way; alone there is nothing to share. */
 static bool has_strategy(const tess_verify_layout *l, int strategy)
 {
-    if (l->degree[REPLICATE] == 1 && l->degree[SHARD] == 1)
+    if (l->degree[TESS_AXIS_REPLICATE] == 1 && l->degree[TESS_AXIS_SHARD] == 1)
         return strategy == TESS_STRATEGY_FULL;
-    if (l->degree[REPLICATE] == 1)
+    if (l->degree[TESS_AXIS_REPLICATE] == 1)
         return strategy != TESS_STRATEGY_HYBRID;
     return strategy != TESS_STRATEGY_FULL && strategy != TESS_STRATEGY_NONE;
 }
@@ -138,7 +122,7 @@ static tess_status add_layout(const conditions *c, const tess_verify_layout *l, 
 
 static tess_status add_variants(const conditions *c, tess_verify_layout l, tess_verify_walk *walk)
 {
-    bool cut = l.degree[PP] > 1;
+    bool cut = l.degree[TESS_AXIS_PP] > 1;
     for (l.strategy = 0; l.strategy < N_STRATEGIES; l.strategy++)
         for (l.schedule = cut ? 0 : -1; l.schedule < (cut ? TESS_PIPELINE_KINDS : 0); l.schedule++)
             if (has_strategy(&l, l.strategy))
@@ -149,7 +133,7 @@ static tess_status add_variants(const conditions *c, tess_verify_layout l, tess_
 /* The degrees of `axis` and those after it, whose product is `left`. */
 static tess_status factorise(const conditions *c, int axis, int left, tess_verify_layout *l, tess_verify_walk *walk)
 {
-    if (axis == TESS_VERIFY_DEGREES - 1) {
+    if (axis == TESS_AXES - 1) {
         l->degree[axis] = left;
         return add_variants(c, *l, walk);
     }
@@ -165,9 +149,9 @@ static tess_status factorise(const conditions *c, int axis, int left, tess_verif
 static tess_status configure(const tess_config *base, const tess_verify_layout *l, tess_config *config)
 {
     TESS_TRY(tess_config_copy(base, config));
-    for (int axis = 0; axis < TESS_VERIFY_DEGREES; axis++)
-        *(int64_t *)((char *)config + axes[axis].offset) = l->degree[axis];
-    config->activation_checkpoint.partition &= l->degree[TP] > 1;
+    for (int axis = 0; axis < TESS_AXES; axis++)
+        *tess_axis_degree(&config->parallelism, axis) = l->degree[axis];
+    config->activation_checkpoint.partition &= l->degree[TESS_AXIS_TP] > 1;
     config->parallelism.shard_strategy = l->strategy;
     if (l->schedule >= 0)
         config->parallelism.pipeline_parallel_schedule = l->schedule;
@@ -178,7 +162,7 @@ static tess_status configure(const tess_config *base, const tess_verify_layout *
  */
 static tess_status check_layout(tess_mem *mem, const tess_config *config, const tess_verify_layout *l)
 {
-    int n_data = l->degree[REPLICATE] * l->degree[SHARD];
+    int n_data = l->degree[TESS_AXIS_REPLICATE] * l->degree[TESS_AXIS_SHARD];
     tess_model_config sizes;
     tess_model *whole;
     tess_stage_plan plan;
@@ -289,8 +273,8 @@ static tess_status fix_batch(const tess_verify_plan *plan, tess_config *base)
 {
     tess_config plain;
     TESS_TRY(tess_config_copy(base, &plain));
-    for (int axis = 0; axis < TESS_VERIFY_DEGREES; axis++)
-        *(int64_t *)((char *)&plain + axes[axis].offset) = axis == PP || axis == TP ? 1 : -1;
+    for (int axis = 0; axis < TESS_AXES; axis++)
+        *tess_axis_degree(&plain.parallelism, axis) = axis == TESS_AXIS_PP || axis == TESS_AXIS_TP ? 1 : -1;
     plain.activation_checkpoint.partition = false;
     plain.parallelism.shard_strategy = TESS_STRATEGY_NONE; /* it fits any number of ranks */
     tess_status status = tess_config_check(&plain, plan->ranks);

@@ -6,8 +6,6 @@
 
 #include "verify/verify.h"
 
-enum { TESS_VERIFY_DEGREES = 4 }; /* pp, dp_replicate, dp_shard, tp */
-
 typedef enum tess_verify_outcome {
     TESS_VERIFY_SAME,
     TESS_VERIFY_DIFFERS,
@@ -17,9 +15,9 @@ typedef enum tess_verify_outcome {
 } tess_verify_outcome;
 
 typedef struct tess_verify_layout {
-    int degree[TESS_VERIFY_DEGREES]; /* their product is the number of ranks */
-    int strategy;                    /* tess_strategy */
-    int schedule;                    /* tess_pipeline_kind; -1: no pipeline */
+    int degree[TESS_AXES]; /* degrees of the axes; their product is the number of ranks */
+    int strategy;          /* tess_strategy */
+    int schedule;          /* tess_pipeline_kind; -1: no pipeline */
     tess_verify_outcome outcome;
     char text[512]; /* why it is not the same */
     double seconds;
@@ -53,8 +51,7 @@ tess_status tess_verify_print_walk(const tess_verify_walk *walk, tess_buffer *ou
 /* All of it for programs: version 1. */
 tess_status tess_verify_print_walk_json(const tess_verify_walk *walk, tess_buffer *out);
 
-/* "pp"; "same". */
-const char *tess_verify_axis_name(int axis);
+/* "same" */
 const char *tess_verify_outcome_name(tess_verify_outcome outcome);
 
 #endif

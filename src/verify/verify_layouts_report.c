@@ -21,11 +21,10 @@ static const char *name_layout(const tess_verify_layout *l, char *text, size_t s
 {
     size_t at = 0;
     text[0] = '\0';
-    for (int axis = 0; axis < TESS_VERIFY_DEGREES; axis++) {
+    for (int axis = 0; axis < TESS_AXES; axis++) {
         if (l->degree[axis] == 1)
             continue;
-        at =
-            tess_text_add(text, size, at, "%s%s %d", at > 0 ? " x " : "", tess_verify_axis_name(axis), l->degree[axis]);
+        at = tess_text_add(text, size, at, "%s%s %d", at > 0 ? " x " : "", tess_axis_name(axis), l->degree[axis]);
         if (axis == 0 && schedule_of(l) != NULL)
             at = tess_text_add(text, size, at, " (%s)", schedule_of(l));
     }
@@ -46,7 +45,7 @@ tess_status tess_verify_print_layout(const tess_verify_layout *l, tess_buffer *o
 
 /* ---- A line an axis ---- */
 /* The degrees are the first axes; strategy and schedule follow. */
-enum { STRATEGY = TESS_VERIFY_DEGREES, SCHEDULE, N_LINES };
+enum { STRATEGY = TESS_AXES, SCHEDULE, N_LINES };
 
 static int value_of(const tess_verify_layout *l, int line)
 {
@@ -66,7 +65,7 @@ static const char *name_value(int line, int value, char text[16])
 /* "pp            1: 4 of 4, 2: 17 of 18": of the layouts that ran. */
 static tess_status print_axis(const tess_verify_walk *walk, int line, tess_buffer *out)
 {
-    const char *title = line == STRATEGY ? "strategy" : line == SCHEDULE ? "schedule" : tess_verify_axis_name(line);
+    const char *title = line == STRATEGY ? "strategy" : line == SCHEDULE ? "schedule" : tess_axis_name(line);
     const char *separator = "";
     char text[16];
     int most = 0;
@@ -118,8 +117,8 @@ tess_status tess_verify_print_walk_json(const tess_verify_walk *walk, tess_buffe
             json_pack("{s:s, s:s, s:s?, s:s?, s:o}", "outcome", tess_verify_outcome_name(l->outcome), "strategy",
                       tess_strategy_name((tess_strategy)l->strategy), "schedule", schedule_of(l), "text",
                       l->text[0] != '\0' ? l->text : NULL, "seconds", tess_json_number(l->seconds));
-        for (int axis = 0; axis < TESS_VERIFY_DEGREES; axis++)
-            json_object_set_new(layout, tess_verify_axis_name(axis), json_integer(l->degree[axis]));
+        for (int axis = 0; axis < TESS_AXES; axis++)
+            json_object_set_new(layout, tess_axis_name(axis), json_integer(l->degree[axis]));
         json_array_append_new(layouts, layout);
     }
     json_t *report = json_pack("{s:i, s:i, s:I, s:I, s:i, s:i, s:i, s:i, s:o}", "version", JSON_VERSION, "ranks",

@@ -14,7 +14,7 @@ static const run_shard *shard_of(const verify_run *layout, int rank, int tensor)
 static tess_status planned_mesh(const tess_config *config, int ranks, tess_mesh_layout *mesh)
 {
     tess_axis axes[TESS_MESH_MAX_AXES];
-    return tess_mesh_layout_fit(axes, tess_config_axes(config, axes), ranks, mesh);
+    return tess_mesh_layout_fit(axes, tess_axes_of(&config->parallelism, axes), ranks, mesh);
 }
 
 /* Keeps share `at` of a dimension that n ranks share in multiples of `unit`. */

@@ -34,7 +34,8 @@ static const tess_option rows[] = {
     {"files", TESS_OPTION_LIST, AT(list), .is_path = true},
     {"path", TESS_OPTION_TEXT, AT(path), .text_size = 16, .is_path = true},
 };
-static const tess_option_table table = {.section = "test", .rows = rows, .n_rows = sizeof(rows) / sizeof(rows[0])};
+static const tess_option_section section = {.name = "test", .rows = rows, .n_rows = sizeof(rows) / sizeof(rows[0])};
+static const tess_option_table table = {&section, 0};
 
 static tess_status set(config *c, const char *key, const char *text)
 {

@@ -108,8 +108,16 @@ grep -qF "step 3 is kept in memory for -n 2: it is saved, and 4 ranks go on from
 
 broken_off one
 goes_on "or for fewer, with what differs" one \
-    "is kept in memory for -n 2 parallelism.shard_strategy=full parallelism.fsdp_unit_blocks=1: it is saved, and 1 rank" \
+    "is kept in memory for -n 2 parallelism.fsdp_unit_blocks=1 parallelism.shard_strategy=full: it is saved, and 1 rank" \
     -n 1 parallelism.shard_strategy=none parallelism.fsdp_unit_blocks=2
+
+# Moments of one optimizer are no state for another: they are saved, and refused as those of any checkpoint.
+broken_off moments
+train moments -n 2 "${copies[@]}" optimizer.name=muon
+[ $? = 2 ] && grep -qF "step 3 is kept in memory for -n 2 optimizer.name=adamw: it is saved" moments.out &&
+    grep -qF "the checkpoint is of another optimizer" moments.out && pass "another optimizer does not take the state" ||
+    fail "another optimizer does not take the state: $(tail -n 3 moments.out)"
+goes_on "and the one that made it goes on" moments "resumed from step 3 of moments/checkpoint" -n 2
 
 broken_off updated fault.spec="rank=all step=4 point=phase:shard:3 kind=sigkill"
 goes_on "what was in the middle of an update is ended first" updated "resumed from step 4 of updated/checkpoint" -n 4

@@ -22,13 +22,14 @@ static void defaults_parse_and_stay_in_range(void)
     int n_tables;
     const tess_option_table *tables = tess_config_tables(&n_tables);
     for (int t = 0; t < n_tables; t++)
-        for (int i = 0; i < tables[t].n_rows; i++) {
-            const tess_option *row = &tables[t].rows[i];
+        for (int i = 0; i < tables[t].section->n_rows; i++) {
+            const tess_option *row = &tables[t].section->rows[i];
+            const char *name = tables[t].section->name;
             char value[2048];
-            size_t n = strlen(tables[t].section);
-            EXPECT(strncmp(row->key, tables[t].section, n) == 0 && row->key[n] == '.');
+            size_t n = strlen(name);
+            EXPECT(strncmp(row->key, name, n) == 0 && row->key[n] == '.');
             /* The printed value can be set again. */
-            EXPECT_OK(tess_options_format(row, &config, value, sizeof(value)));
+            EXPECT_OK(tess_options_format(row, tess_options_section(&tables[t], &config), value, sizeof(value)));
             EXPECT_OK(tess_options_set(tables, n_tables, &config, row->key, value, "test"));
         }
     tess_config_free(&config);
@@ -43,10 +44,10 @@ static void keys_of_other_programs_lead_to_keys_that_exist(void)
         char word[TESS_FOREIGN_SIZE];
         tess_foreign_normalize(keys[i].key, word);
         EXPECT_TEXT(word, keys[i].key);
-        EXPECT(tess_options_find(tables, n_tables, keys[i].key) == NULL); /* or it would never be found */
+        EXPECT(!tess_options_has(tables, n_tables, keys[i].key)); /* or it would never be found */
         EXPECT(tess_foreign_find(keys[i].key) == &keys[i]);
         EXPECT(keys[i].ours != NULL || keys[i].note != NULL);
-        EXPECT(keys[i].ours == NULL || tess_options_find(tables, n_tables, keys[i].ours) != NULL);
+        EXPECT(keys[i].ours == NULL || tess_options_has(tables, n_tables, keys[i].ours));
     }
 }
 
@@ -191,11 +192,11 @@ static void activations_are_chosen_by_settings_that_agree(void)
                     "data: {files: [a]}\nmodel: {config: m.json}\nactivation_checkpoint: {mode: selective, recompute: "
                     "[attention, feed_forward], budget: 2GiB}\n"));
     EXPECT_OK(tess_config_check(&config, 1));
-    EXPECT_OK(tess_config_groups(&config, &groups));
+    EXPECT_OK(tess_activation_groups(&config.activation_checkpoint, &groups));
     EXPECT_INT(groups, TESS_GROUP_FEED_FORWARD | TESS_GROUP_ATTENTION);
     EXPECT_INT(config.activation_checkpoint.budget, (int64_t)2 << 30);
     EXPECT_OK(tess_config_override(&config, "activation_checkpoint.recompute="));
-    EXPECT_OK(tess_config_groups(&config, &groups));
+    EXPECT_OK(tess_activation_groups(&config.activation_checkpoint, &groups));
     EXPECT_INT(groups, TESS_GROUP_ALL);
     tess_config_free(&config);
 }
@@ -264,6 +265,109 @@ static void hybrid_shards_inside_hosts_and_replicates_across_them(void)
     tess_config_free(&config);
 }
 
+static const tess_option *row_of(const char *key)
+{
+    int n_tables;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    for (int t = 0; t < n_tables; t++)
+        for (int i = 0; i < tables[t].section->n_rows; i++)
+            if (strcmp(tables[t].section->rows[i].key, key) == 0)
+                return &tables[t].section->rows[i];
+    test_fail(__FILE__, __LINE__, "no option %s", key);
+    return NULL;
+}
+
+/* Options of a kind where a wrong flag would be a wrong resume, or a difference that nobody reports. */
+static void every_option_says_what_it_decides(void)
+{
+    static const struct {
+        const char *key;
+        tess_option_effect effect;
+    } known[] = {{"training.local_batch_size", TESS_EFFECT_LAYOUT_AND_BITS},
+                 {"optimizer.name", TESS_EFFECT_LAYOUT_AND_BITS},
+                 {"optimizer.lr", TESS_EFFECT_BITS},
+                 {"debug.seed", TESS_EFFECT_BITS},
+                 {"data.files", TESS_EFFECT_BITS},
+                 {"parallelism.shard_strategy", TESS_EFFECT_LAYOUT},
+                 {"offload.optimizer", TESS_EFFECT_LAYOUT},
+                 {"checkpoint.interval", TESS_EFFECT_CALLS},
+                 {"metrics.log_freq", TESS_EFFECT_CALLS},
+                 {"training.threads", TESS_EFFECT_NOTHING},
+                 {"job.description", TESS_EFFECT_NOTHING}};
+    int n_tables;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    for (int t = 0; t < n_tables; t++)
+        for (int i = 0; i < tables[t].section->n_rows; i++) {
+            const tess_option *row = &tables[t].section->rows[i];
+            const bool alone = row->effect == TESS_EFFECT_NOTHING || row->effect == TESS_EFFECT_CALLS;
+            const bool decides = row->effect != 0 && (row->effect & ~TESS_EFFECT_LAYOUT_AND_BITS) == 0;
+            if (!alone && !decides)
+                test_fail(__FILE__, __LINE__, "%s: effect %d", row->key, (int)row->effect);
+        }
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        EXPECT_INT(row_of(known[i].key)->effect, known[i].effect);
+}
+
+/* Each value that ranks must have in common changes the hash; values that decide nothing do not. */
+static void the_hash_is_of_what_ranks_have_in_common(void)
+{
+    static const char *const words[] = {"training.steps=7",     "optimizer.lr=0.5",
+                                        "data.files=b",         "data.files=a,b",
+                                        "debug.seed=1",         "metrics.log_freq=3",
+                                        "fault.spec=x",         "training.fp8=true",
+                                        "job.dump_folder=b",    "parallelism.fsdp_prefetch=0",
+                                        "comm.reduction=native"};
+    static const char *const alone[] = {"job.description=b", "training.threads=3", "reward.workers=5",
+                                        "health.alert_command=a,b"};
+    tess_config config = {0};
+    EXPECT_OK(parse(&config, "data: {files: [a]}\n"));
+    const uint64_t hash = tess_config_hash(&config);
+    for (size_t i = 0; i < sizeof(alone) / sizeof(alone[0]); i++) {
+        EXPECT_OK(tess_config_override(&config, alone[i]));
+        EXPECT(tess_config_hash(&config) == hash);
+    }
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        EXPECT_OK(parse(&config, "data: {files: [a]}\n"));
+        EXPECT_OK(tess_config_override(&config, words[i]));
+        if (tess_config_hash(&config) == hash)
+            test_fail(__FILE__, __LINE__, "%s does not change the hash", words[i]);
+    }
+    tess_config_free(&config);
+}
+
+/* verify --layouts changes these: they must not change bits. */
+static void each_axis_is_an_option_of_the_layout_alone(void)
+{
+    tess_config config = {0};
+    tess_axis axes[TESS_MESH_MAX_AXES];
+    int n_tables, n = 0;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    for (int t = 0; t < n_tables; t++)
+        for (int i = 0; i < tables[t].section->n_rows; i++) {
+            const tess_option *row = &tables[t].section->rows[i];
+            n += row->axis != NULL;
+            EXPECT(row->axis == NULL || (row->effect == TESS_EFFECT_LAYOUT && row->type == TESS_OPTION_INT));
+        }
+    EXPECT_INT(n, TESS_AXES);
+    EXPECT_INT(row_of("parallelism.shard_strategy")->effect, TESS_EFFECT_LAYOUT);
+    EXPECT_INT(row_of("parallelism.pipeline_parallel_schedule")->effect, TESS_EFFECT_LAYOUT);
+    EXPECT_OK(parse(&config, ""));
+    for (int axis = 0; axis < TESS_AXES; axis++)
+        *tess_axis_degree(&config.parallelism, axis) = axis + 2;
+    EXPECT_INT(config.parallelism.pipeline_parallel_degree, 2);
+    EXPECT_INT(config.parallelism.data_parallel_replicate_degree, 3);
+    EXPECT_INT(config.parallelism.data_parallel_shard_degree, 4);
+    EXPECT_INT(config.parallelism.tensor_parallel_degree, 5);
+    EXPECT_INT(tess_axes_of(&config.parallelism, axes), TESS_AXES);
+    EXPECT_TEXT(axes[0].name, "pp");
+    EXPECT_INT(axes[3].size, 5);
+    for (int axis = 0; axis < TESS_AXES; axis++)
+        *tess_axis_degree(&config.parallelism, axis) = 1;
+    EXPECT_INT(tess_axes_of(&config.parallelism, axes), 2);
+    EXPECT_TEXT(axes[0].name, "dp_replicate");
+    tess_config_free(&config);
+}
+
 /* A copy keeps its lists when the original changes or ends, and hashes like it. */
 static void a_copy_has_lists_of_its_own(void)
 {
@@ -286,6 +390,9 @@ static void a_copy_has_lists_of_its_own(void)
 
 static const test_case cases[] = {
     {"a_copy_has_lists_of_its_own", a_copy_has_lists_of_its_own, 0, 0},
+    {"every_option_says_what_it_decides", every_option_says_what_it_decides, 0, 0},
+    {"the_hash_is_of_what_ranks_have_in_common", the_hash_is_of_what_ranks_have_in_common, 0, 0},
+    {"each_axis_is_an_option_of_the_layout_alone", each_axis_is_an_option_of_the_layout_alone, 0, 0},
     {"defaults_parse_and_stay_in_range", defaults_parse_and_stay_in_range, 0, 0},
     {"keys_of_other_programs_lead_to_keys_that_exist", keys_of_other_programs_lead_to_keys_that_exist, 0, 0},
     {"values_of_every_type_are_read", values_of_every_type_are_read, 0, 0},

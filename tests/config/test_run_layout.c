@@ -18,7 +18,7 @@ static tess_run_layout layout_of(const char *text, int n_ranks)
 
 static void words_make_a_command_with_the_same_layout(void)
 {
-    char words[TESS_LAYOUT_KEYS][TESS_RUN_LAYOUT_OVERRIDE];
+    char words[TESS_LAYOUT_MOST][TESS_RUN_LAYOUT_OVERRIDE];
     tess_run_layout hybrid = layout_of("training:\n  local_batch_size: 3\n  global_batch_size: 24\n"
                                        "  mixed_precision_param: float32\n  mixed_precision_reduce: bfloat16\n"
                                        "parallelism:\n  shard_strategy: hybrid\n  data_parallel_replicate_degree: 2\n"
@@ -27,7 +27,7 @@ static void words_make_a_command_with_the_same_layout(void)
     tess_config config;
     EXPECT_OK(tess_config_parse(test_mem(), "", 0, "c.yaml", &config));
     int n = tess_run_layout_words(&hybrid, NULL, words);
-    EXPECT_INT(n, TESS_LAYOUT_KEYS);
+    EXPECT_INT(n, tess_run_layout_keys());
     for (int i = 0; i < n; i++)
         EXPECT_OK(tess_config_override(&config, words[i]));
     tess_run_layout again;
@@ -36,9 +36,36 @@ static void words_make_a_command_with_the_same_layout(void)
     tess_config_free(&config);
 }
 
+/* Every option that decides the layout is a whole number, a choice or a switch, and they fit. */
+static void the_layout_is_of_all_options_that_decide_it(void)
+{
+    int n_tables, n = 0;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    for (int t = 0; t < n_tables; t++)
+        for (int i = 0; i < tables[t].section->n_rows; i++) {
+            const tess_option *row = &tables[t].section->rows[i];
+            if ((row->effect & TESS_EFFECT_LAYOUT) == 0)
+                continue;
+            n++;
+            EXPECT(row->type == TESS_OPTION_INT || row->type == TESS_OPTION_BYTES || row->type == TESS_OPTION_BOOL ||
+                   row->type == TESS_OPTION_CHOICE);
+        }
+    EXPECT_INT(n, tess_run_layout_keys() + 1); /* the number of shards follows from the others */
+    EXPECT(n < TESS_LAYOUT_MOST);
+}
+
+/* Moments of one optimizer are no state for another. */
+static void another_optimizer_is_another_layout(void)
+{
+    char words[TESS_LAYOUT_MOST][TESS_RUN_LAYOUT_OVERRIDE];
+    tess_run_layout adamw = layout_of("", 2), muon = layout_of("optimizer:\n  name: muon\n", 2);
+    EXPECT_INT(tess_run_layout_words(&muon, &adamw, words), 1);
+    EXPECT_TEXT(words[0], "optimizer.name=muon");
+}
+
 static void only_what_differs_is_told(void)
 {
-    char words[TESS_LAYOUT_KEYS][TESS_RUN_LAYOUT_OVERRIDE];
+    char words[TESS_LAYOUT_MOST][TESS_RUN_LAYOUT_OVERRIDE];
     tess_run_layout usual = layout_of("", 2), fewer = layout_of("training:\n  local_batch_size: 4\n", 2);
     EXPECT_INT(tess_run_layout_words(&usual, &usual, words), 0);
     EXPECT_INT(tess_run_layout_words(&fewer, &usual, words), 2);
@@ -50,16 +77,20 @@ static void wild_values_are_none(void)
 {
     static const int64_t wild[] = {-7, INT64_MIN, INT64_MAX, (1LL << 50) + 1};
     tess_run_layout usual = layout_of("", 2);
-    for (int key = 0; key < TESS_LAYOUT_KEYS; key++)
+    for (int key = 0; key < tess_run_layout_keys(); key++)
         for (size_t i = 0; i < sizeof(wild) / sizeof(wild[0]); i++) {
             tess_run_layout layout = usual;
             layout.value[key] = wild[i];
             EXPECT(!tess_run_layout_is_valid(&layout));
         }
+    usual.keys ^= 1; /* a program with other options */
+    EXPECT(!tess_run_layout_is_valid(&usual));
 }
 
 static const test_case cases[] = {
     {"words_make_a_command_with_the_same_layout", words_make_a_command_with_the_same_layout},
+    {"the_layout_is_of_all_options_that_decide_it", the_layout_is_of_all_options_that_decide_it},
+    {"another_optimizer_is_another_layout", another_optimizer_is_another_layout},
     {"only_what_differs_is_told", only_what_differs_is_told},
     {"wild_values_are_none", wild_values_are_none},
 };

@@ -12,8 +12,7 @@ static void write_and_read_again(const tess_config *config)
     int n_tables;
     const size_t key = strlen("rollout.stop=");
     const tess_option_table *tables = tess_config_tables(&n_tables);
-    const tess_option *option = tess_options_find(tables, n_tables, "rollout.stop");
-    if (tess_options_format(option, config, text + key, sizeof(text) - key) != TESS_OK ||
+    if (tess_options_format_key(tables, n_tables, config, "rollout.stop", text + key, sizeof(text) - key) != TESS_OK ||
         tess_config_override(&again, text) != TESS_OK || again.rollout.stop.n != config->rollout.stop.n)
         __builtin_trap();
     for (int i = 0; i < again.rollout.stop.n; i++)

@@ -40,13 +40,28 @@ const char *tess_options_hint(const char *before, const char *text, const char *
     return hint;
 }
 
-const tess_option *tess_options_find(const tess_option_table *tables, int n_tables, const char *key)
+/* The row of a key, and its table; NULL: no such key. */
+static const tess_option *find(const tess_option_table *tables, int n_tables, const char *key,
+                               const tess_option_table **table)
 {
     for (int t = 0; t < n_tables; t++)
-        for (int i = 0; i < tables[t].n_rows; i++)
-            if (strcmp(tables[t].rows[i].key, key) == 0)
-                return &tables[t].rows[i];
+        for (int i = 0; i < tables[t].section->n_rows; i++)
+            if (strcmp(tables[t].section->rows[i].key, key) == 0) {
+                *table = &tables[t];
+                return &tables[t].section->rows[i];
+            }
     return NULL;
+}
+
+static void *field_of(const tess_option *option, void *section)
+{
+    return (char *)section + option->offset;
+}
+
+bool tess_options_has(const tess_option_table *tables, int n_tables, const char *key)
+{
+    const tess_option_table *table;
+    return find(tables, n_tables, key, &table) != NULL;
 }
 
 tess_status tess_options_choose(const char *what, const char *text, const char *const *names, int n, int *chosen)
@@ -78,14 +93,15 @@ const char *tess_options_same_leaf(const tess_option_table *tables, int n_tables
     for (const char *word = key; word < leaf; word += strcspn(word, ".") + 1) {
         char name[TESS_TEXT_SIZE];
         snprintf(name, sizeof(name), "%.*s.%.200s", (int)strcspn(word, "."), word, leaf);
-        const tess_option *option = tess_options_find(tables, n_tables, name);
+        const tess_option_table *table;
+        const tess_option *option = find(tables, n_tables, name, &table);
         if (option != NULL)
             return option->key;
     }
     for (int t = 0; t < n_tables; t++)
-        for (int i = 0; i < tables[t].n_rows; i++)
-            if (strcmp(leaf_of(tables[t].rows[i].key), leaf) == 0 && n++ == 0)
-                first = tables[t].rows[i].key;
+        for (int i = 0; i < tables[t].section->n_rows; i++)
+            if (strcmp(leaf_of(tables[t].section->rows[i].key), leaf) == 0 && n++ == 0)
+                first = tables[t].section->rows[i].key;
     return n <= FEW ? first : NULL;
 }
 
@@ -95,8 +111,8 @@ tess_status tess_options_refuse(const tess_option_table *tables, int n_tables, c
     const char *names[MOST], *meant = tess_options_same_leaf(tables, n_tables, key);
     int n = 0, chosen;
     for (int t = 0; t < n_tables; t++)
-        for (int i = 0; i < tables[t].n_rows && n < MOST; i++)
-            names[n++] = tables[t].rows[i].key;
+        for (int i = 0; i < tables[t].section->n_rows && n < MOST; i++)
+            names[n++] = tables[t].section->rows[i].key;
     if (meant == NULL && n > LISTED)
         meant = tess_options_nearest(key, names, n);
     if (meant != NULL)
@@ -267,9 +283,9 @@ static tess_status parse_list(const tess_option *option, const char *text, tess_
     return TESS_OK;
 }
 
-static tess_status set(const tess_option *option, void *config, const char *text)
+static tess_status set(const tess_option *option, void *section, const char *text)
 {
-    void *field = (char *)config + option->offset;
+    void *field = field_of(option, section);
     const size_t text_size = option->text_size > 0 ? option->text_size : TESS_TEXT_SIZE;
     switch (option->type) {
     case TESS_OPTION_BOOL:
@@ -288,7 +304,7 @@ static tess_status set(const tess_option *option, void *config, const char *text
     case TESS_OPTION_LIST:
         return parse_list(option, text, field);
     case TESS_OPTION_OWN:
-        return option->parse(config, text);
+        return option->parse(section, text);
     }
     return TESS_FAIL(TESS_E_INTERNAL, "option %s has no type", option->key);
 }
@@ -296,19 +312,20 @@ static tess_status set(const tess_option *option, void *config, const char *text
 tess_status tess_options_defaults(const tess_option_table *tables, int n_tables, void *config)
 {
     for (int t = 0; t < n_tables; t++)
-        for (int i = 0; i < tables[t].n_rows; i++)
-            if (tables[t].rows[i].fallback != NULL)
-                TESS_TRY_CTX(set(&tables[t].rows[i], config, tables[t].rows[i].fallback), "default of %s",
-                             tables[t].rows[i].key);
+        for (int i = 0; i < tables[t].section->n_rows; i++) {
+            const tess_option *row = &tables[t].section->rows[i];
+            if (row->fallback != NULL)
+                TESS_TRY_CTX(set(row, (char *)config + tables[t].offset, row->fallback), "default of %s", row->key);
+        }
     return TESS_OK;
 }
 
 void tess_options_free(const tess_option_table *tables, int n_tables, void *config)
 {
     for (int t = 0; t < n_tables; t++)
-        for (int i = 0; i < tables[t].n_rows; i++)
-            if (tables[t].rows[i].type == TESS_OPTION_LIST)
-                tess_text_list_free((void *)((char *)config + tables[t].rows[i].offset));
+        for (int i = 0; i < tables[t].section->n_rows; i++)
+            if (tables[t].section->rows[i].type == TESS_OPTION_LIST)
+                tess_text_list_free(field_of(&tables[t].section->rows[i], (char *)config + tables[t].offset));
 }
 
 tess_status tess_options_copy(const tess_option_table *tables, int n_tables, void *to, const void *from, size_t size)
@@ -316,9 +333,9 @@ tess_status tess_options_copy(const tess_option_table *tables, int n_tables, voi
     tess_status status = TESS_OK;
     memcpy(to, from, size);
     for (int t = 0; t < n_tables; t++)
-        for (int i = 0; i < tables[t].n_rows; i++) {
-            tess_text_list *list = (void *)((char *)to + tables[t].rows[i].offset);
-            if (tables[t].rows[i].type != TESS_OPTION_LIST)
+        for (int i = 0; i < tables[t].section->n_rows; i++) {
+            tess_text_list *list = field_of(&tables[t].section->rows[i], (char *)to + tables[t].offset);
+            if (tables[t].section->rows[i].type != TESS_OPTION_LIST)
                 continue;
             const tess_text_list source = *list;
             *list = (tess_text_list){0};
@@ -332,9 +349,9 @@ tess_status tess_options_copy(const tess_option_table *tables, int n_tables, voi
     return status;
 }
 
-static uint64_t hash_value(const tess_option *option, const void *config, uint64_t hash)
+static uint64_t hash_value(const tess_option *option, const void *section, uint64_t hash)
 {
-    const void *field = (const char *)config + option->offset;
+    const void *field = (const char *)section + option->offset;
     switch (option->type) {
     case TESS_OPTION_BOOL:
         return tess_hash_bytes(field, sizeof(bool), hash);
@@ -359,31 +376,37 @@ static uint64_t hash_value(const tess_option *option, const void *config, uint64
     return hash;
 }
 
-uint64_t tess_options_hash(const tess_option_table *tables, int n_tables, const void *config, uint64_t seed)
+uint64_t tess_options_hash(const tess_option_table *tables, int n_tables, const void *config, unsigned effects)
 {
-    uint64_t hash = seed;
+    uint64_t hash = effects;
     for (int t = 0; t < n_tables; t++)
-        for (int i = 0; i < tables[t].n_rows; i++)
-            hash = hash_value(&tables[t].rows[i], config, hash);
+        for (int i = 0; i < tables[t].section->n_rows; i++) {
+            const tess_option *row = &tables[t].section->rows[i];
+            if ((row->effect & effects) != 0)
+                hash = hash_value(row, tess_options_section(&tables[t], config),
+                                  tess_hash_bytes(row->key, strlen(row->key), hash));
+        }
     return hash;
 }
 
 tess_status tess_options_set(const tess_option_table *tables, int n_tables, void *config, const char *key,
                              const char *text, const char *source)
 {
-    const tess_option *option = tess_options_find(tables, n_tables, key);
+    const tess_option_table *table;
+    const tess_option *option = find(tables, n_tables, key, &table);
     if (option == NULL)
-        TESS_TRY_CTX(tess_options_refuse(tables, n_tables, key, key), "%s", source);
-    else if (option->type == TESS_OPTION_OWN)
-        TESS_TRY_CTX(option->parse(config, text), "%s", source);
+        return tess_fail_context(tess_options_refuse(tables, n_tables, key, key), "%s", source);
+    void *section = (char *)config + table->offset;
+    if (option->type == TESS_OPTION_OWN)
+        TESS_TRY_CTX(option->parse(section, text), "%s", source);
     else
-        TESS_TRY_CTX(set(option, config, text), "%s: %s", source, key);
+        TESS_TRY_CTX(set(option, section, text), "%s: %s", source, key);
     return TESS_OK;
 }
 
-tess_status tess_options_format(const tess_option *option, const void *config, char *text, size_t size)
+tess_status tess_options_format(const tess_option *option, const void *section, char *text, size_t size)
 {
-    const void *field = (const char *)config + option->offset;
+    const void *field = (const char *)section + option->offset;
     int n = 0;
     switch (option->type) {
     case TESS_OPTION_BOOL:
@@ -423,17 +446,26 @@ tess_status tess_options_format(const tess_option *option, const void *config, c
     return TESS_OK;
 }
 
-bool tess_options_is_default(const tess_option *option, const void *config)
+tess_status tess_options_format_key(const tess_option_table *tables, int n_tables, const void *config, const char *key,
+                                    char *text, size_t size)
+{
+    const tess_option_table *table;
+    const tess_option *option = find(tables, n_tables, key, &table);
+    TESS_CHECK(option != NULL, TESS_E_INTERNAL, "no option %s", key);
+    return tess_options_format(option, tess_options_section(table, config), text, size);
+}
+
+bool tess_options_is_default(const tess_option *option, const void *section)
 {
     char text[2048];
-    const void *field = (const char *)config + option->offset;
+    const void *field = (const char *)section + option->offset;
     if (option->fallback == NULL)
         return false;
     if (option->type == TESS_OPTION_FLOAT) {
         const double value = *(const double *)field, fallback = strtod(option->fallback, NULL);
         return value <= fallback && value >= fallback;
     }
-    if (tess_options_format(option, config, text, sizeof(text)) != TESS_OK) {
+    if (tess_options_format(option, section, text, sizeof(text)) != TESS_OK) {
         tess_error_clear();
         return false;
     }

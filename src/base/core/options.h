@@ -18,31 +18,55 @@ typedef enum tess_option_type {
     TESS_OPTION_OWN     /* set by `parse`, whose messages name the key; cannot be formatted */
 } tess_option_type;
 
+/* The effect of an option's value. Options of a run say theirs; those of commands and faults have none. */
+typedef enum tess_option_effect {
+    TESS_EFFECT_NOTHING = 1, /* no effect of the following: ranks of one job may have different values */
+    TESS_EFFECT_CALLS = 2,   /* decides which collectives ranks call, and when; no bits, no lasting state */
+    TESS_EFFECT_LAYOUT = 4,  /* decides who holds which weights, moments and gradients, and who computes what */
+    TESS_EFFECT_BITS = 8,    /* decides losses, gradients or weights */
+    TESS_EFFECT_LAYOUT_AND_BITS = TESS_EFFECT_LAYOUT | TESS_EFFECT_BITS
+} tess_option_effect;
+
 typedef struct tess_option {
     const char *key; /* "training.steps", "--ranks", "rank" */
     tess_option_type type;
-    size_t offset;                                        /* offset of the field in the configuration struct */
+    tess_option_effect effect;
+    size_t offset;                                        /* offset of the field in the section's struct */
     const char *fallback;                                 /* default, as a user would write it */
     const char *choices;                                  /* CHOICE: "none|full|every_n" */
     const char *also;                                     /* CHOICE: other programs' words for them, in any case */
     double min, max;                                      /* FLOAT */
     int64_t least, most;                                  /* INT, BYTES */
     size_t text_size;                                     /* TEXT: bytes of the field; 0: TESS_TEXT_SIZE */
+    const char *axis;                                     /* INT: its value is the degree of this axis of the mesh */
     bool is_path;                                         /* TEXT, LIST: ~ and ~/ begin the home folder */
     bool is_url;                                          /* TEXT: is formatted without what may hold a secret */
     tess_status (*parse)(void *config, const char *text); /* OWN */
     const char *help;                                     /* one line; units where they could be doubted */
 } tess_option;
 
-typedef struct tess_option_table {
-    const char *section; /* "training" */
+/* The options of one struct, next to which they stand. No two rows have the same field. */
+typedef struct tess_option_section {
+    const char *name; /* "training" */
     const char *help;
     const tess_option *rows;
     int n_rows;
+} tess_option_section;
+
+/* A section's place in a configuration, which is a struct of such structs. */
+typedef struct tess_option_table {
+    const tess_option_section *section;
+    size_t offset;
 } tess_option_table;
 
-/* The row of a key; NULL: no such key. */
-const tess_option *tess_options_find(const tess_option_table *tables, int n_tables, const char *key);
+/* The section's struct in `config`. */
+static inline const void *tess_options_section(const tess_option_table *table, const void *config)
+{
+    return (const char *)config + table->offset;
+}
+
+/* Whether a row has the key. */
+bool tess_options_has(const tess_option_table *tables, int n_tables, const char *key);
 
 /* Writes the default of every row that has one into `config`, whose lists are made ones or zero. */
 tess_status tess_options_defaults(const tess_option_table *tables, int n_tables, void *config);
@@ -54,8 +78,8 @@ void tess_options_free(const tess_option_table *tables, int n_tables, void *conf
  * tess_options_free. TESS_E_NOMEM: *to is zero. */
 tess_status tess_options_copy(const tess_option_table *tables, int n_tables, void *to, const void *from, size_t size);
 
-/* A hash of the values of all rows, which depends on `seed`. */
-uint64_t tess_options_hash(const tess_option_table *tables, int n_tables, const void *config, uint64_t seed);
+/* A hash of the values of all rows with one of the effects. Thereby it depends on which rows these are. */
+uint64_t tess_options_hash(const tess_option_table *tables, int n_tables, const void *config, unsigned effects);
 
 /* Sets one key from text. `source` is for messages ("kjv.yaml:12", "command line"). An unknown key names the nearest
  * one; a bad value names the choices or the range. A LIST is written as base/text/list_text.h says, with or without
@@ -71,11 +95,14 @@ tess_status tess_options_refuse(const tess_option_table *tables, int n_tables, c
  * three others. NULL: no such key, or the choice would be a guess. */
 const char *tess_options_same_leaf(const tess_option_table *tables, int n_tables, const char *key);
 
-/* The current value as a user would write it. */
-tess_status tess_options_format(const tess_option *option, const void *config, char *text, size_t size);
+/* The current value as a user would write it. `section` is the struct that the row belongs to. */
+tess_status tess_options_format(const tess_option *option, const void *section, char *text, size_t size);
+/* The same by key. */
+tess_status tess_options_format_key(const tess_option_table *tables, int n_tables, const void *config, const char *key,
+                                    char *text, size_t size);
 /* Whether the current value is the default, however that is written. A value that cannot be formatted is not, nor is
  * one of a row without a default. */
-bool tess_options_is_default(const tess_option *option, const void *config);
+bool tess_options_is_default(const tess_option *option, const void *section);
 
 /* Parses an integer in [min, max]: "12", "10_000", "1e6". */
 tess_status tess_options_int(const char *text, int64_t min, int64_t max, int64_t *value);

@@ -79,7 +79,7 @@ static tess_status read_config(tess_mesh_plan *plan, tess_config *config, const 
         slots[h] = hosts->hosts[h].slots;
     TESS_TRY(tess_config_fit_hosts(config, slots, hosts->n > 0 ? hosts->n : 1));
     TESS_TRY(tess_config_check_degrees(config, *world));
-    axes->n = tess_config_axes(config, axes->axis);
+    axes->n = tess_axes_of(&config->parallelism, axes->axis);
     TESS_TRY(plan_stages(plan, config, *world));
     *world = tess_config_trainers(config, *world);
     return TESS_OK;

@@ -14,7 +14,7 @@
 #include "train/logbook.h"
 
 /* The supervisor makes further changes to the command. */
-_Static_assert(TESS_LAYOUT_KEYS + 2 + 12 <= TESS_OWN_COMMAND_WORDS_SPARE, "the former ranks' settings fit behind");
+_Static_assert(TESS_LAYOUT_MOST + 2 + 12 <= TESS_OWN_COMMAND_WORDS_SPARE, "the former ranks' settings fit behind");
 
 /* The contents of persistent memory. */
 typedef struct saved_state {
@@ -88,7 +88,7 @@ tess_status tess_persist_read_back(const tess_config *config, const tess_persist
 static const char *report_difference(const tess_persist_heir *heir, const saved_state *k, char *text, size_t size)
 {
     tess_run_layout layout;
-    char words[TESS_LAYOUT_KEYS][TESS_RUN_LAYOUT_OVERRIDE];
+    char words[TESS_LAYOUT_MOST][TESS_RUN_LAYOUT_OVERRIDE];
     tess_run_layout_of(heir->config, &layout);
     int n = tess_run_layout_words(&k->layout, &layout, words);
     size_t at = tess_text_add(text, size, 0, "-n %d", k->n_ranks);
@@ -110,7 +110,7 @@ static void pass_on(void *self, const struct tess_job *job, const pid_t *pids)
 static tess_status run_former_ranks(const tess_persist_heir *heir, const saved_state *k, const tess_persist_set *set,
                                     tess_launch_result *result)
 {
-    char changes[TESS_LAYOUT_KEYS][TESS_RUN_LAYOUT_OVERRIDE];
+    char changes[TESS_LAYOUT_MOST][TESS_RUN_LAYOUT_OVERRIDE];
     tess_own_command words = *heir->command;
     tess_launch_options options = *heir->options;
     int n = tess_run_layout_words(&k->layout, NULL, changes);
@@ -129,7 +129,7 @@ static tess_status run_former_ranks(const tess_persist_heir *heir, const saved_s
 /* Returns the exit code of the ranks that save; TESS_EXIT_OK: saved, and read back. */
 static int save(const tess_persist_heir *heir, const saved_state *k, const tess_persist_set *set)
 {
-    char difference[TESS_LAYOUT_KEYS * TESS_RUN_LAYOUT_OVERRIDE];
+    char difference[TESS_LAYOUT_MOST * TESS_RUN_LAYOUT_OVERRIDE];
     tess_launch_result result;
     const tess_reporter *reporter = &heir->options->reporter;
     tess_report_line(reporter, "step %lld is kept in memory for %s: it is saved, and %d rank%s go%s on from there",
@@ -185,7 +185,7 @@ static tess_status find_copies(tess_mem *mem, const tess_config *config, char *f
 
 static tess_status inherit(const tess_persist_heir *heir, tess_mem *mem, bool *saved, int *code)
 {
-    char folder[1024], difference[TESS_LAYOUT_KEYS * TESS_RUN_LAYOUT_OVERRIDE];
+    char folder[1024], difference[TESS_LAYOUT_MOST * TESS_RUN_LAYOUT_OVERRIDE];
     saved_state k;
     tess_persist_set set;
     TESS_TRY(find_copies(mem, heir->config, folder, sizeof(folder), &k));

@@ -11,7 +11,7 @@
 typedef struct tess_persist_heir {
     const tess_config *config; /* tess_config_check_step has passed it for n_ranks */
     int n_ranks;
-    const tess_own_command *command;    /* has room for TESS_LAYOUT_KEYS + 2 more words */
+    const tess_own_command *command;    /* has room for TESS_LAYOUT_MOST + 2 more words */
     const tess_launch_options *options; /* have a reporter */
 } tess_persist_heir;
 

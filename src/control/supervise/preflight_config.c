@@ -8,7 +8,7 @@
 #include "ckpt/store/store.h"
 #include "engine/model/model_file.h"
 #include "nn/model.h"
-#include "config/data_files.h"
+#include "data/files/data_files.h"
 #include "plan/memory_need.h"
 #include "engine/stages/rank_stage.h"
 

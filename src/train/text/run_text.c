@@ -50,7 +50,7 @@ tess_status tess_run_text_identify(const tess_run_text *x, uint64_t *hash)
 {
     const tess_config *c = x->config;
     int64_t weights[TESS_LIST_SIZE] = {0};
-    TESS_TRY(tess_data_weights(c, weights));
+    TESS_TRY(tess_data_weights(&c->data, weights));
     const int64_t words[] = {c->data.shuffle,
                              c->data.add_bos,
                              (int64_t)tess_hash_text(c->data.text_key),

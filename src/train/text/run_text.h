@@ -4,7 +4,7 @@
 #define TESS_TRAIN_TEXT_RUN_TEXT_H
 
 #include "base/text/text.h"
-#include "config/data_files.h"
+#include "data/files/data_files.h"
 #include "train/text/chat_setup.h"
 #include "train/trainer.h"
 

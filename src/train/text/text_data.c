@@ -54,7 +54,7 @@ tess_status text_open_data(text_task *t)
     const tess_config *config = t->text.config;
     int64_t weights[TESS_LIST_SIZE];
     TESS_TRY_CTX(begin_of_text(t, (tess_add_bos)config->data.add_bos), "data.add_bos=true");
-    TESS_TRY(tess_data_weights(config, weights));
+    TESS_TRY(tess_data_weights(&config->data, weights));
     tess_loader_options options = options_of(t);
     name_files(&t->text.files, &options);
     options.shuffle = config->data.shuffle;

@@ -1,8 +1,8 @@
 /* The files of a run's data: what the entries of data.files name, and how they are mixed. */
-#ifndef TESS_CONFIG_DATA_FILES_H
-#define TESS_CONFIG_DATA_FILES_H
+#ifndef TESS_DATA_FILES_DATA_FILES_H
+#define TESS_DATA_FILES_DATA_FILES_H
 
-#include "config/config.h"
+#include "data/files/data_section.h"
 
 /* Paths of the entries, one after the other. */
 typedef struct tess_data_files {
@@ -19,6 +19,9 @@ void tess_data_files_close(tess_data_files *files);
 
 /* weights (TESS_LIST_SIZE): data.weights in millionths. TESS_E_INVALID: one is no number from 1e-6 to 1e6, or there are
  * more or fewer than entries in data.files. None are fine. */
-tess_status tess_data_weights(const tess_config *config, int64_t *weights);
+tess_status tess_data_weights(const tess_data_section *data, int64_t *weights);
+
+/* TESS_E_INVALID: no files, or weights that do not fit them. */
+tess_status tess_data_check(const tess_data_section *data);
 
 #endif

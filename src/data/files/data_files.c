@@ -1,4 +1,4 @@
-#include "config/data_files.h"
+#include "data/files/data_files.h"
 
 #include <glob.h>
 #include <math.h>
@@ -52,12 +52,11 @@ void tess_data_files_close(tess_data_files *files)
     *files = (tess_data_files){0};
 }
 
-tess_status tess_data_weights(const tess_config *config, int64_t *weights)
+tess_status tess_data_weights(const tess_data_section *data, int64_t *weights)
 {
-    const tess_text_list *list = &config->data.weights;
-    TESS_CHECK(list->n == 0 || list->n == config->data.files.n, TESS_E_INVALID,
-               "data.weights: %d weights for the %d entries of data.files: give one for each", list->n,
-               config->data.files.n);
+    const tess_text_list *list = &data->weights;
+    TESS_CHECK(list->n == 0 || list->n == data->files.n, TESS_E_INVALID,
+               "data.weights: %d weights for the %d entries of data.files: give one for each", list->n, data->files.n);
     for (int i = 0; i < list->n; i++) {
         char *end;
         double weight = strtod(list->item[i], &end);
@@ -66,4 +65,11 @@ tess_status tess_data_weights(const tess_config *config, int64_t *weights)
         weights[i] = llround(weight * 1e6);
     }
     return TESS_OK;
+}
+
+tess_status tess_data_check(const tess_data_section *data)
+{
+    int64_t weights[TESS_LIST_SIZE];
+    TESS_CHECK(data->files.n > 0, TESS_E_INVALID, "data.files: name at least one file to train on");
+    return tess_data_weights(data, weights);
 }

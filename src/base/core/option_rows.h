@@ -1,0 +1,43 @@
+/* Rows of a section's table. A section NAME has the struct `tess_NAME_section`. ROW(NAME, FIELD, EFFECT, ...) makes the
+ * key "NAME.FIELD", the field's place in the struct and TESS_EFFECT_EFFECT, so that a key and its field cannot differ.
+ * Only files that hold such tables include this header. */
+#ifndef TESS_BASE_CORE_OPTION_ROWS_H
+#define TESS_BASE_CORE_OPTION_ROWS_H
+
+#include "base/core/options.h"
+
+#define ROW(section_, field_, effect_, type_, ...)                                    \
+    {                                                                                 \
+        .key = #section_ "." #field_, .type = type_, .effect = TESS_EFFECT_##effect_, \
+        .offset = offsetof(struct tess_##section_##_section, field_), __VA_ARGS__     \
+    }
+#define TEXT(section_, field_, effect_, fallback_, help_) \
+    ROW(section_, field_, effect_, TESS_OPTION_TEXT, .fallback = fallback_, .help = help_)
+#define BOOL(section_, field_, effect_, fallback_, help_) \
+    ROW(section_, field_, effect_, TESS_OPTION_BOOL, .fallback = fallback_, .help = help_)
+#define LIST(section_, field_, effect_, help_) \
+    ROW(section_, field_, effect_, TESS_OPTION_LIST, .fallback = "", .help = help_)
+#define PATH(section_, field_, effect_, fallback_, help_) \
+    ROW(section_, field_, effect_, TESS_OPTION_TEXT, .fallback = fallback_, .is_path = true, .help = help_)
+#define PATHS(section_, field_, effect_, help_) \
+    ROW(section_, field_, effect_, TESS_OPTION_LIST, .fallback = "", .is_path = true, .help = help_)
+#define INT(section_, field_, effect_, fallback_, min_, max_, help_) \
+    ROW(section_, field_, effect_, TESS_OPTION_INT, .fallback = fallback_, .least = min_, .most = max_, .help = help_)
+/* The degree of an axis of the mesh. */
+#define DEGREE(section_, field_, axis_, fallback_, min_, max_, help_)                                                 \
+    ROW(section_, field_, LAYOUT, TESS_OPTION_INT, .axis = axis_, .fallback = fallback_, .least = min_, .most = max_, \
+        .help = help_)
+#define BYTES(section_, field_, effect_, fallback_, min_, max_, help_) \
+    ROW(section_, field_, effect_, TESS_OPTION_BYTES, .fallback = fallback_, .least = min_, .most = max_, .help = help_)
+#define FLOAT(section_, field_, effect_, fallback_, min_, max_, help_) \
+    ROW(section_, field_, effect_, TESS_OPTION_FLOAT, .fallback = fallback_, .min = min_, .max = max_, .help = help_)
+#define CHOICE(section_, field_, effect_, fallback_, choices_, help_) \
+    ROW(section_, field_, effect_, TESS_OPTION_CHOICE, .fallback = fallback_, .choices = choices_, .help = help_)
+
+/* The section of the array `rows_`. */
+#define SECTION(name_, help_, rows_)                                                                     \
+    {                                                                                                    \
+        .name = name_, .help = help_, .rows = rows_, .n_rows = (int)(sizeof(rows_) / sizeof((rows_)[0])) \
+    }
+
+#endif

@@ -1,0 +1,19 @@
+/* Options of drills: the faults that a run injects. */
+#ifndef TESS_INJECT_FAULT_SECTION_H
+#define TESS_INJECT_FAULT_SECTION_H
+
+#include "base/core/options.h"
+
+typedef struct tess_fault_section {
+    char spec[TESS_TEXT_SIZE];
+    int64_t seed;
+} tess_fault_section;
+
+/* TESS_E_INVALID: the spec cannot be read, or names a rank that is not among `world` (unless `any_rank`), or a phase
+ * that is not one of `phases` (see tess_fault_spec). */
+tess_status tess_fault_section_check(const tess_fault_section *fault, int world, bool any_rank,
+                                     const char *const *phases);
+
+extern const tess_option_section tess_section_fault;
+
+#endif

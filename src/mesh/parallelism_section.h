@@ -1,0 +1,33 @@
+/* Options of how ranks share the model: the degrees of the mesh's axes, FSDP, pipelines. */
+#ifndef TESS_MESH_PARALLELISM_SECTION_H
+#define TESS_MESH_PARALLELISM_SECTION_H
+
+#include "base/core/options.h"
+#include "tessera/mesh.h"
+
+typedef struct tess_parallelism_section {
+    int64_t data_parallel_replicate_degree, data_parallel_shard_degree;
+    int64_t fsdp_reshard_after_forward, fsdp_prefetch;
+    int64_t fsdp_unit_blocks, fsdp_unit_bytes;
+    bool fsdp_unit_mixed;
+    int shard_strategy; /* tess_strategy */
+    int64_t tensor_parallel_degree;
+    bool enable_sequence_parallel, enable_async_tensor_parallel;
+    int64_t pipeline_parallel_degree, pipeline_parallel_layers_per_stage;
+    int64_t pipeline_parallel_first_stage_less_layers, pipeline_parallel_last_stage_less_layers;
+    int pipeline_parallel_schedule; /* tess_pipeline_kind */
+} tess_parallelism_section;
+
+/* The axes that a mesh may have, outermost first. Each is the `axis` of one option. */
+enum { TESS_AXIS_PP, TESS_AXIS_REPLICATE, TESS_AXIS_SHARD, TESS_AXIS_TP, TESS_AXES };
+const char *tess_axis_name(int axis);
+/* The option that is the axis's degree. */
+int64_t *tess_axis_degree(tess_parallelism_section *parallelism, int axis);
+
+/* The axes of a run's mesh, once its degrees are set; returns their number. Axes whose degree may be left open are
+ * always there: those of the ranks that share the data. The others are there from 2 ranks on. */
+int tess_axes_of(const tess_parallelism_section *parallelism, tess_axis axes[TESS_MESH_MAX_AXES]);
+
+extern const tess_option_section tess_section_parallelism;
+
+#endif

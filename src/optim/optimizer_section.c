@@ -1,0 +1,43 @@
+#include "optim/optimizer_section.h"
+
+#include "base/core/option_rows.h"
+
+static const tess_option optimizer[] = {
+    CHOICE(optimizer, name, LAYOUT_AND_BITS, "adamw", "adamw|adam|sgd|muon|adamw8bit",
+           "muon: matrices of layers, the rest by adamw; adamw8bit: 8-bit moments of matrices of layers"),
+    FLOAT(optimizer, lr, BITS, "3e-4", 0, 1e6, "peak learning rate; 1e-6 by default in `tessera rl`"),
+    FLOAT(optimizer, beta1, BITS, "0.9", 0, 0.999999, "decay of the first moment"),
+    FLOAT(optimizer, beta2, BITS, "0.95", 0, 0.999999, "decay of the second moment"),
+    FLOAT(optimizer, eps, BITS, "1e-8", 0, 1, "added to the root of the second moment"),
+    FLOAT(optimizer, weight_decay, BITS, "0.1", 0, 1e3,
+          "decoupled (adam, sgd: added to the gradient); never on norms and biases"),
+    FLOAT(optimizer, momentum, BITS, "0.95", 0, 0.999999, "momentum of sgd and muon; 0: sgd has no state"),
+    BOOL(optimizer, nesterov, BITS, "true", "sgd, muon: Nesterov's momentum"),
+    CHOICE(optimizer, muon_rate, BITS, "match_rms", "match_rms|original",
+           "muon's step for a matrix of R by C: lr 0.2 sqrt(max(R, C)), as far as adamw; or lr sqrt(max(1, R / C))"),
+    CHOICE(optimizer, state_dtype, LAYOUT_AND_BITS, "float32", "bfloat16|float32",
+           "dtype of moments; bfloat16: rounded up or down at random, the same on any number of ranks"),
+};
+const tess_option_section tess_section_optimizer = SECTION("optimizer", "the update of the weights", optimizer);
+
+static const tess_option lr_scheduler[] = {
+    INT(lr_scheduler, warmup_steps, BITS, "-1", -1, 1e12,
+        "linear rise from 0; -1: 100, or all steps of the schedule where they are fewer"),
+    INT(lr_scheduler, steps, BITS, "0", 0, 1e12,
+        "steps of the schedule, after which its last learning rate stays; 0: training.steps"),
+    CHOICE(lr_scheduler, decay_type, BITS, "cosine", "constant|linear|cosine|wsd",
+           "shape after the rise; wsd: constant, then linear over decay_ratio of the steps"),
+    FLOAT(lr_scheduler, min_lr_factor, BITS, "0.1", 0, 1, "last learning rate over the peak"),
+    FLOAT(lr_scheduler, decay_ratio, BITS, "0.2", 0, 1, "wsd: share of the steps that decays"),
+};
+const tess_option_section tess_section_lr_scheduler = SECTION("lr_scheduler", "learning rate over time", lr_scheduler);
+
+void tess_lr_scheduler_fit(tess_lr_scheduler_section *scheduler, int64_t training_steps)
+{
+    enum { DEFAULT_WARMUP = 100 };
+    const int64_t steps = tess_lr_scheduler_steps(scheduler, training_steps);
+    if (scheduler->warmup_steps < 0)
+        scheduler->warmup_steps = DEFAULT_WARMUP;
+    if (scheduler->warmup_steps > steps)
+        scheduler->warmup_steps = steps;
+}
