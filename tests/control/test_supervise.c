@@ -45,7 +45,7 @@ static tess_status start(void *self, const tess_slots *slots, char *const *words
 
 static int run(fake_job *job, const char *text)
 {
-    static tess_config config;
+    tess_config config;
     tess_slots slots;
     tess_own_command command;
     char *words[] = {(char *)"train", NULL};
@@ -56,7 +56,9 @@ static int run(fake_job *job, const char *text)
     config.training.global_batch_size = 16;
     tess_slots_begin(&slots, 2, (int)config.elastic.min_ranks, 0, 0);
     EXPECT_OK(tess_own_command_of(1, words, &command));
-    return tess_supervise_with(&starter, &slots, &config, &command, &options);
+    int code = tess_supervise_with(&starter, &slots, &config, &command, &options);
+    tess_config_free(&config);
+    return code;
 }
 
 #define CONFIG "recovery: {enable: true, backoff_s: 0.01, backoff_max_s: 0.02, max_failures: 2}\n"
