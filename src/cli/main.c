@@ -12,7 +12,10 @@
 
 #include "base/core/options.h"
 #include "base/core/redact.h"
+#include "base/core/variables.h"
 #include "cli/cli.h"
+#include "control/supervise/stderr_lines.h"
+#include "job/environment.h"
 
 #define COUNT(list) ((int)(sizeof(list) / sizeof((list)[0])))
 
@@ -120,6 +123,22 @@ static bool has_stack(void)
     return true;
 }
 
+/* Names variables that a user has set without effect: a slip in a name would go unnoticed. The ranks of a job have the
+ * variables of the process that prints this. */
+static void warn_of_unknown_variables(void)
+{
+    tess_environment started;
+    char name[TESS_VARIABLE_NAME];
+    const char *near;
+    bool first = tess_environment_read(&started) != TESS_OK || started.rank == 0;
+    tess_error_clear();
+    if (!first || tess_launch_is_rank())
+        return;
+    for (int at = 0; tess_variable_unknown(environ, &at, name, &near);)
+        tess_report_line(&tess_stderr_lines, "warning: %s is set, but nobody reads a variable of this name%s%s%s", name,
+                         near != NULL ? ": did you mean " : "", near != NULL ? near : "", near != NULL ? "?" : "");
+}
+
 int main(int argc, char **argv)
 {
     const char *names[COUNT(commands)];
@@ -147,6 +166,8 @@ int main(int argc, char **argv)
         names[i] = commands[i].command->name;
         if (strcmp(argv[1], names[i]) != 0)
             continue;
+        if (commands[i].command != &doctor) /* `doctor env` explains them itself */
+            warn_of_unknown_variables();
         tess_status status = tess_mem_create(&mem);
         int code = status == TESS_OK ? cli_run_command(mem, argc - 1, argv + 1, commands[i].command) : cli_end(status);
         tess_mem_destroy(&mem);

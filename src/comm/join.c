@@ -1,11 +1,11 @@
 /* Joining a job: find the job, meet all ranks, and compare what must be equal. */
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/core/rng.h"
+#include "base/core/variables.h"
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
 #include "comm/hosts/choice.h"
@@ -17,10 +17,10 @@
 
 static const comm_transport one_host = {.longest_sleep_ns = COMM_LONGEST_SLEEP_NS};
 
-static tess_status open_block(tess_runtime *rt, const char *variable, tess_persist **block)
+static tess_status open_block(tess_runtime *rt, tess_variable variable, tess_persist **block)
 {
     int fd;
-    if (getenv(variable) == NULL)
+    if (tess_variable_value(variable) == NULL)
         return TESS_OK;
     TESS_TRY(tess_environment_number(variable, 0, INT_MAX, &fd));
     return tess_persist_open(rt->mem, fd, block);
@@ -28,9 +28,9 @@ static tess_status open_block(tess_runtime *rt, const char *variable, tess_persi
 
 static tess_status open_persist(tess_runtime *rt)
 {
-    tess_status status = open_block(rt, "TESSERA_PERSIST_FD", &rt->persist);
+    tess_status status = open_block(rt, TESS_VAR_PERSIST_FD, &rt->persist);
     if (status == TESS_OK)
-        status = open_block(rt, "TESSERA_PERSIST_DISK_FD", &rt->persist_disk);
+        status = open_block(rt, TESS_VAR_PERSIST_DISK_FD, &rt->persist_disk);
     if (status != TESS_OK) {
         tess_persist_close(&rt->persist);
         tess_job_close(&rt->job, false);
@@ -87,10 +87,10 @@ tess_status tess_runtime_find_job(tess_runtime *rt, const tess_runtime_options *
     rt->owns_fd = environment.starter != TESS_STARTER_TESSERA;
     switch (environment.starter) {
     case TESS_STARTER_TESSERA:
-        TESS_CHECK(getenv("TESSERA_SHM_FD") != NULL, TESS_E_INVALID,
+        TESS_CHECK(tess_variable_value(TESS_VAR_SHM_FD) != NULL, TESS_E_INVALID,
                    "TESSERA_SHM_FD is missing, while others of TESSERA_RANK, TESSERA_WORLD and TESSERA_SHM_FD are set: "
                    "a launcher sets all three");
-        TESS_TRY(tess_environment_number("TESSERA_SHM_FD", 0, INT_MAX, &fd));
+        TESS_TRY(tess_environment_number(TESS_VAR_SHM_FD, 0, INT_MAX, &fd));
         TESS_TRY(tess_job_open(fd, rt->world, &rt->job));
         rt->launched = true;
         return open_persist(rt);

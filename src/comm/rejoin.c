@@ -3,7 +3,6 @@
 #include "comm/rejoin.h"
 
 #include <limits.h>
-#include <stdlib.h>
 
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
@@ -22,7 +21,7 @@ static bool open_job(tess_job *job, int *rank)
     tess_environment environment;
     int fd;
     bool there = tess_environment_read(&environment) == TESS_OK && environment.starter == TESS_STARTER_TESSERA &&
-                 tess_environment_number("TESSERA_SHM_FD", 0, INT_MAX, &fd) == TESS_OK &&
+                 tess_environment_number(TESS_VAR_SHM_FD, 0, INT_MAX, &fd) == TESS_OK &&
                  tess_job_open(fd, environment.world, job) == TESS_OK;
     *rank = environment.rank;
     return there;

@@ -1,10 +1,10 @@
 #include "comm/seat.h"
 
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/core/rng.h"
+#include "base/core/variables.h"
 #include "base/os/objects.h"
 #include "base/os/os.h"
 #include "base/text/text.h"
@@ -13,9 +13,9 @@
 #include "comm/hosts/choice.h"
 #include "job/persist/persist.h"
 
-static const char *option_or_variable(const char *option, const char *variable)
+static const char *option_or_variable(const char *option, tess_variable variable)
 {
-    const char *value = option != NULL && option[0] != '\0' ? option : getenv(variable);
+    const char *value = option != NULL && option[0] != '\0' ? option : tess_variable_value(variable);
     return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
@@ -81,7 +81,7 @@ tess_status tess_runtime_join_job(const tess_runtime_options *options, tess_runt
     rt->program_begin = program.begin;
     rt->program_end = program.end;
     TESS_GOTO(tess_kernels_offer_of(options->kernels, &rt->offer), runtime);
-    const char *tuning = option_or_variable(options->tuning, "TESSERA_TUNING");
+    const char *tuning = option_or_variable(options->tuning, TESS_VAR_TUNING);
     TESS_GOTO(tuning != NULL ? tess_tuning_load(mem, tuning, &rt->tuning) : TESS_OK, runtime);
     TESS_GOTO(tess_runtime_find_job(rt, options), tuning);
     rt->row = &rt->job.rows[rt->rank];
@@ -90,7 +90,7 @@ tess_status tess_runtime_join_job(const tess_runtime_options *options, tess_runt
     tess_recorder_begin(rt);
     TESS_GOTO(tess_stream_create(mem, 1, rt->kernels, &rt->stream), joined);
     TESS_GOTO(make_world(rt), stream);
-    const char *folder = option_or_variable(NULL, "TESSERA_TRACE");
+    const char *folder = option_or_variable(NULL, TESS_VAR_TRACE);
     TESS_GOTO(folder != NULL ? tess_runtime_keep_trace(rt, folder) : TESS_OK, world);
     if (rt->launched) {
         /* A terminal sends ctrl-C, and SIGHUP at its end, to the whole process group. The launcher answers them: ranks

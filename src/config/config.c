@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/core/rng.h"
+#include "base/core/variables.h"
 #include "base/os/disk_files.h"
 #include "base/os/os.h"
 #include "base/text/json.h"
@@ -273,7 +274,7 @@ static tess_status check_fp8_gather(const tess_config *c)
 {
     const char *device = tess_config_device(c);
     if (device == NULL)
-        device = getenv("TESSERA_DEVICE");
+        device = tess_variable_value(TESS_VAR_DEVICE);
     TESS_CHECK(c->training.fp8, TESS_E_INVALID,
                "training.fp8_gather: weights that are gathered in fp8 are rounded, which only products of "
                "training.fp8=true do not notice: set it, or leave fp8_gather out");
@@ -328,7 +329,7 @@ tess_precision tess_config_precision(const tess_config *config, const char *kern
     tess_precision named = (tess_precision)config->training.mixed_precision_param;
     const char *device = tess_config_device(config);
     if (device == NULL)
-        device = getenv("TESSERA_DEVICE");
+        device = tess_variable_value(TESS_VAR_DEVICE);
     bool on_gpu = device != NULL && strncmp(device, "cuda", strlen("cuda")) == 0; /* those that are supported have it */
     if (named != TESS_PRECISION_AUTO)
         return named;

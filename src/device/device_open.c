@@ -1,7 +1,7 @@
 /* Opens the device that a name stands for. */
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/core/variables.h"
 #include "device/cuda/cuda_device.h"
 #include "device/far/far_device.h"
 #include "device/host_device.h"
@@ -11,7 +11,7 @@ tess_status tess_device_open(tess_mem *mem, const char *name, int number, tess_d
     *device = NULL;
     const char *from = "device";
     if (name == NULL) {
-        name = getenv("TESSERA_DEVICE");
+        name = tess_variable_value(TESS_VAR_DEVICE);
         from = "TESSERA_DEVICE";
     }
     if (name == NULL || name[0] == '\0' || strcmp(name, "cpu") == 0)

@@ -1,8 +1,8 @@
 /* The kernel tables: one a level, each the one below it with rows overridden, built once. */
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/core/variables.h"
 #include "device/cpuid.h"
 #include "device/kernel_vote.h"
 #include "device/kernels.h"
@@ -55,7 +55,7 @@ static int find_level(const char *name)
 /* The best level that this process may take. */
 static tess_status find_best(int *best)
 {
-    const char *most = getenv("TESSERA_CPU_MOST");
+    const char *most = tess_variable_value(TESS_VAR_CPU_MOST);
     int limit = most == NULL || most[0] == '\0' ? CPU_LEVEL_COUNT - 1 : find_level(most);
     TESS_CHECK(limit >= 0, TESS_E_INVALID, "TESSERA_CPU_MOST '%s' is unknown: choose " LEVELS, most);
     pthread_once(&built, build);
@@ -69,7 +69,7 @@ static tess_status find_chosen(const char *name, int *chosen, bool *is_fixed)
     const char *from = "kernels";
     int best = CPU_REF;
     if (name == NULL) {
-        name = getenv("TESSERA_CPU");
+        name = tess_variable_value(TESS_VAR_CPU);
         from = "TESSERA_CPU";
     }
     TESS_TRY(find_best(&best));

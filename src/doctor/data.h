@@ -53,8 +53,7 @@
     X(infiniband) \
     X(openmpi) \
     X(mpich) \
-    X(threads) \
-    X(tessera)
+    X(threads)
 /* clang-format on */
 
 #define X(subject)                                           \

@@ -1,8 +1,8 @@
 /* Checkpoints of other engines, written while they run by the process of ckpt/async. Without it, ranks stand still. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
+#include "base/core/variables.h"
 #include "base/os/os.h"
 #include "ckpt/async/async.h"
 #include "ckpt/store/store.h"
@@ -49,7 +49,7 @@ static void give_up(tess_checkpoint_saver *s)
 static tess_status open_beside(tess_checkpoint_saver *s, const embed_tensors *list)
 {
     const tess_saver_options options = {
-        .keep_latest_k = s->keep, .host_wait_s = host_wait_s, .fault = getenv("TESSERA_FAULT")};
+        .keep_latest_k = s->keep, .host_wait_s = host_wait_s, .fault = tess_variable_value(TESS_VAR_FAULT)};
     TESS_TRY(tess_saver_create(s->runtime, s->hosts, s->threads, &options, &s->beside));
     tess_status status =
         s->beside != NULL ? tess_saver_prepare(s->beside, list->items, list->n)

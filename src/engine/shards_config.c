@@ -1,13 +1,13 @@
 /* Reads and checks the options of a configuration that concern the place of its shards. */
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/core/variables.h"
 #include "optim/optim_internal.h"
 #include "engine/shards.h"
 
 tess_status tess_shards_read(const tess_config *config, tess_shards_choice *choice)
 {
-    const char *text = getenv("TESSERA_SHARDS");
+    const char *text = tess_variable_value(TESS_VAR_SHARDS);
     *choice = (tess_shards_choice)config->job.shards;
     if (*choice != TESS_SHARDS_AUTO || text == NULL || text[0] == '\0')
         return TESS_OK;
@@ -37,7 +37,8 @@ bool tess_shards_is_gpu(const char *device)
 bool tess_shards_expected(const tess_config *config)
 {
     tess_shards_choice choice;
-    const char *device = tess_config_device(config) != NULL ? tess_config_device(config) : getenv("TESSERA_DEVICE");
+    const char *device =
+        tess_config_device(config) != NULL ? tess_config_device(config) : tess_variable_value(TESS_VAR_DEVICE);
     bool expected = tess_shards_read(config, &choice) == TESS_OK &&
                     (choice == TESS_SHARDS_DEVICE || (choice == TESS_SHARDS_AUTO && tess_shards_is_gpu(device) &&
                                                       tess_shards_check_config(config) == TESS_OK));

@@ -1,7 +1,7 @@
 /* Creates a rank's runtime from its seat in the job and its teams (comm), and the faults of a drill (inject). */
 #include "tessera/runtime.h"
 
-#include <stdlib.h>
+#include "base/core/variables.h"
 
 #include "comm/seat.h"
 #include "inject/inject.h"
@@ -11,7 +11,7 @@ tess_status tess_runtime_create(const tess_runtime_options *given, tess_runtime 
     TESS_CHECK(out != NULL, TESS_E_INVALID, "tess_runtime_create: a NULL argument");
     const tess_runtime_options options = given != NULL ? *given : (tess_runtime_options){0};
     TESS_TRY(tess_runtime_join_job(&options, out));
-    const tess_fault_spec faults = {.text = options.fault != NULL ? options.fault : getenv("TESSERA_FAULT"),
+    const tess_fault_spec faults = {.text = options.fault != NULL ? options.fault : tess_variable_value(TESS_VAR_FAULT),
                                     .seed = options.fault_seed,
                                     .world = tess_runtime_world(*out),
                                     .any_rank = tess_runtime_life(*out) > 1,

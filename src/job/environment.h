@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "base/core/variables.h"
 #include "tessera/status.h"
 
 typedef enum tess_starter {
@@ -34,7 +35,7 @@ tess_status tess_environment_read(tess_environment *environment);
 const char *tess_starter_name(tess_starter starter);
 
 /* Reads a variable that is set. TESS_E_INVALID: not a number from `least` to `most`. */
-tess_status tess_environment_number(const char *name, int least, int most, int *number);
+tess_status tess_environment_number(tess_variable variable, int least, int most, int *number);
 
 /* True inside a process that a launcher started. */
 bool tess_launch_is_rank(void);

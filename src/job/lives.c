@@ -5,16 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/core/variables.h"
 #include "job/environment.h"
-
-static const char lives_before[] = "TESSERA_LIVES_BEFORE";
-static const char omitted_steps[] = "TESSERA_OMITTED"; /* "4,8" */
-static const char ranks_past[] = "TESSERA_PAST"; /* "1:0,2:5": of each rank its earlier processes, and their faults */
 
 enum { STEP_TEXT = 24, PAST_TEXT = 20 };
 
-static void set_or_unset(const char *name, const char *value)
+static void set_or_unset(tess_variable variable, const char *value)
 {
+    const char *name = tess_variable_name(variable);
     if (value[0] != '\0')
         setenv(name, value, 1);
     else
@@ -31,7 +29,7 @@ static void report_past(const tess_rank_past *past)
     for (int r = 0; r < n_ranks; r++)
         n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%u:%x", r > 0 ? "," : "", past[r].n_before,
                               past[r].faults_before);
-    set_or_unset(ranks_past, text);
+    set_or_unset(TESS_VAR_PAST, text);
 }
 
 void tess_lives_report(int n_before, const int64_t *omitted, const tess_rank_past *past)
@@ -41,9 +39,9 @@ void tess_lives_report(int n_before, const int64_t *omitted, const tess_rank_pas
     for (int i = 0; i < JOB_OMITTED; i++)
         if (omitted[i] > 0)
             n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%" PRId64, n > 0 ? "," : "", omitted[i]);
-    set_or_unset(omitted_steps, text);
+    set_or_unset(TESS_VAR_OMITTED, text);
     snprintf(text, sizeof(text), "%d", n_before);
-    setenv(lives_before, text, 1);
+    setenv(tess_variable_name(TESS_VAR_LIVES_BEFORE), text, 1);
     report_past(past);
 }
 
@@ -54,7 +52,8 @@ static tess_status read_omitted(const tess_job *job, const char *text)
         char *end = NULL;
         int64_t step = *at >= '0' && *at <= '9' ? strtoll(at, &end, 10) : 0;
         TESS_CHECK(step > 0 && step < INT64_MAX && (*end == '\0' || (*end == ',' && end[1] != '\0')) && i < JOB_OMITTED,
-                   TESS_E_INVALID, "%s is '%s', expected at most %d steps like 4,8", omitted_steps, text, JOB_OMITTED);
+                   TESS_E_INVALID, "%s is '%s', expected at most %d steps like 4,8",
+                   tess_variable_name(TESS_VAR_OMITTED), text, JOB_OMITTED);
         atomic_store(&job->header->omitted[i], step);
         at = *end == ',' ? end + 1 : end;
     }
@@ -76,8 +75,8 @@ static tess_status read_past(const tess_job *job, const char *text)
         char next = n == 2 ? at[length] : ' ';
         TESS_CHECK(r < JOB_MAX_RANKS && n_before >= 0 && is_fault_set(faults) &&
                        (next == '\0' || (next == ',' && at[length + 1] != '\0')),
-                   TESS_E_INVALID, "%s is '%.200s', expected at most %d pairs like 1:0,2:5", ranks_past, text,
-                   JOB_MAX_RANKS);
+                   TESS_E_INVALID, "%s is '%.200s', expected at most %d pairs like 1:0,2:5",
+                   tess_variable_name(TESS_VAR_PAST), text, JOB_MAX_RANKS);
         job->header->past[r].n_before = (uint32_t)n_before;
         job->header->past[r].faults_before = faults;
         at += next == ',' ? length + 1 : length;
@@ -88,12 +87,13 @@ static tess_status read_past(const tess_job *job, const char *text)
 tess_status tess_lives_read(const tess_job *job)
 {
     int n_before = 0;
-    if (getenv(lives_before) != NULL)
-        TESS_TRY(tess_environment_number(lives_before, 0, INT32_MAX, &n_before));
+    const char *omitted = tess_variable_value(TESS_VAR_OMITTED), *past = tess_variable_value(TESS_VAR_PAST);
+    if (tess_variable_value(TESS_VAR_LIVES_BEFORE) != NULL)
+        TESS_TRY(tess_environment_number(TESS_VAR_LIVES_BEFORE, 0, INT32_MAX, &n_before));
     atomic_store(&job->header->epoch, (uint32_t)n_before);
-    if (getenv(omitted_steps) != NULL)
-        TESS_TRY(read_omitted(job, getenv(omitted_steps)));
-    return getenv(ranks_past) != NULL ? read_past(job, getenv(ranks_past)) : TESS_OK;
+    if (omitted != NULL)
+        TESS_TRY(read_omitted(job, omitted));
+    return past != NULL ? read_past(job, past) : TESS_OK;
 }
 
 /* ---- One line of text ---- */

@@ -1,11 +1,11 @@
 #include "job/place.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/core/rng.h"
+#include "base/core/variables.h"
 #include "base/os/os.h"
 
 /* Processes share memory when they run under one kernel and in one pid name space. */
@@ -39,7 +39,7 @@ static uint64_t hash_program(void)
 
 void tess_card_fill(tess_card *card)
 {
-    const char *name = getenv("TESSERA_HOST");
+    const char *name = tess_variable_value(TESS_VAR_HOST);
     memset(card, 0, sizeof(*card));
     if (name != NULL && name[0] != '\0')
         snprintf(card->host, sizeof(card->host), "%s", name);

@@ -5,12 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/core/variables.h"
 #include "base/os/os.h"
 #include "base/os/sockets.h"
 #include "base/text/text.h"
@@ -45,7 +45,8 @@ static tess_status check(const tess_environment *e)
  * part of the name, so that ranks restarted by torchrun do not meet those of the attempt before. */
 static socklen_t make_address(const tess_environment *e, struct sockaddr_un *address)
 {
-    const char *run = getenv("TORCHELASTIC_RUN_ID"), *attempt = getenv("TORCHELASTIC_RESTART_COUNT");
+    const char *run = tess_variable_value(TESS_VAR_TORCH_RUN_ID),
+               *attempt = tess_variable_value(TESS_VAR_TORCH_RESTARTS);
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
     int n = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "tessera-%u-%d-%.8s-%.60s",
                      (unsigned)geteuid(), e->master_port, attempt != NULL ? attempt : "0", run != NULL ? run : "");

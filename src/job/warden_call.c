@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/core/variables.h"
 #include "base/os/os.h"
 #include "base/os/sockets.h"
 
@@ -12,7 +13,7 @@ static const double answer_s = 60; /* the warden answers at once, unless it gets
 
 bool tess_warden_find(int *fd)
 {
-    const char *text = getenv("TESSERA_GUARD_FD");
+    const char *text = tess_variable_value(TESS_VAR_GUARD_FD);
     char *end;
     if (text == NULL)
         return false;

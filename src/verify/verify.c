@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/core/variables.h"
 #include "base/os/os.h"
 #include "engine/model/model_file.h"
 #include "nn/model.h"
@@ -157,7 +158,7 @@ static tess_status measure_memory(tess_mem *mem, const verify_run runs[2], tess_
 static tess_status open_values(const tess_verify_result *r, int *fd)
 {
     char path[4096];
-    const char *folder = getenv("TMPDIR");
+    const char *folder = tess_variable_value(TESS_VAR_TMPDIR);
     int64_t elements = 0;
     for (int i = 0; i < r->n_tensors; i++)
         elements += r->tensors[i].rows * r->tensors[i].row;

@@ -98,7 +98,7 @@ static void drain(void)
     int fd;
     async_area area;
     double deadline_s = tess_os_now_s() + PATIENCE_S;
-    EXPECT_OK(tess_environment_number(ASYNC_VARIABLE, 0, INT32_MAX, &fd));
+    EXPECT_OK(tess_environment_number(TESS_VAR_SAVES, 0, INT32_MAX, &fd));
     EXPECT_OK(async_area_open(fd, &area));
     while (async_is_busy(area.header) && tess_os_now_s() < deadline_s)
         usleep(1000);
@@ -281,7 +281,7 @@ static void kill_the_keeper(void)
     wait_until(&the_stand->n_begun, 1);
     EXPECT_OK(tess_barrier(r.team, NULL));
     int fd, writer;
-    EXPECT_OK(tess_environment_number(ASYNC_VARIABLE, 0, INT32_MAX, &fd));
+    EXPECT_OK(tess_environment_number(TESS_VAR_SAVES, 0, INT32_MAX, &fd));
     async_area area;
     EXPECT_OK(async_area_open(fd, &area));
     writer = area.header->writer_pid;

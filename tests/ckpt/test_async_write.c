@@ -30,7 +30,7 @@ static async_rank join_host(void)
     int rank = tess_team_rank(r.team), host = ranks_of_host > 0 ? rank / ranks_of_host : 0;
     if (ranks_of_host > 0) {
         snprintf(number, sizeof(number), "%d", fds[host]);
-        setenv(ASYNC_VARIABLE, number, 1);
+        setenv(tess_variable_name(TESS_VAR_SAVES), number, 1);
     }
     EXPECT_OK(tess_ckpt_hosts_create(tess_runtime_mem(r.runtime), r.team, host, host == 0 ? "h1" : "h2", &r.hosts));
     EXPECT_OK(tess_threads_create(tess_runtime_mem(r.runtime), 1, &r.threads));
@@ -226,7 +226,7 @@ static void begin_two_hosts(tess_async_service *services[2])
     ranks_of_host = 2;
     for (int host = 0; host < 2; host++) {
         EXPECT_OK(tess_async_service_start(&services[host]));
-        EXPECT_OK(tess_environment_number(ASYNC_VARIABLE, 0, INT32_MAX, &fds[host]));
+        EXPECT_OK(tess_environment_number(TESS_VAR_SAVES, 0, INT32_MAX, &fds[host]));
     }
 }
 

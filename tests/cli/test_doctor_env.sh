@@ -60,4 +60,12 @@ grep -q '^wrong    NCCL_DEBUG=ERROR' output && grep -q '^risky    NCCL_IB_TIMEOU
 expect "names with values" 3 "0 void, 1 risky" "$tessera" doctor env NCCL_IB_TIMEOUT=2 NCCL_DEBUG=INFO UCX_NET_DEVICES
 grep -q '^fine     NCCL_DEBUG=INFO' output && grep -qF 'UCX: network devices' output && pass "each is explained" ||
     fail "$(cat output)"
+
+# ---- A slip in one of our own names is named at the start, once for all ranks
+expect "our own variable" 0 "where the model computes" "$tessera" doctor env TESSERA_DEVICE
+expect "a slip in one of our names" 3 "did you mean TESSERA_DEVICE?" "$tessera" doctor env TESSERA_DEVCE=cpu "$tessera" run -n 2 -- "$tessera" info >slip.out 2>slip.txt
+env TESSERA_ALERT_TEXT=x TESSERA_SAVES=5 TESSERA_LIVES_BEFORE=1 "$tessera" info >plain.out 2>plain.txt
+slip='tessera: warning: TESSERA_DEVCE is set, but nobody reads a variable of this name: did you mean TESSERA_DEVICE?'
+[ "$(cat slip.txt)" = "$slip" ] && pass "it is named once" || fail "it is named once: $(cat slip.txt)"
+[ -s plain.out ] && [ ! -s plain.txt ] && pass "variables that Tessera sets are none" || fail "ours: $(cat plain.txt)"
 finish

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/core/variables.h"
 #include "base/os/os.h"
 #include "base/text/json.h"
 #include "doctor/env/env.h"
@@ -175,6 +176,27 @@ static void what_a_variable_means_for_tessera_is_told(void)
     EXPECT_CONTAINS(out.data, "tessera: no effect on one host");
     EXPECT_CONTAINS(out.data, "tessera: bytes between hosts go over TCP: slower, same bits");
     tess_buffer_free(&out);
+    forget();
+}
+
+/* A rank, or the command of an alert, has those that processes of Tessera set. */
+static void all_variables_of_our_own_are_known(void)
+{
+    char lines[TESS_VARIABLE_COUNT * (TESS_VARIABLE_NAME + 4)] = "";
+    int n = 0;
+    for (int v = 0; v < TESS_VARIABLE_COUNT; v++)
+        if (strncmp(tess_variables[v].name, "TESSERA_", 8) == 0 && strncmp(tess_variables[v].values, "one ", 4) != 0) {
+            snprintf(lines + strlen(lines), sizeof(lines) - strlen(lines), "%s=1\n", tess_variables[v].name);
+            n++;
+        }
+    judge(lines, 0);
+    EXPECT(n > 30);
+    EXPECT_INT(report.n_settings, n);
+    for (int i = 0; i < report.n_settings; i++) {
+        EXPECT_INT(report.settings[i].grade, TESS_ENV_FINE);
+        EXPECT(report.settings[i].known != NULL);
+        EXPECT_TEXT(report.settings[i].source, "Tessera");
+    }
     forget();
 }
 
@@ -458,6 +480,7 @@ static const test_case cases[] = {
     {"lists_of_integers_are_parsed", lists_of_integers_are_parsed},
     {"void_advice_is_called_void", void_advice_is_called_void},
     {"what_a_variable_means_for_tessera_is_told", what_a_variable_means_for_tessera_is_told},
+    {"all_variables_of_our_own_are_known", all_variables_of_our_own_are_known},
     {"unknown_names_get_the_nearest_one", unknown_names_get_the_nearest_one},
     {"names_that_the_registry_lacks_are_not_called_wrong", names_that_the_registry_lacks_are_not_called_wrong},
     {"contradictions_are_named", contradictions_are_named},

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/core/variables.h"
+
 bool tess_os_is_dir(const char *path)
 {
     struct stat info;
@@ -192,7 +194,7 @@ tess_status tess_os_expand_home(char *path, size_t size)
 {
     if (path[0] != '~' || (path[1] != '/' && path[1] != '\0'))
         return TESS_OK;
-    const char *home = getenv("HOME");
+    const char *home = tess_variable_value(TESS_VAR_HOME);
     TESS_CHECK(home != NULL && home[0] != '\0', TESS_E_INVALID, "%s: HOME is not set: write the path in full", path);
     size_t n = strlen(home), rest = strlen(path + 1);
     TESS_CHECK(n + rest < size, TESS_E_INVALID, "path too long: %.100s%.100s", home, path + 1);

@@ -2,6 +2,7 @@
 #include <poll.h>
 
 #include "base/core/round_up.h"
+#include "base/core/variables.h"
 #include "ckpt/async/async_impl.h"
 
 static size_t stages_begin(void)
@@ -30,13 +31,14 @@ tess_status async_area_open(int fd, async_area *area)
     void *address;
     TESS_TRY(tess_os_fd_size(fd, &size));
     TESS_CHECK(size == stages_begin() + ASYNC_SLOTS * ASYNC_STAGE_SPAN, TESS_E_INVALID,
-               ASYNC_VARIABLE "=%d is not a memory file for saves", fd);
+               "%s=%d is not a memory file for saves", tess_variable_name(TESS_VAR_SAVES), fd);
     TESS_TRY(tess_os_map_shared(fd, 0, sizeof(async_header), &address));
     *area = (async_area){.header = address, .fd = fd};
     if (area->header->version == ASYNC_VERSION)
         return TESS_OK;
     tess_os_unmap_shared(address, sizeof(async_header));
-    return TESS_FAIL(TESS_E_INVALID, ASYNC_VARIABLE "=%d is a memory file of another version of Tessera", fd);
+    return TESS_FAIL(TESS_E_INVALID, "%s=%d is a memory file of another version of Tessera",
+                     tess_variable_name(TESS_VAR_SAVES), fd);
 }
 
 void async_area_close(async_area *area, bool close_fd)

@@ -25,7 +25,6 @@ enum {
 };
 
 #define ASYNC_STAGE_SPAN ((size_t)1 << 40) /* addresses in the file, not memory */
-#define ASYNC_VARIABLE "TESSERA_SAVES"
 
 typedef enum async_state {
     ASYNC_IDLE,

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/core/variables.h"
 #include "ckpt/async/saver_impl.h"
 #include "ckpt/store/store.h"
 #include "comm/agree.h"
@@ -53,8 +54,8 @@ static tess_status find_area(tess_saver *s)
 {
     int fd;
     address first = {-1, -1, -1};
-    bool inherited = getenv(ASYNC_VARIABLE) != NULL &&
-                     tess_environment_number(ASYNC_VARIABLE, 0, INT32_MAX, &fd) == TESS_OK &&
+    bool inherited = tess_variable_value(TESS_VAR_SAVES) != NULL &&
+                     tess_environment_number(TESS_VAR_SAVES, 0, INT32_MAX, &fd) == TESS_OK &&
                      async_area_open(fd, &s->area) == TESS_OK;
     tess_error_clear();
     if (is_first(s) && inherited)

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/core/variables.h"
 #include "ckpt/async/async_impl.h"
 
 static const uint64_t poll_ns = 500000000; /* how often the writer checks whether the owner still runs */
@@ -152,14 +153,14 @@ static tess_status start(tess_async_service *s, async_write_fn write)
     TESS_TRY(async_area_create(&s->area));
     tess_os_inherit(s->area.fd);
     snprintf(number, sizeof(number), "%d", s->area.fd);
-    setenv(ASYNC_VARIABLE, number, 1);
+    setenv(tess_variable_name(TESS_VAR_SAVES), number, 1);
     return fork_keeper(s, write);
 }
 
 static void release(tess_async_service *s)
 {
     tess_mem *mem = s->mem;
-    unsetenv(ASYNC_VARIABLE);
+    unsetenv(tess_variable_name(TESS_VAR_SAVES));
     async_area_close(&s->area, true);
     tess_mem_free(mem, s);
     tess_mem_destroy(&mem);

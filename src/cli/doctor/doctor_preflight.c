@@ -1,9 +1,9 @@
 /* `tessera doctor preflight`: checks machines, ranks and the configuration before a job. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/core/variables.h"
 #include "base/os/os.h"
 #include "cli/cli.h"
 #include "job/environment.h"
@@ -82,7 +82,7 @@ static int run(tess_mem *mem, int argc, char **argv)
     int n = cli_parse(argc, argv, &cli_doctor_preflight, flags, 4);
     if (list != NULL)
         return list_checks();
-    const char *tmp = getenv("TMPDIR");
+    const char *tmp = tess_variable_value(TESS_VAR_TMPDIR);
     s.begin_s = tess_os_now_s();
     p.plan.only = p.only;
     p.plan.tmp_folder = tmp != NULL && tmp[0] != '\0' ? tmp : "/tmp";

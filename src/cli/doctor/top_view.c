@@ -3,10 +3,10 @@
 #include <curses.h>
 #include <locale.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <term.h>
 #include <unistd.h>
 
+#include "base/core/variables.h"
 #include "base/os/os.h"
 #include "doctor/top/page.h"
 
@@ -39,7 +39,7 @@ static SCREEN *open_terminal(void)
     curs_set(0);
     keypad(stdscr, TRUE);
     nodelay(stdscr, TRUE);
-    if (has_colors() && getenv("NO_COLOR") == NULL) {
+    if (has_colors() && tess_variable_value(TESS_VAR_NO_COLOR) == NULL) {
         static const short colours[TESS_PHASE_COUNT] = {COLOR_WHITE, COLOR_MAGENTA, COLOR_CYAN,   COLOR_GREEN,
                                                         COLOR_BLUE,  COLOR_CYAN,    COLOR_YELLOW, COLOR_RED};
         start_color();
@@ -281,7 +281,7 @@ tess_status cli_top_view(tess_mem *mem, const char *what, double interval_s)
     SCREEN *screen = NULL;
     if (status == TESS_OK && (screen = open_terminal()) == NULL)
         status = TESS_FAIL(TESS_E_UNSUPPORTED, "this terminal (TERM=%s) cannot show a page: use --once",
-                           getenv("TERM") != NULL ? getenv("TERM") : "");
+                           tess_variable_value(TESS_VAR_TERM) != NULL ? tess_variable_value(TESS_VAR_TERM) : "");
     if (status == TESS_OK)
         status = run(&v);
     if (screen != NULL) {

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/core/variables.h"
 #include "base/os/os.h"
 #include "comm/wire/wire_load.h"
 
@@ -39,6 +40,14 @@ static void at_exit(int status, void *unused)
     table->close(orderly);
 }
 
+/* A value that is no number counts as 0. */
+static size_t read_part_bytes(void)
+{
+    const char *text = tess_variable_value(TESS_VAR_MPI_PART_BYTES);
+    long long bytes = text != NULL ? atoll(text) : 0;
+    return bytes > 0 ? (size_t)bytes : 0;
+}
+
 tess_status tess_wire_open(const tess_environment *environment, const wire_process **out)
 {
     char error[WIRE_ERROR_BYTES];
@@ -47,6 +56,7 @@ tess_status tess_wire_open(const tess_environment *environment, const wire_proce
         return TESS_OK;
     const wire_table *loaded;
     TESS_TRY(tess_wire_load(environment->starter, &loaded));
+    process.part_bytes = read_part_bytes();
     TESS_CHECK(loaded->open(&process, error) == 0, TESS_E_UNSUPPORTED, "open MPI: %s", error);
     table = loaded;
     opener = pthread_self();

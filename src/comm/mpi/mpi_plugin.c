@@ -106,9 +106,8 @@ static int open_mpi(wire_process *process, char error[WIRE_ERROR_BYTES])
     mpi.world.comm = MPI_COMM_WORLD;
     MPI_Comm_rank(MPI_COMM_WORLD, &mpi.world.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &mpi.world.size);
-    const char *text = getenv("TESSERA_MPI_PART_BYTES");
-    long long part = text != NULL ? atoll(text) : 0;
-    mpi.part_bytes = part > 0 && (size_t)part < MPI_PART_BYTES ? (size_t)part : MPI_PART_BYTES;
+    bool is_less = process->part_bytes > 0 && process->part_bytes < MPI_PART_BYTES;
+    mpi.part_bytes = is_less ? process->part_bytes : MPI_PART_BYTES;
 
     int *most_tag, reported = 0;
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most_tag, &reported);

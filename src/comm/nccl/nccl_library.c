@@ -1,8 +1,8 @@
 #include "comm/nccl/nccl_library.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/core/variables.h"
 #include "device/cuda/cuda_library.h"
 #include "device/cuda/cuda_report.h"
 
@@ -15,7 +15,8 @@ static const cuda_symbol symbols[] = {
 /* Variables that would undo what links promise. */
 static tess_status check_variables(void)
 {
-    const char *blocking = getenv("NCCL_COMM_BLOCKING"), *id = getenv("NCCL_COMM_ID");
+    const char *blocking = tess_variable_value(TESS_VAR_NCCL_COMM_BLOCKING),
+               *id = tess_variable_value(TESS_VAR_NCCL_COMM_ID);
     TESS_CHECK(blocking == NULL || strcmp(blocking, "0") == 0, TESS_E_INVALID,
                "NCCL_COMM_BLOCKING is '%s', with which NCCL waits for ever for a rank that does not come: unset it",
                blocking);
@@ -30,7 +31,7 @@ tess_status tess_nccl_open(const nccl_library **out)
     static cuda_library library = {.name = "NCCL",
                                    .file = "libnccl.so.2",
                                    .pattern = TESS_NCCL_PATTERN,
-                                   .variable = "TESSERA_NCCL",
+                                   .variable = TESS_VAR_NCCL,
                                    .packages = TESS_NCCL_PACKAGES,
                                    .symbols = symbols,
                                    .n_symbols = sizeof(symbols) / sizeof(symbols[0]),

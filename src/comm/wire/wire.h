@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WIRE_VERSION = 1, WIRE_ERROR_BYTES = 512 };
+enum { WIRE_VERSION = 2, WIRE_ERROR_BYTES = 512 };
 
 #define WIRE_TABLE_SYMBOL "tess_wire_plugin"
 
@@ -24,6 +24,7 @@ typedef struct wire_group wire_group;     /* ranks that exchange messages: a com
 typedef struct wire_request wire_request; /* a message or a native collective in flight */
 
 typedef struct wire_process {
+    size_t part_bytes; /* set by the caller: bytes of a part of a large message; 0: the plug-in chooses */
     int rank, size;    /* the launcher's numbers */
     int first_core;    /* the first core that this process may run on, in hwloc's order; -1: not known */
     bool funneled;     /* only the opening thread may call */

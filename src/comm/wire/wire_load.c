@@ -1,10 +1,10 @@
 #include "comm/wire/wire_load.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/core/variables.h"
 #include "base/os/plugins.h"
 
 typedef struct kind {
@@ -28,7 +28,8 @@ static const kind *choose(tess_starter starter)
         return &open_mpi;
     if (starter == TESS_STARTER_MPICH)
         return &mpich;
-    bool speaks_pmi = starter == TESS_STARTER_SLURM && getenv("PMI_RANK") != NULL && getenv("PMIX_RANK") == NULL;
+    bool speaks_pmi = starter == TESS_STARTER_SLURM && tess_variable_value(TESS_VAR_PMI_RANK) != NULL &&
+                      tess_variable_value(TESS_VAR_PMIX_RANK) == NULL;
     const kind *first = speaks_pmi ? &mpich : &open_mpi, *second = speaks_pmi ? &open_mpi : &mpich;
     return !tess_plugin_find(first->file, path) && tess_plugin_find(second->file, path) ? second : first;
 }
@@ -98,7 +99,7 @@ static tess_status load_kind(const kind *wanted, const wire_table **table)
 
 tess_status tess_wire_load(tess_starter starter, const wire_table **table)
 {
-    const char *wish = getenv("TESSERA_MPI");
+    const char *wish = tess_variable_value(TESS_VAR_MPI);
     if (wish == NULL || wish[0] == '\0')
         return load_kind(choose(starter), table);
     if (strcmp(wish, open_mpi.word) == 0)

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/core/variables.h"
 #include "base/os/program.h"
 #include "base/os/machine.h"
 #include "base/os/os.h"
@@ -66,11 +67,11 @@ static tess_status append_line(const char *path, const char *line)
 static tess_status run_command(const tess_alert_channel *channel, const tess_alert *alert, const char *host,
                                const char *line)
 {
-    const tess_os_variable variables[] = {{"TESSERA_ALERT_JOB", channel->job},
-                                          {"TESSERA_ALERT_HOST", host},
-                                          {"TESSERA_ALERT_EVENT", alert->event},
-                                          {"TESSERA_ALERT_STATE", alert->state},
-                                          {"TESSERA_ALERT_TEXT", alert->text}};
+    const tess_os_variable variables[] = {{tess_variable_name(TESS_VAR_ALERT_JOB), channel->job},
+                                          {tess_variable_name(TESS_VAR_ALERT_HOST), host},
+                                          {tess_variable_name(TESS_VAR_ALERT_EVENT), alert->event},
+                                          {tess_variable_name(TESS_VAR_ALERT_STATE), alert->state},
+                                          {tess_variable_name(TESS_VAR_ALERT_TEXT), alert->text}};
     return tess_os_hook(channel->command, line, variables, sizeof(variables) / sizeof(variables[0]),
                         channel->command_timeout_s);
 }

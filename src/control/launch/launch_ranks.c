@@ -6,20 +6,21 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/core/variables.h"
 #include "base/os/os.h"
 #include "job/persist/persist.h"
 #include "control/launch/launcher_impl.h"
 
-static void set_number(const char *name, int number)
+static void set_number(tess_variable variable, int number)
 {
     char text[16];
     snprintf(text, sizeof(text), "%d", number);
-    setenv(name, text, 1);
+    setenv(tess_variable_name(variable), text, 1);
 }
 
-static void hand_down(const char *name, int fd)
+static void hand_down(tess_variable variable, int fd)
 {
-    set_number(name, fd);
+    set_number(variable, fd);
     tess_os_inherit(fd);
 }
 
@@ -27,15 +28,15 @@ static void run_rank(const launcher *l, int rank, pid_t parent)
 {
     const launch_payload *what = &l->what;
     tess_child_begin(&l->signals, parent);
-    set_number("TESSERA_RANK", rank);
-    set_number("TESSERA_WORLD", l->n_ranks);
-    set_number("TESSERA_SHM_FD", l->job.fd);
+    set_number(TESS_VAR_RANK, rank);
+    set_number(TESS_VAR_WORLD, l->n_ranks);
+    set_number(TESS_VAR_SHM_FD, l->job.fd);
     if (l->options.trace_folder != NULL)
-        setenv("TESSERA_TRACE", l->options.trace_folder, 1);
+        setenv(tess_variable_name(TESS_VAR_TRACE), l->options.trace_folder, 1);
     if (l->options.persist != NULL)
-        hand_down("TESSERA_PERSIST_FD", l->options.persist->fds[rank]);
+        hand_down(TESS_VAR_PERSIST_FD, l->options.persist->fds[rank]);
     if (l->options.persist != NULL && l->options.persist->disk_fds != NULL)
-        hand_down("TESSERA_PERSIST_DISK_FD", l->options.persist->disk_fds[rank]);
+        hand_down(TESS_VAR_PERSIST_DISK_FD, l->options.persist->disk_fds[rank]);
     if (what->fn != NULL) {
         tess_job job = l->job;
         tess_job_close(&job, false);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/core/variables.h"
 #include "base/os/disk_files.h"
 #include "base/os/os.h"
 #include "control/supervise/console.h"
@@ -73,8 +74,8 @@ static const char *offload_folder(const supervision *s)
 static unsigned may_offload(const supervision *s)
 {
     const tess_config *c = s->config;
-    bool on_host =
-        c->job.device == TESS_DEVICE_CPU || (c->job.device == TESS_DEVICE_AUTO && getenv("TESSERA_DEVICE") == NULL);
+    bool on_host = c->job.device == TESS_DEVICE_CPU ||
+                   (c->job.device == TESS_DEVICE_AUTO && tess_variable_value(TESS_VAR_DEVICE) == NULL);
     bool keeps_state = c->checkpoint.enable && !c->checkpoint.memory_copies && c->job.shards != TESS_SHARDS_DEVICE;
     unsigned what = on_host && !c->offload.activations ? TESS_LADDER_ACTIVATIONS : 0;
     if (keeps_state && !c->offload.optimizer)

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/core/variables.h"
 #include "base/os/os.h"
 #include "control/supervise/supervise_hosts.h"
 #include "control/supervise/console.h"
@@ -14,18 +15,16 @@
 #include "control/launch/mpirun/launch_probe.h"
 #include "train/train.h"
 
-static const char launch_agent[] = "TESSERA_LAUNCH_AGENT"; /* names the program that replaces ssh */
-
 tess_status tess_mpirun_job_line(const tess_launch_hosts *hosts, tess_mpi *mpi, char **arguments,
                                  tess_launch_line *line)
 {
     char mpirun[4096], program[4096];
-    TESS_TRY(tess_launch_find_mpi(getenv("PATH"), mpi, mpirun, sizeof(mpirun)));
+    TESS_TRY(tess_launch_find_mpi(tess_variable_value(TESS_VAR_PATH), mpi, mpirun, sizeof(mpirun)));
     TESS_TRY(tess_os_own_path(program, sizeof(program)));
     tess_launch_request request = {.hosts = hosts,
                                    .mpi = *mpi,
                                    .mpirun = mpirun,
-                                   .agent = getenv(launch_agent),
+                                   .agent = tess_variable_value(TESS_VAR_LAUNCH_AGENT),
                                    .root = geteuid() == 0,
                                    .environment = environ,
                                    .program = program,
@@ -103,8 +102,8 @@ static tess_status start_probe(launch_job *j, int group)
     char program[4096];
     TESS_TRY(tess_os_own_path(program, sizeof(program)));
     j->probed = group;
-    return tess_launch_probe_begin(&j->probe, getenv(launch_agent), j->hosts->hosts.hosts[group].name, program,
-                                   tess_os_now_s());
+    return tess_launch_probe_begin(&j->probe, tess_variable_value(TESS_VAR_LAUNCH_AGENT),
+                                   j->hosts->hosts.hosts[group].name, program, tess_os_now_s());
 }
 
 static int answers(void *self, int group)
@@ -142,7 +141,7 @@ static tess_status run_life(launch_job *j, const tess_slots *slots, char *const 
     j->heard = false;
     j->past = options->past;
     tess_lives_report(options->n_before, options->omitted, j->past);
-    setenv(TESS_WARDEN_REPORTS, "1", 1);
+    setenv(tess_variable_name(TESS_VAR_LAUNCH_REPORTS), "1", 1);
     choose_hosts(j, slots);
     TESS_TRY(tess_mpirun_job_line(&j->now, &j->hosts->mpi, (char **)words + 1, &j->line));
     watch.mpi = j->hosts->mpi;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/core/variables.h"
 #include "base/os/os.h"
 #include "job/environment.h"
 #include "control/supervise/exit.h"
@@ -17,7 +18,6 @@
 #include "control/timers.h"
 
 enum { CONFIG_LIMIT = 1 << 20 };
-static const char config_copy[] = "TESSERA_CONFIG"; /* names the copy of the configuration */
 
 /* Copies the file into memory that ranks started later inherit: after a failure they read the same text as the first
  * ones, even if the file has changed. */
@@ -37,7 +37,7 @@ static tess_status copy_config(tess_mem *mem, const char *path)
     }
     tess_os_inherit(fd);
     snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-    setenv(config_copy, name, 1);
+    setenv(tess_variable_name(TESS_VAR_CONFIG), name, 1);
     return TESS_OK;
 }
 
@@ -74,7 +74,7 @@ static int supervise(tess_config *open, tess_config *checked, const tess_ranks *
 static tess_status load(const tess_train_job *job, bool is_rank, tess_config *config)
 {
     tess_mem *mem = NULL;
-    const char *copy = is_rank ? getenv(config_copy) : NULL;
+    const char *copy = is_rank ? tess_variable_value(TESS_VAR_CONFIG) : NULL;
     TESS_TRY(tess_mem_create(&mem));
     tess_status status = tess_config_load_over(mem, job->kind->defaults, copy != NULL ? copy : job->config,
                                                job->overrides, job->n_overrides, config);

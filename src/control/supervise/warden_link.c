@@ -1,9 +1,9 @@
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/core/variables.h"
 #include "control/supervise/exit.h"
 #include "control/supervise/warden_link.h"
 #include "job/environment.h"
@@ -48,7 +48,7 @@ static void listen(void *self, const tess_job *job, const pid_t *pids)
 
 bool tess_warden_is_heard(void)
 {
-    return getenv(TESS_WARDEN_REPORTS) != NULL;
+    return tess_variable_value(TESS_VAR_LAUNCH_REPORTS) != NULL;
 }
 
 void tess_warden_reports(tess_launch_options *options)

@@ -6,7 +6,6 @@
 
 #include "control/launch/launcher.h"
 
-#define TESS_WARDEN_REPORTS "TESSERA_LAUNCH_REPORTS" /* carried to the wardens by mpirun */
 /* Sent to the input of rank 0's warden: all ranks leave after the next save. */
 #define TESS_WARDEN_LEAVE "L"
 

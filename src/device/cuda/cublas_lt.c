@@ -14,7 +14,7 @@ tess_status tess_cublas_lt_open(const cublas_lt **out)
     static cuda_library library = {.name = "cuBLAS",
                                    .file = "libcublasLt.so",
                                    .pattern = CUBLAS_LT_PATTERN,
-                                   .variable = "TESSERA_CUBLAS",
+                                   .variable = TESS_VAR_CUBLAS,
                                    .instead = "own",
                                    .packages = CUBLAS_LT_PACKAGES,
                                    .symbols = symbols,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/core/round_up.h"
+#include "base/core/variables.h"
 #include "base/text/text.h"
 #include "device/cuda/cuda_impl.h"
 #include "device/cuda/cuda_load.h"
@@ -433,7 +434,7 @@ static tess_status retain_context(cuda_device *d, int handle)
 /* Names the kernels without cuBLAS, which adds its own version. */
 static void name_kernels(cuda_device *d, int major, int minor)
 {
-    const char *wish = getenv("TESSERA_CUBLAS");
+    const char *wish = tess_variable_value(TESS_VAR_CUBLAS);
     d->tensor_cores = wish == NULL || strcmp(wish, "off") != 0;
     snprintf(d->kernels, sizeof(d->kernels), "cuda");
     if (d->tensor_cores)

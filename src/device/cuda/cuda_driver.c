@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/core/variables.h"
 #include "device/cuda/cuda_library.h"
 
 #define DRIVER_FILE "libcuda.so.1"
@@ -135,7 +136,7 @@ tess_status tess_cuda_driver_open(const cuda_driver **driver)
 /* ---- GPUs ---- */
 static tess_status fail_without_gpus(void)
 {
-    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    const char *visible = tess_variable_value(TESS_VAR_CUDA_VISIBLE_DEVICES);
     TESS_CHECK(visible == NULL, TESS_E_INVALID,
                "CUDA_VISIBLE_DEVICES is '%s', with which this process sees no GPU: unset it, or set it to numbers that "
                "`nvidia-smi -L` lists, such as 0,1",
@@ -147,7 +148,7 @@ static tess_status fail_without_gpus(void)
 /* The list ends at the first wrong entry, so a typing error would hide what stands behind it. */
 static tess_status check_visible(int n)
 {
-    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    const char *visible = tess_variable_value(TESS_VAR_CUDA_VISIBLE_DEVICES);
     int listed = visible != NULL && visible[0] != '\0';
     for (const char *c = visible; listed > 0 && *c != '\0'; c++)
         listed += *c == ',';

@@ -7,20 +7,23 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A file's folder: below an environment's variable where one is named, else absolute; patterns of glob(3). */
+#include "base/core/variables.h"
+
+/* A file's folder: below the value of a variable where one is named, else absolute; patterns of glob(3). */
 static const struct {
-    const char *variable, *pattern;
+    tess_variable variable;
+    const char *pattern;
 } folders[] = {
-    {"CUDA_HOME", "/lib64"},
-    {"CUDA_PATH", "/lib64"},
-    {NULL, "/usr/local/cuda/lib64"},
-    {NULL, "/usr/lib/*-linux-gnu"},
-    {NULL, "/usr/lib64"},
-    {"VIRTUAL_ENV", "/lib/python3*/site-packages/nvidia/*/lib"},
-    {"CONDA_PREFIX", "/lib"},
-    {"CONDA_PREFIX", "/lib/python3*/site-packages/nvidia/*/lib"},
-    {"HOME", "/.local/lib/python3*/site-packages/nvidia/*/lib"},
-    {NULL, "/usr/local/lib/python3*/dist-packages/nvidia/*/lib"},
+    {TESS_VAR_CUDA_HOME, "/lib64"},
+    {TESS_VAR_CUDA_PATH, "/lib64"},
+    {TESS_VARIABLE_NONE, "/usr/local/cuda/lib64"},
+    {TESS_VARIABLE_NONE, "/usr/lib/*-linux-gnu"},
+    {TESS_VARIABLE_NONE, "/usr/lib64"},
+    {TESS_VAR_VIRTUAL_ENV, "/lib/python3*/site-packages/nvidia/*/lib"},
+    {TESS_VAR_CONDA_PREFIX, "/lib"},
+    {TESS_VAR_CONDA_PREFIX, "/lib/python3*/site-packages/nvidia/*/lib"},
+    {TESS_VAR_HOME, "/.local/lib/python3*/site-packages/nvidia/*/lib"},
+    {TESS_VARIABLE_NONE, "/usr/local/lib/python3*/dist-packages/nvidia/*/lib"},
 };
 
 static bool find_in(const char *folder, const char *pattern, const char *file, char path[PATH_MAX])
@@ -51,7 +54,7 @@ static bool find_beside_python(const char *folder, const char *file, char path[P
 static bool find_by_python(const char *file, char path[PATH_MAX])
 {
     char python[PATH_MAX], target[PATH_MAX];
-    const char *at = getenv("PATH");
+    const char *at = tess_variable_value(TESS_VAR_PATH);
     for (size_t n; at != NULL && *at != '\0'; at += n + (at[n] == ':')) {
         n = strcspn(at, ":");
         if (snprintf(python, sizeof(python), "%.*s/python3", (int)n, at) >= (int)sizeof(python) ||
@@ -68,7 +71,7 @@ static bool find_by_python(const char *file, char path[PATH_MAX])
 static bool find_in_library_path(const char *file, char path[PATH_MAX])
 {
     char folder[PATH_MAX];
-    const char *at = getenv("LD_LIBRARY_PATH");
+    const char *at = tess_variable_value(TESS_VAR_LD_LIBRARY_PATH);
     for (size_t n; at != NULL && *at != '\0'; at += n + (at[n] == ':')) {
         n = strcspn(at, ":");
         snprintf(folder, sizeof(folder), "%.*s", (int)n, at);
@@ -82,7 +85,7 @@ bool tess_cuda_find_library(const char *file, char path[PATH_MAX])
 {
     bool found = find_in_library_path(file, path);
     for (size_t i = 0; !found && i < sizeof(folders) / sizeof(folders[0]); i++) {
-        const char *folder = folders[i].variable != NULL ? getenv(folders[i].variable) : "";
+        const char *folder = folders[i].variable != TESS_VARIABLE_NONE ? tess_variable_value(folders[i].variable) : "";
         found = folder != NULL && find_in(folder, folders[i].pattern, file, path);
     }
     return found || find_by_python(file, path);

@@ -2,9 +2,9 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/core/variables.h"
 #include "device/cuda/cuda_find.h"
 
 const char *tess_cuda_library_bind(void *library, const cuda_symbol *symbols, size_t n, void *table)
@@ -25,16 +25,16 @@ static const char *does_without(const cuda_library *l)
 
 static tess_status find(cuda_library *l)
 {
-    const char *wish = getenv(l->variable);
+    const char *variable = tess_variable_name(l->variable), *wish = tess_variable_value(l->variable);
     if (wish == NULL || wish[0] == '\0') {
         TESS_CHECK(tess_cuda_find_library(l->pattern, l->path), TESS_E_NOT_FOUND,
-                   "%s is not installed: install %s, or name its file with %s", l->name, l->packages, l->variable);
+                   "%s is not installed: install %s, or name its file with %s", l->name, l->packages, variable);
         return TESS_OK;
     }
-    TESS_CHECK(strcmp(wish, "off") != 0 && strcmp(wish, does_without(l)) != 0, TESS_E_NOT_FOUND, "%s is %s",
-               l->variable, wish);
+    TESS_CHECK(strcmp(wish, "off") != 0 && strcmp(wish, does_without(l)) != 0, TESS_E_NOT_FOUND, "%s is %s", variable,
+               wish);
     TESS_CHECK(strchr(wish, '/') != NULL, TESS_E_INVALID,
-               "%s is '%s', expected off%s%s%s or the path of %s (with a '/' in it)", l->variable, wish,
+               "%s is '%s', expected off%s%s%s or the path of %s (with a '/' in it)", variable, wish,
                l->instead != NULL ? ", " : "", l->instead != NULL ? l->instead : "", l->instead != NULL ? "," : "",
                l->file);
     snprintf(l->path, sizeof(l->path), "%s", wish);
@@ -46,7 +46,7 @@ static tess_status load(cuda_library *l)
     TESS_TRY(find(l));
     void *library = dlopen(l->path, RTLD_NOW | RTLD_LOCAL);
     TESS_CHECK(library != NULL, TESS_E_UNSUPPORTED, "cannot load %s: %s; %s=%s does without", l->name, dlerror(),
-               l->variable, does_without(l));
+               tess_variable_name(l->variable), does_without(l));
     const char *missing = tess_cuda_library_bind(library, l->symbols, l->n_symbols, l->table);
     TESS_CHECK(missing == NULL, TESS_E_UNSUPPORTED, "%s is no %s that Tessera can use: it has no %s", l->path, l->name,
                missing);

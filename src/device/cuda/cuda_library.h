@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/core/variables.h"
 #include "tessera/status.h"
 
 /* A pointer to the function of that name belongs at `offset` of the table. */
@@ -17,12 +18,12 @@ typedef struct cuda_symbol {
 
 /* A static one for each library, whose lock is PTHREAD_MUTEX_INITIALIZER. */
 typedef struct cuda_library {
-    const char *name;     /* name in messages: "cuBLAS" */
-    const char *file;     /* file in messages: "libcublasLt.so" */
-    const char *pattern;  /* pattern of the file, for glob(3) */
-    const char *variable; /* variable of the environment that names another file, or is "off" */
-    const char *instead;  /* another of its words that does without; NULL: none */
-    const char *packages; /* packages that have it */
+    const char *name;       /* name in messages: "cuBLAS" */
+    const char *file;       /* file in messages: "libcublasLt.so" */
+    const char *pattern;    /* pattern of the file, for glob(3) */
+    tess_variable variable; /* names another file, or is "off" */
+    const char *instead;    /* another of its words that does without; NULL: none */
+    const char *packages;   /* packages that have it */
     const cuda_symbol *symbols;
     size_t n_symbols;
     void *table;

@@ -3,10 +3,10 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/core/variables.h"
 #include "base/os/plugins.h"
 #include "device/cuda/cuda_driver.h"
 
@@ -14,7 +14,7 @@ static char place[PATH_MAX];
 
 static tess_status find(void)
 {
-    const char *wish = getenv("TESSERA_CUDA");
+    const char *wish = tess_variable_value(TESS_VAR_CUDA);
     if (wish != NULL && wish[0] != '\0') {
         TESS_CHECK(strchr(wish, '/') != NULL, TESS_E_INVALID,
                    "TESSERA_CUDA is '%s', expected the path of a plug-in (with a '/' in it)", wish);

@@ -11,9 +11,9 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/core/variables.h"
 #include "device/cuda/cublas_lt.h"
 
 enum { PROPOSALS = 8, MEMBERS = 6, PROBE_ROWS = 2048, PROBE_COLUMNS = 1024, FEW_ROWS = 64, ALIGNMENT = 16, UNIT = 8 };
@@ -496,7 +496,7 @@ tess_status tess_cuda_products_create(cuda_device *device, cuda_products **out)
     TESS_TRY(tess_mem_alloc(device->base.mem, TESS_POOL_MISC, sizeof(*p), "products by cuBLAS", (void **)&p));
     p->device = device;
     p->lt = lt;
-    const char *timing = getenv("TESSERA_CUBLAS_TIMING");
+    const char *timing = tess_variable_value(TESS_VAR_CUBLAS_TIMING);
     p->times = timing == NULL || strcmp(timing, "off") != 0;
     const size_t named = strlen(device->kernels);
     snprintf(device->kernels + named, sizeof(device->kernels) - named, " lt %zu", lt->version());

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/core/variables.h"
 #include "base/text/text.h"
 #include "device/cuda/cublas_lt.h"
 #include "device/cuda/cuda_find.h"
@@ -28,7 +29,8 @@ static void report_failure(tess_cuda_fact *f)
 
 /* A library that is done without where it is not there. */
 typedef struct library_facts {
-    const char *name, *pattern, *variable, *packages;
+    const char *name, *pattern, *packages;
+    tess_variable variable;
     const char *use;
     const char *off; /* text if the variable is "off" */
     const char *own; /* text if it is "own", or the library is not installed; NULL: that of "off" */
@@ -39,16 +41,16 @@ typedef struct library_facts {
 static void look_for_library(tess_cuda_fact *f, const library_facts *l)
 {
     char path[PATH_MAX];
-    const char *wish = getenv(l->variable);
+    const char *variable = tess_variable_name(l->variable), *wish = tess_variable_value(l->variable);
     begin(f, l->name);
     if (wish != NULL && strcmp(wish, "off") == 0)
-        snprintf(f->text, sizeof(f->text), "%s is off: %s", l->variable, l->off);
+        snprintf(f->text, sizeof(f->text), "%s is off: %s", variable, l->off);
     else if (wish != NULL && l->own != NULL && strcmp(wish, "own") == 0)
-        snprintf(f->text, sizeof(f->text), "%s is own: %s", l->variable, l->own);
+        snprintf(f->text, sizeof(f->text), "%s is own: %s", variable, l->own);
     else if (wish != NULL && wish[0] != '\0')
-        snprintf(f->text, sizeof(f->text), "%s, as %s says", wish, l->variable);
+        snprintf(f->text, sizeof(f->text), "%s, as %s says", wish, variable);
     else if (tess_cuda_find_library(l->pattern, path))
-        snprintf(f->text, sizeof(f->text), "%s: %s; %s=%s does without", path, l->use, l->variable,
+        snprintf(f->text, sizeof(f->text), "%s: %s; %s=%s does without", path, l->use, variable,
                  l->own != NULL ? "own" : "off");
     else {
         f->missing = true;
@@ -75,14 +77,14 @@ void tess_cuda_software(tess_cuda_fact facts[TESS_CUDA_SOFTWARE])
     look_for_plugin(&facts[0]);
     static const library_facts cublas = {.name = "cublas",
                                          .pattern = CUBLAS_LT_PATTERN,
-                                         .variable = "TESSERA_CUBLAS",
+                                         .variable = TESS_VAR_CUBLAS,
                                          .packages = CUBLAS_LT_PACKAGES,
                                          .use = "products in bfloat16",
                                          .off = "bfloat16 without tensor cores, with the bits of the CPU's table ref",
                                          .own = "products in bfloat16 by Tessera's own kernels"},
                                nccl = {.name = "nccl",
                                        .pattern = TESS_NCCL_PATTERN,
-                                       .variable = "TESSERA_NCCL",
+                                       .variable = TESS_VAR_NCCL,
                                        .packages = TESS_NCCL_PACKAGES,
                                        .use = "bytes between the GPUs of several hosts",
                                        .off = "bytes between hosts by way of their memory"};

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/core/variables.h"
 #include "base/os/address_space.h"
 #include "base/os/os.h"
 #include "device/far/far_impl.h"
@@ -240,7 +241,7 @@ static const tess_device_table far_table = {
 
 static tess_status read_delays(far_device *d)
 {
-    const char *text = getenv("TESSERA_FAR_DELAYS");
+    const char *text = tess_variable_value(TESS_VAR_FAR_DELAYS);
     if (text == NULL || text[0] == '\0')
         return TESS_OK;
     unsigned long long seed;
@@ -257,7 +258,7 @@ static tess_status read_delays(far_device *d)
 /* Reads the stall of another rank; 0 if there is none: no stall. */
 static tess_status read_stall(far_device *d)
 {
-    const char *text = getenv("TESSERA_FAR_STALL"), *rank = getenv("TESSERA_RANK");
+    const char *text = tess_variable_value(TESS_VAR_FAR_STALL), *rank = tess_variable_value(TESS_VAR_RANK);
     if (text == NULL || text[0] == '\0')
         return TESS_OK;
     int whose;

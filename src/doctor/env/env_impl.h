@@ -6,6 +6,8 @@
 
 /* The value of `file` in built-in rows begins with it. */
 #define ENV_BUILT_IN "src/doctor/env/variables/variables_"
+/* The value of `file` in the rows of Tessera's own variables, which are built in, too. */
+#define ENV_OURS "src/base/core/variables.h"
 
 typedef struct env_family {
     const char *prefix;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/core/variables.h"
 #include "base/mem/make_room.h"
 #include "doctor/env/env_impl.h"
 
@@ -24,7 +25,8 @@ static tess_status add(tess_env_report *report, const char *name, const char *va
     *setting = (tess_env_setting){.name = name, .value = value, .computed = computed, .known = known};
     if (known == NULL)
         return TESS_OK;
-    bool built_in = strncmp(known->row.file, ENV_BUILT_IN, sizeof(ENV_BUILT_IN) - 1) == 0;
+    bool built_in =
+        strncmp(known->row.file, ENV_BUILT_IN, sizeof(ENV_BUILT_IN) - 1) == 0 || strcmp(known->row.file, ENV_OURS) == 0;
     setting->of = known->of != NULL ? known->of : family->of;
     setting->source = known->source != NULL || family == NULL || !built_in ? known->source : family->source;
     return TESS_OK;
@@ -104,7 +106,8 @@ tess_status env_read_names(const tess_env_registry *registry, char *const *names
         const env_family *family = env_family_of(name);
         TESS_CHECK(known != NULL || family != NULL, TESS_E_INVALID,
                    "%.100s: no library of distributed training is known to read a variable of this name", name);
-        TESS_TRY(add(report, name, equals != NULL ? equals + 1 : getenv(name), false, known, family));
+        TESS_TRY(
+            add(report, name, equals != NULL ? equals + 1 : tess_variable_value_named(name), false, known, family));
         name = end;
     }
     return TESS_OK;

@@ -1,6 +1,8 @@
 /* Loads the registry of variables: the built-in rows, and the user's own. */
 #include <string.h>
 
+#include "base/core/variables.h"
+#include "base/text/text.h"
 #include "doctor/data.h"
 #include "doctor/env/env_impl.h"
 #include "doctor/env/env_values.h"
@@ -91,6 +93,41 @@ static tess_status check_rows(const tess_table *table)
     return TESS_OK;
 }
 
+static tess_status write_field(const char *name, const char *text, tess_buffer *out)
+{
+    if (text[0] == '\0')
+        return TESS_OK;
+    TESS_TRY(tess_buffer_printf(out, "  %s: '", name));
+    for (; *text != '\0'; text++)
+        TESS_TRY(tess_buffer_append(out, *text == '\'' ? "''" : text, *text == '\'' ? 2 : 1));
+    return tess_buffer_append(out, "'\n", 2);
+}
+
+/* Writes Tessera's own variables as the text of a table. */
+static tess_status write_ours(tess_buffer *out)
+{
+    for (int v = 0; v < TESS_VARIABLE_COUNT; v++) {
+        const tess_variable_row *row = &tess_variables[v];
+        if (strncmp(row->name, "TESSERA_", 8) != 0)
+            continue;
+        TESS_TRY(tess_buffer_printf(out, "%s:\n", row->name));
+        TESS_TRY(write_field("does", row->does, out));
+        TESS_TRY(write_field("default", row->fallback, out));
+        TESS_TRY(write_field("values", row->values, out));
+    }
+    return TESS_OK;
+}
+
+static tess_status add_ours(tess_table *table)
+{
+    tess_buffer text = {.mem = table->mem};
+    tess_status status = write_ours(&text);
+    if (status == TESS_OK)
+        status = tess_table_parse(table, text.data, text.size, ENV_OURS);
+    tess_buffer_free(&text);
+    return status;
+}
+
 tess_status tess_env_registry_load(tess_mem *mem, const char *const *files, int n_files, tess_env_registry *registry)
 {
     tess_table *table = &registry->table;
@@ -103,6 +140,7 @@ tess_status tess_env_registry_load(tess_mem *mem, const char *const *files, int 
                               tess_data_variables_##subject##_size, ENV_BUILT_IN #subject ".yaml"));
     TESS_DOCTOR_VARIABLES(X)
 #undef X
+    TESS_TRY(add_ours(table));
     TESS_TRY(tess_table_load_own(table, "variables.yaml"));
     for (int i = 0; i < n_files; i++)
         TESS_TRY(tess_table_load(table, files[i]));

@@ -1,10 +1,10 @@
 #include "doctor/table/table.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/core/options.h"
+#include "base/core/variables.h"
 #include "base/mem/make_room.h"
 #include "base/os/os.h"
 #include "base/text/yaml.h"
@@ -163,7 +163,7 @@ tess_status tess_table_load(tess_table *table, const char *path)
 tess_status tess_table_load_own(tess_table *table, const char *name)
 {
     char folder[1024], path[1200];
-    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    const char *config = tess_variable_value(TESS_VAR_XDG_CONFIG_HOME), *home = tess_variable_value(TESS_VAR_HOME);
     if (config != NULL && config[0] == '/')
         snprintf(folder, sizeof(folder), "%s/tessera", config);
     else if (home != NULL)

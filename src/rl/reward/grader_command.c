@@ -7,20 +7,22 @@
 #include <unistd.h>
 
 #include "base/core/redact.h"
+#include "base/core/variables.h"
 #include "base/os/os.h"
 #include "rl/reward/grader_process.h"
 #include "rl/reward/grader_sandbox.h"
 
 /* The variables that every grader gets. reward.env names others. The whole environment is not passed on, because it
  * holds keys. */
-static const char *const plain_variables[] = {"PATH",   "HOME",     "USER", "LOGNAME", "LANG",
-                                              "LC_ALL", "LC_CTYPE", "TZ",   "TMPDIR"};
+static const tess_variable plain_variables[] = {TESS_VAR_PATH,     TESS_VAR_HOME, TESS_VAR_USER,
+                                                TESS_VAR_LOGNAME,  TESS_VAR_LANG, TESS_VAR_LC_ALL,
+                                                TESS_VAR_LC_CTYPE, TESS_VAR_TZ,   TESS_VAR_TMPDIR};
 enum { N_PLAIN = sizeof(plain_variables) / sizeof(plain_variables[0]) };
 
 /* Finds the file that execvp(3) would run. */
 static tess_status find_program(const char *name, char *path, size_t size)
 {
-    const char *folders = getenv("PATH");
+    const char *folders = tess_variable_value(TESS_VAR_PATH);
     if (strchr(name, '/') != NULL) {
         snprintf(path, size, "%s", name);
         TESS_CHECK(tess_os_is_file(path) && access(path, X_OK) == 0, TESS_E_NOT_FOUND,
@@ -59,16 +61,16 @@ static tess_status find_user(const char *name, grader_command *command, grader_u
 }
 
 /* ---- Variables ---- */
-static const char *value_of(const grader_command *command, const grader_user *user, const char *name)
+static const char *value_of(const grader_command *command, const grader_user *user, tess_variable variable)
 {
-    const bool is_name = strcmp(name, "USER") == 0 || strcmp(name, "LOGNAME") == 0;
-    if (command->sandboxed && strcmp(name, "HOME") == 0)
+    const bool is_name = variable == TESS_VAR_USER || variable == TESS_VAR_LOGNAME;
+    if (command->sandboxed && variable == TESS_VAR_HOME)
         return "/tmp"; /* a folder that can be written */
-    if (command->sandboxed && strcmp(name, "TMPDIR") == 0)
+    if (command->sandboxed && variable == TESS_VAR_TMPDIR)
         return NULL;
-    if (command->changes_user && (is_name || strcmp(name, "HOME") == 0))
+    if (command->changes_user && (is_name || variable == TESS_VAR_HOME))
         return is_name ? user->name : user->home;
-    return getenv(name);
+    return tess_variable_value(variable);
 }
 
 static tess_status check_names(const tess_text_list *names)
@@ -76,7 +78,7 @@ static tess_status check_names(const tess_text_list *names)
     for (int i = 0; names != NULL && i < names->n; i++) {
         TESS_CHECK(strchr(names->item[i], '=') == NULL, TESS_E_INVALID,
                    "reward.env: it has names of variables, not their values");
-        TESS_CHECK(getenv(names->item[i]) != NULL, TESS_E_INVALID,
+        TESS_CHECK(tess_variable_value_named(names->item[i]) != NULL, TESS_E_INVALID,
                    "reward.env: the variable %s is not set where this rank was started", names->item[i]);
     }
     return TESS_OK;
@@ -88,8 +90,8 @@ static tess_status make_environment(grader_command *command, const tess_text_lis
     const char *names[N_PLAIN + TESS_LIST_SIZE], *values[N_PLAIN + TESS_LIST_SIZE];
     size_t size = (N_PLAIN + (size_t)n_named + 2) * sizeof(char *);
     for (int i = 0; i < N_PLAIN + n_named; i++) {
-        names[i] = i < N_PLAIN ? plain_variables[i] : named->item[i - N_PLAIN];
-        values[i] = i < N_PLAIN ? value_of(command, user, names[i]) : getenv(names[i]);
+        names[i] = i < N_PLAIN ? tess_variable_name(plain_variables[i]) : named->item[i - N_PLAIN];
+        values[i] = i < N_PLAIN ? value_of(command, user, plain_variables[i]) : tess_variable_value_named(names[i]);
         size += values[i] != NULL ? strlen(names[i]) + strlen(values[i]) + 2 : 0;
     }
     TESS_TRY(

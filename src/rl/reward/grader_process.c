@@ -15,12 +15,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/core/variables.h"
 #include "base/os/machine.h"
 #include "base/os/os.h"
 #include "rl/reward/grader_filter.h"
 #include "rl/reward/grader_sandbox.h"
 
-static const char mark_name[] = "TESSERA_GRADER";
 enum {
     END_S = 5
 }; /* time that killed processes have to disappear; a process that is stuck in the kernel takes longer */
@@ -155,7 +155,8 @@ static void count_tasks(void *context, pid_t pid)
 
 static void make_mark(char mark[GRADER_MARK])
 {
-    snprintf(mark, GRADER_MARK, "%s=%d.%llx", mark_name, (int)getpid(), (unsigned long long)tess_os_wall_ns());
+    snprintf(mark, GRADER_MARK, "%s=%d.%llx", tess_variable_name(TESS_VAR_GRADER), (int)getpid(),
+             (unsigned long long)tess_os_wall_ns());
 }
 
 static void close_pipes(int (*pipes)[2], int n)

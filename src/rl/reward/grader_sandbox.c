@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/core/variables.h"
 #include "base/os/os.h"
 
 static const char bwrap_path[] = "/usr/bin/bwrap", prlimit_path[] = "/usr/bin/prlimit", scratch[] = "/tmp";
@@ -87,7 +88,7 @@ static void find_masks(masks *m, uid_t user)
     m->n = 0;
     for (size_t i = 0; i < sizeof(masked) / sizeof(masked[0]); i++)
         mask(m, masked[i]);
-    mask(m, getenv("HOME"));
+    mask(m, tess_variable_value(TESS_VAR_HOME));
     mask(m, entry != NULL ? entry->pw_dir : NULL);
 }
 

@@ -38,6 +38,8 @@ void reward_http_destroy(reward_http **http)
 #include <string.h>
 #include <time.h>
 
+#include "base/core/variables.h"
+
 #include "base/os/os.h"
 #include "rl/reward/reward_curl.h"
 
@@ -131,7 +133,7 @@ static tess_status read_headers(reward_http *h, const tess_reward_options *o)
         TESS_TRY_CTX(status, "reward.header_file");
     }
     for (int i = 0; o->header_env != NULL && i < o->header_env->n; i++) {
-        const char *name = o->header_env->item[i], *value = getenv(name);
+        const char *name = o->header_env->item[i], *value = tess_variable_value_named(name);
         TESS_CHECK(strpbrk(name, ":= ") == NULL, TESS_E_INVALID,
                    "reward.header_env: it has names of variables, not the headers");
         TESS_CHECK(value != NULL, TESS_E_INVALID,

@@ -35,8 +35,7 @@ static void finish_well(wire_request **request)
 
 static bool in_small_parts(void)
 {
-    const char *part_bytes = getenv("TESSERA_MPI_PART_BYTES");
-    return part_bytes != NULL && strcmp(part_bytes, "1000") == 0;
+    return process.part_bytes == 1000;
 }
 
 static void meet(wire_group *group)
@@ -313,6 +312,8 @@ static void open_wire(const char *library)
     tess_environment environment;
     EXPECT_OK(tess_environment_read(&environment));
     EXPECT_OK(tess_wire_load(environment.starter, &wire));
+    const char *part_bytes = getenv("TESSERA_MPI_PART_BYTES");
+    process.part_bytes = part_bytes != NULL ? strtoull(part_bytes, NULL, 10) : 0;
     EXPECT_WIRE(wire->open(&process, wire_error));
     EXPECT_INT(process.rank, environment.rank);
     EXPECT_INT(process.size, environment.world);

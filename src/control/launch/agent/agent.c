@@ -1,8 +1,8 @@
 /* Creates and closes the agent, and serves it in the warden's loop. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/core/variables.h"
 #include "base/os/os.h"
 #include "base/os/sockets.h"
 #include "control/launch/agent/agent_impl.h"
@@ -13,7 +13,7 @@ static const uint64_t own_gap_ns = 100000000; /* a warden's loop runs a hundred 
 /* Reads "40000-40100" of TESSERA_AGENT_PORTS. Without it any port will do. */
 static tess_status read_ports(int *first, int *last)
 {
-    const char *text = getenv("TESSERA_AGENT_PORTS");
+    const char *text = tess_variable_value(TESS_VAR_AGENT_PORTS);
     char rest;
     *first = *last = 0;
     if (text == NULL || *text == '\0')
@@ -28,7 +28,7 @@ static tess_status open_port(agent *a, tess_agent_address *mine)
 {
     int first, last, n;
     TESS_TRY(read_ports(&first, &last));
-    TESS_TRY_CTX(tess_os_addresses(getenv("TESSERA_IFNAME"), mine->address, AGENT_ADDRESSES, &n),
+    TESS_TRY_CTX(tess_os_addresses(tess_variable_value(TESS_VAR_IFNAME), mine->address, AGENT_ADDRESSES, &n),
                  "TESSERA_IFNAME names the interface that leads to the other hosts");
     /* A host with a single address need not listen on any other. */
     return tess_os_listen(n == 1 ? mine->address[0] : NULL, first, last, &a->listen_fd, &mine->port);

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/core/variables.h"
 #include "base/os/os.h"
 #include "base/os/sockets.h"
 #include "control/launch/agent/agent_impl.h"
@@ -18,7 +19,7 @@ _Noreturn static void run_child(const tess_child_signals *signals, pid_t parent,
     tess_child_begin(signals, parent);
     setpgid(0, 0); /* mpirun signals whole process groups; only the warden may signal the rank */
     snprintf(text, sizeof(text), "%d", channel);
-    setenv("TESSERA_GUARD_FD", text, 1);
+    setenv(tess_variable_name(TESS_VAR_GUARD_FD), text, 1);
     tess_os_inherit(channel);
     tess_child_exec(NULL, argv, report_fd);
 }
