@@ -306,8 +306,8 @@ static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_be
                                                 {"best", "ms", TESS_BENCH_LOWER},
                                                 {"rate", "GB/s", TESS_BENCH_HIGHER},
                                                 {"of limit", "x", TESS_BENCH_LOWER}};
-    static ckpt_plan plan;
-    static ckpt_result result;
+    ckpt_plan plan = {0};
+    ckpt_result result = {0};
     (void)mem;
     TESS_TRY(make_plan(options, &plan));
     TESS_TRY(run_job(&plan, &result));

@@ -166,8 +166,7 @@ static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_be
                                                 {"disk", "GB/s", TESS_BENCH_NEITHER},
                                                 {"of disk", "%", TESS_BENCH_HIGHER},
                                                 {"waited", "ms", TESS_BENCH_LOWER}};
-    static transfer_bench b;
-    b = (transfer_bench){.folder = options->offload.folder, .rounds = tess_bench_rounds(options, 3, 1)};
+    transfer_bench b = {.folder = options->offload.folder, .rounds = tess_bench_rounds(options, 3, 1)};
     TESS_CHECK(b.rounds <= MAX_ROUNDS, TESS_E_INVALID, "--repeat: at most %d", MAX_ROUNDS);
     TESS_TRY(tess_os_check_disk(b.folder, "--folder"));
     TESS_CHECK(posix_memalign(&b.block, PAGE, RAW_BLOCK) == 0, TESS_E_NOMEM, "no memory to write from");

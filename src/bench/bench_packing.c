@@ -89,7 +89,7 @@ static tess_status measure_shape(tess_mem *mem, const tess_bench_options *option
 
 static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_bench_report *to)
 {
-    static step_result results[2];
+    step_result results[2] = {0};
     static const tess_bench_column columns[COLUMNS] = {
         {"time", "ms", TESS_BENCH_LOWER},   {"rows", "", TESS_BENCH_NEITHER},   {"waste", "%", TESS_BENCH_NEITHER},
         {"fewer", "x", TESS_BENCH_NEITHER}, {"speed", "x", TESS_BENCH_NEITHER}, {"targets", "1/s", TESS_BENCH_HIGHER},

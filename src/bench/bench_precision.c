@@ -220,7 +220,7 @@ static tess_status measure(const tess_bench_options *options, int run, const ste
 
 static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_bench_report *report)
 {
-    static precision_result results[N_RUNS];
+    precision_result results[N_RUNS] = {0};
     for (int i = 0; i < N_RUNS; i++) {
         step_plan plan = {0};
         tess_status status = make_plan(mem, options, i, &plan);

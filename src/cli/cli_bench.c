@@ -176,7 +176,7 @@ static const tess_bench *bench_named(const char *name)
 
 static int run_bench(tess_mem *mem, int argc, char **argv)
 {
-    static flag_set set;
+    flag_set set = {0};
     tess_own_command words;
     const tess_bench *bench = bench_named(argv[0]);
     tess_status status = tess_own_command_of(argc + 1, argv - 1, &words); /* cli_parse reorders argv */

@@ -19,6 +19,7 @@ static const char commands_help[] = "/reset           forget what was said (not 
                                     "/quit            end, as Ctrl-D does; Ctrl-C ends an answer\n";
 
 /* ---- Ctrl-C ---- */
+/* A handler gets nothing but the signal's number: it leaves here that one came. */
 static volatile sig_atomic_t interrupted;
 
 static void interrupt(int signal_number)
@@ -161,7 +162,7 @@ static tess_status find_length(const tess_model_config *config, int64_t asked, i
 
 static int run(tess_mem *mem, int argc, char **argv)
 {
-    static tess_model_folder m;
+    tess_model_folder m = {0};
     const char *device = NULL, *dtype_text = NULL, *adapter = NULL, *template_path = NULL, *system = NULL,
                *stats = NULL;
     int64_t max_length = 0, threads = 0;

@@ -125,7 +125,7 @@ static tess_status generate(generate_session *s, bool asked, const tess_sampling
 
 static int run(tess_mem *mem, int argc, char **argv)
 {
-    static generate_session s;
+    generate_session s = {0};
     const char *prompt = NULL, *file = NULL, *device = NULL, *dtype_text = NULL, *add_bos = NULL, *adapter = NULL;
     const char *logprobs = NULL, *jsonl = NULL, *stats = NULL, *stops[CLI_REPEATS + 1] = {NULL};
     int64_t max_length = 0, threads = 0, batch = 8, n_each = 1;

@@ -12,7 +12,7 @@ typedef struct mesh_flags {
 
 static tess_status show(tess_mem *mem, const tess_mesh_plan *plan, const mesh_flags *flags)
 {
-    static tess_bench_axes measured;
+    tess_bench_axes measured = {0};
     tess_buffer text = {.mem = mem};
     json_t *json = NULL;
     if (flags->measure != NULL) {

@@ -7,7 +7,7 @@
 int cli_run_task(const tess_task_kind *kind, const cli_command *cli, const char *missing, int argc, char **argv)
 {
     const char *n_ranks = NULL;
-    static cli_train_view view;
+    cli_train_view view = {0};
     tess_own_command command;
     bool is_rank = tess_launch_is_rank();
     tess_status status = is_rank ? TESS_OK : tess_own_command_of(argc, argv, &command); /* cli_parse reorders argv */

@@ -52,7 +52,7 @@ static tess_status check_table(tess_mem *mem, const invariance_flags *f, const c
 /* The best table, the one named, or all that the machine has. */
 static tess_status check_tables(tess_mem *mem, const invariance_flags *f, int *code)
 {
-    static tess_invariance_result results[N_TABLES];
+    tess_invariance_result results[N_TABLES] = {0};
     bool all = f->table != NULL && strcmp(f->table, "all") == 0;
     int n = 0;
     if (!all)
@@ -69,7 +69,7 @@ static tess_status check_tables(tess_mem *mem, const invariance_flags *f, int *c
 
 static tess_status check_library(tess_mem *mem, const invariance_flags *f, int *code)
 {
-    static tess_invariance_result result;
+    tess_invariance_result result = {0};
     char name[96];
     tess_invariance_fn function;
     TESS_TRY(tess_invariance_load(f->library, f->symbol, &function));

@@ -24,7 +24,7 @@ static void print_facts(const tess_cuda_fact *facts, int n)
 /* A missing driver or GPU is no failure: the CPU computes without it. */
 static void print_gpus(void)
 {
-    static tess_cuda_fact software[TESS_CUDA_SOFTWARE], hardware[TESS_CUDA_GPUS + 2];
+    tess_cuda_fact software[TESS_CUDA_SOFTWARE] = {0}, hardware[TESS_CUDA_GPUS + 2] = {0};
     print_facts(hardware, tess_cuda_hardware(hardware));
     tess_cuda_software(software);
     print_facts(software, TESS_CUDA_SOFTWARE);

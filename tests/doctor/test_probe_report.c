@@ -93,14 +93,13 @@ static void names_of_checks_are_unique_and_fit(void)
     const char *seen[128];
     int n_seen = 0;
     for (int group = 0; group < TESS_PROBE_GROUPS; group++) {
-        int n;
-        const tess_probe_check *checks = tess_probe_checks((tess_probe_group)group, &n);
-        for (int i = 0; i < n; i++) {
-            EXPECT(strlen(checks[i].name) < TESS_PROBE_NAME_BYTES);
-            EXPECT(checks[i].looks_at != NULL && checks[i].threshold != NULL && checks[i].fix != NULL);
+        const tess_probe_check *check;
+        for (int i = 0; (check = tess_probe_check_at((tess_probe_group)group, i)) != NULL; i++) {
+            EXPECT(strlen(check->name) < TESS_PROBE_NAME_BYTES);
+            EXPECT(check->looks_at != NULL && check->threshold != NULL && check->fix != NULL);
             for (int k = 0; k < n_seen; k++)
-                EXPECT(strcmp(seen[k], checks[i].name) != 0);
-            seen[n_seen++] = checks[i].name;
+                EXPECT(strcmp(seen[k], check->name) != 0);
+            seen[n_seen++] = check->name;
         }
     }
     EXPECT(n_seen >= 45 && n_seen <= TESS_PROBE_MOST);

@@ -70,7 +70,7 @@ static tess_status add_rows(const tuner *t, const comm_case *which, const int *b
 
 static tess_status tune_operation(const tuner *t, comm_case *which)
 {
-    static comm_time times[N_CHOICES][COMM_PLAN_SIZES];
+    comm_time times[N_CHOICES][COMM_PLAN_SIZES] = {0};
     int best[COMM_PLAN_SIZES];
     comm_case_sizes(which, t->options);
     if (which->n_sizes == 0)

@@ -156,7 +156,7 @@ static tess_status run_rank(tess_runtime *rt, const void *plan, void *result)
 
 static tess_status measure(const tess_bench_options *options, const step_plan *plan, tess_bench_report *report)
 {
-    static step_result result;
+    step_result result = {0};
     const tess_bench_ranks ranks = {.n = plan->ranks,
                                     .options = {.n_threads = plan->threads, .kernels = plan->kernels},
                                     .run = run_rank,

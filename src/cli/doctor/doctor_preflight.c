@@ -17,11 +17,10 @@ typedef struct screen {
 static int list_checks(void)
 {
     for (int group = 0; group < TESS_PROBE_GROUPS; group++) {
-        int n;
-        const tess_probe_check *checks = tess_preflight_checks((tess_probe_group)group, &n);
+        const tess_probe_check *check;
         printf("%s\n", tess_probe_group_name((tess_probe_group)group));
-        for (int i = 0; i < n; i++)
-            printf("  %-16s %s (%s)\n", checks[i].name, checks[i].looks_at, checks[i].threshold);
+        for (int i = 0; (check = tess_preflight_check_at((tess_probe_group)group, i)) != NULL; i++)
+            printf("  %-16s %s (%s)\n", check->name, check->looks_at, check->threshold);
     }
     return TESS_EXIT_OK;
 }
@@ -68,8 +67,8 @@ static void show_doing(int n_ranks)
 static int run(tess_mem *mem, int argc, char **argv)
 {
     (void)mem;
-    static screen s;
-    static tess_preflight p = {.doing = show_doing, .show = show, .self = &s};
+    screen s = {0};
+    tess_preflight p = {.doing = show_doing, .show = show, .self = &s};
     tess_ranks ranks = {0};
     tess_own_command command;
     const char *n_ranks = NULL, *list = NULL;

@@ -16,18 +16,18 @@ enum { MOST_NAMES = 96 };
 
 /* ---- Names of checks ---- */
 
-const tess_probe_check *tess_preflight_checks(tess_probe_group group, int *n)
+const tess_probe_check *tess_preflight_check_at(tess_probe_group group, int i)
 {
-    *n = tess_preflight_n_config_checks;
-    return group == TESS_PROBE_CONFIG ? tess_preflight_config_checks : tess_probe_checks(group, n);
+    if (group != TESS_PROBE_CONFIG)
+        return tess_probe_check_at(group, i);
+    return i < tess_preflight_n_config_checks ? &tess_preflight_config_checks[i] : NULL;
 }
 
 static bool wants_group(const tess_preflight *p, int group)
 {
-    int n;
-    const tess_probe_check *checks = tess_preflight_checks((tess_probe_group)group, &n);
-    for (int i = 0; i < n; i++)
-        if (tess_probe_wanted(p->only, checks[i].name))
+    const tess_probe_check *check;
+    for (int i = 0; (check = tess_preflight_check_at((tess_probe_group)group, i)) != NULL; i++)
+        if (tess_probe_wanted(p->only, check->name))
             return true;
     return false;
 }
@@ -36,12 +36,11 @@ tess_status tess_preflight_check_names(const char *only)
 {
     const char *names[MOST_NAMES];
     int n_names = 0;
-    for (int group = 0; group < TESS_PROBE_GROUPS; group++) {
-        int n;
-        const tess_probe_check *checks = tess_preflight_checks((tess_probe_group)group, &n);
-        for (int i = 0; i < n && n_names < MOST_NAMES; i++)
-            names[n_names++] = checks[i].name;
-    }
+    const tess_probe_check *check;
+    for (int group = 0; group < TESS_PROBE_GROUPS; group++)
+        for (int i = 0; (check = tess_preflight_check_at((tess_probe_group)group, i)) != NULL; i++)
+            if (n_names < MOST_NAMES)
+                names[n_names++] = check->name;
     for (const char *at = only; at != NULL; at = strchr(at, ',')) {
         char name[64], hint[TESS_HINT_BYTES];
         bool known = false;

@@ -17,8 +17,8 @@ typedef struct tess_preflight {
     void *self;
 } tess_preflight;
 
-/* The checks of a group: those of doctor/probe, and those of a configuration. */
-const tess_probe_check *tess_preflight_checks(tess_probe_group group, int *n);
+/* Check `i` of a group, NULL after the last: those of doctor/probe, and those of a configuration. */
+const tess_probe_check *tess_preflight_check_at(tess_probe_group group, int i);
 
 /* TESS_E_INVALID: --only names no check; the message may name the one that was meant. */
 tess_status tess_preflight_check_names(const char *only);

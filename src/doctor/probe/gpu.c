@@ -49,12 +49,11 @@ static int version_of(const char *library, const char *function)
 
 static bool wants_any(const char *only)
 {
-    int n;
-    bool any = false;
-    const tess_probe_check *checks = probe_gpu_checks(&n);
-    for (int i = 0; i < n; i++)
-        any = any || tess_probe_wanted(only, checks[i].name);
-    return any;
+    const tess_probe_check *check;
+    for (int i = 0; (check = probe_gpu_check_at(i)) != NULL; i++)
+        if (tess_probe_wanted(only, check->name))
+            return true;
+    return false;
 }
 
 void probe_gpu_summarize(const probe_gpu *gpus, int n, tess_probe_gpu_health *health)
@@ -80,8 +79,8 @@ void probe_gpu_summarize(const probe_gpu *gpus, int n, tess_probe_gpu_health *he
 
 bool tess_probe_gpu_look(tess_probe_gpu_health *health)
 {
-    static char text[OUTPUT_BYTES];
-    static probe_gpu gpus[PROBE_GPUS];
+    char text[OUTPUT_BYTES];
+    probe_gpu gpus[PROBE_GPUS] = {0};
     bool here = access("/dev/nvidiactl", F_OK) == 0 && ask_fields(text) == TESS_OK;
     int n = here ? probe_gpu_parse(text, gpus, PROBE_GPUS) : 0;
     probe_gpu_summarize(gpus, n, health);
@@ -91,11 +90,10 @@ bool tess_probe_gpu_look(tess_probe_gpu_health *health)
 
 void probe_gpu_look(const char *only, tess_probe_findings *findings)
 {
-    static char text[OUTPUT_BYTES];
-    static probe_gpus gpus;
+    char text[OUTPUT_BYTES];
+    probe_gpus gpus = {0};
     if (!wants_any(only))
         return;
-    memset(&gpus, 0, sizeof(gpus));
     tess_status status = ask_fields(text);
     gpus.n = status == TESS_OK ? probe_gpu_parse(text, gpus.gpu, PROBE_GPUS) : 0;
     if (gpus.n == 0) {

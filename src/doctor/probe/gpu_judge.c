@@ -203,13 +203,9 @@ static const struct {
 
 enum { N_ROWS = sizeof(rows) / sizeof(rows[0]) };
 
-const tess_probe_check *probe_gpu_checks(int *n)
+const tess_probe_check *probe_gpu_check_at(int i)
 {
-    static tess_probe_check checks[N_ROWS];
-    for (int i = 0; i < N_ROWS; i++)
-        checks[i] = rows[i].check;
-    *n = N_ROWS;
-    return checks;
+    return i < N_ROWS ? &rows[i].check : NULL;
 }
 
 void probe_gpu_judge(const probe_gpus *gpus, const char *only, tess_probe_findings *findings)

@@ -83,13 +83,9 @@ static const probe_row rows[] = {
 
 enum { N_ROWS = sizeof(rows) / sizeof(rows[0]) };
 
-static const tess_probe_check *host_checks(int *n)
+static const tess_probe_check *host_check_at(int i)
 {
-    static tess_probe_check checks[N_ROWS];
-    for (int i = 0; i < N_ROWS; i++)
-        checks[i] = rows[i].check;
-    *n = N_ROWS;
-    return checks;
+    return i < N_ROWS ? &rows[i].check : NULL;
 }
 
 void probe_host_look(const probe_host *host, tess_probe_findings *findings)
@@ -110,13 +106,12 @@ void tess_probe_host(const tess_probe_plan *plan, const char *root, tess_probe_f
         probe_gpu_look(plan->only, findings);
 }
 
-const tess_probe_check *tess_probe_checks(tess_probe_group group, int *n)
+const tess_probe_check *tess_probe_check_at(tess_probe_group group, int i)
 {
-    static const tess_probe_check *(*const checks[TESS_PROBE_GROUPS])(int *n) = {
-        [TESS_PROBE_HOST] = host_checks,
-        [TESS_PROBE_GPU] = probe_gpu_checks,
-        [TESS_PROBE_RANKS] = probe_rank_checks,
+    static const tess_probe_check *(*const groups[TESS_PROBE_GROUPS])(int i) = {
+        [TESS_PROBE_HOST] = host_check_at,
+        [TESS_PROBE_GPU] = probe_gpu_check_at,
+        [TESS_PROBE_RANKS] = probe_rank_check_at,
     };
-    *n = 0;
-    return checks[group] != NULL ? checks[group](n) : NULL;
+    return groups[group] != NULL ? groups[group](i) : NULL;
 }

@@ -65,8 +65,8 @@ bool tess_probe_wanted(const char *only, const char *name);
 void tess_probe_add(tess_probe_findings *findings, tess_probe_group group, const char *name, tess_probe_outcome outcome,
                     const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* The rows of a group. CONFIG has none here: they need all of training, so the command has them. */
-const tess_probe_check *tess_probe_checks(tess_probe_group group, int *n);
+/* Row `i` of a group, NULL after the last. CONFIG has none here: they need all of training, so the command has them. */
+const tess_probe_check *tess_probe_check_at(tess_probe_group group, int i);
 const char *tess_probe_group_name(tess_probe_group group); /* "host", "gpu", "ranks", "config" */
 
 /* Checks this host and its GPUs in about two seconds. `root` precedes "/proc" and "/sys": "" except in tests. */

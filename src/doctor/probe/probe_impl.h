@@ -39,9 +39,9 @@ typedef struct probe_host {
     probe_ticks before; /* when the checks began */
 } probe_host;
 
-/* The rows without their functions. */
-const tess_probe_check *probe_rank_checks(int *n);
-const tess_probe_check *probe_gpu_checks(int *n);
+/* Row `i` without its function; NULL after the last. */
+const tess_probe_check *probe_rank_check_at(int i);
+const tess_probe_check *probe_gpu_check_at(int i);
 
 /* Asks the system. Measures disk rates only if a wanted check needs them. */
 void probe_host_ask(const tess_probe_plan *plan, const char *root, probe_host *host);

@@ -9,17 +9,14 @@ enum { INDENT = 8, NAME_WIDTH = 15 };
 /* The row of a finding's check; NULL: no check of that name. */
 static const tess_probe_check *find_check(const tess_probe_report *report, const char *name)
 {
-    for (int group = 0; group < TESS_PROBE_GROUPS; group++) {
-        int n;
-        const tess_probe_check *checks = tess_probe_checks((tess_probe_group)group, &n);
-        if (group == TESS_PROBE_CONFIG) {
-            checks = report->config_checks;
-            n = report->n_config_checks;
-        }
-        for (int i = 0; i < n; i++)
-            if (strcmp(checks[i].name, name) == 0)
-                return &checks[i];
-    }
+    const tess_probe_check *check;
+    for (int group = 0; group < TESS_PROBE_GROUPS; group++)
+        for (int i = 0; (check = tess_probe_check_at((tess_probe_group)group, i)) != NULL; i++)
+            if (strcmp(check->name, name) == 0)
+                return check;
+    for (int i = 0; i < report->n_config_checks; i++)
+        if (strcmp(report->config_checks[i].name, name) == 0)
+            return &report->config_checks[i];
     return NULL;
 }
 

@@ -25,7 +25,7 @@ tess_status tess_fsdp_plan_create(tess_mem *mem, const tess_fsdp_policy *policy,
 
 static tess_status plan_optimizer(tess_fsdp *fsdp, const tess_optimizer_options *options, size_t *bytes, size_t *state)
 {
-    static float some; /* stands for the memory of a trainable span; a frozen one has NULL */
+    float some = 0; /* stands for the memory of a trainable span; a frozen one has NULL */
     tess_span *spans;
     int n = 0;
     TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, (size_t)fsdp->n_params, sizeof(*spans), "spans",
