@@ -37,4 +37,18 @@ expect_not() { # NAME TEXT: the last output lacks the text
 words src >output 2>&1 || true
 expect_not "files and headings that exist are no breach" "good.c"
 expect_not "a link to a heading that exists is no breach" "#one"
+
+mkdir -p src/base/core docs
+cat >src/base/core/variables.h <<'H'
+/* Variables. */
+#define LIST(X) \
+    X(TESS_VAR_A, "TESSERA_A", USER, "the first " \
+      "of two", "none", "") \
+    X(TESS_VAR_B, "TESSERA_B", TESSERA, "the second", "set by `a`", "int 0..") \
+    X(TESS_VAR_PATH, "PATH", SYSTEM, "folders", "", "")
+H
+printf '| `TESSERA_A` | the first of two | none |\n' >docs/variables.md
+git add src docs
+expect "a variable that the docs lack is named" 1 "lacks the line | \`TESSERA_B\` | the second | by \`a\` |" words
+expect_not "one that they have is no breach, nor one of the system" "TESSERA_A"
 finish
