@@ -63,7 +63,8 @@ grep -q '^fine     NCCL_DEBUG=INFO' output && grep -qF 'UCX: network devices' ou
 
 # ---- A slip in one of our own names is named at the start, once for all ranks
 expect "our own variable" 0 "where the model computes" "$tessera" doctor env TESSERA_DEVICE
-expect "a slip in one of our names" 3 "did you mean TESSERA_DEVICE?" "$tessera" doctor env TESSERA_DEVCE=cpu "$tessera" run -n 2 -- "$tessera" info >slip.out 2>slip.txt
+expect "a slip in one of our names" 3 "did you mean TESSERA_DEVICE?" "$tessera" doctor env TESSERA_DEVCE=cpu
+env TESSERA_DEVCE=cpu "$tessera" run -n 2 -- "$tessera" info >slip.out 2>slip.txt
 env TESSERA_ALERT_TEXT=x TESSERA_SAVES=5 TESSERA_LIVES_BEFORE=1 "$tessera" info >plain.out 2>plain.txt
 slip='tessera: warning: TESSERA_DEVCE is set, but nobody reads a variable of this name: did you mean TESSERA_DEVICE?'
 [ "$(cat slip.txt)" = "$slip" ] && pass "it is named once" || fail "it is named once: $(cat slip.txt)"
