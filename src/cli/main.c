@@ -12,7 +12,7 @@
 
 #include "base/core/options.h"
 #include "base/core/redact.h"
-#include "base/core/variables.h"
+#include "base/core/unknown_variables.h"
 #include "cli/cli.h"
 #include "control/supervise/stderr_lines.h"
 #include "job/environment.h"

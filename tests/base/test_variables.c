@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/core/variables.h"
+#include "base/core/unknown_variables.h"
 #include "support/test.h"
 
 static void each_row_is_whole_and_each_name_is_there_once(void)

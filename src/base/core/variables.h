@@ -165,9 +165,4 @@ const char *tess_variable_value(tess_variable variable);
 /* The same for a name that a configuration, or a question of the user, names: such names are not in the list. */
 const char *tess_variable_value_named(const char *name);
 
-/* The next name in `environment` (NAME=VALUE, up to NULL), from entry *at on, that begins with TESSERA_ and is not in
- * the list. `near`: a similar name of the list, NULL if none is similar. Sets *at to the entry after it. False: there
- * are no more. `name` is cut at its end. */
-bool tess_variable_unknown(char *const *environment, int *at, char name[TESS_VARIABLE_NAME], const char **near);
-
 #endif
