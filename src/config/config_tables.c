@@ -27,7 +27,7 @@ static const tess_option training[] = {
         "parts that a micro-batch runs in, one after the other: activations of one part, gradients of the whole model"),
     INT(training, seq_len, BITS, "512", 2, 1048576, "tokens of a row"),
     FLOAT(training, max_norm, BITS, "1.0", 0, 1e30, "clip gradients to this global norm; 0: never"),
-    FLOAT(training, max_value, BITS, "0", 0, 1e30,
+    FLOAT(training, max_value, LAYOUT_AND_BITS, "0", 0, 1e30,
           "clip each element of a gradient to this magnitude, after training.max_norm; 0: never"),
     CHOICE(training, mixed_precision_param, LAYOUT_AND_BITS, "bfloat16", "bfloat16|float32|float16|float8_e4m3|auto",
            "dtype of gathered parameters and activations; float16: with training.loss_scale=0; not float8_e4m3; auto: "

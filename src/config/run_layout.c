@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/core/rng.h"
+#include "base/text/json.h"
 
 /* An option that decides the layout, and its table. */
 typedef struct layout_row {
@@ -14,7 +15,7 @@ typedef struct layout_row {
 /* The number of shards follows from the other options and the number of ranks. */
 static const char follows[] = "parallelism.data_parallel_shard_degree";
 
-/* Lists the other options that decide the layout. A test checks that they fit, and that their values are whole numbers.
+/* Lists the other options that decide the layout. A test checks that they fit, and that their values are numbers.
  */
 static int list_rows(layout_row rows[TESS_LAYOUT_MOST])
 {
@@ -51,10 +52,22 @@ void tess_run_layout_of(const tess_config *config, tess_run_layout *layout)
     for (int i = 0; i < n; i++) {
         const tess_option *option = rows[i].option;
         const void *field = (const char *)tess_options_section(rows[i].table, config) + option->offset;
-        layout->value[i] = option->type == TESS_OPTION_CHOICE ? *(const int *)field
-                           : option->type == TESS_OPTION_BOOL ? *(const bool *)field
-                                                              : *(const int64_t *)field;
+        if (option->type == TESS_OPTION_CHOICE)
+            layout->value[i] = *(const int *)field;
+        else if (option->type == TESS_OPTION_BOOL)
+            layout->value[i] = *(const bool *)field;
+        else /* an integer, or the bits of a floating-point number */
+            memcpy(&layout->value[i], field, sizeof(layout->value[i]));
     }
+}
+
+/* Negative zero, which no user writes, counts as impossible. */
+static bool format_float(const tess_option *option, int64_t bits, char *text, size_t size)
+{
+    double value;
+    memcpy(&value, &bits, sizeof(value));
+    tess_format_double(value, text, size);
+    return value >= option->min && value <= option->max && (value != 0 || bits == 0);
 }
 
 /* Writes the value as a user would. Returns false if the option cannot have it. */
@@ -64,6 +77,8 @@ static bool format_value(const tess_option *option, int64_t value, char *text, s
         snprintf(text, size, "%s", value != 0 ? "true" : "false");
         return value == 0 || value == 1;
     }
+    if (option->type == TESS_OPTION_FLOAT)
+        return format_float(option, value, text, size);
     if (option->type != TESS_OPTION_CHOICE) {
         snprintf(text, size, "%lld", (long long)value);
         return value >= option->least && value <= option->most;

@@ -1,12 +1,12 @@
-/* The settings that decide, with the number of ranks, the layout of a rank's persistent memory, and that a run may
- * change when it resumes from a checkpoint. They are the options with the effect LAYOUT, but for the number of shards,
- * which follows from the others. Memory with one layout is useless to ranks with another. */
+/* The settings that decide, with the number of ranks, whether ranks can use persistent memory: its layout, and the rest
+ * of an update that was interrupted. A run may change them when it resumes from a checkpoint. They are the options with
+ * the effect LAYOUT, but for the number of shards, which follows from the others. */
 #ifndef TESS_CONFIG_RUN_LAYOUT_H
 #define TESS_CONFIG_RUN_LAYOUT_H
 
 #include "config/config.h"
 
-enum { TESS_LAYOUT_MOST = 32, TESS_RUN_LAYOUT_OVERRIDE = 96 };
+enum { TESS_LAYOUT_MOST = 40, TESS_RUN_LAYOUT_OVERRIDE = 96 };
 
 typedef struct tess_run_layout {
     uint64_t keys;                   /* a hash of the options' keys, in their order */

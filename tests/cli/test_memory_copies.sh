@@ -119,6 +119,15 @@ train moments -n 2 "${copies[@]}" optimizer.name=muon
     fail "another optimizer does not take the state: $(tail -n 3 moments.out)"
 goes_on "and the one that made it goes on" moments "resumed from step 3 of moments/checkpoint" -n 2
 
+# An update that was interrupted ends with the settings that it began with, also if the next launch has others.
+train decayed -n 2 recovery.enable=false checkpoint.interval=4 checkpoint.keep_latest_k=0 &&
+    train decayed -n 2 recovery.enable=false checkpoint.load_step=4 optimizer.weight_decay=50 || fail "another weight decay"
+mv plain plain_other && mv decayed plain
+broken_off decaying fault.spec="rank=all step=4 point=phase:shard:3 kind=sigkill"
+goes_on "an update is ended by its own settings" decaying \
+    "step 4 is kept in memory for -n 2 optimizer.weight_decay=0.1: it is saved" -n 2 optimizer.weight_decay=50
+rm -r plain && mv plain_other plain
+
 broken_off updated fault.spec="rank=all step=4 point=phase:shard:3 kind=sigkill"
 goes_on "what was in the middle of an update is ended first" updated "resumed from step 4 of updated/checkpoint" -n 4
 

@@ -22,7 +22,7 @@ typedef enum tess_option_type {
 typedef enum tess_option_effect {
     TESS_EFFECT_NOTHING = 1, /* no effect of the following: ranks of one job may have different values */
     TESS_EFFECT_CALLS = 2,   /* decides which collectives ranks call, and when; no bits, no lasting state */
-    TESS_EFFECT_LAYOUT = 4,  /* decides who holds which weights, moments and gradients, and who computes what */
+    TESS_EFFECT_LAYOUT = 4,  /* decides what ranks hold of weights, moments and gradients, or how an update goes on */
     TESS_EFFECT_BITS = 8,    /* decides losses, gradients or weights */
     TESS_EFFECT_LAYOUT_AND_BITS = TESS_EFFECT_LAYOUT | TESS_EFFECT_BITS
 } tess_option_effect;

@@ -6,7 +6,7 @@
 #include "control/launch/launcher.h"
 
 /* The words that start this program again. */
-enum { TESS_OWN_COMMAND_WORDS = 256, TESS_OWN_COMMAND_WORDS_SPARE = 48 };
+enum { TESS_OWN_COMMAND_WORDS = 256, TESS_OWN_COMMAND_WORDS_SPARE = 56 };
 typedef struct tess_own_command {
     char program[4096];
     int n;                              /* TESS_OWN_COMMAND_WORDS_SPARE more words and a NULL fit */
