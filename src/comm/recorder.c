@@ -85,6 +85,6 @@ tess_status tess_runtime_keep_trace(tess_runtime *rt, const char *folder)
         publish_folder(rt, folder);
     /* The events in the job's memory have been copied. The header stays: it identifies the rank. */
     uint64_t offset = (uint64_t)((const uint8_t *)tess_job_ring(job, rt->rank) - job->base);
-    tess_os_punch(job->fd, offset + TESS_TRACE_HEADER_BYTES, job->header->ring_bytes - TESS_TRACE_HEADER_BYTES);
+    tess_os_punch(job->fd, offset + TESS_TRACE_HEADER_BYTES, job->layout.ring_bytes - TESS_TRACE_HEADER_BYTES);
     return TESS_OK;
 }

@@ -224,6 +224,7 @@ static tess_status report_counts(const tess_runtime *rt, const camp_lines *all, 
 static tess_status compare_line(const rehearsal_view *v, const tess_fingerprint *all, camp_lines *alike, int *culprit)
 {
     tess_status status = TESS_OK;
+    int listed[JOB_MAX_RANKS];
     for (int first = 0; first < v->team->size && status == TESS_OK; first++) {
         alike->n = 0;
         for (int r = first; r < v->team->size && first_alike(v, first) == first; r++)
@@ -233,7 +234,7 @@ static tess_status compare_line(const rehearsal_view *v, const tess_fingerprint 
             }
         if (alike->n > 1)
             status = tess_fingerprint_compare(alike->lines, sizeof(all[0]), alike->n, alike->ranks, v->team->name,
-                                              false, culprit);
+                                              false, listed, culprit);
     }
     return status;
 }

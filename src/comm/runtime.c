@@ -141,7 +141,15 @@ int64_t tess_runtime_life(const tess_runtime *rt)
 
 tess_rank_past *tess_runtime_past(const tess_runtime *rt, int rank)
 {
-    return &rt->job.header->past[rank];
+    return &rt->job.past[rank];
+}
+
+uint32_t tess_runtime_faults_before(const tess_runtime *rt)
+{
+    uint32_t faults = rt->job.header->faults_of_gone;
+    for (int r = 0; r < rt->world; r++)
+        faults |= rt->job.past[r].faults_before;
+    return faults;
 }
 
 tess_device_log *tess_runtime_device_log(const tess_runtime *rt)

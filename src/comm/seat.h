@@ -12,8 +12,10 @@ tess_status tess_runtime_join_job(const tess_runtime_options *options, tess_runt
 const char *tess_runtime_kernels_vote(const tess_runtime *runtime);
 /* 1 + the number of restarts of the job. */
 int64_t tess_runtime_life(const tess_runtime *runtime);
-/* The earlier processes of `rank` (below JOB_MAX_RANKS) and their faults, in the job's memory. */
+/* The earlier processes of a rank and their faults, in the job's memory. */
 struct tess_rank_past *tess_runtime_past(const tess_runtime *runtime, int rank);
+/* The set of faults that happened to earlier processes of any rank, also of ranks which the job no longer has. */
+uint32_t tess_runtime_faults_before(const tess_runtime *runtime);
 /* The log for tess_device_set_log: this rank's part of the job's memory, where the watchdog reads it. */
 tess_device_log *tess_runtime_device_log(const tess_runtime *runtime);
 

@@ -64,12 +64,10 @@ static bool find_ended(const tess_work *work, int *ended)
 static int choose_culprit(const tess_team *team, const int *members, int n)
 {
     const tess_job *job = &team->runtime->job;
-    tess_board_waits waits;
     int found = -1;
-    tess_board_read_waits(job, &waits);
     for (int i = 0; i < n; i++) {
         int rank = team->ranks[members[i]];
-        if (waits.of[rank].since_ns != 0)
+        if (tess_board_awaited_waits(job, rank) != 0)
             continue;
         if (tess_ending_keeps_waiting(job, rank))
             return rank;

@@ -24,11 +24,11 @@ static void help_other_teams(tess_runtime *rt, tess_team *mine)
 static void show_wait(const tess_work *work, uint64_t since_ns)
 {
     tess_team *team = work->team;
-    uint64_t missing[JOB_RANK_WORDS] = {0};
+    uint64_t missing[JOB_MAX_RANKS / 64] = {0};
     int ranks[JOB_MAX_RANKS], n = team->size > 1 ? tess_work_missing(work, ranks) : 0;
     for (int i = 0; i < n; i++)
-        missing[team->ranks[ranks[i]] / 64] |= UINT64_C(1) << team->ranks[ranks[i]] % 64;
-    tess_board_wait(team->runtime->row, &work->fp, team->name, since_ns, missing);
+        tess_bits_add(missing, team->ranks[ranks[i]]);
+    tess_board_wait(&team->runtime->job, team->runtime->rank, &work->fp, team->name, since_ns, missing);
 }
 
 /* A deadline set for a team is taken as it is; the job's depends on the phase and size of the operation. */

@@ -57,11 +57,9 @@ void tess_faults_destroy(tess_mem *mem, tess_faults **faults)
 /* Whether it has happened in any life. A random rank differs between jobs of different size. */
 static bool has_happened(const tess_runtime *rt, const tess_fault *fault)
 {
-    bool happened = *fault->happened > 0;
-    for (int r = 0; r < JOB_MAX_RANKS; r++)
-        if (fault->rank >= 0 || r == tess_runtime_rank(rt))
-            happened = happened || (tess_runtime_past(rt, r)->faults_before >> (fault->number - 1) & 1) != 0;
-    return happened;
+    const uint32_t before =
+        fault->rank >= 0 ? tess_runtime_faults_before(rt) : tess_runtime_past(rt, tess_runtime_rank(rt))->faults_before;
+    return *fault->happened > 0 || (before >> (fault->number - 1) & 1) != 0;
 }
 
 static void warn(const tess_runtime *rt, const tess_fault *fault)

@@ -90,15 +90,17 @@ void tess_board_op_state(tess_job_row *row, const tess_fingerprint *fp, tess_tra
         atomic_store_explicit(&row->op_state, (uint32_t)state, memory_order_relaxed);
 }
 
-void tess_board_wait(tess_job_row *row, const tess_fingerprint *fp, const char *team, uint64_t since_ns,
+void tess_board_wait(const tess_job *job, int rank, const tess_fingerprint *fp, const char *team, uint64_t since_ns,
                      const uint64_t *missing)
 {
+    tess_job_row *row = &job->rows[rank];
     uint32_t version = atomic_load_explicit(&row->wait_version, memory_order_relaxed);
     if ((version & 1) != 0 || !atomic_compare_exchange_strong(&row->wait_version, &version, version + 1))
         return;
     store_words(row->wait_op, fp, sizeof(*fp) / 8);
     store_text(row->wait_team, team, JOB_TEXT_BYTES);
-    store_words(row->wait_missing, missing, JOB_RANK_WORDS);
+    if (missing != NULL)
+        store_words(tess_job_awaited(job, rank), missing, tess_bits_words(job->world));
     atomic_store_explicit(&row->wait_since_ns, since_ns, memory_order_release);
     atomic_store_explicit(&row->wait_version, version + 2, memory_order_release);
 }
@@ -153,7 +155,6 @@ static void load_wait(const tess_job_row *row, uint64_t now_ns, tess_board_copy 
         since_ns = atomic_load_explicit(&row->wait_since_ns, memory_order_acquire);
         load_words(&copy->wait_op, row->wait_op, sizeof(copy->wait_op) / 8);
         load_text(copy->wait_team, row->wait_team, sizeof(copy->wait_team));
-        load_words(copy->wait_missing, row->wait_missing, JOB_RANK_WORDS);
     } while ((version % 2 == 1 || atomic_load_explicit(&row->wait_version, memory_order_relaxed) != version) &&
              ++n_looks < 1000);
     copy->wait_age_ns = since_ns == 0 ? 0 : age(since_ns, now_ns) + 1;
@@ -192,15 +193,21 @@ void tess_board_export(const tess_job_row *row, tess_board_copy *copy)
     snprintf(copy->error, sizeof(copy->error), "%.*s", JOB_ERROR_BYTES - 1, row->error);
 }
 
-bool tess_board_import(tess_job_row *row, const tess_board_copy *copy)
+void tess_board_export_awaited(const tess_job *job, int rank, uint64_t *set)
 {
+    load_words(set, tess_job_awaited(job, rank), tess_bits_words(job->world));
+}
+
+bool tess_board_import(const tess_job *job, int rank, const tess_board_copy *copy)
+{
+    tess_job_row *row = &job->rows[rank];
     uint64_t now = tess_os_now_ns();
     bool news = false;
     tess_board_phase(row, copy->phase, copy->step, copy->detail, age(copy->phase_age_ns, now));
     tess_board_op(row, &copy->op, copy->op_team, age(copy->op_age_ns, now));
     tess_board_op_state(row, &copy->op, (tess_trace_state)copy->op_state);
-    tess_board_wait(row, &copy->wait_op, copy->wait_team, copy->wait_age_ns == 0 ? 0 : age(copy->wait_age_ns, now),
-                    copy->wait_missing);
+    tess_board_wait(job, rank, &copy->wait_op, copy->wait_team,
+                    copy->wait_age_ns == 0 ? 0 : age(copy->wait_age_ns, now), NULL);
     atomic_store_explicit(&row->n_steps, copy->n_steps, memory_order_relaxed);
     atomic_store_explicit(&row->n_tokens, copy->n_tokens, memory_order_relaxed);
     atomic_store_explicit(&row->loss, copy->loss, memory_order_relaxed);

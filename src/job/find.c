@@ -20,18 +20,13 @@ static const char memory_name[] = "/memfd:tessera";
 /* ---- Inspecting a descriptor ---- */
 typedef enum memory_kind { NO_JOB, OTHER_VERSION, A_JOB } memory_kind;
 
-/* Header, board, rings and logs must follow each other inside the file, even when a broken program wrote the header. */
+/* The parts must lie inside the file, even when a broken program wrote the header. */
 static bool fits(const tess_job_header *h, uint64_t file_bytes)
 {
-    uint64_t world = h->world;
-    return world >= 1 && world <= JOB_MAX_RANKS && h->n_hosts >= 1 && h->n_hosts <= JOB_MAX_HOSTS &&
-           h->host < h->n_hosts && h->bytes == file_bytes && h->heap <= h->bytes &&
-           h->rows >= sizeof(tess_job_header) && h->rows % 64 == 0 && h->rings % 64 == 0 && h->ring_bytes % 64 == 0 &&
-           h->rows <= h->rings && h->rings - h->rows >= world * sizeof(tess_job_row) &&
-           h->ring_bytes >= tess_trace_bytes(JOB_RING_EVENTS) && h->ring_bytes <= h->heap && h->rings <= h->heap &&
-           h->device_logs % JOB_PAGE == 0 && h->rings <= h->device_logs && h->device_logs <= h->heap &&
-           h->device_logs - h->rings >= world * h->ring_bytes &&
-           h->heap - h->device_logs >= world * sizeof(tess_device_log);
+    /* Each rank has more than a page. */
+    return h->world >= 1 && h->world <= file_bytes / JOB_PAGE && h->world <= INT32_MAX && h->n_hosts >= 1 &&
+           h->n_hosts <= JOB_MAX_HOSTS && h->host < h->n_hosts && h->bytes == file_bytes && h->heap <= h->bytes &&
+           h->heap == tess_job_layout_of((int)h->world).heap;
 }
 
 /* Reads before mapping: a job still being created, or other memory, is not worth a map. */
@@ -51,7 +46,10 @@ static bool map(int fd, const tess_job_header *header, tess_live_job *live)
     if (base == MAP_FAILED)
         return false;
     live->job = (tess_job){.header = base, .base = base, .bytes = header->heap, .fd = -1};
-    live->job.rows = (tess_job_row *)(live->job.base + header->rows);
+    if (tess_job_attach(&live->job, (int)header->world) != TESS_OK) {
+        tess_job_close(&live->job, false);
+        return false;
+    }
     live->world = (int)header->world;
     live->n_hosts = (int)header->n_hosts;
     live->host = (int)header->host;

@@ -118,10 +118,9 @@ static int take_ranks(const meeting *m, int like, bool same, int *ranks)
     return n;
 }
 
-static void report_variants(const meeting *m, char *text, size_t size)
+static void report_variants(const meeting *m, int *ranks, char *text, size_t size)
 {
     char what[256];
-    int ranks[JOB_MAX_RANKS];
     tess_sentence words = tess_sentence_begin(text, size);
     for (int i = 0; i < m->n; i++) {
         int first = 0; /* the first of those that asked the same */
@@ -137,11 +136,10 @@ static void report_variants(const meeting *m, char *text, size_t size)
 }
 
 tess_status tess_fingerprint_compare(const void *posts, size_t stride, int n, const int *ranks, const char *team,
-                                     bool by_place, int *culprit)
+                                     bool by_place, int *listed, int *culprit)
 {
     const meeting m = {posts, stride, n, ranks, team, by_place};
     const char *in_what = by_place ? TESS_ERROR_BY_PLACE : "";
-    int odd[JOB_MAX_RANKS];
     char variants[768], who[128];
     *culprit = -1;
     int n_agree = 1;
@@ -150,14 +148,14 @@ tess_status tess_fingerprint_compare(const void *posts, size_t stride, int n, co
     if (n_agree >= n)
         return TESS_OK;
     tess_majority right = tess_majority_find(alike, &m, n);
-    report_variants(&m, variants, sizeof(variants));
+    report_variants(&m, listed, variants, sizeof(variants));
     if (right.tie)
         return TESS_FAIL(TESS_E_MISMATCH, "team '%s': ranks disagree%s, a tie: %s", team, in_what, variants);
-    int n_odd = take_ranks(&m, right.first, false, odd);
+    int n_odd = take_ranks(&m, right.first, false, listed);
     tess_sentence words = tess_sentence_begin(who, sizeof(who));
-    tess_sentence_ranks(&words, odd, n_odd);
+    tess_sentence_ranks(&words, listed, n_odd);
     if (n_odd == 1)
-        *culprit = odd[0];
+        *culprit = listed[0];
     return TESS_FAIL(TESS_E_MISMATCH, "team '%s': ranks disagree%s, the odd one%s out: %s: %s", team, in_what,
                      n_odd > 1 ? "s" : "", who, variants);
 }

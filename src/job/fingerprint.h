@@ -45,8 +45,9 @@ const char *tess_fingerprint_format(const tess_fingerprint *fp, const char *team
  * TESS_E_MISMATCH: the message lists every variant with its ranks and names the minority, or says that it is a tie.
  * by_place  requests from different call sites differ, too
  * ranks     (n) the job's rank of each
+ * listed    (n) scratch
  * *culprit  the job's rank of the only culprit; -1: there is no single one */
 tess_status tess_fingerprint_compare(const void *posts, size_t stride, int n, const int *ranks, const char *team,
-                                     bool by_place, int *culprit);
+                                     bool by_place, int *listed, int *culprit);
 
 #endif

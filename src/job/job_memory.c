@@ -4,6 +4,32 @@
 
 #include "base/core/round_up.h"
 #include "base/os/os.h"
+#include "job/ending_room.h"
+
+tess_job_layout tess_job_layout_of(int world)
+{
+    const uint64_t n = (uint64_t)world;
+    tess_job_layout l = {.awaited_bytes = tess_round_up(tess_bits_words(world) * sizeof(uint64_t), 64),
+                         .ring_bytes = tess_trace_bytes(JOB_RING_EVENTS),
+                         .device_log_bytes = tess_round_up(sizeof(tess_device_log), JOB_PAGE)};
+    l.pasts = tess_round_up(sizeof(tess_job_header), 64);
+    l.rows = tess_round_up(l.pasts + n * sizeof(tess_rank_past), JOB_PAGE);
+    l.awaited = tess_round_up(l.rows + n * sizeof(tess_job_row), JOB_PAGE);
+    l.rings = tess_round_up(l.awaited + n * l.awaited_bytes, JOB_PAGE);
+    l.device_logs = tess_round_up(l.rings + n * l.ring_bytes, JOB_PAGE);
+    l.heap = tess_round_up(l.device_logs + n * l.device_log_bytes, JOB_HUGE_PAGE);
+    return l;
+}
+
+tess_status tess_job_attach(tess_job *job, int world)
+{
+    TESS_TRY(tess_ending_room_create(world, &job->room));
+    job->world = world;
+    job->layout = tess_job_layout_of(world);
+    job->past = (tess_rank_past *)(job->base + job->layout.pasts);
+    job->rows = (tess_job_row *)(job->base + job->layout.rows);
+    return TESS_OK;
+}
 
 /* The state in which every job begins: nobody has joined, nothing is allocated. Rows are zero. */
 static tess_status begin(tess_job *job)
@@ -16,26 +42,18 @@ static tess_status begin(tess_job *job)
     atomic_store(&h->resumed_step, -1);
     for (int r = 0; r < (int)h->world; r++) {
         tess_trace_ring *ring;
-        TESS_TRY(tess_trace_init(job->base + h->rings + (uint64_t)r * h->ring_bytes, JOB_RING_EVENTS, r, (int)h->world,
-                                 &ring));
+        TESS_TRY(tess_trace_init(tess_job_ring(job, r), JOB_RING_EVENTS, r, (int)h->world, &ring));
     }
     return TESS_OK;
 }
-
-/* The log of one rank takes whole pages. */
-static const uint64_t device_log_bytes = (sizeof(tess_device_log) + JOB_PAGE - 1) / JOB_PAGE * JOB_PAGE;
 
 tess_status tess_job_create(int world, tess_job *job)
 {
     TESS_CHECK(world >= 1 && world <= JOB_MAX_RANKS, TESS_E_INVALID, "a job of %d ranks: 1 to %d are possible", world,
                JOB_MAX_RANKS);
-    uint64_t rows = tess_round_up(sizeof(tess_job_header), JOB_PAGE);
-    uint64_t rings = tess_round_up(rows + (uint64_t)world * sizeof(tess_job_row), JOB_PAGE);
-    uint64_t ring_bytes = tess_trace_bytes(JOB_RING_EVENTS);
-    uint64_t device_logs = tess_round_up(rings + (uint64_t)world * ring_bytes, JOB_PAGE);
-    uint64_t heap = tess_round_up(device_logs + (uint64_t)world * device_log_bytes, JOB_HUGE_PAGE);
     /* Windows come and go, and address space must not fragment before memory runs out: it is eight times as large. */
-    uint64_t limit = tess_os_memory_bytes(), bytes = heap + tess_round_up(limit * 8, JOB_HUGE_PAGE);
+    uint64_t heap = tess_job_layout_of(world).heap, limit = tess_os_memory_bytes();
+    uint64_t bytes = heap + tess_round_up(limit * 8, JOB_HUGE_PAGE);
 
     int fd;
     void *base;
@@ -51,14 +69,11 @@ tess_status tess_job_create(int world, tess_job *job)
     h->world = (uint32_t)world;
     h->n_hosts = 1;
     h->bytes = bytes;
-    h->rows = rows;
-    h->rings = rings;
-    h->ring_bytes = ring_bytes;
-    h->device_logs = device_logs;
     h->heap = heap;
     h->heap_limit = limit;
-    job->rows = (tess_job_row *)(job->base + rows);
-    status = begin(job);
+    status = tess_job_attach(job, world);
+    if (status == TESS_OK)
+        status = begin(job);
     if (status != TESS_OK) {
         tess_job_close(job, true);
         return status;
@@ -74,7 +89,7 @@ tess_status tess_job_reset(tess_job *job)
     atomic_store(&h->heap_lock, 0);
     h->heap_used = 0;
     h->trace_folder[0] = '\0';
-    tess_os_punch(job->fd, h->rows, h->bytes - h->rows);
+    tess_os_punch(job->fd, job->layout.rows, h->bytes - job->layout.rows);
     TESS_TRY(begin(job));
     atomic_fetch_add(&h->epoch, 1);
     tess_os_futex_wake((const uint32_t *)(const void *)&h->epoch, INT32_MAX);
@@ -104,14 +119,17 @@ tess_status tess_job_open(int fd, int world, tess_job *job)
             "use a launcher and a library of the same version",
             version, ranks, JOB_VERSION, world);
     }
-    job->rows = (tess_job_row *)(job->base + h->rows);
-    return TESS_OK;
+    tess_status status = tess_job_attach(job, world);
+    if (status != TESS_OK)
+        tess_job_close(job, false);
+    return status;
 }
 
 void tess_job_close(tess_job *job, bool close_fd)
 {
     if (job->base != NULL)
         tess_os_unmap_shared(job->base, job->bytes);
+    tess_ending_room_free(&job->room);
     if (close_fd)
         tess_os_close(&job->fd);
     *job = (tess_job){.fd = -1};
@@ -119,12 +137,17 @@ void tess_job_close(tess_job *job, bool close_fd)
 
 tess_device_log *tess_job_device_log(const tess_job *job, int rank)
 {
-    return (tess_device_log *)(job->base + job->header->device_logs + (uint64_t)rank * device_log_bytes);
+    return (tess_device_log *)(job->base + job->layout.device_logs + (uint64_t)rank * job->layout.device_log_bytes);
 }
 
 tess_trace_ring *tess_job_ring(const tess_job *job, int rank)
 {
-    return (tess_trace_ring *)(job->base + job->header->rings + (uint64_t)rank * job->header->ring_bytes);
+    return (tess_trace_ring *)(job->base + job->layout.rings + (uint64_t)rank * job->layout.ring_bytes);
+}
+
+_Atomic uint64_t *tess_job_awaited(const tess_job *job, int rank)
+{
+    return (_Atomic uint64_t *)(job->base + job->layout.awaited + (uint64_t)rank * job->layout.awaited_bytes);
 }
 
 int tess_job_first_rank(const tess_job *job)

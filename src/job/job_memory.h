@@ -1,10 +1,12 @@
 /* A job's shared memory on one host: one sparse memfd, created by the launcher, or by the host's first rank when MPI
  * started the job. Every rank of the host maps all of it.
  *
- *     header | board (a row a rank) | event rings | logs of devices | heap: windows, shared memory, teams
+ *     header | pasts of ranks | board (a row a rank) | sets of awaited ranks | event rings | logs of devices |
+ *     heap: windows, shared memory, teams
  *
- * A job over several hosts has one of these on each. The board has rows for all ranks of the job. Rows of other hosts'
- * ranks are copies, which the host's agent (agent/) updates every tenth of a second.
+ * Only the number of ranks decides where the parts lie (tess_job_layout_of). A job over several hosts has one of these
+ * on each. The board has rows for all ranks of the job. Rows of other hosts' ranks are copies, which the host's agent
+ * (agent/) updates every tenth of a second.
  *
  * Addresses differ between processes, so everything in here refers to other things by their offset from the beginning.
  * Other programs (launcher, doctor) read the layout: a change raises JOB_VERSION. */
@@ -13,6 +15,7 @@
 
 #include <stdatomic.h>
 
+#include "base/core/bits.h"
 #include "job/fingerprint.h"
 #include "base/os/phase_clock.h"
 #include "device/kernel_vote.h"
@@ -22,7 +25,7 @@
 #include "trace/stream_log.h"
 
 enum {
-    JOB_VERSION = 13,
+    JOB_VERSION = 14,
     JOB_MAX_RANKS = 512, /* most ranks of the whole job */
     JOB_MAX_HOSTS = 128,
     JOB_OMITTED = 8, /* steps */
@@ -33,7 +36,6 @@ enum {
     JOB_NAME_BYTES = 64,
     JOB_ERROR_BYTES = 1024,
     JOB_RING_EVENTS = 16384,
-    JOB_RANK_WORDS = JOB_MAX_RANKS / 64, /* words of a set of ranks */
     JOB_FOLDER_BYTES = 1024,
     JOB_WHY_BYTES = 256,
     JOB_HEAP_HOLES = 8192
@@ -82,12 +84,12 @@ typedef struct tess_job_row {
     _Atomic uint64_t op_team[JOB_TEXT_BYTES / 8]; /* text */
     _Atomic uint64_t op_since_ns;                 /* when it was requested */
 
-    /* The operation it waits in, and the ranks missing from it. Set once the wait lasts longer than a look. */
+    /* The operation it waits in. Set once the wait lasts longer than a look; tess_job_awaited holds the ranks missing
+     * from it. */
     _Alignas(64) _Atomic uint64_t wait_since_ns; /* 0: it waits for nobody */
     _Atomic uint32_t wait_version;               /* odd: being written */
     _Atomic uint64_t wait_op[sizeof(tess_fingerprint) / 8];
     _Atomic uint64_t wait_team[JOB_TEXT_BYTES / 8]; /* text */
-    _Atomic uint64_t wait_missing[JOB_RANK_WORDS];  /* set of ranks of the job */
 
     _Alignas(64) _Atomic uint64_t n_steps, n_tokens; /* tess_runtime_progress */
     _Atomic uint64_t loss, step_ns;                  /* values of the newest step; the loss as the bits of a double */
@@ -160,9 +162,9 @@ typedef struct tess_rank_past {
 typedef struct tess_job_header {
     char magic[8]; /* JOB_MAGIC */
     uint32_t version, world;
-    uint32_t n_hosts, host;                              /* hosts of the job; index of this one */
-    uint64_t bytes;                                      /* size of the whole memory */
-    uint64_t rows, rings, ring_bytes, device_logs, heap; /* offsets */
+    uint32_t n_hosts, host; /* hosts of the job; index of this one */
+    uint64_t bytes;         /* size of the whole memory */
+    uint64_t heap;          /* its offset */
     uint64_t world_team;  /* offset of the world team's shared state, 0: the host's first rank has not created it yet */
     int32_t launcher_pid; /* ancestor of all ranks of the host; 0: none (a job of one) */
     _Atomic uint32_t agent_state; /* tess_agent_state */
@@ -181,19 +183,32 @@ typedef struct tess_job_header {
     _Atomic int64_t resumed_step;         /* the step at which ranks continue after a recovery, -1: not known yet */
     _Atomic int64_t omitted[JOB_OMITTED]; /* steps whose evaluation is left out; 0: none */
     tess_notices notices;                 /* about the job, also from before recoveries */
-    tess_rank_past past[JOB_MAX_RANKS];
+    uint32_t faults_of_gone; /* set of the faults that happened to ranks which only earlier lives of the job had */
     _Alignas(64) _Atomic uint32_t heap_lock; /* 1 + rank of the holder */
     uint32_t n_holes;
     uint64_t heap_used, heap_limit;
     tess_job_hole holes[JOB_HEAP_HOLES]; /* free space, ascending */
 } tess_job_header;
 
+/* Offsets of the parts of a job's memory, and sizes of what each rank has in them. */
+typedef struct tess_job_layout {
+    uint64_t pasts, rows, awaited, rings, device_logs, heap;
+    uint64_t awaited_bytes, ring_bytes, device_log_bytes;
+} tess_job_layout;
+
+/* The layout of a job of `world` ranks, from 1 on. */
+tess_job_layout tess_job_layout_of(int world);
+
 typedef struct tess_job {
     tess_job_header *header; /* start of the mapping */
-    tess_job_row *rows;
+    tess_rank_past *past;    /* (world) */
+    tess_job_row *rows;      /* (world) */
     uint8_t *base;
     size_t bytes;
     int fd;
+    int world; /* ranks when the memory was mapped: a broken program may change the header */
+    tess_job_layout layout;
+    struct tess_ending_room *room; /* this process's own, for questions about all ranks (job/ending_room.h) */
 } tess_job;
 
 /* Makes the memory of a job of `world` ranks (TESS_E_INVALID: not 1 .. JOB_MAX_RANKS). */
@@ -205,6 +220,12 @@ tess_status tess_job_open(int fd, int world, tess_job *job);
 tess_status tess_job_reset(tess_job *job);
 /* Unmaps the memory, and closes its descriptor if close_fd. */
 void tess_job_close(tess_job *job, bool close_fd);
+
+/* Completes *job, of which header, base, bytes and fd are set, for `world` ranks. TESS_E_NOMEM: nothing is set. */
+tess_status tess_job_attach(tess_job *job, int world);
+
+/* The ranks that `rank` waits for while it shows a wait: a set of ranks of the job. */
+_Atomic uint64_t *tess_job_awaited(const tess_job *job, int rank);
 
 /* The event ring of `rank` in this memory; unused when there is a trace folder. */
 tess_trace_ring *tess_job_ring(const tess_job *job, int rank);
@@ -234,9 +255,9 @@ void tess_board_op_state(tess_job_row *row, const tess_fingerprint *fp, tess_tra
 /* The rank's error, for the launcher's report. `blames`: rank of the job, or -1. */
 void tess_board_error(tess_job_row *row, const char *message, int blames);
 
-/* `missing`: JOB_RANK_WORDS words, the set of ranks that have not come. The board shows one thread of the rank at a
- * time. */
-void tess_board_wait(tess_job_row *row, const tess_fingerprint *fp, const char *team, uint64_t since_ns,
+/* `missing`: the set of ranks that have not come; NULL: it is on the board already. The board shows one thread of the
+ * rank at a time. */
+void tess_board_wait(const tess_job *job, int rank, const tess_fingerprint *fp, const char *team, uint64_t since_ns,
                      const uint64_t *missing);
 void tess_board_wait_over(tess_job_row *row, const tess_fingerprint *fp);
 /* Stores what the watchdog found. */
@@ -248,7 +269,6 @@ typedef struct tess_board_copy {
     int32_t pid, signal, exit_code, blames;
     uint64_t age_ns;                               /* age of its last heartbeat */
     uint64_t phase_age_ns, op_age_ns, wait_age_ns; /* wait: 0 when it waits for nobody */
-    uint64_t wait_missing[JOB_RANK_WORDS];
     uint32_t situation;
     int32_t status; /* tess_status */
     uint64_t broken_team;
@@ -262,9 +282,12 @@ typedef struct tess_board_copy {
 } tess_board_copy;
 
 void tess_board_export(const tess_job_row *row, tess_board_copy *copy);
-/* Updates the row of a rank of another host from the copy. A rank that has left or ended does not come back. True when
- * somebody must be woken: the state has changed, or there is a new error or broken team. One writer a row. */
-bool tess_board_import(tess_job_row *row, const tess_board_copy *copy);
+/* Copies the set of ranks that `rank` waits for, if it waits. */
+void tess_board_export_awaited(const tess_job *job, int rank, uint64_t *set);
+/* Updates the row of a rank of another host from the copy; tess_job_awaited is written before. A rank that has left or
+ * ended does not come back. True when somebody must be woken: the state has changed, or there is a new error or broken
+ * team. One writer a row. */
+bool tess_board_import(const tess_job *job, int rank, const tess_board_copy *copy);
 
 /* "is in all_gather #6 of team 'world': ..., in phase 'backward' of step 12 (3), last seen 0.3 s ago", in a job of
  * several hosts "on host h2 is ...". The caller puts "rank 3 " in front. Returns text. */

@@ -19,20 +19,21 @@ static void set_or_unset(tess_variable variable, const char *value)
         unsetenv(name);
 }
 
-static void report_past(const tess_rank_past *past)
+static tess_status report_past(const tess_rank_past *past, int n_ranks)
 {
-    char text[JOB_MAX_RANKS * PAST_TEXT] = "";
-    size_t n = 0;
-    int n_ranks = JOB_MAX_RANKS;
     while (n_ranks > 0 && past[n_ranks - 1].n_before == 0)
         n_ranks--;
+    size_t size = (size_t)n_ranks * PAST_TEXT + 1, n = 0;
+    char *text = calloc(size, 1);
+    TESS_CHECK(text != NULL, TESS_E_NOMEM, "no memory for %s of %d ranks", tess_variable_name(TESS_VAR_PAST), n_ranks);
     for (int r = 0; r < n_ranks; r++)
-        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%u:%x", r > 0 ? "," : "", past[r].n_before,
-                              past[r].faults_before);
+        n += (size_t)snprintf(text + n, size - n, "%s%u:%x", r > 0 ? "," : "", past[r].n_before, past[r].faults_before);
     set_or_unset(TESS_VAR_PAST, text);
+    free(text);
+    return TESS_OK;
 }
 
-void tess_lives_report(int n_before, const int64_t *omitted, const tess_rank_past *past)
+tess_status tess_lives_report(int n_before, const int64_t *omitted, const tess_rank_past *past, int n_ranks)
 {
     char text[JOB_OMITTED * STEP_TEXT] = "";
     size_t n = 0;
@@ -42,7 +43,7 @@ void tess_lives_report(int n_before, const int64_t *omitted, const tess_rank_pas
     set_or_unset(TESS_VAR_OMITTED, text);
     snprintf(text, sizeof(text), "%d", n_before);
     setenv(tess_variable_name(TESS_VAR_LIVES_BEFORE), text, 1);
-    report_past(past);
+    return report_past(past, n_ranks);
 }
 
 static tess_status read_omitted(const tess_job *job, const char *text)
@@ -73,12 +74,15 @@ static tess_status read_past(const tess_job *job, const char *text)
         unsigned faults = 0;
         int n = sscanf(at, "%9d:%8x%n", &n_before, &faults, &length);
         char next = n == 2 ? at[length] : ' ';
-        TESS_CHECK(r < JOB_MAX_RANKS && n_before >= 0 && is_fault_set(faults) &&
-                       (next == '\0' || (next == ',' && at[length + 1] != '\0')),
-                   TESS_E_INVALID, "%s is '%.200s', expected at most %d pairs like 1:0,2:5",
-                   tess_variable_name(TESS_VAR_PAST), text, JOB_MAX_RANKS);
-        job->header->past[r].n_before = (uint32_t)n_before;
-        job->header->past[r].faults_before = faults;
+        TESS_CHECK(n_before >= 0 && is_fault_set(faults) && (next == '\0' || (next == ',' && at[length + 1] != '\0')),
+                   TESS_E_INVALID, "%s is '%.200s', expected pairs like 1:0,2:5", tess_variable_name(TESS_VAR_PAST),
+                   text);
+        if (r < job->world) {
+            job->past[r].n_before = (uint32_t)n_before;
+            job->past[r].faults_before = faults;
+        } else {
+            job->header->faults_of_gone |= faults;
+        }
         at += next == ',' ? length + 1 : length;
     }
     return TESS_OK;
@@ -105,13 +109,13 @@ const char *tess_lives_line_write(int rank, uint32_t faults, char line[TESS_LIVE
     return line;
 }
 
-bool tess_lives_line_read(const char *line, tess_rank_past *past)
+bool tess_lives_line_read(const char *line, tess_rank_past *past, int n_ranks)
 {
     int rank;
     unsigned faults;
     const char *text = strstr(line, begins);
     if (text == NULL || sscanf(text + sizeof(begins) - 1, "rank %9d set %8x", &rank, &faults) != 2 || rank < 0 ||
-        rank >= JOB_MAX_RANKS || !is_fault_set(faults))
+        rank >= n_ranks || !is_fault_set(faults))
         return false;
     past[rank].faults_before |= faults;
     return true;

@@ -8,8 +8,9 @@
 /* Sets TESSERA_LIVES_BEFORE, TESSERA_OMITTED and TESSERA_PAST for the processes started from here.
  *
  * omitted  (JOB_OMITTED) steps whose evaluation is left out; 0: none
- * past     (JOB_MAX_RANKS) earlier processes and their faults, by rank */
-void tess_lives_report(int n_before, const int64_t *omitted, const tess_rank_past *past);
+ * past     (n_ranks) earlier processes and their faults, by rank
+ * TESS_E_NOMEM: TESSERA_PAST is not set. */
+tess_status tess_lives_report(int n_before, const int64_t *omitted, const tess_rank_past *past, int n_ranks);
 
 /* Writes the values of the variables into the header of a job that begins; without them it is the job's first life.
  * TESS_E_INVALID names the one that cannot be parsed. */
@@ -20,8 +21,8 @@ enum { TESS_LIVES_LINE_BYTES = 64 };
 
 /* Returns line. */
 const char *tess_lives_line_write(int rank, uint32_t faults, char line[TESS_LIVES_LINE_BYTES]);
-/* Skips text in front of the line, and adds its faults to past (JOB_MAX_RANKS). False: `line` holds no such line, and
- * `past` is unchanged. */
-bool tess_lives_line_read(const char *line, tess_rank_past *past);
+/* Skips text in front of the line, and adds its faults to past (n_ranks). False: `line` holds no such line, and `past`
+ * is unchanged. */
+bool tess_lives_line_read(const char *line, tess_rank_past *past, int n_ranks);
 
 #endif

@@ -70,7 +70,7 @@ static tess_status check_torchrun(const tess_card *cards, int n)
 }
 
 /* Numbers the hosts in the order of their first process. */
-static tess_status number_hosts(const tess_card *cards, int n, int *host_of, tess_placement *p)
+static tess_status number_hosts(const tess_card *cards, int n, tess_placement *p, int *host_of)
 {
     uint64_t keys[JOB_MAX_HOSTS];
     for (int i = 0; i < n; i++) {
@@ -86,24 +86,39 @@ static tess_status number_hosts(const tess_card *cards, int n, int *host_of, tes
     return TESS_OK;
 }
 
-tess_status tess_place(const tess_card *cards, int n, tess_placement *p)
+/* Fills the numbers of process i. */
+static void place_process(const tess_card *cards, int n, const int *host_of, int i, tess_placement *p)
 {
-    int host_of[JOB_MAX_RANKS];
-    memset(p, 0, sizeof(*p));
-    TESS_CHECK(n >= 1 && n <= JOB_MAX_RANKS, TESS_E_INVALID, "a job of %d ranks: 1 to %d are possible", n,
-               JOB_MAX_RANKS);
-    TESS_TRY(check_torchrun(cards, n));
-    TESS_TRY(number_hosts(cards, n, host_of, p));
-    for (int i = 0; i < n; i++) {
-        int rank = 0;
-        for (int j = 0; j < n; j++) {
-            bool same_core = cards[j].core == cards[i].core;
-            rank += host_of[j] < host_of[i] ||
-                    (host_of[j] == host_of[i] && (cards[j].core < cards[i].core || (same_core && j < i)));
-        }
-        p->rank[i] = rank;
-        p->process[rank] = i;
-        p->host[rank] = host_of[i];
+    int rank = 0;
+    for (int j = 0; j < n; j++) {
+        bool same_core = cards[j].core == cards[i].core;
+        rank += host_of[j] < host_of[i] ||
+                (host_of[j] == host_of[i] && (cards[j].core < cards[i].core || (same_core && j < i)));
     }
+    p->rank[i] = rank;
+    p->process[rank] = i;
+    p->host[rank] = host_of[i];
+}
+
+tess_status tess_place(tess_mem *mem, const tess_card *cards, int n, tess_placement *p)
+{
+    void *memory;
+    memset(p, 0, sizeof(*p));
+    TESS_CHECK(n >= 1, TESS_E_INVALID, "a job of %d ranks: it needs at least one", n);
+    TESS_TRY(check_torchrun(cards, n));
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, 4 * sizeof(int), "places of the ranks", &memory));
+    p->rank = memory;
+    p->process = p->rank + n;
+    p->host = p->process + n;
+    int *host_of = p->host + n; /* host of each process, by the launcher's number */
+    TESS_TRY(number_hosts(cards, n, p, host_of));
+    for (int i = 0; i < n; i++)
+        place_process(cards, n, host_of, i, p);
     return TESS_OK;
+}
+
+void tess_placement_free(tess_mem *mem, tess_placement *p)
+{
+    tess_mem_free(mem, p->rank);
+    p->rank = p->process = p->host = NULL;
 }

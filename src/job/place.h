@@ -20,10 +20,10 @@ typedef struct tess_card {
 
 typedef struct tess_placement {
     int n_hosts;
-    int n[JOB_MAX_HOSTS];       /* ranks of a host */
-    int rank[JOB_MAX_RANKS];    /* rank of a process, by the launcher's number */
-    int process[JOB_MAX_RANKS]; /* the launcher's number, by rank */
-    int host[JOB_MAX_RANKS];    /* by rank; hosts are numbered in the order of their first process */
+    int n[JOB_MAX_HOSTS]; /* ranks of a host */
+    int *rank;            /* rank of a process, by the launcher's number; one block with the next two */
+    int *process;         /* the launcher's number, by rank */
+    int *host;            /* by rank; hosts are numbered in the order of their first process */
 } tess_placement;
 
 /* Fills this process's card, except for what the options say, core and the torchrun numbers. TESSERA_HOST replaces the
@@ -31,9 +31,10 @@ typedef struct tess_placement {
 void tess_card_fill(tess_card *card);
 
 /* Numbers the ranks. Ranks of a host are consecutive, because the pairs and quads of the canonical sum are to be
- * neighbours; inside a host they are ordered by core, then by the launcher's number. TESS_E_INVALID: more ranks or
- * hosts than a job can have; two processes with one number in torchrun's variables, or different world sizes. The
- * message names the processes. */
-tess_status tess_place(const tess_card *cards, int n, tess_placement *placement);
+ * neighbours; inside a host they are ordered by core, then by the launcher's number. Free with tess_placement_free,
+ * also after a failure. TESS_E_INVALID: more hosts than a job can have; two processes with one number in torchrun's
+ * variables, or different world sizes. The message names the processes. */
+tess_status tess_place(tess_mem *mem, const tess_card *cards, int n, tess_placement *placement);
+void tess_placement_free(tess_mem *mem, tess_placement *placement);
 
 #endif

@@ -6,8 +6,7 @@
 
 #include "base/text/text.h"
 #include "job/call_sites.h"
-#include "diagnosis/ends.h"
-#include "diagnosis/progress.h"
+#include "job/ending_room.h"
 
 int tess_ending_code(int wait_status)
 {
@@ -27,7 +26,7 @@ bool tess_ending_note(const tess_job *job, int rank, int wait_status, bool asked
     tess_job_row *row = &job->rows[rank];
     int code = tess_ending_code(wait_status);
     bool failed = code != 0 && !asked;
-    add_to_past(&job->header->past[rank]);
+    add_to_past(&job->past[rank]);
     atomic_store(&row->exit_code, code);
     if (failed)
         tess_ending_lose(job, rank, WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0, code);
@@ -58,8 +57,9 @@ static bool is_over(const tess_job *job, int rank)
     return state != JOB_RANK_ABSENT && state != JOB_RANK_JOINED;
 }
 
-static void read_ends(const tess_job *job, tess_end *ends)
+static const tess_end *read_ends(const tess_job *job)
 {
+    tess_end *ends = job->room->ends;
     for (int r = 0; r < (int)job->header->world; r++) {
         const tess_job_row *row = &job->rows[r];
         uint32_t state = atomic_load(&row->state); /* LOST is written after signal and exit code */
@@ -74,20 +74,18 @@ static void read_ends(const tess_job *job, tess_end *ends)
                              .blames = blamed == r || is_over(job, blamed) ? blamed : -1,
                              .gave_up = atomic_load(&row->broken_team) != 0};
     }
+    return ends;
 }
 
 int tess_ending_cause(const tess_job *job, int rank)
 {
-    tess_end ends[JOB_MAX_RANKS];
-    read_ends(job, ends);
-    return tess_ends_cause(ends, (int)job->header->world, rank);
+    return tess_ends_cause(read_ends(job), (int)job->header->world, rank);
 }
 
 int tess_ending_find(const tess_job *job, int seen_first, bool early, int *code)
 {
-    tess_end ends[JOB_MAX_RANKS];
+    const tess_end *ends = read_ends(job);
     int world = (int)job->header->world;
-    read_ends(job, ends);
     int cause = early ? tess_ends_first(ends, world, seen_first) : tess_ends_cause(ends, world, seen_first);
     *code = early && tess_end_is_bad(ends[cause].how) ? atomic_load(&job->rows[cause].exit_code) : 0;
     return cause;
@@ -124,7 +122,7 @@ static int find_waiter(const tess_job *job, int rank)
 {
     for (int r = 0; r < (int)job->header->world; r++) {
         const tess_job_row *row = &job->rows[r];
-        uint64_t missing = atomic_load_explicit(&row->wait_missing[rank / 64], memory_order_relaxed);
+        uint64_t missing = atomic_load_explicit(&tess_job_awaited(job, r)[rank / 64], memory_order_relaxed);
         bool waits = atomic_load(&row->wait_since_ns) != 0 || atomic_load(&row->broken_team) != 0;
         if (r != rank && waits && (missing >> rank % 64 & 1) != 0)
             return r;
@@ -142,8 +140,8 @@ static const char *on_host(const tess_job *job, int rank, char *text, size_t siz
 
 bool tess_ending_report_progress(const tess_job *job, int rank, char text[TESS_ENDING_PROGRESS])
 {
-    tess_progress_of ranks[JOB_MAX_RANKS];
-    bool odd[JOB_MAX_RANKS];
+    tess_progress_of *ranks = job->room->places;
+    bool *odd = job->room->odd;
     int world = (int)job->header->world;
     for (int r = 0; r < world; r++) {
         const tess_job_row *row = &job->rows[r];

@@ -5,6 +5,8 @@
 #include "job/job_memory.h"
 #include "job/failure.h"
 
+/* The searches below use the job's room (job/ending_room.h): one thread at a time may call them on one tess_job. */
+
 /* Seconds from SIGTERM, which survivors of a failure get after their grace, to SIGKILL. */
 #define TESS_KILL_AFTER_S 2.0
 /* A host is out of touch when its agent, which sends ten times a second, has been silent for so long. */

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -36,8 +37,6 @@ static tess_status check(const tess_environment *e)
                e->local_world, e->world);
     TESS_CHECK(e->master_port > 0, TESS_E_INVALID,
                "RANK=%d and WORLD_SIZE=%d are set, but MASTER_PORT is not: torchrun sets all three", e->rank, e->world);
-    TESS_CHECK(e->world <= JOB_MAX_RANKS, TESS_E_INVALID, "WORLD_SIZE=%d, but at most %d ranks are supported", e->world,
-               JOB_MAX_RANKS);
     return TESS_OK;
 }
 
@@ -129,9 +128,9 @@ static tess_status name_missing(const bool *came, int world, double timeout_s)
     return TESS_FAIL(TESS_E_TIMEOUT, "rank %s did not come within %g s", names, timeout_s);
 }
 
-static tess_status serve(const tess_environment *e, int listener, int fd, double timeout_s)
+/* came (world): all false. */
+static tess_status serve(const tess_environment *e, int listener, int fd, double timeout_s, bool *came)
 {
-    bool came[JOB_MAX_RANKS] = {false};
     int n_came = 1;
     double deadline_s = tess_os_now_s() + timeout_s;
     tess_status status = TESS_OK;
@@ -151,9 +150,13 @@ tess_status tess_rendezvous_offer(const tess_environment *environment, int fd, d
 {
     int listener;
     TESS_TRY(check(environment));
-    TESS_TRY(listen_for_ranks(environment, &listener));
-    tess_status status = serve(environment, listener, fd, timeout_s);
+    bool *came = calloc((size_t)environment->world, sizeof(*came));
+    TESS_CHECK(came != NULL, TESS_E_NOMEM, "no memory to meet %d ranks", environment->world);
+    tess_status status = listen_for_ranks(environment, &listener);
+    if (status == TESS_OK)
+        status = serve(environment, listener, fd, timeout_s, came);
     tess_os_close(&listener);
+    free(came);
     return status;
 }
 

@@ -78,9 +78,9 @@ static tess_process_facts seen(char state, tess_call_kind kind, const char *call
 
 static void expect_class(const char *phase, tess_process_facts before, tess_process_facts after, tess_situation want)
 {
-    tess_board_copy row = {.state = JOB_RANK_JOINED};
+    watchdog_row row = {.copy.state = JOB_RANK_JOINED, .awaited = &(uint64_t){0}, .world = 4};
     watchdog_finding finding;
-    snprintf(row.phase, sizeof(row.phase), "%s", phase);
+    snprintf(row.copy.phase, sizeof(row.copy.phase), "%s", phase);
     watchdog_classify(&row, &before, &after, &finding);
     EXPECT_TEXT(tess_situation_name(finding.situation), tess_situation_name(want));
     EXPECT(finding.why[0] != '\0');
@@ -113,7 +113,7 @@ static void what_a_rank_does_follows_from_two_looks(void)
 
 static void expect_why(tess_process_facts before, tess_process_facts after, const char *want)
 {
-    tess_board_copy row = {.state = JOB_RANK_JOINED, .phase = "forward"};
+    watchdog_row row = {.copy = {.state = JOB_RANK_JOINED, .phase = "forward"}, .awaited = &(uint64_t){0}, .world = 4};
     watchdog_finding finding;
     watchdog_classify(&row, &before, &after, &finding);
     EXPECT_CONTAINS(finding.why, want);
@@ -137,17 +137,17 @@ static void time_without_a_core_is_not_told_as_time_on_one(void)
 /* ---- The ranks that are waited for ---- */
 static void let_wait(const tess_job *job, int rank, int missing, uint64_t since_ns)
 {
-    uint64_t set[JOB_RANK_WORDS] = {0};
+    uint64_t set = UINT64_C(1) << missing;
     tess_fingerprint fp = {.kind = TESS_TRACE_BARRIER, .team = 1, .root = -1};
-    set[missing / 64] = UINT64_C(1) << missing % 64;
-    tess_board_wait(&job->rows[rank], &fp, "t", since_ns, set);
+    tess_board_wait(job, rank, &fp, "t", since_ns, &set);
 }
 
 static void chains_of_waits_lead_to_their_end(void)
 {
     tess_job job;
-    watchdog_waits waits = {.n = 0};
+    watchdog_waits waits = {0};
     EXPECT_OK(tess_job_create(4, &job));
+    EXPECT_OK(watchdog_waits_create(test_mem(), 4, &waits));
     for (int r = 0; r < 4; r++)
         atomic_store(&job.rows[r].state, JOB_RANK_JOINED);
     watchdog_find_waits(&job, 1, &waits);
@@ -160,11 +160,12 @@ static void chains_of_waits_lead_to_their_end(void)
     EXPECT_INT(waits.list[0].rank, 2);
     EXPECT_INT(waits.list[0].waiter, 3);
     EXPECT_INT(waits.list[0].since_ns, 15);
-    EXPECT_INT(watchdog_count_waiters(&job, 2), 3);
+    EXPECT_INT(watchdog_count_waiters(&job, 2, &waits), 3);
     let_wait(&job, 2, 3, 30); /* 3 waits for 2 and 2 for 3: the one that more wait for stands for the circle */
     watchdog_find_waits(&job, 1, &waits);
     EXPECT_INT(waits.n, 1);
     EXPECT_INT(waits.list[0].rank, 2);
+    watchdog_waits_free(test_mem(), &waits);
     tess_job_close(&job, true);
 }
 
@@ -172,17 +173,19 @@ static void chains_of_waits_lead_to_their_end(void)
 static void a_circle_that_waits_for_another_is_not_named(void)
 {
     tess_job job;
-    watchdog_waits waits = {.n = 0};
+    watchdog_waits waits = {0};
     EXPECT_OK(tess_job_create(3, &job));
+    EXPECT_OK(watchdog_waits_create(test_mem(), 3, &waits));
     for (int r = 0; r < 3; r++)
         atomic_store(&job.rows[r].state, r < 2 ? JOB_RANK_JOINED : JOB_RANK_LEFT);
     let_wait(&job, 1, 0, 10);
     let_wait(&job, 0, 1, 20);
     watchdog_find_waits(&job, 1, &waits);
     EXPECT_INT(waits.n, 1);
-    atomic_fetch_or(&job.rows[0].wait_missing[0], 4);
+    atomic_fetch_or(tess_job_awaited(&job, 0), 4);
     watchdog_find_waits(&job, 1, &waits);
     EXPECT_INT(waits.n, 0);
+    watchdog_waits_free(test_mem(), &waits);
     tess_job_close(&job, true);
 }
 
@@ -218,7 +221,8 @@ static void a_stopped_rank_waits_for_nobody(void)
     tess_job job;
     const int pid = start_stopped();
     for (int host = 0; host < 2; host++) {
-        watchdog_waits waits = {.n = 0};
+        watchdog_waits waits = {0};
+        EXPECT_OK(watchdog_waits_create(test_mem(), 4, &waits));
         make_circle(&job, host);
         watchdog_find_waits(&job, 1, &waits);
         EXPECT_INT(waits.n, 0);
@@ -232,8 +236,9 @@ static void a_stopped_rank_waits_for_nobody(void)
             EXPECT_INT(waits.list[0].rank, 1);
             EXPECT_INT(waits.list[0].waiter, 0);
         }
-        EXPECT_INT(watchdog_count_waiters(&job, 1), 3);
-        EXPECT_INT(watchdog_count_waiters(&job, 2), 1);
+        EXPECT_INT(watchdog_count_waiters(&job, 1, &waits), 3);
+        EXPECT_INT(watchdog_count_waiters(&job, 2, &waits), 1);
+        watchdog_waits_free(test_mem(), &waits);
         tess_job_close(&job, true);
     }
     kill(pid, SIGKILL);
@@ -244,9 +249,10 @@ static void a_stopped_rank_waits_for_nobody(void)
 static void a_stopped_rank_is_named_before_a_circle(void)
 {
     tess_job job;
-    watchdog_waits waits = {.n = 0};
+    watchdog_waits waits = {0};
     const int pid = start_stopped();
     make_circle(&job, 0);
+    EXPECT_OK(watchdog_waits_create(test_mem(), 4, &waits));
     job.header->n_hosts = 1;
     for (int r = 0; r < 4; r++)
         job.rows[r].host = 0;
@@ -260,6 +266,7 @@ static void a_stopped_rank_is_named_before_a_circle(void)
     EXPECT_INT(waits.list[0].rank, 1);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
+    watchdog_waits_free(test_mem(), &waits);
     tess_job_close(&job, true);
 }
 
@@ -296,14 +303,16 @@ static void no_watchdog_looks_at_nothing(void)
 static void ranks_that_have_not_joined_are_waited_for(void)
 {
     tess_job job;
-    watchdog_waits waits = {.n = 0};
+    watchdog_waits waits = {0};
     EXPECT_OK(tess_job_create(3, &job));
+    EXPECT_OK(watchdog_waits_create(test_mem(), 3, &waits));
     watchdog_find_waits(&job, 0, &waits);
     EXPECT_INT(waits.n, 0);
     atomic_store(&job.rows[0].state, JOB_RANK_JOINED);
     watchdog_find_waits(&job, 7, &waits);
     EXPECT_INT(waits.n, 2);
     EXPECT_INT(waits.list[1].waiter, -1);
+    watchdog_waits_free(test_mem(), &waits);
     tess_job_close(&job, true);
 }
 

@@ -13,8 +13,18 @@ enum { WORLD = 4 };
 static tess_top_snapshot *stuck_job(tess_top_rank *ranks)
 {
     static tess_top_snapshot s;
-    s = (tess_top_snapshot){
-        .age_s = 75, .world = WORLD, .n_hosts = 1, .pid = 4711, .running = true, .cause = -1, .ranks = ranks};
+    static tess_wait waits[WORLD];
+    static tess_missed missed[WORLD];
+    static uint64_t awaited[WORLD];
+    s = (tess_top_snapshot){.age_s = 75,
+                            .world = WORLD,
+                            .n_hosts = 1,
+                            .pid = 4711,
+                            .running = true,
+                            .cause = -1,
+                            .ranks = ranks,
+                            .waits = waits,
+                            .missed = missed};
     snprintf(s.command, sizeof(s.command), "tessera train run.yaml");
     memset(ranks, 0, WORLD * sizeof(ranks[0]));
     for (int r = 0; r < WORLD; r++) {
@@ -34,16 +44,17 @@ static tess_top_snapshot *stuck_job(tess_top_rank *ranks)
         b->phase_ns[TESS_PHASE_WAIT] = 1000000000;
         b->pool_bytes[TESS_POOL_PARAMS] = 12 << 20;
         b->disk_bytes = (uint64_t)24 << 20;
+        ranks[r].awaited = &awaited[r];
+        awaited[r] = r == 2 ? 0 : 1 << 2;
         ranks[r].process = 'S';
         ranks[r].rss_bytes = 300 << 20;
         if (r == 2)
             continue;
         b->wait_age_ns = UINT64_C(2000000000) + (uint64_t)r * 100000000;
-        b->wait_missing[0] = 1 << 2;
         b->wait_op = (tess_fingerprint){.sequence = 34, .kind = TESS_TRACE_ALL_GATHER_PIECES};
         snprintf(b->wait_team, sizeof(b->wait_team), "world");
     }
-    ranks[3].board.wait_missing[0] |= 1 << 0;
+    ranks[3].awaited[0] |= 1 << 0;
     ranks[2].process = 'T';
     return &s;
 }
@@ -236,10 +247,13 @@ static void any_bytes_are_drawn(void)
         tess_top_snapshot *s = stuck_job(ranks);
         for (int r = 0; r < WORLD; r++) {
             uint8_t *bytes = (uint8_t *)&ranks[r];
+            uint64_t *awaited = ranks[r].awaited;
             for (size_t i = 0; i < sizeof(ranks[r]); i++) {
                 x ^= x << 13, x ^= x >> 7, x ^= x << 17;
                 bytes[i] = round % 3 == 0 ? (uint8_t)x : round % 3 == 1 ? 0xFF : (uint8_t)(x % 2 * 0x80);
             }
+            ranks[r].awaited = awaited;
+            *awaited = x;
             tess_board_copy *b = &ranks[r].board; /* the snapshot cleans texts and ends them with NUL */
             b->phase[0] = b->op_team[0] = b->wait_team[0] = b->why[0] = b->error[0] = ranks[r].host[0] = '\0';
         }
@@ -292,7 +306,7 @@ static void a_stopped_rank_is_the_culprit_of_a_circle(void)
     tess_top_rank ranks[WORLD];
     tess_top_snapshot *s = stuck_job(ranks);
     for (int r = 0; r < WORLD; r++)
-        ranks[r].board.wait_missing[0] = r == 1 ? 1 << 2 : 1 << 1;
+        ranks[r].awaited[0] = r == 1 ? 1 << 2 : 1 << 1;
     ranks[2].board.wait_age_ns = 5000000000;
     EXPECT_INT(tess_top_sum(s, NULL).culprit, 2);
     ranks[2].process = 'S';

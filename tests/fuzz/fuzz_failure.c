@@ -11,14 +11,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void read_faults(const char *text)
 {
     char line[TESS_LIVES_LINE_BYTES];
-    static tess_rank_past past[JOB_MAX_RANKS], again[JOB_MAX_RANKS];
+    enum { RANKS = 512 };
+    static tess_rank_past past[RANKS], again[RANKS];
     memset(past, 0, sizeof(past));
     memset(again, 0, sizeof(again));
-    if (!tess_lives_line_read(text, past))
+    if (!tess_lives_line_read(text, past, RANKS))
         return;
-    for (int r = 0; r < JOB_MAX_RANKS; r++)
+    for (int r = 0; r < RANKS; r++)
         if (past[r].faults_before != 0 &&
-            !tess_lives_line_read(tess_lives_line_write(r, past[r].faults_before, line), again))
+            !tess_lives_line_read(tess_lives_line_write(r, past[r].faults_before, line), again, RANKS))
             abort();
     if (memcmp(past, again, sizeof(past)) != 0)
         abort();

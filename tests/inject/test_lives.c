@@ -67,7 +67,8 @@ static job *run(const char *fault, tess_rank_past *past, int n_recovered, char *
     job *j = memory;
     j->fault = fault;
     j->errors = memfd_create("errors", 0);
-    const tess_launch_options options = {.grace_s = 600, .past = past, .decide = replace, .self = j};
+    const tess_launch_options options = {
+        .grace_s = 600, .past = past, .n_past = past != NULL ? 3 : 0, .decide = replace, .self = j};
     EXPECT_OK(tess_launch_function_with(WORLD, take_part, j, &options, 600, &result));
     EXPECT_TEXT(result.report, "");
     EXPECT_INT(result.exit_code, 0);
@@ -120,8 +121,7 @@ static void a_fault_of_a_life_that_never_came_is_warned_of(void)
 static void lives_are_counted_over_launches(void)
 {
     char errors[1024];
-    tess_rank_past past[JOB_MAX_RANKS] = {
-        [0] = {.n_before = 2}, [1] = {.n_before = 1, .faults_before = 1}, [2] = {.n_before = 2}};
+    tess_rank_past past[3] = {[0] = {.n_before = 2}, [1] = {.n_before = 1, .faults_before = 1}, [2] = {.n_before = 2}};
     job *j = run("rank=1 step=2 kind=exit; rank=1 step=3 kind=exit life=2; rank=2 step=4 kind=exit", past, 1, errors,
                  sizeof(errors));
     EXPECT_INT(j->n_processes[1], 2);

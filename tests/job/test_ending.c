@@ -113,8 +113,8 @@ static void who_was_struck_goes_before_who_exited(void)
 static void set_wait(const tess_job *job, int rank, int missing, uint64_t sequence)
 {
     tess_fingerprint op = {.kind = TESS_TRACE_ALL_REDUCE, .sequence = sequence};
-    uint64_t set[JOB_RANK_WORDS] = {UINT64_C(1) << missing};
-    tess_board_wait(&job->rows[rank], &op, "world", 1, set);
+    uint64_t set = UINT64_C(1) << missing;
+    tess_board_wait(job, rank, &op, "world", 1, &set);
 }
 
 static void give_up(const tess_job *job, int rank, int blamed)

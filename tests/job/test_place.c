@@ -20,42 +20,48 @@ static void make(int n, const char *hosts, const int *cores)
 
 static void ranks_of_a_host_follow_each_other(void)
 {
-    static tess_placement p;
+    tess_placement p;
     make(6, "abcabc", NULL);
-    EXPECT_OK(tess_place(cards, 6, &p));
+    EXPECT_OK(tess_place(test_mem(), cards, 6, &p));
     EXPECT_INT(p.n_hosts, 3);
     static const int ranks[] = {0, 2, 4, 1, 3, 5}, hosts[] = {0, 0, 1, 1, 2, 2}, processes[] = {0, 3, 1, 4, 2, 5};
     EXPECT_SAME(p.rank, ranks, 6);
     EXPECT_SAME(p.host, hosts, 6);
     EXPECT_SAME(p.process, processes, 6);
     EXPECT_INT(p.n[1], 2);
+    tess_placement_free(test_mem(), &p);
 }
 
 static void uneven_hosts_and_cores_decide_the_order(void)
 {
-    static tess_placement p;
+    tess_placement p;
     static const int cores[] = {3, 0, 1, 2, 0};
     make(5, "xxyxy", cores);
-    EXPECT_OK(tess_place(cards, 5, &p));
+    EXPECT_OK(tess_place(test_mem(), cards, 5, &p));
     static const int ranks[] = {2, 0, 4, 1, 3};
     EXPECT_SAME(p.rank, ranks, 5);
     EXPECT_INT(p.n[0], 3);
     EXPECT_INT(p.n[1], 2);
+    tess_placement_free(test_mem(), &p);
 }
 
 static void torchruns_numbers_must_fit(void)
 {
-    static tess_placement p;
+    tess_placement p;
     make(2, "ab", NULL);
     for (int i = 0; i < 2; i++) {
         cards[i].torchrun_rank = 0;
         cards[i].torchrun_world = 2;
     }
-    EXPECT_FAILS(tess_place(cards, 2, &p), TESS_E_INVALID, "process 1 of 2 that MPI started on host hb has RANK=0");
+    EXPECT_FAILS(tess_place(test_mem(), cards, 2, &p), TESS_E_INVALID,
+                 "process 1 of 2 that MPI started on host hb has RANK=0");
+    tess_placement_free(test_mem(), &p);
     cards[1].torchrun_rank = 1;
-    EXPECT_OK(tess_place(cards, 2, &p));
+    EXPECT_OK(tess_place(test_mem(), cards, 2, &p));
+    tess_placement_free(test_mem(), &p);
     cards[1].torchrun_world = 4;
-    EXPECT_FAILS(tess_place(cards, 2, &p), TESS_E_INVALID, "WORLD_SIZE=4");
+    EXPECT_FAILS(tess_place(test_mem(), cards, 2, &p), TESS_E_INVALID, "WORLD_SIZE=4");
+    tess_placement_free(test_mem(), &p);
 }
 
 static void a_card_says_what_a_process_is(void)

@@ -74,7 +74,7 @@ static tess_status exchange_cards(joining *j, const tess_environment *e, const t
         card.torchrun_world = e->torchrun_world;
     }
     TESS_TRY(tess_wire_gather(&card, j->cards, sizeof(card), j->rt->timeout_s));
-    TESS_TRY(tess_place(j->cards, j->process->size, &j->place));
+    TESS_TRY(tess_place(j->rt->mem, j->cards, j->process->size, &j->place));
     j->rt->world = j->process->size;
     j->rt->rank = j->place.rank[j->process->rank];
     j->host = j->place.host[j->rt->rank];
@@ -238,6 +238,7 @@ tess_status tess_hosts_join(tess_runtime *rt, const tess_environment *e, const t
     tess_status status = run(&j, e, options);
     tess_mem_free(rt->mem, j.cards);
     tess_mem_free(rt->mem, j.seats);
+    tess_placement_free(rt->mem, &j.place);
     rt->transport = j.place.n_hosts > 1 ? &several_hosts : &one_host;
     if (status != TESS_OK && rt->job.base != NULL)
         tess_job_close(&rt->job, true);

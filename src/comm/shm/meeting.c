@@ -224,9 +224,9 @@ bool shm_meet(tess_work *work)
     tess_status status = TESS_OK;
     bool alike = all_agree(work);
     if (!alike || !places_agree(work)) {
-        int culprit;
+        int listed[JOB_MAX_RANKS], culprit;
         status = tess_fingerprint_compare(&shm_post(work, 0)->fingerprint, sizeof(tess_post), team->size, team->ranks,
-                                          team->name, alike, &culprit);
+                                          team->name, alike, listed, &culprit);
         tess_team_break(team, status, culprit);
         return fail(work, status);
     }

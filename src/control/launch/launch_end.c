@@ -62,7 +62,8 @@ void launch_note_end(launcher *l, int rank, int state)
     l->stopped[rank] = stopped;
     bool asked = stopped || l->killed || l->failing.terminated || l->recovery.gathering || rank == l->stuck;
     tess_watchdog_ended(l->watchdog, rank, pid, state, asked);
-    l->record.asked[rank] = asked;
+    if (l->record.asked != NULL)
+        l->record.asked[rank] = asked;
     bool failed = tess_ending_note(&l->job, rank, state, stopped || l->recovery.gathering);
     if (failed && l->failing.failed_s == 0 && !l->killed) {
         l->failing.failed_s = tess_os_now_s();
@@ -93,12 +94,10 @@ tess_status launch_open_watchdog(launcher *l)
                                      .waits_on = l->options.waits_on,
                                      .pids = l->pids,
                                      .reporter = l->options.reporter};
-    TESS_TRY(tess_mem_create(&l->mem));
-    tess_status status = tess_watchdog_create(l->mem, &l->job, &options, &l->watchdog);
+    TESS_TRY(tess_watchdog_create(l->mem, &l->job, &options, &l->watchdog));
+    tess_status status = watchdog_job_record_begin(&l->record, l->mem, l->n_ranks, false);
     if (status != TESS_OK)
-        tess_mem_destroy(&l->mem);
-    else
-        watchdog_job_record_begin(&l->record, l->mem, false);
+        tess_watchdog_destroy(&l->watchdog);
     return status;
 }
 
@@ -108,5 +107,5 @@ void launch_close_watchdog(launcher *l)
     launch_report_failure(l);
     watchdog_job_record_end(&l->record, &l->job, l->result);
     tess_watchdog_destroy(&l->watchdog);
-    tess_mem_destroy(&l->mem);
+    watchdog_job_record_free(&l->record);
 }

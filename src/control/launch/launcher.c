@@ -202,6 +202,40 @@ static void end_result(const launcher *l)
         l->options.kept(l->options.helpers, tess_ending_steps_done(&l->job), result->report, sizeof(result->report));
 }
 
+/* Makes what the launcher needs before a rank starts. release_job frees it, also after a failure. */
+static tess_status prepare_job(launcher *l)
+{
+    const size_t n = (size_t)l->n_ranks;
+    const tess_launch_options *options = &l->options;
+    void *memory;
+    TESS_TRY(tess_mem_create(&l->mem));
+    TESS_TRY(tess_mem_alloc_array(l->mem, TESS_POOL_MISC, n, sizeof(pid_t) + 2 * sizeof(bool), "processes of the ranks",
+                                  &memory));
+    l->pids = memory;
+    l->stopped = (bool *)(l->pids + n);
+    l->died = l->stopped + n;
+    TESS_TRY(tess_job_create(l->n_ranks, &l->job));
+    l->job.header->launcher_pid = (int32_t)getpid();
+    atomic_store(&l->job.header->recovers, options->decide != NULL);
+    atomic_store(&l->job.header->epoch, (uint32_t)options->n_before);
+    atomic_store(&l->job.header->stop, options->stops_at_once ? JOB_STOP_NOW : JOB_STOP_NO);
+    if (options->notices != NULL)
+        tess_notices_copy(&l->job.header->notices, options->notices);
+    for (int r = 0; r < options->n_past; r++)
+        if (r < l->n_ranks)
+            l->job.past[r] = options->past[r];
+        else
+            l->job.header->faults_of_gone |= options->past[r].faults_before;
+    return launch_open_watchdog(l);
+}
+
+static void release_job(launcher *l)
+{
+    tess_job_close(&l->job, true);
+    tess_mem_free(l->mem, l->pids);
+    tess_mem_destroy(&l->mem);
+}
+
 static tess_status run_job(int n_ranks, const launch_payload *what, const tess_launch_options *options,
                            double timeout_s, tess_launch_result *result)
 {
@@ -217,18 +251,9 @@ static tess_status run_job(int n_ranks, const launch_payload *what, const tess_l
     TESS_CHECK(options->persist == NULL || options->persist->n == n_ranks, TESS_E_INVALID,
                "tess_launch: persistent memory of %d ranks for %d", options->persist != NULL ? options->persist->n : 0,
                n_ranks);
-    TESS_TRY(tess_job_create(n_ranks, &l.job));
-    l.job.header->launcher_pid = (int32_t)getpid();
-    atomic_store(&l.job.header->recovers, options->decide != NULL);
-    atomic_store(&l.job.header->epoch, (uint32_t)options->n_before);
-    atomic_store(&l.job.header->stop, options->stops_at_once ? JOB_STOP_NOW : JOB_STOP_NO);
-    if (options->notices != NULL)
-        tess_notices_copy(&l.job.header->notices, options->notices);
-    if (options->past != NULL)
-        memcpy(l.job.header->past, options->past, sizeof(l.job.header->past));
-    tess_status status = launch_open_watchdog(&l);
+    tess_status status = prepare_job(&l);
     if (status != TESS_OK) {
-        tess_job_close(&l.job, true);
+        release_job(&l);
         return status;
     }
     tess_child_block_signals(&l.signals);
@@ -238,9 +263,9 @@ static tess_status run_job(int n_ranks, const launch_payload *what, const tess_l
     tess_child_restore_signals(&l.signals);
     if (options->notices != NULL)
         tess_notices_copy(options->notices, &l.job.header->notices);
-    if (options->past != NULL)
-        memcpy(options->past, l.job.header->past, sizeof(l.job.header->past));
-    tess_job_close(&l.job, true);
+    for (int r = 0; r < n_ranks && r < options->n_past; r++)
+        options->past[r] = l.job.past[r];
+    release_job(&l);
     return status;
 }
 

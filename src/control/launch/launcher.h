@@ -59,7 +59,8 @@ typedef struct tess_launch_options {
     int n_before;             /* times that the same job was launched or recovered before */
     tess_reporter reporter;   /* gets a line whenever there is news while the job runs */
     struct tess_notices *notices; /* notices of earlier lives, and at the end also of this one; NULL: not collected */
-    struct tess_rank_past *past;  /* (JOB_MAX_RANKS) of earlier lives, and at the end also of this one; NULL: none */
+    struct tess_rank_past *past;  /* (n_past) of earlier lives, and at the end also of this one; NULL: none */
+    int n_past;                   /* ranks after that have no past */
     const int64_t *omitted;       /* (JOB_OMITTED) read whenever the job begins: tess_launch_omits; NULL: none */
     const struct tess_persist_set *persist; /* one block per rank, inherited by it; borrowed; NULL: none */
     /* Decides about a failure, once its root cause is known. The job stands still meanwhile. NULL: always STOP. */

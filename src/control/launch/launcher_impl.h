@@ -43,7 +43,7 @@ typedef struct launch_recovery {
 typedef struct launcher {
     tess_job job;
     int n_ranks, n_running;
-    pid_t pids[JOB_MAX_RANKS]; /* 0: has ended */
+    pid_t *pids; /* (n_ranks) 0: has ended; one block with `stopped` and `died` */
     launch_payload what;
     tess_launch_options options;
     tess_mem *mem;
@@ -53,10 +53,10 @@ typedef struct launcher {
     int stop_signal; /* SIGINT or SIGTERM once it came */
     int stop_code;   /* exit code of ranks that stopped after it, or because they had requested it themselves */
     double stop_s;   /* when it came */
-    bool stopped[JOB_MAX_RANKS]; /* ended because of it */
-    bool died[JOB_MAX_RANKS];    /* the rank's newest process died of a signal */
-    bool overdue;                /* ranks did not stop in time */
-    bool killed;                 /* SIGKILL was sent to all */
+    bool *stopped;   /* (n_ranks) ended because of it */
+    bool *died;      /* (n_ranks) the rank's newest process died of a signal */
+    bool overdue;    /* ranks did not stop in time */
+    bool killed;     /* SIGKILL was sent to all */
     bool timed_out;
     int suspect; /* rank under suspicion, -1: none, or the root cause is known */
     int cause;   /* the root cause, -1: not known, or nothing has failed */

@@ -121,7 +121,7 @@ static tess_status run_former_ranks(const tess_persist_heir *heir, const saved_s
     options.persist = set;
     options.decide = NULL;
     options.tick = pass_on;
-    options.past = NULL; /* their processes are no life of the ranks that train */
+    options.n_past = 0; /* their processes are no life of the ranks that train */
     options.stops_at_once = true;
     return tess_launch(k->n_ranks, words.word, &options, result);
 }

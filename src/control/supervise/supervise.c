@@ -185,6 +185,7 @@ static void begin(const tess_config *config, const tess_slots *slots, const tess
     s->options.omitted = s->omitted;
     s->options.notices = &s->notices;
     s->options.past = s->past;
+    s->options.n_past = JOB_MAX_RANKS;
     s->options.tick = tick;
     if (config->recovery.enable)
         s->options.decide = decide;

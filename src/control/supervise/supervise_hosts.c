@@ -65,8 +65,9 @@ typedef struct launch_job {
     bool heard;            /* a warden has reported in this life */
     tess_failure failure;  /* its newest report */
     char lost_host[64];    /* the newest lost host, of all lives */
-    tess_rank_past *past;  /* past of the ranks, borrowed */
-    void *supervision;     /* argument of tess_supervise_has_room */
+    tess_rank_past *past;  /* (n_past) past of the ranks, borrowed */
+    int n_past;
+    void *supervision; /* argument of tess_supervise_has_room */
     tess_launch_probe probe;
     int probed; /* group of the host that is probed */
 } launch_job;
@@ -74,7 +75,7 @@ typedef struct launch_job {
 static bool hear(void *self, const char *line)
 {
     launch_job *j = self;
-    if (tess_lives_line_read(line, j->past))
+    if (tess_lives_line_read(line, j->past, j->n_past))
         return true;
     if (!tess_failure_line_read(line, &j->failure))
         return false;
@@ -140,7 +141,8 @@ static tess_status run_life(launch_job *j, const tess_slots *slots, char *const 
     tess_launch_watch watch = {.usr1_stops = true, .hear = hear, .keep = keep, .say = request, .self = j};
     j->heard = false;
     j->past = options->past;
-    tess_lives_report(options->n_before, options->omitted, j->past);
+    j->n_past = options->n_past;
+    TESS_TRY(tess_lives_report(options->n_before, options->omitted, j->past, j->n_past));
     setenv(tess_variable_name(TESS_VAR_LAUNCH_REPORTS), "1", 1);
     choose_hosts(j, slots);
     TESS_TRY(tess_mpirun_job_line(&j->now, &j->hosts->mpi, (char **)words + 1, &j->line));
@@ -148,7 +150,7 @@ static tess_status run_life(launch_job *j, const tess_slots *slots, char *const 
     j->supervision = options->self;
     tess_status status = tess_mpirun_job_run(j->hosts, &j->line, &watch, end);
     tess_launch_probe_end(&j->probe);
-    for (int r = 0; r < slots->n_ranks; r++)
+    for (int r = 0; r < slots->n_ranks && r < j->n_past; r++)
         j->past[r].n_before++;
     return status;
 }

@@ -25,6 +25,7 @@ static void take_rank(const tess_live_job *live, int number, tess_top_rank *rank
     tess_board_copy *board = &rank->board;
     int host = row->host; /* read once: a broken program may change it */
     tess_board_export(row, board);
+    tess_board_export_awaited(&live->job, number, rank->awaited);
     tess_clean_in_place(board->phase, sizeof(board->phase));
     tess_clean_in_place(board->op_team, sizeof(board->op_team));
     tess_clean_in_place(board->wait_team, sizeof(board->wait_team));
@@ -59,13 +60,26 @@ static int find_cause(const tess_live_job *live)
     return rank >= 0 && rank < live->world ? rank : -1;
 }
 
+static tess_status make_room(tess_mem *mem, tess_top_snapshot *s)
+{
+    const size_t n = (size_t)s->world, words = tess_bits_words(s->world);
+    void *memory;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(*s->ranks), "top", (void **)&s->ranks));
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n,
+                                  sizeof(*s->waits) + sizeof(*s->missed) + words * sizeof(uint64_t), "top", &memory));
+    s->waits = memory;
+    s->missed = (tess_missed *)(s->waits + n);
+    for (size_t r = 0; r < n; r++)
+        s->ranks[r].awaited = (uint64_t *)(s->missed + n) + r * words;
+    return TESS_OK;
+}
+
 tess_status tess_top_snapshot_take(tess_mem *mem, const tess_live_job *live, tess_top_snapshot **out)
 {
     tess_top_snapshot *s;
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*s), "top", (void **)&s));
     *s = (tess_top_snapshot){.mem = mem, .world = live->world, .n_hosts = live->n_hosts, .pid = live->pid};
-    tess_status status =
-        tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)live->world, sizeof(*s->ranks), "top", (void **)&s->ranks);
+    tess_status status = make_room(mem, s);
     if (status != TESS_OK) {
         tess_top_snapshot_destroy(&s);
         return status;
@@ -94,6 +108,7 @@ void tess_top_snapshot_destroy(tess_top_snapshot **snapshot)
     if (s == NULL)
         return;
     tess_mem_free(s->mem, s->ranks);
+    tess_mem_free(s->mem, s->waits);
     tess_mem_free(s->mem, s);
     *snapshot = NULL;
 }

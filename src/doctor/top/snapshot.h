@@ -4,11 +4,13 @@
 #define TESS_DOCTOR_TOP_SNAPSHOT_H
 
 #include "doctor/top/top_memory.h"
+#include "diagnosis/missed.h"
 #include "job/find.h"
 #include "trace/places.h"
 
 typedef struct tess_top_rank {
     tess_board_copy board;
+    uint64_t *awaited; /* the set of ranks that it waits for; in memory of the snapshot */
     char host[JOB_NAME_BYTES];
     char process;      /* state as in proc(5); '\0': it has ended, or runs on another host */
     int64_t rss_bytes; /* resident, shared pages included; -1: unknown */
@@ -28,6 +30,8 @@ typedef struct tess_top_snapshot {
     tess_top_memory memory; /* n 0: not known */
     tess_places places;
     tess_top_rank *ranks; /* (world) */
+    tess_wait *waits;     /* (world) room for tess_top_sum; one block with `missed` and the sets */
+    tess_missed *missed;  /* (world) */
 } tess_top_snapshot;
 
 /* Copies the current state. Free with tess_top_snapshot_destroy. */

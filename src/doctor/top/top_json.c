@@ -20,7 +20,7 @@ static void put_wait(json_t *object, const tess_top_snapshot *s, int rank)
         return;
     json_t *missing = json_array();
     for (int r = first; r < s->world; r++)
-        if ((b->wait_missing[r / 64] >> (r % 64) & 1) != 0)
+        if (tess_bits_has(s->ranks[rank].awaited, r))
             json_array_append_new(missing, json_integer(r));
     json_object_set_new(object, "waits_for", missing);
     json_object_set_new(object, "waits_s", tess_json_number((double)b->wait_age_ns * 1e-9));

@@ -12,7 +12,7 @@ int tess_top_missing(const tess_top_snapshot *s, int rank, int *first)
     *first = -1;
     for (int other = 0; other < s->world; other++) {
         const tess_board_copy *board = &s->ranks[rank].board;
-        if (board->wait_age_ns == 0 || (board->wait_missing[other / 64] >> (other % 64) & 1) == 0)
+        if (board->wait_age_ns == 0 || !tess_bits_has(s->ranks[rank].awaited, other))
             continue;
         if (n++ == 0)
             *first = other;
@@ -29,14 +29,14 @@ bool tess_top_is_stopped(const tess_top_rank *rank)
 /* A waiting rank only passes on the delay of another, unless it is stopped: its wait may be over by now. */
 static void find_culprit(const tess_top_snapshot *s, tess_top_totals *t)
 {
-    tess_wait waits[JOB_MAX_RANKS];
-    tess_missed missed[JOB_MAX_RANKS];
+    tess_wait *waits = s->waits;
+    tess_missed *missed = s->missed;
     for (int rank = 0; rank < s->world; rank++) {
         int first;
         const tess_board_copy *board = &s->ranks[rank].board;
         bool waits_now = tess_top_missing(s, rank, &first) > 0 && !tess_top_is_stopped(&s->ranks[rank]);
         uint64_t since_ns = waits_now ? UINT64_MAX - board->wait_age_ns : 0;
-        waits[rank] = (tess_wait){.since_ns = since_ns, .missing = board->wait_missing};
+        waits[rank] = (tess_wait){.since_ns = since_ns, .missing = s->ranks[rank].awaited};
     }
     int most = tess_missed_most(missed, tess_missed_find(waits, s->world, missed));
     t->culprit = t->waiter = -1;

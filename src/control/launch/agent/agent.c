@@ -38,9 +38,12 @@ tess_status agent_listen(tess_mem *mem, const tess_job *job, agent **out, tess_a
 {
     void *memory;
     memset(mine, 0, sizeof(*mine));
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(agent), "agent", &memory));
+    const size_t world = (size_t)job->world, own = sizeof(agent) + (world + world % 2) * sizeof(int);
+    TESS_TRY(
+        tess_mem_alloc(mem, TESS_POOL_MISC, own + tess_bits_words(job->world) * sizeof(uint64_t), "agent", &memory));
     agent *a = memory;
     *a = (agent){.mem = mem, .job = job, .host = (int)job->header->host, .listen_fd = -1};
+    a->awaited = (uint64_t *)(void *)((uint8_t *)memory + own);
     for (int r = 0; r < (int)job->header->world; r++)
         if (job->rows[r].host == a->host)
             a->local[a->n_local++] = r;

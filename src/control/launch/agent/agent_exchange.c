@@ -17,6 +17,7 @@ void agent_owe_round(const agent *a, agent_peer *peer)
     for (int i = 0; peer->rows_due == 0 && i < a->n_local; i++)
         if (atomic_load(&a->job->rows[a->local[i]].state) == JOB_RANK_LOST) {
             peer->next_row = i;
+            peer->next_word = 0;
             break;
         }
     peer->host_due = true;
@@ -117,13 +118,24 @@ static bool take_row(agent *a, int host, const frame_row *row)
         copy->blames > (int32_t)world || copy->exit_code < 0 || copy->exit_code > 255 || copy->signal < 0 ||
         copy->signal > 127)
         return false;
-    if (!tess_board_import(&a->job->rows[row->rank], copy))
+    if (!tess_board_import(a->job, (int)row->rank, copy))
         return true;
     if (copy->state == JOB_RANK_LOST) {
         int32_t nobody = -1;
         atomic_compare_exchange_strong(&a->job->header->first_lost, &nobody, tess_ending_cause(a->job, (int)row->rank));
     }
     tess_job_wake_all(a->job);
+    return true;
+}
+
+static bool take_awaited(const agent *a, int host, const frame_awaited *part)
+{
+    const size_t words = tess_bits_words(a->job->world);
+    if (part->rank >= (uint32_t)a->job->world || a->job->rows[part->rank].host != host || part->first >= words)
+        return false;
+    _Atomic uint64_t *set = tess_job_awaited(a->job, (int)part->rank);
+    for (size_t i = 0; i < FRAME_WORDS && part->first + i < words; i++)
+        atomic_store_explicit(&set[part->first + i], part->words[i], memory_order_relaxed);
     return true;
 }
 
@@ -159,6 +171,8 @@ static bool take(agent *a, int host, const agent_frame *frame)
         return take_row(a, host, &frame->row);
     case FRAME_DIAGNOSIS:
         return take_diagnosis(a, &frame->diagnosis);
+    case FRAME_AWAITED:
+        return take_awaited(a, host, &frame->awaited);
     case FRAME_HELLO:
         break;
     }
@@ -203,13 +217,31 @@ static uint64_t find_news(const agent *a)
     return hash;
 }
 
+/* Puts the set of ranks that `rank` waits for, from word peer->next_word on. False: there is no room for all of it. */
+static bool put_awaited(const agent *a, agent_peer *peer, int rank)
+{
+    const size_t words = tess_bits_words(a->job->world);
+    tess_board_export_awaited(a->job, rank, a->awaited);
+    for (; peer->next_word < words; peer->next_word += FRAME_WORDS) {
+        agent_frame frame = {.kind = FRAME_AWAITED,
+                             .awaited = {.rank = (uint32_t)rank, .first = (uint32_t)peer->next_word}};
+        size_t left = words - peer->next_word, n = left < FRAME_WORDS ? left : FRAME_WORDS;
+        memcpy(frame.awaited.words, a->awaited + peer->next_word, n * sizeof(uint64_t));
+        if (!agent_link_put(&peer->link, &frame))
+            return false;
+    }
+    return true;
+}
+
 static bool put_row(const agent *a, agent_peer *peer)
 {
     int rank = a->local[peer->next_row];
     agent_frame frame = {.kind = FRAME_ROW, .row.rank = (uint32_t)rank};
     tess_board_export(&a->job->rows[rank], &frame.row.copy);
-    if (!agent_link_put(&peer->link, &frame))
+    bool waits = frame.row.copy.wait_age_ns != 0;
+    if ((waits && !put_awaited(a, peer, rank)) || !agent_link_put(&peer->link, &frame))
         return false;
+    peer->next_word = 0;
     peer->next_row = (peer->next_row + 1) % a->n_local;
     return true;
 }

@@ -35,6 +35,7 @@ static const field hello_fields[] = {ARRAY(hello.secret), NUMBER(hello.version, 
                                      NUMBER(hello.n_hosts, 4), NUMBER(hello.world, 4)};
 static const field host_fields[] = {NUMBER(host.stop, 1), NUMBER(host.diagnosis_seen, 1)};
 static const field diagnosis_fields[] = {NUMBER(diagnosis.rank, 4), NUMBER(diagnosis.code, 4)};
+static const field awaited_fields[] = {NUMBER(awaited.rank, 4), NUMBER(awaited.first, 4), ARRAY(awaited.words)};
 static const field row_fields[] = {
     NUMBER(row.rank, 4),
     NUMBER(row.copy.state, 1),
@@ -52,7 +53,6 @@ static const field row_fields[] = {
     NUMBER(row.copy.phase_age_ns, 8),
     NUMBER(row.copy.op_age_ns, 8),
     NUMBER(row.copy.wait_age_ns, 8),
-    ARRAY(row.copy.wait_missing),
     NUMBER(row.copy.situation, 1),
     NUMBER(row.copy.status, 4),
     NUMBER(row.copy.n_steps, 8),
@@ -81,7 +81,8 @@ static const struct {
 } kinds[] = {[FRAME_HELLO] = FIELDS(hello_fields),
              [FRAME_HOST] = FIELDS(host_fields),
              [FRAME_ROW] = FIELDS(row_fields),
-             [FRAME_DIAGNOSIS] = FIELDS(diagnosis_fields)};
+             [FRAME_DIAGNOSIS] = FIELDS(diagnosis_fields),
+             [FRAME_AWAITED] = FIELDS(awaited_fields)};
 
 /* ---- Writing ---- */
 static uint8_t *put(uint8_t *at, uint64_t value, int n_bytes)
@@ -192,7 +193,7 @@ tess_status agent_frame_decode(const uint8_t *data, size_t size, agent_frame *fr
         return TESS_OK;
     size_t bytes = (size_t)(data[0] | data[1] << 8);
     TESS_CHECK(bytes >= FRAME_HEAD_BYTES && bytes <= FRAME_MOST_BYTES, TESS_E_FORMAT, "a frame of %zu bytes", bytes);
-    TESS_CHECK(data[2] >= FRAME_HELLO && data[2] <= FRAME_DIAGNOSIS && data[3] == 0, TESS_E_FORMAT,
+    TESS_CHECK(data[2] >= FRAME_HELLO && data[2] <= FRAME_AWAITED && data[3] == 0, TESS_E_FORMAT,
                "a frame of kind %d, %d", data[2], data[3]);
     if (size < bytes)
         return TESS_OK;

@@ -3,15 +3,16 @@
  *     u16 bytes of the whole frame, u8 kind, u8 0, then the kind's fields, little-endian, without padding
  *
  * A connection begins with a hello in both directions. Then, ten times a second and at every change that matters,
- * follow one FRAME_HOST and a FRAME_ROW for each rank of the sender's host; FRAME_DIAGNOSIS once after a failure. */
+ * follow one FRAME_HOST and a FRAME_ROW for each rank of the sender's host; FRAME_DIAGNOSIS once after a failure.
+ * Before the row of a rank that waits go FRAME_AWAITED: together they hold the set of ranks that it waits for. */
 #ifndef TESS_CONTROL_LAUNCH_AGENT_AGENT_FRAMES_H
 #define TESS_CONTROL_LAUNCH_AGENT_AGENT_FRAMES_H
 
 #include "control/launch/agent/agent.h"
 
-enum { FRAME_VERSION = 5, FRAME_HEAD_BYTES = 4, FRAME_MOST_BYTES = 2304 };
+enum { FRAME_VERSION = 6, FRAME_HEAD_BYTES = 4, FRAME_MOST_BYTES = 2240, FRAME_WORDS = 8 };
 
-typedef enum frame_kind { FRAME_HELLO = 1, FRAME_HOST, FRAME_ROW, FRAME_DIAGNOSIS } frame_kind;
+typedef enum frame_kind { FRAME_HELLO = 1, FRAME_HOST, FRAME_ROW, FRAME_DIAGNOSIS, FRAME_AWAITED } frame_kind;
 
 /* Identifies the caller, and shows that it belongs to the job. */
 typedef struct frame_hello {
@@ -35,6 +36,13 @@ typedef struct frame_diagnosis {
     int32_t rank, code;
 } frame_diagnosis;
 
+/* A part of the set of ranks that `rank` waits for. */
+typedef struct frame_awaited {
+    uint32_t rank;
+    uint32_t first;              /* number of the first word */
+    uint64_t words[FRAME_WORDS]; /* those after the set's last word are 0 */
+} frame_awaited;
+
 typedef struct agent_frame {
     frame_kind kind;
     union {
@@ -42,6 +50,7 @@ typedef struct agent_frame {
         frame_host host;
         frame_row row;
         frame_diagnosis diagnosis;
+        frame_awaited awaited;
     };
 } agent_frame;
 

@@ -64,6 +64,7 @@ typedef struct agent_peer {
     agent_link link;
     bool host_due; /* a FRAME_HOST must go out, then rows_due rows, beginning with the next_row-th of ours */
     int rows_due, next_row;
+    size_t next_word;                    /* words before it of the set of that row have gone out */
     bool diagnosis_sent, diagnosis_seen; /* state of our diagnosis there */
 } agent_peer;
 
@@ -87,8 +88,9 @@ typedef struct agent {
     uint64_t news;       /* hash of what must be sent at once */
     double next_round_s; /* when rows are sent in any case */
     uint64_t served_ns;  /* when agent_serve last returned */
+    uint64_t *awaited;   /* scratch: a set of ranks of the job, in the same block as the agent */
     int n_local;
-    int local[JOB_MAX_RANKS]; /* ranks of this host */
+    int local[]; /* ranks of this host */
 } agent;
 
 enum { AGENT_POLLS = 1 + JOB_MAX_HOSTS + AGENT_CALLERS };
@@ -175,9 +177,15 @@ bool warden_stop_is_overdue(warden_stop *stop, const tess_job *job, const tess_l
 /* ---- Processes of the host's ranks ---- */
 /* Zero-initialised. */
 typedef struct warden_processes {
-    double next_s;                    /* when they are checked again */
-    double vanished_s[JOB_MAX_RANKS]; /* since when a rank's process has been missing, 0: it exists */
+    double next_s;      /* when they are checked again */
+    int world;          /* ranks of the newest job */
+    double *vanished_s; /* (world) since when a rank's process has been missing, 0: it exists */
 } warden_processes;
+
+/* Memory for the job that the warden's rank belongs to now; that of an earlier job is freed. Without memory nothing is
+ * checked. */
+tess_status warden_processes_begin(warden_processes *p, tess_mem *mem, int world);
+void warden_processes_end(warden_processes *p, tess_mem *mem);
 
 /* Ten times a second. The host's first warden (`is_first`) checks all ranks of the host, the others check their own. A
  * rank that has been missing for half a second is lost. */

@@ -91,7 +91,7 @@ static void note_end(const warden *g, int state, bool asked)
     const tess_job *job = &g->rank.job;
     tess_ending_note(job, g->rank.rank, state, asked);
     if (g->options.ended != NULL)
-        g->options.ended(g->options.self, g->rank.rank, &job->header->past[g->rank.rank]);
+        g->options.ended(g->options.self, g->rank.rank, &job->past[g->rank.rank]);
 }
 
 /* The zombie is reaped only once its end is on the board. Otherwise, if this process stood still in between, the host's
@@ -241,6 +241,9 @@ static void look_at_failure(warden *g, double now_s)
 {
     if (!is_adopted(g))
         return;
+    if (g->processes.world != g->rank.job.world &&
+        warden_processes_begin(&g->processes, g->rank.mem, g->rank.job.world) != TESS_OK)
+        tess_error_clear();
     warden_processes_look(&g->processes, &g->rank.job, is_first(g), now_s);
     warden_watch_look(&g->watch, &g->rank, &g->options, is_first(g));
     if (warden_stop_is_overdue(&g->stop, &g->rank.job, &g->options, g->rank.rank == 0))
@@ -380,6 +383,7 @@ static void release(warden *g)
         agent_say_goodbye(g->rank.agent);
     agent_close(&g->rank.agent, g->reports);
     tess_mem_free(g->rank.mem, g->rank.hosts);
+    warden_processes_end(&g->processes, g->rank.mem);
     tess_os_close(&g->rank.channel);
     tess_os_close(&g->signals_fd);
     tess_job_close(&g->rank.job, true);

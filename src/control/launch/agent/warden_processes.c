@@ -30,10 +30,26 @@ static void look_at(warden_processes *p, const tess_job *job, int rank, double n
     }
 }
 
+tess_status warden_processes_begin(warden_processes *p, tess_mem *mem, int world)
+{
+    void *memory;
+    warden_processes_end(p, mem);
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)world, sizeof(double), "processes of a host", &memory));
+    p->vanished_s = memory;
+    p->world = world;
+    return TESS_OK;
+}
+
+void warden_processes_end(warden_processes *p, tess_mem *mem)
+{
+    tess_mem_free(mem, p->vanished_s);
+    *p = (warden_processes){0};
+}
+
 void warden_processes_look(warden_processes *p, const tess_job *job, bool is_first, double now_s)
 {
     int first = tess_job_first_rank(job), last = is_first ? (int)job->header->world - 1 : first;
-    if (now_s < p->next_s)
+    if (now_s < p->next_s || p->world != job->world)
         return;
     p->next_s = now_s + look_s;
     for (int r = first; r <= last; r++)

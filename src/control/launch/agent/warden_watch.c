@@ -21,7 +21,9 @@ static void watch_job(warden_watch *watch, const warden_client *client, const te
                                    .waits_on = options->waits_on,
                                    .reporter = options->reporter};
     (void)tess_watchdog_create(client->mem, watch->job, &asked, &watch->watchdog);
-    watchdog_job_record_begin(&watch->record, client->mem, true);
+    watchdog_job_record_free(&watch->record);
+    if (watchdog_job_record_begin(&watch->record, client->mem, watch->job->world, true) != TESS_OK)
+        tess_error_clear();
 }
 
 void warden_watch_look(warden_watch *watch, const warden_client *client, const tess_launch_options *options,
@@ -44,5 +46,6 @@ void warden_watch_end(warden_watch *watch, const tess_launch_result *result, boo
 {
     if (watch->header != NULL && is_first)
         watchdog_job_record_end(&watch->record, watch->job, result);
+    watchdog_job_record_free(&watch->record);
     tess_watchdog_destroy(&watch->watchdog);
 }

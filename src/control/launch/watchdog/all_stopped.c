@@ -90,11 +90,10 @@ static void end(tess_watchdog *w, uint64_t now_ns)
 void watchdog_look_at_halt(tess_watchdog *w, uint64_t now_ns)
 {
     watchdog_halt *halt = &w->halt;
-    int ranks[JOB_MAX_RANKS];
     if (now_ns - halt->looked_ns < between_ns)
         return;
     halt->looked_ns = now_ns;
-    int n = find_stopped(w, halt->is_said, ranks, &halt->is_on);
+    int n = find_stopped(w, halt->is_said, w->stopped, &halt->is_on);
     if (atomic_load(&w->job->header->first_lost) >= 0 || (!halt->is_on && !halt->is_said)) {
         *halt = (watchdog_halt){.looked_ns = now_ns};
         return;
@@ -102,7 +101,7 @@ void watchdog_look_at_halt(tess_watchdog *w, uint64_t now_ns)
     if (halt->since_ns == 0)
         halt->since_ns = now_ns;
     if (!halt->is_said && now_ns - halt->since_ns >= least_ns)
-        begin(w, ranks, n);
+        begin(w, w->stopped, n);
     if (halt->is_said && n == 0) {
         end(w, now_ns);
         *halt = (watchdog_halt){.looked_ns = now_ns};

@@ -33,13 +33,13 @@ static bool is_blocked_in_io(const tess_process_facts *before, const tess_proces
     return waits && a->call == b->call && a->arguments[0] == b->arguments[0] && before->io_bytes == after->io_bytes;
 }
 
-static tess_situation find(const tess_board_copy *row, const tess_process_facts *before,
-                           const tess_process_facts *after)
+static tess_situation find(const watchdog_row *of, const tess_process_facts *before, const tess_process_facts *after)
 {
+    const tess_board_copy *row = &of->copy;
     char state = after->main.state;
     uint64_t missing = 0;
-    for (int i = 0; i < JOB_RANK_WORDS; i++)
-        missing |= row->wait_missing[i];
+    for (size_t i = 0; i < tess_bits_words(of->world); i++)
+        missing |= of->awaited[i];
     if (!after->here || state == 'Z' || state == 'X')
         return TESS_RANK_UNKNOWN;
     if (state == 'T' || (state == 't' && after->tracer != 0))
@@ -59,15 +59,15 @@ static tess_situation find(const tess_board_copy *row, const tess_process_facts 
 }
 
 /* "rank 1", "ranks 1 2 3 ..." for a set. */
-static void list(const uint64_t *set, char *text, size_t size)
+static void list(const watchdog_row *row, char *text, size_t size)
 {
     int n = 0;
     size_t at = 0;
-    for (int r = 0; r < JOB_MAX_RANKS; r++)
-        n += (int)(set[r / 64] >> r % 64 & 1);
+    for (int r = 0; r < row->world; r++)
+        n += tess_bits_has(row->awaited, r);
     at += (size_t)snprintf(text, size, n == 1 ? "rank" : "ranks");
-    for (int r = 0; r < JOB_MAX_RANKS && at + 8 < size; r++)
-        if ((set[r / 64] >> r % 64 & 1) != 0)
+    for (int r = 0; r < row->world && at + 12 < size; r++)
+        if (tess_bits_has(row->awaited, r))
             at += (size_t)snprintf(text + at, size - at, " %d", r);
 }
 
@@ -86,7 +86,7 @@ static void report_activity(const tess_process_facts *before, const tess_process
         snprintf(f->why, sizeof(f->why), "%s (state %c, %.0f%% of a core)", word, after->thread.state, share * 100);
 }
 
-static void report(const tess_board_copy *row, const tess_process_facts *before, const tess_process_facts *after,
+static void report(const watchdog_row *row, const tess_process_facts *before, const tess_process_facts *after,
                    watchdog_finding *f)
 {
     char text[400], who[80];
@@ -98,9 +98,9 @@ static void report(const tess_board_copy *row, const tess_process_facts *before,
             snprintf(f->why, sizeof(f->why), "stopped by a debugger (state t, process %d)", after->tracer);
         break;
     case TESS_RANK_IN_OTHER_COLLECTIVE:
-        list(row->wait_missing, who, sizeof(who));
+        list(row, who, sizeof(who));
         snprintf(f->why, sizeof(f->why), "waiting for %s in %s", who,
-                 tess_fingerprint_format(&row->wait_op, row->wait_team, text, sizeof(text)));
+                 tess_fingerprint_format(&row->copy.wait_op, row->copy.wait_team, text, sizeof(text)));
         break;
     case TESS_RANK_BLOCKED_IN_IO:
         snprintf(f->why, sizeof(f->why), "blocked %s", tess_os_facts_report(after, text, sizeof(text)));
@@ -123,7 +123,7 @@ static void report(const tess_board_copy *row, const tess_process_facts *before,
     }
 }
 
-void watchdog_classify(const tess_board_copy *row, const tess_process_facts *before, const tess_process_facts *after,
+void watchdog_classify(const watchdog_row *row, const tess_process_facts *before, const tess_process_facts *after,
                        watchdog_finding *finding)
 {
     *finding = (watchdog_finding){.situation = find(row, before, after)};

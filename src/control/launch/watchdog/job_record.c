@@ -74,9 +74,23 @@ static void write_file(const watchdog_job_record *record, const tess_job *job, c
     tess_job_file_free(record->mem, &file);
 }
 
-void watchdog_job_record_begin(watchdog_job_record *record, tess_mem *mem, bool is_guess)
+tess_status watchdog_job_record_begin(watchdog_job_record *record, tess_mem *mem, int world, bool is_guess)
 {
+    const size_t n = (size_t)world;
+    void *memory;
     *record = (watchdog_job_record){.mem = mem, .begin_ns = tess_os_wall_ns(), .is_guess = is_guess};
+    TESS_TRY(
+        tess_mem_alloc(mem, TESS_POOL_MISC, n * (sizeof(uint64_t) + sizeof(bool)), "how the ranks ended", &memory));
+    record->ended_ns = memory;
+    record->asked = (bool *)(record->ended_ns + n);
+    return TESS_OK;
+}
+
+void watchdog_job_record_free(watchdog_job_record *record)
+{
+    if (record->mem != NULL)
+        tess_mem_free(record->mem, record->ended_ns);
+    *record = (watchdog_job_record){0};
 }
 
 static void look_at_ends(watchdog_job_record *record, const tess_job *job)
@@ -139,6 +153,8 @@ static void end_writer(watchdog_job_record *record)
 
 void watchdog_job_record_look(watchdog_job_record *record, const tess_job *job)
 {
+    if (record->ended_ns == NULL)
+        return;
     look_at_ends(record, job);
     if (job->header->trace_folder[0] == '\0')
         return;
@@ -152,6 +168,8 @@ void watchdog_job_record_look(watchdog_job_record *record, const tess_job *job)
 
 void watchdog_job_record_end(watchdog_job_record *record, const tess_job *job, const tess_launch_result *result)
 {
+    if (record->ended_ns == NULL)
+        return;
     look_at_ends(record, job);
     end_writer(record);
     if (job->header->trace_folder[0] != '\0')

@@ -27,8 +27,9 @@ tess_status tess_watchdog_create(tess_mem *mem, const tess_job *job, const tess_
                                  tess_watchdog **watchdog)
 {
     void *memory;
-    size_t world = job->header->world;
-    size_t bytes = sizeof(tess_watchdog) + world * (sizeof(watchdog_stall) + sizeof(watchdog_death));
+    size_t world = (size_t)job->world, words = tess_bits_words(job->world);
+    size_t bytes = sizeof(tess_watchdog) + world * (sizeof(watchdog_stall) + sizeof(watchdog_death) + sizeof(int)) +
+                   words * sizeof(uint64_t);
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, bytes, "watchdog", &memory));
     memset(memory, 0, bytes);
     tess_watchdog *w = memory;
@@ -41,8 +42,12 @@ tess_status tess_watchdog_create(tess_mem *mem, const tess_job *job, const tess_
     w->probe.fd = -1;
     w->stalls = (watchdog_stall *)(w + 1);
     w->deaths = (watchdog_death *)(w->stalls + world);
+    w->awaited = (uint64_t *)(w->deaths + world);
+    w->stopped = (int *)(w->awaited + words);
     tess_oom_begin(&w->oom);
-    tess_status status = watchdog_stragglers_begin(mem, job, &w->stragglers);
+    tess_status status = watchdog_waits_create(mem, job->world, &w->waits);
+    if (status == TESS_OK)
+        status = watchdog_stragglers_begin(mem, job, &w->stragglers);
     if (status != TESS_OK)
         tess_watchdog_destroy(&w);
     *watchdog = w;
@@ -58,6 +63,7 @@ void tess_watchdog_destroy(tess_watchdog **watchdog)
         tess_stack_cancel(&w->probe);
     tess_oom_end(&w->oom);
     watchdog_stragglers_end(&w->stragglers);
+    watchdog_waits_free(w->mem, &w->waits);
     tess_mem_free(w->mem, w);
     *watchdog = NULL;
 }
@@ -131,7 +137,7 @@ static void look_into(tess_watchdog *w, int rank, uint64_t now_ns)
 {
     watchdog_stall *stall = &w->stalls[rank];
     tess_process_facts now;
-    tess_board_copy row;
+    watchdog_row row = {.awaited = w->awaited, .world = w->job->world};
     if (w->probed == rank || now_ns < stall->look_ns)
         return;
     tess_os_process_facts(watchdog_pid_of(w, rank), &now);
@@ -142,7 +148,8 @@ static void look_into(tess_watchdog *w, int rank, uint64_t now_ns)
         stall->first = now;
         return;
     }
-    tess_board_export(&w->job->rows[rank], &row);
+    tess_board_export(&w->job->rows[rank], &row.copy);
+    tess_board_export_awaited(w->job, rank, w->awaited);
     watchdog_classify(&row, &stall->first, &now, &stall->finding);
     look_at_device(w, rank, &stall->finding);
     tess_board_situation(&w->job->rows[rank], stall->finding.situation, stall->finding.why);

@@ -5,6 +5,7 @@
 #include "base/os/oom.h"
 #include "base/os/process_facts.h"
 #include "base/os/stack.h"
+#include "job/board_waits.h"
 #include "job/patience.h"
 #include "control/launch/watchdog/watchdog.h"
 #include "diagnosis/history.h"
@@ -12,20 +13,27 @@
 #include "diagnosis/pace.h"
 
 /* ---- watchdog_waits.c: which ranks are waited for, from the board ---- */
+/* When the oldest unfinished operation of a rank's device was enqueued, and since when it is the oldest. */
+typedef struct watchdog_device {
+    uint64_t enqueued_ns, since_ns;
+} watchdog_device;
+
+/* All arrays have an element for each rank of the job. */
 typedef struct watchdog_waits {
     int n; /* ranks that are waited for and wait for none themselves */
-    tess_missed list[JOB_MAX_RANKS];
-    /* For each rank: when the oldest unfinished operation of its device was enqueued, and since when it is the oldest.
-     */
-    struct {
-        uint64_t enqueued_ns, since_ns;
-    } devices[JOB_MAX_RANKS];
+    tess_missed *list;
+    watchdog_device *devices;
+    bool *reached;          /* scratch */
+    tess_board_waits board; /* the waits as the board shows them */
 } watchdog_waits;
 
-/* `joined_ns`: when the first rank was seen to have joined, 0: none yet. `waits` is zeroed before the first call. */
+/* Free with watchdog_waits_free, also after a failure; `waits` is zeroed before. */
+tess_status watchdog_waits_create(tess_mem *mem, int world, watchdog_waits *waits);
+void watchdog_waits_free(tess_mem *mem, watchdog_waits *waits);
+/* `joined_ns`: when the first rank was seen to have joined, 0: none yet. */
 void watchdog_find_waits(const tess_job *job, uint64_t joined_ns, watchdog_waits *waits);
 /* How many ranks wait for `rank`, directly or through others. */
-int watchdog_count_waiters(const tess_job *job, int rank);
+int watchdog_count_waiters(const tess_job *job, int rank, watchdog_waits *waits);
 
 /* ---- classify.c: what a late rank does, from two looks at its process ---- */
 typedef struct watchdog_finding {
@@ -33,7 +41,14 @@ typedef struct watchdog_finding {
     char why[JOB_WHY_BYTES]; /* "stopped (state T)", after "it is " */
 } watchdog_finding;
 
-void watchdog_classify(const tess_board_copy *row, const tess_process_facts *before, const tess_process_facts *after,
+/* The row of a late rank, and the set of ranks that it waits for. */
+typedef struct watchdog_row {
+    tess_board_copy copy;
+    const uint64_t *awaited;
+    int world;
+} watchdog_row;
+
+void watchdog_classify(const watchdog_row *row, const tess_process_facts *before, const tess_process_facts *after,
                        watchdog_finding *finding);
 
 /* ---- stragglers.c: ranks that are slow, step after step, while the job runs. Each finding of diagnosis/pace becomes a
@@ -103,8 +118,10 @@ struct tess_watchdog {
     tess_oom_watch oom;
     watchdog_stragglers stragglers;
     watchdog_halt halt;
-    watchdog_stall *stalls; /* (world) */
+    watchdog_stall *stalls; /* (world) one block with the watchdog, as are the next */
     watchdog_death *deaths; /* (world) */
+    uint64_t *awaited;      /* scratch: a set of ranks */
+    int *stopped;           /* (world) scratch: ranks */
 };
 
 /* The process of a rank; 0: not known. */
@@ -119,7 +136,7 @@ void watchdog_look_at_halt(tess_watchdog *w, uint64_t now_ns);
 
 /* ---- watchdog_report.c: lines for people ---- */
 /* `ranks`: those that became due together; the line describes the first. */
-void watchdog_report_stall(const tess_watchdog *w, const int *ranks, int n, double waited_s);
+void watchdog_report_stall(tess_watchdog *w, const int *ranks, int n, double waited_s);
 void watchdog_report_stack(const tess_watchdog *w, int rank, double waited_s, const tess_stack *stack);
 void watchdog_report_came(const tess_watchdog *w, int rank, double waited_s);
 

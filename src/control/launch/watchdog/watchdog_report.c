@@ -103,7 +103,7 @@ static void note_stall(const tess_watchdog *w, int rank, double waited_s, bool h
             1 + tess_notices_add(notices, TESS_NOTICE_WAIT, rank, atomic_load(&w->job->rows[rank].step), text);
 }
 
-void watchdog_report_stall(const tess_watchdog *w, const int *ranks, int n, double waited_s)
+void watchdog_report_stall(tess_watchdog *w, const int *ranks, int n, double waited_s)
 {
     char line[1024], who[128], whom[32], where[288], doing[512], whose[16] = "it";
     watchdog_stall *stall = &w->stalls[ranks[0]];
@@ -112,7 +112,8 @@ void watchdog_report_stall(const tess_watchdog *w, const int *ranks, int n, doub
     tess_sentence_ranks(&names, ranks, n);
     if (w->job->header->n_hosts > 1)
         tess_sentence_add(&names, " on host %s", host_of(w, ranks[0]));
-    report_whom(stall, stall->waiter >= 0 ? watchdog_count_waiters(w->job, ranks[0]) : 0, whom, sizeof(whom));
+    report_whom(stall, stall->waiter >= 0 ? watchdog_count_waiters(w->job, ranks[0], &w->waits) : 0, whom,
+                sizeof(whom));
     report_where(w, ranks[0], where, sizeof(where));
     report_doing(w, ranks[0], doing, sizeof(doing));
     if (n > 1)

@@ -1,7 +1,6 @@
 /* Finds the ranks that are waited for, from the board. */
 #include "base/os/os.h"
 #include "control/launch/watchdog/watchdog_impl.h"
-#include "job/board_waits.h"
 
 static bool is_local(const tess_job *job, int rank, uint32_t state)
 {
@@ -28,16 +27,35 @@ static void find_devices(const tess_job *job, watchdog_waits *w)
     }
 }
 
+tess_status watchdog_waits_create(tess_mem *mem, int world, watchdog_waits *w)
+{
+    const size_t n = (size_t)world;
+    void *memory;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, n * (sizeof(*w->list) + sizeof(*w->devices) + sizeof(*w->reached)),
+                            "ranks that are waited for", &memory));
+    w->list = memory;
+    w->devices = (watchdog_device *)(w->list + n);
+    w->reached = (bool *)(w->devices + n);
+    return tess_board_waits_create(mem, world, &w->board);
+}
+
+void watchdog_waits_free(tess_mem *mem, watchdog_waits *w)
+{
+    tess_board_waits_free(mem, &w->board);
+    tess_mem_free(mem, w->list);
+    *w = (watchdog_waits){0};
+}
+
 void watchdog_find_waits(const tess_job *job, uint64_t joined_ns, watchdog_waits *w)
 {
-    tess_board_waits waits;
-    int world = (int)job->header->world;
-    tess_board_read_waits(job, &waits);
-    int n_missed = tess_missed_find(waits.of, world, w->list);
+    const tess_wait *waits = w->board.of;
+    const int world = job->world;
+    tess_board_read_waits(job, &w->board);
+    int n_missed = tess_missed_find(waits, world, w->list);
     w->n = 0;
     for (int i = 0; i < n_missed; i++) {
         int rank = w->list[i].rank;
-        bool in_circle = waits.of[rank].since_ns != 0; /* the rows of other hosts may be too old to show one */
+        bool in_circle = waits[rank].since_ns != 0; /* the rows of other hosts may be too old to show one */
         if (is_local(job, rank, JOB_RANK_JOINED) && (!in_circle || job->header->n_hosts == 1))
             w->list[w->n++] = w->list[i];
     }
@@ -48,10 +66,8 @@ void watchdog_find_waits(const tess_job *job, uint64_t joined_ns, watchdog_waits
         find_devices(job, w);
 }
 
-int watchdog_count_waiters(const tess_job *job, int rank)
+int watchdog_count_waiters(const tess_job *job, int rank, watchdog_waits *w)
 {
-    tess_board_waits waits;
-    bool reached[JOB_MAX_RANKS];
-    tess_board_read_waits(job, &waits);
-    return tess_missed_count(waits.of, (int)job->header->world, rank, reached);
+    tess_board_read_waits(job, &w->board);
+    return tess_missed_count(w->board.of, job->world, rank, w->reached);
 }
