@@ -8,6 +8,7 @@
 #include "job/job_memory.h"
 #include "device/stream.h"
 #include "comm/pieces.h"
+#include "comm/reduce.h"
 #include "comm/shm/control.h"
 #include "comm/work.h"
 
@@ -94,6 +95,24 @@ typedef struct comm_site {
     uint64_t number;
 } comm_site;
 
+/* Bytes that each rank gives in an exchange of setup through comm_lists.exchanged. */
+enum { COMM_EXCHANGE_BYTES = 16 };
+
+/* A team's memory for questions about all of its members, in one block. An array has an element for each member unless
+ * the comment says otherwise. The thread that holds the team's lock may use it, and nothing stays in it between two
+ * operations. */
+typedef struct comm_lists {
+    const void **rows;      /* what ranks show, to be summed */
+    const void **moved;     /* scratch of the summation */
+    void **results;         /* where the sum goes */
+    tess_partial *partials; /* of a sum over several hosts */
+    uint64_t *set;          /* a set of ranks of the job */
+    uint8_t *exchanged;     /* (size, COMM_EXCHANGE_BYTES) what ranks gave; for the thread that sets up */
+    int *awaited;           /* team ranks that a work waits for */
+    int *listed;            /* scratch of a comparison, and of setup */
+    bool *named;            /* team ranks that a list has already */
+} comm_lists;
+
 struct tess_team {
     tess_team *next; /* next in the runtime's list */
     tess_runtime *runtime;
@@ -101,6 +120,7 @@ struct tess_team {
     char name[JOB_TEXT_BYTES];
     int rank, size;
     int *ranks; /* the job's number of each member */
+    comm_lists lists;
     uint64_t hash;
     uint64_t label; /* label of the next operations */
     uint64_t control_offset;
@@ -301,8 +321,8 @@ extern const comm_backend tess_backend_linked;
  * rank whose addend was not, unless the team has a record. */
 void tess_bad_addend_look(tess_work *work, const void *const *rows, const tess_byte_run *run, size_t piece);
 
-/* ---- collective.c: exchange of a few bytes (setup): all[r] = what rank r gave; at most CONTROL_INLINE / size bytes
- * each ---- */
+/* ---- collective.c: exchange of a few bytes (setup): all[r] = what rank r gave; at most CONTROL_INLINE bytes each
+ * ---- */
 tess_status tess_team_exchange(tess_team *team, tess_trace_op kind, uint64_t count, uint64_t tag, const void *call_site,
                                const void *mine, void *all, size_t bytes);
 

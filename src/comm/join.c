@@ -15,6 +15,10 @@
 #include "job/rendezvous.h"
 #include "job/warden_call.h"
 
+/* The pause between two looks of a rank that waits for the others to join, in a small job. A look reads a few words of
+ * all ranks, so ranks of a large job look less often. */
+static const uint64_t look_ns = 50000000;
+
 static const comm_transport one_host = {.longest_sleep_ns = COMM_LONGEST_SLEEP_NS};
 
 static tess_status open_block(tess_runtime *rt, tess_variable variable, tess_persist **block)
@@ -107,6 +111,15 @@ tess_status tess_runtime_find_job(tess_runtime *rt, const tess_runtime_options *
     }
 }
 
+/* True once every rank has joined, even if some have ended since: the next operation reports those. */
+static bool all_have_joined(const tess_runtime *rt)
+{
+    for (int r = 0; r < rt->world; r++)
+        if (atomic_load(&rt->job.rows[r].state) == JOB_RANK_ABSENT || rt->job.rows[r].version_hash == 0)
+            return false;
+    return true;
+}
+
 static tess_status take_seat(tess_runtime *rt, uint64_t config_hash)
 {
     tess_job_row *row = rt->row;
@@ -127,7 +140,8 @@ static tess_status take_seat(tess_runtime *rt, uint64_t config_hash)
     row->token_address = (uint64_t)(uintptr_t)&rt->token;
     atomic_store(&row->heartbeat_ns, tess_os_now_ns());
     atomic_store(&row->state, JOB_RANK_JOINED);
-    tess_job_wake_all(&rt->job);
+    if (all_have_joined(rt)) /* the others wait for the last: waking all for each would be quadratic in their number */
+        tess_job_wake_all(&rt->job);
     return TESS_OK;
 }
 
@@ -150,15 +164,6 @@ static int list_absent(const tess_runtime *rt, char *text, size_t size, int *end
             at += (size_t)snprintf(text + at, size - at, " %d", r);
     }
     return n;
-}
-
-/* True once every rank has joined, even if some have ended since: the next operation reports those. */
-static bool all_have_joined(const tess_runtime *rt)
-{
-    for (int r = 0; r < rt->world; r++)
-        if (atomic_load(&rt->job.rows[r].state) == JOB_RANK_ABSENT || rt->job.rows[r].version_hash == 0)
-            return false;
-    return true;
 }
 
 static tess_status give_up(tess_runtime *rt, tess_status status, int blames)
@@ -198,26 +203,50 @@ static tess_status wait_for_all(tess_runtime *rt)
         uint32_t ticket = tess_job_sleep_begin(&rt->job, rt->rank);
         status = look_around(rt, tess_os_now_s() - begin_s, &met);
         if (!met && status == TESS_OK)
-            tess_job_sleep(&rt->job, rt->rank, ticket, 50000000);
+            tess_job_sleep(&rt->job, rt->rank, ticket, look_ns * (1 + (uint64_t)rt->world / 64));
         tess_job_sleep_end(&rt->job, rt->rank);
     }
     return status;
+}
+
+static uint64_t value_of(const tess_runtime *rt, int rank, size_t offset)
+{
+    uint64_t value;
+    memcpy(&value, (const char *)&rt->job.rows[rank] + offset, sizeof(value));
+    return value;
+}
+
+/* True if no rank has another value at `offset` of its row than the first that is compared. */
+static bool all_have_one(const tess_runtime *rt, size_t offset, bool skip_zero)
+{
+    uint64_t first = 0;
+    bool any = false, same = true;
+    for (int r = 0; r < rt->world && same; r++) {
+        uint64_t value = value_of(rt, r, offset);
+        if (skip_zero && value == 0)
+            continue;
+        same = !any || value == first;
+        first = value;
+        any = true;
+    }
+    return same;
 }
 
 /* Finds ranks whose value at `offset` of the row differs from the majority's (ties: from the first's). `skip_zero`:
  * ranks without a value are not compared. */
 static tess_status compare_rows(const tess_runtime *rt, size_t offset, bool skip_zero, const char *what)
 {
-    uint64_t values[JOB_MAX_RANKS], best = 0;
+    uint64_t best = 0;
     int best_members = 0;
-    for (int r = 0; r < rt->world; r++)
-        memcpy(&values[r], (const char *)&rt->job.rows[r] + offset, sizeof(uint64_t));
+    if (all_have_one(rt, offset, skip_zero))
+        return TESS_OK;
     for (int r = 0; r < rt->world; r++) {
+        uint64_t value = value_of(rt, r, offset);
         int members = 0;
         for (int q = 0; q < rt->world; q++)
-            members += values[q] == values[r];
-        if (members > best_members && !(skip_zero && values[r] == 0)) {
-            best = values[r];
+            members += value_of(rt, q, offset) == value;
+        if (members > best_members && !(skip_zero && value == 0)) {
+            best = value;
             best_members = members;
         }
     }
@@ -225,18 +254,18 @@ static tess_status compare_rows(const tess_runtime *rt, size_t offset, bool skip
     size_t at = 0;
     int n_odd = 0;
     for (int r = 0; r < rt->world; r++) {
-        if (values[r] == best || (skip_zero && values[r] == 0))
+        uint64_t value = value_of(rt, r, offset);
+        if (value == best || (skip_zero && value == 0))
             continue;
         n_odd++;
         if (at + 120 < sizeof(text))
             at += (size_t)snprintf(text + at, sizeof(text) - at,
                                    rt->job.header->n_hosts > 1 ? " %d on host %s (%016llx)" : " %d%.0s (%016llx)", r,
-                                   tess_runtime_host_name(rt, rt->job.rows[r].host), (unsigned long long)values[r]);
+                                   tess_runtime_host_name(rt, rt->job.rows[r].host), (unsigned long long)value);
     }
-    TESS_CHECK(n_odd == 0, TESS_E_MISMATCH, "ranks differ in their %s: rank%s%s, the %d others have %016llx%s", what,
-               n_odd > 1 ? "s" : "", text, best_members, (unsigned long long)best,
-               n_odd == best_members ? "; a tie" : "");
-    return TESS_OK;
+    return TESS_FAIL(TESS_E_MISMATCH, "ranks differ in their %s: rank%s%s, the %d others have %016llx%s", what,
+                     n_odd > 1 ? "s" : "", text, best_members, (unsigned long long)best,
+                     n_odd == best_members ? "; a tie" : "");
 }
 
 static tess_status compare_ranks(const tess_runtime *rt)
@@ -271,11 +300,9 @@ static const char *describe_rank(const tess_runtime *rt, int rank, char *text, s
 /* Every rank counts for itself, and comes to the same. */
 static tess_status vote_on_kernels(tess_runtime *rt)
 {
-    tess_kernels_offer offers[JOB_MAX_RANKS];
+    const tess_job_row *rows = rt->job.rows;
     char odd[128], other[128];
-    for (int r = 0; r < rt->world; r++)
-        offers[r] = rt->job.rows[r].kernels;
-    const tess_kernels_choice c = tess_kernels_vote(offers, rt->world);
+    const tess_kernels_choice c = tess_kernels_vote(&rows[0].kernels, sizeof(rows[0]), rt->world);
     if (c.refused_by >= 0) {
         describe_rank(rt, c.fixed_by, other, sizeof(other));
         describe_rank(rt, c.refused_by, odd, sizeof(odd));
@@ -285,8 +312,8 @@ static tess_status vote_on_kernels(tess_runtime *rt)
                       "%s names kernels '%s' (TESSERA_CPU), but %s %s '%s': name one table on all hosts that "
                       "all have (`tessera info` lists it), or none: ranks then take the best that all have",
                       other, tess_kernels_name(c.level), odd,
-                      offers[c.refused_by].is_fixed ? "was told" : "has no better ones than",
-                      tess_kernels_name(offers[c.refused_by].level)),
+                      rows[c.refused_by].kernels.is_fixed ? "was told" : "has no better ones than",
+                      tess_kernels_name(rows[c.refused_by].kernels.level)),
             -1);
     }
     rt->kernels = tess_kernels_name(c.level);

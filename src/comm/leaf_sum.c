@@ -1,7 +1,6 @@
 #include "comm/leaf_sum.h"
 
 #include "comm/reduce.h"
-#include "job/job_memory.h"
 
 enum { BLOCK = 4096 }; /* elements at a time: what one step leaves, the next finds in the cache */
 
@@ -99,16 +98,16 @@ static tess_status run_step(tess_stream *stream, const tess_leaf_step *step, con
 }
 
 tess_status tess_leaf_run(tess_stream *stream, const tess_leaf_step *steps, int n_steps, const void *const *rows,
-                          int n_rows, tess_dtype dtype, size_t at, size_t n, bool streams, bool *finite)
+                          const void **moved, int n_rows, tess_dtype dtype, size_t at, size_t n, bool streams,
+                          bool *finite)
 {
     if (n_steps == 1)
         return run_step(stream, steps, rows, dtype, at, n, streams, finite);
     for (size_t i = 0; i < n; i += BLOCK) {
-        const void *block[JOB_MAX_RANKS];
         for (int r = 0; r < n_rows; r++)
-            block[r] = (const uint8_t *)rows[r] + i * tess_dtype_size(dtype);
+            moved[r] = (const uint8_t *)rows[r] + i * tess_dtype_size(dtype);
         for (int s = 0; s < n_steps; s++)
-            TESS_TRY(run_step(stream, &steps[s], block, dtype, at + i, n - i < BLOCK ? n - i : BLOCK, false, finite));
+            TESS_TRY(run_step(stream, &steps[s], moved, dtype, at + i, n - i < BLOCK ? n - i : BLOCK, false, finite));
     }
     return TESS_OK;
 }

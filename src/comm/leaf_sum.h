@@ -12,8 +12,8 @@
 
 enum {
     TESS_LEAF_LEVELS = 40, /* leaves < 2^39 */
-    TESS_LEAF_STEPS =
-        80 /* most steps of a portion of up to 512 leaves: 18 runs, and carries up from each and to the top */
+    TESS_LEAF_STEPS = 168 /* most steps of a portion: 62 runs of powers of two below 2^31, a carry for each run and each
+                           * level, and the sum of the levels; a carry clears a level that a run or a carry has set */
 };
 
 /* y = the tree over leaves begin .. begin + n of the portion; with n = 0: y = x. Plus the old y when `accumulate`. */
@@ -42,10 +42,12 @@ float *tess_leaf_total(tess_leaf_counter *counter, tess_leaf_step *steps, int *n
 /* The memory that a counter needs for n leaves in portions of `portion`; `placed`: they come by tess_leaf_place. */
 int tess_leaf_memory(int64_t n, int portion, bool placed);
 
-/* Runs the steps over elements y[at .. at + n); leaf i of the portion begins at rows[i]. streams: past the caches.
+/* Runs the steps over elements y[at .. at + n); leaf i of the portion begins at rows[i]. moved (n_rows): scratch, NULL
+ * if there is one step. streams: past the caches.
  * *finite turns false when a sum over leaves is NaN or infinite; NULL: not looked at. */
 tess_status tess_leaf_run(tess_stream *stream, const tess_leaf_step *steps, int n_steps, const void *const *rows,
-                          int n_rows, tess_dtype dtype, size_t at, size_t n, bool streams, bool *finite);
+                          const void **moved, int n_rows, tess_dtype dtype, size_t at, size_t n, bool streams,
+                          bool *finite);
 
 /* tess_reduce_scatter_pieces in which leaf r is what rank r shows and the steps say what becomes of the leaves; each y
  * is a shard. The steps have the same shape on all ranks and are borrowed until the work completes; there is one at

@@ -2,11 +2,9 @@
 
 #include <string.h>
 
-#include "job/job_memory.h"
-
 enum {
     BLOCK = 1024,  /* elements at a time: the working set stays in the first-level cache */
-    MAX_DEPTH = 19 /* blocks: a tree over 512 ranks has nine levels, two blocks each, and the result */
+    MAX_DEPTH = 63 /* blocks: a tree over 2^31 ranks has 31 levels, two blocks each, and the result: 252 KiB of stack */
 };
 
 typedef float tree_scratch[BLOCK];
@@ -130,13 +128,12 @@ static tess_status finish_floats(tess_stream *s, const tess_partial *partials, i
     return TESS_OK;
 }
 
-tess_status tess_reduce_finish(tess_stream *s, const tess_partial *partials, int n_partials, tess_dtype dtype,
-                               tess_op op, void *out, size_t n, bool accumulate)
+tess_status tess_reduce_finish(tess_stream *s, const tess_partial *partials, const void **values, int n_partials,
+                               tess_dtype dtype, tess_op op, void *out, size_t n, bool accumulate)
 {
     if (is_float(dtype) && (op == TESS_SUM || op == TESS_AVG))
         return finish_floats(s, partials, n_partials, dtype, op, out, n, accumulate);
     /* Sums of integers wrap and extrema know no order: any way of putting them together is the tree. */
-    const void *values[JOB_MAX_RANKS];
     for (int i = 0; i < n_partials; i++)
         values[i] = partials[i].values;
     const tess_reduction r = {.x = values,

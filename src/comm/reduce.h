@@ -34,9 +34,9 @@ tess_dtype tess_reduce_partial_dtype(tess_dtype dtype, tess_op op);
 tess_status tess_reduce_partial(tess_stream *s, const void *const *x, int n_inputs, tess_dtype dtype, tess_op op,
                                 void *out, size_t n);
 /* out (n, of `dtype`) = the tree over all inputs, from partials that cover them in order: the bits of tess_reduce.
- * `accumulate` (F32): + out, the bits of tess_reduce_tree_f32. */
-tess_status tess_reduce_finish(tess_stream *s, const tess_partial *partials, int n_partials, tess_dtype dtype,
-                               tess_op op, void *out, size_t n, bool accumulate);
+ * `accumulate` (F32): + out, the bits of tess_reduce_tree_f32. values (n_partials): scratch. */
+tess_status tess_reduce_finish(tess_stream *s, const tess_partial *partials, const void **values, int n_partials,
+                               tess_dtype dtype, tess_op op, void *out, size_t n, bool accumulate);
 
 /* memcpy; `streams`: past the caches. */
 static inline tess_status tess_copy(tess_stream *s, void *to, const void *from, size_t bytes, bool streams)

@@ -70,8 +70,41 @@ void tess_rehearsal_drop(tess_runtime *rt)
 }
 
 /* ---- The first difference of rehearsals ---- */
+/* The same line of ranks that must have it alike. */
+typedef struct camp_lines {
+    tess_fingerprint *lines;
+    int *ranks, n; /* the job's */
+} camp_lines;
+
+/* Memory for comparisons, in one block; an element for each rank of the job. */
+typedef struct rehearsal_room {
+    tess_fingerprint *all; /* one line of every member */
+    camp_lines alike;
+    uint64_t *hashes;
+    int *groups, *given; /* group of each rank of the job, and of each member of the whole */
+    int *listed;
+} rehearsal_room;
+
+static tess_status make_room(tess_mem *mem, int world, rehearsal_room *room)
+{
+    const size_t n = (size_t)world;
+    void *memory;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n,
+                                  2 * sizeof(tess_fingerprint) + sizeof(uint64_t) + 4 * sizeof(int),
+                                  "comparison of rehearsals", &memory));
+    room->all = memory;
+    room->alike.lines = room->all + n;
+    room->hashes = (uint64_t *)(room->alike.lines + n);
+    room->groups = (int *)(room->hashes + n);
+    room->given = room->groups + n;
+    room->alike.ranks = room->given + n;
+    room->listed = room->alike.ranks + n;
+    return TESS_OK;
+}
+
 /* The ranks that must rehearse alike: all members of a team, or those of a group among them. */
 typedef struct rehearsal_view {
+    rehearsal_room *room;
     tess_team *team;
     const int *groups; /* group of each rank of the job; NULL: one group */
     tess_fingerprint *lines;
@@ -119,7 +152,7 @@ static void add_line(rehearsal_view *v, tess_fingerprint line)
 /* The order in which all teams are used. */
 static void view_order(const tess_runtime *rt, const int *groups, rehearsal_view *v)
 {
-    *v = (rehearsal_view){.team = rt->rehearsal->whole, .groups = groups, .lines = v->lines};
+    *v = (rehearsal_view){.room = v->room, .team = rt->rehearsal->whole, .groups = groups, .lines = v->lines};
     for (size_t i = 0; i < rt->rehearsal->n; i++)
         add_line(v, seen_by_all(rt, &rt->rehearsal->lines[i]));
 }
@@ -127,7 +160,7 @@ static void view_order(const tess_runtime *rt, const int *groups, rehearsal_view
 /* The calls on one team: its messages or all else. */
 static void view_team(const tess_runtime *rt, tess_team *team, bool messages, rehearsal_view *v)
 {
-    *v = (rehearsal_view){.team = team, .lines = v->lines};
+    *v = (rehearsal_view){.room = v->room, .team = team, .lines = v->lines};
     for (size_t i = 0; i < rt->rehearsal->n; i++) {
         const tess_fingerprint *line = &rt->rehearsal->lines[i];
         bool is_message = line->kind == TESS_TRACE_SEND || line->kind == TESS_TRACE_RECV;
@@ -150,7 +183,7 @@ static uint64_t hash_of(const rehearsal_view *v, size_t n)
 
 static tess_status are_equal(const rehearsal_view *v, size_t n, bool *equal)
 {
-    uint64_t mine = hash_of(v, n), all[JOB_MAX_RANKS];
+    uint64_t mine = hash_of(v, n), *all = v->room->hashes;
     TESS_TRY(tess_all_gather(v->team, &mine, all, 1, TESS_I64, NULL));
     *equal = true;
     for (int r = 1; r < v->team->size; r++)
@@ -177,16 +210,10 @@ static tess_status find_difference(const rehearsal_view *v, size_t *line)
     return TESS_OK;
 }
 
-/* The same line of ranks that must have it alike. */
-typedef struct camp_lines {
-    tess_fingerprint lines[JOB_MAX_RANKS];
-    int ranks[JOB_MAX_RANKS], n; /* the job's */
-} camp_lines;
-
 /* "ranks 0 1 3 have 4": the ranks with the same count as number `like`. */
-static void report_camp(const camp_lines *all, int like, tess_sentence *sentence)
+static void report_camp(const camp_lines *all, int like, int *ranks, tess_sentence *sentence)
 {
-    int ranks[JOB_MAX_RANKS], n = 0;
+    int n = 0;
     for (int i = 0; i < all->n; i++)
         if (all->lines[i].count == all->lines[like].count)
             ranks[n++] = all->ranks[i];
@@ -204,7 +231,7 @@ static bool is_first_of_camp(const camp_lines *all, int i)
 }
 
 /* Replaces the current error. The culprit comes first; -1: none. */
-static tess_status report_counts(const tess_runtime *rt, const camp_lines *all, int culprit)
+static tess_status report_counts(const tess_runtime *rt, const camp_lines *all, int culprit, int *listed)
 {
     char text[512];
     int odd = -1;
@@ -212,19 +239,20 @@ static tess_status report_counts(const tess_runtime *rt, const camp_lines *all, 
     for (int i = 0; i < all->n; i++)
         odd = all->ranks[i] == culprit ? i : odd;
     if (odd >= 0)
-        report_camp(all, odd, &sentence);
+        report_camp(all, odd, listed, &sentence);
     for (int i = 0; i < all->n; i++)
         if (is_first_of_camp(all, i) && (odd < 0 || all->lines[i].count != all->lines[odd].count))
-            report_camp(all, i, &sentence);
+            report_camp(all, i, listed, &sentence);
     return TESS_FAIL(TESS_E_MISMATCH, "ranks disagree%s: %s of %s; all need as many",
                      odd >= 0 ? ", the odd one out" : "", text, rt->rehearsal->counted);
 }
 
 /* The ranks of the first group that does not have the line alike. */
-static tess_status compare_line(const rehearsal_view *v, const tess_fingerprint *all, camp_lines *alike, int *culprit)
+static tess_status compare_line(const rehearsal_view *v, int *culprit)
 {
+    const tess_fingerprint *all = v->room->all;
+    camp_lines *alike = &v->room->alike;
     tess_status status = TESS_OK;
-    int listed[JOB_MAX_RANKS];
     for (int first = 0; first < v->team->size && status == TESS_OK; first++) {
         alike->n = 0;
         for (int r = first; r < v->team->size && first_alike(v, first) == first; r++)
@@ -234,7 +262,7 @@ static tess_status compare_line(const rehearsal_view *v, const tess_fingerprint 
             }
         if (alike->n > 1)
             status = tess_fingerprint_compare(alike->lines, sizeof(all[0]), alike->n, alike->ranks, v->team->name,
-                                              false, listed, culprit);
+                                              false, v->room->listed, culprit);
     }
     return status;
 }
@@ -243,19 +271,19 @@ static tess_status compare_line(const rehearsal_view *v, const tess_fingerprint 
 static tess_status report_difference(const rehearsal_view *v, size_t i)
 {
     tess_team *team = v->team;
-    tess_fingerprint mine = {.sequence = i, .root = -1}, all[JOB_MAX_RANKS];
-    camp_lines alike;
+    tess_fingerprint mine = {.sequence = i, .root = -1};
+    const camp_lines *alike = &v->room->alike;
     int culprit = -1;
     if (i < v->n)
         mine = v->lines[i];
-    TESS_TRY(tess_all_gather(team, &mine, all, sizeof(mine), TESS_U8, NULL));
-    tess_status status = compare_line(v, all, &alike, &culprit);
+    TESS_TRY(tess_all_gather(team, &mine, v->room->all, sizeof(mine), TESS_U8, NULL));
+    tess_status status = compare_line(v, &culprit);
     TESS_CHECK(status != TESS_OK, TESS_E_INTERNAL, "the rehearsals of ranks differ, but line %zu does not", i);
     bool are_counts = true;
-    for (int r = 0; r < alike.n; r++)
-        are_counts = are_counts && alike.lines[r].kind == TESS_TRACE_NONE && alike.lines[r].flags == COUNTED;
+    for (int r = 0; r < alike->n; r++)
+        are_counts = are_counts && alike->lines[r].kind == TESS_TRACE_NONE && alike->lines[r].flags == COUNTED;
     if (are_counts)
-        tess_fail_context(report_counts(team->runtime, &alike, culprit), "before the first step");
+        tess_fail_context(report_counts(team->runtime, alike, culprit, v->room->listed), "before the first step");
     else
         tess_fail_context(status, "before the first step: what ranks plan to call differs");
     tess_team_lock(team);
@@ -289,14 +317,14 @@ static tess_status compare_team(tess_runtime *rt, tess_team *team, const int *gr
 }
 
 /* Lists of teams have the same order on every rank. */
-static tess_status compare_all(tess_runtime *rt)
+static tess_status compare_all(tess_runtime *rt, rehearsal_room *room)
 {
     tess_team *whole = rt->rehearsal->whole;
-    int all[JOB_MAX_RANKS], groups[JOB_MAX_RANKS] = {0}, mine = rt->rehearsal->group;
-    rehearsal_view v = {0};
-    TESS_TRY(tess_all_gather(whole, &mine, all, 1, TESS_I32, NULL));
+    int mine = rt->rehearsal->group, *groups = room->groups;
+    rehearsal_view v = {.room = room};
+    TESS_TRY(tess_all_gather(whole, &mine, room->given, 1, TESS_I32, NULL));
     for (int r = 0; r < whole->size; r++)
-        groups[whole->ranks[r]] = all[r];
+        groups[whole->ranks[r]] = room->given[r];
     TESS_TRY(tess_mem_alloc_array(rt->mem, TESS_POOL_MISC, rt->rehearsal->n + 1, sizeof(*v.lines),
                                   "rehearsal to compare", (void **)&v.lines));
     view_team(rt, whole, false, &v); /* by all groups */
@@ -315,7 +343,12 @@ static tess_status compare_all(tess_runtime *rt)
 tess_status tess_rehearsal_end(tess_runtime *rt)
 {
     rt->submit = rt->rehearsal->submit;
-    tess_status status = compare_all(rt);
+    rehearsal_room room;
+    tess_status status = make_room(rt->mem, rt->world, &room);
+    if (status == TESS_OK) {
+        status = compare_all(rt, &room);
+        tess_mem_free(rt->mem, room.all);
+    }
     tess_rehearsal_drop(rt);
     return status;
 }

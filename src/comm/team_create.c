@@ -61,6 +61,28 @@ static void remove_team(tess_team *team)
     tess_runtime_unlock(rt);
 }
 
+/* The widest elements come first. */
+static tess_status make_lists(tess_runtime *rt, tess_team *team)
+{
+    const size_t n = (size_t)team->size, words = tess_bits_words(rt->world);
+    comm_lists *l = &team->lists;
+    void *memory;
+    TESS_TRY(tess_mem_alloc(rt->mem, TESS_POOL_MISC,
+                            words * sizeof(uint64_t) + n * (3 * sizeof(void *) + sizeof(tess_partial) +
+                                                            COMM_EXCHANGE_BYTES + 2 * sizeof(int) + sizeof(bool)),
+                            "lists of a team", &memory));
+    l->rows = memory;
+    l->moved = l->rows + n;
+    l->results = (void **)(void *)(l->moved + n);
+    l->partials = (tess_partial *)(void *)(l->results + n);
+    l->set = (uint64_t *)(void *)(l->partials + n);
+    l->exchanged = (uint8_t *)(l->set + words);
+    l->awaited = (int *)(void *)(l->exchanged + n * COMM_EXCHANGE_BYTES);
+    l->listed = l->awaited + n;
+    l->named = (bool *)(l->listed + n);
+    return TESS_OK;
+}
+
 tess_status tess_team_attach(tess_runtime *rt, const char *name, int *ranks, int size, int rank, uint64_t hash,
                              uint64_t control_offset, tess_team **out)
 {
@@ -77,16 +99,19 @@ tess_status tess_team_attach(tess_runtime *rt, const char *name, int *ranks, int
     team->control = (tess_control *)(rt->job.base + control_offset);
     team->timeout_s = rt->timeout_s;
     atomic_flag_clear(&team->lock);
+    tess_status status = make_lists(rt, team);
     find_siblings(team);
     team->backend = choose_backend(size, team->n_local);
-    if (team->backend->attach != NULL) {
+    if (team->backend->attach != NULL && status == TESS_OK) {
         uint64_t offset = control_offset + tess_control_bytes(size);
-        tess_status status = team->backend->attach(team, rt->job.base + offset);
-        if (status != TESS_OK) {
+        status = team->backend->attach(team, rt->job.base + offset);
+        if (status != TESS_OK)
             team->backend->detach(team);
-            tess_mem_free(rt->mem, team);
-            return tess_fail_context(status, "team '%s'", name);
-        }
+    }
+    if (status != TESS_OK) {
+        tess_mem_free(rt->mem, team->lists.rows);
+        tess_mem_free(rt->mem, team);
+        return tess_fail_context(status, "team '%s'", name);
     }
     tess_trace_add_team(rt->ring, hash, name, size, rank);
     tess_runtime_lock(rt);
@@ -101,14 +126,15 @@ tess_status tess_team_attach(tess_runtime *rt, const char *name, int *ranks, int
 typedef struct split_row {
     int32_t color, key;
 } split_row;
+_Static_assert(sizeof(split_row) <= COMM_EXCHANGE_BYTES, "ranks exchange them");
 
 /* The team that this rank becomes a member of. */
 typedef struct split {
     const char *name;
     const void *call_site;
-    int members[JOB_MAX_RANKS]; /* parent's numbers, in the new order */
-    int size;                   /* 0: this rank is in none */
-    int first, n_local;         /* the first member on this host, -1: none; how many they are */
+    int *members;       /* parent's numbers, in the new order */
+    int size;           /* 0: this rank is in none */
+    int first, n_local; /* the first member on this host, -1: none; how many they are */
 } split;
 
 /* Ordered by key and parent rank. */
@@ -168,8 +194,8 @@ tess_status tess_team_split(tess_team *parent, int color, int key, const char *n
 {
     TESS_CHECK(parent != NULL && out != NULL && name != NULL, TESS_E_INVALID, "tess_team_split: a NULL argument");
     *out = NULL;
-    split s = {.name = name, .call_site = __builtin_return_address(0)};
-    split_row mine = {.color = color, .key = key}, rows[JOB_MAX_RANKS];
+    split s = {.name = name, .call_site = __builtin_return_address(0), .members = parent->lists.listed};
+    split_row mine = {.color = color, .key = key}, *rows = (split_row *)(void *)parent->lists.exchanged;
     uint64_t offset;
     TESS_TRY_CTX(tess_team_exchange(parent, TESS_TRACE_TEAM_SPLIT, 0, tess_hash_text(name), s.call_site, &mine, rows,
                                     sizeof(mine)),
@@ -206,5 +232,6 @@ void tess_team_destroy(tess_team **handle)
         tess_mem_free(rt->mem, work);
     }
     tess_mem_free(rt->mem, team->ranks);
+    tess_mem_free(rt->mem, team->lists.rows);
     tess_mem_free(rt->mem, team);
 }

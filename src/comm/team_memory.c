@@ -11,6 +11,7 @@ typedef struct made {
     int32_t status;
     int32_t spare;
 } made;
+_Static_assert(sizeof(made) <= COMM_EXCHANGE_BYTES, "ranks exchange them");
 
 static tess_status first_failure(const tess_team *team, const made *all, size_t bytes)
 {
@@ -26,7 +27,7 @@ static tess_status first_failure(const tess_team *team, const made *all, size_t 
 tess_status tess_memory_agree(tess_team *team, const comm_wanted *wanted, uint64_t *offset)
 {
     tess_runtime *rt = team->runtime;
-    made mine = {0}, all[JOB_MAX_RANKS];
+    made mine = {0}, *all = (made *)(void *)team->lists.exchanged;
     if (wanted->maker == team->rank)
         mine.status = tess_job_alloc(&rt->job, rt->rank, wanted->bytes, wanted->align, &mine.offset);
     bool allocated = wanted->maker == team->rank && mine.status == TESS_OK;
@@ -47,8 +48,8 @@ static tess_status alloc_region(tess_team *team, const char *call, comm_region r
     TESS_CHECK(team != NULL && out != NULL && (int)region.pool >= 0 && region.pool < TESS_POOL_COUNT, TESS_E_INVALID,
                "%s: a bad argument", call);
     size_t bytes = region.asked, align = bytes >= large_bytes ? JOB_HUGE_PAGE : JOB_PAGE;
-    TESS_CHECK(region.shared || bytes <= SIZE_MAX / 2 / JOB_MAX_RANKS, TESS_E_NOMEM, "window '%s' of %zu bytes", what,
-               bytes);
+    TESS_CHECK(region.shared || bytes <= SIZE_MAX / 2 / (size_t)team->size, TESS_E_NOMEM, "window '%s' of %zu bytes",
+               what, bytes);
     tess_runtime *rt = team->runtime;
     size_t stride = region.shared ? 0 : tess_round_up(bytes > 0 ? bytes : 1, align);
     region.bytes = region.shared ? bytes : stride * (size_t)team->n_local;

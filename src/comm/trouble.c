@@ -40,7 +40,7 @@ static bool find_ended(const tess_work *work, int *ended)
 {
     tess_team *team = work->team;
     bool left = false;
-    int ranks[JOB_MAX_RANKS];
+    int *ranks = team->lists.awaited;
     int n = tess_work_is_message(work) || team->size > 1 ? tess_work_missing(work, ranks) : 0;
     for (int i = 0; i < n; i++) {
         int rank = team->ranks[ranks[i]];
@@ -80,8 +80,7 @@ static void fail_timeout(tess_team *team, const tess_work *work, const char *wha
 {
     const tess_job *job = &team->runtime->job;
     char text[700] = "";
-    int ranks[JOB_MAX_RANKS];
-    int n = tess_work_missing(work, ranks);
+    int *ranks = team->lists.awaited, n = tess_work_missing(work, ranks);
     size_t at = 0;
     for (int i = 0; i < n && at + 160 < sizeof(text); i++) {
         char state[400];

@@ -1,4 +1,6 @@
 /* Waiting for a work (trouble.c has what can go wrong meanwhile). */
+#include <string.h>
+
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
 #include "job/patience.h"
@@ -24,8 +26,9 @@ static void help_other_teams(tess_runtime *rt, tess_team *mine)
 static void show_wait(const tess_work *work, uint64_t since_ns)
 {
     tess_team *team = work->team;
-    uint64_t missing[JOB_MAX_RANKS / 64] = {0};
-    int ranks[JOB_MAX_RANKS], n = team->size > 1 ? tess_work_missing(work, ranks) : 0;
+    uint64_t *missing = team->lists.set;
+    int *ranks = team->lists.awaited, n = team->size > 1 ? tess_work_missing(work, ranks) : 0;
+    memset(missing, 0, tess_bits_words(team->runtime->world) * sizeof(uint64_t));
     for (int i = 0; i < n; i++)
         tess_bits_add(missing, team->ranks[ranks[i]]);
     tess_board_wait(&team->runtime->job, team->runtime->rank, &work->fp, team->name, since_ns, missing);

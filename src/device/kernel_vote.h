@@ -5,6 +5,7 @@
 #define TESS_DEVICE_KERNEL_VOTE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "tessera/status.h"
@@ -26,7 +27,8 @@ typedef struct tess_kernels_choice {
 /* `name` and errors as in tess_kernels_select. */
 tess_status tess_kernels_offer_of(const char *name, tess_kernels_offer *offer);
 
-tess_kernels_choice tess_kernels_vote(const tess_kernels_offer *offers, int n);
+/* The offer of process i begins i * stride bytes after `first`. */
+tess_kernels_choice tess_kernels_vote(const tess_kernels_offer *first, size_t stride, int n);
 
 const char *tess_kernels_name(int level);
 

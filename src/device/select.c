@@ -101,25 +101,37 @@ tess_status tess_kernels_offer_of(const char *name, tess_kernels_offer *offer)
     return TESS_OK;
 }
 
-tess_kernels_choice tess_kernels_vote(const tess_kernels_offer *offers, int n)
+static const tess_kernels_offer *offer_at(const tess_kernels_offer *first, size_t stride, int i)
 {
-    int least = 0, most = 0, fixed = -1, odd = -1;
+    return (const tess_kernels_offer *)(const void *)((const uint8_t *)first + (size_t)i * stride);
+}
+
+tess_kernels_choice tess_kernels_vote(const tess_kernels_offer *first, size_t stride, int n)
+{
+    const tess_kernels_offer *least = first, *most = first, *fixed = NULL;
+    int least_of = 0, fixed_by = -1, refused_by = -1;
     for (int i = 0; i < n; i++) {
-        if (offers[i].level < offers[least].level)
-            least = i;
-        if (offers[i].level > offers[most].level)
-            most = i;
-        if (offers[i].is_fixed && fixed < 0)
-            fixed = i;
+        const tess_kernels_offer *offer = offer_at(first, stride, i);
+        if (offer->level < least->level) {
+            least = offer;
+            least_of = i;
+        }
+        most = offer->level > most->level ? offer : most;
+        if (offer->is_fixed && fixed == NULL) {
+            fixed = offer;
+            fixed_by = i;
+        }
     }
-    for (int i = 0; i < n && fixed >= 0 && odd < 0; i++)
-        if (offers[i].level < offers[fixed].level || (offers[i].is_fixed && offers[i].level > offers[fixed].level))
-            odd = i;
-    return (tess_kernels_choice){.level = offers[fixed < 0 ? least : fixed].level,
-                                 .most = offers[most].level,
-                                 .least_of = least,
-                                 .fixed_by = fixed,
-                                 .refused_by = odd};
+    for (int i = 0; i < n && fixed != NULL && refused_by < 0; i++) {
+        const tess_kernels_offer *offer = offer_at(first, stride, i);
+        if (offer->level < fixed->level || (offer->is_fixed && offer->level > fixed->level))
+            refused_by = i;
+    }
+    return (tess_kernels_choice){.level = fixed == NULL ? least->level : fixed->level,
+                                 .most = most->level,
+                                 .least_of = least_of,
+                                 .fixed_by = fixed_by,
+                                 .refused_by = refused_by};
 }
 
 const char *tess_kernels_name(int level)

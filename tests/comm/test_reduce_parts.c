@@ -51,6 +51,7 @@ static void check(const int *host_of, int n_inputs)
         fill((tess_dtype)dtype, n_inputs);
         for (int k = 0; k < 4; k++) {
             const void *x[MOST];
+            const void *values[MOST];
             tess_partial partials[MOST];
             int n = 0;
             void *to = whole;
@@ -58,7 +59,8 @@ static void check(const int *host_of, int n_inputs)
                 x[r] = inputs[r];
             EXPECT_OK(tess_reduce(own_stream(), x, n_inputs, (tess_dtype)dtype, ops[k], &to, 1, N, false));
             split(host_of, 0, n_inputs, (tess_dtype)dtype, ops[k], partials, &n);
-            EXPECT_OK(tess_reduce_finish(own_stream(), partials, n, (tess_dtype)dtype, ops[k], parts, N, false));
+            EXPECT_OK(
+                tess_reduce_finish(own_stream(), partials, values, n, (tess_dtype)dtype, ops[k], parts, N, false));
             EXPECT_SAME(parts, whole, N * tess_dtype_size((tess_dtype)dtype));
         }
     }
@@ -83,6 +85,7 @@ static void sums_in_parts_are_added_to_what_is_there(void)
 {
     static const int host_of[] = {0, 0, 0, 1, 1, 2};
     const void *x[6];
+    const void *values[6];
     tess_partial partials[6];
     int n = 0;
     fill(TESS_BF16, 6);
@@ -93,7 +96,7 @@ static void sums_in_parts_are_added_to_what_is_there(void)
         a[i] = b[i] = (float)i / 3;
     reduce_tree(x, 6, TESS_BF16, a, N, true, false);
     split(host_of, 0, 6, TESS_BF16, TESS_SUM, partials, &n);
-    EXPECT_OK(tess_reduce_finish(own_stream(), partials, n, TESS_F32, TESS_SUM, b, N, true));
+    EXPECT_OK(tess_reduce_finish(own_stream(), partials, values, n, TESS_F32, TESS_SUM, b, N, true));
     EXPECT_SAME(b, a, N);
 }
 

@@ -110,7 +110,7 @@ static void all_take_the_best_that_all_have(void)
         {{{2, 1}, {2, 1}, {4, 0}}, 3, 2, 4, 0, 0, -1}, /* the same */
     };
     for (size_t i = 0; i < sizeof(votes) / sizeof(votes[0]); i++) {
-        const tess_kernels_choice c = tess_kernels_vote(votes[i].offers, votes[i].n);
+        const tess_kernels_choice c = tess_kernels_vote(votes[i].offers, sizeof(votes[i].offers[0]), votes[i].n);
         EXPECT_INT(c.level, votes[i].level);
         EXPECT_INT(c.most, votes[i].most);
         EXPECT_INT(c.least_of, votes[i].least_of);

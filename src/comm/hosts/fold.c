@@ -107,7 +107,7 @@ static void add_subtree(tess_work *work, uint64_t round, const hosts_subtree *su
     tess_byte_run_cursor cursor = {0};
     tess_byte_run run;
     while (hosts_next_run(work, block, first, count, &cursor, &run)) {
-        const void *leaves[JOB_MAX_RANKS];
+        const void **leaves = work->team->lists.rows;
         for (int rank = subtree->begin; rank < subtree->end; rank++)
             leaves[rank - subtree->begin] = leaf(work, round, rank, block, &run, first);
         tess_work_note(work, tess_reduce_partial(tess_work_stream(work), leaves, subtree->end - subtree->begin,
@@ -173,17 +173,17 @@ static void take_steps(tess_work *work, uint64_t round, size_t first, size_t cou
     int n_steps;
     tess_leaf_step sum;
     const tess_leaf_step *steps = tess_work_steps(work, work->team->size, &sum, &n_steps);
-    tess_partial partials[JOB_MAX_RANKS];
+    tess_partial *partials = work->team->lists.partials;
     for (int i = 0; i < n_steps; i++) {
         const tess_leaf_step *step = &steps[i];
         if (step->n == 0) {
-            tess_work_note(work, tess_leaf_run(tess_work_stream(work), step, 1, NULL, 0, TESS_F32, run->shard,
+            tess_work_note(work, tess_leaf_run(tess_work_stream(work), step, 1, NULL, NULL, 0, TESS_F32, run->shard,
                                                run->count, false, NULL));
             continue;
         }
         int n = partials_of(work, round, step->begin, step->n, first, count, run, partials);
-        tess_work_note(work, tess_reduce_finish(tess_work_stream(work), partials, n, TESS_F32, TESS_SUM,
-                                                step->y + run->shard, run->count, step->accumulate));
+        tess_work_note(work, tess_reduce_finish(tess_work_stream(work), partials, work->team->lists.rows, n, TESS_F32,
+                                                TESS_SUM, step->y + run->shard, run->count, step->accumulate));
     }
 }
 
@@ -203,11 +203,11 @@ static void take(tess_work *work, uint64_t round)
             take_steps(work, round, first, count, &run);
             continue;
         }
-        tess_partial partials[JOB_MAX_RANKS];
+        tess_partial *partials = work->team->lists.partials;
         int n = partials_of(work, round, 0, work->team->size, first, count, &run, partials);
-        tess_work_note(work,
-                       tess_reduce_finish(tess_work_stream(work), partials, n, work->dtype, op_of(work),
-                                          work->out + run.shard * tess_dtype_size(work->dtype), run.count, false));
+        tess_work_note(work, tess_reduce_finish(
+                                 tess_work_stream(work), partials, work->team->lists.rows, n, work->dtype, op_of(work),
+                                 work->out + run.shard * tess_dtype_size(work->dtype), run.count, false));
     }
 }
 

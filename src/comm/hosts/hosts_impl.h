@@ -97,7 +97,7 @@ typedef struct hosts_subtrees {
 /* A post in flight. */
 typedef struct hosts_letter {
     tess_post post;
-    uint8_t beside[CONTROL_INLINE];
+    uint8_t beside[]; /* tess_control_inline_bytes of the team */
 } hosts_letter;
 
 /* Messages of one round. */
@@ -123,8 +123,9 @@ typedef struct comm_hosts {
     hosts_subtrees stepwise;    /* subtrees of the trees of an operation in steps (comm/leaf_sum.h) */
     hosts_way ways[HOSTS_WAYS]; /* posts go striped */
 
-    hosts_letter *sent;     /* (HOSTS_LETTERS) */
-    hosts_letter *received; /* (HOSTS_LETTERS, sources) */
+    size_t letter_bytes;
+    uint8_t *sent;          /* (HOSTS_LETTERS) letters */
+    uint8_t *received;      /* (HOSTS_LETTERS, sources) letters */
     wire_request **sending; /* (HOSTS_LETTERS, n_hosts) */
     wire_request **awaited; /* (HOSTS_LETTERS, sources); NULL: received, or not requested */
 
@@ -203,6 +204,12 @@ static inline int hosts_local_rank(const comm_hosts *h, int index)
 static inline uint8_t *hosts_area(const comm_hosts *h, int index, uint64_t round)
 {
     return h->areas + ((uint64_t)index * HOSTS_AREAS + round % HOSTS_AREAS) * HOSTS_AREA_BYTES;
+}
+
+/* Letter `i` of h->sent or h->received. */
+static inline hosts_letter *hosts_letter_at(const comm_hosts *h, uint8_t *letters, size_t i)
+{
+    return (hosts_letter *)(void *)(letters + i * h->letter_bytes);
 }
 
 static inline int hosts_tag(const tess_work *work, int kind)

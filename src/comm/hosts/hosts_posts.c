@@ -40,13 +40,13 @@ tess_status hosts_send_post(tess_work *work)
     int tag = hosts_tag(work, HOSTS_TAG_POST);
     const tess_post *post = shm_post(work, team->rank);
     TESS_TRY(finish_sending(h, slot));
-    hosts_letter *letter = &h->sent[slot];
+    hosts_letter *letter = hosts_letter_at(h, h->sent, slot);
     memcpy(&letter->post, post, sizeof(*post));
     memcpy(letter->beside, tess_control_inline(team->control, team->size, work->fp.sequence, team->rank), post->beside);
     for (int k = 0; k < way->n_sources; k++) {
         size_t at = slot * (size_t)way->n_sources + (size_t)k;
-        TESS_TRY(
-            tess_wire_recv(h->group, &h->received[at], sizeof(hosts_letter), way->sources[k], tag, &h->awaited[at]));
+        TESS_TRY(tess_wire_recv(h->group, hosts_letter_at(h, h->received, at), h->letter_bytes, way->sources[k], tag,
+                                &h->awaited[at]));
     }
     for (int host = 0; host < h->n_hosts; host++) {
         if (host == h->mine)
@@ -61,8 +61,8 @@ tess_status hosts_send_post(tess_work *work)
 static tess_status put_into_place(tess_team *team, uint64_t sequence, int rank, const hosts_letter *letter)
 {
     tess_post *post = tess_control_post(team->control, team->size, sequence, rank);
-    TESS_CHECK(letter->post.beside <= CONTROL_INLINE, TESS_E_IO, "rank %d sent %llu bytes beside its post",
-               team->ranks[rank], (unsigned long long)letter->post.beside);
+    TESS_CHECK(letter->post.beside <= tess_control_inline_bytes(team->size), TESS_E_IO,
+               "rank %d sent %llu bytes beside its post", team->ranks[rank], (unsigned long long)letter->post.beside);
     memcpy(post, &letter->post, offsetof(tess_post, arrivals));
     memcpy(tess_control_inline(team->control, team->size, sequence, rank), letter->beside, letter->post.beside);
     shm_arrive_for(team, sequence, rank, 1);
@@ -81,7 +81,7 @@ tess_status hosts_receive_posts(tess_team *team)
                 continue;
             TESS_TRY(tess_wire_test(&h->awaited[at], &done));
             if (done)
-                TESS_TRY(put_into_place(team, work->fp.sequence, way->sources[k], &h->received[at]));
+                TESS_TRY(put_into_place(team, work->fp.sequence, way->sources[k], hosts_letter_at(h, h->received, at)));
         }
     }
     return TESS_OK;

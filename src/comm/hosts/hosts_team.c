@@ -36,7 +36,8 @@ static void seat_members(const tess_team *team, comm_hosts *h)
 /* Chooses which rank holds whose data on this host, and the most that any rank of any host handles. */
 static void choose_handlers(const tess_team *team, const comm_hosts *h, hosts_way *way)
 {
-    int n_handled[JOB_MAX_RANKS] = {0}, carriers = hosts_carriers(h, way, h->mine);
+    int *n_handled = team->lists.listed, carriers = hosts_carriers(h, way, h->mine);
+    memset(n_handled, 0, (size_t)team->size * sizeof(*n_handled));
     for (int i = 0; i < team->size; i++) {
         int rank = h->ranks[i];
         const hosts_member *member = &h->members[rank];
@@ -111,8 +112,9 @@ static tess_status allocate(tess_team *team, comm_hosts *h)
 static tess_status allocate_letters(tess_team *team, comm_hosts *h)
 {
     size_t n_hosts = (size_t)h->n_hosts, n_sources = (size_t)h->ways[HOSTS_STRIPED].n_sources;
-    TESS_TRY(array(team, HOSTS_LETTERS, sizeof(hosts_letter), "posts to other hosts", &h->sent));
-    TESS_TRY(array(team, HOSTS_LETTERS * n_sources, sizeof(hosts_letter), "posts of other hosts", &h->received));
+    h->letter_bytes = sizeof(hosts_letter) + tess_control_inline_bytes(team->size);
+    TESS_TRY(array(team, HOSTS_LETTERS, h->letter_bytes, "posts to other hosts", &h->sent));
+    TESS_TRY(array(team, HOSTS_LETTERS * n_sources, h->letter_bytes, "posts of other hosts", &h->received));
     TESS_TRY(array(team, HOSTS_LETTERS * n_hosts, sizeof(wire_request *), "posts to other hosts", &h->sending));
     return array(team, HOSTS_LETTERS * n_sources, sizeof(wire_request *), "posts of other hosts", &h->awaited);
 }
@@ -134,7 +136,7 @@ tess_status hosts_attach(tess_team *team, uint8_t *shared)
     h->counters = (hosts_counter *)(void *)shared;
     h->areas = shared + hosts_bytes(hosts_n_local(h, h->mine)) -
                (uint64_t)hosts_n_local(h, h->mine) * HOSTS_AREAS * HOSTS_AREA_BYTES;
-    int processes[JOB_MAX_RANKS];
+    int *processes = team->lists.listed;
     for (int r = 0; r < team->size; r++)
         processes[r] = team->runtime->processes[team->ranks[r]];
     return tess_wire_make_group(processes, team->size, (int)(team->hash & 0x7fff), &h->group);

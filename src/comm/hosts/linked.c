@@ -34,7 +34,7 @@ static void explain(const tess_team *team)
 /* True on all ranks, or on none: all have come this far. */
 static tess_status all_can(tess_team *team, tess_status mine, bool *can)
 {
-    int32_t could = mine == TESS_OK, all[JOB_MAX_RANKS];
+    int32_t could = mine == TESS_OK, *all = (int32_t *)(void *)team->lists.exchanged;
     *can = true;
     TESS_TRY(tess_team_exchange(team, TESS_TRACE_WINDOW_ALLOC, 0, tess_hash_text("link"), __builtin_return_address(0),
                                 &could, all, sizeof(could)));

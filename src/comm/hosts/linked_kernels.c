@@ -101,7 +101,7 @@ static tess_status send_messages(tess_work *work)
 /* y, packed = the sum over the subtree's ranks, siblings of this one, of a block's elements of the round. */
 static tess_status add_subtree(tess_work *work, uint64_t round, const hosts_subtree *subtree, int block, void *y)
 {
-    const void *rows[JOB_MAX_RANKS];
+    const void **rows = work->team->lists.rows;
     size_t first, count = span(work, round, block, &first);
     tess_byte_run_cursor cursor = {0};
     tess_byte_run run;

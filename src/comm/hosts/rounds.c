@@ -224,8 +224,9 @@ int hosts_missing(const tess_work *work, int *ranks)
 {
     const comm_hosts *h = hosts_of(work->team);
     const hosts_rounds *r = h->rounds;
-    bool named[JOB_MAX_RANKS] = {false};
+    bool *named = work->team->lists.named;
     int n = 0;
+    memset(named, 0, (size_t)work->team->size * sizeof(*named));
     for (int i = 0; i < hosts_n_local(h, h->mine); i++) {
         int awaited = atomic_load(&h->counters[i].waits_for) - 1;
         bool behind = i != h->index && is_behind(&h->counters[i], r);

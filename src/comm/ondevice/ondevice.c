@@ -4,8 +4,9 @@
 #include <string.h>
 
 #include "base/core/rng.h"
+#include "device/elementwise.h"
 
-enum { KIND_BYTES = 16 };
+enum { KIND_BYTES = COMM_EXCHANGE_BYTES };
 
 /* ---- The state of a team ---- */
 void tess_ondevice_end(tess_team *team)
@@ -90,8 +91,9 @@ static bool goes_direct(const tess_work *work)
     bool shows = team->size == 1 || ((local || linked) && ondevice_find(team, work->in) != NULL);
     switch (work->fp.kind) {
     case TESS_TRACE_ALL_GATHER:
-    case TESS_TRACE_REDUCE_SCATTER_PIECES:
         return shows;
+    case TESS_TRACE_REDUCE_SCATTER_PIECES:
+        return shows && team->size <= TESS_REDUCE_RUNS_INPUTS;
     case TESS_TRACE_ALL_GATHER_PIECES:
         return shows && work->pieces.n <= CONTROL_INLINE / sizeof(uint64_t);
     case TESS_TRACE_ALL_REDUCE:
@@ -134,10 +136,11 @@ static void kind_of(const tess_device *device, char kind[KIND_BYTES])
 
 static tess_status check_kinds(tess_runtime *rt, const tess_device *device)
 {
-    char mine[KIND_BYTES], all[JOB_MAX_RANKS][KIND_BYTES];
+    char mine[KIND_BYTES];
+    const char(*all)[KIND_BYTES] = (const char(*)[KIND_BYTES])(void *)rt->team->lists.exchanged;
     kind_of(device, mine);
     TESS_TRY(tess_team_exchange(rt->team, TESS_TRACE_ALL_GATHER, 0, tess_hash_text("device"),
-                                __builtin_return_address(0), mine, all, KIND_BYTES));
+                                __builtin_return_address(0), mine, rt->team->lists.exchanged, KIND_BYTES));
     for (int r = 1; r < rt->world; r++)
         TESS_CHECK(memcmp(all[r], all[0], KIND_BYTES) == 0, TESS_E_MISMATCH,
                    "rank 0 has device '%.15s' and rank %d '%.15s': all ranks of a job need devices of one kind; give "

@@ -103,7 +103,7 @@ static tess_status reduce_pieces(tess_work *work)
 {
     struct comm_device_team *t = ondevice_of(work);
     int W = work->team->size, n_steps;
-    const void *rows[JOB_MAX_RANKS];
+    const void **rows = work->team->lists.rows;
     tess_reduce_run *runs;
     tess_leaf_step sum;
     const tess_leaf_step *steps = tess_work_steps(work, W, &sum, &n_steps);
@@ -121,8 +121,8 @@ static tess_status all_reduce(tess_work *work)
 {
     size_t W = (size_t)work->team->size, size = tess_dtype_size(work->dtype), part = (work->n + W - 1) / W;
     size_t begin = (size_t)work->team->rank * part;
-    const void *x[JOB_MAX_RANKS];
-    void *y[JOB_MAX_RANKS];
+    const void **x = work->team->lists.rows;
+    void **y = work->team->lists.results;
     if (begin >= work->n)
         return TESS_OK;
     for (int r = 0; r < (int)W; r++) {
@@ -162,7 +162,7 @@ static tess_status look_at_piece(tess_work *work, size_t piece, uint8_t *room)
     int W = work->team->size;
     size_t count, size = tess_dtype_size(work->in_dtype);
     size_t full = own_rows(&work->pieces.pieces[piece], W, work->team->rank, &count);
-    const void *rows[JOB_MAX_RANKS];
+    const void **rows = work->team->lists.rows;
     for (int r = 0; r < W; r++) {
         rows[r] = room + (size_t)r * count * size;
         TESS_TRY(tess_fetch(ondevice_of(work)->stream, room + (size_t)r * count * size,

@@ -62,7 +62,8 @@ static void warn(const tess_team *team)
 static tess_status reach_siblings(tess_team *team, ondevice_window *w, const shown *all, const void *site)
 {
     bool shows = team->n_local == 1 || all[team->rank].is_shown != 0; /* else the error is that of showing */
-    int32_t mine = shows && open_peers(team, w, all) == TESS_OK, everybody[JOB_MAX_RANKS];
+    int32_t mine = shows && open_peers(team, w, all) == TESS_OK;
+    int32_t *everybody = (int32_t *)(void *)team->lists.exchanged;
     TESS_TRY(tess_team_exchange(team, TESS_TRACE_WINDOW_ALLOC, 0, tess_hash_text("reached"), site, &mine, everybody,
                                 sizeof(mine)));
     w->is_read = true;

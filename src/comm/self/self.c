@@ -24,9 +24,10 @@ static void reduce_scatter_pieces(tess_work *work)
     tess_byte_run_cursor cursor = {0};
     tess_byte_run run;
     while (tess_pieces_next(work->pieces.pieces, work->pieces.n, 1, 0, 0, SIZE_MAX / 2, &cursor, &run)) {
-        const void *rows = work->in + run.full * tess_dtype_size(work->in_dtype);
-        tess_work_note(work, tess_leaf_run(tess_work_stream(work), steps, n_steps, &rows, 1, work->in_dtype, run.shard,
-                                           run.count, run.count * sizeof(float) >= REDUCE_STREAM_BYTES, NULL));
+        const void *moved, *rows = work->in + run.full * tess_dtype_size(work->in_dtype);
+        tess_work_note(work,
+                       tess_leaf_run(tess_work_stream(work), steps, n_steps, &rows, &moved, 1, work->in_dtype,
+                                     run.shard, run.count, run.count * sizeof(float) >= REDUCE_STREAM_BYTES, NULL));
     }
 }
 

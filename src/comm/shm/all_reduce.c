@@ -35,8 +35,8 @@ static void show(tess_work *work, uint8_t *to)
 /* Sums this rank's part. It may be in place: only rank r reads and writes part r of any buffer. */
 static void fold(tess_work *work)
 {
-    const void *parts[JOB_MAX_RANKS];
-    void *results[JOB_MAX_RANKS];
+    const void **parts = work->team->lists.rows;
+    void **results = work->team->lists.results;
     int W = work->team->size, n_results = 0;
     size_t begin, count, element = shm_element(work);
     part_of(work, work->team->rank, &begin, &count);
@@ -59,7 +59,7 @@ static void take(tess_work *work)
 {
     size_t element = shm_element(work);
     if (shm_of(work)->path == SHM_INLINE) {
-        const void *all[JOB_MAX_RANKS];
+        const void **all = work->team->lists.rows;
         for (int r = 0; r < work->team->size; r++)
             all[r] = shm_peer(work, r, 0);
         void *to = work->out;

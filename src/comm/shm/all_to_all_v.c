@@ -5,7 +5,7 @@
 typedef struct part {
     uint64_t sends, offset, expects;
 } part;
-_Static_assert(JOB_MAX_RANKS * sizeof(part) <= CONTROL_INLINE, "the rows lie beside the posts");
+_Static_assert(sizeof(part) <= CONTROL_INLINE_PER_RANK, "the rows lie beside the posts");
 
 static const part *parts_of(const tess_work *work, int rank)
 {

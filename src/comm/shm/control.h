@@ -7,12 +7,14 @@
 #include "job/fingerprint.h"
 
 enum {
-    CONTROL_SLOTS = 32,        /* operations with posts at a time */
-    CONTROL_IN_FLIGHT = 15,    /* at most, per rank: fewer than half of the slots, so that a post is never overwritten
-                                  while a slower rank still has to compare it */
-    CONTROL_INLINE = 16384,    /* bytes that a rank can show with its post */
-    CONTROL_STAGE = 512 << 10, /* bytes a rank shows at once of private memory */
-    CONTROL_AREAS = 4          /* stages of a rank: two used alternately, one for partial results, one private */
+    CONTROL_SLOTS = 32,     /* operations with posts at a time */
+    CONTROL_IN_FLIGHT = 15, /* at most, per rank: fewer than half of the slots, so that a post is never overwritten
+                               while a slower rank still has to compare it */
+    CONTROL_INLINE = 16384, /* bytes that a rank can show with its post, in a team of any size */
+    CONTROL_INLINE_PER_RANK = 24, /* the same for each rank of the team, where that is more */
+    CONTROL_STAGE = 512 << 10,    /* bytes a rank shows at once of private memory, at least */
+    CONTROL_STAGE_PER_RANK = 512, /* the same for each rank of the team, where that is more: 64 elements of 8 bytes */
+    CONTROL_AREAS = 4             /* stages of a rank: two used alternately, one for partial results, one private */
 };
 
 #define CONTROL_PRIVATE UINT64_MAX /* offset of memory that peers cannot read */
@@ -45,9 +47,24 @@ typedef struct tess_control {
      */
 } tess_control;
 
-/* Bytes for a team of `size` ranks: 2.5 MiB of address space a rank, 1.3 GiB for 512. Untouched pages cost
- * nothing, such as slots without short operations, and stages where buffers are shared. */
+/* Bytes for a team of `size` ranks: 2.5 MiB of address space a rank, 1.5 GiB for 600, of which the channels are 8 bytes
+ * for each pair of ranks. Untouched pages cost nothing, such as slots without short operations, channels that are not
+ * used, and stages where buffers are shared. */
 uint64_t tess_control_bytes(int size);
+
+/* Bytes that a rank can show with its post. */
+static inline uint64_t tess_control_inline_bytes(int size)
+{
+    uint64_t rows = ((uint64_t)size * CONTROL_INLINE_PER_RANK + 63) / 64 * 64;
+    return rows > CONTROL_INLINE ? rows : CONTROL_INLINE;
+}
+
+/* Bytes of a stage. */
+static inline uint64_t tess_control_stage_bytes(int size)
+{
+    uint64_t blocks = (uint64_t)size * CONTROL_STAGE_PER_RANK;
+    return blocks > CONTROL_STAGE ? blocks : CONTROL_STAGE;
+}
 
 tess_post *tess_control_post(tess_control *control, int size, uint64_t sequence, int rank);
 uint8_t *tess_control_inline(tess_control *control, int size, uint64_t sequence, int rank);

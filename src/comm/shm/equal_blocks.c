@@ -50,7 +50,7 @@ const shm_collective shm_scatter = {
 /* out = tree over r of rank r's block for this rank. */
 static void take_reduce_scatter(tess_work *work)
 {
-    const void *blocks[JOB_MAX_RANKS];
+    const void **blocks = work->team->lists.rows;
     if (shm_of(work)->path == SHM_REACHED) {
         shm_reach_reduce(work, (size_t)work->team->rank * work->n, work->n, work->out);
         return;

@@ -224,9 +224,9 @@ bool shm_meet(tess_work *work)
     tess_status status = TESS_OK;
     bool alike = all_agree(work);
     if (!alike || !places_agree(work)) {
-        int listed[JOB_MAX_RANKS], culprit;
+        int culprit;
         status = tess_fingerprint_compare(&shm_post(work, 0)->fingerprint, sizeof(tess_post), team->size, team->ranks,
-                                          team->name, alike, listed, &culprit);
+                                          team->name, alike, team->lists.listed, &culprit);
         tess_team_break(team, status, culprit);
         return fail(work, status);
     }
@@ -265,8 +265,9 @@ int shm_missing(const tess_work *work, int (*late)(const tess_work *oldest, int 
      * the oldest waits for. */
     const tess_work *oldest = team->head != NULL ? team->head : work;
     uint64_t arrivals = shm_base(oldest) / (uint64_t)team->size + shm_of(oldest)->phase;
-    bool named[JOB_MAX_RANKS] = {false};
+    bool *named = team->lists.named;
     int n = 0;
+    memset(named, 0, (size_t)team->size * sizeof(*named));
     for (int r = 0; r < team->size; r++) {
         if (atomic_load(&shm_post(oldest, r)->arrivals) >= arrivals)
             continue;

@@ -41,9 +41,9 @@ void shm_reach(tess_work *work, void *to, int rank, uint64_t address, size_t byt
 
 void shm_reach_reduce(tess_work *work, size_t first, size_t n, uint8_t *out)
 {
-    const void *parts[JOB_MAX_RANKS];
     const tess_team *team = work->team;
-    size_t element = shm_element(work), most = CONTROL_STAGE / (size_t)team->size;
+    const void **parts = team->lists.rows;
+    size_t element = shm_element(work), most = tess_control_stage_bytes(team->size) / (size_t)team->size;
     size_t chunk = (most < CHUNK_BYTES ? most : CHUNK_BYTES) / 64 * 64 / element;
     uint8_t *bounce = shm_stage(work, team->rank, OWN_AREA);
     for (size_t at = 0; at < n; at += chunk) {

@@ -36,15 +36,16 @@ static void take(tess_work *work)
     tess_byte_run run;
     while (tess_pieces_next(work->pieces.pieces, work->pieces.n, W, me, shm_of(work)->first, shm_of(work)->count,
                             &cursor, &run)) {
-        const void *rows[JOB_MAX_RANKS];
+        const void **rows = work->team->lists.rows;
         for (int r = 0; r < W; r++)
             rows[r] = r == me ? work->in + run.full * element
                       : shm_of(work)->path == SHM_DIRECT
                           ? shm_in(work, r) + run.full * element
                           : shm_peer(work, r, me) + (run.packed - shm_of(work)->first) * element;
         bool finite = true;
-        tess_work_note(work, tess_leaf_run(tess_work_stream(work), steps, n_steps, rows, W, work->in_dtype, run.shard,
-                                           run.count, shm_streams(work->n * sizeof(float)), &finite));
+        tess_work_note(work, tess_leaf_run(tess_work_stream(work), steps, n_steps, rows, work->team->lists.moved, W,
+                                           work->in_dtype, run.shard, run.count, shm_streams(work->n * sizeof(float)),
+                                           &finite));
         if (!finite)
             tess_bad_addend_look(work, rows, &run, cursor.piece - 1);
     }

@@ -70,7 +70,7 @@ static void move(tess_work *work)
         take_at_once(work, all_direct(work) ? SHM_DIRECT : SHM_REACHED);
         return;
     }
-    size_t per_round = CONTROL_STAGE / (shm_blocks(work) * shm_element(work));
+    size_t per_round = tess_control_stage_bytes(work->team->size) / (shm_blocks(work) * shm_element(work));
     shm_of(work)->per_round = per_round / 64 * 64;
     begin_round(work);
 }

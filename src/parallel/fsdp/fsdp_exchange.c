@@ -15,7 +15,7 @@ struct tess_fsdp_exchange {
     float *sent;     /* (given, AT_ONCE) */
     bool sent_shown;
     float *all;            /* (n_replicas, given, AT_ONCE) */
-    const void **rows;     /* (n_replicas * given) of `all` */
+    const void **rows;     /* (n_replicas * given) of `all`; after them as many for scratch */
     tess_leaf_step *steps; /* (given) */
 };
 
@@ -53,7 +53,7 @@ static tess_status alloc_exchange(tess_fsdp *fsdp, tess_fsdp_exchange *x)
     TESS_TRY(tess_fsdp_show(fsdp, fsdp->replicate_team, x->sent, given * AT_ONCE, "leaves for replicas"));
     x->sent_shown = true;
     TESS_TRY(tess_fsdp_alloc(fsdp, TESS_POOL_GRADS, all * AT_ONCE, "leaves of replicas", &x->all));
-    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, all, sizeof(void *), "leaves", (void **)&x->rows));
+    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, all, 2 * sizeof(void *), "leaves", (void **)&x->rows));
     return tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, given, sizeof(tess_leaf_step), "leaves", (void **)&x->steps);
 }
 
@@ -125,7 +125,8 @@ static tess_status add_elements(tess_unit *unit, tess_stream *stream, int n_inpu
     TESS_TRY(tess_all_gather(fsdp->replicate_team, x->sent, x->all, (size_t)x->given * n, TESS_F32, NULL));
     for (int i = 0; i < n_inputs; i++)
         x->rows[i] = x->all + (size_t)i * n;
-    return tess_leaf_run(stream, unit->steps, unit->n_steps, x->rows, n_inputs, TESS_F32, at, n, false, NULL);
+    return tess_leaf_run(stream, unit->steps, unit->n_steps, x->rows, x->rows + x->given * fsdp->n_replicas, n_inputs,
+                         TESS_F32, at, n, false, NULL);
 }
 
 tess_status tess_fsdp_exchange_add(tess_unit *unit, tess_stream *stream)
