@@ -250,7 +250,7 @@ int cli_end(tess_status status)
 tess_status cli_count_ranks(const char *text, tess_ranks *ranks)
 {
     int64_t n = 0;
-    const cli_flag flag = {"-n", .integer = &n, .min = 1, .max = JOB_MAX_RANKS};
+    const cli_flag flag = {"-n", .integer = &n, .min = 1, .max = INT32_MAX};
     if (text != NULL)
         TESS_TRY(read_value(&flag, text));
     return tess_ranks_count((int)n, ranks);

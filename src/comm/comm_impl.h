@@ -102,10 +102,10 @@ enum { COMM_EXCHANGE_BYTES = 16 };
  * the comment says otherwise. The thread that holds the team's lock may use it, and nothing stays in it between two
  * operations. */
 typedef struct comm_lists {
-    const void **rows;      /* what ranks show, to be summed */
+    const void **rows;      /* addresses that ranks show, to be summed */
     const void **moved;     /* scratch of the summation */
-    void **results;         /* where the sum goes */
-    tess_partial *partials; /* of a sum over several hosts */
+    void **results;         /* addresses of the sum */
+    tess_partial *partials; /* parts of a sum over several hosts */
     uint64_t *set;          /* a set of ranks of the job */
     uint8_t *exchanged;     /* (size, COMM_EXCHANGE_BYTES) what ranks gave; for the thread that sets up */
     int *awaited;           /* team ranks that a work waits for */

@@ -49,8 +49,7 @@ static tess_status begin(tess_job *job)
 
 tess_status tess_job_create(int world, tess_job *job)
 {
-    TESS_CHECK(world >= 1 && world <= JOB_MAX_RANKS, TESS_E_INVALID, "a job of %d ranks: 1 to %d are possible", world,
-               JOB_MAX_RANKS);
+    TESS_CHECK(world >= 1, TESS_E_INVALID, "a job of %d ranks: it needs at least one", world);
     /* Windows come and go, and address space must not fragment before memory runs out: it is eight times as large. */
     uint64_t heap = tess_job_layout_of(world).heap, limit = tess_os_memory_bytes();
     uint64_t bytes = heap + tess_round_up(limit * 8, JOB_HUGE_PAGE);

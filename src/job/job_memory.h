@@ -26,7 +26,6 @@
 
 enum {
     JOB_VERSION = 14,
-    JOB_MAX_RANKS = 512, /* most ranks of the whole job */
     JOB_MAX_HOSTS = 128,
     JOB_OMITTED = 8, /* steps */
     JOB_FAULTS = 16, /* most faults of a drill */
@@ -211,7 +210,7 @@ typedef struct tess_job {
     struct tess_ending_room *room; /* this process's own, for questions about all ranks (job/ending_room.h) */
 } tess_job;
 
-/* Makes the memory of a job of `world` ranks (TESS_E_INVALID: not 1 .. JOB_MAX_RANKS). */
+/* Makes the memory of a job of `world` ranks (TESS_E_INVALID: fewer than 1; TESS_E_NOMEM). */
 tess_status tess_job_create(int world, tess_job *job);
 /* Maps the memory of `fd`. TESS_E_INVALID: it is not a job of `world` ranks of this version. */
 tess_status tess_job_open(int fd, int world, tess_job *job);

@@ -146,9 +146,9 @@ static int hosts_for(memory_search *s, const tess_memory_plan *plan, int n_local
     int each = 1, below = 0, n = 1;
     while (each * n_local % model_ranks(plan) != 0)
         each++;
-    int most = JOB_MAX_RANKS / n_local / each;
+    int most = JOB_MAX_HOSTS / each;
     tess_memory_plan p = over(plan, most * each, n_local);
-    if (!fits(s, &p))
+    if (most == 0 || !fits(s, &p))
         return 0;
     for (p = over(plan, n * each, n_local); n < most && !fits(s, &p); p = over(plan, n * each, n_local)) {
         below = n;

@@ -140,9 +140,9 @@ static tess_status measure_memory(tess_mem *mem, const verify_run runs[2], tess_
     TESS_TRY_CTX(plan_optimizer(mem, &runs[LAYOUT], &optimizer), "memory");
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
         tess_verify_memory *m = &r->memory[pool];
-        *m = (tess_verify_memory){.one = runs[ONE].header->peak_bytes[0][pool], .planned = -1};
+        *m = (tess_verify_memory){.one = runs[ONE].peaks[0].bytes[pool], .planned = -1};
         for (int rank = 0; rank < runs[LAYOUT].ranks; rank++) {
-            int64_t bytes = runs[LAYOUT].header->peak_bytes[rank][pool];
+            int64_t bytes = runs[LAYOUT].peaks[rank].bytes[pool];
             m->all += bytes;
             m->largest = bytes > m->largest ? bytes : m->largest;
         }

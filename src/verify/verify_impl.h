@@ -32,9 +32,13 @@ typedef struct run_header {
     char message[1024];
     char kernels[32];
     double loss[TESS_VERIFY_MAX_STEPS], grad_norm[TESS_VERIFY_MAX_STEPS];
-    int64_t peak_bytes[JOB_MAX_RANKS][TESS_POOL_COUNT], codes_bytes[JOB_MAX_RANKS]; /* tess_fsdp_codes_bytes */
     tess_verify_delta deltas[]; /* (ranks, n_tensors, 2): grads, weights */
 } run_header;
+
+/* The most memory that a rank used. */
+typedef struct run_peak {
+    int64_t bytes[TESS_POOL_COUNT], codes; /* codes: tess_fsdp_codes_bytes */
+} run_peak;
 
 typedef enum run_values { RUN_NO_VALUES, RUN_WRITES_VALUES, RUN_COMPARES_VALUES } run_values;
 
@@ -65,6 +69,7 @@ typedef struct verify_run {
     run_tensor *tensors; /* (n_tensors) */
     run_digest *digests; /* (steps, n_tensors) */
     run_shard *shards;   /* (ranks, n_tensors) */
+    run_peak *peaks;     /* (ranks) */
 } verify_run;
 
 /* The digest of a tensor after `step`, which counts from 1. */

@@ -8,6 +8,7 @@
 #include "base/mem/make_room.h"
 #include "base/os/os.h"
 #include "engine/model/model_file.h"
+#include "mesh/mesh_layout.h"
 #include "parallel/pipeline/pipeline.h"
 #include "tessera/fsdp.h"
 #include "engine/stages/rank_stage.h"
@@ -65,8 +66,8 @@ static tess_status take_condition(const char *word, conditions *c)
     TESS_CHECK(axis < TESS_AXES, TESS_E_INVALID, "'%s' is none of pp, dp_replicate, dp_shard, tp, strategy, schedule",
                name);
     long degree = strtol(value, &end, 10);
-    TESS_CHECK(*end == '\0' && degree >= 1 && degree <= JOB_MAX_RANKS, TESS_E_INVALID, "%s=%s: give a number from 1",
-               name, value);
+    TESS_CHECK(*end == '\0' && degree >= 1 && degree <= TESS_MESH_MOST_RANKS, TESS_E_INVALID,
+               "%s=%s: give a number from 1", name, value);
     TESS_CHECK(c->n_degrees[axis] < 8, TESS_E_INVALID, "%s: at most 8 values", name);
     c->degree[axis][c->n_degrees[axis]++] = (int)degree;
     return TESS_OK;

@@ -175,8 +175,8 @@ static tess_status stepped(void *self, tess_engine *e, const tess_engine_report 
 static tess_status finished(void *self, tess_engine *e)
 {
     const verify_run *run = self;
-    tess_engine_peaks(e, run->header->peak_bytes[e->at.rank]);
-    run->header->codes_bytes[e->at.rank] = (int64_t)tess_fsdp_codes_bytes(e->fsdp);
+    tess_engine_peaks(e, run->peaks[e->at.rank].bytes);
+    run->peaks[e->at.rank].codes = (int64_t)tess_fsdp_codes_bytes(e->fsdp);
     if (e->at.rank == 0)
         snprintf(run->header->kernels, sizeof(run->header->kernels), "%s", tess_stream_kernels(e->stream)->name);
     for (int i = 0; i < run->n_tensors && run->values != RUN_NO_VALUES; i++)

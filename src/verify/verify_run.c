@@ -20,6 +20,7 @@ tess_status verify_run_open(verify_run *run)
     size_t tensors = place(&end, n, sizeof(run_tensor));
     size_t digests = place(&end, n * (size_t)run->steps, sizeof(run_digest));
     size_t shards = place(&end, n * ranks, sizeof(run_shard));
+    size_t peaks = place(&end, ranks, sizeof(run_peak));
     TESS_TRY(tess_os_share("verify", end, &run->shared));
     char *base = run->shared;
     run->shared_bytes = end;
@@ -27,6 +28,7 @@ tess_status verify_run_open(verify_run *run)
     run->tensors = (run_tensor *)(base + tensors);
     run->digests = (run_digest *)(base + digests);
     run->shards = (run_shard *)(base + shards);
+    run->peaks = (run_peak *)(base + peaks);
     return TESS_OK;
 }
 

@@ -162,7 +162,7 @@ tess_status verify_most_planned(const verify_run *layout, int64_t *params)
     TESS_TRY(planned_mesh(&layout->config, layout->ranks, &mesh));
     *params = 0;
     for (int rank = 0; rank < layout->ranks; rank++) {
-        int64_t bytes = layout->header->codes_bytes[rank];
+        int64_t bytes = layout->peaks[rank].codes;
         for (int i = 0; i < layout->n_tensors; i++) {
             const tess_box all = planned_box(layout, &mesh, i, rank, true);
             const int n_dims = layout->tensors[i].shape.n_dims;

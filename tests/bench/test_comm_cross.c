@@ -4,7 +4,8 @@
 
 static comm_map map_of(const char *hosts)
 {
-    int host[JOB_MAX_RANKS], n = 0;
+    static int host[8];
+    int n = 0;
     comm_map map;
     for (; hosts[n] != '\0'; n++)
         host[n] = hosts[n] - 'a';

@@ -26,10 +26,10 @@ static void lists_of_hosts_are_read(void)
 
 static void bad_entries_are_named(void)
 {
-    expect_refused("h1:4,h2:x", "h2:x: slots must be a number from 1 to 512");
+    expect_refused("h1:4,h2:x", "h2:x: slots must be a number from 1 to 1048576");
     expect_refused("h1:", "h1:: slots must be");
     expect_refused("h1:0", "h1:0: slots must be");
-    expect_refused("h1:513", "h1:513: slots must be");
+    expect_refused("h1:1048577", "h1:1048577: slots must be");
     expect_refused("h1:4 ", "slots must be");
     expect_refused("h1:99999999999999999999", "slots must be");
     expect_refused("h1:1,h2:1,h1:2", "h1:2: host 'h1' is named twice");

@@ -25,8 +25,9 @@ static tess_recovery now;
 
 static void begin(const tess_recover_settings *settings, int n_ranks, int min, int max)
 {
+    tess_slots_free(&job.slots);
     tess_recover_begin(&job, settings, &(tess_worlds){powers_of_two, NULL});
-    tess_slots_begin(&job.slots, n_ranks, min, max, 0);
+    EXPECT_OK(tess_slots_begin(&job.slots, n_ranks, min, max, 0));
     tess_ladder_begin(&job.ladder, TESS_LADDER_NONE, 2, 12, 48);
 }
 
@@ -181,9 +182,10 @@ static void a_host_where_ranks_keep_failing_is_left_out_with_all_its_places(void
 {
     tess_failure failure = {.rank = 3, .signal = SIGKILL, .step = 5, .steps_done = 5};
     begin(&usual, 1, 0, 0);
+    tess_slots_free(&job.slots);
     tess_slots_begin_hosts(&job.slots, 2);
-    tess_slots_add_host(&job.slots, "h1", 2);
-    tess_slots_add_host(&job.slots, "h2", 2);
+    EXPECT_OK(tess_slots_add_host(&job.slots, "h1", 2));
+    EXPECT_OK(tess_slots_add_host(&job.slots, "h2", 2));
     EXPECT_INT(job.slots.n_ranks, 4);
     tess_recover_decide(&job, &failure, 10, &now);
     EXPECT_INT(now.action, TESS_ACTION_RESPAWN);
@@ -196,9 +198,10 @@ static void a_host_where_ranks_keep_failing_is_left_out_with_all_its_places(void
     EXPECT_INT(tess_slots_ranks_of(&job.slots, 0), 2);
     EXPECT_INT(tess_slots_ranks_of(&job.slots, 1), 0);
     EXPECT_INT(tess_record_count(&job.record, 20, 3600), 0);
+    tess_slots_free(&job.slots);
     tess_slots_begin_hosts(&job.slots, 0);
-    tess_slots_add_host(&job.slots, "h1", 2);
-    tess_slots_add_host(&job.slots, "h2", 2);
+    EXPECT_OK(tess_slots_add_host(&job.slots, "h1", 2));
+    EXPECT_OK(tess_slots_add_host(&job.slots, "h2", 2));
     EXPECT(!tess_slots_fail(&job.slots, 1, &job.worlds, 1));
     EXPECT(!tess_slots_fail(&job.slots, 1, &job.worlds, 2)); /* no place can be left out */
 }
@@ -206,9 +209,10 @@ static void a_host_where_ranks_keep_failing_is_left_out_with_all_its_places(void
 static void a_host_that_was_left_out_comes_back_once_it_answers(void)
 {
     begin(&usual, 1, 0, 0);
+    tess_slots_free(&job.slots);
     tess_slots_begin_hosts(&job.slots, 2);
     for (int h = 0; h < 3; h++)
-        tess_slots_add_host(&job.slots, ((const char *const[]){"h1", "h2", "h3"})[h], h < 2 ? 1 : 2);
+        EXPECT_OK(tess_slots_add_host(&job.slots, ((const char *const[]){"h1", "h2", "h3"})[h], h < 2 ? 1 : 2));
     EXPECT(!tess_slots_fail(&job.slots, 2, &job.worlds, 10) && tess_slots_fail(&job.slots, 2, &job.worlds, 20));
     EXPECT_INT(job.slots.n_ranks, 2);
     EXPECT_INT(tess_slots_to_ask(&job.slots, 300, 319), -1);

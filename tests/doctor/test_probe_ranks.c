@@ -18,6 +18,16 @@ static void make_ranks(void)
     }
 }
 
+/* The first n ranks. */
+static const probe_all *all(int n)
+{
+    static uint64_t hashes[N];
+    static double paces[N];
+    static probe_all first;
+    first = (probe_all){.ranks = ranks, .n = n, .hashes = hashes, .paces = paces};
+    return &first;
+}
+
 static void expect(const tess_probe_finding *finding, tess_probe_outcome outcome, const char *text)
 {
     EXPECT_CONTAINS(finding->text, text);
@@ -28,15 +38,15 @@ static void slow_core_is_named_with_its_rank(void)
 {
     tess_probe_finding f;
     make_ranks();
-    probe_judge_speed(ranks, N, "GFLOP/s", false, &f);
+    probe_judge_speed(all(N), "GFLOP/s", false, &f);
     expect(&f, TESS_PROBE_OK, "99 GFLOP/s a core");
     ranks[5].gemm = (probe_speed){13, 79e9f, 0.99f};
-    probe_judge_speed(ranks, N, "GFLOP/s", false, &f);
+    probe_judge_speed(all(N), "GFLOP/s", false, &f);
     expect(&f, TESS_PROBE_WARN, "rank 5 on core 13 is slow: 78.2 GFLOP/s, 79% of the median");
-    probe_judge_speed(ranks, N, "GB/s", true, &f);
+    probe_judge_speed(all(N), "GB/s", true, &f);
     expect(&f, TESS_PROBE_OK, "9.9 GB/s");
     ranks[5].gemm.rate = 85e9f; /* within 20% */
-    probe_judge_speed(ranks, N, "GFLOP/s", false, &f);
+    probe_judge_speed(all(N), "GFLOP/s", false, &f);
     expect(&f, TESS_PROBE_OK, "GFLOP/s");
 }
 
@@ -45,13 +55,13 @@ static void core_that_others_use_is_named(void)
     tess_probe_finding f;
     make_ranks();
     ranks[2].gemm.share = 0.5f;
-    probe_judge_speed(ranks, N, "GFLOP/s", false, &f);
+    probe_judge_speed(all(N), "GFLOP/s", false, &f);
     expect(&f, TESS_PROBE_WARN, "rank 2 got only 50% of core 2: 50 GFLOP/s, the median is 99");
     ranks[2].gemm.share = 0.99f;
-    probe_judge_speed(ranks, 1, "GFLOP/s", false, &f);
+    probe_judge_speed(all(1), "GFLOP/s", false, &f);
     expect(&f, TESS_PROBE_OK, "");
     ranks[0].gemm.share = 0.4f; /* one rank alone has no median to fall behind */
-    probe_judge_speed(ranks, 1, "GFLOP/s", false, &f);
+    probe_judge_speed(all(1), "GFLOP/s", false, &f);
     expect(&f, TESS_PROBE_WARN, "rank 0 got only 40% of core 0");
 }
 
@@ -63,10 +73,10 @@ static void shares_say_nothing_where_ranks_share_cores(void)
         ranks[r].cores_are_shared = 1;
         ranks[r].gemm.share = r % 2 == 0 ? 0.2f : 0.3f;
     }
-    probe_judge_speed(ranks, N, "GFLOP/s", false, &f);
+    probe_judge_speed(all(N), "GFLOP/s", false, &f);
     expect(&f, TESS_PROBE_OK, "100 to 100 GFLOP/s");
     ranks[4].gemm.rate = 50e9f;
-    probe_judge_speed(ranks, N, "GFLOP/s", false, &f);
+    probe_judge_speed(all(N), "GFLOP/s", false, &f);
     expect(&f, TESS_PROBE_WARN, "rank 4 on core 4 is slow: 50 GFLOP/s, 50% of the median");
 }
 
@@ -76,7 +86,7 @@ static void many_slow_ranks_are_counted(void)
     make_ranks();
     for (int r = 3; r < N; r++)
         ranks[r].gemm.share = 0.5f;
-    probe_judge_speed(ranks, N, "GFLOP/s", false, &f);
+    probe_judge_speed(all(N), "GFLOP/s", false, &f);
     expect(&f, TESS_PROBE_WARN, "; and 2 more");
 }
 
@@ -84,14 +94,14 @@ static void another_program_or_configuration_is_named(void)
 {
     tess_probe_finding f;
     make_ranks();
-    probe_judge_program(ranks, N, &f);
+    probe_judge_program(all(N), &f);
     expect(&f, TESS_PROBE_OK, "program, version");
     ranks[0].program = 8; /* the majority is right, not the first */
-    probe_judge_program(ranks, N, &f);
+    probe_judge_program(all(N), &f);
     expect(&f, TESS_PROBE_FAIL, "another program than the others' runs on rank 0");
     ranks[0].program = 7;
     ranks[3].configuration = ranks[6].configuration = 1;
-    probe_judge_program(ranks, N, &f);
+    probe_judge_program(all(N), &f);
     expect(&f, TESS_PROBE_FAIL, "another configuration than the others' was read by ranks 3 6");
 }
 
@@ -99,11 +109,11 @@ static void variables_that_differ_are_named(void)
 {
     tess_probe_finding f;
     make_ranks();
-    probe_judge_environment(ranks, N, &f);
+    probe_judge_environment(all(N), &f);
     expect(&f, TESS_PROBE_OK, "alike");
     snprintf(ranks[0].environment, sizeof(ranks[0].environment), "NCCL_ALGO=Tree\nOMP_NUM_THREADS=2\n");
     snprintf(ranks[6].environment, sizeof(ranks[6].environment), "NCCL_ALGO=Ring\nOMP_NUM_THREADS=2\nUCX_TLS=tcp\n");
-    probe_judge_environment(ranks, N, &f);
+    probe_judge_environment(all(N), &f);
     expect(&f, TESS_PROBE_WARN, "NCCL_ALGO is Ring on 7 ranks, Tree on rank 0");
     expect(&f, TESS_PROBE_WARN, "UCX_TLS is nothing on 7 ranks, tcp on rank 6");
 }

@@ -99,8 +99,8 @@ static tess_status parse_ranks(const tess_text_list *list, int *ranks, int *n)
     for (int i = 0; i < list->n; i++) {
         char *end;
         long value = strtol(list->item[i], &end, 10);
-        TESS_CHECK(end != list->item[i] && *end == '\0' && value >= 2 && value <= JOB_MAX_RANKS, TESS_E_INVALID,
-                   "--ranks %s: name numbers from 2 to %d, as in --ranks 2,4", list->item[i], JOB_MAX_RANKS);
+        TESS_CHECK(end != list->item[i] && *end == '\0' && value >= 2 && value <= INT32_MAX, TESS_E_INVALID,
+                   "--ranks %s: name numbers from 2 on, as in --ranks 2,4", list->item[i]);
         ranks[i] = (int)value;
         for (int k = 0; k < i; k++)
             TESS_CHECK(ranks[k] != ranks[i], TESS_E_INVALID, "--ranks: %d stands there twice; name it once", ranks[i]);

@@ -24,17 +24,16 @@ void comm_map_fill(const int *host, int n_ranks, comm_map *map)
 {
     memset(map, 0, sizeof(*map));
     map->n_ranks = n_ranks;
+    map->host = host;
     for (int r = 0; r < n_ranks; r++) {
-        map->host[r] = host[r];
         map->n_on[host[r]]++;
         map->n_hosts = host[r] >= map->n_hosts ? host[r] + 1 : map->n_hosts;
     }
     count_subtrees(map, 0, n_ranks);
 }
 
-void comm_map_of(const tess_team *team, comm_map *map)
+void comm_map_of(const tess_team *team, int *host, comm_map *map)
 {
-    int host[JOB_MAX_RANKS];
     for (int r = 0; r < tess_team_size(team); r++)
         host[r] = tess_team_host(team, r);
     comm_map_fill(host, tess_team_size(team), map);

@@ -18,7 +18,7 @@
 
 typedef struct comm_map {
     int n_ranks, n_hosts;
-    int host[JOB_MAX_RANKS]; /* host of each rank */
+    const int *host;         /* (n_ranks) host of each rank, borrowed */
     int n_on[JOB_MAX_HOSTS]; /* ranks of each host */
     int n_subtrees[JOB_MAX_HOSTS];
 } comm_map;
@@ -28,7 +28,8 @@ typedef struct comm_traffic {
 } comm_traffic;
 
 void comm_map_fill(const int *host, int n_ranks, comm_map *map);
-void comm_map_of(const tess_team *team, comm_map *map);
+/* host (ranks of the team): memory of the map, which borrows it. */
+void comm_map_of(const tess_team *team, int *host, comm_map *map);
 
 /* Data from one host to another. */
 typedef struct comm_flow {

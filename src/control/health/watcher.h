@@ -6,12 +6,11 @@
 #include "base/core/reporter.h"
 #include "control/health/alert.h"
 
-enum { TESS_HEALTH_MOST_RANKS = 512 };
-
 /* Facts that only the caller knows. They are zeroed, and readings unknown, before each look. */
 typedef struct tess_health_view {
     tess_health_reading readings[TESS_HEALTH_CHECK_COUNT];
-    int n_ranks, pids[TESS_HEALTH_MOST_RANKS]; /* processes of the ranks; <= 0: on another host */
+    int n_ranks;
+    const int *pids; /* (n_ranks) processes of the ranks, borrowed; <= 0: on another host */
 } tess_health_view;
 
 typedef struct tess_health_options {

@@ -162,7 +162,7 @@ static bool memory_is_hopeless(const tess_failure *failure, tess_recovery *recov
 
 static void drop_place(tess_recover *recover, const tess_failure *failure, int group, tess_recovery *recovery)
 {
-    const char *host = recover->slots.host[group];
+    const char *host = recover->slots.groups[group].host;
     char place[96];
     snprintf(place, sizeof(place), "the place of rank %d", failure->rank);
     if (host[0] != '\0')

@@ -4,10 +4,11 @@
 #ifndef TESS_CONTROL_RECOVER_SLOTS_H
 #define TESS_CONTROL_RECOVER_SLOTS_H
 
-#include "tessera/types.h"
+#include <stdbool.h>
+
+#include "tessera/status.h"
 
 enum {
-    TESS_SLOTS_MAX = 512,
     TESS_SLOT_NAME_BYTES = 64,
     TESS_SLOT_FAILURES = 2 /* failures without a return to service in between after which a group is left out */
 };
@@ -18,23 +19,30 @@ typedef struct tess_worlds {
     const void *self;
 } tess_worlds;
 
+/* Places that are left out together. */
+typedef struct tess_slot_group {
+    char host[TESS_SLOT_NAME_BYTES]; /* "": a single place */
+    int n_failures;
+    double out_since_s; /* < 0: in service */
+    bool answers;       /* a host that is out was reached since; otherwise it stays out */
+} tess_slot_group;
+
 typedef struct tess_slots {
     int n, min;  /* all places; fewest ranks to go on with */
     int n_ranks; /* ranks in use now */
-    int n_groups,
-        group[TESS_SLOTS_MAX]; /* places that are left out together form a group; the fields below are by group */
-    char host[TESS_SLOTS_MAX][TESS_SLOT_NAME_BYTES]; /* "": a single place */
-    int n_failures[TESS_SLOTS_MAX];
-    double out_since_s[TESS_SLOTS_MAX]; /* < 0: in service */
-    bool answers[TESS_SLOTS_MAX];       /* a host that is out was reached since; otherwise it stays out */
+    int n_groups;
+    int *group; /* (n) number of each place's group */
+    tess_slot_group *groups;
 } tess_slots;
 
-/* Starts with `n_ranks` places in use and those up to `max` out of service since now_s. min or max 0: n_ranks. */
-void tess_slots_begin(tess_slots *slots, int n_ranks, int min, int max, double now_s);
+/* Starts with `n_ranks` places in use and those up to `max` out of service since now_s. min or max 0: n_ranks. Free
+ * with tess_slots_free. TESS_E_NOMEM. */
+tess_status tess_slots_begin(tess_slots *slots, int n_ranks, int min, int max, double now_s);
 
 /* The same for several hosts: starts without any, then hosts are added. min: fewest ranks to go on with, 0: all. */
 void tess_slots_begin_hosts(tess_slots *slots, int min);
-void tess_slots_add_host(tess_slots *slots, const char *host, int n_ranks);
+tess_status tess_slots_add_host(tess_slots *slots, const char *host, int n_ranks);
+void tess_slots_free(tess_slots *slots);
 
 /* The group of `host` if there is such a host, else that of `rank`'s place. -1: not known. */
 int tess_slots_group_of(const tess_slots *slots, int rank, const char *host);

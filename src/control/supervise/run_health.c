@@ -3,6 +3,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@ typedef struct job_view {
     char job[16]; /* pid of its launcher, for tess_live_find */
     bool open;
     tess_live_job live;
+    int *pids;                        /* (ranks of `live`) processes of this host's ranks; 0: another host's */
     uint64_t n_steps;                 /* done when the board was last read */
     double stepped_s;                 /* when n_steps last changed */
     double silence_s[WATCHDOG_KINDS]; /* allowed between heartbeats, by what a rank does; 0: no limit */
@@ -57,6 +59,11 @@ static bool find_job(job_view *view)
         tess_live_close(&view->live);
     view->open = tess_live_find(view->job, &view->live, 1, &n) == TESS_OK;
     tess_error_clear();
+    int *pids = view->open ? realloc(view->pids, (size_t)view->live.world * sizeof(*pids)) : NULL;
+    if (view->open && pids == NULL)
+        tess_live_close(&view->live);
+    view->open = pids != NULL;
+    view->pids = pids != NULL ? pids : view->pids;
     view->stepped_s = tess_os_now_s();
     return view->open;
 }
@@ -80,14 +87,14 @@ static void read_board(job_view *view, tess_health_view *out)
     double now_s = tess_os_now_s();
     uint64_t now_ns = tess_os_now_ns(), n_steps = 0;
     out->n_ranks = live->world;
+    out->pids = view->pids;
     for (int r = 0; r < live->world; r++) {
         const tess_job_row *row = &live->job.rows[r];
         uint64_t done = atomic_load(&row->n_steps);
         int pid = atomic_load(&row->pid);
+        view->pids[r] = is_running(live, r) && row->host == live->host ? pid : 0;
         if (!is_running(live, r))
             continue;
-        if (row->host == live->host)
-            out->pids[r] = pid;
         /* The one that is nearest to its limit, or farthest beyond. */
         tess_health_reading silence = silence_of(view, r, now_ns), *worst = &out->readings[TESS_HEALTH_HEARTBEAT];
         if (!worst->known || silence.value * worst->limit > worst->value * silence.limit)

@@ -35,10 +35,11 @@ typedef struct supervision {
     tess_supervise_starter starter; /* all zero: tess_ranks_start */
     tess_run_memory memory;
     tess_run_alerts alerts;
-    tess_notices notices;               /* notices of all lives */
-    tess_rank_past past[JOB_MAX_RANKS]; /* past of the ranks */
-    char reported[2304];                /* report of the newest failure */
-    char summary[16384];                /* report of all failures */
+    tess_notices notices; /* notices of all lives */
+    tess_rank_past *past; /* (n_past) past of the ranks, of all places */
+    int n_past;
+    char reported[2304]; /* report of the newest failure */
+    char summary[16384]; /* report of all failures */
 } supervision;
 
 /* ---- Questions of the policy ---- */
@@ -185,7 +186,7 @@ static void begin(const tess_config *config, const tess_slots *slots, const tess
     s->options.omitted = s->omitted;
     s->options.notices = &s->notices;
     s->options.past = s->past;
-    s->options.n_past = JOB_MAX_RANKS;
+    s->options.n_past = s->n_past;
     s->options.tick = tick;
     if (config->recovery.enable)
         s->options.decide = decide;
@@ -379,17 +380,24 @@ static int supervise(const tess_supervise_starter *starter, const tess_ranks *ra
 {
     tess_mem *mem = NULL;
     supervision *s = NULL;
+    void *past = NULL;
     int code;
     tess_status status = tess_mem_create(&mem);
     if (status == TESS_OK)
         status = tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*s), "the supervision of a job", (void **)&s);
+    if (status == TESS_OK)
+        status = tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)slots->n, sizeof(tess_rank_past),
+                                      "the past of the ranks", &past);
     if (status == TESS_OK) {
+        s->past = past;
+        s->n_past = slots->n;
         s->starter = *starter;
         s->ranks = *ranks;
         code = run(s, config, slots, command, options);
     } else {
         code = tess_exit_report(&options->reporter, status);
     }
+    tess_mem_free(mem, past);
     tess_mem_free(mem, s);
     tess_mem_destroy(&mem);
     return code;
@@ -407,12 +415,15 @@ static tess_status check_places(const tess_config *config, int n)
 int tess_supervise(const tess_config *config, const tess_ranks *ranks, const tess_own_command *command,
                    const tess_launch_options *options)
 {
-    tess_slots slots;
+    tess_slots slots = {0};
     tess_status status = check_places(config, ranks->n);
-    if (status != TESS_OK)
-        return tess_exit_report(&options->reporter, status);
-    tess_slots_begin(&slots, ranks->n, (int)config->elastic.min_ranks, (int)config->elastic.max_ranks, tess_os_now_s());
-    return supervise(&(tess_supervise_starter){0}, ranks, &slots, config, command, options);
+    if (status == TESS_OK)
+        status = tess_slots_begin(&slots, ranks->n, (int)config->elastic.min_ranks, (int)config->elastic.max_ranks,
+                                  tess_os_now_s());
+    int code = status == TESS_OK ? supervise(&(tess_supervise_starter){0}, ranks, &slots, config, command, options)
+                                 : tess_exit_report(&options->reporter, status);
+    tess_slots_free(&slots);
+    return code;
 }
 
 int tess_supervise_with(const tess_supervise_starter *starter, const tess_slots *slots, const tess_config *config,

@@ -279,15 +279,18 @@ static int supervise(launch_job *job, int argc, char **argv)
     tess_own_command command;
     tess_launch_options options = {.usr1_stops = true, .reporter = job->hosts->reporter};
     tess_slots_begin_hosts(&job->slots, (int)job->config->elastic.min_ranks);
-    for (int h = 0; h < hosts->n; h++)
-        tess_slots_add_host(&job->slots, hosts->hosts[h].name, hosts->hosts[h].slots);
+    tess_status added = TESS_OK;
+    for (int h = 0; h < hosts->n && added == TESS_OK; h++)
+        added = tess_slots_add_host(&job->slots, hosts->hosts[h].name, hosts->hosts[h].slots);
     tess_status status = fix_batch(job->config, job->slots.n_ranks, &with_batch);
+    status = added != TESS_OK ? added : status;
     if (status == TESS_OK)
         status = tess_own_command_of(argc, argv, &command);
     const tess_supervise_starter starter = {start, answers, job};
     int code = status == TESS_OK ? tess_supervise_with(&starter, &job->slots, &with_batch, &command, &options)
                                  : tess_exit_report(&options.reporter, status);
     tess_config_free(&with_batch);
+    tess_slots_free(&job->slots);
     return code;
 }
 

@@ -44,6 +44,7 @@ typedef struct probe_session {
     int n_hosts, leaders[JOB_MAX_HOSTS]; /* team rank of the first rank of each host */
     int local_index, n_local;
     probe_rank mine, *ranks;
+    probe_all all; /* `ranks`, with scratch */
     probe_link links[JOB_MAX_HOSTS];
 } probe_session;
 
@@ -96,16 +97,16 @@ static void judge_row(const probe_session *s, row_kind kind, tess_probe_finding 
         probe_say(finding, TESS_PROBE_OK, "%d rank%s met", n, n == 1 ? "" : "s");
         break;
     case PROGRAM:
-        probe_judge_program(s->ranks, n, finding);
+        probe_judge_program(&s->all, finding);
         break;
     case ENVIRONMENT:
-        probe_judge_environment(s->ranks, n, finding);
+        probe_judge_environment(&s->all, finding);
         break;
     case GEMM:
-        probe_judge_speed(s->ranks, n, "GFLOP/s", false, finding);
+        probe_judge_speed(&s->all, "GFLOP/s", false, finding);
         break;
     case COPY:
-        probe_judge_speed(s->ranks, n, "GB/s", true, finding);
+        probe_judge_speed(&s->all, "GB/s", true, finding);
         break;
     case ALL_REDUCE:
         probe_judge_all_reduce(s->ranks, n, finding);
@@ -125,6 +126,18 @@ static void judge_row(const probe_session *s, row_kind kind, tess_probe_finding 
     }
 }
 
+static tess_status make_room(tess_mem *mem, int n, probe_session *s)
+{
+    void *memory;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n,
+                                  sizeof(probe_rank) + sizeof(uint64_t) + sizeof(double), "findings of ranks",
+                                  &memory));
+    s->ranks = memory;
+    s->all = (probe_all){.ranks = s->ranks, .n = n, .hashes = (uint64_t *)(void *)(s->ranks + n)};
+    s->all.paces = (double *)(s->all.hashes + n);
+    return TESS_OK;
+}
+
 tess_status tess_probe_ranks(tess_runtime *runtime, const tess_probe_plan *plan, tess_probe_findings *findings)
 {
     tess_mem *mem = tess_runtime_mem(runtime);
@@ -132,8 +145,7 @@ tess_status tess_probe_ranks(tess_runtime *runtime, const tess_probe_plan *plan,
     probe_session s = {.runtime = runtime, .team = team, .plan = plan, .n_hosts = tess_runtime_hosts(runtime)};
     find_places(&s);
     if (tess_team_rank(team) == 0)
-        TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_team_size(team), sizeof(*s.ranks),
-                                      "findings of ranks", (void **)&s.ranks));
+        TESS_TRY(make_room(mem, tess_team_size(team), &s));
     tess_status status = look(&s);
     for (int kind = 0; kind < N_ROWS && status == TESS_OK && s.ranks != NULL; kind++) {
         tess_probe_finding *finding = probe_begin(findings, TESS_PROBE_RANKS, rows[kind].name, plan->only);

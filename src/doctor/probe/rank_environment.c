@@ -7,7 +7,6 @@
 #include "base/text/text.h"
 #include "doctor/probe/probe_impl.h"
 #include "doctor/probe/ranks_impl.h"
-#include "job/job_memory.h"
 
 static const char *const prefixes[] = {
     "TESSERA_", "NCCL_", "UCX_",  "UCC_",   "FI_",          "PSM",          "OMP_",          "GOMP_",
@@ -77,9 +76,11 @@ static const char *value_of(const probe_rank *rank, const char *name, size_t nam
 }
 
 /* "NCCL_ALGO is Ring on 3 ranks, Tree on rank 2"; false: all ranks agree. */
-static bool compare(const probe_rank *ranks, int n, const char *name, size_t name_length, char *text, size_t size)
+static bool compare(const probe_all *all, const char *name, size_t name_length, char *text, size_t size)
 {
-    uint64_t hashes[JOB_MAX_RANKS];
+    const probe_rank *ranks = all->ranks;
+    const int n = all->n;
+    uint64_t *hashes = all->hashes;
     char value[64];
     int n_odd = 0;
     for (int r = 0; r < n; r++) {
@@ -112,16 +113,17 @@ static bool was_seen(const probe_rank *ranks, int r, const char *name, size_t na
     return false;
 }
 
-void probe_judge_environment(const probe_rank *ranks, int n, tess_probe_finding *finding)
+void probe_judge_environment(const probe_all *all, tess_probe_finding *finding)
 {
+    const probe_rank *ranks = all->ranks;
     int n_differ = 0;
     size_t at = 0;
     char text[TESS_PROBE_TEXT_BYTES] = "";
-    for (int r = 0; r < n; r++)
+    for (int r = 0; r < all->n; r++)
         for (const char *line = ranks[r].environment; *line != '\0'; line += strcspn(line, "\n") + 1) {
             char one[200];
             size_t name_length = strcspn(line, "=\n") + 1;
-            if (was_seen(ranks, r, line, name_length) || !compare(ranks, n, line, name_length, one, sizeof(one)))
+            if (was_seen(ranks, r, line, name_length) || !compare(all, line, name_length, one, sizeof(one)))
                 continue;
             if (n_differ++ < 3)
                 at = tess_text_add(text, sizeof(text), at, "%s%s", at > 0 ? "; " : "", one);

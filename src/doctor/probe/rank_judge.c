@@ -39,16 +39,17 @@ static int find_odd(const uint64_t *hashes, int n, char *text, size_t size)
     return n_odd;
 }
 
-void probe_judge_program(const probe_rank *ranks, int n, tess_probe_finding *finding)
+void probe_judge_program(const probe_all *all, tess_probe_finding *finding)
 {
-    uint64_t program[JOB_MAX_RANKS] = {0}, configuration[JOB_MAX_RANKS] = {0};
+    const probe_rank *ranks = all->ranks;
+    const int n = all->n;
     char programs[160], configurations[160];
-    for (int r = 0; r < n; r++) {
-        program[r] = ranks[r].program;
-        configuration[r] = ranks[r].configuration;
-    }
-    int n_programs = find_odd(program, n, programs, sizeof(programs));
-    int n_configurations = find_odd(configuration, n, configurations, sizeof(configurations));
+    for (int r = 0; r < n; r++)
+        all->hashes[r] = ranks[r].program;
+    int n_programs = find_odd(all->hashes, n, programs, sizeof(programs));
+    for (int r = 0; r < n; r++)
+        all->hashes[r] = ranks[r].configuration;
+    int n_configurations = find_odd(all->hashes, n, configurations, sizeof(configurations));
     if (n_programs == 0 && n_configurations == 0)
         probe_say(finding, TESS_PROBE_OK, "program, version%s",
                   ranks[0].configuration != 0 ? " and configuration" : "");
@@ -73,9 +74,11 @@ static double pace(const probe_rank *rank, bool copies)
     return speed->rate * (rank->cores_are_shared ? 1 : speed->share);
 }
 
-void probe_judge_speed(const probe_rank *ranks, int n, const char *unit, bool copies, tess_probe_finding *finding)
+void probe_judge_speed(const probe_all *all, const char *unit, bool copies, tess_probe_finding *finding)
 {
-    double paces[JOB_MAX_RANKS], usual;
+    const probe_rank *ranks = all->ranks;
+    const int n = all->n;
+    double *paces = all->paces, usual;
     char text[TESS_PROBE_TEXT_BYTES] = "";
     int n_slow = 0;
     size_t at = 0;

@@ -41,14 +41,22 @@ tess_status probe_time_barrier(tess_team *team, double *us);
 tess_status probe_measure_links(tess_team *team, const int *leaders, int n_hosts, probe_link *links);
 
 /* ---- Functions of plain values ---- */
+/* The records of all ranks, and scratch of the judges. All arrays have n elements. */
+typedef struct probe_all {
+    const probe_rank *ranks;
+    int n;
+    uint64_t *hashes;
+    double *paces;
+} probe_all;
+
 /* The ranks with the hash that most of the n have. */
 tess_majority probe_majority(const uint64_t *hashes, int n);
 /* Collects the variables of `environment` that decide how such programs run and must not differ between ranks. */
 void probe_collect_environment(char *const *environment, char *text);
-void probe_judge_environment(const probe_rank *ranks, int n, tess_probe_finding *finding);
-void probe_judge_program(const probe_rank *ranks, int n, tess_probe_finding *finding);
+void probe_judge_environment(const probe_all *all, tess_probe_finding *finding);
+void probe_judge_program(const probe_all *all, tess_probe_finding *finding);
 /* `unit`: "GFLOP/s", "GB/s" of rate * 1e-9. */
-void probe_judge_speed(const probe_rank *ranks, int n, const char *unit, bool copies, tess_probe_finding *finding);
+void probe_judge_speed(const probe_all *all, const char *unit, bool copies, tess_probe_finding *finding);
 void probe_judge_all_reduce(const probe_rank *ranks, int n, tess_probe_finding *finding);
 void probe_judge_barrier(const probe_rank *ranks, int n, int n_hosts, tess_probe_finding *finding);
 /* links, names (n_hosts). */

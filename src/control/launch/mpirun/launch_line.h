@@ -4,7 +4,7 @@
 
 #include "base/text/text.h"
 
-enum { LAUNCH_MOST_HOSTS = 256, LAUNCH_MOST_SLOTS = 512, LAUNCH_NAME_BYTES = 128, LAUNCH_MOST_WORDS = 512 };
+enum { LAUNCH_MOST_HOSTS = 256, LAUNCH_MOST_SLOTS = 1 << 20, LAUNCH_NAME_BYTES = 128, LAUNCH_MOST_WORDS = 512 };
 
 typedef struct tess_launch_host {
     char name[LAUNCH_NAME_BYTES];
