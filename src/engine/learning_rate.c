@@ -63,10 +63,10 @@ tess_lr_settings tess_lr_settings_of(const tess_config *config)
                               .decay_type = config->lr_scheduler.decay_type};
 }
 
-/* The sections that the keys belong to; all else is zero. A view of their lists. */
-static tess_config sections_of(const tess_config *config)
+/* Copies the sections that the keys belong to, and makes all else zero. Their lists stay those of `config`. */
+static void take_sections(const tess_config *config, tess_config *sections)
 {
-    return (tess_config){
+    *sections = (tess_config){
         .optimizer = config->optimizer, .training = config->training, .lr_scheduler = config->lr_scheduler};
 }
 
@@ -74,7 +74,8 @@ tess_lr_settings tess_lr_settings_read(const tess_config *config, const json_t *
 {
     int n_tables;
     const tess_option_table *tables = tess_config_tables(&n_tables);
-    tess_config then = sections_of(config);
+    tess_config then;
+    take_sections(config, &then);
     for (int i = 0; i < N_KEYS; i++) {
         char text[64];
         if (format_saved(saved, keys[i], text, sizeof(text)) &&
@@ -93,7 +94,7 @@ static void compare_settings(const tess_config *now, const tess_lr_settings *bef
     int n_tables;
     size_t at = 0;
     const tess_option_table *tables = tess_config_tables(&n_tables);
-    *then = sections_of(now);
+    take_sections(now, then);
     then->optimizer.lr = before->lr;
     then->lr_scheduler.min_lr_factor = before->min_lr_factor;
     then->lr_scheduler.decay_ratio = before->decay_ratio;

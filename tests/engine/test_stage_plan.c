@@ -23,17 +23,15 @@ static tess_model *model_of(int n_layers, bool tied)
     return model;
 }
 
-static tess_config config_of(tess_pipeline_kind kind, int degree)
+static void configure(tess_pipeline_kind kind, int degree, tess_config *config)
 {
-    tess_config config;
-    EXPECT_OK(tess_config_parse(test_mem(), "", 0, "test", &config));
-    config.training.seq_len = 32;
-    config.training.local_batch_size = 1;
-    config.training.global_batch_size = 840; /* a multiple of what any schedule below may ask for */
-    config.parallelism.data_parallel_replicate_degree = config.parallelism.data_parallel_shard_degree = 1;
-    config.parallelism.pipeline_parallel_schedule = (int)kind;
-    config.parallelism.pipeline_parallel_degree = degree;
-    return config;
+    EXPECT_OK(tess_config_parse(test_mem(), "", 0, "test", config));
+    config->training.seq_len = 32;
+    config->training.local_batch_size = 1;
+    config->training.global_batch_size = 840; /* a multiple of what any schedule below may ask for */
+    config->parallelism.data_parallel_replicate_degree = config->parallelism.data_parallel_shard_degree = 1;
+    config->parallelism.pipeline_parallel_schedule = (int)kind;
+    config->parallelism.pipeline_parallel_degree = degree;
 }
 
 /* Every layer is on one rank, in the units that the rank's chunk says; ends are with the first and the last stage. */
@@ -76,16 +74,20 @@ static void every_layer_is_on_one_rank(void)
     tess_model *whole = model_of(23, false), *tied = model_of(23, true);
     for (int kind = 0; kind < TESS_PIPELINE_KINDS; kind++)
         for (int degree = 1; degree <= 8; degree++) {
-            tess_config config = config_of((tess_pipeline_kind)kind, degree);
+            tess_config config;
+            configure((tess_pipeline_kind)kind, degree, &config);
             expect_whole(&config, whole);
             expect_whole(&config, tied);
             config.parallelism.pipeline_parallel_last_stage_less_layers = 0;
             expect_whole(&config, whole);
+            tess_config_free(&config);
         }
     tess_model_destroy(&tied);
-    tess_config config = config_of(TESS_PIPELINE_INTERLEAVED, 4);
+    tess_config config;
+    configure(TESS_PIPELINE_INTERLEAVED, 4, &config);
     config.parallelism.pipeline_parallel_layers_per_stage = 2; /* 12 stages */
     expect_whole(&config, whole);
+    tess_config_free(&config);
     tess_model_destroy(&whole);
 }
 
@@ -104,7 +106,8 @@ static void expect_first(const tess_config *config, const tess_model *whole, con
 static void stages_are_cut_by_operations(void)
 {
     tess_model *whole = model_of(14, false);
-    tess_config config = config_of(TESS_PIPELINE_1F1B, 4);
+    tess_config config;
+    configure(TESS_PIPELINE_1F1B, 4, &config);
     EXPECT(tess_model_unit_flops_per_token(whole, 0, 32) == 0);
     EXPECT(tess_model_unit_flops_per_token(whole, 1, 32) == 282624);
     EXPECT(tess_model_unit_flops_per_token(whole, 15, 32) == 1536000);
@@ -115,13 +118,15 @@ static void stages_are_cut_by_operations(void)
     config.parallelism.pipeline_parallel_first_stage_less_layers = 1;
     config.parallelism.pipeline_parallel_last_stage_less_layers = 1;
     expect_first(&config, whole, (const int[]){0, 3, 7, 11, 14});
+    tess_config_free(&config);
     tess_model_destroy(&whole);
 }
 
 static void a_line_says_where_stages_are(void)
 {
     tess_model *whole = model_of(14, false);
-    tess_config config = config_of(TESS_PIPELINE_1F1B, 4);
+    tess_config config;
+    configure(TESS_PIPELINE_1F1B, 4, &config);
     tess_stage_plan plan;
     tess_buffer text = {.mem = test_mem()};
     EXPECT_OK(tess_stage_plan_create(test_mem(), &config, tess_model_get_config(whole), 0, &plan));
@@ -131,6 +136,7 @@ static void a_line_says_where_stages_are(void)
                     "time, ");
     tess_buffer_free(&text);
     tess_stage_plan_free(test_mem(), &plan);
+    tess_config_free(&config);
     tess_model_destroy(&whole);
 }
 
@@ -138,10 +144,12 @@ static void bad_cuts_are_refused(void)
 {
     tess_model *whole = model_of(5, false);
     tess_stage_plan plan;
-    tess_config config = config_of(TESS_PIPELINE_ZBV, 3);
+    tess_config config;
+    configure(TESS_PIPELINE_ZBV, 3, &config);
     EXPECT_FAILS(tess_stage_plan_create(test_mem(), &config, tess_model_get_config(whole), 0, &plan), TESS_E_INVALID,
                  "3 ranks with 2 stages each (zbv) are more stages than the model's 5 layers");
-    config = config_of(TESS_PIPELINE_1F1B, 2);
+    tess_config_free(&config);
+    configure(TESS_PIPELINE_1F1B, 2, &config);
     config.parallelism.pipeline_parallel_layers_per_stage = 2;
     EXPECT_FAILS(tess_stage_plan_create(test_mem(), &config, tess_model_get_config(whole), 0, &plan), TESS_E_INVALID,
                  "parallelism.pipeline_parallel_layers_per_stage: pipeline: 2 layers a stage make 3 stages");
@@ -149,6 +157,7 @@ static void bad_cuts_are_refused(void)
     config.parallelism.pipeline_parallel_last_stage_less_layers = 9;
     EXPECT_FAILS(tess_stage_plan_create(test_mem(), &config, tess_model_get_config(whole), 0, &plan), TESS_E_INVALID,
                  "which its embedding or head uses up");
+    tess_config_free(&config);
     tess_model_destroy(&whole);
 }
 
