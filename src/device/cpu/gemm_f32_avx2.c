@@ -38,6 +38,19 @@ static inline __m256 load_whole(const void *x, int64_t i, tess_dtype dtype)
                              : widen(_mm_loadu_si128((const __m128i *)((const uint16_t *)x + i)));
 }
 
+/* The first n of 8 elements, in ordinary stores where a panel of A has them: masked ones take many cycles on AMD. */
+static inline void store_first(float *to, int64_t n, __m256 x)
+{
+    if (n >= HALF) {
+        _mm256_storeu_ps(to, x);
+    } else if (n == ROWS) {
+        _mm_storeu_ps(to, _mm256_castps256_ps128(x));
+        _mm_storel_pi((__m64 *)(to + 4), _mm256_extractf128_ps(x, 1));
+    } else {
+        _mm256_maskstore_ps(to, first(n), x);
+    }
+}
+
 /* Packs to (k, width) what is stored (k, n) from element (k_begin, begin). */
 static inline void pack_straight(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
                                  int64_t k_begin, int64_t k, float *panel)
@@ -50,8 +63,7 @@ static inline void pack_straight(const void *x, tess_dtype dtype, int64_t ld, in
     }
     for (int64_t c = 0; c < width; c += HALF)
         for (int64_t p = 0; p < k; p++)
-            _mm256_maskstore_ps(panel + p * width + c, first(width - c),
-                                load(x, (k_begin + p) * ld + begin + c, n - c, dtype));
+            store_first(panel + p * width + c, width - c, load(x, (k_begin + p) * ld + begin + c, n - c, dtype));
 }
 
 /* Packs to (k, width) what is stored (n, k) from element (begin, k_begin). */
@@ -74,7 +86,7 @@ static inline void pack_turned(const void *x, tess_dtype dtype, int64_t ld, int6
                 block[r] = c + r < n ? load(x, (begin + c + r) * ld + k_begin + p, k - p, dtype) : _mm256_setzero_ps();
             transpose_8x8(block);
             for (int r = 0; r < HALF && p + r < k; r++)
-                _mm256_maskstore_ps(panel + (p + r) * width + c, first(width - c), block[r]);
+                store_first(panel + (p + r) * width + c, width - c, block[r]);
         }
     }
 }
@@ -94,6 +106,19 @@ static inline void store_sums(float *c, int64_t n, __m256 x)
         _mm256_maskstore_ps(c, first(n), x);
 }
 
+/* The products of one k. Always inlined, with `rows` a constant. */
+static inline __attribute__((always_inline)) void add_products(const float *a, const float *b, const int rows,
+                                                               __m256 (*s)[2])
+{
+    __m256 b0 = _mm256_load_ps(b), b1 = _mm256_load_ps(b + HALF);
+    GEMM_UNROLLED
+    for (int r = 0; r < rows; r++) {
+        __m256 x = _mm256_broadcast_ss(a + r);
+        s[r][0] = _mm256_fmadd_ps(x, b0, s[r][0]);
+        s[r][1] = _mm256_fmadd_ps(x, b1, s[r][1]);
+    }
+}
+
 /* Always inlined, with `rows` a constant. */
 static inline __attribute__((always_inline)) void multiply_rows(const gemm_tile *t, const int rows)
 {
@@ -105,17 +130,19 @@ static inline __attribute__((always_inline)) void multiply_rows(const gemm_tile 
         s[r][0] = t->add ? load_sums(c, t->columns) : _mm256_setzero_ps();
         s[r][1] = t->add ? load_sums(c + HALF, t->columns - HALF) : _mm256_setzero_ps();
     }
-    for (int64_t p = 0; p < t->k; p++, a += ROWS, b += COLUMNS) {
-        if (p % GEMM_AHEAD_STEP == 0)
-            _mm_prefetch((const char *)t->ahead[p / GEMM_AHEAD_STEP], _MM_HINT_T0);
-        __m256 b0 = _mm256_load_ps(b), b1 = _mm256_load_ps(b + HALF);
+    int64_t p = 0;
+    for (; p + GEMM_AHEAD_STEP <= t->k; p += GEMM_AHEAD_STEP) {
+        _mm_prefetch((const char *)t->ahead[p / GEMM_AHEAD_STEP], _MM_HINT_T0);
         GEMM_UNROLLED
-        for (int r = 0; r < rows; r++) {
-            __m256 x = _mm256_broadcast_ss(a + r);
-            s[r][0] = _mm256_fmadd_ps(x, b0, s[r][0]);
-            s[r][1] = _mm256_fmadd_ps(x, b1, s[r][1]);
-        }
+        for (int q = 0; q < GEMM_AHEAD_STEP; q++)
+            add_products(a + q * ROWS, b + q * COLUMNS, rows, s);
+        a += GEMM_AHEAD_STEP * ROWS;
+        b += GEMM_AHEAD_STEP * COLUMNS;
     }
+    if (p < t->k)
+        _mm_prefetch((const char *)t->ahead[p / GEMM_AHEAD_STEP], _MM_HINT_T0);
+    for (; p < t->k; p++, a += ROWS, b += COLUMNS)
+        add_products(a, b, rows, s);
     for (int i = 0; i < t->n_before; i++) {
         GEMM_UNROLLED
         for (int r = 0; r < rows; r++) {
@@ -154,8 +181,9 @@ static const gemm_engine engine = {
     .tile_rows = ROWS,
     .tile_columns = COLUMNS,
     .k_step = 1,
-    .k_block = 384,
-    .b_block_bytes = 384 << 10,
+    .k_block = 256,
+    .a_block_rows = 264,
+    .b_block_bytes = 1 << 20,
     .parallel_flops = 1e6,
     .pack_a = pack_a,
     .pack_b = pack_b,

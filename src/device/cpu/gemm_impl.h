@@ -47,9 +47,12 @@ typedef struct gemm_tile {
  * neighbouring k. Rows, columns and k beyond the matrix are zero. */
 typedef struct gemm_engine {
     int64_t tile_rows, tile_columns;
-    int64_t k_step;        /* k in a packed element */
-    int64_t k_block;       /* packed k between two visits of a tile of C */
-    size_t b_block_bytes;  /* packed B that all of A meets before the next is packed: half of the second-level cache */
+    int64_t k_step;  /* k in a packed element */
+    int64_t k_block; /* packed k between two visits of a tile of C */
+    /* Packed rows of A that rest in the second-level cache, where a panel of B in the first meets them. If 0, a panel
+     * of A rests in the first-level cache, and packed B in the second. */
+    int64_t a_block_rows;
+    size_t b_block_bytes;  /* packed B that all of A meets before the next is packed */
     double parallel_flops; /* below this a product is not worth waking threads for */
 
     /* `rows` rows of op(A) from row i (columns of op(B) from column j), k elements from k_begin. */

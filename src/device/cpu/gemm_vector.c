@@ -1,8 +1,11 @@
 /* C in parts, one a thread. In each:
  *
- *   for each block of columns, for each block of rows, for each block of k:
- *     pack B (L2)
- *     for each group of rows:  pack A (L1), then for each panel of rows, for each panel of columns: one tile
+ *   for each block of columns, for each block of rows, for each block of k, for each chunk of the columns:
+ *     pack B
+ *     for each group of rows:  pack A, then one tile for each pair of a panel of rows and a panel of columns
+ *
+ * The engine says which panel stays in L1 while it meets the others: one of A, with B in L2, or one of B, with A in L2.
+ * Where the rows are one group, B is packed in small chunks that are used at once, and A once for all chunks.
  *
  * K runs inside an element of C, ascending, in blocks that only decide when a float32 sum rests in memory (in C itself
  * when that is float32), so neither sizes nor threads change a bit. Threads share nothing: each packs the A and B of
@@ -17,7 +20,9 @@
 
 enum {
     LINE_BYTES = 64,
-    ROW_BLOCK = 1024, /* rows whose sums rest in work space where they cannot in C */
+    ROW_BLOCK = 1024,    /* rows whose sums rest in work space where they cannot in C */
+    SUM_BYTES = 8 << 20, /* most work space for such sums, in each part */
+    CHUNK_COLUMNS = 128, /* columns that are packed together for one group of rows, if B is stored (k,n) */
     /* Panels whose neighbouring k are rows apart in memory are packed together, a few k at a time: each page is
      * visited once and read along. */
     STRIDED_K = 16,
@@ -33,8 +38,8 @@ typedef struct vector_plan {
     const gemm_engine *e;
     int64_t row_parts, column_parts;
     int64_t part_rows, part_columns;
-    int64_t row_block, column_block, k_block, group_rows; /* multiples of tiles */
-    int64_t n_ahead;                                      /* addresses of gemm_tile.ahead */
+    int64_t row_block, column_block, k_block, group_rows, chunk_columns; /* multiples of tiles */
+    int64_t n_ahead;                                                     /* addresses of gemm_tile.ahead */
     /* K as it is walked, in whole packed elements: all of it, and a leaf of it (all, where there are none). */
     tess_gemm terms[1 + TESS_GEMM_TERMS];
     int n_terms;
@@ -42,7 +47,7 @@ typedef struct vector_plan {
     int64_t depth, leaf, n_leaves;
     int n_levels;
     int64_t level_elements;
-    bool one_panel; /* a part has one panel of A: packed once, for all k */
+    bool one_group; /* a block has one group of rows */
     bool sums_in_c; /* else in work space */
     char *work;     /* per part: packed A, packed B, sums, those of one tile, addresses */
     size_t work_bytes, a_bytes, b_bytes, sum_bytes, near_bytes;
@@ -61,14 +66,15 @@ typedef struct leaf_visit {
 /* A block of rows, columns and k, and where its things are. */
 typedef struct vector_block {
     int64_t i, j, k, rows, columns, depth;
-    char *a, *b; /* packed */
+    int64_t chunk, chunk_columns; /* columns that are packed: the first of them, counted from the block's first */
+    char *a, *b;                  /* packed */
     leaf_visit visits[MOST_VISITS];
     int n_visits;
-    uint64_t levels; /* a bit for each that the visits find or leave; the others are in `near` */
-    float *sums;     /* level 0 (rows, columns), rows ld_sums apart */
-    float *near;     /* level 0 of one tile, contiguous */
-    int64_t ld_sums;
-    const void **ahead; /* gemm_tile.ahead */
+    uint64_t levels;                 /* a bit for each that the visits find or leave; the others are in `near` */
+    float *sums;                     /* level 0: C, or tiles that follow each other */
+    float *near;                     /* level 0 of one tile, contiguous */
+    const void **ahead, **ahead_end; /* gemm_tile.ahead */
+    int64_t line_bytes;              /* bytes of a packed row of A, or column of B */
 } vector_block;
 
 /* Neighbouring k of one term in a block. */
@@ -100,12 +106,19 @@ static int64_t whole_packed(const vector_plan *p, int64_t k)
     return packed_k(p, k) * p->e->k_step;
 }
 
-/* The run at place `at` of the block. */
-static term_run run_at(const vector_plan *p, const vector_block *b, int64_t at)
+/* The run that begins at k, at most n long. */
+static term_run run_at(const vector_plan *p, int64_t k, int64_t n)
 {
-    int64_t round = p->n_terms * whole_packed(p, p->turn), k = b->k + at, first = k / round * p->turn, in = k % round;
+    int64_t round = p->n_terms * whole_packed(p, p->turn), first = k / round * p->turn, in = k % round;
     int64_t turn = min64(p->turn, p->g->k - first), width = whole_packed(p, turn), skipped = in % width;
-    return (term_run){&p->terms[in / width], first + skipped, min64(turn - skipped, b->depth - at)};
+    return (term_run){&p->terms[in / width], first + skipped, min64(turn - skipped, n)};
+}
+
+/* The depth of the block that begins at k. It has whole leaves, or is in one. */
+static int64_t depth_at(const vector_plan *p, int64_t k)
+{
+    int64_t span = max64(p->leaf, p->k_block);
+    return min64(min64(p->k_block, span - k % span), p->depth - k);
 }
 
 /* The level in which a leaf adds up. */
@@ -157,16 +170,19 @@ static void list_visits(const vector_plan *p, vector_block *b)
     b->levels &= lasting_levels(p, b);
 }
 
+/* The chunk's columns. */
 static void pack_b(const vector_plan *p, const vector_block *b)
 {
     const gemm_engine *e = p->e;
+    int64_t first = b->j + b->chunk;
     for (int64_t at = 0; at < b->depth;) {
-        term_run x = run_at(p, b, at);
+        term_run x = run_at(p, b->k + at, b->depth - at);
         int64_t chunk = p->g->trans_b ? x.n : STRIDED_K;
         for (int64_t k = 0; k < x.n; k += chunk) {
             char *to = b->b + panel_bytes(p, at + k, e->tile_columns);
-            for (int64_t j = 0; j < b->columns; j += e->tile_columns, to += panel_bytes(p, b->depth, e->tile_columns))
-                e->pack_b(x.term, b->j + j, min64(e->tile_columns, b->columns - j), x.k + k, min64(chunk, x.n - k), to);
+            for (int64_t j = 0; j < b->chunk_columns; j += e->tile_columns)
+                e->pack_b(x.term, first + j, min64(e->tile_columns, b->chunk_columns - j), x.k + k,
+                          min64(chunk, x.n - k), to + j * b->line_bytes);
         }
         at += whole_packed(p, x.n);
     }
@@ -177,15 +193,26 @@ static void pack_a(const vector_plan *p, const vector_block *b, int64_t i, int64
 {
     const gemm_engine *e = p->e;
     for (int64_t at = 0; at < b->depth;) {
-        term_run x = run_at(p, b, at);
+        term_run x = run_at(p, b->k + at, b->depth - at);
         int64_t chunk = p->g->trans_a ? STRIDED_K : x.n;
         for (int64_t k = 0; k < x.n; k += chunk) {
             char *to = b->a + panel_bytes(p, at + k, e->tile_rows);
-            for (int64_t r = 0; r < rows; r += e->tile_rows, to += panel_bytes(p, b->depth, e->tile_rows))
-                e->pack_a(x.term, b->i + i + r, min64(e->tile_rows, rows - r), x.k + k, min64(chunk, x.n - k), to);
+            for (int64_t r = 0; r < rows; r += e->tile_rows)
+                e->pack_a(x.term, b->i + i + r, min64(e->tile_rows, rows - r), x.k + k, min64(chunk, x.n - k),
+                          to + r * b->line_bytes);
         }
         at += whole_packed(p, x.n);
     }
+}
+
+/* The lines of `rows` rows of x and of `columns` of their columns. */
+static line_walk lines_of(const void *x, size_t size, int64_t ld, int64_t row, int64_t rows, int64_t column,
+                          int64_t columns)
+{
+    return (line_walk){.row = (const char *)x + (size_t)(row * ld + column) * size,
+                       .row_bytes = (size_t)ld * size,
+                       .rows = rows,
+                       .row_lines = divide_up(columns * (int64_t)size, LINE_BYTES)};
 }
 
 /* The lines that pack_a reads first for the group of rows from the block's row i. */
@@ -195,29 +222,53 @@ static line_walk lines_of_a(const vector_plan *p, const vector_block *b, int64_t
     int64_t rows = min64(p->group_rows, b->rows - i), row = b->i + i;
     if (rows <= 0 || b->depth == 0)
         return (line_walk){.rows = 0};
-    term_run run = run_at(p, b, 0);
+    term_run run = run_at(p, b->k, b->depth);
     const tess_gemm *g = run.term;
-    line_walk x = {.row_bytes = (size_t)g->lda * size, .rows = g->trans_a ? run.n : rows};
-    x.row = (const char *)g->a + (size_t)(g->trans_a ? run.k * g->lda + row : row * g->lda + run.k) * size;
-    x.row_lines = divide_up((g->trans_a ? rows : run.n) * (int64_t)size, LINE_BYTES);
-    return x;
+    return g->trans_a ? lines_of(g->a, size, g->lda, run.k, run.n, row, rows)
+                      : lines_of(g->a, size, g->lda, row, rows, run.k, run.n);
+}
+
+/* The lines that pack_b reads first for the chunk after the block's present one. */
+static line_walk lines_of_b(const vector_plan *p, const vector_block *b)
+{
+    size_t size = tess_dtype_size(p->g->ab_dtype);
+    int64_t chunk = b->chunk + b->chunk_columns, k = b->k;
+    if (chunk >= b->columns) {
+        chunk = 0;
+        k += b->depth;
+    }
+    if (k >= p->depth)
+        return (line_walk){.rows = 0};
+    int64_t first = b->j + chunk, columns = min64(p->chunk_columns, b->columns - chunk);
+    term_run run = run_at(p, k, depth_at(p, k));
+    const tess_gemm *g = run.term;
+    return g->trans_b ? lines_of(g->b, size, g->ldb, first, columns, run.k, run.n)
+                      : lines_of(g->b, size, g->ldb, run.k, run.n, first, columns);
 }
 
 /* The tile of sums at (i, j) of the block, in a level. */
 static gemm_sums sums_at(const vector_plan *p, const vector_block *b, int level, int64_t i, int64_t j)
 {
-    int64_t tile = p->e->tile_rows * p->e->tile_columns;
+    const gemm_engine *e = p->e;
+    int64_t tile = e->tile_rows * e->tile_columns;
     if ((b->levels >> level & 1) == 0)
-        return (gemm_sums){b->near + level * tile, p->e->tile_columns};
-    return (gemm_sums){b->sums + level * p->level_elements + i * b->ld_sums + j, b->ld_sums};
+        return (gemm_sums){b->near + level * tile, e->tile_columns};
+    if (p->sums_in_c)
+        return (gemm_sums){b->sums + i * p->g->ldc + j, p->g->ldc};
+    return (gemm_sums){b->sums + level * p->level_elements + i * p->column_block + j * e->tile_rows, e->tile_columns};
 }
 
-static line_walk lines_of_sums(const vector_plan *p, const vector_block *b, int level, int64_t i, int64_t j)
+/* Lists the lines of the tile of sums at (i, j) of the block, in a level. */
+static const void **list_sums(const vector_plan *p, const vector_block *b, int level, int64_t i, int64_t j,
+                              const void **list)
 {
-    return (line_walk){.row = (const char *)sums_at(p, b, level, i, j).at,
-                       .row_bytes = (size_t)b->ld_sums * sizeof(float),
-                       .rows = min64(p->e->tile_rows, b->rows - i),
-                       .row_lines = p->e->tile_columns * (int64_t)sizeof(float) / LINE_BYTES};
+    gemm_sums sums = sums_at(p, b, level, i, j);
+    int64_t rows = min64(p->e->tile_rows, b->rows - i);
+    int64_t row_lines = p->e->tile_columns * (int64_t)sizeof(float) / LINE_BYTES;
+    for (int64_t r = 0; r < rows && list + row_lines <= b->ahead_end; r++, sums.at += sums.stride)
+        for (int64_t line = 0; line < row_lines; line++)
+            *list++ = (const char *)sums.at + line * LINE_BYTES;
+    return list;
 }
 
 /* Lists the next `n` lines, or what is left of them, or what there is room for; returns the end of the list. */
@@ -234,18 +285,15 @@ static const void **list_lines(line_walk *x, int64_t n, const void **list, const
     return list;
 }
 
-/* Lists the addresses to prefetch during the tile at (i, j) of the block: the next tile's sums and `n` lines of the
- * next group's A. Addresses of earlier tiles, which are in the cache, follow them. */
-static void list_ahead(const vector_plan *p, const vector_block *b, int64_t i, int64_t j, line_walk *next_a, int64_t n)
+/* Lists the addresses to prefetch during a tile: the sums of the next one, at (i, j) of the block, and `n` lines of
+ * what is packed next. Addresses of earlier tiles, which are in the cache, follow them. */
+static void list_ahead(const vector_plan *p, const vector_block *b, int64_t i, int64_t j, line_walk *packed_next,
+                       int64_t n)
 {
-    bool last = j + p->e->tile_columns >= b->columns;
-    const void **end = b->ahead + divide_up(packed_k(p, b->depth), GEMM_AHEAD_STEP), **rest = b->ahead;
-    for (uint64_t levels = b->levels; levels != 0; levels &= levels - 1) {
-        line_walk sums = lines_of_sums(p, b, __builtin_ctzll(levels), last ? i + p->e->tile_rows : i,
-                                       last ? 0 : j + p->e->tile_columns);
-        rest = list_lines(&sums, INT64_MAX, rest, end);
-    }
-    list_lines(next_a, n, rest, end);
+    const void **rest = b->ahead;
+    for (uint64_t levels = b->levels; levels != 0; levels &= levels - 1)
+        rest = list_sums(p, b, __builtin_ctzll(levels), i, j, rest);
+    list_lines(packed_next, n, rest, b->ahead_end);
 }
 
 /* The tile at (i, j) of the block, whose size and panels `tile` has. */
@@ -273,43 +321,65 @@ static void multiply_tile(const vector_plan *p, const vector_block *b, int64_t i
         e->finish(p->g, b->i + i, b->j + j, tile.rows, tile.columns, tile.c, tile.ldc);
 }
 
-/* The block's rows from i, packed at `a`. */
-static void multiply_group(const vector_plan *p, const vector_block *b, const char *a, int64_t i)
+/* Moves (i, j) to the next tile in the group of rows [begin, end) and the chunk. */
+static inline void move_on(const vector_plan *p, const vector_block *b, int64_t begin, int64_t end, int64_t *i,
+                           int64_t *j)
+{
+    if (p->e->a_block_rows > 0) {
+        *i += p->e->tile_rows;
+        if (*i < end)
+            return;
+        *i = begin;
+        *j += p->e->tile_columns;
+        return;
+    }
+    *j += p->e->tile_columns;
+    if (*j < b->chunk + b->chunk_columns)
+        return;
+    *j = b->chunk;
+    *i += p->e->tile_rows;
+}
+
+/* The group of the block's rows from `begin`, and the chunk. */
+static void multiply_group(const vector_plan *p, const vector_block *b, int64_t begin)
 {
     const gemm_engine *e = p->e;
-    int64_t end = min64(i + p->group_rows, b->rows);
-    int64_t n_tiles = divide_up(end - i, e->tile_rows) * divide_up(b->columns, e->tile_columns);
-    line_walk next_a = lines_of_a(p, b, end);
-    int64_t lines_a_tile = divide_up(next_a.rows * next_a.row_lines, n_tiles);
-    gemm_tile tile = {.add = false};
-    for (; i < end; i += e->tile_rows, a += panel_bytes(p, b->depth, e->tile_rows)) {
-        tile.a = a;
-        tile.rows = min64(e->tile_rows, end - i);
-        const char *panel = b->b;
-        for (int64_t j = 0; j < b->columns; j += e->tile_columns) {
-            tile.b = panel;
-            tile.columns = min64(e->tile_columns, b->columns - j);
-            list_ahead(p, b, i, j, &next_a, lines_a_tile);
-            multiply_tile(p, b, i, j, tile);
-            panel += panel_bytes(p, b->depth, e->tile_columns);
-        }
+    int64_t end = min64(begin + p->group_rows, b->rows), chunk_end = b->chunk + b->chunk_columns;
+    int64_t n_tiles = divide_up(end - begin, e->tile_rows) * divide_up(b->chunk_columns, e->tile_columns);
+    line_walk packed_next = p->one_group ? lines_of_b(p, b) : lines_of_a(p, b, end);
+    int64_t lines_per_tile = divide_up(packed_next.rows * packed_next.row_lines, n_tiles);
+    int64_t next_i = begin, next_j = b->chunk;
+    for (; n_tiles > 0; n_tiles--) {
+        int64_t i = next_i, j = next_j;
+        gemm_tile tile = {.a = b->a + (i - begin) * b->line_bytes,
+                          .b = b->b + (j - b->chunk) * b->line_bytes,
+                          .rows = min64(e->tile_rows, end - i),
+                          .columns = min64(e->tile_columns, chunk_end - j)};
+        move_on(p, b, begin, end, &next_i, &next_j);
+        list_ahead(p, b, next_i, next_j, &packed_next, lines_per_tile);
+        multiply_tile(p, b, i, j, tile);
     }
 }
 
-/* The block's rows and columns for all k. A block of k has whole leaves, or is in one. */
+/* The block's rows and columns for all k. */
 static void multiply_block(const vector_plan *p, vector_block *b)
 {
-    int64_t span = max64(p->leaf, p->k_block);
     b->k = 0;
     do {
-        b->depth = min64(min64(p->k_block, span - b->k % span), p->depth - b->k);
+        b->depth = depth_at(p, b->k);
+        b->line_bytes = (int64_t)panel_bytes(p, b->depth, 1);
+        b->ahead_end = b->ahead + divide_up(packed_k(p, b->depth), GEMM_AHEAD_STEP);
         list_visits(p, b);
-        pack_b(p, b);
-        if (p->one_panel)
-            multiply_group(p, b, b->a + panel_bytes(p, b->k, p->e->tile_rows), 0);
-        for (int64_t i = 0; i < b->rows && !p->one_panel; i += p->group_rows) {
-            pack_a(p, b, i, min64(p->group_rows, b->rows - i));
-            multiply_group(p, b, b->a, i);
+        if (p->one_group)
+            pack_a(p, b, 0, b->rows);
+        for (b->chunk = 0; b->chunk < b->columns; b->chunk += p->chunk_columns) {
+            b->chunk_columns = min64(p->chunk_columns, b->columns - b->chunk);
+            pack_b(p, b);
+            for (int64_t i = 0; i < b->rows; i += p->group_rows) {
+                if (!p->one_group)
+                    pack_a(p, b, i, min64(p->group_rows, b->rows - i));
+                multiply_group(p, b, i);
+            }
         }
         b->k += b->depth;
     } while (b->k < p->depth);
@@ -327,14 +397,11 @@ static void multiply_part(const vector_plan *p, int64_t part)
     b.ahead = (const void **)((char *)b.near + p->near_bytes);
     for (int64_t n = 0; n < p->n_ahead; n++)
         b.ahead[n] = b.ahead;
-    if (p->one_panel && row < row_end)
-        p->e->pack_a(g, row, row_end - row, 0, g->k, b.a);
     for (b.j = column; b.j < column_end; b.j += p->column_block) {
         b.columns = min64(p->column_block, column_end - b.j);
         for (b.i = row; b.i < row_end; b.i += p->row_block) {
             b.rows = min64(p->row_block, row_end - b.i);
             b.sums = p->sums_in_c ? (float *)g->c + b.i * g->ldc + b.j : sums;
-            b.ld_sums = p->sums_in_c ? g->ldc : p->column_block;
             multiply_block(p, &b);
         }
     }
@@ -421,16 +488,23 @@ static void plan_blocks(vector_plan *p)
     int64_t most_columns = (int64_t)(e->b_block_bytes / sizeof(float)) / depth;
     p->k_block = depth * e->k_step;
     p->n_ahead = divide_up(depth, GEMM_AHEAD_STEP);
-    p->one_panel = p->part_rows == e->tile_rows && p->n_terms == 1;
     p->sums_in_c = g->c_dtype == TESS_F32 && p->n_leaves == 1;
-    /* Few rows: a panel of B is used at once, while it is in L1, unless its rows would lie too far apart. */
-    bool narrow = p->one_panel && g->trans_b;
-    p->column_block = equal_blocks(p->part_columns, narrow ? e->tile_columns : most_columns, e->tile_columns);
     p->row_block = p->sums_in_c ? p->part_rows : equal_blocks(p->part_rows, ROW_BLOCK, e->tile_rows);
-    p->group_rows = g->trans_a && !p->one_panel ? STRIDED_PANELS * e->tile_rows : e->tile_rows;
+    if (e->a_block_rows > 0)
+        p->group_rows = equal_blocks(p->row_block, e->a_block_rows, e->tile_rows);
+    else
+        p->group_rows = g->trans_a ? min64(p->row_block, STRIDED_PANELS * e->tile_rows) : e->tile_rows;
+    p->one_group = p->group_rows == p->row_block;
+    if (!p->sums_in_c)
+        most_columns = min64(most_columns, SUM_BYTES / (int64_t)sizeof(float) / p->row_block / p->n_levels);
+    p->column_block = equal_blocks(p->part_columns, most_columns, e->tile_columns);
+    /* A panel of B is used while it is in L1, unless its rows would lie too far apart. */
+    p->chunk_columns = p->column_block;
+    if (p->one_group)
+        p->chunk_columns = equal_blocks(p->column_block, g->trans_b ? e->tile_columns : CHUNK_COLUMNS, e->tile_columns);
 
-    p->a_bytes = whole_lines(p->group_rows * (p->one_panel ? packed_k(p, g->k) : depth), sizeof(float));
-    p->b_bytes = whole_lines(p->column_block * depth, sizeof(float));
+    p->a_bytes = whole_lines(p->group_rows * depth, sizeof(float));
+    p->b_bytes = whole_lines(p->chunk_columns * depth, sizeof(float));
     p->level_elements = p->sums_in_c ? 0 : p->row_block * p->column_block;
     p->sum_bytes = (size_t)p->n_levels * whole_lines(p->level_elements, sizeof(float));
     p->near_bytes = whole_lines(p->n_levels * e->tile_rows * e->tile_columns, sizeof(float));
