@@ -47,7 +47,8 @@ static const cli_flag *find_flag(const char *argument, const cli_flag *flags, in
     return NULL;
 }
 
-/* A shell leaves the ~ of --flag=~/x as it is. Ends the process if a path is too long, or there are too many. */
+/* A shell leaves the ~ of --flag=~/x as it is. The paths live as long as the words of argv that they replace. Ends the
+ * process if a path is too long, or there are too many. */
 static const char *expand_home(const char *path)
 {
     static char paths[2 * CLI_REPEATS][PATH_MAX];

@@ -24,6 +24,7 @@ static const level levels[CPU_LEVEL_COUNT] = {
     [CPU_AMX] = {"amx", {tess_kernels_amx_gemm, tess_kernels_amx_attention}},
 };
 
+/* Constants that depend on this machine: they are computed once, and the same for all. */
 static tess_kernels plain[CPU_LEVEL_COUNT], tables[CPU_LEVEL_COUNT];
 static bool supported[CPU_LEVEL_COUNT];
 static char missing[CPU_LEVEL_COUNT][MISSING_BYTES];

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* MPI is the process's: it can be initialised once. */
 mpi_state mpi;
 
 int mpi_fail(char error[WIRE_ERROR_BYTES], int code, const char *format, ...)

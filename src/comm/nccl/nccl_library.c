@@ -27,6 +27,7 @@ static tess_status check_variables(void)
 
 tess_status tess_nccl_open(const nccl_library **out)
 {
+    /* The library is the process's: it is loaded once, and stays. */
     static nccl_library nccl;
     static cuda_library library = {.name = "NCCL",
                                    .file = "libnccl.so.2",

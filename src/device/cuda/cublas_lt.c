@@ -10,6 +10,7 @@ static const cuda_symbol symbols[] = {
 
 tess_status tess_cublas_lt_open(const cublas_lt **out)
 {
+    /* The library is the process's: it is loaded once, and stays. */
     static cublas_lt lt;
     static cuda_library library = {.name = "cuBLAS",
                                    .file = "libcublasLt.so",

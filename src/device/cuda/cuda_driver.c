@@ -122,6 +122,7 @@ static tess_status open_driver(cuda_driver *cu)
 
 tess_status tess_cuda_driver_open(const cuda_driver **driver)
 {
+    /* The driver is the process's: it is loaded and initialised once. */
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static cuda_driver cu;
     static bool is_open;

@@ -10,6 +10,7 @@
 #include "base/os/plugins.h"
 #include "device/cuda/cuda_driver.h"
 
+/* The path of the plug-in, which the process loads once. */
 static char place[PATH_MAX];
 
 static tess_status find(void)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+/* A handler of signals is the process's, and gets no argument of ours: it finds the devices here. */
 static far_device *_Atomic devices;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;

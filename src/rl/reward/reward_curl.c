@@ -22,6 +22,7 @@ typedef struct symbol {
 static const symbol symbols[] = {REWARD_CURL_FUNCTIONS(SYMBOL)};
 #undef SYMBOL
 
+/* The library is the process's: it is loaded and initialised once, and stays. */
 reward_curl_functions reward_curl;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool is_loaded;
