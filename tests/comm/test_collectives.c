@@ -4,20 +4,13 @@
 #include <stdlib.h>
 
 #include "arithmetic.h"
-#include "support/test.h"
+#include "support/join.h"
 #include "tessera/comm.h"
 
 /* The last does not fit in one stage of 512 KiB where a rank shows a block for each of several ranks, or in 8 bytes
  * each. */
 static const size_t sizes[] = {0, 1, 7, 509, 4099, 70001};
 enum { N_SIZES = 6, LARGE = 70001 };
-
-static tess_runtime *join(void)
-{
-    tess_runtime *rt = NULL;
-    EXPECT_OK(tess_runtime_create(NULL, &rt));
-    return rt;
-}
 
 static uint64_t mix(uint64_t x) /* splitmix64: every rank computes all ranks' inputs, so it must be quick */
 {
@@ -163,7 +156,7 @@ static void check_reductions(tess_team *team, tess_dtype dtype, tess_op op, size
 
 static void reductions_are_the_serial_tree(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     for (int dtype = 0; dtype < TESS_DTYPE_COUNT; dtype++)
         for (int op = 0; op < 4; op++)
@@ -179,7 +172,7 @@ static void reductions_are_the_serial_tree(void)
 
 static void nan_wins_extrema(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     float x = tess_team_rank(team) == tess_team_size(team) / 2 ? NAN : 1, y;
     EXPECT_OK(tess_all_reduce(team, &x, &y, 1, TESS_F32, TESS_MAX, NULL));
@@ -227,7 +220,7 @@ static void check_moves(tess_team *team, tess_dtype dtype, size_t n, bool window
 
 static void moves_bring_every_element_home(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     for (int s = 0; s < N_SIZES; s++)
         for (int dtype = 0; dtype < TESS_DTYPE_COUNT; dtype++)
@@ -267,7 +260,7 @@ static void check_uneven(tess_team *team, size_t unit, size_t most, bool window)
 
 static void all_to_all_v_moves_uneven_blocks(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     for (int window = 0; window < 2; window++) {
         check_uneven(team, 5, 11, window);
@@ -279,7 +272,7 @@ static void all_to_all_v_moves_uneven_blocks(void)
 
 static void arguments_are_checked_on_the_caller_alone(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     int me = tess_team_rank(team);
     float x[64] = {0};
@@ -299,7 +292,7 @@ static void a_rank_may_give_its_own_block_of_the_result(void)
     enum { MOST = 40000, MOST_RANKS = 8 };
     static const size_t sizes[] = {1, 1000, 3000, 7000, MOST};
     static float x[MOST_RANKS * MOST];
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     int W = tess_team_size(team), me = tess_team_rank(team);
     for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
@@ -319,7 +312,7 @@ static void counts_beyond_32_bits_work(void)
 {
     if (getenv("TESSERA_BIG_TESTS") == NULL)
         return;
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     size_t n = ((size_t)1 << 32) + 12345;
     uint8_t *x = malloc(n);

@@ -10,18 +10,11 @@
 #include "job/fingerprint.h"
 #include "job/job_memory.h"
 #include "control/launch/launcher.h"
-#include "support/test.h"
+#include "support/join.h"
 #include "tessera/comm.h"
 
 /* Failures that must end a wait at once, and their messages. */
 static const double never_s = 600, at_once_s = 60;
-
-static tess_runtime *join(void)
-{
-    tess_runtime *rt = NULL;
-    EXPECT_OK(tess_runtime_create(NULL, &rt));
-    return rt;
-}
 
 static void await_broken_teams(const tess_runtime *rt)
 {
@@ -40,7 +33,7 @@ static void leave_together(tess_runtime *rt)
 /* ---- Disagreement ---- */
 static void who_fails_alone_waits_for_nobody(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     void *shared;
     EXPECT_OK(tess_shared_alloc(team, TESS_POOL_MISC, 64, "test", &shared));
@@ -88,7 +81,7 @@ static void both_sides_of_a_large_team_are_told(void)
 
 static void the_odd_one_out_is_named(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     int32_t x[8] = {0}, before[8] = {0};
     size_t n = tess_team_rank(team) == 2 ? 7 : 8;
@@ -105,7 +98,7 @@ static void the_odd_one_out_is_named(void)
 
 static void equal_camps_are_a_tie(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     float x = 0;
     if (tess_team_rank(team) % 2 == 0)
@@ -148,7 +141,7 @@ static void every_part_of_a_fingerprint_counts(void)
 /* This happens after a rank's death if MPI sends messages over TCP. */
 static void a_broken_pipe_of_mpi_ends_no_rank(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     if (getenv("TESSERA_GUARD_FD") != NULL)
         raise(SIGPIPE);
     EXPECT_OK(tess_barrier(tess_runtime_team(rt), NULL));
@@ -157,7 +150,7 @@ static void a_broken_pipe_of_mpi_ends_no_rank(void)
 
 static void uneven_counts_must_fit(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     int W = tess_team_size(team), me = tess_team_rank(team);
     size_t sends[8], expects[8], offsets[8];
@@ -187,7 +180,7 @@ static void configurations_must_agree(void)
 /* ---- Ranks that do not come ---- */
 static void a_deadline_names_the_missing_rank(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     tess_team *pair;
     int me = tess_team_rank(team);
@@ -215,7 +208,7 @@ static void a_deadline_names_the_missing_rank(void)
 /* Ranks 1 and 2 do not come to rank 0, because rank 1 waits for rank 2. */
 static void a_rank_that_waits_itself_is_not_blamed(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt), *pair;
     int me = tess_team_rank(team);
     EXPECT_OK(tess_team_split(team, me == 0 ? 0 : 1, me, "pair", &pair));
@@ -238,7 +231,7 @@ static void a_rank_that_waits_itself_is_not_blamed(void)
 /* The gap counts as one second; the rest of the deadline is for a slow machine. */
 static void time_spent_stopped_does_not_count(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     int32_t mine = getpid(), pids[2];
     EXPECT_OK(tess_all_gather(team, &mine, pids, 1, TESS_I32, NULL));
@@ -256,7 +249,7 @@ static void time_spent_stopped_does_not_count(void)
 
 static void a_cancelled_work_is_told_to_the_others(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     if (tess_team_rank(team) == 1) {
         tess_work *work;
@@ -540,7 +533,7 @@ static void a_contradictory_environment_is_refused(void)
 
 static void a_rank_joins_once(void)
 {
-    tess_runtime *rt = join(), *again;
+    tess_runtime *rt = test_join(), *again;
     EXPECT_FAILS(tess_runtime_create(NULL, &again), TESS_E_INVALID, "was already taken");
     EXPECT_OK(tess_barrier(tess_runtime_team(rt), NULL));
     tess_runtime_destroy(&rt);

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "arithmetic.h"
-#include "support/test.h"
+#include "support/join.h"
 #include "tessera/comm.h"
 
 enum { N_PIECES = 5, GAP = 3 };
@@ -31,13 +31,6 @@ static layout make_layout(int W, int rank, size_t scale)
 static float value(int rank, size_t element)
 {
     return (float)((element * 7919 + (size_t)rank * 104729) % 20011) * 0x1.234p-7f - 90;
-}
-
-static tess_runtime *join(void)
-{
-    tess_runtime *rt = NULL;
-    EXPECT_OK(tess_runtime_create(NULL, &rt));
-    return rt;
 }
 
 typedef enum memory_kind { PRIVATE, WINDOW, SHARED, APART } memory_kind;
@@ -97,7 +90,7 @@ static void check_gather(tess_team *team, memory_kind kind, tess_dtype in_dtype,
 
 static void gathered_pieces_are_converted_rows(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     EXPECT_OK(tess_team_split(team, tess_team_rank(team), 0, "lone", &lone));
     for (int kind = PRIVATE; kind <= APART; kind++) {
@@ -171,7 +164,7 @@ static void check_reduce(tess_team *team, memory_kind kind, tess_dtype dtype, bo
 
 static void reduced_pieces_are_the_serial_tree(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     for (int kind = PRIVATE; kind <= WINDOW; kind++)
         for (int accumulate = 0; accumulate < 2; accumulate++)
@@ -185,7 +178,7 @@ static void reduced_pieces_are_the_serial_tree(void)
 /* One rank has private memory where the others have windows: all take the staged path. */
 static void mixed_memory_gives_the_same_bits(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     int W = tess_team_size(team), me = tess_team_rank(team);
     layout l = make_layout(W, me, 100);
@@ -208,7 +201,7 @@ static void mixed_memory_gives_the_same_bits(void)
 
 static void lying_pieces_are_refused(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     float x[4] = {0};
     tess_piece huge = {.n_rows = SIZE_MAX / 2, .row = 5};
     EXPECT_FAILS(tess_all_gather_pieces(tess_runtime_team(rt), x, TESS_F32, x, TESS_F32, &huge, 1, NULL),

@@ -1,17 +1,10 @@
 /* Operations with equal fingerprints that are called from different sites. */
 #include "comm/comm_impl.h"
-#include "support/test.h"
+#include "support/join.h"
 
 enum { N = 1000 };
 
 static float a[N], b[N];
-
-static tess_runtime *join(void)
-{
-    tess_runtime *rt;
-    EXPECT_OK(tess_runtime_create(NULL, &rt));
-    return rt;
-}
 
 /* Exactly two call sites: the functions are neither inlined nor called in tail position. */
 static int n_calls;
@@ -32,7 +25,7 @@ static __attribute__((noinline)) tess_status sum_b(tess_team *team)
 
 static void two_alike_in_another_order_are_told(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     for (int i = 0; i < 2; i++) {
         EXPECT_OK(sum_a(team));
@@ -50,7 +43,7 @@ static void two_alike_in_another_order_are_told(void)
 /* Each rank may have its own call site for a common operation, whether the others come to it later or never. */
 static void branches_are_no_disorder(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     int rank = tess_team_rank(team);
     for (int i = 0; i < 3; i++) {
@@ -65,7 +58,7 @@ static void branches_are_no_disorder(void)
 /* A loop over the data, then a call that ends it: both are usual, and once some ranks have one turn more. */
 static void turns_that_depend_on_data_are_no_disorder(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     for (int i = 0; i < 3; i++)
         EXPECT_OK(sum_a(team));
@@ -80,7 +73,7 @@ static void turns_that_depend_on_data_are_no_disorder(void)
 /* A label identifies an operation, wherever it is called. */
 static void labels_tell_more_than_places(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     EXPECT_OK(sum_a(team));
     EXPECT_OK(sum_b(team));
@@ -99,7 +92,7 @@ static tess_status call_at(tess_team *team, uintptr_t address)
 static void code_made_at_run_time_has_no_order(void)
 {
     enum { MADE_A = 0x1000, MADE_B = 0x2000 };
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     int rank = tess_team_rank(team);
     uintptr_t program = (uintptr_t)&call_at;
@@ -119,7 +112,7 @@ static void code_made_at_run_time_has_no_order(void)
 /* All ranks alternate between two sites, of which one has no number. */
 static void turns_without_a_number_are_turns(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     uintptr_t program = (uintptr_t)&call_at;
     EXPECT_OK(call_at(team, program));

@@ -2,16 +2,11 @@
 #include "comm/rehearsal.h"
 
 #include "comm/comm_impl.h"
-#include "support/test.h"
+#include "support/join.h"
 
 enum { N = 64, LINES = 40 };
 
-static tess_runtime *join(void)
-{
-    tess_runtime *rt = NULL;
-    EXPECT_OK(tess_runtime_create(&(tess_runtime_options){.comm_timeout_s = 600}, &rt));
-    return rt;
-}
+static const tess_runtime_options options = {.comm_timeout_s = 600};
 
 /* A rehearsal of LINES sums. One rank omits one of them, or changes its size. */
 static void rehearse_sums(tess_team *team, int odd, int left_out, int longer)
@@ -29,7 +24,7 @@ static void rehearse_sums(tess_team *team, int odd, int left_out, int longer)
 
 static void equal_rehearsals_agree_and_move_nothing(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join_with(&options);
     tess_team *team = tess_runtime_team(rt);
     float x = 1;
     tess_work *work = NULL;
@@ -50,7 +45,7 @@ static void equal_rehearsals_agree_and_move_nothing(void)
 
 static void the_first_line_that_differs_is_shown(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join_with(&options);
     EXPECT_OK(tess_rehearsal_begin(tess_runtime_team(rt)));
     rehearse_sums(tess_runtime_team(rt), 2, -1, 17);
     EXPECT_FAILS(tess_rehearsal_end(rt), TESS_E_MISMATCH,
@@ -61,7 +56,7 @@ static void the_first_line_that_differs_is_shown(void)
 
 static void a_line_that_is_left_out_is_shown(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join_with(&options);
     EXPECT_OK(tess_rehearsal_begin(tess_runtime_team(rt)));
     rehearse_sums(tess_runtime_team(rt), 1, 5, -1);
     EXPECT_FAILS(tess_rehearsal_end(rt), TESS_E_MISMATCH, "rank 1 called all_reduce #5 of team 'world' for 'sum 6'");
@@ -70,7 +65,7 @@ static void a_line_that_is_left_out_is_shown(void)
 
 static void a_rehearsal_that_ends_early_is_shown(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join_with(&options);
     EXPECT_OK(tess_rehearsal_begin(tess_runtime_team(rt)));
     rehearse_sums(tess_runtime_team(rt), 0, LINES - 1, -1);
     EXPECT_FAILS(tess_rehearsal_end(rt), TESS_E_MISMATCH,
@@ -89,7 +84,7 @@ static void expect_counts(tess_runtime *rt, int64_t n, const char *needle)
 
 static void who_has_other_numbers_is_told_in_plain_words(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join_with(&options);
     expect_counts(
         rt, tess_runtime_rank(rt) == 2 ? 3 : 4,
         "before the first step: ranks disagree, the odd one out: rank 2 has 3, ranks 0 1 3 have 4 of a step's "
@@ -99,7 +94,7 @@ static void who_has_other_numbers_is_told_in_plain_words(void)
 
 static void other_numbers_may_be_nobodys_fault(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join_with(&options);
     expect_counts(rt, 3 + tess_runtime_rank(rt) / 2,
                   "ranks disagree: ranks 0 1 have 3, ranks 2 3 have 4 of a step's micro-batches");
     tess_runtime_destroy(&rt);
@@ -108,7 +103,7 @@ static void other_numbers_may_be_nobodys_fault(void)
 /* Shards of different teams differ in size; those of one team may not. */
 static void teams_are_compared_among_their_members(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join_with(&options);
     tess_team *team = NULL;
     float x[N] = {0};
     int rank = tess_runtime_rank(rt);
@@ -129,7 +124,7 @@ static void teams_are_compared_among_their_members(void)
 /* Ranks 0 and 1 plan their calls; ranks 2 and 3 do other things meanwhile. */
 static void some_ranks_rehearse_without_the_others(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join_with(&options);
     tess_team *role = NULL;
     float x[N] = {0};
     int rank = tess_runtime_rank(rt);
@@ -174,7 +169,7 @@ static void rehearse_stages(tess_runtime *rt, tess_team *stage, tess_team *pair,
 
 static void stages_rehearse_calls_of_their_own(planted odd, const char *needle)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join_with(&options);
     tess_team *stage = NULL, *pair = NULL;
     int rank = tess_runtime_rank(rt);
     EXPECT_OK(tess_team_split(tess_runtime_team(rt), rank / 2, rank, "stage", &stage));

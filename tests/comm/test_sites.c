@@ -2,19 +2,12 @@
 #include "base/os/objects.h"
 #include "comm/comm_impl.h"
 #include "support/engine.h"
-#include "support/test.h"
+#include "support/join.h"
 #include "trace/call_site.h"
 
 enum { N = 1000 };
 
 static float a[N], b[N];
-
-static tess_runtime *join(void)
-{
-    tess_runtime *rt;
-    EXPECT_OK(tess_runtime_create(NULL, &rt));
-    return rt;
-}
 
 static const void *address_of(engine_call call)
 {
@@ -45,7 +38,7 @@ static void an_address_is_found_in_its_object(void)
 /* All ranks have the same two numbers, and each can resolve them. */
 static void objects_lie_elsewhere_and_sites_are_the_same(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     int rank = tess_team_rank(team), size = tess_team_size(team);
     engine e = engine_load(rank);
@@ -71,7 +64,7 @@ static void objects_lie_elsewhere_and_sites_are_the_same(void)
 
 static void a_swap_in_a_shared_object_is_told(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     int rank = tess_team_rank(team);
     engine e = engine_load(rank);

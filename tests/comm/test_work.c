@@ -3,21 +3,14 @@
 #include <stdlib.h>
 
 #include "comm/agree.h"
-#include "support/test.h"
+#include "support/join.h"
 #include "tessera/comm.h"
-
-static tess_runtime *join(void)
-{
-    tess_runtime *rt = NULL;
-    EXPECT_OK(tess_runtime_create(NULL, &rt));
-    return rt;
-}
 
 /* More operations than a rank may have in flight, on all paths; they are waited for in reverse order. */
 static void many_works_in_flight_complete(void)
 {
     enum { N = 40, LARGE = 300000 };
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     int W = tess_team_size(team), me = tess_team_rank(team);
     tess_work *works[N];
@@ -45,7 +38,7 @@ static void many_works_in_flight_complete(void)
 
 static void done_drives_the_work(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     float *x = calloc(400000, sizeof(float));
     x[399999] = 1;
@@ -63,7 +56,7 @@ static void done_drives_the_work(void)
 static void teams_may_be_waited_for_in_any_order(void)
 {
     enum { N = 200000 };
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *world = tess_runtime_team(rt), *other;
     int W = tess_team_size(world), me = tess_team_rank(world);
     EXPECT_OK(tess_team_split(world, 0, -me, "reversed", &other));
@@ -94,7 +87,7 @@ static void teams_may_be_waited_for_in_any_order(void)
 /* world -> halves by parity -> pairs; every team sums global ranks. */
 static void teams_split_at_any_depth(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *world = tess_runtime_team(rt), *half, *pair, *none;
     int W = tess_team_size(world), me = tess_team_rank(world);
     EXPECT_OK(tess_team_split(world, me % 2, me, "parity", &half));
@@ -123,7 +116,7 @@ static void teams_split_at_any_depth(void)
 /* A message names the failed rank by its number in the job, not in the team. */
 static void a_failure_in_a_part_of_the_job_is_told_to_all_there(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *world = tess_runtime_team(rt), *half;
     int me = tess_team_rank(world);
     EXPECT_OK(tess_team_split(world, me % 2, me, "parity", &half));
@@ -157,7 +150,7 @@ static void *reduce_often(void *context)
 
 static void distinct_teams_run_in_distinct_threads(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     thread_job jobs[3] = {{0}};
     pthread_t threads[3];
     for (int t = 0; t < 3; t++)
@@ -176,7 +169,7 @@ static void distinct_teams_run_in_distinct_threads(void)
 static void messages_go_round_a_ring(void)
 {
     static const size_t sizes[] = {0, 1, 511, 513, 100003, 400000};
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     int W = tess_team_size(team), me = tess_team_rank(team), next = (me + 1) % W, last = (me + W - 1) % W;
     int32_t *window;
@@ -207,7 +200,7 @@ static void messages_go_round_a_ring(void)
 static void tags_are_taken_in_any_order(void)
 {
     enum { N = 60, TAGS = 3, LARGE = 3000 };
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     tess_work *works[N];
     int32_t *x[N];
@@ -243,7 +236,7 @@ static void tags_are_taken_in_any_order(void)
 
 static void a_rank_sends_to_itself(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     int me = tess_team_rank(team);
     int32_t *out = calloc(200000, 4), *in = calloc(200000, 4);
@@ -260,7 +253,7 @@ static void a_rank_sends_to_itself(void)
 
 static void unequal_messages_are_named(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     float *x = calloc(5000, 4);
     if (tess_team_rank(team) == 0)
@@ -275,7 +268,7 @@ static void unequal_messages_are_named(void)
 /* ---- Memory ---- */
 static void windows_are_zeroed_and_counted(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *team = tess_runtime_team(rt);
     tess_mem *mem = tess_runtime_mem(rt);
     int me = tess_team_rank(team);
@@ -309,7 +302,7 @@ static void windows_are_zeroed_and_counted(void)
 /* Disjoint teams allocate at the same time without meeting. */
 static void teams_allocate_beside_each_other(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *world = tess_runtime_team(rt), *team;
     int me = tess_team_rank(world);
     EXPECT_OK(tess_team_split(world, me % 2, 0, "half", &team));
@@ -334,7 +327,7 @@ static void teams_allocate_beside_each_other(void)
 
 static void too_much_memory_is_refused_by_all(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     void *x;
     EXPECT_FAILS(tess_shared_alloc(tess_runtime_team(rt), TESS_POOL_COMM, (size_t)1 << 50, "a planet", &x),
                  TESS_E_NOMEM, "a planet");

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/core/rng.h"
-#include "support/test.h"
+#include "support/join.h"
 #include "tessera/dtensor.h"
 
 static const tess_place R = {.kind = TESS_REPLICATE}, P = {.kind = TESS_PARTIAL};
@@ -10,13 +10,6 @@ static const tess_place R = {.kind = TESS_REPLICATE}, P = {.kind = TESS_PARTIAL}
 static tess_place shard(int dim)
 {
     return (tess_place){.kind = TESS_SHARD, .dim = dim};
-}
-
-static tess_runtime *join(void)
-{
-    tess_runtime *rt = NULL;
-    EXPECT_OK(tess_runtime_create(NULL, &rt));
-    return rt;
 }
 
 static tess_mesh *mesh_of(tess_runtime *rt, int n_axes, const int *sizes)
@@ -154,7 +147,7 @@ static void try_all_pairs(tess_mesh *mesh, int64_t rows, int64_t columns)
 
 static void every_placement_leads_to_every_other_on_one_axis(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     int W = tess_team_size(tess_runtime_team(rt));
     tess_mesh *mesh = mesh_of(rt, 1, &W);
     const int64_t sizes[] = {0, 1, W - 1, W, W + 1, 13};
@@ -167,7 +160,7 @@ static void every_placement_leads_to_every_other_on_one_axis(void)
 
 static void every_placement_leads_to_every_other_on_two_axes(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_mesh *mesh = mesh_of(rt, 2, (const int[]){2, 3});
     try_all_pairs(mesh, 7, 5);
     try_all_pairs(mesh, 1, 6);
@@ -177,7 +170,7 @@ static void every_placement_leads_to_every_other_on_two_axes(void)
 
 static void every_placement_leads_to_every_other_on_three_axes(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_mesh *mesh = mesh_of(rt, 3, (const int[]){2, 2, 2});
     try_all_pairs(mesh, 5, 7);
     tess_mesh_destroy(&mesh);
@@ -186,7 +179,7 @@ static void every_placement_leads_to_every_other_on_three_axes(void)
 
 static void the_first_rank_distributes_what_it_has(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_mesh *mesh = mesh_of(rt, 3, (const int[]){2, 2, 2});
     const tess_place places[] = {R, P, shard(0), shard(1)};
     float full[35];
@@ -223,7 +216,7 @@ static void the_first_rank_distributes_what_it_has(void)
 /* Known figures: 4 MiB in rows on 4 ranks cost each 3 MiB; ranks 0 .. 7 sum to 28. */
 static void four_mebibytes_on_four_ranks_cost_three(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_mesh *mesh = mesh_of(rt, 1, (const int[]){4});
     tess_spec rows = {.shape = {.n_dims = 2, .dim = {1024, 1024}}, .n_axes = 1, .place = {shard(0)}}, copy = rows;
     copy.place[0] = R;
@@ -242,7 +235,7 @@ static void four_mebibytes_on_four_ranks_cost_three(void)
 
 static void sums_of_every_dtype_are_formed(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_mesh *mesh = mesh_of(rt, 1, (const int[]){8});
     int rank = tess_runtime_rank(rt);
     tess_shape shape = {.n_dims = 1, .dim = {8}};
@@ -309,7 +302,7 @@ static tess_dtensor *noise_tensor(tess_mesh *mesh, int64_t rows, int64_t columns
 static void products_equal_one_ranks(void)
 {
     enum { M = 7, K = 11, N = 5 };
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_mesh *mesh = mesh_of(rt, 2, (const int[]){2, 2});
     const tess_place places[] = {R, P, shard(0), shard(1)};
     float wanted[M * N], got[M * N];
@@ -360,7 +353,7 @@ static void products_equal_one_ranks(void)
 static void sums_and_products_by_element_equal_one_ranks(void)
 {
     enum { M = 5, N = 7 };
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_mesh *mesh = mesh_of(rt, 2, (const int[]){2, 2});
     const tess_place places[] = {R, P, shard(0), shard(1)};
     float got[M * N], sum[M * N], product[M * N];
@@ -393,7 +386,7 @@ static void sums_and_products_by_element_equal_one_ranks(void)
 static void gradients_are_placed_as_their_parameters(void)
 {
     enum { M = 7, K = 11, N = 5 };
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_mesh *mesh = mesh_of(rt, 2, (const int[]){2, 2});
     const tess_place places[] = {R, P, shard(0), shard(1)};
     double da[M * K] = {0}, db[K * N] = {0};
@@ -451,7 +444,7 @@ static tess_status weigh_rows(void *context, tess_dtensor *const *in, int n_in, 
 static void functions_of_one_process_run_on_what_ranks_hold(void)
 {
     enum { M = 5, N = 7 };
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_mesh *mesh = mesh_of(rt, 2, (const int[]){2, 2});
     const tess_place places[] = {R, P, shard(0), shard(1)}, rows[] = {shard(0), shard(0)}, copy[] = {R, R};
     const tess_place *needs[] = {rows, copy};
@@ -494,7 +487,7 @@ static void functions_of_one_process_run_on_what_ranks_hold(void)
 /* Rows on a slice of a mesh are on the whole mesh rows on the slice's axis, and copies on the other. */
 static void a_slice_holds_what_the_mesh_holds_with_copies(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_mesh *mesh = mesh_of(rt, 2, (const int[]){2, 4}), *slice;
     const tess_spec on_slice = {.shape = {2, {1024, 3}}, .n_axes = 1, .place = {shard(0)}};
     const tess_spec on_mesh = {.shape = {2, {1024, 3}}, .n_axes = 2, .place = {shard(0), R}};
@@ -520,7 +513,7 @@ static void a_slice_holds_what_the_mesh_holds_with_copies(void)
 
 static void the_inspector_shows_who_holds_what(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_mesh *mesh = mesh_of(rt, 2, (const int[]){2, 2});
     tess_spec spec = {.shape = {.n_dims = 2, .dim = {1024, 512}}, .n_axes = 2, .place = {shard(0), R}};
     tess_dtensor *tensor;
@@ -543,7 +536,7 @@ static void the_inspector_shows_who_holds_what(void)
 
 static void bad_input_is_named(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_mesh *mesh = mesh_of(rt, 2, (const int[]){2, 2});
     tess_dtensor *tensor = NULL, *other = NULL, *out = NULL;
     tess_spec good = {.shape = {.n_dims = 2, .dim = {4, 6}}, .n_axes = 2, .place = {shard(0), R}}, bad = good;

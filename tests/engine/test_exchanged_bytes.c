@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/text/json.h"
-#include "support/test.h"
+#include "support/rig.h"
 #include "engine/engine.h"
 #include "config/config.h"
 
@@ -96,30 +96,20 @@ static int64_t formula(const tess_engine *e, const tess_model_config *m, int64_t
 static void count(const char *text, const char *precision, const char *sequence_parallel, int64_t sum_leaves)
 {
     tess_config config;
-    static tess_runtime *runtime;
-    char words[512], overrides[512];
+    tess_runtime *runtime = test_stay_joined();
     tess_model_config sizes;
     tess_engine *e;
     tess_engine_report report;
-    json_t *json = NULL;
-    if (runtime == NULL) /* a process can join its job only once */
-        EXPECT_OK(tess_runtime_create(&(tess_runtime_options){.n_threads = 1, .comm_timeout_s = 600}, &runtime));
     int world = tess_runtime_world(runtime);
-    snprintf(words, sizeof(words),
-             "training.local_batch_size=%d training.global_batch_size=%d training.seq_len=%d training.steps=3 "
-             "lr_scheduler.warmup_steps=1 parallelism.tensor_parallel_degree=%d training.mixed_precision_param=%s "
-             "parallelism.enable_sequence_parallel=%s",
-             ROWS, ROWS * MICRO_BATCHES, LENGTH, world, precision, sequence_parallel);
-    snprintf(overrides, sizeof(overrides), "%s", words);
-    EXPECT_OK(tess_json_parse(text, strlen(text), "test", true, &json));
-    EXPECT_OK(tess_model_config_parse(json, "test", &sizes));
-    json_decref(json);
+    test_model(text, &sizes);
     sizes.sum_leaves = sum_leaves;
     sizes.intermediate_size = sum_leaves > 1 ? sum_leaves * 32 : sizes.intermediate_size;
-    EXPECT_OK(tess_config_parse(test_mem(), "", 0, "test", &config));
-    for (char *word = strtok(overrides, " "); word != NULL; word = strtok(NULL, " "))
-        EXPECT_OK(tess_config_override(&config, word));
-    EXPECT_OK(tess_config_check_step(&config, world));
+    test_configure(
+        &config, world,
+        "training.local_batch_size=%d training.global_batch_size=%d training.seq_len=%d training.steps=3 "
+        "lr_scheduler.warmup_steps=1 parallelism.tensor_parallel_degree=%d training.mixed_precision_param=%s "
+        "parallelism.enable_sequence_parallel=%s",
+        ROWS, ROWS * MICRO_BATCHES, LENGTH, world, precision, sequence_parallel);
     EXPECT_OK(tess_engine_create(runtime, &config, &sizes, NULL, &e));
     tess_batch_source source = tess_engine_source(e, NULL, next_tokens);
     EXPECT_OK(tess_engine_step(e, &source, &report));

@@ -4,7 +4,7 @@
 
 #include "base/text/json.h"
 #include "support/moments.h"
-#include "support/test.h"
+#include "support/rig.h"
 #include "tessera/comm.h"
 #include "device/finite.h"
 #include "engine/numbers/numbers_impl.h"
@@ -63,25 +63,9 @@ static void override(rig *r, const char *assignment)
     EXPECT_OK(tess_config_override(&r->config, assignment));
 }
 
-/* A process can join its job only once. */
-static tess_runtime *join(void)
-{
-    static tess_runtime *runtime;
-    tess_runtime_options options = {.n_threads = 1, .comm_timeout_s = 600};
-    if (runtime == NULL)
-        EXPECT_OK(tess_runtime_create(&options, &runtime));
-    return runtime;
-}
-
-static void leave(void)
-{
-    tess_runtime *runtime = join();
-    tess_runtime_destroy(&runtime);
-}
-
 static void open_rig(rig *r, const char *const *overrides)
 {
-    *r = (rig){.runtime = join()};
+    *r = (rig){.runtime = test_stay_joined()};
     EXPECT_OK(tess_config_parse(test_mem(), "", 0, "test", &r->config));
     override(r, "training.local_batch_size=2");
     override(r, "training.global_batch_size=16");
@@ -91,10 +75,7 @@ static void open_rig(rig *r, const char *const *overrides)
     for (int i = 0; overrides != NULL && overrides[i] != NULL; i++)
         override(r, overrides[i]);
     EXPECT_OK(tess_config_check_step(&r->config, tess_runtime_world(r->runtime)));
-    json_t *json = NULL;
-    EXPECT_OK(tess_json_parse(model_json, sizeof(model_json) - 1, "test", true, &json));
-    EXPECT_OK(tess_model_config_parse(json, "test", &r->model));
-    json_decref(json);
+    test_model(model_json, &r->model);
     EXPECT_OK(tess_engine_create(r->runtime, &r->config, &r->model, NULL, &r->engine));
 }
 
@@ -153,7 +134,8 @@ static const char *const strategies[] = {"parallelism.shard_strategy=none", "par
 /* Hybrid on four ranks: two replicas of two shards. */
 static const char *degree_of(size_t strategy)
 {
-    return strategy == 4 && tess_runtime_world(join()) == 4 ? "parallelism.data_parallel_shard_degree=2" : NULL;
+    return strategy == 4 && tess_runtime_world(test_stay_joined()) == 4 ? "parallelism.data_parallel_shard_degree=2"
+                                                                        : NULL;
 }
 
 typedef struct named_case {
@@ -208,7 +190,7 @@ static void the_first_bad_value_is_named(void)
         }
         close_rig(&r);
     }
-    leave();
+    test_leave();
 }
 
 /* Each rank that shares the stream sees some rows: a place is that in the micro-batch. */
@@ -230,7 +212,7 @@ static void a_bad_row_of_a_shared_stream_is_named(void)
                                           "'model.layers.1' is nan at row 13, column 7 (1 of 192 values are bad)");
     tess_error_clear();
     close_rig(&r);
-    leave();
+    test_leave();
 }
 
 /* FNV-1a over this rank's weights. */
@@ -277,8 +259,8 @@ static void run_five(size_t strategy, bool drilled, int times, double *losses, u
 static void expect_source(const char *note)
 {
     char text[160];
-    int world = tess_runtime_world(join()), rank = world / 2;
-    if (world == 1 || tess_runtime_hosts(join()) > 1)
+    int world = tess_runtime_world(test_stay_joined()), rank = world / 2;
+    if (world == 1 || tess_runtime_hosts(test_stay_joined()) > 1)
         snprintf(text, sizeof(text), "owns the rows: summed gradient");
     else
         snprintf(text, sizeof(text), "rank %d, micro-batch %d of 0..7: gradient", rank, world + rank);
@@ -301,7 +283,7 @@ static void a_fault_that_does_not_repeat_leaves_no_trace(void)
         test_expect_same(__FILE__, __LINE__, "losses", clean, hit, 5, sizeof(double));
         test_expect_same(__FILE__, __LINE__, "weights", clean_weights, hit_weights, 5, sizeof(uint64_t));
     }
-    leave();
+    test_leave();
 }
 
 static void a_skipped_step_changes_no_weight(void)
@@ -317,7 +299,7 @@ static void a_skipped_step_changes_no_weight(void)
         EXPECT(weights[2] != weights[3]);
         EXPECT(isfinite(losses[3]) && isfinite(losses[4]));
     }
-    leave();
+    test_leave();
 }
 
 static void too_many_skips_end_the_run(void)
@@ -340,7 +322,7 @@ static void too_many_skips_end_the_run(void)
     EXPECT_INT(step(&r, &report), TESS_E_NOT_FINITE);
     EXPECT_CONTAINS(tess_error_message(), "2 steps in a row were skipped before it (numbers.max_skips=2)");
     close_rig(&r);
-    leave();
+    test_leave();
 }
 
 /* numbers.check=always also finds what does not repeat. */
@@ -367,7 +349,7 @@ static void checks_on_the_way_name_what_does_not_repeat(void)
              rank, tess_runtime_world(r.runtime) + rank);
     EXPECT_CONTAINS(tess_error_message(), text);
     close_rig(&r);
-    leave();
+    test_leave();
 }
 
 /* A bad gathered copy is gathered again, and is not mistaken for bad weights. */
@@ -396,7 +378,7 @@ static void a_bad_gathered_parameter_is_named_with_its_owner(void)
     EXPECT_OK(step(&r, &report));
     EXPECT(!report.skipped && report.note[0] == '\0');
     close_rig(&r);
-    leave();
+    test_leave();
 }
 
 static int64_t first_bad(tess_stream *s, const void *x, tess_dtype dtype, int64_t n)
@@ -467,7 +449,7 @@ static void a_spike_of_the_loss_is_skipped_when_asked_to(void)
         EXPECT_INT(report.note[0] != '\0', i == 131);
     }
     close_rig(&r);
-    leave();
+    test_leave();
 }
 
 /* ---- Replicas ---- */
@@ -540,7 +522,7 @@ static void a_flipped_bit_of_a_replica_is_found(void)
     EXPECT_OK(step(&r, &report));
     flip_bits(&r, 300);
     close_rig(&r);
-    leave();
+    test_leave();
 }
 
 /* Two replicas of two shards: there is no majority. */
@@ -555,7 +537,7 @@ static void two_replicas_that_differ_are_a_tie(void)
     EXPECT_CONTAINS(tess_error_message(), "ranks 1 and 3 hold exp_avg_sq of 'model.layers.0.self_attn.q_proj.weight' "
                                           "with different bits; no majority says who is right (a tie)");
     close_rig(&r);
-    leave();
+    test_leave();
 }
 
 /* A weight that differs from its gathered copy: the message names the owner. */
@@ -575,7 +557,7 @@ static void a_weight_that_left_its_gathered_copy_is_found(void)
         EXPECT_CONTAINS(tess_error_message(), " at row 12, column 0");
         close_rig(&r);
     }
-    leave();
+    test_leave();
 }
 
 /* Nothing is found with any strategy, at any step. */
@@ -589,7 +571,7 @@ static void sound_replicas_are_left_in_peace(void)
             EXPECT_OK(step(&r, &report));
         close_rig(&r);
     }
-    leave();
+    test_leave();
 }
 
 static const test_case cases[] = {

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/text/json.h"
-#include "support/test.h"
+#include "support/rig.h"
 #include "tessera/comm.h"
 #include "engine/engine.h"
 #include "engine/numbers/numbers.h"
@@ -99,39 +99,15 @@ static tess_status judge(void *self, tess_engine_report *report)
 }
 
 /* ---- The engine ---- */
-/* A process can join its job only once. */
-static tess_runtime *join(void)
-{
-    static tess_runtime *runtime;
-    tess_runtime_options options = {.n_threads = 1, .comm_timeout_s = 600};
-    if (runtime == NULL)
-        EXPECT_OK(tess_runtime_create(&options, &runtime));
-    return runtime;
-}
-
-static void leave(void)
-{
-    tess_runtime *runtime = join();
-    tess_runtime_destroy(&runtime);
-}
-
 static void open_rig(rig *r, const char *overrides, loss_kind kind)
 {
-    char words[512];
-    json_t *json = NULL;
-    *r = (rig){.runtime = join(), .kind = kind};
-    snprintf(words, sizeof(words),
-             "training.local_batch_size=3 training.global_batch_size=18 training.seq_len=8 training.steps=100 "
-             "lr_scheduler.warmup_steps=0 optimizer.lr=0.01 training.mixed_precision_param=float32 %s",
-             overrides);
-    EXPECT_OK(tess_config_parse(test_mem(), "", 0, "test", &r->config));
+    *r = (rig){.runtime = test_stay_joined(), .kind = kind};
+    test_configure(&r->config, tess_runtime_world(r->runtime),
+                   "training.local_batch_size=3 training.global_batch_size=18 training.seq_len=8 training.steps=100 "
+                   "lr_scheduler.warmup_steps=0 optimizer.lr=0.01 training.mixed_precision_param=float32 %s",
+                   overrides);
     r->config.model.value_head = kind == VALUES_UNASKED;
-    for (char *save = NULL, *word = strtok_r(words, " ", &save); word != NULL; word = strtok_r(NULL, " ", &save))
-        EXPECT_OK(tess_config_override(&r->config, word));
-    EXPECT_OK(tess_config_check_step(&r->config, tess_runtime_world(r->runtime)));
-    EXPECT_OK(tess_json_parse(model_json, sizeof(model_json) - 1, "test", true, &json));
-    EXPECT_OK(tess_model_config_parse(json, "test", &r->model));
-    json_decref(json);
+    test_model(model_json, &r->model);
     r->model.value_head = r->config.model.value_head;
     EXPECT_OK(tess_engine_create(r->runtime, &r->config, &r->model, NULL, &r->engine));
 }
@@ -178,7 +154,7 @@ static void the_plain_loss_as_a_batch_s_own(void)
     expect_course("the plain loss", &plain, &none);
     for (int i = 0; i < STEPS; i++)
         EXPECT(own.norm[i] != none.norm[i]);
-    leave();
+    test_leave();
 }
 
 /* Several micro-batches are under way at once in a pipeline, and each has its own loss. */
@@ -196,7 +172,7 @@ static void any_way_to_share_the_model(void)
         course got = run(ways[i], OWN_LOSS);
         expect_course(ways[i], &got, &want);
     }
-    leave();
+    test_leave();
 }
 
 /* The batch itself is refused, before anything meets; else the step. */
@@ -235,7 +211,7 @@ static void losses_that_cannot_be(void)
         tess_engine_destroy(&r.engine);
         tess_config_free(&r.config);
     }
-    leave();
+    test_leave();
 }
 
 static void the_judge_s_loss(void)
@@ -253,7 +229,7 @@ static void the_judge_s_loss(void)
     EXPECT_INT(r.n_judged, STEPS);
     tess_engine_destroy(&r.engine);
     tess_config_free(&r.config);
-    leave();
+    test_leave();
 }
 
 /* The refused step leaves the weights and the optimizer as they were: asked again, it gives what it would have. */
@@ -275,7 +251,7 @@ static void a_refused_step(void)
     EXPECT_INT(r.n_judged, STEPS + 1);
     tess_engine_destroy(&r.engine);
     tess_config_free(&r.config);
-    leave();
+    test_leave();
 }
 
 /* ---- A step that is computed again ---- */
@@ -317,7 +293,7 @@ static void the_second_run(void)
     EXPECT(r.seen[1] == want.loss[1] && r.seen[2] == want.loss[1] && r.seen[3] == want.loss[2]);
     tess_engine_destroy(&r.engine);
     tess_config_free(&r.config);
-    leave();
+    test_leave();
 }
 
 static const test_case cases[] = {

@@ -5,7 +5,7 @@
 
 #include "base/text/json.h"
 #include "nn/model.h"
-#include "support/test.h"
+#include "support/rig.h"
 #include "tessera/comm.h"
 #include "engine/engine.h"
 #include "engine/passes.h"
@@ -89,36 +89,15 @@ typedef struct rig {
     tokens tokens;
 } rig;
 
-/* A process can join its job only once. */
-static tess_runtime *join(void)
-{
-    static tess_runtime *runtime;
-    tess_runtime_options options = {.n_threads = 1, .comm_timeout_s = 600};
-    if (runtime == NULL)
-        EXPECT_OK(tess_runtime_create(&options, &runtime));
-    return runtime;
-}
-
-static void leave(void)
-{
-    tess_runtime *runtime = join();
-    tess_runtime_destroy(&runtime);
-}
-
 /* The weights stay as they are made: the learning rate is 0. `overrides`: words separated by spaces. */
 static void open_rig(rig *r, const char *overrides, bool tied)
 {
-    char words[512];
     json_t *json = NULL;
-    *r = (rig){.runtime = join()};
-    snprintf(words, sizeof(words),
-             "training.local_batch_size=5 training.seq_len=8 training.steps=100 lr_scheduler.warmup_steps=0 "
-             "optimizer.lr=0 numbers.replica_check_interval=1 %s",
-             overrides);
-    EXPECT_OK(tess_config_parse(test_mem(), "", 0, "test", &r->config));
-    for (char *save = NULL, *word = strtok_r(words, " ", &save); word != NULL; word = strtok_r(NULL, " ", &save))
-        EXPECT_OK(tess_config_override(&r->config, word));
-    EXPECT_OK(tess_config_check_step(&r->config, tess_runtime_world(r->runtime)));
+    *r = (rig){.runtime = test_stay_joined()};
+    test_configure(&r->config, tess_runtime_world(r->runtime),
+                   "training.local_batch_size=5 training.seq_len=8 training.steps=100 lr_scheduler.warmup_steps=0 "
+                   "optimizer.lr=0 numbers.replica_check_interval=1 %s",
+                   overrides);
     EXPECT_OK(tess_json_parse(model_json, sizeof(model_json) - 1, "test", true, &json));
     json_object_set_new(json, "tie_word_embeddings", json_boolean(tied));
     EXPECT_OK(tess_model_config_parse(json, "test", &r->model_config));
@@ -335,7 +314,7 @@ static void every_strategy(const char *more, bool tied, int64_t limit, bool own_
 {
     char overrides[256];
     for (int i = 0; i < 5; i++) {
-        bool two = i == 4 && tess_runtime_world(join()) % 2 == 0;
+        bool two = i == 4 && tess_runtime_world(test_stay_joined()) % 2 == 0;
         snprintf(overrides, sizeof(overrides), "parallelism.shard_strategy=%s %s %s", strategies[i],
                  two ? "parallelism.data_parallel_replicate_degree=2" : "", more);
         if (test_takes()) /* all ranks take the same ones */
@@ -348,14 +327,14 @@ static void steps_of_any_size(void)
     every_strategy("training.mixed_precision_param=float32", false, TOKENS, false);
     every_strategy("training.mixed_precision_param=bfloat16 training.mixed_precision_reduce=bfloat16", true, TOKENS,
                    false);
-    leave();
+    test_leave();
 }
 
 static void steps_of_batches_with_losses(void)
 {
     every_strategy("training.mixed_precision_param=float32", true, TOKENS, true);
     every_strategy("training.mixed_precision_param=bfloat16", false, TOKENS, true);
-    leave();
+    test_leave();
 }
 
 /* A pass takes at most 24, 16 or 8 tokens: the second has sequences in all micro-batches but the small ones, the last
@@ -369,7 +348,7 @@ static void any_number_of_passes(void)
     static const int64_t limit[] = {3 * LENGTH, 2 * LENGTH, LENGTH};
     for (int i = 0; i < 3; i++)
         every_strategy(more[i], i == 1, limit[i], false);
-    leave();
+    test_leave();
 }
 
 static int32_t bounds[] = {0, 3, 8, 8 + 7, 8 + 7 + 1, 8 + 7 + 1 + 2};
@@ -431,7 +410,7 @@ static void the_gradient_norm_is_divided_too(void)
     EXPECT(fabs(by_two.loss - by_tokens.loss * tokens / 2) <= 1e-15 * by_two.loss);
     tess_engine_destroy(&r.engine);
     tess_config_free(&r.config);
-    leave();
+    test_leave();
 }
 
 /* The first update of a weight with these settings is g / (|g| + 1), where g is its gradient by the divisor. */
@@ -461,7 +440,7 @@ static void the_update_is_by_the_divisor(void)
     }
     tess_engine_destroy(&r.engine);
     tess_config_free(&r.config);
-    leave();
+    test_leave();
 }
 
 static void a_source_without_sense_is_refused(void)
@@ -480,7 +459,7 @@ static void a_source_without_sense_is_refused(void)
     EXPECT_OK(tess_engine_step(r.engine, &source, &report));
     tess_engine_destroy(&r.engine);
     tess_config_free(&r.config);
-    leave();
+    test_leave();
 }
 
 static tess_status next_too_large(void *self, int64_t index, tess_batch *batch)
@@ -500,7 +479,7 @@ static void a_micro_batch_that_is_too_large_is_refused(void)
     EXPECT_FAILS(tess_engine_step(r.engine, &source, &report), TESS_E_INVALID, "micro-batch 0 has 41 tokens");
     tess_engine_destroy(&r.engine);
     tess_config_free(&r.config);
-    leave();
+    test_leave();
 }
 
 /* Ranks have equally many local micro-batches, so that all collectives meet; yet the last leaf counts on one rank
@@ -514,7 +493,7 @@ static void ranks_with_other_numbers_are_found(void)
     EXPECT_FAILS(tess_engine_step(r.engine, &source, &report), TESS_E_MISMATCH, "");
     tess_engine_destroy(&r.engine);
     tess_config_free(&r.config);
-    leave();
+    test_leave();
 }
 
 static void ranks_with_other_divisors_are_found(void)
@@ -528,7 +507,7 @@ static void ranks_with_other_divisors_are_found(void)
     EXPECT(strstr(tess_error_message(), "the odd one out: rank 1:") != NULL);
     tess_engine_destroy(&r.engine);
     tess_config_free(&r.config);
-    leave();
+    test_leave();
 }
 
 static const test_case cases[] = {

@@ -1,15 +1,8 @@
 /* Meshes of a running job: coordinates, groups, slices. */
 #include "mesh/coordinates.h"
 #include "mesh/mesh_impl.h"
-#include "support/test.h"
+#include "support/join.h"
 #include "tessera/mesh.h"
-
-static tess_runtime *join(void)
-{
-    tess_runtime *rt = NULL;
-    EXPECT_OK(tess_runtime_create(NULL, &rt));
-    return rt;
-}
 
 /* The text of a mesh without the line about hosts, because these tests run on one host and on several. Returns the
  * length of the whole text. */
@@ -31,7 +24,7 @@ static int64_t sum_of_ranks(tess_team *team, int me)
 
 static void the_last_axis_varies_fastest(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_mesh *mesh;
     const tess_axis axes[] = {{"pp", 2}, {"dp", -1}, {"tp", 2}};
     EXPECT_OK(tess_mesh_create(rt, axes, 3, &mesh));
@@ -76,7 +69,7 @@ static void the_last_axis_varies_fastest(void)
 /* Known values on (4, 2): the sum over rank 1's data axis, and what rank 5 gathers on the other. */
 static void axes_sum_and_gather_their_own_ranks(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_mesh *mesh;
     int64_t me = tess_runtime_rank(rt), pair[2];
     EXPECT_OK(tess_mesh_create(rt, (const tess_axis[]){{"dp", 4}, {"cp", 2}}, 2, &mesh));
@@ -92,7 +85,7 @@ static void axes_sum_and_gather_their_own_ranks(void)
 
 static void slices_keep_the_meshs_order(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_mesh *mesh, *slice, *line;
     const tess_axis axes[] = {{"pp", 2}, {"dp", 2}, {"tp", 2}};
     int me = tess_runtime_rank(rt);
@@ -123,7 +116,7 @@ static void slices_keep_the_meshs_order(void)
 
 static void a_mesh_over_a_team_knows_no_other_ranks(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_team *role;
     tess_mesh *mesh;
     int me = tess_runtime_rank(rt), trains = me < 4;
@@ -143,7 +136,7 @@ static void a_mesh_over_a_team_knows_no_other_ranks(void)
 
 static void one_axis_takes_any_world(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_mesh *mesh;
     EXPECT_OK(tess_mesh_create(rt, (const tess_axis[]){{"dp_shard", -1}}, 1, &mesh));
     int W = tess_runtime_world(rt);
@@ -158,7 +151,7 @@ static void one_axis_takes_any_world(void)
 
 static void bad_shapes_show_the_arithmetic(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_mesh *mesh;
     EXPECT_FAILS(tess_mesh_create(rt, (const tess_axis[]){{"a", 2}, {"b", 1}}, 2, &mesh), TESS_E_INVALID,
                  "2 x 1 = 2, but the job has 3 ranks: start 2, or give one axis the size -1");
@@ -181,7 +174,7 @@ static void bad_shapes_show_the_arithmetic(void)
 static void data_ranks_are_numbered_over_their_two_axes(void)
 {
     static const int data_of[] = {0, 1, 0, 1, 2, 3, 2, 3};
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_mesh *mesh;
     const tess_axis axes[] = {{"dp_replicate", 2}, {"tp", 2}, {"dp_shard", 2}}, other[] = {{"pp", 8}};
     EXPECT_OK(tess_mesh_create(rt, axes, 3, &mesh));
@@ -208,7 +201,7 @@ static void put_on_hosts(tess_mesh *mesh, const int *hosts)
 
 static void axes_know_which_of_them_cross_hosts(void)
 {
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_join();
     tess_mesh *mesh, *slice;
     char text[512];
     EXPECT_OK(tess_mesh_create(rt, (const tess_axis[]){{"dp_replicate", 2}, {"dp_shard", 4}}, 2, &mesh));

@@ -1,7 +1,7 @@
 /* The memory that is predicted is the memory that a step then has; what would fit is what fits. */
 #include <math.h>
 
-#include "support/test.h"
+#include "support/rig.h"
 
 #include "base/mem/named.h"
 #include "base/mem/pager.h"
@@ -47,29 +47,14 @@ static tess_status next_tokens(void *self, int64_t index, tess_batch *batch)
     return TESS_OK;
 }
 
-/* A process can join its job only once. */
-static tess_runtime *join(void)
-{
-    static tess_runtime *runtime;
-    tess_runtime_options options = {.n_threads = 1, .comm_timeout_s = 600};
-    if (runtime == NULL)
-        EXPECT_OK(tess_runtime_create(&options, &runtime));
-    return runtime;
-}
-
 static void configure(const char *overrides, int world, tess_config *config)
 {
-    char words[512];
-    snprintf(words, sizeof(words),
-             "training.local_batch_size=4 training.seq_len=32 training.steps=10 training.threads=1 "
-             "validation.enable=false "
-             "lr_scheduler.warmup_steps=1 %s",
-             overrides);
     tess_config_free(config);
-    EXPECT_OK(tess_config_parse(test_mem(), "", 0, "test", config));
-    for (char *word = strtok(words, " "); word != NULL; word = strtok(NULL, " "))
-        EXPECT_OK(tess_config_override(config, word));
-    EXPECT_OK(tess_config_check_step(config, world));
+    test_configure(config, world,
+                   "training.local_batch_size=4 training.seq_len=32 training.steps=10 training.threads=1 "
+                   "validation.enable=false "
+                   "lr_scheduler.warmup_steps=1 %s",
+                   overrides);
 }
 
 static size_t in_use(const tess_runtime *rt, int pool)
@@ -118,7 +103,7 @@ static int largest_rank(const tess_engine *e, const tess_memory_need *need)
 static void run_layout(const char *overrides, tess_model_config sizes)
 {
     tess_config config = {0};
-    tess_runtime *rt = join();
+    tess_runtime *rt = test_stay_joined();
     tess_engine *engine;
     tess_engine_report report;
     tess_model *model;
@@ -195,7 +180,7 @@ static void each_pool_is_predicted(void)
         "offload.folder=. offload.params=true offload.activations=true activation_checkpoint.mode=full",
         "offload.folder=. offload.params=true offload.optimizer=true optimizer.name=muon",
     };
-    int n = sizeof(overrides) / sizeof(overrides[0]), world = tess_runtime_world(join());
+    int n = sizeof(overrides) / sizeof(overrides[0]), world = tess_runtime_world(test_stay_joined());
     /* Each with one embedding, by turns over the worlds (1200: its class is that of the layers); 3 and 4 share them. */
     const int apart = world > 2 ? 2 : 1;
     for (int i = world % apart; i < n; i += apart)
@@ -217,7 +202,7 @@ static void what_trains_is_predicted(void)
         "parallelism.shard_strategy=zero2 training.passes=2",
         "activation_checkpoint.mode=full training.mixed_precision_reduce=bfloat16",
     };
-    int world = tess_runtime_world(join());
+    int world = tess_runtime_world(test_stay_joined());
     for (int i = world > 1; i < 9; i += 1 + (world > 1)) {
         tess_model_config model = model_of(i != 2 && (i + world) % 2 > 0, VOCABULARY, LAYERS);
         if (i > 3) {
@@ -258,7 +243,7 @@ static void replicas_are_predicted(void)
     static const char *const batches[] = {"", "training.global_batch_size=48", "training.global_batch_size=44",
                                           "training.global_batch_size=4"}; /* one rank has a micro-batch */
     char overrides[256];
-    int world = tess_runtime_world(join());
+    int world = tess_runtime_world(test_stay_joined());
     for (int replicas = 2; replicas <= world; replicas++) /* each batch with two numbers of replicas, over all worlds */
         for (int b = replicas % 2; world % replicas == 0 && b < 4; b += 2) {
             snprintf(overrides, sizeof(overrides),
@@ -280,7 +265,7 @@ static void stages_are_predicted(void)
                                          ("parallelism.fsdp_prefetch=2 activation_checkpoint.mode=selective "
                                           "activation_checkpoint.recompute=attention_inputs")};
     char overrides[384];
-    int world = tess_runtime_world(join()), n = 0;
+    int world = tess_runtime_world(test_stay_joined()), n = 0;
     for (int stages = 2; stages <= world && stages <= 3; stages++)
         for (int i = world > 3 ? stages % 2 : 0; i < 6 && world % stages == 0; i += 1 + (world > 3), n++) {
             snprintf(overrides, sizeof(overrides),
@@ -301,7 +286,7 @@ static void shared_layers_are_predicted(void)
                                          "activation_checkpoint.partition=true",
                                          "parallelism.pipeline_parallel_degree=2"};
     char overrides[384];
-    int world = tess_runtime_world(join());
+    int world = tess_runtime_world(test_stay_joined());
     for (int tp = 2; tp <= world; tp++)
         for (int i = 0; world % tp == 0 && i < 3 + (world % (2 * tp) == 0); i++) {
             snprintf(overrides, sizeof(overrides), "parallelism.tensor_parallel_degree=%d %s", tp, others[i]);

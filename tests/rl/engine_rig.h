@@ -8,7 +8,7 @@
 
 #include "base/core/rng.h"
 #include "base/text/json.h"
-#include "support/test.h"
+#include "support/rig.h"
 #include "tessera/comm.h"
 #include "engine/engine.h"
 
@@ -49,44 +49,15 @@ static inline tess_status rig_next(void *self, int64_t index, tess_batch *batch)
     return TESS_OK;
 }
 
-/* A process can join its job only once. */
-static inline tess_runtime *join(void)
-{
-    static tess_runtime *runtime;
-    tess_runtime_options options = {.n_threads = 1, .comm_timeout_s = 600};
-    if (runtime == NULL)
-        EXPECT_OK(tess_runtime_create(&options, &runtime));
-    return runtime;
-}
-
-static inline void leave(void)
-{
-    tess_runtime *runtime = join();
-    tess_runtime_destroy(&runtime);
-}
-
-static inline void parse_model(const char *text, tess_model_config *config)
-{
-    json_t *json = NULL;
-    EXPECT_OK(tess_json_parse(text, strlen(text), "test", true, &json));
-    EXPECT_OK(tess_model_config_parse(json, "test", config));
-    json_decref(json);
-}
-
 /* `overrides`: words separated by spaces. */
 static inline void open_rig(rig *r, const char *overrides)
 {
-    char words[1024];
-    *r = (rig){.runtime = join()};
-    snprintf(words, sizeof(words),
-             "training.local_batch_size=3 training.global_batch_size=12 training.seq_len=8 training.steps=100 "
-             "lr_scheduler.warmup_steps=0 lr_scheduler.decay_type=constant optimizer.lr=0.01 %s",
-             overrides);
-    EXPECT_OK(tess_config_parse(test_mem(), "", 0, "test", &r->config));
-    for (char *save = NULL, *word = strtok_r(words, " ", &save); word != NULL; word = strtok_r(NULL, " ", &save))
-        EXPECT_OK(tess_config_override(&r->config, word));
-    EXPECT_OK(tess_config_check_step(&r->config, tess_runtime_world(r->runtime)));
-    parse_model(model_json, &r->model);
+    *r = (rig){.runtime = test_stay_joined()};
+    test_configure(&r->config, tess_runtime_world(r->runtime),
+                   "training.local_batch_size=3 training.global_batch_size=12 training.seq_len=8 training.steps=100 "
+                   "lr_scheduler.warmup_steps=0 lr_scheduler.decay_type=constant optimizer.lr=0.01 %s",
+                   overrides);
+    test_model(model_json, &r->model);
     EXPECT_OK(tess_engine_create(r->runtime, &r->config, &r->model, NULL, &r->engine));
 }
 
@@ -107,7 +78,7 @@ static inline const char *write_folder(const char *name, const char *json, uint6
     size_t offset = 0, used = 1;
     tess_model_config config;
     tess_model *model;
-    parse_model(json, &config);
+    test_model(json, &config);
     EXPECT_OK(tess_model_create(test_mem(), &config, &model));
     snprintf(folder, sizeof(folder), "%s/%s", test_folder(), name);
     FILE *file = NULL;
@@ -150,7 +121,7 @@ static inline const char *write_folder(const char *name, const char *json, uint6
         EXPECT(fclose(file) == 0);
     }
     tess_model_destroy(&model);
-    EXPECT_OK(tess_broadcast(tess_runtime_team(join()), folder, sizeof(folder), TESS_U8, 0, NULL));
+    EXPECT_OK(tess_broadcast(tess_runtime_team(test_stay_joined()), folder, sizeof(folder), TESS_U8, 0, NULL));
     return folder;
 }
 

@@ -141,7 +141,7 @@ static void run_course(void)
     tess_critic_destroy(&critic);
     tess_engine_destroy(&r.engine);
     tess_config_free(&r.config);
-    leave();
+    test_leave();
 }
 
 static course course_of(int n_ranks, const char *overrides)
@@ -211,7 +211,7 @@ static void it_learns(void)
     tess_critic_destroy(&critic);
     tess_engine_destroy(&r.engine);
     tess_config_free(&r.config);
-    leave();
+    test_leave();
 }
 
 /* ---- The policy next to it ---- */
@@ -244,7 +244,7 @@ static void the_policy_does_not_notice(void)
     run_policy(false, without);
     run_policy(true, with);
     EXPECT_SAME(with, without, STEPS);
-    leave();
+    test_leave();
 }
 
 /* A store that has names of the policy, and counts who asks. */
@@ -271,7 +271,7 @@ static void it_takes_no_names(void)
     EXPECT_INT(n_asked, 0);
     tess_engine_destroy(&r.engine);
     tess_config_free(&r.config);
-    leave();
+    test_leave();
 }
 
 /* ---- Checkpoints ---- */
@@ -316,7 +316,7 @@ static void it_is_restored(void)
     tess_critic_destroy(&critic);
     tess_engine_destroy(&r.engine);
     tess_config_free(&r.config);
-    leave();
+    test_leave();
 }
 
 /* ---- Folders ---- */
@@ -396,7 +396,7 @@ static void it_begins_with_a_folder(void)
                  "has 2 outputs (num_labels); a value is one");
     tess_engine_destroy(&r.engine);
     tess_config_free(&r.config);
-    leave();
+    test_leave();
 }
 
 static void it_is_whole(void)
@@ -419,7 +419,7 @@ static void it_is_whole(void)
     EXPECT(critic == NULL);
     tess_engine_destroy(&r.engine);
     tess_config_free(&r.config);
-    leave();
+    test_leave();
 }
 
 static const test_case cases[] = {

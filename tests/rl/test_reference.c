@@ -112,7 +112,7 @@ static void it_stays(void)
         tess_engine_destroy(&r.engine);
         tess_config_free(&r.config);
     }
-    leave();
+    test_leave();
 }
 
 /* ---- It follows ---- */
@@ -142,7 +142,7 @@ static void it_follows(void)
         tess_engine_destroy(&r.engine);
         tess_config_free(&r.config);
     }
-    leave();
+    test_leave();
 }
 
 static double mean_of_two(double keep, float reference, float policy)
@@ -190,7 +190,7 @@ static void it_averages(void)
     tess_reference_destroy(&reference);
     tess_engine_destroy(&r.engine);
     tess_config_free(&r.config);
-    leave();
+    test_leave();
 }
 
 /* The tensors of a checkpoint make another reference the same. */
@@ -216,7 +216,7 @@ static void it_is_restored(void)
     tess_reference_destroy(&reference);
     tess_engine_destroy(&r.engine);
     tess_config_free(&r.config);
-    leave();
+    test_leave();
 }
 
 /* ---- However the policy is cut ---- */
@@ -249,7 +249,7 @@ static void any_way_to_share_the_policy(void)
         scores got = follow(shared[i]);
         expect_scores(shared[i], &got, &want);
     }
-    leave();
+    test_leave();
 }
 
 /* ---- Files ---- */
@@ -288,7 +288,7 @@ static void it_is_read_from_a_folder(void)
         tess_engine_destroy(&r.engine);
         tess_config_free(&r.config);
     }
-    leave();
+    test_leave();
 }
 
 /* A run that begins with a checkpoint of another: its reference is that. */
@@ -315,7 +315,7 @@ static void a_warm_start_is_its_own_reference(void)
                  TESS_E_UNSUPPORTED, "name the reference's weights in reference.path");
     tess_engine_destroy(&r.engine);
     tess_config_free(&r.config);
-    leave();
+    test_leave();
 }
 
 /* `model_json` with a number changed. */
@@ -361,7 +361,7 @@ static void another_model(void)
                  TESS_E_INVALID, "is no language model: its head has 2 outputs");
     tess_engine_destroy(&r.engine);
     tess_config_free(&r.config);
-    leave();
+    test_leave();
 }
 
 static void options_without_sense(void)
@@ -379,7 +379,7 @@ static void options_without_sense(void)
                  TESS_E_NOT_FOUND, "/nowhere");
     tess_engine_destroy(&r.engine);
     tess_config_free(&r.config);
-    leave();
+    test_leave();
 }
 
 /* ---- The vote for a kind of reference ---- */

@@ -20,7 +20,7 @@ typedef struct peers {
 static void open_peers(peers *p, const char *dtype, size_t bucket_bytes)
 {
     char words[160];
-    *p = (peers){.rig = {.runtime = join()}};
+    *p = (peers){.rig = {.runtime = test_stay_joined()}};
     tess_team *all = tess_runtime_team(p->rig.runtime);
     const bool trains = tess_team_rank(all) < TRAINERS;
     snprintf(words, sizeof(words), "rollout.ranks=%d", tess_team_size(all) - TRAINERS);
@@ -36,7 +36,7 @@ static void open_peers(peers *p, const char *dtype, size_t bucket_bytes)
     for (size_t i = 0; i < sizeof(overrides) / sizeof(overrides[0]); i++)
         EXPECT_OK(tess_config_override(&p->rig.config, overrides[i]));
     EXPECT_OK(tess_config_check_step(&p->rig.config, tess_team_size(all)));
-    parse_model(model_json, &p->rig.model);
+    test_model(model_json, &p->rig.model);
     p->sync = (tess_weight_sync){.all = all, .n_trainers = TRAINERS, .bucket_bytes = bucket_bytes};
     EXPECT_OK(tess_team_split(all, !trains, tess_team_rank(all), "role", &p->role));
     EXPECT_OK(tess_model_create(test_mem(), &p->rig.model, &p->model));
@@ -124,7 +124,7 @@ static void weights_arrive_bit_for_bit_in_buckets_of_any_size(void)
     arrive("training.mixed_precision_param=float32", 4999); /* no multiple of anything */
     arrive("training.mixed_precision_param=bfloat16", 3001);
     arrive("training.mixed_precision_param=bfloat16", 1 << 30);
-    leave();
+    test_leave();
 }
 
 /* The copy that is drawn with stays as it is until the next one is taken. */
@@ -147,7 +147,7 @@ static void the_present_copy_stays_while_the_next_one_comes(void)
     }
     expect_same_weights(&p);
     close_peers(&p);
-    leave();
+    test_leave();
 }
 
 static void a_bit_that_is_turned_over_is_named_by_rank_and_unit(void)
@@ -174,7 +174,7 @@ static void a_bit_that_is_turned_over_is_named_by_rank_and_unit(void)
     }
     expect_same_weights(&p); /* those that came before */
     close_peers(&p);
-    leave();
+    test_leave();
 }
 
 static const test_case cases[] = {
