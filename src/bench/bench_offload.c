@@ -150,7 +150,7 @@ static tess_status run_sizes(tess_mem *mem, const tess_bench_options *options, t
 {
     static const int64_t sizes_mb[] = {10, 100, 500, 1000, 2000};
     for (size_t i = 0; i < sizeof(sizes_mb) / sizeof(sizes_mb[0]); i++) {
-        if (sizes_mb[i] > (options->common.quick ? sizes_mb[0] : options->offload.max_mb))
+        if (options->common.quick ? i > 0 : (int64_t)sizes_mb[i] * 1000000 > options->offload.max_bytes)
             continue;
         b->bytes = (size_t)sizes_mb[i] * 1000000 / PAGE * PAGE;
         TESS_TRY(measure(mem, b));

@@ -15,6 +15,9 @@
 #define INT(key_, field_, fallback_, min_, max_, help_) \
     ROW(key_, TESS_OPTION_INT, field_, .fallback = fallback_, .least = min_, .most = max_, .help = help_)
 
+#define BYTES(key_, field_, fallback_, unit_, min_, max_, help_)                                            \
+    ROW(key_, TESS_OPTION_BYTES, field_, .fallback = fallback_, .unit = unit_, .least = min_, .most = max_, \
+        .help = help_)
 #define NUMBER(key_, field_, help_) \
     ROW(key_, TESS_OPTION_FLOAT, field_, .fallback = "0", .min = 0, .max = 1e6, .help = help_)
 
@@ -28,8 +31,8 @@ static const tess_option common[] = {
 
 static const tess_option comm[] = {
     ROW("--ranks", TESS_OPTION_LIST, comm.ranks, .fallback = "", .help = "numbers of ranks; default: 2,4,8"),
-    INT("--min-bytes", comm.min_bytes, "256", 64, 1 << 30, "smallest size; that of the larger buffer of a rank"),
-    INT("--max-bytes", comm.max_bytes, "268435456", 64, 1 << 30, "largest size"),
+    BYTES("--min-bytes", comm.min_bytes, "256", 1, 64, 1 << 30, "smallest size; that of the larger buffer of a rank"),
+    BYTES("--max-bytes", comm.max_bytes, "256MiB", 1, 64, 1 << 30, "largest size, such as 64MiB"),
     INT("--factor", comm.factor, "4", 2, 1 << 20, "factor between a size and the next"),
     NUMBER("--link", comm.link_gbit,
            "Gbit/s of a host's link, to show the share that is used (jobs over several hosts)"),
@@ -103,7 +106,8 @@ static const tess_option ckpt[] = {
 
 static const tess_option offload[] = {
     PATH("--folder", offload.folder, ".", "a folder on the disk to measure (.)"),
-    INT("--max", offload.max_mb, "2000", 10, 2000, "MB of the largest transfer"),
+    BYTES("--max", offload.max_bytes, "2000", 1000000, 10000000, 2000000000,
+          "largest transfer (2000); a plain number counts MB"),
 };
 
 #define TABLE(rows)                                                                        \

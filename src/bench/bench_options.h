@@ -37,7 +37,7 @@ typedef struct tess_bench_options {
     } ckpt;
     struct {
         char folder[TESS_TEXT_SIZE];
-        int64_t max_mb;
+        int64_t max_bytes;
     } offload;
     struct {
         tess_text_list ranks;

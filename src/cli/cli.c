@@ -85,6 +85,8 @@ static tess_status read_value(const cli_flag *f, const char *text)
         TESS_CHECK(value >= f->min && value <= f->max, TESS_E_INVALID, "%s: %lld is outside %lld .. %lld", f->name,
                    value, (long long)f->min, (long long)f->max);
         *f->integer = value;
+    } else if (f->bytes != NULL) {
+        TESS_TRY_CTX(tess_options_bytes(text, f->unit, f->min, f->max, f->bytes), "%s", f->name);
     } else {
         double value = strtod(text, &end);
         TESS_CHECK(*text != '\0' && *end == '\0', TESS_E_INVALID, "%s: '%.60s' is not a number", f->name, text);
@@ -106,7 +108,7 @@ static void store(const cli_command *command, const cli_flag *f, const char *tex
         cli_exit(cli_misuse(command, "%s may be given %d times", f->name, CLI_REPEATS));
     if (f->text != NULL)
         f->text[n] = text;
-    if ((f->integer != NULL || f->number != NULL) && read_value(f, text) != TESS_OK)
+    if ((f->integer != NULL || f->bytes != NULL || f->number != NULL) && read_value(f, text) != TESS_OK)
         cli_exit(cli_end(TESS_E_INVALID));
 }
 

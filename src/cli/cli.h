@@ -21,6 +21,7 @@ typedef struct cli_flag {
     const char *help;
     const char **text; /* receives the value, or "" for a switch; "FILE ...": CLI_REPEATS + 1 of them, all NULL */
     int64_t *integer, min, max;  /* receives the value as an integer in min .. max */
+    int64_t *bytes, unit;        /* ... as a size in min .. max bytes; a plain number counts `unit` bytes */
     double *number, least, most; /* ... as a number in least .. most */
 } cli_flag;
 

@@ -25,7 +25,7 @@ static const char *value_name(const tess_option *row)
 {
     static const char *const names[] = {
         [TESS_OPTION_BOOL] = NULL,      [TESS_OPTION_INT] = "N",     [TESS_OPTION_FLOAT] = "X",
-        [TESS_OPTION_BYTES] = "BYTES",  [TESS_OPTION_TEXT] = "TEXT", [TESS_OPTION_CHOICE] = "CHOICE",
+        [TESS_OPTION_BYTES] = "SIZE",   [TESS_OPTION_TEXT] = "TEXT", [TESS_OPTION_CHOICE] = "CHOICE",
         [TESS_OPTION_LIST] = "A,B,...",
     };
     return row->is_path ? "PATH" : names[row->type];

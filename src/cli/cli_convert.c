@@ -11,7 +11,7 @@ typedef struct convert_options {
     const char *assets, *adapter, *model_only, *no_check;
     tess_target target;
     tess_dtype dtype;
-    int64_t shard_mb, files, step;
+    int64_t shard_bytes, files, step;
 } convert_options;
 
 static int convert(tess_mem *mem, const char *in, const char *out, const convert_options *o)
@@ -21,7 +21,7 @@ static int convert(tess_mem *mem, const char *in, const char *out, const convert
                                     .model_only = o->model_only != NULL,
                                     .n_files = (int)o->files,
                                     .step = o->step,
-                                    .shard_bytes = (size_t)o->shard_mb * 1000000,
+                                    .shard_bytes = (size_t)o->shard_bytes,
                                     .assets = o->assets,
                                     .unchecked = o->no_check != NULL};
     if (o->adapter == NULL)
@@ -67,7 +67,8 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--dtype", "TYPE", "weights as float32, bfloat16 or float16; default: as they are, bit for bit",
          .text = &o.dtype_text},
         {"--model-only", NULL, "without the optimizer (hf always is)", .text = &o.model_only},
-        {"--shard-size", "MB", "hf: largest weight file (5000)", .integer = &o.shard_mb, .min = 1, .max = 1 << 30},
+        {"--shard-size", "SIZE", "hf: largest weight file, such as 4GiB (5000); a plain number counts MB",
+         .bytes = &o.shard_bytes, .unit = 1000000, .min = 1000000, .max = (int64_t)1000000 << 30},
         {"--files", "N", "dcp, megatron, tessera: data files, as of so many ranks (as many as IN has)",
          .integer = &o.files, .min = 1, .max = 65536},
         {"--step", "N", "the training's step, where IN does not state it", .integer = &o.step, .max = INT64_MAX},

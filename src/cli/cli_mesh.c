@@ -21,7 +21,7 @@ static tess_status show(tess_mem *mem, const tess_mesh_plan *plan, const mesh_fl
             "--measure starts ranks on this machine: leave --hosts away, or measure over the hosts with `tessera "
             "launch --hosts ... -- bench comm`");
         cli_status_line("mesh: measuring");
-        TESS_TRY(tess_bench_axes_run(&plan->layout, (size_t)flags->most << 20, &measured));
+        TESS_TRY(tess_bench_axes_run(&plan->layout, (size_t)flags->most, &measured));
         cli_status_clear();
     }
     const tess_mesh_view view = {&plan->layout, plan->host_names, plan->axis, measured.n, measured.speeds};
@@ -38,7 +38,7 @@ static tess_status show(tess_mem *mem, const tess_mesh_plan *plan, const mesh_fl
 static int run(tess_mem *mem, int argc, char **argv)
 {
     tess_mesh_request request = {0};
-    mesh_flags chosen = {.most = 100};
+    mesh_flags chosen = {.most = 100 << 20};
     int64_t ranks = 0;
     const cli_flag flags[] = {
         {"--mesh", "AXES", "dp=2,tp=4: the last axis varies fastest, -1 takes what is left", .text = &request.axes},
@@ -47,7 +47,8 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--axis", "NAME", "groups of this axis alone", .text = &request.axis},
         {"--measure", NULL, "check each axis with real ranks, on this machine, and time an all_reduce",
          .text = &chosen.measure},
-        {"--most", "MIB", "largest size to measure (100)", .integer = &chosen.most, .min = 0, .max = 1 << 20},
+        {"--most", "SIZE", "largest size to measure, such as 64MiB (100); a plain number counts MiB",
+         .bytes = &chosen.most, .unit = 1 << 20, .min = 0, .max = (int64_t)1 << 40},
         {"--json", NULL, "print JSON", .text = &chosen.json}};
     int n = cli_parse(argc, argv, &cli_mesh, flags, 7);
     char *const *words = argv + 1;

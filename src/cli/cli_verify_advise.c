@@ -1,5 +1,6 @@
 /* `tessera verify advise`: recommends exact on-policy training or not, settings to begin with, a reference, and
  * offload. */
+#include "base/core/options.h"
 #include "base/text/json.h"
 #include "base/text/text.h"
 #include "cli/cli.h"
@@ -99,6 +100,23 @@ static tess_status advise_settings(tess_mem *mem, const char *task)
     return cli_print_text(print_preset(preset, &text), &text);
 }
 
+/* Reads n sizes with commas between them, in GB. A plain number counts GB. */
+static bool read_sizes(const char *text, int n, double *const gb[])
+{
+    for (int i = 0; i < n; i++) {
+        char part[64];
+        int64_t bytes;
+        size_t size = strcspn(text, ",");
+        snprintf(part, sizeof(part), "%.*s", (int)(size < sizeof(part) ? size : sizeof(part)), text);
+        if (size >= sizeof(part) || (text[size] == ',') != (i + 1 < n) ||
+            tess_options_bytes(part, 1000000000, 0, 1000000000000000000, &bytes) != TESS_OK)
+            return false;
+        *gb[i] = (double)bytes / 1e9;
+        text += size + 1;
+    }
+    return true;
+}
+
 /* ---- The choice of a reference ---- */
 static tess_status print_choice(const tess_reference_choice *c, tess_buffer *out)
 {
@@ -127,10 +145,10 @@ static tess_status advise_reference(tess_mem *mem, const advise_flags *f)
     tess_buffer text = {.mem = mem};
     tess_reference_case of = {
         .steps_per_rollout = f->steps, .kl_is_critical = f->critical != NULL, .forbids_offload = f->no_offload != NULL};
-    char rest;
-    TESS_CHECK(sscanf(f->reference, "%lf,%lf%c", &of.model_gb, &of.available_gb, &rest) == 2 && of.model_gb > 0 &&
-                   of.available_gb >= 0 && of.model_gb < 1e9 && of.available_gb < 1e9,
-               TESS_E_INVALID, "--reference: '%.60s' is not MODEL,AVAILABLE: the model's weights and the memory, in GB",
+    TESS_CHECK(read_sizes(f->reference, 2, (double *const[]){&of.model_gb, &of.available_gb}) && of.model_gb > 0,
+               TESS_E_INVALID,
+               "--reference: '%.60s' is not MODEL,AVAILABLE: the sizes of the model's weights and of the memory, such "
+               "as 14GiB,80GiB, or in GB",
                f->reference);
     const tess_reference_choice choice = tess_reference_choose(&of);
     return cli_print_text(f->json != NULL ? tess_json_print(choice_json(&choice), JSON_INDENT(2), &text)
@@ -168,14 +186,12 @@ static tess_status advise_offload(tess_mem *mem, const advise_flags *f)
 {
     tess_buffer text = {.mem = mem};
     tess_offload_case of = {.batch = f->batch, .speed_is_critical = f->speed != NULL};
-    char rest;
-    TESS_CHECK(sscanf(f->offload, "%lf,%lf,%lf%c", &of.model_gb, &of.device_gb, &of.host_gb, &rest) == 3 &&
-                   of.model_gb > 0 && of.device_gb >= 0 && of.host_gb >= 0 && of.model_gb < 1e9 && of.device_gb < 1e9 &&
-                   of.host_gb < 1e9,
-               TESS_E_INVALID,
-               "--offload: '%.60s' is not MODEL,DEVICE,HOST: the model's weights, and the memory of the device and of "
-               "the host, in GB",
-               f->offload);
+    TESS_CHECK(
+        read_sizes(f->offload, 3, (double *const[]){&of.model_gb, &of.device_gb, &of.host_gb}) && of.model_gb > 0,
+        TESS_E_INVALID,
+        "--offload: '%.60s' is not MODEL,DEVICE,HOST: the sizes of the model's weights, and of the memory of the "
+        "device and of the host, such as 14GiB,80GiB,512GiB, or in GB",
+        f->offload);
     const tess_offload_choice choice = tess_offload_choose(&of);
     return cli_print_text(f->json != NULL ? tess_json_print(offload_json(&choice), JSON_INDENT(2), &text)
                                           : print_offload(&choice, &text),
@@ -193,13 +209,15 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--measured", "STANDARD,EXACT", "times of a step, without and with: what they mean", .text = &f.measured},
         {"--preset", "TASK", "instead: settings to begin with: llm_rlhf, llm_grpo, game_ai or default",
          .text = &f.preset},
-        {"--reference", "MODEL,AVAILABLE", "instead: which kind of reference model; GB of weights and of memory",
+        {"--reference", "MODEL,AVAILABLE",
+         "instead: which kind of reference model; sizes of weights and of memory; plain numbers count GB",
          .text = &f.reference},
         {"--steps", "N", "reference: steps that learn from one rollout (1)", .integer = &f.steps, .min = 1,
          .max = 1000000},
         {"--critical-kl", NULL, "reference: the divergence must be precise", .text = &f.critical},
         {"--no-offload", NULL, "reference: weights may not leave the device", .text = &f.no_offload},
-        {"--offload", "MODEL,DEVICE,HOST", "instead: offload to the host's memory? GB of weights, and of memory",
+        {"--offload", "MODEL,DEVICE,HOST",
+         "instead: offload to the host's memory? sizes of weights and of memory; plain numbers count GB",
          .text = &f.offload},
         {"--batch", "N", "offload: sequences a step of a device (1)", .integer = &f.batch, .min = 1, .max = 1000000},
         {"--critical-speed", NULL, "offload: steps may not get slower", .text = &f.speed},

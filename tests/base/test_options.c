@@ -7,7 +7,7 @@
 #include "support/test.h"
 
 typedef struct config {
-    int64_t n, bytes;
+    int64_t n, bytes, large;
     double x;
     char text[8], after;
     char word[TESS_TEXT_SIZE];
@@ -33,6 +33,7 @@ static const tess_option rows[] = {
     {"list", TESS_OPTION_LIST, AT(list)},
     {"files", TESS_OPTION_LIST, AT(list), .is_path = true},
     {"path", TESS_OPTION_TEXT, AT(path), .text_size = 16, .is_path = true},
+    {"large", TESS_OPTION_BYTES, AT(large), .unit = 1000000, .least = 1500000, .most = 9000000},
 };
 static const tess_option_section section = {.name = "test", .rows = rows, .n_rows = sizeof(rows) / sizeof(rows[0])};
 static const tess_option_table table = {&section, 0};
@@ -121,6 +122,29 @@ static void bytes_have_units(void)
     EXPECT_FAILS(set(&c, "bytes", "9TiB"), TESS_E_INVALID, "9TiB is outside 1 .. 8796093022208 bytes");
     EXPECT_FAILS(set(&c, "bytes", "0"), TESS_E_INVALID, "0 is outside");
     EXPECT_INT(c.bytes, 1000000000);
+}
+
+/* The value is bytes, however it is written. */
+static void plain_numbers_count_the_unit_of_the_row(void)
+{
+    static const struct {
+        const char *text;
+        int64_t value;
+    } good[] = {{"2", 2000000},    {"1.5", 1500000},      {"1.5000001", 1500000},
+                {"2MiB", 2 << 20}, {"2000001B", 2000001}, {"9e0", 9000000}};
+    static const char *const bad[] = {"1", "10", "1e0", "1e1", "1MiB", "9MiB", "2000000", "2MB", ""};
+    config c = {0};
+    char text[32];
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        EXPECT_OK(set(&c, "large", good[i].text));
+        EXPECT_INT(c.large, good[i].value);
+        EXPECT_OK(tess_options_format(&rows[sizeof(rows) / sizeof(rows[0]) - 1], &c, text, sizeof(text)));
+        c.large = 0;
+        EXPECT_OK(set(&c, "large", text));
+        EXPECT_INT(c.large, good[i].value);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        EXPECT(set(&c, "large", bad[i]) == TESS_E_INVALID);
 }
 
 static void defaults_are_known_however_they_are_written(void)
@@ -219,6 +243,7 @@ static const test_case cases[] = {
     {"integers_of_64_bits_are_exact", integers_of_64_bits_are_exact, 0, 0},
     {"a_text_fills_its_own_size", a_text_fills_its_own_size, 0, 0},
     {"a_row_may_have_its_own_parser_and_no_default", a_row_may_have_its_own_parser_and_no_default, 0, 0},
+    {"plain_numbers_count_the_unit_of_the_row", plain_numbers_count_the_unit_of_the_row},
     {"bytes_have_units", bytes_have_units, 0, 0},
     {"keys_need_no_section", keys_need_no_section, 0, 0},
 };

@@ -99,6 +99,17 @@ expect "every option is listed" 0 "local_batch_size=" "$tessera" info
 expect "generate without a prompt" 2 "either --prompt or --prompts" "$tessera" generate .
 expect "generate from nowhere" 2 "no such folder" "$tessera" generate gone --prompt x
 expect "option misspelt" 2 "did you mean '--prompt" "$tessera" generate . --promt x
+# A flag that means bytes takes a size with a unit.
+commands() { "$@" --help | sed -nE 's/^ *(usage: )?tessera ([a-z]+( [a-z-]+)?)  .*/\2/p' | sort -u; }
+n_commands=0
+while read -r words; do
+    read -ra words <<<"$words"
+    "$tessera" "${words[@]}" --help | grep -E '^  -[^ ]+ (BYTES|[KMGkmg][iI]?[bB]) ' >fixed && fail "${words[*]}: a flag has a fixed unit: $(cat fixed)"
+    n_commands=$((n_commands + 1))
+done < <(echo verify advise; commands "$tessera"; for group in bench ckpt doctor; do commands "$tessera" $group; done)
+[ "$n_commands" -gt 35 ] && pass "the help of $n_commands commands is read" || fail "only $n_commands commands have been found"
+expect "a size without its unit" 2 "--shard-size: '4k' is no number of bytes, KiB" "$tessera" convert a b --shard-size 4k
+expect "a size beyond the range" 2 "--shard-size: 4KiB is outside 1000000 .. " "$tessera" convert a b --shard-size 4KiB
 expect "bench comm: no number of ranks" 2 "--ranks 2x: name numbers from 2 to 512" "$tessera" bench comm --ranks 2x
 expect "bench comm: ranks named twice" 2 "2 stands there twice; name it once" "$tessera" bench comm --ranks 2,4,2
 expect "bench comm: nothing between the sizes" 2 "--min-bytes 4096 is above --max-bytes 1024: lower it" \

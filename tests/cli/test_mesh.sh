@@ -23,6 +23,9 @@ for text in '"world": 4' '"name": "tp"' '"crosses_hosts": false' '"checked": tru
     expect "JSON has $text" 0 "$text" cat mesh.json
 done
 
+expect "a size with a unit" 0 "checked: along every axis" "$tessera" mesh --mesh dp=2 --measure --most 4KiB
+expect "a size with another program's unit" 2 "--most: '4K' is no number of bytes, KiB, MiB" "$tessera" mesh --mesh dp=2 --measure --most 4K
+
 expect "a product that is not the world" 2 "mesh: 2 x 2 = 4, but the job has 8 ranks: start 4, or give one axis the size -1" \
     "$tessera" mesh --mesh dp=2,tp=2 -n 8
 expect "a degree of 0" 2 "axis 'dp' has size 0; give it 1 or more ranks, or -1" "$tessera" mesh --mesh dp=0,tp=2

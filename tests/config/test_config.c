@@ -1,5 +1,5 @@
 /* Configurations: files, overrides, checks, and messages. */
-#include "support/test.h"
+#include "support/sizes.h"
 
 #include "nn/model.h"
 #include "config/foreign_keys.h"
@@ -32,6 +32,16 @@ static void defaults_parse_and_stay_in_range(void)
             EXPECT_OK(tess_options_format(row, tess_options_section(&tables[t], &config), value, sizeof(value)));
             EXPECT_OK(tess_options_set(tables, n_tables, &config, row->key, value, "test"));
         }
+    tess_config_free(&config);
+}
+
+static void sizes_have_units(void)
+{
+    int n_tables;
+    tess_config config = {0};
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    EXPECT_OK(parse(&config, ""));
+    EXPECT(test_sizes_have_units(tables, n_tables, &config) >= 8);
     tess_config_free(&config);
 }
 
@@ -394,6 +404,7 @@ static const test_case cases[] = {
     {"the_hash_is_of_what_ranks_have_in_common", the_hash_is_of_what_ranks_have_in_common, 0, 0},
     {"each_axis_is_an_option_of_the_layout_alone", each_axis_is_an_option_of_the_layout_alone, 0, 0},
     {"defaults_parse_and_stay_in_range", defaults_parse_and_stay_in_range, 0, 0},
+    {"sizes_have_units", sizes_have_units},
     {"keys_of_other_programs_lead_to_keys_that_exist", keys_of_other_programs_lead_to_keys_that_exist, 0, 0},
     {"values_of_every_type_are_read", values_of_every_type_are_read, 0, 0},
     {"mistakes_name_the_line_and_the_fix", mistakes_name_the_line_and_the_fix, 0, 0},

@@ -1,4 +1,4 @@
-/* What an engine of a test case is made of: its configuration and its model. */
+/* The configuration and the model of an engine in a test case. */
 #ifndef TESS_TESTS_SUPPORT_RIG_H
 #define TESS_TESTS_SUPPORT_RIG_H
 

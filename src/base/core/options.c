@@ -179,28 +179,30 @@ tess_status tess_options_int(const char *text, int64_t min, int64_t max, int64_t
     return TESS_OK;
 }
 
-/* A number of bytes, with a unit or without. */
-static tess_status parse_bytes(const tess_option *option, const char *text, int64_t *value)
+tess_status tess_options_bytes(const char *text, int64_t unit, int64_t min, int64_t max, int64_t *value)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    char digits[NUMBER_BYTES];
+    char digits[NUMBER_BYTES], amount[NUMBER_BYTES];
     size_t n = strspn(text, "0123456789._");
-    const char *unit = text + n + strspn(text + n, " ");
-    double number, scale = *unit == '\0' ? 1 : 0;
+    const char *name = text + n + strspn(text + n, " ");
+    bool is_plain = *name == '\0';
+    double number, scale = is_plain ? (double)unit : 0;
     for (int i = 0; i < 5; i++)
-        scale = strcmp(unit, units[i]) == 0 ? exp2(10 * i) : scale;
-    if (*unit == 'e') /* 1e9 */
-        return tess_options_int(text, option->least, option->most, value);
+        scale = strcmp(name, units[i]) == 0 ? exp2(10 * i) : scale;
+    if (*name == 'e') { /* 1e9 */
+        TESS_TRY(tess_options_int(text, (min + unit - 1) / unit, max / unit, value));
+        *value *= unit;
+        return TESS_OK;
+    }
     TESS_CHECK(scale > 0 && n > 0 && n < sizeof(digits), TESS_E_INVALID,
                "'%.60s' is no number of bytes, KiB, MiB, GiB or TiB: write it as 500 or 1.5GiB", text);
-    char amount[NUMBER_BYTES];
     memcpy(amount, text, n);
     amount[n] = '\0';
     TESS_TRY(parse_number(amount, digits, &number));
-    number *= scale;
+    number = is_plain && unit > 1 ? rint(number * scale) : number * scale;
     TESS_CHECK(number == floor(number), TESS_E_INVALID, "'%.60s' is no whole number of bytes", text);
-    TESS_CHECK(number >= (double)option->least && number < 0x1p63 && (int64_t)number <= option->most, TESS_E_INVALID,
-               "%.60s is outside %lld .. %lld bytes", text, (long long)option->least, (long long)option->most);
+    TESS_CHECK(number >= (double)min && number < 0x1p63 && (int64_t)number <= max, TESS_E_INVALID,
+               "%.60s is outside %lld .. %lld bytes", text, (long long)min, (long long)max);
     *value = (int64_t)number;
     return TESS_OK;
 }
@@ -293,7 +295,7 @@ static tess_status set(const tess_option *option, void *section, const char *tex
     case TESS_OPTION_INT:
         return tess_options_int(text, option->least, option->most, field);
     case TESS_OPTION_BYTES:
-        return parse_bytes(option, text, field);
+        return tess_options_bytes(text, option->unit > 1 ? option->unit : 1, option->least, option->most, field);
     case TESS_OPTION_FLOAT:
         return parse_float(option, text, field);
     case TESS_OPTION_TEXT:
@@ -414,7 +416,7 @@ tess_status tess_options_format(const tess_option *option, const void *section, 
         break;
     case TESS_OPTION_INT:
     case TESS_OPTION_BYTES:
-        n = snprintf(text, size, "%lld", (long long)*(const int64_t *)field);
+        n = snprintf(text, size, "%lld%s", (long long)*(const int64_t *)field, option->unit > 1 ? "B" : "");
         break;
     case TESS_OPTION_FLOAT:
         n = snprintf(text, size, "%g", *(const double *)field);

@@ -37,6 +37,7 @@ typedef struct tess_option {
     const char *also;                                     /* CHOICE: other programs' words for them, in any case */
     double min, max;                                      /* FLOAT */
     int64_t least, most;                                  /* INT, BYTES */
+    int64_t unit;                                         /* BYTES: bytes that a plain number counts; 0: one */
     size_t text_size;                                     /* TEXT: bytes of the field; 0: TESS_TEXT_SIZE */
     const char *axis;                                     /* INT: its value is the degree of this axis of the mesh */
     bool is_path;                                         /* TEXT, LIST: ~ and ~/ begin the home folder */
@@ -106,6 +107,8 @@ bool tess_options_is_default(const tess_option *option, const void *section);
 
 /* Parses an integer in [min, max]: "12", "10_000", "1e6". */
 tess_status tess_options_int(const char *text, int64_t min, int64_t max, int64_t *value);
+/* Parses a size in [min, max] bytes: "20MiB", "1.5 GiB". A plain number counts `unit` bytes. */
+tess_status tess_options_bytes(const char *text, int64_t unit, int64_t min, int64_t max, int64_t *value);
 
 /* *chosen is the index of `text` in `names`. TESS_E_INVALID: the message calls it a `what` and names the nearest one,
  * or all. */
