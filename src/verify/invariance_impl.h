@@ -16,6 +16,16 @@ typedef struct invariance_field {
     bool positive;
 } invariance_field;
 
+/* Fields of the case's own dtype, and of float32. */
+#define OWN(name_, size_)                         \
+    {                                             \
+        .name = name_, .size = size_, .own = true \
+    }
+#define FLOATS(name_, size_)                            \
+    {                                                   \
+        .name = name_, .size = size_, .dtype = TESS_F32 \
+    }
+
 /* Some items together: in[f] and out[f] (n, size), consts[i] the same in every call. */
 typedef struct invariance_call {
     tess_mem *mem;

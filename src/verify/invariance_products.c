@@ -205,16 +205,6 @@ static tess_status attention_backward(const invariance_call *c)
 }
 
 /* ---- The list ---- */
-/* Values of an item, of the case's own dtype and of float32. */
-#define OWN(name_, size_)                         \
-    {                                             \
-        .name = name_, .size = size_, .own = true \
-    }
-#define FLOATS(name_, size_)                            \
-    {                                                   \
-        .name = name_, .size = size_, .dtype = TESS_F32 \
-    }
-
 static const invariance_case cases[] = {
     {.name = "gemm",
      .shape = "B (k,n)",

@@ -237,14 +237,6 @@ static tess_status gather_rows(const invariance_call *c)
     {                                           \
         .name = name_, .size = C, .dtype = type \
     }
-#define OWN(name_, size_)                         \
-    {                                             \
-        .name = name_, .size = size_, .own = true \
-    }
-#define FLOATS(name_, size_)                            \
-    {                                                   \
-        .name = name_, .size = size_, .dtype = TESS_F32 \
-    }
 #define FLOAT(name_)                                \
     {                                               \
         .name = name_, .size = 1, .dtype = TESS_F32 \

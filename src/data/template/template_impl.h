@@ -437,6 +437,8 @@ bool template_next_line(template_text text, size_t *at, template_text *line, siz
 bool template_is_letter(uint32_t code_point);
 bool template_is_upper(uint32_t code_point);
 bool template_is_lower(uint32_t code_point);
+/* Whether there are letters with a case, and all of them are upper or lower. */
+bool template_is_case(template_text text, bool lower);
 bool template_is_digit(uint32_t code_point);
 /* Decodes one character of valid UTF-8; returns its bytes. */
 int template_decode(template_text text, size_t at, uint32_t *code_point);

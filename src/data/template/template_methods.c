@@ -242,14 +242,7 @@ static tess_status is_all(const template_use *c)
 /* Variant 1: lower. */
 static tess_status is_case(const template_use *c)
 {
-    uint32_t code;
-    bool some = false, other = false;
-    for (size_t at = 0; at < c->value->text.size;) {
-        at += (size_t)template_decode(c->value->text, at, &code);
-        some = some || (c->variant == 1 ? template_is_lower(code) : template_is_upper(code));
-        other = other || (c->variant == 1 ? template_is_upper(code) : template_is_lower(code));
-    }
-    *c->out = template_bool(some && !other);
+    *c->out = template_bool(template_is_case(c->value->text, c->variant == 1));
     return TESS_OK;
 }
 

@@ -107,16 +107,9 @@ static tess_status is_divisible(const template_use *c)
 /* Variant: a template_case. */
 static tess_status is_case(const template_use *c)
 {
-    uint32_t code;
-    bool some = false, other = false, lower = c->variant == CASE_LOWER;
     template_value text;
     TESS_TRY(template_str(c->run, c->value, &text));
-    for (size_t at = 0; at < text.text.size;) {
-        at += (size_t)template_decode(text.text, at, &code);
-        some = some || (lower ? template_is_lower(code) : template_is_upper(code));
-        other = other || (lower ? template_is_upper(code) : template_is_lower(code));
-    }
-    *c->out = template_bool(some && !other);
+    *c->out = template_bool(template_is_case(text.text, c->variant == CASE_LOWER));
     return TESS_OK;
 }
 

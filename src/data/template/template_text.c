@@ -141,6 +141,18 @@ bool template_is_lower(uint32_t c)
     return utf8proc_category((utf8proc_int32_t)c) == UTF8PROC_CATEGORY_LL;
 }
 
+bool template_is_case(template_text text, bool lower)
+{
+    uint32_t code;
+    bool some = false, other = false;
+    for (size_t at = 0; at < text.size;) {
+        at += (size_t)template_decode(text, at, &code);
+        some = some || (lower ? template_is_lower(code) : template_is_upper(code));
+        other = other || (lower ? template_is_upper(code) : template_is_lower(code));
+    }
+    return some && !other;
+}
+
 bool template_is_letter(uint32_t c)
 {
     utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);

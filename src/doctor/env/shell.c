@@ -104,21 +104,34 @@ static char *unquote(const reader *r, slice text)
     return copy;
 }
 
+/* A walk over the places of a text where a shell would put something else. */
+typedef struct expansion_walk {
+    const char *at, *end;
+    bool single, twice; /* inside such quotes */
+} expansion_walk;
+
+/* Returns the next '$' or '`' that has a meaning: it is neither in single quotes nor after a backslash. NULL: no more.
+ */
+static const char *next_expansion(expansion_walk *walk)
+{
+    while (walk->at < walk->end) {
+        const char *at = walk->at++;
+        if (*at == '\'' && !walk->twice)
+            walk->single = !walk->single;
+        else if (!walk->single && *at == '"')
+            walk->twice = !walk->twice;
+        else if (!walk->single && *at == '\\')
+            walk->at++;
+        else if (!walk->single && (*at == '$' || *at == '`'))
+            return at;
+    }
+    return NULL;
+}
+
 /* Whether a shell would put something else for a part of the text. */
 static bool has_expansion(slice text)
 {
-    bool single = false, twice = false;
-    for (const char *at = text.at; at < text.end; at++) {
-        if (*at == '\'' && !twice)
-            single = !single;
-        else if (!single && *at == '"')
-            twice = !twice;
-        else if (!single && *at == '\\')
-            at++;
-        else if (!single && (*at == '$' || *at == '`'))
-            return true;
-    }
-    return false;
+    return next_expansion(&(expansion_walk){.at = text.at, .end = text.end}) != NULL;
 }
 
 /* ${NAME}, ${NAME:-WORD}, ${NAME-WORD}, ${NAME:=WORD}, ${NAME=WORD}, $NAME */
@@ -215,19 +228,11 @@ static tess_status pass_on(reader *r, slice name, slice word, const char *value)
 /* The assignments ${NAME:=WORD} inside a word. */
 static tess_status read_defaults(reader *r, slice word)
 {
-    bool single = false, twice = false;
-    for (const char *at = word.at; at < word.end; at++) {
-        if (*at == '\'' && !twice)
-            single = !single;
-        else if (!single && *at == '"')
-            twice = !twice;
-        else if (!single && *at == '\\')
-            at++;
-        else if (!single && *at == '$') {
-            expansion e = read_expansion((slice){at, word.end});
-            if (e.end != NULL && e.assigns)
-                TESS_TRY(pass_on(r, e.name, e.word, resolve(r, e.word)));
-        }
+    expansion_walk walk = {.at = word.at, .end = word.end};
+    for (const char *at; (at = next_expansion(&walk)) != NULL;) {
+        expansion e = *at == '$' ? read_expansion((slice){at, word.end}) : (expansion){.end = NULL};
+        if (e.end != NULL && e.assigns)
+            TESS_TRY(pass_on(r, e.name, e.word, resolve(r, e.word)));
     }
     return TESS_OK;
 }
