@@ -2,6 +2,8 @@
 #ifndef TESS_BASE_CORE_UNKNOWN_VARIABLES_H
 #define TESS_BASE_CORE_UNKNOWN_VARIABLES_H
 
+#include <stdbool.h>
+
 #include "base/core/variables.h"
 
 /* The next name in `environment` (NAME=VALUE, up to NULL), from entry *at on, that begins with TESSERA_ and is not in

@@ -4,9 +4,6 @@
 #ifndef TESS_BASE_CORE_VARIABLES_H
 #define TESS_BASE_CORE_VARIABLES_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 typedef enum tess_variable_setter {
     TESS_SET_BY_USER,     /* a person, or the script of a job */
     TESS_SET_BY_TESSERA,  /* a process of Tessera, for processes that it starts */
@@ -34,7 +31,8 @@ typedef enum tess_variable_setter {
     X(TESS_VAR_CUDA, "TESSERA_CUDA", USER, "path of the plug-in for NVIDIA GPUs", \
       "libtessera_cuda.so next to the program", "") \
     X(TESS_VAR_CUBLAS, "TESSERA_CUBLAS", USER, \
-      "path of the libcublasLt.so for products on NVIDIA GPUs, or off", "the first that is found", "") \
+      "path of the libcublasLt.so for products on NVIDIA GPUs; own: Tessera's kernels; off: no tensor cores", \
+      "the first that is found", "") \
     X(TESS_VAR_CUBLAS_TIMING, "TESSERA_CUBLAS_TIMING", USER, \
       "off: of cuBLAS's ways to compute a product that have the same bits, the first proposed is taken, not the " \
       "fastest", "the fastest, by the clock", "") \
