@@ -135,6 +135,7 @@ static verify_run *sharded(run_shard shards[RANKS], run_digest *digest)
     static run_tensor tensor;
     static run_plan all;
     static run_header header;
+    static run_peak peaks[RANKS];
     static verify_run run;
     all = (run_plan){.held = true};
     tensor = (run_tensor){.name = "w", .shape = {2, {ROWS, COLUMNS}}};
@@ -145,6 +146,7 @@ static verify_run *sharded(run_shard shards[RANKS], run_digest *digest)
                        .n_stages = 1,
                        .header = &header,
                        .tensors = &tensor,
+                       .peaks = peaks,
                        .shards = shards};
     run.config.parallelism.shard_strategy = TESS_STRATEGY_HYBRID;
     run.config.parallelism.data_parallel_replicate_degree = 2;
@@ -178,7 +180,7 @@ static void parts_that_nobody_or_two_count_are_named(void)
     EXPECT_INT(most, 2 * COLUMNS * 4);
     for (int rank = 0; rank < RANKS; rank++) { /* no masters: these bytes, and shared out whatever the strategy */
         shards[rank].narrow = true;
-        run->header->codes_bytes[rank] = 10 + rank;
+        run->peaks[rank].codes = 10 + rank;
     }
     EXPECT_OK(verify_most_planned(run, &most));
     EXPECT_INT(most, 10 + RANKS - 1);
