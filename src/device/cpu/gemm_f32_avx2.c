@@ -294,9 +294,16 @@ static inline __attribute__((always_inline)) int few_quarter(const char *x, int6
 #define FEW_TURNED_VECTORS 1
 #include "device/cpu/gemm_few_rows_vec.h"
 
+/* If more than 16 rows meet bf16 weights stored (n,k), packing widens and transposes the weights in one go, which is
+ * faster. */
+static bool packs_weights(const tess_gemm *g)
+{
+    return g->trans_b && g->ab_dtype == TESS_BF16 && g->m > LANES;
+}
+
 static tess_status gemm_avx2(tess_stream *s, const tess_gemm *g)
 {
-    if (takes_few_rows(g))
+    if (takes_few_rows(g) && !packs_weights(g))
         return gemm_few_rows(s, g);
     return tess_gemm_vector(s, g, &engine);
 }
