@@ -43,12 +43,13 @@ typedef struct comm_region {
 
 struct tess_runtime {
     int rank, world, n_threads;
-    int n_spins;    /* polls of a waiting rank before it yields */
-    int n_yields;   /* polls after those, with a yield before each; then it sleeps */
-    bool owns_fd;   /* the descriptor of the job's memory belongs to it */
-    bool launched;  /* a launcher or a warden watches this rank */
-    int *processes; /* MPI's number of each rank, when the job is on several hosts */
-    int warden;     /* its descriptor, when MPI started this rank and it has one */
+    int n_spins;       /* polls of a waiting rank before it yields */
+    int n_yields;      /* polls after those, with a yield before each; then it sleeps */
+    uint64_t sleep_ns; /* longest sleep of a waiting rank */
+    bool owns_fd;      /* the descriptor of the job's memory belongs to it */
+    bool launched;     /* a launcher or a warden watches this rank */
+    int *processes;    /* MPI's number of each rank, when the job is on several hosts */
+    int warden;        /* its descriptor, when MPI started this rank and it has one */
     double timeout_s;
     tess_kernels_offer offer;   /* offer of this rank, before all have met */
     const char *kernels;        /* the table that all ranks take */
@@ -97,6 +98,14 @@ typedef struct comm_site {
 
 /* Bytes that each rank gives in an exchange of setup through comm_lists.exchanged. */
 enum { COMM_EXCHANGE_BYTES = 16 };
+
+/* How many times longer than in a small job a rank sleeps between two looks at the board. A look reads a few words of
+ * all ranks, so without this factor the looks of all ranks would take time quadratic in their number. The sleep has an
+ * early end: the process that changes something wakes the sleepers. */
+static inline uint64_t comm_patience(int world)
+{
+    return 1 + (uint64_t)world / 64;
+}
 
 /* A team's memory for questions about all of its members, in one block. An array has an element for each member unless
  * the comment says otherwise. The thread that holds the team's lock may use it, and nothing stays in it between two

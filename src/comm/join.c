@@ -19,6 +19,8 @@
  * all ranks, so ranks of a large job look less often. */
 static const uint64_t look_ns = 50000000;
 
+enum { PEERS_TRIED = 64 };
+
 static const comm_transport one_host = {.longest_sleep_ns = COMM_LONGEST_SLEEP_NS};
 
 static tess_status open_block(tess_runtime *rt, tess_variable variable, tess_persist **block)
@@ -203,7 +205,7 @@ static tess_status wait_for_all(tess_runtime *rt)
         uint32_t ticket = tess_job_sleep_begin(&rt->job, rt->rank);
         status = look_around(rt, tess_os_now_s() - begin_s, &met);
         if (!met && status == TESS_OK)
-            tess_job_sleep(&rt->job, rt->rank, ticket, look_ns * (1 + (uint64_t)rt->world / 64));
+            tess_job_sleep(&rt->job, rt->rank, ticket, look_ns * comm_patience(rt->world));
         tess_job_sleep_end(&rt->job, rt->rank);
     }
     return status;
@@ -323,18 +325,20 @@ static tess_status vote_on_kernels(tess_runtime *rt)
     return TESS_OK;
 }
 
-/* A process id may mean another process elsewhere; the token proves that it is the right one. */
+/* A process id may mean another process elsewhere; the token proves that it is the right one. In a large job each rank
+ * tries the ranks after it, and not all: a rank that nobody may read is found by those before it, and one is enough for
+ * all to copy through shared memory (shm_can_reach). */
 static void try_reading_peers(tess_runtime *rt)
 {
     bool all = true;
-    for (int r = 0; r < rt->world && all; r++) {
+    for (int i = 1; i < rt->world && i <= PEERS_TRIED && all; i++) {
+        const int r = (rt->rank + i) % rt->world;
         const tess_job_row *row = &rt->job.rows[r];
         uint64_t token = 0;
         if (row->host != rt->row->host)
             continue;
-        all =
-            r == rt->rank || (tess_os_read_process(atomic_load(&row->pid), &token, row->token_address, sizeof(token)) &&
-                              token == row->token);
+        all = tess_os_read_process(atomic_load(&row->pid), &token, row->token_address, sizeof(token)) &&
+              token == row->token;
     }
     atomic_store(&rt->row->reads_peers, all);
 }

@@ -47,6 +47,9 @@ static int count_sharers(const tess_runtime *rt)
     return n;
 }
 
+/* If a core has more ranks than this, a yield is a round through all of them, and most of its time is switching. */
+enum { MOST_YIELDING = 16 };
+
 static void set_limits(tess_runtime *rt, const tess_runtime_options *options)
 {
     int cores = tess_os_cores(), sharers = count_sharers(rt), n_threads = options->n_threads;
@@ -57,7 +60,9 @@ static void set_limits(tess_runtime *rt, const tess_runtime_options *options)
      * work 80 us with 2000 looks, 42 with 1000, 24 with 500, 16 with 300, 10 with 150; with the cores to themselves the
      * same with any of them. 300 still covers ranks that come a little apart. */
     rt->n_spins = sharers <= cores ? 300 : 1;
-    rt->n_yields = sharers <= cores ? 0 : 20;
+    rt->n_yields = sharers <= cores || sharers > MOST_YIELDING * cores ? 0 : 20;
+    /* Messages of other hosts wake nobody: a rank that waits for one has to look. */
+    rt->sleep_ns = rt->transport->longest_sleep_ns * (rt->transport->poll == NULL ? comm_patience(rt->world) : 1);
 }
 
 tess_status tess_runtime_join_job(const tess_runtime_options *options, tess_runtime **out)

@@ -57,7 +57,7 @@ bool tess_work_look(tess_work *work, bool has_slept)
     const tess_runtime *rt = team->runtime;
     if (team->n_sleeps_to_patience == 0)
         team->n_sleeps_to_patience = LEAST_SLEEPS_TO_PATIENCE;
-    bool patient = !has_slept && rt->n_yields == 0 && team->n_sleeps >= team->n_sleeps_to_patience;
+    bool patient = !has_slept && rt->n_spins > 1 && team->n_sleeps >= team->n_sleeps_to_patience;
     if (spin(work, patient ? PATIENT_SPINS : rt->n_spins)) {
         if (!has_slept)
             team->n_sleeps = 0;

@@ -81,7 +81,7 @@ void tess_work_wait_for(tess_work *work, double timeout_s)
             show_wait(work, since_ns);
         if (!work->done) {
             double left_ns = (timeout_s - waited_s) * 1e9;
-            uint64_t most_ns = tess_ondevice_sleep_ns(rt, rt->transport->longest_sleep_ns);
+            uint64_t most_ns = tess_ondevice_sleep_ns(rt, rt->sleep_ns);
             uint64_t sleep_ns = left_ns < (double)most_ns ? (left_ns > 1000 ? (uint64_t)left_ns : 1000) : most_ns;
             tess_job_sleep(&rt->job, rt->rank, ticket, sleep_ns);
         }

@@ -169,6 +169,41 @@ static void chains_of_waits_lead_to_their_end(void)
     tess_job_close(&job, true);
 }
 
+/* Rank 650 waits for nobody; of the others the last waits for it, and all before for the last. */
+static void sets_hold_any_number_of_ranks(void)
+{
+    enum { RANKS = 700, MISSED = 650 };
+    tess_job job;
+    watchdog_waits waits = {0};
+    uint64_t set[(RANKS + 63) / 64] = {0};
+    tess_fingerprint fp = {.kind = TESS_TRACE_BARRIER, .team = 1, .root = -1};
+    EXPECT_OK(tess_job_create(RANKS, &job));
+    EXPECT_OK(watchdog_waits_create(test_mem(), RANKS, &waits));
+    tess_bits_add(set, RANKS - 1);
+    for (int r = 0; r < RANKS; r++) {
+        atomic_store(&job.rows[r].state, JOB_RANK_JOINED);
+        if (r != MISSED && r != RANKS - 1)
+            tess_board_wait(&job, r, &fp, "t", 100 + (uint64_t)r, set);
+    }
+    uint64_t last[(RANKS + 63) / 64] = {0};
+    tess_bits_add(last, MISSED);
+    tess_board_wait(&job, RANKS - 1, &fp, "t", 50, last);
+    watchdog_find_waits(&job, 1, &waits);
+    EXPECT_INT(waits.n, 1);
+    EXPECT_INT(waits.list[0].rank, MISSED);
+    EXPECT_INT(waits.list[0].waiter, RANKS - 1);
+    EXPECT_INT(watchdog_count_waiters(&job, MISSED, &waits), RANKS - 1);
+    EXPECT_INT(watchdog_count_waiters(&job, RANKS - 1, &waits), RANKS - 2);
+    watchdog_row row = {.copy.state = JOB_RANK_JOINED, .awaited = set, .world = RANKS};
+    tess_process_facts looks = seen('S', TESS_CALL_FUTEX, "futex", 1, 0);
+    watchdog_finding finding;
+    tess_board_export(&job.rows[0], &row.copy);
+    watchdog_classify(&row, &looks, &looks, &finding);
+    EXPECT_CONTAINS(finding.why, "waiting for rank 699 in barrier");
+    watchdog_waits_free(test_mem(), &waits);
+    tess_job_close(&job, true);
+}
+
 /* Ranks 0 and 1 wait for each other, but also for rank 2, which has left. */
 static void a_circle_that_waits_for_another_is_not_named(void)
 {
@@ -325,6 +360,7 @@ static const test_case cases[] = {
     {"time_without_a_core_is_not_told_as_time_on_one", time_without_a_core_is_not_told_as_time_on_one},
     {"chains_of_waits_lead_to_their_end", chains_of_waits_lead_to_their_end},
     {"a_stopped_rank_waits_for_nobody", a_stopped_rank_waits_for_nobody},
+    {"sets_hold_any_number_of_ranks", sets_hold_any_number_of_ranks},
     {"a_circle_that_waits_for_another_is_not_named", a_circle_that_waits_for_another_is_not_named},
     {"a_stopped_rank_is_named_before_a_circle", a_stopped_rank_is_named_before_a_circle},
     {"a_gap_between_looks_takes_nothing_from_a_wait_before_it",

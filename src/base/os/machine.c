@@ -47,6 +47,18 @@ uint64_t tess_os_limit_of(tess_os_limit limit)
     return value.rlim_cur;
 }
 
+uint64_t tess_os_raise_open_files(uint64_t n)
+{
+    struct rlimit value;
+    if (getrlimit(RLIMIT_NOFILE, &value) != 0)
+        return UINT64_MAX;
+    if (value.rlim_cur < n && value.rlim_cur < value.rlim_max) {
+        value.rlim_cur = n < value.rlim_max ? n : value.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &value);
+    }
+    return tess_os_limit_of(TESS_OS_OPEN_FILES);
+}
+
 tess_status tess_os_space_at(const char *path, tess_os_space *space)
 {
     struct statvfs info;

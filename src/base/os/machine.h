@@ -20,6 +20,9 @@ typedef enum tess_os_limit {
 /* This process's current (soft) limit; UINT64_MAX: no limit. */
 uint64_t tess_os_limit_of(tess_os_limit limit);
 
+/* Raises the limit on open files to `n`, as far as the hard limit allows. Returns the limit that now holds. */
+uint64_t tess_os_raise_open_files(uint64_t n);
+
 typedef struct tess_os_space {
     uint64_t total, free;       /* bytes; free: for this user */
     uint64_t files, free_files; /* how many it can hold; both 0: it sets no limit */

@@ -14,6 +14,7 @@
 #include "base/text/text.h"
 #include "job/persist/persist.h"
 #include "job/rank_end.h"
+#include "control/launch/launch_room.h"
 #include "control/launch/launcher_impl.h"
 
 static const long seldom_ns = 50000000, often_ns = 2000000; /* between looks; often: while a failure is handled */
@@ -68,9 +69,18 @@ static bool wait_for_signal(launcher *l, long timeout_ns)
     return signal > 0;
 }
 
+/* True if a child of this process has ended, a rank or another. Asking for each rank takes long if there are many. */
+static bool any_ended(void)
+{
+    siginfo_t end = {0};
+    return waitid(P_ALL, 0, &end, WEXITED | WNOHANG | WNOWAIT) == 0 && end.si_pid != 0;
+}
+
 static int reap_all(launcher *l)
 {
     int n = 0;
+    if (!any_ended())
+        return 0;
     for (int r = 0; r < l->n_ranks; r++) {
         int state;
         if (l->pids[r] == 0 || waitpid(l->pids[r], &state, WNOHANG) != l->pids[r])
@@ -208,6 +218,9 @@ static tess_status prepare_job(launcher *l)
     const size_t n = (size_t)l->n_ranks;
     const tess_launch_options *options = &l->options;
     void *memory;
+    tess_launch_room room;
+    tess_launch_room_look(&room);
+    TESS_TRY(tess_launch_room_check(&room, l->n_ranks));
     TESS_TRY(tess_mem_create(&l->mem));
     TESS_TRY(tess_mem_alloc_array(l->mem, TESS_POOL_MISC, n, sizeof(pid_t) + 2 * sizeof(bool), "processes of the ranks",
                                   &memory));

@@ -32,7 +32,7 @@ static void read_state(tess_mem *mem, int fd, const tess_config *config, saved_s
     *k = (saved_state){.step = -1};
     if (tess_persist_open(mem, fd, &persist) == TESS_OK) {
         uint64_t n_ranks = tess_persist_identity(persist);
-        if (n_ranks >= 1 && n_ranks <= TESS_PERSIST_MOST_BLOCKS)
+        if (n_ranks >= 1 && n_ranks <= INT32_MAX)
             k->step = tess_logbook_peek(persist, tess_os_folder_id(config->job.dump_folder), &k->layout);
         k->n_ranks = (int)n_ranks;
         tess_persist_close(&persist);

@@ -15,7 +15,7 @@
 
 typedef struct tess_persist tess_persist; /* a mapped block */
 
-enum { TESS_PERSIST_REGIONS = 4096, TESS_PERSIST_NAME = 112, TESS_PERSIST_MOST_BLOCKS = 512 };
+enum { TESS_PERSIST_REGIONS = 4096, TESS_PERSIST_NAME = 112 };
 
 /* ---- The launcher's side ---- */
 typedef struct tess_persist_set { /* the blocks of all ranks of a host */

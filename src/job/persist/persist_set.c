@@ -1,10 +1,14 @@
 /* The blocks of all ranks of a host: nameless, or files that the next launch finds. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/os/disk_files.h"
+#include "base/os/machine.h"
 #include "base/os/os.h"
 #include "job/persist/persist_impl.h"
+
+enum { OTHER_FILES = 64 }; /* open files of a launcher besides the blocks */
 
 /* This is address space, not memory: a region that changes its size leaves a hole. */
 static size_t block_bytes(void)
@@ -61,12 +65,23 @@ static tess_status begin_folder(tess_persist_set *set, const char *folder)
     return TESS_OK;
 }
 
-/* Removes blocks left by an earlier launch with more ranks. */
+/* Removes blocks left by an earlier launch with more ranks, which are numbered without a gap. */
 static void remove_from(const tess_persist_set *set, int first)
 {
     char path[1024];
-    for (int r = first; r < TESS_PERSIST_MOST_BLOCKS && block_path(set->folder, r, path, sizeof(path)) == TESS_OK; r++)
+    for (int r = first; block_path(set->folder, r, path, sizeof(path)) == TESS_OK && access(path, F_OK) == 0; r++)
         tess_os_remove(path);
+}
+
+/* Each block is an open file of this process. */
+static tess_status check_files(const tess_persist_set *set)
+{
+    uint64_t needed = (uint64_t)set->n * 2 + OTHER_FILES, allowed = tess_os_raise_open_files(needed);
+    TESS_CHECK(allowed >= needed, TESS_E_NOMEM,
+               "persistent memory of %d ranks takes %llu open files, but this process may have %llu: raise the hard "
+               "limit (ulimit -Hn), start fewer ranks (-n), or set recovery.hot=false",
+               set->n, (unsigned long long)needed, (unsigned long long)allowed);
+    return TESS_OK;
 }
 
 tess_status tess_persist_set_next(const tess_persist_set *set, uint64_t identity)
@@ -105,6 +120,7 @@ tess_status tess_persist_set_add_disk(tess_persist_set *set, const char *folder,
 static tess_status create(tess_persist_set *set, int n, const char *folder, uint64_t identity)
 {
     set->n = n;
+    TESS_TRY(check_files(set));
     TESS_TRY(alloc_descriptors(set, &set->fds));
     if (folder != NULL) {
         TESS_TRY(begin_folder(set, folder));
@@ -118,7 +134,7 @@ static tess_status create(tess_persist_set *set, int n, const char *folder, uint
 tess_status tess_persist_set_create(tess_mem *mem, int n, const char *folder, uint64_t identity, tess_persist_set *set)
 {
     *set = (tess_persist_set){.lock = -1, .mem = mem};
-    TESS_CHECK(n >= 1 && n <= TESS_PERSIST_MOST_BLOCKS, TESS_E_INVALID, "persistent memory of %d ranks", n);
+    TESS_CHECK(n >= 1, TESS_E_INVALID, "persistent memory of %d ranks", n);
     tess_status status = create(set, n, folder, identity);
     if (status != TESS_OK)
         tess_persist_set_destroy(set, false);
