@@ -61,8 +61,7 @@ static void an_array_becomes_a_heap_from_its_end(void)
 }
 
 static const test_case cases[] = {
-    {"items_leave_in_order_whatever_the_order_in_which_they_came",
-     items_leave_in_order_whatever_the_order_in_which_they_came},
-    {"an_array_becomes_a_heap_from_its_end", an_array_becomes_a_heap_from_its_end},
+    CASE(items_leave_in_order_whatever_the_order_in_which_they_came),
+    CASE(an_array_becomes_a_heap_from_its_end),
 };
 TEST_MAIN(cases)

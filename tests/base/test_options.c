@@ -236,15 +236,15 @@ static void a_path_begins_in_the_home_folder(void)
 }
 
 static const test_case cases[] = {
-    {"items_of_a_list_may_hold_commas_and_quotes", items_of_a_list_may_hold_commas_and_quotes, 0, 0},
-    {"a_list_has_at_most_32_items", a_list_has_at_most_32_items, 0, 0},
-    {"a_path_begins_in_the_home_folder", a_path_begins_in_the_home_folder, 0, 0},
-    {"defaults_are_known_however_they_are_written", defaults_are_known_however_they_are_written, 0, 0},
-    {"integers_of_64_bits_are_exact", integers_of_64_bits_are_exact, 0, 0},
-    {"a_text_fills_its_own_size", a_text_fills_its_own_size, 0, 0},
-    {"a_row_may_have_its_own_parser_and_no_default", a_row_may_have_its_own_parser_and_no_default, 0, 0},
-    {"plain_numbers_count_the_unit_of_the_row", plain_numbers_count_the_unit_of_the_row},
-    {"bytes_have_units", bytes_have_units, 0, 0},
-    {"keys_need_no_section", keys_need_no_section, 0, 0},
+    CASE(items_of_a_list_may_hold_commas_and_quotes),
+    CASE(a_list_has_at_most_32_items),
+    CASE(a_path_begins_in_the_home_folder),
+    CASE(defaults_are_known_however_they_are_written),
+    CASE(integers_of_64_bits_are_exact),
+    CASE(a_text_fills_its_own_size),
+    CASE(a_row_may_have_its_own_parser_and_no_default),
+    CASE(plain_numbers_count_the_unit_of_the_row),
+    CASE(bytes_have_units),
+    CASE(keys_need_no_section),
 };
 TEST_MAIN(cases)

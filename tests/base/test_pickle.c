@@ -291,13 +291,13 @@ static void depth_cycles_and_memory_are_bounded(void)
 }
 
 static const test_case cases[] = {
-    {"every_protocol_gives_the_same_values", every_protocol_gives_the_same_values},
-    {"objects_stay_inert", objects_stay_inert},
-    {"ids_of_what_lies_elsewhere_are_data", ids_of_what_lies_elsewhere_are_data},
-    {"names_are_kept_or_refused_and_never_called", names_are_kept_or_refused_and_never_called},
-    {"a_class_inside_of_a_class_is_a_longer_name", a_class_inside_of_a_class_is_a_longer_name},
-    {"every_cut_is_an_error", every_cut_is_an_error},
-    {"messages_name_offset_and_opcode", messages_name_offset_and_opcode},
-    {"depth_cycles_and_memory_are_bounded", depth_cycles_and_memory_are_bounded},
+    CASE(every_protocol_gives_the_same_values),
+    CASE(objects_stay_inert),
+    CASE(ids_of_what_lies_elsewhere_are_data),
+    CASE(names_are_kept_or_refused_and_never_called),
+    CASE(a_class_inside_of_a_class_is_a_longer_name),
+    CASE(every_cut_is_an_error),
+    CASE(messages_name_offset_and_opcode),
+    CASE(depth_cycles_and_memory_are_bounded),
 };
 TEST_MAIN(cases)

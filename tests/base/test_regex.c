@@ -132,11 +132,10 @@ static void the_interpreter_takes_over_where_the_stack_is_too_small(void)
 }
 
 static const test_case cases[] = {
-    {"each_flag_changes_what_matches", each_flag_changes_what_matches},
-    {"an_invalid_pattern_names_itself_and_the_byte", an_invalid_pattern_names_itself_and_the_byte},
-    {"groups_are_found_by_name_and_number", groups_are_found_by_name_and_number},
-    {"a_search_without_end_reaches_the_limits", a_search_without_end_reaches_the_limits},
-    {"the_interpreter_takes_over_where_the_stack_is_too_small",
-     the_interpreter_takes_over_where_the_stack_is_too_small},
+    CASE(each_flag_changes_what_matches),
+    CASE(an_invalid_pattern_names_itself_and_the_byte),
+    CASE(groups_are_found_by_name_and_number),
+    CASE(a_search_without_end_reaches_the_limits),
+    CASE(the_interpreter_takes_over_where_the_stack_is_too_small),
 };
 TEST_MAIN(cases)

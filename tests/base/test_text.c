@@ -221,14 +221,14 @@ static void integers_of_more_than_64_bits_are_doubles(void)
 }
 
 static const test_case cases[] = {
-    {"secrets_of_urls_become_stars", secrets_of_urls_become_stars, 0, 0},
-    {"distances_count_edits", distances_count_edits, 0, 0},
-    {"utf8_is_strict", utf8_is_strict, 0, 0},
-    {"numbers_read_back_to_the_same_bits", numbers_read_back_to_the_same_bits, 0, 0},
-    {"atomic_writes_leave_the_old_file_when_they_fail", atomic_writes_leave_the_old_file_when_they_fail, 0, 0},
-    {"json_errors_name_key_and_line", json_errors_name_key_and_line, 0, 0},
-    {"records_are_read_as_python_reads_them", records_are_read_as_python_reads_them, 0, 0},
-    {"integers_of_more_than_64_bits_are_doubles", integers_of_more_than_64_bits_are_doubles, 0, 0},
-    {"memory_that_ends_is_no_word_on_the_text", memory_that_ends_is_no_word_on_the_text, 0, 0},
+    CASE(secrets_of_urls_become_stars),
+    CASE(distances_count_edits),
+    CASE(utf8_is_strict),
+    CASE(numbers_read_back_to_the_same_bits),
+    CASE(atomic_writes_leave_the_old_file_when_they_fail),
+    CASE(json_errors_name_key_and_line),
+    CASE(records_are_read_as_python_reads_them),
+    CASE(integers_of_more_than_64_bits_are_doubles),
+    CASE(memory_that_ends_is_no_word_on_the_text),
 };
 TEST_MAIN(cases)

@@ -48,8 +48,8 @@ static void names_that_nobody_reads_are_found_with_a_similar_one(void)
 }
 
 static const test_case cases[] = {
-    {"each_row_is_whole_and_each_name_is_there_once", each_row_is_whole_and_each_name_is_there_once},
-    {"a_value_is_read_by_its_row", a_value_is_read_by_its_row},
-    {"names_that_nobody_reads_are_found_with_a_similar_one", names_that_nobody_reads_are_found_with_a_similar_one},
+    CASE(each_row_is_whole_and_each_name_is_there_once),
+    CASE(a_value_is_read_by_its_row),
+    CASE(names_that_nobody_reads_are_found_with_a_similar_one),
 };
 TEST_MAIN(cases)

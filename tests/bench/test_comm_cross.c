@@ -67,9 +67,9 @@ static void one_host_sends_nothing(void)
 }
 
 static const test_case cases[] = {
-    {"equal_hosts_send_their_share_once", equal_hosts_send_their_share_once, 0, 0},
-    {"uneven_hosts_send_a_partial_a_subtree", uneven_hosts_send_a_partial_a_subtree, 0, 0},
-    {"three_hosts_each_get_every_block", three_hosts_each_get_every_block, 0, 0},
-    {"one_host_sends_nothing", one_host_sends_nothing, 0, 0},
+    CASE(equal_hosts_send_their_share_once),
+    CASE(uneven_hosts_send_a_partial_a_subtree),
+    CASE(three_hosts_each_get_every_block),
+    CASE(one_host_sends_nothing),
 };
 TEST_MAIN(cases)

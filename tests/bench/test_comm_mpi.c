@@ -78,7 +78,7 @@ static void one_that_hangs_is_ended_with_its_ranks(void)
 }
 
 static const test_case cases[] = {
-    {"figures_are_read_and_other_lines_are_not", figures_are_read_and_other_lines_are_not, 0, 0},
-    {"one_that_hangs_is_ended_with_its_ranks", one_that_hangs_is_ended_with_its_ranks, 0, 0},
+    CASE(figures_are_read_and_other_lines_are_not),
+    CASE(one_that_hangs_is_ended_with_its_ranks),
 };
 TEST_MAIN(cases)

@@ -150,10 +150,10 @@ static void peers_compute_the_same_products(void)
 }
 
 static const test_case cases[] = {
-    {"medians_are_of_the_sorted_samples", medians_are_of_the_sorted_samples, 0, 0},
-    {"a_race_gives_ratios_and_the_share_of_the_limit", a_race_gives_ratios_and_the_share_of_the_limit, 0, 0},
-    {"a_race_keeps_to_its_budget_and_reports_failures", a_race_keeps_to_its_budget_and_reports_failures, 0, 0},
-    {"every_traffic_has_a_rate_and_moves_its_data", every_traffic_has_a_rate_and_moves_its_data, 0, 0},
-    {"peers_compute_the_same_products", peers_compute_the_same_products, 0, 0},
+    CASE(medians_are_of_the_sorted_samples),
+    CASE(a_race_gives_ratios_and_the_share_of_the_limit),
+    CASE(a_race_keeps_to_its_budget_and_reports_failures),
+    CASE(every_traffic_has_a_rate_and_moves_its_data),
+    CASE(peers_compute_the_same_products),
 };
 TEST_MAIN(cases)

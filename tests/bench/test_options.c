@@ -21,5 +21,5 @@ static void sizes_have_units(void)
     tess_bench_options_free(&options);
 }
 
-static const test_case cases[] = {{"sizes_have_units", sizes_have_units}};
+static const test_case cases[] = {CASE(sizes_have_units)};
 TEST_MAIN(cases)

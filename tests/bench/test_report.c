@@ -169,12 +169,8 @@ static void what_is_no_report_is_refused_by_file_and_key(void)
 }
 
 static const test_case cases[] = {
-    {"rows_and_facts_come_back_from_the_file", rows_and_facts_come_back_from_the_file, 0, 0},
-    {"a_row_comes_once_and_in_a_table", a_row_comes_once_and_in_a_table, 0, 0},
-    {"a_longer_time_and_a_lower_rate_are_slower", a_longer_time_and_a_lower_rate_are_slower, 0, 0},
-    {"the_last_line_names_the_slowest_row_and_what_is_missing", the_last_line_names_the_slowest_row_and_what_is_missing,
-     0, 0},
-    {"reports_without_a_common_row_are_not_compared", reports_without_a_common_row_are_not_compared, 0, 0},
-    {"what_is_no_report_is_refused_by_file_and_key", what_is_no_report_is_refused_by_file_and_key, 0, 0},
+    CASE(rows_and_facts_come_back_from_the_file),        CASE(a_row_comes_once_and_in_a_table),
+    CASE(a_longer_time_and_a_lower_rate_are_slower),     CASE(the_last_line_names_the_slowest_row_and_what_is_missing),
+    CASE(reports_without_a_common_row_are_not_compared), CASE(what_is_no_report_is_refused_by_file_and_key),
 };
 TEST_MAIN(cases)

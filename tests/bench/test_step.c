@@ -47,8 +47,8 @@ static void tokens_are_those_of_the_peers(void)
 }
 
 static const test_case cases[] = {
-    {"presets_have_the_parameters_of_the_originals", presets_have_the_parameters_of_the_originals, 0, 0},
-    {"unknown_models_are_told_the_known_ones", unknown_models_are_told_the_known_ones, 0, 0},
-    {"tokens_are_those_of_the_peers", tokens_are_those_of_the_peers, 0, 0},
+    CASE(presets_have_the_parameters_of_the_originals),
+    CASE(unknown_models_are_told_the_known_ones),
+    CASE(tokens_are_those_of_the_peers),
 };
 TEST_MAIN(cases)

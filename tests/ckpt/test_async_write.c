@@ -358,19 +358,18 @@ static void what_one_host_has_lost_does_not_count_on_the_other(void)
 }
 
 static const test_case cases[] = {
-    {"what_is_staged_becomes_a_checkpoint", what_is_staged_becomes_a_checkpoint},
-    {"weights_are_rounded_when_that_is_asked_for", weights_are_rounded_when_that_is_asked_for},
-    {"boxes_that_lie_in_many_runs_are_gathered", boxes_that_lie_in_many_runs_are_gathered},
-    {"pieces_are_packed_when_that_is_asked_for", pieces_are_packed_when_that_is_asked_for},
-    {"a_full_disk_fails_one_save_and_the_one_before_stands", a_full_disk_fails_one_save_and_the_one_before_stands},
-    {"one_writer_at_a_time_makes_checkpoints_in_a_folder", one_writer_at_a_time_makes_checkpoints_in_a_folder},
-    {"writers_of_two_hosts_make_one_checkpoint", writers_of_two_hosts_make_one_checkpoint},
-    {"writers_of_two_hosts_remove_what_is_older", writers_of_two_hosts_remove_what_is_older},
-    {"a_part_that_does_not_read_back_is_told", a_part_that_does_not_read_back_is_told},
-    {"a_failure_on_one_host_is_heard_on_all_and_nothing_is_committed",
-     a_failure_on_one_host_is_heard_on_all_and_nothing_is_committed},
-    {"hosts_keep_folders_of_their_own", hosts_keep_folders_of_their_own},
-    {"what_one_host_has_lost_does_not_count_on_the_other", what_one_host_has_lost_does_not_count_on_the_other},
+    CASE(what_is_staged_becomes_a_checkpoint),
+    CASE(weights_are_rounded_when_that_is_asked_for),
+    CASE(boxes_that_lie_in_many_runs_are_gathered),
+    CASE(pieces_are_packed_when_that_is_asked_for),
+    CASE(a_full_disk_fails_one_save_and_the_one_before_stands),
+    CASE(one_writer_at_a_time_makes_checkpoints_in_a_folder),
+    CASE(writers_of_two_hosts_make_one_checkpoint),
+    CASE(writers_of_two_hosts_remove_what_is_older),
+    CASE(a_part_that_does_not_read_back_is_told),
+    CASE(a_failure_on_one_host_is_heard_on_all_and_nothing_is_committed),
+    CASE(hosts_keep_folders_of_their_own),
+    CASE(what_one_host_has_lost_does_not_count_on_the_other),
 };
 
 TEST_MAIN(cases)

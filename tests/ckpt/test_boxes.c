@@ -404,12 +404,11 @@ static void boxes_that_overlap_or_leave_a_gap_or_stand_out_are_named(void)
 }
 
 static const test_case cases[] = {
-    {"any_layout_reads_what_any_other_wrote", any_layout_reads_what_any_other_wrote, 0, 0},
-    {"each_element_is_written_by_one_rank", each_element_is_written_by_one_rank, 0, 0},
-    {"all_ranks_save_and_load_boxes", all_ranks_save_and_load_boxes, -1, 0},
-    {"a_grid_converts_and_compares_like_rows", a_grid_converts_and_compares_like_rows, 0, 0},
-    {"a_reader_reads_the_pieces_of_its_boxes_alone", a_reader_reads_the_pieces_of_its_boxes_alone, 0, 0},
-    {"boxes_that_overlap_or_leave_a_gap_or_stand_out_are_named",
-     boxes_that_overlap_or_leave_a_gap_or_stand_out_are_named, 0, 0},
+    CASE(any_layout_reads_what_any_other_wrote),
+    CASE(each_element_is_written_by_one_rank),
+    CASE(all_ranks_save_and_load_boxes, -1),
+    CASE(a_grid_converts_and_compares_like_rows),
+    CASE(a_reader_reads_the_pieces_of_its_boxes_alone),
+    CASE(boxes_that_overlap_or_leave_a_gap_or_stand_out_are_named),
 };
 TEST_MAIN(cases)

@@ -568,19 +568,19 @@ static void safetensors_open_as_catalogs(void)
 }
 
 static const test_case cases[] = {
-    {"any_cut_reads_back_as_any_box", any_cut_reads_back_as_any_box},
-    {"other_dtypes_are_read_as_they_are", other_dtypes_are_read_as_they_are},
-    {"pieces_that_overlap_are_refused", pieces_that_overlap_are_refused},
-    {"the_first_missing_element_is_named", the_first_missing_element_is_named},
-    {"hostile_numbers_are_refused", hostile_numbers_are_refused},
-    {"no_cut_makes_finishing_slow", no_cut_makes_finishing_slow},
-    {"a_large_grid_is_finished", a_large_grid_is_finished},
-    {"any_flipped_byte_is_named", any_flipped_byte_is_named},
-    {"any_truncation_is_named", any_truncation_is_named},
-    {"verifying_tells_of_every_piece", verifying_tells_of_every_piece},
-    {"a_packed_piece_that_does_not_unpack_is_damage", a_packed_piece_that_does_not_unpack_is_damage},
-    {"a_range_is_verified_once_by_all_threads", a_range_is_verified_once_by_all_threads},
-    {"a_verified_piece_is_not_read_whole_again", a_verified_piece_is_not_read_whole_again},
-    {"safetensors_open_as_catalogs", safetensors_open_as_catalogs},
+    CASE(any_cut_reads_back_as_any_box),
+    CASE(other_dtypes_are_read_as_they_are),
+    CASE(pieces_that_overlap_are_refused),
+    CASE(the_first_missing_element_is_named),
+    CASE(hostile_numbers_are_refused),
+    CASE(no_cut_makes_finishing_slow),
+    CASE(a_large_grid_is_finished),
+    CASE(any_flipped_byte_is_named),
+    CASE(any_truncation_is_named),
+    CASE(verifying_tells_of_every_piece),
+    CASE(a_packed_piece_that_does_not_unpack_is_damage),
+    CASE(a_range_is_verified_once_by_all_threads),
+    CASE(a_verified_piece_is_not_read_whole_again),
+    CASE(safetensors_open_as_catalogs),
 };
 TEST_MAIN(cases)

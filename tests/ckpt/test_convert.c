@@ -243,10 +243,10 @@ static void a_full_disk_leaves_no_folder(void)
 }
 
 static const test_case cases[] = {
-    {"without_a_dtype_every_bit_stays", without_a_dtype_every_bit_stays, 0, 0},
-    {"floats_change_their_dtype_and_integers_do_not", floats_change_their_dtype_and_integers_do_not, 0, 0},
-    {"config_says_the_new_dtype_and_keeps_the_rest", config_says_the_new_dtype_and_keeps_the_rest, 0, 0},
-    {"bad_folders_are_refused_and_nothing_is_written", bad_folders_are_refused_and_nothing_is_written, 0, 0},
-    {"a_full_disk_leaves_no_folder", a_full_disk_leaves_no_folder, 0, 0},
+    CASE(without_a_dtype_every_bit_stays),
+    CASE(floats_change_their_dtype_and_integers_do_not),
+    CASE(config_says_the_new_dtype_and_keeps_the_rest),
+    CASE(bad_folders_are_refused_and_nothing_is_written),
+    CASE(a_full_disk_leaves_no_folder),
 };
 TEST_MAIN(cases)

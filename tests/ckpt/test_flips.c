@@ -171,9 +171,9 @@ static void a_flipped_byte_of_a_distributed_checkpoint_is_found(void)
 }
 
 static const test_case cases[] = {
-    {"a_flipped_byte_of_deepspeed_is_found", a_flipped_byte_of_deepspeed_is_found},
-    {"a_flipped_byte_of_torch_save_is_found", a_flipped_byte_of_torch_save_is_found},
-    {"a_flipped_byte_of_a_distributed_checkpoint_is_found", a_flipped_byte_of_a_distributed_checkpoint_is_found},
+    CASE(a_flipped_byte_of_deepspeed_is_found),
+    CASE(a_flipped_byte_of_torch_save_is_found),
+    CASE(a_flipped_byte_of_a_distributed_checkpoint_is_found),
 };
 
 TEST_MAIN(cases)

@@ -325,18 +325,18 @@ static void tensors_larger_than_a_block(void)
 }
 
 static const test_case cases[] = {
-    {"every_dtype_and_shape_comes_back", every_dtype_and_shape_comes_back},
-    {"shards_are_kept_or_cut_anew", shards_are_kept_or_cut_anew},
-    {"files_are_those_of_the_ranks", files_are_those_of_the_ranks},
-    {"names_of_torchtitan_and_back", names_of_torchtitan_and_back},
-    {"parameters_may_begin_with_a_number", parameters_may_begin_with_a_number},
-    {"a_model_alone_in_bfloat16", a_model_alone_in_bfloat16},
-    {"settings_of_the_optimizer_are_those_of_each_parameter", settings_of_the_optimizer_are_those_of_each_parameter},
-    {"groups_that_name_their_parameters_are_spread", groups_that_name_their_parameters_are_spread},
-    {"two_tensors_of_one_name_are_refused", two_tensors_of_one_name_are_refused},
-    {"megatrons_folder_is_named_by_the_step", megatrons_folder_is_named_by_the_step},
-    {"nothing_stays_of_what_could_not_be_written", nothing_stays_of_what_could_not_be_written},
-    {"tensors_larger_than_a_block", tensors_larger_than_a_block},
+    CASE(every_dtype_and_shape_comes_back),
+    CASE(shards_are_kept_or_cut_anew),
+    CASE(files_are_those_of_the_ranks),
+    CASE(names_of_torchtitan_and_back),
+    CASE(parameters_may_begin_with_a_number),
+    CASE(a_model_alone_in_bfloat16),
+    CASE(settings_of_the_optimizer_are_those_of_each_parameter),
+    CASE(groups_that_name_their_parameters_are_spread),
+    CASE(two_tensors_of_one_name_are_refused),
+    CASE(megatrons_folder_is_named_by_the_step),
+    CASE(nothing_stays_of_what_could_not_be_written),
+    CASE(tensors_larger_than_a_block),
 };
 
 TEST_MAIN(cases)

@@ -32,7 +32,7 @@ static const char *own_folder(const char *common)
     return folder;
 }
 
-static void hosts_are_numbered_by_their_first_ranks(void)
+static void hosts_of_even_jobs_are_numbered_too(void)
 {
     char text[TESS_CKPT_HOST_TEXT];
     join_hosts();
@@ -155,14 +155,14 @@ static void model_folders_that_differ_are_named(void)
 }
 
 static const test_case cases[] = {
-    {"hosts_are_numbered_by_their_first_ranks", hosts_are_numbered_by_their_first_ranks, 3, 0},
-    {"hosts_of_even_jobs_are_numbered_too", hosts_are_numbered_by_their_first_ranks, 8, 0},
-    {"hosts_that_interleave_are_refused", hosts_that_interleave_are_refused, 4, 0},
-    {"a_shared_folder_is_found_to_be_one", a_shared_folder_is_found_to_be_one, 4, 0},
-    {"a_folder_of_every_host_is_named_with_its_hosts", a_folder_of_every_host_is_named_with_its_hosts, 4, 0},
-    {"the_one_host_that_differs_is_named", the_one_host_that_differs_is_named, 8, 0},
-    {"a_folder_that_cannot_be_written_fails_all_ranks", a_folder_that_cannot_be_written_fails_all_ranks, 4, 0},
-    {"files_that_differ_are_named", files_that_differ_are_named, 4, 0},
-    {"model_folders_that_differ_are_named", model_folders_that_differ_are_named, 4, 0},
+    CASE(hosts_are_numbered_by_their_first_ranks, 3),
+    CASE(hosts_of_even_jobs_are_numbered_too, 8),
+    CASE(hosts_that_interleave_are_refused, 4),
+    CASE(a_shared_folder_is_found_to_be_one, 4),
+    CASE(a_folder_of_every_host_is_named_with_its_hosts, 4),
+    CASE(the_one_host_that_differs_is_named, 8),
+    CASE(a_folder_that_cannot_be_written_fails_all_ranks, 4),
+    CASE(files_that_differ_are_named, 4),
+    CASE(model_folders_that_differ_are_named, 4),
 };
 TEST_MAIN(cases)

@@ -323,13 +323,13 @@ static void every_rank_hears_of_damage_that_one_has_read(void)
 }
 
 static const test_case cases[] = {
-    {"what_was_written_is_read", what_was_written_is_read},
-    {"weights_stored_as_bf16_are_widened", weights_stored_as_bf16_are_widened},
-    {"any_flipped_byte_of_a_checkpoint_is_found", any_flipped_byte_of_a_checkpoint_is_found},
-    {"any_truncation_of_a_checkpoint_is_found", any_truncation_of_a_checkpoint_is_found},
-    {"what_is_not_a_checkpoint_of_this_model_is_told", what_is_not_a_checkpoint_of_this_model_is_told},
-    {"checkpoints_open_as_catalogs", checkpoints_open_as_catalogs},
-    {"any_world_size_reads_what_any_wrote", any_world_size_reads_what_any_wrote, .ranks = -1},
-    {"every_rank_hears_of_damage_that_one_has_read", every_rank_hears_of_damage_that_one_has_read, .ranks = 3},
+    CASE(what_was_written_is_read),
+    CASE(weights_stored_as_bf16_are_widened),
+    CASE(any_flipped_byte_of_a_checkpoint_is_found),
+    CASE(any_truncation_of_a_checkpoint_is_found),
+    CASE(what_is_not_a_checkpoint_of_this_model_is_told),
+    CASE(checkpoints_open_as_catalogs),
+    CASE(any_world_size_reads_what_any_wrote, .ranks = -1),
+    CASE(every_rank_hears_of_damage_that_one_has_read, .ranks = 3),
 };
 TEST_MAIN(cases)

@@ -317,6 +317,6 @@ static void no_kill_and_no_error_loses_a_checkpoint(void)
 }
 
 static const test_case cases[] = {
-    {"no_kill_and_no_error_loses_a_checkpoint", no_kill_and_no_error_loses_a_checkpoint, 0, 600},
+    CASE(no_kill_and_no_error_loses_a_checkpoint, 0, 600),
 };
 TEST_MAIN(cases)

@@ -252,11 +252,11 @@ static void want_of_descriptors_and_dead_links_are_no_damage(void)
 }
 
 static const test_case cases[] = {
-    {"without_exchange_no_kill_hides_a_checkpoint", without_exchange_no_kill_hides_a_checkpoint, 0, 0},
-    {"without_exchange_no_error_hides_a_checkpoint", without_exchange_no_error_hides_a_checkpoint, 0, 0},
-    {"what_stands_aside_is_set_aside_with_the_others", what_stands_aside_is_set_aside_with_the_others, 0, 0},
-    {"what_cannot_be_looked_at_is_no_damage", what_cannot_be_looked_at_is_no_damage, 0, 0},
-    {"damage_is_damage_all_the_same", damage_is_damage_all_the_same, 0, 0},
-    {"want_of_descriptors_and_dead_links_are_no_damage", want_of_descriptors_and_dead_links_are_no_damage, 0, 0},
+    CASE(without_exchange_no_kill_hides_a_checkpoint),
+    CASE(without_exchange_no_error_hides_a_checkpoint),
+    CASE(what_stands_aside_is_set_aside_with_the_others),
+    CASE(what_cannot_be_looked_at_is_no_damage),
+    CASE(damage_is_damage_all_the_same),
+    CASE(want_of_descriptors_and_dead_links_are_no_damage),
 };
 TEST_MAIN(cases)

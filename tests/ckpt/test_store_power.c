@@ -363,8 +363,8 @@ static void every_sync_is_needed(void)
 }
 
 static const test_case cases[] = {
-    {"no_power_cut_loses_a_checkpoint", no_power_cut_loses_a_checkpoint, 0, 0},
-    {"no_power_cut_after_a_kill_or_an_error_does", no_power_cut_after_a_kill_or_an_error_does, 0, 0},
-    {"every_sync_is_needed", every_sync_is_needed, 0, 0},
+    CASE(no_power_cut_loses_a_checkpoint),
+    CASE(no_power_cut_after_a_kill_or_an_error_does),
+    CASE(every_sync_is_needed),
 };
 TEST_MAIN(cases)

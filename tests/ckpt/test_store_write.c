@@ -228,11 +228,10 @@ static void rows_that_nobody_writes_are_named(void)
 }
 
 static const test_case cases[] = {
-    {"what_is_written_lies_where_the_manifest_says", what_is_written_lies_where_the_manifest_says, 0, 0},
-    {"large_rows_that_do_not_lie_at_a_page_are_written_directly",
-     large_rows_that_do_not_lie_at_a_page_are_written_directly, 0, 0},
-    {"short_writes_go_on", short_writes_go_on, 0, 0},
-    {"a_full_disk_is_met_before_anything_is_written", a_full_disk_is_met_before_anything_is_written, 0, 0},
-    {"rows_that_nobody_writes_are_named", rows_that_nobody_writes_are_named, 0, 0},
+    CASE(what_is_written_lies_where_the_manifest_says),
+    CASE(large_rows_that_do_not_lie_at_a_page_are_written_directly),
+    CASE(short_writes_go_on),
+    CASE(a_full_disk_is_met_before_anything_is_written),
+    CASE(rows_that_nobody_writes_are_named),
 };
 TEST_MAIN(cases)

@@ -318,20 +318,18 @@ static void scalars_have_one_slice(void)
 }
 
 static const test_case cases[] = {
-    {"a_list_tells_valid_damaged_and_incomplete_ones_apart", a_list_tells_valid_damaged_and_incomplete_ones_apart, 0,
-     0},
-    {"a_file_is_a_list_of_one", a_file_is_a_list_of_one, 0, 0},
-    {"a_checkpoint_itself_is_a_list_of_one", a_checkpoint_itself_is_a_list_of_one, 0, 0},
-    {"a_folder_without_checkpoints_says_what_was_looked_for", a_folder_without_checkpoints_says_what_was_looked_for, 0,
-     0},
-    {"a_hosts_part_of_a_checkpoint_is_valid", a_hosts_part_of_a_checkpoint_is_valid, 0, 0},
-    {"pruning_keeps_the_newest_that_are_good", pruning_keeps_the_newest_that_are_good, 0, 0},
-    {"the_last_good_one_never_goes", the_last_good_one_never_goes, 0, 0},
-    {"nested_keys_are_set_by_their_dots", nested_keys_are_set_by_their_dots, 0, 0},
-    {"an_edited_checkpoint_is_valid_and_keeps_what_it_was", an_edited_checkpoint_is_valid_and_keeps_what_it_was, 0, 0},
-    {"an_edit_that_fails_changes_nothing", an_edit_that_fails_changes_nothing, 0, 0},
-    {"an_edit_that_is_killed_leaves_the_old_or_the_new", an_edit_that_is_killed_leaves_the_old_or_the_new, 0, 0},
-    {"slices_are_runs_that_cover_a_tensor_once", slices_are_runs_that_cover_a_tensor_once, 0, 0},
-    {"scalars_have_one_slice", scalars_have_one_slice, 0, 0},
+    CASE(a_list_tells_valid_damaged_and_incomplete_ones_apart),
+    CASE(a_file_is_a_list_of_one),
+    CASE(a_checkpoint_itself_is_a_list_of_one),
+    CASE(a_folder_without_checkpoints_says_what_was_looked_for),
+    CASE(a_hosts_part_of_a_checkpoint_is_valid),
+    CASE(pruning_keeps_the_newest_that_are_good),
+    CASE(the_last_good_one_never_goes),
+    CASE(nested_keys_are_set_by_their_dots),
+    CASE(an_edited_checkpoint_is_valid_and_keeps_what_it_was),
+    CASE(an_edit_that_fails_changes_nothing),
+    CASE(an_edit_that_is_killed_leaves_the_old_or_the_new),
+    CASE(slices_are_runs_that_cover_a_tensor_once),
+    CASE(scalars_have_one_slice),
 };
 TEST_MAIN(cases)

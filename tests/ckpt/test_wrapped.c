@@ -194,11 +194,8 @@ static void two_models_are_told_apart_by_the_user(void)
 }
 
 static const test_case cases[] = {
-    {"a_model_folder_has_the_models_own_names", a_model_folder_has_the_models_own_names},
-    {"known_wrappers_go_without_a_configuration", known_wrappers_go_without_a_configuration},
-    {"moments_belong_to_the_models_names", moments_belong_to_the_models_names},
-    {"what_does_not_fit_is_listed", what_does_not_fit_is_listed},
-    {"a_model_that_we_do_not_know_is_not_checked", a_model_that_we_do_not_know_is_not_checked},
-    {"two_models_are_told_apart_by_the_user", two_models_are_told_apart_by_the_user},
+    CASE(a_model_folder_has_the_models_own_names),    CASE(known_wrappers_go_without_a_configuration),
+    CASE(moments_belong_to_the_models_names),         CASE(what_does_not_fit_is_listed),
+    CASE(a_model_that_we_do_not_know_is_not_checked), CASE(two_models_are_told_apart_by_the_user),
 };
 TEST_MAIN(cases)

@@ -479,18 +479,18 @@ static void ranks_that_disagree_all_fail(void)
 }
 
 static const test_case cases[] = {
-    {"a_file_has_the_reference_writers_bytes", a_file_has_the_reference_writers_bytes, 0, 0},
-    {"a_model_without_tensors_is_a_header", a_model_without_tensors_is_a_header, 0, 0},
-    {"tensors_are_ordered_by_dtype_then_name", tensors_are_ordered_by_dtype_then_name, 0, 0},
-    {"shards_are_cut_by_size_and_indexed", shards_are_cut_by_size_and_indexed, 0, 0},
-    {"a_new_cut_replaces_the_old_files", a_new_cut_replaces_the_old_files, 0, 0},
-    {"reading_and_writing_again_gives_the_same_files", reading_and_writing_again_gives_the_same_files, 0, 0},
-    {"bad_names_and_shapes_are_refused", bad_names_and_shapes_are_refused, 0, 0},
-    {"a_failure_leaves_nothing_and_keeps_the_old_model", a_failure_leaves_nothing_and_keeps_the_old_model, 0, 0},
-    {"a_full_disk_leaves_nothing", a_full_disk_leaves_nothing, 0, 0},
-    {"rows_left_out_are_noticed", rows_left_out_are_noticed, 0, 0},
-    {"ranks_write_the_bytes_of_one_process", ranks_write_the_bytes_of_one_process, -1, 0},
-    {"one_rank_without_space_fails_all", one_rank_without_space_fails_all, -1, 0},
-    {"ranks_that_disagree_all_fail", ranks_that_disagree_all_fail, 3, 0},
+    CASE(a_file_has_the_reference_writers_bytes),
+    CASE(a_model_without_tensors_is_a_header),
+    CASE(tensors_are_ordered_by_dtype_then_name),
+    CASE(shards_are_cut_by_size_and_indexed),
+    CASE(a_new_cut_replaces_the_old_files),
+    CASE(reading_and_writing_again_gives_the_same_files),
+    CASE(bad_names_and_shapes_are_refused),
+    CASE(a_failure_leaves_nothing_and_keeps_the_old_model),
+    CASE(a_full_disk_leaves_nothing),
+    CASE(rows_left_out_are_noticed),
+    CASE(ranks_write_the_bytes_of_one_process, -1),
+    CASE(one_rank_without_space_fails_all, -1),
+    CASE(ranks_that_disagree_all_fail, 3),
 };
 TEST_MAIN(cases)

@@ -138,12 +138,12 @@ static void rows_are_bounded(void)
 }
 
 static const test_case cases[] = {
-    {"a_size_goes_by_the_first_row_that_holds_it", a_size_goes_by_the_first_row_that_holds_it, 0, 0},
-    {"without_rows_nothing_changes", without_rows_nothing_changes, 0, 0},
-    {"one_choice_holds_for_all", one_choice_holds_for_all, 0, 0},
-    {"what_is_written_reads_back", what_is_written_reads_back, 0, 0},
-    {"a_table_that_ends_is_not_written", a_table_that_ends_is_not_written, 0, 0},
-    {"errors_name_file_and_row", errors_name_file_and_row, 0, 0},
-    {"rows_are_bounded", rows_are_bounded, 0, 0},
+    CASE(a_size_goes_by_the_first_row_that_holds_it),
+    CASE(without_rows_nothing_changes),
+    CASE(one_choice_holds_for_all),
+    CASE(what_is_written_reads_back),
+    CASE(a_table_that_ends_is_not_written),
+    CASE(errors_name_file_and_row),
+    CASE(rows_are_bounded),
 };
 TEST_MAIN(cases)

@@ -410,14 +410,14 @@ static void halves_round_to_nearest_even(void)
 }
 
 static const test_case cases[] = {
-    {"trees_of_any_width_are_the_serial_tree", trees_of_any_width_are_the_serial_tree, 0, 0},
-    {"halves_round_to_nearest_even", halves_round_to_nearest_even, 0, 0},
-    {"reductions_are_the_serial_tree", reductions_are_the_serial_tree, -1, 0},
-    {"nan_wins_extrema", nan_wins_extrema, -1, 0},
-    {"moves_bring_every_element_home", moves_bring_every_element_home, -1, 0},
-    {"all_to_all_v_moves_uneven_blocks", all_to_all_v_moves_uneven_blocks, -1, 0},
-    {"arguments_are_checked_on_the_caller_alone", arguments_are_checked_on_the_caller_alone, -1, 0},
-    {"a_rank_may_give_its_own_block_of_the_result", a_rank_may_give_its_own_block_of_the_result, -1, 0},
-    {"counts_beyond_32_bits_work", counts_beyond_32_bits_work, 2, 0},
+    CASE(trees_of_any_width_are_the_serial_tree),
+    CASE(halves_round_to_nearest_even),
+    CASE(reductions_are_the_serial_tree, -1),
+    CASE(nan_wins_extrema, -1),
+    CASE(moves_bring_every_element_home, -1),
+    CASE(all_to_all_v_moves_uneven_blocks, -1),
+    CASE(arguments_are_checked_on_the_caller_alone, -1),
+    CASE(a_rank_may_give_its_own_block_of_the_result, -1),
+    CASE(counts_beyond_32_bits_work, 2),
 };
 TEST_MAIN(cases)

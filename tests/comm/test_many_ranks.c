@@ -52,6 +52,6 @@ static void every_collective_reaches_all_ranks(void)
 }
 
 static const test_case cases[] = {
-    {"every_collective_reaches_all_ranks", every_collective_reaches_all_ranks, RANKS, 0, TEST_NEVER},
+    CASE(every_collective_reaches_all_ranks, RANKS, 0, TEST_NEVER),
 };
 TEST_MAIN(cases)

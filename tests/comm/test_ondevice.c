@@ -208,7 +208,7 @@ static void check_reduce_pieces(const rank *r, bool window, bool accumulate, siz
     give(r, &shard);
 }
 
-static void summed_pieces_have_the_bits_of_the_host(void)
+static void summed_pieces_of_eight_ranks_are_the_hosts(void)
 {
     rank r = join();
     for (int window = 0; window < 2; window++)
@@ -258,7 +258,7 @@ static void leaf_steps_have_the_bits_of_the_host(void)
     leave(&r);
 }
 
-static void sums_over_ranks_have_the_bits_of_the_host(void)
+static void sums_over_eight_ranks_are_the_hosts(void)
 {
     rank r = join();
     for (size_t n = 1; n <= 12001; n += 12000)
@@ -493,31 +493,29 @@ static void a_rank_that_dies_is_named(void)
 }
 
 static const test_case cases[] = {
-    {"gathered_pieces_have_the_bits_of_the_host", gathered_pieces_have_the_bits_of_the_host, 1, 0},
-    {"gathered_pieces_have_the_bits_of_the_host", gathered_pieces_have_the_bits_of_the_host, 3, 0},
-    {"gathered_pieces_have_the_bits_of_the_host", gathered_pieces_have_the_bits_of_the_host, 4, 0},
-    {"a_rank_that_owns_nothing_shows_its_shard", a_rank_that_owns_nothing_shows_its_shard, 3, 0},
-    {"blocks_are_gathered_and_exchanged", blocks_are_gathered_and_exchanged, 3, 0},
-    {"summed_pieces_have_the_bits_of_the_host", summed_pieces_have_the_bits_of_the_host, 1, 0},
-    {"summed_pieces_have_the_bits_of_the_host", summed_pieces_have_the_bits_of_the_host, 2, 0},
-    {"summed_pieces_have_the_bits_of_the_host", summed_pieces_have_the_bits_of_the_host, 3, 0},
-    {"summed_pieces_of_eight_ranks_are_the_hosts", summed_pieces_have_the_bits_of_the_host, 8, 0},
-    {"leaf_steps_have_the_bits_of_the_host", leaf_steps_have_the_bits_of_the_host, 3, 0},
-    {"leaf_steps_have_the_bits_of_the_host", leaf_steps_have_the_bits_of_the_host, 4, 0},
-    {"sums_over_ranks_have_the_bits_of_the_host", sums_over_ranks_have_the_bits_of_the_host, 1, 0},
-    {"sums_over_ranks_have_the_bits_of_the_host", sums_over_ranks_have_the_bits_of_the_host, 3, 0},
-    {"sums_over_eight_ranks_are_the_hosts", sums_over_ranks_have_the_bits_of_the_host, 8, 0},
-    {"operations_in_flight_keep_their_order", operations_in_flight_keep_their_order, 4, 0},
-    {"a_gradient_that_is_not_finite_is_found", a_gradient_that_is_not_finite_is_found, 3, 0, TEST_NEVER},
-    {"buffers_of_two_kinds_are_refused", buffers_of_two_kinds_are_refused, 1, 0},
-    {"ranks_that_differ_are_named", ranks_that_differ_are_named, 3, 0, TEST_ALONE},
-    {"devices_of_two_kinds_are_refused", devices_of_two_kinds_are_refused, 2, 0, TEST_ALONE},
-    {"memory_that_peers_cannot_open_goes_through_the_host", memory_that_peers_cannot_open_goes_through_the_host, 2, 0,
-     TEST_NEVER},
-    {"memory_that_one_rank_cannot_open_goes_through_the_host", memory_that_one_rank_cannot_open_goes_through_the_host,
-     2, 0, TEST_NEVER},
-    {"an_error_of_nccl_is_the_teams", an_error_of_nccl_is_the_teams, 2, 0, TEST_ALONE},
-    {"a_rank_that_does_not_come_is_named", a_rank_that_does_not_come_is_named, 3, 0, TEST_NEVER},
-    {"a_rank_that_dies_is_named", a_rank_that_dies_is_named, 0, 0},
+    CASE(gathered_pieces_have_the_bits_of_the_host, 1),
+    CASE(gathered_pieces_have_the_bits_of_the_host, 3),
+    CASE(gathered_pieces_have_the_bits_of_the_host, 4),
+    CASE(a_rank_that_owns_nothing_shows_its_shard, 3),
+    CASE(blocks_are_gathered_and_exchanged, 3),
+    CASE(summed_pieces_have_the_bits_of_the_host, 1),
+    CASE(summed_pieces_have_the_bits_of_the_host, 2),
+    CASE(summed_pieces_have_the_bits_of_the_host, 3),
+    CASE(summed_pieces_of_eight_ranks_are_the_hosts, 8),
+    CASE(leaf_steps_have_the_bits_of_the_host, 3),
+    CASE(leaf_steps_have_the_bits_of_the_host, 4),
+    CASE(sums_over_ranks_have_the_bits_of_the_host, 1),
+    CASE(sums_over_ranks_have_the_bits_of_the_host, 3),
+    CASE(sums_over_eight_ranks_are_the_hosts, 8),
+    CASE(operations_in_flight_keep_their_order, 4),
+    CASE(a_gradient_that_is_not_finite_is_found, 3, 0, TEST_NEVER),
+    CASE(buffers_of_two_kinds_are_refused, 1),
+    CASE(ranks_that_differ_are_named, 3, 0, TEST_ALONE),
+    CASE(devices_of_two_kinds_are_refused, 2, 0, TEST_ALONE),
+    CASE(memory_that_peers_cannot_open_goes_through_the_host, 2, 0, TEST_NEVER),
+    CASE(memory_that_one_rank_cannot_open_goes_through_the_host, 2, 0, TEST_NEVER),
+    CASE(an_error_of_nccl_is_the_teams, 2, 0, TEST_ALONE),
+    CASE(a_rank_that_does_not_come_is_named, 3, 0, TEST_NEVER),
+    CASE(a_rank_that_dies_is_named),
 };
 TEST_MAIN(cases)

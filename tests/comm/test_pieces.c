@@ -213,9 +213,9 @@ static void lying_pieces_are_refused(void)
 }
 
 static const test_case cases[] = {
-    {"gathered_pieces_are_converted_rows", gathered_pieces_are_converted_rows, -1, 0},
-    {"reduced_pieces_are_the_serial_tree", reduced_pieces_are_the_serial_tree, -1, 0},
-    {"mixed_memory_gives_the_same_bits", mixed_memory_gives_the_same_bits, -1, 0},
-    {"lying_pieces_are_refused", lying_pieces_are_refused, 2, 0},
+    CASE(gathered_pieces_are_converted_rows, -1),
+    CASE(reduced_pieces_are_the_serial_tree, -1),
+    CASE(mixed_memory_gives_the_same_bits, -1),
+    CASE(lying_pieces_are_refused, 2),
 };
 TEST_MAIN(cases)

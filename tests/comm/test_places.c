@@ -126,11 +126,11 @@ static void turns_without_a_number_are_turns(void)
 }
 
 static const test_case cases[] = {
-    {"two_alike_in_another_order_are_told", two_alike_in_another_order_are_told, 3, 0, TEST_ALONE},
-    {"branches_are_no_disorder", branches_are_no_disorder, 3, 0},
-    {"turns_that_depend_on_data_are_no_disorder", turns_that_depend_on_data_are_no_disorder, 3, 0},
-    {"labels_tell_more_than_places", labels_tell_more_than_places, 3, 0},
-    {"code_made_at_run_time_has_no_order", code_made_at_run_time_has_no_order, 3, 0},
-    {"turns_without_a_number_are_turns", turns_without_a_number_are_turns, 3, 0},
+    CASE(two_alike_in_another_order_are_told, 3, 0, TEST_ALONE),
+    CASE(branches_are_no_disorder, 3),
+    CASE(turns_that_depend_on_data_are_no_disorder, 3),
+    CASE(labels_tell_more_than_places, 3),
+    CASE(code_made_at_run_time_has_no_order, 3),
+    CASE(turns_without_a_number_are_turns, 3),
 };
 TEST_MAIN(cases)

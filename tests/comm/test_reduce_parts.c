@@ -101,7 +101,7 @@ static void sums_in_parts_are_added_to_what_is_there(void)
 }
 
 static const test_case cases[] = {
-    {"reductions_in_parts_have_the_bits_of_the_tree", reductions_in_parts_have_the_bits_of_the_tree, 0, 0},
-    {"sums_in_parts_are_added_to_what_is_there", sums_in_parts_are_added_to_what_is_there, 0, 0},
+    CASE(reductions_in_parts_have_the_bits_of_the_tree),
+    CASE(sums_in_parts_are_added_to_what_is_there),
 };
 TEST_MAIN(cases)

@@ -219,19 +219,19 @@ static void a_message_that_nobody_receives_is_shown(void)
 }
 
 static const test_case cases[] = {
-    {"equal_rehearsals_agree_and_move_nothing", equal_rehearsals_agree_and_move_nothing, -1, 0},
-    {"the_first_line_that_differs_is_shown", the_first_line_that_differs_is_shown, 4, 0, TEST_ALONE},
-    {"a_line_that_is_left_out_is_shown", a_line_that_is_left_out_is_shown, 4, 0, TEST_ALONE},
-    {"a_rehearsal_that_ends_early_is_shown", a_rehearsal_that_ends_early_is_shown, 3, 0, TEST_ALONE},
-    {"who_has_other_numbers_is_told_in_plain_words", who_has_other_numbers_is_told_in_plain_words, 4, 0, TEST_ALONE},
-    {"other_numbers_may_be_nobodys_fault", other_numbers_may_be_nobodys_fault, 4, 0, TEST_ALONE},
-    {"some_ranks_rehearse_without_the_others", some_ranks_rehearse_without_the_others, 4, 0, TEST_ALONE},
-    {"teams_are_compared_among_their_members", teams_are_compared_among_their_members, 4, 0, TEST_ALONE},
-    {"stages_may_differ", stages_may_differ, 4, 0},
-    {"ranks_of_a_stage_may_not_differ", ranks_of_a_stage_may_not_differ, 4, 0, TEST_ALONE},
-    {"stages_call_alike_on_the_world", stages_call_alike_on_the_world, 4, 0, TEST_ALONE},
-    {"a_message_of_another_length_is_shown", a_message_of_another_length_is_shown, 4, 0, TEST_ALONE},
-    {"a_message_that_nobody_sends_is_shown", a_message_that_nobody_sends_is_shown, 4, 0, TEST_ALONE},
-    {"a_message_that_nobody_receives_is_shown", a_message_that_nobody_receives_is_shown, 4, 0, TEST_ALONE},
+    CASE(equal_rehearsals_agree_and_move_nothing, -1),
+    CASE(the_first_line_that_differs_is_shown, 4, 0, TEST_ALONE),
+    CASE(a_line_that_is_left_out_is_shown, 4, 0, TEST_ALONE),
+    CASE(a_rehearsal_that_ends_early_is_shown, 3, 0, TEST_ALONE),
+    CASE(who_has_other_numbers_is_told_in_plain_words, 4, 0, TEST_ALONE),
+    CASE(other_numbers_may_be_nobodys_fault, 4, 0, TEST_ALONE),
+    CASE(some_ranks_rehearse_without_the_others, 4, 0, TEST_ALONE),
+    CASE(teams_are_compared_among_their_members, 4, 0, TEST_ALONE),
+    CASE(stages_may_differ, 4),
+    CASE(ranks_of_a_stage_may_not_differ, 4, 0, TEST_ALONE),
+    CASE(stages_call_alike_on_the_world, 4, 0, TEST_ALONE),
+    CASE(a_message_of_another_length_is_shown, 4, 0, TEST_ALONE),
+    CASE(a_message_that_nobody_sends_is_shown, 4, 0, TEST_ALONE),
+    CASE(a_message_that_nobody_receives_is_shown, 4, 0, TEST_ALONE),
 };
 TEST_MAIN(cases)

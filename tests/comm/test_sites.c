@@ -79,8 +79,8 @@ static void a_swap_in_a_shared_object_is_told(void)
 }
 
 static const test_case cases[] = {
-    {"an_address_is_found_in_its_object", an_address_is_found_in_its_object},
-    {"objects_lie_elsewhere_and_sites_are_the_same", objects_lie_elsewhere_and_sites_are_the_same, 3},
-    {"a_swap_in_a_shared_object_is_told", a_swap_in_a_shared_object_is_told, 3, 0, TEST_ALONE},
+    CASE(an_address_is_found_in_its_object),
+    CASE(objects_lie_elsewhere_and_sites_are_the_same, 3),
+    CASE(a_swap_in_a_shared_object_is_told, 3, 0, TEST_ALONE),
 };
 TEST_MAIN(cases)

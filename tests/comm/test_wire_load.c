@@ -60,10 +60,10 @@ static void what_is_no_plugin_is_refused(void)
 }
 
 static const test_case cases[] = {
-    {"a_missing_plugin_names_the_packages", a_missing_plugin_names_the_packages, 0, 0},
-    {"slurm_uses_the_mpi_that_it_speaks_to", slurm_uses_the_mpi_that_it_speaks_to, 0, 0},
-    {"the_users_choice_comes_first", the_users_choice_comes_first, 0, 0},
-    {"what_is_no_plugin_is_refused", what_is_no_plugin_is_refused, 0, 0},
+    CASE(a_missing_plugin_names_the_packages),
+    CASE(slurm_uses_the_mpi_that_it_speaks_to),
+    CASE(the_users_choice_comes_first),
+    CASE(what_is_no_plugin_is_refused),
 };
 
 /* The dynamic loader reads LD_LIBRARY_PATH once and must find no plug-in here: the program starts itself again without

@@ -336,18 +336,18 @@ static void too_much_memory_is_refused_by_all(void)
 }
 
 static const test_case cases[] = {
-    {"many_works_in_flight_complete", many_works_in_flight_complete, -1, 0},
-    {"done_drives_the_work", done_drives_the_work, -1, 0},
-    {"teams_may_be_waited_for_in_any_order", teams_may_be_waited_for_in_any_order, -1, 0},
-    {"teams_split_at_any_depth", teams_split_at_any_depth, -1, 0},
-    {"a_failure_in_a_part_of_the_job_is_told_to_all_there", a_failure_in_a_part_of_the_job_is_told_to_all_there, 4, 0},
-    {"distinct_teams_run_in_distinct_threads", distinct_teams_run_in_distinct_threads, 3, 0},
-    {"messages_go_round_a_ring", messages_go_round_a_ring, -1, 0},
-    {"tags_are_taken_in_any_order", tags_are_taken_in_any_order, 2, 0},
-    {"a_rank_sends_to_itself", a_rank_sends_to_itself, -1, 0},
-    {"unequal_messages_are_named", unequal_messages_are_named, 2, 0, TEST_ALONE},
-    {"windows_are_zeroed_and_counted", windows_are_zeroed_and_counted, -1, 0},
-    {"teams_allocate_beside_each_other", teams_allocate_beside_each_other, -1, 0},
-    {"too_much_memory_is_refused_by_all", too_much_memory_is_refused_by_all, 3, 0},
+    CASE(many_works_in_flight_complete, -1),
+    CASE(done_drives_the_work, -1),
+    CASE(teams_may_be_waited_for_in_any_order, -1),
+    CASE(teams_split_at_any_depth, -1),
+    CASE(a_failure_in_a_part_of_the_job_is_told_to_all_there, 4),
+    CASE(distinct_teams_run_in_distinct_threads, 3),
+    CASE(messages_go_round_a_ring, -1),
+    CASE(tags_are_taken_in_any_order, 2),
+    CASE(a_rank_sends_to_itself, -1),
+    CASE(unequal_messages_are_named, 2, 0, TEST_ALONE),
+    CASE(windows_are_zeroed_and_counted, -1),
+    CASE(teams_allocate_beside_each_other, -1),
+    CASE(too_much_memory_is_refused_by_all, 3),
 };
 TEST_MAIN(cases)

@@ -108,11 +108,11 @@ static void wild_values_are_none(void)
 }
 
 static const test_case cases[] = {
-    {"words_make_a_command_with_the_same_layout", words_make_a_command_with_the_same_layout},
-    {"the_layout_is_of_all_options_that_decide_it", the_layout_is_of_all_options_that_decide_it},
-    {"another_optimizer_is_another_layout", another_optimizer_is_another_layout},
-    {"only_what_differs_is_told", only_what_differs_is_told},
-    {"wild_values_are_none", wild_values_are_none},
+    CASE(words_make_a_command_with_the_same_layout),
+    CASE(the_layout_is_of_all_options_that_decide_it),
+    CASE(another_optimizer_is_another_layout),
+    CASE(only_what_differs_is_told),
+    CASE(wild_values_are_none),
 };
 
 TEST_MAIN(cases)

@@ -175,12 +175,12 @@ static void a_text_that_does_not_fit_is_refused(void)
 }
 
 static const test_case cases[] = {
-    {"rows_come_out_as_they_went_in", rows_come_out_as_they_went_in, 0, 0},
-    {"small_frames_come_out_as_they_went_in", small_frames_come_out_as_they_went_in, 0, 0},
-    {"a_cut_frame_is_waited_for", a_cut_frame_is_waited_for, 0, 0},
-    {"a_frame_that_says_less_than_it_should_is_refused", a_frame_that_says_less_than_it_should_is_refused, 0, 0},
-    {"sizes_and_kinds_out_of_range_are_refused", sizes_and_kinds_out_of_range_are_refused, 0, 0},
-    {"fields_out_of_range_are_refused", fields_out_of_range_are_refused, 0, 0},
-    {"a_text_that_does_not_fit_is_refused", a_text_that_does_not_fit_is_refused, 0, 0},
+    CASE(rows_come_out_as_they_went_in),
+    CASE(small_frames_come_out_as_they_went_in),
+    CASE(a_cut_frame_is_waited_for),
+    CASE(a_frame_that_says_less_than_it_should_is_refused),
+    CASE(sizes_and_kinds_out_of_range_are_refused),
+    CASE(fields_out_of_range_are_refused),
+    CASE(a_text_that_does_not_fit_is_refused),
 };
 TEST_MAIN(cases)

@@ -307,15 +307,15 @@ static void the_watcher_ends_when_it_is_told(void)
 }
 
 static const test_case cases[] = {
-    {"rounds_and_not_checks_are_counted", rounds_and_not_checks_are_counted, 0, 0},
-    {"a_value_at_its_limit_makes_no_noise", a_value_at_its_limit_makes_no_noise, 0, 0},
-    {"what_is_not_known_neither_fails_nor_makes_well", what_is_not_known_neither_fails_nor_makes_well, 0, 0},
-    {"the_tighter_limit_counts", the_tighter_limit_counts, 0, 0},
-    {"readings_are_those_of_the_system", readings_are_those_of_the_system, 0, 0},
-    {"a_disk_needs_room_for_two_of_the_newest_checkpoint", a_disk_needs_room_for_two_of_the_newest_checkpoint, 0, 0},
-    {"alerts_reach_the_file_and_the_program", alerts_reach_the_file_and_the_program, 0, 0},
-    {"an_alert_aside_keeps_nobody_waiting", an_alert_aside_keeps_nobody_waiting, 0, 0},
-    {"a_program_that_hangs_is_killed_with_its_children", a_program_that_hangs_is_killed_with_its_children, 0, 0},
-    {"the_watcher_ends_when_it_is_told", the_watcher_ends_when_it_is_told, 0, 0},
+    CASE(rounds_and_not_checks_are_counted),
+    CASE(a_value_at_its_limit_makes_no_noise),
+    CASE(what_is_not_known_neither_fails_nor_makes_well),
+    CASE(the_tighter_limit_counts),
+    CASE(readings_are_those_of_the_system),
+    CASE(a_disk_needs_room_for_two_of_the_newest_checkpoint),
+    CASE(alerts_reach_the_file_and_the_program),
+    CASE(an_alert_aside_keeps_nobody_waiting),
+    CASE(a_program_that_hangs_is_killed_with_its_children),
+    CASE(the_watcher_ends_when_it_is_told),
 };
 TEST_MAIN(cases)

@@ -47,9 +47,9 @@ static void this_host_has_bounds(void)
 }
 
 static const test_case cases[] = {
-    {"without_bounds_any_number_fits", without_bounds_any_number_fits},
-    {"each_bound_is_named", each_bound_is_named},
-    {"memory_says_how_many_ranks_fit", memory_says_how_many_ranks_fit},
-    {"this_host_has_bounds", this_host_has_bounds},
+    CASE(without_bounds_any_number_fits),
+    CASE(each_bound_is_named),
+    CASE(memory_says_how_many_ranks_fit),
+    CASE(this_host_has_bounds),
 };
 TEST_MAIN(cases)

@@ -177,15 +177,15 @@ static void without_an_mpi_the_package_is_named(void)
 }
 
 static const test_case cases[] = {
-    {"lists_of_hosts_are_read", lists_of_hosts_are_read, 0, 0},
-    {"bad_entries_are_named", bad_entries_are_named, 0, 0},
-    {"files_of_hosts_are_read", files_of_hosts_are_read, 0, 0},
-    {"open_mpi_gets_its_words", open_mpi_gets_its_words, 0, 0},
-    {"open_mpi_is_told_what_it_needs", open_mpi_is_told_what_it_needs, 0, 0},
-    {"mpich_gets_its_words", mpich_gets_its_words, 0, 0},
-    {"mpich_carries_nothing_when_nothing_is_set", mpich_carries_nothing_when_nothing_is_set, 0, 0},
-    {"too_many_words_are_refused", too_many_words_are_refused, 0, 0},
-    {"mpirun_is_known_by_where_it_leads", mpirun_is_known_by_where_it_leads, 0, 0},
-    {"without_an_mpi_the_package_is_named", without_an_mpi_the_package_is_named, 0, 0},
+    CASE(lists_of_hosts_are_read),
+    CASE(bad_entries_are_named),
+    CASE(files_of_hosts_are_read),
+    CASE(open_mpi_gets_its_words),
+    CASE(open_mpi_is_told_what_it_needs),
+    CASE(mpich_gets_its_words),
+    CASE(mpich_carries_nothing_when_nothing_is_set),
+    CASE(too_many_words_are_refused),
+    CASE(mpirun_is_known_by_where_it_leads),
+    CASE(without_an_mpi_the_package_is_named),
 };
 TEST_MAIN(cases)

@@ -452,10 +452,6 @@ static void ladders_begin_where_the_configuration_stands(void)
     EXPECT(!tess_ladder_climb(&ladder));
 }
 
-#define CASE(name)  \
-    {               \
-#name, name \
-    }
 static const test_case cases[] = {
     CASE(what_ranks_remember_is_gone_on_from_once_and_where_it_is_not_what_failed),
     CASE(pauses_double_up_to_a_limit_and_the_seed_decides_them),

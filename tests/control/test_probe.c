@@ -85,10 +85,10 @@ static void this_machine_is_not_called(void)
 }
 
 static const test_case cases[] = {
-    {"a_host_answers_when_the_program_runs_there", a_host_answers_when_the_program_runs_there},
-    {"nobody_is_asked_for_a_password", nobody_is_asked_for_a_password},
-    {"one_that_does_not_answer_in_time_is_given_up", one_that_does_not_answer_in_time_is_given_up},
-    {"this_machine_is_not_called", this_machine_is_not_called},
+    CASE(a_host_answers_when_the_program_runs_there),
+    CASE(nobody_is_asked_for_a_password),
+    CASE(one_that_does_not_answer_in_time_is_given_up),
+    CASE(this_machine_is_not_called),
 };
 
 TEST_MAIN(cases)

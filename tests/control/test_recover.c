@@ -286,17 +286,14 @@ static void when_the_end_is_decided_the_job_ends_as_it_failed(void)
 }
 
 static const test_case cases[] = {
-    {"one_rank_that_is_killed_is_replaced_and_the_others_keep_their_processes",
-     one_rank_that_is_killed_is_replaced_and_the_others_keep_their_processes},
-    {"a_rank_that_fails_again_and_again_is_replaced_as_often_as_is_decided",
-     a_rank_that_fails_again_and_again_is_replaced_as_often_as_is_decided},
-    {"all_ranks_at_once_are_replaced", all_ranks_at_once_are_replaced},
-    {"a_rank_that_dies_before_it_joins_is_replaced", a_rank_that_dies_before_it_joins_is_replaced},
-    {"a_survivor_that_does_not_come_out_is_killed_and_replaced",
-     a_survivor_that_does_not_come_out_is_killed_and_replaced},
-    {"a_job_that_is_stopped_while_it_starts_ends_so", a_job_that_is_stopped_while_it_starts_ends_so},
-    {"a_rank_that_awaits_a_decision_is_not_waited_for", a_rank_that_awaits_a_decision_is_not_waited_for},
-    {"when_the_end_is_decided_the_job_ends_as_it_failed", when_the_end_is_decided_the_job_ends_as_it_failed},
+    CASE(one_rank_that_is_killed_is_replaced_and_the_others_keep_their_processes),
+    CASE(a_rank_that_fails_again_and_again_is_replaced_as_often_as_is_decided),
+    CASE(all_ranks_at_once_are_replaced),
+    CASE(a_rank_that_dies_before_it_joins_is_replaced),
+    CASE(a_survivor_that_does_not_come_out_is_killed_and_replaced),
+    CASE(a_job_that_is_stopped_while_it_starts_ends_so),
+    CASE(a_rank_that_awaits_a_decision_is_not_waited_for),
+    CASE(when_the_end_is_decided_the_job_ends_as_it_failed),
 };
 
 TEST_MAIN(cases)

@@ -172,14 +172,11 @@ static void a_second_request_kills_and_the_report_says_what_is_kept(void)
 }
 
 static const test_case cases[] = {
-    {"joined_ranks_that_never_look_for_a_request_get_a_signal",
-     joined_ranks_that_never_look_for_a_request_get_a_signal},
-    {"joined_ranks_that_look_for_a_request_leave_by_themselves",
-     joined_ranks_that_look_for_a_request_leave_by_themselves},
-    {"a_second_request_kills_and_the_report_says_what_is_kept",
-     a_second_request_kills_and_the_report_says_what_is_kept},
-    {"ranks_that_die_of_an_interrupt_have_not_left", ranks_that_die_of_an_interrupt_have_not_left},
-    {"ranks_that_are_to_save_what_is_kept_are_let_come", ranks_that_are_to_save_what_is_kept_are_let_come},
+    CASE(joined_ranks_that_never_look_for_a_request_get_a_signal),
+    CASE(joined_ranks_that_look_for_a_request_leave_by_themselves),
+    CASE(a_second_request_kills_and_the_report_says_what_is_kept),
+    CASE(ranks_that_die_of_an_interrupt_have_not_left),
+    CASE(ranks_that_are_to_save_what_is_kept_are_let_come),
 };
 
 TEST_MAIN(cases)

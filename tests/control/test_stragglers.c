@@ -102,8 +102,8 @@ static void ranks_alike_are_left_in_peace(void)
 }
 
 static const test_case cases[] = {
-    {"a_slow_rank_is_named_with_its_phase", a_slow_rank_is_named_with_its_phase},
-    {"ranks_alike_are_left_in_peace", ranks_alike_are_left_in_peace},
+    CASE(a_slow_rank_is_named_with_its_phase),
+    CASE(ranks_alike_are_left_in_peace),
 };
 
 TEST_MAIN(cases)

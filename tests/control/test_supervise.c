@@ -100,9 +100,9 @@ static void a_supervision_knows_nothing_of_an_earlier_one(void)
 }
 
 static const test_case cases[] = {
-    {"the_reporter_gets_every_line", the_reporter_gets_every_line},
-    {"the_report_of_all_failures_is_the_last_line", the_report_of_all_failures_is_the_last_line},
-    {"a_layout_that_cannot_lose_a_place_is_told_at_the_start", a_layout_that_cannot_lose_a_place_is_told_at_the_start},
-    {"a_supervision_knows_nothing_of_an_earlier_one", a_supervision_knows_nothing_of_an_earlier_one},
+    CASE(the_reporter_gets_every_line),
+    CASE(the_report_of_all_failures_is_the_last_line),
+    CASE(a_layout_that_cannot_lose_a_place_is_told_at_the_start),
+    CASE(a_supervision_knows_nothing_of_an_earlier_one),
 };
 TEST_MAIN(cases)

@@ -102,10 +102,9 @@ static void the_wrong_order_is_refused_with_both_names_and_the_reason(void)
 }
 
 static const test_case cases[] = {
-    {"every_timer_of_a_job_is_in_the_table", every_timer_of_a_job_is_in_the_table},
-    {"what_is_off_is_neither_shown_nor_in_the_way", what_is_off_is_neither_shown_nor_in_the_way},
-    {"what_is_not_set_follows_the_deadline", what_is_not_set_follows_the_deadline},
-    {"the_wrong_order_is_refused_with_both_names_and_the_reason",
-     the_wrong_order_is_refused_with_both_names_and_the_reason},
+    CASE(every_timer_of_a_job_is_in_the_table),
+    CASE(what_is_off_is_neither_shown_nor_in_the_way),
+    CASE(what_is_not_set_follows_the_deadline),
+    CASE(the_wrong_order_is_refused_with_both_names_and_the_reason),
 };
 TEST_MAIN(cases)

@@ -149,12 +149,11 @@ static void a_request_is_served_while_the_reader_is_slow(void)
 }
 
 static const test_case cases[] = {
-    {"a_request_that_came_before_mpirun_ran_is_served", a_request_that_came_before_mpirun_ran_is_served},
-    {"standard_output_passes_unchanged_and_without_a_wait_for_lines",
-     standard_output_passes_unchanged_and_without_a_wait_for_lines},
-    {"lines_that_are_heard_do_not_pass", lines_that_are_heard_do_not_pass},
-    {"output_that_nobody_reads_ends_nothing", output_that_nobody_reads_ends_nothing},
-    {"a_request_is_served_while_the_reader_is_slow", a_request_is_served_while_the_reader_is_slow},
+    CASE(a_request_that_came_before_mpirun_ran_is_served),
+    CASE(standard_output_passes_unchanged_and_without_a_wait_for_lines),
+    CASE(lines_that_are_heard_do_not_pass),
+    CASE(output_that_nobody_reads_ends_nothing),
+    CASE(a_request_is_served_while_the_reader_is_slow),
 };
 
 TEST_MAIN(cases)

@@ -336,14 +336,13 @@ static void stalls_shorter_than_the_limit_are_nobodys_business(void)
 }
 
 static const test_case cases[] = {
-    {"a_sleeping_rank_is_named", a_sleeping_rank_is_named},
-    {"a_spinning_rank_is_named_with_its_line", a_spinning_rank_is_named_with_its_line},
-    {"a_stopped_rank_is_named", a_stopped_rank_is_named},
-    {"a_rank_that_reads_is_named_with_its_file", a_rank_that_reads_is_named_with_its_file},
-    {"a_rank_that_loads_data_is_named", a_rank_that_loads_data_is_named},
-    {"a_rank_that_does_not_join_is_named", a_rank_that_does_not_join_is_named},
-    {"stalls_shorter_than_the_limit_are_nobodys_business", stalls_shorter_than_the_limit_are_nobodys_business,
-     .timeout_s = 600},
+    CASE(a_sleeping_rank_is_named),
+    CASE(a_spinning_rank_is_named_with_its_line),
+    CASE(a_stopped_rank_is_named),
+    CASE(a_rank_that_reads_is_named_with_its_file),
+    CASE(a_rank_that_loads_data_is_named),
+    CASE(a_rank_that_does_not_join_is_named),
+    CASE(stalls_shorter_than_the_limit_are_nobodys_business, .timeout_s = 600),
 };
 
 TEST_MAIN(cases)

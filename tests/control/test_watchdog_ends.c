@@ -192,7 +192,7 @@ static void expect_diagnosis(fault_kind kind, int world, int victim, const char 
     EXPECT(r->heard.n_lines >= 1 && r->heard.n_lines <= 2);
 }
 
-static void at_the_deadline_the_culprit_is_named_not_its_victims(void)
+static void at_the_deadline_the_guilty_rank_is_named_not_its_victims(void)
 {
     expect_diagnosis(STOP, 4, 1, "it is in phase 'forward' of step 12 (3), stopped (state T");
 }
@@ -209,12 +209,12 @@ static void a_rank_in_another_teams_collective_is_named(void)
 }
 
 static const test_case cases[] = {
-    {"a_crash_is_told_with_its_signal", a_crash_is_told_with_its_signal},
-    {"an_exit_is_told_with_its_code", an_exit_is_told_with_its_code},
-    {"a_kill_by_hand_is_not_taken_for_want_of_memory", a_kill_by_hand_is_not_taken_for_want_of_memory},
-    {"a_rank_killed_for_want_of_memory_is_told_as_such", a_rank_killed_for_want_of_memory_is_told_as_such},
-    {"at_the_deadline_the_guilty_rank_is_named_not_its_victims", at_the_deadline_the_culprit_is_named_not_its_victims},
-    {"a_rank_in_another_teams_collective_is_named", a_rank_in_another_teams_collective_is_named},
+    CASE(a_crash_is_told_with_its_signal),
+    CASE(an_exit_is_told_with_its_code),
+    CASE(a_kill_by_hand_is_not_taken_for_want_of_memory),
+    CASE(a_rank_killed_for_want_of_memory_is_told_as_such),
+    CASE(at_the_deadline_the_guilty_rank_is_named_not_its_victims),
+    CASE(a_rank_in_another_teams_collective_is_named),
 };
 
 TEST_MAIN(cases)

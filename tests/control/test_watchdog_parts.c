@@ -352,21 +352,20 @@ static void ranks_that_have_not_joined_are_waited_for(void)
 }
 
 static const test_case cases[] = {
-    {"two_long_waits_are_usual_one_is_an_accident", two_long_waits_are_usual_one_is_an_accident},
-    {"patience_ends_before_the_deadline", patience_ends_before_the_deadline},
-    {"deadlines_grow_with_phase_and_size", deadlines_grow_with_phase_and_size},
-    {"one_slow_operation_is_an_accident_many_are_a_slow_link", one_slow_operation_is_an_accident_many_are_a_slow_link},
-    {"what_a_rank_does_follows_from_two_looks", what_a_rank_does_follows_from_two_looks},
-    {"time_without_a_core_is_not_told_as_time_on_one", time_without_a_core_is_not_told_as_time_on_one},
-    {"chains_of_waits_lead_to_their_end", chains_of_waits_lead_to_their_end},
-    {"a_stopped_rank_waits_for_nobody", a_stopped_rank_waits_for_nobody},
-    {"sets_hold_any_number_of_ranks", sets_hold_any_number_of_ranks},
-    {"a_circle_that_waits_for_another_is_not_named", a_circle_that_waits_for_another_is_not_named},
-    {"a_stopped_rank_is_named_before_a_circle", a_stopped_rank_is_named_before_a_circle},
-    {"a_gap_between_looks_takes_nothing_from_a_wait_before_it",
-     a_gap_between_looks_takes_nothing_from_a_wait_before_it},
-    {"no_watchdog_looks_at_nothing", no_watchdog_looks_at_nothing},
-    {"ranks_that_have_not_joined_are_waited_for", ranks_that_have_not_joined_are_waited_for},
+    CASE(two_long_waits_are_usual_one_is_an_accident),
+    CASE(patience_ends_before_the_deadline),
+    CASE(deadlines_grow_with_phase_and_size),
+    CASE(one_slow_operation_is_an_accident_many_are_a_slow_link),
+    CASE(what_a_rank_does_follows_from_two_looks),
+    CASE(time_without_a_core_is_not_told_as_time_on_one),
+    CASE(chains_of_waits_lead_to_their_end),
+    CASE(a_stopped_rank_waits_for_nobody),
+    CASE(sets_hold_any_number_of_ranks),
+    CASE(a_circle_that_waits_for_another_is_not_named),
+    CASE(a_stopped_rank_is_named_before_a_circle),
+    CASE(a_gap_between_looks_takes_nothing_from_a_wait_before_it),
+    CASE(no_watchdog_looks_at_nothing),
+    CASE(ranks_that_have_not_joined_are_waited_for),
 };
 
 TEST_MAIN(cases)

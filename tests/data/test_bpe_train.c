@@ -91,9 +91,9 @@ static void impossible_vocabularies_are_refused(void)
 }
 
 static const test_case cases[] = {
-    {"merges_are_those_of_hf_tokenizers", merges_are_those_of_hf_tokenizers, 0, 0},
-    {"a_trained_tokenizer_reads_back_what_it_wrote", a_trained_tokenizer_reads_back_what_it_wrote, 0, 0},
-    {"training_stops_when_nothing_is_left_to_merge", training_stops_when_nothing_is_left_to_merge, 0, 0},
-    {"impossible_vocabularies_are_refused", impossible_vocabularies_are_refused, 0, 0},
+    CASE(merges_are_those_of_hf_tokenizers),
+    CASE(a_trained_tokenizer_reads_back_what_it_wrote),
+    CASE(training_stops_when_nothing_is_left_to_merge),
+    CASE(impossible_vocabularies_are_refused),
 };
 TEST_MAIN(cases)

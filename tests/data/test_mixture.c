@@ -209,10 +209,8 @@ static void ranks_share_one_mixture_and_a_cursor_finds_any_batch_again(void)
 }
 
 static const test_case cases[] = {
-    {"shares_are_exact_to_a_row_after_any_number_of_rows", shares_are_exact_to_a_row_after_any_number_of_rows, 0, 0},
-    {"each_source_gives_every_token_once_an_epoch_of_its_own", each_source_gives_every_token_once_an_epoch_of_its_own,
-     0, 0},
-    {"ranks_share_one_mixture_and_a_cursor_finds_any_batch_again",
-     ranks_share_one_mixture_and_a_cursor_finds_any_batch_again, 0, 0},
+    CASE(shares_are_exact_to_a_row_after_any_number_of_rows),
+    CASE(each_source_gives_every_token_once_an_epoch_of_its_own),
+    CASE(ranks_share_one_mixture_and_a_cursor_finds_any_batch_again),
 };
 TEST_MAIN(cases)

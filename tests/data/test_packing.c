@@ -190,12 +190,10 @@ static void a_document_that_may_not_be_split_begins_another_row_or_is_cut_at_its
 }
 
 static const test_case cases[] = {
-    {"a_document_that_may_not_be_split_begins_another_row_or_is_cut_at_its_end",
-     a_document_that_may_not_be_split_begins_another_row_or_is_cut_at_its_end, 0, 0},
-    {"every_token_is_a_target_once_and_no_sequence_crosses_documents",
-     every_token_is_a_target_once_and_no_sequence_crosses_documents, 0, 0},
-    {"a_row_goes_on_where_the_last_one_ended", a_row_goes_on_where_the_last_one_ended, 0, 0},
-    {"packed_sequences_are_found_again_by_their_bounds", packed_sequences_are_found_again_by_their_bounds, 0, 0},
-    {"tokens_outside_the_loss_mask_are_no_targets", tokens_outside_the_loss_mask_are_no_targets, 0, 0},
+    CASE(a_document_that_may_not_be_split_begins_another_row_or_is_cut_at_its_end),
+    CASE(every_token_is_a_target_once_and_no_sequence_crosses_documents),
+    CASE(a_row_goes_on_where_the_last_one_ended),
+    CASE(packed_sequences_are_found_again_by_their_bounds),
+    CASE(tokens_outside_the_loss_mask_are_no_targets),
 };
 TEST_MAIN(cases)

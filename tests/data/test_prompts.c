@@ -272,13 +272,12 @@ static void bad_lines_are_named_with_their_file(void)
 }
 
 static const test_case cases[] = {
-    {"a_line_is_a_prompt_with_its_label_and_metadata", a_line_is_a_prompt_with_its_label_and_metadata, 0, 0},
-    {"a_pair_has_a_better_and_a_worse_completion_with_their_eos",
-     a_pair_has_a_better_and_a_worse_completion_with_their_eos, 0, 0},
-    {"the_hash_follows_everything_that_the_records_hold", the_hash_follows_everything_that_the_records_hold, 0, 0},
-    {"the_common_beginning_of_a_pair_is_its_prompt", the_common_beginning_of_a_pair_is_its_prompt, 0, 0},
-    {"the_common_beginning_of_a_pair_may_be_long", the_common_beginning_of_a_pair_may_be_long, 0, 60},
-    {"prompts_that_are_too_long_are_dropped_and_counted", prompts_that_are_too_long_are_dropped_and_counted, 0, 0},
-    {"bad_lines_are_named_with_their_file", bad_lines_are_named_with_their_file, 0, 0},
+    CASE(a_line_is_a_prompt_with_its_label_and_metadata),
+    CASE(a_pair_has_a_better_and_a_worse_completion_with_their_eos),
+    CASE(the_hash_follows_everything_that_the_records_hold),
+    CASE(the_common_beginning_of_a_pair_is_its_prompt),
+    CASE(the_common_beginning_of_a_pair_may_be_long, 0, 60),
+    CASE(prompts_that_are_too_long_are_dropped_and_counted),
+    CASE(bad_lines_are_named_with_their_file),
 };
 TEST_MAIN(cases)

@@ -142,10 +142,10 @@ static void blocks_of_an_array_end_between_its_elements(void)
 }
 
 static const test_case cases[] = {
-    {"a_file_is_told_by_its_content", a_file_is_told_by_its_content, 0, 0},
-    {"what_is_not_text_is_refused_by_name", what_is_not_text_is_refused_by_name, 0, 0},
-    {"records_of_an_array_are_its_objects", records_of_an_array_are_its_objects, 0, 0},
-    {"blocks_of_an_array_end_between_its_elements", blocks_of_an_array_end_between_its_elements, 0, 0},
+    CASE(a_file_is_told_by_its_content),
+    CASE(what_is_not_text_is_refused_by_name),
+    CASE(records_of_an_array_are_its_objects),
+    CASE(blocks_of_an_array_end_between_its_elements),
 };
 
 TEST_MAIN(cases)

@@ -117,9 +117,8 @@ static void a_special_token_is_found_by_its_name(void)
 }
 
 static const test_case cases[] = {
-    {"an_answer_ends_with_the_token_that_completes_a_stop_text",
-     an_answer_ends_with_the_token_that_completes_a_stop_text, 0, 0},
-    {"what_was_written_before_the_turn_ends_nothing", what_was_written_before_the_turn_ends_nothing, 0, 0},
-    {"a_special_token_is_found_by_its_name", a_special_token_is_found_by_its_name, 0, 0},
+    CASE(an_answer_ends_with_the_token_that_completes_a_stop_text),
+    CASE(what_was_written_before_the_turn_ends_nothing),
+    CASE(a_special_token_is_found_by_its_name),
 };
 TEST_MAIN(cases)

@@ -169,9 +169,9 @@ static void a_template_without_end_is_stopped(void)
 }
 
 static const test_case cases[] = {
-    {"templates_give_the_output_of_jinja2", templates_give_the_output_of_jinja2, 0, 0},
-    {"what_jinja2_refuses_is_refused_with_its_line", what_jinja2_refuses_is_refused_with_its_line, 0, 0},
-    {"what_is_not_supported_is_named", what_is_not_supported_is_named, 0, 0},
-    {"a_template_without_end_is_stopped", a_template_without_end_is_stopped, 0, 0},
+    CASE(templates_give_the_output_of_jinja2),
+    CASE(what_jinja2_refuses_is_refused_with_its_line),
+    CASE(what_is_not_supported_is_named),
+    CASE(a_template_without_end_is_stopped),
 };
 TEST_MAIN(cases)

@@ -459,18 +459,17 @@ static void classes_hold_the_characters_that_hf_tokenizers_see(void)
 }
 
 static const test_case cases[] = {
-    {"the_prefix_is_what_the_template_puts_before_a_text", the_prefix_is_what_the_template_puts_before_a_text, 0, 0},
-    {"torture_gives_the_ids_and_text_of_hf_tokenizers", torture_gives_the_ids_and_text_of_hf_tokenizers, 0, 0},
-    {"each_step_alone_gives_the_ids_of_hf_tokenizers", each_step_alone_gives_the_ids_of_hf_tokenizers, 0, 0},
-    {"invalid_utf8_is_replaced_per_maximal_subpart", invalid_utf8_is_replaced_per_maximal_subpart, 0, 0},
-    {"an_encoder_gives_the_same_ids_every_time", an_encoder_gives_the_same_ids_every_time, 0, 0},
-    {"long_pieces_take_as_many_bytes_as_they_have", long_pieces_take_as_many_bytes_as_they_have, 0, 0},
-    {"vocab_and_merges_give_the_ids_of_hf_tokenizers", vocab_and_merges_give_the_ids_of_hf_tokenizers, 0, 0},
-    {"special_tokens_of_the_older_layout_are_found_where_they_are_stated",
-     special_tokens_of_the_older_layout_are_found_where_they_are_stated, 0, 0},
-    {"ids_and_texts_are_found", ids_and_texts_are_found, 0, 0},
-    {"what_cannot_be_read_is_named", what_cannot_be_read_is_named, 0, 0},
-    {"classes_hold_the_characters_that_hf_tokenizers_see", classes_hold_the_characters_that_hf_tokenizers_see, 0, 0},
-    {"a_regex_that_explodes_is_an_error", a_regex_that_explodes_is_an_error, 0, 0},
+    CASE(the_prefix_is_what_the_template_puts_before_a_text),
+    CASE(torture_gives_the_ids_and_text_of_hf_tokenizers),
+    CASE(each_step_alone_gives_the_ids_of_hf_tokenizers),
+    CASE(invalid_utf8_is_replaced_per_maximal_subpart),
+    CASE(an_encoder_gives_the_same_ids_every_time),
+    CASE(long_pieces_take_as_many_bytes_as_they_have),
+    CASE(vocab_and_merges_give_the_ids_of_hf_tokenizers),
+    CASE(special_tokens_of_the_older_layout_are_found_where_they_are_stated),
+    CASE(ids_and_texts_are_found),
+    CASE(what_cannot_be_read_is_named),
+    CASE(classes_hold_the_characters_that_hf_tokenizers_see),
+    CASE(a_regex_that_explodes_is_an_error),
 };
 TEST_MAIN(cases)

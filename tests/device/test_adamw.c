@@ -67,7 +67,7 @@ static void steps(tess_stream *s, state *a, int64_t n, int count)
 }
 
 /* torch.optim.AdamW's formula in float64. */
-static void agrees(void)
+static void adamw_agrees_with_float64_over_five_steps(void)
 {
     const int64_t n = 211;
     tess_stream *s = open_variant(0);
@@ -99,7 +99,7 @@ static void expect_same(size_t v, const state *a, const state *want, int64_t n)
     expect_bits("copy", v, a->copy, want->copy, n, a->copy_dtype);
 }
 
-static void same_bits(void)
+static void adamw_is_bit_for_bit_the_same_on_any_level_and_threads(void)
 {
     for (size_t i = 0; i < 2 * COUNT(sizes); i++) {
         int64_t n = sizes[i / 2];
@@ -121,7 +121,7 @@ static void same_bits(void)
 }
 
 /* The copy is what a conversion of the new weights gives; without one, nothing is written. */
-static void copies(void)
+static void adamw_copies_the_new_weights_as_a_conversion_would(void)
 {
     const int64_t n = 1037;
     for (size_t v = 0; v < 2 * COUNT(variants); v++) {
@@ -153,7 +153,7 @@ static void a_gpu_refuses_a_record(void)
     tess_stream_destroy(&s);
 }
 
-static void records(void)
+static void adamw_with_a_record_gives_the_same_bits_and_leaves_what_the_last_block_held(void)
 {
     for (size_t i = 0; i < COUNT(variants) * COUNT(sizes); i++) {
         const int64_t n = sizes[i / COUNT(variants)], cut = n / 3, base = 1000;
@@ -192,11 +192,11 @@ static void records(void)
 }
 
 static const test_case cases[] = {
-    {"adamw_agrees_with_float64_over_five_steps", agrees, 0, 0},
-    {"adamw_is_bit_for_bit_the_same_on_any_level_and_threads", same_bits, 0, 0},
-    {"adamw_copies_the_new_weights_as_a_conversion_would", copies, 0, 0},
-    {"adamw_with_a_record_gives_the_same_bits_and_leaves_what_the_last_block_held", records, 0, 0},
-    {"a_gpu_refuses_a_record", a_gpu_refuses_a_record, 0, 0},
+    CASE(adamw_agrees_with_float64_over_five_steps),
+    CASE(adamw_is_bit_for_bit_the_same_on_any_level_and_threads),
+    CASE(adamw_copies_the_new_weights_as_a_conversion_would),
+    CASE(adamw_with_a_record_gives_the_same_bits_and_leaves_what_the_last_block_held),
+    CASE(a_gpu_refuses_a_record),
 };
 
 TEST_MAIN(cases)

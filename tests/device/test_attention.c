@@ -569,20 +569,19 @@ static void impossible_arguments_are_refused(void)
 }
 
 static const test_case cases[] = {
-    {"output_and_gradients_agree_with_float64", output_and_gradients_agree_with_float64, 0, 0},
-    {"output_agrees_with_float64_behind_cached_keys", output_agrees_with_float64_behind_cached_keys, 0, 0},
-    {"gradients_are_the_slopes_of_the_output", gradients_are_the_slopes_of_the_output, 0, 0},
-    {"a_row_has_the_same_bits_token_by_token", a_row_has_the_same_bits_token_by_token, 0, 0},
-    {"a_row_has_the_same_bits_in_pieces_of_any_length", a_row_has_the_same_bits_in_pieces_of_any_length, 0, 0},
-    {"gradients_have_the_same_bits_in_any_batch", gradients_have_the_same_bits_in_any_batch, 0, 0},
-    {"levels_agree_bit_for_bit", levels_agree_bit_for_bit, 0, 0},
-    {"keys_in_pages_give_the_bits_of_keys_in_a_row", keys_in_pages_give_the_bits_of_keys_in_a_row, 0, 0},
-    {"tensor_cores_agree_with_float64", tensor_cores_agree_with_float64, 0, 0},
-    {"tensor_cores_give_a_row_the_same_bits_everywhere", tensor_cores_give_a_row_the_same_bits_everywhere, 0, 0},
-    {"tensor_cores_give_gradients_the_same_bits_in_any_batch", tensor_cores_give_gradients_the_same_bits_in_any_batch,
-     0, 0},
-    {"extreme_scores_stay_finite", extreme_scores_stay_finite, 0, 0},
-    {"impossible_arguments_are_refused", impossible_arguments_are_refused, 0, 0},
+    CASE(output_and_gradients_agree_with_float64),
+    CASE(output_agrees_with_float64_behind_cached_keys),
+    CASE(gradients_are_the_slopes_of_the_output),
+    CASE(a_row_has_the_same_bits_token_by_token),
+    CASE(a_row_has_the_same_bits_in_pieces_of_any_length),
+    CASE(gradients_have_the_same_bits_in_any_batch),
+    CASE(levels_agree_bit_for_bit),
+    CASE(keys_in_pages_give_the_bits_of_keys_in_a_row),
+    CASE(tensor_cores_agree_with_float64),
+    CASE(tensor_cores_give_a_row_the_same_bits_everywhere),
+    CASE(tensor_cores_give_gradients_the_same_bits_in_any_batch),
+    CASE(extreme_scores_stay_finite),
+    CASE(impossible_arguments_are_refused),
 };
 
 TEST_MAIN(cases)

@@ -4,7 +4,7 @@
 static const tess_dtype dtypes[] = {TESS_F32, TESS_BF16, TESS_F16};
 
 /* Values whose rounding is known by hand: ties to even, overflow, subnormals, signs of zero, NaN. */
-static void known_values(void)
+static void conversions_round_to_nearest_even(void)
 {
     const float x[] = {1.0f,      0x1.01p0f, 0x1.03p0f, 0x1.010002p0f, -0.0f,    INFINITY,
                        0x1p-133f, 3.4e38f,   65519.0f,  65520.0f,      0x1p-25f, 0x1.8p-25f};
@@ -27,7 +27,7 @@ static void known_values(void)
 }
 
 /* All 16-bit values up and back: nothing changes but that a NaN becomes quiet. */
-static void round_trips(void)
+static void every_16_bit_value_survives_the_way_through_float(void)
 {
     enum { N = 65536 };
     for (size_t i = 0; i < 2 * COUNT(variants); i++) {
@@ -60,7 +60,7 @@ static void round_trips(void)
 }
 
 /* Every pair of formats, any length, from bits of all kinds: the bits of the reference. */
-static void same_bits(void)
+static void conversions_are_bit_for_bit_the_same_on_any_level(void)
 {
     const int64_t sizes[] = {0, 1, 15, 16, 17, 31, 33, 100, 65537};
     for (size_t i = 0; i < COUNT(sizes) * 9; i++) {
@@ -89,9 +89,9 @@ static void same_bits(void)
 }
 
 static const test_case cases[] = {
-    {"conversions_round_to_nearest_even", known_values, 0, 0},
-    {"every_16_bit_value_survives_the_way_through_float", round_trips, 0, 0},
-    {"conversions_are_bit_for_bit_the_same_on_any_level", same_bits, 0, 0},
+    CASE(conversions_round_to_nearest_even),
+    CASE(every_16_bit_value_survives_the_way_through_float),
+    CASE(conversions_are_bit_for_bit_the_same_on_any_level),
 };
 
 TEST_MAIN(cases)

@@ -160,7 +160,7 @@ static void agrees_on(const problem *p)
     free_answer(&want);
 }
 
-static void agrees(void)
+static void cross_entropy_agrees_with_float64_and_bit_for_bit_across_levels(void)
 {
     for (size_t i = 0; i < COUNT(shapes) * 2; i++) {
         problem p = make_problem(shapes[i / 2][0], shapes[i / 2][1], both_dtypes[i % 2]);
@@ -171,7 +171,7 @@ static void agrees(void)
 
 static const float temperatures[] = {0.1f, 0.7f, 1, 3, 10};
 
-static void graded_agrees(void)
+static void weights_temperature_and_entropy_agree_with_float64_and_bit_for_bit_across_levels(void)
 {
     for (size_t i = 0; i < COUNT(shapes) * 2; i++)
         for (size_t t = 0; t < COUNT(temperatures); t++) {
@@ -188,7 +188,7 @@ static double graded_loss(const problem *p, int64_t r)
     return (double)p->dlogprob[r] * s.logprob + (double)p->dentropy[r] * s.entropy;
 }
 
-static void is_the_derivative(void)
+static void the_gradient_is_the_derivative_of_logprob_and_entropy(void)
 {
     static const int64_t small[][2] = {{3, 1}, {5, 2}, {9, 31}, {4, 97}};
     tess_stream *stream = open_variant(0);
@@ -217,7 +217,7 @@ static void is_the_derivative(void)
 }
 
 /* -1, 0 and T = 1 for all rows are the loss without weights. */
-static void weights_of_the_plain_loss(void)
+static void weights_of_the_plain_loss_give_its_bits(void)
 {
     for (size_t v = 0; v < COUNT(variants) * 2; v++) {
         tess_stream *s = open_variant(v / 2);
@@ -271,7 +271,7 @@ static void in_place_as(tess_stream *s, size_t v, const problem *p)
     free_answer(&want);
 }
 
-static void in_place(void)
+static void gradients_in_place_and_row_by_row_have_the_same_bits(void)
 {
     for (size_t v = 0; v < COUNT(variants); v++) {
         tess_stream *s = open_variant(v);
@@ -290,7 +290,7 @@ static void in_place(void)
 }
 
 /* Masked logits are nothing, in the entropy's gradient too; a NaN shows in its own row only. */
-static void extremes(void)
+static void masked_and_nan_logits_stay_in_their_row(void)
 {
     for (size_t v = 0; v < COUNT(variants); v++) {
         tess_stream *s = open_variant(v);
@@ -329,7 +329,7 @@ static void extremes(void)
     }
 }
 
-static void bad_rows_are_refused(void)
+static void a_temperature_or_dtype_that_is_not_there_is_refused(void)
 {
     static const float wrong[] = {0, -1, NAN, INFINITY};
     float logits[2] = {1, 2}, logprob = 0;
@@ -352,13 +352,13 @@ static void bad_rows_are_refused(void)
 }
 
 static const test_case cases[] = {
-    {"cross_entropy_agrees_with_float64_and_bit_for_bit_across_levels", agrees, 0, 0},
-    {"weights_temperature_and_entropy_agree_with_float64_and_bit_for_bit_across_levels", graded_agrees, 0, 0},
-    {"the_gradient_is_the_derivative_of_logprob_and_entropy", is_the_derivative, 0, 0},
-    {"weights_of_the_plain_loss_give_its_bits", weights_of_the_plain_loss, 0, 0},
-    {"gradients_in_place_and_row_by_row_have_the_same_bits", in_place, 0, 0},
-    {"masked_and_nan_logits_stay_in_their_row", extremes, 0, 0},
-    {"a_temperature_or_dtype_that_is_not_there_is_refused", bad_rows_are_refused, 0, 0},
+    CASE(cross_entropy_agrees_with_float64_and_bit_for_bit_across_levels),
+    CASE(weights_temperature_and_entropy_agree_with_float64_and_bit_for_bit_across_levels),
+    CASE(the_gradient_is_the_derivative_of_logprob_and_entropy),
+    CASE(weights_of_the_plain_loss_give_its_bits),
+    CASE(gradients_in_place_and_row_by_row_have_the_same_bits),
+    CASE(masked_and_nan_logits_stay_in_their_row),
+    CASE(a_temperature_or_dtype_that_is_not_there_is_refused),
 };
 
 TEST_MAIN(cases)

@@ -396,21 +396,14 @@ static void a_library_that_does_not_start_is_refused(void)
 }
 
 static const test_case cases[] = {
-    {"products_are_within_5e_3_of_float64", products_are_within_5e_3_of_float64},
-    {"rows_do_not_depend_on_their_number", rows_do_not_depend_on_their_number},
-    {"a_way_is_taken_once_it_is_proven", a_way_is_taken_once_it_is_proven},
-    {"the_fastest_proven_way_computes", the_fastest_proven_way_computes},
-    {"a_product_that_adds_is_computed_once", a_product_that_adds_is_computed_once},
-    {"without_a_proven_way_the_plug_in_computes", without_a_proven_way_the_plug_in_computes},
-    {"without_a_proposal_the_plug_in_computes", without_a_proposal_the_plug_in_computes},
-    {"a_way_that_is_refused_in_its_proof_is_not_taken", a_way_that_is_refused_in_its_proof_is_not_taken},
-    {"a_member_that_is_refused_is_replaced", a_member_that_is_refused_is_replaced},
-    {"a_gradient_that_is_refused_is_computed_otherwise", a_gradient_that_is_refused_is_computed_otherwise},
-    {"an_error_of_the_gpu_is_no_refusal", an_error_of_the_gpu_is_no_refusal},
-    {"no_other_bits_follow_what_the_library_has_computed", no_other_bits_follow_what_the_library_has_computed},
-    {"other_products_are_the_plug_ins", other_products_are_the_plug_ins},
-    {"a_library_that_is_none_is_refused", a_library_that_is_none_is_refused},
-    {"a_library_that_does_not_start_is_refused", a_library_that_does_not_start_is_refused},
+    CASE(products_are_within_5e_3_of_float64),      CASE(rows_do_not_depend_on_their_number),
+    CASE(a_way_is_taken_once_it_is_proven),         CASE(the_fastest_proven_way_computes),
+    CASE(a_product_that_adds_is_computed_once),     CASE(without_a_proven_way_the_plug_in_computes),
+    CASE(without_a_proposal_the_plug_in_computes),  CASE(a_way_that_is_refused_in_its_proof_is_not_taken),
+    CASE(a_member_that_is_refused_is_replaced),     CASE(a_gradient_that_is_refused_is_computed_otherwise),
+    CASE(an_error_of_the_gpu_is_no_refusal),        CASE(no_other_bits_follow_what_the_library_has_computed),
+    CASE(other_products_are_the_plug_ins),          CASE(a_library_that_is_none_is_refused),
+    CASE(a_library_that_does_not_start_is_refused),
 };
 
 TEST_MAIN(cases)

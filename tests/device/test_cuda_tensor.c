@@ -171,9 +171,9 @@ static void equal_runs_give_equal_bits(void)
 }
 
 static const test_case cases[] = {
-    {"attention_is_within_5e_3_of_float64", attention_is_within_5e_3_of_float64},
-    {"generation_has_the_bits_of_training", generation_has_the_bits_of_training},
-    {"equal_runs_give_equal_bits", equal_runs_give_equal_bits},
+    CASE(attention_is_within_5e_3_of_float64),
+    CASE(generation_has_the_bits_of_training),
+    CASE(equal_runs_give_equal_bits),
 };
 
 TEST_MAIN(cases)

@@ -37,7 +37,7 @@ static void free_problem(problem *p)
         free(all[i]);
 }
 
-static void looks_up(void)
+static void embedding_copies_rows_and_adds_positions(void)
 {
     for (size_t i = 0; i < COUNT(shapes) * 2; i++) {
         problem p = make_problem(shapes[i / 2][0], shapes[i / 2][1], both_dtypes[i % 2]);
@@ -68,7 +68,7 @@ static void looks_up(void)
 }
 
 /* Float32 additions in the order of the tokens, started from 0 or from what is there. */
-static void adds_in_order(void)
+static void embedding_gradients_add_tokens_in_order_on_any_threads(void)
 {
     for (size_t i = 0; i < COUNT(shapes) * 4; i++) {
         problem p = make_problem(shapes[i / 4][0], shapes[i / 4][1], both_dtypes[i % 2]);
@@ -98,8 +98,8 @@ static void adds_in_order(void)
 }
 
 static const test_case cases[] = {
-    {"embedding_copies_rows_and_adds_positions", looks_up, 0, 0},
-    {"embedding_gradients_add_tokens_in_order_on_any_threads", adds_in_order, 0, 0},
+    CASE(embedding_copies_rows_and_adds_positions),
+    CASE(embedding_gradients_add_tokens_in_order_on_any_threads),
 };
 
 TEST_MAIN(cases)

@@ -24,7 +24,7 @@ static void fix_up(const uint32_t *values, int lane, int entry, uint32_t *out)
     memcpy(out, &fixed, sizeof(fixed));
 }
 
-static void nans_become_quiet(void)
+static void fixup_makes_nans_quiet_and_keeps_the_rest(void)
 {
     static const uint32_t values[LANES] = {0x7f800001, 0xff800001, 0x7fc00005, 0xffffffff, 0x7f800000, 0xff800000,
                                            0,          0x80000000, 0x3f800000, 1,          0x80000001, 0x7f7fffff};
@@ -34,7 +34,7 @@ static void nans_become_quiet(void)
         EXPECT_INT(got[i], i < 4 ? values[i] | 0x400000 : 0x40400000);
 }
 
-static void another_table_ends_the_program(void)
+static void a_fixup_table_that_is_not_emulated_ends_the_program(void)
 {
     static const int others[] = {0, 0x20, 0x02, 0x11, 0x122, -1};
     static const uint32_t values[LANES];
@@ -53,7 +53,7 @@ static void another_table_ends_the_program(void)
 }
 
 static const test_case cases[] = {
-    {"fixup_makes_nans_quiet_and_keeps_the_rest", nans_become_quiet},
-    {"a_fixup_table_that_is_not_emulated_ends_the_program", another_table_ends_the_program},
+    CASE(fixup_makes_nans_quiet_and_keeps_the_rest),
+    CASE(a_fixup_table_that_is_not_emulated_ends_the_program),
 };
 TEST_MAIN(cases)

@@ -60,9 +60,9 @@ static void codes_are_read_as_torch_reads_them(void)
 }
 
 static const test_case cases[] = {
-    {"every_bfloat16_is_cast_as_torch_casts_it", every_bfloat16_is_cast_as_torch_casts_it},
-    {"casts_step_where_those_of_torch_do", casts_step_where_those_of_torch_do},
-    {"codes_are_read_as_torch_reads_them", codes_are_read_as_torch_reads_them},
+    CASE(every_bfloat16_is_cast_as_torch_casts_it),
+    CASE(casts_step_where_those_of_torch_do),
+    CASE(codes_are_read_as_torch_reads_them),
 };
 
 TEST_MAIN(cases)

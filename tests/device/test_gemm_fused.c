@@ -287,10 +287,10 @@ static void what_does_not_go_together_is_refused(void)
 }
 
 static const test_case cases[] = {
-    {"terms_add_up_as_products_do_one_after_another", terms_add_up_as_products_do_one_after_another, 0, 0},
-    {"activations_follow_products", activations_follow_products, 0, 0},
-    {"gradients_of_activations_follow_products", gradients_of_activations_follow_products, 0, 0},
-    {"what_does_not_go_together_is_refused", what_does_not_go_together_is_refused, 0, 0},
+    CASE(terms_add_up_as_products_do_one_after_another),
+    CASE(activations_follow_products),
+    CASE(gradients_of_activations_follow_products),
+    CASE(what_does_not_go_together_is_refused),
 };
 
 TEST_MAIN(cases)

@@ -393,12 +393,12 @@ static void what_does_not_go_together_is_refused(void)
 }
 
 static const test_case cases[] = {
-    {"leaves_add_up_as_the_definition_says", leaves_add_up_as_the_definition_says, 0, 0},
-    {"blocks_join_inside_leaves_and_at_their_ends", blocks_join_inside_leaves_and_at_their_ends, 0, 0},
-    {"another_order_or_number_of_leaves_has_other_bits", another_order_or_number_of_leaves_has_other_bits, 0, 0},
-    {"a_run_of_leaves_is_a_subtree", a_run_of_leaves_is_a_subtree, 0, 0},
-    {"leaves_are_those_of_chunk", leaves_are_those_of_chunk, 0, 0},
-    {"what_does_not_go_together_is_refused", what_does_not_go_together_is_refused, 0, 0},
+    CASE(leaves_add_up_as_the_definition_says),
+    CASE(blocks_join_inside_leaves_and_at_their_ends),
+    CASE(another_order_or_number_of_leaves_has_other_bits),
+    CASE(a_run_of_leaves_is_a_subtree),
+    CASE(leaves_are_those_of_chunk),
+    CASE(what_does_not_go_together_is_refused),
 };
 
 TEST_MAIN(cases)

@@ -116,5 +116,5 @@ static void few_rows_stay_in_their_scratch(void)
     }
 }
 
-static const test_case cases[] = {{"few_rows_stay_in_their_scratch", few_rows_stay_in_their_scratch}};
+static const test_case cases[] = {CASE(few_rows_stay_in_their_scratch)};
 TEST_MAIN(cases)

@@ -26,7 +26,7 @@ static double slope(double x, tess_activation act)
     return (activate(x + step, act) - activate(x - step, act)) / (2 * step);
 }
 
-static void activates_everywhere(void)
+static void activations_agree_with_float64_from_minus_20_to_20(void)
 {
     const int64_t n = 40001;
     float *x = new_array(n, sizeof(*x)), *one = new_array(n, sizeof(*one));
@@ -68,7 +68,7 @@ static void activates_everywhere(void)
 }
 
 /* An overflow inside must not show in the result: 0 and 1 are the limits, and only NaN gives NaN. */
-static void extremes(void)
+static void huge_and_infinite_inputs_have_the_limits(void)
 {
     const float x[] = {1e30f, -1e30f, 3e38f, -3e38f, 200, -200, 1e-30f, 0, NAN, INFINITY, -INFINITY};
     const float slope_want[] = {1, 0, 1, 0, 1, 0, 0.5f, 0.5f, NAN, 1, 0};
@@ -121,7 +121,7 @@ static void expect_float64(const shape *p, const void *gate_up, const void *dy, 
     }
 }
 
-static void gates(void)
+static void gated_units_agree_with_float64_and_bit_for_bit_across_levels(void)
 {
     for (size_t i = 0; i < COUNT(shapes) * 6; i++) {
         const shape *p = &shapes[i / 6];
@@ -162,7 +162,7 @@ static void gates(void)
 }
 
 /* The place of an element in its vector does not matter: the plain activation of any tail, in place. */
-static void tails(void)
+static void an_element_has_the_same_bits_at_any_place_in_a_vector(void)
 {
     for (int64_t n = 0; n <= 35; n++) {
         for (size_t d = 0; d < COUNT(both_dtypes); d++) {
@@ -187,10 +187,10 @@ static void tails(void)
 }
 
 static const test_case cases[] = {
-    {"activations_agree_with_float64_from_minus_20_to_20", activates_everywhere, 0, 0},
-    {"huge_and_infinite_inputs_have_the_limits", extremes, 0, 0},
-    {"gated_units_agree_with_float64_and_bit_for_bit_across_levels", gates, 0, 0},
-    {"an_element_has_the_same_bits_at_any_place_in_a_vector", tails, 0, 0},
+    CASE(activations_agree_with_float64_from_minus_20_to_20),
+    CASE(huge_and_infinite_inputs_have_the_limits),
+    CASE(gated_units_agree_with_float64_and_bit_for_bit_across_levels),
+    CASE(an_element_has_the_same_bits_at_any_place_in_a_vector),
 };
 
 TEST_MAIN(cases)

@@ -26,7 +26,7 @@ static void expect_code(const tess_code_map *map, float x)
         test_fail(__FILE__, __LINE__, "%.9g has code %d, the nearest is %d", (double)x, got, want);
 }
 
-static void codes_are_the_nearest(void)
+static void a_number_has_the_nearest_code(void)
 {
     for (int is_signed = 0; is_signed < 2; is_signed++) {
         tess_code_map map;
@@ -102,7 +102,7 @@ static void all_tables_code_alike(void)
 }
 
 /* ---- bfloat16 ---- */
-static void all_tables_round_alike(void)
+static void random_rounding_is_that_of_philox_on_any_table(void)
 {
     static const uint64_t firsts[] = {0, 3, 8, (UINT64_C(1) << 35) - 60, (UINT64_C(1) << 40) + 5};
     for (size_t v = 0; v < COUNT(variants); v++) {
@@ -130,9 +130,9 @@ static void all_tables_round_alike(void)
 }
 
 static const test_case cases[] = {
-    {"a_number_has_the_nearest_code", codes_are_the_nearest, 0, 0},
+    CASE(a_number_has_the_nearest_code),
     {"8_bit_codes_are_the_same_on_any_table", all_tables_code_alike, 0, 0},
-    {"random_rounding_is_that_of_philox_on_any_table", all_tables_round_alike, 0, 0},
+    CASE(random_rounding_is_that_of_philox_on_any_table),
 };
 
 TEST_MAIN(cases)

@@ -149,18 +149,18 @@ static void run_all_shapes(bool layer)
     }
 }
 
-static void rmsnorm(void)
+static void rmsnorm_agrees_with_float64_and_bit_for_bit_across_levels(void)
 {
     run_all_shapes(false);
 }
 
-static void layernorm(void)
+static void layernorm_agrees_with_float64_and_bit_for_bit_across_levels(void)
 {
     run_all_shapes(true);
 }
 
 /* A row computed alone has the bits that it has among others. */
-static void rows_alone(void)
+static void a_row_alone_has_the_bits_it_has_among_others(void)
 {
     const int64_t T = 37, C = 203;
     for (size_t v = 0; v < COUNT(variants); v++) {
@@ -188,7 +188,7 @@ static void rows_alone(void)
 }
 
 /* h_out over the residual, dresidual over dx, and no optional argument at all. */
-static void in_place(void)
+static void outputs_may_lie_over_the_residual(void)
 {
     const int64_t T = 33, C = 71;
     for (size_t v = 0; v < COUNT(variants); v++) {
@@ -217,7 +217,7 @@ static void in_place(void)
     }
 }
 
-static void no_tokens(void)
+static void no_tokens_give_zero_weight_gradients_and_float16_is_refused(void)
 {
     for (size_t v = 0; v < COUNT(variants); v++) {
         tess_stream *s = open_variant(v);
@@ -234,11 +234,11 @@ static void no_tokens(void)
 }
 
 static const test_case cases[] = {
-    {"rmsnorm_agrees_with_float64_and_bit_for_bit_across_levels", rmsnorm, 0, 0},
-    {"layernorm_agrees_with_float64_and_bit_for_bit_across_levels", layernorm, 0, 0},
-    {"a_row_alone_has_the_bits_it_has_among_others", rows_alone, 0, 0},
-    {"outputs_may_lie_over_the_residual", in_place, 0, 0},
-    {"no_tokens_give_zero_weight_gradients_and_float16_is_refused", no_tokens, 0, 0},
+    CASE(rmsnorm_agrees_with_float64_and_bit_for_bit_across_levels),
+    CASE(layernorm_agrees_with_float64_and_bit_for_bit_across_levels),
+    CASE(a_row_alone_has_the_bits_it_has_among_others),
+    CASE(outputs_may_lie_over_the_residual),
+    CASE(no_tokens_give_zero_weight_gradients_and_float16_is_refused),
 };
 
 TEST_MAIN(cases)

@@ -3,7 +3,7 @@
 
 static const int64_t sizes[] = {0, 1, 15, 16, 17, 31, 33, 100, 40009};
 
-static void adds(void)
+static void add_rounds_once_and_works_in_place(void)
 {
     for (size_t i = 0; i < COUNT(sizes) * 2; i++) {
         tess_dtype dtype = both_dtypes[i % 2];
@@ -28,7 +28,7 @@ static void adds(void)
     }
 }
 
-static void scales(void)
+static void scale_rounds_once_and_works_in_place(void)
 {
     static const float factor = 0.7f;
     for (size_t i = 0; i < COUNT(sizes) * 2; i++) {
@@ -53,7 +53,7 @@ static void scales(void)
 }
 
 /* The order that the table states, spelled out once more here: blocks of 32 tokens, ascending. */
-static void sums_columns(void)
+static void column_sums_run_in_blocks_of_32_tokens(void)
 {
     const int64_t shapes[][2] = {{0, 9}, {1, 1}, {31, 15}, {32, 16}, {33, 17}, {65, 33}, {100, 100}, {67, 2501}};
     for (size_t i = 0; i < COUNT(shapes) * 2; i++) {
@@ -99,7 +99,7 @@ static float tree_by_levels(const void *const *x, int n, int64_t i, tess_dtype d
     return n == 1 ? value[0] : 0;
 }
 
-static void reduces(void)
+static void reduce_adds_neighbours_first_for_any_number_of_inputs(void)
 {
     for (int n_inputs = 0; n_inputs <= 16; n_inputs++) {
         for (size_t i = 0; i < COUNT(sizes) * 4; i++) {
@@ -142,7 +142,7 @@ static void reduces(void)
     }
 }
 
-static void sums_squares(void)
+static void row_sums_of_squares_have_16_partial_sums(void)
 {
     const int64_t shapes[][2] = {{0, 5}, {3, 0}, {1, 1}, {2, 15}, {3, 16}, {4, 17}, {2, 33}, {5, 100}, {90, 1009}};
     for (size_t i = 0; i < COUNT(shapes); i++) {
@@ -178,11 +178,9 @@ static void sums_squares(void)
 }
 
 static const test_case cases[] = {
-    {"add_rounds_once_and_works_in_place", adds, 0, 0},
-    {"scale_rounds_once_and_works_in_place", scales, 0, 0},
-    {"column_sums_run_in_blocks_of_32_tokens", sums_columns, 0, 0},
-    {"reduce_adds_neighbours_first_for_any_number_of_inputs", reduces, 0, 0},
-    {"row_sums_of_squares_have_16_partial_sums", sums_squares, 0, 0},
+    CASE(add_rounds_once_and_works_in_place),       CASE(scale_rounds_once_and_works_in_place),
+    CASE(column_sums_run_in_blocks_of_32_tokens),   CASE(reduce_adds_neighbours_first_for_any_number_of_inputs),
+    CASE(row_sums_of_squares_have_16_partial_sums),
 };
 
 TEST_MAIN(cases)

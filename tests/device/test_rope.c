@@ -69,7 +69,7 @@ static void expect_rotation(const shape *p, const tables *t, const void *x, cons
     }
 }
 
-static void rotates(void)
+static void rope_agrees_with_float64_and_bit_for_bit_across_levels(void)
 {
     for (size_t i = 0; i < COUNT(shapes); i++) {
         for (size_t d = 0; d < 2 * COUNT(both_dtypes); d++) {
@@ -99,7 +99,7 @@ static void rotates(void)
     }
 }
 
-static void rows_alone(void)
+static void a_token_alone_has_the_bits_it_has_among_others(void)
 {
     const shape p = {31, 3, 48, 40, 11};
     int64_t n = n_elements(&p), stride = p.n_heads * p.D + p.gap;
@@ -127,7 +127,7 @@ static void rows_alone(void)
 }
 
 /* The transposed rotation undoes the rotation, to rounding. */
-static void inverts(void)
+static void the_inverse_undoes_the_rotation(void)
 {
     const shape p = {12, 2, 64, 64, 0};
     int64_t n = n_elements(&p);
@@ -149,9 +149,9 @@ static void inverts(void)
 }
 
 static const test_case cases[] = {
-    {"rope_agrees_with_float64_and_bit_for_bit_across_levels", rotates, 0, 0},
-    {"a_token_alone_has_the_bits_it_has_among_others", rows_alone, 0, 0},
-    {"the_inverse_undoes_the_rotation", inverts, 0, 0},
+    CASE(rope_agrees_with_float64_and_bit_for_bit_across_levels),
+    CASE(a_token_alone_has_the_bits_it_has_among_others),
+    CASE(the_inverse_undoes_the_rotation),
 };
 
 TEST_MAIN(cases)

@@ -46,7 +46,7 @@ static void *wide_array(int64_t n, tess_dtype dtype)
     return x;
 }
 
-static void blocks_of_any_length(void)
+static void blocks_have_the_nearest_codes_of_their_scale_on_any_level(void)
 {
     const int64_t sizes[] = {0, 1, 15, 17, 127, 128, 129, 300};
     enum { ROWS = 5, AHEAD = 7 };
@@ -76,7 +76,7 @@ static void blocks_of_any_length(void)
 }
 
 /* Blocks of two: the ends of float32, where a scale changes, and what is not finite. */
-static void ends_of_the_range(void)
+static void the_ends_of_the_range_and_what_is_not_finite(void)
 {
     const float pairs[][2] = {{FLT_MAX, 1},        {448, 0x1p-10f},         {449, 0x1p-10f},        {57344, -0x1p-17f},
                               {57345, 0x1.8p-16f}, {0x1p-149f, -0x1p-126f}, {0x1p-111f, 0x1p-120f}, {0, -0.0f}};
@@ -147,10 +147,10 @@ static void a_block_that_is_not_finite_is_not_a_number(void)
 }
 
 static const test_case cases[] = {
-    {"codes_of_rows_are_what_rounding_gives", codes_of_rows_are_what_rounding_gives},
-    {"a_block_that_is_not_finite_is_not_a_number", a_block_that_is_not_finite_is_not_a_number},
-    {"blocks_have_the_nearest_codes_of_their_scale_on_any_level", blocks_of_any_length, 0, 0},
-    {"the_ends_of_the_range_and_what_is_not_finite", ends_of_the_range, 0, 0},
+    CASE(codes_of_rows_are_what_rounding_gives),
+    CASE(a_block_that_is_not_finite_is_not_a_number),
+    CASE(blocks_have_the_nearest_codes_of_their_scale_on_any_level),
+    CASE(the_ends_of_the_range_and_what_is_not_finite),
 };
 
 TEST_MAIN(cases)

@@ -341,7 +341,7 @@ static void losses(const scene *x)
     free_twin(&d);
 }
 
-static void every_row(void)
+static void float16_rows_are_float32_rows_that_are_rounded(void)
 {
     void (*const rows[])(const scene *x) = {products, fused_products, attention, norms, elements, losses};
     for (size_t v = 0; v < COUNT(variants); v++) {
@@ -355,7 +355,7 @@ static void every_row(void)
 }
 
 static const test_case cases[] = {
-    {"float16_rows_are_float32_rows_that_are_rounded", every_row, 0, 0},
+    CASE(float16_rows_are_float32_rows_that_are_rounded),
 };
 
 TEST_MAIN(cases)

@@ -194,13 +194,13 @@ static void samples_of_several_steps_are_means(void)
 }
 
 static const test_case cases[] = {
-    {"ten_percent_are_named_within_twenty_steps", ten_percent_are_named_within_twenty_steps},
-    {"healthy_ranks_are_never_named", healthy_ranks_are_never_named},
-    {"a_rank_without_a_core_is_told_apart", a_rank_without_a_core_is_told_apart},
-    {"a_rank_that_holds_nobody_up_is_left_in_peace", a_rank_that_holds_nobody_up_is_left_in_peace},
-    {"ranks_that_all_wait_for_cores_are_not_told_of", ranks_that_all_wait_for_cores_are_not_told_of},
-    {"a_slow_rank_among_many_is_named", a_slow_rank_among_many_is_named},
-    {"samples_of_several_steps_are_means", samples_of_several_steps_are_means},
+    CASE(ten_percent_are_named_within_twenty_steps),
+    CASE(healthy_ranks_are_never_named),
+    CASE(a_rank_without_a_core_is_told_apart),
+    CASE(a_rank_that_holds_nobody_up_is_left_in_peace),
+    CASE(ranks_that_all_wait_for_cores_are_not_told_of),
+    CASE(a_slow_rank_among_many_is_named),
+    CASE(samples_of_several_steps_are_means),
 };
 
 TEST_MAIN(cases)

@@ -78,13 +78,13 @@ static void little_room_cuts_the_sentence(void)
 }
 
 static const test_case cases[] = {
-    {"ranks_at_one_place_are_well", ranks_at_one_place_are_well},
-    {"a_rank_with_a_batch_less_is_named", a_rank_with_a_batch_less_is_named},
-    {"micro_batches_count_within_a_step", micro_batches_count_within_a_step},
-    {"a_rank_that_is_through_is_named", a_rank_that_is_through_is_named},
-    {"two_ranks_are_a_tie", two_ranks_are_a_tie},
-    {"several_odd_ranks_are_counted", several_odd_ranks_are_counted},
-    {"little_room_cuts_the_sentence", little_room_cuts_the_sentence},
+    CASE(ranks_at_one_place_are_well),
+    CASE(a_rank_with_a_batch_less_is_named),
+    CASE(micro_batches_count_within_a_step),
+    CASE(a_rank_that_is_through_is_named),
+    CASE(two_ranks_are_a_tie),
+    CASE(several_odd_ranks_are_counted),
+    CASE(little_room_cuts_the_sentence),
 };
 
 TEST_MAIN(cases)

@@ -164,12 +164,8 @@ static void what_passes_is_not_named(void)
 }
 
 static const test_case cases[] = {
-    {"who_comes_last_is_who_was_waited_for", who_comes_last_is_who_was_waited_for},
-    {"waiting_is_no_work", waiting_is_no_work},
-    {"time_without_a_core_is_no_work", time_without_a_core_is_no_work},
-    {"stragglers_are_found_in_noise", stragglers_are_found_in_noise},
-    {"ten_percent_are_enough", ten_percent_are_enough},
-    {"what_passes_is_not_named", what_passes_is_not_named},
+    CASE(who_comes_last_is_who_was_waited_for), CASE(waiting_is_no_work),     CASE(time_without_a_core_is_no_work),
+    CASE(stragglers_are_found_in_noise),        CASE(ten_percent_are_enough), CASE(what_passes_is_not_named),
 };
 
 TEST_MAIN(cases)

@@ -93,12 +93,12 @@ static void chains_end_at_who_waits_for_nobody(void)
 }
 
 static const test_case cases[] = {
-    {"sentences_take_their_fields", sentences_take_their_fields},
-    {"what_does_not_fit_is_cut", what_does_not_fit_is_cut},
-    {"the_largest_camp_is_found_and_ties_are_reported", the_largest_camp_is_found_and_ties_are_reported},
-    {"counts_are_of_elements_or_of_bytes", counts_are_of_elements_or_of_bytes},
-    {"blame_ends_at_a_rank_that_blames_none_or_at_a_circle", blame_ends_at_a_rank_that_blames_none_or_at_a_circle},
-    {"chains_end_at_who_waits_for_nobody", chains_end_at_who_waits_for_nobody},
+    CASE(sentences_take_their_fields),
+    CASE(what_does_not_fit_is_cut),
+    CASE(the_largest_camp_is_found_and_ties_are_reported),
+    CASE(counts_are_of_elements_or_of_bytes),
+    CASE(blame_ends_at_a_rank_that_blames_none_or_at_a_circle),
+    CASE(chains_end_at_who_waits_for_nobody),
 };
 
 TEST_MAIN(cases)

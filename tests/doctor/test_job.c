@@ -329,19 +329,19 @@ static void as_json_it_says_the_same(void)
 }
 
 static const test_case cases[] = {
-    {"the_odd_request_is_found_in_files", the_odd_request_is_found_in_files},
-    {"a_killed_rank_is_found_in_job_json", a_killed_rank_is_found_in_job_json},
-    {"an_earlier_life_of_the_job_is_reported", an_earlier_life_of_the_job_is_reported},
-    {"what_the_watchdog_saw_is_reported", what_the_watchdog_saw_is_reported},
-    {"waits_last_until_the_last_sign_of_life", waits_last_until_the_last_sign_of_life},
-    {"a_damaged_ring_is_reported_and_the_others_are_read", a_damaged_ring_is_reported_and_the_others_are_read},
-    {"of_a_job_file_that_was_cut_the_whole_ranks_are_used", of_a_job_file_that_was_cut_the_whole_ranks_are_used},
-    {"of_a_job_file_without_a_whole_rank_nothing_is_used", of_a_job_file_without_a_whole_rank_nothing_is_used},
-    {"of_a_ring_that_was_cut_the_whole_events_are_used", of_a_ring_that_was_cut_the_whole_events_are_used},
-    {"a_rank_whose_newest_events_are_lost_is_not_blamed", a_rank_whose_newest_events_are_lost_is_not_blamed},
-    {"a_slow_rank_is_named_with_its_phase", a_slow_rank_is_named_with_its_phase},
-    {"a_folder_without_traces_is_refused", a_folder_without_traces_is_refused},
-    {"as_json_it_says_the_same", as_json_it_says_the_same},
+    CASE(the_odd_request_is_found_in_files),
+    CASE(a_killed_rank_is_found_in_job_json),
+    CASE(an_earlier_life_of_the_job_is_reported),
+    CASE(what_the_watchdog_saw_is_reported),
+    CASE(waits_last_until_the_last_sign_of_life),
+    CASE(a_damaged_ring_is_reported_and_the_others_are_read),
+    CASE(of_a_job_file_that_was_cut_the_whole_ranks_are_used),
+    CASE(of_a_job_file_without_a_whole_rank_nothing_is_used),
+    CASE(of_a_ring_that_was_cut_the_whole_events_are_used),
+    CASE(a_rank_whose_newest_events_are_lost_is_not_blamed),
+    CASE(a_slow_rank_is_named_with_its_phase),
+    CASE(a_folder_without_traces_is_refused),
+    CASE(as_json_it_says_the_same),
 };
 
 TEST_MAIN(cases)

@@ -122,10 +122,10 @@ static void a_rank_ended_as_its_own_host_says(void)
 }
 
 static const test_case cases[] = {
-    {"a_rank_ended_as_its_own_host_says", a_rank_ended_as_its_own_host_says},
-    {"the_newest_are_listed", the_newest_are_listed},
-    {"without_notices_nothing_is_listed", without_notices_nothing_is_listed},
-    {"notices_of_all_hosts_are_in_order_of_time", notices_of_all_hosts_are_in_order_of_time},
+    CASE(a_rank_ended_as_its_own_host_says),
+    CASE(the_newest_are_listed),
+    CASE(without_notices_nothing_is_listed),
+    CASE(notices_of_all_hosts_are_in_order_of_time),
 };
 
 TEST_MAIN(cases)

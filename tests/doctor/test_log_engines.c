@@ -426,6 +426,6 @@ static void each_text_has_its_headline(void)
     tess_knowledge_destroy(&knowledge);
 }
 
-static const test_case cases[] = {{"each_text_has_its_headline", each_text_has_its_headline}};
+static const test_case cases[] = {CASE(each_text_has_its_headline)};
 
 TEST_MAIN(cases)

@@ -1102,9 +1102,9 @@ static void lines_of_healthy_runs_are_no_errors(void)
 }
 
 static const test_case cases[] = {
-    {"each_text_is_its_entry_and_names_whom_it_is_about", each_text_is_its_entry_and_names_whom_it_is_about},
-    {"a_cause_is_told_from_who_reports_it", a_cause_is_told_from_who_reports_it},
-    {"lines_of_healthy_runs_are_no_errors", lines_of_healthy_runs_are_no_errors},
+    CASE(each_text_is_its_entry_and_names_whom_it_is_about),
+    CASE(a_cause_is_told_from_who_reports_it),
+    CASE(lines_of_healthy_runs_are_no_errors),
 };
 
 TEST_MAIN(cases)

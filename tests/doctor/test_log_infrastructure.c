@@ -1199,12 +1199,8 @@ static void devices_fabrics_and_mpi(void)
 }
 
 static const test_case cases[] = {
-    {"schedulers_and_clouds", schedulers_and_clouds},
-    {"kernels_and_libraries", kernels_and_libraries},
-    {"gpus_of_nvidia", gpus_of_nvidia},
-    {"nccl_up_to_2_30", nccl_up_to_2_30},
-    {"devices_fabrics_and_mpi", devices_fabrics_and_mpi},
-    {"one_line_is_the_cause_of_the_others", one_line_is_the_cause_of_the_others},
+    CASE(schedulers_and_clouds), CASE(kernels_and_libraries),   CASE(gpus_of_nvidia),
+    CASE(nccl_up_to_2_30),       CASE(devices_fabrics_and_mpi), CASE(one_line_is_the_cause_of_the_others),
 };
 
 TEST_MAIN(cases)

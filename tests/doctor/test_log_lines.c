@@ -287,14 +287,14 @@ static void half_a_pair_is_replaced(void)
 }
 
 static const test_case cases[] = {
-    {"lines_cut_at_a_width_are_joined", lines_cut_at_a_width_are_joined},
-    {"filled_lines_are_joined", filled_lines_are_joined},
-    {"whole_lines_stay_as_they_are", whole_lines_stay_as_they_are},
-    {"the_longest_of_few_lines_is_not_cut_for_that", the_longest_of_few_lines_is_not_cut_for_that},
-    {"joined_lines_count_and_the_first_is_named", joined_lines_count_and_the_first_is_named},
-    {"colours_are_removed", colours_are_removed},
-    {"utf16_is_read", utf16_is_read},
-    {"half_a_pair_is_replaced", half_a_pair_is_replaced},
+    CASE(lines_cut_at_a_width_are_joined),
+    CASE(filled_lines_are_joined),
+    CASE(whole_lines_stay_as_they_are),
+    CASE(the_longest_of_few_lines_is_not_cut_for_that),
+    CASE(joined_lines_count_and_the_first_is_named),
+    CASE(colours_are_removed),
+    CASE(utf16_is_read),
+    CASE(half_a_pair_is_replaced),
 };
 
 TEST_MAIN(cases)

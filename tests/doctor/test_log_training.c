@@ -478,8 +478,8 @@ static void lines_of_runs_that_go_on_are_no_errors(void)
 }
 
 static const test_case cases[] = {
-    {"each_text_heads_the_report_with_its_entry", each_text_heads_the_report_with_its_entry},
-    {"lines_of_runs_that_go_on_are_no_errors", lines_of_runs_that_go_on_are_no_errors},
+    CASE(each_text_heads_the_report_with_its_entry),
+    CASE(lines_of_runs_that_go_on_are_no_errors),
 };
 
 TEST_MAIN(cases)

@@ -292,8 +292,8 @@ static void the_order_of_files_does_not_matter(void)
 }
 
 static const test_case cases[] = {
-    {"logs_mean_the_same_however_they_are_kept", logs_mean_the_same_however_they_are_kept},
-    {"the_order_of_files_does_not_matter", the_order_of_files_does_not_matter},
+    CASE(logs_mean_the_same_however_they_are_kept),
+    CASE(the_order_of_files_does_not_matter),
 };
 
 TEST_MAIN(cases)

@@ -178,7 +178,7 @@ static void the_headline_names_whom_the_lines_are_about(void)
 }
 
 static const test_case cases[] = {
-    {"the_headline_names_whom_the_lines_are_about", the_headline_names_whom_the_lines_are_about},
+    CASE(the_headline_names_whom_the_lines_are_about),
 };
 
 TEST_MAIN(cases)

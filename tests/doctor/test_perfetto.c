@@ -223,9 +223,9 @@ static void nonsense_is_still_valid_json(void)
 }
 
 static const test_case cases[] = {
-    {"waits_phases_and_arrows_are_drawn_on_one_clock", waits_phases_and_arrows_are_drawn_on_one_clock},
-    {"overlapping_operations_get_lanes_of_their_own", overlapping_operations_get_lanes_of_their_own},
-    {"notices_are_moments", notices_are_moments},
-    {"nonsense_is_still_valid_json", nonsense_is_still_valid_json},
+    CASE(waits_phases_and_arrows_are_drawn_on_one_clock),
+    CASE(overlapping_operations_get_lanes_of_their_own),
+    CASE(notices_are_moments),
+    CASE(nonsense_is_still_valid_json),
 };
 TEST_MAIN(cases)

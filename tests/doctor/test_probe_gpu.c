@@ -109,10 +109,10 @@ static void lines_without_a_gpu_are_skipped(void)
 }
 
 static const test_case cases[] = {
-    {"healthy_gpus_have_no_complaint", healthy_gpus_have_no_complaint},
-    {"the_hottest_and_the_worst_are_named", the_hottest_and_the_worst_are_named},
-    {"faults_of_gpus_are_found", faults_of_gpus_are_found},
-    {"lines_without_a_gpu_are_skipped", lines_without_a_gpu_are_skipped},
+    CASE(healthy_gpus_have_no_complaint),
+    CASE(the_hottest_and_the_worst_are_named),
+    CASE(faults_of_gpus_are_found),
+    CASE(lines_without_a_gpu_are_skipped),
 };
 
 TEST_MAIN(cases)

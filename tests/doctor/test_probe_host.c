@@ -319,16 +319,16 @@ static void text_of_others_cannot_steer_a_terminal(void)
 }
 
 static const test_case cases[] = {
-    {"healthy_host_has_no_complaint", healthy_host_has_no_complaint},
-    {"faults_in_proc_and_sys_are_found", faults_in_proc_and_sys_are_found},
-    {"others_that_run_are_named", others_that_run_are_named},
-    {"old_control_groups_are_read_too", old_control_groups_are_read_too},
-    {"faults_of_limits_are_found", faults_of_limits_are_found},
-    {"faults_of_disks_and_memory_are_found", faults_of_disks_and_memory_are_found},
-    {"faults_of_cores_and_clocks_are_found", faults_of_cores_and_clocks_are_found},
-    {"folders_are_tried_for_real", folders_are_tried_for_real},
-    {"only_the_wanted_checks_are_done", only_the_wanted_checks_are_done},
-    {"text_of_others_cannot_steer_a_terminal", text_of_others_cannot_steer_a_terminal},
+    CASE(healthy_host_has_no_complaint),
+    CASE(faults_in_proc_and_sys_are_found),
+    CASE(others_that_run_are_named),
+    CASE(old_control_groups_are_read_too),
+    CASE(faults_of_limits_are_found),
+    CASE(faults_of_disks_and_memory_are_found),
+    CASE(faults_of_cores_and_clocks_are_found),
+    CASE(folders_are_tried_for_real),
+    CASE(only_the_wanted_checks_are_done),
+    CASE(text_of_others_cannot_steer_a_terminal),
 };
 
 TEST_MAIN(cases)

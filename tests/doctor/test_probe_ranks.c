@@ -193,16 +193,11 @@ static void skewed_clock_and_slow_link_are_named(void)
 }
 
 static const test_case cases[] = {
-    {"slow_core_is_named_with_its_rank", slow_core_is_named_with_its_rank},
-    {"core_that_others_use_is_named", core_that_others_use_is_named},
-    {"shares_say_nothing_where_ranks_share_cores", shares_say_nothing_where_ranks_share_cores},
-    {"many_slow_ranks_are_counted", many_slow_ranks_are_counted},
-    {"another_program_or_configuration_is_named", another_program_or_configuration_is_named},
-    {"variables_that_differ_are_named", variables_that_differ_are_named},
-    {"environment_is_what_matters_and_no_secrets", environment_is_what_matters_and_no_secrets},
-    {"wrong_sum_and_slow_barrier_are_named", wrong_sum_and_slow_barrier_are_named},
-    {"clock_offset_is_of_the_quickest_exchange", clock_offset_is_of_the_quickest_exchange},
-    {"skewed_clock_and_slow_link_are_named", skewed_clock_and_slow_link_are_named},
+    CASE(slow_core_is_named_with_its_rank),           CASE(core_that_others_use_is_named),
+    CASE(shares_say_nothing_where_ranks_share_cores), CASE(many_slow_ranks_are_counted),
+    CASE(another_program_or_configuration_is_named),  CASE(variables_that_differ_are_named),
+    CASE(environment_is_what_matters_and_no_secrets), CASE(wrong_sum_and_slow_barrier_are_named),
+    CASE(clock_offset_is_of_the_quickest_exchange),   CASE(skewed_clock_and_slow_link_are_named),
 };
 
 TEST_MAIN(cases)

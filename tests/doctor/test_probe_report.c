@@ -106,9 +106,9 @@ static void names_of_checks_are_unique_and_fit(void)
 }
 
 static const test_case cases[] = {
-    {"trouble_comes_first_and_once_for_all_hosts", trouble_comes_first_and_once_for_all_hosts},
-    {"json_has_every_finding_of_every_host", json_has_every_finding_of_every_host},
-    {"names_of_checks_are_unique_and_fit", names_of_checks_are_unique_and_fit},
+    CASE(trouble_comes_first_and_once_for_all_hosts),
+    CASE(json_has_every_finding_of_every_host),
+    CASE(names_of_checks_are_unique_and_fit),
 };
 
 TEST_MAIN(cases)

@@ -79,9 +79,9 @@ static void other_lines_are_no_frames(void)
 }
 
 static const test_case cases[] = {
-    {"who_is_elsewhere_is_named", who_is_elsewhere_is_named},
-    {"nobody_is_named_where_the_stacks_do_not_say", nobody_is_named_where_the_stacks_do_not_say},
-    {"other_lines_are_no_frames", other_lines_are_no_frames},
+    CASE(who_is_elsewhere_is_named),
+    CASE(nobody_is_named_where_the_stacks_do_not_say),
+    CASE(other_lines_are_no_frames),
 };
 
 TEST_MAIN(cases)

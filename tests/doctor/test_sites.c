@@ -101,7 +101,7 @@ static void builds_of_one_path_are_distinguished(void)
 }
 
 static const test_case cases[] = {
-    {"places_in_a_shared_object_have_names_and_lines", places_in_a_shared_object_have_names_and_lines},
-    {"builds_of_one_path_are_distinguished", builds_of_one_path_are_distinguished},
+    CASE(places_in_a_shared_object_have_names_and_lines),
+    CASE(builds_of_one_path_are_distinguished),
 };
 TEST_MAIN(cases)

@@ -75,7 +75,7 @@ static void the_newest_alert_of_the_job_tells_its_health(void)
     EXPECT_TEXT(tess_top_health_of("\n\n", 2, 1, text, sizeof(text)), "");
 }
 
-static void the_rank_that_waits_for_nobody_is_the_culprit(void)
+static void the_rank_that_waits_for_nobody_is_guilty(void)
 {
     tess_top_rank ranks[WORLD];
     tess_top_snapshot *s = stuck_job(ranks);
@@ -203,7 +203,7 @@ static void the_newest_report_is_on_the_page(void)
     tess_buffer_free(&page);
 }
 
-static void the_end_is_reported(void)
+static void the_end_is_told(void)
 {
     tess_top_rank ranks[WORLD];
     char text[2048];
@@ -314,18 +314,18 @@ static void a_stopped_rank_is_the_culprit_of_a_circle(void)
 }
 
 static const test_case cases[] = {
-    {"memory_over_time_is_a_bar_a_line", memory_over_time_is_a_bar_a_line},
-    {"the_newest_alert_of_the_job_tells_its_health", the_newest_alert_of_the_job_tells_its_health},
-    {"the_rank_that_waits_for_nobody_is_guilty", the_rank_that_waits_for_nobody_is_the_culprit},
-    {"a_stopped_rank_is_the_culprit_of_a_circle", a_stopped_rank_is_the_culprit_of_a_circle},
-    {"two_looks_give_the_rate_between_them", two_looks_give_the_rate_between_them},
-    {"cells_of_a_bar_add_up", cells_of_a_bar_add_up},
-    {"the_page_says_who_and_why", the_page_says_who_and_why},
-    {"places_are_on_the_page", places_are_on_the_page},
-    {"the_newest_report_is_on_the_page", the_newest_report_is_on_the_page},
-    {"the_end_is_told", the_end_is_reported},
-    {"a_page_fits_any_terminal", a_page_fits_any_terminal},
-    {"any_bytes_are_drawn", any_bytes_are_drawn},
-    {"figures_keep_to_their_columns", figures_keep_to_their_columns},
+    CASE(memory_over_time_is_a_bar_a_line),
+    CASE(the_newest_alert_of_the_job_tells_its_health),
+    CASE(the_rank_that_waits_for_nobody_is_guilty),
+    CASE(a_stopped_rank_is_the_culprit_of_a_circle),
+    CASE(two_looks_give_the_rate_between_them),
+    CASE(cells_of_a_bar_add_up),
+    CASE(the_page_says_who_and_why),
+    CASE(places_are_on_the_page),
+    CASE(the_newest_report_is_on_the_page),
+    CASE(the_end_is_told),
+    CASE(a_page_fits_any_terminal),
+    CASE(any_bytes_are_drawn),
+    CASE(figures_keep_to_their_columns),
 };
 TEST_MAIN(cases)

@@ -292,11 +292,11 @@ static void types_of_exceptions_are_told_from_other_words(void)
 }
 
 static const test_case cases[] = {
-    {"each_log_is_what_its_traceback_says", each_log_is_what_its_traceback_says},
-    {"each_exception_has_its_kind", each_exception_has_its_kind},
-    {"a_handled_exception_is_no_cause", a_handled_exception_is_no_cause},
-    {"frames_are_read", frames_are_read},
-    {"types_of_exceptions_are_told_from_other_words", types_of_exceptions_are_told_from_other_words},
+    CASE(each_log_is_what_its_traceback_says),
+    CASE(each_exception_has_its_kind),
+    CASE(a_handled_exception_is_no_cause),
+    CASE(frames_are_read),
+    CASE(types_of_exceptions_are_told_from_other_words),
 };
 
 TEST_MAIN(cases)

@@ -584,11 +584,11 @@ static void by_log_texts(void)
 }
 
 static const test_case cases[] = {
-    {"by_a_live_board", by_a_live_board},
-    {"by_the_ends_that_a_launcher_sees", by_the_ends_that_a_launcher_sees},
-    {"by_the_folder_of_a_dead_job", by_the_folder_of_a_dead_job},
-    {"by_dumps_of_a_flight_recorder", by_dumps_of_a_flight_recorder},
-    {"by_log_texts", by_log_texts},
+    CASE(by_a_live_board),
+    CASE(by_the_ends_that_a_launcher_sees),
+    CASE(by_the_folder_of_a_dead_job),
+    CASE(by_dumps_of_a_flight_recorder),
+    CASE(by_log_texts),
 };
 
 TEST_MAIN(cases)

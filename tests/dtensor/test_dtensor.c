@@ -579,18 +579,18 @@ static void bad_input_is_named(void)
 }
 
 static const test_case cases[] = {
-    {"every_placement_leads_to_every_other_on_one_axis", every_placement_leads_to_every_other_on_one_axis, -1, 0},
-    {"every_placement_leads_to_every_other_on_two_axes", every_placement_leads_to_every_other_on_two_axes, 6, 0},
-    {"every_placement_leads_to_every_other_on_three_axes", every_placement_leads_to_every_other_on_three_axes, 8, 0},
-    {"the_first_rank_distributes_what_it_has", the_first_rank_distributes_what_it_has, 8, 0},
-    {"four_mebibytes_on_four_ranks_cost_three", four_mebibytes_on_four_ranks_cost_three, 4, 0},
-    {"sums_of_every_dtype_are_formed", sums_of_every_dtype_are_formed, 8, 0},
-    {"products_equal_one_ranks", products_equal_one_ranks, 4, 0},
-    {"sums_and_products_by_element_equal_one_ranks", sums_and_products_by_element_equal_one_ranks, 4, 0},
-    {"gradients_are_placed_as_their_parameters", gradients_are_placed_as_their_parameters, 4, 0},
-    {"functions_of_one_process_run_on_what_ranks_hold", functions_of_one_process_run_on_what_ranks_hold, 4, 0},
-    {"a_slice_holds_what_the_mesh_holds_with_copies", a_slice_holds_what_the_mesh_holds_with_copies, 8, 0},
-    {"the_inspector_shows_who_holds_what", the_inspector_shows_who_holds_what, 4, 0},
-    {"bad_input_is_named", bad_input_is_named, 4, 0},
+    CASE(every_placement_leads_to_every_other_on_one_axis, -1),
+    CASE(every_placement_leads_to_every_other_on_two_axes, 6),
+    CASE(every_placement_leads_to_every_other_on_three_axes, 8),
+    CASE(the_first_rank_distributes_what_it_has, 8),
+    CASE(four_mebibytes_on_four_ranks_cost_three, 4),
+    CASE(sums_of_every_dtype_are_formed, 8),
+    CASE(products_equal_one_ranks, 4),
+    CASE(sums_and_products_by_element_equal_one_ranks, 4),
+    CASE(gradients_are_placed_as_their_parameters, 4),
+    CASE(functions_of_one_process_run_on_what_ranks_hold, 4),
+    CASE(a_slice_holds_what_the_mesh_holds_with_copies, 8),
+    CASE(the_inspector_shows_who_holds_what, 4),
+    CASE(bad_input_is_named, 4),
 };
 TEST_MAIN(cases)

@@ -240,12 +240,8 @@ static void boxes_copy_their_common_part(void)
 }
 
 static const test_case cases[] = {
-    {"boxes_cover_every_element_once", boxes_cover_every_element_once, 0, 0},
-    {"moves_end_at_the_target", moves_end_at_the_target, 0, 0},
-    {"volumes_are_those_of_the_collectives", volumes_are_those_of_the_collectives, 0, 0},
-    {"a_dimension_that_two_axes_cut_is_gathered_from_the_inner_one",
-     a_dimension_that_two_axes_cut_is_gathered_from_the_inner_one, 0, 0},
-    {"local_shapes_are_those_of_the_documents", local_shapes_are_those_of_the_documents, 0, 0},
-    {"boxes_copy_their_common_part", boxes_copy_their_common_part, 0, 0},
+    CASE(boxes_cover_every_element_once),          CASE(moves_end_at_the_target),
+    CASE(volumes_are_those_of_the_collectives),    CASE(a_dimension_that_two_axes_cut_is_gathered_from_the_inner_one),
+    CASE(local_shapes_are_those_of_the_documents), CASE(boxes_copy_their_common_part),
 };
 TEST_MAIN(cases)

@@ -440,16 +440,15 @@ static void a_full_disk_leaves_the_older_ones(void)
 }
 
 static const test_case cases[] = {
-    {"any_layout_loads_what_any_other_saved", any_layout_loads_what_any_other_saved, -1},
-    {"ranks_that_hold_the_same_share_the_writing", ranks_that_hold_the_same_share_the_writing, -1},
-    {"a_dtensor_goes_in_and_comes_out_in_other_placements", a_dtensor_goes_in_and_comes_out_in_other_placements, 2},
-    {"bad_tensors_are_refused_by_name", bad_tensors_are_refused_by_name, 2},
-    {"every_dtype_comes_back", every_dtype_comes_back, -1},
-    {"float32_is_read_from_any_floats_and_others_from_their_own",
-     float32_is_read_from_any_floats_and_others_from_their_own, 2},
-    {"an_adamw_of_another_fsdp_is_refused", an_adamw_of_another_fsdp_is_refused, 2},
-    {"another_model_is_refused", another_model_is_refused, 2},
-    {"damage_is_named_and_older_ones_go", damage_is_named_and_older_ones_go, 2},
-    {"a_full_disk_leaves_the_older_ones", a_full_disk_leaves_the_older_ones, 2},
+    CASE(any_layout_loads_what_any_other_saved, -1),
+    CASE(ranks_that_hold_the_same_share_the_writing, -1),
+    CASE(a_dtensor_goes_in_and_comes_out_in_other_placements, 2),
+    CASE(bad_tensors_are_refused_by_name, 2),
+    CASE(every_dtype_comes_back, -1),
+    CASE(float32_is_read_from_any_floats_and_others_from_their_own, 2),
+    CASE(an_adamw_of_another_fsdp_is_refused, 2),
+    CASE(another_model_is_refused, 2),
+    CASE(damage_is_named_and_older_ones_go, 2),
+    CASE(a_full_disk_leaves_the_older_ones, 2),
 };
 TEST_MAIN(cases)

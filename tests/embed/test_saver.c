@@ -298,12 +298,12 @@ static void without_room_for_the_copy_ranks_stand_still(void)
 }
 
 static const test_case cases[] = {
-    {"a_save_is_of_its_start", a_save_is_of_its_start, 0},
-    {"a_folder_is_that_of_the_rank", a_folder_is_that_of_the_rank, 0},
-    {"a_save_outlives_its_ranks", a_save_outlives_its_ranks, 0},
-    {"failures_come_at_the_wait_on_all_ranks", failures_come_at_the_wait_on_all_ranks, 0},
-    {"bad_tensors_are_refused_at_the_start", bad_tensors_are_refused_at_the_start, 0},
-    {"without_a_writer_ranks_stand_still", without_a_writer_ranks_stand_still, 0},
-    {"without_room_for_the_copy_ranks_stand_still", without_room_for_the_copy_ranks_stand_still, 0},
+    CASE(a_save_is_of_its_start),
+    CASE(a_folder_is_that_of_the_rank),
+    CASE(a_save_outlives_its_ranks),
+    CASE(failures_come_at_the_wait_on_all_ranks),
+    CASE(bad_tensors_are_refused_at_the_start),
+    CASE(without_a_writer_ranks_stand_still),
+    CASE(without_room_for_the_copy_ranks_stand_still),
 };
 TEST_MAIN(cases)

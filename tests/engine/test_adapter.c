@@ -56,7 +56,7 @@ static void write_base(int index, const char *folder)
     fixture_close(&f);
 }
 
-static void read_peft(void)
+static void adapters_of_peft_are_read_as_they_are(void)
 {
     for (int i = 0; i < N_ADAPTERS; i++) {
         fixture f;
@@ -89,7 +89,7 @@ static void read_peft(void)
 }
 
 /* A model without adapter, of the merged weights, has the logits of the two. */
-static void merge(void)
+static void a_merged_model_has_the_logits_of_model_and_adapter(void)
 {
     for (int i = 0; i < N_ADAPTERS; i++) {
         fixture f;
@@ -142,7 +142,7 @@ static void expect_refused(const char *base, const char *folder, tess_status sta
     EXPECT(m == NULL);
 }
 
-static void refuse(void)
+static void adapters_that_are_not_of_the_model_are_named(void)
 {
     char llama[256], base[256], broken[256], from[300], path[300], text[64];
     own_folder("base", base);
@@ -182,8 +182,8 @@ static void refuse(void)
 }
 
 static const test_case cases[] = {
-    {"adapters_of_peft_are_read_as_they_are", read_peft, 0, 0},
-    {"a_merged_model_has_the_logits_of_model_and_adapter", merge, 0, 0},
-    {"adapters_that_are_not_of_the_model_are_named", refuse, 0, 0},
+    CASE(adapters_of_peft_are_read_as_they_are),
+    CASE(a_merged_model_has_the_logits_of_model_and_adapter),
+    CASE(adapters_that_are_not_of_the_model_are_named),
 };
 TEST_MAIN(cases)

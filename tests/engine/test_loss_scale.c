@@ -58,9 +58,9 @@ static void a_scale_does_not_grow_out_of_float32(void)
 }
 
 static const test_case cases[] = {
-    {"scales_are_those_of_torch", scales_are_those_of_torch},
-    {"scales_are_those_of_deepspeed", scales_are_those_of_deepspeed},
-    {"a_scale_does_not_grow_out_of_float32", a_scale_does_not_grow_out_of_float32},
+    CASE(scales_are_those_of_torch),
+    CASE(scales_are_those_of_deepspeed),
+    CASE(a_scale_does_not_grow_out_of_float32),
 };
 
 TEST_MAIN(cases)

@@ -148,7 +148,7 @@ static void expect_course(const char *what, const course *got, const course *wan
 }
 
 /* ---- The cases ---- */
-static void the_plain_loss_as_a_batch_s_own(void)
+static void the_plain_loss_as_a_batch_s_own_changes_no_bit(void)
 {
     course none = run("", NO_LOSS), plain = run("", PLAIN_LOSS), own = run("", OWN_LOSS);
     expect_course("the plain loss", &plain, &none);
@@ -158,7 +158,7 @@ static void the_plain_loss_as_a_batch_s_own(void)
 }
 
 /* Several micro-batches are under way at once in a pipeline, and each has its own loss. */
-static void any_way_to_share_the_model(void)
+static void a_batch_s_own_loss_gives_the_same_bits_however_ranks_share_the_model(void)
 {
     static const char *const ways[] = {
         "parallelism.shard_strategy=full",
@@ -184,7 +184,7 @@ typedef struct refusal {
     const char *message;
 } refusal;
 
-static void losses_that_cannot_be(void)
+static void losses_that_cannot_be_are_refused(void)
 {
     static const refusal refusals[] = {
         {"training.passes=3", OWN_LOSS, false, TESS_E_INVALID,
@@ -214,7 +214,7 @@ static void losses_that_cannot_be(void)
     test_leave();
 }
 
-static void the_judge_s_loss(void)
+static void the_judge_says_what_the_loss_is_and_changes_nothing_else(void)
 {
     rig r;
     course want = run("", OWN_LOSS);
@@ -233,7 +233,7 @@ static void the_judge_s_loss(void)
 }
 
 /* The refused step leaves the weights and the optimizer as they were: asked again, it gives what it would have. */
-static void a_refused_step(void)
+static void a_step_that_the_judge_refuses_leaves_no_trace(void)
 {
     rig r;
     course want = run("parallelism.shard_strategy=full", OWN_LOSS);
@@ -272,7 +272,7 @@ static void spoil(void *self, int unit, const char *what, void *data, tess_dtype
 }
 
 /* Both runs ask the losses, both are judged, and the second one's bits are those of a run without the fault. */
-static void the_second_run(void)
+static void a_second_run_asks_the_losses_and_the_judge_again(void)
 {
     rig r;
     tess_engine_report report;
@@ -297,11 +297,11 @@ static void the_second_run(void)
 }
 
 static const test_case cases[] = {
-    {"the_plain_loss_as_a_batch_s_own_changes_no_bit", the_plain_loss_as_a_batch_s_own, -1, 0},
-    {"a_batch_s_own_loss_gives_the_same_bits_however_ranks_share_the_model", any_way_to_share_the_model, 2, 0},
-    {"losses_that_cannot_be_are_refused", losses_that_cannot_be, 2, 0},
-    {"the_judge_says_what_the_loss_is_and_changes_nothing_else", the_judge_s_loss, -1, 0},
-    {"a_step_that_the_judge_refuses_leaves_no_trace", a_refused_step, -1, 0},
-    {"a_second_run_asks_the_losses_and_the_judge_again", the_second_run, -1, 0},
+    CASE(the_plain_loss_as_a_batch_s_own_changes_no_bit, -1),
+    CASE(a_batch_s_own_loss_gives_the_same_bits_however_ranks_share_the_model, 2),
+    CASE(losses_that_cannot_be_are_refused, 2),
+    CASE(the_judge_says_what_the_loss_is_and_changes_nothing_else, -1),
+    CASE(a_step_that_the_judge_refuses_leaves_no_trace, -1),
+    CASE(a_second_run_asks_the_losses_and_the_judge_again, -1),
 };
 TEST_MAIN(cases)

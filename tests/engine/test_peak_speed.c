@@ -51,10 +51,10 @@ static void all_ranks_hear_of_one_peak(void)
 }
 
 static const test_case cases[] = {
-    {"threads_beyond_the_cores_add_nothing", threads_beyond_the_cores_add_nothing, 0, 0},
-    {"cores_of_all_hosts_count", cores_of_all_hosts_count, 0, 0},
-    {"ranks_that_are_bound_have_cores_of_their_own", ranks_that_are_bound_have_cores_of_their_own, 0, 0},
-    {"ranks_that_share_a_gpu_have_one", ranks_that_share_a_gpu_have_one, 0, 0},
-    {"all_ranks_hear_of_one_peak", all_ranks_hear_of_one_peak, 3, 0},
+    CASE(threads_beyond_the_cores_add_nothing),
+    CASE(cores_of_all_hosts_count),
+    CASE(ranks_that_are_bound_have_cores_of_their_own),
+    CASE(ranks_that_share_a_gpu_have_one),
+    CASE(all_ranks_hear_of_one_peak, 3),
 };
 TEST_MAIN(cases)

@@ -162,9 +162,9 @@ static void bad_cuts_are_refused(void)
 }
 
 static const test_case cases[] = {
-    {"every_layer_is_on_one_rank", every_layer_is_on_one_rank, 0, 0},
-    {"stages_are_cut_by_operations", stages_are_cut_by_operations, 0, 0},
-    {"a_line_says_where_stages_are", a_line_says_where_stages_are, 0, 0},
-    {"bad_cuts_are_refused", bad_cuts_are_refused, 0, 0},
+    CASE(every_layer_is_on_one_rank),
+    CASE(stages_are_cut_by_operations),
+    CASE(a_line_says_where_stages_are),
+    CASE(bad_cuts_are_refused),
 };
 TEST_MAIN(cases)

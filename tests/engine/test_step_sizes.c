@@ -322,7 +322,7 @@ static void every_strategy(const char *more, bool tied, int64_t limit, bool own_
     }
 }
 
-static void steps_of_any_size(void)
+static void steps_of_any_size_give_the_bits_of_a_plain_loop(void)
 {
     every_strategy("training.mixed_precision_param=float32", false, TOKENS, false);
     every_strategy("training.mixed_precision_param=bfloat16 training.mixed_precision_reduce=bfloat16", true, TOKENS,
@@ -330,7 +330,7 @@ static void steps_of_any_size(void)
     test_leave();
 }
 
-static void steps_of_batches_with_losses(void)
+static void batches_with_losses_of_their_own_give_the_bits_of_a_plain_loop(void)
 {
     every_strategy("training.mixed_precision_param=float32", true, TOKENS, true);
     every_strategy("training.mixed_precision_param=bfloat16", false, TOKENS, true);
@@ -339,7 +339,7 @@ static void steps_of_batches_with_losses(void)
 
 /* A pass takes at most 24, 16 or 8 tokens: the second has sequences in all micro-batches but the small ones, the last
  * of four never has any. */
-static void any_number_of_passes(void)
+static void passes_give_the_bits_of_a_plain_loop(void)
 {
     static const char *const more[] = {
         "training.passes=2 training.mixed_precision_param=float32",
@@ -511,16 +511,16 @@ static void ranks_with_other_divisors_are_found(void)
 }
 
 static const test_case cases[] = {
-    {"steps_of_any_size_give_the_bits_of_a_plain_loop", steps_of_any_size, -1, 0},
-    {"batches_with_losses_of_their_own_give_the_bits_of_a_plain_loop", steps_of_batches_with_losses, -1, 0},
-    {"passes_give_the_bits_of_a_plain_loop", any_number_of_passes, -1, 0},
-    {"passes_are_cut_between_sequences", passes_are_cut_between_sequences, 0, 0},
-    {"a_micro_batch_has_a_row_for_each_pass", a_micro_batch_has_a_row_for_each_pass, 0, 0},
-    {"the_gradient_norm_is_divided_too", the_gradient_norm_is_divided_too, 1, 0},
-    {"the_update_is_by_the_divisor", the_update_is_by_the_divisor, 1, 0},
-    {"a_source_without_sense_is_refused", a_source_without_sense_is_refused, 1, 0},
-    {"a_micro_batch_that_is_too_large_is_refused", a_micro_batch_that_is_too_large_is_refused, 1, 0},
-    {"ranks_with_other_numbers_are_found", ranks_with_other_numbers_are_found, 2, 0},
-    {"ranks_with_other_divisors_are_found", ranks_with_other_divisors_are_found, 3, 0},
+    CASE(steps_of_any_size_give_the_bits_of_a_plain_loop, -1),
+    CASE(batches_with_losses_of_their_own_give_the_bits_of_a_plain_loop, -1),
+    CASE(passes_give_the_bits_of_a_plain_loop, -1),
+    CASE(passes_are_cut_between_sequences),
+    CASE(a_micro_batch_has_a_row_for_each_pass),
+    CASE(the_gradient_norm_is_divided_too, 1),
+    CASE(the_update_is_by_the_divisor, 1),
+    CASE(a_source_without_sense_is_refused, 1),
+    CASE(a_micro_batch_that_is_too_large_is_refused, 1),
+    CASE(ranks_with_other_numbers_are_found, 2),
+    CASE(ranks_with_other_divisors_are_found, 3),
 };
 TEST_MAIN(cases)

@@ -110,7 +110,7 @@ static void tensor_and_data_parallel_ranks_fill_their_own_parts(void)
 }
 
 static const test_case cases[] = {
-    {"any_wrapping_gives_the_models_weights", any_wrapping_gives_the_models_weights},
-    {"tensor_and_data_parallel_ranks_fill_their_own_parts", tensor_and_data_parallel_ranks_fill_their_own_parts},
+    CASE(any_wrapping_gives_the_models_weights),
+    CASE(tensor_and_data_parallel_ranks_fill_their_own_parts),
 };
 TEST_MAIN(cases)

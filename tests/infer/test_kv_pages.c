@@ -147,10 +147,8 @@ static void impossible_caches_are_refused(void)
 }
 
 static const test_case cases[] = {
-    {"the_pool_says_what_the_pages_take", the_pool_says_what_the_pages_take, 0, 0},
-    {"pages_come_and_go", pages_come_and_go, 0, 0},
-    {"a_fork_shares_until_it_writes", a_fork_shares_until_it_writes, 0, 0},
-    {"a_copy_needs_a_free_page", a_copy_needs_a_free_page, 0, 0},
-    {"impossible_caches_are_refused", impossible_caches_are_refused, 0, 0},
+    CASE(the_pool_says_what_the_pages_take), CASE(pages_come_and_go),
+    CASE(a_fork_shares_until_it_writes),     CASE(a_copy_needs_a_free_page),
+    CASE(impossible_caches_are_refused),
 };
 TEST_MAIN(cases)

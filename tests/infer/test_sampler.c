@@ -346,18 +346,17 @@ static void impossible_sampling_is_refused(void)
 }
 
 static const test_case cases[] = {
-    {"temperature_zero_takes_the_likeliest_and_of_equals_the_lowest_id",
-     temperature_zero_takes_the_likeliest_and_of_equals_the_lowest_id, 0, 0},
-    {"draws_follow_the_probabilities", draws_follow_the_probabilities, 0, 0},
-    {"top_k_leaves_the_k_likeliest", top_k_leaves_the_k_likeliest, 0, 0},
-    {"top_p_leaves_the_shortest_beginning_that_reaches_it", top_p_leaves_the_shortest_beginning_that_reaches_it, 0, 0},
-    {"draws_are_those_of_a_sorted_vocabulary", draws_are_those_of_a_sorted_vocabulary, 0, 0},
-    {"company_and_threads_change_no_draw", company_and_threads_change_no_draw, 0, 0},
-    {"draws_reach_unlikely_tokens", draws_reach_unlikely_tokens, 0, 0},
-    {"impossible_sampling_is_refused", impossible_sampling_is_refused, 0, 0},
-    {"a_draw_is_a_function_of_seed_stream_and_position", a_draw_is_a_function_of_seed_stream_and_position, 0, 0},
-    {"repetition_penalty_makes_seen_tokens_less_likely", repetition_penalty_makes_seen_tokens_less_likely, 0, 0},
-    {"broken_logits_are_refused", broken_logits_are_refused, 0, 0},
-    {"a_vocabulary_of_one_token_gives_that_token", a_vocabulary_of_one_token_gives_that_token, 0, 0},
+    CASE(temperature_zero_takes_the_likeliest_and_of_equals_the_lowest_id),
+    CASE(draws_follow_the_probabilities),
+    CASE(top_k_leaves_the_k_likeliest),
+    CASE(top_p_leaves_the_shortest_beginning_that_reaches_it),
+    CASE(draws_are_those_of_a_sorted_vocabulary),
+    CASE(company_and_threads_change_no_draw),
+    CASE(draws_reach_unlikely_tokens),
+    CASE(impossible_sampling_is_refused),
+    CASE(a_draw_is_a_function_of_seed_stream_and_position),
+    CASE(repetition_penalty_makes_seen_tokens_less_likely),
+    CASE(broken_logits_are_refused),
+    CASE(a_vocabulary_of_one_token_gives_that_token),
 };
 TEST_MAIN(cases)

@@ -135,12 +135,10 @@ static void lives_are_counted_over_launches(void)
 }
 
 static const test_case cases[] = {
-    {"ranks_that_die_one_after_the_other_each_do_so_in_their_first_life",
-     ranks_that_die_one_after_the_other_each_do_so_in_their_first_life},
-    {"a_survivor_remembers_what_has_happened_and_a_new_process_begins_anew",
-     a_survivor_remembers_what_has_happened_and_a_new_process_begins_anew},
-    {"a_fault_of_a_life_that_never_came_is_warned_of", a_fault_of_a_life_that_never_came_is_warned_of},
-    {"lives_are_counted_over_launches", lives_are_counted_over_launches},
+    CASE(ranks_that_die_one_after_the_other_each_do_so_in_their_first_life),
+    CASE(a_survivor_remembers_what_has_happened_and_a_new_process_begins_anew),
+    CASE(a_fault_of_a_life_that_never_came_is_warned_of),
+    CASE(lives_are_counted_over_launches),
 };
 
 TEST_MAIN(cases)

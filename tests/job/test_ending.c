@@ -206,16 +206,16 @@ static void the_last_line_counts_the_batches(void)
 }
 
 static const test_case cases[] = {
-    {"blame_leads_to_where_it_begins", blame_leads_to_where_it_begins, 0, 0},
-    {"a_call_site_of_another_host_has_its_line", a_call_site_of_another_host_has_its_line},
-    {"ranks_that_run_are_no_cause", ranks_that_run_are_no_cause, 0, 0},
-    {"who_was_struck_goes_before_who_exited", who_was_struck_goes_before_who_exited},
-    {"ranks_that_blame_each_other_end_the_walk", ranks_that_blame_each_other_end_the_walk, 0, 0},
-    {"in_a_circle_it_is_the_one_the_watchdog_named", in_a_circle_it_is_the_one_the_watchdog_named, 0, 0},
-    {"who_fails_by_itself_is_not_left_as_it_was_found", who_fails_by_itself_is_not_left_as_it_was_found, 0, 0},
-    {"the_last_line_counts_the_batches", the_last_line_counts_the_batches, 0, 0},
-    {"who_gave_up_has_not_left_in_good_order", who_gave_up_has_not_left_in_good_order, 0, 0},
-    {"a_rank_killed_for_memory_is_told_with_its_phase", a_rank_killed_for_memory_is_told_with_its_phase, 0, 0},
+    CASE(blame_leads_to_where_it_begins),
+    CASE(a_call_site_of_another_host_has_its_line),
+    CASE(ranks_that_run_are_no_cause),
+    CASE(who_was_struck_goes_before_who_exited),
+    CASE(ranks_that_blame_each_other_end_the_walk),
+    CASE(in_a_circle_it_is_the_one_the_watchdog_named),
+    CASE(who_fails_by_itself_is_not_left_as_it_was_found),
+    CASE(the_last_line_counts_the_batches),
+    CASE(who_gave_up_has_not_left_in_good_order),
+    CASE(a_rank_killed_for_memory_is_told_with_its_phase),
 };
 
 TEST_MAIN(cases)

@@ -140,10 +140,9 @@ static void torchruns_master_is_read(void)
 }
 
 static const test_case cases[] = {
-    {"every_starter_is_recognised_and_contradictions_are_named",
-     every_starter_is_recognised_and_contradictions_are_named, 0, 0},
-    {"torchruns_words_are_kept_beside_another_starter", torchruns_words_are_kept_beside_another_starter, 0, 0},
-    {"torchruns_master_is_read", torchruns_master_is_read, 0, 0},
+    CASE(every_starter_is_recognised_and_contradictions_are_named),
+    CASE(torchruns_words_are_kept_beside_another_starter),
+    CASE(torchruns_master_is_read),
 };
 
 TEST_MAIN(cases)

@@ -108,13 +108,11 @@ static void only_what_lies_in_the_job_is_proven_by_coming_twice(void)
 }
 
 static const test_case cases[] = {
-    {"signals_of_its_own_are_crashes_and_others_come_from_outside",
-     signals_of_its_own_are_crashes_and_others_come_from_outside},
-    {"a_status_decides_where_the_rank_ended_by_itself", a_status_decides_where_the_rank_ended_by_itself},
-    {"what_the_system_did_comes_before_what_the_rank_said", what_the_system_did_comes_before_what_the_rank_said},
-    {"a_command_that_refuses_its_input_says_so_with_its_exit_code",
-     a_command_that_refuses_its_input_says_so_with_its_exit_code},
-    {"only_what_lies_in_the_job_is_proven_by_coming_twice", only_what_lies_in_the_job_is_proven_by_coming_twice},
+    CASE(signals_of_its_own_are_crashes_and_others_come_from_outside),
+    CASE(a_status_decides_where_the_rank_ended_by_itself),
+    CASE(what_the_system_did_comes_before_what_the_rank_said),
+    CASE(a_command_that_refuses_its_input_says_so_with_its_exit_code),
+    CASE(only_what_lies_in_the_job_is_proven_by_coming_twice),
 };
 
 TEST_MAIN(cases)

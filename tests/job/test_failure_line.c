@@ -60,8 +60,8 @@ static void other_lines_are_none(void)
 }
 
 static const test_case cases[] = {
-    {"a_failure_comes_back_as_it_was", a_failure_comes_back_as_it_was},
-    {"other_lines_are_none", other_lines_are_none},
+    CASE(a_failure_comes_back_as_it_was),
+    CASE(other_lines_are_none),
 };
 
 TEST_MAIN(cases)

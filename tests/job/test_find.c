@@ -158,11 +158,11 @@ static void a_store_to_it_is_a_fault(void)
 }
 
 static const test_case cases[] = {
-    {"every_rank_finds_its_job", every_rank_finds_its_job, -1, .under_mpi = TEST_NEVER},
-    {"the_folder_of_its_traces_names_a_job", the_folder_of_its_traces_names_a_job, 0},
-    {"what_is_kept_in_a_folder_takes_no_memory_of_the_job", what_is_kept_in_a_folder_takes_no_memory_of_the_job, 0},
-    {"what_is_no_job_is_said_so", what_is_no_job_is_said_so, 0},
-    {"a_broken_header_is_passed_over", a_broken_header_is_passed_over, 0},
-    {"a_store_to_it_is_a_fault", a_store_to_it_is_a_fault, 0},
+    CASE(every_rank_finds_its_job, -1, .under_mpi = TEST_NEVER),
+    CASE(the_folder_of_its_traces_names_a_job),
+    CASE(what_is_kept_in_a_folder_takes_no_memory_of_the_job),
+    CASE(what_is_no_job_is_said_so),
+    CASE(a_broken_header_is_passed_over),
+    CASE(a_store_to_it_is_a_fault),
 };
 TEST_MAIN(cases)

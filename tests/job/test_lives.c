@@ -91,11 +91,8 @@ static void faults_are_reported_as_a_line(void)
 }
 
 static const test_case cases[] = {
-    {"what_is_told_is_heard", what_is_told_is_heard},
-    {"without_a_word_it_is_the_first_life", without_a_word_it_is_the_first_life},
-    {"other_lists_of_steps_are_refused", other_lists_of_steps_are_refused},
-    {"other_pasts_are_refused", other_pasts_are_refused},
-    {"faults_are_reported_as_a_line", faults_are_reported_as_a_line},
+    CASE(what_is_told_is_heard),   CASE(without_a_word_it_is_the_first_life), CASE(other_lists_of_steps_are_refused),
+    CASE(other_pasts_are_refused), CASE(faults_are_reported_as_a_line),
 };
 
 TEST_MAIN(cases)

@@ -247,17 +247,14 @@ static void what_is_allocated_by_name_is_found_in_a_block_and_nowhere_else(void)
 }
 
 static const test_case cases[] = {
-    {"a_region_is_found_again_with_its_content_by_another_mapping",
-     a_region_is_found_again_with_its_content_by_another_mapping},
-    {"pools_on_disk_outlive_a_rank_too", pools_on_disk_outlive_a_rank_too, 0, 0},
-    {"a_region_of_another_size_is_new_and_zero", a_region_of_another_size_is_new_and_zero},
-    {"more_than_a_block_holds_is_refused_by_name", more_than_a_block_holds_is_refused_by_name},
-    {"named_blocks_are_taken_over_by_the_next_launch_of_the_same_job_alone",
-     named_blocks_are_taken_over_by_the_next_launch_of_the_same_job_alone},
-    {"the_next_launch_of_the_same_launcher_has_what_is_whole", the_next_launch_of_the_same_launcher_has_what_is_whole},
-    {"damaged_blocks_are_begun_anew", damaged_blocks_are_begun_anew},
-    {"what_is_allocated_by_name_is_found_in_a_block_and_nowhere_else",
-     what_is_allocated_by_name_is_found_in_a_block_and_nowhere_else},
+    CASE(a_region_is_found_again_with_its_content_by_another_mapping),
+    CASE(pools_on_disk_outlive_a_rank_too),
+    CASE(a_region_of_another_size_is_new_and_zero),
+    CASE(more_than_a_block_holds_is_refused_by_name),
+    CASE(named_blocks_are_taken_over_by_the_next_launch_of_the_same_job_alone),
+    CASE(the_next_launch_of_the_same_launcher_has_what_is_whole),
+    CASE(damaged_blocks_are_begun_anew),
+    CASE(what_is_allocated_by_name_is_found_in_a_block_and_nowhere_else),
 };
 
 TEST_MAIN(cases)

@@ -78,9 +78,9 @@ static void a_card_says_what_a_process_is(void)
 }
 
 static const test_case cases[] = {
-    {"ranks_of_a_host_follow_each_other", ranks_of_a_host_follow_each_other, 0, 0},
-    {"uneven_hosts_and_cores_decide_the_order", uneven_hosts_and_cores_decide_the_order, 0, 0},
-    {"torchruns_numbers_must_fit", torchruns_numbers_must_fit, 0, 0},
-    {"a_card_says_what_a_process_is", a_card_says_what_a_process_is, 0, 0},
+    CASE(ranks_of_a_host_follow_each_other),
+    CASE(uneven_hosts_and_cores_decide_the_order),
+    CASE(torchruns_numbers_must_fit),
+    CASE(a_card_says_what_a_process_is),
 };
 TEST_MAIN(cases)

@@ -243,15 +243,14 @@ static void jobs_over_several_hosts_are_refused(void)
 }
 
 static const test_case cases[] = {
-    {"all_ranks_get_the_memory_of_the_first", all_ranks_get_the_memory_of_the_first, 0, 0},
-    {"ranks_that_never_come_are_named", ranks_that_never_come_are_named, 0, 0},
-    {"a_first_rank_that_never_comes_is_named", a_first_rank_that_never_comes_is_named, 0, 0},
-    {"ranks_that_contradict_each_other_are_refused", ranks_that_contradict_each_other_are_refused, 0, 0},
-    {"a_second_first_rank_is_refused", a_second_first_rank_is_refused, 0, 0},
-    {"another_users_process_gets_nothing", another_users_process_gets_nothing, 0, 0},
-    {"a_caller_that_says_nothing_does_not_keep_the_others_waiting_for_ever",
-     a_caller_that_says_nothing_does_not_keep_the_others_waiting_for_ever, 0, 0},
-    {"jobs_over_several_hosts_are_refused", jobs_over_several_hosts_are_refused, 0, 0},
+    CASE(all_ranks_get_the_memory_of_the_first),
+    CASE(ranks_that_never_come_are_named),
+    CASE(a_first_rank_that_never_comes_is_named),
+    CASE(ranks_that_contradict_each_other_are_refused),
+    CASE(a_second_first_rank_is_refused),
+    CASE(another_users_process_gets_nothing),
+    CASE(a_caller_that_says_nothing_does_not_keep_the_others_waiting_for_ever),
+    CASE(jobs_over_several_hosts_are_refused),
 };
 
 TEST_MAIN(cases)

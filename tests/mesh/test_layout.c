@@ -188,12 +188,11 @@ static void a_view_shows_axes_ranks_hosts_and_speeds(void)
 }
 
 static const test_case cases[] = {
-    {"ranks_are_where_pytorch_puts_them", ranks_are_where_pytorch_puts_them},
-    {"groups_are_those_of_the_coordinates", groups_are_those_of_the_coordinates},
-    {"what_ranks_get_is_compared_with_the_arithmetic", what_ranks_get_is_compared_with_the_arithmetic},
-    {"axes_that_make_no_mesh_are_refused_with_the_fix", axes_that_make_no_mesh_are_refused_with_the_fix},
-    {"the_product_of_axes_counts_ranks_or_names_the_axis_too_many",
-     the_product_of_axes_counts_ranks_or_names_the_axis_too_many},
-    {"a_view_shows_axes_ranks_hosts_and_speeds", a_view_shows_axes_ranks_hosts_and_speeds},
+    CASE(ranks_are_where_pytorch_puts_them),
+    CASE(groups_are_those_of_the_coordinates),
+    CASE(what_ranks_get_is_compared_with_the_arithmetic),
+    CASE(axes_that_make_no_mesh_are_refused_with_the_fix),
+    CASE(the_product_of_axes_counts_ranks_or_names_the_axis_too_many),
+    CASE(a_view_shows_axes_ranks_hosts_and_speeds),
 };
 TEST_MAIN(cases)

@@ -234,13 +234,13 @@ static void axes_know_which_of_them_cross_hosts(void)
 }
 
 static const test_case cases[] = {
-    {"the_last_axis_varies_fastest", the_last_axis_varies_fastest, 8, 0},
-    {"axes_sum_and_gather_their_own_ranks", axes_sum_and_gather_their_own_ranks, 8, 0},
-    {"slices_keep_the_meshs_order", slices_keep_the_meshs_order, 8, 0},
-    {"a_mesh_over_a_team_knows_no_other_ranks", a_mesh_over_a_team_knows_no_other_ranks, 6, 0},
-    {"one_axis_takes_any_world", one_axis_takes_any_world, -1, 0},
-    {"axes_know_which_of_them_cross_hosts", axes_know_which_of_them_cross_hosts, 8, 0, TEST_NEVER},
-    {"data_ranks_are_numbered_over_their_two_axes", data_ranks_are_numbered_over_their_two_axes, 8, 0},
-    {"bad_shapes_show_the_arithmetic", bad_shapes_show_the_arithmetic, 3, 0},
+    CASE(the_last_axis_varies_fastest, 8),
+    CASE(axes_sum_and_gather_their_own_ranks, 8),
+    CASE(slices_keep_the_meshs_order, 8),
+    CASE(a_mesh_over_a_team_knows_no_other_ranks, 6),
+    CASE(one_axis_takes_any_world, -1),
+    CASE(axes_know_which_of_them_cross_hosts, 8, 0, TEST_NEVER),
+    CASE(data_ranks_are_numbered_over_their_two_axes, 8),
+    CASE(bad_shapes_show_the_arithmetic, 3),
 };
 TEST_MAIN(cases)

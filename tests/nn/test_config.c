@@ -329,7 +329,7 @@ static void bad_settings_are_named(void)
     }
 }
 
-static void missing_file_is_named(void)
+static void a_missing_file_is_named(void)
 {
     tess_model_config config;
     tess_status status = tess_model_config_load("/nonexistent/config.json", &config);
@@ -397,15 +397,15 @@ static void leaves_of_sums_are_a_power_of_two(void)
 }
 
 static const test_case cases[] = {
-    {"heads_of_few_outputs_are_read_and_written", heads_of_few_outputs_are_read_and_written, 0, 0},
-    {"published_configs_have_their_parameters", published_configs_have_their_parameters, 0, 0},
-    {"absent_keys_mean_what_transformers_assumes", absent_keys_mean_what_transformers_assumes, 0, 0},
-    {"old_and_new_rope_keys_mean_the_same", old_and_new_rope_keys_mean_the_same, 0, 0},
-    {"written_configs_read_back_the_same", written_configs_read_back_the_same, 0, 0},
-    {"layers_slide_where_layer_types_says_so", layers_slide_where_layer_types_says_so, 0, 0},
-    {"bad_settings_are_named", bad_settings_are_named, 0, 0},
-    {"the_position_limit_is_the_stated_one_or_the_models", the_position_limit_is_the_stated_one_or_the_models, 0, 0},
-    {"leaves_of_sums_are_a_power_of_two", leaves_of_sums_are_a_power_of_two, 0, 0},
-    {"a_missing_file_is_named", missing_file_is_named, 0, 0},
+    CASE(heads_of_few_outputs_are_read_and_written),
+    CASE(published_configs_have_their_parameters),
+    CASE(absent_keys_mean_what_transformers_assumes),
+    CASE(old_and_new_rope_keys_mean_the_same),
+    CASE(written_configs_read_back_the_same),
+    CASE(layers_slide_where_layer_types_says_so),
+    CASE(bad_settings_are_named),
+    CASE(the_position_limit_is_the_stated_one_or_the_models),
+    CASE(leaves_of_sums_are_a_power_of_two),
+    CASE(a_missing_file_is_named),
 };
 TEST_MAIN(cases)

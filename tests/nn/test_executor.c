@@ -33,7 +33,7 @@ static void expect_same_gradients(const rig *a, const rig *b)
                          (size_t)tess_shape_count(&tess_model_param(a->model, i)->shape), sizeof(float));
 }
 
-static void recompute_changes_no_bit(void)
+static void recomputing_layers_changes_no_bit(void)
 {
     for (int i = 0; i < N_FIXTURES; i++) {
         fixture f;
@@ -128,7 +128,7 @@ static void a_budget_takes_the_cheapest_first(void)
     fixture_close(&f);
 }
 
-static void memory_is_planned(void)
+static void activation_bytes_are_what_the_plan_says(void)
 {
     fixture f;
     fixture_open(&f, "llama3");
@@ -166,7 +166,7 @@ static bool is_frozen(const tess_param *param, int way)
 }
 
 /* All but the host's descriptors is given back; what wakes has the bits of what never slept, angles too. */
-static void sleep_gives_activations_back(void)
+static void sleep_gives_activations_back_and_changes_no_bit(void)
 {
     fixture f;
     rig awake, asleep;
@@ -321,7 +321,7 @@ static tess_status note_post_backward(void *self, int unit)
     return TESS_OK;
 }
 
-static void hooks_come_in_order(void)
+static void hooks_come_in_order_and_their_errors_name_the_unit(void)
 {
     static const char *const expected[] = {
         "f0 /f0 f1 /f1 f2 /f2 f3 /f3 b3 /b3 b2 /b2 b1 /b1 b0 /b0 f0 /f0 f1 /f1 f2 /f2 f3 /f3",
@@ -448,7 +448,7 @@ static double plain_loss_of(void *self)
     return -total(logprob, l->f->batch.n_tokens);
 }
 
-static void gradient_is_the_derivative(void)
+static void gradient_is_the_derivative_of_the_loss(void)
 {
     for (int i = 0; i < N_FIXTURES; i++) {
         fixture f;
@@ -468,7 +468,7 @@ static void gradient_is_the_derivative(void)
 /* ---- Edges ---- */
 
 /* More rows than a chunk of the head holds: gradients accumulate over chunks. */
-static void head_sums_over_chunks(void)
+static void head_sums_gradients_over_chunks_of_rows(void)
 {
     fixture f;
     fixture_open(&f, "llama");
@@ -528,7 +528,7 @@ static void head_sums_over_chunks(void)
     fixture_close(&f);
 }
 
-static void empty_batch_gives_zero_gradients(void)
+static void an_empty_batch_gives_zero_gradients(void)
 {
     for (int i = 0; i < N_FIXTURES; i++) {
         fixture f;
@@ -553,7 +553,7 @@ static void empty_batch_gives_zero_gradients(void)
     }
 }
 
-static void bad_batches_are_refused(void)
+static void bad_batches_and_options_are_refused(void)
 {
     fixture f;
     fixture_open(&f, "llama");
@@ -596,19 +596,19 @@ static void bad_batches_are_refused(void)
 }
 
 static const test_case cases[] = {
-    {"recomputing_layers_changes_no_bit", recompute_changes_no_bit, 0, 0},
-    {"a_budget_takes_the_cheapest_first", a_budget_takes_the_cheapest_first, 0, 0},
-    {"activation_bytes_are_what_the_plan_says", memory_is_planned, 0, 0},
-    {"sleep_gives_activations_back_and_changes_no_bit", sleep_gives_activations_back, 0, 0},
-    {"frozen_parameters_change_no_other_gradient", frozen_parameters_change_no_other_gradient, 0, 0},
-    {"frozen_units_keep_nothing", frozen_units_keep_nothing, 0, 0},
-    {"lower_units_may_be_frozen", lower_units_may_be_frozen, 0, 0},
-    {"hooks_come_in_order_and_their_errors_name_the_unit", hooks_come_in_order, 0, 0},
-    {"ranges_call_the_hooks_of_their_units", ranges_call_the_hooks_of_their_units, 0, 0},
-    {"a_rehearsal_calls_the_hooks_as_training_does", a_rehearsal_calls_the_hooks_as_training_does, 0, 0},
-    {"gradient_is_the_derivative_of_the_loss", gradient_is_the_derivative, 0, 0},
-    {"head_sums_gradients_over_chunks_of_rows", head_sums_over_chunks, 0, 0},
-    {"an_empty_batch_gives_zero_gradients", empty_batch_gives_zero_gradients, 0, 0},
-    {"bad_batches_and_options_are_refused", bad_batches_are_refused, 0, 0},
+    CASE(recomputing_layers_changes_no_bit),
+    CASE(a_budget_takes_the_cheapest_first),
+    CASE(activation_bytes_are_what_the_plan_says),
+    CASE(sleep_gives_activations_back_and_changes_no_bit),
+    CASE(frozen_parameters_change_no_other_gradient),
+    CASE(frozen_units_keep_nothing),
+    CASE(lower_units_may_be_frozen),
+    CASE(hooks_come_in_order_and_their_errors_name_the_unit),
+    CASE(ranges_call_the_hooks_of_their_units),
+    CASE(a_rehearsal_calls_the_hooks_as_training_does),
+    CASE(gradient_is_the_derivative_of_the_loss),
+    CASE(head_sums_gradients_over_chunks_of_rows),
+    CASE(an_empty_batch_gives_zero_gradients),
+    CASE(bad_batches_and_options_are_refused),
 };
 TEST_MAIN(cases)

@@ -212,10 +212,10 @@ static void float16_is_refused(void)
 }
 
 static const test_case cases[] = {
-    {"products_are_of_rounded_operands", products_are_of_rounded_operands, 0, 0},
-    {"layers_run_again_with_the_same_bits", layers_run_again_with_the_same_bits, 0, 0},
-    {"the_head_does_not_round", the_head_does_not_round, 0, 0},
-    {"float16_is_refused", float16_is_refused, 0, 0},
+    CASE(products_are_of_rounded_operands),
+    CASE(layers_run_again_with_the_same_bits),
+    CASE(the_head_does_not_round),
+    CASE(float16_is_refused),
 };
 
 TEST_MAIN(cases)

@@ -83,7 +83,7 @@ static void compare(const fixture *f, const char *level, tess_dtype dtype)
     rig_close(&r);
 }
 
-static void peft_agrees(void)
+static void logits_and_gradients_are_those_of_peft(void)
 {
     for (int i = 0; i < 2 * N_ADAPTERS; i++) {
         fixture f;
@@ -159,7 +159,7 @@ static void ways_of_backward_agree(const fixture *f, tess_dtype dtype)
     rig_close(&r);
 }
 
-static void bits_do_not_depend_on_the_way(void)
+static void bits_do_not_depend_on_how_backward_runs(void)
 {
     for (int i = 0; i < 2 * N_ADAPTERS; i++) {
         fixture f;
@@ -224,7 +224,7 @@ static void an_adapter_begins_with_no_effect(void)
 }
 
 /* A as PEFT begins it: uniform within 1 / sqrt(in), whatever box of it is filled. */
-static void a_is_uniform(void)
+static void a_is_uniform_and_the_same_in_every_cut(void)
 {
     enum { IN = 400, RANK = 32 };
     static float values[RANK * IN], part[RANK / 2 * IN];
@@ -270,7 +270,7 @@ static void all_but_the_adapter_is_frozen(void)
     fixture_close(&f);
 }
 
-static void targets_are_checked(void)
+static void targets_are_maps_of_the_model(void)
 {
     fixture f;
     tess_model *model;
@@ -331,7 +331,7 @@ static void parse(const char *text, tess_status status, const char *message)
     json_decref(json);
 }
 
-static void other_adapters_are_refused(void)
+static void adapters_of_other_kinds_are_refused_by_name(void)
 {
     parse("{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": [\"q_proj\"], \"bias\": \"none\"}", TESS_OK, NULL);
     parse("{\"r\": 2}", TESS_E_FORMAT, "'peft_type' is missing");
@@ -362,15 +362,15 @@ static void a_description_reads_back(void)
 }
 
 static const test_case cases[] = {
-    {"logits_and_gradients_are_those_of_peft", peft_agrees, 0, 0},
-    {"bits_do_not_depend_on_how_backward_runs", bits_do_not_depend_on_the_way, 0, 0},
-    {"rows_are_independent", rows_are_independent, 0, 0},
-    {"an_adapter_begins_with_no_effect", an_adapter_begins_with_no_effect, 0, 0},
-    {"a_is_uniform_and_the_same_in_every_cut", a_is_uniform, 0, 0},
-    {"all_but_the_adapter_is_frozen", all_but_the_adapter_is_frozen, 0, 0},
-    {"targets_are_maps_of_the_model", targets_are_checked, 0, 0},
-    {"ranks_that_share_a_map_share_its_adapter", ranks_that_share_a_map_share_its_adapter, 0, 0},
-    {"adapters_of_other_kinds_are_refused_by_name", other_adapters_are_refused, 0, 0},
-    {"a_description_reads_back", a_description_reads_back, 0, 0},
+    CASE(logits_and_gradients_are_those_of_peft),
+    CASE(bits_do_not_depend_on_how_backward_runs),
+    CASE(rows_are_independent),
+    CASE(an_adapter_begins_with_no_effect),
+    CASE(a_is_uniform_and_the_same_in_every_cut),
+    CASE(all_but_the_adapter_is_frozen),
+    CASE(targets_are_maps_of_the_model),
+    CASE(ranks_that_share_a_map_share_its_adapter),
+    CASE(adapters_of_other_kinds_are_refused_by_name),
+    CASE(a_description_reads_back),
 };
 TEST_MAIN(cases)

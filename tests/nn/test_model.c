@@ -11,7 +11,7 @@ static int find(const tess_model *model, const char *name)
     test_fail(__FILE__, __LINE__, "no parameter '%s'", name);
 }
 
-static void units_hold_their_parameters(void)
+static void units_hold_their_parameters_in_order(void)
 {
     for (int i = 0; i < N_FIXTURES; i++) {
         fixture f;
@@ -41,7 +41,7 @@ static void units_hold_their_parameters(void)
     }
 }
 
-static void layers_are_named_as_in_files(void)
+static void layers_are_named_and_shaped_as_in_files(void)
 {
     fixture f;
     tess_model *model;
@@ -123,7 +123,7 @@ static void initial_values_do_not_depend_on_the_shard(void)
     fixture_close(&f);
 }
 
-static void operations_are_counted(void)
+static void operations_per_token_are_counted(void)
 {
     tess_model_config config;
     json_t *json = json_pack("{ss}", "model_type", "gpt2");
@@ -145,9 +145,9 @@ static void operations_are_counted(void)
 }
 
 static const test_case cases[] = {
-    {"units_hold_their_parameters_in_order", units_hold_their_parameters, 0, 0},
-    {"layers_are_named_and_shaped_as_in_files", layers_are_named_as_in_files, 0, 0},
-    {"initial_values_do_not_depend_on_the_shard", initial_values_do_not_depend_on_the_shard, 0, 0},
-    {"operations_per_token_are_counted", operations_are_counted, 0, 0},
+    CASE(units_hold_their_parameters_in_order),
+    CASE(layers_are_named_and_shaped_as_in_files),
+    CASE(initial_values_do_not_depend_on_the_shard),
+    CASE(operations_per_token_are_counted),
 };
 TEST_MAIN(cases)

@@ -130,7 +130,7 @@ static void check_level(const fixture *f, const char *level, tess_dtype dtype, d
     rig_close(&r);
 }
 
-static void fp32_agrees(void)
+static void fp32_logits_loss_and_gradients_agree_with_transformers(void)
 {
     for (int i = 0; i < N_FIXTURES; i++) {
         fixture f;
@@ -142,7 +142,7 @@ static void fp32_agrees(void)
     }
 }
 
-static void bf16_is_close(void)
+static void bf16_is_close_to_transformers_fp32(void)
 {
     for (int i = 0; i < N_FIXTURES; i++) {
         fixture f;
@@ -154,7 +154,7 @@ static void bf16_is_close(void)
     }
 }
 
-static void greedy_tokens_agree(void)
+static void greedy_tokens_agree_with_transformers(void)
 {
     for (int i = 0; i < N_FIXTURES; i++) {
         fixture f;
@@ -235,9 +235,9 @@ static void dynamic_rope_is_of_the_limit_and_not_of_the_request(void)
 }
 
 static const test_case cases[] = {
-    {"fp32_logits_loss_and_gradients_agree_with_transformers", fp32_agrees, 0, 0},
-    {"bf16_is_close_to_transformers_fp32", bf16_is_close, 0, 0},
-    {"greedy_tokens_agree_with_transformers", greedy_tokens_agree, 0, 0},
-    {"dynamic_rope_is_of_the_limit_and_not_of_the_request", dynamic_rope_is_of_the_limit_and_not_of_the_request, 0, 0},
+    CASE(fp32_logits_loss_and_gradients_agree_with_transformers),
+    CASE(bf16_is_close_to_transformers_fp32),
+    CASE(greedy_tokens_agree_with_transformers),
+    CASE(dynamic_rope_is_of_the_limit_and_not_of_the_request),
 };
 TEST_MAIN(cases)

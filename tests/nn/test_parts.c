@@ -110,7 +110,7 @@ static void run_parts(const fixture *f, rig *whole, const float *expected, const
     }
 }
 
-static void parts_are_the_model(void)
+static void parts_with_their_own_executors_give_the_bits_of_the_whole(void)
 {
     for (int i = 0; i < N_FIXTURES; i++) {
         fixture f;
@@ -220,7 +220,7 @@ static void a_rank_may_have_several_stages(void)
     EXPECT(n_run >= 8);
 }
 
-static void operations_of_parts_add_up(void)
+static void operations_of_parts_add_up_to_those_of_the_whole(void)
 {
     fixture f;
     fixture_open(&f, "qwen2_layers"); /* layers differ */
@@ -272,9 +272,9 @@ static void bad_parts_are_refused(void)
 }
 
 static const test_case cases[] = {
-    {"parts_with_their_own_executors_give_the_bits_of_the_whole", parts_are_the_model, 0, 0},
-    {"a_rank_may_have_several_stages", a_rank_may_have_several_stages, 0, 0},
-    {"operations_of_parts_add_up_to_those_of_the_whole", operations_of_parts_add_up, 0, 0},
-    {"bad_parts_are_refused", bad_parts_are_refused, 0, 0},
+    CASE(parts_with_their_own_executors_give_the_bits_of_the_whole),
+    CASE(a_rank_may_have_several_stages),
+    CASE(operations_of_parts_add_up_to_those_of_the_whole),
+    CASE(bad_parts_are_refused),
 };
 TEST_MAIN(cases)

@@ -347,7 +347,7 @@ static void close_whole(rig *whole, values *v)
 }
 
 /* Tables differ in products alone, so one of them has every degree, and the others one that divides nothing. */
-static void ranks_give_the_bits_of_one(void)
+static void ranks_that_share_layers_give_the_bits_of_one(void)
 {
     static const int degrees[] = {1, 2, 3, 4, 8};
     for (int i = 0; i < N_FIXTURES * 2 * N_LEVELS; i++) {
@@ -577,7 +577,7 @@ static void ranks_without_a_part_of_a_table_give_the_bits_of_one(void)
     }
 }
 
-static void faults_between_ranks_change_bits(void)
+static void a_stale_gather_or_another_order_of_sums_changes_bits(void)
 {
     fixture f;
     rig whole;
@@ -668,16 +668,15 @@ static void ranks_have_room_for_their_rows_of_any_batch(void)
 }
 
 static const test_case cases[] = {
-    {"ranks_that_share_layers_give_the_bits_of_one", ranks_give_the_bits_of_one, 0, 0},
-    {"larger_layers_give_the_bits_of_one", larger_layers_give_the_bits_of_one, 0, 0},
-    {"sums_of_leaves_give_the_bits_of_one", sums_of_leaves_give_the_bits_of_one, 0, 0},
-    {"every_use_of_shared_tables_gives_the_bits_of_one", every_use_of_shared_tables_gives_the_bits_of_one, 0, 0},
-    {"heads_of_several_chunks_give_the_bits_of_one", heads_of_several_chunks_give_the_bits_of_one, 0, 0},
-    {"ranks_without_a_part_of_a_table_give_the_bits_of_one", ranks_without_a_part_of_a_table_give_the_bits_of_one, 0,
-     0},
-    {"a_stale_gather_or_another_order_of_sums_changes_bits", faults_between_ranks_change_bits, 0, 0},
-    {"every_exchange_of_training_matters", every_exchange_of_training_matters, 0, 0},
-    {"ranks_have_room_for_their_rows_of_any_batch", ranks_have_room_for_their_rows_of_any_batch, 0, 0},
-    {"points_of_other_ranks_are_refused", points_of_other_ranks_are_refused, 0, 0},
+    CASE(ranks_that_share_layers_give_the_bits_of_one),
+    CASE(larger_layers_give_the_bits_of_one),
+    CASE(sums_of_leaves_give_the_bits_of_one),
+    CASE(every_use_of_shared_tables_gives_the_bits_of_one),
+    CASE(heads_of_several_chunks_give_the_bits_of_one),
+    CASE(ranks_without_a_part_of_a_table_give_the_bits_of_one),
+    CASE(a_stale_gather_or_another_order_of_sums_changes_bits),
+    CASE(every_exchange_of_training_matters),
+    CASE(ranks_have_room_for_their_rows_of_any_batch),
+    CASE(points_of_other_ranks_are_refused),
 };
 TEST_MAIN(cases)

@@ -344,12 +344,12 @@ static void only_what_a_backward_reads_moves(void)
     fixture_close(&f);
 }
 
-static void ranges_on_slots(void)
+static void ranges_on_interleaved_slots_give_the_bits_of_plain_training(void)
 {
     on_all(false);
 }
 
-static void backward_in_two_parts(void)
+static void backward_in_two_parts_gives_the_bits_of_plain_training(void)
 {
     on_all(true);
 }
@@ -473,11 +473,11 @@ static void bad_ranges_are_refused(void)
 }
 
 static const test_case cases[] = {
-    {"ranges_on_interleaved_slots_give_the_bits_of_plain_training", ranges_on_slots, 0, 0},
-    {"backward_in_two_parts_gives_the_bits_of_plain_training", backward_in_two_parts, 0, 0},
-    {"activations_on_disk_have_the_same_bits", activations_on_disk_have_the_same_bits, 0, 0},
-    {"only_what_a_backward_reads_moves", only_what_a_backward_reads_moves, 0, 0},
-    {"a_slot_takes_what_its_blocks_save", a_slot_takes_what_its_blocks_save, 0, 0},
-    {"bad_ranges_are_refused", bad_ranges_are_refused, 0, 0},
+    CASE(ranges_on_interleaved_slots_give_the_bits_of_plain_training),
+    CASE(backward_in_two_parts_gives_the_bits_of_plain_training),
+    CASE(activations_on_disk_have_the_same_bits),
+    CASE(only_what_a_backward_reads_moves),
+    CASE(a_slot_takes_what_its_blocks_save),
+    CASE(bad_ranges_are_refused),
 };
 TEST_MAIN(cases)

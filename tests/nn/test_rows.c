@@ -162,7 +162,7 @@ static void on_levels(const text *f, int first)
         }
 }
 
-static void tiny_models_of_every_family(void)
+static void tiny_models_of_every_family_have_independent_rows(void)
 {
     for (int i = 0; i < N_FIXTURES; i++) {
         fixture f;
@@ -208,19 +208,19 @@ static void long_text(int64_t window, int64_t vocab_size)
     on_levels(&f, 1);
 }
 
-static void long_texts(void)
+static void rows_of_long_texts_are_independent(void)
 {
     long_text(0, 256);
 }
 
-static void long_texts_with_a_window(void)
+static void rows_of_long_texts_with_a_window_are_independent(void)
 {
     long_text(70, 301);
 }
 
 static const test_case cases[] = {
-    {"tiny_models_of_every_family_have_independent_rows", tiny_models_of_every_family, 0, 0},
-    {"rows_of_long_texts_are_independent", long_texts, 0, 0},
-    {"rows_of_long_texts_with_a_window_are_independent", long_texts_with_a_window, 0, 0},
+    CASE(tiny_models_of_every_family_have_independent_rows),
+    CASE(rows_of_long_texts_are_independent),
+    CASE(rows_of_long_texts_with_a_window_are_independent),
 };
 TEST_MAIN(cases)

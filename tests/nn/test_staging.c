@@ -255,7 +255,7 @@ static void evaluation_has_the_bits_of_the_host(void)
 }
 
 static const test_case cases[] = {
-    {"training_has_the_bits_of_the_host", training_has_the_bits_of_the_host, 0, 0},
-    {"evaluation_has_the_bits_of_the_host", evaluation_has_the_bits_of_the_host, 0, 0},
+    CASE(training_has_the_bits_of_the_host),
+    CASE(evaluation_has_the_bits_of_the_host),
 };
 TEST_MAIN(cases)

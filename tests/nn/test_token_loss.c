@@ -69,7 +69,7 @@ static seen train_watched(const fixture *f, rig *r, tess_recompute recompute, co
     return s;
 }
 
-static void plain_loss_has_the_plain_bits(void)
+static void the_plain_loss_as_an_object_has_the_plain_bits(void)
 {
     for (int i = 0; i < N_FIXTURES * 4; i++) {
         fixture f;
@@ -171,14 +171,14 @@ static void expect_derivatives(tess_token_loss loss)
     }
 }
 
-static void rows_derivatives_arrive(void)
+static void derivatives_of_rows_and_temperature_arrive_in_the_weights(void)
 {
     expect_derivatives((tess_token_loss){.inv_temperature = 1, .grade = grade_rows});
     expect_derivatives((tess_token_loss){.inv_temperature = 1.5f, .grade = grade_rows});
     expect_derivatives((tess_token_loss){.inv_temperature = 0.4f, .whole = true, .grade = grade_rows});
 }
 
-static void sequences_derivatives_arrive(void)
+static void derivatives_of_sequence_losses_arrive_in_the_weights(void)
 {
     expect_derivatives((tess_token_loss){.inv_temperature = 1, .whole = true, .grade = grade_sequences});
     expect_derivatives((tess_token_loss){.inv_temperature = 0.8f, .whole = true, .grade = grade_sequences});
@@ -259,7 +259,7 @@ static void free_kept(kept *k)
 }
 
 /* The whole batch in chunks; in one pass before the chunks; and cut into sequences. */
-static void chunks_change_no_bit(void)
+static void chunks_of_the_head_change_no_bit(void)
 {
     fixture f;
     fixture_open(&f, "llama");
@@ -315,7 +315,7 @@ static tess_status grade_in_vain(void *self, int64_t begin, int64_t n, const flo
     return TESS_FAIL(TESS_E_NOT_FOUND, "sample 7 has no reward");
 }
 
-static void errors_come_back(void)
+static void errors_come_back_and_empty_batches_are_not_graded(void)
 {
     fixture f;
     fixture_open(&f, "llama");
@@ -352,10 +352,10 @@ static void errors_come_back(void)
 }
 
 static const test_case cases[] = {
-    {"the_plain_loss_as_an_object_has_the_plain_bits", plain_loss_has_the_plain_bits, 0, 0},
-    {"derivatives_of_rows_and_temperature_arrive_in_the_weights", rows_derivatives_arrive, 0, 0},
-    {"derivatives_of_sequence_losses_arrive_in_the_weights", sequences_derivatives_arrive, 0, 0},
-    {"chunks_of_the_head_change_no_bit", chunks_change_no_bit, 0, 0},
-    {"errors_come_back_and_empty_batches_are_not_graded", errors_come_back, 0, 0},
+    CASE(the_plain_loss_as_an_object_has_the_plain_bits),
+    CASE(derivatives_of_rows_and_temperature_arrive_in_the_weights),
+    CASE(derivatives_of_sequence_losses_arrive_in_the_weights),
+    CASE(chunks_of_the_head_change_no_bit),
+    CASE(errors_come_back_and_empty_batches_are_not_graded),
 };
 TEST_MAIN(cases)

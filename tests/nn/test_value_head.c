@@ -59,7 +59,7 @@ static double train_graded(void *self)
     return g->value;
 }
 
-static void derivatives_arrive(void)
+static void derivatives_by_values_arrive_in_the_weights(void)
 {
     for (int i = 0; i < N_FIXTURES; i++) {
         fixture f;
@@ -81,7 +81,7 @@ static void derivatives_arrive(void)
 /* ---- Values ---- */
 /* The score is row 5 of a language model's head: its values are that column of the logits, also of an executor that
  * cannot train and of a batch without targets. */
-static void values_are_a_column_of_logits(void)
+static void values_are_the_bits_of_a_column_of_logits(void)
 {
     for (int i = 0; i < 2 * N_FIXTURES; i++) {
         fixture f;
@@ -167,7 +167,7 @@ static void compare_case(const char *name, const json_t *json, bool alone)
     rig_close(&r);
 }
 
-static void values_of_others(void)
+static void values_are_those_of_verl_s_and_trl_s_models(void)
 {
     json_t *cases;
     const char *name;
@@ -207,7 +207,7 @@ static void see(void *self, int unit, const char *what, void *data, tess_dtype d
     EXPECT(strcmp(what, "log-probabilities") != 0);
 }
 
-static void chunks_add_up(void)
+static void gradients_of_more_rows_than_a_chunk_add_up(void)
 {
     fixture f;
     rig r;
@@ -315,7 +315,7 @@ static void set_value_head(rig *r)
     rig_refresh(r);
 }
 
-static void both_heads_derive(void)
+static void derivatives_of_both_heads_arrive_in_the_weights(void)
 {
     for (int i = 0; i < N_FIXTURES; i++) {
         fixture f;
@@ -338,7 +338,7 @@ static void both_heads_derive(void)
 
 /* A value head that says nothing changes no bit of the language model; its values are a linear map of what the watch
  * sees, and evaluation has the bits of training. */
-static void a_silent_head_changes_nothing(void)
+static void a_value_head_without_derivatives_changes_no_bit_beside_it(void)
 {
     for (int i = 0; i < 2 * N_FIXTURES; i++) {
         fixture f;
@@ -377,7 +377,7 @@ static tess_status grade_in_vain(void *self, int64_t n, const float *value, floa
     return TESS_FAIL(TESS_E_NOT_FOUND, "sample 7 has no return");
 }
 
-static void heads_are_not_mistaken(void)
+static void heads_of_values_and_of_language_models_are_not_mistaken(void)
 {
     fixture f;
     rig one, lm, two, both;
@@ -437,12 +437,12 @@ static void heads_are_not_mistaken(void)
 }
 
 static const test_case cases[] = {
-    {"derivatives_by_values_arrive_in_the_weights", derivatives_arrive, 0, 0},
-    {"values_are_the_bits_of_a_column_of_logits", values_are_a_column_of_logits, 0, 0},
-    {"values_are_those_of_verl_s_and_trl_s_models", values_of_others, 0, 0},
-    {"gradients_of_more_rows_than_a_chunk_add_up", chunks_add_up, 0, 0},
-    {"derivatives_of_both_heads_arrive_in_the_weights", both_heads_derive, 0, 0},
-    {"a_value_head_without_derivatives_changes_no_bit_beside_it", a_silent_head_changes_nothing, 0, 0},
-    {"heads_of_values_and_of_language_models_are_not_mistaken", heads_are_not_mistaken, 0, 0},
+    CASE(derivatives_by_values_arrive_in_the_weights),
+    CASE(values_are_the_bits_of_a_column_of_logits),
+    CASE(values_are_those_of_verl_s_and_trl_s_models),
+    CASE(gradients_of_more_rows_than_a_chunk_add_up),
+    CASE(derivatives_of_both_heads_arrive_in_the_weights),
+    CASE(a_value_head_without_derivatives_changes_no_bit_beside_it),
+    CASE(heads_of_values_and_of_language_models_are_not_mistaken),
 };
 TEST_MAIN(cases)

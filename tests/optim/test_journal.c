@@ -176,10 +176,9 @@ static void without_memory_that_is_kept_there_is_no_journal(void)
 }
 
 static const test_case cases[] = {
-    {"an_update_that_breaks_off_at_any_instruction_is_ended_to_the_same_bits",
-     an_update_that_breaks_off_at_any_instruction_is_ended_to_the_same_bits},
-    {"the_next_step_begins_anew_with_its_own_lanes", the_next_step_begins_anew_with_its_own_lanes},
-    {"without_memory_that_is_kept_there_is_no_journal", without_memory_that_is_kept_there_is_no_journal},
+    CASE(an_update_that_breaks_off_at_any_instruction_is_ended_to_the_same_bits),
+    CASE(the_next_step_begins_anew_with_its_own_lanes),
+    CASE(without_memory_that_is_kept_there_is_no_journal),
 };
 
 TEST_MAIN(cases)

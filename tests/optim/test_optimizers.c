@@ -301,7 +301,7 @@ static void bad_options_and_cut_blocks_are_named(void)
 }
 
 /* ---- Clipping ---- */
-static void elements_are_clipped(void)
+static void gradients_are_clipped_by_their_elements(void)
 {
     tess_threads *threads;
     enum { MANY = 40001 };
@@ -325,14 +325,14 @@ static void elements_are_clipped(void)
 }
 
 static const test_case cases[] = {
-    {"adam_follows_torch", adam_follows_torch},
-    {"sgd_follows_torch", sgd_follows_torch},
-    {"gradients_are_clipped_by_their_elements", elements_are_clipped},
-    {"muon_follows_torch", muon_follows_torch},
-    {"moments_of_8_bits_follow_their_formulas", moments_of_8_bits_follow_their_formulas},
-    {"rounding_is_right_on_average_and_differs_by_step", rounding_is_right_on_average_and_differs_by_step},
-    {"rounding_does_not_depend_on_who_holds_what", rounding_does_not_depend_on_who_holds_what},
-    {"bad_options_and_cut_blocks_are_named", bad_options_and_cut_blocks_are_named},
+    CASE(adam_follows_torch),
+    CASE(sgd_follows_torch),
+    CASE(gradients_are_clipped_by_their_elements),
+    CASE(muon_follows_torch),
+    CASE(moments_of_8_bits_follow_their_formulas),
+    CASE(rounding_is_right_on_average_and_differs_by_step),
+    CASE(rounding_does_not_depend_on_who_holds_what),
+    CASE(bad_options_and_cut_blocks_are_named),
 };
 
 TEST_MAIN(cases)

@@ -11,7 +11,7 @@ static void expect_lr(const tess_schedule *schedule, int64_t step, double want)
         test_fail(__FILE__, __LINE__, "lr of step %lld is %.17g, expected %.17g", (long long)step, got, want);
 }
 
-static void warmup(void)
+static void warm_up_is_linear_and_full_at_its_last_step(void)
 {
     for (int kind = TESS_SCHEDULE_CONSTANT; kind <= TESS_SCHEDULE_WSD; kind++) {
         tess_schedule s = {(tess_schedule_kind)kind, 2e-3, 0.1, 10, 100, 20};
@@ -20,14 +20,14 @@ static void warmup(void)
     }
 }
 
-static void constant(void)
+static void constant_stays(void)
 {
     tess_schedule s = {TESS_SCHEDULE_CONSTANT, 1e-3, 0.1, 0, 50, 0};
     for (int64_t step = 1; step <= 60; step++)
         expect_lr(&s, step, 1e-3);
 }
 
-static void linear(void)
+static void linear_reaches_the_lowest_rate_at_the_last_step(void)
 {
     tess_schedule s = {TESS_SCHEDULE_LINEAR, 1e-3, 0.2, 20, 100, 0};
     expect_lr(&s, 20, 1e-3);
@@ -37,7 +37,7 @@ static void linear(void)
     expect_lr(&s, 101, 0.2e-3);
 }
 
-static void cosine(void)
+static void cosine_follows_its_formula(void)
 {
     tess_schedule s = {TESS_SCHEDULE_COSINE, 1e-3, 0.1, 20, 100, 0};
     const double pi = acos(-1.0);
@@ -48,7 +48,7 @@ static void cosine(void)
     expect_lr(&s, 500, 0.1e-3);
 }
 
-static void wsd(void)
+static void wsd_is_stable_and_then_falls_linearly(void)
 {
     tess_schedule s = {TESS_SCHEDULE_WSD, 1e-3, 0, 10, 100, 25};
     for (int64_t step = 10; step <= 75; step++)
@@ -57,7 +57,7 @@ static void wsd(void)
         expect_lr(&s, step, 1e-3 * (double)(100 - step) / 25);
 }
 
-static void degenerate(void)
+static void short_runs_and_long_decays_are_sane(void)
 {
     tess_schedule whole_decay = {
         TESS_SCHEDULE_WSD, 1e-3, 0, 10, 100, 1000}; /* the decay begins after the warm-up at the earliest */
@@ -73,11 +73,8 @@ static void degenerate(void)
 }
 
 static const test_case cases[] = {
-    {"warm_up_is_linear_and_full_at_its_last_step", warmup, 0, 0},
-    {"constant_stays", constant, 0, 0},
-    {"linear_reaches_the_lowest_rate_at_the_last_step", linear, 0, 0},
-    {"cosine_follows_its_formula", cosine, 0, 0},
-    {"wsd_is_stable_and_then_falls_linearly", wsd, 0, 0},
-    {"short_runs_and_long_decays_are_sane", degenerate, 0, 0},
+    CASE(warm_up_is_linear_and_full_at_its_last_step),     CASE(constant_stays),
+    CASE(linear_reaches_the_lowest_rate_at_the_last_step), CASE(cosine_follows_its_formula),
+    CASE(wsd_is_stable_and_then_falls_linearly),           CASE(short_runs_and_long_decays_are_sane),
 };
 TEST_MAIN(cases)

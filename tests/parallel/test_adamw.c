@@ -80,7 +80,7 @@ static void torch(void)
     close_model();
 }
 
-static void formula(void)
+static void adamw_follows_its_formula(void)
 {
     enum { N = 301, STEPS = 20 };
     static double start_values[N], p[N], m[N], v[N], g[N];
@@ -120,7 +120,7 @@ static void formula(void)
     close_model();
 }
 
-static void frozen(void)
+static void frozen_parameters_have_no_moments_and_stay(void)
 {
     static const double values[8] = {1, 2, 3, 4, 5, 6, 7, 8}, gradients[8] = {1, 1, 1, 1, 1, 1, 1, 1};
     tess_param_desc params[] = {{"plain", {1, {8}}, true, false}, {"frozen", {1, {8}}, false, true}};
@@ -147,7 +147,7 @@ static void frozen(void)
     close_model();
 }
 
-static void misuse(void)
+static void bad_options_and_early_steps_are_named(void)
 {
     static const double values[4] = {1, 2, 3, 4};
     tess_param_desc param = {"w", {1, {4}}, true, true};
@@ -180,8 +180,8 @@ static void misuse(void)
 static const test_case cases[] = {
     {"adamw_follows_torch", torch, 1, 0},
     {"adamw_follows_torch_in_shards", torch, 4, 0},
-    {"adamw_follows_its_formula", formula, 2, 0},
-    {"frozen_parameters_have_no_moments_and_stay", frozen, 2, 0},
-    {"bad_options_and_early_steps_are_named", misuse, 1, 0},
+    CASE(adamw_follows_its_formula, 2),
+    CASE(frozen_parameters_have_no_moments_and_stay, 2),
+    CASE(bad_options_and_early_steps_are_named, 1),
 };
 TEST_MAIN(cases)

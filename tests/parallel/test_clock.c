@@ -183,8 +183,8 @@ static void bytes_are_counted(void)
 }
 
 static const test_case cases[] = {
-    {"a_late_peer_is_waited_for", a_late_peer_is_waited_for, 2, 0},
-    {"a_late_peer_is_hidden_behind_work", a_late_peer_is_hidden_behind_work, 2, 0},
+    CASE(a_late_peer_is_waited_for, 2),
+    CASE(a_late_peer_is_hidden_behind_work, 2),
     {"bytes_read_and_written_are_counted", bytes_are_counted, 1, 0},
     {"bytes_of_two_ranks_are_counted", bytes_are_counted, 2, 0},
 };

@@ -33,7 +33,7 @@ static void count_primary_rows(tess_strategy strategy)
     tess_fsdp_destroy(&m.fsdp);
 }
 
-static void primary_rows(void)
+static void every_row_is_primary_on_exactly_one_rank(void)
 {
     open_flat();
     count_primary_rows(TESS_STRATEGY_FULL);
@@ -42,7 +42,7 @@ static void primary_rows(void)
     close_mesh();
 }
 
-static void primary_rows_hybrid(void)
+static void every_row_is_primary_on_exactly_one_rank_of_a_hybrid_mesh(void)
 {
     open_mesh((tess_axis[]){{"dp_replicate", 2}, {"dp_shard", 4}}, 2);
     count_primary_rows(TESS_STRATEGY_HYBRID);
@@ -51,7 +51,7 @@ static void primary_rows_hybrid(void)
 }
 
 /* ---- Memory ---- */
-static void memory_of_all_ranks(void)
+static void all_ranks_together_hold_the_memory_of_one(void)
 {
     enum { N_MICRO = 8 };
     open_flat();
@@ -186,7 +186,7 @@ static void gathers_after_an_update(tess_fsdp_policy policy, bool lasting)
     tess_fsdp_destroy(&m.fsdp);
 }
 
-static void update_gathers(void)
+static void where_copies_last_an_update_leaves_nothing_to_gather(void)
 {
     open_flat();
     bool alone = tess_runtime_world(runtime) == 1;
@@ -205,7 +205,7 @@ static void expect_comm_bytes(tess_fsdp_policy policy, int64_t want)
     EXPECT(got >= want && got <= want + areas);
 }
 
-static void few_gathered_copies(void)
+static void gathered_copies_and_windows_are_few(void)
 {
     open_flat();
     int64_t world = tess_runtime_world(runtime), elements = DEEP_ROWS * DEEP_ROW;
@@ -238,7 +238,7 @@ static void place_ranks(tess_fsdp *fsdp)
 
 /* Two slots rotate: of four passes over ten units, the first gathers ten, and each other eight. Only the first reads
  * master weights; a rank of a pair then reads and writes half a copy for each stash and each gather. */
-static void pairs_of_ranks(void)
+static void groups_move_and_keep_the_bytes_of_their_ranks(void)
 {
     open_flat();
     const int64_t elements = DEEP_ROWS * DEEP_ROW, copy = 2 * elements, windows = 4 * 2 * elements * 4;
@@ -261,7 +261,7 @@ static void pairs_of_ranks(void)
     close_mesh();
 }
 
-static void pairs_that_do_not_divide(void)
+static void a_group_that_does_not_divide_the_shards_is_refused(void)
 {
     tess_fsdp *fsdp;
     tess_fsdp_policy policy = {TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 2, 0};
@@ -277,7 +277,7 @@ static void pairs_that_do_not_divide(void)
 /* ---- Norm ---- */
 /* The norm of a parameter so large that tp ranks exchange its columns in several parts. Next to the square of a row's
  * first element small ones are lost, in the sum of a whole row more of them than in sums of its parts. */
-static void norm_of_many_cut_rows(void)
+static void rows_that_many_tp_ranks_share_are_put_together_for_the_norm(void)
 {
     enum { ROWS = 1411, ROW = 1021 };
     tess_fsdp *fsdp = NULL;
@@ -343,7 +343,7 @@ static void make_one_unit(const tess_axis *axes, int n_axes, tess_fsdp **fsdp, t
     EXPECT_OK(tess_fsdp_materialize(*fsdp, fill_zero, NULL));
 }
 
-static void norm_not_finite(void)
+static void grad_norm_neither_overflows_nor_hides_what_is_not_finite(void)
 {
     tess_fsdp *fsdp;
     tess_unit *unit;
@@ -357,7 +357,7 @@ static void norm_not_finite(void)
 }
 
 /* Both ranks of the axis "tp" hold the whole gradient, and each is primary for some of its rows. */
-static void norm_sees_every_copy(void)
+static void grad_norm_sees_what_is_not_finite_in_any_copy(void)
 {
     tess_fsdp *fsdp;
     tess_unit *unit;
@@ -421,7 +421,7 @@ static void places_are_those_of_the_whole_parameter(void)
 }
 
 /* ---- Misuse ---- */
-static void bad_policies(void)
+static void bad_policies_are_named(void)
 {
     open_flat();
     tess_fsdp *fsdp = NULL;
@@ -449,7 +449,7 @@ static void bad_policies(void)
     close_mesh();
 }
 
-static void bad_units(void)
+static void bad_units_are_named(void)
 {
     open_flat();
     tess_fsdp *fsdp = NULL;
@@ -479,7 +479,7 @@ static void bad_units(void)
     close_mesh();
 }
 
-static void bad_order(void)
+static void hooks_in_the_wrong_order_are_named(void)
 {
     open_flat();
     model m;
@@ -596,7 +596,7 @@ static size_t bytes_held(void)
     return bytes;
 }
 
-static void one_rank_cannot_fill(void)
+static void a_rank_that_cannot_fill_fails_all_ranks(void)
 {
     open_flat();
     tess_fsdp *fsdp = NULL;
@@ -626,7 +626,7 @@ static size_t mapped_bytes(void)
 }
 
 /* Memory runs out in the middle of the accumulators: step_begin fails, also when it is repeated. */
-static void no_memory_for_a_step(void)
+static void a_step_without_memory_for_its_sums_never_begins(void)
 {
     open_flat();
     tess_fsdp *fsdp = NULL;
@@ -659,7 +659,7 @@ static void expect_odd_rank(int columns, int n_blocks)
     tess_fsdp_destroy(&fsdp);
 }
 
-static void ranks_describe_other_models(void)
+static void ranks_with_other_models_are_named(void)
 {
     open_flat();
     const bool odd = tess_runtime_rank(runtime) == 1;
@@ -669,24 +669,24 @@ static void ranks_describe_other_models(void)
 }
 
 static const test_case cases[] = {
-    {"every_row_is_primary_on_exactly_one_rank", primary_rows, -1, 0},
-    {"every_row_is_primary_on_exactly_one_rank_of_a_hybrid_mesh", primary_rows_hybrid, 8, 0},
-    {"all_ranks_together_hold_the_memory_of_one", memory_of_all_ranks, -1, 0},
-    {"gathered_copies_and_windows_are_few", few_gathered_copies, -1, 0},
-    {"groups_move_and_keep_the_bytes_of_their_ranks", pairs_of_ranks, 4, 0},
-    {"a_group_that_does_not_divide_the_shards_is_refused", pairs_that_do_not_divide, 3, 0},
-    {"where_copies_last_an_update_leaves_nothing_to_gather", update_gathers, -1, 0},
-    {"grad_norm_neither_overflows_nor_hides_what_is_not_finite", norm_not_finite, 2, 0},
-    {"grad_norm_sees_what_is_not_finite_in_any_copy", norm_sees_every_copy, 2, 0},
-    {"rows_that_many_tp_ranks_share_are_put_together_for_the_norm", norm_of_many_cut_rows, -1, 0},
-    {"places_are_those_of_the_whole_parameter", places_are_those_of_the_whole_parameter, 4, 0},
-    {"bad_policies_are_named", bad_policies, 1, 0},
-    {"bad_units_are_named", bad_units, 1, 0},
-    {"hooks_in_the_wrong_order_are_named", bad_order, 1, 0},
-    {"passes_come_in_order", passes_come_in_order, 1, 0},
-    {"all_micro_batches_open_in_order", all_micro_batches_open_in_order, 1, 0},
-    {"a_rank_that_cannot_fill_fails_all_ranks", one_rank_cannot_fill, 4, 0},
-    {"a_step_without_memory_for_its_sums_never_begins", no_memory_for_a_step, 1, 0},
-    {"ranks_with_other_models_are_named", ranks_describe_other_models, 3, 0},
+    CASE(every_row_is_primary_on_exactly_one_rank, -1),
+    CASE(every_row_is_primary_on_exactly_one_rank_of_a_hybrid_mesh, 8),
+    CASE(all_ranks_together_hold_the_memory_of_one, -1),
+    CASE(gathered_copies_and_windows_are_few, -1),
+    CASE(groups_move_and_keep_the_bytes_of_their_ranks, 4),
+    CASE(a_group_that_does_not_divide_the_shards_is_refused, 3),
+    CASE(where_copies_last_an_update_leaves_nothing_to_gather, -1),
+    CASE(grad_norm_neither_overflows_nor_hides_what_is_not_finite, 2),
+    CASE(grad_norm_sees_what_is_not_finite_in_any_copy, 2),
+    CASE(rows_that_many_tp_ranks_share_are_put_together_for_the_norm, -1),
+    CASE(places_are_those_of_the_whole_parameter, 4),
+    CASE(bad_policies_are_named, 1),
+    CASE(bad_units_are_named, 1),
+    CASE(hooks_in_the_wrong_order_are_named, 1),
+    CASE(passes_come_in_order, 1),
+    CASE(all_micro_batches_open_in_order, 1),
+    CASE(a_rank_that_cannot_fill_fails_all_ranks, 4),
+    CASE(a_step_without_memory_for_its_sums_never_begins, 1),
+    CASE(ranks_with_other_models_are_named, 3),
 };
 TEST_MAIN(cases)

@@ -89,7 +89,7 @@ static void all_policies(tess_mesh *mesh)
             }
 }
 
-static void every_strategy(void)
+static void every_strategy_gives_the_bits_of_a_plain_loop(void)
 {
     with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, all_policies);
 }
@@ -134,7 +134,7 @@ static void three_replicas(void)
     with_mesh((tess_axis[]){{"dp_replicate", 3}, {"dp_shard", -1}}, 2, all_numbers);
 }
 
-static void every_strategy_over_hosts(void)
+static void shard_teams_over_hosts_gather_anew_and_change_no_bit(void)
 {
     over_hosts = true;
     with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, all_policies);
@@ -148,7 +148,7 @@ static void all_prefetch_depths(tess_mesh *mesh)
     }
 }
 
-static void every_prefetch_depth(void)
+static void prefetching_changes_no_bit(void)
 {
     with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, all_prefetch_depths);
 }
@@ -170,33 +170,33 @@ static void some_columns(tess_mesh *mesh)
     train(mesh, (tess_fsdp_policy){TESS_STRATEGY_NONE, TESS_F32, TESS_F32, 1, 1}, 4);
 }
 
-static void hybrid_2x2(void)
+static void hybrid_2x2_gives_the_bits_of_a_plain_loop(void)
 {
     with_mesh((tess_axis[]){{"dp_replicate", 2}, {"dp_shard", 2}}, 2, some_hybrids);
 }
 
-static void hybrid_2x4(void)
+static void hybrid_2x4_gives_the_bits_of_a_plain_loop(void)
 {
     with_mesh((tess_axis[]){{"dp_replicate", 2}, {"dp_shard", 4}}, 2, some_hybrids);
 }
 
-static void hybrid_4x2(void)
+static void hybrid_4x2_gives_the_bits_of_a_plain_loop(void)
 {
     with_mesh((tess_axis[]){{"dp_replicate", 4}, {"dp_shard", 2}}, 2, some_hybrids);
 }
 
-static void hybrid_2x1(void)
+static void replicas_of_whole_shards_give_the_bits_of_a_plain_loop(void)
 {
     with_mesh((tess_axis[]){{"dp_replicate", 2}, {"dp_shard", 1}}, 2, some_hybrids);
 }
 
-static void hybrid_over_hosts(void)
+static void hybrid_over_hosts_gives_the_bits_of_a_plain_loop(void)
 {
     over_hosts = true;
     with_mesh((tess_axis[]){{"dp_replicate", 2}, {"dp_shard", 2}}, 2, some_hybrids);
 }
 
-static void beside_another_axis(void)
+static void another_axis_of_the_mesh_is_left_alone(void)
 {
     with_mesh((tess_axis[]){{"dp_shard", 2}, {"other", 2}}, 2, some_columns);
 }
@@ -245,15 +245,15 @@ static void tp_outside(void)
     with_mesh((tess_axis[]){{"tp", -1}, {"dp_shard", 2}}, 2, tensor_parallel);
 }
 
-static void tp_and_replicas(void)
+static void replicas_2_x_shards_2_x_tp_2_give_the_bits_of_a_plain_loop(void)
 {
     with_mesh((tess_axis[]){{"dp_replicate", 2}, {"dp_shard", 2}, {"tp", -1}}, 3, tensor_parallel);
 }
 
-static void tp_and_replicas_over_hosts(void)
+static void tp_over_hosts_gives_the_bits_of_a_plain_loop(void)
 {
     over_hosts = true;
-    tp_and_replicas();
+    replicas_2_x_shards_2_x_tp_2_give_the_bits_of_a_plain_loop();
 }
 
 static int threads_of_this_process(void)
@@ -293,7 +293,7 @@ static void with_threads(tess_mesh *mesh)
     all_policies(mesh);
 }
 
-static void three_threads(void)
+static void threads_change_no_bit(void)
 {
     n_threads = 3;
     with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, with_threads);
@@ -309,22 +309,22 @@ static void several_passes(tess_mesh *mesh)
     model_passes = 1;
 }
 
-static void every_strategy_in_passes(void)
+static void passes_give_the_bits_of_a_plain_loop(void)
 {
     with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, several_passes);
 }
 
-static void hybrid_in_passes(void)
+static void hybrid_2x2_in_passes(void)
 {
     with_mesh((tess_axis[]){{"dp_replicate", 2}, {"dp_shard", -1}}, 2, several_passes);
 }
 
-static void three_replicas_in_passes(void)
+static void hybrid_3x2_in_passes(void)
 {
     with_mesh((tess_axis[]){{"dp_replicate", 3}, {"dp_shard", -1}}, 2, several_passes);
 }
 
-static void passes_over_hosts(void)
+static void passes_over_hosts_give_the_bits_of_a_plain_loop(void)
 {
     over_hosts = true;
     with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, several_passes);
@@ -373,27 +373,27 @@ static void groups_of_4(tess_mesh *mesh)
     train_groups(mesh, 4, 3);
 }
 
-static void four_ranks_in_groups(void)
+static void four_ranks_resharded_to_groups_give_the_bits_of_a_plain_loop(void)
 {
     with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, groups_of_2);
 }
 
-static void six_ranks_in_groups(void)
+static void six_ranks_resharded_to_groups_give_the_bits_of_a_plain_loop(void)
 {
     with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, groups_of_2_and_3);
 }
 
-static void eight_ranks_in_groups(void)
+static void eight_ranks_resharded_to_groups_give_the_bits_of_a_plain_loop(void)
 {
     with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, groups_of_4);
 }
 
-static void replicas_in_groups(void)
+static void replicas_resharded_to_groups_give_the_bits_of_a_plain_loop(void)
 {
     with_mesh((tess_axis[]){{"dp_replicate", 2}, {"dp_shard", -1}}, 2, groups_of_2);
 }
 
-static void tp_in_groups(void)
+static void tp_resharded_to_groups_gives_the_bits_of_a_plain_loop(void)
 {
     with_mesh((tess_axis[]){{"dp_shard", -1}, {"tp", 2}}, 2, groups_of_2);
 }
@@ -431,7 +431,7 @@ static void joined_blocks(tess_mesh *mesh)
     model_unit_of = NULL;
 }
 
-static void blocks_that_share_units(void)
+static void blocks_that_share_units_give_the_bits_of_a_plain_loop(void)
 {
     with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, joined_blocks);
 }
@@ -508,38 +508,38 @@ static void collectives_of_units(tess_mesh *mesh)
     count_collectives(mesh, &(tess_unit_policy){.min_elements = 46}, 20); /* 10 layers of 5 */
 }
 
-static void hundred_small_layers(void)
+static void a_hundred_small_layers_cost_200_collectives_and_by_tens_20(void)
 {
     with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, collectives_of_units);
 }
 
-static void micro_batches_all_open(void)
+static void micro_batches_under_way_at_once_give_the_bits_of_a_plain_loop(void)
 {
     with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, all_open);
 }
 
-static void hybrid_all_open(void)
+static void hybrid_2x2_with_micro_batches_under_way_at_once(void)
 {
     with_mesh((tess_axis[]){{"dp_replicate", 2}, {"dp_shard", -1}}, 2, all_open);
 }
 
-static void all_open_over_hosts(void)
+static void micro_batches_under_way_at_once_over_hosts(void)
 {
     over_hosts = true;
-    micro_batches_all_open();
+    micro_batches_under_way_at_once_give_the_bits_of_a_plain_loop();
 }
 
 static const test_case cases[] = {
-    {"blocks_that_share_units_give_the_bits_of_a_plain_loop", blocks_that_share_units, -1, 0},
-    {"a_hundred_small_layers_cost_200_collectives_and_by_tens_20", hundred_small_layers, 3, 0},
-    {"micro_batches_under_way_at_once_give_the_bits_of_a_plain_loop", micro_batches_all_open, -1, 0},
-    {"hybrid_2x2_with_micro_batches_under_way_at_once", hybrid_all_open, 4, 0},
-    {"micro_batches_under_way_at_once_over_hosts", all_open_over_hosts, 3, 0},
-    {"passes_give_the_bits_of_a_plain_loop", every_strategy_in_passes, -1, 0},
-    {"hybrid_2x2_in_passes", hybrid_in_passes, 4, 0},
-    {"hybrid_3x2_in_passes", three_replicas_in_passes, 6, 0},
-    {"passes_over_hosts_give_the_bits_of_a_plain_loop", passes_over_hosts, 3, 0},
-    {"every_strategy_gives_the_bits_of_a_plain_loop", every_strategy, -1, 0},
+    CASE(blocks_that_share_units_give_the_bits_of_a_plain_loop, -1),
+    CASE(a_hundred_small_layers_cost_200_collectives_and_by_tens_20, 3),
+    CASE(micro_batches_under_way_at_once_give_the_bits_of_a_plain_loop, -1),
+    CASE(hybrid_2x2_with_micro_batches_under_way_at_once, 4),
+    CASE(micro_batches_under_way_at_once_over_hosts, 3),
+    CASE(passes_give_the_bits_of_a_plain_loop, -1),
+    CASE(hybrid_2x2_in_passes, 4),
+    CASE(hybrid_3x2_in_passes, 6),
+    CASE(passes_over_hosts_give_the_bits_of_a_plain_loop, 3),
+    CASE(every_strategy_gives_the_bits_of_a_plain_loop, -1),
     {"accumulation_gives_the_bits_of_a_plain_loop", any_number_of_micro_batches, -1, 0},
     {"accumulation_on_5_ranks_gives_the_bits_of_a_plain_loop", any_number_of_micro_batches, 5, 0},
     {"accumulation_on_6_ranks_gives_the_bits_of_a_plain_loop", any_number_of_micro_batches, 6, 0},
@@ -552,26 +552,26 @@ static const test_case cases[] = {
     {"hybrid_2x3_shares_unevenly", replicas_share_unevenly, 6, 0},
     {"hybrid_3x1_shares_unevenly", three_replicas, 3, 0},
     {"hybrid_3x2_shares_unevenly", three_replicas, 6, 0},
-    {"four_ranks_resharded_to_groups_give_the_bits_of_a_plain_loop", four_ranks_in_groups, 4, 0},
-    {"six_ranks_resharded_to_groups_give_the_bits_of_a_plain_loop", six_ranks_in_groups, 6, 0},
-    {"eight_ranks_resharded_to_groups_give_the_bits_of_a_plain_loop", eight_ranks_in_groups, 8, 0},
-    {"replicas_resharded_to_groups_give_the_bits_of_a_plain_loop", replicas_in_groups, 8, 0},
-    {"tp_resharded_to_groups_gives_the_bits_of_a_plain_loop", tp_in_groups, 8, 0},
-    {"threads_change_no_bit", three_threads, 2, 0},
-    {"prefetching_changes_no_bit", every_prefetch_depth, -1, 0},
-    {"shard_teams_over_hosts_gather_anew_and_change_no_bit", every_strategy_over_hosts, 4, 0},
-    {"hybrid_2x2_gives_the_bits_of_a_plain_loop", hybrid_2x2, 4, 0},
-    {"hybrid_2x4_gives_the_bits_of_a_plain_loop", hybrid_2x4, 8, 0},
-    {"hybrid_4x2_gives_the_bits_of_a_plain_loop", hybrid_4x2, 8, 0},
-    {"hybrid_over_hosts_gives_the_bits_of_a_plain_loop", hybrid_over_hosts, 4, 0},
-    {"replicas_of_whole_shards_give_the_bits_of_a_plain_loop", hybrid_2x1, 2, 0},
-    {"another_axis_of_the_mesh_is_left_alone", beside_another_axis, 4, 0},
+    CASE(four_ranks_resharded_to_groups_give_the_bits_of_a_plain_loop, 4),
+    CASE(six_ranks_resharded_to_groups_give_the_bits_of_a_plain_loop, 6),
+    CASE(eight_ranks_resharded_to_groups_give_the_bits_of_a_plain_loop, 8),
+    CASE(replicas_resharded_to_groups_give_the_bits_of_a_plain_loop, 8),
+    CASE(tp_resharded_to_groups_gives_the_bits_of_a_plain_loop, 8),
+    CASE(threads_change_no_bit, 2),
+    CASE(prefetching_changes_no_bit, -1),
+    CASE(shard_teams_over_hosts_gather_anew_and_change_no_bit, 4),
+    CASE(hybrid_2x2_gives_the_bits_of_a_plain_loop, 4),
+    CASE(hybrid_2x4_gives_the_bits_of_a_plain_loop, 8),
+    CASE(hybrid_4x2_gives_the_bits_of_a_plain_loop, 8),
+    CASE(hybrid_over_hosts_gives_the_bits_of_a_plain_loop, 4),
+    CASE(replicas_of_whole_shards_give_the_bits_of_a_plain_loop, 2),
+    CASE(another_axis_of_the_mesh_is_left_alone, 4),
     {"tp_alone_gives_the_bits_of_a_plain_loop", tp_2, 2, 0},
     {"shards_2_x_tp_2_give_the_bits_of_a_plain_loop", tp_2, 4, 0},
     {"shards_3_x_tp_2_give_the_bits_of_a_plain_loop", tp_2, 6, 0},
     {"tp_3_x_shards_2_give_the_bits_of_a_plain_loop", tp_outside, 6, 0},
     {"tp_4_of_which_some_hold_nothing_x_shards_2", tp_outside, 8, 0},
-    {"replicas_2_x_shards_2_x_tp_2_give_the_bits_of_a_plain_loop", tp_and_replicas, 8, 0},
-    {"tp_over_hosts_gives_the_bits_of_a_plain_loop", tp_and_replicas_over_hosts, 8, 0},
+    CASE(replicas_2_x_shards_2_x_tp_2_give_the_bits_of_a_plain_loop, 8),
+    CASE(tp_over_hosts_gives_the_bits_of_a_plain_loop, 8),
 };
 TEST_MAIN(cases)

@@ -167,9 +167,9 @@ static void narrow_weights_have_no_masters(void)
 }
 
 static const test_case cases[] = {
-    {"narrow_weights_have_no_masters", narrow_weights_have_no_masters, -1, 0},
-    {"narrow_weights_alone_have_no_copies", narrow_weights_alone_have_no_copies, 0, 0},
-    {"narrow_copies_are_smaller", narrow_copies_are_smaller, 0, 0},
-    {"codes_are_gathered", codes_are_gathered, -1, 0},
+    CASE(narrow_weights_have_no_masters, -1),
+    CASE(narrow_weights_alone_have_no_copies),
+    CASE(narrow_copies_are_smaller),
+    CASE(codes_are_gathered, -1),
 };
 TEST_MAIN(cases)

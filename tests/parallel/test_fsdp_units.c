@@ -29,7 +29,7 @@ static void blocks_join_by_kind_and_size(void)
     EXPECT_INT(tess_unit_policy_deal(&(tess_unit_policy){0}, NULL, 0, NULL), 0);
 }
 
-static void blocks_of_a_unit_in_order(void)
+static void blocks_of_a_unit_come_in_order(void)
 {
     static const int joined[MODEL_UNITS] = {0, 1, 1, 2, 3, 3};
     model m;
@@ -78,7 +78,7 @@ static tess_status log_hook(void *context, tess_unit *unit, tess_unit_moment mom
     return TESS_OK;
 }
 
-static void hooks_of_users(void)
+static void hooks_of_users_see_each_unit_in_order(void)
 {
     static const int joined[MODEL_UNITS] = {0, 1, 1, 2, 3, 3};
     static model_reference ref;
@@ -112,7 +112,7 @@ static void hooks_of_users(void)
 }
 
 /* Units gathered ahead are not gathered again; there is memory for a limited number of units. */
-static void users_prefetch(void)
+static void what_users_prefetch_is_gathered_once(void)
 {
     static model_reference ref;
     model m;
@@ -139,9 +139,9 @@ static void users_prefetch(void)
 }
 
 static const test_case cases[] = {
-    {"blocks_join_by_kind_and_size", blocks_join_by_kind_and_size, 1, 0},
-    {"blocks_of_a_unit_come_in_order", blocks_of_a_unit_in_order, 1, 0},
-    {"hooks_of_users_see_each_unit_in_order", hooks_of_users, 1, 0},
-    {"what_users_prefetch_is_gathered_once", users_prefetch, -1, 0},
+    CASE(blocks_join_by_kind_and_size, 1),
+    CASE(blocks_of_a_unit_come_in_order, 1),
+    CASE(hooks_of_users_see_each_unit_in_order, 1),
+    CASE(what_users_prefetch_is_gathered_once, -1),
 };
 TEST_MAIN(cases)

@@ -183,30 +183,29 @@ static tess_optimizer_options options_of(tess_optimizer_kind kind)
                                     .nesterov = true};
 }
 
-static void adamw(void)
+static void adamw_that_breaks_off_at_any_instruction_is_ended_to_the_same_bits(void)
 {
     const tess_optimizer_options o = options_of(TESS_ADAMW);
     expect_the_same_bits(&o);
 }
 
-static void sgd_in_bfloat16(void)
+static void sgd_in_bfloat16_that_breaks_off_at_any_instruction_is_ended_to_the_same_bits(void)
 {
     tess_optimizer_options o = options_of(TESS_SGD);
     o.state_dtype = TESS_BF16;
     expect_the_same_bits(&o);
 }
 
-static void muon(void)
+static void muon_that_breaks_off_at_any_instruction_is_ended_to_the_same_bits(void)
 {
     const tess_optimizer_options o = options_of(TESS_MUON);
     expect_the_same_bits(&o);
 }
 
 static const test_case cases[] = {
-    {"adamw_that_breaks_off_at_any_instruction_is_ended_to_the_same_bits", adamw, .under_mpi = TEST_NEVER},
-    {"sgd_in_bfloat16_that_breaks_off_at_any_instruction_is_ended_to_the_same_bits", sgd_in_bfloat16,
-     .under_mpi = TEST_NEVER},
-    {"muon_that_breaks_off_at_any_instruction_is_ended_to_the_same_bits", muon, .under_mpi = TEST_NEVER},
+    CASE(adamw_that_breaks_off_at_any_instruction_is_ended_to_the_same_bits, .under_mpi = TEST_NEVER),
+    CASE(sgd_in_bfloat16_that_breaks_off_at_any_instruction_is_ended_to_the_same_bits, .under_mpi = TEST_NEVER),
+    CASE(muon_that_breaks_off_at_any_instruction_is_ended_to_the_same_bits, .under_mpi = TEST_NEVER),
 };
 
 TEST_MAIN(cases)

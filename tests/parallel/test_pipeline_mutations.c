@@ -498,11 +498,10 @@ static void messages_are_taken_in_the_order_in_which_they_are_sent(void)
 }
 
 static const test_case cases[] = {
-    {"the_checker_names_every_mutation_that_breaks_a_schedule",
-     the_checker_names_every_mutation_that_breaks_a_schedule},
-    {"lists_of_random_actions_are_refused", lists_of_random_actions_are_refused},
-    {"messages_name_rank_action_and_reason", messages_name_rank_action_and_reason},
-    {"a_deadlock_is_told_as_a_circle", a_deadlock_is_told_as_a_circle},
-    {"messages_are_taken_in_the_order_in_which_they_are_sent", messages_are_taken_in_the_order_in_which_they_are_sent},
+    CASE(the_checker_names_every_mutation_that_breaks_a_schedule),
+    CASE(lists_of_random_actions_are_refused),
+    CASE(messages_name_rank_action_and_reason),
+    CASE(a_deadlock_is_told_as_a_circle),
+    CASE(messages_are_taken_in_the_order_in_which_they_are_sent),
 };
 TEST_MAIN(cases)

@@ -164,10 +164,10 @@ static void bad_costs_are_refused(void)
 }
 
 static const test_case cases[] = {
-    {"even_cuts_are_those_of_torchtitan", even_cuts_are_those_of_torchtitan},
-    {"layers_a_stage_say_how_many_chunks_there_are", layers_a_stage_say_how_many_chunks_there_are},
-    {"every_number_that_is_proposed_is_accepted", every_number_that_is_proposed_is_accepted},
-    {"cuts_by_cost_are_the_best_of_all", cuts_by_cost_are_the_best_of_all},
-    {"bad_costs_are_refused", bad_costs_are_refused},
+    CASE(even_cuts_are_those_of_torchtitan),
+    CASE(layers_a_stage_say_how_many_chunks_there_are),
+    CASE(every_number_that_is_proposed_is_accepted),
+    CASE(cuts_by_cost_are_the_best_of_all),
+    CASE(bad_costs_are_refused),
 };
 TEST_MAIN(cases)

@@ -167,14 +167,14 @@ static void check_all(void)
             }
 }
 
-static void boxes_move(void)
+static void boxes_of_matrices_move_between_ranks(void)
 {
     open_points("cpu");
     check_all();
     close_points();
 }
 
-static void boxes_move_between_devices(void)
+static void boxes_move_between_devices_apart_from_the_host(void)
 {
     open_points("far");
     check_all();
@@ -193,8 +193,8 @@ static void what_does_not_fit_is_named(void)
 }
 
 static const test_case cases[] = {
-    {"boxes_of_matrices_move_between_ranks", boxes_move, -1, 0},
-    {"boxes_move_between_devices_apart_from_the_host", boxes_move_between_devices, 3, 0},
-    {"what_does_not_fit_is_named", what_does_not_fit_is_named, 2, 0},
+    CASE(boxes_of_matrices_move_between_ranks, -1),
+    CASE(boxes_move_between_devices_apart_from_the_host, 3),
+    CASE(what_does_not_fit_is_named, 2),
 };
 TEST_MAIN(cases)

@@ -411,13 +411,13 @@ static void what_would_fit_fits(void)
 }
 
 static const test_case cases[] = {
-    {"each_pool_is_predicted", each_pool_is_predicted, 1, 0},
+    CASE(each_pool_is_predicted, 1),
     {"each_pool_of_2_ranks_is_predicted", each_pool_is_predicted, 2, 0},
     {"each_pool_of_3_ranks_is_predicted", each_pool_is_predicted, 3, 0},
     {"each_pool_of_4_ranks_is_predicted", each_pool_is_predicted, 4, 0},
     {"what_trains_of_1_rank_is_predicted", what_trains_is_predicted, 1, 0},
     {"what_trains_of_3_ranks_is_predicted", what_trains_is_predicted, 3, 0},
-    {"moments_are_those_of_the_adapter", moments_are_those_of_the_adapter, 0, 0},
+    CASE(moments_are_those_of_the_adapter),
     {"replicas_of_4_ranks_are_predicted", replicas_are_predicted, 4, 0},
     {"replicas_of_6_ranks_are_predicted", replicas_are_predicted, 6, 0},
     {"layers_of_2_ranks_are_predicted", shared_layers_are_predicted, 2, 0},
@@ -427,6 +427,6 @@ static const test_case cases[] = {
     {"stages_of_3_ranks_are_predicted", stages_are_predicted, 3, 0},
     {"stages_of_4_ranks_are_predicted", stages_are_predicted, 4, 0},
     {"stages_of_6_ranks_are_predicted", stages_are_predicted, 6, 0},
-    {"what_would_fit_fits", what_would_fit_fits, 0, 0},
+    CASE(what_would_fit_fits),
 };
 TEST_MAIN(cases)

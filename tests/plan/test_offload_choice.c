@@ -42,8 +42,8 @@ static void a_host_with_too_little_makes_it_impossible(void)
 }
 
 static const test_case cases[] = {
-    {"a_model_that_fits_stays", a_model_that_fits_stays, 0, 0},
-    {"a_model_that_does_not_fit_leaves", a_model_that_does_not_fit_leaves, 0, 0},
-    {"a_host_with_too_little_makes_it_impossible", a_host_with_too_little_makes_it_impossible, 0, 0},
+    CASE(a_model_that_fits_stays),
+    CASE(a_model_that_does_not_fit_leaves),
+    CASE(a_host_with_too_little_makes_it_impossible),
 };
 TEST_MAIN(cases)

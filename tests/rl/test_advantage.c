@@ -31,7 +31,7 @@ static void expect_kinds(const json_t *of)
     }
 }
 
-static void group_fixtures(void)
+static void advantages_of_groups_are_those_of_verl(void)
 {
     json_t *document = rl_fixture_load("advantage.json");
     EXPECT_INT(json_array_size(document), 2);
@@ -45,7 +45,7 @@ static const tess_advantage_kind all_kinds[] = {TESS_ADV_GRPO,         TESS_ADV_
                                                 TESS_ADV_REINFORCE_PP, TESS_ADV_REINFORCE_PP_BASELINE,
                                                 TESS_ADV_GAE};
 
-static void missing_rewards(void)
+static void a_missing_reward_is_as_good_as_no_sample(void)
 {
     /* The same as if the samples without a reward were not there. */
     const double with[] = {1, NAN, 0, 0.5, INFINITY, 2, NAN, NAN}, without[] = {1, 0, 0.5, 2};
@@ -68,7 +68,7 @@ static void missing_rewards(void)
                  "group 1 ends");
 }
 
-static void small_groups(void)
+static void groups_of_one_keep_their_reward_and_equal_ones_give_zero(void)
 {
     const int64_t one[] = {0, 1}, none[] = {0};
     double reward = 0.7, got = 7;
@@ -86,7 +86,7 @@ static void small_groups(void)
     EXPECT(zero[0] == 0 && zero[1] == 0 && zero[2] == 0);
 }
 
-static void long_responses(void)
+static void long_responses_are_penalised_linearly(void)
 {
     EXPECT(tess_overlong_penalty(100, 512, 128, 1) == 0 && tess_overlong_penalty(384, 512, 128, 1) == 0);
     EXPECT(tess_overlong_penalty(448, 512, 128, 1) == -0.5 && tess_overlong_penalty(512, 512, 128, 2) == -2);
@@ -136,7 +136,7 @@ static void whiten(const token_step *s, float *x)
     tess_whiten(&moments, 1e-8, s->mask, x, s->n);
 }
 
-static void token_fixtures(void)
+static void advantages_of_tokens_are_those_of_verl(void)
 {
     static token_step s;
     float a[ROWS], ret[ROWS];
@@ -161,7 +161,7 @@ static void token_fixtures(void)
 }
 
 /* slime's ones * reward - kl_coef * kl, by token: none of it is passed on to the tokens before. */
-static void penalties(void)
+static void a_penalty_is_of_its_token_alone(void)
 {
     const uint8_t mask[] = {1, 0, 1, 1};
     const float logprob[] = {-1, -9, -0.5f, -2}, reference[] = {-1.5f, 7, -0.5f, -1};
@@ -170,7 +170,7 @@ static void penalties(void)
     EXPECT(tess_sequence_kl(TESS_KL_K2, 1, mask + 1, logprob + 1, reference + 1) == 0);
 }
 
-static void tool_output(void)
+static void the_output_of_a_tool_takes_no_time(void)
 {
     /* A tool's text is no moment in time: all other rows have the same numbers if its rows are left out. */
     const int32_t cu[] = {0, 6}, dense_cu[] = {0, 3};
@@ -196,7 +196,7 @@ static void tool_output(void)
     EXPECT(ret[0] == 0 && ret[1] == 3 && ret[2] == 0 && ret[3] == 0 && ret[4] == 0 && ret[5] == 0);
 }
 
-static void moments_of_ranks(void)
+static void moments_of_ranks_are_the_bits_of_one(void)
 {
     enum { N = 1000 };
     static float x[N];
@@ -228,7 +228,7 @@ static void moments_of_ranks(void)
     EXPECT(fabs(mean) < 1e-6);
 }
 
-static void whiten_little(void)
+static void whitening_of_little_is_no_nan(void)
 {
     static tess_moments moments;
     float one[] = {5}, equal[] = {2, 2}, unseen[] = {1, 9, 3};
@@ -249,14 +249,14 @@ static void whiten_little(void)
 }
 
 static const test_case cases[] = {
-    {"advantages_of_groups_are_those_of_verl", group_fixtures, 0, 0},
-    {"a_missing_reward_is_as_good_as_no_sample", missing_rewards, 0, 0},
-    {"groups_of_one_keep_their_reward_and_equal_ones_give_zero", small_groups, 0, 0},
-    {"long_responses_are_penalised_linearly", long_responses, 0, 0},
-    {"advantages_of_tokens_are_those_of_verl", token_fixtures, 0, 0},
-    {"a_penalty_is_of_its_token_alone", penalties, 0, 0},
-    {"the_output_of_a_tool_takes_no_time", tool_output, 0, 0},
-    {"moments_of_ranks_are_the_bits_of_one", moments_of_ranks, 0, 0},
-    {"whitening_of_little_is_no_nan", whiten_little, 0, 0},
+    CASE(advantages_of_groups_are_those_of_verl),
+    CASE(a_missing_reward_is_as_good_as_no_sample),
+    CASE(groups_of_one_keep_their_reward_and_equal_ones_give_zero),
+    CASE(long_responses_are_penalised_linearly),
+    CASE(advantages_of_tokens_are_those_of_verl),
+    CASE(a_penalty_is_of_its_token_alone),
+    CASE(the_output_of_a_tool_takes_no_time),
+    CASE(moments_of_ranks_are_the_bits_of_one),
+    CASE(whitening_of_little_is_no_nan),
 };
 TEST_MAIN(cases)

@@ -4,7 +4,7 @@
 #include "base/core/rng.h"
 #include "support/test.h"
 
-static void documents(void)
+static void the_documents_items_give_19_and_18(void)
 {
     /* 10, 5, 8, 3, 7, 4 on 2: 19 and 18, which is the best there is. */
     const int64_t cost[] = {10, 5, 8, 3, 7, 4};
@@ -40,7 +40,7 @@ static int64_t best_of(const int64_t *cost, int n, int n_bins)
     return best;
 }
 
-static void brute_force(void)
+static void balances_are_near_the_best_of_all(void)
 {
     int exact = 0;
     for (uint64_t trial = 0; trial < 40; trial++) {
@@ -60,7 +60,7 @@ static void brute_force(void)
     EXPECT(exact >= 10);
 }
 
-static void many_items(void)
+static void differencing_levels_many_items(void)
 {
     enum { N = 2000, BINS = 16 };
     static int64_t cost[N];
@@ -83,7 +83,7 @@ static void many_items(void)
     EXPECT(largest(kk, BINS) <= largest(lpt, BINS));
 }
 
-static void edges(void)
+static void one_bin_more_bins_than_items_and_none(void)
 {
     const int64_t cost[] = {5, 5, 5}, negative[] = {1, -1};
     int32_t bin[3];
@@ -103,7 +103,7 @@ static void edges(void)
 }
 
 /* All below max_tokens, pairs together, and the dearest bin is no dearer than first fit's. */
-static void balanced_bins(void)
+static void balanced_bins_hold_no_more_and_spread_less(void)
 {
     static const tess_balance_fn balances[] = {tess_balance_lpt, tess_balance_differencing};
     enum { N = 60, MOST = 1000 };
@@ -147,7 +147,7 @@ static void balanced_bins(void)
                  "sample 0 has 10 tokens");
 }
 
-static void first_fit(void)
+static void first_fit_takes_the_first_bin_with_room(void)
 {
     const int64_t lengths[] = {6, 5, 4, 3, 5, 2, 10, 0};
     const int32_t want[] = {0, 1, 0, 1, 2, 1, 3, 0};
@@ -168,7 +168,7 @@ static void first_fit(void)
 }
 
 /* First fit as its definition says, with a list of bins. */
-static void definition(void)
+static void first_fit_is_its_definition(void)
 {
     enum { N = 500, MOST = 1000 };
     static int64_t lengths[N], used[N];
@@ -190,7 +190,7 @@ static void definition(void)
     EXPECT_INT(n_bins, n_want);
 }
 
-static void by_cost(void)
+static void expensive_micro_batches_come_first(void)
 {
     const int64_t cost[] = {1, 9, 4, 3, 9, 1};
     int32_t bin[] = {0, 1, 2, 0, 3, 2}; /* sums 4, 9, 5, 9: the second 9 stays behind the first */
@@ -202,13 +202,9 @@ static void by_cost(void)
 }
 
 static const test_case cases[] = {
-    {"the_documents_items_give_19_and_18", documents, 0, 0},
-    {"balances_are_near_the_best_of_all", brute_force, 0, 0},
-    {"differencing_levels_many_items", many_items, 0, 0},
-    {"one_bin_more_bins_than_items_and_none", edges, 0, 0},
-    {"first_fit_takes_the_first_bin_with_room", first_fit, 0, 0},
-    {"first_fit_is_its_definition", definition, 0, 0},
-    {"expensive_micro_batches_come_first", by_cost, 0, 0},
-    {"balanced_bins_hold_no_more_and_spread_less", balanced_bins, 0, 0},
+    CASE(the_documents_items_give_19_and_18),      CASE(balances_are_near_the_best_of_all),
+    CASE(differencing_levels_many_items),          CASE(one_bin_more_bins_than_items_and_none),
+    CASE(first_fit_takes_the_first_bin_with_room), CASE(first_fit_is_its_definition),
+    CASE(expensive_micro_batches_come_first),      CASE(balanced_bins_hold_no_more_and_spread_less),
 };
 TEST_MAIN(cases)

@@ -199,7 +199,7 @@ static const recipe recipes[] = {
     {"opsm on stale samples", {TESS_POLICY_PPO, CLIPS, .opsm_delta = 0.05}, TESS_ADV_GRPO, true},
 };
 
-static void best_arm(void)
+static void every_algorithm_finds_the_best_arm(void)
 {
     for (size_t i = 0; i < sizeof(recipes) / sizeof(recipes[0]); i++) {
         policy p;
@@ -225,7 +225,7 @@ static void expect_boltzmann(const recipe *r, double weight)
     }
 }
 
-static void regularised(void)
+static void entropy_and_kl_lead_to_the_boltzmann_policy(void)
 {
     const recipe regular[] = {
         {"entropy", {TESS_POLICY_PPO, CLIPS, .entropy_coef = 0.5}, TESS_ADV_RLOO, false},
@@ -274,7 +274,7 @@ static void learn_pairs(const tess_dpo_options *options, policy *p)
     }
 }
 
-static void pairs(void)
+static void pairs_lead_to_the_policy_of_bradley_and_terry(void)
 {
     policy p, want;
     const tess_dpo_options sigmoid = {.kind = TESS_DPO_SIGMOID, .beta = 0.5};
@@ -296,8 +296,8 @@ static void pairs(void)
 }
 
 static const test_case cases[] = {
-    {"every_algorithm_finds_the_best_arm", best_arm, 0, 0},
-    {"entropy_and_kl_lead_to_the_boltzmann_policy", regularised, 0, 0},
-    {"pairs_lead_to_the_policy_of_bradley_and_terry", pairs, 0, 0},
+    CASE(every_algorithm_finds_the_best_arm),
+    CASE(entropy_and_kl_lead_to_the_boltzmann_policy),
+    CASE(pairs_lead_to_the_policy_of_bradley_and_terry),
 };
 TEST_MAIN(cases)

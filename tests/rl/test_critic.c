@@ -157,7 +157,7 @@ static course course_of(int n_ranks, const char *overrides)
     return c;
 }
 
-static void any_ranks(void)
+static void values_and_steps_have_the_same_bits_on_any_ranks(void)
 {
     static const char *const dtypes[] = {"float32", "bfloat16"}, *const strategies[] = {"none", "full", "zero1"};
     static const int n_ranks[] = {2, 3, 4};
@@ -238,7 +238,7 @@ static void run_policy(bool with_critic, double norm[STEPS])
     tess_config_free(&r.config);
 }
 
-static void the_policy_does_not_notice(void)
+static void the_policy_beside_a_critic_does_not_notice(void)
 {
     double with[STEPS], without[STEPS];
     run_policy(false, without);
@@ -255,7 +255,7 @@ static tess_status refuse_region(void *store, const char *name, size_t bytes, vo
     return TESS_FAIL(TESS_E_INTERNAL, "a critic asked for the memory named '%s'", name);
 }
 
-static void it_takes_no_names(void)
+static void a_critic_takes_no_names_from_the_store(void)
 {
     rig r;
     int n_asked = 0;
@@ -277,7 +277,7 @@ static void it_takes_no_names(void)
 /* ---- Checkpoints ---- */
 enum { MOST_TENSORS = 128 };
 
-static void it_is_restored(void)
+static void a_critic_is_restored(void)
 {
     rig r;
     tess_engine_report want, got;
@@ -399,7 +399,7 @@ static void it_begins_with_a_folder(void)
     test_leave();
 }
 
-static void it_is_whole(void)
+static void a_critic_is_whole_on_every_rank(void)
 {
     rig r;
     tess_critic *critic;
@@ -423,14 +423,14 @@ static void it_is_whole(void)
 }
 
 static const test_case cases[] = {
-    {"values_and_steps_have_the_same_bits_on_any_ranks", any_ranks, 0, 0},
+    CASE(values_and_steps_have_the_same_bits_on_any_ranks),
     {"a_critic_learns_from_a_head_of_zeros", it_learns, 1, 0},
     {"a_critic_learns_on_three_ranks", it_learns, 3, 0},
-    {"the_policy_beside_a_critic_does_not_notice", the_policy_does_not_notice, 2, 0},
-    {"a_critic_takes_no_names_from_the_store", it_takes_no_names, 1, 0},
-    {"a_critic_is_restored", it_is_restored, 2, 0},
+    CASE(the_policy_beside_a_critic_does_not_notice, 2),
+    CASE(a_critic_takes_no_names_from_the_store, 1),
+    CASE(a_critic_is_restored, 2),
     {"a_critic_begins_with_a_folder_with_a_score_or_without", it_begins_with_a_folder, 1, 0},
     {"ranks_read_a_critic_of_a_folder", it_begins_with_a_folder, 2, 0},
-    {"a_critic_is_whole_on_every_rank", it_is_whole, 2, 0},
+    CASE(a_critic_is_whole_on_every_rank, 2),
 };
 TEST_MAIN(cases)

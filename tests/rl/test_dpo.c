@@ -41,7 +41,7 @@ static void expect_case(const json_t *of)
         rl_expect_near(name, "dlogprob", row, dlogprob[row] / (double)rows.n_pairs, slope[row]);
 }
 
-static void fixtures(void)
+static void losses_and_gradients_are_those_of_torch_and_trl(void)
 {
     json_t *document = rl_fixture_load("dpo.json");
     EXPECT_INT(json_array_size(document), 7);
@@ -50,7 +50,7 @@ static void fixtures(void)
     json_decref(document);
 }
 
-static void far_margins(void)
+static void far_margins_neither_overflow_nor_give_nan(void)
 {
     /* beta h = +-1000: log s has no overflow, and its derivative is 0 or beta */
     const int32_t cu[] = {0, 1, 2};
@@ -70,7 +70,7 @@ static void far_margins(void)
     EXPECT_FAILS(tess_dpo_grade(&options, &rows, logprob, dlogprob, &sums), TESS_E_NOT_FINITE, "pair 0");
 }
 
-static void ranks_add(void)
+static void sums_of_ranks_add_to_the_bits_of_one(void)
 {
     const int32_t cu[] = {0, 2, 3, 5, 6};
     const uint8_t mask[] = {1, 1, 1, 0, 1, 1};
@@ -97,7 +97,7 @@ static void ranks_add(void)
     EXPECT_INT(part[0].n_pairs, 2);
 }
 
-static void refusals(void)
+static void options_out_of_range_are_named(void)
 {
     EXPECT_FAILS(tess_dpo_options_check(&(tess_dpo_options){.beta = 0}), TESS_E_INVALID, "beta is 0");
     EXPECT_FAILS(tess_dpo_options_check(&(tess_dpo_options){.beta = 1, .label_smoothing = 0.5}), TESS_E_INVALID,
@@ -106,7 +106,7 @@ static void refusals(void)
                  TESS_E_INVALID, "sigmoid loss only");
 }
 
-static void margin_rises(void)
+static void the_margin_rises_under_every_loss(void)
 {
     /* Descent on the log-probabilities themselves: after each step the margin is larger. */
     const int32_t cu[] = {0, 2, 4};
@@ -133,10 +133,10 @@ static void margin_rises(void)
 }
 
 static const test_case cases[] = {
-    {"losses_and_gradients_are_those_of_torch_and_trl", fixtures, 0, 0},
-    {"far_margins_neither_overflow_nor_give_nan", far_margins, 0, 0},
-    {"sums_of_ranks_add_to_the_bits_of_one", ranks_add, 0, 0},
-    {"options_out_of_range_are_named", refusals, 0, 0},
-    {"the_margin_rises_under_every_loss", margin_rises, 0, 0},
+    CASE(losses_and_gradients_are_those_of_torch_and_trl),
+    CASE(far_margins_neither_overflow_nor_give_nan),
+    CASE(sums_of_ranks_add_to_the_bits_of_one),
+    CASE(options_out_of_range_are_named),
+    CASE(the_margin_rises_under_every_loss),
 };
 TEST_MAIN(cases)

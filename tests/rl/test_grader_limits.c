@@ -10,7 +10,7 @@
 #include "rl/grader_rig.h"
 #include "rl/sandbox_support.h"
 
-static void limits(void)
+static void limits_hold(void)
 {
     static const char body[] = "for x in items():\n"
                                "    try: b = bytearray(1 << 30)\n"
@@ -37,7 +37,7 @@ static void limits(void)
 }
 
 /* ---- Families ---- */
-static void children(void)
+static void children_of_graders_do_not_outlive_them(void)
 {
     /* Processes in the group, in groups and sessions of their own, orphaned, and with the streams kept open. */
     static const char *const bad = "        import subprocess\n"
@@ -58,7 +58,7 @@ static void children(void)
     expect_all_but(score_with_bad(body, 60), -1, "");
 }
 
-static void fork_bomb(void)
+static void fork_bombs_end_with_their_grader(void)
 {
     /* Bounded at 400 where no limit holds, as for root; each child only waits, so that the machine stays usable. */
     static const char *const bad = "        for i in range(400):\n"
@@ -118,7 +118,7 @@ static double processes_of(const char *sandbox)
     return out[0].value;
 }
 
-static void process_limit(void)
+static void the_limit_on_processes_holds_without_root(void)
 {
     if (getuid() == 0)
         EXPECT(setgid(65534) == 0 && setuid(65534) == 0);
@@ -159,7 +159,7 @@ static void kill_a_rank(const tess_reward_options *options)
     close(ends[0]);
 }
 
-static void parent_dies(void)
+static void graders_end_with_a_killed_parent(void)
 {
     tess_reward_options options = options_of(python("for x in items(): answer(x['id'], 1)\n"));
     kill_a_rank(&options);
@@ -174,7 +174,7 @@ static void parent_dies(void)
     kill_a_rank(&options);
 }
 
-static void nothing_is_inherited(void)
+static void graders_inherit_no_descriptors_and_signals(void)
 {
     enum { FD = 77 };
     int null = open("/dev/null", O_RDONLY), fd = dup2(null, FD); /* kept on exec */
@@ -231,7 +231,7 @@ static void sandbox(void)
 }
 
 /* There even those end that have left the group and cleared their environment. */
-static void sandbox_ends_all(void)
+static void a_sandbox_ends_whatever_was_started_in_it(void)
 {
     static const char body[] =
         "import sys,json,os,time\n"
@@ -259,13 +259,13 @@ static void sandbox_ends_all(void)
 }
 
 static const test_case cases[] = {
-    {"limits_hold", limits},
-    {"children_of_graders_do_not_outlive_them", children},
-    {"fork_bombs_end_with_their_grader", fork_bomb},
-    {"the_limit_on_processes_holds_without_root", process_limit},
-    {"graders_end_with_a_killed_parent", parent_dies},
-    {"graders_inherit_no_descriptors_and_signals", nothing_is_inherited},
+    CASE(limits_hold),
+    CASE(children_of_graders_do_not_outlive_them),
+    CASE(fork_bombs_end_with_their_grader),
+    CASE(the_limit_on_processes_holds_without_root),
+    CASE(graders_end_with_a_killed_parent),
+    CASE(graders_inherit_no_descriptors_and_signals),
     {"a_sandbox_has_no_network_and_no_files_to_write", sandbox},
-    {"a_sandbox_ends_whatever_was_started_in_it", sandbox_ends_all},
+    CASE(a_sandbox_ends_whatever_was_started_in_it),
 };
 TEST_MAIN(cases)

@@ -191,11 +191,11 @@ static void old_rollouts_are_removed(void)
 }
 
 static const test_case cases[] = {
-    {"a_sample_survives_its_bytes", a_sample_survives_its_bytes},
-    {"records_of_all_ranks_are_read_in_order", records_of_all_ranks_are_read_in_order},
-    {"a_file_that_was_cut_off_goes_on", a_file_that_was_cut_off_goes_on},
-    {"a_flipped_bit_ends_a_file", a_flipped_bit_ends_a_file},
-    {"each_sample_is_shown_once_with_its_grade", each_sample_is_shown_once_with_its_grade},
-    {"old_rollouts_are_removed", old_rollouts_are_removed},
+    CASE(a_sample_survives_its_bytes),
+    CASE(records_of_all_ranks_are_read_in_order),
+    CASE(a_file_that_was_cut_off_goes_on),
+    CASE(a_flipped_bit_ends_a_file),
+    CASE(each_sample_is_shown_once_with_its_grade),
+    CASE(old_rollouts_are_removed),
 };
 TEST_MAIN(cases)

@@ -5,7 +5,7 @@
 
 #include "support/test.h"
 
-static void ages(void)
+static void ages_add_up_over_ranks(void)
 {
     const int32_t versions[] = {10, 7, 10, 4, 9, 0};
     const uint8_t mask[] = {1, 1, 1, 1, 0, 1};
@@ -32,7 +32,7 @@ static void ages(void)
     EXPECT(tess_policy_lag_mean(&none) == 0);
 }
 
-static void verdicts(void)
+static void the_measure_that_is_furthest_past_its_limit_is_named(void)
 {
     char text[256];
     const tess_policy_lag fresh = {.n_tokens = 12288}, old = {.n_tokens = 100, .sum = 150, .max = 4, .n_stale = 30};
@@ -62,7 +62,7 @@ static void verdicts(void)
 }
 
 static const test_case cases[] = {
-    {"ages_add_up_over_ranks", ages},
-    {"the_measure_that_is_furthest_past_its_limit_is_named", verdicts},
+    CASE(ages_add_up_over_ranks),
+    CASE(the_measure_that_is_furthest_past_its_limit_is_named),
 };
 TEST_MAIN(cases)

@@ -154,7 +154,7 @@ static void expect_case(const json_t *head, const json_t *of)
     }
 }
 
-static void fixtures(void)
+static void losses_and_gradients_are_those_of_torch_trl_and_verl(void)
 {
     json_t *document = rl_fixture_load("policy.json");
     size_t n = json_array_size(document);
@@ -229,7 +229,7 @@ static const tess_policy_options by_token[] = {{.kind = TESS_POLICY_PPO,
                                                 .reduction = TESS_REDUCE_CONSTANT,
                                                 .constant = 9}};
 
-static void chunks_of_rows(void)
+static void chunks_of_rows_give_the_bits_of_all_at_once(void)
 {
     static batch b;
     static graded whole, cut;
@@ -295,7 +295,7 @@ static void grade_on_ranks(const tess_policy_options *options, const batch *b, i
     tess_policy_sums_unpack(total, &g->sums);
 }
 
-static void micro_batches_on_ranks(void)
+static void micro_batches_on_ranks_give_the_bits_of_one(void)
 {
     static const tess_policy_options options[] = {
         {.kind = TESS_POLICY_GSPO,
@@ -341,7 +341,7 @@ static void plain_batch(batch *b, int64_t n)
     point(b, false);
 }
 
-static void on_policy(void)
+static void on_policy_the_ratio_is_exactly_1_and_one_bit_is_seen(void)
 {
     static batch b;
     static graded g;
@@ -362,7 +362,7 @@ static void on_policy(void)
 }
 
 /* Two losses that differ in the KL's weight alone: compares what the KL adds to the derivatives with the rest. */
-static void pulls(void)
+static void the_pull_of_the_kl_is_told_beside_that_of_the_rewards(void)
 {
     static batch b;
     static graded with, without;
@@ -387,7 +387,7 @@ static void pulls(void)
     rl_expect_near("pulls", "kl_pull", 0, metric(&ppo, &with, 8, "train/kl_pull"), sqrt(kl / rewards));
 }
 
-static void documents(void)
+static void the_documents_values_come_out(void)
 {
     /* loss = policy + KL penalty - entropy bonus: 0.0856 + 0.0048 - 0.0329 = 0.0575, from one token that has them. */
     static batch b;
@@ -415,7 +415,7 @@ static void documents(void)
     rl_expect_near("documents", "advantage_std", 0, metric(&grpo, &g, 2, "train/advantage_std"), sqrt(2));
 }
 
-static void weights(void)
+static void tis_weighs_clips_and_reports(void)
 {
     static batch b;
     static graded g;
@@ -466,7 +466,7 @@ static void reductions(void)
                  "sample 1");
 }
 
-static void no_tokens(void)
+static void nothing_to_learn_is_zero_and_no_nan(void)
 {
     static batch b;
     static graded g;
@@ -487,7 +487,7 @@ static void no_tokens(void)
     EXPECT(tess_policy_loss(&options, &g.sums, 1) == 0);
 }
 
-static void refusals(void)
+static void bad_rows_numbers_and_options_are_named(void)
 {
     static batch b;
     static graded g;
@@ -521,7 +521,7 @@ static void refusals(void)
         EXPECT_FAILS(tess_policy_options_check(&bad[i].options), TESS_E_INVALID, bad[i].names);
 }
 
-static void kl_estimates(void)
+static void kl_estimates_keep_their_digits_near_zero(void)
 {
     double slope;
     EXPECT(tess_kl_estimate(TESS_KL_K3, 0, &slope) == 0 && slope == 0);
@@ -539,7 +539,7 @@ static void kl_estimates(void)
     EXPECT(tess_log_sum_exp(least, 2) == -INFINITY);
 }
 
-static void controller(void)
+static void the_controller_moves_beta_by_a_fifth_of_a_horizon_at_most(void)
 {
     tess_kl_controller c = {.beta = 0.2, .target = 6, .horizon = 10000};
     tess_kl_controller_update(&c, 6, 256);
@@ -552,17 +552,17 @@ static void controller(void)
 }
 
 static const test_case cases[] = {
-    {"losses_and_gradients_are_those_of_torch_trl_and_verl", fixtures, 0, 0},
-    {"chunks_of_rows_give_the_bits_of_all_at_once", chunks_of_rows, 0, 0},
-    {"micro_batches_on_ranks_give_the_bits_of_one", micro_batches_on_ranks, 0, 0},
-    {"on_policy_the_ratio_is_exactly_1_and_one_bit_is_seen", on_policy, 0, 0},
-    {"the_pull_of_the_kl_is_told_beside_that_of_the_rewards", pulls, 0, 0},
-    {"the_documents_values_come_out", documents, 0, 0},
-    {"tis_weighs_clips_and_reports", weights, 0, 0},
+    CASE(losses_and_gradients_are_those_of_torch_trl_and_verl),
+    CASE(chunks_of_rows_give_the_bits_of_all_at_once),
+    CASE(micro_batches_on_ranks_give_the_bits_of_one),
+    CASE(on_policy_the_ratio_is_exactly_1_and_one_bit_is_seen),
+    CASE(the_pull_of_the_kl_is_told_beside_that_of_the_rewards),
+    CASE(the_documents_values_come_out),
+    CASE(tis_weighs_clips_and_reports),
     {"reductions_count_sequences_with_tokens", reductions, 0, 0},
-    {"nothing_to_learn_is_zero_and_no_nan", no_tokens, 0, 0},
-    {"bad_rows_numbers_and_options_are_named", refusals, 0, 0},
-    {"kl_estimates_keep_their_digits_near_zero", kl_estimates, 0, 0},
-    {"the_controller_moves_beta_by_a_fifth_of_a_horizon_at_most", controller, 0, 0},
+    CASE(nothing_to_learn_is_zero_and_no_nan),
+    CASE(bad_rows_numbers_and_options_are_named),
+    CASE(kl_estimates_keep_their_digits_near_zero),
+    CASE(the_controller_moves_beta_by_a_fifth_of_a_horizon_at_most),
 };
 TEST_MAIN(cases)

@@ -81,7 +81,7 @@ static const char *const ways[] = {
 enum { WAYS = 4 };
 
 /* ---- It stays ---- */
-static void it_stays(void)
+static void the_reference_stays_as_the_policy_began(void)
 {
     for (int i = 0; i < WAYS; i++) {
         rig r;
@@ -116,7 +116,7 @@ static void it_stays(void)
 }
 
 /* ---- It follows ---- */
-static void it_follows(void)
+static void the_reference_becomes_the_policy_at_every_interval(void)
 {
     for (int i = 0; i < WAYS; i++) {
         rig r;
@@ -151,7 +151,7 @@ static double mean_of_two(double keep, float reference, float policy)
 }
 
 /* The tensors of a checkpoint are the averages in float32; what computes is those, rounded. */
-static void it_averages(void)
+static void an_average_of_reference_and_policy_is_that_of_the_formula(void)
 {
     static const double keep = 0.9;
     rig r;
@@ -194,7 +194,7 @@ static void it_averages(void)
 }
 
 /* The tensors of a checkpoint make another reference the same. */
-static void it_is_restored(void)
+static void a_reference_that_follows_is_restored(void)
 {
     rig r;
     open_rig(&r, ways[3]);
@@ -238,7 +238,7 @@ static scores follow(const char *overrides)
     return s;
 }
 
-static void any_way_to_share_the_policy(void)
+static void a_reference_that_follows_has_the_same_bits_however_ranks_share_the_policy(void)
 {
     static const char *const shared[] = {
         "parallelism.shard_strategy=full", "parallelism.shard_strategy=zero2", "parallelism.tensor_parallel_degree=2",
@@ -292,7 +292,7 @@ static void it_is_read_from_a_folder(void)
 }
 
 /* A run that begins with a checkpoint of another: its reference is that. */
-static void a_warm_start_is_its_own_reference(void)
+static void a_run_that_begins_with_a_checkpoint_has_that_as_its_reference(void)
 {
     rig r;
     char overrides[1024], folder[512];
@@ -333,7 +333,7 @@ static const char *other_json(const char *key, int value)
 }
 
 /* Another size of model will do while it stays; another vocabulary never. */
-static void another_model(void)
+static void a_reference_of_another_size_does_and_of_another_vocabulary_does_not(void)
 {
     rig r;
     char folder[512];
@@ -364,7 +364,7 @@ static void another_model(void)
     test_leave();
 }
 
-static void options_without_sense(void)
+static void options_without_sense_are_refused(void)
 {
     rig r;
     tess_reference *reference;
@@ -393,7 +393,7 @@ static void expect_choice(tess_reference_case of, tess_reference_kind kind, int 
     EXPECT(fabs(got.saved_gb - saved) < 1e-12);
 }
 
-static void the_vote_is_the_documents(void)
+static void the_choice_of_kinds_is_the_documents_vote(void)
 {
     expect_choice((tess_reference_case){5, 40, 20, true, false}, TESS_REFERENCE_INDEPENDENT, 0, 3, 0);
     expect_choice((tess_reference_case){30, 40, 5, false, false}, TESS_REFERENCE_SWAP, 3, 0, 21);
@@ -410,16 +410,16 @@ static void the_vote_is_the_documents(void)
 }
 
 static const test_case cases[] = {
-    {"the_reference_stays_as_the_policy_began", it_stays, -1, 0},
-    {"the_reference_becomes_the_policy_at_every_interval", it_follows, -1, 0},
-    {"an_average_of_reference_and_policy_is_that_of_the_formula", it_averages, -1, 0},
-    {"a_reference_that_follows_is_restored", it_is_restored, 2, 0},
-    {"a_reference_that_follows_has_the_same_bits_however_ranks_share_the_policy", any_way_to_share_the_policy, 2, 0},
+    CASE(the_reference_stays_as_the_policy_began, -1),
+    CASE(the_reference_becomes_the_policy_at_every_interval, -1),
+    CASE(an_average_of_reference_and_policy_is_that_of_the_formula, -1),
+    CASE(a_reference_that_follows_is_restored, 2),
+    CASE(a_reference_that_follows_has_the_same_bits_however_ranks_share_the_policy, 2),
     {"a_reference_of_a_folder_has_the_bits_of_a_policy_of_it", it_is_read_from_a_folder, 1, 0},
     {"ranks_share_a_reference_of_a_folder", it_is_read_from_a_folder, 4, 0},
-    {"a_run_that_begins_with_a_checkpoint_has_that_as_its_reference", a_warm_start_is_its_own_reference, 1, 0},
-    {"a_reference_of_another_size_does_and_of_another_vocabulary_does_not", another_model, 2, 0},
-    {"options_without_sense_are_refused", options_without_sense, 1, 0},
-    {"the_choice_of_kinds_is_the_documents_vote", the_vote_is_the_documents, 0, 0},
+    CASE(a_run_that_begins_with_a_checkpoint_has_that_as_its_reference, 1),
+    CASE(a_reference_of_another_size_does_and_of_another_vocabulary_does_not, 2),
+    CASE(options_without_sense_are_refused, 1),
+    CASE(the_choice_of_kinds_is_the_documents_vote),
 };
 TEST_MAIN(cases)

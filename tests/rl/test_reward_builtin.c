@@ -51,7 +51,7 @@ static void expect_all(const tess_reward_options *options, const answer_case *ca
 }
 #define EXPECT_ALL(options, cases) expect_all((options), (cases), sizeof(cases) / sizeof((cases)[0]))
 
-static void exact_answers(void)
+static void exact_compares_without_the_white_space_around(void)
 {
     static const answer_case cases[] = {
         {" Paris\n", "Paris", 1}, {"paris", "Paris", 0}, {"Paris.", "Paris", 0}, {"", "", 1}, {"Pa ris", "Paris", 0},
@@ -59,7 +59,7 @@ static void exact_answers(void)
     EXPECT_ALL(&(tess_reward_options){.kind = "exact"}, cases);
 }
 
-static void numbers_after_the_mark(void)
+static void number_takes_what_follows_the_last_mark(void)
 {
     static const answer_case cases[] = {
         {"6 * 3 = 18\n#### 18", "They have 6.\n#### 18", 1},
@@ -122,7 +122,7 @@ static void numbers_after_the_mark(void)
     EXPECT_ALL(&(tess_reward_options){.kind = "number"}, cases);
 }
 
-static void the_last_number_where_that_is_allowed(void)
+static void number_falls_back_to_the_last_number_where_allowed(void)
 {
     static const answer_case cases[] = {
         {"First 3, then 18.", "18", 1},
@@ -164,7 +164,7 @@ static tess_status check(const char *kind, const char *prompt, const char *label
     return status;
 }
 
-static void data_that_nothing_fits(void)
+static void data_that_no_answer_could_be_judged_by_is_refused(void)
 {
     static const char *const numbers[] = {"42", "-7",       "#### 18",   "She has 6 and 3.\n#### 9", "1,234.5",
                                           "$5", "5kg",      "42 apples", "\xe2\x88\x92\x37",         "42\xe2\x82\xac",
@@ -185,7 +185,7 @@ static void data_that_nothing_fits(void)
     EXPECT_FAILS(check("countdown", "", ""), TESS_E_INVALID, "metadata");
 }
 
-static void boxed_answers(void)
+static void boxed_takes_the_last_box_with_its_braces(void)
 {
     static const answer_case cases[] = {
         {"so \\boxed{\\frac{1}{2}}.", "\\frac{1}{2}", 1},
@@ -203,7 +203,7 @@ static void boxed_answers(void)
     EXPECT_ALL(&(tess_reward_options){.kind = "boxed"}, cases);
 }
 
-static void patterns(void)
+static void regex_and_format_match_as_documented(void)
 {
     static const answer_case found[] = {{"yes, sure", "", 1}, {"no", "", 0}, {"\xff yes", "", 1}, {"", "", 0}};
     EXPECT_ALL((&(tess_reward_options){.kind = "regex", .regex = "\\byes\\b"}), found);
@@ -219,7 +219,7 @@ static void patterns(void)
     EXPECT_ALL((&(tess_reward_options){.kind = "format", .format = "<think>.*</think><answer>[^<]*</answer>"}), whole);
 }
 
-static void patterns_without_end_are_given_up(void)
+static void a_regex_that_backtracks_without_end_is_a_failure(void)
 {
     char response[64];
     memset(response, 'a', sizeof(response) - 1);
@@ -243,7 +243,7 @@ static double countdown(const char *response, const char *metadata)
     return result.value;
 }
 
-static void countdown_counts_exactly(void)
+static void countdown_counts_exactly_and_is_not_talked_round(void)
 {
     static const answer_case cases[] = {
         {"(44 + 19) + 35", "", 1},
@@ -287,7 +287,7 @@ static void countdown_counts_exactly(void)
     EXPECT(countdown("1-2", "{\"target\": -1, \"numbers\": [1, 2]}") == 1);
 }
 
-static void countdown_stands_hostile_expressions(void)
+static void countdown_stands_a_million_parentheses_and_overflow(void)
 {
     enum { MANY = 1000000 };
     char *text = malloc(2 * MANY + 8);
@@ -316,7 +316,7 @@ static double signs(const char *prompt, const char *response)
     return result.value;
 }
 
-static void signs_takes_the_numbers_in_order_alone(void)
+static void signs_takes_the_prompts_numbers_in_order_alone(void)
 {
     static const answer_case cases[] = {
         {"7+2-5", "", 1},  {"7-2-5", "", 0.1}, {"7+2+5", "", 0.1},          {"7-5+2", "", 0},
@@ -334,7 +334,7 @@ static void signs_takes_the_numbers_in_order_alone(void)
     EXPECT(signs("10 20=30:", "10+20") == 1);
 }
 
-static void tasks_that_are_none_are_failures(void)
+static void tasks_that_cannot_be_read_are_failures_not_zeroes(void)
 {
     const tess_reward_options signs_options = {.kind = "signs", .max_failures = 1};
     static const char *const prompts[] = {
@@ -353,7 +353,7 @@ static void tasks_that_are_none_are_failures(void)
 }
 
 /* Values of HotpotQA's f1_score, which slime's is. */
-static void f1_of_words(void)
+static void f1_has_the_values_of_hotpotqa(void)
 {
     static const answer_case cases[] = {
         {"The cat sat.", "a cat sat", 1},
@@ -371,7 +371,7 @@ static void f1_of_words(void)
     EXPECT(score(&options, "b c d e", "c") == 2 * 0.25 * 1.0 / (0.25 + 1.0));
 }
 
-static void lengths_cost(void)
+static void overlong_and_length_cost_linearly(void)
 {
     const tess_reward_options options = {.kind = "overlong", .max_tokens = 100, .overlong_tokens = 20};
     const struct {
@@ -390,7 +390,7 @@ static void lengths_cost(void)
     EXPECT(score_item(&(tess_reward_options){.kind = "length", .max_tokens = 100}, &item).value == -1);
 }
 
-static void weights_add_up_parts(void)
+static void weights_add_up_the_parts(void)
 {
     const tess_reward_options options = {
         .kind = "number:2, format:0.5,length:-1", .format = "<a>.*</a>#### \\d+", .max_tokens = 10};
@@ -405,7 +405,7 @@ static void weights_add_up_parts(void)
     EXPECT(result.part[0].value == 1 && result.part[1].value == 1 && result.part[2].value == -0.5);
 }
 
-static void options_are_checked(void)
+static void options_that_cannot_work_are_refused_by_name(void)
 {
     tess_rewarder *r = NULL;
     tess_mem *mem = test_mem();
@@ -460,21 +460,21 @@ static void failures_beyond_the_share_stop_the_call(void)
 }
 
 static const test_case cases[] = {
-    {"exact_compares_without_the_white_space_around", exact_answers},
-    {"number_takes_what_follows_the_last_mark", numbers_after_the_mark},
-    {"number_falls_back_to_the_last_number_where_allowed", the_last_number_where_that_is_allowed},
-    {"data_that_no_answer_could_be_judged_by_is_refused", data_that_nothing_fits},
-    {"boxed_takes_the_last_box_with_its_braces", boxed_answers},
-    {"regex_and_format_match_as_documented", patterns},
-    {"a_regex_that_backtracks_without_end_is_a_failure", patterns_without_end_are_given_up},
-    {"countdown_counts_exactly_and_is_not_talked_round", countdown_counts_exactly},
-    {"countdown_stands_a_million_parentheses_and_overflow", countdown_stands_hostile_expressions},
-    {"signs_takes_the_prompts_numbers_in_order_alone", signs_takes_the_numbers_in_order_alone},
-    {"tasks_that_cannot_be_read_are_failures_not_zeroes", tasks_that_are_none_are_failures},
-    {"f1_has_the_values_of_hotpotqa", f1_of_words},
-    {"overlong_and_length_cost_linearly", lengths_cost},
-    {"weights_add_up_the_parts", weights_add_up_parts},
-    {"options_that_cannot_work_are_refused_by_name", options_are_checked},
-    {"failures_beyond_the_share_stop_the_call", failures_beyond_the_share_stop_the_call},
+    CASE(exact_compares_without_the_white_space_around),
+    CASE(number_takes_what_follows_the_last_mark),
+    CASE(number_falls_back_to_the_last_number_where_allowed),
+    CASE(data_that_no_answer_could_be_judged_by_is_refused),
+    CASE(boxed_takes_the_last_box_with_its_braces),
+    CASE(regex_and_format_match_as_documented),
+    CASE(a_regex_that_backtracks_without_end_is_a_failure),
+    CASE(countdown_counts_exactly_and_is_not_talked_round),
+    CASE(countdown_stands_a_million_parentheses_and_overflow),
+    CASE(signs_takes_the_prompts_numbers_in_order_alone),
+    CASE(tasks_that_cannot_be_read_are_failures_not_zeroes),
+    CASE(f1_has_the_values_of_hotpotqa),
+    CASE(overlong_and_length_cost_linearly),
+    CASE(weights_add_up_the_parts),
+    CASE(options_that_cannot_work_are_refused_by_name),
+    CASE(failures_beyond_the_share_stop_the_call),
 };
 TEST_MAIN(cases)

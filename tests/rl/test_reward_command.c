@@ -8,7 +8,7 @@
 #include "base/text/json.h"
 #include "rl/grader_rig.h"
 
-static void answers_come_back(void)
+static void answers_come_back_to_their_items(void)
 {
     const outcome *o = score_with_bad("        pass\n", 60);
     expect_all_but(o, -1, "");
@@ -18,7 +18,7 @@ static void answers_come_back(void)
     EXPECT(o->out[3].part[0].value == 3.5);
 }
 
-static void texts_arrive(void)
+static void texts_with_any_bytes_arrive(void)
 {
     static const char body[] =
         "for x in items():\n"
@@ -53,7 +53,7 @@ static void texts_arrive(void)
     EXPECT(out[0].value == 1);
 }
 
-static void parts_and_nulls(void)
+static void named_rewards_are_parts_and_null_is_no_failure(void)
 {
     static const char body[] = "for x in items():\n"
                                "    i = int(x['response'])\n"
@@ -73,7 +73,7 @@ static void parts_and_nulls(void)
     EXPECT_INT(o->failures.n_failed, 0);
 }
 
-static void out_of_order(void)
+static void answers_may_come_out_of_order(void)
 {
     static const char body[] = "import itertools\n"
                                "it = items()\n"
@@ -87,7 +87,7 @@ static void out_of_order(void)
     expect_all_but(score(&options), -1, "");
 }
 
-static void processes_stay(void)
+static void processes_stay_between_calls_and_are_replaced(void)
 {
     tess_reward_options options = options_of(python("for x in items(): answer(x['id'], os.getpid())\n"));
     options.workers = 1;
@@ -109,7 +109,7 @@ static void processes_stay(void)
     EXPECT_INT(count_left(), 0);
 }
 
-static void one_answer_a_process(void)
+static void a_process_may_end_well_after_each_answer(void)
 {
     tess_reward_options options = options_of(python("x = next(items())\nanswer(x['id'], int(x['response']) + 0.5)\n"));
     const outcome *o = score(&options);
@@ -118,12 +118,12 @@ static void one_answer_a_process(void)
 }
 
 /* ---- Failures ---- */
-static void hang(void)
+static void a_grader_that_hangs_fails_its_item_alone(void)
 {
     expect_all_but(score_with_bad("        time.sleep(10000)\n", 3), 5, "no answer within");
 }
 
-static void drip(void)
+static void a_grader_that_drips_fails_its_item_alone(void)
 {
     expect_all_but(score_with_bad("        while True:\n"
                                   "            sys.stdout.write('{'); sys.stdout.flush(); time.sleep(0.5)\n",
@@ -131,7 +131,7 @@ static void drip(void)
                    5, "no whole answer within");
 }
 
-static void crash_at_start(void)
+static void a_grader_that_crashes_at_start_stops_the_call_by_name(void)
 {
     tess_reward_options options =
         options_of(python("sys.stderr.write('first\\n' * 100 + 'no module named judge\\n')\nsys.exit(3)\n"));
@@ -145,7 +145,7 @@ static void crash_at_start(void)
     EXPECT_INT(o->failures.n_failed, 2);
 }
 
-static void crash_in_an_item(void)
+static void a_grader_that_crashes_in_an_item_fails_it_alone(void)
 {
     /* One process, which must be started again: of two the other may be done with the rest before. */
     const outcome *o = score_with_workers("        sys.stderr.write('boom\\n'); sys.stderr.flush()\n"
@@ -159,7 +159,7 @@ static void crash_in_an_item(void)
 }
 
 /* A grader that fails at its first sight of an item, as one that ran out of memory or connections does. */
-static void ends_may_pass(void)
+static void an_item_whose_process_ended_is_tried_again(void)
 {
     static const char *const bad = "        mark = sys.argv[0] + '.seen'\n"
                                    "        if not os.path.exists(mark):\n"
@@ -194,7 +194,7 @@ static void ends_may_pass(void)
 }
 
 /* A program that never answers is started for the tries of few items, not once for each item before. */
-static void never_answers(void)
+static void a_program_that_never_answers_is_found_out_by_few_items(void)
 {
     char body[600], path[400];
     struct stat info;
@@ -210,7 +210,7 @@ static void never_answers(void)
 }
 
 /* The share is one of the items of all ranks. */
-static void failures_of_all_ranks(void)
+static void failures_are_a_share_of_the_items_of_all_ranks(void)
 {
     tess_reward_options options = options_of(python("for x in items():\n"
                                                     "    answer(x['id'], 1 if int(x['response']) > 1 else 'bad')\n"));
@@ -230,7 +230,7 @@ static void failures_of_all_ranks(void)
 }
 
 /* Some failures are known before the first item. */
-static void checks(void)
+static void a_grader_that_cannot_run_is_known_before_the_first_item(void)
 {
     tess_rewarder *r;
     tess_text_list command = {0}; /* a shell: it ends within a second on any machine */
@@ -269,7 +269,7 @@ static void expect_hidden(const char *body, const char *key, const char *shown)
 }
 
 /* A grader's words do not show what it was given, wherever they are cut. */
-static void words_hide_keys(void)
+static void words_hide_the_keys_that_a_grader_was_given(void)
 {
     static const char lines[] = "-----BEGIN KEY-----\nhunter2hunter2\nhunter2\xc3\xbchunter2\n-----END KEY-----";
     expect_hidden("sys.exit('refused: ' + os.environ['TESS_TEST_KEY'] + '!')\n", "hunter2hunter2", "refused: ***!");
@@ -283,7 +283,7 @@ static void words_hide_keys(void)
                   "xxx***...'");
 }
 
-static void crash_among_several(void)
+static void a_crash_with_several_in_flight_finds_the_guilty_item(void)
 {
     static const char body[] = "seen = []\n"
                                "for x in items():\n"
@@ -301,7 +301,7 @@ static void crash_among_several(void)
     expect_all_but(score(&options), 5, "it ended (exit code 9)");
 }
 
-static void garbage(void)
+static void garbage_is_quoted(void)
 {
     expect_all_but(score_with_bad("        print('I think\\x07 it is good', flush=True); continue\n", 60), 5,
                    "its answer is not JSON (which knows finite numbers alone): 'I think? it is good'");
@@ -325,13 +325,13 @@ static void garbage(void)
                    "it answers for id 99, which it was not asked");
 }
 
-static void a_gigabyte(void)
+static void a_gigabyte_without_a_line_end_is_cut(void)
 {
     expect_all_but(score_with_bad("        for i in range(1024): sys.stdout.write('x' * (1 << 20))\n", 60), 5,
                    "an answer of more than 65536 bytes without a line end: 'xxxx");
 }
 
-static void streams(void)
+static void closed_and_flooded_streams_are_survived(void)
 {
     expect_all_but(score_with_bad("        os.close(1); time.sleep(10000)\n", 3), 5, "it closed its standard output");
     expect_all_but(score_with_bad("        for i in range(100): os.write(2, b'e' * (1 << 16))\n", 60), -1, "");
@@ -353,7 +353,7 @@ static void streams(void)
     EXPECT(sigismember(&pending, SIGPIPE) == 0);
 }
 
-static void programs_that_are_none(void)
+static void programs_that_cannot_be_run_are_named(void)
 {
     tess_rewarder *r;
     tess_text_list command = {0};
@@ -379,25 +379,25 @@ static void programs_that_are_none(void)
 }
 
 static const test_case cases[] = {
-    {"answers_come_back_to_their_items", answers_come_back},
-    {"texts_with_any_bytes_arrive", texts_arrive},
-    {"named_rewards_are_parts_and_null_is_no_failure", parts_and_nulls},
-    {"answers_may_come_out_of_order", out_of_order},
-    {"processes_stay_between_calls_and_are_replaced", processes_stay},
-    {"a_process_may_end_well_after_each_answer", one_answer_a_process},
-    {"a_grader_that_hangs_fails_its_item_alone", hang},
-    {"a_grader_that_drips_fails_its_item_alone", drip},
-    {"a_grader_that_crashes_at_start_stops_the_call_by_name", crash_at_start},
-    {"a_grader_that_crashes_in_an_item_fails_it_alone", crash_in_an_item},
-    {"an_item_whose_process_ended_is_tried_again", ends_may_pass},
-    {"a_program_that_never_answers_is_found_out_by_few_items", never_answers},
-    {"failures_are_a_share_of_the_items_of_all_ranks", failures_of_all_ranks},
-    {"a_grader_that_cannot_run_is_known_before_the_first_item", checks},
-    {"words_hide_the_keys_that_a_grader_was_given", words_hide_keys},
-    {"a_crash_with_several_in_flight_finds_the_guilty_item", crash_among_several},
-    {"garbage_is_quoted", garbage},
-    {"a_gigabyte_without_a_line_end_is_cut", a_gigabyte},
-    {"closed_and_flooded_streams_are_survived", streams},
-    {"programs_that_cannot_be_run_are_named", programs_that_are_none},
+    CASE(answers_come_back_to_their_items),
+    CASE(texts_with_any_bytes_arrive),
+    CASE(named_rewards_are_parts_and_null_is_no_failure),
+    CASE(answers_may_come_out_of_order),
+    CASE(processes_stay_between_calls_and_are_replaced),
+    CASE(a_process_may_end_well_after_each_answer),
+    CASE(a_grader_that_hangs_fails_its_item_alone),
+    CASE(a_grader_that_drips_fails_its_item_alone),
+    CASE(a_grader_that_crashes_at_start_stops_the_call_by_name),
+    CASE(a_grader_that_crashes_in_an_item_fails_it_alone),
+    CASE(an_item_whose_process_ended_is_tried_again),
+    CASE(a_program_that_never_answers_is_found_out_by_few_items),
+    CASE(failures_are_a_share_of_the_items_of_all_ranks),
+    CASE(a_grader_that_cannot_run_is_known_before_the_first_item),
+    CASE(words_hide_the_keys_that_a_grader_was_given),
+    CASE(a_crash_with_several_in_flight_finds_the_guilty_item),
+    CASE(garbage_is_quoted),
+    CASE(a_gigabyte_without_a_line_end_is_cut),
+    CASE(closed_and_flooded_streams_are_survived),
+    CASE(programs_that_cannot_be_run_are_named),
 };
 TEST_MAIN(cases)

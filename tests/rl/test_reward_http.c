@@ -156,7 +156,7 @@ static const outcome *expect_of(const char *how, tess_reward_options options, co
     return o;
 }
 
-static void answers(void)
+static void numbers_objects_parts_and_nulls_are_understood(void)
 {
     start_server();
     expect_of("good", (tess_reward_options){0}, NULL);
@@ -170,7 +170,7 @@ static void answers(void)
     EXPECT(!o->out[3].scored && o->out[3].why[0] == '\0' && o->out[4].value == 4.5);
 }
 
-static void wrong_answers(void)
+static void wrong_answers_fail_their_item_alone(void)
 {
     start_server();
     expect_of("nan", (tess_reward_options){0}, "not JSON (which knows finite numbers alone): 'NaN'");
@@ -201,7 +201,7 @@ static tess_reward_options keyed(const tess_text_list *names, const char *file)
     return (tess_reward_options){.header_env = names, .header_file = file};
 }
 
-static void headers(void)
+static void headers_are_sent_and_secrets_are_not_shown(void)
 {
     static const char file[] = "# the team's\n\nX-Team:  blue\r\n";
     char path[400];
@@ -233,7 +233,7 @@ static void expect_refused_headers(const tess_text_list *names, const char *file
     EXPECT(strstr(tess_error_message(), "sk-01") == NULL && strstr(tess_error_message(), "hunter2") == NULL);
 }
 
-static void wrong_headers(void)
+static void headers_that_are_none_are_refused_without_showing_them(void)
 {
     static const char wrong[] = "X-Team: blue\nsk-0123456789\n";
     char path[400];
@@ -263,7 +263,7 @@ static tess_status check_of(const char *how, int64_t retries)
     return status;
 }
 
-static void checks(void)
+static void what_no_request_can_pass_is_known_before_the_first(void)
 {
     start_server();
     static const char *const tolerated[] = {"200", "400", "422", "429", "500", "503", "cut"};
@@ -277,7 +277,7 @@ static void checks(void)
     EXPECT_CONTAINS(tess_error_message(), "Failed to connect");
 }
 
-static void nobody_listens(void)
+static void a_reward_model_that_is_not_there_stops_the_call(void)
 {
     start_server();
     stop_server();
@@ -297,13 +297,13 @@ static void built_without_libcurl(void)
 }
 
 static const test_case with_curl[] = {
-    {"numbers_objects_parts_and_nulls_are_understood", answers},
-    {"wrong_answers_fail_their_item_alone", wrong_answers},
+    CASE(numbers_objects_parts_and_nulls_are_understood),
+    CASE(wrong_answers_fail_their_item_alone),
     {"what_may_do_better_is_tried_again", retries},
-    {"a_reward_model_that_is_not_there_stops_the_call", nobody_listens},
-    {"headers_are_sent_and_secrets_are_not_shown", headers},
-    {"headers_that_are_none_are_refused_without_showing_them", wrong_headers},
-    {"what_no_request_can_pass_is_known_before_the_first", checks},
+    CASE(a_reward_model_that_is_not_there_stops_the_call),
+    CASE(headers_are_sent_and_secrets_are_not_shown),
+    CASE(headers_that_are_none_are_refused_without_showing_them),
+    CASE(what_no_request_can_pass_is_known_before_the_first),
 };
 static const test_case without_curl[] = {{"without_libcurl_http_is_refused_by_name", built_without_libcurl}};
 

@@ -158,7 +158,7 @@ static bool can_sandbox(void)
 }
 
 /* ---- The holes ---- */
-static void privileges(void)
+static void a_sandbox_has_no_capabilities_and_gets_none(void)
 {
     static const char *const sets[] = {"CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"};
     if (!can_sandbox())
@@ -174,7 +174,7 @@ static void privileges(void)
     expect_answer(&options, "descriptor 3", EBADF);
 }
 
-static void root_is_refused(void)
+static void root_is_refused_in_a_sandbox_unless_a_user_is_named(void)
 {
     if (getuid() != 0 || !can_sandbox())
         return;
@@ -186,7 +186,7 @@ static void root_is_refused(void)
     EXPECT_FAILS(tess_rewarder_create(test_mem(), &options, &r), TESS_E_INVALID, "name another user (reward.user=");
 }
 
-static void users(void)
+static void graders_run_as_the_named_user(void)
 {
     tess_rewarder *r;
     tess_reward_options options = options_of("");
@@ -201,7 +201,7 @@ static void users(void)
     }
 }
 
-static void file_system(void)
+static void a_sandbox_hides_and_protects_the_files_of_the_host(void)
 {
     if (!can_sandbox())
         return;
@@ -230,7 +230,7 @@ static void file_system(void)
 }
 
 /* The home folder of a user other than the job's, wherever it is. */
-static void home_of_the_named_user(void)
+static void a_sandbox_hides_the_home_folder_of_the_named_user(void)
 {
     char question[600] = "", name[64];
     if (getuid() != 0 || !can_sandbox())
@@ -248,7 +248,7 @@ static void home_of_the_named_user(void)
     expect_answer(&options, question, 0);
 }
 
-static void named_paths_can_be_read(void)
+static void a_sandbox_shows_the_paths_that_are_named(void)
 {
     if (!can_sandbox())
         return;
@@ -272,7 +272,7 @@ static void named_paths_can_be_read(void)
 }
 
 /* A command may name its files from a working folder that a mask hides. */
-static void relative_paths(void)
+static void a_command_is_found_from_a_working_folder_that_is_hidden(void)
 {
     char old[512], below[512];
     if (!can_sandbox())
@@ -287,7 +287,7 @@ static void relative_paths(void)
     EXPECT(chdir(old) == 0);
 }
 
-static void sockets(void)
+static void sockets_in_the_file_system_cannot_be_reached(void)
 {
     if (!can_sandbox())
         return;
@@ -311,7 +311,7 @@ static void sockets(void)
     close(fd);
 }
 
-static void environment(void)
+static void graders_get_only_the_variables_that_are_named(void)
 {
     char *name = "TESS_TEST_KEY";
     const tess_text_list names = {1, &name};
@@ -438,7 +438,7 @@ static void expect_filter(void)
 }
 
 /* Runs in a process that ends by _exit: at a normal end, sanitizers use ptrace. */
-static void system_calls(void)
+static void the_filter_refuses_what_could_leave_the_sandbox(void)
 {
     const pid_t child = fork();
     int state;
@@ -450,7 +450,7 @@ static void system_calls(void)
 }
 
 /* A program of 32 bits has other numbers: 20 is getpid there and writev here. */
-static void other_architectures(void)
+static void the_filter_ends_programs_of_another_architecture(void)
 {
     pid_t child = fork();
     int state;
@@ -465,7 +465,7 @@ static void other_architectures(void)
 }
 
 /* bwrap loads it: a few of the calls, from inside. */
-static void the_filter_is_loaded(void)
+static void a_sandbox_loads_the_filter(void)
 {
     static const long calls[] = {SYS_unshare, SYS_keyctl, SYS_bpf, SYS_io_uring_setup, SYS_ptrace, SYS_userfaultfd};
     if (!can_sandbox())
@@ -480,19 +480,19 @@ static void the_filter_is_loaded(void)
 #endif
 
 static const test_case cases[] = {
-    {"a_sandbox_has_no_capabilities_and_gets_none", privileges},
-    {"root_is_refused_in_a_sandbox_unless_a_user_is_named", root_is_refused},
-    {"graders_run_as_the_named_user", users},
-    {"a_sandbox_hides_and_protects_the_files_of_the_host", file_system},
-    {"a_sandbox_hides_the_home_folder_of_the_named_user", home_of_the_named_user},
-    {"a_sandbox_shows_the_paths_that_are_named", named_paths_can_be_read},
-    {"a_command_is_found_from_a_working_folder_that_is_hidden", relative_paths},
-    {"sockets_in_the_file_system_cannot_be_reached", sockets},
-    {"graders_get_only_the_variables_that_are_named", environment},
+    CASE(a_sandbox_has_no_capabilities_and_gets_none),
+    CASE(root_is_refused_in_a_sandbox_unless_a_user_is_named),
+    CASE(graders_run_as_the_named_user),
+    CASE(a_sandbox_hides_and_protects_the_files_of_the_host),
+    CASE(a_sandbox_hides_the_home_folder_of_the_named_user),
+    CASE(a_sandbox_shows_the_paths_that_are_named),
+    CASE(a_command_is_found_from_a_working_folder_that_is_hidden),
+    CASE(sockets_in_the_file_system_cannot_be_reached),
+    CASE(graders_get_only_the_variables_that_are_named),
 #ifdef __x86_64__
-    {"the_filter_refuses_what_could_leave_the_sandbox", system_calls},
-    {"the_filter_ends_programs_of_another_architecture", other_architectures},
-    {"a_sandbox_loads_the_filter", the_filter_is_loaded},
+    CASE(the_filter_refuses_what_could_leave_the_sandbox),
+    CASE(the_filter_ends_programs_of_another_architecture),
+    CASE(a_sandbox_loads_the_filter),
 #endif
 };
 

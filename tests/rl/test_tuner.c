@@ -30,7 +30,7 @@ static void expect_advice(const tess_tuner_step *history, tess_advice_kind kind,
     EXPECT_INT(advice[0].kind, kind);
 }
 
-static void each_limit(void)
+static void each_limit_gives_its_advice_and_no_other(void)
 {
     tess_tuner_step h[STEPS];
     healthy(h);
@@ -68,7 +68,7 @@ static void each_limit(void)
     expect_advice(h, TESS_ADVICE_REWARD_PLATEAU, "100 steps");
 }
 
-static void edges_of_limits(void)
+static void on_a_limit_and_after_one_bad_step_nothing_is_said(void)
 {
     /* A value on a limit gives no advice; one bad step among ten does not make the mean bad. */
     tess_tuner_step h[STEPS];
@@ -81,7 +81,7 @@ static void edges_of_limits(void)
     expect_advice(h, TESS_ADVICE_STABLE, "stable");
 }
 
-static void exactly_on_policy(void)
+static void on_policy_an_empty_clip_is_no_fault(void)
 {
     tess_tuner_step h[STEPS];
     healthy(h);
@@ -96,7 +96,7 @@ static void exactly_on_policy(void)
     expect_advice(h, TESS_ADVICE_CLIP_LOW, "too conservative");
 }
 
-static void little_history(void)
+static void a_short_history_is_judged_by_what_it_has(void)
 {
     tess_advice advice[TESS_ADVICE_MAX];
     tess_tuner_step one = {.clip_fraction = NAN, .kl = NAN, .ratio_mean = 1, .entropy = 1, .reward = 0, .loss = 5};
@@ -113,7 +113,7 @@ static void little_history(void)
     EXPECT_INT(tess_tuner_diagnose(&tess_tuner_default_limits, bad, STEPS, advice), 6);
 }
 
-static void presets(void)
+static void presets_are_those_of_the_documents(void)
 {
     const tess_tuner_preset *p = tess_tuner_preset_find("llm_rlhf");
     EXPECT(p->clip == 0.2 && p->kl_beta == 0.02 && p->entropy_coef == 0.01 && p->correction_high == 10 &&
@@ -128,7 +128,7 @@ static void presets(void)
     EXPECT(tess_tuner_preset_find("chess") == NULL);
 }
 
-static void early_stop(void)
+static void updates_stop_beyond_one_and_a_half_targets(void)
 {
     EXPECT(!tess_kl_too_far(0.014, 0.01) && tess_kl_too_far(0.0151, 0.01));
     EXPECT(!tess_kl_too_far(1e9, 0) && tess_kl_too_far(NAN, 0.01));
@@ -145,7 +145,7 @@ static void early_stop(void)
     EXPECT(tess_tuner_diagnose(&limits, h, STEPS, advice) == 1 && advice[0].kind == TESS_ADVICE_STABLE);
 }
 
-static void passes(void)
+static void pass_at_k_is_the_unbiased_estimate(void)
 {
     EXPECT(fabs(tess_pass_at_k(10, 3, 1) - 0.3) < 1e-15);
     EXPECT(fabs(tess_pass_at_k(4, 2, 2) - 5.0 / 6) < 1e-15); /* 1 - C(2,2)/C(4,2) */
@@ -157,12 +157,9 @@ static void passes(void)
 }
 
 static const test_case cases[] = {
-    {"each_limit_gives_its_advice_and_no_other", each_limit, 0, 0},
-    {"on_a_limit_and_after_one_bad_step_nothing_is_said", edges_of_limits, 0, 0},
-    {"on_policy_an_empty_clip_is_no_fault", exactly_on_policy, 0, 0},
-    {"a_short_history_is_judged_by_what_it_has", little_history, 0, 0},
-    {"presets_are_those_of_the_documents", presets, 0, 0},
-    {"updates_stop_beyond_one_and_a_half_targets", early_stop, 0, 0},
-    {"pass_at_k_is_the_unbiased_estimate", passes, 0, 0},
+    CASE(each_limit_gives_its_advice_and_no_other), CASE(on_a_limit_and_after_one_bad_step_nothing_is_said),
+    CASE(on_policy_an_empty_clip_is_no_fault),      CASE(a_short_history_is_judged_by_what_it_has),
+    CASE(presets_are_those_of_the_documents),       CASE(updates_stop_beyond_one_and_a_half_targets),
+    CASE(pass_at_k_is_the_unbiased_estimate),
 };
 TEST_MAIN(cases)

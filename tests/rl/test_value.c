@@ -32,7 +32,7 @@ static void expect_case(const json_t *of)
         rl_expect_near(name, "dvalue", row, dvalue[row] / (double)sums.ret.n, slope[row]);
 }
 
-static void fixtures(void)
+static void losses_and_gradients_are_those_of_torch_and_verl(void)
 {
     json_t *document = rl_fixture_load("value.json");
     EXPECT_INT(json_array_size(document), 3);
@@ -41,7 +41,7 @@ static void fixtures(void)
     json_decref(document);
 }
 
-static void ranks_add(void)
+static void sums_of_ranks_add_to_the_bits_of_one(void)
 {
     uint8_t mask[ROWS];
     float value[ROWS], old_value[ROWS], ret[ROWS], dvalue[ROWS], again[ROWS];
@@ -72,7 +72,7 @@ static void ranks_add(void)
     EXPECT(tess_explained_variance(&part[0]) == tess_explained_variance(&all) && all.n_clipped > 0);
 }
 
-static void edges(void)
+static void explained_variance_is_1_when_perfect_and_0_without_variance(void)
 {
     static tess_value_sums sums;
     const uint8_t mask[] = {1, 1};
@@ -89,7 +89,7 @@ static void edges(void)
 }
 
 /* A walk of 8 steps over two states, whose value is linear in features of the step: PPO's critic fits it. */
-static void critic_learns(void)
+static void a_critic_explains_the_returns_after_some_steps(void)
 {
     enum { EPISODES = 8, STEPS = 8, N = EPISODES * STEPS };
     int32_t cu[EPISODES + 1];
@@ -123,9 +123,9 @@ static void critic_learns(void)
 }
 
 static const test_case cases[] = {
-    {"losses_and_gradients_are_those_of_torch_and_verl", fixtures, 0, 0},
-    {"sums_of_ranks_add_to_the_bits_of_one", ranks_add, 0, 0},
-    {"explained_variance_is_1_when_perfect_and_0_without_variance", edges, 0, 0},
-    {"a_critic_explains_the_returns_after_some_steps", critic_learns, 0, 0},
+    CASE(losses_and_gradients_are_those_of_torch_and_verl),
+    CASE(sums_of_ranks_add_to_the_bits_of_one),
+    CASE(explained_variance_is_1_when_perfect_and_0_without_variance),
+    CASE(a_critic_explains_the_returns_after_some_steps),
 };
 TEST_MAIN(cases)

@@ -27,6 +27,12 @@ typedef struct test_case {
     test_under_mpi under_mpi;
 } test_case;
 
+/* A row named as its function is. Other members may follow: CASE(x, 4), CASE(x, .under_mpi = TEST_NEVER). */
+#define CASE(function, ...)                               \
+    {                                                     \
+        .name = #function, .run = function, ##__VA_ARGS__ \
+    }
+
 /* Runs all cases, or those whose name contains argv[1]; those with ranks under MPI alone when TESS_TEST_MPI is set.
  * Returns the exit code. */
 int test_main(int argc, char **argv, const test_case *cases, size_t n_cases);

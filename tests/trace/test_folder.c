@@ -82,9 +82,9 @@ static void a_folder_may_end_in_slashes(void)
 }
 
 static const test_case cases[] = {
-    {"labels_read_back", labels_read_back, 0, 0},
-    {"names_of_rings_are_told_from_others", names_of_rings_are_told_from_others, 0, 0},
-    {"what_an_earlier_job_left_is_put_away", what_an_earlier_job_left_is_put_away, 0, 0},
-    {"a_folder_may_end_in_slashes", a_folder_may_end_in_slashes, 0, 0},
+    CASE(labels_read_back),
+    CASE(names_of_rings_are_told_from_others),
+    CASE(what_an_earlier_job_left_is_put_away),
+    CASE(a_folder_may_end_in_slashes),
 };
 TEST_MAIN(cases)

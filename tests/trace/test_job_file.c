@@ -95,10 +95,10 @@ static void a_file_that_was_cut_off_keeps_its_notices(void)
 }
 
 static const test_case cases[] = {
-    {"what_was_written_reads_back", what_was_written_reads_back},
-    {"bad_files_are_told_apart", bad_files_are_told_apart},
-    {"more_notices_than_are_kept_are_refused", more_notices_than_are_kept_are_refused},
-    {"a_file_that_was_cut_off_keeps_its_notices", a_file_that_was_cut_off_keeps_its_notices},
+    CASE(what_was_written_reads_back),
+    CASE(bad_files_are_told_apart),
+    CASE(more_notices_than_are_kept_are_refused),
+    CASE(a_file_that_was_cut_off_keeps_its_notices),
 };
 
 TEST_MAIN(cases)

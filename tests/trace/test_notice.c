@@ -100,7 +100,7 @@ static void *report(void *context)
     return NULL;
 }
 
-static void several_report_at_once(void)
+static void several_tell_at_once(void)
 {
     pthread_t threads[N_THREADS];
     tess_notices *notices = make_notices();
@@ -119,11 +119,8 @@ static void several_report_at_once(void)
 }
 
 static const test_case cases[] = {
-    {"what_is_told_reads_back_in_order", what_is_told_reads_back_in_order},
-    {"the_newest_stay", the_newest_stay},
-    {"a_long_text_is_cut_for_all_to_see", a_long_text_is_cut_for_all_to_see},
-    {"what_lies_there_may_be_anything", what_lies_there_may_be_anything},
-    {"several_tell_at_once", several_report_at_once},
+    CASE(what_is_told_reads_back_in_order), CASE(the_newest_stay),      CASE(a_long_text_is_cut_for_all_to_see),
+    CASE(what_lies_there_may_be_anything),  CASE(several_tell_at_once),
 };
 
 TEST_MAIN(cases)

@@ -56,8 +56,8 @@ static void what_is_no_object_ends_the_list(void)
 }
 
 static const test_case cases[] = {
-    {"a_number_says_where_and_in_what", a_number_says_where_and_in_what},
-    {"objects_are_kept_once_each_while_there_is_room", objects_are_kept_once_each_while_there_is_room},
-    {"what_is_no_object_ends_the_list", what_is_no_object_ends_the_list},
+    CASE(a_number_says_where_and_in_what),
+    CASE(objects_are_kept_once_each_while_there_is_room),
+    CASE(what_is_no_object_ends_the_list),
 };
 TEST_MAIN(cases)

@@ -82,7 +82,7 @@ static void teams_that_are_no_mesh_give_no_place(void)
 }
 
 static const test_case cases[] = {
-    {"any_ring_tells_the_places_of_all", any_ring_tells_the_places_of_all, 0, 0},
-    {"teams_that_are_no_mesh_give_no_place", teams_that_are_no_mesh_give_no_place, 0, 0},
+    CASE(any_ring_tells_the_places_of_all),
+    CASE(teams_that_are_no_mesh_give_no_place),
 };
 TEST_MAIN(cases)

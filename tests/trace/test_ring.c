@@ -182,13 +182,13 @@ static void an_event_waits_for_nothing(void)
 }
 
 static const test_case cases[] = {
-    {"the_newest_events_are_kept_in_order", the_newest_events_are_kept_in_order, 0, 0},
-    {"a_torn_event_is_left_out", a_torn_event_is_left_out, 0, 0},
-    {"what_becomes_of_an_operation_is_added_to_its_event", what_becomes_of_an_operation_is_added_to_its_event, 0, 0},
-    {"a_ring_goes_on_in_another", a_ring_goes_on_in_another, 0, 0},
-    {"a_file_keeps_what_was_emitted", a_file_keeps_what_was_emitted, 0, 0},
-    {"a_saved_ring_reads_back", a_saved_ring_reads_back, 0, 0},
-    {"lying_headers_are_refused", lying_headers_are_refused, 0, 0},
-    {"an_event_waits_for_nothing", an_event_waits_for_nothing, 0, 0},
+    CASE(the_newest_events_are_kept_in_order),
+    CASE(a_torn_event_is_left_out),
+    CASE(what_becomes_of_an_operation_is_added_to_its_event),
+    CASE(a_ring_goes_on_in_another),
+    CASE(a_file_keeps_what_was_emitted),
+    CASE(a_saved_ring_reads_back),
+    CASE(lying_headers_are_refused),
+    CASE(an_event_waits_for_nothing),
 };
 TEST_MAIN(cases)

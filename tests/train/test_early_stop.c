@@ -79,11 +79,8 @@ static void it_comes_back_from_a_checkpoint_and_from_a_place_to_the_bit(void)
 }
 
 static const test_case cases[] = {
-    {"patience_counts_evaluations_that_are_no_better_in_a_row", patience_counts_evaluations_that_are_no_better_in_a_row,
-     0, 0},
-    {"what_is_no_whole_evaluation_does_not_count_and_a_repeated_one_counts_once",
-     what_is_no_whole_evaluation_does_not_count_and_a_repeated_one_counts_once, 0, 0},
-    {"it_comes_back_from_a_checkpoint_and_from_a_place_to_the_bit",
-     it_comes_back_from_a_checkpoint_and_from_a_place_to_the_bit, 0, 0},
+    CASE(patience_counts_evaluations_that_are_no_better_in_a_row),
+    CASE(what_is_no_whole_evaluation_does_not_count_and_a_repeated_one_counts_once),
+    CASE(it_comes_back_from_a_checkpoint_and_from_a_place_to_the_bit),
 };
 TEST_MAIN(cases)

@@ -104,8 +104,8 @@ static void a_watch_counts_what_is_not_freed(void)
 }
 
 static const test_case cases[] = {
-    {"a_leak_is_named_once", a_leak_is_named_once, 0, 0},
-    {"what_is_no_leak_is_not_named", what_is_no_leak_is_not_named, 0, 0},
-    {"a_watch_counts_what_is_not_freed", a_watch_counts_what_is_not_freed, 0, 0},
+    CASE(a_leak_is_named_once),
+    CASE(what_is_no_leak_is_not_named),
+    CASE(a_watch_counts_what_is_not_freed),
 };
 TEST_MAIN(cases)

@@ -229,11 +229,8 @@ static void event_files_hold_framed_records(void)
 }
 
 static const test_case cases[] = {
-    {"masked_crc_gives_the_published_values", masked_crc_gives_the_published_values, 0, 0},
-    {"resumed_runs_drop_the_lines_that_run_again", resumed_runs_drop_the_lines_that_run_again, 0, 0},
-    {"lines_of_a_full_disk_are_written_later", lines_of_a_full_disk_are_written_later, 0, 0},
-    {"lines_beyond_the_memory_for_them_are_counted", lines_beyond_the_memory_for_them_are_counted, 0, 0},
-    {"evaluations_are_whole_partial_or_null", evaluations_are_whole_partial_or_null, 0, 0},
-    {"event_files_hold_framed_records", event_files_hold_framed_records, 0, 0},
+    CASE(masked_crc_gives_the_published_values),  CASE(resumed_runs_drop_the_lines_that_run_again),
+    CASE(lines_of_a_full_disk_are_written_later), CASE(lines_beyond_the_memory_for_them_are_counted),
+    CASE(evaluations_are_whole_partial_or_null),  CASE(event_files_hold_framed_records),
 };
 TEST_MAIN(cases)

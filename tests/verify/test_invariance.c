@@ -30,7 +30,7 @@ static int changed(const tess_invariance_result *r)
     return n;
 }
 
-static void best_table(void)
+static void rows_of_the_best_table_depend_on_nothing_but_themselves(void)
 {
     static const char *const rows[] = {"gemm",
                                        "gemm_fused",
@@ -110,7 +110,7 @@ static tess_status copy_too_much(tess_stream *s, const void *x, size_t x_stride,
     return TESS_OK;
 }
 
-static void faulty_rows(void)
+static void a_row_that_looks_at_its_neighbours_is_named(void)
 {
     const tess_kernels *best;
     tess_invariance_result *r = result_make();
@@ -196,7 +196,7 @@ static void writes_its_input(const float *x, float *y, int64_t rows, int64_t wid
     ((float *)(uintptr_t)x)[rows * width - 1] = 0;
 }
 
-static void functions(void)
+static void functions_are_checked_like_rows_within_a_tolerance(void)
 {
     tess_invariance_result *r = result_make();
     EXPECT_OK(tess_invariance_check_function(test_mem(), "softmax", softmax, 1031, 0, r));
@@ -222,7 +222,7 @@ static void functions(void)
     tess_mem_free(test_mem(), r);
 }
 
-static void libraries(void)
+static void a_library_that_is_not_there_is_named(void)
 {
     tess_invariance_fn f = NULL;
     EXPECT_FAILS(tess_invariance_load("/nowhere/kernel.so", "f", &f), TESS_E_NOT_FOUND, "/nowhere/kernel.so");
@@ -231,9 +231,9 @@ static void libraries(void)
 }
 
 static const test_case cases[] = {
-    {"rows_of_the_best_table_depend_on_nothing_but_themselves", best_table},
-    {"a_row_that_looks_at_its_neighbours_is_named", faulty_rows},
-    {"functions_are_checked_like_rows_within_a_tolerance", functions},
-    {"a_library_that_is_not_there_is_named", libraries},
+    CASE(rows_of_the_best_table_depend_on_nothing_but_themselves),
+    CASE(a_row_that_looks_at_its_neighbours_is_named),
+    CASE(functions_are_checked_like_rows_within_a_tolerance),
+    CASE(a_library_that_is_not_there_is_named),
 };
 TEST_MAIN(cases)

@@ -95,7 +95,7 @@ static void expect_one_policy(const tess_on_policy_result *r)
                                                  N_PROMPTS * NEW_TOKENS); /* each but the first */
 }
 
-static void settings_of_one_policy(void)
+static void settings_of_one_policy_have_the_bits_of_training(void)
 {
     static const char *const models[] = {"llama", "qwen3", "mistral", "llama_dynamic", "gpt2"};
     static const double temperatures[] = {1, 0.6};
@@ -119,7 +119,7 @@ static void settings_of_one_policy(void)
         }
 }
 
-static void temperatures_change_the_policy(void)
+static void another_temperature_is_another_policy_with_the_same_layers(void)
 {
     bench *b = bench_open("llama", TESS_F32);
     const tess_on_policy_case *warm = find(verify(b), "T = 1.3 against");
@@ -131,7 +131,7 @@ static void temperatures_change_the_policy(void)
 }
 
 /* Texts that grow from one page to four, in a cache for one of them. */
-static void full_caches(void)
+static void a_cache_that_turns_texts_out_changes_no_bit(void)
 {
     enum { LONG = 200, DRAWN = 140, N = 3 };
     static const int64_t long_ones[N] = {60, 50, 7};
@@ -161,7 +161,7 @@ static void full_caches(void)
     bench_close(b);
 }
 
-static void tables_are_policies(void)
+static void every_kernel_table_is_a_policy_of_its_own(void)
 {
     const tess_kernels *best;
     bench *b = bench_open("qwen3", TESS_BF16);
@@ -182,7 +182,7 @@ static void tables_are_policies(void)
     bench_close(b);
 }
 
-static void planted_faults(void)
+static void a_planted_fault_is_named_by_its_first_layer(void)
 {
     static const struct {
         const char *fault, *layer, *well; /* the first layer that differs, and a setting that is well */
@@ -243,7 +243,7 @@ static tess_status bad_rmsnorm(tess_stream *s, const void *x, const void *residu
     return TESS_OK;
 }
 
-static void reordered_sum(void)
+static void a_kernel_that_sums_in_another_order_in_a_crowd_is_found(void)
 {
     tess_kernels *table; /* a table of this process alone, which ends with the case */
     bench *b = bench_open("llama", TESS_F32);
@@ -261,7 +261,7 @@ static void reordered_sum(void)
 }
 
 /* ---- Reports ---- */
-static void reports(void)
+static void reports_say_what_was_found(void)
 {
     bench *b = bench_open("llama", TESS_F32);
     tess_buffer text = {.mem = test_mem()};
@@ -291,7 +291,7 @@ static void reports(void)
     bench_close(b);
 }
 
-static void bad_plans(void)
+static void bad_plans_are_refused(void)
 {
     bench *b = bench_open("llama", TESS_F32);
     tess_on_policy_plan plan = b->plan;
@@ -317,13 +317,13 @@ static void bad_plans(void)
 }
 
 static const test_case cases[] = {
-    {"settings_of_one_policy_have_the_bits_of_training", settings_of_one_policy},
-    {"another_temperature_is_another_policy_with_the_same_layers", temperatures_change_the_policy},
-    {"a_cache_that_turns_texts_out_changes_no_bit", full_caches},
-    {"every_kernel_table_is_a_policy_of_its_own", tables_are_policies},
-    {"a_planted_fault_is_named_by_its_first_layer", planted_faults},
-    {"a_kernel_that_sums_in_another_order_in_a_crowd_is_found", reordered_sum},
-    {"reports_say_what_was_found", reports},
-    {"bad_plans_are_refused", bad_plans},
+    CASE(settings_of_one_policy_have_the_bits_of_training),
+    CASE(another_temperature_is_another_policy_with_the_same_layers),
+    CASE(a_cache_that_turns_texts_out_changes_no_bit),
+    CASE(every_kernel_table_is_a_policy_of_its_own),
+    CASE(a_planted_fault_is_named_by_its_first_layer),
+    CASE(a_kernel_that_sums_in_another_order_in_a_crowd_is_found),
+    CASE(reports_say_what_was_found),
+    CASE(bad_plans_are_refused),
 };
 TEST_MAIN(cases)

@@ -12,7 +12,7 @@ static tess_on_policy_answer ask(const char *algorithm, const char *size, const 
     return tess_on_policy_choose(&q);
 }
 
-static void documented_choices(void)
+static void choices_are_the_documents_and_a_no_is_never_certain(void)
 {
     static const struct {
         const char *algorithm, *size, *budget;
@@ -49,7 +49,7 @@ static void documented_choices(void)
     EXPECT_FAILS(tess_on_policy_question_parse("grpo", "small", "tight", NAN, &q), TESS_E_INVALID, "slowdown");
 }
 
-static void bands(void)
+static void a_price_falls_into_one_of_three_bands(void)
 {
     EXPECT(fabs(tess_on_policy_slowdown(45.23, 58.91) - 30.2454) < 1e-3); /* a known measurement */
     EXPECT(tess_on_policy_slowdown(2, 1) == -50);
@@ -62,7 +62,7 @@ static void bands(void)
 }
 
 static const test_case cases[] = {
-    {"choices_are_the_documents_and_a_no_is_never_certain", documented_choices},
-    {"a_price_falls_into_one_of_three_bands", bands},
+    CASE(choices_are_the_documents_and_a_no_is_never_certain),
+    CASE(a_price_falls_into_one_of_three_bands),
 };
 TEST_MAIN(cases)

@@ -255,13 +255,13 @@ static void hashes_do_not_depend_on_the_cut(void)
 }
 
 static const test_case cases[] = {
-    {"values_that_differ_are_counted_and_placed", values_that_differ_are_counted_and_placed},
-    {"zeroes_of_either_sign_are_other_bits_but_no_error", zeroes_of_either_sign_are_other_bits_but_no_error},
-    {"what_is_no_number_is_infinitely_wrong", what_is_no_number_is_infinitely_wrong},
-    {"what_ranks_have_found_becomes_one", what_ranks_have_found_becomes_one},
-    {"the_report_names_tensor_step_place_and_rank", the_report_names_tensor_step_place_and_rank},
-    {"parts_that_nobody_or_two_count_are_named", parts_that_nobody_or_two_count_are_named},
-    {"hashes_do_not_depend_on_the_cut", hashes_do_not_depend_on_the_cut},
-    {"rows_and_bytes_that_are_not_as_planned_are_told", rows_and_bytes_that_are_not_as_planned_are_told},
+    CASE(values_that_differ_are_counted_and_placed),
+    CASE(zeroes_of_either_sign_are_other_bits_but_no_error),
+    CASE(what_is_no_number_is_infinitely_wrong),
+    CASE(what_ranks_have_found_becomes_one),
+    CASE(the_report_names_tensor_step_place_and_rank),
+    CASE(parts_that_nobody_or_two_count_are_named),
+    CASE(hashes_do_not_depend_on_the_cut),
+    CASE(rows_and_bytes_that_are_not_as_planned_are_told),
 };
 TEST_MAIN(cases)
