@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/core/round_up.h"
-#include "base/os/address_space.h"
 #include "base/os/os.h"
 #include "job/ending_room.h"
 
@@ -61,9 +60,8 @@ tess_status tess_job_create(int world, tess_job *job)
     tess_status status = tess_os_map_shared(fd, 0, bytes, &base);
     if (status != TESS_OK) {
         tess_os_close(&fd);
-        char hint[TESS_ADDRESS_SPACE_TEXT];
-        return tess_fail_context(status, "shared memory of %d ranks, %.1f GiB of address space%s", world,
-                                 (double)bytes / 0x1p30, tess_os_address_space_hint(hint));
+        return tess_fail_context(status, "shared memory of %d ranks, %.1f GiB of address space", world,
+                                 (double)bytes / 0x1p30);
     }
     *job = (tess_job){.header = base, .base = base, .bytes = bytes, .fd = fd};
     tess_job_header *h = job->header;
