@@ -32,7 +32,7 @@ static const char *own_folder(const char *common)
     return folder;
 }
 
-static void hosts_of_even_jobs_are_numbered_too(void)
+static void hosts_are_numbered_by_their_first_ranks(void)
 {
     char text[TESS_CKPT_HOST_TEXT];
     join_hosts();
@@ -156,7 +156,7 @@ static void model_folders_that_differ_are_named(void)
 
 static const test_case cases[] = {
     CASE(hosts_are_numbered_by_their_first_ranks, 3),
-    CASE(hosts_of_even_jobs_are_numbered_too, 8),
+    {"hosts_of_even_jobs_are_numbered_too", hosts_are_numbered_by_their_first_ranks, 8, 0},
     CASE(hosts_that_interleave_are_refused, 4),
     CASE(a_shared_folder_is_found_to_be_one, 4),
     CASE(a_folder_of_every_host_is_named_with_its_hosts, 4),

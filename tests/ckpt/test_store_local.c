@@ -76,7 +76,7 @@ static const char *files_of_host(void)
     return text;
 }
 
-static void every_host_of_four_keeps_its_rows(void)
+static void every_host_keeps_its_rows_and_goes_on(void)
 {
     int64_t step = -1, newest = -1;
     const char *dir = join_hosts(2);
@@ -316,11 +316,16 @@ static void the_last_step_that_all_hosts_hold_never_goes(void)
 }
 
 static const test_case cases[] = {
-    CASE(every_host_keeps_its_rows_and_goes_on, 3),        CASE(every_host_of_four_keeps_its_rows, 8),
-    CASE(replicas_across_hosts_are_kept_by_each, 4),       CASE(rows_that_another_host_has_are_named, 3),
-    CASE(the_newest_step_is_one_that_all_hosts_have, 3),   CASE(damage_on_one_host_fails_all, 4),
-    CASE(a_host_that_cannot_save_spoils_it_for_all, 4),    CASE(ranks_that_hold_the_same_columns_share_them, 4),
-    CASE(the_files_of_a_host_are_of_its_rows_alone, 4),    CASE(what_one_host_has_lost_does_not_count_on_the_others, 3),
+    CASE(every_host_keeps_its_rows_and_goes_on, 3),
+    {"every_host_of_four_keeps_its_rows", every_host_keeps_its_rows_and_goes_on, 8, 0},
+    CASE(replicas_across_hosts_are_kept_by_each, 4),
+    CASE(rows_that_another_host_has_are_named, 3),
+    CASE(the_newest_step_is_one_that_all_hosts_have, 3),
+    CASE(damage_on_one_host_fails_all, 4),
+    CASE(a_host_that_cannot_save_spoils_it_for_all, 4),
+    CASE(ranks_that_hold_the_same_columns_share_them, 4),
+    CASE(the_files_of_a_host_are_of_its_rows_alone, 4),
+    CASE(what_one_host_has_lost_does_not_count_on_the_others, 3),
     CASE(the_last_step_that_all_hosts_hold_never_goes, 4),
 };
 TEST_MAIN(cases)

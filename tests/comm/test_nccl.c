@@ -69,7 +69,7 @@ static void expect_messages(const seat *s, const tess_nccl_message *messages, in
 }
 
 /* All to all, itself included, three messages a pair of which one is empty; twice. */
-static void messages_of_four_ranks_reach_their_peers_in_order(void)
+static void messages_reach_their_peers_in_order(void)
 {
     static const size_t sizes[PARTS] = {300001, 0, 17};
     seat s = sit(test_rank());
@@ -253,7 +253,7 @@ static void a_library_that_is_missing_old_or_wrong_is_named(void)
 
 static const test_case cases[] = {
     CASE(messages_reach_their_peers_in_order, 2),
-    CASE(messages_of_four_ranks_reach_their_peers_in_order, 4),
+    {"messages_of_four_ranks_reach_their_peers_in_order", messages_reach_their_peers_in_order, 4},
     CASE(a_rank_that_does_not_come_is_waited_for_until_the_deadline_or_the_board_says, 2),
     CASE(a_message_that_does_not_come_is_waited_for_until_the_board_says, 2),
     CASE(a_peer_that_leaves_is_an_error_of_the_exchange, 2),

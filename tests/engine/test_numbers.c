@@ -269,7 +269,7 @@ static void expect_source(const char *note)
     EXPECT_CONTAINS(note, "gradient 'model.layers.1.self_attn.q_proj.weight' is nan at row 0, column 11");
 }
 
-static void a_fault_that_does_not_repeat_leaves_no_trace_on_four(void)
+static void a_fault_that_does_not_repeat_leaves_no_trace(void)
 {
     double clean[5], hit[5];
     uint64_t clean_weights[5], hit_weights[5];
@@ -561,7 +561,7 @@ static void a_weight_that_left_its_gathered_copy_is_found(void)
 }
 
 /* Nothing is found with any strategy, at any step. */
-static void sound_replicas_are_left_in_peace_on_four(void)
+static void sound_replicas_are_left_in_peace(void)
 {
     rig r;
     tess_engine_report report;
@@ -582,7 +582,7 @@ static const test_case cases[] = {
     {"the_first_bad_value_is_named_by_four", the_first_bad_value_is_named, 4},
     CASE(a_bad_row_of_a_shared_stream_is_named, 2),
     CASE(a_fault_that_does_not_repeat_leaves_no_trace, 2),
-    CASE(a_fault_that_does_not_repeat_leaves_no_trace_on_four, 4),
+    {"a_fault_that_does_not_repeat_leaves_no_trace_on_four", a_fault_that_does_not_repeat_leaves_no_trace, 4},
     CASE(a_skipped_step_changes_no_weight, 4),
     CASE(too_many_skips_end_the_run, 2),
     CASE(checks_on_the_way_name_what_does_not_repeat, 2),
@@ -592,7 +592,7 @@ static const test_case cases[] = {
     CASE(two_replicas_that_differ_are_a_tie, 4),
     CASE(a_weight_that_left_its_gathered_copy_is_found, 2),
     CASE(sound_replicas_are_left_in_peace, 1),
-    CASE(sound_replicas_are_left_in_peace_on_four, 4),
+    {"sound_replicas_are_left_in_peace_on_four", sound_replicas_are_left_in_peace, 4},
     CASE(a_spike_of_the_loss_is_skipped_when_asked_to, 2),
 };
 
