@@ -114,7 +114,7 @@ static const char *const reports[TESS_REPORT_COUNT] = {
     [TESS_REPORT_NO_MEMBERS] = "logs do not say who belongs to a group; flight recorder dumps do: `tessera trace DIR`",
     [TESS_REPORT_ALL_WAITED] = "all {all} ranks waited in {work}: nobody is missing; the network or a device stands "
                                "still",
-    [TESS_REPORT_ALL_SEEN_WAITED] = "all {all} ranks of these logs waited in {work}: a rank without a line here is "
+    [TESS_REPORT_ALL_SEEN_WAITED] = "every rank of these logs ({all}) waited in {work}: a rank without a line here is "
                                     "missing, or nobody (--world N tells how many there are) and the network or a "
                                     "device stands still",
     [TESS_REPORT_ONE_MORE] = "{culprits} called {work}, which {outside} never did: one collective more",

@@ -52,7 +52,7 @@ has_case mismatch-odd-rank cause pytorch-collective-mismatch 'rank 7 in REDUCE #
     'rank 1'
 has_case store-nccl-id effect store-nccl-id 'rank 0: it did not come to the first collective'
 has_case store-connect-old cause store-connect-timeout "did not reach the store"
-has_case order-duplicate-gpu cause nccl-duplicate-gpu 'ranks 0,2: two ranks on one GPU'
+has_case order-duplicate-gpu cause nccl-duplicate-gpu 'ranks 0,2: several ranks use one GPU'
 has_case order-slurm-oom cause slurm-oom-kill "the host's memory ran out"
 has_case xid-nvlink5 cause cuda-xid-nvlink "GPU 0000:dc:00: the driver reported an error of a GPU's NVLink" ed:00
 has_case xid-13-illegal-instruction cause cuda-xid-program 'GPU 0000:cb:00: '

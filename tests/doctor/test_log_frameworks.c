@@ -185,7 +185,7 @@ static const struct {
     {"store-peer-closed", "",
      "[rank3]: Failed to check the \"should dump\" flag on TCPStore, (maybe TCPStore server has shut down too early)"},
     {"barrier-timeout", "ranks 1,3", "RuntimeError: [Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 30000 ms"},
-    {"barrier-timeout", "",
+    {"barrier-peer-lost", "rank 0",
      "RuntimeError: Rank 2 successfully reached monitoredBarrier, but received errors while waiting for send/recv from "
      "rank 0. Please check rank 0 logs for faulty rank."},
     {"pytorch-desync", "rank 3",

@@ -151,6 +151,82 @@ static const struct {
     {"n1:7:8 [4] transport/nvls.cc:245 NCCL WARN Cuda failure 'invalid argument'\n"
      "n1:9:9 [5] transport/nvls.cc:245 NCCL WARN Cuda failure 'invalid argument'\n",
      "host n1: NCCL could not set up NVLink SHARP (NVLS)", "GPU"},
+    /* A line that announced a traceback, whose exception is not there, says less than an effect. */
+    {"[rank2]:[E101 11:43:09.1 ProcessGroupGloo.cpp:143] Rank 2 successfully reached monitoredBarrier, but received "
+     "errors while waiting for send/recv from rank 0. Please check rank 0 logs for faulty rank.\n"
+     "[2026-01-10 11:43:09 TP2] Scheduler hit an exception: Traceback (most recent call last):\n"
+     "  File \"a/scheduler.py\", line 3, in run\n    s = Scheduler()\n"
+     "  File \"a/worker.py\", line 9, in __init__\n",
+     "rank 0: a rank could not be reached in a barrier any more", "TP2"},
+    /* The process whose traceback is cut ended, not the one that reports it. */
+    {"(APIServer pid=70) ERROR 01-10 11:43:09 [chat.py:12] x.EngineDeadError: EngineCore encountered an issue. See "
+     "stack "
+     "trace (above) for the root cause.\n"
+     "(EngineCore_DP1 pid=77) Traceback (most recent call last):\n"
+     "(EngineCore_DP1 pid=77)   File \"a/process.py\", line 3, in _bootstrap\n(EngineCore_DP1 pid=77)     self.run()\n",
+     "actor EngineCore_DP1 (pid 77): vLLM's engine process ended", "APIServer"},
+    /* The only process that torchrun saw end raised the exception that is there. */
+    {"Traceback (most recent call last):\n  File \"x.py\", line 3, in f\n    y = a @ b\n"
+     "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`\n"
+     "E0110 11:43:09.1 7 torch/api.py:826] failed (exitcode: 1) local_rank: 2 (pid: 4127) of binary: /bin/python\n",
+     "local rank 2 (pid 4127): cuBLAS or cuDNN failed", NULL},
+    {"Traceback (most recent call last):\n  File \"x.py\", line 3, in f\n    y = a @ b\n"
+     "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`\n"
+     "ERROR:torch.api:failed (exitcode: 1) local_rank: 2 (pid: 4127) of binary: /bin/python\n"
+     "ERROR:torch.api:failed (exitcode: 1) local_rank: 3 (pid: 4128) of binary: /bin/python\n",
+     "cuBLAS or cuDNN failed", "local rank"},
+    {"[rank1]: RuntimeError: Rank 1 successfully reached monitoredBarrier, but received errors while waiting for "
+     "send/recv from rank 0. Please check rank 0 logs for faulty rank.\n"
+     "E0110 11:43:09.1 7 torch/api.py:826] failed (exitcode: 1) local_rank: 0 (pid: 7214) of binary: /bin/python\n",
+     "rank 0 (pid 7214): a rank could not be reached in a barrier", NULL},
+    /* The first Xid of a GPU is the cause of the later ones; an error long before is not one of them. */
+    {"[Fri Aug 30 12:02:41 2024] peermem: x:127 ERROR detected invalid context of a program\n"
+     "[Fri Aug 30 12:34:28 2024] NVRM: Xid (PCI:0000:3b:00): 13, pid='<unknown>', name=<unknown>, Graphics SM Warp "
+     "Exception on (GPC 7, TPC 6, SM 1): Illegal Instruction Parameter\n"
+     "[Fri Aug 30 12:34:33 2024] NVRM: Xid (PCI:0000:3b:00): 109, pid=77, name=python, Ch 00000008, errorString CTX "
+     "SWITCH TIMEOUT, Info 0x58005\n",
+     "GPU 0000:3b:00 (pid 77): the driver reported a fault of a program", "before it"},
+    {"NVRM: Xid (PCI:0000:3b:00): 109, pid=77, name=python, Ch 8, errorString CTX SWITCH TIMEOUT, Info 0x5\n",
+     "did not switch from one process to another", NULL},
+    /* Lines that each name two ranks on one GPU are about one group of ranks. */
+    {"n1:7:8 [0] init.cc:497 NCCL WARN Duplicate GPU detected : rank 2 and rank 0 both on CUDA device 1000\n"
+     "n1:8:8 [0] init.cc:497 NCCL WARN Duplicate GPU detected : rank 3 and rank 0 both on CUDA device 1000\n",
+     "ranks 0,2-3 on n1 (GPU 1000): several ranks use one GPU", NULL},
+    /* Hosts by the prefixes of launchers and harnesses, events of Kubernetes and the prompt of a shell. */
+    {"NODE6E: OSError: [Errno 24] Too many open files\n", "host NODE6E: a process may open no more files", NULL},
+    {"EZ9999: OSError: [Errno 24] Too many open files\n", "a process may open no more files", "host"},
+    {"2026-01-10 11:43:09.1[7][DEBUG] lisa.env[e1].node[3].cmd[4].stdout Error 802: system not yet initialized\n",
+     "host node[3]: GPUs behind NVSwitch", NULL},
+    {"Normal Scheduled 26m default-scheduler Successfully assigned gpu/job-0 to node-a.example\n"
+     "Warning FailedCreatePodSandBox 4m kubelet no runtime for \"nvidia\" is configured\n",
+     "host node-a.example: a container with GPUs", NULL},
+    {"Normal Scheduled 26m default-scheduler Successfully assigned gpu/job-0 to node-a.example\n"
+     "Normal Scheduled 26m default-scheduler Successfully assigned gpu/job-1 to node-b.example\n"
+     "Warning FailedCreatePodSandBox 4m kubelet no runtime for \"nvidia\" is configured\n",
+     "a container with GPUs", "host node"},
+    {"(env) root@0a1b2c:/data# python t.py\n"
+     "a/joblib/x.py:46: UserWarning: [Errno 28] No space left on device.  joblib will operate in serial mode\n",
+     "host 0a1b2c: there was no room for a semaphore in /dev/shm", "disk"},
+    /* Jobs that a shell reports, the worker of a data loader, and the file of a checkpoint. */
+    {"run.sh: line 9: 77 Aborted                 (core dumped) python t.py --a\n"
+     "run.sh: line 9: 78 Aborted                 (core dumped) python t.py\n",
+     "processes (pids 77, 78): a process ended itself (SIGABRT)", NULL},
+    {"AssertionError: Caught AssertionError in DataLoader worker process 3.\nOriginal Traceback (most recent call "
+     "last):\n"
+     "  File \"a/data.py\", line 3, in __getitem__\n    assert len(a) == len(b)\nAssertionError\n",
+     "AssertionError (assert len(a) == len(b)), in data worker 3", NULL},
+    {"load checkpoint from local path: out/step_10.pth\nTraceback (most recent call last):\n  File \"x.py\", line 3, "
+     "in f\n"
+     "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory\n",
+     "a corrupt checkpoint; it cannot be read: out/step_10.pth", NULL},
+    /* A warning that is repeated is what is known, if there is nothing else. */
+    {"'(MaxRetryError(\"HTTPSConnectionPool(host='hub.example', port=443): Max retries exceeded with url: /a (Caused "
+     "by "
+     "ConnectTimeoutError(<x>, 'timed out'))\"))' thrown while requesting HEAD https://hub.example/a\n"
+     "'(MaxRetryError(\"HTTPSConnectionPool(host='hub.example', port=443): Max retries exceeded with url: /a (Caused "
+     "by "
+     "ConnectTimeoutError(<x>, 'timed out'))\"))' thrown while requesting HEAD https://hub.example/a\n",
+     "the files do not come: hub.example (2 times); no error that ends a job", NULL},
 };
 
 static void the_headline_names_whom_the_lines_are_about(void)

@@ -49,7 +49,7 @@ struct tess_knowledge {
 };
 
 /* Lower case; one bit of tess_found each. */
-_Static_assert(TESS_HOOK_COUNT <= 32, "tess_found.hooks has a bit for each");
+_Static_assert(TESS_HOOK_COUNT <= 64, "tess_found.hooks has a bit for each");
 static const char *const hooks[TESS_HOOK_COUNT] = {[TESS_HOOK_WORK] = "optype=",
                                                    [TESS_HOOK_PROGRESS] = "last enqueued ",
                                                    [TESS_HOOK_NOTIFIED] = " dump signal ",
@@ -80,18 +80,31 @@ static const char *const hooks[TESS_HOOK_COUNT] = {[TESS_HOOK_WORK] = "optype=",
                                                    [TESS_HOOK_MASTER] = "master_addr",
                                                    [TESS_HOOK_COORDINATOR] = "distributed service on ",
                                                    [TESS_HOOK_NODE] = "node: ",
-                                                   [TESS_HOOK_NODE_NAME] = "nodename: "};
+                                                   [TESS_HOOK_NODE_NAME] = "nodename: ",
+                                                   [TESS_HOOK_ASSIGNED] = "successfully assigned ",
+                                                   [TESS_HOOK_PROMPT] = "root@",
+                                                   [TESS_HOOK_CHECKPOINT] = "checkpoint from ",
+                                                   [TESS_HOOK_SPEED] = "samples/sec"};
 
-static const tess_table_field fields[] = {
-    {"role", offsetof(tess_log_entry, role_text), true},     {"match", offsetof(tess_log_entry, match), false},
-    {"then", offsetof(tess_log_entry, then), false},         {"who", offsetof(tess_log_entry, who), false},
-    {"below", offsetof(tess_log_entry, below), false},       {"signal", offsetof(tess_log_entry, signal), false},
-    {"explains", offsetof(tess_log_entry, explains), false}, {"fallback", offsetof(tess_log_entry, fallback), false},
-    {"quotes", offsetof(tess_log_entry, quotes), false},     {"reached", offsetof(tess_log_entry, reached), false},
-    {"differ", offsetof(tess_log_entry, differ), false},     {"alone", offsetof(tess_log_entry, alone), false},
-    {"symptom", offsetof(tess_log_entry, symptom), true},    {"cause", offsetof(tess_log_entry, cause), true},
-    {"check", offsetof(tess_log_entry, check), true},        {"fix", offsetof(tess_log_entry, fix), true},
-    {"myth", offsetof(tess_log_entry, myth), false},         {"source", offsetof(tess_log_entry, source), false}};
+static const tess_table_field fields[] = {{"role", offsetof(tess_log_entry, role_text), true},
+                                          {"match", offsetof(tess_log_entry, match), false},
+                                          {"then", offsetof(tess_log_entry, then), false},
+                                          {"who", offsetof(tess_log_entry, who), false},
+                                          {"below", offsetof(tess_log_entry, below), false},
+                                          {"signal", offsetof(tess_log_entry, signal), false},
+                                          {"explains", offsetof(tess_log_entry, explains), false},
+                                          {"fallback", offsetof(tess_log_entry, fallback), false},
+                                          {"quotes", offsetof(tess_log_entry, quotes), false},
+                                          {"reached", offsetof(tess_log_entry, reached), false},
+                                          {"differ", offsetof(tess_log_entry, differ), false},
+                                          {"alone", offsetof(tess_log_entry, alone), false},
+                                          {"probe", offsetof(tess_log_entry, probe), false},
+                                          {"symptom", offsetof(tess_log_entry, symptom), true},
+                                          {"cause", offsetof(tess_log_entry, cause), true},
+                                          {"check", offsetof(tess_log_entry, check), true},
+                                          {"fix", offsetof(tess_log_entry, fix), true},
+                                          {"myth", offsetof(tess_log_entry, myth), false},
+                                          {"source", offsetof(tess_log_entry, source), false}};
 
 int tess_knowledge_n(const tess_knowledge *k)
 {
@@ -149,11 +162,13 @@ static tess_status read_alone(tess_log_entry *entry)
 static tess_status read_who(tess_log_entry *entry)
 {
     entry->by_endpoint = entry->who != NULL && strcmp(entry->who, "endpoint") == 0;
-    entry->by_reporter = entry->by_endpoint || (entry->who != NULL && strcmp(entry->who, "reporter") == 0);
+    entry->by_file = entry->who != NULL && strcmp(entry->who, "file") == 0;
+    entry->by_reporter =
+        entry->by_endpoint || entry->by_file || (entry->who != NULL && strcmp(entry->who, "reporter") == 0);
     entry->by_gpu = entry->who != NULL && strcmp(entry->who, "gpu") == 0;
     entry->by_host = entry->by_gpu || (entry->who != NULL && strcmp(entry->who, "host") == 0);
     TESS_CHECK(entry->who == NULL || entry->by_reporter || entry->by_host, TESS_E_FORMAT,
-               "%s:%d: %s: who '%.40s': write reporter, endpoint, host or gpu, or leave it out", entry->row.file,
+               "%s:%d: %s: who '%.40s': write reporter, endpoint, file, host or gpu, or leave it out", entry->row.file,
                entry->row.line, entry->row.id, entry->who);
     return TESS_OK;
 }
@@ -315,6 +330,7 @@ static tess_status prepare(tess_knowledge *k)
         TESS_TRY(read_who(entry));
         TESS_TRY(read_alone(entry));
         TESS_TRY(read_yes(entry, "fallback", entry->fallback, &entry->is_fallback));
+        TESS_TRY(read_yes(entry, "probe", entry->probe, &entry->is_probe));
         TESS_TRY(read_yes(entry, "signal", entry->signal, &entry->is_signal));
         TESS_TRY(read_yes(entry, "quotes", entry->quotes, &entry->is_quoting));
         TESS_TRY(read_explains(k, entry));
@@ -462,8 +478,8 @@ static bool is_due(const tess_knowledge *k, const pattern *p, const tess_found *
 static void try_pattern(tess_knowledge *k, pattern *p, const char *line, size_t size, tess_found *found)
 {
     if (p->regex == NULL) {
-        found->hooks |= 1u << p->entry;
-        found->has_a_word |= p->entry != TESS_HOOK_LOSS; /* every step has a loss, which reports nothing */
+        found->hooks |= TESS_HOOK_BIT(p->entry);
+        found->has_a_word |= p->entry != TESS_HOOK_LOSS && p->entry != TESS_HOOK_SPEED; /* every step has them */
     }
     if (p->regex == NULL || p->seen == k->serial)
         return;
@@ -540,7 +556,8 @@ static bool is_word_at(const pattern *p, const char *text, size_t size)
 
 static bool is_exception(const tess_knowledge *k, const char *line, size_t size, const tess_found *found)
 {
-    if (k->frames == NULL && (found->hooks & (1u << TESS_HOOK_ERROR | 1u << TESS_HOOK_EXCEPTION)) == 0)
+    if (k->frames == NULL &&
+        (found->hooks & (TESS_HOOK_BIT(TESS_HOOK_ERROR) | TESS_HOOK_BIT(TESS_HOOK_EXCEPTION))) == 0)
         return false;
     size_t begin = log_text_begin(line, size);
     return begin < size && log_exception_name(line + begin, size - begin) > 0;

@@ -42,13 +42,15 @@ enum { TESS_KNOWLEDGE_MOST_EXPLAINED = 16 };
 
 typedef struct tess_log_entry {
     tess_table_row row;
-    /* all from match to alone, myth and source may be NULL */
+    /* all from match to probe, myth and source may be NULL */
     const char *role_text, *match, *then, *below, *signal, *who, *explains, *fallback, *quotes, *reached, *differ,
-        *alone;
+        *alone, *probe;
     const char *symptom, *cause, *check, *fix, *myth, *source;
     tess_log_role role;
     bool by_reporter; /* the line is about another one than its writer */
     bool by_endpoint; /* also: and it does not reach the endpoint of the job */
+    bool by_file;     /* also: and it is about a checkpoint, the last one that was read if it names none */
+    bool is_probe;    /* an attempt; if the run goes on after it, it was no error */
     bool by_host;     /* the line is about the host of the process that prints it */
     bool by_gpu;      /* also: and its GPU is named, where it alone prints it */
     bool is_fallback; /* not of lines that another cause, wrapper or effect matches */
@@ -109,8 +111,14 @@ typedef enum tess_log_hook {
     TESS_HOOK_COORDINATOR,
     TESS_HOOK_NODE,
     TESS_HOOK_NODE_NAME,
+    TESS_HOOK_ASSIGNED,
+    TESS_HOOK_PROMPT,
+    TESS_HOOK_CHECKPOINT,
+    TESS_HOOK_SPEED,
     TESS_HOOK_COUNT
 } tess_log_hook;
+
+#define TESS_HOOK_BIT(hook) (UINT64_C(1) << (hook))
 
 enum { TESS_KNOWLEDGE_MOST_FOUND = 16, TESS_KNOWLEDGE_LINES_AFTER = 16 };
 
@@ -127,7 +135,7 @@ typedef struct tess_found_entry {
 typedef struct tess_found {
     tess_found_entry entries[TESS_KNOWLEDGE_MOST_FOUND]; /* each entry once; none that another one explains */
     int n_entries;
-    uint32_t hooks;  /* bit i: the line contains the word of hook i */
+    uint64_t hooks;  /* bit i: the line contains the word of hook i */
     bool has_a_word; /* the line has a word of a pattern or hook */
 } tess_found;
 

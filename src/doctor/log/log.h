@@ -88,6 +88,7 @@ typedef struct log_match {
     bool is_over;      /* the run went on after its first line, or another exception took its place */
     const char *phase; /* phase of the program, by the traceback above the first line; NULL: not known */
     char frame[180];   /* "train.py:12 in main", a frame of that traceback; "": none */
+    bool is_cut;       /* the first line announced a traceback, whose exception is not there */
     bool is_exception; /* the first line is that of an exception below a traceback */
     int n_steps;       /* lines of steps that the same process printed after it, up to a few */
     log_loose before;  /* the error line, of no entry, that the same process printed right before; line 0: none */

@@ -196,6 +196,13 @@ static int find_effect(const tess_survey *s)
     return first;
 }
 
+/* An exception whose text is not in the logs, or a line that only announced it. */
+static bool is_cut(const tess_survey *s, int wrapper)
+{
+    return wrapper == tess_knowledge_cut_traceback(s->knowledge) ||
+           (s->matches[wrapper].is_cut && tess_knowledge_at(s->knowledge, wrapper)->is_quoting);
+}
+
 /* The error that ends a job: a cause, first one with an entry of its own, or where none is known what wraps one. A
  * launcher that names a process that was killed, after it has named another one that ended (`gone`; -1: none), has
  * killed it itself. */
@@ -205,7 +212,7 @@ static int find_cause(const tess_survey *s, int gone)
     if (cause < 0)
         cause = find_first(s, TESS_LOG_CAUSE, false, true);
     int wrapper = cause < 0 ? find_first(s, TESS_LOG_WRAPPER, false, false) : -1;
-    if (wrapper >= 0 && wrapper == tess_knowledge_cut_traceback(s->knowledge) && find_effect(s) >= 0)
+    if (wrapper >= 0 && is_cut(s, wrapper) && find_effect(s) >= 0)
         wrapper = -1; /* an effect says more than an exception without its text */
     bool is_late = wrapper >= 0 && gone >= 0 && s->matches[wrapper].who.is_named &&
                    is_before(&s->matches[gone], &s->matches[wrapper]);
@@ -376,13 +383,60 @@ static void complete_by_only_failure(const tess_survey *s, int cause, log_who *w
     const tess_log_entry *entry = tess_knowledge_at(s->knowledge, cause);
     log_who first;
     int code, n = log_first_failures(s, &first, &code);
-    bool is_exception = entry->role == TESS_LOG_WRAPPER || (entry->role == TESS_LOG_CAUSE && entry->is_fallback);
-    if (n != 1 || code != 1 || first.is_local || !is_exception || entry->by_reporter || log_who_is_known(who))
+    bool is_exception = entry->role == TESS_LOG_WRAPPER || s->matches[cause].is_exception ||
+                        (entry->role == TESS_LOG_CAUSE && entry->is_fallback);
+    if (n != 1 || code != 1 || !is_exception || entry->by_reporter || entry->by_host || log_who_is_known(who))
         return;
     for (int i = 0; i < s->n_failures; i++)
-        if (!s->failures[i].is_local && s->failures[i].rank != first.ranks[0] && s->failures[i].code == code)
+        if (s->failures[i].pid != first.pid && s->failures[i].is_local == first.is_local && s->failures[i].code == code)
             return;
     log_who_complete(who, &first);
+}
+
+/* Another rank names the one that it lost, and torchrun saw only the process with that number on its host end. */
+static void complete_by_named_failure(const tess_survey *s, log_who *who)
+{
+    const log_failure *failure = s->n_failures == 1 ? &s->failures[0] : NULL;
+    if (failure != NULL && who->is_named && who->n_ranks == 1 && !who->is_task && who->pid == 0 && failure->is_local &&
+        failure->rank == who->ranks[0])
+        who->pid = failure->pid;
+}
+
+/* Another line of the driver about the same GPU names the process that used it, where the cause is a process's. */
+static void complete_by_gpu(const tess_survey *s, int cause, log_who *who)
+{
+    const tess_log_entry *entry = tess_knowledge_at(s->knowledge, cause);
+    bool is_of_a_process = entry->by_gpu && entry->match != NULL && strstr(entry->match, "(?<pid>") != NULL;
+    for (int i = 0; i < tess_knowledge_n(s->knowledge) && who->pid == 0 && who->gpu[0] != '\0'; i++)
+        if (is_found(s, i) && is_of_a_process && tess_knowledge_at(s->knowledge, i)->by_gpu &&
+            strcmp(s->matches[i].who.gpu, who->gpu) == 0)
+            who->pid = s->matches[i].who.pid;
+}
+
+/* The traceback of another process than the one that reports its end begins, and is cut: that process has ended. */
+static void complete_by_cut_trace(const tess_survey *s, int cause, const log_who *reporter, log_who *who)
+{
+    int cut = tess_knowledge_cut_traceback(s->knowledge);
+    const log_match *other = cut >= 0 && is_found(s, cut) ? &s->matches[cut] : NULL;
+    if (other == NULL || !log_who_is_known(reporter) || log_who_is_known(who) ||
+        other->first.file != s->matches[cause].first.file || other->reporter.pid == 0 ||
+        other->reporter.pid == reporter->pid)
+        return;
+    log_who_complete(who, &other->reporter);
+}
+
+/* A line above the exception says in which worker of a data loader it was raised. Returns its number; NULL: none. */
+static const char *find_data_worker(const tess_survey *s, const log_match *match)
+{
+    static const char words[] = "DataLoader worker process ";
+    for (int i = 0; i < tess_knowledge_n(s->knowledge) && match->is_exception; i++) {
+        const log_match *other = &s->matches[i];
+        int64_t distance = match->first.line - other->first.line;
+        const char *worker = is_found(s, i) ? strstr(other->who.what, words) : NULL;
+        if (worker != NULL && other->first.file == match->first.file && distance > 0 && distance <= LOG_MOST_QUOTED)
+            return worker + strlen(words);
+    }
+    return NULL;
 }
 
 static void add_cut_off(const tess_survey *s, tess_log_diagnosis *v)
@@ -473,11 +527,15 @@ static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, te
     bool only_reports = entry->role == TESS_LOG_WRAPPER && entry->by_reporter;
     if (only_reports)
         complete_by_report(s, cause, &who);
+    if (only_reports)
+        complete_by_cut_trace(s, cause, &v->reporter, &who);
     if (!only_reports || !log_who_is_known(&who))
         complete_by_launcher(s, cause, only_reports ? &v->reporter : &who);
     complete_by_later_lines(s, cause, &who);
     complete_by_places(s, &who);
     complete_by_only_failure(s, cause, &who);
+    complete_by_named_failure(s, &who);
+    complete_by_gpu(s, cause, &who);
     complete_by_places(s, &v->reporter);
     if (entry->by_host && who.host[0] == '\0')
         snprintf(who.host, sizeof(who.host), "%s", v->reporter.host);
@@ -487,6 +545,9 @@ static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, te
     set_who(&who, v);
     v->is_cause = is_root_cause(entry, match);
     write_headline(entry, match, v);
+    const char *worker = v->is_cause ? find_data_worker(s, match) : NULL;
+    if (worker != NULL)
+        tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline), ", in data worker %s", worker);
     if (match->is_failure)
         add_cut_off(s, v);
     add_place(s, match, v);
@@ -524,8 +585,11 @@ static bool report_first_failures(const tess_survey *s, tess_log_diagnosis *v)
 static void write_effect(const tess_log_entry *entry, const log_match *match, tess_log_diagnosis *v)
 {
     size_t size = sizeof(v->headline), at = strlen(v->headline);
+    char who[400] = "";
     v->reporter = match->reporter;
-    at = tess_text_add(v->headline, size, at, ", only what follows from one: ");
+    if (!match->who.is_named && match->who.pid != 0)
+        log_who_text(&match->who, who, sizeof(who));
+    at = tess_text_add(v->headline, size, at, ", only what follows from one: %s%s", who, who[0] != '\0' ? ": " : "");
     at = add_symptom(entry, match, v->headline, size, at);
     if (match->who.what[0] != '\0')
         at = tess_text_add(v->headline, size, at, ": %s", match->who.what);
@@ -551,9 +615,15 @@ static void write_warning(const tess_survey *s, tess_log_diagnosis *v)
         return;
     const log_match *match = &s->matches[first];
     log_who_text(&match->who, who, sizeof(who));
-    tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline), ", only a warning: %s%s%s%s%s", who,
-                  who[0] != '\0' ? ": " : "", tess_knowledge_at(s->knowledge, first)->symptom,
-                  match->who.what[0] != '\0' ? ": " : "", match->who.what);
+    const char *symptom = tess_knowledge_at(s->knowledge, first)->symptom, *colon = who[0] != '\0' ? ": " : "";
+    const char *what = match->who.what, *what_colon = what[0] != '\0' ? ": " : "";
+    if (match->n_lines > 1)
+        snprintf(v->headline, sizeof(v->headline),
+                 "%s%s%s%s%s (%" PRId64 " times); no error that ends a job is in these logs", who, colon, symptom,
+                 what_colon, what, match->n_lines);
+    else
+        tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline), ", only a warning: %s%s%s%s%s", who, colon,
+                      symptom, what_colon, what);
 }
 
 static void report_rest(const tess_survey *s, tess_log_diagnosis *v)

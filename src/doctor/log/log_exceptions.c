@@ -6,9 +6,12 @@
 #include "doctor/log/log_impl.h"
 #include "doctor/table/clean.h"
 
-/* "loss: 2.31", "'loss': 2.31": a step of training was done. */
+/* "loss: 2.31", "'loss': 2.31", "Speed: 2047.38 samples/sec": a step of training was done. */
 bool log_is_step_line(const char *line, size_t size)
 {
+    const char *speed = memmem(line, size, " samples/sec", 12);
+    if (speed != NULL && speed > line && isdigit((unsigned char)speed[-1]))
+        return true;
     const char *at = memmem(line, size, "oss", 3);
     size_t n = at != NULL ? 3 : 0, left = at != NULL ? size - (size_t)(at - line) : 0;
     while (n < left && n < 8 && strchr("'\": =", at[n]) != NULL)
@@ -16,7 +19,8 @@ bool log_is_step_line(const char *line, size_t size)
     return n > 3 && n < left && isdigit((unsigned char)at[n]);
 }
 
-/* Somebody caught an exception where its process goes on with its steps. */
+/* An exception was caught if its process goes on with its steps. If the run goes on after a probe failed, the probe was
+ * no error, and any process may print the steps. */
 void log_note_step(survey_reading *r, const log_who *origin)
 {
     enum { GOES_ON = 20 }; /* other processes may print as their last steps what they have in their pipes */
@@ -24,8 +28,9 @@ void log_note_step(survey_reading *r, const log_who *origin)
     r->steps_left--;
     for (int i = 0; i < tess_knowledge_n(r->survey->knowledge); i++) {
         log_match *match = &r->survey->matches[i];
-        if (match->is_exception && match->first.file == r->file && match->rank == speaker &&
-            ++match->n_steps == GOES_ON)
+        bool is_probe = match->n_lines > 0 && tess_knowledge_at(r->survey->knowledge, i)->is_probe;
+        bool may_be_over = is_probe || (match->is_exception && match->rank == speaker);
+        if (may_be_over && match->first.file == r->file && ++match->n_steps == GOES_ON)
             match->is_over = true;
     }
 }
@@ -101,9 +106,11 @@ log_who log_find_origin(const survey_reading *r, const char *line, size_t size, 
 }
 
 enum {
-    HOOKS_OF_TRACES = 1u << TESS_HOOK_TRACEBACK | 1u << TESS_HOOK_FRAME | 1u << TESS_HOOK_BOX,
-    HOOKS_OF_ERRORS = 1u << TESS_HOOK_ERROR | 1u << TESS_HOOK_FATAL | 1u << TESS_HOOK_FAILED |
-                      1u << TESS_HOOK_CRITICAL | 1u << TESS_HOOK_WARN
+    HOOKS_OF_TRACES =
+        TESS_HOOK_BIT(TESS_HOOK_TRACEBACK) | TESS_HOOK_BIT(TESS_HOOK_FRAME) | TESS_HOOK_BIT(TESS_HOOK_BOX),
+    HOOKS_OF_ERRORS = TESS_HOOK_BIT(TESS_HOOK_ERROR) | TESS_HOOK_BIT(TESS_HOOK_FATAL) |
+                      TESS_HOOK_BIT(TESS_HOOK_FAILED) | TESS_HOOK_BIT(TESS_HOOK_CRITICAL) |
+                      TESS_HOOK_BIT(TESS_HOOK_WARN)
 };
 
 /* Finds what is known of a line, which may be one of a traceback. */
@@ -136,7 +143,7 @@ void log_find_line(survey_reading *r, const char *line, size_t size, int64_t num
     if (r->part == LOG_TRACE_REST && found->n_entries == 0)
         add_message(r, line, size, number);
     add_exception(r, line, size, found);
-    found->hooks &= ~(1u << TESS_HOOK_EXCEPTION);
+    found->hooks &= ~TESS_HOOK_BIT(TESS_HOOK_EXCEPTION);
     bool is_glog = size > 1 && (line[0] == 'E' || line[0] == 'F') && isdigit((unsigned char)line[1]);
     if (!(found->hooks & HOOKS_OF_ERRORS) && !is_glog)
         return;
@@ -144,7 +151,14 @@ void log_find_line(survey_reading *r, const char *line, size_t size, int64_t num
                     log_is_error_line(line, size);
     found->hooks &= ~HOOKS_OF_ERRORS;
     if (is_loose)
-        found->hooks |= 1u << TESS_HOOK_ERROR;
+        found->hooks |= TESS_HOOK_BIT(TESS_HOOK_ERROR);
+}
+
+/* The line and the traceback were printed by two processes that say their names. */
+static bool is_by_another(const log_match *match, const log_trace *trace)
+{
+    const log_who *printer = log_who_is_known(&match->reporter) ? &match->reporter : &match->who;
+    return printer->pid != 0 && trace->speaker.pid != 0 && printer->pid != trace->speaker.pid;
 }
 
 /* The line right above a traceback, of a wrapper, announced it: the phase belongs to that line. False: there is none.
@@ -157,9 +171,10 @@ bool log_note_announced(const survey_reading *r, const log_trace *trace)
         log_match *match = &r->survey->matches[i];
         int64_t distance = trace->head - match->first.line;
         if (match->n_lines == 0 || match->first.file != r->file || distance < 0 || distance > MOST_ABOVE ||
-            tess_knowledge_at(r->survey->knowledge, i)->role != TESS_LOG_WRAPPER)
+            tess_knowledge_at(r->survey->knowledge, i)->role != TESS_LOG_WRAPPER || is_by_another(match, trace))
             continue;
         match->phase = trace->phase;
+        match->is_cut = true;
         log_trace_place(trace, match->frame, sizeof(match->frame));
         any = true;
     }

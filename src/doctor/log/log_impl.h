@@ -225,7 +225,8 @@ enum { LOG_LOOSE = 8 };
 typedef struct loose_run {
     log_who speaker;
     log_loose first;
-    int64_t last; /* number of the last line */
+    int64_t last;  /* number of the last line */
+    double time_s; /* time of the last line; negative: not known */
 } loose_run;
 
 /* The file that is being read. */
@@ -235,14 +236,16 @@ typedef struct survey_reading {
     log_who path_who;       /* the origin by the file's name */
     char stamped[LOG_HEAD]; /* beginning of the last line with a time */
     size_t stamped_size;
-    int64_t root_line;   /* line of a "Root Cause" whose process is still to come */
-    int64_t failed_line; /* line of the last rank in torchrun's table */
-    log_failure failure; /* failure of that table; rank -1: none */
-    char node[64];       /* the node that the last description of a pod names; "": none */
-    log_who quoting;     /* the one that printed the last line that quotes */
-    log_who quoted;      /* the one that it quotes */
-    int64_t quote_line;  /* 0: none */
-    int trace_entry;     /* entry of the last line that quotes; -1: none */
+    int64_t root_line;    /* line of a "Root Cause" whose process is still to come */
+    int64_t failed_line;  /* line of the last rank in torchrun's table */
+    log_failure failure;  /* failure of that table; rank -1: none */
+    char node[64];        /* the node that a description of a pod, an event or a prompt names; "": none */
+    bool nodes_differ;    /* events name pods on several nodes */
+    char checkpoint[160]; /* the file or folder that the program said last that it reads; "": none */
+    log_who quoting;      /* the one that printed the last line that quotes */
+    log_who quoted;       /* the one that it quotes */
+    int64_t quote_line;   /* 0: none */
+    int trace_entry;      /* entry of the last line that quotes; -1: none */
     int64_t trace_line;
     int64_t trace_end; /* the first line after it that is not of a trace; 0: none yet */
     char lacks[1024];  /* the things that the last rank lacks that a following line names */
@@ -279,6 +282,14 @@ void log_note_endpoint(tess_survey *survey, const char *line, size_t size);
 /* Notes the node of the pod whose description follows: "Node:  node-a/192.0.2.1", "nodeName: node-a". */
 void log_note_node(survey_reading *reading, const char *line, size_t size);
 
+/* Notes the node of "Successfully assigned default/job-0 to node-a", an event of Kubernetes. Events of several nodes do
+ * not say on which one a later event is. */
+void log_note_assigned(survey_reading *reading, const char *line, size_t size);
+/* Notes the host of a shell's prompt: "root@node-a:/data# python train.py". */
+void log_note_prompt(survey_reading *reading, const char *line, size_t size);
+/* Notes the path of "load checkpoint from local path: out/step_10.pth", "Loading checkpoint from 'out'". */
+void log_note_checkpoint(survey_reading *reading, const char *line, size_t size);
+
 /* ---- loose.c: error lines that no entry knows ---- */
 /* Whether the logger of a line calls it an error. */
 bool log_is_error_line(const char *line, size_t size);
@@ -302,7 +313,7 @@ tess_status log_read_json(const char *line, size_t size, log_text_fn take, void 
 
 /* Reads a line of torchrun's table or of its agent. *failure: the process whose exit code the line gives; rank -1:
  * another line. */
-tess_status log_note_failure(survey_reading *reading, uint32_t hooks, const char *line, size_t size, int64_t number,
+tess_status log_note_failure(survey_reading *reading, uint64_t hooks, const char *line, size_t size, int64_t number,
                              log_failure *failure);
 const log_failure *log_failure_of(const tess_survey *survey, int rank); /* NULL: none is known */
 /* The end of its process, for the rules of diagnosis/ends.h. */

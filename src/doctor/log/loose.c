@@ -112,6 +112,7 @@ void log_note_loose(survey_reading *r, const char *line, size_t size, int64_t nu
             r->survey->first_loose = run->first;
     }
     run->last = number;
+    run->time_s = log_time_of_line(r->stamped, r->stamped_size);
 }
 
 void log_drop_loose(survey_reading *r, int64_t number, const log_who *speaker)
@@ -121,12 +122,20 @@ void log_drop_loose(survey_reading *r, int64_t number, const log_who *speaker)
             r->loose[i].last = 0;
 }
 
+/* Whether the times say that a row of error lines came long before the current line. */
+static bool is_long_ago(const survey_reading *r, const loose_run *run)
+{
+    static const double long_s = 600;
+    double time_s = log_time_of_line(r->stamped, r->stamped_size);
+    return run->time_s >= 0 && time_s >= 0 && time_s - run->time_s > long_s;
+}
+
 const log_loose *log_loose_before(const survey_reading *r, int64_t number, const log_who *speaker)
 {
     for (int i = 0; i < LOG_LOOSE; i++) {
         const loose_run *run = &r->loose[i];
         if (run->last > 0 && run->last < number && number - run->last <= MOST_BETWEEN &&
-            log_who_is_same(&run->speaker, speaker))
+            log_who_is_same(&run->speaker, speaker) && !is_long_ago(r, run))
             return &run->first;
     }
     return NULL;

@@ -90,6 +90,21 @@ static bool is_program(const char *text, size_t size)
     return is_family;
 }
 
+/* "NODE6E", "DGX-04": capital letters are those of a host if it begins as hosts do, and a number follows. */
+static bool is_numbered_host(const char *text, size_t size)
+{
+    static const char *const words[] = {"NODE", "HOST", "WORKER", "MASTER", "SERVER", "DGX", "HGX"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        size_t n = strlen(words[i]);
+        if (size <= n || strncasecmp(text, words[i], n) != 0)
+            continue;
+        n += text[n] == '-' && n + 1 < size;
+        if (isdigit((unsigned char)text[n]))
+            return true;
+    }
+    return false;
+}
+
 /* "node-a", "worker3", "10.0.0.2", but no word, no program and no name of a file. */
 static bool is_host(const char *text, size_t size)
 {
@@ -97,8 +112,9 @@ static bool is_host(const char *text, size_t size)
     if (size < 2 || size > 63 || !isalnum((unsigned char)text[0]) || is_file(text, size) || is_program(text, size) ||
         (size >= 6 && memcmp(text, "python", 6) == 0))
         return false;
+    bool may_be_upper = is_numbered_host(text, size);
     for (size_t i = 0; i < size; i++) {
-        if (!is_host_char(text[i]) || text[i] == '_' || isupper((unsigned char)text[i]))
+        if (!is_host_char(text[i]) || text[i] == '_' || (isupper((unsigned char)text[i]) && !may_be_upper))
             return false;
         n_digits += isdigit((unsigned char)text[i]) != 0;
         n_letters += isalpha((unsigned char)text[i]) != 0;
@@ -284,6 +300,15 @@ static void read_field(const char *line, log_who *who)
     }
 }
 
+/* "lisa.env[e1].node[0].cmd[3].stdout ", the name of a logger: a test harness speaks of one of its hosts. */
+static void read_harness(const char *line, log_who *who)
+{
+    const char *at = strstr(line, ".node[");
+    size_t n = at != NULL ? strspn(at + 6, "0123456789") : 0;
+    if (n > 0 && at[6 + n] == ']' && at[7 + n] == '.')
+        copy(who->host, sizeof(who->host), at + 1, n + 6);
+}
+
 /* True for what argparse prints after the name of a program, "fairseq-train: error: unrecognized arguments: ". */
 static bool is_of_arguments(const char *text, size_t size)
 {
@@ -376,6 +401,8 @@ log_who log_origin_of_line(const char *line, size_t size)
         read_host(head + at, n - at, &who);
     if (who.host[0] == '\0')
         read_field(head, &who);
+    if (who.host[0] == '\0')
+        read_harness(head, &who);
     return who;
 }
 

@@ -1,5 +1,5 @@
-/* Finds facts about an error in lines far above it: the endpoint at which a job meets, and the node that `kubectl`
- * describes. */
+/* Finds facts about an error in lines far above it: the endpoint at which a job meets, the node of a pod, the host of a
+ * shell, and the checkpoint that is read. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -74,4 +74,57 @@ void log_note_node(survey_reading *r, const char *line, size_t size)
         if (n > 1 && is_end)
             snprintf(r->node, sizeof(r->node), "%.*s", (int)(n < sizeof(r->node) ? n : sizeof(r->node) - 1), line + at);
     }
+}
+
+static void set_node(survey_reading *r, const char *text, size_t n)
+{
+    snprintf(r->node, sizeof(r->node), "%.*s", (int)(n < sizeof(r->node) ? n : sizeof(r->node) - 1), text);
+}
+
+void log_note_assigned(survey_reading *r, const char *line, size_t size)
+{
+    const char *end = line + size, *at = memmem(line, size, "uccessfully assigned ", 21);
+    const char *to = at != NULL ? memmem(at, (size_t)(end - at), " to ", 4) : NULL;
+    size_t n = 0;
+    for (to = to != NULL ? to + 4 : end; to + n < end && is_of_address(to[n]);)
+        n++;
+    if (n < 2)
+        return;
+    r->nodes_differ |= r->node[0] != '\0' && (strlen(r->node) != n || memcmp(r->node, to, n) != 0);
+    set_node(r, to, r->nodes_differ ? 0 : n);
+}
+
+void log_note_prompt(survey_reading *r, const char *line, size_t size)
+{
+    enum { MOST_ABOVE = 64 }; /* an environment's name in brackets may stand before the prompt */
+    const char *end = line + size, *at = memmem(line, size < MOST_ABOVE ? size : MOST_ABOVE, "root@", 5);
+    size_t n = 0;
+    if (at == NULL || (at > line && at[-1] != ' ' && at[-1] != '[' && at[-1] != ')'))
+        return;
+    for (at += 5; at + n < end && at[n] != ':' && is_of_address(at[n]);)
+        n++;
+    bool is_prompt = at + n < end && at[n] == ':' && memmem(at + n, (size_t)(end - at) - n, "# ", 2) != NULL;
+    if (n > 1 && is_prompt)
+        set_node(r, at, n);
+}
+
+void log_note_checkpoint(survey_reading *r, const char *line, size_t size)
+{
+    static const char *const words[] = {"local path: ", "path: ", "'", "\""};
+    const char *end = line + size, *at = memmem(line, size, "heckpoint from ", 15);
+    size_t n = 0;
+    if (at == NULL)
+        return;
+    at += 15;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (log_begins_with(at, (size_t)(end - at), words[i]))
+            at += strlen(words[i]);
+    while (at + n < end && !isspace((unsigned char)at[n]) && at[n] != '\'' && at[n] != '"' && at[n] != ',')
+        n++;
+    while (n > 0 && (at[n - 1] == '.' || at[n - 1] == ':'))
+        n--;
+    bool is_path = memchr(at, '/', n) != NULL || memchr(at, '\\', n) != NULL || memchr(at, '.', n) != NULL;
+    if (is_path)
+        snprintf(r->checkpoint, sizeof(r->checkpoint), "%.*s",
+                 (int)(n < sizeof(r->checkpoint) ? n : sizeof(r->checkpoint) - 1), at);
 }

@@ -137,13 +137,35 @@ static bool is_other_process(const survey_reading *r, int entry, const log_match
            is_same_time(match, time_s) && text_hash == match->text_hash && log_who_differs_in_pid(&match->who, who);
 }
 
+/* Lines of a cause that each name several ranks, and have one in common, are about one group of ranks. */
+static bool is_same_group(const survey_reading *r, int entry, const log_match *match, double time_s, const log_who *who)
+{
+    bool common = false;
+    for (int i = 0; i < who->n_ranks; i++)
+        common |= log_who_has(&match->who, who->ranks[i]);
+    return common && who->n_ranks > 1 && match->who.n_ranks > 1 && is_same_time(match, time_s) && who->is_named &&
+           tess_knowledge_at(r->survey->knowledge, entry)->role == TESS_LOG_CAUSE &&
+           strcmp(who->host, match->who.host) == 0 && strcmp(who->gpu, match->who.gpu) == 0;
+}
+
+/* The next line says of another process what the first line of an effect says, as a shell does of its jobs. */
+static bool is_next_process(const survey_reading *r, const log_match *match, int64_t number, const log_who *who)
+{
+    return match->n_lines > 0 && match->first.file == r->file && number == match->first.line + match->n_lines &&
+           log_who_differs_in_pid(&match->who, who);
+}
+
 /* Adds somebody of whom a line says at once what the first line of its entry says. */
 typedef void (*join_fn)(log_who *who, const log_who *other);
 
 /* NULL: the line is not about somebody else at the same time. */
-static join_fn find_join(const survey_reading *r, int entry, const log_match *match, double time_s, uint64_t text_hash,
-                         const log_who *who, const log_failure *failure)
+static join_fn find_join(const survey_reading *r, int entry, const log_match *match, int64_t number, double time_s,
+                         uint64_t text_hash, const log_who *who, const log_failure *failure)
 {
+    if (is_same_group(r, entry, match, time_s, who))
+        return log_who_join;
+    if (failure->rank < 0 && is_next_process(r, match, number, who))
+        return log_who_add_pids;
     if (is_at_once(r, entry, match, time_s, text_hash, who, failure))
         return log_who_join;
     if (is_other_host(r, entry, match, time_s, text_hash, who))
@@ -168,9 +190,11 @@ static bool is_narrower(const survey_reading *r, int entry, const log_match *mat
 enum { MOST_STEPS = 4096 };
 
 /* Notes what stands above the first line of an entry: a traceback, or errors that no entry knows. */
-static void note_surroundings(survey_reading *r, log_match *match, const char *line, size_t size, int64_t number,
+static void note_surroundings(survey_reading *r, int entry, const char *line, size_t size, int64_t number,
                               const log_who *origin)
 {
+    log_match *match = &r->survey->matches[entry];
+    bool is_probe = tess_knowledge_at(r->survey->knowledge, entry)->is_probe;
     const log_trace *trace = r->part == LOG_TRACE_ERROR || r->part == LOG_TRACE_REST ? r->traces.current : NULL;
     const log_loose *before = trace == NULL ? log_loose_before(r, number, origin) : NULL;
     match->phase = trace != NULL ? trace->phase : NULL;
@@ -180,13 +204,14 @@ static void note_surroundings(survey_reading *r, log_match *match, const char *l
     if (trace != NULL)
         log_trace_place(trace, match->frame, sizeof(match->frame));
     match->is_exception = trace != NULL;
+    match->is_cut = false;
     if (trace != NULL && match->who.what[0] != '\0' &&
         log_exception_name(match->who.what, strlen(match->who.what)) == strlen(match->who.what) &&
         strncmp(trace->code, "assert", 6) == 0) /* the check is all that an AssertionError without a text says */
         tess_text_add(match->who.what, sizeof(match->who.what), strlen(match->who.what), " (%s)", trace->code);
     match->n_steps = 0;
     match->before = before != NULL ? *before : (log_loose){.excerpt = ""};
-    if (trace != NULL)
+    if (trace != NULL || is_probe)
         r->steps_left = MOST_STEPS;
 }
 
@@ -201,10 +226,10 @@ static tess_status note_match(survey_reading *r, int entry, const char *line, si
     uint64_t text_hash = hash_text(line + begin, size - begin);
     if (match->n_lines > 0 && match->first.file == r->file && match->first.line == number) {
         if (r->part == LOG_TRACE_ERROR && (!match->is_exception || match->phase == NULL))
-            note_surroundings(r, match, line, size, number, origin);
+            note_surroundings(r, entry, line, size, number, origin);
         return TESS_OK; /* another piece of the same line */
     }
-    join_fn join = find_join(r, entry, match, time_s, text_hash, who, failure);
+    join_fn join = find_join(r, entry, match, number, time_s, text_hash, who, failure);
     note_reporter(match, time_s, reporter);
     if (comes_first(match, r->file, time_s, who, failure)) {
         log_who all = *who;
@@ -218,7 +243,7 @@ static tess_status note_match(survey_reading *r, int entry, const char *line, si
         match->n_listed = who->n_ranks;
         match->is_failure = failure->rank >= 0;
         match->is_told = match->is_over = false;
-        note_surroundings(r, match, line, size, number, origin);
+        note_surroundings(r, entry, line, size, number, origin);
         tess_clean(line, size < 4096 ? size : 4096, match->excerpt, sizeof(match->excerpt));
     } else if (match->who.is_local && !failure->is_local && failure->pid != 0 && match->who.pid == failure->pid) {
         match->rank = failure->rank; /* it has become known */
@@ -486,27 +511,35 @@ static tess_status note_dump(survey_reading *r, const char *line, size_t size, i
     return note_call(r, speaker, &work, number, true);
 }
 
-static tess_status note_hooks(survey_reading *r, uint32_t hooks, const char *line, size_t size, int64_t number,
+static tess_status note_hooks(survey_reading *r, uint64_t hooks, const char *line, size_t size, int64_t number,
                               int speaker, log_failure *failure)
 {
-    if (hooks & (1u << TESS_HOOK_ROOT | 1u << TESS_HOOK_EXITCODE | 1u << TESS_HOOK_LOCAL_RANK |
-                 1u << TESS_HOOK_FAILURE_TIME | 1u << TESS_HOOK_FAILURE_HOST))
+    if (hooks &
+        (TESS_HOOK_BIT(TESS_HOOK_ROOT) | TESS_HOOK_BIT(TESS_HOOK_EXITCODE) | TESS_HOOK_BIT(TESS_HOOK_LOCAL_RANK) |
+         TESS_HOOK_BIT(TESS_HOOK_FAILURE_TIME) | TESS_HOOK_BIT(TESS_HOOK_FAILURE_HOST)))
         TESS_TRY(log_note_failure(r, hooks, line, size, number, failure));
-    if (hooks & 1u << TESS_HOOK_WORK)
+    if (hooks & TESS_HOOK_BIT(TESS_HOOK_WORK))
         TESS_TRY(note_work(r, line, size, number, speaker));
-    if (hooks & 1u << TESS_HOOK_PROGRESS)
+    if (hooks & TESS_HOOK_BIT(TESS_HOOK_PROGRESS))
         TESS_TRY(note_progress(r, line, size, speaker));
-    if (hooks & 1u << TESS_HOOK_NOTIFIED && speaker >= 0)
+    if (hooks & TESS_HOOK_BIT(TESS_HOOK_NOTIFIED) && speaker >= 0)
         TESS_TRY(note_dump(r, line, size, number, speaker));
-    r->survey->leaves_out |= (hooks & 1u << TESS_HOOK_REPEATED) != 0;
-    if (hooks & 1u << TESS_HOOK_MISMATCH)
+    r->survey->leaves_out |= (hooks & TESS_HOOK_BIT(TESS_HOOK_REPEATED)) != 0;
+    if (hooks & TESS_HOOK_BIT(TESS_HOOK_MISMATCH))
         TESS_TRY(note_mismatch(r, line, size, number));
-    if (hooks & (1u << TESS_HOOK_RDZV | 1u << TESS_HOOK_MASTER | 1u << TESS_HOOK_COORDINATOR))
+    if (hooks &
+        (TESS_HOOK_BIT(TESS_HOOK_RDZV) | TESS_HOOK_BIT(TESS_HOOK_MASTER) | TESS_HOOK_BIT(TESS_HOOK_COORDINATOR)))
         log_note_endpoint(r->survey, line, size);
-    if (hooks & (1u << TESS_HOOK_NODE | 1u << TESS_HOOK_NODE_NAME))
+    if (hooks & (TESS_HOOK_BIT(TESS_HOOK_NODE) | TESS_HOOK_BIT(TESS_HOOK_NODE_NAME)))
         log_note_node(r, line, size);
+    if (hooks & TESS_HOOK_BIT(TESS_HOOK_ASSIGNED))
+        log_note_assigned(r, line, size);
+    if (hooks & TESS_HOOK_BIT(TESS_HOOK_PROMPT))
+        log_note_prompt(r, line, size);
+    if (hooks & TESS_HOOK_BIT(TESS_HOOK_CHECKPOINT))
+        log_note_checkpoint(r, line, size);
     for (size_t i = 0; i < sizeof(world_words) / sizeof(world_words[0]); i++)
-        if (hooks & 1u << world_words[i].hook)
+        if (hooks & TESS_HOOK_BIT(world_words[i].hook))
             note_world(r->survey, line, size, &world_words[i]);
     return TESS_OK;
 }
@@ -526,6 +559,8 @@ static log_who find_subject(const survey_reading *r, const tess_found_entry *fou
     if (who.is_local && who.host[0] == '\0') /* a launcher speaks of ranks of its own host */
         snprintf(who.host, sizeof(who.host), "%s", origin->host);
     const tess_log_entry *entry = tess_knowledge_at(r->survey->knowledge, found->entry);
+    if (entry->by_file && who.what[0] == '\0')
+        snprintf(who.what, sizeof(who.what), "%s", r->checkpoint);
     if (entry->by_host && who.host[0] == '\0' && origin->host[0] == '\0')
         snprintf(who.host, sizeof(who.host), "%s", r->node);
     if (who.is_named || entry->by_reporter || entry->role == TESS_LOG_EFFECT)
@@ -663,9 +698,10 @@ typedef struct text_line {
 static tess_status take_found(survey_reading *r, const tess_found *found, const char *line, size_t size, int64_t number,
                               const log_who *writer)
 {
+    static const uint64_t hooks_of_steps = TESS_HOOK_BIT(TESS_HOOK_LOSS) | TESS_HOOK_BIT(TESS_HOOK_SPEED);
     log_failure failure = {.rank = -1};
-    bool is_step = r->steps_left > 0 && found->hooks & 1u << TESS_HOOK_LOSS && log_is_step_line(line, size);
-    if (found->n_entries == 0 && (found->hooks & ~(1u << TESS_HOOK_LOSS)) == 0 && !is_step)
+    bool is_step = r->steps_left > 0 && found->hooks & hooks_of_steps && log_is_step_line(line, size);
+    if (found->n_entries == 0 && (found->hooks & ~hooks_of_steps) == 0 && !is_step)
         return TESS_OK;
     log_who origin = log_find_origin(r, line, size, writer);
     int speaker = origin.n_ranks > 0 && !origin.is_local ? origin.ranks[0] : -1;
@@ -674,9 +710,9 @@ static tess_status take_found(survey_reading *r, const tess_found *found, const 
         place_rank(r->survey, speaker, &origin);
     if (is_step)
         log_note_step(r, &origin);
-    if (found->hooks & 1u << TESS_HOOK_ERROR)
+    if (found->hooks & TESS_HOOK_BIT(TESS_HOOK_ERROR))
         log_note_loose(r, line, size, number, &origin);
-    if (found->hooks & 1u << TESS_HOOK_NRANKS)
+    if (found->hooks & TESS_HOOK_BIT(TESS_HOOK_NRANKS))
         TESS_TRY(note_communicator(r, line, size, &origin));
     TESS_TRY(note_hooks(r, found->hooks, line, size, number, speaker, &failure));
     r->survey->n_known_lines += found->n_entries > 0;
@@ -721,7 +757,7 @@ static tess_status take_line(survey_reading *r, const char *line, size_t size, i
         text_line object = {.reading = r, .number = number};
         TESS_TRY(log_read_json(line, size, take_text, &object, &is_json));
     }
-    if (!is_json && found.hooks & 1u << TESS_HOOK_TRACEBACK && memmem(line, size, "\\n", 2) != NULL)
+    if (!is_json && found.hooks & TESS_HOOK_BIT(TESS_HOOK_TRACEBACK) && memmem(line, size, "\\n", 2) != NULL)
         return take_escaped(r, line, size, number);
     return is_json ? TESS_OK : take_found(r, &found, line, size, number, &nobody);
 }

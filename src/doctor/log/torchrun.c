@@ -63,12 +63,12 @@ static bool read_table(survey_reading *r, const char *text, int64_t number)
     return false;
 }
 
-tess_status log_note_failure(survey_reading *r, uint32_t hooks, const char *line, size_t size, int64_t number,
+tess_status log_note_failure(survey_reading *r, uint64_t hooks, const char *line, size_t size, int64_t number,
                              log_failure *failure)
 {
     char text[512];
     snprintf(text, sizeof(text), "%.*s", (int)(size < 500 ? size : 500), line);
-    if (hooks & 1u << TESS_HOOK_ROOT)
+    if (hooks & TESS_HOOK_BIT(TESS_HOOK_ROOT))
         r->root_line = number;
     if (!read_agent(text, failure)) {
         *failure = (log_failure){.rank = -1};
