@@ -1,4 +1,5 @@
-/* Arithmetic of boxes. */
+/* Boxes: ranges of a tensor along each dimension. Intersects them, formats them, and copies between buffers that hold
+ * them. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -55,18 +56,18 @@ const char *tess_box_format(int n_dims, const tess_box *box, char *text, size_t 
     size_t at = tess_text_add(text, size, 0, "%s", n_dims == 0 ? "[]" : "");
     for (int d = 0; d < n_dims; d++) {
         int64_t end;
-        (void)__builtin_add_overflow(box->begin[d], box->size[d], &end); /* numbers of files may be hostile */
+        (void)__builtin_add_overflow(box->begin[d], box->size[d], &end); /* a box read from a file may overflow here */
         at = tess_text_add(text, size, at, "%s[%" PRId64 ", %" PRId64 ")", d > 0 ? " x " : "", box->begin[d], end);
     }
     return text;
 }
 
-/* Copies `common` from dimension `dim` on. `from` and `to` point at the first element of their box in these
- * dimensions. */
+/* Copies the elements of `common` in dimensions `dim` and later. `from` and `to` point at the start of their boxes in
+ * these dimensions. */
 static void copy_from_dim(int dim, int n_dims, size_t element, const tess_box *common, const tess_box *from_box,
                           const char *from, const tess_box *to_box, char *to)
 {
-    /* The dimensions after the last one that either buffer holds in part lie in one run in both. */
+    /* If both buffers hold whole rows of all later dimensions, the rest of the copy is one contiguous run. */
     int64_t run = 1, from_row = 1, to_row = 1;
     for (int d = dim; d < n_dims; d++)
         run *= common->size[d];

@@ -7,7 +7,7 @@ enum {
     DIGITS = 68,       /* 32-bit digits; digit d weighs 2^(32 d - 1074) */
     INF_WORD = DIGITS, /* +inf count in the low half, -inf count in the high half */
     NAN_WORD = DIGITS + 1,
-    PENDING_LIMIT = 1 << 29 /* additions of < 2^32 that an int64 digit takes without a carry */
+    PENDING_LIMIT = 1 << 29 /* number of additions of < 2^32 that an int64 digit can take before a carry */
 };
 
 static const int64_t negative_infinity = INT64_C(1) << 32;
@@ -35,7 +35,7 @@ void tess_exact_add(tess_exact_sum *sum, double value)
     else
         mantissa |= UINT64_C(1) << 52;
     int shift = (exponent - 1) % 32, digit = (exponent - 1) / 32;
-    unsigned __int128 wide = (unsigned __int128)mantissa << shift; /* 53 + 31 bits: three digits */
+    unsigned __int128 wide = (unsigned __int128)mantissa << shift; /* three digits hold these 53 + 31 bits */
     int64_t part[3] = {(int64_t)(uint32_t)wide, (int64_t)(uint32_t)(wide >> 32), (int64_t)(uint32_t)(wide >> 64)};
     for (int k = 0; k < 3; k++)
         sum->limb[digit + k] += bits >> 63 ? -part[k] : part[k];
@@ -48,7 +48,7 @@ void tess_exact_normalize(tess_exact_sum *sum)
     int64_t carry = 0;
     for (int d = 0; d < DIGITS - 1; d++) {
         int64_t digit = sum->limb[d] + carry;
-        carry = digit >> 32; /* floor: arithmetic shift of a signed value */
+        carry = digit >> 32; /* floor division: the shift of a signed value is arithmetic */
         sum->limb[d] = digit & INT64_C(0xffffffff);
     }
     sum->limb[DIGITS - 1] += carry;

@@ -6,7 +6,7 @@ int64_t tess_flat_box(int n_dims, const int64_t *dim, int64_t begin, int64_t cou
     *box = (tess_box){0};
     for (int d = n_dims; d-- > 0;)
         step[d] = d == n_dims - 1 ? 1 : step[d + 1] * dim[d + 1];
-    /* The outermost dimension along which the run takes whole steps. */
+    /* The outermost dimension along which the box can take whole steps. */
     int along = 0;
     while (along < n_dims - 1 && (begin % step[along] != 0 || count < step[along]))
         along++;

@@ -19,7 +19,7 @@ enum { NUMBER_BYTES = 64 };
 const char *tess_options_nearest(const char *text, const char *const *names, int n)
 {
     const char *best = NULL;
-    int best_distance = 1 + (int)strlen(text) / 3; /* a name farther away is not a typo */
+    int best_distance = 1 + (int)strlen(text) / 3; /* a name farther away is not taken for a typo */
     for (int i = 0; i < n; i++) {
         int distance = tess_text_distance(text, names[i]);
         if (distance <= best_distance && (best == NULL || distance < best_distance)) {
@@ -207,7 +207,8 @@ tess_status tess_options_bytes(const char *text, int64_t unit, int64_t min, int6
     return TESS_OK;
 }
 
-/* The place of a text of n bytes in "none|full|every_n"; -1: it is not there. An empty place has no name. */
+/* Returns the index of a text of n bytes in "none|full|every_n"; -1: not found. An empty entry of the list matches no
+ * text. */
 static int find_choice(const char *choices, const char *text, size_t n,
                        int (*compare)(const char *a, const char *b, size_t n))
 {
@@ -254,13 +255,13 @@ static tess_status parse_text(const char *text, size_t n, char *out, size_t size
     return TESS_OK;
 }
 
-/* A shell leaves the ~ of KEY=~/x as it is. */
+/* Expands ~ in a path: a shell does not expand the ~ in KEY=~/x. */
 static tess_status finish_text(const tess_option *option, char *text, size_t size)
 {
     return option->is_path ? tess_os_expand_home(text, size) : TESS_OK;
 }
 
-/* Accepts "a, b", and as in YAML "[a, b]". Empty items are left out. */
+/* Accepts "a, b" and, as YAML writes it, "[a, b]". Skips empty items. */
 static tess_status parse_list(const tess_option *option, const char *text, tess_text_list *list)
 {
     size_t size = strlen(text);

@@ -1,4 +1,5 @@
-/* Options: one table of rows per section drives parsing, validation, `tessera info`, --help and the docs. */
+/* Options of the configuration and the command line. One table of rows per section drives parsing, validation, `tessera
+ * info`, --help and the docs. */
 #ifndef TESS_BASE_CORE_OPTIONS_H
 #define TESS_BASE_CORE_OPTIONS_H
 
@@ -15,7 +16,7 @@ typedef enum tess_option_type {
     TESS_OPTION_TEXT,   /* char[text_size] */
     TESS_OPTION_CHOICE, /* int: index into choices */
     TESS_OPTION_LIST,   /* tess_text_list of at most TESS_LIST_SIZE items, each below TESS_TEXT_SIZE */
-    TESS_OPTION_OWN     /* set by `parse`, whose messages name the key; cannot be formatted */
+    TESS_OPTION_OWN     /* set by `parse`, whose messages must name the key; cannot be formatted */
 } tess_option_type;
 
 /* The effect of an option's value. Options of a run say theirs; those of commands and faults have none. */
@@ -31,19 +32,19 @@ typedef struct tess_option {
     const char *key; /* "training.steps", "--ranks", "rank" */
     tess_option_type type;
     tess_option_effect effect;
-    size_t offset;                                        /* offset of the field in the section's struct */
-    const char *fallback;                                 /* default, as a user would write it */
-    const char *choices;                                  /* CHOICE: "none|full|every_n" */
-    const char *also;                                     /* CHOICE: other programs' words for them, in any case */
-    double min, max;                                      /* FLOAT */
-    int64_t least, most;                                  /* INT, BYTES */
-    int64_t unit;                                         /* BYTES: bytes that a plain number counts; 0: one */
-    size_t text_size;                                     /* TEXT: bytes of the field; 0: TESS_TEXT_SIZE */
-    const char *axis;                                     /* INT: its value is the degree of this axis of the mesh */
-    bool is_path;                                         /* TEXT, LIST: ~ and ~/ begin the home folder */
-    bool is_url;                                          /* TEXT: is formatted without what may hold a secret */
+    size_t offset;        /* offset of the field in the section's struct */
+    const char *fallback; /* default, as a user would write it */
+    const char *choices;  /* CHOICE: "none|full|every_n" */
+    const char *also;     /* CHOICE: names of the choices in other programs, in order; case is ignored */
+    double min, max;      /* FLOAT */
+    int64_t least, most;  /* INT, BYTES */
+    int64_t unit;         /* BYTES: bytes that a plain number counts; 0: one */
+    size_t text_size;     /* TEXT: bytes of the field; 0: TESS_TEXT_SIZE */
+    const char *axis;     /* INT: its value is the degree of this axis of the mesh */
+    bool is_path;         /* TEXT, LIST: a leading ~ or ~/ stands for the home folder */
+    bool is_url;          /* TEXT: user names, passwords and queries in URLs are hidden when the value is formatted */
     tess_status (*parse)(void *config, const char *text); /* OWN */
-    const char *help;                                     /* one line; units where they could be doubted */
+    const char *help;                                     /* one line; states the unit where it could be in doubt */
 } tess_option;
 
 /* The options of one struct, next to which they stand. No two rows have the same field. */
@@ -82,18 +83,18 @@ tess_status tess_options_copy(const tess_option_table *tables, int n_tables, voi
 /* A hash of the values of all rows with one of the effects. Thereby it depends on which rows these are. */
 uint64_t tess_options_hash(const tess_option_table *tables, int n_tables, const void *config, unsigned effects);
 
-/* Sets one key from text. `source` is for messages ("kjv.yaml:12", "command line"). An unknown key names the nearest
- * one; a bad value names the choices or the range. A LIST is written as base/text/list_text.h says, with or without
- * brackets. */
+/* Sets one key from text. `source` names the place in messages ("kjv.yaml:12", "command line"). For an unknown key
+ * the message names the nearest one; for a bad value, the choices or the range. A LIST is written as in
+ * base/text/list_text.h, with or without brackets. */
 tess_status tess_options_set(const tess_option_table *tables, int n_tables, void *config, const char *key,
                              const char *text, const char *source);
 
-/* Fails with TESS_E_INVALID: there is no `key`, and the message names the one that may be meant. `shown` is the key as
- * the user wrote it. */
+/* Fails with TESS_E_INVALID because there is no `key`. The message suggests the key that the user may mean. `shown` is
+ * the key as the user wrote it. */
 tess_status tess_options_refuse(const tess_option_table *tables, int n_tables, const char *key, const char *shown);
 
-/* Finds a key with the same last word. It prefers one whose section is a word of `key`, and takes the first of up to
- * three others. NULL: no such key, or the choice would be a guess. */
+/* Finds a key with the same last word as `key`. Prefers one whose section is a word of `key`; otherwise takes the first
+ * if at most three match. NULL: no such key, or too many. */
 const char *tess_options_same_leaf(const tess_option_table *tables, int n_tables, const char *key);
 
 /* The current value as a user would write it. `section` is the struct that the row belongs to. */
@@ -101,8 +102,8 @@ tess_status tess_options_format(const tess_option *option, const void *section, 
 /* The same by key. */
 tess_status tess_options_format_key(const tess_option_table *tables, int n_tables, const void *config, const char *key,
                                     char *text, size_t size);
-/* Whether the current value is the default, however that is written. A value that cannot be formatted is not, nor is
- * one of a row without a default. */
+/* Whether the current value is the default, however that is written. False for a value that cannot be formatted and
+ * for a row without a default. */
 bool tess_options_is_default(const tess_option *option, const void *section);
 
 /* Parses an integer in [min, max]: "12", "10_000", "1e6". */
@@ -110,16 +111,17 @@ tess_status tess_options_int(const char *text, int64_t min, int64_t max, int64_t
 /* Parses a size in [min, max] bytes: "20MiB", "1.5 GiB". A plain number counts `unit` bytes. */
 tess_status tess_options_bytes(const char *text, int64_t unit, int64_t min, int64_t max, int64_t *value);
 
-/* *chosen is the index of `text` in `names`. TESS_E_INVALID: the message calls it a `what` and names the nearest one,
- * or all. */
+/* Sets *chosen to the index of `text` in `names`. TESS_E_INVALID: the message calls the text an unknown `what`, and
+ * names the nearest name or all of them. */
 tess_status tess_options_choose(const char *what, const char *text, const char *const *names, int n, int *chosen);
 
 enum { TESS_HINT_BYTES = 256 };
-/* ": did you mean 'BEFORE NAME'?" with the nearest of `n` names to `text`, or `otherwise`. Returns one of the two. */
+/* Returns ": did you mean 'BEFORE NAME'?" with the name nearest to `text`, written to `hint`. If no name is near,
+ * returns `otherwise`. */
 const char *tess_options_hint(const char *before, const char *text, const char *const *names, int n,
                               const char *otherwise, char hint[TESS_HINT_BYTES]);
 
-/* The nearest of `n` names to `text` by edit distance, or NULL when none is near. */
+/* Returns the name nearest to `text` by edit distance; NULL: none is near. */
 const char *tess_options_nearest(const char *text, const char *const *names, int n);
 
 #endif

@@ -5,7 +5,7 @@
 
 enum { SHORTEST_SECRET = 6, STARS = 3 };
 
-/* Replaces the bytes [from, to) by at most STARS stars. Returns the end of these. */
+/* Replaces the bytes [from, to) by at most STARS stars. Returns the end of the stars. */
 static char *cut(char *from, char *to)
 {
     const size_t n = to - from < STARS ? (size_t)(to - from) : STARS;
@@ -14,13 +14,13 @@ static char *cut(char *from, char *to)
     return from + n;
 }
 
-/* Messages show bytes outside of printable ASCII as '?' or a space. */
+/* Whether `shown` may stand for `byte`: messages show bytes outside of printable ASCII as '?' or a space. */
 static bool is_shown_as(char byte, char shown)
 {
     return shown == byte || ((shown == '?' || shown == ' ') && (byte < ' ' || byte > '~'));
 }
 
-/* The number of bytes of `secret` (n) that `text` begins with. */
+/* Returns how many bytes at the start of `text` match the start of `secret`, which has n bytes. */
 static size_t common(const char *text, const char *secret, size_t n)
 {
     size_t i = 0;
@@ -59,7 +59,7 @@ void tess_redact(char *text, const char *secret)
     }
 }
 
-/* The end of a query. Punctuation at its end belongs to the sentence around the URL. */
+/* Returns the end of a URL's query. Punctuation at the end belongs to the sentence around the URL. */
 static char *end_of_query(char *query)
 {
     char *end = query + strcspn(query, " \t\r\n\"'`<>|\\");

@@ -1,14 +1,15 @@
-/* Removes secrets from texts that people see or that are kept. */
+/* Removes secrets from texts that people see or that are stored. */
 #ifndef TESS_BASE_CORE_REDACT_H
 #define TESS_BASE_CORE_REDACT_H
 
-/* Replaces each occurrence of `secret` in `text` by stars. The lines of a secret are secrets of their own. Parts of at
- * least 6 bytes are replaced where a message cuts them: an end of a line where the text begins, and a beginning where
- * the text ends or "..." follows. Lines of fewer than 6 bytes are left alone: they would be found in ordinary words. */
+/* Replaces each occurrence of `secret` in `text` by stars. Each line of a secret is treated as a secret.
+ * A message may cut a secret. If at least 6 bytes of it remain, these are replaced, too: the end of a secret at the
+ * start of the text, and its start at the end of the text or before "...".
+ * Lines of fewer than 6 bytes are not replaced: they occur in ordinary words. */
 void tess_redact(char *text, const char *secret);
 
-/* Replaces what may hold a secret in each URL of `text` by stars: what stands before an '@' of its host, and its query.
- * Works in place; the text does not grow. Returns text. */
+/* Replaces the parts of each URL in `text` that may hold a secret by stars: user name and password before the '@' of
+ * the host, and the query. Works in place; the text does not grow. Returns text. */
 char *tess_redact_urls(char *text);
 
 #endif

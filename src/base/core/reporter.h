@@ -1,4 +1,4 @@
-/* A place for lines to people from code that prints nothing. */
+/* A callback for lines that people should read. Library code, which prints nothing itself, reports through it. */
 #ifndef TESS_BASE_CORE_REPORTER_H
 #define TESS_BASE_CORE_REPORTER_H
 

@@ -4,8 +4,8 @@
 
 void tess_philox(uint64_t seed, tess_purpose purpose, uint64_t stream, uint64_t index, uint32_t out[4])
 {
-    /* Key: the seed. Counter: index in the low half, stream in the high one, mixed with the purpose so that two
-     * purposes never meet. */
+    /* The key is the seed. The counter's low half is the index. Its high half is the stream, mixed with the purpose so
+     * that two purposes never share a counter. */
     uint64_t high = stream ^ ((uint64_t)purpose << 56);
     uint32_t c0 = (uint32_t)index, c1 = (uint32_t)(index >> 32), c2 = (uint32_t)high, c3 = (uint32_t)(high >> 32);
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
@@ -48,7 +48,8 @@ uint64_t tess_rng_permute(uint64_t seed, tess_purpose purpose, uint64_t stream, 
 {
     if (n < 2)
         return index;
-    int half = 1; /* bits of each half: the domain 2^(2 half) >= n is at most 4n, so walking takes few rounds */
+    /* Bits of each half; the domain 2^(2 half) >= n is at most 4n, so few rounds of cycle walking are needed */
+    int half = 1;
     while (half < 31 && (UINT64_C(1) << (2 * half)) < n)
         half++;
     uint64_t mask = (UINT64_C(1) << half) - 1;

@@ -1,14 +1,14 @@
-/* Normal numbers: Box-Muller on the four words of a Philox counter, element 4c + k from counter c. Additions,
- * multiplications, divisions and square roots only, each rounded alone: rng_normal_avx512.c does the same operations
- * sixteen at a time and gives the same bits. */
+/* Normal numbers by Box-Muller: element 4c + k comes from word k of Philox counter c. Uses only additions,
+ * multiplications, divisions and square roots, each rounded separately. rng_normal_avx512.c does the same operations on
+ * sixteen counters at a time and gives the same bits. */
 #include "base/core/rng_normal.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
-/* sqrt(-2 log u) for u = (word / 2^8 + 1/2) / 2^24 in (0, 1): exponent and mantissa apart, the mantissa in
- * [sqrt(1/2), sqrt(2)) by the series of atanh. */
+/* Returns sqrt(-2 log u) for u = (word / 2^8 + 1/2) / 2^24 in (0, 1). Exponent and mantissa are treated separately: the
+ * logarithm of the mantissa, in [sqrt(1/2), sqrt(2)), is the series of atanh. */
 static float radius_of(uint32_t word)
 {
     float x = (float)(int32_t)(word >> 8) + 0.5f; /* u * 2^24 */
@@ -25,7 +25,8 @@ static float radius_of(uint32_t word)
     return sqrtf(square > 0.0f ? square : 0.0f);
 }
 
-/* sin and cos of 2 pi word / 2^32: the top two bits are the quadrant, the rest an angle in [-pi/4, pi/4). */
+/* Computes sin and cos of 2 pi word / 2^32. The top two bits are the quadrant; the rest is an angle in [-pi/4,
+ * pi/4). */
 static void sin_cos(uint32_t word, float *sine, float *cosine)
 {
     uint32_t turned = word + 0x20000000u, quadrant = turned >> 30;
@@ -88,7 +89,7 @@ void tess_rng_fill_normal(uint64_t seed, tess_purpose purpose, uint64_t stream, 
 {
 #if defined(__x86_64__)
     if (has_avx512()) {
-        /* Whole blocks in the middle; the ragged ends one counter at a time. */
+        /* Fills whole blocks in the middle with AVX-512, and the ends one counter at a time. */
         int64_t head = (int64_t)(-first % 4) < n ? (int64_t)(-first % 4) : n;
         int64_t middle = (n - head) / TESS_NORMAL_BLOCK * TESS_NORMAL_BLOCK;
         fill_scalar(seed, purpose, stream, first, head, mean, std, out);

@@ -26,7 +26,7 @@ enum { TESS_NORMAL_BLOCK = 64 };
 #define TESS_COS_C3 -1.3888397e-3f
 #define TESS_COS_C4 2.4390448e-5f
 
-/* Elements of counters first_counter .. + 16 * n_blocks - 1; `high` is the counter's upper half. */
+/* Fills the elements of counters [first_counter, first_counter + 16 * n_blocks). `high` is the counter's upper half. */
 void tess_rng_fill_blocks_avx512(uint64_t seed, uint64_t high, uint64_t first_counter, int64_t n_blocks, float mean,
                                  float std, float *out);
 

@@ -1,4 +1,5 @@
-/* Sixteen counters at a time; operation by operation what rng_normal.c does. */
+/* Normal numbers, sixteen counters at a time. The operations are those of rng_normal.c, one by one, so the bits are the
+ * same. */
 #include "base/core/rng_normal.h"
 
 #include <immintrin.h>
@@ -8,7 +9,7 @@ static __m512 set(float value)
     return _mm512_set1_ps(value);
 }
 
-/* c0 + x * rest, rounded twice: no FMA here. */
+/* Returns c + x * rest with two roundings: an FMA would round once and change the bits. */
 static __m512 step(float c, __m512 x, __m512 rest)
 {
     return _mm512_add_ps(set(c), _mm512_mul_ps(x, rest));
@@ -48,7 +49,7 @@ static void sin_cos(__m512i words, __m512 *sine, __m512 *cosine)
     *cosine = _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(_mm512_mask_blend_ps(odd, c, s)), flip_cosine));
 }
 
-/* Low and high halves of x * factor: even lanes and odd lanes apart. */
+/* Computes the low and high halves of x * factor. Even and odd lanes are multiplied separately. */
 static void multiply(__m512i x, uint32_t factor, __m512i *low, __m512i *high)
 {
     __m512i f = _mm512_set1_epi64((long long)factor);
@@ -83,14 +84,14 @@ static void philox(uint64_t seed, uint64_t high, uint64_t counter, __m512i words
     words[3] = c3;
 }
 
-/* out[4c + k] = planes[k][c]: pairs, then fours within 128 bits, then the 128 bits in order. */
+/* Stores out[4c + k] = planes[k][c]: interleaves pairs, then fours within 128 bits, then orders the 128-bit parts. */
 static void store_interleaved(const __m512 planes[4], float *out)
 {
     __m512d low0 = _mm512_castps_pd(_mm512_unpacklo_ps(planes[0], planes[1]));
     __m512d low1 = _mm512_castps_pd(_mm512_unpacklo_ps(planes[2], planes[3]));
     __m512d high0 = _mm512_castps_pd(_mm512_unpackhi_ps(planes[0], planes[1]));
     __m512d high1 = _mm512_castps_pd(_mm512_unpackhi_ps(planes[2], planes[3]));
-    /* Counters c = 0, 1, 2, 3 (mod 4), each in steps of four. */
+    /* c0 .. c3 hold the counters that are 0 .. 3 (mod 4). */
     __m512 c0 = _mm512_castpd_ps(_mm512_unpacklo_pd(low0, low1)), c1 = _mm512_castpd_ps(_mm512_unpackhi_pd(low0, low1));
     __m512 c2 = _mm512_castpd_ps(_mm512_unpacklo_pd(high0, high1));
     __m512 c3 = _mm512_castpd_ps(_mm512_unpackhi_pd(high0, high1));

@@ -53,7 +53,7 @@ void tess_error_clear(void)
 
 tess_status tess_fail_at(const char *file, int line, tess_status status, const char *format, ...)
 {
-    char text[MESSAGE_SIZE]; /* the arguments may point into the old message */
+    char text[MESSAGE_SIZE]; /* a copy: the arguments may point into the old message */
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
@@ -71,7 +71,7 @@ tess_status tess_fail_context(tess_status status, const char *format, ...)
     int n = vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     if (n < 0 || n + 3 >= MESSAGE_SIZE)
-        return status; /* no room: the inner message matters more */
+        return status; /* no room for the outer text: the inner message matters more */
     snprintf(text + n, sizeof(text) - (size_t)n, ": %s", message);
     memcpy(message, tess_redact_urls(text), sizeof(text));
     return status;

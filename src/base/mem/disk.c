@@ -9,7 +9,7 @@
 enum {
     PAGE = 4096,
     ALIGNMENT = 2 << 20
-}; /* alignment of blocks in the file: the largest folio has pages of one block */
+}; /* alignment of blocks in the file, so that even the largest folio holds pages of only one block */
 
 typedef struct disk_block {
     struct disk_block *next;

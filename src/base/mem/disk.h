@@ -1,5 +1,5 @@
-/* Memory that lies on disk: blocks of one nameless file in a folder, mapped, known to a pager. It ends with the
- * process. What outlives it is in job/persist. */
+/* Memory on disk: mapped blocks of one nameless file in a folder, moved by a pager. The file disappears when the
+ * process ends. job/persist has memory on disk that outlives the process. */
 #ifndef TESS_BASE_MEM_DISK_H
 #define TESS_BASE_MEM_DISK_H
 
@@ -8,17 +8,18 @@
 
 typedef struct tess_disk tess_disk;
 
-/* `pager` is borrowed until destroy. TESS_E_NO_SPACE, TESS_E_IO name the folder. */
+/* `pager` is borrowed until destroy. TESS_E_NO_SPACE, TESS_E_IO: the message names the folder. */
 tess_status tess_disk_create(tess_mem *mem, const char *folder, tess_pager *pager, tess_disk **disk);
-/* Also its blocks. NULL is fine. */
+/* Also frees its blocks. NULL is fine. */
 void tess_disk_destroy(tess_disk **disk);
 
-/* Zeroed, on pages of its own. TESS_E_NO_SPACE names `what`, the folder, and how many bytes were asked for and are
- * free: space is reserved, so that no later store can fail. One thread at a time. */
+/* Allocates zeroed memory on pages of its own. Reserves the disk space, so that no later store can fail. Only one
+ * thread at a time may call it. TESS_E_NO_SPACE: the message names `what`, the folder, and the bytes requested and
+ * free. */
 tess_status tess_disk_alloc(tess_disk *disk, size_t bytes, const char *what, void **out);
-/* Makes it that of private memory in `mem_disk`, with its pager. */
+/* Sets the functions for private memory in `mem_disk`, and its pager, to those of `disk`. */
 void tess_disk_attach(tess_disk *disk, tess_mem_disk *mem_disk);
-/* Gives the space back. NULL is fine. */
+/* Frees the block and its disk space. NULL is fine. */
 void tess_disk_free(tess_disk *disk, void *block);
 
 #endif

@@ -1,5 +1,5 @@
-/* The one allocator. Each block has a 64-byte header in front of it; blocks from HUGE_BYTES up come from mmap, so that
- * they start on a huge page, cost nothing until touched and go back to the system when freed. */
+/* The one allocator of the program. Each block has a 64-byte header in front of it. Blocks of HUGE_BYTES or more come
+ * from mmap: they start on a huge page, use no memory until touched and return to the system when freed. */
 #include "base/mem/make_room.h"
 #include "tessera/memory.h"
 #include "base/mem/mem_watch.h"
@@ -20,30 +20,30 @@ typedef struct block_header {
     uint64_t magic;
     size_t bytes;
     void *base;          /* the address that malloc or mmap returned */
-    size_t mapped_bytes; /* 0: malloc made it */
+    size_t mapped_bytes; /* 0: the block came from malloc */
     tess_pool pool;
-    uint16_t watch, name; /* the watch that has counted it, 0: none, and its number there */
+    uint16_t watch, name; /* the watch that counted the block (0: none), and the index of its name there */
     char padding[ALIGNMENT - 4 * 8 - 8];
 } block_header;
 
 _Static_assert(sizeof(block_header) == ALIGNMENT, "the header keeps the block aligned");
 
-/* Blocks that were allocated with the same words since a watch began. */
+/* The bytes in blocks that were allocated with the same `what` since a watch began and are not freed. */
 typedef struct watched_name {
     char what[TESS_MEM_NAME];
     int64_t bytes;
 } watched_name;
 
-enum { WATCHED_NAMES = 32 /* the last one takes all further words */ };
+enum { WATCHED_NAMES = 32 /* the last entry counts all further names */ };
 
 struct tess_mem {
     pthread_mutex_t lock;
-    tess_pool watched; /* TESS_POOL_COUNT: none */
-    uint16_t watch;    /* counts watches */
+    tess_pool watched; /* TESS_POOL_COUNT: no pool is watched */
+    uint16_t watch;    /* number of the current watch */
     int n_names;
     watched_name names[WATCHED_NAMES];
     tess_pool_stats pools[TESS_POOL_COUNT];
-    tess_mem_region_fn region; /* function of the named store; NULL: no store */
+    tess_mem_region_fn region; /* the function that finds memory in the named store; NULL: no store */
     void *store;
     tess_mem_disk disk;
     size_t disk_bytes[TESS_POOL_COUNT];
@@ -94,7 +94,7 @@ static void add(tess_mem *mem, tess_pool pool, int64_t bytes, int blocks)
         stats->peak_bytes = stats->bytes;
 }
 
-/* ---- The watch; its callers have the lock ---- */
+/* ---- The watch; callers hold the lock ---- */
 static void watch_alloc(tess_mem *mem, block_header *header, const char *what)
 {
     int i = 0;
@@ -151,7 +151,7 @@ static block_header *map_block(size_t bytes)
     if (base == MAP_FAILED)
         return NULL;
     uintptr_t block = ((uintptr_t)base + ALIGNMENT + HUGE_PAGE - 1) & ~((uintptr_t)HUGE_PAGE - 1);
-    size_t before = block - (uintptr_t)base; /* the header alone is not worth a huge page */
+    size_t before = block - (uintptr_t)base; /* gets small pages: it holds only the header */
     madvise(base, before, MADV_NOHUGEPAGE);
     madvise((void *)block, mapped - before, MADV_HUGEPAGE);
     block_header *header = (block_header *)(block - ALIGNMENT);
@@ -202,7 +202,7 @@ static block_header *header_of(void *block)
 {
     block_header *header = (block_header *)block - 1;
     if (header->magic != block_magic)
-        __builtin_trap(); /* freed twice, or never ours: going on would corrupt the heap */
+        __builtin_trap(); /* freed twice, or not from this allocator: continuing would corrupt the heap */
     return header;
 }
 

@@ -1,10 +1,11 @@
-/* The list of ranges, and who moves them. A range is in the list from the fetch that asks for it to the end of its
- * release:
+/* The pager's list of ranges, and the two threads that move them. A range is in the list from the request that fetches
+ * it until its release is complete:
  *
  *     WANTED -> COMING -> HERE -> LEAVING -> GOING -> (gone)
  *
- * The reader takes it from WANTED to HERE, the writer from LEAVING to its end; all else is done by requests, under the
- * lock. A request that comes in the middle of COMING or GOING leaves a note for the end of it. */
+ * The reader thread moves a range from WANTED to HERE; the writer thread moves it from LEAVING to its end. Requests do
+ * all other transitions, under the lock. A request during COMING or GOING sets a flag (then_leave, then_want) that
+ * takes effect when the move ends. */
 #include "base/mem/pager.h"
 
 #include <errno.h>
@@ -22,8 +23,8 @@
 #endif
 
 enum {
-    PIECE = 8 << 20, /* large enough for full speed, small enough to start the way back early */
-    UNDER_WAY = 2,   /* pieces whose writing has begun while the next is started */
+    PIECE = 8 << 20, /* bytes per step: large enough for full speed, small enough that writing back starts early */
+    UNDER_WAY = 2,   /* number of pieces whose writing has begun before the pager waits for the oldest */
     LARGEST_FOLIO = 2 << 20,
     ZEROES = 1 << 20,
     NAME_BYTES = 256
@@ -45,12 +46,12 @@ typedef struct pager_range {
     const pager_file *file;
     char *begin, *end;
     range_state state;
-    tess_page_use use; /* the use that it was first fetched for; a reader may become a writer */
-    bool is_dirty;     /* it may have been written */
-    bool is_urgent;    /* somebody waits for it */
-    bool counted;      /* among the resident bytes */
-    bool then_leave;   /* COMING, and released already */
-    bool then_want;    /* GOING, and fetched again */
+    tess_page_use use; /* the use of the first fetch; a later fetch may turn a read into an update */
+    bool is_dirty;     /* the range may have been written */
+    bool is_urgent;    /* a caller waits for the range */
+    bool counted;      /* the range is among the resident bytes */
+    bool then_leave;   /* the range was released while it was COMING */
+    bool then_want;    /* the range was fetched again while it was GOING */
 } pager_range;
 
 struct tess_pager {
@@ -61,9 +62,9 @@ struct tess_pager {
     pthread_t reader, writer;
     bool stop;
     pager_file *files;
-    pager_range *first, **end; /* oldest request, or oldest release, first */
+    pager_range *first, **end; /* the ranges, oldest fetch or oldest release first */
     tess_pager_stats stats;
-    int failed; /* errno of the first write that failed, 0: none did */
+    int failed; /* errno of the first write that failed; 0: none has failed */
     char failed_name[NAME_BYTES];
 };
 
@@ -85,7 +86,7 @@ static void take_out(tess_pager *p, pager_range *r)
         p->end = at;
 }
 
-/* The first byte from `at` on that no counted range other than `r` has; r->end: they have all of them. */
+/* Returns the first byte at or after `at` that belongs to no counted range other than `r`; r->end: there is none. */
 static const char *next_alone(const tess_pager *p, const pager_range *r, const char *at)
 {
     bool moved = true;
@@ -100,7 +101,7 @@ static const char *next_alone(const tess_pager *p, const pager_range *r, const c
     return at < r->end ? at : r->end;
 }
 
-/* The first byte after `at` where a counted range other than `r` begins; r->end: none begins before it. */
+/* Returns the first byte after `at` where a counted range other than `r` begins; r->end: there is none. */
 static const char *next_shared(const tess_pager *p, const pager_range *r, const char *at)
 {
     const char *next = r->end;
@@ -110,7 +111,8 @@ static const char *next_shared(const tess_pager *p, const pager_range *r, const 
     return next;
 }
 
-/* The bytes of a range that no other counted range has: a unit and its tensors are ranges of the same memory. */
+/* Counts the bytes of a range that are in no other counted range. Ranges overlap because a unit and its tensors are
+ * ranges of the same memory. */
 static size_t bytes_alone(const tess_pager *p, const pager_range *r)
 {
     size_t bytes = 0;
@@ -157,7 +159,7 @@ static pager_range *find(const tess_pager *p, const char *begin, const char *end
     return r;
 }
 
-/* NULL: not of a file, or no memory for it, which costs the caller time later. */
+/* NULL: the address is in no file, or there is no memory for the list entry. Then only the prefetch is lost. */
 static pager_range *find_or_add(tess_pager *p, const void *at, size_t bytes)
 {
     char *begin = (char *)at;
@@ -190,7 +192,7 @@ static uint64_t place_of(const pager_file *f, const char *at)
     return f->offset + (uint64_t)(at - f->base);
 }
 
-/* If the system cannot populate pages, a byte of each page is read; writers then take their faults themselves. */
+/* If the system cannot populate pages, reads a byte of each page; writers then take the page faults themselves. */
 static void populate(const tess_pager *p, char *from, char *to, int how)
 {
     if (madvise(from, (size_t)(to - from), how) != 0 && errno == EINVAL)
@@ -198,7 +200,7 @@ static void populate(const tess_pager *p, char *from, char *to, int how)
             (void)*at;
 }
 
-/* Reading first: the kernel reads ahead, in large folios, for reads only. */
+/* Populates for reading first, because the kernel reads ahead, in large folios, only for reads. */
 static void bring_piece(const tess_pager *p, char *from, char *to, bool write)
 {
     populate(p, from, to, MADV_POPULATE_READ);
@@ -206,9 +208,9 @@ static void bring_piece(const tess_pager *p, char *from, char *to, bool write)
         populate(p, from, to, MADV_POPULATE_WRITE);
 }
 
-/* Zeroes are written to the file, in the page cache: whole pages that are written are not read first, and come in large
- * folios: 1.2 to 1.4 GB/s on ext4, where extents zeroed by FALLOC_FL_ZERO_RANGE gave 0.2. A write that fails leaves
- * what is there, which nobody reads. */
+/* Overwrites the range with zeroes in the file's page cache. Pages that are written as a whole are not read first, and
+ * get large folios. This reaches 1.2 to 1.4 GB/s on ext4; extents zeroed by FALLOC_FL_ZERO_RANGE reached 0.2. If a
+ * write fails the old content stays, which nobody reads. */
 static void drop_content(const pager_file *f, char *from, char *to)
 {
     static const char zeroes[ZEROES];
@@ -231,8 +233,9 @@ static void bring(const tess_pager *p, const pager_range *r, tess_page_use use)
     }
 }
 
-/* Waits for the writing of [from, to), which has begun if it `was_written`, and drops it. A folio leaves as a whole, so
- * the range goes down to where the largest one may begin; pages that are in use there are mapped, and stay. */
+/* Waits until [from, to) is written to disk, if it `was_written`, and drops its pages from memory. A folio is dropped
+ * only as a whole, so the range is extended down to where the largest folio may begin. Pages in use there are mapped,
+ * and stay. */
 static int drop(const pager_file *f, bool was_written, char *from, char *to)
 {
     uint64_t begin = place_of(f, from), end = place_of(f, to), low = begin / LARGEST_FOLIO * LARGEST_FOLIO;
@@ -246,7 +249,8 @@ static int drop(const pager_file *f, bool was_written, char *from, char *to)
     return failed;
 }
 
-/* Returns errno of a write that failed, or 0. Pages at the ends may be a neighbour's, too: it finds them again. */
+/* Writes a range to disk and drops its pages. Returns the errno of a write that failed, or 0. Pages at the ends may
+ * also belong to neighbouring ranges, which then read them again. */
 static int send_away(const tess_pager *p, const pager_range *r, bool was_written)
 {
     char *begin = page_down(p, r->begin), *end = page_up(p, r->end), *behind = begin;
@@ -358,7 +362,7 @@ static pager_range *next_to_send(const tess_pager *p)
     return next_in(p, LEAVING, false);
 }
 
-/* Moves ranges until the pager stops. */
+/* Runs one thread: moves ranges until the pager stops. */
 static void move_all(tess_pager *p, pager_range *(*next)(const tess_pager *), void (*move)(tess_pager *, pager_range *))
 {
     pthread_mutex_lock(&p->lock);
@@ -453,7 +457,7 @@ tess_status tess_pager_add(tess_pager *p, void *base, size_t bytes, int fd, uint
     TESS_TRY(tess_mem_alloc(p->mem, TESS_POOL_MISC, sizeof(*f), "pager", (void **)&f));
     *f = (pager_file){.base = base, .bytes = bytes, .fd = fd, .offset = offset};
     strncpy(f->name, name, sizeof(f->name) - 1);
-    (void)madvise(base, bytes, MADV_SEQUENTIAL); /* large reads, from the first page of a piece on */
+    (void)madvise(base, bytes, MADV_SEQUENTIAL); /* larger reads, starting at the first page of a piece */
     pthread_mutex_lock(&p->lock);
     f->next = p->files;
     p->files = f;
@@ -461,7 +465,7 @@ tess_status tess_pager_add(tess_pager *p, void *base, size_t bytes, int fd, uint
     return TESS_OK;
 }
 
-/* Drops the requests on a file that are not under way. Returns whether any request is. */
+/* Drops the requests on a file, except moves under way. Returns whether any move is under way. */
 static bool drop_requests(tess_pager *p, const pager_file *f)
 {
     bool any_moves = false;
@@ -496,14 +500,14 @@ void tess_pager_remove(tess_pager *p, const void *base)
     pager_file **at = link_of(p, base);
     while (*at != NULL && drop_requests(p, *at)) {
         pthread_cond_wait(&p->changed, &p->lock);
-        at = link_of(p, base); /* other threads add and remove files meanwhile */
+        at = link_of(p, base); /* searched again, because other threads may have added or removed files */
     }
     pager_file *f = *at;
     if (f != NULL) {
         *at = f->next;
         tess_mem_free(p->mem, f);
     }
-    pthread_cond_broadcast(&p->changed); /* there may be room now */
+    pthread_cond_broadcast(&p->changed); /* ranges that waited for room may have it now */
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -519,7 +523,7 @@ void tess_pager_fetch(tess_pager *p, const void *at, size_t bytes, tess_page_use
         if (is_first)
             r->use = use;
         else if (r->use == TESS_PAGE_READ && use != TESS_PAGE_READ)
-            r->use = TESS_PAGE_UPDATE; /* an overwrite would drop what the first fetch reads */
+            r->use = TESS_PAGE_UPDATE; /* not OVERWRITE, which would drop the content that the first fetch reads */
         r->is_dirty |= use != TESS_PAGE_READ;
         r->then_leave = false;
         r->then_want = r->state == GOING;
@@ -538,7 +542,7 @@ static bool is_missing(const pager_range *r, const char *begin, const char *end)
            (r->state == WANTED || r->state == COMING || (r->state == GOING && r->then_want));
 }
 
-/* Marks what is missing. False: nothing is. */
+/* Marks all missing ranges in [begin, end) as urgent. False: no range is missing. */
 static bool hurry(tess_pager *p, const char *begin, const char *end)
 {
     bool any = false;
@@ -563,7 +567,7 @@ tess_status tess_pager_wait(tess_pager *p, const void *at, size_t bytes)
     p->stats.waited_ns += began != 0 ? tess_os_now_ns() - began : 0;
     int failed = p->failed;
     pthread_mutex_unlock(&p->lock);
-    errno = failed; /* the name stands still from the first failure on */
+    errno = failed; /* the name of the first file that failed never changes again */
     return failed == 0 ? TESS_OK : tess_os_error("write", p->failed_name);
 }
 

@@ -17,7 +17,7 @@ static const char *find_source(Dwfl_Module *module, Dwarf_Addr address, int *num
     Dwfl_Line *line = dwfl_module_getsrc(module, address);
     if (line != NULL)
         return dwfl_lineinfo(line, NULL, number, NULL, NULL, NULL);
-    /* Compilers other than gcc omit the table that maps an address to its source file: each unit is asked. */
+    /* Compilers other than gcc omit the table that maps an address to its source file, so each unit is searched. */
     Dwarf_Addr bias;
     Dwarf_Die *unit = dwfl_module_nextcu(module, NULL, &bias);
     while (unit != NULL && dwarf_haspc(unit, address - bias) != 1)
@@ -36,7 +36,8 @@ void tess_place_report(Dwfl_Module *module, Dwarf_Addr address, const char *obje
     if (name == NULL)
         return;
     const char *file = find_source(module, address, &number);
-    /* Parts of a function ("train.cold", "train.part.0") and versions of it ("read@GLIBC_2.2") have its name. */
+    /* Parts of a function ("train.cold", "train.part.0") and versions of it ("read@GLIBC_2.2") are shown under its
+     * plain name. */
     int length = (int)strcspn(name, ".@");
     length = length > 0 ? length : (int)strlen(name);
     if (file != NULL && number > 0)

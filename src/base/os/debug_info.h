@@ -1,4 +1,4 @@
-/* Shared by symbols.c and stack.c: where to look for debug information, and how to print a place. */
+/* Shared by symbols.c and stack.c: finds debug information, and formats a place in the code. */
 #ifndef TESS_BASE_OS_DEBUG_INFO_H
 #define TESS_BASE_OS_DEBUG_INFO_H
 
@@ -10,8 +10,8 @@
 int tess_find_debug_info(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base, const char *file,
                          const char *link, GElf_Word crc, char **found);
 
-/* Writes "function (file.c:12)"; without known lines "function (`object`)" when `object` is not "", else "function"; ""
- * when there is no symbol. */
+/* Writes "function (file.c:12)". If the line is not known: "function (`object`)", or "function" when `object` is "". If
+ * there is no symbol: "". */
 void tess_place_report(Dwfl_Module *module, Dwarf_Addr address, const char *object, char *text, size_t size);
 
 #endif

@@ -23,7 +23,7 @@ int tess_os_open_nameless(const char *folder, int flags)
     }
     fd = open(path, O_CREAT | O_EXCL | O_CLOEXEC | flags, 0600);
     int reason = errno;
-    if (fd >= 0 || reason == EINVAL) /* the file was made before the system refused O_DIRECT */
+    if (fd >= 0 || reason == EINVAL) /* EINVAL: the file was created before the system refused O_DIRECT */
         unlink(path);
     errno = reason;
     return fd;
@@ -65,7 +65,7 @@ tess_status tess_os_open_disk(const char *folder, size_t bytes, int *fd)
 
 size_t tess_os_disk_file_bytes(const char *folder)
 {
-    static const uint64_t huge_page = 2 << 20, most = UINT64_C(8) << 40; /* half of what ext4 allows */
+    static const uint64_t huge_page = 2 << 20, most = UINT64_C(8) << 40; /* most: half of ext4's limit */
     tess_os_space space;
     if (tess_os_space_at(folder, &space) != TESS_OK) {
         tess_error_clear();
@@ -77,7 +77,7 @@ size_t tess_os_disk_file_bytes(const char *folder)
 
 tess_status tess_os_reserve_disk(int fd, uint64_t offset, size_t bytes, const char *name)
 {
-    do /* unlike fallocate this never leaves holes */
+    do /* unlike fallocate, posix_fallocate never leaves holes */
         errno = bytes > 0 ? posix_fallocate(fd, (off_t)offset, (off_t)bytes) : 0;
     while (errno == EINTR);
     return errno == 0 ? TESS_OK : tess_os_error("reserve space for", name);

@@ -1,4 +1,4 @@
-/* File contents: reading, mapping, writing. paths.c has names and folders. */
+/* Contents of files: reading, mapping and writing them. Names and folders are in paths.c. */
 #include "base/os/os.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ tess_status tess_os_error(const char *what, const char *path)
     return TESS_FAIL(status, "%s %s: %s%s", what, path, strerror(number), hint);
 }
 
-/* git leaves a small text in place of a file that git-lfs has not downloaded. */
+/* Fails if the file is a git-lfs pointer: a small text that git leaves in place of a file that was not downloaded. */
 static tess_status refuse_lfs_pointer(int fd, size_t size, const char *path)
 {
     static const char begin[] = "version https://git-lfs.github.com/spec/";
@@ -58,7 +58,7 @@ static tess_status check_regular(int fd, const char *path, size_t *size)
     return refuse_lfs_pointer(fd, *size, path);
 }
 
-/* Opens with O_NONBLOCK, because the open of a FIFO would wait for its writer. */
+/* Opens with O_NONBLOCK, because otherwise opening a FIFO would wait for its writer. */
 static tess_status open_regular(const char *path, int *fd, size_t *size)
 {
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -147,7 +147,7 @@ tess_status tess_os_read_at(int fd, uint64_t offset, void *data, size_t size, co
     return TESS_OK;
 }
 
-/* Writes at `offset`; a negative one means the file's current position. */
+/* Writes at `offset`; a negative offset means the file's current position. */
 static tess_status write_fully(int fd, const void *data, size_t size, off_t offset, const char *path)
 {
     for (size_t done = 0; done < size;) {

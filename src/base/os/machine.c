@@ -121,7 +121,7 @@ bool tess_os_futex_works(void)
     const uint32_t word = 0;
     uint64_t begin = tess_os_now_ns();
     tess_os_futex_wait(&word, 0, 1000000);
-    return tess_os_now_ns() - begin >= 900000; /* it returns at once if the system forbids the call */
+    return tess_os_now_ns() - begin >= 900000; /* the wait returns at once if the system forbids the call */
 }
 
 typedef struct core_task {

@@ -8,10 +8,10 @@
 
 #include "base/os/os.h"
 
-/* Version 1 shows a missing limit as the largest multiple of a page. */
+/* Version 1 reports no limit as the largest multiple of a page. */
 static const uint64_t no_limit = UINT64_C(1) << 60;
 
-/* Whether the list "memory,hugetlb" has the name. */
+/* Whether the list, such as "memory,hugetlb", contains the name. */
 static bool lists(const char *names, const char *name)
 {
     size_t n = strlen(name);
@@ -21,8 +21,8 @@ static bool lists(const char *names, const char *name)
     return false;
 }
 
-/* Finds the group's path as the kernel spells it: "0::/path" in version 2, "4:memory,hugetlb:/path" in version 1. When
- * both are present version 1 wins, because it then has the controller. */
+/* Finds the group's path in the form that the kernel prints: "0::/path" in version 2, "4:memory,hugetlb:/path" in
+ * version 1. If both are present, version 1 wins: then it has the controller. */
 static bool find_path(const char *root, int pid, const char *controller, char *path, size_t size, bool *version2)
 {
     char name[TESS_GROUP_FOLDER_BYTES], line[1024];
@@ -50,8 +50,8 @@ static bool find_path(const char *root, int pid, const char *controller, char *p
     return found;
 }
 
-/* Finds the mount point of that hierarchy, and which of its groups the mount shows as its root. Where no mount can be
- * seen, it is the usual one. */
+/* Finds the mount point of the group's hierarchy, and which group the mount shows as its root. If no mount is visible,
+ * assumes the usual mount point. */
 static void find_mount(const char *root, const char *controller, bool version2, char *mount, size_t size, char *shown,
                        size_t shown_size)
 {
@@ -96,7 +96,7 @@ bool tess_memory_group_find(int pid, tess_memory_group *group)
     return tess_control_group_find("", pid, "memory", group);
 }
 
-/* Reads the first number of a file of the group, or the number after `key`. False: not there, or "max". */
+/* Reads the first number in a file of the group, or the number after `key`. False: there is none, or it is "max". */
 static bool read_number(const char *folder, const char *name, const char *key, uint64_t *number)
 {
     char path[TESS_GROUP_FOLDER_BYTES + 64], line[256];
@@ -112,7 +112,7 @@ static bool read_number(const char *folder, const char *name, const char *key, u
     return found;
 }
 
-/* Shortens `folder` to the group above. False: it is the topmost. */
+/* Shortens `folder` to the parent group. False: it is the topmost. */
 static bool to_parent(const tess_memory_group *group, char *folder)
 {
     char *slash = strrchr(folder, '/');
@@ -198,7 +198,7 @@ uint64_t tess_memory_group_kills(const tess_memory_group *group)
     return kills;
 }
 
-/* Reads the quota of cores that a group sets, and its period. False: it sets none. */
+/* Reads a group's quota of cores, and its period. False: the group has no quota. */
 static bool read_quota(const tess_memory_group *group, double *quota, double *period)
 {
     char path[TESS_GROUP_FOLDER_BYTES + 64], text[64] = "";

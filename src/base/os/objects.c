@@ -40,7 +40,7 @@ static uint32_t find_id_in_notes(const uint8_t *at, size_t n)
     return 0;
 }
 
-/* An object without a build id is identified by its name. */
+/* Returns an id made of the build id, or of the name if the object has no build id. */
 static uint32_t id_of(const struct dl_phdr_info *info)
 {
     for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -65,12 +65,12 @@ static void find_range(const struct dl_phdr_info *info, tess_object *object)
     }
 }
 
-/* ---- Walks over all of them; the program comes first ---- */
+/* ---- Walks over all objects; the program comes first ---- */
 typedef struct object_search {
     tess_object *object;
     uintptr_t at;
     uint32_t id; /* 0: search for the object that contains `at` */
-    bool first;  /* take the first, the program */
+    bool first;  /* return the first object, which is the program */
     int n_seen;
 } object_search;
 

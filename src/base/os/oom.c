@@ -16,8 +16,8 @@ void tess_oom_begin(tess_oom_watch *watch)
     watch->has_group = tess_memory_group_find((int)getpid(), &watch->group);
     if (watch->has_group)
         watch->kills_known = tess_memory_group_kills(&watch->group);
-    /* The log uses the machine's process numbers, which differ from ours in a container. The number of the first
-     * namespace's file is fixed. */
+    /* The log uses the machine's process numbers, which differ from ours in a container. The initial pid namespace
+     * always has this inode number. */
     struct stat info;
     if (stat("/proc/self/ns/pid", &info) != 0 || info.st_ino != 0xEFFFFFFC)
         return;
@@ -31,11 +31,11 @@ void tess_oom_end(tess_oom_watch *watch)
     tess_os_close(&watch->log);
 }
 
-/* How long a killed process may take to end. */
+/* The longest time that a killed process may take to end. */
 static const uint64_t ends_within_ns = UINT64_C(60000000000);
 
-/* "3,901,5000,-;...: Killed process 4711 (tessera) total-vm:8123kB, anon-rss:512kB, file-rss:4kB, shmem-rss:0kB, UID:0
- * ..." */
+/* Parses "3,901,5000,-;...: Killed process 4711 (tessera) total-vm:8123kB, anon-rss:512kB, file-rss:4kB, shmem-rss:0kB,
+ * UID:0 ...". */
 bool tess_oom_parse(const char *line, tess_oom_kill *kill)
 {
     static const char *const parts[] = {"anon-rss:", "file-rss:", "shmem-rss:"};
@@ -54,7 +54,8 @@ bool tess_oom_parse(const char *line, tess_oom_kill *kill)
     return kill->pid > 0;
 }
 
-/* One read returns one record; EPIPE says that records were lost before the next one. */
+/* Reads all new records of the log. Each read returns one record; EPIPE says that records were lost before the next
+ * one. */
 static void read_log(tess_oom_watch *watch)
 {
     char line[8192];

@@ -1,4 +1,4 @@
-/* Names in the file system: folders, and whole files. files.c has file contents. */
+/* Names in the file system: folders, and operations on whole files. Contents of files are in files.c. */
 #include "base/os/os.h"
 
 #include <dirent.h>
@@ -33,7 +33,8 @@ tess_status tess_os_look_up(const char *path, tess_os_entry *entry)
         if (errno == ENOENT || errno == ENOTDIR)
             return TESS_OK;
         tess_status status = tess_os_error("look at", path);
-        return status == TESS_E_INVALID ? TESS_E_IO : status; /* a circle of links may hide something, too */
+        /* INVALID (a circle of links) becomes IO: such a path may hide something */
+        return status == TESS_E_INVALID ? TESS_E_IO : status;
     }
     entry->kind = S_ISDIR(info.st_mode) ? TESS_OS_FOLDER : S_ISREG(info.st_mode) ? TESS_OS_FILE : TESS_OS_OTHER;
     entry->bytes = entry->kind == TESS_OS_FILE ? (uint64_t)info.st_size : 0;
@@ -62,7 +63,7 @@ bool tess_os_same_file(const char *a, const char *b)
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* Best effort: a folder above may be one that this user cannot open. */
+/* Syncs the folder above. Best effort: this user may not be allowed to open that folder. */
 static void sync_name_of(const char *path)
 {
     char above[4096 + 8];
@@ -170,7 +171,7 @@ static tess_status remove_entry(void *folder, const char *name)
     return tess_os_remove_tree(inner);
 }
 
-/* Removes a symbolic link itself, never its target. */
+/* Removes a symbolic link itself, but not its target. */
 tess_status tess_os_remove_tree(const char *path)
 {
     struct stat info;

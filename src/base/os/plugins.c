@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* `folder`/../lib/<architecture>/tessera, as installed. */
+/* Finds the file in `folder`/../lib/<architecture>/tessera, where an installation puts it. */
 static bool find_installed(const char *folder, const char *file, char path[PATH_MAX])
 {
     char pattern[PATH_MAX];
@@ -21,7 +21,7 @@ static bool find_installed(const char *folder, const char *file, char path[PATH_
     return any;
 }
 
-/* Looks next to the object `of`, and in the folders that belong to it. */
+/* Finds the file next to the object `of`, or in the folders that belong to the object. */
 static bool find_near(const char *of, const char *file, char path[PATH_MAX])
 {
     char folder[PATH_MAX];

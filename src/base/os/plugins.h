@@ -5,8 +5,8 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* Looks for `file` next to the program and next to the shared object that holds this code, and in the folders that
- * belong to them (tessera, ../lib/tessera, ../lib/ARCHITECTURE/tessera). */
+/* Finds `file` next to the program, next to the shared object that holds this code, or in one of their folders
+ * (tessera, ../lib/tessera, ../lib/ARCHITECTURE/tessera). False: not found. */
 bool tess_plugin_find(const char *file, char path[PATH_MAX]);
 
 #endif

@@ -9,8 +9,8 @@
 
 #include "base/os/machine.h"
 
-/* Reads /proc/PID/stat from the parenthesis that closes its second field, a name with any content. NULL: no such
- * process. */
+/* Reads /proc/PID/stat, and returns the text from the parenthesis that closes its second field on; that field is a name
+ * with any content. NULL: no such process. */
 static const char *read_stat(int pid, char *text, size_t size)
 {
     char path[32];
@@ -46,7 +46,7 @@ double tess_os_process_age_s(void)
 
 double tess_os_age_of_process_s(int pid)
 {
-    enum { STARTED = 22 }; /* this field: in clock ticks since boot */
+    enum { STARTED = 22 }; /* the field for the start time, in clock ticks since boot */
     char text[1024];
     const char *at = read_stat(pid, text, sizeof(text));
     for (int field = 2; at != NULL && field < STARTED; field++)

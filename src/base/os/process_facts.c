@@ -29,7 +29,7 @@ static bool read_of_thread(int pid, int tid, const char *name, char *text, size_
     return tess_os_read_text(path, text, size) > 0;
 }
 
-/* The number after "key" at the beginning of a line; `missing` if no line begins so. */
+/* Returns the number after "key" at the beginning of a line; `missing` if no line begins with it. */
 static int64_t number_of(const char *text, const char *key, int64_t missing)
 {
     size_t length = strlen(key);
@@ -42,7 +42,8 @@ static int64_t number_of(const char *text, const char *key, int64_t missing)
 }
 
 /* ---- A thread ---- */
-/* Parses "running", "-1 0xSP 0xPC" (in the kernel without a call: a page fault), or "NUMBER 0xARG * 6 0xSP 0xPC". */
+/* Parses /proc/PID/syscall: "running", "-1 0xSP 0xPC" (in the kernel without a call: a page fault), or "NUMBER 0xARG *
+ * 6 0xSP 0xPC". */
 static void find_call(int pid, tess_thread_facts *thread)
 {
     char text[256], *at;
@@ -92,7 +93,8 @@ static void look_at_thread(int pid, int tid, tess_thread_facts *thread)
         thread->wchan[0] = '\0';
 }
 
-/* Ranks a thread by how well it explains why its process is stuck, when the main thread only waits for others. */
+/* Ranks a thread by how well it explains why its process is stuck. Matters only when the main thread waits for other
+ * threads. */
 static int how_telling(const tess_thread_facts *thread)
 {
     if (thread->state == 'D')
@@ -142,7 +144,7 @@ static void name_descriptor(tess_process_facts *facts, int fd)
         facts->position = number_of(text, "pos:", -1);
 }
 
-/* Reads a path that the process is about to open; the other process owns that memory, which may hold anything. */
+/* Reads the path that the process is about to open. The memory belongs to that process, so it may hold anything. */
 static void name_path(tess_process_facts *facts, uint64_t address)
 {
     char path[sizeof(facts->file)];

@@ -22,7 +22,7 @@ _Noreturn static void become(char *const *argv)
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGPIPE, SIG_DFL); /* a job ignores it */
+    signal(SIGPIPE, SIG_DFL); /* the default, because a job ignores SIGPIPE */
     execvp(argv[0], argv);
     _exit(NO_SUCH_PROGRAM);
 }
@@ -46,7 +46,8 @@ static tess_status check_exit(const char *name, int state)
     return TESS_OK;
 }
 
-/* Ends the program and its group. grace_s: for a program to end what it has started in groups of their own. */
+/* Kills a program that took too long, and its process group. If grace_s > 0, sends SIGTERM first and waits that long,
+ * so that the program can end processes in other groups. */
 static tess_status kill_late(pid_t pid, const char *name, double timeout_s, double grace_s)
 {
     int state;
@@ -64,14 +65,14 @@ _Noreturn static void become_captured(char *const *argv, int out)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGTERM); /* a terminal's ctrl-C does not reach its group */
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* ends it with its parent: a terminal's ctrl-C does not reach its group */
     dup2(null, STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
     dup2(null, STDERR_FILENO);
     become(argv);
 }
 
-/* Reads until the program closes its end. False: it printed nothing for timeout_s. */
+/* Reads until the program closes its end of the pipe. False: it printed nothing for timeout_s. */
 static bool read_all(int fd, double timeout_s, char *out, size_t size)
 {
     char beyond[4096];
@@ -109,7 +110,7 @@ tess_status tess_os_capture(char *const *argv, double timeout_s, char *out, size
         close(ends[0]);
         return status;
     }
-    setpgid(pid, pid); /* both processes call it: whichever is first, the group exists before it can be killed */
+    setpgid(pid, pid); /* both processes call it, so that the group exists before anybody can kill it */
     bool ended = read_all(ends[0], timeout_s, out, size) && ends_before(pid, tess_os_now_s() + timeout_s, &state);
     close(ends[0]);
     return ended ? check_exit(argv[0], state) : kill_late(pid, argv[0], timeout_s, GRACE_S);
@@ -123,7 +124,7 @@ _Noreturn static void become_hook(char *const *argv, int in, const tess_os_varia
     dup2(STDERR_FILENO, STDOUT_FILENO);
     for (int i = 0; i < n; i++)
         setenv(variables[i].name, variables[i].value, 1);
-    close_range(STDERR_FILENO + 1, ~0U, 0); /* the hook may leave a process behind, which must not hold our locks */
+    close_range(STDERR_FILENO + 1, ~0U, 0); /* a process that the hook leaves behind must not hold our locks */
     become(argv);
 }
 

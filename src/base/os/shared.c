@@ -1,4 +1,4 @@
-/* Memory that processes share or read of each other, and the futex on it. */
+/* Memory that processes share, memory of other processes, and the futex on shared memory. */
 #include "base/os/os.h"
 
 #include <errno.h>
@@ -51,7 +51,8 @@ tess_status tess_os_map_shared(int fd, size_t offset, size_t size, void **addres
     void *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, (off_t)offset);
     if (mapped == MAP_FAILED)
         return tess_os_error("map", "shared memory");
-    madvise(mapped, size, MADV_DONTDUMP); /* a core file of this could be the size of the machine */
+    /* A core file that includes this memory could be as large as the machine's memory */
+    madvise(mapped, size, MADV_DONTDUMP);
     *address = mapped;
     return TESS_OK;
 }
@@ -67,12 +68,12 @@ tess_status tess_os_share(const char *name, size_t size, void **address)
 
 tess_status tess_os_map_new(const char *path, size_t size, void **address)
 {
-    /* Another process may still write to, or read, the file that was there. */
+    /* Unlinks instead of truncating: another process may still read or write the file that was there. */
     unlink(path);
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
         return tess_os_error("create", path);
-    do /* unlike tess_os_reserve this never leaves holes: on a full disk a store to a hole kills the process */
+    do /* unlike tess_os_reserve this never leaves holes; on a full disk a store to a hole would kill the process */
         errno = posix_fallocate(fd, 0, (off_t)size);
     while (errno == EINTR);
     tess_status status =
@@ -90,12 +91,13 @@ void tess_os_unmap_shared(void *address, size_t size)
 
 void tess_os_populate(void *address, size_t size)
 {
-    (void)madvise(address, size, MADV_POPULATE_WRITE); /* an older kernel populates page by page, later */
+    /* An older kernel does not know the advice and populates pages one by one later */
+    (void)madvise(address, size, MADV_POPULATE_WRITE);
 }
 
 void tess_os_punch(int fd, size_t offset, size_t size)
 {
-    /* A file system that cannot punch keeps the pages: this wastes memory, nothing else. */
+    /* If the file system cannot punch holes, the pages stay: this only wastes memory. */
     (void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size);
 }
 

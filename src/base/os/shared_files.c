@@ -1,4 +1,4 @@
-/* Memory files that outlive a process: with names, and with huge pages. */
+/* Memory files that outlive a process: they have names, and huge pages. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -17,7 +17,7 @@ enum { HUGE_PAGE = 2 << 20 };
 
 tess_status tess_os_map_shared_huge(int fd, size_t offset, size_t size, void **address)
 {
-    /* A huge page needs a mapping whose address and offset are equally far from a huge page's start. */
+    /* The kernel uses huge pages only if address and file offset are equally far from the start of a huge page. */
     uint8_t *room = mmap(NULL, size + HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED)
         return tess_os_error("map", "shared memory");
@@ -48,8 +48,8 @@ static int allocate(int fd, size_t offset, size_t size)
 
 tess_status tess_os_reserve_shared(int fd, size_t offset, void *address, size_t size)
 {
-    /* Systems give memory files small pages by default. A huge page's first small page is enough to collapse it as a
-     * whole; what does not become huge is filled up with small pages. */
+    /* Systems give memory files small pages by default. Allocating the first small page of a huge page is enough to
+     * collapse the rest into it. What does not become huge is filled with small pages. */
     for (size_t at = 0; at + HUGE_PAGE <= size; at += HUGE_PAGE) {
         if (allocate(fd, offset + at, 1) != 0)
             return tess_os_error("reserve", "shared memory");

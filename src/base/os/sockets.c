@@ -67,7 +67,7 @@ tess_status tess_os_addresses(const char *names, char (*addresses)[OS_ADDRESS_BY
     return TESS_FAIL(TESS_E_NOT_FOUND, "no network interface but loopback is up and has an address");
 }
 
-/* Returns the size of the socket address, 0: not a numeric address. */
+/* Returns the size of the socket address; 0: `address` is not numeric. */
 static socklen_t make_address(const char *address, int port, struct sockaddr_storage *out)
 {
     struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
@@ -121,7 +121,7 @@ static uint16_t port_of(int fd)
     return ntohs(name.ss_family == AF_INET ? v4->sin_port : v6->sin6_port);
 }
 
-/* Listens on one port; -1 and errno when it cannot be had. */
+/* Listens on one port. -1: the port is not available, and errno says why. */
 static int listen_on(const char *address, int port)
 {
     struct sockaddr_storage name;
@@ -149,7 +149,7 @@ tess_status tess_os_listen(const char *address, int first, int last, int *fd, ui
     *fd = -1;
     for (int at = first; at <= last && *fd < 0; at++) {
         *fd = listen_on(address != NULL ? address : "::", at);
-        if (*fd < 0 && address == NULL && errno != EADDRINUSE) /* a system without IPv6 */
+        if (*fd < 0 && address == NULL && errno != EADDRINUSE) /* the system has no IPv6 */
             *fd = listen_on("0.0.0.0", at);
     }
     if (*fd < 0 && first != 0)
@@ -196,7 +196,7 @@ int tess_os_connected(int fd)
     return reason;
 }
 
-/* 0 when the call would have to wait. */
+/* Returns 0 if the call would have to wait, -1 for other errors. */
 static ptrdiff_t not_now(void)
 {
     return errno == EAGAIN || errno == EINTR ? 0 : -1;
@@ -219,7 +219,7 @@ void tess_os_end_sending(int fd)
     shutdown(fd, SHUT_WR);
 }
 
-/* ---- Messages ---- */
+/* ---- Messages between processes ---- */
 tess_status tess_os_pair(int fds[2])
 {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0)

@@ -16,7 +16,8 @@
 #include "base/os/debug_info.h"
 #include "base/os/os.h"
 
-/* The probe writes lines, or one line that begins with no_stack and says why there are none. */
+/* The probe writes the stack's lines, or one line that begins with no_stack and says why there are none. A line in the
+ * C library begins with in_c_library. */
 static const char no_stack = '!', in_c_library = '~';
 
 /* ---- The probing process ---- */
@@ -40,11 +41,11 @@ static int take_frame(Dwfl_Frame *frame, void *context)
     bool is_activation;
     if (!dwfl_frame_pc(frame, &pc, &is_activation))
         return DWARF_CB_ABORT;
-    f->at[f->n++] = pc - !is_activation; /* a return address: the call is before it */
+    f->at[f->n++] = pc - !is_activation; /* a return address points after the call, so one less is inside it */
     return f->n < TESS_STACK_FRAMES ? DWARF_CB_OK : DWARF_CB_ABORT;
 }
 
-/* SIGALRM ends this process when the thread does not stop in time (state D); the system then releases the thread. */
+/* SIGALRM ends this process if the thread does not stop in time (state D). The system then releases the thread. */
 static void limit_hold(int ms)
 {
     sigset_t alarm;
@@ -66,7 +67,7 @@ static void collect(Dwfl *dwfl, int pid, int tid, int fd, frames *f)
         give_up(fd, "it cannot be held", strerror(errno));
     if (dwfl_linux_proc_attach(dwfl, pid, true) == 0)
         dwfl_getthread_frames(dwfl, tid, take_frame, f);
-    /* A thread may be stopped on its way to a signal handler; the signal must then be passed on to it. */
+    /* The thread may have been stopped by a signal on its way to a handler. The signal must then be passed on to it. */
     uintptr_t signal = state >> 16 == PTRACE_EVENT_STOP ? 0 : (uintptr_t)WSTOPSIG(state);
     ptrace(PTRACE_DETACH, tid, NULL, signal);
     limit_hold(0);

@@ -3,7 +3,8 @@
 #include <stddef.h>
 #include <sys/syscall.h>
 
-/* name, kind, argument that is a file descriptor, argument that points to a path */
+/* The columns: name, kind, index of the argument that is a file descriptor, index of the argument that points to a
+ * path. */
 #define CALL(name, kind, fd, path)                    \
     {                                                 \
 #name, SYS_##name, TESS_CALL_##kind, fd, path \
@@ -61,7 +62,7 @@ static const tess_syscall calls[] = {
     CALL(futex, FUTEX, -1, -1),
     CALL(clock_nanosleep, SLEEP, -1, -1),
     CALL(nanosleep, SLEEP, -1, -1),
-    CALL(restart_syscall, SLEEP, -1, -1), /* a call with a time limit, resumed after a stop */
+    CALL(restart_syscall, SLEEP, -1, -1), /* a call with a time limit that resumes after the thread was stopped */
     CALL(rt_sigtimedwait, SLEEP, -1, -1),
     CALL(rt_sigsuspend, SLEEP, -1, -1),
     CALL(wait4, CHILD, -1, -1),
@@ -73,7 +74,7 @@ static const tess_syscall calls[] = {
     CALL(mmap, OTHER, -1, -1),
     CALL(munmap, OTHER, -1, -1),
     CALL(process_vm_readv, OTHER, -1, -1),
-#ifdef SYS_open /* architectures older than the *at calls have these as well */
+#ifdef SYS_open /* older architectures also have the calls from before the *at calls */
     CALL(open, FILE, -1, 0),
     CALL(stat, FILE, -1, 0),
     CALL(lstat, FILE, -1, 0),

@@ -1,4 +1,4 @@
-/* System calls by number, and what a thread that sleeps in one waits for. */
+/* System calls by number, with what a thread that sleeps in the call waits for. */
 #ifndef TESS_BASE_OS_SYSCALLS_H
 #define TESS_BASE_OS_SYSCALLS_H
 
@@ -12,7 +12,7 @@ typedef struct tess_syscall {
     int path; /* index of the argument that is the address of a path, -1: none */
 } tess_syscall;
 
-/* NULL: not in the table. */
+/* Returns the entry of a system call; NULL: not in the table. */
 const tess_syscall *tess_syscall_find(int number);
 
 #endif

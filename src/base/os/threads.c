@@ -5,15 +5,15 @@
 
 #include "base/os/os.h"
 
-/* Workers spin this often before they sleep: a training step starts hundreds of loops a second, an idle process none.
- */
+/* Rounds that a worker spins before it sleeps. A training step starts hundreds of loops per second; an idle process
+ * starts none. */
 enum { SPINS = 2000 };
 
 typedef struct worker {
     tess_threads *threads;
     int index;
     pthread_t handle;
-    _Atomic uint64_t open; /* the loop whose range of this number nobody has begun, as open_in has it; 0: none */
+    _Atomic uint64_t open; /* the loop of whose range `index` nobody has begun, encoded by open_in; 0: none */
 } worker;
 
 struct tess_threads {
@@ -30,8 +30,8 @@ struct tess_threads {
     bool idle; /* runs nothing */
 };
 
-/* A sleeper is counted before it looks at the word for the last time: who changes the word and then sees nobody asleep
- * need not wake anybody. */
+/* A thread is counted as asleep before it checks the word for the last time. So a thread that changes the word and then
+ * sees no sleeper need not wake anybody. */
 static void wait_while(const _Atomic uint32_t *word, uint32_t value, _Atomic uint32_t *n_asleep)
 {
     for (int spin = 0; spin < SPINS; spin++) {
@@ -52,7 +52,8 @@ static uint64_t open_in(uint32_t generation)
     return (uint64_t)generation << 1 | 1;
 }
 
-/* A loop's fields stand still from before its ranges are open until each that was taken is done. */
+/* Runs range `index` of a loop if nobody has begun it. The loop's fields do not change between the opening of its
+ * ranges and the end of the last one. */
 static void run_if_open(tess_threads *threads, uint32_t index, uint32_t generation)
 {
     uint64_t open = open_in(generation);
@@ -64,7 +65,7 @@ static void run_if_open(tess_threads *threads, uint32_t index, uint32_t generati
         tess_os_futex_wake((const uint32_t *)&threads->n_left, 1);
 }
 
-/* A thread's own range, whose memory it knows, then what nobody has begun. */
+/* Runs a thread's own range first, because its memory is near, then ranges that nobody has begun. */
 static void run_open(tess_threads *threads, int index, uint32_t generation)
 {
     for (int i = 0; i < threads->n_threads; i++)

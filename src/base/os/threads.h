@@ -1,4 +1,5 @@
-/* A pool of threads for data-parallel loops. The split never changes a result: kernels own whole outputs. */
+/* A pool of threads for data-parallel loops. The number of threads never changes a result, because each output is
+ * computed by one range. */
 #ifndef TESS_BASE_OS_THREADS_H
 #define TESS_BASE_OS_THREADS_H
 
@@ -6,20 +7,21 @@
 
 typedef struct tess_threads tess_threads;
 
-/* [begin, end) of the loop, and the number of this range (0 .. n_threads-1), which owns what the callee keeps for each.
- */
+/* Computes [begin, end) of the loop. `worker` is the number of the range (0 .. n_threads-1); buffers that are kept per
+ * worker belong to the range. */
 typedef void (*tess_loop_fn)(void *context, int64_t begin, int64_t end, int worker);
 
-/* n_threads >= 1, the caller counts as one: 1 starts no thread. */
+/* Creates a pool of n_threads >= 1 threads, including the caller: with 1 no thread is started. */
 tess_status tess_threads_create(tess_mem *mem, int n_threads, tess_threads **threads);
-/* Counts as n_threads and runs no loop: for those who ask what a loop would take. */
+/* Creates a pool that counts as n_threads but runs no loop, for callers that only compute how much memory loops
+ * need. */
 tess_status tess_threads_create_idle(tess_mem *mem, int n_threads, tess_threads **threads);
 void tess_threads_destroy(tess_threads **threads);
 int tess_threads_count(const tess_threads *threads);
 
-/* Cuts [0, n) into at most n_threads contiguous ranges whose bounds are multiples of `grain` and runs them in parallel;
- * returns when all are done. A thread that is done takes over ranges that nobody has begun, so none waits for one that
- * the system does not run: ranges may not wait for each other. Not reentrant. */
+/* Cuts [0, n) into at most n_threads contiguous ranges whose bounds are multiples of `grain`, runs them in parallel and
+ * returns when all are done. A thread that has finished takes ranges that nobody has begun, so a thread that the system
+ * does not run delays nobody. Therefore ranges must not wait for each other. Not reentrant. */
 void tess_threads_run(tess_threads *threads, tess_loop_fn fn, void *context, int64_t n, int64_t grain);
 
 #endif

@@ -1,4 +1,4 @@
-/* How fast a folder accepts the writes of a checkpoint. */
+/* Measures how fast a folder accepts the writes of a checkpoint. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ tess_status tess_os_write_rate(const char *folder, size_t most_bytes, double mos
 {
     void *block;
     TESS_CHECK(posix_memalign(&block, WRITE_ALIGNMENT, WRITE_BLOCK) == 0, TESS_E_NOMEM, "no memory to write from");
-    memset(block, 0x5a, WRITE_BLOCK); /* a disk that compresses zeroes would look fast */
+    memset(block, 0x5a, WRITE_BLOCK); /* not zeroes, which a compressing disk would write too fast */
     int fd = tess_os_open_nameless(folder, O_WRONLY | O_DIRECT);
     if (fd < 0 && errno == EINVAL)
         fd = tess_os_open_nameless(folder, O_WRONLY);

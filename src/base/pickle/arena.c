@@ -1,4 +1,4 @@
-/* Memory of a pickle: values are never freed one by one, and their total is limited. */
+/* Memory for the values of a pickle. Values are never freed one by one, and their total size is limited. */
 #include <string.h>
 
 #include "base/pickle/pickle_impl.h"
@@ -94,7 +94,7 @@ tess_status pickle_make_object(tess_pickle *pickle, const char *name, tess_pickl
     return TESS_OK;
 }
 
-/* The capacity of an array is a power of two, so that its length alone determines it. */
+/* Returns the capacity of an array of n items: a power of two, so that the length alone determines it. */
 static size_t room(size_t n)
 {
     size_t capacity = n == 0 ? 0 : FIRST_ITEMS;

@@ -1,9 +1,9 @@
-/* Checks the result's promise: no cycle, and no deeper than callers may recurse. */
+/* Checks what the reader promises about its result: no cycles, and a bounded depth, so that callers may recurse. */
 #include "base/pickle/pickle_impl.h"
 
 enum { UNSEEN, OPEN, DONE };
 
-/* Visits each value once; the recursion ends at the greatest depth. */
+/* Computes the height of each value, visiting it once. The recursion ends at the greatest depth allowed. */
 static tess_status measure(tess_pickle_value *value, int depth, const char *what)
 {
     TESS_CHECK(value->mark != OPEN, TESS_E_FORMAT, "%s: %s contains itself", what, tess_pickle_kind_name(value->kind));

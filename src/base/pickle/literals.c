@@ -1,4 +1,4 @@
-/* Numbers and texts that a pickle spells out, as its older protocols do. */
+/* Parses numbers and texts that a pickle spells out in characters, as its older protocols do. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "base/pickle/pickle_impl.h"
 #include "base/text/text.h"
 
-/* Conversion of decimals is quadratic: this bounds it to a few hundred operations per byte. */
+/* Bounds the conversion of decimals, which takes quadratic time, to a few hundred operations per byte. */
 enum { MAX_DIGITS = 512, BIG_BYTES = 216, FLOAT_CHARACTERS = 64 };
 
 tess_status pickle_read_bytes_int(tess_pickle *pickle, const char *bytes, size_t n, tess_pickle_value **value)
@@ -76,7 +76,7 @@ tess_status pickle_read_float(tess_pickle *pickle, const char *line, size_t n, t
     return TESS_OK;
 }
 
-/* `digits` hexadecimal digits at s[0..n); -1: they are not there. */
+/* Reads `digits` hexadecimal digits at s[0..n); -1: they are not there. */
 static int64_t read_hex(const char *s, size_t n, size_t digits)
 {
     int64_t value = 0;
@@ -90,7 +90,7 @@ static int64_t read_hex(const char *s, size_t n, size_t digits)
     return value;
 }
 
-/* The byte that an escape after a backslash stands for; *used: characters of it. -1: not an escape. */
+/* Returns the byte that the escape after a backslash stands for; *used: number of its characters. -1: not an escape. */
 static int64_t read_escape(const char *s, size_t n, size_t *used)
 {
     static const char letters[] = "abfnrtv\\'\"", bytes[] = "\a\b\f\n\r\t\v\\'\"";
@@ -132,11 +132,12 @@ tess_status pickle_read_quoted(tess_pickle *pickle, const char *line, size_t n, 
     return pickle_make_text(pickle, out, n_out, value);
 }
 
-/* raw-unicode-escape: \uXXXX, \UXXXXXXXX, or a byte of Latin-1. */
+/* Decodes raw-unicode-escape: \uXXXX, \UXXXXXXXX, or a byte of Latin-1. */
 tess_status pickle_read_escaped(tess_pickle *pickle, const char *line, size_t n, tess_pickle_value **value)
 {
     void *memory;
-    TESS_TRY(pickle_alloc(pickle, 2 * n + 4, &memory)); /* a byte of Latin-1 takes at most 2, an escape fewer */
+    /* A Latin-1 byte becomes at most 2 bytes; an escape becomes fewer bytes than it has */
+    TESS_TRY(pickle_alloc(pickle, 2 * n + 4, &memory));
     uint8_t *out = memory;
     size_t n_out = 0, used;
     for (size_t i = 0; i < n; i += used) {

@@ -1,4 +1,4 @@
-/* The opcodes: what each does, the table of them, and the run of a pickle through it. */
+/* The opcodes of a pickle: the function of each, the table of all, and the loop that runs a pickle. */
 #include <string.h>
 
 #include "base/pickle/pickle_machine_impl.h"
@@ -56,7 +56,7 @@ static tess_status op_dup(machine *m)
     return machine_push(m, value);
 }
 
-/* No writer uses memo numbers beyond the number of bytes that it writes. */
+/* Stores the newest value in the memo. Refuses numbers beyond the size of the pickle, which no writer uses. */
 static tess_status remember(machine *m, uint64_t index)
 {
     tess_pickle_value *value;
@@ -122,7 +122,7 @@ static tess_status op_false(machine *m)
     return machine_push(m, m->no);
 }
 
-/* The line, or the counted bytes, that its reader makes a value of. */
+/* Reads a line, or counted bytes, and makes a value of it with the opcode's reader. */
 static tess_status op_read(machine *m)
 {
     const char *data;
@@ -177,7 +177,7 @@ static tess_status op_empty(machine *m)
     return machine_push(m, value);
 }
 
-/* The values above the newest mark. */
+/* Takes the values above the newest mark. */
 static tess_status take_items(machine *m, tess_pickle_value ***items, size_t *n)
 {
     TESS_TRY(machine_pop_to_mark(m, items, n));
@@ -201,7 +201,7 @@ static tess_status op_make(machine *m)
     return push_filled(m, items, n);
 }
 
-/* The newest op->width values, oldest first. */
+/* Takes the newest op->width values, oldest first. */
 static tess_status pop_values(machine *m, tess_pickle_value *items[3])
 {
     for (size_t i = m->op->width; i-- > 0;)
@@ -216,7 +216,7 @@ static tess_status op_short_tuple(machine *m)
     return push_filled(m, items, m->op->width);
 }
 
-/* Adds to the newest value, or to the container part of an object whose class extends one. */
+/* Adds items to the newest value, or to the container part of an object whose class extends a container. */
 static tess_status add_items(machine *m, tess_pickle_value *const *items, size_t n)
 {
     tess_pickle_kind kind = m->op->kind;
@@ -249,7 +249,7 @@ static tess_status op_add_marked(machine *m)
     return add_items(m, items, n);
 }
 
-/* ---- Names, calls, states: here they only make inert objects ---- */
+/* ---- Names, calls and states: this reader only makes inert objects of them ---- */
 static tess_status take_name(machine *m, tess_pickle_value **name)
 {
     const char *module, *member;
@@ -284,7 +284,7 @@ static tess_status call_and_push(machine *m, tess_pickle_value *callee, tess_pic
     return machine_push(m, value);
 }
 
-/* REDUCE and NEWOBJ: making an object and calling its class give the same inert object. */
+/* REDUCE and NEWOBJ: calling a class and making an instance of it give the same inert object. */
 static tess_status op_call(machine *m)
 {
     tess_pickle_value *callee, *args;
@@ -330,7 +330,7 @@ static tess_status op_obj(machine *m)
     return call_and_push(m, name, args);
 }
 
-/* A value that has become plain data drops its state (attributes of an OrderedDict). */
+/* BUILD sets an object's state. A value that has become plain data drops it (attributes of an OrderedDict). */
 static tess_status op_build(machine *m)
 {
     tess_pickle_value *state, *value;

@@ -1,4 +1,4 @@
-/* The stack machine: what its opcodes share. */
+/* The stack machine that runs a pickle: the functions that its opcodes share. */
 #include <string.h>
 
 #include "base/pickle/pickle_machine_impl.h"
@@ -84,7 +84,7 @@ tess_status machine_pop_to_mark(machine *m, tess_pickle_value ***items, size_t *
 {
     TESS_CHECK(m->n_marks > 0, TESS_E_FORMAT, "there is no mark");
     size_t height = m->marks[--m->n_marks];
-    *items = m->stack != NULL ? m->stack + height : NULL; /* a mark may be the first thing ever */
+    *items = m->stack != NULL ? m->stack + height : NULL; /* NULL if a mark is the first thing in the pickle */
     *n = m->n_stack - height;
     m->n_stack = height;
     return TESS_OK;

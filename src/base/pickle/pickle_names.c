@@ -1,5 +1,5 @@
-/* Names of classes and functions in a pickle: they become inert data, and a caller can refuse those it does not expect.
- */
+/* Names of classes and functions in a pickle. They become inert data, and a caller can refuse names that it does not
+ * expect. */
 #include <string.h>
 
 #include "base/pickle/pickle_impl.h"
@@ -44,10 +44,10 @@ static bool is_kind(const tess_pickle_value *args, size_t index, tess_pickle_kin
     return args->n > index && args->items[index]->kind == kind;
 }
 
-/* Each of these leaves *value alone when the arguments are not the expected ones. */
+/* Carries out one known call. Leaves *value unchanged if the arguments are not the expected ones. */
 typedef tess_status (*call_fn)(tess_pickle *pickle, tess_pickle_value *args, tess_pickle_value **value);
 
-/* encode(text of code points below 256, "latin1"): how protocols before 3 write bytes */
+/* encode(text of code points below 256, "latin1"): the way in which protocols before 3 write bytes */
 static tess_status call_encode(tess_pickle *pickle, tess_pickle_value *args, tess_pickle_value **value)
 {
     if (args->n != 2 || !is_kind(args, 0, TESS_PICKLE_TEXT) || !is_kind(args, 1, TESS_PICKLE_TEXT) ||
@@ -99,7 +99,7 @@ static tess_status call_ordered_dict(tess_pickle *pickle, tess_pickle_value *arg
     return TESS_OK;
 }
 
-/* _reconstructor(class, base, the base's value): how protocols before 2 write objects */
+/* _reconstructor(class, base, the base's value): the way in which protocols before 2 write objects */
 static tess_status call_reconstructor(tess_pickle *pickle, tess_pickle_value *args, tess_pickle_value **value)
 {
     if (args->n != 3 || !is_kind(args, 0, TESS_PICKLE_NAME))
@@ -116,7 +116,7 @@ static tess_status call_reconstructor(tess_pickle *pickle, tess_pickle_value *ar
     return TESS_OK;
 }
 
-/* getattr(class, name): how protocols before 4 name a member defined inside of a class */
+/* getattr(class, name): the way in which protocols before 4 name a member that is defined inside of a class */
 static tess_status call_getattr(tess_pickle *pickle, tess_pickle_value *args, tess_pickle_value **value)
 {
     if (args->n != 2 || !is_kind(args, 0, TESS_PICKLE_NAME) || !is_kind(args, 1, TESS_PICKLE_TEXT))

@@ -7,7 +7,7 @@ tess_status tess_pickle_put(tess_buffer *out, const char *opcodes)
     return tess_buffer_append(out, opcodes, strlen(opcodes));
 }
 
-/* An opcode and a number of `width` bytes, little-endian. */
+/* Appends an opcode and an integer of `width` bytes, little-endian. */
 static tess_status put_uint(tess_buffer *out, uint8_t opcode, uint64_t value, size_t width)
 {
     uint8_t bytes[9] = {opcode};

@@ -1,4 +1,4 @@
-/* Access to the values read. */
+/* Access to the values of a pickle. */
 #include <string.h>
 
 #include "base/pickle/pickle_impl.h"

@@ -9,7 +9,7 @@
 #include "base/os/os.h"
 
 /* ---- Integers of more than 64 bits ---- */
-/* The end of the string that begins at `at`. */
+/* Returns the end of the string that begins at `at`. */
 static size_t skip_string(const char *text, size_t size, size_t at)
 {
     for (at++; at < size && text[at] != '"'; at++)
@@ -17,7 +17,7 @@ static size_t skip_string(const char *text, size_t size, size_t at)
     return at < size ? at + 1 : size;
 }
 
-/* The end of the number that begins at `at`. *too_big: an integer outside int64_t. */
+/* Returns the end of the number that begins at `at`. *too_big: it is an integer outside int64_t. */
 static size_t skip_number(const char *text, size_t size, size_t at, bool *too_big)
 {
     char digits[24];
@@ -35,11 +35,11 @@ static size_t skip_number(const char *text, size_t size, size_t at, bool *too_bi
     return at;
 }
 
-/* Copies the text with ".0" after each integer outside int64_t: jansson reads it as a double, as it is written to.
- * NULL: no memory. *n_out: bytes of the copy. */
+/* Copies the text with ".0" after each integer outside int64_t. jansson then reads the integer as a double. *n_out:
+ * bytes of the copy. NULL: no memory. */
 static char *widen_integers(const char *text, size_t size, size_t *n_out)
 {
-    char *copy = malloc(size + size / 8 + 1); /* such an integer has 19 digits or more */
+    char *copy = malloc(size + size / 8 + 1); /* integers outside int64_t have at least 19 digits */
     size_t n = 0;
     for (size_t at = 0, end; at < size && copy != NULL; at = end) {
         bool too_big = false;
@@ -56,7 +56,7 @@ static char *widen_integers(const char *text, size_t size, size_t *n_out)
     return copy;
 }
 
-/* json_loadb, with doubles for integers outside int64_t. */
+/* Like json_loadb, but integers outside int64_t become doubles. */
 static json_t *load_wide(const char *text, size_t size, size_t flags, json_error_t *error)
 {
     json_t *json = json_loadb(text, size, flags, error);
@@ -77,8 +77,8 @@ static tess_status parse(const char *text, size_t size, const char *what, size_t
     json_error_t error;
     errno = 0;
     *out = load_wide(text + skip, size - skip, flags, &error);
-    /* When memory runs out jansson may report that, report nothing, or call the text wrong; malloc always leaves ENOMEM
-     * in errno. */
+    /* When memory runs out, jansson may report that, report nothing, or call the text wrong. In all cases malloc leaves
+     * ENOMEM in errno. */
     bool no_memory = errno == ENOMEM || json_error_code(&error) == json_error_out_of_memory || error.text[0] == '\0';
     TESS_CHECK(*out != NULL || !no_memory, TESS_E_NOMEM, "%s: no memory for %zu bytes of JSON", what, size);
     TESS_CHECK(*out != NULL, TESS_E_FORMAT, "%s: not valid JSON: line %d, column %d: %s", what, error.line,
@@ -91,7 +91,7 @@ tess_status tess_json_parse(const char *text, size_t size, const char *what, boo
     return parse(text, size, what, reject_duplicates ? JSON_REJECT_DUPLICATES : 0, out);
 }
 
-/* The code of an escape \\uXXXX at `at`; -1: no escape. */
+/* Returns the code of the escape \\uXXXX at `at`; -1: there is no escape. */
 static int escaped_code(const char *at, const char *end)
 {
     char digits[5] = "";
@@ -101,7 +101,8 @@ static int escaped_code(const char *at, const char *end)
     return strspn(digits, "0123456789abcdefABCDEF") == 4 ? (int)strtol(digits, NULL, 16) : -1;
 }
 
-/* The first escape at or after `at` that is one half of a surrogate pair without the other; NULL: all are whole. */
+/* Returns the first escape at or after `at` that is half of a surrogate pair without the other half; NULL: there is
+ * none. */
 static const char *find_half_pair(const char *at, const char *end)
 {
     while ((at = memchr(at, '\\', (size_t)(end - at))) != NULL && end - at >= 2) {
@@ -150,7 +151,7 @@ static const char *type_name(const json_t *value)
     return names[json_typeof(value)];
 }
 
-/* The member, or NULL when it is absent or null. */
+/* Returns the member; NULL: it is absent or null. */
 static const json_t *member(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
@@ -168,7 +169,7 @@ tess_status tess_json_get_int(const json_t *object, const char *key, const char 
     const json_t *value = member(object, key);
     if (value == NULL)
         return TESS_OK;
-    if (json_is_real(value)) { /* 1e4 is an integer to people */
+    if (json_is_real(value)) { /* people also write integers as 1e4 */
         double real = json_real_value(value);
         TESS_CHECK(real == floor(real) && fabs(real) < 0x1p53, TESS_E_FORMAT, "%s: '%s' is %g: expected an integer",
                    what, key, real);

@@ -1,5 +1,5 @@
-/* JSON of unknown origin, bounded: jansson with limits on size and depth, duplicate keys refused on request, and errors
- * that name file and line. Also numbers as text that reads back to the same bits. */
+/* Reads JSON from untrusted sources: jansson with limits on size and depth, optional refusal of duplicate keys, and
+ * errors that name file and line. Also writes numbers as text that reads back to the same bits. */
 #ifndef TESS_BASE_TEXT_JSON_H
 #define TESS_BASE_TEXT_JSON_H
 
@@ -8,43 +8,45 @@
 
 #include "base/text/text.h"
 
-/* `what` names the source in messages. *out is a new reference (json_decref). A byte order mark before the text is
- * passed over. An integer that int64_t cannot hold is read as a double. TESS_E_FORMAT: not JSON, or a file of more than
- * `limit` bytes; TESS_E_NOMEM says nothing about the text; also the errors of tess_os_map. */
+/* Parses JSON. `what` names the source in messages. *out is a new reference (json_decref). A byte order mark before the
+ * text is skipped. An integer that int64_t cannot hold is read as a double.
+ *   TESS_E_FORMAT  not JSON, or (load) a file of more than `limit` bytes
+ *   TESS_E_NOMEM   out of memory; says nothing about the text
+ * Loading a file can also fail as tess_os_map does. */
 tess_status tess_json_parse(const char *text, size_t size, const char *what, bool reject_duplicates, json_t **out);
-/* The same for a record of training data, as Python's json reads it: \u0000 is a byte 0 of a string, whose length
- * counts. Half of a surrogate pair is U+FFFD. */
+/* Parses a record of training data as Python's json would: \u0000 is a byte 0 inside a string with a length, and half
+ * of a surrogate pair is U+FFFD. Otherwise like tess_json_parse. */
 tess_status tess_json_parse_record(const char *text, size_t size, const char *what, json_t **out);
 tess_status tess_json_load(const char *path, size_t limit, json_t **out);
 
-bool tess_json_has(const json_t *object, const char *key); /* null is as good as absent */
+bool tess_json_has(const json_t *object, const char *key); /* false for null, as for an absent key */
 
-/* Typed access to members of an object. When the key is absent or null, *value is unchanged. TESS_E_FORMAT: another
- * type; the message names `what` and the key. A string is borrowed from `object`. */
+/* Typed access to members of an object. If the key is absent or null, *value is unchanged. A string is borrowed from
+ * `object`. TESS_E_FORMAT: the member has another type; the message names `what` and the key. */
 tess_status tess_json_get_int(const json_t *object, const char *key, const char *what, int64_t *value);
 tess_status tess_json_get_double(const json_t *object, const char *key, const char *what, double *value);
 tess_status tess_json_get_bool(const json_t *object, const char *key, const char *what, bool *value);
 tess_status tess_json_get_string(const json_t *object, const char *key, const char *what, const char **value);
 
-/* A JSON string from any bytes, as a new reference. When they are not UTF-8, bytes beyond ASCII become '?' and the text
- * is cut after 2047 bytes. */
+/* Makes a JSON string of any bytes, as a new reference. If they are not UTF-8, bytes beyond ASCII become '?' and the
+ * text is cut after 2047 bytes. */
 json_t *tess_json_text(const char *text);
 
-/* JSON has no infinities: they and NaN as null. */
+/* Infinities and NaN become null, because JSON lacks them. */
 json_t *tess_json_number(double value);
 json_t *tess_json_ints(const int *values, int n);
 void tess_json_put_int(json_t *object, const char *key, int64_t value);
-/* A report and a line end, appended to `out`; takes over `document` (NULL: there was no memory for it), `flags` are
+/* Appends a report and a line end to `out`. Takes over `document` (NULL: there was no memory for it); `flags` are
  * jansson's. TESS_E_NOMEM. */
 tess_status tess_json_print(json_t *document, size_t flags, tess_buffer *out);
-/* The same, printed to a stream. TESS_E_IO. */
+/* Like tess_json_print, but prints to a stream. TESS_E_IO. */
 tess_status tess_json_put(json_t *document, size_t flags, FILE *out);
-/* The same, written to `path` as tess_os_write_atomic does. */
+/* Like tess_json_print, but writes the file `path` as tess_os_write_atomic does. */
 tess_status tess_json_write(json_t *document, size_t flags, const char *path);
-/* The same, written to the file `name` in `folder`. */
+/* Like tess_json_write, for the file `name` in `folder`. */
 tess_status tess_json_write_in(json_t *document, size_t flags, const char *folder, const char *name);
 
-/* Shortest decimal text that reads back to the same bits; NaN and infinities as null. Returns text. */
+/* Write the shortest decimal text that reads back to the same bits; NaN and infinities as null. Return text. */
 const char *tess_format_double(double value, char *text, size_t size);
 const char *tess_format_float(float value, char *text, size_t size);
 

@@ -1,4 +1,4 @@
-/* Reads and writes the items of a list that is one text. */
+/* Reads and writes the items of a list that is written as one text. */
 #include "base/text/list_text.h"
 
 #include <stdio.h>
@@ -9,8 +9,8 @@ static bool is_escape(const char *c)
     return c[0] == '\\' && (c[1] == '"' || c[1] == '\\');
 }
 
-/* Reads an item from the quote at *at, and moves *at to what follows the closing one. *length: of the whole item, of
- * which `item` gets as much as fits. */
+/* Reads a quoted item that begins at *at, and moves *at after the closing quote. *length is the length of the whole
+ * item; `item` receives as much of it as fits. */
 static tess_status read_quoted(const char **at, const char *end, char *item, size_t size, size_t *length)
 {
     const char *c = *at + 1, quote = **at;

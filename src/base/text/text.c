@@ -72,7 +72,7 @@ enum { LONGEST = 63 };
 int tess_text_distance(const char *a, const char *b)
 {
     int n = (int)strnlen(a, LONGEST), m = (int)strnlen(b, LONGEST);
-    int rows[3][LONGEST + 2]; /* rows i-2, i-1, i of the table, in turn */
+    int rows[3][LONGEST + 2]; /* rows i-2, i-1 and i of the table of distances, reused cyclically */
     for (int j = 0; j <= m; j++)
         rows[0][j] = j;
     for (int i = 1; i <= n; i++) {

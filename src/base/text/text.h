@@ -1,18 +1,17 @@
-/* Strings: nearest names, growing buffers, UTF-8. */
+/* Strings: edit distance, growing buffers, UTF-8, numbers for people. */
 #ifndef TESS_BASE_TEXT_TEXT_H
 #define TESS_BASE_TEXT_TEXT_H
 
 #include "tessera/memory.h"
 
-/* A growing byte string from a pool; always NUL-terminated. Zero-initialise, then set mem. */
+/* A growing byte string in memory of a pool, always NUL-terminated. Zero-initialise it, then set mem. */
 typedef struct tess_buffer {
     tess_mem *mem;
     char *data;
     size_t size, capacity;
 } tess_buffer;
 
-/* Appends to a text of bounded size, cut where it does not fit: text[at ..] becomes the formatted text. Returns the new
- * end. `at` < size. */
+/* Replaces text[at ..] by the formatted text, cut if it does not fit into `size`. Returns the new end. `at` < size. */
 size_t tess_text_add(char *text, size_t size, size_t at, const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 tess_status tess_buffer_append(tess_buffer *buffer, const void *data, size_t size);
@@ -21,15 +20,18 @@ void tess_buffer_free(tess_buffer *buffer);
 
 bool tess_text_ends_with(const char *text, const char *ending);
 
-/* Edit distance (Damerau-Levenshtein, restricted), capped at 63 characters. */
+/* Returns the edit distance (restricted Damerau-Levenshtein) of the first 63 characters. */
 int tess_text_distance(const char *a, const char *b);
 
-/* Decodes one code point at s[0..n); returns its bytes, or 0 when the bytes are not valid UTF-8 (overlong, surrogate,
- * cut). */
+/* Decodes one code point at s[0..n). Returns its number of bytes; 0: the bytes are not valid UTF-8 (overlong,
+ * surrogate, cut). */
 int tess_utf8_decode(const uint8_t *s, size_t n, uint32_t *code_point);
 int tess_utf8_encode(uint32_t code_point, uint8_t out[4]);
 
-/* "1.5 GiB", "312 B"; "12.3 M"; "-1,234,567". Return text. */
+/* All return text.
+ *   tess_format_bytes:   "1.5 GiB", "312 B"
+ *   tess_format_count:   "12.3 M"
+ *   tess_format_grouped: "-1,234,567" */
 const char *tess_format_bytes(double bytes, char *text, size_t size);
 const char *tess_format_count(double count, char *text, size_t size);
 const char *tess_format_grouped(int64_t n, char *text, size_t size);

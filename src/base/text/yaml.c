@@ -11,10 +11,10 @@ typedef struct yaml_reader {
     yaml_parser_t parser;
     yaml_event_t event;
     bool have_event;
-    const char *what, *text; /* text: `size` bytes */
+    const char *what, *text; /* text: the whole input, `size` bytes */
     size_t size;
     tess_buffer key, value;
-    json_t *lines;       /* line of each key read so far, and of sections as "section." */
+    json_t *lines;       /* the line of each key read so far; sections are entered as "section." */
     size_t section_size; /* length of "section." at the start of key */
     tess_yaml_fn fn;
     void *context;
@@ -25,7 +25,7 @@ static int line_of(const yaml_reader *r)
     return (int)r->event.start_mark.line + 1;
 }
 
-/* Whether the line of this number (from 0) is indented with a tab, which YAML forbids. */
+/* Whether the line with this number (from 0) is indented with a tab, which YAML forbids. */
 static bool has_tab(const yaml_reader *r, size_t line)
 {
     const char *at = r->text, *end = r->text + r->size;
@@ -65,7 +65,7 @@ static tess_status append_scalar(yaml_reader *r, tess_buffer *out)
     return tess_buffer_append(out, text, n);
 }
 
-/* A key that is given twice would silently win over the first. */
+/* Refuses a key that was given before; otherwise the second value would silently replace the first. */
 static tess_status add_key(yaml_reader *r)
 {
     int line = line_of(r);
@@ -77,7 +77,7 @@ static tess_status add_key(yaml_reader *r)
     return TESS_OK;
 }
 
-/* Appends a scalar to the list that `value` is. */
+/* Appends a scalar to the list in `value`. */
 static tess_status append_item(yaml_reader *r)
 {
     char quoted[TESS_LIST_MAX_QUOTED];
@@ -136,7 +136,7 @@ static tess_status read_document(yaml_reader *r)
         TESS_TRY(next(r));
     while (r->event.type == YAML_STREAM_START_EVENT || r->event.type == YAML_DOCUMENT_START_EVENT);
     if (r->event.type == YAML_STREAM_END_EVENT)
-        return TESS_OK; /* an empty file: all defaults */
+        return TESS_OK; /* an empty file: all keys keep their defaults */
     TESS_CHECK(r->event.type == YAML_MAPPING_START_EVENT, TESS_E_FORMAT,
                "%s:%d: expected sections such as 'training:' with their keys indented below", r->what, line_of(r));
     for (;;) {
@@ -167,7 +167,7 @@ static tess_status read_document(yaml_reader *r)
         r->section_size = r->key.size;
         TESS_TRY(read_section(r));
     }
-    TESS_TRY(next(r)); /* the document's end */
+    TESS_TRY(next(r)); /* the end of the document */
     TESS_TRY(next(r));
     TESS_CHECK(r->event.type == YAML_STREAM_END_EVENT, TESS_E_FORMAT, "%s:%d: a second document", r->what, line_of(r));
     return TESS_OK;
