@@ -3,13 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The record that ranks exchange, as 64-bit words. */
+/* The record of a rank's host that ranks exchange, as 64-bit words. */
 typedef struct host_place {
     int64_t number;
     char name[TESS_CKPT_HOST_NAME];
 } host_place;
 
-/* Every rank computes the same numbers from the same places. */
+/* Numbers the hosts in the order of their ranks. Every rank computes the same numbers from the same records. */
 static tess_status number_hosts(tess_ckpt_hosts *h, const host_place *places, int world)
 {
     for (int rank = 0; rank < world; rank++) {

@@ -13,7 +13,7 @@
 
 enum { PROBE_BYTES = 64 << 10, PATH_SIZE = 4096 };
 
-/* The record of what a host reads at a path, as 64-bit words. */
+/* The record that hosts compare for a path, as 64-bit words. */
 typedef struct digest {
     int64_t there, bytes, hash;
 } digest;
@@ -36,7 +36,7 @@ typedef struct folder_walk {
     digest *sum;
 } folder_walk;
 
-/* True of a model's description and of weights in any format. */
+/* Whether ranks read the file from a model folder: descriptions of a model, and weights in any format. */
 static bool is_read_by_ranks(const char *name)
 {
     static const char *const names[] = {"config.json", ".metadata", "manifest.json"};
@@ -49,7 +49,8 @@ static bool is_read_by_ranks(const char *name)
     return is;
 }
 
-/* Adds a file of a folder: a sum does not depend on the order in which a folder lists its files. */
+/* Adds a file of a folder to the folder's digest. It is a sum, so the order in which a folder lists its files does not
+ * matter. */
 static tess_status add_file(void *context, const char *name)
 {
     folder_walk *walk = context;
@@ -65,7 +66,8 @@ static tess_status add_file(void *context, const char *name)
     return TESS_OK;
 }
 
-/* A path that cannot be read counts as missing: the message names the host, and opening the file reports the cause. */
+/* Computes the digest of a path. A path that cannot be read counts as missing: the message then names the host, and
+ * opening the file reports the cause. */
 static void digest_path(const char *path, digest *f)
 {
     folder_walk walk = {path, f};

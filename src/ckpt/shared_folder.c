@@ -12,9 +12,9 @@
 
 enum { PATH_SIZE = 4096, WORD_SIZE = 32 };
 
-static const double patience_s = 2; /* some file systems show a new file late */
+static const double patience_s = 2; /* in seconds; some file systems show a new file only after a while */
 
-/* "<folder>/.tessera-probe-<word><suffix>" */
+/* Formats "<folder>/.tessera-probe-<word><suffix>". */
 static tess_status path_of(const char *folder, const char *word, const char *suffix, char path[PATH_SIZE])
 {
     char name[128];
@@ -41,7 +41,8 @@ static bool holds_word(tess_mem *mem, const char *path, const char *word)
     return same;
 }
 
-/* Runs on a host's first rank: *seen: the host sees the probe. If it does, it must be able to write there too. */
+/* Looks for the probe on a host's first rank. *seen: whether the host sees it. If so, the host must be able to write
+ * there, too. */
 static tess_status look(const tess_ckpt_hosts *hosts, const char *folder, const char *word, int32_t *seen)
 {
     char suffix[32], path[PATH_SIZE];
@@ -57,7 +58,7 @@ static tess_status look(const tess_ckpt_hosts *hosts, const char *folder, const 
     return TESS_OK;
 }
 
-/* Every host looks for the probe; all ranks get the same answer. */
+/* Looks for the probe on every host. All ranks return the same result. */
 static tess_status look_on_all_hosts(const tess_ckpt_hosts *hosts, const char *folder, const char *word)
 {
     int32_t *seen;
@@ -87,7 +88,7 @@ tess_status tess_ckpt_check_shared_folder(const tess_ckpt_hosts *hosts, const ch
     if (hosts->n == 1)
         return TESS_OK;
     if (writer) {
-        /* Unique to this run: a probe that a killed run left must not pass for this one's. */
+        /* The word is unique to this run, so that a probe left by a killed run is not mistaken for this run's. */
         uint64_t numbers[2] = {tess_os_now_ns(), (uint64_t)getpid()};
         uint64_t hash = tess_hash_bytes(numbers, sizeof(numbers), tess_hash_text(hosts->names[0]));
         snprintf(word, WORD_SIZE, "%016" PRIx64, hash);

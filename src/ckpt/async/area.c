@@ -1,4 +1,4 @@
-/* The memory that ranks share with the writer: its header, its stages, and the steps from state to state. */
+/* The memory ("area") that ranks share with the writer: its header, its stages, and its changes of state. */
 #include <poll.h>
 
 #include "base/core/round_up.h"

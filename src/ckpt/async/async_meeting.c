@@ -1,5 +1,5 @@
-/* Writers of several hosts make one checkpoint through files in its folder. The first one makes the folder and a file
- * that says so; the others leave descriptions of the parts that they wrote. */
+/* Lets the writers of several hosts make one checkpoint through files in its folder. The first writer creates the
+ * folder and a file that announces it. The others leave descriptions of the parts that they wrote. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@ enum { PATH = TESS_CKPT_PATH + 64 };
 static const size_t largest_part = (size_t)1 << 30;
 static const struct timespec poll_interval = {.tv_nsec = 20000000};
 
-/* Names the job and the save: a file of another one does not open the folder. */
+/* The path contains the job and the save, so a file of another save does not count as the announcement. */
 static void open_path(const async_meeting *m, char path[PATH])
 {
     snprintf(path, PATH, "%s/open-%016" PRIx64 "-%" PRIu64, m->folder, m->job, m->generation);
@@ -47,7 +47,7 @@ static tess_status begin(void *self, const char *folder, tess_status made)
     return await_file(m, path, "the first host's writer has not begun, or this host sees another folder");
 }
 
-/* Leaves this host's part, or, after a failure (`made`), the status and the message of the current error. */
+/* Leaves this host's part. After a failure (`made`), leaves the status and the message of the current error instead. */
 static tess_status leave_part(const async_meeting *m, const json_t *part, tess_status made)
 {
     char path[PATH];
@@ -60,7 +60,7 @@ static tess_status leave_part(const async_meeting *m, const json_t *part, tess_s
     return made == TESS_OK ? status : made;
 }
 
-/* Fails as the writer did that left no part. */
+/* Fails with the error that the other writer left instead of its part. */
 static tess_status fail_as(const json_t *whole, const char *path, int host)
 {
     int64_t status = TESS_E_IO;
@@ -70,7 +70,7 @@ static tess_status fail_as(const json_t *whole, const char *path, int host)
     return TESS_FAIL(status < 0 ? (tess_status)status : TESS_E_IO, "host %d: %s", host, error);
 }
 
-/* *part stays NULL if the file belongs to another save. */
+/* Reads the part that a writer left. *part stays NULL if the file belongs to another save. */
 static tess_status read_part(const async_meeting *m, const char *path, int host, json_t **part)
 {
     json_t *whole;
@@ -85,7 +85,8 @@ static tess_status read_part(const async_meeting *m, const char *path, int host,
     return status;
 }
 
-/* A writer that began before this one made the folder anew has written to files that are gone. */
+/* Checks that the files of a part are in the folder. If this writer had to create the folder again, another one may
+ * have written to files that are gone. */
 static tess_status check_files(const char *folder, const json_t *part)
 {
     const char *name;

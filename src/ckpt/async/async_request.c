@@ -1,4 +1,4 @@
-/* Requests to the writer: ranks hand in the texts and tensors of a save, and wait for its end. */
+/* Formats and reads the text of a stage, in which ranks describe the save and its tensors to the writer. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Whether the memory of this host has room for stages. Without this check the kernel would kill ranks, not fail saves.
- */
+/* Checks that the memory of this host has room for stages. Without this check the kernel would kill ranks instead of
+ * letting saves fail. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +11,10 @@
 #include "base/text/text.h"
 #include "ckpt/async/saver_impl.h"
 
-/* Share of the free memory that is left to other processes. */
+/* The fraction of the free memory that remains for other processes. */
 static const double margin = 0.05;
 
-/* Memory that this rank has allocated and not touched yet: its first step touches it. */
+/* Estimates the memory that this rank has allocated but not touched yet: the first training step touches it. */
 static uint64_t untouched_bytes(const tess_mem *mem)
 {
     char text[128], *end;
@@ -32,8 +32,8 @@ tess_status async_check_room(const tess_saver *s, size_t bytes)
 {
     char want[32], have[32];
     int64_t needed[2] = {(int64_t)bytes, (int64_t)untouched_bytes(s->mem)};
-    int64_t found[2] = {0,
-                        0}; /* findings of the host's first rank: whether memory is missing; half of the free memory */
+    /* Findings of the host's first rank: whether memory is missing, and half of the free memory. */
+    int64_t found[2] = {0, 0};
     struct stat info;
     TESS_TRY(tess_all_reduce(s->hosts->mine, needed, needed, 2, TESS_I64, TESS_SUM, NULL));
     if (s->slot == 0) {
@@ -42,7 +42,7 @@ tess_status async_check_room(const tess_saver *s, size_t bytes)
         int64_t staged = fstat(s->area.fd, &info) == 0 ? (int64_t)info.st_blocks * 512 : 0;
         int64_t fresh = needed[0] > staged ? needed[0] - staged : 0;
         found[0] = fresh > 0 && (double)(fresh + needed[1]) > (double)available * (1 - margin);
-        found[1] = (int64_t)(available / 2); /* UINT64_MAX fits */
+        found[1] = (int64_t)(available / 2); /* half, so that even UINT64_MAX fits */
     }
     TESS_TRY(tess_broadcast(s->hosts->mine, found, 2, TESS_I64, 0, NULL));
     TESS_CHECK(found[0] == 0, TESS_E_NOMEM,

@@ -1,4 +1,5 @@
-/* Writes a checkpoint from the stages of a host: one file per rank, in parallel; then manifest, marker and name. */
+/* Writes a checkpoint from the stages of a host: first one file per rank, in parallel, then manifest, marker and final
+ * name. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,10 +13,11 @@
 
 enum { MOST_THREADS = 8 };
 
-/* Good steps that are reported beyond those to keep: hosts that have lost different ones have fewer in common. */
+/* The number of good steps reported in addition to those to keep. Hosts may have lost different steps, so they have
+ * fewer steps in common than each has. */
 enum { FURTHER = 4 };
 
-/* One rank's stage, and the hooks for its file. */
+/* One rank's stage, and the hooks for writing its file. */
 typedef struct stage {
     uint8_t *address;
     size_t mapped;
@@ -56,7 +58,7 @@ static tess_status open_stage(const stage_save *s, int i)
     return TESS_OK;
 }
 
-/* Makes the faults of a slot's rank in its present life. */
+/* Creates the injected faults of a slot's rank for its present life. */
 static tess_status make_faults(async_writer *w, const tess_fault_spec *spec, const async_slot *slot, async_faults *f)
 {
     if (f->life == slot->life)
@@ -68,7 +70,7 @@ static tess_status make_faults(async_writer *w, const tess_fault_spec *spec, con
     return TESS_OK;
 }
 
-/* Each stage gets the injected faults of its rank. */
+/* Gives each stage the injected faults of its rank. */
 static tess_status add_faults(stage_save *s)
 {
     async_writer *w = s->writer;
@@ -94,20 +96,20 @@ static tess_status add_faults(stage_save *s)
 }
 
 /* ---- The checkpoint ---- */
-/* The writers of several hosts make one checkpoint. */
+/* Whether the writers of several hosts make this checkpoint together. */
 static bool meets(const async_request *r)
 {
     return r->n_hosts > 1 && !r->options.host_local;
 }
 
-/* Whether this writer creates the folder and commits. */
+/* Whether this writer creates the folder and commits the checkpoint. */
 static bool is_first(const async_request *r)
 {
     return r->host == 0 || r->options.host_local;
 }
 
-/* Each writer of several hosts reads back what it wrote, so that the first does not read the work of all while the next
- * save waits for it. Without pruning nothing needs to be read. */
+/* Whether each of several writers reads back its own files. Otherwise the first writer would read the files of all
+ * while the next save waits for it. Without pruning nothing needs to be read. */
 static bool reads_back(const async_request *r)
 {
     return meets(r) && r->options.keep_latest_k > 0;
@@ -141,8 +143,9 @@ static tess_status write_checkpoint(stage_save *s)
     return status;
 }
 
-/* Prunes a folder that is this host's own. After the save before, the writers of all hosts reported which steps are
- * good, and the ranks agreed on the one before which nothing is needed; this one reports for the next save. */
+/* Prunes a folder that belongs to this host. After the previous save the writers of all hosts reported their good
+ * steps, and the ranks agreed on the first step that is still needed (keep_from). This call reports the good steps for
+ * the next save. */
 static tess_status prune_part(const stage_save *s, const tess_ckpt_pruner *pruner)
 {
     int keep = s->request->options.keep_latest_k, most = keep < ASYNC_GOOD - FURTHER ? keep + FURTHER : ASYNC_GOOD;
@@ -152,7 +155,7 @@ static tess_status prune_part(const stage_save *s, const tess_ckpt_pruner *prune
     return tess_ckpt_list_good(pruner, s->dir, s->request->step, keep, most, s->outcome->good, &s->outcome->n_good);
 }
 
-/* Removes older checkpoints. A writer whose owner has ended does not: another job may use this folder. */
+/* Removes older checkpoints. If the owner of this writer has ended, does nothing: another job may use this folder. */
 static tess_status prune(const stage_save *s)
 {
     const async_request *r = s->request;
@@ -173,8 +176,9 @@ static tess_status prune(const stage_save *s)
     return TESS_OK;
 }
 
-/* One writer at a time makes checkpoints in a folder. The writer of a job whose launcher was killed finishes its save
- * while the job goes on elsewhere and may come to the same step. File systems without locks do without. */
+/* Waits until no other writer makes checkpoints in this folder. If a job's launcher was killed, its writer still
+ * finishes its save, while the job continues elsewhere and may reach the same step. On file systems without locks
+ * nothing is locked. */
 static tess_status lock_folder(const stage_save *s, int *fd)
 {
     static const struct timespec poll_interval = {.tv_nsec = 20000000};

@@ -1,4 +1,4 @@
-/* A rank's side: begins saves, stages, and reports their outcome to all ranks. */
+/* A rank's side of asynchronous saves: begins them, fills its stage, and reports their outcome to all ranks. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "comm/seat.h"
 #include "job/environment.h"
 
-/* Room in the stage for the texts of a save (meta, mostly). */
+/* Bytes in the stage for the texts of a save (mostly meta). */
 enum { META_BYTES = 256 << 10 };
 
 /* Whether this is the host's first rank. */
@@ -30,7 +30,7 @@ static bool has_own_folder(const tess_saver *s)
 }
 
 /* ---- Finding the area ---- */
-/* The area as the host's first rank sees it; all -1: no area. */
+/* The area of the host's first rank. All -1: no area. */
 typedef struct address {
     int32_t pid, fd, keeper_pid;
 } address;
@@ -49,7 +49,7 @@ static tess_status open_of_first(const address *first, async_area *area)
     return status;
 }
 
-/* Ranks that were started one by one inherit different areas: all use the first rank's. */
+/* Finds the area. Ranks that were started separately inherit different areas; all use the first rank's. */
 static tess_status find_area(tess_saver *s)
 {
     int fd;
@@ -129,7 +129,7 @@ void tess_saver_destroy(tess_saver **saver)
 }
 
 /* ---- Waiting for the writer ---- */
-/* A generation that this rank has staged is queued once the other ranks have staged it. */
+/* True also for a save that this rank has staged and other ranks still stage: it will be queued. */
 bool tess_saver_is_busy(const tess_saver *s)
 {
     const async_header *header = s->area.header;
@@ -138,7 +138,7 @@ bool tess_saver_is_busy(const tess_saver *s)
     return async_is_busy(header) || s->staged > begun || (state == ASYNC_STAGING && s->staged == begun && begun != 0);
 }
 
-/* The keeper has ended, and its writer with it. Any rank may end the save: the outcome is the same. */
+/* Ends the save if the keeper, and with it its writer, has ended. Any rank may do this: the outcome is the same. */
 static void end_without_keeper(async_header *header)
 {
     async_outcome outcome = {.status = TESS_E_IO, .step = -1};
@@ -177,8 +177,8 @@ typedef struct save_folder {
     const char *dir;
 } save_folder;
 
-/* The newest step up to `limit` that this host's writer reported as good after the save before, and that is still
- * there; -1: none. */
+/* Returns the newest step up to `limit` that this host's writer reported as good after the previous save and that still
+ * exists; -1: none. */
 static int64_t newest_good(void *self, int64_t limit)
 {
     const save_folder *h = self;
@@ -192,8 +192,8 @@ static int64_t newest_good(void *self, int64_t limit)
     return -1;
 }
 
-/* Agrees on the generation of the next save. If hosts have their own folders, also on *keep_from: no host needs its
- * parts of earlier steps (-1: not known). Collective, once every rank has waited for the writer. */
+/* Agrees on the generation of the next save. If hosts have their own folders, also agrees on *keep_from: every host can
+ * do without its parts of earlier steps (-1: not known). Collective, after every rank has waited for the writer. */
 static tess_status agree_on_save(tess_saver *s, const char *dir, uint64_t *generation, int64_t *keep_from)
 {
     save_folder h = {s, dir};
@@ -209,7 +209,7 @@ static tess_status agree_on_save(tess_saver *s, const char *dir, uint64_t *gener
     return TESS_OK;
 }
 
-/* Discards the state of the save before. */
+/* Begins a save, and discards the state of the previous one. */
 static void begin(const tess_saver *s, const async_request *request, uint64_t generation)
 {
     async_header *header = s->area.header;
@@ -221,7 +221,7 @@ static void begin(const tess_saver *s, const async_request *request, uint64_t ge
     atomic_store(&header->generation, generation);
 }
 
-/* Marks this rank's stage as whole; the last rank queues the save. */
+/* Marks this rank's stage as complete. The last rank to do so queues the save. */
 static void submit(tess_saver *s, const char *text, uint64_t generation)
 {
     async_header *header = s->area.header;
@@ -241,7 +241,8 @@ static void submit(tess_saver *s, const char *text, uint64_t generation)
     async_step(header, ASYNC_STAGING, ASYNC_QUEUED);
 }
 
-/* Plans what this rank writes: the primary boxes of *tensors, or its share of a host's own folder. */
+/* Plans what this rank writes: the primary boxes of *tensors or, if its host has its own folder, its share of the
+ * host's rows. */
 static tess_status plan(tess_saver *s, const tess_ckpt_tensor **tensors, int n)
 {
     if (has_own_folder(s)) {
@@ -263,7 +264,7 @@ static tess_status describe(tess_saver *s, json_t *request, char **text)
     TESS_TRY(async_request_format(s->pieces, s->n_pieces, own, text));
     if (async_stage_bytes(s, strlen(*text)) <= s->stage_bytes)
         return TESS_OK;
-    return async_stage_map(s, 2 * strlen(*text)); /* later ones may be longer */
+    return async_stage_map(s, 2 * strlen(*text)); /* twice the size, since later texts may be longer */
 }
 
 static tess_status stage(tess_saver *s, const async_request *request, json_t *texts, const tess_ckpt_tensor *tensors,
@@ -346,7 +347,7 @@ static bool is_lost(tess_status status)
     return status == TESS_E_PEER_LOST || status == TESS_E_TIMEOUT || status == TESS_E_MISMATCH;
 }
 
-/* Takes the outcome of the newest save. A writer's timeout or mismatch becomes TESS_E_IO: as the status of a rank it
+/* Returns the outcome of the newest save. A writer's timeout or mismatch becomes TESS_E_IO: as statuses of a rank they
  * would end the job. */
 static tess_status own_outcome(const tess_saver *s, tess_saver_outcome *outcome)
 {

@@ -1,5 +1,6 @@
-/* The writer's process, and the keeper: a process between the one that starts ranks and the writer. The keeper only
- * waits for the writer: when one dies, it records how and starts another. */
+/* The service of asynchronous saves: the writer process and its keeper. The keeper is a process between the one that
+ * starts ranks and the writer. It only waits for the writer: when a writer dies, it records how and starts another
+ * one. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -15,9 +16,9 @@
 #include "base/core/variables.h"
 #include "ckpt/async/async_impl.h"
 
-static const uint64_t poll_ns = 500000000; /* how often the writer checks whether the owner still runs */
+static const uint64_t poll_ns = 500000000; /* time between checks of the writer whether the owner still runs */
 
-/* A writer that dies as soon as it is started must not keep a core busy. */
+/* A pause before a writer is restarted, so that writers that die at once do not keep a core busy. */
 static const struct timespec pause_after_death = {.tv_nsec = 20000000};
 
 struct tess_async_service {
@@ -26,8 +27,8 @@ struct tess_async_service {
     pid_t keeper;
 };
 
-/* Requests to stop are for ranks: the writer first writes what they have staged. SIGXFSZ is ignored so that a file that
- * is too large gives an error. */
+/* Ignores requests to stop, which are meant for ranks: the writer first writes what they have staged. Ignores SIGXFSZ
+ * so that a file that is too large gives an error. */
 static void ignore_requests(void)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGXFSZ};
@@ -52,7 +53,7 @@ static void write_one(async_writer *w, async_write_fn write)
     async_end(header, ASYNC_WRITING, &outcome);
 }
 
-/* Returns when the area is closing, or its owner has ended. */
+/* Writes saves until the area is closing or its owner has ended. */
 static void run_writer(const async_area *area, int owner_fd, async_write_fn write)
 {
     async_header *header = area->header;
@@ -82,7 +83,7 @@ static pid_t start_writer(const async_area *area, int owner_fd, async_write_fn w
     if (pid != 0)
         return pid;
     prctl(PR_SET_NAME, "tessera-writer");
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* ranks watch the keeper alone */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* the writer dies with the keeper, because ranks watch only the keeper */
     if (getppid() != keeper)
         _exit(1);
     run_writer(area, owner_fd, write);
@@ -131,7 +132,7 @@ static tess_status fork_keeper(tess_async_service *s, async_write_fn write)
     int owner_fd = pidfd_open(getpid(), 0);
     if (owner_fd < 0)
         return tess_os_error("pidfd_open", "of this process");
-    fflush(NULL); /* or the child would write our buffers again */
+    fflush(NULL); /* otherwise the child would write our buffered output again */
     s->keeper = fork();
     if (s->keeper == 0) {
         prctl(PR_SET_NAME, "tessera-keeper");
@@ -195,7 +196,7 @@ void tess_async_service_look(tess_async_service *s)
 {
     if (s == NULL || s->keeper == 0)
         return;
-    siginfo_t end = {0}; /* not reaped yet: no rank may take a new process for it */
+    siginfo_t end = {0}; /* not reaped yet, so that no rank mistakes a new process with the same pid for it */
     if (waitid(P_PID, (id_t)s->keeper, &end, WEXITED | WNOHANG | WNOWAIT) != 0 || end.si_pid != s->keeper)
         return;
     atomic_store(&s->area.header->keeper_ended, 1);

@@ -1,5 +1,5 @@
-/* A rank's stage: the place of each tensor's elements, and the copy. Pieces begin at multiples of a disk block, in the
- * order of the file, so that the writer hands the stage itself to the disk. */
+/* A rank's stage: assigns a place to each tensor's elements, and copies them. Pieces begin at multiples of a disk
+ * block, in the order of the file, so that the writer can pass the stage itself to the disk. */
 #include <string.h>
 #include <sys/mman.h>
 
@@ -11,7 +11,7 @@
 #define MADV_COLLAPSE 25 /* since Linux 6.1; an older kernel refuses it */
 #endif
 
-enum { BLOCK = 4096, GATHERED = 8192 /* values that a thread takes at a time */ };
+enum { BLOCK = 4096, GATHERED = 8192 /* number of values that a thread copies at a time */ };
 static const size_t huge_page = (size_t)2 << 20;
 
 /* ---- The plan ---- */
@@ -52,8 +52,8 @@ tess_status async_stage_plan(tess_saver *s, const tess_ckpt_tensor *tensors, int
 }
 
 /* ---- Its memory ---- */
-/* All threads populate pages, huge ones where the kernel makes them: the copy is faster, and the disk reads longer
- * runs. MADV_COLLAPSE needs one page of each huge page to be present. */
+/* Populates pages with all threads, huge pages where the kernel supports them: they speed up the copy, and the disk
+ * reads longer runs. MADV_COLLAPSE needs one present page in each huge page. */
 static void populate(void *context, int64_t begin, int64_t end, int worker)
 {
     uint8_t *from = (uint8_t *)context + begin;
@@ -89,7 +89,8 @@ tess_status async_stage_map(tess_saver *s, size_t text_bytes)
     TESS_TRY(async_area_map_stage(&s->area, s->slot, bytes, &s->stage));
     s->stage_bytes = bytes;
     tess_mem_count(s->mem, TESS_POOL_MISC, (int64_t)bytes);
-    (void)madvise(s->stage, bytes, MADV_HUGEPAGE); /* refused without huge pages for shared memory: slower */
+    /* Fails if shared memory has no huge pages; the copy is then slower */
+    (void)madvise(s->stage, bytes, MADV_HUGEPAGE);
     tess_threads_run(s->threads, populate, s->stage, (int64_t)bytes, (int64_t)huge_page);
     return TESS_OK;
 }
@@ -100,7 +101,7 @@ typedef struct copy {
     const tess_ckpt_tensor *tensors;
 } copy;
 
-/* Copies bytes [begin, end) of a piece, whole elements. */
+/* Copies bytes [begin, end) of a piece, which are whole elements. */
 static void copy_elements(tess_saver *s, const async_piece *piece, const tess_ckpt_tensor *tensor, uint64_t begin,
                           uint64_t end)
 {
@@ -123,7 +124,7 @@ static void copy_elements(tess_saver *s, const async_piece *piece, const tess_ck
     }
 }
 
-/* The same, and zeros from the end of the piece to that of its block. */
+/* Copies bytes [begin, end) of a piece, and fills the rest of its last block with zeros. */
 static void copy_piece(tess_saver *s, const async_piece *piece, const tess_ckpt_tensor *tensor, uint64_t begin,
                        uint64_t end)
 {
@@ -147,7 +148,7 @@ static int piece_at(const tess_saver *s, uint64_t offset)
     return low;
 }
 
-/* A thread's range of the stage. */
+/* Copies one thread's range of the stage. */
 static void copy_range(void *context, int64_t begin, int64_t end, int worker)
 {
     const copy *c = context;

@@ -1,4 +1,4 @@
-/* Builds a catalog. Its numbers come from files, which are hostile: everything that is added is checked. */
+/* Builds a catalog. Its numbers come from untrusted files, so everything that is added is checked. */
 #include <inttypes.h>
 #include <search.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "ckpt/catalog/catalog_impl.h"
 #include "ckpt/safetensors/safetensors.h"
 
-/* A node of the tree of names, which finds a tensor while the catalog is built. */
+/* A node of the search tree that finds a tensor by name while the catalog is built. */
 typedef struct catalog_name {
     int tensor;
     char text[];
@@ -23,7 +23,7 @@ static int compare_names(const void *a, const void *b)
 
 static void leave_node(void *node)
 {
-    (void)node; /* the catalog's tensors own it */
+    (void)node; /* not freed here: the catalog's tensors own the nodes */
 }
 
 static tess_status copy_text(tess_mem *mem, const char *text, const char **out)
@@ -108,7 +108,7 @@ static tess_status describe(const tess_catalog *c, const char *name, const char 
     TESS_CHECK(n_dims >= 0 && n_dims <= TESS_CATALOG_DIMS, TESS_E_FORMAT,
                "%s: tensor '%s' has %d dimensions, not 0..%d", c->path, name, n_dims, TESS_CATALOG_DIMS);
     snprintf(t->dtype, sizeof(t->dtype), "%s", dtype);
-    /* The product fits 63 bits even without the empty dimensions. */
+    /* The product must fit 63 bits even if empty dimensions are ignored. */
     int64_t bytes = t->element_bytes;
     for (int d = 0; d < n_dims; d++) {
         TESS_CHECK(dim[d] >= 0, TESS_E_FORMAT, "%s: tensor '%s' has a negative dimension", c->path, name);
@@ -119,7 +119,7 @@ static tess_status describe(const tess_catalog *c, const char *name, const char 
     return TESS_OK;
 }
 
-/* Finds the name's node in the tree, or adds one with tensor -1. */
+/* Finds the name's node in the tree. If there is none, adds one with tensor -1. */
 static tess_status find_name(tess_catalog *c, const char *name, catalog_name **node)
 {
     size_t n = strlen(name) + 1;
@@ -158,7 +158,8 @@ tess_status tess_catalog_add_tensor(tess_catalog *c, const char *name, const cha
     return TESS_OK;
 }
 
-/* Bytes from the first element of a piece to the end of its last; false: they do not fit 63 bits. */
+/* Computes the bytes from the first element of a piece to the end of its last element. False: they do not fit 63
+ * bits. */
 static bool extent(const tess_catalog_tensor *t, const tess_catalog_piece *p, int64_t *bytes)
 {
     int64_t elements = 1;
@@ -195,7 +196,7 @@ static tess_status check_bytes(const tess_catalog *c, const tess_catalog_tensor 
     TESS_CHECK(known && p->bytes >= (uint64_t)needed && p->bytes <= INT64_MAX, TESS_E_FORMAT,
                "%s: tensor '%s': a piece of %" PRIu64 " bytes is not of the size of its elements", c->path, t->name,
                p->bytes);
-    /* A few zstd bytes can unpack to any size. */
+    /* The stated size must be exact, since a few zstd bytes can unpack to any size. */
     TESS_CHECK(p->codec != TESS_CODEC_ZSTD || p->bytes == (uint64_t)needed, TESS_E_FORMAT,
                "%s: tensor '%s': a piece unpacks to %" PRIu64 " bytes, its elements have %" PRId64, c->path, t->name,
                p->bytes, needed);

@@ -4,12 +4,12 @@
 #include "ckpt/catalog/catalog_impl.h"
 
 typedef struct survey {
-    const tess_catalog_visitor *visitor; /* NULL, or without `bad`: the first problem ends the survey */
-    tess_status first;                   /* problem */
+    const tess_catalog_visitor *visitor; /* the survey ends at the first problem if it is NULL or has no `bad` */
+    tess_status first;                   /* status of the first problem */
     char message[1024];                  /* message of the first problem */
 } survey;
 
-/* Notes the status of a check; false: the survey ends. */
+/* Records the status of a check. False: the survey must end. */
 static bool note(survey *s, tess_status status)
 {
     if (status == TESS_OK)
@@ -59,8 +59,8 @@ tess_status tess_catalog_check(const tess_catalog *catalog)
     return outcome(&s);
 }
 
-/* The tensor of a piece: the last whose pieces do not begin after it. A tensor without pieces comes before the one
- * that has the same first_piece. */
+/* Returns the tensor of a piece: the last one whose pieces begin at or before it. A tensor without pieces comes before
+ * the tensor with the same first_piece. */
 static const tess_catalog_tensor *tensor_of(const tess_catalog *c, int piece)
 {
     int low = 0, high = c->n_tensors - 1;
@@ -80,7 +80,8 @@ static void report_progress(const survey *s, uint64_t done, uint64_t all)
         s->visitor->progress(s->visitor->self, done, all);
 }
 
-/* Verifies pieces in the order of the files, but for broken files, which were reported. false: the survey ends. */
+/* Verifies pieces in the order of the files, except in broken files, which were already reported. False: the survey
+ * must end. */
 static bool survey_pieces(survey *s, const tess_catalog *c, const int *order, const uint8_t *broken, uint64_t all)
 {
     tess_piece_reader reader = {.fd = -1};

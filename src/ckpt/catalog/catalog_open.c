@@ -1,4 +1,4 @@
-/* Finds the format of a checkpoint. Each format is one row of a table, tried in this order. */
+/* Opens a checkpoint of any format. Each format is one row of a table; rows are tried in order. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 enum { PATH_SIZE = 4096, NOTE_SIZE = 1024 };
 
 typedef struct opener {
-    const char *what; /* its name in the message when no row fits */
+    const char *what; /* name of the format in the message when no row matches */
     bool (*fits)(const char *path);
     tess_status (*open)(tess_mem *mem, const char *path, tess_catalog **catalog);
 } opener;
@@ -39,7 +39,8 @@ static void note_first(void *self, const char *text)
         snprintf(first, NOTE_SIZE, "%s", text);
 }
 
-/* The newest complete step. damaged (NOTE_SIZE): the note on the first checkpoint that does not count, or "". */
+/* Finds the newest complete step. damaged (NOTE_SIZE) becomes the note on the first checkpoint that does not count, or
+ * "". */
 static tess_status find_newest(const char *path, int64_t *step, char *damaged)
 {
     const tess_ckpt_listener listener = {.self = damaged, .note = note_first};
@@ -47,7 +48,7 @@ static tess_status find_newest(const char *path, int64_t *step, char *damaged)
     return tess_ckpt_latest(path, &listener, step);
 }
 
-/* True also when all steps are damaged: opening them reports it. */
+/* Whether the folder contains steps. True also if all are damaged: opening them then reports it. */
 static bool is_folder_of_steps(const char *path)
 {
     int64_t step;
@@ -57,7 +58,8 @@ static bool is_folder_of_steps(const char *path)
     return damaged[0] != '\0' || status != TESS_E_NOT_FOUND;
 }
 
-/* Does not pass over a damaged checkpoint silently: the error names it and the newest complete one. */
+/* Opens the newest step. If it is damaged, fails with a message that names it and the newest complete one, instead of
+ * silently opening that one. */
 static tess_status open_newest(tess_mem *mem, const char *path, tess_catalog **catalog)
 {
     int64_t step;
@@ -79,7 +81,8 @@ static const opener openers[] = {
     {"a file of torch.save, a folder with one a rank or with pytorch_model.bin", tess_torch_is_at, tess_torch_open},
 };
 
-/* The path may be a job's folder: its checkpoints are in the folder "checkpoint". */
+/* Fails because no format matches. If the path is a job's folder, the message points to its checkpoints, in the folder
+ * "checkpoint". */
 static tess_status fail_unknown(const char *path)
 {
     char kinds[1024], below[PATH_SIZE];
@@ -91,7 +94,7 @@ static tess_status fail_unknown(const char *path)
     return TESS_FAIL(TESS_E_UNSUPPORTED, "%s: it is none of: %s", path, kinds);
 }
 
-/* Refuses what is neither a folder nor a file that can be read, before a format is looked for. */
+/* Fails if the path is neither a folder nor a readable file, before any format is tried. */
 static tess_status check_path(const char *path)
 {
     tess_os_entry entry;

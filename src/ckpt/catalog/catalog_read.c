@@ -1,5 +1,5 @@
-/* Reads boxes of tensors from pieces. Bytes that lie in a piece as the caller wants them are read straight to their
- * place; others go through a block of memory. */
+/* Reads boxes of tensors from pieces. If the bytes of a piece already have the wanted layout, they are read directly to
+ * their place; others are read through a block of memory. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -12,13 +12,13 @@ typedef struct box_read {
     const tess_catalog_tensor *tensor;
     int index; /* index of the piece */
     const tess_catalog_piece *piece;
-    const tess_box *box; /* the box that is wanted */
-    tess_box common;     /* the part of it that the piece has */
+    const tess_box *box; /* the box to read */
+    tess_box common;     /* the intersection of the box and the piece */
     const char *decode;
     uint8_t *dst; /* destination of the box's first element */
 } box_read;
 
-/* How many elements lie before the first common one. */
+/* Returns the number of elements before the first common one. */
 static int64_t elements_before(const box_read *r, const int64_t *origin, const int64_t *stride)
 {
     int64_t n = 0;
@@ -45,7 +45,7 @@ static void piece_strides(const box_read *r, int64_t stride[TESS_CATALOG_DIMS])
         set_strides(r->tensor->n_dims, r->piece->box.size, stride);
 }
 
-/* Bytes [begin, end) of the unpacked piece hold all common elements. */
+/* Finds bytes [begin, end) of the unpacked piece that contain all common elements. */
 static void span(const box_read *r, uint64_t *begin, uint64_t *end)
 {
     int64_t stride[TESS_CATALOG_DIMS], last = 0, bytes = r->tensor->element_bytes;
@@ -64,13 +64,13 @@ static uint8_t *place_in_box(const box_read *r, int64_t stride[TESS_CATALOG_DIMS
     return r->dst + elements_before(r, r->box->begin, stride) * bytes;
 }
 
-/* ---- Copying between two strided layouts, in runs as long as both allow */
+/* ---- Copies between two strided layouts, in the longest runs that both allow */
 typedef struct box_copy {
     int n_dims;
     int64_t size[TESS_CATALOG_DIMS];
     int64_t from_stride[TESS_CATALOG_DIMS], to_stride[TESS_CATALOG_DIMS]; /* in elements */
     int element_bytes;
-    const char *decode; /* dtype of the source when the target is float32; NULL: the bytes as they are */
+    const char *decode; /* dtype of the source if the target is float32; NULL: bytes are copied */
 } box_copy;
 
 static void copy_run(const box_copy *c, const uint8_t *from, uint8_t *to, int64_t n)
@@ -96,14 +96,14 @@ static void copy_from(const box_copy *c, int dim, const uint8_t *from, uint8_t *
         copy_from(c, dim + 1, from + i * c->from_stride[dim] * c->element_bytes, to + i * c->to_stride[dim] * to_bytes);
 }
 
-/* Copies the common elements to their place. `from`: the first of them. */
+/* Copies the common elements to their place. `from` points at the first of them. */
 static void copy_common(const box_read *r, const uint8_t *from)
 {
     int64_t from_stride[TESS_CATALOG_DIMS], to_stride[TESS_CATALOG_DIMS];
     box_copy c = {.element_bytes = r->tensor->element_bytes, .decode = r->decode};
     piece_strides(r, from_stride);
     uint8_t *to = place_in_box(r, to_stride);
-    /* Dimensions of one element go; dimensions that follow one another in both layouts become one. */
+    /* Dimensions of size one are dropped. Neighbouring dimensions that are contiguous in both layouts are merged. */
     for (int d = 0; d < r->tensor->n_dims; d++) {
         int64_t size = r->common.size[d];
         int last = c.n_dims - 1;

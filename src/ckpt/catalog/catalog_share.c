@@ -1,4 +1,4 @@
-/* Reads many boxes with several threads. Each takes the next piece, in the order of the files. */
+/* Reads many boxes with several threads. Each thread takes the next piece, in the order of the files. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -6,7 +6,7 @@
 
 typedef struct share_job {
     int request, piece;
-    bool verify; /* only verifies the range that the piece lies in */
+    bool verify; /* only verify the range that contains the piece */
 } share_job;
 
 typedef struct sharing {
@@ -14,16 +14,16 @@ typedef struct sharing {
     const tess_catalog_request *requests;
     const share_job *jobs;
     int64_t next;   /* the next job to take; atomic */
-    int64_t failed; /* the first job that failed, or the number of jobs; atomic, written under the lock */
+    int64_t failed; /* index of the first job that failed, or the number of jobs; atomic, written under the lock */
     uint32_t lock;
     tess_status status; /* status of the failed job, under the lock */
-    char message[1024]; /* likewise */
+    char message[1024]; /* its message, under the lock */
 } sharing;
 
 static void note_failure(sharing *s, int64_t index, tess_status status)
 {
     while (__atomic_exchange_n(&s->lock, 1, __ATOMIC_ACQUIRE) != 0)
-        continue; /* the holder copies one message */
+        continue; /* spins, because the holder only copies a message */
     if (index < s->failed) {
         snprintf(s->message, sizeof(s->message), "%s", tess_error_message());
         s->status = status;
@@ -32,7 +32,7 @@ static void note_failure(sharing *s, int64_t index, tess_status status)
     __atomic_store_n(&s->lock, 0, __ATOMIC_RELEASE);
 }
 
-/* Takes jobs until none is left or one before them has failed. */
+/* Takes jobs until there are no more, or an earlier one has failed. */
 static void take_jobs(void *context, int64_t begin, int64_t end, int worker)
 {
     sharing *s = context;
@@ -62,7 +62,7 @@ static int compare_jobs(const void *a, const void *b, void *context)
     return x->request < y->request ? -1 : x->request > y->request;
 }
 
-/* Lists the pieces that meet a request's box, and returns their number. `jobs` NULL: only counts. */
+/* Lists the pieces that intersect a request's box, and returns their number. `jobs` NULL: only counts them. */
 static size_t list_jobs(const tess_catalog *c, const tess_catalog_request *requests, int n, share_job *jobs)
 {
     size_t count = 0;
@@ -79,8 +79,8 @@ static size_t list_jobs(const tess_catalog *c, const tess_catalog_request *reque
     return count;
 }
 
-/* Puts a job for each range that the pieces lie in before jobs[n], the first of n jobs in the order of the files.
- * Returns the index of the first job. */
+/* Stores a verification job for each range that contains pieces. These jobs are placed directly before jobs[n], where n
+ * read jobs begin, sorted in the order of the files. Returns the index of the first job. */
 static size_t list_ranges(const tess_catalog *c, share_job *jobs, size_t n)
 {
     size_t first = n;
@@ -117,7 +117,8 @@ tess_status tess_catalog_read_all(const tess_catalog *c, tess_threads *threads, 
     if (n_jobs > 1)
         qsort_r(jobs + n_jobs, n_jobs, sizeof(*jobs), compare_jobs, (void *)c);
     size_t first = list_ranges(c, jobs, n_jobs);
-    /* All ranges first: a thread that meets a range under verification would verify it once more. */
+    /* Verifies all ranges before reading: otherwise a second thread would verify a range that is already being
+     * verified. */
     tess_status status = run_jobs(c, threads, requests, jobs + first, n_jobs - first);
     if (status == TESS_OK)
         status = run_jobs(c, threads, requests, jobs + n_jobs, n_jobs);

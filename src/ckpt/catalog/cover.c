@@ -1,16 +1,17 @@
-/* Finds overlaps of boxes and gaps between them, in n log n for every regular cut: rows, columns, grids, ragged chunks.
- */
+/* Finds overlaps of boxes and gaps between them, in n log n time for every regular cut: rows, columns, grids, ragged
+ * chunks. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ckpt/catalog/cover.h"
 
-/* Boxes that no dimension separates are compared in pairs, up to a number that takes no time. */
+/* Boxes that cannot be separated along any dimension are compared in pairs, up to a number that takes negligible
+ * time. */
 enum { PAIRS_MAX = 2048, DEPTH_MAX = 64 };
 
 typedef struct overlap_search {
     int n_dims;
-    const tess_catalog_piece *a, *b; /* found */
+    const tess_catalog_piece *a, *b; /* the two pieces that overlap, once found */
 } overlap_search;
 
 static int compare_begin(const void *x, const void *y, void *context)
@@ -36,8 +37,8 @@ static tess_status compare_pairs(overlap_search *s, const tess_catalog_piece **p
     return TESS_OK;
 }
 
-/* Sorts boxes along a dimension and cuts them into groups that do not touch; then searches each group along the next
- * dimension. `tried` dimensions have not cut this group. */
+/* Sorts boxes along a dimension and splits them into groups that do not touch. Then searches each group along the next
+ * dimension. `tried`: number of dimensions along which this group could not be split. */
 static tess_status search_overlap(overlap_search *s, const tess_catalog_piece **pieces, size_t n, int dim, int tried,
                                   int depth)
 {
@@ -84,7 +85,8 @@ tess_status tess_boxes_overlap(tess_mem *mem, int n_dims, const tess_catalog_pie
     return status;
 }
 
-/* The place where a piece begins or ends along a dimension, and the change of covered elements there. */
+/* A position along a dimension where a piece begins or ends, and by how much the number of covered elements changes
+ * there. */
 typedef struct cover_edge {
     int64_t at, change;
 } cover_edge;
@@ -92,7 +94,7 @@ typedef struct cover_edge {
 typedef struct gap_search {
     int n_dims;
     const tess_box *box;
-    const tess_catalog_piece **pieces; /* those that contain the missing element's coordinates found so far */
+    const tess_catalog_piece **pieces; /* the pieces that contain the coordinates of the missing element found so far */
     int n;
     cover_edge *edges;
 } gap_search;
@@ -119,7 +121,8 @@ static size_t list_edges(gap_search *s, int dim)
     return n;
 }
 
-/* The first place along the dimension where the pieces do not cover the box's cross-section. There is one. */
+/* Returns the first position along the dimension where the pieces do not cover the box's cross-section. There must be
+ * one. */
 static int64_t first_thin_place(gap_search *s, int dim)
 {
     size_t n = list_edges(s, dim), i = 0;
@@ -157,7 +160,7 @@ static int64_t count_present(int n_dims, const tess_catalog_piece *pieces, int n
     return present;
 }
 
-/* Lists the pieces that meet the box. */
+/* Lists the pieces that intersect the box. */
 static tess_status list_present(tess_mem *mem, gap_search *s, const tess_catalog_piece *pieces, int n)
 {
     TESS_TRY(list_pieces(mem, pieces, n, &s->pieces));

@@ -6,7 +6,7 @@
 #include "base/text/text.h"
 #include "ckpt/catalog/catalog_impl.h"
 
-/* Pieces are sorted by tensor, then box; the arrays are reordered afterwards. */
+/* An entry of the sort of pieces by tensor, then box. The arrays themselves are reordered afterwards. */
 typedef struct finish_item {
     int tensor, piece;
 } finish_item;
@@ -30,7 +30,7 @@ static int compare_pieces(const void *a, const void *b, void *context)
     return x->piece < y->piece ? -1 : x->piece > y->piece;
 }
 
-/* Reorders an array: item i becomes the old item from[i * step]. */
+/* Reorders an array: the new item i is the old item from[i * step]. */
 static tess_status reorder(tess_mem *mem, void **array, size_t n, size_t size, const int *from, size_t step)
 {
     char *sorted;
@@ -42,7 +42,7 @@ static tess_status reorder(tess_mem *mem, void **array, size_t n, size_t size, c
     return TESS_OK;
 }
 
-/* Sorts tensors by name, and renumbers the owners of pieces. */
+/* Sorts tensors by name, and updates the tensor index of each piece. */
 static tess_status sort_tensors(tess_catalog *c)
 {
     int *order, *place;
@@ -121,7 +121,7 @@ tess_status tess_catalog_file_order(const tess_catalog *c, int **order)
     return TESS_OK;
 }
 
-/* Tensors without elements come last. */
+/* Compares tensors by their first pieces; tensors without elements come last. */
 static int compare_first_pieces(const void *a, const void *b, void *context)
 {
     const tess_catalog_tensor *x = *(const tess_catalog_tensor *const *)a, *y = *(const tess_catalog_tensor *const *)b;
@@ -141,7 +141,7 @@ tess_status tess_catalog_tensors_in_files(const tess_catalog *c, const tess_cata
     return TESS_OK;
 }
 
-/* Measures the bytes from each piece's end to the next piece of its file, or to the file's end. */
+/* Computes the number of bytes between each piece's end and the next piece of its file, or the file's end. */
 static tess_status measure_padding(tess_catalog *c)
 {
     int *order;
@@ -165,7 +165,7 @@ static int compare_ranges(const void *a, const void *b)
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* Sorts ranges by place and removes duplicates. */
+/* Sorts ranges by position and removes duplicates. */
 static void sort_ranges(tess_catalog *c)
 {
     int n = 0;
@@ -177,7 +177,7 @@ static void sort_ranges(tess_catalog *c)
     c->n_ranges = n;
 }
 
-/* The range that all stored bytes of a piece lie in; -1: none. */
+/* Returns the range that contains all stored bytes of a piece; -1: none. */
 static int find_range(const tess_catalog *c, const tess_catalog_piece *piece)
 {
     int low = 0, high = c->n_ranges;
@@ -194,7 +194,8 @@ static int find_range(const tess_catalog *c, const tess_catalog_piece *piece)
     return inside ? low - 1 : -1;
 }
 
-/* Finds the range of every piece without a checksum. use[i]: how pieces lie in range i. */
+/* Finds the range of every piece without a checksum. use[i] says whether range i contains such pieces, is exactly one
+ * piece with a checksum, or neither. */
 enum { NO_PIECE, IS_PIECE, HOLDS_PIECES };
 
 static void find_ranges(tess_catalog *c, uint8_t *use)
@@ -212,11 +213,13 @@ static void find_ranges(tess_catalog *c, uint8_t *use)
     }
 }
 
-/* Removes the ranges whose bytes a piece with a checksum of its own has, unless other pieces need them. */
+/* Removes the ranges that are exactly one piece with its own checksum, unless other pieces need them. Sets the range of
+ * each piece. */
 static tess_status link_ranges(tess_catalog *c)
 {
     int *place, n = 0;
-    uint8_t *use = c->impl->range_good; /* not needed before the end of this function */
+    /* Borrowed as scratch memory; its content is not needed before the end of this function */
+    uint8_t *use = c->impl->range_good;
     TESS_TRY(
         tess_mem_alloc_array(c->mem, TESS_POOL_MISC, (size_t)c->n_ranges, sizeof(int), "catalog", (void **)&place));
     find_ranges(c, use);

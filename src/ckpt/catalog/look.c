@@ -1,4 +1,4 @@
-/* Looks up tensors by name, their pieces and their boxes. */
+/* Looks up tensors by name, and their pieces and boxes. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Maps tensors that can be used where they lie in their files. */
+/* Maps tensors that can be used directly from their files. */
 #include "ckpt/catalog/catalog_impl.h"
 
 static tess_status map_file(const tess_catalog *c, int file, const uint8_t **data)

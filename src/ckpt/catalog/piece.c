@@ -1,4 +1,4 @@
-/* Reads the stored bytes of a piece once, in parts that stay in the cache while they are summed. */
+/* Reads the stored bytes of a piece once, in parts that stay in the cache while their checksum is computed. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -19,10 +19,10 @@ typedef struct fetch {
     tess_piece_reader *reader;
     const tess_catalog_piece *piece;
     const tess_piece_sink *sink;
-    uint64_t padding;       /* bytes after the piece that must be zero */
-    tess_sum_kind sum_kind; /* kind of the checksum that is computed: the piece's, or none */
+    uint64_t padding;       /* number of bytes after the piece that must be zero */
+    tess_sum_kind sum_kind; /* kind of checksum that is computed: the piece's, or none */
     uint32_t crc32;
-    XXH3_state_t xxh3; /* aligned to 64 */
+    XXH3_state_t xxh3; /* must be aligned to 64 bytes */
 } fetch;
 
 static tess_status check_size(const tess_catalog_file *file, uint64_t size)
@@ -54,7 +54,7 @@ static tess_status need_scratch(fetch *f)
     return TESS_OK;
 }
 
-/* Reads bytes [at, +n) of the piece, of which the sink wants all or none. */
+/* Reads bytes [at, +n) of the piece. The sink must want either all or none of them. */
 static tess_status fetch_part(fetch *f, uint64_t at, size_t n)
 {
     const tess_piece_sink *sink = f->sink;
@@ -79,7 +79,7 @@ static tess_status fetch_part(fetch *f, uint64_t at, size_t n)
 static tess_status fetch_range(fetch *f, uint64_t begin, uint64_t end)
 {
     for (uint64_t at = begin, next; at < end; at = next) {
-        /* No part crosses the sink's bounds. */
+        /* Parts are cut at the sink's bounds. */
         next = at < f->sink->begin ? f->sink->begin : at < f->sink->end ? f->sink->end : end;
         next = next < end ? next : end;
         next = next - at > PART_BYTES ? at + PART_BYTES : next;
@@ -105,7 +105,7 @@ static tess_status check_padding(fetch *f)
     return TESS_OK;
 }
 
-/* Reads all of the piece, and checks its checksum and the zeros after it. */
+/* Reads the whole piece, and checks its checksum and the zeros after it. */
 static tess_status fetch_all(fetch *f)
 {
     f->sum_kind = f->piece->sum_kind != TESS_SUM_KIND_CRC32_UNPACKED ? f->piece->sum_kind : TESS_SUM_KIND_NONE;
@@ -157,7 +157,7 @@ void tess_piece_reader_close(const tess_catalog *catalog, tess_piece_reader *rea
     *reader = (tess_piece_reader){.fd = -1};
 }
 
-/* Says in a failure's message which bytes these are. */
+/* Adds to a failure's message which bytes it is about. */
 static tess_status blame(const tess_catalog *c, const tess_catalog_tensor *tensor, const tess_catalog_piece *piece,
                          tess_status status)
 {

@@ -1,4 +1,4 @@
-/* Unpacks pieces. Their sizes are known beforehand, so that no file can make memory grow. */
+/* Unpacks pieces. The unpacked size is known beforehand, so that no file can make memory grow. */
 #include <zlib.h>
 #include <zstd.h>
 #include <zstd_errors.h>
@@ -14,7 +14,7 @@ static tess_status unpack_zstd(const void *packed, size_t packed_size, void *dat
     return TESS_OK;
 }
 
-/* At most as much as zlib's 32-bit counters hold. */
+/* Limits a length to what zlib's 32-bit counters can hold. */
 static uInt part(size_t left)
 {
     return left < (1u << 30) ? (uInt)left : 1u << 30;
@@ -41,7 +41,7 @@ static int inflate_all(z_stream *z, const uint8_t *packed, size_t packed_size, u
     return result == Z_STREAM_END && out == size && in == packed_size ? Z_OK : Z_DATA_ERROR;
 }
 
-/* Raw deflate, without a header, as in zip files. */
+/* Unpacks raw deflate data, without a header, as in zip files. */
 static tess_status unpack_deflate(const void *packed, size_t packed_size, void *data, size_t size)
 {
     z_stream z = {.zalloc = Z_NULL};

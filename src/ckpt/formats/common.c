@@ -1,4 +1,4 @@
-/* Common parts of the readers of other programs' formats. */
+/* Functions that the readers of several foreign formats share. */
 #include "base/os/os.h"
 #include "ckpt/formats/formats.h"
 #include "ckpt/formats/torch_impl.h"

@@ -1,4 +1,4 @@
-/* Opens PyTorch's distributed checkpoints, and Megatron's. */
+/* Opens PyTorch's distributed checkpoints (DCP) and Megatron's. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +12,8 @@ enum { PATH_SIZE = 4096, MAX_OBJECT = 1 << 20 };
 static const size_t max_metadata = (size_t)2 << 30;
 
 /* ---- Objects ---- */
-/* The object of meta that all but the last key of the path lead to; `last` gets the last key. NULL: there is another
- * value. */
+/* Finds the object of meta that contains the last key of the path, and creates missing objects on the way. `last`
+ * receives the last key. NULL: a value on the way is not an object. */
 static json_t *find_place(json_t *meta, const tess_pickle_value *path, const char *name, char *last, size_t size)
 {
     snprintf(last, size, "%s", name);
@@ -33,7 +33,7 @@ static json_t *find_place(json_t *meta, const tess_pickle_value *path, const cha
 }
 
 /* ---- Tensors ---- */
-/* The rank in "__3_0.distcp"; -1: named otherwise. */
+/* Returns the rank in a name such as "__3_0.distcp"; -1: another kind of name. */
 static int rank_of(const char *file)
 {
     const char *slash = strrchr(file, '/'), *name = slash != NULL ? slash + 1 : file;
@@ -63,7 +63,7 @@ static tess_status add_tensor(const torch_source *from, const tess_pickle_value 
     return torch_add_piece(from, &part, &box, number);
 }
 
-/* Adds all tensors, also those without any part: the catalog then says that they are missing. */
+/* Adds all tensors, also those without any part: the catalog then reports them as missing. */
 static tess_status add_names(tess_catalog *catalog, const dcp_metadata *metadata)
 {
     const char *dtype;
@@ -120,7 +120,7 @@ static tess_status read_item(dcp_reader *reader, const dcp_item *item)
     return status;
 }
 
-/* Items [begin, end), all of one file. */
+/* Reads items [begin, end), which are all in one file. */
 static tess_status read_file(dcp_reader *reader, const char *folder, size_t begin, size_t end)
 {
     char path[PATH_SIZE];
@@ -152,10 +152,10 @@ static tess_status read_files(tess_catalog *catalog, const char *folder, const d
     return TESS_OK;
 }
 
-/* {"model": {...}} is saved as paths ("model", name). */
+/* A walk through the paths of saved dicts: {"model": {...}} is saved as paths ("model", name). */
 typedef struct dcp_dicts {
     const dcp_metadata *metadata;
-    const tess_pickle_value *path; /* one that leads through the dicts that were entered */
+    const tess_pickle_value *path; /* one of the paths that lead through the dicts entered so far */
 } dcp_dicts;
 
 static bool same_keys(const tess_pickle_value *a, const tess_pickle_value *b, int n)

@@ -1,4 +1,4 @@
-/* Parses .metadata of a distributed checkpoint. */
+/* Parses .metadata of a distributed checkpoint (DCP). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +43,7 @@ static bool leads_out(const char *path)
            strstr(path, "/../") != NULL || (n >= 3 && strcmp(path + n - 3, "/..") == 0);
 }
 
-/* MetadataIndex(name, index, where it begins): _StorageInfo(file, offset, length) */
+/* Reads an entry MetadataIndex(name, index, begin of its box): _StorageInfo(file, offset, length). */
 static tess_status read_item(const tess_pickle_value *index, const tess_pickle_value *info, dcp_item *item)
 {
     int64_t offset = -1, length = -1;
@@ -124,7 +124,7 @@ bool dcp_is_tensor(const tess_pickle_value *value)
     return tess_pickle_is(value, DCP_MODULE "TensorStorageMetadata");
 }
 
-/* TensorProperties: a tuple that begins with the dtype; in older releases a dict. */
+/* Finds the dtype in TensorProperties: a tuple that begins with the dtype, or a dict in older releases. */
 static const char *find_dtype(const tess_pickle_value *properties)
 {
     if (properties == NULL || properties->kind != TESS_PICKLE_OBJECT || properties->object->state == NULL)

@@ -1,4 +1,4 @@
-/* Plans a distributed checkpoint: tensors are cut into chunks, meta into objects. */
+/* Plans a distributed checkpoint (DCP): cuts tensors into chunks and meta into objects. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,8 @@ static tess_status add_chunk(dcp_plan *plan, int tensor, const tess_box *box, in
     return TESS_OK;
 }
 
-/* Cuts rows as torch.chunk does: parts of equal size, the last one smaller, maybe fewer than n. */
+/* Cuts rows as torch.chunk does: into parts of equal size, except that the last one may be smaller and there may be
+ * fewer than n. */
 static tess_status cut_rows(dcp_plan *plan, int tensor, const tess_box *whole, int n)
 {
     tess_box box = *whole;
@@ -31,7 +32,8 @@ static tess_status cut_rows(dcp_plan *plan, int tensor, const tess_box *whole, i
     return TESS_OK;
 }
 
-/* n_files 0: chunks are the source's pieces, in the file of their rank. A rank that no job has is not believed. */
+/* Adds the chunks of a tensor. If n_files is 0, chunks are the source's pieces, each in the file of its rank. A rank
+ * number beyond any job's size is ignored. */
 static tess_status add_tensor(dcp_plan *plan, int number, int n_files)
 {
     const tess_export_tensor *tensor = &plan->out->tensors[number];
@@ -74,11 +76,11 @@ static tess_status add_object(dcp_plan *plan, const char *name, json_t *path, js
     return TESS_OK;
 }
 
-/* Whether tensors have names below `name`: an object of that name would hide them. */
+/* Whether tensors have names that begin with `name` and a dot: an object of that name would hide them. */
 static bool has_tensors_below(const tess_export *out, const char *name)
 {
     size_t n = strlen(name);
-    int low = 0, high = out->n_tensors; /* the first tensor whose name does not come before "name." */
+    int low = 0, high = out->n_tensors; /* search bounds: the first tensor whose name is not less than "name." */
     while (low < high) {
         int middle = low + (high - low) / 2;
         const char *other = out->tensors[middle].name;
@@ -91,7 +93,7 @@ static bool has_tensors_below(const tess_export *out, const char *name)
     return low < out->n_tensors && strncmp(out->tensors[low].name, name, n) == 0 && out->tensors[low].name[n] == '.';
 }
 
-/* Adds a value of meta, nested objects member by member. A tensor of the same name takes precedence. */
+/* Adds a value of meta; of a nested object, adds each member. A tensor of the same name takes precedence. */
 static tess_status add_member(dcp_plan *plan, const char *name, json_t *path, json_t *value)
 {
     char inner[4096];
@@ -126,7 +128,7 @@ static tess_status add_meta(dcp_plan *plan)
     return TESS_OK;
 }
 
-/* ---- Files: the chunks of each, in the order of their tensors ---- */
+/* ---- The chunks of each file, in the order of their tensors ---- */
 static int by_file(const void *a, const void *b)
 {
     const dcp_chunk *x = *(dcp_chunk *const *)a, *y = *(dcp_chunk *const *)b;

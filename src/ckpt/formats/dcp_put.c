@@ -1,4 +1,4 @@
-/* .metadata of a distributed checkpoint: the pickle of torch.distributed.checkpoint.metadata.Metadata. */
+/* Formats .metadata of a distributed checkpoint: the pickle of torch.distributed.checkpoint.metadata.Metadata. */
 #include <string.h>
 
 #include "base/pickle/pickle_write.h"
@@ -7,7 +7,7 @@
 
 static const char module[] = "torch.distributed.checkpoint.metadata";
 
-/* Memo numbers of the values that the pickle repeats. */
+/* Memo numbers of the values that the pickle refers to repeatedly. */
 enum {
     TENSOR_METADATA,
     TENSOR_PROPERTIES,
@@ -28,7 +28,7 @@ static tess_status memo_name(tess_buffer *out, uint32_t number, const char *from
     return tess_pickle_put(out, TESS_PICKLE_DROP);
 }
 
-/* torch.strided and torch.contiguous_format come from calls. */
+/* Stores torch.strided and torch.contiguous_format in the memo. In a pickle they are results of calls. */
 static tess_status memo_constants(tess_buffer *out)
 {
     TESS_TRY(tess_pickle_put_name(out, "torch.serialization", "_get_layout"));
@@ -92,7 +92,7 @@ static tess_status put_size(tess_buffer *out, int n_dims, const int64_t *dim)
     return tess_pickle_put(out, TESS_PICKLE_MAKE_TUPLE TESS_PICKLE_MAKE_TUPLE TESS_PICKLE_CALL);
 }
 
-/* (dtype, layout, requires_grad, memory format, pinned) */
+/* Appends the properties: (dtype, layout, requires_grad, memory format, pinned). */
 static tess_status put_properties(tess_buffer *out, const char *dtype)
 {
     const torch_dtype *known = torch_find_dtype(TORCH_BY_CATALOG, dtype);
@@ -129,7 +129,7 @@ static tess_status put_tensor(const dcp_plan *plan, tess_buffer *out, const dcp_
     return end_object(out);
 }
 
-/* How many chunks from `first` on belong to the same tensor. */
+/* Returns how many consecutive chunks, starting at `first`, belong to the same tensor. */
 static size_t count_chunks(const dcp_plan *plan, size_t first)
 {
     size_t n = 1;
@@ -179,8 +179,8 @@ static tess_status put_paths(const dcp_plan *plan, tess_buffer *out)
     return tess_pickle_put(out, TESS_PICKLE_FILL_DICT);
 }
 
-/* MetadataIndex(name, begin of its box, number of its chunk): _StorageInfo(file, offset, length). `box` NULL: an
- * object. */
+/* Appends an entry MetadataIndex(name, begin of its box, number of its chunk): _StorageInfo(file, offset, length).
+ * `box` NULL: the entry is an object. */
 static tess_status put_place(tess_buffer *out, const char *name, int n_dims, const tess_box *box, int64_t index,
                              const dcp_place *place)
 {

@@ -1,4 +1,4 @@
-/* Writes a distributed checkpoint. */
+/* Writes a distributed checkpoint (DCP). */
 #include <string.h>
 
 #include "base/os/os.h"
@@ -8,7 +8,7 @@
 
 enum { PATH_SIZE = 4096 };
 
-/* Every item is an archive of its own, with a chunk of a tensor or, if that is NULL, an object. Sets its place. */
+/* Writes one item as an archive: a chunk of a tensor or, if `chunk` is NULL, an object. Sets *place to where it is. */
 static tess_status write_archive(export_stream *stream, output *file, const tess_buffer *pickle, const dcp_chunk *chunk,
                                  dcp_place *place)
 {
@@ -58,7 +58,7 @@ static tess_status write_object(export_stream *stream, output *file, dcp_object 
     return status;
 }
 
-/* Writes chunks [begin, end) of plan->by_file, all of one file. Objects are in the first file. */
+/* Writes chunks [begin, end) of plan->by_file, which are all in one file. The first file also gets the objects. */
 static tess_status write_items(dcp_plan *plan, export_stream *stream, output *file, size_t begin, size_t end)
 {
     for (size_t i = 0; begin == 0 && i < plan->n_objects; i++) {
@@ -70,7 +70,7 @@ static tess_status write_items(dcp_plan *plan, export_stream *stream, output *fi
     return TESS_OK;
 }
 
-/* There is a file even if nothing goes into it. */
+/* Writes all files. A file is created even if it has no items. */
 static tess_status write_files(dcp_plan *plan, export_stream *stream, const char *folder)
 {
     size_t begin = 0, end = 0;

@@ -1,4 +1,4 @@
-/* Opens DeepSpeed's ZeRO checkpoints. Their layout: DeepSpeed's utils/zero_to_fp32.py. */
+/* Opens DeepSpeed's ZeRO checkpoints. DeepSpeed's utils/zero_to_fp32.py documents their layout. */
 #include <string.h>
 
 #include "ckpt/formats/deepspeed_impl.h"
@@ -7,11 +7,11 @@
 typedef struct deepspeed_reader {
     tess_catalog *catalog;
     const ds_files *files;
-    torch_file model; /* file of the first rank; `params` and `frozen` borrow its names */
-    int model_file;   /* its number in the catalog */
+    torch_file model; /* the first rank's model file; `params` and `frozen` borrow its names */
+    int model_file;   /* index of that file in the catalog */
     ds_params params, frozen;
     int stage;
-    int64_t *begins; /* (n_groups * N_KINDS) elements of group vectors that lower ranks hold */
+    int64_t *begins; /* (n_groups * N_KINDS) number of elements of each group vector that lower ranks hold */
 } deepspeed_reader;
 
 /* ---- The optimizer's state ---- */
@@ -34,7 +34,7 @@ static const tess_pickle_value *get_index(const tess_pickle_value *dict, int64_t
     return NULL;
 }
 
-/* The state of flat tensor `index`: in a list, or in the state_dict of an optimizer. */
+/* Returns the state of flat tensor `index`, from a list or from the state_dict of an optimizer. */
 static const tess_pickle_value *find_state(const tess_pickle_value *optimizer, int64_t index)
 {
     if (optimizer != NULL && optimizer->kind == TESS_PICKLE_LIST)
@@ -42,7 +42,7 @@ static const tess_pickle_value *find_state(const tess_pickle_value *optimizer, i
     return get_index(tess_pickle_get(optimizer, "state"), index);
 }
 
-/* The number of ranks, which ZeRO 1 and 2 state for each group; 0: not stated. */
+/* Returns the number of ranks, which ZeRO 1 and 2 state for each group; 0: not stated. */
 static int64_t find_ranks(const tess_pickle_value *optim)
 {
     int64_t n = 0, most = 0;
@@ -55,7 +55,7 @@ static int64_t find_ranks(const tess_pickle_value *optim)
     return most;
 }
 
-/* Adds a flat tensor of a kind, whose elements begin at *begin; *begin becomes their end. */
+/* Adds a flat tensor of a kind, whose elements begin at *begin. *begin becomes their end. */
 static tess_status add_flat(deepspeed_reader *reader, ds_flat *flat, const tess_pickle_value *value, int kind,
                             int64_t *begin)
 {
@@ -68,7 +68,7 @@ static tess_status add_flat(deepspeed_reader *reader, ds_flat *flat, const tess_
     return TESS_OK;
 }
 
-/* Adds the flat tensors of a kind in a rank's file. With ZeRO 3 each continues where the one before ended. */
+/* Adds the flat tensors of a kind from a rank's file. With ZeRO 3 each continues where the previous one ended. */
 static tess_status add_kind(deepspeed_reader *reader, ds_flat *flat, const tess_pickle_value *optim, int kind)
 {
     bool partitioned = reader->stage == 3;
@@ -83,7 +83,7 @@ static tess_status add_kind(deepspeed_reader *reader, ds_flat *flat, const tess_
     for (size_t i = 0; i < flats->n; i++) {
         const tess_pickle_value *value =
             kind == MASTER ? flats->items[i] : tess_pickle_get(find_state(adam, (int64_t)i), kinds[kind].key);
-        if (value == NULL) /* the optimizer is not Adam */
+        if (value == NULL) /* some values are missing if the optimizer is not Adam */
             continue;
         flat->group = (int)i;
         TESS_TRY_CTX(add_flat(reader, flat, value, kind,
@@ -131,7 +131,7 @@ static tess_status add_optims(deepspeed_reader *reader)
 }
 
 /* ---- The model's file ---- */
-/* Adds the parts of parameters that are not trained: with ZeRO 3 they are in the model's file of every rank. */
+/* Adds the parts of frozen parameters. With ZeRO 3 the model file of every rank contains them. */
 static tess_status add_frozen_parts(deepspeed_reader *reader, const torch_source *from)
 {
     const tess_pickle_value *parts = tess_pickle_get(from->file->root, "frozen_param_fragments");
@@ -169,8 +169,8 @@ static tess_status add_frozen(deepspeed_reader *reader)
     return TESS_OK;
 }
 
-/* Adds the tensors of the model without masters in the optimizer: buffers, frozen parameters, or, without an optimizer,
- * all. Other names of a tensor are left out; meta lists them ("shared_params"). */
+/* Adds the model's tensors that have no float32 master in the optimizer: buffers, frozen parameters or, without an
+ * optimizer, all of them. Further names of a shared tensor are left out; meta lists them ("shared_params"). */
 static tess_status add_module(deepspeed_reader *reader)
 {
     torch_walk walk = {.from = {reader->catalog, &reader->model, reader->model_file, -1}, .left = TORCH_VALUES};
@@ -191,7 +191,8 @@ static tess_status add_module(deepspeed_reader *reader)
     return TESS_OK;
 }
 
-/* Adds the state of the optimizer, which is in the model's file without ZeRO (stage 0): it numbers its parameters. */
+/* Adds the state of the optimizer when ZeRO is off (stage 0). It is in the model file then, and numbers its
+ * parameters. */
 static tess_status add_plain_optimizer(deepspeed_reader *reader)
 {
     torch_walk walk = {.from = {reader->catalog, &reader->model, reader->model_file, -1}, .left = TORCH_VALUES};
@@ -234,7 +235,7 @@ static tess_status read_model(deepspeed_reader *reader, char *path)
 
 static tess_status read_all(deepspeed_reader *reader)
 {
-    char path[DS_PATH]; /* path of the model's file, borrowed while that is open */
+    char path[DS_PATH]; /* path of the model file, borrowed while that file is open */
     tess_status status = read_model(reader, path);
     if (status == TESS_OK)
         status = add_optims(reader);

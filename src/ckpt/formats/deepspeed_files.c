@@ -1,4 +1,4 @@
-/* The files of a DeepSpeed checkpoint. */
+/* Finds the files of a DeepSpeed checkpoint. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "ckpt/formats/deepspeed_impl.h"
 #include "ckpt/formats/formats.h"
 
-/* The number after `key` in a name; -1: none. */
+/* Returns the number after `key` in a name; -1: none. */
 static int number_after(const char *name, const char *key)
 {
     const char *at = strstr(name, key);
@@ -58,7 +58,7 @@ static tess_status check_ranks(const char *folder, ds_file *files, size_t n, con
     return TESS_OK;
 }
 
-/* The file `latest` contains the name of a folder next to it. */
+/* Reads the file `latest`, which contains the name of a folder next to it. */
 static tess_status read_pointer(const char *path, char name[256])
 {
     char pointer[DS_PATH];

@@ -1,4 +1,4 @@
-/* Parameters in the flat tensors of DeepSpeed. */
+/* Maps parameters to elements of DeepSpeed's flat tensors. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,8 +94,8 @@ static tess_status add_run(const ds_flat *flat, const ds_param *param, int64_t f
     return TESS_OK;
 }
 
-/* Elements [first, +length) of the parameter are at [begin, +length) in the flat tensor's numbering: adds those that
- * the flat tensor has. */
+/* Elements [first, +length) of the parameter are numbers [begin, +length) in the numbering of flat->begin. Adds those
+ * that are inside the flat tensor. */
 static tess_status add_overlap(const ds_flat *flat, const ds_param *param, int64_t begin, int64_t length, int64_t first)
 {
     int64_t end = flat->begin + flat->tensor.dim[0];
@@ -105,7 +105,8 @@ static tess_status add_overlap(const ds_flat *flat, const ds_param *param, int64
     return add_run(flat, param, first + (from - begin), from - flat->begin, to - from);
 }
 
-/* ZeRO 3 cuts every parameter into parts of equal size; the last ones are padded. */
+/* Returns the size of one part of a parameter: ZeRO 3 cuts every parameter into parts of equal size and pads the last
+ * ones. */
 static int64_t part_size(const ds_flat *flat, const ds_param *param)
 {
     return (param->count + flat->n_ranks - 1) / flat->n_ranks;

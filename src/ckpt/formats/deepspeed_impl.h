@@ -1,4 +1,4 @@
-/* DeepSpeed's ZeRO checkpoints: their files, and the elements of parameters in flat tensors. */
+/* DeepSpeed's ZeRO checkpoints: their files, and the positions of parameters in flat tensors. */
 #ifndef TESS_CKPT_FORMATS_DEEPSPEED_IMPL_H
 #define TESS_CKPT_FORMATS_DEEPSPEED_IMPL_H
 
@@ -19,7 +19,8 @@ typedef struct ds_files {
     size_t n_model, n_optim, model_room, optim_room;
 } ds_files;
 
-/* The files of the folder, or of the step that its `latest` names. TESS_E_UNSUPPORTED: tensor or pipeline parallel. */
+/* Lists the files of the folder, or of the step that its `latest` names. TESS_E_UNSUPPORTED: the checkpoint uses tensor
+ * or pipeline parallelism. */
 tess_status ds_list(tess_mem *mem, const char *path, ds_files *files);
 void ds_files_free(ds_files *files);
 
@@ -40,17 +41,17 @@ typedef struct ds_params {
     json_t *names; /* an object with the names as keys */
 } ds_params;
 
-/* Appends the parameters of root[key]: a list of dicts, one per group, or one dict. None is as absent: DeepSpeed writes
- * it where no parameter is frozen, or frozen ones are excluded. */
+/* Appends the parameters of root[key]: a list with one dict per group, or one dict. Python's None counts as absent:
+ * DeepSpeed writes it if no parameter is frozen, or if frozen ones are excluded. */
 tess_status ds_add_shapes(ds_params *params, const tess_pickle_value *root, const char *key);
 bool ds_has_name(const ds_params *params, const char *name);
 void ds_params_free(ds_params *params);
-/* The number of elements of a group's parameters. */
+/* Returns the number of elements of all parameters of a group. */
 int64_t ds_group_count(const ds_params *params, int group);
 
-/* A flat tensor of a rank's file. Its elements are [begin, + its own) of
+/* A flat tensor of a rank's file. Its elements are numbers [begin, begin + size) of
  *   n_ranks 0: the vector of its group (ZeRO 1 and 2)
- *   else: the rank's parts of all parameters, one after the other (ZeRO 3). */
+ *   otherwise: the rank's parts of all parameters, one after the other (ZeRO 3) */
 typedef struct ds_flat {
     torch_source from;
     int n_ranks, group;
@@ -60,7 +61,7 @@ typedef struct ds_flat {
 } ds_flat;
 
 tess_status ds_add_flat(const ds_flat *flat, const ds_params *params);
-/* The flat tensor is the rank's part of this parameter alone (ZeRO 3). */
+/* Adds a flat tensor that consists only of the rank's part of this parameter (ZeRO 3). */
 tess_status ds_add_part(const ds_flat *flat, const ds_param *param);
 
 #endif

@@ -1,4 +1,4 @@
-/* Chooses the tensors of an export: names, dtypes, and the scalars that PyTorch expects in addition. */
+/* Selects the tensors of an export: their names and dtypes, and the scalars that PyTorch expects in addition. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +38,8 @@ static bool read_scalar(const tess_catalog *catalog, const char *name, int64_t *
     return tensor->element_bytes >= (int)sizeof(narrow);
 }
 
-/* The most steps that PyTorch's optimizers count for a parameter, a float32 each; -1: none is there. */
+/* Returns the largest number of steps that PyTorch's optimizers count for a parameter, as a float32 scalar each; -1:
+ * there is none. */
 static int64_t read_optimizer_steps(const tess_catalog *catalog)
 {
     const tess_box whole = {0};
@@ -56,7 +57,7 @@ static int64_t read_optimizer_steps(const tess_catalog *catalog)
             (int64_t)value > most)
             most = (int64_t)value;
     }
-    tess_error_clear(); /* a step that cannot be read is no error */
+    tess_error_clear(); /* not an error: the step is only unknown then */
     return most;
 }
 
@@ -76,7 +77,7 @@ typedef struct builder {
     const tess_export_options *options;
     export_place place;
     size_t room;
-    const json_t *settings; /* settings of the optimizer, borrowed; NULL: unknown */
+    const json_t *settings; /* settings of the source's optimizer, borrowed; NULL: unknown */
 } builder;
 
 static tess_status add_tensor(builder *b, const char *name, tess_export_tensor **tensor)
@@ -120,8 +121,8 @@ static tess_status add_scalar(builder *b, const char *name, const char *dtype, c
     return TESS_OK;
 }
 
-/* Adds what PyTorch's AdamW expects of a parameter in addition to its moments: settings and, where the source has none
- * of its own, the step. */
+/* Adds what PyTorch's AdamW expects for a parameter in addition to its moments: the settings and, if the source does
+ * not have it, the step. */
 static tess_status add_state(builder *b, const export_name *read, const tess_catalog_tensor *moment)
 {
     char name[NAME_SIZE];
@@ -138,8 +139,8 @@ static tess_status add_state(builder *b, const export_name *read, const tess_cat
     return add_scalar(b, name, "F32", &step);
 }
 
-/* True for tensors of another model or of a value head, which a checkpoint of `tessera rl` holds besides the policy for
- * the run alone. */
+/* Whether the tensor belongs to another model or to a value head. A checkpoint of `tessera rl` contains these next to
+ * the policy; only the run needs them. */
 static bool is_beside(const tess_catalog *catalog, const export_name *read)
 {
     static const char *const prefixes[] = {"critic.", "reference.", "v_head."};

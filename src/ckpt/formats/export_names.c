@@ -1,5 +1,5 @@
-/* Explains the names of a source, and translates them into other sets. The tables here hold all that is known of how
- * other programs wrap a model. */
+/* Interprets the names of a source, and translates them into other sets of names. The tables here list the ways in
+ * which other programs wrap a model. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,31 +7,32 @@
 #include "base/text/text.h"
 #include "ckpt/formats/export_impl.h"
 
-/* Dicts in which programs keep a model's state, or a dict with it. */
+/* Keys of dicts in which programs keep a model's state, or a dict that contains it. */
 static const char *const model_keys[] = {"model", "model_state_dict", "state_dict", "module", "net", "network", "app"};
-/* Words that wrappers of modules leave in names, at any place. */
+/* Words that wrappers of modules leave anywhere in names. */
 static const char *const wrappers[] = {
     "_orig_mod.",                  /* torch.compile */
     "_fsdp_wrapped_module.",       /* FSDP */
-    "_fpw_module.",                /* its first versions, and FairScale's */
+    "_fpw_module.",                /* the first versions of FSDP, and FairScale's */
     "_checkpoint_wrapped_module.", /* activation checkpointing */
     "base_model.model.",           /* PEFT */
-    "base_layer."                  /* its adapted layers' own */
+    "base_layer."                  /* PEFT's adapted layers */
 };
-/* DDP's and DataParallel's word. Only leading ones go: a part of a model may have the name, too. */
+/* The word of DDP and DataParallel. It is removed only at the beginning of a name, since a part of a model may also
+ * have this name. */
 static const char ddp[] = "module.";
 /* Prefixes of the base model's names in Hugging Face's models with a head. */
 static const char *const bases[] = {"model.", "transformer."};
 
 static const char *const suffixes[] = {".exp_avg", ".exp_avg_sq", ".step"};
-/* Last words of names that only state of an optimizer has. */
+/* Last words of names that only optimizer state has. */
 static const char *const states[] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "step"};
-/* Prefixes of the optimizer's names; longer ones first. */
+/* Prefixes of the optimizer's names, longer ones first. */
 static const char *const optimizers[] = {"optimizer.state.", "optimizer.", "optim.state.", "optim."};
-/* Prefixes of other state, if the model's names have no prefix. */
+/* Prefixes of other state. They apply if the model's names have no prefix. */
 static const char *const others[] = {"lr_scheduler.", "train_state.", "dataloader.", "rng",
                                      "scheduler.",    "scaler.",      "extra_state."};
-/* Ends of buffers' names that old files have and no model needs. */
+/* Last parts of the names of buffers that old files have and no model needs. */
 static const char *const buffers[] = {".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"};
 
 enum { MAX_DICTS = 4, MAX_CANDIDATES = 8 };
@@ -42,7 +43,7 @@ static bool starts_with(const char *text, const char *begin)
     return strncmp(text, begin, strlen(begin)) == 0;
 }
 
-/* The length of the first of the texts that `name` starts with; 0: none. */
+/* Returns the length of the first of the texts with which `name` begins; 0: none. */
 static size_t find_start(const char *name, const char *const *texts, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -111,7 +112,7 @@ static int compare_base_name(const void *name, const void *param)
     return strcmp(name, base_name((*(const tess_param *const *)param)->name));
 }
 
-/* The parameter of that name, or of that name in the base model. NULL: none. */
+/* Finds the parameter with that name, in the model or in the base model. NULL: none. */
 static const tess_param *find_param(const export_place *place, const char *name)
 {
     const tess_param **found = place->n_params == 0 ? NULL
@@ -122,7 +123,7 @@ static const tess_param *find_param(const export_place *place, const char *name)
     return *found;
 }
 
-/* How many parameters the source has under a prefix. */
+/* Counts the parameters that the source has under a prefix. */
 static int count_params(const tess_catalog *catalog, const export_place *place, const char *prefix)
 {
     char text[EXPORT_NAME];
@@ -134,7 +135,8 @@ static int count_params(const tess_catalog *catalog, const export_place *place, 
     return n;
 }
 
-/* The length of what stands before `param`'s name at the end of a text; -1: the text ends otherwise. */
+/* Returns the length of the prefix before `param`'s name at the end of a text; -1: the text does not end with that
+ * name. */
 static int before_param(const export_place *place, const char *text, const tess_param *param)
 {
     for (const char *at = text; at != NULL; at = strchr(at, '.') != NULL ? strchr(at, '.') + 1 : NULL)
@@ -143,8 +145,8 @@ static int before_param(const export_place *place, const char *text, const tess_
     return -1;
 }
 
-/* The model is where most of its parameters are, whatever the dicts and wrappers around it; of two such places, where
- * the source's format says. */
+/* Finds the prefix under which most of the model's parameters are, in whatever dicts and wrappers. If several have
+ * equally many, the place that the format states wins. */
 static tess_status find_by_params(const tess_catalog *catalog, export_place *place)
 {
     char text[EXPORT_NAME];
@@ -169,8 +171,8 @@ static tess_status find_by_params(const tess_catalog *catalog, export_place *pla
     return TESS_OK;
 }
 
-/* Whether there is "model.X" in addition to "optimizer.X.exp_avg": a file into which a Tessera checkpoint was merged.
- */
+/* Whether the source has "model.X" in addition to "optimizer.X.exp_avg": a Tessera checkpoint was merged into such a
+ * file. */
 static bool has_tessera_names(const tess_catalog *catalog, const export_place *place)
 {
     char model[EXPORT_NAME + 8];
@@ -193,7 +195,7 @@ tess_status export_find_place(const tess_catalog *catalog, const tess_model *mod
     snprintf(place->model, sizeof(place->model), "%s", stated != NULL ? stated : "");
     if (place->model[0] == '\0' && (strcmp(catalog->format, "tessera") == 0 || has_tessera_names(catalog, place)))
         strcpy(place->model, "model.");
-    /* All but the last key. */
+    /* The optimizer's prefix is the model's without the last key. */
     snprintf(place->around, sizeof(place->around), "%s", place->model);
     size_t n = strlen(place->around);
     for (n -= n > 0; n > 0 && place->around[n - 1] != '.'; n--)
@@ -218,7 +220,8 @@ void export_free_place(tess_mem *mem, export_place *place)
 }
 
 /* ---- One name ---- */
-/* `rest`: the name without its prefix, "<parameter>.exp_avg". The state of a numbered parameter belongs to none. */
+/* Reads the name of a moment. `rest` is the name without its prefix: "<parameter>.exp_avg". If the parameter is only a
+ * number, the kind is EXPORT_OTHER. */
 static void read_moment(const char *rest, export_name *read)
 {
     size_t n = strlen(rest), parameter = 0;
@@ -270,7 +273,7 @@ bool export_write_name(const export_name *name, const char *whole, tess_names na
         [TESS_NAMES_TESSERA] = "optimizer.", [TESS_NAMES_TORCHTITAN] = "optimizer.state."};
     int n;
     if (names == TESS_NAMES_TESSERA && starts_with(whole, "train_state."))
-        return false; /* it is in meta there */
+        return false; /* Tessera stores these in meta */
     if (names == TESS_NAMES_SAME || (name->kind == EXPORT_OTHER && names != TESS_NAMES_BARE))
         n = snprintf(text, size, "%s", whole);
     else if (name->kind == EXPORT_MODEL)

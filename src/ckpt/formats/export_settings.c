@@ -1,11 +1,12 @@
-/* The settings of PyTorch's optimizers, by parameter: "optimizer.param_groups.<parameter>.lr". */
+/* Translates the settings of PyTorch's optimizers to one entry per parameter:
+ * "optimizer.param_groups.<parameter>.lr". */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ckpt/formats/export_impl.h"
 
 /* ---- Settings of Tessera's own optimizer ---- */
-/* The settings as torch.optim.AdamW keeps them; those that Tessera does not have get its defaults. */
+/* Returns the settings as torch.optim.AdamW stores them. Settings that Tessera does not have get PyTorch's defaults. */
 static json_t *describe_group(const json_t *settings, bool decays)
 {
     double beta1 = json_number_value(json_object_get(settings, "beta1"));
@@ -18,7 +19,7 @@ static json_t *describe_group(const json_t *settings, bool decays)
                      "decoupled_weight_decay", 1);
 }
 
-/* Sets "optimizer.param_groups.<name>", if it is not there. */
+/* Sets "optimizer.param_groups.<name>", unless it is set already. */
 static void set(json_t *meta, const char *name, json_t *value)
 {
     char text[2 * EXPORT_NAME + 32];
@@ -47,7 +48,8 @@ tess_status export_describe_settings(json_t *meta, const json_t *settings, const
 }
 
 /* ---- Settings of a source ---- */
-/* The part of a dotted name after "optimizer.param_groups.", below any dicts; NULL: the name has no such part. */
+/* Returns the part of a dotted name after "optimizer.param_groups.", inside any dicts; NULL: the name has no such
+ * part. */
 static const char *after_groups(const char *name)
 {
     static const char *const begins[] = {"optimizer.param_groups.", "optim.param_groups."};
@@ -58,9 +60,9 @@ static const char *after_groups(const char *name)
     return NULL;
 }
 
-/* Takes the members of param_groups out, by their dotted names there: "0.lr" and "0.params" of a list of groups,
- * "<parameter>.lr" of a flattened one. `path` ends in a dot, or is empty. Returns whether nothing is left of `value`.
- */
+/* Moves the members of param_groups from `value` to `found`, under their dotted names there: "0.lr" and "0.params" for
+ * a list of groups, "<parameter>.lr" for flattened settings. `path` ends in a dot, or is empty. Returns whether `value`
+ * is empty now. */
 static bool take(json_t *found, json_t *value, const char *path)
 {
     char inner[EXPORT_NAME];
@@ -98,7 +100,7 @@ static bool are_texts(const json_t *list)
     return json_is_array(list);
 }
 
-/* Gives a setting (".lr") to each parameter of a list. */
+/* Sets one setting (".lr") for each parameter in a list. */
 static void spread(json_t *meta, const json_t *params, const char *key, json_t *value, const export_place *place)
 {
     char text[2 * EXPORT_NAME];

@@ -49,7 +49,8 @@ void export_stream_begin(const tess_export *out, const tess_write_options *optio
     *stream = (export_stream){.out = out, .options = options, .all = tess_export_bytes(out)};
 }
 
-/* Every read of a packed piece unpacks all of it, so tensors with such pieces are read at once. */
+/* Whether the tensor has packed pieces. Every read of a packed piece unpacks all of it, so such tensors are read at
+ * once. */
 static bool is_packed(const tess_export *out, const tess_export_tensor *tensor)
 {
     const tess_catalog_tensor *source = tensor->source;
@@ -59,7 +60,8 @@ static bool is_packed(const tess_export *out, const tess_export_tensor *tensor)
     return false;
 }
 
-/* Writes elements of the box in row-major order, from `first`, at most `most`; *taken: how many. */
+/* Writes elements of the box in row-major order, starting at `first`, at most `most`. *taken: number of elements
+ * written. */
 static tess_status copy_block(export_stream *stream, const tess_export_tensor *tensor, const tess_box *box,
                               int64_t first, int64_t most, zip_writer *writer, int64_t *taken)
 {

@@ -1,4 +1,4 @@
-/* Megatron's folder: one distributed checkpoint per iteration, and a file that names the newest. */
+/* Reads Megatron's folder: one distributed checkpoint per iteration, and a file that names the newest. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,8 @@
 
 enum { MAX_POINTER = 4096 };
 
-/* "100\n", or "release" for weights that were converted and never trained. */
+/* Parses the file that names the newest iteration: "100\
+ * ", or "release" for weights that were converted and never trained. */
 static tess_status read_pointer(const char *path, const char *text, int64_t *iteration, char *name, size_t size)
 {
     char *end;
@@ -55,7 +56,8 @@ tess_status megatron_read_common(tess_catalog *catalog, const char *folder, int6
     if (tess_folder_holds(folder, "common.pt")) {
         TESS_TRY(tess_os_join(path, sizeof(path), folder, "common.pt"));
         TESS_TRY(torch_open_file(catalog->mem, path, &file));
-        tess_status status = torch_check_records(&file, true); /* it is small, and no catalog has its tensors */
+        /* All records, since the file is small and no catalog verifies its tensors later */
+        tess_status status = torch_check_records(&file, true);
         json_t *common = torch_to_json(file.root, &left);
         if (json_is_object(common))
             json_object_update_missing(catalog->meta, common);

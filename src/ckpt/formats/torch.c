@@ -1,5 +1,5 @@
-/* Opens what torch.save wrote: a file; the shards of a model folder from before safetensors; or a folder with one file
- * per rank: "model_world_size_4_rank_0.pt", "shard_rank0.pt". */
+/* Opens what torch.save wrote: a file; the shards of a model folder from the time before safetensors; or a folder with
+ * one file per rank, such as "model_world_size_4_rank_0.pt" or "shard_rank0.pt". */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 /* ---- pytorch_model.bin, or its shards ---- */
 #define STEM "pytorch_model"
 
-/* Reads number and count from "pytorch_model-00001-of-00003.bin". */
+/* Reads the number and the count from "pytorch_model-00001-of-00003.bin". */
 static bool read_shard(const char *name, int *number, int *count)
 {
     int end = 0;
@@ -48,14 +48,14 @@ static tess_status model_file(const char *folder, int i, int n, char *path, size
 /* ---- Files of ranks ---- */
 typedef struct torch_rank_file {
     char name[256];
-    int group;         /* equal for files whose names differ in the rank alone */
-    int rank, n_ranks; /* n_ranks: as in the name; 0: not stated */
-    size_t stem;       /* bytes of the name before "rank" */
+    int group;         /* equal for files whose names differ only in the rank */
+    int rank, n_ranks; /* n_ranks: the number of ranks that the name states; 0: not stated */
+    size_t stem;       /* length of the name before "rank" */
 } torch_rank_file;
 
 enum { MAX_RANKS = 1 << 20 };
 
-/* Reads the number after the last "rank" of a name. False: something else than a number and an extension follows. */
+/* Reads the number after the last "rank" of a name. False: anything other than a number and an extension follows. */
 static bool read_rank(const char *at, int *rank)
 {
     static const char *const extensions[] = {".pt", ".pth", ".bin", ".ckpt"};
@@ -126,7 +126,7 @@ static int by_group(const void *a, const void *b)
     return order != 0 ? order : (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-/* The ranks of a group are 0, 1, ... without a gap, as many as the name says. */
+/* Checks that the ranks of a group are 0, 1, ... without a gap, and as many as the name says. */
 static tess_status check_group(const char *folder, const torch_rank_file *files, size_t n)
 {
     size_t expected = files[0].n_ranks > 0 ? (size_t)files[0].n_ranks : n;
@@ -149,8 +149,8 @@ static tess_status group_files(const char *folder, torch_rank_file *files, size_
     return TESS_OK;
 }
 
-/* Lists the files of ranks by group, then rank. Groups are complete, or TESS_E_NOT_FOUND names the missing file. No
- * files at all are fine. */
+/* Lists the files of ranks, sorted by group, then rank. Finding no files is fine. TESS_E_NOT_FOUND: a group is
+ * incomplete; the message names the missing file. */
 static tess_status list_ranks(tess_mem *mem, const char *folder, torch_rank_file **files, size_t *n)
 {
     rank_listing list = {.mem = mem};
@@ -180,7 +180,8 @@ static bool holds_ranks(const char *folder)
 }
 
 /* ---- Values ---- */
-/* The object of meta that a prefix such as "optimizer." names; made if it is missing. "": meta itself. Borrowed. */
+/* Returns the object of meta that a prefix such as "optimizer." names, and creates it if it is missing. "": meta
+ * itself. Borrowed. */
 static json_t *meta_object(json_t *meta, const char *prefix)
 {
     char key[256];
@@ -195,7 +196,7 @@ static json_t *meta_object(json_t *meta, const char *prefix)
     return object;
 }
 
-/* `self`: the dict that was entered last. */
+/* Enters a dict for export_find_dicts. `self` points to the dict that was entered last. */
 static bool enter_dict(void *self, int depth, const char *key)
 {
     const tess_pickle_value **dict = self, *value = tess_pickle_get(*dict, key);
@@ -206,8 +207,8 @@ static bool enter_dict(void *self, int depth, const char *key)
     return true;
 }
 
-/* Adds the values of one archive to the catalog, tensors with `prefix`. Values that are not tensors come from the first
- * rank alone. */
+/* Adds the values of one archive to the catalog. Tensors get `prefix`. Values that are not tensors are taken only from
+ * the first rank. */
 static tess_status add_archive(tess_catalog *catalog, const char *path, int rank, const char *prefix)
 {
     torch_file file;
@@ -229,7 +230,8 @@ static tess_status add_archive(tess_catalog *catalog, const char *path, int rank
     return status;
 }
 
-/* The prefix of a group's tensors if the folder holds several groups: "model." of "model_world_size_4_rank_0.pt". */
+/* Returns the prefix of a group's tensors if the folder has several groups: "model." for
+ * "model_world_size_4_rank_0.pt". */
 static void group_prefix(const torch_rank_file *file, char *prefix, size_t size)
 {
     const char *world = strstr(file->name, "_world_size_");
@@ -274,7 +276,8 @@ static tess_status add_folder(tess_catalog *catalog, const char *folder)
     return status;
 }
 
-/* A file that was converted from a checkpoint has that one's meta under "meta". It becomes the file's meta. */
+/* If the file was converted from a checkpoint, "meta" contains that checkpoint's meta. Makes it the meta of the
+ * file. */
 static void lift_meta(json_t *meta)
 {
     json_t *inner = json_object_get(meta, "meta");

@@ -1,4 +1,4 @@
-/* Names of dtypes in PyTorch's files, and in ours. */
+/* The names of dtypes in PyTorch's files, and in catalogs. */
 #include <string.h>
 
 #include "ckpt/formats/torch_impl.h"

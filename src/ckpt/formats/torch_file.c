@@ -1,11 +1,11 @@
-/* Files of torch.save: a zip archive with a pickle and the storages of its tensors. */
+/* Opens files of torch.save: a zip archive with a pickle and the storages of its tensors. */
 #include <string.h>
 
 #include "ckpt/formats/torch_impl.h"
 
 enum { MAX_PICKLE = 1 << 30, MAX_BYTEORDER = 16 };
 
-/* All entries are in one folder, which is named after the file: "R/data.pkl". */
+/* Finds the folder in the archive that contains all entries. It has the name of the file: "R/data.pkl". */
 static tess_status find_prefix(torch_file *file)
 {
     static const char pickle[] = "/data.pkl";
@@ -103,7 +103,8 @@ tess_status torch_open_slice(tess_mem *mem, const char *path, const uint8_t *dat
     return status;
 }
 
-/* Before zip archives, torch.save wrote a sequence of pickles, the first a magic number; before that, tar. */
+/* Whether torch.save wrote the file before it used zip archives. It wrote a sequence of pickles then, the first one a
+ * magic number; still earlier, a tar file. */
 static bool is_old(const tess_mapping *mapping)
 {
     static const uint8_t magic[] = {0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19};

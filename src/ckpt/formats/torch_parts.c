@@ -1,4 +1,4 @@
-/* DTensor and ShardedTensor in the pickle of torch.save: the box of the whole tensor that a file holds. */
+/* Reads DTensor and ShardedTensor in the pickle of torch.save: finds which box of the whole tensor a file holds. */
 #include <string.h>
 
 #include "base/text/text.h"
@@ -6,7 +6,8 @@
 
 enum { MAX_MESH = 8 };
 
-/* The arguments of _rebuild_from_type_v2(function, class, arguments, state), which a parameter may wrap. */
+/* Returns the arguments of _rebuild_from_type_v2(function, class, arguments, state). A parameter may be wrapped around
+ * it. */
 static const tess_pickle_value *find_call(const tess_pickle_value *value)
 {
     if (tess_pickle_is(value, "torch._utils._rebuild_parameter"))
@@ -31,7 +32,7 @@ typedef struct mesh {
     int64_t dim[MAX_MESH], at[MAX_MESH];
 } mesh;
 
-/* Multiplies the numbers in nested tuples: the ranks along a dimension of the mesh. */
+/* Multiplies the numbers in nested tuples, which gives the number of ranks along a dimension of the mesh. */
 static bool multiply(const tess_pickle_value *shape, int64_t *product)
 {
     int64_t value;
@@ -45,7 +46,8 @@ static bool multiply(const tess_pickle_value *shape, int64_t *product)
     return good;
 }
 
-/* Depending on PyTorch's release: _layout.axes[i].shape, _layout.shape, or the shape of a tensor of ranks. */
+/* Reads the mesh's shape. Depending on PyTorch's release it is _layout.axes[i].shape, _layout.shape, or the shape of a
+ * tensor of ranks. */
 static tess_status read_mesh_shape(const tess_pickle_value *object, mesh *mesh)
 {
     const tess_pickle_value *layout = torch_attribute(object, "_layout"), *axes = torch_attribute(layout, "axes");
@@ -104,7 +106,7 @@ static tess_status read_placement(const tess_pickle_value *value, int n_dims, pl
     return TESS_OK;
 }
 
-/* Cuts [begin, +size) as torch.chunk does and keeps part `at` of `n`. */
+/* Cuts [begin, +size) into `n` parts as torch.chunk does, and keeps part `at`. */
 static void cut(int64_t *begin, int64_t *size, int64_t n, int64_t at)
 {
     int64_t chunk = *size / n + (*size % n != 0), skip = chunk == 0 || at > *size / chunk ? *size : at * chunk;
@@ -112,7 +114,7 @@ static void cut(int64_t *begin, int64_t *size, int64_t n, int64_t at)
     *size = *size - skip < chunk ? *size - skip : chunk;
 }
 
-/* _StridedShard(dim, k): later dimensions of the mesh cut `dim` into k parts first. */
+/* Checks _StridedShard(dim, k), which means that later dimensions of the mesh cut `dim` first, into k parts. */
 static tess_status check_strided(const mesh *mesh, const placement *placements, int strided)
 {
     int64_t later = 1;
@@ -143,7 +145,7 @@ static tess_status place(const mesh *mesh, const placement *placements, tess_box
     return TESS_OK;
 }
 
-/* Newer releases may state the order in which a dimension was cut. Only the mesh's order is read. */
+/* Newer releases may state the order in which a dimension was cut. Only the order of the mesh is supported. */
 static tess_status check_order(const tess_pickle_value *spec)
 {
     const tess_pickle_value *order = torch_attribute(spec, "shard_order");
@@ -208,7 +210,8 @@ tess_status torch_read_parts(const torch_file *file, const tess_pickle_value *va
 {
     int n_dims;
     int64_t dim[TESS_CATALOG_DIMS] = {0};
-    const tess_pickle_value *call = find_call(value); /* _rebuild_wrapper_subclass(class, dtype, size, ..) */
+    /* The call is _rebuild_wrapper_subclass(class, dtype, size, ..) */
+    const tess_pickle_value *call = find_call(value);
     TESS_TRY_CTX(torch_read_ints(tess_pickle_at(tess_pickle_at(call, 2), 2), dim, TESS_CATALOG_DIMS, &n_dims),
                  "its size");
     for (int i = 0; i < n_dims; i++)

@@ -1,4 +1,4 @@
-/* Archives as torch.save makes them. */
+/* Writes archives in the format of torch.save. */
 #include <string.h>
 
 #include "base/pickle/pickle_write.h"
@@ -13,7 +13,7 @@ static tess_status put_dims(tess_buffer *out, int n_dims, const int64_t *dim)
     return tess_pickle_put(out, TESS_PICKLE_MAKE_TUPLE);
 }
 
-/* ("storage", class, key, "cpu", elements): the record data/<key> */
+/* Appends a storage, ("storage", class, key, "cpu", elements), whose values are the record data/<key>. */
 static tess_status put_storage(tess_buffer *out, const char *storage, int64_t n, const char *key)
 {
     TESS_TRY(tess_pickle_put(out, TESS_PICKLE_MARK));
@@ -44,9 +44,9 @@ tess_status torch_put_tensor(tess_buffer *out, const char *dtype, int element_by
     TESS_TRY(tess_pickle_put_int(out, 0));
     TESS_TRY(put_dims(out, n_dims, dim));
     TESS_TRY(put_dims(out, n_dims, stride));
-    TESS_TRY(tess_pickle_put(out, TESS_PICKLE_FALSE)); /* no gradient */
+    TESS_TRY(tess_pickle_put(out, TESS_PICKLE_FALSE)); /* requires_grad: False */
     TESS_TRY(tess_pickle_put_name(out, "collections", "OrderedDict"));
-    TESS_TRY(tess_pickle_put(out, TESS_PICKLE_NO_ITEMS TESS_PICKLE_CALL)); /* no hooks */
+    TESS_TRY(tess_pickle_put(out, TESS_PICKLE_NO_ITEMS TESS_PICKLE_CALL)); /* an empty OrderedDict: no hooks */
     if (!typed)
         TESS_TRY(tess_pickle_put_name(out, "torch", strchr(known->name, '.') + 1));
     return tess_pickle_put(out, TESS_PICKLE_MAKE_TUPLE TESS_PICKLE_CALL);

@@ -1,9 +1,9 @@
-/* Tensors in the pickle of torch.save: calls that rebuild them from a storage, an offset, sizes and strides. */
+/* Reads tensors in the pickle of torch.save: calls that rebuild them from a storage, an offset, sizes and strides. */
 #include <string.h>
 
 #include "ckpt/formats/torch_impl.h"
 
-/* The call that rebuilds a tensor, without its wrappers: parameters, subclasses of Tensor. */
+/* The call that rebuilds a tensor, after the wrappers are removed: parameters, subclasses of Tensor. */
 typedef struct rebuild {
     const char *name;
     const tess_pickle_value *args;
@@ -42,7 +42,7 @@ bool torch_is_tensor(const tess_pickle_value *value)
     return unwrap(value, &call);
 }
 
-/* ("storage", class, key of its record, device, elements) */
+/* Reads a storage: ("storage", class, key of its record, device, elements). */
 static tess_status read_storage(const torch_file *file, const rebuild *call, torch_tensor *tensor)
 {
     char path[512];
@@ -53,7 +53,8 @@ static tess_status read_storage(const torch_file *file, const rebuild *call, tor
     const char *key = tess_pickle_text(tess_pickle_at(id, 2));
     TESS_CHECK(type != NULL && type->kind == TESS_PICKLE_NAME && key != NULL, TESS_E_FORMAT,
                "a storage without class or key");
-    bool untyped = strcmp(call->name, "torch._utils._rebuild_tensor_v3") == 0; /* the call says the dtype */
+    /* The call itself states the dtype then */
+    bool untyped = strcmp(call->name, "torch._utils._rebuild_tensor_v3") == 0;
     const char *name = !untyped ? type->text : dtype != NULL && dtype->kind == TESS_PICKLE_NAME ? dtype->text : "?";
     const torch_dtype *known = torch_find_dtype(untyped ? TORCH_BY_NAME : TORCH_BY_STORAGE, name);
     TESS_CHECK(known != NULL, TESS_E_UNSUPPORTED, "elements of '%.100s'", name);
@@ -65,7 +66,7 @@ static tess_status read_storage(const torch_file *file, const rebuild *call, tor
     return TESS_OK;
 }
 
-/* A dict after the other arguments says whether the view is conjugated or negated lazily. */
+/* Fails if the view is lazily conjugated or negated. A dict after the other arguments says so. */
 static tess_status check_lazy(const rebuild *call)
 {
     for (size_t i = 6; i < call->args->n; i++) {
@@ -77,7 +78,7 @@ static tess_status check_lazy(const rebuild *call)
     return TESS_OK;
 }
 
-/* The element after the last one; -1: a number is out of range. */
+/* Returns the index after the tensor's last element in the record; -1: a number is out of range. */
 static int64_t end_of(const torch_tensor *tensor)
 {
     int64_t end = tensor->first, step;
@@ -135,7 +136,8 @@ static bool is_row_major(const torch_tensor *tensor)
     return true;
 }
 
-/* A checksum covers a whole record. A view of a part has no checksum; it is verified with the record's range. */
+/* Describes a tensor as a piece. A record's checksum covers the whole record, so a view of a part has no checksum of
+ * its own; it is verified with the record's range. */
 tess_catalog_piece torch_piece(const torch_source *from, const torch_tensor *tensor, const tess_box *box)
 {
     const zip_entry *record = tensor->record;

@@ -1,4 +1,4 @@
-/* Values of the pickle that are not tensors. */
+/* Reads values of the pickle that are not tensors: integers, attributes, keys. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Nested values of the pickle: tensors go to a catalog, other values become JSON. */
+/* Walks through nested values of the pickle: adds tensors to a catalog, and converts other values to JSON. */
 #include <math.h>
 #include <string.h>
 
@@ -78,7 +78,7 @@ json_t *torch_to_json(const tess_pickle_value *value, int *left)
     }
 }
 
-/* ---- Into a catalog ---- */
+/* ---- The walk into a catalog ---- */
 static tess_status walk_value(torch_walk *walk, size_t length, const tess_pickle_value *value, json_t *meta);
 
 /* ---- Tensors ---- */
@@ -90,8 +90,8 @@ static tess_status add_part(void *self, int n_dims, const int64_t *dim, const to
     return torch_add_piece(&walk->from, local, box, number);
 }
 
-/* Checks a copy of a tensor that a lower rank has given. Counters may differ between ranks; weights that differ are
- * parts of a tensor, and the files do not say which. */
+/* Checks a copy of a tensor that a lower rank has provided. Counters may differ between ranks. If weights differ, they
+ * are parts of a tensor, and the files do not say which parts. */
 static tess_status check_copy(const torch_walk *walk, int tensor, const tess_catalog_piece *copy)
 {
     const tess_catalog_tensor *t = &walk->from.catalog->tensors[tensor];
@@ -135,7 +135,7 @@ static tess_status add_tensor(torch_walk *walk, const tess_pickle_value *value)
 }
 
 /* ---- Nested values ---- */
-/* The dicts of an object: items and attributes. */
+/* Finds the dicts of an object: its items and its attributes. */
 static void find_dicts(const tess_pickle_value *value, const tess_pickle_value *dicts[2])
 {
     dicts[0] = dicts[1] = NULL;
@@ -166,7 +166,8 @@ static bool holds_tensor(torch_walk *walk, const tess_pickle_value *value)
     return found;
 }
 
-/* Visits the value of a key. Its name is the container's name (`length` bytes of walk->name), a dot, and the key. */
+/* Visits the value of a key. Its name is the name of the container (`length` bytes of walk->name), a dot, and the
+ * key. */
 static tess_status walk_member(torch_walk *walk, size_t length, const char *key, const tess_pickle_value *value,
                                json_t *meta)
 {
@@ -224,7 +225,7 @@ static bool is_in_set(const tess_pickle_value *set, const tess_pickle_value *key
     return false;
 }
 
-/* Visits what the module's state_dict() would have: no other attribute, and no buffer that it says not to save. */
+/* Visits what the module's state_dict() would contain: no other attributes, and no buffers that are not persistent. */
 static tess_status walk_module(torch_walk *walk, size_t length, const tess_pickle_value *attributes)
 {
     static const char *const parts[] = {"_parameters", "_buffers", "_modules"};

@@ -1,11 +1,11 @@
-/* Writes a file of torch.save. */
+/* Writes a file in the format of torch.save. */
 #include <string.h>
 
 #include "base/os/os.h"
 #include "base/pickle/pickle_write.h"
 #include "ckpt/formats/export_impl.h"
 
-/* {name: tensor, ..., "meta": ...} */
+/* Writes the pickle of the dict {name: tensor, ..., "meta": ...}. */
 static tess_status put_dict(const tess_export *out, tess_buffer *pickle)
 {
     TESS_TRY(tess_pickle_put(pickle, TESS_PICKLE_BEGIN TESS_PICKLE_NEW_DICT));

@@ -1,4 +1,4 @@
-/* Reads zip archives: the directory at their end, and their entries, stored or deflated. */
+/* Reads zip archives: the directory at the end of an archive, and its entries, stored or deflated. */
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -14,7 +14,7 @@ enum {
     MAX_COMMENT = 65535,
     STORED = 0,
     DEFLATED = 8,
-    ENCRYPTED = 1, /* bit of the flags */
+    ENCRYPTED = 1, /* a bit of the flags */
     ZIP64_EXTRA = 1
 };
 
@@ -26,7 +26,7 @@ static uint64_t get(const uint8_t *bytes, int n)
     return value;
 }
 
-/* The position of the directory, as the end of the archive gives it. */
+/* Position and size of the directory, as the record at the end of the archive states them. */
 typedef struct directory {
     uint64_t offset, bytes, n;
 } directory;
@@ -49,7 +49,7 @@ static tess_status find_directory(const uint8_t *data, size_t size, directory *d
         if (memcmp(data + at, "PK\5\6", 4) != 0 || get(data + at + 20, 2) != size - at - END_BYTES)
             continue;
         if (at >= LOCATOR_BYTES && memcmp(data + at - LOCATOR_BYTES, "PK\6\7", 4) == 0) {
-            /* The locator before the end points to a zip64 end record. */
+            /* The locator before the end record points to a zip64 end record. */
             size_t locator = at - LOCATOR_BYTES;
             uint64_t end = get(data + locator + 8, 8);
             TESS_CHECK(end <= locator && locator - end >= END64_BYTES && memcmp(data + end, "PK\6\6", 4) == 0,
@@ -65,7 +65,8 @@ static tess_status find_directory(const uint8_t *data, size_t size, directory *d
     return TESS_FAIL(TESS_E_FORMAT, "there is no zip directory at its end: it is cut off, or not a zip archive");
 }
 
-/* A value of all ones stands for one that does not fit 32 bits: it is in the zip64 extra field, in this order. */
+/* Reads the zip64 extra field. It contains, in this order, each value that does not fit 32 bits and is therefore all
+ * ones in the record. */
 static tess_status read_zip64(const uint8_t *extra, size_t n_extra, zip_entry *entry, uint64_t *header)
 {
     uint64_t *values[] = {&entry->bytes, &entry->stored, header};
@@ -86,7 +87,7 @@ static tess_status read_zip64(const uint8_t *extra, size_t n_extra, zip_entry *e
     return TESS_OK;
 }
 
-/* Data begins after the local header, whose name and extra field may have any length. */
+/* Finds the entry's data. It begins after the local header, whose name and extra field may have any length. */
 static tess_status locate(const zip *archive, uint64_t header, zip_entry *entry)
 {
     TESS_CHECK(header <= archive->size && archive->size - header >= LOCAL_BYTES &&
@@ -100,7 +101,7 @@ static tess_status locate(const zip *archive, uint64_t header, zip_entry *entry)
     return TESS_OK;
 }
 
-/* Reads one record of the directory, at most `left` bytes; *used: its length. */
+/* Reads one record of the directory, at most `left` bytes. *used: length of the record. */
 static tess_status read_entry(const zip *archive, const uint8_t *record, size_t left, char **names, zip_entry *entry,
                               size_t *used)
 {
@@ -162,7 +163,7 @@ static tess_status read_directory(zip *archive)
 {
     directory dir = {0};
     TESS_TRY(find_directory(archive->data, archive->size, &dir));
-    /* A name and its NUL are shorter than its record. */
+    /* The directory's size is enough for all names: a name and its NUL are shorter than its record. */
     TESS_TRY(
         tess_mem_alloc(archive->mem, TESS_POOL_MISC, dir.bytes, "names of a zip archive", (void **)&archive->names));
     TESS_TRY(tess_mem_alloc_array(archive->mem, TESS_POOL_MISC, dir.n, sizeof(zip_entry), "entries of a zip archive",

@@ -49,9 +49,11 @@ tess_status output_finish(output *out, tess_status status)
 
 /* ---- The archive ---- */
 enum {
-    VERSION = 45,                           /* needed to read it: zip64 */
-    FLAGS = 0x0808,                         /* sizes and CRC follow the data; names are UTF-8 */
-    DATE = (2000 - 1980) << 9 | 1 << 5 | 1, /* the first of January 2000, so that the same data gives the same bytes */
+    VERSION = 45, /* version that a reader needs, because of zip64 */
+    /* Bits that say that sizes and CRC follow the data, and that names are UTF-8 */
+    FLAGS = 0x0808,
+    /* January 1, 2000: a fixed date, so that the same data gives the same bytes */
+    DATE = (2000 - 1980) << 9 | 1 << 5 | 1,
     ALIGN = 64,
     LOCAL_BYTES = 30
 };
@@ -67,7 +69,7 @@ static void put(record *record, uint64_t value, size_t width)
         record->bytes[record->n++] = (uint8_t)(value >> 8 * i);
 }
 
-/* The value if it fits 32 bits, else all ones: it is then in the zip64 field. */
+/* Returns the value if it fits 32 bits; otherwise all ones, which say that the zip64 field has it. */
 static uint64_t low(uint64_t value)
 {
     return value < UINT32_MAX ? value : UINT32_MAX;
@@ -90,7 +92,7 @@ static tess_status add_entry(zip_writer *writer, const char *name, uint64_t byte
     return TESS_OK;
 }
 
-/* Writes the header. An extra field of unused bytes aligns the data. */
+/* Writes the header of an entry. Unused bytes in an extra field align the data that follows. */
 static tess_status write_header(zip_writer *writer, const zip_written *entry)
 {
     record header = {0}, sizes = {0}, padding = {0};
@@ -110,9 +112,9 @@ static tess_status write_header(zip_writer *writer, const zip_written *entry)
     put(&header, 0x04034b50, 4);
     put(&header, VERSION, 2);
     put(&header, FLAGS, 2);
-    put(&header, 0, 4); /* stored; no time */
+    put(&header, 0, 4); /* method "stored", no time */
     put(&header, DATE, 2);
-    put(&header, 0, 4); /* the CRC follows */
+    put(&header, 0, 4); /* 0, because the CRC follows the data */
     put(&header, large ? UINT32_MAX : 0, 4);
     put(&header, large ? UINT32_MAX : 0, 4);
     put(&header, strlen(entry->name), 2);
@@ -193,7 +195,7 @@ static tess_status write_central(zip_writer *writer, const zip_written *entry)
     return output_write(writer->out, extra.bytes, extra.n);
 }
 
-/* Writes the zip64 end record, its locator, and the end record of all archives. */
+/* Writes the zip64 end record, its locator, and the end record that all archives have. */
 static tess_status write_end(zip_writer *writer, uint64_t directory)
 {
     record record = {0};

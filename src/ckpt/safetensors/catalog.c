@@ -1,5 +1,5 @@
-/* A safetensors file or Hugging Face folder as a catalog: every tensor is one piece without a checksum. A folder holds
- * one file, or an index and its shards. */
+/* Opens a safetensors file or Hugging Face folder as a catalog: every tensor is one piece without a checksum. A folder
+ * contains one file, or an index and its shards. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static tess_status add_tensor(tess_catalog *c, const tess_st_tensor *t, int file
     return tess_catalog_add_piece(c, tensor, &piece);
 }
 
-/* Adds the description that `tessera convert` wrote about the source. */
+/* Adds the description of the source that `tessera convert` stored in the header. */
 static tess_status add_description(tess_catalog *c, const tess_st_header *header)
 {
     json_t *meta;
@@ -40,7 +40,7 @@ static tess_status add_description(tess_catalog *c, const tess_st_header *header
     return TESS_OK;
 }
 
-/* Adds the tensors of a file; of a shard only those that the index lists. */
+/* Adds the tensors of a file. Of a shard, adds only those that the index lists. */
 static tess_status add_tensors(tess_catalog *c, const tess_st_header *header, int file, const json_t *weight_map,
                                const char *shard)
 {
@@ -74,7 +74,8 @@ static int compare_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Sorts the files that the weight map names. names (one for each tensor) gets a file as often as it has tensors. */
+/* Lists and sorts the files that the weight map names. names (one entry for each tensor) gets a file once for each of
+ * its tensors. */
 static tess_status list_shards(const char *index, json_t *weight_map, const char **names)
 {
     const char *tensor;
@@ -83,7 +84,7 @@ static tess_status list_shards(const char *index, json_t *weight_map, const char
     json_object_foreach (weight_map, tensor, value) {
         const char *file = json_string_value(value);
         TESS_CHECK(file != NULL, TESS_E_FORMAT, "%s: weight_map: '%s': the name of a file expected", index, tensor);
-        /* Shards lie next to their index: a path to another place is an attack or a mistake. */
+        /* Shards must be next to their index: a path to another place is an attack or a mistake. */
         bool plain = file[0] != '\0' && strpbrk(file, "/\\") == NULL && strcmp(file, ".") != 0 &&
                      strcmp(file, "..") != 0 && strlen(file) < 256;
         TESS_CHECK(plain, TESS_E_FORMAT,
@@ -116,7 +117,7 @@ static tess_status add_shards(tess_catalog *c, const char *index, json_t *weight
     return status;
 }
 
-/* Every tensor of the index must be in the shards. */
+/* Checks that the shards contain every tensor of the index. */
 static tess_status check_all_there(const tess_catalog *c, const char *index, json_t *weight_map)
 {
     const char *tensor;

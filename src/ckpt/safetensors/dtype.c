@@ -1,9 +1,10 @@
-/* Names of dtypes in safetensors files. */
+/* The names of dtypes in safetensors files. */
 #include <string.h>
 
 #include "ckpt/safetensors/safetensors_impl.h"
 
-/* The order of huggingface/safetensors tensor.rs, enum Dtype: writers sort tensors by it, descending. */
+/* The order is that of huggingface/safetensors tensor.rs, enum Dtype. Writers sort tensors by dtype in descending
+ * order. */
 static const struct {
     const char *text;
     int bits;

@@ -1,5 +1,5 @@
-/* Converts a file's values to float32 and back. Data may lie at any address: a header's length need not be a multiple
- * of 8 bytes. The loops are plain so that the compiler vectorises them; memory is the bound. */
+/* Converts a file's values to float32 and back. Data may have any alignment, since a header's length need not be a
+ * multiple of 8 bytes. The loops are simple so that the compiler vectorises them; memory bandwidth is the limit. */
 #include <string.h>
 
 #include "ckpt/safetensors/safetensors_impl.h"
@@ -18,7 +18,7 @@ static float float_of(uint32_t u)
     return x;
 }
 
-/* Selects `yes` or `no` without a branch: compilers do not vectorise floating-point code behind one. */
+/* Selects `yes` or `no` without a branch: compilers do not vectorise floating-point code after a branch. */
 static uint32_t choose(bool condition, uint32_t yes, uint32_t no)
 {
     uint32_t mask = 0u - (uint32_t)condition;
@@ -40,7 +40,8 @@ static void read_f16(const uint8_t *src, int64_t n, float *dst)
         uint16_t h;
         memcpy(&h, src + 2 * i, 2);
         uint32_t magnitude = h & 0x7fffu, sign = (uint32_t)(h & 0x8000u) << 16;
-        /* m * 2^-24 as (1 + m / 1024) * 2^-14 - 2^-14: exact, and no float32 subnormal comes in or out. */
+        /* Computes m * 2^-24 as (1 + m / 1024) * 2^-14 - 2^-14. This is exact, and neither operands nor result are
+         * float32 subnormals. */
         uint32_t subnormal = bits_of(float_of((magnitude << 13) + (113u << 23)) - 0x1p-14f);
         uint32_t normal = (magnitude << 13) + (112u << 23);
         uint32_t u = choose(magnitude < 0x400, subnormal, normal);
@@ -71,7 +72,7 @@ void tess_st_decode(const char *dtype, const void *src, int64_t n, float *dst)
         read_f64(src, n, dst);
 }
 
-/* Round to nearest even; NaN stays NaN (quiet). */
+/* Rounds to nearest even; NaN stays NaN (quiet). */
 static uint16_t to_bf16(float x)
 {
     uint32_t u = bits_of(x);
@@ -82,8 +83,8 @@ static uint16_t to_bf16(float x)
 static uint16_t to_f16(float x)
 {
     uint32_t u = bits_of(x), sign = u >> 16 & 0x8000u, magnitude = u & 0x7fffffffu;
-    /* Values under 2^-14 become subnormal: adding 0.5 leaves them in the last bits, rounded by the FPU to nearest
-     * even. */
+    /* Values under 2^-14 become subnormal. Adding 0.5 moves them to the last bits of the sum, and the FPU rounds them
+     * to nearest even. */
     uint32_t subnormal = bits_of(float_of(choose(magnitude < 0x38800000u, magnitude, 0)) + 0.5f) - bits_of(0.5f);
     uint32_t normal = (magnitude - (112u << 23) + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
     uint32_t special = choose(magnitude > 0x7f800000u, 0x7e00u | (magnitude >> 13 & 0x3ffu), 0x7c00u);

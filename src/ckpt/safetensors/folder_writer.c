@@ -1,5 +1,6 @@
-/* Many ranks write one folder. The first rank creates every file at full size under a temporary name, with its header.
- * Each rank writes its own part where the plan says. When all report success, the first rank syncs and renames. */
+/* Lets many ranks write one folder. The first rank creates every file at full size under a temporary name, with its
+ * header. Each rank writes its own part where the plan says. When all ranks report success, the first rank syncs and
+ * renames the files. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,13 +18,13 @@ struct tess_st_writer {
     const char *folder, *stem;
     const tess_st_tensor *tensors;
     tess_st_plan *plan;
-    bool first; /* this rank creates and renames the files */
+    bool first; /* true: this rank creates and renames the files */
     bool made_folder;
-    int file, fd;    /* the file being written, -1: none */
-    int64_t written; /* bytes by this rank */
+    int file, fd;    /* the file that is open, -1: none */
+    int64_t written; /* number of bytes that this rank has written */
 };
 
-/* The files of a save: its weights and, when they are shards, the index. */
+/* Counts the files of a save: its weights and, if there are several, the index. */
 static int count_files(const tess_st_writer *w)
 {
     return w->plan->n_files + (w->plan->n_files > 1);
@@ -53,7 +54,7 @@ static void destroy(tess_st_writer **writer)
 }
 
 /* ---- Begin */
-/* Creates a file at full size under its temporary name, with its text at the beginning. */
+/* Creates a file at full size under its temporary name, and writes its text at the beginning. */
 static tess_status create_file(const tess_st_writer *w, int file)
 {
     char path[PATH_SIZE];
@@ -83,7 +84,7 @@ static tess_status create_files(tess_st_writer *w)
     return TESS_OK;
 }
 
-/* Removes the temporary files as far as possible, after a failure that is already reported. */
+/* Removes the temporary files as far as possible, after a failure that was already reported. */
 static void remove_files(tess_st_writer *w)
 {
     char path[PATH_SIZE];
@@ -183,7 +184,7 @@ tess_status tess_st_write_box(tess_st_writer *w, int tensor, const tess_box *box
     int64_t run = tess_flat_run(shape.n_dims, shape.dim, box->size), taken;
     size_t size = (size_t)tess_st_dtype_bytes(t->dtype_text);
     for (int64_t done = 0; done < count; done += taken) {
-        int64_t skipped = (first + done) % run; /* elements of the next element's run that come before it */
+        int64_t skipped = (first + done) % run; /* elements of the run that are before the next element to write */
         tess_box slice;
         tess_flat_slice(shape.n_dims, box, first + done - skipped, run, &slice);
         taken = run - skipped < count - done ? run - skipped : count - done;
@@ -194,8 +195,8 @@ tess_status tess_st_write_box(tess_st_writer *w, int tensor, const tess_box *box
 }
 
 /* ---- Finish */
-/* Finds bytes that nobody wrote, which would read as zeros. Some written twice could hide them, but owners do not
- * overlap. */
+/* Checks that all bytes were written: missing ones would read as zeros. The check only counts bytes, which is enough
+ * because each element has one owner. */
 static tess_status check_all_written(tess_st_writer *w)
 {
     int64_t total = w->written;
@@ -207,7 +208,7 @@ static tess_status check_all_written(tess_st_writer *w)
     return TESS_OK;
 }
 
-/* Removes weights of an earlier save with other shards, which a reader might prefer. */
+/* Removes weights of an earlier save with other shards, which a reader might use instead. */
 static tess_status remove_stale(void *context, const char *name)
 {
     const tess_st_writer *w = context;

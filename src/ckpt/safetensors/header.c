@@ -1,4 +1,4 @@
-/* Parses the header of a safetensors file: its JSON, then the reference reader's rules in its order. */
+/* Parses the header of a safetensors file: first its JSON, then the rules of the reference reader in its order. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,8 @@ size_t tess_st_first_invalid(const uint8_t *text, size_t size)
     return i;
 }
 
-/* Reads the first `most` whole numbers of an array. Returns its length; -1: not such an array. */
+/* Reads the first `most` whole numbers of an array. Returns the array's length; -1: it is not an array of whole
+ * numbers. */
 static int64_t read_sizes(const json_t *array, int64_t *sizes, size_t most)
 {
     size_t i;
@@ -34,7 +35,7 @@ static int64_t read_sizes(const json_t *array, int64_t *sizes, size_t most)
     return (int64_t)json_array_size(array);
 }
 
-/* Ignores unknown members, as the reference does. */
+/* Reads the entry of a tensor. Ignores unknown members, as the reference does. */
 static tess_status read_entry(const char *name, const json_t *entry, tess_st_tensor *t)
 {
     int64_t offsets[2];
@@ -96,7 +97,7 @@ static int compare_offsets(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* The bytes that shape and dtype need. */
+/* Computes the bytes that shape and dtype need. */
 static tess_status tensor_bytes(const char *path, const tess_st_tensor *t, uint64_t *bytes)
 {
     int64_t bits = tess_st_dtype_bits(t->dtype_text);
@@ -116,7 +117,8 @@ static tess_status tensor_bytes(const char *path, const tess_st_tensor *t, uint6
     return TESS_OK;
 }
 
-/* Sorted by offset, every tensor must begin where the previous one ends: no holes, no overlap, no hidden bytes. */
+/* Checks that every tensor, in the order of offsets, begins where the previous one ends: there are no holes, no
+ * overlaps and no hidden bytes. */
 static tess_status check_tensors(const char *path, const tess_st_header *h, uint64_t *end)
 {
     *end = 0;

@@ -1,4 +1,4 @@
-/* Shared by the files of this folder. */
+/* Definitions that the files of this folder share. */
 #ifndef TESS_CKPT_SAFETENSORS_SAFETENSORS_IMPL_H
 #define TESS_CKPT_SAFETENSORS_SAFETENSORS_IMPL_H
 
@@ -9,20 +9,20 @@
 enum { TESS_ST_MAX_HEADER = 100000000, TESS_ST_MAX_DIMS = 8 };
 
 /* ---- dtype.c */
-int tess_st_dtype_number(const char *text); /* ascending, as in the reference's enum; -1: no such dtype */
-int tess_st_dtype_bits(const char *text);   /* 0: no such dtype */
+int tess_st_dtype_number(const char *text); /* index in the reference's enum, in ascending order; -1: no such dtype */
+int tess_st_dtype_bits(const char *text);   /* bits per element; 0: no such dtype */
 
-/* ---- header.c: the place of the first byte that is not UTF-8; `size`: none */
+/* ---- header.c: returns the position of the first byte that is not UTF-8; `size`: all bytes are UTF-8 ---- */
 size_t tess_st_first_invalid(const uint8_t *text, size_t size);
 
 /* ---- safetensors_layout.c */
-/* `tensors` give name, dtype_text, n_dims and dim. `description` (may be NULL) is UTF-8, borrowed. TESS_E_INVALID: a
- * duplicate or empty name, one that is not UTF-8 or is "__metadata__", an unknown dtype, or a header over the format's
- * limit. */
+/* Plans a folder. `tensors` give name, dtype_text, n_dims and dim. `description` (may be NULL) is UTF-8, borrowed.
+ * TESS_E_INVALID: a name is a duplicate, empty, not UTF-8 or "__metadata__", a dtype is unknown, or a header exceeds
+ * the format's limit. */
 tess_status tess_st_plan_create(tess_mem *mem, const char *stem, const tess_st_tensor *tensors, int n_tensors,
                                 size_t shard_bytes, const char *description, tess_st_plan **plan);
 void tess_st_plan_destroy(tess_mem *mem, tess_st_plan **plan);
-/* Appends the header of a file, with its 8 bytes of length and its padding. */
+/* Appends the header of a file, with the 8 bytes of its length and its padding. */
 tess_status tess_st_plan_header(const tess_st_plan *plan, const tess_st_tensor *tensors, int file, tess_buffer *out);
 /* Appends the index of a sharded model. */
 tess_status tess_st_plan_index(tess_mem *mem, const tess_st_plan *plan, const tess_st_tensor *tensors,

@@ -22,7 +22,7 @@ static int compare_items(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* Lists the tensors by file, then dtype descending, then name; without a plan by name alone. */
+/* Lists the tensors sorted by file, then dtype descending, then name. Without a plan, sorts them only by name. */
 static tess_status sort_items(tess_mem *mem, const tess_st_tensor *tensors, int n, const tess_st_plan *plan,
                               layout_item **items)
 {
@@ -76,7 +76,7 @@ static tess_status measure(const tess_st_tensor *t, tess_st_place *place)
     return TESS_OK;
 }
 
-/* Greedy in the given order: a shard ends when the next tensor does not fit. */
+/* Assigns tensors to files in the given order. A shard ends when the next tensor does not fit. */
 static void assign_files(tess_st_plan *plan, uint64_t shard_bytes)
 {
     uint64_t filled = 0;
@@ -94,7 +94,7 @@ static void assign_files(tess_st_plan *plan, uint64_t shard_bytes)
     plan->n_files = file + 1;
 }
 
-/* Escapes as serde_json does: only what must be escaped. */
+/* Appends a JSON string. Escapes only what must be escaped, as serde_json does. */
 static tess_status append_string(tess_buffer *out, const char *text)
 {
     static const char from[] = "\"\\\b\f\n\r\t", to[] = "\"\\bfnrt";
@@ -145,7 +145,7 @@ tess_status tess_st_plan_header(const tess_st_plan *plan, const tess_st_tensor *
     return TESS_OK;
 }
 
-/* huggingface_hub's form: two spaces, sorted keys, a newline at the end. */
+/* Formats the index as huggingface_hub does: two spaces, sorted keys, a newline at the end. */
 tess_status tess_st_plan_index(tess_mem *mem, const tess_st_plan *plan, const tess_st_tensor *tensors, tess_buffer *out)
 {
     layout_item *items;
@@ -166,7 +166,7 @@ tess_status tess_st_plan_index(tess_mem *mem, const tess_st_plan *plan, const te
     return status;
 }
 
-/* Offsets depend on the size of each file's header. */
+/* Computes the offsets of tensors, which depend on the size of each file's header. */
 static tess_status place_files(tess_mem *mem, const char *stem, const tess_st_tensor *tensors, tess_st_plan *plan)
 {
     int next = 0;

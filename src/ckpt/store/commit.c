@@ -1,4 +1,5 @@
-/* Turns the parts of all writers into a complete folder: manifest and marker. show.c gives it its name. */
+/* Completes a folder from the parts of all writers: writes manifest and marker. show.c then gives the folder its
+ * name. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +40,7 @@ size_t tess_store_format_marker(int64_t step, size_t bytes, uint64_t xxh3, char 
     return (size_t)n;
 }
 
-/* Writes the manifest, then the marker with its checksum. */
+/* Writes the manifest, then the marker with the manifest's checksum. */
 static tess_status write_manifest(const tess_io *io, const char *folder, int64_t step, const char *manifest)
 {
     char path[TESS_CKPT_PATH], marker[TESS_STORE_MARKER_BYTES];

@@ -23,7 +23,7 @@ static int ask(const tess_io *io, tess_save_point point)
     return io == NULL || io->ask == NULL ? 0 : io->ask(io->self, point);
 }
 
-/* The hook of calls that cannot be short. */
+/* Calls the hook before a call that cannot be cut short. */
 static tess_status may_go_on(const tess_io *io, tess_save_point point, const char *path)
 {
     int number = ask(io, point);
@@ -74,7 +74,7 @@ tess_status tess_io_reserve(const tess_io *io, int fd, uint64_t size, const char
     return observe(io, tess_os_reserve(fd, size, path), CALL(TESS_IO_SIZED, path, .size = size));
 }
 
-/* One write; if the hook asks for a short one: half, in whole units. */
+/* Makes one write call. If the hook asks for a short one, writes half of the data, in whole units. */
 static ssize_t write_once(int number, int fd, const char *from, size_t size, uint64_t offset, size_t unit)
 {
     if (number > 0) {
@@ -179,7 +179,7 @@ tess_status tess_io_list(const tess_io *io, const char *folder, tess_status (*vi
     return tess_os_list(folder, visit, context);
 }
 
-/* Reads instead of mapping: a failing disk would end the process. */
+/* Reads instead of mapping the file: with a mapping, a failing disk would kill the process. */
 tess_status tess_io_read(const tess_io *io, const char *path, size_t limit, char **data, size_t *size)
 {
     int fd;

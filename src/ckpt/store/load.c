@@ -1,4 +1,4 @@
-/* Loads a checkpoint into the tensors of a run: from a folder that all ranks see, or from one folder per host. */
+/* Loads a checkpoint into the tensors of a run, from a folder that all ranks see or from one folder per host. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,12 +18,12 @@ static const char way_out[] = "give the model that it was saved with, or begin t
 typedef struct load {
     tess_mem *mem;
     tess_team *team;               /* all ranks */
-    const tess_ckpt_hosts *folder; /* each host has its own folder; NULL: one folder for all */
+    const tess_ckpt_hosts *folder; /* the hosts, if each has its own folder; NULL: one folder for all */
     const tess_ckpt_tensor *tensors;
     int n;
     tess_ckpt_load_options options;
     tess_catalog *catalog;
-    tess_catalog_request *requests; /* (n) one per tensor; an empty box requests nothing */
+    tess_catalog_request *requests; /* (n) one request per tensor; an empty box requests nothing */
 } load;
 
 /* ---- Opening ---- */
@@ -33,7 +33,8 @@ tess_catalog_request tess_store_request(const tess_ckpt_tensor *tensor, const te
     return (tess_catalog_request){found, tensor->box, tensor->dtype == TESS_F32, any ? tensor->data : NULL};
 }
 
-/* float32 is read from any floating-point dtype, others from their own alone. */
+/* Checks that a stored dtype can be read: float32 is read from any floating-point dtype, other types only from their
+ * own. */
 static tess_status check_dtype(const load *l, const tess_ckpt_tensor *t, const char *name, const char *found)
 {
     bool floats = t->dtype == TESS_F32;
@@ -75,7 +76,7 @@ static int compare_tensors(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
-/* A checkpoint of a model with more layers would lose them silently. */
+/* Checks that the checkpoint has no further tensors: the layers of a larger model would otherwise be lost silently. */
 static tess_status check_whole(const load *l)
 {
     const tess_catalog *c = l->catalog;
@@ -98,7 +99,7 @@ static tess_status check_whole(const load *l)
     return TESS_OK;
 }
 
-/* Opens the checkpoint and finds every tensor, on this rank alone. */
+/* Opens the checkpoint and finds every tensor. Not collective. */
 static tess_status open_here(load *l, const char *dir, int64_t step)
 {
     TESS_TRY(tess_ckpt_open_step(l->mem, dir, step, &l->catalog));
@@ -110,7 +111,8 @@ static tess_status open_here(load *l, const char *dir, int64_t step)
 }
 
 /* ---- Missing elements ---- */
-/* An element as one number, tensor << ELEMENT_BITS | its place in the tensor: the minimum over ranks is the first. */
+/* An element is identified by one number: tensor << ELEMENT_BITS | its index in the tensor. The minimum over ranks is
+ * the first missing element. */
 enum { ELEMENT_BITS = 44 };
 static const int64_t none = INT64_MAX;
 
@@ -137,7 +139,7 @@ static const char *name_of(const load *l, int64_t place)
     return tensor_of(l, place)->name;
 }
 
-/* The first element that this rank needs and the checkpoint lacks. */
+/* Finds the first element that this rank needs and the checkpoint lacks. */
 static tess_status first_missing(const load *l, int64_t *place)
 {
     *place = none;
@@ -155,7 +157,7 @@ static tess_status first_missing(const load *l, int64_t *place)
     return TESS_OK;
 }
 
-/* A folder that all ranks read must not be one host's part. */
+/* Checks that a folder that all ranks read is not only one host's part. */
 static tess_status check_no_part(const load *l)
 {
     int64_t place;
@@ -169,7 +171,8 @@ static tess_status check_no_part(const load *l)
     return TESS_OK;
 }
 
-/* `needs`: the first host that lacks the element; `has`: the first host with it. */
+/* Fails because an element is missing. `needs`: the first host that needs it but lacks it; `has`: the first host that
+ * has it. */
 static tess_status refuse(const load *l, int64_t place, int64_t needs, int64_t has)
 {
     char saved[512] = "", needing[TESS_CKPT_HOST_TEXT], holding[TESS_CKPT_HOST_TEXT] = "no host";
@@ -188,8 +191,8 @@ static tess_status refuse(const load *l, int64_t place, int64_t needs, int64_t h
                      holding, saved);
 }
 
-/* Checks that every host has what its ranks need. If not, every rank reports which host has the first missing element.
- */
+/* Checks that every host's folder has what its ranks need. If not, every rank reports which host has the first missing
+ * element. */
 static tess_status check_hosts(const load *l)
 {
     const tess_ckpt_hosts *hosts = l->folder;
@@ -208,15 +211,15 @@ static tess_status check_hosts(const load *l)
     return refuse(l, first, words[0], words[1]);
 }
 
-/* ---- The rank that verifies ----
- * The ranks of a host read the same bytes of a file through one page cache, so one of them verifies each piece. Each
- * rank still reads what it needs, but a checkpoint of few ranks is not checksummed by many. */
+/* ---- The rank that verifies a piece ----
+ * The ranks of a host read the same bytes of a file through one page cache, so only one of them verifies each piece.
+ * Each rank still reads what it needs, but many ranks do not all compute checksums of the same checkpoint. */
 static bool touches(const tess_box *box, const tess_catalog_tensor *t, const tess_catalog_piece *piece)
 {
     return t->n_dims == 0 ? box->size[0] > 0 : tess_box_meet(t->n_dims, box, &piece->box, NULL);
 }
 
-/* The ranks that read a piece take turns verifying. `boxes` (n_ranks, n_tensors). */
+/* Returns the rank that verifies a piece: the ranks that read a piece verify in turn. `boxes` (n_ranks, n_tensors). */
 static int verifier_of(const tess_box *boxes, int n_ranks, int n_tensors, const tess_catalog_tensor *t,
                        const tess_catalog_piece *piece, int turn)
 {
@@ -229,7 +232,7 @@ static int verifier_of(const tess_box *boxes, int n_ranks, int n_tensors, const 
     return chosen;
 }
 
-/* Trusts the pieces that other ranks of the host verify. Collective over the host's ranks. */
+/* Marks the pieces that other ranks of the host verify as trusted. Collective over the host's ranks. */
 static tess_status share_verification(const load *l)
 {
     tess_team *team = l->options.hosts->mine;
@@ -249,7 +252,8 @@ static tess_status share_verification(const load *l)
 }
 
 /* ---- The whole load ---- */
-/* Hashes what all ranks must agree on: ranks that see different files would mix two checkpoints. */
+/* Hashes the checksums of all pieces, on which all ranks must agree: ranks that see different files would mix two
+ * checkpoints. */
 static uint64_t fingerprint(const tess_catalog *c)
 {
     uint64_t hash = (uint64_t)c->n_pieces;

@@ -1,4 +1,5 @@
-/* Reads a manifest into a catalog. The disk may lie, and the file may come from a stranger. */
+/* Reads a manifest into a catalog. Nothing in the manifest is trusted: the disk may have damaged it, or it may come
+ * from a stranger. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +16,10 @@ typedef struct manifest_read {
     const char *folder;
     const json_t *files; /* {name: bytes} */
     tess_catalog *catalog;
-    json_t *numbers; /* indices of files by name, as in the catalog */
+    json_t *numbers; /* index of each file in the catalog, by name */
 } manifest_read;
 
-/* Reads a required number of bytes, 0 or more. `of`: its owner, for messages. */
+/* Reads a required number of bytes (0 or more). `of` names its owner in messages. */
 static tess_status get_bytes(const json_t *object, const char *key, const char *of, uint64_t *value)
 {
     int64_t number = -1;
@@ -28,7 +29,7 @@ static tess_status get_bytes(const json_t *object, const char *key, const char *
     return TESS_OK;
 }
 
-/* Files lie in the checkpoint's folder: a path to another place is an attack or a mistake. */
+/* Adds the files. They must be in the checkpoint's folder: a path to another place is an attack or a mistake. */
 static tess_status add_files(manifest_read *r)
 {
     const char *name;
@@ -183,7 +184,7 @@ static tess_status open_folder(tess_mem *mem, const char *folder, int64_t step, 
 tess_status tess_store_open(tess_mem *mem, const char *folder, tess_catalog **catalog)
 {
     char dir[TESS_CKPT_PATH];
-    int64_t step; /* TESS_STORE_ANY_STEP, if the name says none */
+    int64_t step; /* TESS_STORE_ANY_STEP: the name does not state a step */
     *catalog = NULL;
     TESS_TRY(tess_ckpt_split_path(folder, dir, &step));
     return open_folder(mem, folder, step, catalog);

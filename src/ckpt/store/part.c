@@ -26,7 +26,8 @@ tess_status tess_part_add_file(json_t *part, const char *file, uint64_t bytes)
     return json_object_set_new(files, file, json_integer((json_int_t)bytes)) == 0 ? TESS_OK : no_memory();
 }
 
-/* Takes `tensor`. An existing one of that name must have the same dtype and shape, and gets its pieces. */
+/* Adds `tensor`, and takes over its reference. If there is one with that name, it must have the same dtype and shape;
+ * it then gets the pieces of `tensor`. */
 static tess_status add_tensor(json_t *tensors, const char *name, json_t *tensor)
 {
     json_t *there = json_object_get(tensors, name); /* the tensor in another part */
@@ -59,7 +60,7 @@ tess_status tess_part_add_piece(json_t *part, const char *name, int n_dims, cons
     return json_array_append_new(pieces, piece) == 0 ? TESS_OK : no_memory();
 }
 
-/* ---- Adding parts up ---- */
+/* ---- Merging parts ---- */
 static tess_status merge_files(json_t *files, const json_t *more)
 {
     const char *name;
@@ -97,7 +98,7 @@ tess_status tess_part_merge(json_t *part, const json_t *more)
 typedef struct cover {
     const char *name;
     tess_shape shape;
-    tess_catalog_piece *pieces; /* (n) box and rank */
+    tess_catalog_piece *pieces; /* (n) the box and the rank of each piece */
     int n;
 } cover;
 

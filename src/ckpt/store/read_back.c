@@ -1,4 +1,5 @@
-/* Decides whether older checkpoints may be removed for a newer one: only if that was read whole and is undamaged. */
+/* Decides whether older checkpoints may be removed for a newer one: only if the newer one was read completely and is
+ * undamaged. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +8,7 @@
 #include "ckpt/store/read.h"
 #include "ckpt/store/store_impl.h"
 
-/* A write changes a file's time; a replacement changes its time or size. */
+/* Returns a hash that changes when a file is written (its time changes) or replaced (its time or size changes). */
 static uint64_t hash_files(const tess_catalog *catalog)
 {
     uint64_t hash = 0;
@@ -85,7 +86,7 @@ void tess_ckpt_note_good(const tess_ckpt_pruner *p, const char *dir, int64_t ste
 {
     tess_catalog *catalog;
     if (tess_ckpt_open_step(p->mem, dir, step, &catalog) != TESS_OK) {
-        tess_error_clear(); /* it is checked with the others */
+        tess_error_clear(); /* not an error here: the next check of all checkpoints finds it */
         return;
     }
     remember(p->findings, hash_files(catalog), true);
@@ -96,7 +97,7 @@ tess_status tess_store_verify_part(tess_mem *mem, const char *folder, const json
 {
     tess_catalog *catalog;
     TESS_TRY(tess_store_catalog(mem, folder, part, &catalog));
-    catalog->part = true; /* the rest is in other parts */
+    catalog->part = true; /* the rest of the checkpoint is in other parts */
     tess_status status = tess_catalog_verify(catalog, NULL);
     tess_catalog_destroy(&catalog);
     return status;

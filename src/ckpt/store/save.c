@@ -1,4 +1,4 @@
-/* The common path of all saves: by ranks, from the memory they train in, and by the writer process, from stages. */
+/* The path that all saves share: ranks save from the memory they train in, and the writer process saves from stages. */
 #include <stdio.h>
 
 #include "base/os/threads.h"
@@ -6,7 +6,7 @@
 #include "ckpt/store/read.h"
 #include "ckpt/store/store_impl.h"
 
-/* The outcome of one file. */
+/* The outcome of writing one file. */
 typedef struct file_outcome {
     json_t *part;
     tess_status status;
@@ -17,7 +17,7 @@ typedef struct store_save {
     tess_store_writer *w;
     char folder[TESS_CKPT_PATH];
     file_outcome *files; /* (n_files) */
-    json_t *part;        /* the part that this writer wrote; on the first one, later the parts of all */
+    json_t *part;        /* the part that this writer wrote; on the first writer, later the merged parts of all */
 } store_save;
 
 /* ---- Own files ---- */

@@ -1,4 +1,4 @@
-/* All ranks save together, each writing what it owns; the first rank of a folder commits what all wrote. */
+/* Saves with all ranks together: each writes what it owns, and the first rank of a folder commits what all wrote. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,19 +13,19 @@
 typedef struct rank_save {
     tess_mem *mem;
     tess_team *team;              /* all ranks */
-    const tess_ckpt_hosts *hosts; /* each host has its own folder; NULL: one folder for all */
-    tess_team *writers;           /* the ranks of one folder */
-    bool first;                   /* among them: creates and shows the folder */
+    const tess_ckpt_hosts *hosts; /* the hosts, if each has its own folder; NULL: one folder for all */
+    tess_team *writers;           /* the ranks that write into one folder */
+    bool first;                   /* whether this is the first of them, which creates and shows the folder */
     const char *dir;
     int64_t step;
     const json_t *meta;
     const tess_store_options *options;
-    const tess_ckpt_tensor *tensors; /* their primary boxes are to be written */
+    const tess_ckpt_tensor *tensors; /* the tensors; their primary boxes are written */
     int n;
     tess_ckpt_tensor *own; /* if hosts write parts: `tensors` with this rank's share as primary boxes */
     tess_store_piece *pieces;
     char (*names)[TESS_STORE_NAME];
-    json_t *host; /* describes the host of the part */
+    json_t *host; /* description of the host, if the save is a host's part */
 } rank_save;
 
 static tess_status prepare(rank_save *s)
@@ -39,7 +39,7 @@ static tess_status prepare(rank_save *s)
 #undef ARRAY
 }
 
-/* Ranks with different models must not write one checkpoint. */
+/* Hashes what ranks must agree on: ranks with different models must not write one checkpoint. */
 static uint64_t fingerprint(int64_t step, const tess_ckpt_tensor *tensors, int n)
 {
     uint64_t hash = (uint64_t)step * 0x9e3779b97f4a7c15u;
@@ -59,7 +59,7 @@ static tess_status check_own(tess_team *team, const char *dir, int64_t step, con
 {
     char folder[TESS_CKPT_PATH];
     TESS_TRY(tess_ckpt_check_tensors(tensors, n, tess_agree_rank(team)));
-    return tess_ckpt_folder(dir, step, TESS_CKPT_TEMPORARY, folder); /* a name that fits */
+    return tess_ckpt_folder(dir, step, TESS_CKPT_TEMPORARY, folder); /* checks that the name fits */
 }
 
 tess_status tess_ckpt_check_save(tess_team *team, const char *dir, int64_t step, const tess_ckpt_tensor *tensors, int n)
@@ -68,7 +68,7 @@ tess_status tess_ckpt_check_save(tess_team *team, const char *dir, int64_t step,
     return tess_team_agree_same(team, fingerprint(step, tensors, n), "names, dtypes or shapes");
 }
 
-/* Replaces the job's primary boxes by this rank's share of the host's. */
+/* Replaces the job's primary boxes by this rank's share of its host's rows. */
 static tess_status take_share(rank_save *s)
 {
     if (s->hosts == NULL)
@@ -107,7 +107,7 @@ static tess_status agree_on_folder(void *self, const char *folder, tess_status m
     return agree(self, made);
 }
 
-/* Merges the texts after the first rank's own, `bytes` each. */
+/* Merges the texts that follow the first rank's own. Each has `bytes` bytes. */
 static tess_status merge_texts(const rank_save *s, const char *texts, size_t bytes, json_t *part)
 {
     for (int i = 1; i < tess_agree_world(s->writers); i++) {
@@ -121,10 +121,11 @@ static tess_status merge_texts(const rank_save *s, const char *texts, size_t byt
     return TESS_OK;
 }
 
-/* `words`: the length of the longest text. */
+/* Gathers the texts of all ranks on the first rank and merges them. `words`: length of the longest text in 64-bit
+ * words. */
 static tess_status gather(const rank_save *s, const char *text, size_t words, json_t *part)
 {
-    int64_t *own = NULL; /* sizes of this rank; on the first rank those of all ranks follow */
+    int64_t *own = NULL; /* the text of this rank; on the first rank the texts of all ranks follow */
     size_t n = s->first ? (size_t)tess_agree_world(s->writers) + 1 : 1;
     tess_status status = tess_team_agree(
         s->team, tess_mem_alloc_array(s->mem, TESS_POOL_MISC, n * words, sizeof(own[0]), "parts", (void **)&own));

@@ -1,12 +1,12 @@
-/* Finds the newest checkpoint from the content of the folder; no file says which one it is. */
+/* Finds the newest checkpoint by looking at the content of the folder; no file names it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "ckpt/store/store_impl.h"
 
-/* A failure of the machine (too many open files, no rights, a failing disk) says nothing about the checkpoint. Falling
- * back to an older one would silently lose the newest one's work. */
+/* Fails because the state of a checkpoint is unknown. A failure of the machine (too many open files, no rights, a
+ * failing disk) says nothing about the checkpoint. Using an older one would silently lose the newest one's work. */
 static tess_status fail_unknown(tess_status status, int64_t step)
 {
     char message[1024];
@@ -18,7 +18,7 @@ static tess_status fail_unknown(tess_status status, int64_t step)
                      message, step);
 }
 
-/* The newest of the list; TESS_E_NOT_FOUND has no message. */
+/* Finds the newest complete checkpoint of the list. TESS_E_NOT_FOUND is returned without a message. */
 static tess_status find_newest(const tess_store_names *names, int64_t limit, const tess_ckpt_listener *listener,
                                int64_t *step)
 {
@@ -33,7 +33,7 @@ static tess_status find_newest(const tess_store_names *names, int64_t limit, con
         if (status == TESS_OK)
             status = tess_store_look(io, folder, *step, &manifest);
         json_decref(manifest);
-        if (status == TESS_OK || status == TESS_E_UNSUPPORTED) /* a checkpoint of another version is work, too */
+        if (status == TESS_OK || status == TESS_E_UNSUPPORTED) /* the work of another version must not be skipped */
             return status;
         if (status != TESS_E_FORMAT && status != TESS_E_NOT_FOUND)
             return fail_unknown(status, *step);

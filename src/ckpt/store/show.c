@@ -1,4 +1,4 @@
-/* Gives a checkpoint its name: from that moment it exists. */
+/* Gives a checkpoint its name. From that moment on it exists. */
 #include <stdio.h>
 
 #include "ckpt/store/store_impl.h"
@@ -7,8 +7,10 @@ typedef struct show_place {
     const tess_io *io;
     const char *dir;
     char temporary[TESS_CKPT_PATH], final[TESS_CKPT_PATH], retired[TESS_CKPT_PATH];
-    bool replaces;  /* an older one of the same step */
-    bool exchanged; /* exchanged in one call: the older one has the temporary name; otherwise it is retired */
+    bool replaces; /* an older checkpoint of the same step is replaced */
+    /* true: the names were exchanged in one call, and the older one has the temporary name; false: the older one is
+     * retired */
+    bool exchanged;
 } show_place;
 
 static tess_status find_place(const tess_io *io, const char *dir, int64_t step, show_place *p)
@@ -23,7 +25,8 @@ static tess_status find_place(const tess_io *io, const char *dir, int64_t step, 
     return TESS_OK;
 }
 
-/* The disk still has the older one, so it takes its place again. If that fails, a reader finds one of the two. */
+/* Gives the name back to the older checkpoint, which is still on the disk. If this fails, a reader finds one of the
+ * two. */
 static bool step_back(const show_place *p)
 {
     if (p->exchanged)
@@ -41,13 +44,13 @@ static tess_status give_name(show_place *p)
     if (status != TESS_E_UNSUPPORTED)
         return status;
     tess_error_clear();
-    /* The file system cannot exchange names (NFS, ...). Between the two renames, a reader finds the older one under its
-     * other name. */
+    /* The file system cannot exchange names (NFS, ...). Between the two renames, a reader finds the older checkpoint
+     * under its retired name. */
     TESS_TRY(tess_io_rename(p->io, TESS_SAVE_SET_ASIDE, p->final, p->retired));
     return tess_io_rename(p->io, TESS_SAVE_RENAME, p->temporary, p->final);
 }
 
-/* The folder of all checkpoints may be new, too. */
+/* Syncs the names, also in the folder above: the folder of all checkpoints may be new. */
 static tess_status sync_names(const show_place *p)
 {
     char above[TESS_CKPT_PATH];
@@ -56,7 +59,7 @@ static tess_status sync_names(const show_place *p)
     return tess_io_sync_folder(p->io, TESS_SAVE_SYNC_PARENT, above);
 }
 
-/* Fails with `status`; the message begins with the state of the final name. */
+/* Fails with `status`. The message begins with what the final name now refers to. */
 static tess_status explain(const show_place *p, tess_status status)
 {
     char message[2048];
@@ -74,7 +77,7 @@ tess_status tess_store_show(const tess_io *io, const char *dir, int64_t step)
     tess_status status = sync_names(&p);
     if (status != TESS_OK)
         return explain(&p, status);
-    /* If the older one cannot be removed now, the next prune does it. */
+    /* If the older checkpoint cannot be removed now, the next prune removes it. */
     if (p.replaces && tess_io_remove_tree(io, TESS_SAVE_REMOVE, p.exchanged ? p.temporary : p.retired) != TESS_OK)
         tess_error_clear();
     return TESS_OK;

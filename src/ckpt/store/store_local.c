@@ -1,12 +1,12 @@
-/* The agreement of hosts with folders of their own: the newest checkpoint that all have, and the ones to keep. A
- * checkpoint counts only if every host has its part: the others cannot replace it. */
+/* Lets hosts with separate folders agree on the newest checkpoint that all have, and on the ones to keep. A checkpoint
+ * counts only if every host has its part, since other hosts cannot replace a part. */
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "comm/agree.h"
 #include "ckpt/store/store_impl.h"
 
-/* The lowest and the highest value of the ranks that count. */
+/* The lowest and the highest value among the ranks that take part. */
 typedef struct span {
     int64_t lowest, highest;
 } span;
@@ -20,7 +20,7 @@ static tess_status span_of(const tess_ckpt_hosts *hosts, bool counts, int64_t mi
 }
 
 /* ---- The newest ---- */
-/* The newest step up to `limit` on this host, and its span over all hosts; -1: none. */
+/* Finds the newest step up to `limit` on this host (-1: none), and the lowest and highest over all hosts. */
 static tess_status find_newest(const tess_ckpt_hosts *hosts, const char *dir, int64_t limit,
                                const tess_ckpt_listener *listener, int64_t *mine, span *all)
 {
@@ -34,7 +34,7 @@ static tess_status find_newest(const tess_ckpt_hosts *hosts, const char *dir, in
     return span_of(hosts, true, *mine, all);
 }
 
-/* Some hosts have a checkpoint and others have none. `mine`: this host's newest step. */
+/* Fails because some hosts have a checkpoint and others have none. `mine`: this host's newest step. */
 static tess_status refuse(const tess_ckpt_hosts *hosts, const char *dir, int64_t mine, const span *all)
 {
     char without[TESS_CKPT_HOST_TEXT], with[TESS_CKPT_HOST_TEXT];
@@ -78,13 +78,13 @@ tess_status tess_ckpt_keep_from(const tess_ckpt_hosts *hosts, int keep, tess_ckp
         if (all.lowest < 0)
             return TESS_OK;
         n_common += all.lowest == all.highest;
-        limit = all.lowest == all.highest ? all.lowest - 1 : all.lowest; /* no common step lies above the lowest */
+        limit = all.lowest == all.highest ? all.lowest - 1 : all.lowest; /* no common step is above the lowest value */
     }
     *from = all.lowest;
     return TESS_OK;
 }
 
-/* A host's folder. */
+/* The folder of a host, for newest_good. */
 typedef struct host_folder {
     const tess_ckpt_pruner *pruner;
     const char *dir;
@@ -115,7 +115,7 @@ tess_status tess_ckpt_prune_local(const tess_ckpt_pruner *pruner, const tess_ckp
     free(names.items);
     TESS_TRY(status);
     TESS_TRY(span_of(hosts, first, (int64_t)names.n, &n_whole));
-    if (keep_latest_k > 0 && n_whole.highest > keep_latest_k) /* else there is nothing to remove: nothing is read */
+    if (keep_latest_k > 0 && n_whole.highest > keep_latest_k) /* otherwise nothing is removed, and nothing read */
         TESS_TRY(tess_ckpt_keep_from(hosts, keep_latest_k, newest_good, &h, &from));
     return tess_team_agree(hosts->all, first ? tess_ckpt_prune_below(pruner, dir, from) : TESS_OK);
 }

@@ -1,4 +1,4 @@
-/* The names in a folder of checkpoints, and the sweep of what killed saves left. */
+/* Parses the names in a folder of checkpoints, and cleans up what killed saves left. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ tess_status tess_store_path(const char *dir, const tess_store_name *name, char p
     return tess_ckpt_folder(dir, name->step, suffixes[name->kind], path);
 }
 
-/* False: not the name of a checkpoint. */
+/* Parses the name of a checkpoint. False: it is another name. */
 static bool parse(const char *text, tess_store_name *name)
 {
     char *end, canonical[64];
@@ -120,7 +120,8 @@ tess_status tess_ckpt_find(const tess_io *io, const char *dir, int64_t step, cha
 }
 
 /* ---- The remains of killed saves ---- */
-/* Gives a retired checkpoint that counts its name back. The list then has only those of the step that do not count. */
+/* Gives a retired checkpoint that counts its name back. Then reduces the list to the items of the step that do not
+ * count. */
 static tess_status restore_retired(const tess_io *io, tess_store_names *names, int64_t step)
 {
     char path[TESS_CKPT_PATH], final[TESS_CKPT_PATH];
@@ -141,8 +142,8 @@ static tess_status restore_retired(const tess_io *io, tess_store_names *names, i
     return TESS_OK;
 }
 
-/* The names in the folder are synced before anything is removed. Otherwise a power cut could give a checkpoint's name
- * back to a folder that has been emptied since. */
+/* Removes the items that do not count. Syncs the names in the folder first. Otherwise a power failure could give a
+ * checkpoint's name back to a folder that was emptied meanwhile. */
 static tess_status sweep(const tess_io *io, tess_store_names *names, int64_t step, tess_save_point remove)
 {
     char path[TESS_CKPT_PATH];

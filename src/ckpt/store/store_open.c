@@ -1,4 +1,4 @@
-/* Whether a folder is a complete checkpoint, by its marker, its manifest's checksum and its files' sizes. */
+/* Checks whether a folder is a complete checkpoint, by its marker, its manifest's checksum and its files' sizes. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static tess_status get_marker(const char *folder, int64_t step, const json_t *js
     return TESS_OK;
 }
 
-/* Every byte of the marker must be as written: JSON would ignore a changed byte in its spaces. */
+/* Parses the marker. Every byte of it must be as written: a JSON parser would ignore a changed byte between tokens. */
 static tess_status parse_marker(const char *folder, int64_t step, const char *path, const char *text, size_t size,
                                 marker *m)
 {
@@ -56,7 +56,7 @@ static tess_status parse_marker(const char *folder, int64_t step, const char *pa
     return TESS_OK;
 }
 
-/* Both come from one save, so they say the same. */
+/* Checks that marker and manifest state the same: both come from one save. */
 static tess_status check_manifest(const char *path, const marker *m, const json_t *manifest)
 {
     int64_t format = -1, step = -1;
@@ -73,7 +73,7 @@ static tess_status check_manifest(const char *path, const marker *m, const json_
     return TESS_OK;
 }
 
-/* Size and checksum of the manifest must be those in the marker; then its content is as it was written. */
+/* Reads the manifest. If its size and checksum are those in the marker, its content is as it was written. */
 static tess_status read_manifest(const tess_io *io, const char *folder, const marker *m, json_t **manifest)
 {
     char path[TESS_CKPT_PATH], *text;
@@ -121,8 +121,8 @@ static tess_status check_files(const tess_io *io, const char *folder, const json
     return TESS_OK;
 }
 
-/* A checkpoint of formats 1 and 2 has no marker. It is distinguished from an unfinished one, so that its work is not
- * lost silently. */
+/* Fails for checkpoints of formats 1 and 2, which have no marker. They must not be mistaken for unfinished ones, or
+ * their work would be lost silently. */
 static tess_status refuse_old(const tess_io *io, const char *folder)
 {
     char path[TESS_CKPT_PATH];

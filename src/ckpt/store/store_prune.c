@@ -1,4 +1,4 @@
-/* Removes or renames checkpoints that are no longer wanted. */
+/* Removes or renames checkpoints that are no longer needed. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -33,8 +33,8 @@ static bool is_good(const tess_ckpt_pruner *p, const tess_store_names *names, si
 }
 
 /* ---- Pruning ---- */
-/* Removes the checkpoints of the list from `first` on, and frees the list. Each is renamed first: an interrupted
- * removal must not leave half a checkpoint under its name. */
+/* Removes the checkpoints of the list starting at index `first`, and frees the list. Each is renamed first: an
+ * interrupted removal must not leave half a checkpoint under its name. */
 static tess_status remove_from(const tess_ckpt_pruner *p, tess_store_names *names, size_t first)
 {
     char path[TESS_CKPT_PATH], temporary[TESS_CKPT_PATH];
@@ -87,7 +87,7 @@ tess_status tess_ckpt_list_good(const tess_ckpt_pruner *p, const char *dir, int6
 }
 
 /* ---- Setting aside ---- */
-/* Takes the first free name: ".aside", ".aside-2", ... */
+/* Renames a checkpoint to the first free name of ".aside", ".aside-2", ... */
 static tess_status set_aside(const char *dir, const tess_store_name *name)
 {
     char path[TESS_CKPT_PATH], aside[TESS_CKPT_PATH], suffix[32] = ".aside";
@@ -106,7 +106,7 @@ tess_status tess_ckpt_set_aside(const char *dir, int64_t step, int *n)
     *n = 0;
     TESS_TRY(tess_store_list(NULL, dir, &names));
     tess_status status = TESS_OK;
-    for (size_t i = names.n; i-- > 0 && status == TESS_OK;) { /* a step's retired one goes first */
+    for (size_t i = names.n; i-- > 0 && status == TESS_OK;) { /* a step's retired checkpoint goes first */
         if (names.items[i].step <= step || names.items[i].kind == TESS_STORE_TEMPORARY)
             continue;
         status = set_aside(dir, &names.items[i]);

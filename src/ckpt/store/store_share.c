@@ -1,7 +1,7 @@
-/* Checkpoints of which every host stores a part: the boxes that its ranks hold.
+/* Divides the boxes of a host among its ranks, for checkpoints of which every host stores a part.
  *
- * Ranks of a host that hold the same box (replicas, or all ranks if nothing is sharded) share writing them. So a
- * host's folder has all that its ranks need to resume, no matter which rank counts them in norms and sums. */
+ * Ranks of a host that hold the same box (replicas, or all ranks if nothing is sharded) share the writing. So a host's
+ * folder has everything that its ranks need to resume, no matter which rank counts the elements in norms and sums. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ tess_status tess_store_gather_boxes(tess_mem *mem, tess_team *team, const tess_c
     return tess_all_gather(team, mine, all, count * (sizeof(*all) / sizeof(int64_t)), TESS_I64, NULL);
 }
 
-/* The box of each tensor that each rank of the host holds: (size of the host's team, n_tensors). */
+/* The box of each tensor that each rank of the host holds: `all` is (n_ranks, n_tensors). */
 typedef struct holdings {
     const tess_box *all;
     int n_ranks, n_tensors, me;
@@ -37,7 +37,7 @@ static const tess_box *held_by(const holdings *h, int rank, int tensor)
     return &h->all[(size_t)rank * (size_t)h->n_tensors + (size_t)tensor];
 }
 
-/* Ranks that hold the same box each take a chunk of its rows, which is one run of their memory. */
+/* Divides a box among the ranks that hold it. Each writes a chunk of rows, which is contiguous in its memory. */
 static tess_status divide(const holdings *h, int tensor, tess_ckpt_tensor *own)
 {
     const tess_box *mine = held_by(h, h->me, tensor);

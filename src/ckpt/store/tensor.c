@@ -14,7 +14,7 @@ void tess_store_tensor_name(const char *state, const char *parameter, char name[
         snprintf(name, TESS_STORE_NAME, "optimizer.%s.%s", parameter, state);
 }
 
-/* Turns a box of elements into a box of blocks of columns. */
+/* Converts a box of elements into a box of blocks of columns. */
 static void count_blocks(tess_box *box, int64_t block)
 {
     box->begin[1] /= block;

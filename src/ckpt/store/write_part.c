@@ -1,5 +1,5 @@
-/* Writes the file of one writer. Boxes are gathered from where they lie, rounded, packed and checksummed on their way,
- * one block at a time. */
+/* Writes the file of one writer. Boxes are gathered from memory, rounded, packed and checksummed, one block at a
+ * time. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,19 +17,20 @@
 #include "ckpt/store/store_impl.h"
 #include "device/bf16.h"
 
-/* ---- A file as a stream: puts of any size are written as large blocks at aligned offsets ---- */
-/* Large enough for the disk, and small enough to stay in the cache between checksum and write. */
+/* ---- A file as a stream: data of any size is written as large blocks at aligned offsets ---- */
+/* BLOCK_BYTES is large enough for the disk, and small enough that a block is still in the cache between checksum and
+ * write. */
 enum { BLOCK_BYTES = 8 << 20, COPY_BYTES = 256 << 10 };
 
 typedef struct stream {
     const tess_io *io;
     char path[TESS_CKPT_PATH];
     int fd;
-    bool direct;       /* bypasses the page cache */
+    bool direct;       /* whether writes bypass the page cache */
     uint8_t *block;    /* data not written yet */
-    size_t used;       /* bytes used of the block */
+    size_t used;       /* number of bytes used in the block */
     uint64_t at;       /* the block's offset in the file: a multiple of TESS_IO_BLOCK */
-    uint64_t reserved; /* bytes reserved of the file */
+    uint64_t reserved; /* number of bytes reserved for the file */
 } stream;
 
 static tess_status write_out(stream *s, const void *data, size_t size)
@@ -46,7 +47,7 @@ static tess_status flush(stream *s)
     return write_out(s, s->block, size);
 }
 
-/* Whole blocks are written from where they lie, without a copy. */
+/* Whether whole blocks of the data can be written from its own memory, without a copy. */
 static bool is_in_place(const stream *s, const void *data)
 {
     return !s->direct || (uintptr_t)data % TESS_IO_BLOCK == 0;
@@ -76,7 +77,8 @@ static tess_status stream_put(stream *s, const void *from, size_t size)
 /* Writes zeros up to the next multiple of TESS_IO_BLOCK. */
 static tess_status stream_align(stream *s)
 {
-    size_t padding = -s->used % TESS_IO_BLOCK; /* BLOCK_BYTES is a multiple of it */
+    /* BLOCK_BYTES is a multiple of TESS_IO_BLOCK, so the padding fits into the block */
+    size_t padding = -s->used % TESS_IO_BLOCK;
     memset(s->block + s->used, 0, padding);
     s->used += padding;
     return s->used == BLOCK_BYTES ? flush(s) : TESS_OK;
@@ -87,7 +89,7 @@ static uint64_t stream_position(const stream *s)
     return s->at + s->used;
 }
 
-/* Writes the rest, frees unused space, and syncs. The file ends at a multiple of TESS_IO_BLOCK. */
+/* Writes the buffered rest, frees unused space, and syncs. The file ends at a multiple of TESS_IO_BLOCK. */
 static tess_status stream_finish(stream *s)
 {
     TESS_TRY(stream_align(s));
@@ -106,13 +108,13 @@ struct tess_store_sink {
     const char *file;
     json_t *part;
     stream stream;
-    uint16_t *rounded; /* a chunk as stored, if that differs from memory */
-    char *gathered;    /* a chunk as in memory, if it lies there in pieces */
+    uint16_t *rounded; /* a chunk with the stored dtype, if that differs from the dtype in memory */
+    char *gathered;    /* a chunk with the dtype in memory, if it is not contiguous there */
     ZSTD_CCtx *packer; /* NULL: no packing */
     uint8_t *packed;
     size_t packed_bytes;
     XXH3_state_t sum; /* checksum of the current piece */
-    size_t left;      /* bytes of it still to come */
+    size_t left;      /* number of bytes of the current piece that are still to come */
 };
 
 static tess_shape shape_of(const tess_store_piece *p)
@@ -122,7 +124,7 @@ static tess_shape shape_of(const tess_store_piece *p)
     return tess_shape_atleast_1d(&shape);
 }
 
-/* Stored bytes of a row of the box. */
+/* Returns the stored bytes of a row of the box. */
 static size_t row_bytes(const tess_store_piece *p)
 {
     size_t bytes = (size_t)tess_st_dtype_bytes(p->dtype);
@@ -131,7 +133,8 @@ static size_t row_bytes(const tess_store_piece *p)
     return bytes;
 }
 
-/* A zstd frame may be larger than its content; an empty piece is not written. */
+/* Returns an upper bound of a piece's stored bytes: a zstd frame may be larger than its content. An empty piece is not
+ * written. */
 static uint64_t most_stored(const tess_store_sink *w, uint64_t bytes)
 {
     uint64_t stored = w->options->codec == TESS_CODEC_ZSTD ? ZSTD_compressBound(bytes) : bytes;
@@ -172,7 +175,7 @@ tess_status tess_store_put(tess_store_sink *w, const void *data, size_t size)
     return w->packer != NULL ? put_packed(w, data, size) : put(w, data, size);
 }
 
-/* Puts a part of the box from where `p` says, converted. What lies in one run is not copied before. */
+/* Puts a part of the box of `p` into the sink, converted. Contiguous data is not copied first. */
 static tess_status put_part(tess_store_sink *w, const tess_store_piece *p, const tess_box *part)
 {
     if (p->read != NULL)
@@ -182,7 +185,7 @@ static tess_status put_part(tess_store_sink *w, const tess_store_piece *p, const
     size_t element = p->rounds ? sizeof(float) : stored_bytes;
     bool run = tess_flat_is_run(n_dims, p->held.size, part->size);
     const char *from = (const char *)p->data + (size_t)tess_flat_offset(n_dims, &p->held, part) * element;
-    /* A copy should still be in the cache when it is written. */
+    /* Limits the size of a copy, so that it is still in the cache when it is written. */
     size_t most = !run || p->rounds ? CHUNK_BYTES : is_in_place(&w->stream, from) ? BLOCK_BYTES : COPY_BYTES;
     for (size_t done = 0, taken; done < n; done += taken) {
         const void *values = from + done * element;
@@ -209,7 +212,7 @@ static tess_status begin_piece(tess_store_sink *w, size_t bytes)
     return TESS_OK;
 }
 
-/* Writes a part of the box of `p`. */
+/* Writes a part of the box of `p` as one piece. */
 static tess_status write_piece(tess_store_sink *w, const tess_store_piece *p, const tess_box *part)
 {
     size_t bytes = (size_t)part->size[0] * row_bytes(p);
@@ -227,7 +230,7 @@ static tess_status write_piece(tess_store_sink *w, const tess_store_piece *p, co
     return tess_part_add_piece(w->part, p->name, p->n_dims, &piece);
 }
 
-/* Large boxes become several pieces of whole rows. */
+/* Writes a box. A large one becomes several pieces of whole rows. */
 static tess_status write_box(tess_store_sink *w, const tess_store_piece *p)
 {
     int64_t most = rows_of_piece(p), rows = row_bytes(p) > 0 ? p->box.size[0] : 0;
@@ -261,7 +264,7 @@ static tess_status check(const tess_store_piece *p)
     return TESS_OK;
 }
 
-/* Upper bound of the file's size. */
+/* Returns an upper bound of the file's size. */
 static uint64_t measure(const tess_store_sink *w, const tess_store_piece *pieces, int n)
 {
     uint64_t bytes = 0;

@@ -1,5 +1,5 @@
-/* Copies the files next to a model's weights: configuration, tokenizer, licence. They come from the source if that is a
- * model folder, from a folder that the user names, or from where jobs leave their model. */
+/* Copies the files next to a model's weights: configuration, tokenizer, licence. They come from the source if it is a
+ * model folder, from a folder that the user names, or from where jobs store their model. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +14,12 @@
 enum {
     MAX_DEPTH = 64,
     MAX_CONFIG = 64 << 20,
-    LEVELS = 4 /* "job/checkpoint/step-00000012": the job's folder is two above */
+    LEVELS = 4 /* folders to search upwards: "job/checkpoint/step-00000012" is two levels below the job's folder */
 };
 
 /* ---- config.json */
-/* Sets "dtype" (transformers 5) and "torch_dtype" (4), also in the sub-configurations of composite models. Returns how
- * many it set. */
+/* Sets "dtype" (transformers 5) and "torch_dtype" (transformers 4), also in the sub-configurations of composite models.
+ * Returns how many entries it set. */
 static int set_dtype(json_t *config, const char *name, int depth)
 {
     const char *key;
@@ -37,7 +37,7 @@ static int set_dtype(json_t *config, const char *name, int depth)
     return n_set;
 }
 
-/* Appends a number, a string or a constant; numbers as their shortest text (1e-06), which jansson does not give. */
+/* Appends a number, a string or a constant. Numbers get their shortest text (1e-06), which jansson does not produce. */
 static tess_status emit_scalar(tess_buffer *out, const json_t *value)
 {
     char text[64];
@@ -52,7 +52,7 @@ static tess_status emit_scalar(tess_buffer *out, const json_t *value)
     return status;
 }
 
-/* Appends a value as Python's json.dumps(indent=2) writes it. */
+/* Appends a value in the format of Python's json.dumps(indent=2). */
 static tess_status emit(tess_buffer *out, json_t *value, int depth)
 {
     bool object = json_is_object(value);
@@ -79,7 +79,7 @@ static tess_status emit(tess_buffer *out, json_t *value, int depth)
     return tess_buffer_printf(out, object ? "}" : "]");
 }
 
-/* Copies config.json with another dtype. */
+/* Copies config.json and changes its dtype. */
 static tess_status write_config(tess_mem *mem, const char *from, const char *to, const char *dtype)
 {
     json_t *config;
@@ -110,7 +110,7 @@ static companion classify(const char *name)
     static const char *const papers[] = {"LICENSE", "LICENCE", "NOTICE", "README", "USE_POLICY"};
     if (name[0] == '.' || strcmp(name, "config.json") == 0 || tess_text_ends_with(name, ".safetensors") ||
         tess_text_ends_with(name, ".safetensors.index.json"))
-        return IGNORED; /* hidden, or written here */
+        return IGNORED; /* IGNORED: hidden, or written by the conversion itself */
     if (tess_text_ends_with(name, ".index.json"))
         return LEFT_OUT;
     for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++)
@@ -124,7 +124,7 @@ static companion classify(const char *name)
 
 typedef struct copying {
     const rewriting *r;
-    const char *from, *to; /* folders */
+    const char *from, *to; /* source folder and target folder */
 } copying;
 
 static tess_status copy_companion(void *context, const char *name)
@@ -142,7 +142,8 @@ static tess_status copy_companion(void *context, const char *name)
     return TESS_OK;
 }
 
-/* Finds config.json in the source's folder, in those above it, or in their "model" folders, where jobs leave theirs. */
+/* Finds config.json in the source's folder, in the folders above it, or in their "model" folders, where jobs store
+ * their model. */
 static bool find_assets(const rewriting *r, char folder[TESS_REWRITE_PATH])
 {
     char above[TESS_REWRITE_PATH], next[TESS_REWRITE_PATH];
@@ -164,8 +165,8 @@ static bool find_assets(const rewriting *r, char folder[TESS_REWRITE_PATH])
     return false;
 }
 
-/* The dtype that config.json is to state: the one that the user asked for, or the one of all floating-point tensors.
- * NULL: config.json stays as it is. */
+/* Returns the dtype that config.json must state: the one that the user asked for, or the one that all floating-point
+ * tensors have. NULL: config.json stays unchanged. */
 static const char *config_dtype(const rewriting *r)
 {
     const tess_export *e = r->export;

@@ -11,7 +11,7 @@ enum { SLICE_BYTES = 16 << 20, BLOCK = 1024 };
 typedef struct diff {
     const tess_export *a, *b;
     const tess_diff_options *options;
-    uint8_t *bytes_a, *bytes_b; /* (SLICE_BYTES) */
+    uint8_t *bytes_a, *bytes_b; /* (SLICE_BYTES) the current slices */
     uint64_t done, all;
     tess_diff_summary *summary;
 } diff;
@@ -30,7 +30,7 @@ bool tess_diff_alike(const tess_diff_summary *s)
 }
 
 /* ---- Values */
-/* Integers by their width in bytes and their sign. */
+/* The integer dtypes, with their width in bytes and their sign. */
 static const struct integer {
     const char *dtype;
     int bytes;
@@ -46,13 +46,13 @@ static const struct integer *find_integer(const char *dtype)
     return NULL;
 }
 
-/* True of F64, F32, F16, BF16, integers and BOOL. */
+/* Whether elements of the dtype are compared as numbers: F64, F32, F16, BF16, integers and BOOL. */
 static bool are_numbers(const char *dtype)
 {
     return tess_st_dtype_is_float(dtype) || find_integer(dtype) != NULL;
 }
 
-/* Converts elements of such a dtype, at most BLOCK, at any address, to doubles. Rounds integers beyond 2^53. */
+/* Converts at most BLOCK elements of such a dtype, at any alignment, to doubles. Rounds integers beyond 2^53. */
 static void decode(const char *dtype, const uint8_t *src, int64_t n, double *dst)
 {
     const struct integer *type = find_integer(dtype);
@@ -73,11 +73,11 @@ static void decode(const char *dtype, const uint8_t *src, int64_t n, double *dst
     }
 }
 
-/* Sums over the slices of a tensor. t's norms hold their squares until the end. */
+/* Running results over the slices of a tensor. The norms in *t are squares until the end. */
 typedef struct tally {
     tess_diff_tensor *t;
     double tolerance;
-    bool same_dtype, beyond; /* `beyond`: a value is beyond the tolerance */
+    bool same_dtype, beyond; /* `beyond`: a value exceeds the tolerance */
 } tally;
 
 static void note_distance(tally *y, double a, double b)
@@ -100,7 +100,7 @@ static void note_different(tally *y, int64_t element)
         y->t->first = element;
 }
 
-/* Measures elements [first, +n), n at most BLOCK. */
+/* Measures elements [first, +n); n is at most BLOCK. */
 static void measure_block(tally *y, const uint8_t *a, const uint8_t *b, int64_t first, int64_t n)
 {
     double x[BLOCK], z[BLOCK];
@@ -131,7 +131,7 @@ static void measure(tally *y, const uint8_t *a, const uint8_t *b, int64_t first,
     }
 }
 
-/* Compares the bytes of elements that are no numbers. */
+/* Compares the bytes of elements that are not numbers. */
 static void compare_bytes(tally *y, const uint8_t *a, const uint8_t *b, int64_t first, int64_t n)
 {
     size_t bytes = (size_t)y->t->a->element_bytes;
@@ -204,13 +204,13 @@ static tess_status compare_tensor(diff *d, const tess_export_tensor *a, const te
     return TESS_OK;
 }
 
-/* ---- All of them */
+/* ---- All tensors */
 static const tess_export_tensor *tensor_at(const tess_export *e, int i)
 {
     return i < e->n_tensors ? &e->tensors[i] : NULL;
 }
 
-/* Merges two lists that are sorted by name. */
+/* Merges two lists that are sorted by name, and compares tensors with equal names. */
 static tess_status compare_all(diff *d)
 {
     for (int i = 0, k = 0; i < d->a->n_tensors || k < d->b->n_tensors;) {

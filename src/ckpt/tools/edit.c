@@ -16,7 +16,7 @@ typedef struct edit {
     char dir[TESS_CKPT_PATH], folder[TESS_CKPT_PATH], temporary[TESS_CKPT_PATH];
     int64_t step;
     json_t *manifest;
-    json_t *meta; /* a copy, to be changed */
+    json_t *meta; /* a copy of the metadata, which is changed */
 } edit;
 
 /* Splits ".../step-00000012" into the folder above it and the step. */

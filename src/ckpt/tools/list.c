@@ -28,10 +28,10 @@ tess_status tess_ckpt_item_path(const tess_ckpt_list *list, const tess_ckpt_item
 }
 
 /* ---- Names */
-/* The suffix of a name: those of saves (ckpt/store/store_write.h). */
+/* The meaning of a name's suffix. The suffixes are those of saves (ckpt/store/store_write.h). */
 typedef enum list_mark { MARK_NONE, MARK_UNFINISHED, MARK_RETIRED } list_mark;
 
-/* The step that a name states; -1: it is not the name of a checkpoint. */
+/* Returns the step that a name states; -1: it is not the name of a checkpoint. */
 static int64_t step_of(const char *name, list_mark *m)
 {
     static const char *const prefixes[] = {"step-", "iter_", "global_step", "checkpoint-"};
@@ -53,7 +53,7 @@ typedef struct files {
     const char *folder;
     tess_ckpt_item *item;
     int n;
-    bool data, sealed; /* files of a DCP folder: there are tensors; there is .metadata, which is written last */
+    bool data, sealed; /* `data`: a DCP folder has tensors; `sealed`: it has .metadata, which is written last */
 } files;
 
 static tess_status add_file(void *context, const char *name)
@@ -66,7 +66,7 @@ static tess_status add_file(void *context, const char *name)
     f->data |= tess_text_ends_with(name, ".distcp");
     f->sealed |= strcmp(name, ".metadata") == 0;
     if (tess_os_file_size(path, &bytes) != TESS_OK) {
-        tess_error_clear(); /* a folder, a removed file, or one that cannot be read now */
+        tess_error_clear(); /* not counted: a folder, a removed file, or one that cannot be read now */
         return TESS_OK;
     }
     double changed = tess_os_changed_s(path);
@@ -94,14 +94,14 @@ static tess_status check_catalog(tess_mem *mem, const char *path, tess_ckpt_item
     }
     if (status == TESS_OK || status == TESS_E_NOMEM)
         return status;
-    /* It has another version, or lies on a disk that cannot be read now: its state is unknown. */
+    /* Another version, or a disk that cannot be read now: the state is unknown. */
     bool unknown = status == TESS_E_UNSUPPORTED || status == TESS_E_IO;
     set_problem(item, unknown ? TESS_CKPT_UNKNOWN : TESS_CKPT_DAMAGED, tess_error_message());
     return TESS_OK;
 }
 
-/* Finds an item's size, time and state. A Tessera checkpoint gets its name when it is complete: one that lacks
- * something under that name is damaged, not incomplete. */
+/* Finds an item's size, time and state. A Tessera checkpoint gets its name only when it is complete. If something is
+ * missing under that name, it is damaged, not incomplete. */
 static tess_status examine(tess_mem *mem, const char *path, bool unfinished, tess_ckpt_item *item)
 {
     char problem[PATH_SIZE + 32];
@@ -122,7 +122,7 @@ static tess_status examine(tess_mem *mem, const char *path, bool unfinished, tes
 }
 
 /* ---- The folder */
-/* Adds a checkpoint, unless it disappears meanwhile, as those of a running job may. */
+/* Adds a checkpoint. Ignores it if it disappears meanwhile, which happens while a job runs. */
 static tess_status add_item(tess_ckpt_list *list, const char *name, int64_t step, bool unfinished)
 {
     char path[PATH_SIZE];
@@ -149,7 +149,7 @@ static tess_status visit(void *context, const char *name)
     TESS_TRY(tess_os_join(path, sizeof(path), list->folder, name));
     if (step < 0 || !tess_os_is_dir(path))
         return TESS_OK;
-    /* A retired checkpoint counts for its step until the one that replaces it has the name. */
+    /* A retired checkpoint counts for its step until its successor has the name. */
     snprintf(successor, sizeof(successor), "%.*s", (int)(strlen(path) - strlen(".old")), path);
     return add_item(list, name, step, m == MARK_UNFINISHED || (m == MARK_RETIRED && tess_os_is_dir(successor)));
 }
@@ -162,7 +162,7 @@ static int compare_items(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* Adds the folder itself, if it is a checkpoint. */
+/* Adds the folder itself if it is a checkpoint. */
 static tess_status add_folder_itself(tess_ckpt_list *list)
 {
     list_mark m = MARK_NONE;
@@ -181,7 +181,7 @@ static tess_status add_folder_itself(tess_ckpt_list *list)
                      list->folder, job ? ": did you mean " : "", job ? below : "", job ? "?" : "");
 }
 
-/* Adds a file that is a checkpoint by itself; its step is not looked up. */
+/* Adds a file that is a whole checkpoint. Its step is not looked up. */
 static tess_status add_single_file(tess_ckpt_list *list, const char *path)
 {
     const char *slash = strrchr(path, '/');

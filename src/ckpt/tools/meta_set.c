@@ -1,4 +1,4 @@
-/* Assigns one value to a nested key. */
+/* Assigns a value to a nested key of a checkpoint's metadata. */
 #include <stdio.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ static tess_status fail_unknown(const json_t *object, const char *key, const cha
                      tess_options_hint("", key, names, n, "", hint));
 }
 
-/* Finds the object that holds the last part of the key; *last becomes that part. Cuts `key` at its dots. */
+/* Finds the object that contains the last part of the key. *last becomes that part. Splits `key` at its dots. */
 static tess_status walk(json_t *meta, char *key, const char *assignment, bool may_add, json_t **object, char **last)
 {
     *object = meta;
@@ -50,7 +50,7 @@ static tess_status walk(json_t *meta, char *key, const char *assignment, bool ma
                    type_name(*object));
         dot = strchr(part, '.');
         *last = part;
-        if (dot == NULL || json_object_get(*object, part) != NULL) /* a key may itself have dots */
+        if (dot == NULL || json_object_get(*object, part) != NULL) /* the part may contain dots itself */
             return TESS_OK;
         *dot = '\0';
         json_t *inner = json_object_get(*object, part);

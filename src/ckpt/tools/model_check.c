@@ -1,5 +1,5 @@
-/* Whether what goes into a model folder is the model that its config.json describes: transformers initialises what it
- * does not find, and only warns. */
+/* Checks that what is written into a model folder is the model that its config.json describes. transformers initialises
+ * parameters that it does not find, and only warns. */
 #include <string.h>
 
 #include "base/os/os.h"
@@ -36,7 +36,7 @@ tess_status rewrite_read_model(rewriting *r)
     return TESS_OK;
 }
 
-/* The first of what does not fit, and how much there is. */
+/* A list of mismatches: the first ones as text, and their number. */
 typedef struct misfits {
     char text[1400];
     size_t n_text;

@@ -8,7 +8,8 @@
 
 enum { PATH_SIZE = 4096, POINTER_LIMIT = 64 };
 
-/* Verifies a checkpoint. Passes on progress, but not faults: a fault here decides that it does not count. */
+/* Verifies a checkpoint. Passes on only progress, not problems: here a problem only means that the checkpoint does not
+ * count. */
 static tess_status verify(const tess_ckpt_list *list, const tess_ckpt_item *item, const tess_catalog_visitor *visitor)
 {
     char path[PATH_SIZE];
@@ -26,7 +27,7 @@ static tess_status verify(const tess_ckpt_list *list, const tess_ckpt_item *item
     return status;
 }
 
-/* Finds the newest `keep` good checkpoints. A damaged one becomes DAMAGED in the list. */
+/* Finds the newest `keep` good checkpoints. A damaged one is marked as DAMAGED in the list. */
 static tess_status find_good(tess_ckpt_list *list, int keep, const tess_catalog_visitor *visitor,
                              tess_prune_decision *decisions, int *n_good, int *newest_good)
 {
@@ -38,7 +39,7 @@ static tess_status find_good(tess_ckpt_list *list, int keep, const tess_catalog_
             continue;
         tess_status status = verify(list, item, visitor);
         if (status == TESS_E_NOMEM || status == TESS_E_IO || status == TESS_E_UNSUPPORTED)
-            return status; /* its state is unknown: it must not count as damaged */
+            return status; /* the state is unknown, so it must not count as damaged */
         if (status != TESS_OK) {
             item->state = TESS_CKPT_DAMAGED;
             snprintf(item->problem, sizeof(item->problem), "%s", tess_error_message());
@@ -52,7 +53,7 @@ static tess_status find_good(tess_ckpt_list *list, int keep, const tess_catalog_
     return TESS_OK;
 }
 
-/* The step that Megatron resumes from; -1: none is named. */
+/* Returns the step that Megatron would resume from; -1: no file names one. */
 static int64_t named_step(const tess_ckpt_list *list)
 {
     char path[PATH_SIZE], *text;
@@ -72,7 +73,7 @@ static bool may_go(const tess_ckpt_list *list, int i, int oldest_kept, int newes
     const tess_ckpt_item *item = &list->items[i];
     if (strcmp(item->name, ".") == 0 || (item->step == named && strncmp(item->name, "iter_", 5) == 0))
         return false;
-    if (item->state == TESS_CKPT_INCOMPLETE) /* a later one may be under way */
+    if (item->state == TESS_CKPT_INCOMPLETE) /* a later incomplete one may be a save under way */
         return i < newest_good;
     return item->state == TESS_CKPT_VALID && i < oldest_kept;
 }

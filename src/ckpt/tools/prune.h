@@ -7,19 +7,22 @@
 
 typedef enum tess_prune_decision {
     TESS_PRUNE_KEPT,
-    TESS_PRUNE_GOES,       /* older than the `keep` newest good ones */
-    TESS_PRUNE_LEFT_ALONE, /* damaged, unknown, or perhaps a save under way: the user decides */
+    TESS_PRUNE_GOES,       /* older than the `keep` newest good ones; removed */
+    TESS_PRUNE_LEFT_ALONE, /* damaged, unknown, or perhaps a save under way: the user must decide */
 } tess_prune_decision;
 
-/* Fills decisions (list->n): the newest `keep` (at least 1) good checkpoints stay; older valid ones go, and so do
- * unfinished saves before the newest good one. Good is what tess_catalog_verify finds no fault in: those that are to
- * stay are read whole, and a damaged one becomes DAMAGED in the list, with its problem. `visitor` (may be NULL): only
- * its `progress` is called, for each checkpoint anew. TESS_E_INVALID: none is good, so nothing may go;
- * TESS_E_UNSUPPORTED: the checkpoints are one host's parts. */
+/* Decides for each checkpoint of the list; decisions (list->n). The newest `keep` (at least 1) good checkpoints are
+ * kept. Older valid ones are removed, and so are unfinished saves before the newest good one.
+ *
+ * A checkpoint is good if tess_catalog_verify finds no problem. So those that are to be kept are read completely; a
+ * damaged one becomes DAMAGED in the list, with its problem. `visitor` (may be NULL): only its `progress` is called,
+ * from zero for each checkpoint.
+ *   TESS_E_INVALID      no checkpoint is good, so none may be removed
+ *   TESS_E_UNSUPPORTED  the checkpoints are one host's parts */
 tess_status tess_ckpt_prune_plan(tess_ckpt_list *list, int keep, const tess_catalog_visitor *visitor,
                                  tess_prune_decision *decisions);
 
-/* Renames a checkpoint, then removes it: what a kill leaves of it does not count as a checkpoint. */
+/* Renames a checkpoint, then removes it. If this is interrupted, what remains does not count as a checkpoint. */
 tess_status tess_ckpt_remove(const tess_ckpt_list *list, const tess_ckpt_item *item);
 
 #endif

@@ -14,7 +14,7 @@ static const struct {
     const char *name;
     tess_names names;
     bool is_file;
-    tess_status (*write)(rewriting *r); /* NULL: `write_foreign` */
+    tess_status (*write)(rewriting *r); /* NULL: `write_foreign` writes it */
     tess_status (*write_foreign)(const tess_export *out, const char *path, const tess_write_options *options);
 } targets[] = {
     [TESS_TO_HF] = {"hf", TESS_NAMES_BARE, false, rewrite_as_model_folder, NULL},
@@ -83,7 +83,7 @@ static tess_status check_place(const rewriting *r)
 
 typedef struct check {
     rewriting *r;
-    char first[512]; /* tensor that differs */
+    char first[512]; /* name of the first tensor that differs */
 } check;
 
 static void look_at(void *self, const tess_diff_tensor *t)
@@ -100,7 +100,8 @@ static void report_check(void *self, uint64_t done, uint64_t all)
         o->progress(o->self, "check", done, all);
 }
 
-/* Opens what was written and compares it with the export bit for bit. `as` gives the names that it has. */
+/* Opens what was written and compares it with the export bit for bit. `as` gives the names in the written
+ * checkpoint. */
 static tess_status compare(rewriting *r, const tess_export_options *as)
 {
     const tess_export_options names = {.names = as->names, .model_only = as->model_only};
@@ -136,7 +137,7 @@ static tess_status write_and_check(rewriting *r, tess_export *export, const tess
     return r->options->unchecked ? TESS_OK : compare(r, as);
 }
 
-/* A host's part of a checkpoint is fine when it covers every tensor. */
+/* Checks that a checkpoint is complete. A host's part is accepted if it covers every tensor. */
 static tess_status check_complete(const tess_catalog *catalog)
 {
     TESS_TRY(tess_catalog_check(catalog));

@@ -1,4 +1,4 @@
-/* Shared by the files of this folder that write. */
+/* Definitions that the writers of this folder share. */
 #ifndef TESS_CKPT_TOOLS_REWRITE_IMPL_H
 #define TESS_CKPT_TOOLS_REWRITE_IMPL_H
 
@@ -8,14 +8,15 @@
 
 enum { TESS_REWRITE_PATH = 4096 };
 
-/* One conversion under way. */
+/* One conversion in progress. */
 typedef struct rewriting {
     tess_mem *mem;
     const tess_rewrite_options *options;
     const char *in, *out;
-    bool same_model;                /* a model folder into a model folder: every name, file and metadata stays */
-    char assets[TESS_REWRITE_PATH]; /* HF: the folder of config.json; "": none was found */
-    tess_model *model;              /* the model that it describes; NULL: not known */
+    /* The conversion is from a model folder to a model folder: every name, file and metadata stays the same */
+    bool same_model;
+    char assets[TESS_REWRITE_PATH]; /* HF: the folder with config.json; "": none was found */
+    tess_model *model;              /* the model that config.json describes; NULL: not known */
     const tess_export *export;
     tess_rewrite_result *result; /* the writers set `path` */
     uint64_t done;               /* bytes written */
@@ -28,7 +29,7 @@ static inline bool rewrite_changes(const rewriting *r, const char *name)
 }
 
 /* ---- rewrite_report.c */
-/* Reports progress: `bytes` more are written. */
+/* Reports progress: `bytes` more were written. */
 void rewrite_progress(rewriting *r, uint64_t bytes);
 /* Reports a line to the user. */
 void rewrite_report(const rewriting *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -47,10 +48,11 @@ tess_status rewrite_find_assets(rewriting *r);
 tess_status rewrite_assets(const rewriting *r, const char *folder);
 
 /* ---- model_check.c */
-/* Sets `model` after assets/config.json. One that we cannot read is reported, and nothing is checked then. */
+/* Reads the model that assets/config.json describes. If it cannot be read, this is reported, and nothing is checked
+ * later. */
 tess_status rewrite_read_model(rewriting *r);
-/* Checks that the export has the names and shapes of `model`. TESS_E_INVALID lists what is missing, left or of another
- * shape. */
+/* Checks that the export has the names and shapes of `model`. TESS_E_INVALID: the message lists what is missing, what
+ * is superfluous, and what has another shape. */
 tess_status rewrite_check_model(const rewriting *r);
 
 #endif

@@ -1,4 +1,4 @@
-/* The report of a conversion: values that change, files and dtypes that stay as they are. */
+/* Reports to the user what a conversion changes (values) and what it leaves unchanged (files and dtypes). */
 #include <stdarg.h>
 #include <stdio.h>
 

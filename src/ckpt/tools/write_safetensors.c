@@ -1,5 +1,5 @@
-/* Writes safetensors from any checkpoint: one file, or a model folder with what a model needs in addition to its
- * weights. Counts NaN and infinite values on the way. */
+/* Writes safetensors from any checkpoint: one file, or a model folder with everything that a model needs in addition to
+ * its weights. Counts NaN and infinite values meanwhile. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,10 +17,11 @@ enum { SLICE_BYTES = 16 << 20, BLOCK = 1024 };
 typedef struct weights {
     rewriting *r;
     tess_st_writer *writer;
-    const tess_export_tensor **sources; /* (n_tensors) in the order of the source's files: shards hold neighbours */
-    tess_st_tensor *tensors;            /* (n_tensors) the same, as they are written */
-    uint8_t *raw, *encoded;             /* (SLICE_BYTES) in the source's and in the new dtype */
-    float *floats;                      /* (SLICE_BYTES) */
+    /* (n_tensors) in the order of the source's files, so that tensors in one shard are neighbours there */
+    const tess_export_tensor **sources;
+    tess_st_tensor *tensors; /* (n_tensors) the same tensors, as they are written */
+    uint8_t *raw, *encoded;  /* (SLICE_BYTES) a slice in the source's dtype and in the new dtype */
+    float *floats;           /* (SLICE_BYTES) a slice as float32 */
 } weights;
 
 /* ---- Values */
@@ -28,7 +29,7 @@ typedef struct specials {
     int64_t n_nan, n_inf;
 } specials;
 
-/* Counts in float32, which holds every value of the smaller dtypes. */
+/* Counts NaN and infinite values in float32, which represents every value of the smaller dtypes. */
 static void count_specials(const char *dtype, const uint8_t *data, int64_t n, specials *s)
 {
     float x[BLOCK];
@@ -42,7 +43,8 @@ static void count_specials(const char *dtype, const uint8_t *data, int64_t n, sp
         for (int64_t i = 0; i < count && is_double; i++) {
             double value;
             memcpy(&value, data + (at + i) * bytes, sizeof(value));
-            x[i] = isfinite(value) ? 0 : (float)value; /* finite doubles may be infinite in float32 */
+            /* Zeroed if finite, because a finite double may be infinite in float32 */
+            x[i] = isfinite(value) ? 0 : (float)value;
         }
         for (int64_t i = 0; i < count; i++) {
             uint32_t magnitude;
@@ -56,8 +58,8 @@ static void count_specials(const char *dtype, const uint8_t *data, int64_t n, sp
     }
 }
 
-/* Reads a slice into w->encoded, in the dtype that it is written in. `before` counts the source's values, `after` those
- * that a new dtype makes of them. */
+/* Reads a slice into w->encoded, in the dtype in which it is written. `before` counts the source's special values;
+ * `after` counts those in the new dtype. */
 static tess_status read_slice(weights *w, const tess_export_tensor *t, const tess_box *slice, int64_t n,
                               specials *before, specials *after)
 {
@@ -112,7 +114,7 @@ static tess_status put_tensor(weights *w, int index)
 }
 
 /* ---- Tensors */
-/* Exports for safetensors take every tensor from the source. */
+/* Lists the tensors. Exports for safetensors contain only tensors of the source. */
 static tess_status list_tensors(weights *w)
 {
     const tess_export *e = w->r->export;
@@ -152,8 +154,8 @@ static tess_status put_tensors(weights *w)
     return TESS_OK;
 }
 
-/* "<folder>/<stem>.safetensors", or shards of it. What the source says in addition to its tensors goes into the header.
- */
+/* Writes "<folder>/<stem>.safetensors", or shards of it. What the source says in addition to its tensors is stored in
+ * the header. */
 static tess_status write_files(weights *w, const char *folder, const char *stem, size_t shard_bytes)
 {
     const tess_export *e = w->r->export;
@@ -226,7 +228,7 @@ tess_status rewrite_as_model_folder(rewriting *r)
     TESS_TRY(tess_os_join(parent, sizeof(parent), path, ".."));
     if (tess_os_is_dir(path))
         TESS_TRY(tess_os_list(path, refuse_name, path));
-    TESS_TRY(tess_os_remove_tree(temporary)); /* left by a killed process */
+    TESS_TRY(tess_os_remove_tree(temporary)); /* a killed process may have left it */
     tess_status status;
     TESS_GOTO(tess_os_make_dirs(temporary), written);
     TESS_GOTO(rewrite_assets(r, temporary), written);

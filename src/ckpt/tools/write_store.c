@@ -1,4 +1,4 @@
-/* Writes a Tessera checkpoint from any other, as if n_files ranks had saved it. */
+/* Writes a Tessera checkpoint from any other checkpoint, as if n_files ranks had saved it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,12 +17,12 @@ typedef struct store_writer {
     char dir[TESS_CKPT_PATH], folder[TESS_CKPT_PATH];
     int64_t step;
     int n_files;
-    tess_store_piece *pieces; /* (tensors of the export) the rows of the current file */
-    json_t *part;             /* the files so far */
-    uint8_t *slice;           /* (SLICE_BYTES) */
+    tess_store_piece *pieces; /* (number of tensors in the export) the rows in the current file */
+    json_t *part;             /* description of the files written so far */
+    uint8_t *slice;           /* (SLICE_BYTES) a slice of a tensor */
 } store_writer;
 
-/* Copies a box of the source into the sink, a slice at a time. */
+/* Puts a box of the source into the sink, a slice at a time. */
 static tess_status read_box(void *self, const tess_store_piece *p, const tess_box *box, tess_store_sink *sink)
 {
     store_writer *w = self;
@@ -39,7 +39,7 @@ static tess_status read_box(void *self, const tess_store_piece *p, const tess_bo
     return TESS_OK;
 }
 
-/* Lists the rows of every tensor that go into file `number`. */
+/* Lists the rows of every tensor that are written to file `number`. */
 static void describe_file(store_writer *w, int number)
 {
     const tess_export *e = w->r->export;
@@ -88,7 +88,7 @@ static tess_status set_place(store_writer *w)
 static tess_status write_all(store_writer *w)
 {
     const json_t *all = w->r->export->meta, *meta = json_object_get(all, "meta");
-    /* Metadata of a Tessera checkpoint stays as it was, also after a way through other formats. */
+    /* Metadata of a Tessera checkpoint stays the same, even if it was converted to other formats in between. */
     const tess_store_facts facts = {.meta = json_is_object(meta) ? meta : all, .world_size = w->n_files};
     TESS_TRY(tess_store_begin(NULL, w->dir, w->step, w->folder));
     tess_status status = tess_part_create(&w->part);
@@ -105,7 +105,7 @@ tess_status rewrite_as_store(rewriting *r)
     const tess_catalog *source = r->export->catalog;
     for (int i = 0; i < source->n_pieces && r->options->n_files == 0; i++)
         w.n_files = source->pieces[i].rank >= w.n_files ? source->pieces[i].rank + 1 : w.n_files;
-    if (r->options->n_files == 0) /* a file for each rank of the source */
+    if (r->options->n_files == 0) /* one file for each rank of the source */
         w.n_files = w.n_files < 1 ? 1 : w.n_files > MAX_FILES ? MAX_FILES : w.n_files;
     TESS_CHECK(w.n_files >= 1 && w.n_files <= MAX_FILES, TESS_E_INVALID, "%d data files: choose 1 to %d", w.n_files,
                MAX_FILES);
