@@ -8,7 +8,7 @@
 #include "data/conversation/turns.h"
 
 /* ---- The tokens that the assistant wrote ---- */
-/* Bytes of the text that a token stands for. */
+/* Returns the number of bytes of text that a token stands for. */
 static tess_status bytes_of(const tess_tokenizer *tokenizer, int32_t id, tess_buffer *scratch, size_t *bytes)
 {
     *bytes = (size_t)tess_tokenizer_bytes(tokenizer, id);
@@ -20,7 +20,7 @@ static tess_status bytes_of(const tess_tokenizer *tokenizer, int32_t id, tess_bu
     return TESS_OK;
 }
 
-/* Finds where each token ends in the text: places (n). *exact: the tokens are simply pieces of it. */
+/* Finds where each token ends in the text: places (n). *exact: the tokens cover the text exactly, byte for byte. */
 static tess_status place_tokens(const tess_chat *how, const int32_t *ids, size_t n, size_t size, size_t *places,
                                 tess_mem *mem, bool *exact)
 {
@@ -37,13 +37,13 @@ static tess_status place_tokens(const tess_chat *how, const int32_t *ids, size_t
     return status;
 }
 
-/* Marks the tokens that hold a byte of a span. */
+/* Marks the tokens that contain a byte of a span. */
 static void mark_pieces(const size_t *places, size_t n, const tess_chat_spans *spans, char *marks)
 {
     size_t first = 0; /* the first token that ends after the beginning of the span */
     for (size_t s = 0; s < spans->n; s++) {
         const tess_chat_span *span = &spans->item[s];
-        while (first > 0 && places[first - 1] > span->begin) /* blocks in blocks */
+        while (first > 0 && places[first - 1] > span->begin) /* blocks may be nested */
             first--;
         while (first < n && places[first] <= span->begin)
             first++;
@@ -52,13 +52,13 @@ static void mark_pieces(const size_t *places, size_t n, const tess_chat_spans *s
     }
 }
 
-/* A place in the text between two tokens. */
+/* A position in the text between two tokens. */
 typedef struct token_bound {
     size_t byte, token;
 } token_bound;
 
-/* Sets *same to whether the text from `from` to byte `end` is encoded as the ids that follow `from`. If it is, *bound
- * becomes the place after them. */
+/* Checks whether the text from `from` to byte `end` is encoded as the ids that follow `from`. If *same, *bound becomes
+ * the position after them. */
 static tess_status extend_bound(tess_encoder *encoder, const tess_buffer *text, size_t end, const int32_t *ids,
                                 size_t n, token_bound from, token_bound *bound, bool *same)
 {
@@ -72,8 +72,8 @@ static tess_status extend_bound(tess_encoder *encoder, const tess_buffer *text, 
     return status;
 }
 
-/* Moves *bound over the next tokens, if they decode to exactly the text up to byte `end`. Works
- * where extend_bound fails because the tokenizer adds something to each text, a space for example. */
+/* Moves *bound over the next tokens if they decode to exactly the text up to byte `end`. This works where extend_bound
+ * fails because the tokenizer adds something to each text, such as a space. */
 static tess_status walk_bound(const tess_tokenizer *tokenizer, const tess_buffer *text, size_t end, const int32_t *ids,
                               size_t n, token_bound *bound, bool *same)
 {
@@ -98,7 +98,7 @@ walked:
     return status;
 }
 
-/* Moves *bound up to byte `end`: from where it is, or else from the beginning of the text. */
+/* Moves *bound to byte `end`: first tries to start at its present position, then at the beginning of the text. */
 static tess_status move_bound(const tess_tokenizer *tokenizer, tess_encoder *encoder, const tess_buffer *text,
                               size_t end, const int32_t *ids, size_t n, token_bound *bound)
 {
@@ -115,7 +115,7 @@ static tess_status move_bound(const tess_tokenizer *tokenizer, tess_encoder *enc
     return TESS_OK;
 }
 
-/* Marks the tokens of the spans, which are in order. Works also if tokens are not simply pieces of the text. */
+/* Marks the tokens of the spans, which are in order. Works even if tokens do not cover the text byte for byte. */
 static tess_status mark_bounds(const tess_tokenizer *tokenizer, tess_encoder *encoder, const tess_buffer *text,
                                const int32_t *ids, size_t n, const tess_chat_spans *spans, char *marks)
 {
@@ -155,7 +155,7 @@ static tess_status mark(const tess_chat *how, tess_encoder *encoder, const tess_
     return status;
 }
 
-/* All after the first n messages and the prompt to answer them. */
+/* Appends the span of everything after the first n messages and the prompt to answer them. */
 static tess_status find_completion(const tess_chat *how, const json_t *messages, size_t n, const json_t *tools,
                                    const tess_buffer *text, tess_chat_spans *spans)
 {
@@ -178,7 +178,7 @@ static tess_status find_completion(const tess_chat *how, const json_t *messages,
     return status;
 }
 
-/* Encodes with the template that `how` names, whether or not it has generation blocks. */
+/* Encodes with the template how->chat, which may have generation blocks or not. */
 static tess_status encode(const tess_chat *how, tess_encoder *encoder, const json_t *messages, size_t n_prompt,
                           const json_t *tools, tess_ids *ids, tess_buffer *loss, bool *whole)
 {
@@ -218,14 +218,15 @@ tess_status tess_conversation_encode(const tess_chat *how, tess_encoder *encoder
     tess_status status = encode(how, encoder, messages, n_prompt, tools, ids, loss, whole);
     if (status != TESS_E_UNSUPPORTED || !fits)
         return status;
-    /* The prompt to answer begins a thought, which the family's own template drops from the completion. */
+    /* The prompt ends with the beginning of a thought, which the family's own template leaves out of the completion. So
+     * the training template is used. */
     tess_error_clear();
     ids->size = n_ids;
     loss->size = n_loss;
     return encode(&training, encoder, messages, n_prompt, tools, ids, loss, whole);
 }
 
-/* The first special token that the template writes after the answer to a question. */
+/* Encodes the text that the template writes after the answer to a question. */
 static tess_status find_end(const tess_chat *how, tess_encoder *encoder, const json_t *turn, const char *answer,
                             tess_buffer *text, tess_ids *ids)
 {

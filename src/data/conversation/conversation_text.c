@@ -2,7 +2,8 @@
 
 #include "base/text/json.h"
 
-/* A thought has several names in data; templates read one of two. NULL: there is none. */
+/* Returns a message's thought; NULL: it has none. Data has several names for a thought; templates read one of two
+ * names. */
 static json_t *find_thought(const json_t *message)
 {
     static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
@@ -12,7 +13,7 @@ static json_t *find_thought(const json_t *message)
     return NULL;
 }
 
-/* A copy of a message without members that are null, and with its thought under the names that templates read. NULL: no
+/* Copies a message without members that are null, and with its thought under the names that templates read. NULL: no
  * memory. */
 static json_t *message_of(json_t *from)
 {
@@ -27,7 +28,7 @@ static json_t *message_of(json_t *from)
     return NULL;
 }
 
-/* A copy of the messages as transformers hands them to a template. NULL: no memory. */
+/* Copies the messages in the form in which transformers passes them to a template. NULL: no memory. */
 static json_t *messages_of(const json_t *messages)
 {
     json_t *all = json_array();

@@ -11,14 +11,15 @@
 
 enum { LINE_BYTES = 64 << 20 };
 
-/* Ids of a record by their place in the list of all: the list moves while it grows. */
+/* The ids of a record, as a range in the list of all ids. Pointers would not do, since the list moves while it
+ * grows. */
 typedef struct id_span {
     size_t begin, size;
 } id_span;
 
 typedef struct prompt_line {
     id_span prompt, chosen, rejected;
-    size_t text, label; /* offsets in the text of all */
+    size_t text, label; /* offsets in the text of all records */
     tess_prompt_record record;
 } prompt_line;
 
@@ -29,11 +30,11 @@ struct tess_prompts {
     int64_t n_dropped;
     tess_ids ids;
     tess_buffer text;
-    json_t *metadata; /* an array that keeps that of all records */
+    json_t *metadata; /* an array that owns the metadata of all records */
     uint64_t hash;
 };
 
-/* The working state of one call of open. */
+/* The state of one call of tess_prompts_open. */
 typedef struct reading {
     tess_prompts *prompts;
     const tess_prompts_options *options;
@@ -57,7 +58,7 @@ static tess_status get_string(const json_t *line, const char *key, const char **
     return TESS_OK;
 }
 
-/* The text that the template makes of messages, up to the answer. */
+/* Writes the text that the template makes of messages, up to the answer. */
 static tess_status write_messages(reading *r, const json_t *line, const json_t *messages, bool prompts,
                                   tess_buffer *text)
 {
@@ -118,7 +119,8 @@ static const json_t *find_label(const json_t *line, const char *key)
     return NULL;
 }
 
-/* A label that is no string is its JSON. record.label says for now whether there is one. */
+/* Reads a label. If it is not a string, its JSON text is the label. Until all records are read, record.label only says
+ * whether there is one. */
 static tess_status read_label(reading *r, const json_t *line, prompt_line *out)
 {
     const json_t *label = find_label(line, r->options->label_key);
@@ -137,7 +139,7 @@ static tess_status read_label(reading *r, const json_t *line, prompt_line *out)
     return status;
 }
 
-/* The prompt's messages, then those of a completion; NULL: no memory, or the prompt is a string. */
+/* Joins the prompt's messages and the messages of a completion. NULL: no memory, or the prompt is a string. */
 static json_t *join_messages(const reading *r, const json_t *line, const json_t *completion)
 {
     const char *key = r->options->prompt_key != NULL ? r->options->prompt_key : "prompt";
@@ -191,7 +193,7 @@ static tess_status read_completion(reading *r, const json_t *line, const char *k
     return TESS_OK;
 }
 
-/* A new array of elements [begin, end). NULL: no memory. */
+/* Returns a new array with elements [begin, end). NULL: no memory. */
 static json_t *slice(const json_t *array, size_t begin, size_t end)
 {
     json_t *part = json_array();
@@ -211,8 +213,8 @@ static size_t count_common(const json_t *a, const json_t *b)
     return n;
 }
 
-/* Pairs of whole conversations: the messages that both begin with become the prompt. A prompt that is a string, before
- * answers that do not repeat it, is the user's message. */
+/* Splits a pair of whole conversations: the messages with which both begin become the prompt. If the prompt is a string
+ * and the answers do not repeat it, it becomes a message of the user. */
 static tess_status split_pair(const reading *r, json_t *line)
 {
     const char *key = r->options->prompt_key != NULL ? r->options->prompt_key : "prompt";
@@ -326,7 +328,7 @@ static tess_status read_file(reading *r, const char *path)
 }
 
 /* ---- Records ---- */
-/* Addresses, now that nothing moves any more. */
+/* Sets the addresses of all records, now that the lists no longer move. */
 static void set_addresses(tess_prompts *p, bool pairs)
 {
     for (size_t i = 0; i < p->n; i++) {

@@ -12,7 +12,8 @@ static const struct {
 } families[] = {{"Qwen3", tess_data_qwen3, &tess_data_qwen3_size},
                 {"DeepSeek-R1", tess_data_deepseek_r1, &tess_data_deepseek_r1_size}};
 
-/* Writes a conversation with how->chat and, as shipped, with how->training. *own is empty if one of them refuses it. */
+/* Writes a conversation with how->chat, and with how->training as the family shipped it. *own is empty if one of them
+ * refuses it. */
 static tess_status write_both(const tess_chat *how, const json_t *messages, const json_t *tools, bool prompts,
                               tess_buffer *own, tess_buffer *shipped)
 {
@@ -29,8 +30,8 @@ static tess_status write_both(const tess_chat *how, const json_t *messages, cons
     return TESS_OK;
 }
 
-/* Sets *same to whether both write the same. With `prompts` the family's own prompt may have the beginning of a thought
- * after that. */
+/* Checks whether both templates write the same. With `prompts`, the family's own prompt may in addition end with the
+ * beginning of a thought. */
 static tess_status agree(tess_mem *mem, const tess_chat *how, const json_t *messages, const json_t *tools, bool prompts,
                          bool *same)
 {
@@ -50,7 +51,8 @@ tess_status tess_training_template_fits(tess_mem *mem, const tess_chat *how, con
     return how->training != NULL ? agree(mem, how, messages, tools, false, fits) : TESS_OK;
 }
 
-/* Two plain turns tell the families apart from others, and the prompt tells which begin with a thought. */
+/* Checks whether how->training belongs to the template's family: two plain turns and the prompt to answer must
+ * agree. */
 static tess_status recognise(tess_mem *mem, const tess_chat *how, bool *known)
 {
     json_t *turns =

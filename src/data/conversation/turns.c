@@ -3,21 +3,23 @@
 #include <string.h>
 
 enum {
-    FIRST_TURNS = 32,        /* the template is rendered for each of them, and for those whose number is a power of 2 */
-    RENDERED_LIMIT = 1 << 30 /* bytes of text of all renderings of one conversation */
+    /* Number of first turns that are rendered; later ones are rendered only if their number is a power of 2 */
+    FIRST_TURNS = 32,
+    RENDERED_LIMIT = 1 << 30 /* limit for the bytes of all renderings of one conversation */
 };
 
 typedef struct turn_finder {
     const tess_chat *how;
     const json_t *messages, *tools;
     const tess_buffer *text;
-    tess_chat_span *written; /* (messages) what a loop wrote for each */
-    json_t *head;            /* the messages before the current one */
-    size_t rendered;         /* bytes so far */
-    bool alike, learnt;      /* alike: the next three hold for all turns so far; learnt: a turn was rendered */
-    tess_chat_span first;    /* the first turn's opening: where the loop began to write it, up to its answer */
-    size_t opening;          /* bytes of `first` */
-    ptrdiff_t closing;       /* bytes of a turn after what the loop wrote for it */
+    tess_chat_span *written; /* (number of messages) what a loop of the template wrote for each message */
+    json_t *head;            /* the messages before the current one, as an array */
+    size_t rendered;         /* bytes rendered so far */
+    bool alike, learnt;      /* alike: the next three members hold for all turns so far; learnt: a turn was rendered */
+    /* Opening of the first turn: from where the loop began to write the turn up to its answer */
+    tess_chat_span first;
+    size_t opening;    /* length of `first` */
+    ptrdiff_t closing; /* number of bytes of a turn after what the loop wrote for it */
 } turn_finder;
 
 static bool begins(const tess_buffer *text, const tess_buffer *part)
@@ -67,7 +69,7 @@ rendered:
 }
 
 /* ---- By what the loop wrote ---- */
-/* Whether all texts of a message, but for its labels, occur in a part of the text, character by character. */
+/* Whether all texts of a message, except its labels, occur literally in a part of the text. */
 static bool shows(const json_t *value, const char *part, size_t size)
 {
     static const char *const labels[] = {"role", "type", "id"};
@@ -95,8 +97,8 @@ static bool shows(const json_t *value, const char *part, size_t size)
     return true;
 }
 
-/* Compares a rendered turn, which is a part of the text, with those before. The last turn may end in another way:
- * nothing follows it. */
+/* Compares a rendered turn, which is a part of the text, with the turns before it. The last turn may end differently,
+ * because nothing follows it. */
 static void learn(turn_finder *f, size_t i, const tess_chat_span *span, bool last)
 {
     const tess_chat_span *written = &f->written[i];
@@ -113,7 +115,8 @@ static void learn(turn_finder *f, size_t i, const tess_chat_span *span, bool las
                memcmp(f->text->data + f->first.begin, f->text->data + written->begin, opening) == 0;
 }
 
-/* Sets *span to that of message i, if it begins as the turns before and shows the message. */
+/* Finds the span of message i without rendering. False: the message does not begin like the turns before it, or the
+ * span does not contain its texts. */
 static bool take_alike(const turn_finder *f, size_t i, tess_chat_span *span)
 {
     const tess_chat_span *written = &f->written[i];

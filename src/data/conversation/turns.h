@@ -4,15 +4,15 @@
 
 #include "data/conversation/conversation_text.h"
 
-/* Appends the text of a conversation to `text`, and to `spans` what the template adds for each message of the
- * assistant. That is what follows the messages before it and the prompt to answer them.
+/* Appends the text of a conversation to `text`. Appends to `spans` what the template adds for each message of the
+ * assistant: the text that follows the earlier messages and the prompt to answer them.
  *
- * *same: false if the template writes a message differently once others follow. `spans` is then of no use.
- * TESS_E_UNSUPPORTED: an answer does not follow its prompt to answer, or finding the turns would take too long; also
+ * *same: false if the template writes a message differently once others follow. `spans` must not be used then.
+ * TESS_E_UNSUPPORTED: an answer does not follow the prompt to answer, or finding the turns would take too long. Also
  * the errors of tess_conversation_write.
  *
- * Time is linear in the text where the template is a loop over the messages: it is then rendered for a few of them
- * alone, and the parts of the others must begin and end alike and show their messages. */
+ * If the template is a loop over the messages, the time is linear in the text: only a few messages are then rendered.
+ * The parts of the others must begin and end in the same way and contain the texts of their messages. */
 tess_status tess_turns_find(const tess_chat *how, const json_t *messages, const json_t *tools, tess_buffer *text,
                             tess_chat_spans *spans, bool *same);
 

@@ -13,29 +13,30 @@
 
 enum { SAMPLE_BYTES = 64 << 10, MAX_THREADS = 256 };
 
-/* Every thread takes the next block, tokenizes it, and writes it when all before it are written. */
+/* The state that all threads share. Each thread takes the next block, tokenizes it, and writes it after all earlier
+ * blocks are written. */
 typedef struct corpus_job {
     tess_mem *mem;
     const tess_corpus_options *options;
     pthread_mutex_t input, output;
-    pthread_cond_t written; /* the condition belongs to `output` */
+    pthread_cond_t written; /* belongs to `output` */
 
-    /* Under `input`: */
+    /* protected by `input`: */
     tess_text_stream *stream; /* stream of files[place.source]; NULL: not open */
     tess_token_shard_place place;
     uint64_t n_taken;
-    uint64_t done_before, all_bytes; /* bytes of files on disk: those before this one, and all */
+    uint64_t done_before, all_bytes; /* bytes on disk: of the files before the current one, and of all files */
     bool ended;
 
-    /* Under `output`: */
+    /* protected by `output`: */
     tess_token_shard_writer *writer;
-    uint64_t n_written; /* number written of those taken */
+    uint64_t n_written; /* number of taken blocks that are written */
     tess_status status;
     char error[1024];
     tess_corpus_result *result;
 } corpus_job;
 
-/* A block on its way through a thread. */
+/* A block while a thread works on it. */
 typedef struct corpus_block {
     uint64_t number, done, line;
     tess_token_shard_place place;
@@ -52,7 +53,7 @@ static tess_status open_next(corpus_job *job)
     return tess_text_stream_skip(job->stream, job->place.n_blocks, job->place.source_at);
 }
 
-/* The next block of the files; job->ended: there is none. */
+/* Takes the next block of the files. If there is none, sets job->ended. */
 static tess_status take_text(corpus_job *job, corpus_block *block)
 {
     const tess_corpus_options *o = job->options;
@@ -109,7 +110,8 @@ static tess_status write_block(corpus_job *job, const corpus_block *block)
     return TESS_OK;
 }
 
-/* Waits for the blocks before this one; the first failure ends all. */
+/* Waits until the blocks before this one are written, then writes it. The first failure ends the work of all
+ * threads. */
 static tess_status pass_on(corpus_job *job, const corpus_block *block, tess_status status)
 {
     pthread_mutex_lock(&job->output);
@@ -188,7 +190,7 @@ static tess_status run_threads(corpus_job *job)
 }
 
 /* ---- The files ---- */
-/* Hashes the files' sizes, heads and tails, and all options that say how they are read. */
+/* Hashes the files' sizes, heads and tails, and all options that say how files are read. */
 static tess_status hash_source(const tess_corpus_options *o, uint64_t *hash, uint64_t *all_bytes)
 {
     const tess_document_keys *keys = &o->rules.keys;
@@ -210,7 +212,7 @@ static tess_status hash_source(const tess_corpus_options *o, uint64_t *hash, uin
     return TESS_OK;
 }
 
-/* Counts the files before the one that is read next as done. */
+/* Counts the files before the next one to read as done. */
 static tess_status count_done(corpus_job *job)
 {
     const tess_corpus_options *o = job->options;
@@ -242,7 +244,7 @@ static tess_status tokenize(tess_mem *mem, const tess_corpus_options *options, t
     corpus_job job = {.mem = mem, .options = options, .result = result};
     bool whole = false;
     TESS_TRY(hash_source(options, &source, &job.all_bytes));
-    if (options->format != TESS_SHARD_TESSERA) /* it was killed while it wrote the other one */
+    if (options->format != TESS_SHARD_TESSERA) /* killed while it wrote the other format */
         TESS_TRY(tess_token_shard_is_of(options->out, options->tokenizer, source, &whole, &result->n_tokens,
                                         &result->n_documents));
     result->resumed = whole;

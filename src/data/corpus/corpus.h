@@ -1,5 +1,5 @@
-/* Text files become a shard (shards/shard_write.h): several threads tokenize, and blocks are written in order, so the
- * bytes depend on the text, the tokenizer and the rules alone. Memory holds a block a thread. */
+/* Converts text files into a shard (shards/shard_write.h). Several threads tokenize, and blocks are written in order,
+ * so the bytes depend only on the text, the tokenizer and the rules. Memory holds one block per thread. */
 #ifndef TESS_DATA_CORPUS_CORPUS_H
 #define TESS_DATA_CORPUS_CORPUS_H
 
@@ -12,10 +12,11 @@ typedef struct tess_corpus_options {
     int n_files;
     tess_text_rules rules;
     const char *out;
-    tess_shard_format format; /* another program's format: `out` is made of out.shard, which is then removed */
-    int32_t end_id;           /* the token that ends a document in them */
+    tess_shard_format format; /* another program's format: `out` is made from out.shard, which is removed afterwards */
+    int32_t end_id;           /* the token that ends a document in other formats */
     int n_threads;
-    /* Gets the files' bytes, as they lie on disk. One call at a time, from any thread. NULL: none. */
+    /* Receives the number of bytes of the files on disk, read and in all. Called by one thread at a time, which may be
+     * any. NULL: not called. */
     void (*progress)(void *self, uint64_t done, uint64_t all);
     void *progress_self;
 } tess_corpus_options;
@@ -23,13 +24,14 @@ typedef struct tess_corpus_options {
 typedef struct tess_corpus_result {
     uint64_t n_tokens, n_documents;
     uint64_t text_bytes; /* bytes of text tokenized by this call */
-    bool resumed;        /* the call went on after the blocks that a killed call had written */
-    bool by_turns;       /* see tess_token_block, as `mask` */
+    bool resumed;        /* the call continued after the blocks that a killed call had written */
+    bool by_turns;       /* see tess_token_block, also for `mask` */
     char mask[64];
 } tess_corpus_result;
 
-/* Goes on where a killed call with the same text and options stopped. Bad text leaves nothing; a call that stopped for
- * another reason may go on later. Errors: those of the stream, of documents (file and line), and of the writer. */
+/* Tokenizes the files into a shard. Continues where a killed call with the same text and options stopped. If the text
+ * is bad, nothing remains; after any other failure a later call can continue. Errors: those of the stream, of documents
+ * (with file and line), and of the writer. */
 tess_status tess_corpus_tokenize(tess_mem *mem, const tess_corpus_options *options, tess_corpus_result *result);
 
 #endif

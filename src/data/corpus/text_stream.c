@@ -18,17 +18,17 @@ struct tess_text_stream {
     int fd;
     stream_kind packed;
     tess_text_kind kind;
-    tess_array_scan scan; /* place in an array: byte scan_at, which is a cut or the end */
+    tess_array_scan scan; /* state of the scan of an array up to byte scan_at, which is a cut or the end */
     uint64_t scan_at;
     uint64_t file_size, file_at;
-    char *input; /* (CHUNK) compressed bytes, input_at..input_size not yet unpacked */
+    char *input; /* (CHUNK) compressed bytes; input_at..input_size are not yet unpacked */
     size_t input_at, input_size;
     z_stream gzip;
     ZSTD_DStream *zstd;
-    bool inside; /* a compressed frame, which has to end */
+    bool inside; /* inside a compressed frame, which has to end */
     bool ended;
-    tess_buffer held;                       /* text that is unpacked and belongs to no block yet; begins at byte `at` */
-    uint64_t at, n_blocks, line, next_line; /* lines: 0: not counted */
+    tess_buffer held;                       /* unpacked text that belongs to no block yet; it begins at byte `at` */
+    uint64_t at, n_blocks, line, next_line; /* line, next_line: numbers of lines; 0: not counted */
 };
 
 /* ---- Bytes ---- */
@@ -50,7 +50,7 @@ static tess_status fail_damaged(const tess_text_stream *s, const char *why)
                      (unsigned long long)s->file_size, why);
 }
 
-/* Each unpacks some input into out; *n: bytes made. */
+/* Each of these unpacks some input into `out`; *n: number of bytes unpacked. */
 static tess_status unpack_gzip(tess_text_stream *s, char *out, size_t *n)
 {
     z_stream *z = &s->gzip;
@@ -80,7 +80,7 @@ static tess_status unpack_zstd(tess_text_stream *s, char *out, size_t *n)
     return ZSTD_isError(left) ? fail_damaged(s, ZSTD_getErrorName(left)) : TESS_OK;
 }
 
-/* Holds more text, or sets `ended`. */
+/* Reads more text into `held`, or sets `ended`. */
 static tess_status hold_more(tess_text_stream *s)
 {
     char out[CHUNK];
@@ -103,7 +103,7 @@ static tess_status hold_more(tess_text_stream *s)
     return tess_buffer_append(&s->held, out, n);
 }
 
-/* Holds the text up to byte `to`, or up to its end. */
+/* Reads text into `held` until it contains byte `to` - 1 or the text ends. */
 static tess_status hold(tess_text_stream *s, uint64_t to)
 {
     while (!s->ended && s->at + s->held.size < to)
@@ -111,7 +111,7 @@ static tess_status hold(tess_text_stream *s, uint64_t to)
     return TESS_OK;
 }
 
-/* Lets the first n bytes go, and counts their lines. */
+/* Drops the first n bytes of `held`, and counts their lines. */
 static void take(tess_text_stream *s, size_t n)
 {
     const char *at = s->held.data, *stop = at + n;
@@ -125,8 +125,9 @@ static void take(tess_text_stream *s, size_t n)
 }
 
 /* ---- Blocks ---- */
-/* Finds the end of the block that begins at s->at, which is the loader's boundary: the first line end at or after byte
- * x. Plain text without a line end for a block's length ends at the next character. *size: bytes that are held. */
+/* Finds the end of the block that begins at s->at, by the loader's rule: the first line end at or after byte x.
+ * Plain text without a line end for the length of a block ends at the next character. *size: length of the block in
+ * `held`. */
 static tess_status find_line_end(tess_text_stream *s, uint64_t x, size_t *size)
 {
     bool plain = s->kind == TESS_TEXT_PLAIN;
@@ -150,7 +151,7 @@ static tess_status find_line_end(tess_text_stream *s, uint64_t x, size_t *size)
     return TESS_OK;
 }
 
-/* The same for an array: at the first cut at or after byte x. */
+/* Finds the end of a block of an array: the first cut at or after byte x. */
 static tess_status find_cut(tess_text_stream *s, uint64_t x, size_t *size)
 {
     uint64_t last = s->scan_at;
@@ -174,7 +175,7 @@ static tess_status find_cut(tess_text_stream *s, uint64_t x, size_t *size)
 static tess_status find_end(tess_text_stream *s, uint64_t x, size_t *size)
 {
     *size = 0;
-    if (s->at >= x) /* a record that is longer than a block */
+    if (s->at >= x) /* a record is longer than a block, so this block is empty */
         return TESS_OK;
     if (s->kind != TESS_TEXT_ARRAY)
         return find_line_end(s, x, size);
@@ -198,7 +199,7 @@ tess_status tess_text_stream_next(tess_text_stream *s, tess_buffer *text, bool *
     return TESS_OK;
 }
 
-/* An array's cuts are known once it has been read up to there. */
+/* Skips blocks by reading them: an array's cuts are known only once it has been read up to them. */
 static tess_status skip_blocks(tess_text_stream *s, uint64_t n)
 {
     tess_buffer text = {.mem = s->mem};

@@ -21,7 +21,7 @@ static void step_inside(tess_array_scan *s, char c)
         s->state = TESS_ARRAY_AFTER;
 }
 
-/* Takes one byte outside of objects; false: it does not belong there. */
+/* Handles one byte outside of objects. False: the byte does not belong there. */
 static bool step_between(tess_array_scan *s, char c)
 {
     bool byte_order_mark = s->state == TESS_ARRAY_OPEN && memchr("\xef\xbb\xbf", c, 3) != NULL;
@@ -85,11 +85,11 @@ static tess_status next_element(tess_records *r, bool *there)
         r->begin = r->next + taken;
         TESS_TRY(status);
         const char *object = memchr(from, '{', taken);
-        if (object == NULL) /* blanks and brackets alone */
+        if (object == NULL) /* only blanks and brackets */
             continue;
         if (!at_cut)
             return tess_array_scan_end(&r->scan);
-        const char *end = from + taken - 1; /* the comma, or the end of the array */
+        const char *end = from + taken - 1; /* `end` is at the comma, or at the end of the array */
         while (is_blank(end[-1]))
             end--;
         r->begin = (size_t)(object - r->text);

@@ -11,7 +11,7 @@
 typedef struct signature {
     const char *name, *bytes;
     size_t n, at;
-    const char *way; /* advice to the user; %s: the path */
+    const char *way; /* advice to the user; %s is replaced by the path */
 } signature;
 
 #define SIGN(name, bytes, at, way)              \
@@ -70,7 +70,7 @@ static tess_status refuse(const signature *known, size_t n_known, const char *pa
     return TESS_OK;
 }
 
-/* A header's length, then its JSON. */
+/* Recognises a safetensors file: the length of a header, then its JSON. */
 static tess_status refuse_safetensors(const char *path, const char *head, size_t n)
 {
     uint64_t header = 0;
@@ -98,7 +98,7 @@ static tess_status check_head(const char *path, const char *head, size_t n)
 {
     size_t at;
     tess_status status = tess_text_check(head, n, &at);
-    if (status != TESS_OK && n == TESS_TEXT_HEAD && at + 4 > n && head[at] != '\0') { /* a character that is cut */
+    if (status != TESS_OK && n == TESS_TEXT_HEAD && at + 4 > n && head[at] != '\0') { /* the head cuts a character */
         tess_error_clear();
         return TESS_OK;
     }
@@ -125,7 +125,7 @@ static const char *skip_blanks(const char *at, const char *end)
     return at;
 }
 
-/* Whether the '{' at `at` begins an object: a key and a colon follow, or the end of the object. */
+/* Whether the '{' at `at` begins an object: a key and a colon follow it, or the end of the object. */
 static bool begins_object(const char *at, const char *end)
 {
     const char *key = skip_blanks(at + 1, end);
@@ -139,7 +139,7 @@ static bool begins_object(const char *at, const char *end)
     return key < end && *key == ':';
 }
 
-/* Whether the object that begins at `at` ends, but not on its line. One that never ends is a line that is damaged. */
+/* Whether the object that begins at `at` ends on a later line. An object that never ends is a damaged line. */
 static bool spans_lines(const char *at, const char *end, bool cut)
 {
     tess_array_scan scan = {.state = TESS_ARRAY_NEXT};

@@ -6,12 +6,12 @@
 
 enum { CHUNK = 64 << 10 };
 
-/* A reading of the file from a cut on. */
+/* A reader of the file that starts at a cut. */
 typedef struct array_reader {
     int fd;
     const char *path;
     uint64_t size, at;     /* size of the file, offset of the next byte to scan */
-    uint64_t begin, ahead; /* offset of the chunk, and how many bytes it has */
+    uint64_t begin, ahead; /* offset of the chunk in memory, and its number of bytes */
     tess_array_scan scan;
     char chunk[CHUNK];
 } array_reader;

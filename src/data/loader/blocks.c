@@ -8,8 +8,8 @@
 
 enum { CHUNK = 64 << 10 };
 
-/* The first line end at or after byte x. Plain text without one before the end of the next block is cut at the next
- * character, so that a file without line ends still comes in blocks; a line of JSON is never cut. */
+/* Finds the first line end at or after byte x. If plain text has none before the end of the next block, it is cut at
+ * the next character, so that a file without line ends is still read in blocks. A line of JSON is never cut. */
 static tess_status line_boundary(const tess_block_file *file, int fd, uint64_t x, uint64_t *at)
 {
     char chunk[CHUNK];
@@ -35,7 +35,7 @@ static tess_status line_boundary(const tess_block_file *file, int fd, uint64_t x
     return TESS_OK;
 }
 
-/* Finds the first place at or after byte x where a block may begin. */
+/* Finds the first position at or after byte x where a block may begin. */
 static tess_status boundary(const tess_block_file *file, int fd, uint64_t x, uint64_t *at)
 {
     *at = x == 0 ? 0 : file->size;

@@ -39,7 +39,7 @@ static void take_string(const json_t *line, const char *key, const char **text, 
     *size = json_string_length(value);
 }
 
-/* Both halves are messages: one conversation. */
+/* Joins the messages of a prompt and of a completion to one conversation. */
 static tess_status take_messages(const json_t *prompt, json_t *completion, tess_document *document)
 {
     json_t *all = json_copy((json_t *)prompt);
@@ -71,7 +71,8 @@ static tess_status take_pair(const tess_document_keys *keys, tess_document *docu
     return TESS_OK;
 }
 
-/* The text next to a conversation or a pair is what the user wrote of it; one half of a pair is not. */
+/* Takes the text, the pair or the conversation of a line. A text in addition to a pair or a conversation takes
+ * precedence, because the user made it from them. If the text key is one half of a pair, this is an error. */
 static tess_status take(const tess_document_keys *keys, tess_document *document)
 {
     json_t *line = document->line;

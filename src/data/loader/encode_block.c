@@ -5,13 +5,14 @@
 
 #include "data/files/text_kind.h"
 
-enum { TURN_TOKENS = 1 << 26 }; /* limit for all turns of one conversation together: each repeats those before it */
+/* Limit for all turns of one conversation together, since each repeats the turns before it */
+enum { TURN_TOKENS = 1 << 26 };
 
-/* Writes each turn of the assistant as a document, after what the model sees when it answers. */
+/* Writes each turn of the assistant as a document, after the text that the model sees when it answers. */
 static tess_status encode_turns(const tess_chat *chat, tess_encoder *encoder, const tess_document *document,
                                 tess_token_block *out)
 {
-    tess_chat own = *chat; /* this conversation is not one that its training template fits */
+    tess_chat own = *chat; /* a copy without the training template, which does not fit this conversation */
     json_t *head = json_array(), *message;
     size_t i, first = out->ids.size;
     tess_status status = TESS_OK;

@@ -1,4 +1,4 @@
-/* A block of text as documents of tokens. Private to src/data. */
+/* Converts a block of text to documents of tokens. Private to src/data. */
 #ifndef TESS_DATA_LOADER_ENCODE_BLOCK_H
 #define TESS_DATA_LOADER_ENCODE_BLOCK_H
 
@@ -7,14 +7,14 @@
 #include "data/loader/document.h"
 #include "data/shards/token_block.h"
 
-/* How text is read. All borrowed. */
+/* The rules for reading text. All members are borrowed. */
 typedef struct tess_text_rules {
     tess_document_keys keys;
-    const tess_chat *chat; /* writes conversations; NULL: they are refused */
+    const tess_chat *chat; /* writes conversations; NULL: conversations are refused */
 } tess_text_rules;
 
-/* Replaces `out` with all documents of `text`: a record each, or all of it. A failure sets *bad_at, a byte of the line
- * that is wrong; the caller knows which line that is. */
+/* Replaces `out` with all documents of `text`: one per record, or one for all of it. On a failure *bad_at is a byte of
+ * the line with the error; the caller knows the number of that line. */
 tess_status tess_encode_block(const tess_text_rules *rules, tess_encoder *encoder, tess_text_kind kind,
                               const tess_buffer *text, tess_token_block *out, size_t *bad_at);
 

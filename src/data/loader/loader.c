@@ -1,4 +1,4 @@
-/* Micro-batches of rows, from one source or a mixture of them. */
+/* Makes micro-batches of rows, from one source or from a mixture of sources. */
 #include "data/loader/loader.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ enum { MAX_SEQ_LEN = 1 << 24, MAX_BATCH_TOKENS = 1 << 30 };
 
 struct tess_loader {
     tess_mem *mem;
-    tess_loader_options options; /* files, counts and weights NULL: see sources */
+    tess_loader_options options; /* a copy; files, counts and weights are NULL, since `sources` has them */
     char keys[3][128];
     tess_source *sources[TESS_DATA_SOURCES];
     int n_sources;
@@ -119,7 +119,7 @@ void tess_loader_destroy(tess_loader **out)
 }
 
 /* ---- Rows ---- */
-/* The source of the next row. */
+/* Returns the source of the next row. */
 static tess_source *next_source(const tess_loader *loader)
 {
     uint64_t taken[TESS_DATA_SOURCES];
@@ -137,7 +137,7 @@ static tess_status skip_rows(tess_loader *loader, uint64_t rows)
     return TESS_OK;
 }
 
-/* Writes row `j` of the batch: the next one, or padding at the end. */
+/* Writes row `j` of the batch: the next row of the data, or padding at the end. */
 static tess_status write_row(tess_loader *loader, int64_t j, tess_micro_batch *batch)
 {
     const tess_loader_options *o = &loader->options;
@@ -203,7 +203,7 @@ tess_status tess_loader_set_bos(tess_loader *loader, const tess_prefix *bos)
 {
     bool end;
     for (int i = 0; i < loader->n_sources; i++)
-        tess_source_forget(loader->sources[i]); /* none reads the options any more */
+        tess_source_forget(loader->sources[i]); /* no reading thread uses the options any more */
     loader->options.bos = *bos;
     for (int i = 0; i < loader->n_sources; i++)
         TESS_TRY(tess_source_settle(loader->sources[i], &end));

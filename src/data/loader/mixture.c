@@ -1,6 +1,7 @@
-/* Row k of source i is due no earlier than row floor(k S / w_i) of the stream and before row ceil((k + 1) S / w_i), S
- * the sum of the weights. Of the rows that may come, the one that has to come first: unit jobs on one machine, which
- * the earliest deadline always schedules where a schedule exists (Baruah et al., Proportionate Progress, 1996). */
+/* Row k of source i may come at row floor(k S / w_i) of the stream or later, and must come before row ceil((k + 1) S /
+ * w_i), where S is the sum of the weights. Of the rows that may come, the one with the earliest deadline is chosen.
+ * These are unit jobs on one machine, for which the earliest deadline always finds a schedule if one exists (Baruah et
+ * al., Proportionate Progress, 1996). */
 #include "data/loader/mixture.h"
 
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* One stream of rows: windows that a thread reads ahead, and the position in them. */
+/* One stream of rows: windows that a thread reads in advance, and the position in them. */
 #include "data/loader/source.h"
 
 #include <pthread.h>
@@ -8,16 +8,16 @@
 #include "base/core/rng.h"
 #include "data/loader/window.h"
 
-/* The reading thread's request and result. One request at a time; the loader does not touch the window until the thread
- * is idle again. */
+/* The request to the reading thread, and its result. There is one request at a time. The loader does not touch the
+ * requested window until the thread is idle again. */
 typedef struct source_reader {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     bool started, busy, quit;
-    tess_window *window; /* window to fill */
+    tess_window *window; /* the window to fill */
     uint64_t epoch, index;
-    tess_status status; /* status of the newest request */
+    tess_status status; /* status of the last request */
     char error[1024];
     tess_encoder *encoder;
     tess_buffer text;
@@ -25,13 +25,13 @@ typedef struct source_reader {
 
 struct tess_source {
     tess_mem *mem;
-    const tess_loader_options *options; /* options of the loader; its files are not used */
+    const tess_loader_options *options; /* options of the loader; its files are not used here */
     bool cuts_told, turns_told, end_told;
-    bool conversations; /* a window had one */
+    bool conversations; /* whether any window had a conversation */
     tess_blocks blocks;
     uint64_t n_windows;
     tess_window windows[2];
-    int current; /* window that rows come from; the other one is read ahead */
+    int current; /* index of the window from which rows are taken; the other one is read in advance */
     source_reader reader;
     tess_source_cursor cursor;
     const tess_tokenizer *tokenizer;
@@ -130,13 +130,13 @@ static void next_window(const tess_source *source, uint64_t *epoch, uint64_t *in
     ++*epoch;
 }
 
-/* True when no rows are left. */
+/* Whether there are no more rows. */
 static bool at_end(const tess_source *source)
 {
     return !source->options->repeat && source->cursor.epoch > 0;
 }
 
-/* The reading thread is idle. */
+/* Warns of members that look like masks, once per file. The reading thread must be idle. */
 static void warn_of_masks(tess_source *source)
 {
     char text[512];
@@ -153,7 +153,7 @@ static void warn_of_masks(tess_source *source)
     }
 }
 
-/* Warns of documents of the current window that were cut. */
+/* Warns of documents that were cut in the current window. */
 static void warn_of_cuts(tess_source *source)
 {
     char text[512];
@@ -170,7 +170,7 @@ static void warn_of_cuts(tess_source *source)
     o->warn(o->warn_self, text);
 }
 
-/* Passes on a line about the current window, once. */
+/* Passes on a line about the current window, only once. */
 static void warn_once(const tess_source *source, bool holds, bool *told, const char *text)
 {
     if (!holds || *told || source->options->warn == NULL)
@@ -191,7 +191,7 @@ static void look_at_window(tess_source *source)
               "of the tokenizer, and config.json has no eos_token_id of it");
 }
 
-/* Makes the cursor's window current, and starts to read the next one ahead. */
+/* Makes the cursor's window the current one, and starts to read the next one. */
 static tess_status need_window(tess_source *source)
 {
     uint64_t epoch = source->cursor.epoch, index = source->cursor.window;
@@ -219,7 +219,7 @@ static tess_window *current(tess_source *source)
     return &source->windows[source->current];
 }
 
-/* Moves the cursor to a row that exists, or to the end. */
+/* Moves the cursor to the next row that exists, or to the end. */
 static tess_status settle(tess_source *source)
 {
     for (uint64_t empty = 0; !at_end(source);) {
@@ -232,7 +232,7 @@ static tess_status settle(tess_source *source)
                    "%s: the data hold no pair of tokens to train on (rows have %lld)", source->blocks.files[0].path,
                    (long long)source->options->seq_len);
         source->cursor.row -= n_rows;
-        /* An epoch of one window has the same documents, and so the same number of rows, every time. */
+        /* If an epoch is one window, it has the same documents, and so the same number of rows, every time. */
         if (source->n_windows == 1 && source->options->repeat) {
             source->cursor.epoch += source->cursor.row / n_rows;
             source->cursor.row %= n_rows;

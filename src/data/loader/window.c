@@ -31,7 +31,7 @@ static tess_status end_document(tess_window *window, bool whole)
     return TESS_OK;
 }
 
-/* Says whether the tokens that were added since the last call may be targets. */
+/* Sets for the tokens that were added since the last call whether they may be targets. */
 static tess_status mark(tess_window *window, bool counts)
 {
     char marks[1024];
@@ -41,7 +41,7 @@ static tess_status mark(tess_window *window, bool counts)
     return TESS_OK;
 }
 
-/* Takes the document that begins at `start` back if no token of it would be a target. */
+/* Removes the document that begins at `start` if none of its tokens would be a target. */
 static void omit_without_targets(tess_window *window, size_t start, int64_t seq_len, bool *omitted)
 {
     size_t size = window->tokens.size - start, n = (size_t)seq_len < size ? (size_t)seq_len + 1 : size;
@@ -54,7 +54,7 @@ static void omit_without_targets(tess_window *window, size_t start, int64_t seq_
     }
 }
 
-/* Appends n tokens of the block, from number `at` on, with bos and eos as their kind has them. */
+/* Appends n tokens of the block, starting at number `at`, with bos and eos as the document's kind requires. */
 static tess_status add_tokens(tess_window *window, const tess_loader_options *options, size_t at, size_t n,
                               tess_document_kind kind)
 {
@@ -90,7 +90,7 @@ static tess_status add_document(tess_window *window, const tess_loader_options *
     return omitted ? TESS_OK : end_document(window, whole);
 }
 
-/* Reads a block, tokenized or not. */
+/* Reads a block of a text file or a shard; tokenizes text. */
 static tess_status read_block(tess_window *window, const tess_loader_options *options, tess_encoder *encoder,
                               tess_buffer *text, tess_block_file *file, uint64_t index)
 {
@@ -134,7 +134,7 @@ tess_status tess_rows_window_fill(tess_window *window, const tess_blocks *blocks
         TESS_TRY(read_block(window, options, encoder, text, file, block));
         TESS_TRY(add_block(window, options));
     }
-    if (window->n_documents == 0) /* lines that are all blank, or nothing to train on */
+    if (window->n_documents == 0) /* all lines are blank, or there is nothing to train on */
         TESS_TRY(end_document(window, false));
     TESS_TRY(tess_mem_reserve(window->mem, TESS_POOL_MISC, window->n_documents + 1, sizeof(int64_t), "documents",
                               &window->places_capacity, &window->places));

@@ -13,25 +13,26 @@ typedef struct tess_window {
     bool filled;
     uint64_t epoch, index;
     tess_ids tokens;
-    tess_buffer loss;         /* a byte for each token: see tess_documents; empty: all may be targets */
-    tess_buffer whole;        /* a byte for each document: 1: not split */
-    int64_t *starts, *places; /* values for each document: see tess_documents */
+    tess_buffer loss;         /* one byte per token, as in tess_documents; empty: all may be targets */
+    tess_buffer whole;        /* one byte per document; 1: it must not be split */
+    int64_t *starts, *places; /* one value per document, as in tess_documents */
     size_t n_documents, starts_capacity, places_capacity;
-    int64_t n_read;             /* documents, those that are omitted included */
-    int64_t n_cut, n_omitted;   /* documents longer than a row, and those of them without a target before their cut */
-    bool conversations;         /* there is one */
-    bool by_turns, without_end; /* a conversation became a text for each turn; a text has no token that ends it */
+    int64_t n_read; /* number of documents, including omitted ones */
+    /* Number of documents longer than a row: those that were cut, and those omitted because no target was left */
+    int64_t n_cut, n_omitted;
+    bool conversations;         /* whether a document is a conversation */
+    bool by_turns, without_end; /* a conversation became one text per turn; a text has no token that ends it */
     int64_t n_rows;
-    uint64_t order;         /* stream of the permutation of its rows */
-    tess_token_block block; /* the newest */
+    uint64_t order;         /* the stream that permutes its rows */
+    tess_token_block block; /* the newest block */
 } tess_window;
 
 tess_window tess_rows_window_of(tess_mem *mem);
 
-/* Windows of an epoch. */
+/* Returns the number of windows of an epoch. */
 uint64_t tess_rows_window_count(const tess_blocks *blocks);
 
-/* Reads, and tokenizes what is text. `text` is scratch. */
+/* Reads the blocks of a window and tokenizes those that are text. `text` is scratch memory. */
 tess_status tess_rows_window_fill(tess_window *window, const tess_blocks *blocks, const tess_loader_options *options,
                                   tess_encoder *encoder, tess_buffer *text, uint64_t epoch, uint64_t index);
 tess_documents tess_rows_window_documents(const tess_window *window);

@@ -30,7 +30,7 @@ int64_t tess_pack_rows(const tess_documents *documents, int64_t seq_len)
     return (documents->places[documents->n] + seq_len - 1) / seq_len;
 }
 
-/* The last document that begins at or before place `at`. */
+/* Returns the last document that begins at or before position `at`. */
 static int64_t document_of(const tess_documents *documents, int64_t at)
 {
     int64_t low = 0, high = documents->n;
@@ -44,7 +44,8 @@ static int64_t document_of(const tess_documents *documents, int64_t at)
     return low;
 }
 
-/* Pairs of a document on the line: a cut one has only those up to where the next one begins. */
+/* Returns the number of pairs of a document on the line. A document that was cut has only those before the next one
+ * begins. */
 static int64_t length_of(const tess_documents *documents, int64_t d)
 {
     return smaller(pairs_of(documents->starts, d), documents->places[d + 1] - documents->places[d]);

@@ -1,9 +1,9 @@
-/* Megatron's .bin, which holds ids, and .idx, which says where sequences and documents are.
+/* Reads Megatron's .bin, which contains ids, and .idx, which says where sequences and documents are.
  *
- * .idx: "MMIDIDX\0\0", version (8 bytes), code of the type (1), number of sequences S (8), of entries of documents D
- * (8); then (S) int32 tokens of each sequence, (S) int64 bytes where it begins, (D) int64 first sequence of each
- * document, of which the last is S; and sometimes (S) int8 modes. github.com/NVIDIA/Megatron-LM,
- * core/datasets/indexed_dataset.py. Entries are checked where they are used. */
+ * .idx contains, in this order: "MMIDIDX\\0\\0", version (8 bytes), code of the type (1), number of sequences S (8),
+ * number of entries of documents D (8); then (S) int32 tokens of each sequence, (S) int64 byte offset of each sequence,
+ * (D) int64 first sequence of each document, the last of which is S; and sometimes (S) int8 modes. Source:
+ * github.com/NVIDIA/Megatron-LM, core/datasets/indexed_dataset.py. Entries are checked when they are used. */
 #include <string.h>
 
 #include "data/shards/token_shard_impl.h"
@@ -21,7 +21,8 @@ static int width_of(uint8_t code)
     return code < sizeof(widths) / sizeof(widths[0]) ? widths[code] : 0;
 }
 
-/* First token of document d; of the last entry, the end of all. Damage gives a number beyond the tokens. */
+/* Returns the first token of document d; for the last entry, the end of all. In a damaged file the result may be beyond
+ * the tokens. */
 static uint64_t start_of(const tess_token_shard *shard, uint64_t d)
 {
     uint64_t sequence = shard_u64(shard->documents + 8 * d);
@@ -30,7 +31,7 @@ static uint64_t start_of(const tess_token_shard *shard, uint64_t d)
     return shard_u64(shard->pointers + 8 * sequence) / (uint64_t)shard->width;
 }
 
-/* The first document that begins at or after token x. */
+/* Returns the first document that begins at or after token x. */
 static uint64_t document_at(const tess_token_shard *shard, uint64_t x)
 {
     uint64_t low = 0, high = shard->n_documents;
@@ -51,7 +52,7 @@ static tess_status cut(const tess_token_shard *shard, uint64_t x, uint64_t *at)
     return TESS_OK;
 }
 
-/* Whether the sequences of document d lie one after the other, with the sizes of the index, and end at token `end`. */
+/* Whether the sequences of document d are contiguous, have the sizes stated in the index, and end at token `end`. */
 static bool is_whole(const tess_token_shard *shard, uint64_t d, uint64_t end)
 {
     uint64_t sequence = shard_u64(shard->documents + 8 * d), last = shard_u64(shard->documents + 8 * (d + 1));
@@ -81,7 +82,7 @@ static tess_status read(const tess_token_shard *shard, uint64_t index, tess_toke
     return TESS_OK;
 }
 
-/* The last sequence ends where the ids do. */
+/* Checks that the last sequence ends where the ids end. */
 static tess_status check_end(const tess_token_shard *shard)
 {
     uint64_t last = shard->n_sequences - 1, width = (uint64_t)shard->width;
@@ -112,7 +113,7 @@ tess_status tess_token_shard_open_indexed(tess_token_shard *shard)
                "%s: type %d of tokens; uint8 (1), int32 (4), int64 (5) and uint16 (8) are read", path, index->data[17]);
     shard->n_sequences = shard_u64(index->data + 18);
     TESS_CHECK(documents > 0 && shard->n_sequences > 0, TESS_E_INVALID, "%s: its .idx names no document", path);
-    uint64_t limit = index->size; /* limit of counts, so that no product overflows */
+    uint64_t limit = index->size; /* limit for the counts, so that no product overflows */
     TESS_CHECK(documents <= limit && shard->n_sequences <= limit &&
                    HEADER + 12 * shard->n_sequences + 8 * documents <= index->size,
                TESS_E_FORMAT, "%s: its .idx is cut off: it has %zu bytes, but says %llu sequences and %llu documents",

@@ -1,4 +1,4 @@
-/* Reads tessera's own shards: the layout is in shard_layout.h. */
+/* Reads Tessera's own shards; shard_layout.h has their layout. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -13,10 +13,10 @@ bool tess_token_shard_is_own(const uint8_t *head, size_t size)
 }
 
 /* ---- Blocks ---- */
-/* A block whose bytes are whole. */
+/* A block whose bytes were checked. */
 typedef struct block_view {
     const shard_block *head;
-    const uint8_t *documents, *ids, *loss; /* loss NULL: all may be targets */
+    const uint8_t *documents, *ids, *loss; /* loss NULL: all tokens may be targets */
 } block_view;
 
 static tess_status view(const tess_token_shard *shard, uint64_t number, block_view *v)
@@ -46,7 +46,7 @@ static tess_token_document document(const block_view *v, uint64_t d)
     return value;
 }
 
-/* The block that holds token x: the last one that begins at or before it. */
+/* Returns the block that contains token x: the last one that begins at or before it. */
 static uint64_t block_of(const tess_token_shard *shard, uint64_t x)
 {
     uint64_t low = 0, high = shard->all_blocks;
@@ -75,7 +75,7 @@ static tess_status cut(const tess_token_shard *shard, uint64_t x, uint64_t *at)
     return TESS_OK;
 }
 
-/* Those with tokens of the part; the whole file has all, the empty ones too. */
+/* Selects the blocks with tokens of the part in use. If the whole file is in use, also selects its empty blocks. */
 static void divide(tess_token_shard *shard)
 {
     bool any = shard->begin < shard->end;
@@ -100,7 +100,7 @@ static tess_status read(const tess_token_shard *shard, uint64_t index, tess_toke
         from = first + from < shard->begin ? shard->begin - first : from;
         to = first + to > shard->end ? shard->end - first : to;
         if (from > to || (from == to && it.n_tokens > 0))
-            continue; /* not of the part */
+            continue; /* not in the part */
         TESS_TRY(tess_token_shard_append(shard, v.ids + from * width, first + from, to - from, &out->ids));
         if (v.loss != NULL)
             TESS_TRY(tess_buffer_append(&out->loss, v.loss + from, to - from));

@@ -1,7 +1,8 @@
-/* Ids and nothing else, after llm.c's header or none (nanoGPT): documents end after end_id or ahead of begin_id. */
+/* Reads files that contain only ids, after llm.c's header or without a header (nanoGPT). Documents end after end_id, or
+ * begin with begin_id. */
 #include "data/shards/token_shard_impl.h"
 
-/* github.com/karpathy/llm.c, dev/data/data_common.py: 256 int32, of which three say something. */
+/* The header of github.com/karpathy/llm.c, dev/data/data_common.py: 256 int32, three of which are used. */
 enum { LLMC_HEADER = 1024, LLMC_GPT2 = 20240520, LLMC_LLAMA3 = 20240801 };
 
 bool tess_token_shard_is_llmc(const uint8_t *head, size_t size)
@@ -9,7 +10,7 @@ bool tess_token_shard_is_llmc(const uint8_t *head, size_t size)
     return size >= 8 && (shard_u32(head) == LLMC_GPT2 || shard_u32(head) == LLMC_LLAMA3);
 }
 
-/* Whether a document begins at token i, i > 0. */
+/* Whether a document begins at token i; i > 0. */
 static bool begins_at(const tess_token_shard *shard, uint64_t i)
 {
     const uint8_t *tokens = shard->tokens;
@@ -17,7 +18,7 @@ static bool begins_at(const tess_token_shard *shard, uint64_t i)
            (shard->begin_id >= 0 && shard_id(tokens, shard->width, i) == (uint32_t)shard->begin_id);
 }
 
-/* A text without documents is cut where it may be. */
+/* Finds where documents may be cut at or after token x. A text without documents may be cut anywhere. */
 static tess_status cut(const tess_token_shard *shard, uint64_t x, uint64_t *at)
 {
     for (*at = x; *at < shard->n_tokens && *at - x < TESS_SHARD_SPAN; ++*at)

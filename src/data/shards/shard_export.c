@@ -13,7 +13,7 @@ typedef struct export_file {
     char path[TESS_SHARD_PATH], partial[TESS_SHARD_PATH + 8];
     int fd;
     uint64_t at;
-    tess_buffer bytes; /* bytes after `at` */
+    tess_buffer bytes; /* bytes that are not written yet; they begin at `at` */
 } export_file;
 
 static tess_status open_file(export_file *f, tess_mem *mem, const char *path)
@@ -40,7 +40,7 @@ static tess_status put(export_file *f, const void *data, size_t size)
     return f->bytes.size >= BUFFER_BYTES ? flush(f) : TESS_OK;
 }
 
-/* Whole and on disk, under its name. */
+/* Completes a file: writes the rest, syncs, and gives the file its name. */
 static tess_status finish_file(export_file *f)
 {
     TESS_TRY(flush(f));
@@ -67,9 +67,10 @@ typedef struct export
     const tess_token_shard *shard;
     export_file tokens, index;
     uint64_t n_tokens;
-    bool open;               /* a document is not ended */
-    uint32_t source;         /* number of a text that may go on in the next block */
-    tess_buffer sizes, ends; /* Megatron's: int32 tokens of each sequence, int64 sequences up to each document's end */
+    bool open;       /* a document has not ended yet */
+    uint32_t source; /* number of the text that may continue in the next block */
+    /* Megatron only: int32 tokens of each sequence; int64 number of sequences up to each document's end */
+    tess_buffer sizes, ends;
 }
 export;
 
@@ -86,7 +87,7 @@ static int64_t n_sequences(const export *e)
     return (int64_t)(e->sizes.size / sizeof(int32_t));
 }
 
-/* Megatron's end token is part of the document's last sequence. */
+/* Ends the open document. Megatron's end token is part of the document's last sequence. */
 static tess_status end_document(export *e)
 {
     if (!e->open)
@@ -159,7 +160,7 @@ static tess_status put_blocks(export *e)
 }
 
 /* ---- The files ---- */
-/* llm.c's counts tokens with 32 bits: it is written once they are known. */
+/* Writes llm.c's header. It is written last, because it contains the number of tokens, with 32 bits. */
 static tess_status put_header(export *e)
 {
     const bool narrow = e->width == 2;
@@ -193,7 +194,7 @@ static tess_status put_index(export *e)
     return put(&e->index, e->ends.data, e->ends.size);
 }
 
-/* NAME.idx of NAME.bin. */
+/* Returns the path NAME.idx for NAME.bin. */
 static tess_status index_path(const char *path, char *index, size_t size)
 {
     size_t n = strlen(path);
@@ -213,7 +214,7 @@ tess_status tess_shard_export_check(const char *path, const tess_tokenizer *toke
                "nanoGPT's ids have 2 bytes, for 65536 tokens; the tokenizer has %lld: llmc has room for them", n);
     if (format == TESS_SHARD_MEGATRON) {
         TESS_TRY(index_path(path, index, sizeof(index)));
-        last = index; /* it gets its name last: without it the other is no data set yet */
+        last = index; /* .idx gets its name last, and without it the .bin is not yet a data set */
     }
     TESS_CHECK(!tess_os_is_file(last) && !tess_os_is_dir(path), TESS_E_INVALID,
                "%s: it is there already: remove it, or name another file", last);

@@ -1,11 +1,15 @@
-/* Tessera's own shard, version 1, little-endian. Private to this folder.
+/* Tessera's own shard format, version 1, little-endian. Private to this folder.
  *
  *   header | block ... | index | trailer
  *
- * A block is what became of 256 KiB of text: its head, its documents (n_documents of 4 bytes: tokens, and the kind in
- * the upper two bits), the ids (2 or 4 bytes each), whether each may be a target (a byte each, only where has_loss),
- * and zeroes up to a multiple of 8. It says how far the text is read, so a writer that was killed resumes after the
- * last whole block. The index has an entry a block and one that ends them. A file without a trailer is half-written. */
+ * A block is the result of 256 KiB of text. It contains:
+ * - its head
+ * - its documents: 4 bytes each, the number of tokens, with the kind in the upper two bits
+ * - the ids, 2 or 4 bytes each
+ * - a byte for each id, which says whether it may be a target (only if has_loss)
+ * - zeroes up to a multiple of 8
+ * The head says how far the text has been read, so a restarted writer resumes after the last complete block. The index
+ * has one entry per block, and one entry for the end of the last block. A file without a trailer is incomplete. */
 #ifndef TESS_DATA_SHARDS_SHARD_LAYOUT_H
 #define TESS_DATA_SHARDS_SHARD_LAYOUT_H
 
@@ -17,18 +21,18 @@ enum { TESS_SHARD_VERSION = 1, TESS_SHARD_BLOCK_MAGIC = 0x6b6c4254 /* "TBlk" */ 
 
 typedef struct shard_header {
     uint64_t magic;
-    uint32_t version, width; /* bytes of an id: 2 or 4 */
+    uint32_t version, width; /* width: bytes of an id, 2 or 4 */
     uint64_t tokenizer;      /* tess_tokenizer_digest */
     uint64_t vocab_size;
-    uint64_t source; /* hash of the files and options that it was made of */
-    uint64_t hash;   /* XXH3-64 of what is before */
+    uint64_t source; /* hash of the files and options from which it was made */
+    uint64_t hash;   /* XXH3-64 of the fields above */
 } shard_header;
 
 typedef struct shard_block {
-    uint64_t hash; /* XXH3-64 of what follows, up to the block's end */
+    uint64_t hash; /* XXH3-64 of what follows in the block */
     uint32_t magic, n_tokens, n_documents, max_id;
-    uint32_t has_loss, source; /* source: the number of the text file, from 0 */
-    uint64_t source_at;        /* bytes of its text that are read, this block included */
+    uint32_t has_loss, source; /* source: number of the text file, from 0 */
+    uint64_t source_at;        /* number of bytes of its text that have been read, including this block */
 } shard_block;
 
 typedef struct shard_index {
@@ -38,7 +42,7 @@ typedef struct shard_index {
 typedef struct shard_trailer {
     uint64_t n_blocks, n_tokens, n_documents, max_id, index_at;
     uint64_t index_hash; /* XXH3-64 of the index */
-    uint64_t hash;       /* hash of the header, seeded with the hash of the bytes before */
+    uint64_t hash;       /* hash of the header, seeded with the hash of the other fields above */
     uint64_t magic;
 } shard_trailer;
 

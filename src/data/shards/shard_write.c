@@ -16,14 +16,14 @@ struct tess_token_shard_writer {
     char path[TESS_SHARD_PATH], partial[TESS_SHARD_PATH];
     int fd;
     shard_header header;
-    shard_index *index; /* index of the blocks written */
+    shard_index *index; /* index entries of the blocks written */
     size_t n_blocks, capacity;
     uint64_t at, n_tokens, n_documents;
     uint32_t max_id;
-    tess_buffer bytes; /* bytes of a block */
+    tess_buffer bytes; /* the bytes of one block */
 };
 
-/* ---- Going on ---- */
+/* ---- Resuming ---- */
 static tess_status add_entry(tess_token_shard_writer *w, const shard_block *head)
 {
     TESS_TRY(tess_mem_reserve(w->mem, TESS_POOL_MISC, w->n_blocks + 1, sizeof(shard_index), "index of a shard",
@@ -36,7 +36,7 @@ static tess_status add_entry(tess_token_shard_writer *w, const shard_block *head
     return TESS_OK;
 }
 
-/* Takes the whole blocks of what a killed writer has left. */
+/* Reads the complete blocks that a killed writer has left. */
 static tess_status take_blocks(tess_token_shard_writer *w, const tess_mapping *file, tess_token_shard_place *place)
 {
     while (file->size - w->at >= sizeof(shard_block)) {

@@ -1,4 +1,5 @@
-/* Blocks of files that have none: about as many tokens each, cut where documents begin. */
+/* Divides files without blocks into blocks: each has about the same number of tokens, and begins where a document
+ * begins. */
 #include "data/shards/token_shard_impl.h"
 
 tess_status tess_token_shard_append(const tess_token_shard *shard, const uint8_t *from, uint64_t first, uint64_t n,

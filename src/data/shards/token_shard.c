@@ -1,4 +1,4 @@
-/* Finds what kind of file it is, and the part of it that is in use. */
+/* Opens a file of token ids: recognises its kind, and selects the part of it that is used. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +19,8 @@ static tess_status read_head(const char *path, uint8_t head[HEAD], size_t *size)
     return status;
 }
 
-/* The path next to `path` that ends in `to` in place of `from`; false: it does not end so, or is too long. */
+/* Makes the path that ends in `to` where `path` ends in `from`. False: `path` does not end in `from`, or the result is
+ * too long. */
 static bool sibling(const char *path, const char *from, const char *to, char *out, size_t size)
 {
     size_t length = strlen(path) - strlen(from);
@@ -54,7 +55,8 @@ static tess_status map_indexed(tess_token_shard *shard, const char *path)
 
 typedef enum file_kind { TEXT, OWN, LLMC, INDEXED, RAW } file_kind;
 
-/* By its content; a .bin that does not say holds what `format` does. */
+/* Recognises the kind by the content. A .bin file that does not state its content has the content that `format`
+ * says. */
 static tess_status kind_of(const char *path, tess_data_format format, file_kind *kind)
 {
     uint8_t head[HEAD];
@@ -160,7 +162,7 @@ uint64_t tess_token_shard_blocks(const tess_token_shard *shard)
     return shard->n_blocks;
 }
 
-/* A page that is no longer in the file would end the process. */
+/* Checks that the file has not shrunk: reading a mapped page beyond its end would kill the process. */
 static tess_status check_size(const tess_token_shard *shard)
 {
     uint64_t size = 0;

@@ -1,4 +1,4 @@
-/* The kinds of shards. Private to this folder. */
+/* The interface of the kinds of shards, and the state that they share. Private to this folder. */
 #ifndef TESS_DATA_SHARDS_TOKEN_SHARD_IMPL_H
 #define TESS_DATA_SHARDS_TOKEN_SHARD_IMPL_H
 
@@ -7,14 +7,14 @@
 #include "data/shards/shard_layout.h"
 
 enum {
-    TESS_SHARD_SPAN = 64 << 10, /* tokens of a block, where the file has no blocks: about 256 KiB of text */
+    TESS_SHARD_SPAN = 64 << 10, /* tokens per block if the file has no blocks: about 256 KiB of text */
     TESS_SHARD_PATH = 4096
 };
 
 typedef struct tess_token_shard_kind {
-    /* Sets n_blocks of the part begin..end. */
+    /* Sets n_blocks for the part begin..end. */
     void (*divide)(tess_token_shard *shard);
-    /* *at: where documents may be cut, at or after token x. */
+    /* Finds the first position at or after token x where documents may be cut. */
     tess_status (*cut)(const tess_token_shard *shard, uint64_t x, uint64_t *at);
     tess_status (*read)(const tess_token_shard *shard, uint64_t index, tess_token_block *out);
 } tess_token_shard_kind;
@@ -22,39 +22,39 @@ typedef struct tess_token_shard_kind {
 struct tess_token_shard {
     tess_mem *mem;
     char *path;
-    tess_mapping file, index; /* index: Megatron's .idx, else nothing */
+    tess_mapping file, index; /* index: Megatron's .idx; otherwise empty */
     const tess_token_shard_kind *kind;
     int width;             /* bytes of an id */
-    const uint8_t *tokens; /* foreign files: (n_tokens) of `width` */
+    const uint8_t *tokens; /* foreign files: (n_tokens) ids of `width` bytes */
     uint64_t n_tokens, begin, end, n_blocks;
     int64_t vocab_size;
     int32_t begin_id, end_id;
-    /* Megatron's: documents are runs of sequences. */
+    /* Megatron's files: documents are runs of sequences. */
     const uint8_t *pointers, *sizes, *documents;
     uint64_t n_sequences, n_documents;
-    /* tessera's own: */
+    /* Tessera's own files: */
     const shard_index *blocks; /* (all_blocks + 1) */
     uint64_t all_blocks, first_block;
 };
 
-/* Each takes a mapped file if it has its kind, by its magic or by options->format. */
+/* Each opens a mapped file if it has its kind, recognised by the magic number or by options->format. */
 tess_status tess_token_shard_open_own(tess_token_shard *shard, const tess_tokenizer *tokenizer);
 tess_status tess_token_shard_open_raw(tess_token_shard *shard, tess_data_format format);
 tess_status tess_token_shard_open_indexed(tess_token_shard *shard);
 
-/* Whether the file begins as tessera's own does, llm.c's, Megatron's index. */
+/* Whether the file begins like Tessera's own, like llm.c's, or like Megatron's index. */
 bool tess_token_shard_is_own(const uint8_t *head, size_t size);
 bool tess_token_shard_is_llmc(const uint8_t *head, size_t size);
 bool tess_token_shard_is_index(const uint8_t *head, size_t size);
 
-/* spans.c: appends n ids of shard->width. `first`: the number of the first one in the file, for messages. */
+/* spans.c: appends n ids of shard->width bytes. `first`: number of the first one in the file, for messages. */
 tess_status tess_token_shard_append(const tess_token_shard *shard, const uint8_t *from, uint64_t first, uint64_t n,
                                     tess_ids *ids);
 
-/* Blocks of files that have none, by `cut`. */
+/* Divide files that have no blocks into blocks, with the kind's `cut`. */
 void tess_spans_divide(tess_token_shard *shard);
 tess_status tess_spans_of(const tess_token_shard *shard, uint64_t index, uint64_t *from, uint64_t *to);
-/* Appends tokens from..to as a document, without the bos that it begins with. */
+/* Appends tokens from..to as a document, without the bos with which it may begin. */
 tess_status tess_spans_document(const tess_token_shard *shard, uint64_t from, uint64_t to, tess_token_block *out);
 
 static inline uint64_t shard_u64(const uint8_t *at)
@@ -71,7 +71,7 @@ static inline uint32_t shard_u32(const uint8_t *at)
     return value;
 }
 
-/* Id `i` of `width` bytes at `from`; what does not fit is UINT32_MAX. */
+/* Returns id `i` of an array at `from` whose ids have `width` bytes. An id that does not fit becomes UINT32_MAX. */
 static inline uint32_t shard_id(const uint8_t *from, int width, uint64_t i)
 {
     uint16_t half;

@@ -98,7 +98,7 @@ static tess_status set_json(template_run *run, template_scope *scope, const char
     return template_scope_set(run, scope, template_text_of(name), &value);
 }
 
-/* Makes the variables that transformers gives a template: tools and documents are None if there are none. */
+/* Creates the variables that transformers passes to a template. tools and documents are None if there are none. */
 static tess_status make_globals(template_run *run, const tess_chat_input *input, template_scope **globals)
 {
     const template_value prompt = template_bool(input->add_generation_prompt);

@@ -1,4 +1,4 @@
-/* Memory of a template and of its renderings, which is limited and freed as a whole. */
+/* The memory of a template and of its renderings. It is limited, and freed as a whole. */
 #include <string.h>
 
 #include "base/core/round_up.h"

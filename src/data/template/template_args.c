@@ -1,4 +1,4 @@
-/* Arguments of calls, filters and tests. */
+/* Access to the arguments of calls, filters and tests. */
 #include "data/template/template_impl.h"
 
 const template_value *template_arg(const template_args *args, size_t place, const char *name)

@@ -1,4 +1,4 @@
-/* Functions, and the methods of lists, dictionaries and loops. */
+/* Calls functions, and the methods of lists, dictionaries and loops. */
 #include <stdio.h>
 #include <time.h>
 
@@ -23,7 +23,7 @@ static tess_status call_range(const template_use *c)
     return TESS_OK;
 }
 
-/* namespace(...) and dict(...): what a dictionary or pairs hold, then the named ones. */
+/* namespace(...) and dict(...): takes the entries of a dictionary or of pairs, then the named arguments. */
 static tess_status make_dict(template_run *run, const template_args *args, template_kind kind, template_value *out)
 {
     TEMPLATE_CHECK(args->n <= 1, run, "namespace and dict take at most one argument without a name");
@@ -152,7 +152,7 @@ static const template_builtin list_methods[] = {
 TEMPLATE_TABLE(template_list_methods, list_methods, NULL);
 
 /* ---- Methods of loops ---- */
-/* loop.changed(values): whether they differ from those of its last call in this loop. */
+/* loop.changed(values): whether they differ from the values of its previous call in this loop. */
 static tess_status call_changed(const template_use *c)
 {
     template_loop *loop = c->value->loop;

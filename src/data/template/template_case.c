@@ -1,4 +1,4 @@
-/* Upper and lower case of strings. */
+/* Changes the case of strings. */
 #include <utf8proc.h>
 
 #include "data/template/template_impl.h"
@@ -20,7 +20,7 @@ static tess_status put_case(tess_buffer *out, uint32_t c, bool upper)
 static tess_status put_all(template_text text, template_case how, tess_buffer *out)
 {
     uint32_t c;
-    bool inside = false; /* a word */
+    bool inside = false; /* inside a word */
     for (size_t at = 0; at < text.size;) {
         bool upper = how == CASE_UPPER || (how == CASE_TITLE && !inside) || (how == CASE_CAPITAL && at == 0);
         at += (size_t)template_decode(text, at, &c);

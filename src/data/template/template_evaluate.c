@@ -1,4 +1,4 @@
-/* Expressions. */
+/* Evaluates expressions. */
 #include <math.h>
 #include <string.h>
 
@@ -49,7 +49,7 @@ static tess_status evaluate_name(template_run *run, const template_scope *scope,
 }
 
 /* ---- Slices ---- */
-/* A bound of a slice of n items, by Python's rules. */
+/* Computes a bound of a slice of n items, by Python's rules. */
 static tess_status slice_bound(template_run *run, template_scope *scope, const template_node *node, int64_t n,
                                int64_t step, int64_t fallback, int64_t *bound)
 {
@@ -147,12 +147,12 @@ tess_status template_collect_args(template_run *run, template_scope *scope, cons
             names[args->n_named++] = list->text;
     }
     args->item = values;
-    args->named = values + args->n; /* the named ones come last */
+    args->named = values + args->n; /* named arguments follow the others */
     args->name = names;
     return TESS_OK;
 }
 
-/* Evaluates the value that is called, filtered or tested, and the arguments. */
+/* Evaluates the value that is called, filtered or tested, and its arguments. */
 static tess_status evaluate_operands(template_run *run, template_scope *scope, const template_node *node,
                                      template_value *value, template_args *args)
 {
@@ -235,7 +235,7 @@ static tess_status power(template_run *run, int64_t base, int64_t exponent, temp
     return TESS_OK;
 }
 
-/* Operations on integers that give an integer. */
+/* Operations on integers whose result is an integer. */
 static tess_status whole_numbers(template_run *run, template_op op, int64_t a, int64_t b, template_value *out)
 {
     int64_t result = 0;
@@ -250,7 +250,7 @@ static tess_status whole_numbers(template_run *run, template_op op, int64_t a, i
         overflows = __builtin_mul_overflow(a, b, &result);
     else if (b == -1)
         overflows = op == OP_FLOORDIV && __builtin_sub_overflow((int64_t)0, a, &result);
-    else if (op == OP_FLOORDIV) /* down, where C rounds towards 0 */
+    else if (op == OP_FLOORDIV) /* rounds down, where C rounds towards 0 */
         result = a / b - (a % b != 0 && (a < 0) != (b < 0));
     else
         result = a % b + (a % b != 0 && (a < 0) != (b < 0) ? b : 0);
@@ -384,7 +384,7 @@ static tess_status evaluate_comparison(template_run *run, template_scope *scope,
     return TESS_OK;
 }
 
-/* and, or: the value that decides. */
+/* and, or: the result is the operand that decides. */
 static tess_status evaluate_logic(template_run *run, template_scope *scope, const template_node *node,
                                   template_value *out)
 {

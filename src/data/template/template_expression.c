@@ -1,4 +1,4 @@
-/* Expressions of a template, by the grammar of jinja2's parser. */
+/* Parses the expressions of a template, by the grammar of jinja2's parser. */
 #include <string.h>
 
 #include "data/template/template_impl.h"
@@ -99,7 +99,7 @@ tess_status template_parse_expression(template_parser *p, template_node **out)
     return parse_condition(p, out);
 }
 
-/* Up to `closing`, which is taken. */
+/* Parses items up to `closing`, and consumes it. */
 static tess_status parse_items(template_parser *p, const char *closing, template_node **list)
 {
     while (!template_skip(p, closing)) {
@@ -151,7 +151,7 @@ static tess_status parse_args(template_parser *p, template_node **list)
     return TESS_OK;
 }
 
-/* ---- The ends of expressions ---- */
+/* ---- Primary expressions ---- */
 static tess_status parse_literal(template_parser *p, template_node **out)
 {
     static const struct {
@@ -180,7 +180,7 @@ static tess_status parse_literal(template_parser *p, template_node **out)
     return TESS_OK;
 }
 
-/* Strings next to each other are one. */
+/* Parses strings next to each other as one string. */
 static tess_status parse_strings(template_parser *p, template_node **out)
 {
     size_t size = 0;
@@ -268,7 +268,7 @@ static tess_status parse_call(template_parser *p, template_node **node)
     return parse_args(p, &(*node)->b);
 }
 
-/* A chain of these is a tree as deep as it is long. */
+/* Counts the links of a chain, because its tree is as deep as the chain is long. */
 static tess_status count_depth(template_parser *p, int *links)
 {
     if (++*links + p->depth > TEMPLATE_DEPTH)
@@ -383,7 +383,7 @@ tess_status template_parse_unary(template_parser *p, template_node **out)
     return parse_signed(p, true, out);
 }
 
-/* Operators of one level, all of which bind to the left. */
+/* The operators of one level. All bind to the left. */
 typedef struct operator_level {
     const char *text[4];
     template_op op[4];
@@ -497,7 +497,7 @@ static tess_status parse_and(template_parser *p, template_node **out)
     return TESS_OK;
 }
 
-/* Every way down to a bracket comes through here. */
+/* Every nesting of expressions passes through this function, so it counts the depth. */
 static tess_status parse_or(template_parser *p, template_node **out)
 {
     int links = 0;

@@ -1,4 +1,4 @@
-/* Filters of one value: texts and numbers. Those of many are in template_sequences.c. */
+/* Filters of one value, text or number. template_sequences.c has the filters of sequences. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ static tess_status change_case(const template_use *c)
     return template_change_case(c->run, text.text, (template_case)c->variant, c->out);
 }
 
-/* Words begin after spaces, hyphens and opening brackets. */
+/* Writes text in title case. Words begin after spaces, hyphens and opening brackets. */
 static tess_status put_title(const template_use *c, template_text text, tess_buffer *out)
 {
     template_value piece;
@@ -158,8 +158,8 @@ static tess_status to_absolute(const template_use *c)
     return TESS_OK;
 }
 
-/* Rounds to `precision` digits after the point: to the nearest, in a tie to the even one, by the decimal digits of the
- * float as Python does it; or up, or down. */
+/* Rounds to `precision` digits after the point: to the nearest, up, or down. Ties are resolved to even by the
+ * decimal digits of the float, as in Python. */
 static tess_status round_number(const template_use *c)
 {
     const template_value *digits = template_arg(c->args, 0, "precision"), *how = template_arg(c->args, 1, "method");
@@ -186,8 +186,8 @@ static tess_status round_number(const template_use *c)
 }
 
 /* ---- Lines ---- */
-/* Lines after the first get `width` before them, empty ones if `blank`. jinja2 adds a line end first, so that the text
- * has a last line. */
+/* Puts `width` before all lines but the first (before the first, too, if `first`; before empty ones if `blank`). jinja2
+ * adds a line end before that, so that the text has a last line. */
 static tess_status put_indented(template_text text, template_text width, bool first, bool blank, tess_buffer *out)
 {
     template_text line;

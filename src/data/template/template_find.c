@@ -17,7 +17,8 @@ static tess_status parse_file(tess_mem *mem, const char *path, tess_chat_templat
     return TESS_OK;
 }
 
-/* chat_template is a string, or a list of named ones, of which that named "default" is meant. NULL: there is none. */
+/* Finds the template in a configuration. chat_template is a string, or a list of named templates, of which "default" is
+ * used. NULL: there is none. */
 static const json_t *template_of(const json_t *config)
 {
     const json_t *value = json_object_get(config, "chat_template");

@@ -1,4 +1,4 @@
-/* The parts of a chat template: text -> tokens -> tree -> output. Private to this folder.
+/* The parts of a chat template, which process text -> tokens -> tree -> output. Private to this folder.
  *
  * - template_lexer.c: tokens, with jinja2's control of whitespace
  * - template_expression.c, template_parse.c: expressions and statements of the tree
@@ -13,21 +13,22 @@
  * - template_methods.c: methods of strings
  * - template_call.c: functions, and the other methods
  *
- * Everything lives in an arena, the tree in the template's, values in that of a rendering: nothing is freed alone. */
+ * Everything is allocated in an arena: the tree in the template's, values in the arena of a rendering. Nothing is freed
+ * separately. */
 #ifndef TESS_DATA_TEMPLATE_TEMPLATE_IMPL_H
 #define TESS_DATA_TEMPLATE_TEMPLATE_IMPL_H
 
 #include "data/template/chat_template.h"
 
 enum {
-    TEMPLATE_BYTES = 1 << 20, /* largest template */
+    TEMPLATE_BYTES = 1 << 20, /* size of the largest template */
     TEMPLATE_DEPTH = 200,     /* depth of the tree */
-    TEMPLATE_RUN_DEPTH = 600, /* depth of evaluation, calls of macros included, and of values */
-    TEMPLATE_STEPS =
-        4 << 20, /* steps of a rendering: nodes evaluated, items visited, and 64 bytes written are one each */
+    TEMPLATE_RUN_DEPTH = 600, /* depth of evaluation, including calls of macros, and of values */
+    /* Steps of a rendering: each node evaluated, each item visited and each 64 bytes written count as one */
+    TEMPLATE_STEPS = 4 << 20,
     TEMPLATE_MEMORY = 256 << 20, /* memory of a rendering's values */
     TEMPLATE_PARSED_MEMORY = 64 << 20,
-    TEMPLATE_RANGE = 100000 /* longest range(), that of jinja2's sandbox */
+    TEMPLATE_RANGE = 100000 /* longest range(), as in jinja2's sandbox */
 };
 
 /* ---- template_arena.c ---- */
@@ -37,7 +38,7 @@ typedef struct template_arena {
     template_chunk *newest;
     size_t used, limit; /* bytes of all chunks */
 } template_arena;
-/* Zeroed memory. TESS_E_INVALID: beyond the limit. */
+/* Allocates zeroed memory. TESS_E_INVALID: the arena's limit is exceeded. */
 tess_status template_alloc(template_arena *arena, size_t size, void *out);
 void template_arena_free(template_arena *arena);
 
@@ -55,7 +56,7 @@ bool template_text_is(template_text text, const char *word);
 
 /* ---- Values ---- */
 typedef enum template_kind {
-    TEMPLATE_UNDEFINED, /* text: what is undefined, for messages */
+    TEMPLATE_UNDEFINED, /* text: name of what is undefined, for messages */
     TEMPLATE_NONE,
     TEMPLATE_BOOL,
     TEMPLATE_INT,
@@ -63,21 +64,21 @@ typedef enum template_kind {
     TEMPLATE_STRING,
     TEMPLATE_LIST,
     TEMPLATE_TUPLE,
-    TEMPLATE_RANGE_OF, /* a range(): a tuple that prints and compares otherwise */
-    TEMPLATE_VIEW,     /* keys(), values(), items(): no index */
-    TEMPLATE_ITERATOR, /* items of a generator, read once */
+    TEMPLATE_RANGE_OF, /* a range(): like a tuple, but prints and compares differently */
+    TEMPLATE_VIEW,     /* keys(), values(), items(): cannot be indexed */
+    TEMPLATE_ITERATOR, /* items of a generator, which can be read only once */
     TEMPLATE_DICT,
     TEMPLATE_NAMESPACE,
     TEMPLATE_LOOP,
     TEMPLATE_MACRO,
-    TEMPLATE_FUNCTION, /* text: its name */
+    TEMPLATE_FUNCTION, /* text: name of the function */
     TEMPLATE_METHOD
 } template_kind;
 
 typedef struct template_value {
     template_kind kind;
-    bool markup; /* a string that is HTML already, by safe or escape: + escapes what is added to it */
-    bool rough;  /* a float of JSON that may be an integer of more than 64 bits, whose digits are not known */
+    bool markup; /* a string that is already HTML, from safe or escape: + escapes what is added to it */
+    bool rough;  /* a float of JSON that may be an integer of more than 64 bits; its exact digits are not known */
     union {
         bool truth;
         int64_t integer;
@@ -97,17 +98,17 @@ typedef struct template_list {
     size_t next; /* position of an iterator */
 } template_list;
 
-/* Entries in the order of insertion. */
+/* Entries are in the order of insertion. */
 typedef struct template_dict {
     template_value *key, *value;
     size_t n, room;
-    size_t message; /* number of the message that the dict is, from 1; 0: it is no message */
+    size_t message; /* number (from 1) of the message that the dict represents; 0: it is not a message */
 } template_dict;
 
 typedef struct template_loop {
     const template_list *items;
     size_t index;                  /* index of the current item */
-    const template_value *changed; /* value that loop.changed saw last; NULL: nothing */
+    const template_value *changed; /* the value that loop.changed saw last; NULL: none yet */
 } template_loop;
 
 typedef struct template_method {
@@ -117,14 +118,14 @@ typedef struct template_method {
 
 typedef struct template_macro {
     const struct template_node *node; /* MACRO or CALL_BLOCK */
-    struct template_scope *scope;     /* the scope of its definition */
+    struct template_scope *scope;     /* the scope in which the macro was defined */
 } template_macro;
 
 /* Arguments of a call, filter or test. */
 typedef struct template_args {
     const template_value *item;
     size_t n;
-    const template_text *name; /* (n_named) of the named ones */
+    const template_text *name; /* (n_named) names of the named arguments */
     const template_value *named;
     size_t n_named;
 } template_args;
@@ -141,8 +142,8 @@ typedef enum template_node_kind {
     NODE_ITEM,         /* a[b] */
     NODE_SLICE,        /* a:b:c, each may be NULL */
     NODE_CALL,         /* a(b: arguments) */
-    NODE_NAMED,        /* text=a, an argument; or a parameter with its default (or NULL) */
-    NODE_FILTER,       /* a | text(b); a NULL: of a filter or set block */
+    NODE_NAMED,        /* text=a: a named argument; or a parameter with its default (or NULL) */
+    NODE_FILTER,       /* a | text(b); a is NULL in a filter block or set block */
     NODE_TEST,         /* a is text(b) */
     NODE_NOT,          /* not a */
     NODE_NEGATIVE,     /* -a */
@@ -200,7 +201,7 @@ typedef struct template_node {
 
 struct tess_chat_template {
     template_arena arena;
-    const template_node *root; /* list of statements */
+    const template_node *root; /* first statement of the list */
     bool marks;
     template_text source;
 };
@@ -213,7 +214,7 @@ typedef enum template_token_kind {
     TOKEN_BLOCK_BEGIN, /* {% */
     TOKEN_BLOCK_END,
     TOKEN_NAME,
-    TOKEN_STRING, /* text: without quotes and escapes */
+    TOKEN_STRING, /* text: the content without quotes, with escapes resolved */
     TOKEN_INT,
     TOKEN_FLOAT,
     TOKEN_OPERATOR, /* text */
@@ -233,14 +234,14 @@ typedef struct template_tokens {
     size_t n, room;
 } template_tokens;
 
-/* The last token is TOKEN_END. */
+/* Splits the text into tokens. The last token is TOKEN_END. */
 tess_status template_lex(template_arena *arena, template_text text, template_tokens *tokens);
 
 /* ---- template_expression.c ---- */
 typedef struct template_parser {
     template_arena *arena;
-    const template_token *token; /* the current one */
-    int depth, loops;            /* loops: around the current statement, inside the same macro */
+    const template_token *token; /* the current token */
+    int depth, loops;            /* loops: number of loops around the current statement inside the same macro */
     bool marks;
 } template_parser;
 
@@ -251,11 +252,11 @@ tess_status template_expect(template_parser *p, const char *op_or_name);
 tess_status template_expect_kind(template_parser *p, template_token_kind kind, const char *what);
 tess_status template_expect_name(template_parser *p, template_text *name);
 tess_status template_unexpected(const template_parser *p, const char *wanted);
-/* One expression, or several with commas, which are a tuple. with_condition: "a if b else c" is part of it. */
+/* Parses one expression, or several with commas, which form a tuple. with_condition: "a if b else c" belongs to it. */
 tess_status template_parse_tuple(template_parser *p, bool with_condition, template_node **node);
 tess_status template_parse_expression(template_parser *p, template_node **node);
 tess_status template_parse_unary(template_parser *p, template_node **node);
-/* A name and perhaps arguments, then more of them after "|": the last node's innermost `a` is NULL. */
+/* Parses a name with optional arguments, and more of them after "|". The innermost `a` of the last node is NULL. */
 tess_status template_parse_filters(template_parser *p, template_node **node);
 
 /* ---- template_parse.c ---- */
@@ -316,22 +317,22 @@ struct template_run {
     template_arena arena;
     int64_t steps;
     int depth;
-    uint32_t line; /* being evaluated */
+    uint32_t line; /* line that is being evaluated */
     int64_t now_s;
-    tess_buffer *out;            /* output of the innermost block that is captured */
-    tess_buffer *root;           /* the output itself */
+    tess_buffer *out;            /* output of the innermost block whose output is captured */
+    tess_buffer *root;           /* the output of the rendering */
     struct template_mark *marks; /* newest generation block */
     tess_chat_span *turns;       /* see tess_chat_template_render_turns; NULL: not wanted */
-    bool breaks, continues;      /* the innermost loop is being left, or its next item is due */
-    /* Functions of files further up, for files further down that may not know them. */
+    bool breaks, continues;      /* the innermost loop is being left, or continues with its next item */
+    /* Functions of files at higher levels, for files at lower levels, which must not depend on them. */
     tess_status (*call_macro)(template_run *run, const template_macro *macro, const template_args *args,
                               const template_value *caller, template_value *out);
     const template_table *const *tables; /* (TEMPLATE_SETS) */
 };
 
 /* ---- template_value.c ---- */
-tess_status template_step(template_run *run, size_t n); /* TESS_E_INVALID: too many */
-tess_status template_enter(template_run *run);          /* one level deeper; TESS_E_INVALID: too deep */
+tess_status template_step(template_run *run, size_t n); /* TESS_E_INVALID: too many steps */
+tess_status template_enter(template_run *run);          /* goes one level deeper; TESS_E_INVALID: too deep */
 static inline void template_leave(template_run *run)
 {
     run->depth--;
@@ -354,12 +355,12 @@ static inline template_value template_none(void)
 {
     return (template_value){.kind = TEMPLATE_NONE};
 }
-/* `what` names it in messages: a format without line ends. */
+/* Makes an undefined value. `what` is its name in messages: a format without line ends. */
 tess_status template_undefined(template_run *run, template_value *out, const char *what, ...)
     __attribute__((format(printf, 3, 4)));
-/* A copy of text in the arena. */
+/* Makes a string of a copy of text in the arena. */
 tess_status template_copy(template_run *run, const char *data, size_t size, template_value *out);
-/* Moves what was written to `text` into the arena, and frees it. */
+/* Moves what was written to `text` into the arena, and frees `text`. */
 tess_status template_take(template_run *run, tess_buffer *text, tess_status status, template_value *out);
 
 tess_status template_list_new(template_run *run, template_kind kind, template_value *out);
@@ -367,33 +368,34 @@ tess_status template_list_add(template_run *run, template_list *list, const temp
 tess_status template_dict_new(template_run *run, template_kind kind, template_value *out);
 tess_status template_dict_set(template_run *run, template_dict *dict, const template_value *key,
                               const template_value *value);
-/* NULL: not there. */
+/* NULL: there is no such key. */
 const template_value *template_dict_get(template_run *run, const template_dict *dict, const template_value *key);
 const template_value *template_dict_find(template_run *run, const template_dict *dict, template_text key);
 
 tess_status template_from_json(template_run *run, const json_t *json, template_value *out);
 
-const char *template_type(const template_value *value);          /* Python's name of its type */
+const char *template_type(const template_value *value);          /* Python's name of the value's type */
 bool template_is_number(const template_value *value);            /* bool, int or float */
 bool template_as_int(const template_value *value, int64_t *out); /* bool or int */
 double template_as_real(const template_value *value);
 bool template_truth(const template_value *value);
 bool template_is_list(const template_value *value); /* list, tuple, range or view */
-/* Python's ==, and `is` for what has an identity. Where it takes too many steps, or is too deep, the next
- * template_step says so. */
+/* Python's ==; for values with an identity, Python's `is`. If it takes too many steps or is too deep, the next
+ * template_step reports that. */
 bool template_equal(template_run *run, const template_value *a, const template_value *b);
-/* Sets *order below, at or above 0. TESS_E_INVALID: Python cannot order them. */
+/* Sets *order below, at or above 0. TESS_E_INVALID: Python cannot order the values. */
 tess_status template_compare(template_run *run, const template_value *a, const template_value *b, int *order);
-/* Whether <, <=, > or >= holds of two values that template_compare has put in this order. */
+/* Whether <, <=, > or >= is true for two values for which template_compare returned this order. */
 bool template_order_holds(template_op op, int order);
 tess_status template_contains(template_run *run, const template_value *container, const template_value *item,
                               bool *out);
-/* The items of what can be iterated: a list that may be the value's own. An iterator gives what is left of it. */
+/* Returns the items of a value that can be iterated. The list may be the value's own. An iterator returns its remaining
+ * items. */
 tess_status template_items(template_run *run, const template_value *value, const template_list **items);
 tess_status template_length(template_run *run, const template_value *value, int64_t *length);
 tess_status template_add(template_run *run, const template_value *a, const template_value *b, template_value *out);
 
-/* Errors: "line N: ..." */
+/* Errors have the form "line N: ...". */
 #define TEMPLATE_FAIL(run_, ...) template_fail((run_)->line, TESS_E_INVALID, __VA_ARGS__)
 #define TEMPLATE_CHECK(cond_, run_, ...)               \
     do {                                               \
@@ -402,37 +404,38 @@ tess_status template_add(template_run *run, const template_value *a, const templ
     } while (0)
 tess_status template_fail(uint32_t line, tess_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The error of an operation on an undefined value, or on a type that does not support it. */
+/* Fails because an operation is not supported for the value, which is undefined or has another type. */
 tess_status template_wrong(template_run *run, const template_value *value, const char *operation);
 
-/* Appends text with the characters of HTML's markup as entities. */
+/* Appends text in which HTML's special characters are replaced by entities. */
 tess_status template_escape(template_text text, tess_buffer *out);
 
 /* ---- template_numbers.c ---- */
-/* Reads all of a text as an integer, as Python's int(text, base) does. *too_big: it does not fit 64 bits. False: the
- * text is no integer, or there is no such base. */
+/* Reads a whole text as an integer, like Python's int(text, base). *too_big: it does not fit 64 bits. False: the text
+ * is not an integer, or there is no such base. */
 bool template_read_int(template_text text, int64_t base, int64_t *out, bool *too_big);
-/* Reads all of a text as a number, as Python's float(text) does. False: it is no number. */
+/* Reads a whole text as a number, like Python's float(text). False: it is not a number. */
 bool template_read_real(template_text text, double *out);
 
 /* ---- template_parts.c ---- */
-/* value.name and value[key], as jinja2's sandbox looks them up. */
+/* Look up value.name and value[key] as jinja2's sandbox does. */
 tess_status template_attribute(template_run *run, const template_value *value, template_text name, template_value *out);
 tess_status template_item(template_run *run, const template_value *value, const template_value *key,
                           template_value *out);
 
 /* ---- template_text.c ---- */
-bool template_is_space(uint32_t code_point); /* the same as str.isspace */
+bool template_is_space(uint32_t code_point); /* like str.isspace */
 size_t template_characters(template_text text);
-/* Bytes before character `n`, at most all. */
+/* Returns the number of bytes before character `n`, at most all. */
 size_t template_offset(template_text text, int64_t n);
 typedef enum template_side { SIDE_LEFT = 1, SIDE_RIGHT = 2, SIDE_BOTH = 3 } template_side;
-/* Strips the characters of `set` from its sides; data NULL: spaces. */
+/* Removes the characters of `set` from the sides; data NULL: removes spaces. */
 template_text template_strip(template_text text, template_text set, template_side side);
-/* First place of `needle` in text from `from`, SIZE_MAX: none; from the end. */
+/* Find the first occurrence of `needle` at or after `from`, and the last one before `end`. SIZE_MAX: none. */
 size_t template_find_text(template_text text, template_text needle, size_t from);
 size_t template_find_last(template_text text, template_text needle, size_t end);
-/* The line that begins at *at, and moves on after its end; false: there is none. As str.splitlines. */
+/* Returns the line that begins at *at, and moves *at after its end, like str.splitlines. False: there is no further
+ * line. */
 bool template_next_line(template_text text, size_t *at, template_text *line, size_t *with_end);
 bool template_is_letter(uint32_t code_point);
 bool template_is_upper(uint32_t code_point);
@@ -440,7 +443,7 @@ bool template_is_lower(uint32_t code_point);
 /* Whether there are letters with a case, and all of them are upper or lower. */
 bool template_is_case(template_text text, bool lower);
 bool template_is_digit(uint32_t code_point);
-/* Decodes one character of valid UTF-8; returns its bytes. */
+/* Decodes one character of valid UTF-8. Returns its number of bytes. */
 int template_decode(template_text text, size_t at, uint32_t *code_point);
 
 /* ---- template_case.c ---- */
@@ -450,7 +453,7 @@ tess_status template_change_case(template_run *run, template_text text, template
 /* ---- template_print.c ---- */
 tess_status template_print(template_run *run, const template_value *value, tess_buffer *out); /* str() */
 tess_status template_repr(template_run *run, const template_value *value, tess_buffer *out);
-/* str() as a value. */
+/* Like template_print, but returns the text as a value. */
 tess_status template_str(template_run *run, const template_value *value, template_value *out);
 const char *template_float(double value, char *text, size_t size); /* repr() of a float */
 
@@ -465,7 +468,7 @@ tess_status template_scope_set(template_run *run, template_scope *scope, templat
 const template_value *template_scope_find(template_run *run, const template_scope *scope, template_text name);
 
 /* ---- template_args.c ---- */
-/* The argument at `place`, or of `name`; NULL: not given. */
+/* Returns the argument at position `place`, or with the name `name`; NULL: not given. */
 const template_value *template_arg(const template_args *args, size_t place, const char *name);
 
 /* ---- template_use.c ---- */
@@ -479,7 +482,7 @@ tess_status template_use_name(template_run *run, template_set set, template_text
                               const template_args *args, template_value *out);
 
 /* ---- template_methods.c ---- */
-/* "..." % values. */
+/* "..." % values */
 tess_status template_format(template_run *run, template_text format, const template_value *values, template_value *out);
 
 /* ---- template_call.c ---- */
@@ -488,14 +491,15 @@ tess_status template_call(template_run *run, const template_value *function, con
 
 /* ---- template_evaluate.c ---- */
 tess_status template_evaluate(template_run *run, template_scope *scope, const template_node *node, template_value *out);
-/* A filter node's arguments are evaluated in `scope`; `value` goes into its innermost filter. */
+/* Applies a filter node to `value`, which is passed to the innermost filter. The node's arguments are evaluated in
+ * `scope`. */
 tess_status template_apply_filters(template_run *run, template_scope *scope, const template_node *node,
                                    const template_value *value, template_value *out);
 tess_status template_collect_args(template_run *run, template_scope *scope, const template_node *list,
                                   template_args *args);
 
 /* ---- template_run.c ---- */
-/* Writes to run->out. The arena, the buffer and now_s are set. */
+/* Runs the statements and writes to run->out. The caller sets the arena, the buffer and now_s before. */
 tess_status template_run_all(template_run *run, template_scope *globals, const template_node *root,
                              tess_chat_spans *spans);
 

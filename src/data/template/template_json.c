@@ -1,4 +1,4 @@
-/* The filter tojson: Python's json.dumps, with the arguments that transformers gives it. */
+/* The filter tojson: like Python's json.dumps, with the arguments that transformers adds. */
 #include <math.h>
 #include <string.h>
 
@@ -6,8 +6,8 @@
 
 typedef struct json_style {
     bool ascii, sorted;
-    template_text indent;    /* data NULL: all on one line */
-    template_text item, key; /* separators */
+    template_text indent;    /* data NULL: everything is on one line */
+    template_text item, key; /* separators between items, and after keys */
 } json_style;
 
 static tess_status put_escape(uint32_t c, tess_buffer *out)
@@ -89,7 +89,7 @@ static tess_status put_list(template_run *run, const template_list *list, const 
     return tess_buffer_append(out, "]", 1);
 }
 
-/* The entries of a dictionary in the order of their keys: insertion, which few entries need no better than. */
+/* Sorts the entries of a dictionary by their keys. Insertion sort is enough, because there are few entries. */
 static tess_status sort_entries(template_run *run, const template_dict *dict, size_t *order)
 {
     for (size_t i = 0; i < dict->n; i++) {

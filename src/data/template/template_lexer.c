@@ -1,4 +1,4 @@
-/* Tokens of a template, as jinja2's lexer cuts them with trim_blocks and lstrip_blocks. */
+/* Splits a template into tokens, as jinja2's lexer does with trim_blocks and lstrip_blocks. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,9 @@
 typedef struct lexer {
     template_arena *arena;
     template_tokens *tokens;
-    template_text text; /* line ends are \n */
+    /* Line ends are all
+     * */
+    template_text text;
     size_t at;
     uint32_t line;
     bool line_starts; /* the last token ended with a line end */
@@ -43,14 +45,14 @@ static tess_status add_kind(lexer *l, template_token_kind kind, size_t begin, si
     return add(l, &token);
 }
 
-/* Moves on to `to`, counting lines. */
+/* Moves to position `to`, and counts lines. */
 static void move(lexer *l, size_t to)
 {
     for (; l->at < to; l->at++)
         l->line += l->text.data[l->at] == '\n';
 }
 
-/* The place after the spaces at `at`: Python's \s. */
+/* Returns the position after the spaces at `at`; spaces are those of Python's \s. */
 static size_t skip_spaces(const lexer *l, size_t at)
 {
     while (at < l->text.size) {
@@ -64,7 +66,8 @@ static size_t skip_spaces(const lexer *l, size_t at)
 }
 
 /* ---- Text between tags ---- */
-/* Adds what lies before a tag whose sign and kind say how much of the spaces at its end goes. */
+/* Adds the text before a tag. The tag's sign and kind determine how many of the spaces at the end of the text are
+ * removed. */
 static tess_status add_data(lexer *l, size_t begin, size_t end, char sign, bool output)
 {
     template_text data = {l->text.data + begin, end - begin};
@@ -87,8 +90,8 @@ static size_t find(const lexer *l, size_t from, const char *word)
     return at != NULL ? (size_t)(at - l->text.data) : l->text.size;
 }
 
-/* The place after the end of a tag at `at`: "-%}" takes the spaces after it along, "%}" one line end. 0: it is no end.
- */
+/* Returns the position after the end of a tag at `at`. "-%}" also consumes the spaces after it, "%}" one line end. 0:
+ * the tag does not end there. */
 static size_t tag_end(const lexer *l, size_t at, const char *closing, bool trims, bool plus)
 {
     size_t size = strlen(closing);
@@ -101,7 +104,7 @@ static size_t tag_end(const lexer *l, size_t at, const char *closing, bool trims
     return at + size + (trims && looking_at(l, at + size, "\n"));
 }
 
-/* Whether a tag that begins at `at` is "raw" or "endraw"; returns where it ends, or 0. */
+/* Checks whether the tag that begins at `at` is "raw" or "endraw". Returns where it ends, or 0. */
 static size_t raw_tag(const lexer *l, size_t at, const char *word)
 {
     bool ends = strcmp(word, "endraw") == 0;
@@ -167,7 +170,7 @@ static bool is_digit_at(const lexer *l, size_t at)
     return at < l->text.size && (unsigned)(l->text.data[at] - '0') < 10;
 }
 
-/* Digits with single underscores between them. */
+/* Skips digits, which may have single underscores between them. */
 static size_t skip_digits(const lexer *l, size_t at)
 {
     while (is_digit_at(l, at) || (at < l->text.size && l->text.data[at] == '_' && is_digit_at(l, at + 1)))
@@ -207,7 +210,7 @@ static tess_status lex_number(lexer *l)
     return add(l, &token);
 }
 
-/* A hexadecimal number of `n` digits at `at`; -1: no such number. */
+/* Returns a hexadecimal number of `n` digits at `at`; -1: there is no such number. */
 static int64_t hex_at(const lexer *l, size_t at, size_t n)
 {
     int64_t value = 0;
@@ -221,8 +224,8 @@ static int64_t hex_at(const lexer *l, size_t at, size_t n)
     return value;
 }
 
-/* The escape at `at`, after its backslash: writes what it stands for, and returns the bytes it takes; 0: no escape.
- */
+/* Decodes the escape after the backslash at `at`: writes the character, and returns the number of bytes consumed; 0:
+ * not an escape. */
 static size_t unescape(const lexer *l, size_t at, char **to)
 {
     static const char plain[] = "n\nt\tr\r\\\\'\'\"\"a\ab\bf\fv\v";
@@ -268,7 +271,7 @@ static tess_status lex_string(lexer *l)
         if (used == 0 && strchr("xuUN", l->text.data[at + 1]) != NULL)
             return template_fail(l->line, TESS_E_FORMAT, "the escape \\%c is not valid", l->text.data[at + 1]);
         if (used == 0)
-            *to++ = '\\'; /* other escapes stand for themselves */
+            *to++ = '\\'; /* other escapes are kept as they are */
         at += 1 + used;
     }
     const template_token token = {.kind = TOKEN_STRING, .line = l->line, .text = {copy, (size_t)(to - copy)}};
@@ -276,7 +279,7 @@ static tess_status lex_string(lexer *l)
     return add(l, &token);
 }
 
-/* Brackets that are open, innermost last. */
+/* The brackets that are open, innermost last. */
 typedef struct brackets {
     char closing[TEMPLATE_DEPTH];
     int n;
@@ -344,7 +347,7 @@ static tess_status lex_tag(lexer *l, bool output)
     return template_fail(line, TESS_E_FORMAT, "a tag %s without %s", output ? "{{" : "{%", output ? "}}" : "%}");
 }
 
-/* The next "{{", "{%" or "{#". */
+/* Finds the next "{{", "{%" or "{#". */
 static size_t find_tag(const lexer *l, size_t from)
 {
     for (size_t at = find(l, from, "{"); at + 1 < l->text.size; at = find(l, at + 1, "{")) {
@@ -386,7 +389,7 @@ tess_status template_lex(template_arena *arena, template_text text, template_tok
     char *copy;
     size_t n = 0;
     *tokens = (template_tokens){0};
-    TESS_TRY(template_alloc(arena, text.size + 8, &copy)); /* zeroes after it end what looks ahead */
+    TESS_TRY(template_alloc(arena, text.size + 8, &copy)); /* zeroes follow the text, so that looking ahead is safe */
     for (size_t i = 0; i < text.size; i++) {
         if (text.data[i] == '\r' && i + 1 < text.size && text.data[i + 1] == '\n')
             continue;

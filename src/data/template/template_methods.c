@@ -1,4 +1,4 @@
-/* Methods of strings, as Python's str has them. */
+/* Methods of strings, with the behaviour of Python's str. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "data/template/template_impl.h"
 
 /* ---- Arguments ---- */
-/* A string at `place`; *text.data NULL: not given, or None. */
+/* Takes a string argument at `place`. *text.data NULL: not given, or None. */
 static tess_status take_text(const template_use *c, size_t place, template_text *text)
 {
     const template_value *value = template_arg(c->args, place, place == 0 ? "sep" : NULL);
@@ -51,7 +51,7 @@ static tess_status add_text(const template_use *c, template_text text)
     return template_list_add(c->run, c->out->list, &value);
 }
 
-/* Steps for a search that may look at all of `other` at each place of the string. */
+/* Counts the steps of a search that may compare all of `other` at each position of the string. */
 static tess_status pay_search(const template_use *c, template_text other)
 {
     return template_step(c->run, c->value->text.size / 64 * (1 + other.size / 16));
@@ -150,7 +150,7 @@ static tess_status splitlines(const template_use *c)
     return TESS_OK;
 }
 
-/* Variant 1: the last one. */
+/* Variant 1: splits at the last separator. */
 static tess_status partition(const template_use *c)
 {
     template_text separator;
@@ -177,7 +177,7 @@ static bool begins_or_ends(template_text self, template_text with, bool ends)
     return with.size <= self.size && memcmp(self.data + from, with.data, with.size) == 0;
 }
 
-/* Variant 1: at the end. */
+/* Variant 1: endswith. */
 static tess_status starts_with(const template_use *c)
 {
     bool found = false;
@@ -194,7 +194,7 @@ static tess_status starts_with(const template_use *c)
     return TESS_OK;
 }
 
-/* Variant bit 0: the last one; bit 1: an error where there is none. */
+/* Variant bit 0: finds the last occurrence; bit 1: fails if there is none. */
 static tess_status find(const template_use *c)
 {
     template_text needle;
@@ -224,7 +224,7 @@ static bool is_alphanumeric(uint32_t code)
     return template_is_letter(code) || template_is_digit(code);
 }
 
-/* All characters, of which there is at least one. */
+/* Whether the string is not empty and all of its characters pass the variant's test. */
 static tess_status is_all(const template_use *c)
 {
     static bool (*const tests[])(uint32_t) = {template_is_digit, template_is_letter, is_alphanumeric,
@@ -239,7 +239,7 @@ static tess_status is_all(const template_use *c)
     return TESS_OK;
 }
 
-/* Variant 1: lower. */
+/* Variant 1: islower. */
 static tess_status is_case(const template_use *c)
 {
     *c->out = template_bool(template_is_case(c->value->text, c->variant == 1));
@@ -252,7 +252,7 @@ static tess_status change_case(const template_use *c)
     return template_change_case(c->run, c->value->text, (template_case)c->variant, c->out);
 }
 
-/* An empty `old` stands before every character and at the end. */
+/* Finds the next occurrence of `old`. An empty `old` occurs before every character and at the end. */
 static size_t next_old(const template_use *c, template_text old, size_t from, bool first)
 {
     if (old.size > 0)
@@ -289,7 +289,7 @@ static tess_status replace(const template_use *c)
     return template_take(c->run, &buffer, put_replaced(c, old, new, most, &buffer), c->out);
 }
 
-/* Variant 1: of the end. */
+/* Variant 1: removesuffix. */
 static tess_status remove_part(const template_use *c)
 {
     template_text affix, self = c->value->text;
@@ -321,7 +321,7 @@ static tess_status join(const template_use *c)
     return template_take(c->run, &buffer, put_joined(c, items, &buffer), c->out);
 }
 
-/* The value that a field of format() names: by place, by number or by name. */
+/* Returns the value that a field of format() refers to: the next argument, a number or a name. */
 static tess_status find_field(const template_use *c, template_text field, size_t *next, const template_value **value)
 {
     char name[64];

@@ -1,12 +1,12 @@
-/* Numbers from text, as Python's int() and float() read them. */
+/* Parses numbers from text, like Python's int() and float(). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "data/template/template_impl.h"
 
-enum { NUMBER_SIZE = 400 }; /* longer texts are no numbers */
+enum { NUMBER_SIZE = 400 }; /* longer texts are not numbers */
 
-/* The value of a digit of any script: those of a script are ten in a row. */
+/* Returns the value of a digit of any script. In each script ten consecutive characters are the digits. */
 static int digit_value(uint32_t c)
 {
     int value = 0;
@@ -19,7 +19,7 @@ static int digit_value(uint32_t c)
     return value % 10;
 }
 
-/* Copies a text without the spaces around it, with digits of all scripts as 0 to 9. Returns false for a text that is
+/* Copies a text without the spaces around it, and with digits of all scripts converted to 0 to 9. False: the text is
  * too long, or has other characters beyond ASCII. */
 static bool copy_plain(template_text text, char plain[NUMBER_SIZE])
 {
@@ -42,7 +42,7 @@ static int digit_of(char c)
     return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'z' ? (c | 32) - 'a' + 10 : 99;
 }
 
-/* The base that a prefix such as 0x states; 0: there is none. */
+/* Returns the base that a prefix such as 0x states; 0: there is none. */
 static int stated_base(const char *text)
 {
     if (text[0] != '0')
@@ -59,7 +59,7 @@ bool template_read_int(template_text text, int64_t base, int64_t *out, bool *too
     const char *at = plain;
     bool negative = *at == '-';
     at += *at == '-' || *at == '+';
-    if (*at == '_') /* an underscore stands between digits */
+    if (*at == '_') /* an underscore must be between digits */
         return false;
     int stated = stated_base(at);
     if (stated != 0 && (base == 0 || base == stated)) {
@@ -67,13 +67,13 @@ bool template_read_int(template_text text, int64_t base, int64_t *out, bool *too
         at += 2;
         at += *at == '_';
     } else if (base == 0) {
-        if (at[0] == '0' && strspn(at, "0_") < strlen(at)) /* 010 is no number, nor is it in Python's source */
+        if (at[0] == '0' && strspn(at, "0_") < strlen(at)) /* 010 is not a number here, nor in Python's source */
             return false;
         base = 10;
     }
     if (base < 2 || base > 36 || *at == '\0')
         return false;
-    *out = 0; /* below 0: there is one number more */
+    *out = 0; /* the range below 0 has one number more */
     for (; *at != '\0'; at++) {
         at += *at == '_' && digit_of(at[-1]) < base;
         if (digit_of(*at) >= base)

@@ -1,4 +1,5 @@
-/* Statements of a template, by the grammar of jinja2's parser and of its loopcontrols and transformers' generation. */
+/* Parses the statements of a template, by the grammar of jinja2's parser, of its loopcontrols, and of transformers'
+ * generation blocks. */
 #include <string.h>
 
 #include "data/template/template_impl.h"
@@ -6,7 +7,7 @@
 static tess_status parse_body(template_parser *p, const char *const *ends, template_node **list);
 
 /* ---- Targets ---- */
-/* A name, or several in a tuple. */
+/* Parses a name, or several names as a tuple. */
 static tess_status parse_names(template_parser *p, template_node **out)
 {
     bool bracket = template_skip(p, "(");
@@ -44,7 +45,7 @@ static tess_status end_block(template_parser *p)
     return template_expect_kind(p, TOKEN_BLOCK_END, "'%}'");
 }
 
-/* A body and its end tag. */
+/* Parses a body and its end tag. */
 static tess_status parse_to(template_parser *p, const char *end, template_node **body)
 {
     const char *const ends[] = {end, NULL};
@@ -127,7 +128,7 @@ static tess_status parse_parameters(template_parser *p, template_node **list)
     return TESS_OK;
 }
 
-/* A body that runs by itself: no loop around it is its own. */
+/* Parses a body that runs as a function: loops around it do not count as its own. */
 static tess_status parse_function_body(template_parser *p, const char *end, template_node **body)
 {
     int loops = p->loops;
@@ -235,7 +236,7 @@ static bool at_any(const template_parser *p, const char *const *ends)
     return false;
 }
 
-/* Up to a tag that begins with one of `ends`, at whose name it stops; NULL: to the end. */
+/* Parses a body up to a tag that begins with one of `ends`, and stops at that name. `ends` NULL: parses to the end. */
 static tess_status parse_body(template_parser *p, const char *const *ends, template_node **list)
 {
     TESS_CHECK(++p->depth < TEMPLATE_DEPTH, TESS_E_INVALID, "line %u: nested more than %d deep", p->token->line,

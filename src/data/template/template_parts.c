@@ -1,5 +1,6 @@
-/* Attributes and items of values, as jinja2's immutable sandbox finds them: value.name is a method, or what a
- * dictionary has under that name; value[key] the other way round. What changes a list or a dictionary is not there. */
+/* Looks up attributes and items of values, as jinja2's immutable sandbox does. value.name is a method or, if there is
+ * none, the entry of a dictionary with that name; value[key] looks in the opposite order. Methods that change a list or
+ * a dictionary do not exist. */
 #include "data/template/template_impl.h"
 
 /* The method of this name; NULL: values of this kind have none. */
@@ -68,7 +69,7 @@ static tess_status loop_attribute(template_run *run, const template_value *value
     return no_part(run, value, name, out);
 }
 
-/* The value of a name in a dict or a namespace. */
+/* Returns the value of a name in a dict or a namespace. */
 static const template_value *find_named(template_run *run, const template_value *value, template_text name)
 {
     return value->kind == TEMPLATE_DICT || value->kind == TEMPLATE_NAMESPACE
@@ -89,7 +90,7 @@ tess_status template_attribute(template_run *run, const template_value *value, t
     return value->kind == TEMPLATE_LOOP ? loop_attribute(run, value, name, out) : no_part(run, value, name, out);
 }
 
-/* A place in a list of n, counted from the end where it is negative; false: outside. */
+/* Converts an index of a list of n items to a position; negative ones count from the end. False: it is outside. */
 static bool place_of(int64_t index, size_t n, size_t *place)
 {
     int64_t at = index < 0 ? index + (int64_t)n : index;

@@ -1,4 +1,4 @@
-/* str() and repr() of values. */
+/* Formats values as str() and repr() do. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "data/template/template_impl.h"
 
-/* The shortest digits that read back, laid out as Python does. */
+/* Formats the shortest digits that read back to the same value, in Python's layout. */
 const char *template_float(double value, char *text, size_t size)
 {
     char digits[40], plain[40];
@@ -38,7 +38,7 @@ const char *template_float(double value, char *text, size_t size)
     return text;
 }
 
-/* Whether repr() shows a character as it is. */
+/* Whether repr() shows the character unchanged. */
 static bool is_printable(uint32_t c)
 {
     utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
@@ -116,7 +116,7 @@ static tess_status repr_scalar(template_run *run, const template_value *value, t
         return tess_buffer_printf(out, "%s", template_float(value->real, text, sizeof(text)));
     case TEMPLATE_UNDEFINED:
         return tess_buffer_append(out, "Undefined", 9);
-    default: /* Python shows an address */
+    default: /* Python would show an address here */
         return template_fail(run->line, TESS_E_UNSUPPORTED, "a value of type %s cannot be written",
                              template_type(value));
     }

@@ -1,12 +1,12 @@
-/* Statements. */
+/* Runs the statements of a template. */
 #include <string.h>
 
 #include "base/core/rng.h"
 #include "base/mem/make_room.h"
 #include "data/template/template_impl.h"
 
-/* A generation block's text, where the output was when it began. In a macro or a block that is captured, the text gets
- * there only later, or never: a hash tells whether it did, right there. */
+/* A generation block's text, at the position of the output where the block began. Inside a macro or a captured block
+ * the text is written there only later, or never. A hash tells whether the output at that position is the text. */
 typedef struct template_mark {
     struct template_mark *older;
     size_t begin, size;
@@ -159,7 +159,7 @@ static tess_status run_if(template_run *run, template_scope *scope, const templa
     }
 }
 
-/* The items that a loop visits: those that pass its condition. */
+/* Returns the items that a loop visits: those that pass its condition. */
 static tess_status loop_items(template_run *run, template_scope *scope, const template_node *node,
                               const template_list **items)
 {
@@ -182,7 +182,7 @@ static tess_status loop_items(template_run *run, template_scope *scope, const te
     return TESS_OK;
 }
 
-/* Notes that a pass of a loop over messages has written what follows `begin`. */
+/* Records that an iteration of a loop over messages has written the output from `begin` on. */
 static void note_turn(template_run *run, const template_value *item, size_t begin)
 {
     size_t message = item->kind == TEMPLATE_DICT ? item->dict->message : 0;
@@ -321,7 +321,7 @@ static tess_status run_list(template_run *run, template_scope *scope, const temp
     return TESS_OK;
 }
 
-/* ---- All of it ---- */
+/* ---- The whole rendering ---- */
 static bool stands(const template_run *run, const template_mark *mark)
 {
     return mark->begin + mark->size <= run->root->size &&

@@ -1,4 +1,5 @@
-/* Names: a chain of scopes, innermost first. A loop's body has one for each item, a macro one for each call. */
+/* Looks up names in a chain of scopes, innermost first. A loop's body has a scope for each item, a macro has one for
+ * each call. */
 #include "data/template/template_impl.h"
 
 tess_status template_scope_new(template_run *run, template_scope *parent, template_scope **scope)

@@ -1,4 +1,4 @@
-/* Filters of many values: lists, and what can be iterated. */
+/* Filters of sequences: lists, and other values that can be iterated. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ static tess_status own_items(const template_use *c, const template_list **items)
 }
 
 /* ---- Attributes ---- */
-/* A path "a.b.0" of an item; a number is an index. */
+/* Follows a path such as "a.b.0" from an item; a number is an index. */
 static tess_status walk(template_run *run, const template_value *item, const template_value *path, template_value *out)
 {
     *out = *item;
@@ -30,7 +30,7 @@ static tess_status walk(template_run *run, const template_value *item, const tem
     return TESS_OK;
 }
 
-/* The attribute of an item that `attribute` names; NULL: the item. */
+/* Returns the attribute of an item that `attribute` names; NULL: the item itself. */
 static tess_status part_of(template_run *run, const template_value *item, const template_value *attribute,
                            template_value *out)
 {
@@ -39,7 +39,7 @@ static tess_status part_of(template_run *run, const template_value *item, const 
 }
 
 /* ---- Choosing ---- */
-/* The arguments after the first `skipped`. */
+/* Returns the arguments after the first `skipped`. */
 static template_args behind(const template_args *args, size_t skipped)
 {
     template_args rest = *args;
@@ -49,7 +49,7 @@ static template_args behind(const template_args *args, size_t skipped)
     return rest;
 }
 
-/* An empty iterator, and the items that decide what it becomes; those of None, too, are none. */
+/* Makes an empty iterator, and returns the items from which a filter fills it. None counts as an empty list. */
 static tess_status begin_iterator(const template_use *c, const template_list **items)
 {
     static const template_list none = {.n = 0};
@@ -58,7 +58,7 @@ static tess_status begin_iterator(const template_use *c, const template_list **i
     return template_truth(c->value) ? own_items(c, items) : TESS_OK;
 }
 
-/* Variant bit 0: keep what fails; bit 1: test an attribute, which the first argument names. */
+/* Variant bit 0: keeps the items that fail the test; bit 1: tests an attribute, which the first argument names. */
 static tess_status choose(const template_use *c)
 {
     bool rejects = (c->variant & 1) != 0, attribute = (c->variant & 2) != 0;
@@ -108,7 +108,7 @@ static tess_status map(const template_use *c)
 }
 
 /* ---- Ends and lengths ---- */
-/* Variant 1: the last one. */
+/* Variant 1: last. */
 static tess_status end(const template_use *c)
 {
     const template_list *items;
@@ -187,7 +187,8 @@ static tess_status join(const template_use *c)
 }
 
 /* ---- Order ---- */
-/* The key that an item is compared by: an attribute, or the item; strings without regard to case unless `cased`. */
+/* Returns the key by which an item is compared: an attribute, or the item. Strings are compared without case unless
+ * `cased`. */
 static tess_status key_of(const template_use *c, const template_value *item, const template_value *attribute,
                           bool cased, template_value *key)
 {
@@ -263,7 +264,7 @@ static tess_status sort(const template_use *c)
     return sort_by(c, items, keys, flag(c, 0, "reverse"));
 }
 
-/* (key, value) of each entry of a dictionary. */
+/* Makes a tuple (key, value) of each entry of a dictionary. */
 static tess_status pairs_of(const template_use *c, template_value *pairs)
 {
     const template_args none = {0};
@@ -283,7 +284,7 @@ static tess_status sort_dict(const template_use *c)
     return sort_by(c, pairs.list, keys, flag(c, 2, "reverse"));
 }
 
-/* Variant 1: the largest. */
+/* Variant 1: max. */
 static tess_status extreme(const template_use *c)
 {
     const template_list *items;

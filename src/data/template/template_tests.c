@@ -1,4 +1,4 @@
-/* Tests: what follows "is". */
+/* Tests, which follow "is" in a template. */
 #include <string.h>
 
 #include "data/template/template_impl.h"
@@ -21,7 +21,7 @@ static tess_status is_number(const template_use *c)
     return TESS_OK;
 }
 
-/* Variant: true or false. */
+/* Variant: the truth value that is tested for. */
 static tess_status is_truth(const template_use *c)
 {
     *c->out = template_bool(c->value->kind == TEMPLATE_BOOL && (int)c->value->truth == c->variant);
@@ -39,7 +39,7 @@ static tess_status is_iterable(const template_use *c)
     return TESS_OK;
 }
 
-/* True for values with a length and items: jinja2 counts undefined values and dictionaries in. */
+/* True for values with a length and items. jinja2 includes undefined values and dictionaries. */
 static tess_status is_sequence(const template_use *c)
 {
     template_kind kind = c->value->kind;
@@ -85,7 +85,7 @@ static tess_status is_in(const template_use *c)
     return TESS_OK;
 }
 
-/* Variant 0: even, 1: odd. */
+/* Variant 0: even; 1: odd. */
 static tess_status is_parity(const template_use *c)
 {
     int64_t n;
@@ -104,7 +104,7 @@ static tess_status is_divisible(const template_use *c)
     return TESS_OK;
 }
 
-/* Variant: a template_case. */
+/* Variant: the template_case that is tested for. */
 static tess_status is_case(const template_use *c)
 {
     template_value text;

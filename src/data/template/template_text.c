@@ -1,4 +1,4 @@
-/* Strings as Python sees them: characters, spaces, lines, case. */
+/* Strings with the meaning that Python gives them: characters, spaces, lines, case. */
 #include <string.h>
 #include <utf8proc.h>
 

@@ -1,4 +1,4 @@
-/* Values, with the meaning that Python gives them. */
+/* Values with the meaning that Python gives them: makes, converts, compares and adds them. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -76,7 +76,7 @@ tess_status template_list_new(template_run *run, template_kind kind, template_va
     return template_alloc(&run->arena, sizeof(template_list), &out->list);
 }
 
-/* Twice the room, for arrays of an arena. */
+/* Doubles the room of an array in the arena. */
 static tess_status grow(template_run *run, size_t n, size_t *room, template_value **array)
 {
     template_value *grown;
@@ -260,7 +260,7 @@ static bool equal_lists(template_run *run, const template_list *a, const templat
     return equal;
 }
 
-/* Integers are compared as such: floats would confuse large ones. */
+/* Compares numbers. Integers are compared as integers, because floats cannot distinguish large ones. */
 static int order_numbers(const template_value *a, const template_value *b)
 {
     int64_t x, y;
@@ -274,7 +274,7 @@ static bool equal_inside(template_run *run, const template_value *a, const templ
 {
     bool equal = false;
     if (run->depth++ >= TEMPLATE_RUN_DEPTH)
-        run->steps = TEMPLATE_STEPS; /* the next step fails */
+        run->steps = TEMPLATE_STEPS; /* makes the next step fail */
     else if (run->steps < TEMPLATE_STEPS)
         equal = a->kind == TEMPLATE_DICT ? equal_dicts(run, a->dict, b->dict) : equal_lists(run, a->list, b->list);
     run->depth--;
@@ -298,7 +298,7 @@ bool template_equal(template_run *run, const template_value *a, const template_v
     case TEMPLATE_FUNCTION:
         run->steps += (int64_t)a->text.size / 64;
         return a->text.size == b->text.size && memcmp(a->text.data, b->text.data, a->text.size) == 0;
-    default: /* an identity */
+    default: /* kinds that are compared by identity */
         return (const void *)a->list == (const void *)b->list;
     }
 }
@@ -437,7 +437,7 @@ tess_status template_escape(template_text text, tess_buffer *out)
     return TESS_OK;
 }
 
-/* Two strings, one of which is markup: the other one is escaped. */
+/* Adds two strings, one of which is markup; the other one is escaped. */
 static tess_status add_markup(template_run *run, const template_value *a, const template_value *b, template_value *out)
 {
     tess_buffer buffer = {.mem = run->arena.mem};

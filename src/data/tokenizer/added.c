@@ -1,4 +1,5 @@
-/* Added tokens: found in the text before the model sees it, leftmost first, the longest of those with one start. */
+/* Finds added tokens in a text before the model sees it: the leftmost match first, and the longest of those that start
+ * at the same position. */
 #include <string.h>
 
 #include "base/mem/make_room.h"
@@ -72,7 +73,7 @@ static tess_status read_token(tess_mem *mem, const tess_node *node, const tess_s
     TESS_CHECK(json_is_integer(id) && json_integer_value(id) >= 0 && json_integer_value(id) < TESS_MAX_TOKEN_ID,
                TESS_E_FORMAT, "%s: 'id' is not an integer of 0..%d", node->what, TESS_MAX_TOKEN_ID - 1);
     token->id = (int32_t)json_integer_value(id);
-    /* A token of the model keeps the model's id, as in HF tokenizers. */
+    /* A token that the model also has keeps the model's id, as in HF tokenizers. */
     const tess_string_entry *known = tess_strings_find(vocab, token->content.data, token->content.size);
     if (known != NULL)
         token->id = (int32_t)known->value;
@@ -123,7 +124,7 @@ void tess_added_free(tess_added_set *set)
     *set = (tess_added_set){.mem = set->mem};
 }
 
-/* The longest pattern that starts at text[0], -1: none. */
+/* Returns the longest pattern that starts at text[0]; -1: none. */
 static int32_t longest(const tess_trie *trie, const char *text, size_t size)
 {
     const unsigned char *p = (const unsigned char *)text;
@@ -140,7 +141,7 @@ static int32_t longest(const tess_trie *trie, const char *text, size_t size)
     return best;
 }
 
-/* The character that ends at text[at). */
+/* Finds the character that ends before text[at]. */
 static size_t previous(const char *text, size_t at, uint32_t *c)
 {
     size_t begin = at - 1;
@@ -161,7 +162,8 @@ static bool stands_alone(const char *text, size_t size, size_t begin, size_t end
     return !tess_is_word(before) && !tess_is_word(after);
 }
 
-/* End of the space at text[from...); a run of spaces is scanned once, however many matches lie in it. */
+/* Returns the end of the space at text[from...). A run of spaces is scanned only once, however many matches are in
+ * it. */
 static size_t skip_space(tess_added_scan *scan, size_t from)
 {
     if (from >= scan->space_begin && from < scan->space_end)
@@ -179,7 +181,7 @@ static size_t skip_space(tess_added_scan *scan, size_t from)
     return at;
 }
 
-/* Start of the space in front of text[at], but not before the end of the last match. */
+/* Returns the start of the space before text[at], but at least the end of the last match. */
 static size_t skip_space_back(const tess_added_scan *scan, size_t at)
 {
     while (at > scan->floor) {
@@ -206,7 +208,8 @@ const tess_added *tess_added_next(tess_added_scan *scan, size_t *begin, size_t *
             i = after - 1;
             continue;
         }
-        /* The search continues right after the pattern, even in space that it swallows: HF tokenizers do so. */
+        /* The search continues right after the pattern, even inside the space that the match consumes, as in HF
+         * tokenizers. */
         scan->from = after;
         *begin = token->lstrip ? skip_space_back(scan, i) : i;
         *end = scan->floor = token->rstrip ? skip_space(scan, after) : after;

@@ -1,7 +1,7 @@
-/* Merges the symbols of one piece: the pair of lowest rank first, the leftmost of equals.
+/* Merges the symbols of one piece: the pair with the lowest rank first, the leftmost of equal ones.
  *
- * Most pieces are words of a few bytes, merged in a small array. Longer ones (runs of letters without spaces, or whole
- * texts when there is no pre-tokenizer) use a linked list and a heap, n log n. */
+ * Most pieces are words of a few bytes, which are merged in a small array. Longer pieces (runs of letters without
+ * spaces, or whole texts if there is no pre-tokenizer) use a linked list and a heap, in n log n time. */
 #include <string.h>
 
 #include "base/core/heap.h"
@@ -37,7 +37,7 @@ static tess_status add_symbol(tess_bpe_scratch *scratch, int32_t id)
     return TESS_OK;
 }
 
-/* Symbol of the character (or byte, at byte level) at p; *length: its bytes. */
+/* Returns the symbol of the character at p (at byte level: of the byte). *length: its number of bytes. */
 static int32_t symbol_at(const tess_bpe *bpe, const char *p, size_t *length)
 {
     unsigned char c = (unsigned char)*p;
@@ -49,7 +49,8 @@ static int32_t symbol_at(const tess_bpe *bpe, const char *p, size_t *length)
     return entry != NULL ? (int32_t)entry->value : -1;
 }
 
-/* The bytes of a character missing from the vocabulary, from its UTF-8 as the model sees it. */
+/* Returns the byte tokens of a character that is missing from the vocabulary. They are the bytes of its UTF-8 as the
+ * model sees it. */
 static bool fall_back(const tess_bpe *bpe, const char *p, size_t length, int32_t ids[4], int *n)
 {
     uint8_t bytes[4];
@@ -67,7 +68,7 @@ static bool fall_back(const tess_bpe *bpe, const char *p, size_t length, int32_t
 
 static tess_status split_symbols(const tess_bpe *bpe, tess_bpe_scratch *scratch, const char *piece, size_t size)
 {
-    bool unknown = false; /* an unk token is due; the next may fuse with it */
+    bool unknown = false; /* an unk token is due, but the next one may fuse with it */
     scratch->n_symbols = 0;
     for (size_t i = 0, length; i < size; i += length) {
         int32_t id = symbol_at(bpe, piece + i, &length), fallback[4];
@@ -92,7 +93,7 @@ static tess_status split_symbols(const tess_bpe *bpe, tess_bpe_scratch *scratch,
 static tess_status merge_short(const tess_bpe *bpe, const tess_bpe_scratch *scratch, tess_ids *ids)
 {
     int32_t symbols[SHORT];
-    const tess_merge *merges[SHORT]; /* merge of symbols i and i + 1 */
+    const tess_merge *merges[SHORT]; /* merges[i]: the merge of symbols i and i + 1 */
     int n = (int)scratch->n_symbols;
     for (int i = 0; i < n; i++)
         symbols[i] = scratch->symbols[i].id;
@@ -130,7 +131,7 @@ static bool before(const void *x, const void *y)
     return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
 }
 
-/* Puts the pair at symbol `at` on the heap, if it merges. */
+/* Puts the pair that starts at symbol `at` on the heap, if there is a merge for it. */
 static tess_status push(const tess_bpe *bpe, tess_bpe_scratch *scratch, int32_t at)
 {
     int32_t next = scratch->symbols[at].next;
@@ -168,7 +169,7 @@ static tess_status merge_long(const tess_bpe *bpe, tess_bpe_scratch *scratch, te
         tess_symbol *right = &symbols[left->next];
         const tess_merge *merge = find_merge(bpe, left->id, right->id);
         if (merge == NULL || merge->id != top.id)
-            continue; /* one of the two symbols has merged since */
+            continue; /* one of the two symbols was merged meanwhile */
         left->id = top.id;
         left->next = right->next;
         right->id = -1;

@@ -1,4 +1,4 @@
-/* The model section of tokenizer.json: vocabulary and merges. */
+/* Reads the model section of tokenizer.json: vocabulary and merges. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ static int32_t id_of(const tess_bpe *bpe, const char *text, size_t size)
     return entry != NULL ? (int32_t)entry->value : -1;
 }
 
-/* The two sides of a merge: ["a", "b"], or "a b" in older files. */
+/* Reads the two sides of a merge: ["a", "b"], or "a b" in older files. */
 static tess_status read_merge(const json_t *merge, const tess_node *node, size_t index, const char **left,
                               size_t *n_left, const char **right, size_t *n_right)
 {
@@ -51,7 +51,7 @@ static tess_status read_merge(const json_t *merge, const tess_node *node, size_t
     return TESS_OK;
 }
 
-/* A pair listed twice keeps its later rank, as in HF tokenizers. */
+/* Adds a merge. A pair that is listed twice keeps its later rank, as in HF tokenizers. */
 static void put_merge(tess_bpe *bpe, int32_t left, int32_t right, uint32_t rank, int32_t id)
 {
     uint64_t pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;

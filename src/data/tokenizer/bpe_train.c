@@ -16,7 +16,7 @@ static tess_status add_token(trainer *t, const char *text, size_t size, int32_t 
     return TESS_OK;
 }
 
-/* Adds the specials, then the characters of GPT-2's alphabet in their order. */
+/* Adds the special tokens, then the characters of GPT-2's alphabet in their order. */
 static tess_status add_first_tokens(trainer *t, const char *const *specials, int n_specials, int32_t of_byte[256])
 {
     int32_t id;
@@ -70,7 +70,8 @@ static tess_status find_pair(trainer *t, uint64_t pair, train_pair **found)
     return TESS_OK;
 }
 
-/* Adds `change` occurrences of the pair in `word`; a gain is stored for the pair's next entry. */
+/* Adds `change` occurrences of the pair in `word`. If the number grows, the word is stored for the pair's next
+ * entry. */
 static tess_status change_pair(trainer *t, int32_t left, int32_t right, int32_t word, int64_t change)
 {
     train_pair *pair = NULL;
@@ -96,7 +97,8 @@ static tess_status change_pair(trainer *t, int32_t left, int32_t right, int32_t 
 }
 
 /* ---- Queue ---- */
-/* The most frequent first; of equals the smaller pair; of entries of one pair the older. */
+/* The order of the queue: the most frequent pair first, of equally frequent ones the smaller pair, of entries of one
+ * pair the older. */
 static bool before(const void *x, const void *y)
 {
     const train_entry *a = x, *b = y;
@@ -120,7 +122,7 @@ static train_entry pop(trainer *t)
     return top;
 }
 
-/* Makes entries for the pairs that gained words in this round. */
+/* Makes queue entries for the pairs that gained words in this round. */
 static tess_status push_touched(trainer *t)
 {
     for (size_t i = 0; i < t->n_touched; i++) {
@@ -219,7 +221,7 @@ static tess_status count_valid(trainer *t, const char *text, size_t size)
     return status;
 }
 
-/* Counts the pieces of `text` that GPT-2's regex cuts. */
+/* Counts the pieces into which GPT-2's regex cuts `text`. */
 static tess_status count_words(trainer *t, const char *text, size_t size)
 {
     if (tess_utf8_valid(text, size) == size)
@@ -232,7 +234,7 @@ static tess_status count_words(trainer *t, const char *text, size_t size)
     return status;
 }
 
-/* Spells the words as symbols and counts the pairs in them. */
+/* Spells the words as symbols, and counts the pairs in them. */
 static tess_status spell_words(trainer *t, const int32_t of_byte[256])
 {
     for (size_t i = 0; i < t->texts.n_entries; i++) {

@@ -1,4 +1,4 @@
-/* A trained model as tokenizer.json, member by member as HF tokenizers writes it. */
+/* Writes a trained model as tokenizer.json, member by member as HF tokenizers does. */
 #include "data/tokenizer/bpe_train.h"
 
 #include <string.h>
@@ -47,7 +47,7 @@ static tess_status write_added(const trainer *t, int n_specials, const char *con
     return TESS_OK;
 }
 
-/* A pair that was merged in two rounds counts as merged in the later one. */
+/* Writes the merges. A pair that was merged in two rounds is written with the later one. */
 static tess_status write_merges(const trainer *t, tess_buffer *json)
 {
     tess_strings last = {.mem = t->mem};

@@ -1,4 +1,5 @@
-/* Turns ids into text: a chain of steps over a list of strings, each one pass from one of two lists to the other. */
+/* Converts ids to text by a chain of steps over a list of strings. Each step reads one of two lists and writes the
+ * other. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +7,7 @@
 #include "data/tokenizer/tokenizer_impl.h"
 #include "data/tokenizer/unicode.h"
 
-/* Strings end to end; string i ends at ends[i]. */
+/* A list of strings in one buffer; string i ends at ends[i]. */
 typedef struct list {
     tess_buffer bytes;
     size_t *ends;
@@ -58,7 +59,7 @@ static tess_status byte_level(const list *in, list *out)
     return status == TESS_OK ? end_string(out) : status;
 }
 
-/* "<0x0A>" -> 10, -1: something else. */
+/* Returns 10 for "<0x0A>"; -1: another text. */
 static int fallback_byte(const char *text, size_t size)
 {
     if (size != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>')
@@ -69,7 +70,7 @@ static int fallback_byte(const char *text, size_t size)
     return (int)value;
 }
 
-/* Ends a run of byte tokens: appends its text when it is UTF-8, else U+FFFD for each. */
+/* Ends a run of byte tokens: appends its text if it is UTF-8, otherwise U+FFFD for each token. */
 static tess_status end_run(tess_buffer *run, list *out)
 {
     if (run->size == 0)
@@ -199,6 +200,6 @@ tess_status tess_decode(const tess_tokenizer *t, const int32_t *ids, size_t n, b
     }
     list_free(&lists[0]);
     list_free(&lists[1]);
-    /* An empty text must not be NULL: callers read text->data. */
+    /* An empty text must not be NULL, because callers read text->data. */
     return status == TESS_OK ? tess_buffer_append(text, "", 0) : status;
 }

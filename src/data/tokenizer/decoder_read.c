@@ -1,4 +1,4 @@
-/* The decoder and post_processor sections of tokenizer.json. */
+/* Reads the decoder and post_processor sections of tokenizer.json. */
 #include <string.h>
 
 #include "data/tokenizer/tokenizer_impl.h"
@@ -106,7 +106,7 @@ static tess_status read_template(const tess_node *node, tess_template *special)
     return TESS_OK;
 }
 
-/* Puts `outer` around the present template. */
+/* Puts the template `outer` around the present template. */
 static tess_status wrap(const tess_node *node, const tess_template *outer, tess_template *special)
 {
     TESS_CHECK(special->n_before + outer->n_before <= TESS_MAX_TEMPLATE &&
@@ -125,7 +125,7 @@ static tess_status read_post(tess_mem *mem, const tess_node *node, const char *t
     (void)mem;
     tess_template outer = {0};
     if (strcmp(type, "ByteLevel") == 0)
-        return TESS_OK; /* moves offsets, never ids */
+        return TESS_OK; /* it changes offsets, but never ids */
     if (strcmp(type, "TemplateProcessing") == 0) {
         TESS_TRY(read_template(node, &outer));
         return wrap(node, &outer, into);

@@ -1,4 +1,5 @@
-/* A hash of what a tokenizer does: files of token ids carry it, so that no other tokenizer reads them. */
+/* Hashes what a tokenizer does. Files of token ids contain this hash, so that they are not read with another
+ * tokenizer. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -6,8 +7,8 @@
 
 #include "data/tokenizer/tokenizer_impl.h"
 
-/* Letters, cases, digits, spaces, marks, scripts and line ends, for what the vocabulary does not show: the normalizer
- * and the pre-tokenizer. */
+/* A text with letters, cases, digits, spaces, marks, scripts and line ends. Its ids depend on the normalizer and the
+ * pre-tokenizer, which the vocabulary does not show. */
 static const char probe[] =
     "The Tower's 12345 steps;  don't\tSTOP\r\n\n  e\xcc\x81t\xc3\xa9 \xef\xac\x81ne "
     "\xe6\xbc\xa2\xe5\xad\x97\xe3\x81\x8b\xe3\x81\xaa \xd0\x9c\xd0\xb8\xd1\x80 \xf0\x9f\x98\x80 "
@@ -24,7 +25,7 @@ static uint64_t hash_tokens(const tess_tokenizer *t)
     return hash;
 }
 
-/* The table's order depends on its size: the sum does not. */
+/* Sums the hashes of the merges. The table's order depends on its size, but a sum does not depend on the order. */
 static uint64_t hash_merges(const tess_bpe *bpe)
 {
     uint64_t sum = 0;

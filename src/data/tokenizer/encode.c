@@ -1,4 +1,4 @@
-/* Turns text into ids: normalizer, pre-tokenizer, BPE, and special tokens. */
+/* Converts text to ids: normalizer, pre-tokenizer, BPE, and special tokens. */
 #include <string.h>
 
 #include "data/tokenizer/tokenizer_impl.h"
@@ -14,7 +14,7 @@ struct tess_encoder {
     tess_bpe_scratch bpe;
     tess_buffer pre[TESS_MAX_STEPS];
     tess_buffer repaired;
-    tess_ids *ids; /* ids of the current call */
+    tess_ids *ids; /* receives the ids of the current call */
 };
 
 tess_status tess_encoder_create(tess_mem *mem, const tess_tokenizer *tokenizer, tess_encoder **out)
@@ -84,7 +84,7 @@ static tess_status encode_piece(void *context, const char *piece, size_t size)
     return TESS_OK;
 }
 
-/* Normalized text between added tokens. */
+/* Encodes normalized text between added tokens. */
 static tess_status encode_plain(tess_encoder *encoder, const char *text, size_t size, bool at_start)
 {
     const tess_pre_run run = {.pre = &encoder->tokenizer->pre,
@@ -96,7 +96,7 @@ static tess_status encode_plain(tess_encoder *encoder, const char *text, size_t 
     return tess_pre_tokenize(&run, text, size);
 }
 
-/* Raw text between the added tokens that match raw text. */
+/* Encodes raw text between the added tokens that match raw text. */
 static tess_status encode_raw(tess_encoder *encoder, const char *text, size_t size, bool at_start)
 {
     const tess_tokenizer *t = encoder->tokenizer;

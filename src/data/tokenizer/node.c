@@ -1,4 +1,4 @@
-/* Reading tokenizer.json: members and steps, with the names that messages use. */
+/* Reads members and steps of tokenizer.json, with the names that messages use. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
-/* NFC and the other normal forms over utf8proc's tables.
+/* NFC and the other normal forms, with utf8proc's tables.
  *
  * utf8proc's own driver sorts marks by insertion, which is quadratic in a run of marks. This one sorts a run by
- * counting, so hostile text costs linear time. */
+ * counting, so any text costs only linear time. */
 #include <string.h>
 #include <utf8proc.h>
 
@@ -9,7 +9,7 @@
 #include "data/tokenizer/tokenizer_impl.h"
 #include "data/tokenizer/unicode.h"
 
-/* Characters below the limit are normal, but the last one before others may compose with what follows. */
+/* Characters below the limit are already normal, but the last one before others may compose with what follows it. */
 size_t tess_normal_form_skip(tess_norm_kind kind, const char *text, size_t size)
 {
     const unsigned char *p = (const unsigned char *)text;
@@ -60,7 +60,7 @@ static int combining_class(int32_t c)
     return utf8proc_get_property(c)->combining_class;
 }
 
-/* Stable sort of points[0..n) by combining class, through points[n..2n). */
+/* Sorts points[0..n) by combining class, stably. Uses points[n..2n) as scratch memory. */
 static void order_run(int32_t *points, size_t n, int32_t *work)
 {
     size_t begin[257] = {0};
@@ -93,7 +93,8 @@ static tess_status order_marks(tess_norm_scratch *scratch, size_t n)
     return TESS_OK;
 }
 
-/* One stretch that starts at an inert character (or the text's start) and ends before the next. */
+/* Converts one stretch, which starts at an inert character (or at the start of the text) and ends before the next
+ * one. */
 static tess_status form_stretch(tess_norm_kind kind, tess_norm_scratch *scratch, const char *text, size_t size,
                                 tess_buffer *out)
 {
@@ -117,7 +118,8 @@ static tess_status form_stretch(tess_norm_kind kind, tess_norm_scratch *scratch,
 tess_status tess_normal_form(tess_norm_kind kind, tess_norm_scratch *scratch, const char *text, size_t size,
                              tess_buffer *out)
 {
-    /* All characters below are inert: unchanged by the form, and never composed with the character to their left. */
+    /* All characters below this limit are inert: the normal form does not change them, and they never compose with the
+     * character before them. */
     const uint32_t inert_below = kind == TESS_NORM_NFC ? 0x300 : 0x80;
     for (size_t i = 0; i < size;) {
         size_t skip = tess_normal_form_skip(kind, text + i, size - i);

@@ -1,4 +1,4 @@
-/* Normalizers: the changes that a tokenizer makes to a text before it is cut. */
+/* Normalizers: the changes that a tokenizer makes to a text before it is cut into pieces. */
 #include <string.h>
 
 #include "data/tokenizer/tokenizer_impl.h"
@@ -61,7 +61,7 @@ tess_status tess_pattern_find(const tess_regex *regex, const tess_buffer *litera
     return TESS_OK;
 }
 
-/* Runs one step; *changed says whether `out` holds the result. */
+/* Runs one step. *changed: `out` has the result; otherwise the text is unchanged. */
 static tess_status run_step(const tess_norm_step *step, tess_norm_scratch *scratch, const char *text, size_t size,
                             tess_buffer *out, bool *changed)
 {

@@ -7,7 +7,7 @@
 
 enum { MAX_PATTERN = 1 << 16 };
 
-/* The classes of escapes as Oniguruma defines them: the inside of a character class, and properties. */
+/* The escapes that stand for classes, as Oniguruma defines them: the inside of a character class, and properties. */
 static const struct escape_class {
     char escape;
     const char *inside;
@@ -33,7 +33,8 @@ static const struct escape_class *class_of(char escape)
     return NULL;
 }
 
-/* A script is that of the character alone; PCRE2 takes \p{Han} as the scripts that it is used with, too. */
+/* Whether the name is a script. In Oniguruma \p{Han} means the script of the character itself; PCRE2 also includes the
+ * scripts with which a character is used. */
 static bool is_script(const char *name, size_t n)
 {
     static const char *const scripts[] = {"Han",  "Hiragana", "Katakana", "Hangul", "Latin",     "Greek",
@@ -44,7 +45,7 @@ static bool is_script(const char *name, size_t n)
     return false;
 }
 
-/* Appends the inside of a character class, with the characters that PCRE2 does not know. */
+/* Appends a property for the inside of a character class, and the characters with it that PCRE2 does not know. */
 static tess_status append_property(const char *name, size_t n, tess_buffer *out)
 {
     TESS_TRY(tess_buffer_printf(out, "\\p{%s%.*s}", is_script(name, n) ? "sc:" : "", (int)n, name));
@@ -59,8 +60,8 @@ static tess_status append_class(const struct escape_class *class, tess_buffer *o
     return TESS_OK;
 }
 
-/* Rewrites \p{X}, \P{X}, \pX (class NULL), or the escape of a class. A class cannot subtract, so what is negated inside
- * of one stays as it is. */
+/* Rewrites \p{X}, \P{X} or \pX (class NULL), or the escape of a class. A negated property inside a character class is
+ * not rewritten, because a class cannot subtract. */
 static tess_status rewrite_class(const char *p, size_t n, const struct escape_class *class, bool in_class,
                                  tess_buffer *out, size_t *used)
 {
@@ -81,7 +82,7 @@ static tess_status rewrite_class(const char *p, size_t n, const struct escape_cl
     return in_class ? TESS_OK : tess_buffer_append(out, "]", 1);
 }
 
-/* Copies the escape at p[0] == '\\' into out; *used: its bytes in the pattern. */
+/* Copies the escape at p[0] == '\\' to out. *used: its number of bytes in the pattern. */
 static tess_status rewrite_escape(const char *p, size_t n, bool in_class, const char *what, tess_buffer *out,
                                   size_t *used)
 {
@@ -119,7 +120,7 @@ static tess_status rewrite(const char *p, size_t n, const char *what, tess_buffe
                        "%s: (* in a regex is not supported", what);
             if (!in_class && p[i] == '[') {
                 in_class = true;
-                /* ']' right after the bracket stands for itself */
+                /* a ']' right after the bracket is an ordinary character */
                 used += i + used < n && p[i + used] == '^';
                 used += i + used < n && p[i + used] == ']';
             } else if (in_class && p[i] == ']') {

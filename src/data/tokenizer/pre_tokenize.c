@@ -1,18 +1,18 @@
-/* Runs the steps of a pre-tokenizer: depth first, piece by piece, without lists. */
+/* Runs the steps of a pre-tokenizer depth first, piece by piece, so that no lists are needed. */
 #include <string.h>
 
 #include "data/tokenizer/tokenizer_impl.h"
 
 static tess_status run_step(const tess_pre_run *run, int index, const char *text, size_t size);
 
-/* The piece that a split step holds back, because it may still grow. */
+/* The piece that a split step has not passed on yet, because it may still grow. */
 typedef struct pending {
     const tess_pre_run *run;
-    int next; /* step that gets the pieces */
+    int next; /* number of the step that receives the pieces */
     tess_split_behavior behavior;
     const char *text;
     size_t begin, end;
-    bool held, match; /* match: the newest span put in was a match */
+    bool held, match; /* match: the newest span was a match */
 } pending;
 
 static tess_status flush(pending *p)
@@ -23,7 +23,7 @@ static tess_status flush(pending *p)
     return run_step(p->run, p->next, p->text + p->begin, p->end - p->begin);
 }
 
-/* Takes the next span of the text: a match, or the text between two. */
+/* Takes the next span of the text: a match, or the text between two matches. */
 static tess_status put(pending *p, size_t begin, size_t end, bool match)
 {
     bool joins = false;

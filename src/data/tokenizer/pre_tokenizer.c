@@ -1,5 +1,5 @@
-/* Cuts text into the pieces within which the model merges. Every kind of pre-tokenizer is a sequence of three steps: a
- * prefix, Metaspace's replacement, a split at a regex or a literal. */
+/* Reads the pre-tokenizer, which cuts text into the pieces within which the model merges. Every kind of pre-tokenizer
+ * is a sequence of three kinds of steps: a prefix, Metaspace's replacement, and a split at a regex or a literal. */
 #include <string.h>
 
 #include "data/tokenizer/tokenizer_impl.h"
@@ -89,7 +89,7 @@ static tess_status read_metaspace(tess_mem *mem, const tess_node *node, tess_pre
 static tess_status read_step(tess_mem *mem, const tess_node *node, const char *type, void *into)
 {
     tess_pre_tokenizer *pre = into;
-    /* Later steps would see GPT-2's alphabet instead of the text. */
+    /* Steps after ByteLevel would see GPT-2's alphabet instead of the text. */
     TESS_CHECK(!pre->byte_level, TESS_E_UNSUPPORTED, "%s: '%s' after ByteLevel is not supported", node->what, type);
     if (strcmp(type, "ByteLevel") == 0)
         return read_byte_level(mem, node, pre);

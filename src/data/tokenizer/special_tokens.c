@@ -11,7 +11,7 @@ enum { FILE_BYTES = 64 << 20, PATH_SIZE = 4096 };
 const char *const tess_special_token_names[] = {"bos_token", "eos_token", "unk_token",  "sep_token",
                                                 "pad_token", "cls_token", "mask_token", NULL};
 
-/* Adds the tokens that a file's object names. A null removes one. */
+/* Adds the tokens that a file's object names. A null removes a token. */
 static tess_status add_tokens(const json_t *from, const char *path, json_t *tokens)
 {
     for (const char *const *name = tess_special_token_names; *name != NULL; name++) {
@@ -30,7 +30,7 @@ static tess_status add_tokens(const json_t *from, const char *path, json_t *toke
     return TESS_OK;
 }
 
-/* Adds the tokens of a file, if it exists. *lists: it lists the tokenizer's added tokens. */
+/* Adds the tokens of a file if it exists. *lists: the file lists the tokenizer's added tokens. */
 static tess_status add_file(const char *folder, const char *name, json_t *tokens, bool *exists, bool *lists)
 {
     char path[PATH_SIZE];

@@ -1,12 +1,12 @@
-/* Finds a stop text in the newest tokens. Decoders write the first token of a text in another way than the same token
- * after others (without its space, say), so decoding begins one token earlier. */
+/* Finds a stop text in the newest tokens. Decoders write the first token of a text differently than the same token
+ * after others (for example without its space), so decoding begins one token earlier. */
 #include "data/tokenizer/stop_texts.h"
 
 #include <string.h>
 
 #include "base/text/text.h"
 
-/* A token has at least one byte of text; those of a few more cost little. */
+/* Tokens that are decoded in addition: a token has at least one byte of text, and a few more tokens cost little. */
 enum { SPARE_TOKENS = 8 };
 
 static size_t longest_of(const char *const *stops)

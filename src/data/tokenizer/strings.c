@@ -6,7 +6,8 @@
 
 enum { MAX_ENTRIES = 1 << 30 };
 
-/* Multiply and fold, eight bytes at a time. Keys are words of a few bytes; a poor spread costs only our own memory. */
+/* Hashes by multiplying and folding, eight bytes at a time. Keys are words of a few bytes. A poor distribution only
+ * costs memory. */
 uint64_t tess_strings_hash(const void *key, size_t size)
 {
     const unsigned char *p = key;

@@ -11,7 +11,7 @@
 
 enum { MAX_FILE = 256 << 20, PATH_SIZE = 4096 };
 
-/* Bytes of text that a token of the model stands for. */
+/* Computes the number of bytes of text that a token of the model stands for. */
 static tess_status count_bytes(const tess_tokenizer *t, tess_token *token, tess_buffer *work)
 {
     token->n_bytes = token->size;
@@ -27,7 +27,7 @@ static tess_status count_bytes(const tess_tokenizer *t, tess_token *token, tess_
         token->n_bytes = 1;
         return TESS_OK;
     }
-    /* U+2581 stands for a space. */
+    /* U+2581 stands for a space, which has two bytes less. */
     for (const char *p = token->text;
          (p = memmem(p, token->size - (size_t)(p - token->text), "\xe2\x96\x81", 3)) != NULL; p += 3)
         token->n_bytes -= 2;
@@ -49,7 +49,7 @@ static tess_status index_vocab(tess_tokenizer *t, const char *what)
     return TESS_OK;
 }
 
-/* Fills the table by id: the vocabulary, then the added tokens over it. */
+/* Fills the table of tokens by id: first the vocabulary, then the added tokens, which take precedence. */
 static tess_status index_tokens(tess_tokenizer *t, const char *what)
 {
     int64_t highest = -1;
@@ -140,8 +140,8 @@ tess_status tess_tokenizer_parse(tess_mem *mem, const char *text, size_t size, c
     return status;
 }
 
-/* file: the tokenizer.json of `path`, which is that file or its folder. *older: there is none in the folder, but there
- * are vocab.json and merges.txt. */
+/* Finds the files of a tokenizer. `file` becomes the tokenizer.json of `path`, which is that file or its folder.
+ * *older: the folder has vocab.json and merges.txt instead. */
 static tess_status locate(const char *path, char file[PATH_SIZE], char folder[PATH_SIZE], bool *older)
 {
     bool is_folder = tess_os_is_dir(path);

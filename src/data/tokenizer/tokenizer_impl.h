@@ -13,13 +13,13 @@
 #include "data/tokenizer/tokenizer.h"
 
 enum {
-    TESS_MAX_STEPS = 16, /* most steps of a normalizer, pre-tokenizer or decoder sequence */
+    TESS_MAX_STEPS = 16, /* largest number of steps of a normalizer, pre-tokenizer or decoder */
     TESS_MAX_TOKEN_ID = 1 << 22,
-    TESS_MAX_TEMPLATE = TESS_PREFIX_TOKENS, /* special tokens on each side */
-    TESS_MAX_ADDED_SIZE = 4096              /* bytes of an added token */
+    TESS_MAX_TEMPLATE = TESS_PREFIX_TOKENS, /* largest number of special tokens on each side */
+    TESS_MAX_ADDED_SIZE = 4096              /* largest number of bytes of an added token */
 };
 
-/* A JSON value in a file, and how messages name it ("tokenizer.json: pre_tokenizer"). */
+/* A JSON value in a file, with its name for messages ("tokenizer.json: pre_tokenizer"). */
 typedef struct tess_node {
     const json_t *json;
     char what[256];
@@ -27,7 +27,8 @@ typedef struct tess_node {
 
 /* ---- vocab.json and merges.txt ---- */
 bool tess_vocab_merges_at(const char *folder);
-/* Their tokenizer.json, as a new reference. TESS_E_UNSUPPORTED: another class than GPT-2's and Qwen2's. */
+/* Makes a tokenizer.json of the two files, as a new reference. TESS_E_UNSUPPORTED: a class other than GPT-2's and
+ * Qwen2's. */
 tess_status tess_vocab_merges_load(tess_mem *mem, const char *folder, json_t **json);
 
 /* ---- Normalizer ---- */
@@ -43,7 +44,7 @@ typedef enum tess_norm_kind {
 typedef struct tess_norm_step {
     tess_norm_kind kind;
     tess_buffer text;    /* PREPEND: the text to prepend; REPLACE: the replacement */
-    tess_buffer pattern; /* REPLACE: a literal ... */
+    tess_buffer pattern; /* REPLACE: the literal that is replaced ... */
     tess_regex *regex;   /* ... or a regex */
 } tess_norm_step;
 
@@ -52,7 +53,7 @@ typedef struct tess_normalizer {
     int n_steps;
 } tess_normalizer;
 
-/* Two buffers that steps write alternately, and code points. */
+/* Two buffers that the steps write in turn, and code points. */
 typedef struct tess_norm_scratch {
     tess_buffer text[2];
     tess_mem *mem;
@@ -63,33 +64,34 @@ typedef struct tess_norm_scratch {
 
 tess_status tess_normalizer_read(tess_mem *mem, const tess_node *node, tess_normalizer *normalizer);
 void tess_normalizer_free(tess_normalizer *normalizer);
-/* *out points to `text` when nothing changes, else into the scratch until the next call. */
+/* Normalizes a text. *out points to `text` if nothing changes, otherwise into the scratch memory, where it is valid
+ * until the next call. */
 tess_status tess_normalize(const tess_normalizer *normalizer, tess_norm_scratch *scratch, const char *text, size_t size,
                            const char **out, size_t *out_size);
 void tess_norm_scratch_free(tess_norm_scratch *scratch);
 
-/* normal_form.c: appends the normal form of `kind`. */
+/* normal_form.c: appends the text in the normal form `kind`. */
 tess_status tess_normal_form(tess_norm_kind kind, tess_norm_scratch *scratch, const char *text, size_t size,
                              tess_buffer *out);
-/* Bytes at the start of `text` that the form leaves unchanged for any continuation. */
+/* Returns the number of bytes at the start of `text` that the form never changes, whatever follows them. */
 size_t tess_normal_form_skip(tess_norm_kind kind, const char *text, size_t size);
 
 /* ---- Added tokens ---- */
 typedef struct tess_added {
     int32_t id;
-    tess_buffer content, pattern; /* pattern: what to match (the content, normalized when `normalized`) */
+    tess_buffer content, pattern; /* pattern: the text to match (the content; its normalized form if `normalized`) */
     bool single_word, lstrip, rstrip, normalized, special;
 } tess_added;
 
-/* A trie over patterns: leftmost-longest matches. */
+/* A node of a trie of patterns, for leftmost-longest matches. */
 typedef struct tess_trie_node {
     int32_t child, sibling; /* -1: none */
-    int32_t added;          /* index of the token that ends here, -1 */
+    int32_t added;          /* index of the token that ends here; -1: none */
     unsigned char byte;
 } tess_trie_node;
 
 typedef struct tess_trie {
-    int32_t root[256]; /* node + 1; 0: none */
+    int32_t root[256]; /* index of a node + 1; 0: none */
     tess_trie_node *nodes;
     size_t n_nodes, capacity;
     bool any;
@@ -102,7 +104,7 @@ typedef struct tess_added_set {
     tess_trie raw, normalized;
 } tess_added_set;
 
-/* Reads the tokens from the list at the top of the file. `vocab`: the model's. */
+/* Reads the tokens from the list at the top level of the file. `vocab`: the model's vocabulary. */
 tess_status tess_added_read(tess_added_set *set, const tess_node *node, const tess_strings *vocab,
                             const tess_normalizer *normalizer);
 void tess_added_free(tess_added_set *set);
@@ -113,22 +115,22 @@ typedef struct tess_added_scan {
     const tess_trie *trie;
     const char *text;
     size_t size;
-    size_t from;                   /* place to look next */
+    size_t from;                   /* position where the search continues */
     size_t floor;                  /* end of the last match */
-    size_t space_begin, space_end; /* the run of space seen last */
+    size_t space_begin, space_end; /* the run of space that was seen last */
 } tess_added_scan;
 
-/* The next match, *begin..*end with the space that it swallows; NULL: none. */
+/* Finds the next match: *begin..*end, including the space that it consumes. NULL: there is none. */
 const tess_added *tess_added_next(tess_added_scan *scan, size_t *begin, size_t *end);
 
-/* The next occurrence of `regex`, or of the literal when there is none, at `from` or after. */
+/* Finds the next occurrence of `regex`, or of the literal if there is no regex, at or after `from`. */
 tess_status tess_pattern_find(const tess_regex *regex, const tess_buffer *literal, tess_regex_scratch *scratch,
                               const char *text, size_t size, size_t from, bool *found, size_t *begin, size_t *end);
 
 /* ---- Pre-tokenizer ---- */
 typedef enum tess_pre_kind {
-    TESS_PRE_PREFIX,    /* `text` in front, unless the piece starts with it */
-    TESS_PRE_METASPACE, /* ' ' -> `text`, then `text` in front as `prepend` says */
+    TESS_PRE_PREFIX,    /* puts `text` before the piece, unless the piece starts with it */
+    TESS_PRE_METASPACE, /* replaces ' ' by `text`, then puts `text` before the piece as `prepend` says */
     TESS_PRE_SPLIT
 } tess_pre_kind;
 
@@ -144,7 +146,7 @@ typedef enum tess_prepend { TESS_PREPEND_ALWAYS, TESS_PREPEND_FIRST, TESS_PREPEN
 
 typedef struct tess_pre_step {
     tess_pre_kind kind;
-    tess_buffer text; /* SPLIT: the literal to split at, when there is no regex */
+    tess_buffer text; /* SPLIT: the literal at which to split, if there is no regex */
     tess_regex *regex;
     tess_split_behavior behavior;
     tess_prepend prepend;
@@ -154,7 +156,7 @@ typedef struct tess_pre_step {
 typedef struct tess_pre_tokenizer {
     tess_pre_step steps[TESS_MAX_STEPS];
     int n_steps;
-    bool byte_level; /* pieces reach the model as characters of GPT-2's alphabet */
+    bool byte_level; /* pieces are passed to the model as characters of GPT-2's alphabet */
 } tess_pre_tokenizer;
 
 typedef tess_status (*tess_piece_fn)(void *context, const char *piece, size_t size);
@@ -162,8 +164,8 @@ typedef tess_status (*tess_piece_fn)(void *context, const char *piece, size_t si
 typedef struct tess_pre_run {
     const tess_pre_tokenizer *pre;
     tess_regex_scratch *regex;
-    tess_buffer *text; /* (TESS_MAX_STEPS) scratch of each step */
-    bool at_start;     /* the text is the beginning of the input */
+    tess_buffer *text; /* (TESS_MAX_STEPS) scratch memory of each step */
+    bool at_start;     /* whether the text is the beginning of the input */
     tess_piece_fn emit;
     void *context;
 } tess_pre_run;
@@ -184,17 +186,17 @@ typedef struct tess_merge {
 typedef struct tess_bpe {
     tess_mem *mem;
     tess_strings vocab; /* text as in the file -> id */
-    tess_strings words; /* ignore_merges, byte level: raw bytes -> id */
+    tess_strings words; /* ignore_merges at byte level: raw bytes -> id */
     tess_merge *merges;
     uint64_t merge_mask;
     bool byte_level, byte_fallback, fuse_unk, ignore_merges;
     int32_t unk_id;
-    int32_t symbols[256]; /* byte level: of each byte; else of ASCII characters. -1: none */
-    int32_t bytes[256];   /* byte_fallback: of "<0xNN>" */
+    int32_t symbols[256]; /* byte level: symbol of each byte; otherwise of ASCII characters. -1: none */
+    int32_t bytes[256];   /* byte_fallback: id of each "<0xNN>" */
 } tess_bpe;
 
 typedef struct tess_symbol {
-    int32_t id, prev, next; /* neighbours by index, -1: none; id -1: merged away */
+    int32_t id, prev, next; /* neighbours by index, -1: none; id -1: the symbol was merged into another */
 } tess_symbol;
 
 typedef struct tess_candidate {
@@ -229,25 +231,25 @@ typedef enum tess_decode_kind {
 
 typedef struct tess_decode_step {
     tess_decode_kind kind;
-    tess_buffer from, to; /* REPLACE, METASPACE; STRIP: the character is `from` */
-    int start, stop;      /* STRIP: how many at most */
-    bool drop_first;      /* METASPACE: the first token's prefix */
+    tess_buffer from, to; /* REPLACE, METASPACE; STRIP: `from` is the character */
+    int start, stop;      /* STRIP: largest number of characters removed at either end */
+    bool drop_first;      /* METASPACE: removes the prefix of the first token */
 } tess_decode_step;
 
 typedef struct tess_decoder {
     tess_decode_step steps[TESS_MAX_STEPS];
     int n_steps;
-    bool present; /* false: no decoder, and tokens are joined by spaces */
+    bool present; /* false: there is no decoder, and tokens are joined by spaces */
 } tess_decoder;
 
 tess_status tess_decoder_read(tess_mem *mem, const tess_node *node, tess_decoder *decoder);
 void tess_decoder_free(tess_decoder *decoder);
 
-/* ---- The whole ---- */
+/* ---- The tokenizer ---- */
 typedef struct tess_token {
     const char *text; /* NULL: no such id; owned by the vocabulary or the added tokens */
     uint32_t size;
-    uint32_t n_bytes; /* bytes of the text it stands for; 0 for special tokens */
+    uint32_t n_bytes; /* bytes of the text that the token stands for; 0 for special tokens */
     bool special;
 } tess_token;
 
@@ -271,16 +273,16 @@ struct tess_tokenizer {
 
 tess_status tess_template_read(tess_mem *mem, const tess_node *node, tess_template *special);
 
-/* ---- node.c: what the readers of tokenizer.json share ---- */
+/* ---- node.c: functions that the readers of tokenizer.json share ---- */
 tess_node tess_node_member(const tess_node *node, const char *key);
 /* Reads one step of type `type` into `into`. */
 typedef tess_status (*tess_step_reader)(tess_mem *mem, const tess_node *node, const char *type, void *into);
-/* Reads the step that `node` is, or those of a Sequence, which are in its array `list`; nothing when it is null. */
+/* Reads the step `node`, or the steps of a Sequence, which are in its array `list`. Reads nothing if `node` is null. */
 tess_status tess_node_steps(tess_mem *mem, const tess_node *node, const char *list, tess_step_reader read, void *into);
-/* *value is unchanged when the key is absent. */
+/* *value is unchanged if the key is absent. */
 tess_status tess_node_flag(const tess_node *node, const char *key, bool *value);
 tess_status tess_node_text(const tess_node *node, const char *key, tess_buffer *text);
-/* {"String": ...} into `literal`, {"Regex": ...} into *regex. */
+/* Reads {"String": ...} into `literal`, or {"Regex": ...} into *regex. */
 tess_status tess_node_pattern(tess_mem *mem, const tess_node *node, tess_buffer *literal, tess_regex **regex);
 
 #endif

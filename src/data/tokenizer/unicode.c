@@ -31,7 +31,7 @@ bool tess_is_word(uint32_t c)
     case UTF8PROC_CATEGORY_NL:
     case UTF8PROC_CATEGORY_PC:
         return true;
-    case UTF8PROC_CATEGORY_SO: /* circled and squared letters are Alphabetic */
+    case UTF8PROC_CATEGORY_SO: /* circled and squared letters have the property Alphabetic */
         return (c >= 0x24b6 && c <= 0x24e9) || (c >= 0x1f130 && c <= 0x1f149) || (c >= 0x1f150 && c <= 0x1f169) ||
                (c >= 0x1f170 && c <= 0x1f189);
     default:
@@ -48,7 +48,7 @@ bool tess_is_number(uint32_t c)
     return category == UTF8PROC_CATEGORY_ND || category == UTF8PROC_CATEGORY_NL || category == UTF8PROC_CATEGORY_NO;
 }
 
-/* Length of the valid character at p, or minus the length of the maximal invalid subpart. */
+/* Returns the length of the valid character at p, or minus the length of the maximal invalid subpart. */
 static int scan(const unsigned char *p, size_t n)
 {
     unsigned char c = p[0];
@@ -113,7 +113,7 @@ static bool stands_for_itself(uint32_t c)
     return (c >= 33 && c <= 126) || (c >= 161 && c <= 172) || (c >= 174 && c <= 255);
 }
 
-/* The other bytes in ascending order: 0..32, 127..160, 173. */
+/* The bytes that do not stand for themselves, in ascending order, are 0..32, 127..160 and 173. */
 uint32_t tess_byte_to_char(uint8_t byte)
 {
     if (stands_for_itself(byte))

@@ -49,7 +49,8 @@ const char *tess_unicode_added_category(uint32_t c)
     return NULL;
 }
 
-/* All ideographs that were added lie in planes 2 and 3, and nothing else there. */
+/* Whether the row's characters have the property. All added ideographs are in planes 2 and 3, where nothing else was
+ * added. */
 static bool is_of(int row, const char *property, size_t n)
 {
     if (n == 3 && memcmp(property, "Han", 3) == 0)

@@ -1,5 +1,5 @@
-/* The older layout of a byte-level BPE: vocab.json and merges.txt, with the rest of what tokenizer.json says left to
- * the code of a class. Makes the tokenizer.json that transformers makes of them. */
+/* Reads the older layout of a byte-level BPE: vocab.json and merges.txt. The remaining content of a tokenizer.json is
+ * defined by the code of a tokenizer class. Makes the tokenizer.json that transformers makes of these files. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,11 +10,11 @@
 
 enum { PATH_SIZE = 4096, MAX_BYTES = 256 << 20 };
 
-/* The differences between the classes. */
+/* The differences between the tokenizer classes. */
 typedef struct tokenizer_class {
-    const char *name, *models[2]; /* models: the model_type's that have it where no class is stated */
-    const char *regex;            /* regex of the pre-tokenizer; NULL: ByteLevel's own */
-    const char *end_of_text[4];   /* the special tokens that are <|endoftext|> where they are not stated */
+    const char *name, *models[2]; /* models: the model_types that use the class if no class is stated */
+    const char *regex;            /* regex of the pre-tokenizer; NULL: the one of ByteLevel */
+    const char *end_of_text[4];   /* the special tokens that are <|endoftext|> if they are not stated */
 } tokenizer_class;
 
 static const tokenizer_class classes[] = {
@@ -33,7 +33,7 @@ typedef struct slow_files {
     const tokenizer_class *class;
     json_t *vocab, *merges, *config, *map, *added_ids; /* config: tokenizer_config.json; map: special_tokens_map.json */
     json_t *added;                                     /* added_tokens of tokenizer.json */
-    int64_t next_id;                                   /* id of a token that is in no file */
+    int64_t next_id;                                   /* id of the next token that is in no file */
 } slow_files;
 
 static bool holds(const char *folder, const char *name)
@@ -47,7 +47,7 @@ bool tess_vocab_merges_at(const char *folder)
     return holds(folder, "vocab.json") && holds(folder, "merges.txt");
 }
 
-/* An object, empty where there is no such file. */
+/* Loads an object; it is empty if there is no such file. */
 static tess_status load(const char *folder, const char *name, json_t **object)
 {
     char path[PATH_SIZE];
@@ -61,8 +61,8 @@ static tess_status load(const char *folder, const char *name, json_t **object)
     return TESS_OK;
 }
 
-/* The class is stated in tokenizer_config.json or config.json, or follows from the model. Another one would cut words
- * elsewhere: nothing is guessed. */
+/* Finds the tokenizer class. tokenizer_config.json or config.json states it, or it follows from the model. Another
+ * class would cut words differently, so it is never guessed. */
 static tess_status find_class(slow_files *f)
 {
     json_t *model = NULL;
@@ -93,7 +93,7 @@ static tess_status find_class(slow_files *f)
     return status;
 }
 
-/* One merge a line, "a b", after a line with the version. */
+/* Loads the merges: one per line, "a b", after a line with the version. */
 static tess_status load_merges(tess_mem *mem, slow_files *f)
 {
     char path[PATH_SIZE], *text = NULL, *rest = NULL;
@@ -113,7 +113,8 @@ static tess_status load_merges(tess_mem *mem, slow_files *f)
     return status;
 }
 
-/* Adds a token: a string, or an object with its content and flags. `id` -1: the vocabulary's, or the next one. */
+/* Adds a token: a string, or an object with its content and flags. `id` -1: the vocabulary's id, or the next free
+ * one. */
 static tess_status add_token(slow_files *f, const json_t *token, int64_t id, bool special)
 {
     static const char *const flags[] = {"single_word", "lstrip", "rstrip", "normalized", "special"};
@@ -145,8 +146,8 @@ static tess_status add_token(slow_files *f, const json_t *token, int64_t id, boo
     return TESS_OK;
 }
 
-/* The value of a special token in tokenizer_config.json, or else in special_tokens_map.json. NULL: nothing; null: none.
- */
+/* Returns the value of a special token in tokenizer_config.json or, if it is not there, in special_tokens_map.json.
+ * NULL: not stated; a JSON null: there is no such token. */
 static const json_t *stated_token(const slow_files *f, const char *key)
 {
     const json_t *token = json_object_get(f->config, key);
@@ -190,7 +191,7 @@ static tess_status add_tokens(slow_files *f)
     return status;
 }
 
-/* The bos token before each text, where GPT-2's tokenizer is asked for one; else NULL. */
+/* Returns the template that puts the bos before each text, if GPT-2's tokenizer asks for one; otherwise NULL. */
 static json_t *bos_template(const slow_files *f)
 {
     const json_t *token = stated_token(f, "bos_token");

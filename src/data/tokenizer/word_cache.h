@@ -1,5 +1,5 @@
-/* Ids of recent words: most text repeats few words, so most words never reach the merges. Fixed size; a new word evicts
- * the old one of its slot. */
+/* A cache of the ids of recent words. Most text repeats few words, so most words never need merging. The size is fixed;
+ * a new word replaces the old one in its slot. */
 #ifndef TESS_DATA_TOKENIZER_WORD_CACHE_H
 #define TESS_DATA_TOKENIZER_WORD_CACHE_H
 
@@ -9,7 +9,7 @@
 
 enum { TESS_WORD_BYTES = 26, TESS_WORD_IDS = 8, TESS_WORD_SLOTS = 1 << 15 };
 
-/* One cache line. */
+/* A cached word, which fills one cache line. */
 typedef struct tess_word {
     uint32_t hash;
     uint8_t size; /* 0: free */
@@ -20,7 +20,7 @@ typedef struct tess_word {
 
 _Static_assert(sizeof(tess_word) == 64, "a word is a cache line");
 
-/* The slot of a word of 1..TESS_WORD_BYTES bytes; *hit: it holds that word. */
+/* Returns the slot of a word of 1..TESS_WORD_BYTES bytes; *hit: the slot holds that word. */
 static inline tess_word *tess_word_find(tess_word *words, const char *word, size_t size, uint32_t *hash, bool *hit)
 {
     *hash = (uint32_t)tess_strings_hash(word, size);
