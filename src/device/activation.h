@@ -1,7 +1,7 @@
-/* Activations and their derivatives over `vec` (include a header of vectors and device/vmath.h first).
+/* Activations and their derivatives on `vec`. Include a header of vectors and device/vmath.h first.
  *
- * gelu_tanh(x) = x/2 (1 + tanh u) = x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3): one exponential, and small
- * negative results keep their digits. */
+ * gelu_tanh(x) = x/2 (1 + tanh u) = x sigmoid(2u), with u = sqrt(2/pi) (x + 0.044715 x^3). The second form needs one
+ * exponential, and small negative results keep their digits. */
 #ifndef TESS_DEVICE_ACTIVATION_H
 #define TESS_DEVICE_ACTIVATION_H
 
@@ -16,7 +16,7 @@ TESS_SHARED vec v_clamp(vec x, float limit)
     return v_min(v_set(limit), v_max(v_set(-limit), x));
 }
 
-/* 2u */
+/* Returns 2u, for u as above. */
 TESS_SHARED vec v_gelu_argument(vec x)
 {
     vec cubic = v_fma(v_mul(x, x), v_set(TESS_GELU_CUBIC), v_set(1.0f));
@@ -36,9 +36,9 @@ TESS_SHARED vec v_activate(vec x, tess_activation act)
     return v_mul(x, v_sigmoid(act == TESS_ACT_SILU ? x : v_gelu_argument(x)));
 }
 
-/* v_activate(x), and the derivative: s + z s (1 - s) with s = sigmoid(a(x)) and z = x a'(x); for gelu_erf Phi + x phi.
- * x is clamped where its factor is 0 in float, so that an infinite x gives 0 or 1; 1 - s keeps its digits when s is
- * near 1. */
+/* Returns v_activate(x), and the derivative: s + z s (1 - s) with s = sigmoid(a(x)) and z = x a'(x); for gelu_erf it is
+ * Phi + x phi. x is clamped where its factor is 0 in float, so that an infinite x gives 0 or 1. `rest` = 1 - s keeps
+ * its digits when s is near 1. */
 TESS_SHARED vec v_activate_with_slope(vec x, tess_activation act, vec *slope)
 {
     const vec one = v_set(1.0f);

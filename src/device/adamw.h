@@ -1,7 +1,9 @@
-/* The constants of one AdamW step, worked out in double and rounded once, as torch does with its Python numbers; the
- * elements follow in float32 without FMA, in torch's order:
- *   p' = p decay; m += (1 - beta1) (g - m); v = v beta2 + ((1 - beta2) g) g; p = p' - (step m) / (sqrt(v) / sqrt(bias2)
- * + eps) */
+/* The constants of one AdamW step. They are computed in double and rounded once, as torch does with its Python numbers.
+ * The elements are then updated in float32 without FMA, in torch's order:
+ *   p' = p decay
+ *   m += (1 - beta1) (g - m)
+ *   v = v beta2 + ((1 - beta2) g) g
+ *   p = p' - (step m) / (sqrt(v) / sqrt(bias2) + eps) */
 #ifndef TESS_DEVICE_ADAMW_H
 #define TESS_DEVICE_ADAMW_H
 

@@ -1,5 +1,5 @@
-/* Scalar conversions between float and the two 16-bit formats: to nearest even, a NaN stays a NaN and becomes quiet.
- * Every vector conversion of the device gives these bits. */
+/* Scalar conversions between float and the two 16-bit formats. They round to nearest even; a NaN stays a NaN and
+ * becomes quiet. Every vector conversion gives the same bits. */
 #ifndef TESS_DEVICE_BF16_H
 #define TESS_DEVICE_BF16_H
 
@@ -43,7 +43,7 @@ TESS_SHARED float tess_f16_to_float(uint16_t h)
         return tess_bits_float(sign | 0x7f800000u | mantissa << 13 | (mantissa != 0 ? 0x400000u : 0));
     if (exponent != 0)
         return tess_bits_float(sign | (exponent + 112) << 23 | mantissa << 13);
-    /* Subnormal: mantissa * 2^-24 is exact in float; the sign is put back for -0. */
+    /* A subnormal: mantissa * 2^-24 is exact in float; the sign is added as a bit, which also gives -0. */
     return tess_bits_float(sign | tess_float_bits((float)mantissa * 0x1p-24f));
 }
 
@@ -52,7 +52,7 @@ TESS_SHARED uint16_t tess_float_to_f16(float x)
     uint32_t u = tess_float_bits(x), sign = u >> 16 & 0x8000u, magnitude = u & 0x7fffffffu;
     if (magnitude > 0x7f800000u)
         return (uint16_t)(sign | 0x7e00u | (magnitude >> 13 & 0x3ffu));
-    if (magnitude >= 0x47800000u) /* 65536 and more */
+    if (magnitude >= 0x47800000u) /* 65536 or more: infinity */
         return (uint16_t)(sign | 0x7c00u);
     if (magnitude <
         0x38800000u) /* below 2^-14: adding 0.5 leaves multiples of 2^-24 in the low bits, rounded to even */
@@ -61,7 +61,7 @@ TESS_SHARED uint16_t tess_float_to_f16(float x)
     return (uint16_t)(sign | (magnitude + 0xfffu + (magnitude >> 13 & 1u)) >> 13);
 }
 
-/* Element i of x (F32, BF16 or F16). */
+/* Returns element i of x (F32, BF16 or F16) as a float. */
 TESS_SHARED float tess_get_float(const void *x, tess_dtype dtype, size_t i)
 {
     if (dtype == TESS_F32)

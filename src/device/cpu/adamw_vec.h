@@ -1,7 +1,7 @@
-/* AdamW: reads p, m, v, g and writes p, m, v: 28 bytes an element, and 2 or 4 more for a copy of p. Memory sets the
- * pace: the record of what a block held, 3 stores into the first cache, is hidden behind it. A copy of 512 to 1024
- * elements an array before a call without a record is not: it made an update 1.05 to 1.2 times as long. Compiled once
- * per instruction set, by its table. */
+/* AdamW. Reads p, m, v, g and writes p, m, v: 28 bytes per element, and 2 or 4 more for a copy of p. Memory bandwidth
+ * is the limit. Recording the old values of a block takes 3 stores into L1, whose time is hidden by it. An alternative
+ * is slower: copying 512 to 1024 elements of each array before a call without a record made an update take 1.05 to 1.2
+ * times as long. Compiled once per instruction set, by its table. */
 #ifndef TESS_DEVICE_CPU_ADAMW_VEC_H
 #define TESS_DEVICE_CPU_ADAMW_VEC_H
 
@@ -70,7 +70,7 @@ TESS_INLINE void adamw_with_f16(const void *context, int64_t i, int64_t n)
 static void adamw_loop(void *context, int64_t begin, int64_t end, int worker)
 {
     const adamw_call call =
-        *(const adamw_call *)context; /* a copy on the stack: the stores cannot alias its constants */
+        *(const adamw_call *)context; /* a copy on the stack, so that the stores cannot alias its constants */
     (void)worker;
     if (call.u.copy == NULL)
         row_each(adamw_alone, &call, begin, end);

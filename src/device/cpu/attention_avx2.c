@@ -1,5 +1,5 @@
-/* Attention on AVX2: 16 queries a pair of registers, products in tiles of 4 rows by 16 columns (8 of the 16 registers).
- */
+/* Attention on AVX2: 16 queries in a pair of registers, products in tiles of 4 rows by 16 columns (8 of the 16
+ * registers). */
 #include "device/cpu/vec_avx2.h"
 #include "device/vmath.h"
 

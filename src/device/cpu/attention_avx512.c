@@ -1,4 +1,4 @@
-/* Attention on AVX-512: 16 queries a vector, products in tiles of 8 rows by 32 columns (16 of the 32 registers). */
+/* Attention on AVX-512: 16 queries in a vector, products in tiles of 8 rows by 32 columns (16 of the 32 registers). */
 #include "device/cpu/vec_avx512.h"
 #include "device/vmath.h"
 

@@ -1,10 +1,12 @@
-/* Attention backward in bf16 on AMX: steps of 128 queries by 128 keys, five products of tiles each (Dao,
- * arXiv:2307.08691): S^T = K Q^T    dP^T = V dO^T    dV += P^T dO    dK += dS^T Q    dQ^T += K^T dS^T with P^T =
- * exp(scale S^T - lse) and dS^T = P^T (dP^T - delta), a query a lane. P and dS go to bf16 as they are made: as rows of
- * A tiles for dV and dK, dS also in pairs of keys as B tiles for dQ. The scale of dK, dQ waits for the end.
+/* Attention backward in bf16 on AMX. A step handles 128 queries by 128 keys, with five products of tiles (Dao,
+ * arXiv:2307.08691):
+ *   S^T = K Q^T    dP^T = V dO^T    dV += P^T dO    dK += dS^T Q    dQ^T += K^T dS^T
+ * with P^T = exp(scale S^T - lse) and dS^T = P^T (dP^T - delta), one query per lane. P and dS are stored as bf16 when
+ * they are computed: as rows of A tiles for dV and dK, and dS also in pairs of keys as B tiles for dQ. dK and dQ are
+ * scaled at the end.
  *
- * What sets the pace is L2: a tile comes from there in 21 cycles, and a tile of sums goes both ways in 64, against 16
- * for its TDPBF16PS. So sums run over 128 queries or keys between a load and a store. */
+ * L2 is the limit: loading a tile from it takes 21 cycles, and loading and storing a tile of sums takes 64, against 16
+ * cycles for a TDPBF16PS. So sums run over 128 queries or keys between a load and a store. */
 #include "device/cpu/attention_products_amx.h"
 #include "device/cpu/attention_unit_amx.h"
 
@@ -13,10 +15,10 @@
 
 enum {
     QUADRANTS = STEPS * STEPS, /* quadrants of 32 keys by 32 queries */
-    RUN = 4 /* blocks of keys whose gradients are summed before those of the next, so that they stay in L2 */
+    RUN = 4 /* number of key blocks whose gradients are summed before the next ones, so that they stay in L2 */
 };
 
-/* The visible part of a quadrant of 32 keys by 32 queries. */
+/* How much of a quadrant of 32 keys by 32 queries is visible. */
 typedef enum quadrant { QUADRANT_NONE, QUADRANT_SOME, QUADRANT_ALL } quadrant;
 
 static quadrant quadrant_of(const attention_unit *u, int64_t query, int64_t key)
@@ -28,21 +30,21 @@ static quadrant quadrant_of(const attention_unit *u, int64_t query, int64_t key)
 }
 
 typedef struct scores {
-    float s[4 * TILE_FLOATS], dp[4 * TILE_FLOATS]; /* C tiles (2 of keys, 2 of queries) of a quadrant */
+    float s[4 * TILE_FLOATS], dp[4 * TILE_FLOATS]; /* C tiles of a quadrant (2 of keys by 2 of queries) */
 } scores;
 
 typedef struct backward_memory_amx {
     uint16_t p[PARTS * STEPS * TILE_BF16], ds[PARTS * STEPS * TILE_BF16]; /* A tiles (keys, steps of queries) */
     uint16_t ds_pairs[STEPS * PARTS * TILE_BF16];                         /* B tiles (steps of keys, queries) */
-    scores scores[STEPS];                                                 /* scores of a row of quadrants */
+    scores scores[STEPS];                                                 /* scores of one row of quadrants */
     float nowhere[4 * TILE_FLOATS];
-    char rest[]; /* dk and dv of RUN blocks: C tiles (PARTS, D / 16); products */
+    char rest[]; /* dk and dv of RUN blocks as C tiles (PARTS, D / 16), then the list of products */
 } backward_memory_amx;
 
-/* The sums to make: dk and dv of blocks, dq of tiles, or both. */
+/* The sums to compute: dk and dv of blocks, dq of tiles, or both. */
 typedef enum sums { SUM_KEYS = 1, SUM_QUERIES = 2 } sums;
 
-/* Steps in order: of query heads, of tiles, of blocks. */
+/* The range of steps, in order: query heads, tiles, blocks. */
 typedef struct step_range {
     const attention_unit *u;
     int64_t rep_begin, rep_end, tile_begin, tile_end, block_begin, block_end;
@@ -52,7 +54,7 @@ typedef struct step_range {
 
 typedef struct step {
     int64_t rep, tile, block;
-    quadrant seen[QUADRANTS]; /* (keys, queries) */
+    quadrant seen[QUADRANTS]; /* (keys, queries) how much of each quadrant is visible */
     query_tile_amx t;
     unit_layout k;
     float *dk, *dv;
@@ -84,7 +86,7 @@ static void step_fill(const step_range *r, step *s)
     s->dv = s->dk + gradient_floats(r->u);
 }
 
-/* The step after s; false: none. */
+/* Moves to the step after s. False: there is none. */
 static bool step_next(const step_range *r, step *s)
 {
     s->block++;
@@ -100,7 +102,7 @@ static bool step_next(const step_range *r, step *s)
     return true;
 }
 
-/* S^T = K Q^T and dP^T = V dO^T of a quadrant. */
+/* Lists the products S^T = K Q^T and dP^T = V dO^T of a quadrant. */
 static int64_t add_scores(const step *s, int i, int64_t ld, scores *to, product *list)
 {
     const int64_t part = ld * TILE_ROWS, keys = i / STEPS * TILE_K * ld, queries = i % STEPS * TILE_K * ld;
@@ -120,7 +122,7 @@ static int64_t add_scores(const step *s, int i, int64_t ld, scores *to, product 
     return 2;
 }
 
-/* The visible ones of STEPS quadrants `apart`: *n of them from *first on. */
+/* Finds the visible quadrants among STEPS quadrants that are `apart` entries apart: *n of them, starting at *first. */
 static void visible_steps(const quadrant *seen, int apart, int64_t *first, int64_t *n)
 {
     *first = *n = 0;
@@ -131,7 +133,8 @@ static void visible_steps(const quadrant *seen, int apart, int64_t *first, int64
         }
 }
 
-/* sum (PARTS, D / 16) += left (keys, queries) by pairs (queries, D). A block's first step is its diagonal. */
+/* Lists the products sum (PARTS, D / 16) += left (keys, queries) by pairs (queries, D). A block's first step is on the
+ * diagonal. */
 static int64_t add_keys(const step *s, const uint16_t *left, const uint16_t *pairs, int64_t ld, float *sum,
                         product *list)
 {
@@ -155,7 +158,7 @@ static int64_t add_keys(const step *s, const uint16_t *left, const uint16_t *pai
     return n_products;
 }
 
-/* dq (D / 16, PARTS) += K^T dS^T. */
+/* Lists the products dq (D / 16, PARTS) += K^T dS^T. */
 static int64_t add_queries(const step_range *r, const step *s, int64_t ld, product *list)
 {
     int64_t n_products = 0;
@@ -190,8 +193,8 @@ static int64_t add_gradients(const step_range *r, const step *s, int64_t ld, pro
     return n;
 }
 
-/* P and dS of quadrant i: two keys by 32 queries at a time. Queries 16 apart share a dword of P and dS, keys side by
- * side one of the pairs. */
+/* Computes P and dS of quadrant i, two keys by 32 queries at a time. In P and dS, queries that are 16 apart share a
+ * dword; in the pairs, neighbouring keys do. */
 static inline __attribute__((always_inline)) void softmax_rows(const step *s, int i, __m512 scale,
                                                                const lane_keys *keys, backward_memory_amx *m)
 {
@@ -253,7 +256,8 @@ static void run_list(product_stream *products, const product *list, int64_t n)
     products_finish(products);
 }
 
-/* All P and dS of a step, 32 keys at a time, and then its sums: long runs of products keep the tiles busy. */
+/* Runs the steps of a range. Each step computes all P and dS, 32 keys at a time, and then its sums: long runs of
+ * products keep the tile unit busy. */
 static void run_steps(const step_range *r)
 {
     const int64_t ld = padded_head(r->u->a);

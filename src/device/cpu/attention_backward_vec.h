@@ -1,13 +1,14 @@
-/* The backward pass on `vec` (Dao, arXiv:2307.08691, algorithm 2): P comes back from the scores and lse, never from
- * memory. P = exp(scale q.k - lse)   dP = dout.v   dS = P (dP - delta), delta = dout.out dv = P^T dout   dk = scale
- * dS^T q   dq = scale dS k                                                             */
+/* The backward pass on `vec` (Dao, arXiv:2307.08691, algorithm 2). P is recomputed from the scores and lse, and never
+ * read from memory:
+ *   P = exp(scale q.k - lse)   dP = dout.v   dS = P (dP - delta), delta = dout.out
+ *   dv = P^T dout   dk = scale dS^T q   dq = scale dS k */
 #ifndef TESS_DEVICE_CPU_ATTENTION_BACKWARD_VEC_H
 #define TESS_DEVICE_CPU_ATTENTION_BACKWARD_VEC_H
 
 #include "device/cpu/attention_vec.h"
 #include "device/stream_impl.h"
 
-/* The memory of a query tile of one head, in floats from its begin; ld: D rounded up to a vector. */
+/* Arrays of a query tile of one head, in the order in memory. ld: D rounded up to a vector. */
 typedef struct query_tile {
     float *q_rows, *dout_rows;     /* (32, ld) */
     float *q_turned, *dout_turned; /* (ld, 32) */
@@ -39,7 +40,7 @@ static query_tile query_tile_of(const attention_unit *u, int64_t rep, int64_t ti
     return q;
 }
 
-/* Query tiles, then (BF16 only) k and v of all blocks as floats. */
+/* Size of a unit's memory: query tiles, then (BF16 only) k and v of all blocks as floats. */
 static size_t unit_bytes(const tess_attention *a, int64_t length)
 {
     const int64_t n_tiles = divide_up(length, ATTENTION_ROWS) * (a->n_heads / a->n_kv_heads);
@@ -48,7 +49,7 @@ static size_t unit_bytes(const tess_attention *a, int64_t length)
     return sizeof(float) * (size_t)(n_tiles * query_tile_floats(a) + keys);
 }
 
-/* Rows `base` and on of k (which 0) or v (1). */
+/* Returns the rows of k (`which` 0) or v (1) from row `base` on. */
 static matrix keys_of(const attention_unit *u, int which, int64_t base)
 {
     const tess_attention *a = u->a;
@@ -82,7 +83,7 @@ static void pack_queries(const attention_unit *u, int64_t rep, int64_t tile, voi
     const int64_t begin = u->seq->q_begin + tile * ATTENTION_ROWS;
     const int64_t n = min64(ATTENTION_ROWS, u->seq->q_len - tile * ATTENTION_ROWS);
     const query_tile q = query_tile_of(u, rep, tile);
-    memset(q.q_rows, 0, sizeof(float) * (size_t)query_tile_floats(a)); /* absent rows add zeros */
+    memset(q.q_rows, 0, sizeof(float) * (size_t)query_tile_floats(a)); /* rows that do not exist add zeros */
     (void)memory;
     for (int64_t r = 0; r < n; r++) {
         const int64_t token = begin + r;
@@ -106,10 +107,10 @@ static void pack_queries(const attention_unit *u, int64_t rep, int64_t tile, voi
 
 typedef struct backward_memory {
     float p[ATTENTION_KEYS * ATTENTION_ROWS], ds[ATTENTION_KEYS * ATTENTION_ROWS];
-    float gradients[]; /* dk, dv: (64, ld) each */
+    float gradients[]; /* dk and dv, each (64, ld) */
 } backward_memory;
 
-/* P and dS of `n` keys from `base` for one query tile. */
+/* Computes P and dS for `n` keys from `base` on and one query tile. */
 static void probabilities(const attention_unit *u, const query_tile *q, int64_t tile, int64_t base, int64_t n,
                           backward_memory *m)
 {
@@ -146,7 +147,7 @@ static void add_dq(const attention_unit *u, const query_tile *q, int64_t base, i
             ATTENTION_ROWS, true, NULL);
 }
 
-/* The tiles whose queries see a key of [base, base + n). */
+/* Finds the tiles with queries that see a key of [base, base + n). */
 static void tiles_that_see(const attention_unit *u, int64_t base, int64_t n, int64_t *first, int64_t *end)
 {
     const int64_t last =

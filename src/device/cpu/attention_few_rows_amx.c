@@ -1,7 +1,7 @@
 /* Generation: at most 16 query rows (the query heads of one key head, a few tokens) over a long cache. Every key and
- * value is read once, so nothing is worth packing for others: K tiles are loaded from where the rows lie, and O = P V
- * takes V in pairs of rows, two instructions a register, instead of turning it. Factors swap sides, sums stay: the bits
- * of attention_forward_amx.c. Floor: the bytes of the cache. */
+ * value is read only once, so packing them is not worth while. K tiles are loaded directly from the rows. O = P V takes
+ * V in pairs of rows, with two instructions per register, instead of transposing it. Only factors are exchanged, and
+ * the sums are the same, so the bits are those of attention_forward_amx.c. Floor: the bytes of the cache. */
 #include "device/cpu/attention_softmax_amx.h"
 
 #include <string.h>
@@ -9,12 +9,12 @@
 enum {
     KEY_TILES = ATTENTION_KEYS / TILE_ROWS,
     KEY_STEPS = ATTENTION_KEYS / TILE_K,
-    FEWEST_ROWS = 4 /* up to here a softmax has keys in its lanes, where queries would leave most of them empty */
+    FEWEST_ROWS = 4 /* up to this number of rows, keys fill the lanes */
 };
 
 typedef struct few_memory {
     float scores[KEY_TILES * TILE_FLOATS];
-    uint16_t p_turned[KEY_STEPS * TILE_BF16]; /* B tiles, as softmax leaves them */
+    uint16_t p_turned[KEY_STEPS * TILE_BF16]; /* B tiles, as softmax writes them */
     uint16_t p[KEY_STEPS * TILE_BF16];        /* A tiles */
     char rest[];                              /* out (rows, ld), q, one pair of key tiles, v */
 } few_memory;
@@ -26,8 +26,8 @@ size_t tess_attention_few_rows_bytes(const tess_attention *a)
            ld * (TILE_ROWS * sizeof(float) + (TILE_ROWS + TILE_K + ATTENTION_KEYS) * sizeof(uint16_t));
 }
 
-/* 32 keys: two C tiles of scores. `k`: where the rows of A tiles lie, row_bytes apart, and tiles of the next step of D.
- */
+/* Computes the scores of 32 keys as two C tiles. k0 and k1 are the first rows of A tiles; rows are row_bytes apart, and
+ * tiles of the next step of D are `step` apart. */
 static void score_pair(const uint16_t *k0, const uint16_t *k1, int64_t row_bytes, int64_t step, const uint16_t *q,
                        int64_t steps, float *scores)
 {
@@ -45,7 +45,7 @@ static void score_pair(const uint16_t *k0, const uint16_t *k1, int64_t row_bytes
     _tile_stored(1, scores + TILE_FLOATS, 64);
 }
 
-/* Scores of 32 keys from k, of which n are there. */
+/* Computes the scores of 32 keys from k, n of which exist. */
 static void score_keys(const tess_attention *a, const uint16_t *k, int64_t n, const uint16_t *q, uint16_t *buffer,
                        float *scores)
 {
@@ -62,7 +62,7 @@ static void score_keys(const tess_attention *a, const uint16_t *k, int64_t n, co
     score_pair(buffer, buffer + TILE_ROWS * ld, 64, TILE_BF16, q, steps, scores);
 }
 
-/* out (16, ld) += P V over n keys (32 or 64). */
+/* Adds P V over n keys (32 or 64) to out (16, ld). */
 static void add_values(const uint16_t *p, const uint16_t *v, int64_t ld, int64_t n, float *out)
 {
     const int64_t columns = ld / 16, row_bytes = ld * (int64_t)sizeof(float);
@@ -119,8 +119,8 @@ static void turn_tile(const uint16_t *from, uint16_t *to)
     store_tile(to, square);
 }
 
-/* Keys base .. base + n of query r (scores: C tiles of 16 keys by 16 queries), with the functions of softmax_block and
- * its two sums. p: A tiles. True when the row's correction is not 1. */
+/* Softmax of keys base .. base + n for query r (scores: C tiles of 16 keys by 16 queries), with the functions and the
+ * two partial sums of softmax_block. p: A tiles. True: the row's correction is not 1. */
 static bool softmax_row(const attention_tile *t, int64_t first, int64_t r, int64_t base, int64_t n, const float *scores,
                         float scale_log2, softmax_lanes *x, uint16_t *p)
 {
@@ -152,7 +152,7 @@ static bool softmax_row(const attention_tile *t, int64_t first, int64_t r, int64
     return moved;
 }
 
-/* Scores of n keys become probabilities, as A tiles. True when some row's correction is not 1. */
+/* Turns the scores of n keys into probabilities, as A tiles. True: the correction of some row is not 1. */
 static bool softmax_few(const tess_attention *a, const attention_tile *t, int64_t base, int64_t n, few_memory *m,
                         softmax_lanes *state, float correction[TILE_ROWS])
 {
@@ -178,7 +178,7 @@ static bool softmax_few(const tess_attention *a, const attention_tile *t, int64_
     return moved;
 }
 
-/* Rows' states, of which each lane has its row's, in the lanes of one. */
+/* Joins the states of rows, which each have the row's values in all lanes, into one state with a row per lane. */
 static void join_rows(softmax_lanes *state, int64_t n_rows)
 {
     for (int64_t r = 1; r < n_rows; r++) {
@@ -193,7 +193,8 @@ void tess_attention_few_rows_amx(const tess_attention *a, const attention_tile *
     few_memory *m = memory;
     float *out = (float *)m->rest;
     uint16_t *q = (uint16_t *)(out + TILE_ROWS * ld), *k_buffer = q + TILE_ROWS * ld, *v = k_buffer + TILE_K * ld;
-    softmax_lanes state[FEWEST_ROWS]; /* a state for each row; if there are more rows, the first is that of all */
+    /* One state per row; if there are more rows than this, the first one is the state of all */
+    softmax_lanes state[FEWEST_ROWS];
     for (int r = 0; r < FEWEST_ROWS; r++)
         state[r] = softmax_begin();
     memset(m->p, 0, sizeof(m->p));

@@ -1,7 +1,7 @@
-/* Generation: a few query rows (the query heads of one key head, a token or two) over a long cache. Lanes of queries
- * would be empty, so here they are keys, then channels: a block of keys is turned, and its values are taken as they
- * lie. Each sum is the chain, and each lane's function the one, of attention_forward_vec.h: the same bits. Floor: the
- * bytes of the cache. */
+/* Generation: a few query rows (the query heads of one key head, one or two tokens) over a long cache. Lanes of queries
+ * would be mostly empty, so lanes are keys for the scores and channels for the output. A block of keys is transposed;
+ * its values are used as they are in memory. Each sum is the same chain, and each lane uses the same function, as in
+ * attention_forward_vec.h, so the bits are the same. Floor: the bytes of the cache. */
 #ifndef TESS_DEVICE_CPU_ATTENTION_FEW_ROWS_VEC_H
 #define TESS_DEVICE_CPU_ATTENTION_FEW_ROWS_VEC_H
 
@@ -9,16 +9,16 @@
 
 enum { ATTENTION_FEW_ROWS = 8 };
 
-/* Less than forward_memory. */
+/* Arrays in the worker's memory; they need less than forward_memory. */
 typedef struct few_rows_memory {
-    float *q, *out; /* (8, D) */
-    float *turned;  /* (D, 64) keys */
-    float *keys;    /* (64, D), k widened, then v; BF16 only */
+    float *q, *out; /* (8, D) each */
+    float *turned;  /* (D, 64) transposed keys */
+    float *keys;    /* (64, D) k as floats, then v; BF16 only */
 } few_rows_memory;
 
-/* One query. All lanes of a vector are alike. */
+/* The softmax state of one query. All lanes of a vector have the same value. */
 typedef struct few_rows_state {
-    int64_t first, last; /* keys that it sees */
+    int64_t first, last; /* the first and the last key that the query sees */
     vec m, l;
 } few_rows_state;
 
@@ -27,7 +27,7 @@ static bool attention_takes_few_rows(const tess_attention *a, const attention_ti
     return t->n_rows <= ATTENTION_FEW_ROWS && a->head_size % LANES == 0;
 }
 
-/* c (n) = [c +] a (k) b (k,n); n a multiple of 16. */
+/* c (n) = [c +] a (k) b (k,n); n must be a multiple of 16. */
 static void row_product(int64_t n, int64_t k, const float *a, const float *b, int64_t ldb, float *c, bool add)
 {
     const matrix row = {a, 0, 1};
@@ -38,8 +38,8 @@ static void row_product(int64_t n, int64_t k, const float *a, const float *b, in
         product_tile(1, 1, k, row, b + j, ldb, c + j, 0, add, NULL);
 }
 
-/* Raw scores of keys base .. base + n, n at most 64, become probabilities relative to the new maximum, hidden ones and
- * those beyond n 0. Returns what corrects what was summed before. */
+/* Turns the raw scores of keys base .. base + n (n at most 64) into probabilities relative to the new maximum; hidden
+ * keys and those beyond n get 0. Returns the factor that corrects the earlier sums. */
 static vec few_rows_softmax(float *scores, int64_t base, int64_t n, float scale, bool round_bf16, few_rows_state *state)
 {
     const vec hidden = v_set(-INFINITY), factor = v_set(scale);

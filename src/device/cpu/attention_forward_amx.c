@@ -1,9 +1,10 @@
-/* Attention forward in bf16 on AMX: per tile of 32 query rows and block of 64 keys, scores S^T = K Q^T, softmax with a
- * query a lane, O^T += V^T P^T; the products of the blocks before and after run during the softmax. Keys and values are
- * packed once per sequence and key head when several tiles share them, and block by block when one tile is all there is
- * (generation). Both run the same steps on the same numbers.
+/* Attention forward in bf16 on AMX. For each tile of 32 query rows and block of 64 keys: scores S^T = K Q^T, softmax
+ * with one query per lane, O^T += V^T P^T. The products of the next block's scores and the previous block's values run
+ * during the softmax. If several tiles share keys and values, these are packed once per sequence and key head; if there
+ * is only one tile (generation), block by block. Both ways run the same steps on the same numbers.
  *
- * For 16 probabilities the softmax takes about 10 vector instructions, the products D / 256 TDPBF16PS of 16 cycles. */
+ * For 16 probabilities the softmax takes about 10 vector instructions, and the products take D / 256 TDPBF16PS of 16
+ * cycles. */
 #include "device/cpu/attention_softmax_amx.h"
 
 #include <string.h>
@@ -15,10 +16,11 @@ enum {
     GROUPS = ATTENTION_ROWS / TILE_ROWS,
     KEY_TILES = ATTENTION_KEYS / TILE_ROWS,
     KEY_STEPS = ATTENTION_KEYS / TILE_K,
-    OWN_BLOCKS = 3 /* blocks of a tile that packs for itself: the one before, this one, the next */
+    OWN_BLOCKS = 3 /* blocks that a tile packs for itself: previous, current and next */
 };
 
-/* Packed keys (KEY_TILES, steps of k) and values (D / 16, KEY_STEPS) of one block: as many elements each. */
+/* Number of elements of one packed block: keys (KEY_TILES, steps of k) and values (D / 16, KEY_STEPS), the same number
+ * each. */
 static int64_t block_elements(const tess_attention *a)
 {
     return 2 * ATTENTION_KEYS * padded_head(a);
@@ -52,7 +54,8 @@ static void mask_scores(float *s, int64_t n, int64_t base, const lane_keys *keys
         }
 }
 
-/* s (KEY_TILES, GROUPS) = K Q^T for the first n keys, n 32 or 64. Returns the number of products. */
+/* Lists the products s (KEY_TILES, GROUPS) = K Q^T for the first n keys; n is 32 or 64. Returns the number of
+ * products. */
 static int64_t add_scores(const uint16_t *keys, const uint16_t *q, int64_t ld, int64_t n, float *s, product *list)
 {
     const int64_t row = ld * TILE_ROWS;
@@ -69,7 +72,7 @@ static int64_t add_scores(const uint16_t *keys, const uint16_t *q, int64_t ld, i
     return n / TILE_K;
 }
 
-/* out (D / 16, GROUPS) [+]= V^T P^T. */
+/* Lists the products out (D / 16, GROUPS) [+]= V^T P^T. */
 static int64_t add_values(const uint16_t *values, const uint16_t *p, int64_t ld, int64_t n, bool add, float *out,
                           product *list)
 {
@@ -100,7 +103,7 @@ typedef struct forward_memory_amx {
     float scores[2][KEY_TILES * GROUPS * TILE_FLOATS];
     uint16_t p[2][KEY_STEPS * GROUPS * TILE_BF16];
     float nowhere[4 * TILE_FLOATS];
-    char rest[]; /* out, q, packed blocks, products */
+    char rest[]; /* out, q, packed blocks, the list of products */
 } forward_memory_amx;
 
 static size_t worker_bytes(const tess_attention *a)
@@ -129,7 +132,8 @@ static void write_tile(const tess_attention *a, const attention_tile *t, const s
         _mm512_storeu_ps(lse + g * 16, softmax_lse(&state[g]));
         for (int64_t d = 0; d < D; d += TILE_ROWS) {
             __m512i square[TILE_ROWS];
-            /* Adding 0 makes -0 of a sum that underflowed the 0 that it would be next to other rows. */
+            /* Adding 0 turns a -0 from a sum that underflowed into the 0 that it would be if other rows were in the
+             * tile. */
             for (int i = 0; i < TILE_ROWS; i++)
                 square[i] = _mm512_castps_si512(_mm512_add_ps(
                     _mm512_mul_ps(_mm512_load_ps(out + (d / TILE_ROWS * GROUPS + g) * TILE_FLOATS + i * 16), factor),
@@ -144,15 +148,16 @@ static void write_tile(const tess_attention *a, const attention_tile *t, const s
         a->lse[token[r] * a->n_heads + head[r]] = lse[r];
 }
 
-/* Blocks that were packed before, of sequence i at block first[i] of all; -1 where tiles pack their own. */
+/* Blocks that were packed in advance. The blocks of sequence i begin at block first[i]; -1: its tiles pack their
+ * own. */
 typedef struct packed_keys {
     int64_t *first;
     uint16_t *blocks;
 } packed_keys;
 
-/* Keys of one block that a tile sees, packed. */
+/* The packed keys of one block that a tile sees. */
 typedef struct key_block {
-    int64_t base, n; /* n: whole steps of k */
+    int64_t base, n; /* n: number of keys, in whole steps of k */
     const uint16_t *packed;
 } key_block;
 
@@ -170,12 +175,12 @@ static key_block key_block_of(const attention_forward_job *job, const attention_
     return b;
 }
 
-/* A worker's memory by its parts. */
+/* Arrays of a worker's memory. */
 typedef struct tile_memory {
     forward_memory_amx *m;
     float *out;    /* (D / 16, GROUPS) */
-    uint16_t *q;   /* packed */
-    uint16_t *own; /* OWN_BLOCKS blocks */
+    uint16_t *q;   /* packed queries */
+    uint16_t *own; /* OWN_BLOCKS packed blocks */
     product *list;
 } tile_memory;
 
@@ -188,14 +193,14 @@ static tile_memory tile_memory_of(const tess_attention *a, void *memory)
     return (tile_memory){m, out, q, own, (product *)(own + OWN_BLOCKS * block_elements(a))};
 }
 
-/* The place of a tile in the blocks that it sees. */
+/* The position of a tile in the blocks that it sees. */
 typedef struct block_walk {
     int64_t first, end, block;
     key_block before, now, next;
 } block_walk;
 
 /* Lists the products that run during the softmax of w->block: the scores of the next block, if there is one, and the
- * values of the block before. Returns the number of products. */
+ * values of the previous block. Returns the number of products. */
 static int64_t list_products(const attention_forward_job *job, const attention_tile *t, const tile_memory *at,
                              block_walk *w)
 {
@@ -212,7 +217,7 @@ static int64_t list_products(const attention_forward_job *job, const attention_t
     return n;
 }
 
-/* All blocks: state and out of the whole row. */
+/* Processes all blocks, which completes the state and the output of whole rows. */
 static void forward_blocks(const attention_forward_job *job, const attention_tile *t, const tile_memory *at,
                            softmax_lanes *state)
 {

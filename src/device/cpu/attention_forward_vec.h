@@ -1,5 +1,5 @@
-/* The forward pass on `vec`: a tile of 32 query rows goes through its key blocks with the online softmax of
- * Milakov & Gimelshein (arXiv:1805.02867), keeping the output transposed, (D, 32), in scratch. */
+/* The forward pass on `vec`. A tile of 32 query rows goes through its key blocks with the online softmax of Milakov &
+ * Gimelshein (arXiv:1805.02867). The output is kept transposed, (D, 32), in scratch memory. */
 #ifndef TESS_DEVICE_CPU_ATTENTION_FORWARD_VEC_H
 #define TESS_DEVICE_CPU_ATTENTION_FORWARD_VEC_H
 
@@ -8,12 +8,13 @@
 #include "device/stream_impl.h"
 
 typedef struct softmax_state {
-    vec m[GROUPS], l[GROUPS]; /* maximum so far (-inf: none), sum of exponentials */
-    vec correction[GROUPS];   /* factor of the sums before this block */
+    vec m[GROUPS], l[GROUPS]; /* maximum so far (-inf: none), and sum of exponentials */
+    vec correction[GROUPS];   /* factor for the sums of earlier blocks */
 } softmax_state;
 
-/* Raw scores (n, 32) become probabilities relative to the new maximum; n a multiple of 4. A lane that sees none of them
- * is left exactly as it was: its correction is 1 (or multiplies zeros) and its probabilities are 0. */
+/* Turns raw scores (n, 32) into probabilities relative to the new maximum; n must be a multiple of 4. The state of a
+ * lane that sees none of the keys does not change: its correction is 1 (or multiplies zeros) and its probabilities are
+ * 0. */
 static void softmax_block(float *scores, int64_t n, int groups, float scale, bool round_bf16, softmax_state *state)
 {
     const vec hidden = v_set(-INFINITY), factor = v_set(scale);
@@ -44,10 +45,10 @@ typedef struct forward_memory {
     float *out;    /* (D, 32) */
     float *rows;   /* (32, D) */
     float *scores; /* (64, 32) */
-    float *keys;   /* (64, D), k widened, then v; BF16 only */
+    float *keys;   /* (64, D) k as floats, then v; BF16 only */
 } forward_memory;
 
-/* D of the buffers is rounded up to a vector. */
+/* Size of the memory. D is rounded up to a vector in all buffers. */
 static size_t forward_bytes(const tess_attention *a)
 {
     const size_t D = (size_t)divide_up(a->head_size, LANES) * LANES;
@@ -93,7 +94,8 @@ static void end_tile(const tess_attention *a, const attention_tile *t, const for
     for (int64_t d = 0; d < D; d += LANES)
         for (int g = 0; g < GROUPS && g * LANES < t->n_rows; g++) {
             vec square[LANES];
-            /* Adding 0 makes -0 of a sum that underflowed the 0 that it would be next to other rows. */
+            /* Adding 0 turns a -0 from a sum that underflowed into the 0 that it would be if other rows were in the
+             * tile. */
             for (int i = 0; i < LANES; i++)
                 square[i] =
                     v_add(v_div(v_load(m->out + (d + i) * ATTENTION_ROWS + g * LANES, LANES), state->l[g]), v_set(0));

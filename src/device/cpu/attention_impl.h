@@ -1,6 +1,6 @@
-/* How the CPU's attention kernels cut their work: forward into tiles of query rows, backward into units of one sequence
- * and one key/value head. Threads take the next piece when they are free; who computes a piece never changes its bits.
- */
+/* Divides the work of the CPU's attention kernels: forward into tiles of query rows, backward into units of one
+ * sequence and one key/value head. A thread takes the next piece when it is free. Which thread computes a piece never
+ * changes its bits. */
 #ifndef TESS_DEVICE_CPU_ATTENTION_IMPL_H
 #define TESS_DEVICE_CPU_ATTENTION_IMPL_H
 
@@ -8,8 +8,8 @@
 #include "device/kernels.h"
 
 enum {
-    ATTENTION_KEYS = TESS_ATTENTION_BLOCK, /* keys of a block */
-    ATTENTION_ROWS = 32                    /* query rows of a forward tile */
+    ATTENTION_KEYS = TESS_ATTENTION_BLOCK, /* number of keys in a block */
+    ATTENTION_ROWS = 32                    /* number of query rows in a forward tile */
 };
 
 static inline size_t attention_align(size_t bytes)
@@ -17,40 +17,40 @@ static inline size_t attention_align(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* The first key seen from position `p`. */
+/* Returns the first key that position `p` sees. */
 static inline int64_t attention_first_key(const tess_attention *a, int64_t p)
 {
     return a->window > 0 && p + 1 > a->window ? p + 1 - a->window : 0;
 }
 
 /* ---- Forward ---- */
-/* A tile: rows of one sequence and key/value head. Row r of the sequence is query r / n_rep of query head
- * kv_head * n_rep + r % n_rep, so that in generation the query heads of a key head share its keys. */
+/* A tile: rows of one sequence and key/value head. Row r of the sequence is query r / n_rep of query head kv_head *
+ * n_rep + r % n_rep, so that in generation the query heads of a key head share its keys. */
 typedef struct attention_tile {
     const tess_attention_seq *seq;
     int64_t seq_index, kv_head, row_begin, n_rows, n_rep;
-    int64_t key_begin, key_end; /* keys that some row sees */
+    int64_t key_begin, key_end; /* range of keys that some row sees */
 } attention_tile;
 
 typedef struct attention_forward_job {
     const tess_attention *a;
-    void *worker_memory; /* (workers, worker_bytes) */
+    void *worker_memory; /* (workers, worker_bytes) memory of all workers */
     size_t worker_bytes;
-    const void *context; /* the kernel's own */
-    /* Called once per worker around its tiles; may be NULL. */
+    const void *context; /* used only by the kernel */
+    /* Called once per worker, before and after its tiles. May be NULL. */
     void (*enter)(void);
     void (*leave)(void);
     void (*tile)(const struct attention_forward_job *job, const attention_tile *tile, void *memory);
 } attention_forward_job;
 
-/* Token (row of q, out, lse) and query head of row r. */
+/* Returns the token (row of q, out, lse) and the query head of row r. */
 static inline void attention_row(const attention_tile *t, int64_t r, int64_t *token, int64_t *head)
 {
     *token = t->seq->q_begin + (t->row_begin + r) / t->n_rep;
     *head = t->kv_head * t->n_rep + (t->row_begin + r) % t->n_rep;
 }
 
-/* The same of n rows from row r on, with one division for all. */
+/* Like attention_row, for n rows from row r on, with only one division. */
 static inline void attention_rows(const attention_tile *t, int64_t r, int64_t n, int64_t *token, int64_t *head)
 {
     const int64_t first = t->row_begin + r, kv_begin = t->kv_head * t->n_rep;
@@ -65,14 +65,15 @@ static inline void attention_rows(const attention_tile *t, int64_t r, int64_t n,
     }
 }
 
-/* Key position of row r. */
+/* Returns the key position of row r. */
 static inline int64_t attention_position(const attention_tile *t, int64_t r)
 {
     return t->seq->k_len - t->seq->q_len + (t->row_begin + r) / t->n_rep;
 }
 
-/* ---- Generation: a tile reads its keys and values once ---- */
-/* Heads are short pieces of far rows, which the hardware does not foresee. */
+/* ---- Generation: a tile reads its keys and values only once ---- */
+/* Prefetches n rows: a head is a short part of each row, and rows are far apart, so the hardware does not predict
+ * them. */
 static inline void attention_ask_for_rows(const tess_attention *a, const void *x, int64_t at, int64_t stride, int64_t n)
 {
     const int64_t size = (int64_t)tess_dtype_size(a->dtype);
@@ -81,8 +82,8 @@ static inline void attention_ask_for_rows(const tess_attention *a, const void *x
             __builtin_prefetch((const char *)x + (at + j * stride) * size + byte);
 }
 
-/* Prefetches what is multiplied after the block of keys `base`: the next block, or that of the next head, which the
- * same thread usually takes. */
+/* Prefetches the keys that are multiplied after the block `base`: the next block, or the first block of the next head,
+ * which the same thread usually takes. */
 static inline void attention_ask_for_keys(const tess_attention *a, const attention_tile *t, int64_t base)
 {
     int64_t head = t->kv_head, next = base + ATTENTION_KEYS;
@@ -98,24 +99,25 @@ static inline void attention_ask_for_keys(const tess_attention *a, const attenti
 void tess_attention_run_forward(tess_stream *stream, const attention_forward_job *job);
 
 /* ---- Backward ---- */
-/* All that one sequence and key/value head need; `memory` holds packed operands and accumulators, laid out by the
- * kernel. */
+/* The state that all steps of one sequence and key/value head share. `memory` contains packed operands and
+ * accumulators, in the kernel's layout. */
 typedef struct attention_unit {
     const tess_attention *a;
     const tess_attention_grad *g;
     const tess_attention_seq *seq;
     int64_t kv_head, n_rep;
-    int64_t n_blocks; /* blocks of keys */
-    int64_t n_tiles;  /* tiles of queries, per query head */
+    int64_t n_blocks; /* number of key blocks */
+    int64_t n_tiles;  /* number of query tiles per query head */
     char *memory;
 } attention_unit;
 
-/* A kernel's steps. A unit runs pack_keys and pack_queries for all blocks and tiles, then either
+/* The steps of a kernel. A unit runs pack_keys and pack_queries for all blocks and tiles, then either
  *   key_blocks(with_dq) for all blocks at once and write_dq for all tiles (one thread), or
- *   key_blocks(without) for all blocks and query_tile for all tiles, in any order (many threads):
- * dk and dv sum over (query head, query) ascending, dq over keys ascending, so both give the same bits. */
+ *   key_blocks(without) for all blocks and query_tile for all tiles, in any order (many threads).
+ * dk and dv are summed over (query head, query) in ascending order, dq over keys in ascending order, so both give the
+ * same bits. */
 typedef struct attention_backward_steps {
-    int64_t tile_rows, block_keys; /* queries of a tile, keys of a block */
+    int64_t tile_rows, block_keys; /* number of queries in a tile, number of keys in a block */
     size_t worker_bytes;
     size_t (*unit_bytes)(const tess_attention *a, int64_t length);
     void (*enter)(void);
@@ -130,11 +132,11 @@ typedef struct attention_backward_steps {
 tess_status tess_attention_run_backward(tess_stream *stream, const tess_attention *a, const tess_attention_grad *g,
                                         const attention_backward_steps *steps);
 
-/* The AVX-512 rows, which also serve float32 where the CPU has AMX. */
+/* The kernels of the AVX-512 table, which also serve float32 where the CPU has AMX. */
 tess_status tess_attention_forward_avx512(tess_stream *stream, const tess_attention *a);
 tess_status tess_attention_backward_avx512(tess_stream *stream, const tess_attention *a, const tess_attention_grad *g);
 
-/* The AMX rows; the table's entry is next to the backward pass. */
+/* The forward kernel of the AMX table. The table's entry is next to the backward pass. */
 tess_status tess_attention_forward_amx(tess_stream *stream, const tess_attention *a);
 
 #endif

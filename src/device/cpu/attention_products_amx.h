@@ -1,31 +1,33 @@
-/* Tile products as a stream that advances a step at a time between the vector instructions of a softmax, so that the
- * core does both at once. A step is four TDPBF16PS of 16 cycles each, during which the vector units are free.
+/* Tile products as a stream that advances one step at a time between the vector instructions of a softmax, so that the
+ * core executes both at once. A step is four TDPBF16PS of 16 cycles each, during which the vector units are free.
  *
- * A product's sums live in tiles 0..3. Each is stored as the next product begins: a store has to wait for the last
- * TDPBF16PS on its tile (52 cycles), which has ended by then. Products of two steps run at 21 cycles an instruction
- * so, and at 30 when they store their sums themselves. The last sums are in memory after products_finish only. */
+ * The sums of a product are in tiles 0..3. Each tile is stored when the next product begins: a store must wait for the
+ * last TDPBF16PS on its tile (52 cycles), which has ended by then. So products of two steps take 21 cycles per
+ * instruction; they would take 30 if they stored their own sums. The last sums are in memory only after
+ * products_finish. */
 #ifndef TESS_DEVICE_CPU_ATTENTION_PRODUCTS_AMX_H
 #define TESS_DEVICE_CPU_ATTENTION_PRODUCTS_AMX_H
 
 #include "device/cpu/attention_tiles_amx.h"
 
-/* c (2 x 2 tiles, the two of a row adjacent) = [c +] sum over steps, ascending, of a (2 A tiles) by b (2 B tiles). */
+/* c (2 x 2 tiles, the two of a row adjacent) = [c +] the sum over steps, in ascending order, of a (2 A tiles) by b (2 B
+ * tiles). */
 typedef struct product {
-    const uint16_t *a, *b;                  /* the first tile of the first step */
-    int64_t a_pair, a_step, b_pair, b_step; /* elements to the second tile, to the next step */
+    const uint16_t *a, *b;                  /* first tile of the first step */
+    int64_t a_pair, a_step, b_pair, b_step; /* offsets in elements: to the second tile, and to the next step */
     int64_t n_steps;                        /* at least one */
     float *c;
-    int64_t c_row; /* floats to the second row of tiles */
-    bool add;      /* add to what c holds */
+    int64_t c_row; /* offset in floats to the second row of tiles */
+    bool add;      /* whether to add to the values in c */
 } product;
 
 typedef struct product_stream {
     const product *at, *end;
     int64_t step;                   /* next step of *at */
-    int64_t n_steps, calls, credit; /* products_advance spreads n_steps over this number of calls */
-    float *c;                       /* place of the sums that are in the tiles; `nowhere` if they are stored */
+    int64_t n_steps, calls, credit; /* products_advance distributes n_steps over `calls` calls */
+    float *c;                       /* place in memory of the sums in the tiles; `nowhere` if they are stored */
     int64_t c_row;
-    float *nowhere; /* room for four tiles */
+    float *nowhere; /* memory for four tiles */
 } product_stream;
 
 static inline product_stream products_none(float *nowhere)
@@ -33,7 +35,7 @@ static inline product_stream products_none(float *nowhere)
     return (product_stream){.calls = 1, .c = nowhere, .nowhere = nowhere};
 }
 
-/* The list is done after `calls` calls of products_advance. */
+/* Begins a list of products, which is done after `calls` calls of products_advance. */
 static inline void products_begin(product_stream *s, const product *list, int64_t n, int64_t calls)
 {
     tess_tiles_fence();
@@ -45,7 +47,7 @@ static inline void products_begin(product_stream *s, const product *list, int64_
         s->n_steps += list[i].n_steps;
 }
 
-/* The first step of a product, with the sums of the one before on their way out. */
+/* Runs the first step of a product, while the sums of the previous product are stored. */
 static inline void product_begin(const product *p, float *old, int64_t old_row)
 {
     static const float zeros[2 * TILE_FLOATS] __attribute__((aligned(64)));
@@ -92,7 +94,7 @@ static inline void products_advance(product_stream *s)
         products_step(s);
 }
 
-/* Does the rest of the list, and stores all sums. */
+/* Runs the remaining products of the list, and stores all sums. */
 static inline void products_finish(product_stream *s)
 {
     while (s->at < s->end)

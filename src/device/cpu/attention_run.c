@@ -1,4 +1,4 @@
-/* Hands pieces of attention work to the threads of a stream. */
+/* Distributes pieces of attention work to the threads of a stream. */
 #include "device/cpu/attention_impl.h"
 
 #include <stdatomic.h>
@@ -7,8 +7,8 @@
 
 typedef struct forward_run {
     const attention_forward_job *job;
-    atomic_llong next;    /* tile of the longest remaining sequence, counted over all sequences */
-    int64_t n_rep, grain; /* grain: tiles that are taken at once */
+    atomic_llong next;    /* the next tile, counted over all sequences, the longest remaining sequence first */
+    int64_t n_rep, grain; /* grain: number of tiles taken at once */
 } forward_run;
 
 static int64_t tiles_of(const tess_attention_seq *s, int64_t n_rep)
@@ -21,7 +21,7 @@ static void run_tile(const forward_run *run, int64_t seq_index, int64_t index, v
     const tess_attention *a = run->job->a;
     const tess_attention_seq *s = &a->seqs[seq_index];
     const int64_t n_tiles = tiles_of(s, run->n_rep), n_rows = s->q_len * run->n_rep;
-    /* The last tiles see the most keys: they go first, so that no thread is left with a long one at the end. */
+    /* The last tiles see the most keys. They are taken first, so that no thread has to finish a long one at the end. */
     attention_tile tile = {.seq = s,
                            .seq_index = seq_index,
                            .kv_head = index / n_tiles,
@@ -70,7 +70,8 @@ void tess_attention_run_forward(tess_stream *stream, const attention_forward_job
     int64_t n_tiles = 0;
     for (int64_t i = 0; i < a->n_seqs; i++)
         n_tiles += tiles_of(&a->seqs[i], run.n_rep);
-    /* A sequence has one tile a head in generation, and its heads are neighbours in memory. */
+    /* A sequence has one tile per head in generation, and its heads are neighbours in memory, so they are computed
+     * together. */
     if (n_tiles == a->n_seqs && a->n_seqs >= 4 * n_threads)
         run.grain = a->n_kv_heads;
     atomic_init(&run.next, 0);
@@ -88,7 +89,7 @@ typedef struct backward_run {
     size_t unit_bytes;
     enum phase phase;
     attention_unit unit;     /* shared by the threads, except in PHASE_UNITS */
-    int64_t first, n_pieces; /* first: piece of the unit */
+    int64_t first, n_pieces; /* first: index of the first piece within the unit */
     atomic_llong next;
 } backward_run;
 
@@ -167,7 +168,7 @@ static void run_phase(tess_stream *stream, backward_run *run, enum phase phase, 
     tess_threads_run(stream->threads, backward_worker, run, tess_threads_count(stream->threads), 1);
 }
 
-/* Pieces of a unit that are wanted: blocks of keys, and query heads. */
+/* The pieces of a unit whose gradients are wanted: blocks of keys, and query heads. */
 typedef struct wanted_pieces {
     int64_t first_block, n_blocks, first_rep, n_reps;
 } wanted_pieces;
@@ -197,8 +198,8 @@ static void run_together(tess_stream *stream, backward_run *run)
     run_phase(stream, run, PHASE_QUERIES, w.first_rep * u->n_tiles, w.n_reps * u->n_tiles);
 }
 
-/* One thread a unit needs five matrix products a tile, two phases need seven: worth it when some unit alone would take
- * longer than all the work shared evenly. */
+/* Whether to split units over threads. One thread per unit needs five matrix products per tile; splitting needs two
+ * phases and seven products. It is worth while if one unit alone would take longer than all the work evenly shared. */
 static bool units_are_too_few(const tess_attention *a, int n_threads)
 {
     double all = 0, largest = 0;

@@ -1,17 +1,17 @@
-/* Online softmax of the tiled forward pass (16 query rows, one a lane) and of generation: one function, so one order.
- */
+/* Online softmax for the tiled forward pass (16 query rows, one per lane) and for generation. Both use the same
+ * functions, so the order of operations is the same. */
 #ifndef TESS_DEVICE_CPU_ATTENTION_SOFTMAX_AMX_H
 #define TESS_DEVICE_CPU_ATTENTION_SOFTMAX_AMX_H
 
 #include "device/cpu/attention_products_amx.h"
 
-/* The state of 16 query rows. */
+/* The softmax state of 16 query rows. */
 typedef struct softmax_lanes {
     __m512 m, l;       /* base of the exponents, in units of log 2 (-inf: none yet); sum of exponentials */
-    __m512 correction; /* factor of the sums before the newest block; 1 for most */
+    __m512 correction; /* factor for the sums before the newest block; usually 1 */
 } softmax_lanes;
 
-/* Calls of products_advance in softmax_block. */
+/* Returns the number of times that softmax_block calls products_advance. */
 static inline int64_t softmax_calls(int64_t n_keys)
 {
     return n_keys / 2 + n_keys / TILE_ROWS;
@@ -27,9 +27,10 @@ static inline __m512 softmax_lse(const softmax_lanes *x)
     return _mm512_fmadd_ps(x->m, _mm512_set1_ps(0x1.62e430p-1f), v_log(x->l));
 }
 
-/* A lane's m follows the largest score only when that is more than 2^8 above: probabilities keep their precision, sums
- * their range, and what was summed before stays as it is in nearly every block. True when some lane moved. A lane that
- * sees none of the keys stays exactly as it was. *base: m, 0 where there is none. */
+/* Updates the base of the exponents. A lane's m changes only if its largest score is more than 2^8 times as large.
+ * Probabilities keep their precision and sums stay in range, and earlier sums need no correction in nearly every block.
+ * A lane that sees none of the keys does not change at all. *base: m, or 0 where there is none yet. True: some lane's m
+ * changed. */
 static inline bool softmax_move(softmax_lanes *x, __m512 most, __m512 *base)
 {
     const __m512 none = _mm512_set1_ps(-__builtin_inff());
@@ -42,7 +43,7 @@ static inline bool softmax_move(softmax_lanes *x, __m512 most, __m512 *base)
     return moves != 0;
 }
 
-/* The largest of each lane's scores, times scale. */
+/* Finds the largest score of each lane, times scale. */
 static inline __attribute__((always_inline)) void softmax_largest(const float *scores, int groups, int64_t n,
                                                                   __m512 scale, __m512 *most, product_stream *products)
 {
@@ -60,8 +61,8 @@ static inline __attribute__((always_inline)) void softmax_largest(const float *s
         most[g] = _mm512_mul_ps(_mm512_max_ps(top[g][0], top[g][1]), scale);
 }
 
-/* Raw scores of n keys (32 or 64) by `groups` times 16 rows, as C tiles (keys, groups), become probabilities as B tiles
- * (steps of keys, groups), while `products` advances. True when some lane's correction is not 1. */
+/* Turns the raw scores of n keys (32 or 64) by `groups` times 16 rows, as C tiles (keys, groups), into probabilities as
+ * B tiles (steps of keys, groups), while `products` advances. True: the correction of some lane is not 1. */
 static inline __attribute__((always_inline)) bool softmax_block(const float *scores, int groups, int64_t n,
                                                                 float scale_log2, softmax_lanes *x, uint16_t *p,
                                                                 product_stream *products)

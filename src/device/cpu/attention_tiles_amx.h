@@ -1,11 +1,13 @@
 /* Operands of bf16 attention on AMX tiles (16 rows of 64 bytes): packing, and products of 2 x 2 tiles.
  *
- * TDPBF16PS adds to each float of C the 32 products of a row of A and a column of B: those of even and of odd k apart,
- * then both. An element of C knows nothing of its neighbours, and swapping the operands swaps factors only: so scores
- * may be computed as K Q^T, whose left operand is K as it lies in memory, and come out with a query a lane.
+ * TDPBF16PS adds to each float of C the 32 products of a row of A and a column of B: first those of even k and those of
+ * odd k separately, then both. An element of C does not depend on its neighbours, and exchanging the operands only
+ * exchanges factors. So scores may be computed as K Q^T: its left operand is K in its memory layout, and the result has
+ * one query per lane.
  *
- *   A tile: 16 rows of 32 bf16.   B tile: 16 pairs of k, each 16 columns of (even, odd).   C tile: 16 rows of 16
- * floats. */
+ *   A tile: 16 rows of 32 bf16
+ *   B tile: 16 pairs of k, each 16 columns of (even, odd)
+ *   C tile: 16 rows of 16 floats */
 #ifndef TESS_DEVICE_CPU_ATTENTION_TILES_AMX_H
 #define TESS_DEVICE_CPU_ATTENTION_TILES_AMX_H
 
@@ -19,11 +21,11 @@
 enum {
     TILE_ROWS = 16,
     TILE_K = 32,
-    TILE_BF16 = 512,  /* elements of an A or B tile */
-    TILE_FLOATS = 256 /* elements of a C tile */
+    TILE_BF16 = 512,  /* number of elements of an A or B tile */
+    TILE_FLOATS = 256 /* number of elements of a C tile */
 };
 
-/* Head size up to whole steps of k. */
+/* Returns the head size, rounded up to whole steps of k. */
 static inline int64_t padded_head(const tess_attention *a)
 {
     return divide_up(a->head_size, TILE_K) * TILE_K;
@@ -40,13 +42,14 @@ static inline void store_tile(uint16_t *tile, const __m512i rows[TILE_ROWS])
         _mm512_store_si512((void *)(tile + i * TILE_K), rows[i]);
 }
 
-/* Element d and on of a row of D, 32 of them; zeros beyond the row and for an absent one (NULL). */
+/* Loads elements [d, d + 32) of a row of D. Elements beyond the row, and all elements of an absent row (NULL), are
+ * zero. */
 static inline __m512i load_row(const uint16_t *row, int64_t d, int64_t D)
 {
     return row == NULL ? _mm512_setzero_si512() : _mm512_maskz_loadu_epi16(first_bf16(D - d), row + d);
 }
 
-/* 16 rows as A tiles side by side: (step of k). */
+/* Packs 16 rows as A tiles, one per step of k. */
 static inline void pack_rows(const uint16_t *const *rows, int64_t D, uint16_t *tiles)
 {
     for (int64_t d = 0; d < D; d += TILE_K, tiles += TILE_BF16)
@@ -54,7 +57,7 @@ static inline void pack_rows(const uint16_t *const *rows, int64_t D, uint16_t *t
             _mm512_store_si512((void *)(tiles + r * TILE_K), load_row(rows[r], d, D));
 }
 
-/* The same rows as columns of B tiles, (step of k). */
+/* Packs 16 rows as columns of B tiles, one per step of k. */
 static inline void pack_rows_turned(const uint16_t *const *rows, int64_t D, uint16_t *tiles)
 {
     for (int64_t d = 0; d < D; d += TILE_K, tiles += TILE_BF16) {
@@ -66,9 +69,9 @@ static inline void pack_rows_turned(const uint16_t *const *rows, int64_t D, uint
     }
 }
 
-/* 32 rows as k, rows r and r + pair side by side (pair 1: r even; 16: r below 16): pairs interleaved are B
- * tiles of 16 columns d; turned, they are A tiles with rows d. The tile of columns 16 i starts at tiles + i * tile_step
- * elements, D rounded up to 32. */
+/* Packs 32 rows as k, with rows r and r + pair in one dword (pair 1: even r; 16: r below 16). Without `turned` the
+ * pairs are B tiles of 16 columns d; transposed they are A tiles with rows d. The tile of columns 16 i begins at tiles
+ * + i * tile_step elements; D is rounded up to 32. */
 static inline void pack_pairs(const uint16_t *const *rows, int pair, int64_t D, bool turned, uint16_t *tiles,
                               int64_t tile_step)
 {
@@ -94,7 +97,7 @@ static inline void pack_pairs(const uint16_t *const *rows, int pair, int64_t D, 
     }
 }
 
-/* Four sums, tiles 0..3: (0 1; 2 3). */
+/* Four sums, in tiles 0..3: (0 1; 2 3). */
 static inline void sums_zero(void)
 {
     _tile_zero(0);
@@ -119,7 +122,7 @@ static inline void sums_store(float *c00, float *c01, float *c10, float *c11)
     _tile_stored(3, c11, 64);
 }
 
-/* One step of k: two A tiles by two B tiles. */
+/* Adds the products of one step of k: two A tiles by two B tiles. */
 static inline void sums_add(const uint16_t *a0, const uint16_t *a1, int64_t a_row_bytes, const uint16_t *b0,
                             const uint16_t *b1)
 {
@@ -133,7 +136,8 @@ static inline void sums_add(const uint16_t *a0, const uint16_t *a1, int64_t a_ro
     _tile_dpbf16ps(3, 5, 7);
 }
 
-/* 2^x to 3e-6 relative for x <= 0 (probabilities become bf16 anyway), exactly 1 for 0 and 0 for -inf. */
+/* Returns 2^x for x <= 0, with a relative error of 3e-6 (probabilities become bf16 anyway). Exactly 1 for 0 and 0 for
+ * -inf. */
 static inline __m512 exp2_bf16(__m512 x)
 {
     const __m512 f = _mm512_reduce_ps(x, 0x09); /* x - floor(x); 0 for -inf */
@@ -144,21 +148,21 @@ static inline __m512 exp2_bf16(__m512 x)
     return _mm512_scalef_ps(p, x); /* p 2^floor(x) */
 }
 
-/* Bits of x, such that the upper half is x rounded to bf16 (to nearest; halves away from 0). Two instructions fewer for
- * a pair than VCVTNE2PS2BF16 and a shuffle. */
+/* Returns bits of x whose upper half is x rounded to bf16 (to nearest; halves away from 0). For a pair this takes two
+ * instructions less than VCVTNE2PS2BF16 and a shuffle. */
 static inline __m512i round_bits(__m512 x)
 {
     return _mm512_add_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(0x8000));
 }
 
-/* Lane by lane the pair (low, high) of upper halves. */
+/* Combines the upper halves of each lane to the pair (low, high). */
 static inline __m512i pair_bits(__m512i low, __m512i high)
 {
     const __m512i down = _mm512_set4_epi32(0x0f0e0f0e, 0x0b0a0b0a, 0x07060706, 0x03020302);
     return _mm512_mask_shuffle_epi8(high, UINT64_C(0x3333333333333333), low, down);
 }
 
-/* Lanes of a C tile's row that may see key `base + j`: first[lane] <= base + j <= last[lane]. */
+/* The lanes of a C tile's row that may see key `base + j`: first[lane] <= base + j <= last[lane]. */
 typedef struct lane_keys {
     __m512i first, last;
 } lane_keys;
@@ -170,7 +174,7 @@ static inline __m512 hide(__m512 scores, const lane_keys *keys, int64_t position
     return _mm512_mask_blend_ps(seen, _mm512_set1_ps(-__builtin_inff()), scores);
 }
 
-/* 16 query rows from row r of the tile, as B tiles (step of k). */
+/* Packs 16 query rows from row r of the tile on, as B tiles (step of k). */
 static inline void pack_query_rows(const tess_attention *a, const attention_tile *t, int64_t r, uint16_t *q)
 {
     const uint16_t *rows[TILE_ROWS] = {NULL};
@@ -181,7 +185,7 @@ static inline void pack_query_rows(const tess_attention *a, const attention_tile
     pack_rows_turned(rows, a->head_size, q);
 }
 
-/* The keys of 16 lanes from row r; lanes beyond the sequence repeat its last query. */
+/* Returns the keys that the 16 lanes from row r on may see. Lanes beyond the sequence repeat its last query. */
 static inline lane_keys lane_keys_of(const tess_attention *a, const attention_tile *t, int64_t r)
 {
     int32_t first[TILE_ROWS], last[TILE_ROWS];
@@ -196,15 +200,15 @@ static inline lane_keys lane_keys_of(const tess_attention *a, const attention_ti
     return (lane_keys){_mm512_loadu_si512(first), _mm512_loadu_si512(last)};
 }
 
-/* Keys base .. base + n that not every row of the tile sees. */
+/* Whether some row of the tile does not see all keys base .. base + n. */
 static inline bool some_hidden(const tess_attention *a, const attention_tile *t, int64_t base, int64_t n)
 {
     return base < attention_first_key(a, attention_position(t, t->n_rows - 1)) ||
            base + n - 1 > attention_position(t, 0);
 }
 
-/* A tile of at most 16 rows with keys that no other tile shares (generation): the bits of the tiled path, nothing
- * packed. */
+/* A tile of at most 16 rows whose keys no other tile uses (generation). Packs nothing, and gives the bits of the tiled
+ * path. */
 size_t tess_attention_few_rows_bytes(const tess_attention *a);
 void tess_attention_few_rows_amx(const tess_attention *a, const attention_tile *tile, void *memory);
 

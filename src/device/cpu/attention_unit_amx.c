@@ -1,7 +1,7 @@
-/* Operands of bf16 attention backward in and out: see attention_unit_amx.h. */
+/* Packs the operands of bf16 attention backward and writes its results: see attention_unit_amx.h. */
 #include "device/cpu/attention_unit_amx.h"
 
-/* BLOCK rows of one head, NULL from the n-th on. */
+/* Lists BLOCK rows of one head; rows from the n-th on are NULL. */
 static void rows_of(const void *x, int64_t at, int64_t stride, int64_t n, const uint16_t *rows[BLOCK])
 {
     for (int64_t i = 0; i < BLOCK; i++)
@@ -25,7 +25,7 @@ void tess_attention_pack_keys_amx(const attention_unit *u, int64_t block)
     }
 }
 
-/* Sum of x[d] y[d], element d in sum d % 16, then in halves. */
+/* Sum of x[d] y[d]: element d is added to partial sum d % 16, and the partial sums are added in halves. */
 static float dot(const uint16_t *x, const uint16_t *y, int64_t D)
 {
     __m512 sum = _mm512_setzero_ps();
@@ -61,7 +61,7 @@ void tess_attention_pack_queries_amx(const attention_unit *u, int64_t rep, int64
     }
 }
 
-/* Row j of C tiles (PARTS, D / 16), times factor, to bf16. */
+/* Writes row j of C tiles (PARTS, D / 16), times factor, as bf16. */
 static void write_key_row(const float *sum, int64_t j, int64_t ld, float factor, int64_t D, uint16_t *out)
 {
     for (int64_t d = 0; d < D; d += 16) {

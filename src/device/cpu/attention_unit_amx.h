@@ -1,27 +1,28 @@
-/* The memory of the AMX backward pass for a unit (one sequence and key head): packed operands of its keys and queries,
- * and how they are packed and written. The sums themselves are in attention_backward_amx.c. */
+/* The memory of the AMX backward pass for a unit (one sequence and key head): packed operands of its keys and queries.
+ * Declares how they are packed and written. The sums are computed in attention_backward_amx.c. */
 #ifndef TESS_DEVICE_CPU_ATTENTION_UNIT_AMX_H
 #define TESS_DEVICE_CPU_ATTENTION_UNIT_AMX_H
 
 #include "device/cpu/attention_tiles_amx.h"
 
 enum {
-    BLOCK = 128, /* keys, and queries, of a step: sums visit the tiles once per 128 products */
+    /* Number of keys, and of queries, of a step: tiles of sums are loaded and stored once per 128 products */
+    BLOCK = 128,
     PARTS = BLOCK / TILE_ROWS,
     STEPS = BLOCK / TILE_K
 };
 
-/* Packed operands of a unit, in A and B tiles. Keys of a block: rows (PARTS, steps of D), turned (D / 16, STEPS).
- * Queries of a tile, for q and dout: columns (PARTS, steps of D), pairs (STEPS, D / 16); dq as C tiles (D / 16, PARTS).
- */
+/* Packed operands of a block of keys, as A and B tiles: rows (PARTS, steps of D), transposed (D / 16, STEPS). A tile
+ * of queries has for q and dout columns (PARTS, steps of D) and pairs (STEPS, D / 16), and dq as C tiles (D / 16,
+ * PARTS). */
 typedef struct unit_layout {
-    uint16_t *k_rows, *k_turned, *v_rows; /* operands of the unit, BLOCK ld elements a block */
+    uint16_t *k_rows, *k_turned, *v_rows; /* operands of the unit, BLOCK ld elements per block */
 } unit_layout;
 
 typedef struct query_tile_amx {
     uint16_t *q_columns, *q_pairs, *dout_columns, *dout_pairs; /* BLOCK ld elements each */
     float *dq;
-    float *lse, *delta; /* (BLOCK); lse in units of log 2 */
+    float *lse, *delta; /* (BLOCK) each; lse in units of log 2 */
 } query_tile_amx;
 
 static inline size_t query_tile_bytes(const tess_attention *a)
@@ -61,12 +62,12 @@ static inline query_tile_amx query_tile_of(const attention_unit *u, int64_t rep,
     return q;
 }
 
-/* Steps of the backward pass: see attention_backward_steps. */
+/* The steps of the backward pass: see attention_backward_steps. */
 void tess_attention_pack_keys_amx(const attention_unit *u, int64_t block);
 void tess_attention_pack_queries_amx(const attention_unit *u, int64_t rep, int64_t tile, void *memory);
 void tess_attention_write_dq_amx(const attention_unit *u, int64_t rep, int64_t tile, void *memory);
 
-/* dk and dv of a block: C tiles (PARTS, D / 16) each. */
+/* Writes dk and dv of a block, which are C tiles (PARTS, D / 16). */
 void tess_attention_write_keys_amx(const attention_unit *u, int64_t block, const float *dk, const float *dv);
 
 #endif

@@ -1,10 +1,10 @@
-/* Attention in the `vec` of whichever header was included before, all in float32. Lanes are queries: scores lie as
- * (key, query), so maxima, sums and corrections are lane by lane, and no lane knows how many others run next to it.
- * Each element of each product is one chain of FMAs over ascending k, as the reference has it: every `vec` gives its
- * bits. BF16 operands are widened block by block; probabilities and dS are rounded to bf16 before they are used as
- * operands.
+/* Attention in float32, on the `vec` of the header that was included before. Lanes are queries and scores are stored as
+ * (key, query), so maxima, sums and corrections are computed lane by lane. The result of a lane does not depend on the
+ * number of other lanes. Each element of each product is one chain of FMAs over ascending k, as in the reference, so
+ * every `vec` gives the same bits. BF16 operands are converted to float block by block. Probabilities and dS are
+ * rounded to bf16 before they are used as operands.
  *
- * The includer defines ATTENTION_MR and ATTENTION_NV: rows and vectors of a product that its registers hold. */
+ * The includer defines ATTENTION_MR and ATTENTION_NV: rows and vectors of a product that fit its registers. */
 #ifndef TESS_DEVICE_CPU_ATTENTION_VEC_H
 #define TESS_DEVICE_CPU_ATTENTION_VEC_H
 
@@ -27,7 +27,7 @@ static inline __attribute__((always_inline)) void product_columns(int nv, int64_
         product_tile(1, nv, k, a, b, ldb, c + i * ldc, ldc, add, correction);
 }
 
-/* c (m,n) = [c * correction +] a (m,k) b (k,n); n a multiple of 16. */
+/* c (m,n) = [c * correction +] a (m,k) b (k,n); n must be a multiple of 16. */
 static void product(int64_t m, int64_t n, int64_t k, matrix a, const float *b, int64_t ldb, float *c, int64_t ldc,
                     bool add, const vec *correction)
 {
@@ -52,7 +52,7 @@ static inline void store_any(void *x, int64_t i, vec value, int64_t n, tess_dtyp
         v_store_bf16((uint16_t *)x + i, value, n);
 }
 
-/* Rows of D elements, widened, after D zeros up to `ld`. */
+/* Converts a row of D elements to float, and fills it with zeros up to `ld`. */
 static void widen_row(const void *x, int64_t at, int64_t D, tess_dtype dtype, float *out, int64_t ld)
 {
     for (int64_t d = 0; d < D; d += LANES)
@@ -61,7 +61,7 @@ static void widen_row(const void *x, int64_t at, int64_t D, tess_dtype dtype, fl
         v_store(out + d, v_set(0), LANES);
 }
 
-/* n rows of keys or values as floats: in place for F32, through `buffer` (n, D up to a vector) otherwise. */
+/* Returns n rows of keys or values as floats: in place for F32, otherwise in `buffer` (n, D rounded up to a vector). */
 static matrix widen_rows(const void *x, int64_t at, int64_t stride, int64_t n, int64_t D, tess_dtype dtype,
                          float *buffer)
 {
@@ -78,7 +78,7 @@ static inline matrix transposed(matrix a)
     return (matrix){a.at, a.column, a.row};
 }
 
-/* out (d, width) for d < D up to a vector = the transpose of `n` rows that lie `ld` apart; absent lanes are 0. */
+/* Transposes `n` rows, `ld` apart, to out (d, width) for d < D rounded up to a vector; lanes without a row are 0. */
 static void turn_rows(const float *rows, int64_t ld, int64_t n, int64_t D, float *out, int64_t width)
 {
     for (int64_t d = 0; d < D; d += LANES)
@@ -92,7 +92,7 @@ static void turn_rows(const float *rows, int64_t ld, int64_t n, int64_t D, float
         }
 }
 
-/* The first and last key that each of the 32 queries sees; lanes without a query repeat the last one. */
+/* The first and last key that each of the 32 queries sees. Lanes without a query repeat the last query. */
 typedef struct visible {
     int64_t first[ATTENTION_ROWS], last[ATTENTION_ROWS];
 } visible;
@@ -102,7 +102,7 @@ static bool sees_all(const visible *keys, int64_t base, int64_t n)
     return keys->first[ATTENTION_ROWS - 1] <= base && keys->last[0] >= base + n - 1;
 }
 
-/* Scores of keys base .. base + n that a query does not see become -inf. */
+/* Sets the scores of keys base .. base + n that a query does not see to -inf. */
 static void mask_scores(float *scores, int64_t n, int64_t base, const visible *keys)
 {
     float first[ATTENTION_ROWS], last[ATTENTION_ROWS];

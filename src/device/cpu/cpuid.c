@@ -9,18 +9,18 @@
 
 #include "device/kernels.h"
 
-/* XCR0: the register state that the operating system saves. */
+/* XCR0 says which register state the operating system saves. */
 enum { XCR0_YMM = 0x6, XCR0_ZMM = 0xe0, XCR0_TILES = 0x60000 };
 enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 }; /* arch_prctl(2), Linux 5.16 */
 
 typedef enum cpu_register { EAX, EBX, ECX, EDX } cpu_register;
 
 typedef struct feature {
-    const char *name; /* the name in /proc/cpuinfo */
+    const char *name; /* name in /proc/cpuinfo */
     unsigned leaf, subleaf;
     cpu_register where;
     int bit;
-    cpu_level level; /* the lowest that needs it; CPU_LEVEL_COUNT: none, for information */
+    cpu_level level; /* the lowest level that needs it; CPU_LEVEL_COUNT: no level, only reported */
 } feature;
 
 static const feature features[] = {
@@ -84,7 +84,7 @@ bool tess_cpu_supports(cpu_level level, char *missing, size_t size)
     };
 #ifdef TESS_EMULATE
     if (level > CPU_AVX2)
-        level = CPU_AVX2; /* tools/emulate needs no more for the others */
+        level = CPU_AVX2; /* tools/emulate only needs AVX2 and below */
 #endif
     missing[0] = '\0';
     for (int i = 0; i < N_FEATURES; i++)

@@ -1,8 +1,9 @@
-/* Softmax cross-entropy of rows of logits. A row is read once from memory, in chunks that stay in L1 for two looks: the
- * largest of the chunk, then exponentials relative to it, which are kept (in the gradient's place when that is float32,
- * else in work space that stays in L2) and scaled when the sum of the row is known: one exponential an element. The
- * entropy's gradient needs the logits themselves once more, so its rows keep theirs in work space always.
- * Compiled once per instruction set, by its table. */
+/* Softmax cross-entropy of rows of logits. A row is read from memory once, in chunks that stay in L1 for two passes:
+ * one finds the chunk's largest element, the other computes exponentials relative to it. The exponentials are
+ * stored, and scaled once the sum of the row is known, so each element needs only one exponential. If the gradient
+ * is float32 they are stored in its place, otherwise in work space that stays in L2. The gradient of the entropy
+ * also needs the logits again, so its rows always store exponentials in work space. Compiled once per instruction
+ * set, by its table. */
 #ifndef TESS_DEVICE_CPU_CROSS_ENTROPY_VEC_H
 #define TESS_DEVICE_CPU_CROSS_ENTROPY_VEC_H
 
@@ -14,11 +15,12 @@
 typedef struct cross_entropy_loop {
     const tess_cross_entropy *rows;
     int64_t n_chunks;
-    float *work; /* a worker's: (V) exponentials where rows need them, then (n_chunks) softmax_chunk */
-    int64_t work_chunks, work_stride; /* offset of a worker's chunks, and of the next worker's work */
+    float *work; /* work space of a worker: (V) exponentials if rows need them, then (n_chunks) softmax_chunk */
+    /* Offset of the chunks in a worker's work space; distance to the next worker's work space */
+    int64_t work_chunks, work_stride;
 } cross_entropy_loop;
 
-/* Exponentials of a chunk are relative to its own largest element. */
+/* Sums over a chunk. Exponentials are relative to the chunk's own largest element. */
 typedef struct softmax_chunk {
     float largest, e, ex; /* sums of e = exp(d), d = (x - largest) / T, and of e d */
 } softmax_chunk;
@@ -26,8 +28,9 @@ typedef struct softmax_chunk {
 /* The gradient is p (weight - dentropy (d - mean)) - [v == target] weight, since log p + entropy = d - mean. */
 typedef struct softmax_row {
     const float *x;
-    float inv_temperature, largest, scale; /* values of the chunk; largest: that of the row once its sums are known */
-    float *e;                              /* (V) or NULL */
+    /* Values of the current chunk; largest: that of the row once its sums are known */
+    float inv_temperature, largest, scale;
+    float *e; /* (V) exponentials, or NULL */
     void *gradient;
     tess_dtype dtype;
     float mean, weight, dentropy; /* mean of d; -g / T and h / T */
@@ -50,8 +53,7 @@ TESS_INLINE float largest_of(const float *x, int64_t n)
 
 TESS_INLINE pair exp_part(const softmax_row *r, int64_t i, int64_t n, pair *distance)
 {
-    /* The chunk after this one is on its way while exponentials are computed: a third faster from L3 and from memory.
-     */
+    /* Prefetches the next chunk while exponentials are computed: a third faster from L3 and from memory. */
     __builtin_prefetch(r->x + i + TESS_SOFTMAX_CHUNK);
     __builtin_prefetch(r->x + i + TESS_SOFTMAX_CHUNK + 16);
     *distance = p_scale(p_minus(p_get(r->x, i, n, TESS_F32), r->largest), r->inv_temperature);
@@ -67,7 +69,7 @@ TESS_INLINE void exp_terms(const void *context, int64_t i, int64_t n, pair *sums
     sums[0] = p_add(sums[0], p_keep(e, n, TESS_F32));
 }
 
-/* 0 where e is 0, so that masked logits (-inf) are fine. */
+/* Returns e * distance, but 0 where e is 0, so that masked logits (-inf) are fine. */
 TESS_INLINE vec weighted(vec e, vec distance)
 {
     vec zero = v_set(0);
@@ -97,7 +99,7 @@ static softmax_chunk sum_chunk(softmax_row r, int64_t begin, int64_t end, bool e
     float largest = largest_of(r.x + begin, end - begin);
     r.largest = largest == -INFINITY ? 0 : largest;
     if (r.inv_temperature == 1)
-        chunk_sums(r, 1, begin, end, entropy, sums); /* a constant: the product is not there */
+        chunk_sums(r, 1, begin, end, entropy, sums); /* a constant, so that the multiplication is optimised away */
     else
         chunk_sums(r, r.inv_temperature, begin, end, entropy, sums);
     return (softmax_chunk){largest, sums[0], sums[1]};
@@ -109,7 +111,7 @@ TESS_INLINE void gradient_part(const void *context, int64_t i, int64_t n)
     v_put(r->gradient, i, v_mul(v_load(r->e + i, n), v_set(r->scale)), n, r->dtype);
 }
 
-/* A gradient in place may lie where logits lay that were read before. */
+/* If the gradient is written in place, it overwrites logits that were read before. */
 TESS_INLINE void gradient_with_entropy_part(const void *context, int64_t i, int64_t n)
 {
     const softmax_row *r = context;
@@ -134,7 +136,7 @@ static float log_of(float x)
     return lanes[0];
 }
 
-/* Sums over the row, in double, relative to the largest element of all. */
+/* Sums over the row, in double, relative to the row's largest element. */
 typedef struct softmax_sums {
     double e, ex;
     float largest;
@@ -155,7 +157,7 @@ static softmax_sums add_chunks(const softmax_chunk *chunks, int64_t n, float inv
     return sums;
 }
 
-/* Calls `part` with a constant dtype. */
+/* Calls `part` with a constant dtype, so that it is compiled for each dtype. */
 TESS_INLINE void each_part(row_body part, softmax_row r, int64_t begin, int64_t end)
 {
     if (r.dtype == TESS_F32) {
@@ -188,7 +190,7 @@ static float gradient_at_target(const softmax_row *r, float d, float inverse)
     return r->dentropy == 0 || p == 0 ? gradient : fmaf(-r->dentropy, p * (d - r->mean), gradient);
 }
 
-/* All that the row's gradient needs to know before its exponentials are taken. */
+/* Sets everything that the row's gradient needs before its exponentials are computed. */
 static softmax_row row_of(const tess_cross_entropy *a, int64_t row, float *work)
 {
     softmax_row r = {.x = a->logits + row * a->ld, .dtype = a->dtype, .inv_temperature = a->inv_temperature};

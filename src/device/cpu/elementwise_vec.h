@@ -1,5 +1,5 @@
-/* All kernels that are written once in `vec`: a table_<isa>.c includes a header of vectors, then this, so that one
- * translation unit holds them for that instruction set. */
+/* Collects all kernels that are written once in `vec`. A table_<isa>.c includes a header of vectors, then this one, so
+ * that one translation unit contains them for that instruction set. */
 #ifndef TESS_DEVICE_CPU_ELEMENTWISE_VEC_H
 #define TESS_DEVICE_CPU_ELEMENTWISE_VEC_H
 

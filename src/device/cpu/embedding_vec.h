@@ -1,5 +1,5 @@
-/* Token embedding. Forward cuts tokens; backward cuts columns, so that each element of the table adds its tokens in
- * ascending order on one thread. Compiled once per instruction set, by its table. */
+/* Token embedding. Forward is parallel over tokens. Backward is parallel over columns, so that one thread adds the
+ * tokens of each element of the table, in ascending order. Compiled once per instruction set, by its table. */
 #ifndef TESS_DEVICE_CPU_EMBEDDING_VEC_H
 #define TESS_DEVICE_CPU_EMBEDDING_VEC_H
 
@@ -8,8 +8,8 @@
 typedef struct embedding {
     const void *table, *positions;
     const int32_t *ids, *pos;
-    void *out;        /* forward (T, C) */
-    const void *dout; /* backward (T, C) */
+    void *out;        /* forward: output (T, C) */
+    const void *dout; /* backward: gradient of the output (T, C) */
     float *dtable;
     int64_t T, C;
     tess_dtype dtype;
@@ -17,7 +17,7 @@ typedef struct embedding {
 
 typedef struct embedding_row {
     const embedding *embedding;
-    int64_t token, position, out; /* offsets of the row in the two tables and in out */
+    int64_t token, position, out; /* offsets of the row in the two tables and in `out` */
 } embedding_row;
 
 TESS_INLINE void embedding_sum(const embedding_row *r, int64_t i, int64_t n, tess_dtype dtype)

@@ -1,4 +1,4 @@
-/* Rounding through fp8 with a scale for each block of a row. Compiled once per instruction set, by its table. */
+/* Rounds values through fp8, with a scale for each block of a row. Compiled once per instruction set, by its table. */
 #ifndef TESS_DEVICE_CPU_FP8_VEC_H
 #define TESS_DEVICE_CPU_FP8_VEC_H
 
@@ -19,8 +19,8 @@ TESS_INLINE vec fp8_magnitude(vec x)
     return v_from_bits(v_iand(v_bits(x), v_iset(0x7fffffff)));
 }
 
-/* Rounds to the nearest code a number that is at most the largest one. It adds a number so large that the sum's last
- * bit is the code's. Below the smallest normal code that is the smallest subnormal one. */
+/* Rounds a number of at most the largest code to the nearest code. It adds a number so large that the sum's last bit is
+ * the code's last bit. Below the smallest normal code that bit is the smallest subnormal code. */
 TESS_INLINE vec fp8_nearest(vec x, tess_fp8 format)
 {
     const int32_t mantissa = format == TESS_E4M3 ? 3 : 2, bias = format == TESS_E4M3 ? 7 : 15;
@@ -30,10 +30,10 @@ TESS_INLINE vec fp8_nearest(vec x, tess_fp8 format)
     return v_from_bits(v_ior(nearest, v_iand(bits, v_iset(INT32_MIN))));
 }
 
-/* n elements, 0 < n <= TESS_FP8_BLOCK, from element `at` of x to element `to` of y. */
+/* Rounds n elements (0 < n <= TESS_FP8_BLOCK) from element `at` of x to element `to` of y. */
 TESS_INLINE void fp8_block(const fp8_call *c, int64_t at, int64_t to, int64_t n, tess_fp8 format, tess_dtype dtype)
 {
-    vec part[TESS_FP8_BLOCK / 16], most = v_set(0), none = v_set(0); /* none: NaN where something is not finite */
+    vec part[TESS_FP8_BLOCK / 16], most = v_set(0), none = v_set(0); /* none: NaN if some element is not finite */
     for (int64_t i = 0; i < n; i += 16) {
         vec x = part[i / 16] = v_get(c->x, at + i, n - i < 16 ? n - i : 16, dtype);
         most = v_max(fp8_magnitude(x), most);

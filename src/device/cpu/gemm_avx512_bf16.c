@@ -1,7 +1,7 @@
-/* bf16 products with VDPBF16PS: K in pairs, ascending; of a pair the odd product is added first, then the even one,
- * each fused and rounded to nearest; denormals count as zero. The floor is the instruction's rate: cores without tiles
- * are said to do 128 flops a cycle. A core with AMX does 32, half of its float FMAs, so that there the table of AVX-512
- * is the faster one; nobody chooses either on such a machine. */
+/* bf16 products with VDPBF16PS. K is processed in pairs, in ascending order. The instruction adds the odd product of a
+ * pair first, then the even one, each fused and rounded to nearest; denormals count as zero. The floor is the
+ * instruction's rate: cores without AMX tiles are said to do 128 flops per cycle. A core with AMX does only 32, half of
+ * its float FMAs, so that the AVX-512 table is faster there; but the AMX table is chosen on such a machine. */
 enum { K_STEP = 2 };
 
 #include "device/cpu/gemm_avx512_impl.h"

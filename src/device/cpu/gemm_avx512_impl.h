@@ -1,6 +1,6 @@
 /* Products of packed panels with AVX-512, and their packing: 14 x 32 sums in 28 registers. The file that includes this
- * says what a packed element of 4 bytes is (K_STEP, load_packed, load_columns) and how two are multiplied
- * (add_products). Rows and columns are loaded through masks: nothing beyond a matrix is read. */
+ * header defines what a packed element of 4 bytes is (K_STEP, load_packed, load_columns) and how two of them are
+ * multiplied (add_products). Rows and columns are loaded through masks, so nothing beyond a matrix is read. */
 #ifndef TESS_DEVICE_CPU_GEMM_AVX512_IMPL_H
 #define TESS_DEVICE_CPU_GEMM_AVX512_IMPL_H
 
@@ -27,14 +27,14 @@ static inline __m512 load(const void *x, int64_t i, __mmask16 mask, tess_dtype d
     return _mm512_castsi512_ps(_mm512_slli_epi32(load_bf16((const uint16_t *)x + i, mask), 16));
 }
 
-/* 16 packed elements of neighbouring k from x[i]; `left` k are there. */
+/* Loads 16 packed elements of neighbouring k from x[i] on; `left` k exist. */
 static inline __m512i load_packed(const void *x, int64_t i, int64_t left, tess_dtype dtype);
-/* A packed element each of the columns in `mask`; x[i] is the first column at the first k, `left` k are there. */
+/* Loads one packed element of each column in `mask`. x[i] is the first column at the first k; `left` k exist. */
 static inline __m512i load_columns(const void *x, int64_t i, int64_t ld, int64_t left, __mmask16 mask,
                                    tess_dtype dtype);
 static inline __m512 add_products(__m512 sum, __m512 x, __m512 y);
 
-/* Packs to (packed k, width) what is stored (k, n) from element (k_begin, begin). */
+/* Packs to (packed k, width) a matrix stored as (k, n), from element (k_begin, begin) on. */
 static inline void pack_straight(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
                                  int64_t k_begin, int64_t k, uint32_t *panel)
 {
@@ -46,7 +46,7 @@ static inline void pack_straight(const void *x, tess_dtype dtype, int64_t ld, in
     }
 }
 
-/* Packs to (packed k, width) what is stored (n, k) from element (begin, k_begin). */
+/* Packs to (packed k, width) a matrix stored as (n, k), from element (begin, k_begin) on. */
 static inline void pack_turned(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
                                int64_t k_begin, int64_t k, uint32_t *panel)
 {
@@ -67,7 +67,7 @@ static inline void pack_turned(const void *x, tess_dtype dtype, int64_t ld, int6
 
 #include "device/cpu/gemm_panels.h"
 
-/* Always inlined, with `rows` a constant. */
+/* Always inlined, with a constant `rows`. */
 static inline __attribute__((always_inline)) void multiply_rows(const gemm_tile *t, const int rows)
 {
     __mmask16 left = first(t->columns), right = first(t->columns - 16);
@@ -144,7 +144,7 @@ static double peak_loop(int64_t rounds)
     enum { CHAINS = 12, ONE = K_STEP == 1 ? 0x3f800000 : 0x3f803f80, SMALL = K_STEP == 1 ? 0x3c000000 : 0x3c003c00 };
     __m512 sums[CHAINS];
     __m512 x = _mm512_castsi512_ps(_mm512_set1_epi32(ONE)), y = _mm512_castsi512_ps(_mm512_set1_epi32(SMALL));
-    /* Unrolled by name: else gcc keeps the array in memory, and the loop measures the stack. */
+    /* Fully unrolled: otherwise gcc keeps the array in memory, and the loop measures the stack. */
 #pragma GCC unroll 12
     for (int i = 0; i < CHAINS; i++)
         sums[i] = _mm512_set1_ps((float)i);
@@ -152,8 +152,8 @@ static double peak_loop(int64_t rounds)
 #pragma GCC unroll 12
         for (int i = 0; i < CHAINS; i++) {
             sums[i] = add_products(sums[i], x, y);
-#ifndef TESS_EMULATE                              /* there, a sum is two registers */
-            __asm__ volatile("" : "+v"(sums[i])); /* the sum stays in its register, every round */
+#ifndef TESS_EMULATE                              /* a sum is two registers in emulation */
+            __asm__ volatile("" : "+v"(sums[i])); /* keeps the sum in its register in every round */
 #endif
         }
     volatile float kept = 0;
@@ -176,7 +176,7 @@ static const gemm_engine engine = {
     .finish = finish,
 };
 
-/* The functions that gemm_few_rows_vec.h asks of its includer. */
+/* The functions that gemm_few_rows_vec.h requires from its includer. */
 static inline vec few_packed(const void *x, int64_t i, int64_t left, tess_dtype dtype)
 {
     return _mm512_castsi512_ps(load_packed(x, i, left, dtype));
@@ -209,7 +209,8 @@ static inline void few_lanes_store(float *to, few_lanes x)
     _mm512_storeu_ps(to, x);
 }
 
-/* Two neighbouring k of bf16 are transposed as one element, which is widened then where it is no packed element. */
+/* Transposes two neighbouring k of bf16 as one element. Afterwards widens them to two, unless they form a packed
+ * element. */
 static inline __attribute__((always_inline)) int few_quarter(const char *x, int64_t ld, tess_dtype dtype, few_lanes *to)
 {
     __m512i y[4], z[4];

@@ -1,65 +1,69 @@
-/* The walk over C. Threads own tiles of C; K runs inside a tile, ascending, in parts that only decide where a tile's
- * float32 sums rest in between, so neither sizes nor threads change a bit.
+/* The walk over C. Threads own tiles of C. K is summed inside a tile, in ascending order, in parts that only decide
+ * where the tile's float32 sums are stored in between. So neither sizes nor threads change a bit.
  *
  *   for each slab of columns, for each stretch of K
  *     pack that part of B, all threads together (it fits the last-level cache)
  *     for each block of rows (of packed A, a block by a stretch stays in L2)
  *       for each panel of B, for each part of the stretch (L1), for each panel of A: one tile
  *
- * When one block holds all rows nothing of B is met twice: each thread packs a few panels of its own at a time. */
+ * If one block contains all rows, each part of B is used only once. Each thread then packs a few panels of its own at a
+ * time. */
 #include "device/cpu/gemm_amx_impl.h"
 #include "device/cpu/sizes.h"
 
 enum { LINE = 64, PANEL_STEP_BYTES = GEMM_STEP_ELEMENTS * sizeof(uint16_t) };
 enum { STREAM_BYTES = 1 << 20, SLAB_BYTES = 32 << 20, OWN_BYTES = 512 << 10, BLOCK_BYTES = 3 << 19 };
 enum { MOST_ROWS = 512, STRETCH_STEPS = 128, PART_STEPS = 16, PACK_STEPS = 2, PANELS_AHEAD = 6 };
-static const double PARALLEL_FLOPS = 4e6; /* below this a product is not worth waking threads for */
+static const double PARALLEL_FLOPS = 4e6; /* smaller products are not worth waking threads for */
 
 typedef struct amx_plan {
     const tess_gemm *g;       /* C, and the first term */
     const tess_gemm_fused *f; /* NULL: a plain product */
     tess_gemm terms[1 + TESS_GEMM_TERMS];
-    int64_t term_begin[2 + TESS_GEMM_TERMS]; /* in steps of k; each term has whole steps */
+    int64_t term_begin[2 + TESS_GEMM_TERMS]; /* first step of k of each term; each term has whole steps */
     int n_terms;
-    bool shared;   /* B is packed before, for all */
+    bool shared;   /* whether B is packed in advance, for all threads */
     bool streamed; /* see gemm_chores */
     int64_t steps, stretch, block_panels;
     int64_t n_panels_a, n_panels_b;
-    int64_t slab_most, run_most; /* panels */
-    /* The place of the walk: */
-    int64_t k_step, k_steps; /* the stretch */
-    bool first, last;        /* it is the first or last of the stretches */
+    int64_t slab_most, run_most; /* counted in panels */
+    /* The position of the walk: */
+    int64_t k_step, k_steps; /* first step and number of steps of the stretch */
+    bool first, last;        /* whether it is the first or last stretch */
     int64_t slab_begin, slab_panels;
-    /* Sums between stretches: C itself when it is float32, else a scratch matrix of the slab's whole tiles. */
+    /* The place of sums between stretches: C itself if it is float32, otherwise a scratch matrix of the slab's whole
+     * tiles. */
     float *sums;
     int64_t sums_ld, sums_column;
-    uint16_t *slab;             /* packed B */
-    char *work;                 /* work space of all workers, each: */
-    size_t a_bytes, work_bytes; /* packed A, and with packed B, tiles and a bias */
+    uint16_t *slab; /* packed B */
+    char *work;     /* work space of all workers */
+    /* Per worker: size of packed A; size of all work space, with packed B, tiles and a bias */
+    size_t a_bytes, work_bytes;
 } amx_plan;
 
-/* One worker. */
+/* The state of one worker. */
 typedef struct share {
     const amx_plan *p;
-    int64_t block, panels; /* panels of A: the block's first, and how many */
-    uint16_t *a, *own_b;   /* the packed block; where it packs B when that is not shared */
-    float *bias, *live;    /* (32); (panels) tiles between the parts of a stretch and on their way to C */
+    int64_t block, panels; /* first panel of A in the block; number of its panels */
+    uint16_t *a, *own_b;   /* the packed block; where the worker packs B if it is not shared */
+    float *bias, *live;    /* (32); (panels) tiles between the parts of a stretch, and until they are written to C */
     gemm_chores chores;
 } share;
 
 typedef void (*pack_fn)(const tess_gemm *g, int64_t at, int64_t width, int64_t k_begin, int64_t k, uint16_t *panel,
                         gemm_pack_ahead ahead);
 
-/* Panels [begin, end) of an operand of `width` rows (columns), steps [first, last) of the stretch. Where a panel's k
- * are far apart in memory, k goes outside, so that neighbouring panels share its pages. */
+/* The packing of panels [begin, end) of an operand of `width` rows (columns), for steps [first, last) of the stretch.
+ * If a panel's k are far apart in memory, the loop over k is the outer one, so that neighbouring panels share pages. */
 typedef struct packing {
     pack_fn fn;
     bool k_outside;
     int64_t width, ld, begin, end, first, last;
-    uint16_t *to; /* the first panel's stretch */
+    uint16_t *to; /* the stretch of the first panel */
 } packing;
 
-/* PANELS_AHEAD panels further along the same rows, or after their end the beginning of the next rows. */
+/* Returns the distances for PANELS_AHEAD panels later along the same rows or, at their end, at the beginning of the
+ * next rows. */
 static gemm_pack_ahead ahead_of(const packing *x, int64_t panel, int64_t n_k, int64_t k_steps)
 {
     int64_t later = min64(PANELS_AHEAD, x->end - x->begin), wraps = panel + later >= x->end;
@@ -107,7 +111,7 @@ static void pack_slab(void *context, int64_t begin, int64_t end, int worker)
     pack_b(p, begin, end, p->slab + begin * p->k_steps * GEMM_STEP_ELEMENTS);
 }
 
-/* Panels [begin, end) of A. */
+/* Packs panels [begin, end) of A. */
 static void pack_a(const amx_plan *p, int64_t begin, int64_t end, uint16_t *to)
 {
     pack(p, (packing){.fn = tess_gemm_pack_a_amx,
@@ -119,10 +123,10 @@ static void pack_a(const amx_plan *p, int64_t begin, int64_t end, uint16_t *to)
                       .to = to});
 }
 
-/* A tile of C, and where its sums are while K is not at its end. */
+/* A tile of C, and where its sums are stored until K is complete. */
 typedef struct tile_place {
     int64_t i, j, rows, columns;
-    bool whole; /* sums may go to and from `sums` as they are */
+    bool whole; /* whether sums can be loaded from and stored to `sums` directly */
     gemm_sums sums, live;
 } tile_place;
 
@@ -139,18 +143,19 @@ static tile_place place_of(const share *s, int64_t panel, int64_t t)
     return x;
 }
 
-/* The tile of a run: panel of B (up to `end`), part of the stretch, panel of A in the block. */
+/* The position of a tile in a run: panel of B (up to `end`), part of the stretch, panel of A in the block. */
 typedef struct tile_walk {
     int64_t panel, end, part, n_parts, t;
 } tile_walk;
 
-/* An activation follows. */
+/* Whether an activation follows the tile. */
 static bool fuses(const amx_plan *p)
 {
     return p->f != NULL && p->f->then != TESS_THEN_NOTHING && p->last;
 }
 
-/* Sums that are complete go to C as it is; those of a stretch before the last to float32. */
+/* Plans how the sums of a tile are written: complete sums to C in its final form, sums of an earlier stretch as
+ * float32. */
 static void plan_writing(share *s, const tile_place *x)
 {
     const tess_gemm *g = s->p->g;
@@ -171,7 +176,7 @@ static void plan_writing(share *s, const tile_place *x)
     }
 }
 
-/* Asks for a line of each of x's rows in two matrices (of one: the same line twice costs nothing). */
+/* Prefetches a line of each of x's rows in two matrices. With one matrix, pass it twice: that costs nothing. */
 static void ask_for_rows(share *s, const tile_place *x, const void *one, const void *other, size_t size)
 {
     int64_t at = (x->i * s->p->g->ldc + x->j) * (int64_t)size;
@@ -189,7 +194,7 @@ static void ask_for_sums(share *s, const tile_place *x)
     s->chores.n_rows_ahead = x->rows;
 }
 
-/* Does the tile after this one begin its stretch? It must be one of this run. */
+/* Whether the tile after this one begins its stretch. It must be in this run. */
 static bool next_enters(const tile_walk *w, int64_t panels, int64_t *panel, int64_t *t)
 {
     bool wraps = w->t + 1 == panels;
@@ -198,7 +203,8 @@ static bool next_enters(const tile_walk *w, int64_t panels, int64_t *panel, int6
     return (wraps ? w->part + 1 == w->n_parts : w->part == 0) && *panel < w->end;
 }
 
-/* Lines of the sums that the next tile adds to, or of what this one's end reads, or writes through the caches. */
+/* Prefetches the sums to which the next tile adds; or the lines that this tile's end reads, or writes through the
+ * caches. */
 static void ask_ahead(share *s, const tile_place *x, const tile_walk *w, bool adds)
 {
     const amx_plan *p = s->p;
@@ -220,7 +226,7 @@ static void ask_ahead(share *s, const tile_place *x, const tile_walk *w, bool ad
     }
 }
 
-/* b: the stretch of the walk's panel. */
+/* Computes one tile. `b` is the stretch of the walk's panel. */
 static void one_tile(share *s, const tile_walk *w, const uint16_t *b)
 {
     const amx_plan *p = s->p;
@@ -250,13 +256,13 @@ static void one_tile(share *s, const tile_walk *w, const uint16_t *b)
     tess_gemm_tile_amx(s->a + (t * p->k_steps + begin) * GEMM_STEP_ELEMENTS, b, steps, x.rows, from, to, &s->chores);
     if (!leaves)
         return;
-    if (p->g->bias != NULL && t == 0) /* the panel before has been written by now */
+    if (p->g->bias != NULL && t == 0) /* the previous panel has been written by now */
         tess_gemm_load_bias_amx(p->g, x.j, x.columns, s->bias);
     if (!in_place)
         plan_writing(s, &x);
 }
 
-/* The present block with panels [begin, end) of the slab. */
+/* Multiplies the current block with panels [begin, end) of the slab. */
 static void multiply_run(share *s, int64_t begin, int64_t end)
 {
     const amx_plan *p = s->p;
@@ -282,7 +288,7 @@ static void enter_block(share *s, int64_t block)
     pack_a(p, s->block, s->block + s->panels, s->a);
 }
 
-/* [begin, end) counts panels of B, block of rows by block of rows. */
+/* Multiplies a range of panels of B, counted block of rows by block of rows. */
 static void multiply_share(void *context, int64_t begin, int64_t end, int worker)
 {
     const amx_plan *p = context;
@@ -307,7 +313,8 @@ static void multiply_share(void *context, int64_t begin, int64_t end, int worker
         _mm_sfence();
 }
 
-/* Blocks of equal height, as many rows as keep A in L2; more blocks when there are fewer panels of B than threads. */
+/* Plans blocks of equal height, with as many rows as keep A in L2. There are more blocks if B has fewer panels than
+ * there are threads. */
 static void plan_rows(amx_plan *p, int64_t n_threads)
 {
     int64_t most = min64(MOST_ROWS / GEMM_SPAN, BLOCK_BYTES / (p->stretch * PANEL_STEP_BYTES));
@@ -353,7 +360,7 @@ static void plan_terms(amx_plan *p)
     p->steps = p->term_begin[p->n_terms];
 }
 
-/* Sizes and scratch memory. */
+/* Plans sizes and allocates scratch memory. */
 static tess_status plan_all(tess_stream *s, amx_plan *p, int64_t n_threads)
 {
     const tess_gemm *g = p->g;
@@ -402,7 +409,7 @@ static void run(const threads *t, tess_loop_fn fn, amx_plan *p, int64_t n)
         fn(p, 0, n, 0);
 }
 
-/* The slab and the stretch are set. */
+/* Multiplies a slab. The slab and the stretch must be set. */
 static void multiply_slab(const threads *t, amx_plan *p)
 {
     if (p->shared)
@@ -410,7 +417,7 @@ static void multiply_slab(const threads *t, amx_plan *p)
     run(t, multiply_share, p, divide_up(p->n_panels_a, p->block_panels) * p->slab_panels);
 }
 
-/* f NULL: g alone. */
+/* f NULL: computes only g. */
 static tess_status gemm_tiles(tess_stream *s, const tess_gemm *g, const tess_gemm_fused *f)
 {
     if (g->m == 0 || g->n == 0)
@@ -422,7 +429,7 @@ static tess_status gemm_tiles(tess_stream *s, const tess_gemm *g, const tess_gem
         p.slab_panels = min64(p.slab_most, p.n_panels_b - p.slab_begin);
         p.sums_column = g->c_dtype == TESS_F32 ? 0 : p.slab_begin * GEMM_SPAN;
         p.k_step = 0;
-        do { /* once without k: C is written all the same */
+        do { /* runs once even if k is 0, because C must be written */
             p.k_steps = min64(p.stretch, p.steps - p.k_step);
             p.first = p.k_step == 0;
             p.last = p.k_step + p.k_steps == p.steps;

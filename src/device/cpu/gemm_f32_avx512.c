@@ -1,5 +1,5 @@
-/* float32 FMA products; bf16 is widened while it is packed. Both give the bits of ref/ref_gemm.c. Floor: 64 flops a
- * cycle and core. */
+/* float32 FMA products; bf16 is widened while it is packed. Both give the same bits as ref/ref_gemm.c. Floor: 64 flops
+ * per cycle and core. */
 enum { K_STEP = 1 };
 
 #include "device/cpu/gemm_avx512_impl.h"

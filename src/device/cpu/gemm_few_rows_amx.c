@@ -1,8 +1,8 @@
-/* Few rows against weights stored (n,k), as in generation: the weights are the larger operand by far and are read once,
- * so nothing is gained by packing them. C^T = B A^T has them on the left, where a tile is 16 rows of 32 neighbouring k:
- * they go from where they are to the tiles. Floor: the weights' bytes.
+/* Few rows against weights stored (n,k), as in generation. The weights are by far the larger operand and are read only
+ * once, so packing them is not worth while. C^T = B A^T has the weights on the left, where a tile is 16 rows of 32
+ * neighbouring k, so they are loaded into tiles directly from memory. Floor: the weights' bytes.
  *
- * The bits are those of the other way: each product and each sum of TDPBF16PS has the same operands, exchanged. */
+ * The bits are the same as with packing: each product and each sum of TDPBF16PS has the same operands, exchanged. */
 #include "device/cpu/gemm_amx_impl.h"
 #include "device/cpu/transpose_avx512_impl.h"
 
@@ -10,11 +10,11 @@ enum { SUM_BYTES = GEMM_SPAN * sizeof(float), PREFETCH_BYTES = 2048, GROUP_BYTES
 
 typedef struct few_rows {
     const tess_gemm *g;
-    tess_gemm turned;       /* C^T = B A^T; only the operands mean anything */
-    const uint16_t *packed; /* A^T as a panel */
+    tess_gemm turned;       /* C^T = B A^T; only its operands are used */
+    const uint16_t *packed; /* A^T as a packed panel */
 } few_rows;
 
-/* 32 x 32 sums, turned: the same call both ways. */
+/* Transposes 32 x 32 sums, in either direction. */
 static void turn_sums(const float *from, float *to)
 {
     for (int i = 0; i < GEMM_SPAN; i += GEMM_TILE) {
@@ -29,9 +29,9 @@ static void turn_sums(const float *from, float *to)
     }
 }
 
-/* Prefetches the same place of the rows after these, or, if rows are long, a later place of these.
+/* Adds whole steps of k to tiles 0 (rows of m below 16), 1 (from 16), 2 and 3 (the same for the second 16 weight rows).
  *
- * Tiles 0 (rows of m below 16), 1 (from 16), 2, 3 (the same for the second 16 weight rows) += whole steps of k. */
+ * Prefetches the same position of the following rows or, if rows are long, a later position of these rows. */
 static void multiply_in_place(const uint16_t *weights, int64_t ld, const uint16_t *packed, int64_t k, bool wide)
 {
     size_t stride = (size_t)ld * sizeof(uint16_t);
@@ -52,7 +52,7 @@ static void multiply_in_place(const uint16_t *weights, int64_t ld, const uint16_
     }
 }
 
-/* The same from a packed step. */
+/* Adds one packed step to the same tiles. */
 static void multiply_packed(const uint16_t *step, const uint16_t *packed)
 {
     tess_tiles_fence();

@@ -1,5 +1,5 @@
-/* Few rows of C, as in generation. The weights are by far the larger operand and are read once, so nothing is gained by
- * packing all of them: they are multiplied in place, or from a strip of them in L1. There are three ways. */
+/* Few rows of C, as in generation. The weights are by far the larger operand and are read only once, so packing all of
+ * them is not worth while. They are multiplied in place, or from a strip of them in L1. There are three ways. */
 /* clang-format off */
 /*   B stored (k,n): lanes are columns of C. Strips of a few k and many columns follow each other, so that memory is
  *     read along its rows.
@@ -44,28 +44,30 @@ enum {
     FEW_DIRECT_MOST = 8,
     FEW_TRANSPOSED_MOST = 12,
     FEW_TURNED_MOST = 64,
-    FEW_BLOCK = 1024,        /* columns of C whose sums rest in L2 */
-    FEW_PANEL_FLOATS = 8192, /* a panel of transposed A, in L1 while rows of B pass by */
-    FEW_TURNED_ROWS = 8,     /* rows of B that pass by together, at most */
-    /* Columns and packed k of a strip: B stored (k,n), and (n,k). */
+    FEW_BLOCK = 1024, /* number of columns of C whose sums stay in L2 */
+    /* Size of a panel of transposed A, which stays in L1 while rows of B are multiplied with it */
+    FEW_PANEL_FLOATS = 8192,
+    FEW_TURNED_ROWS = 8, /* largest number of rows of B that are multiplied together */
+    /* Columns and packed k of a strip, for B stored (k,n) and for B stored (n,k). */
     FEW_STRIP = 128,
     FEW_STRIP_K = 8,
     FEW_COLUMNS = 32,
     FEW_COLUMNS_K = 128,
-    FEW_PIECE = 4096, /* floats of a strip, either way */
-    FEW_AHEAD = 512,  /* bytes of a row of B stored (n,k) that are prefetched before they are multiplied */
+    FEW_PIECE = 4096, /* number of floats of a strip, in either case */
+    FEW_AHEAD = 512,  /* number of bytes of a row of B stored (n,k) that are prefetched before they are multiplied */
 };
 
 typedef struct few_rows_plan {
     const tess_gemm *g;
-    bool turned;                  /* lanes are rows of C */
-    int64_t packed_k, k_room;     /* packed elements of k, and those up to whole vectors */
-    int64_t panels, panel_floats; /* panels of A: (k_room, lanes); one of (rows, k_room) where lanes are columns */
-    int vectors;                  /* vectors in a panel */
-    int64_t tile_rows;            /* lanes are columns: rows of a tile */
-    int64_t stretch;              /* packed k that are walked together */
-    int64_t strip, block;         /* columns of a strip, and those that are walked together */
-    float *work;                  /* per worker: panels, sums, a piece of B */
+    bool turned;                  /* whether lanes are rows of C */
+    int64_t packed_k, k_room;     /* number of packed elements of k; the same rounded up to whole vectors */
+    int64_t panels, panel_floats; /* panels of A: each (k_room, lanes); or one of (rows, k_room) if lanes are columns */
+    int vectors;                  /* number of vectors in a panel */
+    int64_t tile_rows;            /* rows of a tile, if lanes are columns */
+    int64_t stretch;              /* number of packed k that are processed together */
+    /* Number of columns of a strip, and of a block of strips that are processed together */
+    int64_t strip, block;
+    float *work; /* work space of each worker: panels, sums, a piece of B */
     int64_t work_floats, sum_floats;
 } few_rows_plan;
 
@@ -74,14 +76,14 @@ typedef struct few_rows_share {
     float *a, *sums, *piece;
 } few_rows_share;
 
-/* A strip of B as packed elements (packed k, columns), or where it lies as bf16. The next strip is prefetched
- * while this one is read, a line at a time: a burst would take the few fill buffers from what is needed now. */
+/* A strip of B: packed elements (packed k, columns), or the original bf16 in memory. The next strip is prefetched while
+ * this one is read, one line at a time: a burst would occupy the few fill buffers that the current data needs. */
 typedef struct few_strip {
     const void *at;
     int64_t ld;
     bool in_place;
     bool prefetches;
-    int64_t ahead; /* bytes from each place of this strip to the same place of the next one */
+    int64_t ahead; /* distance in bytes from each position of this strip to the same position of the next one */
 } few_strip;
 
 static bool takes_few_rows(const tess_gemm *g)
@@ -91,14 +93,14 @@ static bool takes_few_rows(const tess_gemm *g)
 }
 
 /* ---- Tiles ---- */
-/* Prefetches `bytes` from `at` into L2. */
+/* Prefetches `bytes` bytes from `at` on into L2. */
 static inline __attribute__((always_inline)) void few_prefetch(const char *at, const int64_t bytes)
 {
     for (int64_t line = 0; line < bytes; line += 64)
         __builtin_prefetch(at + line, 0, 2);
 }
 
-/* (mr, 16 nv) of c = [c +] a b over k packed elements. mr, nv, b.in_place and b.prefetches are constants. */
+/* Computes (mr, 16 nv) of c = [c +] a b over k packed elements. mr, nv, b.in_place and b.prefetches are constants. */
 static inline __attribute__((always_inline)) void few_tile(const int mr, const int nv, int64_t k, matrix a, few_strip b,
                                                            float *c, int64_t ldc, bool add)
 {
@@ -132,7 +134,8 @@ static inline __attribute__((always_inline)) void few_tile(const int mr, const i
         v_store(c + i * ldc + j * LANES, sum[i][j], LANES);
 }
 
-/* Rows of the tile that m rows of C take: a few heights are compiled, and lanes that do not exist are 0. */
+/* Returns the number of rows of the tile that m rows of C use. Only a few heights are compiled; rows that do not exist
+ * are 0. */
 static int64_t straight_rows(int64_t m)
 {
 #if FEW_TILE_ROWS > 6
@@ -142,7 +145,7 @@ static int64_t straight_rows(int64_t m)
 #endif
 }
 
-/* A strip's product: c (rows, columns) = [c +] a b over k packed elements. */
+/* The product of a strip: c (rows, columns) = [c +] a b over k packed elements. */
 typedef struct few_product {
     int64_t rows, columns, k;
     matrix a;
@@ -152,7 +155,8 @@ typedef struct few_product {
     bool add;
 } few_product;
 
-/* Columns from j on, a tile of nv vectors after the other, up to the last whole one. */
+/* Computes columns from j on in tiles of nv vectors, up to the last whole tile. Returns the first column that
+ * remains. */
 static inline __attribute__((always_inline)) int64_t
 few_whole_tiles(const int mr, const int nv, const bool in_place, const bool prefetches, const few_product *x, int64_t j)
 {
@@ -164,7 +168,7 @@ few_whole_tiles(const int mr, const int nv, const bool in_place, const bool pref
     return j;
 }
 
-/* x->columns is a multiple of LANES. mr, nv, in_place and prefetches are constants. */
+/* Computes all columns; x->columns must be a multiple of LANES. mr, nv, in_place and prefetches are constants. */
 static inline __attribute__((always_inline)) void few_tiles(const int mr, const int nv, const bool in_place,
                                                             const bool prefetches, const few_product *x)
 {
@@ -215,7 +219,7 @@ static void multiply_floats_in_place(const few_product *x)
     few_strip_of_rows(false, true, x);
 }
 
-/* c (n, 16 nv) = [c +] n rows of B * panel (k, 16 nv), `high` rows at a time. Constants: high, nv. */
+/* c (n, 16 nv) = [c +] n rows of B * panel (k, 16 nv), `high` rows at a time. high and nv are constants. */
 static inline __attribute__((always_inline)) void turned_tiles(const int high, const int nv, int64_t n, int64_t k,
                                                                matrix b, const float *panel, float *c, int64_t ldc,
                                                                bool add)
@@ -247,8 +251,8 @@ static void turned_tile(int nv, int64_t n, int64_t k, matrix b, const float *pan
 }
 
 /* ---- A ---- */
-/* n <= 16 rows of `left` k from x[i] as columns of `to`, whose rows are `width` apart; lanes that do not exist are 0.
- * Prefetches what lies `ahead` bytes from each place. */
+/* Transposes n <= 16 rows of `left` k from x[i] on to columns of `to`, whose rows are `width` apart. Lanes without a
+ * row are 0. Prefetches `ahead` bytes from each position. */
 static void transpose_rows(const void *x, int64_t i, int64_t ld, int64_t n, int64_t left, tess_dtype dtype, float *to,
                            int64_t width, int64_t ahead)
 {
@@ -267,7 +271,7 @@ static void transpose_rows(const void *x, int64_t i, int64_t ld, int64_t n, int6
 }
 
 /* ---- Lanes are columns of C ---- */
-/* The strip of n_k k from p and `columns` columns from j; columns that do not exist are 0. */
+/* Returns the strip of n_k k from p on and `columns` columns from j on; columns that do not exist are 0. */
 static few_strip strip_of(const few_rows_share *s, int64_t p, int64_t n_k, int64_t j, int64_t columns)
 {
     const tess_gemm *g = s->f->g;
@@ -296,13 +300,14 @@ static few_strip strip_of(const few_rows_share *s, int64_t p, int64_t n_k, int64
     return b;
 }
 
-/* Between rows of sums: never a power of two, whose lines would drive each other out of L1. */
+/* Returns the distance between rows of sums. It is never a power of two, because such lines would evict each other from
+ * L1. */
 static int64_t straight_row(const few_rows_plan *f)
 {
     return f->block + LANES;
 }
 
-/* A strip times all rows of A, from packed k p; c: the sums of its first column. */
+/* Multiplies a strip with all rows of A, from packed k p on. c: the sums of the strip's first column. */
 static void multiply_strip(const few_rows_share *s, const few_strip *b, int64_t p, int64_t k, float *c)
 {
     const few_rows_plan *f = s->f;
@@ -321,9 +326,10 @@ static void multiply_strip(const few_rows_share *s, const few_strip *b, int64_t 
     }
 }
 
-/* (mr, 2 FEW_LANES) of c = a b over `bytes` of each row of B, a multiple of 16, while B is transposed. A line of half
- * of the rows is used up before the next half's: where rows are a power of two apart, L1 would not hold all of them.
- * After the end of a row the prefetch continues `next` bytes from its beginning. mr and dtype are constants. */
+/* Computes (mr, 2 FEW_LANES) of c = a b over `bytes` of each row of B, a multiple of 16, while B is transposed. The
+ * lines of one half of the rows are used up before the other half's: if rows are a power of two apart, L1 would not
+ * hold all of them. After the end of a row the prefetch continues `next` bytes from its beginning. mr and dtype are
+ * constants. */
 static inline __attribute__((always_inline)) void direct_tile(const int mr, const tess_dtype dtype, int64_t bytes,
                                                               matrix a, const char *b, int64_t ld, int64_t next,
                                                               float *c, int64_t ldc)
@@ -385,7 +391,7 @@ static inline __attribute__((always_inline)) void direct_rows(int64_t m, const t
     }
 }
 
-/* Whole columns [j, j + strip) for the k that fill 16 bytes; returns how many packed k these are. */
+/* Multiplies whole columns [j, j + strip) for the k that fill 16 bytes. Returns the number of packed k processed. */
 static int64_t multiply_directly(const few_rows_share *s, int64_t j)
 {
     const few_rows_plan *f = s->f;
@@ -427,8 +433,8 @@ static void multiply_straight(const few_rows_share *s, int64_t begin, int64_t en
 }
 
 /* ---- Lanes are rows of C ---- */
-/* k packed elements from p of n rows of B from row j, in place where they are float. The same of the
- * next n rows is prefetched. */
+/* Returns k packed elements from p on of n rows of B from row j on; floats are used in place. Prefetches the same part
+ * of the next n rows. */
 static matrix rows_of_b(const few_rows_share *s, int64_t j, int64_t n, int64_t p, int64_t k)
 {
     const tess_gemm *g = s->f->g;
@@ -445,7 +451,7 @@ static matrix rows_of_b(const few_rows_share *s, int64_t j, int64_t n, int64_t p
     return (matrix){s->piece, s->f->stretch, 1};
 }
 
-/* Columns [j, j + n) of C from their sums (n, lanes). */
+/* Writes columns [j, j + n) of C from their sums (n, lanes). */
 static void finish_turned(const few_rows_share *s, int64_t j, int64_t n, int64_t lanes)
 {
     float turned[LANES * LANES];
@@ -486,7 +492,7 @@ static void multiply_turned(const few_rows_share *s, int64_t begin, int64_t end)
 }
 
 /* ---- The product ---- */
-/* Columns in pieces that threads share. */
+/* Returns the number of columns in a piece, the unit that threads share. */
 static int64_t few_rows_piece(const few_rows_plan *f)
 {
     return f->turned ? LANES : f->strip;
@@ -531,7 +537,7 @@ static void plan_turned(few_rows_plan *f)
     f->work_floats = g->ab_dtype == TESS_F32 ? 0 : FEW_TURNED_ROWS * f->stretch;
 }
 
-/* Sizes of what a worker needs. */
+/* Plans the sizes of a worker's memory. */
 static void plan_few_rows(few_rows_plan *f)
 {
     const tess_gemm *g = f->g;

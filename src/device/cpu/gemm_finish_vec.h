@@ -1,4 +1,5 @@
-/* The end of a tile of C, written once in `vec` (include a header of vectors first). */
+/* The end of a tile of C: adds the bias and writes the sums. Written once in `vec`; include a header of vectors
+ * first. */
 #ifndef TESS_DEVICE_CPU_GEMM_FINISH_VEC_H
 #define TESS_DEVICE_CPU_GEMM_FINISH_VEC_H
 

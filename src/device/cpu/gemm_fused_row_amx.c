@@ -1,5 +1,5 @@
-/* Activations at the end of a product, a row of a tile at a time, in the bits of act_forward, glu_forward, act_backward
- * and glu_backward. */
+/* Activations at the end of a product, one row of a tile at a time. The bits are those of act_forward, glu_forward,
+ * act_backward and glu_backward. */
 #include "device/cpu/vec_avx512.h"
 #include "device/vmath.h"
 #include "device/activation.h"

@@ -1,19 +1,19 @@
-/* One row against weights stored (k,n), as in generation with GPT-2: the weights are read once, where they are, in
- * whole rows. Vectors do what TDPBF16PS does, in its order and with its zeros for denormals, so the bits are those of
- * tiles: within a step of 32 k even and odd products are summed apart, then together, then to the sum. Floor: the
+/* One row against weights stored (k,n), as in generation with GPT-2. The weights are read once, in place, in whole
+ * rows. Vectors do what TDPBF16PS does, in its order and with zeros for denormals, so the bits are those of tiles:
+ * within a step of 32 k, even and odd products are summed separately, then added, then added to the sum. Floor: the
  * weights' bytes. */
 #include "device/bf16.h"
 #include "device/cpu/gemm_amx_impl.h"
 
-/* Columns of a worker are sums in L1. */
+/* Each worker keeps its column sums in L1. */
 enum { PIECE = 2 * GEMM_SPAN, VECTORS = PIECE / 16, DENORMALS_ARE_ZERO = 0x8040 };
 
 typedef struct one_row {
     const tess_gemm *g;
-    float *sums; /* (n up to whole pieces) */
+    float *sums; /* (n rounded up to whole pieces) */
 } one_row;
 
-/* part += a * 64 columns of a row of B. */
+/* part += a * 64 columns of a row of B */
 static inline void add_row(__m512 a, const uint16_t *b, __mmask32 first, __mmask32 second, __m512 part[VECTORS])
 {
     __m512i x = _mm512_maskz_loadu_epi16(first, b), y = _mm512_maskz_loadu_epi16(second, b + GEMM_SPAN);
@@ -23,14 +23,14 @@ static inline void add_row(__m512 a, const uint16_t *b, __mmask32 first, __mmask
     part[3] = _mm512_fmadd_ps(a, tess_gemm_widen(_mm512_extracti64x4_epi64(y, 1)), part[3]);
 }
 
-/* The same piece of the next step. */
+/* Prefetches the same piece of the next step. */
 static inline void ask(const uint16_t *piece)
 {
     _mm_prefetch((const char *)piece, _MM_HINT_T1);
     _mm_prefetch((const char *)piece + 64, _MM_HINT_T1);
 }
 
-/* A piece of columns over n_k (at most a step) rows of B. */
+/* Adds a piece of columns over n_k rows of B (at most one step) to the sums. */
 static inline void add_step(const float *a, const uint16_t *b, int64_t ldb, int64_t n_k, int64_t columns, float *sums)
 {
     __mmask32 first = tess_gemm_columns(columns),
@@ -48,7 +48,7 @@ static inline void add_step(const float *a, const uint16_t *b, int64_t ldb, int6
         add_row(_mm512_set1_ps(a[p + 1]), row + ldb, first, second, odd);
     }
     for (int v = 0; v < VECTORS; v++) {
-        /* Tiles add zero products up to a whole step, which makes -0 of a flushed sum 0. */
+        /* Tiles add zero products up to a whole step, which turns the -0 of a flushed sum into 0. Does the same. */
         if (n_k < GEMM_STEP - 1)
             even[v] = _mm512_add_ps(even[v], _mm512_setzero_ps());
         if (n_k < GEMM_STEP)
@@ -57,7 +57,7 @@ static inline void add_step(const float *a, const uint16_t *b, int64_t ldb, int6
     }
 }
 
-/* Pieces [begin, end) of C. */
+/* Computes pieces [begin, end) of C. */
 static void multiply_pieces(void *context, int64_t begin, int64_t end, int worker)
 {
     (void)worker;

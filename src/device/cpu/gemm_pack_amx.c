@@ -1,8 +1,8 @@
-/* Panels of A and B, from either way of storing them. */
+/* Packs panels of A and B, for both ways of storing them. */
 #include "device/cpu/gemm_amx_impl.h"
 #include "device/cpu/transpose_avx512_impl.h"
 
-/* Bytes ahead of a row's present piece that are asked for where rows are read along k. */
+/* How many bytes after a row's current piece are prefetched where rows are read along k. */
 enum { AHEAD = 384, AHEAD_IN_ROW = 1024 };
 
 static inline void ask(const uint16_t *row, int64_t bytes)
@@ -15,7 +15,7 @@ static __mmask32 first_32(int64_t n)
     return n >= 32 ? 0xffffffff : n <= 0 ? 0 : (__mmask32)((1u << n) - 1);
 }
 
-/* A panel of A that is stored (m, k). */
+/* Packs a panel of A that is stored (m, k). */
 static void pack_rows(const uint16_t *x, int64_t ld, int64_t n, int64_t k, uint16_t *panel)
 {
     for (int64_t r = 0; r < GEMM_SPAN; r++) {
@@ -28,7 +28,7 @@ static void pack_rows(const uint16_t *x, int64_t ld, int64_t n, int64_t k, uint1
     }
 }
 
-/* A panel of B that is stored (n, k): its rows are what pack_rows copies, in dwords of two k, turned. */
+/* Packs a panel of B that is stored (n, k): the rows that pack_rows would copy, transposed in dwords of two k. */
 static void pack_rows_turned(const uint16_t *x, int64_t ld, int64_t n, int64_t k, uint16_t *panel)
 {
     for (int64_t half = 0; half < GEMM_SPAN; half += GEMM_TILE) {
@@ -48,7 +48,7 @@ static void pack_rows_turned(const uint16_t *x, int64_t ld, int64_t n, int64_t k
     }
 }
 
-/* Two rows (k) of 32 columns as dwords of two k: columns 0-15, 16-31. */
+/* Interleaves two rows (k) of 32 columns to dwords of two k: columns 0-15, and 16-31. */
 static inline void pair_rows(__m512i even, __m512i odd, __m512i *left, __m512i *right)
 {
     const __m512i first_half = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
@@ -58,8 +58,8 @@ static inline void pair_rows(__m512i even, __m512i odd, __m512i *left, __m512i *
     *right = _mm512_permutex2var_epi64(low, second_half, high);
 }
 
-/* A panel of B (turned: of A) that is stored (k, n): more places are read and written than the hardware follows by
- * itself, so what a later call reads and writes is asked for. */
+/* Packs a panel of B (with `turned`: of A) that is stored (k, n). It reads and writes more places than the hardware
+ * prefetcher follows, so it prefetches what a later call reads and writes. */
 static void pack_columns(const uint16_t *x, int64_t ld, int64_t n, int64_t k, bool turned, uint16_t *panel,
                          gemm_pack_ahead ahead)
 {

@@ -1,5 +1,5 @@
-/* Packing of an engine's operands: included after its ROWS, COLUMNS, pack_straight and pack_turned. Compiled for each
- * engine, so that the width of a panel is a constant, and so are its masks. */
+/* Packs an engine's operands. Include it after ROWS, COLUMNS, pack_straight and pack_turned. It is compiled for each
+ * engine, so that the width of a panel and its masks are constants. */
 #ifndef TESS_DEVICE_CPU_GEMM_PANELS_H
 #define TESS_DEVICE_CPU_GEMM_PANELS_H
 

@@ -1,11 +1,11 @@
-/* One tile of C. What limits it, measured on one core at 2.5 GHz (2.56 TFLOP/s): with A streamed from L2 and a panel of
- * B of 512 k in L1, 2.0 TFLOP/s; writing 64-byte pieces of rows of C through the caches halves that again when C is
- * large (each line is read before it is written), streaming stores cost a tenth. */
+/* Computes one tile of C. Its limits, measured on one core at 2.5 GHz (2.56 TFLOP/s): with A streamed from L2 and a
+ * panel of B of 512 k in L1, 2.0 TFLOP/s. If C is large, writing 64-byte pieces of its rows through the caches halves
+ * that (each line is read before it is written); streaming stores cost a tenth. */
 #include "device/cpu/gemm_amx_impl.h"
 #include "device/cpu/sizes.h"
 
-/* Steps before the sums of the tile before are touched: a tile store reaches memory late, and a load behind it would
- * hold up everything. */
+/* Number of steps before the sums of the previous tile are read: a tile store reaches memory late, and a load that
+ * waits for it would stop all later instructions. */
 enum { WAIT_STEPS = 3 };
 
 static inline void write_row(const gemm_chores *w)
@@ -38,13 +38,13 @@ static inline void write_rows(gemm_chores *w, int64_t n)
         write_row(w);
         w->sums += GEMM_SPAN;
         if (w->end == GEMM_END_FUSED)
-            w->at += w->fused->g.ldc; /* the C of a fused product may be NULL */
+            w->at += w->fused->g.ldc; /* the C of a fused product may be NULL, so `c` alone is not enough */
         else
             w->c += w->c_stride;
     }
 }
 
-/* The share of the chores that one step does. */
+/* The amount of each chore that one step does. */
 typedef struct pace {
     int64_t wait, rows, lines, rows_ahead;
 } pace;
@@ -76,7 +76,7 @@ static pace pace_of(const gemm_chores *w, int64_t steps)
     return pace;
 }
 
-/* A is streamed past the first-level cache, where it would push out the panel of B that all of A meets. */
+/* Streams A past L1, where it would evict the panel of B with which all of A is multiplied. */
 void tess_gemm_tile_amx(const uint16_t *a, const uint16_t *b, int64_t steps, int64_t rows, gemm_sums from, gemm_sums to,
                         gemm_chores *w)
 {
