@@ -1,4 +1,4 @@
-/* The instructions that the CPU and the system's kernel let us use. */
+/* Finds the instructions that the CPU has and the system's kernel allows. */
 #ifndef TESS_DEVICE_CPUID_H
 #define TESS_DEVICE_CPUID_H
 
@@ -7,8 +7,9 @@
 
 typedef enum cpu_level { CPU_REF, CPU_AVX2, CPU_AVX512, CPU_AVX512_BF16, CPU_AMX, CPU_LEVEL_COUNT } cpu_level;
 
-/* True when this process may run the level; otherwise `missing` says what is lacking ("avx512bw, amx_tile"). For
- * CPU_AMX it asks the kernel for the tile registers, for all threads of the process, present and future. */
+/* Returns true if this process may run code of the level. Otherwise `missing` names the features that are missing
+ * ("avx512bw, amx_tile"). For CPU_AMX it requests permission for the tile registers from the kernel, for all present
+ * and future threads of the process. */
 bool tess_cpu_supports(cpu_level level, char *missing, size_t size);
 
 #endif

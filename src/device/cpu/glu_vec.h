@@ -1,4 +1,5 @@
-/* Gated and plain activations. Compiled once per instruction set, by its table. A plain activation is one long row. */
+/* Gated and plain activations. A plain activation is computed as one long row. Compiled once per instruction set, by
+ * its table. */
 #ifndef TESS_DEVICE_CPU_GLU_VEC_H
 #define TESS_DEVICE_CPU_GLU_VEC_H
 
@@ -7,7 +8,7 @@
 #include "device/activation.h"
 
 typedef struct glu {
-    const void *gate, *up, *dy; /* up NULL: act(gate) alone; dy NULL: forward */
+    const void *gate, *up, *dy; /* up is NULL for a plain activation, dy is NULL in the forward pass */
     void *y, *dgate, *dup;
     int64_t stride, dstride, F;
     tess_activation act;
@@ -16,7 +17,7 @@ typedef struct glu {
 
 typedef struct glu_row {
     const glu *glu;
-    int64_t in, out, contiguous; /* offsets of the row in gate and up; in dgate and dup; in y and dy */
+    int64_t in, out, contiguous; /* offsets of the row in gate and up, in dgate and dup, and in y and dy */
     tess_activation act;
     tess_dtype dtype;
 } glu_row;
@@ -57,7 +58,7 @@ TESS_INLINE void glu_backward_part(const void *context, int64_t i, int64_t n)
 
 TESS_INLINE void glu_part(const glu *a, int64_t t, int64_t begin, int64_t end, tess_activation act, tess_dtype dtype)
 {
-    const glu copy = *a; /* a copy on the stack: the stores cannot alias its pointers */
+    const glu copy = *a; /* a copy on the stack, so that the compiler knows that stores do not change its pointers */
     glu_row r = {&copy, t * a->stride, t * a->dstride, t * a->F, act, dtype};
     if (a->dy != NULL)
         row_pairs(glu_backward_part, &r, begin, end);
@@ -65,7 +66,7 @@ TESS_INLINE void glu_part(const glu *a, int64_t t, int64_t begin, int64_t end, t
         row_pairs(glu_forward_part, &r, begin, end);
 }
 
-/* Elements begin .. end of row t. */
+/* Computes the elements begin .. end of row t. */
 static void glu_span(const glu *a, int64_t t, int64_t begin, int64_t end)
 {
     bool f32 = a->dtype == TESS_F32;

@@ -1,5 +1,6 @@
-/* Moments of optimizers to what they are stored as, and back (device/moments.h). Look-ups are gathers, a block stays in
- * the first cache, and Philox makes 128 numbers at a time. Compiled once per instruction set, by its table. */
+/* Converts moments of optimizers to the types that they are stored as, and back (device/moments.h). Look-ups in tables
+ * are gathers, a block stays in the first cache, and Philox makes 128 numbers at a time. Compiled once per instruction
+ * set, by its table. */
 #ifndef TESS_DEVICE_CPU_MOMENTS_VEC_H
 #define TESS_DEVICE_CPU_MOMENTS_VEC_H
 
@@ -35,7 +36,7 @@ TESS_INLINE void encode_part(const void *context, int64_t i, int64_t n)
     vec x = v_div(v_load(b->x + i, n), v_set(b->most));
     ivec code = v_look_up_bytes(b->map->lowest, code_cells(x));
     code = v_iadd(code, one_where(v_less(v_look_up(b->map->middle, code), x)));
-    if (!b->map->is_signed) /* above 0 is never code 0 */
+    if (!b->map->is_signed) /* a value above 0 never gets code 0 */
         code = v_imax(code, one_where(v_less(v_set(0), x)));
     v_store_u8(b->codes + i, code, n);
 }
@@ -65,9 +66,9 @@ static void decode_8bit(const tess_code_map *map, const uint8_t *codes, float mo
 }
 
 /* ---- bfloat16 ---- */
-enum { NUMBERS = 8, ROUND_COUNTERS = 16 }; /* numbers of a counter; counters at a time */
+enum { NUMBERS = 8, ROUND_COUNTERS = 16 }; /* numbers that one counter gives; counters of one call of philox_16 */
 
-/* Words of 16 counters, in order. */
+/* Writes the words of 16 consecutive counters, in order. */
 TESS_INLINE void philox_16(const tess_moment_random *random, uint64_t counter, uint32_t *words)
 {
     uint64_t high = random->stream ^ ((uint64_t)TESS_RNG_ROUND << 56);
@@ -101,7 +102,7 @@ TESS_INLINE void philox_16(const tess_moment_random *random, uint64_t counter, u
 
 typedef struct rounding {
     const float *x;
-    const uint16_t *random; /* random bits of element 0 */
+    const uint16_t *random; /* its first element is for element 0 of x */
     uint16_t *y;
 } rounding;
 

@@ -1,5 +1,6 @@
-/* RMSNorm and LayerNorm, backward: one pass over the rows writes dx and, per block of TESS_NORM_BLOCK tokens, partial
- * sums of dw and db; a second pass adds the blocks. Threads own whole blocks, then whole columns. */
+/* RMSNorm and LayerNorm, backward. One pass over the rows writes dx and, for each block of TESS_NORM_BLOCK tokens,
+ * partial sums of dw and db; a second pass adds the blocks. A thread computes whole blocks in the first pass and whole
+ * columns in the second. Compiled once per instruction set, by its table. */
 #ifndef TESS_DEVICE_CPU_NORM_BACKWARD_VEC_H
 #define TESS_DEVICE_CPU_NORM_BACKWARD_VEC_H
 
@@ -9,15 +10,15 @@ typedef struct norm_grad {
     const void *h, *w, *dy, *dresidual;
     const float *mean, *rstd; /* mean NULL: RMSNorm */
     void *dx;
-    float *dw, *db;                /* (C) each or NULL */
-    float *blocks_dw, *blocks_db;  /* (blocks, width) or NULL; in the lanes of dtype, as in `pair` */
-    int64_t T, C, n_blocks, width; /* C, rounded up to whole pairs */
+    float *dw, *db;                /* (C) or NULL */
+    float *blocks_dw, *blocks_db;  /* (blocks, width) or NULL; elements are in the order of a `pair` of dtype */
+    int64_t T, C, n_blocks, width; /* width: C, rounded up to whole pairs */
     tess_dtype dtype;
 } norm_grad;
 
 typedef struct norm_grad_row {
     const norm_grad *grad;
-    float *block_dw, *block_db; /* (width) of the row's block or NULL */
+    float *block_dw, *block_db; /* (width) sums of the row's block, or NULL */
     int64_t offset;
     float mean, rstd, mean_one, mean_xhat;
     tess_dtype dtype;
@@ -30,7 +31,7 @@ TESS_INLINE pair norm_xhat(const norm_grad_row *r, int64_t i, int64_t n)
     return p_scale(r->layer ? p_minus(h, r->mean) : h, r->rstd);
 }
 
-/* Sums of dh xhat and, for LayerNorm, of dh = dy w. */
+/* Adds the terms of the sum of dh xhat and, for LayerNorm, of the sum of dh. dh is dy w. */
 TESS_INLINE void norm_grad_terms(const void *context, int64_t i, int64_t n, pair *sums)
 {
     const norm_grad_row *r = context;

@@ -8,12 +8,12 @@
 
 typedef struct norm {
     const void *x, *residual, *w, *b;
-    void *h, *y; /* h: where x + residual goes; x itself without a residual */
+    void *h, *y; /* h: x + residual is written here; x itself if there is no residual */
     float *mean_out, *rstd_out;
     int64_t C;
     float eps;
     tess_dtype dtype;
-    bool layer; /* LayerNorm, else RMSNorm */
+    bool layer; /* LayerNorm; otherwise RMSNorm */
 } norm;
 
 typedef struct norm_row {
@@ -24,7 +24,7 @@ typedef struct norm_row {
     bool layer;
 } norm_row;
 
-/* The row that is normalized: x, or x + residual, which is written on the way. */
+/* Returns elements of the row that is normalized: of x, or of x + residual, which this function also writes to h. */
 TESS_INLINE pair norm_input(const norm_row *r, int64_t i, int64_t n)
 {
     const norm *a = r->norm;

@@ -1,5 +1,5 @@
-/* A tile of a product in the `vec` of whichever header was included before: each element is one chain of FMAs over
- * ascending k, as the reference has it, so every `vec` and every shape of tile gives its bits. */
+/* Computes a tile of a matrix product with the `vec` of the header that was included before. Each element is one chain
+ * of FMAs over ascending k, as in the reference, so results are the same bits for each `vec` and each tile shape. */
 #ifndef TESS_DEVICE_CPU_PRODUCT_VEC_H
 #define TESS_DEVICE_CPU_PRODUCT_VEC_H
 
@@ -7,13 +7,14 @@
 
 enum { LANES = 16, PRODUCT_ROWS = 12, PRODUCT_VECTORS = 8 /* vectors of the largest tiles */ };
 
-/* A float matrix seen through two strides. */
+/* A matrix of floats with a stride for its rows and one for its columns. */
 typedef struct matrix {
     const float *at;
     int64_t row, column;
 } matrix;
 
-/* (mr, 16 nv) of c = [c * correction +] a b, correction a factor for each lane. mr and nv are constants. */
+/* Computes (mr, 16 nv) elements: c = a b, or c = c * correction + a b if `add` is set. correction has a factor for each
+ * lane; NULL: factors of 1. mr and nv are constants. */
 static inline __attribute__((always_inline)) void product_tile(const int mr, const int nv, int64_t k, matrix a,
                                                                const float *b, int64_t ldb, float *c, int64_t ldc,
                                                                bool add, const vec *correction)

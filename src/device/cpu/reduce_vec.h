@@ -1,5 +1,5 @@
-/* Multiples, and sums: of two tensors, of columns, of the same element of many inputs, of a row's squares. Compiled
- * once per instruction set, by its table. */
+/* Multiples of a tensor, and sums: of two tensors, of columns, of the same element of many inputs, and of the squares
+ * of a row. Compiled once per instruction set, by its table. */
 #ifndef TESS_DEVICE_CPU_REDUCE_VEC_H
 #define TESS_DEVICE_CPU_REDUCE_VEC_H
 
@@ -80,9 +80,10 @@ typedef struct columns {
     tess_dtype dtype;
 } columns;
 
-enum { COLUMN_TILE = 1024 }; /* columns whose block sums stay in L1 while the rows stream by */
+enum { COLUMN_TILE = 1024 }; /* columns of a tile; its block sums stay in L1 while rows are read */
 
-/* sum += count elements of x; sum in the lanes of dtype, in whole pairs. */
+/* Adds `count` elements of x to sum. The elements of sum are in the order of a `pair` of dtype; their number is rounded
+ * up to whole pairs. */
 TESS_INLINE void add_row(float *sum, const void *x, int64_t at, int64_t count, tess_dtype dtype)
 {
     int64_t i = 0;
@@ -131,10 +132,11 @@ static tess_status column_sum(tess_stream *s, const void *dy, int64_t stride, fl
     return TESS_OK;
 }
 
-enum { SUM_FEW = 8 }; /* inputs */
+enum { SUM_FEW = 8 }; /* largest number of inputs whose pointers stay in registers */
 
-/* Adds as a binary counter does: after input r, level k holds the sum of the last 2^k inputs wherever bit k of r + 1 is
- * set. What is left at the end is added from the right: the tree that carries an odd one up. */
+/* Adds inputs as a binary counter counts. After input r, level k holds a sum of 2^k inputs if bit k of r + 1 is set.
+ * The sums that remain at the end are added from the last to the first. The result is the sum of a tree that carries an
+ * unpaired node up to the next level. */
 TESS_INLINE vec tree_sum_any(const void *const *x, int n_inputs, int64_t i, int64_t n, tess_dtype dtype)
 {
     vec level[32];
@@ -177,7 +179,8 @@ TESS_INLINE vec tree_sum(const void *const *x, int n_inputs, int64_t i, int64_t 
     }
 }
 
-/* Elements i .. i+n to y at `to`. Returns check + 0 for each that is finite, NaN for others. */
+/* Writes the sums of elements i .. i+n to y, from element `to` on. Returns `check`, with NaN in the lanes whose sum is
+ * not finite. */
 TESS_INLINE vec sum_part(const tess_reduction *r, int n_inputs, tess_dtype dtype, tess_dtype y_dtype, void *y,
                          int64_t to, int64_t i, int64_t n, vec check)
 {
@@ -193,13 +196,13 @@ TESS_INLINE vec sum_part(const tess_reduction *r, int n_inputs, tess_dtype dtype
     return v_fma(sum, v_set(0), check);
 }
 
-/* Elements begin .. end to y from element `to` on. True: all are finite. */
+/* Writes the sums of elements begin .. end to y, from element `to` on. Returns true if all are finite. */
 TESS_INLINE bool sum_span(const tess_reduction *r, int n_inputs, tess_dtype dtype, tess_dtype y_dtype, void *y,
                           int64_t to, int64_t begin, int64_t end)
 {
     vec check = v_set(0);
     int64_t i = begin, shift = to - begin;
-    const void *x[SUM_FEW]; /* nothing stored can change what is here: the loop keeps it in registers */
+    const void *x[SUM_FEW]; /* a copy on the stack, which no store can change, so that the loop keeps it in registers */
     tess_reduction own = *r;
     for (int k = 0; k < n_inputs && n_inputs <= SUM_FEW; k++)
         x[k] = r->x[k];
@@ -241,7 +244,8 @@ static bool sum_into(const tess_reduction *r, void *y, int64_t to, int64_t begin
                   : sum_typed(r, TESS_F16, TESS_F16, y, to, begin, end);
 }
 
-enum { SUM_BLOCK = 1024 }; /* elements that wait in L1 for their copies to several outputs, or past the caches */
+/* Elements of a block, which stays in L1 until it is copied to several outputs or written past the caches */
+enum { SUM_BLOCK = 1024 };
 
 typedef struct float_sums {
     const tess_reduction *r;
@@ -302,8 +306,8 @@ typedef struct squares {
     int64_t C;
 } squares;
 
-/* Sums `n_rows` rows at once, each a stream of its own, and asks for as many more: one stream alone leaves half of a
- * core's outstanding misses unused. */
+/* Sums the squares of `n_rows` rows at once, and prefetches the next `n_rows`. Several rows are read at once because a
+ * single stream uses only half of the cache misses that a core can have outstanding. */
 TESS_INLINE void sumsq_rows(const squares *a, int64_t first, int64_t n_rows)
 {
     const float *x = a->x + first * a->C;

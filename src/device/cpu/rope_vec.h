@@ -1,4 +1,4 @@
-/* Rotary embedding. Compiled once per instruction set, by its table. */
+/* Rotary position embedding. Compiled once per instruction set, by its table. */
 #ifndef TESS_DEVICE_CPU_ROPE_VEC_H
 #define TESS_DEVICE_CPU_ROPE_VEC_H
 
@@ -13,7 +13,7 @@ typedef struct rotation {
     tess_dtype dtype;
 } rotation;
 
-/* Elements i .. i+n of both halves of all heads of the row at `row`: an angle is loaded once for all heads. */
+/* Rotates elements i .. i+n of both halves of all heads of the row at `row`. An angle is loaded once for all heads. */
 TESS_INLINE void rope_heads(const rotation *a, int64_t row, int64_t angle, int64_t i, int64_t n, tess_dtype dtype)
 {
     pair c = p_get_floats(a->cos_table + angle + i, n, dtype), s = p_get_floats(a->sin_table + angle + i, n, dtype);
@@ -27,7 +27,7 @@ TESS_INLINE void rope_heads(const rotation *a, int64_t row, int64_t angle, int64
 
 TESS_INLINE void rope_rows(const rotation *context, int64_t begin, int64_t end, tess_dtype dtype)
 {
-    const rotation a = *context; /* a copy on the stack: the stores cannot alias it */
+    const rotation a = *context; /* a copy on the stack, so that the compiler knows that stores do not change it */
     for (int64_t t = begin; t < end; t++) {
         int64_t row = t * a.stride, angle = a.pos[t] * a.half, i = 0;
         for (; i + TESS_PAIR <= a.half; i += TESS_PAIR)

@@ -1,5 +1,5 @@
-/* Copies past the caches. An ordinary store first fetches the line that it writes: a third of the traffic of a sum of
- * two, for nothing when the result goes to memory anyway. */
+/* Copies to memory past the caches. An ordinary store first reads the cache line that it writes. For a sum of two
+ * tensors that is a third of the memory traffic, and it is useless if the result does not stay in a cache. */
 #ifndef TESS_DEVICE_CPU_STREAM_COPY_H
 #define TESS_DEVICE_CPU_STREAM_COPY_H
 
@@ -14,7 +14,7 @@ static void plain_copy(void *to, const void *from, size_t bytes)
     memcpy(to, from, bytes);
 }
 
-/* Others see what was streamed after stream_end. */
+/* Other threads see the copied bytes only after stream_end. */
 static void stream_copy(void *to, const void *from, size_t bytes)
 {
     uint8_t *y = to;

@@ -1,4 +1,4 @@
-/* Every element-wise kernel and row reduction on AVX2. */
+/* The table of kernels for AVX2: every element-wise kernel and row reduction. */
 #include "device/cpu/vec_avx2.h"
 #include "device/cpu/elementwise_vec.h"
 
@@ -7,7 +7,7 @@ static double peak_loop(int64_t rounds)
     /* Ten independent chains hide the latency of four cycles on two ports. */
     enum { CHAINS = 10 };
     __m256 sums[CHAINS], x = _mm256_set1_ps(0.5f), y = _mm256_set1_ps(1e-3f);
-    /* Unrolled by name: else gcc keeps the array in memory, and the loop measures the stack. */
+    /* The loops are unrolled. Otherwise gcc keeps the array in memory, and the loop measures loads and stores. */
 #pragma GCC unroll 12
     for (int i = 0; i < CHAINS; i++)
         sums[i] = _mm256_set1_ps((float)i);
@@ -15,7 +15,7 @@ static double peak_loop(int64_t rounds)
 #pragma GCC unroll 12
         for (int i = 0; i < CHAINS; i++) {
             sums[i] = _mm256_fmadd_ps(sums[i], x, y);
-            __asm__ volatile("" : "+x"(sums[i])); /* the sum stays in its register, every round */
+            __asm__ volatile("" : "+x"(sums[i])); /* keeps the sum in its register in every round */
         }
     volatile float kept = 0;
 #pragma GCC unroll 12

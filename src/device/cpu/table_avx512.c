@@ -1,4 +1,4 @@
-/* Every element-wise kernel and row reduction on AVX-512. */
+/* The table of kernels for AVX-512: every element-wise kernel and row reduction. */
 #include "device/cpu/vec_avx512.h"
 #include "device/cpu/elementwise_vec.h"
 

@@ -1,4 +1,4 @@
-/* The tile registers as every AMX kernel here uses them: eight whole tiles of 16 rows of 64 bytes. */
+/* The configuration of the tile registers that all AMX kernels share: eight whole tiles of 16 rows of 64 bytes. */
 #ifndef TESS_DEVICE_CPU_TILES_AMX_H
 #define TESS_DEVICE_CPU_TILES_AMX_H
 
@@ -11,14 +11,15 @@ typedef struct __attribute__((packed)) tess_tile_config {
     uint8_t rows[16];
 } tess_tile_config;
 
-/* Static: the compiler does not know that LDTILECFG reads 64 bytes, so a local's stores may vanish. */
+/* Static, because the compiler does not know that LDTILECFG reads 64 bytes and may remove the stores to a local
+ * variable. */
 static const tess_tile_config tess_whole_tiles = {
     .palette = 1,
     .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
     .rows = {16, 16, 16, 16, 16, 16, 16, 16},
 };
 
-/* Around every use of tiles on a thread. */
+/* tess_tiles_enter is called on a thread before it uses tiles, and tess_tiles_leave afterwards. */
 static inline void tess_tiles_enter(void)
 {
     _tile_loadconfig(&tess_whole_tiles);
@@ -29,7 +30,8 @@ static inline void tess_tiles_leave(void)
     _tile_release();
 }
 
-/* TILELOADD is opaque to the compiler: what was stored before must be in memory. */
+/* Makes the compiler write earlier stores to memory. TILELOADD needs that, as the compiler does not know what it
+ * reads. */
 static inline void tess_tiles_fence(void)
 {
     __asm__ volatile("" ::: "memory");

@@ -1,4 +1,4 @@
-/* Squares of floats, in place. */
+/* Transposes squares of floats in place, with AVX2. */
 #ifndef TESS_DEVICE_CPU_TRANSPOSE_AVX2_IMPL_H
 #define TESS_DEVICE_CPU_TRANSPOSE_AVX2_IMPL_H
 
@@ -25,10 +25,10 @@ static inline void transpose_8x8(__m256 x[8])
         x[i] = y[i];
 }
 
-/* Row i becomes column i. */
+/* Transposes 16 x 16 floats. x[i] is row i before and column i after the call. */
 static inline void turn_square(vec x[16])
 {
-    __m256 quarter[4][8]; /* rows 0-7: left, right; rows 8-15: left, right */
+    __m256 quarter[4][8]; /* rows 0-7: left, right half; rows 8-15: left, right half */
     for (int i = 0; i < 8; i++) {
         quarter[0][i] = x[i].lo;
         quarter[1][i] = x[i].hi;

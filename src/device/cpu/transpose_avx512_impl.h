@@ -1,4 +1,4 @@
-/* 16 x 16 dwords, in place. 64 shuffles. */
+/* Transposes 16 x 16 elements of 32 bits in place, with 64 shuffles of AVX-512. */
 #ifndef TESS_DEVICE_CPU_TRANSPOSE_AVX512_IMPL_H
 #define TESS_DEVICE_CPU_TRANSPOSE_AVX512_IMPL_H
 
@@ -11,7 +11,7 @@ static inline void transpose_16x16_avx512(__m512i x[16])
         y[i] = _mm512_unpacklo_epi32(x[i], x[i + 1]);
         y[i + 1] = _mm512_unpackhi_epi32(x[i], x[i + 1]);
     }
-    /* x[4g + c]: in each 128-bit lane l, column 4l + c of rows 4g .. 4g+3. */
+    /* Now 128-bit lane l of x[4g + c] holds column 4l + c of rows 4g .. 4g+3. */
     for (int i = 0; i < 16; i += 4) {
         x[i] = _mm512_unpacklo_epi64(y[i], y[i + 2]);
         x[i + 1] = _mm512_unpackhi_epi64(y[i], y[i + 2]);
@@ -32,7 +32,7 @@ static inline void transpose_16x16_avx512(__m512i x[16])
         x[i] = y[i];
 }
 
-/* The same of floats: row i becomes column i. */
+/* Transposes 16 x 16 floats. x[i] is row i before and column i after the call. */
 static inline void turn_square(__m512 x[16])
 {
     __m512i y[16];

@@ -1,5 +1,5 @@
-/* `vec`: 16 floats as two registers, on AVX2 with FMA and F16C. Each function gives the bits of its namesake in
- * vec_avx512.h, where the contracts are stated. */
+/* `vec` on AVX2 with FMA and F16C: 16 floats as two registers. Each function gives the same bits as the function of the
+ * same name in vec_avx512.h, which states the contracts. */
 #ifndef TESS_DEVICE_CPU_VEC_AVX2_H
 #define TESS_DEVICE_CPU_VEC_AVX2_H
 
@@ -15,7 +15,7 @@ typedef struct ivec {
     __m256i lo, hi;
 } ivec;
 
-typedef vec vmask; /* all bits of a lane, or none */
+typedef vec vmask; /* all bits of a lane are set, or none */
 
 static inline vec v_set(float x)
 {
@@ -181,7 +181,7 @@ static inline vec v_from_int(ivec a)
     return (vec){_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)};
 }
 
-/* p 2^(n/2) is normal, so only the second product rounds. */
+/* p 2^(n/2) is a normal number, so only the second product rounds. */
 static inline __m256 scale2_8(__m256 p, __m256 n)
 {
     const __m256i bias = _mm256_set1_epi32(127);
@@ -212,7 +212,7 @@ static inline float v_largest(vec a)
     return _mm_cvtss_f32(_mm_max_ss(y, _mm_movehdup_ps(y)));
 }
 
-/* Partial vectors go through the stack: they end a row, once. */
+/* Vectors of less than 16 elements are copied through the stack. They occur only at the end of a row. */
 static inline vec v_load(const float *p, int64_t n)
 {
     float part[16] = {0};
@@ -265,7 +265,7 @@ static inline ivec v_load_u8(const uint8_t *p, int64_t n)
 static inline void v_store_u8(uint8_t *p, ivec a, int64_t n)
 {
     uint8_t part[16];
-    /* packus interleaves the halves of both; 0xd8 puts them in order. */
+    /* packus interleaves the halves of both registers; 0xd8 restores the order. */
     __m256i u = _mm256_permute4x64_epi64(_mm256_packus_epi32(a.lo, a.hi), 0xd8);
     __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(u), _mm256_extracti128_si256(u, 1));
     _mm_storeu_si128((__m128i *)(n == 16 ? p : part), bytes);
@@ -285,7 +285,7 @@ static inline vec v_load_bf16(const uint16_t *p, int64_t n)
     return (vec){_mm256_castsi256_ps(_mm256_slli_epi32(lo, 16)), _mm256_castsi256_ps(_mm256_slli_epi32(hi, 16))};
 }
 
-/* Rounded to nearest even in the upper half of each lane; a NaN stays one. */
+/* Rounds to the nearest bf16, ties to even, in the upper half of each lane. A NaN remains a NaN. */
 static inline __m256i bf16_bits_8(__m256 a)
 {
     __m256i u = _mm256_castps_si256(a);
@@ -305,7 +305,7 @@ static inline vec v_round_bf16(vec a)
 static inline void v_store_bf16(uint16_t *p, vec a, int64_t n)
 {
     __m256i lo = _mm256_srli_epi32(bf16_bits_8(a.lo), 16), hi = _mm256_srli_epi32(bf16_bits_8(a.hi), 16);
-    /* packus interleaves the halves of both; 0xd8 puts them in order. */
+    /* packus interleaves the halves of both registers; 0xd8 restores the order. */
     v_store_u16(p, _mm256_permute4x64_epi64(_mm256_packus_epi32(lo, hi), 0xd8), n);
 }
 
@@ -349,7 +349,7 @@ static inline void v_join(vec even, vec odd, vec *first, vec *last)
     *last = join_8(even.hi, odd.hi);
 }
 
-/* shuffle picks from both halves by 128 bits; 0xd8 puts them in order. */
+/* shuffle picks from each 128-bit half separately; 0xd8 restores the order. */
 static inline __m256 split_8(__m256 picked)
 {
     return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(picked), 0xd8));

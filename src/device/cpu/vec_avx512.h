@@ -1,5 +1,6 @@
-/* `vec`: 16 floats, on AVX-512 (F, BW, VL, DQ). The same names mean the same bits in vec_avx2.h and, for one lane,
- * in ref/vec_ref.h; device/vmath.h and the *_vec.h kernels are written in them. */
+/* `vec` on AVX-512 (F, BW, VL, DQ): 16 floats. vec_avx2.h has the same functions with the same results, bit for bit,
+ * and so has ref/vec_ref.h for a single lane. device/vmath.h and the *_vec.h kernels are written with these
+ * functions. */
 #ifndef TESS_DEVICE_CPU_VEC_AVX512_H
 #define TESS_DEVICE_CPU_VEC_AVX512_H
 
@@ -40,7 +41,7 @@ static inline vec v_sqrt(vec a)
     return _mm512_sqrt_ps(a);
 }
 
-/* a * b + c and c - a * b, rounded once. */
+/* v_fma returns a * b + c and v_fnma c - a * b. Both round once. */
 static inline vec v_fma(vec a, vec b, vec c)
 {
     return _mm512_fmadd_ps(a, b, c);
@@ -51,7 +52,7 @@ static inline vec v_fnma(vec a, vec b, vec c)
     return _mm512_fnmadd_ps(a, b, c);
 }
 
-/* b where either is NaN. */
+/* v_max and v_min return b in lanes where a or b is NaN. */
 static inline vec v_max(vec a, vec b)
 {
     return _mm512_max_ps(a, b);
@@ -72,7 +73,7 @@ static inline vmask v_equal(vec a, vec b)
     return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
 }
 
-/* a where the mask is set, else b. */
+/* Returns a in lanes whose mask is set, b in the others. */
 static inline vec v_select(vmask m, vec a, vec b)
 {
     return _mm512_mask_blend_ps(m, b, a);
@@ -108,7 +109,7 @@ static inline ivec v_ior(ivec a, ivec b)
     return _mm512_or_si512(a, b);
 }
 
-/* Between an exponent field and its number: bits >> 23 (arithmetic) and number << 23. */
+/* Conversions between the exponent field of a float and its number: number << 23, and bits >> 23 (arithmetic). */
 static inline ivec v_ishift23(ivec a)
 {
     return _mm512_srai_epi32(a, 23);
@@ -139,13 +140,13 @@ static inline ivec v_ixor(ivec a, ivec b)
     return _mm512_xor_si512(a, b);
 }
 
-/* 0 from the left. */
+/* Shifts in zeros from the left. */
 static inline ivec v_ishift_right16(ivec a)
 {
     return _mm512_srli_epi32(a, 16);
 }
 
-/* The halves of the 64 bits of each a * factor, without sign. */
+/* Returns the two halves of each unsigned 64-bit product a * factor. */
 static inline void v_imul_wide(ivec a, uint32_t factor, ivec *low, ivec *high)
 {
     ivec f = _mm512_set1_epi32((int)factor);
@@ -154,7 +155,8 @@ static inline void v_imul_wide(ivec a, uint32_t factor, ivec *low, ivec *high)
     *high = _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
 }
 
-/* table[a]. Of bytes, three more after the last one wanted must be readable. */
+/* Returns table[a] for each lane. A table of bytes must have three more readable bytes after the last one that is
+ * looked up. */
 static inline vec v_look_up(const float *table, ivec a)
 {
     return _mm512_i32gather_ps(a, table, 4);
@@ -170,13 +172,14 @@ static inline vec v_from_int(ivec a)
     return _mm512_cvtepi32_ps(a);
 }
 
-/* p * 2^n, rounded once; n integral, |n| <= 160, p within a factor of 2 of 1 (or NaN). */
+/* Returns p * 2^n, rounded once. n is integral, |n| <= 160; p is within a factor of 2 of 1, or NaN. */
 static inline vec v_scale2(vec p, vec n)
 {
     return _mm512_scalef_ps(p, n);
 }
 
-/* Lanes folded in halves: i + (i + 8), then 4, 2, 1. */
+/* Returns the sum of the lanes. The vector is folded in halves: lanes i and i + 8 are added, then those 4, 2 and 1
+ * apart. */
 static inline float v_sum(vec a)
 {
     __m256 x = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
@@ -193,7 +196,8 @@ static inline float v_largest(vec a)
     return _mm_cvtss_f32(_mm_max_ss(y, _mm_movehdup_ps(y)));
 }
 
-/* The first n lanes, 0 < n <= 16; absent ones load as 0. Full vectors when n is the constant 16. */
+/* The mask of the first n lanes, 0 < n <= 16. A load sets the other lanes to 0. If n is the constant 16, loads and
+ * stores need no mask. */
 static inline __mmask16 v_lanes(int64_t n)
 {
     return (__mmask16)((1u << n) - 1u);
@@ -230,7 +234,7 @@ static inline ivec v_load_u8(const uint8_t *p, int64_t n)
     return _mm512_cvtepu8_epi32(n == 16 ? _mm_loadu_si128((const __m128i *)p) : _mm_maskz_loadu_epi8(v_lanes(n), p));
 }
 
-/* The lowest 8 bits of each lane. */
+/* Stores the lowest 8 bits of each lane. */
 static inline void v_store_u8(uint8_t *p, ivec a, int64_t n)
 {
     _mm_mask_storeu_epi8(p, v_lanes(n), _mm512_cvtepi32_epi8(a));
@@ -241,15 +245,15 @@ static inline vec v_load_bf16(const uint16_t *p, int64_t n)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v_load_u16(p, n)), 16));
 }
 
-/* Rounded to bf16 in the upper half of each lane. (The instruction of AVX512_BF16 flushes subnormals, so it is not
- * used.) */
+/* Rounds to bf16, in the upper half of each lane. The instruction of AVX512_BF16 is not used because it flushes
+ * subnormal numbers to zero. */
 static inline ivec v_bf16_bits(vec a)
 {
     ivec u = _mm512_castps_si512(a);
     vmask odd = _mm512_test_epi32_mask(u, _mm512_set1_epi32(0x10000));
     ivec rounded = _mm512_add_epi32(u, _mm512_set1_epi32(0x7fff));
     rounded = _mm512_mask_add_epi32(rounded, odd, u, _mm512_set1_epi32(0x8000));
-    /* A NaN (classes 0 and 1) gets response 2: its quiet self. */
+    /* fixupimm gives a NaN (classes 0 and 1) response 2: the same NaN, quiet. */
     return _mm512_castps_si512(_mm512_fixupimm_ps(_mm512_castsi512_ps(rounded), a, _mm512_set1_epi32(0x22), 0));
 }
 
@@ -263,8 +267,8 @@ static inline void v_store_bf16(uint16_t *p, vec a, int64_t n)
     v_store_u16(p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(v_bf16_bits(a), 16)), n);
 }
 
-/* 32 elements, 0 < n <= 32 of them there: those of even index in one vector, of odd index in the other. It takes no
- * shuffle. */
+/* Loads n of 32 elements, 0 < n <= 32; the others are 0. Elements of even index are loaded into one vector, those of
+ * odd index into the other, which needs no shuffle. */
 static inline void v_load_bf16_split(const uint16_t *p, int64_t n, vec *even, vec *odd)
 {
     __m512i u = n == 32 ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi16((__mmask32)((UINT64_C(1) << n) - 1), p);
@@ -282,7 +286,7 @@ static inline void v_store_bf16_split(uint16_t *p, vec even, vec odd, int64_t n)
         _mm512_mask_storeu_epi16(p, (__mmask32)((UINT64_C(1) << n) - 1), u);
 }
 
-/* Elements of even and of odd index, put in order: the first 16 and the last. */
+/* Puts elements of even and of odd index in order: the first 16 and the last 16. */
 static inline void v_join(vec even, vec odd, vec *first, vec *last)
 {
     const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
@@ -290,7 +294,7 @@ static inline void v_join(vec even, vec odd, vec *first, vec *last)
     *last = _mm512_permutex2var_ps(even, _mm512_add_epi32(low, _mm512_set1_epi32(8)), odd);
 }
 
-/* The way back. */
+/* The inverse of v_join. */
 static inline void v_split(vec first, vec last, vec *even, vec *odd)
 {
     const __m512i low = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
@@ -308,7 +312,7 @@ static inline void v_store_f16(uint16_t *p, vec a, int64_t n)
     v_store_u16(p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC), n);
 }
 
-/* 16 doubles in two registers: acc += square of each lane, in double (the product is exact). */
+/* 16 doubles in two registers. A sum of squares adds the square of each lane, which is exact in double. */
 typedef struct dvec {
     __m512d lo, hi;
 } dvec;

@@ -1,5 +1,5 @@
-/* Loads and stores of vectors by dtype, and sums along a row (include a header of vectors first). `dtype` and `n` are
- * meant to be constants after inlining: callers branch on them once, outside their loops. */
+/* Loads and stores of vectors by dtype, and sums along a row. A header that defines `vec` must be included first.
+ * `dtype` and `n` should be constants after inlining: callers branch on them once, outside their loops. */
 #ifndef TESS_DEVICE_CPU_VEC_TYPED_H
 #define TESS_DEVICE_CPU_VEC_TYPED_H
 
@@ -9,7 +9,7 @@
 
 #define TESS_INLINE static inline __attribute__((always_inline))
 
-/* Elements i .. i+n of x, 0 < n <= 16; absent lanes are 0. */
+/* Loads elements i .. i+n of x, 0 < n <= 16. The other lanes are 0. */
 TESS_INLINE vec v_get(const void *x, int64_t i, int64_t n, tess_dtype dtype)
 {
     if (dtype == TESS_F32)
@@ -19,8 +19,8 @@ TESS_INLINE vec v_get(const void *x, int64_t i, int64_t n, tess_dtype dtype)
     return v_load_f16((const uint16_t *)x + i, n);
 }
 
-/* Asks for what a stream through x comes to 4 KiB after element i: the hardware's own prefetch ends with the page. What
- * waits for memory gains a fifth, what is in cache loses nothing. */
+/* Prefetches x at 4 KiB after element i. The hardware's own prefetch stops at the end of a page. Kernels that wait for
+ * memory get a fifth faster, and data in cache costs no more. */
 TESS_INLINE void v_ahead(const void *x, int64_t i, tess_dtype dtype)
 {
     __builtin_prefetch((const char *)x + (size_t)i * (dtype == TESS_F32 ? 4 : 2) + 4096);
@@ -36,21 +36,22 @@ TESS_INLINE void v_put(void *x, int64_t i, vec value, int64_t n, tess_dtype dtyp
         v_store_f16((uint16_t *)x + i, value, n);
 }
 
-/* 32 elements in two vectors, for kernels whose arrays are all of one dtype. Which element is in which lane is the
- * dtype's affair: of float32 a has the first 16, of bfloat16 those of even index, as that needs no shuffle. */
+/* 32 elements in two vectors, for kernels whose arrays all have the same dtype. The dtype decides which element is in
+ * which lane: a holds the first 16 elements of float32, or those of even index of bfloat16, since that needs no
+ * shuffle. */
 typedef struct pair {
     vec a, b;
 } pair;
 
 enum { TESS_PAIR = 32 };
 
-/* How many of n elements, 0 < n <= 32, are in a. */
+/* Returns how many of the first n elements, 0 < n <= 32, are in a. */
 TESS_INLINE int64_t p_lanes(int64_t n, tess_dtype dtype)
 {
     return dtype == TESS_F32 ? (n < 16 ? n : 16) : (n + 1) / 2;
 }
 
-/* Elements i .. i+n of x, 0 < n <= 32; absent lanes are 0. */
+/* Loads elements i .. i+n of x, 0 < n <= 32. The other lanes are 0. */
 TESS_INLINE pair p_get(const void *x, int64_t i, int64_t n, tess_dtype dtype)
 {
     pair p = {v_set(0), v_set(0)};
@@ -83,7 +84,7 @@ TESS_INLINE void p_ahead(const void *x, int64_t i, tess_dtype dtype)
         v_ahead(x, i + 16, dtype);
 }
 
-/* n floats into the lanes of `dtype`. */
+/* Loads n floats, in the lanes that a pair of `dtype` has them in. */
 TESS_INLINE pair p_get_floats(const float *x, int64_t n, tess_dtype dtype)
 {
     pair p = p_get(x, 0, n, TESS_F32);
@@ -92,7 +93,7 @@ TESS_INLINE pair p_get_floats(const float *x, int64_t n, tess_dtype dtype)
     return p;
 }
 
-/* Stores as float32, in order, the lanes of `dtype`. */
+/* Stores n elements of a pair of `dtype` as float32, in order. */
 TESS_INLINE void p_put_floats(float *x, pair value, int64_t n, tess_dtype dtype)
 {
     if (dtype != TESS_F32)
@@ -135,7 +136,7 @@ TESS_INLINE pair p_round(pair x, tess_dtype dtype)
     return dtype == TESS_F32 ? x : (pair){v_round_bf16(x.a), v_round_bf16(x.b)};
 }
 
-/* The first n lanes of x, 0 in the others. */
+/* Returns the first n lanes of x, with 0 in the others. */
 TESS_INLINE vec v_keep(vec x, int64_t n)
 {
     float part[16];
@@ -153,18 +154,19 @@ TESS_INLINE pair p_keep(pair x, int64_t n, tess_dtype dtype)
     return n == TESS_PAIR ? x : (pair){v_keep(x.a, in_a), v_keep(x.b, n - in_a)};
 }
 
-/* Folds 32 partial sums in halves: i + (i + 16), then 8, 4, 2, 1. The last step of even and odd lanes is even + odd. */
+/* Returns the sum of 32 partial sums, folded in halves: elements i and i + 16 are added, then those 8, 4, 2 and 1
+ * apart. If the lanes hold even and odd elements, the two vectors are added last. */
 TESS_INLINE float p_sum(pair x, tess_dtype dtype)
 {
     return dtype == TESS_F32 ? v_sum(v_add(x.a, x.b)) : v_sum(x.a) + v_sum(x.b);
 }
 
-/* Adds the terms of elements i .. i+n of some sums to their partial sums. */
+/* Adds the terms of elements i .. i+n to partial sums, a pair for each sum. */
 typedef void (*row_terms)(const void *context, int64_t i, int64_t n, pair *sums);
 
 enum { ROW_MOST_SUMS = 2 };
 
-/* The sums of a row in the order that device/elementwise.h states: two pairs of partial sums each. */
+/* Computes sums of a row in the order that device/elementwise.h states, with two pairs of partial sums for each. */
 TESS_INLINE void row_sums(row_terms terms, const void *context, int64_t begin, int64_t end, tess_dtype dtype,
                           int n_sums, float *out)
 {
@@ -186,7 +188,7 @@ TESS_INLINE void row_sums(row_terms terms, const void *context, int64_t begin, i
         out[k] = p_sum(p_add(low[k], high[k]), dtype);
 }
 
-/* body(context, i, n) over the elements begin .. end: whole pairs, then the rest. */
+/* row_pairs calls body(context, i, n) for elements begin .. end: once for each whole pair, then for the rest. */
 typedef void (*row_body)(const void *context, int64_t i, int64_t n);
 
 TESS_INLINE void row_pairs(row_body body, const void *context, int64_t begin, int64_t end)
@@ -198,7 +200,7 @@ TESS_INLINE void row_pairs(row_body body, const void *context, int64_t begin, in
         body(context, i, end - i);
 }
 
-/* The same by single vectors. */
+/* Calls body(context, i, n) for elements begin .. end: once for each whole vector, then for the rest. */
 TESS_INLINE void row_each(row_body body, const void *context, int64_t begin, int64_t end)
 {
     int64_t i = begin;

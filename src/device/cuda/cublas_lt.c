@@ -24,7 +24,7 @@ tess_status tess_cublas_lt_open(const cublas_lt **out)
                                    .lock = PTHREAD_MUTEX_INITIALIZER};
     *out = NULL;
     tess_status status = tess_cuda_library_open(&library);
-    if (status == TESS_E_NOT_FOUND) { /* done without */
+    if (status == TESS_E_NOT_FOUND) { /* cuBLAS is optional */
         tess_error_clear();
         return TESS_OK;
     }

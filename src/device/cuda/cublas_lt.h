@@ -1,4 +1,5 @@
-/* NVIDIA's cublasLt, opened at run time: its functions and numbers that are used here. The declarations are ours. */
+/* NVIDIA's library cublasLt, opened at run time: declarations of our own for the functions and constants that are used
+ * here. */
 #ifndef TESS_DEVICE_CUDA_CUBLAS_LT_H
 #define TESS_DEVICE_CUDA_CUBLAS_LT_H
 
@@ -12,7 +13,7 @@ typedef struct cublas_product_desc *cublas_desc;
 typedef struct cublas_matrix_desc *cublas_matrix;
 typedef struct cublas_preference_desc *cublas_preference;
 
-/* How a product is computed: its size is part of the library's interface. */
+/* The way that a product is computed. Its size is part of the library's interface. */
 typedef struct cublas_algorithm {
     uint64_t data[8];
 } cublas_algorithm;
@@ -20,12 +21,12 @@ typedef struct cublas_algorithm {
 typedef struct cublas_proposal {
     cublas_algorithm algorithm;
     size_t workspace_bytes;
-    int state; /* CUBLAS_SUCCESS: the other fields are valid */
+    int state; /* the other fields are valid if it is CUBLAS_SUCCESS */
     float waves;
     int reserved[4];
 } cublas_proposal;
 
-/* X(what it returns, our name, the library's, parameters). An int is 0 or an error's number. */
+/* X(return type, our name, the library's name, parameters). Functions that return int return 0 or an error number. */
 #define CUBLAS_LT_LIST(X)                                                                                              \
     X(size_t, version, "cublasLtGetVersion", (void))                                                                   \
     X(int, create, "cublasLtCreate", (cublas_handle * handle))                                                         \
@@ -62,7 +63,7 @@ enum {
     CUBLAS_ARCH_MISMATCH = 8,
     CUBLAS_NOT_SUPPORTED = 15,
     CUBLAS_COMPUTE_F32 = 68,
-    CUBLAS_TYPE_F32 = 0, /* types are numbers of the driver's */
+    CUBLAS_TYPE_F32 = 0, /* types have the driver's numbers */
     CUBLAS_TYPE_BF16 = 14,
     CUBLAS_DESC_TRANS_A = 3,
     CUBLAS_DESC_TRANS_B = 4,
@@ -71,12 +72,12 @@ enum {
     CUBLAS_EPILOGUE_BIAS = 4,
     CUBLAS_PREFERENCE_WORKSPACE = 1,
     CUBLAS_PREFERENCE_REDUCTIONS = 3, /* 0: no product is split along k */
-    CUBLAS_PREFERENCE_ALIGNMENT = 5   /* alignment of a; b, c, d follow */
+    CUBLAS_PREFERENCE_ALIGNMENT = 5   /* alignment of a; the numbers after it are for b, c, d */
 };
 
-/* Opens the library once a process; it stays. TESSERA_CUBLAS=off or own: none; TESSERA_CUBLAS=PATH: that file, which
- * must be there. *lt NULL: there is none, or none is wanted. TESS_E_INVALID, TESS_E_UNSUPPORTED: the file is not one.
- */
+/* Opens the library once per process; it is never closed. TESSERA_CUBLAS=off or own: the library is not used.
+ * TESSERA_CUBLAS=PATH: that file is opened, and must exist. Sets *lt to NULL if the library is missing or not wanted.
+ * TESS_E_INVALID, TESS_E_UNSUPPORTED: the file is not such a library. */
 tess_status tess_cublas_lt_open(const cublas_lt **lt);
 
 #endif

@@ -1,4 +1,4 @@
-/* Calls of the driver in the context of a device. */
+/* Calls of the driver that need the context of a device to be current. */
 #include "device/cuda/cuda_impl.h"
 
 tess_status tess_cuda_check_call(const cuda_device *d, int error, const char *what)

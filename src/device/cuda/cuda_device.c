@@ -14,7 +14,7 @@
 #include "device/cuda/cuda_users.h"
 #include "device/ref/ref_attention.h"
 
-/* Bytes of a stream for uploads on their way. */
+/* Buffer of a stream for uploads that its queue has not yet read. */
 enum { UPLOAD_BYTES = 256 << 10, UPLOAD_ALIGN = 64 };
 
 typedef struct cuda_event {
@@ -51,7 +51,7 @@ static tess_status cuda_alloc(tess_device *device, size_t bytes, const char *wha
         return fail_alloc(d, error, bytes);
     error = bytes > 0 ? d->cu->fill(memory, 0, bytes, NULL) : 0;
     if (error == 0)
-        error = d->cu->queue_synchronize(NULL); /* our queues do not wait for the default one */
+        error = d->cu->queue_synchronize(NULL); /* our queues do not wait for the default queue */
     if (error != 0) {
         d->cu->memory_free(memory);
         return tess_cuda_check_call(d, error, "zero new memory");
@@ -60,7 +60,7 @@ static tess_status cuda_alloc(tess_device *device, size_t bytes, const char *wha
     return TESS_OK;
 }
 
-/* Errors of the queues are for those who wait for them. */
+/* Ignores errors: an error of a queue is reported to the threads that wait for the queue. */
 static void cuda_free(tess_device *device, void *memory, size_t bytes)
 {
     cuda_device *d = (cuda_device *)device;
@@ -110,7 +110,8 @@ static void stream_destroy(tess_stream *stream)
     tess_mem_free(stream->mem, s);
 }
 
-/* A row that the plug-in forgot must not run on the host, which cannot reach the memory. */
+/* Every row must be filled. A row that the plug-in does not set would run on the host, which cannot read the GPU's
+ * memory. */
 static tess_status fill_table(const cuda_device *d, tess_kernels *table)
 {
     const tess_kernels *ref;
@@ -138,7 +139,7 @@ static tess_status stream_create(tess_device *device, int n_threads, const char 
     cuda_device *d = (cuda_device *)device;
     tess_status status;
     cuda_stream *s;
-    (void)kernels; /* the table is the host's own */
+    (void)kernels; /* the table belongs to the host device */
     TESS_TRY(tess_mem_alloc(device->mem, TESS_POOL_MISC, sizeof(*s), "stream", (void **)&s));
     s->base.device = device;
     s->base.mem = device->mem;
@@ -189,7 +190,8 @@ static tess_status synchronize(tess_stream *stream)
     return TESS_OK;
 }
 
-/* Through pinned memory of the stream's own: the queue reads memory of the host when it comes to it. */
+/* Copies through pinned memory that the stream owns, because the queue reads the host's memory later, when it reaches
+ * the copy. */
 static tess_status upload(tess_stream *stream, void *to, const void *from, size_t bytes)
 {
     cuda_stream *s = (cuda_stream *)stream;
@@ -295,7 +297,7 @@ static tess_status service_fail(const char *file, int line, tess_status status, 
 static void *service_queue(tess_stream *stream)
 {
     const cuda_device *d = (const cuda_device *)stream->device;
-    d->cu->context_set(d->context); /* its error is the launch's, too */
+    d->cu->context_set(d->context); /* if it fails, the launch fails too and reports it */
     return ((cuda_stream *)stream)->queue;
 }
 
@@ -324,7 +326,8 @@ static const cuda_services services = {
 };
 
 /* ---- Opening ---- */
-/* The context stays for the next device of the process: CUDA's runtime in the plug-in has its kernels there. */
+/* The context stays for later devices of the process, because CUDA's runtime in the plug-in has loaded its kernels into
+ * it. */
 static void close_cuda(tess_device *device)
 {
     tess_cuda_products_destroy(&((cuda_device *)device)->products);
@@ -374,7 +377,7 @@ tess_status tess_cuda_stream_queue(tess_stream *stream, void **queue)
     return TESS_OK;
 }
 
-/* Finds which of n GPUs a name and a number mean. */
+/* Finds the GPU, of n, that a name and a number mean. */
 static tess_status choose(const char *name, int number, int n, int *chosen)
 {
     char rest;
@@ -390,8 +393,8 @@ static tess_status choose(const char *name, int number, int n, int *chosen)
     return TESS_OK;
 }
 
-/* The peak of NVIDIA's data sheets, without sparsity: operations of a processor in a clock, and the clock of
- * tensor cores where the sheet has a lower one than the driver's highest. */
+/* Peak speeds from NVIDIA's data sheets, without sparsity: operations per clock of a multiprocessor, and the clock of
+ * tensor cores if the sheet states a lower one than the driver's highest. */
 static const struct speed {
     int capability;
     double f32, bf16, mhz;
@@ -420,7 +423,7 @@ static void describe_speed(cuda_device *d, int handle, int capability)
     }
 }
 
-/* One that another process has to itself, or has filled, gives none. */
+/* Fails if another process uses the GPU exclusively or has filled its memory. */
 static tess_status retain_context(cuda_device *d, int handle)
 {
     char users[320];
@@ -431,7 +434,7 @@ static tess_status retain_context(cuda_device *d, int handle)
     return tess_fail_context(status, "%s", users);
 }
 
-/* Names the kernels without cuBLAS, which adds its own version. */
+/* Writes the kernels' name without the version of cuBLAS, which is added later. */
 static void name_kernels(cuda_device *d, int major, int minor)
 {
     const char *wish = tess_variable_value(TESS_VAR_CUBLAS);
@@ -461,7 +464,7 @@ static tess_status describe(cuda_device *d, int number)
     return retain_context(d, handle);
 }
 
-/* The plug-in, then the driver, then the GPU: what is missing first is named first. */
+/* Opens the plug-in, then the driver, then the GPU. The message names the first of them that is missing. */
 static tess_status start(cuda_device *d, const char *name, int number)
 {
     int version, n;

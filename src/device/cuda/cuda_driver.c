@@ -16,7 +16,7 @@
 typedef struct meaning {
     int error;
     tess_status status;
-    bool enqueued; /* it happens to what was enqueued: the call that gives it did not cause it */
+    bool enqueued; /* an earlier call in the queue caused the error, not the call that returns it */
     const char *advice;
 } meaning;
 
@@ -146,7 +146,7 @@ static tess_status fail_without_gpus(void)
                                        "container needs to be started with them (--gpus all)");
 }
 
-/* The list ends at the first wrong entry, so a typing error would hide what stands behind it. */
+/* CUDA ignores the entries after the first wrong one, so a typing error would hide GPUs without a message. */
 static tess_status check_visible(int n)
 {
     const char *visible = tess_variable_value(TESS_VAR_CUDA_VISIBLE_DEVICES);
