@@ -1,4 +1,4 @@
-/* The common part of all devices: the book of their memory, and copies that wait. */
+/* The common part of all devices: the list of their memory blocks, and copies that wait. */
 #include "base/core/round_up.h"
 #include "device/stream_impl.h"
 
@@ -30,7 +30,7 @@ size_t tess_device_close(tess_device **device)
     return left;
 }
 
-/* ---- The book ---- */
+/* ---- The list of blocks ---- */
 const tess_device_block *tess_device_find(const tess_device *device, const void *address)
 {
     const char *at = address;
@@ -45,7 +45,7 @@ const tess_device_block *tess_device_find(const tess_device *device, const void 
     return freed;
 }
 
-/* Enters a block; an address that is used again takes over its old entry. */
+/* Adds a block to the list. If its address was used before, the old entry is replaced. */
 static tess_status enter(tess_device *d, const tess_device_block *block)
 {
     pthread_mutex_lock(&d->lock);
@@ -79,11 +79,11 @@ static tess_device_block *live_block(tess_device *d, const void *memory)
         b = b->next;
     pthread_mutex_unlock(&d->lock);
     if (b == NULL)
-        __builtin_trap(); /* freed twice, or never this device's: going on would corrupt its memory */
+        __builtin_trap(); /* it was freed twice, or belongs to another device: continuing would corrupt its memory */
     return b;
 }
 
-/* An end of a copy by the host must lie in one live block. */
+/* Fails unless [at, at + bytes), which the host copies from or to, is in one live block of the device. */
 static tess_status check_range(tess_device *d, const char *action, const void *at, size_t bytes)
 {
     if (d->properties.host_memory || bytes == 0)
@@ -156,8 +156,9 @@ tess_status tess_device_memory_left(tess_device *d, size_t *bytes)
     return d->table->memory_left != NULL ? d->table->memory_left(d, bytes) : TESS_OK;
 }
 
-/* Pages that are prepared for a device are nobody else's: a copy from a range that is prepared in part is an error. The
- * block of the pool is remembered in front of them. Copies work, but slower, where the system refuses. */
+/* Pages that are prepared for a device hold nothing else, because a copy from a range that is only partly prepared is
+ * an error. The address of the pool's block is stored in front of the pages. If the system refuses, copies still work,
+ * but slower. */
 static tess_status alloc_pages(tess_device *d, tess_pool pool, size_t bytes, const char *what, void **out)
 {
     size_t whole = tess_round_up(bytes + (bytes == 0), PAGE);
@@ -188,7 +189,8 @@ void tess_device_free_pinned(tess_device *d, void *host)
     tess_mem_free(d->mem, d->table->unpin != NULL ? ((void **)host)[-1] : host);
 }
 
-/* The link to the range that meets [pages, pages + bytes), or the place for it. */
+/* Returns the link to the range that overlaps [pages, pages + bytes), or the link where such a range would be
+ * inserted. */
 static tess_pinned **find_pinned(tess_device *d, const char *pages, size_t bytes)
 {
     tess_pinned **at = &d->pinned;
@@ -237,7 +239,7 @@ void tess_device_unpin(tess_device *d, void *host)
     pthread_mutex_lock(&d->lock);
     tess_pinned **at = find_pinned(d, host, 1), *p = *at;
     if (p == NULL)
-        __builtin_trap(); /* unpinned twice: pages that the device may still copy would be given back */
+        __builtin_trap(); /* it was unpinned twice: pages that the device may still copy would be released */
     if (--p->n_users == 0) {
         *at = p->next;
         d->table->unpin(d, p->pages);
@@ -264,7 +266,7 @@ void tess_device_set_log(tess_device *d, tess_device_log *log)
         tess_error_clear();
 }
 
-/* A stream beyond the log's room goes without. */
+/* A stream for which the log has no room is not logged. */
 static tess_stream_log *take_log(tess_device_log *log)
 {
     for (int i = 0; i < TESS_LOG_STREAMS; i++)
@@ -292,7 +294,7 @@ void tess_stream_log_close(tess_stream *s)
     if (s->log == NULL)
         return;
     memset((char *)s->log + FIRST, 0, sizeof(*s->log) - FIRST);
-    atomic_store(&s->log->is_used, 0); /* last: another thread may take it from here on */
+    atomic_store(&s->log->is_used, 0); /* stored last, because another thread may take the log afterwards */
     s->log = NULL;
 }
 
@@ -400,8 +402,7 @@ tess_status tess_peer_export(tess_device *d, void *memory, tess_peer_handle *han
 {
     TESS_TRY(check_peers(d));
     const tess_device_block *block = tess_device_find(d, memory);
-    bool is_empty =
-        block != NULL && !block->freed && block->bytes == 0; /* a rank that owns nothing holds such a block */
+    bool is_empty = block != NULL && !block->freed && block->bytes == 0; /* a rank that owns nothing has such a block */
     TESS_TRY(check_range(d, "export", memory, !is_empty));
     return d->table->peer_export(d, memory, live_block(d, memory)->bytes, handle);
 }

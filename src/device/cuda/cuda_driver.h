@@ -1,6 +1,5 @@
-/* NVIDIA's driver, libcuda.so.1, opened at run time: its functions, and what its errors mean. The declarations are
- * ours, so that nothing here needs CUDA to be built; kernels are in a plug-in of their own (device/cuda/cuda_plugin.h).
- */
+/* NVIDIA's driver, libcuda.so.1, opened at run time: its functions, and the meaning of its errors. The declarations are
+ * our own, so the program is built without CUDA. The kernels are in a separate plug-in (device/cuda/cuda_plugin.h). */
 #ifndef TESS_DEVICE_CUDA_CUDA_DRIVER_H
 #define TESS_DEVICE_CUDA_CUDA_DRIVER_H
 
@@ -10,18 +9,18 @@
 
 #include "tessera/status.h"
 
-/* Handles of the driver. */
+/* The driver's handles. */
 typedef struct CUctx_st *cuda_context;
 typedef struct CUstream_st *cuda_queue;
 typedef struct CUevent_st *cuda_ticket;
 typedef uint64_t cuda_address;
 
-/* Names memory of a GPU to another process. */
+/* Identifies memory of a GPU to another process. */
 typedef struct cuda_ipc {
     char bytes[64];
 } cuda_ipc;
 
-/* X(our name, the driver's, parameters). All return 0 or an error's number. */
+/* X(our name, the driver's name, parameters). Each function returns 0 or an error number. */
 #define CUDA_DRIVER_LIST(X)                                                                                    \
     X(init, "cuInit", (unsigned flags))                                                                        \
     X(version, "cuDriverGetVersion", (int *version))                                                           \
@@ -66,7 +65,7 @@ typedef struct cuda_driver {
 #undef X
 } cuda_driver;
 
-/* Numbers of the driver that are named here. */
+/* Constants of the driver. */
 enum {
     CUDA_OUT_OF_MEMORY = 2,
     CUDA_NO_DEVICE = 100,
@@ -85,21 +84,24 @@ enum {
     CUDA_TICKET_TIMED = 0
 };
 
-/* Opens the driver once a process; it stays. Does not initialise it: a process that forks ranks may look.
- * TESS_E_NOT_FOUND: no driver is installed; TESS_E_UNSUPPORTED: its file does not load, or lacks a function. */
+/* Opens the driver once per process; it is never closed. It is not initialised, so a process may call this before it
+ * forks ranks. TESS_E_NOT_FOUND: no driver is installed. TESS_E_UNSUPPORTED: its file cannot be loaded, or lacks a
+ * function. */
 tess_status tess_cuda_driver_open(const cuda_driver **driver);
 
-/* Initialises the driver, and counts the GPUs that this process may use (at least 1). TESS_E_NOT_FOUND: none;
- * TESS_E_INVALID: CUDA_VISIBLE_DEVICES hides all of them, or names some that are not there. */
+/* Initialises the driver and counts the GPUs that this process may use (at least 1). TESS_E_NOT_FOUND: there is none.
+ * TESS_E_INVALID: CUDA_VISIBLE_DEVICES hides all of them, or names some that do not exist. */
 tess_status tess_cuda_devices(const cuda_driver *driver, int *n);
 
-/* Fails unless `error` is 0: what was done, where, what happened, what to do. `where`: "cuda:0 (NVIDIA H100)". */
+/* Fails unless `error` is 0. The message says what was done (`what`), on which GPU (`where`, such as "cuda:0 (NVIDIA
+ * H100)"), what happened and what to do. */
 tess_status tess_cuda_check(const cuda_driver *driver, int error, const char *where, const char *what);
 
-/* True when a call gives this error for something that was enqueued before it. No further call of the process works. */
+/* Returns true if this error of a call was caused by an operation that was enqueued earlier. After such an error all
+ * calls of the process fail. */
 bool tess_cuda_is_of_queue(int error);
 
-/* The version of CUDA as people write it, 13000 as "13.0". Returns text. */
+/* Writes a version of CUDA, such as 13000, as "13.0". Returns text. */
 const char *tess_cuda_version_text(int version, char *text, size_t size);
 
 #endif

@@ -37,8 +37,8 @@ static bool find_in(const char *folder, const char *pattern, const char *file, c
     return any;
 }
 
-/* Finds a file where pip puts NVIDIA's libraries. `folder` is that of a python3: an environment's, a system's, or
- * pyenv's folder of shims. */
+/* Finds a file in the folders where pip installs NVIDIA's libraries. `folder` holds a python3: the folder of an
+ * environment, of the system, or of pyenv's shims. */
 static bool find_beside_python(const char *folder, const char *file, char path[PATH_MAX])
 {
     static const char *const patterns[] = {"/../lib/python3*/site-packages/nvidia/*/lib",
@@ -50,7 +50,7 @@ static bool find_beside_python(const char *folder, const char *file, char path[P
     return found;
 }
 
-/* Looks in the environment of each python3 in PATH, then in the one that its link leads to. */
+/* Searches the environment of each python3 in PATH, then the environment that its link points to. */
 static bool find_by_python(const char *file, char path[PATH_MAX])
 {
     char python[PATH_MAX], target[PATH_MAX];

@@ -60,7 +60,7 @@ tess_status tess_cuda_load(const cuda_plugin **plugin, const char **path)
     return status;
 }
 
-/* CUDA promises that a driver runs what any release of its own major version, or an older one, has built. */
+/* CUDA guarantees that a driver runs programs that were built with the same major version of CUDA or an older one. */
 tess_status tess_cuda_check_driver(const cuda_plugin *p, int version)
 {
     static const struct {
@@ -81,7 +81,8 @@ tess_status tess_cuda_check_driver(const cuda_plugin *p, int version)
                      tess_cuda_version_text(p->cuda, needs, sizeof(needs)), driver, version / 1000);
 }
 
-/* Machine code runs on its own major version from its minor version on; with an 'a' on its very own. */
+/* Machine code runs on GPUs of its own major version and of the same or a later minor version. With the suffix 'a' it
+ * runs only on its exact version. */
 tess_status tess_cuda_check_architecture(const cuda_plugin *p, int major, int minor)
 {
     int number = 0, at = 0;

@@ -1,6 +1,6 @@
-/* How far a queue has come: the GPU itself writes the number of the newest operation that it has finished into the log,
- * which is pinned memory of the host. A write costs about a microsecond, so there is one for every few operations, and
- * one wherever the host or another queue may come to wait. */
+/* The progress of a queue. The GPU writes the number of the newest operation that it has finished into the log, which
+ * is pinned memory of the host. A write takes about a microsecond, so only one in several operations is followed by a
+ * write. There is also one before each point where the host or another queue may wait. */
 #include "device/cuda/cuda_impl.h"
 
 enum { MARK_EVERY = 8 };
@@ -15,7 +15,7 @@ void tess_cuda_mark(tess_stream *stream)
     if (enqueued == atomic_load_explicit(&stream->log->marked, memory_order_relaxed))
         return;
     atomic_store_explicit(&stream->log->marked, enqueued, memory_order_release);
-    d->cu->queue_write(s->queue, s->done, (uint32_t)enqueued, 0); /* its error is the next call's, too */
+    d->cu->queue_write(s->queue, s->done, (uint32_t)enqueued, 0); /* if it fails, the next call reports the error */
 }
 
 void tess_cuda_note(tess_stream *stream, const char *what, size_t bytes)
@@ -27,9 +27,8 @@ void tess_cuda_note(tess_stream *stream, const char *what, size_t bytes)
         tess_cuda_mark(stream);
 }
 
-/* The first write shows whether the driver has such writes at all: a log that never moves would name the wrong
- * operation.
- */
+/* The first write shows whether the driver supports such writes. Without them the log would never change, and would
+ * name the wrong operation. */
 tess_status tess_cuda_log_stream(tess_stream *stream)
 {
     cuda_stream *s = (cuda_stream *)stream;

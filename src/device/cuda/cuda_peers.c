@@ -1,12 +1,13 @@
-/* Memory of a GPU in several processes of a host: CUDA's IPC. The processes' GPUs may be one, or such that reach each
- * other; what was opened is freed by the process that allocated it. */
+/* Shares a GPU's memory among processes of a host, with CUDA's IPC. The processes use the same GPU, or GPUs that can
+ * read each other's memory. Opened memory remains owned by the process that allocated it. */
 #include "device/cuda/cuda_peers.h"
 
 #include <string.h>
 
 #include "device/cuda/cuda_impl.h"
 
-/* Blocks of less share one of the driver's, and a handle may name that one in their stead. */
+/* The driver puts smaller allocations into a common block, and a handle might identify that block instead of the
+ * allocation. */
 enum { OWN_BLOCK = 2 << 20 };
 
 _Static_assert(sizeof(cuda_ipc) <= sizeof(tess_peer_handle), "a handle of CUDA's fits");
@@ -31,7 +32,7 @@ tess_status tess_cuda_peer_import(tess_device *device, const tess_peer_handle *h
     cuda_device *d = (cuda_device *)device;
     cuda_ipc ipc;
     cuda_address memory = 0;
-    (void)bytes; /* the driver knows them */
+    (void)bytes; /* the driver knows the size */
     memcpy(&ipc, handle, sizeof(ipc));
     TESS_TRY(tess_cuda_enter(d));
     TESS_TRY(tess_cuda_check_call(d, d->cu->ipc_open(&memory, ipc, CUDA_IPC_ENABLE_PEER_ACCESS),

@@ -1,4 +1,4 @@
-/* The functions of a device's table that show memory to other processes. */
+/* The functions of a device's table that share its memory with other processes. */
 #ifndef TESS_DEVICE_CUDA_CUDA_PEERS_H
 #define TESS_DEVICE_CUDA_CUDA_PEERS_H
 
@@ -6,7 +6,7 @@
 
 tess_status tess_cuda_peer_export(tess_device *device, void *memory, size_t bytes, tess_peer_handle *handle);
 tess_status tess_cuda_peer_import(tess_device *device, const tess_peer_handle *handle, size_t bytes, void **out);
-/* Nothing that is enqueued uses the memory when this returns. */
+/* Waits until no enqueued operation uses the memory. */
 void tess_cuda_peer_release(tess_device *device, void *memory, size_t bytes);
 
 #endif

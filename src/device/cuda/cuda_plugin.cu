@@ -1,4 +1,4 @@
-/* The plug-in's door, and the functions of the program that the rows call. */
+/* The exported symbol of the plug-in, and the functions of the program that the rows call. */
 #include "device/cuda/cuda_plugin.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* Between the program and libtessera_cuda.so, which holds the kernels and what CUDA's compiler makes of them. The
- * program reaches it through one symbol; it reaches the program through the functions that it is given. */
+/* The interface between the program and libtessera_cuda.so, which contains the kernels and CUDA's runtime. The program
+ * calls the plug-in through one symbol. The plug-in calls the program through the functions that it receives. */
 #ifndef TESS_DEVICE_CUDA_CUDA_PLUGIN_H
 #define TESS_DEVICE_CUDA_CUDA_PLUGIN_H
 
@@ -9,7 +9,7 @@
 #define CUDA_PLUGIN_SYMBOL "tess_cuda_plugin"
 enum { CUDA_PLUGIN_VERSION = 1 };
 
-/* The services of the program for the kernels' host code. */
+/* Functions of the program for the host code of the kernels. */
 typedef struct cuda_services {
     tess_status (*fail)(const char *file, int line, tess_status status, const char *text);
     const char *(*dtype_name)(tess_dtype dtype);
@@ -17,23 +17,24 @@ typedef struct cuda_services {
     tess_status (*gemm_fused_check)(const tess_gemm_fused *f);
     tess_status (*gemm_fused_by_rows)(tess_stream *s, const tess_gemm_fused *f);
     tess_status (*attention_check)(const tess_attention *a, const tess_attention_grad *g);
-    /* The calls of cuda_launch.h. */
+    /* The functions of the same names in cuda_launch.h. */
     tess_status (*scratch)(tess_stream *s, size_t bytes, void **memory);
     tess_status (*upload)(tess_stream *s, void *to, const void *from, size_t bytes);
-    /* The queue of the stream, whose context becomes the thread's. */
+    /* Returns the queue of the stream, and makes its context current on the thread. */
     void *(*queue)(tess_stream *s);
-    /* Takes the error of a launch: 0 or one of CUDA's. */
+    /* Converts the error of a launch to a status: 0 or an error number of CUDA. */
     tess_status (*launched)(tess_stream *s, const char *kernel, int error);
 } cuda_services;
 
 typedef struct cuda_plugin {
-    uint32_t version;          /* CUDA_PLUGIN_VERSION: stands first in every version */
-    const char *build;         /* TESS_CUDA_BUILD of both sides: the version, and a digest of the shared headers */
-    int cuda;                  /* the version of CUDA that it was built with: 13000 */
-    const char *architectures; /* "sm_80 sm_90a" */
+    uint32_t version; /* CUDA_PLUGIN_VERSION. This is the first member in every version. */
+    /* TESS_CUDA_BUILD, which must be equal on both sides: the version, and a digest of the shared headers */
+    const char *build;
+    int cuda;                  /* version of CUDA that the plug-in was built with, such as 13000 */
+    const char *architectures; /* such as "sm_80 sm_90a" */
     void (*begin)(const cuda_services *services);
-    void (*fill)(tess_kernels *table);        /* every row but those that measure a core */
-    void (*fill_tensor)(tess_kernels *table); /* those that tensor cores have, over the others */
+    void (*fill)(tess_kernels *table);        /* fills all rows except those that measure a core */
+    void (*fill_tensor)(tess_kernels *table); /* replaces the rows that have a version for tensor cores */
 } cuda_plugin;
 
 #endif

@@ -1,12 +1,12 @@
-/* A row of C must not depend on how many rows there are (device/kernels.h), and cublasLt chooses a way of computing by
- * that number. So each shape of weights has one plan, made at its first use: the first way proposed for many rows whose
- * rows come out alike among 1, 7, 64, 129 and PROBE_ROWS of them, bit for bit; and, for a few rows, the first one
- * proposed for these with the same bits. Where there is none, the plug-in's kernel computes. Proposals are a function
- * of the GPU and the library's version, so every rank and every run has the same plans. No way splits k, and none needs
- * work space.
+/* Products by cublasLt. A row of C must not depend on the number of rows (device/kernels.h), but cublasLt chooses an
+ * algorithm by that number. So each shape of weights has one plan, made when it is first used. Its first member is the
+ * first algorithm proposed for many rows whose rows have the same bits among 1, 7, 64, 129 and PROBE_ROWS rows. Another
+ * member is the first algorithm proposed for a few rows that gives the same bits. If there is none, the plug-in's
+ * kernel computes the product. Proposals depend only on the GPU and the library's version, so all ranks and all runs
+ * have the same plans. Algorithms that split k or need work space are not used.
  *
- * A gradient of weights sums over tokens: its rows do not change in number, and the plan is the first proposal that the
- * library does not refuse. */
+ * For the gradient of a weight the sum is over tokens and the number of rows is fixed. Its plan is the first proposal
+ * that the library does not refuse. */
 #include "device/cuda/cuda_products.h"
 
 #include <inttypes.h>
@@ -18,13 +18,13 @@
 
 enum { PROPOSALS = 8, MEMBERS = 6, PROBE_ROWS = 2048, PROBE_COLUMNS = 1024, FEW_ROWS = 64, ALIGNMENT = 16, UNIT = 8 };
 
-/* The key of a plan. m and n are those of C; m is 0 if a plan serves any number of rows. */
+/* The key of a plan. m and n are the size of C; m is 0 if the plan serves any number of rows. */
 typedef struct product_key {
     int64_t m, n, k;
     bool trans_a, trans_b, accumulate, bias, c_is_float;
 } product_key;
 
-/* The member that computes: the one proposed for the number of rows, until the clock has chosen. */
+/* The member of a plan that computes: the one proposed for the number of rows, or later the fastest. */
 typedef struct product_choice {
     int member;
     bool is_timed;
@@ -34,10 +34,10 @@ typedef struct product_choice {
 typedef struct product_plan {
     struct product_plan *next;
     product_key key;
-    int n_members; /* 0: the plug-in's kernel computes */
+    int n_members; /* 0: the plug-in's kernel computes the product */
     cublas_algorithm members[MEMBERS];
-    bool is_refused[MEMBERS]; /* the library has refused to compute a product by it */
-    bool has_computed;        /* results with the members' bits exist */
+    bool is_refused[MEMBERS]; /* whether the library has refused to compute a product with a member */
+    bool has_computed;        /* whether results with the members' bits exist */
     product_choice many, few;
 } product_plan;
 
@@ -47,13 +47,13 @@ struct cuda_products {
     cublas_handle handle;
     pthread_mutex_t lock;
     product_plan *plans;
-    bool times; /* TESSERA_CUBLAS_TIMING is not off */
+    bool times; /* whether members are timed: TESSERA_CUBLAS_TIMING is not off */
 };
 
-/* The library's description of a product. It counts along columns first, so it computes C^T = B^T A^T. */
+/* A product as the library describes it. The library's matrices are column-major, so it computes C^T = B^T A^T. */
 typedef struct product_call {
     cublas_desc desc;
-    cublas_matrix a, b, c; /* ours */
+    cublas_matrix a, b, c; /* our A, B and C */
 } product_call;
 
 static tess_status check_lt(const cuda_products *p, int error, const tess_gemm *g)
@@ -79,7 +79,7 @@ static void unmake_call(const cuda_products *p, product_call *call)
 
 static int describe_call(const cublas_lt *lt, const tess_gemm *g, product_call *call)
 {
-    const int32_t trans_a = g->trans_b, trans_b = g->trans_a, epilogue = CUBLAS_EPILOGUE_BIAS; /* flags of C^T */
+    const int32_t trans_a = g->trans_b, trans_b = g->trans_a, epilogue = CUBLAS_EPILOGUE_BIAS; /* trans flags for C^T */
     const int c_type = g->c_dtype == TESS_F32 ? CUBLAS_TYPE_F32 : CUBLAS_TYPE_BF16;
     const uint64_t m = (uint64_t)g->m, n = (uint64_t)g->n, k = (uint64_t)g->k;
     int error = lt->desc_create(&call->desc, CUBLAS_COMPUTE_F32, CUBLAS_TYPE_F32);
@@ -107,14 +107,15 @@ static tess_status make_call(const cuda_products *p, const tess_gemm *g, product
     return status;
 }
 
-/* Whether an error says that the library does not compute this product this way. Any other is one of the GPU, the
- * driver or memory, which may differ from rank to rank: no other bits may follow from it. */
+/* Returns whether an error says that the library cannot compute this product with this algorithm. Any other error
+ * concerns the GPU, the driver or memory and may differ between ranks, so it must not change the choice, on which the
+ * bits depend. */
 static bool is_refusal(int error)
 {
     return error == CUBLAS_INVALID_VALUE || error == CUBLAS_ARCH_MISMATCH || error == CUBLAS_NOT_SUPPORTED;
 }
 
-/* *fits: false if the library refuses; C is as before then. */
+/* Computes a product. *fits is false if the library refuses; C is then unchanged. */
 static tess_status multiply(cuda_products *p, tess_stream *s, const tess_gemm *g, const cublas_algorithm *way,
                             bool *fits)
 {
@@ -131,7 +132,7 @@ static tess_status multiply(cuda_products *p, tess_stream *s, const tess_gemm *g
     return check_lt(p, is_refusal(error) ? CUBLAS_SUCCESS : error, g);
 }
 
-/* Ways to compute a product of g's size, the best first, as the library estimates. */
+/* Returns the algorithms that the library proposes for a product of g's size, the fastest first by its own estimate. */
 static tess_status propose(cuda_products *p, const tess_gemm *g, cublas_algorithm ways[PROPOSALS], int *n)
 {
     const size_t workspace = 0;
@@ -165,9 +166,9 @@ static tess_status propose(cuda_products *p, const tess_gemm *g, cublas_algorith
 /* ---- Proof that rows do not depend on their number ---- */
 typedef struct product_probe {
     tess_stream *stream;
-    tess_gemm g; /* a product of PROBE_ROWS rows, on operands of its own */
+    tess_gemm g; /* a product of PROBE_ROWS rows, with operands that belong to the probe */
     size_t row_bytes;
-    char *all, *some; /* (PROBE_ROWS, row_bytes) memory of the host */
+    char *all, *some; /* (PROBE_ROWS, row_bytes) memory of the host, each */
 } product_probe;
 
 static int64_t whole_units(int64_t n)
@@ -175,7 +176,7 @@ static int64_t whole_units(int64_t n)
     return (n + UNIT - 1) / UNIT * UNIT;
 }
 
-/* The product of a key, with rows that follow each other. */
+/* Returns the product of a key, with contiguous rows. */
 static tess_gemm product_of(const product_key *key, int64_t m, int64_t n)
 {
     return (tess_gemm){.m = m,
@@ -191,8 +192,9 @@ static tess_gemm product_of(const product_key *key, int64_t m, int64_t n)
                        .c_dtype = key->c_is_float ? TESS_F32 : TESS_BF16};
 }
 
-/* The number at k of row or column `other`. The second half of k repeats the first, in B with the other sign: exact
- * sums would be 0, and what is left is what rounding has made of the order. 16 exponents, so that sums are rounded. */
+/* Returns element k of row or column `other` of an operand. The second half of k repeats the first half, in B with the
+ * opposite sign. The exact sum is 0, so the result consists of rounding errors, which show the order of additions. The
+ * elements have 16 exponents, so that sums are rounded. */
 static uint16_t draw(const product_key *key, int64_t other, int64_t k, bool negates)
 {
     const int64_t half = key->k / 2;
@@ -203,7 +205,7 @@ static uint16_t draw(const product_key *key, int64_t other, int64_t k, bool nega
     return (uint16_t)((random >> 16 & 0x807fu) ^ (sign | exponent << 7));
 }
 
-/* (rows, ld) */
+/* Creates an operand, (rows, ld). */
 static tess_status create_operand(tess_stream *s, const product_key *key, int64_t rows, int64_t ld, bool is_b,
                                   bool along_k, const void **out)
 {
@@ -240,7 +242,7 @@ static tess_status create_probe(tess_stream *s, const product_key *key, product_
     probe->row_bytes = (size_t)g->ldc * tess_dtype_size(g->c_dtype);
     TESS_TRY(create_operand(s, key, PROBE_ROWS, g->lda, false, true, &g->a));
     TESS_TRY(create_operand(s, key, g->trans_b ? n : g->k, g->ldb, true, g->trans_b, &g->b));
-    if (key->bias) { /* zeros */
+    if (key->bias) { /* the bias is zeros */
         void *bias;
         TESS_TRY(tess_device_alloc(tess_stream_device(s), TESS_POOL_MISC, (size_t)n * sizeof(uint16_t),
                                    "a product's proof", &bias));
@@ -254,7 +256,7 @@ static tess_status create_probe(tess_stream *s, const product_key *key, product_
                           (void **)&probe->some);
 }
 
-/* Rows first .. first + m alone, into `rows`. C begins as numbers that are none of its own. */
+/* Computes rows first .. first + m alone, and copies them to `rows`. C is filled with other numbers before. */
 static tess_status compute_rows(cuda_products *p, const product_probe *probe, const cublas_algorithm *way,
                                 int64_t first, int64_t m, char *rows, bool *fits)
 {
@@ -267,7 +269,8 @@ static tess_status compute_rows(cuda_products *p, const product_probe *probe, co
     return *fits ? tess_fetch(probe->stream, rows, g.c, bytes) : TESS_OK;
 }
 
-/* Rows of a few are those of all, which are `probe->all`; `sets` it first. */
+/* Sets *good if a few rows, computed alone, equal the same rows of `probe->all`. With `sets`, it first computes
+ * `probe->all`. */
 static tess_status proves(cuda_products *p, const product_probe *probe, const cublas_algorithm *way, bool sets,
                           bool *good)
 {
@@ -286,7 +289,8 @@ static tess_status proves(cuda_products *p, const product_probe *probe, const cu
     return TESS_OK;
 }
 
-/* The ways proposed for m rows that prove good become members; the first of all sets the bits. */
+/* Adds the algorithms proposed for m rows that pass the proof to the members. The first member of a plan determines its
+ * bits. */
 static tess_status add_members(cuda_products *p, const product_probe *probe, product_plan *plan, int64_t m)
 {
     cublas_algorithm ways[PROPOSALS];
@@ -363,7 +367,7 @@ static tess_status find_plan(cuda_products *p, tess_stream *s, const product_key
 }
 
 /* ---- The clock ---- */
-/* Seconds of a product, which is computed more than once. */
+/* Measures the seconds of a product, which is computed more than once. */
 static tess_status time_member(cuda_products *p, tess_stream *s, const tess_gemm *g, const cublas_algorithm *way,
                                tess_event *const between[2], bool *fits, double *seconds)
 {
@@ -376,7 +380,7 @@ static tess_status time_member(cuda_products *p, tess_stream *s, const tess_gemm
     return tess_event_elapsed(between[0], between[1], seconds);
 }
 
-/* Computes the product, by all members. */
+/* Computes the product with all members, and chooses the fastest one. */
 static tess_status choose_by_time(cuda_products *p, tess_stream *s, const tess_gemm *g, product_plan *plan,
                                   product_choice *choice)
 {
@@ -408,8 +412,8 @@ static bool is_aligned(const void *memory, int64_t ld, tess_dtype dtype)
     return (uintptr_t)memory % ALIGNMENT == 0 && (size_t)ld * tess_dtype_size(dtype) % ALIGNMENT == 0;
 }
 
-/* True if cublasLt computes the product. Strides of a product are alike wherever it runs, in training and in
- * generation. */
+/* Returns true if cublasLt computes the product. A product has the same strides in training and in generation, so they
+ * may decide. */
 static bool takes(const tess_gemm *g)
 {
     return g->ab_dtype == TESS_BF16 && g->leaf == 0 && g->m > 0 && g->n > 0 && g->k > 0 &&
@@ -418,7 +422,8 @@ static bool takes(const tess_gemm *g)
            is_aligned(g->c, g->ldc, g->c_dtype);
 }
 
-/* The member that the choice names, or else the first that is not refused; -1: there is none. */
+/* Returns the chosen member, or the first member that is not refused if the chosen one is. Returns -1 if there is
+ * none. */
 static int usable_member(const product_plan *plan, const product_choice *choice)
 {
     if (plan->n_members > 0 && !plan->is_refused[choice->member])
@@ -429,12 +434,13 @@ static int usable_member(const product_plan *plan, const product_choice *choice)
     return -1;
 }
 
-/* Computes by the library. *is_computed false: it refuses this product, and nothing has its bits yet. */
+/* Computes the product with the library. *is_computed is false if the library refuses the product and no result with
+ * the members' bits exists yet. */
 static tess_status compute_by_plan(cuda_products *p, tess_stream *s, const tess_gemm *g, product_plan *plan,
                                    bool *is_computed)
 {
     product_choice *choice = g->m <= FEW_ROWS ? &plan->few : &plan->many;
-    const bool any_number = plan->key.m == 0; /* the members have the same bits then, so the clock may choose */
+    const bool any_number = plan->key.m == 0; /* all members then have the same bits, so the fastest may be chosen */
     *is_computed = false;
     if (any_number && p->times && !choice->is_timed && plan->n_members > 1 && !g->accumulate) {
         TESS_TRY(choose_by_time(p, s, g, plan, choice));
@@ -470,7 +476,7 @@ static tess_status gemm(tess_stream *s, const tess_gemm *g)
     return is_computed ? TESS_OK : ((cuda_stream *)s)->own.gemm(s, g);
 }
 
-/* Leaves are the plug-in's, as they are in the row above. */
+/* The plug-in computes products with leaves, here and in `gemm`. */
 static tess_status gemm_fused(tess_stream *s, const tess_gemm_fused *f)
 {
     return f->g.ab_dtype == TESS_BF16 && f->g.leaf == 0 ? tess_gemm_fused_by_rows(s, f)

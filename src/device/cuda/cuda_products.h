@@ -1,5 +1,5 @@
-/* Products in bfloat16 by cublasLt, on tensor cores, where that is installed: a table of its own, whose bits are those
- * of the GPU and of the library's version. All other products are the plug-in's. */
+/* Computes products of bfloat16 with cublasLt, on tensor cores, if the library is installed. The table then has another
+ * name, because its bits depend on the GPU and on the library's version. The plug-in computes all other products. */
 #ifndef TESS_DEVICE_CUDA_CUDA_PRODUCTS_H
 #define TESS_DEVICE_CUDA_CUDA_PRODUCTS_H
 
@@ -7,16 +7,17 @@
 
 #include "device/cuda/cuda_impl.h"
 
-/* *products NULL: cuBLAS is not installed, or shall not be used. Else the device's kernels are named after it, too. */
+/* Sets *products to NULL if cuBLAS is not installed or not to be used. Otherwise adds cuBLAS to the name of the
+ * device's kernels. */
 tess_status tess_cuda_products_create(cuda_device *device, cuda_products **products);
 void tess_cuda_products_destroy(cuda_products **products);
 
-/* Puts its rows into the stream's table. */
+/* Puts the rows of cuBLAS into the stream's table. */
 void tess_cuda_products_fill(cuda_stream *stream);
 
-/* Writes a line for each plan of a CUDA device: shape, members, and for many and for few rows the chosen member, its
- * algorithm and the milliseconds of a product (0: not timed). Returns how many plans leave the product to the plug-in.
- * Thread-safe. */
+/* Writes a line for each plan of a CUDA device: its shape and members. For many and for few rows it adds the chosen
+ * member, its algorithm and the milliseconds of a product (0: not timed). Returns the number of plans whose products
+ * the plug-in computes. Thread-safe. */
 int tess_cuda_products_log(const tess_device *device, FILE *to);
 
 #endif

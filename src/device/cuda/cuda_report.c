@@ -16,7 +16,7 @@ static void begin(tess_cuda_fact *f, const char *name)
     snprintf(f->name, sizeof(f->name), "%s", name);
 }
 
-/* The thread's newest failure becomes the fact. */
+/* Copies the message of the thread's newest error into the fact. */
 static void report_failure(tess_cuda_fact *f)
 {
     f->missing = true;
@@ -27,17 +27,17 @@ static void report_failure(tess_cuda_fact *f)
 /* ---- Software ---- */
 #define WHERE "in LD_LIBRARY_PATH, CUDA_HOME, /usr/local/cuda, the system's folders and Python's nvidia/*/lib"
 
-/* A library that is done without where it is not there. */
+/* An optional library. */
 typedef struct library_facts {
     const char *name, *pattern, *packages;
     tess_variable variable;
     const char *use;
     const char *off; /* text if the variable is "off" */
-    const char *own; /* text if it is "own", or the library is not installed; NULL: that of "off" */
+    const char *own; /* text if the variable is "own", or the library is not installed; NULL: same as `off` */
 } library_facts;
 
-/* Its file bears its version. Loading it would take longer than all else here, so what the variable says is right is
- * only known where the library is used. */
+/* The file's name contains the version. The library is not loaded, which would take longer than the rest of the report.
+ * Whether the file that the variable names is valid is only found when the library is used. */
 static void look_for_library(tess_cuda_fact *f, const library_facts *l)
 {
     char path[PATH_MAX];

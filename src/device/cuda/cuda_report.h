@@ -1,4 +1,4 @@
-/* Says what this machine has for NVIDIA GPUs, and what is missing, in sentences for people. */
+/* Reports, in sentences, what this machine has for NVIDIA GPUs and what is missing. */
 #ifndef TESS_DEVICE_CUDA_CUDA_REPORT_H
 #define TESS_DEVICE_CUDA_CUDA_REPORT_H
 
@@ -11,17 +11,17 @@
 
 typedef struct tess_cuda_fact {
     char name[16]; /* "plug-in", "driver", "gpu 0", "peers", "cublas", "nccl" */
-    bool missing;  /* the text says what to install */
+    bool missing;  /* whether it is missing; the text then says what to install */
     char text[640];
 } tess_cuda_fact;
 
 enum { TESS_CUDA_SOFTWARE = 3, TESS_CUDA_GPUS = 32 };
 
-/* The plug-in, cublasLt, NCCL. Starts no driver. */
+/* Reports the plug-in, cublasLt and NCCL. Does not start the driver. */
 void tess_cuda_software(tess_cuda_fact facts[TESS_CUDA_SOFTWARE]);
 
-/* The driver; each GPU; which of them read each other's memory. Starts the driver, so the process may not fork others
- * that use GPUs. Returns the number of facts, at most TESS_CUDA_GPUS + 2. */
+/* Reports the driver, each GPU, and which GPUs can read each other's memory. Starts the driver, so the process must not
+ * fork processes that use GPUs afterwards. Returns the number of facts, at most TESS_CUDA_GPUS + 2. */
 int tess_cuda_hardware(tess_cuda_fact facts[TESS_CUDA_GPUS + 2]);
 
 #endif

@@ -1,4 +1,4 @@
-/* Elements of tensors in CUDA code: loaded to float, and rounded to their type when stored. */
+/* Loads elements of tensors as float, and rounds them to their type when they are stored, in CUDA code. */
 #ifndef TESS_DEVICE_CUDA_CUDA_TYPES_H
 #define TESS_DEVICE_CUDA_CUDA_TYPES_H
 
@@ -56,8 +56,8 @@ TESS_SHARED int64_t cuda_least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* a / b and what is left, of sizes from 0 on. A GPU divides 64 bits by a long sequence of instructions, 32 by a short
- * one. */
+/* The quotient and remainder of sizes >= 0. A GPU divides 64-bit numbers with a long sequence of instructions and
+ * 32-bit numbers with a short one, so small sizes are divided as 32-bit numbers. */
 typedef struct cuda_division {
     int64_t quotient, rest;
 } cuda_division;
@@ -69,17 +69,18 @@ TESS_SHARED cuda_division cuda_divide(int64_t a, int64_t b)
     return d;
 }
 
-/* Into which sums over T tokens are cut. */
+/* The number of blocks that a sum over T tokens is split into. */
 TESS_SHARED int64_t cuda_token_blocks(int64_t T)
 {
     return (T + TESS_NORM_BLOCK - 1) / TESS_NORM_BLOCK;
 }
 
-/* function<E>(...) for the element type of `dtype`, which is F32 or BF16. */
+/* Calls function<E>(...) with E for `dtype`, which is F32 or BF16. */
 #define TESS_CUDA_OF(dtype, function, ...) \
     ((dtype) == TESS_F32 ? function<float>(__VA_ARGS__) : function<cuda_bf16>(__VA_ARGS__))
 
-/* Folds a warp: each thread adds the value of the thread with its number plus `width`. All 32 threads call. */
+/* Folds the values of a warp: each thread adds the value of the thread whose number is higher by `width`, then by half
+ * of that, and so on down to 1. All 32 threads call. */
 template <typename N> static __device__ inline N cuda_fold(N sum, int width)
 {
     for (; width > 0; width /= 2)
@@ -87,8 +88,8 @@ template <typename N> static __device__ inline N cuda_fold(N sum, int width)
     return sum;
 }
 
-/* The sum of get(0) .. get(n - 1), n in [1, 2^LEVELS), as a binary tree: neighbours first, what is over is carried up.
- * Level l holds the sum of 2^l, as a counter holds bits. */
+/* Returns the sum of get(0) .. get(n - 1), n in [1, 2^LEVELS), as a binary tree: neighbours are added first, and an
+ * unpaired node is carried up. Level l holds a sum of 2^l values, as a binary counter holds bits. */
 template <int LEVELS, typename G> static __device__ inline float cuda_tree(int64_t n, G get)
 {
     float level[LEVELS], sum = 0;

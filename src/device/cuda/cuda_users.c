@@ -11,14 +11,14 @@
 
 typedef struct nvmlDevice_st *nvml_device;
 
-/* Its size is part of the library's interface. */
+/* A process that uses a GPU. The structure's size is part of the library's interface. */
 typedef struct nvml_process {
     unsigned pid;
-    unsigned long long bytes; /* all bits set: not known */
+    unsigned long long bytes; /* all bits are set if it is unknown */
     unsigned gpu_instance, compute_instance;
 } nvml_process;
 
-/* All return 0 or an error's number. */
+/* The functions of the library. Each returns 0 or an error number. */
 typedef struct nvml_library {
     int (*init)(void);
     int (*shutdown)(void);
@@ -35,7 +35,7 @@ static const cuda_symbol symbols[] = {
 
 enum { MOST_PROCESSES = 64, MOST_NAMED = 4 };
 
-/* "python3", where this process may see the other. */
+/* Writes the process's name, such as "python3", if this process may read it. */
 static void read_name(unsigned pid, char name[32])
 {
     char path[64];

@@ -1,9 +1,10 @@
-/* Attention with the bits of the definition (device/ref/ref_attention.c), for both element types.
+/* Attention with the same bits as the definition (device/ref/ref_attention.c), for both element types.
  *
- * A block has a tile of rows of one head, a warp ROWS of them, and walks over blocks of TESS_ATTENTION_BLOCK others:
- * queries over keys, and for the gradients of keys and values, keys over queries. Others come through shared memory in
- * stretches of 32 channels. A score is one thread's chain over channels; what is summed over others is one thread's
- * chain over them, a thread having every 32nd channel. */
+ * A block of threads has a tile of rows of one head, and each warp has ROWS of them. The block loops over blocks of
+ * TESS_ATTENTION_BLOCK other rows, called "others" here. They are keys if the tile's rows are queries, and queries for
+ * the gradients of keys and values. Others are loaded into shared memory in stretches of 32 channels. One thread
+ * computes a score as a chain over channels. A sum over others is one thread's chain over them, where a thread has
+ * every 32nd channel. */
 #include <math.h>
 
 #include "device/cuda/kernels/cuda_attention.h"
@@ -17,28 +18,29 @@ enum {
     WARP = 32,
     WARPS = 4,
     THREADS = WARP * WARPS,
-    BLOCKS = 3, /* blocks of a processor: they leave a thread 168 registers */
+    BLOCKS = 3, /* blocks that run on a multiprocessor; a thread then has 168 registers */
     OTHERS = TESS_ATTENTION_BLOCK,
     PER_LANE = OTHERS / WARP,
     MAX_HEAD = 256
 };
 
-/* A stretch of WARP channels of OTHERS rows. */
+/* WARP channels of OTHERS rows. */
 typedef float attention_stretch[OTHERS][WARP + 1];
 
-/* The range of a block of others that a row sees. */
+/* The others of a block that a row sees, as indices in the block. */
 typedef struct attention_range {
     int begin, end;
 } attention_range;
 
-/* Others [first, last) of a row, within the block from `base`. */
+/* Returns the others [first, last) of a row that are in the block that begins at `base`. */
 static __device__ inline attention_range range_in(int64_t first, int64_t last, int64_t base)
 {
     int64_t begin = first > base ? first - base : 0, end = cuda_least(last - base, OTHERS);
     return begin < end ? attention_range{(int)begin, (int)end} : attention_range{0, 0};
 }
 
-/* x: the first other's head; rows that do not exist are left as they are. All of the block call, and meet twice. */
+/* Loads a stretch. x points to the head of the first other. Rows of `to` for others that do not exist are left
+ * unchanged. All threads of the block must call this; it has two barriers. */
 template <typename E>
 static __device__ inline void load_stretch(attention_stretch to, const E *x, int64_t stride, int64_t rows, int64_t D,
                                            int64_t channel)
@@ -52,7 +54,8 @@ static __device__ inline void load_stretch(attention_stretch to, const E *x, int
     __syncthreads();
 }
 
-/* Rows of this block: to[row][d], `rows` of them exist. Others meet before they read. */
+/* Loads the rows of this block: to[row][d]. `rows` of them exist. A barrier is needed before other threads read
+ * them. */
 template <typename E, int N>
 static __device__ inline void load_rows(float to[][N * WARP], int tile, const E *x, int64_t stride, int64_t rows,
                                         int64_t D)
@@ -64,7 +67,7 @@ static __device__ inline void load_rows(float to[][N * WARP], int tile, const E 
     }
 }
 
-/* dot[r][i] goes on: row r of the warp with other i of this lane, over the stretch's channels. */
+/* Adds the stretch's channels to dot[r][i], the product of the warp's row r and this lane's other i. */
 template <int ROWS, int N>
 static __device__ inline void dot_stretch(const attention_stretch others, const float rows[][N * WARP], int64_t D,
                                           int64_t channel, float dot[ROWS][PER_LANE])
@@ -83,7 +86,7 @@ static __device__ inline void dot_stretch(const attention_stretch others, const 
     }
 }
 
-/* sum[r][n] goes on: weights of row r times channel `lane` of the others that it sees, others ascending. */
+/* Adds weight times channel `lane` of the others that row r sees to sum[r], others ascending. */
 template <int ROWS>
 static __device__ inline void add_stretch(const attention_stretch others, const float weights[][OTHERS],
                                           const attention_range range[ROWS], float sum[ROWS])
@@ -106,7 +109,7 @@ static __device__ inline float largest_of_warp(float x)
     return x;
 }
 
-/* The sum of p[begin .. end): element j goes to sum j % 4, ascending; for all of the warp. */
+/* Returns the sum of p[begin .. end) to all threads of the warp. Element j is added to partial sum j % 4, ascending. */
 static __device__ inline float sum_of_row(const float *p, attention_range range)
 {
     int lane = (int)threadIdx.x % WARP;
@@ -120,13 +123,13 @@ static __device__ inline float sum_of_row(const float *p, attention_range range)
     return (of[0] + of[1]) + (of[2] + of[3]);
 }
 
-/* The softmax of a row so far. */
+/* The state of a row's softmax. */
 typedef struct attention_row {
     float m, l;
 } attention_row;
 
-/* Takes this lane's scores of a block in; weights: the row's rounded probabilities. Gives the correction of what was
- * summed before. `p` (OTHERS) is work space of the warp. */
+/* Adds this lane's scores of a block to the softmax. `weights` receives the row's rounded probabilities. Returns the
+ * factor that corrects earlier sums. `p` (OTHERS) is work space of the warp. */
 template <typename E>
 static __device__ inline float take_scores(attention_row *row, const float score[PER_LANE], attention_range range,
                                            float *p, float *weights)
@@ -152,7 +155,7 @@ static __device__ inline float take_scores(attention_row *row, const float score
     return correction;
 }
 
-/* Heads of at most N * WARP channels. */
+/* The forward kernel, for heads of at most N * WARP channels. */
 template <typename E, int N> static __global__ void __launch_bounds__(THREADS, BLOCKS) forward_kernel(attention_call c)
 {
     enum { ROWS = N < 8 ? 4 : 2, TILE = WARPS * ROWS };
@@ -185,7 +188,7 @@ template <typename E, int N> static __global__ void __launch_bounds__(THREADS, B
             TESS_CUDA_UNROLL
             for (int k = 0; k < PER_LANE; k++)
                 score[r][k] *= c.scale;
-            if (range[r].begin == range[r].end) /* the same for the whole warp */
+            if (range[r].begin == range[r].end) /* the condition is the same for the whole warp */
                 continue;
             float correction = take_scores<E>(&row[r], score[r], range[r], p[warp], weights[i]);
             TESS_CUDA_UNROLL
@@ -214,7 +217,7 @@ template <typename E, int N> static __global__ void __launch_bounds__(THREADS, B
     }
 }
 
-/* delta[t,h] = dout[t,h] . out[t,h], a thread each; it is c.scratch (T, H). */
+/* Computes delta[t,h] = dout[t,h] . out[t,h] into c.scratch (T, H). Each thread computes one. */
 template <typename E> static __global__ void delta_kernel(attention_call c, int seq)
 {
     const tess_attention_seq &s = c.seqs[seq].s;
@@ -231,7 +234,7 @@ template <typename E> static __global__ void delta_kernel(attention_call c, int 
     }
 }
 
-/* Probability and dS of a query and a key: `seen` or 0. */
+/* Returns the probability and dS of a query and a key; both are 0 unless `seen`. */
 template <typename E>
 static __device__ inline void put_gradients(const attention_call &c, bool seen, int64_t query, int64_t h, float score,
                                             float dp, float *p, float *ds)
@@ -241,7 +244,7 @@ static __device__ inline void put_gradients(const attention_call &c, bool seen, 
     *p = cuda_round<E>(probability);
 }
 
-/* dq of a tile of queries, over keys ascending. */
+/* Computes dq of a tile of queries, with keys ascending. */
 template <typename E, int N>
 static __global__ void __launch_bounds__(THREADS, BLOCKS) backward_queries_kernel(attention_call c)
 {
@@ -298,7 +301,8 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS) backward_queries_kerne
     }
 }
 
-/* dk, dv of a tile of keys, over the query heads that share them, and over the queries of each ascending. */
+/* Computes dk and dv of a tile of keys: over the query heads that share the keys, and the queries of each head,
+ * ascending. */
 template <typename E, int N>
 static __global__ void __launch_bounds__(THREADS, BLOCKS) backward_keys_kernel(attention_call c)
 {

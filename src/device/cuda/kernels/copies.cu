@@ -1,4 +1,4 @@
-/* Rows that move bytes: a thread moves as many at a time as addresses, strides and length allow. */
+/* Rows that move bytes. A thread moves as many bytes at a time as addresses, strides and length allow. */
 #include "device/cuda/cuda_rows.h"
 #include "device/cuda/cuda_types.h"
 
@@ -8,7 +8,7 @@ typedef struct alignas(16) cuda_word16 {
     uint64_t half[2];
 } cuda_word16;
 
-/* Row i of y is row index[i] of x; index NULL: row i. */
+/* A copy of rows: row i of y is row index[i] of x, or row i if index is NULL. */
 typedef struct row_moves {
     const char *x;
     char *y;
@@ -60,7 +60,7 @@ static tess_status gather_rows(tess_stream *s, const void *x, const int32_t *ind
     return move_rows(s, &m);
 }
 
-/* `streams` says nothing here: a GPU's stores are in its memory once its stream is waited for. */
+/* `streams` has no effect: a GPU's stores are in its memory once the host has waited for the stream. */
 static tess_status copy(tess_stream *s, void *to, const void *from, size_t bytes, bool streams)
 {
     (void)streams;

@@ -1,5 +1,6 @@
-/* Cross entropy: a block a row. A chunk of TESS_SOFTMAX_CHUNK logits is two warps' work, and each of their 64 threads
- * has one of its partial sums (device/elementwise.h), so a row is read once for its sums and once for its gradient. */
+/* Cross entropy. A block of threads has a row. Two warps take a chunk of TESS_SOFTMAX_CHUNK logits, and each of their
+ * 64 threads has one of the chunk's partial sums (device/elementwise.h). So a row is read once for its sums and once
+ * for its gradient. */
 #include <math.h>
 
 #include "device/cuda/cuda_rows.h"
@@ -12,27 +13,29 @@ enum {
     WARP = 32,
     THREADS = 256,
     LANES = TESS_ROW_LANES,
-    GROUPS = THREADS / LANES,            /* chunks at a time */
-    OWN = TESS_SOFTMAX_CHUNK / LANES,    /* logits of a thread */
-    SHARE = TESS_SOFTMAX_CHUNK / THREADS /* share of a chunk that the whole block writes */
+    GROUPS = THREADS / LANES,            /* chunks that are computed at the same time */
+    OWN = TESS_SOFTMAX_CHUNK / LANES,    /* logits of a chunk that a thread sums */
+    SHARE = TESS_SOFTMAX_CHUNK / THREADS /* logits of a chunk that a thread writes, as the whole block writes a chunk */
 };
 
-/* Exponentials of a chunk are relative to its own largest element. */
+/* Sums over a chunk. Exponentials are relative to the chunk's own largest element. */
 typedef struct softmax_chunk {
-    float largest, e, ex; /* sums of e = exp(d), d = (x - largest) / T, and of e d, 0 where e is 0 (a masked logit) */
+    /* e: sum of e = exp(d), d = (x - largest) / T; ex: sum of e d, which is 0 where e is 0 (a masked logit) */
+    float largest, e, ex;
 } softmax_chunk;
 
 typedef struct softmax_row {
     float largest, inverse, mean, at_target; /* inverse: 1 / sum of e */
 } softmax_row;
 
-/* 0 where all of a chunk are masked. */
+/* Returns the number that is subtracted from a chunk's elements: its largest, or 0 if all are masked. */
 static __device__ inline float base_of(float largest)
 {
     return largest == -INFINITY ? 0 : largest;
 }
 
-/* The largest value of the 64 threads of a group, for all of them. `room` (THREADS). All of the block call. */
+/* Returns the largest value of the 64 threads of a group to each of them. `room` (THREADS) is shared memory. All
+ * threads of the block must call this. */
 static __device__ float largest_of_group(float mine, float *room)
 {
     unsigned first = threadIdx.x / LANES * LANES;
@@ -47,7 +50,7 @@ static __device__ float largest_of_group(float mine, float *room)
     return room[first];
 }
 
-/* Its partial sums folded: i + (i + 32), then 16, 8, 4, 2, 1; for the group's first thread. */
+/* Folds the partial sums of a group: i + (i + 32), then 16, 8, 4, 2, 1. The group's first thread receives the sum. */
 static __device__ float fold_group(float mine, float *room)
 {
     __syncthreads();
@@ -58,7 +61,7 @@ static __device__ float fold_group(float mine, float *room)
     return cuda_fold(mine, WARP / 2);
 }
 
-/* Each group a chunk; chunks after the last have no logits. */
+/* Each group sums a chunk. Groups beyond the last chunk have no logits. */
 static __device__ void sum_chunks(const float *x, int64_t V, float inv_temperature, softmax_chunk *chunks)
 {
     __shared__ float room[THREADS];
@@ -91,7 +94,7 @@ static __device__ void sum_chunks(const float *x, int64_t V, float inv_temperatu
     __syncthreads();
 }
 
-/* One thread: chunks ascending, in double. */
+/* Adds the chunks in ascending order, in double. One thread calls this. */
 static __device__ softmax_row join_chunks(const softmax_chunk *chunks, int64_t n_chunks, float inv_temperature,
                                           float x_target, float *logprob, float *entropy)
 {
@@ -120,7 +123,7 @@ static __device__ float gradient_at_target(const softmax_row &row, float weight,
     return dentropy == 0 || p == 0 ? gradient : fmaf(-dentropy, p * (row.at_target - row.mean), gradient);
 }
 
-/* dx may lie where x does: what a chunk writes covers logits of its own and of earlier chunks, so all of a chunk is
+/* dx may be x's memory. The writes of a chunk cover logits of the same chunk and of earlier ones, so the whole chunk is
  * read before any of it is written. */
 template <typename E>
 static __device__ void write_gradient(const float *x, int64_t V, float inv_temperature, const softmax_chunk *chunks,
@@ -150,7 +153,7 @@ static __device__ void write_gradient(const float *x, int64_t V, float inv_tempe
 
 template <typename E> static __global__ void cross_entropy_kernel(tess_cross_entropy a)
 {
-    TESS_CUDA_DYNAMIC_SHARED(softmax_chunk, chunks); /* chunks of the row */
+    TESS_CUDA_DYNAMIC_SHARED(softmax_chunk, chunks); /* all chunks of the row */
     __shared__ softmax_row row;
     int64_t r = blockIdx.x, n_chunks = (a.V + TESS_SOFTMAX_CHUNK - 1) / TESS_SOFTMAX_CHUNK;
     const float *x = a.logits + r * a.ld;

@@ -1,19 +1,19 @@
-/* The common parts of all kernels of attention: a launch's arguments, the keys that a row sees, and the tiles of
+/* The common parts of all attention kernels: the arguments of a launch, the keys that a row sees, and the tiles of
  * sequences. */
 #ifndef TESS_DEVICE_CUDA_KERNELS_CUDA_ATTENTION_H
 #define TESS_DEVICE_CUDA_KERNELS_CUDA_ATTENTION_H
 
 #include "device/cuda/cuda_types.h"
 
-/* The sequences of a launch: its arguments have room for this many. */
+/* The largest number of sequences that the arguments of a launch have room for. */
 enum { ATTENTION_SEQS = 48 };
 
 typedef struct attention_seq {
     tess_attention_seq s;
-    int64_t first_tile; /* first tile of the sequence in the launch */
+    int64_t first_tile; /* number of the sequence's first tile in the launch */
 } attention_seq;
 
-/* A launch's arguments. */
+/* The arguments of a launch. */
 typedef struct attention_call {
     attention_seq seqs[ATTENTION_SEQS];
     int n_seqs;
@@ -23,7 +23,7 @@ typedef struct attention_call {
     void *out, *dq, *dk, *dv;
     int64_t page_stride, q_stride, k_stride, v_stride, out_stride, dout_stride, dq_stride, dk_stride, dv_stride;
     float *lse;     /* (T, H) */
-    float *scratch; /* the kernels' own */
+    float *scratch; /* work space of the kernels */
 } attention_call;
 
 /* ---- Functions of the GPU ---- */
@@ -35,7 +35,7 @@ static __device__ inline const attention_seq *seq_of_tile(const attention_call &
     return &c.seqs[i];
 }
 
-/* tess_attention_block */
+/* The same as tess_attention_block. */
 static __device__ inline int64_t block_at(const attention_call &c, const tess_attention_seq &s, int64_t base,
                                           int64_t stride)
 {
@@ -47,7 +47,7 @@ static __device__ inline int64_t first_key(const attention_call &c, int64_t posi
     return c.window > 0 && position + 1 > c.window ? position + 1 - c.window : 0;
 }
 
-/* One after the last query that sees a key. */
+/* Returns one more than the last query that sees a key. */
 static __device__ inline int64_t last_query(const attention_call &c, const tess_attention_seq &s, int64_t key)
 {
     return c.window > 0 ? cuda_least(key + c.window, s.q_len) : s.q_len;
@@ -83,7 +83,7 @@ static inline attention_call attention_call_of(const tess_attention *a, const te
     return c;
 }
 
-/* The next sequences that a launch takes, from `first` on. */
+/* Takes the next sequences, from `first` on, into a launch. */
 static inline void attention_take_seqs(attention_call *c, const tess_attention *a, int64_t first)
 {
     c->n_seqs = (int)cuda_least(a->n_seqs - first, ATTENTION_SEQS);
@@ -91,8 +91,8 @@ static inline void attention_take_seqs(attention_call *c, const tess_attention *
         c->seqs[i].s = a->seqs[first + i];
 }
 
-/* Tells the sequences where their tiles of `tile` rows begin, with `rows` rows to a query. Returns the number of tiles.
- */
+/* Sets the first tile of each sequence, with tiles of `tile` rows and `rows` rows for each query. Returns the number of
+ * tiles. */
 static inline int64_t attention_cut_tiles(attention_call *c, int64_t rows, int64_t tile)
 {
     int64_t tiles = 0;
@@ -108,7 +108,7 @@ static inline int64_t attention_pages_of(const tess_attention_seq *s)
     return s->pages != NULL ? (s->k_len + TESS_ATTENTION_BLOCK - 1) / TESS_ATTENTION_BLOCK : 0;
 }
 
-/* The page tables of what the launch takes become memory of the device; c->scratch gets `floats` after them. */
+/* Copies the page tables of the launch's sequences to the device. c->scratch points to `floats` floats behind them. */
 static inline tess_status attention_take_scratch(tess_stream *s, attention_call *c, int64_t floats)
 {
     int64_t n_pages = 0;
@@ -116,7 +116,7 @@ static inline tess_status attention_take_scratch(tess_stream *s, attention_call 
         n_pages += attention_pages_of(&c->seqs[i].s);
     if (n_pages + floats == 0)
         return TESS_OK;
-    n_pages = (n_pages + 3) / 4 * 4; /* keeps what follows aligned to 16 bytes */
+    n_pages = (n_pages + 3) / 4 * 4; /* keeps the floats aligned to 16 bytes */
     void *memory;
     TESS_TRY(tess_cuda_scratch(s, (size_t)n_pages * sizeof(int32_t) + (size_t)floats * sizeof(float), &memory));
     int32_t *next = (int32_t *)memory;
@@ -133,7 +133,7 @@ static inline tess_status attention_take_scratch(tess_stream *s, attention_call 
     return TESS_OK;
 }
 
-/* Rows of q, out and lse that the call speaks of. */
+/* Returns the number of rows of q, out and lse that the call covers. */
 static inline int64_t attention_tokens(const tess_attention *a)
 {
     int64_t T = 0;

@@ -1,5 +1,5 @@
-/* Rows that compute each element from a few others: their floor is what memory moves. A thread takes neighbours of
- * those of the threads next to it, so a warp reads and writes whole sectors. */
+/* Rows that compute each element from a few others. Their speed is limited by memory. Neighbouring threads take
+ * neighbouring elements, so that a warp reads and writes whole sectors. */
 #include <math.h>
 
 #include "device/cuda/cuda_rows.h"
@@ -58,7 +58,7 @@ static tess_status act_backward(tess_stream *s, const void *x, const void *dy, v
     return n > 0 ? TESS_CUDA_OF(dtype, launch_act_backward, s, x, dy, dx, n, act) : TESS_OK;
 }
 
-/* ---- Gated activations: element i of (T, F) is at row i / F of the strided arguments ---- */
+/* ---- Gated activations: element i of (T, F) is in row i / F of the strided arguments ---- */
 template <typename E>
 static __global__ void glu_forward_kernel(const E *gate, const E *up, int64_t stride, E *y, int64_t T, int64_t F,
                                           tess_activation act)
@@ -125,7 +125,7 @@ static tess_status glu_backward(tess_stream *s, const void *gate, const void *up
                      : TESS_OK;
 }
 
-/* ---- Rotary positions: a thread a pair ---- */
+/* ---- Rotary position embedding: each thread rotates one pair ---- */
 template <typename E> struct rotation {
     E *x;
     int64_t stride;
@@ -207,18 +207,18 @@ static tess_status scale(tess_stream *s, const void *x, float factor, void *y, i
 
 /* ---- fp8 ---- */
 typedef struct fp8_rows {
-    int64_t stride, C, blocks; /* blocks: of a row */
+    int64_t stride, C, blocks; /* blocks: number of blocks of a row */
     tess_fp8 format;
 } fp8_rows;
 
-/* A thread has a block. */
+/* Each thread rounds one block. */
 template <typename E> static __global__ void round_fp8_kernel(const E *x, E *y, int64_t n, fp8_rows rows)
 {
     TESS_CUDA_EACH(i, n)
     {
         int64_t row = i / rows.blocks, begin = i % rows.blocks * TESS_FP8_BLOCK;
         int64_t end = begin + TESS_FP8_BLOCK < rows.C ? begin + TESS_FP8_BLOCK : rows.C;
-        float most = 0, none = 0; /* none: NaN where something is not finite */
+        float most = 0, none = 0; /* none: NaN if an element is not finite */
         for (int64_t c = begin; c < end; c++) {
             float value = cuda_load(&x[row * rows.stride + c]);
             most = fmaxf(fabsf(value), most);
@@ -255,7 +255,7 @@ template <typename N> static __global__ void copy_kernel(const N *x, N *y, int64
     y[i] = x[i];
 }
 
-/* The bits of a NaN stay. */
+/* The bits of a NaN are kept. */
 template <typename N> static tess_status launch_copy(tess_stream *s, const void *x, void *y, int64_t n)
 {
     return TESS_CUDA_LAUNCH(copy_kernel, tess_cuda_blocks(n, THREADS), THREADS, 0, s, (const N *)x, (N *)y, n);
@@ -297,7 +297,7 @@ static tess_status convert(tess_stream *s, const void *x, tess_dtype from, void 
 template <typename E> struct adamw_arrays {
     float *p, *m, *v;
     const float *g;
-    E *copy; /* NULL: none */
+    E *copy; /* NULL: there is no copy */
     int64_t n;
 };
 

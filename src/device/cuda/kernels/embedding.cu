@@ -1,12 +1,12 @@
-/* The embedding. Backward adds the rows of a token's gradient t ascending: tokens are sorted by id, stably, and a block
- * adds up those of one id. */
+/* The embedding. The backward pass adds the rows of a token's gradient with t ascending: tokens are sorted by id,
+ * stably, and each block of threads adds the rows of one id. */
 #include "device/cuda/cuda_rows.h"
 #include "device/cuda/cuda_types.h"
 
 enum { THREADS = 256 };
 
 template <typename E> struct lookup {
-    const E *table, *positions; /* positions NULL: none */
+    const E *table, *positions; /* positions NULL: there are no position embeddings */
     const int32_t *ids, *pos;
     E *out;
     int64_t T, C;
@@ -39,7 +39,7 @@ static tess_status embedding_forward(tess_stream *s, const void *table, const vo
 }
 
 /* ---- Backward ---- */
-/* Tokens by id: those of id r are sorted[end[r - 1] .. end[r]). */
+/* The tokens, sorted by id. The tokens with id r are sorted[end[r - 1] .. end[r]). */
 typedef struct token_order {
     const int32_t *ids;
     int64_t rows, T;
@@ -60,11 +60,11 @@ static __global__ void count_tokens_kernel(token_order o)
     atomicAdd(&o.end[o.ids[t]], 1);
 }
 
-/* One block: counts to where a row's tokens begin. */
+/* Replaces the counts of each row's tokens by the index of the first one. It runs as one block. */
 static __global__ void add_up_counts_kernel(token_order o)
 {
     __shared__ int32_t sums[THREADS];
-    int32_t before = 0; /* tokens of the rows below */
+    int32_t before = 0; /* tokens of all rows below */
     for (int64_t begin = 0; begin < o.rows; begin += THREADS) {
         int64_t r = begin + threadIdx.x;
         int32_t count = r < o.rows ? o.end[r] : 0;
@@ -83,8 +83,8 @@ static __global__ void add_up_counts_kernel(token_order o)
     }
 }
 
-/* One block walks the tokens, so that those of an id stay ascending: in a chunk a token comes after the earlier ones
- * of its id, and the last of them moves the row's end on. */
+/* Sorts the tokens in one block of threads, so that tokens of one id stay ascending. In a chunk, a token is placed
+ * after the earlier tokens with its id, and the last of them advances the row's end. */
 static __global__ void sort_tokens_kernel(token_order o)
 {
     __shared__ int32_t chunk[THREADS];

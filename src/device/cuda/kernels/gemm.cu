@@ -1,8 +1,9 @@
-/* Products with the bits of the definition: one float32 FMA a product, k ascending, for both element types. A block
- * computes a tile of C, and a thread OWN x OWN sums of it; a stretch of k of both operands waits in shared memory.
+/* Products with the same bits as the definition: each element is a chain of float32 FMAs, k ascending, for both element
+ * types. A block of threads computes a tile of C, and each thread computes OWN x OWN elements. A stretch of k of both
+ * operands is in shared memory.
  *
- * Leaves are blocks of their own. Their sums rest in scratch memory, and a second kernel adds them as a tree, so a
- * product of few tiles and many leaves still fills a GPU. */
+ * Each leaf is computed by its own blocks, which store their sums in scratch memory. A second kernel adds the leaves as
+ * a tree. So a product of few tiles and many leaves still uses the whole GPU. */
 #include <math.h>
 
 #include "device/cuda/cuda_rows.h"
@@ -12,15 +13,15 @@
 
 enum {
     TILE = 64,
-    SIDE = 16, /* threads of a tile's edge */
+    SIDE = 16, /* threads along a tile's edge */
     THREADS = SIDE * SIDE,
     OWN = TILE / SIDE,
     STRETCH = 16,
     LEVELS = 31,
-    LEAF_BYTES = 64 << 20 /* bytes of sums of leaves at a time */
+    LEAF_BYTES = 64 << 20 /* limit of the bytes that the sums of leaves have at a time */
 };
 
-/* A launch's arguments: C (m,n) = bias + the terms, one after the other. */
+/* The arguments of a launch: C (m,n) = bias + the terms, added one after the other. */
 typedef struct product {
     tess_gemm_term term[1 + TESS_GEMM_TERMS];
     int n_terms;
@@ -31,10 +32,11 @@ typedef struct product {
 } product;
 
 typedef struct product_tile {
-    float a[STRETCH][TILE], b[STRETCH][TILE]; /* by k */
+    float a[STRETCH][TILE], b[STRETCH][TILE]; /* (k, row of A) and (k, column of B) */
 } product_tile;
 
-/* Loads to[k][i] = x at (first + i, k) for k in [begin, end); `rows` of i exist. along_k: k runs along x's rows. */
+/* Loads to[k][i] = x at (first + i, k) for k in [begin, end). Only `rows` of the rows i exist. along_k: k runs along
+ * the rows of x. */
 template <typename E>
 static __device__ inline void load_stretch(float to[STRETCH][TILE], const E *x, int64_t ld, bool along_k, int64_t first,
                                            int64_t rows, int64_t begin, int64_t end)
@@ -59,7 +61,7 @@ static __device__ inline void multiply_stretch(const product_tile *tile, int64_t
     }
 }
 
-/* f(i, j, row, column) for this thread's elements of C. */
+/* Calls f(i, j, row, column) for each of this thread's elements of C. */
 template <typename F> static __device__ inline void each_own(const product &p, int64_t row0, int64_t column0, F f)
 {
     int64_t row = row0 + threadIdx.x / SIDE * OWN, column = column0 + threadIdx.x % SIDE * OWN;
@@ -103,7 +105,7 @@ template <typename E, typename C> static __global__ void __launch_bounds__(THREA
     });
 }
 
-/* C = bias + the tree of sums (n_leaves, m, n). */
+/* Computes C = bias + the tree of the sums (n_leaves, m, n). */
 template <typename E, typename C> static __global__ void add_leaves_kernel(product p, const float *sums)
 {
     TESS_CUDA_EACH(i, p.m * p.n)
@@ -118,13 +120,13 @@ template <typename E, typename C> static tess_status launch(tess_stream *s, prod
 {
     p.tiles_m = (p.m + TILE - 1) / TILE;
     p.tiles_n = (p.n + TILE - 1) / TILE;
-    int64_t blocks = p.tiles_m * p.tiles_n * p.n_leaves; /* at least the leaves: below 2^LEVELS */
+    int64_t blocks = p.tiles_m * p.tiles_n * p.n_leaves; /* at least n_leaves blocks run, fewer than 2^LEVELS */
     TESS_CHECK(blocks <= INT32_MAX, TESS_E_UNSUPPORTED, "gemm: C of %lld x %lld is more than a GPU takes in a call",
                (long long)p.m, (long long)p.n);
     return TESS_CUDA_LAUNCH((multiply_kernel<E, C>), blocks, THREADS, 0, s, p);
 }
 
-/* A few rows at a time, so that the sums of their leaves stay within LEAF_BYTES. */
+/* Computes a few rows of C at a time, so that the sums of their leaves take at most LEAF_BYTES. */
 template <typename E, typename C> static tess_status launch_leaves(tess_stream *s, const product *whole)
 {
     int64_t row_bytes = whole->n * whole->n_leaves * (int64_t)sizeof(float), most = LEAF_BYTES / row_bytes;
@@ -156,7 +158,7 @@ template <typename E, typename C> static tess_status multiply_as(tess_stream *s,
     return p->leaf > 0 ? launch_leaves<E, C>(s, p) : launch<E, C>(s, *p);
 }
 
-/* Checked. What follows a product (`then`) is not done. */
+/* Computes a product whose arguments were checked. The operation that follows it (`then`) is not done. */
 static tess_status multiply(tess_stream *s, const tess_gemm_fused *f)
 {
     const tess_gemm *g = &f->g;
@@ -191,7 +193,7 @@ tess_status tess_cuda_gemm(tess_stream *s, const tess_gemm *g)
     return multiply(s, &f);
 }
 
-/* Further terms go on in the same sums; activations are rows of their own. */
+/* Further terms are added to the same sums. Activations are computed by separate rows of the table. */
 tess_status tess_cuda_gemm_fused(tess_stream *s, const tess_gemm_fused *f)
 {
     if (f->n_terms == 0)

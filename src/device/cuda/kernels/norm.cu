@@ -1,13 +1,13 @@
-/* Norms: a warp a row. Lane i of a warp has partial sums i and i + 32 of the row's 64 (device/elementwise.h), so that
- * what a warp reads at a time lies together. */
+/* Norms: each warp has a row. Lane i of a warp has partial sums i and i + 32 of the row's 64 (device/elementwise.h), so
+ * that the elements that a warp reads at a time are contiguous. */
 #include <math.h>
 
 #include "device/cuda/cuda_rows.h"
 #include "device/cuda/cuda_types.h"
 
-enum { WARP = 32, ROWS = 4, COLUMNS = 128 }; /* rows or columns of a block */
+enum { WARP = 32, ROWS = 4, COLUMNS = 128 }; /* ROWS, COLUMNS: rows or columns of a block of threads */
 
-/* The 64 sums of a row to one, for all of the warp. */
+/* Folds the 64 partial sums of a row. All threads of the warp receive the sum. */
 static __device__ inline float fold_row(float low, float high)
 {
     return __shfl_sync(0xffffffffu, cuda_fold(low + high, WARP / 2), 0);
@@ -19,7 +19,7 @@ template <typename E> struct norm_forward {
     float *mean, *rstd;
     int64_t T, C;
     float eps;
-    bool layer; /* else RMSNorm: no mean, and the product with w is rounded twice */
+    bool layer; /* LayerNorm. Otherwise RMSNorm, which has no mean and rounds before the product with w, too. */
 };
 
 template <typename E> static __device__ float mean_of_row(const E *h, int64_t C)
@@ -47,7 +47,7 @@ template <typename E> static __device__ float rstd_of_row(const E *h, int64_t C,
     return 1.0f / sqrtf(fold_row(low, high) / (float)C + eps);
 }
 
-/* A thread reads again only what it has written itself. */
+/* Writes x + residual to h_out, and returns the row to normalize. A thread later reads only what it wrote itself. */
 template <typename E> static __device__ const E *add_residual(const norm_forward<E> &f, int64_t row)
 {
     if (f.residual == NULL)
@@ -105,7 +105,7 @@ static tess_status layernorm_forward(tess_stream *s, const void *x, const void *
     return TESS_CUDA_OF(dtype, launch_forward, s, x, residual, h_out, w, b, y, mean, rstd, T, C, eps, true);
 }
 
-/* ---- Backward: the sums over tokens first, because dx may be dy's memory ---- */
+/* ---- Backward: the sums over tokens are computed first, because dx may be dy's memory ---- */
 template <typename E> struct norm_backward {
     const E *h, *w, *dy, *dresidual;
     const float *mean, *rstd; /* mean NULL: RMSNorm */
@@ -114,7 +114,8 @@ template <typename E> struct norm_backward {
     int64_t T, C;
 };
 
-/* parts (2, blocks, C): of TESS_NORM_BLOCK tokens, the sums of dy * xhat and of dy. A thread has one column. */
+/* Computes parts (2, blocks, C): for each TESS_NORM_BLOCK tokens, the sums of dy * xhat and of dy. Each thread has one
+ * column. */
 template <typename E> static __global__ void column_parts_kernel(norm_backward<E> g, float *parts)
 {
     int64_t n_blocks = cuda_token_blocks(g.T), strips = (g.C + COLUMNS - 1) / COLUMNS;

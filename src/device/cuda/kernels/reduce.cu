@@ -1,12 +1,12 @@
-/* The same element of many inputs to one: a thread an element. */
+/* Reduces the same element of many inputs to one. Each thread computes one element. */
 #include <math.h>
 
 #include "device/cuda/cuda_rows.h"
 #include "device/cuda/cuda_types.h"
 
-enum { THREADS = 256, MAX_INPUTS = 256, MAX_OUTPUTS = 64, LEVELS = 9 }; /* 2^(LEVELS - 1) inputs */
+enum { THREADS = 256, MAX_INPUTS = 256, MAX_OUTPUTS = 64, LEVELS = 9 }; /* LEVELS is enough for 2^(LEVELS - 1) inputs */
 
-/* A launch's arguments: they are copied with it. */
+/* The arguments of a launch, which are copied with it. */
 typedef struct reduce_call {
     const void *x[MAX_INPUTS];
     void *y[MAX_OUTPUTS];
@@ -46,7 +46,7 @@ static __global__ void reduce_floats_kernel(reduce_call r)
         for (int k = 0; k < r.n_outputs; k++)
             tess_put_float(r.y[k], r.y_dtype, (size_t)i, value);
         if (is_sum && r.finite != NULL && !isfinite(value))
-            *r.finite = false; /* all threads that write, write this */
+            *r.finite = false; /* all threads that write store the same value */
     }
 }
 

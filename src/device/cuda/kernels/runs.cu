@@ -1,13 +1,14 @@
-/* Many runs of values in a launch. Runs are cut into parts of equal size, a block takes one part after the other; the
- * runs themselves are arguments of the launch, so that nothing is uploaded. */
+/* Processes many runs of values in one launch. Runs are cut into parts of equal size, and each block of threads takes
+ * one part after the other. The runs are arguments of the launch, so nothing is uploaded. */
 #include <math.h>
 
 #include "device/cuda/cuda_rows.h"
 #include "device/cuda/cuda_types.h"
 
-enum { THREADS = 256, PART = 4096, RUNS = 64, MAX_INPUTS = 64, LEVELS = 7 }; /* 2^(LEVELS - 1) inputs */
+/* LEVELS is enough for 2^(LEVELS - 1) inputs */
+enum { THREADS = 256, PART = 4096, RUNS = 64, MAX_INPUTS = 64, LEVELS = 7 };
 
-/* The runs of a launch: their lengths, and the parts before them. */
+/* The runs of a launch: their lengths, and the number of parts before each. */
 typedef struct run_parts {
     int64_t first[RUNS + 1], length[RUNS];
     int n;
@@ -19,7 +20,7 @@ static void add_run(run_parts *p, int64_t length)
     p->length[p->n++] = length;
 }
 
-/* The run of a part, and the part's beginning and end in it. */
+/* The run that a part belongs to, and the part's begin and end in it. */
 typedef struct run_part {
     int run;
     int64_t begin, end;
@@ -28,7 +29,8 @@ typedef struct run_part {
 static __device__ run_part find_part(const run_parts &p, int64_t part)
 {
     int low = 0, high = p.n - 1;
-    while (low < high) { /* the last run that begins at or before it; those without parts begin where the next does */
+    /* Finds the last run that begins at or before the part. A run without parts begins at the same part as the next. */
+    while (low < high) {
         int middle = (low + high + 1) / 2;
         if (p.first[middle] <= part)
             low = middle;
@@ -135,7 +137,7 @@ static __global__ void reduce_runs_kernel(reduce_runs_call r)
                 sum = sum + ((const float *)r.y)[to];
             tess_put_float(r.y, r.y_dtype, to, sum);
             if (r.finite != NULL && !isfinite(sum))
-                *r.finite = false; /* all threads that write, write this */
+                *r.finite = false; /* all threads that write store the same value */
         }
     }
 }

@@ -1,4 +1,4 @@
-/* Sums over columns, of a row's squares, and exact ones; and the first value that is not finite. */
+/* Sums over columns, sums of a row's squares, and exact sums; and the search for the first value that is not finite. */
 #include <math.h>
 
 #include "base/core/exact_sum.h"
@@ -7,8 +7,8 @@
 
 enum { WARP = 32, THREADS = 256, COLUMNS = 128 };
 
-/* ---- Columns: blocks of TESS_NORM_BLOCK tokens, then the blocks ascending ---- */
-/* parts (blocks, C) */
+/* ---- Columns: sums of blocks of TESS_NORM_BLOCK tokens, which are then added in ascending order ---- */
+/* Computes parts (blocks, C), the sums of each block of tokens. */
 template <typename E>
 static __global__ void column_parts_kernel(const E *dy, int64_t stride, float *parts, int64_t T, int64_t C)
 {
@@ -53,7 +53,7 @@ static tess_status column_sum(tess_stream *s, const void *dy, int64_t stride, fl
     return C > 0 ? TESS_CUDA_OF(dtype, launch_column_sum, s, dy, stride, db, T, C) : TESS_OK;
 }
 
-/* ---- Squares of rows: 16 sums in double, two rows a warp ---- */
+/* ---- Squares of rows: 16 sums in double, two rows for each warp ---- */
 enum { SQUARE_LANES = 16 };
 
 static __global__ void row_sumsq_kernel(const float *x, double *out, int64_t rows, int64_t C)
@@ -74,10 +74,10 @@ static tess_status row_sumsq(tess_stream *s, const float *x, double *out, int64_
                     : TESS_OK;
 }
 
-/* ---- Exact sums: integers, so that neither order nor atomics change them ---- */
-typedef unsigned long long limb; /* the type of atomicAdd; it wraps as the signed digits do */
+/* ---- Exact sums: of integers, so that the order of additions, and so atomics, do not change them ---- */
+typedef unsigned long long limb; /* the type that atomicAdd takes; it wraps around as the signed digits do */
 
-/* A float's 24 bits lie in two digits. */
+/* Adds a float exactly. Its 24 bits fall into two digits. */
 static __device__ void add_exactly(limb *limbs, float value, bool negate)
 {
     uint32_t bits = tess_float_bits(value) ^ (negate ? 0x80000000u : 0);
@@ -94,7 +94,7 @@ static __device__ void add_exactly(limb *limbs, float value, bool negate)
         exponent = 1;
     else
         mantissa |= 0x800000u;
-    int weight = exponent - 150 + 1074; /* weight of the lowest bit, from 2^-1074 on */
+    int weight = exponent - 150 + 1074; /* exponent of the lowest bit's weight, counted from 2^-1074 */
     uint64_t wide = mantissa << weight % 32;
     limb low = wide & 0xffffffffu, high = wide >> 32;
     if (low != 0)
@@ -117,7 +117,7 @@ static __global__ void exact_sum_kernel(const float *x, int64_t n, bool negate, 
             atomicAdd((limb *)&sum->limb[i], limbs[i]);
 }
 
-/* Does what tess_exact_normalize does. */
+/* The same as tess_exact_normalize. */
 static __global__ void normalize_kernel(tess_exact_sum *sum)
 {
     int64_t carry = 0;
@@ -131,7 +131,7 @@ static __global__ void normalize_kernel(tess_exact_sum *sum)
     sum->n_pending = 0;
 }
 
-/* A digit takes 2^30 additions, and what was pending before. */
+/* The sum is normalised before every 2^30 additions, because a digit has no room for more. */
 static tess_status exact_sum(tess_stream *s, const float *x, int64_t n, bool negate, tess_exact_sum *sum)
 {
     const int64_t most = (int64_t)1 << 30;

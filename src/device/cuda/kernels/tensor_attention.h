@@ -1,7 +1,7 @@
-/* The common part of forward and backward of attention on tensor cores: the keys that a row of a tile sees.
+/* The common part of the forward and backward pass of attention on tensor cores: the keys that a row of a tile sees.
  *
- * A tile's rows are those of one key head: row r of a sequence is query r / n_rep of its query head r % n_rep, so that
- * the heads of a group share the keys that a tile loads, in training and in generation. */
+ * The rows of a tile belong to one key head. Row r of a sequence is query r / n_rep of its query head r % n_rep. So the
+ * heads of a group share the keys that a tile loads, in training and in generation. */
 #ifndef TESS_DEVICE_CUDA_KERNELS_TENSOR_ATTENTION_H
 #define TESS_DEVICE_CUDA_KERNELS_TENSOR_ATTENTION_H
 
@@ -11,24 +11,24 @@
 #include "device/ref/vec_ref.h"
 #include "device/vmath.h"
 
-enum { TENSOR_HEAD = 128 /* most channels of a head: 64, or 128 filled up with zeros */ };
+enum { TENSOR_HEAD = 128 /* most channels of a head, which is padded to 64 or 128 with zeros */ };
 
 #define LOG2_E 0x1.715476p+0f
 
-/* Heads that tensor cores compute; others are attention.cu's. By the head's size alone: a row's bits must not depend on
- * where its operands lie. */
+/* Returns whether tensor cores compute the heads; otherwise attention.cu does. Only the head's size decides, because a
+ * row's bits must not depend on the addresses of its operands. */
 static inline bool tensor_attention_takes(const tess_attention *a)
 {
     return a->dtype == TESS_BF16 && a->head_size <= TENSOR_HEAD;
 }
 
-/* `n` rows of one key head, from row `first` of the sequence on. */
+/* `n` rows of one key head, beginning with row `first` of the sequence. */
 typedef struct head_tile {
     const tess_attention_seq *s;
     int n_rep, first, n, kv;
 } head_tile;
 
-/* The tile of `rows` rows with this number in the launch. */
+/* Returns tile `number` of the launch, with `rows` rows. */
 static __device__ inline head_tile head_tile_at(const attention_call &c, int64_t number, int kv, int rows)
 {
     const attention_seq *seq = seq_of_tile(c, number);
@@ -41,7 +41,7 @@ static __device__ inline head_tile head_tile_at(const attention_call &c, int64_t
     return t;
 }
 
-/* Row i of the tile: the batch's row, its head, its place among the keys. */
+/* Row i of the tile: its row in the batch, its head, and its position among the keys. */
 typedef struct query_row {
     int64_t token;
     int head, position;
@@ -57,7 +57,7 @@ static __device__ inline query_row query_row_at(const head_tile &t, int i)
     return row;
 }
 
-/* The place of row i of the tile in `x`; NULL: it does not exist. */
+/* Returns the address of row i of the tile in `x`, or NULL if the row does not exist. */
 static __device__ inline const uint16_t *query_at(const head_tile &t, int i, const void *x, int64_t stride, int64_t D)
 {
     if (i >= t.n)
@@ -66,7 +66,7 @@ static __device__ inline const uint16_t *query_at(const head_tile &t, int i, con
     return (const uint16_t *)x + row.token * stride + row.head * D;
 }
 
-/* Keys that a row sees, the last one included. */
+/* The keys that a row sees; `last` is included. */
 typedef struct key_range {
     int first, last;
 } key_range;

@@ -1,17 +1,18 @@
-/* Attention backward in bfloat16 on tensor cores, without atomics: a kernel for the gradients of queries, which walks
- * over keys, and one for those of keys and values, which walks over the query heads of a group and the queries of each,
- * ascending. Both compute scores again, so there are seven products of T x T instead of five, and every sum has one
- * order.
+/* Attention backward in bfloat16 on tensor cores, without atomics. One kernel computes the gradients of queries and
+ * loops over keys. Another computes the gradients of keys and values; it loops over the query heads of a group and over
+ * the queries of each, ascending. Both compute scores again, so there are seven products of T x T instead of five, but
+ * every sum has a fixed order.
  *
  *     P = exp(scale Q K^T - lse)   dV = P^T dO   dS = P (dO V^T - delta)   dQ = scale dS K   dK = scale dS^T Q
  *
- * Gradients of keys begin with the transposes K Q^T and V dO^T: a warp's sums then are the left factors of its next
- * products as they lie in registers. Blocks of others are counted from the sequence's first row, so bits depend on the
- * sequence alone.
+ * The kernel for keys begins with the transposes K Q^T and V dO^T. A warp's sums can then be the left factors of its
+ * next products without leaving their registers. Blocks of others (the rows that a kernel loops over) are counted from
+ * the sequence's first row, so bits depend on the sequence alone.
  *
- * Cost. A warp has 16 rows; it reads 13 flops a byte from shared memory, which feeds four fifths of an A100's tensor
- * cores and two fifths of an H100's. D 128: 64 KiB of shared memory, 2 blocks of a processor; D 64: 48 KiB, 3 blocks,
- * or 2 of the kernel for keys. Others come through two buffers, one of which is filled while the other is read. */
+ * Cost. A warp has 16 rows. It computes 13 flops for each byte of shared memory that it reads, which feeds four fifths
+ * of an A100's tensor cores and two fifths of an H100's. With D = 128 a block has 64 KiB of shared memory, and 2 blocks
+ * run on a multiprocessor. With D = 64 a block has 48 KiB, and 3 blocks run, or 2 of the kernel for keys. Others are
+ * loaded into two buffers; one is filled while the other is read. */
 #include <math.h>
 
 #include "device/cuda/cuda_rows.h"
@@ -20,15 +21,15 @@
 
 enum { WARPS = 4, THREADS = WARPS * WARP, TILE = WARPS * ROWS };
 
-/* Others of a block: what two buffers of them, and a tile, leave of shared memory and of registers. */
+/* The number of others in a block. Two buffers of them and a tile must fit into shared memory and registers. */
 template <int D> struct others_of {
     enum { N = D == 64 ? 64 : 32, PIECES = N * D / PIECE };
 };
 
-/* The statistics of a query and its head, (T, H): the factor from scores to probabilities, and dout . out. */
+/* Statistics of a query and its head, (T, H), which convert scores to probabilities and gradients. */
 typedef struct query_stats {
     float lse2; /* lse / ln 2 */
-    float delta;
+    float delta; /* dout . out */
 } query_stats;
 
 static __device__ __forceinline__ const query_stats *stats_at(const attention_call &c, int64_t token, int head)
@@ -36,7 +37,7 @@ static __device__ __forceinline__ const query_stats *stats_at(const attention_ca
     return (const query_stats *)c.scratch + token * c.H + head;
 }
 
-/* A warp has a query's head: lane l adds channels l, l + 32, .. */
+/* Each warp has one query's head. Lane l adds channels l, l + 32, .. */
 static __global__ void __launch_bounds__(THREADS) tensor_stats_kernel(attention_call c, int seq)
 {
     const tess_attention_seq &s = c.seqs[seq].s;
@@ -56,7 +57,7 @@ static __global__ void __launch_bounds__(THREADS) tensor_stats_kernel(attention_
     }
 }
 
-/* A score and dO . v become dS; gives P. */
+/* Converts a score and dO . v to dS, and returns P. */
 static __device__ __forceinline__ float take_gradient(float *ds, float score, query_stats stats, float scale2,
                                                       bool seen)
 {
@@ -75,7 +76,8 @@ template <int N> static __device__ __forceinline__ void clear(float (*sum)[4])
     }
 }
 
-/* left (ROWS, N) and right (ROWS, N) = rows `row` on of the two tiles times the rows of the two others. */
+/* Computes left (ROWS, N) and right (ROWS, N): rows from `row` on of the two tiles, times the rows of the two blocks of
+ * others. */
 template <int D, int N>
 static __device__ __forceinline__ void multiply_pairs(float (*left)[4], float (*right)[4], tensor_piece *const tiles[2],
                                                       tensor_piece *const others[2], int row)
@@ -92,7 +94,7 @@ static __device__ __forceinline__ void multiply_pairs(float (*left)[4], float (*
     }
 }
 
-/* Heads of at most D channels. dq of a tile of queries, over keys ascending. */
+/* Computes dq of a tile of queries, with keys ascending, for heads of at most D channels. */
 template <int D>
 static __global__ void __launch_bounds__(THREADS, D == 64 ? 3 : 2)
     tensor_backward_queries_kernel(attention_call c, float scale2)
@@ -100,7 +102,7 @@ static __global__ void __launch_bounds__(THREADS, D == 64 ? 3 : 2)
     enum { KEYS = others_of<D>::N, PIECES = others_of<D>::PIECES };
     TESS_CUDA_DYNAMIC_SHARED(tensor_piece, memory);
     tensor_piece *const tiles[2] = {memory + 4 * PIECES, memory + 4 * PIECES + TILE * D / PIECE}; /* queries, douts */
-    const int64_t number = (int64_t)gridDim.x - 1 - blockIdx.x; /* long rows go first */
+    const int64_t number = (int64_t)gridDim.x - 1 - blockIdx.x; /* tiles with long rows run first */
     const int kv = (int)(number % c.G), row0 = (int)threadIdx.x / WARP * ROWS, own = row0 + (int)threadIdx.x % WARP / 4;
     const head_tile t = head_tile_at(c, number / c.G, kv, TILE);
     const key_range all_first = key_range_of(c, t, 0), all_last = key_range_of(c, t, t.n - 1);
@@ -164,7 +166,7 @@ static __global__ void __launch_bounds__(THREADS, D == 64 ? 3 : 2)
         }
 }
 
-/* dk and dv of a tile of keys. */
+/* Computes dk and dv of a tile of keys. */
 template <int D>
 static __global__ void __launch_bounds__(THREADS, 2) tensor_backward_keys_kernel(attention_call c, float scale2)
 {

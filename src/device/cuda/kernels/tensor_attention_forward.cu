@@ -1,18 +1,20 @@
-/* Attention forward in bfloat16 on tensor cores: blocks of 64 keys, scores, softmax and sums in registers, as
- * FlashAttention-2 has it (Dao 2023).
+/* Attention forward in bfloat16 on tensor cores, as in FlashAttention-2 (Dao 2023): keys in blocks of 64, and scores,
+ * softmax and sums in registers.
  *
- * Order. A row's keys are taken in blocks of TESS_ATTENTION_BLOCK and chunks of CHUNK, both counted from key 0. A chunk
- * is an online softmax of its own; chunks are merged in order. So bits depend on the row's own keys: a block that a row
- * does not see adds zeros, and multiplies by 1. Few rows with many keys have a block of threads for each chunk, and a
- * second kernel merges by the same steps: generation has the bits of training.
+ * Order. The keys of a row are processed in blocks of TESS_ATTENTION_BLOCK and chunks of CHUNK, both counted from key
+ * 0. Each chunk is an online softmax of its own, and chunks are merged in order. So bits depend on the row's own keys
+ * alone: a block that a row does not see adds zeros and multiplies by 1. If there are few rows with many keys, each
+ * chunk has a block of threads, and a second kernel merges the chunks in the same steps. So generation gives the same
+ * bits as training.
  *
- * Cost. A warp has 16 rows, and reads each key and value from shared memory once: 16 flops a byte, so 128 bytes a clock
- * of a processor feed 2048 flops, the tensor cores' rate of an A100 and half of that of an H100. Memory of the GPU is
- * read once for 64 rows. A key's exponential is one instruction of the special units, 16 a clock: 256 clocks for 64
- * keys of 64 rows, compared with 1024 (D 128) or 512 (D 64) of products. Shared memory for D 128: 16 KiB of queries and
- * two buffers of 16 KiB, of which one is filled while the other is read: 3 blocks of a processor, 12 warps, with up to
- * 168 registers a thread (ptxas says what they take). Rows of up to 16 have one warp and four buffers, because what
- * limits them is the delay of memory. */
+ * Cost. A warp has 16 rows and reads each key and value from shared memory once, which is 16 flops a byte. A
+ * multiprocessor reads 128 bytes a clock, which feed 2048 flops: the full rate of an A100's tensor cores and half that
+ * of an H100's. The GPU's memory is read once for 64 rows. A key's exponential is one instruction of the special
+ * function units, which do 16 a clock. For 64 keys of 64 rows that is 256 clocks, compared with 1024 (D = 128) or 512
+ * (D = 64) for the products. Shared memory for D = 128 is 16 KiB of queries and two buffers of 16 KiB, of which one is
+ * filled while the other is read. So 3 blocks, or 12 warps, run on a multiprocessor, with up to 168 registers a thread
+ * (ptxas reports how many are used). Tiles of up to 16 rows have one warp and four buffers, because the delay of memory
+ * limits them. */
 #include <math.h>
 
 #include "device/cuda/cuda_rows.h"
@@ -22,22 +24,22 @@
 enum {
     KEYS = TESS_ATTENTION_BLOCK,
     CHUNK = 1024,
-    FULL = 264 /* blocks that keep a GPU busy */
+    FULL = 264 /* number of blocks of threads that keep a GPU busy */
 };
 
-/* How a launch cuts its work. */
+/* The way that a launch splits its work. */
 typedef struct forward_plan {
-    int n_parts; /* blocks of threads that share a tile's chunks; 1: the same one has all of them */
-    bool merges; /* there are rows of several chunks, and one block has them */
+    int n_parts; /* blocks of threads that share a tile's chunks; 1: one block computes all of them */
+    bool merges; /* whether one block computes rows of several chunks */
     float scale2;
 } forward_plan;
 
-/* The state of a row: the largest score, and the sum of 2^(scale2 * (score - m)). */
+/* The state of a row: m is the largest score, l the sum of 2^(scale2 * (score - m)). */
 typedef struct softmax_state {
     float m, l;
 } softmax_state;
 
-/* The factors of earlier and newer terms of a row; m becomes that of both. */
+/* The factors of a row's earlier and newer terms when they are merged; m becomes the larger of the two. */
 typedef struct softmax_factors {
     float earlier, newer;
 } softmax_factors;
@@ -55,10 +57,10 @@ static __device__ __forceinline__ float merge_sums(float earlier, float newer, s
     return fmaf(earlier, f.earlier, newer * f.newer);
 }
 
-/* A warp's rows: each thread has elements of two, 8 apart. */
+/* The rows of a warp. Each thread has elements of two rows, 8 apart. */
 template <int D> struct forward_rows {
     float o[D / 8][4];
-    softmax_state state[2]; /* l: this thread's share, until a chunk ends */
+    softmax_state state[2]; /* l: this thread's part of the sum, until a chunk ends */
 };
 
 template <int D> static __device__ __forceinline__ void begin_chunk(forward_rows<D> &rows)
@@ -72,7 +74,7 @@ template <int D> static __device__ __forceinline__ void begin_chunk(forward_rows
     rows.state[0] = rows.state[1] = {-INFINITY, 0};
 }
 
-/* Scores of keys that a row does not see become -inf. */
+/* Sets the scores of keys that a row does not see to -inf. */
 static __device__ __forceinline__ void hide_keys(const attention_call &c, float (*score)[4], const int last[2],
                                                  int base)
 {
@@ -89,7 +91,7 @@ static __device__ __forceinline__ void hide_keys(const attention_call &c, float 
     }
 }
 
-/* Scores become probabilities, not normalized; what the rows have so far is rescaled. */
+/* Converts scores to probabilities, which are not yet normalized, and rescales the rows' earlier sums. */
 template <int D>
 static __device__ __forceinline__ void take_scores(forward_rows<D> &rows, float (*score)[4], float scale2)
 {
@@ -120,8 +122,8 @@ static __device__ __forceinline__ void take_scores(forward_rows<D> &rows, float 
     }
 }
 
-/* The sums of earlier chunks of this thread rest in shared memory, elements THREADS apart: sums, then m and l of both
- * rows. */
+/* The sums of this thread's earlier chunks, in shared memory, with elements THREADS apart: the sums, then m and l of
+ * both rows. */
 template <int D, int THREADS> struct forward_total {
     enum { SUMS = D / 2, ELEMENTS = SUMS + 4 };
     static __device__ __forceinline__ float *sum(float *total, int n, int i)
@@ -134,7 +136,7 @@ template <int D, int THREADS> struct forward_total {
     }
 };
 
-/* Adds a chunk to the earlier ones, of which there may be none; the rows get the sums. */
+/* Merges a chunk with the earlier ones, if there are any. The rows receive the merged sums. */
 template <int D, int THREADS>
 static __device__ __forceinline__ void merge_chunk(float *total, bool is_first, forward_rows<D> &rows, float scale2)
 {
@@ -160,7 +162,7 @@ static __device__ __forceinline__ void merge_chunk(float *total, bool is_first, 
     }
 }
 
-/* A chunk's sums of a row, for the kernel that merges them: D sums, m and l. */
+/* The sums of a row over one chunk, for the kernel that merges chunks: D sums, m and l. */
 template <int D> struct forward_part {
     float o[D];
     softmax_state state;
@@ -190,7 +192,7 @@ static __device__ inline uint16_t *out_at(const attention_call &c, const query_r
     return (uint16_t *)c.out + row.token * c.out_stride + row.head * c.D;
 }
 
-/* Heads of at most D channels. The buffers get, in turn, a block of keys and one of values. */
+/* The forward kernel, for heads of at most D channels. The buffers receive blocks of keys and of values alternately. */
 template <int D, int WARPS, int BUFFERS>
 static __global__ void __launch_bounds__(WARPS *WARP, WARPS == 1 ? 8 : 3)
     tensor_forward_kernel(attention_call c, forward_plan plan)
@@ -198,7 +200,7 @@ static __global__ void __launch_bounds__(WARPS *WARP, WARPS == 1 ? 8 : 3)
     enum { THREADS = WARPS * WARP, TILE = WARPS * ROWS, PIECES = KEYS * D / PIECE };
     TESS_CUDA_DYNAMIC_SHARED(tensor_piece, memory);
     tensor_piece *queries = memory + BUFFERS * PIECES;
-    const int64_t number = (int64_t)gridDim.x - 1 - blockIdx.x; /* long rows go first */
+    const int64_t number = (int64_t)gridDim.x - 1 - blockIdx.x; /* tiles with long rows run first */
     const int kv = (int)(number % c.G), part = (int)(number / c.G % plan.n_parts), warp = (int)threadIdx.x / WARP;
     const int64_t tile = number / c.G / plan.n_parts;
     const head_tile t = head_tile_at(c, tile, kv, TILE);
@@ -209,7 +211,7 @@ static __global__ void __launch_bounds__(WARPS *WARP, WARPS == 1 ? 8 : 3)
         end = end < (part + 1) * CHUNK ? end : (part + 1) * CHUNK;
     }
     if (begin >= end)
-        return; /* the merge does not ask for it */
+        return; /* the kernel that merges does not read this part */
     const int n_items = (end - begin + KEYS - 1) / KEYS * 2;
     const int own = warp * ROWS + (int)threadIdx.x % WARP / 4;
     const int last[2] = {key_range_of(c, t, own).last, key_range_of(c, t, own + 8).last};
@@ -227,7 +229,7 @@ static __global__ void __launch_bounds__(WARPS *WARP, WARPS == 1 ? 8 : 3)
         }
         tensor_copies_end();
     };
-    auto await = [&](int item) { /* and the buffer before it is free again */
+    auto await = [&](int item) { /* waits until the item is loaded and the previous buffer is free */
                                  tensor_copies_wait<BUFFERS - 2>();
                                  __syncthreads();
                                  copy(item + BUFFERS - 1);
@@ -284,7 +286,7 @@ static __global__ void __launch_bounds__(WARPS *WARP, WARPS == 1 ? 8 : 3)
     }
 }
 
-/* A warp merges the parts of a row. */
+/* Each warp merges the parts of one row. */
 template <int D>
 static __global__ void __launch_bounds__(4 * WARP)
     tensor_merge_kernel(attention_call c, forward_plan plan, int64_t n_rows, int tile_rows)

@@ -1,28 +1,31 @@
-/* Products of bfloat16 on tensor cores, where cuBLAS does not compute. Each element of C begins as C, or as 0, and adds
- * its products in steps of 16 along k, ascending, whatever the number of rows: bits do not depend on the batch.
+/* Products of bfloat16 on tensor cores, for calls that cuBLAS does not compute. Each element of C begins as C, or as 0,
+ * and adds its products in steps of 16 along k, ascending. The number of rows does not change this, so bits do not
+ * depend on the batch.
  *
- * A block of four warps has a tile of C, 128 columns wide. Stretches of STRETCH k of both operands come through
- * buffers, one of which is read while the others are filled; an operand whose rows run along k is a tile of STRETCH
- * elements a row, any other one of STRETCH rows, which tensor cores load transposed.
+ * A block of four warps has a tile of C that is 128 columns wide. Stretches of STRETCH k of both operands are loaded
+ * into buffers; one is read while the others are filled. If the rows of an operand run along k, its tile has rows of
+ * STRETCH elements. Otherwise its tile has STRETCH rows, which are transposed when they are loaded for the tensor
+ * cores.
  *
- * Cost. A warp of the large tile, 128 x 128, has 64 x 64: 32 flops a byte of shared memory, so 128 bytes a clock feed
- * an H100's whole rate; 64 KiB of shared memory, 2 blocks of a processor. A byte of the GPU's memory, or of its cache,
- * feeds 64 flops. Up to 16 rows have a tile of 16 x 128 and four buffers, because there the weights' bytes are the
- * limit: an H100 wants some 2.5 MiB of them on their way, and 4096 columns have 1.5. */
+ * Cost. A warp of the large tile, 128 x 128, has 64 x 64 elements: 32 flops a byte of shared memory. So 128 bytes a
+ * clock feed the full rate of an H100. The tile takes 64 KiB of shared memory, and 2 blocks run on a multiprocessor.
+ * Each byte of the GPU's memory, or of its cache, feeds 64 flops. For up to 16 rows the tile is 16 x 128, with four
+ * buffers, because reading the weights is the limit there. An H100 needs some 2.5 MiB of outstanding reads, and 4096
+ * columns give 1.5 MiB. */
 #include "device/cuda/cuda_rows.h"
 #include "device/cuda/kernels/tensor_tiles.h"
 #include "device/gemm_check.h"
 
 enum { STRETCH = 64, COLUMNS = 128, WARPS = 4, THREADS = WARPS * WARP, FEW_ROWS = ROWS, GROUP = 16 };
 
-/* A launch's arguments. */
+/* The arguments of a launch. */
 typedef struct tensor_product {
     tess_gemm g;
     int64_t tiles_m, tiles_n;
 } tensor_product;
 
-/* The place of a block's tile among those of C. The two or three hundred blocks that run at a time have a square of
- * tiles, GROUP high, rather than a line, so that the GPU's memory is read for few rows of A and few columns of B. */
+/* The position of a block's tile in C. The two or three hundred blocks that run at the same time cover a square of
+ * tiles, GROUP high, rather than a line. So they read few rows of A and few columns of B from the GPU's memory. */
 typedef struct tile_place {
     int64_t m, n;
 } tile_place;
@@ -40,7 +43,7 @@ template <int N> struct tile_across_k {
     enum { WIDTH = N < 64 ? 64 : N }; /* elements */
 };
 
-/* N rows or columns of an operand, from `first` on, of which `count` exist, over STRETCH k from `begin` on. */
+/* Loads N rows or columns of an operand, from `first` on, of which `count` exist, for STRETCH k from `begin` on. */
 template <int N>
 static __device__ __forceinline__ void copy_operand(tensor_piece *tile, const void *x, int64_t ld, bool along_k,
                                                     int64_t first, int64_t count, int64_t begin, int64_t k)
@@ -54,19 +57,19 @@ static __device__ __forceinline__ void copy_operand(tensor_piece *tile, const vo
             tile, left, [&](int row) { return row < stretch ? at + row * ld : NULL; });
 }
 
-/* The left factor: rows row .. row + 16 of the tile, step `k` of the stretch. */
+/* Loads the left factor: rows row .. row + 16 of the tile, step `k` of the stretch. */
 template <int N>
 static __device__ __forceinline__ void load_rows(uint32_t x[4], tensor_piece *tile, bool along_k, int row, int k)
 {
     const int lane = (int)threadIdx.x % WARP;
     if (along_k)
         load_left<STRETCH>(x, tile, row, k);
-    else /* rows of the tile are k: its matrices (k, row) become (row, k) */
+    else /* rows of the tile are k, so its matrices (k, row) are transposed to (row, k) */
         tensor_load_transposed(
             x, piece_at<tile_across_k<N>::WIDTH>(tile, k * 16 + lane / 16 * 8 + lane % 8, row / 8 + lane / 8 % 2));
 }
 
-/* The right factors of 16 columns: x[0], x[1] of the first 8, x[2], x[3] of the others. */
+/* Loads the right factors of 16 columns: x[0], x[1] for the first 8, x[2], x[3] for the others. */
 static __device__ __forceinline__ void load_columns(uint32_t x[4], tensor_piece *tile, bool along_k, int column, int k)
 {
     const int lane = (int)threadIdx.x % WARP;
@@ -76,7 +79,7 @@ static __device__ __forceinline__ void load_columns(uint32_t x[4], tensor_piece 
         tensor_load_transposed(x, piece_at<COLUMNS>(tile, k * 16 + lane % 16, column / 8 + lane / 16));
 }
 
-/* f(element of C, sum) for this thread's elements of a fragment's row. */
+/* Calls f(element of C, sum) for each of this thread's elements of a fragment's row. */
 template <typename F>
 static __device__ __forceinline__ void each_element(const tess_gemm &g, int64_t row, int64_t column, float (*sum)[4],
                                                     int n_fragments, F f)
@@ -93,7 +96,7 @@ static __device__ __forceinline__ void each_element(const tess_gemm &g, int64_t 
     }
 }
 
-/* A tile of WARPS_M warps of M fragments' rows each, and what a buffer has of both operands. */
+/* A tile of WARPS_M warps with M rows of fragments each, and the operands in a buffer. */
 template <int WARPS_M, int M> struct product_tile {
     enum {
         HEIGHT = WARPS_M * M * ROWS,
@@ -134,7 +137,7 @@ static __global__ void __launch_bounds__(THREADS, 2) tensor_gemm_kernel(tensor_p
     for (int64_t begin = 0; begin < g.k; begin += STRETCH, buffer = (buffer + 1) % BUFFERS) {
         tensor_piece *tile = memory + buffer * layout::PIECES;
         tensor_copies_wait<BUFFERS - 2>();
-        __syncthreads(); /* the buffer before it is free again, too */
+        __syncthreads(); /* the previous buffer is now free again, too */
         copy(begin + (BUFFERS - 1) * STRETCH, (buffer + BUFFERS - 1) % BUFFERS);
         TESS_CUDA_UNROLL
         for (int k = 0; k < STRETCH / 16; k++) {

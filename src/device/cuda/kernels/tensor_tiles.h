@@ -1,8 +1,8 @@
 /* Tiles of bfloat16 in shared memory, and products of them on tensor cores.
  *
- * A tile has rows of D elements, D 64 or more, in pieces of 16 bytes. Piece p of row r lies at place p ^ (r & 7), so
- * that the same piece of eight rows, which a tensor core takes at once, lies in different banks, and so do the pieces
- * of a row. */
+ * A tile has rows of D elements, D 64 or more, in pieces of 16 bytes. Piece p of row r is stored at place p ^ (r & 7).
+ * So the same piece of eight rows, which a tensor core loads at once, is in different banks, and so are the pieces of
+ * one row. */
 #ifndef TESS_DEVICE_CUDA_KERNELS_TENSOR_TILES_H
 #define TESS_DEVICE_CUDA_KERNELS_TENSOR_TILES_H
 
@@ -12,7 +12,7 @@
 
 enum {
     WARP = 32,
-    ROWS = 16, /* rows of a warp: those of a fragment */
+    ROWS = 16, /* rows of a warp, which are the rows of a fragment */
     PIECE = 8  /* elements */
 };
 
@@ -21,7 +21,7 @@ template <int D> static __device__ __forceinline__ tensor_piece *piece_at(tensor
     return tile + row * (D / PIECE) + (piece ^ (row & 7));
 }
 
-/* n elements, 0 to PIECE, and zeros after them; asynchronously where memory is aligned to 16 bytes. */
+/* Copies n elements, 0 to PIECE, and zeros after them. The copy is asynchronous if memory is aligned to 16 bytes. */
 static __device__ __forceinline__ void copy_piece(tensor_piece *to, const uint16_t *from, int n)
 {
     if (n > 0 && (uintptr_t)from % sizeof(*to) == 0) {
@@ -37,8 +37,8 @@ static __device__ __forceinline__ void copy_piece(tensor_piece *to, const uint16
         to->words[i] = x[2 * i] | x[2 * i + 1] << 16;
 }
 
-/* A tile of N rows of D elements, of which memory has the first `width`; row_at(i) is where row i is, NULL: zeros. All
- * THREADS of the block call. */
+/* Copies a tile of N rows of D elements, of which memory has the first `width`. row_at(i) returns the address of row i;
+ * NULL: zeros. All THREADS of the block must call this. */
 template <int D, int N, int THREADS, typename F>
 static __device__ __forceinline__ void copy_tile(tensor_piece *tile, int width, F row_at)
 {
@@ -51,7 +51,7 @@ static __device__ __forceinline__ void copy_tile(tensor_piece *tile, int width, 
     }
 }
 
-/* Rows row .. row + ROWS of a tile, elements 16 k .. 16 k + 16, as the left factor. */
+/* Loads rows row .. row + ROWS of a tile, elements 16 k .. 16 k + 16, as the left factor. */
 template <int D> static __device__ __forceinline__ void load_left(uint32_t x[4], tensor_piece *tile, int row, int k)
 {
     int lane = (int)threadIdx.x % WARP;
@@ -88,7 +88,7 @@ static __device__ __forceinline__ void multiply_by_columns(float (*sum)[4], cons
     }
 }
 
-/* A product's sums become the left factor of another: columns 16 k .. 16 k + 16, rounded. */
+/* Converts the sums of a product to the left factor of another: columns 16 k .. 16 k + 16, rounded. */
 static __device__ __forceinline__ void round_to_left(uint32_t x[4], const float (*sum)[4], int k)
 {
     TESS_CUDA_UNROLL
@@ -96,7 +96,7 @@ static __device__ __forceinline__ void round_to_left(uint32_t x[4], const float 
         x[i] = tensor_pack(sum[2 * k + i / 2][i % 2 * 2], sum[2 * k + i / 2][i % 2 * 2 + 1]);
 }
 
-/* Over the four threads that share a fragment's rows. */
+/* Returns the sum over the four threads that share a fragment's rows. */
 static __device__ __forceinline__ float sum_of_row(float x)
 {
     x += __shfl_xor_sync(0xffffffffu, x, 1u);
@@ -109,8 +109,8 @@ static __device__ __forceinline__ float largest_of_row(float x)
     return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2u));
 }
 
-/* This thread's elements of row `half` (0, or 1: 8 further) of a product, times `factor`, to a row of memory of which
- * `width` exist. */
+/* Stores this thread's elements of row `half` (0, or 1: 8 further) of a product, times `factor`, to a row of memory of
+ * which `width` elements exist. */
 template <int D>
 static __device__ __forceinline__ void store_row(uint16_t *to, int width, const float (*sum)[4], int half, float factor)
 {
@@ -118,7 +118,7 @@ static __device__ __forceinline__ void store_row(uint16_t *to, int width, const 
     bool pairs = (uintptr_t)to % sizeof(uint32_t) == 0;
     TESS_CUDA_UNROLL
     for (int n = 0; n < D / 8; n++, column += 8) {
-        /* A value that underflowed to -0 is 0 (device/ref/ref_attention.c). */
+        /* A value that underflowed to -0 is stored as 0 (device/ref/ref_attention.c). */
         uint32_t pair = tensor_pack(sum[n][2 * half] * factor + 0.0f, sum[n][2 * half + 1] * factor + 0.0f);
         if (pairs && column + 1 < width) {
             *(uint32_t *)(to + column) = pair;
