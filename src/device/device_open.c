@@ -1,4 +1,4 @@
-/* Opens the device that a name stands for. */
+/* Opens the device with a given name. */
 #include <string.h>
 
 #include "base/core/variables.h"

@@ -7,7 +7,7 @@
 
 typedef struct dry_device {
     tess_device base;
-    tess_device_table table; /* the host's, but for what follows */
+    tess_device_table table; /* the host's table, except for the functions that this file replaces */
 } dry_device;
 
 static tess_status dry_alloc(tess_device *device, size_t bytes, const char *what, void **out)

@@ -1,14 +1,15 @@
-/* A device that computes nothing, to be asked what a computation would take: its kernels are the host's, whose loops do
- * not run, and its memory is addresses without pages. What kernels do outside of loops they do, on zeros. */
+/* A device that computes nothing. It finds how much memory a computation needs. Its kernels are the host's, but their
+ * loops do not run, and its memory is addresses without pages. Code of kernels outside of loops runs, on zeros. */
 #ifndef TESS_DEVICE_DRY_DEVICE_H
 #define TESS_DEVICE_DRY_DEVICE_H
 
 #include "device/device.h"
 
-/* Counts in the pools of `mem`. A stream's n_threads are as many as its kernels are to ask work space for. */
+/* Memory is counted in the pools of `mem`. The n_threads of a stream is the number that its kernels request work space
+ * for. */
 tess_status tess_dry_device_open(tess_mem *mem, tess_device **device);
 
-/* Work space that the stream's kernels have asked for so far. */
+/* Returns the work space that the stream's kernels have requested so far. */
 size_t tess_stream_work_bytes(const tess_stream *stream);
 
 #endif

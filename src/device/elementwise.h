@@ -1,8 +1,8 @@
-/* The common part of all element-wise kernels and row reductions, on each instruction set: which dtypes it takes, how
- * finely its loop is cut, and the shape of its sums.
+/* The common part of all element-wise kernels and row reductions, on each instruction set: the dtypes that they
+ * support, the grain of their loops, and the order of their sums.
  *
- * A sum over a row (norms, softmax) has TESS_ROW_LANES partial sums: element i goes to sum i % 64, ascending, starting
- * from 0; then they are folded in halves: i + (i + 32), then 16, 8, 4, 2, 1. */
+ * A sum over a row (norms, softmax) has TESS_ROW_LANES partial sums, which start from 0. Element i is added to sum i %
+ * 64, ascending. Then the sums are folded in halves: i + (i + 32), then 16, 8, 4, 2, 1. */
 #ifndef TESS_DEVICE_ELEMENTWISE_H
 #define TESS_DEVICE_ELEMENTWISE_H
 
@@ -12,8 +12,8 @@
 
 enum { TESS_ROW_LANES = 64 };
 
-/* A softmax takes exponentials relative to the largest of a chunk of this many elements and adds them in float within
- * it; the chunks, each times exp(its largest - largest of all), in double: V may be 256k. */
+/* A softmax computes exponentials relative to the largest of a chunk of this many elements, and adds them in float. The
+ * chunks, each times exp(its largest - largest of all), are added in double, because V may be 256k. */
 enum { TESS_SOFTMAX_CHUNK = 2048 };
 
 static inline tess_status tess_check_dtype(const char *kernel, tess_dtype dtype)
@@ -69,10 +69,10 @@ static inline tess_status tess_check_reduce_runs(const tess_reduction *r)
     return tess_check_reduction(r);
 }
 
-/* The definition: what a table's row leaves to it (device/ref/ref_reduce.c). */
+/* The definition, which other tables call for cases that they do not handle (device/ref/ref_reduce.c). */
 tess_status tess_ref_reduce(tess_stream *s, const tess_reduction *r, bool *finite);
 
-/* The number of rows (or elements, with a row of 1) that are worth waking a thread for: some 10 us of work. */
+/* Returns the number of rows (or elements, for rows of 1) whose work, some 10 us, is worth waking a thread for. */
 static inline int64_t tess_loop_grain(int64_t elements_per_row)
 {
     int64_t grain = 16384 / (elements_per_row + 1);

@@ -7,7 +7,7 @@
 #include "device/elementwise.h"
 #include "device/stream_impl.h"
 
-/* Values per block. The first block with a bad value is searched again, value by value. */
+/* Values in a block. The first block that contains a bad value is searched again, value by value. */
 enum { BLOCK = 4096 };
 
 /* A value is finite if its exponent is not all ones. Compilers vectorize these loops. */

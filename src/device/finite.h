@@ -1,5 +1,5 @@
-/* Values in the host's memory that are not finite, and the row that finds them at the speed of memory. `dtype` is
- * TESS_F32, TESS_BF16 or, but for tess_all_finite, TESS_F16. */
+/* Finds values in the host's memory that are not finite, at the speed of memory. `dtype` is TESS_F32, TESS_BF16 or,
+ * except in tess_all_finite, TESS_F16. */
 #ifndef TESS_DEVICE_FINITE_H
 #define TESS_DEVICE_FINITE_H
 
@@ -9,7 +9,7 @@ bool tess_all_finite(const void *data, tess_dtype dtype, int64_t n);
 int64_t tess_count_not_finite(const void *data, tess_dtype dtype, int64_t n);
 double tess_value_at(const void *data, tess_dtype dtype, int64_t i);
 
-/* Fills `find_not_finite`, which every table of the host has. */
+/* Fills the row `find_not_finite`, which is the same in all tables of the host. */
 void tess_kernels_finite(tess_kernels *k);
 
 #endif

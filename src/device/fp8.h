@@ -1,6 +1,6 @@
-/* Scalar conversions between float32 and the two 8-bit formats (Micikevicius et al., arXiv:2209.05433), bit for bit
- * those of torch 2.15: to nearest even. E4M3 has no infinity, and what is too large becomes 448 (older torch: NaN);
- * E5M2 is the upper half of float16, and what is too large becomes infinite. Then blocks that share a scale. */
+/* Scalar conversions between float32 and the two 8-bit formats (Micikevicius et al., arXiv:2209.05433), with the same
+ * bits as torch 2.15. They round to nearest even. E4M3 has no infinity, and larger values become 448 (in older torch:
+ * NaN). E5M2 is the upper half of float16, and larger values become infinite. Below are the scales of blocks. */
 #ifndef TESS_DEVICE_FP8_H
 #define TESS_DEVICE_FP8_H
 
@@ -18,12 +18,12 @@ TESS_SHARED uint8_t tess_float_to_fp8(float x, tess_fp8 format)
     uint32_t u = tess_float_bits(x), sign = u >> 24 & 0x80u, magnitude = u & 0x7fffffffu;
     if (magnitude > 0x7f800000u)
         return (uint8_t)(sign | 0x7fu);
-    if (e4m3 && magnitude > 0x43e00000u) /* 448 */
+    if (e4m3 && magnitude > 0x43e00000u) /* more than 448 */
         return (uint8_t)(sign | 0x7eu);
-    if (magnitude >= 0x47800000u) /* 65536 and more */
+    if (magnitude >= 0x47800000u) /* 65536 or more */
         return (uint8_t)(sign | 0x7cu);
-    /* Below the smallest normal number: adding this power of two leaves multiples of the smallest subnormal one in the
-     * low bits, rounded to even. */
+    /* Below the smallest normal number: adding this power of two leaves the value's multiple of the smallest subnormal
+     * number, rounded to even, in the low bits. */
     uint32_t power = (127 + 1 - bias - mantissa + 23) << 23;
     if (magnitude < (127 + 1 - bias) << 23)
         return (uint8_t)(sign | (tess_float_bits(tess_bits_float(magnitude) + tess_bits_float(power)) - power));
@@ -43,14 +43,15 @@ TESS_SHARED float tess_fp8_to_float(uint8_t code, tess_fp8 format)
     return tess_bits_float(sign | tess_float_bits((float)mantissa * 0x1p-9f));
 }
 
-/* The scale of a block whose largest magnitude is `most`: the smallest power of two by which nothing becomes too large
+/* The scale of a block whose largest magnitude is `most`: the smallest power of two by which no value becomes too large
  * (DeepSeek-V3, arXiv:2412.19437, 3.3.2, with scales rounded up to E8M0). A code times a power of two is exact in
- * bfloat16. Not below 2^-110: then what is rounded is 0 or a normal number. */
+ * bfloat16. The scale is at least 2^-110, so that the values that are rounded are 0 or normal numbers. */
 enum { TESS_FP8_BLOCK = 128, TESS_FP8_LEAST_SCALE = -110 };
 
 TESS_SHARED float tess_fp8_scale(float most, tess_fp8 format)
 {
-    const uint32_t top = format == TESS_E4M3 ? 8 : 15, least = 127 + TESS_FP8_LEAST_SCALE; /* 1.75 x 2^top is largest */
+    /* 1.75 x 2^top is the largest value */
+    const uint32_t top = format == TESS_E4M3 ? 8 : 15, least = 127 + TESS_FP8_LEAST_SCALE;
     uint32_t bits = tess_float_bits(most), exponent = (bits >> 23) + ((bits & 0x7fffffu) > 0x600000u);
     return tess_bits_float((exponent > least + top ? exponent - top : least) << 23);
 }

@@ -5,12 +5,13 @@
 
 #include "device/fp8.h"
 
-enum { GRAIN = 1 << 14, NOT_FINITE = 255 }; /* elements of a range; the exponent of a block without a scale */
+/* GRAIN: elements of a range; NOT_FINITE: the exponent of a block that has no scale */
+enum { GRAIN = 1 << 14, NOT_FINITE = 255 };
 
 typedef struct coding {
-    const float *x; /* encode reads it */
+    const float *x; /* input of encode */
     uint8_t *codes;
-    void *y; /* decode writes it */
+    void *y; /* output of decode */
     int64_t C;
     size_t row_bytes;
     tess_dtype dtype;
@@ -21,7 +22,7 @@ size_t tess_fp8_row_bytes(int64_t C)
     return (size_t)C + (size_t)((C + TESS_FP8_BLOCK - 1) / TESS_FP8_BLOCK);
 }
 
-/* Elements of the block that begins there. */
+/* Returns the number of elements of the block that begins at element `at`. */
 static size_t block_at(const coding *c, int64_t at)
 {
     return c->C - at < TESS_FP8_BLOCK ? (size_t)(c->C - at) : TESS_FP8_BLOCK;
@@ -45,8 +46,8 @@ static uint8_t encode_block(const float *x, size_t n, tess_dtype dtype, uint8_t 
     return (uint8_t)(tess_float_bits(scale) >> 23);
 }
 
-/* The lower bits of a code, as the upper ones of a float32, are the value times 2^-120, also where it is subnormal.
- * Zero times the infinity that NOT_FINITE stands for is NaN. */
+/* The lower bits of a code, as the upper bits of a float32, are the value times 2^-120, even if it is subnormal.
+ * NOT_FINITE is the exponent of infinity, and zero times infinity is NaN. */
 static void decode_block(const uint8_t *codes, uint8_t exponent, size_t n, float *y)
 {
     float scale = tess_bits_float((uint32_t)exponent << 23);

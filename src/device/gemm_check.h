@@ -1,4 +1,4 @@
-/* The checks of every row of kernels.h's `gemm`, so that all tables refuse alike. */
+/* The checks of the arguments of products, which all tables share so that they refuse the same calls. */
 #ifndef TESS_DEVICE_GEMM_CHECK_H
 #define TESS_DEVICE_GEMM_CHECK_H
 
@@ -12,12 +12,12 @@ extern "C" {
  * TESS_E_INVALID: a negative size or rows that are longer than their stride. */
 tess_status tess_gemm_check(const tess_gemm *g);
 
-/* The same for `gemm_fused`, and its own conditions: TESS_E_INVALID. */
+/* The checks of tess_gemm_check, and those of `gemm_fused` itself: TESS_E_INVALID. */
 tess_status tess_gemm_fused_check(const tess_gemm_fused *f);
 
-/* gemm_fused by the other rows of the stream's table. */
+/* Computes gemm_fused with the other rows of the stream's table. */
 tess_status tess_gemm_fused_by_rows(tess_stream *s, const tess_gemm_fused *f);
-/* The same for a checked product with leaves: calls `gemm` without them. */
+/* Computes a checked product with leaves, by calling `gemm` without leaves. */
 tess_status tess_gemm_leaves_by_rows(tess_stream *s, const tess_gemm_fused *f);
 
 #ifdef __cplusplus

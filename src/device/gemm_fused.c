@@ -1,5 +1,5 @@
-/* Products with what follows them, by the other rows of the stream's table: the definition, and the way of tables that
- * have no better one. */
+/* Fused products, computed with the other rows of the stream's table. This is their definition, and the implementation
+ * for tables that have no faster one. */
 #include "device/gemm_check.h"
 
 #include <inttypes.h>
@@ -54,7 +54,7 @@ static tess_status sum_terms(tess_stream *s, const tess_gemm_fused *f)
     }
     if (f->g.c_dtype == TESS_F32)
         return TESS_OK;
-    int64_t whole = f->g.ldc == g.n ? g.m : 1; /* rows a call */
+    int64_t whole = f->g.ldc == g.n ? g.m : 1; /* rows for each call */
     for (int64_t i = 0; i < g.m; i += whole)
         TESS_TRY(s->kernels->convert(s, (float *)g.c + i * g.n, TESS_F32, (uint16_t *)f->g.c + i * f->g.ldc,
                                      f->g.c_dtype, whole * g.n));
@@ -75,7 +75,7 @@ static void *row_of(const tess_gemm_fused *f, void *matrix, int64_t row)
     return matrix != NULL ? (char *)matrix + (size_t)(row * f->g.n) * tess_dtype_size(f->g.c_dtype) : NULL;
 }
 
-/* The gradient of a few rows at a time lives in the work space. */
+/* Computes a few rows at a time. Their gradient of y, which is the product C, is stored in the work space. */
 static tess_status backward(tess_stream *s, const tess_gemm_fused *f)
 {
     tess_gemm g = f->g;

@@ -1,7 +1,7 @@
-/* Products whose K is cut in leaves (kernels.h), by products without leaves and sums: the definition, and the way of
- * tables that have no better one. A few rows of C at a time, so that the sums of leaves stay near. They rest in a
- * binary counter: level i is empty, or the sum of 2^i leaves, and a leaf is added to in the level that it will end in.
- */
+/* Products whose K is cut in leaves (kernels.h), computed with products without leaves and sums. This is their
+ * definition, and the implementation for tables that have no faster one. A few rows of C are computed at a time, so
+ * that the sums of leaves stay in cache. The sums form a binary counter: level i is empty, or holds the sum of 2^i
+ * leaves. A leaf is computed in the level where its sum will be stored. */
 #include "device/gemm_check.h"
 #include "device/stream_impl.h"
 
@@ -9,7 +9,7 @@ enum { MOST_LEVELS = 63 };
 
 typedef struct leaf_sums {
     float *level[MOST_LEVELS]; /* (rows, n) each */
-    int64_t row, rows;         /* rows of C */
+    int64_t row, rows;         /* first row, and number of rows, of C */
 } leaf_sums;
 
 static int64_t n_leaves_of(const tess_gemm *g)
@@ -17,7 +17,7 @@ static int64_t n_leaves_of(const tess_gemm *g)
     return g->k > g->leaf ? (g->k + g->leaf - 1) / g->leaf : 1;
 }
 
-/* op(A) at (i, p). */
+/* Returns the address of op(A) at (i, p). */
 static const void *at_a(const tess_gemm *g, const void *a, int64_t lda, int64_t i, int64_t p)
 {
     return (const char *)a + (size_t)(g->trans_a ? p * lda + i : i * lda + p) * tess_dtype_size(g->ab_dtype);
@@ -51,7 +51,7 @@ static tess_status multiply_leaf(tess_stream *s, const tess_gemm_fused *f, const
     return TESS_OK;
 }
 
-/* C = sums + bias. */
+/* Writes C = sums + bias. */
 static tess_status finish(tess_stream *s, const tess_gemm *g, const leaf_sums *x, float *sums)
 {
     size_t size = tess_dtype_size(g->c_dtype);
@@ -68,7 +68,7 @@ static tess_status finish(tess_stream *s, const tess_gemm *g, const leaf_sums *x
     if (g->c_dtype == TESS_F32)
         return s->kernels->copy_rows(s, sums, (size_t)g->n * size, c, (size_t)g->ldc * size, x->rows,
                                      (size_t)g->n * size);
-    int64_t whole = g->ldc == g->n ? x->rows : 1; /* rows a call */
+    int64_t whole = g->ldc == g->n ? x->rows : 1; /* rows for each call */
     for (int64_t i = 0; i < x->rows; i += whole)
         TESS_TRY(s->kernels->convert(s, sums + i * g->n, TESS_F32, c + (size_t)(i * g->ldc) * size, g->c_dtype,
                                      whole * g->n));

@@ -1,10 +1,10 @@
-/* The host as a device: everything happens at once. */
+/* The host as a device. Every operation is complete when its call returns. */
 #include "device/host_device.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* A stream that was made without a device has its own. */
+/* A stream of the host. One that was made without a device contains its own device. */
 typedef struct host_stream {
     tess_stream base;
     tess_device own;

@@ -1,11 +1,11 @@
-/* Scratch memory of a stream: kernels ask for it, so it stands apart from what chooses kernels. */
+/* Scratch memory of a stream. It is a separate file, because kernels use it, but not the code that chooses kernels. */
 #include "device/stream_impl.h"
 
 static tess_status grow(tess_device *device, size_t bytes, void **block, size_t *block_bytes)
 {
     if (*block != NULL && bytes <= *block_bytes)
         return TESS_OK;
-    /* The old content is dead: freeing first keeps the pool's peak at one block. */
+    /* The old content is not needed. It is freed first, so that the pool's peak counts one block only. */
     tess_device_free(device, *block);
     *block = NULL;
     *block_bytes = 0;

@@ -1,4 +1,5 @@
-/* The kernel tables: one a level, each the one below it with rows overridden, built once. */
+/* The kernel tables, one for each level. Each is the table of the level below with some rows replaced, and is built
+ * once. */
 #include <pthread.h>
 #include <string.h>
 
@@ -53,7 +54,7 @@ static int find_level(const char *name)
     return l;
 }
 
-/* The best level that this process may take. */
+/* Finds the best level that this process may use. */
 static tess_status find_best(int *best)
 {
     const char *most = tess_variable_value(TESS_VAR_CPU_MOST);
@@ -61,7 +62,7 @@ static tess_status find_best(int *best)
     TESS_CHECK(limit >= 0, TESS_E_INVALID, "TESSERA_CPU_MOST '%s' is unknown: choose " LEVELS, most);
     pthread_once(&built, build);
     for (*best = limit; !supported[*best];)
-        --*best; /* down to `ref`, which every machine can run */
+        --*best; /* ends at `ref`, which every machine can run */
     return TESS_OK;
 }
 

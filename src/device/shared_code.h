@@ -1,4 +1,4 @@
-/* Functions of one source for the host's kernels and a GPU's, so that both give the same bits. */
+/* Functions that compile for the host's kernels and for a GPU's, so that both give the same bits. */
 #ifndef TESS_DEVICE_SHARED_CODE_H
 #define TESS_DEVICE_SHARED_CODE_H
 

@@ -1,4 +1,4 @@
-/* The parts of a stream that kernels ask for: table, device, threads and memory. */
+/* The members of a stream that kernels use: table, device, threads and memory. */
 #include "device/stream_impl.h"
 
 void tess_stream_destroy(tess_stream **stream)

@@ -1,7 +1,7 @@
-/* A stream: where kernels run, in the order in which they are called. On the host it is a thread pool, scratch memory
- * and the kernel table chosen for this machine, and a kernel is complete when it returns. On a device it is a queue:
- * a call returns once it is enqueued, and device/device.h says how to wait. One thread at a time uses a stream; on the
- * host several may, for kernels that use neither its threads nor scratch memory. */
+/* A stream runs kernels in the order in which they are called. On the host it is a thread pool, scratch memory and the
+ * kernel table chosen for this machine, and a kernel is complete when its call returns. On a device it is a queue: a
+ * call returns when the kernel is enqueued, and device/device.h says how to wait. One thread at a time may use a
+ * stream. On the host several may, for kernels that use neither its threads nor scratch memory. */
 #ifndef TESS_DEVICE_STREAM_H
 #define TESS_DEVICE_STREAM_H
 
@@ -10,10 +10,10 @@
 
 typedef struct tess_device tess_device;
 
-/* A stream of the host, whose memory is `mem`. `kernels` as in tess_kernels_select. */
+/* Creates a stream of the host, whose memory is `mem`. `kernels` as in tess_kernels_select. */
 tess_status tess_stream_create(tess_mem *mem, int n_threads, const char *kernels, tess_stream **stream);
 
-/* Waits for what was enqueued. */
+/* Waits until the enqueued operations are done. */
 void tess_stream_destroy(tess_stream **stream);
 
 const tess_kernels *tess_stream_kernels(const tess_stream *stream);

@@ -1,5 +1,5 @@
-/* exp, log, erf and sigmoid over `vec`, whichever header of vectors was included before: every instruction set, and the
- * scalar reference, runs the same operations and gives the same bits. Polynomials by Remez's exchange. */
+/* exp, log, erf and sigmoid for the `vec` of the header that was included before. All instruction sets and the scalar
+ * reference run the same operations and give the same bits. The polynomials are from Remez's exchange algorithm. */
 #ifndef TESS_DEVICE_VMATH_H
 #define TESS_DEVICE_VMATH_H
 
@@ -9,7 +9,7 @@
  * subnormal results are rounded once; 0 below -104, inf above 88.73, NaN for NaN. */
 TESS_SHARED vec v_exp_bounded(vec x)
 {
-    const vec magic = v_set(12582912.0f); /* 1.5 * 2^23: adding and taking it away rounds to an integer */
+    const vec magic = v_set(12582912.0f); /* 1.5 * 2^23: adding it and subtracting it again rounds to an integer */
     x = v_max(v_set(-104.0f), x);
     vec n = v_sub(v_fma(x, v_set(0x1.715476p+0f), magic), magic);
     vec r = v_fnma(n, v_set(0x1.62e400p-1f), x);
@@ -22,7 +22,7 @@ TESS_SHARED vec v_exp_bounded(vec x)
     return v_scale2(v_add(p, v_set(1.0f)), n);
 }
 
-/* The same for any x. */
+/* v_exp_bounded for any x. */
 TESS_SHARED vec v_exp(vec x)
 {
     return v_exp_bounded(v_min(v_set(90.0f), x));
@@ -55,7 +55,7 @@ TESS_SHARED vec v_log(vec x)
     return v_select(v_equal(x, x), result, x);
 }
 
-/* 1 / (1 + exp(-x)) */
+/* Returns 1 / (1 + exp(-x)). */
 TESS_SHARED vec v_sigmoid(vec x)
 {
     return v_div(v_set(1.0f), v_add(v_set(1.0f), v_exp(v_sub(v_set(0.0f), x))));

@@ -1,6 +1,6 @@
-/* Rows of float16 by those of float32: what they read is widened before, what they write is rounded after, and what
- * lies between is float32. So float16 has the same bits on all tables, as float32 has. It saves memory, not time: no
- * arithmetic here is faster in it, and each operand is converted where it is used. */
+/* Rows for float16, computed by the rows for float32. Inputs are widened first and results are rounded afterwards;
+ * everything in between is float32. So float16 has the same bits on all tables, as float32 has. It saves memory, not
+ * time: no arithmetic here is faster in float16, and each operand is converted when it is used. */
 #include "device/gemm_check.h"
 
 #include "device/stream_impl.h"
@@ -17,7 +17,7 @@ static int64_t most_of(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Room for n arrays of size[i] floats. */
+/* Reserves work space for n arrays of size[i] floats. */
 static tess_status open_room(tess_stream *s, int n, const int64_t *size, float **part)
 {
     int64_t at[MOST_PARTS + 1] = {0};
@@ -35,7 +35,8 @@ static const uint16_t *half(const void *x, int64_t i)
     return (const uint16_t *)x + i;
 }
 
-/* Rows of x, `stride` elements apart, to contiguous floats, and back. */
+/* widen converts rows of x, `stride` elements apart, to contiguous floats. The next function converts floats to such
+ * rows. */
 static tess_status widen(tess_stream *s, const void *x, int64_t stride, int64_t rows, int64_t columns, float *y)
 {
     if (stride == columns)
@@ -65,7 +66,7 @@ static tess_status narrow_all(tess_stream *s, const float *x, int64_t n, void *y
 }
 
 /* ---- Products ---- */
-/* Columns [j, j + n) of C. wide: A, and room for B, the bias and C. */
+/* Computes columns [j, j + n) of C. wide: A, and work space for B, the bias and C. */
 static tess_status gemm_columns(tess_stream *s, const tess_gemm *g, int64_t j, int64_t n, float *const *wide)
 {
     tess_gemm w = *g;
@@ -110,10 +111,10 @@ static tess_status gemm_fused(tess_stream *s, const tess_gemm_fused *f)
 }
 
 /* ---- Attention ---- */
-/* A call with float32 operands in room of the stream: q and out (T, H D), k and v (rows of keys, G D). */
+/* A call with float32 operands in the stream's work space: q and out are (T, H D), k and v are (rows of keys, G D). */
 typedef struct wide_attention {
     tess_attention a;
-    int64_t T, heads, keys; /* rows; elements of a row */
+    int64_t T, heads, keys; /* number of rows; elements of a row of q, and of k */
     float *dout, *dq, *dk, *dv;
 } wide_attention;
 
@@ -204,7 +205,7 @@ static tess_status attention_backward(tess_stream *s, const tess_attention *a, c
 }
 
 /* ---- Norms ---- */
-/* h of a norm, which is rounded before it is read, in wide[0]; wide[1] is room for the residual. */
+/* Computes h of a norm, rounded as the norm reads it, into wide[0]. wide[1] is work space for the residual. */
 static tess_status wide_sum(tess_stream *s, const void *x, const void *residual, void *h_out, int64_t n,
                             float *const *wide)
 {
@@ -247,7 +248,7 @@ static tess_status layernorm_forward(tess_stream *s, const void *x, const void *
     return narrow_all(s, wide[1], T * C, y);
 }
 
-/* h, dy, dresidual and w of a norm's backward, in wide[0..3]; dx will be in wide[1]. */
+/* Widens h, dy, dresidual and w of a norm's backward pass into wide[0..3]. dx will be in wide[1]. */
 static tess_status widen_norm(tess_stream *s, const void *h, const void *w, const void *dy, const void *dresidual,
                               int64_t T, int64_t C, float **wide)
 {
@@ -417,7 +418,8 @@ static tess_status column_sum(tess_stream *s, const void *dy, int64_t stride, fl
     return plain(s)->column_sum(s, wide, C, db, T, C, TESS_F32);
 }
 
-/* Rows [i, i + n). Their dlogits may be in the logits' place: they are rounded once these rows have been read. */
+/* Computes rows [i, i + n). Their dlogits may overwrite the logits, so they are rounded after these rows have been
+ * read. */
 static tess_status cross_entropy_rows(tess_stream *s, const tess_cross_entropy *a, int64_t i, int64_t n, float *wide)
 {
     tess_cross_entropy part = *a;

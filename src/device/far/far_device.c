@@ -46,7 +46,7 @@ static tess_status far_alloc(tess_device *device, size_t bytes, const char *what
     return TESS_OK;
 }
 
-/* Streams that are created or destroyed meanwhile wait. */
+/* Waits for all streams. Other threads cannot create or destroy streams meanwhile. */
 static void drain_all(far_device *d)
 {
     pthread_mutex_lock(&d->streams_lock);
@@ -61,7 +61,7 @@ static void far_free(tess_device *device, void *memory, size_t bytes)
     drain_all(d);
     char *at = (char *)memory + d->constant;
     madvise(at, pages(bytes), MADV_REMOVE);
-    mprotect(at, pages(bytes), PROT_NONE); /* a kernel that is given it once more faults */
+    mprotect(at, pages(bytes), PROT_NONE); /* a kernel that uses this memory later faults */
 }
 
 /* ---- Streams ---- */
@@ -69,7 +69,8 @@ static void destroy(tess_stream *stream)
 {
     far_stream *s = (far_stream *)stream;
     far_device *d = (far_device *)s->base.device;
-    far_drain(s); /* before it leaves the list: memory that others free may be in use by its commands */
+    /* The stream must be empty before it leaves the list: its commands may use memory that other threads free */
+    far_drain(s);
     pthread_mutex_lock(&d->streams_lock);
     far_stream **link = &d->streams;
     while (*link != s)
@@ -115,7 +116,7 @@ block:
     return status;
 }
 
-/* An end of a copy may be the host's. */
+/* Returns an address for the copy: addresses of the device are translated, those of the host stay. */
 static void *reach(const far_device *d, const void *p)
 {
     return (char *)p + (far_is_mine(d, p) ? d->constant : 0);
@@ -164,7 +165,7 @@ static tess_status fill(tess_stream *stream, void *to, int byte, size_t bytes)
 }
 
 /* ---- Other processes ---- */
-/* Process, file, offset: a process that may look into this one opens its memory file. */
+/* The handle: process, file, offset and size. A process that may read this one's /proc folder opens its memory file. */
 static tess_status peer_export(tess_device *device, void *memory, size_t bytes, tess_peer_handle *handle)
 {
     const far_device *d = (const far_device *)device;
@@ -255,7 +256,7 @@ static tess_status read_delays(far_device *d)
     return TESS_OK;
 }
 
-/* Reads the stall of another rank; 0 if there is none: no stall. */
+/* Reads TESSERA_FAR_STALL. A stall of another rank is ignored. */
 static tess_status read_stall(far_device *d)
 {
     const char *text = tess_variable_value(TESS_VAR_FAR_STALL), *rank = tess_variable_value(TESS_VAR_RANK);

@@ -1,14 +1,17 @@
-/* The far device: the host's kernels behind a queue, on memory that the host cannot touch. It shows without a GPU what
- * a GPU would: a host that reads a value in place dies with a message, and a wait that is missing gives wrong data.
+/* The far device: the host's kernels behind a queue, with memory that the host cannot access. It finds without a GPU
+ * the errors that a GPU would show: if the host reads a value in place, the process dies with a message, and if a wait
+ * is missing, the data are wrong.
  *
- * TESSERA_FAR_DELAYS=SEED:MICROSECONDS has the worker of every stream pause at random before one command in 16;
- * TESSERA_FAR_STALL=RANK:ROW:NUMBER:SECONDS has one command stall: the rank's that many-th of the row ("copy", too). */
+ * TESSERA_FAR_DELAYS=SEED:MICROSECONDS makes the worker of each stream pause at random before one command in 16.
+ * TESSERA_FAR_STALL=RANK:ROW:NUMBER:SECONDS makes one command of a rank stall: the NUMBER-th command of the row ("copy"
+ * is allowed, too). */
 #ifndef TESS_DEVICE_FAR_DEVICE_H
 #define TESS_DEVICE_FAR_DEVICE_H
 
 #include "device/device.h"
 
-/* TESS_E_NOMEM: no room for two ranges of addresses; TESS_E_INVALID: TESSERA_FAR_DELAYS, TESSERA_FAR_STALL. */
+/* TESS_E_NOMEM: there is no address space for two ranges. TESS_E_INVALID: TESSERA_FAR_DELAYS or TESSERA_FAR_STALL is
+ * wrong. */
 tess_status tess_far_device_open(tess_mem *mem, tess_device **device);
 
 #endif

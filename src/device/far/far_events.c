@@ -1,4 +1,5 @@
-/* Events of the far device: tickets. A record is the next ticket, reached when the queue comes to it. */
+/* Events of the far device. Each record gives the event the next number, which is reached when the queue comes to the
+ * record. */
 #include "device/far/far_impl.h"
 
 typedef struct far_event {
@@ -7,7 +8,7 @@ typedef struct far_event {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     int64_t recorded, reached;
-    int n_users; /* the owner, and commands that are enqueued */
+    int n_users; /* the owner, and enqueued commands */
 } far_event;
 
 tess_status far_event_create(tess_device *device, tess_event **event)
@@ -69,7 +70,7 @@ static tess_status await(tess_stream *inner, const far_call *call)
     return TESS_OK;
 }
 
-/* `step` is 1 for a new ticket. */
+/* `step` is 1 to record the event and 0 to wait for it. */
 static tess_status enqueue(tess_event *event, tess_stream *stream, far_call call, int step)
 {
     far_event *e = (far_event *)event;
@@ -84,7 +85,7 @@ static tess_status enqueue(tess_event *event, tess_stream *stream, far_call call
         return status;
     }
     pthread_mutex_lock(&e->lock);
-    e->recorded += step; /* only once it is sure to be reached */
+    e->recorded += step; /* only after the command is enqueued, so that the number will be reached */
     pthread_mutex_unlock(&e->lock);
     return TESS_OK;
 }

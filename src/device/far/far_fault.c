@@ -1,4 +1,4 @@
-/* Explains a fault in the far device's memory: the code that touched it, and the block that it touched. */
+/* Explains a fault in the far device's memory: which code accessed it, and which block it accessed. */
 #include "device/far/far_impl.h"
 
 #include <signal.h>
@@ -35,7 +35,8 @@ static void on_fault(int signal, siginfo_t *info, void *context)
         else if (far_is_mine(d, address - d->constant))
             explain(d, address - d->constant, false);
     }
-    sigaction(signal, &before, NULL); /* the instruction faults again, and this time as it would have */
+    /* The instruction runs again, and faults with the handler that was there before */
+    sigaction(signal, &before, NULL);
 }
 
 static void install(void)

@@ -1,5 +1,6 @@
-/* The far device's insides. Its memory is a memory file that is mapped twice: what callers get are addresses of the
- * first range, which nobody may touch; the same memory `constant` bytes further on is for kernels. */
+/* The internals of the far device. Its memory is a memory file that is mapped twice. Callers get addresses in the first
+ * range, which cannot be accessed. Kernels use the second range, `constant` bytes further on, which has the same
+ * memory. */
 #ifndef TESS_DEVICE_FAR_IMPL_H
 #define TESS_DEVICE_FAR_IMPL_H
 
@@ -9,19 +10,21 @@ typedef struct far_stream far_stream;
 
 typedef struct far_device {
     tess_device base;
-    struct far_device *next; /* all of the process, for the fault handler */
-    char *shown;             /* PROT_NONE, FAR_RANGE bytes */
-    ptrdiff_t constant;      /* distance from an address to the memory that it stands for */
+    struct far_device *next; /* next device of the process, for the fault handler */
+    char *shown;             /* FAR_RANGE bytes, PROT_NONE: the addresses that callers get */
+    ptrdiff_t constant;      /* distance from such an address to the memory for kernels */
     int file;
-    size_t top;                   /* bytes given out; never again, so that a stale address is found */
-    pthread_mutex_t streams_lock; /* held while streams are drained, so never taken by a command; guards the next two */
+    /* Bytes given out; they are never reused, so that the use of a freed address is found */
+    size_t top;
+    /* Guards the next two members. It is held while streams are drained, so no command may take it. */
+    pthread_mutex_t streams_lock;
     far_stream *streams;
     uint64_t n_streams_made;
     uint64_t delay_seed;
-    int64_t delay_us; /* longest pause before a command, 0: none */
+    int64_t delay_us; /* longest pause before a command; 0: no pauses */
     struct {
-        char row[32]; /* "": none */
-        int64_t left; /* commands of that row until the one that stalls */
+        char row[32]; /* "": there is no stall */
+        int64_t left; /* number of commands of the row until the one that stalls */
         double seconds;
     } stall;
 } far_device;
@@ -29,11 +32,11 @@ typedef struct far_device {
 enum { FAR_POINTERS = 10, FAR_SIZES = 5 };
 #define FAR_RANGE ((size_t)64 << 30)
 
-/* An operation that is enqueued: a row with its arguments by value. Pointers are those of kernels. */
+/* An enqueued operation: a row of the table, with its arguments by value. Pointers are those that kernels use. */
 typedef struct far_call {
     const char *row;
     tess_status (*run)(tess_stream *inner, const struct far_call *call);
-    bool always; /* even after an error: others may wait for it */
+    bool always; /* run it even after an error, because others may wait for it */
     const void *p[FAR_POINTERS];
     int64_t n[FAR_SIZES];
     float number; /* eps, or a factor */
@@ -56,7 +59,7 @@ typedef struct far_call {
 
 typedef struct far_command {
     struct far_command *next;
-    uint64_t logged; /* its number in the stream's log, 0: none */
+    uint64_t logged; /* its number in the stream's log; 0: not logged */
     far_call call;
     _Alignas(16) char tail[];
 } far_command;
@@ -64,9 +67,9 @@ typedef struct far_command {
 struct far_stream {
     tess_stream base;
     tess_kernels table;
-    tess_stream *inner; /* the worker's own stream of the host */
+    tess_stream *inner; /* a stream of the host, which the worker uses */
     far_stream *next;   /* next stream of the device */
-    uint64_t number;    /* how many streams of the device were made before this one; seeds its random delays */
+    uint64_t number;    /* number of streams of the device that were created before; seeds the random delays */
     pthread_t worker;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -85,13 +88,13 @@ static inline bool far_is_mine(const far_device *d, const void *p)
 /* ---- far_queue.c ---- */
 tess_status far_queue_start(far_stream *stream);
 void far_queue_stop(far_stream *stream);
-/* Copies the call, and `bytes` of `tail`. */
+/* Enqueues a copy of the call and of `bytes` bytes of `tail`. */
 tess_status far_enqueue(far_stream *stream, const far_call *call, const void *tail, size_t bytes);
-/* Waits until all is done; the error stays. */
+/* Waits until all commands are done. A stored error is kept. */
 void far_drain(far_stream *stream);
-/* Waits, and hands out the error. */
+/* Waits until all commands are done, and returns the stored error. */
 tess_status far_synchronize(tess_stream *stream);
-/* The worker says after each command how far it has come. */
+/* Makes the worker write its progress after each command to the stream's log. */
 tess_status far_log_stream(tess_stream *stream);
 
 /* ---- far_events.c ---- */
@@ -103,11 +106,11 @@ tess_status far_event_query(tess_event *event, bool *done);
 tess_status far_event_synchronize(tess_event *event);
 
 /* ---- far_rows.c ---- */
-/* Every row enqueues the row of `inner`. */
+/* Fills a table whose rows enqueue the rows of `inner`. */
 void far_rows(tess_kernels *table, const tess_kernels *inner);
 
 /* ---- far_fault.c ---- */
-/* Makes a fault of the process in the device's memory be explained before the process dies of it. */
+/* Installs a handler that explains a fault in the device's memory before the process dies of it. */
 void far_explain_faults(far_device *device);
 void far_forget_faults(far_device *device);
 

@@ -1,4 +1,4 @@
-/* A stream of the far device: a worker thread that does what is enqueued, one command after the other. */
+/* A stream of the far device: a worker thread that runs the enqueued commands one after the other. */
 #include "device/far/far_impl.h"
 
 #include <stdio.h>
@@ -7,7 +7,8 @@
 
 #include "base/core/rng.h"
 
-/* One command in 16: a stream that lags far behind now and then shows more than one that is a little late always. */
+/* Pauses before one command in 16: a stream that is sometimes very late finds more errors than one that is always a
+ * little late. */
 static void pause_at_random(const far_stream *s, uint64_t command)
 {
     const far_device *d = (const far_device *)s->base.device;
@@ -16,7 +17,7 @@ static void pause_at_random(const far_stream *s, uint64_t command)
         usleep((useconds_t)(draw / 16 % (uint64_t)(d->delay_us + 1)));
 }
 
-/* The one command of the process that stalls. */
+/* Pauses before the one command of the process that stalls. */
 static void stall(const far_stream *s, const far_call *call)
 {
     far_device *d = (far_device *)s->base.device;
@@ -91,7 +92,7 @@ void far_queue_stop(far_stream *s)
     pthread_mutex_destroy(&s->lock);
 }
 
-/* Called while the stream's lock is held. */
+/* The caller holds the stream's lock. */
 static uint64_t log_command(const far_stream *s, const far_call *call)
 {
     tess_stream_log *log = s->base.log;

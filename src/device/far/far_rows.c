@@ -1,11 +1,11 @@
-/* The rows of the far device: each takes its arguments by value, adds the constant to the pointers of the device, and
- * enqueues the row of the host's table. */
+/* The rows of the far device. Each takes its arguments by value, adds the constant to the device's pointers, and
+ * enqueues the same row of the host's table. */
 #include <string.h>
 
 #include "device/elementwise.h"
 #include "device/far/far_impl.h"
 
-/* Turns the caller's pointers into the kernels'. */
+/* Converts the caller's pointers to those that kernels use. */
 typedef struct far_mover {
     const far_stream *stream;
     const char *row;
@@ -26,7 +26,7 @@ static void *move(far_mover *m, const void *p)
     return (char *)p + d->constant;
 }
 
-/* A row whose pointers are all in `p`. */
+/* Enqueues a row whose pointers are all in `p`. */
 static tess_status enqueue(tess_stream *stream, far_call call)
 {
     far_mover m = {(const far_stream *)stream, call.row, TESS_OK};
@@ -87,7 +87,8 @@ static int64_t pages_of(const tess_attention_seq *s)
     return s->pages != NULL && s->k_len > 0 ? (s->k_len + TESS_ATTENTION_BLOCK - 1) / TESS_ATTENTION_BLOCK : 0;
 }
 
-/* Sequences are descriptors that hold pointers: they travel as the call's tail, and after them their pages. */
+/* Enqueues a call of attention. The sequences contain pointers, so they are sent as the call's tail, followed by their
+ * pages. */
 static tess_status enqueue_attention(tess_stream *s, far_call *c, far_mover *m)
 {
     tess_attention *a = &c->attention.a;
@@ -118,7 +119,7 @@ static tess_status enqueue_attention(tess_stream *s, far_call *c, far_mover *m)
     return status;
 }
 
-/* The sequences of a call's tail, each with its own pages. */
+/* Returns the sequences of a call's tail, with pointers to their pages set. */
 static const tess_attention_seq *arrived_seqs(const far_call *c)
 {
     tess_attention_seq *seqs = (void *)(uintptr_t)c->tail; /* the call's own copy */
@@ -414,7 +415,7 @@ static tess_status column_sum(tess_stream *s, const void *dy, int64_t stride, fl
     return enqueue(s, (far_call){"column_sum", run_column_sum, .p = {dy, db}, .n = {stride, T, C}, .dtype = dtype});
 }
 
-/* The tail: the inputs, then the outputs. */
+/* The call's tail: the inputs, then the outputs. */
 static tess_status run_reduce(tess_stream *s, const far_call *c)
 {
     tess_reduction r = c->reduction;
@@ -443,7 +444,7 @@ static tess_status reduce(tess_stream *s, const tess_reduction *r, bool *finite)
     return status;
 }
 
-/* The tail: the runs, whose pointers are the kernels'. */
+/* The call's tail: the runs, with pointers that kernels use. */
 static tess_status run_convert_runs(tess_stream *s, const far_call *c)
 {
     return s->kernels->convert_runs(s, c->tail, c->n[0], c->dtype, c->to);
@@ -467,7 +468,7 @@ static tess_status convert_runs(tess_stream *s, const tess_value_run *runs, int6
     return status;
 }
 
-/* The tail: the inputs, the output, then the runs. */
+/* The call's tail: the inputs, the output, then the runs. */
 static tess_status run_reduce_runs(tess_stream *s, const far_call *c)
 {
     tess_reduction r = c->reduction;
@@ -509,7 +510,7 @@ static tess_status row_sumsq(tess_stream *s, const float *x, double *out, int64_
     return enqueue(s, (far_call){"row_sumsq", run_row_sumsq, .p = {x, out}, .n = {rows, C}});
 }
 
-/* ---- Rows of bytes, and looking ---- */
+/* ---- Rows that copy bytes or search ---- */
 static tess_status run_copy_rows(tess_stream *s, const far_call *c)
 {
     return s->kernels->copy_rows(s, c->p[0], (size_t)c->n[0], (void *)c->p[1], (size_t)c->n[1], c->n[2],

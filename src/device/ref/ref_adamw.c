@@ -1,5 +1,7 @@
-/* AdamW: p' = p decay; m += (1 - beta1) (g - m); v = v beta2 + (1 - beta2) g g;
- * p = p' - step m / (sqrt(v) / sqrt(bias2) + eps). */
+/* AdamW, the definition:
+ *
+ *     p' = p decay   m += (1 - beta1) (g - m)   v = v beta2 + (1 - beta2) g g
+ *     p = p' - step m / (sqrt(v) / sqrt(bias2) + eps) */
 #include "device/adamw.h"
 
 #include <math.h>

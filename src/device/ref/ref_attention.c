@@ -1,7 +1,8 @@
-/* Attention, the definition: one query row of one head at a time, in the order that every faster kernel keeps too.
+/* The definition of attention: one query row of one head at a time, in the order that every faster kernel follows.
  *
- * In BF16 the scores are float32 sums of exact products; probabilities (and, backward, dS) are rounded to bf16 before
- * they meet another matrix, as the tile units of CPUs and GPUs need it; everything is accumulated in float32. */
+ * In BF16 the scores are float32 sums of exact products. Probabilities (and dS in the backward pass) are rounded to
+ * bf16 before they are multiplied with another matrix, because the tile units of CPUs and GPUs need that. All sums are
+ * float32. */
 #include "device/ref/ref_attention.h"
 
 #include "device/ref/vec_ref.h"
@@ -50,7 +51,7 @@ static float round_to(float value, tess_dtype dtype)
     return dtype == TESS_F32 ? value : tess_bf16_to_float(tess_float_to_bf16(value));
 }
 
-/* Results that underflowed to -0 are stored as 0: tiles add zeros for keys that a row does not see. */
+/* Stores results that underflowed to -0 as 0, because kernels with tiles add zeros for keys that a row does not see. */
 static void store(void *x, int64_t i, float value, tess_dtype dtype)
 {
     if (dtype == TESS_F32)
@@ -67,13 +68,13 @@ static float dot(const void *x, int64_t x_at, const void *y, int64_t y_at, int64
     return sum;
 }
 
-/* The first key that a query at position `p` sees. */
+/* Returns the first key that a query at position `p` sees. */
 static int64_t first_key(const tess_attention *a, int64_t p)
 {
     return a->window > 0 && p + 1 > a->window ? p + 1 - a->window : 0;
 }
 
-/* One row: o (D) is work space. */
+/* Computes one row. o (D) is work space. */
 static void forward_row(const tess_attention *a, const tess_attention_seq *s, int64_t i, int64_t h, float *o)
 {
     const int64_t D = a->head_size, G = a->n_kv_heads, kv_at = h / (a->n_heads / G) * D;
@@ -87,7 +88,7 @@ static void forward_row(const tess_attention *a, const tess_attention_seq *s, in
         const int64_t v_at = tess_attention_block(a, s, base, a->v_stride) + kv_at;
         const int64_t begin = lo > base ? lo - base : 0;
         const int64_t end = p + 1 - base < TESS_ATTENTION_BLOCK ? p + 1 - base : TESS_ATTENTION_BLOCK;
-        float m_new = m, sum[4] = {0}; /* key j of the block in sum j % 4 */
+        float m_new = m, sum[4] = {0}; /* sum[j % 4] includes key j of the block */
         for (int64_t j = begin; j < end; j++) {
             score[j] = a->scale * dot(a->q, row * a->q_stride + h * D, s->k, k_at + j * a->k_stride, D, a->dtype);
             m_new = fmaxf(m_new, score[j]);
@@ -115,7 +116,7 @@ typedef struct forward_context {
     float *scratch; /* (workers, D) */
 } forward_context;
 
-/* The loop runs over heads; a head's rows are all its own. */
+/* Computes heads. The rows of a head are written by one thread. */
 static void forward_heads(void *context, int64_t begin, int64_t end, int worker)
 {
     const forward_context *c = context;
@@ -139,11 +140,11 @@ static tess_status attention_forward(tess_stream *stream, const tess_attention *
 typedef struct backward_context {
     const tess_attention *a;
     const tess_attention_grad *g;
-    int64_t longest; /* sequence */
-    float *scratch;  /* (workers, (2 longest + 1) D): dk, dv of one head and sequence, dq of one row */
+    int64_t longest; /* tokens of the longest sequence */
+    float *scratch;  /* (workers, (2 longest + 1) D): dk and dv of one head and sequence, dq of one row */
 } backward_context;
 
-/* Adds what query row i of head h gives to dk, dv, and writes its dq. */
+/* Adds the contributions of query row i of head h to dk and dv, and writes the row's dq. */
 static void backward_row(const backward_context *c, const tess_attention_seq *s, int64_t i, int64_t h, float *dk,
                          float *dv, float *dq)
 {
@@ -170,7 +171,7 @@ static void backward_row(const backward_context *c, const tess_attention_seq *s,
         store(g->dq, row * g->dq_stride + h * D + d, a->scale * dq[d], a->dtype);
 }
 
-/* The loop runs over key/value heads: each owns its dk, dv and the dq of its query heads. */
+/* Computes key/value heads. Each writes its own dk and dv, and dq of its query heads. */
 static void backward_heads(void *context, int64_t begin, int64_t end, int worker)
 {
     const backward_context *c = context;

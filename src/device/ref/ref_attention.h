@@ -1,4 +1,4 @@
-/* The checks of the arguments of every attention kernel, once, in one place. */
+/* The checks of the arguments of attention, which all attention kernels share. */
 #ifndef TESS_DEVICE_REF_REF_ATTENTION_H
 #define TESS_DEVICE_REF_REF_ATTENTION_H
 
@@ -8,9 +8,9 @@
 extern "C" {
 #endif
 
-/* TESS_E_UNSUPPORTED: a dtype other than F32 and BF16. TESS_E_INVALID: heads that do not divide, an impossible size, a
- * scale that is not positive, a sequence with fewer keys than queries. With `g`, also what the backward pass needs:
- * k_len == q_len, lse. */
+/* Checks the arguments. With `g` it also checks what the backward pass needs: k_len == q_len, and lse.
+ * TESS_E_UNSUPPORTED: a dtype other than F32 and BF16. TESS_E_INVALID: numbers of heads that do not divide, an
+ * impossible size, a scale that is not positive, or a sequence with fewer keys than queries. */
 tess_status tess_attention_check(const tess_attention *a, const tess_attention_grad *g);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* y = x in another dtype, rounded to nearest even. */
+/* Converts values to another dtype, rounded to nearest even. */
 #include "device/ref/ref_impl.h"
 
 static tess_status convert(tess_stream *s, const void *x, tess_dtype from, void *y, tess_dtype to, int64_t n)

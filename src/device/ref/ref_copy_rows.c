@@ -1,11 +1,11 @@
-/* Rows that move bytes, and the exact sum: their work is memory's or the integers', so every table of the host has
- * these. */
+/* Rows that copy bytes, and the exact sum. Memory or integer arithmetic limits their speed, so all tables of the host
+ * use these. */
 #include <string.h>
 
 #include "device/ref/ref_impl.h"
 #include "device/stream_impl.h"
 
-/* Row i of y is row index[i] of x; index NULL: row i. */
+/* A copy of rows: row i of y is row index[i] of x, or row i if index is NULL. */
 typedef struct row_copies {
     const char *x;
     char *y;

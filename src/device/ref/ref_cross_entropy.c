@@ -1,4 +1,5 @@
-/* Cross-entropy of a row: nll = log sum exp(x / t) - x[target] / t, entropy, and the gradient p - onehot(target). */
+/* Cross-entropy of a row, the definition: nll = log sum exp(x / t) - x[target] / t, the entropy, and the gradient p -
+ * onehot(target). */
 #include <math.h>
 #include <string.h>
 
@@ -6,12 +7,13 @@
 #include "device/ref/vec_ref.h"
 #include "device/vmath.h"
 
-/* Exponentials of a chunk are relative to its own largest element. */
+/* Sums over a chunk. Exponentials are relative to the chunk's own largest element. */
 typedef struct ref_softmax_chunk {
-    float largest, e, ex; /* sums of e = exp(d), d = (x - largest) / T, and of e d, 0 where e is 0 (a masked logit) */
+    /* e: sum of e = exp(d), d = (x - largest) / T; ex: sum of e d, which is 0 where e is 0 (a masked logit) */
+    float largest, e, ex;
 } ref_softmax_chunk;
 
-/* Sums of the row, relative to its largest element. */
+/* Sums over the row, relative to its largest element. */
 typedef struct ref_softmax_sums {
     double e, ex;
     float largest;
@@ -30,7 +32,7 @@ static float largest_of(const float *x, int64_t n)
     return largest;
 }
 
-/* The number that is subtracted from a chunk's elements: its largest, or 0 if all are masked. */
+/* Returns the number that is subtracted from a chunk's elements: its largest, or 0 if all are masked. */
 static float base_of(float largest)
 {
     return largest == -INFINITY ? 0 : largest;
@@ -62,7 +64,8 @@ static ref_softmax_sums sum_row(const float *x, int64_t V, float inv_temperature
     return sums;
 }
 
-/* The terms of a row's gradient: log p[v] + entropy = d[v] - mean, d relative to the largest of the row. */
+/* The values that a row's gradient needs: log p[v] + entropy = d[v] - mean, where d is relative to the row's
+ * largest. */
 typedef struct ref_softmax_gradient {
     const float *x;
     float largest, inverse, mean; /* inverse: 1 / sum of e */
@@ -70,7 +73,8 @@ typedef struct ref_softmax_gradient {
     float weight, dentropy; /* -g / T and h / T */
 } ref_softmax_gradient;
 
-/* p (weight - dentropy (d - mean)), p by way of the chunk's own largest; without `dentropy` in fewer roundings. */
+/* Writes p (weight - dentropy (d - mean)), with p computed relative to the chunk's own largest. Without `dentropy` it
+ * takes fewer roundings. */
 static void write_gradient(const ref_softmax_gradient *g, int64_t V, void *dlogits, int64_t at, tess_dtype dtype)
 {
     for (int64_t begin = 0; begin < V; begin += TESS_SOFTMAX_CHUNK) {

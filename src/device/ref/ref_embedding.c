@@ -1,4 +1,5 @@
-/* Embedding: out[t] = table[ids[t]] + positions[pos[t]]; dtable[ids[t]] += dout[t], tokens ascending. */
+/* The embedding, the definition: out[t] = table[ids[t]] + positions[pos[t]]; dtable[ids[t]] += dout[t], tokens
+ * ascending. */
 #include "device/ref/ref_impl.h"
 
 static tess_status embedding_forward(tess_stream *s, const void *table, const void *positions, const int32_t *ids,

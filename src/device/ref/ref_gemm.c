@@ -1,5 +1,6 @@
-/* C = op(A) op(B) + bias [+ C], the definition: one float32 FMA a product, k ascending, for both element types. Tables
- * for bf16 hardware sum pairs instead (kernels.h), so they are compared with this one by error, not by bits. */
+/* The definition of products, C = op(A) op(B) + bias [+ C]: each element is a chain of float32 FMAs, k ascending, for
+ * both element types. Tables for bf16 hardware sum pairs instead (kernels.h), so tests compare them with this one by
+ * error, not by bits. */
 #include <math.h>
 
 #include "device/bf16.h"
@@ -11,7 +12,7 @@ static float load(const void *x, int64_t i, tess_dtype dtype)
     return dtype == TESS_F32 ? ((const float *)x)[i] : tess_bf16_to_float(((const uint16_t *)x)[i]);
 }
 
-/* sum + a(i,p) b(p,j) for p in [begin, end) ascending. */
+/* Returns sum + a(i,p) b(p,j) for p in [begin, end) ascending. */
 static float add_chain(const tess_gemm *g, int64_t i, int64_t j, int64_t begin, int64_t end, float sum)
 {
     int64_t a_step = g->trans_a ? g->lda : 1, b_step = g->trans_b ? 1 : g->ldb;
@@ -21,7 +22,8 @@ static float add_chain(const tess_gemm *g, int64_t i, int64_t j, int64_t begin, 
     return sum;
 }
 
-/* The tree over the leaves in [begin, end): its left side is the most of them that are a power of two, but not all. */
+/* Returns the tree of the leaves in [begin, end). Its left side has the largest power of two of leaves that is less
+ * than all of them. */
 static float add_leaves(const tess_gemm *g, int64_t i, int64_t j, int64_t begin, int64_t end)
 {
     int64_t left = g->leaf;

@@ -1,4 +1,4 @@
-/* Activations: y = act(gate) * up or act(x), with act = silu or gelu, and their gradients. */
+/* Activations, the definition: y = act(gate) * up or act(x), with act = silu or gelu, and their gradients. */
 #include "device/ref/ref_impl.h"
 #include "device/ref/vec_ref.h"
 #include "device/vmath.h"

@@ -1,4 +1,4 @@
-/* The reference kernels: scalar C on the caller's thread, in the order of operations that is the definition. */
+/* The reference kernels: scalar C on the caller's thread. Their order of operations is the definition. */
 #ifndef TESS_DEVICE_REF_REF_IMPL_H
 #define TESS_DEVICE_REF_REF_IMPL_H
 
@@ -23,7 +23,7 @@ static inline float ref_round(float value, tess_dtype dtype)
     return dtype == TESS_F32 ? value : tess_bf16_to_float(tess_float_to_bf16(value));
 }
 
-/* Folds the partial sums of a row; the lanes are spent. */
+/* Folds the partial sums of a row. The lanes are overwritten. */
 static inline float ref_fold(float lane[TESS_ROW_LANES])
 {
     for (int width = TESS_ROW_LANES / 2; width > 0; width /= 2)

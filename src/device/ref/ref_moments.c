@@ -1,4 +1,4 @@
-/* Moments of optimizers as bfloat16 with random rounding, and as 8-bit codes of a block. */
+/* Stores moments of optimizers as bfloat16 with random rounding, or as 8-bit codes of a block. */
 #include "device/moments.h"
 
 #include <math.h>

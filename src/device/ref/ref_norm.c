@@ -1,4 +1,5 @@
-/* RMSNorm is LayerNorm without the mean; what differs is the rounding between the two products (HF's RMSNorm). */
+/* Norms, the definition. RMSNorm is LayerNorm without the mean, but rounds between the two products, as HF's RMSNorm
+ * does. */
 #include <math.h>
 
 #include "device/ref/ref_impl.h"
@@ -79,7 +80,7 @@ typedef struct ref_norm_grad {
     tess_dtype dtype;
 } ref_norm_grad;
 
-/* dw[c] = sum of dy * xhat, db[c] = sum of dy: an FMA and an addition a token. */
+/* dw[c] = sum of dy * xhat, db[c] = sum of dy. A token takes an FMA for dw and an addition for db. */
 static void sum_columns(const ref_norm_grad *g)
 {
     for (int64_t c = 0; c < g->C; c++) {
@@ -128,7 +129,7 @@ static void row_backward(const ref_norm_grad *g, int64_t t)
 
 static void backward(const ref_norm_grad *g)
 {
-    sum_columns(g); /* first: dx may be dy's memory */
+    sum_columns(g); /* before dx is written, because dx may be dy's memory */
     for (int64_t t = 0; t < g->T; t++)
         row_backward(g, t);
 }

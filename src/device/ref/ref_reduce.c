@@ -1,4 +1,4 @@
-/* Sums: of two tensors, of columns, of the same element of many inputs, of a row's squares. */
+/* Sums, the definition: of two tensors, of columns, of the same element of many inputs, and of the squares of a row. */
 #include <math.h>
 
 #include "device/ref/ref_impl.h"
@@ -39,8 +39,8 @@ static tess_status column_sum(tess_stream *s, const void *dy, int64_t stride, fl
     return TESS_OK;
 }
 
-/* Inputs begin .. begin+n of the tree: the left half is the largest power of two below n, which is what adding
- * neighbours and carrying up an odd one comes to. */
+/* Returns the tree of inputs begin .. begin+n. Its left half is the largest power of two below n. That is the same as
+ * adding neighbours and carrying an unpaired node up. */
 static float tree(const tess_reduction *r, int begin, int n, size_t i)
 {
     if (n == 1)
@@ -126,7 +126,7 @@ tess_status tess_ref_reduce(tess_stream *s, const tess_reduction *r, bool *finit
 static tess_status copy(tess_stream *s, void *to, const void *from, size_t bytes, bool streams)
 {
     (void)s;
-    (void)streams; /* an ordinary store is in the memory for all who look */
+    (void)streams; /* other threads see an ordinary store without further steps */
     memcpy(to, from, bytes);
     return TESS_OK;
 }

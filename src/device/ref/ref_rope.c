@@ -1,5 +1,5 @@
-/* Rotary positions, for each i below half a head: (a, b) = (x[i], x[half + i]) becomes (a c - b d, b c + a d), with
- * c = cos and d = sin of pos[t] and i. */
+/* Rotary position embedding, the definition. For each i below half a head, (a, b) = (x[i], x[half + i]) becomes (a c -
+ * b d, b c + a d), where c and d are the cosine and sine for pos[t] and i. */
 #include "device/ref/ref_impl.h"
 
 static tess_status rope(tess_stream *s, void *x, int64_t stride, const int32_t *pos, const float *cos_table,

@@ -1,4 +1,5 @@
-/* Many runs of values in one call: every table of the host has these, by its own rows of one run. */
+/* Processes many runs of values in one call. All tables of the host use these functions, which call the table's own
+ * rows for each run. */
 #include "device/ref/ref_impl.h"
 #include "device/stream_impl.h"
 

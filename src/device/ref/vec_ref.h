@@ -1,5 +1,5 @@
-/* `vec`: one float. The scalar form of the operations in cpu/vec_avx512.h that device/vmath.h needs, so that the
- * reference computes exp, log and erf in the same steps as every instruction set. */
+/* `vec` as one float: the scalar form of the operations of cpu/vec_avx512.h that device/vmath.h needs. So the reference
+ * computes exp, log and erf in the same steps as all instruction sets. */
 #ifndef TESS_DEVICE_REF_VEC_REF_H
 #define TESS_DEVICE_REF_VEC_REF_H
 
@@ -117,14 +117,14 @@ TESS_SHARED vec v_from_int(ivec a)
     return (float)a;
 }
 
-/* 2^n, n in [-126, 127]. */
+/* Returns 2^n, n in [-126, 127]. */
 TESS_SHARED vec v_power_of_2(int n)
 {
     return tess_bits_float((uint32_t)(n + 127) << 23);
 }
 
-/* p 2^n, p in [1/2, 2), n whole in [-200, 200]: 2^n need not be a float, so it comes in halves. The first product is
- * exact, which leaves one rounding. */
+/* Returns p 2^n, p in [1/2, 2), n whole in [-200, 200]. 2^n may not be a float, so it is applied as two factors. The
+ * first product is exact, so there is one rounding. */
 TESS_SHARED vec v_scale2(vec p, vec n)
 {
     if (n != n)
