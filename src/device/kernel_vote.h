@@ -28,7 +28,7 @@ typedef struct tess_kernels_choice {
 /* Returns the offer of this process. `name` and errors as in tess_kernels_select. */
 tess_status tess_kernels_offer_of(const char *name, tess_kernels_offer *offer);
 
-/* The offer of process i begins i * stride bytes after `first`. */
+/* Returns the common choice of n processes. The offer of process i begins i * stride bytes after `first`. */
 tess_kernels_choice tess_kernels_vote(const tess_kernels_offer *first, size_t stride, int n);
 
 const char *tess_kernels_name(int level);

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Words of a set of the numbers 0 .. n - 1. */
+/* Returns the number of words that a set of the numbers 0 .. n - 1 needs. */
 static inline size_t tess_bits_words(int n)
 {
     return ((size_t)n + 63) / 64;

@@ -11,7 +11,8 @@
 /* Whether item `a` comes before item `b`. */
 typedef bool (*tess_heap_order)(const void *a, const void *b);
 
-/* Puts the item at `at` or above. What is at `at` is overwritten: an item is added by rising from the heap's end. */
+/* Moves an item up from `at` to its place; the item that was at `at` is overwritten. A new item is added with `at`
+ * at the heap's end. */
 static inline __attribute__((always_inline)) void tess_heap_rise(void *heap, size_t at, const void *item, size_t size,
                                                                  tess_heap_order before)
 {
@@ -21,8 +22,8 @@ static inline __attribute__((always_inline)) void tess_heap_rise(void *heap, siz
     memcpy(items + at * size, item, size);
 }
 
-/* Puts the item at `at` or below, in a heap of n items. What is at `at` is overwritten: the first item is removed by
- * letting the last one sink from there. */
+/* Moves an item down from `at` to its place, in a heap of n items; the item that was at `at` is overwritten. The
+ * first item is removed by moving the last one down from there. */
 static inline __attribute__((always_inline)) void tess_heap_sink(void *heap, size_t n, size_t at, const void *item,
                                                                  size_t size, tess_heap_order before)
 {

@@ -1,6 +1,6 @@
-/* Rows of a section's table. A section NAME has the struct `tess_NAME_section`. ROW(NAME, FIELD, EFFECT, ...) makes the
- * key "NAME.FIELD", the field's place in the struct and TESS_EFFECT_EFFECT, so that a key and its field cannot differ.
- * Only files that hold such tables include this header. */
+/* Rows of a section's table. A section NAME has the struct `tess_NAME_section`. ROW(NAME, FIELD, EFFECT, ...)
+ * derives the key "NAME.FIELD" and the field's offset from the same name, so a key and its field cannot differ. The
+ * row's effect is TESS_EFFECT_EFFECT. Only files that contain such tables include this header. */
 #ifndef TESS_BASE_CORE_OPTION_ROWS_H
 #define TESS_BASE_CORE_OPTION_ROWS_H
 
@@ -23,7 +23,7 @@
     ROW(section_, field_, effect_, TESS_OPTION_LIST, .fallback = "", .is_path = true, .help = help_)
 #define INT(section_, field_, effect_, fallback_, min_, max_, help_) \
     ROW(section_, field_, effect_, TESS_OPTION_INT, .fallback = fallback_, .least = min_, .most = max_, .help = help_)
-/* The degree of an axis of the mesh. */
+/* An option whose value is the degree of an axis of the mesh. */
 #define DEGREE(section_, field_, axis_, fallback_, min_, max_, help_)                                                 \
     ROW(section_, field_, LAYOUT, TESS_OPTION_INT, .axis = axis_, .fallback = fallback_, .least = min_, .most = max_, \
         .help = help_)
@@ -34,7 +34,7 @@
 #define CHOICE(section_, field_, effect_, fallback_, choices_, help_) \
     ROW(section_, field_, effect_, TESS_OPTION_CHOICE, .fallback = fallback_, .choices = choices_, .help = help_)
 
-/* The section of the array `rows_`. */
+/* The section whose options are the array `rows_`. */
 #define SECTION(name_, help_, rows_)                                                                     \
     {                                                                                                    \
         .name = name_, .help = help_, .rows = rows_, .n_rows = (int)(sizeof(rows_) / sizeof((rows_)[0])) \

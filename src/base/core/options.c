@@ -40,7 +40,7 @@ const char *tess_options_hint(const char *before, const char *text, const char *
     return hint;
 }
 
-/* The row of a key, and its table; NULL: no such key. */
+/* Returns the row of a key, and sets its table. NULL: no such key. */
 static const tess_option *find(const tess_option_table *tables, int n_tables, const char *key,
                                const tess_option_table **table)
 {
@@ -373,7 +373,7 @@ static uint64_t hash_value(const tess_option *option, const void *section, uint6
             hash = tess_hash_bytes(list->item[i], strlen(list->item[i]) + 1, hash);
         return tess_hash_bytes(&list->n, sizeof(list->n), hash);
     }
-    case TESS_OPTION_OWN: /* its field is not known */
+    case TESS_OPTION_OWN: /* its field and its type are not known */
         break;
     }
     return hash;

@@ -19,12 +19,13 @@ typedef enum tess_option_type {
     TESS_OPTION_OWN     /* set by `parse`, whose messages must name the key; cannot be formatted */
 } tess_option_type;
 
-/* The effect of an option's value. Options of a run say theirs; those of commands and faults have none. */
+/* The effect of an option's value. Options of a run must state it. Options of commands and faults have no effect
+ * (0). */
 typedef enum tess_option_effect {
-    TESS_EFFECT_NOTHING = 1, /* no effect of the following: ranks of one job may have different values */
-    TESS_EFFECT_CALLS = 2,   /* decides which collectives ranks call, and when; no bits, no lasting state */
-    TESS_EFFECT_LAYOUT = 4,  /* decides what ranks hold of weights, moments and gradients, or how an update goes on */
-    TESS_EFFECT_BITS = 8,    /* decides losses, gradients or weights */
+    TESS_EFFECT_NOTHING = 1, /* none of the effects below: ranks of one job may have different values */
+    TESS_EFFECT_CALLS = 2,   /* changes which collectives ranks call, and when, but no bits and no lasting state */
+    TESS_EFFECT_LAYOUT = 4,  /* changes what ranks store of weights, moments and gradients, or the steps of an update */
+    TESS_EFFECT_BITS = 8,    /* changes the bits of losses, gradients or weights */
     TESS_EFFECT_LAYOUT_AND_BITS = TESS_EFFECT_LAYOUT | TESS_EFFECT_BITS
 } tess_option_effect;
 
@@ -47,7 +48,7 @@ typedef struct tess_option {
     const char *help;                                     /* one line; states the unit where it could be in doubt */
 } tess_option;
 
-/* The options of one struct, next to which they stand. No two rows have the same field. */
+/* The options of one struct, defined next to it. No two rows have the same field. */
 typedef struct tess_option_section {
     const char *name; /* "training" */
     const char *help;
@@ -55,13 +56,13 @@ typedef struct tess_option_section {
     int n_rows;
 } tess_option_section;
 
-/* A section's place in a configuration, which is a struct of such structs. */
+/* A section of a configuration. The configuration is a struct that contains the structs of its sections. */
 typedef struct tess_option_table {
     const tess_option_section *section;
     size_t offset;
 } tess_option_table;
 
-/* The section's struct in `config`. */
+/* Returns the section's struct in `config`. */
 static inline const void *tess_options_section(const tess_option_table *table, const void *config)
 {
     return (const char *)config + table->offset;
@@ -70,17 +71,18 @@ static inline const void *tess_options_section(const tess_option_table *table, c
 /* Whether a row has the key. */
 bool tess_options_has(const tess_option_table *tables, int n_tables, const char *key);
 
-/* Writes the default of every row that has one into `config`, whose lists are made ones or zero. */
+/* Writes the default of every row that has one into `config`. Each list in `config` must be zero, or own its items:
+ * it is freed first. */
 tess_status tess_options_defaults(const tess_option_table *tables, int n_tables, void *config);
 
-/* Frees the lists of a configuration, and empties them. */
+/* Frees the lists of a configuration. They are empty afterwards. */
 void tess_options_free(const tess_option_table *tables, int n_tables, void *config);
 
-/* Copies the `size` bytes of the configuration `from`, with lists of its own. *to is written whole; free it with
- * tess_options_free. TESS_E_NOMEM: *to is zero. */
+/* Copies the configuration `from`, which has `size` bytes, and its lists. Overwrites all of *to without freeing it.
+ * Free *to with tess_options_free. TESS_E_NOMEM: *to is zero. */
 tess_status tess_options_copy(const tess_option_table *tables, int n_tables, void *to, const void *from, size_t size);
 
-/* A hash of the values of all rows with one of the effects. Thereby it depends on which rows these are. */
+/* Returns a hash of the values of all rows with one of the effects. It also depends on which rows these are. */
 uint64_t tess_options_hash(const tess_option_table *tables, int n_tables, const void *config, unsigned effects);
 
 /* Sets one key from text. `source` names the place in messages ("kjv.yaml:12", "command line"). For an unknown key
@@ -97,9 +99,9 @@ tess_status tess_options_refuse(const tess_option_table *tables, int n_tables, c
  * if at most three match. NULL: no such key, or too many. */
 const char *tess_options_same_leaf(const tess_option_table *tables, int n_tables, const char *key);
 
-/* The current value as a user would write it. `section` is the struct that the row belongs to. */
+/* Writes the current value as a user would write it. `section` is the struct that the row belongs to. */
 tess_status tess_options_format(const tess_option *option, const void *section, char *text, size_t size);
-/* The same by key. */
+/* Like tess_options_format, for a key. */
 tess_status tess_options_format_key(const tess_option_table *tables, int n_tables, const void *config, const char *key,
                                     char *text, size_t size);
 /* Whether the current value is the default, however that is written. False for a value that cannot be formatted and

@@ -7,7 +7,7 @@
 
 #define OURS "TESSERA_"
 
-/* The nearest of our names that people set; NULL: none is near. */
+/* Returns the most similar of the TESSERA_ names that users set; NULL: none is similar. */
 static const char *find_near(const char *name)
 {
     const char *names[TESS_VARIABLE_COUNT];

@@ -1,6 +1,6 @@
-/* Every variable of the environment that Tessera reads, or sets for programs that it starts: one row each. A module
- * reads a variable by its row; no other file calls getenv (tools/check-layers). `tessera doctor env` explains the rows
- * whose names begin with TESSERA_. */
+/* The list of all environment variables that Tessera reads, or sets for programs that it starts, with one row each.
+ * Modules read a variable by its row; no other file calls getenv (tools/check-layers). `tessera doctor env` explains
+ * the rows whose names begin with TESSERA_. */
 #ifndef TESS_BASE_CORE_VARIABLES_H
 #define TESS_BASE_CORE_VARIABLES_H
 
@@ -11,7 +11,7 @@ typedef enum tess_variable_setter {
     TESS_SET_BY_SYSTEM    /* a login, a terminal, or the installation of CUDA or Python */
 } tess_variable_setter;
 
-/* row, name, who sets it, what it means, its default, accepted values (doctor/env/env_values.h); "": nothing to say */
+/* Columns: row, name, setter, meaning, default, accepted values (doctor/env/env_values.h). An unused column is "". */
 /* clang-format off */
 #define TESS_VARIABLE_LIST(X) \
     X(TESS_VAR_CPU, "TESSERA_CPU", USER, "the kernel table to use", \
@@ -142,7 +142,7 @@ typedef enum tess_variable {
     TESS_VARIABLE_LIST(X)
 #undef X
         TESS_VARIABLE_COUNT,
-    TESS_VARIABLE_NONE = TESS_VARIABLE_COUNT /* no variable, which is never set */
+    TESS_VARIABLE_NONE = TESS_VARIABLE_COUNT /* stands for no variable; its value is always NULL */
 } tess_variable;
 
 typedef struct tess_variable_row {
@@ -151,16 +151,18 @@ typedef struct tess_variable_row {
     const char *does, *fallback, *values; /* the columns of the list */
 } tess_variable_row;
 
-/* By tess_variable. */
+/* Indexed by tess_variable. */
 extern const tess_variable_row tess_variables[TESS_VARIABLE_COUNT];
 
 enum { TESS_VARIABLE_NAME = 64 };
 
 const char *tess_variable_name(tess_variable variable);
 
-/* The value of a variable; NULL: it is not set. Borrowed: valid until somebody sets the variable. */
+/* Returns the value of a variable; NULL: it is not set. The text is borrowed, and valid until the variable is set
+ * again. */
 const char *tess_variable_value(tess_variable variable);
-/* The same for a name that a configuration, or a question of the user, names: such names are not in the list. */
+/* Like tess_variable_value, for a name that is not in the list: one from a configuration, or one that the user asks
+ * about. */
 const char *tess_variable_value_named(const char *name);
 
 #endif

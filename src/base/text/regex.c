@@ -50,7 +50,7 @@ static uint32_t options_of(unsigned flags)
     return options;
 }
 
-/* The compiled pattern keeps a copy of the context's functions, so the context itself need not live on. */
+/* The compiled pattern keeps a copy of the context's functions, so the context may be freed. */
 static tess_status compile(tess_regex *regex, const char *pattern, size_t size, unsigned flags, const char *what)
 {
     int error = 0;
@@ -122,7 +122,7 @@ const char *tess_regex_name(const tess_regex *regex, int i, int *group)
     if (i < 0 || (uint32_t)i >= n)
         return NULL;
     table += (size_t)i * size;
-    *group = table[0] << 8 | table[1]; /* a number of two bytes, then the name */
+    *group = table[0] << 8 | table[1]; /* an entry is a number of two bytes, then the name */
     return (const char *)table + 2;
 }
 
@@ -165,7 +165,8 @@ void tess_regex_scratch_destroy(tess_regex_scratch **scratch)
     *scratch = NULL;
 }
 
-/* Returns what pcre2_match does: below 0, nothing is found. */
+/* Searches, with the interpreter if the JIT's stack is too small. Returns the result of pcre2_match, which is below
+ * 0 if nothing is found. */
 static int search(const tess_regex *regex, tess_regex_scratch *scratch, const char *text, size_t size, size_t from)
 {
     int n = pcre2_match(regex->code, (PCRE2_SPTR)text, size, from, regex->options, scratch->match, scratch->context);

@@ -20,30 +20,31 @@ typedef enum tess_regex_flag {
 
 typedef struct tess_regex tess_regex; /* immutable: threads may share it */
 
-/* `flags`: of tess_regex_flag. `what` names the pattern in messages. TESS_E_FORMAT: the pattern is invalid; the message
- * names it and the byte at which the error is found. */
+/* Compiles a pattern. `flags` are combined from tess_regex_flag. `what` names the pattern in messages.
+ * TESS_E_FORMAT: the pattern is invalid; the message names it and the byte at which the error is found. */
 tess_status tess_regex_create(tess_mem *mem, const char *pattern, size_t size, unsigned flags, const char *what,
                               tess_regex **regex);
 void tess_regex_destroy(tess_regex **regex); /* NULL is fine */
 
 /* Compiles the pattern to machine code, which takes longer than a few searches. Where that is impossible (another
- * machine, no executable memory), searches stay as slow as they are. The results are the same, but the interpreter
- * counts the same steps on every machine, which machine code does not. No other thread may use the pattern meanwhile.
- */
+ * machine, no executable memory), the interpreter searches, more slowly. The results are the same. The limit of
+ * steps is reached at the same point on every machine only with the interpreter, not with machine code. No other
+ * thread may use the pattern meanwhile. */
 void tess_regex_speed_up(tess_regex *regex);
 
 int tess_regex_n_groups(const tess_regex *regex);
-/* The i-th name of a group, in alphabetical order, and the group's number. NULL: there are no more names. */
+/* Returns the i-th name of a group, in alphabetical order, and sets the group's number. NULL: there are no more
+ * names. */
 const char *tess_regex_name(const tess_regex *regex, int i, int *group);
 
-/* The memory of one thread's searches, and the most that one search may cost. */
+/* The memory for the searches of one thread, and the limits of one search. */
 typedef struct tess_regex_scratch tess_regex_scratch;
 
 typedef struct tess_regex_limits {
     int groups;        /* number of groups whose places are kept; named groups beyond it are not found */
-    uint32_t steps;    /* steps of matching */
-    uint32_t depth;    /* depth of backtracking; 0: as deep as `heap_kib` allows */
-    uint32_t heap_kib; /* memory for backtracking */
+    uint32_t steps;    /* limit of the steps of a search */
+    uint32_t depth;    /* limit of the depth of backtracking; 0: only `heap_kib` limits it */
+    uint32_t heap_kib; /* limit of the memory for backtracking */
     size_t jit_stack; /* bytes of stack for machine code; 0: 32 KiB. The interpreter takes over when it is too small. */
 } tess_regex_limits;
 
@@ -56,7 +57,7 @@ tess_status tess_regex_find(const tess_regex *regex, tess_regex_scratch *scratch
                             size_t from, bool *found, size_t *begin, size_t *end);
 /* Whether the pattern matches anywhere in the text. A search that reaches the limits finds nothing. */
 bool tess_regex_matches(const tess_regex *regex, tess_regex_scratch *scratch, const char *text, size_t size);
-/* The place of a group in the newest match. False: the group took no part in it. */
+/* Sets the bounds of a group in the newest match. Returns false if the group is not part of the match. */
 bool tess_regex_group(const tess_regex_scratch *scratch, int group, size_t *begin, size_t *end);
 
 #endif

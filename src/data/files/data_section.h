@@ -4,7 +4,7 @@
 
 #include "base/core/options.h"
 
-/* Whether documents begin with a bos token. AUTO: as the tokenizer's template says. */
+/* Whether documents begin with a bos token. AUTO: the tokenizer's template decides. */
 typedef enum tess_add_bos { TESS_ADD_BOS_AUTO, TESS_ADD_BOS_TRUE, TESS_ADD_BOS_FALSE } tess_add_bos;
 
 typedef struct tess_tokenizer_section {

@@ -131,7 +131,7 @@ static tess_status copy_list(const template_use *c)
     return template_add(c->run, c->value, &empty, c->out);
 }
 
-/* Variant 1: the number of such items, 0: the index of the first. */
+/* The methods count and index of lists. Variant 1 returns the number of equal items, 0 the index of the first one. */
 static tess_status look_for(const template_use *c)
 {
     const template_list *list = c->value->list;

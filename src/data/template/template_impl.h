@@ -2,19 +2,19 @@
  *
  * - template_lexer.c: tokens, with jinja2's control of whitespace
  * - template_expression.c, template_parse.c: expressions and statements of the tree
- * - template_value.c: values: Python's None, bool, int, float, str, list, tuple, dict, and what a template can see next
- *   to them
+ * - template_value.c: values: Python's None, bool, int, float, str, list, tuple, dict, and the other kinds of
+ *   template_kind
  * - template_text.c: strings: characters, spaces, case
  * - template_print.c, template_json.c: str() and repr(), tojson
  * - template_evaluate.c, template_run.c, template_scope.c: expressions, statements, names
- * - template_use.c: calls of the rows of the tables in the files that follow
+ * - template_use.c: finds filters, tests, functions and methods in the tables of the files below, and calls them
  * - template_filters.c, template_sequences.c: filters of one value and of many
  * - template_tests.c: tests
  * - template_methods.c: methods of strings
  * - template_call.c: functions, and the other methods
  *
- * Everything is allocated in an arena: the tree in the template's, values in the arena of a rendering. Nothing is freed
- * separately. */
+ * Everything is allocated in an arena: the tree in the template's, values in the arena of a rendering. Nothing is
+ * freed separately. */
 #ifndef TESS_DATA_TEMPLATE_TEMPLATE_IMPL_H
 #define TESS_DATA_TEMPLATE_TEMPLATE_IMPL_H
 
@@ -287,21 +287,21 @@ typedef struct template_use {
     const template_value *value; /* the filtered or tested value, or the method's object; NULL in functions */
     const template_args *args;
     template_value *out;
-    int variant; /* variant of the row */
+    int variant; /* copied from the row */
 } template_use;
 
-enum { TEMPLATE_ANY = 1 << 30 }; /* value of `most`: any arguments with any names */
+enum { TEMPLATE_ANY = 1 << 30 }; /* value of `most` for functions that accept any arguments with any names */
 #define TEMPLATE_NAMES(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 typedef struct template_builtin {
     const char *name;
     tess_status (*use)(const template_use *use);
-    int variant;              /* variant of those that differ in little */
-    size_t least, most;       /* number of arguments */
-    const char *const *names; /* names that arguments may have; NULL ends them. NULL: none may have one */
+    int variant;              /* tells apart rows that share a function */
+    size_t least, most;       /* smallest and largest number of arguments */
+    const char *const *names; /* names of the arguments that may be named, ended by NULL; NULL: there are none */
 } template_builtin;
 
-/* A file's rows of a set. */
+/* The rows of a set that one file defines. */
 typedef struct template_table {
     const template_builtin *rows;
     size_t n;
@@ -472,12 +472,12 @@ const template_value *template_scope_find(template_run *run, const template_scop
 const template_value *template_arg(const template_args *args, size_t place, const char *name);
 
 /* ---- template_use.c ---- */
-/* The row of this name; NULL: the set has none. */
+/* Returns the row of this name; NULL: the set has no such row. */
 const template_builtin *template_find(const template_run *run, template_set set, template_text name);
-/* Checks the arguments and calls. */
+/* Checks the arguments and calls the row's function. */
 tess_status template_use_row(template_run *run, const template_builtin *row, const template_value *value,
                              const template_args *args, template_value *out);
-/* The same by name. TESS_E_UNSUPPORTED: the set has none of this name. */
+/* Finds the row of a name, and calls it like template_use_row. TESS_E_UNSUPPORTED: the set has no such row. */
 tess_status template_use_name(template_run *run, template_set set, template_text name, const template_value *value,
                               const template_args *args, template_value *out);
 

@@ -3,7 +3,7 @@
  * a dictionary do not exist. */
 #include "data/template/template_impl.h"
 
-/* The method of this name; NULL: values of this kind have none. */
+/* Returns the method of this name; NULL: values of this kind have no such method. */
 static const template_builtin *find_method(const template_run *run, const template_value *value, template_text name)
 {
     switch (value->kind) {

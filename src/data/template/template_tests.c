@@ -113,7 +113,7 @@ static tess_status is_case(const template_use *c)
     return TESS_OK;
 }
 
-/* Variant: the set. */
+/* The tests "filter" and "test": whether there is one of this name. Variant: the set to search. */
 static tess_status is_known(const template_use *c)
 {
     if (c->value->kind != TEMPLATE_STRING)

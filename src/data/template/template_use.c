@@ -1,4 +1,5 @@
-/* Calls of filters, tests, functions and methods: one table of rows each. */
+/* Finds filters, tests, functions and methods by name, checks their arguments and calls them. Each of these sets has
+ * tables of rows. */
 #include "data/template/template_impl.h"
 
 static bool is_known(template_text name, const char *const *names)

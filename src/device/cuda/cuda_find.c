@@ -9,7 +9,8 @@
 
 #include "base/core/variables.h"
 
-/* A file's folder: below the value of a variable where one is named, else absolute; patterns of glob(3). */
+/* Folders that are searched: a pattern of glob(3), which follows the value of a variable or, without one, is
+ * absolute. */
 static const struct {
     tess_variable variable;
     const char *pattern;

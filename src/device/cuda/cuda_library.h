@@ -22,7 +22,7 @@ typedef struct cuda_library {
     const char *name;       /* name in messages: "cuBLAS" */
     const char *file;       /* file in messages: "libcublasLt.so" */
     const char *pattern;    /* pattern of the file, for glob(3) */
-    tess_variable variable; /* names another file, or is "off" */
+    tess_variable variable; /* environment variable that names another file, or is "off" */
     const char *instead;    /* another value of the variable that means not to use the library; NULL: none */
     const char *packages;   /* names of the packages that contain the library */
     const cuda_symbol *symbols;
