@@ -53,7 +53,7 @@ typedef struct gemm_engine {
     /* Packed rows of A that rest in the second-level cache, where a panel of B in the first meets them. If 0, a panel
      * of A rests in the first-level cache, and packed B in the second. */
     int64_t a_block_rows;
-    size_t b_block_bytes;  /* packed B that all of A meets before the next is packed */
+    size_t b_block_bytes;  /* size of packed B that is multiplied with all of A at a time */
     double parallel_flops; /* smaller products are not worth waking threads for */
 
     /* Packs `rows` rows of op(A) from row i on (columns of op(B) from column j on), k elements from k_begin on. */
