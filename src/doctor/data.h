@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* The files of log/errors. */
+/* The embedded files of log/errors. */
 /* clang-format off */
 #define TESS_DOCTOR_ERRORS(X) \
     X(torch) \
@@ -35,7 +35,7 @@
     X(python) \
     X(tessera)
 
-/* The files of env/variables. */
+/* The embedded files of env/variables. */
 #define TESS_DOCTOR_VARIABLES(X) \
     X(nccl) \
     X(nccl_source) \

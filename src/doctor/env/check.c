@@ -1,4 +1,4 @@
-/* Judges variables of the environment: unknown names and slips, bad values, and values that contradict each other. */
+/* Checks environment variables: unknown and misspelt names, bad values, and values that contradict each other. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,8 +7,9 @@
 #include "doctor/env/env_values.h"
 #include "doctor/table/clean.h"
 
-/* Whether `name` differs from `known` by one slip of the hand: letters swapped, missing, added or, in a long word, a
- * wrong one. A digit, a word, or a letter of a short word (MIN and MAX, RC and DC), makes another name. */
+/* Whether `name` differs from `known` by one typing error: letters swapped, missing or added, or, in a long word,
+ * one wrong letter. A different digit, a different word, or a different letter of a short word (MIN and MAX, RC and
+ * DC) makes another name. */
 static bool is_slip(const char *name, const char *known)
 {
     enum { LONG_WORD = 6, SLIP = 2 };
@@ -44,17 +45,18 @@ static bool is_kin(const char *name, const env_family *family, const char *known
            strcmp(family->kin, other->kin) == 0 && strcmp(own_part(name, family), own_part(known, other)) == 0;
 }
 
-/* Whether `known` is `name` and one word more: TORCH_NCCL_HEARTBEAT_TIMEOUT, TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC. */
+/* Whether `name` is `known` without its last word, such as TORCH_NCCL_HEARTBEAT_TIMEOUT for
+ * TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC. */
 static bool lacks_last_word(const char *name, const char *known)
 {
     size_t n = strlen(name);
     return strncmp(name, known, n) == 0 && known[n] == '_' && strchr(known + n + 1, '_') == NULL;
 }
 
-/* Known names that a name may stand for which the registry lacks. Names without an effect do not count. */
+/* Suggestions for a name that the registry lacks. Names without an effect are not suggested. */
 typedef struct alternative {
-    const char *meant; /* the name that was surely meant; NULL: unknown */
-    const char *near;  /* a name that resembles it; NULL: none */
+    const char *meant; /* name that was surely meant; NULL: unknown */
+    const char *near;  /* similar name; NULL: none */
 } alternative;
 
 static alternative find_alternative(const tess_env_registry *registry, const char *name, const env_family *family)
@@ -71,7 +73,7 @@ static alternative find_alternative(const tess_env_registry *registry, const cha
         if (kin == NULL && is_kin(name, family, variable->row.id))
             kin = variable->row.id;
     }
-    /* The family's prefix does not count, or all its names would be near each other. */
+    /* The comparison leaves out the family's prefix; with it, all names of a family would be similar. */
     const char *near = tess_options_nearest(name, names, n);
     if (near != NULL && tess_text_distance(name, near) > 1 + (int)strlen(own_part(name, family)) / 4)
         near = NULL;

@@ -1,4 +1,4 @@
-/* Conflicts between variables that are each fine alone. One function per rule. */
+/* Finds conflicts between variables that are each valid alone. There is one function per rule. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,21 +21,21 @@ __attribute__((format(printf, 2, 3))) static void add_finding(tess_env_report *r
     tess_clean(raw, strlen(raw), text, sizeof(report->conflicts[0]));
 }
 
-/* Whether a variable is set, to whatever value. */
+/* Whether a variable is set to any value. */
 static bool is_set(const tess_env_report *report, const char *name)
 {
     const tess_env_setting *setting = tess_env_find(report, name);
     return setting != NULL && setting->value != NULL;
 }
 
-/* The value of a variable; NULL: it is not set, or only a shell could compute it. */
+/* Returns the value of a variable, or NULL if it is not set or only a shell could compute it. */
 static const char *value_of(const tess_env_report *report, const char *name)
 {
     const tess_env_setting *setting = tess_env_find(report, name);
     return setting != NULL && !setting->computed ? setting->value : NULL;
 }
 
-/* The value as an integer; `fallback` if it is not set or no integer. */
+/* Returns the value as an integer, or `fallback` if it is not set or not an integer. */
 static long long number_of(const tess_env_report *report, const char *name, long long fallback)
 {
     char *end;
@@ -51,13 +51,13 @@ static bool is_on(const tess_env_report *report, const char *name)
                              strcasecmp(value, "on") == 0);
 }
 
-/* A feature that is switched off makes its settings void. */
+/* A feature that is switched off: the variables that configure it have no effect. */
 static void find_switched_off(tess_env_report *report)
 {
     static const struct {
         const char *name;
         bool when_on;        /* true: the switch acts when set to 1; false: when set to 0 */
-        const char *prefix;  /* prefix of the variables that become void */
+        const char *prefix;  /* prefix of the variables that lose their effect */
         const char *because; /* effect of the switch */
     } switches[] = {{"NCCL_IB_DISABLE", true, "NCCL_IB_", "turns InfiniBand and RoCE off"},
                     {"NCCL_P2P_DISABLE", true, "NCCL_P2P_LEVEL", "turns direct copies between GPUs off"},
@@ -126,7 +126,7 @@ static bool is_set_to(const tess_env_report *report, const char *name, const cha
     return value != NULL && tess_env_accepts(rule, value);
 }
 
-/* Pairs of values of which one undoes the other. */
+/* Two values of which one cancels the effect of the other. */
 static void find_pairs(tess_env_report *report)
 {
     static const char no_events[] = "the flight recorder keeps no events: there is nothing to dump";
@@ -161,7 +161,7 @@ static void find_pairs(tess_env_report *report)
                         value_of(report, pairs[i].b), pairs[i].because);
 }
 
-/* Addresses that mean this host alone, in a job of several. */
+/* Finds addresses that reach only this host in a job of several hosts. */
 static void find_loopback_between_hosts(tess_env_report *report)
 {
     static const struct {
@@ -232,7 +232,7 @@ static void find_gid_filters(tess_env_report *report)
                         value_of(report, "NCCL_IB_GID_INDEX"), filters[i]);
 }
 
-/* Whether a list of NCCL, of prefixes or (after "=") of exact names, has an interface. */
+/* Whether an interface is in a list of NCCL. The list holds prefixes, or exact names after "=". */
 static bool names_interface(const char *list, const char *interface)
 {
     bool exact = *list == '=';
@@ -256,7 +256,7 @@ static void find_interfaces_apart(tess_env_report *report)
                 nccl, gloo);
 }
 
-/* Ranks on this host, according to the launcher. */
+/* Returns the number of ranks on this host, according to the launcher. */
 static long long local_ranks(const tess_env_report *report)
 {
     static const char *const names[] = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",

@@ -1,4 +1,4 @@
-/* Reads variables: of this process or another one, of a file of NAME=VALUE lines or a script, or names alone. */
+/* Reads variables from this process, another process, a file of NAME=VALUE lines, a script, or a list of names. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 static tess_status add(tess_env_report *report, const char *name, const char *value, bool computed,
                        const tess_env_variable *known, const env_family *family)
 {
-    for (int i = 0; i < report->n_settings; i++) { /* the last one wins, like in a shell */
+    for (int i = 0; i < report->n_settings; i++) { /* the last assignment wins, like in a shell */
         if (strcmp(report->settings[i].name, name) == 0) {
             report->settings[i].value = value;
             report->settings[i].computed = computed;
@@ -32,7 +32,7 @@ static tess_status add(tess_env_report *report, const char *name, const char *va
     return TESS_OK;
 }
 
-/* The file of an environment, while it is read. */
+/* A file that holds an environment, while it is read. */
 typedef struct env_reading {
     const tess_env_registry *registry;
     tess_env_report *report;

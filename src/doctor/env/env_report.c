@@ -79,7 +79,7 @@ tess_status tess_env_print(const tess_env_report *report, const tess_env_registr
         TESS_TRY(tess_buffer_printf(out, "%sconflict ", i == 0 ? "\n" : ""));
         TESS_TRY(tess_wrap(out, INDENT, INDENT, report->conflicts[i]));
     }
-    for (int grade = TESS_ENV_WRONG; grade >= TESS_ENV_FINE; grade--) /* most urgent first */
+    for (int grade = TESS_ENV_WRONG; grade >= TESS_ENV_FINE; grade--) /* order of the sections, most urgent first */
         for (int i = 0; i < report->n_settings; i++)
             if ((int)report->settings[i].grade == grade) {
                 TESS_TRY(tess_buffer_printf(out, "\n"));

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* Calls `visit` for each piece of `text` between separators, until it returns false. Returns whether it never did. */
+/* Calls `visit` for each piece of `text` between separators until `visit` returns false. Returns whether `visit`
+ * accepted all pieces. */
 typedef bool (*visit_fn)(const char *piece, size_t size, const void *context);
 
 static bool each(const char *text, size_t size, const char *separators, visit_fn visit, const void *context)
@@ -24,7 +25,7 @@ static bool each(const char *text, size_t size, const char *separators, visit_fn
     return true;
 }
 
-/* Whether `word` is one of "A|B|C". */
+/* Whether `word` is an element of "A|B|C". */
 static bool is_among(const char *word, size_t size, const char *words)
 {
     for (const char *at = words; *at != '\0';) {
@@ -38,7 +39,7 @@ static bool is_among(const char *word, size_t size, const char *words)
     return false;
 }
 
-/* "1" or "0" for a word that means yes or no; NULL for another one. */
+/* Returns "1" or "0" for a word that means yes or no, or NULL for any other word. */
 static const char *canonical(const char *word, size_t size)
 {
     if (is_among(word, size, "0|false|no|off|n|f"))
@@ -70,7 +71,7 @@ static bool is_other_word(const char *piece, size_t size, const void *words)
     return !is_among(piece, size, words);
 }
 
-/* "3", "GPU-5b1c...", "MIG-..." */
+/* Whether the text names a GPU: "3", "GPU-5b1c...", "MIG-..." */
 static bool is_gpu(const char *piece, size_t size, const void *unused)
 {
     (void)unused;
@@ -79,7 +80,7 @@ static bool is_gpu(const char *piece, size_t size, const void *unused)
     for (size_t i = piece[0] == '-' && size > 1; i < size; i++) /* -1 ends the list */
         if (!isdigit((unsigned char)piece[i]))
             return false;
-    return true; /* "" means no GPU, which is accepted */
+    return true; /* "" is accepted: it means no GPU */
 }
 
 /* Reads "lo..hi" of a rule; a missing end is infinite. */
@@ -173,7 +174,7 @@ static bool accepts_has(const char *rest, const char *value)
 static const struct kind {
     const char *name;
     bool (*accepts)(const char *rest, const char *value);
-    const char *means; /* the sentence for people; the rest of the name is added to it */
+    const char *means; /* beginning of the sentence for people; the rest of the rule's name is appended */
     enum { NOTHING, WORDS, RANGE } detail;
 } kinds[] = {
     {"bool", accepts_bool, "0 or 1", NOTHING},
@@ -189,7 +190,7 @@ static const struct kind {
     {"gpus", accepts_gpus, "indices, or names that begin with GPU- or MIG-, separated by commas", NOTHING},
 };
 
-/* The kind of a rule, and what follows its name; NULL: there is no such kind. */
+/* Finds the kind of a rule, and the text after the kind's name. Returns NULL if there is no such kind. */
 static const struct kind *kind_of(const char *rule, const char **rest)
 {
     size_t n = strcspn(rule, " ");
@@ -222,7 +223,7 @@ bool tess_env_are_values(const char *values)
     return true;
 }
 
-/* Writes the range of numbers of a rule, as " from 0 to 31"; "": none. */
+/* Formats the range of numbers of a rule, such as " from 0 to 31"; "" if it has none. */
 static void describe_range(const char *rest, char *text, size_t size)
 {
     double lo, hi;

@@ -21,9 +21,9 @@
 /* Whether `values` follows the format above. */
 bool tess_env_are_values(const char *values);
 bool tess_env_accepts(const char *values, const char *value);
-/* "one of A, B; or an integer from 0 to 4"; returns text. */
+/* Describes the accepted values in words: "one of A, B; or an integer from 0 to 4". Returns text. */
 const char *tess_env_describe_values(const char *values, char *text, size_t size);
-/* Whether both mean the same: "0" and "false", "Ring" and "ring", "4194304" and "4194304 (4 MiB)". */
+/* Whether two values mean the same: "0" and "false", "Ring" and "ring", "4194304" and "4194304 (4 MiB)". */
 bool tess_env_is_default(const char *fallback, const char *value);
 
 #endif

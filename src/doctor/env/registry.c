@@ -21,8 +21,9 @@ static const tess_table_field fields[] = {{"of", offsetof(tess_env_variable, of)
 #define TORCH_STRINGS "`strings` of PyTorch's libtorch_cuda.so and libtorch_cpu.so has the names that it reads"
 #define NCCL_PRINTS "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=ENV prints the variables that NCCL reads from the environment"
 
-/* The registry holds every name of a closed family, so another one is a mistake. Of an open family it holds the names
- * used in training, and newer versions read more. A longer prefix stands before the shorter one that it begins with. */
+/* A closed family is complete: the registry holds all of its names, so any other name is a mistake. An open family
+ * is not: the registry holds the names used in training, and newer versions read more. A longer prefix must stand
+ * before a shorter prefix that it begins with. */
 static const env_family families[] = {
     {"NCCL_FASTRAK_", "Google's NCCL plug-in", "Google Cloud, GPUDirect-TCPXO", "the plug-in's documentation", NULL},
     {"NCCL_GPUDIRECTTCPX_", "Google's NCCL plug-in", "Google Cloud, GPUDirect-TCPX", "the plug-in's documentation",

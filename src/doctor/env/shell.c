@@ -1,28 +1,28 @@
-/* Reads the assignments of a shell script or of lines NAME=VALUE. The text is data: nothing is run. A value that only a
- * shell could compute, such as $(hostname), is passed on as it is written, and marked. */
+/* Reads the assignments in a shell script or in lines NAME=VALUE. The text is only data: nothing is executed. A
+ * value that only a shell could compute, such as $(hostname), is passed on unexpanded and marked. */
 #include <ctype.h>
 #include <string.h>
 
 #include "doctor/env/env_impl.h"
 
 enum {
-    MOST_OPEN = 32,    /* quotes and braces inside each other; what is nested deeper ends its line */
+    MOST_OPEN = 32,    /* quotes and braces nested in each other; deeper nesting ends the line */
     MOST_KNOWN = 1024, /* assignments that are kept for later uses of $NAME */
-    WINDOW = 16,       /* places among them where a name may be */
+    WINDOW = 16,       /* number of consecutive slots that may hold a given name */
 };
 
-/* A part of the text. */
+/* A range of the text. */
 typedef struct slice {
     const char *at, *end;
 } slice;
 
 typedef struct reader {
     const char *text;
-    char *copy; /* a copy of the text, in which names and values get a 0 at their end */
+    char *copy; /* copy of the text, in which a 0 byte is written after each name and value */
     env_found found;
     void *context;
     struct known {
-        const char *name;  /* NULL: a free place */
+        const char *name;  /* NULL: the slot is free */
         const char *value; /* NULL: only a shell could compute it */
     } known[MOST_KNOWN];
 } reader;
@@ -37,14 +37,14 @@ static size_t name_length(slice text)
     return n;
 }
 
-/* Whether a word ends before `c`, which may be 0. */
+/* Whether a word ends before the character `c`; `c` may be 0. */
 static bool is_separator(char c)
 {
     return isspace((unsigned char)c) || strchr(";&|()<>", c) != NULL;
 }
 
-/* The end of what is open at text.at: of a word if `close` is 0, otherwise of the group that `close` ends. The end of
- * the text if it is not closed. */
+/* Returns the end of the construct that is open at text.at: of a word if `close` is 0, otherwise of the group that
+ * `close` ends. Returns the end of the text if the construct is not closed. */
 static const char *find_end(slice text, char close)
 {
     char open[MOST_OPEN] = {close};
@@ -80,13 +80,13 @@ static const char *find_end(slice text, char close)
     return text.end;
 }
 
-/* The place of a part of the text in its copy. */
+/* Returns the address in the copy that belongs to a range of the text. */
 static char *copy_of(const reader *r, const char *at)
 {
     return r->copy + (at - r->text);
 }
 
-/* Writes a literal without its quotes and backslashes into the copy; returns it. */
+/* Copies a literal without its quotes and backslashes. Returns the copy. */
 static char *unquote(const reader *r, slice text)
 {
     char quote = 0, *copy = copy_of(r, text.at), *to = copy;
@@ -138,8 +138,8 @@ static bool has_expansion(slice text)
 typedef struct expansion {
     slice name, word;
     bool has_word;
-    bool assigns;    /* := or = */
-    const char *end; /* after it; NULL: it is something else */
+    bool assigns;    /* whether the operator is := or = */
+    const char *end; /* word after the operator; NULL: the text has another form */
 } expansion;
 
 static expansion read_expansion(slice text)
@@ -168,7 +168,7 @@ static expansion read_expansion(slice text)
     return e;
 }
 
-/* The text inside a pair of quotes that encloses all of it; otherwise the text. */
+/* Returns the text inside a pair of quotes that encloses all of it, or the text itself if there is no such pair. */
 static slice inside_quotes(slice text)
 {
     if (text.end - text.at < 2 || *text.at != '"')
@@ -178,7 +178,8 @@ static slice inside_quotes(slice text)
     return inner.end + 1 == text.end ? inner : text;
 }
 
-/* The place of a name: where it is, or else a free one, or else that of an older name, which is forgotten. */
+/* Returns the slot of a name: the slot that holds it, else a free one, else the slot of an older name, which is then
+ * forgotten. */
 static struct known *place_of(reader *r, slice name)
 {
     size_t n = (size_t)(name.end - name.at), first = 5381;
@@ -194,8 +195,8 @@ static struct known *place_of(reader *r, slice name)
     return oldest;
 }
 
-/* The value of a word. NULL: only a shell could compute it. Where the word says what holds for an unset variable, one
- * that the text does not set, or sets to nothing, counts as unset. */
+/* Returns the value of a word, or NULL if only a shell could compute it. If the word has a default for an unset
+ * variable, the default is used for variables that the text does not set or sets to nothing. */
 static const char *resolve(reader *r, slice text)
 {
     for (int depth = 0; depth < MOST_OPEN; depth++) {
@@ -215,7 +216,7 @@ static const char *resolve(reader *r, slice text)
     return NULL;
 }
 
-/* Passes on one assignment. `value` as resolved, or NULL: `word` is passed on as it is written. */
+/* Passes on one assignment. `value` is the resolved value; if it is NULL, `word` is passed on unexpanded. */
 static tess_status pass_on(reader *r, slice name, slice word, const char *value)
 {
     *copy_of(r, name.end) = '\0';
@@ -225,7 +226,7 @@ static tess_status pass_on(reader *r, slice name, slice word, const char *value)
     return r->found(r->context, copy_of(r, name.at), value != NULL ? value : copy_of(r, word.at), value == NULL);
 }
 
-/* The assignments ${NAME:=WORD} inside a word. */
+/* Finds the assignments ${NAME:=WORD} inside a word. */
 static tess_status read_defaults(reader *r, slice word)
 {
     expansion_walk walk = {.at = word.at, .end = word.end};
@@ -258,7 +259,7 @@ static tess_status read_script_line(reader *r, slice line)
     return TESS_OK;
 }
 
-/* The comment after a value; NULL: there is none. */
+/* Finds the comment after a value. Returns NULL if there is none. */
 static const char *find_comment(slice value)
 {
     for (const char *at = value.at; at + 1 < value.end; at++)
@@ -267,7 +268,7 @@ static const char *find_comment(slice value)
     return NULL;
 }
 
-/* A line NAME=VALUE, of `env` or of a file of variables: the value may hold blanks. */
+/* Reads a line NAME=VALUE, as `env` prints it or a file of variables holds it; the value may contain blanks. */
 static tess_status read_plain_line(reader *r, slice line)
 {
     while (line.at < line.end && isspace((unsigned char)*line.at))
@@ -293,7 +294,7 @@ static tess_status read_plain_line(reader *r, slice line)
     return pass_on(r, name, value, copy_of(r, value.at));
 }
 
-/* Whether a line begins with a word that only scripts have. */
+/* Whether a line begins with a word that occurs only in scripts. */
 static bool is_of_script(slice line)
 {
     static const char *const words[] = {"#!",      ":",      "export", "declare", "typeset", "readonly", "source",

@@ -1,4 +1,4 @@
-/* One view of a dump's values, whether it is a pickle or JSON. */
+/* Gives access to the values of a dump in the same way whether it is a pickle or JSON. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

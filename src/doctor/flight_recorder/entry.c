@@ -27,7 +27,7 @@ static const char *get_text(dump_value entry, const char *key)
     return text != NULL ? text : "";
 }
 
-/* Elements of one tensor. */
+/* Multiplies the sizes of one tensor into its number of elements. */
 static tess_status multiply(dump *dump, dump_value sizes, uint64_t *count)
 {
     uint64_t product = 1;
@@ -42,7 +42,7 @@ static tess_status multiply(dump *dump, dump_value sizes, uint64_t *count)
     return TESS_OK;
 }
 
-/* Elements of all tensors. */
+/* Adds up the elements of all tensors of one side. */
 static tess_status count_elements(dump *dump, dump_value entry, const char *key, uint64_t *count)
 {
     dump_value tensors = dump_get(entry, key);
@@ -63,7 +63,7 @@ static tess_status read_count(dump *dump, dump_value value, fr_entry *entry)
     TESS_TRY(count_elements(dump, value, "output_sizes", &out));
     entry->record.count = entry->name.by_output && out > 0 ? out : in;
     if (entry->name.uneven && entry->record.op != TESS_TRACE_ALL_TO_ALL_V)
-        entry->record.count = 0; /* ranks may differ in it without fault */
+        entry->record.count = 0; /* ranks may correctly differ in the count */
     bool scatters = entry->name.kind == TESS_TRACE_REDUCE_SCATTER;
     uint64_t whole = scatters ? in : out, part = scatters ? out : in;
     if ((scatters || entry->name.kind == TESS_TRACE_ALL_GATHER) && !entry->name.uneven && part > 0 &&
@@ -72,7 +72,8 @@ static tess_status read_count(dump *dump, dump_value value, fr_entry *entry)
     return TESS_OK;
 }
 
-/* The first dtype. The tag takes a dtype that we do not have, so that ranks still differ where it does. */
+/* Reads the dtype of the first tensor. If we do not have that dtype, its hash goes into the tag, so that ranks with
+ * different dtypes still differ. */
 static void read_dtype(dump *dump, dump_value value, fr_entry *entry)
 {
     dump_value dtypes = dump_get(value, entry->name.by_output ? "output_dtypes" : "input_dtypes");
@@ -98,7 +99,7 @@ static bool is_inside_torch(const char *filename)
     return false;
 }
 
-/* The innermost frame outside torch, or the innermost of all if there is none. */
+/* Returns the innermost frame outside torch, or the innermost frame of all if all are inside torch. */
 static dump_value find_frame(dump *dump, dump_value frames)
 {
     size_t n = dump_length(frames);
@@ -139,7 +140,7 @@ static void read_group(dump *dump, dump_value value, fr_entry *entry)
     entry->desc = desc != NULL ? desc : "";
 }
 
-/* Version 2.0 counts collectives and messages of a group together. */
+/* Reads the sequence number. Version 2.0 has one counter per group for both collectives and messages. */
 static tess_status read_sequence(dump_value value, fr_entry *entry)
 {
     int64_t sequence = 0;
@@ -151,7 +152,8 @@ static tess_status read_sequence(dump_value value, fr_entry *entry)
     return TESS_OK;
 }
 
-/* A kernel that has started may wait for peers inside itself, so a started operation still counts as enqueued. */
+/* Reads the state. A kernel that has started may still wait for its peers, so a started operation counts as
+ * enqueued. */
 static tess_status read_state(dump_value value, fr_entry *entry)
 {
     tess_record *record = &entry->record;

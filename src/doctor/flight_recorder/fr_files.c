@@ -1,4 +1,4 @@
-/* Finds the dumps in a folder, and the rank of each by its name. */
+/* Finds the dumps in a folder, and reads the rank of each from its file name. */
 #include "doctor/flight_recorder/flight_recorder_impl.h"
 
 #include <ctype.h>
@@ -14,7 +14,7 @@ static bool all_digits(const char *text)
     return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
 }
 
-/* Length of the name without its extension; 0: no dump has this extension. */
+/* Returns the length of the name without its extension; 0: dumps do not have this extension. */
 static size_t stem(const char *name)
 {
     static const char *const extensions[] = {"json", "pkl", "pickle", "bin", "dump", "trace"};
@@ -27,7 +27,7 @@ static size_t stem(const char *name)
     return 0;
 }
 
-/* The digits after the last "rank", or else at the end of the name. */
+/* Finds the digits after the last "rank", or else the digits at the end of the name. */
 static const char *find_digits(const char *name, size_t n)
 {
     for (size_t i = n; i-- > 0;) {
@@ -41,7 +41,7 @@ static const char *find_digits(const char *name, size_t n)
     return at < n ? name + at : NULL;
 }
 
-/* The rank in a file name: "nccl_trace_rank_3", "rank-3.json", "trace_3.pkl"; -1: not the name of a dump. */
+/* Reads the rank in a file name: "nccl_trace_rank_3", "rank-3.json", "trace_3.pkl"; -1: not the name of a dump. */
 static int rank_of(const char *name)
 {
     size_t n = stem(name);

@@ -56,7 +56,7 @@ static const op_row *find_op(const char *name)
     return NULL;
 }
 
-/* "0->1" of a send, "1<-0" of a receive: the place after the arrow. */
+/* Reads the number after the arrow: "0->1" of a send, "1<-0" of a receive. */
 static int parse_peer(const char *text)
 {
     const char *arrow = strpbrk(text, "-<");

@@ -28,7 +28,7 @@ void fr_rank_note(fr_rank *rank, const char *format, ...)
     va_end(arguments);
 }
 
-/* Makes room for one more element; capacities are powers of two. */
+/* Makes room for one more element if the array is full. Capacities are powers of two. */
 static tess_status grow(tess_mem *mem, void **array, size_t n, size_t element)
 {
     if ((n & (n - 1)) != 0)
@@ -72,7 +72,7 @@ static tess_status add_rank(fr_rank_reader *r, fr_group *group, int64_t rank)
     return TESS_OK;
 }
 
-/* "[0, 1, 2]", as c10d writes it. */
+/* Reads a list of ranks in c10d's form, "[0, 1, 2]". */
 static tess_status read_ranks_text(fr_rank_reader *r, fr_group *group, const char *text)
 {
     for (const char *at = text + strspn(text, "[( "); *at != '\0' && *at != ']' && *at != ')';) {
@@ -108,7 +108,7 @@ static uint64_t hash_group(const fr_group *group)
     return tess_hash_bytes(group->ranks, (uint64_t)group->n_ranks * sizeof(int), hash);
 }
 
-/* gloo lists one group, without a name, by places instead of ranks: the job has at least as many ranks. */
+/* gloo lists one unnamed group, by index instead of rank. The job has at least as many ranks as the group. */
 static tess_status note_world(fr_rank_reader *r, dump_value value)
 {
     fr_group places = {.name = "(no name)"};
@@ -153,7 +153,7 @@ static void end_record(tess_record *record, const tess_record *end)
     record->completed_ns = end->completed_ns;
 }
 
-/* The entry that ends a group of messages holds their state and times. */
+/* Limit of messages that wait for the entry that ends their group; that entry holds their state and times. */
 enum { MOST_MESSAGES = 4096 };
 
 static void end_messages(fr_rank *rank, uint64_t group, const tess_record *end)
@@ -167,7 +167,7 @@ static void end_messages(fr_rank *rank, uint64_t group, const tess_record *end)
     }
 }
 
-/* An operation has ended if another of its group followed it. */
+/* An operation has ended if another operation of its group followed it. */
 static void settle_newest(fr_rank *rank, fr_group *group)
 {
     if (!group->newest_is_out)

@@ -11,7 +11,7 @@ typedef struct dump_job {
     tess_mem *mem;
     const char *folder;
     fr_files files;
-    fr_rank *ranks; /* (files.n) */
+    fr_rank *ranks; /* (files.n) contents of each dump */
     int n_read, world;
     tess_history *history;
 } dump_job;
@@ -48,7 +48,7 @@ static bool has_rank(const fr_group *group, int rank)
     return false;
 }
 
-/* The same group as another rank knows it; NULL: no rank does. */
+/* Finds another rank's view of the same group that lists `rank` as a member. Returns NULL if no rank has one. */
 static const fr_group *find_elsewhere(const dump_job *job, const fr_group *group, int rank)
 {
     for (size_t i = 0; i < job->files.n; i++) {
@@ -78,7 +78,7 @@ static const char *team_name(const fr_group *group)
     return group->desc[0] != '\0' && strcmp(group->desc, "undefined") != 0 ? group->desc : group->name;
 }
 
-/* n_members: with those that are not known. */
+/* n_members also counts members whose rank is unknown. */
 static tess_status add_team(dump_job *job, const fr_group *group, const int *ranks, int n_ranks, int n_members)
 {
     for (int i = 0; i < n_ranks; i++)
@@ -86,7 +86,7 @@ static tess_status add_team(dump_job *job, const fr_group *group, const int *ran
     return TESS_OK;
 }
 
-/* The rank's group of that team; NULL: it took no part. */
+/* Returns the rank's group for that team, or NULL if the rank took no part. */
 static const fr_group *group_of(const fr_rank *rank, uint64_t team)
 {
     for (size_t g = 0; g < rank->n_groups; g++)
@@ -95,8 +95,8 @@ static const fr_group *group_of(const fr_rank *rank, uint64_t team)
     return NULL;
 }
 
-/* The rank's newest operation in the group may not be over: it is open, or gloo retired it and the rank did nothing
- * after it. */
+/* Whether the rank may still wait in its newest operation of the group. It may if the operation is open, or if gloo
+ * retired the operation and the rank did nothing after it. */
 static bool may_wait(const fr_rank *rank, const fr_group *group)
 {
     if (group == NULL || group->newest == 0 || rank->records[group->newest - 1].state == TESS_TRACE_COMPLETED)
@@ -104,7 +104,7 @@ static bool may_wait(const fr_rank *rank, const fr_group *group)
     return !group->newest_is_out || group->newest == rank->n_records;
 }
 
-/* The rank's newest operation in the group is open for certain. */
+/* Whether the rank's newest operation in the group is certainly open. */
 static bool is_open(const fr_rank *rank, const fr_group *group)
 {
     return may_wait(rank, group) && !group->newest_is_out;
@@ -115,10 +115,11 @@ static bool is_default(const fr_group *group)
     return strcmp(group->desc, "default_pg") == 0;
 }
 
-/* No dump lists its members: the default group has all ranks, another one those that took part. Where sizes say that it
- * has more, or do not say and one of them may wait, the ranks without a dump are members too: it may wait for them.
- * Where every rank has a dump, a rank that is in an operation waits for a member that is not known: it never took part.
- */
+/* Guesses the members of a group that no dump lists. The default group has all ranks; any other group has the ranks
+ * that took part. Ranks without a dump are added if sizes show more members than took part. They are also added if
+ * sizes show nothing and a rank may still wait, because it may wait for them. If every rank has a dump and a rank is
+ * in an open operation, one more member, of unknown rank, is counted: the rank waits for a member that never took
+ * part. */
 static tess_status add_guessed_team(dump_job *job, const fr_group *group)
 {
     void *memory;
@@ -134,7 +135,7 @@ static tess_status add_guessed_team(dump_job *job, const fr_group *group)
         any_is_open |= is_open(&job->ranks[i], own);
     }
     bool lacks = n_said > 0 ? n_seen < n_said : any_waits;
-    for (size_t r = 0, i = 0; r < (size_t)job->world; r++) { /* both ascend */
+    for (size_t r = 0, i = 0; r < (size_t)job->world; r++) { /* ranks and files are both in ascending order */
         const fr_rank *rank = i < job->files.n && job->ranks[i].rank == (int)r ? &job->ranks[i++] : NULL;
         bool has_dump = rank != NULL && rank->is_read;
         any_lacks_dump |= !has_dump;
@@ -165,8 +166,8 @@ static tess_status add_teams(dump_job *job)
     return TESS_OK;
 }
 
-/* ---- Oddities ---- */
-/* The text that most ranks have at `offset` of fr_rank; "" if no rank has one. */
+/* ---- Unusual dumps ---- */
+/* Returns the text at `offset` of fr_rank that most ranks have; "" if no rank has one. */
 static const char *most_common(const dump_job *job, size_t offset)
 {
     const char *best = "";
@@ -198,7 +199,7 @@ static void note_versions(dump_job *job)
     }
 }
 
-/* "[0, 1, 2]", cut after the first few. */
+/* Formats "[0, 1, 2]"; a long list is cut after its first ranks. */
 static const char *format_ranks(const fr_group *group, char *text, size_t size)
 {
     enum { MOST = 8 };
@@ -209,7 +210,8 @@ static const char *format_ranks(const fr_group *group, char *text, size_t size)
     return text;
 }
 
-/* Notes another rank with a group of the same name but different members, if one of the two groups has both ranks. */
+/* Adds a note to `rank` if another rank has a group of the same name with different members. One of the two groups
+ * must hold both ranks. */
 static void note_members(dump_job *job, fr_rank *rank, const fr_group *group)
 {
     for (size_t i = 0; i < job->files.n && job->ranks[i].rank < rank->rank; i++) {
@@ -238,7 +240,7 @@ static void note_oddities(dump_job *job)
 }
 
 /* ---- The history ---- */
-/* 1 + the sequence of the rank's newest operation in the team; 0: none. */
+/* Returns 1 + the sequence of the rank's newest operation in the team; 0: none. */
 static uint64_t newest_of(const dump_job *job, int rank, uint64_t team)
 {
     for (size_t i = 0; i < job->files.n; i++) {
@@ -249,8 +251,8 @@ static uint64_t newest_of(const dump_job *job, int rank, uint64_t team)
     return 0;
 }
 
-/* Whether all members asked for the operation. One that none leaves before all have come has also ended when a member
- * went on to the next. */
+/* Whether the operation has ended: all members called it. A barrier, all_reduce, all_gather or reduce_scatter ends
+ * on no rank before all have called it. So it has also ended if one member went on to the next operation. */
 static bool has_ended(const dump_job *job, uint64_t team, const tess_record *record)
 {
     const tess_team_history *members = tess_history_team(job->history, team);
@@ -265,7 +267,8 @@ static bool has_ended(const dump_job *job, uint64_t team, const tess_record *rec
     return all_came || (needs_all && one_went_on);
 }
 
-/* gloo retires a failed operation like a successful one, and records no end. */
+/* Completes retired operations that have ended. gloo retires a failed operation like a successful one, and records
+ * no end. */
 static void settle_newest(dump_job *job)
 {
     for (size_t i = 0; i < job->files.n; i++) {
@@ -310,7 +313,7 @@ static void fill_rank(tess_rank_history *to, fr_rank *from)
     from->n_records = 0;
 }
 
-/* If all dumps are our own, they say where their history came from and when it was taken. */
+/* If Tessera wrote all dumps, takes from them where their history came from and when it was taken. */
 static void take_source(dump_job *job)
 {
     tess_history *history = job->history;
@@ -345,7 +348,8 @@ static tess_status fill_history(dump_job *job)
     return TESS_OK;
 }
 
-/* A recorder that was off does not say which rank waits. A dump of ours may still say how its job ended. */
+/* Fails if the dumps do not show which rank waits, because the recorder was off. A dump that Tessera wrote is
+ * accepted without operations: it may still say how its job ended. */
 static tess_status refuse_empty(const dump_job *job)
 {
     for (size_t i = 0; i < job->files.n; i++)

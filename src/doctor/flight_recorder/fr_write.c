@@ -12,12 +12,12 @@
 
 typedef struct fr_writer {
     const tess_history *history;
-    uint64_t *first; /* per team: the first sequence that all ranks still have */
+    uint64_t *first; /* for each team, the first sequence that all ranks still have */
 } fr_writer;
 
 /* ---- Operations that all ranks still have ---- */
-/* Analysers pair operations from the first one on. If one rank still had older operations, the others would seem to
- * have skipped them. */
+/* Finds the first operation of each team that all ranks still have. Analysers pair operations from the first one on.
+ * If one rank still had older operations, the others would seem to have skipped them. */
 static void find_first(fr_writer *w)
 {
     const tess_history *history = w->history;
@@ -41,7 +41,7 @@ static bool all_have(const fr_writer *w, const tess_record *record)
 }
 
 /* ---- One entry ---- */
-/* Splits "train_step (step.c:41)". */
+/* Splits "train_step (step.c:41)" into function, file and line. */
 static json_t *frames_json(const tess_record *record)
 {
     char name[TESS_HISTORY_TEXT], file[TESS_HISTORY_TEXT] = "";
@@ -56,7 +56,7 @@ static json_t *frames_json(const tess_record *record)
     return json_pack("[{s:o, s:o, s:i}]", "name", tess_json_text(name), "filename", tess_json_text(file), "line", line);
 }
 
-/* The tensors of one side: `n` tensors of `count` elements each. */
+/* Returns the sizes of one side: `n` tensors of `count` elements each. */
 static json_t *sizes_json(uint64_t count, int n)
 {
     json_t *sizes = json_array();
@@ -74,8 +74,9 @@ static json_t *dtypes_json(int dtype, int n)
     return dtypes;
 }
 
-/* Our count is for one rank; a gathered buffer, or one to be scattered, holds that of all ranks. Analysers report a
- * dtype conversion as a mismatch, so both sides get the dtype that is sent. */
+/* Adds the sizes and dtypes of both sides. Our count is that of one rank; a gathered buffer, or a buffer to be
+ * scattered, holds the elements of all ranks. Analysers report a dtype conversion as a mismatch, so both sides get
+ * the dtype that is sent. */
 static void add_tensors(json_t *entry, const tess_record *record, uint64_t size)
 {
     uint64_t in = record->count, out = record->count;
@@ -170,13 +171,13 @@ static json_t *groups_json(const fr_writer *w, int rank)
     return groups;
 }
 
-/* The last sequence that the rank enqueued, started and completed in each group's collectives; -1: none. */
+/* Returns the last sequence that the rank enqueued, started and completed in each group's collectives; -1: none. */
 static json_t *status_json(const fr_writer *w, int rank)
 {
     const tess_rank_history *from = &w->history->ranks[rank];
     json_t *groups = json_object();
     for (size_t t = 0; t < w->history->n_teams; t++) {
-        json_int_t last[3] = {-1, -1, -1}; /* enqueued, started, completed */
+        json_int_t last[3] = {-1, -1, -1}; /* last enqueued, started and completed sequence */
         char group[24];
         snprintf(group, sizeof(group), "%zu", t);
         if (tess_team_place(&w->history->teams[t], rank) < 0)

@@ -1,4 +1,5 @@
-/* Tessera's own members in a dump that it writes: what the format lacks comes back when it is read. */
+/* Writes and reads Tessera's own members of a dump. They hold what the format lacks, so that a dump gives back the
+ * whole history. */
 #include "doctor/flight_recorder/flight_recorder_impl.h"
 
 #include <stdio.h>
@@ -128,7 +129,7 @@ static tess_status read_spans(tess_mem *mem, dump *dump, dump_value spans, tess_
     size_t n = dump_length(spans), room = 1;
     TESS_CHECK(n <= FR_MOST_ENTRIES, TESS_E_FORMAT, "'" FR_OWN_KEY "': %zu spans; up to %d are read", n,
                FR_MOST_ENTRIES);
-    while (room < n) /* a power of two, as history.c needs */
+    while (room < n) /* a power of two, because history.c requires it */
         room *= 2;
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, room, sizeof(tess_phase_span), "flight recorder",
                                   (void **)&own->spans));

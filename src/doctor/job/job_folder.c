@@ -1,4 +1,4 @@
-/* Reads a dead job: its rings in files, and what the launcher wrote. */
+/* Reads a job that has ended: the files of its rings, and what its launcher wrote. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static tess_status note_file(void *context, const char *name)
     return TESS_OK;
 }
 
-/* The highest rank with a ring in the folder; -1: the folder holds no job. */
+/* Returns the highest rank with a ring in the folder; -1: the folder holds no job. */
 static int highest_rank(const char *folder)
 {
     int highest = -1;
@@ -68,7 +68,7 @@ static tess_status add_ring(tess_history *history, int rank, tess_sites_source *
     return status == TESS_OK ? TESS_OK : tess_fail_context(status, "%s", path);
 }
 
-/* Goes on with the other rings when one cannot be read. */
+/* Adds all rings. If one cannot be read, continues with the next. */
 static tess_status add_rings(tess_history *history, tess_sites_source *sources)
 {
     for (int r = 0; r < history->world; r++) {
@@ -82,7 +82,7 @@ static tess_status add_rings(tess_history *history, tess_sites_source *sources)
     return TESS_OK;
 }
 
-/* If there is no job.json, the first readable ring gives the world size. */
+/* Finds the world size if there is no job.json: the first readable ring holds it. */
 static tess_status find_world(const char *folder, int highest, int *world)
 {
     tess_status first = TESS_E_NOT_FOUND;
@@ -106,7 +106,7 @@ static tess_status find_world(const char *folder, int highest, int *world)
     return first;
 }
 
-/* If the end of the job was not recorded, it is the last sign of life of a rank. */
+/* If the end of the job was not recorded, takes the last time that any rank recorded. */
 static void find_end(tess_history *history)
 {
     for (int r = 0; r < history->world && history->source == TESS_HISTORY_RINGS; r++) {
@@ -157,8 +157,8 @@ static tess_status read_all(tess_mem *mem, const char *folder, const tess_job_fi
     return status;
 }
 
-/* A job that was restarted from its checkpoint has moved the traces of its failed life aside. An earlier life had the
- * same command. */
+/* Adds the previous life of a restarted job. A job that restarts from its checkpoint moves the traces of the failed
+ * life into another folder. Only a life with the same command counts. */
 static void add_previous(tess_mem *mem, tess_history *history, const tess_job_file *file)
 {
     char path[sizeof(history->folder) + 32];

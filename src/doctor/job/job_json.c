@@ -1,4 +1,5 @@
-/* The report as JSON: {"version": 1, "verdict": {...}, "notices": [...], "ranks": [...], "waits_s": [...], ...}. */
+/* Formats the report as JSON: {"version": 1, "verdict": {...}, "notices": [...], "ranks": [...], "waits_s": [...],
+ * ...}. */
 #include <string.h>
 
 #include "base/text/json.h"
@@ -7,7 +8,7 @@
 #include "doctor/table/place_table.h"
 #include "diagnosis/request.h"
 
-/* null where no operation is involved. */
+/* Returns null if no operation is involved. */
 static json_t *json_of_record(const tess_history *history, const tess_record *record)
 {
     char text[256];
@@ -57,7 +58,7 @@ static json_t *json_of_rank(const tess_report *report, int rank)
     return object;
 }
 
-/* Seconds, as rows. */
+/* Returns the matrix of waits in seconds, one array per row. */
 static json_t *json_of_waits(const tess_waits *waits)
 {
     json_t *rows = json_array();

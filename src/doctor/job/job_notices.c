@@ -1,4 +1,4 @@
-/* Takes notices and reports of a job into its history. */
+/* Adds the notices and reports of a job to its history. */
 #include "doctor/job/job_impl.h"
 
 #include <stdio.h>
@@ -56,7 +56,8 @@ static tess_status note_host(void *context, const char *name)
     return TESS_OK;
 }
 
-/* A host may write its file before it hears how ranks of another host ended: that host knows. */
+/* Adds the ends of ranks that only another host's file holds. A host may write its file before it learns how ranks
+ * of another host ended. */
 static void add_ends(tess_history *history, const tess_job_file *file)
 {
     for (int r = 0; r < history->world && r < file->world; r++)

@@ -1,4 +1,4 @@
-/* The report on one screen. */
+/* Prints the report on one screen. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -10,7 +10,7 @@
 
 enum { MOST_ROWS = 32, MOST_COLUMNS = 16, MOST_NOTICES = 10 };
 
-static const double least_shown_s = 0.005; /* shorter waits would print as 0.00 */
+static const double least_shown_s = 0.005; /* shorter waits are not shown: they would print as 0.00 */
 
 static tess_status print_diagnosis(const tess_report *report, tess_buffer *out)
 {
@@ -47,7 +47,7 @@ static void describe_phase(const tess_rank_history *rank, char *text, size_t siz
         snprintf(text, size, "%.*s", TESS_TRACE_PHASE_BYTES, span->phase);
 }
 
-/* width: of the places; 0: there are none. */
+/* width: columns for the rank's place in the mesh; 0: ranks have no places. */
 static tess_status print_rank(const tess_report *report, int rank, int width, tess_buffer *out)
 {
     const tess_rank_history *r = &report->history->ranks[rank];
@@ -67,7 +67,7 @@ static tess_status print_rank(const tess_report *report, int rank, int width, te
                               phase, step_text, waited, last);
 }
 
-/* Culprits first. */
+/* Prints the ranks, culprits first. */
 static tess_status print_ranks(const tess_report *report, tess_buffer *out)
 {
     const tess_diagnosis *diagnosis = &report->diagnosis;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Mean seconds per step from the rank's spans; 0: they do not show it. */
+/* Returns the mean seconds per step, from the rank's spans; 0: they do not show it. */
 static double step_seconds(const tess_rank_history *rank)
 {
     if (rank->n_spans < 2)
@@ -15,11 +15,13 @@ static double step_seconds(const tess_rank_history *rank)
     return (double)(last->begin_ns - first->begin_ns) * 1e-9 / (double)(last->step - first->step);
 }
 
-/* A short phase may be much slower at no cost. So may a rank for which the others wait no longer than for the rest:
- * where ranks share cores, the one that is running looks slow, each time another one. */
+/* Whether a straggler is worth reporting. A short phase may be much slower at no cost. A rank does no harm either if
+ * the others wait no longer for it than for any other rank. Where ranks share cores, the running rank looks slow,
+ * and that changes all the time. */
 static bool matters(const tess_report *report, const tess_straggler *straggler)
 {
-    static const double least_of_step = 0.01, least_of_waiting = 1.5; /* the latter: of a fair share */
+    /* fractions: of the seconds per step, and of the mean wait for a rank */
+    static const double least_of_step = 0.01, least_of_waiting = 1.5;
     const tess_waits *waits = &report->waits;
     double fair = waits->ns != NULL ? (double)tess_waits_for(waits, -1) / waits->world : 0;
     if (waits->ns != NULL && (double)tess_waits_for(waits, straggler->rank) < least_of_waiting * fair)

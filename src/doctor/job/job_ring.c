@@ -1,4 +1,4 @@
-/* Takes a rank's ring of events into a history. */
+/* Adds a rank's ring of events to a history. */
 #include "doctor/job/job_impl.h"
 
 #include <stdio.h>
@@ -7,10 +7,11 @@
 #include "doctor/table/clean.h"
 #include "doctor/table/place_table.h"
 
-/* Limit of records for a whole job: a quarter of a kilobyte each. */
+/* Limit of records for a whole job. A record takes a quarter of a kilobyte. */
 static const size_t most_records = 2u << 20;
 
-/* Leaves out a team that contradicts other rings: the ring's operations in it are not compared. */
+/* Adds the teams of a ring. A team that contradicts other rings is left out, so the ring's operations in it are not
+ * compared. */
 static tess_status add_teams(tess_history *history, int rank, const tess_trace_ring *ring)
 {
     uint32_t n = atomic_load_explicit(&ring->n_teams, memory_order_acquire);

@@ -1,4 +1,4 @@
-/* Reads a live job: the board has the states of its ranks, the rings their operations. */
+/* Reads a live job. The board holds the states of its ranks, the rings their operations. */
 #include <stdio.h>
 #include <string.h>
 
@@ -49,7 +49,7 @@ static tess_status add_opened(tess_history *history, int rank, const tess_trace_
                               tess_sites_source *source)
 {
     TESS_TRY(tess_ring_add(history, rank, ring, ring->capacity, source));
-    /* Converts the rank's clock to ours; the wall clocks relate those of two hosts. */
+    /* The offset converts the rank's clock to ours. Clocks of two hosts are related by their wall clocks. */
     uint64_t ours = tess_os_wall_ns() - tess_os_now_ns();
     uint64_t theirs = source->owner.wall_ns - source->owner.monotonic_ns;
     history->ranks[rank].clock_offset_ns = is_local ? 0 : (int64_t)(theirs - ours);
@@ -61,7 +61,8 @@ static bool is_local(const tess_live_job *live, int rank)
     return live->job.rows[rank].host == live->host;
 }
 
-/* Rings are in the job's memory, those of this host, or in files. Unmap `file` in any case. */
+/* Opens a rank's ring. If the job has no trace folder, rings are in the job's memory, and only those of this host
+ * can be opened. Otherwise, each ring is a file. The caller unmaps `file`, also after a failure. */
 static tess_status open_ring(const tess_live_job *live, int rank, tess_mapping *file, const tess_trace_ring **ring)
 {
     char folder[JOB_FOLDER_BYTES + 1], path[JOB_FOLDER_BYTES + 64];
@@ -102,7 +103,7 @@ void tess_live_places(const tess_live_job *live, tess_places *places)
     tess_error_clear();
 }
 
-/* Adds board and ring of one rank. For its identity, the board overrides the ring. */
+/* Adds the board row and the ring of one rank. Host and pid come from the board, not from the ring. */
 static tess_status add_live_rank(tess_history *history, const tess_live_job *live, int r, tess_sites_source *source)
 {
     tess_rank_history *rank = &history->ranks[r];
@@ -113,7 +114,7 @@ static tess_status add_live_rank(tess_history *history, const tess_live_job *liv
     tess_status status = add_ring(history, live, r, source);
     memcpy(rank->host, host, sizeof(host));
     rank->pid = pid;
-    rank->present = true; /* its row exists */
+    rank->present = true; /* the rank has a row on the board */
     rank->lost_any |= status != TESS_OK;
     return status == TESS_E_NOMEM ? status : TESS_OK;
 }

@@ -15,7 +15,8 @@ static bool is_older(const char *path, uint64_t wall_ns)
            (uint64_t)file.st_mtim.tv_sec * 1000000000u + (uint64_t)file.st_mtim.tv_nsec <= wall_ns;
 }
 
-/* A file that was rebuilt since has its calls elsewhere. `object`: its id at the time, 0: the program. */
+/* Opens the symbols of a file, unless the file was rebuilt since the job ran: its calls would be elsewhere.
+ * `object`: the build id that the job recorded; 0: the program. */
 static void open_symbols(const char *path, uint32_t object, uint64_t wall_ns, tess_symbols *symbols)
 {
     if (tess_symbols_open(path, symbols) != TESS_OK) {
@@ -27,7 +28,7 @@ static void open_symbols(const char *path, uint32_t object, uint64_t wall_ns, te
         tess_symbols_close(symbols);
 }
 
-/* The index of the file; -1: too many others are open. */
+/* Returns the index of the file; -1: too many other files are open. */
 static int find_file(tess_sites *sites, const char *path, uint32_t object, uint64_t wall_ns)
 {
     for (int i = 0; i < sites->n_files; i++)
@@ -79,7 +80,8 @@ static const char *find_text(tess_sites *sites, int file, uint64_t call_site)
 void tess_sites_report(tess_sites *sites, const tess_sites_source *source, uint64_t call_site, char *text, size_t size)
 {
     uint32_t object = tess_call_site_object(call_site);
-    bool in_program = tess_call_site_offset(call_site) == call_site; /* neither in an object, nor an address */
+    /* true: the call site is neither in a shared object nor a bare address */
+    bool in_program = tess_call_site_offset(call_site) == call_site;
     const char *path = in_program    ? source->owner.program
                        : object != 0 ? tess_trace_objects_find(&source->objects, object)
                                      : "";

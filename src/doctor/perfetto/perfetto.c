@@ -10,18 +10,18 @@ enum { TID_PHASES = 1, TID_TEAMS = 100, LANES = 16 };
 
 static const uint64_t shortest_arrow_ns = 1000000;
 
-/* The last rank to arrive at each collective: a table by team and sequence. */
+/* A slot of the table of collectives, by team and sequence: it holds the last rank to arrive. */
 typedef struct arrival {
     uint64_t team, sequence;
-    uint64_t last_ns; /* time on the timeline */
-    int n_ranks;      /* ranks that arrived; 0: the slot is free */
-    int rank;         /* the last of them */
-    uint32_t tid;     /* the track with its slice, 0: not drawn */
+    uint64_t last_ns; /* time of the last arrival, on the timeline */
+    int n_ranks;      /* number of ranks that arrived; 0: the slot is free */
+    int rank;         /* last rank to arrive */
+    uint32_t tid;     /* track that holds that rank's slice; 0: not drawn yet */
 } arrival;
 
 typedef struct arrivals {
     tess_mem *mem;
-    arrival *table; /* `room` is a power of two */
+    arrival *table; /* hash table; `room` is a power of two */
     size_t n, room;
 } arrivals;
 
@@ -29,12 +29,12 @@ typedef struct drawing {
     const tess_history *history;
     tess_trace_events out;
     arrivals arrivals;
-    uint64_t *lane_ends; /* (n_teams, LANES) of the rank being drawn: end of the last slice in each */
-    uint64_t origin_ns;  /* origin on the reader's clock */
+    uint64_t *lane_ends; /* (n_teams, LANES) end of the last slice in each lane, for the rank being drawn */
+    uint64_t origin_ns;  /* time 0 of the timeline, on the reader's clock */
     int64_t n_arrows;
 } drawing;
 
-/* The position of a record on the timeline. */
+/* The position of an operation's record on the timeline. */
 typedef struct track_place {
     uint64_t begin_ns, started_ns, end_ns;
     uint32_t tid;
@@ -42,7 +42,7 @@ typedef struct track_place {
 } track_place;
 
 /* ---- Arrivals ---- */
-/* The slot of the operation, or the free slot where it belongs. */
+/* Returns the slot of the operation, or the free slot where it belongs. */
 static arrival *find_slot(arrival *table, size_t room, uint64_t team, uint64_t sequence)
 {
     const uint64_t key[] = {team, sequence};
@@ -81,7 +81,7 @@ static tess_status arrivals_add(arrivals *arrivals, uint64_t team, uint64_t sequ
     return TESS_OK;
 }
 
-/* NULL: no rank arrived. */
+/* Returns NULL if no rank arrived. */
 static arrival *arrivals_find(const arrivals *arrivals, uint64_t team, uint64_t sequence)
 {
     if (arrivals->room == 0)
@@ -90,7 +90,7 @@ static arrival *arrivals_find(const arrivals *arrivals, uint64_t team, uint64_t 
     return place->n_ranks != 0 ? place : NULL;
 }
 
-/* ---- One clock ---- */
+/* ---- One clock for all ranks ---- */
 static uint64_t to_reader(const tess_history *history, int rank, uint64_t ns)
 {
     return ns + (uint64_t)history->ranks[rank].clock_offset_ns;
@@ -121,7 +121,8 @@ static void find_origin(drawing *d)
     d->origin_ns = first;
 }
 
-/* End of what has no recorded end: that of the rank's process, or else the time of the history. */
+/* Returns the end of a slice whose end was not recorded: the end of the rank's process, or else the time of the
+ * history. */
 static uint64_t last_moment(const drawing *d, int rank)
 {
     const tess_rank_history *history = &d->history->ranks[rank];
@@ -133,7 +134,7 @@ static uint64_t last_moment(const drawing *d, int rank)
 /* ---- Collectives and messages ---- */
 static bool can_be_drawn(const tess_record *record)
 {
-    return record->enqueued_ns != 0; /* else its rank died before it read the clock */
+    return record->enqueued_ns != 0; /* 0: the rank died before it read the clock */
 }
 
 static tess_status collect_arrivals(drawing *d)
@@ -150,7 +151,7 @@ static tess_status collect_arrivals(drawing *d)
     return TESS_OK;
 }
 
-/* The last rank to arrive, if all members' calls are known; NULL: some are still to come, or lost. */
+/* Returns the last arrival, or NULL if the call of a member is missing: it is still to come, or was lost. */
 static arrival *last_arrival(const drawing *d, const tess_record *record)
 {
     const tess_team_history *team = tess_history_team(d->history, record->team);
@@ -159,7 +160,8 @@ static arrival *last_arrival(const drawing *d, const tess_record *record)
     return arrival != NULL && team != NULL && arrival->n_ranks == team->n_ranks ? arrival : NULL;
 }
 
-/* Takes a free lane of the team. If none is free, takes the one that ends first, and the record begins then. */
+/* Chooses a free lane of the team. If no lane is free, chooses the lane that ends first, and moves the record's
+ * begin to that end. */
 static void take_lane(drawing *d, size_t team, track_place *p)
 {
     uint64_t *ends = d->lane_ends + team * LANES;
@@ -184,7 +186,7 @@ static track_place find_place(drawing *d, int rank, const tess_record *record)
     if (p.has_ended && record->started_ns == 0)
         p.started_ns = p.begin_ns;
     if (d->history->source == TESS_HISTORY_PYTORCH && last != NULL && last->last_ns > p.started_ns)
-        p.started_ns = last->last_ns; /* a started kernel waits for its peers inside itself */
+        p.started_ns = last->last_ns; /* a started kernel still waits for its peers */
     p.started_ns = p.started_ns < p.end_ns ? p.started_ns : p.end_ns;
     take_lane(d, tess_history_team_index(d->history, record->team), &p);
     return p;
@@ -252,7 +254,7 @@ static void put_record(drawing *d, int rank, const tess_record *record, const tr
     }
 }
 
-/* An arrow from the slice of the rank that came last to the slice of one that waited long for it. */
+/* Draws an arrow from the slice of the last rank to arrive to the slice of a rank that waited long for it. */
 static void put_arrow(drawing *d, int rank, const track_place *p, const arrival *last)
 {
     if (last == NULL || last->rank == rank || last->tid == 0 || last->last_ns > p->end_ns ||
@@ -275,7 +277,8 @@ static void put_arrow(drawing *d, int rank, const track_place *p, const arrival 
     }
 }
 
-/* Arrows are drawn in a second pass, when the tracks of their sources are known; it assigns the same lanes. */
+/* Draws the operations of a rank. Arrows are drawn in a second pass, when the tracks of all slices are known; this
+ * pass assigns the same lanes. */
 static void draw_records(drawing *d, int rank, bool arrows)
 {
     const tess_rank_history *history = &d->history->ranks[rank];
@@ -337,7 +340,7 @@ static void draw_spans(drawing *d, int rank)
     }
 }
 
-/* An instant event on the rank's own track, or across all tracks if it concerns the whole job. */
+/* Draws each notice as an instant event: on the rank's own track, or across all tracks if it concerns the whole job. */
 static void draw_notices(drawing *d)
 {
     for (int i = 0; i < d->history->n_notices; i++) {
@@ -345,7 +348,7 @@ static void draw_notices(drawing *d)
         uint64_t at_ns = notice->wall_ns + (uint64_t)d->history->wall_offset_ns;
         bool is_rank = notice->rank >= 0 && notice->rank < d->history->world;
         if (at_ns < d->origin_ns)
-            continue; /* it belongs to an earlier life */
+            continue; /* the notice belongs to an earlier life of the job */
         tess_trace_events_begin(&d->out, 'i', is_rank ? notice->rank : 0, TID_PHASES, tess_notice_name(notice->kind));
         tess_trace_events_text(&d->out, "s", is_rank ? "p" : "g");
         tess_trace_events_time(&d->out, "ts", since(d->origin_ns, at_ns));

@@ -1,4 +1,4 @@
-/* Records findings. */
+/* Adds findings of checks to a table, with their outcome and text. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ bool tess_probe_wanted(const char *only, const char *name)
     return false;
 }
 
-/* Names of processes and folders may hold anything, so the text is cleaned. */
+/* Writes outcome and text. The text is cleaned, because names of processes and folders may hold any character. */
 static void say(tess_probe_finding *finding, tess_probe_outcome outcome, const char *format, va_list args)
 {
     char text[TESS_PROBE_TEXT_BYTES];

@@ -1,4 +1,4 @@
-/* Runs nvidia-smi. With a hanging GPU it may hang too, so it gets a few seconds. */
+/* Runs nvidia-smi, for a few seconds at most: if a GPU hangs, nvidia-smi may hang, too. */
 #include <dlfcn.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,7 +32,7 @@ static void ask_matrix(const char *what, const char *which, char *text, probe_gp
         tess_error_clear();
 }
 
-/* Calls int f(int *version) of a library; 0: it is not installed. */
+/* Calls the function `int f(int *version)` of a library and returns the version; 0: the library is not installed. */
 static int version_of(const char *library, const char *function)
 {
     int (*get)(int *version);
@@ -44,7 +44,7 @@ static int version_of(const char *library, const char *function)
         if (get(&version) != 0)
             version = 0;
     }
-    return version; /* the library stays loaded: CUDA's does not unload well */
+    return version; /* the library stays loaded, because CUDA's library does not unload cleanly */
 }
 
 static bool wants_any(const char *only)

@@ -1,4 +1,4 @@
-/* Judges the figures of GPUs. */
+/* Judges what nvidia-smi reports on the GPUs of a host. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #define HOT_C 85.0
 
 typedef struct reason {
-    int64_t bit; /* bit of NVML */
+    int64_t bit; /* bit in NVML's mask */
     const char *text;
 } reason;
 
@@ -18,7 +18,7 @@ static const reason reasons[] = {
     {0x40, "heat (hardware)"}, {0x80, "power brake of the board"},
 };
 
-/* One sentence about the first few GPUs with a problem. */
+/* One sentence that names the first few GPUs with a problem. */
 typedef struct gpu_listing {
     char text[TESS_PROBE_TEXT_BYTES - 32];
     size_t at;
@@ -37,7 +37,7 @@ __attribute__((format(printf, 2, 3))) static void list(gpu_listing *l, const cha
     l->at = tess_text_add(l->text, sizeof(l->text), l->at, "%s%s", l->n > 1 ? "; " : "", one);
 }
 
-/* The finding is the list, or `fine` if the list is empty. */
+/* Ends a listing: the finding is the list, or `fine` if the list is empty. */
 static void conclude(const gpu_listing *l, tess_probe_outcome outcome, const char *fine, tess_probe_finding *finding)
 {
     if (l->n == 0)
@@ -115,7 +115,8 @@ static void judge_pcie(const probe_gpus *g, tess_probe_finding *finding)
     conclude(&l, TESS_PROBE_WARN, "all lanes", finding);
 }
 
-/* Warns of a pair linked through the processors where others have NVLink: a ring runs at that speed. */
+/* Warns if a pair of GPUs is linked through the processors while other pairs have NVLink: a ring is as slow as its
+ * slowest link. */
 static void judge_topology(const probe_gpus *g, tess_probe_finding *finding)
 {
     gpu_listing l = {0};
@@ -151,7 +152,8 @@ static void judge_peers(const probe_gpus *g, tess_probe_finding *finding)
 static void judge_software(const probe_gpus *g, tess_probe_finding *finding)
 {
     char cuda[32] = "", nccl[32] = "";
-    int code = g->nccl, thousand = code >= 10000 ? 10000 : 1000; /* 21805 is 2.18.5, 2708 was 2.7.8 */
+    /* newer versions use 5 digits: 21805 is 2.18.5, and 2708 was 2.7.8 */
+    int code = g->nccl, thousand = code >= 10000 ? 10000 : 1000;
     if (g->cuda > 0)
         snprintf(cuda, sizeof(cuda), ", CUDA %d.%d", g->cuda / 1000, g->cuda % 1000 / 10);
     if (code > 0)
@@ -159,7 +161,7 @@ static void judge_software(const probe_gpus *g, tess_probe_finding *finding)
     probe_say(finding, TESS_PROBE_OK, "driver %s%s%s", g->gpu[0].driver, cuda, nccl);
 }
 
-/* Finds the first thing that Tessera itself needs and that is missing. */
+/* Reports the first piece of software that Tessera itself needs and that is missing. */
 static void judge_plugin(const probe_gpus *g, tess_probe_finding *finding)
 {
     for (int i = 0; i < TESS_CUDA_SOFTWARE; i++) {

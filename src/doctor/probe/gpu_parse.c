@@ -14,7 +14,7 @@ const char probe_gpu_old_fields[] = "--query-gpu=" FIELDS("clocks_throttle_reaso
 
 enum { N_FIELDS = 12, FIELD_BYTES = 64 };
 
-/* Splits a line into fields without surrounding spaces. Returns their number. */
+/* Splits a line into fields and removes surrounding spaces. Returns the number of fields. */
 static int split(const char *line, size_t length, char (*fields)[FIELD_BYTES])
 {
     int n = 0;
@@ -33,7 +33,7 @@ static int split(const char *line, size_t length, char (*fields)[FIELD_BYTES])
     return n;
 }
 
-/* -1 for "[N/A]", "[Not Supported]" and the like, and for numbers that do not fit. */
+/* Parses an integer. Returns -1 for "[N/A]", "[Not Supported]" and the like, and for numbers that do not fit. */
 static int64_t whole(const char *text)
 {
     static const long long most = 1LL << 53;
@@ -77,7 +77,7 @@ int probe_gpu_parse(const char *text, probe_gpu *gpus, int most)
     return n;
 }
 
-/* Skips spaces and terminal colours. */
+/* Skips spaces and terminal colour codes. */
 static const char *skip(const char *at)
 {
     for (;;) {
@@ -109,7 +109,7 @@ void probe_gpu_parse_matrix(const char *text, probe_gpu_matrix *matrix)
     for (const char *line = text; *line != '\0';) {
         char word[PROBE_LINK_BYTES];
         const char *at = next_word(line, word, sizeof(word));
-        if (n == 0 && is_gpu(word)) { /* the head names all GPUs */
+        if (n == 0 && is_gpu(word)) { /* the first line names all GPUs */
             for (; is_gpu(word); at = next_word(at, word, sizeof(word)))
                 n += n < PROBE_GPUS;
         } else if (is_gpu(word) && row < n) {

@@ -1,4 +1,4 @@
-/* The table of checks of a host. */
+/* The table of checks of a host, and the loop that runs them. */
 #include <string.h>
 
 #include "doctor/probe/gpu_impl.h"
@@ -102,7 +102,7 @@ void tess_probe_host(const tess_probe_plan *plan, const char *root, tess_probe_f
     probe_host host;
     probe_host_ask(plan, root, &host);
     probe_host_look(&host, findings);
-    if (root[0] == '\0') /* a test's root has no GPUs */
+    if (root[0] == '\0') /* a test's root folder describes no GPUs */
         probe_gpu_look(plan->only, findings);
 }
 

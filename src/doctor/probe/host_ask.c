@@ -1,4 +1,4 @@
-/* Asks the system for what /proc and /sys do not say. */
+/* Collects the inputs of the checks that /proc and /sys do not hold, by calls to the system. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static void take_error(char *text)
     tess_error_clear();
 }
 
-/* Finds the folder, or its nearest existing parent, where it would be created. */
+/* Finds the folder, or the nearest existing parent in which it would be created. */
 static void find_existing(const char *path, char *there)
 {
     snprintf(there, PROBE_PATH_BYTES, "%s", path);
@@ -49,16 +49,17 @@ static void ask_cpu(probe_host *host)
     for (int level = 0; level < CPU_LEVEL_COUNT; level++)
         if (tess_cpu_supports((cpu_level)level, missing, sizeof(missing)))
             host->best_kernels = names[level];
-    snprintf(host->amx_missing, sizeof(host->amx_missing), "%s", missing); /* features that the highest level lacks */
+    /* the last level that the loop tried is the highest one: features that it lacks */
+    snprintf(host->amx_missing, sizeof(host->amx_missing), "%s", missing);
     if (tess_kernels_select(NULL, &kernels) == TESS_OK)
         host->kernels = kernels->name;
     else
-        tess_error_clear(); /* TESSERA_CPU names kernels that cannot run: every command reports it */
+        tess_error_clear(); /* TESSERA_CPU names kernels that cannot run here; every command reports this itself */
 }
 
 static void ask_shared_memory(probe_host *host)
 {
-    enum { SIZE = 1 << 30 }; /* sparse */
+    enum { SIZE = 1 << 30 }; /* size of the test mapping; its pages are never allocated */
     void *address;
     tess_status status = tess_os_share("probe", SIZE, &address);
     if (status == TESS_OK) {

@@ -1,4 +1,4 @@
-/* Cores: their instructions, their speed, and other processes on them. */
+/* Checks the cores: their instructions, their speed, and other processes that run on them. */
 #include <string.h>
 
 #include "base/os/memory_group.h"
@@ -8,9 +8,9 @@
 
 #define STEAL_WARN 0.05    /* share of the cores' time */
 #define FREQUENCY_WARN 0.6 /* share of the highest frequency, under load */
-#define CAPPED_WARN 0.95   /* share of the highest frequency that the configured limit allows */
+#define CAPPED_WARN 0.95   /* share of the highest frequency; warns if the configured limit is lower */
 #define SPIN_S 0.03        /* time for a sleeping core to reach its frequency */
-#define LOAD_WARN 0.25     /* running processes of others, per core */
+#define LOAD_WARN 0.25     /* running processes of other programs, per core */
 
 void probe_kernels(const probe_host *host, tess_probe_finding *finding)
 {
@@ -29,8 +29,8 @@ void probe_kernels(const probe_host *host, tess_probe_finding *finding)
 
 typedef struct frequencies {
     const char *root;
-    double now, limit, highest; /* frequencies of the fastest core, kHz; 0: unknown */
-    double throttled;           /* events since boot, all cores */
+    double now, limit, highest; /* frequencies of the fastest core in kHz: current, limit, highest; 0: unknown */
+    double throttled;           /* throttling events since boot, over all cores */
     bool has_counters;
 } frequencies;
 
@@ -143,9 +143,10 @@ void probe_cores(const probe_host *host, tess_probe_finding *finding)
 }
 
 typedef struct runners {
-    probe_process self; /* its job's ranks share its name; older processes of that name are leftovers (host_system.c) */
+    /* this process: the ranks of its job have the same name; host_system.c reports older processes of that name */
+    probe_process self;
     int n;
-    char names[160]; /* names of the first few */
+    char names[160]; /* names of the first few processes */
 } runners;
 
 static void visit_runner(void *context, const probe_process *process)

@@ -1,11 +1,11 @@
-/* The folders that a job writes to. */
+/* Checks the folders that a job writes to. */
 #include "base/text/text.h"
 #include "doctor/probe/probe_impl.h"
 
 #define SPACE_FAIL (64.0 * (1 << 20))
 #define SPACE_WARN (1024.0 * (1 << 20))
 #define SPEED_WARN 50e6 /* bytes a second */
-#define PATIENCE_S 60   /* seconds for a checkpoint */
+#define PATIENCE_S 60   /* acceptable seconds for writing a checkpoint */
 
 void probe_dump_folder(const probe_host *host, tess_probe_finding *finding)
 {
@@ -16,7 +16,7 @@ void probe_dump_folder(const probe_host *host, tess_probe_finding *finding)
         probe_say(finding, TESS_PROBE_OK, "%s can be written", dump->named);
 }
 
-/* A new checkpoint and the one before it exist at the same time. */
+/* Checks the free space for two checkpoints: a new checkpoint and the previous one exist at the same time. */
 void probe_dump_space(const probe_host *host, tess_probe_finding *finding)
 {
     char has[32], all[32], takes[32];

@@ -1,4 +1,4 @@
-/* Limits of this user's processes (ulimit). */
+/* Checks the limits of this user's processes (ulimit). */
 #include <dirent.h>
 
 #include "base/text/text.h"
@@ -7,7 +7,7 @@
 enum { FILES_WARN = 1024, FILES_BASE = 64, FILES_A_RANK = 4, THREADS_BESIDE = 4 };
 #define LOCKED_WARN 65536.0
 #define CORE_FILE_WARN 1e6
-#define MAPPED_OF_MEMORY 9 /* a job maps eight times the machine's memory as shared memory */
+#define MAPPED_OF_MEMORY 9 /* a job maps shared memory of eight times the machine's memory */
 
 static const char *amount(uint64_t limit, char *text, size_t size)
 {
@@ -33,7 +33,7 @@ void probe_open_files(const probe_host *host, tess_probe_finding *finding)
                   (unsigned long long)limit);
 }
 
-/* InfiniBand and RoCE register the buffers that they send. */
+/* Whether the host has InfiniBand or RoCE. They register the buffers that they send, which needs locked memory. */
 static bool has_rdma(const char *root)
 {
     char path[PROBE_PATH_BYTES];

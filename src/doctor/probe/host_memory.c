@@ -1,4 +1,4 @@
-/* Memory: how much the job needs and can get, and the system's policies. */
+/* Checks memory: how much the job needs and can get, and the system's policies. */
 #include <string.h>
 
 #include "base/os/memory_group.h"
@@ -11,7 +11,7 @@
 
 enum { SIZE_TEXT = 32 };
 
-/* Buffers for the sizes in one sentence: "1.5 GiB". */
+/* Buffers for the formatted sizes of one sentence: "1.5 GiB". */
 typedef struct memory_sizes {
     char text[3][SIZE_TEXT];
 } memory_sizes;
@@ -93,7 +93,7 @@ void probe_overcommit(const probe_host *host, tess_probe_finding *finding)
         probe_say(finding, TESS_PROBE_OK, "policy %.0f", policy);
 }
 
-/* The word in brackets of "always [madvise] never". */
+/* Copies the chosen word, the one in brackets, of "always [madvise] never". */
 static void chosen_word(const char *text, char *word, size_t size)
 {
     const char *open = strchr(text, '[');

@@ -1,4 +1,4 @@
-/* The kernel and what it permits, clocks, and leftovers of earlier jobs. */
+/* Checks the kernel and what it permits, clocks, and leftovers of earlier jobs. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -6,10 +6,10 @@
 #include "base/text/text.h"
 #include "doctor/probe/probe_impl.h"
 
-#define KERNEL_LEAST 5.03 /* major + minor / 100: the watchdog needs pidfd_open and clone3 */
+#define KERNEL_LEAST 5.03 /* major + minor / 100. The watchdog needs pidfd_open and clone3. */
 #define CLOCK_ERROR_WARN_S 1.0
-#define TICKS_A_SECOND 100 /* unit of /proc/PID/stat, on every Linux */
-#define OLDER_S 5          /* processes of this job may be older than this one by that much */
+#define TICKS_A_SECOND 100 /* ticks of /proc/PID/stat per second, on every Linux */
+#define OLDER_S 5          /* processes of this job may be older than this process by up to this many seconds */
 
 void probe_memfd(const probe_host *host, tess_probe_finding *finding)
 {

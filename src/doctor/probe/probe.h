@@ -1,5 +1,5 @@
-/* Checks of machines, ranks and configuration before a job. A check is a row of a table; running it gives a finding.
- * Checks do not change the machine and leave no files.
+/* Checks of machines, ranks and configuration before a job. A check is a row of a table. Running a check gives a
+ * finding. Checks do not change the machine and leave no files.
  *
  * Findings are plain data, so that hosts can send them to rank 0. */
 #ifndef TESS_DOCTOR_PROBE_PROBE_H
@@ -13,7 +13,7 @@ typedef enum tess_probe_outcome {
     TESS_PROBE_OK,
     TESS_PROBE_WARN,  /* the job runs, but slower, or a fault will be harder to find */
     TESS_PROBE_FAIL,  /* the job will not start, or not finish */
-    TESS_PROBE_ABSENT /* this machine has nothing to check */
+    TESS_PROBE_ABSENT /* the machine lacks what the check looks at */
 } tess_probe_outcome;
 
 typedef enum tess_probe_group {
@@ -25,13 +25,14 @@ typedef enum tess_probe_group {
 } tess_probe_group;
 
 typedef struct tess_probe_check {
-    const char *name;      /* "dump-space" */
+    const char *name;      /* name of the check: "dump-space" */
     const char *looks_at;  /* "room on the disk of job.dump_folder" */
     const char *threshold; /* "fail below 64 MiB" */
     const char *fix;
 } tess_probe_check;
 
-#define TESS_PROBE_START "start" /* the check that ranks start; the command that starts them adds it */
+/* name of the check whether ranks start; the command that starts them adds its finding */
+#define TESS_PROBE_START "start"
 
 enum { TESS_PROBE_NAME_BYTES = 24, TESS_PROBE_TEXT_BYTES = 424, TESS_PROBE_MOST = 64 };
 
@@ -47,70 +48,72 @@ typedef struct tess_probe_findings {
     tess_probe_finding at[TESS_PROBE_MOST];
 } tess_probe_findings;
 
-/* The facts of the planned job. */
+/* The properties of the planned job that checks need. */
 typedef struct tess_probe_plan {
     int n_ranks, n_hosts;    /* ranks on this host; hosts in all */
-    double state_bytes;      /* estimate of the memory that the ranks of this host need, 0: unknown */
-    double checkpoint_bytes; /* size of one checkpoint, 0: unknown */
+    double state_bytes;      /* estimate of the memory that the ranks of this host need; 0: unknown */
+    double checkpoint_bytes; /* size of one checkpoint; 0: unknown */
     uint64_t config_hash;    /* 0: there is no configuration */
-    const char *dump_folder; /* need not exist yet */
+    const char *dump_folder; /* folder for checkpoints; it need not exist yet */
     const char *tmp_folder;
-    const char *only; /* names of checks, separated by commas; NULL: all */
+    const char *only; /* names of the checks to run, separated by commas; NULL: all */
 } tess_probe_plan;
 
-/* Whether `only` names the check. */
+/* Whether `only` names the check. NULL names all checks. */
 bool tess_probe_wanted(const char *only, const char *name);
 
 /* Adds a finding, unless the table of findings is full. */
 void tess_probe_add(tess_probe_findings *findings, tess_probe_group group, const char *name, tess_probe_outcome outcome,
                     const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* Row `i` of a group, NULL after the last. CONFIG has none here: they need all of training, so the command has them. */
+/* Returns check `i` of a group, or NULL after the last one. CONFIG has none here: its checks need the whole training
+ * code, so the command defines them. */
 const tess_probe_check *tess_probe_check_at(tess_probe_group group, int i);
 const char *tess_probe_group_name(tess_probe_group group); /* "host", "gpu", "ranks", "config" */
 
-/* Checks this host and its GPUs in about two seconds. `root` precedes "/proc" and "/sys": "" except in tests. */
+/* Checks this host and its GPUs in about two seconds. Paths "/proc" and "/sys" are looked up under `root`, which is
+ * "" except in tests. */
 void tess_probe_host(const tess_probe_plan *plan, const char *root, tess_probe_findings *findings);
 
 /* The state of this host's GPUs, for regular monitoring. */
 typedef struct tess_probe_gpu_health {
-    int hottest; /* number of the GPU; -1: unknown */
+    int hottest; /* index of the hottest GPU; -1: unknown */
     double celsius;
-    int worst; /* the one with most uncorrectable memory errors; -1: unknown */
+    int worst; /* index of the GPU with most uncorrectable memory errors; -1: unknown */
     int64_t n_errors;
-    int fullest; /* the one with the largest share of its memory in use; -1: unknown */
+    int fullest; /* index of the GPU with the largest share of its memory in use; -1: unknown */
     double percent;
 } tess_probe_gpu_health;
 
-/* False: there is no GPU, or no answer within four seconds. */
+/* Reads the state of the GPUs. Returns false if there is no GPU, or no answer within four seconds. */
 bool tess_probe_gpu_look(tess_probe_gpu_health *health);
 
 /* Lets the ranks of a job compute and communicate for about two seconds. Collective; rank 0 gets the findings. */
 tess_status tess_probe_ranks(tess_runtime *runtime, const tess_probe_plan *plan, tess_probe_findings *findings);
 
-/* All findings. */
+/* The findings of all hosts and of the ranks. */
 typedef struct tess_probe_report {
     int n_ranks, n_hosts;
     double seconds;
     char (*host_names)[64];           /* (n_hosts) */
     const tess_probe_findings *hosts; /* (n_hosts): host, gpu and config findings */
-    const tess_probe_findings *job;   /* findings of the ranks together */
+    const tess_probe_findings *job;   /* findings of the checks that all ranks run together */
     const tess_probe_check *config_checks;
     int n_config_checks;
 } tess_probe_report;
 
-/* Gathers `mine` of the first rank of each host into rank 0's `all` (n_hosts). Collective. */
+/* Gathers the findings `mine` of the first rank of each host into `all` (n_hosts) on rank 0. Collective. */
 tess_status tess_probe_gather(tess_runtime *runtime, const tess_probe_findings *mine, tess_probe_findings *all);
 
-/* Number of findings with that outcome; equal findings of several hosts count once. */
+/* Returns the number of findings with that outcome. Equal findings of several hosts count once. */
 int tess_probe_count(const tess_probe_report *report, tess_probe_outcome outcome);
 
-/* One screen: first failures, then warnings, each with its fix; then a summary of what is fine. */
+/* Prints one screen: first failures, then warnings, each with its fix; then a summary of the checks that passed. */
 void tess_probe_print(const tess_probe_report *report, int columns, FILE *out);
 
-/* {"format": "tessera-preflight", "version": 1, "verdict": "ok"|"warn"|"fail", "ranks", "hosts", "seconds",
- *  "checks": [{"name", "group", "host" (null: the job), "result": "ok"|"warn"|"fail"|"not here", "found", "threshold",
- *  "fix"}]}. TESS_E_NOMEM, TESS_E_IO. */
+/* Writes {"format": "tessera-preflight", "version": 1, "verdict": "ok"|"warn"|"fail", "ranks", "hosts", "seconds",
+ * "checks": [{"name", "group", "host" (null: the job), "result": "ok"|"warn"|"fail"|"not here", "found",
+ * "threshold", "fix"}]}. TESS_E_NOMEM, TESS_E_IO. */
 tess_status tess_probe_write_json(const tess_probe_report *report, FILE *out);
 
 #endif

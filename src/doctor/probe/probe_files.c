@@ -50,7 +50,8 @@ bool probe_read_ticks(const char *root, probe_ticks *ticks)
     if (probe_read(root, "/proc/stat", text, sizeof(text)) <= 0 || strncmp(text, "cpu ", 4) != 0)
         return false;
     at += 4;
-    for (int i = 0; i < 8; i++) { /* user nice system idle iowait irq softirq steal; guests are in user */
+    /* user nice system idle iowait irq softirq steal; the time of guests is included in user */
+    for (int i = 0; i < 8; i++) {
         fields[i] = strtod(at, &at);
         ticks->total += fields[i];
     }
@@ -58,13 +59,13 @@ bool probe_read_ticks(const char *root, probe_ticks *ticks)
     return ticks->total > 0;
 }
 
-/* Parses "PID (name) S PARENT ...": the start time is word 20 after the name, which may hold anything. */
+/* Parses "PID (name) S PARENT ...". The name may hold any character. The start time is word 20 after it. */
 static bool read_process(const char *root, const char *pid, probe_process *process)
 {
     char path[64], text[1024];
     snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
     if (probe_read(root, path, text, sizeof(text)) <= 0)
-        return false; /* it has ended */
+        return false; /* the process has ended */
     const char *open = strchr(text, '('), *close = strrchr(text, ')'), *at = close;
     *process = (probe_process){.pid = atoi(text)};
     if (open == NULL || close == NULL || sscanf(close, ") %c %d", &process->state, &process->parent) != 2)

@@ -1,4 +1,4 @@
-/* Internal to probe: the inputs of a host's checks, and their output. */
+/* Internal to probe: the inputs of a host's checks, and functions that add findings. */
 #ifndef TESS_DOCTOR_PROBE_PROBE_IMPL_H
 #define TESS_DOCTOR_PROBE_PROBE_IMPL_H
 
@@ -9,11 +9,11 @@ enum { PROBE_REASON_BYTES = 200, PROBE_PATH_BYTES = 1024 };
 
 /* A folder that the job will write to. */
 typedef struct probe_folder {
-    const char *named;              /* the name in the configuration */
+    const char *named;              /* the folder as the configuration names it */
     char there[PROBE_PATH_BYTES];   /* the folder itself, or its nearest existing parent */
-    tess_os_space space;            /* total 0: unknown */
-    double bytes_per_s;             /* 0: writing failed, or was not tried */
-    char error[PROBE_REASON_BYTES]; /* why it failed */
+    tess_os_space space;            /* space on its disk; total 0: unknown */
+    double bytes_per_s;             /* measured speed of writing; 0: writing failed, or was not tried */
+    char error[PROBE_REASON_BYTES]; /* why the folder cannot be written; "": it can */
 } probe_folder;
 
 /* The first line of /proc/stat, in ticks. */
@@ -21,29 +21,30 @@ typedef struct probe_ticks {
     double total, steal;
 } probe_ticks;
 
-/* The inputs of a host's checks, apart from files below `root`; a test can set them all. */
+/* The inputs of a host's checks, except for files below `root`. A test can set them all. */
 typedef struct probe_host {
     const char *root;
     tess_probe_plan plan;
     uint64_t limits[TESS_OS_LIMIT_COUNT];
     bool is_root;
     int affinity_cores;
-    const char *kernels, *best_kernels;   /* names of kernel tables: the one in use, the best one that can run */
-    char amx_missing[PROBE_REASON_BYTES]; /* "": nothing */
+    /* names of kernel tables: the table in use, and the best table that this host can run */
+    const char *kernels, *best_kernels;
+    char amx_missing[PROBE_REASON_BYTES]; /* features that the highest level of kernels lacks here; "": none */
     bool clock_known, clock_synced;
     double clock_error_s;
-    tess_os_space shm;                    /* total 0: there is none */
-    char memfd_error[PROBE_REASON_BYTES]; /* "": it works */
+    tess_os_space shm;                    /* space of /dev/shm; total 0: there is none */
+    char memfd_error[PROBE_REASON_BYTES]; /* why memfd_create fails; "": it works */
     bool futex_works;
     probe_folder dump, tmp;
-    probe_ticks before; /* when the checks began */
+    probe_ticks before; /* cores' times when the checks began */
 } probe_host;
 
-/* Row `i` without its function; NULL after the last. */
+/* These return the description of check `i`, without its function, or NULL after the last one. */
 const tess_probe_check *probe_rank_check_at(int i);
 const tess_probe_check *probe_gpu_check_at(int i);
 
-/* Asks the system. Measures disk rates only if a wanted check needs them. */
+/* Collects the inputs of the checks from the system. Measures disk rates only if a check that needs them is to run. */
 void probe_host_ask(const tess_probe_plan *plan, const char *root, probe_host *host);
 
 typedef void probe_look(const probe_host *host, tess_probe_finding *finding);
@@ -52,38 +53,39 @@ typedef struct probe_row {
     probe_look *look;
 } probe_row;
 
-/* Runs the wanted rows of the host's table. */
+/* Runs the checks of the host's table that the plan names. */
 void probe_host_look(const probe_host *host, tess_probe_findings *findings);
 
-/* Adds a finding without outcome and text. NULL: `only` does not name the check, or the table of findings is full. */
+/* Adds a finding without outcome and text. Returns NULL if `only` does not name the check, or if the table of
+ * findings is full. */
 tess_probe_finding *probe_begin(tess_probe_findings *findings, tess_probe_group group, const char *name,
                                 const char *only);
-/* Gives a finding its outcome and text, without control characters. */
+/* Sets the outcome and text of a finding, and removes control characters from the text. */
 void probe_say(tess_probe_finding *finding, tess_probe_outcome outcome, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* ---- probe_files.c: files below the root ---- */
-/* Returns the length of the text; -1: no such file. */
+/* Reads a file as text. Returns its length; -1: no such file. */
 ptrdiff_t probe_read(const char *root, const char *path, char *text, size_t size);
-/* Reads the first number in a file; false: there is none. */
+/* Reads the first number in a file. Returns false if there is none. */
 bool probe_read_number(const char *root, const char *path, double *value);
-/* Reads "MemTotal" and the like from /proc/meminfo, in bytes. */
+/* Reads a value of /proc/meminfo such as "MemTotal", in bytes. */
 bool probe_meminfo(const char *root, const char *key, double *bytes);
 bool probe_read_ticks(const char *root, probe_ticks *ticks);
 
-/* A process, from /proc/PID/stat. */
+/* A process, read from /proc/PID/stat. */
 typedef struct probe_process {
     int pid, parent;
-    char name[32]; /* may hold anything */
+    char name[32]; /* may hold any character */
     char state;    /* 'R', 'S', ... of proc(5) */
-    double start;  /* ticks since the machine started */
+    double start;  /* start time in ticks since the machine booted */
 } probe_process;
-/* The process that reads. False: there is no /proc. */
+/* Reads this process. Returns false if there is no /proc. */
 bool probe_read_self(const char *root, probe_process *process);
-/* Visits all processes of the host. */
+/* Calls `visit` for every process of the host. */
 void probe_each_process(const char *root, void (*visit)(void *context, const probe_process *process), void *context);
 
-/* ---- the functions of the rows, by file ---- */
+/* ---- functions of the checks, by file ---- */
 probe_look probe_kernels, probe_frequency, probe_steal, probe_throttling, probe_cores, probe_load; /* host_cpu.c */
 probe_look probe_memory, probe_cgroup, probe_swap, probe_overcommit, probe_huge_pages, probe_shm;  /* host_memory.c */
 probe_look probe_memfd, probe_futex, probe_kernel, probe_ptrace, probe_perf, probe_clocksource, probe_ntp,

@@ -1,4 +1,4 @@
-/* The checks that the ranks run together, and their results on rank 0. */
+/* Runs the checks that the ranks perform together, and collects their results on rank 0. */
 #include <string.h>
 #include <unistd.h>
 
@@ -36,7 +36,7 @@ const tess_probe_check *probe_rank_check_at(int i)
     return i < N_ROWS ? &rows[i] : NULL;
 }
 
-/* The session of one rank. Only rank 0 has `ranks` and `links`. */
+/* The state of these checks on one rank. Only rank 0 has `ranks` and `links`. */
 typedef struct probe_session {
     tess_runtime *runtime;
     tess_team *team;
@@ -167,7 +167,8 @@ tess_status tess_probe_gather(tess_runtime *runtime, const tess_probe_findings *
         TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(*mine), "findings of hosts", &block));
     tess_status status = tess_gather(team, mine, block, sizeof(*mine), TESS_U8, 0, NULL);
     const tess_probe_findings *of_ranks = block;
-    for (size_t r = n; status == TESS_OK && first && r-- > 0;) /* backwards, so that a host's first rank wins */
+    /* descending order, so that the first rank of each host is stored last and remains */
+    for (size_t r = n; status == TESS_OK && first && r-- > 0;)
         all[tess_team_host(team, (int)r)] = of_ranks[r];
     tess_mem_free(mem, block);
     return status;

@@ -1,4 +1,4 @@
-/* Formats the findings: for people, on one screen, and for programs. */
+/* Formats the findings: on one screen for people, and as JSON for programs. */
 #include <string.h>
 
 #include "base/text/json.h"
@@ -6,7 +6,7 @@
 
 enum { INDENT = 8, NAME_WIDTH = 15 };
 
-/* The row of a finding's check; NULL: no check of that name. */
+/* Returns the check of a finding, or NULL if no check has that name. */
 static const tess_probe_check *find_check(const tess_probe_report *report, const char *name)
 {
     const tess_probe_check *check;
@@ -20,13 +20,13 @@ static const tess_probe_check *find_check(const tess_probe_report *report, const
     return NULL;
 }
 
-/* The hosts' findings come first, then those of the ranks. */
+/* Returns the i-th table of findings: first those of the hosts, then those of the ranks. */
 static const tess_probe_findings *part(const tess_probe_report *report, int i)
 {
     return i < report->n_hosts ? &report->hosts[i] : report->job;
 }
 
-/* Equal findings of several hosts are printed once. */
+/* Whether the findings contain an equal one. Equal findings of several hosts are printed once. */
 static bool alike(const tess_probe_findings *findings, const tess_probe_finding *finding)
 {
     for (int k = 0; k < findings->n; k++)
@@ -54,7 +54,8 @@ int tess_probe_count(const tess_probe_report *report, tess_probe_outcome outcome
     return n;
 }
 
-/* Prints `text` in lines of `columns`, from column `at` on; further lines begin at `indent`. Returns the column. */
+/* Prints `text` in lines of `columns`, starting at column `at`; further lines are indented by `indent`. Returns the
+ * column after the text. */
 static int wrap(FILE *out, const char *text, int at, int indent, int columns)
 {
     while (*text != '\0') {
@@ -74,7 +75,7 @@ static int wrap(FILE *out, const char *text, int at, int indent, int columns)
     return at;
 }
 
-/* "host a (and b, c, 5 more): " if the job has several hosts. Returns text. */
+/* Formats "host a (and b, c, 5 more): "; "" if the job has one host. Returns text. */
 static const char *name_hosts(const tess_probe_report *report, int host, const tess_probe_finding *finding, char *text,
                               size_t size)
 {
@@ -118,7 +119,7 @@ static void print_trouble(const tess_probe_report *report, tess_probe_outcome ou
         }
 }
 
-/* "name text, name text" of a group, wrapped. */
+/* Prints "name text, name text" for the findings of a group, wrapped. */
 static void print_quiet(const tess_probe_report *report, tess_probe_outcome outcome, int group, const char *word,
                         int columns, FILE *out)
 {
@@ -164,7 +165,7 @@ static json_t *finding_json(const tess_probe_report *report, const tess_probe_fi
                             tess_probe_group_name((tess_probe_group)finding->group), "host", host, "result",
                             results[finding->outcome & 3], "found", finding->text, "threshold",
                             check != NULL ? check->threshold : "", "fix", check != NULL ? check->fix : "");
-    return row != NULL ? row : json_null(); /* a text that is not UTF-8 */
+    return row != NULL ? row : json_null(); /* NULL: a text of it is not UTF-8 */
 }
 
 tess_status tess_probe_write_json(const tess_probe_report *report, FILE *out)

@@ -1,5 +1,5 @@
-/* Compares the environment variables that decide how a job runs, and names ranks that differ. It reads and prints no
- * others, because an environment may hold secrets. */
+/* Compares the environment variables that decide how a job runs, and names ranks that differ. It neither reads nor
+ * prints other variables, because an environment may hold secrets. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ static const char *const prefixes[] = {
     "KMP_",     "MKL_",  "BLIS_", "TORCH_", "OPENBLAS_",    "PYTORCH_",     "MPICH_",        "I_MPI_",
     "MALLOC_",  "LD_",   "CUDA_", "GLOO_",  "OMPI_MCA_btl", "OMPI_MCA_pml", "OMPI_MCA_coll", "GLIBC_TUNABLES",
 };
-/* Differ between ranks or hosts as they should. */
+/* Variables that correctly differ between ranks or hosts. */
 static const char *const own[] = {
     "TESSERA_RANK=",         "TESSERA_SHM_FD=", "TESSERA_HOST=", "TESSERA_GUARD",
     "CUDA_VISIBLE_DEVICES=", "CUDA_HOME=",      "CUDA_PATH=",    "TESSERA_FAULT=",
@@ -52,7 +52,7 @@ void probe_collect_environment(char *const *environment, char *text)
     }
 }
 
-/* Finds the line of `name` (with its '=') in a rank's text. Returns its length; 0: not set. */
+/* Finds the line of `name` (with its '=') in a rank's text. Returns its length; 0: the variable is not set. */
 static size_t find_line(const char *text, const char *name, size_t name_length, const char **line)
 {
     for (const char *at = text; *at != '\0'; at += strcspn(at, "\n") + 1) {
@@ -103,7 +103,7 @@ static bool compare(const probe_all *all, const char *name, size_t name_length, 
     return true;
 }
 
-/* Whether a rank before `r` has the variable; if so, it has been compared. */
+/* Whether a rank before `r` has the variable; it has then been compared already. */
 static bool was_seen(const probe_rank *ranks, int r, const char *name, size_t name_length)
 {
     const char *line;

@@ -1,4 +1,4 @@
-/* A small all_reduce with known sums, and barriers. */
+/* Checks communication between the ranks with a small all_reduce of known sums, and with barriers. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,8 @@
 
 enum { N_BARRIERS = 100, MOST_ELEMENTS = 65537 };
 
-/* Element i of rank r is 1 on one rank in three, else 0: sums over any number of ranks are exact in every dtype. */
+/* Element i is 1 on one rank in three and 0 on all others. Sums over any number of ranks are then exact in every
+ * dtype. */
 static int value(int rank, size_t i)
 {
     return ((size_t)rank + i) % 3 == 0;
@@ -16,7 +17,7 @@ static int value(int rank, size_t i)
 
 static int expected(int n_ranks, size_t i, tess_op op)
 {
-    int first = (int)((3 - i % 3) % 3); /* the first rank that has a 1 */
+    int first = (int)((3 - i % 3) % 3); /* first rank whose element i is 1 */
     int ones = first < n_ranks ? (n_ranks - first + 2) / 3 : 0;
     return op == TESS_SUM ? ones : op == TESS_MAX ? ones > 0 : ones == n_ranks;
 }
@@ -41,10 +42,10 @@ static void put(void *values, tess_dtype dtype, size_t i, int value)
 typedef struct trial {
     tess_team *team;
     void *in, *out;
-    uint8_t want[8]; /* one element */
+    uint8_t want[8]; /* the expected bytes of one element */
 } trial;
 
-/* Reports the first wrong element in `wrong`. */
+/* Runs one all_reduce and writes its first wrong element to `wrong`. */
 static tess_status try_one(trial *t, tess_dtype dtype, tess_op op, size_t n, char *wrong)
 {
     static const char *const names[] = {[TESS_SUM] = "sum", [TESS_MAX] = "max", [TESS_MIN] = "min"};

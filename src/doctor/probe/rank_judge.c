@@ -1,4 +1,4 @@
-/* Judges the figures of all ranks together. */
+/* Judges the figures that all ranks measured, by comparing them. */
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "job/job_memory.h"
 
 #define SLOW 0.8        /* share of the median speed */
-#define SHARE_LEAST 0.8 /* share of a core that no other rank has */
+#define SHARE_LEAST 0.8 /* least share of its core that a rank should get */
 #define BARRIER_WARN_US 1000.0
 #define CLOCK_WARN_S 1e-3
 #define LINK_WARN 0.5    /* share of the median link */
@@ -67,7 +67,7 @@ static const probe_speed *speed_of(const probe_rank *rank, bool copies)
     return copies ? &rank->copy : &rank->gemm;
 }
 
-/* A rank's work per second of wall time, or per second of core time if ranks share cores. */
+/* Returns a rank's work per second of wall time; if ranks share cores, per second of core time. */
 static double pace(const probe_rank *rank, bool copies)
 {
     const probe_speed *speed = speed_of(rank, copies);

@@ -1,10 +1,10 @@
-/* Measures clocks and links between hosts: rank 0 with the first rank of every other host, one after the other. */
+/* Measures clocks and links between hosts. Rank 0 measures with the first rank of every other host in turn. */
 #include "base/os/machine.h"
 #include "base/os/os.h"
 #include "doctor/probe/ranks_impl.h"
 
 enum { N_EXCHANGES = 40, BLOCK = 1 << 20, MOST_BLOCKS = 64, TAG = 7001 };
-#define ALL_LINKS_S 1.0 /* time for sending, over all hosts */
+#define ALL_LINKS_S 1.0 /* total time for sending, over all hosts */
 #define ONE_LINK_S 0.2
 
 void probe_clock_offset(const probe_exchange *exchanges, int n, double *offset_s, double *round_trip_s)
@@ -46,7 +46,7 @@ static tess_status report_clock(tess_team *team)
     return TESS_OK;
 }
 
-/* Sends n blocks and waits for the acknowledgement. */
+/* Sends n blocks and waits for the acknowledgement. Measures the time. */
 static tess_status send_blocks(tess_team *team, const void *block, int64_t n, int leader, double *seconds)
 {
     int64_t word = n;
@@ -59,7 +59,7 @@ static tess_status send_blocks(tess_team *team, const void *block, int64_t n, in
     return TESS_OK;
 }
 
-/* Two blocks show how many fit into the time limit. */
+/* Measures a link. The time of two blocks shows how many blocks fit into the time limit. */
 static tess_status load_link(tess_team *team, const void *block, int leader, double most_s, probe_link *link)
 {
     double seconds;

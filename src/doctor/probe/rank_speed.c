@@ -1,5 +1,5 @@
-/* Measures the speed of the cores while all of them work. A rate is per second of core time, so that ranks that take
- * turns on a core can be compared. The share of its core that a thread got shows whether others use it. */
+/* Measures the speed of the cores while all of them work. Rates are per second of core time, so that ranks that
+ * share a core can be compared. The share of its core that a thread got shows whether other processes use the core. */
 #include <string.h>
 
 #include "base/os/machine.h"
@@ -8,14 +8,14 @@
 #include "doctor/probe/ranks_impl.h"
 
 enum { GEMM_SIZE = 192, COPY_MOST = 16 << 20, COPY_LEAST = 2 << 20, COPY_ALL = 128 << 20 };
-#define ALL_ROUNDS_S 0.6 /* seconds for one kind of work, over all cores */
+#define ALL_ROUNDS_S 0.6 /* seconds for each kind of work, over all cores */
 #define ROUND_MOST_S 0.3
 #define ROUND_LEAST_S 0.02
 
 typedef struct work {
     tess_stream *stream;
     void *a, *b, *c;
-    size_t bytes; /* bytes of a and c, to copy */
+    size_t bytes; /* size of a and c, the buffers that are copied */
     double seconds;
     bool copies;
     probe_speed speed;
@@ -44,7 +44,7 @@ static tess_status do_once(work *w, double *done)
     return tess_stream_kernels(w->stream)->gemm(w->stream, &gemm);
 }
 
-/* Runs on the thread of the core. */
+/* Runs the work on the thread that is bound to the core. */
 static void run(void *context)
 {
     work *w = context;
@@ -80,7 +80,7 @@ tess_status probe_measure_speed(tess_team *team, int local_index, int n_local, p
     size_t bytes = COPY_ALL / (size_t)n_local / 64 * 64;
     work w = {.bytes = bytes > COPY_MOST ? COPY_MOST : bytes < COPY_LEAST ? COPY_LEAST : bytes};
     mine->cores_are_shared = n_local > cores;
-    /* All ranks do as many rounds as the host with most cores per rank needs. */
+    /* All ranks run the same number of rounds: as many as the host with most cores per rank needs. */
     int32_t n_rounds = mine->cores_are_shared ? 1 : (cores + n_local - 1) / n_local;
     TESS_TRY(tess_all_reduce(team, &n_rounds, &n_rounds, 1, TESS_I32, TESS_MAX, NULL));
     TESS_TRY(tess_stream_create(mem, 1, NULL, &w.stream));

@@ -58,7 +58,7 @@ enum { WIDTH = 120 };
 
 tess_status tess_wrap(tess_buffer *out, size_t column, size_t indent, const char *text)
 {
-    bool first = true; /* the first word of its line */
+    bool first = true; /* whether the next word is the first of its line */
     text += strspn(text, " \n");
     while (*text != '\0') {
         size_t n = strcspn(text, " \n");

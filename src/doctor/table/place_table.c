@@ -22,7 +22,7 @@ void tess_place_put(json_t *object, const tess_places *places, int rank)
     json_decref(place);
 }
 
-/* The last rank is at the end of every axis. */
+/* The last rank has the highest index on every axis, so its place is the widest. */
 int tess_place_width(const tess_places *places, int world)
 {
     char text[TESS_PLACE_TEXT];

@@ -9,11 +9,11 @@
 #include "base/os/os.h"
 #include "base/text/yaml.h"
 
-/* One file being read. */
+/* The state while a file is read. */
 typedef struct table_reading {
     tess_table *table;
     const char *what;
-    int current; /* row of the last key; -1: none yet */
+    int current; /* row of the last key; -1: no row yet */
 } table_reading;
 
 static const char **field_of(const tess_table *table, void *row, int field)
@@ -67,7 +67,7 @@ static tess_status check_row(const table_reading *r)
     return TESS_OK;
 }
 
-/* Begins the row of an id. A row from an earlier file is emptied and filled anew. */
+/* Begins the row with that id. If an earlier file has the row, the row is emptied first. */
 static tess_status begin_row(table_reading *r, const char *id, size_t id_size, int line)
 {
     tess_table *table = r->table;
@@ -95,7 +95,7 @@ static tess_status begin_row(table_reading *r, const char *id, size_t id_size, i
     tess_status status = copy_text(table->mem, id, id_size, &row->id);
     if (status == TESS_OK)
         status = copy_text(table->mem, r->what, strlen(r->what), &row->file);
-    if (status != TESS_OK) { /* a row needs both */
+    if (status != TESS_OK) { /* a row without both texts is removed */
         free_row(table, row);
         memmove(row, tess_table_at(table, table->n - 1), table->row_size);
         memset(tess_table_at(table, --table->n), 0, table->row_size);
@@ -120,7 +120,7 @@ static tess_status take_value(void *context, const char *key, const char *text, 
     table_reading *r = context;
     tess_table *table = r->table;
     if (text == NULL)
-        return TESS_OK; /* the parser refuses it */
+        return TESS_OK; /* not a text: the parser reports the error */
     const char *dot = strrchr(key, '.'), *name = dot + 1;
     size_t id_size = (size_t)(dot - key), size = strlen(text);
     tess_table_row *row = r->current >= 0 ? tess_table_at(table, r->current) : NULL;

@@ -1,24 +1,24 @@
-/* Tables read from data files: what the doctor knows of error texts and of variables. A file has one section per row,
- * named by the row's id. A section holds texts:
+/* Tables read from data files: what the doctor knows of error texts and of variables. A file has one section per
+ * row, named by the row's id. A section holds texts:
  *
  *     nccl-remote-error:
  *       cause: the peer's process ended
  *
- * The project's files are part of the binary (tools/embed.cmake). Users add files, whose rows replace those of the same
- * id. An unknown field, or a row without a required field, is an error that names file and line. */
+ * The project's files are part of the binary (tools/embed.cmake). Users can add files; their rows replace rows with
+ * the same id. An unknown field, or a row without a required field, is an error that names file and line. */
 #ifndef TESS_DOCTOR_TABLE_TABLE_H
 #define TESS_DOCTOR_TABLE_TABLE_H
 
 #include "tessera/memory.h"
 
-/* The place of a field's text: a `const char *` of the row. */
+/* A field of a row: its name in the file, and the offset of the `const char *` in the row that holds its text. */
 typedef struct tess_table_field {
     const char *name;
     size_t offset;
     bool required;
 } tess_table_field;
 
-/* The beginning of every row. The table owns the texts; a field missing in the file is NULL. */
+/* The first member of every row. The table owns the texts; a field that is missing in the file is NULL. */
 typedef struct tess_table_row {
     const char *id;
     const char *file; /* the file, and the line where the row begins */
@@ -37,18 +37,18 @@ typedef struct tess_table {
 
 enum { TESS_TABLE_MOST_ROWS = 4096, TESS_TABLE_MOST_TEXT = 8192, TESS_TABLE_MOST_FILE = 4 << 20 };
 
-/* Adds the rows of a file's text. `what` names it in messages (copied). After TESS_E_FORMAT, whose message names file
- * and line, the table holds the rows before the error. */
+/* Adds the rows in the text of a file. `what` names the file in messages (copied). TESS_E_FORMAT names file and
+ * line; the table then holds the rows before the error. */
 tess_status tess_table_parse(tess_table *table, const char *text, size_t size, const char *what);
-/* The same for a file of at most TESS_TABLE_MOST_FILE bytes. */
+/* Adds the rows of a file of at most TESS_TABLE_MOST_FILE bytes. */
 tess_status tess_table_load(tess_table *table, const char *path);
-/* Loads ~/.config/tessera/NAME (or below $XDG_CONFIG_HOME), if it exists. */
+/* Adds the rows of ~/.config/tessera/NAME (or of NAME below $XDG_CONFIG_HOME), if the file exists. */
 tess_status tess_table_load_own(tess_table *table, const char *name);
 void tess_table_free(tess_table *table);
 
-/* Row `i` of the table, in file order. */
+/* Returns row `i` of the table, in file order. */
 void *tess_table_at(const tess_table *table, int i);
-/* The row of an id; NULL: none. */
+/* Returns the row with that id, or NULL if there is none. */
 void *tess_table_find(const tess_table *table, const char *id);
 
 #endif

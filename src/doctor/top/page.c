@@ -11,10 +11,10 @@
 
 enum { BAR_LEAST = 10, BAR_MOST = 40, BAR_WITHOUT_LIMIT = 24, ALL_COLUMNS = 10000 };
 
-static const double long_wait_s = 0.25; /* shorter waits are part of any collective */
+static const double long_wait_s = 0.25; /* shorter waits are normal in a collective */
 static const char phase_letters[TESS_PHASE_COUNT + 1] = "oDGFBRU.";
 
-/* The state of drawing: one line at a time, cut at the terminal's width. */
+/* The state of drawing. A page is drawn line by line, and each line is cut at the terminal's width. */
 typedef struct pen {
     const tess_top_canvas *canvas;
     const tess_top_snapshot *now, *before;
@@ -22,7 +22,7 @@ typedef struct pen {
     int width, column;
 } pen;
 
-/* Bytes of the first `columns` characters. */
+/* Returns the number of bytes of the first `columns` characters. */
 static size_t cut(const char *text, int columns)
 {
     size_t i = 0;
@@ -137,7 +137,7 @@ static tess_top_style fill_waited(const pen *p, int rank, char *text, size_t siz
     return seconds >= long_wait_s ? TESS_TOP_WARN : TESS_TOP_DIM;
 }
 
-/* The rank's share of the job's tokens, over its own step time. */
+/* Writes the rank's tokens per second: its share of the job's tokens, over its own time per step. */
 static tess_top_style fill_tokens(const pen *p, int rank, char *text, size_t size)
 {
     const tess_board_copy *b = &p->now->ranks[rank].board;
@@ -167,9 +167,9 @@ static tess_top_style fill_pools(const pen *p, int rank, char *text, size_t size
 typedef struct column {
     const char *title;
     int width;
-    int leaves; /* order in which narrow pages drop it; 0: never */
+    int leaves; /* position in the order in which narrow pages drop columns; 0: never dropped */
     bool right;
-    fill_cell *fill; /* NULL: the bar */
+    fill_cell *fill; /* NULL: the column shows the bar */
 } column;
 
 static const column columns[] = {{"rank", 4, 0, true, fill_rank},        {"host", 10, 4, false, fill_host},
@@ -183,7 +183,7 @@ enum { N_COLUMNS = sizeof(columns) / sizeof(columns[0]) };
 
 typedef struct page_layout {
     bool shown[N_COLUMNS];
-    int bar; /* its width */
+    int bar; /* width of the bar */
 } page_layout;
 
 static int width_of(const page_layout *l)
@@ -306,8 +306,8 @@ static void draw_wait(pen *p)
     end_line(p);
 }
 
-/* Draws the newest report, unless it is about the wait that is shown above, or the page needs its lines for the ranks.
- */
+/* Draws the newest report. Draws nothing if the report is about the wait shown above, or if the page has too few
+ * lines. */
 static bool draw_reported(pen *p, int height)
 {
     enum { LOW = 6 };
@@ -358,7 +358,7 @@ static int count_pools(const tess_top_memory *m)
     return n;
 }
 
-/* A line a pool, of its newest lines of the log. */
+/* Draws one line per pool, from the newest lines of memory.jsonl. */
 static void draw_memory(pen *p)
 {
     const tess_top_memory *m = &p->now->memory;
@@ -390,7 +390,7 @@ int tess_top_draw(const tess_top_snapshot *now, const tess_top_snapshot *before,
     int pools = count_pools(&now->memory);
     if (size->height > 0) {
         rest = size->height - head - legend;
-        pools = rest - pools >= now->world ? pools : 0; /* ranks come first */
+        pools = rest - pools >= now->world ? pools : 0; /* pools are left out unless all ranks fit */
         rest -= pools;
     }
     draw_titles(&p, &l);

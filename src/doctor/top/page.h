@@ -1,4 +1,5 @@
-/* Formats a snapshot as lines of text: what `tessera top` shows, for a terminal of any size or for a script. Pure. */
+/* Formats a snapshot as lines of text: the output of `tessera top`, for a terminal of any size or for a script. Pure
+ * functions. */
 #ifndef TESS_DOCTOR_TOP_PAGE_H
 #define TESS_DOCTOR_TOP_PAGE_H
 
@@ -13,11 +14,11 @@ typedef enum tess_top_style {
     TESS_TOP_STRONG,
     TESS_TOP_WARN,
     TESS_TOP_BAD,
-    TESS_TOP_PHASE, /* + tess_phase: a piece of a bar */
+    TESS_TOP_PHASE, /* plus a tess_phase: style of that phase's part of a bar */
     TESS_TOP_STYLES = TESS_TOP_PHASE + TESS_PHASE_COUNT
 } tess_top_style;
 
-/* Receives a page: the pieces of a line from left to right, line after line. */
+/* Receives the drawn page: the pieces of each line from left to right, line by line. */
 typedef struct tess_top_canvas {
     void *self;
     void (*put)(void *self, tess_top_style style, const char *text);
@@ -26,18 +27,18 @@ typedef struct tess_top_canvas {
 
 typedef struct tess_top_size {
     int width, height; /* 0: no limit */
-    int first_rank;    /* the first one shown */
+    int first_rank;    /* first rank to show */
 } tess_top_size;
 
-/* Drops columns that do not fit, the least useful first. `before` (NULL: none) as for tess_top_sum. Returns the number
- * of rows that fit. */
+/* Draws a page. Drops columns that do not fit, the least useful first. `before` (NULL: none) as for tess_top_sum.
+ * Returns the number of rows that fit. */
 int tess_top_draw(const tess_top_snapshot *now, const tess_top_snapshot *before, const tess_top_size *size,
                   const tess_top_canvas *canvas);
 
-/* One line for a list of jobs: "4711  8 ranks  step 512  loss 3.2145  2 min 3 s  tessera train run.yaml". */
+/* Writes one line for a list of jobs: "4711  8 ranks  step 512  loss 3.2145  2 min 3 s  tessera train run.yaml". */
 const char *tess_top_describe(const tess_top_snapshot *snapshot, char *text, size_t size);
 
-/* One JSON line per job: version 1, documented in docs/debugging.md. `before` as above. */
+/* Prints one JSON line: version 1, documented in docs/debugging.md. `before` as for tess_top_sum. */
 tess_status tess_top_print_json(const tess_top_snapshot *now, const tess_top_snapshot *before, FILE *out);
 
 #endif

@@ -23,7 +23,7 @@ static void take_rank(const tess_live_job *live, int number, tess_top_rank *rank
 {
     const tess_job_row *row = &live->job.rows[number];
     tess_board_copy *board = &rank->board;
-    int host = row->host; /* read once: a broken program may change it */
+    int host = row->host; /* copied once, because a broken program may change it at any time */
     tess_board_export(row, board);
     tess_board_export_awaited(&live->job, number, rank->awaited);
     tess_clean_in_place(board->phase, sizeof(board->phase));
@@ -84,7 +84,7 @@ tess_status tess_top_snapshot_take(tess_mem *mem, const tess_live_job *live, tes
         tess_top_snapshot_destroy(&s);
         return status;
     }
-    /* Read this first: if it says that the job has ended, what is read after it is final. */
+    /* Must be read first: if the job has ended, all values read after this one are final. */
     s->running = tess_live_running(live);
     s->taken_ns = tess_os_now_ns();
     s->age_s = live->start_ns > 0 ? (double)(s->taken_ns - live->start_ns) * 1e-9 : 0;
@@ -97,7 +97,7 @@ tess_status tess_top_snapshot_take(tess_mem *mem, const tess_live_job *live, tes
     tess_top_health(live, s->health, sizeof(s->health));
     char folder[JOB_FOLDER_BYTES];
     if (tess_top_folder(live, folder) && tess_top_memory_read(folder, &s->memory) != TESS_OK)
-        tess_error_clear(); /* it has no line yet */
+        tess_error_clear(); /* the file has no line yet */
     *out = s;
     return TESS_OK;
 }

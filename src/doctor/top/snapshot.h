@@ -1,5 +1,6 @@
-/* The data that `tessera top` shows, read once: a copy of a job's board, and what the system says of its processes
- * here. Texts are clean (no control characters) and end with NUL; numbers are as the ranks wrote them. */
+/* The data that `tessera top` shows, read once: a copy of a job's board, and what the system reports on its
+ * processes on this host. Texts are clean (no control characters) and end with NUL; numbers are as the ranks wrote
+ * them. */
 #ifndef TESS_DOCTOR_TOP_SNAPSHOT_H
 #define TESS_DOCTOR_TOP_SNAPSHOT_H
 
@@ -12,8 +13,8 @@ typedef struct tess_top_rank {
     tess_board_copy board;
     uint64_t *awaited; /* the set of ranks that it waits for; in memory of the snapshot */
     char host[JOB_NAME_BYTES];
-    char process;      /* state as in proc(5); '\0': it has ended, or runs on another host */
-    int64_t rss_bytes; /* resident, shared pages included; -1: unknown */
+    char process;      /* state as in proc(5); '\0': the process has ended, or runs on another host */
+    int64_t rss_bytes; /* resident memory, including shared pages; -1: unknown */
 } tess_top_rank;
 
 typedef struct tess_top_snapshot {
@@ -22,11 +23,11 @@ typedef struct tess_top_snapshot {
     double age_s; /* age of the job; 0: unknown */
     int world, n_hosts, pid;
     bool running;
-    int cause; /* rank that the job's diagnosis, or else the launcher, names as the first to fail; -1: none */
+    int cause; /* first rank to fail, according to the job's diagnosis or else the launcher; -1: none */
     char command[TESS_LIVE_COMMAND_BYTES];
-    char health[256];       /* fault of its host; "": nothing known */
-    tess_notice reported;   /* the newest report on it; text "": none */
-    double reported_age_s;  /* time since its first report */
+    char health[256];       /* problem of the job's host; "": nothing known */
+    tess_notice reported;   /* newest report on the job; text "": none */
+    double reported_age_s;  /* time since that report was first made */
     tess_top_memory memory; /* n 0: not known */
     tess_places places;
     tess_top_rank *ranks; /* (world) */
@@ -34,7 +35,7 @@ typedef struct tess_top_snapshot {
     tess_missed *missed;  /* (world) */
 } tess_top_snapshot;
 
-/* Copies the current state. Free with tess_top_snapshot_destroy. */
+/* Takes a snapshot of the current state. Free it with tess_top_snapshot_destroy. */
 tess_status tess_top_snapshot_take(tess_mem *mem, const tess_live_job *live, tess_top_snapshot **snapshot);
 void tess_top_snapshot_destroy(tess_top_snapshot **snapshot);
 

@@ -1,4 +1,4 @@
-/* Finds the files of a run that `tessera top` reads besides the board. */
+/* Finds the folder of a run, and reads from it what is wrong with the run's host. */
 #include "doctor/top/top_impl.h"
 
 #include <string.h>
@@ -7,9 +7,9 @@
 #include "base/text/json.h"
 #include "doctor/table/clean.h"
 
-enum { MOST_BYTES = 1 << 16 }; /* read from the end of the file: the job's last alert is near it */
+enum { MOST_BYTES = 1 << 16 }; /* bytes read from the end of the file: the job's last alert is near the end */
 
-/* False: not an alert, or one of another job. */
+/* Reads one alert. Returns false if the line is not a health alert, or is an alert of another job. */
 static bool read_line(const char *line, size_t n, int pid, char *text, size_t size)
 {
     json_t *alert;

@@ -1,31 +1,34 @@
-/* Internal to top: figures and texts made from snapshots. */
+/* Internal to top: figures and texts computed from snapshots. */
 #ifndef TESS_DOCTOR_TOP_TOP_IMPL_H
 #define TESS_DOCTOR_TOP_TOP_IMPL_H
 
 #include "doctor/top/snapshot.h"
 
-/* ---- top_numbers.c: rates, shares of the step and the rank being waited for, from one snapshot or two. Pure. ---- */
+/* ---- top_numbers.c: rates, shares of the step, and the rank that others wait for, from one snapshot or two. Pure
+ * functions. ---- */
 typedef struct tess_top_totals {
     int64_t step; /* step of the rank that is furthest; 0: none */
     double loss;  /* loss of that step; NaN: unknown */
     double step_s, tokens_per_s;
-    int culprit;   /* the rank that most wait for, preferably one that waits for none itself; -1: none */
-    int n_waiting; /* ranks that wait for it */
-    int waiter;    /* the rank that has waited longest */
+    int culprit;   /* rank that most ranks wait for, preferably one that itself waits for none; -1: none */
+    int n_waiting; /* number of ranks that wait for the culprit */
+    int waiter;    /* rank that has waited longest for the culprit */
     double waited_s;
-    bool is_halted; /* all ranks are stopped: none waits for another */
+    bool is_halted; /* all ranks are stopped, so none waits for another */
 } tess_top_totals;
 
-/* `before`: an earlier snapshot of the job, NULL: none. With it, rates cover the steps in between. */
+/* Computes the totals. `before` is an earlier snapshot of the job, or NULL. If given, rates cover the steps between
+ * the two. */
 tess_top_totals tess_top_sum(const tess_top_snapshot *now, const tess_top_snapshot *before);
 
-/* A rank's time by tess_phase, as fractions of 1; false: it has not finished a step yet. `before` may be NULL. */
+/* Computes a rank's time in each tess_phase, as fractions of 1. Returns false if the rank has not finished a step
+ * yet. `before` may be NULL. */
 bool tess_top_shares(const tess_top_rank *now, const tess_top_rank *before, double share[TESS_PHASE_COUNT]);
 
-/* Divides `width` cells among the phases by largest remainder; they add up to `width`. */
+/* Divides `width` cells among the phases by the largest-remainder method. The cells add up to `width`. */
 void tess_top_cells(const double share[TESS_PHASE_COUNT], int width, int cells[TESS_PHASE_COUNT]);
 
-/* Number of ranks of the job that `rank` waits for; *first is the lowest (-1: it waits for none). */
+/* Returns the number of ranks that `rank` waits for. *first is the lowest of them (-1: it waits for none). */
 int tess_top_missing(const tess_top_snapshot *snapshot, int rank, int *first);
 
 /* Returns whether a signal or a debugger has stopped the rank. */
@@ -39,19 +42,21 @@ const char *tess_top_phase(const tess_top_rank *rank, char *text, size_t size); 
 const char *tess_top_pools(const tess_top_rank *rank, char *text, size_t size); /* "par 12M gra 12M; on disk 24M" */
 /* "all_gather #34 of 'world', layers 12" */
 const char *tess_top_operation(const tess_fingerprint *op, const char *team, char *text, size_t size);
-/* Why the rank is late: the watchdog's diagnosis, or before there is one what can be seen: "stopped, in backward 1" */
+/* Explains why the rank is late: the watchdog's diagnosis, or, before there is one, what the snapshot shows:
+ * "stopped, in backward 1" */
 const char *tess_top_why(const tess_top_rank *rank, char *text, size_t size);
-/* How the job ended, or what it has lost so far; "" if all is well. */
+/* Says how the job ended, or what it has lost so far; "" if all is well. */
 const char *tess_top_ending(const tess_top_snapshot *snapshot, char *text, size_t size);
 
-/* The folder of a job that keeps its traces there, in "trace". False: it keeps none. */
+/* Finds the folder of a job that keeps its traces in the subfolder "trace". Returns false if it keeps none. */
 bool tess_top_folder(const tess_live_job *live, char folder[JOB_FOLDER_BYTES]);
 
-/* ---- top_health.c: what is wrong with a live job's host, as its monitor wrote it into the job's folder ---- */
-/* "degraded: 2.1 GiB are free ...", clean; "" if all is well, or without a monitor. Returns text. */
+/* ---- top_health.c: what is wrong with a live job's host, as the job's monitor wrote it into the job's folder ---- */
+/* Writes "degraded: 2.1 GiB are free ...", as clean text; "" if all is well, or if there is no monitor. Returns
+ * text. */
 const char *tess_top_health(const tess_live_job *live, char *text, size_t size);
 
-/* The same from the lines of alerts.jsonl: the newest health alert of the job whose launcher is `pid`. */
+/* Does the same with lines of alerts.jsonl: takes the newest health alert of the job whose launcher is `pid`. */
 const char *tess_top_health_of(const char *lines, size_t n, int pid, char *text, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* Formats a snapshot for programs. */
+/* Formats a snapshot as JSON for programs. */
 #include <math.h>
 #include <string.h>
 
@@ -84,7 +84,7 @@ static json_t *describe_culprits(const tess_top_snapshot *s, const tess_top_tota
         tess_clean_json(tess_top_why(&s->ranks[t->culprit], why, sizeof(why))));
 }
 
-/* null: no report. */
+/* Returns null if there is no report. */
 static json_t *describe_reported(const tess_top_snapshot *s)
 {
     if (s->reported.text[0] == '\0')

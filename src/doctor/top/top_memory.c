@@ -7,7 +7,7 @@
 #include "base/text/json.h"
 #include "base/text/text.h"
 
-enum { MOST_BYTES = 1 << 16 }; /* read from the end of the file: more than the lines that are shown */
+enum { MOST_BYTES = 1 << 16 }; /* bytes read from the end of the file: more than the lines that are shown */
 
 static bool read_line(const char *line, size_t n, int64_t *step, double bytes[TESS_POOL_COUNT])
 {
@@ -60,7 +60,7 @@ const char *tess_top_spark(const double *values, int n, char *text)
     text[0] = '\0';
     for (int i = 0; i < n; i++)
         most = fmax(most, values[i]);
-    for (int i = 0; i < n; i++) { /* U+2581 to U+2588 */
+    for (int i = 0; i < n; i++) { /* characters U+2581 to U+2588 */
         int height = most > 0 ? (int)(values[i] / most * 7 + 0.5) : 0;
         at = tess_text_add(text, TESS_TOP_SPARK, at, "\xe2\x96%c", 0x81 + height);
     }

@@ -1,4 +1,5 @@
-/* A run's memory by pool over its steps, as its trainer wrote it into memory.jsonl: while it runs, and afterwards. */
+/* Reads and draws a run's memory by pool over its steps. Its trainer writes memory.jsonl while it runs; the file can
+ * also be read afterwards. */
 #ifndef TESS_DOCTOR_TOP_TOP_MEMORY_H
 #define TESS_DOCTOR_TOP_TOP_MEMORY_H
 
@@ -9,21 +10,21 @@
 enum { TESS_TOP_HISTORY = 60, TESS_TOP_SPARK = 4 * TESS_TOP_HISTORY };
 
 typedef struct tess_top_memory {
-    int n; /* lines, the newest ones, oldest first */
+    int n; /* number of lines; the newest lines are kept, oldest first */
     int64_t step[TESS_TOP_HISTORY];
-    double bytes[TESS_POOL_COUNT][TESS_TOP_HISTORY]; /* bytes in use, all ranks */
+    double bytes[TESS_POOL_COUNT][TESS_TOP_HISTORY]; /* bytes in use by all ranks */
 } tess_top_memory;
 
-/* Reads the lines of memory.jsonl, and passes over other lines. Pure function. */
+/* Reads the lines of memory.jsonl; ignores lines of any other form. Pure function. */
 void tess_top_memory_of(const char *text, size_t n, tess_top_memory *memory);
 
-/* A cell a value, of eight heights, 0 to the largest of them; text (TESS_TOP_SPARK). Returns text. */
+/* Draws one cell per value, in eight heights from 0 to the largest value. text (TESS_TOP_SPARK). Returns text. */
 const char *tess_top_spark(const double *values, int n, char *text);
 
-/* Reads the file of a run's folder. TESS_E_NOT_FOUND: there is none. */
+/* Reads memory.jsonl in a run's folder. TESS_E_NOT_FOUND: the file does not exist. */
 tess_status tess_top_memory_read(const char *folder, tess_top_memory *memory);
 
-/* A line a pool that is in use: "params   ▁▂▃▄▅▆▇█  15.2 MiB". */
+/* Prints one line per pool that is in use: "params   ▁▂▃▄▅▆▇█  15.2 MiB". */
 void tess_top_memory_print(const tess_top_memory *memory, FILE *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* Figures of a snapshot: totals, rates, the culprit, and the cells of a rank's row. */
+/* Computes the figures of a snapshot: totals, rates, the culprit, and the cells of a rank's row. */
 #include "doctor/top/top_impl.h"
 
 #include <math.h>
@@ -26,7 +26,8 @@ bool tess_top_is_stopped(const tess_top_rank *rank)
     return state == 'T' || state == 't';
 }
 
-/* A waiting rank only passes on the delay of another, unless it is stopped: its wait may be over by now. */
+/* Finds the rank that others wait for. A waiting rank only passes on another rank's delay. A stopped rank is
+ * different: its wait may be over by now, so it is not counted as waiting. */
 static void find_culprit(const tess_top_snapshot *s, tess_top_totals *t)
 {
     tess_wait *waits = s->waits;
@@ -56,7 +57,8 @@ static bool are_all_stopped(const tess_top_snapshot *s)
     return n == s->world;
 }
 
-/* Tokens and seconds per step, over the steps since `before` if there are any, else of the newest step. */
+/* Computes seconds per step and tokens per second. Covers the steps since `before` if there are any; otherwise takes
+ * the newest step. */
 static void find_rate(const tess_board_copy *now, const tess_board_copy *before, tess_top_totals *t)
 {
     double tokens = 0, seconds = (double)now->step_ns * 1e-9;

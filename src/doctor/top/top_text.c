@@ -1,4 +1,4 @@
-/* The sentences of `tessera top`. */
+/* Formats parts of a snapshot as texts of `tessera top`. */
 #include "doctor/top/top_impl.h"
 
 #include <math.h>
