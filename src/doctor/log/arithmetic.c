@@ -1,4 +1,4 @@
-/* The arithmetic of a report: whether the size of a collective explains its time. */
+/* Computes whether the size of a collective explains how long it took. */
 #include "doctor/log/log_impl.h"
 
 #include <inttypes.h>
@@ -6,11 +6,12 @@
 #include <string.h>
 #include <strings.h>
 
-/* Logs do not name the type of elements: sizes are reported for 4 bytes, conclusions hold for every size up to 16. */
+/* Logs do not name the element type. Sizes are reported for elements of 4 bytes; conclusions hold for elements of up
+ * to 16 bytes. */
 enum { ELEMENT_BYTES = 4, LARGEST_ELEMENT_BYTES = 16 };
-static const double slow_network = 110e6; /* bytes a second that 1 Gb/s Ethernet carries */
+static const double slow_network = 110e6; /* payload in bytes per second of 1 Gb/s Ethernet */
 
-/* Traffic of each rank in a ring of n, as a multiple of the larger buffer. */
+/* Returns the bytes that each rank sends in a ring of n ranks, as a multiple of the larger buffer. */
 static double traffic_factor(const char *op, int n)
 {
     double share = (double)(n - 1) / n;
@@ -34,7 +35,7 @@ static const char *format_count(int64_t count, char text[32])
     return text;
 }
 
-/* Formats decimal units with `digits` digits: "1.87 GB". */
+/* Formats a size in decimal units with `digits` digits: "1.87 GB". */
 static const char *format_size(double bytes, int digits, char text[24])
 {
     static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
@@ -49,7 +50,7 @@ static const char *format_size(double bytes, int digits, char text[24])
     return text;
 }
 
-/* "30 s", "0.03 s", "less than 1 ms". */
+/* Formats a time: "30 s", "0.03 s", "less than 1 ms". */
 static const char *format_needed(double seconds, char text[24])
 {
     if (seconds < 0.001)

@@ -1,5 +1,5 @@
-/* Lines of loggers that write one JSON object each: the texts of its messages, and who wrote it. Loggers agree on no
- * names, so that fields are known by the names that common ones use, at any depth. */
+/* Reads lines that are one JSON object each: the texts of the object's messages, and who wrote them. Loggers use
+ * different field names, so fields are recognized by the common names, at any depth. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ enum { MOST_DEPTH = 4, MOST_TEXTS = 8 };
 typedef enum field_kind { FIELD_NONE, FIELD_TEXT, FIELD_RANK, FIELD_LOCAL_RANK, FIELD_HOST, FIELD_PID } field_kind;
 
 typedef struct json_line {
-    const char *texts[MOST_TEXTS]; /* borrowed from the document */
+    const char *texts[MOST_TEXTS]; /* point into the JSON document */
     int n_texts;
     int local_rank; /* -1: none */
     log_who who;
@@ -54,7 +54,7 @@ static field_kind kind_of(const char *key)
     return FIELD_NONE;
 }
 
-/* A number, also as text; -1: neither. */
+/* Returns a number that is given as a number or as text; -1: it is neither. */
 static int number_of(const json_t *value)
 {
     if (json_is_integer(value))
@@ -95,7 +95,7 @@ static void take_object(json_line *out, json_t *object, int depth)
     }
 }
 
-/* The object of a line, which a prefix such as kubectl's may precede; NULL: there is none. */
+/* Parses the object of a line, also after a prefix such as kubectl's. Returns NULL if there is none. */
 static json_t *parse(const char *line, size_t size)
 {
     const char *begin = memchr(line, '{', size < LOG_HEAD ? size : LOG_HEAD);

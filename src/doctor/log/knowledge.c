@@ -9,20 +9,20 @@
 #include "doctor/log/literal.h"
 #include "doctor/log/log_impl.h"
 
-/* Patterns that are matched against this many lines are compiled to machine code. Most never are, and it takes longer
- * than a few matches. */
+/* After this many lines, a pattern is compiled to machine code. Most patterns are matched less often, and compiling
+ * costs more than a few matches. */
 enum { WORTH_COMPILING = 64 };
 
 enum { NONE = 0xffff, PLACES_BITS = 15 };
 
-/* A pattern of an entry, or with `regex` NULL a hook, which is its word alone. */
+/* A pattern of an entry. If `regex` is NULL, it is a hook, which consists of its word alone. */
 typedef struct pattern {
     tess_regex *regex;
-    int entry;                      /* or hook */
-    bool follows;                   /* it is matched against the lines after those of the entry */
-    uint8_t group[TESS_NAME_COUNT]; /* number of the named group; 0: there is none */
+    int entry;                      /* entry, or hook if `regex` is NULL */
+    bool follows;                   /* the pattern is matched only against the lines after a line of the entry */
+    uint8_t group[TESS_NAME_COUNT]; /* number of each named group in the pattern; 0: the pattern lacks it */
     bool has_names;
-    bool anchored; /* the pattern stands where the line's own text begins */
+    bool anchored; /* the pattern must match where the line's own text begins */
     char word[TESS_LITERAL_MOST];
     uint32_t beginning; /* hash of the word's beginning, regardless of case */
     size_t word_size;   /* 0: the pattern is matched against every line */
@@ -36,14 +36,15 @@ struct tess_knowledge {
     tess_table table;
     pattern *patterns;
     int n_patterns, capacity;
-    uint32_t *matched;                /* each entry's serial of the last line that matched it */
-    uint16_t first[1 << PLACES_BITS]; /* first pattern by the hash of a word's beginning; mostly empty */
+    uint32_t *matched;                /* for each entry, the serial of the last line that matched it */
+    uint16_t first[1 << PLACES_BITS]; /* first pattern for each hash of a word's beginning; mostly empty */
     uint16_t everywhere;              /* first of the patterns without a word */
-    uint16_t exceptions;              /* first of those of fallbacks: they are matched against lines of exceptions */
+    /* first of the fallbacks' patterns without a word; they are matched against lines of exceptions only */
+    uint16_t exceptions;
     tess_regex_scratch *scratch;
     uint32_t serial;
-    tess_regex **below; /* each entry's pattern for frames; NULL: it has none */
-    const char *frames; /* borrowed; NULL: none */
+    tess_regex **below; /* for each entry, the pattern for the frames of a traceback; NULL: the entry has none */
+    const char *frames; /* frames of the current traceback, owned by the caller; NULL: none */
     size_t frames_size;
     int exception, cut_traceback;
 };
@@ -140,7 +141,7 @@ static tess_status read_role(tess_log_entry *entry)
                      entry->row.file, entry->row.line, entry->row.id, entry->role_text);
 }
 
-/* A field that is "yes" or left out. */
+/* Reads a field that is either "yes" or missing. */
 static tess_status read_yes(const tess_log_entry *entry, const char *name, const char *text, bool *out)
 {
     *out = text != NULL && strcmp(text, "yes") == 0;
@@ -149,7 +150,7 @@ static tess_status read_yes(const tess_log_entry *entry, const char *name, const
     return TESS_OK;
 }
 
-/* The field is "cause" or left out. */
+/* Reads the field `alone`, which is either "cause" or missing. */
 static tess_status read_alone(tess_log_entry *entry)
 {
     entry->is_enough = entry->alone != NULL && strcmp(entry->alone, "cause") == 0;
@@ -173,7 +174,7 @@ static tess_status read_who(tess_log_entry *entry)
     return TESS_OK;
 }
 
-/* The entry with that id; -1: there is none. */
+/* Returns the entry with that id; -1: there is none. */
 static int find_id(const tess_knowledge *k, const char *id)
 {
     const tess_table_row *row = tess_table_find(&k->table, id);
@@ -181,7 +182,7 @@ static int find_id(const tess_knowledge *k, const char *id)
     return row != NULL ? (int)(((const char *)row - first) / (ptrdiff_t)k->table.row_size) : -1;
 }
 
-/* The field has ids with blanks between them. */
+/* Reads the field `explains`: ids separated by blanks. */
 static tess_status read_explains(const tess_knowledge *k, tess_log_entry *entry)
 {
     for (const char *at = entry->explains; at != NULL && at[strspn(at, " ,\n")] != '\0';) {
@@ -208,7 +209,7 @@ static tess_status read_differ(const tess_knowledge *k, tess_log_entry *entry)
     return TESS_OK;
 }
 
-/* The first TESS_LITERAL_LEAST bytes, regardless of case. */
+/* Reads the first TESS_LITERAL_LEAST bytes as a number, with letters in lower case. */
 static uint32_t read_beginning(const char *text)
 {
     uint32_t beginning;
@@ -243,7 +244,7 @@ static tess_status add(tess_knowledge *k, const pattern *p)
     return TESS_OK;
 }
 
-/* Finds the numbers of the named groups. */
+/* Finds the numbers of the pattern's named groups. */
 static tess_status read_names(pattern *p, const tess_table_row *row)
 {
     static const char *const names[] = {
@@ -288,7 +289,7 @@ static tess_status add_pattern(tess_knowledge *k, int entry, bool follows, const
     return status;
 }
 
-/* The field has a pattern on each line. */
+/* Adds the patterns of a field that holds one pattern per line. */
 static tess_status add_patterns(tess_knowledge *k, int entry, bool follows, const char *text)
 {
     while (text != NULL && *text != '\0') {
@@ -341,7 +342,7 @@ static tess_status prepare(tess_knowledge *k)
     TESS_TRY(tess_mem_alloc_array(k->mem, TESS_POOL_MISC, (size_t)k->table.n + 1, sizeof(*k->matched), "patterns",
                                   (void **)&k->matched));
     tess_knowledge_begin_text(k);
-    /* The cost of one pattern, which may be a user's, on one line. */
+    /* Limits the cost of one pattern on one line; the pattern may come from a user. */
     static const tess_regex_limits limits = {.groups = TESS_NAME_COUNT, .steps = 200000, .heap_kib = 1024};
     TESS_TRY(tess_regex_scratch_create(k->mem, &limits, &k->scratch));
     for (int i = 0; i < TESS_HOOK_COUNT; i++) {
@@ -430,7 +431,7 @@ void tess_knowledge_begin_text(tess_knowledge *k)
     k->serial += TESS_KNOWLEDGE_LINES_AFTER;
 }
 
-/* The place of an entry among those found, whose names are filled in; NULL: there are too many. */
+/* Returns the slot of an entry among the entries found, and adds it if needed. Returns NULL if there are too many. */
 static tess_found_entry *place_of(tess_found *found, int entry)
 {
     for (int i = 0; i < found->n_entries; i++)
@@ -471,7 +472,7 @@ static bool is_due(const tess_knowledge *k, const pattern *p, const tess_found *
     }
     for (int i = 0; i < found->n_entries && !p->has_names; i++)
         if (found->entries[i].entry == p->entry && !found->entries[i].follows)
-            return false; /* another pattern has found it, and this one adds nothing */
+            return false; /* another pattern of the entry has already matched, and this one has no named groups */
     return true;
 }
 
@@ -501,8 +502,9 @@ static void try_pattern(tess_knowledge *k, pattern *p, const char *line, size_t 
     note_names(k, p, line, place);
 }
 
-/* One fallback of a line counts: one that asks for frames, or else the first of the files, where the entry of all
- * exceptions stands last. */
+/* Whether a better fallback matches the same line: only one fallback of a line counts. A fallback with a pattern for
+ * frames is better than one without. Otherwise, the entry that comes first in the files is better; the entry for all
+ * exceptions comes last. */
 static bool is_more_general(const tess_knowledge *k, const tess_found *found, int i)
 {
     int entry = found->entries[i].entry;
@@ -516,7 +518,7 @@ static bool is_more_general(const tess_knowledge *k, const tess_found *found, in
     return false;
 }
 
-/* Another entry of the line says more. */
+/* Whether another entry of the same line says more. */
 static bool is_explained(const tess_knowledge *k, const tess_found *found, int i)
 {
     int entry = found->entries[i].entry;
@@ -533,7 +535,7 @@ static bool is_explained(const tess_knowledge *k, const tess_found *found, int i
     return is_fallback && is_more_general(k, found, i);
 }
 
-/* Leaves out entries of which another one of the same line says more. */
+/* Removes entries if another entry of the same line says more. */
 static void drop_explained(const tess_knowledge *k, tess_found *found)
 {
     bool drop[TESS_KNOWLEDGE_MOST_FOUND];
@@ -546,8 +548,8 @@ static void drop_explained(const tess_knowledge *k, tess_found *found)
     found->n_entries = n;
 }
 
-/* Whether the text begins with the pattern's word. Most words with the same beginning have another end, which is
- * compared first. */
+/* Whether the text begins with the pattern's word. Compares the last letter first: words with equal beginnings
+ * mostly differ in their last letter. */
 static bool is_word_at(const pattern *p, const char *text, size_t size)
 {
     return p->word_size <= size && ((text[p->word_size - 1] ^ p->word[p->word_size - 1]) & ~0x20) == 0 &&

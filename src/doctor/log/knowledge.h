@@ -1,35 +1,37 @@
-/* The knowledge base of error messages: errors*.yaml, which are part of the binary, and a user's files. The entries of
- * a line are found in two passes: the plain words of all patterns (literal.h) at once, by a hash of their beginnings,
- * then the patterns whose word is there (PCRE2, with bounded effort). */
+/* The knowledge base of error messages: errors*.yaml, which are part of the binary, and a user's files. Entries that
+ * match a line are found in two passes. The first finds the plain words of all patterns (literal.h) at once, by a
+ * hash of their beginnings. The second matches the patterns whose word was found (PCRE2, with bounded effort). */
 #ifndef TESS_DOCTOR_LOG_KNOWLEDGE_H
 #define TESS_DOCTOR_LOG_KNOWLEDGE_H
 
 #include "doctor/table/table.h"
 
-/* A cause comes before a wrapper, whatever the order of their lines. */
+/* The part that a line plays in the end of a job. A cause outweighs a wrapper, even if the wrapper's line comes
+ * first. */
 typedef enum tess_log_role {
     TESS_LOG_CAUSE,
-    TESS_LOG_WRAPPER, /* it ends a job, but only passes on another error: the cause where no other one is known */
+    /* it ends a job, but only passes on another error; it counts as the cause if no other cause is known */
+    TESS_LOG_WRAPPER,
     TESS_LOG_EFFECT,
     TESS_LOG_WARNING,
     TESS_LOG_SYMPTOM
 } tess_log_role;
 
-/* The named groups of a pattern: they say whom a line is about. */
-#define TESS_LOG_NAME_LIST(X)                                                   \
-    X(TESS_NAME_RANK, "rank")             /* one, or a list: "1-3,7" */         \
-    X(TESS_NAME_TASK, "task")             /* the same, of a scheduler */        \
-    X(TESS_NAME_LOCAL_RANK, "local_rank") /* among the ranks of its host */     \
-    X(TESS_NAME_HOST, "host")                                                   \
-    X(TESS_NAME_PID, "pid")                                                     \
-    X(TESS_NAME_GPU, "gpu")       /* an index or an address */                  \
-    X(TESS_NAME_ACTOR, "actor")   /* a worker by its name */                    \
-    X(TESS_NAME_CLASS, "class")   /* a worker by its kind, if it has no name */ \
-    X(TESS_NAME_DEVICE, "device") /* a network device */                        \
-    X(TESS_NAME_PEER, "peer")     /* the other side of a connection */          \
-    X(TESS_NAME_STEP, "step")     /* the step of training */                    \
-    X(TESS_NAME_WHAT, "what")     /* the error itself: a number or a text */    \
-    X(TESS_NAME_LACKS, "lacks")   /* a list of what the rank of a following line lacks */
+/* The named groups of a pattern. They name the process, place or thing that a line is about. */
+#define TESS_LOG_NAME_LIST(X)                                                     \
+    X(TESS_NAME_RANK, "rank")             /* one rank or a list: "1-3,7" */       \
+    X(TESS_NAME_TASK, "task")             /* ranks as a scheduler numbers them */ \
+    X(TESS_NAME_LOCAL_RANK, "local_rank") /* rank among the ranks of its host */  \
+    X(TESS_NAME_HOST, "host")                                                     \
+    X(TESS_NAME_PID, "pid")                                                       \
+    X(TESS_NAME_GPU, "gpu")       /* an index or an address */                    \
+    X(TESS_NAME_ACTOR, "actor")   /* name of a worker */                          \
+    X(TESS_NAME_CLASS, "class")   /* kind of a worker that has no name */         \
+    X(TESS_NAME_DEVICE, "device") /* a network device */                          \
+    X(TESS_NAME_PEER, "peer")     /* the other side of a connection */            \
+    X(TESS_NAME_STEP, "step")     /* step of training */                          \
+    X(TESS_NAME_WHAT, "what")     /* error itself: a number or a text */          \
+    X(TESS_NAME_LACKS, "lacks")   /* list of what the rank that a following line names lacks */
 
 typedef enum tess_log_name {
 #define X(id, text) id,
@@ -52,33 +54,34 @@ typedef struct tess_log_entry {
     bool by_file;     /* also: and it is about a checkpoint, the last one that was read if it names none */
     bool is_probe;    /* an attempt; if the run goes on after it, it was no error */
     bool by_host;     /* the line is about the host of the process that prints it */
-    bool by_gpu;      /* also: and its GPU is named, where it alone prints it */
-    bool is_fallback; /* not of lines that another cause, wrapper or effect matches */
-    bool is_signal;   /* a signal ended a process */
-    bool is_enough;   /* the root cause where no other error is found */
-    bool is_quoting;  /* the lines after it were written by whom it names */
-    int different;    /* entry of following lines whose ranks lack different things; -1: none */
-    int explained[TESS_KNOWLEDGE_MOST_EXPLAINED], n_explained; /* entries that are only an effect of this one */
+    /* like by_host; also, the report names the GPU of the process, if only that process printed the line */
+    bool by_gpu;
+    bool is_fallback; /* ignored if another cause, wrapper or effect matches the same line */
+    bool is_signal;   /* the line says that a signal ended a process */
+    bool is_enough;   /* counts as the root cause if no other error is found */
+    bool is_quoting;  /* the following lines quote the process that this line names */
+    int different;    /* entry to report if following lines show that ranks lack different things; -1: none */
+    int explained[TESS_KNOWLEDGE_MOST_EXPLAINED], n_explained; /* entries that are only effects of this one */
 } tess_log_entry;
 
-const char *tess_log_role_name(tess_log_role role); /* "cause" */
+const char *tess_log_role_name(tess_log_role role); /* returns "cause" and the like */
 
 typedef struct tess_knowledge tess_knowledge;
 
-/* Reads those of the binary, then ~/.config/tessera/errors.yaml, then `files`. TESS_E_FORMAT names file and line of an
- * unknown field, role, or an invalid pattern. Destroy with tess_knowledge_destroy. */
+/* Reads the built-in files, then ~/.config/tessera/errors.yaml, then `files`. TESS_E_FORMAT: a field or role is
+ * unknown, or a pattern is invalid; the message names file and line. Destroy with tess_knowledge_destroy. */
 tess_status tess_knowledge_create(tess_mem *mem, const char *const *files, int n_files, tess_knowledge **out);
-/* Reads only `text`, in the form of errors.yaml; `what` names it in messages. */
+/* Reads only `text`, which has the format of errors.yaml. `what` names it in messages. */
 tess_status tess_knowledge_create_from(tess_mem *mem, const char *text, size_t size, const char *what,
                                        tess_knowledge **out);
 void tess_knowledge_destroy(tess_knowledge **knowledge);
 
 int tess_knowledge_n(const tess_knowledge *knowledge);
 const tess_log_entry *tess_knowledge_at(const tess_knowledge *knowledge, int entry);
-/* Whether `other` is only an effect where both are found. */
+/* Whether `other` is only an effect if both entries are found. */
 bool tess_knowledge_explains(const tess_knowledge *knowledge, int entry, int other);
 
-/* Words of lines that say where ranks are, whether or not an entry matches. */
+/* Words that mark lines with facts about ranks. They are found whether or not an entry matches the line. */
 typedef enum tess_log_hook {
     TESS_HOOK_WORK,
     TESS_HOOK_PROGRESS,
@@ -122,33 +125,35 @@ typedef enum tess_log_hook {
 
 enum { TESS_KNOWLEDGE_MOST_FOUND = 16, TESS_KNOWLEDGE_LINES_AFTER = 16 };
 
-/* An entry that a line matches, or (`follows`) whose earlier match it goes on with. */
+/* An entry that matches a line. If `follows` is true, the line continues an earlier line that matched the entry. */
 typedef struct tess_found_entry {
     int entry;
     bool follows;
     struct {
-        const char *text; /* the part of the line; NULL: not said */
+        const char *text; /* the matched part of the line; NULL: the line does not name it */
         size_t size;
     } names[TESS_NAME_COUNT];
 } tess_found_entry;
 
 typedef struct tess_found {
-    tess_found_entry entries[TESS_KNOWLEDGE_MOST_FOUND]; /* each entry once; none that another one explains */
+    /* each entry is listed once, and none that another entry of the line explains */
+    tess_found_entry entries[TESS_KNOWLEDGE_MOST_FOUND];
     int n_entries;
     uint64_t hooks;  /* bit i: the line contains the word of hook i */
     bool has_a_word; /* the line has a word of a pattern or hook */
 } tess_found;
 
-/* Finds the entries and hooks of a line, the next one after that of the call before. Not thread-safe: the work space is
- * part of `knowledge`. */
+/* Finds the entries and hooks of a line. Each call must pass the line after that of the previous call. Not
+ * thread-safe: `knowledge` contains the working memory. */
 void tess_knowledge_find(tess_knowledge *knowledge, const char *line, size_t size, tess_found *found);
-/* The frames of the traceback that the next lines belong to, one a line; borrowed; NULL: they belong to none. */
+/* Sets the frames of the traceback that the next lines belong to, one frame per line; NULL: they belong to none. The
+ * caller keeps `frames` valid. */
 void tess_knowledge_set_frames(tess_knowledge *knowledge, const char *frames, size_t size);
-/* The entry of exceptions of which no other entry says more, and that of tracebacks without their end; -1: there is
- * none. */
+/* The first returns the entry for exceptions that no other entry describes, the second the entry for tracebacks
+ * whose end is missing; -1: there is none. */
 int tess_knowledge_exception(const tess_knowledge *knowledge);
 int tess_knowledge_cut_traceback(const tess_knowledge *knowledge);
-/* The next line is the first of another text. */
+/* Must be called before the first line of each further text. */
 void tess_knowledge_begin_text(tess_knowledge *knowledge);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reads a log line by line, joins lines that were cut, and strips colours. */
+/* Reads a log line by line, joins lines that were cut, and removes terminal colours. */
 #include "doctor/log/log_impl.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ static tess_status read_some(const log_lines *lines, char *to, size_t room, size
     return got < 0 ? tess_os_error("read", lines->path) : TESS_OK;
 }
 
-/* UTF-8 takes up to half as many bytes more than UTF-16. */
+/* Converts the bytes in `raw`. UTF-8 takes up to half as many bytes more than UTF-16. */
 static size_t convert(log_lines *lines, bool at_end)
 {
     size_t room = (LOG_BUFFER - lines->end) / 3 * 2, size = lines->raw_size < room ? lines->raw_size : room, written;
@@ -49,7 +49,8 @@ static tess_status take_more(log_lines *lines)
     return TESS_OK;
 }
 
-/* Lines may be cut from any place on: those of an error are often the first that are longer than a terminal is wide. */
+/* Fills the buffer. Looks for the width again if none is known: error lines, which may come late, are often the
+ * first that are longer than a terminal is wide. */
 static tess_status fill(log_lines *lines)
 {
     TESS_TRY(take_more(lines));
@@ -58,7 +59,7 @@ static tess_status fill(log_lines *lines)
     return TESS_OK;
 }
 
-/* The bytes read so far begin a file of UTF-16, as some tools of Windows write it. */
+/* Prepares the conversion if the file begins like UTF-16, which some tools on Windows write. */
 static tess_status begin_conversion(log_lines *lines)
 {
     TESS_TRY(tess_mem_alloc(lines->mem, TESS_POOL_MISC, LOG_BUFFER, "a log in UTF-16", (void **)&lines->raw));
@@ -69,7 +70,8 @@ static tess_status begin_conversion(log_lines *lines)
     return TESS_OK;
 }
 
-/* A pipe may give little at once, from which nobody can tell whether its lines were cut. */
+/* Fills at least half of the buffer. A pipe may deliver little at a time, which does not show whether its lines were
+ * cut. */
 static tess_status fill_half(log_lines *lines)
 {
     while (!lines->at_end && lines->end < LOG_BUFFER / 2)
@@ -78,7 +80,7 @@ static tess_status fill_half(log_lines *lines)
     return TESS_OK;
 }
 
-/* Rotated logs are often compressed. */
+/* Fails for compressed files, because rotated logs are often compressed. */
 static tess_status refuse_compressed(const log_lines *lines)
 {
     static const struct {
@@ -104,7 +106,7 @@ tess_status log_lines_open(tess_mem *mem, const char *path, log_lines *lines)
     snprintf(lines->path, sizeof(lines->path), "%s", standard ? "(standard input)" : path);
     TESS_CHECK(standard || !tess_os_is_dir(path), TESS_E_INVALID, "%s: is a folder: name the files in it", path);
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, LOG_BUFFER, "lines of a log", (void **)&lines->buffer));
-    /* A FIFO that nobody writes to would wait in open; a pipe of the shell is read like a file. */
+    /* O_NONBLOCK: opening a FIFO without a writer would wait forever */
     lines->fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (lines->fd < 0)
         return tess_os_error("open", path);
@@ -128,7 +130,7 @@ void log_lines_close(log_lines *lines)
     lines->buffer = lines->raw = NULL;
 }
 
-/* Length up to the next line end, at most LOG_LINE_MOST; *there: the buffer has a line end. */
+/* Returns the length up to the next line end, at most LOG_LINE_MOST. *there: the buffer holds a line end. */
 static size_t measure(const log_lines *lines, bool *there)
 {
     const char *text = lines->buffer + lines->begin;
@@ -142,8 +144,8 @@ static size_t measure(const log_lines *lines, bool *there)
     return return_ != NULL ? (size_t)(return_ - text) : n;
 }
 
-/* Whether `next` continues `line`, whose last part begins at line[last]. *skip: bytes before what continues it; *space:
- * there was a blank between them. */
+/* Whether `next` continues `line`, whose last part begins at line[last]. *skip: bytes to drop at the beginning of
+ * `next`. *space: a blank belongs between the two. */
 static bool continues(const log_lines *lines, const char *line, size_t n, size_t last, const char *next, size_t next_n,
                       size_t *skip, bool *space)
 {
@@ -155,12 +157,12 @@ static bool continues(const log_lines *lines, const char *line, size_t n, size_t
     return log_message_is_open(line, n) && log_message_goes_on(line, n, next, next_n, skip);
 }
 
-/* Joins the lines that continue the one of *n bytes at lines->begin: what there is of it moves up to the next one, over
+/* Joins the lines that continue the line of *n bytes at lines->begin. Its bytes are moved up to the next line, over
  * the line end between them. */
 static tess_status join(log_lines *lines, size_t *n)
 {
-    enum { MOST = 8 << 10 };  /* bytes of a joined line */
-    for (size_t last = 0;;) { /* beginning of the last of its lines */
+    enum { MOST = 8 << 10 };  /* limit of the bytes of a joined line */
+    for (size_t last = 0;;) { /* offset of the last of the joined lines */
         if (lines->end - lines->begin < 2 * MOST && !lines->at_end)
             TESS_TRY(fill(lines));
         char *line = lines->buffer + lines->begin;
@@ -212,7 +214,7 @@ tess_status log_lines_next(log_lines *lines, const char **text, size_t *size)
         lines->begin += n + 1;
     else
         lines->begin += n == LOG_LINE_MOST ? n - LOG_LINE_OVERLAP : n;
-    *size = there ? log_strip_escapes(line, n) : n; /* the next piece begins in this one */
+    *size = there ? log_strip_escapes(line, n) : n; /* the next piece begins within this one */
     return TESS_OK;
 }
 

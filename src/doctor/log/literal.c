@@ -24,7 +24,7 @@ static void add(run *r, char c)
     r->now[r->n_now++] = (char)tolower((unsigned char)c);
 }
 
-/* The place after the class that begins at `at`. */
+/* Returns the offset after the character class that begins at `at`. */
 static size_t skip_class(const char *p, size_t size, size_t at)
 {
     at++;
@@ -38,7 +38,7 @@ static size_t skip_class(const char *p, size_t size, size_t at)
     return at + 1;
 }
 
-/* The place after the group that begins at `at`. */
+/* Returns the offset after the group that begins at `at`. */
 static size_t skip_group(const char *p, size_t size, size_t at)
 {
     int depth = 0;
@@ -66,7 +66,7 @@ size_t tess_pattern_literal(const char *p, size_t size, char out[TESS_LITERAL_MO
         char c = p[at];
         if (c == '|')
             return 0;
-        if (c == '*' || c == '?' || c == '{') { /* the character before may be missing */
+        if (c == '*' || c == '?' || c == '{') { /* the character before it is optional */
             const char *end = c == '{' ? memchr(p + at, '}', size - at) : &p[at];
             r.n_now -= r.n_now > 0;
             end_run(&r);

@@ -1,5 +1,5 @@
-/* The word that every match of a pattern contains. Searched first, it makes thousands of lines a millisecond possible.
- */
+/* Finds a word that every match of a pattern contains. Searching for the word first makes it possible to read
+ * thousands of lines per millisecond. */
 #ifndef TESS_DOCTOR_LOG_LITERAL_H
 #define TESS_DOCTOR_LOG_LITERAL_H
 
@@ -7,8 +7,8 @@
 
 enum { TESS_LITERAL_LEAST = 4, TESS_LITERAL_MOST = 64 };
 
-/* Writes, in lower case, the longest run of plain characters of a PCRE2 pattern that are not optional and outside of
- * groups, classes and alternatives. Returns its length, 0 or TESS_LITERAL_LEAST to TESS_LITERAL_MOST. */
+/* Writes the longest run of plain characters of a PCRE2 pattern, in lower case. The characters are not optional, and
+ * outside of groups, classes and alternatives. Returns the length: 0, or TESS_LITERAL_LEAST to TESS_LITERAL_MOST. */
 size_t tess_pattern_literal(const char *pattern, size_t size, char out[TESS_LITERAL_MOST]);
 
 #endif

@@ -1,5 +1,5 @@
-/* `doctor log`: log files are surveyed (known errors, timeouts, how far ranks came), and the diagnosis of what was
- * found names the root cause first. */
+/* `tessera doctor log`: reads log files and diagnoses them. A survey collects known errors, timeouts and the
+ * progress of ranks; the diagnosis names the root cause first. */
 #ifndef TESS_DOCTOR_LOG_LOG_H
 #define TESS_DOCTOR_LOG_LOG_H
 
@@ -9,80 +9,83 @@
 
 enum { LOG_MOST_RANKS = 1 << 16, TESS_LOG_MOST_CULPRITS = 64 };
 
-/* The collective in which a rank timed out. */
+/* The collective in which a rank timed out. Texts that the log does not give are "". */
 typedef struct log_work {
-    int rank;                    /* -1: not said */
-    char file[48];               /* source file of the message: "ProcessGroupNCCL.cpp"; "": not said */
-    int line;                    /* line in file */
-    char group[64];              /* process group: "ID 1 PG GUID 1"; "": not said */
-    int64_t sequence;            /* number in the group; -1: not said */
-    bool is_oldest;              /* the rank has completed all collectives of the group before this one */
-    char op[32];                 /* "ALLREDUCE"; "": not said */
-    int64_t numel_in, numel_out; /* -1: not said */
+    int rank;                    /* -1: the log does not give it */
+    char file[48];               /* source file that printed the message: "ProcessGroupNCCL.cpp" */
+    int line;                    /* line in that source file */
+    char group[64];              /* process group: "ID 1 PG GUID 1" */
+    int64_t sequence;            /* number of the collective in its group; -1: not given */
+    bool is_oldest;              /* the rank has completed all earlier collectives of the group */
+    char op[32];                 /* operation: "ALLREDUCE" */
+    int64_t numel_in, numel_out; /* elements of the input and the output; -1: not given */
     int64_t timeout_ms, elapsed_ms;
 } log_work;
 
 /* How far a rank came in a group. */
 typedef struct log_progress {
     char group[64];
-    int64_t failed;              /* sequence that timed out; -1: not said */
-    int64_t enqueued, completed; /* -1: nothing yet */
+    int64_t failed;              /* sequence of the collective that timed out; -1: not given */
+    int64_t enqueued, completed; /* last sequence enqueued and completed; -1: none yet */
 } log_progress;
 
-/* A line of one of the logs. */
+/* A line in one of the logs. */
 typedef struct log_place {
-    int file;     /* -1: nowhere */
-    int64_t line; /* number from 1 */
+    int file;     /* index in survey->files; -1: no line */
+    int64_t line; /* line number, from 1 */
 } log_place;
 
-/* The facts of a rank in the logs. */
+/* Facts about a rank in the logs. */
 typedef struct log_rank {
-    bool seen;         /* they have a line of it */
+    bool seen;         /* the logs contain a line that the rank printed */
     bool waits;        /* it timed out in `work` */
-    bool has_progress; /* `progress` belongs to the group that failed */
-    bool notified;     /* another rank's timeout was reported to it */
+    bool has_progress; /* `progress` is known */
+    bool notified;     /* the rank was told of another rank's timeout */
     log_work work;
     log_progress progress;
-    char host[64]; /* it runs there; "": not said */
-    int pid;       /* process on its host; 0: not said */
-    log_place at;  /* place of the timeout */
-    double time_s; /* negative: not known */
+    char host[64]; /* host on which it runs; "": not known */
+    int pid;       /* process id on that host; 0: not known */
+    log_place at;  /* line that reports the timeout */
+    double time_s; /* time of the timeout; negative: not known */
 } log_rank;
 
-/* Whom a line is about, or who printed it. */
+/* The processes or devices that a line is about, or the process that printed it. Texts that are not known are "". */
 typedef struct log_who {
-    int ranks[TESS_LOG_MOST_CULPRITS], n_ranks; /* the first of them */
-    bool is_task;                               /* `ranks` are a scheduler's numbers */
-    bool is_class;                              /* `actor` is the kind of a worker whose name is not known */
-    bool is_local;                              /* `ranks` is a local rank, whose rank may follow */
-    bool is_named;                              /* the line names it; otherwise it printed the line */
-    int pid;                                    /* 0: not said */
-    char more_hosts[160];                       /* ", node-b, node-c": further hosts; "": none */
-    char more_pids[64];                         /* ", 7, 8": further processes; "": none */
-    char host[64], gpu[32], actor[64], device[32], peer[64], step[24], what[176]; /* "": not said */
+    int ranks[TESS_LOG_MOST_CULPRITS], n_ranks; /* the first n_ranks ranks */
+    bool is_task;                               /* `ranks` are task numbers of a scheduler */
+    bool is_class;                              /* `actor` is only the kind of a worker, whose name is not known */
+    bool is_local;                              /* `ranks` is a local rank; the global rank may become known later */
+    bool is_named;        /* true: the line names the process; false: the process printed the line */
+    int pid;              /* process id; 0: not known */
+    char more_hosts[160]; /* further hosts: ", node-b, node-c" */
+    char more_pids[64];   /* further process ids: ", 7, 8" */
+    /* `step`: step of training; `what`: the error itself */
+    char host[64], gpu[32], actor[64], device[32], peer[64], step[24], what[176];
 } log_who;
 
-/* A line that its logger calls an error, and that no entry knows. */
+/* A line that its logger marks as an error, and that no entry matches. */
 typedef struct log_loose {
     log_place at;
     char excerpt[240];
 } log_loose;
 
-/* The lines of an entry. */
+/* The lines that matched an entry. */
 typedef struct log_match {
     int64_t n_lines;
-    log_place first;    /* the earliest line, by time where lines have one; file: in survey->files */
-    double time_s;      /* time of that line, since the year's beginning; negative: not known */
-    int rank;           /* rank that printed it, or whose end it reports; -1: not known */
-    log_who who;        /* it befell: all ranks that printed it at about that time */
-    log_who reporter;   /* printed it, where these are not whom it befell */
-    uint64_t text_hash; /* hash of the end of that line, without numbers */
-    bool is_failure;    /* torchrun's table gives it */
-    bool names_differ;  /* a later line names others */
-    int n_listed;       /* ranks that its newest list names */
-    char excerpt[240];  /* its beginning, without control characters */
+    log_place first;    /* earliest line, by time if lines have a time; file: index in survey->files */
+    double time_s;      /* time of the first line, in seconds since the beginning of the year; negative: not known */
+    int rank;           /* rank that printed the first line, or whose end it reports; -1: not known */
+    log_who who;        /* the processes that the error happened to: all that printed it at about that time */
+    log_who reporter;   /* the processes that only printed it, if they differ from `who` */
+    uint64_t text_hash; /* hash of the letters at the end of the first line */
+    bool is_failure;    /* the first line belongs to torchrun's table */
+    bool names_differ;  /* a later line names other processes */
+    int n_listed;       /* number of ranks that the newest list names */
+    char excerpt[240];  /* beginning of the first line, without control characters */
     uint8_t *ranks;     /* bit r: rank r printed such a line; NULL: no rank is known */
-    int64_t *came;      /* (n_came) of an entry with `reached`, by rank: 1 + its number, or its lines; 0: nothing */
+    /* (n_came) for each rank, 1 + the number that it reached, or how many of the lines it printed; 0: none. Only for
+     * entries with `reached` */
+    int64_t *came;
     int n_came;
     bool is_told;      /* the text that its first line quotes is known */
     bool is_over;      /* the run went on after its first line, or another exception took its place */
@@ -95,13 +98,13 @@ typedef struct log_match {
     int64_t n_counted; /* such lines without a number */
 } log_match;
 
-/* A process that torchrun saw end. */
+/* A process that torchrun reported as ended. */
 typedef struct log_failure {
-    int rank, code, pid; /* pid 0: not said */
-    bool is_local;       /* `rank` is its local rank: no table has said the rank yet */
-    bool is_root;        /* torchrun calls it the first */
-    double time_s;       /* since the year's beginning; negative: not said */
-    char host[64];       /* "": not said */
+    int rank, code, pid; /* pid 0: not known */
+    bool is_local;       /* `rank` is the local rank: no table has given the global rank yet */
+    bool is_root;        /* torchrun names it as the first to fail */
+    double time_s;       /* time of its end, in seconds since the beginning of the year; negative: not known */
+    char host[64];       /* "": not known */
 } log_failure;
 
 typedef struct tess_survey {
@@ -111,33 +114,33 @@ typedef struct tess_survey {
     int n_files;
     int64_t n_lines, n_known_lines;
     uint64_t n_bytes;
-    log_match *matches; /* one an entry */
+    log_match *matches; /* one per entry of the knowledge base */
     log_rank *ranks;
-    int n_ranks, capacity; /* n_ranks: highest rank seen + 1 */
+    int n_ranks, capacity; /* n_ranks: highest rank seen, plus 1 */
     log_failure *failures;
     int n_failures;
     log_stacks stacks;
-    log_loose first_loose;    /* line 0: none */
-    char endpoint[96];        /* the address at which processes meet, by the first line with it; "": none */
-    int stated_world;         /* number of ranks by the logs; 0: they do not say */
-    int largest_communicator; /* ranks of the largest one of NCCL; 0: none is known */
-    bool leaves_out;          /* Ray left out lines of other ranks that say the same */
+    log_loose first_loose; /* first unknown error line; line 0: none */
+    char endpoint[96]; /* address at which the processes of the job meet, from the first line that gives it; "": none */
+    int stated_world;  /* number of ranks that the logs state; 0: none */
+    int largest_communicator; /* ranks of the largest NCCL communicator; 0: none is known */
+    bool leaves_out;          /* Ray suppressed equal lines of other ranks */
 } tess_survey;
 
-/* Zeroes and prepares. Free with tess_survey_free, after a failure too. */
+/* Initializes a survey. Free it with tess_survey_free, also after a failure. */
 tess_status tess_survey_begin(tess_mem *mem, tess_knowledge *knowledge, tess_survey *survey);
-/* Reads a file to its end; "-" is standard input. */
+/* Reads a file to its end. "-" stands for standard input. */
 tess_status tess_survey_read(tess_survey *survey, const char *path);
 void tess_survey_free(tess_survey *survey);
 
 typedef enum tess_log_kind {
-    TESS_LOG_NOTHING,    /* no line is known */
-    TESS_LOG_KNOWN,      /* known lines, none of which ends a job */
-    TESS_LOG_ERROR,      /* an error before all timeouts, or without any */
+    TESS_LOG_NOTHING,    /* no line matches an entry */
+    TESS_LOG_KNOWN,      /* some lines match entries, but none of them ends a job */
+    TESS_LOG_ERROR,      /* an error before all timeouts, or without any timeout */
     TESS_LOG_MISMATCH,   /* ranks are in different collectives */
-    TESS_LOG_MISSING,    /* ranks never joined the collective that others wait in, or are behind the others */
-    TESS_LOG_ALL_WAITED, /* nobody is missing: the network or a device stands still */
-    TESS_LOG_ONE_SIDED   /* the logs do not say who is missing */
+    TESS_LOG_MISSING,    /* ranks never joined the collective that others wait in, or fell behind the others */
+    TESS_LOG_ALL_WAITED, /* no rank is missing: the network or a device does not respond */
+    TESS_LOG_ONE_SIDED   /* the logs do not show which rank is missing */
 } tess_log_kind;
 
 enum { TESS_LOG_MOST_EVIDENCE = 16 };
@@ -147,25 +150,26 @@ typedef struct tess_log_diagnosis {
     char headline[640];
     char evidence[TESS_LOG_MOST_EVIDENCE][512];
     int n_evidence;
-    int culprit[TESS_LOG_MOST_CULPRITS], n_culprits; /* the first of them */
+    int culprit[TESS_LOG_MOST_CULPRITS], n_culprits; /* the first n_culprits ranks at fault */
     int entry;                                       /* entry of the root cause; -1: none */
-    bool is_cause;                                   /* otherwise it is only what is known: an effect, or a wrapper */
-    log_who who;                                     /* the one at fault, as a log names it; empty: not said */
-    log_who reporter;                                /* printed it, and is not at fault; empty: not said */
+    bool is_cause;    /* false: the headline is only the best that is known, an effect or a wrapper */
+    log_who who;      /* the process or device at fault, as a log names it; empty: not known */
+    log_who reporter; /* the process that reported it and is not at fault; empty: not known */
     int world;
-    bool world_known;                      /* otherwise there are at least `world` ranks */
-    log_work work;                         /* collective that the ranks waited in; op "": they did not wait */
-    double bytes, traffic_bytes, mb_per_s; /* figures of that work, per rank; 0: not known */
+    bool world_known;                      /* false: the job has at least `world` ranks */
+    log_work work;                         /* collective that the ranks waited in; op "": they did not wait in one */
+    double bytes, traffic_bytes, mb_per_s; /* size and speed of that collective, per rank; 0: not known */
 } tess_log_diagnosis;
 
-/* world: number of ranks; 0: as the logs say. */
+/* Diagnoses what the survey found. world: number of ranks; 0: as stated by the logs. */
 tess_status tess_log_diagnose(const tess_survey *survey, int world, tess_log_diagnosis *diagnosis);
 
-/* Prints text for people, or JSON with "version": 1. */
+/* These print text for people, or JSON with "version": 1. */
 tess_status tess_log_print(const tess_survey *survey, const tess_log_diagnosis *diagnosis, tess_buffer *out);
 tess_status tess_log_print_json(const tess_survey *survey, const tess_log_diagnosis *diagnosis, tess_buffer *out);
 
-/* Finds the entries that contain at least half of the words, best first. Returns how many (at most `most`). */
+/* Finds the entries that contain at least half of the words, best match first. Returns their number (at most
+ * `most`). */
 int tess_log_search(const tess_knowledge *knowledge, const char *words, int *entries, int most);
 tess_status tess_log_print_entry(const tess_log_entry *entry, tess_buffer *out);
 const char *tess_log_kind_name(tess_log_kind kind);

@@ -1,5 +1,5 @@
-/* The diagnosis of logs. Timeouts are effects: an error that came before them is the cause. Without one,
- * the diagnosis of their history (log_history.c) says which rank is not in the collective that the others wait in. */
+/* Diagnoses a survey of logs. Timeouts are effects, so an error before them is the cause. If there is none, the
+ * timeouts are diagnosed as a history (log_history.c), which shows the rank that did not join the collective. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,8 +14,8 @@ static void set_world(const tess_survey *s, int world, tess_log_diagnosis *v)
         v->world = s->n_ranks;
 }
 
-/* A message of `rank` (-1: not known) at time_s (negative: not known) came after a timeout, and so may be its effect:
- * after any by time, or below one of the same rank in the same file. */
+/* Whether the match came after a timeout, and so may be its effect. It did if its time is later than that of any
+ * timeout, or if it follows a timeout of the same rank in the same file. */
 static bool is_after_timeout(const tess_survey *s, const log_match *match)
 {
     for (int r = 0; r < s->n_ranks; r++) {
@@ -40,7 +40,8 @@ static bool is_before(const log_match *a, const log_match *b)
     return one_file ? a->first.line < b->first.line : a->first.file < b->first.file;
 }
 
-/* Whether one entry comes before another one. A traceback without its exception says less than a line above it. */
+/* Whether entry `a` comes before entry `b`. A traceback without its exception is compared by line number only: a
+ * line above it says more. */
 static bool comes_before(const tess_survey *s, int a, int b)
 {
     int cut = tess_knowledge_cut_traceback(s->knowledge);
@@ -50,7 +51,7 @@ static bool comes_before(const tess_survey *s, int a, int b)
     return is_before(&s->matches[a], &s->matches[b]);
 }
 
-/* Long before ranks began to wait: the job went on after it. */
+/* Whether the match is more than an hour older than the beginning of all waits. The job continued after it then. */
 static bool is_stale(const tess_survey *s, const log_match *match)
 {
     static const double stale_s = 3600;
@@ -71,7 +72,7 @@ static bool is_found(const tess_survey *s, int entry)
     return s->matches[entry].n_lines > 0;
 }
 
-/* Both are lines of one message, such as a code and its text below it. */
+/* Whether both are lines of one message, such as an error code and its text below it. */
 static bool is_one_message(const log_match *a, const log_match *b)
 {
     int64_t distance = a->first.line - b->first.line;
@@ -79,8 +80,8 @@ static bool is_one_message(const log_match *a, const log_match *b)
            -distance <= TESS_KNOWLEDGE_LINES_AFTER;
 }
 
-/* Another entry that was found says more. An effect explains only effects of its own message that name nobody, and the
- * effects and fallbacks that come after it. */
+/* Whether another entry that was found says more. An effect explains other effects and fallbacks only if it comes
+ * before them, or if the other effect belongs to the same message and names no process. */
 static bool is_explained(const tess_survey *s, int entry)
 {
     const tess_log_entry *known = tess_knowledge_at(s->knowledge, entry);
@@ -97,7 +98,7 @@ static bool is_explained(const tess_survey *s, int entry)
     return false;
 }
 
-/* A signal had ended a process before the exception that only a general entry knows. */
+/* Whether the entry is a fallback cause, and a signal had already ended a process before it. */
 static bool is_preceded(const tess_survey *s, int entry)
 {
     const tess_log_entry *known = tess_knowledge_at(s->knowledge, entry);
@@ -117,7 +118,7 @@ static bool has_cause(const tess_survey *s)
     return false;
 }
 
-/* torchrun saw these processes end later than others: it ended them itself. */
+/* Whether torchrun saw the processes of this match end later than others: torchrun then ended them itself. */
 static bool is_late_failure(const tess_survey *s, const log_match *match)
 {
     log_who first;
@@ -141,14 +142,15 @@ tess_log_role log_role_of(const tess_survey *s, int entry)
     return role == TESS_LOG_CAUSE && is_effect(s, entry) ? TESS_LOG_EFFECT : role;
 }
 
-/* Whether an effect says which process ended first: not if it names many on one line and others on the next. */
+/* Whether an effect names the process that ended first. It does not if its lines name several processes and differ
+ * from each other. */
 static bool names_the_first(const log_match *match)
 {
     return match->who.is_named && (match->who.n_ranks <= 1 || !match->names_differ);
 }
 
-/* The same rank, or nobody that is known, printed an effect before it. A launcher that names who ended first prints its
- * exception below, which does not count. */
+/* Whether the same rank, or an unknown process, printed an effect before the entry. A launcher that names the
+ * process that ended first does not count: it prints that process's exception afterwards. */
 static bool is_after_an_effect(const tess_survey *s, int entry)
 {
     for (int i = 0; i < tess_knowledge_n(s->knowledge); i++)
@@ -159,8 +161,9 @@ static bool is_after_an_effect(const tess_survey *s, int entry)
     return false;
 }
 
-/* The earliest entry of a role that the logs have before the timeouts; -1: there is none. `named`: only one that says
- * whom it is about. `general`: only fallbacks, otherwise none of them. */
+/* Returns the earliest entry of a role; -1: there is none. `named`: only entries that name the process that ended
+ * first. Otherwise, only entries before the timeouts. `general`: only fallbacks; if false, no fallback counts as a
+ * cause. */
 static int find_first(const tess_survey *s, tess_log_role role, bool named, bool general)
 {
     int first = -1;
@@ -178,7 +181,7 @@ static int find_first(const tess_survey *s, tess_log_role role, bool named, bool
     return first;
 }
 
-/* The earliest effect of which no other one says more; -1: there is none. */
+/* Returns the earliest effect, if possible one that no other entry explains; -1: there is none. */
 static int find_effect(const tess_survey *s)
 {
     int first = -1;
@@ -219,7 +222,7 @@ static int find_cause(const tess_survey *s, int gone)
     return cause >= 0 || is_late ? cause : wrapper;
 }
 
-/* Other lines say on which host a rank runs, or which rank a process is. */
+/* Adds the host of a rank, or the rank of a process, if other lines gave them. */
 static void complete_by_places(const tess_survey *s, log_who *who)
 {
     for (int r = 0; r < s->n_ranks && who->n_ranks == 0 && who->pid != 0 && who->host[0] != '\0'; r++)
@@ -238,13 +241,14 @@ static void set_who(const log_who *who, tess_log_diagnosis *v)
     memcpy(v->culprit, who->ranks, sizeof(v->culprit));
 }
 
-/* ", reported by rank 3", ", from rank 3 to n2": who printed a line that is not about them. Returns the new length. */
+/* Appends who printed a line that is about another process: ", reported by rank 3", ", from rank 3 to n2". Returns
+ * the new length. */
 static size_t add_reporter(const log_who *reporter, const char *peer, char *text, size_t size, size_t at)
 {
     char name[400];
     log_who_text(reporter, name, sizeof(name));
     if (reporter->more_hosts[0] != '\0')
-        peer = ""; /* each of them has another one */
+        peer = ""; /* each host has another peer */
     if (name[0] != '\0' && peer[0] != '\0')
         return tess_text_add(text, size, at, ", from %s to %s", name, peer);
     if (peer[0] != '\0')
@@ -252,7 +256,7 @@ static size_t add_reporter(const log_who *reporter, const char *peer, char *text
     return name[0] != '\0' ? tess_text_add(text, size, at, ", reported by %s", name) : at;
 }
 
-/* Says what an entry that is no cause leaves open. */
+/* Adds what remains unknown if the entry is not a cause. */
 static void add_doubt(tess_log_role role, const log_match *match, const char *who, tess_log_diagnosis *v)
 {
     size_t at = strlen(v->headline);
@@ -265,8 +269,8 @@ static void add_doubt(tess_log_role role, const log_match *match, const char *wh
                       who);
 }
 
-/* "reading a checkpoint failed: SYMPTOM": of a line that only a general entry knows the phase says most. Returns the
- * new length. */
+/* Appends "reading a checkpoint failed: SYMPTOM" if only a general entry matches the line, because the phase then
+ * says most. Otherwise appends the symptom. Returns the new length. */
 static size_t add_symptom(const tess_log_entry *entry, const log_match *match, char *text, size_t size, size_t at)
 {
     if (match->phase == NULL || !(entry->is_fallback || entry->is_quoting))
@@ -276,11 +280,11 @@ static size_t add_symptom(const tess_log_entry *entry, const log_match *match, c
     return tess_text_add(text, size, at, "%s failed: %s", match->phase, entry->symptom);
 }
 
-/* "rank 3 on n1: SYMPTOM (step 12)", "SYMPTOM, reported by rank 3". */
+/* Writes the headline: "rank 3 on n1: SYMPTOM (step 12)", "SYMPTOM, reported by rank 3". */
 static void write_headline(const tess_log_entry *entry, const log_match *match, tess_log_diagnosis *v)
 {
     char who[400];
-    bool is_cut = entry->is_quoting || entry->match == NULL; /* the exception is not there */
+    bool is_cut = entry->is_quoting || entry->match == NULL; /* true: the exception itself is not in the logs */
     log_who_text(&v->who, who, sizeof(who));
     size_t at = tess_text_add(v->headline, sizeof(v->headline), 0, "%s%s", who, who[0] != '\0' ? ": " : "");
     at = add_symptom(entry, match, v->headline, sizeof(v->headline), at);
@@ -297,7 +301,8 @@ static void write_headline(const tess_log_entry *entry, const log_match *match, 
     add_doubt(entry->role, match, who, v);
 }
 
-/* A line about a process, of a message that a cause explains: the cause befell that process. */
+/* Whether a line of the entry names a process, and the cause explains the entry: the cause then happened to that
+ * process. */
 static bool is_about_process(const tess_survey *s, int cause, int entry)
 {
     const tess_log_entry *known = tess_knowledge_at(s->knowledge, entry);
@@ -306,8 +311,9 @@ static bool is_about_process(const tess_survey *s, int cause, int entry)
            s->matches[entry].who.pid != 0;
 }
 
-/* A launcher prints how a process ended, and which one it was on another line. So do those who report what a cause
- * explains; what they name printed a wrapper that is about nobody. Those who only wait for others do not. */
+/* Adds the process that other lines near the cause name. A launcher may print how a process ended on one line, and
+ * which process it was on another. Lines that the cause explains also name the process, and so do effects if the
+ * cause is a wrapper or fallback. Effects that another process reports do not count. */
 static void complete_by_launcher(const tess_survey *s, int cause, log_who *who)
 {
     const log_match *match = &s->matches[cause];
@@ -327,7 +333,7 @@ static void complete_by_launcher(const tess_survey *s, int cause, log_who *who)
     }
 }
 
-/* Lines that a wrapper explains name who ended, as somebody else reports it: the wrapper is about them. */
+/* Adds the process that lines near a wrapper name, if the wrapper explains them and another process reports them. */
 static void complete_by_report(const tess_survey *s, int wrapper, log_who *who)
 {
     const log_match *match = &s->matches[wrapper];
@@ -339,7 +345,8 @@ static void complete_by_report(const tess_survey *s, int wrapper, log_who *who)
     }
 }
 
-/* A cause whose first line does not say whom it befell: the only rank that printed another line of it. */
+/* Adds the rank that printed a later line of the cause, if the first line names no process and only one rank printed
+ * such lines. */
 static void complete_by_later_lines(const tess_survey *s, int cause, log_who *who)
 {
     const log_match *match = &s->matches[cause];
@@ -366,7 +373,7 @@ static void add_place(const tess_survey *s, const log_match *match, tess_log_dia
     log_add_evidence(v, "%.200s:%" PRId64 ": %s", s->files[match->first.file], match->first.line, match->excerpt);
 }
 
-/* Adds what stands above the line: the program's place in its traceback, or an error line that no entry knows. */
+/* Adds evidence from above the line: the program's frame in the traceback, or the unknown error line before it. */
 static void add_surroundings(const tess_survey *s, const log_match *match, tess_log_diagnosis *v)
 {
     if (match->frame[0] != '\0')
@@ -377,7 +384,8 @@ static void add_surroundings(const tess_survey *s, const log_match *match, tess_
                          s->files[match->before.at.file], match->before.at.line, match->before.excerpt);
 }
 
-/* An exception that does not say whose it is: Python ends with 1 after it, and one rank alone did so. */
+/* Adds the rank to an exception that names no process: Python exits with code 1 after an exception, and only one
+ * rank did so. */
 static void complete_by_only_failure(const tess_survey *s, int cause, log_who *who)
 {
     const tess_log_entry *entry = tess_knowledge_at(s->knowledge, cause);
@@ -446,7 +454,7 @@ static void add_cut_off(const tess_survey *s, tess_log_diagnosis *v)
                       "; whom torchrun saw end first (its Root Cause) is not in these logs");
 }
 
-/* A line above the exception says that it is one of those of several ranks. */
+/* Adds further ranks if a line above the exception says that it belongs to several ranks. */
 static void complete_by_quotation(const tess_survey *s, int cause, log_who *who)
 {
     const log_match *match = &s->matches[cause];
@@ -462,7 +470,8 @@ static void complete_by_quotation(const tess_survey *s, int cause, log_who *who)
     }
 }
 
-/* Other ranks failed, too, with exceptions whose text is not there: all of them report, and none is accused alone. */
+/* If other ranks also failed with exceptions whose text is missing, names all of them as reporters, and accuses
+ * none. */
 static void leave_to_several(const tess_survey *s, int cause, log_who *who, log_who *reporter)
 {
     int cut = tess_knowledge_cut_traceback(s->knowledge);
@@ -476,8 +485,8 @@ static void leave_to_several(const tess_survey *s, int cause, log_who *who, log_
     memcpy(who->what, s->matches[cause].who.what, sizeof(who->what));
 }
 
-/* A driver of Ray prints the exceptions of its actors, of which the first may have lost its head: what it quotes below
- * tells that the error is not its own. */
+/* Handles exceptions of Ray's actors, which the driver prints. The beginning of the first one may be missing. If the
+ * driver quotes an actor below, the error is not the driver's own. */
 static void leave_to_quoted(const tess_survey *s, int cause, log_who *who, log_who *reporter)
 {
     const log_match *match = &s->matches[cause];
@@ -495,8 +504,8 @@ static void leave_to_quoted(const tess_survey *s, int cause, log_who *who, log_w
     }
 }
 
-/* Whether the finding is the root cause: a cause, or a wrapper that says enough where nothing else is found. Of an
- * exception, its type alone does not. */
+/* Whether the finding is the root cause: a cause, or a wrapper that says enough if nothing else is found. The type
+ * of an exception alone does not say enough. */
 static bool is_root_cause(const tess_log_entry *entry, const log_match *match)
 {
     const char *what = match->who.what;
@@ -504,14 +513,15 @@ static bool is_root_cause(const tess_log_entry *entry, const log_match *match)
     return entry->role == TESS_LOG_CAUSE || (entry->is_enough && match->before.at.line == 0 && !is_bare);
 }
 
-/* The line says only that the meeting point of the job was not reached, and another one says where that is. */
+/* Adds the address of the job's endpoint if the line says only that the endpoint was not reached, and another line
+ * gives the address. */
 static void complete_by_endpoint(const tess_survey *s, const tess_log_entry *entry, log_who *who)
 {
     if (entry->by_endpoint && who->what[0] == '\0' && who->peer[0] == '\0')
         snprintf(who->what, sizeof(who->what), "%s", s->endpoint);
 }
 
-/* An entry as the root cause, by the line that has it first. */
+/* Reports an entry as the root cause, by its first line. */
 static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, tess_log_diagnosis *v)
 {
     const log_match *match = &s->matches[cause];
@@ -521,7 +531,7 @@ static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, te
     v->kind = kind;
     v->entry = cause;
     if (match->is_failure && n_first > 1 && who.n_ranks == 1 && log_who_has(&others, who.ranks[0]))
-        who = others; /* torchrun saw several end at once: the first of its table is not the first that ended */
+        who = others; /* the first in torchrun's table need not be the first that ended */
     complete_by_quotation(s, cause, &who);
     v->reporter = match->reporter;
     bool only_reports = entry->role == TESS_LOG_WRAPPER && entry->by_reporter;
@@ -556,7 +566,7 @@ static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, te
         log_add_evidence(v, "%d is its local rank: on another host than the first its rank is higher", who.ranks[0]);
 }
 
-/* Whom torchrun saw end first, or at once. */
+/* Reports the process that torchrun saw end first, or those that ended in the same second. */
 static bool report_first_failures(const tess_survey *s, tess_log_diagnosis *v)
 {
     char text[400];
@@ -581,7 +591,7 @@ static bool report_first_failures(const tess_survey *s, tess_log_diagnosis *v)
     return true;
 }
 
-/* An effect that names nobody, or several in turn. */
+/* Writes an effect that names no process, or names several one after the other. */
 static void write_effect(const tess_log_entry *entry, const log_match *match, tess_log_diagnosis *v)
 {
     size_t size = sizeof(v->headline), at = strlen(v->headline);
@@ -600,7 +610,7 @@ static void write_effect(const tess_log_entry *entry, const log_match *match, te
                       match->who.peer[0] != '\0' ? match->who.peer : "the other ranks, and above it");
 }
 
-/* The earliest warning that names a device or somebody, or says what is missing. */
+/* Writes the earliest warning that names a process or device, or says what is wrong. */
 static void write_warning(const tess_survey *s, tess_log_diagnosis *v)
 {
     char who[400];
@@ -663,7 +673,8 @@ static void report_rest(const tess_survey *s, tess_log_diagnosis *v)
         log_add_evidence(v, "the other side was %s: look there first", match->who.peer);
 }
 
-/* The lines of the error themselves say who called what: the ranks' collectives are compared. */
+/* Whether the error's own line compares the collectives that the ranks called. The ranks' collectives are then
+ * diagnosed. */
 static bool is_told_by_works(const tess_survey *s, int cause)
 {
     const log_place *first = &s->matches[cause].first;
@@ -673,7 +684,7 @@ static bool is_told_by_works(const tess_survey *s, int cause)
     return false;
 }
 
-/* Stacks of Python processes help where nothing was printed. */
+/* Adds what the stacks of Python processes show. It becomes the headline if the logs give no stronger finding. */
 static void report_stacks(const tess_survey *s, tess_log_diagnosis *v)
 {
     const log_stack *odd;
@@ -704,7 +715,8 @@ static void report_behind(const log_behind *behind, tess_log_diagnosis *v)
     snprintf(v->headline, sizeof(v->headline), "%s", behind->text);
 }
 
-/* Ranks that wait for others end because of that: they are not those who left. */
+/* Whether all of these ranks wait for others. Such ranks ended because of the wait, so they are not the ranks that
+ * left. */
 static bool all_wait(const log_blame *blame, const log_who *who)
 {
     if (blame->usual == NULL || who->is_local || who->n_ranks == 0)
@@ -715,7 +727,8 @@ static bool all_wait(const log_blame *blame, const log_who *who)
     return true;
 }
 
-/* The strongest finding first: an error, ranks that wait, whom others name, what ranks reached, and the rest. */
+/* Reports the strongest finding: an error, ranks that wait, a process that others name as gone, how far ranks came,
+ * or the rest. */
 static void report(const tess_survey *s, const log_blame *blame, tess_log_diagnosis *v)
 {
     log_behind behind;
@@ -735,7 +748,7 @@ static void report(const tess_survey *s, const log_blame *blame, tess_log_diagno
         report_rest(s, v);
     }
     if (gone >= 0 && (v->kind == TESS_LOG_NOTHING || v->kind == TESS_LOG_ONE_SIDED))
-        report_entry(s, gone, TESS_LOG_MISSING, v); /* others say who left them */
+        report_entry(s, gone, TESS_LOG_MISSING, v); /* another process says which one is gone */
     if (is_behind)
         report_behind(&behind, v);
     if (blame->usual != NULL)

@@ -1,4 +1,4 @@
-/* Encodings of logs: UTF-8, UTF-16, and the codes of colours. */
+/* Decodes logs: UTF-8, UTF-16, and the escape sequences of terminals. */
 #include "doctor/log/log_impl.h"
 
 #include <ctype.h>
@@ -42,7 +42,7 @@ size_t log_utf16_convert(log_encoding encoding, const char *text, size_t size, b
     return at_end ? size : at;
 }
 
-/* Bytes of "[36;1m" at `at`; 0: another text. */
+/* Returns the length of a colour code such as "[36;1m" at `at`; 0: there is none. */
 static size_t colour_at(const char *text, size_t size, size_t at)
 {
     size_t i = at + 1;
@@ -51,8 +51,8 @@ static size_t colour_at(const char *text, size_t size, size_t at)
     return i > at + 1 && i < size && text[i] == 'm' ? i + 1 - at : 0;
 }
 
-/* Bytes of the sequence whose escape character is at `at` (ECMA-48): "ESC [ parameters letter", "ESC ] text BEL", or
- * the character and another one. */
+/* Returns the length of the escape sequence at `at` (ECMA-48): "ESC [ parameters letter", "ESC ] text BEL", or ESC
+ * and one more character. */
 static size_t sequence_at(const char *text, size_t size, size_t at)
 {
     size_t i = at + 2;
@@ -76,7 +76,8 @@ static size_t escape_at(const char *text, size_t size, size_t at)
         return sequence_at(text, size, at);
     if (text[at] == '[')
         return colour_at(text, size, at);
-    if (text[at] == '^' && at + 2 < size && text[at + 1] == '[' && text[at + 2] == '[') { /* the form of cat -v */
+    /* the form that cat -v prints */
+    if (text[at] == '^' && at + 2 < size && text[at + 1] == '[' && text[at + 2] == '[') {
         size_t colour = colour_at(text, size, at + 2);
         return colour > 0 ? colour + 2 : 0;
     }

@@ -1,4 +1,4 @@
-/* The lines that a diagnosis quotes as evidence. */
+/* Adds lines of evidence to a diagnosis. */
 #include "doctor/log/log_impl.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* Exceptions in a log: what is known of their lines, which of them a process survived, and which another one replaced.
- */
+/* Handles the exceptions of a log: which entries match them, which ones a process survived, and which ones another
+ * exception replaced. */
 #include <ctype.h>
 #include <string.h>
 
@@ -23,7 +23,8 @@ bool log_is_step_line(const char *line, size_t size)
  * no error, and any process may print the steps. */
 void log_note_step(survey_reading *r, const log_who *origin)
 {
-    enum { GOES_ON = 20 }; /* other processes may print as their last steps what they have in their pipes */
+    /* steps that show it: fewer may be buffered lines that other processes had printed earlier */
+    enum { GOES_ON = 20 };
     int speaker = origin->n_ranks > 0 ? origin->ranks[0] : -1;
     r->steps_left--;
     for (int i = 0; i < tess_knowledge_n(r->survey->knowledge); i++) {
@@ -35,7 +36,8 @@ void log_note_step(survey_reading *r, const log_who *origin)
     }
 }
 
-/* An exception came from another one, which was only part of a look-up, or whose own frames do not say the phase. */
+/* Updates the exception that this one came from. It is over if it was only part of a look-up. If its own frames do
+ * not show the phase, it takes the phase of this one. */
 void log_note_chained(survey_reading *r)
 {
     const log_trace *trace = r->part == LOG_TRACE_ERROR ? r->traces.current : NULL;
@@ -59,7 +61,7 @@ bool log_says_more(const survey_reading *r, const tess_found *found)
     return false;
 }
 
-/* An exception of which no entry says more, whatever its type. */
+/* Adds the entry for all exceptions, if no other entry says more about the exception. */
 static void add_exception(const survey_reading *r, const char *line, size_t size, tess_found *found)
 {
     int entry = tess_knowledge_exception(r->survey->knowledge);
@@ -68,14 +70,15 @@ static void add_exception(const survey_reading *r, const char *line, size_t size
         return;
     size_t begin = log_text_begin(line, size), most = 160;
     if (size - begin == log_exception_name(line + begin, size - begin) + 2 || line[size - 1] == ':')
-        return; /* its text begins on the next line */
+        return; /* the text of the exception begins on the next line */
     tess_found_entry *one = &found->entries[found->n_entries++];
     *one = (tess_found_entry){.entry = entry};
     one->names[TESS_NAME_WHAT].text = line + begin;
     one->names[TESS_NAME_WHAT].size = size - begin < most ? size - begin : most;
 }
 
-/* The text of an exception begins on the next line, which belongs to what the headline quotes. */
+/* Appends the first line of an exception's text to the type that the headline quotes, if the text began on the next
+ * line. */
 static void add_message(survey_reading *r, const char *line, size_t size, int64_t number)
 {
     enum { MOST_LINES = 4 };
@@ -96,7 +99,7 @@ static void add_message(survey_reading *r, const char *line, size_t size, int64_
     }
 }
 
-/* Finds who printed a line: by the line, the object whose message it is, and the file's name. */
+/* Finds the process that printed a line: from the line, from `writer`, and from the file's name. */
 log_who log_find_origin(const survey_reading *r, const char *line, size_t size, const log_who *writer)
 {
     log_who origin = log_origin_of_line(line, size);
@@ -113,7 +116,7 @@ enum {
                       TESS_HOOK_BIT(TESS_HOOK_WARN)
 };
 
-/* Finds what is known of a line, which may be one of a traceback. */
+/* Finds the entries that match a line, which may belong to a traceback. */
 void log_find_line(survey_reading *r, const char *line, size_t size, int64_t number, const log_who *writer,
                    tess_found *found)
 {
@@ -161,8 +164,8 @@ static bool is_by_another(const log_match *match, const log_trace *trace)
     return printer->pid != 0 && trace->speaker.pid != 0 && printer->pid != trace->speaker.pid;
 }
 
-/* The line right above a traceback, of a wrapper, announced it: the phase belongs to that line. False: there is none.
- */
+/* If the line right above a traceback matches a wrapper, gives the phase of the traceback to that match. Returns
+ * false if there is no such line. */
 bool log_note_announced(const survey_reading *r, const log_trace *trace)
 {
     enum { MOST_ABOVE = 2 };

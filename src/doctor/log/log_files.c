@@ -23,7 +23,7 @@ static tess_status add(tess_log_files *files, const char *path)
     return TESS_OK;
 }
 
-/* True for files next to logs that are text, too. */
+/* Whether the name belongs to another kind of text file that is often found next to logs. */
 static bool is_named_otherwise(const char *name)
 {
     static const char *const endings[] = {".py",   ".pyc", ".sh",   ".c",   ".h",   ".cpp",  ".cu",  ".json", ".jsonl",
@@ -35,7 +35,7 @@ static bool is_named_otherwise(const char *name)
     return false;
 }
 
-/* Whether its beginning is text; a compressed or binary file has zeros or other control characters there. */
+/* Whether the file begins with text. A compressed or binary file has zeros or other control characters there. */
 static bool is_text(const char *path)
 {
     char head[4096];

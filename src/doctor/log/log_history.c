@@ -1,10 +1,11 @@
-/* Collectives that timed out and processes that ended, as a history: tess_diagnosis_find then says who is to blame, as
- * for a live job, its rings and dumps.
+/* Converts collectives that timed out and processes that ended into a history. tess_diagnosis_find then finds the
+ * rank to blame, as it does for live jobs, rings and dumps.
  *
- * Logs know less than those. A process group has a name, but no list of members. So a rank is a member if its own lines
- * say so. A rank that says nothing of a timeout is one only if few are silent while many wait, and one without any line
- * only if it alone is absent and the number of ranks is known. Where these are not all ranks, the group has a member
- * that is not known, for whom the others may wait. */
+ * Logs hold less than those. They name a process group, but do not list its members, so members are inferred. A rank
+ * is a member if its own lines say so. A rank whose lines do not mention a timeout is a member only if few such
+ * ranks face many that wait. A rank without any line is a member only if it is the only absent rank and the number
+ * of ranks is known. If these are not all ranks, one more member, of unknown rank, is counted: the others may wait
+ * for it. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -19,18 +20,18 @@ enum { MOST_ELAPSED_MS = 1 << 30 };
 typedef struct history_builder {
     log_blame *blame;
     tess_history *history;
-    uint64_t *teams; /* (n_ranks) team of the collective that the rank waits in, or may be missing from; 0: not known */
+    uint64_t *teams; /* (n_ranks) team of the collective that the rank waits in or may be missing from; 0: not known */
     uint64_t team;   /* team of blame->usual */
 } history_builder;
 
-/* ---- Works ---- */
-/* An unknown group ("") may be any, and so may an unknown operation. */
+/* ---- Collectives ---- */
+/* Whether two names may be equal: an unknown name ("") of a group or operation may be any name. */
 static bool fits(const char *a, const char *b)
 {
     return a[0] == '\0' || b[0] == '\0' || strcmp(a, b) == 0;
 }
 
-/* Sequence numbers of another group say nothing of this one. */
+/* Whether the progress belongs to the group of `work`: sequence numbers of other groups cannot be compared. */
 static bool is_about(const log_progress *progress, const log_work *work)
 {
     return progress->group[0] == '\0' || strcmp(progress->group, work->group) == 0;
@@ -49,7 +50,8 @@ static bool works_alike(const void *ranks, int a, int b)
     return x->waits && y->waits && same_work(&x->work, &y->work);
 }
 
-/* Two sides of one message have different names and may have different numbers. */
+/* Whether the operation is a message. The two sides of a message have different names and may have different
+ * numbers. */
 static bool is_message(const log_work *work)
 {
     return strcasecmp(work->op, "SEND") == 0 || strcasecmp(work->op, "RECV") == 0 ||
@@ -78,7 +80,7 @@ static uint64_t team_of_work(const history_builder *h, const log_work *work)
     return work->sequence == usual->sequence ? h->team : 0;
 }
 
-/* How a rank that does not wait stands to blame->usual. */
+/* Returns the side of a rank that does not wait, relative to blame->usual. */
 static unsigned side_of_others(const log_blame *b, const log_rank *rank)
 {
     const log_progress *progress = &rank->progress;
@@ -107,7 +109,7 @@ static void find_sides(history_builder *h)
     }
 }
 
-/* A silent rank speaks of another group alone: it may not be a member of this one. */
+/* Whether a silent rank's lines are about another group: it may then not be a member of this group. */
 static bool any_speaks_of_another(const log_blame *b)
 {
     for (int r = 0; r < b->survey->n_ranks; r++)
@@ -117,7 +119,7 @@ static bool any_speaks_of_another(const log_blame *b)
     return false;
 }
 
-/* Silent and unseen ranks, under the conditions above. */
+/* Adds silent and unseen ranks to the team, under the conditions at the top of this file. */
 static void find_absent_members(history_builder *h)
 {
     log_blame *b = h->blame;
@@ -132,7 +134,7 @@ static void find_absent_members(history_builder *h)
             h->teams[r] = h->team;
 }
 
-/* A team's members are counted before the first one is added. */
+/* Counts the members of a team. The number is needed before the first member is added. */
 static int count_members(const history_builder *h, uint64_t team)
 {
     int n = 0;
@@ -158,7 +160,7 @@ static tess_status add_members(history_builder *h)
 }
 
 /* ---- Records ---- */
-/* The times of logs have no common clock: how long a rank waited is enough. */
+/* Returns a record. Logs of several hosts have no common clock, so the record only holds how long the rank waited. */
 static tess_record record_of(const history_builder *h, const log_work *work, uint64_t team, tess_trace_state state)
 {
     int64_t elapsed_ms = work->elapsed_ms > 0 ? work->elapsed_ms : work->timeout_ms;
@@ -184,7 +186,7 @@ static tess_record record_of(const history_builder *h, const log_work *work, uin
     return record;
 }
 
-/* The collective that others of the team wait in at this place; NULL: nobody does. */
+/* Returns the collective that other ranks of the team wait in at this sequence number, or NULL if none waits there. */
 static const log_work *work_at(const history_builder *h, uint64_t team, int64_t sequence)
 {
     for (int r = 0; r < h->blame->survey->n_ranks; r++) {
@@ -195,7 +197,7 @@ static const log_work *work_at(const history_builder *h, uint64_t team, int64_t 
     return NULL;
 }
 
-/* The newest collective of blame->usual's group that the rank says it has completed; -1: none. */
+/* Returns the last collective of blame->usual's group that the rank reports as completed; -1: none. */
 static int64_t completed_by(const log_blame *b, const log_rank *rank)
 {
     int64_t completed = -1;
@@ -206,7 +208,7 @@ static int64_t completed_by(const log_blame *b, const log_rank *rank)
     return rank->waits && completed >= rank->work.sequence ? -1 : completed;
 }
 
-/* The farthest collective that a member has completed: no member is missing from those before. */
+/* Adds the last collective that any member has completed: no member is missing from it or from earlier ones. */
 static tess_status add_completed(history_builder *h)
 {
     const log_blame *b = h->blame;
@@ -224,7 +226,7 @@ static tess_status add_completed(history_builder *h)
     const log_work *known = work_at(h, h->team, sequence);
     log_work work = known != NULL ? *known : (log_work){.numel_in = -1, .numel_out = -1};
     work.sequence = sequence;
-    work.elapsed_ms = MOST_ELAPSED_MS; /* it is older than those that are open */
+    work.elapsed_ms = MOST_ELAPSED_MS; /* longer than any wait: it is older than the open collectives */
     tess_record record = record_of(h, &work, h->team, TESS_TRACE_COMPLETED);
     record.completed_ns = record.enqueued_ns + 1;
     return tess_history_add_record(h->history, farthest, &record);
@@ -247,8 +249,8 @@ static tess_status add_records(history_builder *h)
 }
 
 /* ---- Ends ---- */
-/* The process had ended before any rank timed out, and not long before the ranks began to wait: a job goes on after
- * that. */
+/* Whether the process had ended before any rank timed out, and well before the ranks began to wait. The job
+ * continued after such an end. */
 static bool ended_before_waits(const tess_survey *survey, const log_failure *failure)
 {
     static const double stale_s = 3600;
@@ -265,7 +267,7 @@ static bool ended_before_waits(const tess_survey *survey, const log_failure *fai
     return timed;
 }
 
-/* A process of torchrun's table. Ranks that wait end because of that. */
+/* Adds the ends of the processes in torchrun's table, except for ranks that wait: they ended because of the wait. */
 static void add_ends(history_builder *h)
 {
     const tess_survey *survey = h->blame->survey;
@@ -287,7 +289,8 @@ static void add_ends(history_builder *h)
 static tess_status build(history_builder *h)
 {
     const log_blame *b = h->blame;
-    int world = b->n_ranks < TESS_HISTORY_MAX_RANKS ? b->n_ranks + 1 : b->n_ranks; /* one for who is not known */
+    /* one more for a member of unknown rank */
+    int world = b->n_ranks < TESS_HISTORY_MAX_RANKS ? b->n_ranks + 1 : b->n_ranks;
     TESS_TRY(tess_history_create(b->survey->mem, TESS_HISTORY_PYTORCH, world, &h->history));
     h->history->now_ns = (uint64_t)(MOST_ELAPSED_MS + 1LL) * 1000000;
     find_absent_members(h);
@@ -297,7 +300,7 @@ static tess_status build(history_builder *h)
     return TESS_OK;
 }
 
-/* ---- The meaning of the diagnosis for the logs ---- */
+/* ---- The diagnosis in terms of the logs ---- */
 static void conclude(log_blame *b, tess_log_kind kind, tess_report_id headline, tess_report_id evidence)
 {
     b->kind = kind;
@@ -360,9 +363,10 @@ static int count_alike(const tess_survey *survey, int rank)
     return n;
 }
 
-/* A rank whose work most ranks wait in; -1: no rank waits. Of several camps of one size it is the one that is farthest,
- * because tess_diagnosis_find blames those who are behind. If they are at the same place, it compares that of the
- * smallest rank with the other one, which is then the usual one. */
+/* Returns a rank in the collective that most ranks wait in; -1: no rank waits. If several groups of ranks are
+ * equally large, it takes the one that is farthest, because tess_diagnosis_find blames the ranks that are behind. If
+ * they are equally far, tess_diagnosis_find blames the group of the lowest rank, so the other group is the usual
+ * one. */
 static int find_usual(const tess_survey *survey)
 {
     tess_majority majority = tess_majority_find(works_alike, survey->ranks, survey->n_ranks);
@@ -378,7 +382,8 @@ static int find_usual(const tess_survey *survey)
     return usual;
 }
 
-/* The group that `rank` waits in, by its own lines or those of others in the same work; "": not known. */
+/* Returns the name of the group that `rank` waits in, from its own lines or from those of other ranks in the same
+ * collective; "": not known. */
 static const char *name_group(const tess_survey *survey, int rank)
 {
     const char *group = survey->ranks[rank].work.group;

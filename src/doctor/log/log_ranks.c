@@ -1,4 +1,4 @@
-/* The ranks that logs mention, and how many there are. */
+/* Keeps the ranks that logs mention, counts them, and formats lists of them. */
 #include "doctor/log/log_impl.h"
 
 #include <stdio.h>

@@ -12,7 +12,7 @@ const char *tess_log_kind_name(tess_log_kind kind)
     return names[kind];
 }
 
-/* "  fix:      text" */
+/* Prints a line such as "  fix:      text". */
 static tess_status print_field(tess_buffer *out, const char *name, const char *text)
 {
     enum { INDENT = 12 };
@@ -45,7 +45,7 @@ static bool said(const void *ranks, int rank)
     return ((const uint8_t *)ranks)[rank / 8] >> rank % 8 & 1;
 }
 
-/* One more than the highest rank. */
+/* Returns the highest rank plus one. */
 static int end_of_ranks(const uint8_t *ranks)
 {
     int end = LOG_MOST_RANKS;

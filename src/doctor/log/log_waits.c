@@ -1,4 +1,5 @@
-/* The report on collectives that timed out: who waited in which, who is missing, and whether size explains it. */
+/* Reports collectives that timed out: which ranks waited in which one, which ranks are missing, and whether the size
+ * explains the time. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +14,7 @@ static void add_report(tess_log_diagnosis *v, tess_report_id id, const tess_fiel
     tess_sentence_report(&line, id, fields);
 }
 
-/* The ranks with any of these sides. */
+/* Selects the ranks with any of these sides. */
 typedef struct side_filter {
     const log_blame *blame;
     unsigned sides;
@@ -41,7 +42,7 @@ static void put_work(const log_work *work, const char *name, tess_fields *fields
     tess_fields_put(fields, name, 1, "%s", log_describe_work(work, text, sizeof(text)));
 }
 
-/* "rank 3 on node-b" for one whose host is known. */
+/* Writes the culprits, with the host if it is known: "rank 3 on node-b". */
 static void put_culprits(const log_blame *b, unsigned sides, tess_fields *fields)
 {
     int rank = b->n_culprits == 1 && sides != 0 && b->culprits[0] < b->survey->n_ranks ? b->culprits[0] : -1;
@@ -60,7 +61,7 @@ static void put_waits(const log_blame *b, unsigned culprits, tess_fields *fields
         tess_fields_put(fields, "timeout", 1, "%" PRId64, b->usual->timeout_ms / 1000);
 }
 
-/* Reports what the logs say of the ranks that are missing. */
+/* Reports what the logs say about the missing ranks. */
 static void report_missing(const log_blame *b, tess_log_diagnosis *v)
 {
     enum { MOST_REPORTED = 6 };
@@ -88,7 +89,7 @@ static void report_missing(const log_blame *b, tess_log_diagnosis *v)
     }
 }
 
-/* Reports by how many collectives the culprits, who wait elsewhere in the same group, are behind or ahead. */
+/* Reports by how many collectives the culprits are behind or ahead, if they wait elsewhere in the same group. */
 static void report_distance(const log_blame *b, tess_fields *fields, tess_log_diagnosis *v)
 {
     int64_t own = b->survey->ranks[b->culprits[0]].work.sequence, usual = b->usual->sequence;
@@ -129,7 +130,8 @@ void log_report_blame(const log_blame *b, tess_log_diagnosis *v)
         report_missing(b, v);
 }
 
-/* A watchdog looks every second or so: a wait that lasted much longer than its limit was not looked at. */
+/* Reports waits that lasted much longer than their limit. A watchdog checks about once a second, so something kept
+ * it from checking. */
 static void report_standstill(const log_blame *b, tess_log_diagnosis *v)
 {
     const log_work *work = b->usual;
@@ -141,7 +143,7 @@ static void report_standstill(const log_blame *b, tess_log_diagnosis *v)
     add_report(v, TESS_REPORT_STANDSTILL, &fields);
 }
 
-/* An error without a rank (a kernel names processes) befell those who are absent. */
+/* Reports the waits. An error without a rank (a kernel names only processes) is taken to concern the absent ranks. */
 void log_report_waits(const log_blame *b, tess_log_diagnosis *v)
 {
     char sum[400];

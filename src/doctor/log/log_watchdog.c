@@ -1,4 +1,4 @@
-/* Reads the lines of PyTorch's watchdog: a collective that timed out, and how far the rank had come. */
+/* Reads the lines of PyTorch's watchdog: the collective that timed out, and how far the rank had come. */
 #include "doctor/log/log_impl.h"
 
 #include <ctype.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { MOST = 2048 }; /* a watchdog's line is far shorter */
+enum { MOST = 2048 }; /* limit for a line; lines of a watchdog are far shorter */
 
 static void copy_line(const char *line, size_t size, char text[MOST])
 {
@@ -18,7 +18,7 @@ static void copy_line(const char *line, size_t size, char text[MOST])
     text[n] = '\0';
 }
 
-/* The number after `key`; -1: the key or the number is not there. */
+/* Returns the number after `key`; -1: there is no key or no number. */
 static int64_t number_behind(const char *text, const char *key)
 {
     const char *at = strcasestr(text, key);
@@ -30,7 +30,8 @@ static int64_t number_behind(const char *text, const char *key)
     return end != at && number >= 0 ? number : -1;
 }
 
-/* "[PG ID 1 PG GUID 1 Rank 6]", "[PG 1 (default_pg) Rank 6]": what stands between "PG " and " Rank". */
+/* Reads the group: the text between "PG " and " Rank" in "[PG ID 1 PG GUID 1 Rank 6]" or "[PG 1 (default_pg) Rank
+ * 6]". */
 static void read_group(const char *text, char *group, size_t size)
 {
     const char *at = strstr(text, "[PG "), *end = at != NULL ? strstr(at, " Rank ") : NULL;
@@ -39,7 +40,7 @@ static void read_group(const char *text, char *group, size_t size)
         snprintf(group, size, "%.*s", (int)(end - at - 4), at + 4);
 }
 
-/* "ProcessGroupNCCL.cpp:632]" */
+/* Reads the source place in "ProcessGroupNCCL.cpp:632]". */
 static void read_place(const char *text, log_work *work)
 {
     const char *end = strstr(text, ".cpp:");
@@ -53,7 +54,7 @@ static void read_place(const char *text, log_work *work)
     work->line = line > 0 && line < 1 << 30 ? (int)line : 0;
 }
 
-/* The product of "TensorShape=[4096, 11008]"; -1: not there, or no shape. */
+/* Returns the product of the sizes in "TensorShape=[4096, 11008]"; -1: there is no shape. */
 static int64_t read_shape(const char *text)
 {
     const char *at = strstr(text, "TensorShape=[");
@@ -71,7 +72,8 @@ static int64_t read_shape(const char *text)
     return product;
 }
 
-/* The name of an operation that is torn, by another line or by the end of the text, is not known. */
+/* Reads the name of an operation. A name that is cut off, by another line or by the end of the text, counts as
+ * unknown. */
 static void read_op(const char *op, log_work *work)
 {
     size_t n = strspn(op, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
@@ -79,8 +81,8 @@ static void read_op(const char *op, log_work *work)
     snprintf(work->op, sizeof(work->op), "%.*s", is_whole ? (int)n : 0, op);
 }
 
-/* The first "WorkNCCL(", or that of a library with the same interface: "WorkHCCL(" (Ascend), "WorkMCCL(" (Moore
- * Threads), "WorkCNCL(" (Cambricon), "WorkXCCL(" (Intel); NULL: there is none. */
+/* Finds the first "WorkNCCL(", or the name in a library with the same interface: "WorkHCCL(" (Ascend), "WorkMCCL("
+ * (Moore Threads), "WorkCNCL(" (Cambricon), "WorkXCCL(" (Intel). Returns NULL if there is none. */
 static const char *find_work(const char *text)
 {
     for (const char *at = text; (at = strstr(at, "Work")) != NULL; at += strlen("Work"))
@@ -113,8 +115,8 @@ bool log_parse_work(const char *line, size_t size, log_work *work)
     return true;
 }
 
-/* "CollectiveFingerPrint(SequenceNumber=101, OpType=ALLGATHER, TensorShape=[1], ...)", of which the last ones and the
- * commas may be absent. Only `text` up to `end` counts. */
+/* Parses "CollectiveFingerPrint(SequenceNumber=101, OpType=ALLGATHER, TensorShape=[1], ...)" in the text before
+ * `end`. The last parts and the commas may be missing. */
 static bool read_fingerprint(const char *text, const char *end, log_work *work)
 {
     char part[MOST];
@@ -147,7 +149,7 @@ bool log_parse_mismatch(const char *line, size_t size, log_work *own, log_work *
     return read_fingerprint(first, other_rank, own) && read_fingerprint(second, text + strlen(text), other);
 }
 
-/* The number after "WORDS work: " or "WORDS NCCL work: ", where NCCL may be another library; -1: none. */
+/* Returns the number after "WORDS work: " or "WORDS NCCL work: ", where NCCL may be another library; -1: none. */
 static int64_t number_of_work(const char *text, const char *words)
 {
     const char *at = strcasestr(text, words);

@@ -29,7 +29,7 @@ static bool has_ending(const char *word, size_t size, const char *ending)
     return size >= n && memcmp(word + size - n, ending, n) == 0;
 }
 
-/* "node-a:123:456 [0] NCCL WARN": host, process and thread. */
+/* Whether the line begins with host, process and thread of NCCL: "node-a:123:456 [0] NCCL WARN". */
 static bool is_nccl(const char *line, size_t size)
 {
     char head[HEAD + 1];
@@ -38,7 +38,7 @@ static bool is_nccl(const char *line, size_t size)
     return sscanf(head, "%*[^: ]:%d:%d", &process, &thread) == 2;
 }
 
-/* "12: ", "  3: " of srun -l. */
+/* Whether the line begins with a label of srun -l: "12: ", "  3: ". */
 static bool is_labelled(const char *line, size_t size)
 {
     size_t at = 0, digits;
@@ -49,7 +49,7 @@ static bool is_labelled(const char *line, size_t size)
     return at > digits && at + 1 < size && line[at] == ':' && line[at + 1] == ' ';
 }
 
-/* A line that begins like one of a logger, a launcher or a traceback, or that is indented. */
+/* Whether the line is certainly a new one: it begins like a line of a logger, launcher or traceback, or is indented. */
 static bool begins(const char *line, size_t size)
 {
     static const char *const words[] = {"Traceback", "File", "INFO", "WARNING", "ERROR", "DEBUG", "CRITICAL", "FATAL"};
@@ -73,8 +73,8 @@ static bool begins(const char *line, size_t size)
     return false;
 }
 
-/* True for a row of a table with four columns or more (kubectl, sinfo): several blanks stand between words three times.
- * A line of Megatron is no such row: it pads its numbers, but prints '|' between them. */
+/* Whether the line is a row of a table with four or more columns (kubectl, sinfo): several blanks stand between
+ * words three times. A line of Megatron is no such row: it pads its numbers, but prints '|' between them. */
 static bool has_columns(const char *line, size_t size)
 {
     enum { LEAST_BLANKS = 3, LEAST_GAPS = 3 };
@@ -87,17 +87,18 @@ static bool has_columns(const char *line, size_t size)
     return n_gaps >= LEAST_GAPS && memchr(line, '|', size) == NULL;
 }
 
-/* A row of a table, or a rule: other lines may have its width. */
+/* Whether the line is a row or a rule of a table: other lines may have the same width by chance. */
 static bool is_drawn(const char *line, size_t size)
 {
     const char first = size > 1 ? line[0] : ' ', last = size > 1 ? line[size - 1] : ' ';
-    const bool is_boxed = size > 2 && first == '\xe2' && (line[1] == '\x94' || line[1] == '\x95'); /* U+2500 to 257f */
+    /* box-drawing characters, U+2500 to U+257F */
+    const bool is_boxed = size > 2 && first == '\xe2' && (line[1] == '\x94' || line[1] == '\x95');
     const bool is_row = (first == '|' || first == '+') && (last == '|' || last == '+');
     return is_row || is_boxed || has_columns(line, size) ||
            (size > 1 && strchr("-=*#_ ", last) != NULL && line[size - 2] == last);
 }
 
-/* Both begin like lines of one kind, whatever their numbers. */
+/* Whether both lines begin in the same way, except for numbers. */
 static bool are_alike(const char *line, size_t size, const char *next, size_t next_size)
 {
     enum { ALIKE = 12 };
@@ -108,7 +109,7 @@ static bool are_alike(const char *line, size_t size, const char *next, size_t ne
     return n == ALIKE;
 }
 
-/* "node-a: ", "node-a:7:8 [0] NCCL": a line of its own begins with its host. */
+/* Whether the text begins with its host, as whole lines do: "node-a: ", "node-a:7:8 [0] NCCL". */
 static bool begins_with_host(const char *text, size_t size)
 {
     log_who who = log_origin_of_line(text, size);
@@ -116,8 +117,8 @@ static bool begins_with_host(const char *text, size_t size)
     return n > 0 && n < size && memcmp(text, who.host, n) == 0;
 }
 
-/* Whether `next` may be the rest of `line`: it does not begin like a line of its own or like `line`. A terminal fills
- * the rest with blanks. */
+/* Whether `next` may be the rest of `line`: it begins neither like a new line nor like `line`. Blanks at its end do
+ * not count, because a terminal pads lines. */
 static bool may_continue(const char *line, size_t size, const char *next, size_t next_size)
 {
     while (next_size > 0 && next[next_size - 1] == ' ')
@@ -126,7 +127,7 @@ static bool may_continue(const char *line, size_t size, const char *next, size_t
            !is_drawn(next, next_size) && !begins_with_host(next, next_size);
 }
 
-/* True if a line is full. If lines are cut between words, the next word did not fit. */
+/* Whether a line is full. If lines are cut between words, it is full if the next word did not fit. */
 static bool is_full(log_wrap wrap, const char *line, size_t size, const char *next, size_t next_size)
 {
     size_t n = count_characters(line, size);
@@ -144,7 +145,8 @@ static bool is_driver_line(const char *line, size_t size)
     return memmem(line, size < HEAD ? size : HEAD, "NVRM: ", 6) != NULL;
 }
 
-/* Launchers write their messages in lines of about 76 columns, and NVIDIA's driver some of its own in three. */
+/* Recognizes messages in several lines: launchers print lines of about 76 columns, and NVIDIA's driver prints some
+ * messages in three lines. */
 bool log_message_is_open(const char *line, size_t size)
 {
     static const char *const words[] = {" on",  " of", " with", " the",  " by", " has",
@@ -171,7 +173,8 @@ bool log_message_goes_on(const char *line, size_t size, const char *next, size_t
     return next_size > 0 && islower((unsigned char)next[0]) && !begins(next, next_size);
 }
 
-/* The line at text[*at..size), without its end; moves *at after it. False: there is none, or it is not whole. */
+/* Reads the line at text[*at..size), without its line end, and moves *at after it. Returns false at the end of the
+ * text. */
 static bool take(const char *text, size_t size, size_t *at, const char **line, size_t *n)
 {
     if (*at >= size)
@@ -184,7 +187,7 @@ static bool take(const char *text, size_t size, size_t *at, const char **line, s
     return true;
 }
 
-/* A word or a list goes on in `next`, or, where lines are cut between words, a sentence. */
+/* Whether `next` continues a word or a list, or, if lines are cut between words, a sentence. */
 static bool is_torn(log_wrap wrap, const char *line, size_t size, const char *next)
 {
     const unsigned char last = (unsigned char)line[size - 1], first = (unsigned char)next[0];
@@ -193,9 +196,9 @@ static bool is_torn(log_wrap wrap, const char *line, size_t size, const char *ne
     return last == ',' || (open && inside) || (isdigit(last) && isdigit(first));
 }
 
-/* Lines that are followed by one which may be their rest. */
+/* Counts of lines that are followed by a possible continuation. */
 typedef struct wrap_count {
-    size_t all, full, torn; /* torn: of those that are full */
+    size_t all, full, torn; /* all lines; full lines; full lines that end in the middle of something */
 } wrap_count;
 
 static wrap_count count(log_wrap wrap, const char *text, size_t size, bool only_full)
@@ -215,9 +218,9 @@ static wrap_count count(log_wrap wrap, const char *text, size_t size, bool only_
     return found;
 }
 
-/* Nearly all lines that could continue the one before follow a full one; few do in a log whose lines are whole. If
- * there are not many, each must go on in the middle of something, and lines that are not cut between words must have a
- * terminal's width: the longest of few lines is always full. */
+/* Whether the log was cut at this width. If it was, nearly all possible continuations follow a full line; in a log
+ * of whole lines, few do. If there are few full lines, each must end in the middle of something. If lines are then
+ * not cut between words, the width must be that of a terminal: the longest of a few lines is always full. */
 static bool fits(log_wrap wrap, const char *text, size_t size)
 {
     const wrap_count found = count(wrap, text, size, true);
@@ -229,7 +232,7 @@ static bool fits(log_wrap wrap, const char *text, size_t size)
     return others <= (usual && torn ? found.full : found.full / 9 + (found.full > 1));
 }
 
-/* The width in characters of the longest line; 0: it is shorter or longer than lines are cut. */
+/* Returns the width in characters of the longest line; 0: no log is cut at that width. */
 static size_t longest(const char *text, size_t size)
 {
     size_t most = 0, n;

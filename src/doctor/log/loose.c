@@ -1,5 +1,5 @@
-/* Lines that their logger calls errors, and that no entry knows: the first of a row is the nearest to what went wrong.
- */
+/* Collects unknown error lines: their logger marks them as errors, but no entry matches them. The first line of a
+ * row is the nearest to the cause. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "doctor/log/log_impl.h"
 #include "doctor/table/clean.h"
 
-/* Lines between two lines of a row, or between a row and the known line after it. */
+/* most lines between two lines of a row, or between a row and the known line after it */
 enum { MOST_BETWEEN = 16, HEAD_OF_LINE = 200 };
 
 static bool is_word_char(char c)
@@ -16,7 +16,7 @@ static bool is_word_char(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-/* The word stands alone in capital letters, or in brackets. */
+/* Whether the level `word` stands in the line, alone in capital letters or in brackets. */
 static bool has_level(const char *head, size_t size, const char *word)
 {
     size_t n = strlen(word);
@@ -33,7 +33,8 @@ static bool has_level(const char *head, size_t size, const char *word)
     return false;
 }
 
-/* "E0717 13:20:49", "F0717 13:20:49.4" of glog, "E0000 00:00:1725383433" of abseil. */
+/* Whether the line begins like an error of glog, "E0717 13:20:49", "F0717 13:20:49.4", or of abseil, "E0000
+ * 00:00:1725383433". */
 static bool is_glog_error(const char *text, size_t size)
 {
     if (size < 10 || (text[0] != 'E' && text[0] != 'F'))
@@ -44,7 +45,8 @@ static bool is_glog_error(const char *text, size_t size)
     return text[5] == ' ' && isdigit((unsigned char)text[6]) && isdigit((unsigned char)text[7]) && text[8] == ':';
 }
 
-/* "12:34:56.7: I tensorflow/...", within what a collector of logs calls an error, as all of standard error. */
+/* Whether the line itself has a lower level, "12:34:56.7: I tensorflow/...". Some log collectors mark all of
+ * standard error as errors. */
 static bool has_lower_level(const char *head, size_t size)
 {
     for (size_t at = 1; at + 4 < size; at++)
@@ -54,7 +56,7 @@ static bool has_lower_level(const char *head, size_t size)
     return false;
 }
 
-/* Three words or more, with letters. */
+/* Whether the text has at least three words with letters. */
 static bool says_something(const char *text, size_t size)
 {
     int n_blanks = 0, n_letters = 0;
@@ -65,7 +67,8 @@ static bool says_something(const char *text, size_t size)
     return n_blanks >= 2 && n_letters >= 8;
 }
 
-/* "hipInit failed, retCode=0x7020010", "ibv_open_device failed with error 12": with the code of the error. */
+/* Whether the line reports a failure with its error code: "hipInit failed, retCode=0x7020010", "ibv_open_device
+ * failed with error 12". */
 static bool has_failed(const char *text, size_t size)
 {
     static const char *const codes[] = {"retcode", "ret code", "rc=", "errno", "error code", "with error", "with code"};

@@ -1,4 +1,5 @@
-/* Places that every rank prints: the ranks that are not where most others are. */
+/* Reads marks, which every rank prints at the same place of the program, and finds the ranks that are not where most
+ * others are. */
 #include "doctor/log/log_impl.h"
 
 #include <ctype.h>
@@ -17,7 +18,7 @@ bool log_mark_is_list(const char *words)
     return n > 0 && words[n - 1] == '[';
 }
 
-/* Skips blanks, then reads up to 15 digits. False: none. */
+/* Skips blanks, then reads a number of up to 15 digits. Returns false if there is none. */
 static bool take_number(const char *line, size_t size, size_t *at, int64_t *number)
 {
     while (*at < size && (line[*at] == ' ' || line[*at] == '='))
@@ -28,7 +29,7 @@ static bool take_number(const char *line, size_t size, size_t *at, int64_t *numb
     return *at > begin;
 }
 
-/* A list that cannot be read to its end is ignored: the place of a number is its rank. */
+/* Reads a list of numbers. A list that does not end is ignored, because a number's index is its rank. */
 static int take_list(const char *line, size_t size, size_t at, int64_t *numbers)
 {
     for (int n = 0; n < LOG_MOST_LISTED; at++) {
@@ -71,7 +72,7 @@ int log_parse_mark(const char *words, const char *line, size_t size, int64_t *nu
 typedef struct log_mark {
     const tess_survey *survey;
     const log_match *match;
-    int64_t most; /* largest of came[] */
+    int64_t most; /* largest element of came[] */
 } log_mark;
 
 static int64_t came_to(const log_mark *m, int rank)
@@ -96,8 +97,8 @@ static bool is_unseen(const void *mark_, int rank)
     return came_to(m, rank) == 0 && (rank >= m->survey->n_ranks || !m->survey->ranks[rank].seen);
 }
 
-/* "\"Entering barrier at step 120\"", "100 (\"Progress mismatch\")", "\"Entering barrier\" for the 3rd time". `rank` is
- * the one that the words name. */
+/* Describes the mark that `rank` reached: "\"Entering barrier at step 120\"", "100 (\"Progress mismatch\")",
+ * "\"Entering barrier\" for the 3rd time". */
 static void name_mark(const log_mark *m, const char *words, int rank, char *text, size_t size)
 {
     char said[160];

@@ -1,4 +1,4 @@
-/* The origin of a line: rank, host, process or actor, by the prefixes of launchers and loggers. */
+/* Finds the process that printed a line: its rank, host, pid or actor, from the prefixes of launchers and loggers. */
 #include "doctor/log/log_impl.h"
 
 #include <ctype.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* The number at text[at..size); -1: none, or no rank. */
+/* Returns the number at text[at..size); -1: there is none, or it is too large for a rank. */
 static int number_at(const char *text, size_t size, size_t at, size_t *end)
 {
     int number = -1;
@@ -19,7 +19,7 @@ static int number_at(const char *text, size_t size, size_t at, size_t *end)
     return number < LOG_MOST_RANKS ? number : -1;
 }
 
-/* A process id or a rank, bounded; 0: none. */
+/* Returns a process id or rank of up to 9 digits; 0: none. */
 static int number_wide(const char *text, size_t size)
 {
     int number = 0;
@@ -28,7 +28,8 @@ static int number_wide(const char *text, size_t size)
     return number;
 }
 
-/* The number after the first `word` (letters of either case) that `behind` follows ('\0': anything). */
+/* Returns the number after `word` (in upper or lower case) if the character `behind` follows the number; '\0': any
+ * character may follow. -1: none. */
 static int number_behind(const char *text, size_t size, const char *word, char behind)
 {
     size_t n = strlen(word), end;
@@ -48,7 +49,7 @@ static void copy(char *out, size_t out_size, const char *text, size_t size)
     snprintf(out, out_size, "%.*s", (int)(size < out_size ? size : out_size - 1), text);
 }
 
-/* The beginning of a line as a string, without NULs. Returns its length. */
+/* Copies the beginning of a line as a string, without NULs. Returns its length. */
 static size_t copy_head(const char *line, size_t size, char *head, size_t head_size)
 {
     size_t n = size < head_size - 1 ? size : head_size - 1;
@@ -63,7 +64,7 @@ static bool is_host_char(char c)
     return isalnum((unsigned char)c) || c == '-' || c == '.' || c == '_';
 }
 
-/* "train.py", "run.sh", "net_ib.cc", "64-linux-gnu.so". */
+/* Whether the text is the name of a file: "train.py", "run.sh", "net_ib.cc", "64-linux-gnu.so". */
 static bool is_file(const char *text, size_t size)
 {
     static const char *const ends[] = {".py", ".sh", ".c", ".cc", ".cpp", ".cu", ".h", ".go", ".so", ".log"};
@@ -75,7 +76,8 @@ static bool is_file(const char *text, size_t size)
     return false;
 }
 
-/* "nvidia-container-cli", "systemd-oomd", "mlx5": programs and drivers that put their names before a message. */
+/* Whether the text is the name of a program or driver that prints its name before messages: "nvidia-container-cli",
+ * "systemd-oomd", "mlx5". */
 static bool is_program(const char *text, size_t size)
 {
     static const char *const families[] = {"nvidia-", "nv-",   "enroot-",    "systemd-",
@@ -131,8 +133,8 @@ static void set_rank(log_who *who, int rank)
     who->n_ranks = 1;
 }
 
-/* The place after "2025-01-01T10:00:00.123Z ", "2025-01-01 10:00:00,123 " or "Tue Jul 25 14:01:57 2017" (Open MPI,
- * whose tag follows at once); 0: the text begins with no such time. */
+/* Returns the offset after a time at the beginning: "2025-01-01T10:00:00.123Z ", "2025-01-01 10:00:00,123 " or "Tue
+ * Jul 25 14:01:57 2017" (Open MPI, directly before its tag); 0: the text begins with no such time. */
 static size_t skip_time(const char *text, size_t size)
 {
     static const char form[] = "0000-00-00?00:00:00";
@@ -150,7 +152,7 @@ static size_t skip_time(const char *text, size_t size)
     return n < size && text[n] == ' ' ? n + 1 : 0;
 }
 
-/* "node-a:100:200 [5] ...", which NCCL writes: host, process, thread, device. */
+/* Reads host, process, thread and device, as NCCL writes them: "node-a:100:200 [5] ...". */
 static void read_nccl(const char *line, size_t size, log_who *who)
 {
     for (size_t at = 1; at + 6 < size; at++) {
@@ -180,7 +182,8 @@ static void read_nccl(const char *line, size_t size, log_who *who)
     }
 }
 
-/* "(Worker pid=5120, ip=192.0.2.14)" and "(raylet, ip=192.0.2.14)" of Ray, "(VllmWorker rank=1 pid=77)" of vLLM. */
+/* Reads prefixes of Ray, "(Worker pid=5120, ip=192.0.2.14)" and "(raylet, ip=192.0.2.14)", and of vLLM, "(VllmWorker
+ * rank=1 pid=77)". */
 static void read_worker(const char *line, size_t size, log_who *who)
 {
     const char *close = size > 0 && line[0] == '(' ? memchr(line, ')', size) : NULL;
@@ -199,7 +202,7 @@ static void read_worker(const char *line, size_t size, log_who *who)
         copy(who->host, sizeof(who->host), at + 3, strspn(at + 3, "0123456789abcdefABCDEF.:"));
 }
 
-/* "[177/train/578 (pid 28936)] " of Metaflow: run, step and task, and their process. */
+/* Reads run, step, task and process of Metaflow: "[177/train/578 (pid 28936)] ". */
 static void read_task(const char *line, size_t size, log_who *who)
 {
     const char *close = size > 0 && line[0] == '[' ? memchr(line, ']', size) : NULL;
@@ -208,7 +211,7 @@ static void read_task(const char *line, size_t size, log_who *who)
         who->pid = number_wide(at + 6, (size_t)(close - at) - 6);
 }
 
-/* "2025-Jan-10 11:43:09.0123 77:78 ERROR  NRT:nrt_init " of Neuron's runtime: process and thread. */
+/* Reads process and thread of Neuron's runtime: "2025-Jan-10 11:43:09.0123 77:78 ERROR  NRT:nrt_init ". */
 static void read_neuron(const char *line, log_who *who)
 {
     int pid = 0, end = 0;
@@ -217,7 +220,7 @@ static void read_neuron(const char *line, log_who *who)
         who->pid = pid;
 }
 
-/* "[2025-01-10 11:43:09 DP1 TP3] " of SGLang: the ranks in its groups name a scheduler. */
+/* Reads the prefix of SGLang, "[2025-01-10 11:43:09 DP1 TP3] ": the ranks in its groups are the name of a scheduler. */
 static void read_scheduler(const char *line, size_t size, log_who *who)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_", digits[] = "0123456789";
@@ -235,7 +238,8 @@ static void read_scheduler(const char *line, size_t size, log_who *who)
         copy(who->actor, sizeof(who->actor), line + begin, strcspn(line + begin, "]"));
 }
 
-/* "Jan 10 11:43:09 n1 kernel: ", "Jan 10 11:43:09 n1 kubelet[77]: ": syslog's host stands before the program. */
+/* Reads the host of syslog, which stands before the program: "Jan 10 11:43:09 n1 kernel: ", "Jan 10 11:43:09 n1
+ * kubelet[77]: ". */
 static void read_syslog(const char *line, size_t size, log_who *who)
 {
     int host = 0, end_of_host = 0, end = 0;
@@ -254,7 +258,7 @@ static void read_syslog(const char *line, size_t size, log_who *who)
         copy(who->host, sizeof(who->host), begin, (size_t)(at - begin));
 }
 
-/* The place after "[1767225600.123456] ", the time that UCX writes; 0: another text. */
+/* Returns the offset after the time that UCX writes, "[1767225600.123456] "; 0: the text has another form. */
 static size_t skip_ucx_time(const char *text)
 {
     int n = 0;
@@ -262,7 +266,7 @@ static size_t skip_ucx_time(const char *text)
     return (size_t)n;
 }
 
-/* The place after "[1,6]<stderr>:", Open MPI's tag; 0: another text. */
+/* Returns the offset after Open MPI's tag, "[1,6]<stderr>:"; 0: the text has another form. */
 static size_t skip_tag(const char *text)
 {
     int n = 0;
@@ -270,7 +274,7 @@ static size_t skip_tag(const char *text)
     return (size_t)n;
 }
 
-/* "[node-a:04242] ", which Open MPI puts before a crash, and "[node-a:4242 :0:4242] " of UCX: host and process. */
+/* Reads host and process before a crash report of Open MPI, "[node-a:04242] ", or UCX, "[node-a:4242 :0:4242] ". */
 static void read_crash(const char *line, size_t size, log_who *who)
 {
     size_t n = 1;
@@ -286,7 +290,7 @@ static void read_crash(const char *line, size_t size, log_who *who)
     who->pid = pid;
 }
 
-/* "host=gpu-4", "hostname=gpu-4" among the fields of a logger. */
+/* Reads the host from a logger's field: "host=gpu-4", "hostname=gpu-4". */
 static void read_field(const char *line, log_who *who)
 {
     static const char *const words[] = {" host=", " hostname=", " node="};
@@ -320,7 +324,8 @@ static bool is_of_arguments(const char *text, size_t size)
     return false;
 }
 
-/* "[pod/job-worker-3/pytorch] " of kubectl, "job-worker-3  | " of compose, "node-a: " of pdsh. */
+/* Reads the host in a prefix of kubectl, "[pod/job-worker-3/pytorch] ", compose, "job-worker-3  | ", or pdsh,
+ * "node-a: ". */
 static void read_host(const char *line, size_t size, log_who *who)
 {
     const char *at = size > 5 && memcmp(line, "[pod/", 5) == 0 ? line + 5 : line;
@@ -337,8 +342,8 @@ static void read_host(const char *line, size_t size, log_who *who)
         copy(who->host, sizeof(who->host), at, n);
 }
 
-/* "[1,6]<stderr>:", "[job@1,6]<stdout>:" (Open MPI), "[6] " (mpiexec -prepend-rank), "[trainer6]:" (roles of torchrun).
- */
+/* Returns the rank in a prefix: "[1,6]<stderr>:", "[job@1,6]<stdout>:" (Open MPI), "[6] " (mpiexec -prepend-rank),
+ * "[trainer6]:" (roles of torchrun). */
 static int rank_in_bracket(const char *line, size_t size)
 {
     size_t end, at = 1;
@@ -346,7 +351,8 @@ static int rank_in_bracket(const char *line, size_t size)
     const char *comma = std != NULL ? memrchr(line, ',', (size_t)(std - line)) : NULL;
     if (comma != NULL)
         return number_at(line, size, (size_t)(comma - line) + 1, &end);
-    const char *nccl = memmem(line, size, " NCCL ", 6); /* lines of NCCL are "host:pid:tid [device] file NCCL WARN" */
+    /* NCCL's brackets hold a device, not a rank: "host:pid:tid [device] file NCCL WARN" */
+    const char *nccl = memmem(line, size, " NCCL ", 6);
     const char *behind = memmem(line, size, "] ", 2);
     bool is_nccl = nccl != NULL && behind != NULL && nccl > behind;
     if (is_nccl && (nccl == behind + 1 || memchr(behind + 2, ' ', (size_t)(nccl - behind) - 2) == NULL))
@@ -406,8 +412,8 @@ log_who log_origin_of_line(const char *line, size_t size)
     return who;
 }
 
-/* The place after "[...]", "[...]:" and "[...]<stderr>:", or after "(...)" with a process id or of a raylet; 0:
- * neither. */
+/* Returns the offset after "[...]", "[...]:" or "[...]<stderr>:", or after "(...)" of a process or of a raylet; 0:
+ * the text begins with none of these. */
 static size_t skip_bracket(const char *text, size_t size)
 {
     enum { MOST = 100 };
@@ -423,7 +429,7 @@ static size_t skip_bracket(const char *text, size_t size)
     return n > 0 && n < size && text[n] == ':' ? n + 1 : n;
 }
 
-/* The place after "E0110 11:43:09.123456 77 file.cc:12] ", glog's form; 0: another text. */
+/* Returns the offset after a prefix of glog, "E0110 11:43:09.123456 77 file.cc:12] "; 0: the text has another form. */
 static size_t skip_glog(const char *text, size_t size)
 {
     if (size < 7 || strchr("IWEF", text[0]) == NULL || strspn(text + 1, "0123456789") != 4 || text[5] != ' ')
@@ -432,8 +438,8 @@ static size_t skip_glog(const char *text, size_t size)
     return close != NULL && close[1] == ' ' ? (size_t)(close - text) + 2 : 0;
 }
 
-/* The place after "ERROR 01-10 11:43:09 " or "ERROR 01-10 11:43:09 worker.py:12] ", as vLLM writes it, and "- trainer -
- * ERROR - " after a time; 0: another text. */
+/* Returns the offset after a level: "ERROR 01-10 11:43:09 " or "ERROR 01-10 11:43:09 worker.py:12] " of vLLM, or "-
+ * trainer - ERROR - " after a time; 0: the text has another form. */
 static size_t skip_level(const char *text)
 {
     int n = 0;
@@ -447,7 +453,7 @@ static size_t skip_level(const char *text)
     return (size_t)n + 1 + (is_place ? word + 1 : 0);
 }
 
-/* The place after "| ERROR | stderr | ", which follows a time, and "[rank=1] || "; 0: neither. */
+/* Returns the offset after "| ERROR | stderr | ", which follows a time, or after "[rank=1] || "; 0: neither. */
 static size_t skip_bars(const char *text, size_t size)
 {
     enum { MOST = 120 };
@@ -459,7 +465,7 @@ static size_t skip_bars(const char *text, size_t size)
     return bars != NULL ? (size_t)(bars - text) + 5 : 0;
 }
 
-/* The place after "3: ", "node-a: " and "job-worker-3  | "; 0: none of them. */
+/* Returns the offset after "3: ", "node-a: " or "job-worker-3  | "; 0: none of these. */
 static size_t skip_label(const char *text, size_t size)
 {
     size_t n = 0, end;
@@ -493,7 +499,7 @@ size_t log_text_begin(const char *line, size_t size)
     return at + strspn(head + at, " \t");
 }
 
-/* The word at `at` belongs to a longer name: "local_rank=1", "--node-rank=1", "local rank 1". */
+/* Whether the word at `at` is part of a longer name: "local_rank=1", "--node-rank=1", "local rank 1". */
 static bool is_of_name(const char *line, size_t at)
 {
     char before = at > 0 ? line[at - 1] : ' ';
@@ -564,7 +570,7 @@ static double seconds(int month, int day, int hour, int minute, double second)
     return ((before[month - 1] + day - 1) * 24.0 + hour) * 3600 + minute * 60 + second;
 }
 
-/* "E717 13:20:49.4": the severity, month and day without a zero in front, of glog as PyTorch writes it. */
+/* Reads a time of glog in PyTorch's form, "E717 13:20:49.4": severity, then month and day without leading zero. */
 static double glog_time(const char *at)
 {
     int date, hour, minute, n = 0;

@@ -1,18 +1,18 @@
-/* Finds what a program was doing by the places in its stack: files and functions of common libraries, and the names
- * that programs give to the same things. */
+/* Finds what a program was doing from the frames of its stack. A table lists files and functions of common
+ * libraries, and the names that programs use for the same tasks. */
 #include <string.h>
 
 #include "doctor/log/log_impl.h"
 
-/* The strength of a row's words. */
+/* How strongly a row's words show the phase. */
 typedef enum phase_strength {
-    PHASE_WEAK,  /* a phase of a frame further out takes its place */
-    PHASE_USUAL, /* it takes the place of those further out */
-    PHASE_STRONG /* it takes the place of all others */
+    PHASE_WEAK,  /* a stronger phase of a frame further out replaces it */
+    PHASE_USUAL, /* the innermost frame of this strength counts */
+    PHASE_STRONG /* it counts wherever its frame is in the stack */
 } phase_strength;
 
-/* A frame whose path contains `path`, in its last two parts unless there is a slash in it, and whose function begins
- * with `function` ("" stands for any). */
+/* A row fits a frame whose path contains `path` and whose function begins with `function` ("" fits any). If `path`
+ * has no slash, it must be in the last two parts of the frame's path. */
 typedef struct phase_row {
     const char *path, *function, *phase;
     phase_strength strength;
@@ -201,7 +201,7 @@ static const phase_row rows[] = {
     {"", "forward", FORWARD, PHASE_WEAK},
 };
 
-/* The name of a file and of its folder. */
+/* Returns the end of a path: the folder and the file name. */
 static const char *last_parts(const char *path)
 {
     const char *at = path + strlen(path);
@@ -211,7 +211,7 @@ static const char *last_parts(const char *path)
     return at;
 }
 
-/* The code of a module runs when it is imported, except that of the program itself. */
+/* Whether the frame is the import of a module: a module's code runs then, except for the program itself. */
 static bool is_import(const log_frame *frames, int i)
 {
     return i > 0 && frames[i].path[0] != '<' && strstr(frames[i - 1].path, "runpy") == NULL &&
@@ -243,7 +243,7 @@ const char *log_phase_of(const log_frame *frames, int n)
     return best != NULL ? best->phase : NULL;
 }
 
-/* Parts of native programs by the paths of their sources. */
+/* Parts of native programs, recognized by the paths of their source files. */
 static const struct component_row {
     const char *path, *component;
 } components[] = {

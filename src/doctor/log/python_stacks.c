@@ -10,7 +10,7 @@
 
 enum { MOST_PROCESSES = 1 << 16, MOST_NAMED = 4 };
 
-/* Calls of torch.distributed, MPI, Horovod and others that end only when other ranks come. */
+/* Calls of torch.distributed, MPI, Horovod and others that return only when other ranks have called them, too. */
 static const char *const collectives[] = {"all_reduce",
                                           "allreduce",
                                           "all_gather",
@@ -37,9 +37,8 @@ static const char *const collectives[] = {"all_reduce",
                                           "init_process_group",
                                           "sync_global_devices"};
 
-/* The name of a collective, also with an ending: "all_gather_into_tensor", "all_reduce_coalesced",
- * "broadcast_object_list".
- */
+/* Whether the function is a collective, also with an ending: "all_gather_into_tensor", "all_reduce_coalesced",
+ * "broadcast_object_list". */
 static bool is_collective(const char *function)
 {
     const char *dot = strrchr(function, '.');
@@ -52,7 +51,8 @@ static bool is_collective(const char *function)
     return false;
 }
 
-/* Files of libraries between the program and its collective; py-spy prints paths below the folders of sys.path. */
+/* Whether the file belongs to a library between the program and its collective. py-spy prints paths relative to the
+ * folders of sys.path. */
 static bool is_library(const char *file)
 {
     static const char *const folders[] = {"torch/",
@@ -90,7 +90,7 @@ static tess_status begin_process(log_stacks *stacks, const char *line, size_t si
     stacks->in_main = false;
     if (!stacks->in_process)
         return TESS_OK;
-    if ((stacks->n & (stacks->n - 1)) == 0) /* room for a power of two */
+    if ((stacks->n & (stacks->n - 1)) == 0) /* capacities are powers of two */
         TESS_TRY(tess_mem_grow(stacks->mem, TESS_POOL_MISC,
                                (size_t)(stacks->n > 0 ? 2 * stacks->n : 1) * sizeof(log_stack), "stacks",
                                (void **)&stacks->list));
@@ -98,7 +98,7 @@ static tess_status begin_process(log_stacks *stacks, const char *line, size_t si
     return TESS_OK;
 }
 
-/* "    train_step (train.py:9)": a function, and the file and line in brackets. */
+/* Reads a frame, "    train_step (train.py:9)": function, file and line. */
 static void take_frame(log_stack *stack, const char *line, size_t size)
 {
     char frame[160], file[160];
@@ -158,7 +158,7 @@ static int count_at(const log_stacks *stacks, const log_stack *place)
     return n;
 }
 
-/* The place where most processes wait; NULL: none waits. */
+/* Returns a process at the place where most processes wait, or NULL if none waits. */
 static const log_stack *most_waited(const log_stacks *stacks)
 {
     const log_stack *best = NULL;
@@ -175,14 +175,14 @@ static const log_stack *most_waited(const log_stacks *stacks)
     return best;
 }
 
-/* "rank 3 (pid 17)", "pid 17". */
+/* Formats "rank 3 (pid 17)" or "pid 17". */
 static size_t name(const log_stack *stack, char *text, size_t size)
 {
     return (size_t)(stack->rank >= 0 ? snprintf(text, size, "rank %d (pid %d)", stack->rank, stack->pid)
                                      : snprintf(text, size, "pid %d", stack->pid));
 }
 
-/* The processes that are at `place`, or those that are not. */
+/* Lists the processes that are at `place` (there), or those that are not. */
 static const char *name_all(const log_stacks *stacks, const log_stack *place, bool there, char *text, size_t size)
 {
     size_t at = 0;
@@ -201,7 +201,7 @@ static const char *name_all(const log_stacks *stacks, const log_stack *place, bo
     return text;
 }
 
-/* "all_reduce, called by train_step (train.py:9)", "load (data.py:8)". */
+/* Formats "all_reduce, called by train_step (train.py:9)" or "load (data.py:8)". */
 static const char *describe(const log_stack *stack, char *text, size_t size)
 {
     if (stack->where[0] == '\0')
@@ -213,7 +213,8 @@ static const char *describe(const log_stack *stack, char *text, size_t size)
     return text;
 }
 
-/* "pid 7 is in load (data.py:8)", "rank 1 (pid 7), rank 2 (pid 8) are in all_reduce, called by step (train.py:9)". */
+/* Formats "pid 7 is in load (data.py:8)" or "rank 1 (pid 7), rank 2 (pid 8) are in all_reduce, called by step
+ * (train.py:9)". */
 static const char *place_all(const log_stacks *stacks, const log_stack *place, bool there, const log_stack *example,
                              char *text, size_t size)
 {

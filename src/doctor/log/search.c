@@ -1,11 +1,11 @@
-/* Searches the knowledge for words (`doctor log --search`, `--list`). */
+/* Searches the knowledge base for words (`tessera doctor log --search`, `--list`). */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "doctor/log/log_impl.h"
 
-/* The weight of a word: people search for names and symptoms. */
+/* Returns the weight of a word for an entry. Names and symptoms weigh most, because people search for them. */
 static int weigh_word(const tess_log_entry *entry, const char *word)
 {
     const char *const head[] = {entry->row.id, entry->symptom, entry->match};
@@ -19,7 +19,7 @@ static int weigh_word(const tess_log_entry *entry, const char *word)
     return 0;
 }
 
-/* Words without a meaning of their own. */
+/* Whether the word has no meaning of its own. */
 static bool is_filler(const char *word)
 {
     static const char *const fillers[] = {"a",  "an", "and", "at", "by", "for", "from", "i",  "in",  "is",
@@ -30,7 +30,8 @@ static bool is_filler(const char *word)
     return false;
 }
 
-/* 0: the entry has fewer than half of the words. One that has all comes before any that has not. */
+/* Returns the weight of an entry; 0: it has fewer than half of the words. An entry with all words always outweighs
+ * one without. */
 static int weigh(const tess_log_entry *entry, const char *words)
 {
     char copy[512], *rest = NULL;

@@ -7,10 +7,10 @@
 
 #include "doctor/log/log_impl.h"
 
-/* Words before the endpoint, and those before its port where the line has it apart. */
+/* Words before the endpoint, and words before its port if the port is given separately. */
 static const char *const endpoint_words[][2] = {
-    {"rdzv_endpoint", NULL},               /* torchrun, options and launch configuration */
-    {"rdzv-endpoint", NULL},               /* the same, options of newer versions */
+    {"rdzv_endpoint", NULL},               /* torchrun: options and launch configuration */
+    {"rdzv-endpoint", NULL},               /* the same option with a hyphen, as newer versions print it */
     {"master_addr", "master_port"},        /* env://, torch.distributed.launch, DeepSpeed */
     {"JAX distributed service on ", NULL}, /* jax.distributed.initialize() */
 };
@@ -20,7 +20,7 @@ static bool is_of_address(char c)
     return isalnum((unsigned char)c) || (c != '\0' && strchr(".:-_[]", c) != NULL);
 }
 
-/* The text after a word and what assigns it: "=", ":", quotes and blanks. Returns its length. */
+/* Finds the value after a word and an assignment: "=", ":", quotes and blanks. Returns its length. */
 static size_t value_behind(const char *line, const char *word, const char **value)
 {
     const char *at = strcasestr(line, word);

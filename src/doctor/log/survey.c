@@ -1,4 +1,4 @@
-/* Reads logs: each line is matched with the knowledge, and what is found is collected for the diagnosis. */
+/* Reads logs. Each line is compared with the knowledge base, and the findings are collected for the diagnosis. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ void tess_survey_free(tess_survey *survey)
     memset(survey, 0, sizeof(*survey));
 }
 
-/* The logs have a line of the rank; -1: of no known rank. */
+/* Notes that the logs contain a line of the rank; -1: the rank is not known. */
 static tess_status see_rank(tess_survey *s, int rank)
 {
     log_rank *seen;
@@ -42,7 +42,7 @@ static tess_status see_rank(tess_survey *s, int rank)
     return TESS_OK;
 }
 
-/* Notes where a rank runs; the first line that says so counts. */
+/* Notes where a rank runs. The first line that says so counts. */
 static void place_rank(tess_survey *s, int rank, const log_who *origin)
 {
     log_rank *placed = &s->ranks[rank];
@@ -52,15 +52,15 @@ static void place_rank(tess_survey *s, int rank, const log_who *origin)
         placed->pid = origin->pid;
 }
 
-/* The time of a line, or of the last line before it with a time. */
+/* Returns the time of a line, or of the last earlier line with a time. */
 static double time_of(const survey_reading *r, const char *line, size_t size)
 {
     double time_s = log_time_of_line(line, size);
     return time_s >= 0 ? time_s : log_time_of_line(r->stamped, r->stamped_size);
 }
 
-/* The first line of an entry is one that names somebody, of these the earliest by time; in torchrun's table the one of
- * its "Root Cause". */
+/* Whether a line replaces the first line of an entry. A line that names a process comes before a line that names
+ * none; otherwise, the earlier one comes first. In torchrun's table, the process of the "Root Cause" comes first. */
 static bool comes_first(const log_match *match, int file, double time_s, const log_who *who, const log_failure *failure)
 {
     if (match->n_lines == 0 || match->is_over)
@@ -79,7 +79,8 @@ static tess_status note_rank(tess_survey *s, log_match *match, int rank)
     return TESS_OK;
 }
 
-/* Equal for one message of several ranks, in which numbers and prefixes differ. */
+/* Returns a hash that is equal for the same message of several ranks: it ignores numbers, and prefixes of long
+ * lines. */
 static uint64_t hash_text(const char *line, size_t size)
 {
     enum { LETTERS = 60 };
@@ -97,8 +98,9 @@ static bool is_same_time(const log_match *match, double time_s)
     return (time_s < 0) == (match->time_s < 0) && (time_s < 0 || fabs(time_s - match->time_s) < at_once_s);
 }
 
-/* The line says of another host what the first line of a cause or wrapper says, at about the same time. Without times,
- * a launcher that names one after another has ended the later ones itself. */
+/* Whether the line reports the same cause or wrapper as the entry's first line, at about the same time, for another
+ * host. Without times, a launcher that names several hosts one after another has itself ended the later ones, so
+ * these do not count. */
 static bool is_other_host(const survey_reading *r, int entry, const log_match *match, double time_s, uint64_t text_hash,
                           const log_who *who)
 {
@@ -108,7 +110,7 @@ static bool is_other_host(const survey_reading *r, int entry, const log_match *m
     return match->n_lines > 0 && is_same && is_same_time(match, time_s) && log_who_differs_in_host(&match->who, who);
 }
 
-/* All who print a line at about the time of the first one. */
+/* Notes the processes that print a line at about the time of the first one. */
 static void note_reporter(log_match *match, double time_s, const log_who *reporter)
 {
     if (match->n_lines > 0 && is_same_time(match, time_s)) {
@@ -118,8 +120,8 @@ static void note_reporter(log_match *match, double time_s, const log_who *report
     }
 }
 
-/* The line says of another rank what the first line of the entry says, at about the same time: none of the two is known
- * to be the cause of the other. */
+/* Whether the line reports for another rank what the entry's first line reports, at about the same time. None of the
+ * two is then known to have caused the other. */
 static bool is_at_once(const survey_reading *r, int entry, const log_match *match, double time_s, uint64_t text_hash,
                        const log_who *who, const log_failure *failure)
 {
@@ -129,7 +131,8 @@ static bool is_at_once(const survey_reading *r, int entry, const log_match *matc
            !match->who.is_named && who->n_ranks > 0 && match->who.n_ranks > 0 && !who->is_local && !match->who.is_local;
 }
 
-/* The line says of another process what the first line of a cause or wrapper says, at about the same time. */
+/* Whether the line reports the same cause or wrapper as the entry's first line, at about the same time, for another
+ * process. */
 static bool is_other_process(const survey_reading *r, int entry, const log_match *match, double time_s,
                              uint64_t text_hash, const log_who *who)
 {
@@ -173,7 +176,8 @@ static join_fn find_join(const survey_reading *r, int entry, const log_match *ma
     return is_other_process(r, entry, match, time_s, text_hash, who) && failure->rank < 0 ? log_who_add_pids : NULL;
 }
 
-/* A later list of those that others wait for leaves out some of the first list, who have come. */
+/* Whether a later list of missing ranks is shorter than the first list, because some of those ranks have come
+ * meanwhile. */
 static bool is_narrower(const survey_reading *r, int entry, const log_match *match, const log_who *who)
 {
     const tess_log_entry *known = tess_knowledge_at(r->survey->knowledge, entry);
@@ -186,7 +190,7 @@ static bool is_narrower(const survey_reading *r, int entry, const log_match *mat
     return true;
 }
 
-/* Lines of steps after an exception that are counted, of all processes. */
+/* limit of the lines of steps that are counted after an exception, over all processes */
 enum { MOST_STEPS = 4096 };
 
 /* Notes what stands above the first line of an entry: a traceback, or errors that no entry knows. */
@@ -207,7 +211,7 @@ static void note_surroundings(survey_reading *r, int entry, const char *line, si
     match->is_cut = false;
     if (trace != NULL && match->who.what[0] != '\0' &&
         log_exception_name(match->who.what, strlen(match->who.what)) == strlen(match->who.what) &&
-        strncmp(trace->code, "assert", 6) == 0) /* the check is all that an AssertionError without a text says */
+        strncmp(trace->code, "assert", 6) == 0) /* an AssertionError without a text */
         tess_text_add(match->who.what, sizeof(match->who.what), strlen(match->who.what), " (%s)", trace->code);
     match->n_steps = 0;
     match->before = before != NULL ? *before : (log_loose){.excerpt = ""};
@@ -215,7 +219,8 @@ static void note_surroundings(survey_reading *r, int entry, const char *line, si
         r->steps_left = MOST_STEPS;
 }
 
-/* A line of an entry, which is about `who`; `reporter` only printed it; both by what `origin` prints. */
+/* Adds a line to an entry. The line is about `who`, and `reporter` only printed it. `origin` is the process whose
+ * prefix the line has. */
 static tess_status note_match(survey_reading *r, int entry, const char *line, size_t size, int64_t number,
                               const log_who *who, const log_who *reporter, const log_who *origin,
                               const log_failure *failure)
@@ -246,7 +251,7 @@ static tess_status note_match(survey_reading *r, int entry, const char *line, si
         note_surroundings(r, entry, line, size, number, origin);
         tess_clean(line, size < 4096 ? size : 4096, match->excerpt, sizeof(match->excerpt));
     } else if (match->who.is_local && !failure->is_local && failure->pid != 0 && match->who.pid == failure->pid) {
-        match->rank = failure->rank; /* it has become known */
+        match->rank = failure->rank; /* the global rank has become known */
         match->who = *who;
     } else if (join != NULL) {
         join(&match->who, who);
@@ -264,7 +269,7 @@ static tess_status note_match(survey_reading *r, int entry, const char *line, si
     return TESS_OK;
 }
 
-/* A line that goes on with the first line of an entry. */
+/* Adds a line that continues the first line of an entry. */
 static void note_rest(const survey_reading *r, const tess_found_entry *found, int64_t number, const log_who *origin)
 {
     log_match *match = &r->survey->matches[found->entry];
@@ -276,14 +281,14 @@ static void note_rest(const survey_reading *r, const tess_found_entry *found, in
         const log_who before = match->who;
         if (more.is_named && !match->who.is_named &&
             !tess_knowledge_at(r->survey->knowledge, found->entry)->by_reporter)
-            match->who = (log_who){.n_ranks = 0}; /* the one that printed it only reports */
+            match->who = (log_who){.n_ranks = 0}; /* the process that printed the first line is only a reporter */
         log_who_add(&match->who, found);
         if (log_who_names_only_gpu(&before) && match->who.gpu[0] == '\0')
             snprintf(match->who.gpu, sizeof(match->who.gpu), "%s", before.gpu);
     }
 }
 
-/* Whether a list such as "a, b" contains the first name of another one. */
+/* Whether a list such as "a, b" contains the first name of `other`. */
 static bool has_first(const char *list, const char *other)
 {
     size_t n = strcspn(other, ","), size;
@@ -295,8 +300,8 @@ static bool has_first(const char *list, const char *other)
     return false;
 }
 
-/* Lists of what ranks lack, a line a rank: where two ranks lack what the other has, none of them is late, and the lines
- * are those of another entry. */
+/* Compares lists of what ranks lack, one line per rank. If each of two ranks lacks what the other has, neither is
+ * late, and the lines belong to the entry `different`. */
 static tess_status note_lack(survey_reading *r, const tess_found_entry *found, const char *line, size_t size,
                              int64_t number, const log_who *origin, const log_failure *failure)
 {
@@ -321,7 +326,7 @@ static tess_status note_lack(survey_reading *r, const tess_found_entry *found, c
     return TESS_OK;
 }
 
-/* A later line of an entry names the process or device that its first line does not. */
+/* Adds the process or device that a later line of an entry names, if its first line names none. */
 static void note_names(const survey_reading *r, const tess_found_entry *found, int64_t number)
 {
     log_match *match = &r->survey->matches[found->entry];
@@ -329,7 +334,7 @@ static void note_names(const survey_reading *r, const tess_found_entry *found, i
         log_who_add(&match->who, found);
 }
 
-/* How far the speaker came, or all ranks of a list. */
+/* Notes how far the speaker came, or all ranks of a list. */
 static tess_status note_mark(tess_survey *s, int entry, const char *line, size_t size, int speaker)
 {
     int64_t numbers[LOG_MOST_LISTED];
@@ -367,7 +372,7 @@ static tess_status note_work(survey_reading *r, const char *line, size_t size, i
         return TESS_OK;
     TESS_TRY(log_rank_at(r->survey, work.rank, &rank));
     rank->seen = true;
-    if (rank->waits && rank->work.op[0] != '\0') /* a repetition, from an exception or for another group */
+    if (rank->waits && rank->work.op[0] != '\0') /* a repetition of the report, in an exception or for another group */
         return TESS_OK;
     rank->waits = true;
     rank->work = work;
@@ -376,7 +381,7 @@ static tess_status note_work(survey_reading *r, const char *line, size_t size, i
     return TESS_OK;
 }
 
-/* The progress of the group that timed out replaces that of others. */
+/* Notes a rank's progress. The progress of the group that timed out replaces that of other groups. */
 static tess_status note_progress(survey_reading *r, const char *line, size_t size, int speaker)
 {
     log_progress progress;
@@ -394,7 +399,7 @@ static tess_status note_progress(survey_reading *r, const char *line, size_t siz
     return TESS_OK;
 }
 
-/* A size of a group of the job, not of the job: "local_world_size=8", "tensor parallel world size: 2". */
+/* Whether a size is that of a part of the job: "local_world_size=8", "tensor parallel world size: 2". */
 static bool is_of_part(const char *text, const char *at)
 {
     static const char *const whole[] = {"dist_", "global_", "total_"};
@@ -406,7 +411,7 @@ static bool is_of_part(const char *text, const char *at)
                      (n >= 9 && strncasecmp(at - 9, "parallel ", 9) == 0));
 }
 
-/* Words before the number of ranks; `after` follows it. */
+/* Words before the number of ranks, and the word `after` the number. */
 static const struct world_words {
     tess_log_hook hook;
     const char *word, *after;
@@ -436,8 +441,8 @@ static void note_world(tess_survey *s, const char *line, size_t size, const stru
     }
 }
 
-/* "node-a:100:200 [3] NCCL INFO ncclCommInitRank comm 0x1 rank 3 nranks 8 cudaDev 3": in the largest communicator,
- * ranks are those of the job. */
+/* Reads a communicator: "node-a:100:200 [3] NCCL INFO ncclCommInitRank comm 0x1 rank 3 nranks 8 cudaDev 3". The
+ * ranks of the largest communicator are taken as the ranks of the job. */
 static tess_status note_communicator(survey_reading *r, const char *line, size_t size, const log_who *origin)
 {
     tess_survey *s = r->survey;
@@ -449,7 +454,7 @@ static tess_status note_communicator(survey_reading *r, const char *line, size_t
         rank >= n_ranks || n_ranks > LOG_MOST_RANKS || n_ranks < s->largest_communicator)
         return TESS_OK;
     for (int i = 0; i < s->n_ranks && s->largest_communicator > 0 && n_ranks > s->largest_communicator; i++) {
-        s->ranks[i].host[0] = '\0'; /* they were ranks of a part */
+        s->ranks[i].host[0] = '\0'; /* the earlier ranks were those of a smaller communicator */
         s->ranks[i].pid = 0;
     }
     s->largest_communicator = n_ranks;
@@ -459,7 +464,7 @@ static tess_status note_communicator(survey_reading *r, const char *line, size_t
     return TESS_OK;
 }
 
-/* The rank did what the logs say, if its own lines say no more. */
+/* Notes the collective that a rank called, unless its own lines say more. */
 static tess_status note_call(survey_reading *r, int rank, const log_work *work, int64_t number, bool by_itself)
 {
     log_rank *called;
@@ -475,8 +480,9 @@ static tess_status note_call(survey_reading *r, int rank, const log_work *work, 
     return TESS_OK;
 }
 
-/* "Rank 1 is running collective: ..., but Rank 7 is running collective: ...". A rank compares itself with the others in
- * their order and reports the first that differs: those before it called the same as itself. */
+/* Reads "Rank 1 is running collective: ..., but Rank 7 is running collective: ...". A rank compares itself with the
+ * others in ascending order and reports the first that differs. So all ranks before that one called the same
+ * collective as the reporter. */
 static tess_status note_mismatch(survey_reading *r, const char *line, size_t size, int64_t number)
 {
     log_work own, other;
@@ -488,7 +494,7 @@ static tess_status note_mismatch(survey_reading *r, const char *line, size_t siz
     return note_call(r, other.rank, &other, number, false);
 }
 
-/* A rank that writes its flight recorder because of a timeout: its own, or another rank's. */
+/* Notes that a rank writes its flight recorder because of a timeout of its own or of another rank. */
 static tess_status note_dump(survey_reading *r, const char *line, size_t size, int64_t number, int speaker)
 {
     log_rank *rank;
@@ -544,8 +550,8 @@ static tess_status note_hooks(survey_reading *r, uint64_t hooks, const char *lin
     return TESS_OK;
 }
 
-/* Whom a line of an entry is about: whom it names, else the rank that it mentions or who printed it. Of an effect the
- * printer is never the culprit. */
+/* Returns the process that a line of an entry is about: the one that the line names, else the rank that it mentions,
+ * else the process that printed it. The process that printed an effect is never at fault for it. */
 static log_who find_subject(const survey_reading *r, const tess_found_entry *found, const char *line, size_t size,
                             const log_who *origin, const log_failure *failure)
 {
@@ -556,7 +562,7 @@ static log_who find_subject(const survey_reading *r, const tess_found_entry *fou
         return who;
     }
     log_who_add(&who, found);
-    if (who.is_local && who.host[0] == '\0') /* a launcher speaks of ranks of its own host */
+    if (who.is_local && who.host[0] == '\0') /* a launcher means ranks of its own host */
         snprintf(who.host, sizeof(who.host), "%s", origin->host);
     const tess_log_entry *entry = tess_knowledge_at(r->survey->knowledge, found->entry);
     if (entry->by_file && who.what[0] == '\0')
@@ -579,7 +585,8 @@ static log_who find_subject(const survey_reading *r, const tess_found_entry *fou
     return who;
 }
 
-/* Finds who only printed a line, with the network device that it used: nobody if the line is about its printer. */
+/* Returns the process that only printed a line, with the network device that it used. Returns nothing if the line is
+ * about the process that printed it. */
 static log_who find_reporter(const survey_reading *r, int entry, const log_who *writer, const log_who *subject,
                              const log_failure *failure)
 {
@@ -591,21 +598,21 @@ static log_who find_reporter(const survey_reading *r, int entry, const log_who *
     return reporter;
 }
 
-/* The line quotes `quoted`, or ends a quotation if that is nobody. */
+/* Notes that the line quotes `quoted`. If `quoted` is empty, the line ends a quotation. */
 static void begin_quotation(survey_reading *r, const log_who *origin, const log_who *quoted, int entry, int64_t number)
 {
     r->trace_entry = entry;
     r->trace_line = number;
     r->trace_end = 0;
     r->quoting = *origin;
-    if (origin->pid == 0) /* SGLang names a scheduler before the first line of a message only */
+    if (origin->pid == 0) /* SGLang names a scheduler only before the first line of a message */
         r->quoting.actor[0] = '\0';
     r->quoted = *quoted;
     r->quoted.is_named = false;
     r->quote_line = quoted->is_named ? number : 0;
 }
 
-/* Finds who wrote a line that `origin` printed. */
+/* Returns the process that wrote a line that `origin` printed: the quoted one, during a quotation. */
 static const log_who *find_writer(const survey_reading *r, const log_who *origin, int64_t number)
 {
     bool is_quoted =
@@ -613,8 +620,8 @@ static const log_who *find_writer(const survey_reading *r, const log_who *origin
     return is_quoted ? &r->quoted : origin;
 }
 
-/* The lines of a trace are indented, or name an exception of Ray, whose trace goes on with that of another process. A
- * prefix before them ends in one blank. */
+/* Finds the end of a quoted traceback. Its lines are indented, or name an exception of Ray, which is followed by the
+ * traceback of another process. A prefix before such lines ends with one blank. */
 static void watch_trace(survey_reading *r, const char *line, size_t size, int64_t number)
 {
     if (r->trace_entry < 0 || r->trace_end > 0 || number - r->trace_line > LOG_MOST_QUOTED)
@@ -626,7 +633,8 @@ static void watch_trace(survey_reading *r, const char *line, size_t size, int64_
     r->trace_end = n < size && !goes_on ? number : 0;
 }
 
-/* The line goes on with the trace that the first line of the entry begins: it is nearer to the error. */
+/* Whether the line continues the traceback that begins at the entry's first line. It is then nearer to the error
+ * than that line. */
 static bool is_inner(const survey_reading *r, int entry, const log_who *origin, int64_t number)
 {
     const log_match *match = &r->survey->matches[entry];
@@ -634,7 +642,8 @@ static bool is_inner(const survey_reading *r, int entry, const log_who *origin, 
            match->first.file == r->file && match->first.line == r->trace_line && log_who_is_same(origin, &r->quoting);
 }
 
-/* A trace whose error is known makes the line that quotes it an effect. So does any exception that ends it. */
+/* Marks a line that quotes a traceback as an effect if the error of the traceback is known, or if any exception ends
+ * it. */
 static void note_quoted_error(survey_reading *r, const tess_found *found, const log_who *origin, int64_t number)
 {
     log_match *match = r->trace_entry >= 0 ? &r->survey->matches[r->trace_entry] : NULL;
@@ -650,7 +659,7 @@ static void note_quoted_error(survey_reading *r, const tess_found *found, const 
     }
 }
 
-/* The message of an exception goes on with a line that an entry knows: the exception itself says less. */
+/* If an entry matches a further line of an exception's message, the entry says more than the exception itself. */
 static void note_said_below(survey_reading *r, const tess_found *found)
 {
     int exception = tess_knowledge_exception(r->survey->knowledge);
@@ -679,7 +688,7 @@ static tess_status note_entries(survey_reading *r, const tess_found *found, cons
         log_who who = find_subject(r, one, line, size, &writer, failure);
         log_who reporter = find_reporter(r, one->entry, &writer, &who, failure);
         if (is_inner(r, one->entry, origin, number) && who.is_named)
-            r->survey->matches[one->entry].who.is_named = false; /* it comes first */
+            r->survey->matches[one->entry].who.is_named = false; /* this makes the current line replace the first one */
         TESS_TRY(note_match(r, one->entry, line, size, number, &who, &reporter, origin, failure));
         note_names(r, one, number);
         if (tess_knowledge_at(r->survey->knowledge, one->entry)->is_quoting)
@@ -689,7 +698,7 @@ static tess_status note_entries(survey_reading *r, const tess_found *found, cons
     return TESS_OK;
 }
 
-/* A line of the log, or of a message that a JSON object of the log holds: `writer` is what the object says. */
+/* A line of the log, or of a message in a JSON object of the log. */
 typedef struct text_line {
     survey_reading *reading;
     int64_t number;
@@ -728,7 +737,8 @@ static tess_status take_text(void *context, const char *text, size_t size, const
     return take_found(line->reading, &found, text, size, line->number, writer);
 }
 
-/* A message with a traceback in one line, whose line ends are written as "\\n", as Python's repr() does. */
+/* Reads a line that holds a message with a traceback whose line ends are written as "\
+ * ", as Python's repr() does. */
 static tess_status take_escaped(survey_reading *r, const char *line, size_t size, int64_t number)
 {
     const log_who nobody = {.n_ranks = 0}, writer = log_find_origin(r, line, size, &nobody);
@@ -753,7 +763,7 @@ static tess_status take_line(survey_reading *r, const char *line, size_t size, i
     watch_trace(r, line, size, number);
     TESS_TRY(log_stacks_take(&r->survey->stacks, line, size, r->path_who.n_ranks > 0 ? r->path_who.ranks[0] : -1));
     log_find_line(r, line, size, number, &nobody, &found);
-    if (found.has_a_word) { /* the words of an object are those of its messages */
+    if (found.has_a_word) { /* the words of an object may belong to its messages */
         text_line object = {.reading = r, .number = number};
         TESS_TRY(log_read_json(line, size, take_text, &object, &is_json));
     }
@@ -776,8 +786,8 @@ static tess_status add_file(tess_survey *s, const char *path, survey_reading *r)
     return see_rank(s, rank);
 }
 
-/* The last line of a traceback without its end may say which exception was raised: "raise EOFError". Its frames may
- * say that it ended nothing, whatever it was. */
+/* Reads the last line of a traceback whose end is missing. It may show which exception was raised: "raise EOFError".
+ * The frames may show that the exception, whatever its type, ended nothing. */
 static tess_status note_raised(survey_reading *r, const log_trace *trace, bool *is_known)
 {
     const log_failure failure = {.rank = -1};
@@ -795,7 +805,7 @@ static tess_status note_raised(survey_reading *r, const log_trace *trace, bool *
     return *is_known ? note_entries(r, &found, name, size, trace->last, &trace->speaker, &failure) : TESS_OK;
 }
 
-/* Tracebacks that the file has without their exceptions: their processes failed, too. */
+/* Notes the tracebacks whose exceptions are missing in the file: their processes also failed. */
 static tess_status note_cut_traces(survey_reading *r)
 {
     const tess_survey *s = r->survey;

@@ -1,18 +1,18 @@
-/* Reads what torchrun says of processes that ended: a line of the agent of their host, and the table that it prints at
- * the end. */
+/* Reads what torchrun reports about processes that ended: lines of the agent on their host, and the table that it
+ * prints at the end. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "doctor/log/log_impl.h"
 
-/* Lines of the table: from "Root Cause" to its exit code, and from a rank to its exit code. Other processes may print
- * between them. */
+/* Limits of lines in the table: from "Root Cause" to its exit code, and from a rank to its exit code. Other
+ * processes may print between these lines. */
 enum { ROOT_LINES = 40, FAILURE_LINES = 16 };
 
 static tess_status add_failure(tess_survey *s, const log_failure *failure)
 {
-    for (int i = 0; i < s->n_failures; i++) { /* the table names again what the agent has named */
+    for (int i = 0; i < s->n_failures; i++) { /* the table repeats processes that an agent has reported */
         log_failure *old = &s->failures[i];
         if (old->pid != 0 && old->pid == failure->pid && (old->is_local || old->rank == failure->rank)) {
             bool is_root = old->is_root || failure->is_root;
@@ -32,7 +32,7 @@ static tess_status add_failure(tess_survey *s, const log_failure *failure)
     return TESS_OK;
 }
 
-/* "failed (exitcode: -9) local_rank: 3 (pid: 7) of binary: python". */
+/* Reads a line of an agent: "failed (exitcode: -9) local_rank: 3 (pid: 7) of binary: python". */
 static bool read_agent(const char *text, log_failure *failure)
 {
     const char *at = strstr(text, "failed (exitcode");
@@ -41,8 +41,8 @@ static bool read_agent(const char *text, log_failure *failure)
                                 &failure->pid) == 3;
 }
 
-/* A line of the table: "time      : 2024-05-14_10:33:48", "host      : node-a", "rank      : 11 (local_rank: 3)",
- * "exitcode  : -9 (pid: 7)". True: the last of these. */
+/* Reads a line of the table: "time      : 2024-05-14_10:33:48", "host      : node-a", "rank      : 11 (local_rank:
+ * 3)", "exitcode  : -9 (pid: 7)". Returns true at the last of these. */
 static bool read_table(survey_reading *r, const char *text, int64_t number)
 {
     const char *exit = strstr(text, "exitcode"), *rank = strstr(text, "rank");
@@ -94,7 +94,7 @@ const log_failure *log_failure_of(const tess_survey *s, int rank)
     return NULL;
 }
 
-/* SIGTERM is how torchrun ends the rest. */
+/* SIGTERM counts as asked for, because torchrun ends the other processes with it. */
 tess_end log_end_of(const log_failure *f)
 {
     int signal = f->code < 0 ? -f->code : 0;
@@ -105,8 +105,8 @@ tess_end log_end_of(const log_failure *f)
                       .at_ns = f->time_s >= 0 ? (uint64_t)((1 + f->time_s) * 1e9) : 0};
 }
 
-/* How much torchrun knows of who ended first: nothing, the times of a table without its "Root Cause", the first of a
- * host by its agent, that of the job. */
+/* Knowledge about the process that ended first, in ascending order: nothing, a time in a table without its "Root
+ * Cause", the first process of a host (from an agent), the first process of the job. */
 enum { TOLD_NOTHING, TOLD_TIME, TOLD_BY_AGENT, TOLD_ROOT };
 
 static int told_by(const log_failure *f)
@@ -114,7 +114,7 @@ static int told_by(const log_failure *f)
     return f->is_root ? TOLD_ROOT : f->is_local ? TOLD_BY_AGENT : f->time_s >= 0 ? TOLD_TIME : TOLD_NOTHING;
 }
 
-/* The first one that most is known of; NULL: torchrun named none. */
+/* Returns the first of the processes on which torchrun says most, or NULL if it named none. */
 static const log_failure *find_told(const tess_survey *s)
 {
     const log_failure *told = NULL;
@@ -130,7 +130,7 @@ bool log_first_is_cut_off(const tess_survey *s)
     return told != NULL && told_by(told) == TOLD_TIME;
 }
 
-/* Lines of agents have no time, so they are not compared with a table. */
+/* Whether two failures can be compared. Lines of agents have no time, so they are not compared with a table. */
 static bool is_comparable(const log_failure *f, const log_failure *told)
 {
     return told_by(f) != TOLD_NOTHING && f->is_local == told->is_local;

@@ -1,5 +1,5 @@
-/* Tracebacks of Python: frames, the line of the exception, and chains of them, each of one process. Several processes
- * may print theirs at once; a traceback may have lost its head or its end. */
+/* Reads Python tracebacks: frames, the line of the exception, and chains of exceptions. Several processes may print
+ * tracebacks at the same time, and the beginning or end of a traceback may be missing. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "doctor/log/log_impl.h"
 #include "doctor/table/clean.h"
 
-/* Lines between two lines of one traceback, which other processes print, and lines of one message. */
+/* most lines of other processes within a traceback, and most lines of a message */
 enum { MOST_BETWEEN = 48, MOST_MESSAGE = 24 };
 
 static bool has(const char *text, size_t size, const char *words)
@@ -17,7 +17,7 @@ static bool has(const char *text, size_t size, const char *words)
 }
 
 /* ---- Lines ---- */
-/* "│ /data/train.py:12 in main    │", as rich draws it: the text between the borders. */
+/* Removes the borders that rich draws: "│ /data/train.py:12 in main    │". */
 static void strip_border(const char **text, size_t *size)
 {
     static const char bar[] = "\u2502"; /* three bytes */
@@ -33,7 +33,7 @@ static void strip_border(const char **text, size_t *size)
 
 static void set_path(log_frame *frame, const char *path, size_t size)
 {
-    size_t cut = size < sizeof(frame->path) ? 0 : size - sizeof(frame->path) + 1; /* its end says more */
+    size_t cut = size < sizeof(frame->path) ? 0 : size - sizeof(frame->path) + 1; /* the end of a long path says more */
     snprintf(frame->path, sizeof(frame->path), "%.*s", (int)(size - cut), path + cut);
 }
 
@@ -45,7 +45,7 @@ static void set_function(log_frame *frame, const char *name, size_t size)
     snprintf(frame->function, sizeof(frame->function), "%.*s", (int)(n < 60 ? n : 60), name);
 }
 
-/* A path from the root or the home folder on, or from a drive of Windows. */
+/* Whether the text begins with an absolute path: from the root, the home folder, or a Windows drive. */
 static bool is_full_path(const char *text, size_t size)
 {
     return size > 4 && (*text == '/' || *text == '~' ||
@@ -88,7 +88,7 @@ bool log_parse_frame(const char *text, size_t size, log_frame *frame)
     return true;
 }
 
-/* The end of the word ends like the name of an exception that Python has, or that a module defines. */
+/* Whether a word ends like the name of an exception, of Python or of a module. */
 static bool is_exception_name(const char *name, size_t size)
 {
     static const char *const endings[] = {"Error", "Exception", "Warning", "Exit", "Interrupt", "Iteration", "Group"};
@@ -139,7 +139,7 @@ static log_trace *find_trace(log_traces *t, const log_who *speaker, int64_t numb
     return NULL;
 }
 
-/* The place of a new trace: one that is closed, or the oldest. */
+/* Returns the slot for a new traceback: one that is closed or belongs to the same process, or else the oldest. */
 static log_trace *open_trace(log_traces *t, const log_who *speaker, int64_t number, int indent)
 {
     log_trace *trace = &t->traces[0];
@@ -166,7 +166,7 @@ static log_trace *open_trace(log_traces *t, const log_who *speaker, int64_t numb
 
 static void add_frame(log_trace *trace, const log_frame *frame)
 {
-    if (trace->n_frames == LOG_TRACE_MOST_FRAMES) { /* the first one and the innermost ones say most */
+    if (trace->n_frames == LOG_TRACE_MOST_FRAMES) { /* the outermost frame and the innermost ones say most */
         memmove(&trace->frames[1], &trace->frames[2], (LOG_TRACE_MOST_FRAMES - 2) * sizeof(*frame));
         trace->n_frames--;
     }
@@ -181,13 +181,13 @@ static bool is_blank(const char *text, size_t size)
     return true;
 }
 
-/* A line of an exception is not indented more than the head of its traceback. */
+/* Whether the line is that of the exception. It is not indented more than the first line of its traceback. */
 static bool is_error_line(const log_trace *trace, int indent, const char *text, size_t size)
 {
     return (trace->indent < 0 || indent <= trace->indent) && log_exception_name(text, size) > 0;
 }
 
-/* Programs look whether something is there, and go another way if it is not. */
+/* Whether the exception only says that something does not exist. Programs try this, and continue in another way. */
 static bool is_look_up(const char *text, size_t size)
 {
     static const char *const names[] = {"KeyError",     "AttributeError", "StopIteration", "IndexError",
@@ -208,7 +208,8 @@ static void end_frames(log_trace *trace, const char *text, size_t size, int64_t 
     trace->phase = log_phase_of(trace->frames, trace->n_frames);
 }
 
-/* Python reports two exceptions: the second came while the first was handled, or is a consequence of it. */
+/* Reads the sentence between two tracebacks. Python says either that the second exception occurred while the first
+ * was handled, or that the first directly caused the second. */
 static bool take_chain(log_trace *trace, const char *text, size_t size)
 {
     bool handling = has(text, size, "During handling of the above exception");
@@ -218,8 +219,8 @@ static bool take_chain(log_trace *trace, const char *text, size_t size)
     return true;
 }
 
-/* "│ 207 │   raise ValueError(...)    │": code around that of a frame; "❱ 207" marks the frame's own, whose statement
- * may go on in the lines below it. */
+/* Whether the line shows code around a frame: "│ 207 │   raise ValueError(...)    │". "❱ 207" marks the frame's own
+ * code; its statement may continue on the lines below. */
 static bool is_context(log_trace *trace, const char *text, size_t size)
 {
     static const char bar[] = "\u2502", mark[] = "\u2771"; /* three bytes each */
@@ -237,7 +238,7 @@ static bool is_context(log_trace *trace, const char *text, size_t size)
     return !goes_on;
 }
 
-/* Parses a frame in rich's box, which goes on in the next line if it is long. */
+/* Parses a frame in rich's box. A long frame continues on the next line. */
 static bool parse_boxed(log_traces *t, const char *text, size_t size, log_frame *frame)
 {
     const char *inside = text;
@@ -265,9 +266,9 @@ static log_trace_part take_frame(log_traces *t, log_trace *trace, const log_who 
                                  int64_t number, int indent)
 {
     if (trace == NULL || trace->state != LOG_TRACE_FRAMES)
-        trace = open_trace(t, speaker, number, indent >= 2 ? indent - 2 : -1); /* its head is not there */
+        trace = open_trace(t, speaker, number, indent >= 2 ? indent - 2 : -1); /* the head is missing */
     if (indent == 0)
-        trace->indent = -1; /* blanks in front of lines are lost */
+        trace->indent = -1; /* the log has lost the blanks at the beginning of lines */
     add_frame(trace, frame);
     trace->code[0] = '\0';
     trace->last = t->last = number;

@@ -1,4 +1,4 @@
-/* Whom a line is about: ranks, hosts, processes and devices that it names, and how a report names them. */
+/* Collects the ranks, hosts, processes and devices that a line is about, and formats their names for reports. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static void add_rank(log_who *who, int rank)
         who->ranks[who->n_ranks++] = rank;
 }
 
-/* "3", "1-3,7", "2 and rank 0". */
+/* Adds the ranks of a list: "3", "1-3,7", "2 and rank 0". */
 static void add_ranks(log_who *who, const char *text)
 {
     while (isdigit((unsigned char)*text)) {
@@ -36,7 +36,7 @@ static void set_text(char *out, size_t size, const char *text)
         snprintf(out, size, "%s", text);
 }
 
-/* True for addresses that every host has. */
+/* Whether every host has this address. */
 static bool is_own_address(const char *text)
 {
     static const char *const own[] = {"127.", "0.0.0.0", "localhost", "::1", "[::"};
@@ -90,7 +90,7 @@ static void add_name(log_who *who, tess_log_name name, const char *text)
         for (size_t n = strlen(who->what); n > 0 && who->what[n - 1] == ' '; n--)
             who->what[n - 1] = '\0';
         break;
-    case TESS_NAME_LACKS: /* survey.c compares lines with it */
+    case TESS_NAME_LACKS: /* survey.c compares lines by it */
     case TESS_NAME_COUNT:
         break;
     }
@@ -124,7 +124,7 @@ void log_who_complete(log_who *who, const log_who *more)
         memcpy(who->more_hosts, more->more_hosts, sizeof(who->more_hosts));
     set_text(who->host, sizeof(who->host), more->host);
     set_text(who->gpu, sizeof(who->gpu), more->gpu);
-    if (!more->is_class) /* the kind of an actor says nothing of another error of its host */
+    if (!more->is_class) /* the kind of an actor does not identify it in another error of its host */
         set_text(who->actor, sizeof(who->actor), more->actor);
     set_text(who->device, sizeof(who->device), more->device);
     set_text(who->peer, sizeof(who->peer), more->peer);
@@ -149,7 +149,7 @@ static bool list_has(const char *list, const char *name, size_t size)
     return false;
 }
 
-/* Adds the actors of `other`. Of more than there is room for, none is named. */
+/* Adds the actors of `other` to the list. If there are too many, none is named. */
 static void join_actors(char *list, size_t size, const char *other)
 {
     if (list[0] == '\0' || other[0] == '\0') {
@@ -281,7 +281,7 @@ static bool is_one_of(const void *who, int rank)
     return log_who_has(who, rank);
 }
 
-/* "ranks 1-3", "tasks 1-3", "local rank 1". */
+/* Formats "ranks 1-3", "tasks 1-3" or "local rank 1". */
 static size_t add_numbers(const log_who *who, char *text, size_t size)
 {
     char ranks[160];
