@@ -1,4 +1,4 @@
-/* Advice on each kind of diagnosis. */
+/* Returns the advice for each kind of diagnosis. */
 #include "diagnosis/diagnosis_impl.h"
 
 static const char *advice_on_death(const tess_rank_history *rank)
@@ -25,7 +25,7 @@ static const char *advice_on_death(const tess_rank_history *rank)
 #define SAME_BATCHES "give all ranks the same number of batches; if they have it, "
 
 static const struct {
-    const char *usual, *uneven; /* uneven: the advice if batches look uneven; NULL: the usual one */
+    const char *usual, *uneven; /* uneven: advice if batches look uneven; NULL: the usual advice applies */
 } advice[TESS_DIAGNOSIS_COUNT] = {
     [TESS_DIAGNOSIS_HEALTHY] = {.usual = ""},
     [TESS_DIAGNOSIS_FINISHED] = {.usual = ""},

@@ -5,14 +5,14 @@
 #include "diagnosis/request.h"
 
 enum {
-    LOOK_BACK = 4096, /* operations that are searched for an earlier place: more than a step has */
+    LOOK_BACK = 4096, /* operations that are searched for an earlier place with the same past; a step has fewer */
     CONTEXT = 32,     /* most operations that are compared before two places */
     LOOK_AHEAD = 8,   /* operations after the place that are compared */
     MOST_SLIPPED = 128,
-    SOON = 256 /* operations of a rank that are searched for one that is due */
+    SOON = 256 /* operations of a rank that are searched for the one that is due */
 };
 
-/* The request of the majority, which agrees. NULL: none of them has come. */
+/* Returns the request that the majority made at `sequence`, or NULL if none of them has come there. */
 static const tess_record *done_at(const tess_team_view *team, const bool *right, uint64_t sequence)
 {
     for (int i = 0; i < team->team->n_ranks; i++) {
@@ -23,10 +23,10 @@ static const tess_record *done_at(const tess_team_view *team, const bool *right,
     return NULL;
 }
 
-typedef bool same_fn(const void *context, uint64_t a, uint64_t b); /* compares two places */
+typedef bool same_fn(const void *context, uint64_t a, uint64_t b); /* whether the requests at two places are equal */
 
-/* The place before `at` whose past, beginning `skip` operations before it, is like that of `at` for longest, the
- * nearest of several; `at`: none. */
+/* Returns the place before `at` with the most similar past: the longest run of equal requests that ends `skip`
+ * operations before each place. Of several, returns the nearest; `at` if there is none. */
 static uint64_t find_like(same_fn *same, const void *context, uint64_t at, uint64_t skip)
 {
     uint64_t best = at;
@@ -66,7 +66,7 @@ const tess_record *tess_course_predict(const tess_team_view *team, const bool *r
     return like < at ? done_at(team, right, like) : NULL;
 }
 
-/* The request `ahead` operations after the place, known or predicted. */
+/* Returns the request `ahead` operations after the place, known or predicted. */
 static const tess_record *expected(const tess_course *course, uint64_t ahead)
 {
     const tess_record *record = done_at(course->team, course->right, course->at + ahead);
@@ -76,7 +76,7 @@ static const tess_record *expected(const tess_course *course, uint64_t ahead)
     return done_at(course->team, course->right, course->like + ahead % period);
 }
 
-/* Number of requests of `odd` from `odd_from` on that are those expected from `from` on; -1: one is not. */
+/* Counts the requests of `odd` from `odd_from` on that equal the expected ones from `from` on; -1: one differs. */
 static int agreeing(const tess_course *course, const tess_member_view *odd, uint64_t odd_from, uint64_t from)
 {
     int n = 0;
@@ -99,7 +99,7 @@ static bool was_swapped(const tess_course *course, const tess_member_view *odd)
            agreeing(course, odd, 2, 2) >= 0;
 }
 
-/* No rank of the majority ever called from there. */
+/* Whether no rank of the majority ever called from this call site. */
 static bool site_is_its_own(const tess_course *course, const tess_record *record)
 {
     if (record->call_site == 0 && record->site[0] == '\0')
@@ -119,8 +119,8 @@ static bool repeats(const tess_course *course, const tess_record *got)
     return before != NULL && tess_request_same(before, got) && tess_request_same_site(before, got);
 }
 
-/* If no later operations can be compared: an operation is extra if it repeats the one before it, or if it comes from a
- * call site and a phase of its own. */
+/* Whether the operation looks extra, if there are no later operations to compare. It does if it repeats the
+ * operation before it, or if its call site and phase occur nowhere else. */
 static bool looks_extra(const tess_course *course, const tess_record *got)
 {
     const tess_record *want = expected(course, 0);
@@ -129,8 +129,8 @@ static bool looks_extra(const tess_course *course, const tess_record *got)
     return strncmp(got->phase, want->phase, sizeof(got->phase)) != 0 && site_is_its_own(course, got);
 }
 
-/* How well `n` skipped operations explain the requests of the odd rank; <= 0: not. A single request at the call site of
- * the majority's, and not at that of the predicted one, is no skip. */
+/* Returns how well `n` skipped operations explain the requests of the odd rank; <= 0: they do not. A single request
+ * is no skip if it has the majority's call site and not that of the request expected after the skip. */
 static int fit_of_skip(const tess_course *course, const tess_member_view *odd, int n, bool alone)
 {
     const tess_record *got = tess_member_at(odd, course->at);
@@ -142,7 +142,8 @@ static int fit_of_skip(const tess_course *course, const tess_member_view *odd, i
     return is_same_call || (n > 1 && repeats(course, got)) ? 0 : agree;
 }
 
-/* The smallest slip that explains all requests: steps are alike, so a larger one may explain them too. */
+/* Finds the smallest slip that explains all requests. Steps resemble each other, so a larger slip might explain
+ * them, too. */
 tess_slip tess_course_slip(const tess_course *course, const tess_member_view *odd, int *n)
 {
     bool alone = tess_member_at(odd, course->at + 1) == NULL;
@@ -173,7 +174,7 @@ static bool same_of_rank(const void *rank_, uint64_t a, uint64_t b)
     return same(&rank->records[a], &rank->records[b]);
 }
 
-/* How far behind `from` the request comes; SOON: not within SOON operations. */
+/* Returns how many operations after `from` the request comes; SOON: not within SOON operations. */
 static int distance(const tess_rank_history *rank, size_t from, size_t end, const tess_record *record)
 {
     for (int k = 0; k < SOON && from + (size_t)k < end; k++)

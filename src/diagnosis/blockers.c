@@ -1,4 +1,4 @@
-/* Ranks that are missing from an operation, and ranks that wait for them there. */
+/* Finds the ranks that are missing from an operation, and whether ranks wait for them there. */
 #include "diagnosis/request.h"
 #include "diagnosis/diagnosis_impl.h"
 
@@ -20,7 +20,7 @@ static bool is_open(const diagnosis_search *search, int rank, const tess_record 
     const tess_member_view *member = team != NULL ? tess_view_member(team, rank) : NULL;
     if (member == NULL || tess_member_at(member, record->sequence) != record)
         return false;
-    /* If a later operation of the team has completed, so has this one: its event may be torn. */
+    /* If a later operation of the team has completed, this one has, too; its event may have been torn. */
     for (size_t i = member->n_records; i-- > 0 && member->records[i]->sequence > record->sequence;)
         if (member->records[i]->state == TESS_TRACE_COMPLETED)
             return false;
@@ -34,14 +34,14 @@ bool diagnosis_is_explained(const tess_rank_history *rank)
     case TESS_RANK_UNKNOWN:
     case TESS_RANK_IN_OTHER_COLLECTIVE:
         return !rank->present;
-    case TESS_RANK_EXITED: /* if it ended with an error, it may have waited itself */
+    case TESS_RANK_EXITED: /* a rank that exited with an error may itself have waited */
         return rank->error[0] == '\0';
     default:
         return true;
     }
 }
 
-/* The member has not come, or it came and can no longer do its part. */
+/* Whether others wait for the member: it has not come, or it came and can no longer do its part. */
 static bool is_waited_for(const diagnosis_search *search, const tess_member_view *member, uint64_t sequence)
 {
     const tess_record *record = tess_member_at(member, sequence), *newest = tess_member_newest(member);
@@ -97,7 +97,7 @@ bool diagnosis_waits_for_somebody(const diagnosis_search *search, int rank)
     return diagnosis_visit_blockers(search, rank, stop_at_first, NULL);
 }
 
-/* A member has completed a later operation of the team, and so every other member has completed this one. */
+/* Whether a member has completed a later operation of the team. Every other member has then completed this one. */
 static bool is_over_for_others(const tess_team_view *team, uint64_t sequence)
 {
     for (int i = 0; i < team->team->n_ranks; i++) {

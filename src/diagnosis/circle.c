@@ -1,5 +1,5 @@
-/* Ranks that wait for each other in a circle over several teams. The culprit is the one that differs from the majority,
- * or from its own habit. */
+/* Diagnoses ranks that wait for each other in a circle over several teams. The culprit is the rank that differs from
+ * the majority, or from its own habit. */
 #include "diagnosis/align.h"
 #include "diagnosis/request.h"
 #include "diagnosis/diagnosis_impl.h"
@@ -22,7 +22,7 @@ static wait_edge first_edge(const diagnosis_search *search, int rank)
     return e;
 }
 
-/* Writes the ranks of the circle that `from` leads into, in order, to search->queue. Returns their number. */
+/* Writes the ranks of the circle to which the waits of `from` lead to search->queue, in order. Returns their number. */
 static int find_circle(diagnosis_search *search, int from)
 {
     int at = from, n = 0, first = 0;
@@ -59,7 +59,7 @@ static bool has_come(const tess_team_view *team, int rank, uint64_t sequence)
     return member != NULL && tess_member_at(member, sequence) != NULL;
 }
 
-/* Writes the members of both teams that came to `a` and not to `b`, ascending, to a list. Returns their number. */
+/* Lists the members of both teams that came to `a` but not to `b`, in ascending order. Returns their number. */
 static int take_side(diagnosis_search *search, const tess_record *a, const tess_record *b, int *list)
 {
     const tess_team_view *team = tess_view_team(&search->view, a->team);
@@ -73,7 +73,8 @@ static int take_side(diagnosis_search *search, const tess_record *a, const tess_
     return diagnosis_take_marked(search, list);
 }
 
-/* How the first rank that called `got` instead of `due` left its habit: it skipped `due`, or called one too many. */
+/* Returns how the first rank that called `got` instead of `due` left its habit: it skipped `due`, or made one call
+ * too many. */
 static tess_slip slip_to(diagnosis_search *search, const tess_record *due, const tess_record *got, int *n)
 {
     take_side(search, got, due, search->diagnosis->waiting);
@@ -82,8 +83,8 @@ static tess_slip slip_to(diagnosis_search *search, const tess_record *due, const
     return tess_habit_slip(search->history, rank, due, tess_member_at(tess_view_member(team, rank), got->sequence), n);
 }
 
-/* Breaks a tie: equally many ranks called `a` and `b` first. If only one side left its habit, makes that side's request
- * `b` and returns true. */
+/* Breaks a tie if equally many ranks called `a` and `b` first. If only one side left its habit, swaps so that `b` is
+ * that side's request, and returns true. */
 static bool break_tie(diagnosis_search *search, const tess_record **a, const tess_record **b)
 {
     int n;
@@ -104,7 +105,7 @@ static tess_diagnosis_kind kind_of_slip(tess_slip slip)
                                      : TESS_DIAGNOSIS_DEADLOCK;
 }
 
-/* Members of two teams called one of them first, or the other: the majority is right. */
+/* Blames the minority of the members of two teams: some called `a` first, the others `b`. */
 static void blame_side(diagnosis_search *search, const tess_record *a, const tess_record *b)
 {
     tess_diagnosis *diagnosis = search->diagnosis;
@@ -121,7 +122,7 @@ static void blame_side(diagnosis_search *search, const tess_record *a, const tes
     diagnosis->team = right->team;
 }
 
-/* No rank of the circle is more to blame than the others. */
+/* Blames all ranks of the circle if none is more to blame than the others. */
 static void blame_all(diagnosis_search *search, int n)
 {
     tess_diagnosis *diagnosis = search->diagnosis;
@@ -135,7 +136,8 @@ static void blame_all(diagnosis_search *search, int n)
     diagnosis->n_ranks = diagnosis_take_marked(search, diagnosis->ranks);
 }
 
-/* True if only one rank of the circle left its habit. The rank before it waits for the operation that it left out. */
+/* Blames the only rank of the circle that left its habit. The rank before it waits for the operation that it left
+ * out. Returns false if there is no such rank. */
 static bool blame_one(diagnosis_search *search, int n)
 {
     tess_diagnosis *diagnosis = search->diagnosis;

@@ -35,7 +35,7 @@ static tess_status prepare(diagnosis_search *search)
     return tess_view_create(search->history, &search->view);
 }
 
-/* All ranks left the job, or were asked to end and ended between two operations. */
+/* Whether all ranks left the job, or were asked to end and ended between two operations. */
 static bool all_left(const tess_history *history)
 {
     for (int r = 0; r < history->world; r++) {
@@ -48,7 +48,7 @@ static bool all_left(const tess_history *history)
     return true;
 }
 
-/* No rank waits for another while all that have not ended are stopped. */
+/* Finds that all ranks that have not ended are stopped, so that none waits for another. */
 static bool find_all_stopped(diagnosis_search *search)
 {
     tess_diagnosis *diagnosis = search->diagnosis;
@@ -65,7 +65,7 @@ static bool find_all_stopped(diagnosis_search *search)
     return true;
 }
 
-/* All ranks were asked to end and have ended, some of them in the middle of an operation. */
+/* Whether all ranks were asked to end and have ended, some of them during an operation. */
 static bool all_were_ended(const tess_history *history)
 {
     for (int r = 0; r < history->world; r++)
@@ -74,7 +74,7 @@ static bool all_were_ended(const tess_history *history)
     return true;
 }
 
-/* Some rank had trouble, although no culprit was found. */
+/* Whether any rank had trouble; asked if no culprit was found. */
 static bool any_in_trouble(const diagnosis_search *search)
 {
     bool live = search->history->source == TESS_HISTORY_LIVE;
@@ -88,7 +88,7 @@ static bool any_in_trouble(const diagnosis_search *search)
     return false;
 }
 
-/* The strongest evidence first: errors of the ranks themselves, contradicting requests, deaths, then waits. */
+/* Tries the strongest evidence first: errors of the ranks themselves, contradicting requests, deaths, then waits. */
 static void find_root_cause(diagnosis_search *search)
 {
     if (all_left(search->history))
@@ -99,7 +99,8 @@ static void find_root_cause(diagnosis_search *search)
         return;
     else if (all_were_ended(search->history))
         search->diagnosis->kind = TESS_DIAGNOSIS_FINISHED;
-    else if (search->history->source == TESS_HISTORY_RINGS || any_in_trouble(search)) /* a dead job is not healthy */
+    /* a job that has ended without order is not healthy */
+    else if (search->history->source == TESS_HISTORY_RINGS || any_in_trouble(search))
         search->diagnosis->kind = TESS_DIAGNOSIS_UNDECIDED;
     else
         search->diagnosis->kind = TESS_DIAGNOSIS_HEALTHY;

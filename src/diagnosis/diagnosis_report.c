@@ -1,10 +1,11 @@
-/* The report of a diagnosis: headline, evidence, advice. */
+/* Writes the report of a diagnosis: headline, evidence and advice. */
 #include <stdio.h>
 
 #include "diagnosis/request.h"
 #include "diagnosis/diagnosis_impl.h"
 
-/* Equal requests from different lines of the program: right under `if rank == 0`, or a first sign of the bug. */
+/* Adds a hint if equal requests come from different lines of the program. That is correct under `if rank == 0`, or a
+ * first sign of the bug. */
 static void add_site_hint(diagnosis_search *search)
 {
     tess_diagnosis *diagnosis = search->diagnosis;
@@ -40,7 +41,7 @@ static void add_absence_lines(diagnosis_search *search)
             diagnosis_add_line(diagnosis, "rank %d: %.*s", diagnosis->ranks[i], TESS_HISTORY_LONG_TEXT - 1, rank->why);
         if (rank->error[0] != '\0')
             diagnosis_add_line(diagnosis, "rank %d says: %.200s", diagnosis->ranks[i], rank->error);
-        if (i > 0 && rank->n_spans > 0) { /* the headline has that of the first */
+        if (i > 0 && rank->n_spans > 0) { /* the headline already holds the phase of the first culprit */
             const tess_phase_span *span = &rank->spans[rank->n_spans - 1];
             diagnosis_add_line(diagnosis, "rank %d was last seen in phase '%.*s' of step %lld", diagnosis->ranks[i],
                                TESS_TRACE_PHASE_BYTES, span->phase, (long long)span->step);
@@ -50,7 +51,7 @@ static void add_absence_lines(diagnosis_search *search)
     add_site_line(diagnosis, diagnosis->n_ranks == 1 ? "it last" : "the first of them last", &diagnosis->odd);
 }
 
-/* Adds the part of the model or the data that a guilty rank has. */
+/* Adds which part of the model or the data the culprit holds. */
 static void add_places(diagnosis_search *search)
 {
     enum { MOST_PLACES = 4 };
@@ -62,7 +63,7 @@ static void add_places(diagnosis_search *search)
                            tess_place_text(places, diagnosis->ranks[i], text, sizeof(text)));
 }
 
-/* Stopped processes of a live job go on with a command that names them. */
+/* Writes the advice. For stopped processes of a live job, it is a command that continues them. */
 static void write_fix(diagnosis_search *search)
 {
     tess_diagnosis *diagnosis = search->diagnosis;

@@ -1,4 +1,4 @@
-/* Members of a team that disagree: the first sequence number at which two of them made different requests. */
+/* Finds members of a team that disagree: the first sequence number at which two of them made different requests. */
 #include <string.h>
 
 #include "diagnosis/align.h"
@@ -9,11 +9,11 @@
 typedef struct parting {
     const tess_team_view *team;
     uint64_t sequence;
-    uint64_t time_ns; /* the first of the requests there */
-    bool by_site;     /* they differ only in their call sites, and the guard refused them */
+    uint64_t time_ns; /* time of the first of the requests at that place */
+    bool by_site;     /* the requests differ only in their call sites, and the guard refused them for that */
 } parting;
 
-/* The lowest sequence number at a cursor; false: all cursors are at their ends. */
+/* Finds the lowest sequence number at any cursor. Returns false if all cursors are at their ends. */
 static bool next_sequence(const tess_team_view *team, const size_t *cursor, uint64_t *sequence)
 {
     bool found = false;
@@ -29,7 +29,7 @@ static bool next_sequence(const tess_team_view *team, const size_t *cursor, uint
     return found;
 }
 
-/* Moves the cursors at found->sequence on; true: two requests there differ. */
+/* Advances the cursors that are at found->sequence. Returns true if two requests there differ. */
 static bool pass(const diagnosis_search *search, const tess_team_view *team, parting *found)
 {
     const tess_history *history = search->history;
@@ -90,8 +90,8 @@ static bool places_alike(const void *where, int a, int b)
     return x != NULL && y != NULL && alike(where, x, y);
 }
 
-/* Marks the ranks with the same request as `place` (`like`), or those with another. Fills search->right with the
- * former. */
+/* Marks the ranks with the same request as the member `place` (`like`), or those with a different one. Fills
+ * search->right with the former. */
 static void mark_camp(diagnosis_search *search, const parting *where, int place, bool like)
 {
     const tess_record *record = asked(where, place);
@@ -103,7 +103,7 @@ static void mark_camp(diagnosis_search *search, const parting *where, int place,
     }
 }
 
-/* The others wait on this team for the request that the rank made on the wrong one. */
+/* Whether the others wait on this team for the request that the rank made on the wrong team. */
 static bool is_wanted_in(const diagnosis_search *search, const tess_team_view *team, const tess_member_view *member)
 {
     for (int i = 0; i < team->team->n_ranks; i++) {
@@ -116,7 +116,7 @@ static bool is_wanted_in(const diagnosis_search *search, const tess_team_view *t
     return false;
 }
 
-/* The ranks disagree on this team too: the request that is extra here is missing there, or the other way round. The
+/* Whether the ranks disagree on this team, too: the request that is extra on one team is missing on the other. The
  * misplaced request becomes diagnosis->odd. */
 static bool parts_there_too(diagnosis_search *search, const tess_team_view *team, const tess_member_view *member)
 {
@@ -140,7 +140,7 @@ static bool parts_there_too(diagnosis_search *search, const tess_team_view *team
     return false;
 }
 
-/* The rank's last request on this team, which no other member made, is the one that the others wait for. It becomes
+/* Whether the others wait for the rank's last request on this team, which no other member made. That request becomes
  * diagnosis->odd. */
 static bool is_made_in(diagnosis_search *search, const tess_team_view *team, const tess_member_view *member)
 {
@@ -195,7 +195,8 @@ static bool is_specific(tess_diagnosis_kind kind)
     return kind == TESS_DIAGNOSIS_ORDER || kind == TESS_DIAGNOSIS_MISMATCH_TEAM;
 }
 
-/* Either camp of a tie may be the odd one. The more specific kind of the two is not a coincidence. */
+/* Classifies a tie, in which either group may be odd. Tries both and takes the more specific kind, because a
+ * specific match is hardly a coincidence. */
 static tess_diagnosis_kind classify_tie(diagnosis_search *search, const parting *where, int right, int odd)
 {
     tess_diagnosis *diagnosis = search->diagnosis;
@@ -215,7 +216,7 @@ static tess_diagnosis_kind classify_tie(diagnosis_search *search, const parting 
     return is_specific(other) ? other : kind;
 }
 
-/* One line a camp, with its call site. */
+/* Adds one line per group, with its call site. */
 static void report_camps(diagnosis_search *search, const parting *where)
 {
     enum { MOST_CAMPS = 6 };
@@ -238,7 +239,7 @@ static void report_camps(diagnosis_search *search, const parting *where)
     }
 }
 
-/* A hint, no blame: which of two equal camps made the request that the past predicts. */
+/* Adds a hint without blame: which of two equal groups made the request that earlier steps predict. */
 static void report_hint(diagnosis_search *search, const parting *where)
 {
     const tess_record *next = tess_course_predict(where->team, search->right, where->sequence);
@@ -255,7 +256,7 @@ static void report_hint(diagnosis_search *search, const parting *where)
     }
 }
 
-/* The other camp that is as large as that of `place`. */
+/* Returns the first member of another group that is as large as that of `place`. */
 static int first_rival(const parting *where, int place)
 {
     int n = count_like(where, asked(where, place));
@@ -266,7 +267,7 @@ static int first_rival(const parting *where, int place)
     return place;
 }
 
-/* Compares the camps; if they tie, that of the smallest rank is compared with the other. */
+/* Compares the groups. In a tie, the group of the lowest rank is compared with the other one. */
 static void compare_camps(diagnosis_search *search, const parting *where)
 {
     tess_diagnosis *diagnosis = search->diagnosis;
@@ -293,7 +294,7 @@ static void compare_camps(diagnosis_search *search, const parting *where)
 bool diagnosis_find_disagreement(diagnosis_search *search)
 {
     parting first = {.time_ns = UINT64_MAX}, here;
-    /* Call sites often differ: they count only if the guard refused an operation for them. */
+    /* Call sites often differ correctly, so they count only if the guard refused an operation for them. */
     for (int r = 0; r < search->history->world; r++)
         search->sites_differ |= strstr(search->history->ranks[r].error, TESS_ERROR_BY_PLACE) != NULL;
     for (size_t t = 0; t < search->view.n_teams; t++)

@@ -1,4 +1,4 @@
-/* Ranks that died or ended with an error, and which of them was the first. */
+/* Finds the ranks that died or ended with an error, and which of them was the first. */
 #include <ctype.h>
 #include <string.h>
 
@@ -14,7 +14,8 @@ tess_end diagnosis_end_of(const tess_history *history, int rank)
                       .signal = r->signal,
                       .blames = blamed < history->world ? blamed : -1,
                       .gave_up = newest != NULL && newest->state == TESS_TRACE_FAILED,
-                      .at_ns = how == TESS_RANK_HOST_LOST ? 0 : r->ended_ns, /* others saw its silence later */
+                      /* the loss of a host is noticed later than it happens */
+                      .at_ns = how == TESS_RANK_HOST_LOST ? 0 : r->ended_ns,
                       .last_ns = r->last_ns + (uint64_t)r->clock_offset_ns};
 }
 
@@ -33,7 +34,7 @@ static bool blames_another(const diagnosis_search *search, int rank)
     return search->ends[rank].blames >= 0 && !blames_itself(search, rank);
 }
 
-/* The first bad end; also fills in search->suspect. */
+/* Returns the rank whose bad end came first. Also fills in search->suspect. */
 static int find_root(diagnosis_search *search)
 {
     for (int r = 0; r < search->history->world; r++) {
@@ -44,7 +45,7 @@ static int find_root(diagnosis_search *search)
     return tess_ends_first(search->ends, search->history->world, -1);
 }
 
-/* The ranks that failed because of the root, with the error of the first. */
+/* Reports the ranks that failed because of the root cause, with the error of the first of them. */
 static void report_consequences(diagnosis_search *search, int root)
 {
     char who[128];
@@ -65,7 +66,8 @@ static bool says_the_same(const diagnosis_search *search, int a, int b)
     return strcmp(search->history->ranks[a].error, search->history->ranks[b].error) == 0;
 }
 
-/* All ranks of a lost host share its failure, and so do ranks that report the same error, each of itself. */
+/* Whether the rank shares the failure of `root`. All ranks of a lost host do, and so do ranks that report the same
+ * error and each blame themselves. */
 static bool fell_alike(const diagnosis_search *search, int root, int rank)
 {
     const tess_rank_history *a = &search->history->ranks[root], *b = &search->history->ranks[rank];
@@ -75,7 +77,7 @@ static bool fell_alike(const diagnosis_search *search, int root, int rank)
            says_the_same(search, root, rank);
 }
 
-/* Several ranks report the same error and blame no rank: which of them ended first means nothing. */
+/* Whether several ranks report the same error and blame no rank. It then means nothing which of them ended first. */
 static bool has_no_culprit(const diagnosis_search *search, int root)
 {
     bool shared = false;
@@ -133,7 +135,7 @@ bool diagnosis_find_suspect(diagnosis_search *search)
     return true;
 }
 
-/* ---- Numbers ---- */
+/* ---- Bad numbers ---- */
 static bool has_word(const char *text, const char *word)
 {
     size_t n = strlen(word);
@@ -150,7 +152,7 @@ static bool is_about_numbers(const char *error)
            strstr(error, "diverge") != NULL;
 }
 
-/* The first rank that reported bad numbers and blamed no other. */
+/* Finds the first rank that reported bad numbers and blamed no other rank. */
 bool diagnosis_find_numbers(diagnosis_search *search)
 {
     const tess_rank_history *ranks = search->history->ranks;

@@ -25,7 +25,8 @@ static int next(const tess_end *ends, int rank)
     return ends[rank].blames == rank ? -1 : ends[rank].blames;
 }
 
-/* Floyd's two pointers: they meet in a circle, and then, one of them from the beginning, where it is entered. */
+/* Returns the end of a chain of blame, or the rank where it enters a circle. Uses Floyd's two pointers: they meet
+ * inside a circle; one of them then restarts at the beginning, and they meet again at the entry. */
 static int chain_end(const tess_end *ends, int rank)
 {
     int slow = rank, fast = rank;
@@ -48,7 +49,7 @@ int tess_ends_cause(const tess_end *ends, int n, int rank)
     return chain_end(ends, rank);
 }
 
-/* ---- Order ---- */
+/* ---- Order of ends ---- */
 static int weigh(const tess_end *end)
 {
     if (end->how == TESS_RANK_EXITED || end->how == TESS_RANK_LEFT || end->signal == SIGABRT)

@@ -1,4 +1,4 @@
-/* Situations of ranks, lists of ranks and their names, and lines of evidence. */
+/* Formats situations of ranks, lists of ranks with their names, and lines of evidence. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

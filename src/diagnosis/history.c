@@ -24,7 +24,7 @@ tess_situation tess_situation_find(const char *name, tess_situation otherwise)
     return otherwise;
 }
 
-/* Makes room for one more: capacities are powers of two. */
+/* Makes room for one more element. Capacities are powers of two. */
 static tess_status grow(tess_mem *mem, void **array, size_t n, size_t element)
 {
     if (n != 0 && (n & (n - 1)) != 0)
@@ -171,7 +171,7 @@ tess_status tess_history_add_member(tess_history *history, uint64_t hash, const 
     return TESS_OK;
 }
 
-/* The ranks without a team, ascending. */
+/* Lists the ranks without a team, in ascending order. */
 static int find_teamless(const tess_history *history, bool *has_team, int *ranks)
 {
     int n = 0;

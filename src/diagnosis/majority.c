@@ -2,7 +2,7 @@
 
 tess_majority tess_majority_find(tess_alike *alike, const void *context, int n)
 {
-    enum { MOST_TRIED = 256 }; /* camps */
+    enum { MOST_TRIED = 256 }; /* limit of groups that are compared */
     tess_majority best = {.first = -1};
     for (int i = 0, n_tried = 0; i < n && n_tried < MOST_TRIED; i++) {
         int n_alike = 0;

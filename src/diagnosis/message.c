@@ -1,4 +1,4 @@
-/* Sends and receives that do not fit, and which of the two ranks is odd. */
+/* Finds sends and receives that do not match, and which of the two ranks is odd. */
 #include <stdio.h>
 
 #include "diagnosis/request.h"
@@ -15,7 +15,8 @@ static size_t count_in_step(const diagnosis_search *search, const diagnosis_stre
     return n;
 }
 
-/* The rank that sends or receives less or more in this step than both did in the one before; -1: neither or both. */
+/* Returns which of the two ranks sends or receives less or more in this step than in the previous one; -1: neither
+ * or both. */
 static int odd_of_two(const diagnosis_search *search, int rank, const tess_record *record)
 {
     diagnosis_stream mine = diagnosis_stream_of(rank, record), theirs = diagnosis_other_side(search, &mine);
@@ -52,7 +53,7 @@ static void report_side(diagnosis_search *search, int rank, const tess_record *r
 void diagnosis_blame_message(diagnosis_search *search, int rank, const tess_record *record)
 {
     int peer = diagnosis_message_peer(search, record), culprit = odd_of_two(search, rank, record);
-    if (culprit < 0 && peer < rank) { /* a tie: the smaller rank comes first */
+    if (culprit < 0 && peer < rank) { /* the lower rank comes first in a tie */
         fill_in(search, peer, rank, peer, record, NULL);
         search->diagnosis->tie = true;
     } else {
@@ -66,14 +67,14 @@ void diagnosis_blame_message(diagnosis_search *search, int rank, const tess_reco
         diagnosis_add_line(search->diagnosis, "in the step before both did as many: what is odd is rank %d", culprit);
 }
 
-/* ---- Messages that do not fit ---- */
+/* ---- Messages that do not match ---- */
 static bool fits(const tess_record *a, const tess_record *b)
 {
     return a->count == b->count &&
            (a->dtype == b->dtype || a->dtype >= TESS_DTYPE_COUNT || b->dtype >= TESS_DTYPE_COUNT);
 }
 
-/* How often the rank made the same request to this peer before. */
+/* Returns how often the rank made the same request to this peer before. */
 static size_t times_before(const diagnosis_search *search, int rank, const tess_record *record)
 {
     const tess_rank_history *r = &search->history->ranks[rank];
@@ -84,7 +85,7 @@ static size_t times_before(const diagnosis_search *search, int rank, const tess_
     return n;
 }
 
-/* Blames the one of the two whose request is new. */
+/* Blames the rank whose request is new. */
 static void blame_pair(diagnosis_search *search, int a, const tess_record *of_a, int b, const tess_record *of_b)
 {
     if (b < a) {
@@ -102,7 +103,8 @@ static void blame_pair(diagnosis_search *search, int a, const tess_record *of_a,
                            culprit == a ? b : a, culprit);
 }
 
-/* An open message between the two in the same direction with another tag, which is not received either. */
+/* Returns an open message between the two ranks in the same direction with another tag, which also has no
+ * counterpart. */
 static const tess_record *other_tag(const diagnosis_search *search, int rank, const tess_record *record, int peer)
 {
     const tess_rank_history *theirs = &search->history->ranks[peer];

@@ -1,5 +1,6 @@
-/* Messages from one rank to another with one tag are received in order: the i-th send belongs to the i-th receive. If
- * the oldest records are lost, messages are counted from the beginning of their step. */
+/* Pairs sends with receives. Messages from one rank to another with one tag are received in order, so the i-th send
+ * belongs to the i-th receive. If the oldest records are lost, messages are counted from the beginning of their
+ * step. */
 #include "diagnosis/diagnosis_impl.h"
 
 int diagnosis_message_peer(const diagnosis_search *search, const tess_record *record)

@@ -19,7 +19,7 @@ static tess_missed look_at(const tess_wait *waits, int n_ranks, int rank)
     return missed;
 }
 
-/* The ranks that are waited for. */
+/* Finds the ranks that others wait for. Returns their number. */
 static int find_missed(const tess_wait *waits, int n_ranks, tess_missed *out)
 {
     int n = 0;
@@ -59,7 +59,7 @@ int tess_missed_find(const tess_wait *waits, int n_ranks, tess_missed *out)
     return 1;
 }
 
-/* Adds the ranks that wait for one in `reached`. Returns their number. */
+/* Adds the ranks that wait for a rank in `reached`. Returns the number of ranks added. */
 static int reach_further(const tess_wait *waits, int n_ranks, bool *reached)
 {
     int n = 0;

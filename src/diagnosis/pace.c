@@ -9,21 +9,22 @@
 
 enum { SAMPLES = TESS_STRAGGLER_STEPS, MOST_COMPARED = 33 };
 
-static const double least_excess_s = 1e-4, least_share = 0.002; /* excess over a step's time: less is not reported */
+/* least excess over a step's time that is reported, in seconds and as a share */
+static const double least_excess_s = 1e-4, least_share = 0.002;
 static const double starved_share = 0.05;
-/* The unit is the standard error of a median of normal noise. The rule is applied at every step to every phase and
- * rank, so chance findings must be much rarer than in a single look at a dead job. */
+/* Threshold in standard errors of a median of normal noise. The rule is applied at every step to every phase and
+ * rank. So chance findings must be much rarer than in a single look at a dead job. */
 static const double standard_errors = 6;
 
 typedef struct pace_sample {
-    double phase_s[TESS_PHASE_COUNT]; /* times of a step, the mean since the sample before */
+    double phase_s[TESS_PHASE_COUNT]; /* times per step, averaged over the steps since the previous sample */
     double step_s, starved_s;
 } pace_sample;
 
 typedef struct pace_rank {
     tess_pace_counters last;
-    uint64_t n;                  /* samples ever */
-    pace_sample newest[SAMPLES]; /* a ring */
+    uint64_t n;                  /* number of samples ever taken */
+    pace_sample newest[SAMPLES]; /* ring buffer */
 } pace_rank;
 
 struct tess_pace {
@@ -66,7 +67,7 @@ bool tess_pace_is_new(const tess_pace *pace, int rank, uint64_t n_steps)
     return n_steps != pace->ranks[rank].last.n_steps;
 }
 
-/* The first counters are no sample: they include the start of the job. */
+/* Adds a sample. The first counters give no sample, because they include the start of the job. */
 bool tess_pace_add(tess_pace *pace, int rank, const tess_pace_counters *now)
 {
     pace_rank *r = &pace->ranks[rank];
@@ -87,8 +88,8 @@ bool tess_pace_add(tess_pace *pace, int rank, const tess_pace_counters *now)
     return true;
 }
 
-/* times (SAMPLES), oldest first. `running`: without the time without a core, which is spread evenly over the phases of
- * a step since its phase is not known. */
+/* Writes the rank's times in a phase, times (SAMPLES), oldest first. `running`: subtracts the time without a core.
+ * That time is spread evenly over the phases of a step, because its phase is not known. */
 static void times_of(const pace_rank *r, int phase, bool running, double *times)
 {
     for (int i = 0; i < SAMPLES; i++) {
@@ -98,7 +99,7 @@ static void times_of(const pace_rank *r, int phase, bool running, double *times)
     }
 }
 
-/* The median of a field of the samples, a double at `offset`. */
+/* Returns the median of a field of the samples: the double at `offset`. */
 static double typical(const pace_rank *r, size_t offset)
 {
     double values[SAMPLES];
@@ -127,17 +128,18 @@ static int slowest_in(const tess_pace *pace, int phase, bool running)
     return slowest;
 }
 
-/* The error of the first row, or the usual one if that is more: twenty times may be alike by chance. */
+/* Returns the error of the first row, or the median error of all rows if that is larger: twenty equal times may be a
+ * coincidence. */
 static double noise_of(double seconds[][SAMPLES], int n)
 {
     double errors[MOST_COMPARED];
     for (int i = 0; i < n; i++)
         errors[i] = tess_median_error(seconds[i]);
     double own = errors[0];
-    return fmax(own, tess_median(errors, n)); /* tess_median sorts them */
+    return fmax(own, tess_median(errors, n)); /* tess_median sorts the errors */
 }
 
-/* Applies the rule to `rank` and up to MOST_COMPARED - 1 others, evenly spread over the job. */
+/* Applies the rule to `rank` and up to MOST_COMPARED - 1 other ranks, spread evenly over the job. */
 static bool is_slow(const tess_pace *pace, int rank, int phase, bool running, tess_straggler *out)
 {
     double seconds[MOST_COMPARED][SAMPLES];
@@ -157,7 +159,7 @@ static bool is_slow(const tess_pace *pace, int rank, int phase, bool running, te
     return false;
 }
 
-/* Not if the other ranks wait for cores too. */
+/* Whether the rank is starved of a core. It is not if the other ranks wait for cores, too. */
 static bool is_starved(const tess_pace *pace, int rank, double step_s)
 {
     double all = 0;
@@ -177,8 +179,8 @@ static double typical_wait(const pace_rank *r)
     return tess_median(values, SAMPLES);
 }
 
-/* The others wait for a slow rank for the time of its excess. A rank that is faster in another phase, or not as slow as
- * a third one, holds no rank up. */
+/* Whether the others wait for a slow rank for the time of its excess. A rank holds no rank up if it is faster in
+ * another phase, or less slow than a third rank. */
 static bool holds_others_up(const tess_pace *pace, int rank, double excess_s)
 {
     double others = 0;

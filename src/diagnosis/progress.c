@@ -22,7 +22,7 @@ static void add_place(const tess_progress_of *p, tess_sentence *words)
         tess_sentence_add(words, ", micro-batch %lld", (long long)p->micro);
 }
 
-/* "it has had one batch less: ...", the rule that it broke. */
+/* Appends how the rank broke the rule of equal batches: "it has had one batch less: ...". */
 static void add_rule(const tess_progress_of *odd, const tess_progress_of *most, tess_sentence *words)
 {
     int64_t steps = odd->step - most->step, n = steps != 0 ? steps : odd->micro - most->micro;

@@ -40,8 +40,9 @@ tess_diagnosis_kind tess_request_difference(const tess_record *a, const tess_rec
     if (a->tag == b->tag)
         return TESS_DIAGNOSIS_HEALTHY;
     if (a->op == TESS_TRACE_ALL_REDUCE && a->dtype < TESS_DTYPE_COUNT && b->dtype < TESS_DTYPE_COUNT)
-        return TESS_DIAGNOSIS_MISMATCH_LABEL; /* a tag says what it is for, too */
-    /* A hash of the pieces, or in dumps of another framework of an operation or dtype without a number here. */
+        return TESS_DIAGNOSIS_MISMATCH_LABEL; /* a message's tag also shows its purpose */
+    /* The tag is a hash of the pieces. In dumps of another framework, it is a hash of an operation or dtype that has
+     * no number here. */
     if (has_pieces(a))
         return TESS_DIAGNOSIS_MISMATCH_COUNT;
     return a->op == TESS_TRACE_OTHER && strcmp(a->what, b->what) != 0 ? TESS_DIAGNOSIS_MISMATCH_OP
@@ -53,7 +54,7 @@ bool tess_request_same(const tess_record *a, const tess_record *b)
     return tess_request_difference(a, b) == TESS_DIAGNOSIS_HEALTHY;
 }
 
-/* The job's rank of record->root, or the place itself if the team is not known. */
+/* Returns the rank of the job for record->root, or the index itself if the team is not known. */
 static int rank_at(const tess_history *history, const tess_record *record)
 {
     const tess_team_history *team = tess_history_team(history, record->team);
@@ -88,7 +89,7 @@ const char *tess_request_format(const tess_history *history, const tess_record *
     if (tess_request_is_message(record)) {
         tess_sentence_add(&words, ", %s rank %d", record->op == TESS_TRACE_SEND ? "to" : "from",
                           rank_at(history, record));
-        if (history->source != TESS_HISTORY_PYTORCH) /* PyTorch has no tags */
+        if (history->source != TESS_HISTORY_PYTORCH) /* PyTorch's dumps hold no tags */
             tess_sentence_add(&words, ", tag %llu", (unsigned long long)record->tag);
     } else if (record->root >= 0)
         tess_sentence_add(&words, ", root rank %d", rank_at(history, record));

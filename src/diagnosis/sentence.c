@@ -78,7 +78,8 @@ void tess_fields_put(tess_fields *fields, const char *name, int n, const char *f
     va_end(arguments);
 }
 
-/* Adds "{name}" or "{name:one|more}", given the text after the brace; false: the field is empty. */
+/* Appends the text of "{name}" or "{name:one|more}"; `name` begins after the brace. Returns false if the field is
+ * empty. */
 static bool fill_field(tess_sentence *words, const char *name, const tess_fields *fields)
 {
     size_t size = strcspn(name, ":}");
@@ -98,7 +99,7 @@ static bool fill_field(tess_sentence *words, const char *name, const tess_fields
     return true;
 }
 
-/* Fills in the sentence up to `end`, and returns its place; *whole: no field was empty. */
+/* Fills in the sentence up to the character `end`, and returns its position. *whole: no field in it was empty. */
 static const char *fill_to(tess_sentence *words, const char *at, char end, const tess_fields *fields, bool *whole)
 {
     *whole = true;

@@ -1,12 +1,12 @@
-/* Text that grows in a buffer and is cut at its end; lists of ranks; sentences with fields. */
+/* Text that grows in a buffer and is cut at the buffer's end, lists of ranks, and sentences with fields. */
 #ifndef TESS_DIAGNOSIS_SENTENCE_H
 #define TESS_DIAGNOSIS_SENTENCE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Part of the guard's error when operations differ only in their call sites (job/fingerprint.h). The diagnosis looks
- * for it there. */
+/* Part of the guard's error for operations that differ only in their call sites (job/fingerprint.h). The diagnosis
+ * searches errors for it. */
 #define TESS_ERROR_BY_PLACE " in their order, which all have kept before"
 
 typedef struct tess_sentence {
@@ -14,18 +14,18 @@ typedef struct tess_sentence {
     size_t size, at;
 } tess_sentence;
 
-tess_sentence tess_sentence_begin(char *text, size_t size); /* an empty text; size at least 1 */
+tess_sentence tess_sentence_begin(char *text, size_t size); /* returns an empty text; size at least 1 */
 void tess_sentence_add(tess_sentence *words, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* "rank 3", "ranks 0 1 3", "ranks 0-6", of many "ranks 0-3 5 7 and 12 more". `ranks` ascending. */
+/* Appends "rank 3", "ranks 0 1 3", "ranks 0-6", or for many ranks "ranks 0-3 5 7 and 12 more". `ranks` must ascend. */
 void tess_sentence_ranks(tess_sentence *words, const int *ranks, int n);
 
-/* Adds a process, rank after rank, to the command that lets stopped ones go on: "kill -CONT 12 13"; with hosts "on host
- * h1 kill -CONT 12 13, on host h2 kill -CONT 14". `host`: "" in a job of one host. *last: NULL before the first call.
- * A pid of 0 is left out. */
+/* Appends a process to the command that continues stopped processes, called rank by rank: "kill -CONT 12 13"; with
+ * hosts "on host h1 kill -CONT 12 13, on host h2 kill -CONT 14". `host`: "" in a job of one host. *last: NULL before
+ * the first call. A pid of 0 is left out. */
 void tess_sentence_continue(tess_sentence *words, int pid, const char *host, const char **last);
 
-/* The fields of a sentence: a name, the number of things that it stands for, and their text. */
+/* The fields of a sentence. A field has a name, the number of things that it stands for, and a text. */
 enum { TESS_FIELDS = 32 };
 
 typedef struct tess_fields {
@@ -37,17 +37,18 @@ typedef struct tess_fields {
     int n;
 } tess_fields;
 
-/* Adds an empty field and returns its text, to be written. A field beyond TESS_FIELDS replaces the last one. */
+/* Adds an empty field and returns its text for the caller to write. A field beyond TESS_FIELDS replaces the last
+ * one. */
 tess_sentence tess_fields_add(tess_fields *fields, const char *name, int n);
 void tess_fields_put(tess_fields *fields, const char *name, int n, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Adds `sentence` with its fields: "{who}" is the text of that field, "{who:is|are}" the first word if the field stands
- * for one thing and the second if not, and "[...]" is left out when a field in it is empty. Unknown fields are empty.
- */
+/* Appends `sentence` with its fields. "{who}" is the text of that field. "{who:is|are}" is the first word if the
+ * field stands for one thing, and otherwise the second. "[...]" is left out if a field in it is empty. Unknown
+ * fields are empty. */
 void tess_sentence_fill(tess_sentence *words, const char *sentence, const tess_fields *fields);
 
-/* Sentences of the watchdog and of `doctor log`, from the table in sentences.c; their fields are named there. */
+/* Sentences of the watchdog and of `doctor log`. The table in sentences.c defines them and names their fields. */
 typedef enum tess_report_id {
     TESS_REPORT_NONE,
     TESS_REPORT_STALL,

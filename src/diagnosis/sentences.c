@@ -1,4 +1,4 @@
-/* The headline of a diagnosis: the first row of the table that fits, with its fields filled in; and the reports. */
+/* Builds the headline of a diagnosis from the first row of a table that fits, and the sentences of reports. */
 #include <signal.h>
 #include <string.h>
 
@@ -10,14 +10,14 @@ enum {
     TIE = 1 << 0,
     NOBODY = 1 << 1,     /* no culprit */
     WAITED_FOR = 1 << 2, /* others wait for the culprits */
-    WHOLE_STEP = 1 << 3, /* all operations of a step */
-    SEVERAL = 1 << 4,    /* operations */
-    LAST = 1 << 5,       /* nothing came after the operation */
-    ALIKE = 1 << 6,      /* both requests */
-    UNMET = 1 << 7,      /* a message without its other side */
+    WHOLE_STEP = 1 << 3, /* the slip covers all operations of a step */
+    SEVERAL = 1 << 4,    /* the slip covers several operations */
+    LAST = 1 << 5,       /* no operation followed */
+    ALIKE = 1 << 6,      /* both requests read the same */
+    UNMET = 1 << 7,      /* a message without a counterpart */
     NONE = 1 << 8,       /* no operation of the culprit is known */
-    DEAD = 1 << 9,       /* all records are there, and none is odd */
-    STUCK = 1 << 10,     /* ranks are in an operation from which no rank is missing */
+    DEAD = 1 << 9,       /* all records are known, and none is odd */
+    STUCK = 1 << 10,     /* ranks are in an operation that no rank is missing from */
     ASKED = 1 << 11,     /* ranks were asked to end */
     ABSENT = 1 << 12,    /* the culprits are missing */
     KILLED = 1 << 13,    /* ranks died of a signal */
@@ -34,8 +34,8 @@ enum {
 #define NOT_SAID "the records do not say who is to blame[; {absent} rank{absent:|s} left none]"
 
 static const struct {
-    tess_diagnosis_kind kind; /* COUNT: any */
-    unsigned when;            /* all of these hold */
+    tess_diagnosis_kind kind; /* COUNT: any kind */
+    unsigned when;            /* conditions that must all hold */
     const char *text;
 } sentences[] = {
     {TESS_DIAGNOSIS_HEALTHY, 0, "no rank keeps others waiting[ for longer than {patience} s]"},
@@ -165,7 +165,7 @@ static void put_ranks(tess_fields *fields, const char *name, const int *ranks, i
         tess_sentence_ranks(&words, ranks, n);
 }
 
-/* The requests of both sides. */
+/* Puts the requests of both sides. */
 static void put_requests(const diagnosis_search *search, tess_fields *fields)
 {
     const tess_diagnosis *diagnosis = search->diagnosis;
@@ -185,8 +185,8 @@ static void put_requests(const diagnosis_search *search, tess_fields *fields)
     }
 }
 
-/* "after" a completed operation, "in" an open one, "after asking for" an open one if the rank has since gone on to
- * something else. */
+/* Returns "after" for a completed operation, "in" for an open one, and "after asking for" for an open one if the
+ * rank has since done something else. */
 static const char *where_in(const tess_rank_history *rank, const tess_record *record)
 {
     const tess_phase_span *last = rank->n_spans > 0 ? &rank->spans[rank->n_spans - 1] : NULL;
@@ -198,7 +198,7 @@ static const char *where_in(const tess_rank_history *rank, const tess_record *re
     return went_on ? "after asking for" : "in";
 }
 
-/* The phase that the rank entered last, which may be newer than that of its last operation. */
+/* Writes the phase that the rank entered last, which may be newer than that of its last operation. */
 static const char *own_phase(const tess_rank_history *rank, const tess_record *record, char *text, size_t size)
 {
     if (rank->n_spans == 0)
@@ -209,7 +209,7 @@ static const char *own_phase(const tess_rank_history *rank, const tess_record *r
     return tess_request_phase(&here, text, size);
 }
 
-/* Fields about the first culprit. */
+/* Puts fields about the first culprit. */
 static void put_first(const diagnosis_search *search, tess_fields *fields)
 {
     const tess_diagnosis *diagnosis = search->diagnosis;
@@ -233,7 +233,7 @@ static void put_first(const diagnosis_search *search, tess_fields *fields)
     put_sentence(fields, "last", "[ {where} {odd}]{own_phase}");
 }
 
-/* An error that several ranks report, from one of them. */
+/* Puts an error that several ranks report, as one of them reports it. */
 static void put_witnesses(const diagnosis_search *search, tess_fields *fields)
 {
     const char *error = search->history->ranks[search->witness].error;
@@ -252,7 +252,7 @@ static void put_count(tess_fields *fields, const char *name, int n)
         tess_sentence_add(&words, "%d", n);
 }
 
-/* Fields about the whole job; returns the conditions that it meets. */
+/* Puts fields about the whole job. Returns the conditions that the job meets. */
 static unsigned put_job(const diagnosis_search *search, tess_fields *fields)
 {
     const tess_history *history = search->history;
@@ -279,7 +279,7 @@ static unsigned put_job(const diagnosis_search *search, tess_fields *fields)
 }
 
 /* ---- The sentence ---- */
-/* No later operation shows whether the culprit skipped the operation or delayed it. */
+/* Whether no later operation can show if the culprit skipped the operation or only delayed it. */
 static bool is_last(const diagnosis_search *search)
 {
     const tess_diagnosis *diagnosis = search->diagnosis;
@@ -307,7 +307,7 @@ static unsigned put_fields(const diagnosis_search *search, tess_fields *fields)
 {
     const tess_diagnosis *diagnosis = search->diagnosis;
     char phase[PHASE_BYTES];
-    /* The same number of elements in other pieces would read alike. */
+    /* equal element counts in other pieces would read the same */
     bool cut = diagnosis->kind == TESS_DIAGNOSIS_MISMATCH_COUNT && diagnosis->odd.count == diagnosis->record.count;
     put_ranks(fields, "ranks", diagnosis->ranks, diagnosis->n_ranks);
     put_ranks(fields, "waiting", diagnosis->waiting, diagnosis->n_waiting);
@@ -316,7 +316,7 @@ static unsigned put_fields(const diagnosis_search *search, tess_fields *fields)
         tess_fields_put(fields, "waited", 1, "%.1f", diagnosis->waited_s);
     put_sentence(fields, "waiters", WAITERS);
     tess_fields_put(fields, "limit", 1, "%.2g", search->patience_s);
-    if (search->patience_s > 0) /* 0 for dumps of another framework, where every wait counts */
+    if (search->patience_s > 0) /* 0 in dumps of another framework, where every wait counts */
         tess_fields_put(fields, "patience", 1, "%.2g", search->patience_s);
     tess_fields_put(fields, "n", diagnosis->n_operations, "%d", diagnosis->n_operations);
     tess_fields_put(fields, "n_more", diagnosis->n_operations - 1, "%d", diagnosis->n_operations - 1);

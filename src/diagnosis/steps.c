@@ -1,5 +1,5 @@
-/* Ranks that make the same request at different steps. Steps are alike, so after a rank has left out a whole step all
- * requests still fit, until one comes that is not part of every step. */
+/* Finds ranks that make the same request at different steps. Steps resemble each other: after a rank has left out a
+ * whole step, all its requests still match, until one comes that is not part of every step. */
 #include "diagnosis/request.h"
 #include "diagnosis/diagnosis_impl.h"
 
@@ -9,14 +9,13 @@ typedef struct step_parting {
     int64_t step; /* step of most ranks */
 } step_parting;
 
-/* The step of more than half of the members in this operation; -1: none, or their requests differ. */
+/* Returns the step of more than half of the members in this operation; -1: there is none, or their requests differ. */
 static int64_t step_of_most(const tess_team_view *team, uint64_t sequence, bool *differ)
 {
     const tess_record *best = NULL;
     int n = 0, votes = 0, n_best = 0;
     *differ = false;
-    for (int i = 0; i < team->team->n_ranks;
-         i++) { /* Boyer and Moore: only the last candidate can have more than half */
+    for (int i = 0; i < team->team->n_ranks; i++) { /* Boyer-Moore vote: only the last candidate can have a majority */
         const tess_record *record = tess_member_at(&team->members[i], sequence);
         if (record == NULL)
             continue;
@@ -110,12 +109,13 @@ void diagnosis_refine_by_steps(diagnosis_search *search)
 static bool may_be_uneven(const tess_diagnosis *diagnosis)
 {
     bool slipped = diagnosis->kind == TESS_DIAGNOSIS_SKIPPED || diagnosis->kind == TESS_DIAGNOSIS_EXTRA;
-    bool reported = slipped && diagnosis->n_operations == 0; /* the headline of a whole step names the steps */
+    /* if a whole step slipped, the headline already names the steps */
+    bool reported = slipped && diagnosis->n_operations == 0;
     return (slipped || diagnosis->kind == TESS_DIAGNOSIS_DEADLOCK) && !reported && diagnosis->n_ranks > 0 &&
            diagnosis->n_waiting > 0;
 }
 
-/* The newest step of the rank; -1: not known. */
+/* Returns the newest step of the rank; -1: not known. */
 static int64_t newest_step(const diagnosis_search *search, int rank)
 {
     const tess_rank_history *r = &search->history->ranks[rank];

@@ -9,8 +9,9 @@
 enum { STEPS = TESS_STRAGGLER_STEPS, WINDOW = STEPS / 2, MOST_OTHERS = 4096 };
 
 static const double over_in_window = 1.05, over_in_all = 1.07, standard_errors = 3;
-static const double error_of_median = 1.2533; /* standard error of a median / that of the mean (normal noise) */
-static const double mad_to_sigma = 1.4826;    /* standard deviation / median absolute deviation */
+static const double error_of_median = 1.2533; /* ratio of the standard errors of median and mean, for normal noise */
+/* ratio of standard deviation to median absolute deviation, for normal noise */
+static const double mad_to_sigma = 1.4826;
 
 static double typical(const double *times, int n)
 {
@@ -19,7 +20,7 @@ static double typical(const double *times, int n)
     return tess_median(copy, n);
 }
 
-/* Median over the other ranks; of very many ranks the first MOST_OTHERS stand for all. */
+/* Returns the median over the other ranks. If there are very many ranks, only the first MOST_OTHERS are taken. */
 static double others(const double *seconds, int n_ranks, int rank, int first, int n)
 {
     double values[MOST_OTHERS];

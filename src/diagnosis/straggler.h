@@ -1,4 +1,4 @@
-/* Ranks that are slow in a phase, step after step. A pure function, for live and dead jobs.
+/* Finds ranks that are slow in a phase, step after step. Pure functions, for live and dead jobs.
  *
  * The rule, over the last TESS_STRAGGLER_STEPS steps in two windows of equal length: a rank is a straggler when the
  * median of its times lies above the median of the other ranks' medians
@@ -14,15 +14,17 @@ enum { TESS_STRAGGLER_STEPS = 20 };
 
 typedef struct tess_straggler {
     int rank;
-    double ratio; /* its median to that of the others: 1.12 is 12% slow */
+    double ratio; /* ratio of its median to the median of the others: 1.12 means 12% slower */
     double excess_s;
 } tess_straggler;
 
-/* seconds (n_ranks, TESS_STRAGGLER_STEPS): each rank's times in one phase without waits for others, newest last.
- * Writes the stragglers, slowest first, to out (n_ranks) and returns their number; 0 for fewer than two ranks. */
+/* Finds the stragglers in one phase. seconds (n_ranks, TESS_STRAGGLER_STEPS): each rank's times without waits for
+ * others, newest last. Writes the stragglers to out (n_ranks), slowest first. Returns their number; 0 if there are
+ * fewer than two ranks. */
 int tess_stragglers_find(const double *seconds, int n_ranks, tess_straggler *out);
 
-/* Standard error of the median of times (TESS_STRAGGLER_STEPS), by their median absolute deviation. */
+/* Returns the standard error of the median of times (TESS_STRAGGLER_STEPS), estimated from their median absolute
+ * deviation. */
 double tess_median_error(const double *times);
 
 #endif

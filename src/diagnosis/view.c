@@ -45,17 +45,17 @@ static void sort_records(tess_member_view *member)
     if (member->n_records == 0)
         return;
     qsort(member->records, member->n_records, sizeof(member->records[0]), by_sequence);
-    for (size_t i = 0; i < member->n_records; i++) /* the later of two with one sequence stays */
+    for (size_t i = 0; i < member->n_records; i++) /* if two records have one sequence, the later one is kept */
         if (i + 1 == member->n_records || member->records[i + 1]->sequence != member->records[i]->sequence)
             member->records[n++] = member->records[i];
     member->n_records = n;
 }
 
-/* Counts the rank's records of each team, or stores them. */
+/* Stores the rank's records in the views of their teams, or only counts them. */
 static void deal_records(tess_view *view, int r, bool count_only)
 {
     const tess_rank_history *rank = &view->history->ranks[r];
-    uint64_t failure_ns = UINT64_MAX, hash = 0; /* time and hash of the first failure */
+    uint64_t failure_ns = UINT64_MAX, hash = 0; /* time of the first failure; team of the current record */
     tess_member_view *member = NULL;
     for (size_t i = 0; i < rank->n_records; i++)
         if (rank->records[i].state == TESS_TRACE_FAILED && rank->records[i].completed_ns < failure_ns)

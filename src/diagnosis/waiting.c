@@ -1,5 +1,5 @@
-/* Follows who waits for whom: from the rank that has waited longest, over the ranks that are missing, to one that waits
- * for nobody. */
+/* Follows ranks that wait for each other: from the rank that has waited longest, over the ranks that are missing, to
+ * a rank that waits for none. */
 #include <stdlib.h>
 
 #include "diagnosis/request.h"
@@ -19,8 +19,8 @@ static bool stop_at_explained(void *context, int missing, const tess_record *rec
     return diagnosis_is_explained(&history->ranks[missing]);
 }
 
-/* Long enough for blame. In a dead job the length of the wait may be unknown, since its end was not recorded; a missing
- * rank whose situation explains its absence is then enough. */
+/* Whether the wait is long enough for blame. In a dead job, the length of the wait may be unknown, because its end
+ * was not recorded. It is then enough that the situation of a missing rank explains its absence. */
 static bool is_long(const diagnosis_search *search, int rank, const tess_record *record, double waited_s)
 {
     const tess_history *history = search->history;
@@ -51,10 +51,10 @@ static int longest_waiting(const diagnosis_search *search, double *longest_s)
     return who;
 }
 
-/* ---- All ranks that it waits for, directly or not ---- */
+/* ---- All ranks that a rank waits for, directly or not ---- */
 typedef struct wait_reach {
     diagnosis_search *search;
-    int n; /* ranks in search->queue; search->mark has the same ones */
+    int n; /* number of ranks in search->queue; search->mark marks the same ranks */
 } wait_reach;
 
 static bool add_to_reach(void *context, int missing, const tess_record *record)
@@ -80,8 +80,8 @@ static int find_reach(diagnosis_search *search, int from)
     return r.n;
 }
 
-/* The order of blame among ranks that others wait for. A rank whose records show it elsewhere comes before one without
- * records, which may have come. */
+/* Whether `a` is to blame before `b`, of two ranks that others wait for. A rank with records comes before a rank
+ * without records, which may have joined the operation. */
 static bool comes_before(const tess_rank_history *a, const tess_rank_history *b)
 {
     tess_situation x = diagnosis_situation(a), y = diagnosis_situation(b);
@@ -121,7 +121,7 @@ static tess_diagnosis_kind kind_of(const tess_rank_history *rank)
 
 typedef struct waiters {
     diagnosis_search *search;
-    int rank; /* the rank whose operations are visited */
+    int rank; /* rank whose operations are visited */
     double longest_s;
 } waiters;
 
@@ -163,7 +163,7 @@ void diagnosis_attach_waiters(diagnosis_search *search)
         diagnosis->odd = first->records[first->n_records - 1];
 }
 
-/* The newest operation in which the rank waits; NULL: it waits in none. */
+/* Returns the newest operation in which the rank waits, or NULL if it waits in none. */
 static const tess_record *newest_waiting(const diagnosis_search *search, int rank)
 {
     const tess_rank_history *r = &search->history->ranks[rank];
@@ -173,7 +173,7 @@ static const tess_record *newest_waiting(const diagnosis_search *search, int ran
     return NULL;
 }
 
-/* The ranks between the culprits and those that wait for them: they wait themselves, or left no records. */
+/* Reports the ranks between the culprits and those that wait for them. They wait themselves, or left no records. */
 static void report_chain(diagnosis_search *search, int n_reached)
 {
     enum { MOST_REPORTED = 4 };
@@ -208,7 +208,7 @@ static bool blame_leaves(diagnosis_search *search, int n_reached)
     }
     if (best < 0)
         return false;
-    for (int i = 0; i < n_reached; i++) { /* none comes before the best */
+    for (int i = 0; i < n_reached; i++) { /* also marks the ranks that are equally to blame */
         int rank = search->queue[i];
         search->mark[rank] |= is_leaf(search, rank) && !comes_before(&ranks[best], &ranks[rank]);
     }
@@ -219,8 +219,8 @@ static bool blame_leaves(diagnosis_search *search, int n_reached)
     return true;
 }
 
-/* Dumps and logs of another framework say what a rank called, but not what it does since. There the majority is right:
- * an operation that more members have left out than called was one too many. */
+/* Sides with the majority in dumps and logs of another framework. They show what a rank called, but not what it did
+ * afterwards. If more members have left out an operation than called it, the operation was one too many. */
 static void side_with_majority(diagnosis_search *search)
 {
     tess_diagnosis *diagnosis = search->diagnosis;
@@ -254,7 +254,7 @@ bool diagnosis_find_waiting(diagnosis_search *search)
     if (!blame_leaves(search, n_reached)) {
         for (int i = 0; i < n_reached; i++)
             if (diagnosis_waits_for_unknown(search, search->queue[i]))
-                return false; /* the chain leads out of what the records say */
+                return false; /* the chain ends in a rank without records */
         diagnosis_blame_circle(search, from);
     }
     side_with_majority(search);
@@ -264,7 +264,7 @@ bool diagnosis_find_waiting(diagnosis_search *search)
 }
 
 /* ---- A rank that vanished ---- */
-/* Marks the other members that failed in the operation; true: `rank` alone has it open. */
+/* Marks the other members that failed in the operation. Returns true if `rank` alone still has it open. */
 static bool mark_failed(diagnosis_search *search, int rank, const tess_record *record)
 {
     const tess_team_view *team = tess_view_team(&search->view, record->team);

@@ -6,7 +6,7 @@
 #include "diagnosis/view.h"
 
 /* ---- The matrix ---- */
-/* The member that came last to `sequence`; -1: not all have come. */
+/* Returns the member that came last to `sequence`; -1: not all have come. */
 static int last_arriver(const tess_history *history, const tess_team_view *team, uint64_t sequence, uint64_t *last_ns)
 {
     int last = -1;
@@ -86,14 +86,14 @@ const char *const *tess_phase_names(void)
     return names;
 }
 
-/* The sum over the rank's spans of a phase in a step. */
+/* Time of a rank in a phase of one step, summed over its spans. */
 typedef struct phase_sum {
     double seconds;
     bool found;
 } phase_sum;
 
-/* Time inside [begin, end) in which an operation of the rank waited for others. Overlapping waits count once. Records
- * are in the order of enqueued_ns; *from moves on with the spans. */
+/* Returns the time in [begin, end) during which an operation of the rank waited for others. Overlapping waits count
+ * once. Records are in the order of enqueued_ns; *from advances from span to span. */
 static uint64_t waited_inside(const tess_rank_history *rank, uint64_t begin, uint64_t end, size_t *from)
 {
     uint64_t covered = begin, waited = 0;
@@ -128,7 +128,7 @@ static phase_sum sum_of_step(const tess_rank_history *rank, const char *phase, i
     return sum;
 }
 
-/* The first span of the step; NULL: none. */
+/* Returns the first span of the step, or NULL if there is none. */
 static const tess_phase_span *first_of_step(const tess_rank_history *rank, int64_t step)
 {
     for (size_t i = 0; i < rank->n_spans; i++)
@@ -137,8 +137,8 @@ static const tess_phase_span *first_of_step(const tess_rank_history *rank, int64
     return NULL;
 }
 
-/* The share of a step's time in which the rank had a core. It applies to all phases of the step, since the phase of the
- * time without a core is not known. */
+/* Returns the share of a step's time in which the rank had a core. It is used for all phases of the step, because
+ * the phase of the time without a core is not known. */
 static double running_share(const tess_rank_history *rank, int64_t step)
 {
     const tess_phase_span *begin = first_of_step(rank, step), *end = first_of_step(rank, step + 1);
@@ -149,7 +149,7 @@ static double running_share(const tess_rank_history *rank, int64_t step)
     return share < 1 ? 1 - share : 0;
 }
 
-/* Writes the times of the step to column `at`. False: not every rank was in the phase. */
+/* Writes the times of the step to column `at`. Returns false if a rank was not in the phase. */
 static bool fill_step(const tess_history *history, const char *phase, int64_t step, int at, double *seconds)
 {
     for (int r = 0; r < history->world; r++) {
@@ -161,7 +161,7 @@ static bool fill_step(const tess_history *history, const char *phase, int64_t st
     return true;
 }
 
-/* The newest step that all ranks have finished. */
+/* Returns the newest step that all ranks have finished. */
 static int64_t newest_step(const tess_history *history)
 {
     int64_t newest = INT64_MAX;
@@ -175,7 +175,7 @@ static int64_t newest_step(const tess_history *history)
 
 bool tess_phase_seconds(const tess_history *history, const char *phase, double *seconds)
 {
-    enum { MOST_STEPS_BACK = 2000 }; /* a checkpoint comes every few hundred steps */
+    enum { MOST_STEPS_BACK = 2000 }; /* large, because checkpoints are hundreds of steps apart */
     int at = TESS_STRAGGLER_STEPS;
     int64_t newest = newest_step(history);
     for (int64_t step = newest; step >= 0 && newest - step < MOST_STEPS_BACK && at > 0; step--)

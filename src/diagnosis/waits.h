@@ -1,4 +1,5 @@
-/* How long ranks waited for each other, and their time in each phase, from the records and spans of a history. */
+/* Computes how long ranks waited for each other, and their time in each phase, from the records and spans of a
+ * history. */
 #ifndef TESS_DIAGNOSIS_WAITS_H
 #define TESS_DIAGNOSIS_WAITS_H
 
@@ -7,27 +8,28 @@
 
 enum { TESS_WAITS_MAX_RANKS = 1024 };
 
-/* The waits for late members: in a collective that all members joined they wait for the last one. */
+/* The waits for late members. In a collective that all members joined, each of them waits for the last one. */
 typedef struct tess_waits {
     int world;
-    uint64_t *ns;           /* (world, world): row waited for column */
-    uint64_t n_collectives; /* counted */
+    uint64_t *ns;           /* (world, world): time that the rank of the row waited for the rank of the column */
+    uint64_t n_collectives; /* number of collectives counted */
 } tess_waits;
 
-/* TESS_E_UNSUPPORTED: more than TESS_WAITS_MAX_RANKS ranks. Free with tess_waits_free. */
+/* Computes the waits. Free with tess_waits_free. TESS_E_UNSUPPORTED: more than TESS_WAITS_MAX_RANKS ranks. */
 tess_status tess_waits_find(const tess_history *history, tess_waits *waits);
-/* Nanoseconds that all ranks waited for `rank`, or for any rank (-1). */
+/* Returns the nanoseconds that all ranks waited for `rank`, or for any rank (-1). */
 uint64_t tess_waits_for(const tess_waits *waits, int rank);
 void tess_waits_free(const tess_history *history, tess_waits *waits);
 
 #define TESS_STRAGGLER_PHASE_LIST(X) \
     X("data") X("forward") X("backward") X("optimizer") X("checkpoint") X("validation") X("evaluation")
 
-/* Names of the phases that are searched for stragglers, then NULL. */
+/* Returns the names of the phases that are searched for stragglers; the list ends with NULL. */
 const char *const *tess_phase_names(void);
 
-/* Seconds that each rank spent in the phase, without waits for others, in the last TESS_STRAGGLER_STEPS steps in which
- * all ranks completed it: seconds (world, TESS_STRAGGLER_STEPS). False: there are fewer such steps. */
+/* Writes the seconds that each rank spent in the phase, without waits for others: seconds (world,
+ * TESS_STRAGGLER_STEPS). Covers the last TESS_STRAGGLER_STEPS steps in which all ranks completed the phase. Returns
+ * false if there are fewer such steps. */
 bool tess_phase_seconds(const tess_history *history, const char *phase, double *seconds);
 
 #endif
