@@ -1,4 +1,4 @@
-/* Faults of operations: skipped, repeated, altered, delayed, or made on the wrong team. */
+/* Injects faults of operations: they are skipped, repeated, altered, delayed, or made on the wrong team. */
 #include <string.h>
 
 #include "inject/inject_impl.h"
@@ -9,7 +9,7 @@ static bool is_message(int kind)
     return kind == TESS_TRACE_SEND || kind == TESS_TRACE_RECV;
 }
 
-/* ---- The operation that is hit ---- */
+/* ---- The operation that a fault hits ---- */
 bool tess_fault_can_hit(tess_fault_kind kind, int op)
 {
     bool moves_data = op != TESS_TRACE_BARRIER && op < TESS_TRACE_TEAM_SPLIT;
@@ -27,13 +27,13 @@ bool tess_fault_can_hit(tess_fault_kind kind, int op)
     case TESS_FAULT_TEAM:
         return !is_message(op) && op < TESS_TRACE_TEAM_SPLIT;
     case TESS_FAULT_EXTRA:
-        return op < TESS_TRACE_TEAM_SPLIT; /* memory that is requested twice would leak */
+        return op < TESS_TRACE_TEAM_SPLIT; /* repeating a request for memory would leak it */
     default:
         return true;
     }
 }
 
-/* True for an operation that the fault waits for. */
+/* Whether the fault waits for this operation. */
 static bool is_met(const tess_faults *faults, tess_fault *f, const tess_fingerprint *fp, tess_fault_point point)
 {
     return f->point == point && (f->op == TESS_TRACE_NONE || f->op == fp->kind) &&
@@ -41,7 +41,7 @@ static bool is_met(const tess_faults *faults, tess_fault *f, const tess_fingerpr
            tess_fault_counts(faults, f);
 }
 
-/* At most one fault is due; all have counted the operation. */
+/* Returns the fault that is due, at most one. Every fault counts the operation. */
 static tess_fault *find_due(tess_faults *faults, const tess_fingerprint *fp)
 {
     tess_fault *due = NULL;
@@ -54,11 +54,11 @@ static tess_fault *find_due(tess_faults *faults, const tess_fingerprint *fp)
 }
 
 /* ---- Skipped, repeated, held back ---- */
-/* A blocking call returns its buffers at once, so a held operation needs copies. Pieces live longer, and so does memory
- * of a device. */
+/* Copies the buffers of an operation that is held back, because a blocking call returns its buffers to the caller at
+ * once. Pieces and device memory need no copies: they stay valid longer. */
 static bool copy_buffers(tess_mem *mem, tess_faults *faults, const tess_work *work)
 {
-    if (faults->held_in != NULL || /* another held operation may still be under way */
+    if (faults->held_in != NULL || /* another held operation may still be running */
         tess_mem_alloc(mem, TESS_POOL_MISC, work->in_bytes + 1, "held input", &faults->held_in) != TESS_OK ||
         tess_mem_alloc(mem, TESS_POOL_MISC, work->out_bytes + 1, "held output", &faults->held_out) != TESS_OK)
         return false;
@@ -80,14 +80,14 @@ static tess_status hold(tess_work *work, tess_work **handle)
     return tess_work_pretend(work, handle);
 }
 
-/* The team's next operation was just submitted; now submit the one that should have been first. */
+/* Submits the held operation after the team's next operation, which was just submitted. The two are then swapped. */
 static tess_status make_held(tess_faults *faults, tess_work *next, tess_work **handle)
 {
     tess_work *first = NULL, *unused = NULL;
     TESS_TRY(tess_work_post(next, &first));
     faults->holds = false;
     if (tess_work_repeat(&faults->held, true, &unused) != TESS_OK)
-        tess_error_clear(); /* the team is broken: the next wait reports why */
+        tess_error_clear(); /* the team is broken, and the next wait reports why */
     if (handle == NULL)
         return tess_work_wait(&first, 0);
     *handle = first;
@@ -95,7 +95,8 @@ static tess_status make_held(tess_faults *faults, tess_work *next, tess_work **h
 }
 
 /* ---- Altered ---- */
-/* Turns a call into another of the same family, where there is one. It moves nothing: its buffers would not fit. */
+/* Turns a call into another operation of the same family, if there is one. The operation moves no data, because its
+ * buffers would not fit. */
 static void ask_for_another(tess_work *work)
 {
     static const uint8_t others[TESS_TRACE_OP_COUNT] = {
@@ -150,7 +151,7 @@ static void ask_wrongly(tess_work *work, const tess_fault *f)
     }
 }
 
-/* Submits the same request on another team; without one, its own team gets a wrong hash. */
+/* Submits the same request on another team. If there is none, the operation gets the hash of a wrong team. */
 static tess_status make_elsewhere(tess_work *work, tess_work **handle)
 {
     tess_team *other = tess_team_find_alike(work->team);
@@ -165,7 +166,7 @@ static tess_status make_elsewhere(tess_work *work, tess_work **handle)
     return tess_work_repeat(&request, false, handle);
 }
 
-/* ---- Before and after ---- */
+/* ---- Faults before and after an operation ---- */
 static tess_status make_with(tess_fault *f, tess_work *work, tess_work **handle)
 {
     tess_runtime *rt = tess_team_runtime(work->team);

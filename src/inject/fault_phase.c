@@ -1,4 +1,4 @@
-/* Faults at the beginning of a phase or step, and phases that take too long. */
+/* Injects faults at the beginning of a phase or step, and slows down phases. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -8,7 +8,7 @@
 
 static const double least_sleep_s = 1e-3;
 
-/* Only compute time is stretched, not waiting for peers or input. */
+/* Returns the CPU time of this thread. Only compute time is stretched, not waits for peers or input. */
 static double cpu_s(void)
 {
     struct timespec now;
@@ -21,7 +21,8 @@ static bool phase_fits(const tess_faults *faults, const tess_fault *f)
     return strcmp(f->phase, faults->phase) == 0 && (f->detail < 0 || f->detail == faults->detail);
 }
 
-/* Short phases accumulate a debt: a sleep of less than a millisecond takes longer than requested. */
+/* Sleeps for the time that a slow phase should lose. Short phases accumulate a debt, because a sleep of less than a
+ * millisecond takes longer than requested. */
 static void lose_time(tess_fault *f, double took_s)
 {
     f->debt_s += took_s * f->percent / 100;

@@ -1,4 +1,4 @@
-/* Faults of the process: it dies, stops, sleeps, computes, waits for input, or fills the memory. */
+/* Injects faults of the process: it dies, stops, sleeps, computes, waits for input, or fills the memory. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -16,14 +16,15 @@ enum { HOG_BYTES = 256 << 20, HOG_PIECE = 1 << 20, LEAK_BYTES = 64 << 10, READ_B
 
 static const double for_ever_ms = 1e12;
 
-/* Restores the system's default: no handler of ours or of a sanitizer may change the signal's effect. */
+/* Dies by a signal. Restores the signal's default action first, because a handler of ours or of a sanitizer may
+ * change its effect. */
 static void die_by(int number)
 {
     signal(number, SIG_DFL);
     raise(number);
 }
 
-/* Functions whose names a stack taken from outside shows. */
+/* These are functions of their own, so that a stack taken from outside shows their names. */
 static __attribute__((noinline)) void tess_fault_sleep(double ms)
 {
     struct timespec left = {.tv_sec = (time_t)(ms / 1000),
@@ -55,7 +56,7 @@ static void *write_later(void *context)
     return (void *)n;
 }
 
-/* A read that gets no data, or only after `ms`. */
+/* Reads from a pipe that delivers no data, or only after `ms`. */
 static __attribute__((noinline)) void tess_fault_read_pipe(double ms)
 {
     int ends[2];
@@ -73,7 +74,8 @@ static __attribute__((noinline)) void tess_fault_read_pipe(double ms)
     close(ends[1]);
 }
 
-/* Reads `path` to its end, past the page cache. A FIFO has no end: this process also holds its other side. */
+/* Reads `path` to its end, bypassing the page cache. A FIFO has no end, because this process also holds its other
+ * side. */
 static __attribute__((noinline)) void tess_fault_read_file(const char *path)
 {
     struct stat status;
@@ -90,7 +92,7 @@ static __attribute__((noinline)) void tess_fault_read_file(const char *path)
 }
 
 /* ---- Memory ---- */
-/* Never freed: that is its purpose. */
+/* Fills the memory, which is never freed: that is the fault. */
 static __attribute__((noinline)) void tess_fault_hog(int64_t most)
 {
     for (int64_t bytes = 0; bytes < most; bytes += HOG_PIECE) {
@@ -101,7 +103,7 @@ static __attribute__((noinline)) void tess_fault_hog(int64_t most)
     }
 }
 
-/* The same of a pool that is counted. */
+/* Fills the memory of a pool, so that the leak is counted. */
 static void leak(tess_runtime *rt, size_t bytes)
 {
     void *forgotten;
@@ -109,8 +111,8 @@ static void leak(tess_runtime *rt, size_t bytes)
         tess_error_clear();
 }
 
-/* ---- One alone ---- */
-/* Breaks law 3 deliberately: the other ranks do not join this broadcast. */
+/* ---- One rank alone ---- */
+/* Deliberately breaks law 3: this rank starts a broadcast that the other ranks do not join. */
 static void evaluate_alone(tess_runtime *rt, const tess_fault *fault)
 {
     int64_t loss = 0;
@@ -118,7 +120,7 @@ static void evaluate_alone(tess_runtime *rt, const tess_fault *fault)
     tess_fault_spin(fault->ms);
     tess_team_label(tess_runtime_team(rt), "eval", -1);
     if (tess_broadcast(tess_runtime_team(rt), &loss, 1, TESS_I64, 0, NULL) != TESS_OK)
-        tess_error_clear(); /* the team is broken: the rank's next operation reports it */
+        tess_error_clear(); /* the team is broken, and the rank's next operation reports it */
     tess_team_label(tess_runtime_team(rt), NULL, -1);
 }
 

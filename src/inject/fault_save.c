@@ -1,4 +1,4 @@
-/* Faults of the disk while a checkpoint is saved. */
+/* Injects disk faults while a checkpoint is saved. */
 #include <errno.h>
 
 #include "inject/inject_impl.h"
@@ -18,7 +18,7 @@ int tess_inject_save(tess_faults *faults, int64_t step, tess_save_point point)
     if (faults == NULL)
         return 0;
     faults->step = step;
-    /* At most one fault is due; all have counted the call. */
+    /* at most one fault is due; every fault counts the call */
     const tess_fault *due = NULL;
     for (int i = 0; i < faults->n; i++) {
         tess_fault *f = &faults->fault[i];

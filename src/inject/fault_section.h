@@ -1,4 +1,4 @@
-/* Options of drills: the faults that a run injects. */
+/* The configuration section `fault`: the faults that a drill injects. */
 #ifndef TESS_INJECT_FAULT_SECTION_H
 #define TESS_INJECT_FAULT_SECTION_H
 

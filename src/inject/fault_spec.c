@@ -1,4 +1,4 @@
-/* Parses a fault spec. The keys of a fault are rows of base/core/options. */
+/* Parses the text of a fault spec. The keys of a fault are rows of base/core/options. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 enum { WORD_BYTES = 320 };
 
-/* The places at which a kind of fault can happen. */
+/* The places where a kind of fault can happen. */
 typedef enum fault_place { OPERATION, MOMENT, PHASE, BATCH, DISK, TENSOR } fault_place;
 
 static const fault_place places[] = {
@@ -19,15 +19,15 @@ static const fault_place places[] = {
 #undef X
 };
 
-/* A fault that is still being parsed: the configuration that the keys set. */
+/* A fault that is still being parsed. The keys set its members. */
 typedef struct draft {
     tess_fault fault;
     const tess_fault_spec *spec;
     bool has_kind, has_rank, has_point, random_rank, random_step;
-    int64_t steps; /* range of a random step */
+    int64_t steps; /* a random step is one of the first `steps` */
 } draft;
 
-/* Copies the part of `text` before the separator; *rest is the part after it, NULL without a separator. */
+/* Copies the part of `text` before the separator. *rest is the part after it; NULL: there is no separator. */
 static void split(const char *text, char separator, char first[WORD_BYTES], const char **rest)
 {
     const char *end = strchrnul(text, separator);
@@ -48,7 +48,7 @@ static tess_status parse_kind(void *config, const char *text)
     return TESS_OK;
 }
 
-/* "write", "write#3": one of the names, and which one of a step. */
+/* Parses a name and its number in the step: "write", "write#3". */
 static tess_status parse_nth(draft *d, const char *text, const char *what, const char *const *names, int n, int *chosen)
 {
     char name[WORD_BYTES];
@@ -59,7 +59,7 @@ static tess_status parse_nth(draft *d, const char *text, const char *what, const
     return tess_options_choose(what, name, names, n, chosen);
 }
 
-/* "reduce_scatter", "all_gather#3", "any". */
+/* Parses "reduce_scatter", "all_gather#3" or "any". */
 static tess_status parse_operation(draft *d, const char *text)
 {
     const char *names[TESS_TRACE_PHASE] = {"any"};
@@ -76,7 +76,7 @@ static tess_status parse_save_point(draft *d, const char *text)
     return parse_nth(d, text, "call of a save", names, TESS_SAVE_POINTS, &d->fault.save_point);
 }
 
-/* "forward", "forward:12". */
+/* Parses "forward" or "forward:12". */
 static tess_status parse_phase(draft *d, const char *text)
 {
     char name[WORD_BYTES];
@@ -90,7 +90,7 @@ static tess_status parse_phase(draft *d, const char *text)
     return TESS_OK;
 }
 
-/* Words of `point`; for those with more after them, its parser and an example. */
+/* The words of `point`. If more text follows a word, the row has a parser and an example. */
 static const struct point_word {
     const char *name;
     tess_fault_point point;
@@ -126,7 +126,7 @@ static tess_status parse_point(void *config, const char *text)
     return rest != NULL ? word->parse_rest(d, rest) : TESS_OK;
 }
 
-/* "layers:12", "loss". */
+/* Parses "layers:12" or "loss". */
 static tess_status parse_label(void *config, const char *text)
 {
     char name[WORD_BYTES];
@@ -209,10 +209,13 @@ static const tess_option_table table = {&words, 0};
 /* ---- Defaults and contradictions ---- */
 static void set_default_point(tess_fault *f)
 {
-    static const tess_fault_point defaults[] = {
-        [OPERATION] = TESS_FAULT_BEFORE, [MOMENT] = TESS_FAULT_ENTER_STEP, [PHASE] = TESS_FAULT_ENTER_PHASE,
-        [BATCH] = TESS_FAULT_ENTER_STEP, [DISK] = TESS_FAULT_ENTER_STEP, /* invalid for DISK: its point must be given */
-        [TENSOR] = TESS_FAULT_GRADIENT};
+    static const tess_fault_point defaults[] = {[OPERATION] = TESS_FAULT_BEFORE,
+                                                [MOMENT] = TESS_FAULT_ENTER_STEP,
+                                                [PHASE] = TESS_FAULT_ENTER_PHASE,
+                                                /* DISK: this value is invalid, so the spec must give a point */
+                                                [BATCH] = TESS_FAULT_ENTER_STEP,
+                                                [DISK] = TESS_FAULT_ENTER_STEP,
+                                                [TENSOR] = TESS_FAULT_GRADIENT};
     f->point = defaults[places[f->kind]];
     if (f->kind == TESS_FAULT_SLOW_LOG)
         snprintf(f->phase, sizeof(f->phase), "log");
@@ -220,7 +223,7 @@ static void set_default_point(tess_fault *f)
 
 static bool point_fits(const tess_fault *f)
 {
-    /* The process that saves may not be a rank. */
+    /* a process that saves need not be a rank */
     bool needs_runtime = f->kind == TESS_FAULT_RANK0_EVAL || f->kind == TESS_FAULT_FAIL;
     switch (places[f->kind]) {
     case OPERATION:
@@ -238,7 +241,7 @@ static bool point_fits(const tess_fault *f)
     }
 }
 
-/* A fault at a phase that never begins would wait in silence. */
+/* Refuses a phase that never begins: its fault would silently never happen. */
 static tess_status check_phase(const draft *d)
 {
     const char *const *phases = d->spec->phases;
@@ -250,7 +253,7 @@ static tess_status check_phase(const draft *d)
     return tess_options_choose("phase", d->fault.phase, phases, n, &chosen);
 }
 
-/* A wrong root of an operation without a root would never happen either. */
+/* Refuses a wrong root for an operation without a root, because this fault would never happen either. */
 static tess_status check_operation(const tess_fault *f)
 {
     char list[512] = "";
@@ -297,7 +300,7 @@ static tess_status complete(draft *d, int index)
     return TESS_OK;
 }
 
-/* Parses the words up to ';' or the end, and moves *at after them. */
+/* Parses the words up to ';' or the end, and moves *at to the text after them. */
 static tess_status parse_fault(const char **at, draft *d, const char *source)
 {
     while (**at != '\0' && **at != ';') {

@@ -1,4 +1,4 @@
-/* The faults of one rank, and when each is due. */
+/* Keeps the faults of one rank, and decides when each is due. */
 
 #include "inject/inject_impl.h"
 

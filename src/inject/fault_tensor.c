@@ -1,11 +1,11 @@
-/* Faults of numbers: one wrong element of a tensor. */
+/* Injects faults of numbers: one wrong element of a tensor. */
 #include <math.h>
 #include <string.h>
 
 #include "base/core/rng.h"
 #include "inject/inject_impl.h"
 
-/* Bits of infinity and NaN; 0: the dtype has none. */
+/* Bit patterns of infinity and NaN by dtype; 0: the dtype has none. */
 static const struct {
     uint64_t infinity, nan;
 } special[TESS_DTYPE_COUNT] = {

@@ -1,7 +1,7 @@
-/* Deliberate faults: what a drill does to a rank, and when. A job without faults pays one branch per operation and one
- * per phase.
+/* Injects deliberate faults: what a drill does to a rank, and when. A job without faults pays one branch per
+ * operation and one per phase.
  *
- * A spec is one fault, or several with ';' between them, of words key=value:
+ * A spec holds one fault, or several separated by ';'. A fault is a list of words key=value:
  *
  *     rank=3 step=12 point=before:reduce_scatter_pieces kind=skip
  *     rank=random step=random point=phase:forward:2 kind=sleep ms=3000; rank=1 point=gradient kind=nan
@@ -20,9 +20,9 @@
  *             it, ...; 0: each. A rank that survives a recovery keeps its life, and `times` counts on
  *     n, ms, percent, bytes, bit, code, tensor, path, what: parameters of the kind, below
  *
- * Random choices are a function of the seed and of the fault's place in the spec: all ranks agree on them. A wrong
- * argument is injected by changing the fingerprint that the rank posts, not the data it moves: the guard must refuse
- * before data is touched, and if it does not, no buffer is overrun. */
+ * Random choices depend only on the seed and the fault's position in the spec, so all ranks make the same ones. A
+ * wrong argument is injected into the fingerprint that the rank posts, not into the data transfer. The guard must
+ * refuse it before data is touched. If the guard fails, no buffer is overrun. */
 #ifndef TESS_INJECT_INJECT_H
 #define TESS_INJECT_INJECT_H
 
@@ -31,7 +31,7 @@
 #include "tessera/comm.h"
 #include "trace/ring.h"
 
-/* name, text, where it may happen (FAULT_AT_...), what it does. */
+/* Kinds of faults: name, text, places where it may happen (FAULT_AT_...), and what it does. */
 #define TESS_FAULT_LIST(X)                                                                                      \
     X(TESS_FAULT_SKIP, "skip", OPERATION, "n operations (1) are left out")                                      \
     X(TESS_FAULT_EXTRA, "extra", OPERATION, "the operation is made twice")                                      \
@@ -75,14 +75,14 @@ typedef enum tess_fault_kind {
 } tess_fault_kind;
 
 typedef enum tess_fault_point {
-    TESS_FAULT_BEFORE, /* an operation that no peer has seen yet */
-    TESS_FAULT_AFTER,  /* the call was made; an asynchronous one may still be under way */
+    TESS_FAULT_BEFORE, /* the operation has not begun: no peer has seen it */
+    TESS_FAULT_AFTER,  /* the call was made; an asynchronous operation may still be running */
     TESS_FAULT_ENTER_PHASE,
     TESS_FAULT_ENTER_STEP,
     TESS_FAULT_SAVE,      /* a call that saves a checkpoint */
     TESS_FAULT_GRADIENT,  /* this rank's gradient of a micro-batch, before the ranks' gradients are added */
     TESS_FAULT_PARAMETER, /* this rank's shard of the weights */
-    TESS_FAULT_STATE      /* state that all replicas must hold alike */
+    TESS_FAULT_STATE      /* state that must be equal on all replicas */
 } tess_fault_point;
 
 enum { TESS_FAULTS_MAX = JOB_FAULTS, TESS_FAULT_TEXT = 256 };
@@ -90,78 +90,80 @@ enum { TESS_FAULTS_MAX = JOB_FAULTS, TESS_FAULT_TEXT = 256 };
 typedef struct tess_fault {
     tess_fault_kind kind;
     tess_fault_point point;
-    int rank;     /* -1: all */
-    int64_t step; /* -1: any */
-    int op;       /* tess_trace_op, NONE: any */
-    int64_t nth;  /* number among the step's matching operations, from 1; 0: any */
+    int rank;     /* -1: all ranks */
+    int64_t step; /* -1: any step */
+    int op;       /* tess_trace_op; NONE: any operation */
+    int64_t nth;  /* number among the matching operations of the step, from 1; 0: any */
     char phase[TESS_TRACE_PHASE_BYTES];
-    int64_t detail; /* -1: any */
+    int64_t detail; /* -1: any layer or micro-batch */
     int save_point; /* tess_save_point */
-    uint64_t label; /* 0: any */
+    uint64_t label; /* 0: any label */
     int64_t times;  /* 0: at every opportunity */
     int64_t life;   /* life of the rank, from 1; 0: any */
 
     int64_t n, bytes, bit, code;
     double ms, percent;
-    char tensor[TESS_FAULT_TEXT]; /* "": the first one */
+    char tensor[TESS_FAULT_TEXT]; /* name of the tensor; "": the first one */
     char path[TESS_FAULT_TEXT];
-    int whole_step; /* uneven: 1 for what=step */
+    int whole_step; /* kind uneven: 1 for what=step */
 
-    int number;                 /* its place in the spec, from 1 */
-    char text[TESS_FAULT_TEXT]; /* its own part of the spec */
+    int number;                 /* position in the spec, from 1 */
+    char text[TESS_FAULT_TEXT]; /* text of this fault in the spec */
 
-    uint64_t seed;     /* its own, for its random choices */
-    double debt_s;     /* slow: delay still to be added */
-    int64_t *happened; /* times so far; NULL until the fault belongs to a rank */
-    int64_t seen_step; /* the step in which `seen` operations matched */
+    uint64_t seed;     /* seed for the random choices of this fault */
+    double debt_s;     /* kind slow: delay in seconds that is still to be added */
+    int64_t *happened; /* how often it has happened; NULL until the fault belongs to a rank */
+    int64_t seen_step; /* step in which `seen` operations have matched */
     int64_t seen;
 } tess_fault;
 
-typedef struct tess_faults tess_faults; /* the faults of one rank */
+typedef struct tess_faults tess_faults; /* holds the faults of one rank */
 
-/* A spec, and the job that it is for. */
+/* A spec, and the properties of its job. */
 typedef struct tess_fault_spec {
     const char *text; /* NULL or "": no faults */
     uint64_t seed;
     int world;
-    bool any_rank;             /* ranks beyond `world` are allowed: the job has become smaller, and they are gone */
-    const char *const *phases; /* names that the job's ranks give to phases and moments, NULL-terminated; NULL: any */
+    bool any_rank; /* true: ranks beyond `world` are allowed, because the job has become smaller and has lost them */
+    const char *const *phases; /* names of phases and moments in the job, NULL-terminated; NULL: any name is valid */
 } tess_fault_spec;
 
-/* Parses it into at most `max` faults, *n of them. TESS_E_INVALID: the message names the wrong word, and the nearest
- * right one. */
+/* Parses the spec into at most `max` faults; *n is their number. TESS_E_INVALID: the message names the wrong word,
+ * and the most similar valid one. */
 tess_status tess_faults_parse(const tess_fault_spec *spec, tess_fault *faults, int max, int *n);
-const char *tess_fault_name(tess_fault_kind kind); /* "skip" */
+const char *tess_fault_name(tess_fault_kind kind); /* returns "skip" and the like */
 
-/* Makes the faults of `spec` for the present process of `rank`; *faults is NULL when there are none. They count in
- * `past`, that rank's (borrowed), which also says its life. */
+/* Creates the faults of `spec` for the present process of `rank`; *faults is NULL if there are none. `past` belongs
+ * to that rank and is borrowed: it gives the rank's life, and stores how often faults have happened. */
 tess_status tess_faults_create(tess_mem *mem, const tess_fault_spec *spec, int rank, tess_rank_past *past,
                                tess_faults **faults);
 void tess_faults_destroy(tess_mem *mem, tess_faults **faults);
-/* Gives the faults to the runtime, which must have none yet and destroys them with itself. When the rank ends in good
- * order it warns on stderr about each of its faults that happened in none of its lives. Rank 0 does so for the ranks
- * that a smaller job has lost. */
+/* Gives the faults to the runtime, which must have none yet. The runtime destroys them with itself. When the rank
+ * ends in good order, it warns on stderr about each of its faults that happened in none of its lives. Rank 0 also
+ * warns for ranks that a smaller job has lost. */
 tess_status tess_inject_begin(tess_runtime *runtime, const tess_fault_spec *spec);
 
-/* ---- Called by a trainer; cheap, and any runtime will do ---- */
-tess_faults *tess_inject_faults(const tess_runtime *runtime); /* this rank's; NULL: none */
-/* Corrupts one of `n` elements when a fault asks for it in the current step, that of the newest phase. `what` is
- * GRADIENT, PARAMETER or STATE, `name` is the tensor's name for users. True when it did. nan and inf skip dtypes that
- * cannot hold them. */
+/* ---- Functions that a trainer calls; they are cheap, and accept any runtime ---- */
+tess_faults *tess_inject_faults(const tess_runtime *runtime); /* returns this rank's faults; NULL: none */
+/* Corrupts one of `n` elements if a fault is due in the current step (that of the newest phase). `what` is GRADIENT,
+ * PARAMETER or STATE; `name` is the tensor's name for users. Returns whether it corrupted one. nan and inf skip
+ * dtypes that cannot represent them. */
 bool tess_inject_tensor(tess_runtime *runtime, tess_fault_point what, const char *name, void *data, size_t n,
                         tess_dtype dtype);
-/* A moment within the current phase that a drill may name, such as "shard" 3; a fault's point names it like a phase. */
+/* Reports a moment within the current phase that a drill may name, such as "shard" 3. The point of a fault names it
+ * like a phase. */
 void tess_inject_moment(tess_runtime *runtime, const char *name, int64_t detail);
-/* Micro-batches of all ranks that this rank shall assume in `step` instead of `n`: it makes fewer than the others. */
+/* Returns the number of micro-batches of all ranks that this rank must assume in `step` instead of `n`. With a
+ * fault, it runs fewer than the others. */
 int64_t tess_inject_micro_batches(tess_runtime *runtime, int64_t step, int64_t n);
-/* TESS_E_IO when the rank's next action shall fail; `what` names it ("read the held-out text"). */
+/* Returns TESS_E_IO if the rank's next action must fail. `what` names the action ("read the held-out text"). */
 tess_status tess_inject_failure(tess_runtime *runtime, const char *what);
-/* True when the rank shall stop before `step`. */
+/* Whether the rank must stop before `step`. */
 bool tess_inject_stops(tess_runtime *runtime, int64_t step);
 
-/* ---- Called when a checkpoint is saved: by a rank, or by a process that made faults of its own ---- */
-/* 0: go on; an errno: the call shall fail with it; TESS_INJECT_SHORT: a write shall write half. May not return.
- * `faults` may be NULL. */
+/* ---- Functions that are called when a checkpoint is saved, by a rank or by a process with faults of its own ---- */
+/* Returns how a call must end. 0: normally; an errno: it fails with this error; TESS_INJECT_SHORT: a write writes
+ * half of its data. May not return at all. `faults` may be NULL. */
 enum { TESS_INJECT_SHORT = -1 };
 int tess_inject_save(tess_faults *faults, int64_t step, tess_save_point point);
 

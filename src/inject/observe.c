@@ -1,4 +1,4 @@
-/* Connects faults to a runtime. */
+/* Connects faults to the events of a runtime. */
 #include <stdio.h>
 #include <string.h>
 
@@ -54,7 +54,7 @@ void tess_faults_destroy(tess_mem *mem, tess_faults **faults)
     *faults = NULL;
 }
 
-/* Whether it has happened in any life. A random rank differs between jobs of different size. */
+/* Whether the fault has happened in any life. The random rank differs between jobs of different size. */
 static bool has_happened(const tess_runtime *rt, const tess_fault *fault)
 {
     const uint32_t before =
@@ -80,7 +80,8 @@ static void end(tess_runtime *rt, void *self, bool orderly)
     tess_faults *faults = self;
     for (int i = 0; orderly && i < faults->n + faults->n_idle; i++) {
         const tess_fault *fault = &faults->fault[i];
-        if (fault->point != TESS_FAULT_SAVE && !has_happened(rt, fault)) /* another process may carry those out */
+        /* faults of a save may have happened in another process */
+        if (fault->point != TESS_FAULT_SAVE && !has_happened(rt, fault))
             warn(rt, fault);
     }
     tess_faults_destroy(tess_runtime_mem(rt), &faults);

@@ -1,4 +1,4 @@
-/* Creates a rank's runtime from its seat in the job and its teams (comm), and the faults of a drill (inject). */
+/* Creates a rank's runtime: its seat in the job and its teams (comm), and the faults of a drill (inject). */
 #include "tessera/runtime.h"
 
 #include "base/core/variables.h"

@@ -1,9 +1,9 @@
-/* The points of a save at which a fault may happen: each stands before a system call that changes the disk, in the
- * order of a save. ckpt/store/io.h makes the calls. */
+/* The points of a save at which a fault may happen, in the order of a save. Each is right before a system call that
+ * changes the disk. ckpt/store/io.h makes the calls. */
 #ifndef TESS_INJECT_SAVE_POINTS_H
 #define TESS_INJECT_SAVE_POINTS_H
 
-/* name, text, what the call does. */
+/* Points: name, text, and what the call does. */
 #define TESS_SAVE_POINT_LIST(X)                                                                   \
     X(TESS_SAVE_CLEAR, "clear", "something that an earlier save left is removed")                 \
     X(TESS_SAVE_MAKE_FOLDER, "make_folder", "step-00000100.tmp is made")                          \
@@ -32,6 +32,6 @@ typedef enum tess_save_point {
         TESS_SAVE_POINTS
 } tess_save_point;
 
-const char *tess_save_point_name(tess_save_point point); /* "make_folder" */
+const char *tess_save_point_name(tess_save_point point); /* returns "make_folder" and the like */
 
 #endif

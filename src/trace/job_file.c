@@ -49,7 +49,7 @@ static json_t *json_of_notice(const tess_notice *notice)
                      "text", tess_json_text(notice->text));
 }
 
-/* "ranks" comes last: in a file that was cut off, all after it would be lost. */
+/* Writes "ranks" as the last member: if a file is truncated, all members after the cut are lost. */
 static json_t *json_of_job(const tess_job_file *file)
 {
     json_t *ranks = json_array(), *notices = json_array();
@@ -203,8 +203,9 @@ tess_status tess_job_file_read(tess_mem *mem, const char *path, tess_job_file *f
     return status;
 }
 
-/* Cuts the text after each '}' in turn, the last first. "ranks" is the last member, so text cut after the last whole
- * rank can be closed to a whole job. A '}' further on may lie in the text of the cut rank. */
+/* Parses a truncated file. Cuts the text after each '}' in turn, beginning with the last one. "ranks" is the last
+ * member, so text that ends after a complete rank can be closed to a complete job. A later '}' may be part of a text
+ * in the truncated rank. */
 static tess_status parse_cut(tess_mem *mem, char *text, size_t size, const char *path, tess_job_file *file)
 {
     enum { MOST_TRIES = 16 };

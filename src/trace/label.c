@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The word is a number in base 40, its first letter the lowest digit; 0 ends it. Above that 1 + the number, 0: none. */
+/* Letters of a word. The word is stored as a number in base 40, with the first letter as its lowest digit; digit 0
+ * ends it. The bits above hold 1 + the label's number; 0: none. */
 static const char letters[] = "\001abcdefghijklmnopqrstuvwxyz0123456789_-~";
 
 enum { BASE = sizeof(letters) - 1, NUMBER_SHIFT = 48 };

@@ -36,7 +36,7 @@ static void set_text(tess_notice *notice, const char *text)
         memcpy(notice->text + most - 3, "...", 3);
 }
 
-/* Writes as the event ring does: a copy between two equal reads of the stamp is whole. */
+/* Writes a notice in the way of the event ring: a copy is complete if the stamp is equal before and after copying. */
 static void put(tess_notices *notices, uint64_t number, const tess_notice *notice)
 {
     tess_notice_slot *slot = &notices->slots[number % TESS_NOTICES];
@@ -49,7 +49,7 @@ static void put(tess_notices *notices, uint64_t number, const tess_notice *notic
     atomic_fetch_add_explicit(&notices->n_changes, 1, memory_order_release);
 }
 
-/* False: the slot holds another notice, or is being written. */
+/* Copies a notice. Returns false if the slot holds another notice, or is being written. */
 static bool get(const tess_notices *notices, uint64_t number, tess_notice *notice)
 {
     const tess_notice_slot *slot = &notices->slots[number % TESS_NOTICES];

@@ -2,7 +2,7 @@
 
 #include "base/text/text.h"
 
-/* Adds the axis of a team; false: there is no room. */
+/* Adds the axis that a team shows. Returns false if there is no room. */
 static bool add_axis(const tess_trace_team *team, tess_places *places)
 {
     if (team->size == 1)
@@ -16,7 +16,7 @@ static bool add_axis(const tess_trace_team *team, tess_places *places)
     return true;
 }
 
-/* The ring's own rank must be where its positions along the axes say. */
+/* The axes are discarded unless the positions along them give the ring's own rank. */
 void tess_places_of(const tess_trace_ring *ring, tess_places *places)
 {
     uint32_t stored = atomic_load_explicit(&ring->n_teams, memory_order_acquire);

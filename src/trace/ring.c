@@ -129,8 +129,8 @@ enum {
     STATE_SHIFT = (offsetof(tess_trace_event, state) - offsetof(tess_trace_event, root)) * 8
 };
 
-/* An event is copied word by word, each store ordered after the ones before it and each load before the ones after it:
- * a copy between two equal reads of the stamp is whole. The first word is the stamp. */
+/* An event is copied word by word; its first word is the stamp. Stores are ordered after earlier stores, and loads
+ * before later loads. So a copy is complete if the stamp is equal before and after copying. */
 static _Atomic uint64_t *words_of(tess_trace_event *event)
 {
     return (_Atomic uint64_t *)(void *)event;
@@ -146,7 +146,7 @@ uint64_t tess_trace_emit(tess_trace_ring *ring, const tess_trace_event *event, u
     for (int i = 1; i < EVENT_WORDS; i++)
         atomic_store_explicit(&words_of(to)[i], words[i], memory_order_release);
     atomic_store_explicit(&to->stamp, number + 1, memory_order_release);
-    /* A ring is larger than the caches near the core: prefetch the next event's lines meanwhile. */
+    /* A ring is larger than the caches close to the core, so the next event's lines are prefetched. */
     char *next = (char *)event_at(ring, number + 1);
     __builtin_prefetch(next, 1);
     __builtin_prefetch(next + 64, 1);
@@ -179,7 +179,7 @@ size_t tess_trace_read(const tess_trace_ring *ring, uint64_t n_slots, tess_trace
         if ((i & (ring->capacity - 1)) >= n_slots)
             continue;
         words[0] = atomic_load_explicit(&from->stamp, memory_order_acquire);
-        /* Downwards: a state is read before the times that were written before it. */
+        /* descending order: a state is read before the times that were written before it */
         for (int k = EVENT_WORDS - 1; k > 0; k--)
             words[k] = atomic_load_explicit(&words_of(from)[k], memory_order_acquire);
         if (words[0] != i + 1 || atomic_load_explicit(&from->stamp, memory_order_relaxed) != words[0])

@@ -7,7 +7,7 @@
 #include "base/text/text.h"
 
 /* ---- Writing ---- */
-/* Its number among the names; the last one takes what finds no room. */
+/* Returns the name's index in the table of names. If the table is full, the last index stands for all further names. */
 static uint32_t number_of(tess_stream_log *log, const char *name)
 {
     uint32_t n = atomic_load_explicit(&log->n_names, memory_order_relaxed);
@@ -43,17 +43,18 @@ void tess_stream_log_unit(tess_stream_log *log, const char *unit, int number)
 /* ---- Reading ---- */
 typedef struct log_span {
     const tess_stream_log *log;
-    uint64_t first, marked, enqueued, since_ns; /* first: the oldest that may not have finished */
+    uint64_t first, marked, enqueued, since_ns; /* first: oldest operation that may not have finished */
 } log_span;
 
-/* False: all that the device speaks of has finished. */
+/* Reads how far a stream has come. Returns false if all marked operations have finished. */
 static bool read_span(const tess_stream_log *log, log_span *s)
 {
     *s = (log_span){.log = log,
                     .marked = atomic_load_explicit(&log->marked, memory_order_acquire),
                     .enqueued = atomic_load_explicit(&log->enqueued, memory_order_acquire)};
     uint32_t left = (uint32_t)s->marked - atomic_load_explicit(&log->done, memory_order_acquire);
-    if (atomic_load(&log->is_used) == 0 || left == 0 || left > INT32_MAX) /* `done` may have passed `marked` since */
+    /* left: `done` may have passed `marked` since it was read */
+    if (atomic_load(&log->is_used) == 0 || left == 0 || left > INT32_MAX)
         return false;
     s->first = s->marked - left + 1;
     if (s->enqueued - s->first >= TESS_LOG_OPS)
@@ -67,7 +68,7 @@ static const char *name_at(const tess_stream_log *log, const _Atomic uint32_t *n
     return log->names[atomic_load_explicit(number, memory_order_relaxed) % TESS_LOG_NAMES];
 }
 
-/* "copy (4.2 MiB) of layer 3" */
+/* Formats "copy (4.2 MiB) of layer 3". */
 static size_t describe_op(const tess_stream_log *log, uint64_t n, char *text, size_t size, size_t at)
 {
     char bytes[32];

@@ -42,7 +42,7 @@ tess_status tess_trace_events_close(tess_trace_events *out, tess_status status)
     return status;
 }
 
-/* Writes a JSON string; bytes that are not UTF-8 become U+FFFD. */
+/* Writes a JSON string. Bytes that are not UTF-8 become U+FFFD. */
 static void put_text(tess_trace_events *out, const char *text)
 {
     size_t n = strlen(text);
@@ -69,7 +69,7 @@ void tess_trace_events_begin(tess_trace_events *out, char kind, int pid, uint32_
     out->has_events = true;
 }
 
-/* Writes the key, after a comma unless it is the first argument. */
+/* Writes the key, with a comma before it unless it is the first argument. */
 static void put_key(tess_trace_events *out, const char *key)
 {
     fprintf(out->file, "%s\"%s\":", out->in_args == 1 ? "" : ",", key);

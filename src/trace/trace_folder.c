@@ -6,7 +6,7 @@
 
 #include "base/os/os.h"
 
-/* "rank-00003.ring" */
+/* Parses a name such as "rank-00003.ring". */
 static bool parse(const char *name, const char *prefix, const char *suffix, int *number)
 {
     enum { LEAST_DIGITS = 5, MOST_DIGITS = 8 };

@@ -1,5 +1,5 @@
-/* The shared objects that contain a rank's call sites: their ids (call_site.h) and files, in the header of its ring for
- * readers after the rank's death. */
+/* Records the shared objects that contain a rank's call sites: their ids (call_site.h) and files. They are in the
+ * header of the rank's ring, for readers after the rank's death. */
 #ifndef TESS_TRACE_TRACE_OBJECTS_H
 #define TESS_TRACE_TRACE_OBJECTS_H
 
@@ -10,21 +10,21 @@
 
 enum { TESS_TRACE_OBJECTS_BYTES = 1008 };
 
-/* The form on disk. All zero: no objects. */
+/* The format on disk. If all bytes are zero, there are no objects. */
 typedef struct tess_trace_objects {
     _Atomic uint32_t n_bytes;
-    char bytes[TESS_TRACE_OBJECTS_BYTES]; /* "3fa21b /opt/engine/libengine.so", each NUL-terminated */
+    char bytes[TESS_TRACE_OBJECTS_BYTES]; /* entries such as "3fa21b /opt/engine/libengine.so", each NUL-terminated */
 } tess_trace_objects;
 
-/* Adds an object that is not there yet. One writer at a time; a concurrent reader sees it whole or not at all. An
- * object for which there is no room has no name later. */
+/* Adds an object that is not in the list yet. Only one thread may write at a time; a concurrent reader sees the
+ * object completely or not at all. If there is no room, the object is left out, and its name is not known later. */
 void tess_trace_objects_add(tess_trace_objects *objects, uint32_t id, const char *path);
 
-/* Returns the path and id of the object at *at and moves *at to the next; NULL: no more objects. Begin with *at = 0.
- * Any bytes may stand there: the first that are not an object end the list. */
+/* Returns the path and id of the object at *at, and moves *at to the next object. Returns NULL if there are no more.
+ * Begin with *at = 0. The list may hold any bytes: the first bytes that are not an object end it. */
 const char *tess_trace_objects_next(const tess_trace_objects *objects, size_t *at, uint32_t *id);
 
-/* The path of object `id`, "" when it is not there. */
+/* Returns the path of object `id`; "" if it is not in the list. */
 const char *tess_trace_objects_find(const tess_trace_objects *objects, uint32_t id);
 
 #endif
