@@ -11,7 +11,7 @@ enum { ALL_PHASES = -1, NAME = 40 };
 static const double look_s = 0.05, half_an_hour_s = 1800;
 
 /* ---- Defaults that follow from other settings ---- */
-/* Half the deadline: the alert comes while the job still hangs. */
+/* The limit is the setting, or else half the deadline, so that the alert comes while the job still hangs. */
 double tess_timers_silence(const tess_config *config, watchdog_kind kind)
 {
     double set_s = config->health.heartbeat_s;
@@ -40,7 +40,7 @@ static const char *stall_from(const tess_config *config)
 }
 
 /* ---- The table ---- */
-/* A timer of 0 is off. */
+/* Adds a timer for phases of a kind. A timer of 0 is off. */
 static void add_for(tess_timers *timers, int kind, const char *name, double seconds, const char *from, const char *does)
 {
     if (seconds > 0)
@@ -144,14 +144,14 @@ void tess_timers_make(const tess_config *config, double grace_s, tess_timers *ti
     add_recovery(timers, config);
 }
 
-/* ---- Their order ---- */
+/* ---- Order of timers ---- */
 typedef struct rule {
     const char *shorter, *longer;
     bool may_be_equal;
     const char *why;
 } rule;
 
-/* A rule between timers with kinds holds for each kind. */
+/* Rules: which timer must be shorter than which. A rule between timers with kinds holds for each kind. */
 static const rule rules[] = {
     {"look", "notice", false, "an event is seen before it is reported"},
     {"look", "deadline", false, "an event is seen before it is reported"},
@@ -173,7 +173,7 @@ static const tess_timer *find(const tess_timers *timers, const char *name, int k
     return NULL;
 }
 
-/* "notice, training"; returns text. */
+/* Formats "notice, training". Returns text. */
 static const char *full_name(const tess_timer *t, char text[NAME])
 {
     snprintf(text, NAME, "%s%s%s", t->name, t->kind == ALL_PHASES ? "" : ", ",
@@ -189,7 +189,7 @@ tess_status tess_timers_check(const tess_timers *timers)
         const tess_timer *a = find(timers, r->shorter, i % WATCHDOG_KINDS);
         const tess_timer *b = find(timers, r->longer, i % WATCHDOG_KINDS);
         if (a == NULL || b == NULL || a->seconds < b->seconds || (r->may_be_equal && a->seconds == b->seconds))
-            continue; /* the order holds, or one is off */
+            continue; /* the order is right, or one of the timers is off */
         return TESS_FAIL(TESS_E_INVALID,
                          "timer '%s' is %g s (%s) and must be shorter than '%s', which is %g s (%s): %s",
                          full_name(a, shorter), a->seconds, a->from, full_name(b, longer), b->seconds, b->from, r->why);

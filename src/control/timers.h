@@ -1,9 +1,9 @@
-/* Every timer of a job in one table: its purpose, its length, the setting that decides it, and which timers must be
- * shorter than others. Timers in a wrong order end jobs that would have gone on, or alert too late.
+/* Lists every timer of a job in one table: its purpose, its length, the setting that determines it, and which timers
+ * must be shorter than others. Timers in a wrong order end jobs that would have continued, or alert too late.
  *
- * Some timers only report: who keeps others waiting (notice), a silent rank, no progress (alerts). Others act: they
- * give up a collective (deadline), end survivors (grace), kill a job that was asked to stop. When a job hangs, those
- * that report fire first. */
+ * Some timers only report: a rank that keeps others waiting (notice), a silent rank, or no progress (alerts). Others
+ * act: they give up a collective (deadline), end survivors (grace), or kill a job that was asked to stop. If a job
+ * hangs, the timers that report must fire first. */
 #ifndef TESS_CONTROL_TIMERS_H
 #define TESS_CONTROL_TIMERS_H
 
@@ -13,7 +13,7 @@
 
 typedef struct tess_timer {
     const char *name, *from, *does;
-    int kind; /* watchdog_kind of the phases that it applies to; -1: all */
+    int kind; /* watchdog_kind of the phases that it applies to; -1: all phases */
     double seconds;
 } tess_timer;
 
@@ -25,16 +25,17 @@ typedef struct tess_timers {
     tess_timer rows[TESS_TIMERS];
 } tess_timers;
 
-/* grace_s: the launcher's. */
+/* Builds the table. grace_s: the launcher's grace. */
 void tess_timers_make(const tess_config *config, double grace_s, tess_timers *timers);
 
-/* TESS_E_INVALID: two timers are in the wrong order; the message names both, their settings, and the reason. */
+/* Checks the order. TESS_E_INVALID: two timers are in the wrong order; the message names both, their settings, and
+ * the reason. */
 tess_status tess_timers_check(const tess_timers *timers);
 
-/* Tables for people: the timers, and the order that must hold between them. */
+/* Prints two tables for people: the timers, and the order that they must have. */
 tess_status tess_timers_print(const tess_timers *timers, tess_buffer *out);
 
-/* The values of health.heartbeat_s and health.stall_s, or their defaults, in seconds; 0: never. Thread-safe. */
+/* Returns the value of health.heartbeat_s or health.stall_s, or its default, in seconds; 0: never. Thread-safe. */
 double tess_timers_silence(const tess_config *config, watchdog_kind kind);
 double tess_timers_stall(const tess_config *config);
 

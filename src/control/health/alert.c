@@ -17,7 +17,7 @@
 
 enum { HOST_BYTES = 256, LINE_BYTES = 4095 };
 
-/* "2026-11-22T04:50:12.345Z" */
+/* Writes the present time: "2026-11-22T04:50:12.345Z". Returns text. */
 static const char *now_as_text(char *text, size_t size)
 {
     uint64_t ns = tess_os_wall_ns();
@@ -43,7 +43,7 @@ static char *make_line(const tess_alert_channel *channel, const tess_alert *aler
     return text;
 }
 
-/* One write: readers never see half of a line, and lines of several writers do not mix. */
+/* Appends a line with a single write: readers never see half of a line, and lines of several writers do not mix. */
 static tess_status append_line(const char *path, const char *line)
 {
     char folder[1024];

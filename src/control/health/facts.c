@@ -18,7 +18,7 @@ static tess_health_reading know(double value)
 static const tess_health_reading nothing = {.who = -1, .rank = -1};
 
 /* ---- Memory ---- */
-/* The number that follows `key` at the beginning of a line; -1: not found. */
+/* Returns the number after `key` at the beginning of a line; -1: there is no such line. */
 static double number_of(const char *text, const char *key)
 {
     size_t n = strlen(key);
@@ -78,7 +78,7 @@ tess_health_reading tess_health_read_files(const char *root, const int *pids, in
             tess_error_clear(); /* the process has ended */
             continue;
         }
-        /* "Max open files            1024                 524288               files" */
+        /* the line "Max open files            1024                 524288               files" */
         snprintf(path, sizeof(path), "%s/proc/%d/limits", root, pids[i]);
         double allowed = tess_os_read_text(path, limits, sizeof(limits)) > 0 ? number_of(limits, "Max open files") : 0;
         allowed = allowed > 0 ? allowed : 0;
@@ -93,7 +93,7 @@ tess_health_reading tess_health_read_files(const char *root, const int *pids, in
 }
 
 /* ---- Disk ---- */
-/* A folder's newest checkpoint. The step numbers in names have at least eight digits. */
+/* The newest checkpoint in a folder. Step numbers in names have at least eight digits. */
 typedef struct newest_checkpoint {
     const char *folder;
     long long step;
@@ -138,7 +138,7 @@ static double newest_checkpoint_bytes(const char *folder)
     return found ? (double)sum.bytes : 0;
 }
 
-/* Cuts `path` to the nearest existing folder. */
+/* Shortens `path` to the nearest existing folder. */
 static void go_up(char *path)
 {
     while (!tess_os_is_dir(path)) {
@@ -161,7 +161,7 @@ void tess_health_read_disk(const char *folder, tess_health_reading *bytes, tess_
     if (tess_os_space_at(path, &space) == TESS_OK) {
         *bytes = know((double)space.free);
         bytes->limit = 2 * newest_checkpoint_bytes(folder);
-        if (space.files > 0) /* some file systems make inodes on demand and report 0 */
+        if (space.files > 0) /* some file systems create inodes on demand and report 0 */
             *files = know((double)space.free_files);
     }
     tess_error_clear();

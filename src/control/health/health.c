@@ -1,6 +1,6 @@
 #include "control/health/health.h"
 
-/* How far within its limit a failing check must be to recover. */
+/* A failing check recovers when its value is within the limit by this share. */
 static const double margin = 0.05;
 
 typedef enum side { ABOVE, BELOW } side;
@@ -11,7 +11,7 @@ static const side sides[] = {
 #undef X
 };
 
-/* The tighter one; 0: the check is off. */
+/* Returns the stricter of the configured limit and the reading's own; 0: the check is off. */
 static double limit_of(const tess_health_limits *limits, tess_health_check check, const tess_health_reading *reading)
 {
     double configured = limits->at[check], own = reading->limit;
@@ -20,7 +20,7 @@ static double limit_of(const tess_health_limits *limits, tess_health_check check
     return (sides[check] == ABOVE) == (own < configured) ? own : configured;
 }
 
-/* `failing`: it failed in the round before. */
+/* Whether a check fails. `failing`: it failed in the previous round. */
 static bool fails(tess_health_check check, double value, double limit, bool failing)
 {
     if (sides[check] == ABOVE)

@@ -1,4 +1,4 @@
-/* A round's changes as text and as JSON. */
+/* Formats the changes of a round as text and as JSON. */
 #include "base/text/text.h"
 #include "control/health/alert.h"
 

@@ -1,4 +1,4 @@
-/* Names of checks, and their readings as text. */
+/* Names the checks, and formats their readings as text. */
 #include <stdio.h>
 
 #include "base/text/text.h"
@@ -20,7 +20,7 @@ const char *tess_health_state_name(tess_health_state state)
     return (unsigned)state <= TESS_HEALTH_UNHEALTHY ? names[state] : "?";
 }
 
-/* "rank 3 (process 4711)", "process 4711". */
+/* Formats "rank 3 (process 4711)" or "process 4711". */
 static const char *describe_process(const tess_health_reading *reading, char *text, size_t size)
 {
     if (reading->rank >= 0)

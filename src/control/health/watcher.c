@@ -15,7 +15,7 @@
 enum { TEXT_BYTES = 1024, JOB_ENDS_S = 60 };
 
 static const double end_s =
-    10; /* time for the last round and its alerts on a busy machine, besides the user's program */
+    10; /* seconds for the last round and its alerts on a busy machine, in addition to the user's program */
 
 /* ---- One round ---- */
 static void gather(const tess_health_options *options, tess_health_view *view)
@@ -55,8 +55,9 @@ void tess_health_round(const tess_health_options *options, tess_health *health)
 }
 
 /* ---- The process ---- */
-/* Waits until the next round is due. False: the parent has ended the watcher. A SIGTERM of anybody else is mpirun's or
- * a scheduler's, to the whole job: there is nothing to report while that ends. */
+/* Waits until the next round is due. Returns false if the parent has ended the watcher. A SIGTERM from any other
+ * process comes from mpirun or a scheduler and is meant for the whole job. It does not end the watcher: nothing is
+ * to be reported while the job ends. */
 static bool wait_for_round(const sigset_t *end, double interval_s, pid_t parent)
 {
     struct timespec pause = {.tv_sec = (time_t)interval_s,
@@ -70,7 +71,8 @@ static bool wait_for_round(const sigset_t *end, double interval_s, pid_t parent)
     return true;
 }
 
-/* Signals are meant for the job: a ctrl-C that reaches all must not end the watcher before the ranks have saved. */
+/* Runs the rounds. Ignores signals that are meant for the job: a ctrl-C that reaches all processes must not end the
+ * watcher before the ranks have saved. */
 _Noreturn static void watch(const tess_health_options *options, pid_t parent)
 {
     tess_health health = {0};
@@ -93,7 +95,7 @@ tess_status tess_health_watcher_start(const tess_health_options *options, tess_h
 {
     pid_t parent = getpid();
     *watcher = (tess_health_watcher){.patience_s = options->alerts.command_timeout_s + end_s};
-    fflush(NULL); /* or the child would write our buffers again */
+    fflush(NULL); /* otherwise the child would write our buffers again */
     pid_t pid = fork();
     if (pid == 0)
         watch(options, parent);

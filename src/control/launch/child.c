@@ -39,8 +39,8 @@ void tess_child_block_signals(tess_child_signals *signals)
     sigaddset(&signals->watched, SIGUSR1);
     sigaddset(&signals->watched, SIGUSR2);
     if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
-        sigaddset(&signals->watched, SIGHUP);        /* an ignored signal that is blocked would still come */
-    sigaction(SIGCHLD, &plain, &signals->old_child); /* if it were ignored there would be nothing to wait for */
+        sigaddset(&signals->watched, SIGHUP); /* a SIGHUP that is ignored would still arrive if it were blocked */
+    sigaction(SIGCHLD, &plain, &signals->old_child); /* if SIGCHLD were ignored, there would be no child to wait for */
     sigaction(SIGPIPE, &ignored, &signals->old_pipe);
     pthread_sigmask(SIG_BLOCK, &signals->watched, &signals->old_mask);
 }
@@ -76,6 +76,6 @@ tess_status tess_child_started(const char *program, int report_fd)
         got = read(report_fd, &reason, sizeof(reason));
     while (got < 0 && errno == EINTR);
     if (got != (ssize_t)sizeof(reason))
-        return TESS_OK; /* a program that was started has closed the pipe */
+        return TESS_OK; /* the started program has closed the pipe */
     return TESS_FAIL(reason == ENOENT ? TESS_E_NOT_FOUND : TESS_E_IO, "start '%s': %s", program, strerror(reason));
 }

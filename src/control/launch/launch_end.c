@@ -1,4 +1,4 @@
-/* How a rank ended, and the root cause of a failure. */
+/* Finds how a rank ended, and the root cause of a failure. */
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -8,8 +8,8 @@
 
 static const double settle_s = 0.06;
 
-/* A suspect that has left the job but still runs may yet report the cause by its exit code. One that waits for the
- * decision has no more to report. */
+/* Finds the root cause. A suspect that has left the job but still runs may report the cause through its exit code. A
+ * suspect that waits for the decision has no more to report. */
 void launch_find_cause(launcher *l)
 {
     if (l->suspect < 0)
@@ -24,7 +24,7 @@ void launch_find_cause(launcher *l)
     l->result->exit_code = code != 0 ? code : l->failing.failed_code;
     l->stuck = tess_ending_stuck(&l->job, l->suspect);
     if (l->stuck >= 0 && l->pids[l->stuck] != 0)
-        kill(l->pids[l->stuck], SIGKILL); /* a grace is for ranks that can use it */
+        kill(l->pids[l->stuck], SIGKILL); /* the grace is only for ranks that can use it */
     l->cause = l->suspect;
     l->suspect = -1;
 }
@@ -49,14 +49,15 @@ void launch_note_end(launcher *l, int rank, int state)
     int code = tess_ending_code(state);
     if (rank == 0)
         l->result->rank0_code = code;
-    /* Ranks of Tessera exit with 130 whichever signal asked them to. A replacement that dies of the signal before it
-     * can handle it is lost again: the others wait for it. */
+    /* Ranks of Tessera exit with 130 for any signal that asked them to stop. A replacement that the signal kills
+     * before it can handle it counts as lost again, because the other ranks wait for it. */
     bool returns = l->recovery.unreported && atomic_load(&l->job.rows[rank].state) == JOB_RANK_ABSENT;
     bool by_signal = tess_stop_ended(code, l->stop_signal) && !returns;
     bool stopped = by_signal || (atomic_load(&l->job.header->stop) != 0 && code == 128 + SIGINT);
     if (stopped)
         l->stop_code = by_signal && WIFSIGNALED(state) ? 128 + l->stop_signal : code;
-    /* A rank that is asked to stop before it has joined may die of the signal. Others that lose it have not failed. */
+    /* A rank that is asked to stop before it has joined may be killed by the signal. Ranks that lose it have not
+     * failed themselves. */
     int cause = tess_ending_cause(&l->job, rank);
     stopped = stopped || (WIFEXITED(state) && cause != rank && l->stopped[cause]);
     l->stopped[rank] = stopped;

@@ -1,4 +1,4 @@
-/* Starts the ranks' processes, sends them signals, and passes notices on. */
+/* Starts the ranks' processes, sends signals to them, and passes notices on. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -51,7 +51,7 @@ tess_status launch_start_ranks(launcher *l)
     pid_t parent = getpid();
     for (int i = 0; l->options.omitted != NULL && i < JOB_OMITTED; i++)
         atomic_store(&l->job.header->omitted[i], l->options.omitted[i]);
-    fflush(NULL); /* or forked children would write our buffers again */
+    fflush(NULL); /* otherwise forked children would write our buffers again */
     for (int r = 0; r < l->n_ranks; r++) {
         if (l->pids[r] != 0)
             continue;

@@ -1,6 +1,7 @@
-/* Recovers a job that lost a rank. The others leave their collectives, free their part of the job's memory and
- * wait (rejoin.c). The launcher then resets that memory and replaces the processes that ended, and all ranks join as at
- * first. Persistent memory (job/persist/persist.h) is not touched: the ranks agree on where to continue. */
+/* Recovers a job that lost a rank. The other ranks leave their collectives, free their part of the job's memory and
+ * wait (rejoin.c). The launcher then resets that memory and replaces the processes that ended, and all ranks join as
+ * at the first start. Persistent memory (job/persist/persist.h) is not touched; the ranks agree on where to
+ * continue. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +35,7 @@ void launch_give_up(launcher *l)
         tess_os_futex_wake((const uint32_t *)(const void *)&header->epoch, INT32_MAX);
 }
 
-/* Reports the earlier failure once its outcome is known, unless that was done. */
+/* Reports the earlier failure when its outcome is known, unless it was reported already. */
 static void note(launcher *l, tess_notice_kind kind, int64_t step, const char *rest)
 {
     char line[2304];
@@ -71,7 +72,7 @@ static void decide(launcher *l)
     snprintf(l->recovery.report, sizeof(l->recovery.report), "%s", l->result->report);
 }
 
-/* Counts the ranks that run and are not ready yet; `end`: kills them. */
+/* Counts the ranks that run but are not ready yet. `end`: also kills them. */
 static int count_busy(const launcher *l, bool end)
 {
     int n = 0;
@@ -111,7 +112,8 @@ static tess_status begin_anew(launcher *l)
 void launch_recover(launcher *l)
 {
     report_resumed(l);
-    /* There is no failure to decide about when the ranks that the others lost were asked to stop or left unreported. */
+    /* There is no failure to decide about if the ranks that the others lost had been asked to stop, or left without
+     * a report. */
     bool in_vain = l->failing.failed_s == 0 && !l->recovery.gathering && l->n_running > 0 && count_busy(l, false) == 0;
     if (l->killed || l->timed_out || in_vain) {
         launch_give_up(l);

@@ -17,7 +17,8 @@
 #include "control/launch/launch_room.h"
 #include "control/launch/launcher_impl.h"
 
-static const long seldom_ns = 50000000, often_ns = 2000000; /* between looks; often: while a failure is handled */
+/* pauses between looks at the job; often_ns: while a failure is handled */
+static const long seldom_ns = 50000000, often_ns = 2000000;
 
 static void report_stop(const launcher *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void report_stop(const launcher *l, const char *format, ...)
@@ -33,14 +34,14 @@ static void report_stop(const launcher *l, const char *format, ...)
 static void ask_to_stop(launcher *l, int signal, bool from_terminal)
 {
     if (l->stop_signal != 0) {
-        if (signal != SIGHUP) /* a closed terminal sends several, also after another request */
+        if (signal != SIGHUP) /* a closed terminal sends several SIGHUP, also after another request */
             launch_kill_all(l);
         return;
     }
-    /* Ranks that must still join to save persistent memory: a signal would end them before that. */
+    /* Some ranks must still join to save persistent memory; a signal would end them before that. */
     bool will_join =
         l->recovery.unreported || l->options.stops_at_once || (l->options.persist != NULL && l->options.n_before > 0);
-    /* Ranks that look for requests finish their step and leave; the others get a signal. */
+    /* Ranks that look for requests finish their step and leave; the other ranks get a signal. */
     l->stop_signal = tess_stop_signal_of(signal);
     l->stop_s = tess_os_now_s();
     atomic_store(&l->job.header->stop, JOB_STOP_NOW);
@@ -56,7 +57,7 @@ static void ask_to_stop(launcher *l, int signal, bool from_terminal)
             sigabbrev_np(signal), l->options.stop_grace_s);
 }
 
-/* Waits for a signal. False: none came in time. */
+/* Waits for a signal. Returns false if none came in time. */
 static bool wait_for_signal(launcher *l, long timeout_ns)
 {
     struct timespec pause = {.tv_nsec = timeout_ns};
@@ -85,7 +86,7 @@ static int reap_all(launcher *l)
         int state;
         if (l->pids[r] == 0 || waitpid(l->pids[r], &state, WNOHANG) != l->pids[r])
             continue;
-        /* A ctrl-C that killed it has arrived by now, and the end depends on it. */
+        /* A ctrl-C that killed the child has arrived by now, and decides how the end is judged. */
         while (wait_for_signal(l, 0))
             ;
         launch_note_end(l, r, state);
@@ -94,8 +95,8 @@ static int reap_all(launcher *l)
     return n;
 }
 
-/* A rank that was looked at before it died may have ended one that was looked at later: the cause is sought once no
- * more have ended. */
+/* Reaps all children that have ended. A rank that was checked before it died may have ended a rank that was checked
+ * later. So the cause is searched only when no more have ended. */
 static void reap(launcher *l)
 {
     while (reap_all(l) > 0)
@@ -114,7 +115,7 @@ static void report_timeout(launcher *l, double timeout_s)
             continue;
         at = tess_text_add(text, size, at, "; rank %d %s", r, tess_board_describe(&l->job, r, state, sizeof(state)));
     }
-    l->result->exit_code = 124; /* the code of timeout(1) */
+    l->result->exit_code = 124; /* exit code of timeout(1) */
 }
 
 static void check_deadlines(launcher *l, double begin_s, double timeout_s)
@@ -146,7 +147,7 @@ static void check_deadlines(launcher *l, double begin_s, double timeout_s)
     }
 }
 
-/* False once all ranks have ended and nothing is left to recover or to decide. */
+/* Whether the main loop continues: ranks still run, or a recovery or decision is pending. */
 static bool goes_on(const launcher *l)
 {
     bool undecided = l->options.decide != NULL && l->cause >= 0 && !l->failing.decided && !l->killed;
@@ -158,7 +159,8 @@ static void watch(launcher *l, double timeout_s)
     double begin_s = tess_os_now_s();
     reap(l);
     while (goes_on(l)) {
-        /* The timeout serves the deadlines below, and a child whose signal was merged with another's. */
+        /* The timeout is needed for the deadlines below, and for a child whose signal was merged with another
+         * child's. */
         wait_for_signal(l, l->cause >= 0 || l->recovery.gathering ? often_ns : seldom_ns);
         reap(l);
         tess_watchdog_look(l->watchdog);
@@ -174,7 +176,7 @@ static void watch(launcher *l, double timeout_s)
     launch_give_up(l);
 }
 
-/* Runs the ranks from start to end. */
+/* Runs the ranks from their start to their end. */
 static tess_status run_ranks(launcher *l, double timeout_s)
 {
     int report[2] = {-1, -1};
@@ -212,7 +214,7 @@ static void end_result(const launcher *l)
         l->options.kept(l->options.helpers, tess_ending_steps_done(&l->job), result->report, sizeof(result->report));
 }
 
-/* Makes what the launcher needs before a rank starts. release_job frees it, also after a failure. */
+/* Creates what the launcher needs before a rank starts. release_job frees it, also after a failure. */
 static tess_status prepare_job(launcher *l)
 {
     const size_t n = (size_t)l->n_ranks;

@@ -3,8 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* The part of a layer that costs least: no attention, and little compared with the feed-forward, whose rung is every
- * second layer. */
+/* The part of a layer that is cheapest to recompute: no attention, and little compared with the feed-forward part,
+ * whose rung is every second layer. */
 #define SELECTED "attention_inputs,residual"
 
 void tess_ladder_begin(tess_ladder *ladder, tess_ladder_recompute recompute, int64_t every_n, int64_t local_batch,
@@ -28,7 +28,8 @@ static int64_t largest_proper_divisor(int64_t n)
     return 1;
 }
 
-/* Every second layer may keep more than what the configuration has selected: all layers do not. */
+/* Moves to the next rung of recomputation. Every second layer may keep more than the configuration has selected, so
+ * that rung may be skipped; recomputing all layers never keeps more. */
 static bool recompute_more(tess_ladder *ladder)
 {
     bool every_second = (ladder->recompute == TESS_LADDER_SELECTIVE && !ladder->chose) ||
@@ -120,7 +121,7 @@ int tess_ladder_overrides(const tess_ladder *ladder, char overrides[TESS_LADDER_
     if (ladder->same_bits)
         return list.n;
     add(&list, "training.local_batch_size=%lld", (long long)ladder->local_batch);
-    /* Set even if the configuration derived it: it must not change. */
+    /* Set even if the configuration derived it, because it must not change. */
     add(&list, "training.global_batch_size=%lld", (long long)ladder->global_batch);
     return list.n;
 }

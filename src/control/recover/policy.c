@@ -7,7 +7,7 @@
 #include "base/core/rng.h"
 #include "base/text/text.h"
 
-/* Replacements in a row without a step in between: the ranks' memory may be the cause. */
+/* Replacements in a row without a completed step after which the ranks' memory is suspected. */
 enum { RESPAWNS_IN_VAIN = 3 };
 
 /* ---- The record ---- */
@@ -16,7 +16,7 @@ static int oldest(const tess_record_of_failures *record)
     return record->n > TESS_RECORD_NEWEST ? record->n - TESS_RECORD_NEWEST : 0;
 }
 
-/* A text that is too long ends after a word, with "...". */
+/* Shortens a text that is too long: it ends after a word, with "...". */
 static void shorten(const char *from, char to[TESS_RECORD_TEXT])
 {
     snprintf(to, TESS_RECORD_TEXT, "%s", from);
@@ -27,7 +27,8 @@ static void shorten(const char *from, char to[TESS_RECORD_TEXT])
     strcpy(end != NULL ? end : to + TESS_RECORD_TEXT - 4, "...");
 }
 
-/* Adds one and returns it, so that `done` can be filled in; valid until TESS_RECORD_NEWEST more are added. */
+/* Adds a failure and returns it, so that the caller can fill in `done`. The pointer is valid until
+ * TESS_RECORD_NEWEST more are added. */
 static tess_recorded_failure *add(tess_record_of_failures *record, const tess_failure *failure, double now_s)
 {
     tess_recorded_failure *new = &record->newest[record->n++ % TESS_RECORD_NEWEST];
@@ -51,7 +52,8 @@ int tess_record_count(const tess_record_of_failures *record, double now_s, doubl
     return n;
 }
 
-/* True when the record has this class at this step, not forgiven and not in an evaluation. */
+/* Whether the record holds a failure of this class at this step that is not forgiven and did not happen in an
+ * evaluation. */
 static bool knows(const tess_record_of_failures *record, tess_failure_class class, int64_t step)
 {
     for (int i = oldest(record); i < record->n; i++) {
@@ -62,7 +64,7 @@ static bool knows(const tess_record_of_failures *record, tess_failure_class clas
     return false;
 }
 
-/* Whether an evaluation after this step has ended ranks before, by a cause that would come again. */
+/* Whether the evaluation after this step has ended ranks before, by a cause that would come again. */
 static bool has_failed(const tess_record_of_failures *record, int64_t step)
 {
     for (int i = oldest(record); i < record->n; i++) {
@@ -104,7 +106,7 @@ static void say(tess_recovery *recovery, const char *format, ...)
     va_end(arguments);
 }
 
-/* Failures that the rank's place may cause. */
+/* Whether a failure may be caused by the rank's place. */
 static bool is_of_place(tess_failure_class class)
 {
     return class == TESS_FAILURE_CRASH || class == TESS_FAILURE_KILLED || class == TESS_FAILURE_LOST ||
@@ -112,8 +114,8 @@ static bool is_of_place(tess_failure_class class)
            class == TESS_FAILURE_UNKNOWN;
 }
 
-/* The state to restart from. The ranks' memory is not used if it may have caused the failure, nor a second time if it
- * led to no further step. */
+/* Chooses the state to restart from. The ranks' memory is not used if it may have caused the failure. It is not used
+ * a second time either if it led to no further step. */
 static const char *choose_state(const tess_recover *recover, bool brings_on, tess_recovery *recovery)
 {
     bool by_memory = recovery->class == TESS_FAILURE_MISMATCH || recovery->class == TESS_FAILURE_NUMBERS;
@@ -121,7 +123,7 @@ static const char *choose_state(const tess_recover *recover, bool brings_on, tes
     return recovery->from_memory ? "what they keep in memory" : "the newest checkpoint";
 }
 
-/* True: another attempt would not help, and the decision is to stop. */
+/* Decides to stop if another attempt would not help. Returns whether it decided. */
 static bool stop_at_once(const tess_recover *recover, tess_recovery *recovery)
 {
     if (recovery->action != TESS_ACTION_STOP &&
@@ -142,12 +144,13 @@ static void shrink(tess_recover *recover, tess_recorded_failure *recorded, tess_
             tess_failure_advice(recovery->class));
         return;
     }
-    recorded->forgiven = true; /* this configuration was not the cause */
+    recorded->forgiven = true; /* this configuration did not cause the failure */
     say(recovery, "all ranks start again from %s; %s", choose_state(recover, true, recovery),
         tess_ladder_report(&recover->ladder, rung, sizeof(rung)));
 }
 
-/* Weights and moments fill memory before the first step; more recomputation or smaller batches do not shrink them. */
+/* Whether weights and moments fill the memory before the first step. More recomputation or smaller batches do not
+ * reduce them. */
 static bool memory_is_hopeless(const tess_failure *failure, tess_recovery *recovery)
 {
     if (recovery->class != TESS_FAILURE_OOM_KILLED || failure->step >= 0 || failure->steps_done > 0)
@@ -248,7 +251,7 @@ void tess_recover_decide(tess_recover *recover, const tess_failure *failure, dou
     recorded->group = tess_slots_group_of(&recover->slots, failure->rank, failure->host);
     choose_action(recover, failure, known, recorded, now_s, recovery);
     if (failure->stopping && recovery->action == TESS_ACTION_RESTART) {
-        /* It saves with its present ranks and their state, or not at all. */
+        /* The job can save only with its present ranks and their state. */
         recovery->action = TESS_ACTION_STOP;
         recovery->delay_s = 0;
         say(recovery, "the job was asked to stop and does not start again; the newest complete checkpoint stands");

@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-/* A descriptor that was closed when the program began is open for reading only (main.c). */
+/* Whether the descriptor may have a reader. A descriptor that was closed when the program began is open for reading
+ * only (main.c). */
 static bool is_read(int fd)
 {
     struct pollfd end = {.fd = fd, .events = POLLOUT};

@@ -44,8 +44,8 @@ int tess_exit_fail_once(tess_status status)
     return tess_exit_fail(status);
 }
 
-/* A refusal is mostly the same on every rank (so is a NaN, which comes from data or settings), and rank 0 prints it.
- * The launcher reports any other failure, once, for the rank where it began. */
+/* Reports why a rank fails. A refusal is mostly the same on every rank (and so is a NaN, which comes from data or
+ * settings), so only rank 0 prints it. The launcher reports any other failure once, for the rank where it began. */
 int tess_exit_rank(tess_status status, tess_runtime *runtime)
 {
     bool is_refusal = code_of(status) == TESS_EXIT_BAD_INPUT;

@@ -13,10 +13,10 @@ enum { PATH_SIZE = 4096, HOST_SIZE = 256 };
 
 #define LOCK_NAME "job.lock"
 
-static const double patience_s = 60; /* time for ranks that end because their launcher was killed */
+static const double patience_s = 60; /* seconds to wait for ranks that are ending because their launcher was killed */
 
 typedef struct folder_holder {
-    int pid; /* 0: unknown */
+    int pid; /* process that holds the lock; 0: unknown */
     char host[HOST_SIZE], since[64];
 } folder_holder;
 
@@ -38,7 +38,7 @@ static void read_holder(const char *path, folder_holder *h)
     fclose(file);
 }
 
-/* Writes who holds the folder. This only serves messages: a failure does not weaken the lock. */
+/* Writes into the file which job holds the folder. Messages use this; a failure does not weaken the lock. */
 static void sign(int fd, const char *path)
 {
     char text[512], host[HOST_SIZE], since[64];
@@ -78,7 +78,8 @@ static tess_status lock(int fd, const char *folder, const char *path, const tess
         }
         read_holder(path, &h);
         char state = h.pid > 0 ? tess_os_process_state(h.pid) : 'R';
-        bool launcher_gone = strcmp(h.host, host) == 0 && (state == '\0' || state == 'Z'); /* its ranks end soon */
+        /* the launcher has ended, so its ranks will end soon */
+        bool launcher_gone = strcmp(h.host, host) == 0 && (state == '\0' || state == 'Z');
         if (!launcher_gone || tess_os_now_s() > deadline_s)
             return refuse(folder, &h);
         nanosleep(&look_again, NULL);
@@ -87,7 +88,8 @@ static tess_status lock(int fd, const char *folder, const char *path, const tess
     return TESS_OK;
 }
 
-/* A full disk, or another user's file of that name, is no reason to refuse. */
+/* Warns if the file cannot be opened. A full disk, or another user's file of that name, is no reason to refuse the
+ * job. */
 static tess_status on_open_failure(const char *dir, const char *path, tess_status status, const tess_reporter *reporter)
 {
     char message[1024];
@@ -100,7 +102,8 @@ static tess_status on_open_failure(const char *dir, const char *path, tess_statu
     return TESS_OK;
 }
 
-/* A release removes the file first: a lock on a removed file is void, and the new file is locked instead. */
+/* Opens and locks the file. A release removes the file first, so a lock on a removed file is void; the new file is
+ * then locked instead. */
 static tess_status open_and_lock(const char *dir, const char *path, const tess_reporter *reporter, int *fd)
 {
     char opened[64];

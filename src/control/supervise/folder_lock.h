@@ -1,4 +1,4 @@
-/* One job at a time writes into a job.dump_folder. */
+/* Locks a job.dump_folder, so that only one job at a time writes into it. */
 #ifndef TESS_CONTROL_SUPERVISE_FOLDER_LOCK_H
 #define TESS_CONTROL_SUPERVISE_FOLDER_LOCK_H
 
@@ -6,16 +6,16 @@
 #include "config/config.h"
 
 typedef struct tess_folder_lock {
-    int fd;    /* the locked file, -1: not locked */
+    int fd;    /* descriptor of the locked file; -1: not locked */
     bool made; /* the folder did not exist before */
 } tess_folder_lock;
 
-/* Makes the folder and locks it for this job, until the release or until this process and all that it starts from now
- * on have ended. Of ranks that were started one by one only the first does so. Waits for the ranks of a job whose
- * launcher is gone. TESS_E_INVALID: another job holds it (the message says which, and what to do); nothing was written.
- * On a file system without locks it reports a warning. */
+/* Creates the folder and locks it for this job. The lock holds until it is released, or until this process and all
+ * processes that it starts from now on have ended. If ranks were started one by one, only the first one locks. Waits
+ * for the ranks of a job whose launcher is gone. If the file system has no locks, reports a warning. TESS_E_INVALID:
+ * another job holds the folder (the message names it and says what to do); nothing was written. */
 tess_status tess_folder_lock_take(const tess_config *config, const tess_reporter *reporter, tess_folder_lock *folder);
-/* Removes the lock, and the folder if it was made for this job and is empty. */
+/* Removes the lock. Also removes the folder if it was created for this job and is empty. */
 void tess_folder_lock_release(const tess_config *config, tess_folder_lock *folder);
 
 #endif

@@ -1,4 +1,5 @@
-/* The mesh that a job would have: from a configuration or a list of axes, its ranks and its hosts. Starts nothing. */
+/* Plans the mesh that a job would have, from a configuration or a list of axes, its ranks and its hosts. Starts
+ * nothing. */
 #ifndef TESS_CONTROL_SUPERVISE_MESH_PLAN_H
 #define TESS_CONTROL_SUPERVISE_MESH_PLAN_H
 
@@ -6,11 +7,11 @@
 #include "engine/stages/rank_stage.h"
 
 typedef struct tess_mesh_request {
-    int ranks;          /* 0: those of the hosts, or the product of `axes`, or 1 */
-    const char *axes;   /* "dp=2,tp=4"; NULL: those of the configuration */
-    const char *hosts;  /* "h1:4,h2:4", in the order of ranks; NULL: one host */
-    const char *axis;   /* shows the groups of this one; NULL: of all */
-    const char *config; /* a file; NULL: the defaults */
+    int ranks;          /* number of ranks; 0: that of the hosts, or the product of `axes`, or 1 */
+    const char *axes;   /* "dp=2,tp=4"; NULL: the axes of the configuration */
+    const char *hosts;  /* "h1:4,h2:4", in the order of ranks; NULL: all ranks on one host */
+    const char *axis;   /* axis whose groups are shown; NULL: the groups of all axes */
+    const char *config; /* path of a configuration; NULL: the defaults */
     char *const *overrides;
     int n_overrides;
 } tess_mesh_request;
@@ -20,13 +21,13 @@ typedef struct tess_mesh_plan {
     tess_mesh_layout layout;
     char *host_texts;        /* (n_hosts) of LAUNCH_NAME_BYTES each; NULL: one host */
     const char **host_names; /* (n_hosts) */
-    int axis;                /* the same as in tess_mesh_view */
-    tess_stage_plan *stages; /* plan of the configuration's pipeline; NULL: it has no pipeline, or names no model */
+    int axis;                /* axis to show, as in tess_mesh_view */
+    tess_stage_plan *stages; /* stages of the configuration's pipeline; NULL: it has no pipeline, or names no model */
 } tess_mesh_plan;
 
-/* Free *plan with tess_mesh_plan_free, also after a failure. TESS_E_INVALID: axes that do not make the ranks, ranks
- * that are not those of the hosts, a name that is no axis, axes in addition to a configuration, a pipeline that cannot
- * be. */
+/* Makes the plan. Free it with tess_mesh_plan_free, also after a failure. TESS_E_INVALID: the axes do not multiply
+ * to the ranks, the ranks are not those of the hosts, a name is no axis, axes are given in addition to a
+ * configuration, or the pipeline is impossible. */
 tess_status tess_mesh_plan_make(tess_mem *mem, const tess_mesh_request *request, tess_mesh_plan *plan);
 void tess_mesh_plan_free(tess_mesh_plan *plan);
 

@@ -18,14 +18,14 @@ _Static_assert(TESS_LAYOUT_MOST + 2 + 12 <= TESS_OWN_COMMAND_WORDS_SPARE, "the f
 
 /* The contents of persistent memory. */
 typedef struct saved_state {
-    int64_t step; /* -1: nothing */
+    int64_t step; /* step of the state; -1: there is no state */
     int n_ranks;
     tess_run_layout layout;
 } saved_state;
 
 /* ---- Reading it ---- */
 
-/* Reads it from the first rank's block; a damaged block holds nothing. */
+/* Reads the state from the first rank's block. A damaged block counts as empty. */
 static void read_state(tess_mem *mem, int fd, const tess_config *config, saved_state *k)
 {
     tess_persist *persist;
@@ -47,7 +47,7 @@ static bool fits(const tess_persist_heir *heir, const saved_state *k)
     return k->n_ranks == heir->n_ranks && memcmp(&k->layout, &layout, sizeof(layout)) == 0;
 }
 
-/* Whether a checkpoint of the run has the step or a newer one, and every byte as it was saved. */
+/* Whether a checkpoint of the run holds the step or a newer one, with every byte as it was saved. */
 static tess_status read_back(tess_mem *mem, const tess_config *config, int64_t step)
 {
     char folder[TESS_CKPT_PATH];
@@ -58,7 +58,7 @@ static tess_status read_back(tess_mem *mem, const tess_config *config, int64_t s
     return tess_ckpt_verify_step(mem, folder, saved);
 }
 
-/* Whether the launch wants the newest step, and only memory has it. */
+/* Whether the launch needs the newest step, and only memory holds it. */
 static bool is_only_here(tess_mem *mem, const tess_config *config, const saved_state *k)
 {
     if (k->step < 0 || !config->checkpoint.resume || config->checkpoint.load_step >= 0)
@@ -84,7 +84,8 @@ tess_status tess_persist_read_back(const tess_config *config, const tess_persist
     return TESS_OK;
 }
 
-/* "-n 4 training.local_batch_size=2": turns the heir's command into that of the former ranks. */
+/* Formats the arguments that turn the heir's command into that of the former ranks: "-n 4
+ * training.local_batch_size=2". */
 static const char *report_difference(const tess_persist_heir *heir, const saved_state *k, char *text, size_t size)
 {
     tess_run_layout layout;
@@ -121,12 +122,12 @@ static tess_status run_former_ranks(const tess_persist_heir *heir, const saved_s
     options.persist = set;
     options.decide = NULL;
     options.tick = pass_on;
-    options.n_past = 0; /* their processes are no life of the ranks that train */
+    options.n_past = 0; /* the processes that save are no life of the ranks that train */
     options.stops_at_once = true;
     return tess_launch(k->n_ranks, words.word, &options, result);
 }
 
-/* Returns the exit code of the ranks that save; TESS_EXIT_OK: saved, and read back. */
+/* Saves the state. Returns the exit code of the ranks that save; TESS_EXIT_OK: it was saved and read back. */
 static int save(const tess_persist_heir *heir, const saved_state *k, const tess_persist_set *set)
 {
     char difference[TESS_LAYOUT_MOST * TESS_RUN_LAYOUT_OVERRIDE];
@@ -139,7 +140,7 @@ static int save(const tess_persist_heir *heir, const saved_state *k, const tess_
     if (status != TESS_OK)
         return tess_exit_report(reporter, status);
     if (result.stop_signal != 0)
-        raise(result.stop_signal); /* pending: ends the next launch */
+        raise(result.stop_signal); /* the signal stays pending, and ends the next launch */
     int code = tess_ranks_report_end(&(tess_ranks){.n = k->n_ranks}, &result, reporter);
     if (code != TESS_EXIT_OK && !(code == TESS_EXIT_INTERRUPTED && result.left))
         return code;
@@ -147,7 +148,7 @@ static int save(const tess_persist_heir *heir, const saved_state *k, const tess_
     return status == TESS_OK ? TESS_EXIT_OK : tess_exit_report(reporter, status);
 }
 
-/* ---- The two moments ---- */
+/* ---- The two moments at which memory is handed over ---- */
 
 tess_status tess_persist_hand_on(const tess_persist_heir *heir, const tess_persist_set *set, bool *usable)
 {

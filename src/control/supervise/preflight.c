@@ -11,7 +11,8 @@
 #include "tessera/comm.h"
 
 enum { MOST_NAMES = 96 };
-#define RANKS_MOST_S 300 /* limit of the ranks' checks: they take about 3 s, far more on a loaded machine */
+/* time limit of the checks of ranks: they take about 3 s, but far longer on a loaded machine */
+#define RANKS_MOST_S 300
 #define MEET_MOST_S 60
 
 /* ---- Names of checks ---- */
@@ -54,18 +55,18 @@ tess_status tess_preflight_check_names(const char *only)
     return TESS_OK;
 }
 
-/* This host, its GPUs and the files of the configuration. */
+/* Checks this host, its GPUs and the files of the configuration. */
 static void check_here(const tess_preflight *p, int world, tess_probe_findings *findings)
 {
     tess_preflight_look(&p->config, world, p->only, findings);
     tess_probe_host(&p->plan, "", findings);
 }
 
-/* ---- Alone, with ranks as children ---- */
+/* ---- Checks outside a job: ranks are started as children ---- */
 
 typedef struct child_job {
     const tess_preflight *preflight;
-    tess_probe_findings *findings; /* shared memory: rank 0's */
+    tess_probe_findings *findings; /* findings in shared memory, written by rank 0 */
 } child_job;
 
 static int child_main(void *context)
@@ -74,7 +75,7 @@ static int child_main(void *context)
     tess_runtime *runtime;
     tess_runtime_options options = {.n_threads = 1, .comm_timeout_s = MEET_MOST_S};
     if (tess_runtime_create(&options, &runtime) != TESS_OK)
-        return TESS_EXIT_FAILED; /* the launcher reports it */
+        return TESS_EXIT_FAILED; /* the launcher reports the failure */
     tess_status status = tess_probe_ranks(runtime, &job->preflight->plan, job->findings);
     if (status != TESS_OK)
         tess_runtime_report(runtime, tess_error_message());
@@ -121,9 +122,9 @@ static int run_alone(tess_preflight *p, int n_ranks)
     return code;
 }
 
-/* ---- The part of a rank of a running job ---- */
+/* ---- Checks in a rank of a running job ---- */
 
-/* Counts the ranks of this host; *first: this rank is the first of them, which checks the host. */
+/* Counts the ranks of this host. *first: whether this rank is the first of them, which checks the host. */
 static int count_local(const tess_runtime *runtime, bool *first)
 {
     tess_team *team = tess_runtime_team(runtime);
@@ -183,7 +184,7 @@ static int run_rank(tess_preflight *p)
     tess_runtime_options options = {.n_threads = 1, .comm_timeout_s = RANKS_MOST_S};
     tess_status status = tess_runtime_create(&options, &runtime);
     if (status != TESS_OK && tess_launch_is_rank() && (status == TESS_E_PEER_LOST || status == TESS_E_MISMATCH))
-        return TESS_PREFLIGHT_NOT_READY; /* the launcher reports it, once */
+        return TESS_PREFLIGHT_NOT_READY; /* the launcher reports the failure once */
     if (status != TESS_OK) {
         tess_exit_fail_once(status);
         return TESS_PREFLIGHT_NOT_READY;
@@ -200,9 +201,8 @@ int tess_preflight_run(tess_preflight *p, const tess_ranks *ranks, const tess_ow
     if (ranks->is_warden)
         return tess_ranks_start_self(ranks, command, &(tess_launch_options){.grace_s = 2});
     tess_preflight_read(&p->config);
-    int code = tess_launch_is_rank() || (ranks->joins && ranks->n > 1) /* alone it becomes the parent of its rank */
-                   ? run_rank(p)
-                   : run_alone(p, ranks->n);
+    /* a single process becomes the parent of its rank */
+    int code = tess_launch_is_rank() || (ranks->joins && ranks->n > 1) ? run_rank(p) : run_alone(p, ranks->n);
     tess_config_free(&p->config.config);
     return code;
 }

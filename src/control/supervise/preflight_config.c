@@ -16,7 +16,7 @@ enum { CONFIG, MODEL, DATA, CHECKPOINT, N_CHECKS };
 
 enum { NOTE_BYTES = 1024 };
 
-/* Bytes of a parameter in a checkpoint: master weight and two moments in float32. */
+/* Bytes per parameter in a checkpoint: master weight and two moments in float32. */
 enum { CHECKPOINT_BYTES = 12 };
 
 const tess_probe_check tess_preflight_config_checks[N_CHECKS] = {
@@ -50,7 +50,7 @@ static tess_status count_params(tess_mem *mem, const tess_config *config, double
     return TESS_OK;
 }
 
-/* Memory that the n_local ranks of this host will take; 0: not known. */
+/* Returns the bytes of memory that the n_local ranks of this host will use; 0: not known. */
 static double predict_memory(const tess_preflight_config *read, int world, int n_local)
 {
     tess_config checked;
@@ -71,7 +71,7 @@ static double predict_memory(const tess_preflight_config *read, int world, int n
     tess_model_destroy(&model);
     tess_mem_destroy(&mem);
     tess_config_free(&checked);
-    tess_error_clear(); /* the check of the configuration or of the model reports it */
+    tess_error_clear(); /* a check of the configuration or of the model reports the error */
     return status == TESS_OK ? need.host : 0;
 }
 
@@ -126,7 +126,8 @@ static void add_failure(const config_check *l, int check, const char *message)
 #define ADD(l, check, diagnosis, ...) \
     tess_probe_add((l)->findings, TESS_PROBE_CONFIG, tess_preflight_config_checks[check].name, diagnosis, __VA_ARGS__)
 
-/* Whether layers and micro-batches suffice for the stages; ends: which layers each has, "" without a pipeline. */
+/* Whether there are enough layers and micro-batches for the stages. ends: the layers of each stage; "" without a
+ * pipeline. */
 static tess_status check_stages(const tess_config *checked, char *ends, size_t size)
 {
     tess_mem *mem = NULL;
@@ -139,7 +140,7 @@ static tess_status check_stages(const tess_config *checked, char *ends, size_t s
         return TESS_OK;
     TESS_TRY(tess_mem_create(&mem));
     tess_status status = tess_config_load_model(checked, NULL, &sizes);
-    bool known = status == TESS_OK; /* else the check of the model reports it */
+    bool known = status == TESS_OK; /* otherwise the check of the model reports the error */
     if (known)
         status = tess_stage_plan_create(mem, checked, &sizes, 0, &plan);
     for (int g = 0; status == TESS_OK && g < plan.shape.ranks * plan.shape.chunks && at + 32 < size; g++)
@@ -151,8 +152,8 @@ static tess_status check_stages(const tess_config *checked, char *ends, size_t s
     return known ? status : TESS_OK;
 }
 
-/* `checked` has passed tess_config_check. Ranks of one stage share a step's micro-batches, those that share its layers
- * as one. */
+/* Checks the batch. `checked` has passed tess_config_check. Ranks of one stage share a step's micro-batches; ranks
+ * that share its layers count as one. */
 static void add_batch(const config_check *l, const tess_config *checked)
 {
     char ends[256], of[64];
@@ -208,7 +209,7 @@ static void check_model(const config_check *l)
 typedef struct file_survey {
     int n, n_bad;
     double bytes;
-    char first[TESS_TEXT_SIZE + 64]; /* the first problem */
+    char first[TESS_TEXT_SIZE + 64]; /* text of the first problem */
 } file_survey;
 
 static void survey(file_survey *s, const char *path)
@@ -261,7 +262,7 @@ static void check_data(const config_check *l)
         ADD(l, DATA, TESS_PROBE_OK, "%d, %s", s.n, size);
 }
 
-/* The first note is about the newest checkpoint. */
+/* Takes the first note only, which is about the newest checkpoint. */
 static void take_first_note(void *self, const char *note)
 {
     char *first = self;
@@ -269,7 +270,7 @@ static void take_first_note(void *self, const char *note)
         snprintf(first, NOTE_BYTES, "%s", note);
 }
 
-/* `newest`: step of the newest complete checkpoint; -1: none. */
+/* Adds a finding about damaged checkpoints. `newest`: step of the newest complete checkpoint; -1: none. */
 static void add_damage(const config_check *l, const char *damaged, int64_t newest)
 {
     const tess_config *config = &l->read->config;

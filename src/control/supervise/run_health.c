@@ -14,18 +14,19 @@
 #include "job/find.h"
 #include "control/timers.h"
 
-static const double lasts_s = 60; /* a watcher that ran for longer is replaced at once; also the longest wait */
-static const double end_s = 12;   /* time for the end of a watcher, besides the user's program */
+/* a watcher that ran for longer is replaced at once; this is also the longest pause before a replacement */
+static const double lasts_s = 60;
+static const double end_s = 12; /* seconds that a watcher has to end, in addition to the user's program */
 
 /* The job, as the watcher's process sees it. */
 typedef struct job_view {
-    char job[16]; /* pid of its launcher, for tess_live_find */
+    char job[16]; /* process id of its launcher, for tess_live_find */
     bool open;
     tess_live_job live;
-    int *pids;                        /* (ranks of `live`) processes of this host's ranks; 0: another host's */
-    uint64_t n_steps;                 /* done when the board was last read */
-    double stepped_s;                 /* when n_steps last changed */
-    double silence_s[WATCHDOG_KINDS]; /* allowed between heartbeats, by what a rank does; 0: no limit */
+    int *pids;        /* (ranks of `live`) processes of this host's ranks; 0: the rank is on another host */
+    uint64_t n_steps; /* number of steps done when the board was last read */
+    double stepped_s; /* when n_steps last changed */
+    double silence_s[WATCHDOG_KINDS]; /* longest silence between heartbeats, by what a rank is doing; 0: no limit */
 } job_view;
 
 static tess_health_reading reading(double value, int who, int rank)
@@ -49,7 +50,8 @@ static bool any_running(const tess_live_job *live)
     return any;
 }
 
-/* A launcher that restarts its ranks may give them other memory: finds the job again while no rank runs. */
+/* Finds the job's board. A launcher that restarts its ranks may give them other memory, so the job is searched again
+ * while no rank runs. */
 static bool find_job(job_view *view)
 {
     int n = 0;
@@ -68,7 +70,7 @@ static bool find_job(job_view *view)
     return view->open;
 }
 
-/* The time since a rank's last heartbeat, with the limit of its phase. */
+/* Returns the time since a rank's last heartbeat, with the limit for its phase. */
 static tess_health_reading silence_of(const job_view *view, int rank, uint64_t now_ns)
 {
     char phase[TESS_TRACE_PHASE_BYTES];
@@ -95,7 +97,7 @@ static void read_board(job_view *view, tess_health_view *out)
         view->pids[r] = is_running(live, r) && row->host == live->host ? pid : 0;
         if (!is_running(live, r))
             continue;
-        /* The one that is nearest to its limit, or farthest beyond. */
+        /* the rank that is nearest to its limit, or farthest beyond it */
         tess_health_reading silence = silence_of(view, r, now_ns), *worst = &out->readings[TESS_HEALTH_HEARTBEAT];
         if (!worst->known || silence.value * worst->limit > worst->value * silence.limit)
             *worst = silence;
@@ -140,7 +142,7 @@ static tess_health_limits limits_of(const tess_config *config)
                                 .max_failures = config->health.max_failures};
 }
 
-/* True for the first of the wardens that MPI has started on a host: it starts the watcher. */
+/* Whether this warden is the first on its host of those that MPI has started. It starts the watcher. */
 static bool is_first_here(const tess_ranks *ranks)
 {
     tess_environment environment;
@@ -211,7 +213,7 @@ void tess_run_health_look(tess_run_health *health)
         start_watcher(health);
 }
 
-/* The process that starts the watchers for a rank that nobody has started. */
+/* Runs the process that starts watchers for a rank that has no parent of ours. */
 _Noreturn static void keep_watching(tess_run_health *health, pid_t parent)
 {
     sigset_t all, heard;
@@ -236,7 +238,7 @@ _Noreturn static void keep_watching(tess_run_health *health, pid_t parent)
 static void start_keeper(tess_run_health *health)
 {
     pid_t parent = getpid();
-    fflush(NULL); /* or the child would write our buffers again */
+    fflush(NULL); /* otherwise the child would write our buffers again */
     pid_t pid = fork();
     if (pid == 0)
         keep_watching(health, parent);

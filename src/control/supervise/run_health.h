@@ -1,4 +1,4 @@
-/* `tessera train` watches the host of its job and sends alerts, as the health section of its configuration says. */
+/* Watches the host of a `tessera train` job and sends alerts, as the health section of its configuration says. */
 #ifndef TESS_CONTROL_SUPERVISE_RUN_HEALTH_H
 #define TESS_CONTROL_SUPERVISE_RUN_HEALTH_H
 
@@ -7,7 +7,8 @@
 #include "control/health/watcher.h"
 #include "config/config.h"
 
-/* The destination of a run's alerts. `channel` points into this struct and the configuration: neither may move. */
+/* The destination of a run's alerts. `channel` points into this struct and into the configuration, so neither may be
+ * moved. */
 typedef struct tess_run_alerts {
     tess_alert_channel channel;
     char file[2 * TESS_TEXT_SIZE];
@@ -16,22 +17,23 @@ typedef struct tess_run_alerts {
 
 tess_status tess_run_alerts_open(const tess_config *config, tess_run_alerts *alerts);
 
-/* A host's watcher, and what replaces it. */
+/* The watcher of a host, and the state needed to replace it. */
 typedef struct tess_run_health {
     const tess_config *config; /* borrowed; NULL: no watcher is started */
     tess_reporter reporter;
-    int job;                     /* pid of the process that starts the ranks, or is the rank */
+    int job;                     /* process id of the process that starts the ranks, or that is the rank */
     tess_health_watcher watcher; /* if this process becomes a rank: the process that starts watchers for it */
-    double started_s, again_s;   /* when the newest was started, and how long after its end another is; */
-    double due_s;                /* when that will be */
+    /* when the newest watcher was started, and the pause after its end before the next one */
+    double started_s, again_s;
+    double due_s; /* when the next watcher is to be started */
 } tess_run_health;
 
-/* Starts one watcher a host, to be ended with tess_run_health_stop. Call it before the ranks start, in a process that
- * is no rank of a launcher. A failure is reported, and training goes on. */
+/* Starts one watcher per host, to be ended with tess_run_health_stop. Call it before the ranks start, in a process
+ * that is not a rank of a launcher. A failure is reported, and training continues. */
 void tess_run_health_start(const tess_config *config, const tess_ranks *ranks, const tess_reporter *reporter,
                            tess_run_health *health);
-/* Called now and then in a process that is no rank. Reaps a watcher that was killed, reports that and starts
- * another, at once the first time and later if that happens again and again. */
+/* Called now and then in a process that is not a rank. Reaps a watcher that was killed, reports it and starts
+ * another one: at once the first time, and later if it happens again and again. */
 void tess_run_health_look(tess_run_health *health);
 void tess_run_health_stop(tess_run_health *health);
 

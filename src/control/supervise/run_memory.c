@@ -12,7 +12,7 @@
 
 enum { OTHER_NAMES = 100 };
 
-/* One folder for each dump folder. Another user may have taken its name: then it has a number. */
+/* Returns one folder name for each dump folder. If another user has taken the name, a number is appended. */
 tess_status tess_run_memory_folder(const char *dump_folder, char *path, size_t size)
 {
     char whole[PATH_MAX];
@@ -44,7 +44,7 @@ static tess_status create(const tess_config *config, int n_ranks, tess_run_memor
     return status;
 }
 
-/* Copies that an interrupted run left in memory, and that this run does not use. */
+/* Reports copies that an interrupted run left in memory, and that this run does not use. */
 static void report_unused_copies(const char *dump_folder, const tess_reporter *reporter)
 {
     char path[128];

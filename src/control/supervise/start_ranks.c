@@ -66,7 +66,7 @@ int tess_ranks_report_end(const tess_ranks *ranks, const tess_launch_result *res
     bool reported =
         result->reported || (result->exit_code == TESS_EXIT_BAD_INPUT && result->rank0_code == TESS_EXIT_BAD_INPUT) ||
         (result->exit_code == TESS_EXIT_INTERRUPTED && result->failed_rank >= 0) ||
-        (ranks->is_warden && result->failed_rank < 0 && result->exit_code < 128); /* before there was a job */
+        (ranks->is_warden && result->failed_rank < 0 && result->exit_code < 128); /* it failed before there was a job */
     if (result->report[0] != '\0' && !reported)
         tess_report_line(reporter, "%s", result->report);
     return result->exit_code;

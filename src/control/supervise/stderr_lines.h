@@ -1,4 +1,4 @@
-/* Standard error, as the place where the command and its supervisor report to the user. */
+/* Reporters that print on standard error, where the command and its supervisor report to the user. */
 #ifndef TESS_CONTROL_SUPERVISE_STDERR_LINES_H
 #define TESS_CONTROL_SUPERVISE_STDERR_LINES_H
 
@@ -6,7 +6,7 @@
 
 /* Writes "tessera: LINE" at once. */
 extern const tess_reporter tess_stderr_lines;
-/* Writes the line as it is: a command that is run, as a shell shows it. */
+/* Writes the line unchanged, such as a command line that is run, in the form of a shell. */
 extern const tess_reporter tess_stderr_plain_lines;
 
 #endif

@@ -8,7 +8,7 @@
 static const int signals[] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP};
 enum { N_SIGNALS = sizeof(signals) / sizeof(signals[0]) };
 
-/* The number of the newest signal, 0: none. A handler gets no argument but that number: it leaves it here. */
+/* Number of the latest signal; 0: none. A handler gets no other argument than that number, so it stores it here. */
 static volatile sig_atomic_t came;
 
 static void on_signal(int number)
@@ -16,7 +16,7 @@ static void on_signal(int number)
     came = number;
 }
 
-/* nohup */
+/* Whether SIGHUP is ignored (nohup). */
 static bool is_ignored_hangup(int number)
 {
     struct sigaction action;

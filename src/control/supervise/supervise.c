@@ -22,29 +22,30 @@ typedef struct supervision {
     const tess_config *config;
     tess_ranks ranks;
     tess_recover recover;
-    tess_recovery next; /* the newest decision */
+    tess_recovery next; /* newest decision */
     tess_reporter reporter;
     bool stopped;                 /* the job was asked to stop between two lives */
-    bool growing;                 /* the ranks were asked to leave, because more can run */
-    bool resized;                 /* their number has changed since the job began */
-    bool stepped;                 /* a life has done a step: the checkpoints are this job's own */
-    int n_lives;                  /* lives of the job so far */
-    int n_omitted;                /* evaluations left out so far; `omitted` has the newest */
-    int64_t omitted[JOB_OMITTED]; /* steps whose evaluation ended ranks, and is left out */
+    bool growing;                 /* the ranks were asked to leave, because more ranks can run */
+    bool resized;                 /* the number of ranks has changed since the job began */
+    bool stepped;                 /* a life has done a step, so the checkpoints belong to this job */
+    int n_lives;                  /* number of lives of the job so far */
+    int n_omitted;                /* number of evaluations left out so far; the newest are in `omitted` */
+    int64_t omitted[JOB_OMITTED]; /* steps whose evaluation ended ranks, and is left out now */
     tess_launch_options options;
-    tess_supervise_starter starter; /* all zero: tess_ranks_start */
+    tess_supervise_starter starter; /* all members zero: ranks are started by tess_ranks_start */
     tess_run_memory memory;
     tess_run_alerts alerts;
     tess_notices notices; /* notices of all lives */
-    tess_rank_past *past; /* (n_past) past of the ranks, of all places */
+    tess_rank_past *past; /* (n_past) past of the ranks, for all places */
     int n_past;
     char reported[2304]; /* report of the newest failure */
     char summary[16384]; /* report of all failures */
 } supervision;
 
-/* ---- Questions of the policy ---- */
+/* ---- Questions that the policy asks ---- */
 
-/* Keeps the run's global batch: the number of ranks must not change what is computed. */
+/* Whether the configuration can run on n_ranks ranks with the run's global batch: the number of ranks must not
+ * change the result. */
 static bool admits(const void *self, int n_ranks)
 {
     const supervision *s = self;
@@ -55,7 +56,7 @@ static bool admits(const void *self, int n_ranks)
     return fits;
 }
 
-/* Does not wait for the alert's command. */
+/* Sends an alert, without waiting for the alert's program. */
 static void alert(const supervision *s, const tess_failure *failure)
 {
     static const char *const states[] = {
@@ -71,7 +72,8 @@ static const char *offload_folder(const supervision *s)
     return s->config->offload.folder[0] != '\0' ? s->config->offload.folder : s->config->job.dump_folder;
 }
 
-/* Things that the ladder may put on disk. State in memory that outlives ranks reaches the disk through a checkpoint. */
+/* Returns the data that the ladder may move to disk. State in memory that outlives ranks reaches the disk only
+ * through a checkpoint. */
 static unsigned may_offload(const supervision *s)
 {
     const tess_config *c = s->config;
@@ -88,7 +90,7 @@ static unsigned may_offload(const supervision *s)
     return usable ? what : 0;
 }
 
-/* The configuration of the next life, which the caller frees. */
+/* Builds the configuration of the next life. The caller frees it. */
 static tess_status configure_next(const supervision *s, tess_config *next)
 {
     const tess_ladder *ladder = &s->recover.ladder;
@@ -102,7 +104,8 @@ static tess_status configure_next(const supervision *s, tess_config *next)
     return TESS_OK;
 }
 
-/* The launcher reports a replaced rank, once all have met; a rank that refuses reports that itself. */
+/* Called by the launcher to decide about a failure. The launcher reports a replaced rank once all ranks have joined.
+ * A rank that refuses reports that itself. */
 static void decide(void *self, const tess_failure *failure, tess_launch_decision *decision)
 {
     supervision *s = self;
@@ -118,13 +121,13 @@ static void decide(void *self, const tess_failure *failure, tess_launch_decision
     if (!decision->reported)
         return;
     bool by_rank = s->next.class == TESS_FAILURE_NUMBERS ||
-                   s->next.class == TESS_FAILURE_DISK_FULL; /* rank 0 has printed the failure */
+                   s->next.class == TESS_FAILURE_DISK_FULL; /* rank 0 has already printed the failure */
     snprintf(s->reported, sizeof(s->reported), "%s; %s", failure->text, s->next.what);
     decision->line = s->reported;
     tess_report_line(&s->reporter, "%s", by_rank ? s->next.what : s->reported);
 }
 
-/* Whether more ranks can run than do. A lost host counts again once it answers. */
+/* Whether more ranks can run than are running. A lost host counts again once it answers. */
 static bool has_room(supervision *s)
 {
     tess_recover *r = &s->recover;
@@ -138,7 +141,7 @@ static bool has_room(supervision *s)
     return tess_slots_possible(&r->slots, &r->worlds, r->settings.retry_s, now_s) > r->slots.n_ranks;
 }
 
-/* The launcher's tick. When more ranks can run, asks these to leave after their next save. */
+/* Called regularly by the launcher. If more ranks can run, asks the present ones to leave after their next save. */
 static void tick(void *self, const tess_job *job, const pid_t *pids)
 {
     (void)pids;
@@ -181,7 +184,7 @@ static void begin(const tess_config *config, const tess_slots *slots, const tess
     s->options = *options;
     s->reporter = options->reporter;
     if (tess_run_alerts_open(config, &s->alerts) != TESS_OK)
-        tess_error_clear(); /* the path is too long: the ranks will refuse it */
+        tess_error_clear(); /* the path is too long; the ranks will refuse it */
     s->options.self = s;
     s->options.omitted = s->omitted;
     s->options.notices = &s->notices;
@@ -195,12 +198,12 @@ static void begin(const tess_config *config, const tess_slots *slots, const tess
     tess_ladder_begin(&s->recover.ladder, rungs[config->activation_checkpoint.mode],
                       config->activation_checkpoint.every_n, config->training.local_batch_size,
                       config->training.global_batch_size);
-    s->recover.ladder.least_batch = config->training.passes; /* a row for each */
+    s->recover.ladder.least_batch = config->training.passes; /* at least one row for each rank */
 }
 
 /* ---- Lives ---- */
 
-/* Settings that have changed, appended to the command's words. */
+/* Settings that have changed. They are appended to the words of the command. */
 typedef struct changes {
     char rungs[TESS_LADDER_OVERRIDES][TESS_LADDER_TEXT], global[TESS_LADDER_TEXT], folder[TESS_TEXT_SIZE + 16];
 } changes;
@@ -219,7 +222,7 @@ static void add_changes(const supervision *s, changes *c, tess_own_command *word
                  (long long)s->config->training.global_batch_size);
         tess_own_command_add(words, c->global);
     }
-    if (s->stepped) /* also with checkpoint.resume=false: that applied to the first life */
+    if (s->stepped) /* also if checkpoint.resume=false, which applied to the first life only */
         tess_own_command_add(words, "checkpoint.resume=true");
 }
 
@@ -252,7 +255,7 @@ static tess_status begin_memory(supervision *s)
     return status;
 }
 
-/* Whether the memory holds a step. Ranks that were killed before their first one have left none. */
+/* Whether the memory holds a step. Ranks that were killed before their first step have left none. */
 static bool has_step(const supervision *s)
 {
     return s->memory.mem != NULL && tess_persist_step(s->config, &s->memory.persist) > 0;
@@ -280,12 +283,12 @@ static tess_status run_life(supervision *s, const tess_own_command *command, tes
         status = tess_persist_read_back(s->config, &s->memory.persist);
         over = status == TESS_OK;
     }
-    if (!restarts || !s->next.from_memory) /* nobody could continue from the memory */
+    if (!restarts || !s->next.from_memory) /* no life could continue from the memory */
         tess_run_memory_end(&s->memory, over || !has_step(s), &s->reporter);
     return status;
 }
 
-/* Reports what happens between two lives, and adds it to the notices of the next. */
+/* Reports what happens between two lives, and adds it to the notices of the next life. */
 static void note(supervision *s, tess_notice_kind kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static void note(supervision *s, tess_notice_kind kind, const char *format, ...)
 {
@@ -298,7 +301,7 @@ static void note(supervision *s, tess_notice_kind kind, const char *format, ...)
     tess_report_line(&s->reporter, "%s", line);
 }
 
-/* Whether the job starts again; sets s->ranks. */
+/* Whether the job starts again. If so, sets s->ranks. */
 static bool starts_again(supervision *s, const tess_launch_result *result)
 {
     tess_slots *slots = &s->recover.slots;
@@ -323,7 +326,7 @@ static bool starts_again(supervision *s, const tess_launch_result *result)
     return !s->stopped;
 }
 
-/* Warns at the start if elastic.min_ranks asks for what cannot happen. */
+/* Warns at the start if elastic.min_ranks asks for something impossible. */
 static void tell_of_places(const supervision *s)
 {
     const tess_slots *slots = &s->recover.slots;
@@ -374,7 +377,7 @@ static int run(supervision *s, const tess_config *config, const tess_slots *slot
     return code;
 }
 
-/* A supervision from its begin to its end. */
+/* Runs all lives of a job, from its begin to its end. */
 static int supervise(const tess_supervise_starter *starter, const tess_ranks *ranks, const tess_slots *slots,
                      const tess_config *config, const tess_own_command *command, const tess_launch_options *options)
 {

@@ -59,17 +59,17 @@ tess_status tess_mpirun_job_run(const tess_mpirun_job *job, const tess_launch_li
 typedef struct launch_job {
     tess_mpirun_job *hosts;
     const tess_config *config;
-    tess_slots slots;      /* places of the first life's ranks */
+    tess_slots slots;      /* places of the ranks of the first life */
     tess_launch_hosts now; /* hosts that have ranks in this life */
-    tess_launch_line line; /* this life's mpirun */
+    tess_launch_line line; /* command line of mpirun in this life */
     bool heard;            /* a warden has reported in this life */
     tess_failure failure;  /* its newest report */
-    char lost_host[64];    /* the newest lost host, of all lives */
+    char lost_host[64];    /* newest host that was lost, in any life */
     tess_rank_past *past;  /* (n_past) past of the ranks, borrowed */
     int n_past;
     void *supervision; /* argument of tess_supervise_has_room */
     tess_launch_probe probe;
-    int probed; /* group of the host that is probed */
+    int probed; /* group of the host that is being probed */
 } launch_job;
 
 static bool hear(void *self, const char *line)
@@ -94,7 +94,7 @@ static void keep(void *self, FILE *stream)
 static const char *request(void *self)
 {
     const launch_job *j = self;
-    keep(self, stderr); /* also before the supervisor's own lines */
+    keep(self, stderr); /* must come before the supervisor's own lines, too */
     return tess_supervise_has_room(j->supervision) ? TESS_WARDEN_LEAVE : NULL;
 }
 
@@ -113,7 +113,7 @@ static int answers(void *self, int group)
     if (j->probed != group)
         tess_launch_probe_end(&j->probe);
     if (j->probe.pid == 0 && start_probe(j, group) != TESS_OK) {
-        tess_error_clear(); /* cannot start a process: retried later */
+        tess_error_clear(); /* no process can be started now; this is tried again later */
         return -1;
     }
     tess_probe_state state = tess_launch_probe_look(&j->probe, tess_os_now_s());
@@ -155,16 +155,16 @@ static tess_status run_life(launch_job *j, const tess_slots *slots, char *const 
     return status;
 }
 
-/* mpirun has failed and no warden has reported why. After the first life the likely reason is a host that cannot be
- * reached: the one that was lost before. */
+/* Guesses the reason if mpirun has failed and no warden has reported one. After the first life, the likely reason is
+ * a host that cannot be reached: the host that was lost before. */
 static void guess_failure(launch_job *j, const tess_launch_line_end *end)
 {
-    j->failure =
-        (tess_failure){.rank = -1,
-                       .exit_code = end->exit_code,
-                       .host_lost = end->exit_code != TESS_EXIT_BAD_INPUT, /* a rank has printed what it refuses */
-                       .step = -1,
-                       .steps_done = -1};
+    j->failure = (tess_failure){.rank = -1,
+                                .exit_code = end->exit_code,
+                                /* a rank has printed what it refuses */
+                                .host_lost = end->exit_code != TESS_EXIT_BAD_INPUT,
+                                .step = -1,
+                                .steps_done = -1};
     snprintf(j->failure.host, sizeof(j->failure.host), "%s", j->lost_host);
     snprintf(j->failure.text, sizeof(j->failure.text), "mpirun ended with code %d, and no rank has said why%s%s",
              end->exit_code, j->lost_host[0] != '\0' ? "; the host that was lost before is " : "", j->lost_host);
@@ -196,7 +196,7 @@ static tess_status start(void *self, const tess_slots *slots, char *const *words
     bool saved = j->heard && j->failure.exit_code == TESS_EXIT_INTERRUPTED && j->failure.rank < 0;
     result->asked_to_stop = end.stop_signal != 0 || (saved && j->failure.stopping);
     result->exit_code =
-        saved ? TESS_EXIT_INTERRUPTED : end.exit_code; /* hydra loses the code where a host has one rank */
+        saved ? TESS_EXIT_INTERRUPTED : end.exit_code; /* hydra loses the exit code if a host has only one rank */
     result->rank0_code = result->exit_code;
     if (result->exit_code == TESS_EXIT_OK || result->exit_code == TESS_EXIT_INTERRUPTED)
         return TESS_OK;
@@ -239,7 +239,7 @@ bool tess_supervise_hosts_reads(int argc, char **argv, tess_config *config)
     return status == TESS_OK;
 }
 
-/* `n`: the slots of all hosts; as many ranks start. */
+/* Checks the number of places. `n`: slots of all hosts; as many ranks are started. */
 static tess_status check_places(const tess_config *config, int n)
 {
     int min = (int)config->elastic.min_ranks, max = (int)config->elastic.max_ranks;
@@ -257,7 +257,7 @@ static tess_status check_places(const tess_config *config, int n)
     return TESS_OK;
 }
 
-/* Gives the configuration the global batch that all ranks have together. */
+/* Sets the global batch that all ranks have together in the configuration. */
 static tess_status fix_batch(const tess_config *config, int n_ranks, tess_config *with_batch)
 {
     tess_config checked;
@@ -265,7 +265,7 @@ static tess_status fix_batch(const tess_config *config, int n_ranks, tess_config
     TESS_TRY(tess_config_copy(config, &checked));
     if (tess_config_check_step(&checked, n_ranks) == TESS_OK)
         with_batch->training.global_batch_size = checked.training.global_batch_size;
-    else /* the ranks check again, and print what is wrong */
+    else /* the ranks check the batch again, and print what is wrong */
         with_batch->recovery.enable = false;
     tess_config_free(&checked);
     tess_error_clear();

@@ -19,8 +19,8 @@
 
 enum { CONFIG_LIMIT = 1 << 20 };
 
-/* Copies the file into memory that ranks started later inherit: after a failure they read the same text as the first
- * ones, even if the file has changed. */
+/* Copies the configuration file into memory that ranks inherit. So ranks that are started after a failure read the
+ * same text as the first ones, even if the file has changed. */
 static tess_status copy_config(tess_mem *mem, const char *path)
 {
     char *text, name[32];
@@ -53,8 +53,8 @@ static tess_status take_batch(tess_config *open, int n_ranks, tess_config *check
     return tess_config_check(checked, n_ranks);
 }
 
-/* Starts the ranks, after the state that an earlier launch left in memory was saved. `open` is the configuration as
- * given; it gets the global batch of the run, as `checked` has it. */
+/* Starts the ranks, after saving the state that an earlier launch left in memory. `open` is the configuration as
+ * given; it gets the global batch of the run from `checked`. */
 static int supervise(tess_config *open, tess_config *checked, const tess_ranks *ranks, const tess_own_command *command,
                      const tess_launch_options *options)
 {
@@ -67,7 +67,8 @@ static int supervise(tess_config *open, tess_config *checked, const tess_ranks *
     tess_status status = saved ? take_batch(open, ranks->n, checked) : TESS_OK;
     if (status != TESS_OK)
         return tess_exit_report(&options->reporter, status);
-    open->training.global_batch_size = checked->training.global_batch_size; /* also with fewer ranks */
+    /* the global batch stays the same with fewer ranks, too */
+    open->training.global_batch_size = checked->training.global_batch_size;
     return tess_supervise(open, ranks, command, options);
 }
 
@@ -86,11 +87,11 @@ static tess_status load(const tess_train_job *job, bool is_rank, tess_config *co
     return status;
 }
 
-/* The processes next to the ranks. */
+/* The helper processes of the ranks. */
 typedef struct train_helpers {
     const tess_config *config;
-    bool keeps_steps;          /* memory keeps the newest step when the ranks are killed */
-    tess_async_service *saves; /* NULL: none */
+    bool keeps_steps;          /* memory holds the newest step if the ranks are killed */
+    tess_async_service *saves; /* writer of checkpoints; NULL: none */
     tess_run_health health;
 } train_helpers;
 
@@ -101,7 +102,7 @@ static void look_after_helpers(void *self)
     tess_run_health_look(&helpers->health);
 }
 
-/* A checkpoint that is being written counts. */
+/* Appends what is kept of the run. A checkpoint that is still being written counts. */
 static void describe_kept(void *self, int64_t steps, char *text, size_t size)
 {
     train_helpers *helpers = self;
@@ -109,14 +110,14 @@ static void describe_kept(void *self, int64_t steps, char *text, size_t size)
     tess_kept_describe(helpers->config, helpers->keeps_steps ? -1 : steps, text, size);
 }
 
-/* Runs the job while the folder is locked. The writer of checkpoints was started before: it outlives a killed job, and
- * must not inherit the lock. */
+/* Runs the job while the folder is locked. The writer of checkpoints was started before that. It outlives a killed
+ * job, so it must not inherit the lock. */
 static int run_locked(const tess_train_job *job, tess_config *config, tess_config *checked,
                       const tess_launch_options *options, train_helpers *helpers)
 {
     tess_ranks ranks = job->ranks;
     if (job->counts_ranks && (config->recovery.enable || config->checkpoint.memory_copies))
-        ranks.joins = false; /* recovery needs a parent of the rank */
+        ranks.joins = false; /* recovery needs a process that is the parent of the rank */
     tess_run_health_start(config, &ranks, &options->reporter, &helpers->health);
     int code = ranks.joins       ? tess_train_rank(job->kind, config, &job->view)
                : ranks.is_warden ? tess_ranks_start_self(&ranks, job->command, options)
@@ -125,7 +126,7 @@ static int run_locked(const tess_train_job *job, tess_config *config, tess_confi
     return code;
 }
 
-/* Checks a copy of the configuration. The ranks check again; this check saves starting them. */
+/* Checks a copy of the configuration. The ranks check again; this check avoids starting them for nothing. */
 static tess_status check(const tess_train_job *job, tess_config *config, tess_config *checked)
 {
     TESS_TRY(tess_config_copy(config, checked));
@@ -133,11 +134,11 @@ static tess_status check(const tess_train_job *job, tess_config *config, tess_co
         TESS_TRY(tess_config_check(checked, job->ranks.n));
     if (job->kind->check != NULL)
         TESS_TRY(job->kind->check(checked));
-    config->recovery.hot &= checked->recovery.hot; /* a task may have state that no replacement would have */
+    config->recovery.hot &= checked->recovery.hot; /* a task may have state that a replacement would lack */
     return TESS_OK;
 }
 
-/* The process that starts the ranks, or becomes the only one. */
+/* Runs the process that starts the ranks, or that becomes the only rank. */
 static int run_parent(const tess_train_job *job, tess_config *config, tess_launch_options *options)
 {
     tess_config checked;
@@ -164,7 +165,8 @@ static int run_parent(const tess_train_job *job, tess_config *config, tess_launc
 static int run(const tess_train_job *job, tess_config *config)
 {
     tess_timers timers;
-    tess_launch_options options = {.program = "/proc/self/exe", /* also once its name is another version's */
+    /* this names the running program even if its file was replaced by another version */
+    tess_launch_options options = {.program = "/proc/self/exe",
                                    .grace_s = TESS_LAUNCH_GRACE_S,
                                    .soft_timeout_s = config->comm.soft_timeout_s,
                                    .timeout_s = config->comm.timeout_s,
@@ -183,7 +185,7 @@ static int run(const tess_train_job *job, tess_config *config)
 int tess_train_job_run(const tess_train_job *job)
 {
     tess_config config;
-    signal(SIGPIPE, SIG_IGN); /* a closed standard output is no reason to lose a run (console.h) */
+    signal(SIGPIPE, SIG_IGN); /* a closed standard output must not end a run (console.h) */
     tess_status status = load(job, tess_launch_is_rank(), &config);
     int code = status == TESS_OK ? run(job, &config) : tess_exit_fail_once(status);
     tess_config_free(&config);

@@ -8,24 +8,25 @@
 #include "control/supervise/exit.h"
 #include "control/supervise/stop_signals.h"
 
-/* Requests to stop this process's rank, by signals. */
+/* State of requests to stop this process's rank by signals. */
 typedef struct stop_requests {
-    tess_runtime *volatile runtime; /* a signal asks it to stop; NULL: a signal kills */
-    /* While a lost rank is being replaced, a signal is remembered, and passed on once all have met. */
+    tess_runtime *volatile runtime; /* runtime that a signal asks to stop; NULL: a signal kills the process */
+    /* While a lost rank is being replaced, a signal is stored and passed on once all ranks have joined. */
     volatile sig_atomic_t is_replaceable, asked_meanwhile;
 } stop_requests;
 
-/* A handler gets nothing but the signal's number: it finds the requests of its process here. NULL: no rank lives. */
+/* The requests of this process, for its signal handler, which gets only the signal's number. NULL: no rank is
+ * running. */
 static stop_requests *volatile requests;
 
-/* A closed terminal sends several SIGHUP, also while the process ends. */
+/* Handler that ignores further signals: a closed terminal sends several SIGHUP, also while the process ends. */
 static void take_no_notice(int number)
 {
     (void)number;
 }
 
-/* Schedulers signal every process of a job. Once a rank is lost for good, nothing can be saved. The line is written
- * without the reporter: of all calls that print, a handler may make only write(). */
+/* Handler of requests to stop. Schedulers signal every process of a job. Once a rank is lost for good, nothing can
+ * be saved. The line is written without the reporter, because a handler may call only write() to print. */
 static void on_signal(int number)
 {
     static const char heard[] =
@@ -33,22 +34,22 @@ static void on_signal(int number)
         "at once\n";
     stop_requests *to = requests;
     tess_runtime *runtime = to != NULL ? to->runtime : NULL;
-    if (runtime != NULL && !tess_launch_is_rank()) /* a launcher says it itself */
+    if (runtime != NULL && !tess_launch_is_rank()) /* a launcher reports it itself */
         (void)!write(STDERR_FILENO, heard, sizeof(heard) - 1);
-    signal(number, number == SIGHUP ? take_no_notice : SIG_DFL); /* a second one kills */
+    signal(number, number == SIGHUP ? take_no_notice : SIG_DFL); /* a second signal kills */
     if (runtime != NULL && !tess_launch_has_lost(runtime))
         tess_runtime_request_stop(runtime);
     else if (to != NULL && to->is_replaceable)
         to->asked_meanwhile = 1;
     else if (to == NULL && tess_launch_is_rank())
-        return; /* the rank has ended, and its process is about to */
+        return; /* the rank has ended, and its process is about to end */
     else {
         signal(number, SIG_DFL);
         raise(number);
     }
 }
 
-enum { ON_TIMEOUT_REPORT = 0 }; /* comm.on_timeout: ranks wait on, and the launcher reports it */
+enum { ON_TIMEOUT_REPORT = 0 }; /* value of comm.on_timeout: ranks continue to wait, and the launcher reports it */
 static const double for_ever_s = 1e9;
 
 bool tess_train_waits_on(const tess_config *config)
@@ -61,12 +62,13 @@ static void handle_signals(void)
     tess_stop_signal_handle(SIGTERM, on_signal);
     tess_stop_signal_handle(SIGUSR1, on_signal);
     if (tess_launch_is_rank())
-        return; /* a terminal's ctrl-C and its end are for the launcher */
+        return; /* ctrl-C and the end of the terminal are handled by the launcher */
     tess_stop_signal_handle(SIGINT, on_signal);
     tess_stop_signal_handle(SIGHUP, on_signal);
 }
 
-/* One life of the job in this process. *lost: it ended because a peer was lost, not by an error of its own. */
+/* Runs one life of the job in this process. *lost: the life ended because a peer was lost, not by an error of its
+ * own. */
 static int live(const tess_task_kind *kind, const tess_config *config, const tess_train_view *view, stop_requests *stop,
                 bool *lost)
 {
@@ -85,7 +87,7 @@ static int live(const tess_task_kind *kind, const tess_config *config, const tes
     tess_status status = tess_runtime_create(&options, &runtime);
     *lost = status == TESS_E_PEER_LOST;
     if (*lost || (status == TESS_E_MISMATCH && tess_launch_is_rank()))
-        return TESS_EXIT_FAILED; /* the launcher reports it, once */
+        return TESS_EXIT_FAILED; /* the launcher reports the failure once */
     if (status != TESS_OK)
         return tess_exit_fail_once(status);
     int rank = tess_runtime_rank(runtime);

@@ -15,7 +15,7 @@ static void write_line(const tess_failure *failure)
     char line[TESS_FAILURE_LINE_BYTES + 2];
     tess_failure_line_write(failure, line);
     strcat(line, "\n");
-    fputs(line, stderr); /* whole, or lines of other ranks could come in between */
+    fputs(line, stderr); /* a single write: otherwise, lines of other ranks could come in between */
 }
 
 static void report(void *self, const tess_failure *failure, tess_launch_decision *decision)
@@ -58,7 +58,8 @@ void tess_warden_reports(tess_launch_options *options)
         return;
     options->decide = report;
     options->ended = report_faults;
-    if (tess_environment_read(&environment) == TESS_OK && environment.rank == 0) /* the others have no such input */
+    /* only rank 0's warden has such an input */
+    if (tess_environment_read(&environment) == TESS_OK && environment.rank == 0)
         options->tick = listen;
 }
 
@@ -67,7 +68,7 @@ void tess_warden_reports_end(tess_launch_result *result)
     if (!tess_warden_is_heard() || result->failed_rank >= 0)
         return;
     if (result->asked_to_stop)
-        result->reported = true; /* mpirun may end this warden before it has said so */
+        result->reported = true; /* mpirun may end this warden before it has reported */
     if (result->exit_code == TESS_EXIT_INTERRUPTED)
         write_line(&(tess_failure){.rank = -1,
                                    .exit_code = TESS_EXIT_INTERRUPTED,

@@ -75,7 +75,7 @@ static const char *value_of(const probe_rank *rank, const char *name, size_t nam
     return text;
 }
 
-/* "NCCL_ALGO is Ring on 3 ranks, Tree on rank 2"; false: all ranks agree. */
+/* Compares one variable and writes "NCCL_ALGO is Ring on 3 ranks, Tree on rank 2". Returns false if all ranks agree. */
 static bool compare(const probe_all *all, const char *name, size_t name_length, char *text, size_t size)
 {
     const probe_rank *ranks = all->ranks;

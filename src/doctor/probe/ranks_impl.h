@@ -43,7 +43,7 @@ tess_status probe_time_barrier(tess_team *team, double *us);
 tess_status probe_measure_links(tess_team *team, const int *leaders, int n_hosts, probe_link *links);
 
 /* ---- Functions of plain values ---- */
-/* The records of all ranks, and scratch of the judges. All arrays have n elements. */
+/* The records of all ranks, and scratch arrays for the judges. All arrays have n elements. */
 typedef struct probe_all {
     const probe_rank *ranks;
     int n;
@@ -51,7 +51,7 @@ typedef struct probe_all {
     double *paces;
 } probe_all;
 
-/* The ranks with the hash that most of the n have. */
+/* Finds the largest group of ranks that have the same hash. */
 tess_majority probe_majority(const uint64_t *hashes, int n);
 /* Collects the variables of `environment` that decide how such programs run and must not differ between ranks. */
 void probe_collect_environment(char *const *environment, char *text);

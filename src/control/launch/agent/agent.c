@@ -1,4 +1,4 @@
-/* Creates and closes the agent, and serves it in the warden's loop. */
+/* Creates and closes the agent, and serves it in the loop of its warden. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,9 +8,10 @@
 #include "control/launch/agent/agent_impl.h"
 
 static const double goodbye_s = 0.5;
-static const uint64_t own_gap_ns = 100000000; /* a warden's loop runs a hundred times a second */
+/* a gap after which this process must have been stopped: a warden's loop runs a hundred times a second */
+static const uint64_t own_gap_ns = 100000000;
 
-/* Reads "40000-40100" of TESSERA_AGENT_PORTS. Without it any port will do. */
+/* Reads a range of ports from TESSERA_AGENT_PORTS, "40000-40100". Without it, any port may be used. */
 static tess_status read_ports(int *first, int *last)
 {
     const char *text = tess_variable_value(TESS_VAR_AGENT_PORTS);
@@ -57,7 +58,7 @@ tess_status agent_listen(tess_mem *mem, const tess_job *job, agent **out, tess_a
 }
 
 /* ---- Part of the warden's loop ---- */
-/* Callers need no slot: every step looks at each of them. */
+/* Callers need no poll slot: every step looks at each of them. */
 int agent_watch(agent *a, struct pollfd *fds)
 {
     int n = 0;
@@ -74,7 +75,7 @@ int agent_watch(agent *a, struct pollfd *fds)
         link->slot = n;
         short events = agent_is_connected(peer) && link->out_at < link->n_out ? POLLIN | POLLOUT : POLLIN;
         if (peer->state == PEER_CALLING)
-            events = POLLOUT; /* POLLOUT says that the result of the call is known */
+            events = POLLOUT; /* POLLOUT shows that the result of connect is known */
         fds[n++] = (struct pollfd){.fd = link->fd, .events = events};
     }
     if (!meeting)
@@ -93,7 +94,7 @@ void agent_serve(agent *a, const struct pollfd *fds)
         return;
     uint64_t gap_ns = tess_os_now_ns() - a->served_ns;
     bool stood_still = a->served_ns != 0 && gap_ns >= own_gap_ns;
-    /* A peer was not silent while this process did not run and received nothing. */
+    /* While this process did not run, it could not receive anything, so peers do not count as silent for that time. */
     for (int h = 0; h < a->n_hosts; h++)
         if (stood_still && a->peers[h].state == PEER_UP)
             atomic_fetch_add(&a->job->header->hosts[h].heard_ns, gap_ns);
@@ -116,7 +117,7 @@ void agent_close(agent **handle, bool stay)
     *handle = NULL;
     tess_os_close(&a->listen_fd);
     if (stay && a->peers != NULL)
-        agent_send_all(a); /* a warden that ends early may have found the diagnosis a moment ago */
+        agent_send_all(a); /* a warden that ends early may have found the diagnosis only a moment ago */
     for (int h = 0; a->peers != NULL && h < a->n_hosts; h++)
         if (!stay)
             agent_link_close(&a->peers[h].link);
@@ -160,8 +161,8 @@ void agent_say_goodbye(agent *a)
                 tess_os_end_sending(peer->link.fd);
                 ended[h] = true;
             }
-            /* Reads until the peer hangs up, too: closing with unread bytes would discard data that the peer has not
-             * read. */
+            /* Reads until the peer hangs up, also while closing: closing with unread bytes would discard data that
+             * the peer has not read. */
             if (peer->state == PEER_UP && peer->link.slot >= 0 && fds[peer->link.slot].revents != 0)
                 agent_receive(a, h);
         }

@@ -1,4 +1,5 @@
-/* The exchange between agents: rows of this host's ranks go out, rows of other hosts come in onto the board. */
+/* Exchanges boards between agents: sends the rows of this host's ranks, and writes received rows of other hosts to
+ * the board. */
 #include <string.h>
 
 #include "base/os/os.h"
@@ -6,12 +7,12 @@
 #include "control/launch/agent/agent_impl.h"
 
 static const double round_s = 0.1;
-/* Seconds of silence after which a host is lost, if mpirun ends the job, too. */
+/* Seconds of silence after which a host counts as lost, if mpirun also ends the job. */
 static const double lost_s = 2;
-/* Seconds for which the first verdict on silent hosts holds for the other wardens of this host, too. */
+/* Seconds for which the first verdict on silent hosts also holds for the other wardens of this host. */
 static const double verdict_s = 0.25;
 
-/* ---- Peers that come and go ---- */
+/* ---- Peers that connect and disconnect ---- */
 void agent_owe_round(const agent *a, agent_peer *peer)
 {
     for (int i = 0; peer->rows_due == 0 && i < a->n_local; i++)
@@ -33,7 +34,7 @@ void agent_peer_up(agent *a, int host)
     atomic_store(&entry->state, JOB_HOST_UP);
 }
 
-/* Marks a host's ranks as lost with it, unless they had left or ended. */
+/* Marks a host's ranks as lost together with the host, unless they had left or ended. */
 static void peer_gone(agent *a, int host, uint32_t how)
 {
     agent_link_close(&a->peers[host].link);
@@ -47,7 +48,7 @@ static void peer_gone(agent *a, int host, uint32_t how)
     tess_job_wake_all(a->job);
 }
 
-/* True if ranks of a host have neither left nor ended. */
+/* Whether any rank of a host has neither left nor ended. */
 static bool has_ranks(const tess_job *job, int host)
 {
     for (uint32_t r = 0; r < job->header->world; r++) {
@@ -59,8 +60,8 @@ static bool has_ranks(const tess_job *job, int host)
     return false;
 }
 
-/* All wardens of a host judge within moments of each other, and the silence may reach its limit in between: the first
- * verdict is that of all. */
+/* Returns the verdict that holds for all wardens of this host. They judge within moments of each other, and the
+ * silence may reach its limit in between, so the first verdict counts for all. */
 static bool agreed(tess_job_header *header, bool is_loss, uint64_t now)
 {
     uint64_t last = atomic_load(&header->silence), own = now << 1 | is_loss;
@@ -70,7 +71,7 @@ static bool agreed(tess_job_header *header, bool is_loss, uint64_t now)
     return last & 1;
 }
 
-/* Seconds since something was heard of another host that is up; 0 for others. */
+/* Returns the seconds since data came from another host that is up; 0 for other hosts. */
 static double silence_of(const tess_job *job, int host, uint64_t now)
 {
     const tess_job_host *entry = &job->header->hosts[host];
@@ -88,7 +89,8 @@ bool agent_lose_silent(agent *a, const tess_job *job)
         any |= (silence_of(job, h, now) >= lost_s || atomic_load(&job->header->hosts[h].state) == JOB_HOST_SILENT) &&
                has_ranks(job, h);
     const bool is_loss = agreed(job->header, any, now);
-    /* If another warden said so first, or a moment later, the host may be short of the limit here. */
+    /* If another warden has declared a loss just before or just after, the host may still be just within the limit
+     * here. */
     const double limit_s = is_loss && !any ? lost_s - verdict_s : lost_s;
     for (int h = 0; h < n && a != NULL && is_loss; h++)
         if (silence_of(job, h, now) >= limit_s)
@@ -96,7 +98,7 @@ bool agent_lose_silent(agent *a, const tess_job *job)
     return is_loss;
 }
 
-/* A peer that hung up right after its hello has given that call up, and will call again. */
+/* Handles a peer that hung up. If it did so right after its hello, it has given up that call and will call again. */
 static void hung_up(agent *a, int host)
 {
     agent_peer *peer = &a->peers[host];
@@ -160,7 +162,7 @@ static bool take(agent *a, int host, const agent_frame *frame)
     uint32_t no = JOB_STOP_NO;
     switch (frame->kind) {
     case FRAME_HOST:
-        /* A request to stop now outweighs one to stop after the next save. Neither is taken back. */
+        /* A request to stop now replaces a request to stop after the next save. Neither can be withdrawn. */
         if (frame->host.stop == JOB_STOP_NOW)
             atomic_store(&header->stop, JOB_STOP_NOW);
         else if (frame->host.stop == JOB_STOP_AFTER_SAVE)
@@ -201,7 +203,7 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return (hash ^ value) * UINT64_C(0x100000001b3);
 }
 
-/* A hash that changes whenever something changes that the other hosts must know at once. */
+/* Returns a hash that changes whenever other hosts must learn of something at once. */
 static uint64_t find_news(const agent *a)
 {
     const tess_job_header *header = a->job->header;
@@ -217,7 +219,8 @@ static uint64_t find_news(const agent *a)
     return hash;
 }
 
-/* Puts the set of ranks that `rank` waits for, from word peer->next_word on. False: there is no room for all of it. */
+/* Adds the set of ranks that `rank` waits for, from word peer->next_word on. Returns false if there is no room for
+ * all of it. */
 static bool put_awaited(const agent *a, agent_peer *peer, int rank)
 {
     const size_t words = tess_bits_words(a->job->world);
@@ -268,7 +271,7 @@ void agent_send_due(agent *a, int host)
         peer->diagnosis_sent = agent_link_put(&peer->link, &frame);
     }
     if (!agent_link_send(&peer->link)) {
-        agent_receive(a, host); /* its last messages may be here */
+        agent_receive(a, host); /* its last messages may already have arrived */
         if (agent_is_connected(peer))
             hung_up(a, host);
     }

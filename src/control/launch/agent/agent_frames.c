@@ -5,12 +5,13 @@
 
 #include "diagnosis/history.h"
 
-/* One field of a frame, for both directions. */
+/* One field of a frame, used for both writing and reading. */
 typedef struct field {
     uint16_t offset; /* offset in agent_frame */
-    uint16_t size;   /* size of an element there */
-    uint16_t n;      /* elements */
-    uint16_t bytes;  /* size of an element in the frame; 0: a text of up to `size` bytes, its length in front in two */
+    uint16_t size;   /* size of an element in agent_frame */
+    uint16_t n;      /* number of elements */
+    /* size of an element in the frame; 0: a text of up to `size` bytes, after two bytes with its length */
+    uint16_t bytes;
 } field;
 
 #define SIZE(member) sizeof(((const agent_frame *)0)->member)
@@ -126,10 +127,10 @@ size_t agent_frame_encode(const agent_frame *frame, uint8_t out[FRAME_MOST_BYTES
     return bytes;
 }
 
-/* ---- Reading. Bytes that are missing read as zeros. ---- */
+/* ---- Reading. Missing bytes read as zeros. ---- */
 typedef struct frame_reader {
     const uint8_t *at, *end;
-    bool is_malformed; /* a field is cut off, or a text does not fit */
+    bool is_malformed; /* a field is truncated, or a text does not fit */
 } frame_reader;
 
 static uint64_t get(frame_reader *r, int n_bytes)
@@ -155,7 +156,7 @@ static void store(void *to, size_t size, uint64_t value)
         *(uint8_t *)to = (uint8_t)value;
 }
 
-/* Refuses a text that does not fit with a NUL after it, or has one inside. */
+/* Reads a text. Refuses it if it does not fit with a NUL after it, or contains a NUL. */
 static void get_text(frame_reader *r, char *text, size_t size)
 {
     size_t n = (size_t)get(r, 2);

@@ -1,4 +1,4 @@
-/* A TCP connection between two agents, which must never block: frames wait in its buffers for the socket. */
+/* A TCP connection between two agents that never blocks: frames wait in its buffers until the socket can take them. */
 #include <string.h>
 
 #include "base/os/os.h"

@@ -1,5 +1,5 @@
-/* How agents find each other. Of two, the one with the smaller number calls, on each address of the other in turn. Both
- * show the job's secret before anything else; the one that is called shows it second. */
+/* Connects the agents. Of two agents, the one with the smaller number calls, and tries each address of the other in
+ * turn. Both must prove that they know the job's secret before anything else. The called agent shows it second. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,9 +8,11 @@
 #include "base/os/sockets.h"
 #include "control/launch/agent/agent_impl.h"
 
-/* The other host's system accepts a connection; its agent sends the answer, and may have to wait for a core. */
+/* Time limits of a call. The other host's system accepts a connection at once, but its agent sends the answer, and
+ * may have to wait for a core. */
 static const double connect_s = 1.5, answer_s = 10, pause_s = 0.1;
-/* A caller sends its hello as soon as it is connected. One that sends nothing must not keep others out for long. */
+/* Time limit for a caller's hello, which is sent as soon as it is connected. A caller that sends nothing must not
+ * keep others out for long. */
 static const double hello_s = 2;
 
 tess_status agent_meet(agent *a, const tess_agent_address *hosts, int n_hosts, const uint8_t secret[AGENT_SECRET_BYTES])
@@ -56,8 +58,8 @@ static agent_frame hello(const agent *a)
     return frame;
 }
 
-/* NULL when the hello belongs to this job, else why it does not. The time taken does not reveal how much of a secret is
- * right. */
+/* Returns NULL if the hello belongs to this job, else the reason why not. Takes the same time for every wrong
+ * secret, so that time does not reveal how much of it is right. */
 static const char *refuse_hello(const agent *a, const agent_frame *frame)
 {
     uint8_t different = 0;
@@ -160,7 +162,7 @@ static void accept_callers(agent *a, double now_s)
     }
 }
 
-/* A caller that was not answered in time has hung up after its hello, and calls again. */
+/* Handles a caller. A caller that was not answered in time has hung up after its hello, and calls again. */
 static void step_caller(agent *a, agent_caller *caller, double now_s)
 {
     agent_frame frame;
@@ -248,7 +250,7 @@ void agent_meet_step(agent *a, const struct pollfd *fds)
         if (a->callers[i].link.fd >= 0)
             step_caller(a, &a->callers[i], now_s);
     check_end(a, now_s);
-    if (a->listen_fd < 0) /* the meeting has ended, so nobody is expected any more */
+    if (a->listen_fd < 0) /* the meeting has ended, so no caller is expected any more */
         for (int i = 0; i < AGENT_CALLERS; i++)
             agent_link_close(&a->callers[i].link);
 }

@@ -1,4 +1,4 @@
-/* Finds the root cause of a job's failure. The lowest host in touch reports it, once. */
+/* Finds the root cause of a job's failure. Only the lowest connected host reports it, once. */
 #include "base/os/os.h"
 #include "job/rank_end.h"
 #include "control/launch/agent/agent_impl.h"
@@ -26,7 +26,7 @@ bool ending_is_running(const tess_job *job, int host)
 int ending_find(const tess_job *job, bool early, int *code)
 {
     int cause = tess_ending_find(job, atomic_load(&job->header->first_lost), early, code);
-    /* A cause without an exit code of its own gets that of another failed rank, if there is one yet. */
+    /* A cause without an exit code gets the code of another failed rank, if there is one yet. */
     for (int r = 0; *code == 0 && r < (int)job->header->world; r++)
         if (atomic_load(&job->rows[r].state) == JOB_RANK_LOST)
             *code = atomic_load(&job->rows[r].exit_code);

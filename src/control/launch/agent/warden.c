@@ -1,5 +1,5 @@
-/* The warden's process: one thread that waits for its child, for signals, for its rank's requests and, as an agent, for
- * the other hosts. */
+/* The main loop of a warden: one thread that waits for its child, for signals, for requests of its rank and, as an
+ * agent, for other hosts. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,30 +11,31 @@
 #include "job/rank_end.h"
 #include "control/launch/agent/agent_impl.h"
 
-/* Seconds from the first failure to the search for its cause: reports from elsewhere may be under way. */
+/* Seconds from the first failure to the search for its cause: reports from other hosts may still arrive. */
 static const double settle_s = 0.15;
-/* Seconds from the end of the survivors' grace until a warden ends without a diagnosis. */
+/* Seconds after the survivors' grace until a warden ends without a diagnosis. */
 static const double patience_s = 10;
-/* When Open MPI has lost a host it sends SIGTERM, and one second later SIGKILL, to the wardens too. Ranks that have not
- * ended pressed_grace_s after the SIGTERM get no more grace. After pressed_wait_s the diagnosis waits for nobody. */
+/* When Open MPI has lost a host, it sends SIGTERM, and one second later SIGKILL, also to the wardens. Ranks that
+ * have not ended pressed_grace_s after the SIGTERM get no more grace. After pressed_wait_s the diagnosis no longer
+ * waits for other ranks. */
 static const double pressed_grace_s = 0.2, pressed_wait_s = 0.4;
-/* A loop runs at least 20 times a second; one that took this long was stopped. */
+/* A loop runs at least 20 times a second, so this process was stopped if a loop took this long. */
 static const uint64_t still_ns = 1000000000;
 
 typedef struct warden {
     warden_client rank;
-    pid_t child;       /* 0: has ended */
+    pid_t child;       /* process id of the rank; 0: it has ended */
     int code;          /* exit code of the child */
     bool failed_alone; /* the child failed before it was adopted */
     int signals_fd;
-    uint64_t looked_ns; /* when it last looked for signals and messages; 0: never */
-    bool stood_still;   /* this process did not run before it looked again, so other hosts only seem silent */
+    uint64_t looked_ns; /* when this process last looked for signals and messages; 0: never */
+    bool stood_still;   /* this process did not run for a while, so other hosts may only seem silent */
     warden_stop stop;
-    bool asked;              /* the child was told of a request to stop, if it needs a signal for that */
-    bool terminated, killed; /* the child was sent SIGTERM, SIGKILL */
+    bool asked;              /* the child got a signal for a request to stop, if it needs one */
+    bool terminated, killed; /* the child was sent SIGTERM and SIGKILL */
     tess_launch_options options;
     warden_watch watch;
-    double failed_s; /* when this warden saw that the job failed, 0: it has not */
+    double failed_s; /* when this warden noticed that the job failed; 0: it has not */
     warden_processes processes;
     bool reports; /* this warden reports the diagnosis */
 } warden;
@@ -44,7 +45,8 @@ static bool is_adopted(const warden *g)
     return g->rank.rank >= 0;
 }
 
-/* True for the warden of the host's first rank: it finds the diagnosis for the host, and is its agent. */
+/* Whether this is the warden of the host's first rank. That warden finds the diagnosis for the host, and is its
+ * agent. */
 static bool is_first(const warden *g)
 {
     return is_adopted(g) && atomic_load(&g->rank.job.header->agent_pid) == (int32_t)getpid();
@@ -63,20 +65,21 @@ static void kill_child(warden *g)
     signal_child(g, SIGKILL);
 }
 
-/* The signal that came here asks the ranks to stop. */
+/* Whether a signal to this process has asked the ranks to stop. */
 static bool has_request(const warden *g)
 {
     return g->stop.signal != 0 && !g->stop.is_loss;
 }
 
-/* Ranks of Tessera exit with 130 whichever signal asked them to stop. The signal may have come to one host only. */
+/* Whether the child ended because it was asked to stop. Ranks of Tessera exit with 130 for any signal that asked
+ * them. The signal may have come to one host only. */
 static bool was_asked(const warden *g, int code)
 {
     bool stop = has_request(g) || (is_adopted(g) && atomic_load(&g->rank.job.header->stop) != JOB_STOP_NO);
     return stop && (g->killed || code == 128 + SIGINT || tess_stop_ended(code, SIGTERM));
 }
 
-/* Also passes a request to stop that came earlier on to a job that the rank has joined since. */
+/* Passes a request to stop on to the job, also if the request came before the rank joined the job. */
 static void take_request(warden *g)
 {
     warden_answer_request(&g->rank);
@@ -94,19 +97,20 @@ static void note_end(const warden *g, int state, bool asked)
         g->options.ended(g->options.self, g->rank.rank, &job->past[g->rank.rank]);
 }
 
-/* The zombie is reaped only once its end is on the board. Otherwise, if this process stood still in between, the host's
- * first warden would take the missing process for one whose warden was killed. */
+/* Reaps the child, but only after its end is on the board. Otherwise, if this process stood still in between, the
+ * host's first warden would take the missing process for a rank whose warden was killed. */
 static void reap(warden *g)
 {
     siginfo_t end = {0};
     pid_t pid = g->child;
     if (pid == 0 || waitid(P_PID, (id_t)pid, &end, WEXITED | WNOHANG | WNOWAIT) != 0 || end.si_pid != pid)
         return;
-    int state = end.si_code == CLD_EXITED ? end.si_status << 8 : end.si_status; /* the form of waitpid */
+    int state = end.si_code == CLD_EXITED ? end.si_status << 8 : end.si_status; /* status in the form of waitpid */
     g->child = 0;
-    take_signals(g); /* a ctrl-C that killed the child has arrived by now, and its end depends on it */
+    take_signals(g); /* a ctrl-C that killed the child has arrived by now, and decides how the end is judged */
     struct pollfd ready = {.fd = g->rank.channel, .events = POLLIN};
-    while (g->rank.channel >= 0 && poll(&ready, 1, 0) > 0) /* requests sent before the child died are still there */
+    /* requests that the child sent before it died can still be read */
+    while (g->rank.channel >= 0 && poll(&ready, 1, 0) > 0)
         take_request(g);
     g->code = tess_ending_code(state);
     bool asked = was_asked(g, g->code);
@@ -131,7 +135,8 @@ static void stop(warden *g, const struct signalfd_siginfo *info)
         atomic_store(&g->rank.job.header->stop, JOB_STOP_NOW);
 }
 
-/* The request may have come to another host. A rank that has not joined sees it then. */
+/* Asks the child to stop. The request may have come to another host. A rank that has not joined yet sees it when it
+ * joins. */
 static void ask_child(warden *g)
 {
     const tess_job_row *row = is_adopted(g) ? &g->rank.job.rows[g->rank.rank] : NULL;
@@ -150,14 +155,15 @@ static void take_signals(warden *g)
     while (read(g->signals_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         if (info.ssi_signo == SIGUSR1 && !g->options.usr1_stops)
             signal_child(g, SIGUSR1);
-        else if (info.ssi_signo != SIGCHLD) /* SIGUSR2 is a ctrl-C that mpirun does not see (launch_watch.c) */
+        else if (info.ssi_signo != SIGCHLD) /* SIGUSR2 means a ctrl-C that mpirun does not see (launch_watch.c) */
             stop(g, &info);
     }
 }
 
 /* ---- A failure ---- */
-/* True when no warden is left that would report the diagnosis before this one: of the host its first warden, and of the
- * job the first warden of the lowest host in touch. Each has reported it once it has ended. */
+/* Whether no other warden is left that would report the diagnosis before this one. Reports come from a host's first
+ * warden, and for the job from the first warden of the lowest connected host. A warden that has ended has reported
+ * it. */
 static bool is_next_to_report(const warden *g)
 {
     const tess_job *job = &g->rank.job;
@@ -177,8 +183,8 @@ static bool knows_diagnosis(const tess_job_header *header)
     return state == JOB_DIAGNOSIS_HERE || state == JOB_DIAGNOSIS_ELSEWHERE;
 }
 
-/* True when the diagnosis leaves the rank no use for its grace: it is stopped (others missed it, whichever rank was
- * named), or the rank that failed waited for it without success and it does not know. */
+/* Whether the rank cannot use its grace, according to the diagnosis. Either it is stopped (others waited for it,
+ * whichever rank was named), or the failed rank waited for it without success and it does not know. */
 static bool is_hopeless(const warden *g)
 {
     const tess_job *job = &g->rank.job;
@@ -190,15 +196,16 @@ static bool is_hopeless(const warden *g)
     return atomic_load(&own->run_state) == 'T' || (unaware && blamed == g->rank.rank);
 }
 
-/* True `s` seconds after a SIGTERM that belongs to a failure. Otherwise ranks asked to stop take their time. */
+/* Whether `s` seconds have passed since a SIGTERM that belongs to a failure. Otherwise, ranks that are asked to stop
+ * may take their time. */
 static bool is_pressed(const warden *g, double now_s, double s)
 {
     const warden_stop *stop = &g->stop;
     return stop->signal == SIGTERM && g->failed_s - stop->signal_s < 1 && now_s - stop->signal_s >= s;
 }
 
-/* A grace is only for ranks that can use it. A rank whose link broke inside MPI may never return: Open MPI aborts the
- * job in its name, and waits there until mpirun ends it. */
+/* Ends a rank that survived the failure, after its grace. The grace is only for ranks that can use it. A rank whose
+ * link broke inside MPI may never return: Open MPI aborts the job in its name, and waits there until mpirun ends it. */
 static void end_survivor(warden *g, double now_s)
 {
     double since_s = now_s - g->failed_s;
@@ -228,10 +235,10 @@ static void diagnose(warden *g, double now_s)
     bool early = now_s - g->failed_s < g->options.grace_s;
     int code, cause = ending_find(job, early, &code);
     const tess_job_row *row = &job->rows[cause];
-    /* A rank that has left the job but still runs may yet report the cause by its exit code. */
+    /* A rank that has left the job but still runs may report the cause through its exit code. */
     if (!late && atomic_load(&row->ended) == 0 && ending_in_touch(job, row->host))
         return;
-    /* A job that lost a host gets the exit code of its survivors, while they have time to end by themselves. */
+    /* A job that lost a host gets the exit code of its survivors, as long as they have time to end by themselves. */
     if (code == 0 && early && !is_pressed(g, now_s, pressed_grace_s) && ending_is_running(job, -1))
         return;
     g->reports = ending_take(job, cause, code != 0 ? code : 1);
@@ -256,7 +263,7 @@ static void look_at_failure(warden *g, double now_s)
     diagnose(g, now_s);
 }
 
-/* ---- When it may end ---- */
+/* ---- When the warden may end ---- */
 static bool may_go_after_failure(const warden *g, double now_s)
 {
     const tess_job *job = &g->rank.job;
@@ -271,7 +278,8 @@ static bool may_go_after_failure(const warden *g, double now_s)
     return !ending_is_running(job, -1) && (g->rank.agent == NULL || agent_diagnosis_is_known(g->rank.agent));
 }
 
-/* mpirun ends all ranks as soon as one warden ends with an error, so a warden with an error waits for the others. */
+/* Whether this warden may end. mpirun ends all ranks as soon as one warden ends with an error, so a warden with an
+ * error waits for the others. */
 static bool may_go(const warden *g, double now_s)
 {
     const tess_job *job = &g->rank.job;
@@ -333,7 +341,7 @@ static void report_alone(const warden *g, tess_launch_result *result)
                  g->code);
 }
 
-/* `decide` is informed too, but it does not decide about the job here. */
+/* Fills in the result. `decide` is informed, too, but its decision has no effect here. */
 static void write_report(const warden *g, tess_launch_result *result)
 {
     tess_failure failure;

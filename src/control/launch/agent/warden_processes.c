@@ -1,4 +1,5 @@
-/* Checks the processes of the host's ranks: a rank dies with a warden that is killed, and nobody reports it. */
+/* Checks the processes of the host's ranks: a rank dies with its warden if the warden is killed, and no process
+ * reports that. */
 #include <signal.h>
 
 #include "base/os/os.h"
@@ -7,7 +8,8 @@
 
 static const double look_s = 0.1, vanished_s = 0.5;
 
-/* Marks a rank that has been missing for vanished_s as lost: there is no warden to report how it ended. */
+/* Marks a rank whose process has been missing for vanished_s as lost, because no warden is left to report how it
+ * ended. */
 static void look_at(warden_processes *p, const tess_job *job, int rank, double now_s)
 {
     tess_job_row *row = &job->rows[rank];
@@ -16,7 +18,8 @@ static void look_at(warden_processes *p, const tess_job *job, int rank, double n
         return;
     char state = tess_os_process_state(pid);
     atomic_store_explicit(&row->run_state, (unsigned char)state, memory_order_relaxed);
-    /* A zombie's warden will report how it ended. An orphan has none, and a container's init may never reap it. */
+    /* The warden of a zombie will report how it ended. An orphan has no warden, and the init process of a container
+     * may never reap it. */
     bool missing = state == '\0' || (state == 'Z' && tess_os_process_parent(pid) == 1);
     if (!missing || p->vanished_s[rank] == 0) {
         p->vanished_s[rank] = missing ? now_s : 0;

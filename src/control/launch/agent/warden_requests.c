@@ -1,4 +1,4 @@
-/* The warden's answers to its rank's requests (job/warden_call.h). */
+/* Answers the requests of a warden's rank (job/warden_call.h). */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@ static bool is_over(const tess_job *job)
     return over;
 }
 
-/* The job takes over `fd`, or it is closed. */
+/* Adopts the rank. The job takes over `fd`; on failure it is closed. */
 static tess_status adopt(warden_client *client, const warden_request *request, int fd)
 {
     if (client->rank >= 0 && is_over(&client->job)) {
@@ -39,7 +39,8 @@ static tess_status adopt(warden_client *client, const warden_request *request, i
     client->rank = request->rank;
     if (client->rank == tess_job_first_rank(&client->job)) {
         atomic_store(&client->job.header->agent_pid, (int32_t)getpid());
-        client->job.header->launcher_pid = (int32_t)getppid(); /* mpirun or its daemon, parent of the host's wardens */
+        /* mpirun or its daemon: the parent of the host's wardens */
+        client->job.header->launcher_pid = (int32_t)getppid();
     }
     return TESS_OK;
 }

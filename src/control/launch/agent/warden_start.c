@@ -28,7 +28,7 @@ static tess_status fork_child(char *const *argv, const tess_child_signals *signa
                               pid_t *child)
 {
     pid_t parent = getpid();
-    fflush(NULL); /* or the child would write our buffers again */
+    fflush(NULL); /* otherwise the child would write our buffers again */
     *child = fork();
     if (*child == 0)
         run_child(signals, parent, channel, argv, report[1]);

@@ -1,21 +1,21 @@
-/* Requests to stop, in a warden: which signals are one request, and how long the ranks may take. */
+/* Decides which signals form one request to stop, and how much time the ranks have. */
 #include <signal.h>
 #include <unistd.h>
 
 #include "base/os/os.h"
 #include "control/launch/agent/agent_impl.h"
 
-/* Two signals by one way within this time are one request. */
+/* Two signals of the same origin within this time are one request. */
 static const double same_stop_s = 1;
 
 warden_stop_kind warden_stop_take(warden_stop *stop, const struct signalfd_siginfo *info)
 {
     double now_s = tess_os_now_s();
-    /* A way is sender and number. A scheduler, or a terminal, may signal every process, and mpirun pass the same signal
-     * on: that is one request by two ways. */
+    /* The origin of a signal is its sender and number. A scheduler or terminal may signal every process, and mpirun
+     * may pass the same signal on: one request then has two origins. */
     bool by_system = info->ssi_code > 0, by_mpi = (pid_t)info->ssi_pid == getppid();
     int way = (int)info->ssi_signo * 4 + by_system * 2 + by_mpi;
-    bool repeats = way == stop->way && info->ssi_signo != SIGHUP; /* a closed terminal sends several of those */
+    bool repeats = way == stop->way && info->ssi_signo != SIGHUP; /* a closed terminal sends several SIGHUP */
     if (stop->signal != 0)
         return repeats && now_s - stop->signal_s >= same_stop_s ? WARDEN_STOP_AGAIN : WARDEN_STOP_SAME;
     stop->signal = tess_stop_signal_of((int)info->ssi_signo);

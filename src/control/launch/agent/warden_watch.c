@@ -1,7 +1,7 @@
-/* The watchdog in a warden. */
+/* Runs the watchdog in a warden. */
 #include "control/launch/agent/agent_impl.h"
 
-/* False when the watchdog is that of an earlier job. */
+/* Whether this job is being watched. False if the watchdog belongs to an earlier job. */
 static bool is_watched(const warden_watch *watch, const tess_job *job)
 {
     return watch->header != NULL && watch->header == job->header && watch->world == job->header->world;

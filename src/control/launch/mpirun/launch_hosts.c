@@ -17,7 +17,7 @@ static bool is_host_name(const char *name)
     return true;
 }
 
-/* `slots` NULL: one slot. `entry` is for messages. */
+/* Adds a host. `slots` NULL: one slot. `entry` is used in messages. */
 static tess_status add(tess_launch_hosts *hosts, const char *entry, const char *name, const char *slots)
 {
     char *end = NULL;
@@ -36,7 +36,7 @@ static tess_status add(tess_launch_hosts *hosts, const char *entry, const char *
     return TESS_OK;
 }
 
-/* "h1", "h1:4", "h1 slots=4". */
+/* Parses an entry: "h1", "h1:4" or "h1 slots=4". */
 static tess_status add_entry(tess_launch_hosts *hosts, const char *entry)
 {
     char copy[512];
@@ -67,7 +67,7 @@ tess_status tess_launch_hosts_parse(const char *text, tess_launch_hosts *hosts)
     }
 }
 
-/* Strips the comment, and blanks at both ends. */
+/* Removes the comment, and blanks at both ends. */
 static char *trim(char *line)
 {
     line[strcspn(line, "#\r")] = '\0';

@@ -21,7 +21,8 @@ static bool find_program(const char *search_path, const char *name, char *path, 
     return false;
 }
 
-/* Plain `mpirun` links to the real name of an MPI's launcher: orterun, prterun, mpiexec.hydra. */
+/* Returns which MPI an mpirun belongs to. Plain `mpirun` is a link to the real name of a launcher: orterun, prterun,
+ * mpiexec.hydra. */
 static tess_mpi whose(const char *mpirun)
 {
     char *real = realpath(mpirun, NULL);
@@ -76,7 +77,7 @@ __attribute__((format(printf, 2, 3))) static tess_status add(tess_launch_line *l
     return TESS_OK;
 }
 
-/* Adds words up to NULL. */
+/* Adds words until NULL. */
 static tess_status add_all(tess_launch_line *line, const char *const *words)
 {
     for (; *words != NULL; words++)
@@ -84,7 +85,7 @@ static tess_status add_all(tess_launch_line *line, const char *const *words)
     return TESS_OK;
 }
 
-/* Adds the number of ranks after the option `count`, and "h1:4,h2:4" as one word after `list`. */
+/* Adds the number of ranks after the option `count`, and the hosts "h1:4,h2:4" as one word after `list`. */
 static tess_status add_hosts(tess_launch_line *line, const tess_launch_hosts *hosts, const char *count,
                              const char *list)
 {
@@ -102,8 +103,8 @@ static tess_status add_hosts(tess_launch_line *line, const tess_launch_hosts *ho
     return add(line, "%s", text);
 }
 
-/* True for variables of ours and of the libraries under MPI, except those that identify one process, and for the
- * library path. `variable` is NAME=VALUE. */
+/* Whether ranks need a variable, given as NAME=VALUE: variables of Tessera and of the libraries that MPI uses,
+ * except those that identify one process, and the library path. */
 static bool is_for_ranks(const char *variable)
 {
     static const char *const prefixes[] = {"TESSERA_", "UCX_", "FI_", "LD_LIBRARY_PATH="};
@@ -118,8 +119,8 @@ static bool is_for_ranks(const char *variable)
     return false;
 }
 
-/* Ranks of a host are consecutive; Tessera binds them to cores itself. When a host vanishes mpirun stays for 40 s:
- * ranks end long before that, and the default is eight minutes. */
+/* Adds the arguments of Open MPI. Ranks of a host are consecutive; Tessera binds them to cores itself. If a host
+ * vanishes, mpirun stays for 40 s: ranks end long before that, and the default is eight minutes. */
 static tess_status add_open_mpi(tess_launch_line *line, const tess_launch_request *request)
 {
     static const char *const first[] = {"-q",
@@ -150,7 +151,8 @@ static tess_status add_open_mpi(tess_launch_line *line, const tess_launch_reques
     return add_hosts(line, request->hosts, "-np", "--host");
 }
 
-/* One -genv per variable: hydra of MPICH 4.0 passes only the first of a -genvlist to other hosts. */
+/* Adds the arguments of MPICH, with one -genv per variable: hydra of MPICH 4.0 passes only the first variable of a
+ * -genvlist to other hosts. */
 static tess_status add_mpich(tess_launch_line *line, const tess_launch_request *request)
 {
     TESS_TRY(add_all(line, (const char *const[]){"-bind-to", "none", NULL}));

@@ -16,8 +16,8 @@
 enum { AGENT_WORDS = 16, AGENT_TEXT = 4096 };
 
 /* ---- The child ---- */
-/* Runs in its own session, so that nothing can prompt on the terminal and all processes can be ended together. ssh
- * without a terminal would open a window for a password; that is disabled, too. */
+/* Moves the child to its own session. So nothing can prompt on the terminal, and all its processes can be ended
+ * together. ssh without a terminal would open a window for a password; this is disabled, too. */
 static void stand_apart(void)
 {
     sigset_t none;
@@ -31,7 +31,7 @@ static void stand_apart(void)
         dup2(nothing, fd);
 }
 
-/* `agent` may have arguments: "ssh -p 2222". */
+/* Executes the question. `agent` may have arguments: "ssh -p 2222". */
 _Noreturn static void ask(const char *agent, const char *host, char *command)
 {
     char text[AGENT_TEXT], *words[AGENT_WORDS + 3], *save;
@@ -49,12 +49,12 @@ _Noreturn static void ask(const char *agent, const char *host, char *command)
     _exit(127);
 }
 
-/* ---- The launcher ---- */
-/* A shell on the host parses the command. */
+/* ---- The parent ---- */
+/* Starts the child. A shell on the host parses the command. */
 static tess_status start(const char *agent, const char *host, const char *program, tess_buffer *command, pid_t *pid)
 {
     TESS_TRY(tess_launch_words_quote((char *[]){(char *)program, (char *)"--version"}, 2, command));
-    fflush(NULL); /* or the child would write our buffers again */
+    fflush(NULL); /* otherwise the child would write our buffers again */
     *pid = fork();
     if (*pid == 0)
         ask(agent != NULL && agent[0] != '\0' ? agent : "ssh", host, command->data);
@@ -94,7 +94,7 @@ void tess_launch_probe_end(tess_launch_probe *probe)
 {
     if (probe->pid == 0)
         return;
-    kill(-probe->pid, SIGKILL); /* its session, once it has one */
+    kill(-probe->pid, SIGKILL); /* kills its session, once it has one */
     kill(probe->pid, SIGKILL);
     while (waitpid(probe->pid, NULL, 0) < 0 && errno == EINTR)
         ;

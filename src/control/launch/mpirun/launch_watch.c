@@ -16,10 +16,10 @@
 #include "control/launch/mpirun/relay.h"
 
 enum {
-    MPIRUN_DEPTH = 2,       /* hydra has a process between itself and the ranks */
-    MOST_LOOKS_ALONE = 10,  /* seconds that mpirun may stay after its ranks here have ended */
-    CODE_INTERRUPTED = 130, /* code of ranks that saved */
-    CODE_OUT_OF_TOUCH = 205 /* Open MPI exits with -51, in eight bits: it has lost a host */
+    MPIRUN_DEPTH = 2,       /* hydra has one process between itself and the ranks */
+    MOST_LOOKS_ALONE = 10,  /* checks, one a second, that mpirun may stay after its ranks on this host have ended */
+    CODE_INTERRUPTED = 130, /* exit code of ranks that were interrupted and have saved */
+    CODE_OUT_OF_TOUCH = 205 /* Open MPI has lost a host: it exits with -51, in eight bits */
 };
 static const double same_stop_s = 1.1;
 static const double look_s = 1;
@@ -28,32 +28,32 @@ typedef struct launched {
     const tess_launch_watch *watch;
     pid_t mpirun;
     int n_stops, stop_signal;
-    double stop_s; /* when the newest request came */
+    double stop_s; /* when the newest request to stop came */
     bool had_wardens;
-    int n_alone; /* looks in a row that found no warden any more */
+    int n_alone; /* number of checks in a row that found no warden */
     double next_look_s;
     int signals_fd;
-    int words[2]; /* its standard input, if used; both ends stay open, so it never breaks */
+    int words[2]; /* pipe to its standard input, if used; both ends stay open, so that it never breaks */
     launch_relay output, errors;
 } launched;
 
-/* The signal that ends mpirun and all ranks. */
+/* Returns the signal that ends mpirun and all ranks. */
 static int end_signal(tess_mpi mpi)
 {
     return mpi == TESS_MPI_OPEN_MPI ? SIGINT : SIGTERM;
 }
 
 /* ---- The child ---- */
-/* Open MPI answers a SIGTERM, and a ctrl-C of the terminal, with SIGTERM to the ranks, and SIGKILL one second later. By
- * then it forwards no output, so a rank that writes is blocked. So mpirun runs in its own process group, without the
- * terminal's input, and blocks SIGTERM: one sent to mpirun alone stays pending, where we see it. (mpirun unblocks all
- * signals in its own children.) */
+/* Executes mpirun in the child. Open MPI answers a SIGTERM, or a ctrl-C of the terminal, with SIGTERM to the ranks,
+ * and SIGKILL one second later. By then it forwards no output, so a rank that writes is blocked. So mpirun runs in
+ * its own process group, without the terminal's input, and blocks SIGTERM. A SIGTERM sent to mpirun alone stays
+ * pending, where we see it. (mpirun unblocks all signals in its own children.) */
 _Noreturn static void become(const tess_launch_line *line, tess_mpi mpi, const tess_child_signals *signals,
                              pid_t parent, int report_fd, int word_fd, const int *outputs)
 {
     sigset_t blocked;
     tess_child_begin(signals, parent);
-    signal(SIGPIPE, SIG_DFL); /* this process ignores it */
+    signal(SIGPIPE, SIG_DFL); /* this process ignores it, but mpirun must not */
     sigemptyset(&blocked);
     sigaddset(&blocked, SIGTERM);
     if (mpi == TESS_MPI_OPEN_MPI)
@@ -69,11 +69,12 @@ _Noreturn static void become(const tess_launch_line *line, tess_mpi mpi, const t
 }
 
 /* ---- Requests to stop ---- */
-/* Signals within a second are one request, as in the wardens (agent/warden_stop.c), and so are several SIGHUP. */
+/* Passes on a request to stop. Signals within a second are one request, as in the wardens (agent/warden_stop.c), and
+ * so are several SIGHUP. */
 static void ask_to_stop(launched *l, int signal)
 {
-    /* This one makes mpirun ask all wardens to stop. Open MPI passes SIGUSR2 on and does nothing else; hydra passes
-     * SIGINT on and waits. */
+    /* This signal makes mpirun ask all wardens to stop. Open MPI passes SIGUSR2 on and does nothing else; hydra
+     * passes SIGINT on and waits. */
     int polite = l->watch->mpi == TESS_MPI_OPEN_MPI ? SIGUSR2 : SIGINT;
     double now_s = tess_os_now_s();
     if (l->n_stops > 0 && (now_s - l->stop_s < same_stop_s || signal == SIGHUP))
@@ -93,7 +94,7 @@ static void take_signal(launched *l, int signal)
         kill(l->mpirun, SIGUSR1);
 }
 
-/* True when mpirun has a pending SIGTERM. */
+/* Whether a SIGTERM is pending for mpirun. */
 static bool mpirun_was_asked(pid_t mpirun)
 {
     char path[64], line[256];
@@ -108,8 +109,8 @@ static bool mpirun_was_asked(pid_t mpirun)
     return (pending >> (SIGTERM - 1) & 1) != 0;
 }
 
-/* ---- mpirun that does not end ---- */
-/* Processes of this program below `pid`: the wardens of ranks on this host. */
+/* ---- An mpirun that does not end ---- */
+/* Counts the processes of this program below `pid`: the wardens of ranks on this host. */
 static int count_wardens(pid_t pid, int depth)
 {
     char path[64];
@@ -128,7 +129,8 @@ static int count_wardens(pid_t pid, int depth)
     return n;
 }
 
-/* Ranks whose link was cut end at their deadline. mpirun stays until the system gives up sending to the other host. */
+/* Ends mpirun if it stays although its ranks here have ended. Ranks whose link was cut end at their deadline, but
+ * mpirun stays until the system gives up sending to the other host. */
 static void end_if_alone(launched *l)
 {
     bool wardens = count_wardens(l->mpirun, MPIRUN_DEPTH) > 0;
@@ -177,7 +179,7 @@ static void watch(launched *l, tess_launch_line_end *end)
     end->lost_host = l->watch->mpi == TESS_MPI_OPEN_MPI && end->exit_code == CODE_OUT_OF_TOUCH;
     end->in_touch = !end->lost_host && l->n_alone < MOST_LOOKS_ALONE && l->n_stops < 3;
     if (l->n_alone >= MOST_LOOKS_ALONE)
-        end->exit_code = 1; /* we ended it */
+        end->exit_code = 1; /* this process ended mpirun */
     end->stop_signal = l->stop_signal;
     end->twice = l->n_stops > 1;
     if (l->stop_signal != 0 && end->exit_code != 0 && end->exit_code != CODE_INTERRUPTED)
@@ -190,19 +192,19 @@ static tess_status open_pipes(launched *l, int report[2], int outputs[2])
     if (pipe2(report, O_CLOEXEC) != 0 || (l->watch->say != NULL && pipe2(l->words, O_CLOEXEC) != 0))
         return tess_os_error("pipe", "for mpirun");
     if (l->words[1] >= 0)
-        fcntl(l->words[1], F_SETFL, O_NONBLOCK); /* if mpirun does not read, the word is lost: it is asked for again */
+        fcntl(l->words[1], F_SETFL, O_NONBLOCK); /* a word that mpirun does not read is lost, and sent again later */
     TESS_TRY(launch_relay_open(&l->output, &outputs[0]));
     return launch_relay_open(&l->errors, &outputs[1]);
 }
 
-/* Starts mpirun, and closes the child's ends of the pipes. */
+/* Starts mpirun, and closes the child's ends of the pipes in this process. */
 static tess_status start(launched *l, const tess_launch_line *line, const tess_child_signals *signals)
 {
     int report[2] = {-1, -1}, outputs[2] = {-1, -1};
     tess_status status = open_pipes(l, report, outputs);
     if (status == TESS_OK) {
         pid_t parent = getpid();
-        fflush(NULL); /* or the child would write our buffers again */
+        fflush(NULL); /* otherwise the child would write our buffers again */
         l->mpirun = fork();
         if (l->mpirun == 0)
             become(line, l->watch->mpi, signals, parent, report[1], l->words[0], outputs);
@@ -235,7 +237,8 @@ tess_status tess_launch_line_run(const tess_launch_line *line, const tess_launch
     tess_os_close(&l.words[0]);
     tess_os_close(&l.words[1]);
     tess_os_close(&l.signals_fd);
-    tess_child_restore_signals(&signals); /* a signal ends this process from here on, also if it waits for its reader */
+    /* a signal ends this process from here on, also while it waits for the reader of its output */
+    tess_child_restore_signals(&signals);
     launch_relay_end(&l.output, how);
     launch_relay_end(&l.errors, how);
     return status;

@@ -14,13 +14,13 @@ tess_status launch_relay_open(launch_relay *r, int *write_end)
     if (pipe2(ends, O_CLOEXEC) != 0)
         return tess_os_error("pipe", "for mpirun");
     r->from = ends[0];
-    fcntl(r->from, F_SETFL, O_NONBLOCK); /* this end only: mpirun's writes block */
+    fcntl(r->from, F_SETFL, O_NONBLOCK); /* only this end: writes of mpirun still block */
     *write_end = ends[1];
     return TESS_OK;
 }
 
 /* ---- Reading ---- */
-/* Removes the lines that `hear` takes. A line without its newline waits for it, unless the pipe is at its end or the
+/* Removes the lines that `hear` takes. An incomplete line waits for its newline, unless the pipe has ended or the
  * line fills the buffer. */
 static void hear_lines(launch_relay *r, const tess_launch_watch *watch)
 {
@@ -45,7 +45,7 @@ static void hear_lines(launch_relay *r, const tess_launch_watch *watch)
     r->n_ready = kept;
 }
 
-/* Returns false when nothing more came. Everything ready has been passed on before. */
+/* Reads more. Returns false if there was nothing more. All data that was ready has been passed on before. */
 static bool read_more(launch_relay *r, const tess_launch_watch *watch)
 {
     ssize_t got;
@@ -64,8 +64,8 @@ static bool read_more(launch_relay *r, const tess_launch_watch *watch)
 }
 
 /* ---- Writing ---- */
-/* Passes on part of what is ready, at most what does not block where poll tells POLLOUT. Drops it all if nobody reads
- * it. A reader that ends between the look at it and the write is seen at the second look. */
+/* Writes part of the data that is ready, at most as much as does not block after poll reports POLLOUT. Drops all
+ * data if there is no reader. If the reader ends between the check and the write, the next check notices it. */
 static void write_some(launch_relay *r, const tess_launch_watch *watch)
 {
     size_t n = r->n_ready - r->n_sent;

@@ -1,11 +1,12 @@
-/* Says when all ranks of a job are stopped. No rank waits for another then, so that nothing else would be said. */
+/* Reports that all ranks of a job are stopped. In that case no rank waits for another, so no other report would
+ * appear. */
 #include <stdio.h>
 
 #include "diagnosis/sentence.h"
 #include "control/launch/watchdog/watchdog_impl.h"
 #include "job/board_waits.h"
 
-static const uint64_t between_ns = 100000000; /* looks */
+static const uint64_t between_ns = 100000000; /* pause between looks */
 static const uint64_t least_ns = 1000000000;  /* a shorter stop is not reported */
 
 static bool is_here(const tess_job *job, int rank)
@@ -18,8 +19,8 @@ static bool is_stopped(const tess_watchdog *w, int rank)
     return tess_board_process_state(w->job, rank, watchdog_pid_of(w, rank)) == 'T';
 }
 
-/* Lists the ranks that are stopped, and returns their number; *all: no rank runs. When the first rank runs and `any`
- * is false, the others are not read. */
+/* Lists the stopped ranks, and returns their number. *all: no rank runs. If the first rank runs and `any` is false,
+ * the other ranks are not checked. */
 static int find_stopped(const tess_watchdog *w, bool any, int *ranks, bool *all)
 {
     int n = 0, n_run = 0;
@@ -35,7 +36,7 @@ static int find_stopped(const tess_watchdog *w, bool any, int *ranks, bool *all)
     return n;
 }
 
-/* A job of several hosts has a watchdog on each: that of rank 0 speaks. */
+/* Reports a line. In a job of several hosts, each has a watchdog; only that of rank 0's host reports. */
 static void say(const tess_watchdog *w, const char *line)
 {
     if (is_here(w->job, 0))

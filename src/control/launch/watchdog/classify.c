@@ -1,13 +1,14 @@
-/* Classifies what a late rank does, from two looks at its process at least a tenth of a second apart. */
+/* Classifies what a late rank is doing, from two readings of its process at least a tenth of a second apart. */
 #include <stdio.h>
 #include <string.h>
 
 #include "control/launch/watchdog/watchdog_impl.h"
 
-/* Share of a core from which a thread is busy and does not merely wake up now and then. */
+/* Share of a core from which on a thread is busy. Below it, the thread only wakes up now and then. */
 static const double busy_share = 0.1;
 
-/* Share of a core used by all threads, at most their number: the two clocks are not read at the same moment. */
+/* Returns the share of a core that all threads used, limited to their number: the two clocks are not read at the
+ * same moment. */
 static double share_used(const tess_process_facts *before, const tess_process_facts *after)
 {
     double s = (double)(after->time_ns - before->time_ns), most = after->n_threads > 1 ? after->n_threads : 1;
@@ -15,7 +16,7 @@ static double share_used(const tess_process_facts *before, const tess_process_fa
     return share < most ? share : most;
 }
 
-/* The share used, and the time spent ready and waiting for a core. */
+/* Returns that share plus the time in which threads were ready but waited for a core. */
 static double share_wanted(const tess_process_facts *before, const tess_process_facts *after)
 {
     double s = (double)(after->time_ns - before->time_ns);
@@ -23,7 +24,7 @@ static double share_wanted(const tess_process_facts *before, const tess_process_
     return share_used(before, after) + queued;
 }
 
-/* Same call on the same file as before, and no byte transferred. */
+/* Whether the process is blocked in I/O: it is in the same call on the same file as before, and transferred no byte. */
 static bool is_blocked_in_io(const tess_process_facts *before, const tess_process_facts *after)
 {
     const tess_thread_facts *a = &before->thread, *b = &after->thread;
@@ -58,7 +59,7 @@ static tess_situation find(const watchdog_row *of, const tess_process_facts *bef
                                                                                    : TESS_RANK_SLEEPING;
 }
 
-/* "rank 1", "ranks 1 2 3 ..." for a set. */
+/* Formats the ranks of a set: "rank 1", "ranks 1 2 3 ...". */
 static void list(const watchdog_row *row, char *text, size_t size)
 {
     int n = 0;

@@ -15,14 +15,14 @@
 
 static const double again_s = 1;
 
-/* This process's command line. */
+/* Reads the command line of this process. */
 static void read_command(char *text, size_t size)
 {
     FILE *file = fopen("/proc/self/cmdline", "re");
     size_t n = file != NULL ? fread(text, 1, size - 1, file) : 0, at = 0;
     if (file != NULL)
         fclose(file);
-    for (size_t i = 0; i < n; i++) /* several ends in a row: a word that was shortened (main.c) */
+    for (size_t i = 0; i < n; i++) /* several NULs in a row come from a word that was shortened (main.c) */
         if (text[i] != '\0' || (at > 0 && text[at - 1] != ' '))
             text[at++] = text[i] != '\0' ? text[i] : ' ';
     text[at > 0 && text[at - 1] == ' ' ? at - 1 : at] = '\0';
@@ -51,7 +51,7 @@ static void fill_rank(const watchdog_job_record *record, const tess_job *job, in
     tess_call_sites_name(job, rank, out->error, sizeof(out->error));
 }
 
-/* Failures are ignored: the job does not depend on the record. */
+/* Writes the file. Failures are ignored, because the job does not depend on the record. */
 static void write_file(const watchdog_job_record *record, const tess_job *job, const tess_launch_result *result)
 {
     char path[JOB_FOLDER_BYTES + 32];
@@ -107,7 +107,7 @@ static void look_at_ends(watchdog_job_record *record, const tess_job *job)
     }
 }
 
-/* Changes with what is new to a reader of the file. */
+/* Returns a hash that changes whenever there is something new for a reader of the file. */
 static uint64_t hash_of_news(const tess_job *job)
 {
     uint64_t hash = 1 + atomic_load(&job->header->notices.n_changes);
@@ -123,7 +123,8 @@ static bool is_writing(watchdog_job_record *record)
     return record->writer > 0;
 }
 
-/* A child writes the file: a disk that hangs, which may be what ranks wait for, must not block the watchdog. */
+/* Writes the file in a child process. A disk that hangs, which may be what ranks wait for, must not block the
+ * watchdog. */
 static void write_aside(watchdog_job_record *record, const tess_job *job)
 {
     double now_s = tess_os_now_s();
@@ -147,7 +148,7 @@ static void end_writer(watchdog_job_record *record)
     if (record->writer <= 0)
         return;
     kill(record->writer, SIGKILL);
-    waitpid(record->writer, NULL, 0); /* its file could replace the next one */
+    waitpid(record->writer, NULL, 0); /* otherwise its file could replace the next one */
     record->writer = 0;
 }
 

@@ -1,11 +1,12 @@
-/* Stragglers, from the counters on the board. */
+/* Finds stragglers in the counters on the board. */
 #include <stdio.h>
 
 #include "base/os/os.h"
 #include "control/launch/watchdog/watchdog_impl.h"
 
 static const uint64_t pause_ns = 60000000000;
-/* Between samples. A slowdown of less than 20 samples is a neighbour's burst, however short the steps are. */
+/* Time between samples. A slowdown of less than 20 samples is a burst of a neighbouring process, even if steps are
+ * very short. */
 static const uint64_t sample_ns = 100000000;
 
 tess_status watchdog_stragglers_begin(tess_mem *mem, const tess_job *job, watchdog_stragglers *s)

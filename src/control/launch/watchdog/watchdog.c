@@ -1,4 +1,5 @@
-/* The watchdog's round: which ranks are waited for, what they do, when that is reported, how they end. */
+/* Runs the watchdog's rounds: which ranks others wait for, what they are doing, when this is reported, and how ranks
+ * end. */
 #include "control/launch/watchdog/watchdog.h"
 
 #include <signal.h>
@@ -12,15 +13,17 @@
 #include "job/rank_end.h"
 #include "control/launch/watchdog/watchdog_impl.h"
 
-enum { MOST_LOOKED_AT = 8 }; /* processes at once: when more are late the reason is the same, and looks cost time */
+/* processes that are examined at once; if more ranks are late, the reason is the same, and looking costs time */
+enum { MOST_LOOKED_AT = 8 };
 
-static const uint64_t often_ns = 20000000;   /* more frequent looks are skipped */
-static const uint64_t gap_ns = 500000000;    /* between looks: this process was stopped, or the machine slept */
-static const uint64_t fresh_ns = 200000000;  /* greatest age of a wait not seen before */
-static const uint64_t apart_ns = 100000000;  /* between the two looks at a process */
-static const uint64_t again_ns = 1000000000; /* between such pairs */
+static const uint64_t often_ns = 20000000; /* more frequent looks are skipped */
+/* time between looks after which this process was stopped, or the machine slept */
+static const uint64_t gap_ns = 500000000;
+static const uint64_t fresh_ns = 200000000;  /* greatest age of a wait that is seen for the first time */
+static const uint64_t apart_ns = 100000000;  /* time between the two looks at a process */
+static const uint64_t again_ns = 1000000000; /* time between such pairs of looks */
 static const uint64_t first_pause_ns = 30000000000, change_pause_ns = 5000000000;
-static const uint64_t open_ns = 50000000; /* how long a kill may take to appear in the system's counters */
+static const uint64_t open_ns = 50000000; /* longest time until a kill appears in the system's counters */
 static const double first_look_share = 0.75;
 
 tess_status tess_watchdog_create(tess_mem *mem, const tess_job *job, const tess_watchdog_options *options,
@@ -73,7 +76,7 @@ static watchdog_kind kind_of(const tess_watchdog *w, int rank)
 {
     tess_board_copy row;
     tess_board_export(&w->job->rows[rank], &row);
-    if (row.wait_age_ns != 0) /* it waits itself, in a circle: no phase takes that long */
+    if (row.wait_age_ns != 0) /* the rank itself waits, in a circle, and no phase takes that long */
         return WATCHDOG_TRAINING;
     return watchdog_kind_of(row.state == JOB_RANK_ABSENT ? NULL : row.phase);
 }
@@ -83,7 +86,8 @@ static uint64_t waited_ns(const watchdog_stall *stall, uint64_t now_ns)
     return now_ns > stall->since_ns ? now_ns - stall->since_ns : 0;
 }
 
-/* Starts a stall. If the rank before it in a chain of waits has just come, its own part of the wait begins now. */
+/* Begins a stall. If the previous rank in a chain of waits has just come, the part of the wait that this rank causes
+ * begins now. */
 static void see_stall(tess_watchdog *w, const tess_missed *missed, uint64_t now_ns)
 {
     watchdog_stall *stall = &w->stalls[missed->rank];
@@ -102,7 +106,8 @@ static bool job_goes_on(const tess_watchdog *w, int rank)
            atomic_load(&row->broken_team) == 0;
 }
 
-/* Ends a stall: the rank has come. If nobody waits any more because the job ends, the finding stays on the board. */
+/* Ends a stall, because the rank has come. If no rank waits any more because the job ends, the finding stays on the
+ * board. */
 static void end_stall(tess_watchdog *w, int rank, uint64_t now_ns)
 {
     watchdog_stall *stall = &w->stalls[rank];
@@ -122,7 +127,8 @@ static void end_stall(tess_watchdog *w, int rank, uint64_t now_ns)
         watchdog_report_came(w, rank, lasted_s);
 }
 
-/* A rank that sleeps or turns in a call of its device's driver waits for what it gave the device. */
+/* Examines the device. A rank that sleeps or spins in a call of its device's driver waits for work that it enqueued
+ * on the device. */
 static void look_at_device(const tess_watchdog *w, int rank, watchdog_finding *finding)
 {
     char text[JOB_WHY_BYTES - 32];
@@ -132,7 +138,7 @@ static void look_at_device(const tess_watchdog *w, int rank, watchdog_finding *f
         snprintf(finding->why, sizeof(finding->why), "waiting for its device: %s", text);
 }
 
-/* Takes two looks at the rank's process, a moment apart, and again every second. */
+/* Looks twice at the rank's process, a moment apart, and again every second. */
 static void look_into(tess_watchdog *w, int rank, uint64_t now_ns)
 {
     watchdog_stall *stall = &w->stalls[rank];
@@ -170,7 +176,7 @@ static bool is_due(const tess_watchdog *w, watchdog_stall *stall, uint64_t now_n
     return now_ns - stall->reported_ns >= pause_ns;
 }
 
-/* True when the stack explains the stall: the process runs, and does not wait in a collective. */
+/* Whether the stack can explain the stall: the process runs, and does not wait in a collective. */
 static bool needs_stack(tess_situation situation)
 {
     return situation == TESS_RANK_COMPUTING || situation == TESS_RANK_SLEEPING || situation == TESS_RANK_LOADING_DATA ||
@@ -202,7 +208,7 @@ static void look_at_stalls(tess_watchdog *w, uint64_t now_ns)
         watchdog_stall *stall = &w->stalls[rank];
         double waited_s = (double)waited_ns(stall, now_ns) * 1e-9;
         if (waited_s < w->options.soft_s * first_look_share)
-            continue; /* no limit is shorter */
+            continue; /* no limit is shorter, so nothing is due */
         double limit_s = watchdog_patience_limit(&w->patience, kind_of(w, rank), (double)now_ns * 1e-9);
         if (waited_s < limit_s * first_look_share)
             continue;
@@ -290,7 +296,7 @@ static void look_at_probe(tess_watchdog *w, uint64_t now_ns)
     if (w->probed < 0 || !tess_stack_poll(&w->probe, &stack))
         return;
     watchdog_report_stack(w, w->probed, (double)waited_ns(&w->stalls[w->probed], now_ns) * 1e-9, &stack);
-    w->stalls[w->probed].is_looked_at = false; /* holding the process has changed what a second look would see */
+    w->stalls[w->probed].is_looked_at = false; /* holding the process has changed what a second look would show */
     w->probed = -1;
 }
 
@@ -311,8 +317,8 @@ void tess_watchdog_look(tess_watchdog *w)
     uint64_t now_ns = tess_os_now_ns();
     if (w == NULL || now_ns - w->looked_ns < often_ns)
         return;
-    /* The job may have stood still with this process: of a gap between looks, gap_ns counts as waiting. While all ranks
-     * are stopped, none waits. */
+    /* If this process did not run, the job may also have stood still. Of a gap between looks, only gap_ns counts as
+     * waiting. While all ranks are stopped, no rank waits. */
     bool stood_still = w->looked_ns != 0 && now_ns - w->looked_ns > gap_ns;
     uint64_t idle_ns = w->halt.is_on ? now_ns - w->looked_ns : stood_still ? now_ns - w->looked_ns - gap_ns : 0;
     for (int r = 0; r < (int)w->job->header->world; r++) {

@@ -1,4 +1,4 @@
-/* The watchdog's lines for people, and the notices that keep them for later (trace/notice.h). */
+/* Formats the watchdog's lines for people, and stores them as notices (trace/notice.h). */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static void say(const tess_watchdog *w, const char *line)
     tess_report_line(&w->options.reporter, "%s", line);
 }
 
-/* "reduce_scatter #56730 'layers 12' of team 'world'" */
+/* Formats an operation: "reduce_scatter #56730 'layers 12' of team 'world'". */
 static void name_op(const tess_fingerprint *fp, const char *team, char *text, size_t size)
 {
     char label[32];
@@ -23,7 +23,7 @@ static void name_op(const tess_fingerprint *fp, const char *team, char *text, si
              labelled ? " '" : "", label, labelled ? "'" : "", team);
 }
 
-/* The place that the rank itself reports: "in phase 'data' of step 812, ", or else its last operation. */
+/* Writes the place that the rank itself reports, "in phase 'data' of step 812, ", or else its last operation. */
 static size_t report_place(const tess_board_copy *row, char *text, size_t size)
 {
     char last[160];
@@ -45,12 +45,12 @@ static void report_progress(const tess_watchdog *w, int rank, char *text, size_t
 {
     char why[TESS_ENDING_PROGRESS];
     if (w->stalls[rank].finding.situation != TESS_RANK_IN_OTHER_COLLECTIVE)
-        return; /* a rank on its way may still be in an older step */
+        return; /* a rank that is not there yet may still be in an earlier step */
     if (tess_ending_report_progress(w->job, rank, why))
         tess_text_add(text, size, 0, "; %s", why);
 }
 
-/* "3 ranks", "rank 0", "the job". */
+/* Writes for which ranks it holds: "3 ranks", "rank 0", "the job". */
 static void report_whom(const watchdog_stall *stall, int n_waiting, char *text, size_t size)
 {
     if (n_waiting == 1 || (n_waiting == 0 && stall->waiter >= 0))
@@ -61,7 +61,7 @@ static void report_whom(const watchdog_stall *stall, int n_waiting, char *text, 
         snprintf(text, size, "%d ranks", n_waiting);
 }
 
-/* "in all_reduce #7 of team 'world'", or at the start of the job; or, once it has begun, for a device. */
+/* Writes where they wait: "in all_reduce #7 of team 'world'", at the start of the job, or later for a device. */
 static void report_where(const tess_watchdog *w, int rank, char *text, size_t size)
 {
     char op[256];
@@ -77,7 +77,7 @@ static void report_where(const tess_watchdog *w, int rank, char *text, size_t si
     snprintf(text, size, "in %s", op);
 }
 
-/* Says what the rank does instead. */
+/* Writes what the rank is doing instead. */
 static void report_doing(const tess_watchdog *w, int rank, char *text, size_t size)
 {
     tess_board_copy row;
@@ -88,7 +88,8 @@ static void report_doing(const tess_watchdog *w, int rank, char *text, size_t si
     tess_call_sites_name(w->job, rank, text, size);
 }
 
-/* A stall has one notice, however often it was reported: how long it lasted, or had lasted at the last report. */
+/* Stores a stall as one notice, however often it was reported. It says how long the stall lasted, or had lasted at
+ * the last report. */
 static void note_stall(const tess_watchdog *w, int rank, double waited_s, bool has_come)
 {
     char text[3 * TESS_NOTICE_TEXT];

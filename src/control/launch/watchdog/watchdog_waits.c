@@ -1,4 +1,4 @@
-/* Finds the ranks that are waited for, from the board. */
+/* Finds on the board the ranks that others wait for. */
 #include "base/os/os.h"
 #include "control/launch/watchdog/watchdog_impl.h"
 
@@ -7,8 +7,8 @@ static bool is_local(const tess_job *job, int rank, uint32_t state)
     return job->rows[rank].host == (int32_t)job->header->host && atomic_load(&job->rows[rank].state) == state;
 }
 
-/* If nobody waits for a rank: finds ranks whose device does not go on. A device that works through a long queue does.
- */
+/* Finds ranks whose device makes no progress; called if no rank waits for another. A device that works through a
+ * long queue makes progress. */
 static void find_devices(const tess_job *job, watchdog_waits *w)
 {
     static const uint64_t least_ns = 1000000000;
@@ -55,7 +55,7 @@ void watchdog_find_waits(const tess_job *job, uint64_t joined_ns, watchdog_waits
     w->n = 0;
     for (int i = 0; i < n_missed; i++) {
         int rank = w->list[i].rank;
-        bool in_circle = waits[rank].since_ns != 0; /* the rows of other hosts may be too old to show one */
+        bool in_circle = waits[rank].since_ns != 0; /* rows of other hosts may be too old to show a circle */
         if (is_local(job, rank, JOB_RANK_JOINED) && (!in_circle || job->header->n_hosts == 1))
             w->list[w->n++] = w->list[i];
     }
