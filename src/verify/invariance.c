@@ -17,7 +17,7 @@ enum { N_BATCHES = sizeof(batches) / sizeof(batches[0]) };
 typedef enum invariance_company { NEXT, REVERSE, HUGE_ONES, NAN_ONES, COMPANIES } invariance_company;
 static const char *const companies[] = {"the next", "in reverse", "huge", "NaN"};
 
-/* A case with its pool of items, and what each of them gives alone. */
+/* A case with its pool of items, and the result that each item gives alone. */
 typedef struct invariance_check {
     tess_mem *mem;
     const invariance_case *of;
@@ -31,7 +31,7 @@ typedef struct invariance_check {
     void *consts[INVARIANCE_CONSTANTS];
     int item[TESS_INVARIANCE_ITEMS];
     invariance_company company;
-    int64_t compared; /* elements */
+    int64_t compared; /* number of elements compared */
     double sum_abs;
     tess_invariance_row *row;
 } invariance_check;
@@ -72,7 +72,7 @@ static double value_of(const char *x, tess_dtype dtype, int64_t i)
     }
 }
 
-/* Values of a field of one item, or of a constant. */
+/* Fills in the values of a field, for one item or for a constant. */
 static void fill(const invariance_case *c, const invariance_field *f, uint64_t stream, int item, char *to)
 {
     for (int64_t i = 0; i < f->size; i++) {
@@ -89,7 +89,7 @@ static void fill(const invariance_case *c, const invariance_field *f, uint64_t s
     }
 }
 
-/* Makes an item's values far from normal; indices stay in range. */
+/* Replaces an item's values by extreme ones; indices stay in range. */
 static void estrange(const invariance_field *f, invariance_company company, char *x)
 {
     bool floats = f->dtype == TESS_F32 || f->dtype == TESS_BF16;
@@ -140,7 +140,7 @@ static void unmake(invariance_check *k)
 }
 
 /* ---- One call ---- */
-/* True if memory around the outputs has changed, or memory that was only to be read. */
+/* Whether a call changed memory around its outputs, or memory that it was only allowed to read. */
 static bool spilled(const invariance_check *k, int n)
 {
     for (int f = 0; f < INVARIANCE_FIELDS; f++) {
@@ -154,7 +154,7 @@ static bool spilled(const invariance_check *k, int n)
     return false;
 }
 
-/* Computes the n items k->item; those in company of strange ones but `target` are strange themselves. */
+/* Computes the n items k->item. If neighbours are to be extreme, all items but `target` get extreme values. */
 static tess_status call(invariance_check *k, int n, int target)
 {
     const invariance_case *c = k->of;
@@ -181,10 +181,10 @@ static tess_status call(invariance_check *k, int n, int target)
 /* ---- Comparison ---- */
 static bool near(const invariance_check *k, double a, double b)
 {
-    return fabs(a - b) <= k->tolerance; /* false where one is NaN */
+    return fabs(a - b) <= k->tolerance; /* false if one of the values is NaN */
 }
 
-/* Whether output f of the item at `place` is that of the item alone. */
+/* Whether output f of the item at `place` equals the output of the item alone. */
 static bool same_output(invariance_check *k, int f, int place, int n)
 {
     const invariance_field *field = &k->of->out[f];
@@ -242,8 +242,8 @@ static tess_status compute_alone(invariance_check *k)
     return TESS_OK;
 }
 
-/* All items (of a heavy case n of them), n at a time. In reverse they also begin elsewhere, so that each has another
- * place. */
+/* Computes all items (of a heavy case only n of them), n at a time. In reverse order, batches also begin at another
+ * item, so that each item gets another place. */
 static tess_status sweep(invariance_check *k, int n, invariance_company company)
 {
     k->company = company;
@@ -258,7 +258,7 @@ static tess_status sweep(invariance_check *k, int n, invariance_company company)
     return TESS_OK;
 }
 
-/* One item first, in the middle and last among strange ones. */
+/* Computes one item among extreme neighbours: first, in the middle, and last. */
 static tess_status surround(invariance_check *k, int n, invariance_company company)
 {
     const int places[] = {0, n / 2, n - 1};
@@ -330,7 +330,7 @@ static void set_dtype(invariance_field *field, tess_dtype dtype)
     field->dtype = field->own ? dtype : field->dtype;
 }
 
-/* The case in one dtype. */
+/* Returns the case for one dtype. */
 static invariance_case resolve(const invariance_case *c, tess_dtype dtype, char *shape, size_t size)
 {
     invariance_case one = *c;

@@ -1,4 +1,4 @@
-/* A kernel of the user's, from a shared library. */
+/* Loads a user's kernel from a shared library. */
 #include <dlfcn.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 tess_status tess_invariance_load(const char *library, const char *symbol, tess_invariance_fn *function)
 {
     char path[4096];
-    /* A name without a slash is looked for in the linker's folders, which nobody means who names a file. */
+    /* The linker searches its own folders for a name without a slash, but a user who names a file means that file. */
     size_t n = strlen(library);
     TESS_CHECK(n + 3 < sizeof(path), TESS_E_INVALID, "--library: a path of %zu bytes is too long", n);
     memcpy(path, "./", 3);
@@ -23,6 +23,6 @@ tess_status tess_invariance_load(const char *library, const char *symbol, tess_i
                          "*x, float *y, int64_t rows, int64_t width)",
                          library, symbol, symbol);
     }
-    memcpy(function, &found, sizeof(found)); /* ISO C has no conversion between the two kinds of pointer */
+    memcpy(function, &found, sizeof(found)); /* ISO C has no conversion from object pointers to function pointers */
     return TESS_OK;
 }

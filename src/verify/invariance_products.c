@@ -1,4 +1,4 @@
-/* The rows of a table that multiply matrices: products, products with what follows them, attention. */
+/* The cases of kernels that multiply matrices: products, fused products, attention. */
 #include <string.h>
 
 #include "verify/invariance_impl.h"
@@ -18,7 +18,7 @@ enum {
 };
 
 /* ---- Products: an item is a row of A and of C ---- */
-/* arg: 0 whether B is stored (n,k), 1 the leaf, 2 whether A is stored (k,m), 3 whether C is added to. */
+/* arg[0]: B is stored (n,k); arg[1]: the leaf; arg[2]: A is stored (k,m); arg[3]: the product is added to C. */
 static tess_status gemm(const invariance_call *c)
 {
     const invariance_case *of = c->of;
@@ -92,7 +92,7 @@ static tess_status fused_act(const invariance_call *c)
     return run_fused(c, &f);
 }
 
-/* Gradients come in the place of gate and up. */
+/* The gradients replace gate and up. */
 static tess_status fused_backward(const invariance_call *c)
 {
     tess_gemm_fused f = fused_of(c);
@@ -114,7 +114,7 @@ static tess_status fused_terms(const invariance_call *c)
     return run_fused(c, &f);
 }
 
-/* ---- Attention: an item is a query of one text ---- */
+/* ---- Attention: an item is a query in one text ---- */
 static tess_attention attention_of(const invariance_call *c, const tess_attention_seq *seqs, int64_t n_seqs)
 {
     return (tess_attention){.n_seqs = n_seqs,
@@ -134,8 +134,8 @@ static tess_attention attention_of(const invariance_call *c, const tess_attentio
                             .dtype = c->of->dtype};
 }
 
-/* Queries that follow one another are one sequence of several, as in a chunk of a prompt; others are one of one each,
- * as in generation. */
+/* Computes attention. Consecutive queries form one sequence with several queries, as in a chunk of a prompt. Other
+ * queries form sequences of one query each, as in generation. */
 static tess_status attention_queries(const invariance_call *c)
 {
     tess_attention_seq seqs[TESS_INVARIANCE_ITEMS];

@@ -1,4 +1,4 @@
-/* Reports what was found of a table's rows, for people and for programs. */
+/* Reports the batch invariance of a table's rows, for people and for programs. */
 #include <inttypes.h>
 
 #include "base/text/json.h"

@@ -1,5 +1,5 @@
-/* The rows of a table that work element by element or sum along a row. Left out are those whose one result depends on
- * all their elements (exact_sum, find_not_finite), copy, and the loops that measure peaks. */
+/* The cases of kernels that work element by element or sum along a row. Left out are kernels whose single result
+ * depends on all elements (exact_sum, find_not_finite), copy, and the loops that measure peaks. */
 #include <string.h>
 
 #include "verify/invariance_impl.h"
@@ -15,7 +15,7 @@ static tess_status rmsnorm_forward(const invariance_call *c)
                                        c->n, C, eps, c->of->dtype);
 }
 
-/* The gradients of parameters are sums over all rows. */
+/* Gradients of parameters are not compared: they are sums over all rows. */
 static tess_status rmsnorm_backward(const invariance_call *c)
 {
     return c->kernels->rmsnorm_backward(c->stream, c->in[0], c->consts[0], c->in[3], c->in[1], c->in[2], c->out[0],
@@ -124,7 +124,7 @@ static tess_status embedding_forward(const invariance_call *c)
                                          c->of->dtype);
 }
 
-/* An item is a row of the table, with its tokens scattered among those of others. */
+/* An item is a row of the table. Its tokens are scattered among those of other items. */
 static tess_status embedding_backward(const invariance_call *c)
 {
     int32_t ids[TOKENS * TESS_INVARIANCE_ITEMS];
@@ -143,7 +143,7 @@ static tess_status embedding_backward(const invariance_call *c)
 }
 
 /* ---- Sums ---- */
-/* y (size, n) = x (n, size) transposed, in `size` rows of the items' elements. */
+/* Transposes a field: y (size, n) = x (n, size), so that each of the `size` rows holds one element per item. */
 static tess_status transpose(const invariance_call *c, int field, char **y)
 {
     const invariance_field *f = &c->of->in[field];
@@ -166,7 +166,7 @@ static tess_status column_sum(const invariance_call *c)
     return status;
 }
 
-/* An item is an element, which all peers have. */
+/* An item is an element, of which every peer has one. */
 static tess_status reduce(const invariance_call *c)
 {
     char *x;
@@ -216,7 +216,7 @@ static tess_status adamw(const invariance_call *c)
     return c->kernels->adamw(c->stream, &update);
 }
 
-/* ---- Rows that are moved ---- */
+/* ---- Kernels that move rows ---- */
 static tess_status copy_rows(const invariance_call *c)
 {
     return c->kernels->copy_rows(c->stream, c->in[0], C, c->out[0], C, c->n, C);
@@ -228,7 +228,7 @@ static tess_status gather_rows(const invariance_call *c)
 }
 
 /* ---- The list ---- */
-/* A row of C, and a number, in the case's own dtype and in others. */
+/* Rows of C elements and single numbers, with the case's dtype and with fixed ones. */
 #define ROW(name_)                            \
     {                                         \
         .name = name_, .size = C, .own = true \

@@ -10,7 +10,7 @@
 static const char *const tables[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx"};
 enum { N_TABLES = sizeof(tables) / sizeof(tables[0]) };
 
-/* More multiplications than this take a scalar table minutes. */
+/* Number of multiplications beyond which a scalar table takes minutes. */
 static const double patience = 2e10;
 
 static const double temperatures[] = {0.6, 1, 1.3};
@@ -19,9 +19,9 @@ typedef struct on_policy_job {
     tess_mem *mem;
     const tess_on_policy_plan *plan;
     tess_on_policy_result *result;
-    on_policy_setting reference; /* training, all texts in one micro-batch */
+    on_policy_setting reference; /* setting of training, with all texts in one micro-batch */
     on_policy_texts texts;       /* texts that the policy has drawn, scored by the reference */
-    on_policy_texts other;       /* the same texts, of the case at hand */
+    on_policy_texts other;       /* the same texts, scored in the setting being checked */
     int64_t room;
 } on_policy_job;
 
@@ -67,7 +67,7 @@ static tess_on_policy_case *add_case(on_policy_job *j, const char *group, bool m
     return c;
 }
 
-/* Computes `texts` in this setting and compares with what they hold, which `reference` has computed. */
+/* Computes `texts` in this setting and compares with the values in them, which `reference` has computed. */
 static tess_status compare_run(on_policy_job *j, const on_policy_setting *setting, const on_policy_setting *reference,
                                const on_policy_texts *texts, tess_on_policy_case *c)
 {
@@ -77,12 +77,13 @@ static tess_status compare_run(on_policy_job *j, const on_policy_setting *settin
     c->turned_out = watch.turned_out;
     c->shared = watch.shared;
     on_policy_compare(&j->other, texts, c);
-    if (c->n_different == 0 || setting->dtype != reference->dtype) /* another precision rounds from the first on */
+    /* values differ from the first operation on if the precision differs */
+    if (c->n_different == 0 || setting->dtype != reference->dtype)
         return TESS_OK;
     return on_policy_locate(j->mem, j->plan, reference, setting, texts, c->layer);
 }
 
-/* A setting of the policy itself. */
+/* Checks a setting of the policy itself. */
 static tess_status check(on_policy_job *j, const char *group, const on_policy_setting *setting, const char *words)
 {
     tess_on_policy_case *c = add_case(j, group, true, "%s, %s", tess_on_policy_engine_name(setting->engine), words);
@@ -96,7 +97,7 @@ static on_policy_setting setting_of(const on_policy_job *j, tess_on_policy_engin
     return s;
 }
 
-/* ---- Settings of one policy: all have its bits ---- */
+/* ---- Settings of one policy: all must give the same bits ---- */
 static tess_status check_engines(on_policy_job *j)
 {
     on_policy_setting s = setting_of(j, TESS_ENGINE_TRAINING);
@@ -200,7 +201,7 @@ static tess_status check_threads(on_policy_job *j)
 }
 
 /* ---- Other policies ---- */
-/* Another policy draws texts of its own, and its engines agree on them. */
+/* Checks another policy: it draws texts of its own, on which all of its engines must agree. */
 static tess_status check_within(on_policy_job *j, const char *group, const on_policy_setting *policy, const char *name)
 {
     on_policy_setting generation = *policy, evaluation = *policy;
@@ -220,7 +221,7 @@ made:
     return status;
 }
 
-/* The bits of the policy's texts under another policy: it is no error that they differ. */
+/* Compares the policy's texts under another policy. It is no error if bits differ. */
 static tess_status compare_policies(on_policy_job *j, const char *group, const on_policy_setting *policy,
                                     const char *name)
 {
@@ -254,7 +255,7 @@ static tess_status check_precision(on_policy_job *j)
     return check_policy(j, "precision", &s, tess_dtype_name(s.dtype));
 }
 
-/* Why a table is not tried, or NULL. */
+/* Returns why a table is not tried, or NULL if it is. */
 static const char *why_not(const on_policy_job *j, const char *table)
 {
     double products = (double)tess_model_count(j->plan->model) * (double)j->result->n_tokens;
@@ -264,7 +265,7 @@ static const char *why_not(const on_policy_job *j, const char *table)
     return tess_kernels_select(table, &kernels) != TESS_OK ? "not of this machine" : NULL;
 }
 
-/* Checks a table in both precisions: the policy's precision against the policy, and each within itself. */
+/* Checks a table in both precisions: in the policy's precision against the policy, and each precision within itself. */
 static tess_status check_table(on_policy_job *j, const char *table)
 {
     char name[48];
@@ -324,7 +325,7 @@ static tess_status check_plan(const tess_on_policy_plan *plan, int64_t *room)
     return TESS_OK;
 }
 
-/* The policy's own texts, and their log-probabilities in training. */
+/* Draws the policy's own texts, and computes their log-probabilities as in training. */
 static tess_status make_reference(on_policy_job *j)
 {
     on_policy_setting generation = setting_of(j, TESS_ENGINE_GENERATION);

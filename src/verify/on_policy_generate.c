@@ -1,22 +1,22 @@
-/* The same texts by generation with a cache: all that verify knows of the generator. */
+/* Computes the same texts by generation with a cache. No other file of verify uses the generator. */
 #include <string.h>
 
 #include "infer/generate.h"
 #include "infer/kv_pages.h"
 #include "verify/on_policy_impl.h"
 
-/* Strangers have numbers of their own, above those of texts. */
+/* Extra texts have numbers above those of the texts that are checked. */
 enum { STRANGER = TESS_ON_POLICY_PROMPTS };
 
 typedef struct asking {
     const tess_on_policy_plan *plan;
     const on_policy_setting *setting;
     on_policy_texts *texts;
-    int next; /* request */
+    int next; /* number of the next request */
 } asking;
 
-/* A stranger's draws are its own, and so is its text where it stands among others; where a prompt is shared it has
- * that. */
+/* Makes the request of an extra text, which is drawn with its own random numbers. Among other texts it has its own
+ * prompt; if prompts are shared, it has the same prompt as a checked text. */
 static void make_stranger(const asking *a, int i, tess_request *request)
 {
     const tess_on_policy_prompt *own = &a->plan->prompts[i], *other = &a->plan->prompts[(i + 1) % a->plan->n_prompts];

@@ -1,8 +1,8 @@
-/* Finds the tokens that differ, and the first tensor of a layer that does.
+/* Finds the tokens that differ, and the first tensor of a layer that differs.
  *
- * Every row of every layer's tensors is hashed in both runs. A row's bits depend on its text up to it alone, so those
- * of the reference must all be among those of the other run, in whatever batches it computed them. The first that is
- * not there, in the order of execution, is where the two part. */
+ * Every row of every layer's tensors is hashed in both runs. A row's bits depend only on its text up to that row. So
+ * all hashes of the reference must occur in the other run, however that run was batched. The first hash that is
+ * missing there, in the order of execution, shows where the two runs diverge. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static bool same_bits(float a, float b)
     return memcmp(&a, &b, sizeof(a)) == 0;
 }
 
-/* The first token of text i that differs, -1: none. */
+/* Returns the first token of text i that differs; -1: none. */
 static int64_t first_difference(const on_policy_texts *got, const on_policy_texts *want, int i)
 {
     int64_t n = want->length[i] > got->length[i] ? want->length[i] : got->length[i];
@@ -38,7 +38,7 @@ static void note_first(const on_policy_texts *got, const on_policy_texts *want, 
     c->there = at < want->length[i] ? on_policy_logprob(want, i)[at] : 0;
 }
 
-/* Beyond a token that was drawn otherwise nothing can be compared: all of it differs. */
+/* After a token that was drawn differently nothing can be compared, so all further tokens count as different. */
 void on_policy_compare(const on_policy_texts *got, const on_policy_texts *want, tess_on_policy_case *c)
 {
     for (int i = 0; i < want->n; i++) {
@@ -97,7 +97,8 @@ static tess_status compute(tess_mem *mem, const tess_on_policy_plan *plan, const
     return on_policy_score(mem, plan, setting, &run->watch, &run->texts);
 }
 
-/* The text and position of a row of the reference, whose one micro-batch has all texts in order. */
+/* Returns the text and position of a row of the reference. The reference has one micro-batch with all texts in
+ * order. */
 static int place_of(const on_policy_texts *texts, int64_t row, int64_t *position)
 {
     int i = 0;
@@ -107,8 +108,8 @@ static int place_of(const on_policy_texts *texts, int64_t row, int64_t *position
     return i;
 }
 
-/* How many rows of a text matter: those on which a token depends that is the first of the text to differ, or that does
- * not differ. The last row of a text predicts nothing, and a generation need not compute it. */
+/* Returns how many rows of a text matter: those on which its first different token, or an equal token, depends. The
+ * last row of a text predicts nothing, and generation need not compute it. */
 static int64_t rows_that_matter(const located_run *reference, const located_run *run, int text)
 {
     int64_t first = first_difference(&run->texts, &reference->texts, text);
@@ -117,7 +118,7 @@ static int64_t rows_that_matter(const located_run *reference, const located_run 
 
 static const on_policy_row *first_missing(located_run *reference, located_run *run, int *text, int64_t *position)
 {
-    int looked_at = -1; /* text of the row before: a stage has its texts in order */
+    int looked_at = -1; /* text of the previous row: a stage has its texts in order */
     int64_t limit = 0;
     qsort(reference->watch.rows, reference->watch.n, sizeof(on_policy_row), by_place);
     qsort(run->watch.rows, run->watch.n, sizeof(on_policy_row), by_hash);

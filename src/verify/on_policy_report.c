@@ -1,4 +1,4 @@
-/* Reports what was found of a policy, for people and for programs. */
+/* Reports the check of a policy, for people and for programs. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static tess_status print_first(const tess_on_policy_case *c, tess_buffer *out)
     return TESS_OK;
 }
 
-/* How many cases must be equal, and how many are. */
+/* Returns how many cases must be equal. *same: how many are. */
 static int count(const tess_on_policy_result *r, int *same)
 {
     int n = 0;
@@ -68,7 +68,7 @@ static int count(const tess_on_policy_result *r, int *same)
     return n;
 }
 
-/* "what changes bits here: temperature, precision" */
+/* Prints a line such as "what changes bits here: temperature, precision". */
 static tess_status print_sources(const tess_on_policy_result *r, tess_buffer *out)
 {
     const char *named = "";

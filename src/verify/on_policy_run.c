@@ -1,11 +1,11 @@
-/* The same texts by training's forward pass and by evaluation, in micro-batches of any make-up. */
+/* Computes the same texts by training's forward pass and by evaluation, in micro-batches of any composition. */
 #include <math.h>
 #include <string.h>
 
 #include "base/core/rng.h"
 #include "verify/on_policy_impl.h"
 
-enum { STRANGER_TOKENS = 37 }; /* at most */
+enum { STRANGER_TOKENS = 37 }; /* longest extra text */
 
 /* ---- Texts ---- */
 tess_status on_policy_texts_make(tess_mem *mem, int n, int64_t room, on_policy_texts *texts)
@@ -55,7 +55,7 @@ void on_policy_place_close(on_policy_place *place)
 }
 
 /* ---- Micro-batches ---- */
-/* A micro-batch of some texts, and strangers among them. Row t is of text[t], -1: a stranger's. */
+/* A micro-batch of some texts, with extra texts between them. Row t belongs to text[t]; -1: to an extra text. */
 typedef struct scored_batch {
     int32_t *ids, *pos, *targets, *cu_seqlens, *text;
     float *logprob;  /* memory of the host */
@@ -70,7 +70,7 @@ typedef struct on_policy_scoring {
     const on_policy_texts *texts;
     on_policy_place place;
     tess_executor *executor;
-    int64_t most; /* tokens of a micro-batch */
+    int64_t most; /* number of tokens in a micro-batch */
     scored_batch batch;
 } on_policy_scoring;
 
@@ -79,7 +79,7 @@ static int batch_of(const on_policy_scoring *s)
     return s->setting->batch > 0 && s->setting->batch < s->texts->n ? s->setting->batch : s->texts->n;
 }
 
-/* An upper bound that needs no look at which texts meet. */
+/* Returns an upper bound that does not depend on which texts are combined. */
 static int64_t most_tokens(const on_policy_scoring *s)
 {
     return batch_of(s) * (s->texts->room + (s->setting->strangers ? STRANGER_TOKENS : 0));
@@ -116,7 +116,7 @@ static void add_text(on_policy_scoring *s, int text)
         add_row(&s->batch, text, ids[p], p, p + 1 < n ? ids[p + 1] : -1);
 }
 
-/* A text that nobody asks about, of a length of its own. */
+/* Adds an extra text, whose result is not used, with a length of its own. */
 static void add_stranger(on_policy_scoring *s, int number)
 {
     int64_t V = tess_model_get_config(s->plan->model)->vocab_size;
@@ -129,7 +129,7 @@ static void add_stranger(on_policy_scoring *s, int number)
     }
 }
 
-/* -log p of each target, at the setting's temperature. */
+/* Computes -log p of each target, at the setting's temperature. */
 static tess_status grade(void *self, int64_t begin, int64_t n, const float *logprob, const float *entropy,
                          float *dlogprob, float *dentropy)
 {

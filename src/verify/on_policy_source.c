@@ -15,7 +15,7 @@ static const int64_t lengths[] = {1, 40, 5, 64, 17, 63, 2, 70};
 enum { N_LENGTHS = sizeof(lengths) / sizeof(lengths[0]) };
 
 /* ---- Weights ---- */
-/* adapter: a folder; "": the model has none. */
+/* Reads the weights. adapter: a folder; "": the model has none. */
 static tess_status read_weights(tess_on_policy_source *s, const char *folder, const char *adapter,
                                 const tess_reporter *reporter)
 {

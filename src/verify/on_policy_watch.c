@@ -1,15 +1,16 @@
-/* Watches a run: the hash of every row that a layer computes. It also plants the fault of a test. */
+/* Watches a run: stores the hash of every row that a layer computes. It can also plant the fault of a test. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/core/rng.h"
 #include "verify/on_policy_impl.h"
 
-/* The tensors that a unit shows of its forward pass, in the order of execution. */
+/* The tensors of a unit's forward pass that a watch sees, in the order of execution. */
 static const char *const shown[] = {"output", "attention output", "feed-forward output", "final norm"};
 enum { N_SHOWN = sizeof(shown) / sizeof(shown[0]) };
 
-/* -1: not of a forward pass, or not rows of the stream. */
+/* Returns the index of a tensor in `shown`; -1: it does not belong to the forward pass, or has no rows of the
+ * stream. */
 static int shown_as(const char *what)
 {
     for (int i = 0; i < N_SHOWN; i++)
@@ -46,7 +47,7 @@ tess_status tess_on_policy_fault_parse(const char *text, const tess_model *model
     return TESS_OK;
 }
 
-/* Changes a value by a part in some hundred, of rows in company. */
+/* Changes one bit of a value in all rows but the first, so that the difference is some hundredth of the value. */
 static void plant(void *data, tess_dtype dtype, int64_t n_rows, int64_t row)
 {
     for (int64_t r = 1; r < n_rows; r++) {

@@ -64,7 +64,7 @@ tess_status verify_open_one(tess_mem *mem, const tess_verify_plan *plan, const t
     one->config.parallelism.shard_strategy = TESS_STRATEGY_NONE;
     for (int axis = 0; axis < TESS_AXES; axis++)
         *tess_axis_degree(&one->config.parallelism, axis) = 1;
-    one->config.activation_checkpoint.partition = false; /* nobody shares layers */
+    one->config.activation_checkpoint.partition = false; /* one rank shares no layers */
     one->config.fault.spec[0] = '\0';
     return open_run(mem, one);
 }
@@ -113,7 +113,7 @@ static void compare_step(const verify_run runs[2], int64_t step, tess_verify_res
 }
 
 /* ---- Memory ---- */
-/* The planned bytes of the optimizer on the rank that is to have most. */
+/* Returns the planned bytes of the optimizer on the rank that has most. */
 static tess_status plan_optimizer(tess_mem *mem, const verify_run *layout, int64_t *most)
 {
     const tess_memory_plan plan = tess_memory_plan_of(&layout->config, layout->ranks);
@@ -147,14 +147,14 @@ static tess_status measure_memory(tess_mem *mem, const verify_run runs[2], tess_
             m->largest = bytes > m->largest ? bytes : m->largest;
         }
     }
-    const tess_config *c = &runs[LAYOUT].config; /* bytes on disk are no memory */
+    const tess_config *c = &runs[LAYOUT].config; /* bytes on disk do not count as memory */
     r->memory[TESS_POOL_PARAMS].planned = c->offload.params ? -1 : params;
     r->memory[TESS_POOL_OPTIMIZER].planned = optimizer;
     return TESS_OK;
 }
 
-/* ---- Values, where hashes differ ---- */
-/* An unlinked file, which disappears with its last descriptor. */
+/* ---- Values of tensors whose hashes differ ---- */
+/* Creates an unlinked file, which disappears when its last descriptor is closed. */
 static tess_status open_values(const tess_verify_result *r, int *fd)
 {
     char path[4096];
@@ -202,7 +202,7 @@ static tess_status run_again(const tess_verify_plan *plan, const verify_run runs
     double seconds[2];
     verify_run again[2];
     for (int i = 0; i < 2; i++) {
-        again[i] = runs[i]; /* shares their configurations */
+        again[i] = runs[i]; /* the repeated runs share the configurations of the first ones */
         again[i].steps = r->first_step;
         again[i].values = i == ONE ? RUN_WRITES_VALUES : RUN_COMPARES_VALUES;
         again[i].values_fd = fd;
@@ -224,7 +224,7 @@ static tess_status run_again(const tess_verify_plan *plan, const verify_run runs
     return status;
 }
 
-/* Finds the values that differ. If there is no disk space for the values, the result still names the tensors. */
+/* Finds the values that differ. If the disk has no room for the values, the result still names the tensors. */
 static tess_status find_values(const tess_verify_plan *plan, const verify_run runs[2], tess_verify_result *r)
 {
     int fd;

@@ -5,7 +5,7 @@
 
 #include "verify/verify.h"
 
-/* Maps floats to integers in the same order, both zeroes to 0. */
+/* Maps floats to integers of the same order; both zeroes become 0. */
 static int64_t ordered(float value)
 {
     int32_t bits;
@@ -23,7 +23,8 @@ void tess_verify_compare(const float *here, const float *there, int64_t n, int64
             continue;
         bool finite = isfinite(here[i]) && isfinite(there[i]);
         double abs = fabs((double)here[i] - (double)there[i]);
-        double rel = abs > 0 ? abs / fmax(fabs((double)here[i]), fabs((double)there[i])) : 0; /* 0: +0 and -0 */
+        /* abs 0: the values are +0 and -0 */
+        double rel = abs > 0 ? abs / fmax(fabs((double)here[i]), fabs((double)there[i])) : 0;
         d->max_abs = fmax(d->max_abs, finite ? abs : INFINITY);
         d->max_rel = fmax(d->max_rel, finite ? rel : INFINITY);
         if (d->n_different++ > 0 && number + i > d->first)

@@ -1,4 +1,4 @@
-/* One of the two runs: its configuration, and the shared memory for its results. */
+/* One of the two runs: its configuration, and the shared memory that holds its results. */
 #ifndef TESS_VERIFY_VERIFY_IMPL_H
 #define TESS_VERIFY_VERIFY_IMPL_H
 
@@ -10,21 +10,22 @@
 
 typedef struct run_tensor {
     char name[TESS_VERIFY_NAME];
-    tess_shape shape; /* at least one dimension, as boxes are */
-    int64_t offset;   /* number of its first element among the elements of all tensors */
+    tess_shape shape; /* at least one dimension, like boxes */
+    int64_t offset;   /* index of its first element among the elements of all tensors */
 } run_tensor;
 
-/* The digest of one tensor after one step: sums of hashes of elements with their numbers, so that neither the order of
- * addition matters nor how the tensor is cut. */
+/* The digest of one tensor after one step: sums of hashes of elements with their indices. So neither the order of
+ * addition nor the partition of the tensor changes it. */
 typedef struct run_digest {
-    _Atomic uint64_t weights, grads;           /* every element once, on its primary rank */
-    _Atomic uint64_t held_weights, held_grads; /* every copy of an element */
+    _Atomic uint64_t weights, grads;           /* counts every element once, on its primary rank */
+    _Atomic uint64_t held_weights, held_grads; /* counts every copy of an element */
 } run_digest;
 
 typedef struct run_shard {
-    tess_box held, primary; /* see tess_shard */
-    bool narrow;      /* it has no master weights (tess_param_desc.narrow): it is shared out whatever the strategy */
-    uint64_t weights; /* hash of what it holds after the last step */
+    tess_box held, primary; /* boxes, as in tess_shard */
+    /* it has no master weights (tess_param_desc.narrow), and is distributed in the same way for every strategy */
+    bool narrow;
+    uint64_t weights; /* hash of the held values after the last step */
 } run_shard;
 
 typedef struct run_header {
@@ -32,38 +33,38 @@ typedef struct run_header {
     char message[1024];
     char kernels[32];
     double loss[TESS_VERIFY_MAX_STEPS], grad_norm[TESS_VERIFY_MAX_STEPS];
-    tess_verify_delta deltas[]; /* (ranks, n_tensors, 2): grads, weights */
+    tess_verify_delta deltas[]; /* (ranks, n_tensors, 2): gradients, weights */
 } run_header;
 
-/* The most memory that a rank used. */
+/* Peak memory of a rank. */
 typedef struct run_peak {
-    int64_t bytes[TESS_POOL_COUNT], codes; /* codes: tess_fsdp_codes_bytes */
+    int64_t bytes[TESS_POOL_COUNT], codes; /* codes: bytes of tess_fsdp_codes_bytes */
 } run_peak;
 
 typedef enum run_values { RUN_NO_VALUES, RUN_WRITES_VALUES, RUN_COMPARES_VALUES } run_values;
 
-/* The part of a tensor that ranks at a place of a pipeline are to hold. held: they own it; copy: they have a copy of
- * what another stage owns. "tp" cuts dimension `dim` in multiples of `unit`; 0: it is not cut. */
+/* The part of a tensor that ranks at one place of a pipeline must hold. held: they own it; copy: they have a copy,
+ * and another stage owns it. "tp" cuts dimension `dim` in multiples of `unit`; 0: it is not cut. */
 typedef struct run_plan {
     bool held, copy;
     int dim;
     int64_t unit;
 } run_plan;
 
-/* The parent makes it before it forks the ranks, so all of them have the pointers. */
+/* A run. The parent creates it before it forks the ranks, so all of them have the same pointers. */
 typedef struct verify_run {
-    tess_config config; /* checked for `ranks` */
+    tess_config config; /* configuration that was checked for `ranks` */
     int ranks, n_tensors;
     int64_t steps;
-    const char *kernels; /* NULL: the CPU's best */
+    const char *kernels; /* name of the kernel table; NULL: the best one of the CPU */
     bool with_faults;    /* config.fault applies to this run */
     run_values values;   /* values of the last step: */
-    int values_fd;       /* gradients of all tensors, then weights of all tensors, by run_tensor.offset */
+    int values_fd; /* file with the gradients of all tensors, then the weights of all tensors, by run_tensor.offset */
 
-    run_plan *planned; /* (n_stages, n_tensors) of the parent */
-    int n_stages;      /* ranks of a pipeline */
+    run_plan *planned; /* (n_stages, n_tensors) memory of the parent */
+    int n_stages;      /* number of pipeline stages */
 
-    void *shared; /* holds everything below */
+    void *shared; /* memory that holds all following arrays */
     size_t shared_bytes;
     run_header *header;
     run_tensor *tensors; /* (n_tensors) */
@@ -72,7 +73,7 @@ typedef struct verify_run {
     run_peak *peaks;     /* (ranks) */
 } verify_run;
 
-/* The digest of a tensor after `step`, which counts from 1. */
+/* Returns the digest of a tensor after `step`. Steps count from 1. */
 static inline run_digest *verify_digest_of(const verify_run *run, int64_t step, int tensor)
 {
     return &run->digests[(step - 1) * run->n_tensors + tensor];
@@ -81,32 +82,35 @@ static inline run_digest *verify_digest_of(const verify_run *run, int64_t step, 
 /* Allocates the shared memory. Free it with verify_run_unmap. */
 tess_status verify_run_open(verify_run *run);
 void verify_run_unmap(verify_run *run);
-/* Frees the configuration as well. */
+/* Also frees the configuration. */
 void verify_run_close(verify_run *run);
 
 enum { LAYOUT, ONE }; /* indices of a pair of runs */
 
-/* verify.c: opens the run of a layout, whose configuration need not be checked yet; that of one rank, with the same
- * batch and arithmetic; and compares two that have run. Free layout->planned afterwards. */
+/* Defined in verify.c. The first opens the run of a layout, whose configuration need not be checked yet. The second
+ * opens the run of one rank, with the same batch and arithmetic. The third compares two runs that have ended. Free
+ * layout->planned afterwards. */
 tess_status verify_open_layout(tess_mem *mem, const tess_verify_plan *plan, const tess_config *config,
                                verify_run *layout);
 tess_status verify_open_one(tess_mem *mem, const tess_verify_plan *plan, const tess_config *checked, verify_run *one);
 tess_status verify_take_results(tess_mem *mem, verify_run runs[2], tess_verify_result *result);
 
-/* Runs the steps. An error message is that of the root cause. */
+/* Runs the steps. An error message gives the root cause. */
 tess_status verify_run_steps(verify_run *run);
 
-/* verify_stages.c: fills run->planned, and the stage of each tensor and their number in *result, which has tensors. */
+/* Defined in verify_stages.c. Fills in run->planned, and the number of stages and the stage of each tensor in
+ * *result, which must have tensors. */
 tess_status verify_plan_stages(tess_mem *mem, verify_run *run, tess_verify_result *result);
 
-/* verify_shards.c: finds what is wrong with the parts and copies of a tensor that ranks hold ("": nothing), and the
- * bytes of all parameters on the rank that is to hold most. */
+/* Defined in verify_shards.c. The first finds errors in the parts and copies of a tensor that ranks hold ("": none).
+ * The second returns the bytes of all parameters on the rank that must hold most. */
 tess_status verify_check_shards(tess_mem *mem, const verify_run *layout, int tensor, char text[TESS_VERIFY_TEXT]);
 tess_status verify_most_planned(const verify_run *layout, int64_t *params);
 
-/* verify_rank.c: the main function of a rank; `context` is the verify_run. Returns the exit code. */
+/* Defined in verify_rank.c. The main function of a rank; `context` is the verify_run. Returns the exit code. */
 int verify_rank_main(void *context);
-/* The sum of the hashes of `part`, a part of the shard; `values` holds the shard's, which count as float32. */
+/* Returns the sum of the hashes of `part`, a part of the shard. `values` holds the shard's values, which count as
+ * float32. */
 uint64_t verify_hash(const tess_shard *shard, const tess_box *part, const void *values, tess_dtype dtype);
 
 #endif

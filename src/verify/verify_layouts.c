@@ -30,8 +30,8 @@ int tess_verify_walk_count(const tess_verify_walk *walk, tess_verify_outcome out
     return n;
 }
 
-/* ---- The layouts that are asked for ---- */
-/* Bit v of each word: value v is asked for; 0: all are. Degrees are kept as they are. */
+/* ---- The layouts that are to be run ---- */
+/* Bit v of each word: value v is wanted; 0: all values are. Degrees are stored as numbers. */
 typedef struct conditions {
     unsigned strategies, schedules;
     int degree[TESS_AXES][8], n_degrees[TESS_AXES];
@@ -99,9 +99,9 @@ static bool is_asked_for(const conditions *c, const tess_verify_layout *l)
     return c->strategies == 0 || (c->strategies >> l->strategy & 1);
 }
 
-/* ---- All there are ---- */
-/* Strategies that differ there: without replicas hybrid is full; with them full is hybrid, and none shards nothing
- * either way; alone there is nothing to share. */
+/* ---- All layouts ---- */
+/* Whether a strategy differs from all others in this layout. Without replicas, hybrid equals full. With replicas,
+ * full equals hybrid, and none shards nothing in both cases. One rank alone has nothing to share. */
 static bool has_strategy(const tess_verify_layout *l, int strategy)
 {
     if (l->degree[TESS_AXIS_REPLICATE] == 1 && l->degree[TESS_AXIS_SHARD] == 1)
@@ -131,7 +131,7 @@ static tess_status add_variants(const conditions *c, tess_verify_layout l, tess_
     return TESS_OK;
 }
 
-/* The degrees of `axis` and those after it, whose product is `left`. */
+/* Enumerates the degrees of `axis` and the following axes, whose product is `left`. */
 static tess_status factorise(const conditions *c, int axis, int left, tess_verify_layout *l, tess_verify_walk *walk)
 {
     if (axis == TESS_AXES - 1) {
@@ -146,7 +146,7 @@ static tess_status factorise(const conditions *c, int axis, int left, tess_verif
     return TESS_OK;
 }
 
-/* ---- One of them ---- */
+/* ---- One layout ---- */
 static tess_status configure(const tess_config *base, const tess_verify_layout *l, tess_config *config)
 {
     TESS_TRY(tess_config_copy(base, config));
@@ -159,8 +159,8 @@ static tess_status configure(const tess_config *base, const tess_verify_layout *
     return TESS_OK;
 }
 
-/* Finds what ranks would refuse when they start: stages without layers, micro-batches that the schedule does not take.
- */
+/* Finds errors that ranks would report when they start: stages without layers, or a number of micro-batches that the
+ * schedule does not allow. */
 static tess_status check_layout(tess_mem *mem, const tess_config *config, const tess_verify_layout *l)
 {
     int n_data = l->degree[TESS_AXIS_REPLICATE] * l->degree[TESS_AXIS_SHARD];
@@ -183,7 +183,7 @@ static tess_status check_layout(tess_mem *mem, const tess_config *config, const 
     return status;
 }
 
-/* Says in a few words: the first step, what differs in it, and the first tensor with its stage. */
+/* Describes the difference in a few words: the first step, what differs in it, and the first tensor with its stage. */
 static void describe_difference(const tess_verify_result *r, tess_verify_layout *l)
 {
     const tess_verify_tensor *first = NULL, *misplaced = NULL;
@@ -269,7 +269,8 @@ static tess_status run_layout(tess_mem *mem, const tess_verify_plan *plan, const
 }
 
 /* ---- The whole ---- */
-/* The ranks of any layout share the rows of a step that plain data parallelism of all ranks would have. */
+/* Sets the global batch. The ranks of any layout share the rows of a step that plain data parallelism of all ranks
+ * would have. */
 static tess_status fix_batch(const tess_verify_plan *plan, tess_config *base)
 {
     tess_config plain;
@@ -277,7 +278,7 @@ static tess_status fix_batch(const tess_verify_plan *plan, tess_config *base)
     for (int axis = 0; axis < TESS_AXES; axis++)
         *tess_axis_degree(&plain.parallelism, axis) = axis == TESS_AXIS_PP || axis == TESS_AXIS_TP ? 1 : -1;
     plain.activation_checkpoint.partition = false;
-    plain.parallelism.shard_strategy = TESS_STRATEGY_NONE; /* it fits any number of ranks */
+    plain.parallelism.shard_strategy = TESS_STRATEGY_NONE; /* this strategy fits any number of ranks */
     tess_status status = tess_config_check(&plain, plan->ranks);
     if (status == TESS_OK)
         base->training.global_batch_size = plain.training.global_batch_size;

@@ -1,6 +1,6 @@
-/* Finds the layouts of a number of ranks that give the bits of one rank: every factorisation into the axes of a mesh,
- * with every strategy and schedule that fits. The one rank runs once, each layout once; a single layout's values are
- * tess_verify's business. */
+/* Finds the layouts of a number of ranks that give the bits of one rank. Tries every factorisation into the axes of
+ * a mesh, with every strategy and schedule that fits. One rank runs once, and each layout once. For the values of a
+ * single layout, use tess_verify. */
 #ifndef TESS_VERIFY_VERIFY_LAYOUTS_H
 #define TESS_VERIFY_VERIFY_LAYOUTS_H
 
@@ -9,8 +9,8 @@
 typedef enum tess_verify_outcome {
     TESS_VERIFY_SAME,
     TESS_VERIFY_DIFFERS,
-    TESS_VERIFY_FAILED,  /* it ended with an error */
-    TESS_VERIFY_REFUSED, /* the configuration does not allow it; not run */
+    TESS_VERIFY_FAILED,  /* the run ended with an error */
+    TESS_VERIFY_REFUSED, /* the configuration does not allow the layout; it was not run */
     TESS_VERIFY_OUTCOMES
 } tess_verify_outcome;
 
@@ -19,7 +19,7 @@ typedef struct tess_verify_layout {
     int strategy;          /* tess_strategy */
     int schedule;          /* tess_pipeline_kind; -1: no pipeline */
     tess_verify_outcome outcome;
-    char text[512]; /* why it is not the same */
+    char text[512]; /* reason if the outcome is not SAME */
     double seconds;
 } tess_verify_layout;
 
@@ -27,31 +27,33 @@ typedef struct tess_verify_walk {
     tess_mem *mem;
     int ranks;
     int64_t steps;
-    int64_t global_batch; /* rows of a step, of all of them */
+    int64_t global_batch; /* rows of a step over all ranks */
     tess_verify_layout *layouts;
     int n;
     size_t room;
 } tess_verify_walk;
 
-/* Runs the layouts of plan->ranks that `which` names: "all", or conditions on axes, strategy and schedule such as
- * "pp=2,strategy=full,strategy=zero2" (one of the values for each word). `done` (may be NULL) gets each when it is
- * known. A training.global_batch_size of 0 becomes a micro-batch a rank. TESS_E_INVALID: bad conditions, or none of the
- * layouts meets them; otherwise what the one rank's run ends with. Free the walk with tess_verify_walk_free. */
+/* Runs the layouts of plan->ranks ranks that `which` names: "all", or conditions on axes, strategy and schedule such
+ * as "pp=2,strategy=full,strategy=zero2" (each word must have one of its values). `done` (may be NULL) gets each
+ * layout when its outcome is known. A training.global_batch_size of 0 becomes one micro-batch per rank. Free the
+ * walk with tess_verify_walk_free. TESS_E_INVALID: the conditions are invalid, or no layout meets them. Also returns
+ * the errors of the run on one rank. */
 tess_status tess_verify_layouts(tess_mem *mem, const tess_verify_plan *plan, const char *which,
                                 void (*done)(void *self, const tess_verify_layout *layout), tess_verify_walk *walk);
 void tess_verify_walk_free(tess_verify_walk *walk);
 
-/* How many have the outcome. */
+/* Returns the number of layouts with this outcome. */
 int tess_verify_walk_count(const tess_verify_walk *walk, tess_verify_outcome outcome);
 
-/* verify_layouts_report.c: "pp 2 (1f1b) x dp_shard 2, zero2", and what came of it, in a line. */
+/* Defined in verify_layouts_report.c. Prints a layout and its outcome in one line: "pp 2 (1f1b) x dp_shard 2,
+ * zero2". */
 tess_status tess_verify_print_layout(const tess_verify_layout *layout, tess_buffer *out);
-/* A line an axis: which of its values gave the bits. Then the conclusion. */
+/* Prints one line per axis with the values that gave the same bits, then the conclusion. */
 tess_status tess_verify_print_walk(const tess_verify_walk *walk, tess_buffer *out);
-/* All of it for programs: version 1. */
+/* Prints everything for programs: version 1. */
 tess_status tess_verify_print_walk_json(const tess_verify_walk *walk, tess_buffer *out);
 
-/* "same" */
+/* returns "same" and the like */
 const char *tess_verify_outcome_name(tess_verify_outcome outcome);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reports a walk over layouts, for people and for programs. */
+/* Reports the outcomes of all layouts, for people and for programs. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -16,7 +16,7 @@ static const char *schedule_of(const tess_verify_layout *l)
     return l->schedule >= 0 ? tess_pipeline_kind_name((tess_pipeline_kind)l->schedule) : NULL;
 }
 
-/* "pp 2 (1f1b) x dp_shard 2, zero2" */
+/* Formats "pp 2 (1f1b) x dp_shard 2, zero2". */
 static const char *name_layout(const tess_verify_layout *l, char *text, size_t size)
 {
     size_t at = 0;
@@ -43,8 +43,8 @@ tess_status tess_verify_print_layout(const tess_verify_layout *l, tess_buffer *o
     return TESS_OK;
 }
 
-/* ---- A line an axis ---- */
-/* The degrees are the first axes; strategy and schedule follow. */
+/* ---- One line per axis ---- */
+/* Numbers of the lines: the degrees come first, then strategy and schedule. */
 enum { STRATEGY = TESS_AXES, SCHEDULE, N_LINES };
 
 static int value_of(const tess_verify_layout *l, int line)
@@ -62,7 +62,8 @@ static const char *name_value(int line, int value, char text[16])
     return text;
 }
 
-/* "pp            1: 4 of 4, 2: 17 of 18": of the layouts that ran. */
+/* Prints, for each value of an axis, how many of the layouts that ran gave the same bits: "pp            1: 4 of 4,
+ * 2: 17 of 18". */
 static tess_status print_axis(const tess_verify_walk *walk, int line, tess_buffer *out)
 {
     const char *title = line == STRATEGY ? "strategy" : line == SCHEDULE ? "schedule" : tess_axis_name(line);

@@ -1,4 +1,4 @@
-/* One rank of a run that is verified: digests of weights and gradients after each of its first steps. */
+/* Runs one rank of a run that is verified. Stores digests of weights and gradients after each of its first steps. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,14 +13,14 @@
 
 enum { CHUNK = 1 << 16 }; /* elements compared at a time */
 
-/* Elements of a shard that follow each other in the whole tensor and in this rank's memory. */
+/* Elements of a shard that are consecutive both in the whole tensor and in this rank's memory. */
 typedef struct shard_run {
     int64_t n;
-    int64_t number; /* number of the first in the tensor */
-    int64_t at;     /* place of the first in memory */
+    int64_t number; /* index of the first one in the tensor */
+    int64_t at;     /* index of the first one in memory */
 } shard_run;
 
-/* The run of `part`, a part of the shard, from its element `done` on, which begins a run. */
+/* Returns the run of consecutive elements of `part`, a part of the shard, that begins at its element `done`. */
 static shard_run run_from(const tess_shard *shard, const tess_box *part, int64_t done)
 {
     const tess_shape shape = tess_shape_atleast_1d(&shard->shape);
@@ -38,7 +38,7 @@ static int64_t count_of(const tess_shard *shard, const tess_box *part)
     return tess_box_count(tess_shape_atleast_1d(&shard->shape).n_dims, part);
 }
 
-/* The finalizer of MurmurHash3 (Appleby, public domain) over an element and its number. */
+/* Hashes an element and its index with the finalizer of MurmurHash3 (Appleby, public domain). */
 static uint64_t hash_element(uint32_t bits, uint64_t number)
 {
     uint64_t h = number * 0x9e3779b97f4a7c15u + bits;
@@ -96,8 +96,8 @@ static tess_status compare_values(const verify_run *run, tess_engine *e, const f
     return status;
 }
 
-/* Writes the primary part of a tensor to the file, or compares it with the file. `first` is the tensor's first element
- * there. */
+/* Writes the primary part of a tensor to the file, or compares it with the file. `first` is the position of the
+ * tensor's first element in the file. */
 static tess_status handle_part(const verify_run *run, tess_engine *e, const tess_shard *shard, const float *values,
                                int64_t first, tess_verify_delta *delta)
 {
@@ -153,7 +153,7 @@ static tess_status describe_tensors(verify_run *run, const tess_engine *e)
 static tess_status ready(void *self, tess_engine *e)
 {
     TESS_TRY(describe_tensors(self, e));
-    return tess_barrier(e->team, NULL); /* all have the offsets */
+    return tess_barrier(e->team, NULL); /* after the barrier, all ranks have the offsets */
 }
 
 static tess_status stepped(void *self, tess_engine *e, const tess_engine_report *report)
@@ -202,7 +202,7 @@ int verify_rank_main(void *context)
     const tess_first_steps_observer observer = {run, ready, stepped, finished};
     if (joined)
         status = tess_train_first_steps(rt, &tess_text_task_kind, c, run->steps, &observer);
-    if (!joined || tess_runtime_rank(rt) == 0) { /* ranks that cannot join fail alike */
+    if (!joined || tess_runtime_rank(rt) == 0) { /* ranks that cannot join all fail in the same way */
         run->header->status = status;
         snprintf(run->header->message, sizeof(run->header->message), "%s", tess_error_message());
     }

@@ -1,4 +1,4 @@
-/* The result of a comparison, for people. */
+/* Formats the result of a comparison for people. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static const char *plural(int64_t n)
     return n == 1 ? "" : "s";
 }
 
-/* "  loss        3 steps: the same bits   5.7130 5.6812 5.6109" */
+/* Prints a line such as "  loss        3 steps: the same bits   5.7130 5.6812 5.6109". */
 static tess_status print_numbers(const char *name, const double *here, const double *there, int64_t steps,
                                  int64_t first, tess_buffer *out)
 {
@@ -76,7 +76,7 @@ static tess_status print_delta(const char *what, const tess_verify_tensor *t, co
     return TESS_OK;
 }
 
-/* The tensors of the first step that differs. Later differences follow from it. */
+/* Prints the tensors that differ in the first step with a difference. Later differences follow from it. */
 static tess_status print_differences(const tess_verify_result *r, bool all, tess_buffer *out)
 {
     int n = 0;
@@ -131,7 +131,7 @@ static tess_status print_memory(const tess_verify_result *r, tess_buffer *out)
     return TESS_OK;
 }
 
-/* Reasons for different bits that are no error. */
+/* Prints reasons for different bits that are no errors. */
 static tess_status print_reasons(const tess_verify_result *r, tess_buffer *out)
 {
     if (r->first_step == 0)

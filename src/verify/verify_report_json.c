@@ -1,4 +1,4 @@
-/* The result of a comparison, for programs. Keys of a pipeline are there where there is one. */
+/* Formats the result of a comparison for programs. Keys about a pipeline are present only if there is one. */
 #include "base/text/json.h"
 #include "verify/verify.h"
 
@@ -12,7 +12,7 @@ static json_t *numbers(const double *values, int64_t n)
     return array;
 }
 
-/* null: nothing differs, or the values were not compared. */
+/* Returns null if nothing differs, or if the values were not compared. */
 static json_t *describe_delta(const tess_verify_tensor *t, const tess_verify_delta *d)
 {
     if (d->n_different == 0)

@@ -1,11 +1,11 @@
-/* A run of a configuration for a few steps, in processes of its own, whose digests are kept in memory. */
+/* Runs a configuration for a few steps in child processes, and keeps their digests in shared memory. */
 #include <string.h>
 
 #include "base/os/os.h"
 #include "control/launch/launcher.h"
 #include "verify/verify_impl.h"
 
-/* Appends room for `count` items of `size` bytes, and returns its offset. */
+/* Reserves space for `count` items of `size` bytes. Returns its offset. */
 static size_t place(size_t *end, size_t count, size_t size)
 {
     size_t at = *end;
@@ -51,7 +51,7 @@ tess_status verify_run_steps(verify_run *run)
     TESS_TRY(tess_launch_function(run->ranks, verify_rank_main, run, 5, 0, &launch));
     if (launch.exit_code == 0)
         return TESS_OK;
-    /* Rank 0 reports an error that all ranks have. The launcher reports what ended another rank. */
+    /* Rank 0 reports an error that all ranks have. The launcher reports why another rank ended. */
     tess_status status = (tess_status)run->header->status;
     TESS_CHECK(launch.exit_code != 128 + 2, TESS_E_INTERRUPTED, "interrupted");
     if (status != TESS_OK && status != TESS_E_PEER_LOST)

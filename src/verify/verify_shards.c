@@ -1,4 +1,5 @@
-/* Checks which rank holds which box of a tensor: as planned, every element counted once, copies alike. */
+/* Checks which rank holds which box of a tensor: boxes are as planned, every element is counted once, and copies are
+ * equal. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@ static tess_status planned_mesh(const tess_config *config, int ranks, tess_mesh_
     return tess_mesh_layout_fit(axes, tess_axes_of(&config->parallelism, axes), ranks, mesh);
 }
 
-/* Keeps share `at` of a dimension that n ranks share in multiples of `unit`. */
+/* Reduces a box to share `at` of a dimension that n ranks share in multiples of `unit`. */
 static void cut(tess_box *box, int dim, int64_t unit, int n, int at)
 {
     int64_t begin, size;
@@ -26,7 +27,8 @@ static void cut(tess_box *box, int dim, int64_t unit, int n, int at)
     box->size[dim] = size * unit;
 }
 
-/* Ranks that have no part of it have no master weights of it either. */
+/* Whether the tensor has no master weights. Ranks that hold no part of it do not count, because they have none in
+ * any case. */
 static bool is_narrow(const verify_run *layout, int tensor)
 {
     for (int rank = 0; rank < layout->ranks; rank++) {
@@ -37,8 +39,8 @@ static bool is_narrow(const verify_run *layout, int tensor)
     return false;
 }
 
-/* The box that a rank is to hold. It is empty on ranks of other pipeline stages, and on ranks that have only a copy,
- * unless `copies`. */
+/* Returns the box that a rank must hold. It is empty on ranks of other pipeline stages, and, unless `copies`, on
+ * ranks that only have a copy. */
 static tess_box planned_box(const verify_run *layout, const tess_mesh_layout *mesh, int tensor, int rank, bool copies)
 {
     int at[TESS_MESH_MAX_AXES], stage = 0, tp = -1, shard = -1;
@@ -60,7 +62,7 @@ static tess_box planned_box(const verify_run *layout, const tess_mesh_layout *me
     return box;
 }
 
-/* Every element is primary on exactly one rank. */
+/* Checks that every element is primary on exactly one rank. */
 static tess_status check_cover(tess_mem *mem, const verify_run *layout, int tensor, char *text)
 {
     const tess_shape *shape = &layout->tensors[tensor].shape;
@@ -105,7 +107,7 @@ static void check_plan(const verify_run *layout, const tess_mesh_layout *mesh, i
     }
 }
 
-/* The only rank whose copy differs from most copies of the same box; -1: there is no such rank. */
+/* Returns the only rank whose copy differs from most copies of the same box; -1: there is no such rank. */
 static int odd_copy(const verify_run *layout, int tensor)
 {
     int odd = -1, n_odd = 0, n_dims = layout->tensors[tensor].shape.n_dims;
@@ -126,7 +128,8 @@ static int odd_copy(const verify_run *layout, int tensor)
     return n_odd == 1 ? odd : -1;
 }
 
-/* If all copies are equal, the sum over all copies is the sum over all elements times the number of copies. */
+/* Checks the copies by their sums. If all copies are equal, the sum over all copies is the sum over all elements
+ * times the number of copies. */
 static void check_replicas(const verify_run *layout, int tensor, char *text)
 {
     const tess_shape *shape = &layout->tensors[tensor].shape;
@@ -151,7 +154,7 @@ tess_status verify_check_shards(tess_mem *mem, const verify_run *layout, int ten
 {
     tess_mesh_layout mesh;
     TESS_TRY(planned_mesh(&layout->config, layout->ranks, &mesh));
-    check_replicas(layout, tensor, text); /* a later check overwrites the message of an earlier one */
+    check_replicas(layout, tensor, text); /* a later check replaces the message of an earlier one */
     check_plan(layout, &mesh, tensor, text);
     return check_cover(mem, layout, tensor, text);
 }

@@ -1,4 +1,4 @@
-/* Finds the stage of a pipeline that each tensor is planned for, and how ranks that share its layer cut it. */
+/* Finds the pipeline stage that each tensor is planned for, and how ranks that share its layer cut it. */
 #include <stdio.h>
 
 #include "engine/model/model_file.h"
@@ -8,14 +8,14 @@
 static int stage_of(const tess_stage_plan *plan, const tess_param *param)
 {
     int chunk = 0;
-    if (param->unit < plan->units[0].begin) /* a tied table without its embedding */
+    if (param->unit < plan->units[0].begin) /* a tied table in a stage without its embedding */
         return plan->shape.ranks * plan->shape.chunks - 1;
     while (param->unit >= plan->units[chunk].end)
         chunk++;
     return tess_pipeline_stage(&plan->shape, plan->rank, chunk);
 }
 
-/* A tied table is planned for the stage that owns it. */
+/* Plans the tensors of one stage. A tied table is planned for the stage that owns it. */
 static tess_status plan_place(tess_mem *mem, const tess_model *whole, int place, verify_run *run, tess_verify_result *r)
 {
     tess_stage_plan plan;
