@@ -1,5 +1,5 @@
-/* `tessera bench ckpt`: what a checkpoint of a named model costs, against copying in memory and writing to the disk.
- * Ranks save and load a made-up training state of the model. */
+/* `tessera bench ckpt` measures what a checkpoint of a named model costs, compared with copying in memory and
+ * writing to the disk. Ranks save and load an artificial training state of the model. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,32 +19,32 @@
 #include "nn/model.h"
 
 enum { MAX_ROUNDS = 100, KINDS = 3, DISK_BLOCK = 8 << 20, PAGE = 4096 };
-enum { STEPS = 2 }; /* steps of a round: one during a save, one without */
+enum { STEPS = 2 }; /* steps per round: one during a save, and one without a save */
 
 typedef struct ckpt_plan {
     tess_model_config model;
-    int ranks, threads; /* threads of a rank; 0: cores divided by ranks */
+    int ranks, threads; /* threads per rank; 0: cores divided by ranks */
     int rounds;
     bool direct;
     tess_codec codec;
     tess_dtype weights;
     const char *folder; /* folder to write to */
-    bool keep;          /* do not remove the checkpoints */
+    bool keep;          /* the checkpoints are not removed */
 } ckpt_plan;
 
 /* The times that a round measures. */
 typedef enum ckpt_time {
-    COPY,  /* a copy of the state in memory, by all threads */
-    STAGE, /* training stands still: the first part of an asynchronous save */
-    DISK,  /* the same bytes by one thread: 8 MiB at a time past the page cache, then fsync */
-    WRITE, /* the time from staged to committed */
+    COPY,  /* copy of the state in memory, with all threads */
+    STAGE, /* time in which training stands still: the first part of an asynchronous save */
+    DISK,  /* write of as many bytes with one thread: 8 MiB at a time with O_DIRECT, then fsync */
+    WRITE, /* time between the end of staging and the commit */
     SAVE,  /* a synchronous save */
     LOAD,
     N_TIMES
 } ckpt_time;
 
 typedef struct ckpt_result {
-    int threads;    /* threads of a rank */
+    int threads;    /* threads per rank */
     uint64_t bytes; /* bytes of the state: weights as they are stored, and two moments */
     uint64_t n_params;
     double seconds[N_TIMES][MAX_ROUNDS];
@@ -117,7 +117,7 @@ static tess_status make_state(rank *r)
 
 /* ---- Measurements ---- */
 
-/* The slowest rank's time, from a barrier on. */
+/* Measures the time of the slowest rank, starting at a barrier. */
 static tess_status timed(rank *r, tess_status (*fn)(rank *), double *seconds)
 {
     TESS_TRY(tess_barrier(r->team, NULL));
@@ -140,7 +140,7 @@ static tess_status copy(rank *r)
     return TESS_OK;
 }
 
-/* Does what `dd bs=8M oflag=direct conv=fsync` does: rank 0 writes as many bytes as all ranks have. */
+/* Does the same as `dd bs=8M oflag=direct conv=fsync`: rank 0 writes as many bytes as all ranks together have. */
 static tess_status write_plainly(rank *r)
 {
     char path[4096];
@@ -245,7 +245,7 @@ static tess_status remove_steps(const ckpt_plan *plan)
     return TESS_OK;
 }
 
-/* Starts the ranks next to a writer process, as `tessera train -n` does. */
+/* Starts the ranks and a separate writer process, as `tessera train -n` does. */
 static tess_status run_job(const ckpt_plan *plan, ckpt_result *result)
 {
     const tess_bench_ranks ranks = {
@@ -295,7 +295,7 @@ static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_be
 {
     static const struct {
         const char *name;
-        ckpt_time limit; /* the time that bounds it */
+        ckpt_time limit; /* measurement that bounds this time */
     } rows[N_TIMES] = {[COPY] = {"copy in memory", COPY},
                        [STAGE] = {"stage: training stands still", COPY},
                        [DISK] = {"plain write to the disk", DISK},

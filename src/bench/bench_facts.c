@@ -1,4 +1,5 @@
-/* The common parts of benches: facts about the machine at the beginning of a report, and files next to this program. */
+/* Common parts of benches: facts about the machine at the beginning of a report, and paths of files next to this
+ * program. */
 #include <string.h>
 #include <unistd.h>
 
@@ -9,7 +10,7 @@
 #include "bench/bench.h"
 #include "device/kernels.h"
 
-/* The value of a field of the first core in /proc/cpuinfo, or "unknown". */
+/* Reads a field of the first core from /proc/cpuinfo, or writes "unknown". */
 static void cpuinfo(const char *field, char *text, size_t size)
 {
     char first_core[8192];

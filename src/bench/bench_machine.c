@@ -1,4 +1,4 @@
-/* `tessera bench machine`: what the silicon can do at most, per number of threads. */
+/* `tessera bench machine` measures the maximum speed of the hardware for each number of threads. */
 #include <stdio.h>
 
 #include "bench/bench.h"
@@ -12,21 +12,21 @@ typedef struct context {
     const tess_bench_options *options;
     tess_bench_report *report;
     int n_threads, repeats;
-    tess_stream *stream;       /* stream of a subject with a kernel table */
-    tess_bench_arrays *arrays; /* arrays of the others */
+    tess_stream *stream;       /* stream of a subject that uses a kernel table */
+    tess_bench_arrays *arrays; /* arrays of subjects without one */
 } context;
 
-/* A row for each number of threads. */
+/* A subject. It gets one row for each number of threads. */
 typedef struct subject {
     const char *name;
-    double (*rate)(const context *x, const struct subject *subject); /* 0: not on this machine */
-    const char *table;                                               /* table of kernels; NULL: measures memory */
+    double (*rate)(const context *x, const struct subject *subject); /* returns 0 if this machine cannot run it */
+    const char *table; /* kernel table; NULL: the subject measures memory */
     tess_dtype dtype;
     tess_bench_traffic traffic;
     bool huge_pages;
 } subject;
 
-/* Registers only, no memory. */
+/* Measures arithmetic in registers only, without memory. */
 static double peak(const context *x, const subject *s)
 {
     return tess_peak_flops(x->stream, s->dtype);
@@ -49,7 +49,7 @@ static double l2(const context *x, const subject *s)
     return bytes > 0 ? cache_rate(x, bytes) : 0;
 }
 
-/* Eight times L2 (so that L2 helps little) but no more than half of L3 for all threads. */
+/* Uses eight times L2, so that L2 helps little, but no more than half of L3 for all threads. */
 static double l3(const context *x, const subject *s)
 {
     size_t part = tess_bench_cache_bytes(3) / 2 / (size_t)x->n_threads, l2_bytes = tess_bench_cache_bytes(2);
@@ -85,7 +85,7 @@ static const subject memory[] = {
     {.name = NULL},
 };
 
-/* Adds a rate in units of 1e9. */
+/* Adds a row with a rate in units of 1e9. */
 static tess_status add_row(const context *x, const subject *s)
 {
     char name[128];
@@ -102,7 +102,7 @@ static tess_status add_row(const context *x, const subject *s)
                                  (double[]){tess_bench_median(rates, x->repeats), tess_bench_max(rates, x->repeats)});
 }
 
-/* A kernel table whose instructions this machine lacks has no row. */
+/* Runs a subject. If this machine lacks the instructions of its kernel table, it gets no row. */
 static tess_status run_subject(context *x, const subject *s)
 {
     if (s->table != NULL && tess_stream_create(x->mem, x->n_threads, s->table, &x->stream) != TESS_OK) {

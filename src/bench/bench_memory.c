@@ -105,7 +105,7 @@ failed:
 
 /* ---- Memory ---- */
 
-static const int bytes_of[TESS_BENCH_TRAFFIC_COUNT] = {[TESS_BENCH_READ] = 4, /* an element */
+static const int bytes_of[TESS_BENCH_TRAFFIC_COUNT] = {[TESS_BENCH_READ] = 4, /* bytes per element */
                                                        [TESS_BENCH_COPY] = 8,
                                                        [TESS_BENCH_TRIAD] = 12,
                                                        [TESS_BENCH_COPY_CACHED] = 8,
@@ -114,7 +114,7 @@ static const int bytes_of[TESS_BENCH_TRAFFIC_COUNT] = {[TESS_BENCH_READ] = 4, /*
 typedef struct pass {
     tess_bench_loop *loop;
     const tess_bench_arrays *arrays;
-    int64_t n, rounds; /* elements of a cache's part, and rounds over it */
+    int64_t n, rounds; /* elements of a part that fits into the cache, and rounds over it */
 } pass;
 
 static void run_pass(void *context, int64_t begin, int64_t end, int worker)
@@ -150,7 +150,7 @@ double tess_bench_cache_read_rate(tess_bench_arrays *x, size_t bytes, double sec
     n = n < GRAIN ? GRAIN : n;
     n = n * n_threads <= x->n ? n : x->n / n_threads / GRAIN * GRAIN;
     pass p = {loop_for(TESS_BENCH_READ), x, n, 1};
-    for (;;) { /* the first rounds fill the cache, and show how many rounds take that long */
+    for (;;) { /* the first rounds fill the cache, and show how many rounds take the required time */
         double begin = tess_os_now_s();
         tess_threads_run(x->threads, reread, &p, n_threads, 1);
         double taken = tess_os_now_s() - begin;

@@ -1,5 +1,5 @@
-/* `tessera bench offload`: how fast state on disk comes into memory and leaves it again, as training moves it
- * (base/mem/pager.h), compared with the disk's own speed: O_DIRECT, 8 MiB at a time, by one thread. */
+/* `tessera bench offload` measures how fast training moves state between disk and memory (base/mem/pager.h). It
+ * compares this with the speed of the disk itself: O_DIRECT, 8 MiB at a time, with one thread. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +15,8 @@
 
 enum { MAX_ROUNDS = 100, RAW_BLOCK = 8 << 20, PAGE = 4096, UNIT = 32 << 20, RESIDENT = 8 * UNIT };
 
-/* An update reads and writes every byte, at the same time; its limit is one after the other. */
+/* Kinds of transfers. An update reads and writes every byte at the same time; its limit is the time of reading plus
+ * the time of writing. */
 typedef enum transfer { READ, WRITE, UPDATE, N_TRANSFERS } transfer;
 
 static const char *const transfer_names[N_TRANSFERS] = {"read", "write", "update"};
@@ -27,13 +28,13 @@ typedef struct transfer_bench {
     char *base; /* the file, mapped */
     void *block;
     size_t bytes;
-    int fd, raw_fd; /* raw: with O_DIRECT, -1: the file system cannot */
+    int fd, raw_fd; /* raw_fd: descriptor with O_DIRECT; -1: the file system does not support it */
     int rounds;
     double seconds[N_TRANSFERS][MAX_ROUNDS], raw[N_TRANSFERS][MAX_ROUNDS], waited[N_TRANSFERS][MAX_ROUNDS];
 } transfer_bench;
 
 /* ---- The pager ---- */
-/* Asks for everything in order, and passes over it unit by unit, as an optimizer does. */
+/* Prefetches all data in order, and goes over it unit by unit, as an optimizer does. */
 static tess_status pass(const transfer_bench *b, transfer t)
 {
     for (size_t at = 0; at < b->bytes; at += UNIT)
@@ -72,7 +73,7 @@ static tess_status time_raw(transfer_bench *b, transfer t, int round)
     return TESS_OK;
 }
 
-/* The same file once more, past the page cache. */
+/* Opens the same file a second time, with O_DIRECT. */
 static void open_raw(transfer_bench *b)
 {
     char path[64];
@@ -85,7 +86,7 @@ static tess_status measure_rounds(transfer_bench *b)
 {
     open_raw(b);
     for (int round = 0; round < b->rounds; round++) {
-        for (transfer t = WRITE; b->raw_fd >= 0; t = READ) { /* reads come after writes of the same bytes */
+        for (transfer t = WRITE; b->raw_fd >= 0; t = READ) { /* reads follow writes of the same bytes */
             TESS_TRY(time_raw(b, t, round));
             if (t == READ)
                 break;
@@ -170,7 +171,7 @@ static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_be
     TESS_CHECK(b.rounds <= MAX_ROUNDS, TESS_E_INVALID, "--repeat: at most %d", MAX_ROUNDS);
     TESS_TRY(tess_os_check_disk(b.folder, "--folder"));
     TESS_CHECK(posix_memalign(&b.block, PAGE, RAW_BLOCK) == 0, TESS_E_NOMEM, "no memory to write from");
-    memset(b.block, 0x5a, RAW_BLOCK); /* a disk that compresses zeroes would look fast */
+    memset(b.block, 0x5a, RAW_BLOCK); /* not zeroes, because a disk that compresses them would look fast */
     tess_status status = tess_bench_report_fact(report, "folder", "%s", b.folder);
     if (status == TESS_OK)
         status = tess_bench_report_table(

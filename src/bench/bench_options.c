@@ -46,7 +46,7 @@ static const tess_option comm[] = {
 #define CHOICE(key_, field_, fallback_, choices_, help_) \
     ROW(key_, TESS_OPTION_CHOICE, field_, .fallback = fallback_, .choices = choices_, .help = help_)
 
-/* Rows that benches share; `usual` is a model that step_models.h knows. */
+/* Rows that several benches share. `usual` is a model in step_models.h. */
 #define MODEL(field_, usual)       \
     PATH("--model", field_, usual, \
          "gpt2-124m, gpt2-1.5b, llama-1b, llama-5m, a config.json or a Hugging Face folder; default: " usual)

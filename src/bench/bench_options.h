@@ -1,5 +1,5 @@
-/* Options of the benches: those of all ("common"), then each bench's own, in a struct and a table of its name. A row's
- * key is the flag. */
+/* Options of the benches. Those of all benches are in the section "common". Each bench also has a section with its
+ * name: a struct and a table. A row's key is the flag. */
 #ifndef TESS_BENCH_BENCH_OPTIONS_H
 #define TESS_BENCH_BENCH_OPTIONS_H
 
@@ -7,20 +7,21 @@
 
 typedef struct tess_bench_options {
     struct {
-        char filter[TESS_TEXT_SIZE]; /* only rows whose name contains it; "": all */
-        char table[TESS_TEXT_SIZE];  /* kernel table; "": the best */
+        char filter[TESS_TEXT_SIZE]; /* selects the rows whose name contains this text; "": all */
+        char table[TESS_TEXT_SIZE];  /* name of the kernel table; "": the best */
         int64_t threads;             /* 0: all cores */
         int64_t repeat;              /* 0: the bench decides */
-        bool quick;                  /* takes a fraction of the time; figures are not reliable */
+        bool quick;                  /* takes a fraction of the time; the figures are not reliable */
     } common;
     struct {
-        char device[TESS_TEXT_SIZE]; /* "": TESSERA_DEVICE, else the host */
+        char device[TESS_TEXT_SIZE]; /* name of the device; "": the one in TESSERA_DEVICE, else the host */
     } kernels;
     struct {
         char model[TESS_TEXT_SIZE];
-        int64_t batch, micro, seq; /* rows of a step, of a micro-batch; tokens of a row */
+        int64_t batch, micro, seq; /* rows per step, rows per micro-batch, and tokens per row */
         int64_t passes, ranks, steps, tp, pp;
-        int precision, recompute, strategy, device; /* enums of tess_config: tess_precision, tess_device_choice, ... */
+        /* values of enums of tess_config: tess_precision, tess_device_choice, ... */
+        int precision, recompute, strategy, device;
     } step;
     struct {
         char model[TESS_TEXT_SIZE];
@@ -42,31 +43,31 @@ typedef struct tess_bench_options {
     struct {
         tess_text_list ranks;
         int64_t min_bytes, max_bytes, factor;
-        double link_gbit, iperf_gbit; /* speed of a host's link: nominal, and by iperf3; 0: not given */
-        char tune[TESS_TEXT_SIZE];    /* file of the tuning table to write; "": measure */
-        char device[TESS_TEXT_SIZE];  /* device whose memory the buffers are; "": the host's */
-        char mpi[TESS_TEXT_SIZE];     /* path of mpi_collectives; "": next to this program; "none" */
+        double link_gbit, iperf_gbit; /* speed of a host's link: nominal, and measured by iperf3; 0: not given */
+        char tune[TESS_TEXT_SIZE];    /* file to which the tuning table is written; "": only measure */
+        char device[TESS_TEXT_SIZE];  /* device that holds the buffers; "": the host */
+        char mpi[TESS_TEXT_SIZE];     /* path of mpi_collectives; "": next to this program; "none": no MPI */
     } comm;
 } tess_bench_options;
 
-/* The rows of `section` ("common", or a bench's name); NULL: none. */
+/* Returns the rows of `section` ("common", or the name of a bench), or NULL if there is none. */
 const tess_option_section *tess_bench_options_section(const char *section);
 
-/* *options was zeroed. Free it with tess_bench_options_free, also after a failure. */
+/* Sets the defaults. *options must be zeroed before. Free it with tess_bench_options_free, also after a failure. */
 tess_status tess_bench_options_defaults(tess_bench_options *options);
 void tess_bench_options_free(tess_bench_options *options);
 
-/* Sets the flag ("--filter") of a section; ignores the text of a switch. The message of TESS_E_INVALID names the flag
- * and the range. */
+/* Sets the flag ("--filter") of a section. The text is ignored if the flag is a switch. TESS_E_INVALID: the message
+ * names the flag and the range. */
 tess_status tess_bench_options_set(tess_bench_options *options, const char *section, const char *flag,
                                    const char *text);
 
-/* --threads, or all cores. */
+/* Returns --threads, or the number of all cores. */
 int tess_bench_threads(const tess_bench_options *options);
-/* Measurements of a row: --repeat, or `usual`, or `quick` with --quick. */
+/* Returns the number of measurements per row: --repeat, or `usual`, or `quick` with --quick. */
 int tess_bench_rounds(const tess_bench_options *options, int usual, int quick);
 
-/* True when --filter selects the row `name`. */
+/* Whether --filter selects the row `name`. */
 bool tess_bench_wanted(const tess_bench_options *options, const char *name);
 
 #endif

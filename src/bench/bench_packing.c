@@ -1,6 +1,6 @@
-/* `tessera bench packing`: steps on the same documents of unequal length, a row each and padded, or packed into rows.
- * Padding is computed like text, so a step takes as long as its rows are many. The two losses must have the same bits:
- * no token sees another document. */
+/* `tessera bench packing` measures steps on documents of unequal length, which are either padded to one row each, or
+ * packed into rows. Padding is computed like text, so the time of a step depends on its number of rows. Both losses
+ * must have the same bits, because no token sees another document. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "bench/samples.h"
 #include "bench/step/step_run.h"
 
-/* A row's length divided by this is the mean length of a document. */
+/* The mean length of a document is the length of a row divided by this. */
 static const int64_t parts[] = {2, 4};
 enum { N_PARTS = 2, COLUMNS = 7 };
 
@@ -68,7 +68,7 @@ static tess_status check_options(const tess_bench_options *options)
     return TESS_OK;
 }
 
-/* Measures one plan, and reports it next to that of padded documents, results[0]. */
+/* Measures one plan, and reports it together with that of padded documents, results[0]. */
 static tess_status measure_shape(tess_mem *mem, const tess_bench_options *options, const step_shape *shape,
                                  step_result *results, tess_bench_report *to)
 {

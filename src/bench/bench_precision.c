@@ -1,5 +1,6 @@
-/* `tessera bench precision`: what narrower numbers save and what they cost. The same steps run in each precision; then
- * the weights and gradients of the float32 run are cast to what hardware has, to see what of them is lost. */
+/* `tessera bench precision` measures what narrower numbers save and what they cost. The same steps run in each
+ * precision. Then the weights and gradients of the float32 run are cast to the formats of hardware, to measure what
+ * is lost. */
 #include <math.h>
 #include <stdio.h>
 
@@ -31,10 +32,10 @@ typedef struct cast_format {
     const char *name;
     double bytes;
     float largest;
-    int fp8; /* tess_fp8; -1: a 16-bit format */
+    int fp8; /* value of tess_fp8; -1: a 16-bit format */
     tess_dtype dtype;
     bool scaled;
-    int64_t block; /* elements that share a scale, if there is one; WHOLE_TENSOR: all */
+    int64_t block; /* number of elements that share a scale, if there is one; WHOLE_TENSOR: all elements */
 } cast_format;
 
 static const cast_format formats[] = {
@@ -50,8 +51,8 @@ static const cast_format formats[] = {
 enum { N_FORMATS = sizeof(formats) / sizeof(formats[0]) };
 
 typedef struct cast_losses {
-    int64_t n, n_overflow, n_underflow; /* too large for the format; not 0 and cast to 0 */
-    double error, square;               /* sums of squares: of what the cast changes, and of what it is of */
+    int64_t n, n_overflow, n_underflow; /* n_overflow: too large for the format; n_underflow: not 0, but cast to 0 */
+    double error, square;               /* sums of squares: of the changes by the cast, and of the values */
 } cast_losses;
 
 static float cast(const cast_format *f, float x)
@@ -89,7 +90,7 @@ static void cast_all(const cast_format *f, const float *x, int64_t n, cast_losse
 /* ---- A run ---- */
 typedef struct precision_result {
     step_result step;
-    cast_losses losses[N_TENSORS][N_FORMATS]; /* losses of rank 0's weights and gradients */
+    cast_losses losses[N_TENSORS][N_FORMATS]; /* losses of the weights and gradients of rank 0 */
 } precision_result;
 
 static void look(const tess_engine *e, void *self)

@@ -13,8 +13,8 @@ struct tess_bench_report {
     tess_mem *mem;
     FILE *out;
     json_t *document, *machine, *tables;
-    json_t *names; /* names of all rows, as an object: name -> true */
-    json_t *table; /* the newest, once it has a row; owned by the document */
+    json_t *names; /* names of all rows, as an object name -> true */
+    json_t *table; /* newest table that has a row; owned by the document */
     char title[128];
     tess_bench_column columns[TESS_BENCH_MAX_COLUMNS];
     int n_columns;
@@ -102,7 +102,7 @@ tess_status tess_bench_report_table(tess_bench_report *r, const char *title, con
     return TESS_OK;
 }
 
-/* Before the table's first row. */
+/* Prints the head of the table, before its first row. */
 static tess_status begin_table(tess_bench_report *r)
 {
     json_t *columns = json_array();
@@ -118,7 +118,7 @@ static tess_status begin_table(tess_bench_report *r)
     return TESS_OK;
 }
 
-/* Prints four significant digits; integers without decimals. */
+/* Prints a value with four significant digits; integers have no decimals. */
 static void print_value(FILE *out, double value)
 {
     double size = fabs(value);

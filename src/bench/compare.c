@@ -84,7 +84,7 @@ tess_status tess_bench_compare_load(const char *path, const char *bench, json_t 
 
 /* ---- Comparing ---- */
 
-/* An object of the report's rows by name. */
+/* Returns the report's rows as an object, by name. */
 static json_t *rows_by_name(const json_t *report)
 {
     size_t t, r;
@@ -95,7 +95,7 @@ static json_t *rows_by_name(const json_t *report)
     return rows;
 }
 
-/* The first column with a better side in which both rows have a positive number; NULL: none. */
+/* Returns the first column with a better side in which both rows have a positive number, or NULL if there is none. */
 static const json_t *common_measure(const json_t *columns, const json_t *old, const json_t *new)
 {
     size_t i;

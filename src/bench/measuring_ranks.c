@@ -6,7 +6,7 @@
 #include "base/os/os.h"
 #include "control/launch/launcher.h"
 
-/* Memory shared with the ranks: rank 0's status and message, then every rank's result. */
+/* Memory shared with the ranks: status and message of rank 0, then every rank's result. */
 typedef struct ranks_outcome {
     int32_t status;
     char message[1024];
@@ -16,7 +16,7 @@ typedef struct ranks_outcome {
 typedef struct ranks_job {
     const tess_bench_ranks *ranks;
     ranks_outcome *outcome;
-    size_t size; /* size of a result */
+    size_t size; /* size of one rank's result */
 } ranks_job;
 
 static int rank_main(void *context)
@@ -27,7 +27,7 @@ static int rank_main(void *context)
     if (tess_runtime_create(&ranks->options, &runtime) != TESS_OK)
         return 1;
     int rank = tess_runtime_rank(runtime);
-    if (ranks->bind && ranks->n <= tess_os_cores()) /* a scheduler may keep two ranks on one core */
+    if (ranks->bind && ranks->n <= tess_os_cores()) /* otherwise, a scheduler may keep two ranks on one core */
         tess_os_bind(rank);
     tess_status status = ranks->run(runtime, ranks->plan, j->outcome->results + (size_t)rank * j->size);
     if (rank == 0) {
@@ -49,7 +49,7 @@ tess_status tess_bench_ranks_run(const tess_bench_ranks *ranks, void *result, si
     ranks_job j = {ranks, shared, place};
     tess_status status = tess_launch_function(ranks->n, rank_main, &j, 5, 0, &launch);
     if (status == TESS_OK && launch.exit_code != 0) {
-        /* A refusal is the same on all ranks; the launcher reports the rank that ended in another way. */
+        /* All ranks refuse in the same way. The launcher reports a rank that ended in another way. */
         const ranks_outcome *rank0 = j.outcome;
         bool refused = rank0->status != TESS_OK && rank0->status != TESS_E_PEER_LOST;
         status = TESS_FAIL(refused ? (tess_status)rank0->status : TESS_E_PEER_LOST, "%s",

@@ -1,4 +1,5 @@
-/* Loops that read, write and copy memory as fast as AVX2 can: the limit that other benches are compared with. */
+/* Loops that read, write and copy memory as fast as AVX2 can. They give the limit with which other benches are
+ * compared. */
 #include <immintrin.h>
 
 #include "bench/memory_loops.h"
@@ -7,8 +8,8 @@ static const float SCALE = 3;
 
 enum { STREAMS = 8, AHEAD = 512 };
 
-/* Eight places at once, each fetched 2 KiB ahead: one place alone leaves half of a core's outstanding misses unused (8
- * against 17 GB/s on a Sapphire Rapids core). Named sums stay in registers. */
+/* Reads eight streams at once, each prefetched 2 KiB ahead. One stream alone leaves half of a core's outstanding
+ * misses unused (8 instead of 17 GB/s on a Sapphire Rapids core). Separately named sums stay in registers. */
 static void read_all(const float *a, const float *b, float *c, int64_t n)
 {
     (void)b;
@@ -41,7 +42,7 @@ static __m256 triad_8(const float *a, const float *b)
     return _mm256_fmadd_ps(_mm256_set1_ps(SCALE), _mm256_load_ps(b), _mm256_load_ps(a));
 }
 
-/* Two places at once: a fifth faster than one; more share too few write-combining buffers. */
+/* Copies two streams at once, which is a fifth faster than one. More streams share too few write-combining buffers. */
 static void copy(const float *a, const float *b, float *c, int64_t n)
 {
     (void)b;

@@ -24,7 +24,8 @@ static void limit_peers(const char *kernel_table)
             setenv("OPENBLAS_CORETYPE", instruction_sets[i].openblas, 0);
         }
     }
-    /* About a millisecond each: long enough for calls in a row, short enough for a pause between two libraries. */
+    /* Spin times of about a millisecond: long enough for consecutive calls, short enough for the pause between two
+     * libraries. */
     setenv("GOMP_SPINCOUNT", "20000", 0);
     setenv("OPENBLAS_THREAD_TIMEOUT", "21", 0);
 }

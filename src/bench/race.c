@@ -23,14 +23,14 @@ static tess_status time_batch(const tess_bench_race *race, int i_side, int64_t n
     return TESS_OK;
 }
 
-/* Runs each side once, to size its batches; *round_s: how long a round takes. */
+/* Runs each side once, to choose the size of its batches. *round_s: time of a round. */
 static tess_status warm_up(tess_bench_race *race, int64_t *batch, double *round_s)
 {
     *round_s = 0;
     for (int i = 0; i < race->n_sides; i++) {
         double seconds;
         TESS_TRY(time_batch(race, i, 1, &seconds));
-        if (seconds < BATCH_S) /* the first run paid for pages and threads */
+        if (seconds < BATCH_S) /* the first run also paid for pages and threads */
             TESS_TRY(time_batch(race, i, 1, &seconds));
         batch[i] = race->cold || seconds > BATCH_S ? 1 : (int64_t)ceil(BATCH_S / fmax(seconds, 1e-8));
         *round_s += seconds * (double)batch[i];

@@ -1,5 +1,5 @@
-/* Timing on a noisy machine: the sides of a comparison run in turns, so that a slow moment hits all of them, and
- * results are medians of ratios within a round. */
+/* Measures time on a noisy machine. The sides of a comparison run in turn, so that a slow moment affects all of
+ * them. Results are medians of the ratios within a round. */
 #ifndef TESS_BENCH_RACE_H
 #define TESS_BENCH_RACE_H
 
@@ -9,40 +9,40 @@
 enum { TESS_BENCH_MAX_SIDES = 6, TESS_BENCH_MAX_ROUNDS = 100 };
 
 typedef struct tess_bench_side {
-    tess_status (*run)(void *self); /* once */
+    tess_status (*run)(void *self); /* runs the side once */
     void *self;
 } tess_bench_side;
 
-/* Times what runs somewhere else. */
+/* A clock for work that runs on a device. */
 typedef struct tess_bench_clock {
     tess_status (*begin)(void *self);
-    tess_status (*end)(void *self, double *seconds); /* waits for what ran since */
+    tess_status (*end)(void *self, double *seconds); /* waits for all work since the beginning, and returns its time */
     void *self;
 } tess_bench_clock;
 
 typedef struct tess_bench_race {
-    int n_sides; /* side 0 is ours */
+    int n_sides; /* side 0 is our own */
     tess_bench_side side[TESS_BENCH_MAX_SIDES];
-    const tess_bench_clock *clock; /* NULL: the host's */
-    /* The machine's limit in units a second (flops, bytes), measured in every round. `cold`: measured before every
-     * side, which evicts the caches, and a side runs once. */
+    const tess_bench_clock *clock; /* NULL: the host's clock */
+    /* Measures the machine's limit in units per second (flops, bytes), in every round. `cold`: it is measured before
+     * every side, which evicts the caches, and a side runs only once. */
     double (*measure_limit)(const void *self, int limit);
     const void *limit_self;
     int limit;
     bool cold;
-    int rounds; /* at most; fewer when they would take longer than budget_s, at least 1 */
+    int rounds; /* most rounds; fewer if they would take longer than budget_s, but at least 1 */
     double budget_s;
 
-    /* Results of rounds 0 .. n_rounds-1. */
+    /* Results of the rounds 0 .. n_rounds-1. */
     int n_rounds;
     double seconds[TESS_BENCH_MAX_SIDES][TESS_BENCH_MAX_ROUNDS]; /* seconds of one run */
     double limits[TESS_BENCH_MAX_ROUNDS];
 } tess_bench_race;
 
-/* Runs the race. Times short runs in batches of 2 ms. */
+/* Runs the race. Short runs are measured in batches of 2 ms. */
 tess_status tess_bench_race_run(tess_bench_race *race);
 
-/* The median part of the limit that side 0 reaches when a run is `units` of work. */
+/* Returns the median share of the limit that side 0 reaches, if a run is `units` of work. */
 double tess_bench_race_share(const tess_bench_race *race, double units);
 
 #endif

@@ -26,7 +26,7 @@ double tess_bench_min(const double *values, int n)
 {
     double least = NAN;
     for (int i = 0; i < n; i++)
-        least = fmin(least, values[i]); /* fmin ignores NAN */
+        least = fmin(least, values[i]); /* fmin and fmax ignore NAN */
     return least;
 }
 

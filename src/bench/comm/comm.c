@@ -1,6 +1,6 @@
-/* `tessera bench comm`: every collective, over shared memory, compared with what memory allows and with MPI. A round is
- * one job of ours and one of each peer, back to back, so that all see the same neighbours. The table has the medians of
- * the rounds, and of the ratios within a round. */
+/* `tessera bench comm` measures every collective over shared memory, compared with the limit of memory and with MPI.
+ * A round consists of one job of ours and one of each peer, back to back, so that all have the same load next to
+ * them. The table holds the medians of the rounds, and of the ratios within each round. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include "bench/samples.h"
 #include "job/job_memory.h"
 
-#define MPI_PATIENCE_S 120 /* a size takes a second; with far more ranks than cores, minutes */
+#define MPI_PATIENCE_S 120 /* seconds; a size takes one second, but minutes with far more ranks than cores */
 
 enum { MPI = COMM_OTHERS, MPI_RATIO, YIELD, YIELD_RATIO, PRIVATE_RATIO };
 
@@ -27,7 +27,8 @@ static tess_status one_round(comm_bench *b, const comm_case *which, comm_result 
 {
     comm_time theirs[COMM_PLAN_SIZES], yielding[COMM_PLAN_SIZES];
     bool has_mpi = b->mpi_program != NULL;
-    bool plain = has_mpi && which->ranks <= tess_os_cores(); /* more ranks would take a time slice for each message */
+    /* if there are more ranks than cores, each message takes a time slice */
+    bool plain = has_mpi && which->ranks <= tess_os_cores();
     if (plain)
         TESS_TRY(comm_job_mpi(which, &(comm_peer){b->mpi_program, false, MPI_PATIENCE_S}, theirs));
     TESS_TRY(comm_job_ours(which, ours));
@@ -37,7 +38,7 @@ static tess_status one_round(comm_bench *b, const comm_case *which, comm_result 
         double least_us =
             comm_op_traffic(which->op, which->dtype, which->bytes[i], which->ranks) / ours->memory_bytes_per_s * 1e6;
         if (which->op->sized &&
-            which->bytes[i] * (size_t)which->ranks > tess_bench_cache_bytes(3)) /* else caches may hold it */
+            which->bytes[i] * (size_t)which->ranks > tess_bench_cache_bytes(3)) /* otherwise caches may hold the data */
             b->samples[i][COMM_LIMIT][b->round] = 100 * least_us / ours->window[i].median_us;
         if (has_mpi && which->op->sized)
             b->samples[i][PRIVATE_RATIO][b->round] =
@@ -50,7 +51,7 @@ static tess_status one_round(comm_bench *b, const comm_case *which, comm_result 
     return TESS_OK;
 }
 
-/* The order of `columns`. */
+/* Fills in the values in the order of `columns`. */
 static void figures(const comm_bench *b, const comm_case *which, int i, const double *m, double *values)
 {
     (void)b;
@@ -67,7 +68,8 @@ static const tess_bench_column columns[] = {
 
 static const comm_setting one_machine = {columns, sizeof(columns) / sizeof(columns[0]), one_round, figures};
 
-/* The program next to this one, unless --mpi names another. Having no MPI is an error only with --mpi. */
+/* Finds the program for MPI: next to this one, unless --mpi names another. A missing MPI is an error only if --mpi
+ * is given. */
 static tess_status find_mpi(comm_bench *b, char *program, size_t size)
 {
     const char *named = b->options->comm.mpi;
@@ -89,7 +91,7 @@ static tess_status find_mpi(comm_bench *b, char *program, size_t size)
                                   b->mpi_program != NULL ? b->mpi_program : "none to compare with");
 }
 
-/* The numbers of ranks, in the order given. */
+/* Parses the numbers of ranks, in the given order. */
 static tess_status parse_ranks(const tess_text_list *list, int *ranks, int *n)
 {
     static const int plain[] = {2, 4, 8};

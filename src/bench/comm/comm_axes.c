@@ -8,7 +8,7 @@
 
 typedef struct axes_plan {
     const tess_mesh_layout *layout;
-    comm_case which; /* ranks aside */
+    comm_case which; /* the case, except for its number of ranks */
 } axes_plan;
 
 static tess_status check_axis(const tess_mesh_layout *l, tess_mesh *mesh, int axis, int64_t rank, tess_mem *mem)
@@ -26,7 +26,7 @@ static tess_status check_axis(const tess_mesh_layout *l, tess_mesh *mesh, int ax
     return tess_team_agree(tess_mesh_all(mesh), status);
 }
 
-/* The slowest group counts. Collective over the mesh. */
+/* Measures an axis. The slowest group counts. Collective over the mesh. */
 static tess_status measure_axis(tess_mesh *mesh, int axis, comm_case which, tess_mesh_speed *speeds)
 {
     comm_time times[COMM_PLAN_SIZES] = {0};

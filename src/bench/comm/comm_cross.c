@@ -5,7 +5,7 @@
 
 #include "comm/reduce.h"
 
-/* Counts the largest subtrees of the canonical tree that lie on one host. */
+/* Counts the largest subtrees of the canonical tree whose ranks are all on one host. */
 static void count_subtrees(comm_map *map, int begin, int end)
 {
     int r = begin + 1;
@@ -83,7 +83,7 @@ double comm_cross_from_root(const comm_flow *f)
 
 double comm_cross_ring(const comm_flow *f)
 {
-    int n = 0; /* ranks here whose next is there */
+    int n = 0; /* number of ranks on this host whose next rank is on the other host */
     for (int r = 0; r < f->map->n_ranks; r++)
         n += f->map->host[r] == f->from && f->map->host[(r + 1) % f->map->n_ranks] == f->to;
     return n * f->bytes;

@@ -1,4 +1,4 @@
-/* Bytes that a collective sends between hosts, by the algorithms of src/comm/hosts.
+/* Computes the bytes that a collective sends between hosts, with the algorithms of src/comm/hosts.
  *
  * With W ranks, of which host h has L[h] and S[h] subtrees of the canonical tree (1 where hosts hold equal powers of
  * two), and blocks of b = bytes / W, host h sends
@@ -24,31 +24,31 @@ typedef struct comm_map {
 } comm_map;
 
 typedef struct comm_traffic {
-    double sent, received; /* bytes of a host's link */
+    double sent, received; /* bytes over a host's link */
 } comm_traffic;
 
 void comm_map_fill(const int *host, int n_ranks, comm_map *map);
-/* host (ranks of the team): memory of the map, which borrows it. */
+/* Fills in the map of a team. host (number of ranks of the team) is memory of the map, which borrows it. */
 void comm_map_of(const tess_team *team, int *host, comm_map *map);
 
 /* Data from one host to another. */
 typedef struct comm_flow {
     const comm_map *map;
     int from, to;
-    double bytes, block; /* the same as in comm_call; bytes of one rank */
-    double wide;         /* bytes of a partial sum / bytes of a value */
+    double bytes, block; /* bytes of one rank, as in comm_call */
+    double wide;         /* size of a partial sum, as a multiple of the size of a value */
 } comm_flow;
 
-/* Bytes that a collective sends from one to the other. */
+/* Returns the bytes that a collective sends from one host to the other. */
 typedef double comm_crossing(const comm_flow *flow);
 
 comm_crossing comm_cross_gather_all, comm_cross_reduce_scatter, comm_cross_all_reduce, comm_cross_broadcast,
     comm_cross_each_pair, comm_cross_to_root, comm_cross_from_root, comm_cross_ring, comm_cross_nothing;
 
-/* Traffic of a host's link; `bytes` and `wide` as in comm_flow. */
+/* Returns the traffic of a host's link; `bytes` and `wide` as in comm_flow. */
 comm_traffic comm_cross_traffic(comm_crossing *crossing, const comm_map *map, int host, double bytes, double wide);
 
-/* Bytes of the busiest direction of the busiest link: a lower bound of the time. */
+/* Returns the bytes in the busiest direction of the busiest link, which give a lower bound of the time. */
 double comm_cross_most(comm_crossing *crossing, const comm_map *map, double bytes, double wide);
 
 #endif

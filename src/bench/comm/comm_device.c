@@ -1,5 +1,5 @@
-/* `tessera bench comm --device`: collectives on memory of devices, by windows that ranks read from each other and
- * through the host, compared with a copy on the device. Ranks may share a GPU. */
+/* `tessera bench comm --device` measures collectives on device memory, both with windows that ranks read from each
+ * other and through the host. It compares them with a copy on the device. Ranks may share a GPU. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ typedef struct device_plan {
     char device[TESS_TEXT_SIZE];
 } device_plan;
 
-/* All ranks at once: bytes read and written a second, together. */
+/* Copies on all ranks at once. Returns the bytes read and written per second, by all ranks together. */
 static tess_status measure_copy(tess_team *team, tess_device *device, tess_stream *stream, double *bytes_per_s)
 {
     void *from, *to;

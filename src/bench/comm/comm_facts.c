@@ -1,4 +1,4 @@
-/* Facts for the report: the hosts and the MPI that carry a job. */
+/* Adds facts to the report: the hosts and the MPI of a job. */
 #include <stdio.h>
 
 #include "bench/comm/comm_job.h"

@@ -1,5 +1,5 @@
-/* All collectives over the ranks of a job that MPI (or another launcher) has started, mostly over several hosts, and
- * what the hosts' links carry. All ranks measure the same cases; the figures are rank 0's. */
+/* Measures all collectives with the ranks of a job that MPI (or another launcher) has started, usually on several
+ * hosts, and the traffic of the hosts' links. All ranks measure the same cases; the figures are those of rank 0. */
 #include <math.h>
 #include <stdio.h>
 
@@ -13,7 +13,8 @@ static tess_status one_round(comm_bench *b, const comm_case *which, comm_result 
     return which->op->sized ? comm_job_measure(which, b->team, false, ours->private) : TESS_OK;
 }
 
-/* Bytes of the busiest link; NAN: nothing crosses, or data so short that it travels with the posts. */
+/* Returns the bytes over the busiest link. NAN: nothing is sent between hosts, or the data is short and is sent with
+ * the posts. */
 static double crossing(const comm_bench *b, const comm_case *which, size_t bytes)
 {
     double wide = which->op->reduces ? 4.0 / (double)tess_dtype_size(which->dtype) : 1;
@@ -60,7 +61,7 @@ tess_status comm_run_in_job(tess_runtime *runtime, const tess_bench_options *opt
                     .options = options,
                     .report = report,
                     .ranks = tess_runtime_world(runtime),
-                    .rounds = tess_bench_rounds(options, 1, 1), /* each of several samples */
+                    .rounds = tess_bench_rounds(options, 1, 1), /* number of rounds; each has several samples */
                     .team = tess_runtime_team(runtime)};
     char title[64];
     TESS_CHECK(options->comm.ranks.n == 0, TESS_E_INVALID,

@@ -36,7 +36,7 @@ static tess_status measure(const comm_op *op, const comm_call *call, comm_time *
     return TESS_OK;
 }
 
-/* Sums over ranks are in place: so they go by windows. */
+/* Allocates buffers on the device. Sums over ranks are done in place, because then they use windows. */
 static tess_status alloc_on_device(const comm_case *which, tess_team *team, bool window, size_t bytes, comm_call *call)
 {
     if (window)
@@ -118,7 +118,7 @@ tess_status comm_job_measure(const comm_case *which, tess_team *team, bool windo
     return TESS_OK;
 }
 
-/* All ranks at once, as in a collective. */
+/* Measures memory bandwidth on all ranks at once, as in a collective. */
 static tess_status measure_memory(tess_team *team, double *bytes_per_s)
 {
     static const tess_bench_traffic kinds[] = {TESS_BENCH_COPY, TESS_BENCH_TRIAD};

@@ -1,7 +1,8 @@
-/* The operations that `tessera bench comm` measures, and the bytes that each must move. */
+/* The table of operations that `tessera bench comm` measures, with the bytes that each must move. */
 #include "bench/comm/comm_job.h"
 
-/* Bytes that all ranks together must read and write, in multiples of the size: every input once, every output once. */
+/* Bytes that all ranks together must read and write, in multiples of the size: every input once, and every output
+ * once. */
 #define ALL_TO_EACH .per_rank = 2
 #define ALL_TO_ONE .per_rank = 1, .once = 1
 #define ONE_TO_ONE .once = 2
@@ -56,7 +57,7 @@ static tess_status scatter(const comm_call *c)
     return tess_scatter(c->team, c->in, c->out, block(c), c->dtype, 0, NULL);
 }
 
-/* A ring: to the next rank, from the one before. */
+/* Passes data around a ring: sends to the next rank, and receives from the previous one. */
 static tess_status send_recv(const comm_call *c)
 {
     int rank = tess_team_rank(c->team), W = tess_team_size(c->team);

@@ -1,4 +1,4 @@
-/* The tables of `tessera bench comm`: a row for each collective and size, on one machine or in a job. */
+/* Writes the tables of `tessera bench comm`: one row for each collective and size, on one machine or in a job. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,7 +46,7 @@ tess_status comm_check_sizes(const tess_bench_options *options)
 
 /* ---- The loop over collectives and sizes ---- */
 
-enum { N_COMMON = 6 }; /* columns of every table */
+enum { N_COMMON = 6 }; /* number of columns that every table has */
 
 static tess_status add_rows(const comm_bench *b, const comm_case *which)
 {
@@ -87,7 +87,8 @@ static tess_status measure(comm_bench *b, comm_case *which)
     return add_rows(b, which);
 }
 
-/* True if the operation is measured. On memory of devices only those count that windows serve: others use the host. */
+/* Whether the operation is measured. In device memory, only operations that use windows are; others go through the
+ * host. */
 static bool is_measured(const comm_bench *b, const comm_op *op)
 {
     bool windows = op->kind == TESS_TRACE_ALL_REDUCE || op->kind == TESS_TRACE_ALL_GATHER ||

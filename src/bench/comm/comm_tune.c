@@ -1,5 +1,5 @@
-/* `tessera bench comm --tune FILE`: measures each operation and size by each choice; the table gets the best. A choice
- * replaces the plain one only where it is clearly faster, so that noise adds no rows. */
+/* `tessera bench comm --tune FILE` measures each operation and size with each choice, and writes the best ones to
+ * the table. A choice replaces the plain one only if it is clearly faster, so that noise adds no rows. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -11,10 +11,10 @@
 
 enum { N_ROUND_SIZES = 5, N_CHOICES = HOSTS_WAYS * N_ROUND_SIZES };
 
-/* Shorter data travels with the posts; longer data takes more of the same rounds. */
+/* Sizes that are measured. Shorter data is sent with the posts; longer data takes more of the same rounds. */
 enum { LEAST_BYTES = 64 << 10, MOST_BYTES = 64 << 20 };
 
-#define CLEARLY 0.97 /* share of the plain choice's time */
+#define CLEARLY 0.97 /* a choice must take less than this share of the plain choice's time */
 
 static const size_t round_sizes[N_ROUND_SIZES] = {64 << 10, 256 << 10, HOSTS_PLAIN_ROUND_BYTES, 1 << 20, 4 << 20};
 
@@ -30,7 +30,7 @@ static tess_hosts_choice choice_of(int i)
     return (tess_hosts_choice){i / N_ROUND_SIZES, round_sizes[i % N_ROUND_SIZES]};
 }
 
-/* All sizes of the case by one choice. */
+/* Measures all sizes of the case with one choice. */
 static tess_status measure(const tuner *t, const comm_case *which, int choice, comm_time *times)
 {
     tess_tuning *forced;
@@ -54,7 +54,7 @@ static int best_of(const double *time_us)
     return time_us[best] < CLEARLY * time_us[usual] ? best : usual;
 }
 
-/* Adjacent sizes of one choice become one row, which ends half way to the next size. */
+/* Adds rows. Adjacent sizes with the same choice become one row, which ends half way to the next size. */
 static tess_status add_rows(const tuner *t, const comm_case *which, const int *best)
 {
     for (int i = 0; i < which->n_sizes; i++) {

@@ -1,4 +1,5 @@
-/* `tessera bench kernels`: each hot kernel at the shapes of real models, against the machine and against others. */
+/* `tessera bench kernels` measures each hot kernel at the shapes of real models, compared with the machine's limits
+ * and with other libraries. */
 #include "bench/kernels/kernels_impl.h"
 
 enum { DEFAULT_ROUNDS = 5, QUICK_ROUNDS = 2 };
@@ -23,7 +24,7 @@ static tess_status start_table(const kernels_bench *bench, const kernel_family *
                             : tess_bench_report_table(bench->report, family->title, moves, 5);
 }
 
-/* The work of a run: flops, or bytes to move. */
+/* Returns the work of a run: floating-point operations, or bytes to move. */
 static double units_of(const kernel_subject *subject, const kernel_shape *s)
 {
     double T = (double)s->T, C = (double)s->C, V = (double)s->V;
@@ -32,7 +33,8 @@ static double units_of(const kernel_subject *subject, const kernel_shape *s)
                                  : elements * (double)tess_dtype_size(s->dtype);
 }
 
-/* Kernels limited by memory run with cold caches, and once more with warm ones for the column `warm`. */
+/* Measures a kernel. A kernel limited by memory runs with cold caches, and once more with warm caches for the column
+ * `warm`. */
 static tess_status measure(const kernels_bench *bench, const kernel_family *family, const kernel_subject *subject,
                            kernel_operands *operands, const char *name)
 {
@@ -57,7 +59,7 @@ static tess_status measure(const kernels_bench *bench, const kernel_family *fami
     return tess_bench_report_row(bench->report, name, values);
 }
 
-/* Creates the operands for the first wanted kernel; the others share them. */
+/* Runs the selected kernels. The first one creates the operands, which the others share. */
 static tess_status run_subjects(const kernels_bench *bench, const kernel_family *family, kernel_operands *operands)
 {
     bool created = false;
@@ -127,7 +129,7 @@ static tess_status run_on_host(kernels_bench *bench)
     int n_threads = tess_bench_threads(options);
     const char *table = options->common.table[0] != '\0' ? options->common.table : NULL;
     TESS_TRY(tess_stream_create(bench->mem, n_threads, table, &bench->stream));
-    /* Arrays that evict a kernel's operands from the caches. */
+    /* Size of arrays that evict a kernel's operands from the caches. */
     size_t l3 = 2 * tess_bench_cache_bytes(3), least = (size_t)64 << 20;
     size_t bytes = options->common.quick ? 4 << 20 : l3 > least ? l3 : least;
     tess_status status = tess_bench_arrays_create(bench->mem, n_threads, bytes, &bench->arrays);

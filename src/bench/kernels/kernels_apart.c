@@ -1,6 +1,6 @@
-/* Kernels on a device other than the host: their time is the device's own, from one event to another. A copy that
- * empties the caches goes ahead of the first, so that the host has enqueued the kernels before the device comes to
- * them. */
+/* Measures kernels on a device other than the host, with the device's own time between two events. A copy that
+ * empties the caches is enqueued before the first event. So the host has enqueued the kernels before the device
+ * reaches them. */
 #include "base/os/os.h"
 #include "bench/kernels/kernels_impl.h"
 
@@ -32,7 +32,7 @@ static tess_status end(void *self, double *seconds)
     return TESS_OK;
 }
 
-/* Bytes read and written a second; 0: it failed, and the next call reports it. */
+/* Returns the bytes read and written per second; 0: the copy failed, and the next call reports it. */
 static double copy_rate(const kernels_apart *a)
 {
     double seconds = 0;

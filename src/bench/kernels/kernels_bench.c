@@ -1,4 +1,4 @@
-/* Limits of a race and operands of kernels, for all subjects of `tessera bench kernels`. */
+/* Provides the limits of a race and the operands of kernels, for all subjects of `tessera bench kernels`. */
 #include <string.h>
 
 #include "bench/kernels/kernels_impl.h"
@@ -25,7 +25,8 @@ void kernels_bench_limit(const kernels_bench *bench, kernels_limit limit, tess_b
     race->clock = bench->apart->device != NULL ? &bench->apart->clock : NULL;
 }
 
-/* A pattern of prime length, repeated: no two rows alike, and filled at the speed of memory. */
+/* Fills an operand with a repeated pattern of prime length: no two rows are equal, and it is filled at the speed of
+ * memory. */
 tess_status kernels_bench_operand(const kernels_bench *bench, int64_t count, tess_dtype dtype, void **out)
 {
     size_t size = tess_dtype_size(dtype), total = (size_t)count * size, filled = PATTERN * size;

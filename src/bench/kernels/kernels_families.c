@@ -1,5 +1,5 @@
-/* Families of kernels: attention, limited by arithmetic; rows of tokens, vocabulary and parameters, limited by memory.
- */
+/* Families of kernels: attention, which is limited by arithmetic, and kernels limited by memory: rows of tokens,
+ * vocabulary and parameters. */
 #include "bench/kernels/kernels_impl.h"
 #include "nn/layers/layers.h"
 
@@ -60,7 +60,7 @@ static void name_attention(const kernel_subject *subject, const kernel_shape *s,
              (long long)s->seqs, (long long)s->T, (long long)s->H, (long long)s->C);
 }
 
-/* `queries` and `keys` of each sequence. */
+/* Describes `queries` and `keys` of each sequence. */
 static void describe_attention(kernel_operands *o, int64_t queries, int64_t keys)
 {
     const kernel_shape *s = o->shape;
@@ -86,7 +86,7 @@ static void describe_attention(kernel_operands *o, int64_t queries, int64_t keys
                                     .dtype = s->dtype};
 }
 
-/* Backward needs what forward writes. */
+/* Creates the operands of attention. Backward needs the results of forward. */
 static tess_status create_attention(const kernels_bench *bench, kernel_operands *o)
 {
     const kernel_shape *s = o->shape;
@@ -217,7 +217,7 @@ static tess_status column_sum(void *self)
     return o->kernels->column_sum(o->stream, o->x[0], o->shape->C, o->x[DB], o->shape->T, o->shape->C, o->shape->dtype);
 }
 
-/* The field by_TC counts operands of (T, C) that are read and written. */
+/* The field by_TC is the number of operands of (T, C) that are read or written. */
 static const kernel_subject layernorm[] = {{"layernorm forward", layernorm_forward, .by_TC = 4},
                                            {"layernorm backward", layernorm_backward, .by_TC = 4},
                                            {.name = NULL}};
@@ -422,14 +422,14 @@ static tess_status reduce_2_bf16(void *self)
     return reduce(self, 2, TESS_BF16, false);
 }
 
-/* Writes one sum a row, which is not counted. */
+/* Writes one sum per row; these bytes are not counted. */
 static tess_status row_sumsq(void *self)
 {
     kernel_operands *o = self;
     return o->kernels->row_sumsq(o->stream, o->x[0], o->x[Y], o->shape->T, o->shape->C);
 }
 
-/* The field by_TC counts floats; a bfloat16 counts half. */
+/* The field by_TC is the number of floats per element; a bfloat16 counts half. */
 static const kernel_subject parameters[] = {
     {"adamw", adamw, .by_TC = 7},
     {"adamw, copy in bf16", adamw_with_copy, .by_TC = 7.5},

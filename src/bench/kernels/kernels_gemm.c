@@ -17,7 +17,7 @@ typedef struct layer {
     enum { OUT_IN, IN_OUT } stored;
     enum { TRAIN, TRAIN_QUICK, HEAD, DECODE, DECODE_HEAD } use;
     int64_t tokens, n_in, n_out, ld;
-    int64_t row; /* stride of the output; 0: n_out */
+    int64_t row; /* row stride of the output; 0: n_out */
 } layer;
 
 static const layer layers[] = {
@@ -56,13 +56,13 @@ static bool is_head(const layer *l)
     return l->use == HEAD || l->use == DECODE_HEAD;
 }
 
-/* Stride of the layer's output. */
+/* Returns the row stride of the layer's output. */
 static int64_t output_row(const layer *l)
 {
     return is_head(l) ? tess_head_row(l->n_out) : l->row > 0 ? l->row : l->n_out;
 }
 
-/* Stride of its gradient, in elements; the gradient of the logits overwrites them. */
+/* Returns the row stride of the output's gradient, in elements. The gradient of the logits overwrites the logits. */
 static int64_t gradient_row(const layer *l)
 {
     return output_row(l) * (is_head(l) ? (int64_t)(sizeof(float) / tess_dtype_size(l->dtype)) : 1);
@@ -92,7 +92,7 @@ static tess_gemm dx_of(const layer *l)
                        .c_dtype = l->dtype};
 }
 
-/* (in, out): x^T dy; (out, in): dy^T x. */
+/* Returns the product for dW: x^T dy if weights are (in, out), dy^T x if they are (out, in). */
 static tess_gemm dw_of(const layer *l)
 {
     bool in_out = l->stored == IN_OUT;
@@ -139,7 +139,8 @@ static int n_peers(const kernels_bench *bench)
     return n;
 }
 
-/* Ours against every peer that offers the product. ratios[i] of peer i, NAN where it does not. */
+/* Races our kernel against every peer that offers the product. ratios[i] belongs to peer i; NAN: it does not offer
+ * it. */
 static tess_status race_peers(const kernels_bench *bench, ours *o, tess_bench_race *race, double *ratios)
 {
     theirs peers[TESS_BENCH_MAX_PEERS];
@@ -181,14 +182,15 @@ static void count(summary *sums, const tess_gemm *g, double share, double ratio)
     }
 }
 
-/* Columns: limit, rate, time, one a peer, the ratio to the best of them, runs. */
+/* Adds a row with the columns limit, rate, time, one per peer, ratio to the best peer, and runs. */
 static tess_status add_row(const kernels_bench *bench, const char *name, ours *o, summary *sums, bool counted)
 {
     double values[MAX_COLUMNS], best = NAN;
     tess_bench_race race = {.rounds = bench->rounds, .budget_s = 4};
     const tess_gemm *g = &o->g;
     int n = n_peers(bench);
-    kernels_limit limit = g->m == 1                  ? KERNELS_LIMIT_READ /* reads all of B, computes little */
+    /* the product reads all of B, and computes little */
+    kernels_limit limit = g->m == 1                  ? KERNELS_LIMIT_READ
                           : g->ab_dtype == TESS_BF16 ? KERNELS_LIMIT_BF16
                                                      : KERNELS_LIMIT_F32;
     kernels_bench_limit(bench, limit, &race);
@@ -267,7 +269,7 @@ static tess_status add_summary(const kernels_bench *bench, const summary *sums)
 
 tess_status kernels_bench_gemm(const kernels_bench *bench)
 {
-    summary sums[2] = {{.n = 0}, {.n = 0}}; /* fp32, bf16 */
+    summary sums[2] = {{.n = 0}, {.n = 0}}; /* one for fp32, one for bf16 */
     TESS_TRY(start_table(bench));
     for (size_t i = 0; i < sizeof(layers) / sizeof(layers[0]); i++) {
         const layer *l = &layers[i];

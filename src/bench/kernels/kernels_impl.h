@@ -1,5 +1,6 @@
-/* Subjects of `tessera bench kernels`: families of kernels that share operands, at the shapes of real models. kernels.c
- * loops over them. A new kernel is a row of a family; a new family is a table and a line in kernels.c. */
+/* The subjects of `tessera bench kernels`: families of kernels that share operands, at the shapes of real models.
+ * kernels.c loops over them. To add a kernel, add a row to a family; to add a family, add a table and a line in
+ * kernels.c. */
 #ifndef TESS_BENCH_KERNELS_KERNELS_IMPL_H
 #define TESS_BENCH_KERNELS_KERNELS_IMPL_H
 
@@ -11,13 +12,13 @@
 
 enum { KERNEL_MAX_OPERANDS = 16 };
 
-/* A device other than the host, and its own time. */
+/* A device other than the host, with events that measure its time. */
 typedef struct kernels_apart {
-    tess_device *device; /* NULL: the host's memory is the stream's */
+    tess_device *device; /* NULL: the stream uses the host's memory */
     tess_stream *stream;
-    tess_event *from, *to; /* NULL: the device measures no times */
-    double from_s;         /* time of the host's clock at that event */
-    char *x, *y;           /* (bytes) for the memory's limit; larger than caches */
+    tess_event *from, *to; /* NULL: the device cannot measure times */
+    double from_s;         /* time of the host's clock at event `from` */
+    char *x, *y;           /* (bytes) for measuring the memory's limit; larger than caches */
     size_t bytes;
     tess_bench_clock clock;
 } kernels_apart;
@@ -27,23 +28,23 @@ typedef struct kernels_bench {
     const tess_bench_options *options;
     tess_bench_report *report;
     tess_stream *stream;
-    tess_bench_arrays *arrays;     /* arrays for the memory's limit; NULL on a device apart */
-    const tess_bench_peers *peers; /* or NULL */
+    tess_bench_arrays *arrays;     /* arrays for measuring the memory's limit; NULL on a device other than the host */
+    const tess_bench_peers *peers; /* libraries to compare with; may be NULL */
     int rounds;
     kernels_apart *apart;
 } kernels_bench;
 
-/* Sizes that the family does not use are 0. */
+/* A shape. Sizes that the family does not use are 0. */
 typedef struct kernel_shape {
-    const struct kernel_subject *subjects; /* the last has no name */
+    const struct kernel_subject *subjects; /* the list ends with a subject without a name */
     const char *model;
     tess_dtype dtype;
     bool quick;            /* --quick runs only these */
-    int64_t T, C, V;       /* tokens (of a sequence), channels (of a head), vocabulary */
+    int64_t T, C, V;       /* tokens (per sequence), channels (per head), vocabulary */
     int64_t seqs, H, H_kv; /* sequences, heads */
 } kernel_shape;
 
-/* A shape with its operands, which all kernels of the family share. */
+/* A shape with its operands. All kernels of the family share them. */
 typedef struct kernel_operands {
     tess_stream *stream;
     const tess_kernels *kernels;
@@ -54,8 +55,8 @@ typedef struct kernel_operands {
     tess_attention_seq seqs[8];
 } kernel_operands;
 
-/* A kernel and its work. Limited by memory: it moves `by_*` elements of the shape's dtype. Limited by arithmetic:
- * `products` of (T, T, C) for each head. */
+/* A kernel and its work. If memory limits it, it moves `by_*` elements of the shape's dtype. If arithmetic limits
+ * it, it computes `products` of (T, T, C) for each head. */
 typedef struct kernel_subject {
     const char *name;
     tess_status (*run)(void *operands);
@@ -64,7 +65,7 @@ typedef struct kernel_subject {
 
 typedef struct kernel_family {
     const char *title;
-    bool computes; /* its limit is the peak of arithmetic, not memory */
+    bool computes; /* arithmetic limits it, not memory */
     const kernel_shape *shapes;
     int n_shapes;
     void (*name)(const kernel_subject *subject, const kernel_shape *shape, char *name, size_t size);
@@ -73,23 +74,25 @@ typedef struct kernel_family {
 
 extern const kernel_family kernels_attention, kernels_decode, kernels_rows, kernels_vocab, kernels_parameters;
 
-/* Adds the tables of matrix products, raced against the peers as well. */
+/* Adds the tables of matrix products, which are also raced against the peers. */
 tess_status kernels_bench_gemm(const kernels_bench *bench);
 
-/* Opens the device that --device names: its stream, or, on the host, none. Close it in any case. */
+/* Opens the device that --device names, and its stream; on the host, there is none. Always close it. */
 tess_status kernels_apart_open(kernels_apart *apart, tess_mem *mem, const tess_bench_options *options);
 void kernels_apart_close(kernels_apart *apart);
-/* The rate that its maker states, or else that a copy within its memory reaches; `limit` is a kernels_limit. */
+/* Returns the rate that the maker of the device states, or else the rate of a copy within its memory. `limit` is a
+ * kernels_limit. */
 double kernels_apart_limit(const kernels_apart *apart, int limit);
 
-/* Allocates an operand of the stream's device, filled with numbers in (-1, 1), or with i * factor % modulus. */
+/* The first allocates an operand in the memory of the stream's device, filled with numbers in (-1, 1). The second
+ * fills it with i * factor % modulus. */
 tess_status kernels_bench_operand(const kernels_bench *bench, int64_t count, tess_dtype dtype, void **out);
 tess_status kernels_bench_integers(const kernels_bench *bench, int64_t count, int64_t factor, int64_t modulus,
                                    void **out);
 /* Frees operands; any may be NULL. */
 void kernels_bench_release(const kernels_bench *bench, void *const *operands, int n);
 
-/* Sets the limit of a race: peak arithmetic, or memory traffic with cold caches. */
+/* Kinds of limits of a race: peak arithmetic, or memory traffic with cold caches. */
 typedef enum kernels_limit {
     KERNELS_LIMIT_F32,
     KERNELS_LIMIT_BF16,

@@ -1,4 +1,5 @@
-/* `tessera bench step`: a training step of a named model, by the engine of `tessera train` on made-up tokens. */
+/* `tessera bench step` measures a training step of a named model, with the engine of `tessera train` on artificial
+ * tokens. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +42,8 @@ static tess_status facts(const tess_bench_options *options, const step_plan *pla
     return tess_bench_report_fact(report, last, "loss %.17g, gradient norm %.17g", r->last_loss, r->last_grad_norm);
 }
 
-/* "gpt2-124m 8x1024/4 bf16 2x1 full": runs are compared by it. Passes and degrees are in it where there are several. */
+/* Names a row, by which runs are compared: "gpt2-124m 8x1024/4 bf16 2x1 full". Passes and degrees are included if
+ * there are several. */
 static void name_row(const tess_bench_options *options, const step_plan *plan, const step_result *r, char *name,
                      size_t size)
 {
@@ -113,7 +115,7 @@ static tess_status phases(const step_result *r, tess_bench_report *report)
     return tess_bench_report_row(report, "step", (double[]){t->total_s * 1e3, 100, NAN, NAN});
 }
 
-/* The communication during which ranks computed nothing, and the waits that were hidden. */
+/* Adds the communication during which ranks computed nothing, and the waits that were hidden. */
 static tess_status overlap(const step_result *r, tess_bench_report *report)
 {
     static const tess_bench_column columns[] = {{"time", "ms", TESS_BENCH_NEITHER}, {"share", "%", TESS_BENCH_NEITHER}};

@@ -2,7 +2,8 @@
 
 #include "bench/step/step_tokens.h"
 
-/* Targets of document d: the neighbours of a pair are as far from the mean, on either side. */
+/* Returns the number of targets of document d. The two documents of a pair are equally far from the mean, on either
+ * side. */
 static int64_t length_of(const step_shape *shape, int64_t d)
 {
     int64_t away = shape->mean > 1 ? step_token(d / 2, shape->mean, shape->mean) : 0;
@@ -12,7 +13,7 @@ static int64_t length_of(const step_shape *shape, int64_t d)
 tess_status step_documents_open(tess_mem *mem, const step_shape *shape, int64_t seq_len, int64_t vocab,
                                 step_documents *s)
 {
-    int64_t n = shape->n, n_tokens = n * shape->mean + n; /* a document of k targets has k + 1 tokens */
+    int64_t n = shape->n, n_tokens = n * shape->mean + n; /* a document with k targets has k + 1 tokens */
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC,
                             (size_t)(2 * (n + 1)) * sizeof(int64_t) + (size_t)n_tokens * sizeof(int32_t), "documents",
                             &s->memory));

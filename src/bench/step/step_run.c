@@ -13,7 +13,7 @@
 
 typedef struct token_source {
     int64_t rows, seq_len, vocab; /* sizes of a micro-batch */
-    int64_t n_rows;               /* rows of a step */
+    int64_t n_rows;               /* rows per step */
     int32_t *ids, *pos, *targets, *cu_seqlens;
     step_documents documents; /* memory NULL: all rows are full */
 } token_source;
@@ -50,7 +50,7 @@ static tess_status next_tokens(void *self, int64_t index, tess_batch *batch)
     return TESS_OK;
 }
 
-/* One block, `ids`, holds the four arrays. */
+/* Allocates the four arrays in one block, `ids`. */
 static tess_status open_tokens(tess_mem *mem, const step_plan *plan, token_source *s)
 {
     const tess_config *c = &plan->config;
@@ -97,7 +97,7 @@ static tess_status run_step(tess_engine *e, token_source *tokens, int i, const s
     return TESS_OK;
 }
 
-/* Turns this rank's sums over steps into means of a step over all ranks; bytes are sums over the ranks. */
+/* Turns this rank's sums over steps into means per step over all ranks. Bytes are summed over the ranks. */
 static tess_status average(tess_engine *e, int n_steps, tess_step_times *times)
 {
     double n = n_steps, n_all = n * e->at.world;
@@ -155,7 +155,8 @@ tess_status step_run(tess_runtime *rt, const step_plan *plan, step_look look, vo
 }
 
 /* ---- The plan ---- */
-/* Refuses by the names of this command's options what the engine would refuse by those of a configuration. */
+/* Checks the plan. Refuses, with the names of this command's options, what the engine would refuse with those of a
+ * configuration. */
 static tess_status check_plan(const step_plan *plan)
 {
     const tess_config *c = &plan->config;
@@ -198,7 +199,7 @@ tess_status step_plan_make(tess_mem *mem, const tess_bench_options *options, ste
     c->training.seq_len = options->step.seq;
     c->training.mixed_precision_param = options->step.precision;
     c->lr_scheduler.warmup_steps = 0;
-    c->lr_scheduler.decay_type = TESS_SCHEDULE_CONSTANT; /* losses then do not depend on --steps */
+    c->lr_scheduler.decay_type = TESS_SCHEDULE_CONSTANT; /* losses must not depend on --steps */
     c->activation_checkpoint.mode = options->step.recompute;
     c->parallelism.shard_strategy = options->step.strategy;
     c->job.device = options->step.device;

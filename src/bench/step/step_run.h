@@ -1,4 +1,4 @@
-/* Training steps on made-up tokens, for benches that measure them. */
+/* Runs training steps on artificial tokens, for benches that measure them. */
 #ifndef TESS_BENCH_STEP_STEP_RUN_H
 #define TESS_BENCH_STEP_STEP_RUN_H
 
@@ -11,30 +11,32 @@ enum { STEP_RUN_MOST = 1000 };
 typedef struct step_plan {
     tess_config config; /* configuration of the whole job, checked */
     tess_model_config model;
-    const char *kernels; /* NULL: the best */
-    int ranks, threads;  /* threads of a rank; 0: cores divided by ranks */
+    const char *kernels; /* name of the kernel table; NULL: the best */
+    int ranks, threads;  /* threads per rank; 0: cores divided by ranks */
     int n_warm_up, n_steps;
-    step_shape shape; /* shape of its documents; the rows of a step are step_shape_rows() */
-    double begin_s;   /* when the command was started, on the monotonic clock */
+    step_shape shape; /* shape of its documents; step_shape_rows() gives the rows per step */
+    double begin_s;   /* time at which the command was started, on the monotonic clock */
 } step_plan;
 
 typedef struct step_result {
-    char kernels[16], device[96];       /* tables of rank 0; device, and its kernels; "": the host */
-    int threads;                        /* threads of a rank */
-    int64_t n_params, n_tokens;         /* target tokens of a step */
-    double flops_per_token, peak_flops; /* peak of all ranks together */
+    char kernels[16], device[96]; /* kernels: tables of rank 0; device: the device and its kernels; "": the host */
+    int threads;                  /* threads per rank */
+    int64_t n_params, n_tokens;   /* n_tokens: target tokens per step */
+    double flops_per_token, peak_flops; /* peak_flops: of all ranks together */
     double first_step_s;                /* time from the start of the command to the end of the first step */
     double first_loss, first_grad_norm, last_loss, last_grad_norm;
     double step_s[STEP_RUN_MOST]; /* (n_steps) */
-    tess_step_times mean;         /* over timed steps and ranks; bytes are those of all ranks together */
-    int64_t peak_bytes[TESS_POOL_COUNT], rank0_bytes[TESS_POOL_COUNT]; /* peak of all ranks together; bytes of rank 0 */
+    tess_step_times mean;         /* mean over timed steps and ranks; bytes are those of all ranks together */
+    /* peak of all ranks together, and bytes of rank 0 */
+    int64_t peak_bytes[TESS_POOL_COUNT], rank0_bytes[TESS_POOL_COUNT];
 } step_result;
 
-/* The plan that the options of `tessera bench step` describe. TESS_E_INVALID names the option. Free its `config` with
- * tess_config_free, also after a failure. */
+/* Makes the plan that the options of `tessera bench step` describe. Free its `config` with tess_config_free, also
+ * after a failure. TESS_E_INVALID: the message names the option. */
 tess_status step_plan_make(tess_mem *mem, const tess_bench_options *options, step_plan *plan);
 
-/* Runs the steps by the ranks of a job. look (may be NULL) sees the engine after the last. Collective. */
+/* Runs the steps on the ranks of a job. `look` (may be NULL) is called with the engine after the last step.
+ * Collective. */
 typedef void (*step_look)(const tess_engine *engine, void *self);
 tess_status step_run(tess_runtime *runtime, const step_plan *plan, step_look look, void *self, step_result *result);
 
