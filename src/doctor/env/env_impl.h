@@ -6,7 +6,7 @@
 
 /* Built-in rows have a value of `file` that begins with this text. */
 #define ENV_BUILT_IN "src/doctor/env/variables/variables_"
-/* The value of `file` in the rows of Tessera's own variables, which are built in, too. */
+/* Rows of Tessera's own variables, which are also built in, have this value of `file`. */
 #define ENV_OURS "src/base/core/variables.h"
 
 typedef struct env_family {

@@ -104,14 +104,14 @@ static char *unquote(const reader *r, slice text)
     return copy;
 }
 
-/* A walk over the places of a text where a shell would put something else. */
+/* The state of a walk over the parts of a text that a shell would replace. */
 typedef struct expansion_walk {
     const char *at, *end;
-    bool single, twice; /* inside such quotes */
+    bool single, twice; /* inside single quotes; inside double quotes */
 } expansion_walk;
 
-/* Returns the next '$' or '`' that has a meaning: it is neither in single quotes nor after a backslash. NULL: no more.
- */
+/* Returns the next '$' or '`' that has a meaning: it is neither in single quotes nor after a backslash. Returns NULL
+ * if there are no more. */
 static const char *next_expansion(expansion_walk *walk)
 {
     while (walk->at < walk->end) {
@@ -128,7 +128,7 @@ static const char *next_expansion(expansion_walk *walk)
     return NULL;
 }
 
-/* Whether a shell would put something else for a part of the text. */
+/* Whether a shell would replace something in a range of the text. */
 static bool has_expansion(slice text)
 {
     return next_expansion(&(expansion_walk){.at = text.at, .end = text.end}) != NULL;

@@ -49,7 +49,7 @@ struct tess_knowledge {
     int exception, cut_traceback;
 };
 
-/* Lower case; one bit of tess_found each. */
+/* Words of the hooks, in lower case. Each hook is one bit of tess_found.hooks. */
 _Static_assert(TESS_HOOK_COUNT <= 64, "tess_found.hooks has a bit for each");
 static const char *const hooks[TESS_HOOK_COUNT] = {[TESS_HOOK_WORK] = "optype=",
                                                    [TESS_HOOK_PROGRESS] = "last enqueued ",
@@ -480,7 +480,8 @@ static void try_pattern(tess_knowledge *k, pattern *p, const char *line, size_t 
 {
     if (p->regex == NULL) {
         found->hooks |= TESS_HOOK_BIT(p->entry);
-        found->has_a_word |= p->entry != TESS_HOOK_LOSS && p->entry != TESS_HOOK_SPEED; /* every step has them */
+        /* every step prints these two words, so they report nothing */
+        found->has_a_word |= p->entry != TESS_HOOK_LOSS && p->entry != TESS_HOOK_SPEED;
     }
     if (p->regex == NULL || p->seen == k->serial)
         return;

@@ -44,15 +44,15 @@ enum { TESS_KNOWLEDGE_MOST_EXPLAINED = 16 };
 
 typedef struct tess_log_entry {
     tess_table_row row;
-    /* all from match to probe, myth and source may be NULL */
+    /* all texts from match to probe, and myth and source, may be NULL */
     const char *role_text, *match, *then, *below, *signal, *who, *explains, *fallback, *quotes, *reached, *differ,
         *alone, *probe;
     const char *symptom, *cause, *check, *fix, *myth, *source;
     tess_log_role role;
-    bool by_reporter; /* the line is about another one than its writer */
-    bool by_endpoint; /* also: and it does not reach the endpoint of the job */
-    bool by_file;     /* also: and it is about a checkpoint, the last one that was read if it names none */
-    bool is_probe;    /* an attempt; if the run goes on after it, it was no error */
+    bool by_reporter; /* the line is about another process than the one that printed it */
+    bool by_endpoint; /* like by_reporter; also, the line says that the job's endpoint was not reached */
+    bool by_file;     /* like by_reporter; also, the line is about a checkpoint, by default the last one read */
+    bool is_probe;    /* the line reports a failed attempt, which is no error if the run continues after it */
     bool by_host;     /* the line is about the host of the process that prints it */
     /* like by_host; also, the report names the GPU of the process, if only that process printed the line */
     bool by_gpu;
@@ -140,7 +140,7 @@ typedef struct tess_found {
     tess_found_entry entries[TESS_KNOWLEDGE_MOST_FOUND];
     int n_entries;
     uint64_t hooks;  /* bit i: the line contains the word of hook i */
-    bool has_a_word; /* the line has a word of a pattern or hook */
+    bool has_a_word; /* the line contains the word of a pattern or hook */
 } tess_found;
 
 /* Finds the entries and hooks of a line. Each call must pass the line after that of the previous call. Not

@@ -87,15 +87,15 @@ typedef struct log_match {
      * entries with `reached` */
     int64_t *came;
     int n_came;
-    bool is_told;      /* the text that its first line quotes is known */
-    bool is_over;      /* the run went on after its first line, or another exception took its place */
-    const char *phase; /* phase of the program, by the traceback above the first line; NULL: not known */
-    char frame[180];   /* "train.py:12 in main", a frame of that traceback; "": none */
-    bool is_cut;       /* the first line announced a traceback, whose exception is not there */
-    bool is_exception; /* the first line is that of an exception below a traceback */
-    int n_steps;       /* lines of steps that the same process printed after it, up to a few */
-    log_loose before;  /* the error line, of no entry, that the same process printed right before; line 0: none */
-    int64_t n_counted; /* such lines without a number */
+    bool is_told;      /* a more specific error is known for what the first line quotes */
+    bool is_over;      /* the run continued after the first line, or another exception replaced it */
+    const char *phase; /* activity of the program, from the traceback above the first line; NULL: not known */
+    char frame[180];   /* a frame of that traceback: "train.py:12 in main"; "": none */
+    bool is_cut;       /* the first line announced a traceback whose exception is missing */
+    bool is_exception; /* the first line is the exception at the end of a traceback */
+    int n_steps; /* lines of training steps that the same process printed afterwards; counting stops after a limit */
+    log_loose before;  /* unknown error line that the same process printed right before it; line 0: none */
+    int64_t n_counted; /* number of lines without a number, for entries with `reached` */
 } log_match;
 
 /* A process that torchrun reported as ended. */

@@ -199,16 +199,16 @@ static int find_effect(const tess_survey *s)
     return first;
 }
 
-/* An exception whose text is not in the logs, or a line that only announced it. */
+/* Whether the wrapper is a traceback whose exception is missing, or a line that only announced one. */
 static bool is_cut(const tess_survey *s, int wrapper)
 {
     return wrapper == tess_knowledge_cut_traceback(s->knowledge) ||
            (s->matches[wrapper].is_cut && tess_knowledge_at(s->knowledge, wrapper)->is_quoting);
 }
 
-/* The error that ends a job: a cause, first one with an entry of its own, or where none is known what wraps one. A
- * launcher that names a process that was killed, after it has named another one that ended (`gone`; -1: none), has
- * killed it itself. */
+/* Returns the error that ended the job: a cause with an entry of its own, else a fallback cause, else a wrapper. A
+ * wrapper does not count if it names a process that was killed after `gone` (entry; -1: none) had named another
+ * process that ended: the launcher itself killed the process. */
 static int find_cause(const tess_survey *s, int gone)
 {
     int cause = find_first(s, TESS_LOG_CAUSE, false, false);
@@ -216,7 +216,7 @@ static int find_cause(const tess_survey *s, int gone)
         cause = find_first(s, TESS_LOG_CAUSE, false, true);
     int wrapper = cause < 0 ? find_first(s, TESS_LOG_WRAPPER, false, false) : -1;
     if (wrapper >= 0 && is_cut(s, wrapper) && find_effect(s) >= 0)
-        wrapper = -1; /* an effect says more than an exception without its text */
+        wrapper = -1; /* an effect says more than a traceback whose exception is missing */
     bool is_late = wrapper >= 0 && gone >= 0 && s->matches[wrapper].who.is_named &&
                    is_before(&s->matches[gone], &s->matches[wrapper]);
     return cause >= 0 || is_late ? cause : wrapper;
@@ -401,7 +401,8 @@ static void complete_by_only_failure(const tess_survey *s, int cause, log_who *w
     log_who_complete(who, &first);
 }
 
-/* Another rank names the one that it lost, and torchrun saw only the process with that number on its host end. */
+/* Adds the process id if another rank names the rank that it lost, and torchrun saw only the process with that local
+ * rank end. */
 static void complete_by_named_failure(const tess_survey *s, log_who *who)
 {
     const log_failure *failure = s->n_failures == 1 ? &s->failures[0] : NULL;
@@ -410,7 +411,7 @@ static void complete_by_named_failure(const tess_survey *s, log_who *who)
         who->pid = failure->pid;
 }
 
-/* Another line of the driver about the same GPU names the process that used it, where the cause is a process's. */
+/* Adds the process that another line of the driver names for the same GPU, if the cause concerns a process. */
 static void complete_by_gpu(const tess_survey *s, int cause, log_who *who)
 {
     const tess_log_entry *entry = tess_knowledge_at(s->knowledge, cause);
@@ -421,7 +422,8 @@ static void complete_by_gpu(const tess_survey *s, int cause, log_who *who)
             who->pid = s->matches[i].who.pid;
 }
 
-/* The traceback of another process than the one that reports its end begins, and is cut: that process has ended. */
+/* Adds the process of a traceback whose end is missing, if another process reports the cause: the former process has
+ * ended. */
 static void complete_by_cut_trace(const tess_survey *s, int cause, const log_who *reporter, log_who *who)
 {
     int cut = tess_knowledge_cut_traceback(s->knowledge);
@@ -433,7 +435,8 @@ static void complete_by_cut_trace(const tess_survey *s, int cause, const log_who
     log_who_complete(who, &other->reporter);
 }
 
-/* A line above the exception says in which worker of a data loader it was raised. Returns its number; NULL: none. */
+/* Returns the number of the data loader's worker that raised the exception, from a line above it, or NULL if there
+ * is none. */
 static const char *find_data_worker(const tess_survey *s, const log_match *match)
 {
     static const char words[] = "DataLoader worker process ";

@@ -6,7 +6,7 @@
 #include "doctor/log/log_impl.h"
 #include "doctor/table/clean.h"
 
-/* "loss: 2.31", "'loss': 2.31", "Speed: 2047.38 samples/sec": a step of training was done. */
+/* Whether the line reports a step of training: "loss: 2.31", "'loss': 2.31", "Speed: 2047.38 samples/sec". */
 bool log_is_step_line(const char *line, size_t size)
 {
     const char *speed = memmem(line, size, " samples/sec", 12);
@@ -19,8 +19,8 @@ bool log_is_step_line(const char *line, size_t size)
     return n > 3 && n < left && isdigit((unsigned char)at[n]);
 }
 
-/* An exception was caught if its process goes on with its steps. If the run goes on after a probe failed, the probe was
- * no error, and any process may print the steps. */
+/* If a process continues with its steps after an exception, the exception was caught. If the run continues after a
+ * probe failed, the probe was no error; any process may print those steps. */
 void log_note_step(survey_reading *r, const log_who *origin)
 {
     /* steps that show it: fewer may be buffered lines that other processes had printed earlier */
@@ -157,7 +157,7 @@ void log_find_line(survey_reading *r, const char *line, size_t size, int64_t num
         found->hooks |= TESS_HOOK_BIT(TESS_HOOK_ERROR);
 }
 
-/* The line and the traceback were printed by two processes that say their names. */
+/* Whether two different processes, both known, printed the line and the traceback. */
 static bool is_by_another(const log_match *match, const log_trace *trace)
 {
     const log_who *printer = log_who_is_known(&match->reporter) ? &match->reporter : &match->who;

@@ -234,8 +234,8 @@ enum { LOG_LOOSE = 8 };
 typedef struct loose_run {
     log_who speaker;
     log_loose first;
-    int64_t last;  /* number of the last line */
-    double time_s; /* time of the last line; negative: not known */
+    int64_t last;  /* number of the last line of the row */
+    double time_s; /* time of that line; negative: not known */
 } loose_run;
 
 /* The state while a file is read. */
@@ -245,16 +245,16 @@ typedef struct survey_reading {
     log_who path_who;       /* rank and host in the name of the file */
     char stamped[LOG_HEAD]; /* beginning of the last line that holds a time */
     size_t stamped_size;
-    int64_t root_line;    /* line of a "Root Cause" whose process is still to come */
-    int64_t failed_line;  /* line of the last rank in torchrun's table */
-    log_failure failure;  /* failure of that table; rank -1: none */
-    char node[64];        /* the node that a description of a pod, an event or a prompt names; "": none */
+    int64_t root_line;    /* line of a "Root Cause" that is still to be followed by its process */
+    int64_t failed_line;  /* last line with a rank in torchrun's table */
+    log_failure failure;  /* process of that table that is being read; rank -1: none */
+    char node[64];        /* node named by the description of a pod, an event or a prompt; "": none */
     bool nodes_differ;    /* events name pods on several nodes */
-    char checkpoint[160]; /* the file or folder that the program said last that it reads; "": none */
-    log_who quoting;      /* the one that printed the last line that quotes */
-    log_who quoted;       /* the one that it quotes */
+    char checkpoint[160]; /* file or folder that the program last reported to read; "": none */
+    log_who quoting;      /* process that printed the last line that quotes another process */
+    log_who quoted;       /* process that it quotes */
     int64_t quote_line;   /* 0: none */
-    int trace_entry;      /* entry of the last line that quotes; -1: none */
+    int trace_entry;      /* entry of the last line that quotes a traceback; -1: none */
     int64_t trace_line;
     int64_t trace_end; /* first line after it that is not part of the traceback; 0: none yet */
     char lacks[1024];  /* list of what `lacks_rank` lacks, from the last such line */
@@ -293,16 +293,17 @@ void log_note_endpoint(tess_survey *survey, const char *line, size_t size);
 /* Notes the node of the pod that the following lines describe: "Node:  node-a/192.0.2.1", "nodeName: node-a". */
 void log_note_node(survey_reading *reading, const char *line, size_t size);
 
-/* Notes the node of "Successfully assigned default/job-0 to node-a", an event of Kubernetes. Events of several nodes do
- * not say on which one a later event is. */
+/* Notes the node in an event of Kubernetes, "Successfully assigned default/job-0 to node-a". If events name several
+ * nodes, the node of a later event is unknown. */
 void log_note_assigned(survey_reading *reading, const char *line, size_t size);
-/* Notes the host of a shell's prompt: "root@node-a:/data# python train.py". */
+/* Notes the host in the prompt of a shell: "root@node-a:/data# python train.py". */
 void log_note_prompt(survey_reading *reading, const char *line, size_t size);
-/* Notes the path of "load checkpoint from local path: out/step_10.pth", "Loading checkpoint from 'out'". */
+/* Notes the path of a checkpoint that is read: "load checkpoint from local path: out/step_10.pth", "Loading
+ * checkpoint from 'out'". */
 void log_note_checkpoint(survey_reading *reading, const char *line, size_t size);
 
-/* ---- loose.c: error lines that no entry knows ---- */
-/* Whether the logger of a line calls it an error. */
+/* ---- loose.c: unknown error lines, which no entry matches ---- */
+/* Whether the logger marked the line as an error. */
 bool log_is_error_line(const char *line, size_t size);
 void log_note_loose(survey_reading *reading, const char *line, size_t size, int64_t number, const log_who *speaker);
 /* Forgets the row of error lines that `speaker` printed right before line `number`, because they only announce a
@@ -325,8 +326,8 @@ tess_status log_read_json(const char *line, size_t size, log_text_fn take, void 
 
 /* ---- torchrun.c: the processes that torchrun saw end ---- */
 
-/* Reads a line of torchrun's table or of its agent. *failure: the process whose exit code the line gives; rank -1:
- * another line. */
+/* Reads a line of torchrun's table or of its agent. *failure is the process whose exit code the line gives; rank -1:
+ * the line gives none. */
 tess_status log_note_failure(survey_reading *reading, uint64_t hooks, const char *line, size_t size, int64_t number,
                              log_failure *failure);
 const log_failure *log_failure_of(const tess_survey *survey, int rank); /* returns NULL if none is known */

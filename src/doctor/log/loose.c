@@ -125,7 +125,7 @@ void log_drop_loose(survey_reading *r, int64_t number, const log_who *speaker)
             r->loose[i].last = 0;
 }
 
-/* Whether the times say that a row of error lines came long before the current line. */
+/* Whether the times show that a row of error lines is much older than the current line. */
 static bool is_long_ago(const survey_reading *r, const loose_run *run)
 {
     static const double long_s = 600;

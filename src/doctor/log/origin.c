@@ -92,7 +92,8 @@ static bool is_program(const char *text, size_t size)
     return is_family;
 }
 
-/* "NODE6E", "DGX-04": capital letters are those of a host if it begins as hosts do, and a number follows. */
+/* Whether a name in capital letters is a host: "NODE6E", "DGX-04". It must begin with a word that is usual for
+ * hosts, and continue with a number. */
 static bool is_numbered_host(const char *text, size_t size)
 {
     static const char *const words[] = {"NODE", "HOST", "WORKER", "MASTER", "SERVER", "DGX", "HGX"};
@@ -107,7 +108,7 @@ static bool is_numbered_host(const char *text, size_t size)
     return false;
 }
 
-/* "node-a", "worker3", "10.0.0.2", but no word, no program and no name of a file. */
+/* Whether the text may be a host: "node-a", "worker3", "10.0.0.2". A plain word, a program or a file name is not. */
 static bool is_host(const char *text, size_t size)
 {
     int n_digits = 0, n_marks = 0, n_letters = 0;
@@ -304,7 +305,7 @@ static void read_field(const char *line, log_who *who)
     }
 }
 
-/* "lisa.env[e1].node[0].cmd[3].stdout ", the name of a logger: a test harness speaks of one of its hosts. */
+/* Reads the host from the logger's name of a test harness: "lisa.env[e1].node[0].cmd[3].stdout ". */
 static void read_harness(const char *line, log_who *who)
 {
     const char *at = strstr(line, ".node[");
@@ -313,7 +314,7 @@ static void read_harness(const char *line, log_who *who)
         copy(who->host, sizeof(who->host), at + 1, n + 6);
 }
 
-/* True for what argparse prints after the name of a program, "fairseq-train: error: unrecognized arguments: ". */
+/* Whether argparse printed the text after a program's name: "fairseq-train: error: unrecognized arguments: ". */
 static bool is_of_arguments(const char *text, size_t size)
 {
     static const char *const begins[] = {"error: unrecognized arguments:", "error: argument ",

@@ -1,5 +1,5 @@
-/* Finds facts about an error in lines far above it: the endpoint at which a job meets, the node of a pod, the host of a
- * shell, and the checkpoint that is read. */
+/* Finds facts about an error in lines far above it: the endpoint at which the processes of a job meet, the node of a
+ * pod, the host of a shell, and the checkpoint that is read. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -96,7 +96,7 @@ void log_note_assigned(survey_reading *r, const char *line, size_t size)
 
 void log_note_prompt(survey_reading *r, const char *line, size_t size)
 {
-    enum { MOST_ABOVE = 64 }; /* an environment's name in brackets may stand before the prompt */
+    enum { MOST_ABOVE = 64 }; /* the name of an environment, in brackets, may precede the prompt */
     const char *end = line + size, *at = memmem(line, size < MOST_ABOVE ? size : MOST_ABOVE, "root@", 5);
     size_t n = 0;
     if (at == NULL || (at > line && at[-1] != ' ' && at[-1] != '[' && at[-1] != ')'))

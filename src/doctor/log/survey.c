@@ -140,7 +140,8 @@ static bool is_other_process(const survey_reading *r, int entry, const log_match
            is_same_time(match, time_s) && text_hash == match->text_hash && log_who_differs_in_pid(&match->who, who);
 }
 
-/* Lines of a cause that each name several ranks, and have one in common, are about one group of ranks. */
+/* Whether two lines of a cause are about the same group of ranks: each names several ranks, and at least one rank is
+ * in both. */
 static bool is_same_group(const survey_reading *r, int entry, const log_match *match, double time_s, const log_who *who)
 {
     bool common = false;
@@ -151,17 +152,17 @@ static bool is_same_group(const survey_reading *r, int entry, const log_match *m
            strcmp(who->host, match->who.host) == 0 && strcmp(who->gpu, match->who.gpu) == 0;
 }
 
-/* The next line says of another process what the first line of an effect says, as a shell does of its jobs. */
+/* Whether the next line reports the same effect as the first one for another process, as a shell does for its jobs. */
 static bool is_next_process(const survey_reading *r, const log_match *match, int64_t number, const log_who *who)
 {
     return match->n_lines > 0 && match->first.file == r->file && number == match->first.line + match->n_lines &&
            log_who_differs_in_pid(&match->who, who);
 }
 
-/* Adds somebody of whom a line says at once what the first line of its entry says. */
+/* Adds a process or host that has the same error at the same time as the entry's first line. */
 typedef void (*join_fn)(log_who *who, const log_who *other);
 
-/* NULL: the line is not about somebody else at the same time. */
+/* Returns how to add `who` to the match, or NULL if the line is not about another process at the same time. */
 static join_fn find_join(const survey_reading *r, int entry, const log_match *match, int64_t number, double time_s,
                          uint64_t text_hash, const log_who *who, const log_failure *failure)
 {
@@ -193,7 +194,7 @@ static bool is_narrower(const survey_reading *r, int entry, const log_match *mat
 /* limit of the lines of steps that are counted after an exception, over all processes */
 enum { MOST_STEPS = 4096 };
 
-/* Notes what stands above the first line of an entry: a traceback, or errors that no entry knows. */
+/* Notes what stands above the first line of an entry: a traceback, or unknown error lines. */
 static void note_surroundings(survey_reading *r, int entry, const char *line, size_t size, int64_t number,
                               const log_who *origin)
 {

@@ -44,7 +44,7 @@ typedef struct probe_session {
     int n_hosts, leaders[JOB_MAX_HOSTS]; /* team rank of the first rank of each host */
     int local_index, n_local;
     probe_rank mine, *ranks;
-    probe_all all; /* `ranks`, with scratch */
+    probe_all all; /* records of the ranks, and scratch arrays */
     probe_link links[JOB_MAX_HOSTS];
 } probe_session;
 

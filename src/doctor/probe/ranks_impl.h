@@ -57,7 +57,7 @@ tess_majority probe_majority(const uint64_t *hashes, int n);
 void probe_collect_environment(char *const *environment, char *text);
 void probe_judge_environment(const probe_all *all, tess_probe_finding *finding);
 void probe_judge_program(const probe_all *all, tess_probe_finding *finding);
-/* `unit`: "GFLOP/s", "GB/s" of rate * 1e-9. */
+/* `unit`: unit of rate * 1e-9, "GFLOP/s" or "GB/s". */
 void probe_judge_speed(const probe_all *all, const char *unit, bool copies, tess_probe_finding *finding);
 void probe_judge_all_reduce(const probe_rank *ranks, int n, tess_probe_finding *finding);
 void probe_judge_barrier(const probe_rank *ranks, int n, int n_hosts, tess_probe_finding *finding);

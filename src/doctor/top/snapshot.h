@@ -11,7 +11,7 @@
 
 typedef struct tess_top_rank {
     tess_board_copy board;
-    uint64_t *awaited; /* the set of ranks that it waits for; in memory of the snapshot */
+    uint64_t *awaited; /* set of ranks that it waits for; memory of the snapshot */
     char host[JOB_NAME_BYTES];
     char process;      /* state as in proc(5); '\0': the process has ended, or runs on another host */
     int64_t rss_bytes; /* resident memory, including shared pages; -1: unknown */
@@ -31,7 +31,7 @@ typedef struct tess_top_snapshot {
     tess_top_memory memory; /* n 0: not known */
     tess_places places;
     tess_top_rank *ranks; /* (world) */
-    tess_wait *waits;     /* (world) room for tess_top_sum; one block with `missed` and the sets */
+    tess_wait *waits;     /* (world) scratch of tess_top_sum; in one block with `missed` and the sets */
     tess_missed *missed;  /* (world) */
 } tess_top_snapshot;
 
