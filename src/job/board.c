@@ -9,8 +9,9 @@
 
 _Static_assert(sizeof(tess_fingerprint) % 8 == 0, "the board copies it by words");
 
-/* Copies whole words atomically: no reader sees half a word, no thread checker a race. Each store is ordered after
- * earlier stores and each load before later loads, so that a version around the words reveals a torn copy. */
+/* Copies whole words atomically, so that no reader sees half a word, and thread checkers see no race. Each store is
+ * ordered after earlier stores, and each load before later loads. So a version before and after the words reveals a
+ * torn copy. */
 static void store_words(_Atomic uint64_t *to, const void *from, size_t n_words)
 {
     for (size_t i = 0; i < n_words; i++) {
@@ -64,7 +65,7 @@ void tess_board_phase_of(const tess_job_row *row, char phase[TESS_TRACE_PHASE_BY
 void tess_board_op(tess_job_row *row, const tess_fingerprint *fp, const char *team, uint64_t now_ns)
 {
     uint32_t version = atomic_load_explicit(&row->op_version, memory_order_relaxed);
-    /* Threads on two teams may come here at once: the board shows one of them. */
+    /* Threads of two teams may write at the same time: the board shows only one of them. */
     if ((version & 1) != 0 || !atomic_compare_exchange_strong(&row->op_version, &version, version + 1))
         return;
     bool same_team =
@@ -126,7 +127,8 @@ void tess_board_error(tess_job_row *row, const char *message, int blames)
         atomic_store(&row->blames, blames + 1);
 }
 
-/* A rank that died while writing leaves a torn operation: the reader retries some times, then takes it as it is. */
+/* Copies the operation. A rank that died while writing leaves a torn operation: the reader retries some times, then
+ * accepts it. */
 static void load_op(const tess_job_row *row, tess_board_copy *copy)
 {
     uint32_t version;

@@ -1,4 +1,4 @@
-/* Describes the board's rows for people: what a rank does, and how it ended. */
+/* Describes the board's rows for people: what a rank is doing, and how it ended. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,9 +7,9 @@
 #include "base/text/text.h"
 #include "job/job_memory.h"
 
-static const double silent_s = 1; /* an agent writes ten times a second */
+static const double silent_s = 1; /* an agent sends ten times a second */
 
-/* "on host h2 ", or nothing in a job of one host. */
+/* Writes "on host h2 "; nothing in a job of one host. */
 static size_t describe_host(const tess_job *job, int rank, char *text, size_t size)
 {
     text[0] = '\0';
@@ -18,7 +18,7 @@ static size_t describe_host(const tess_job *job, int rank, char *text, size_t si
     return tess_text_add(text, size, 0, "on host %s ", job->header->hosts[job->rows[rank].host].name);
 }
 
-/* "in X" while it goes on, "after X" when it is done; "before its first operation". */
+/* Writes "in X" while the operation runs, "after X" when it is done, or "before its first operation". */
 static size_t describe_op(const tess_board_copy *copy, char *text, size_t size)
 {
     char what[256];
@@ -50,7 +50,7 @@ size_t tess_board_describe_last(const tess_board_copy *copy, char *text, size_t 
     return at + tess_board_describe_phase(copy, text + at, size - at);
 }
 
-/* When a host is silent its ranks may be well: the host is down, or the link to it is cut. */
+/* Describes a silent host. Its ranks may be well: either the host is down, or the link to it is cut. */
 static void describe_silence(const tess_job *job, int rank, char *text, size_t size)
 {
     int number = job->rows[rank].host;

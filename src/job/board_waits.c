@@ -29,7 +29,7 @@ void tess_board_waits_free(tess_mem *mem, tess_board_waits *waits)
     *waits = (tess_board_waits){0};
 }
 
-/* Since when `rank` has waited, as its row shows it; 0: it waits for nobody. */
+/* Returns since when `rank` has waited, according to its row; 0: it does not wait. */
 static uint64_t waits_since(const tess_job *job, int rank)
 {
     const tess_job_row *row = &job->rows[rank];
@@ -43,7 +43,7 @@ static bool is_stopped(const tess_job *job, int rank)
     return state == 'T' || state == 't';
 }
 
-/* Since when `rank` has waited, and for which ranks, which are added to `missed`; 0: it waits for none. */
+/* Returns since when `rank` has waited; 0: it does not wait. The ranks that it waits for are added to `missed`. */
 static uint64_t read_wait(const tess_job *job, int rank, uint64_t *missing, uint64_t *missed)
 {
     uint64_t since_ns = waits_since(job, rank), any = 0;

@@ -9,10 +9,10 @@
 typedef struct tess_board_waits {
     tess_wait *of;     /* (world) */
     uint64_t *missing; /* (world, words of a set) the sets that `of` points to */
-    uint64_t *missed;  /* (words of a set) the union of all */
+    uint64_t *missed;  /* (words of a set) union of all sets */
 } tess_board_waits;
 
-/* Memory for `world` ranks, in one block. Free with tess_board_waits_free. */
+/* Allocates memory for `world` ranks, in one block. Free with tess_board_waits_free. */
 tess_status tess_board_waits_create(tess_mem *mem, int world, tess_board_waits *waits);
 void tess_board_waits_free(tess_mem *mem, tess_board_waits *waits);
 
@@ -24,7 +24,8 @@ void tess_board_read_waits(const tess_job *job, tess_board_waits *waits);
 /* Since when `rank`, which this rank waits for, has waited for others; 0: it waits for nobody, or is stopped. */
 uint64_t tess_board_awaited_waits(const tess_job *job, int rank);
 
-/* The state of proc(5) of a rank's process, '\0': not known; of a rank on another host as its agent sees it. */
+/* Returns the state of a rank's process as in proc(5); '\0': not known. For a rank on another host, it is the state
+ * that its agent reports. */
 char tess_board_process_state(const tess_job *job, int rank, int pid);
 
 #endif

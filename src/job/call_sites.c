@@ -20,13 +20,14 @@ typedef struct site_place {
     uint64_t offset;
 } site_place;
 
-/* The file opened last, kept open because messages name a place more than once. */
+/* The last file that was opened. It stays open, because messages name a place more than once. */
 typedef struct file {
     const char *path;
     tess_symbols symbols;
 } file;
 
-/* Whether `text` names this object: by its file, or by its id where the writer has not loaded it (call_site.h). */
+/* Whether `text` names this object: by its file, or by its id if the writer of the message has not loaded it
+ * (call_site.h). */
 static bool stands_for(const char *text, size_t n, uint32_t id, const char *name)
 {
     char site[TESS_OBJECT_PATH_BYTES];
@@ -57,7 +58,7 @@ static const char *program_of(const tess_job *job, int rank)
     return path;
 }
 
-/* Parses the call site in `text`. Returns where it ends, or NULL when it names no known file. */
+/* Parses the call site in `text`. Returns the end of it, or NULL if it names no known file. */
 static const char *find_place(const tess_job *job, int rank, const char *text, site_place *found)
 {
     static const char program[] = "program";
@@ -89,7 +90,7 @@ static const char *find_function(file *open, const site_place *at, char *text, s
             tess_error_clear();
     }
     bool rebuilt = at->object != 0 && open->symbols.id != 0 && open->symbols.id != at->object;
-    if (!rebuilt) /* else its calls have moved since the rank loaded it */
+    if (!rebuilt) /* otherwise its calls have moved since the rank loaded it */
         tess_symbols_report(&open->symbols, at->object == 0 ? "" : at->path, at->offset, text, size);
     return text;
 }

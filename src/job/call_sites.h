@@ -1,5 +1,5 @@
-/* Call sites in messages. Ranks report them as offsets in their files, which costs nothing; the code that prints a
- * message replaces them by functions and lines. */
+/* Names call sites in messages. Ranks report call sites as offsets in their files, which costs nothing. The code
+ * that prints a message replaces them by functions and lines. */
 #ifndef TESS_JOB_CALL_SITES_H
 #define TESS_JOB_CALL_SITES_H
 

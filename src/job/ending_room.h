@@ -1,5 +1,5 @@
-/* A process's own memory for questions about all ranks of a job (rank_end.h). It is made with the job's mapping, so
- * that nothing is allocated once a rank has failed. */
+/* Memory of a process for searches over all ranks of a job (rank_end.h). It is allocated together with the job's
+ * mapping, so that nothing is allocated once a rank has failed. */
 #ifndef TESS_JOB_ENDING_ROOM_H
 #define TESS_JOB_ENDING_ROOM_H
 

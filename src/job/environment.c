@@ -15,14 +15,16 @@ static bool is_set(tess_variable variable)
     return tess_variable_value(variable) != NULL;
 }
 
-/* True in a step of srun. The script of sbatch and the shell of salloc have reserved numbers, from 0xfffffff0 on. */
+/* Whether this is a step of srun. The script of sbatch and the shell of salloc have reserved step numbers, from
+ * 0xfffffff0 on. */
 static bool in_slurm_step(void)
 {
     const char *step = tess_variable_value(TESS_VAR_SLURM_STEP_ID);
     return step != NULL && strtoull(step, NULL, 10) < 0xfffffff0ull;
 }
 
-/* srun offers PMI to an MPICH too, but only hydra tells a process its rank on the host. */
+/* Whether hydra started this process. srun also offers PMI to an MPICH, but only hydra tells a process its rank on
+ * the host. */
 static bool by_hydra(void)
 {
     return is_set(TESS_VAR_PMI_RANK) && (is_set(TESS_VAR_MPI_LOCALRANKID) || !in_slurm_step());
@@ -38,7 +40,7 @@ static bool by_open_mpi(void)
     return is_set(TESS_VAR_OMPI_RANK) || is_set(TESS_VAR_OMPI_SIZE);
 }
 
-/* RANK alone may be anybody's variable. */
+/* Whether torchrun started this process. RANK alone may be a variable of another program. */
 static bool by_torchrun(void)
 {
     return is_set(TESS_VAR_TORCH_WORLD);
@@ -54,7 +56,7 @@ typedef struct launcher_variables {
     tess_starter starter;
     bool (*started_us)(void);
     tess_variable rank, world;
-    tess_variable local_rank, local_world; /* NONE: the starter sets none */
+    tess_variable local_rank, local_world; /* NONE: the starter sets no such variable */
 } launcher_variables;
 
 /* Nearest to the process first: Tessera's own launcher may run below any of the others, and mpirun starts its ranks
@@ -127,8 +129,8 @@ static tess_status read_master(tess_environment *e)
                                         : TESS_OK;
 }
 
-/* Variables of torchrun must agree with those of another starter. Ranks of our own launcher are exempt: it was asked to
- * start a job of its own, whatever started the launcher. */
+/* Compares torchrun's variables with those of another starter: they must agree. Ranks of our own launcher are
+ * exempt, because it was asked to start a job of its own, whatever started the launcher. */
 static tess_status compare_with_torchrun(const launcher_variables *from, tess_environment *e)
 {
     e->has_torchrun = is_set(torchrun->rank) && is_set(torchrun->world);

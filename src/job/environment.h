@@ -1,4 +1,4 @@
-/* Finds out from the variables that launchers set which launcher started this process. */
+/* Finds out which launcher started this process, from the variables that launchers set. */
 #ifndef TESS_JOB_ENVIRONMENT_H
 #define TESS_JOB_ENVIRONMENT_H
 
@@ -8,7 +8,7 @@
 #include "tessera/status.h"
 
 typedef enum tess_starter {
-    TESS_STARTER_NONE,     /* started alone */
+    TESS_STARTER_NONE,     /* none: the process was started alone */
     TESS_STARTER_TESSERA,  /* `tessera run` or `tessera train -n`: TESSERA_RANK, _WORLD, _SHM_FD */
     TESS_STARTER_OPEN_MPI, /* OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE */
     TESS_STARTER_MPICH,    /* PMI_RANK, PMI_SIZE (hydra), MPI_LOCALRANKID, MPI_LOCALNRANKS */
@@ -18,26 +18,26 @@ typedef enum tess_starter {
 
 typedef struct tess_environment {
     tess_starter starter;
-    int rank, world;             /* the starter's numbers; 0 of 1 when started alone */
+    int rank, world;             /* numbers that the starter gives; 0 of 1 if the process was started alone */
     int local_rank, local_world; /* numbers on this host; -1: not known */
-    char reported_by[64];        /* "OMPI_COMM_WORLD_SIZE=8": for messages */
+    char reported_by[64];        /* "OMPI_COMM_WORLD_SIZE=8", for messages */
     char master[128];            /* torchrun: MASTER_ADDR */
     int master_port;
-    bool has_torchrun; /* RANK and WORLD_SIZE are set, too, in addition to another starter's variables */
+    bool has_torchrun; /* RANK and WORLD_SIZE are also set, in addition to another starter's variables */
     int torchrun_rank, torchrun_world;
 } tess_environment;
 
-/* TESS_E_INVALID: a variable is no number or out of range, or two of them contradict each other (the message names both
- * with their values and says which to unset). */
+/* Reads the variables. TESS_E_INVALID: a variable is not a number or out of range, or two of them contradict each
+ * other. The message names both with their values, and says which one to unset. */
 tess_status tess_environment_read(tess_environment *environment);
 
-/* "Open MPI", "Slurm". */
+/* Returns "Open MPI", "Slurm" and the like. */
 const char *tess_starter_name(tess_starter starter);
 
 /* Reads a variable that is set. TESS_E_INVALID: not a number from `least` to `most`. */
 tess_status tess_environment_number(tess_variable variable, int least, int most, int *number);
 
-/* True inside a process that a launcher started. */
+/* Whether a launcher started this process. */
 bool tess_launch_is_rank(void);
 
 #endif

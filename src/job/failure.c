@@ -19,7 +19,7 @@ static const failure_row table[] = {
 #undef X
 };
 
-/* Signals that a process causes itself. The others come from outside. */
+/* Whether the process itself causes this signal. Other signals come from outside. */
 static bool is_own_fault(int signal)
 {
     return signal == SIGSEGV || signal == SIGBUS || signal == SIGABRT || signal == SIGILL || signal == SIGFPE ||
@@ -58,7 +58,8 @@ static tess_failure_class classify_status(tess_status status)
     }
 }
 
-/* The end of the process counts before its message: an error that a dying rank left is usually a consequence. */
+/* Classifies a failure. The end of the process counts before its message, because an error that a dying rank left is
+ * usually a consequence. */
 tess_failure_class tess_failure_classify(const tess_failure *failure)
 {
     if (failure->asked)

@@ -1,5 +1,5 @@
-/* Classes of failures that end a job, and the action for each. Pure functions: the process that watches the ranks fills
- * in the facts, the table gives the rest. */
+/* Classes of failures that end a job, and the action for each. Pure functions: the process that watches the ranks
+ * provides the facts, and a table gives the class and the action. */
 #ifndef TESS_JOB_FAILURE_H
 #define TESS_JOB_FAILURE_H
 
@@ -8,26 +8,26 @@
 
 enum { TESS_FAILURE_BYTES = 2048 };
 
-/* The facts known outside of the ranks. */
+/* The facts about a failure that are known outside of the ranks. */
 typedef struct tess_failure {
-    int rank;                      /* the rank where it began, -1: not known */
-    char host[64];                 /* host of that rank; "" in a job of one host, or when not known */
+    int rank;                      /* rank where it began; -1: not known */
+    char host[64];                 /* host of that rank; "": the job has one host, or it is not known */
     int signal, exit_code;         /* how that rank's process ended; both 0: it did not end, or its host is gone */
-    tess_status status;            /* the error with which it gave up; TESS_OK: it reported none */
+    tess_status status;            /* error with which the rank gave up; TESS_OK: it reported none */
     bool asked;                    /* a signal to the job asked it to end */
     bool stopping;                 /* the job was asked to stop before it failed */
     bool oom_killed;               /* killed by the system because memory ran out */
     bool stuck;                    /* peers timed out waiting for it */
     bool host_lost;                /* its host cannot be reached */
     bool evaluating;               /* it evaluated held-out text after `step`, which training does not need */
-    int64_t step;                  /* its current step; -1: before the first */
-    int64_t steps_done;            /* completed by the job */
-    char text[TESS_FAILURE_BYTES]; /* sentence: "rank 3 was killed by signal 9 (SIGKILL) in ..." */
+    int64_t step;                  /* current step of the rank; -1: before the first step */
+    int64_t steps_done;            /* steps that the job has completed */
+    char text[TESS_FAILURE_BYTES]; /* the failure as a sentence: "rank 3 was killed by signal 9 (SIGKILL) in ..." */
 } tess_failure;
 
 typedef enum tess_action {
     TESS_ACTION_STOP,    /* no automatic action helps */
-    TESS_ACTION_RESPAWN, /* replace the rank, the others keep their processes; if impossible: RESTART */
+    TESS_ACTION_RESPAWN, /* replace the rank while the others keep their processes; if that is impossible: RESTART */
     TESS_ACTION_RESTART, /* restart all ranks from the newest valid state */
     TESS_ACTION_SHRINK   /* restart all ranks with settings that need less memory (ladder.h) */
 } tess_action;
@@ -66,21 +66,22 @@ typedef enum tess_failure_class {
 
 tess_failure_class tess_failure_classify(const tess_failure *failure);
 
-/* The table's columns. */
+/* These return the columns of the table. */
 const char *tess_failure_name(tess_failure_class class);
 tess_action tess_failure_action(tess_failure_class class);
 const char *tess_failure_advice(tess_failure_class class);
-/* True when a second failure of this class at the same step shows that it will always recur there: its cause is in the
- * program, the data or the settings, not in the environment. */
+/* Whether a second failure of this class at the same step shows that it will always happen there: its cause is in
+ * the program, the data or the settings, not in the environment. */
 bool tess_failure_is_of_step(tess_failure_class class);
 
-/* A failure as one line of text: from the warden that diagnosed it, which may be on another host, to the process that
- * restarts the job. */
+/* A failure as one line of text. The warden that diagnosed it, which may be on another host, sends it to the process
+ * that restarts the job. */
 enum { TESS_FAILURE_LINE_BYTES = 2560 /* short enough for an atomic write to a pipe */ };
 
-/* The line contains no newline, even if the failure's text does. Returns line. */
+/* Writes the line. It contains no newline, even if the failure's text does. Returns line. */
 const char *tess_failure_line_write(const tess_failure *failure, char line[TESS_FAILURE_LINE_BYTES]);
-/* Skips text in front of the line. False: `line` holds no such line, and *failure is unchanged. */
+/* Reads the line, and skips text in front of it. Returns false if `line` holds no such line; *failure is then
+ * unchanged. */
 bool tess_failure_line_read(const char *line, tess_failure *failure);
 
 #endif

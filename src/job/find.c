@@ -20,16 +20,16 @@ static const char memory_name[] = "/memfd:tessera";
 /* ---- Inspecting a descriptor ---- */
 typedef enum memory_kind { NO_JOB, OTHER_VERSION, A_JOB } memory_kind;
 
-/* The parts must lie inside the file, even when a broken program wrote the header. */
+/* Whether the parts of the memory are inside the file. A broken program may have written the header. */
 static bool fits(const tess_job_header *h, uint64_t file_bytes)
 {
-    /* Each rank has more than a page. */
+    /* a rank has more than a page */
     return h->world >= 1 && h->world <= file_bytes / JOB_PAGE && h->world <= INT32_MAX && h->n_hosts >= 1 &&
            h->n_hosts <= JOB_MAX_HOSTS && h->host < h->n_hosts && h->bytes == file_bytes && h->heap <= h->bytes &&
            h->heap == tess_job_layout_of((int)h->world).heap;
 }
 
-/* Reads before mapping: a job still being created, or other memory, is not worth a map. */
+/* Reads the header before mapping: a job that is still being created, or other memory, need not be mapped. */
 static memory_kind inspect(int fd, uint64_t file_bytes, tess_job_header *header)
 {
     if (file_bytes < sizeof(*header) || pread(fd, header, sizeof(*header), 0) != (ssize_t)sizeof(*header) ||
@@ -58,11 +58,11 @@ static bool map(int fd, const tess_job_header *header, tess_live_job *live)
 
 /* ---- The search ---- */
 typedef struct job_search {
-    int pid;            /* requested process; 0: any */
-    const char *folder; /* requested folder; NULL: any */
+    int pid;            /* process that was asked for; 0: any */
+    const char *folder; /* folder that was asked for; NULL: any */
     bool own_only;      /* skip jobs of other users */
     int n;
-    int other_version; /* a process of a job of another version; 0: none */
+    int other_version; /* process of a job of another version; 0: none */
     bool wanted[TESS_LIVE_MAX];
     tess_live_job jobs[TESS_LIVE_MAX];
 } job_search;
@@ -163,7 +163,7 @@ static tess_status see_name(void *context, const char *name)
     return TESS_OK;
 }
 
-/* The command line, the program's folder left out. */
+/* Reads the command line, and removes the program's folder. */
 static void read_command(int pid, char *text, size_t size)
 {
     char path[64], words[4096];
@@ -229,7 +229,7 @@ static tess_status not_found(const job_search *s, const char *what)
                      "process %d has no part in a job (or the job is just starting, or another user's)", s->pid);
 }
 
-/* A number is a process unless a folder has that name. */
+/* Reads what was asked for. A number is a process, unless a folder has that name. */
 static tess_status read_what(const char *what, job_search *s)
 {
     char *end;

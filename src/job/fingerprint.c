@@ -123,7 +123,7 @@ static void report_variants(const meeting *m, int *ranks, char *text, size_t siz
     char what[256];
     tess_sentence words = tess_sentence_begin(text, size);
     for (int i = 0; i < m->n; i++) {
-        int first = 0; /* the first of those that asked the same */
+        int first = 0; /* the first rank that asked for the same */
         while (first < i && !alike(m, i, first))
             first++;
         if (first < i)

@@ -86,7 +86,7 @@ void tess_job_free(const tess_job *job, int rank, uint64_t offset, size_t bytes)
     uint64_t size = align_up(bytes > 0 ? bytes : 1, JOB_PAGE);
     tess_os_punch(job->fd, offset, size);
     if (lock(job, rank) != TESS_OK)
-        return; /* the job is dying: its memory goes with it */
+        return; /* the job is ending, and its memory with it */
     uint32_t i = 0;
     while (i < h->n_holes && h->holes[i].offset < offset)
         i++;

@@ -31,7 +31,7 @@ tess_status tess_job_attach(tess_job *job, int world)
     return TESS_OK;
 }
 
-/* The state in which every job begins: nobody has joined, nothing is allocated. Rows are zero. */
+/* Sets the state in which every job begins: no rank has joined, and nothing is allocated. Rows are zero. */
 static tess_status begin(tess_job *job)
 {
     tess_job_header *h = job->header;
@@ -50,7 +50,8 @@ static tess_status begin(tess_job *job)
 tess_status tess_job_create(int world, tess_job *job)
 {
     TESS_CHECK(world >= 1, TESS_E_INVALID, "a job of %d ranks: it needs at least one", world);
-    /* Windows come and go, and address space must not fragment before memory runs out: it is eight times as large. */
+    /* Windows are created and removed, and address space must not fragment before memory runs out. So it is eight
+     * times as large as memory. */
     uint64_t heap = tess_job_layout_of(world).heap, limit = tess_os_memory_bytes();
     uint64_t bytes = heap + tess_round_up(limit * 8, JOB_HUGE_PAGE);
 
