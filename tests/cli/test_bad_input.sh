@@ -110,7 +110,7 @@ done < <(echo verify advise; commands "$tessera"; for group in bench ckpt doctor
 [ "$n_commands" -gt 35 ] && pass "the help of $n_commands commands is read" || fail "only $n_commands commands have been found"
 expect "a size without its unit" 2 "--shard-size: '4k' is no number of bytes, KiB" "$tessera" convert a b --shard-size 4k
 expect "a size beyond the range" 2 "--shard-size: 4KiB is outside 1000000 .. " "$tessera" convert a b --shard-size 4KiB
-expect "bench comm: no number of ranks" 2 "--ranks 2x: name numbers from 2 to 512" "$tessera" bench comm --ranks 2x
+expect "bench comm: no number of ranks" 2 "--ranks 2x: name numbers from 2 on" "$tessera" bench comm --ranks 2x
 expect "bench comm: ranks named twice" 2 "2 stands there twice; name it once" "$tessera" bench comm --ranks 2,4,2
 expect "bench comm: nothing between the sizes" 2 "--min-bytes 4096 is above --max-bytes 1024: lower it" \
     "$tessera" bench comm --min-bytes 4096 --max-bytes 1024
@@ -125,7 +125,8 @@ cat >70b.json <<JSON
 JSON
 bad "a model that is too large" "2 ranks of this host would need 1.31 TiB of memory, but it has " -n 2 model.config=70b.json \
     recovery.enable=true
-grep -q "(a rank: params 131 GiB, grads 263 GiB, optimizer 263 GiB, activations .*). It would fit with .* hosts like this one" output &&
+# A job has at most 128 hosts; whether these are enough depends on the memory of this one.
+grep -Eq "\(a rank: params 131 GiB, grads 263 GiB, optimizer 263 GiB, activations .*\)\. It would fit (with .*|on no number of) hosts like this one" output &&
     pass "with its figures and what would fit" || fail "its figures: $(cat output)"
 [ "$(wc -l <output)" = 1 ] && pass "and is not tried again" || fail "more than a refusal: $(cat output)"
 bad "on one rank" "1 rank of this host would need 1.67 TiB" model.config=70b.json
