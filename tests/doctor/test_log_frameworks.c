@@ -755,6 +755,46 @@ static const struct {
     {"ascend-hccl-mismatch", "",
      "EI0005: The arguments for collective communication are inconsistent between ranks: count"},
     {"ascend-hccl-timeout", "", "EI0002: The wait execution of the Notify register times out. Reason: unknown"},
+    {"ascend-hccl-port", "host 192.0.2.7 (pid 77)",
+     "[ERROR] HCCL(77,python):2026-01-10-11:43:09.1 [hccl_socket.cc:1] [77][HcclSocket][Listen] socket type[1], listen "
+     "on ip[192.0.2.7] and specific port[16666] fail. Please check the port status."},
+    {"ascend-kernel-failed", "process (pid 77, chipId:7, dieId:0)",
+     "EZ9999[PID: 77] 2026-01-10-11:43:09.1 (EZ9999): The error from device(chipId:7, dieId:0), serial number is 9, "
+     "there is an exception of fftsplus aicore error, core id is 12, error code = 0x20000"},
+    /* Signals, as Paddle and shells report them */
+    {"paddle-terminated", "",
+     "FatalError: A serious error (Termination signal) is detected by the operating system. (at init.cc:303)"},
+    {"paddle-terminated", "", "FatalError: `Termination signal` is detected by the operating system."},
+    {"aborted", "", "FatalError: `Process abort signal` is detected by the operating system."},
+    {"illegal-instruction", "", "FatalError: `Illegal instruction` is detected by the operating system."},
+    {"bus-error", "",
+     "FatalError: `Access to an undefined portion of a memory object` is detected by the operating system."},
+    {"segfault", "process (pid 77)", "run.sh: line 12: 77 Segmentation fault      (core dumped) python t.py"},
+    /* Those who lost another one */
+    {"ray-actor-dead", "actor 0e55 on 192.0.2.7",
+     "[2026-01-10 11:43:09,1 I 7 8] actor_manager.cc:139: received notification on actor, state: DEAD, actor_id: 0e55, "
+     "ip address: 192.0.2.7, port: 43, worker_id: 0f, raylet_id: 10, num_restarts: 0, has creation_task_exception=1"},
+    {"ray-actor-dead", "actor 0e55",
+     "[2026-01-10 11:43:09,1 I 7 8] actor_manager.cc:139: received notification on actor, state: DEAD, actor_id: 0e55, "
+     "ip address: , port: 0, num_restarts: 0, death context type=CreationTaskFailureContext"},
+    {"tf-collective-aborted", "",
+     "2026-01-10 11:43:09.1: E tensorflow/ring_reducer.cc:369] Aborting RingReduce with Unavailable: Socket closed"},
+    {"cloud-preempted", "", "I 01-10 11:43:09 controller.py:100] The cluster is preempted or failed. Recovering..."},
+    /* Compilers that a program runs */
+    {"neuron-compiler", "",
+     "subprocess.CalledProcessError: Command '['neuronx-cc', 'compile', 'model.MODULE_137+d5.hlo_module.pb', '-O1']' "
+     "returned non-zero exit status 70."},
+    {"deepspeed-op-build", "",
+     "subprocess.CalledProcessError: Command '['/usr/local/cuda/bin/nvcc', '-c', 'a.cu']' returned non-zero exit "
+     "status 2."},
+    /* A loss that is not there */
+    {"loss-left-out", "",
+     " iteration       10/  250000 | elapsed time per iteration (ms): 12.0 | loss scale: 1.0 | grad norm: 0.751 | "},
+    {"loss-left-out", "",
+     " iteration       10/  250000 | loss scale: 512.0 | grad norm: 0.751 | number of skipped iterations:   0 |"},
+    {"ucx-device-open", "",
+     "[1767225600.123456] [n1:77  :0]  ib_md.c:1933 UCX  ERROR ibv_open_device(mlx5_9) failed: No such file or "
+     "directory"},
 };
 
 /* Logs, and the beginning of what is said of them. */
@@ -999,6 +1039,12 @@ static const char *const healthy[] = {
     "FutureWarning: `torch.cpu.amp.autocast(args...)` is deprecated.",
     "{'loss': 1.5, 'grad_norm': inf, 'learning_rate': 1e-05}",
     " iteration       10/  250000 | lm loss: 2.310000E+00 | grad norm: 0.751 | number of nan iterations:   0 |",
+    " iteration       10/  250000 | lm loss: 2.310000E+00 | loss scale: 1.0 | grad norm: 0.751 | number of skipped "
+    "iterations:   0 |",
+    " iteration       10/  250000 | loss scale: 512.0 | number of skipped iterations:   1 |",
+    "I 01-10 11:43:09 recovery.py:7] The cluster is preempted before the job is submitted.",
+    "actor_manager.cc:139: received notification on actor, state: ALIVE, actor_id: 0e55, ip address: 192.0.2.7, port: "
+    "43, num_restarts: 0, has creation_task_exception=0",
     "Process 77 exits successfully.",
     "n1:7:8 [7] NCCL INFO NET/OFI No NIC info for dev 0",
     "n1:7:8 [0] NCCL INFO NET/Plugin: Plugin load (libnccl-net.so) returned 2 : libnccl-net.so: "

@@ -46,6 +46,7 @@ static const sample schedulers[] = {
     {"slurmstepd: error: *** STEP 77.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE to SIGNAL Killed ***",
      "slurm-task-exit"},
     {"slurmstepd: error: *** STEP 77.0 ON n1 FAILED (non-zero exit code or other failure mode) ***", "slurm-task-exit"},
+    {"slurmstepd: error: *** STEP 77.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***", "slurm-step-cancelled"},
     {"srun: error: n1: task 3: Exited with exit code 1", "slurm-task-exit"},
     {"srun: error: n[1-2]: tasks 0-3,5,7+: Terminated", "slurm-task-exit"},
     {"srun: error: n1: tasks 1-3: User defined signal 1", "slurm-task-exit"},

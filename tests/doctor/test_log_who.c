@@ -7,6 +7,11 @@
 #include "base/os/os.h"
 #include "doctor/log/log_impl.h"
 
+#define STEP "2026-01-10 11:43:09,1 Node[0] Epoch[1] Batch [20-40] Speed: 2047.38 samples/sec accuracy=0.1\n"
+#define FIVE_STEPS STEP STEP STEP STEP STEP
+#define PROBE \
+    "[1767225600.123456] [n1:77  :0]  ib_md.c:1933 UCX  ERROR ibv_open_device(mlx5_9) failed: No such device\n"
+
 static const struct {
     const char *text, *headline, *absent; /* the headline has the words `headline`, and not `absent` (NULL: any) */
 } samples[] = {
@@ -207,6 +212,31 @@ static const struct {
     {"(env) root@0a1b2c:/data# python t.py\n"
      "a/joblib/x.py:46: UserWarning: [Errno 28] No space left on device.  joblib will operate in serial mode\n",
      "host 0a1b2c: there was no room for a semaphore in /dev/shm", "disk"},
+    {"Traceback (most recent call last):\n  File \"x.py\", line 3, in f\n    q = SimpleQueue()\n"
+     "  File \"/usr/lib/python3.12/multiprocessing/synchronize.py\", line 57, in __init__\n    sl = SemLock(k)\n"
+     "OSError: [Errno 28] No space left on device\n",
+     "there was no room for a lock or semaphore in /dev/shm", "disk"},
+    {"Traceback (most recent call last):\n  File \"x.py\", line 3, in f\n    f.write(b)\n"
+     "OSError: [Errno 28] No space left on device\n",
+     "its disk is full", "/dev/shm"},
+    /* A probe of a device that failed is no error if the run goes on. */
+    {PROBE FIVE_STEPS, "UCX could not open an InfiniBand or RoCE card", NULL},
+    {PROBE FIVE_STEPS FIVE_STEPS FIVE_STEPS FIVE_STEPS, "no error that ends a job is in these logs", "UCX"},
+    /* A loss that is left out is named with its step. */
+    {" iteration 7/ 9 | lm loss: 7.3E-01 | loss scale: 1.0 | grad norm: 0.7 |\n"
+     " iteration 8/ 9 | learning rate: 6E-06 | loss scale: 1.0 | grad n",
+     "the loss of a step is missing; Megatron leaves out one that is NaN (or not above zero) (step 8)", NULL},
+    /* The device and the core of a fault on an NPU, and the device that has no memory. */
+    {"RecentErrMsg: [PID: 77] Memory_Allocation_Failure(EL0004): Failed to allocate memory.\n"
+     "        TraceBack (most recent call last):\n"
+     "        open device 2 failed, runtime result = 507033.[FUNC:ReportCallError][FILE:log_inner.cpp][LINE:148]\n",
+     "no memory for the next allocation: device 2", NULL},
+    {"(j pid=7) I 01-10 11:43:09 controller.py:100] The cluster is preempted.\n"
+     "(j pid=7) E 01-10 11:43:39 backend_utils.py:999] Failed to cancel jobs on cluster job-a-7.\n",
+     "the cloud takes a machine of the job back (spot, preemption or maintenance): job-a-7", NULL},
+    {"FatalError: A serious error (Termination signal) is detected by the operating system. (at init.cc:303)\n"
+     "  [SignalInfo: *** SIGTERM (@0x92b7) received by PID 77 (TID 0x7f) from PID 76 ***]\n",
+     "a process of Paddle was asked to end (SIGTERM)", "root cause"},
     /* Jobs that a shell reports, the worker of a data loader, and the file of a checkpoint. */
     {"run.sh: line 9: 77 Aborted                 (core dumped) python t.py --a\n"
      "run.sh: line 9: 78 Aborted                 (core dumped) python t.py\n",
