@@ -8,7 +8,7 @@
 #include "cli/whole_text.h"
 
 /* ---- Messages ---- */
-/* Takes over `message`. */
+/* Inserts `message`, and takes ownership of it. */
 static tess_status insert(json_t *messages, size_t at, json_t *message)
 {
     TESS_CHECK(message != NULL && json_array_insert_new(messages, at, message) == 0, TESS_E_NOMEM,
@@ -77,7 +77,7 @@ tess_status chat_talk_open(chat_talk *t)
     t->n_ends = config->n_eos;
     memcpy(t->ends, config->eos_token_id, sizeof(config->eos_token_id));
     TESS_TRY(tess_conversation_end(t->how, t->encoder, t->mem, &end));
-    if (end >= 0) /* few models name it as their end of text */
+    if (end >= 0) /* few models list this token as an end of text */
         t->ends[t->n_ends++] = end;
     return tess_generator_create(t->m->compute.stream, t->m->model, &t->m->compute.hooks, &options, &t->generator);
 }
@@ -107,7 +107,7 @@ static tess_status next_request(void *self, tess_request *r, bool *none)
     return TESS_OK;
 }
 
-/* t->text becomes the answer so far: what its ids add to the id before them. */
+/* Sets t->text to the answer so far: the text that its ids add to that of the id before them. */
 static tess_status decode_answer(chat_talk *t)
 {
     tess_buffer before = {.mem = t->mem};

@@ -29,7 +29,7 @@ static void print_usage(FILE *out, const cli_command *command, const cli_flag *f
     }
 }
 
-/* The flag that `argument` names, with its value when it is written "--flag=value". */
+/* Finds the flag that `argument` names. If it is written as "--flag=value", sets *value to the value. */
 static const cli_flag *find_flag(const char *argument, const cli_flag *flags, int n_flags, const char **value)
 {
     *value = NULL;
@@ -47,8 +47,8 @@ static const cli_flag *find_flag(const char *argument, const cli_flag *flags, in
     return NULL;
 }
 
-/* A shell leaves the ~ of --flag=~/x as it is. The paths live as long as the words of argv that they replace. Ends the
- * process if a path is too long, or there are too many. */
+/* Expands a leading ~, because a shell does not expand the ~ of --flag=~/x. The result lives until the process ends.
+ * Ends the process if a path is too long, or if there are too many. */
 static const char *expand_home(const char *path)
 {
     static char paths[2 * CLI_REPEATS][PATH_MAX];
@@ -63,7 +63,7 @@ static const char *expand_home(const char *path)
     return paths[n++];
 }
 
-/* Whether a flag's value is the name of a file or a folder. */
+/* Whether a flag's value is the path of a file or a folder. */
 static bool takes_path(const cli_flag *flag)
 {
     static const char *const names[] = {"FILE", "[=FILE]", "DIR", "FOLDER", "PATH", "OUT", "OLD.json"};
@@ -73,7 +73,7 @@ static bool takes_path(const cli_flag *flag)
     return false;
 }
 
-/* TESS_E_INVALID: not a number, or outside the range. */
+/* Parses the value of a flag. Returns TESS_E_INVALID if it is not a number, or outside the range. */
 static tess_status read_value(const cli_flag *f, const char *text)
 {
     char *end;
@@ -97,7 +97,7 @@ static tess_status read_value(const cli_flag *f, const char *text)
     return TESS_OK;
 }
 
-/* Stores a flag's value, or ends the process. */
+/* Stores a flag's value. Ends the process if the value is invalid. */
 static void store(const cli_command *command, const cli_flag *f, const char *text)
 {
     bool repeats = f->value != NULL && strstr(f->value, " ...") != NULL;
@@ -112,8 +112,8 @@ static void store(const cli_command *command, const cli_flag *f, const char *tex
         cli_exit(cli_end(TESS_E_INVALID));
 }
 
-/* Ends the process if an unknown flag is a key of the configuration or of another program. `has_hint`: a flag has a
- * similar name, so that the last word of a key is no better guess. */
+/* Ends the process with advice if an unknown flag is an option's key, of Tessera or of another program. `has_hint`:
+ * a flag has a similar name, so the last word of a key is not a better guess. */
 static void refuse_dashes(const cli_command *command, const char *argument, bool has_hint)
 {
     int n_tables;
@@ -137,7 +137,7 @@ static void refuse_dashes(const cli_command *command, const char *argument, bool
 static void refuse_flag(const cli_command *command, const char *argument, const cli_flag *flags, int n_flags)
 {
     const char *names[MOST_NAMES];
-    char name[64], hint[TESS_HINT_BYTES]; /* name: without a value */
+    char name[64], hint[TESS_HINT_BYTES]; /* name: the flag without its value */
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(argument, "="), argument);
     for (int i = 0; i < n_flags; i++)
         names[i] = flags[i].name;
@@ -227,7 +227,8 @@ int cli_run_command(tess_mem *mem, int argc, char **argv, const cli_command *com
                       tess_options_hint(command->name, argv[1], names, command->n_verbs, "", hint));
 }
 
-/* The cause of a write that failed before is no longer known: one more byte meets it again. */
+/* Finds the reason for a failed write to standard output, which is no longer known: writes one more byte, which
+ * fails in the same way. */
 static const char *find_cause(void)
 {
     clearerr(stdout);

@@ -1,6 +1,6 @@
-/* The command line: one file per subcommand, with its flags, the calls and what is printed.
- * Exit codes: 0 done, 1 failed, 2 bad input (nothing was written) or a full disk (nothing was lost), 130 interrupted,
- * 128+n killed by signal n. */
+/* Declares the command line. Each subcommand has a file with its flags, its calls and its output. Exit codes: 0
+ * done, 1 failed, 2 bad input (nothing was written) or a full disk (nothing was lost), 130 interrupted, 128+n killed
+ * by signal n. */
 #ifndef TESS_CLI_CLI_H
 #define TESS_CLI_CLI_H
 
@@ -15,21 +15,23 @@
 #include "engine/model/weights.h"
 
 typedef struct cli_flag {
-    const char *name;  /* "--prompt", or "-n" */
-    const char *value; /* its value in the usage: "TEXT"; NULL: a switch; "[=FILE]": one that may take a value;
-                        * "FILE ...": may be given CLI_REPEATS times */
+    const char *name; /* "--prompt", or "-n" */
+    /* its value in the usage: "TEXT"; NULL: a switch; "[=FILE]": a value is optional; "FILE ...": the flag may be
+     * given up to CLI_REPEATS times */
+    const char *value;
     const char *help;
-    const char **text; /* receives the value, or "" for a switch; "FILE ...": CLI_REPEATS + 1 of them, all NULL */
+    /* receives the value, or "" for a switch; for "FILE ...": an array of CLI_REPEATS + 1 pointers, all NULL */
+    const char **text;
     int64_t *integer, min, max;  /* receives the value as an integer in min .. max */
-    int64_t *bytes, unit;        /* ... as a size in min .. max bytes; a plain number counts `unit` bytes */
-    double *number, least, most; /* ... as a number in least .. most */
+    int64_t *bytes, unit;        /* receives a size in min .. max bytes; a plain number counts `unit` bytes */
+    double *number, least, most; /* receives a number in least .. most */
 } cli_flag;
 
-/* `name` is one word, or two: "ckpt ls". Lists of commands show the first line of `help`. */
+/* A command. `name` is one word, or two as in "ckpt ls". Lists of commands show the first line of `help`. */
 typedef struct cli_command {
     const char *name, *arguments, *help;
-    /* argv[0] is the last word of the name, argv[-1] the word before it. `mem` belongs to the process. NULL: argv[1]
-     * names one of `verbs`. */
+    /* Runs the command. argv[0] is the last word of the name, argv[-1] the word before it. `mem` belongs to the
+     * process. NULL: argv[1] selects one of `verbs`. */
     int (*run)(tess_mem *mem, int argc, char **argv);
     const struct cli_command *const *verbs;
     int n_verbs;
@@ -37,53 +39,56 @@ typedef struct cli_command {
 
 enum { CLI_REPEATS = 16 };
 
-/* Sorts argv[1..] into flags and positionals, moves the positionals to argv + 1 and returns their number. Ends the
- * process on --help, after the usage, and on a bad flag, after the reason. */
+/* Sorts argv[1..] into flags and positional arguments, moves the latter to argv + 1, and returns their number. Ends
+ * the process after printing the usage on --help, or the reason on a bad flag. */
 int cli_parse(int argc, char **argv, const cli_command *command, const cli_flag *flags, int n_flags);
 
-/* Runs a command and returns its exit code. One with verbs prints their list on --help and where argv[1] is missing. */
+/* Runs a command and returns its exit code. If the command has verbs, prints their list on --help or if argv[1] is
+ * missing. */
 int cli_run_command(tess_mem *mem, int argc, char **argv, const cli_command *command);
-/* Prints a line: the command's name, in `width` columns, and the first line of its help. */
+/* Prints one line: the command's name, padded to `width` columns, and the first line of its help. */
 void cli_print_command(FILE *out, const cli_command *command, int width);
-/* Prints such a line for each command. */
+/* Prints one such line for each command. */
 void cli_print_commands(FILE *out, const cli_command *const *commands, int n);
 
-/* Ends the process. A failure to write standard output, such as a full disk, is reported and makes success a failure.
- */
+/* Ends the process. If standard output cannot be written (for example, the disk is full), reports that and turns
+ * success into failure. */
 void cli_exit(int code) __attribute__((noreturn));
 
-/* Clears the status line. The exit code of `status`, and for a failure its message as tess_exit_fail prints it. */
+/* Clears the status line. Returns the exit code for `status`; on failure, also prints the message as tess_exit_fail
+ * does. */
 int cli_end(tess_status status);
 /* Prints "tessera: <message>" with the usage of `command`; returns TESS_EXIT_BAD_INPUT. */
 int cli_misuse(const cli_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* tess_ranks_count of the value of -n; NULL: -n was not given. */
+/* Calls tess_ranks_count with the value of -n; NULL: -n was not given. */
 tess_status cli_count_ranks(const char *text, tess_ranks *ranks);
-/* "float32" or "bfloat16"; with `stored` also "float16", which nothing computes in. NULL: TESS_DTYPE_COUNT. */
+/* Parses "float32" or "bfloat16". If `stored`, also accepts "float16", which is only a storage format. If `text` is
+ * NULL, sets *dtype to TESS_DTYPE_COUNT. */
 tess_status cli_dtype(const char *flag, const char *text, bool stored, tess_dtype *dtype);
-/* "auto", "true" or "false". NULL: auto. */
+/* Parses "auto", "true" or "false". NULL means auto. */
 tess_status cli_add_bos(const char *text, tess_add_bos *add);
 
-/* Frees `text` after printing it to standard output, which it does only if `status` is TESS_OK. Returns `status`. */
+/* If `status` is TESS_OK, prints `text` to standard output. Then frees `text` and returns `status`. */
 tess_status cli_print_text(tess_status status, tess_buffer *text);
-/* Prints a line to standard error, in place of the status line: a warning of the library. */
+/* Prints a warning of the library to standard error, in place of the status line. */
 void cli_print_line(void *self, const char *line);
 
-/* Overwrites the status line of a terminal: "what: 42%  1.2 M tokens". Prints nothing elsewhere. */
+/* Overwrites the status line if standard error is a terminal: "what: 42%  1.2 M tokens". Otherwise prints nothing. */
 void cli_status_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cli_status_clear(void);
 
-/* The status line of work whose bytes are known, from its second second on:
- * "verify: 42%  1.2 GiB of 2.9 GiB, 1.1 GiB/s, 2 s left". */
+/* The status line of work with a known number of bytes. It appears when the work has lasted a second: "verify: 42%
+ * 1.2 GiB of 2.9 GiB, 1.1 GiB/s, 2 s left". */
 typedef struct cli_progress {
-    const char *doing;       /* "verify" */
-    double began_s, shown_s; /* 0: not yet */
+    const char *doing;       /* name of the work, such as "verify" */
+    double began_s, shown_s; /* 0: not begun, not shown yet */
 } cli_progress;
 
-/* `progress` is a cli_progress. */
+/* Progress callback. `progress` points to a cli_progress. */
 void cli_progress_report(void *progress, uint64_t done, uint64_t all);
 
-/* Exit code of a doctor that found nothing known (log) or something to correct (env). */
+/* Exit code of `doctor log` if it recognised nothing, and of `doctor env` if something should be corrected. */
 enum { CLI_DOCTOR_FINDS = 3 };
 
 extern const cli_command cli_train, cli_rl, cli_eval, cli_generate, cli_chat, cli_tokenize, cli_convert, cli_run,

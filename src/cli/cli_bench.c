@@ -13,7 +13,7 @@ static const tess_bench *const benches[] = {&tess_bench_machine, &tess_bench_ker
                                             &tess_bench_ckpt,    &tess_bench_offload};
 enum { N_BENCHES = sizeof(benches) / sizeof(benches[0]), MAX_FLAGS = 32, N_OUTPUT_FLAGS = 3 };
 
-/* A bench's flags for cli_parse: those of the report, the common options, the bench's own. */
+/* The flags of a bench for cli_parse: those of the report, the common options, and the bench's own. */
 typedef struct flag_set {
     cli_flag flags[MAX_FLAGS];
     const char *sections[MAX_FLAGS], *texts[MAX_FLAGS];
@@ -67,13 +67,13 @@ static tess_status set_options(const flag_set *set, tess_bench_options *options)
     return TESS_OK;
 }
 
-/* Inside a job, every rank measures and rank 0 prints. */
+/* One run of a bench. Inside a job, every rank measures and rank 0 prints. */
 typedef struct bench_session {
     const tess_bench *bench;
     const flag_set *set;
     tess_mem *mem;
     tess_runtime *runtime; /* NULL: not in a job */
-    const json_t *old;     /* the report to compare with, NULL: none */
+    const json_t *old;     /* the report to compare with; NULL: none */
     FILE *table;
     bool prints;
 } bench_session;
@@ -88,7 +88,8 @@ static tess_status run_one(const bench_session *s, const tess_bench_options *opt
     return TESS_OK;
 }
 
-/* Measures, writes, compares. *slower: a row is, by more than the tolerance. */
+/* Runs the bench, writes its report and compares it. *slower: some row is slower than before by more than the
+ * tolerance. */
 static tess_status measure(const bench_session *s, bool *slower)
 {
     const flag_set *set = s->set;
@@ -113,7 +114,8 @@ static tess_status measure(const bench_session *s, bool *slower)
     return status;
 }
 
-/* The table goes to standard output, or to standard error when the JSON goes there. */
+/* Opens the output and measures. The table goes to standard output, or to standard error if the JSON goes to
+ * standard output. */
 static tess_status open_and_measure(bench_session *s, bool *slower)
 {
     json_t *old = NULL;
@@ -121,7 +123,7 @@ static tess_status open_and_measure(bench_session *s, bool *slower)
     FILE *nowhere = s->prints ? NULL : fopen("/dev/null", "we");
     s->table = nowhere != NULL ? nowhere : json != NULL && json[0] == '\0' ? stderr : stdout;
     tess_status status = TESS_OK;
-    if (compare != NULL) /* checked before minutes are spent */
+    if (compare != NULL) /* check this file before minutes are spent on measuring */
         status = tess_bench_compare_load(compare, s->bench->name, &old);
     s->old = old;
     if (status == TESS_OK)
@@ -145,7 +147,8 @@ static int run_rank(bench_session *s)
     return code;
 }
 
-/* Measures here, as a rank of a running job, or starts that rank as its warden. */
+/* Measures in this process: alone, or as a rank of a running job. If the environment makes this process the rank's
+ * warden, starts the rank as a child instead. */
 static int run_somewhere(bench_session *s, const tess_own_command *command)
 {
     tess_ranks ranks = {0};

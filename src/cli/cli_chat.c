@@ -1,4 +1,4 @@
-/* `tessera chat`: a conversation with a model in the terminal, or over a pipe. */
+/* `tessera chat`: talks with a model in the terminal, or through a pipe. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ static const char commands_help[] = "/reset           forget what was said (not 
                                     "/quit            end, as Ctrl-D does; Ctrl-C ends an answer\n";
 
 /* ---- Ctrl-C ---- */
-/* A handler gets nothing but the signal's number: it leaves here that one came. */
+/* The handler gets only the signal's number, so it reports the signal through this variable. */
 static volatile sig_atomic_t interrupted;
 
 static void interrupt(int signal_number)
@@ -28,7 +28,7 @@ static void interrupt(int signal_number)
     interrupted = 1;
 }
 
-/* SA_RESTART is not set, so that an interrupt ends the reading of a line, too. */
+/* Installs the handler without SA_RESTART, so that an interrupt also ends the reading of a line. */
 static void catch_interrupts(void)
 {
     struct sigaction action = {.sa_handler = interrupt};
@@ -37,7 +37,7 @@ static void catch_interrupts(void)
 }
 
 /* ---- Lines ---- */
-/* The next line without its end; false: end of input. A line that Ctrl-C ends is forgotten. */
+/* Reads the next line without its end. Returns false at the end of input. A line that Ctrl-C interrupts is dropped. */
 static bool read_line(bool terminal, char **line, size_t *room, size_t *size)
 {
     for (;;) {
@@ -60,7 +60,7 @@ static bool read_line(bool terminal, char **line, size_t *room, size_t *size)
     }
 }
 
-/* The argument after the command's name; NULL: the line is another command. */
+/* Returns the argument after the command `name`; NULL: the line is another command. */
 static const char *argument_of(const char *line, const char *name)
 {
     size_t n = strlen(name);
@@ -91,7 +91,8 @@ static tess_status obey(chat_talk *talk, const char *line, bool *quit)
                      line);
 }
 
-/* An error at a terminal is reported, and the conversation continues. A pipe has no reader for it. */
+/* Runs the conversation. At a terminal, an error is reported and the conversation continues. With a pipe, an error
+ * ends it. */
 static tess_status converse(chat_talk *talk, bool terminal)
 {
     char *line = NULL;
@@ -150,7 +151,7 @@ static tess_status need_template(const tess_chat_setup *chat, const char *folder
     return TESS_OK;
 }
 
-/* asked 0: open. */
+/* Chooses the length of the conversation. `asked` 0: not given. */
 static tess_status find_length(const tess_model_config *config, int64_t asked, int64_t *length)
 {
     int64_t most = tess_model_config_max_length(config);

@@ -38,7 +38,7 @@ static int convert(tess_mem *mem, const char *in, const char *out, const convert
     return code;
 }
 
-/* If --to is missing, the ending of `out` says the format. A name without an ending is a model folder. */
+/* If --to is missing, the ending of `out` determines the format. A name without an ending is a model folder. */
 static tess_status read_options(const char *out, convert_options *o)
 {
     tess_target target = cli_target_of(out, TESS_TO_HF);

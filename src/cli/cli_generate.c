@@ -14,13 +14,13 @@
 typedef struct generate_session {
     tess_model_folder m;
     generate_texts texts;
-    int64_t next; /* text to begin */
+    int64_t next; /* number of the next text to begin */
     int64_t max_new_tokens;
-    int64_t n_new, n_done; /* tokens so far, texts that are done */
+    int64_t n_new, n_done; /* tokens generated so far; texts that are complete */
     double began_s, shown_s;
 } generate_session;
 
-/* ---- The source of requests: text number i has the draws of stream i ---- */
+/* ---- The source of requests: text i draws from random stream i ---- */
 static tess_status next_request(void *self, tess_request *r, bool *none)
 {
     generate_session *s = self;
@@ -40,7 +40,7 @@ static tess_status next_request(void *self, tess_request *r, bool *none)
     return TESS_OK;
 }
 
-/* The status line, from the second second on. A single text shows its own progress. */
+/* Shows the status line, once the work has lasted a second. A single text shows its own progress by being printed. */
 static void show_progress(generate_session *s)
 {
     static const double patience_s = 1, pace_s = 0.2;
@@ -72,8 +72,9 @@ static tess_status on_finished(void *self, const tess_request *r, tess_finish wh
     return generate_texts_finished(&s->texts, r, why);
 }
 
-/* Room for the longest prompt and what is new. asked: the command line says how much; else it is cut to what the model
- * has room for. */
+/* Computes the length to reserve: the longest prompt plus the new tokens. `asked`: the command line gave
+ * --max-new-tokens, and a value that is too large is an error. Otherwise the length is limited to the model's
+ * maximum. */
 static tess_status find_length(generate_session *s, bool asked, int64_t *length)
 {
     const char *more = s->m.config.rope.kind == TESS_ROPE_DYNAMIC ? "; --max-length N lets it take N" : "";
@@ -91,7 +92,7 @@ static tess_status find_length(generate_session *s, bool asked, int64_t *length)
     return TESS_OK;
 }
 
-/* One line of JSON on standard error. */
+/* Prints one line of JSON to standard error. */
 static void print_stats(const generate_session *s, const tess_generator *generator)
 {
     const tess_generator_stats g = tess_generator_get_stats(generator);
@@ -178,7 +179,7 @@ static int run(tess_mem *mem, int argc, char **argv)
     const tess_model_folder_options folder = {dtype, max_length, (int)threads, device, adapter};
     TESS_GOTO(tess_model_folder_open(mem, argv[1], &folder, &reporter, &s.m), parsed);
     TESS_GOTO(tess_model_begin_of_text(&s.m.config, s.m.tokenizer, add, &bos), opened);
-    if (tess_tokenizer_prefix(s.m.tokenizer).n > 0) /* its template begins texts */
+    if (tess_tokenizer_prefix(s.m.tokenizer).n > 0) /* the tokenizer adds its own prefix to texts */
         bos.n = 0;
     s.texts.tokenizer = s.m.tokenizer;
     bool asked = how.max_new_tokens >= 0;

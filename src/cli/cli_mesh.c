@@ -1,4 +1,4 @@
-/* `tessera mesh`: shows which rank is where in a mesh. */
+/* `tessera mesh`: shows the place of each rank in a mesh. */
 #include "bench/comm/comm_axes.h"
 #include "cli/cli.h"
 #include "control/supervise/mesh_plan.h"
@@ -7,7 +7,7 @@
 
 typedef struct mesh_flags {
     const char *json, *measure;
-    int64_t most; /* bytes to measure */
+    int64_t most; /* size of the messages to measure */
 } mesh_flags;
 
 static tess_status show(tess_mem *mem, const tess_mesh_plan *plan, const mesh_flags *flags)

@@ -1,4 +1,4 @@
-/* `tessera pipeline`: simulates schedules of a pipeline and compares them. */
+/* `tessera pipeline`: simulates pipeline schedules and compares them. */
 #include <stdlib.h>
 
 #include "cli/cli.h"
@@ -15,19 +15,19 @@ typedef struct pipeline_flags {
     double embedding, head;
 } pipeline_flags;
 
-/* The figures that are shown of one schedule. */
+/* One schedule with its simulated results. */
 typedef struct pipeline_case {
     tess_pipeline_schedule schedule;
     tess_pipeline_report report;
     tess_pipeline_costs costs;
-    int *first;     /* (stages + 1) first layer of each; NULL: without --layers */
-    double *shares; /* (stages) */
+    int *first;     /* (stages + 1) first layer of each stage; NULL: --layers was not given */
+    double *shares; /* (stages) cost of each stage relative to the mean */
 } pipeline_case;
 
-/* "F,B,W,SEND", from the front as many as are given. */
+/* Parses "F,B,W,SEND". Later values may be left out. */
 static tess_status read_costs(const char *text, tess_pipeline_costs *costs)
 {
-    static const double longest = 1e6; /* all of a trace fits into 64 bits of nanoseconds */
+    static const double longest = 1e6; /* the nanoseconds of a whole trace fit into 64 bits */
     double *const places[] = {&costs->forward, &costs->input, &costs->weight, &costs->send};
     *costs = (tess_pipeline_costs){.forward = 1, .input = 1, .weight = 1};
     for (int i = 0; text != NULL && i < 4; i++) {
@@ -43,7 +43,7 @@ static tess_status read_costs(const char *text, tess_pipeline_costs *costs)
     return TESS_OK;
 }
 
-/* Cuts the layers into stages. A stage costs its share of what a stage costs in the mean. */
+/* Divides the layers among stages. The cost of a stage is expressed relative to the mean cost. */
 static tess_status cut_layers(tess_mem *mem, const pipeline_flags *flags, pipeline_case *c)
 {
     const size_t stages = (size_t)c->schedule.ranks * (size_t)c->schedule.chunks, layers = (size_t)flags->layers;
@@ -74,7 +74,8 @@ static void close_case(tess_mem *mem, pipeline_case *c)
     tess_mem_free(mem, c->shares);
 }
 
-/* --costs is of a stage; with `whole`, of all layers of a rank. Close it after a failure, too. */
+/* Builds and simulates one schedule. --costs gives the times of one stage; with `whole`, those of all layers of a
+ * rank. The caller must close the case even after a failure. */
 static tess_status open_case(tess_mem *mem, const pipeline_flags *flags, tess_pipeline_kind kind, int chunks,
                              bool whole, pipeline_case *c)
 {
@@ -233,7 +234,7 @@ static tess_status show_one(tess_mem *mem, const pipeline_flags *flags)
 }
 
 /* ---- All schedules ---- */
-/* The most micro-batches that a rank holds, counted in all its layers. */
+/* Returns the largest number of micro-batches that a rank holds, counted in units of all its layers. */
 static double held(const pipeline_case *c)
 {
     int most = 0;

@@ -30,7 +30,7 @@ static int run(tess_mem *mem, int argc, char **argv)
         return cli_end(status);
     argv[n + 1] = NULL;
     tess_launch_result result;
-    tess_async_service *saves; /* serves programs that use tess_checkpoint_saver */
+    tess_async_service *saves; /* writes the checkpoints of programs that use tess_checkpoint_saver */
     status = tess_ranks_start_saves(&saves);
     if (status != TESS_OK)
         return cli_end(status);

@@ -20,7 +20,7 @@ static void show_progress(void *self, const char *text)
     cli_status_line("verify: %s", text);
 }
 
-/* The configuration of both forms of the command, and the ranks. */
+/* The configuration and the ranks, as both forms of the command take them. */
 static tess_status read_words(tess_mem *mem, const verify_options *o, int n_words, char *const *words,
                               tess_config *config, tess_verify_plan *plan)
 {
@@ -84,7 +84,7 @@ static tess_status verify_layouts(tess_mem *mem, const verify_options *o, tess_v
 /* ---- Other questions ---- */
 static const cli_command *const verbs[] = {&cli_verify_on_policy, &cli_verify_invariance, &cli_verify_advise};
 
-/* The command that the first word names; NULL: it is a configuration. */
+/* Returns the command that the first word names; NULL: the word is a configuration. */
 static const cli_command *verb_of(int argc, char **argv)
 {
     for (size_t i = 0; argc > 1 && i < sizeof(verbs) / sizeof(verbs[0]); i++)

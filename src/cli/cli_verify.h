@@ -1,4 +1,4 @@
-/* The commands of `tessera verify`. */
+/* Declares the commands of `tessera verify`. */
 #ifndef TESS_CLI_CLI_VERIFY_H
 #define TESS_CLI_CLI_VERIFY_H
 

@@ -1,5 +1,5 @@
-/* `tessera verify advise`: recommends exact on-policy training or not, settings to begin with, a reference, and
- * offload. */
+/* `tessera verify advise`: recommends whether to use exact on-policy training, and proposes initial settings, a
+ * reference model, and offload. */
 #include "base/core/options.h"
 #include "base/text/json.h"
 #include "base/text/text.h"
@@ -37,7 +37,7 @@ static tess_status print_answer(const tess_on_policy_answer *a, tess_buffer *out
     return TESS_OK;
 }
 
-/* "45.23,58.91": times of a step, without and with. */
+/* Parses "45.23,58.91": times of a step without and with exact on-policy training. */
 static tess_status read_times(const char *text, double *slowdown)
 {
     double standard = 0, exact = 0;
@@ -78,7 +78,7 @@ static tess_status advise(tess_mem *mem, const advise_flags *f)
 }
 
 /* ---- A configuration to begin with ---- */
-/* Prints it in the form of the command line. */
+/* Prints the settings in the form that the command line takes. */
 static tess_status print_preset(const tess_tuner_preset *p, tess_buffer *out)
 {
     TESS_TRY(tess_buffer_printf(out, "rl.clip_low=%g rl.clip_high=%g rl.kl_beta=%g rl.entropy_coef=%g optimizer.lr=%g",
@@ -100,7 +100,7 @@ static tess_status advise_settings(tess_mem *mem, const char *task)
     return cli_print_text(print_preset(preset, &text), &text);
 }
 
-/* Reads n sizes with commas between them, in GB. A plain number counts GB. */
+/* Parses n sizes separated by commas. A plain number is in GB. */
 static bool read_sizes(const char *text, int n, double *const gb[])
 {
     for (int i = 0; i < n; i++) {

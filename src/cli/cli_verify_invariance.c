@@ -1,4 +1,4 @@
-/* `tessera verify invariance`: checks that a kernel gives a row the same bits in any batch. */
+/* `tessera verify invariance`: checks that a kernel computes a row with the same bits in any batch. */
 #include <errno.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -43,13 +43,13 @@ static tess_status check_table(tess_mem *mem, const invariance_flags *f, const c
                                tess_invariance_result *result)
 {
     const int threads =
-        f->threads > 0 ? (int)f->threads : 3; /* the same on any machine, and no divisor of the batches */
+        f->threads > 0 ? (int)f->threads : 3; /* the same on any machine, and not a divisor of the batch sizes */
     const tess_kernels *kernels;
     TESS_TRY(tess_kernels_select(name, &kernels));
     return tess_invariance_check_table(mem, kernels, threads, show_progress, (void *)kernels->name, result);
 }
 
-/* The best table, the one named, or all that the machine has. */
+/* Checks the best kernel table, the named one, or all tables that the machine supports. */
 static tess_status check_tables(tess_mem *mem, const invariance_flags *f, int *code)
 {
     tess_invariance_result results[N_TABLES] = {0};
@@ -78,7 +78,7 @@ static tess_status check_library(tess_mem *mem, const invariance_flags *f, int *
     return show(mem, f, &result, 1, code);
 }
 
-/* Runs the check in a separate process, because the kernel may crash it. */
+/* Runs the check in a separate process, because a kernel may crash the process. */
 static tess_status check_apart(tess_mem *mem, const invariance_flags *f, int *code)
 {
     int how;

@@ -16,7 +16,7 @@ static void show_progress(void *self, const char *text)
     cli_status_line("verify: %s", text);
 }
 
-/* The first word is a model's folder, or a configuration with the words after it. */
+/* Interprets the first word: it is a model's folder, or a configuration that the following words override. */
 static tess_status open_source(tess_mem *mem, const on_policy_flags *f, int threads, int n_words, char *const *words,
                                tess_on_policy_source *source)
 {

@@ -44,7 +44,7 @@ tess_status generate_texts_add(generate_texts *t, tess_encoder *encoder, const t
     return TESS_OK;
 }
 
-/* A line of JSON. */
+/* Reads a prompt from a line of JSON. */
 static tess_status add_object(generate_texts *t, tess_encoder *encoder, const tess_prefix *begin, bool add_special,
                               const char *what, const char *line, size_t size)
 {
@@ -98,7 +98,7 @@ static bool is_single(const generate_texts *t)
     return t->n_prompts * t->n_each == 1 && t->format == GENERATE_TEXT;
 }
 
-/* The text up to the first stop string after its prompt. *begin: where what is new begins. */
+/* Finds the text up to the first stop string after its prompt. *begin: offset of the generated part. */
 static tess_status decode(const generate_texts *t, int64_t number, tess_buffer *text, size_t *begin)
 {
     const tess_ids *prompt = &t->prompts[number / t->n_each], *ids = &t->texts[number].ids;
@@ -135,7 +135,7 @@ static tess_status show_new_text(generate_texts *t, bool last)
     tess_status status = decode(t, 0, &text, &begin);
     size_t end = text.size, stop = longest_stop(t);
     if (status == TESS_OK && !last)
-        end = cli_whole_text(text.data, end); /* a stop string may be incomplete, too */
+        end = cli_whole_text(text.data, end); /* the text may end inside a stop string, too */
     if (!last && stop > 0)
         end = end - begin > stop - 1 ? end - (stop - 1) : begin;
     if (status == TESS_OK && end > t->shown) {
@@ -157,7 +157,7 @@ static tess_status print_text(const generate_texts *t, int64_t number)
         if (t->n_each > 1)
             printf(", text %lld", (long long)(number % t->n_each));
         putchar('\n');
-        fwrite(text.data, 1, text.size, stdout); /* may hold zero bytes */
+        fwrite(text.data, 1, text.size, stdout); /* the text may contain zero bytes */
         putchar('\n');
     }
     tess_buffer_free(&text);

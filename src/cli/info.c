@@ -21,7 +21,7 @@ static void print_facts(const tess_cuda_fact *facts, int n)
         printf("%s:%*s%s\n", facts[i].name, (int)(8 - strlen(facts[i].name)), "", facts[i].text);
 }
 
-/* A missing driver or GPU is no failure: the CPU computes without it. */
+/* Reports a missing driver or GPU without failing: the CPU can compute. */
 static void print_gpus(void)
 {
     tess_cuda_fact software[TESS_CUDA_SOFTWARE] = {0}, hardware[TESS_CUDA_GPUS + 2] = {0};
@@ -67,7 +67,8 @@ static tess_status print_options(const tess_config *config)
     return TESS_OK;
 }
 
-/* The model of the config.json at `path`, with weights in `folder` ("": none) or of a run (NULL: none). */
+/* Prints the model described by the config.json at `path`. `folder`: where its weights are; "": nowhere. `config`:
+ * the run that trains it; NULL: none. */
 static tess_status print_model(tess_mem *mem, const char *path, const char *folder, const tess_config *run)
 {
     tess_model_config config;
@@ -105,13 +106,14 @@ static tess_status print_model(tess_mem *mem, const char *path, const char *fold
     return TESS_OK;
 }
 
-/* The options of a job of several ranks can be shown without a number of ranks. */
+/* Prints the memory table. If the number of ranks was not given, options that need several ranks are not an error
+ * here. */
 static tess_status print_memory(tess_mem *mem, tess_config *config, const tess_ranks *ranks, bool is_counted)
 {
     tess_buffer text = {.mem = mem};
     const tess_task_kind *kind = tess_rl_is_meant(config) ? &tess_rl_task_kind : &tess_text_task_kind;
     tess_status status = tess_config_check_step(config, ranks->n);
-    if (status == TESS_OK && kind->has_own_batches) /* a text's data may come later */
+    if (status == TESS_OK && kind->has_own_batches) /* data files of a text task may be added later */
         status = kind->check(config);
     if (status == TESS_OK)
         status = tess_memory_table(mem, kind->predict_memory, config, ranks->n, &text);
@@ -125,7 +127,7 @@ static tess_status print_memory(tess_mem *mem, tess_config *config, const tess_r
     return TESS_OK;
 }
 
-/* Loads the configuration, over the defaults of `tessera rl` if it is meant. */
+/* Loads the configuration, with the defaults of `tessera rl` if the configuration is one of reinforcement learning. */
 static tess_status load_config(tess_mem *mem, const char *path, char *const *overrides, int n_overrides,
                                tess_config *config)
 {
@@ -148,7 +150,7 @@ static tess_status print_config(tess_mem *mem, tess_config *config, const tess_r
     return has_words ? print_memory(mem, config, ranks, is_counted) : TESS_OK;
 }
 
-/* `target`: NULL, a model's folder or config.json, or a run's configuration. */
+/* Prints the machine, then `target`: a model's folder, a config.json, or a run's configuration. NULL: only defaults. */
 static tess_status print_about(tess_mem *mem, const char *target, char *const *overrides, int n_overrides,
                                const tess_ranks *ranks, bool is_counted)
 {

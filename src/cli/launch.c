@@ -34,7 +34,7 @@ static tess_status print_line(tess_mem *mem, const tess_launch_line *line)
     return cli_print_text(status, &text);
 }
 
-/* Prints the line that starts `argv`, or runs it. *code: its exit code. */
+/* Prints the mpirun line that starts `argv` (dry), or runs it. *code: its exit code. */
 static tess_status run_line(tess_mem *mem, tess_mpirun_job *job, char **argv, bool dry, int *code)
 {
     tess_launch_line *line = NULL;
@@ -76,7 +76,7 @@ static int run(tess_mem *mem, int argc, char **argv)
     if (n == 0)
         return cli_misuse(&cli_launch, "name what to run: -- train CONFIG.yaml");
     argv[n + 1] = NULL;
-    signal(SIGPIPE, SIG_IGN); /* a closed standard output is no reason to lose a run (launch_watch.h) */
+    signal(SIGPIPE, SIG_IGN); /* a closed standard output must not end the run (launch_watch.h) */
     tess_status status = choose_mpi(mpi_name, &hosts.mpi);
     if (status == TESS_OK)
         status = read_hosts(mem, list, file, &hosts.hosts);

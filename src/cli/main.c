@@ -33,7 +33,8 @@ static const cli_command doctor = {"doctor", "VERB ...",
                                    "explain logs and environment variables, check machines before a run",
                                    .verbs = doctor_verbs, .n_verbs = COUNT(doctor_verbs)};
 
-/* `group` is the title above the command, which begins a group; NULL: the command belongs to the one before. */
+/* Commands in groups. `group` is the title printed above the command; NULL: the command belongs to the group of the
+ * one before. */
 static const struct {
     const char *group;
     const cli_command *command;
@@ -72,8 +73,8 @@ static void print_help(FILE *out)
     fputs("\ntessera COMMAND --help says more.\n", out);
 }
 
-/* Fills standard descriptors that were closed, or the next file would get such a number and the lines that are printed
- * there. Opened in the wrong direction they still fail. */
+/* Opens /dev/null for standard descriptors that are closed. Otherwise the next file would get such a number, and
+ * receive the lines printed there. The direction is wrong on purpose, so that reads and writes still fail. */
 static void fill_standard_files(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -81,7 +82,7 @@ static void fill_standard_files(void)
             (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
-/* Takes keys in URLs out of what `ps` and /proc show of this process. The command works with copies. */
+/* Removes keys in URLs from the arguments that `ps` and /proc show for this process. The command works with copies. */
 static void hide_secrets(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
@@ -101,7 +102,8 @@ static void hide_secrets(int argc, char **argv)
 
 enum { STACK_BYTES = 8 << 20 };
 
-/* Threads and ranks take the limit of this process. Root may raise it beyond the hard limit. */
+/* Raises the stack limit, which threads and ranks inherit from this process. Root may raise it beyond the hard
+ * limit. */
 static bool has_stack(void)
 {
     struct rlimit limit;
@@ -123,8 +125,8 @@ static bool has_stack(void)
     return true;
 }
 
-/* Names variables that a user has set without effect: a slip in a name would go unnoticed. The ranks of a job have the
- * variables of the process that prints this. */
+/* Warns of environment variables that have no effect, because a misspelled name would go unnoticed. The ranks of a
+ * job inherit the variables of the process that prints this. */
 static void warn_of_unknown_variables(void)
 {
     tess_environment started;
@@ -148,8 +150,10 @@ int main(int argc, char **argv)
     if (!has_stack())
         return TESS_EXIT_BAD_INPUT;
     hide_secrets(argc, argv);
-    prctl(PR_SET_NAME, program_invocation_short_name); /* ranks are started as /proc/self/exe */
-    signal(SIGXFSZ, SIG_IGN);                          /* a file size limit is an error of write(2), like a full disk */
+    /* ranks are started from /proc/self/exe, which would be their name */
+    prctl(PR_SET_NAME, program_invocation_short_name);
+    /* exceeding a file size limit then is an error of write(2), like a full disk */
+    signal(SIGXFSZ, SIG_IGN);
     if (argc < 2) {
         print_help(stderr);
         return TESS_EXIT_BAD_INPUT;
@@ -166,7 +170,7 @@ int main(int argc, char **argv)
         names[i] = commands[i].command->name;
         if (strcmp(argv[1], names[i]) != 0)
             continue;
-        if (commands[i].command != &doctor) /* `doctor env` explains them itself */
+        if (commands[i].command != &doctor) /* `doctor env` explains the variables itself */
             warn_of_unknown_variables();
         tess_status status = tess_mem_create(&mem);
         int code = status == TESS_OK ? cli_run_command(mem, argc - 1, argv + 1, commands[i].command) : cli_end(status);

@@ -61,7 +61,7 @@ tess_status cli_sampling_settle(cli_sampling *how, const char *folder, int64_t m
     sampling->top_k = (int64_t)top_k;
     sampling->seed = (uint64_t)how->seed;
     how->max_new_tokens = (int64_t)n_new;
-    if (file.n_end > 0) { /* instruct models are stopped by these tokens alone */
+    if (file.n_end > 0) { /* instruct models stop only at these tokens */
         memcpy(config->eos_token_id, file.end_tokens, sizeof(file.end_tokens));
         config->n_eos = file.n_end;
     }

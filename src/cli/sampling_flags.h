@@ -1,4 +1,5 @@
-/* How `tessera generate` and `tessera chat` draw: flags, then the model's generation_config.json, then defaults. */
+/* Chooses the sampling parameters of `tessera generate` and `tessera chat`: from flags, the model's
+ * generation_config.json, or defaults, in this order. */
 #ifndef TESS_CLI_SAMPLING_FLAGS_H
 #define TESS_CLI_SAMPLING_FLAGS_H
 
@@ -7,17 +8,18 @@
 #include "nn/model_config.h"
 
 typedef struct cli_sampling {
-    tess_sampling sampling; /* negative values: open */
-    int64_t max_new_tokens; /* likewise */
+    tess_sampling sampling; /* negative values: not chosen yet */
+    int64_t max_new_tokens; /* negative: not chosen yet */
     int64_t seed;
 } cli_sampling;
 
 enum { CLI_SAMPLING_FLAGS = 6 };
 
-/* Leaves all open; the flags, all but --max-new-tokens, fill it. */
+/* Marks all parameters as not chosen, and fills `flags` with the flags that set them, except --max-new-tokens. */
 void cli_sampling_flags(cli_sampling *how, cli_flag flags[CLI_SAMPLING_FLAGS]);
-/* Settles what is open, by the file of the model's folder or by default; max_new_tokens: the default. The tokens that
- * end a text become those of the file, where it names any. Says on standard error what of the file holds. */
+/* Sets the parameters that no flag has set, from the file in the model's folder or to defaults. max_new_tokens: its
+ * default. If the file names tokens that end a text, they replace those of `config`. Prints to standard error which
+ * values the file provided. */
 tess_status cli_sampling_settle(cli_sampling *how, const char *folder, int64_t max_new_tokens,
                                 tess_model_config *config);
 

@@ -1,4 +1,4 @@
-/* tessera rl samples: shows the journal of a run as a table or as JSON lines. */
+/* `tessera rl samples`: shows the journal of a run as a table or as JSON lines. */
 #include <math.h>
 #include <string.h>
 
@@ -20,11 +20,11 @@ typedef struct samples_view {
     tess_mem *mem;
     const samples_flags *flags;
     tess_tokenizer *tokenizer;
-    int finish; /* only samples that ended so are shown; ANY_FINISH: all are */
+    int finish; /* only samples with this finish are shown; ANY_FINISH: all are */
     int64_t rollout;
-    tess_buffer prompt, answer, line; /* texts of the sample at hand */
+    tess_buffer prompt, answer, line; /* texts of the current sample */
     int64_t n, n_scored, n_cut;
-    double reward, tokens; /* sums */
+    double reward, tokens; /* sums over the samples shown */
 } samples_view;
 
 enum { ANY_FINISH = -2, PROMPT_WIDTH = 28, ANSWER_WIDTH = 60 };
@@ -64,7 +64,7 @@ static bool is_asked_for(const samples_view *v, const rl_sample *s)
 }
 
 /* ---- The table ---- */
-/* Appends characters [first, first + width) of a text as a terminal may show them. */
+/* Appends characters [first, first + width) of a text, with control characters replaced for the terminal. */
 static tess_status add_visible(const tess_buffer *text, size_t first, size_t width, tess_buffer *line)
 {
     size_t at = 0;
@@ -90,7 +90,7 @@ static size_t count_characters(const tess_buffer *text)
     return n;
 }
 
-/* The end of the prompt, the beginning of the answer. */
+/* Prints a row of the table: the end of the prompt and the beginning of the answer. */
 static tess_status print_row(samples_view *v, const rl_sample *s)
 {
     char reward[32] = "-";
@@ -203,7 +203,7 @@ static tess_status show_rollout(samples_view *v, const char *journal, int64_t ro
     return status;
 }
 
-/* "12", "3-7", "all"; NULL: the newest one. */
+/* Parses the choice of rollouts: "12", "3-7", "all"; NULL: the newest one. */
 static tess_status parse_rollouts(const char *text, int64_t newest, int64_t *first, int64_t *last)
 {
     long long from, to;

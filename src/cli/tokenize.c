@@ -14,7 +14,7 @@
 #include "data/files/text_kind.h"
 #include "data/tokenizer/tokenizer.h"
 
-/* Reads a whole file; NULL and "-": standard input. */
+/* Reads a whole file. NULL or "-" means standard input. */
 static tess_status read_input(tess_mem *mem, const char *path, tess_buffer *text)
 {
     char chunk[65536];

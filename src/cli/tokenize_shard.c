@@ -39,7 +39,7 @@ static tess_status find_format(const char *name, tess_shard_format *format)
     return TESS_FAIL(TESS_E_INVALID, "--format: '%s' is neither tessera, llmc, nanogpt nor megatron", name);
 }
 
-/* The token between documents of other programs' files. */
+/* Finds the token between documents in files that other programs write. */
 static tess_status find_end(const cli_shard_options *o, const tess_tokenizer *tokenizer, int32_t *id)
 {
     const char *name = o->end_token != NULL ? o->end_token : "<|endoftext|>";

@@ -1,4 +1,4 @@
-/* `tessera tokenize shard`: text files become a shard. */
+/* `tessera tokenize shard`: converts text files to a shard of token ids. */
 #ifndef TESS_CLI_TOKENIZE_SHARD_H
 #define TESS_CLI_TOKENIZE_SHARD_H
 
@@ -8,7 +8,7 @@ typedef struct cli_shard_options {
     const char *tokenizer, *const *files, *out;
     int n_files;
     const char *text_key, *prompt_key, *completion_key, *chat_template; /* NULL: not given */
-    const char *format, *end_token;                                     /* NULL: tessera; <|endoftext|> */
+    const char *format, *end_token;                                     /* NULL: the default, tessera; <|endoftext|> */
     int64_t threads;                                                    /* 0: all cores */
 } cli_shard_options;
 

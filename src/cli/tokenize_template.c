@@ -23,8 +23,7 @@ static tess_status print(const tess_buffer *text, const tess_chat_spans *spans, 
         JSON_COMPACT, stdout);
 }
 
-/* Renders a conversation. The template sees these variables: all members of the conversation are variables, over those
- * of the model's folder. */
+/* Renders a conversation. Its members become variables of the template, and override those of the model's folder. */
 static tess_status render(tess_mem *mem, const tess_chat_template *chat, json_t *conversation, json_t *variables,
                           bool spans, int64_t now_s)
 {

@@ -27,14 +27,15 @@ static void draw_bar(const tess_step_report *r)
     char bar[3 * CELLS + 1], tps[32], eta[32];
     double share = (double)r->step / (double)r->steps;
     for (int i = 0; i < CELLS; i++)
-        snprintf(bar + 3 * i, 4, "%s", (i + 0.5) / CELLS < share ? "\xe2\x96\x88" : "\xe2\x96\x91"); /* blocks */
+        /* block characters */
+        snprintf(bar + 3 * i, 4, "%s", (i + 0.5) / CELLS < share ? "\xe2\x96\x88" : "\xe2\x96\x91");
     cli_status_line("%s %3.0f%%  step %lld/%lld  loss %.4f  %s tok/s  mfu %.1f%%  ETA %s", bar, 100 * share,
                     (long long)r->step, (long long)r->steps, r->loss,
                     tess_format_grouped(llrint(r->tps), tps, sizeof(tps)), 100 * r->mfu,
                     format_duration(r->eta_s, eta, sizeof(eta)));
 }
 
-/* Comes before each line that is printed. */
+/* Called before each printed line: moves the log aside if needed, and clears the status line. */
 static void prepare(const cli_train_view *view)
 {
     tess_console_keep(stderr, view->folder, &tess_stderr_lines);
@@ -42,7 +43,7 @@ static void prepare(const cli_train_view *view)
     cli_status_clear();
 }
 
-/* Adds a step to the curve; merges pairs of points when it is full. */
+/* Adds a step to the curve. When the curve is full, merges pairs of points. */
 static void add_point(cli_train_view *view, const tess_step_report *r)
 {
     const double value = r->curve != NULL ? r->curve_value : r->loss;
@@ -64,7 +65,7 @@ static void add_point(cli_train_view *view, const tess_step_report *r)
     view->per_point *= 2;
 }
 
-/* " (+1.25z)"; "": not known yet. */
+/* Formats a z-score: " (+1.25z)"; "": not known yet. */
 static const char *format_z(double z, char *text, size_t size)
 {
     text[0] = '\0';
@@ -132,7 +133,7 @@ static void begin(void *self, const tess_config *config)
         printf("%s\n", config->job.description);
 }
 
-/* Draws the curve over steps, ten lines high; a Braille character has two dots across and four down. */
+/* Draws the curve over steps, ten lines high. A Braille character has two dots across and four down. */
 static void draw_curve(const cli_train_view *view)
 {
     enum { WIDTH = 60, HEIGHT = 10 };
@@ -159,7 +160,7 @@ static void draw_curve(const cli_train_view *view)
             printf("%8.3f ", row == 0 ? high : low);
         else
             printf("%8s ", "");
-        printf("\xe2\x94\x82"); /* the axis */
+        printf("\xe2\x94\x82"); /* the horizontal axis */
         for (int x = 0; x < WIDTH; x++) {
             uint8_t utf8[4];
             fwrite(utf8, 1, (size_t)tess_utf8_encode(0x2800u + cells[row][x], utf8), stdout);

@@ -1,4 +1,5 @@
-/* Shows a training run: a progress bar on a terminal, log lines as torchtitan's, the loss curve at the end. */
+/* Shows a training run: a progress bar on a terminal, log lines in the form of torchtitan's, and the loss curve at
+ * the end. */
 #ifndef TESS_CLI_TRAIN_VIEW_H
 #define TESS_CLI_TRAIN_VIEW_H
 
@@ -12,13 +13,13 @@ typedef struct cli_train_view {
     int64_t steps, patience; /* training.steps, validation.patience */
     bool saves, resumes;
     /* Points of the curve, each the mean of `per_point` steps. */
-    const char *curve; /* "loss" */
+    const char *curve; /* name of the curve, such as "loss" */
     double values[CLI_CURVE_POINTS];
     int n_points, n_in_point;
     int64_t per_point, first_step, last_step;
 } cli_train_view;
 
-/* The functions that the rank calls; they point to `view`. */
+/* Returns the callbacks for the rank. They keep a pointer to `view`. */
 tess_train_view cli_train_view_of(cli_train_view *view);
 
 #endif

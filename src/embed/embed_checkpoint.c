@@ -1,4 +1,4 @@
-/* Checkpoints of other engines: saved and loaded by all ranks. */
+/* Saves and loads checkpoints of other engines. All ranks call these functions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,8 @@
 #include "comm/agree.h"
 #include "embed/embed_impl.h"
 
-/* Ranks wait this long while one of them reads whole checkpoints. A rank that dies is reported at once. */
+/* Timeout in seconds for ranks that wait while another reads whole checkpoints. A rank that dies is reported at
+ * once. */
 static const double reading_s = 86400;
 
 static tess_status parse_meta(const char *text, json_t **meta)
@@ -51,7 +52,7 @@ tess_status tess_checkpoint_save(tess_runtime *runtime, const char *folder, int6
     return status;
 }
 
-/* The ranks of a host share verification, and each reads with its threads. */
+/* The ranks of a host divide the verification among them, and each reads with its threads. */
 static tess_status load(tess_runtime *runtime, const char *folder, int64_t step, const embed_tensors *list, bool whole)
 {
     tess_team *team = tess_runtime_team(runtime);

@@ -1,4 +1,4 @@
-/* Checkpoints of other engines: described, listed, read back. By any process alone. */
+/* Describes, lists and verifies checkpoints of other engines. A single process may call these functions. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@ tess_status tess_checkpoint_describe(const char *name, tess_dtensor *tensor, tes
     return TESS_OK;
 }
 
-/* Opens a checkpoint, and calls `use` with it. */
+/* Opens a checkpoint, and calls `use` on it. */
 static tess_status with_catalog(const char *folder, int64_t step, tess_status (*use)(const tess_catalog *, void *),
                                 void *self)
 {

@@ -1,4 +1,5 @@
-/* Checkpoints of other engines, written while they run by the process of ckpt/async. Without it, ranks stand still. */
+/* Saves checkpoints of other engines while they run, through the writer process of ckpt/async. Without that process,
+ * ranks pause during a save. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -9,7 +10,7 @@
 #include "comm/agree.h"
 #include "embed/embed_impl.h"
 
-/* Writers of several hosts wait this long for each other. */
+/* Timeout in seconds for writers of several hosts that wait for each other. */
 static const double host_wait_s = 600;
 
 struct tess_checkpoint_saver {
@@ -17,13 +18,13 @@ struct tess_checkpoint_saver {
     tess_mem *mem;
     tess_threads *threads;
     tess_ckpt_hosts *hosts;
-    tess_saver *beside; /* NULL: saves stop their ranks */
+    tess_saver *beside; /* NULL: ranks pause during a save */
     int keep;
-    bool started; /* a save whose outcome nobody has heard */
+    bool started; /* a save has begun, and its result has not been reported yet */
 };
 
 /* ---- Creating ---- */
-/* The other ranks do not know of such a failure, or the job is about to end. */
+/* Whether an error ends the job, or the other ranks do not know of it. */
 static bool ends_the_job(tess_status status)
 {
     return status == TESS_E_PEER_LOST || status == TESS_E_TIMEOUT || status == TESS_E_MISMATCH ||
@@ -45,7 +46,7 @@ static void give_up(tess_checkpoint_saver *s)
     warn(s, "; ranks stand still while a checkpoint is written");
 }
 
-/* Finds the process that writes, and takes the memory for what is listed. */
+/* Finds the writer process, and allocates memory for the listed tensors. */
 static tess_status open_beside(tess_checkpoint_saver *s, const embed_tensors *list)
 {
     const tess_saver_options options = {
@@ -117,7 +118,7 @@ bool tess_checkpoint_saver_is_async(const tess_checkpoint_saver *saver)
 }
 
 /* ---- Saving ---- */
-/* The process that writes may work in another folder than this rank. */
+/* Makes `folder` an absolute path, because the writer process may have another working directory than this rank. */
 static tess_status whole_path(const char *folder, char path[TESS_CKPT_PATH])
 {
     char here[TESS_CKPT_PATH];
@@ -173,7 +174,7 @@ tess_status tess_checkpoint_save_start(tess_checkpoint_saver *s, const char *fol
     s->started = status == TESS_OK;
     if (status != TESS_E_UNSUPPORTED)
         return status;
-    give_up(s); /* nobody writes any more */
+    give_up(s); /* the writer process is gone */
     return save_here(s, folder, step, state, meta);
 }
 

@@ -1,4 +1,4 @@
-/* Lists what a rank holds of a state: its own tensors by box, those of an fsdp by shard. */
+/* Lists the tensors of a state that a rank holds: the state's own as boxes, and those of an fsdp as shards. */
 #include "embed/embed_impl.h"
 
 #include <string.h>
@@ -44,7 +44,8 @@ static tess_status check_all(const tess_checkpoint_state *state)
     return TESS_OK;
 }
 
-/* Ranks that hold the same box divide its rows among them. boxes (world, stride): tensor `t` is the first of a row. */
+/* Divides the rows of a box among the ranks that hold it. boxes (world, stride): the first of each row belongs to
+ * tensor `t`. */
 static tess_status divide(const tess_team *team, const tess_checkpoint_tensor *t, const tess_box *boxes, int stride,
                           tess_ckpt_tensor *out)
 {
@@ -76,7 +77,7 @@ static tess_status divide(const tess_team *team, const tess_checkpoint_tensor *t
     return TESS_OK;
 }
 
-/* Collective. */
+/* Adds the state's own tensors. Collective. */
 static tess_status add_own(tess_team *team, const tess_checkpoint_state *state, embed_tensors *list)
 {
     enum { WORDS = sizeof(tess_box) / sizeof(int64_t) };
@@ -115,7 +116,8 @@ static tess_status add_shard(const tess_checkpoint_state *state, int index, embe
     return TESS_OK;
 }
 
-/* Names in a checkpoint are one list; it does not matter which object holds the tensors. */
+/* Fails if two tensors have the same name: a checkpoint has a single list of names, whichever object holds the
+ * tensors. */
 static tess_status check_names(const embed_tensors *list, int n_own)
 {
     for (int i = 0; i < n_own; i++)

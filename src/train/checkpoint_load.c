@@ -1,4 +1,5 @@
-/* Resuming a run: which checkpoint it loads, and what happens if that is damaged. */
+/* Resumes a run: chooses the checkpoint to load, and falls back to an older one or fails if that checkpoint is
+ * damaged. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,9 +15,9 @@ enum { MESSAGE_SIZE = 1024 };
 
 typedef struct step_search {
     tess_trainer *t;
-    char folder[1024];          /* folder of checkpoints */
-    char damaged[MESSAGE_SIZE]; /* the newest that was passed over, and why; "": none */
-    int64_t n_ranks;            /* ranks that saved what is loaded; 0: unknown */
+    char folder[1024];          /* the folder that holds the run's checkpoints */
+    char damaged[MESSAGE_SIZE]; /* describes the newest damaged checkpoint that the search skipped; "": none */
+    int64_t n_ranks;            /* number of ranks that saved the loaded checkpoint; 0: unknown */
 } step_search;
 
 static void note_damage(void *self, const char *text)
@@ -26,8 +27,8 @@ static void note_damage(void *self, const char *text)
         snprintf(s->damaged, sizeof(s->damaged), "%s", text);
 }
 
-/* The newest complete checkpoint up to `limit`. Collective. Rank 0 looks for all, because hosts may see different ages
- * of a shared folder. */
+/* Finds the newest complete checkpoint whose step is at most `limit`. Collective. Rank 0 searches for all ranks,
+ * because hosts may see different ages of a shared folder. */
 static tess_status find_newest(step_search *s, int64_t limit, int64_t *step)
 {
     tess_trainer *t = s->t;
@@ -46,7 +47,7 @@ static tess_status find_newest(step_search *s, int64_t limit, int64_t *step)
     return TESS_OK;
 }
 
-/* *step -1: none. */
+/* Like find_newest without a limit, but sets *step to -1 if there is no checkpoint. */
 static tess_status find_newest_or_none(step_search *s, int64_t *step)
 {
     tess_status status = find_newest(s, INT64_MAX, step);
@@ -57,7 +58,8 @@ static tess_status find_newest_or_none(step_search *s, int64_t *step)
     return TESS_OK;
 }
 
-/* Refuses to go back to `previous` unasked: the steps since would be lost. */
+/* Fails with a message that names the step `previous`. Going back to it would lose the steps since, so the user must
+ * ask for it. */
 static tess_status fail_damaged(tess_status status, const char *message, int64_t previous)
 {
     return TESS_FAIL(status,
@@ -66,7 +68,8 @@ static tess_status fail_damaged(tess_status status, const char *message, int64_t
                      message, (long long)previous, (long long)previous);
 }
 
-/* Fails on all ranks if one passed over a damaged checkpoint. previous -1: there is no other. */
+/* Fails on all ranks if any rank skipped a damaged checkpoint. `previous`: step of the older checkpoint; -1: there
+ * is none. */
 static tess_status refuse_damage(const step_search *s, int64_t previous)
 {
     tess_status status = TESS_OK;
@@ -92,7 +95,7 @@ static tess_status choose_newest(step_search *s, int64_t *step)
     return TESS_OK;
 }
 
-/* Rank 0 answers a question about a checkpoint's description for all ranks. */
+/* Rank 0 answers a yes/no question about a checkpoint's description and broadcasts the answer. */
 static tess_status ask(const step_search *s, int64_t step,
                        bool (*question)(const tess_config *config, const json_t *meta), bool *answer)
 {
@@ -120,15 +123,16 @@ static bool is_same_list(const json_t *saved, const tess_text_list *now)
     return same;
 }
 
-/* Other parameters train than when it was saved. */
+/* Whether training.freeze differs from its value when the checkpoint was saved. */
 static bool has_other_freeze(const tess_config *config, const json_t *meta)
 {
     const json_t *training = json_object_get(json_object_get(meta, "config"), "training");
     return !is_same_list(json_object_get(training, "freeze"), &config->training.freeze);
 }
 
-/* A run that is started again with the same configuration loses nothing: exclude_from_loading and load_step are obeyed
- * once. If the checkpoint's description has the same setting, its run has obeyed it. */
+/* Whether the checkpoint's run has already obeyed exclude_from_loading. That option and load_step are obeyed once,
+ * so a run that is restarted with the same configuration loses nothing. A checkpoint whose description has the same
+ * setting was saved after the run obeyed it. */
 static bool has_excluded(const tess_config *config, const json_t *meta)
 {
     return is_same_list(json_object_get(meta, "excluded"), &config->checkpoint.exclude_from_loading) &&
@@ -141,7 +145,8 @@ static bool has_gone_back(const tess_config *config, const json_t *meta)
     return json_is_integer(saved) && json_integer_value(saved) == config->checkpoint.load_step;
 }
 
-/* *further: the newest checkpoint belongs to a run that has gone back to checkpoint.load_step already. */
+/* Sets *further to true if the run has already gone back to checkpoint.load_step and has saved a newer checkpoint
+ * since. */
 static tess_status is_past_load_step(step_search *s, bool *further)
 {
     int64_t newest, asked = s->t->config.checkpoint.load_step;
@@ -185,7 +190,8 @@ static tess_status choose_exclusions(const step_search *s, int64_t step)
     return TESS_OK;
 }
 
-/* The moments are of what trained. */
+/* Refuses another training.freeze than the checkpoint's, because only parameters that were trained have moments in
+ * it. */
 static tess_status check_freeze(const step_search *s, int64_t step)
 {
     bool other;
@@ -215,7 +221,8 @@ static tess_status load(const step_search *s, int64_t step, json_t **meta)
     return status;
 }
 
-/* After a load that found damage: sets *step to the previous checkpoint, or fails and names it. */
+/* Called when loading step *step found damage. Sets *step to the previous checkpoint, or fails with an error that
+ * names it. */
 static tess_status fall_back(step_search *s, tess_status status, int64_t *step)
 {
     char message[MESSAGE_SIZE];
@@ -237,7 +244,7 @@ static tess_status load_or_fall_back(step_search *s, int64_t *step)
 {
     json_t *meta = NULL;
     tess_status status = load(s, *step, &meta);
-    /* A read error of the machine is no damage: it ends the start, and loses nothing. */
+    /* An I/O error of the machine is not damage: the start fails, and no checkpoint is given up. */
     while (status == TESS_E_FORMAT || status == TESS_E_NOT_FOUND) {
         TESS_TRY(fall_back(s, status, step));
         status = load(s, *step, &meta);
@@ -252,7 +259,8 @@ static tess_status load_or_fall_back(step_search *s, int64_t *step)
             message, s->folder);
     }
     TESS_TRY(status);
-    /* A failure is no longer a damage of the checkpoint (a rank cannot read its text, say), and ends all ranks. */
+    /* A failure from here on is not damage of the checkpoint (for example, a rank cannot read its text). It ends all
+     * ranks. */
     s->n_ranks = json_integer_value(json_object_get(meta, "world_size"));
     status = tess_trainer_restore_state(s->t, meta);
     json_decref(meta);
@@ -263,7 +271,7 @@ static tess_status load_or_fall_back(step_search *s, int64_t *step)
     return tess_team_agree(s->t->team, status);
 }
 
-/* Checkpoints newer than `step` belong to steps that will be done again, with another result. */
+/* Renames checkpoints newer than `step`: their steps will run again, with another result. */
 static tess_status set_newer_aside(const step_search *s, int64_t step)
 {
     int n = 0;
@@ -314,7 +322,7 @@ tess_status tess_trainer_read_back(tess_trainer *t, int64_t step)
     return status;
 }
 
-/* Other checkpoints in the folder are set aside: the next start would resume from them. */
+/* Starts without resuming. Existing checkpoints are set aside, because the next start would resume from them. */
 static tess_status start_anew(step_search *s)
 {
     tess_trainer *t = s->t;

@@ -1,5 +1,5 @@
-/* Saving a run: weights, moments, the position in the data, nothing else (randomness has no state). A save is staged
- * for the writer during training (ckpt/async), or written while training stands still. */
+/* Saves a run: weights, moments and the position in the data. Random numbers need no state. A writer process saves
+ * staged copies during training (ckpt/async); without it, training pauses for the save. */
 #include "train/trainer_impl.h"
 
 #include <stdio.h>
@@ -12,11 +12,11 @@
 
 enum { PRUNE_NOTE = 2048 };
 
-/* Waits for the previous save that are shorter are not reported. */
+/* Waits for the previous save are reported only if they last at least this many seconds. */
 static const double report_wait_s = 0.05;
 
 /* ---- The description ---- */
-/* The newest values, oldest first. */
+/* Converts the newest values to a JSON array, oldest first. */
 static json_t *describe_spikes(const tess_spikes *spikes)
 {
     json_t *values = json_array();
@@ -26,12 +26,13 @@ static json_t *describe_spikes(const tess_spikes *spikes)
     return values;
 }
 
-/* Describes where training stands, what a resumed run must have alike, and facts for people. NULL: no memory. */
+/* Describes the training position, the settings that a resumed run must share, and facts for readers. NULL: out of
+ * memory. */
 static json_t *describe(const tess_trainer *t)
 {
     const tess_engine *e = t->engine;
     const tess_config *c = &t->config;
-    json_t *optimizer = /* some formats keep these settings with the moments (ckpt/formats) */
+    json_t *optimizer = /* some formats store these settings with the moments (ckpt/formats) */
         json_pack("{s:f, s:f, s:f, s:f, s:f}", "lr", c->optimizer.lr, "beta1", c->optimizer.beta1, "beta2",
                   c->optimizer.beta2, "eps", c->optimizer.eps, "weight_decay", c->optimizer.weight_decay);
     const tess_lora *lora = &t->model_config.lora;
@@ -89,14 +90,14 @@ tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **out, i
 }
 
 /* ---- A failure ---- */
-/* The job is about to end, or the other ranks do not know of the failure: it is not that of a save. */
+/* Whether a failure is not that of a save: the job is about to end, or the other ranks do not know of the failure. */
 static bool ends_the_job(tess_status status)
 {
     return status == TESS_E_PEER_LOST || status == TESS_E_TIMEOUT || status == TESS_E_MISMATCH ||
            status == TESS_E_CANCELLED || status == TESS_E_INTERRUPTED;
 }
 
-/* Decides on the result of a save, on all ranks alike: TESS_OK after a warning, or the status itself. */
+/* Decides what a save's result means, the same on all ranks: TESS_OK after a warning, or the status itself. */
 static tess_status handle_save_error(const tess_trainer *t, tess_status status, bool last)
 {
     if (status == TESS_OK || ends_the_job(status) || last || t->config.checkpoint.on_error == TESS_SAVE_ERROR_STOP)
@@ -130,7 +131,7 @@ tess_status tess_trainer_open_saver(tess_trainer *t)
     TESS_TRY(tess_saver_create(t->runtime, t->hosts, tess_stream_threads(t->engine->stream), &options, &t->saver));
     if (t->saver == NULL)
         return TESS_OK;
-    if (!t->goes_on) /* it reads no checkpoint, so it need not wait for one */
+    if (!t->goes_on) /* this process reads no checkpoint, so it need not wait for one */
         TESS_TRY(tess_saver_wait(t->saver));
     tess_ckpt_tensor *tensors;
     int n;
@@ -145,7 +146,7 @@ tess_status tess_trainer_open_saver(tess_trainer *t)
     return TESS_OK;
 }
 
-/* Reports how the newest save of the writer went. */
+/* Reports the result of the newest save by the writer. */
 static tess_status report_save(tess_trainer *t, bool last)
 {
     char bytes[32];
@@ -174,7 +175,7 @@ tess_status tess_trainer_finish_saves(tess_trainer *t)
     return report_save(t, true);
 }
 
-/* Leaves the save to the writer. *done false: there is no writer. */
+/* Hands the save to the writer. Sets *done to false if there is no writer. */
 static tess_status stage(tess_trainer *t, const char *folder, const json_t *meta, const tess_ckpt_tensor *tensors,
                          int n, bool *done)
 {
@@ -209,7 +210,7 @@ bool tess_trainer_manages_folder(const tess_trainer *t)
     return t->config.checkpoint.host_local ? tess_ckpt_hosts_is_first(t->hosts) : t->rank == 0;
 }
 
-/* All ranks return the same status, and wait for those that read the folders. */
+/* Returns the same status on all ranks. Ranks wait while others read the folders. */
 static tess_status prune(tess_trainer *t, const tess_io *io, const char *folder)
 {
     char note[PRUNE_NOTE] = "";

@@ -1,5 +1,5 @@
-/* Going on from persistent memory: after a lost rank was replaced, or as a later launch of the same job on this host
- * (checkpoint.memory_copies). */
+/* Continues a run from persistent memory (checkpoint.memory_copies): after a lost rank was replaced, or in a later
+ * launch of the same job on this host. */
 #include "train/trainer_impl.h"
 
 #include <stdio.h>
@@ -46,12 +46,13 @@ static tess_status identify(const tess_trainer *t, uint64_t *identity)
     return TESS_OK;
 }
 
-/* The state that all ranks have in memory. A rank without usable state counts as done -1. */
+/* The state that all ranks have in memory. A rank without usable state counts as `done` = -1. */
 typedef struct resume_outlook {
-    bool is_hot;         /* this launch wrote it, on every rank */
-    bool is_here;        /* every rank's state belongs to a job in this folder, with these settings or others */
-    logbook_marks least; /* least marks of any rank */
-    int64_t committed; /* the step to go on from: the newest of any rank, or the least where a device has the weights */
+    bool is_hot;         /* the present launch wrote the state of every rank */
+    bool is_here;        /* every rank's state belongs to a job in this folder, whatever its settings */
+    logbook_marks least; /* minimum of each mark over all ranks */
+    /* step to continue from: the newest of any rank, or the minimum over ranks if devices hold the weights */
+    int64_t committed;
 } resume_outlook;
 
 static tess_status look(const tess_trainer *t, uint64_t folder, resume_outlook *all)
@@ -75,8 +76,9 @@ static tess_status look(const tess_trainer *t, uint64_t folder, resume_outlook *
     return TESS_OK;
 }
 
-/* An earlier launch without persistent memory may have saved a newer checkpoint. It is read back before the memory is
- * cleared: a damaged one of the same step does not count, and of a newer step ends the run. */
+/* Decides whether memory is newer than the newest checkpoint: an earlier launch without persistent memory may have
+ * saved since. The checkpoint is verified before the memory is cleared. If it is damaged, one of the same step does
+ * not count, and a newer one ends the run. */
 static tess_status is_newer_than_disk(tess_trainer *t, int64_t step, bool *is)
 {
     int64_t saved;
@@ -104,7 +106,7 @@ static tess_status is_newer_than_disk(tess_trainer *t, int64_t step, bool *is)
     return TESS_OK;
 }
 
-/* Refuses to discard newer work of a run with other settings. */
+/* Fails if memory holds newer work of this run that was made with other settings, rather than discard it. */
 static tess_status refuse_other_settings(tess_trainer *t, const resume_outlook *all)
 {
     int64_t saved;
@@ -170,8 +172,8 @@ void tess_trainer_place_evaluation(const tess_trainer *t)
     tess_logbook_read(t->book, t->engine->step, &place);
 }
 
-/* Notes the place in the step that is under way: at its beginning, for ranks without a micro-batch in it, and after
- * each micro-batch. */
+/* Records this rank's place in the current step: when the step begins (for ranks without a micro-batch in it), and
+ * after each micro-batch. */
 static void note_place(const tess_trainer *t)
 {
     tess_task_place place;

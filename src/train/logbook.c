@@ -14,17 +14,17 @@
 
 enum { ENTRIES = 4, KERNELS_NAME = 32 };
 
-/* The book in persistent memory. */
+/* The logbook as stored in persistent memory. */
 typedef struct book_page {
     _Atomic uint64_t identity; /* 0: not valid */
     uint64_t folder, launch;
     tess_run_layout layout;
     _Atomic int64_t done, committed, validated, saved;
-    bool in_generations; /* weights and moments are kept next to those of the step before */
+    bool in_generations; /* this step's weights and moments are kept next to those of the step before */
     char kernels[KERNELS_NAME];
     tess_lr_settings lr;
-    logbook_step step[ENTRIES];     /* step s has the entry [s % ENTRIES] */
-    tess_task_place place[ENTRIES]; /* places of this rank, in the same order */
+    logbook_step step[ENTRIES];     /* entry of step s: [s % ENTRIES] */
+    tess_task_place place[ENTRIES]; /* this rank's place in the task, indexed like `step` */
 } book_page;
 
 struct tess_logbook {
@@ -112,7 +112,7 @@ tess_lr_settings tess_logbook_lr(const tess_logbook *book)
     return book->page->lr;
 }
 
-/* Notes who writes the book from here on, and with which schedule. */
+/* Records which launch, kernels and learning rate schedule write the book from here on. */
 static void sign(tess_logbook *book, const tess_engine *e)
 {
     book_page *page = book->page;
@@ -121,7 +121,7 @@ static void sign(tess_logbook *book, const tess_engine *e)
     page->lr = tess_lr_settings_of(e->config);
 }
 
-/* The engine's counters and windows, with no report. */
+/* Returns the engine's counters and windows as an entry without a report. */
 static logbook_step entry_of(const tess_engine *e)
 {
     return (logbook_step){.step = e->step,
@@ -205,7 +205,7 @@ void tess_logbook_saved(tess_logbook *book, int64_t step)
 }
 
 /* ---- Going on ---- */
-/* The newest step that any rank has committed, and the first such rank. */
+/* Finds the newest step that any rank has committed, and the lowest such rank. */
 static tess_status find_committed(const tess_logbook *book, const tess_engine *e, int64_t *step, int *rank)
 {
     int64_t mine = atomic_load(&book->page->committed), newest = mine;
@@ -217,7 +217,7 @@ static tess_status find_committed(const tess_logbook *book, const tess_engine *e
     return TESS_OK;
 }
 
-/* All ranks take over that rank's entry: every rank would have written the same. */
+/* All ranks copy that rank's entry, which is what each of them would have written. */
 static tess_status share_commitment(tess_logbook *book, const tess_engine *e, int64_t step, int rank)
 {
     book_page *page = book->page;
@@ -249,7 +249,7 @@ static tess_status finish_update(tess_logbook *book, tess_engine *e, int64_t ste
     return TESS_OK;
 }
 
-/* The newest step that every rank has kept; that of the others is older by one at most. */
+/* Restores the newest step that every rank has kept. A rank's own newest step is at most one later. */
 static tess_status take_up(tess_logbook *book, tess_engine *e, int64_t *step)
 {
     book_page *page = book->page;

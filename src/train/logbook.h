@@ -1,21 +1,21 @@
-/* The logbook of a rank, in its persistent memory (job/persist) next to weights and moments: which step they are of,
- * and what else the next step needs. A process that replaces the rank reads it.
+/* Records a rank's position in its persistent memory (job/persist), next to weights and moments: the step that they
+ * belong to, and what else the next step needs. A process that replaces the rank reads it.
  *
- * Steps use two entries in turn, so the previous one stays whole while one is written. A step's update is a pure
- * function of weights, moments, gradients and the entry, so any process can finish it (optim/journal.h):
+ * Steps use two entries in turn, so the previous entry stays whole while the next is written. A step's update is a
+ * pure function of weights, moments, gradients and the entry, so any process can finish it (optim/journal.h):
  *
  *     read        this rank's place in its task after its micro-batches of the step
- *     (sums)      gradients are complete on every rank before any rank leaves the sums over all
- *     committed   `committed` = the step's number: it is good, and never taken back
- *     (update)
+ *     (sums)      gradients are complete on every rank before any rank leaves the sums over all ranks
+ *     committed   `committed` = the step's number: the step counts and is never undone
+ *     (update)    weights and moments change
  *     done        `done` = the step's number
  *
- * So either no rank has committed a step, and all do it again; or one has, and all finish it.
+ * If no rank has committed a step, all ranks repeat it. If one rank has committed it, all ranks finish it.
  *
- * Where a device has the weights, the update is lost with the process. The host keeps weights and moments of a step
- * next to those of the step before (parallel/fsdp/fsdp_mirror.c), and `done`, with `committed`, says which of them are
- * there: a rank says so before the ranks meet for the next step's loss, and overwrites the older ones after. So all
- * ranks have those of the least `done`, and all do again what came after it. */
+ * If a device holds the weights, the update is lost with the process. The host then keeps weights and moments of the
+ * newest step and of the step before (parallel/fsdp/fsdp_mirror.c). `committed` and `done` say which of them are
+ * stored. A rank sets both before the ranks meet for the next step's loss, and overwrites the older copy only after
+ * that. So every rank has the state of the minimum of `done`, and all ranks repeat the steps after it. */
 #ifndef TESS_TRAIN_LOGBOOK_H
 #define TESS_TRAIN_LOGBOOK_H
 
@@ -28,47 +28,48 @@
 
 /* The facts of a step that all ranks share. */
 typedef struct logbook_step {
-    int64_t step, n_tokens;                  /* n_tokens: target tokens up to and with this step */
-    int64_t schedule_begin, optimizer_begin; /* the engine's, as is the scaler */
+    int64_t step, n_tokens;                  /* n_tokens: target tokens of all steps up to this one */
+    int64_t schedule_begin, optimizer_begin; /* copied from the engine, like the scaler */
     tess_loss_scaler scaler;
-    float lr, scale; /* values of its update; a skipped step has none */
+    float lr, scale; /* learning rate and gradient scale of the update; not set if the step was skipped */
     tess_spikes losses, norms;
-    tess_engine_report report; /* report without its times */
+    tess_engine_report report; /* the engine's report, without times */
 } logbook_step;
 
-/* The newest step that was done, committed, ...; of one rank, or the least of all. */
+/* The newest step that was done, committed, validated and saved: of one rank, or the minimum over all ranks. */
 typedef struct logbook_marks {
     int64_t done, committed, validated, saved;
-    bool in_generations; /* true on each rank: see above */
+    bool in_generations; /* two steps' weights are kept (see above); equal on all ranks */
 } logbook_marks;
 
 typedef struct tess_logbook tess_logbook;
 
-/* Opens this rank's book; NULL: the job has no persistent memory. tess_logbook_is_of says whether an earlier process
- * has written it. */
+/* Opens this rank's book. Sets *book to NULL if the job has no persistent memory. tess_logbook_is_of tells whether
+ * an earlier process has written the book. */
 tess_status tess_logbook_open(tess_runtime *runtime, tess_logbook **book);
 void tess_logbook_close(tess_mem *mem, tess_logbook **book);
 
-/* Whether the book is valid for a job of this `identity`. *is_hot: this launch of the job wrote it. `folder`: the
- * job's, by tess_os_folder_id. */
+/* Whether the book is valid for a job of this `identity`. Sets *is_hot if the present launch of the job wrote it.
+ * `folder`: the job's folder as tess_os_folder_id identifies it. */
 bool tess_logbook_is_of(const tess_logbook *book, uint64_t identity, uint64_t folder, bool *is_hot);
-/* The newest step of a job in `folder` in a rank's memory, and its layout; -1: none. */
+/* Returns the newest committed step of a job in `folder` that a rank's memory holds, and its layout; -1: none. */
 int64_t tess_logbook_peek(const tess_persist *persist, uint64_t folder, tess_run_layout *layout);
-/* Whether the book is valid for a job in `folder` of any identity. */
+/* Whether the book is valid for any job in `folder`, whatever its identity. */
 bool tess_logbook_is_in(const tess_logbook *book, uint64_t folder);
 logbook_marks tess_logbook_marks(const tess_logbook *book);
-/* The kernels (the book's text) and the schedule of the process that wrote the valid book last. */
+/* The kernels and the learning rate schedule of the process that last wrote the valid book. The text belongs to the
+ * book. */
 const char *tess_logbook_kernels(const tess_logbook *book);
 tess_lr_settings tess_logbook_lr(const tess_logbook *book);
 
-/* Clears the persistent memory; the book is as new. */
+/* Clears the persistent memory and opens the book again, empty. */
 tess_status tess_logbook_clear(tess_runtime *runtime, tess_logbook *book);
-/* Makes the book valid: the engine's weights and moments are those after `engine->step`. Its configuration is checked.
- */
+/* Makes the book valid. The engine must hold the weights and moments after `engine->step`, and a checked
+ * configuration. */
 tess_status tess_logbook_begin(tess_logbook *book, const tess_engine *engine, uint64_t identity, uint64_t folder,
                                const tess_task_place *place);
 
-/* The book as the engine calls it; of NULL: one that records nothing. */
+/* Returns the callbacks with which the engine records its steps. If `book` is NULL, they record nothing. */
 tess_step_recorder tess_logbook_recorder(tess_logbook *book);
 
 /* ---- Calls around a step; `book` may be NULL ---- */
@@ -77,9 +78,9 @@ void tess_logbook_validated(tess_logbook *book, int64_t step);
 void tess_logbook_saved(tess_logbook *book, int64_t step);
 
 /* ---- Going on ---- */
-/* The engine has found its weights and moments in memory. Finishes a step that some rank had committed, and sets the
- * engine's step, tokens and windows to the newest step. *place: this rank's; *last: that step; last->step < 0:
- * no process has recorded it. Collective. */
+/* Called when the engine has found its weights and moments in memory. Finishes a step that some rank had committed,
+ * then sets the engine's step, tokens and windows to the newest step. *place: this rank's place. *last: that newest
+ * step; last->step < 0: no process has recorded it. Collective. */
 tess_status tess_logbook_go_on(tess_logbook *book, tess_engine *engine, tess_task_place *place, logbook_step *last);
 
 #endif

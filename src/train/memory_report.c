@@ -6,12 +6,13 @@
 #include "tessera/comm.h"
 #include "plan/memory_need.h"
 
-/* Pools that a training fills; misc has what does not grow with the model, too: texts, the tokenizer. */
+/* Number of pools to compare: those that training fills. The pool "misc" also holds texts and the tokenizer, whose
+ * size does not depend on the model. */
 enum { N_COMPARED = TESS_POOL_COMM + 1 };
 
 static tess_status predict_mine(const tess_trainer *t, tess_memory_of_rank *mine)
 {
-    tess_mem *apart; /* this must not raise the peaks that it is compared with */
+    tess_mem *apart; /* separate, so that the prediction does not raise the peaks */
     tess_memory_plan plan = tess_memory_plan_of(&t->config, tess_team_size(t->hosts->mine));
     plan.kernels = tess_runtime_kernels(t->runtime);
     plan.n_threads = tess_threads_count(tess_stream_threads(t->engine->stream));
@@ -21,13 +22,13 @@ static tess_status predict_mine(const tess_trainer *t, tess_memory_of_rank *mine
     return status;
 }
 
-/* Whether a note is due: a difference of more than a tenth of the prediction, which may be 0. */
+/* Whether a note is due: the difference exceeds a tenth of the prediction. The prediction may be 0. */
 static bool is_off(int64_t difference, int64_t predicted)
 {
     return 10 * (double)difference > (double)predicted;
 }
 
-/* Over all ranks: sums, and the largest difference of a rank. */
+/* Values over all ranks: sums, and the largest difference of any rank. */
 enum { PEAK, PREDICTED, FARTHEST, N_NUMBERS };
 
 static void describe(const tess_trainer *t, const tess_pool_numbers all[N_NUMBERS])
@@ -71,6 +72,6 @@ tess_status tess_trainer_compare_memory(tess_trainer *t)
     if (off)
         describe(t, all);
     if (t->rank == 0 && tess_metrics_pools(t->memory, t->engine->step, all, N_NUMBERS) != TESS_OK)
-        tess_error_clear(); /* the run's end does not depend on it */
+        tess_error_clear(); /* a failed report does not fail the run */
     return TESS_OK;
 }

@@ -1,12 +1,12 @@
-/* Compares the memory that was predicted before the start with what the pools had at the peak. */
+/* Compares the memory predicted before the start with the peak use of each pool. */
 #ifndef TESS_TRAIN_MEMORY_REPORT_H
 #define TESS_TRAIN_MEMORY_REPORT_H
 
 #include "train/trainer_impl.h"
 
-/* Writes a line of memory.jsonl: peak and prediction of each pool, summed over the ranks that train, and by how many
- * bytes the pool of a rank is off at most (`farthest`). Where a pool of a rank is off by more than 10%, a note says so.
- * Collective over those ranks. */
+/* Appends a line to memory.jsonl: peak and prediction of each pool, summed over the training ranks, and the largest
+ * difference in bytes on any rank (`farthest`). A note names each pool that is off by more than 10% on some rank.
+ * Collective over the training ranks. */
 tess_status tess_trainer_compare_memory(tess_trainer *t);
 
 #endif

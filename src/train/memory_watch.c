@@ -5,7 +5,7 @@
 #include "base/mem/mem_watch.h"
 #include "base/text/text.h"
 
-/* The first window is warm-up: buffers find their sizes. */
+/* The first window is warm-up: buffers grow to their final sizes. */
 static void end_window(tess_memory_watch *w)
 {
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {

@@ -12,20 +12,20 @@
 #include "base/text/text.h"
 #include "train/tensorboard.h"
 
-enum { WAITING_BYTES = 8 << 20 }; /* some 10,000 lines */
+enum { WAITING_BYTES = 8 << 20 }; /* limit of the waiting lines: about 10,000 lines */
 
 struct tess_metrics {
     tess_mem *mem;
     int fd;
     char path[1024];
-    tess_tensorboard *board; /* NULL: off */
+    tess_tensorboard *board; /* NULL: TensorBoard files are off */
     tess_buffer line;
     tess_buffer waiting; /* lines that could not be written yet */
     tess_metrics_backlog backlog;
-    int64_t last_step, last_validation; /* newest lines when the file was opened; 0: none */
+    int64_t last_step, last_validation; /* newest steps whose lines were in the file when it was opened; 0: none */
 };
 
-/* The step of a line; INT64_MAX: not a line of metrics. */
+/* Returns the step of a line; INT64_MAX: the line holds no metrics. */
 static int64_t step_of_line(const uint8_t *line, size_t n)
 {
     static const char begin[] = "{\"step\": ";
@@ -35,10 +35,10 @@ static int64_t step_of_line(const uint8_t *line, size_t n)
     return *end == ',' ? step : INT64_MAX;
 }
 
-/* Removes lines of steps after `step`, and notes the newest of those that stay. */
+/* Removes lines of steps after `step`, and records the newest step among the lines that remain. */
 static tess_status drop_later_lines(tess_metrics *metrics, int64_t step)
 {
-    static const char loss[] = ", \"loss\": "; /* follows the number in the line of a step */
+    static const char loss[] = ", \"loss\": "; /* text that follows the step number in the line of a step */
     tess_mem *mem = metrics->mem;
     const char *path = metrics->path;
     tess_mapping file;
@@ -50,7 +50,7 @@ static tess_status drop_later_lines(tess_metrics *metrics, int64_t step)
     for (size_t at = 0; at < file.size && status == TESS_OK;) {
         const uint8_t *newline = memchr(file.data + at, '\n', file.size - at);
         if (newline == NULL)
-            break; /* a line that a kill cut short */
+            break; /* a line that was cut short when the process was killed */
         size_t n = (size_t)(newline - file.data) + 1 - at;
         int64_t of = step_of_line(file.data + at, n);
         if (of <= step) {
@@ -142,7 +142,7 @@ tess_metrics_backlog tess_metrics_waiting(const tess_metrics *metrics)
     return metrics->backlog;
 }
 
-/* One write(2) per line, so a reader never sees half of one. */
+/* Uses one write(2) per line, so that a reader never sees half a line. */
 tess_status tess_metrics_flush(tess_metrics *metrics)
 {
     tess_buffer *waiting = &metrics->waiting;
@@ -162,7 +162,7 @@ tess_status tess_metrics_flush(tess_metrics *metrics)
     return status;
 }
 
-/* A line that cannot be written waits, in its place, until there is room. */
+/* If a line cannot be written, it stays in the queue until the disk has room; the order of lines is kept. */
 static tess_status write_line(tess_metrics *metrics)
 {
     tess_buffer *line = &metrics->line;
@@ -181,7 +181,7 @@ static tess_status write_line(tess_metrics *metrics)
     return status;
 }
 
-/* {"total": 1.5, "data": 0.01, ...}: seconds of this step on rank 0, and what was hidden on top of them. */
+/* Appends {"total": 1.5, "data": 0.01, ...}: seconds of this step on rank 0, and work that overlapped with them. */
 static tess_status put_times(tess_buffer *line, const tess_step_times *times)
 {
     char text[40];
@@ -193,7 +193,7 @@ static tess_status put_times(tess_buffer *line, const tess_step_times *times)
     return tess_buffer_append(line, "}", 1);
 }
 
-/* torchtitan's tags; tags of other phases look like them. */
+/* tags of torchtitan; tags of our other phases follow their form */
 static tess_status board_times(tess_metrics *metrics, const tess_step_report *report)
 {
     const tess_step_times *times = &report->times;
@@ -311,8 +311,8 @@ tess_status tess_metrics_add(tess_metrics *metrics, int64_t step, const tess_met
     return written != TESS_OK ? written : shown;
 }
 
-/* A missing result is null, never a number. The loss of a part of the text gets tags of its own, because it is no point
- * of the whole text's curve. */
+/* A missing result is null, never a number. The loss of a partial evaluation gets its own tags, because it is not a
+ * point on the curve of the whole text. */
 tess_status tess_metrics_validation(tess_metrics *metrics, const tess_validation_report *report)
 {
     tess_buffer *line = &metrics->line;

@@ -1,4 +1,5 @@
-/* Restores a run from a checkpoint's description: counters, the task's part, newest losses and norms. */
+/* Restores a run's state from a checkpoint's description: counters, the task's part, newest losses and gradient
+ * norms. */
 #include <string.h>
 
 #include "base/text/json.h"
@@ -8,7 +9,7 @@
 
 static const char *const what = "the checkpoint's description";
 
-/* The window stays empty if the checkpoint has none. */
+/* Reads a window of numbers; it stays empty if the checkpoint has none. */
 static void restore_spikes(const json_t *values, tess_spikes *spikes)
 {
     *spikes = (tess_spikes){.n = 0};
@@ -16,7 +17,7 @@ static void restore_spikes(const json_t *values, tess_spikes *spikes)
         tess_spikes_add(spikes, json_number_value(json_array_get(values, i)));
 }
 
-/* Steps continue. An excluded schedule or optimizer begins at this step. */
+/* Step numbers continue. If the schedule or the optimizer is excluded from loading, it begins at this step. */
 static tess_status restore_counters(tess_engine *e, const tess_text_list *without, const json_t *meta)
 {
     TESS_TRY(tess_json_get_int(meta, "step", what, &e->step));
@@ -42,7 +43,7 @@ static tess_status restore_counters(tess_engine *e, const tess_text_list *withou
     return TESS_OK;
 }
 
-/* Older checkpoints do not say: sums were one chain. */
+/* Older checkpoints do not record the number of chains in sums; they used one. */
 static tess_status check_sums(const tess_trainer *t, const json_t *meta)
 {
     int64_t saved = 1, now = t->model_config.sum_leaves;
@@ -57,7 +58,7 @@ static tess_status check_sums(const tess_trainer *t, const json_t *meta)
     return TESS_OK;
 }
 
-/* Shapes are compared where tensors are read. */
+/* Tensor shapes are compared later, when tensors are read. */
 static tess_status check_adapter(const tess_trainer *t, const json_t *meta)
 {
     const tess_lora *now = &t->model_config.lora;

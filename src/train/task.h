@@ -1,6 +1,6 @@
-/* A task: what a run trains on. The loop, checkpoints, hot recovery, metrics and the launcher know no more of it than
- * this table. There are two: text (text/text_task.c) and reinforcement learning (rl/rl_task.c). A command names the
- * kind of its task (tess_task_kind in train.h). */
+/* A task defines what a run trains on. The training loop, checkpoints, hot recovery, metrics and the launcher know
+ * it only through this table. There are two kinds: text (text/text_task.c) and reinforcement learning
+ * (rl/rl_task.c). A command chooses the kind (tess_task_kind). */
 #ifndef TESS_TRAIN_TASK_H
 #define TESS_TRAIN_TASK_H
 
@@ -9,79 +9,83 @@
 #include "plan/memory_need.h"
 #include "train/train.h"
 
-/* The place of a rank in its task, for the process that replaces it. */
+/* A rank's place in its task. A process that replaces the rank continues from it. */
 typedef struct tess_task_place {
-    int64_t word[136]; /* the task knows what they mean */
+    int64_t word[136]; /* only the task knows what the words mean */
 } tess_task_place;
 
 typedef struct tess_task {
     void *self;
-    /* The micro-batches of the step that follows. All ranks get the same numbers. */
+    /* Provides the micro-batches of the next step. All ranks get the same numbers. */
     tess_status (*next_step)(void *self, tess_batch_source *source);
-    /* Writes where this rank is, between two of its micro-batches. go_to goes back there. `newest` is the report of the
-     * step that the place belongs to, whose carry is newer than the place; NULL: no process has recorded it. */
+    /* place: writes this rank's place between two of its micro-batches. go_to: returns to that place. `newest`:
+     * report of the step that the place belongs to, whose carry is newer than the place; NULL: no process has
+     * recorded it. */
     void (*place)(const void *self, tess_task_place *place);
     tess_status (*go_to)(void *self, const tess_task_place *place, const tess_engine_report *newest);
-    /* Adds to a checkpoint's description what any number of ranks needs to go on after the newest step; restore goes on
-     * from there. Collective. */
+    /* describe: adds to a checkpoint's description what is needed to continue after the newest step with any number
+     * of ranks. restore: continues from such a description. Collective. */
     tess_status (*describe)(void *self, json_t *meta);
     tess_status (*restore)(void *self, const json_t *meta);
-    /* Takes what a step has changed into the task's own state; called after each step, also where the run stops there,
-     * and before its checkpoint. Collective. NULL: nothing. */
+    /* Updates the task's own state with the results of a step. Called after each step, before its checkpoint, even
+     * if the run stops at that step. Collective. NULL: nothing to do. */
     tess_status (*settle)(void *self);
-    /* Whether an evaluation follows the newest step; `last`: the run's last one. */
+    /* Whether an evaluation follows the newest step. `last`: the step is the run's last. */
     bool (*evaluates)(const void *self, bool last);
-    /* Does what is due after a step at which the run does not stop. Sets *report if that was an evaluation, else leaves
-     * it. Also called when a run goes on from a checkpoint that lacks its step's evaluation. Collective. */
+    /* Does what is due after a step, unless the run stops there. Sets *report only if it ran an evaluation. Also
+     * called when a run resumes from a checkpoint that lacks its step's evaluation. Collective. */
     tess_status (*after_step)(void *self, bool last, tess_validation_report *report);
-    /* The task's part of a checkpoint besides its description; NULL: nothing. It has n_tensors tensors, which borrow
-     * the task's memory: a load writes there, and loaded, which is collective, follows restore. */
+    /* Tensors that the task adds to a checkpoint; NULL: none. There are n_tensors of them, and they borrow the
+     * task's memory: a load writes into it. `loaded` follows `restore` and is collective. */
     int (*n_tensors)(const void *self);
     tess_status (*tensors)(void *self, tess_ckpt_tensor *tensors);
     tess_status (*loaded)(void *self, const json_t *meta);
-    /* Adds what the task knows of a step: metrics, and words for people. Rank 0 alone. NULL: nothing. */
+    /* Adds the task's metrics and words to the report of a step. Called on rank 0 only. NULL: nothing to do. */
     void (*report)(void *self, tess_step_report *report);
-    /* Whether the run ends at the newest step, before training.steps. All ranks say the same. NULL: it never does. */
+    /* Whether the run ends at the newest step, before training.steps. Returns the same on all ranks. NULL: never. */
     bool (*is_done)(const void *self);
-    /* No step follows in this process; `interrupted`: the run is to go on later. Collective. NULL: nothing. */
+    /* Called when no more steps follow in this process. `interrupted`: the run will continue later. Collective.
+     * NULL: nothing to do. */
     tess_status (*finish)(void *self, bool interrupted);
-    /* Adds to the folder of an exported model what its users need besides weights and config.json, before the weights.
-     * Rank 0 alone. NULL: nothing. */
+    /* Adds files to the folder of an exported model besides weights and config.json, before the weights. Called on
+     * rank 0 only. NULL: nothing to do. */
     tess_status (*export)(const void *self, const char *folder);
-    /* The run has ended, and its model is in `folder`: reports what there is to report. Rank 0 alone. NULL: nothing. */
+    /* Called when the run has ended and its model is in `folder`; reports the task's results. Called on rank 0 only.
+     * NULL: nothing to do. */
     tess_status (*conclude)(void *self, const char *folder);
 } tess_task;
 
 typedef struct tess_trainer tess_trainer;
 
-/* The kind of a task: the command that runs it names it. */
+/* A kind of task. The command that runs the task names its kind. */
 typedef struct tess_task_kind {
-    bool has_own_batches;        /* a step is what the task makes it: training.global_batch_size says nothing */
-    const char *const *defaults; /* keys whose default differs here (tess_config_load_over); NULL: none */
-    /* Checks what tess_config_check cannot know, before anything is started; may set open options. NULL: nothing. */
+    bool has_own_batches;        /* the task decides how large a step is: training.global_batch_size has no effect */
+    const char *const *defaults; /* options whose default differs for this kind (tess_config_load_over); NULL: none */
+    /* Checks what tess_config_check cannot know, before anything starts. May set open options. NULL: nothing to do. */
     tess_status (*check)(tess_config *config);
-    /* Makes the task, and finds the files of its data; all hosts must have the same. The model's configuration is not
-     * there yet. If it fails once task->self is set, `close` follows. Collective. */
+    /* Creates the task and finds its data files, which must be the same on all hosts. The model's configuration is
+     * not known yet. If it fails after setting task->self, `close` is called. Collective. */
     tess_status (*create)(tess_trainer *trainer, tess_task *task);
-    /* A hash of what decides which samples the task takes, except for debug.seed and training.seq_len: only a run with
-     * the same goes on from state in memory. */
+    /* Hashes all settings that decide which samples the task takes, except debug.seed and training.seq_len. A run
+     * continues from state in memory only if the hash is the same. */
     tess_status (*identify)(const void *self, uint64_t *hash);
-    /* Opens the data, and sets what the model's configuration leaves to it, such as the vocabulary's special tokens.
+    /* Opens the data, and sets what the model's configuration leaves open, such as special tokens of the vocabulary.
      * Weights do not exist yet. Collective. */
     tess_status (*open)(void *self, tess_model_config *model);
-    /* The engine is there, with its initial weights, and no checkpoint has been read. Collective. NULL: nothing. */
+    /* Called when the engine has its initial weights, before a checkpoint is read. Collective. NULL: nothing to do. */
     tess_status (*ready)(void *self, tess_engine *engine);
-    /* job.dump_folder exists: writes what belongs there before the first step. Collective. NULL: nothing. */
+    /* Writes the task's files to job.dump_folder, which exists, before the first step. Collective. NULL: nothing to
+     * do. */
     tess_status (*write)(void *self);
-    /* The run goes on from its state, or begins; before the first step. Collective. NULL: nothing. */
+    /* Called before the first step, when a resumed run has its state. Collective. NULL: nothing to do. */
     tess_status (*begin)(void *self);
-    /* Called after `open`, instead of all others, on ranks that do not train (tess_config_trainers): they have no
-     * engine, and their team has such ranks only. Returns when the trainers have finished; *interrupted is theirs.
-     * NULL: this kind has no such ranks. */
+    /* Called after `open` on ranks that do not train (tess_config_trainers), instead of all other callbacks. These
+     * ranks have no engine, and form their own team. Returns when the trainers have finished, and sets *interrupted
+     * to theirs. NULL: this kind has no such ranks. */
     tess_status (*serve)(void *self, bool *interrupted);
-    /* Does what tess_memory_predict_rank does, for all memory of the task; needs no task. */
+    /* Predicts all memory of the task, as tess_memory_predict_rank does. Needs no task. */
     tess_memory_rank_fn predict_memory;
-    /* Frees the task; before the engine is freed. */
+    /* Frees the task. Called before the engine is freed. */
     void (*close)(void *self);
 } tess_task_kind;
 

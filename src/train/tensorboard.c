@@ -9,7 +9,7 @@
 #include "base/os/os.h"
 #include "base/text/text.h"
 
-enum { PENDING_BYTES = 8 << 20 }; /* at most, of records that cannot be written: some thousand steps */
+enum { PENDING_BYTES = 8 << 20 }; /* limit in bytes of records that wait to be written: some thousand steps */
 
 struct tess_tensorboard {
     tess_mem *mem;
@@ -25,13 +25,13 @@ uint32_t tess_masked_crc32c(const void *data, size_t size)
     for (size_t i = 0; i < size; i++) {
         crc ^= bytes[i];
         for (int bit = 0; bit < 8; bit++)
-            crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0); /* Castagnoli, reflected */
+            crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0); /* polynomial of CRC-32C (Castagnoli), reflected */
     }
     crc = ~crc;
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-/* A protobuf message under construction. It is small: all tags come from this program. */
+/* A protobuf message under construction. It is small, because this program chooses all tags. */
 typedef struct message {
     uint8_t data[512];
     size_t size;

@@ -1,5 +1,5 @@
-/* Writes the trained model as a Hugging Face folder, or its adapter as PEFT's. Each rank writes its primary boxes. With
- * host-local folders the other ranks send theirs to rank 0, which writes them all. */
+/* Writes the trained model as a Hugging Face folder, or its adapter as a PEFT folder. Each rank writes its primary
+ * boxes. With host-local folders, the other ranks send their boxes to rank 0, which writes them all. */
 #include "engine/model/model_file.h"
 #include "train/trainer_impl.h"
 
@@ -15,7 +15,7 @@
 
 enum { CHUNK_VALUES = 1 << 20, CONFIG_LIMIT = 1 << 20 };
 
-/* Adds what the model's own config.json says in addition to what Tessera reads of it. */
+/* Copies the members of the model's own config.json that Tessera does not read. */
 static void carry_unknown_keys(const tess_trainer *t, json_t *json)
 {
     static const char *const spelled_otherwise[] = {"dtype", "rope_parameters"};
@@ -28,7 +28,7 @@ static void carry_unknown_keys(const tess_trainer *t, json_t *json)
         json_object_update_missing(json, source);
     }
     json_decref(source);
-    tess_error_clear(); /* a resumed run may have lost the file: its configuration is in the checkpoint */
+    tess_error_clear(); /* A resumed run may have lost the file; then the configuration comes from the checkpoint. */
 }
 
 static tess_status write_descriptions(const tess_trainer *t, const char *folder)
@@ -51,22 +51,22 @@ static tess_status write_adapter_config(const tess_trainer *t, const char *folde
     return tess_json_write_in(json, JSON_INDENT(2) | JSON_PRESERVE_ORDER, folder, "adapter_config.json");
 }
 
-/* A box of a parameter, which rank `from` has and rank `to` writes. It lies in one run in memory (tess_shard), and in
- * runs of equal length in the file. */
+/* A box of a parameter that rank `from` sends and rank `to` writes. It is contiguous in memory (tess_shard), and
+ * consists of runs of equal length in the file. */
 typedef struct box_transfer {
     tess_trainer *t;
     tess_st_writer *writer;
-    void *encoded; /* (CHUNK_VALUES) in the dtype of the file */
+    void *encoded; /* (CHUNK_VALUES) values in the dtype of the file */
     tess_dtype dtype;
     int index; /* index of the tensor in the file */
     int from, to;
     tess_shape shape;
     tess_box box;
-    const float *values; /* values of the box, on rank `from` */
+    const float *values; /* values of the box; valid on rank `from` only */
 } box_transfer;
 
-/* Transfers elements [done, +count) of the box. Returns the result of the transfer; that of the write goes to *written,
- * because a write error must not keep the sender waiting. */
+/* Transfers elements [done, +count) of the box, and returns the status of the transfer. The status of the write is
+ * stored in *written, because a write error must not keep the sender waiting. */
 static tess_status transfer_chunk(const box_transfer *p, int64_t done, int64_t count, tess_status *written)
 {
     const tess_trainer *t = p->t;
@@ -91,7 +91,7 @@ static tess_status transfer_box(const box_transfer *p, tess_status *written)
     return TESS_OK;
 }
 
-/* Rank 0 writes all boxes: its folder is the only one with a whole model. */
+/* Rank 0 receives and writes all boxes, because only its folder will have the whole model. */
 static tess_status collect(box_transfer *p, tess_status *written)
 {
     const tess_trainer *t = p->t;
@@ -107,7 +107,8 @@ static tess_status collect(box_transfer *p, tess_status *written)
     return status;
 }
 
-/* A tensor to write: of the model, or of its adapter under PEFT's names, in float32 as PEFT trains it. */
+/* A tensor to write: a weight of the model, or one of its adapter under PEFT's name and in float32, as PEFT trains
+ * it. */
 typedef struct export_tensor {
     int param;
     char name[TESS_PARAM_NAME_SIZE + 20];
@@ -160,7 +161,7 @@ static tess_status write_tensor(tess_trainer *t, tess_st_writer *writer, const e
 
 static tess_status write_tensors(tess_trainer *t, const char *folder, export_list *list)
 {
-    size_t shard_bytes = list->adapter ? SIZE_MAX : 0; /* PEFT reads one file */
+    size_t shard_bytes = list->adapter ? SIZE_MAX : 0; /* PEFT reads a single file */
     tess_st_writer *writer;
     TESS_TRY(list_tensors(t, list));
     TESS_TRY(

@@ -1,4 +1,4 @@
-/* How the configuration is fitted to the hosts and to an earlier run, and what hosts must have in common. */
+/* Fits the configuration to the hosts and to an earlier run, and checks what hosts must have in common. */
 #include "base/os/os.h"
 #include "base/text/json.h"
 #include "ckpt/same_files.h"
@@ -61,7 +61,7 @@ tess_status tess_trainer_join_hosts(tess_trainer *t)
     TESS_TRY(tess_ckpt_hosts_create(t->mem, t->team, host, tess_runtime_host_name(t->runtime, host), &t->hosts));
     TESS_TRY(fit_config(t));
     choose_precision(t);
-    if (t->rank == 0) /* rank 0 reads for all: hosts may see different ages of a shared folder */
+    if (t->rank == 0) /* rank 0 reads for all ranks: hosts may see different ages of a shared folder */
         tess_train_take_batch(t->mem, &t->config);
     TESS_TRY(tess_broadcast(t->team, &t->config.training.global_batch_size, 1, TESS_I64, 0, NULL));
     const int64_t warmup = t->config.lr_scheduler.warmup_steps;
@@ -74,7 +74,7 @@ tess_status tess_trainer_join_hosts(tess_trainer *t)
     return TESS_OK;
 }
 
-/* A pattern may match more on one host than on another. */
+/* Compares the files that patterns match: a pattern may match more files on one host than on another. */
 tess_status tess_trainer_check_files(const tess_trainer *t, const char *const *paths, size_t n_paths, const char *what)
 {
     int64_t n[] = {(int64_t)n_paths, -(int64_t)n_paths};

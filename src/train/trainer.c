@@ -1,4 +1,4 @@
-/* Building a trainer from a configuration, and the loop around its steps. */
+/* Builds a trainer from a configuration, and runs the loop around its steps. */
 #include "engine/model/model_file.h"
 #include "train/trainer_impl.h"
 
@@ -26,7 +26,7 @@ static void report_line(void *self, const char *text)
     tess_trainer_note(self, "%s", text);
 }
 
-/* Ranks of this host that only draw: the job's last ones. */
+/* Counts the ranks on this host that only generate samples. They are the job's last ranks. */
 static int count_drawing(const tess_trainer *t)
 {
     const tess_team *all = tess_runtime_team(t->runtime);
@@ -42,7 +42,7 @@ tess_status tess_trainer_check_memory(const tess_trainer *t)
     tess_status status = TESS_OK;
     if (t->goes_on || t->is_aside || tess_runtime_life(t->runtime) > 1)
         return TESS_OK;
-    tess_mem *apart = NULL; /* the prediction must not raise the run's peaks */
+    tess_mem *apart = NULL; /* a separate counter: the prediction must not raise the run's peaks */
     if (tess_ckpt_hosts_is_first(t->hosts))
         status = tess_mem_create(&apart);
     if (apart != NULL)
@@ -52,7 +52,8 @@ tess_status tess_trainer_check_memory(const tess_trainer *t)
     return tess_team_agree(t->team, status);
 }
 
-/* Opens the trace. A run that goes on from memory does without if the disk is full: its state is worth more. */
+/* Opens the trace. If the disk is full, a run that continues from memory does so without a trace, because its state
+ * is worth more. */
 static tess_status open_trace(const tess_trainer *t)
 {
     char folder[TESS_TEXT_SIZE + 8];
@@ -81,7 +82,7 @@ tess_status tess_trainer_load_model(tess_trainer *t, const tess_reporter *report
     return TESS_OK;
 }
 
-/* Opens what ranks need whether they train or not. */
+/* Opens what training and serving ranks both need. */
 static tess_status open_task(tess_trainer *t, const tess_reporter *reporter)
 {
     TESS_TRY(tess_trainer_join_hosts(t));
@@ -157,7 +158,7 @@ tess_status tess_trainer_end(tess_trainer *t, tess_status status)
     return status;
 }
 
-/* Speed since the last log line. */
+/* Measures speed since the last log line. */
 typedef struct speedometer {
     double since_s;
     int64_t tokens, step;
@@ -175,7 +176,8 @@ static void fill_speed(const tess_trainer *t, speedometer *meter, tess_step_repo
         *meter = (speedometer){tess_os_now_s(), t->engine->n_tokens, t->engine->step};
 }
 
-/* Once a pool. Every rank has a warning in the job's records; rank 0 prints its own. */
+/* Warns of a leaking pool, once for each pool. Every rank adds the warning to the job's records; rank 0 prints its
+ * own. */
 static void look_for_leaks(tess_trainer *t)
 {
     char text[256];
@@ -187,11 +189,11 @@ static void look_for_leaks(tess_trainer *t)
         tess_runtime_warn(t->runtime, text);
 }
 
-/* Collects from all ranks, for a line of the log, the memory in use and its peaks. */
+/* Fills in memory use of this rank. For a log line, also sums use and peaks over all ranks. */
 static tess_status fill_memory(tess_trainer *t, tess_step_report *report)
 {
     tess_pool_numbers now = {.name = "in_use"};
-    int64_t all[TESS_POOL_COUNT + 1] = {0}; /* bytes in use, and the sum of the peaks */
+    int64_t all[TESS_POOL_COUNT + 1] = {0}; /* bytes in use by pool, then the sum of the peaks */
     look_for_leaks(t);
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
         tess_pool_stats stats = tess_mem_stats(t->mem, (tess_pool)pool);
@@ -204,7 +206,7 @@ static tess_status fill_memory(tess_trainer *t, tess_step_report *report)
     report->total_peak_bytes = (size_t)all[TESS_POOL_COUNT];
     memcpy(now.bytes, all, sizeof(now.bytes));
     if (report->log_line && t->rank == 0 && tess_metrics_pools(t->memory, t->engine->step, &now, 1) != TESS_OK)
-        tess_error_clear(); /* a full disk: metrics say so, and these lines wait as theirs do */
+        tess_error_clear(); /* the disk is full: check_metrics reports it, and these lines wait too */
     return TESS_OK;
 }
 
@@ -223,8 +225,8 @@ static void fill_report(const tess_trainer *t, const tess_engine_report *done, t
                                  .times = done->times};
 }
 
-/* A full disk delays lines, and costs none as long as memory holds them; it never costs the run. Reports when that
- * begins and when it ends. */
+/* Reports when metrics begin to wait for a full disk, and when they are written again. A full disk loses no lines
+ * while memory can hold them, and never ends the run. */
 static void check_metrics(tess_trainer *t, tess_status written)
 {
     bool fail = written != TESS_OK;
@@ -243,7 +245,7 @@ static void check_metrics(tess_trainer *t, tess_status written)
     tess_error_clear();
 }
 
-/* Called at the end of the run. */
+/* Writes the metrics that still wait at the end of the run, and warns of lost lines. */
 static void finish_metrics(tess_trainer *t)
 {
     if (!t->metrics_fail)
@@ -266,7 +268,7 @@ static void show_step(tess_trainer *t, const tess_step_report *report)
     check_metrics(t, tess_metrics_step(t->metrics, report));
 }
 
-/* Once: by the end of its first step a run has met the memory that it copies from and to. */
+/* Warns once, after the first step: by then the engine has tried to pin all memory that it copies from and to. */
 static void report_refused_pins(tess_trainer *t)
 {
     char bytes[32];
@@ -317,13 +319,13 @@ void tess_trainer_add_metrics(tess_trainer *t, const tess_metric *metrics, int n
         check_metrics(t, tess_metrics_add(t->metrics, t->engine->step, metrics, n));
 }
 
-/* A run may go on with fewer steps than it has done. */
+/* Whether the newest step is the last. A resumed run may have done more steps than training.steps. */
 static bool is_last(const tess_trainer *t)
 {
     return t->engine->step >= t->config.training.steps;
 }
 
-/* An evaluation that was cut off is repeated, and becomes part of the metrics only then. */
+/* Shows an evaluation. One that was cut off will be repeated, and enters the metrics only then. */
 static void show_validation(tess_trainer *t, const tess_validation_report *report)
 {
     if (t->rank != 0 || tess_metrics_has_validation(t->metrics, t->engine->step))
@@ -334,8 +336,8 @@ static void show_validation(tess_trainer *t, const tess_validation_report *repor
         check_metrics(t, tess_metrics_validation(t->metrics, report));
 }
 
-/* Does what the task wants after the newest step, unless the run stops there. An evaluation that a stop leaves out or
- * cuts off is due when the run goes on. */
+/* Runs the task's work after the newest step, unless the run stops there. An evaluation that a stop skipped or cut
+ * off is due when the run continues. */
 static tess_status after_step(tess_trainer *t, speedometer *meter, tess_train_result *result)
 {
     tess_validation_report report = {.step = -1};
@@ -344,7 +346,7 @@ static tess_status after_step(tess_trainer *t, speedometer *meter, tess_train_re
     if (!t->stopping)
         TESS_TRY(t->task.after_step(t->task.self, last, &report));
     t->evaluation_due = t->evaluation_due || report.cut_off;
-    meter->since_s += report.seconds; /* not training time */
+    meter->since_s += report.seconds; /* the evaluation is not training time */
     if (report.step >= 0 && report.outcome != TESS_VALIDATION_MISSING)
         result->last = report;
     if (report.step >= 0)
@@ -376,7 +378,7 @@ static tess_status save_if_due(tess_trainer *t, const logbook_marks *so_far)
     return TESS_OK;
 }
 
-/* Does what the task wants after the step, and saves if that is due. `so_far`: what was done already. */
+/* Runs the task's work after the step, and saves if a checkpoint is due. `so_far`: what has been done already. */
 static tess_status follow_up(tess_trainer *t, const logbook_marks *so_far, speedometer *meter,
                              tess_train_result *result)
 {
@@ -388,7 +390,7 @@ static tess_status follow_up(tess_trainer *t, const logbook_marks *so_far, speed
     return save_if_due(t, so_far);
 }
 
-/* Repeats the evaluation that the run's checkpoint lacks. It may end the run. */
+/* Repeats the evaluation that the loaded checkpoint lacks. It may end the run. */
 static tess_status make_up_evaluation(tess_trainer *t, speedometer *meter, tess_train_result *result)
 {
     if (t->goes_on || !t->evaluation_due || t->stopping || t->ends_here)
@@ -397,8 +399,8 @@ static tess_status make_up_evaluation(tess_trainer *t, speedometer *meter, tess_
     return save_if_due(t, &nothing_done);
 }
 
-/* Finishes the newest step of an earlier process: its metrics line, validation and save. A save that was under way may
- * not have completed, so a run that stops or ends now saves once more. */
+/* Completes the newest step of an earlier process: its metrics line, validation and save. An earlier save may not
+ * have finished, so a run that stops or ends now saves again. */
 static tess_status end_persistent_step(tess_trainer *t, speedometer *meter, tess_train_result *result)
 {
     tess_step_report report;
@@ -416,7 +418,7 @@ static tess_status run(tess_trainer *t, tess_train_result *result)
 {
     const tess_config *c = &t->config;
     speedometer meter = {tess_os_now_s(), t->engine->n_tokens, t->engine->step};
-    int64_t stop = tess_runtime_stop_requested(t->runtime); /* ranks see it at different times */
+    int64_t stop = tess_runtime_stop_requested(t->runtime); /* ranks see a stop request at different times */
     TESS_TRY(tess_all_reduce(t->team, &stop, &stop, 1, TESS_I64, TESS_MAX, NULL));
     t->stopping = stop != 0 && t->engine->step < c->training.steps;
     TESS_TRY(end_persistent_step(t, &meter, result));
@@ -443,7 +445,8 @@ static tess_status run(tess_trainer *t, tess_train_result *result)
     return tess_barrier(t->team, NULL);
 }
 
-/* The job's first ranks train. Each role is a team of its own, and sets itself up alone. Collective over the job. */
+/* Splits the job: its first ranks train, the others serve them. Each role gets its own team and sets itself up.
+ * Collective over the job. */
 static tess_status take_role(tess_trainer *t)
 {
     tess_team *all = tess_runtime_team(t->runtime), *team;
@@ -468,13 +471,13 @@ static tess_status train(tess_trainer *t, tess_train_result *result)
 static tess_status serve(tess_trainer *t, tess_train_result *result)
 {
     const tess_train_observer *observer = t->observer;
-    t->observer = NULL; /* those that train say the same of their setup */
+    t->observer = NULL; /* the training ranks report the same setup */
     TESS_TRY(open_task(t, NULL));
     t->observer = observer;
     TESS_TRY(tess_os_make_dirs(t->config.job.dump_folder));
     TESS_TRY(open_trace(t));
     TESS_TRY(t->kind->serve(t->task.self, &result->interrupted));
-    t->observer = NULL; /* they say that, too */
+    t->observer = NULL; /* the training ranks report the interruption */
     return result->interrupted ? TESS_OK : tess_trainer_describe_memory(t);
 }
 

@@ -12,7 +12,7 @@
 #include "train/trainer_impl.h"
 
 /* ---- Before ---- */
-/* The first two lines of the mesh: its shape, and which ranks are on which host. */
+/* Shows the first two lines of the mesh: its shape, and which ranks are on which host. */
 static void describe_mesh(const tess_trainer *t)
 {
     char text[800], *end = text;
@@ -42,7 +42,7 @@ static tess_status describe_stages(const tess_trainer *t, int64_t n_local)
     return TESS_OK;
 }
 
-/* The share of the last of n_ranks, which gets the least of n. */
+/* Returns the share of the last of n_ranks, which gets the fewest of n items. */
 static int64_t least_share(int64_t n, int n_ranks)
 {
     int64_t begin, least;
@@ -50,7 +50,7 @@ static int64_t least_share(int64_t n, int n_ranks)
     return least;
 }
 
-/* "2 to 3 of 8" */
+/* Formats a range of shares: "2 to 3 of 8". */
 static const char *share_text(int64_t n, int n_ranks, char text[48])
 {
     long long most = (long long)((n + n_ranks - 1) / n_ranks), least = (long long)least_share(n, n_ranks);
@@ -134,7 +134,7 @@ static void describe_trainable(const tess_trainer *t)
                           tess_format_count((double)n, trains, sizeof(trains)), 100 * (double)n / (double)all);
 }
 
-/* How unequal ranks have come to one table of kernels and one dtype. */
+/* Notes how ranks on unequal machines have agreed on one table of kernels and one dtype. */
 static void describe_vote(const tess_trainer *t)
 {
     const char *vote = tess_runtime_kernels_vote(t->runtime);
@@ -185,7 +185,7 @@ tess_status tess_trainer_describe(const tess_trainer *t)
 }
 
 /* ---- Behind: memory and time ---- */
-/* One line: bytes of each pool, all ranks of the team together. */
+/* Prints one line: bytes of each pool, summed over the ranks of the team. */
 static tess_status describe_pools(const tess_trainer *t, tess_team *team, const char *what,
                                   int64_t peaks[TESS_POOL_COUNT])
 {
@@ -201,7 +201,7 @@ static tess_status describe_pools(const tess_trainer *t, tess_team *team, const 
     return TESS_OK;
 }
 
-/* One line: what all ranks have moved to and from disk, at what speed, and how long the first waited for it. */
+/* Prints one line: how much all ranks moved to and from disk, at what speed, and how long rank 0 waited for it. */
 static tess_status describe_transfers(const tess_trainer *t)
 {
     char read[32], written[32];
@@ -244,7 +244,7 @@ static tess_status describe_training(tess_trainer *t)
     return compute->apart ? describe_pools(t, t->team, "memory of all devices at the peak", peaks) : TESS_OK;
 }
 
-/* One line: where rank 0 spent the time of all steps. */
+/* Prints one line: the phases in which rank 0 spent the time of all steps. */
 static void describe_time(const tess_trainer *t)
 {
     char line[512];

@@ -1,4 +1,4 @@
-/* The calls that a trainer offers its task: the parts of the run, notes and warnings, paths. */
+/* Implements the functions that a trainer offers its task: access to parts of the run, notes and warnings, paths. */
 #include "train/trainer_impl.h"
 
 #include <stdarg.h>

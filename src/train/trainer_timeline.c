@@ -1,4 +1,4 @@
-/* The measured timeline of a pipeline: rank 0 draws what tess_stage_timeline has of a step. */
+/* Draws the measured timeline of a pipeline step on rank 0, from the data of tess_stage_timeline. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,8 +9,7 @@
 
 enum { TIMELINE_COLUMNS = 100 };
 
-/* The idle share if nobody had waited for more than the schedule makes him: what the stages take in the mean decides.
- */
+/* Returns the idle share that the schedule alone would cause, given the mean durations of the stages' work. */
 static tess_status bubble_of_schedule(tess_mem *mem, const tess_pipeline_schedule *s,
                                       const tess_pipeline_report *measured, double *bubble)
 {
@@ -37,7 +36,7 @@ static tess_status write_file(const tess_trainer *t, const tess_pipeline_schedul
     return tess_pipeline_write_trace(s, r, path);
 }
 
-/* A note a row of the picture. */
+/* Shows each row of the picture as a note. */
 static void show_rows(const tess_trainer *t, char *text)
 {
     for (char *end; (end = strchr(text, '\n')) != NULL; text = end + 1) {

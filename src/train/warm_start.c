@@ -1,4 +1,4 @@
-/* Starting from a checkpoint of another run, in any format. */
+/* Starts a run from a checkpoint of another run, in any format. */
 #include <string.h>
 
 #include "comm/agree.h"
@@ -11,7 +11,7 @@ typedef struct warm_start {
     tess_trainer *t;
     tess_catalog *catalog;
     tess_export *list;
-    tess_ckpt_tensor *tensors; /* (n) to be read */
+    tess_ckpt_tensor *tensors; /* (n) tensors to read */
     int n;
     tess_catalog_request *requests; /* (n) */
 } warm_start;
@@ -60,7 +60,7 @@ static tess_status match(warm_start *w)
     return TESS_OK;
 }
 
-/* True for a value head that the other run did not have: it keeps its first values. */
+/* Whether the tensor is a value head that the other run did not have. It keeps its initial values. */
 static bool is_left_out(const warm_start *w, const tess_ckpt_tensor *tensor)
 {
     const tess_model *model = w->t->engine->whole;
@@ -86,7 +86,7 @@ static tess_status prepare(warm_start *w)
     return match(w);
 }
 
-/* Names the tensors with NaN or infinite values: each rank has read its own rows only. */
+/* Names the tensors with NaN or infinite values, from all ranks, because each rank has read only its own rows. */
 static tess_status report_broken(const warm_start *w)
 {
     tess_trainer *t = w->t;

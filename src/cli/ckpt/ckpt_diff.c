@@ -15,7 +15,7 @@ typedef struct comparison {
     const char *model_only, *all, *json;
     cli_progress progress;
     int n_shown;
-    json_t *tensors; /* the report of --json */
+    json_t *tensors; /* the report for --json */
 } comparison;
 
 static void report_progress(void *self, uint64_t done, uint64_t all)

@@ -41,7 +41,8 @@ static const char *file_name(const tess_catalog *c, int file)
     return tess_object_file_name(c->files[file].path);
 }
 
-/* `pattern` is a part of the name or, with one of "*?[", a glob; NULL: all names match. */
+/* Whether a tensor's name matches. `pattern` is a part of the name, or a glob if it contains one of "*?["; NULL: all
+ * names match. */
 static bool name_matches(const char *name, const char *pattern)
 {
     if (pattern == NULL)
@@ -62,7 +63,7 @@ static void print_piece(const tess_catalog *c, const tess_catalog_tensor *t, con
                                          : "  deflate");
 }
 
-/* The longest name that is shown. */
+/* Returns the length of the longest name that is shown. */
 static int name_width(const tess_catalog *c, const char *pattern)
 {
     int width = (int)strlen("tensor");
@@ -88,7 +89,7 @@ static void print_tensor(const tess_catalog *c, const tess_catalog_tensor *t, in
         print_piece(c, t, &c->pieces[t->first_piece + i]);
 }
 
-/* Prints "  meta.seed  42": keys as `tessera ckpt edit` takes them. Cuts long values. */
+/* Prints members as "  meta.seed  42", with the keys that `tessera ckpt edit` takes. Shortens long values. */
 static void print_meta(const char *prefix, const json_t *object)
 {
     enum { WIDTH = 80 };

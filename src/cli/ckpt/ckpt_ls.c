@@ -8,7 +8,7 @@
 #include "ckpt/tools/list.h"
 #include "cli/cli.h"
 
-/* "42 s", "3 min", "5 h", "12 d" */
+/* Formats an age: "42 s", "3 min", "5 h", "12 d". */
 static const char *format_age(double seconds, char *text, size_t size)
 {
     static const struct {

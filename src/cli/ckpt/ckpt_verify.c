@@ -27,7 +27,7 @@ static void report_bad(void *self, const char *message)
     printf("BAD %s\n", message);
 }
 
-/* Says what could be checked: not every format has checksums. */
+/* Prints what was checked, because not every format has checksums. */
 static void print_good(const tess_catalog *c, double took_s)
 {
     uint64_t bytes = 0;
@@ -75,7 +75,7 @@ static tess_status verify_one(verification *v, const char *path)
     return v->n_bad > before ? TESS_OK : status;
 }
 
-/* The list already says why a checkpoint of no known format cannot be opened. */
+/* A checkpoint of unknown format cannot be opened; the list already says why. */
 static tess_status verify_item(verification *v, const tess_ckpt_list *list, const tess_ckpt_item *item)
 {
     char path[4096];
@@ -101,7 +101,7 @@ static tess_status verify_items(verification *v, const tess_ckpt_list *list)
     return TESS_OK;
 }
 
-/* The newest that was ever complete, even if it is damaged now. */
+/* Verifies the newest checkpoint that was ever complete, even if it is damaged now. */
 static tess_status verify_newest(verification *v, const tess_ckpt_list *list)
 {
     for (int i = list->n - 1; i >= 0; i--)
@@ -110,7 +110,7 @@ static tess_status verify_newest(verification *v, const tess_ckpt_list *list)
     return TESS_FAIL(TESS_E_NOT_FOUND, "%s: no checkpoint there was finished", list->folder);
 }
 
-/* A folder of checkpoints, or a single one. */
+/* Verifies a folder of checkpoints, or a single checkpoint. */
 static tess_status verify_path(verification *v, const char *path)
 {
     tess_ckpt_list list;

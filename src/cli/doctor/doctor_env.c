@@ -34,7 +34,7 @@ static tess_status read_process(int64_t pid, tess_buffer *text)
     return status;
 }
 
-/* The lines of a file, or an environment as a block of strings. */
+/* Reads the lines of a file, or an environment stored as a block of strings. */
 static tess_status read_environment(const env_options *o, tess_buffer *text)
 {
     if (o->file != NULL) {

@@ -1,4 +1,4 @@
-/* `tessera doctor log`: explains the errors of a log, and names the rank that never came. */
+/* `tessera doctor log`: explains the errors in a log, and names the rank that never joined. */
 #include "cli/cli.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ typedef struct log_options {
     const char *knowledge[CLI_REPEATS + 1];
 } log_options;
 
-/* Warns of files that cannot be read, as long as one can. */
+/* Warns of files that cannot be read. Fails only if none can be read. */
 static tess_status read_files(tess_survey *survey, const tess_log_files *files)
 {
     int n_read = 0;

@@ -10,7 +10,7 @@
 #include "control/supervise/preflight.h"
 
 typedef struct screen {
-    const char *json; /* NULL: not given; "": to standard output */
+    const char *json; /* NULL: not given; "": write to standard output */
     double begin_s;
 } screen;
 

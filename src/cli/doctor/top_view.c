@@ -14,12 +14,12 @@ typedef struct top_view {
     tess_mem *mem;
     const char *what;
     double interval_s;
-    tess_live_job jobs[TESS_LIVE_MAX]; /* jobs of the list */
+    tess_live_job jobs[TESS_LIVE_MAX]; /* the jobs in the list */
     int n_jobs, chosen;
-    tess_live_job live;              /* the job that is shown; closed once it has ended */
-    tess_top_snapshot *now, *before; /* before: the newest with fewer steps than now */
+    tess_live_job live;              /* the displayed job; closed when it has ended */
+    tess_top_snapshot *now, *before; /* before: the newest snapshot with fewer steps than `now` */
     int first_rank, n_rows;
-    bool shows_job, ended, done; /* not shows_job: shows the list */
+    bool shows_job, ended, done; /* shows_job false: the list is displayed */
 } top_view;
 
 /* ---- The terminal ---- */
@@ -29,7 +29,7 @@ static SCREEN *open_terminal(void)
     int error;
     setlocale(LC_CTYPE, ""); /* names may be UTF-8 */
     if (setupterm(NULL, STDOUT_FILENO, &error) != OK)
-        return NULL; /* newterm leaks memory on a terminal that it does not know */
+        return NULL; /* newterm leaks memory if it does not know the terminal */
     del_curterm(cur_term);
     SCREEN *screen = newterm(NULL, stdout, stdin);
     if (screen == NULL)
@@ -106,7 +106,7 @@ static tess_status read_job(top_view *v)
     }
     tess_top_snapshot_destroy(&v->now);
     v->now = next;
-    if (!next->running) { /* frees the memory of the ended job */
+    if (!next->running) { /* the job's memory can be released now */
         tess_live_close(&v->live);
         v->ended = true;
     }
@@ -116,7 +116,7 @@ static tess_status read_job(top_view *v)
 static void draw_job(top_view *v)
 {
     const tess_top_canvas canvas = {NULL, put, end_line};
-    /* A character in the last column would move the cursor to the next line. */
+    /* Leave the last column empty: a character there would move the cursor to the next line. */
     tess_top_size size = {.width = COLS > 1 ? COLS - 1 : 1, .height = LINES > 1 ? LINES - 1 : 1};
     size.first_rank = v->first_rank;
     move(0, 0);
@@ -166,7 +166,7 @@ static void choose(top_view *v, int chosen)
     v->shows_job = true;
 }
 
-/* Finds the jobs again; the choice stays on its job. */
+/* Refreshes the list of jobs. The selection stays on the same job. */
 static tess_status list_jobs(top_view *v)
 {
     int pid = v->n_jobs > 0 ? v->jobs[v->chosen].pid : 0;
@@ -210,7 +210,7 @@ static void take_list_key(top_view *v, int key)
 
 /* ---- The loop ---- */
 
-/* Waits for a key (true), the end of the job, another size of the terminal (EINTR), or the deadline. */
+/* Waits for a key (returns true), the end of the job, a change of the terminal's size (EINTR), or the deadline. */
 static bool wait_for_event(const top_view *v, double until_s)
 {
     double rest_s = until_s - tess_os_now_s();
@@ -232,7 +232,7 @@ static void take_key(top_view *v, int key)
         take_list_key(v, key);
 }
 
-/* Takes all pending keys. Input that is ready without a key is at its end: the terminal is gone. */
+/* Handles all pending keys. If input is `ready` but contains no key, it has ended: the terminal is gone. */
 static void take_keys(top_view *v, bool ready)
 {
     int key = getch();
@@ -275,7 +275,7 @@ static tess_status run(top_view *v)
 tess_status cli_top_view(tess_mem *mem, const char *what, double interval_s)
 {
     top_view v = {.mem = mem, .what = what, .interval_s = interval_s};
-    tess_status status = list_jobs(&v); /* before the screen is cleared, so that an error can be read */
+    tess_status status = list_jobs(&v); /* runs before the screen is cleared, so that an error stays readable */
     if (status == TESS_OK && v.shows_job)
         status = read_job(&v);
     SCREEN *screen = NULL;

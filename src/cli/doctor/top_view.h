@@ -4,8 +4,8 @@
 
 #include "job/find.h"
 
-/* Shows the job that `what` names (tess_live_find); of several the user chooses one. Returns when the user quits.
- * TESS_E_NOT_FOUND: no such job; TESS_E_UNSUPPORTED: the terminal cannot show a page. */
+/* Shows the job that `what` names (tess_live_find). If there are several, the user chooses one. Returns when the
+ * user quits. Errors: TESS_E_NOT_FOUND: there is no such job; TESS_E_UNSUPPORTED: the terminal cannot show a page. */
 tess_status cli_top_view(tess_mem *mem, const char *what, double interval_s);
 
 #endif

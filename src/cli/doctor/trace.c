@@ -12,7 +12,7 @@
 
 enum { TRACE_CULPRIT = 3, TRACE_TIE = 4, DEFAULT_LAST = 20 };
 
-/* A wait is reported once it lasts longer: far longer than scheduling delays, short for a person. */
+/* A wait is reported if it lasts longer than this: much longer than scheduling delays, but short for a person. */
 static const double patience_s = 0.75;
 
 typedef struct trace_options {
@@ -38,7 +38,7 @@ static tess_status read_history(tess_mem *mem, const char *what, tess_history **
     }
     TESS_CHECK(!tess_os_is_file(what), TESS_E_INVALID, "'%s' is one file: name the folder that holds it", what);
     if (!is_folder)
-        return found; /* its message says why `what` is no job */
+        return found; /* the message of tess_live_find explains why `what` is not a job */
     if (tess_job_folder_find(what, folder, sizeof(folder)))
         return tess_job_history_read(mem, what, history);
     tess_status status = tess_flight_recorder_read(mem, what, history);
@@ -50,7 +50,8 @@ static tess_status read_history(tess_mem *mem, const char *what, tess_history **
     return status;
 }
 
-/* JSON goes into the folder, pickles below it: torchfrtrace takes every file of its folder for a pickle. */
+/* JSON files are written to the folder, and pickles to a folder inside it, because torchfrtrace reads every file of
+ * its folder as a pickle. */
 static tess_status write_dumps(const tess_history *history, const char *folder)
 {
     char pickles[4096];
@@ -77,7 +78,7 @@ static int code_of(const tess_diagnosis *diagnosis)
     return diagnosis->tie || diagnosis->kind == TESS_DIAGNOSIS_UNDECIDED ? TRACE_TIE : TRACE_CULPRIT;
 }
 
-/* PyTorch writes dumps only of jobs that hang: there every wait counts. */
+/* PyTorch writes dumps only for jobs that hang, so every wait in them counts. */
 static tess_status report_on(tess_mem *mem, const tess_history *history, const trace_options *options, int *code)
 {
     tess_report report;
@@ -89,7 +90,7 @@ static tess_status report_on(tess_mem *mem, const tess_history *history, const t
     return status;
 }
 
-/* A Python process that is no rank of ours belongs to a job of another framework. */
+/* A Python process that is not one of our ranks belongs to a job of another framework. */
 static tess_status report_python(tess_mem *mem, const char *pid)
 {
     tess_error_clear();

@@ -5,8 +5,8 @@
 #include "data/conversation/training_template.h"
 #include "data/template/template_find.h"
 
-/* The time of strftime_now: the day that Llama's templates give if nobody says another. A clock would make the data of
- * two runs differ. */
+/* The date that strftime_now returns: 26 July 2024, the default of Llama's templates. The clock would make the data
+ * of two runs differ. */
 static const int64_t template_now_s = 1721952000;
 
 tess_status tess_chat_setup_open(tess_mem *mem, const char *path, const char *folder, const tess_tokenizer *tokenizer,
@@ -22,7 +22,7 @@ tess_status tess_chat_setup_open(tess_mem *mem, const char *path, const char *fo
         TESS_TRY_CTX(status, "data.chat_template");
     if (status == TESS_OK || status == TESS_E_NOMEM)
         return status;
-    /* Only conversations need the model's own template: what is wrong with it is reported when one is met. */
+    /* Only conversations need the template in the model's folder, so an error in it is reported when one is read. */
     if (status != TESS_E_NOT_FOUND)
         snprintf(setup->how.problem, sizeof(setup->how.problem), "%s", tess_error_message());
     tess_error_clear();

@@ -1,5 +1,5 @@
-/* The identity of a run's data: which files its samples come from, and how they are cut. A resumed run continues only
- * with the same data. */
+/* Describes the identity of a run's data: its files, how samples are cut from them, and the tokenizer. A resumed run
+ * continues only with the same data. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "base/text/json.h"
 #include "train/text/text_impl.h"
 
-/* A hash of head and tail identifies a file; reading all of it could take hours. */
+/* A file is identified by a hash of its head and tail, because reading all of it could take hours. */
 enum { SAMPLE_BYTES = 64 << 10, HASH_BYTES = 17 };
 
 static const char *const what = "the checkpoint's description of the data";
@@ -45,7 +45,7 @@ tess_status text_list_files(const tess_data_files *files, json_t **listed)
     return TESS_OK;
 }
 
-/* A hash of the ids at the beginning of the first file: how older checkpoints know their tokenizer. */
+/* Hashes the ids at the beginning of the first file. Older checkpoints identify their tokenizer by this hash. */
 static tess_status hash_ids(const tess_run_text *t, uint64_t *hash)
 {
     tess_mapping file;
@@ -59,7 +59,7 @@ static tess_status hash_ids(const tess_run_text *t, uint64_t *hash)
     return status;
 }
 
-/* The weight and the number of files of each source of a mixture; NULL: it is no mixture. */
+/* Lists weight and number of files of each source of a mixture; NULL: the data is no mixture. */
 static json_t *describe_sources(const text_task *t)
 {
     const tess_text_list *weights = &t->text.config->data.weights;
@@ -100,7 +100,7 @@ static tess_status check_file(const json_t *saved, const json_t *now, int i)
     return TESS_OK;
 }
 
-/* Older checkpoints do not say: there were no conversations. */
+/* Older checkpoints do not record how conversations are read: they had none. */
 static tess_status check_chat(const json_t *saved, const json_t *now)
 {
     const json_t *before = json_object_get(saved, "chat_template");
@@ -129,7 +129,7 @@ static tess_status check_key(const json_t *saved, const char *name, const char *
     return TESS_OK;
 }
 
-/* Older checkpoints do not say how documents with a prompt are read: there were none. */
+/* Older checkpoints do not record how documents with a prompt are read: they had none. */
 static tess_status check_keys(const text_task *t, const json_t *saved)
 {
     int64_t split = TESS_SPLIT_AUTO;
@@ -142,7 +142,7 @@ static tess_status check_keys(const text_task *t, const json_t *saved)
     return TESS_OK;
 }
 
-/* Older checkpoints do not say: all was text. */
+/* Older checkpoints do not record the kind of the data: it was always text. */
 static tess_status check_format(const text_task *t, const json_t *saved)
 {
     int64_t format = TESS_DATA_AUTO, end_token = -1;
@@ -173,7 +173,7 @@ static tess_status check_tokenizer(const text_task *t, const json_t *saved)
     return TESS_OK;
 }
 
-/* Compares how samples are cut from the files. */
+/* Fails if samples are cut from the files in another way than in the saved description. */
 static tess_status check_cut(const text_task *t, const json_t *saved)
 {
     bool shuffle = t->text.config->data.shuffle;
@@ -211,7 +211,7 @@ tess_status text_check_data(const text_task *t, const json_t *saved)
 }
 
 /* ---- Sources of a mixture ---- */
-/* Whether n files from `a` on in one list are those from `b` on in the other, under any names. */
+/* Whether n files beginning at `a` in one list equal those beginning at `b` in the other, whatever their names. */
 static bool same_files(const json_t *one, size_t a, const json_t *other, size_t b, int n)
 {
     for (size_t i = 0; i < (size_t)n; i++) {
@@ -223,7 +223,7 @@ static bool same_files(const json_t *one, size_t a, const json_t *other, size_t 
     return true;
 }
 
-/* The number of the saved source whose files are the n from `at` on; -1: none. */
+/* Returns the index of the saved source whose files equal the n files beginning at `at`; -1: there is none. */
 static int saved_source(const text_task *t, const json_t *saved, size_t at, int n)
 {
     const json_t *sources = json_object_get(saved, "sources"), *files = json_object_get(saved, "files");

@@ -4,7 +4,7 @@
 
 enum {
     N_WORSE_BITS = 20
-}; /* bits in a word that also holds the step: more evaluations in a row count as their largest number */
+}; /* bits for the count in a word that also holds the step; larger counts are stored as the maximum */
 
 tess_early_stop tess_early_stop_begin(void)
 {
@@ -52,7 +52,8 @@ tess_early_stop tess_early_stop_from_json(const json_t *json)
     return s;
 }
 
-/* A process may be killed between two words, and judge the newest evaluation again: steps and count are one word. */
+/* Step and count share one word. If they were two, a process killed between writing them would judge the newest
+ * evaluation twice. */
 void tess_early_stop_pack(const tess_early_stop *s, int64_t words[TESS_EARLY_STOP_WORDS])
 {
     memcpy(&words[0], &s->best_loss, sizeof(s->best_loss));

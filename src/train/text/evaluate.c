@@ -11,8 +11,8 @@ typedef struct evaluation_run {
     tess_model_folder *m;
     tess_loader *loader;
     tess_executor *executor;
-    float *logprobs, *entropies; /* memory of the device; entropies NULL: nobody asks for them */
-    float *room;                 /* memory of the host for both */
+    float *logprobs, *entropies; /* device memory; `entropies` is NULL if the caller does not want them */
+    float *room;                 /* host memory for log-probabilities and entropies */
     tess_loss_meter meter;
     const tess_evaluation_options *options;
     int64_t position;

@@ -1,5 +1,5 @@
-/* A model's folder, opened for inference in one process: configuration, tokenizer, weights of any format that
- * ckpt/catalog reads, kernels. */
+/* Opens a model's folder for inference in one process: configuration, tokenizer, weights in any format that
+ * ckpt/catalog reads, and kernels. */
 #ifndef TESS_TRAIN_TEXT_MODEL_FOLDER_H
 #define TESS_TRAIN_TEXT_MODEL_FOLDER_H
 
@@ -13,19 +13,20 @@ typedef struct tess_model_folder {
     tess_model_config config;
     tess_model *model;
     tess_tokenizer *tokenizer;
-    tess_stream *stream; /* stream of the host */
+    tess_stream *stream; /* host stream */
     tess_weights *weights;
-    tess_hooks hooks; /* weights in the host's memory */
+    tess_hooks hooks; /* weights in host memory */
     tess_compute compute;
     tess_dtype dtype;
 } tess_model_folder;
 
 typedef struct tess_model_folder_options {
-    tess_dtype dtype;    /* TESS_F32 or TESS_BF16; TESS_DTYPE_COUNT: that of the files (float32 if they are mixed) */
-    int64_t max_length;  /* the position limit that --max-length states; 0: the model's */
-    int n_threads;       /* 0: all cores */
-    const char *device;  /* a name for tess_device_open */
-    const char *adapter; /* folder with an adapter of the model, as PEFT or a run writes it; NULL: none */
+    /* compute dtype: TESS_F32 or TESS_BF16; TESS_DTYPE_COUNT: the dtype of the files (float32 if they are mixed) */
+    tess_dtype dtype;
+    int64_t max_length;  /* maximum position as given by --max-length; 0: the model's */
+    int n_threads;       /* number of threads; 0: all cores */
+    const char *device;  /* device name for tess_device_open */
+    const char *adapter; /* folder with a LoRA adapter of the model, as PEFT or a run writes it; NULL: none */
 } tess_model_folder_options;
 
 tess_status tess_model_folder_open(tess_mem *mem, const char *folder, const tess_model_folder_options *options,

@@ -35,7 +35,7 @@ void tess_run_text_close(tess_run_text *x)
     tess_buffer_free(&x->trained_tokenizer);
 }
 
-/* A hash over all files, without their names. */
+/* Hashes the contents of all files, but not their names. */
 static uint64_t hash_files(const tess_run_text *x)
 {
     uint64_t hash = 0;

@@ -1,4 +1,4 @@
-/* The texts of a run: what is trained on, and what is held out. */
+/* Opens the texts of a run: the training part and the held-out part. */
 #include "train/text/text_ends.h"
 #include "train/text/text_impl.h"
 
@@ -78,7 +78,7 @@ tess_status text_open_validation(text_task *t)
     name_files(own_files ? &t->text.held_files : &t->text.files, &options);
     options.begin = own_files ? 0 : 1 - config->validation.fraction;
     options.end = 1;
-    options.warn = own_files ? warn : NULL; /* warns of a file once */
+    options.warn = own_files ? warn : NULL; /* a file is warned of only once */
     if (text_can_validate(config))
         TESS_TRY_CTX(tess_loader_create(t->text.mem, t->text.tokenizer, &options, &t->held_out), "validation");
     return TESS_OK;

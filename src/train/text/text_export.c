@@ -1,4 +1,5 @@
-/* Writes what an exported model's folder has of the run's texts: tokenizer, chat template, generation_config.json. */
+/* Writes the files of an exported model's folder that depend on the run's texts: tokenizer, chat template and
+ * generation_config.json. */
 #include <stdio.h>
 #include <string.h>
 
@@ -32,7 +33,7 @@ static tess_status write_tokenizer_config(const tess_run_text *x, const char *fo
     return tess_json_write_in(json, JSON_INDENT(2) | JSON_PRESERVE_ORDER, folder, "tokenizer_config.json");
 }
 
-/* The tokenizer.json of a folder that has vocab.json and merges.txt. */
+/* Writes the tokenizer.json of a model whose folder has vocab.json and merges.txt instead. */
 static tess_status write_composed(const tess_run_text *x, const char *folder)
 {
     char path[1024];
@@ -46,7 +47,8 @@ static tess_status write_composed(const tess_run_text *x, const char *folder)
     return status;
 }
 
-/* The one that the run names: transformers takes it before that of a tokenizer_config.json. */
+/* Writes the template that the run names as its own file: transformers prefers it to the one in
+ * tokenizer_config.json. */
 static tess_status write_chat_template(const tess_run_text *x, const char *folder)
 {
     char path[1024];
@@ -64,7 +66,7 @@ static tess_status write_tokenizer(const tess_run_text *x, const char *folder)
     const char *name = "tokenizer.json";
     bool found;
     snprintf(source, sizeof(source), "%s", x->tokenizer_path);
-    if (!tess_os_is_dir(source)) { /* a file: its folder and name */
+    if (!tess_os_is_dir(source)) { /* folder and name of a file */
         char *slash = strrchr(source, '/');
         name = slash != NULL ? x->tokenizer_path + (slash - source) + 1 : x->tokenizer_path;
         if (slash != NULL)
@@ -84,8 +86,8 @@ static tess_status write_tokenizer(const tess_run_text *x, const char *folder)
     return found ? TESS_OK : write_tokenizer_config(x, folder);
 }
 
-/* The tokens that end a text of the exported model: those of the generation_config.json that was copied, or of
- * config.json, and the one that the chat template ends an answer with. *grown: that one is new. */
+/* Lists the tokens that end a text of the exported model: those of the copied generation_config.json or of
+ * config.json, and the token with which the chat template ends an answer. Sets *grown if that token was added. */
 static tess_status list_ends(const tess_run_text *x, const char *folder, tess_generation_config *file, bool *grown)
 {
     const tess_model_config *model = tess_trainer_model(x->trainer);
@@ -107,7 +109,7 @@ static tess_status list_ends(const tess_run_text *x, const char *folder, tess_ge
     return status;
 }
 
-/* A model that was trained on conversations must stop where the template ends an answer, also in other programs. */
+/* A model trained on conversations must stop where the template ends an answer, in other programs as well. */
 static tess_status write_generation_config(const tess_run_text *x, const char *folder, bool has_conversations)
 {
     static const char name[] = "generation_config.json";
@@ -129,7 +131,7 @@ static tess_status write_generation_config(const tess_run_text *x, const char *f
     TESS_GOTO(tess_os_join(path, sizeof(path), folder, name), listed);
     if (found)
         TESS_GOTO(tess_json_load(path, CONFIG_LIMIT, &json), listed);
-    else /* transformers takes these from config.json only where there is no such file */
+    else /* transformers reads these from config.json only if this file is missing */
         json = json_pack("{s:o*, s:o*}", "bos_token_id",
                          model->bos_token_id >= 0 ? json_integer(model->bos_token_id) : NULL, "pad_token_id",
                          model->pad_token_id >= 0 ? json_integer(model->pad_token_id) : NULL);

@@ -1,5 +1,5 @@
-/* The sample at the end of a run: rank 0 opens the folder that was just written, as a user would, and continues the
- * prompt. */
+/* Generates the sample at the end of a run. Rank 0 opens the exported folder as a user would, and continues the prompt.
+ */
 #include "infer/generate.h"
 #include "train/text/model_folder.h"
 #include "train/text/run_text.h"
@@ -9,7 +9,7 @@
 #include "base/text/text.h"
 #include "infer/generation_config.h"
 
-/* The one request, and the text that it becomes. */
+/* The single request, and the text that is generated for it. */
 typedef struct sample_source {
     tess_request request;
     bool begun;
@@ -60,7 +60,7 @@ tess_status tess_run_text_check_sample(const tess_run_text *x, const tess_prefix
     TESS_CHECK(n >= 1 && n < longest, TESS_E_INVALID,
                "sample.prompt has %lld tokens; this model can continue 1 to %lld", (long long)n,
                (long long)longest - 1);
-    tess_generation_config file; /* the model's folder will have a copy */
+    tess_generation_config file; /* read now to find errors in it: the exported folder will have a copy */
     return x->config->model.path[0] != '\0' ? tess_generation_config_load(x->config->model.path, &file) : TESS_OK;
 }
 
@@ -84,7 +84,7 @@ static tess_status continue_prompt(const tess_run_text *x, const char *folder, t
     const int64_t *end_tokens = file.n_end > 0 ? file.end_tokens : m->config.eos_token_id;
     int n_end = file.n_end > 0 ? file.n_end : m->config.n_eos;
     TESS_GOTO(tess_generator_create(m->compute.stream, m->model, &m->compute.hooks, &options, &generator), opened);
-    /* The continuation is appended to `ids`, which may move, so the prompt needs a copy. */
+    /* The continuation is appended to `ids`, which may be reallocated, so the prompt needs its own copy. */
     int32_t *prompt_ids;
     TESS_GOTO(
         tess_mem_alloc_array(x->mem, TESS_POOL_MISC, ids->size + 1, sizeof(int32_t), "prompt", (void **)&prompt_ids),

@@ -1,4 +1,5 @@
-/* Text as a task: micro-batches by the loader, in the order of the data, and validation at intervals. */
+/* Implements training on text as a task: takes micro-batches from the loader in the order of the data, and validates
+ * at intervals. */
 #include <string.h>
 
 #include "base/text/json.h"
@@ -36,7 +37,7 @@ static bool evaluates(const void *self, bool last)
     return text_can_validate(t->text.config) && (last || t->engine->step % t->text.config->validation.interval == 0);
 }
 
-/* The best model so far is kept, and the run ends when patience does. */
+/* Exports the best model so far, and ends the run when validation.patience is used up. */
 static tess_status judge(text_task *t, const tess_validation_report *report)
 {
     char folder[TESS_TEXT_SIZE];
@@ -63,7 +64,7 @@ static bool is_done(const void *self)
 }
 
 /* ---- The place of a rank ---- */
-/* The first two words are the next micro-batch, and whether documents begin with a bos token. */
+/* The first two words of a place are the next micro-batch, and whether documents begin with a bos token. */
 enum { PLACE_EARLY_STOP = 2, PLACE_CURSOR = PLACE_EARLY_STOP + TESS_EARLY_STOP_WORDS };
 _Static_assert(PLACE_CURSOR * sizeof(int64_t) + sizeof(tess_data_cursor) <= sizeof(tess_task_place),
                "a place holds it");
@@ -92,7 +93,7 @@ static tess_status go_to(void *self, const tess_task_place *at, const tess_engin
 }
 
 /* ---- Checkpoints ---- */
-/* A text has [epoch, window, row]; a mixture has a list of these, each with the rows taken. */
+/* A position in one text is [epoch, window, row]. A mixture has a list of these, each with the number of rows taken. */
 static json_t *cursor_to_json(const text_task *t, const tess_data_cursor *cursor)
 {
     const tess_source_cursor *at = cursor->source;
@@ -106,7 +107,7 @@ static json_t *cursor_to_json(const text_task *t, const tess_data_cursor *cursor
     return list;
 }
 
-/* The cursor of the rank that has read the step's last micro-batch is where the next step begins. */
+/* Finds where the next step begins: the cursor of the rank that read the step's last micro-batch. */
 static tess_status describe(void *self, json_t *meta)
 {
     text_task *t = self;
@@ -132,7 +133,7 @@ static tess_status check_same(const char *key, int64_t saved, int64_t now)
     return TESS_OK;
 }
 
-/* n words: [epoch, window, row, rows taken]. */
+/* Converts a position to n words: [epoch, window, row, rows taken]. */
 static tess_status read_cursor(const json_t *json, size_t n, tess_source_cursor *cursor)
 {
     uint64_t *const words[] = {&cursor->epoch, &cursor->window, &cursor->row, &cursor->taken};
@@ -148,7 +149,8 @@ static tess_status read_cursor(const json_t *json, size_t n, tess_source_cursor 
     return TESS_OK;
 }
 
-/* Each source goes on where it was, whatever the mixture is now; the shares count from here where it has changed. */
+/* Continues each source where it was, even if the mixture has changed. In that case, the shares count from this step
+ * on. */
 static tess_status read_mixture(text_task *t, const json_t *meta, tess_data_cursor *cursor)
 {
     const json_t *saved = json_object_get(meta, "data_cursor");
@@ -173,7 +175,7 @@ static tess_status seek_data(text_task *t, const json_t *meta)
 {
     int64_t seed = 0, seq_len = 0;
     tess_data_cursor position;
-    bool adds_bos = false; /* older checkpoints do not say: documents never began with a bos token */
+    bool adds_bos = false; /* older checkpoints do not record it: documents never began with a bos token */
     TESS_TRY(tess_json_get_int(meta, "seed", what, &seed));
     TESS_TRY(tess_json_get_int(meta, "seq_len", what, &seq_len));
     TESS_TRY(tess_json_get_bool(meta, "adds_bos", what, &adds_bos));
@@ -188,7 +190,8 @@ static tess_status seek_data(text_task *t, const json_t *meta)
     return tess_loader_seek(t->loader, &position);
 }
 
-/* exclude_from_loading=data was obeyed before, but the data has changed once more: it begins anew again. */
+/* exclude_from_loading=data was obeyed before, but the data has changed once more, so reading restarts at its
+ * beginning. */
 static tess_status place_data(text_task *t, const json_t *meta)
 {
     if (tess_trainer_leaves_out(t->text.trainer, "data"))

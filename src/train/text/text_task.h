@@ -1,4 +1,4 @@
-/* Training on text, as a kind of task. */
+/* Declares training on text as a kind of task. */
 #ifndef TESS_TRAIN_TEXT_TEXT_TASK_H
 #define TESS_TRAIN_TEXT_TEXT_TASK_H
 

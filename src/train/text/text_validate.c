@@ -1,7 +1,8 @@
-/* Evaluation on held-out text while training. An error in it costs its result, never the training. A rank that cannot
- * read the text says so before each round, where the ranks meet; then all retry with smaller micro-batches, or all
- * stop. Only a lost rank or a failed collective ends the process. The next one repeats the evaluation, unless it ended
- * ranks before. */
+/* Evaluates the held-out text during training. An error here costs the result of the evaluation, never the training.
+ *
+ * Ranks meet before each round, and a rank that cannot read the text reports it there. Then all ranks retry with
+ * smaller micro-batches, or all stop. Only a lost rank or a failed collective ends the process. The next process
+ * repeats the evaluation, unless that evaluation ended ranks before. */
 #include "train/text/text_impl.h"
 
 #include <stdio.h>
@@ -15,10 +16,10 @@
 
 enum { FAILURE_BYTES = 384 };
 
-/* A rank's view of the next round. The greatest of all ranks decides. */
+/* A rank's view of the next round. The maximum over all ranks decides. */
 typedef enum validation_outlook {
-    ENDED,   /* no text is left */
-    GOES_ON, /* there is a micro-batch */
+    ENDED,   /* no text remains for this rank */
+    GOES_ON, /* this rank has a micro-batch */
     STOPPED, /* the job was asked to stop */
     LATE,    /* the deadline has passed */
     FAILED
@@ -27,24 +28,24 @@ typedef enum validation_outlook {
 typedef struct evaluation {
     text_task *t;
     double begin_s;
-    tess_loss_sum sum; /* over this rank's tokens */
-    int64_t rows;      /* rows of a micro-batch */
-    int64_t n_rows;    /* done by all ranks: where the next round begins */
-    /* The place after this rank's newest micro-batch, and how many rows it is before n_rows. A retry seeks to it. */
+    tess_loss_sum sum; /* losses summed over this rank's tokens */
+    int64_t rows;      /* number of rows in a micro-batch */
+    int64_t n_rows;    /* number of rows that all ranks have evaluated; the next round begins there */
+    /* Loader position after this rank's newest micro-batch, and its distance to n_rows in rows. A retry seeks to it. */
     tess_data_cursor cursor;
     int64_t gap;
     validation_outlook outlook;
-    char failure[FAILURE_BYTES]; /* "rank 1: ..." */
+    char failure[FAILURE_BYTES]; /* message of the first rank that failed: "rank 1: ..." */
     int n_retries;
 } evaluation;
 
-/* Rows of the whole evaluation, for any number of ranks and retries; 0: all of the text. */
+/* Returns the number of rows of the whole evaluation, which does not depend on ranks or retries; 0: all of the text. */
 static int64_t row_limit(const text_task *t)
 {
     return t->text.config->validation.steps * t->text.config->training.local_batch_size;
 }
 
-/* This rank's micro-batch of the round. Not collective. */
+/* Reads this rank's micro-batch of the round. Not collective. */
 static tess_status take_batch(const evaluation *e, tess_micro_batch *data, bool *end)
 {
     const text_task *t = e->t;
@@ -68,7 +69,7 @@ static validation_outlook own_outlook(const evaluation *e, tess_status taken, bo
     return tess_runtime_stop_requested(tess_trainer_runtime(e->t->text.trainer)) ? STOPPED : GOES_ON;
 }
 
-/* All ranks get the error message of the first rank that failed. `taken`: this rank's status. Collective. */
+/* Gives all ranks the error message of the lowest rank that failed. `taken`: this rank's status. Collective. */
 static tess_status share_failure(evaluation *e, tess_status taken)
 {
     char text[FAILURE_BYTES - 16] = "";
@@ -95,7 +96,8 @@ static tess_status run_batch(evaluation *e, const tess_micro_batch *data)
     return TESS_OK;
 }
 
-/* A rank whose share of the text has ended takes part in the others' rounds, because the hooks are collective. */
+/* Runs an empty batch. A rank whose share of the text has ended still takes part in the rounds, because the engine's
+ * hooks are collective. */
 static tess_status run_idle(evaluation *e)
 {
     static const int32_t zero = 0, none = -1, cu_seqlens[] = {0, 1};
@@ -104,7 +106,8 @@ static tess_status run_idle(evaluation *e)
     return tess_engine_score(e->t->engine, &batch, &e->sum);
 }
 
-/* One round: every rank runs a micro-batch, or all stop before it. e->outlook is the same on all ranks. */
+/* Runs one round: every rank evaluates a micro-batch, or all ranks stop before it. Sets e->outlook, the same on all
+ * ranks. */
 static tess_status run_round(evaluation *e)
 {
     tess_micro_batch data;
@@ -123,7 +126,7 @@ static tess_status run_round(evaluation *e)
     return TESS_OK;
 }
 
-/* The largest proper divisor of `rows`, so that the rows done stay a whole number of rounds. */
+/* Returns the largest proper divisor of `rows`, so that n_rows stays a whole number of rounds. */
 static int64_t smaller(int64_t rows)
 {
     for (int64_t part = rows / 2; part > 1; part--)
@@ -132,7 +135,8 @@ static int64_t smaller(int64_t rows)
     return 1;
 }
 
-/* Repeats the failed round. The size of a micro-batch does not change a token's bits. */
+/* Prepares to repeat the failed round with smaller micro-batches. Their size does not change the bits of a token's
+ * result. */
 static tess_status retry(evaluation *e)
 {
     e->n_retries++;
@@ -160,7 +164,7 @@ static tess_status run_rounds(evaluation *e)
     return tess_loss_all_reduce(e->t->text.team, &e->sum, 0);
 }
 
-/* Target tokens of the whole evaluation, estimated from the part that was read. */
+/* Estimates the number of target tokens of the whole evaluation from the part that was read. */
 static int64_t estimate_tokens(const evaluation *e)
 {
     int64_t rows = tess_loader_estimate_rows(e->t->held_out), limit = row_limit(e->t);
@@ -190,7 +194,7 @@ tess_status text_validate(text_task *t, tess_validation_report *report)
         return TESS_OK;
     }
     evaluation e = {.t = t, .begin_s = tess_os_now_s(), .rows = t->text.config->training.local_batch_size};
-    while (e.rows > tess_config_pass_rows(t->text.config)) /* there is memory for a pass */
+    while (e.rows > tess_config_pass_rows(t->text.config)) /* memory suffices for a forward pass */
         e.rows = smaller(e.rows);
     TESS_TRY_CTX(run_rounds(&e), "validation");
     *report = (tess_validation_report){.step = t->engine->step,

@@ -1,4 +1,4 @@
-/* Finds or trains a run's tokenizer: a file, the model's folder, or the training text itself. */
+/* Finds a run's tokenizer, or trains it: from a file, the model's folder, or the training text. */
 #include "engine/model/model_file.h"
 #include "train/text/text_ends.h"
 #include "train/text/text_impl.h"
@@ -18,12 +18,13 @@
 #include "data/tokenizer/special_tokens.h"
 #include "tessera/comm.h"
 
-/* More text hardly changes the merges of a byte-level BPE, and its counts must fit in memory. */
+/* At most this many bytes of text are used for training. More text hardly changes the merges of a byte-level BPE,
+ * and its counts must fit in memory. */
 enum { BPE_TEXT_LIMIT = 64 << 20 };
 
 static const char *const end_of_text = "<|endoftext|>";
 
-/* The text that is trained on, without the held-out part. */
+/* Reads the part of the text that is used for training, without the held-out part. */
 static tess_status collect_text(const tess_run_text *x, tess_buffer *text)
 {
     const tess_config *config = x->config;
@@ -85,15 +86,15 @@ collected:
     return status;
 }
 
-/* The tokenizer that rank 0 has read or made. */
+/* The tokenizer that rank 0 has read or trained. */
 typedef struct tokenizer_source {
-    tess_buffer json; /* a tokenizer.json */
+    tess_buffer json; /* contents of a tokenizer.json */
     json_t *named;    /* special tokens, see special_tokens.h */
-    bool has_config;  /* the exported model's folder gets a copy of its tokenizer_config.json */
+    bool has_config;  /* the exported model's folder gets a copy of tokenizer_config.json from there */
 } tokenizer_source;
 
-/* The tokenizer of the weights in checkpoint.initial_load_path: in that folder, as in Hugging Face's, or above it, as
- * in a run's. With another tokenizer the weights would be useless. */
+/* Finds the tokenizer that belongs to the weights in checkpoint.initial_load_path: in that folder (as Hugging Face
+ * stores it) or in its parent (as a run stores it). The weights would be useless with another tokenizer. */
 static tess_status read_initial(tess_run_text *x, tokenizer_source *source)
 {
     const char *initial = x->config->checkpoint.initial_load_path;
@@ -108,7 +109,7 @@ static tess_status read_initial(tess_run_text *x, tokenizer_source *source)
             return tess_tokenizer_read(x->mem, path, &x->trained_tokenizer);
         }
         char *slash = strrchr(folder, '/');
-        slash[slash == folder] = '\0'; /* above "/" is "/" */
+        slash[slash == folder] = '\0'; /* the parent of "/" is "/" */
     }
     return TESS_FAIL(TESS_E_INVALID,
                      "checkpoint.initial_load_path=%s: no tokenizer.json there or above: set tokenizer.path to the one "
@@ -116,7 +117,7 @@ static tess_status read_initial(tess_run_text *x, tokenizer_source *source)
                      initial);
 }
 
-/* Called on rank 0. A resumed run uses the tokenizer that it began with. */
+/* Reads or trains the tokenizer on rank 0. A resumed run uses the tokenizer that it began with. */
 static tess_status make_json(tess_run_text *x, const char *path, bool may_train, tokenizer_source *source)
 {
     char checkpoint[1024];
@@ -135,8 +136,8 @@ static tess_status make_json(tess_run_text *x, const char *path, bool may_train,
     return tess_buffer_append(&source->json, x->trained_tokenizer.data, x->trained_tokenizer.size);
 }
 
-/* Rank 0 sends a text to all ranks from memory: other hosts need no file, and nothing is written before the whole run
- * is checked. *out is the caller's to free. */
+/* Rank 0 broadcasts a text from memory. Other hosts need no file, and nothing is written before the whole run is
+ * checked. The caller frees *out. */
 static tess_status share(tess_run_text *x, const tess_buffer *text, char **out, size_t *n)
 {
     int64_t size = (int64_t)text->size;
@@ -159,8 +160,8 @@ static tess_status share_json(tess_run_text *x, const char *path, const tess_buf
     return status;
 }
 
-/* Adds the token that ends a text to `named`, on rank 0, if the tokenizer names none. The trained model's folder then
- * has it in tokenizer_config.json. A chat template sees it in training, too. */
+/* Adds the token that ends a text to `named`, on rank 0, if the tokenizer names none. It is then written to
+ * tokenizer_config.json of the trained model, and chat templates see it in training. */
 static tess_status name_end(const tess_run_text *x, json_t *named)
 {
     int32_t id = tess_model_end_of_text(tess_trainer_model(x->trainer), x->tokenizer);
@@ -174,7 +175,7 @@ static tess_status name_end(const tess_run_text *x, json_t *named)
     return status;
 }
 
-/* Gives the tokenizer of all ranks the names of special tokens that rank 0 has read. */
+/* Gives the names of special tokens, which rank 0 has read, to the tokenizer of every rank. */
 static tess_status share_names(tess_run_text *x, const tokenizer_source *source)
 {
     tess_buffer json = {.mem = x->mem};
@@ -214,7 +215,8 @@ tess_status tess_run_text_write(tess_run_text *x)
     return tess_team_agree(x->team, status);
 }
 
-/* Finds the path of the tokenizer, or of one that will be trained: then *may_train is true. */
+/* Finds the path of the tokenizer. Sets *may_train if the configuration names none: then the path is in
+ * job.dump_folder, and a missing tokenizer is trained and written there. */
 static tess_status choose(tess_run_text *x, char *path, size_t size, bool *may_train)
 {
     const tess_config *config = x->config;
@@ -227,7 +229,8 @@ static tess_status choose(tess_run_text *x, char *path, size_t size, bool *may_t
     return tess_trainer_path(x->trainer, "tokenizer.json", path, size);
 }
 
-/* Checks the tokenizer against the model, and sets what the model's configuration leaves to it. */
+/* Checks the tokenizer against the model, and sets the values that the model's configuration leaves to the
+ * tokenizer. */
 static tess_status settle(tess_run_text *x, tess_model_config *model, const char *path, bool may_train)
 {
     snprintf(x->tokenizer_path, sizeof(x->tokenizer_path), "%s", path);
@@ -236,8 +239,8 @@ static tess_status settle(tess_run_text *x, tess_model_config *model, const char
         vocab <= model->vocab_size, TESS_E_INVALID,
         "%s has %lld tokens, but the model's vocab_size is %lld: use the model's own tokenizer or a larger vocab_size",
         path, (long long)vocab, (long long)model->vocab_size);
-    /* A trained tokenizer has one special token, whatever the model's configuration says. One that came with the
-     * weights of initial_load_path may have others, which that configuration names. */
+    /* A trained tokenizer has one special token, whatever the model's configuration says. A tokenizer that came with
+     * the weights of initial_load_path may have others, which that configuration names. */
     int32_t id = tess_tokenizer_id(x->tokenizer, end_of_text);
     if (may_train && (id >= 0 || x->config->checkpoint.initial_load_path[0] == '\0')) {
         model->bos_token_id = -1;
