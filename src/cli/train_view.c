@@ -35,7 +35,7 @@ static void draw_bar(const tess_step_report *r)
                     format_duration(r->eta_s, eta, sizeof(eta)));
 }
 
-/* Called before each printed line: moves the log aside if needed, and clears the status line. */
+/* Called before each printed line: redirects output whose reader is gone to console.log, and clears the status line. */
 static void prepare(const cli_train_view *view)
 {
     tess_console_keep(stderr, view->folder, &tess_stderr_lines);

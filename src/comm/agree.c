@@ -24,7 +24,8 @@ tess_status tess_team_agree(tess_team *team, tess_status status)
     int rank = tess_team_rank(team);
     if (status != TESS_OK)
         snprintf(message, sizeof(message), "%s", tess_error_message());
-    /* Status and rank in one number: the minimum is the worst status and its first rank. */
+    /* Packs status and rank into one number. The minimum over ranks is the worst status and the lowest rank that has
+     * it. */
     int64_t mine = (int64_t)status * RANK_SPAN + rank, worst;
     TESS_TRY_CTX(tess_all_reduce(team, &mine, &worst, 1, TESS_I64, TESS_MIN, NULL), "agree on the outcome");
     if (worst >= 0)
@@ -46,7 +47,7 @@ tess_status tess_team_agree_same(tess_team *team, uint64_t hash, const char *wha
 {
     if (tess_agree_world(team) == 1)
         return TESS_OK;
-    /* min(h) equals max(h) = ~min(~h) only if all hashes are equal. */
+    /* One minimum compares all hashes: min(h) equals max(h) = ~min(~h) only if all hashes are equal. */
     int64_t mine[2] = {(int64_t)hash, (int64_t)~hash}, least[2];
     TESS_TRY_CTX(tess_all_reduce(team, mine, least, 2, TESS_I64, TESS_MIN, NULL), "checkpoint: compare %s", what);
     TESS_CHECK(least[0] == ~least[1], TESS_E_MISMATCH, "ranks pass different %s to the checkpoint", what);

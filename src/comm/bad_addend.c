@@ -5,7 +5,7 @@
 #include "comm/comm_impl.h"
 #include "device/bf16.h"
 
-/* Fills `rank`, `n_ranks` and `value` from the addends of element i. False: all of them are finite. */
+/* Fills `rank`, `n_ranks` and `value` from the addends of element i. Returns false if all of them are finite. */
 static bool find_ranks(const tess_work *work, const void *const *rows, size_t i, tess_bad_addend *bad, int *first)
 {
     bad->n_ranks = 0;

@@ -1,4 +1,5 @@
-/* The public collectives: check the arguments, fill the fingerprint, hand the operation to the team's backend. */
+/* The public collectives. They check the arguments, fill in the fingerprint, and pass the operation to the team's
+ * backend. */
 #include "base/core/rng.h"
 #include "comm/comm_impl.h"
 #include "comm/pieces.h"
@@ -7,22 +8,22 @@
 
 #define SITE __builtin_return_address(0)
 
-/* Size of a buffer. */
+/* How the size of a buffer follows from n. */
 typedef enum extent {
     NOTHING,
     BLOCK,         /* n elements */
     BLOCKS,        /* n elements for each rank */
-    BLOCKS_AT_ROOT /* the same on the root, nothing elsewhere */
+    BLOCKS_AT_ROOT /* n elements for each rank on the root, nothing on other ranks */
 } extent;
 
 typedef enum overlap {
     APART,
     OR_EQUAL,     /* or in == out */
     OR_OWN_BLOCK, /* `in` may be this rank's block of `out` */
-    ONE_BUFFER    /* one buffer, in == out, which the caller calls `buffer` */
+    ONE_BUFFER    /* a single buffer, in == out, which the caller calls `buffer` */
 } overlap;
 
-/* The rules that a collective sets its arguments. */
+/* The rules for the arguments of a collective. */
 typedef struct contract {
     const char *call;
     extent in, out;
@@ -51,7 +52,7 @@ typedef struct request {
     size_t n;
     tess_dtype dtype;
     tess_op op;
-    int root; /* or the peer; -1: none */
+    int root; /* root or peer; -1: none */
     uint64_t tag;
 } request;
 
@@ -93,7 +94,7 @@ static size_t extent_bytes(extent e, const tess_team *team, int root, size_t blo
     return 0;
 }
 
-/* True when the overlap of in and out is one that the contract allows. */
+/* Whether in and out overlap only as the contract allows. */
 static bool may_overlap(overlap o, const tess_team *team, const request *q, size_t block)
 {
     if (o == OR_OWN_BLOCK)
@@ -101,7 +102,7 @@ static bool may_overlap(overlap o, const tess_team *team, const request *q, size
     return o != APART && q->in == q->out;
 }
 
-/* Begins a work with what its request and its buffers say; the team is locked from then on. */
+/* Creates a work for the request and its buffers. The team stays locked after the call. */
 static tess_status begin(tess_team *team, const request *q, size_t in_bytes, size_t out_bytes, const void *site,
                          tess_work **out)
 {
@@ -123,7 +124,7 @@ static tess_status begin(tess_team *team, const request *q, size_t in_bytes, siz
     return TESS_OK;
 }
 
-/* Inlined, so that the compiler sees the contract of each call and drops the checks that it does not have. */
+/* Inlined, so that the compiler knows the contract of each call and removes the checks that it does not need. */
 static inline __attribute__((always_inline)) tess_status submit(tess_team *team, const request *q, const void *site,
                                                                 tess_work **handle)
 {
@@ -218,7 +219,7 @@ tess_status tess_barrier(tess_team *team, tess_work **work)
 }
 
 /* ---- Uneven blocks ---- */
-/* *elements = first element after the last block. */
+/* Checks uneven blocks. *elements: the first element after the last block. */
 static tess_status find_end(const char *call, int size, const size_t *counts, const size_t *offsets, size_t *elements)
 {
     *elements = 0;
@@ -299,7 +300,7 @@ tess_status tess_all_gather_pieces(tess_team *team, const void *shard, tess_dtyp
     return tess_work_submit(work, handle);
 }
 
-/* Begins a reduce_scatter_pieces into `shard`. */
+/* Creates a work for reduce_scatter_pieces into `shard`. */
 static tess_status begin_pieces_sum(tess_team *team, const void *full, tess_dtype in_dtype, float *shard,
                                     const tess_piece *pieces, size_t n_pieces, const void *site, tess_work **work)
 {

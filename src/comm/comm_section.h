@@ -1,4 +1,4 @@
-/* Options of collectives. */
+/* Declares the options of collectives. */
 #ifndef TESS_COMM_COMM_SECTION_H
 #define TESS_COMM_COMM_SECTION_H
 
@@ -8,8 +8,8 @@ typedef enum tess_reduction_choice { TESS_REDUCTION_TREE, TESS_REDUCTION_NATIVE 
 
 typedef struct tess_comm_section {
     double timeout_s, soft_timeout_s;
-    int backend, reduction; /* tess_backend, tess_reduction_choice */
-    int on_timeout;         /* report, abort or recover */
+    int backend, reduction; /* values of tess_backend and tess_reduction_choice */
+    int on_timeout;         /* action: report, abort or recover */
     char tuning[TESS_TEXT_SIZE];
 } tess_comm_section;
 

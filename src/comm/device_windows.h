@@ -24,23 +24,24 @@
 #include "device/device.h"
 #include "tessera/comm.h"
 
-/* Collectives may be given memory of `device`. Collective over the job: all ranks have a device of one kind ("far",
- * "cuda"), or TESS_E_MISMATCH names who has not. The stream is the one whose work collectives come after; both are
- * borrowed until the runtime ends or forgets them. A device whose memory is the host's changes nothing. */
+/* Lets collectives take memory of `device`. All ranks must have a device of one kind ("far", "cuda"); otherwise
+ * TESS_E_MISMATCH names the ranks that have not. Collectives run after the work that `stream` already has. Both are
+ * borrowed until the runtime ends or forgets them. A device whose memory is host memory changes nothing. Collective
+ * over the job. */
 tess_status tess_runtime_use_device(tess_runtime *runtime, tess_device *device, tess_stream *stream);
-/* Before the device is closed; no operation is in flight, no window is left. Of this rank alone, except that the ranks
- * of a team over several hosts that has windows take leave of each other. */
+/* Forgets the device. Must be called before the device is closed, when no operation is in flight and no window is
+ * left. Not collective, except that the ranks of a team over several hosts with windows wait for each other. */
 void tess_runtime_forget_device(tess_runtime *runtime);
 
-/* A block of the device, zeroed, of `bytes` on each rank (they may differ), which the team's ranks on this host may
- * read. Collective over the team: when one rank fails, all return its status. Where GPUs cannot reach each other the
- * window is ordinary memory of the device, and operations on it go through the host. */
+/* Allocates a zeroed block of `bytes` on the device of each rank (sizes may differ), which the team's ranks on this
+ * host may read. If GPUs cannot access each other, the window is ordinary device memory, and operations on it pass
+ * through the host. If one rank fails, all return its status. Collective over the team. */
 tess_status tess_device_window_alloc(tess_team *team, tess_pool pool, size_t bytes, const char *what, void **out);
-/* Collective; NULL is fine, on all ranks alike. */
+/* Frees a window. NULL is allowed if all ranks pass it. Collective. */
 void tess_device_window_free(tess_team *team, void *window);
 
-/* The same for a block that the caller has allocated (tess_device_alloc): a block may be a window of several teams.
- * Hide it from all before it is freed. */
+/* Makes a window of a block that the caller has allocated (tess_device_alloc). A block may be a window of several
+ * teams. Hide it from all of them before it is freed. */
 tess_status tess_device_window_show(tess_team *team, void *memory, size_t bytes, const char *what);
 void tess_device_window_hide(tess_team *team, void *memory);
 

@@ -1,4 +1,4 @@
-/* Joining a job: find the job, meet all ranks, and compare what must be equal. */
+/* Joins a job: finds the job, meets all ranks, and compares the values that must be equal. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,8 +15,8 @@
 #include "job/rendezvous.h"
 #include "job/warden_call.h"
 
-/* The pause between two looks of a rank that waits for the others to join, in a small job. A look reads a few words of
- * all ranks, so ranks of a large job look less often. */
+/* The pause between two reads of the board while a rank waits for others to join, in a small job. A read covers a
+ * few words of all ranks, so ranks of a large job pause longer. */
 static const uint64_t look_ns = 50000000;
 
 enum { PEERS_TRIED = 64 };
@@ -46,7 +46,7 @@ static tess_status open_persist(tess_runtime *rt)
     return status;
 }
 
-/* Makes the job of a single rank that MPI started; it may still have a warden. */
+/* Creates the job of a single rank that MPI started. The rank may still have a warden. */
 static tess_status make_own_job(tess_runtime *rt)
 {
     TESS_TRY(tess_job_create(1, &rt->job));
@@ -59,7 +59,8 @@ static tess_status make_own_job(tess_runtime *rt)
     return status;
 }
 
-/* A job that torchrun, or anything that sets its variables, started on one host: shared memory is enough. */
+/* Joins a job on one host that torchrun, or any program that sets its variables, has started. Shared memory is
+ * sufficient. */
 static tess_status meet_by_variables(tess_runtime *rt, const tess_environment *e)
 {
     int fd = -1;
@@ -113,7 +114,7 @@ tess_status tess_runtime_find_job(tess_runtime *rt, const tess_runtime_options *
     }
 }
 
-/* True once every rank has joined, even if some have ended since: the next operation reports those. */
+/* Whether every rank has joined. Ranks that have ended since also count; the next operation reports them. */
 static bool all_have_joined(const tess_runtime *rt)
 {
     for (int r = 0; r < rt->world; r++)
@@ -136,19 +137,21 @@ static tess_status take_seat(tess_runtime *rt, uint64_t config_hash)
     row->cores_hash = tess_os_cores_hash();
     row->kernels = rt->offer;
     if (rt->world > 1)
-        tess_os_allow_reading(rt->job.header->launcher_pid); /* its children: the peers */
+        /* lets the launcher's children, which are the peers, read this process */
+        tess_os_allow_reading(rt->job.header->launcher_pid);
     rt->token = tess_os_now_ns() ^ (uint64_t)getpid() << 40;
     row->token = rt->token;
     row->token_address = (uint64_t)(uintptr_t)&rt->token;
     atomic_store(&row->heartbeat_ns, tess_os_now_ns());
     atomic_store(&row->state, JOB_RANK_JOINED);
-    if (all_have_joined(rt)) /* the others wait for the last: waking all for each would be quadratic in their number */
+    /* only the last rank wakes the others: waking all for each rank would be quadratic in their number */
+    if (all_have_joined(rt))
         tess_job_wake_all(&rt->job);
     return TESS_OK;
 }
 
-/* Lists the ranks that have not joined, as " 1 3"; returns how many. *ended: the first rank that has ended, joined or
- * not; -1: none. */
+/* Lists the ranks that have not joined, as " 1 3", and returns their number. *ended: the lowest rank that has ended,
+ * whether it had joined or not; -1: none. */
 static int list_absent(const tess_runtime *rt, char *text, size_t size, int *ended)
 {
     int n = 0;
@@ -174,8 +177,8 @@ static tess_status give_up(tess_runtime *rt, tess_status status, int blames)
     return status;
 }
 
-/* Checks once: *met, or the reason why the ranks cannot meet. Ended and absent ranks are read first, because the last
- * rank may join in between. */
+/* Checks once. Sets *met, or fails with the reason why the ranks cannot meet. Ended and absent ranks are read first,
+ * because the last rank may join in between. */
 static tess_status look_around(tess_runtime *rt, double waited_s, bool *met)
 {
     char absent[512], end[640];
@@ -218,7 +221,7 @@ static uint64_t value_of(const tess_runtime *rt, int rank, size_t offset)
     return value;
 }
 
-/* True if no rank has another value at `offset` of its row than the first that is compared. */
+/* Whether all compared ranks have the same value at `offset` of their rows. */
 static bool all_have_one(const tess_runtime *rt, size_t offset, bool skip_zero)
 {
     uint64_t first = 0;
@@ -234,8 +237,8 @@ static bool all_have_one(const tess_runtime *rt, size_t offset, bool skip_zero)
     return same;
 }
 
-/* Finds ranks whose value at `offset` of the row differs from the majority's (ties: from the first's). `skip_zero`:
- * ranks without a value are not compared. */
+/* Finds ranks whose value at `offset` of the row differs from that of the majority. In a tie, the value of the first
+ * rank counts. `skip_zero`: ranks without a value are not compared. */
 static tess_status compare_rows(const tess_runtime *rt, size_t offset, bool skip_zero, const char *what)
 {
     uint64_t best = 0;
@@ -299,7 +302,7 @@ static const char *describe_rank(const tess_runtime *rt, int rank, char *text, s
     return text;
 }
 
-/* Every rank counts for itself, and comes to the same. */
+/* Every rank counts for itself, and all get the same result. */
 static tess_status vote_on_kernels(tess_runtime *rt)
 {
     const tess_job_row *rows = rt->job.rows;
@@ -325,9 +328,10 @@ static tess_status vote_on_kernels(tess_runtime *rt)
     return TESS_OK;
 }
 
-/* A process id may mean another process elsewhere; the token proves that it is the right one. In a large job each rank
- * tries the ranks after it, and not all: a rank that nobody may read is found by those before it, and one is enough for
- * all to copy through shared memory (shm_can_reach). */
+/* Tests whether this rank can read private memory of other ranks. The token proves that a process id belongs to the
+ * expected process, because it may mean another process elsewhere. In a large job, each rank tests only the ranks
+ * after it. If no rank can read a certain rank, those before it notice. One such rank suffices to make all ranks
+ * copy through shared memory (shm_can_reach). */
 static void try_reading_peers(tess_runtime *rt)
 {
     bool all = true;

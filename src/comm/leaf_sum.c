@@ -2,7 +2,7 @@
 
 #include "comm/reduce.h"
 
-enum { BLOCK = 4096 }; /* elements at a time: what one step leaves, the next finds in the cache */
+enum { BLOCK = 4096 }; /* elements processed at a time, so that a step finds in the cache what the step before wrote */
 
 float *tess_leaf_unused(const tess_leaf_counter *c)
 {
@@ -16,7 +16,7 @@ float *tess_leaf_unused(const tess_leaf_counter *c)
     return NULL;
 }
 
-/* A sum of 2^k leaves in y joins the counter. */
+/* Adds a sum of 2^k leaves, stored in y, to the counter. */
 static void carry(tess_leaf_counter *c, int k, float *y, tess_leaf_step *steps, int *n_steps)
 {
     c->n += (int64_t)1 << k;

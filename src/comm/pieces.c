@@ -48,7 +48,7 @@ size_t tess_pieces_owned(const tess_piece *pieces, size_t n_pieces, int size, in
 
 size_t tess_pieces_most(const tess_piece *pieces, size_t n_pieces, int size)
 {
-    /* Chunks are cut from the front: no rank owns more rows of any piece than the first one. */
+    /* Rows are assigned from the front, so no rank owns more rows of any piece than the first rank. */
     return tess_pieces_owned(pieces, n_pieces, size, 0);
 }
 

@@ -1,6 +1,6 @@
-/* Opens the ring in which a rank records its events: in the job's memory, or in a file of the trace folder, which
- * outlives the job. The pages of the ring are touched when it is opened: the first write to a page would add about
- * 0.2 us to an operation. */
+/* Opens the ring in which a rank records its events. The ring is in the job's memory, or in a file of the trace
+ * folder, which outlives the job. All pages of the ring are touched when it is opened, because the first write to a
+ * page would add about 0.2 us to an operation. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static void publish_folder(const tess_runtime *rt, const char *folder)
     free(whole);
 }
 
-/* All ranks go on or none does: all report the first failure. */
+/* All ranks continue or none does. All report the failure of the lowest rank that failed. */
 static tess_status agree(tess_runtime *rt, tess_status status, const char *folder)
 {
     int32_t failed = status != TESS_OK ? rt->world - rt->rank : 0;
@@ -83,7 +83,8 @@ tess_status tess_runtime_keep_trace(tess_runtime *rt, const char *folder)
     rt->ring_is_file = true;
     if (rt->rank == tess_job_first_rank(job))
         publish_folder(rt, folder);
-    /* The events in the job's memory have been copied. The header stays: it identifies the rank. */
+    /* Clears the events in the job's memory after they have been copied. The header stays, because it identifies the
+     * rank. */
     uint64_t offset = (uint64_t)((const uint8_t *)tess_job_ring(job, rt->rank) - job->base);
     tess_os_punch(job->fd, offset + TESS_TRACE_HEADER_BYTES, job->layout.ring_bytes - TESS_TRACE_HEADER_BYTES);
     return TESS_OK;

@@ -3,8 +3,10 @@
 #include <string.h>
 
 enum {
-    BLOCK = 1024,  /* elements at a time: the working set stays in the first-level cache */
-    MAX_DEPTH = 63 /* blocks: a tree over 2^31 ranks has 31 levels, two blocks each, and the result: 252 KiB of stack */
+    BLOCK = 1024, /* elements processed at a time, so that the working set stays in the first-level cache */
+    /* number of scratch blocks: a tree over 2^31 ranks has 31 levels with two blocks each, plus the result: 252 KiB
+     * of stack */
+    MAX_DEPTH = 63
 };
 
 typedef float tree_scratch[BLOCK];
@@ -78,15 +80,15 @@ tess_status tess_reduce_partial(tess_stream *s, const void *const *x, int n_inpu
     return tess_stream_kernels(s)->reduce(s, &r, NULL);
 }
 
-/* The arguments that finish_block passes down. */
+/* Arguments that finish_block passes down the tree. */
 typedef struct finish {
     tess_stream *s;
     const tess_partial *partials;
-    size_t at, n; /* elements */
+    size_t at, n; /* number of elements */
     tess_status status;
 } finish;
 
-/* The sum over inputs [begin, end): a partial as it is, or in `y`. */
+/* Returns the sum over inputs [begin, end): an existing partial, or the sum computed in `y`. */
 static const float *finish_block(finish *f, int begin, int end, float *y, tree_scratch *scratch)
 {
     const tess_partial *partial = f->partials;
@@ -133,7 +135,8 @@ tess_status tess_reduce_finish(tess_stream *s, const tess_partial *partials, con
 {
     if (is_float(dtype) && (op == TESS_SUM || op == TESS_AVG))
         return finish_floats(s, partials, n_partials, dtype, op, out, n, accumulate);
-    /* Sums of integers wrap and extrema know no order: any way of putting them together is the tree. */
+    /* Integer sums wrap, and minimum and maximum do not depend on order, so any way of combining partials equals the
+     * tree. */
     for (int i = 0; i < n_partials; i++)
         values[i] = partials[i].values;
     const tess_reduction r = {.x = values,

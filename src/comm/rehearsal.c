@@ -8,15 +8,15 @@
 #include "comm/rehearsal_messages.h"
 #include "diagnosis/sentence.h"
 
-enum { COUNTED = 2 }; /* the flag of a number (tess_rehearsal_count); no operation has it */
+enum { COUNTED = 2 }; /* flag of a line that holds a count (tess_rehearsal_count); no operation has it */
 
 struct tess_rehearsal {
     tess_team *whole;
     int group;
-    const char *counted; /* the noun of the line with COUNTED, NULL: no such line */
+    const char *counted; /* noun of the line with the flag COUNTED; NULL: there is no such line */
     tess_fingerprint *lines;
     size_t n, room;
-    tess_status (*submit)(tess_work *work, tess_work **handle); /* the hook before the rehearsal */
+    tess_status (*submit)(tess_work *work, tess_work **handle); /* submit hook that was set before the rehearsal */
 };
 
 static tess_status add(tess_runtime *rt, const tess_fingerprint *line)
@@ -28,7 +28,7 @@ static tess_status add(tess_runtime *rt, const tess_fingerprint *line)
     return TESS_OK;
 }
 
-/* Submits in the rehearsal: the work is recorded and complete. */
+/* The submit hook during a rehearsal: records the work and completes it. */
 static tess_status record_work(tess_work *work, tess_work **handle)
 {
     if (work->fp.kind >= TESS_TRACE_TEAM_SPLIT)
@@ -70,18 +70,18 @@ void tess_rehearsal_drop(tess_runtime *rt)
 }
 
 /* ---- The first difference of rehearsals ---- */
-/* The same line of ranks that must have it alike. */
+/* One line of the rehearsals of all ranks that must agree on it. */
 typedef struct camp_lines {
     tess_fingerprint *lines;
-    int *ranks, n; /* the job's */
+    int *ranks, n; /* team of all ranks of the job */
 } camp_lines;
 
-/* Memory for comparisons, in one block; an element for each rank of the job. */
+/* Scratch memory for comparisons, in one block. Each array has one element for each rank of the job. */
 typedef struct rehearsal_room {
-    tess_fingerprint *all; /* one line of every member */
+    tess_fingerprint *all; /* the same line of every member */
     camp_lines alike;
     uint64_t *hashes;
-    int *groups, *given; /* group of each rank of the job, and of each member of the whole */
+    int *groups, *given; /* group of each rank of the job; group of each member of `whole` */
     int *listed;
 } rehearsal_room;
 
@@ -102,7 +102,7 @@ static tess_status make_room(tess_mem *mem, int world, rehearsal_room *room)
     return TESS_OK;
 }
 
-/* The ranks that must rehearse alike: all members of a team, or those of a group among them. */
+/* The ranks that must rehearse the same calls: all members of a team, or the members that belong to one group. */
 typedef struct rehearsal_view {
     rehearsal_room *room;
     tess_team *team;
@@ -116,7 +116,7 @@ static int group_of(const rehearsal_view *v, int member)
     return v->groups != NULL ? v->groups[v->team->ranks[member]] : 0;
 }
 
-/* The first member of the group of `member`. */
+/* Returns the first member in the group of `member`. */
 static int first_alike(const rehearsal_view *v, int member)
 {
     int first = 0;
@@ -133,8 +133,9 @@ static tess_team *team_of(const tess_runtime *rt, uint64_t hash)
     return team != NULL ? team : rt->rehearsal->whole;
 }
 
-/* All ranks must use their teams in one order. The arguments of a call of a smaller team concern its members alone:
- * shards differ in size. Replicas' teams share a name, not a hash. */
+/* Reduces a line to what all ranks must share: the order in which they use their teams. Arguments of a call on a
+ * smaller team concern only its members, because shards differ in size. Teams of replicas share a name, but not a
+ * hash. */
 static tess_fingerprint seen_by_all(const tess_runtime *rt, const tess_fingerprint *line)
 {
     const tess_team *team = team_of(rt, line->team);
@@ -149,7 +150,7 @@ static void add_line(rehearsal_view *v, tess_fingerprint line)
     v->lines[v->n++] = line;
 }
 
-/* The order in which all teams are used. */
+/* Lists all calls, as the order in which teams are used. */
 static void view_order(const tess_runtime *rt, const int *groups, rehearsal_view *v)
 {
     *v = (rehearsal_view){.room = v->room, .team = rt->rehearsal->whole, .groups = groups, .lines = v->lines};
@@ -157,7 +158,7 @@ static void view_order(const tess_runtime *rt, const int *groups, rehearsal_view
         add_line(v, seen_by_all(rt, &rt->rehearsal->lines[i]));
 }
 
-/* The calls on one team: its messages or all else. */
+/* Lists the calls on one team: either its messages or everything else. */
 static void view_team(const tess_runtime *rt, tess_team *team, bool messages, rehearsal_view *v)
 {
     *v = (rehearsal_view){.room = v->room, .team = team, .lines = v->lines};
@@ -169,7 +170,7 @@ static void view_team(const tess_runtime *rt, tess_team *team, bool messages, re
     }
 }
 
-/* Hash of the first `n` lines, without call sites: ranks may make the same calls from different places. */
+/* Hashes the first `n` lines without call sites, because ranks may make the same calls from different places. */
 static uint64_t hash_of(const rehearsal_view *v, size_t n)
 {
     uint64_t hash = v->n < n ? v->n : n;
@@ -191,7 +192,8 @@ static tess_status are_equal(const rehearsal_view *v, size_t n, bool *equal)
     return TESS_OK;
 }
 
-/* Bisects for the first line that differs between members: they agree up to `equal` and not up to `differ`. */
+/* Finds by bisection the first line that differs between members. The first `equal` lines agree, and the first
+ * `differ` do not. */
 static tess_status find_difference(const rehearsal_view *v, size_t *line)
 {
     int64_t longest = (int64_t)v->n;
@@ -210,7 +212,7 @@ static tess_status find_difference(const rehearsal_view *v, size_t *line)
     return TESS_OK;
 }
 
-/* "ranks 0 1 3 have 4": the ranks with the same count as number `like`. */
+/* Formats "ranks 0 1 3 have 4": the ranks whose count equals that of rank number `like`. */
 static void report_camp(const camp_lines *all, int like, int *ranks, tess_sentence *sentence)
 {
     int n = 0;
@@ -230,7 +232,7 @@ static bool is_first_of_camp(const camp_lines *all, int i)
     return true;
 }
 
-/* Replaces the current error. The culprit comes first; -1: none. */
+/* Replaces the current error, and puts the culprit first; -1: there is none. */
 static tess_status report_counts(const tess_runtime *rt, const camp_lines *all, int culprit, int *listed)
 {
     char text[512];
@@ -247,7 +249,7 @@ static tess_status report_counts(const tess_runtime *rt, const camp_lines *all, 
                      odd >= 0 ? ", the odd one out" : "", text, rt->rehearsal->counted);
 }
 
-/* The ranks of the first group that does not have the line alike. */
+/* Lists the ranks of the first group whose members do not agree on the line. */
 static tess_status compare_line(const rehearsal_view *v, int *culprit)
 {
     const tess_fingerprint *all = v->room->all;
@@ -267,7 +269,7 @@ static tess_status compare_line(const rehearsal_view *v, int *culprit)
     return status;
 }
 
-/* Shows line `i` of all members. A shorter rehearsal shows an empty line. */
+/* Shows line `i` of all members. If a rehearsal is shorter, its line is shown empty. */
 static tess_status report_difference(const rehearsal_view *v, size_t i)
 {
     tess_team *team = v->team;
@@ -304,7 +306,8 @@ static tess_status compare(const rehearsal_view *v)
 }
 
 /* ---- All of it ---- */
-/* A team whose members belong to one group, or of several, which also send each other messages. */
+/* Compares the calls on a team. Its members belong to one group, or to several groups that also send each other
+ * messages. */
 static tess_status compare_team(tess_runtime *rt, tess_team *team, const int *groups, rehearsal_view *v)
 {
     bool spans = false;
@@ -316,7 +319,7 @@ static tess_status compare_team(tess_runtime *rt, tess_team *team, const int *gr
     return spans ? tess_rehearsal_compare_messages(team, v->lines, v->n) : compare(v);
 }
 
-/* Lists of teams have the same order on every rank. */
+/* Compares the teams one after the other. Lists of teams have the same order on every rank. */
 static tess_status compare_all(tess_runtime *rt, rehearsal_room *room)
 {
     tess_team *whole = rt->rehearsal->whole;
@@ -327,7 +330,7 @@ static tess_status compare_all(tess_runtime *rt, rehearsal_room *room)
         groups[whole->ranks[r]] = room->given[r];
     TESS_TRY(tess_mem_alloc_array(rt->mem, TESS_POOL_MISC, rt->rehearsal->n + 1, sizeof(*v.lines),
                                   "rehearsal to compare", (void **)&v.lines));
-    view_team(rt, whole, false, &v); /* by all groups */
+    view_team(rt, whole, false, &v); /* compared across all groups */
     tess_status status = compare(&v);
     if (status == TESS_OK) {
         view_order(rt, groups, &v);

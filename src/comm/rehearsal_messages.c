@@ -8,7 +8,7 @@ static bool is_for(const tess_fingerprint *line, tess_trace_op kind, int peer)
     return line->kind == kind && line->root == peer;
 }
 
-/* Number `nth` of those with the same tag to or from a peer; NULL: there are fewer. */
+/* Finds message number `nth` among those with the same tag to or from a peer; NULL: there are fewer. */
 static const tess_fingerprint *find(const tess_fingerprint *lines, size_t n, tess_trace_op kind, int peer, uint64_t tag,
                                     int nth)
 {
@@ -26,7 +26,7 @@ static int number_of(const tess_fingerprint *lines, size_t i)
     return nth;
 }
 
-/* A sum over the messages in one direction, however those of different tags follow each other. */
+/* Hashes the messages in one direction. The result does not depend on the order of messages with different tags. */
 static uint64_t digest(const tess_fingerprint *lines, size_t n, tess_trace_op kind, int peer)
 {
     uint64_t sum = 0;
@@ -38,7 +38,7 @@ static uint64_t digest(const tess_fingerprint *lines, size_t n, tess_trace_op ki
 }
 
 /* ---- Messages that differ ---- */
-/* The messages of `member` that `peer` does not have as they are. */
+/* Finds the messages of `member` that have no equal counterpart at `peer`. */
 static tess_status report_pair(const tess_team *team, const tess_fingerprint *all, size_t room, tess_trace_op kind,
                                int member, int peer)
 {
@@ -99,7 +99,7 @@ tess_status tess_rehearsal_compare_messages(tess_team *team, const tess_fingerpr
 {
     tess_mem *mem = team->runtime->mem;
     size_t size = (size_t)team->size;
-    uint64_t *all; /* (size, 2, size): by member and peer, what is sent and what is received */
+    uint64_t *all; /* (size, 2, size) hashes of the messages sent and received, by member and peer */
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, 2 * size * size, sizeof(*all), "messages", (void **)&all));
     uint64_t *mine = all + 2 * size * (size_t)team->rank;
     for (size_t peer = 0; peer < size; peer++) {

@@ -1,5 +1,5 @@
-/* A rank's way back after another was lost: it waits outside the job until the launcher has emptied the job's memory.
- */
+/* Lets a rank rejoin its job after another rank was lost. It waits outside the job until the launcher has cleared
+ * the job's memory. */
 #include "comm/rejoin.h"
 
 #include <limits.h>
@@ -15,7 +15,8 @@ bool tess_launch_has_lost(const tess_runtime *runtime)
     return atomic_load(&runtime->job.header->first_lost) >= 0;
 }
 
-/* Opens the launcher's memory by the environment; false: no launcher, or it is for MPI. */
+/* Opens the launcher's memory, found through the environment. Returns false if there is no launcher, or if it is one
+ * for MPI. */
 static bool open_job(tess_job *job, int *rank)
 {
     tess_environment environment;
@@ -27,7 +28,7 @@ static bool open_job(tess_job *job, int *rank)
     return there;
 }
 
-/* The launcher counts a waiting rank as ready, so the epoch is read before it can change. */
+/* The epoch is read first: once the launcher counts this rank as ready, the epoch may change. */
 static bool await(const tess_job *job, int rank)
 {
     tess_job_header *header = job->header;

@@ -1,4 +1,4 @@
-/* A rank's way back after another was lost, and its persistent memory. */
+/* Lets a rank rejoin its job after another rank was lost, and gives access to its persistent memory. */
 /* clang-format off */
 /*  rank 2 is killed          ranks 0 1 3                        launcher
  *       |                     fall out of their collectives       decides (policy.h), waits until all await
@@ -15,22 +15,23 @@
 #include "job/persist/persist.h"
 #include "tessera/runtime.h"
 
-/* Whether a rank of this job has been lost: later failures here follow from that. */
+/* Whether a rank of this job has been lost, so that later failures in this process are consequences. */
 bool tess_launch_has_lost(const tess_runtime *runtime);
-/* Waits for the launcher's decision, in a rank without a runtime (destroyed, or not created because a peer was lost).
- * True: the job restarts, create a runtime again. False: the job ends, or its launcher does not recover. */
+/* Waits for the launcher's decision. The rank must have no runtime: it was destroyed, or not created because a peer
+ * was lost. Returns true if the job restarts: the caller creates a runtime again. Returns false if the job ends, or
+ * if its launcher does not recover jobs. */
 bool tess_launch_await(void);
-/* Whether a lost rank may be replaced. Safe in a signal handler. */
+/* Whether the launcher can replace a lost rank. May be called in a signal handler. */
 bool tess_launch_recovers(const tess_runtime *runtime);
-/* Whether ranks were lost twice in optional work after `step`, such as a validation: it is not tried again. The same on
- * all ranks. */
+/* Whether ranks were lost twice in optional work after `step`, such as a validation. That work is then not tried
+ * again. Returns the same on all ranks. */
 bool tess_launch_omits(const tess_runtime *runtime, int64_t step);
-/* Reports to the launcher that all ranks have met again and go on after `step`. */
+/* Reports to the launcher that all ranks have met again and continue after `step`. */
 void tess_launch_resumed(tess_runtime *runtime, int64_t step);
 
-/* This rank's block of persistent memory, mapped as long as the runtime lives; NULL: none. */
+/* Returns this rank's block of persistent memory, which stays mapped until the runtime ends; NULL: none. */
 tess_persist *tess_persist_of(const tess_runtime *runtime);
-/* The one on disk. */
+/* Returns this rank's block of persistent memory on disk; NULL: none. */
 tess_persist *tess_persist_disk_of(const tess_runtime *runtime);
 
 #endif

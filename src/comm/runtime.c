@@ -1,4 +1,4 @@
-/* Queries and reports of a rank. Joining a job is in seat.c. */
+/* Queries of a rank's runtime, and reports to the board. Joining a job is in seat.c. */
 #include "tessera/runtime.h"
 
 #include <sched.h>
@@ -113,7 +113,7 @@ void tess_runtime_progress(tess_runtime *rt, const tess_progress *progress)
         disk_bytes += tess_mem_disk_bytes(rt->mem, (tess_pool)pool);
     }
     atomic_store_explicit(&row->disk_bytes, disk_bytes, memory_order_relaxed);
-    /* Last: a reader that sees the step sees its values. */
+    /* Written last, so that a reader that sees the step also sees its values. */
     atomic_store_explicit(&row->n_steps, (uint64_t)progress->n_steps, memory_order_release);
 }
 

@@ -34,8 +34,8 @@ static tess_status make_world(tess_runtime *rt)
     return status;
 }
 
-/* Ranks that share this rank's cores. mpirun may have bound each rank to its own core; several hosts may be one machine
- * (TESS_BACKEND_MPI). */
+/* Counts the ranks that share this rank's cores. mpirun may have bound each rank to its own core. With
+ * TESS_BACKEND_MPI, several hosts may be one machine. */
 static int count_sharers(const tess_runtime *rt)
 {
     const tess_job_host *hosts = rt->job.header->hosts;
@@ -47,21 +47,24 @@ static int count_sharers(const tess_runtime *rt)
     return n;
 }
 
-/* If a core has more ranks than this, a yield is a round through all of them, and most of its time is switching. */
+/* If more ranks than this share a core, a yield passes through all of them, and most of its time is spent on
+ * switching. */
 enum { MOST_YIELDING = 16 };
 
 static void set_limits(tess_runtime *rt, const tess_runtime_options *options)
 {
     int cores = tess_os_cores(), sharers = count_sharers(rt), n_threads = options->n_threads;
     rt->n_threads = n_threads > 0 ? n_threads : cores / sharers > 1 ? cores / sharers : 1;
-    /* A short poll beats a sleep if each rank has a core. If cores are fewer, polling takes the core from the rank
-     * being waited for; yielding gives it up. A barrier of 8 ranks on 2 cores takes 9 us with yields, 30 to 40 with
-     * sleeps. A barrier of 2 ranks on 2 cores, mean over 10,000, median of 10 to 12 interleaved runs: next to other
-     * work 80 us with 2000 looks, 42 with 1000, 24 with 500, 16 with 300, 10 with 150; with the cores to themselves the
-     * same with any of them. 300 still covers ranks that come a little apart. */
+    /* Chooses how long a rank polls before it yields or sleeps. If each rank has a core, a short poll is faster than
+     * a sleep. If there are fewer cores, polling takes the core from the awaited rank, and yielding gives it up.
+     *
+     * Measured: a barrier of 8 ranks on 2 cores takes 9 us with yields, and 30 to 40 with sleeps. A barrier of 2
+     * ranks on 2 cores (mean of 10,000; median of 10 to 12 interleaved runs) with other work on the cores takes 80
+     * us with 2000 polls, 42 with 1000, 24 with 500, 16 with 300, and 10 with 150. With idle cores, the number makes
+     * no difference. 300 polls still cover ranks that come slightly apart. */
     rt->n_spins = sharers <= cores ? 300 : 1;
     rt->n_yields = sharers <= cores || sharers > MOST_YIELDING * cores ? 0 : 20;
-    /* Messages of other hosts wake nobody: a rank that waits for one has to look. */
+    /* Messages of other hosts do not wake a waiting rank, so it must poll for them. */
     rt->sleep_ns = rt->transport->longest_sleep_ns * (rt->transport->poll == NULL ? comm_patience(rt->world) : 1);
 }
 
@@ -98,8 +101,8 @@ tess_status tess_runtime_join_job(const tess_runtime_options *options, tess_runt
     const char *folder = option_or_variable(NULL, TESS_VAR_TRACE);
     TESS_GOTO(folder != NULL ? tess_runtime_keep_trace(rt, folder) : TESS_OK, world);
     if (rt->launched) {
-        /* A terminal sends ctrl-C, and SIGHUP at its end, to the whole process group. The launcher answers them: ranks
-         * see a request to stop. */
+        /* Ignores signals that a terminal sends to the whole process group: ctrl-C, and SIGHUP when it closes. The
+         * launcher handles them, and ranks see a request to stop. */
         static const int of_terminal[] = {SIGINT, SIGHUP};
         struct sigaction action;
         for (int i = 0; i < 2; i++)
@@ -165,11 +168,11 @@ void tess_runtime_destroy(tess_runtime **handle)
 
 void tess_runtime_report(tess_runtime *rt, const char *message)
 {
-    /* When this is the first error of the rank, it blames itself, but for one that another rank has met. */
+    /* Reports the rank's first error on the board. The rank blames itself, unless another rank has met the error. */
     const bool is_agreed = rt->agreed[0] != '\0' && tess_text_ends_with(message, rt->agreed);
     tess_board_error(rt->row, message, is_agreed ? rt->agreed_rank : rt->row->error[0] == '\0' ? rt->rank : -1);
-    /* Breaks the teams, so that memory is freed without the other ranks from here on. They do not take part: waiting
-     * for them would last until the deadline. */
+    /* Breaks the teams, so that memory can be freed without the other ranks. They do not take part, and waiting for
+     * them would last until the deadline. */
     for (tess_team *team = rt->teams; team != NULL; team = team->next) {
         tess_team_lock(team);
         tess_team_break(team, TESS_E_CANCELLED, rt->rank);

@@ -1,4 +1,4 @@
-/* Teams: locks, names and members, and the numbers of the places in programs that call them. */
+/* Teams: locks, names and members, and numbers for the places in programs that call them. */
 #include "comm/comm_impl.h"
 
 #include <limits.h>
@@ -92,7 +92,7 @@ tess_team *tess_team_find_alike(const tess_team *team)
 /* ---- Call sites, as numbers that mean the same on every rank ----
  * A team looks each up once; later calls take no lock and no system call. An address keeps its number even if another
  * shared object is loaded there later. */
-/* The absolute path, as messages spell it: links are not followed. */
+/* Resolves an absolute path in the form that messages use: links are not followed. */
 static const char *whole_path(const char *path, char *text, size_t size)
 {
     char folder[PATH_MAX];
@@ -100,8 +100,8 @@ static const char *whole_path(const char *path, char *text, size_t size)
     return is_whole || tess_os_join(text, size, folder, path) != TESS_OK ? path : text;
 }
 
-/* Records a shared object that contains call sites, also in the ring of the job's memory: the launcher reads its
- * header. */
+/* Records a shared object that contains call sites. The ring of the job's memory also gets it, because the launcher
+ * reads its header. */
 static void add_object(tess_runtime *rt, const tess_object *object)
 {
     char path[PATH_MAX];

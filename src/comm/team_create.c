@@ -1,11 +1,11 @@
-/* Making teams, splitting them, and giving them back. */
+/* Creates teams, splits them, and destroys them. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/core/rng.h"
 #include "comm/p2p/channel.h"
 
-/* Chooses the backend of a team: a new backend is a line here. */
+/* Chooses the backend of a team. A new backend needs one line here. */
 static const comm_backend *choose_backend(int size, int n_local)
 {
     if (size == 1)
@@ -28,7 +28,7 @@ static void find_siblings(tess_team *team)
     }
 }
 
-/* Bytes of a host's shared memory for a team. */
+/* Returns the size of a host's shared memory for a team. */
 static uint64_t shared_bytes(int size, int n_local)
 {
     const comm_backend *backend = choose_backend(size, n_local);
@@ -61,7 +61,7 @@ static void remove_team(tess_team *team)
     tess_runtime_unlock(rt);
 }
 
-/* The widest elements come first. */
+/* The arrays with the widest elements come first, so that all are aligned. */
 static tess_status make_lists(tess_runtime *rt, tess_team *team)
 {
     const size_t n = (size_t)team->size, words = tess_bits_words(rt->world);
@@ -128,16 +128,16 @@ typedef struct split_row {
 } split_row;
 _Static_assert(sizeof(split_row) <= COMM_EXCHANGE_BYTES, "ranks exchange them");
 
-/* The team that this rank becomes a member of. */
+/* The new team that this rank becomes a member of. */
 typedef struct split {
     const char *name;
     const void *call_site;
-    int *members;       /* parent's numbers, in the new order */
-    int size;           /* 0: this rank is in none */
-    int first, n_local; /* the first member on this host, -1: none; how many they are */
+    int *members;       /* parent's rank of each new member, in the new order */
+    int size;           /* 0: this rank is in no new team */
+    int first, n_local; /* first new member on this host (-1: none), and their number */
 } split;
 
-/* Ordered by key and parent rank. */
+/* Orders members by key, then by parent rank. */
 static void pick_members(const tess_team *parent, const split_row *rows, int color, split *s)
 {
     s->first = -1;
@@ -156,7 +156,7 @@ static void pick_members(const tess_team *parent, const split_row *rows, int col
             s->first = s->members[i];
 }
 
-/* Makes the control area of a host: its first member does so. */
+/* Creates the control area on a host. The first member on that host does so. */
 static tess_status make_area(tess_team *parent, const split *s, uint64_t *offset)
 {
     const comm_wanted wanted = {.kind = TESS_TRACE_TEAM_SPLIT,
@@ -219,7 +219,7 @@ void tess_team_destroy(tess_team **handle)
     if (team->backend->detach != NULL)
         team->backend->detach(team);
 
-    /* The last rank frees the area. A broken team's area stays: a peer may still read it. */
+    /* The last rank frees the area. The area of a broken team stays, because a peer may still read it. */
     bool last = atomic_fetch_add(&team->control->n_left, 1) + 1 == (uint32_t)team->n_local;
     if (last && team->broken == TESS_OK) {
         tess_message_free_channels(team);

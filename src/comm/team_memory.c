@@ -1,11 +1,11 @@
-/* Windows and shared memory: collective allocations in the job's heap. */
+/* Windows and shared memory: collective allocations from the job's heap. */
 #include "base/core/round_up.h"
 #include "comm/comm_impl.h"
 
-/* Allocations from this size on are aligned to huge pages, so that the kernel may use them. */
+/* Allocations of at least this size are aligned to huge pages, so that the kernel may use them. */
 static const size_t large_bytes = 4 << 20;
 
-/* Result of a rank that allocates for its host. */
+/* The result of a rank that allocates for its host. */
 typedef struct made {
     uint64_t offset;
     int32_t status;
@@ -92,7 +92,8 @@ static void free_region(tess_team *team, void *memory, bool shared, const void *
     if (region == NULL)
         return;
     tess_mem_count(rt->mem, region->pool, -(int64_t)region->counted);
-    /* The exchange waits until no rank reads the memory. When a rank was lost the memory stays until the job ends. */
+    /* The exchange waits until no rank reads the memory. If a rank was lost, the memory stays allocated until the
+     * job ends. */
     tess_trace_op kind = shared ? TESS_TRACE_SHARED_FREE : TESS_TRACE_WINDOW_FREE;
     if (tess_team_exchange(team, kind, region->asked, 0, site, NULL, NULL, 0) == TESS_OK && team->local_index == 0)
         tess_job_free(&rt->job, rt->rank, region->offset, region->bytes);

@@ -1,4 +1,4 @@
-/* Finds out what went wrong while a rank waits: a peer ended, gave up, or does not come in time. */
+/* Finds out what is wrong while a rank waits: a peer has ended, has given up, or does not come in time. */
 #include "comm/comm_impl.h"
 
 #include "base/os/os.h"
@@ -6,10 +6,12 @@
 #include "job/board_waits.h"
 #include "job/rank_end.h"
 
-static const double own_report_s = 1;  /* time for this rank to find the cause itself after another rank's team broke */
-static const double last_report_s = 5; /* time for messages that a rank of another host sent before it left */
+/* seconds for this rank to find the cause itself after another rank's team broke */
+static const double own_report_s = 1;
+/* seconds for messages to arrive that a rank of another host sent before it left */
+static const double last_report_s = 5;
 
-/* True once `is` has held for `least_s`. *since_s: when it was first seen, 0: it does not hold. */
+/* Whether `is` has been true for at least `least_s`. *since_s: time when that was first seen; 0: `is` is false. */
 static bool has_lasted(double *since_s, bool is, double least_s)
 {
     if (!is) {
@@ -26,8 +28,8 @@ int tess_work_missing(const tess_work *work, int *ranks)
 {
     const tess_team *team = work->team;
     const tess_work *oldest = team->head != NULL ? team->head : work;
-    if (tess_ondevice_is_late(
-            team->runtime)) { /* another team counts, too: the awaited rank may wait for this one there */
+    /* Operations of other teams count, too: the awaited rank may wait for this one there. */
+    if (tess_ondevice_is_late(team->runtime)) {
         ranks[0] = team->rank;
         return 1;
     }
@@ -35,7 +37,7 @@ int tess_work_missing(const tess_work *work, int *ranks)
     return own ? oldest->backend->missing(work, ranks) : team->backend->missing(work, ranks);
 }
 
-/* True when a member that `work` waits for has ended, so that it can never come. */
+/* Whether a member that `work` waits for has ended, so that it can never come. */
 static bool find_ended(const tess_work *work, int *ended)
 {
     tess_team *team = work->team;
@@ -47,7 +49,7 @@ static bool find_ended(const tess_work *work, int *ended)
         uint32_t state = atomic_load(&team->runtime->job.rows[rank].state);
         if (rank == team->runtime->rank || state == JOB_RANK_JOINED)
             continue;
-        /* The news that it left in good order may overtake its last messages. */
+        /* The news that a rank left in good order may arrive before its last messages. */
         left = state == JOB_RANK_LEFT && team->runtime->job.rows[rank].host != team->runtime->row->host;
         if (!left || has_lasted(&team->left_seen_s, true, last_report_s)) {
             *ended = rank;
@@ -59,8 +61,8 @@ static bool find_ended(const tess_work *work, int *ended)
     return false;
 }
 
-/* The member to blame among those that did not come: one that does not wait itself, above all one that the watchdog has
- * a finding about. -1: none. */
+/* Chooses the member to blame among those that did not come: one that does not wait itself, preferably one about
+ * which the watchdog has a finding. -1: none. */
 static int choose_culprit(const tess_team *team, const int *members, int n)
 {
     const tess_job *job = &team->runtime->job;
@@ -92,8 +94,8 @@ static void fail_timeout(tess_team *team, const tess_work *work, const char *wha
     tess_team_break(team, TESS_E_TIMEOUT, choose_culprit(team, ranks, n));
 }
 
-/* A member on another host whose part of the team is broken: it joins no further operation. -1: none, or the reason may
- * still be on its way. */
+/* Returns a member on another host whose part of the team is broken, so that it joins no further operation. -1:
+ * none, or the reason may not have arrived yet. */
 static int find_broken(tess_team *team)
 {
     int found = -1;
@@ -112,7 +114,7 @@ void tess_work_look_for_trouble(tess_work *work, double waited_s, double timeout
     char what[256], end[640];
     int lost = atomic_load(&rt->job.header->first_lost), again = -1, broken = find_broken(team);
     uint32_t given_up = atomic_load(&team->control->given_up);
-    /* Work that ranks finished before they ended still counts, and is visible by now. */
+    /* Work that ranks finished before they ended still counts, and is visible by now, so progress once more. */
     bool trouble = lost >= 0 || given_up != 0 || broken >= 0 || find_ended(work, &again);
     if (trouble)
         tess_team_progress(team);

@@ -1,6 +1,6 @@
-/* The work of a waiting rank before it sleeps. Alone on its core it polls for a while; where ranks share cores it
- * yields. Waking up may take longer than polling: two ranks could then put each other to sleep forever. So after some
- * sleeps in a row a rank polls long enough to be there when the other wakes. */
+/* Decides what a waiting rank does before it sleeps. If it is alone on its core, it polls for a while; if ranks
+ * share cores, it yields. Waking up may take longer than polling, so two ranks could put each other to sleep
+ * forever. Therefore, after several consecutive sleeps, a rank polls long enough to be awake when the other wakes. */
 #include <immintrin.h>
 #include <sched.h>
 
@@ -9,7 +9,7 @@
 
 enum {
     WAITS_AFTER_SLOW_YIELD = 1000,
-    PATIENT_SPINS = 4000, /* some 100 us */
+    PATIENT_SPINS = 4000, /* about 100 us */
     LEAST_SLEEPS_TO_PATIENCE = 4,
     MOST_SLEEPS_TO_PATIENCE = 1024
 };
@@ -27,8 +27,8 @@ static bool spin(tess_work *work, int n)
     return false;
 }
 
-/* Yields the core. When a yield takes long the core runs other work than ranks about to arrive, and this gives up. The
- * scheduler puts a thread that yields behind the others, but favours one that wakes. */
+/* Yields the core repeatedly. If a yield takes long, the core runs other work than ranks that are about to arrive,
+ * and this gives up. The scheduler queues a thread that yields after the others, but favours one that wakes. */
 static bool yield(tess_work *work, int n)
 {
     tess_team *team = work->team;
@@ -65,7 +65,7 @@ bool tess_work_look(tess_work *work, bool has_slept)
             team->n_sleeps_to_patience = LEAST_SLEEPS_TO_PATIENCE;
         return true;
     }
-    if (patient) { /* the patience did not help: more sleeps before the next */
+    if (patient) { /* longer polling did not help: require more sleeps before the next attempt */
         team->n_sleeps = 0;
         if (team->n_sleeps_to_patience < MOST_SLEEPS_TO_PATIENCE)
             team->n_sleeps_to_patience *= 2;

@@ -1,5 +1,5 @@
-/* Work handles. There is no background thread: start, wait and done progress the team's operations (work_progress.c). A
- * waiting rank progresses all its teams (work_wait.c). */
+/* Work handles. There is no background thread: start, wait and done progress the team's operations
+ * (work_progress.c). A waiting rank progresses all of its teams (work_wait.c). */
 #include <string.h>
 
 #include "base/os/os.h"
@@ -30,7 +30,7 @@ static void record_request(tess_work *work)
     work->event = tess_trace_emit(rt->ring, &event, 0);
 }
 
-/* Records the time, and updates the board. The peers have the post by now, so this does not delay them. */
+/* Records the time, and updates the board. The peers already have the post, so this does not delay them. */
 static void record_request_time(tess_work *work)
 {
     if (!COMM_IS_GUARDED)
@@ -84,7 +84,7 @@ tess_status tess_work_begin(tess_team *team, tess_trace_op kind, const void *cal
     return TESS_OK;
 }
 
-/* Chooses how the work goes. When that fails the work is gone, and its team unlocked. */
+/* Chooses the backend of the work. If that fails, the work is freed and its team unlocked. */
 static tess_status place(tess_work *work)
 {
     tess_team *team = work->team;
@@ -151,7 +151,7 @@ tess_status tess_work_repeat(const tess_work *request, bool detached, tess_work 
     TESS_TRY(tess_work_begin(request->team, request->fp.kind, NULL, &work));
     *work = *request;
     work->detached = detached;
-    TESS_TRY(place(work)); /* it may be another team's */
+    TESS_TRY(place(work)); /* the work may belong to another team */
     return tess_work_post(work, handle);
 }
 

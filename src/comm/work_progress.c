@@ -1,11 +1,11 @@
-/* Progress and end of a team's operations. */
+/* Progresses and completes a team's operations. */
 #include <stdio.h>
 
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
 #include "job/patience.h"
 
-static const uint64_t large_bytes = 1 << 20; /* least size of an operation that measures the links */
+static const uint64_t large_bytes = 1 << 20; /* minimum size of an operation by which link speed is measured */
 
 void tess_work_record(tess_work *work, tess_trace_state state)
 {
@@ -21,7 +21,7 @@ void tess_work_record(tess_work *work, tess_trace_state state)
     tess_board_op_state(rt->row, &work->fp, state);
 }
 
-/* Measures the links between hosts, while the caller does nothing else. */
+/* Measures the speed of links between hosts, in operations during which the caller does nothing else. */
 static void note_speed(const tess_work *work)
 {
     double *known = &work->team->bytes_per_s;

@@ -1,13 +1,13 @@
-/* Waiting for a work (trouble.c has what can go wrong meanwhile). */
+/* Waits for a work. trouble.c handles what can go wrong meanwhile. */
 #include <string.h>
 
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
 #include "job/patience.h"
 
-static const double shown_s = 0.02; /* a longer wait is shown on the board */
+static const double shown_s = 0.02; /* a wait longer than this is shown on the board */
 
-/* Progresses other teams too: a peer may wait for our part there, as callers need no order between teams. */
+/* Progresses other teams as well: a peer may wait for our part there, because callers need no order between teams. */
 static void help_other_teams(tess_runtime *rt, tess_team *mine)
 {
     if (atomic_flag_test_and_set_explicit(&rt->list_lock, memory_order_acquire))
@@ -34,7 +34,8 @@ static void show_wait(const tess_work *work, uint64_t since_ns)
     tess_board_wait(&team->runtime->job, team->runtime->rank, &work->fp, team->name, since_ns, missing);
 }
 
-/* A deadline set for a team is taken as it is; the job's depends on the phase and size of the operation. */
+/* Returns the deadline. One that was set for the team applies unchanged; the job's depends on the phase and the size
+ * of the operation. */
 static double deadline_of(const tess_work *work)
 {
     const tess_team *team = work->team;
@@ -58,12 +59,13 @@ void tess_work_wait_for(tess_work *work, double timeout_s)
     while (!work->done) {
         if (tess_work_look(work, has_slept))
             break;
-        /* A job that was stopped with ctrl-Z, or a machine that slept, has not waited: a gap counts as a second. */
+        /* A gap between two checks counts as at most one second: the job was stopped with ctrl-Z, or the machine
+         * slept. */
         double now_s = tess_os_now_s(), gap_s = last_s > 0 ? now_s - last_s : 0;
         waited_s += gap_s < 1 ? gap_s : 1;
         last_s = now_s;
-        uint64_t alive_ns =
-            tess_os_now_ns(); /* the time goes to the board, and to the ring, which may outlive the job */
+        /* The time is written to the board, and to the ring, which may outlive the job. */
+        uint64_t alive_ns = tess_os_now_ns();
         atomic_store_explicit(&rt->row->heartbeat_ns, alive_ns, memory_order_relaxed);
         atomic_store_explicit(&rt->ring->alive_ns, alive_ns, memory_order_relaxed);
         team->n_sleeps += !has_slept;

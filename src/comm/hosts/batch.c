@@ -1,4 +1,4 @@
-/* The messages of a round, and how an operation's data is divided among ranks. */
+/* Sends and receives the messages of a round, and divides an operation's data among ranks. */
 #include "base/mem/make_room.h"
 #include "comm/hosts/hosts_impl.h"
 

@@ -103,7 +103,7 @@ tess_status tess_tuning_of(tess_mem *mem, tess_hosts_choice choice, tess_tuning 
     return status;
 }
 
-/* Field by field: structs have gaps. */
+/* Hashes field by field, because structs contain padding. */
 uint64_t tess_tuning_hash(const tess_tuning *tuning)
 {
     uint64_t hash = 0;

@@ -1,4 +1,4 @@
-/* The tuning table as a file. */
+/* Reads and writes the tuning table as a JSON file. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,7 +119,7 @@ tess_status tess_tuning_load(tess_mem *mem, const char *path, tess_tuning **tuni
     return read_json(mem, document, path, tuning);
 }
 
-/* ---- Writing: a row a line, for people ---- */
+/* ---- Writing: one line for each row, for readers ---- */
 static void write_text(FILE *out, const char *text)
 {
     json_t *string = json_string(text);

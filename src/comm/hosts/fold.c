@@ -40,7 +40,7 @@ static uint8_t *shown_by(const tess_work *work, uint64_t round, int index, int b
     return hosts_area(h, index, round) + (size_t)block * h->rounds->per_round * shown_size(work);
 }
 
-/* The run's elements as the sibling `rank` has them. */
+/* Returns the address of the run's elements in the data of the sibling `rank`. */
 static const uint8_t *leaf(const tess_work *work, uint64_t round, int rank, int block, const tess_byte_run *run,
                            size_t first)
 {
@@ -53,7 +53,7 @@ static const uint8_t *leaf(const tess_work *work, uint64_t round, int rank, int 
     return shown_by(work, round, h->members[rank].index, block) + (run->packed - first) * size;
 }
 
-/* Partials that this rank sends to the k-th rank that it handles. */
+/* Returns the partials that this rank sends to the k-th rank that it handles. */
 static uint8_t *partials_sent(const tess_work *work, uint64_t round, int k)
 {
     const comm_hosts *h = hosts_of(work->team);
@@ -61,7 +61,7 @@ static uint8_t *partials_sent(const tess_work *work, uint64_t round, int k)
            (size_t)k * (size_t)h->rounds->subtrees->most * h->rounds->per_round * partial_size(work);
 }
 
-/* Partials for this rank's own block: those of the subtrees before `subtree` are before it. */
+/* Returns the partials for this rank's own block from number `subtree` on. Those of earlier subtrees come before it. */
 static uint8_t *partial_got(const tess_work *work, uint64_t round, int subtree, size_t count)
 {
     const comm_hosts *h = hosts_of(work->team);
@@ -69,7 +69,7 @@ static uint8_t *partial_got(const tess_work *work, uint64_t round, int subtree, 
 }
 
 /* ---- Steps of a round ---- */
-/* Each partial is a message of its own: the subtrees of a host need not follow each other. */
+/* Each partial is a separate message, because the subtrees of a host need not be adjacent. */
 static tess_status receive(tess_work *work, uint64_t round)
 {
     const comm_hosts *h = hosts_of(work->team);
@@ -100,7 +100,7 @@ static tess_status show(tess_work *work, uint64_t round)
     return TESS_OK;
 }
 
-/* The subtree's partial of a block's elements of the round. */
+/* Computes the subtree's partial sum of the block's elements in the round. */
 static void add_subtree(tess_work *work, uint64_t round, const hosts_subtree *subtree, int block, uint8_t *to)
 {
     size_t first, count = hosts_span(work, round, hosts_block_of(work, block), &first);
@@ -116,7 +116,7 @@ static void add_subtree(tess_work *work, uint64_t round, const hosts_subtree *su
     }
 }
 
-/* A single contiguous leaf in the partial's dtype is its own partial: it is sent from its place. */
+/* If the subtree is a single contiguous leaf in the partial's dtype, the leaf is sent from its place without a copy. */
 static const uint8_t *lone_leaf(const tess_work *work, const hosts_subtree *subtree, int block, size_t first,
                                 size_t count)
 {
@@ -154,7 +154,8 @@ static tess_status fold(tess_work *work, uint64_t round)
     return TESS_OK;
 }
 
-/* The partials of a run's elements whose subtrees lie in ranks [begin, begin + n), as inputs of a tree over n. */
+/* Collects the partials of a run's elements whose subtrees lie in ranks [begin, begin + n), as inputs of a tree over
+ * n ranks. */
 static int partials_of(const tess_work *work, uint64_t round, int begin, int n, size_t first, size_t count,
                        const tess_byte_run *run, tess_partial *partials)
 {

@@ -1,4 +1,4 @@
-/* Operations of a team over several hosts. They meet as on one host; short ones are complete then. */
+/* Backend for teams over several hosts. Ranks meet as on one host; short operations are complete after the meeting. */
 #include "comm/hosts/hosts_impl.h"
 
 static hosts_work *state_of(const tess_work *work)
@@ -13,7 +13,7 @@ static void start(tess_work *work)
     shm_arrive(work);
 }
 
-/* True when the operation is complete or failed after the meeting. */
+/* Called after the meeting. Returns true if the operation is complete or has failed. */
 static bool meet(tess_work *work)
 {
     if (shm_meet(work))

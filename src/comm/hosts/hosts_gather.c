@@ -1,8 +1,8 @@
-/* Operations where all (or many) ranks take what one shows: all_gather, broadcast, and the second half of a large
- * all_reduce.
+/* Operations in which all (or many) ranks copy what one rank shows: all_gather, broadcast, and the second half of a
+ * large all_reduce.
  *
- * A rank's area holds its own block's elements of the round, and after them those of the ranks that it handles. A rank
- * alone on its host with a contiguous block needs no area: messages go from buffer to buffer. */
+ * A rank's area holds its own block's elements of the round, then those of the ranks that it handles. A rank that is
+ * alone on its host and has a contiguous block needs no area: messages go from buffer to buffer. */
 #include <string.h>
 
 #include "comm/hosts/hosts_impl.h"
@@ -12,7 +12,7 @@ static bool in_one_piece(const tess_work *work)
     return work->fp.kind != TESS_TRACE_ALL_GATHER_PIECES;
 }
 
-/* The place of a rank's block in the result (blocks in one piece). */
+/* Returns the place of a rank's block in the result, if blocks are contiguous. */
 static uint8_t *place_of(const tess_work *work, int rank)
 {
     size_t begin = 0, element = tess_dtype_size(work->dtype);
@@ -23,7 +23,8 @@ static uint8_t *place_of(const tess_work *work, int rank)
     return work->out + begin * element;
 }
 
-/* The block that this rank shows (in one piece); parts of an all_reduce are where the first half left them. */
+/* Returns the block that this rank shows, if it is contiguous. The parts of an all_reduce are where the first half
+ * stored them. */
 static const uint8_t *own_block(const tess_work *work)
 {
     return work->fp.kind == TESS_TRACE_ALL_REDUCE ? place_of(work, work->team->rank) : work->in;
@@ -141,8 +142,8 @@ static uint64_t out_offset(const tess_work *work, int rank)
     return tess_control_post(work->team->control, work->team->size, work->fp.sequence, rank)->out_offset;
 }
 
-/* True if, on every host, all ranks have named one buffer that they share: rows of ranks elsewhere go straight into it.
- */
+/* Whether, on every host, all ranks have passed one shared buffer. Then rows of ranks on other hosts are received
+ * directly into it. */
 static bool all_share(const tess_work *work)
 {
     const comm_hosts *h = hosts_of(work->team);

@@ -27,46 +27,46 @@
 #include "comm/shm/meeting.h"
 
 enum {
-    HOSTS_AREAS = 4,                       /* rounds in flight */
+    HOSTS_AREAS = 4,                       /* number of rounds in flight */
     HOSTS_AREA_BYTES = 8 << 20,            /* size of one rank's area */
-    HOSTS_LETTERS = CONTROL_IN_FLIGHT + 1, /* operations with posts in flight */
-    HOSTS_TAGS = 8192                      /* operations that tags distinguish */
+    HOSTS_LETTERS = CONTROL_IN_FLIGHT + 1, /* number of operations with posts in flight */
+    HOSTS_TAGS = 8192                      /* number of operations that have distinct tags */
 };
 
-/* Tags of an operation's messages; tags of sends and receives lie above. */
+/* Tags of an operation's messages. Larger tags belong to sends and receives. */
 enum { HOSTS_TAG_POST, HOSTS_TAG_DATA, HOSTS_TAG_KINDS };
 
 typedef struct hosts_member {
-    int host;  /* the team's number of the host, in the order of first members */
+    int host;  /* number of the host in the team; hosts are ordered by their first member */
     int index; /* index among the members of the host */
 } hosts_member;
 
 /* The place of a rank's data on this host. */
 typedef struct hosts_seat {
-    int holder; /* index of the rank whose area holds it: itself, or its handler */
-    int slot;   /* slot in the holder's area: 0: its own, 1 + k: that of the k-th rank that it handles */
+    int holder; /* index of the rank whose area holds the data: the rank itself, or its handler */
+    int slot;   /* slot in the holder's area; 0: the holder's own data; 1 + k: data of the k-th rank that it handles */
 } hosts_seat;
 
-/* The handlers, in one way of carrying a host's bytes. A rank's handler on another host receives that host's share of
- * the rank's data, and sends the host's data for the rank. */
+/* The handlers, for one way of dividing a host's transfers among its ranks. A rank's handler on another host
+ * receives the rank's data for that host, and sends that host's data to the rank. */
 typedef struct hosts_way {
-    int carriers;     /* ranks of a host that carry, at most */
-    int most_sources; /* remote ranks that any rank of any host handles */
+    int carriers;     /* maximum number of ranks of a host that transfer data */
+    int most_sources; /* maximum number of remote ranks that any rank of any host handles */
     int n_sources;
     int *sources;      /* team ranks that this rank handles, in order */
-    hosts_seat *seats; /* by team rank */
+    hosts_seat *seats; /* (size) place of each team rank's data */
 } hosts_way;
 
-/* Stages of a round that a rank reports to its host. */
+/* Stages of a round. Each rank counts them for the other ranks of its host. */
 typedef enum hosts_stage {
-    HOSTS_SHOWN,  /* its part is in its area */
-    HOSTS_LANDED, /* it has received its messages for the host */
-    HOSTS_TAKEN,  /* it has finished reading the areas */
+    HOSTS_SHOWN,  /* the rank's part is in its area */
+    HOSTS_LANDED, /* the rank has received its messages for the host */
+    HOSTS_TAKEN,  /* the rank has finished reading the areas */
     HOSTS_STAGES
 } hosts_stage;
 
-/* Stages of an operation on memory of a device: a rank's data is shown; its messages have landed; it has read its
- * siblings' memory. */
+/* Stages of an operation on device memory: a rank's data is ready; its messages have arrived; it has finished
+ * reading its siblings' memory. */
 typedef enum hosts_device_stage {
     HOSTS_DEVICE_READY,
     HOSTS_DEVICE_LANDED,
@@ -74,36 +74,37 @@ typedef enum hosts_device_stage {
     HOSTS_DEVICE_STAGES
 } hosts_device_stage;
 
-/* Rounds that a rank has completed since the team began, by stage. It alone writes them; a cache line a rank. */
+/* Number of rounds that a rank has completed since the team was created, by stage. Only that rank writes them. Each
+ * rank has its own cache line. */
 typedef struct hosts_counter {
     _Alignas(64) _Atomic uint64_t rounds[HOSTS_STAGES];
     _Atomic uint64_t on_device[HOSTS_DEVICE_STAGES];
-    _Atomic int32_t waits_for; /* 1 + the team rank whose message it awaits; 0: none */
+    _Atomic int32_t waits_for; /* 1 + team rank whose message the rank waits for; 0: none */
 } hosts_counter;
 
-/* A subtree of an operation's tree that lies on one host, and in no larger one that does. */
+/* A maximal subtree of an operation's summation tree whose ranks are all on one host. */
 typedef struct hosts_subtree {
-    int begin, end; /* team ranks */
+    int begin, end; /* range of team ranks */
     int host;
 } hosts_subtree;
 
-/* Those of an operation, in order. */
+/* The subtrees of an operation, in order. */
 typedef struct hosts_subtrees {
     hosts_subtree *at;
     int n;
-    int most; /* most subtrees of any host */
+    int most; /* maximum number of subtrees on one host */
 } hosts_subtrees;
 
-/* A post in flight. */
+/* A post in flight between hosts. */
 typedef struct hosts_letter {
     tess_post post;
-    uint8_t beside[]; /* tess_control_inline_bytes of the team */
+    uint8_t beside[]; /* data next to the post; tess_control_inline_bytes of the team */
 } hosts_letter;
 
-/* Messages of one round. */
+/* The messages of one round. */
 typedef struct hosts_batch {
     struct {
-        wire_request *request; /* NULL: done */
+        wire_request *request; /* NULL: the message is complete */
         int peer;
     } * messages;
     size_t n, n_done, room;
@@ -111,30 +112,30 @@ typedef struct hosts_batch {
 
 typedef struct hosts_rounds hosts_rounds;
 
-/* A team's state for several hosts. */
+/* State of a team that spans several hosts. */
 typedef struct comm_hosts {
     wire_group *group;
-    int n_hosts, mine;          /* hosts of the team; number of this rank's host */
+    int n_hosts, mine;          /* number of hosts in the team; number of this rank's host */
     int index;                  /* index of this rank among the members of its host */
-    hosts_member *members;      /* by team rank */
-    int *ranks;                 /* team ranks, host by host */
-    int *first;                 /* (n_hosts + 1) where a host's begin in `ranks` */
+    hosts_member *members;      /* (size) host and index of each team rank */
+    int *ranks;                 /* team ranks, grouped by host */
+    int *first;                 /* (n_hosts + 1) first element of each host in `ranks` */
     hosts_subtrees all;         /* subtrees of the canonical tree over the team */
-    hosts_subtrees stepwise;    /* subtrees of the trees of an operation in steps (comm/leaf_sum.h) */
-    hosts_way ways[HOSTS_WAYS]; /* posts go striped */
+    hosts_subtrees stepwise;    /* subtrees of the trees of an operation with several steps (comm/leaf_sum.h) */
+    hosts_way ways[HOSTS_WAYS]; /* handlers of each way; posts are always sent striped */
 
     size_t letter_bytes;
-    uint8_t *sent;          /* (HOSTS_LETTERS) letters */
-    uint8_t *received;      /* (HOSTS_LETTERS, sources) letters */
-    wire_request **sending; /* (HOSTS_LETTERS, n_hosts) */
-    wire_request **awaited; /* (HOSTS_LETTERS, sources); NULL: received, or not requested */
+    uint8_t *sent;          /* (HOSTS_LETTERS) letters sent */
+    uint8_t *received;      /* (HOSTS_LETTERS, sources) letters received */
+    wire_request **sending; /* (HOSTS_LETTERS, n_hosts) requests of letters being sent */
+    wire_request **awaited; /* (HOSTS_LETTERS, sources) requests of letters; NULL: received, or not requested yet */
 
-    hosts_counter *counters; /* (members of the host), then their areas */
+    hosts_counter *counters; /* (members of the host), followed by their areas */
     uint8_t *areas;
-    size_t used;       /* bytes of this rank's areas that were ever used, and are counted */
-    uint64_t n_rounds; /* rounds of the operations before: equal on all ranks */
+    size_t used;       /* bytes of this rank's areas that have been used, and are counted in the pool */
+    uint64_t n_rounds; /* number of rounds in earlier operations; equal on all ranks */
     hosts_rounds *rounds;
-    struct hosts_linked *linked; /* NULL: memory of devices goes through the host (linked.h) */
+    struct hosts_linked *linked; /* NULL: data on devices passes through the host (linked.h) */
     bool link_tried;
 } comm_hosts;
 
@@ -143,28 +144,28 @@ static inline comm_hosts *hosts_of(const tess_team *team)
     return team->state;
 }
 
-/* A message in flight. */
+/* State of a message in flight. */
 typedef struct hosts_message {
     tess_fingerprint sent, wanted;
     wire_request *head, *answer, *data;
     bool has_begun;
-    bool agreed; /* sender: the data is in flight; receiver: it has requested it */
+    bool agreed; /* sender: the data is being sent; receiver: the data has been requested */
 } hosts_message;
 
-/* How far an operation through NCCL is. */
+/* Progress of an operation through NCCL. */
 typedef struct hosts_linked_work {
     const hosts_subtrees *subtrees;
-    size_t per_round;         /* elements of a block */
-    uint64_t round, n;        /* under way, in all */
-    bool second;              /* the exchange of it that gathers what the first has summed */
-    hosts_device_stage stage; /* the stage that siblings are awaited in */
+    size_t per_round;         /* number of a block's elements in each round */
+    uint64_t round, n;        /* current round; total number of rounds */
+    bool second;              /* the current exchange is the one that gathers the sums */
+    hosts_device_stage stage; /* the stage for which this rank awaits its siblings */
 } hosts_linked_work;
 
-/* The state of an operation or a message. */
+/* State of an operation or a message. */
 typedef union hosts_work {
     struct {
-        shm_work meeting; /* first: shm_of gives it */
-        bool moves;       /* all have met, and the data is in flight */
+        shm_work meeting; /* must be the first member: shm_of returns it */
+        bool moves;       /* all ranks have met, and the data is being moved */
         hosts_linked_work linked;
     };
     channel_work local;
@@ -172,8 +173,8 @@ typedef union hosts_work {
 } hosts_work;
 
 /* ---- hosts_team.c */
-/* Bytes of a host's shared part for a team, in addition to its control area, when `n_local` members are on that host.
- */
+/* Returns the size of a host's shared memory for a team, in addition to its control area. `n_local`: number of
+ * members on that host. */
 uint64_t hosts_bytes(int n_local);
 tess_status hosts_attach(tess_team *team, uint8_t *shared);
 void hosts_detach(tess_team *team);
@@ -190,7 +191,7 @@ static inline int hosts_carriers(const comm_hosts *h, const hosts_way *way, int 
     return n < way->carriers ? n : way->carriers;
 }
 
-/* The team rank on `host` that stands for `rank`, of another host, there. */
+/* Returns the team rank on `host` that handles `rank`, which is on another host. */
 static inline int hosts_handler(const comm_hosts *h, const hosts_way *way, int host, int rank)
 {
     return h->ranks[h->first[host] + h->members[rank].index % hosts_carriers(h, way, host)];
@@ -206,7 +207,7 @@ static inline uint8_t *hosts_area(const comm_hosts *h, int index, uint64_t round
     return h->areas + ((uint64_t)index * HOSTS_AREAS + round % HOSTS_AREAS) * HOSTS_AREA_BYTES;
 }
 
-/* Letter `i` of h->sent or h->received. */
+/* Returns letter `i` of h->sent or h->received. */
 static inline hosts_letter *hosts_letter_at(const comm_hosts *h, uint8_t *letters, size_t i)
 {
     return (hosts_letter *)(void *)(letters + i * h->letter_bytes);
@@ -217,26 +218,26 @@ static inline int hosts_tag(const tess_work *work, int kind)
     return (int)(work->fp.sequence % HOSTS_TAGS) * HOSTS_TAG_KINDS + kind;
 }
 
-/* The subtrees of the operation's tree, or of the trees of its steps one after the other; until the next is asked for.
- */
+/* Returns the subtrees of the operation's tree, or of the trees of its steps, one after the other. The result is
+ * valid until the next call. */
 const hosts_subtrees *hosts_subtrees_of(const tess_work *work);
 
 /* ---- hosts_posts.c */
-/* Sends this rank's post and what lies next to it to the other hosts. */
+/* Sends this rank's post, and the data next to it, to the other hosts. */
 tess_status hosts_send_post(tess_work *work);
-/* Puts posts that have come into place, of all operations in flight. */
+/* Stores received posts in the control area, for all operations in flight. */
 tess_status hosts_receive_posts(tess_team *team);
-/* The rank to blame for the missing post of `rank`: itself, or its handler on this host when the board says that the
- * post was made. */
+/* Returns the rank to blame for the missing post of `rank`: that rank, or its handler on this host if the board
+ * shows that the post was made. */
 int hosts_late(const tess_work *work, int rank);
 
 /* ---- rounds.c ---- */
-/* One pass over the data of an operation. Elements are counted inside blocks: a gather's pass goes over the block that
- * each rank shows, a reduction's over the block that each rank is to get. */
+/* One pass over the data of an operation. Elements are counted inside blocks. In a gather, the block is the one that
+ * each rank shows; in a reduction, it is the one that each rank receives. */
 typedef struct hosts_pass {
-    bool folds;     /* between show and receive ranks of a host add what they show */
-    size_t block;   /* elements of the largest block */
-    size_t element; /* bytes in an area for each of them, everything together */
+    bool folds;     /* between show and receive, ranks of a host add the data that they show */
+    size_t block;   /* number of elements in the largest block */
+    size_t element; /* total bytes in an area for each element of a block */
     tess_status (*receive)(tess_work *work, uint64_t round); /* requests the messages of other hosts */
     tess_status (*show)(tess_work *work, uint64_t round);
     tess_status (*fold)(tess_work *work, uint64_t round);
@@ -245,26 +246,27 @@ typedef struct hosts_pass {
 
 struct hosts_rounds {
     const hosts_way *way;
-    size_t round_bytes; /* approximate size of a rank's part of a round */
+    size_t round_bytes; /* approximate size of a rank's part in a round */
     hosts_pass pass[2];
     int n_passes, at;
-    uint64_t base, n;                      /* rounds before the pass, and its rounds */
-    uint64_t shown, folded, landed, taken; /* rounds of the pass that this rank has done */
-    size_t per_round;                      /* elements */
-    const hosts_subtrees *subtrees;        /* subtrees of a reduction */
-    bool siblings_read;                    /* siblings read our buffers: the pass ends when they have */
+    uint64_t base, n;                      /* number of rounds before the pass; number of rounds in the pass */
+    uint64_t shown, folded, landed, taken; /* number of rounds of the pass that this rank has completed in each stage */
+    size_t per_round;                      /* number of elements of a block in each round */
+    const hosts_subtrees *subtrees;        /* subtrees of the summation tree of a reduction */
+    /* siblings read our buffers, so the pass ends only when they have finished */
+    bool siblings_read;
     hosts_batch sends[HOSTS_AREAS], receives[HOSTS_AREAS];
-    wire_request *native; /* instead of passes */
+    wire_request *native; /* MPI's own reduction, used instead of passes */
 };
 
-/* Begins to move the data; all have posted. */
+/* Starts moving the data. All ranks have posted. */
 tess_status hosts_begin(tess_work *work);
-/* Progresses without waiting. True: complete, or failed (work->status). */
+/* Progresses without waiting. Returns true if the operation is complete or has failed (work->status). */
 bool hosts_advance(tess_work *work);
-/* Team ranks that it waits for; returns how many. */
+/* Lists the team ranks that the work waits for. Returns their number. */
 int hosts_missing(const tess_work *work, int *ranks);
 
-/* The elements of a block that are in the round. */
+/* Returns the number of a block's elements in the round, and the first of them. */
 static inline size_t hosts_span(const tess_work *work, uint64_t round, size_t block, size_t *first)
 {
     const hosts_rounds *r = hosts_of(work->team)->rounds;
@@ -274,35 +276,35 @@ static inline size_t hosts_span(const tess_work *work, uint64_t round, size_t bl
 }
 
 /* ---- batch.c */
-/* Elements of the block that a rank shows (gathers), or that it gets (reductions). */
+/* Returns the size of the block that a rank shows (gather) or receives (reduction). */
 size_t hosts_block_of(const tess_work *work, int rank);
 
-/* The runs of a block's elements [first, first + count), as tess_pieces_next. `shard`: place in the rank's part of the
- * result. */
+/* Walks the runs of a block's elements [first, first + count), like tess_pieces_next. `shard`: offset in the rank's
+ * part of the result. */
 bool hosts_next_run(const tess_work *work, int rank, size_t first, size_t count, tess_byte_run_cursor *cursor,
                     tess_byte_run *run);
 
-/* Starts a message of the round; 0 bytes: nothing. `to`, `from`: team ranks. */
+/* Start a message of the round. If `bytes` is 0, nothing is sent. `to`, `from`: team ranks. */
 tess_status hosts_send(tess_work *work, uint64_t round, const void *data, size_t bytes, int to);
 tess_status hosts_receive(tess_work *work, uint64_t round, void *data, size_t bytes, int from);
 
-/* *done: all messages of the batch are. */
+/* Tests the messages of a batch. *done: all of them are complete. */
 tess_status hosts_test_batch(hosts_batch *batch, bool *done);
 
-/* hosts_message.c */
+/* implemented in hosts_message.c */
 extern const comm_link hosts_link;
 
 /* ---- Plans of operations: each fills the passes of team->hosts->rounds. */
 void hosts_plan_gather(tess_work *work);   /* hosts_gather.c */
 void hosts_plan_fold(tess_work *work);     /* fold.c */
 void hosts_plan_straight(tess_work *work); /* straight.c */
-/* native.c: MPI does the whole operation. */
+/* MPI performs the whole operation (native.c). */
 bool hosts_is_native(const tess_work *work);
 tess_status hosts_begin_native(tess_work *work);
-/* The gathering half of a large all_reduce. */
+/* Returns the pass for the gathering half of a large all_reduce. */
 hosts_pass hosts_pass_of_parts(tess_work *work);
 
-/* Elements of part `rank` of an all_reduce; that rank adds it up. */
+/* Returns the number of elements in part `rank` of an all_reduce. That rank sums the part. */
 static inline size_t hosts_part(const tess_work *work, int rank, size_t *begin)
 {
     size_t W = (size_t)work->team->size, part = ((work->n + W - 1) / W + 63) / 64 * 64;

@@ -20,22 +20,22 @@
 
 enum { LEAVE_LOOK_NS = 5000000, WIRE_SLEEP_NS = 50000 };
 
-/* Each process publishes one once it knows its place. */
+/* The data that each process publishes once it knows its place. */
 typedef struct seat {
     int32_t status;
-    int32_t pid, fd; /* first rank of a host: where its siblings find the host's shared memory */
+    int32_t pid, fd; /* process and descriptor with the host's shared memory; set by the host's first rank */
     char error[256];
-    tess_agent_address address;         /* first rank of a host */
-    uint8_t secret[AGENT_SECRET_BYTES]; /* rank 0's is the job's */
+    tess_agent_address address;         /* addresses of the host's agent; set by the host's first rank */
+    uint8_t secret[AGENT_SECRET_BYTES]; /* the value of rank 0 is the job's */
 } seat;
 
 typedef struct joining {
     tess_runtime *rt;
     const wire_process *process;
     tess_placement place;
-    tess_card *cards; /* (world) by MPI's numbers, as the next */
+    tess_card *cards; /* (world) indexed by MPI rank, like the next array */
     seat *seats, mine;
-    int host, first; /* this host, its first rank */
+    int host, first; /* index of this host, and its first rank */
 } joining;
 
 static const seat *seat_of(const joining *j, int rank)
@@ -67,7 +67,7 @@ static tess_status exchange_cards(joining *j, const tess_environment *e, const t
     card.config_hash = options->config_hash;
     card.ways_hash = tess_runtime_ways_hash(j->rt);
     card.kernels = j->rt->offer;
-    if (options->backend == TESS_BACKEND_MPI) /* no rank shares memory with it */
+    if (options->backend == TESS_BACKEND_MPI) /* the only rank of its host shares memory with no rank */
         card.host_key = tess_hash_bytes(&(uint64_t){(uint64_t)j->process->rank}, sizeof(uint64_t), card.host_key);
     if (e->has_torchrun) {
         card.torchrun_rank = e->torchrun_rank;
@@ -85,7 +85,8 @@ static tess_status exchange_cards(joining *j, const tess_environment *e, const t
     return TESS_OK;
 }
 
-/* Exchanges the status of all processes; after a failure, all fail with the message of the first failed rank. */
+/* Exchanges the status of all processes. If any has failed, all fail with the message of the lowest rank that
+ * failed. */
 static tess_status agree(joining *j, tess_status status)
 {
     j->mine.status = status;
@@ -170,12 +171,12 @@ static tess_status introduce_agents(joining *j)
     tess_agent_address hosts[JOB_MAX_HOSTS];
     if (j->place.n_hosts == 1 || j->rt->rank != j->first)
         return TESS_OK;
-    for (int r = j->rt->world - 1; r >= 0; r--) /* the first rank of a host comes last */
+    for (int r = j->rt->world - 1; r >= 0; r--) /* the first rank of each host calls last */
         hosts[j->place.host[r]] = seat_of(j, r)->address;
     return tess_warden_meet(j->rt->warden, hosts, j->place.n_hosts, seat_of(j, 0)->secret);
 }
 
-/* Copies MPI's numbers of the ranks to the runtime. */
+/* Copies the MPI rank of each rank to the runtime. */
 static tess_status copy_processes(joining *j)
 {
     tess_runtime *rt = j->rt;
@@ -203,7 +204,7 @@ static tess_status run(joining *j, const tess_environment *e, const tess_runtime
     return copy_processes(j);
 }
 
-/* Waits until all ranks have left, as MPI_Finalize would; when one is lost MPI is given up. */
+/* Waits until all ranks have left, as MPI_Finalize would. If one is lost, stops using MPI. */
 static void leave(tess_runtime *rt)
 {
     bool all_left = false, lost = false;

@@ -1,10 +1,10 @@
-/* Sends and receives between hosts. The sender's fingerprint goes first. Short data follows at once; for longer data
- * the receiver answers with its own fingerprint, and both sides compare the two before the data goes. */
+/* Sends and receives between hosts. The sender's fingerprint goes first. Short data follows at once. For longer
+ * data, the receiver answers with its own fingerprint, and both sides compare the two before the data is sent. */
 #include "comm/hosts/hosts_impl.h"
 
 enum { AT_ONCE_BYTES = 2048 };
 
-/* Tags of a message, above those of collectives: to the receiver, and back. */
+/* Tags of a message to the receiver and back. They are larger than those of collectives. */
 enum { THERE, BACK, WAYS };
 
 static hosts_message *message_of(const tess_work *work)
@@ -12,7 +12,7 @@ static hosts_message *message_of(const tess_work *work)
     return tess_work_state(work);
 }
 
-/* True when an older message of the same kind, peer and tag has not reached its data: it goes first. */
+/* Whether an older message of the same kind, peer and tag has not started its data yet. It must go first. */
 static bool must_queue(const tess_work *work)
 {
     for (const tess_work *other = work->team->messages; other != NULL && other != work; other = other->next) {

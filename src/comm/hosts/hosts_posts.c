@@ -1,4 +1,4 @@
-/* Posts to and from other hosts. */
+/* Sends posts to other hosts and receives posts from them. */
 #include <stddef.h>
 #include <string.h>
 
@@ -12,7 +12,8 @@ static size_t slot_of(uint64_t sequence)
     return sequence % HOSTS_LETTERS;
 }
 
-/* All ranks have met since in the slot's last operation, so its messages have arrived; MPI only has to report it. */
+/* Completes the sends of the slot's last operation. All ranks have met since, so its messages have arrived, and MPI
+ * only has to report it. */
 static tess_status finish_sending(comm_hosts *h, size_t slot)
 {
     double begin_s = 0;
@@ -94,7 +95,7 @@ int hosts_late(const tess_work *work, int rank)
     const tess_post *own = tess_control_post(team->control, team->size, work->fp.sequence, team->rank);
     const tess_post *his = tess_control_post(team->control, team->size, work->fp.sequence, holder);
     if (atomic_load(&his->arrivals) < atomic_load(&own->arrivals))
-        return holder; /* it has not come itself, so nothing is known of `rank` */
+        return holder; /* the handler has not come itself, so nothing is known of `rank` */
     tess_board_copy copy;
     tess_board_export(&team->runtime->job.rows[team->ranks[rank]], &copy);
     bool has_posted = copy.op.team == team->hash && copy.op.sequence >= work->fp.sequence;

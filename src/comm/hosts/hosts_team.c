@@ -1,4 +1,4 @@
-/* A team over several hosts: its members by host, subtrees of sums, and memory for rounds and messages. */
+/* Sets up a team over several hosts: its members by host, subtrees of sums, and memory for rounds and messages. */
 #include "base/os/os.h"
 #include "comm/hosts/linked.h"
 
@@ -13,7 +13,7 @@ static tess_status array(tess_team *team, size_t n, size_t size, const char *wha
     return tess_mem_alloc_array(team->runtime->mem, TESS_POOL_MISC, n, size, what, out);
 }
 
-/* Hosts in the order of their first member, members in the team's order. */
+/* Orders hosts by their first member, and members as in the team. */
 static void seat_members(const tess_team *team, comm_hosts *h)
 {
     int job_host[JOB_MAX_HOSTS], n[JOB_MAX_HOSTS] = {0};
@@ -33,7 +33,7 @@ static void seat_members(const tess_team *team, comm_hosts *h)
     h->index = h->members[team->rank].index;
 }
 
-/* Chooses which rank holds whose data on this host, and the most that any rank of any host handles. */
+/* Chooses which rank stores whose data on this host, and computes the maximum number of sources of any rank. */
 static void choose_handlers(const tess_team *team, const comm_hosts *h, hosts_way *way)
 {
     int *n_handled = team->lists.listed, carriers = hosts_carriers(h, way, h->mine);
@@ -49,13 +49,14 @@ static void choose_handlers(const tess_team *team, const comm_hosts *h, hosts_wa
     }
     for (int host = 0; host < h->n_hosts; host++) {
         int n = hosts_carriers(h, way, host), sources = 0;
-        for (int other = 0; other < h->n_hosts; other++) /* those of index 0, n, 2 n, ...: the first rank has most */
+        /* sources with index 0, n, 2 n, ...: the first rank has the most */
+        for (int other = 0; other < h->n_hosts; other++)
             sources += other != host ? (hosts_n_local(h, other) + n - 1) / n : 0;
         way->most_sources = sources > way->most_sources ? sources : way->most_sources;
     }
 }
 
-/* Appends those of the tree over ranks [begin, end). */
+/* Appends the maximal subtrees on one host of the tree over ranks [begin, end). */
 static void find_subtrees(const comm_hosts *h, int begin, int end, hosts_subtrees *of)
 {
     bool on_one_host = true;
@@ -175,7 +176,7 @@ void hosts_give_up(tess_team *team)
     tess_wire_give_up();
 }
 
-/* Waits for posts in flight: a slow host still needs them. */
+/* Waits for posts in flight, which a slow host still needs. */
 static void finish_posts(const tess_team *team)
 {
     const comm_hosts *h = hosts_of(team);

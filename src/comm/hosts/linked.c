@@ -7,7 +7,7 @@
 enum { STEP_MEET, STEP_READY, STEP_MOVE, STEP_EXCHANGED, STEP_LANDED, STEP_TAKE, STEP_TAKEN, STEP_LEAVE };
 
 /* ---- The link ---- */
-/* While NCCL connects: peers may need this rank's messages for their meeting. */
+/* Progresses MPI while NCCL connects, because peers may need this rank's messages for their meeting. */
 static tess_status look(void *self, double waited_s)
 {
     const tess_team *team = self;
@@ -21,7 +21,7 @@ static tess_status look(void *self, double waited_s)
     return TESS_OK;
 }
 
-/* Says why bytes take the long way. The message is the calling thread's. */
+/* Reports why data passes through the host. The text is the calling thread's error message. */
 static void explain(const tess_team *team)
 {
     char text[512];
@@ -31,7 +31,7 @@ static void explain(const tess_team *team)
     tess_runtime_warn(team->runtime, text);
 }
 
-/* True on all ranks, or on none: all have come this far. */
+/* Whether all ranks have succeeded so far. The result is the same on all ranks. */
 static tess_status all_can(tess_team *team, tess_status mine, bool *can)
 {
     int32_t could = mine == TESS_OK, *all = (int32_t *)(void *)team->lists.exchanged;
@@ -83,7 +83,8 @@ tess_status tess_hosts_link(tess_team *team)
     l->bytes = HOSTS_LINK_BYTES;
     h->linked = l;
     if (l->window == NULL)
-        tess_hosts_unlink(team, status == TESS_OK && can); /* else some have no link to take leave of */
+        /* otherwise some ranks have no link, and closing cannot be collective */
+        tess_hosts_unlink(team, status == TESS_OK && can);
     return status;
 }
 
@@ -132,7 +133,7 @@ static bool all_arrived(const tess_work *work)
     return all;
 }
 
-/* Siblings that are late; if none is, those whose messages this rank's GPU awaits. */
+/* Lists siblings that are late. If none is late, lists the siblings whose messages this rank's GPU awaits. */
 static int missing(const tess_work *work, int *ranks)
 {
     const comm_hosts *h = hosts_of(work->team);
@@ -175,8 +176,8 @@ static tess_status begin(tess_work *work, bool second)
     return hosts_linked_begin(work, linked_of(work)->round, second);
 }
 
-/* An exchange has settled: what follows it is enqueued. *more: that is another exchange. Rounds of sums that nobody
- * gathers need no sibling between them. */
+/* Continues after an exchange has settled: enqueues what follows it. *more: another exchange has begun. Rounds of
+ * sums without a gather need no wait for siblings between them. */
 static tess_status follow(tess_work *work, bool *more)
 {
     hosts_linked_work *l = linked_of(work);
@@ -189,7 +190,7 @@ static tess_status follow(tess_work *work, bool *more)
     return *more ? begin(work, gathers) : TESS_OK;
 }
 
-/* False: NCCL still connects, or waits for the peers' part. */
+/* Progresses the exchange. Returns false while NCCL still connects, or waits for peers to call. */
 static bool exchanged(tess_work *work)
 {
     bool settled = false, more = true;
@@ -203,7 +204,7 @@ static bool exchanged(tess_work *work)
     return true;
 }
 
-/* The device has done what was enqueued. */
+/* Called when the device has executed everything enqueued. */
 static bool has_moved(tess_work *work)
 {
     bool passed = ondevice_passed(work, ondevice_of(work)->moved);

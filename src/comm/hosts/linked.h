@@ -16,12 +16,12 @@ enum { HOSTS_LINK_BYTES = 64 << 20 };
 
 typedef struct hosts_linked {
     tess_nccl_link *link;
-    uint8_t *buffer; /* memory of the device, a window of the team */
-    size_t bytes;    /* bytes of it that rounds use: the same on all ranks */
+    uint8_t *buffer; /* device memory that is a window of the team */
+    size_t bytes;    /* number of its bytes that rounds use; equal on all ranks */
     const ondevice_window *window;
     tess_nccl_message *messages;
     int n_messages, room;
-    uint64_t done[HOSTS_DEVICE_STAGES]; /* by this rank, ever: as its counter says */
+    uint64_t done[HOSTS_DEVICE_STAGES]; /* stages that this rank has completed in total, as in its counter */
 } hosts_linked;
 
 static inline hosts_linked_work *linked_of(const tess_work *work)
@@ -30,14 +30,14 @@ static inline hosts_linked_work *linked_of(const tess_work *work)
 }
 
 /* ---- linked_kernels.c ---- */
-/* Chooses the elements of a round, so that the buffer holds them. */
+/* Chooses the number of elements in a round so that its data fits in the buffer. */
 void hosts_linked_plan(const tess_work *work);
-/* Begins a round: packs or adds for others, and begins the exchange. `second`: the exchange of an all_reduce that
- * gathers. */
+/* Begins a round: packs or adds data for other hosts, and begins the exchange. `second`: the gathering exchange of
+ * an all_reduce. */
 tess_status hosts_linked_begin(tess_work *work, uint64_t round, bool second);
 /* Second half of a reduction round: adds the partial sums that the first exchange received. */
 tess_status hosts_linked_finish(tess_work *work, uint64_t round);
-/* Second half of a round of a gather, when all siblings' messages have landed. */
+/* Second half of a gather round, called when the messages of all siblings have arrived. */
 tess_status hosts_linked_take(tess_work *work, uint64_t round);
 
 static inline bool hosts_linked_sums(const tess_work *work)

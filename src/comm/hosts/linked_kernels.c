@@ -1,4 +1,5 @@
-/* Kernels of an operation over hosts on memory of a device: they pack, add and spread the data of each round. */
+/* Enqueues the kernels of an operation over several hosts on device memory. They pack, add and distribute the data
+ * of each round. */
 #include "comm/hosts/linked.h"
 
 #include "base/mem/make_room.h"
@@ -14,7 +15,7 @@ static size_t most_slots(const tess_work *work)
     return (hosts_linked_sums(work) ? sums : 0) + (hosts_linked_gathers(work) ? 1 + (size_t)way->most_sources : 0);
 }
 
-/* An element of a slot: float32, or what is gathered where that is wider. */
+/* Size of a slot's element: float32, or the gathered type if that is wider. */
 static size_t slot_element(const tess_work *work)
 {
     size_t size = tess_dtype_size(work->dtype);
@@ -26,7 +27,8 @@ static size_t slot_bytes(const tess_work *work)
     return linked_of(work)->per_round * slot_element(work);
 }
 
-/* A block in the buffer of a sibling: its own block has slot 0, those of the ranks that it handles follow. */
+/* Returns a block in the buffer of a sibling. Slot 0 holds the sibling's own block; the blocks of the ranks that it
+ * handles follow. */
 static const uint8_t *gathered(const tess_work *work, int rank)
 {
     const comm_hosts *h = hosts_of(work->team);
@@ -36,8 +38,8 @@ static const uint8_t *gathered(const tess_work *work, int rank)
     return buffer + (size_t)seat->slot * slot_bytes(work);
 }
 
-/* After the gathered blocks come the partial sums to send, for each rank that is handled, then those for this rank's
- * own block, by subtree. */
+/* After the gathered blocks, the buffer holds the partial sums to send, for each rank that this rank handles. Then
+ * come the partial sums for its own block, by subtree. */
 static uint8_t *partial_sent(const tess_work *work, int k, int n)
 {
     const comm_hosts *h = hosts_of(work->team);
@@ -56,14 +58,14 @@ void hosts_linked_plan(const tess_work *work)
 {
     const comm_hosts *h = hosts_of(work->team);
     hosts_linked_work *l = linked_of(work);
-    size_t block = hosts_block_of(work, 0); /* no rank's is longer */
+    size_t block = hosts_block_of(work, 0); /* no rank's block is longer */
     l->subtrees = hosts_subtrees_of(work);
     size_t longest = h->linked->bytes / slot_element(work) / most_slots(work) / 64 * 64, all = (block + 63) / 64 * 64;
     l->per_round = all < longest ? all : longest;
     l->n = (block + l->per_round - 1) / l->per_round;
 }
 
-/* The elements of a rank's block that are in the round. */
+/* Returns the elements of a rank's block that are in the round. */
 static size_t span(const tess_work *work, uint64_t round, int rank, size_t *first)
 {
     size_t block = hosts_block_of(work, rank), per_round = linked_of(work)->per_round;
@@ -98,7 +100,7 @@ static tess_status send_messages(tess_work *work)
 }
 
 /* ---- Sums ---- */
-/* y, packed = the sum over the subtree's ranks, siblings of this one, of a block's elements of the round. */
+/* Adds a block's elements in the round over the subtree's ranks, all on this host; writes y or `packed`. */
 static tess_status add_subtree(tess_work *work, uint64_t round, const hosts_subtree *subtree, int block, void *y)
 {
     const void **rows = work->team->lists.rows;
@@ -122,7 +124,7 @@ static tess_status add_subtree(tess_work *work, uint64_t round, const hosts_subt
     return ondevice_kernels(work)->reduce_runs(ondevice_of(work)->stream, &sum, runs, n, NULL);
 }
 
-/* Partials of this host for the blocks of ranks that this rank handles, and for its own. */
+/* Computes this host's partial sums for the blocks of the ranks that this rank handles, and for its own block. */
 static tess_status add_partials(tess_work *work, uint64_t round)
 {
     const comm_hosts *h = hosts_of(work->team);
@@ -151,7 +153,8 @@ static tess_status add_partials(tess_work *work, uint64_t round)
     return TESS_OK;
 }
 
-/* The sum over ranks [begin, end), whose subtrees are from number *s on: in the place of the first of them. */
+/* Adds the partial sums of ranks [begin, end), whose subtrees begin at number *s. The result replaces the first of
+ * them. */
 static tess_status add_tree(tess_work *work, int begin, int end, size_t count, int *s, float **sum)
 {
     if (linked_of(work)->subtrees->at[*s].end == end) {
@@ -166,7 +169,7 @@ static tess_status add_tree(tess_work *work, int begin, int end, size_t count, i
     return ondevice_kernels(work)->add(ondevice_of(work)->stream, left, right, left, (int64_t)count, TESS_F32);
 }
 
-/* Runs of this rank's elements of the round: x packed, or in the shard. Returns how many. */
+/* Lists the runs of this rank's elements in the round, either packed or in the shard. Returns their number. */
 static int64_t shard_runs(const tess_work *work, uint64_t round, bool packed, tess_reduce_run *runs)
 {
     size_t first, count = span(work, round, work->team->rank, &first);
@@ -179,7 +182,7 @@ static int64_t shard_runs(const tess_work *work, uint64_t round, bool packed, te
     return n;
 }
 
-/* y (+)= x, by a step of a sum of pieces. */
+/* Executes one step of a sum of pieces: y (+)= x. */
 static tess_status add_step(tess_work *work, uint64_t round, const tess_leaf_step *step, const float *sum)
 {
     const void *x = sum != NULL ? sum : step->x;
@@ -213,7 +216,7 @@ static tess_status finish_pieces(tess_work *work, uint64_t round)
     return TESS_OK;
 }
 
-/* Writes this rank's part of the result of an all_reduce to the place that gathers read. */
+/* Writes this rank's part of an all_reduce result to the place that the gather reads. */
 static tess_status finish_part(tess_work *work, uint64_t round)
 {
     int s = 0;

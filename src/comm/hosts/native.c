@@ -1,8 +1,8 @@
-/* Reductions by MPI itself (comm.reduction=native). The order of summation depends on the number of ranks and on the
- * MPI, so results differ from those of one rank. */
+/* Reductions performed by MPI itself (comm.reduction=native). Their order of summation depends on the number of
+ * ranks and on the MPI library, so results differ from those of one rank. */
 #include "comm/hosts/hosts_impl.h"
 
-/* False: a 16-bit float, which MPI does not know. */
+/* Converts a dtype to MPI's. Returns false for 16-bit floats, which MPI does not have. */
 static bool find_type(tess_dtype dtype, wire_type *type)
 {
     *type = dtype == TESS_I32 ? WIRE_I32 : dtype == TESS_I64 ? WIRE_I64 : dtype == TESS_U8 ? WIRE_U8 : WIRE_F32;

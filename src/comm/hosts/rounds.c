@@ -1,5 +1,6 @@
-/* The pipeline of a large operation. Round g of the team lies in area g modulo HOSTS_AREAS of every rank, so a rank may
- * be that many rounds ahead of the slowest of its host. A rank's counters show its host which round it is in. */
+/* The pipeline of a large operation. Round g of the team uses area g modulo HOSTS_AREAS of every rank. So a rank can
+ * be at most HOSTS_AREAS rounds ahead of the slowest rank of its host. Counters in shared memory show the other
+ * ranks of the host which round each rank has reached. */
 #include "base/os/os.h"
 #include "comm/hosts/hosts_impl.h"
 
@@ -16,7 +17,7 @@ static void post_stage(const tess_work *work, hosts_stage stage, uint64_t rounds
             tess_job_wake(&team->runtime->job, team->ranks[hosts_local_rank(h, i)]);
 }
 
-/* True when all ranks of this host have passed the stage of `rounds` rounds. */
+/* Whether all ranks of this host have completed the stage in `rounds` rounds. */
 static bool all_have(const comm_hosts *h, hosts_stage stage, uint64_t rounds)
 {
     bool all = true;
@@ -40,7 +41,7 @@ static void begin_pass(const tess_work *work)
         r->per_round = all < longest ? all : longest;
     }
     r->n = (pass->block + r->per_round - 1) / r->per_round;
-    /* An area's pages exist once they are touched. */
+    /* Counts the part of the areas that has been used, because pages exist only after they are touched. */
     size_t used = (r->n < HOSTS_AREAS ? r->n : HOSTS_AREAS) * r->per_round * pass->element;
     if (used > h->used) {
         tess_mem_count(work->team->runtime->mem, TESS_POOL_COMM, (int64_t)(used - h->used));
@@ -67,7 +68,8 @@ static void plan_passes(tess_work *work)
     }
 }
 
-/* True when an area holds 64 elements, the least of a round. A rank may handle too many others for that. */
+/* Whether an area holds at least 64 elements, the minimum of a round. It does not if a rank handles too many other
+ * ranks. */
 static bool areas_suffice(const hosts_rounds *r)
 {
     bool suffice = true;
@@ -102,7 +104,7 @@ tess_status hosts_begin(tess_work *work)
     return TESS_OK;
 }
 
-/* The area is free once all ranks of this host have taken its last round, and our messages have left it. */
+/* Whether the area is free: all ranks of this host have taken its last round, and our messages have left it. */
 static tess_status may_show(const comm_hosts *h, hosts_rounds *r, bool *may)
 {
     uint64_t round = r->base + r->shown;
@@ -110,7 +112,7 @@ static tess_status may_show(const comm_hosts *h, hosts_rounds *r, bool *may)
     return *may ? hosts_test_batch(&r->sends[round % HOSTS_AREAS], may) : TESS_OK;
 }
 
-/* Takes one step of the pipeline that is possible now; *moved false: none is. */
+/* Takes one step of the pipeline that is possible now. Sets *moved to false if none is. */
 static tess_status move(tess_work *work, bool *moved)
 {
     comm_hosts *h = hosts_of(work->team);
@@ -179,7 +181,7 @@ static tess_status advance(tess_work *work, bool *over)
     }
 }
 
-/* The sender of the oldest message that has not come; -1: none. */
+/* Returns the sender of the oldest message that has not arrived; -1: none. */
 static int find_awaited(const hosts_rounds *r)
 {
     for (int area = 0; area < HOSTS_AREAS; area++) {
@@ -209,7 +211,8 @@ static bool is_behind(const hosts_counter *counter, const hosts_rounds *r)
     return behind;
 }
 
-/* A waiting rank writes its heartbeat at every poll: while that is recent, its waits_for is current. */
+/* Whether the rank's waits_for is current. A waiting rank writes its heartbeat at every poll, so a recent heartbeat
+ * proves it. */
 static bool is_waiting(const tess_work *work, int index)
 {
     const tess_team *team = work->team;
@@ -218,8 +221,8 @@ static bool is_waiting(const tess_work *work, int index)
     return now <= seen || now - seen < LONGEST_LOOK_NS;
 }
 
-/* The senders of messages that have not come, to us or to a sibling that is behind and waits; for a sibling that is
- * behind and does not wait, itself. */
+/* Lists the ranks to blame for messages that have not arrived here or at a slower sibling that waits for them: their
+ * senders. A slower sibling that does not wait is listed itself. */
 int hosts_missing(const tess_work *work, int *ranks)
 {
     const comm_hosts *h = hosts_of(work->team);
@@ -237,7 +240,7 @@ int hosts_missing(const tess_work *work, int *ranks)
         if (rank >= 0)
             named[rank] = true;
     }
-    /* No rank is behind here: the receivers of our messages are. */
+    /* No rank of this host is slower, so the receivers of our messages are to blame. */
     for (int area = 0; n == 0 && area < HOSTS_AREAS; area++)
         if (r->sends[area].n_done < r->sends[area].n)
             ranks[n++] = r->sends[area].messages[r->sends[area].n_done].peer;

@@ -13,7 +13,8 @@
 
 enum { LONGEST_CLOSE_S = 30 };
 
-/* The only state of the library that is the process's: MPI_Init can be called once. */
+/* The only state of the library that belongs to the process rather than to a runtime, because MPI_Init can be called
+ * only once. */
 static const wire_table *table;
 static wire_process process;
 static pthread_t opener;
@@ -21,7 +22,8 @@ static pid_t opener_pid;
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 static atomic_bool given_up, in_job;
 
-/* MPI_Finalize may wait forever for a rank that fails at the very end. The work is done by then: the process exits. */
+/* Exits the process if MPI_Finalize does not return: it may wait forever for a rank that fails at the very end. All
+ * work is done by then. */
 static void *end_anyway(void *status)
 {
     nanosleep(&(struct timespec){.tv_sec = LONGEST_CLOSE_S}, NULL);
@@ -32,7 +34,7 @@ static void at_exit(int status, void *unused)
 {
     (void)unused;
     if (getpid() != opener_pid)
-        return; /* a child of ours: MPI is not its own */
+        return; /* a forked child must not use its parent's MPI */
     pthread_t thread;
     bool orderly = !atomic_load(&given_up) && !atomic_load(&in_job);
     if (orderly && pthread_create(&thread, NULL, end_anyway, (void *)(intptr_t)status) == 0)
@@ -61,7 +63,8 @@ tess_status tess_wire_open(const tess_environment *environment, const wire_proce
     table = loaded;
     opener = pthread_self();
     opener_pid = getpid();
-    /* Otherwise MPI's write to a rank that has just died would end this one too, before the board names the first. */
+    /* Ignores SIGPIPE. Otherwise MPI's write to a rank that has just died would end this process too, before the board
+     * names the first rank that failed. */
     struct sigaction action;
     if (sigaction(SIGPIPE, NULL, &action) == 0 && action.sa_handler == SIG_DFL)
         signal(SIGPIPE, SIG_IGN);
@@ -176,7 +179,7 @@ void tess_wire_poll(void)
     if (atomic_load(&given_up) || !tess_wire_is_mine())
         return;
     if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
-        return; /* another thread does it */
+        return; /* another thread progresses MPI */
     table->poll();
     leave();
 }

@@ -1,14 +1,14 @@
-/* Operations that go from buffer to buffer in one round: all_to_all, all_to_all_v, gather and scatter, where no two
- * ranks of a host need the same bytes; and the rows of pieces whose buffer a host shares. */
+/* Operations that move data from buffer to buffer in one round: all_to_all, all_to_all_v, gather and scatter,
+ * because no two ranks of a host need the same bytes. Also moves rows of pieces if a host shares one buffer. */
 #include <string.h>
 
 #include "comm/hosts/hosts_impl.h"
 
 typedef struct straight_block {
-    size_t offset, bytes; /* place in the buffer */
+    size_t offset, bytes; /* offset in the buffer */
 } straight_block;
 
-/* The block that goes to `rank` (in the buffer `in`), or comes from it (in `out`). */
+/* Finds the block that is sent to `rank` (in the buffer `in`), or received from it (in `out`). */
 static straight_block block_of(const tess_work *work, int rank, bool sent)
 {
     const comm_counts *c = &work->counts;
@@ -17,7 +17,7 @@ static straight_block block_of(const tess_work *work, int rank, bool sent)
     if (work->fp.kind == TESS_TRACE_ALL_TO_ALL_V)
         return sent ? (straight_block){c->in_offsets[rank] * element, c->in_counts[rank] * element}
                     : (straight_block){c->out_offsets[rank] * element, c->out_counts[rank] * element};
-    /* A gather's senders and a scatter's receivers have one block, for the root. */
+    /* Each sender of a gather, and each receiver of a scatter, has a single block: its peer is the root. */
     if (rooted && sent == (work->fp.kind == TESS_TRACE_GATHER))
         return (straight_block){0, rank == work->root ? bytes : 0};
     return (straight_block){(size_t)rank * bytes, !rooted || work->team->rank == work->root ? bytes : 0};

@@ -1,4 +1,4 @@
-/* Collectives by MPI itself. Data larger than a part goes in rounds, all of them in flight at once. */
+/* Collectives performed by MPI itself. Data larger than a part is moved in rounds, which are all in flight at once. */
 #include "comm/mpi/mpi_impl.h"
 
 static size_t smaller(size_t a, size_t b)
@@ -19,7 +19,7 @@ static int failed(wire_request *request, int code, const char *what, char error[
 
 /* ---- All-gather ---- */
 
-/* A block of `bytes`; consecutive ranks' blocks lie `stride` bytes apart. */
+/* A block of `bytes` bytes. Blocks of consecutive ranks are `stride` bytes apart. */
 static int make_piece(size_t bytes, size_t stride, MPI_Datatype *piece)
 {
     MPI_Datatype dense;
@@ -63,7 +63,7 @@ int mpi_all_gather(wire_group *group, const void *in, void *out, size_t bytes, w
 typedef struct reduction {
     MPI_Datatype type;
     MPI_Op op;
-    size_t width; /* bytes of an element */
+    size_t width; /* bytes per element */
 } reduction;
 
 static reduction describe(wire_type type, wire_op op)
@@ -103,7 +103,8 @@ int mpi_all_reduce(wire_group *group, const void *in, void *out, size_t n, wire_
     return 0;
 }
 
-/* MPI reduces only contiguous data, and a round of a large reduce-scatter is not: one reduction per rank and round. */
+/* MPI reduces only contiguous data. A round of a large reduce-scatter is not contiguous, so each rank and round has
+ * its own reduction. */
 static int reduce_to_each(wire_group *group, const char *in, char *out, size_t n, const reduction *by,
                           wire_request *request)
 {

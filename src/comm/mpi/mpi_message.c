@@ -1,7 +1,8 @@
-/* Messages of any size, in parts of at most mpi.part_bytes under one tag, which MPI keeps in order.
+/* Sends and receives messages of any size in parts of at most mpi.part_bytes. All parts have one tag; MPI keeps
+ * their order.
  *
- * The last part is always shorter than a full one (empty where the size divides). So both sides see where a message
- * ends, and always notice a message of another size than the receiver expects. */
+ * The last part is always shorter than a full one (it is empty if the size divides evenly). So both sides see where
+ * a message ends, and always notice if the size is not the one that the receiver expects. */
 #include "comm/mpi/mpi_impl.h"
 
 static int begin(mpi_request_kind kind, wire_group *group, void *data, size_t bytes, int peer, int tag,

@@ -1,4 +1,4 @@
-/* The plug-in's table, and the start and end of MPI. */
+/* The plug-in's function table, and the start and end of MPI. */
 #include "comm/mpi/mpi_impl.h"
 
 #include <ctype.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* MPI is the process's: it can be initialised once. */
+/* MPI belongs to the process: it can be initialised only once. */
 mpi_state mpi;
 
 int mpi_fail(char error[WIRE_ERROR_BYTES], int code, const char *format, ...)
@@ -20,7 +20,7 @@ int mpi_fail(char error[WIRE_ERROR_BYTES], int code, const char *format, ...)
     char text[MPI_MAX_ERROR_STRING] = "";
     int length;
     MPI_Error_string(code, text, &length);
-    for (char *c = text; *c != '\0'; c++) { /* MPICH writes a stack, a line a function */
+    for (char *c = text; *c != '\0'; c++) { /* MPICH's text is a stack with one line for each function */
         if (*c == '\n')
             *c = ' ';
     }
@@ -49,7 +49,7 @@ static void name_library(char *name, size_t size)
     }
 }
 
-/* Uses an MPI that the program has initialised; the program then finalizes it. */
+/* Uses an MPI that the program has already initialised. The program finalizes it. */
 static int initialize(int *level, char error[WIRE_ERROR_BYTES])
 {
     int begun = 0, over = 0;
@@ -60,17 +60,19 @@ static int initialize(int *level, char error[WIRE_ERROR_BYTES])
     }
     MPI_Initialized(&begun);
     mpi.finalizes = !begun;
-    /* Open MPI requests the parts of a large message over the connection that carries the other direction's bytes, and
-     * the request waits behind them: with one connection the two directions take turns (0.4 GB/s each over a link of
-     * 5 Gbit/s, 0.56 with two). The user's own choice stays. */
+    /* Makes Open MPI use several connections, unless the user has chosen a number. It requests the parts of a large
+     * message over the connection that carries the data of the other direction, and the request waits in that queue.
+     * With one connection, the two directions therefore alternate (0.4 GB/s each over a link of 5 Gbit/s, 0.56 with
+     * two). */
     if (!begun)
         setenv("OMPI_MCA_btl_tcp_links", "2", 0);
-    /* Before it returns no communicator can have an error handler: most MPIs end the process when it fails. */
+    /* Starts MPI. Until this returns, no communicator can have an error handler, so most MPIs end the process if
+     * they fail. */
     int code = begun ? MPI_Query_thread(level) : MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, level);
     return code == MPI_SUCCESS ? 0 : mpi_fail(error, code, begun ? "MPI_Query_thread" : "MPI_Init_thread");
 }
 
-/* The first core that this process may run on, in hwloc's order of cores; -1: not known. */
+/* Returns the first core that this process may use, in hwloc's order of cores; -1: not known. */
 static int first_core(void)
 {
     hwloc_topology_t machine;
@@ -112,7 +114,7 @@ static int open_mpi(wire_process *process, char error[WIRE_ERROR_BYTES])
 
     int *most_tag, reported = 0;
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most_tag, &reported);
-    process->most_tag = reported ? *most_tag : 32767; /* the least that the standard allows */
+    process->most_tag = reported ? *most_tag : 32767; /* the minimum that the standard allows */
     process->rank = mpi.world.rank;
     process->size = mpi.world.size;
     process->first_core = first_core();
@@ -121,7 +123,7 @@ static int open_mpi(wire_process *process, char error[WIRE_ERROR_BYTES])
     return 0;
 }
 
-/* Oldest first: all members made their groups in one order, and MPI_Comm_free is collective. */
+/* Frees the oldest group first: all members created their groups in one order, and MPI_Comm_free is collective. */
 static void free_communicators(wire_group *newest)
 {
     if (newest == NULL)
@@ -180,13 +182,13 @@ static int make_group(const int *ranks, int n, int tag, wire_group **group, char
     return 0;
 }
 
-/* MPI_Comm_free may wait for other members, which may be gone: the communicator stays until close. */
+/* MPI_Comm_free may wait for other members, which may be gone, so the communicator is kept until close. */
 static void free_group(wire_group **group)
 {
     *group = NULL;
 }
 
-/* Any call into MPI makes it progress. */
+/* Any call into MPI makes it progress, so a cheap one suffices. */
 static void poll_mpi(void)
 {
     int there;

@@ -1,4 +1,4 @@
-/* Requests: one or several requests of MPI, done when all are. */
+/* Requests of the plug-in. A request consists of one or several MPI requests, and is complete when all of them are. */
 #include "comm/mpi/mpi_impl.h"
 
 #include <stdio.h>
@@ -48,8 +48,8 @@ wire_request *mpi_request_take(mpi_request_kind kind, size_t n_parts, char error
     return request;
 }
 
-/* MPI cannot cancel a send or a collective, so those run on. It forbids freeing the request of a collective in flight:
- * that handle is dropped. */
+/* MPI cannot cancel a send or a collective, so those continue. It forbids freeing the request of a collective in
+ * flight, so that handle is only forgotten. */
 void mpi_request_cancel(wire_request **request)
 {
     wire_request *given = *request;
@@ -66,7 +66,8 @@ void mpi_request_cancel(wire_request **request)
     make_idle(given);
 }
 
-/* Every part but the last is full, and the last is not (mpi_message.c), so one of the parts shows a wrong size. */
+/* Every part but the last is full, and the last is not (mpi_message.c), so a message of another size shows in the
+ * size of a part. */
 static size_t wanted(const wire_request *request)
 {
     bool last = request->n_done + 1 == request->n_parts;
@@ -93,7 +94,7 @@ static int receive_failed(const wire_request *request, int code, const MPI_Statu
     MPI_Error_class(code, &class);
     if (class != MPI_ERR_TRUNCATE)
         return mpi_fail(error, code, "receiving %zu bytes from %d", request->bytes, request->from);
-    /* Open MPI reports the size of the part that was sent, MPICH does not; a full part may be followed by more. */
+    /* Open MPI reports the size of the part that was sent; MPICH does not. After a full part, more may follow. */
     size_t got = count_bytes(status), want = wanted(request);
     return got > want && got < mpi.part_bytes ? other_size(request, "", got, error)
                                               : other_size(request, "at least ", want + 1, error);
@@ -110,7 +111,7 @@ static int test_part(wire_request *request, int *done, char error[WIRE_ERROR_BYT
     if (!*done || request->kind != REQUEST_RECV)
         return 0;
     size_t got = count_bytes(&status), want = wanted(request);
-    bool may_be_shorter = request->n_parts == 1; /* a single part: its status gives its size */
+    bool may_be_shorter = request->n_parts == 1; /* the status of a single part gives its size */
     return got == want || (may_be_shorter && got < want) ? 0 : other_size(request, "", got, error);
 }
 

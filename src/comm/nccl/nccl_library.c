@@ -12,7 +12,7 @@ static const cuda_symbol symbols[] = {
 #undef X
 };
 
-/* Variables that would undo what links promise. */
+/* NCCL variables that would break the guarantees of links. */
 static tess_status check_variables(void)
 {
     const char *blocking = tess_variable_value(TESS_VAR_NCCL_COMM_BLOCKING),
@@ -27,7 +27,7 @@ static tess_status check_variables(void)
 
 tess_status tess_nccl_open(const nccl_library **out)
 {
-    /* The library is the process's: it is loaded once, and stays. */
+    /* The library is loaded once and stays loaded until the process ends. */
     static nccl_library nccl;
     static cuda_library library = {.name = "NCCL",
                                    .file = "libnccl.so.2",

@@ -1,5 +1,5 @@
-/* NVIDIA's NCCL, opened at run time: its functions and numbers that are used here. The declarations are ours. Of NCCL
- * only messages are used, never its reductions, whose order is not ours. */
+/* Loads NVIDIA's NCCL at run time, and declares the functions and constants that we use. Only NCCL's messages are
+ * used, never its reductions, because their order is not ours. */
 #ifndef TESS_COMM_NCCL_NCCL_LIBRARY_H
 #define TESS_COMM_NCCL_NCCL_LIBRARY_H
 
@@ -10,14 +10,14 @@
 
 typedef struct ncclComm *nccl_communicator;
 
-/* The number that the members of a communicator share before they know each other. Plain bytes: send them as they are.
- */
+/* NCCL's unique id, which the members of a communicator share before they can reach each other. It is plain bytes,
+ * and can be sent as it is. */
 typedef struct nccl_id {
     char bytes[128];
 } nccl_id;
 
-/* The struct of NCCL 2.18. A newer library reads `size` bytes of version `version`, and takes its own defaults for the
- * rest. */
+/* NCCL's configuration struct of version 2.18. A newer library reads `size` bytes of version `version`, and uses its
+ * own defaults for the rest. */
 typedef struct nccl_config {
     size_t size;
     unsigned magic, version;
@@ -26,7 +26,7 @@ typedef struct nccl_config {
     int shares_resources;
 } nccl_config;
 
-/* X(what it returns, our name, the library's, parameters). An int is 0 or an error's number. */
+/* X(return type, our name, the library's name, parameters). An int result is 0 or an error number. */
 #define NCCL_LIST(X)                                                                                             \
     X(int, version, "ncclGetVersion", (int *version))                                                            \
     X(const char *, error_text, "ncclGetErrorString", (int error))                                               \
@@ -48,7 +48,7 @@ typedef struct nccl_library {
     NCCL_LIST(X)
 #undef X
     const char *path;
-    int version_number; /* 22809 is 2.28.9 */
+    int version_number; /* version number: 22809 means 2.28.9 */
 } nccl_library;
 
 enum {
@@ -60,17 +60,17 @@ enum {
     NCCL_INVALID_USAGE = 5,
     NCCL_REMOTE_ERROR = 6,
     NCCL_IN_PROGRESS = 7,
-    NCCL_BYTES = 1, /* a type: unsigned bytes */
+    NCCL_BYTES = 1, /* NCCL's type number for unsigned bytes */
     NCCL_LEAST_VERSION = 21800,
     NCCL_MAGIC = (int)0xcafebeef,
     NCCL_UNDEFINED = INT_MIN
 };
 
-/* Opens the library once a process; it stays. TESSERA_NCCL=PATH: that file; TESSERA_NCCL=off: none. Starts nothing, and
- * needs no GPU.
- * TESS_E_NOT_FOUND: it is not installed, or shall not be used: the caller may do without. TESS_E_UNSUPPORTED: it is
- * older than 2.18, or does not load; TESS_E_INVALID: TESSERA_NCCL is wrong, or a variable of NCCL's. All name the fix.
- * Thread-safe. */
+/* Opens the library, once for the process. TESSERA_NCCL=PATH selects a file; TESSERA_NCCL=off disables NCCL. Starts
+ * nothing, and needs no GPU. Thread-safe. All errors name the fix:
+ * - TESS_E_NOT_FOUND: NCCL is not installed or is disabled. The caller may work without it.
+ * - TESS_E_UNSUPPORTED: the library is older than 2.18, or cannot be loaded.
+ * - TESS_E_INVALID: TESSERA_NCCL or one of NCCL's own variables has a wrong value. */
 tess_status tess_nccl_open(const nccl_library **nccl);
 
 #endif

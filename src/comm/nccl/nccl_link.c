@@ -1,5 +1,5 @@
-/* NCCL's communicators are non-blocking here: a call that needs other ranks only begins, and the communicator's state
- * says when it has ended. So the wait is ours, and ends when we want. */
+/* Exchanges GPU memory through NCCL. Communicators are non-blocking: a call that needs other ranks only begins, and
+ * the communicator's state tells when it has ended. So this file does the waiting, and can stop it at any time. */
 #include "comm/nccl/nccl_link.h"
 
 #include <time.h>
@@ -13,7 +13,7 @@ struct tess_nccl_link {
     tess_device *device;
     tess_nccl_seat seat;
     nccl_communicator communicator;
-    bool broken; /* NCCL promises nothing of it any more */
+    bool broken; /* NCCL no longer guarantees anything about the communicator */
 };
 
 static const struct {
@@ -50,7 +50,7 @@ static tess_status fail_nccl(const nccl_library *nccl, nccl_communicator c, int 
                      more != NULL ? more : "", advice);
 }
 
-/* The status of a call on the link. */
+/* Returns the status of a call on the link. */
 static tess_status check(tess_nccl_link *link, int error, const char *what)
 {
     if (error == NCCL_SUCCESS || error == NCCL_IN_PROGRESS)
@@ -79,7 +79,7 @@ static tess_status has_settled(tess_nccl_link *link, const char *what, bool *set
     return TESS_OK;
 }
 
-/* Waits until everything that was begun has ended. Most of it has at the first look. */
+/* Waits until all calls that were begun have ended. Most have ended at the first check. */
 static tess_status settle(tess_nccl_link *link, const char *what)
 {
     enum { QUICK_LOOKS = 200 };
@@ -159,7 +159,7 @@ tess_status tess_nccl_begin(tess_nccl_link *link, tess_stream *stream, const tes
     for (int i = 0; i < n && (error == NCCL_SUCCESS || error == NCCL_IN_PROGRESS); i++)
         if (messages[i].bytes > 0)
             error = enqueue(link, queue, &messages[i]);
-    int at_end = link->nccl->group_end(); /* also after an error: the group is the thread's */
+    int at_end = link->nccl->group_end(); /* called even after an error, because the group belongs to the thread */
     TESS_TRY(check(link, error, exchanges));
     return check(link, at_end, exchanges);
 }

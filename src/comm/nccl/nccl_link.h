@@ -1,7 +1,7 @@
-/* Ranks that exchange bytes of GPU memory through NCCL: messages only, so nothing is summed here, and bits are the
- * callers'. No call waits longer than the link's deadline, even if a rank never comes.
+/* A link lets ranks exchange GPU memory through NCCL. It carries messages only and sums nothing, so the callers
+ * determine the bits. No call waits longer than the link's deadline, even if a rank never comes.
  *
- * One thread at a time uses a link; all members make their calls in one order. */
+ * One thread at a time may use a link. All members must make their calls in the same order. */
 #ifndef TESS_COMM_NCCL_NCCL_LINK_H
 #define TESS_COMM_NCCL_NCCL_LINK_H
 
@@ -12,55 +12,61 @@
 
 typedef struct tess_nccl_link tess_nccl_link;
 
-/* The facts that a member gives of itself. */
+/* The parameters of a member that joins a link. */
 typedef struct tess_nccl_seat {
     const char *name; /* name of the team, for messages */
-    int rank, size;   /* rank among the members, in [0, size) */
-    nccl_id id;       /* the same for all members */
+    int rank, size;   /* this member's rank, in [0, size) */
+    nccl_id id;       /* number of members; the same for all */
     double deadline_s;
-    /* Called every few milliseconds of a wait that has lasted `waited_s`: anything but TESS_OK ends it with this
-     * status, as when the board says that a rank was lost. NULL: nothing is asked. */
+    /* Called every few milliseconds of a wait that has lasted `waited_s`. A result other than TESS_OK ends the wait
+     * with that status, for example if the board shows that a rank was lost. NULL: the wait is never interrupted. */
     tess_status (*look)(void *self, double waited_s);
     void *self;
 } tess_nccl_seat;
 
-/* Bytes of device memory to a member, or from it. 0 bytes are no message. */
+/* A transfer of device memory to or from a member. If `bytes` is 0, there is no message. */
 typedef struct tess_nccl_message {
-    void *data; /* not written where `sends` */
+    void *data; /* if `sends`, the memory is only read */
     size_t bytes;
     int peer;
     bool sends;
 } tess_nccl_message;
 
-/* A new id, for one link: one member makes it and gives it to the others. It keeps a thread that the members reach over
- * the network until the link is made, so its process must be a member, and stay. Errors: as tess_nccl_open, and
- * TESS_E_IO where no network can be used. */
+/* Creates a new id for one link. One member creates it and gives it to the others. A thread of that member's process
+ * serves the id over the network until the link is made, so the process must stay alive. Errors: those of
+ * tess_nccl_open, and TESS_E_IO if no network can be used. */
 tess_status tess_nccl_id_create(nccl_id *id);
 
-/* Collective over the members. `device`: one of NVIDIA's, borrowed; a GPU has one member, unless NCCL_HOSTID makes them
- * seem to be of different hosts. On failure *link is NULL, and NCCL has released everything.
- * TESS_E_TIMEOUT: not all members came (the caller knows who); TESS_E_PEER_LOST: a connection broke; TESS_E_INVALID:
- * the device is not one of NVIDIA's; as tess_nccl_open; else of NCCL's, with what to do. */
+/* Creates a link. Collective over the members. `device`: an NVIDIA device, borrowed. A GPU has one member, unless
+ * NCCL_HOSTID makes members appear to be on different hosts. On failure, *link is NULL and NCCL has released
+ * everything. Errors:
+ * - TESS_E_TIMEOUT: not all members came (the caller knows which).
+ * - TESS_E_PEER_LOST: a connection broke.
+ * - TESS_E_INVALID: the device is not NVIDIA's.
+ * - Errors of tess_nccl_open, or of NCCL, with advice. */
 tess_status tess_nccl_link_create(tess_mem *mem, tess_device *device, const tess_nccl_seat *seat,
                                   tess_nccl_link **link);
 
-/* Enqueues n messages on `stream`, of the link's device, as one exchange: none waits for another, so any order of them
- * is right. Each message that one member sends is one that its peer receives, of as many bytes; several between two
- * members keep their order. Returns once they are enqueued, which takes until all peers have come at a pair's first
- * message; the host does not wait for the bytes. Sent memory is the stream's to read, and received memory its to
- * write, until what is enqueued here has run. After an error the link only takes tess_nccl_link_destroy. */
+/* Enqueues n messages as one exchange on `stream`, which must belong to the link's device. The messages do not wait
+ * for each other, so their order in the array is free. Each message sent must be received by the peer with the same
+ * size. Several messages between two members keep their order.
+ *
+ * Returns when the messages are enqueued. At the first message between two members, this waits until all peers have
+ * called. The host never waits for the data. Until the enqueued work has run, the stream may read sent memory and
+ * write received memory. After an error, only tess_nccl_link_destroy may be called. */
 tess_status tess_nccl_exchange(tess_nccl_link *link, tess_stream *stream, const tess_nccl_message *messages, int n);
 
-/* The same in two parts, for a caller that may not wait: begin, then ask until *settled. Nothing else is enqueued on
- * the stream, and no exchange of the link begun, before that. */
+/* Like tess_nccl_exchange in two parts, for a caller that must not wait: begin, then poll until *settled.
+ * Before that, nothing else may be enqueued on the stream, and no other exchange begun on the link. */
 tess_status tess_nccl_begin(tess_nccl_link *link, tess_stream *stream, const tess_nccl_message *messages, int n);
 tess_status tess_nccl_settled(tess_nccl_link *link, bool *settled);
 
-/* Whether NCCL has met an error of what was enqueued: to be asked while the host waits for the stream. */
+/* Checks whether NCCL has met an error in the enqueued work. Call it while the host waits for the stream. */
 tess_status tess_nccl_link_check(tess_nccl_link *link);
 
-/* `orderly`: collective, waits for what is enqueued and for the members, at most until the deadline. Otherwise, and
- * after any error, what is enqueued is given up, and the peers' exchanges fail or wait for their deadline. */
+/* Destroys the link. If `orderly`, it is collective: waits for the enqueued work and for the members, at most until
+ * the deadline. Otherwise, and after any error, the enqueued work is abandoned, and exchanges of the peers fail or
+ * time out. */
 void tess_nccl_link_destroy(tess_nccl_link **link, bool orderly);
 
 #endif

@@ -1,8 +1,8 @@
-/* Memory of a device that ranks read from each other: what users call. */
+/* Device memory that ranks read from each other: the public functions. */
 #include "comm/agree.h"
 #include "comm/ondevice/ondevice.h"
 
-/* The team has what it needs for its operations on the device, on all ranks or on none. */
+/* Creates the team's state for operations on the device, on all ranks or on none. */
 static tess_status begin(tess_team *team, const char *call)
 {
     TESS_CHECK(team != NULL && team->runtime->device != NULL, TESS_E_INVALID,
@@ -10,7 +10,7 @@ static tess_status begin(tess_team *team, const char *call)
     return team->on_device != NULL ? TESS_OK : tess_team_agree(team, tess_ondevice_begin(team));
 }
 
-/* Over hosts a team with windows has a link. When that fails the window is hidden. */
+/* A team over several hosts with windows has a link. If creating the link fails, the window is hidden again. */
 static tess_status link_hosts(tess_team *team, void *window, const void *site)
 {
     tess_status status = tess_team_is_local(team) ? TESS_OK : tess_hosts_link(team);

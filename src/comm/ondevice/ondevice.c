@@ -1,4 +1,4 @@
-/* The device of a runtime, and which operations are on it. */
+/* Manages the device of a runtime, and decides which operations run on it. */
 #include "comm/ondevice/ondevice.h"
 
 #include <string.h>
@@ -55,7 +55,8 @@ tess_status tess_ondevice_begin(tess_team *team)
 }
 
 /* ---- The choice of operations ---- */
-/* *is: live memory of the device. NULL leaves it as it is. What was freed may be the host's by now. */
+/* Sets *is if `memory` is live memory of the device; leaves it unchanged for NULL. Freed device memory may belong to
+ * the host by now. */
 static tess_status look_at(const tess_device *device, const char *which, const void *memory, int *is)
 {
     if (memory == NULL)
@@ -83,7 +84,7 @@ static tess_status find_kind(const tess_work *work, bool *is_device)
     return TESS_OK;
 }
 
-/* Decides by facts that all ranks know alike. */
+/* Chooses the way of an operation. Uses only facts that are equal on all ranks, so all choose the same. */
 static bool goes_direct(const tess_work *work)
 {
     const tess_team *team = work->team;
@@ -125,7 +126,7 @@ static tess_status place(tess_work *work)
 }
 
 /* ---- The runtime's device ---- */
-/* "cuda" of "cuda:0 (NVIDIA H100 PCIe)". */
+/* Returns the kind of a device: "cuda" for "cuda:0 (NVIDIA H100 PCIe)". */
 static void kind_of(const tess_device *device, char kind[KIND_BYTES])
 {
     const char *name = tess_device_get_properties(device)->name;

@@ -31,40 +31,40 @@
 
 typedef struct ondevice_window {
     struct ondevice_window *next;
-    uint64_t number; /* number among the team's windows: equal on all ranks */
+    uint64_t number; /* number of the window in the team; equal on all ranks */
     uint8_t *memory;
     size_t bytes;
-    bool owned;       /* allocated by tess_device_window_alloc */
-    bool is_read;     /* the ranks of a host read each other's where they are */
-    uint8_t *peers[]; /* (size of the team) this rank's address of what each rank shows; NULL: it has none */
+    bool owned;       /* the block was allocated by tess_device_window_alloc */
+    bool is_read;     /* the ranks of a host can read each other's memory directly */
+    uint8_t *peers[]; /* (size of the team) address in this process of each rank's memory; NULL: not accessible */
 } ondevice_window;
 
 struct comm_device {
     tess_device *device;
-    tess_stream *after;      /* operations come after its work */
-    _Atomic int n_under_way; /* operations, of all teams */
-    _Atomic int n_awaited;   /* those that wait for this rank's own device */
+    tess_stream *after;      /* operations run after the work of this stream */
+    _Atomic int n_under_way; /* number of operations in progress, of all teams */
+    _Atomic int n_awaited;   /* number of operations that wait for this rank's own device */
 };
 
-/* The state of a team for its operations on the device. */
+/* State of a team for operations on the device. */
 struct comm_device_team {
     tess_stream *stream;
-    tess_event *ready[CONTROL_IN_FLIGHT + 1]; /* by sequence */
-    tess_event *moved;                        /* event of the oldest */
-    bool *finite, *finite_seen;               /* memory of the device, and pinned */
-    void *runs;                               /* descriptors of the oldest: runs, or steps */
-    uint8_t *stage;                           /* pinned: what is staged of the oldest */
+    tess_event *ready[CONTROL_IN_FLIGHT + 1]; /* event of each operation, indexed by sequence number */
+    tess_event *moved;                        /* event of the oldest operation */
+    bool *finite, *finite_seen;               /* result flag in device memory, and its copy in pinned memory */
+    void *runs;                               /* descriptors of the oldest operation: runs or steps */
+    uint8_t *stage;                           /* pinned staging buffer of the oldest operation */
     size_t stage_bytes;
-    uint8_t *sums_stage; /* the sums there */
+    uint8_t *sums_stage; /* the sums inside `stage` */
     struct {
         const uint8_t *in;
         uint8_t *out;
         const tess_leaf_step *steps;
-        float **sums; /* sums that the steps name */
+        float **sums; /* the distinct sums that the steps name */
         int n_sums;
     } given;                  /* the caller's pointers, while the work uses staged copies */
-    ondevice_window *windows; /* under the team's lock */
-    uint64_t n_windows;       /* windows so far */
+    ondevice_window *windows; /* list of windows, protected by the team's lock */
+    uint64_t n_windows;       /* number of windows created so far */
 };
 
 static inline struct comm_device_team *ondevice_of(const tess_work *work)
@@ -82,40 +82,43 @@ static inline tess_event *ondevice_ready(const tess_work *work)
     return ondevice_of(work)->ready[work->fp.sequence % (CONTROL_IN_FLIGHT + 1)];
 }
 
-/* The window of the locked team that holds an address and that peers read; NULL: none. */
+/* Returns the window of the locked team that contains `memory`, if peers read it; NULL: none. */
 const ondevice_window *ondevice_find(const tess_team *team, const void *memory);
-/* This rank's address of what `rank` shows in the work. */
+/* Returns the address in this process of the memory that `rank` shows in the work. */
 const uint8_t *ondevice_peer(const tess_work *work, int rank);
 
-/* Unmaps the peers' memory of a window; in windows that nobody hid. */
+/* ondevice_close_peers unmaps the peers' memory of one window. ondevice_forget_windows does so for all windows that
+ * are still open. */
 void ondevice_close_peers(const tess_team *team, ondevice_window *window);
 void ondevice_forget_windows(tess_team *team);
 
-/* Whether the work, its team's oldest, waits for this rank's own device. */
+/* Records whether the work, its team's oldest, waits for this rank's own device. */
 void ondevice_await(tess_work *work, bool waits);
 
-/* True once the event has come, or the work has failed. */
+/* Whether the event has occurred, or the work has failed. */
 bool ondevice_passed(tess_work *work, tess_event *event);
 
-/* Collective over the team, which has begun: a block is opened by the ranks of its host. `status`: of what this rank
- * did before; `memory` may be NULL when that failed. `owned`: hiding frees it. `site`: of the user's call. */
+/* Shows a block to the ranks of this host, which map it. Collective over the team, inside a begun call. `status`:
+ * the result of this rank's earlier part; if it failed, `memory` may be NULL. `owned`: hiding frees the block.
+ * `site`: address of the user's call. */
 tess_status ondevice_window_show(tess_team *team, tess_status status, void *memory, size_t bytes, bool owned,
                                  const char *what, const void *site);
-/* NULL is fine, and so is memory that is not shown. */
+/* Hides a window. Ignores NULL, and memory that is not shown. */
 void ondevice_window_hide(tess_team *team, void *memory, const void *site);
-/* A new block, which is shown; hiding frees it. */
+/* Allocates a new block and shows it. Hiding frees it. */
 tess_status ondevice_window_alloc(tess_team *team, tess_pool pool, size_t bytes, const char *what, const void *site,
                                   void **out);
 
-/* This rank is the first of its host that cannot. can: (size of the team), the same on all ranks. */
+/* Whether this rank is the first of its host that cannot share windows, so that it reports the reason. can (size of
+ * the team): the same on all ranks. */
 bool ondevice_says_why(const tess_team *team, const int32_t *can);
 
-/* Memory for n descriptors of the oldest work. */
+/* Provides memory for n descriptors of the oldest work. */
 tess_status ondevice_take_runs(const tess_work *work, size_t n, size_t size, void **runs);
 
-/* Enqueues what the work does with windows, once all are ready. */
+/* Enqueues the kernels of the work when all ranks are ready. */
 tess_status ondevice_enqueue(tess_work *work);
-/* Looks for addends that are not finite, in a work whose data has moved. */
+/* Looks for addends that are not finite, in a work whose data has been moved. */
 tess_status ondevice_look(tess_work *work);
 
 extern const comm_backend ondevice_direct, ondevice_staged;

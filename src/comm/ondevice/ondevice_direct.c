@@ -1,9 +1,9 @@
-/* Operations by windows: ranks meet as on host memory, then one kernel reads what all show. */
+/* Operations through windows: ranks meet as on host memory, then one kernel reads the memory that all ranks show. */
 #include "comm/ondevice/ondevice.h"
 
 enum { STEP_MEET, STEP_READY, STEP_MOVE, STEP_MOVED, STEP_LEAVE };
 
-/* A team of one meets nobody. */
+/* A team of one rank has nobody to meet. */
 static bool is_alone(const tess_work *work)
 {
     return work->team->size == 1;
@@ -20,7 +20,7 @@ static bool all_arrived(const tess_work *work)
     return is_alone(work) || shm_phase_over(work);
 }
 
-/* Posts the place of this rank's memory in its window, and next to it the places where pieces begin in its shard. */
+/* Posts the place of this rank's memory in its window, and next to it the offsets of pieces in its shard. */
 static void post(tess_work *work)
 {
     tess_team *team = work->team;
@@ -28,7 +28,8 @@ static void post(tess_work *work)
     tess_post *post = shm_post_on_device(work);
     post->in_offset = window != NULL ? (uint64_t)(work->in - window->memory) : CONTROL_PRIVATE;
     post->out_offset =
-        window != NULL ? window->number : CONTROL_PRIVATE; /* a fault on purpose: it meets, and no more */
+        /* an injected fault: the rank meets the others but moves nothing */
+        window != NULL ? window->number : CONTROL_PRIVATE;
     if (work->fp.kind != TESS_TRACE_ALL_GATHER_PIECES)
         return;
     uint64_t *offsets =
@@ -54,7 +55,7 @@ static void move(tess_work *work)
         work->status = tess_event_record(ondevice_of(work)->moved, ondevice_of(work)->stream);
 }
 
-/* True: the operation is over. */
+/* Advances the operation. Returns true when it is complete or has failed. */
 static bool complete(tess_work *work)
 {
     return is_alone(work) || shm_complete(work);

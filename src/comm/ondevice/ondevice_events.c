@@ -1,4 +1,4 @@
-/* The events of the device that works wait for as they progress. */
+/* Polls the device events that works wait for. */
 #include <time.h>
 
 #include "comm/ondevice/ondevice.h"
@@ -17,7 +17,7 @@ bool ondevice_passed(tess_work *work, tess_event *event)
     bool passed = false;
     work->status = tess_event_query(event, &passed);
     if (work->status == TESS_OK && passed && event == ondevice_of(work)->moved)
-        work->status = tess_stream_synchronize(ondevice_of(work)->stream); /* it is idle: its errors */
+        work->status = tess_stream_synchronize(ondevice_of(work)->stream); /* the device is idle: collect its errors */
     return passed || work->status != TESS_OK;
 }
 
@@ -38,8 +38,8 @@ uint64_t tess_ondevice_sleep_ns(const tess_runtime *rt, uint64_t most_ns)
     return awaits_event && most_ns > SLEEP_NS ? SLEEP_NS : most_ns;
 }
 
-/* Kernels of a team that breaks may still read what peers show and write what callers own, whatever part of an
- * operation was enqueued. They end by themselves, unless the device hangs. */
+/* Waits for the device when a team breaks, because enqueued kernels may still read what peers show and write the
+ * callers' memory. They end by themselves, unless the device hangs. */
 void tess_ondevice_settle(const tess_team *team)
 {
     static const struct timespec look = {.tv_nsec = 1000000};

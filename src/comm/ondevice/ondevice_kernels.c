@@ -1,5 +1,5 @@
-/* Enqueues the kernels of an operation when all ranks show their windows. Sums have the order and bits of host memory.
- */
+/* Enqueues the kernels of an operation when all ranks show their windows. Sums have the same order and bits as on
+ * host memory. */
 #include "comm/ondevice/ondevice.h"
 
 tess_status ondevice_take_runs(const tess_work *work, size_t n, size_t size, void **runs)
@@ -26,7 +26,7 @@ static tess_status gather(tess_work *work)
     return ondevice_kernels(work)->convert_runs(ondevice_of(work)->stream, runs, n, work->dtype, work->dtype);
 }
 
-/* The rows of a piece that a rank owns: first element in the full buffer, and how many. */
+/* Returns the rows of a piece that a rank owns: the first element in the full buffer, and their number. */
 static size_t own_rows(const tess_piece *piece, int size, int rank, size_t *count)
 {
     int64_t begin, n;
@@ -35,7 +35,7 @@ static size_t own_rows(const tess_piece *piece, int size, int rank, size_t *coun
     return piece->offset + (size_t)begin * piece->row;
 }
 
-/* The place where a piece begins in the shard of a rank, as the rank says next to its post. */
+/* Returns the offset of a piece in a rank's shard, which the rank publishes next to its post. */
 static uint64_t shard_offset(const tess_work *work, int rank, size_t piece)
 {
     const tess_team *team = work->team;
@@ -45,7 +45,7 @@ static uint64_t shard_offset(const tess_work *work, int rank, size_t piece)
     return ((const uint64_t *)(const void *)beside)[piece];
 }
 
-/* Each rank begins with itself, so that no window is read by all at once. */
+/* Each rank begins with its own data, so that ranks do not all read one window at the same time. */
 static tess_status gather_pieces(tess_work *work)
 {
     int W = work->team->size;
@@ -67,7 +67,7 @@ static tess_status gather_pieces(tess_work *work)
 }
 
 /* ---- Sums ---- */
-/* Runs of this rank's rows: from the full buffer to the shard, or in the shard. Returns how many. */
+/* Lists the runs of this rank's rows: from the full buffer to the shard, or inside the shard. Returns their number. */
 static int64_t sum_runs(const tess_work *work, bool from_full, tess_reduce_run *runs)
 {
     int64_t n = 0;
@@ -116,7 +116,7 @@ static tess_status reduce_pieces(tess_work *work)
     return tess_stream_copy(t->stream, t->finite_seen, t->finite, sizeof(bool));
 }
 
-/* An all_reduce in place: rank r alone reads and writes part r of any buffer. */
+/* An in-place all_reduce is safe, because only rank r reads and writes part r of any buffer. */
 static tess_status all_reduce(tess_work *work)
 {
     size_t W = (size_t)work->team->size, size = tess_dtype_size(work->dtype), part = (work->n + W - 1) / W;
@@ -156,7 +156,7 @@ tess_status ondevice_enqueue(tess_work *work)
 }
 
 /* ---- Sums that are not finite ---- */
-/* Fetches the addends of the pieces, which their ranks still show. */
+/* Copies the addends of the pieces to the host. Their ranks still show them. */
 static tess_status look_at_piece(tess_work *work, size_t piece, uint8_t *room)
 {
     int W = work->team->size;

@@ -1,5 +1,5 @@
-/* Operations through the host: what is on the device is copied to pinned memory, the team's own backend works there,
- * and what it wrote is copied back. */
+/* Operations through the host: device data is copied to pinned memory, the team's own backend works there, and the
+ * results are copied back. */
 #include "base/core/round_up.h"
 #include "comm/ondevice/ondevice.h"
 
@@ -11,7 +11,7 @@ static size_t aligned(size_t bytes)
     return tess_round_up(bytes, ALIGN);
 }
 
-/* Bytes of a shard, with what lies between its pieces. */
+/* Returns the bytes of a shard, including gaps between its pieces. */
 static size_t shard_bytes(const tess_work *work, tess_dtype dtype)
 {
     size_t end = 0;
@@ -36,7 +36,8 @@ static size_t out_bytes(const tess_work *work)
     return !sums ? work->out_bytes : work->steps == NULL ? shard_bytes(work, TESS_F32) : 0;
 }
 
-/* True if the old content is copied, too: the operation adds to it, or leaves parts between pieces as they are. */
+/* Whether the old content must be copied to the host as well: the operation adds to it, or leaves gaps between
+ * pieces unchanged. */
 static bool keeps_old(const tess_work *work)
 {
     return work->fp.kind == TESS_TRACE_ALL_GATHER_PIECES || work->fp.kind == TESS_TRACE_REDUCE_SCATTER_PIECES ||
@@ -94,7 +95,7 @@ static uint8_t *sum_stage(const tess_work *work, int i)
     return ondevice_of(work)->sums_stage + (size_t)i * aligned(shard_bytes(work, TESS_F32));
 }
 
-/* The same steps on the copies of their sums. */
+/* Copies the steps, and makes them point to the staged sums. */
 static const tess_leaf_step *copy_steps(const tess_work *work)
 {
     struct comm_device_team *t = ondevice_of(work);
@@ -120,8 +121,8 @@ static tess_status move_sums(const tess_work *work, bool back)
     return TESS_OK;
 }
 
-/* ---- The stage: `in`, `out`, the sums. An `in` that lies in `out` does so there. ---- */
-/* Copies what the operation reads, and puts the copies into the work. */
+/* ---- The staging buffer: `in`, `out`, the sums. If `in` is a part of `out`, so is its copy. ---- */
+/* Copies the operation's input to the host, and sets the work's pointers to the copies. */
 static tess_status fetch(tess_work *work)
 {
     struct comm_device_team *t = ondevice_of(work);
@@ -147,7 +148,7 @@ static tess_status fetch(tess_work *work)
     return tess_event_record(t->moved, t->stream);
 }
 
-/* Copies what the operation wrote, and puts what the caller gave back into the work. */
+/* Copies the operation's output to the device, and restores the caller's pointers in the work. */
 static tess_status give_back(tess_work *work)
 {
     struct comm_device_team *t = ondevice_of(work);
@@ -168,7 +169,7 @@ static void start(tess_work *work)
     work->status = tess_event_record(ondevice_ready(work), work->team->runtime->device->after);
 }
 
-/* The device has come to `event`, and the next part is enqueued or begun. */
+/* Continues after the device has reached `event`: enqueues or begins the next part. */
 static bool go_on(tess_work *work, tess_event *event, tess_status (*next)(tess_work *work))
 {
     if (!ondevice_passed(work, event))

@@ -1,4 +1,4 @@
-/* The windows of a team. */
+/* The list of a team's windows. */
 #include "comm/ondevice/ondevice.h"
 
 static bool holds(const ondevice_window *w, const void *memory)

@@ -1,19 +1,20 @@
-/* Showing a block to the ranks of a host, and hiding it. */
+/* Shows a block of device memory to the ranks of a host, and hides it again. */
 #include <stdio.h>
 
 #include "base/core/rng.h"
 #include "comm/ondevice/ondevice.h"
 
-/* The message about a rank's block to the others. */
+/* The message about a rank's block that is sent to the other ranks. */
 typedef struct shown {
     tess_peer_handle handle;
     uint64_t bytes;
-    int32_t status; /* status of the allocation: an error ends the call on all ranks */
+    int32_t status; /* result of the allocation; an error ends the call on all ranks */
     int32_t is_shown;
 } shown;
 
 /* ---- Showing ---- */
-/* Opens what the siblings show. The first failure ends it: what is open then is unmapped with the window. */
+/* Maps the memory that the siblings show. Stops at the first failure; memory mapped by then is unmapped with the
+ * window. */
 static tess_status open_peers(const tess_team *team, ondevice_window *w, const shown *all)
 {
     int host = tess_team_host(team, team->rank);
@@ -48,7 +49,7 @@ bool ondevice_says_why(const tess_team *team, const int32_t *can)
     return r == team->rank && can[r] == 0;
 }
 
-/* Users should know when their GPUs do not reach each other: everything works, slowly. */
+/* Reports to the user that GPUs cannot access each other: everything works, but slowly. */
 static void warn(const tess_team *team)
 {
     char text[512];
@@ -58,10 +59,11 @@ static void warn(const tess_team *team)
     tess_runtime_warn(team->runtime, text);
 }
 
-/* The siblings open each other's memory; *is_read: all could. */
+/* Lets the siblings map each other's memory. *is_read: all of them succeeded. */
 static tess_status reach_siblings(tess_team *team, ondevice_window *w, const shown *all, const void *site)
 {
-    bool shows = team->n_local == 1 || all[team->rank].is_shown != 0; /* else the error is that of showing */
+    /* otherwise the error is that of exporting the block */
+    bool shows = team->n_local == 1 || all[team->rank].is_shown != 0;
     int32_t mine = shows && open_peers(team, w, all) == TESS_OK;
     int32_t *everybody = (int32_t *)(void *)team->lists.exchanged;
     TESS_TRY(tess_team_exchange(team, TESS_TRACE_WINDOW_ALLOC, 0, tess_hash_text("reached"), site, &mine, everybody,
@@ -74,7 +76,7 @@ static tess_status reach_siblings(tess_team *team, ondevice_window *w, const sho
     return TESS_OK;
 }
 
-/* `status`: of what this rank did before; `memory` may be NULL when that failed. */
+/* `status`: the result of this rank's earlier part; if it failed, `memory` may be NULL. */
 tess_status ondevice_window_show(tess_team *team, tess_status status, void *memory, size_t bytes, bool owned,
                                  const char *what, const void *site)
 {
@@ -125,8 +127,8 @@ static ondevice_window *take_out(tess_team *team, const void *memory)
     return w;
 }
 
-/* Ranks meet before, when none reads it any more, and after, when all have unmapped it. A broken team does not meet.
- */
+/* Hides a window. Ranks meet before, when none of them reads it any more, and after, when all have unmapped it. A
+ * broken team does not meet. */
 void ondevice_window_hide(tess_team *team, void *memory, const void *site)
 {
     if (memory == NULL || team == NULL || team->on_device == NULL)
@@ -144,7 +146,7 @@ void ondevice_window_hide(tess_team *team, void *memory, const void *site)
     tess_mem_free(team->runtime->mem, w);
 }
 
-/* ---- Blocks of the team's own ---- */
+/* ---- Blocks that the team owns ---- */
 tess_status ondevice_window_alloc(tess_team *team, tess_pool pool, size_t bytes, const char *what, const void *site,
                                   void **out)
 {

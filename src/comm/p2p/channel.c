@@ -1,12 +1,13 @@
-/* Messages between ranks: each direction has a channel with a few slots. Each slot has its own buffer, so a receiver
- * may take tags in any order. Small messages are copied into the slot, and the sender goes on. The receiver reads
- * larger ones from the sender's memory; they go through the slot's buffer when that memory is unreadable. */
+/* Messages between ranks of one host. Each direction between two ranks has a channel with a few slots. Each slot has
+ * its own buffer, so a receiver may take messages in any order of tags. A small message is copied into the slot, and
+ * the sender continues at once. A larger message is read by the receiver from the sender's memory; if that memory is
+ * unreadable, it is moved through the slot's buffer. */
 #include "comm/p2p/channel.h"
 
 #include <string.h>
 
 enum {
-    CHANNEL_SLOTS = 32, /* untaken messages of one direction; further ones wait at the sender */
+    CHANNEL_SLOTS = 32, /* number of messages in one direction that may be pending; the sender of further ones waits */
     CHANNEL_INLINE = 2048,
     CHANNEL_BUFFER = 256 << 10
 };
@@ -17,8 +18,8 @@ typedef struct message_slot {
     _Alignas(64) tess_fingerprint fingerprint;
     uint64_t bytes;
     uint64_t offset;         /* offset of the sender's buffer, or CONTROL_PRIVATE */
-    uint64_t address;        /* its address in the sender's process */
-    tess_fingerprint wanted; /* the receiver's operation, when it does not fit */
+    uint64_t address;        /* address of the buffer in the sender's process */
+    tess_fingerprint wanted; /* fingerprint of the receiver's operation if it does not match */
     _Alignas(64) _Atomic uint32_t state;
     _Alignas(64) _Atomic uint64_t written;
     _Alignas(64) _Atomic uint64_t read;
@@ -30,7 +31,7 @@ typedef struct channel {
     _Alignas(4096) uint8_t buffers[CHANNEL_SLOTS][CHANNEL_BUFFER];
 } channel;
 
-/* NULL: not made yet. */
+/* Returns the channel between two ranks; NULL: it does not exist yet. */
 static channel *find_channel(const tess_team *team, int from, int to)
 {
     uint64_t offset = atomic_load(tess_control_channel(team->control, team->size, from, to));
@@ -78,7 +79,7 @@ static void wake(const tess_work *work)
     tess_job_wake(&work->team->runtime->job, work->team->ranks[work->root]);
 }
 
-/* True when an older send to the same rank, or receive of the same tag, has no slot yet: it goes first. */
+/* Whether an older send to the same rank, or receive of the same tag, has no slot yet. It must go first. */
 static bool must_queue(const tess_work *work)
 {
     for (const tess_work *other = work->team->messages; other != NULL && other != work; other = other->next)
@@ -146,7 +147,7 @@ static bool advance_send(tess_work *work)
     }
     message_slot *slot = state_of(work)->slot;
     if (work->in_bytes <= CHANNEL_INLINE)
-        return true; /* the receiver frees the slot; the buffer is ours again */
+        return true; /* the receiver frees the slot; the sender may reuse its buffer */
     switch (atomic_load(&slot->state)) {
     case SLOT_MISMATCH: {
         tess_fingerprint wanted = slot->wanted;
@@ -181,8 +182,8 @@ static message_slot *find_message(const tess_work *work)
     channel *c = find_channel(work->team, work->root, work->team->rank);
     if (c == NULL || oldest_posted(c, work->fp.tag) == NULL)
         return NULL;
-    /* The sender may have posted two during the scan, the first in a slot that was already passed. A rank that has seen
-     * the second also sees the first, so a second scan finds it. */
+    /* Scans the slots twice. During the first scan, the sender may have posted two messages, the first of them in a
+     * slot already passed. A rank that has seen the second also sees the first, so the second scan finds it. */
     return oldest_posted(c, work->fp.tag);
 }
 

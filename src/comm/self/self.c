@@ -1,4 +1,5 @@
-/* A team of one: every collective is a copy. Checked, numbered and recorded like any other. */
+/* Backend for a team of one rank. Every collective is a copy, which is checked, numbered and recorded like any
+ * other. */
 #include <string.h>
 
 #include "comm/p2p/channel.h"
@@ -58,7 +59,7 @@ static void start(tess_work *work)
     case TESS_TRACE_ALL_TO_ALL_V:
         all_to_all_v(work);
         break;
-    default: /* the rest moves one block of n elements; any reduction of one value is that value */
+    default: /* all other operations move one block of n elements; the reduction of a single value is that value */
         if (work->n > 0 && work->out != work->in)
             memmove(work->out, work->in, work->n * tess_dtype_size(work->dtype));
     }
@@ -74,7 +75,7 @@ static int missing(const tess_work *work, int *ranks)
 {
     (void)work;
     ranks[0] = 0;
-    return 1; /* only a message can wait, and only for this rank */
+    return 1; /* only a message can be incomplete, and it waits for this rank */
 }
 
 const comm_backend tess_backend_self = {.name = "self",

@@ -4,7 +4,8 @@
 #include "comm/pieces.h"
 #include "comm/reduce.h"
 
-/* Converts this rank's packed elements [first, first + count) to `to` (packed), or into place when `to` is NULL. */
+/* Converts this rank's packed elements [first, first + count) to `to` (packed); if `to` is NULL, to their final
+ * place. */
 static void convert_own(tess_work *work, size_t first, size_t count, uint8_t *to)
 {
     size_t in_element = tess_dtype_size(work->in_dtype), element = shm_element(work);
@@ -18,7 +19,8 @@ static void convert_own(tess_work *work, size_t first, size_t count, uint8_t *to
     }
 }
 
-/* One copy for all ranks: the rows go straight into place, and all are there once all have come. */
+/* If all ranks share one output buffer, each rank writes its rows directly into it. All rows are there once all
+ * ranks have come. */
 static void post(tess_work *work, tess_post *post)
 {
     if (!tess_memory_is_shared(work->team->runtime, work->out, work->out_bytes)) {

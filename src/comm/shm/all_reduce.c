@@ -3,9 +3,12 @@
 
 #include "comm/reduce.h"
 
-/* Small: every rank reduces everything. Large, in reachable buffers: each rank reduces its part into the buffers of
- * all, so every byte is read once and written once. Large otherwise: in rounds, each rank reduces its part into its
- * stage (fold), and all copy the parts (take). All use the same summation tree, so the bits are the same. */
+/* There are three paths, all with the same summation tree and therefore the same bits.
+ * - Small: every rank reduces everything.
+ * - Large, in reachable buffers: each rank reduces its part into the buffers of all ranks, so every byte is read
+ * once and written once.
+ * - Large otherwise: in rounds. Each rank reduces its part into its stage (fold), then all ranks copy the parts
+ * (take). */
 
 enum { RESULT_AREA = 2 };
 
@@ -17,7 +20,7 @@ static void part_of(const tess_work *work, int rank, size_t *begin, size_t *coun
     *count = shm_of(work)->count - *begin < part ? shm_of(work)->count - *begin : part;
 }
 
-/* All but this rank's own part, which no peer reads. */
+/* Shows everything except this rank's own part, which no peer reads. */
 static void show(tess_work *work, uint8_t *to)
 {
     size_t begin, count, element = shm_element(work), end;
@@ -32,7 +35,7 @@ static void show(tess_work *work, uint8_t *to)
     memcpy(to + end * element, from + end * element, (shm_of(work)->count - end) * element);
 }
 
-/* Sums this rank's part. It may be in place: only rank r reads and writes part r of any buffer. */
+/* Sums this rank's part. That may be in place, because only rank r reads and writes part r of any buffer. */
 static void fold(tess_work *work)
 {
     const void **parts = work->team->lists.rows;

@@ -1,7 +1,8 @@
 /* all_to_all_v on one host: each rank copies the blocks that the others have for it. */
 #include "comm/shm/shm_impl.h"
 
-/* A row for each rank, next to each post: elements sent to it, their offset, and elements expected from it. */
+/* A row for each rank, stored next to each post: number of elements sent to that rank, their offset, and number
+ * expected from it. */
 typedef struct part {
     uint64_t sends, offset, expects;
 } part;
@@ -39,7 +40,7 @@ static tess_status meet(tess_work *work)
     return TESS_OK;
 }
 
-/* The part of a block of `total` elements that lies in the round. */
+/* Returns the part of a block of `total` elements that is in the round. */
 static size_t in_round(const tess_work *work, size_t total)
 {
     size_t left = total > shm_of(work)->first ? total - shm_of(work)->first : 0;

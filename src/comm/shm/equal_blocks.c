@@ -47,7 +47,7 @@ static void take_scatter(tess_work *work)
 const shm_collective shm_scatter = {
     .block_per_rank = true, .root_shows = true, .may_be_inline = true, .take = take_scatter};
 
-/* out = tree over r of rank r's block for this rank. */
+/* Computes out = the tree over r of rank r's block for this rank. */
 static void take_reduce_scatter(tess_work *work)
 {
     const void **blocks = work->team->lists.rows;

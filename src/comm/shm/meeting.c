@@ -1,4 +1,4 @@
-/* Posting, meeting and comparing. */
+/* Posts operations, lets ranks meet, and compares their fingerprints. */
 #include "comm/shm/shm_impl.h"
 
 enum { INLINE_IN_PLACE_BYTES = 4096 };
@@ -46,7 +46,7 @@ static const shm_collective *collective_of(int kind)
     case TESS_TRACE_REDUCE_SCATTER_PIECES:
         return &shm_reduce_scatter_pieces;
     default:
-        return &shm_all_gather; /* and the exchanges of setup, which gather a few bytes */
+        return &shm_all_gather; /* setup exchanges also gather a few bytes */
     }
 }
 
@@ -67,7 +67,7 @@ void shm_show(tess_work *work, uint8_t *to)
         show_equal_blocks(work, to);
 }
 
-/* Data that peers can read in place is copied only when it is short. */
+/* Data that peers can read in place is copied next to the post only if it is short. */
 static bool shows_inline(const tess_work *work, const tess_post *post)
 {
     size_t bytes = shm_blocks(work) * work->n * shm_element(work);
@@ -108,7 +108,7 @@ void shm_post_request(tess_work *work)
     }
 }
 
-/* The data does not go through the control area: the backend moves it. */
+/* The data is not in the control area: the backend moves it. */
 static tess_status meet_on_device(tess_work *work)
 {
     work->n = work->fp.count;
@@ -157,7 +157,8 @@ static comm_place *place_of(tess_team *team, uint32_t site)
     return &team->places[site / 2 % COMM_PLACES];
 }
 
-/* All have met at `site`, after the last site where all met. That is the order while no other site has followed it. */
+/* Records that all ranks have met at `site`, after the last site where all met. This is taken as the order until
+ * another site follows. */
 static void note_meeting(tess_team *team, uint32_t site)
 {
     comm_place *place = place_of(team, site), *before = place_of(team, team->last_place);
@@ -170,8 +171,8 @@ static void note_meeting(tess_team *team, uint32_t site)
     team->last_place = site;
 }
 
-/* Ranks call from different sites. A site where not all have met, or an unknown one (0), is a branch that some ranks
- * take; it stays one. */
+/* Records that ranks called from different sites. A site where not all ranks have met, or an unknown site (0), is a
+ * branch that only some ranks take. It stays marked as such. */
 static bool is_branch(const tess_work *work)
 {
     tess_team *team = work->team;
@@ -187,8 +188,9 @@ static bool is_branch(const tess_work *work)
     return branch;
 }
 
-/* True when all have always gone from the last meeting to one site, and only some have gone there now: the others have
- * two operations in another order. Sites that vary depend on data, which may differ between ranks. */
+/* Whether ranks have two operations in different order. That is so if all ranks have always gone from the last
+ * meeting to one site, and only some have gone there now. Sites that vary depend on data, which may differ between
+ * ranks. */
 static bool breaks_order(const tess_work *work)
 {
     tess_team *team = work->team;
@@ -261,8 +263,8 @@ int shm_missing(const tess_work *work, int (*late)(const tess_work *oldest, int 
         ranks[0] = shm_of(work)->unreadable - 1;
         return 1;
     }
-    /* Ranks that have not come to the phase where this work stands; a work that is not the oldest waits for those that
-     * the oldest waits for. */
+    /* Lists the ranks that have not reached the current phase of this work. A work that is not the oldest waits for
+     * the ranks that the oldest waits for. */
     const tess_work *oldest = team->head != NULL ? team->head : work;
     uint64_t arrivals = shm_base(oldest) / (uint64_t)team->size + shm_of(oldest)->phase;
     bool *named = team->lists.named;

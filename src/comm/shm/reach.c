@@ -1,14 +1,16 @@
-/* Reads private memory of peers by a system call: one copy where a stage takes two, and no meeting for each chunk. */
+/* Reads private memory of peers by a system call. This copies once (a stage copies twice), and needs no meeting for
+ * each chunk. */
 #include "base/os/os.h"
 #include "comm/reduce.h"
 #include "comm/shm/shm_impl.h"
 
 enum {
-    OWN_AREA = 3,          /* index of the own area among the stages */
-    CHUNK_BYTES = 64 << 10 /* bytes of each rank at a time: all of them stay in the second-level cache */
+    OWN_AREA = 3, /* index of this rank's private area among its stages */
+    /* bytes of each rank read at a time, so that the data of all ranks stays in the second-level cache */
+    CHUNK_BYTES = 64 << 10
 };
 
-/* Below, two copies through a stage cost less than asking the system for one. */
+/* Minimum size for this path. Below it, two copies through a stage are faster than a system call. */
 static const size_t least_bytes = 32 << 10;
 
 bool tess_can_reach(const tess_team *team, int rank, size_t bytes)
@@ -18,7 +20,7 @@ bool tess_can_reach(const tess_team *team, int rank, size_t bytes)
 
 bool shm_can_reach(const tess_work *work)
 {
-    /* Bytes of one read: a rank's part where sums are folded. */
+    /* Size of one read. If sums are folded, it is a rank's part. */
     size_t bytes =
         work->n * shm_element(work) / (shm_of(work)->collective->fold != NULL ? (size_t)work->team->size : 1);
     bool all = !shm_of(work)->collective->never_direct && !shm_of(work)->collective->never_reached;

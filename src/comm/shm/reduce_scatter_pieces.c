@@ -10,13 +10,13 @@ static tess_status meet(tess_work *work)
     return TESS_OK;
 }
 
-/* Block r: the rows that rank r owns, packed. */
+/* Shows block r: the rows that rank r owns, packed. */
 static void show(tess_work *work, uint8_t *to)
 {
     size_t element = shm_element(work);
     for (int r = 0; r < work->team->size; r++) {
         if (r == work->team->rank)
-            continue; /* our own rows are read where they are */
+            continue; /* our own rows are read in place */
         tess_byte_run_cursor cursor = {0};
         tess_byte_run run;
         while (tess_pieces_next(work->pieces.pieces, work->pieces.n, work->team->size, r, shm_of(work)->first,

@@ -18,7 +18,7 @@ static void start(tess_work *work)
     shm_arrive(work);
 }
 
-/* True when the operation's data can be read where it is. */
+/* Whether peers can read the operation's data in place. */
 static bool all_direct(const tess_work *work)
 {
     for (int r = 0; r < work->team->size; r++) {
@@ -45,7 +45,7 @@ static void take_at_once(tess_work *work, int path)
     if (c->fold != NULL) {
         c->fold(work);
         if (path == SHM_REACHED)
-            shm_of(work)->step = STEP_TAKE; /* results are in private memory as well */
+            shm_of(work)->step = STEP_TAKE; /* results are in private memory, too */
     } else {
         c->take(work);
     }

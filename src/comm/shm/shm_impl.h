@@ -1,4 +1,4 @@
-/* Collectives over shared memory: the function table of one; shm_exchange.c does the meeting. */
+/* Collectives over shared memory: each is a table of functions, and shm_exchange.c runs it. */
 #ifndef TESS_COMM_SHM_SHM_IMPL_H
 #define TESS_COMM_SHM_SHM_IMPL_H
 
@@ -7,31 +7,33 @@
 #include "comm/shm/meeting.h"
 #include "comm/reduce.h"
 
-/* How peers read what a rank shows. Ranks decide it from each other's posts, so all decide the same. */
+/* The paths by which peers read the data that a rank shows. Ranks choose the path from each other's posts, so all
+ * choose the same. */
 enum {
     SHM_NOTHING, /* the operation is complete once all have met */
     SHM_INLINE,  /* few bytes, copied next to the post */
     SHM_DIRECT,  /* the buffers are in the job's memory */
-    SHM_REACHED, /* private memory, copied by the system from process to process */
-    SHM_STAGED   /* private memory, copied round by round */
+    SHM_REACHED, /* private memory, which the system copies from process to process */
+    SHM_STAGED   /* private memory, copied through stages in rounds */
 };
 
-/* A collective is: every rank (or the root) shows blocks of n elements, and takes what it needs from the blocks of
- * others. Rounds, phases and paths are the same for all. */
+/* The functions of a collective. Every rank (or only the root) shows blocks of n elements, and copies what it needs
+ * from the blocks of others. Rounds, phases and paths are common to all collectives. */
 typedef struct shm_collective {
-    bool block_per_rank; /* a rank shows one block for each rank; else one block for all */
-    bool root_shows;     /* the root alone shows */
+    bool block_per_rank; /* a rank shows one block for each rank; otherwise one block for all */
+    bool root_shows;     /* only the root shows data */
     bool may_be_inline;
-    bool never_direct;  /* peers cannot use the buffer as it is */
-    bool never_reached; /* too many small parts to ask the system for each */
-    /* Writes what needs no meeting, before others can see the post. May be NULL. */
+    bool never_direct;  /* peers cannot read the buffer in place */
+    bool never_reached; /* the parts are too small and too many for a system call each */
+    /* Writes data that needs no meeting, before others can see the post. May be NULL. */
     void (*post)(tess_work *work, tess_post *post);
-    /* After the meeting: sizes that depend on others' posts; sets `path` SHM_NOTHING when nothing is left. May be NULL.
-     */
+    /* Called after the meeting: sets sizes that depend on others' posts. Sets `path` to SHM_NOTHING if nothing is
+     * left to do. May be NULL. */
     tess_status (*meet)(tess_work *work);
-    /* Copies the round's elements of all blocks to `to`; NULL: equal blocks one after the other. */
+    /* Copies the round's elements of all blocks to `to`; NULL: the blocks are equal, and stored one after the other. */
     void (*show)(tess_work *work, uint8_t *to);
-    /* Large payloads: computes this rank's part of the round, which `take` then reads from everybody. May be NULL. */
+    /* Computes, for large payloads, this rank's part of the round, which `take` on every rank then reads. May be
+     * NULL. */
     void (*fold)(tess_work *work);
     void (*take)(tess_work *work);
 } shm_collective;
@@ -44,7 +46,7 @@ static inline uint8_t *shm_inline(const tess_work *work, int rank)
     return tess_control_inline(work->team->control, work->team->size, work->fp.sequence, rank);
 }
 
-/* Bytes of an element as it is shown. */
+/* Returns the size of an element in the data that ranks show. */
 static inline size_t shm_element(const tess_work *work)
 {
     return tess_dtype_size(work->fp.kind == TESS_TRACE_REDUCE_SCATTER_PIECES ? work->in_dtype : work->dtype);
@@ -63,13 +65,13 @@ static inline size_t shm_blocks(const tess_work *work)
 /* Copies the round's elements of all blocks to `to` (meeting.c). */
 void shm_show(tess_work *work, uint8_t *to);
 
-/* Bytes from one block to the next where they were copied to. */
+/* Returns the distance in bytes between blocks in the copy. */
 static inline size_t shm_stride(const tess_work *work)
 {
     return (shm_of(work)->path == SHM_INLINE ? work->n : shm_of(work)->per_round) * shm_element(work);
 }
 
-/* The whole buffer of a peer (SHM_DIRECT). */
+/* Returns the whole buffer of a peer, mapped in this process (SHM_DIRECT). */
 static inline const uint8_t *shm_in(const tess_work *work, int rank)
 {
     return work->team->runtime->job.base + shm_post(work, rank)->in_offset;
@@ -80,7 +82,7 @@ static inline uint8_t *shm_stage(const tess_work *work, int rank, int area)
     return tess_control_stage(work->team->control, work->team->size, rank, area);
 }
 
-/* The round's first element of a rank's block, where blocks are equal. Our own are read where they are. */
+/* Returns the round's first element of a rank's block, if blocks are equal. This rank's own block is read in place. */
 static inline const uint8_t *shm_peer(const tess_work *work, int rank, int block)
 {
     if (rank == work->team->rank)
@@ -93,20 +95,20 @@ static inline const uint8_t *shm_peer(const tess_work *work, int rank, int block
 }
 
 /* ---- reach.c ---- */
-/* tess_reach; when it fails, the work stops until the peer's end is known or the deadline passes. */
+/* Calls tess_reach. If it fails, the work stops until the peer's end is known or the deadline passes. */
 void shm_reach(tess_work *work, void *to, int rank, uint64_t address, size_t bytes);
-/* True when all ranks may read each other's private memory, and the operation is large enough. */
+/* Whether all ranks may read each other's private memory, and the operation is large enough. */
 bool shm_can_reach(const tess_work *work);
-/* out = the reduction of elements [first, first + n) of every rank's in. */
+/* Computes out = the reduction of elements [first, first + n) of every rank's `in`. */
 void shm_reach_reduce(tess_work *work, size_t first, size_t n, uint8_t *out);
 
-/* True when this rank writes more than a cache holds. */
+/* Whether this rank writes more than a cache holds. */
 static inline bool shm_streams(size_t bytes)
 {
     return bytes >= REDUCE_STREAM_BYTES;
 }
 
-/* The round's elements of a block, into place. */
+/* Copies the round's elements of a block to their place. */
 static inline void shm_take_block(tess_work *work, uint8_t *to, int rank, int block)
 {
     if (shm_of(work)->path == SHM_REACHED && rank != work->team->rank) {

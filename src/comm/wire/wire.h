@@ -20,17 +20,17 @@ enum { WIRE_VERSION = 2, WIRE_ERROR_BYTES = 512 };
 
 #define WIRE_TABLE_SYMBOL "tess_wire_plugin"
 
-typedef struct wire_group wire_group;     /* ranks that exchange messages: a communicator */
+typedef struct wire_group wire_group;     /* a group of ranks that exchange messages: a communicator */
 typedef struct wire_request wire_request; /* a message or a native collective in flight */
 
 typedef struct wire_process {
-    size_t part_bytes; /* set by the caller: bytes of a part of a large message; 0: the plug-in chooses */
-    int rank, size;    /* the launcher's numbers */
+    size_t part_bytes; /* set by the caller: size of the parts of a large message; 0: the plug-in chooses */
+    int rank, size;    /* numbers from the MPI launcher */
     int first_core;    /* the first core that this process may run on, in hwloc's order; -1: not known */
     bool funneled;     /* only the opening thread may call */
-    int most_tag;      /* the largest tag */
+    int most_tag;      /* the largest tag that may be used */
     char library[128]; /* "Open MPI 4.1.4" */
-    wire_group *world; /* owned by the plug-in */
+    wire_group *world; /* text that belongs to the plug-in */
 } wire_process;
 
 /* Reductions that the MPI can do by itself (comm.reduction=native). */
@@ -38,45 +38,46 @@ typedef enum wire_type { WIRE_F32, WIRE_I32, WIRE_I64, WIRE_U8 } wire_type;
 typedef enum wire_op { WIRE_SUM, WIRE_MAX, WIRE_MIN } wire_op;
 
 typedef struct wire_table {
-    uint32_t version; /* WIRE_VERSION */
-    /* MPI_Init_thread. Fails (with what to change) when the MPI offers less than MPI_THREAD_FUNNELED. When MPI itself
-     * cannot start, it ends the process: no error handler can be set before. An MPI that the program has initialised is
-     * used as it is, and the program finalizes it. */
+    uint32_t version; /* must be WIRE_VERSION */
+    /* Calls MPI_Init_thread. Fails, with advice, if MPI offers less than MPI_THREAD_FUNNELED. If MPI itself cannot
+     * start, it ends the process, because no error handler can be set before. An MPI that the program has already
+     * initialised is used as it is, and the program finalizes it. */
     int (*open)(wire_process *process, char error[WIRE_ERROR_BYTES]);
-    /* `orderly`: all ranks come here (MPI_Finalize, collective). Otherwise MPI is not called any more: a peer is
-     * lost, and finalizing could wait for it forever. */
+    /* `orderly`: collective over all ranks (MPI_Finalize). Otherwise MPI is not called again: a peer is lost, and
+     * finalizing could wait for it forever. */
     void (*close)(bool orderly);
 
-    /* Collective over the members, which all pass the same `ranks` (numbers of the launcher) and `tag`, and make the
-     * groups that they share in one order. */
+    /* Creates a group. Collective over the members. All pass the same `ranks` (the launcher's numbers) and `tag`,
+     * and create the groups that they share in one order. */
     int (*make_group)(const int *ranks, int n, int tag, wire_group **group, char error[WIRE_ERROR_BYTES]);
-    /* Local. Requests in flight stay valid and may be tested or cancelled: MPI keeps the communicator until close
-     * (MPICH has about 2000). */
+    /* Releases a group. Local. Requests in flight stay valid, and may be tested or cancelled: MPI keeps the
+     * communicator until close (MPICH has about 2000). */
     void (*free_group)(wire_group **group);
 
-    /* `to`, `from`: place in the group's `ranks`. Any size, also over 2^31 bytes. A receiver with room for less
-     * than one part (1 GiB) takes any shorter message as well; else both name the same size, and another one is an
-     * error that names both sizes. The buffer is the wire's until `test` says done. */
+    /* Send and receive. `to`, `from`: index in the group's `ranks`. Messages may have any size, even over 2^31
+     * bytes. If the receiver's buffer is smaller than one part (1 GiB), it also accepts a shorter message. Otherwise
+     * both sides must give the same size; a difference is an error that names both sizes. The buffer belongs to the
+     * wire until `test` reports completion. */
     int (*send)(wire_group *group, const void *data, size_t bytes, int to, int tag, wire_request **request,
                 char error[WIRE_ERROR_BYTES]);
     int (*recv)(wire_group *group, void *data, size_t bytes, int from, int tag, wire_request **request,
                 char error[WIRE_ERROR_BYTES]);
-    /* Collective over the group; each gives `bytes` bytes and gets them all, in the group's order. */
+    /* Gathers `bytes` bytes of each member on all members, in the group's order. Collective over the group. */
     int (*all_gather)(wire_group *group, const void *in, void *out, size_t bytes, wire_request **request,
                       char error[WIRE_ERROR_BYTES]);
-    /* `n` elements; in == out is allowed, on all members or none. */
+    /* Reduces `n` elements. in == out is allowed, on all members or on none. */
     int (*all_reduce)(wire_group *group, const void *in, void *out, size_t n, wire_type type, wire_op op,
                       wire_request **request, char error[WIRE_ERROR_BYTES]);
-    /* out: n elements; in: n for each rank of the group. They do not overlap. */
+    /* out: n elements; in: n elements for each rank of the group. They must not overlap. */
     int (*reduce_scatter)(wire_group *group, const void *in, void *out, size_t n, wire_type type, wire_op op,
                           wire_request **request, char error[WIRE_ERROR_BYTES]);
-    /* 1: done; 0: not yet; -1: failed. A request that is done or failed is freed and nulled. Progresses all requests
-     * of this process. */
+    /* Returns 1: done; 0: not yet; -1: failed. A request that is done or has failed is freed and set to NULL.
+     * Progresses all requests of this process. */
     int (*test)(wire_request **request, char error[WIRE_ERROR_BYTES]);
-    /* Progresses all requests of this process, also those that only others wait for. */
+    /* Progresses all requests of this process, even if only other processes wait for them. */
     void (*poll)(void);
-    /* Cancels a message where possible, and never waits. NULL is allowed. MPI can cancel only receives that have not
-     * begun: the buffer stays the wire's until the process ends, and the tag is not used again. */
+    /* Cancels a message if possible, and never waits. NULL is allowed. MPI can cancel only receives that have not
+     * begun: otherwise the buffer belongs to the wire until the process ends, and the tag is not used again. */
     void (*cancel)(wire_request **request);
 } wire_table;
 

@@ -19,8 +19,8 @@ static const kind mpich = {"mpich", "MPICH", "libtessera_mpi_mpich.so", "mpich a
 
 /* ---- Choice ---- */
 
-/* The plug-in of the MPI that started this process. The other one when only that is installed, and the starter is Slurm
- * (which supports both) or unknown. */
+/* Returns the plug-in for the MPI that started this process. If only the other one is installed, and the starter is
+ * Slurm (which supports both) or unknown, returns that one. */
 static const kind *choose(tess_starter starter)
 {
     char path[PATH_MAX];
@@ -34,7 +34,8 @@ static const kind *choose(tess_starter starter)
     return !tess_plugin_find(first->file, path) && tess_plugin_find(second->file, path) ? second : first;
 }
 
-/* Refuses a second MPI in the process: it would bind to symbols of the first, and work on the first one's data. */
+/* Refuses a second MPI in the process, because it would bind to symbols of the first and work on the first one's
+ * data. */
 static tess_status refuse_second(const kind *wanted)
 {
     void *init = dlsym(RTLD_DEFAULT, "MPI_Init");
@@ -62,7 +63,8 @@ static tess_status read_table(void *library, const char *path, const wire_table 
     return TESS_OK;
 }
 
-/* RTLD_GLOBAL: components of Open MPI are plug-ins themselves, and look for its symbols in the whole process. */
+/* RTLD_GLOBAL is needed because components of Open MPI are plug-ins themselves, and look for its symbols in the
+ * whole process. */
 enum { OPEN_FLAGS = RTLD_NOW | RTLD_GLOBAL };
 
 static tess_status load_path(const char *path, const wire_table **table)
@@ -93,7 +95,7 @@ static tess_status load_kind(const kind *wanted, const wire_table **table)
     TESS_TRY(refuse_second(wanted));
     if (tess_plugin_find(wanted->file, path))
         return load_path(path, table);
-    void *library = dlopen(wanted->file, OPEN_FLAGS); /* LD_LIBRARY_PATH, /etc/ld.so.conf */
+    void *library = dlopen(wanted->file, OPEN_FLAGS); /* searched in LD_LIBRARY_PATH and /etc/ld.so.conf */
     return library != NULL ? read_table(library, wanted->file, table) : fail_missing(wanted);
 }
 
