@@ -27,8 +27,8 @@
 enum {
     JOB_VERSION = 14,
     JOB_MAX_HOSTS = 128,
-    JOB_OMITTED = 8, /* steps */
-    JOB_FAULTS = 16, /* most faults of a drill */
+    JOB_OMITTED = 8, /* number of recorded steps whose evaluation is left out */
+    JOB_FAULTS = 16, /* maximum number of faults in a drill */
     JOB_PAGE = 4096,
     JOB_HUGE_PAGE = 2 << 20,
     JOB_TEXT_BYTES = 32,
@@ -40,69 +40,72 @@ enum {
     JOB_HEAP_HOLES = 8192
 };
 
-#define JOB_MAGIC "TESSJOB" /* and its NUL; written last: a header with it is complete */
+#define JOB_MAGIC "TESSJOB" /* includes its NUL; written last, so a header that has it is complete */
 
 typedef enum tess_rank_state {
-    JOB_RANK_ABSENT, /* not joined yet */
+    JOB_RANK_ABSENT, /* has not joined yet */
     JOB_RANK_JOINED,
-    JOB_RANK_LEFT, /* tess_runtime_destroy */
+    JOB_RANK_LEFT, /* has called tess_runtime_destroy */
     JOB_RANK_GONE, /* exited with code 0 without leaving: an error only for ranks that wait for it */
     JOB_RANK_LOST  /* died, or exited with another code */
 } tess_rank_state;
 
-/* One rank's row of the board, written by its rank and read by everybody. Only the launcher writes how it ended. */
+/* One rank's row of the board. The rank writes it, and all processes of the job read it. Only the launcher writes
+ * how the rank ended. */
 typedef struct tess_job_row {
-    _Alignas(64) _Atomic uint32_t doorbell; /* the word that this rank sleeps on */
-    _Atomic uint32_t n_sleeping;            /* its threads that may be sleeping */
+    _Alignas(64) _Atomic uint32_t doorbell; /* word that this rank sleeps on */
+    _Atomic uint32_t n_sleeping;            /* number of its threads that may be sleeping */
 
     _Alignas(64) _Atomic uint32_t state; /* tess_rank_state */
     _Atomic int32_t pid;
-    _Atomic int32_t signal, exit_code; /* valid once it has ended; both 0 and LOST: lost with its host */
-    _Atomic int32_t blames;            /* 1 + the rank that this rank's error names, 0: none */
+    _Atomic int32_t signal, exit_code; /* valid once the process has ended; both 0 and LOST: lost with its host */
+    _Atomic int32_t blames;            /* 1 + the rank that this rank's error names; 0: none */
     _Atomic uint64_t heartbeat_ns;
-    int32_t host;                 /* index of its host */
-    _Atomic uint32_t run_state;   /* the agent's view: 'R', 'S', 'D', 'T' of proc(5); 0: not known */
-    _Atomic uint32_t ended;       /* 1: its process has ended (LEFT may come long before) */
-    _Atomic uint64_t broken_team; /* hash of the team that failed here (see error), 0: none */
+    int32_t host; /* index of the rank's host */
+    /* state of the process as the agent sees it: 'R', 'S', 'D', 'T' of proc(5); 0: not known */
+    _Atomic uint32_t run_state;
+    _Atomic uint32_t ended;       /* 1: the process has ended (the state may have been LEFT long before) */
+    _Atomic uint64_t broken_team; /* hash of the team that failed here (see error); 0: none */
     uint64_t config_hash, version_hash, program_hash;
     uint64_t ways_hash;  /* hash of the settings that decide how teams over hosts move data */
-    uint64_t cores_hash; /* hash of the set of cores that it may run on */
+    uint64_t cores_hash; /* hash of the set of cores that the rank may use */
     tess_kernels_offer kernels;
-    uint64_t token, token_address; /* a word of its private memory, and its address */
-    _Atomic uint32_t reads_peers;  /* 1: it can read private memory of all other ranks */
-    _Atomic uint32_t awaits;       /* 1: it has left and waits for the recovery */
+    uint64_t token, token_address; /* a word of the rank's private memory, and its address */
+    _Atomic uint32_t reads_peers;  /* 1: the rank can read private memory of all other ranks */
+    _Atomic uint32_t awaits;       /* 1: the rank has left and waits for the recovery */
     _Atomic uint32_t heeds;        /* tess_stop_heed */
 
-    _Alignas(64) _Atomic uint64_t phase[JOB_TEXT_BYTES / 8]; /* text */
+    _Alignas(64) _Atomic uint64_t phase[JOB_TEXT_BYTES / 8]; /* name of the current phase */
     _Atomic int64_t step, detail;
     _Atomic uint64_t phase_since_ns;
 
-    _Alignas(64) _Atomic uint32_t op_version; /* odd: being written */
+    _Alignas(64) _Atomic uint32_t op_version; /* odd while being written */
     _Atomic uint32_t op_state;                /* tess_trace_state of the newest operation */
     _Atomic uint64_t op[sizeof(tess_fingerprint) / 8];
-    _Atomic uint64_t op_team[JOB_TEXT_BYTES / 8]; /* text */
-    _Atomic uint64_t op_since_ns;                 /* when it was requested */
+    _Atomic uint64_t op_team[JOB_TEXT_BYTES / 8]; /* name of the operation's team */
+    _Atomic uint64_t op_since_ns;                 /* time of the request */
 
-    /* The operation it waits in. Set once the wait lasts longer than a look; tess_job_awaited holds the ranks missing
-     * from it. */
-    _Alignas(64) _Atomic uint64_t wait_since_ns; /* 0: it waits for nobody */
-    _Atomic uint32_t wait_version;               /* odd: being written */
+    /* The operation in which the rank waits. It is set if the wait is longer than a short poll; tess_job_awaited
+     * holds the ranks that have not come. */
+    _Alignas(64) _Atomic uint64_t wait_since_ns; /* 0: the rank is not waiting */
+    _Atomic uint32_t wait_version;               /* odd while being written */
     _Atomic uint64_t wait_op[sizeof(tess_fingerprint) / 8];
-    _Atomic uint64_t wait_team[JOB_TEXT_BYTES / 8]; /* text */
+    _Atomic uint64_t wait_team[JOB_TEXT_BYTES / 8]; /* name of the operation's team */
 
-    _Alignas(64) _Atomic uint64_t n_steps, n_tokens; /* tess_runtime_progress */
-    _Atomic uint64_t loss, step_ns;                  /* values of the newest step; the loss as the bits of a double */
-    _Atomic uint64_t phase_ns[TESS_PHASE_COUNT];     /* times of all steps */
+    _Alignas(64) _Atomic uint64_t n_steps, n_tokens; /* set by tess_runtime_progress */
+    /* values of the newest step; the loss is stored as the bits of a double */
+    _Atomic uint64_t loss, step_ns;
+    _Atomic uint64_t phase_ns[TESS_PHASE_COUNT]; /* sums over all steps */
     _Atomic uint64_t pool_bytes[TESS_POOL_COUNT];
-    _Atomic uint64_t disk_bytes; /* bytes of all pools that lie on disk, so that pool_bytes leaves them out */
+    _Atomic uint64_t disk_bytes; /* bytes of all pools that are on disk; pool_bytes does not include them */
 
-    /* The reason why it does not come, as the watchdog of its host sees it from outside. */
+    /* The reason why the rank does not come, as the watchdog of its host sees it from outside. */
     _Alignas(64) _Atomic uint32_t situation; /* tess_situation */
-    _Atomic uint64_t situation_ns;           /* when that was seen */
-    _Atomic uint64_t why[JOB_WHY_BYTES / 8]; /* text */
+    _Atomic uint64_t situation_ns;           /* time when that was seen */
+    _Atomic uint64_t why[JOB_WHY_BYTES / 8]; /* the reason as text */
 
-    _Atomic int32_t status; /* tess_status with which it gives up; TESS_OK: not yet, or it reported none */
-    _Alignas(64) char error[JOB_ERROR_BYTES]; /* error of comm that it returned, "": none */
+    _Atomic int32_t status; /* tess_status with which the rank gives up; TESS_OK: it has not, or it reported none */
+    _Alignas(64) char error[JOB_ERROR_BYTES]; /* error that comm returned to the rank; "": none */
 } tess_job_row;
 
 typedef struct tess_job_hole {
@@ -113,33 +116,33 @@ typedef enum tess_host_state {
     JOB_HOST_UNHEARD, /* its agent has not connected yet */
     JOB_HOST_UP,
     JOB_HOST_GONE,  /* one side closed the connection: its ranks are lost unless they had left */
-    JOB_HOST_SILENT /* nothing was heard of it when MPI ended the job: its ranks are lost unless they had left */
+    JOB_HOST_SILENT /* its agent was silent when MPI ended the job: its ranks are lost unless they had left */
 } tess_host_state;
 
 typedef struct tess_job_host {
     char name[JOB_NAME_BYTES];
     _Atomic uint32_t state;    /* tess_host_state */
-    _Atomic uint64_t heard_ns; /* when its agent last sent something, on this host's clock */
+    _Atomic uint64_t heard_ns; /* time when its agent last sent something, on this host's clock */
 } tess_job_host;
 
 typedef enum tess_agent_state {
-    JOB_AGENT_NONE,  /* one host, or not requested yet */
+    JOB_AGENT_NONE,  /* the job has one host, or the agent is not requested yet */
     JOB_AGENT_UP,    /* all hosts are connected */
-    JOB_AGENT_FAILED /* agent_error says why */
+    JOB_AGENT_FAILED /* agent_error contains the reason */
 } tess_agent_state;
 
-/* How the ranks are asked to stop. */
+/* The way in which the ranks are asked to stop. */
 typedef enum tess_stop_request {
     JOB_STOP_NO,
-    JOB_STOP_NOW,       /* after the step, which is then saved */
+    JOB_STOP_NOW,       /* after the current step, which is then saved */
     JOB_STOP_AFTER_SAVE /* after the next regular checkpoint */
 } tess_stop_request;
 
-/* The effect of a request to stop on a rank. */
+/* How a rank notices a request to stop. */
 typedef enum tess_stop_heed {
-    JOB_HEEDS_SIGNALS,    /* it has never looked for one: it gets a signal */
-    JOB_HEEDS_INTERRUPTS, /* the same, and it handles SIGINT itself */
-    JOB_HEEDS_REQUESTS    /* it looks for requests (tess_runtime_stop_requested) */
+    JOB_HEEDS_SIGNALS,    /* it has never polled for requests, so it gets a signal */
+    JOB_HEEDS_INTERRUPTS, /* it has never polled for requests, and it handles SIGINT itself */
+    JOB_HEEDS_REQUESTS    /* it polls for requests (tess_runtime_stop_requested) */
 } tess_stop_heed;
 
 /* The root cause of a job that failed, as the wardens of this host know it. */
@@ -150,52 +153,56 @@ typedef enum tess_diagnosis_state {
     JOB_DIAGNOSIS_ELSEWHERE /* a warden of another host reports it */
 } tess_diagnosis_state;
 
-/* The processes of one rank number, and the faults of a drill that have happened to them. It outlives recoveries. The
- * present process writes `happened`; tess_ending_note writes the rest once that process has ended. */
+/* The history of one rank number: its processes, and the faults of a drill that have happened to them. It is kept
+ * through recoveries. The present process writes `happened`; tess_ending_note writes the rest when that process has
+ * ended. */
 typedef struct tess_rank_past {
-    uint32_t n_before;            /* processes that had this rank before the present one */
-    uint32_t faults_before;       /* set of the faults that happened to one of them; bit 0 is fault 1 */
-    int64_t happened[JOB_FAULTS]; /* times that each fault has happened to the present process */
+    uint32_t n_before;            /* number of processes that had this rank before the present one */
+    uint32_t faults_before;       /* set of faults that happened to one of those processes; bit 0 is fault 1 */
+    int64_t happened[JOB_FAULTS]; /* how often each fault has happened to the present process */
 } tess_rank_past;
 
 typedef struct tess_job_header {
     char magic[8]; /* JOB_MAGIC */
     uint32_t version, world;
-    uint32_t n_hosts, host; /* hosts of the job; index of this one */
+    uint32_t n_hosts, host; /* number of hosts of the job; index of this one */
     uint64_t bytes;         /* size of the whole memory */
-    uint64_t heap;          /* its offset */
-    uint64_t world_team;  /* offset of the world team's shared state, 0: the host's first rank has not created it yet */
+    uint64_t heap;          /* offset of the heap */
+    uint64_t world_team;  /* offset of the world team's shared state; 0: the host's first rank has not created it yet */
     int32_t launcher_pid; /* ancestor of all ranks of the host; 0: none (a job of one) */
     _Atomic uint32_t agent_state; /* tess_agent_state */
     char agent_error[JOB_ERROR_BYTES];
-    _Atomic int32_t agent_pid;        /* the warden that finds the diagnosis for this host, and is its agent */
-    _Atomic uint32_t diagnosis_state; /* tess_diagnosis_state */
-    _Atomic int32_t diagnosis_rank, diagnosis_code; /* valid once HERE or ELSEWHERE */
-    char trace_folder[JOB_FOLDER_BYTES]; /* folder with the rings of this host's ranks; "": the rings are here */
+    /* process of the warden that finds the diagnosis for this host and is its agent */
+    _Atomic int32_t agent_pid;
+    _Atomic uint32_t diagnosis_state;               /* tess_diagnosis_state */
+    _Atomic int32_t diagnosis_rank, diagnosis_code; /* valid if the state is HERE or ELSEWHERE */
+    /* folder with the rings of this host's ranks; "": the rings are in this memory */
+    char trace_folder[JOB_FOLDER_BYTES];
     tess_job_host hosts[JOB_MAX_HOSTS];
-    _Atomic int32_t first_lost; /* rank, -1: none */
+    _Atomic int32_t first_lost; /* first rank that was lost; -1: none */
     _Atomic uint32_t stop;      /* tess_stop_request */
-    _Atomic uint32_t epoch;    /* times that the job was restarted or recovered; survivors of a lost rank sleep on it */
-    _Atomic uint32_t recovers; /* 1: the launcher may recover the job */
-    _Atomic uint32_t is_over;  /* 1: it will not */
-    _Atomic uint64_t silence;  /* latest verdict on silent hosts: twice its time in ns, + 1 for a loss; 0: none */
-    _Atomic int64_t resumed_step;         /* the step at which ranks continue after a recovery, -1: not known yet */
+    /* how often the job was restarted or recovered; survivors of a lost rank sleep on this word */
+    _Atomic uint32_t epoch;
+    _Atomic uint32_t recovers;    /* 1: the launcher may recover the job */
+    _Atomic uint32_t is_over;     /* 1: the launcher will not recover the job */
+    _Atomic uint64_t silence;     /* newest decision on silent hosts: twice its time in ns, + 1 for a loss; 0: none */
+    _Atomic int64_t resumed_step; /* the step at which ranks continue after a recovery; -1: not known yet */
     _Atomic int64_t omitted[JOB_OMITTED]; /* steps whose evaluation is left out; 0: none */
-    tess_notices notices;                 /* about the job, also from before recoveries */
-    uint32_t faults_of_gone; /* set of the faults that happened to ranks which only earlier lives of the job had */
-    _Alignas(64) _Atomic uint32_t heap_lock; /* 1 + rank of the holder */
+    tess_notices notices;                 /* notices about the job, even from before recoveries */
+    uint32_t faults_of_gone; /* set of faults that happened to ranks which only earlier lives of the job had */
+    _Alignas(64) _Atomic uint32_t heap_lock; /* 1 + rank of the holder; 0: free */
     uint32_t n_holes;
     uint64_t heap_used, heap_limit;
-    tess_job_hole holes[JOB_HEAP_HOLES]; /* free space, ascending */
+    tess_job_hole holes[JOB_HEAP_HOLES]; /* free ranges, in ascending order */
 } tess_job_header;
 
-/* Offsets of the parts of a job's memory, and sizes of what each rank has in them. */
+/* Offsets of the parts of a job's memory, and the size of each rank's share of them. */
 typedef struct tess_job_layout {
     uint64_t pasts, rows, awaited, rings, device_logs, heap;
     uint64_t awaited_bytes, ring_bytes, device_log_bytes;
 } tess_job_layout;
 
-/* The layout of a job of `world` ranks, from 1 on. */
+/* Returns the layout for a job of `world` ranks (at least 1). */
 tess_job_layout tess_job_layout_of(int world);
 
 typedef struct tess_job {
@@ -205,69 +212,70 @@ typedef struct tess_job {
     uint8_t *base;
     size_t bytes;
     int fd;
-    int world; /* ranks when the memory was mapped: a broken program may change the header */
+    int world; /* number of ranks when the memory was mapped, because a broken program may change the header */
     tess_job_layout layout;
-    struct tess_ending_room *room; /* this process's own, for questions about all ranks (job/ending_room.h) */
+    struct tess_ending_room *room; /* scratch memory of this process for searches over all ranks (job/ending_room.h) */
 } tess_job;
 
-/* Makes the memory of a job of `world` ranks (TESS_E_INVALID: fewer than 1; TESS_E_NOMEM). */
+/* Creates the memory of a job of `world` ranks. Errors: TESS_E_INVALID: fewer than 1 rank; TESS_E_NOMEM. */
 tess_status tess_job_create(int world, tess_job *job);
-/* Maps the memory of `fd`. TESS_E_INVALID: it is not a job of `world` ranks of this version. */
+/* Maps the memory of `fd`. Returns TESS_E_INVALID if it is not a job of `world` ranks of this version. */
 tess_status tess_job_open(int fd, int world, tess_job *job);
-/* Resets the memory for a recovery, and wakes the ranks that wait for it (rejoin.c). Only the launcher
- * and those ranks may use it meanwhile. */
+/* Resets the memory for a recovery, and wakes the ranks that wait for it (rejoin.c). Meanwhile, only the launcher
+ * and those ranks may use the memory. */
 tess_status tess_job_reset(tess_job *job);
 /* Unmaps the memory, and closes its descriptor if close_fd. */
 void tess_job_close(tess_job *job, bool close_fd);
 
-/* Completes *job, of which header, base, bytes and fd are set, for `world` ranks. TESS_E_NOMEM: nothing is set. */
+/* Completes *job for `world` ranks; header, base, bytes and fd must be set. On TESS_E_NOMEM, sets nothing. */
 tess_status tess_job_attach(tess_job *job, int world);
 
-/* The ranks that `rank` waits for while it shows a wait: a set of ranks of the job. */
+/* Returns the set of ranks that `rank` waits for. It is valid while the rank's row shows a wait. */
 _Atomic uint64_t *tess_job_awaited(const tess_job *job, int rank);
 
-/* The event ring of `rank` in this memory; unused when there is a trace folder. */
+/* Returns the event ring of `rank` in this memory. It is unused if there is a trace folder. */
 tess_trace_ring *tess_job_ring(const tess_job *job, int rank);
 
-/* The log of what the streams of the rank's device do: whole pages, written by the rank and its device. */
+/* Returns the log of the streams of the rank's device. It consists of whole pages, written by the rank and its
+ * device. */
 tess_device_log *tess_job_device_log(const tess_job *job, int rank);
 
-/* The first rank of this host: its warden finds the diagnosis for the host, and is its agent. */
+/* Returns the first rank of this host. Its warden finds the diagnosis for the host, and is its agent. */
 int tess_job_first_rank(const tess_job *job);
 
 /* ---- Doorbells: sleep until something that concerns this rank has changed ---- */
-/* Wakes the sleepers of `rank`. Call after the change. */
+/* Wakes the sleeping threads of `rank`. Call it after the change. */
 void tess_job_wake(const tess_job *job, int rank);
 void tess_job_wake_all(const tess_job *job);
-/* Begin; check for the change; sleep only when it has not come; end. */
+/* Sleep in this order: begin; check for the change; sleep only if it has not come; end. */
 uint32_t tess_job_sleep_begin(const tess_job *job, int rank);
 void tess_job_sleep(const tess_job *job, int rank, uint32_t ticket, uint64_t timeout_ns);
 void tess_job_sleep_end(const tess_job *job, int rank);
 
 /* ---- The board ---- */
 void tess_board_phase(tess_job_row *row, const char *phase, int64_t step, int64_t detail, uint64_t now_ns);
-/* The phase of the row, cut as in events. Any thread. */
+/* Copies the phase of the row, shortened as in events. May be called by any thread. */
 void tess_board_phase_of(const tess_job_row *row, char phase[TESS_TRACE_PHASE_BYTES]);
 void tess_board_op(tess_job_row *row, const tess_fingerprint *fp, const char *team, uint64_t now_ns);
-/* Updates the state of the newest operation. Does nothing when `fp` is no longer the newest. */
+/* Updates the state of the newest operation. Does nothing if `fp` is no longer the newest. */
 void tess_board_op_state(tess_job_row *row, const tess_fingerprint *fp, tess_trace_state state);
-/* The rank's error, for the launcher's report. `blames`: rank of the job, or -1. */
+/* Stores the rank's error for the launcher's report. `blames`: rank of the job, or -1. */
 void tess_board_error(tess_job_row *row, const char *message, int blames);
 
-/* `missing`: the set of ranks that have not come; NULL: it is on the board already. The board shows one thread of the
- * rank at a time. */
+/* Shows that the rank waits. `missing`: the set of ranks that have not come; NULL: it is already on the board. The
+ * board shows one waiting thread of the rank at a time. */
 void tess_board_wait(const tess_job *job, int rank, const tess_fingerprint *fp, const char *team, uint64_t since_ns,
                      const uint64_t *missing);
 void tess_board_wait_over(tess_job_row *row, const tess_fingerprint *fp);
 /* Stores what the watchdog found. */
 void tess_board_situation(tess_job_row *row, uint32_t situation, const char *why);
 
-/* A row at one moment, times given as ages: agents send it, and texts are made from it. */
+/* A copy of a row at one moment, with ages instead of times. Agents send it, and texts are made from it. */
 typedef struct tess_board_copy {
     uint32_t state, ended, run_state, op_state;
     int32_t pid, signal, exit_code, blames;
-    uint64_t age_ns;                               /* age of its last heartbeat */
-    uint64_t phase_age_ns, op_age_ns, wait_age_ns; /* wait: 0 when it waits for nobody */
+    uint64_t age_ns;                               /* time since the rank's last heartbeat */
+    uint64_t phase_age_ns, op_age_ns, wait_age_ns; /* time since each began; wait_age_ns 0: the rank is not waiting */
     uint32_t situation;
     int32_t status; /* tess_status */
     uint64_t broken_team;
@@ -283,31 +291,33 @@ typedef struct tess_board_copy {
 void tess_board_export(const tess_job_row *row, tess_board_copy *copy);
 /* Copies the set of ranks that `rank` waits for, if it waits. */
 void tess_board_export_awaited(const tess_job *job, int rank, uint64_t *set);
-/* Updates the row of a rank of another host from the copy; tess_job_awaited is written before. A rank that has left or
- * ended does not come back. True when somebody must be woken: the state has changed, or there is a new error or broken
- * team. One writer a row. */
+/* Updates the row of a rank of another host from the copy. The caller updates tess_job_awaited before. A rank that
+ * has left or ended never becomes active again. Returns true if sleepers must be woken: the state has changed, or
+ * there is a new error or broken team. Each row has one writer. */
 bool tess_board_import(const tess_job *job, int rank, const tess_board_copy *copy);
 
-/* "is in all_gather #6 of team 'world': ..., in phase 'backward' of step 12 (3), last seen 0.3 s ago", in a job of
- * several hosts "on host h2 is ...". The caller puts "rank 3 " in front. Returns text. */
+/* Formats "is in all_gather #6 of team 'world': ..., in phase 'backward' of step 12 (3), last seen 0.3 s ago"; in a
+ * job of several hosts "on host h2 is ...". The caller puts "rank 3 " before it. Returns text. */
 const char *tess_board_describe(const tess_job *job, int rank, char *text, size_t size);
-/* "in phase 'data' of step 812 (3)", with step and detail where known; "" without a phase. Returns its length. */
+/* Formats "in phase 'data' of step 812 (3)", with step and detail if known; "" if there is no phase. Returns its
+ * length. */
 size_t tess_board_describe_phase(const tess_board_copy *copy, char *text, size_t size);
-/* "after all_gather #6 of team 'world': ..., in phase 'backward' of step 12 (3)". The caller puts "is " in front.
- * Returns its length. */
+/* Formats "after all_gather #6 of team 'world': ..., in phase 'backward' of step 12 (3)". The caller puts "is "
+ * before it. Returns its length. */
 size_t tess_board_describe_last(const tess_board_copy *copy, char *text, size_t size);
-/* "stream compute: attention of layer 3, enqueued 12.3 s ago, has not finished; behind it 41 operations"; "" if the
- * rank belongs to another host, or its device has done what is older than a second. Returns its length; *since_ns: when
- * it was enqueued, 0: "". */
+/* Formats "stream compute: attention of layer 3, enqueued 12.3 s ago, has not finished; behind it 41 operations".
+ * The text is "" if the rank belongs to another host, or if its device has finished everything older than a second.
+ * Returns its length. *since_ns: time of enqueueing; 0 if the text is "". */
 size_t tess_board_describe_device(const tess_job *job, int rank, char *text, size_t size, uint64_t *since_ns);
-/* "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 of team ...", "rank 3 on host h2 ...". */
+/* Formats "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 of team ...", or "rank 3 on host h2 ...". */
 const char *tess_board_describe_end(const tess_job *job, int rank, char *text, size_t size);
 
 /* ---- The heap: one allocator for all ranks; its lock is in the memory itself ---- */
-/* Allocates zeroed bytes at *offset, aligned to `align` (a power of two from JOB_PAGE). TESS_E_NOMEM: more than the
- * machine has, or the address space is used up; TESS_E_PEER_LOST: a rank died while it held the lock. */
+/* Allocates zeroed bytes at *offset, aligned to `align` (a power of two, at least JOB_PAGE). Errors: TESS_E_NOMEM:
+ * the machine has less memory, or the address space is used up; TESS_E_PEER_LOST: a rank died while it held the
+ * lock. */
 tess_status tess_job_alloc(const tess_job *job, int rank, size_t bytes, size_t align, uint64_t *offset);
-/* Frees the pages. `bytes`: as passed to tess_job_alloc. */
+/* Frees the range and its pages. `bytes`: as passed to tess_job_alloc. */
 void tess_job_free(const tess_job *job, int rank, uint64_t offset, size_t bytes);
 
 #endif

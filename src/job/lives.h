@@ -1,5 +1,5 @@
-/* The facts that a job restarted over MPI must know of its earlier lives, in variables that mpirun passes to the ranks,
- * and those that its launcher must know of the injected faults. */
+/* Passes facts about earlier lives of a job that is restarted over MPI, in variables that mpirun passes to the
+ * ranks. Also reports injected faults to the job's launcher. */
 #ifndef TESS_JOB_LIVES_H
 #define TESS_JOB_LIVES_H
 
@@ -19,10 +19,10 @@ tess_status tess_lives_read(const tess_job *job);
 /* ---- Faults that happened to a rank, as a line from its warden to the process that starts the next life ---- */
 enum { TESS_LIVES_LINE_BYTES = 64 };
 
-/* Returns line. */
+/* Writes the faults as a line, and returns the line. */
 const char *tess_lives_line_write(int rank, uint32_t faults, char line[TESS_LIVES_LINE_BYTES]);
-/* Skips text in front of the line, and adds its faults to past (n_ranks). False: `line` holds no such line, and `past`
- * is unchanged. */
+/* Parses the line, skipping text before it, and adds its faults to past (n_ranks). Returns false if `line` contains
+ * no such line; `past` is then unchanged. */
 bool tess_lives_line_read(const char *line, tess_rank_past *past, int n_ranks);
 
 #endif

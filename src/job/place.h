@@ -1,26 +1,27 @@
-/* Decides which host each rank of a job runs on, and which number each process gets: pure functions of their cards. */
+/* Decides on which host each rank of a job runs, and which rank each process becomes. Pure functions of the cards
+ * that the processes exchange. */
 #ifndef TESS_JOB_PLACE_H
 #define TESS_JOB_PLACE_H
 
 #include "job/job_memory.h"
 
-/* The card that a process gives of itself when it joins; hosts exchange these bytes. */
+/* Facts that a process reports about itself when it joins. Hosts exchange these bytes. */
 typedef struct tess_card {
     char host[JOB_NAME_BYTES];
-    uint64_t host_key;    /* equal on two processes that can share memory */
+    uint64_t host_key;    /* equal on two processes if they can share memory */
     uint64_t config_hash; /* 0: not compared */
     uint64_t version_hash, program_hash, ways_hash;
-    uint64_t cores_hash; /* hash of the set of cores that it may run on */
+    uint64_t cores_hash; /* hash of the set of cores that the process may use */
     tess_kernels_offer kernels;
-    int32_t core;           /* first core that it may run on, in the machine's order (hwloc); -1: not known */
-    int32_t pid;            /* process on its host */
-    int32_t torchrun_rank;  /* RANK as it sees it, -1: none */
-    int32_t torchrun_world; /* WORLD_SIZE, likewise */
+    int32_t core;           /* first core that the process may use, in the machine's order (hwloc); -1: not known */
+    int32_t pid;            /* process id on its host */
+    int32_t torchrun_rank;  /* value of RANK in its environment; -1: none */
+    int32_t torchrun_world; /* value of WORLD_SIZE in its environment; -1: none */
 } tess_card;
 
 typedef struct tess_placement {
     int n_hosts;
-    int n[JOB_MAX_HOSTS]; /* ranks of a host */
+    int n[JOB_MAX_HOSTS]; /* (n_hosts) number of ranks on each host */
     int *rank;            /* rank of a process, by the launcher's number; one block with the next two */
     int *process;         /* the launcher's number, by rank */
     int *host;            /* by rank; hosts are numbered in the order of their first process */

@@ -49,7 +49,7 @@ void tess_ending_lose(const tess_job *job, int rank, int signal, int exit_code)
     tess_job_wake_all(job);
 }
 
-/* Ranks that run are no cause. */
+/* A rank that still runs is not a cause. */
 static bool is_over(const tess_job *job, int rank)
 {
     uint32_t state =
@@ -117,7 +117,7 @@ int tess_ending_stuck(const tess_job *job, int rank)
     return tess_ending_leaves_finding(job, rank) ? rank : -1;
 }
 
-/* A rank that waits for `rank`, or did until it gave up; -1: none. */
+/* Finds a rank that waits for `rank`, or did so until it gave up; -1: none. */
 static int find_waiter(const tess_job *job, int rank)
 {
     for (int r = 0; r < (int)job->header->world; r++) {
@@ -130,7 +130,7 @@ static int find_waiter(const tess_job *job, int rank)
     return -1;
 }
 
-/* " on host h2" in a job of several hosts. */
+/* Formats " on host h2" in a job of several hosts. */
 static const char *on_host(const tess_job *job, int rank, char *text, size_t size)
 {
     if (job->header->n_hosts > 1)
@@ -186,12 +186,12 @@ const char *tess_ending_report(const tess_job *job, int rank, int stuck, char *t
     if (stuck >= 0)
         return report_stuck(job, rank, stuck, text, size);
     on_host(job, rank, host, sizeof(host));
-    if (atomic_load(&row->situation) == TESS_RANK_OOM_KILLED) { /* this says more than the signal */
+    if (atomic_load(&row->situation) == TESS_RANK_OOM_KILLED) { /* the situation says more than the signal */
         tess_board_copy copy;
         tess_board_export(row, &copy);
         tess_board_describe_last(&copy, end, sizeof(end));
         snprintf(text, size, "rank %d%s was %s; it was %s", rank, host, copy.why, end);
-    } else if (shared) { /* an error that several ranks found is not the fault of the one that ended first */
+    } else if (shared) { /* if several ranks found the error, it is not the fault of the one that ended first */
         snprintf(text, size, "%.*s; rank %d%s was the first to end, with code %d", JOB_ERROR_BYTES, row->error, rank,
                  host, atomic_load(&row->exit_code));
     } else {
@@ -204,7 +204,7 @@ const char *tess_ending_report(const tess_job *job, int rank, int stuck, char *t
 
 int64_t tess_ending_steps_done(const tess_job *job)
 {
-    /* Between a recovery and their next step ranks show no step: resumed_step says where they continue. */
+    /* Between a recovery and the next step, rows show no step, but resumed_step has the one at which ranks continue. */
     int64_t most_steps = atomic_load(&job->header->resumed_step);
     for (int r = 0; r < (int)job->header->world; r++) {
         int64_t steps = (int64_t)atomic_load_explicit(&job->rows[r].n_steps, memory_order_relaxed);

@@ -18,10 +18,11 @@
 #include "job/job_memory.h"
 
 enum { RETRY_MS = 20 };
-/* A caller sends its rank as soon as it runs. One that does not may delay the others this long. */
+/* Timeout for a caller that has connected. Callers send their rank at once; one that does not delays the others by
+ * at most this time. */
 static const double caller_s = 5;
 
-/* The message of a rank; the first rank answers with the same and the file descriptor. */
+/* The message of a rank. The first rank answers with the same message and the file descriptor. */
 typedef struct hello {
     int32_t rank, world;
 } hello;
@@ -93,7 +94,7 @@ static tess_status listen_for_ranks(const tess_environment *e, int *listener)
                      error == EADDRINUSE ? " by a second rank 0, or by another job with the same MASTER_PORT" : "");
 }
 
-/* Answers one caller. Hangs up on other users and on unknown messages. */
+/* Answers one caller. Closes the connection to other users and on unknown messages. */
 static tess_status answer(const tess_environment *e, int connection, int fd, double deadline_s, bool *came, int *n_came)
 {
     hello said;
@@ -113,7 +114,7 @@ static tess_status answer(const tess_environment *e, int connection, int fd, dou
     const hello mine = {.rank = e->rank, .world = e->world};
     came[said.rank] = tess_os_send_message(connection, &mine, sizeof(mine), fd) == TESS_OK;
     if (!came[said.rank])
-        tess_error_clear(); /* it hung up, and may call again */
+        tess_error_clear(); /* the caller closed the connection, and may call again */
     *n_came += came[said.rank];
     return TESS_OK;
 }
@@ -128,7 +129,7 @@ static tess_status name_missing(const bool *came, int world, double timeout_s)
     return TESS_FAIL(TESS_E_TIMEOUT, "rank %s did not come within %g s", names, timeout_s);
 }
 
-/* came (world): all false. */
+/* `came` (world) must be all false. */
 static tess_status serve(const tess_environment *e, int listener, int fd, double timeout_s, bool *came)
 {
     int n_came = 1;
@@ -162,7 +163,7 @@ tess_status tess_rendezvous_offer(const tess_environment *environment, int fd, d
 
 /* ---- The others ---- */
 
-/* Retries until the first rank listens. */
+/* Connects, and retries until the first rank listens. */
 static tess_status call_first(const tess_environment *e, double deadline_s, int *connection)
 {
     struct sockaddr_un address;

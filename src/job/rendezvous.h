@@ -6,13 +6,16 @@
 
 #include "job/environment.h"
 
-/* Both need a job on one host (local_world == world) and master_port. Each waits for at most timeout_s (> 0). */
+/* Both functions need a job on one host (local_world == world) and a master_port. Each waits at most timeout_s (>
+ * 0). */
 
-/* Local rank 0: sends `fd`, borrowed, to each of the other ranks once. TESS_E_TIMEOUT names the ranks that never came;
- * TESS_E_INVALID: another job has the name (same MASTER_PORT and user), or two processes have the same rank. */
+/* Called on local rank 0: sends `fd`, which is borrowed, to each of the other ranks once. Errors: TESS_E_TIMEOUT
+ * names the ranks that never came; TESS_E_INVALID: another job uses the name (same MASTER_PORT and user), or two
+ * processes have the same rank. */
 tess_status tess_rendezvous_offer(const tess_environment *environment, int fd, double timeout_s);
 
-/* The others: *fd is the caller's, closed on exec. TESS_E_TIMEOUT: rank 0 never offered its descriptor. */
+/* Called on the other ranks: receives *fd, which the caller owns and which is closed on exec. Returns TESS_E_TIMEOUT
+ * if rank 0 never offered its descriptor. */
 tess_status tess_rendezvous_take(const tess_environment *environment, double timeout_s, int *fd);
 
 #endif

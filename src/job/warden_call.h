@@ -1,5 +1,5 @@
-/* Requests of a rank to its warden: small messages of one size over the socket pair inherited at its start. The warden
- * itself is in launch/agent. */
+/* Requests of a rank to its warden: small messages of one size over a socket pair that the rank inherits at its
+ * start. The warden itself is in launch/agent. */
 #ifndef TESS_JOB_WARDEN_CALL_H
 #define TESS_JOB_WARDEN_CALL_H
 
@@ -7,7 +7,7 @@
 
 enum { AGENT_ADDRESSES = 8, AGENT_ADDRESS_BYTES = 48, AGENT_SECRET_BYTES = 16 };
 
-/* The addresses at which the agent of a host listens. Hosts exchange these bytes. */
+/* The addresses at which a host's agent listens. Hosts exchange these bytes. */
 typedef struct tess_agent_address {
     char address[AGENT_ADDRESSES][AGENT_ADDRESS_BYTES]; /* numeric, IPv4 or IPv6; "" after the last */
     uint16_t port;
@@ -15,7 +15,7 @@ typedef struct tess_agent_address {
 } tess_agent_address;
 
 /* ---- Calls of a rank, in this order ---- */
-/* True inside a rank that a warden has started; *fd is then the socket to it. */
+/* Whether this process is a rank that a warden has started. *fd is then the socket to the warden. */
 bool tess_warden_find(int *fd);
 /* Passes the host's shared memory and this rank's number to the warden, which from now on writes the rank's end to the
  * board. Before the call the header must hold n_hosts and host, and the rows the host of every rank. The warden of the

@@ -1,4 +1,4 @@
-/* One block of persistent memory and its regions. */
+/* Implements one block of persistent memory and its regions. */
 #include "base/core/round_up.h"
 #include "job/persist/persist_impl.h"
 
@@ -31,7 +31,7 @@ tess_status persist_format(int fd, size_t bytes, uint64_t identity)
     return TESS_OK;
 }
 
-/* Named files may hold anything, so the header is checked. */
+/* Validates the header, because a named file may contain anything. */
 static bool is_whole(const persist_header *h, size_t bytes)
 {
     uint32_t n = atomic_load(&h->n_regions);

@@ -1,4 +1,4 @@
-/* The blocks of all ranks of a host: nameless, or files that the next launch finds. */
+/* Manages the blocks of all ranks of a host. They have no names, or are files that the next launch finds. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,9 +8,9 @@
 #include "base/os/os.h"
 #include "job/persist/persist_impl.h"
 
-enum { OTHER_FILES = 64 }; /* open files of a launcher besides the blocks */
+enum { OTHER_FILES = 64 }; /* number of files that a launcher opens in addition to the blocks */
 
-/* This is address space, not memory: a region that changes its size leaves a hole. */
+/* Size of a block. It is address space, not memory, so a region that changes its size may leave a gap. */
 static size_t block_bytes(void)
 {
     return (sizeof(persist_header) + 2 * tess_os_memory_bytes() + PERSIST_HUGE_PAGE - 1) / PERSIST_HUGE_PAGE *
@@ -36,7 +36,7 @@ static tess_status open_block(const tess_persist_set *set, int rank, int *fd)
     return size == bytes ? TESS_OK : tess_os_resize_zeroed(*fd, bytes, path);
 }
 
-/* Takes over the block of an earlier launch if it is valid and of the same job; else formats it. */
+/* Takes over the block of an earlier launch if it is valid and belongs to the same job; otherwise formats it. */
 static tess_status take_block(const tess_persist_set *set, int fd, uint64_t identity)
 {
     tess_persist *persist;
@@ -51,7 +51,7 @@ static tess_status take_block(const tess_persist_set *set, int fd, uint64_t iden
     return taken ? TESS_OK : persist_format(fd, bytes, identity);
 }
 
-/* The descriptor holds the lock, so that one launch at a time uses the folder. No child inherits it. */
+/* Locks the folder through the descriptor, so that one launch at a time uses it. No child inherits the descriptor. */
 static tess_status begin_folder(tess_persist_set *set, const char *folder)
 {
     char path[1024];
@@ -65,7 +65,7 @@ static tess_status begin_folder(tess_persist_set *set, const char *folder)
     return TESS_OK;
 }
 
-/* Removes blocks left by an earlier launch with more ranks, which are numbered without a gap. */
+/* Removes blocks left by an earlier launch with more ranks. They are numbered without gaps. */
 static void remove_from(const tess_persist_set *set, int first)
 {
     char path[1024];
@@ -73,7 +73,7 @@ static void remove_from(const tess_persist_set *set, int first)
         tess_os_remove(path);
 }
 
-/* Each block is an open file of this process. */
+/* Raises the limit of open files, because each block is an open file of this process. */
 static tess_status check_files(const tess_persist_set *set)
 {
     uint64_t needed = (uint64_t)set->n * 2 + OTHER_FILES, allowed = tess_os_raise_open_files(needed);
