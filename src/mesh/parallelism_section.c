@@ -6,19 +6,19 @@
 
 static const tess_option parallelism[] = {
     DEGREE(parallelism, data_parallel_replicate_degree, "dp_replicate", "-1", -1, 65536,
-           "replicas of the sharded model; -1: hybrid: what the shard degree leaves, or one a host; else 1"),
+           "number of replicas of the sharded model; -1: 1; with hybrid: what the shard degree leaves, or one on each "
+           "host"),
     DEGREE(parallelism, data_parallel_shard_degree, "dp_shard", "-1", -1, 65536,
            "ranks that share one copy; -1: the world divided by the replicas"),
     INT(parallelism, fsdp_reshard_after_forward, CALLS, "1", 0, 65536,
         "1: free gathered parameters after forward; 0: keep them until backward; n divides the shard degree: each rank "
         "keeps 1/n, gathered in backward over n ranks (a host that has all n keeps one shared copy instead)"),
-    INT(parallelism, fsdp_prefetch, CALLS, "1", 0, 64, "units gathered ahead of use"),
+    INT(parallelism, fsdp_prefetch, CALLS, "1", 0, 64, "number of FSDP units gathered before they are used"),
     INT(parallelism, fsdp_unit_blocks, LAYOUT, "1", 1, 1 << 20,
         "merge neighbouring layers into FSDP units of at least this many layers"),
     BYTES(parallelism, fsdp_unit_bytes, LAYOUT, "0", 0, 1LL << 50,
           "and at least this many bytes of gathered parameters, such as 25MiB"),
-    BOOL(parallelism, fsdp_unit_mixed, LAYOUT, "false",
-         "the embedding and the head join layers too, not only layers each other"),
+    BOOL(parallelism, fsdp_unit_mixed, LAYOUT, "false", "the embedding and the head may be merged with layers, too"),
     CHOICE(
         parallelism, shard_strategy, LAYOUT, "full", "none|zero1|zero2|full|hybrid",
         "none: DDP; zero1: optimizer state; zero2: and gradients; full: and parameters; hybrid: full within replicas"),
@@ -29,16 +29,17 @@ static const tess_option parallelism[] = {
     BOOL(parallelism, enable_async_tensor_parallel, NOTHING, "false",
          "torchtitan's; changes nothing: exchanges are one copy into shared memory, and products need all of it"),
     DEGREE(parallelism, pipeline_parallel_degree, "pp", "1", 1, 4096,
-           "stages that the layers are cut into, each on ranks of its own"),
+           "number of stages that the layers are divided into; each stage has its own ranks"),
     ROW(parallelism, pipeline_parallel_schedule, LAYOUT, TESS_OPTION_CHOICE, .fallback = "1f1b",
         .choices = "gpipe|1f1b|interleaved|zb_h1|zbv|dualpipev",
         .also = "GPipe|1F1B|Interleaved1F1B||ZBVZeroBubble|DualPipeV", /* torchtitan's */
         .help = "order of forwards and backwards; the last four give a rank several stages or split the backward"),
     INT(parallelism, pipeline_parallel_layers_per_stage, LAYOUT, "0", 0, 65536,
-        "layers of a stage, which says how many stages a rank has; 0: the schedule's 1 or 2"),
+        "layers in each stage, which determines how many stages a rank has; 0: the schedule's 1 or 2"),
     INT(parallelism, pipeline_parallel_first_stage_less_layers, LAYOUT, "-1", -1, 65536,
-        "layers that the embedding counts as where stages are cut; -1: as its operations come to"),
-    INT(parallelism, pipeline_parallel_last_stage_less_layers, LAYOUT, "-1", -1, 65536, "the same of the head"),
+        "cost of the embedding, in layers, when layers are divided into stages; -1: estimated from its operations"),
+    INT(parallelism, pipeline_parallel_last_stage_less_layers, LAYOUT, "-1", -1, 65536,
+        "cost of the head, in layers, likewise"),
 };
 const tess_option_section tess_section_parallelism = SECTION("parallelism", "how ranks share the model", parallelism);
 

@@ -17,10 +17,10 @@ const tess_option_section tess_section_model = SECTION("model", "the model to tr
 
 static const tess_option lora[] = {
     INT(lora, rank, BITS, "0", 0, 65536, "train an adapter of this rank and nothing else; 0: the model itself"),
-    FLOAT(lora, alpha, BITS, "0", 0, 1e6, "the adapter's part counts alpha / rank times; 0: once"),
+    FLOAT(lora, alpha, BITS, "0", 0, 1e6, "the adapter's output is scaled by alpha / rank; 0: by 1"),
     LIST(lora, targets, BITS,
          "linear maps that have an adapter: names or ends of names (q_proj), or all-linear; empty: all-linear"),
-    BOOL(lora, use_rslora, BITS, "false", "count it alpha / sqrt(rank) times"),
+    BOOL(lora, use_rslora, BITS, "false", "scale the adapter's output by alpha / sqrt(rank)"),
     FLOAT(lora, dropout, BITS, "0", 0, 1, "PEFT's; 0 alone"),
     PATH(lora, path, BITS, "",
          "folder with an adapter to start from, as PEFT or an earlier run wrote it, which says all of the above"),
@@ -29,7 +29,7 @@ const tess_option_section tess_section_lora = SECTION("lora", "adapters", lora);
 
 static const tess_option activation_checkpoint[] = {
     CHOICE(activation_checkpoint, mode, CALLS, "none", "none|full|every_n|selective",
-           "layers whose forward runs again in backward instead of keeping its activations; selective: parts of it"),
+           "layers that recompute their forward in backward instead of keeping activations; selective: parts of it"),
     INT(activation_checkpoint, every_n, CALLS, "2", 1, 65536, "every_n: layers 0, n, 2n, ..."),
     LIST(activation_checkpoint, recompute, CALLS,
          "selective: what is computed again, of feed_forward, attention_inputs, residual, attention; empty: all that "

@@ -4,7 +4,7 @@
 
 static const tess_option optimizer[] = {
     CHOICE(optimizer, name, LAYOUT_AND_BITS, "adamw", "adamw|adam|sgd|muon|adamw8bit",
-           "muon: matrices of layers, the rest by adamw; adamw8bit: 8-bit moments of matrices of layers"),
+           "muon: updates matrices of layers, adamw the rest; adamw8bit: 8-bit moments for matrices of layers"),
     FLOAT(optimizer, lr, BITS, "3e-4", 0, 1e6, "peak learning rate; 1e-6 by default in `tessera rl`"),
     FLOAT(optimizer, beta1, LAYOUT_AND_BITS, "0.9", 0, 0.999999, "decay of the first moment"),
     FLOAT(optimizer, beta2, LAYOUT_AND_BITS, "0.95", 0, 0.999999, "decay of the second moment"),
@@ -22,9 +22,9 @@ const tess_option_section tess_section_optimizer = SECTION("optimizer", "the upd
 
 static const tess_option lr_scheduler[] = {
     INT(lr_scheduler, warmup_steps, BITS, "-1", -1, 1e12,
-        "linear rise from 0; -1: 100, or all steps of the schedule where they are fewer"),
+        "steps of linear warm-up from 0; -1: 100, or all steps of the schedule if there are fewer"),
     INT(lr_scheduler, steps, BITS, "0", 0, 1e12,
-        "steps of the schedule, after which its last learning rate stays; 0: training.steps"),
+        "length of the schedule in steps; its last learning rate is kept afterwards; 0: training.steps"),
     CHOICE(lr_scheduler, decay_type, BITS, "cosine", "constant|linear|cosine|wsd",
            "shape after the rise; wsd: constant, then linear over decay_ratio of the steps"),
     FLOAT(lr_scheduler, min_lr_factor, BITS, "0.1", 0, 1, "last learning rate over the peak"),
