@@ -1,4 +1,5 @@
-# tess_module(NAME DEPS ... LIBS ...): every .c below src/NAME as a static library tess_NAME.
+# tess_module(NAME DEPS ... LIBS ...): every .c below src/NAME as a static library tess_NAME, but for the files of modules
+# that tools/layers.txt has inside of NAME. The library of the module a/b is tess_a_b.
 # A file's instruction set is in its name: *_avx2.c, *_avx512.c, *_avx512_bf16.c, *_amx.c get the flags; nothing else
 # does, so one binary serves every x86-64 machine and the kernel table chooses at run time.
 set(TESS_ISA_avx2 -mavx2 -mfma -mf16c)
@@ -11,11 +12,27 @@ set(TESS_CPU_FLAG_avx512_bf16 avx512_bf16)
 set(TESS_CPU_FLAG_amx amx_tile)
 file(STRINGS /proc/cpuinfo TESS_CPU_FLAGS REGEX "^flags" LIMIT_COUNT 1)
 set_property(GLOBAL PROPERTY TESS_MODULES "")
+file(STRINGS ${CMAKE_SOURCE_DIR}/tools/layers.txt TESS_NESTED REGEX "^module [a-z]+/")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/layers.txt)
+
+# Takes the files of modules inside of the module `name` off the list.
+function(tess_own_files name list)
+  set(files ${${list}})
+  foreach(line ${TESS_NESTED})
+    string(REGEX MATCH "[a-z]+(/[a-z]+)+" nested "${line}")
+    if(nested MATCHES "^${name}/")
+      file(GLOB_RECURSE inner ${CMAKE_SOURCE_DIR}/src/${nested}/*)
+      list(REMOVE_ITEM files "" ${inner})
+    endif()
+  endforeach()
+  set(${list} ${files} PARENT_SCOPE)
+endfunction()
 
 # Every .yaml and .jinja below src/NAME goes into the library as the bytes of `tess_data_STEM` (tools/embed.cmake).
 function(tess_embed_data name list)
   file(GLOB_RECURSE files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.yaml
        ${CMAKE_SOURCE_DIR}/src/${name}/*.jinja)
+  tess_own_files(${name} files)
   set(generated ${${list}})
   foreach(file ${files})
     get_filename_component(stem ${file} NAME_WE)
@@ -32,6 +49,8 @@ endfunction()
 function(tess_module name)
   cmake_parse_arguments(ARG "" "" "DEPS;LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.c)
+  tess_own_files(${name} sources)
+  string(REPLACE "/" "_" target tess_${name})
   if(name STREQUAL "cli")
     list(FILTER sources EXCLUDE REGEX "/main\\.c$")
   endif()
@@ -59,18 +78,19 @@ function(tess_module name)
     return()
   endif()
   tess_embed_data(${name} sources)
-  add_library(tess_${name} STATIC ${sources})
-  target_include_directories(tess_${name} PUBLIC ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
+  add_library(${target} STATIC ${sources})
+  target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
   if(TESS_FUZZ AND NOT name MATCHES "^(device|nn|optim|parallel|infer|bench)$") # no parsers there, but hot loops
-    target_compile_options(tess_${name} PRIVATE -fsanitize=fuzzer-no-link)
+    target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
   foreach(dep ${ARG_DEPS})
-    if(TARGET tess_${dep})
-      target_link_libraries(tess_${name} PUBLIC tess_${dep})
+    string(REPLACE "/" "_" dep tess_${dep})
+    if(TARGET ${dep})
+      target_link_libraries(${target} PUBLIC ${dep})
     endif()
   endforeach()
-  target_link_libraries(tess_${name} PUBLIC ${ARG_LIBS})
-  set_property(GLOBAL APPEND PROPERTY TESS_MODULES tess_${name})
+  target_link_libraries(${target} PUBLIC ${ARG_LIBS})
+  set_property(GLOBAL APPEND PROPERTY TESS_MODULES ${target})
 endfunction()
 
 # libtessera (shared and static) from the modules, the command, and what `make install` puts where.

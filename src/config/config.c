@@ -1,6 +1,5 @@
 #include "config/config.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -250,24 +249,7 @@ static tess_status check_batch(tess_config *config, int trainers)
     int64_t local = config->training.local_batch_size, *global = &config->training.global_batch_size;
     if (*global == 0)
         *global = local * (trainers / tess_config_model_ranks(config));
-    TESS_CHECK(*global % local == 0, TESS_E_INVALID,
-               "training.global_batch_size: %lld rows are not a multiple of training.local_batch_size=%lld",
-               (long long)*global, (long long)local);
-    TESS_CHECK(
-        config->training.passes <= local, TESS_E_INVALID,
-        "training.passes: %lld passes for the %lld row%s of a micro-batch: set training.passes=%lld or less, or a "
-        "larger training.local_batch_size",
-        (long long)config->training.passes, (long long)local, local == 1 ? "" : "s", (long long)local);
-    TESS_CHECK(local * config->training.seq_len < INT32_MAX, TESS_E_INVALID,
-               "training: a micro-batch of %lld x %lld tokens is too large", (long long)local,
-               (long long)config->training.seq_len);
-    return TESS_OK;
-}
-
-static bool is_power_of_two(double x)
-{
-    int exponent;
-    return frexp(x, &exponent) == 0.5;
+    return tess_training_check_rows(&config->training);
 }
 
 static tess_status check_fp8_gather(const tess_config *c)
@@ -275,9 +257,6 @@ static tess_status check_fp8_gather(const tess_config *c)
     const char *device = tess_config_device(c);
     if (device == NULL)
         device = tess_variable_value(TESS_VAR_DEVICE);
-    TESS_CHECK(c->training.fp8, TESS_E_INVALID,
-               "training.fp8_gather: weights that are gathered in fp8 are rounded, which only products of "
-               "training.fp8=true do not notice: set it, or leave fp8_gather out");
     TESS_CHECK(device == NULL || device[0] == '\0' || strcmp(device, "cpu") == 0, TESS_E_UNSUPPORTED,
                "training.fp8_gather: codes are read by the CPU's products alone, not on job.device=%s: leave it out",
                device);
@@ -290,9 +269,6 @@ static tess_status check_fp8(const tess_config *c)
         TESS_TRY(check_fp8_gather(c));
     if (!c->training.fp8)
         return TESS_OK;
-    TESS_CHECK(c->training.mixed_precision_param != TESS_PRECISION_F16, TESS_E_INVALID,
-               "training.fp8: scaled fp8 values are exact in bfloat16 and float32, not in float16: choose "
-               "training.mixed_precision_param=bfloat16");
     TESS_CHECK(c->parallelism.tensor_parallel_degree == 1, TESS_E_UNSUPPORTED,
                "training.fp8: ranks that share a layer may cut a block of 128 that has one scale: set "
                "parallelism.tensor_parallel_degree=1 (every sharding strategy and pipelines will do)");
@@ -304,24 +280,9 @@ static tess_status check_fp8(const tess_config *c)
 
 static tess_status check_precision(const tess_config *c)
 {
-    static const char *const names[] = {"bfloat16", "float32", "float16", "float8_e4m3"};
-    int param = c->training.mixed_precision_param;
-    TESS_CHECK(
-        param != TESS_PRECISION_F8, TESS_E_INVALID,
-        "training.mixed_precision_param: no kernel computes in %s: choose bfloat16, which has the range of float32 "
-        "(`tessera bench precision` shows what casts to %s lose)",
-        names[param], names[param]);
+    TESS_TRY(tess_training_check_precision(&c->training));
     TESS_TRY(check_fp8(c));
-    TESS_CHECK(c->training.loss_scale == 0 || is_power_of_two(c->training.loss_scale), TESS_E_INVALID,
-               "training.loss_scale: %g is no power of two, and would change bits", c->training.loss_scale);
-    TESS_CHECK(is_power_of_two(c->training.loss_scale_init), TESS_E_INVALID,
-               "training.loss_scale_init: %g is no power of two, and would change bits", c->training.loss_scale_init);
-    TESS_CHECK(c->training.loss_scale_min == 0 || is_power_of_two(c->training.loss_scale_min), TESS_E_INVALID,
-               "training.loss_scale_min: %g is no power of two, and would change bits", c->training.loss_scale_min);
-    TESS_CHECK(c->training.loss_scale_min <= c->training.loss_scale_init, TESS_E_INVALID,
-               "training.loss_scale_min: %g is more than training.loss_scale_init=%g", c->training.loss_scale_min,
-               c->training.loss_scale_init);
-    return TESS_OK;
+    return tess_training_check_loss_scale(&c->training);
 }
 
 tess_precision tess_config_precision(const tess_config *config, const char *kernels)
@@ -345,11 +306,6 @@ static tess_status choose_precision(tess_config *config)
     TESS_TRY(tess_kernels_select(NULL, &kernels));
     config->training.mixed_precision_param = (int)tess_config_precision(config, kernels->name);
     return TESS_OK;
-}
-
-tess_dtype tess_precision_dtype(int precision)
-{
-    return precision == TESS_PRECISION_BF16 ? TESS_BF16 : precision == TESS_PRECISION_F16 ? TESS_F16 : TESS_F32;
 }
 
 bool tess_config_offloads_state(const tess_config *c)
