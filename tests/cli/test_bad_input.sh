@@ -145,7 +145,7 @@ done
 expect "a configuration in a circle of links" 2 "loop: Too many levels" "$tessera" train loop
 
 limited() { (ulimit -v 2097152 && exec "$@"); }
-expect "little address space" 1 "shared memory of 2 ranks: map shared memory: Cannot allocate memory; RLIMIT_AS allows this process 2.00 GiB of address space" \
+expect "little address space" 1 "of address space: map shared memory: Cannot allocate memory; RLIMIT_AS allows this process 2.00 GiB of address space" \
     limited "$tessera" train run.yaml job.dump_folder=out -n 2
 grep -qF 'lift it by `ulimit -v unlimited`' output && pass "and what lifts it" || fail "the fix: $(cat output)"
 rm -rf out
