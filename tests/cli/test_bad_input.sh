@@ -65,7 +65,7 @@ bad "a line that is too long, for the loader" "long.jsonl: line 1 has more than 
     tokenizer.path="$project/tests/data/fixtures/trained.json" model.config=large.json
 rm long.jsonl
 echo '{"text": ""}' >bad.jsonl
-bad "no text" "bad.jsonl: 1 bytes of text are too few to train a tokenizer on: are the documents empty?" data.files=bad.jsonl
+bad "no text" "bad.jsonl: 1 bytes of text are too few to train a tokenizer on: is every document empty?" data.files=bad.jsonl
 echo '{"model_type": "llama", "vocab_size": "many"}' >bad.json
 bad "bad config.json" "vocab_size" model.config=bad.json
 echo '{"model_type": "mamba"}' >other.json

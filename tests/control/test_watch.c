@@ -33,7 +33,8 @@ static void a_request_that_came_before_mpirun_ran_is_served(void)
     tess_launch_line_end end;
     int number = SIGTERM;
     use_shell(program);
-    const tess_launch_watch watch = {.mpi = TESS_MPI_OPEN_MPI, .usr1_stops = true, .say = raise_once, .self = &number};
+    const tess_launch_watch watch = {
+        .mpi = TESS_MPI_OPEN_MPI, .usr1_stops = true, .next_input = raise_once, .self = &number};
     EXPECT_OK(tess_launch_line_run(&line, &watch, &end));
     EXPECT_INT(end.stop_signal, SIGTERM);
     EXPECT(!end.twice);
@@ -53,7 +54,7 @@ static void run_into(int file, char *program, tess_launch_line_end *end)
     dup2(file, STDOUT_FILENO);
     dup2(file, STDERR_FILENO);
     use_shell(program);
-    const tess_launch_watch watch = {.mpi = TESS_MPI_MPICH, .hear = take_reports};
+    const tess_launch_watch watch = {.mpi = TESS_MPI_MPICH, .on_error_line = take_reports};
     tess_status status = tess_launch_line_run(&line, &watch, end);
     dup2(before[0], STDOUT_FILENO);
     dup2(before[1], STDERR_FILENO);
@@ -141,7 +142,7 @@ static void a_request_is_served_while_the_reader_is_slow(void)
     dup2(ends[1], STDOUT_FILENO);
     close(ends[1]);
     use_shell(program);
-    const tess_launch_watch watch = {.mpi = TESS_MPI_OPEN_MPI, .say = ask_when_ready, .self = ready};
+    const tess_launch_watch watch = {.mpi = TESS_MPI_OPEN_MPI, .next_input = ask_when_ready, .self = ready};
     EXPECT_OK(tess_launch_line_run(&line, &watch, &end));
     dup2(before, STDOUT_FILENO);
     EXPECT_INT(waitpid(reader, NULL, 0), reader);

@@ -72,7 +72,7 @@ typedef struct launch_job {
     int probed; /* group of the host that is being probed */
 } launch_job;
 
-static bool hear(void *self, const char *line)
+static bool on_error_line(void *self, const char *line)
 {
     launch_job *j = self;
     if (tess_lives_line_read(line, j->past, j->n_past))
@@ -85,16 +85,16 @@ static bool hear(void *self, const char *line)
     return true;
 }
 
-static void keep(void *self, FILE *stream)
+static void keep_output(void *self, FILE *stream)
 {
     const launch_job *j = self;
     tess_console_keep(stream, j->config->job.dump_folder, &j->hosts->reporter);
 }
 
-static const char *request(void *self)
+static const char *next_request(void *self)
 {
     const launch_job *j = self;
-    keep(self, stderr); /* must come before the supervisor's own lines, too */
+    keep_output(self, stderr); /* must come before the supervisor's own lines, too */
     return tess_supervise_has_room(j->supervision) ? TESS_WARDEN_LEAVE : NULL;
 }
 
@@ -138,7 +138,11 @@ static void choose_hosts(launch_job *j, const tess_slots *slots)
 static tess_status run_life(launch_job *j, const tess_slots *slots, char *const *words,
                             const tess_launch_options *options, tess_launch_line_end *end)
 {
-    tess_launch_watch watch = {.usr1_stops = true, .hear = hear, .keep = keep, .say = request, .self = j};
+    tess_launch_watch watch = {.usr1_stops = true,
+                               .on_error_line = on_error_line,
+                               .before_output = keep_output,
+                               .next_input = next_request,
+                               .self = j};
     j->heard = false;
     j->past = options->past;
     j->n_past = options->n_past;

@@ -94,8 +94,8 @@ static tess_status read(const tess_token_shard *shard, uint64_t index, tess_toke
         tess_token_document it = document(&v, d);
         size_t start = out->ids.size;
         uint64_t from = done, to = done + it.n_tokens;
-        TESS_CHECK(to <= v.head->n_tokens, TESS_E_FORMAT,
-                   "%s: the documents of block %" PRIu64 " are more than it holds", shard->path, number);
+        TESS_CHECK(to <= v.head->n_tokens, TESS_E_FORMAT, "%s: block %" PRIu64 " has more documents than it can hold",
+                   shard->path, number);
         done = to;
         from = first + from < shard->begin ? shard->begin - first : from;
         to = first + to > shard->end ? shard->end - first : to;

@@ -63,7 +63,7 @@ static tess_status collect_text(const tess_run_text *x, tess_buffer *text)
         "validation.files or validation.enable=false",
         cut_path, cut.line, cut.size, 100 * share);
     TESS_CHECK(text->size >= 2, TESS_E_INVALID,
-               "data.files: %s%s: %zu bytes of text are too few to train a tokenizer on: are the documents empty?",
+               "data.files: %s%s: %zu bytes of text are too few to train a tokenizer on: is every document empty?",
                x->files.paths[0], x->files.n > 1 ? " and the others" : "", text->size);
     return TESS_OK;
 }

@@ -150,7 +150,7 @@ static void look(launched *l)
     if (l->n_stops == 0 && mpirun_was_asked(l->mpirun))
         ask_to_stop(l, SIGTERM);
     end_if_alone(l);
-    const char *word = l->watch->say != NULL ? l->watch->say(l->watch->self) : NULL;
+    const char *word = l->watch->next_input != NULL ? l->watch->next_input(l->watch->self) : NULL;
     if (word != NULL)
         (void)!write(l->words[1], word, strlen(word));
 }
@@ -189,7 +189,7 @@ static void watch(launched *l, tess_launch_line_end *end)
 /* ---- Start ---- */
 static tess_status open_pipes(launched *l, int report[2], int outputs[2])
 {
-    if (pipe2(report, O_CLOEXEC) != 0 || (l->watch->say != NULL && pipe2(l->words, O_CLOEXEC) != 0))
+    if (pipe2(report, O_CLOEXEC) != 0 || (l->watch->next_input != NULL && pipe2(l->words, O_CLOEXEC) != 0))
         return tess_os_error("pipe", "for mpirun");
     if (l->words[1] >= 0)
         fcntl(l->words[1], F_SETFL, O_NONBLOCK); /* a word that mpirun does not read is lost, and sent again later */
@@ -226,7 +226,7 @@ tess_status tess_launch_line_run(const tess_launch_line *line, const tess_launch
                   .mpirun = -1,
                   .words = {-1, -1},
                   .output = {.to = stdout, .from = -1},
-                  .errors = {.to = stderr, .from = -1, .hear = how->hear}};
+                  .errors = {.to = stderr, .from = -1, .on_line = how->on_error_line}};
     tess_child_signals signals;
     *end = (tess_launch_line_end){.exit_code = 1};
     tess_child_block_signals(&signals);

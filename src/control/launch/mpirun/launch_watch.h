@@ -12,13 +12,13 @@ typedef struct tess_launch_watch {
     bool usr1_stops; /* SIGUSR1 asks to stop; otherwise it is passed to the ranks */
     /* Called for each line that mpirun and the ranks write to standard error, without its newline. A line of more
      * than 8 KiB is passed in parts. If it returns true, the line is not passed on. NULL: all lines are passed on. */
-    bool (*hear)(void *self, const char *line);
+    bool (*on_error_line)(void *self, const char *line);
     /* Called before data is passed on to `stream` (stdout or stderr). It may redirect the stream if its reader is
      * gone. NULL: data that has no reader is dropped. */
-    void (*keep)(void *self, FILE *stream);
+    void (*before_output)(void *self, FILE *stream);
     /* Called about once a second. Returns text for the standard input of MPI's first process, or NULL if there is
      * none now. If this callback is NULL, that process has no input. */
-    const char *(*say)(void *self);
+    const char *(*next_input)(void *self);
     void *self;
 } tess_launch_watch;
 

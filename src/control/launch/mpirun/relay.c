@@ -20,9 +20,9 @@ tess_status launch_relay_open(launch_relay *r, int *write_end)
 }
 
 /* ---- Reading ---- */
-/* Removes the lines that `hear` takes. An incomplete line waits for its newline, unless the pipe has ended or the
+/* Removes the lines that `on_line` takes. An incomplete line waits for its newline, unless the pipe has ended or the
  * line fills the buffer. */
-static void hear_lines(launch_relay *r, const tess_launch_watch *watch)
+static void take_lines(launch_relay *r, const tess_launch_watch *watch)
 {
     size_t kept = 0, at = 0;
     while (at < r->n) {
@@ -31,7 +31,7 @@ static void hear_lines(launch_relay *r, const tess_launch_watch *watch)
             break;
         size_t length = end != NULL ? (size_t)(end - line) : r->n - at;
         line[length] = '\0';
-        bool taken = r->hear(watch->self, line);
+        bool taken = r->on_line(watch->self, line);
         if (end != NULL)
             line[length++] = '\n';
         at += length;
@@ -58,8 +58,8 @@ static bool read_more(launch_relay *r, const tess_launch_watch *watch)
         tess_os_close(&r->from);
     r->n += (size_t)got;
     r->n_ready = r->n;
-    if (r->hear != NULL)
-        hear_lines(r, watch);
+    if (r->on_line != NULL)
+        take_lines(r, watch);
     return got > 0 || r->n_ready > 0;
 }
 
@@ -71,8 +71,8 @@ static void write_some(launch_relay *r, const tess_launch_watch *watch)
     size_t n = r->n_ready - r->n_sent;
     ssize_t done = -1;
     for (int i = 0; i < 2 && done < 0; i++) {
-        if (watch->keep != NULL)
-            watch->keep(watch->self, r->to);
+        if (watch->before_output != NULL)
+            watch->before_output(watch->self, r->to);
         done = write(fileno(r->to), r->text + r->n_sent, n < PIPE_BUF ? n : PIPE_BUF);
         if (done < 0 && (errno == EINTR || errno == EAGAIN))
             return;

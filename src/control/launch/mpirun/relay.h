@@ -12,7 +12,7 @@ typedef struct launch_relay {
     FILE *to; /* stdout or stderr; bytes are written directly to its descriptor */
     int from; /* read end of the pipe, non-blocking; -1: there is none, or it has ended */
     /* Takes complete lines that are not to be passed on. NULL: bytes are passed on unchanged. */
-    bool (*hear)(void *self, const char *line);
+    bool (*on_line)(void *self, const char *line);
     size_t n, n_ready, n_sent; /* bytes in `text`: all; those that may be passed on; those that were */
     char text[8192];
 } launch_relay;

@@ -37,7 +37,7 @@ static int find_stopped(const tess_watchdog *w, bool any, int *ranks, bool *all)
 }
 
 /* Reports a line. In a job of several hosts, each has a watchdog; only that of rank 0's host reports. */
-static void say(const tess_watchdog *w, const char *line)
+static void report_line(const tess_watchdog *w, const char *line)
 {
     if (is_here(w->job, 0))
         tess_report_line(&w->options.reporter, "%s", line);
@@ -69,7 +69,7 @@ static void begin(tess_watchdog *w, const int *ranks, int n)
         if (is_here(w->job, ranks[i]))
             tess_board_situation(row, TESS_RANK_STOPPED, WATCHDOG_STOPPED);
     }
-    say(w, line);
+    report_line(w, line);
     note(w, line);
     w->halt.is_said = true;
 }
@@ -84,7 +84,7 @@ static void end(tess_watchdog *w, uint64_t now_ns)
     }
     snprintf(line, sizeof(line), "the ranks were stopped for %.1f s and go on",
              (double)(now_ns - w->halt.since_ns) * 1e-9);
-    say(w, line);
+    report_line(w, line);
     note(w, line);
 }
 
