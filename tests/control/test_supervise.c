@@ -54,9 +54,10 @@ static int run(fake_job *job, const char *text)
     EXPECT_OK(tess_config_parse(test_mem(), text, strlen(text), "c.yaml", &config));
     snprintf(config.job.dump_folder, sizeof(config.job.dump_folder), "%s", test_folder());
     config.training.global_batch_size = 16;
-    tess_slots_begin(&slots, 2, (int)config.elastic.min_ranks, 0, 0);
+    EXPECT_OK(tess_slots_begin(&slots, 2, (int)config.elastic.min_ranks, 0, 0));
     EXPECT_OK(tess_own_command_of(1, words, &command));
     int code = tess_supervise_with(&starter, &slots, &config, &command, &options);
+    tess_slots_free(&slots);
     tess_config_free(&config);
     return code;
 }
