@@ -130,7 +130,7 @@ typedef struct tess_unit_block {
  * are gathered at once. */
 typedef struct tess_unit_policy {
     int64_t min_blocks;   /* a unit has at least this many blocks, and */
-    int64_t min_elements; /* at least this many elements; both 0: each block is a unit */
+    int64_t min_elements; /* minimum elements of a unit; both 0: each block is a unit */
     bool mixes_kinds;     /* false: blocks of different kinds are never in one unit */
 } tess_unit_policy;
 

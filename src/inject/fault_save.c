@@ -18,7 +18,7 @@ int tess_inject_save(tess_faults *faults, int64_t step, tess_save_point point)
     if (faults == NULL)
         return 0;
     faults->step = step;
-    /* at most one fault is due; every fault counts the call */
+    /* only one fault can be due; every fault counts the call */
     const tess_fault *due = NULL;
     for (int i = 0; i < faults->n; i++) {
         tess_fault *f = &faults->fault[i];

@@ -24,7 +24,7 @@ const char *tess_on_policy_engine_name(tess_on_policy_engine engine);
 
 typedef struct tess_on_policy_prompt {
     const int32_t *ids; /* (n) */
-    int64_t n;          /* at least 1 */
+    int64_t n;          /* one or more */
 } tess_on_policy_prompt;
 
 /* A planted difference that tests whether the check finds and names it. In the engine's tensor `what` of `unit`
@@ -47,7 +47,7 @@ typedef struct tess_on_policy_plan {
     const char *against;     /* one other kernel table, or "none"; NULL: all tables that the machine can run */
     const char *device;      /* name for tess_device_open */
     double temperature;      /* temperature of the policy, greater than 0 */
-    int n_threads;           /* at least 1 */
+    int n_threads;           /* one or more */
     const tess_on_policy_prompt *prompts;
     int n_prompts;      /* 1 to TESS_ON_POLICY_PROMPTS */
     int64_t new_tokens; /* number of tokens drawn for each prompt, at least 1 */

@@ -10,7 +10,7 @@
 
 typedef struct run_tensor {
     char name[TESS_VERIFY_NAME];
-    tess_shape shape; /* at least one dimension, like boxes */
+    tess_shape shape; /* one dimension or more, like boxes */
     int64_t offset;   /* index of its first element among the elements of all tensors */
 } run_tensor;
 

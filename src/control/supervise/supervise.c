@@ -198,7 +198,7 @@ static void begin(const tess_config *config, const tess_slots *slots, const tess
     tess_ladder_begin(&s->recover.ladder, rungs[config->activation_checkpoint.mode],
                       config->activation_checkpoint.every_n, config->training.local_batch_size,
                       config->training.global_batch_size);
-    s->recover.ladder.least_batch = config->training.passes; /* at least one row for each rank */
+    s->recover.ladder.least_batch = config->training.passes; /* each rank needs one row or more */
 }
 
 /* ---- Lives ---- */

@@ -15,7 +15,7 @@
 typedef struct product {
     const uint16_t *a, *b;                  /* first tile of the first step */
     int64_t a_pair, a_step, b_pair, b_step; /* offsets in elements: to the second tile, and to the next step */
-    int64_t n_steps;                        /* at least one */
+    int64_t n_steps;                        /* one or more */
     float *c;
     int64_t c_row; /* offset in floats to the second row of tiles */
     bool add;      /* whether to add to the values in c */

@@ -273,7 +273,7 @@ tess_status tess_low_rank_backward_params(const tess_layer_call *call, const tes
  * forward: true: F is A^T and G is B^T; false: F is B and G is A */
 tess_status tess_low_rank_add(const tess_layer_call *call, const tess_linear *linear, bool forward, const void *operand,
                               int64_t ld, int64_t m, int64_t first, int64_t n, float *sum);
-/* At least one of the maps must have an adapter. */
+/* One of the maps, or more, must have an adapter. */
 tess_status tess_low_rank_backward_inputs(const tess_layer_call *call, const tess_linear_grad *grads, int n,
                                           void *fusing, void *dx);
 tess_status tess_low_rank_act_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *gate,

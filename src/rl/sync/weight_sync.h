@@ -25,7 +25,7 @@ enum { TESS_WEIGHT_SYNC_BUCKETS = 2 }; /* under way */
 typedef struct tess_weight_sync {
     tess_team *all;      /* borrowed; first the trainers, then the receivers */
     int n_trainers;      /* receiver i, rank n_trainers + i of `all`, is served by trainer i % n_trainers */
-    size_t bucket_bytes; /* at least 64 */
+    size_t bucket_bytes; /* size of a bucket, 64 or more */
 } tess_weight_sync;
 
 /* Returns the trainer that serves receiver i. */

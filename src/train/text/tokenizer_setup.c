@@ -18,7 +18,7 @@
 #include "data/tokenizer/special_tokens.h"
 #include "tessera/comm.h"
 
-/* At most this many bytes of text are used for training. More text hardly changes the merges of a byte-level BPE,
+/* Limit of the bytes of text that are used for training. More text hardly changes the merges of a byte-level BPE,
  * and its counts must fit in memory. */
 enum { BPE_TEXT_LIMIT = 64 << 20 };
 

@@ -120,7 +120,7 @@ template <typename E, typename C> static tess_status launch(tess_stream *s, prod
 {
     p.tiles_m = (p.m + TILE - 1) / TILE;
     p.tiles_n = (p.n + TILE - 1) / TILE;
-    int64_t blocks = p.tiles_m * p.tiles_n * p.n_leaves; /* at least n_leaves blocks run, fewer than 2^LEVELS */
+    int64_t blocks = p.tiles_m * p.tiles_n * p.n_leaves; /* n_leaves or more, fewer than 2^LEVELS */
     TESS_CHECK(blocks <= INT32_MAX, TESS_E_UNSUPPORTED, "gemm: C of %lld x %lld is more than a GPU takes in a call",
                (long long)p.m, (long long)p.n);
     return TESS_CUDA_LAUNCH((multiply_kernel<E, C>), blocks, THREADS, 0, s, p);
