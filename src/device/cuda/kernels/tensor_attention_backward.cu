@@ -28,7 +28,7 @@ template <int D> struct others_of {
 
 /* Statistics of a query and its head, (T, H), which convert scores to probabilities and gradients. */
 typedef struct query_stats {
-    float lse2; /* lse / ln 2 */
+    float lse2;  /* lse / ln 2 */
     float delta; /* dout . out */
 } query_stats;
 
