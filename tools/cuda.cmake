@@ -3,7 +3,8 @@
 set(TESS_CUDA_ARCHITECTURES "80;90a;100;120" CACHE STRING "GPUs that the plug-in has code for, of those that nvcc knows: A100 is 80, H100 90a, B200 100")
 
 # Both sides must agree on what they hand each other.
-set(shared include/tessera/types.h src/base/core/exact_sum.h src/device/fp8.h src/device/kernels.h src/device/gemm_check.h src/device/cuda/cuda_plugin.h)
+set(shared include/tessera/types.h src/base/core/exact_sum.h src/device/fp8.h src/device/kernel_args.h src/device/kernels.h src/device/gemm_check.h
+    src/device/cuda/cuda_plugin.h)
 set(digests "")
 foreach(header ${shared})
   file(SHA256 ${CMAKE_SOURCE_DIR}/${header} digest)

@@ -29,7 +29,7 @@ tess_status tess_reduce(tess_stream *s, const void *const *x, int n_inputs, tess
                               .y_dtype = dtype,
                               .n = (int64_t)n,
                               .streams = streams};
-    return tess_stream_kernels(s)->reduce(s, &r, NULL);
+    return tess_stream_kernels(s)->reduce(s, &r);
 }
 
 tess_status tess_reduce_tree_f32(tess_stream *s, const void *const *x, int n_inputs, tess_dtype dtype, float *out,
@@ -45,8 +45,9 @@ tess_status tess_reduce_tree_f32(tess_stream *s, const void *const *x, int n_inp
                               .y_dtype = TESS_F32,
                               .n = (int64_t)n,
                               .accumulate = accumulate,
-                              .streams = streams};
-    return tess_stream_kernels(s)->reduce(s, &r, finite);
+                              .streams = streams,
+                              .finite = finite};
+    return tess_stream_kernels(s)->reduce(s, &r);
 }
 
 /* ---- Partials ---- */
@@ -77,7 +78,7 @@ tess_status tess_reduce_partial(tess_stream *s, const void *const *x, int n_inpu
                               .n_outputs = 1,
                               .y_dtype = tess_reduce_partial_dtype(dtype, op),
                               .n = (int64_t)n};
-    return tess_stream_kernels(s)->reduce(s, &r, NULL);
+    return tess_stream_kernels(s)->reduce(s, &r);
 }
 
 /* Arguments that finish_block passes down the tree. */
@@ -123,9 +124,10 @@ static tess_status finish_floats(tess_stream *s, const tess_partial *partials, i
                                   .y_dtype = TESS_F32,
                                   .n = (int64_t)f.n,
                                   .accumulate = accumulate};
-        TESS_TRY(tess_stream_kernels(s)->reduce(s, &r, NULL));
+        TESS_TRY(tess_stream_kernels(s)->reduce(s, &r));
         if (wide != to)
-            TESS_TRY(tess_stream_kernels(s)->convert(s, wide, TESS_F32, to, dtype, r.n));
+            TESS_TRY(tess_stream_kernels(s)->convert(
+                s, &(tess_convert_args){.x = wide, .from = TESS_F32, .y = to, .to = dtype, .n = r.n}));
     }
     return TESS_OK;
 }
@@ -148,7 +150,7 @@ tess_status tess_reduce_finish(tess_stream *s, const tess_partial *partials, con
                               .n_outputs = 1,
                               .y_dtype = dtype,
                               .n = (int64_t)n};
-    return tess_stream_kernels(s)->reduce(s, &r, NULL);
+    return tess_stream_kernels(s)->reduce(s, &r);
 }
 
 /* ---- Conversions ---- */
@@ -160,7 +162,8 @@ bool tess_convert_possible(tess_dtype from, tess_dtype to)
 tess_status tess_convert_values(tess_stream *s, const void *x, tess_dtype from, void *y, tess_dtype to, size_t n)
 {
     if (from != to)
-        return tess_stream_kernels(s)->convert(s, x, from, y, to, (int64_t)n);
+        return tess_stream_kernels(s)->convert(
+            s, &(tess_convert_args){.x = x, .from = from, .y = y, .to = to, .n = (int64_t)n});
     if (x != y)
         memmove(y, x, n * tess_dtype_size(from));
     return TESS_OK;

@@ -44,7 +44,8 @@ tess_status tess_reduce_finish(tess_stream *s, const tess_partial *partials, con
 /* Copies memory. `streams`: writes bypass the caches. */
 static inline tess_status tess_copy(tess_stream *s, void *to, const void *from, size_t bytes, bool streams)
 {
-    return tess_stream_kernels(s)->copy(s, to, from, bytes, streams);
+    return tess_stream_kernels(s)->copy(
+        s, &(tess_copy_args){.to = to, .from = from, .bytes = (int64_t)bytes, .streams = streams});
 }
 
 /* Converts between F32, BF16 and F16 (round to nearest even; NaN stays NaN), or copies if the dtypes are equal. */

@@ -5,6 +5,14 @@
 
 #include "device/host_device.h"
 
+typedef struct dry_stream {
+    tess_stream base;
+    tess_kernels table;        /* rows that count, then call those of `inner` */
+    const tess_kernels *inner; /* the host's table */
+    tess_kernel_work work;
+    int depth; /* rows that are running: some call others, whose work is already counted */
+} dry_stream;
+
 typedef struct dry_device {
     tess_device base;
     tess_device_table table; /* the host's table, except for the functions that this file replaces */
@@ -26,6 +34,38 @@ static void dry_free(tess_device *device, void *memory, size_t bytes)
     munmap(memory, bytes > 0 ? bytes : 1);
 }
 
+/* ---- Rows ---- */
+static tess_status count(tess_stream *s, tess_kernel_row_id id, const void *args)
+{
+    dry_stream *d = (dry_stream *)s;
+    const tess_kernel_row *row = &tess_kernel_rows[id];
+    if (d->depth == 0) {
+        tess_kernel_work work = tess_kernel_work_of(row, args);
+        d->work.bytes += work.bytes;
+        d->work.flops += work.flops;
+    }
+    d->depth++;
+    tess_status status = row->call(d->inner, s, args);
+    d->depth--;
+    return status;
+}
+
+#define COUNT(name, type)                                     \
+    static tess_status name(tess_stream *s, const type *args) \
+    {                                                         \
+        return count(s, TESS_ROW_##name, args);               \
+    }
+TESS_KERNEL_ROWS(COUNT)
+
+static tess_kernels counting_table(const tess_kernels *inner)
+{
+    tess_kernels table = *inner;
+#define REPLACE(name, type) table.name = name;
+    TESS_KERNEL_ROWS(REPLACE)
+    return table;
+}
+
+/* ---- Streams ---- */
 static void stream_destroy(tess_stream *s)
 {
     tess_threads_destroy(&s->threads);
@@ -37,17 +77,18 @@ static void stream_destroy(tess_stream *s)
 
 static tess_status stream_create(tess_device *device, int n_threads, const char *kernels, tess_stream **stream)
 {
-    const tess_kernels *table;
-    tess_stream *s;
-    TESS_TRY(tess_kernels_select(kernels, &table));
+    const tess_kernels *inner;
+    dry_stream *s;
+    TESS_TRY(tess_kernels_select(kernels, &inner));
     TESS_TRY(tess_mem_alloc(device->mem, TESS_POOL_MISC, sizeof(*s), "stream", (void **)&s));
-    *s = (tess_stream){.kernels = table, .device = device, .mem = device->mem};
-    tess_status status = tess_threads_create_idle(device->mem, n_threads, &s->threads);
+    *s = (dry_stream){.table = counting_table(inner), .inner = inner};
+    s->base = (tess_stream){.kernels = &s->table, .device = device, .mem = device->mem};
+    tess_status status = tess_threads_create_idle(device->mem, n_threads, &s->base.threads);
     if (status != TESS_OK) {
         tess_mem_free(device->mem, s);
         return status;
     }
-    *stream = s;
+    *stream = &s->base;
     return TESS_OK;
 }
 
@@ -57,7 +98,7 @@ static void close_dry(tess_device *device)
     tess_mem_free(device->mem, device);
 }
 
-static tess_status copy(tess_stream *stream, void *to, const void *from, size_t bytes)
+static tess_status dry_copy(tess_stream *stream, void *to, const void *from, size_t bytes)
 {
     (void)stream;
     (void)to;
@@ -66,7 +107,7 @@ static tess_status copy(tess_stream *stream, void *to, const void *from, size_t 
     return TESS_OK;
 }
 
-static tess_status fill(tess_stream *stream, void *to, int byte, size_t bytes)
+static tess_status dry_fill(tess_stream *stream, void *to, int byte, size_t bytes)
 {
     (void)stream;
     (void)to;
@@ -84,8 +125,8 @@ tess_status tess_dry_device_open(tess_mem *mem, tess_device **device)
     d->table.free = dry_free;
     d->table.stream_create = stream_create;
     d->table.stream_destroy = stream_destroy;
-    d->table.copy = d->table.upload = copy;
-    d->table.fill = fill;
+    d->table.copy = d->table.upload = dry_copy;
+    d->table.fill = dry_fill;
     d->table.close = close_dry;
     d->base = (tess_device){.table = &d->table, .mem = mem, .counted = mem};
     snprintf(d->base.properties.name, sizeof(d->base.properties.name), "dry");
@@ -97,4 +138,9 @@ tess_status tess_dry_device_open(tess_mem *mem, tess_device **device)
 size_t tess_stream_work_bytes(const tess_stream *stream)
 {
     return stream->scratch_bytes + stream->outer_scratch_bytes + stream->wide_scratch_bytes;
+}
+
+tess_kernel_work tess_dry_stream_work(const tess_stream *stream)
+{
+    return ((const dry_stream *)stream)->work;
 }

@@ -1,9 +1,11 @@
 /* A device that computes nothing. It finds how much memory a computation needs. Its kernels are the host's, but their
- * loops do not run, and its memory is addresses without pages. Code of kernels outside of loops runs, on zeros. */
+ * loops do not run, and its memory is addresses without pages. Code of kernels outside of loops runs, on zeros. Its
+ * streams count what the kernels would move and compute. */
 #ifndef TESS_DEVICE_DRY_DEVICE_H
 #define TESS_DEVICE_DRY_DEVICE_H
 
 #include "device/device.h"
+#include "device/kernel_rows.h"
 
 /* Memory is counted in the pools of `mem`. The n_threads of a stream is the number that its kernels request work space
  * for. */
@@ -11,5 +13,9 @@ tess_status tess_dry_device_open(tess_mem *mem, tess_device **device);
 
 /* Returns the work space that the stream's kernels have requested so far. */
 size_t tess_stream_work_bytes(const tess_stream *stream);
+
+/* Returns the work of all kernels that were called on this stream of a dry device. A kernel that others are composed
+ * of is counted once, with its caller. */
+tess_kernel_work tess_dry_stream_work(const tess_stream *stream);
 
 #endif

@@ -42,21 +42,21 @@ double tess_value_at(const void *data, tess_dtype dtype, int64_t i)
 }
 
 typedef struct finite_search {
-    const void *data;
-    tess_dtype dtype;
+    const tess_find_not_finite_args *args;
     _Atomic int64_t first;
 } finite_search;
 
 static void search_blocks(void *context, int64_t begin, int64_t end, int worker)
 {
     finite_search *s = context;
+    const tess_find_not_finite_args *a = s->args;
     (void)worker;
     for (int64_t at = begin; at < end; at += BLOCK) {
         int64_t n = end - at < BLOCK ? end - at : BLOCK;
-        if (tess_all_finite((const char *)s->data + (size_t)at * tess_dtype_size(s->dtype), s->dtype, n))
+        if (tess_all_finite((const char *)a->x + (size_t)at * tess_dtype_size(a->dtype), a->dtype, n))
             continue;
         int64_t found = at, first = atomic_load(&s->first);
-        while (isfinite(tess_value_at(s->data, s->dtype, found)))
+        while (isfinite(tess_value_at(a->x, a->dtype, found)))
             found++;
         while (found < first && !atomic_compare_exchange_weak(&s->first, &first, found))
             continue;
@@ -64,12 +64,12 @@ static void search_blocks(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-static tess_status find_not_finite(tess_stream *stream, const void *x, tess_dtype dtype, int64_t n, int64_t *first)
+static tess_status find_not_finite(tess_stream *stream, const tess_find_not_finite_args *a)
 {
-    finite_search s = {.data = x, .dtype = dtype, .first = INT64_MAX};
-    TESS_TRY(tess_check_dtype("find_not_finite", dtype));
-    tess_threads_run(stream->threads, search_blocks, &s, n, BLOCK);
-    *first = s.first == INT64_MAX ? -1 : s.first;
+    finite_search s = {.args = a, .first = INT64_MAX};
+    TESS_TRY(tess_check_dtype("find_not_finite", a->dtype));
+    tess_threads_run(stream->threads, search_blocks, &s, a->n, BLOCK);
+    *a->first = s.first == INT64_MAX ? -1 : s.first;
     return TESS_OK;
 }
 

@@ -56,8 +56,11 @@ static tess_status sum_terms(tess_stream *s, const tess_gemm_fused *f)
         return TESS_OK;
     int64_t whole = f->g.ldc == g.n ? g.m : 1; /* rows for each call */
     for (int64_t i = 0; i < g.m; i += whole)
-        TESS_TRY(s->kernels->convert(s, (float *)g.c + i * g.n, TESS_F32, (uint16_t *)f->g.c + i * f->g.ldc,
-                                     f->g.c_dtype, whole * g.n));
+        TESS_TRY(s->kernels->convert(s, &(tess_convert_args){.x = (float *)g.c + i * g.n,
+                                                             .from = TESS_F32,
+                                                             .y = (uint16_t *)f->g.c + i * f->g.ldc,
+                                                             .to = f->g.c_dtype,
+                                                             .n = whole * g.n}));
     return TESS_OK;
 }
 
@@ -65,14 +68,40 @@ static tess_status activate(tess_stream *s, const tess_gemm_fused *f, const void
                             int64_t rows)
 {
     int64_t n = f->g.n;
-    if (gate != NULL)
-        return s->kernels->glu_forward(s, gate, up, n, y, rows, n, f->act, f->g.c_dtype);
-    return s->kernels->act_forward(s, up, y, rows * n, f->act, f->g.c_dtype);
+    tess_dtype dtype = f->g.c_dtype;
+    if (gate == NULL)
+        return s->kernels->act_forward(s,
+                                       &(tess_act_args){.x = up, .y = y, .n = rows * n, .act = f->act, .dtype = dtype});
+    return s->kernels->glu_forward(
+        s, &(tess_glu_args){
+               .gate = gate, .up = up, .stride = n, .y = y, .T = rows, .F = n, .act = f->act, .dtype = dtype});
 }
 
 static void *row_of(const tess_gemm_fused *f, void *matrix, int64_t row)
 {
     return matrix != NULL ? (char *)matrix + (size_t)(row * f->g.n) * tess_dtype_size(f->g.c_dtype) : NULL;
+}
+
+/* Replaces rows of up and, if there is one, of the gate by their gradients, for the gradient dy of y. */
+static tess_status replace_by_gradients(tess_stream *s, const tess_gemm_fused *f, void *gate, void *up, const void *dy,
+                                        int64_t rows)
+{
+    int64_t n = f->g.n;
+    tess_dtype dtype = f->g.c_dtype;
+    if (gate == NULL)
+        return s->kernels->act_backward(
+            s, &(tess_act_grad_args){.x = up, .dy = dy, .dx = up, .n = rows * n, .act = f->act, .dtype = dtype});
+    return s->kernels->glu_backward(s, &(tess_glu_grad_args){.gate = gate,
+                                                             .up = up,
+                                                             .stride = n,
+                                                             .dy = dy,
+                                                             .dgate = gate,
+                                                             .dup = up,
+                                                             .dstride = n,
+                                                             .T = rows,
+                                                             .F = n,
+                                                             .act = f->act,
+                                                             .dtype = dtype});
 }
 
 /* Computes a few rows at a time. Their gradient of y, which is the product C, is stored in the work space. */
@@ -87,10 +116,7 @@ static tess_status backward(tess_stream *s, const tess_gemm_fused *f)
         TESS_TRY(s->kernels->gemm(s, &g));
         if (y != NULL)
             TESS_TRY(activate(s, f, gate, up, y, g.m));
-        if (gate != NULL)
-            TESS_TRY(s->kernels->glu_backward(s, gate, up, g.n, g.c, gate, up, g.n, g.m, g.n, f->act, g.c_dtype));
-        else
-            TESS_TRY(s->kernels->act_backward(s, up, g.c, up, g.m * g.n, f->act, g.c_dtype));
+        TESS_TRY(replace_by_gradients(s, f, gate, up, g.c, g.m));
     }
     return TESS_OK;
 }

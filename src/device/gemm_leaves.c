@@ -54,8 +54,8 @@ static tess_status multiply_leaf(tess_stream *s, const tess_gemm_fused *f, const
 /* Writes C = sums + bias. */
 static tess_status finish(tess_stream *s, const tess_gemm *g, const leaf_sums *x, float *sums)
 {
-    size_t size = tess_dtype_size(g->c_dtype);
-    char *c = (char *)g->c + (size_t)(x->row * g->ldc) * size;
+    int64_t size = (int64_t)tess_dtype_size(g->c_dtype), row_bytes = g->n * size;
+    char *c = (char *)g->c + x->row * g->ldc * size;
     tess_gemm bias = *g;
     bias.m = x->rows;
     bias.k = bias.leaf = 0;
@@ -66,12 +66,19 @@ static tess_status finish(tess_stream *s, const tess_gemm *g, const leaf_sums *x
     if (g->bias != NULL)
         TESS_TRY(s->kernels->gemm(s, &bias));
     if (g->c_dtype == TESS_F32)
-        return s->kernels->copy_rows(s, sums, (size_t)g->n * size, c, (size_t)g->ldc * size, x->rows,
-                                     (size_t)g->n * size);
+        return s->kernels->copy_rows(s, &(tess_copy_rows_args){.x = sums,
+                                                               .x_stride = row_bytes,
+                                                               .y = c,
+                                                               .y_stride = g->ldc * size,
+                                                               .n = x->rows,
+                                                               .row_bytes = row_bytes});
     int64_t whole = g->ldc == g->n ? x->rows : 1; /* rows for each call */
     for (int64_t i = 0; i < x->rows; i += whole)
-        TESS_TRY(s->kernels->convert(s, sums + i * g->n, TESS_F32, c + (size_t)(i * g->ldc) * size, g->c_dtype,
-                                     whole * g->n));
+        TESS_TRY(s->kernels->convert(s, &(tess_convert_args){.x = sums + i * g->n,
+                                                             .from = TESS_F32,
+                                                             .y = c + i * g->ldc * size,
+                                                             .to = g->c_dtype,
+                                                             .n = whole * g->n}));
     return TESS_OK;
 }
 
@@ -84,7 +91,8 @@ static tess_status multiply_rows(tess_stream *s, const tess_gemm_fused *f, const
         TESS_TRY(multiply_leaf(s, f, x, leaf, to));
         for (int i = 0; leaf >> i != 0 && (leaf + 1 == n_leaves || (leaf >> i & 1) != 0); i++)
             if ((leaf >> i & 1) != 0)
-                TESS_TRY(s->kernels->add(s, x->level[i], to, to, x->rows * f->g.n, TESS_F32));
+                TESS_TRY(s->kernels->add(
+                    s, &(tess_add_args){.a = x->level[i], .b = to, .y = to, .n = x->rows * f->g.n, .dtype = TESS_F32}));
     }
     return finish(s, &f->g, x, to);
 }

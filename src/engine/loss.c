@@ -28,7 +28,8 @@ tess_status tess_loss_add(const tess_loss_meter *meter, tess_loss_sum *sum, cons
 {
     for (int64_t i = 0; i < n; i++)
         sum->n_tokens += targets[i] >= 0;
-    return tess_stream_kernels(meter->stream)->exact_sum(meter->stream, logprobs, n, true, meter->nll);
+    return tess_stream_kernels(meter->stream)
+        ->exact_sum(meter->stream, &(tess_exact_sum_args){.x = logprobs, .n = n, .negate = true, .sum = meter->nll});
 }
 
 tess_status tess_loss_end(const tess_loss_meter *meter, tess_loss_sum *sum)

@@ -113,7 +113,8 @@ static tess_status report_prompts(tess_generator *g, const generate_run *run, in
 /* ---- Draws ---- */
 static tess_status copy_logits(tess_generator *g, float *to, const float *from)
 {
-    return tess_stream_kernels(g->stream)->copy(g->stream, to, from, (size_t)vocab_of(g) * sizeof(float), false);
+    return tess_stream_kernels(g->stream)->copy(
+        g->stream, &(tess_copy_args){.to = to, .from = from, .bytes = vocab_of(g) * (int64_t)sizeof(float)});
 }
 
 /* Advances all texts by the tokens of the pass. Copies the logits of prompts that are now ready. */

@@ -127,8 +127,9 @@ tess_status tess_kv_pages_reserve(tess_kv_pages *p, tess_kv_table *table, int64_
         table->pages[partial] = to;
         give_back(p, from);
         p->copied++;
-        TESS_TRY(
-            tess_stream_kernels(p->stream)->copy(p->stream, page_at(p, to), page_at(p, from), p->page_bytes, false));
+        TESS_TRY(tess_stream_kernels(p->stream)->copy(
+            p->stream,
+            &(tess_copy_args){.to = page_at(p, to), .from = page_at(p, from), .bytes = (int64_t)p->page_bytes}));
     }
     while (table->n_pages < wanted)
         table->pages[table->n_pages++] = take(p);

@@ -34,8 +34,9 @@ static int64_t rows_of(const tess_executor *e, const tess_batch *batch)
 
 static tess_status copy_stream(const tess_executor *e, const tess_batch *batch, void *to, const void *from)
 {
-    size_t row = (size_t)e->model->config.hidden_size * tess_dtype_size(e->options.dtype);
-    return tess_stream_kernels(e->stream)->copy(e->stream, to, from, (size_t)rows_of(e, batch) * row, false);
+    int64_t row = e->model->config.hidden_size * (int64_t)tess_dtype_size(e->options.dtype);
+    return tess_stream_kernels(e->stream)->copy(
+        e->stream, &(tess_copy_args){.to = to, .from = from, .bytes = rows_of(e, batch) * row});
 }
 
 static tess_unit_memory *memory_in(const tess_executor *e, const tess_range *r, int unit, tess_walk_aim aim)
@@ -57,8 +58,12 @@ static tess_status leave_stream(const tess_executor *e, const tess_range *r, int
 {
     if (tess_executor_kind(e, unit) == TESS_BLOCK_EMBEDDING)
         return to != embedded(e, r, aim) ? copy_stream(e, r->batch, to, embedded(e, r, aim)) : TESS_OK;
-    return tess_stream_kernels(e->stream)->add(e->stream, memory_in(e, r, unit, aim)->saved.h2, e->work.branch, to,
-                                               rows_of(e, r->batch) * e->model->config.hidden_size, e->options.dtype);
+    return tess_stream_kernels(e->stream)->add(
+        e->stream, &(tess_add_args){.a = memory_in(e, r, unit, aim)->saved.h2,
+                                    .b = e->work.branch,
+                                    .y = to,
+                                    .n = rows_of(e, r->batch) * e->model->config.hidden_size,
+                                    .dtype = e->options.dtype});
 }
 
 /* ---- Layer inputs of which each rank keeps only its own rows ---- */
@@ -74,8 +79,10 @@ static tess_status keep_rows(const tess_layer_call *call, const tess_unit_memory
     int64_t begin, n = tess_own_rows(&cut, &begin);
     if (m->own_rows == NULL)
         return TESS_OK;
-    return call->kernels->copy(call->stream, m->own_rows, tess_own_part(&cut, m->saved.h),
-                               (size_t)(n * call->config->hidden_size) * tess_dtype_size(call->dtype), false);
+    return call->kernels->copy(call->stream, &(tess_copy_args){.to = m->own_rows,
+                                                               .from = tess_own_part(&cut, m->saved.h),
+                                                               .bytes = n * call->config->hidden_size *
+                                                                        (int64_t)tess_dtype_size(call->dtype)});
 }
 
 /* Gathers the whole input of a layer. A collective if ranks keep only their own rows. */
@@ -174,9 +181,10 @@ static tess_status copy_tensor(const tess_layer_call *call, void **tensor, void 
     if (room == NULL)
         return TESS_OK;
     *tensor = room;
-    return call->kernels->copy(call->stream, room, from,
-                               (size_t)(call->T * call->block->intermediate_size) * tess_dtype_size(call->dtype),
-                               false);
+    return call->kernels->copy(call->stream, &(tess_copy_args){.to = room,
+                                                               .from = from,
+                                                               .bytes = call->T * call->block->intermediate_size *
+                                                                        (int64_t)tess_dtype_size(call->dtype)});
 }
 
 static tess_status backward_layer(const tess_layer_call *call, const tess_unit_memory *m, const tess_layer_work *work,
@@ -227,8 +235,9 @@ static tess_status reopen_table(tess_executor *e, int slot, tess_layer_call *cal
     TESS_CHECK(t->n > 0, TESS_E_INVALID, no_head, slot);
     TESS_TRY(e->hooks.pre_backward(e->hooks.self, 0, &call->w, &call->dw));
     if (call->batch != NULL)
-        TESS_TRY(call->kernels->copy(call->stream, call->dw[call->block->table], waiting_table(e, 0),
-                                     (size_t)t->count * sizeof(float), false));
+        TESS_TRY(call->kernels->copy(call->stream, &(tess_copy_args){.to = call->dw[call->block->table],
+                                                                     .from = waiting_table(e, 0),
+                                                                     .bytes = t->count * (int64_t)sizeof(float)}));
     t->first = (t->first + 1) % e->options.n_tables;
     t->n--;
     return TESS_OK;
@@ -417,8 +426,12 @@ static tess_status pick_logits(tess_executor *e, tess_layer_call call, const tes
     void *picked = e->split.stream != NULL ? e->split.stream : e->work.branch;
     int32_t *index = e->ids; /* reuses the ids' buffer: nothing reads ids after the embedding */
     TESS_TRY(tess_upload(e->stream, index, task->rows, (size_t)task->n_rows * sizeof(int32_t)));
-    TESS_TRY(call.kernels->gather_rows(call.stream, e->work.y, index, picked, task->n_rows,
-                                       (size_t)C * tess_dtype_size(call.dtype)));
+    TESS_TRY(call.kernels->gather_rows(
+        call.stream, &(tess_gather_rows_args){.x = e->work.y,
+                                              .index = index,
+                                              .y = picked,
+                                              .n = task->n_rows,
+                                              .row_bytes = C * (int64_t)tess_dtype_size(call.dtype)}));
     call.T = task->n_rows;
     return tess_head_logits(&call, &e->head, picked, task->logits);
 }

@@ -59,7 +59,8 @@ static tess_status product(tess_stream *s, const float *a, const float *b, float
 static tess_status normalise(tess_stream *s, muon_matrix *m)
 {
     tess_exact_sum sum = {0};
-    TESS_TRY(tess_stream_kernels(s)->row_sumsq(s, m->x, m->sums, m->rows, m->columns));
+    TESS_TRY(tess_stream_kernels(s)->row_sumsq(
+        s, &(tess_row_sumsq_args){.x = m->x, .out = m->sums, .rows = m->rows, .C = m->columns}));
     for (int64_t i = 0; i < m->rows; i++)
         tess_exact_add(&sum, m->sums[i]);
     float norm = (float)fmax(sqrt(tess_exact_value(&sum)), eps);

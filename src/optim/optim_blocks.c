@@ -28,8 +28,9 @@ static tess_status put_copy(const optim_pass *pass, const block_range *range)
     if (span->copy == NULL || begin >= end)
         return TESS_OK;
     void *to = (char *)span->copy + (size_t)(begin - span->copy_begin) * tess_dtype_size(span->copy_dtype);
-    return tess_stream_kernels(stream)->convert(stream, span->param + begin, TESS_F32, to, span->copy_dtype,
-                                                end - begin);
+    return tess_stream_kernels(stream)->convert(
+        stream, &(tess_convert_args){
+                    .x = span->param + begin, .from = TESS_F32, .y = to, .to = span->copy_dtype, .n = end - begin});
 }
 
 static tess_status update_block(const optim_pass *pass, int64_t block)

@@ -61,7 +61,8 @@ tess_status optim_moment_load(const optim_pass *pass, int k, int64_t begin, int 
         memcpy(to, from, (size_t)n * sizeof(*to));
         break;
     case OPTIM_BF16:
-        return kernels_of(pass)->convert(stream, from, TESS_BF16, to, TESS_F32, n);
+        return kernels_of(pass)->convert(
+            stream, &(tess_convert_args){.x = from, .from = TESS_BF16, .y = to, .to = TESS_F32, .n = n});
     case OPTIM_8BIT:
         kernels_of(pass)->decode_8bit(&pass->u->optimizer->maps[k], from, *most_at(pass, k, begin), n, to);
         break;

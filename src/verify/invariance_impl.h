@@ -3,17 +3,20 @@
 #ifndef TESS_VERIFY_INVARIANCE_IMPL_H
 #define TESS_VERIFY_INVARIANCE_IMPL_H
 
+#include "device/kernel_rows.h"
 #include "verify/invariance.h"
 
-enum { INVARIANCE_FIELDS = 5, INVARIANCE_CONSTANTS = 3 };
+/* TABLE: rows of a table from which items choose some */
+enum { INVARIANCE_FIELDS = 5, INVARIANCE_CONSTANTS = 3, INVARIANCE_TABLE = 97 };
 
 /* A field with `size` contiguous elements per item, item after item. size 0: there is no such field. */
 typedef struct invariance_field {
     const char *name;
     int64_t size;
-    tess_dtype dtype; /* F32, BF16, I32 (values from the case's `index`), or U8: bytes of another type */
+    tess_dtype dtype; /* F32, BF16, I32 (indices), or U8: bytes of another type */
     bool own;         /* the field has the case's dtype instead of `dtype` */
     bool positive;
+    tess_member at; /* the operand of a case from a description */
 } invariance_field;
 
 /* Fields with the case's dtype, and fields of float32. */
@@ -44,20 +47,25 @@ typedef struct invariance_case {
     tess_dtype dtype;
     invariance_field in[INVARIANCE_FIELDS], out[INVARIANCE_FIELDS];
     invariance_field consts[INVARIANCE_CONSTANTS]; /* weights and similar inputs, which all items share */
-    bool finite;                                   /* a NaN may spread to other items, so neighbours have none */
     bool heavy;                                    /* the case is large, so fewer batches are tried */
-    bool numbered;  /* the result depends on an item's number, not its fields: neighbours only have other numbers */
-    int64_t arg[4]; /* arguments that belong to the case */
-    /* returns the values of I32 fields */
-    int32_t (*index)(const struct invariance_case *of, int item, int64_t element);
+    bool numbered;   /* the result depends on an item's number, not its fields: neighbours only have other numbers */
+    int64_t indices; /* I32 fields are below it; 0: INVARIANCE_TABLE */
+    int64_t arg[4];  /* arguments that belong to the case */
     tess_status (*run)(const invariance_call *call);
     tess_invariance_fn function;
+    /* These members are set if the case is from a row's description. args is for one item. Fields follow from both. */
+    const tess_kernel_row *row;
+    tess_kernel_args args;
+    tess_member positive; /* the operand whose values are positive; 0: none */
 } invariance_case;
 
 typedef struct invariance_list {
     const invariance_case *cases;
     int n;
 } invariance_list;
+
+/* Fills in the fields and strides of a case from a description, whose dtype is known. */
+void invariance_describe(invariance_case *c);
 
 /* defined in invariance_rows.c and invariance_products.c */
 invariance_list invariance_row_cases(void);

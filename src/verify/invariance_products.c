@@ -183,7 +183,8 @@ static tess_status attention_texts(const invariance_call *c, bool backward)
     TESS_TRY(c->kernels->attention_forward(c->stream, &a));
     if (!backward)
         return TESS_OK;
-    const tess_attention_grad g = {.dout = c->in[3],
+    const tess_attention_grad g = {.forward = a,
+                                   .dout = c->in[3],
                                    .dq = c->out[2],
                                    .dk = c->out[3],
                                    .dv = c->out[4],
@@ -191,7 +192,7 @@ static tess_status attention_texts(const invariance_call *c, bool backward)
                                    .dq_stride = TEXT_ROW,
                                    .dk_stride = TEXT_D,
                                    .dv_stride = TEXT_D};
-    return c->kernels->attention_backward(c->stream, &a, &g);
+    return c->kernels->attention_backward(c->stream, &g);
 }
 
 static tess_status attention_forward(const invariance_call *c)

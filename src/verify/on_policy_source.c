@@ -37,7 +37,8 @@ static tess_status make_random(tess_on_policy_source *s, const tess_param *param
     TESS_TRY(tess_mem_alloc_array(s->mem, TESS_POOL_PARAMS, (size_t)n, sizeof(float), param->name, f32));
     TESS_TRY(tess_mem_alloc_array(s->mem, TESS_POOL_PARAMS, (size_t)n, sizeof(uint16_t), param->name, bf16));
     TESS_TRY(tess_random_weights_fill(random, param->name, &param->shape, &whole, *f32));
-    return tess_stream_kernels(s->stream)->convert(s->stream, *f32, TESS_F32, *bf16, TESS_BF16, n);
+    return tess_stream_kernels(s->stream)->convert(
+        s->stream, &(tess_convert_args){.x = *f32, .from = TESS_F32, .y = *bf16, .to = TESS_BF16, .n = n});
 }
 
 static tess_status draw_weights(tess_on_policy_source *s, uint64_t seed)

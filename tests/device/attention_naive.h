@@ -24,7 +24,7 @@ typedef struct problem {
     shape s;
     tess_dtype dtype;
     tess_attention a;
-    tess_attention_grad g;
+    tess_attention_grad g; /* `forward` is not set: tests copy `a` there before the call */
     tess_attention_seq seqs[MAX_SEQS];
     int64_t T, K; /* rows of q, of k */
     size_t size;  /* bytes an element */

@@ -77,75 +77,167 @@ static tess_status call_attention(tess_stream *s, const tess_kernels *k, void *c
             begin, n, n, (char *)x[1] + (size_t)(begin * G * D) * size, (char *)x[2] + (size_t)(begin * G * D) * size,
             NULL};
     }
-    tess_attention a = {.n_seqs = 2,
-                        .seqs = seqs,
-                        .n_heads = H,
-                        .n_kv_heads = G,
-                        .head_size = D,
-                        .scale = 0.25f,
-                        .q = x[0],
-                        .out = x[3],
-                        .q_stride = H * D,
-                        .k_stride = G * D,
-                        .v_stride = G * D,
-                        .out_stride = H * D,
-                        .lse = x[7],
-                        .dtype = p->dtype};
-    tess_attention_grad g = {x[4], x[5], x[6], x[BYTES], H * D, H * D, G * D, G * D};
+    const tess_attention a = {.n_seqs = 2,
+                              .seqs = seqs,
+                              .n_heads = H,
+                              .n_kv_heads = G,
+                              .head_size = D,
+                              .scale = 0.25f,
+                              .q = x[0],
+                              .out = x[3],
+                              .q_stride = H * D,
+                              .k_stride = G * D,
+                              .v_stride = G * D,
+                              .out_stride = H * D,
+                              .lse = x[7],
+                              .dtype = p->dtype};
+    const tess_attention_grad g = {.forward = a,
+                                   .dout = x[4],
+                                   .dq = x[5],
+                                   .dk = x[6],
+                                   .dv = x[BYTES],
+                                   .dout_stride = H * D,
+                                   .dq_stride = H * D,
+                                   .dk_stride = G * D,
+                                   .dv_stride = G * D};
     TESS_TRY(k->attention_forward(s, &a));
-    tess_status status = k->attention_backward(s, &a, &g);
+    tess_status status = k->attention_backward(s, &g);
     memset(seqs, 0xff, sizeof(seqs));
     return status;
 }
 
 static tess_status call_rmsnorm(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
 {
-    TESS_TRY(k->rmsnorm_forward(s, x[0], x[1], x[2], x[3], x[4], x[7], p->T, p->C, 1e-5f, p->dtype));
-    return k->rmsnorm_backward(s, x[2], x[3], x[7], x[5], x[6], x[6], x[8], p->T, p->C, p->dtype);
+    TESS_TRY(k->rmsnorm_forward(s, &(tess_norm_args){.x = x[0],
+                                                     .residual = x[1],
+                                                     .h_out = x[2],
+                                                     .w = x[3],
+                                                     .y = x[4],
+                                                     .rstd = x[7],
+                                                     .T = p->T,
+                                                     .C = p->C,
+                                                     .eps = 1e-5f,
+                                                     .dtype = p->dtype}));
+    return k->rmsnorm_backward(s, &(tess_norm_grad_args){.h = x[2],
+                                                         .w = x[3],
+                                                         .rstd = x[7],
+                                                         .dy = x[5],
+                                                         .dresidual = x[6],
+                                                         .dx = x[6],
+                                                         .dw = x[8],
+                                                         .T = p->T,
+                                                         .C = p->C,
+                                                         .dtype = p->dtype});
 }
 
 static tess_status call_layernorm(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
 {
-    TESS_TRY(k->layernorm_forward(s, x[0], x[1], x[2], x[3], x[3], x[4], x[7], x[8], p->T, p->C, 1e-5f, p->dtype));
-    return k->layernorm_backward(s, x[2], x[3], x[7], x[8], x[5], NULL, x[6], x[9], x[10], p->T, p->C, p->dtype);
+    TESS_TRY(k->layernorm_forward(s, &(tess_norm_args){.x = x[0],
+                                                       .residual = x[1],
+                                                       .h_out = x[2],
+                                                       .w = x[3],
+                                                       .b = x[3],
+                                                       .y = x[4],
+                                                       .mean = x[7],
+                                                       .rstd = x[8],
+                                                       .T = p->T,
+                                                       .C = p->C,
+                                                       .eps = 1e-5f,
+                                                       .dtype = p->dtype}));
+    return k->layernorm_backward(s, &(tess_norm_grad_args){.h = x[2],
+                                                           .w = x[3],
+                                                           .mean = x[7],
+                                                           .rstd = x[8],
+                                                           .dy = x[5],
+                                                           .dx = x[6],
+                                                           .dw = x[9],
+                                                           .db = x[10],
+                                                           .T = p->T,
+                                                           .C = p->C,
+                                                           .dtype = p->dtype});
 }
 
 static tess_status call_rope(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
 {
-    return k->rope(s, x[0], 3 * 16 + 5, x[11], x[7], x[8], p->T, 3, 16, 12, p->C % 2 == 1, p->dtype);
+    return k->rope(s, &(tess_rope_args){.x = x[0],
+                                        .stride = 3 * 16 + 5,
+                                        .pos = x[11],
+                                        .cos_table = x[7],
+                                        .sin_table = x[8],
+                                        .T = p->T,
+                                        .n_heads = 3,
+                                        .D = 16,
+                                        .R = 12,
+                                        .inverse = p->C % 2 == 1,
+                                        .dtype = p->dtype});
 }
 
 static tess_status call_glu(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
 {
-    TESS_TRY(k->glu_forward(s, x[0], x[1], p->C + 3, x[2], p->T, p->C, TESS_ACT_GELU_TANH, p->dtype));
-    return k->glu_backward(s, x[0], x[1], p->C + 3, x[3], x[4], x[5], p->C + 1, p->T, p->C, TESS_ACT_SILU, p->dtype);
+    TESS_TRY(k->glu_forward(s, &(tess_glu_args){.gate = x[0],
+                                                .up = x[1],
+                                                .stride = p->C + 3,
+                                                .y = x[2],
+                                                .T = p->T,
+                                                .F = p->C,
+                                                .act = TESS_ACT_GELU_TANH,
+                                                .dtype = p->dtype}));
+    return k->glu_backward(s, &(tess_glu_grad_args){.gate = x[0],
+                                                    .up = x[1],
+                                                    .stride = p->C + 3,
+                                                    .dy = x[3],
+                                                    .dgate = x[4],
+                                                    .dup = x[5],
+                                                    .dstride = p->C + 1,
+                                                    .T = p->T,
+                                                    .F = p->C,
+                                                    .act = TESS_ACT_SILU,
+                                                    .dtype = p->dtype});
 }
 
 static tess_status call_act(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
 {
-    TESS_TRY(k->act_forward(s, x[0], x[1], p->T * p->C, TESS_ACT_GELU_ERF, p->dtype));
-    return k->act_backward(s, x[0], x[2], x[3], p->T * p->C, TESS_ACT_GELU_TANH, p->dtype);
+    TESS_TRY(k->act_forward(
+        s, &(tess_act_args){.x = x[0], .y = x[1], .n = p->T * p->C, .act = TESS_ACT_GELU_ERF, .dtype = p->dtype}));
+    return k->act_backward(
+        s, &(tess_act_grad_args){
+               .x = x[0], .dy = x[2], .dx = x[3], .n = p->T * p->C, .act = TESS_ACT_GELU_TANH, .dtype = p->dtype});
 }
 
 static tess_status call_scale(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
 {
-    return k->scale(s, x[0], 0.7f, x[0], p->T * p->C, p->dtype);
+    return k->scale(s, &(tess_scale_args){.x = x[0], .factor = 0.7f, .y = x[0], .n = p->T * p->C, .dtype = p->dtype});
 }
 
 static tess_status call_add(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
 {
-    return k->add(s, x[0], x[1], x[0], p->T * p->C, p->dtype);
+    return k->add(s, &(tess_add_args){.a = x[0], .b = x[1], .y = x[0], .n = p->T * p->C, .dtype = p->dtype});
 }
 
 static tess_status call_embedding(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
 {
-    TESS_TRY(k->embedding_forward(s, x[0], x[1], x[11], x[12], x[2], p->T, p->C, p->dtype));
-    return k->embedding_backward(s, x[11], x[3], x[7], SMALLEST, p->T, p->C, p->C % 2 == 1, p->dtype);
+    TESS_TRY(k->embedding_forward(s, &(tess_embedding_args){.table = x[0],
+                                                            .positions = x[1],
+                                                            .ids = x[11],
+                                                            .pos = x[12],
+                                                            .out = x[2],
+                                                            .T = p->T,
+                                                            .C = p->C,
+                                                            .dtype = p->dtype}));
+    return k->embedding_backward(s, &(tess_embedding_grad_args){.ids = x[11],
+                                                                .dout = x[3],
+                                                                .dtable = x[7],
+                                                                .rows = SMALLEST,
+                                                                .T = p->T,
+                                                                .C = p->C,
+                                                                .accumulate = p->C % 2 == 1,
+                                                                .dtype = p->dtype});
 }
 
 static tess_status call_column_sum(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
 {
-    return k->column_sum(s, x[0], p->C + 2, x[7], p->T, p->C, p->dtype);
+    return k->column_sum(s, &(tess_column_sum_args){
+                                .dy = x[0], .stride = p->C + 2, .db = x[7], .T = p->T, .C = p->C, .dtype = p->dtype});
 }
 
 static tess_status call_cross_entropy(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
@@ -189,14 +281,20 @@ static tess_status call_adamw(tess_stream *s, const tess_kernels *k, void *const
 
 static tess_status call_convert(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
 {
-    TESS_TRY(k->convert(s, x[0], p->dtype, x[BYTES], TESS_F16, p->T * p->C));
-    return k->convert(s, x[7], TESS_F32, x[1], p->dtype, p->T * p->C);
+    TESS_TRY(k->convert(
+        s, &(tess_convert_args){.x = x[0], .from = p->dtype, .y = x[BYTES], .to = TESS_F16, .n = p->T * p->C}));
+    return k->convert(s,
+                      &(tess_convert_args){.x = x[7], .from = TESS_F32, .y = x[1], .to = p->dtype, .n = p->T * p->C});
 }
 
 static tess_status call_round_fp8(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
 {
-    TESS_TRY(k->round_fp8(s, x[0], p->C, x[1], p->T, p->C, TESS_E4M3, p->dtype));
-    return k->round_fp8(s, x[2], p->C, x[3], p->T, p->C, TESS_E5M2, p->dtype);
+    TESS_TRY(k->round_fp8(
+        s, &(tess_round_fp8_args){
+               .x = x[0], .stride = p->C, .y = x[1], .rows = p->T, .C = p->C, .format = TESS_E4M3, .dtype = p->dtype}));
+    return k->round_fp8(
+        s, &(tess_round_fp8_args){
+               .x = x[2], .stride = p->C, .y = x[3], .rows = p->T, .C = p->C, .format = TESS_E5M2, .dtype = p->dtype});
 }
 
 static tess_status call_reduce(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
@@ -211,8 +309,9 @@ static tess_status call_reduce(tess_stream *s, const tess_kernels *k, void *cons
                               .y = out,
                               .n_outputs = 2,
                               .y_dtype = p->dtype,
-                              .n = p->T * p->C};
-    tess_status status = k->reduce(s, &r, x[BYTES]);
+                              .n = p->T * p->C,
+                              .finite = x[BYTES]};
+    tess_status status = k->reduce(s, &r);
     memset(in, 0xff, sizeof(in));
     memset(out, 0xff, sizeof(out));
     return status;
@@ -242,10 +341,13 @@ static tess_status call_runs(tess_stream *s, const tess_kernels *k, void *const 
                               .y = &out,
                               .n_outputs = 1,
                               .y_dtype = TESS_F32,
-                              .accumulate = p->C % 2 == 1};
-    TESS_TRY(k->convert_runs(s, values, RUNS, TESS_F32, p->dtype));
-    TESS_TRY(k->convert_runs(s, copies, RUNS, p->dtype, p->dtype));
-    tess_status status = k->reduce_runs(s, &r, sums, RUNS, x[BYTES]);
+                              .accumulate = p->C % 2 == 1,
+                              .finite = x[BYTES]};
+    TESS_TRY(k->convert_runs(
+        s, &(tess_convert_runs_args){.runs = values, .n_runs = RUNS, .from = TESS_F32, .to = p->dtype}));
+    TESS_TRY(k->convert_runs(
+        s, &(tess_convert_runs_args){.runs = copies, .n_runs = RUNS, .from = p->dtype, .to = p->dtype}));
+    tess_status status = k->reduce_runs(s, &(tess_reduce_runs_args){.of = r, .runs = sums, .n_runs = RUNS});
     memset(values, 0xff, sizeof(values));
     memset(sums, 0xff, sizeof(sums));
     memset(in, 0xff, sizeof(in));
@@ -254,30 +356,34 @@ static tess_status call_runs(tess_stream *s, const tess_kernels *k, void *const 
 
 static tess_status call_copy(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
 {
-    return k->copy(s, x[1], x[0], (size_t)(p->T * p->C), p->C % 2 == 1);
+    return k->copy(s, &(tess_copy_args){.to = x[1], .from = x[0], .bytes = p->T * p->C, .streams = p->C % 2 == 1});
 }
 
 static tess_status call_row_sumsq(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
 {
-    return k->row_sumsq(s, x[7], x[BYTES], p->T, p->C);
+    return k->row_sumsq(s, &(tess_row_sumsq_args){.x = x[7], .out = x[BYTES], .rows = p->T, .C = p->C});
 }
 
 static tess_status call_copy_rows(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
 {
-    size_t bytes = (size_t)p->C * tess_dtype_size(p->dtype);
-    TESS_TRY(k->copy_rows(s, x[0], bytes + 6, x[1], bytes + 1, p->T, bytes));
-    return k->gather_rows(s, x[2], x[12], x[3], p->T, bytes);
+    int64_t bytes = p->C * (int64_t)tess_dtype_size(p->dtype);
+    TESS_TRY(k->copy_rows(
+        s, &(tess_copy_rows_args){
+               .x = x[0], .x_stride = bytes + 6, .y = x[1], .y_stride = bytes + 1, .n = p->T, .row_bytes = bytes}));
+    return k->gather_rows(
+        s, &(tess_gather_rows_args){.x = x[2], .index = x[12], .y = x[3], .n = p->T, .row_bytes = bytes});
 }
 
 static tess_status call_exact_sum(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
 {
-    TESS_TRY(k->exact_sum(s, x[7], p->T * p->C, false, x[BYTES]));
-    return k->exact_sum(s, x[8], p->T, true, x[BYTES]);
+    TESS_TRY(k->exact_sum(s, &(tess_exact_sum_args){.x = x[7], .n = p->T * p->C, .sum = x[BYTES]}));
+    return k->exact_sum(s, &(tess_exact_sum_args){.x = x[8], .n = p->T, .negate = true, .sum = x[BYTES]});
 }
 
 static tess_status call_find_not_finite(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
 {
-    return k->find_not_finite(s, x[0], p->dtype, p->T * p->C, x[BYTES]);
+    return k->find_not_finite(
+        s, &(tess_find_not_finite_args){.x = x[0], .dtype = p->dtype, .n = p->T * p->C, .first = x[BYTES]});
 }
 
 static const far_row far_rows_tested[] = {

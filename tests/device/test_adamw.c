@@ -133,7 +133,8 @@ static void adamw_copies_the_new_weights_as_a_conversion_would(void)
         steps(s, &a, n, 1);
         expect_bits("no copy", v / 2, a.copy, converted, n, a.copy_dtype);
         steps(s, &a, n, 3);
-        EXPECT_OK(tess_stream_kernels(s)->convert(s, a.p, TESS_F32, converted, a.copy_dtype, n));
+        EXPECT_OK(tess_stream_kernels(s)->convert(
+            s, &(tess_convert_args){.x = a.p, .from = TESS_F32, .y = converted, .to = a.copy_dtype, .n = n}));
         expect_bits("copy", v / 2, a.copy, converted, n, a.copy_dtype);
         free(converted);
         free_state(&a);

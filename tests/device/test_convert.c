@@ -17,11 +17,15 @@ static void conversions_round_to_nearest_even(void)
         if (s == NULL)
             continue;
         uint16_t y[COUNT(x)];
-        EXPECT_OK(tess_stream_kernels(s)->convert(s, x, TESS_F32, y, TESS_BF16, COUNT(x)));
+        EXPECT_OK(tess_stream_kernels(s)->convert(
+            s, &(tess_convert_args){.x = x, .from = TESS_F32, .y = y, .to = TESS_BF16, .n = COUNT(x)}));
         EXPECT_SAME(y, bf16, COUNT(x));
-        EXPECT_OK(tess_stream_kernels(s)->convert(s, x, TESS_F32, y, TESS_F16, COUNT(x)));
+        EXPECT_OK(tess_stream_kernels(s)->convert(
+            s, &(tess_convert_args){.x = x, .from = TESS_F32, .y = y, .to = TESS_F16, .n = COUNT(x)}));
         EXPECT_SAME(y, f16, COUNT(x));
-        EXPECT_FAILS(tess_stream_kernels(s)->convert(s, x, TESS_I32, y, TESS_F32, 1), TESS_E_UNSUPPORTED, "int32");
+        EXPECT_FAILS(tess_stream_kernels(s)->convert(
+                         s, &(tess_convert_args){.x = x, .from = TESS_I32, .y = y, .to = TESS_F32, .n = 1}),
+                     TESS_E_UNSUPPORTED, "int32");
         tess_stream_destroy(&s);
     }
 }
@@ -42,8 +46,10 @@ static void every_16_bit_value_survives_the_way_through_float(void)
             x[k] = (uint16_t)k;
             want[k] = (uint16_t)((k & 0x7fff) > infinity ? k | quiet : k);
         }
-        EXPECT_OK(tess_stream_kernels(s)->convert(s, x, dtype, wide, TESS_F32, N));
-        EXPECT_OK(tess_stream_kernels(s)->convert(s, wide, TESS_F32, y, dtype, N));
+        EXPECT_OK(tess_stream_kernels(s)->convert(
+            s, &(tess_convert_args){.x = x, .from = dtype, .y = wide, .to = TESS_F32, .n = N}));
+        EXPECT_OK(tess_stream_kernels(s)->convert(
+            s, &(tess_convert_args){.x = wide, .from = TESS_F32, .y = y, .to = dtype, .n = N}));
         expect_bits("there and back", i / 2, y, want, N, TESS_BF16);
         for (int k = 0; k < N && dtype == TESS_F16; k++) {
             int e = k >> 10 & 31, m = k & 0x3ff;
@@ -72,13 +78,15 @@ static void conversions_are_bit_for_bit_the_same_on_any_level(void)
             x[k] = (unsigned char)tess_rng_u64(7, TESS_RNG_TEST, 1, k);
         void *want = blank_array(n, to == TESS_F16 ? TESS_BF16 : to);
         tess_stream *s = open_variant(0);
-        EXPECT_OK(tess_stream_kernels(s)->convert(s, x, from, want, to, n));
+        EXPECT_OK(tess_stream_kernels(s)->convert(
+            s, &(tess_convert_args){.x = x, .from = from, .y = want, .to = to, .n = n}));
         tess_stream_destroy(&s);
         for (size_t v = 1; v < COUNT(variants); v++) {
             if ((s = open_variant(v)) == NULL)
                 continue;
             void *y = blank_array(n, to == TESS_F16 ? TESS_BF16 : to);
-            EXPECT_OK(tess_stream_kernels(s)->convert(s, x, from, y, to, n));
+            EXPECT_OK(tess_stream_kernels(s)->convert(
+                s, &(tess_convert_args){.x = x, .from = from, .y = y, .to = to, .n = n}));
             expect_bits(tess_dtype_name(to), v, y, want, n, to);
             free(y);
             tess_stream_destroy(&s);

@@ -18,7 +18,9 @@ static void rows_are_copied_between_strides(void)
         for (size_t z = 0; z < COUNT(sizes); z++) {
             size_t x_stride = sizes[z] + 3, y_stride = sizes[z] + 10;
             memset(y, 0xee, sizeof(y));
-            EXPECT_OK(tess_stream_kernels(s)->copy_rows(s, x, x_stride, y, y_stride, N, sizes[z]));
+            EXPECT_OK(tess_stream_kernels(s)->copy_rows(
+                s, &(tess_copy_rows_args){
+                       .x = x, .x_stride = x_stride, .y = y, .y_stride = y_stride, .n = N, .row_bytes = sizes[z]}));
             for (size_t i = 0; i < N * y_stride; i++) {
                 size_t row = i / y_stride, at = i % y_stride;
                 EXPECT_INT(y[i], at < sizes[z] ? x[row * x_stride + at] : 0xee);
@@ -42,10 +44,12 @@ static void rows_are_gathered_by_index(void)
         if (s == NULL)
             continue;
         memset(y, 0, sizeof(y));
-        EXPECT_OK(tess_stream_kernels(s)->gather_rows(s, x, index, y, N, C * sizeof(float)));
+        EXPECT_OK(tess_stream_kernels(s)->gather_rows(
+            s, &(tess_gather_rows_args){.x = x, .index = index, .y = y, .n = N, .row_bytes = C * sizeof(float)}));
         for (int i = 0; i < N * C; i++)
             EXPECT(y[i] == x[index[i / C] * C + i % C]);
-        EXPECT_OK(tess_stream_kernels(s)->gather_rows(s, x, index, y, 0, C * sizeof(float)));
+        EXPECT_OK(tess_stream_kernels(s)->gather_rows(
+            s, &(tess_gather_rows_args){.x = x, .index = index, .y = y, .n = 0, .row_bytes = C * sizeof(float)}));
         tess_stream_destroy(&s);
     }
 }
@@ -67,11 +71,11 @@ static void sums_are_exact_in_any_parts(void)
             continue;
         const tess_kernels *k = tess_stream_kernels(s);
         tess_exact_sum whole = {0}, parts = {0}, negated = {0};
-        EXPECT_OK(k->exact_sum(s, x, N, false, &whole));
-        EXPECT_OK(k->exact_sum(s, x + 400, N - 400, false, &parts));
-        EXPECT_OK(k->exact_sum(s, x, 0, false, &parts));
-        EXPECT_OK(k->exact_sum(s, x, 400, false, &parts));
-        EXPECT_OK(k->exact_sum(s, x, N, true, &negated));
+        EXPECT_OK(k->exact_sum(s, &(tess_exact_sum_args){.x = x, .n = N, .sum = &whole}));
+        EXPECT_OK(k->exact_sum(s, &(tess_exact_sum_args){.x = x + 400, .n = N - 400, .sum = &parts}));
+        EXPECT_OK(k->exact_sum(s, &(tess_exact_sum_args){.x = x, .n = 0, .sum = &parts}));
+        EXPECT_OK(k->exact_sum(s, &(tess_exact_sum_args){.x = x, .n = 400, .sum = &parts}));
+        EXPECT_OK(k->exact_sum(s, &(tess_exact_sum_args){.x = x, .n = N, .negate = true, .sum = &negated}));
         EXPECT(tess_exact_value(&whole) == small);
         EXPECT(tess_exact_value(&negated) == -small);
         if (v == 0)
@@ -93,8 +97,10 @@ static void sums_say_what_is_not_finite(void)
         for (int begin = 0; begin < 5; begin++) {
             tess_exact_sum sum = {0}, negated = {0};
             bool has_nan = begin <= 3, both = begin <= 1;
-            EXPECT_OK(tess_stream_kernels(s)->exact_sum(s, x + begin, 5 - begin, false, &sum));
-            EXPECT_OK(tess_stream_kernels(s)->exact_sum(s, x + begin, 5 - begin, true, &negated));
+            EXPECT_OK(tess_stream_kernels(s)->exact_sum(
+                s, &(tess_exact_sum_args){.x = x + begin, .n = 5 - begin, .sum = &sum}));
+            EXPECT_OK(tess_stream_kernels(s)->exact_sum(
+                s, &(tess_exact_sum_args){.x = x + begin, .n = 5 - begin, .negate = true, .sum = &negated}));
             EXPECT(has_nan || both ? isnan(tess_exact_value(&sum)) : tess_exact_value(&sum) == -INFINITY);
             EXPECT(has_nan || both ? isnan(tess_exact_value(&negated)) : tess_exact_value(&negated) == INFINITY);
         }
@@ -115,18 +121,23 @@ static void a_search_finds_the_first_of_two_dtypes(void)
             tess_dtype dtype = both_dtypes[i % 2];
             void *x = random_array(1, N, 0, 1, dtype);
             int64_t first = -2;
-            EXPECT_OK(k->find_not_finite(s, x, dtype, N, &first));
+            EXPECT_OK(
+                k->find_not_finite(s, &(tess_find_not_finite_args){.x = x, .dtype = dtype, .n = N, .first = &first}));
             EXPECT_INT(first, -1);
             put_value(x, bad[i / 2][0], INFINITY, dtype);
             put_value(x, bad[i / 2][1], NAN, dtype);
-            EXPECT_OK(k->find_not_finite(s, x, dtype, N, &first));
+            EXPECT_OK(
+                k->find_not_finite(s, &(tess_find_not_finite_args){.x = x, .dtype = dtype, .n = N, .first = &first}));
             EXPECT_INT(first, bad[i / 2][0]);
-            EXPECT_OK(k->find_not_finite(s, x, dtype, 0, &first));
+            EXPECT_OK(
+                k->find_not_finite(s, &(tess_find_not_finite_args){.x = x, .dtype = dtype, .n = 0, .first = &first}));
             EXPECT_INT(first, -1);
             free(x);
         }
         int64_t first;
-        EXPECT_FAILS(k->find_not_finite(s, &first, TESS_U8, 2, &first), TESS_E_UNSUPPORTED, "uint8");
+        EXPECT_FAILS(
+            k->find_not_finite(s, &(tess_find_not_finite_args){.x = &first, .dtype = TESS_U8, .n = 2, .first = &first}),
+            TESS_E_UNSUPPORTED, "uint8");
         tess_stream_destroy(&s);
     }
 }

@@ -292,13 +292,15 @@ static void an_error_of_a_kernel_names_it_and_what_to_do(void)
     float *x;
     EXPECT_OK(tess_device_alloc(d, TESS_POOL_ACTIVATIONS, 64, "x", (void **)&x));
     const tess_kernels *k = tess_stream_kernels(s);
-    EXPECT_OK(k->add(s, x, x, x, 16, TESS_F32));
-    EXPECT_FAILS(k->add(s, x, x, x, 16, TESS_F32), TESS_E_INTERNAL, "cuda:0 (Fake GPU A): launch add_kernel");
+    const tess_add_args sum = {.a = x, .b = x, .y = x, .n = 16, .dtype = TESS_F32};
+    EXPECT_OK(k->add(s, &sum));
+    EXPECT_FAILS(k->add(s, &sum), TESS_E_INTERNAL, "cuda:0 (Fake GPU A): launch add_kernel<float>");
     EXPECT_OK(tess_stream_synchronize(s));
-    EXPECT_FAILS(tess_stream_synchronize(s), TESS_E_INTERNAL, "newest kernel add_kernel: cuda:0 (Fake GPU A): wait");
+    EXPECT_FAILS(tess_stream_synchronize(s), TESS_E_INTERNAL,
+                 "newest kernel add_kernel<float>: cuda:0 (Fake GPU A): wait");
     EXPECT_CONTAINS(tess_error_message(), "CUDA_ERROR_ILLEGAL_ADDRESS (700, ");
     EXPECT_CONTAINS(tess_error_message(), "compute-sanitizer");
-    EXPECT_FAILS(tess_stream_copy(s, x, x + 8, 16), TESS_E_INTERNAL, "newest kernel add_kernel: cuda:0");
+    EXPECT_FAILS(tess_stream_copy(s, x, x + 8, 16), TESS_E_INTERNAL, "newest kernel add_kernel<float>: cuda:0");
     tess_device_free(d, x);
     close_all(&d, &s);
 }

@@ -53,10 +53,18 @@ static void embedding_copies_rows_and_adds_positions(void)
             if (s == NULL)
                 continue;
             void *out = blank_array(n, p.dtype);
-            EXPECT_OK(tess_stream_kernels(s)->embedding_forward(s, p.table, NULL, p.ids, NULL, out, p.T, p.C, p.dtype));
+            EXPECT_OK(tess_stream_kernels(s)->embedding_forward(
+                s, &(tess_embedding_args){
+                       .table = p.table, .ids = p.ids, .out = out, .T = p.T, .C = p.C, .dtype = p.dtype}));
             expect_bits("rows", v, out, plain, n, p.dtype);
-            EXPECT_OK(tess_stream_kernels(s)->embedding_forward(s, p.table, p.positions, p.ids, p.pos, out, p.T, p.C,
-                                                                p.dtype));
+            EXPECT_OK(tess_stream_kernels(s)->embedding_forward(s, &(tess_embedding_args){.table = p.table,
+                                                                                          .positions = p.positions,
+                                                                                          .ids = p.ids,
+                                                                                          .pos = p.pos,
+                                                                                          .out = out,
+                                                                                          .T = p.T,
+                                                                                          .C = p.C,
+                                                                                          .dtype = p.dtype}));
             expect_bits("rows + positions", v, out, moved, n, p.dtype);
             free(out);
             tess_stream_destroy(&s);
@@ -86,7 +94,14 @@ static void embedding_gradients_add_tokens_in_order_on_any_threads(void)
                 continue;
             float *got = copy_array(start, ROWS * p.C, TESS_F32);
             EXPECT_OK(
-                tess_stream_kernels(s)->embedding_backward(s, p.ids, p.dout, got, ROWS, p.T, p.C, accumulate, p.dtype));
+                tess_stream_kernels(s)->embedding_backward(s, &(tess_embedding_grad_args){.ids = p.ids,
+                                                                                          .dout = p.dout,
+                                                                                          .dtable = got,
+                                                                                          .rows = ROWS,
+                                                                                          .T = p.T,
+                                                                                          .C = p.C,
+                                                                                          .accumulate = accumulate,
+                                                                                          .dtype = p.dtype}));
             expect_bits("dtable", v, got, want, ROWS * p.C, TESS_F32);
             free(got);
             tess_stream_destroy(&s);

@@ -124,7 +124,7 @@ static int seen_by_another_stream(const char *delays, bool waits)
     EXPECT_OK(tess_event_record(written, writer));
     if (waits)
         EXPECT_OK(tess_event_wait(written, reader));
-    EXPECT_OK(tess_stream_kernels(reader)->copy(reader, y, x, N, false));
+    EXPECT_OK(tess_stream_kernels(reader)->copy(reader, &(tess_copy_args){.to = y, .from = x, .bytes = N}));
     EXPECT_OK(tess_fetch(reader, seen, y, N));
     bool done = false;
     EXPECT_OK(tess_event_synchronize(written));
@@ -196,7 +196,7 @@ static void use_after_free(tess_device *d)
     float *x = new_on(d, 5000, "saved activations");
     EXPECT_OK(tess_device_stream(d, 1, "ref", &s));
     tess_device_free(d, x);
-    EXPECT_OK(tess_stream_kernels(s)->add(s, x, x, x, 9, TESS_F32));
+    EXPECT_OK(tess_stream_kernels(s)->add(s, &(tess_add_args){.a = x, .b = x, .y = x, .n = 9, .dtype = TESS_F32}));
     EXPECT_OK(tess_stream_synchronize(s));
 }
 
@@ -248,12 +248,14 @@ static void bad_input_is_named(void)
     EXPECT_OK(tess_device_stream(d, 1, "ref", &s));
     const tess_kernels *k = tess_stream_kernels(s);
     float *x = new_on(d, 16, "logits"), *gone = new_on(d, 16, "old logits");
-    EXPECT_FAILS(k->add(s, host, x, x, 4, TESS_F32), TESS_E_INVALID, "add: 0x");
-    EXPECT_FAILS(k->add(s, x, x, host, 4, TESS_F32), TESS_E_INVALID, "is not memory of device far");
+    EXPECT_FAILS(k->add(s, &(tess_add_args){.a = host, .b = x, .y = x, .n = 4, .dtype = TESS_F32}), TESS_E_INVALID,
+                 "add: 0x");
+    EXPECT_FAILS(k->add(s, &(tess_add_args){.a = x, .b = x, .y = host, .n = 4, .dtype = TESS_F32}), TESS_E_INVALID,
+                 "is not memory of device far");
     const void *in[1] = {host};
     void *out[1] = {x};
     const tess_reduction r = {.x = in, .n_inputs = 1, .divisor = 1, .y = out, .n_outputs = 1, .n = 4};
-    EXPECT_FAILS(k->reduce(s, &r, NULL), TESS_E_INVALID, "reduce: 0x");
+    EXPECT_FAILS(k->reduce(s, &r), TESS_E_INVALID, "reduce: 0x");
     tess_undo undo;
     tess_adamw_update u = {.p = x, .m = x, .v = x, .g = x, .undo = &undo};
     EXPECT_FAILS(k->adamw(s, &u), TESS_E_UNSUPPORTED, "written by the host alone");
@@ -289,13 +291,14 @@ static void an_error_in_the_queue_comes_with_the_next_wait(void)
     EXPECT_OK(tess_device_stream(d, 1, "ref", &s));
     const tess_kernels *k = tess_stream_kernels(s);
     float *x = new_on(d, 16, "x"), host[4] = {1, 2, 3, 4};
+    const tess_add_args doubled = {.a = x, .b = x, .y = x, .n = 4, .dtype = TESS_F32};
     EXPECT_OK(tess_upload(s, x, host, 16));
-    EXPECT_OK(k->add(s, x, x, x, 4, TESS_U8));
-    EXPECT_OK(k->add(s, x, x, x, 4, TESS_F32)); /* dropped */
+    EXPECT_OK(k->add(s, &(tess_add_args){.a = x, .b = x, .y = x, .n = 4, .dtype = TESS_U8}));
+    EXPECT_OK(k->add(s, &doubled)); /* dropped */
     EXPECT_FAILS(tess_stream_synchronize(s), TESS_E_UNSUPPORTED, "add on a queue: ");
     EXPECT_OK(tess_fetch(s, host, x, 16));
     EXPECT(host[3] == 4);
-    EXPECT_OK(k->add(s, x, x, x, 4, TESS_F32));
+    EXPECT_OK(k->add(s, &doubled));
     EXPECT_OK(tess_fetch(s, host, x, 16));
     EXPECT(host[3] == 8);
     tess_device_free(d, x);
@@ -357,14 +360,15 @@ static void an_operation_that_does_not_end_has_a_name(void)
     tess_stream_set_name(s, "compute");
     tess_stream_set_name(t, "upload");
     float *x = new_on(d, N * sizeof(float), "x");
+    const tess_add_args doubled = {.a = x, .b = x, .y = x, .n = N, .dtype = TESS_F32};
     const tess_kernels *k = tess_stream_kernels(s);
     EXPECT_INT((int)tess_device_log_describe(log, UINT64_MAX, 0, text, sizeof(text), &since_ns), 0);
     tess_stream_set_unit(s, "layer", 3);
-    EXPECT_OK(k->add(s, x, x, x, N, TESS_F32));
-    EXPECT_OK(k->add(s, x, x, x, N, TESS_F32)); /* stalls */
+    EXPECT_OK(k->add(s, &doubled));
+    EXPECT_OK(k->add(s, &doubled)); /* stalls */
     tess_stream_set_unit(s, "head", -1);
     EXPECT_OK(tess_stream_fill(s, x, 0, N));
-    EXPECT_OK(k->add(s, x, x, x, N, TESS_F32));
+    EXPECT_OK(k->add(s, &doubled));
     EXPECT_OK(tess_stream_fill(t, x, 0, 0));
     await_done(log, 1);
     EXPECT(tess_device_log_describe(log, UINT64_MAX, 0, text, sizeof(text), &since_ns) > 0);

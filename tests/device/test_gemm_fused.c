@@ -117,7 +117,8 @@ static tess_status sum_terms(tess_stream *s, const tess_gemm_fused *f)
         g.accumulate = i > 0;
         TESS_TRY(tess_stream_kernels(s)->gemm(s, &g));
     }
-    tess_status status = tess_stream_kernels(s)->convert(s, g.c, TESS_F32, f->g.c, f->g.c_dtype, g.m * g.n);
+    tess_status status = tess_stream_kernels(s)->convert(
+        s, &(tess_convert_args){.x = g.c, .from = TESS_F32, .y = f->g.c, .to = f->g.c_dtype, .n = g.m * g.n});
     free(g.c);
     return status;
 }
@@ -126,8 +127,16 @@ static tess_status activate(tess_stream *s, const tess_gemm_fused *f, const void
 {
     int64_t m = f->g.m, n = f->g.n;
     if (f->gate != NULL)
-        return tess_stream_kernels(s)->glu_forward(s, f->gate, x, n, f->y, m, n, f->act, f->g.c_dtype);
-    return tess_stream_kernels(s)->act_forward(s, x, f->y, m * n, f->act, f->g.c_dtype);
+        return tess_stream_kernels(s)->glu_forward(s, &(tess_glu_args){.gate = f->gate,
+                                                                       .up = x,
+                                                                       .stride = n,
+                                                                       .y = f->y,
+                                                                       .T = m,
+                                                                       .F = n,
+                                                                       .act = f->act,
+                                                                       .dtype = f->g.c_dtype});
+    return tess_stream_kernels(s)->act_forward(
+        s, &(tess_act_args){.x = x, .y = f->y, .n = m * n, .act = f->act, .dtype = f->g.c_dtype});
 }
 
 static tess_status activate_backward(tess_stream *s, const tess_gemm_fused *f)
@@ -135,9 +144,20 @@ static tess_status activate_backward(tess_stream *s, const tess_gemm_fused *f)
     int64_t m = f->g.m, n = f->g.n;
     TESS_TRY(activate(s, f, f->up));
     if (f->gate != NULL)
-        return tess_stream_kernels(s)->glu_backward(s, f->gate, f->up, n, f->g.c, f->gate, f->up, n, m, n, f->act,
-                                                    f->g.c_dtype);
-    return tess_stream_kernels(s)->act_backward(s, f->up, f->g.c, f->up, m * n, f->act, f->g.c_dtype);
+        return tess_stream_kernels(s)->glu_backward(s, &(tess_glu_grad_args){.gate = f->gate,
+                                                                             .up = f->up,
+                                                                             .stride = n,
+                                                                             .dy = f->g.c,
+                                                                             .dgate = f->gate,
+                                                                             .dup = f->up,
+                                                                             .dstride = n,
+                                                                             .T = m,
+                                                                             .F = n,
+                                                                             .act = f->act,
+                                                                             .dtype = f->g.c_dtype});
+    return tess_stream_kernels(s)->act_backward(
+        s,
+        &(tess_act_grad_args){.x = f->up, .dy = f->g.c, .dx = f->up, .n = m * n, .act = f->act, .dtype = f->g.c_dtype});
 }
 
 static tess_status one_after_another(tess_stream *s, const tess_gemm_fused *f)

@@ -41,8 +41,11 @@ static void activations_agree_with_float64_from_minus_20_to_20(void)
             if (s == NULL)
                 continue;
             float *y = blank_array(n, TESS_F32), *dx = blank_array(n, TESS_F32);
-            EXPECT_OK(tess_stream_kernels(s)->act_forward(s, x, y, n, activations[a], TESS_F32));
-            EXPECT_OK(tess_stream_kernels(s)->act_backward(s, x, one, dx, n, activations[a], TESS_F32));
+            EXPECT_OK(tess_stream_kernels(s)->act_forward(
+                s, &(tess_act_args){.x = x, .y = y, .n = n, .act = activations[a], .dtype = TESS_F32}));
+            EXPECT_OK(tess_stream_kernels(s)->act_backward(
+                s,
+                &(tess_act_grad_args){.x = x, .dy = one, .dx = dx, .n = n, .act = activations[a], .dtype = TESS_F32}));
             for (int64_t i = 0; i < n && v == 0; i++) {
                 double f = activate(x[i], activations[a]), g = slope(x[i], activations[a]);
                 expect_near("act", i, y[i], f, 4e-7 * fabs(f) + 6e-8 * fabs(x[i]));
@@ -79,8 +82,11 @@ static void huge_and_infinite_inputs_have_the_limits(void)
     for (size_t v = 0; v < COUNT(variants); v++) {
         tess_stream *s = open_variant(v);
         for (size_t a = 0; s != NULL && a < COUNT(activations); a++) {
-            EXPECT_OK(tess_stream_kernels(s)->act_forward(s, x, y, N, activations[a], TESS_F32));
-            EXPECT_OK(tess_stream_kernels(s)->act_backward(s, x, ones, dx, N, activations[a], TESS_F32));
+            EXPECT_OK(tess_stream_kernels(s)->act_forward(
+                s, &(tess_act_args){.x = x, .y = y, .n = N, .act = activations[a], .dtype = TESS_F32}));
+            EXPECT_OK(tess_stream_kernels(s)->act_backward(
+                s,
+                &(tess_act_grad_args){.x = x, .dy = ones, .dx = dx, .n = N, .act = activations[a], .dtype = TESS_F32}));
             for (int i = 0; i < N; i++) {
                 EXPECT(isnan(slope_want[i]) ? isnan(dx[i]) : fabsf(dx[i] - slope_want[i]) < 1e-6f);
                 if (isfinite(x[i]))
@@ -102,9 +108,25 @@ static answer solve(tess_stream *s, const shape *p, const void *gate_up, const v
     answer a = {blank_array(p->T * p->F, dtype), blank_array(p->T * p->stride, dtype), NULL};
     const void *up = row_at(gate_up, p->stride - p->F, dtype);
     a.dup = (void *)row_at(a.dgate, p->stride - p->F, dtype);
-    EXPECT_OK(tess_stream_kernels(s)->glu_forward(s, gate_up, up, p->stride, a.y, p->T, p->F, act, dtype));
-    EXPECT_OK(tess_stream_kernels(s)->glu_backward(s, gate_up, up, p->stride, dy, a.dgate, a.dup, p->stride, p->T, p->F,
-                                                   act, dtype));
+    EXPECT_OK(tess_stream_kernels(s)->glu_forward(s, &(tess_glu_args){.gate = gate_up,
+                                                                      .up = up,
+                                                                      .stride = p->stride,
+                                                                      .y = a.y,
+                                                                      .T = p->T,
+                                                                      .F = p->F,
+                                                                      .act = act,
+                                                                      .dtype = dtype}));
+    EXPECT_OK(tess_stream_kernels(s)->glu_backward(s, &(tess_glu_grad_args){.gate = gate_up,
+                                                                            .up = up,
+                                                                            .stride = p->stride,
+                                                                            .dy = dy,
+                                                                            .dgate = a.dgate,
+                                                                            .dup = a.dup,
+                                                                            .dstride = p->stride,
+                                                                            .T = p->T,
+                                                                            .F = p->F,
+                                                                            .act = act,
+                                                                            .dtype = dtype}));
     return a;
 }
 
@@ -141,8 +163,17 @@ static void gated_units_agree_with_float64_and_bit_for_bit_across_levels(void)
             expect_bits("dgate, dup and what lies between", v, a.dgate, want.dgate, n, dtype);
             /* Over the inputs. */
             void *over = copy_array(gate_up, n, dtype), *up = (void *)row_at(over, p->stride - p->F, dtype);
-            EXPECT_OK(tess_stream_kernels(s)->glu_backward(s, over, up, p->stride, dy, over, up, p->stride, p->T, p->F,
-                                                           act, dtype));
+            EXPECT_OK(tess_stream_kernels(s)->glu_backward(s, &(tess_glu_grad_args){.gate = over,
+                                                                                    .up = up,
+                                                                                    .stride = p->stride,
+                                                                                    .dy = dy,
+                                                                                    .dgate = over,
+                                                                                    .dup = up,
+                                                                                    .dstride = p->stride,
+                                                                                    .T = p->T,
+                                                                                    .F = p->F,
+                                                                                    .act = act,
+                                                                                    .dtype = dtype}));
             for (int64_t t = 0; t < p->T; t++) {
                 expect_bits("dgate in place", v, row_at(over, t * p->stride, dtype),
                             row_at(want.dgate, t * p->stride, dtype), p->F, dtype);
@@ -169,13 +200,15 @@ static void an_element_has_the_same_bits_at_any_place_in_a_vector(void)
             tess_dtype dtype = both_dtypes[d];
             void *x = random_array(1, 35, 0, 2, dtype), *want = copy_array(x, 35, dtype);
             tess_stream *s = open_variant(0);
-            EXPECT_OK(tess_stream_kernels(s)->act_forward(s, want, want, 35, TESS_ACT_GELU_TANH, dtype));
+            EXPECT_OK(tess_stream_kernels(s)->act_forward(
+                s, &(tess_act_args){.x = want, .y = want, .n = 35, .act = TESS_ACT_GELU_TANH, .dtype = dtype}));
             tess_stream_destroy(&s);
             for (size_t v = 0; v < COUNT(variants); v++) {
                 if ((s = open_variant(v)) == NULL)
                     continue;
                 void *y = copy_array(row_at(x, 35 - n, dtype), n, dtype);
-                EXPECT_OK(tess_stream_kernels(s)->act_forward(s, y, y, n, TESS_ACT_GELU_TANH, dtype));
+                EXPECT_OK(tess_stream_kernels(s)->act_forward(
+                    s, &(tess_act_args){.x = y, .y = y, .n = n, .act = TESS_ACT_GELU_TANH, .dtype = dtype}));
                 expect_bits("tail", v, y, row_at(want, 35 - n, dtype), n, dtype);
                 free(y);
                 tess_stream_destroy(&s);

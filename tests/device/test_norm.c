@@ -53,15 +53,32 @@ static answer solve(tess_stream *s, const problem *p)
                 blank_array(p->T, TESS_F32), blank_array(p->T, TESS_F32), blank_array(p->C, TESS_F32),
                 blank_array(p->C, TESS_F32)};
     const tess_kernels *k = tess_stream_kernels(s);
-    if (p->layer) {
-        EXPECT_OK(k->layernorm_forward(s, p->x, p->residual, a.h, p->w, p->b, a.y, a.mean, a.rstd, p->T, p->C, eps,
-                                       p->dtype));
-        EXPECT_OK(k->layernorm_backward(s, a.h, p->w, a.mean, a.rstd, p->dy, p->dresidual, a.dx, a.dw, a.db, p->T, p->C,
-                                        p->dtype));
-    } else {
-        EXPECT_OK(k->rmsnorm_forward(s, p->x, p->residual, a.h, p->w, a.y, a.rstd, p->T, p->C, eps, p->dtype));
-        EXPECT_OK(k->rmsnorm_backward(s, a.h, p->w, a.rstd, p->dy, p->dresidual, a.dx, a.dw, p->T, p->C, p->dtype));
-    }
+    const tess_norm_args forward = {.x = p->x,
+                                    .residual = p->residual,
+                                    .h_out = a.h,
+                                    .w = p->w,
+                                    .b = p->b,
+                                    .y = a.y,
+                                    .mean = a.mean,
+                                    .rstd = a.rstd,
+                                    .T = p->T,
+                                    .C = p->C,
+                                    .eps = eps,
+                                    .dtype = p->dtype};
+    const tess_norm_grad_args backward = {.h = a.h,
+                                          .w = p->w,
+                                          .mean = a.mean,
+                                          .rstd = a.rstd,
+                                          .dy = p->dy,
+                                          .dresidual = p->dresidual,
+                                          .dx = a.dx,
+                                          .dw = a.dw,
+                                          .db = a.db,
+                                          .T = p->T,
+                                          .C = p->C,
+                                          .dtype = p->dtype};
+    EXPECT_OK(p->layer ? k->layernorm_forward(s, &forward) : k->rmsnorm_forward(s, &forward));
+    EXPECT_OK(p->layer ? k->layernorm_backward(s, &backward) : k->rmsnorm_backward(s, &backward));
     return a;
 }
 
@@ -199,14 +216,29 @@ static void outputs_may_lie_over_the_residual(void)
         answer want = solve(s, &p);
         void *residual = copy_array(p.residual, T * C, p.dtype), *dx = copy_array(p.dresidual, T * C, p.dtype);
         void *y = blank_array(T * C, p.dtype);
-        EXPECT_OK(
-            tess_stream_kernels(s)->rmsnorm_forward(s, p.x, residual, residual, p.w, y, NULL, T, C, eps, p.dtype));
+        EXPECT_OK(tess_stream_kernels(s)->rmsnorm_forward(s, &(tess_norm_args){.x = p.x,
+                                                                               .residual = residual,
+                                                                               .h_out = residual,
+                                                                               .w = p.w,
+                                                                               .y = y,
+                                                                               .T = T,
+                                                                               .C = C,
+                                                                               .eps = eps,
+                                                                               .dtype = p.dtype}));
         expect_bits("h over residual", v, residual, want.h, T * C, p.dtype);
         expect_bits("y", v, y, want.y, T * C, p.dtype);
-        EXPECT_OK(
-            tess_stream_kernels(s)->rmsnorm_backward(s, want.h, p.w, want.rstd, p.dy, dx, dx, NULL, T, C, p.dtype));
+        EXPECT_OK(tess_stream_kernels(s)->rmsnorm_backward(s, &(tess_norm_grad_args){.h = want.h,
+                                                                                     .w = p.w,
+                                                                                     .rstd = want.rstd,
+                                                                                     .dy = p.dy,
+                                                                                     .dresidual = dx,
+                                                                                     .dx = dx,
+                                                                                     .T = T,
+                                                                                     .C = C,
+                                                                                     .dtype = p.dtype}));
         expect_bits("dx over dresidual", v, dx, want.dx, T * C, p.dtype);
-        EXPECT_OK(tess_stream_kernels(s)->rmsnorm_forward(s, want.h, NULL, NULL, p.w, y, NULL, T, C, eps, p.dtype));
+        EXPECT_OK(tess_stream_kernels(s)->rmsnorm_forward(
+            s, &(tess_norm_args){.x = want.h, .w = p.w, .y = y, .T = T, .C = C, .eps = eps, .dtype = p.dtype}));
         expect_bits("y without residual", v, y, want.y, T * C, p.dtype);
         free(residual);
         free(dx);
@@ -224,10 +256,21 @@ static void no_tokens_give_zero_weight_gradients_and_float16_is_refused(void)
         if (s == NULL)
             continue;
         float dw[3] = {1, 2, 3}, db[3] = {1, 2, 3}, zero[3] = {0};
-        EXPECT_OK(tess_stream_kernels(s)->layernorm_backward(s, dw, dw, dw, dw, dw, NULL, dw, dw, db, 0, 3, TESS_F32));
+        EXPECT_OK(tess_stream_kernels(s)->layernorm_backward(s, &(tess_norm_grad_args){.h = dw,
+                                                                                       .w = dw,
+                                                                                       .mean = dw,
+                                                                                       .rstd = dw,
+                                                                                       .dy = dw,
+                                                                                       .dx = dw,
+                                                                                       .dw = dw,
+                                                                                       .db = db,
+                                                                                       .T = 0,
+                                                                                       .C = 3,
+                                                                                       .dtype = TESS_F32}));
         EXPECT_SAME(dw, zero, 3);
         EXPECT_SAME(db, zero, 3);
-        EXPECT_FAILS(tess_stream_kernels(s)->rmsnorm_forward(s, dw, NULL, NULL, dw, dw, NULL, 1, 3, eps, TESS_U8),
+        EXPECT_FAILS(tess_stream_kernels(s)->rmsnorm_forward(
+                         s, &(tess_norm_args){.x = dw, .w = dw, .y = dw, .T = 1, .C = 3, .eps = eps, .dtype = TESS_U8}),
                      TESS_E_UNSUPPORTED, "uint8");
         tess_stream_destroy(&s);
     }

@@ -17,7 +17,7 @@ static void add_rounds_once_and_works_in_place(void)
             if (s == NULL)
                 continue;
             void *y = copy_array(a, n, dtype);
-            EXPECT_OK(tess_stream_kernels(s)->add(s, y, b, y, n, dtype));
+            EXPECT_OK(tess_stream_kernels(s)->add(s, &(tess_add_args){.a = y, .b = b, .y = y, .n = n, .dtype = dtype}));
             expect_bits("a + b over a", v, y, want, n, dtype);
             free(y);
             tess_stream_destroy(&s);
@@ -42,7 +42,8 @@ static void scale_rounds_once_and_works_in_place(void)
             if (s == NULL)
                 continue;
             void *y = copy_array(x, n, dtype);
-            EXPECT_OK(tess_stream_kernels(s)->scale(s, y, factor, y, n, dtype));
+            EXPECT_OK(tess_stream_kernels(s)->scale(
+                s, &(tess_scale_args){.x = y, .factor = factor, .y = y, .n = n, .dtype = dtype}));
             expect_bits("factor x over x", v, y, want, n, dtype);
             free(y);
             tess_stream_destroy(&s);
@@ -76,7 +77,8 @@ static void column_sums_run_in_blocks_of_32_tokens(void)
             if (s == NULL)
                 continue;
             float *db = blank_array(C, TESS_F32);
-            EXPECT_OK(tess_stream_kernels(s)->column_sum(s, dy, stride, db, T, C, dtype));
+            EXPECT_OK(tess_stream_kernels(s)->column_sum(
+                s, &(tess_column_sum_args){.dy = dy, .stride = stride, .db = db, .T = T, .C = C, .dtype = dtype}));
             expect_bits("column sums", v, db, want, C, TESS_F32);
             free(db);
             tess_stream_destroy(&s);
@@ -129,7 +131,7 @@ static void reduce_adds_neighbours_first_for_any_number_of_inputs(void)
                                           .y_dtype = TESS_F32,
                                           .n = n,
                                           .accumulate = accumulate};
-                EXPECT_OK(tess_stream_kernels(s)->reduce(s, &r, NULL));
+                EXPECT_OK(tess_stream_kernels(s)->reduce(s, &r));
                 expect_bits("tree", v, y, want, n, TESS_F32);
                 free(y);
                 tess_stream_destroy(&s);
@@ -167,7 +169,8 @@ static void row_sums_of_squares_have_16_partial_sums(void)
             tess_stream *s = open_variant(v);
             if (s == NULL)
                 continue;
-            EXPECT_OK(tess_stream_kernels(s)->row_sumsq(s, x, got, rows, C));
+            EXPECT_OK(
+                tess_stream_kernels(s)->row_sumsq(s, &(tess_row_sumsq_args){.x = x, .out = got, .rows = rows, .C = C}));
             EXPECT_SAME(got, want, (size_t)rows);
             tess_stream_destroy(&s);
         }

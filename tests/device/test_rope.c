@@ -46,8 +46,17 @@ static int64_t n_elements(const shape *p)
 
 static void turn(tess_stream *s, const shape *p, const tables *t, void *x, bool inverse, tess_dtype dtype)
 {
-    EXPECT_OK(tess_stream_kernels(s)->rope(s, x, p->n_heads * p->D + p->gap, t->pos, t->cosines, t->sines, p->T,
-                                           p->n_heads, p->D, p->R, inverse, dtype));
+    EXPECT_OK(tess_stream_kernels(s)->rope(s, &(tess_rope_args){.x = x,
+                                                                .stride = p->n_heads * p->D + p->gap,
+                                                                .pos = t->pos,
+                                                                .cos_table = t->cosines,
+                                                                .sin_table = t->sines,
+                                                                .T = p->T,
+                                                                .n_heads = p->n_heads,
+                                                                .D = p->D,
+                                                                .R = p->R,
+                                                                .inverse = inverse,
+                                                                .dtype = dtype}));
 }
 
 static void expect_rotation(const shape *p, const tables *t, const void *x, const void *y, bool inverse,

@@ -56,7 +56,9 @@ static void blocks_have_the_nearest_codes_of_their_scale_on_any_level(void)
         int64_t C = sizes[i / 4], stride = C + AHEAD;
         void *x = wide_array(ROWS * stride, dtype), *want = blank_array(ROWS * C, dtype);
         tess_stream *s = open_variant(0);
-        EXPECT_OK(tess_stream_kernels(s)->round_fp8(s, x, stride, want, ROWS, C, format, dtype));
+        EXPECT_OK(tess_stream_kernels(s)->round_fp8(
+            s, &(tess_round_fp8_args){
+                   .x = x, .stride = stride, .y = want, .rows = ROWS, .C = C, .format = format, .dtype = dtype}));
         tess_stream_destroy(&s);
         for (int64_t r = 0; r < ROWS; r++)
             for (int64_t c = 0; c < C; c += 128)
@@ -65,7 +67,9 @@ static void blocks_have_the_nearest_codes_of_their_scale_on_any_level(void)
             if ((s = open_variant(v)) == NULL)
                 continue;
             void *y = blank_array(ROWS * C, dtype);
-            EXPECT_OK(tess_stream_kernels(s)->round_fp8(s, x, stride, y, ROWS, C, format, dtype));
+            EXPECT_OK(tess_stream_kernels(s)->round_fp8(
+                s, &(tess_round_fp8_args){
+                       .x = x, .stride = stride, .y = y, .rows = ROWS, .C = C, .format = format, .dtype = dtype}));
             expect_bits("rounded", v, y, want, ROWS * C, dtype);
             free(y);
             tess_stream_destroy(&s);
@@ -87,18 +91,33 @@ static void the_ends_of_the_range_and_what_is_not_finite(void)
             continue;
         float y[2];
         for (size_t i = 0; i < COUNT(pairs); i++) {
-            EXPECT_OK(tess_stream_kernels(s)->round_fp8(s, pairs[i], 2, y, 1, 2, formats[v % 2], TESS_F32));
+            EXPECT_OK(tess_stream_kernels(s)->round_fp8(s, &(tess_round_fp8_args){.x = pairs[i],
+                                                                                  .stride = 2,
+                                                                                  .y = y,
+                                                                                  .rows = 1,
+                                                                                  .C = 2,
+                                                                                  .format = formats[v % 2],
+                                                                                  .dtype = TESS_F32}));
             if (i > 0)
                 expect_block(pairs[i], y, 0, 0, 2, formats[v % 2], TESS_F32);
             else
                 EXPECT(isinf(y[0]) && y[1] == 0); /* the nearest code times its scale is 2^128 */
         }
         for (size_t i = 0; i < COUNT(strange); i++) {
-            EXPECT_OK(tess_stream_kernels(s)->round_fp8(s, strange[i], 2, y, 1, 2, formats[v % 2], TESS_F32));
+            EXPECT_OK(tess_stream_kernels(s)->round_fp8(s, &(tess_round_fp8_args){.x = strange[i],
+                                                                                  .stride = 2,
+                                                                                  .y = y,
+                                                                                  .rows = 1,
+                                                                                  .C = 2,
+                                                                                  .format = formats[v % 2],
+                                                                                  .dtype = TESS_F32}));
             EXPECT_SAME(y, strange[i], 2);
         }
-        EXPECT_FAILS(tess_stream_kernels(s)->round_fp8(s, y, 2, y, 1, 2, TESS_E4M3, TESS_F16), TESS_E_UNSUPPORTED,
-                     "float16");
+        EXPECT_FAILS(tess_stream_kernels(s)->round_fp8(
+                         s,
+                         &(tess_round_fp8_args){
+                             .x = y, .stride = 2, .y = y, .rows = 1, .C = 2, .format = TESS_E4M3, .dtype = TESS_F16}),
+                     TESS_E_UNSUPPORTED, "float16");
         tess_stream_destroy(&s);
     }
 }
@@ -118,7 +137,9 @@ static void codes_of_rows_are_what_rounding_gives(void)
         uint8_t *codes = new_array(ROWS * (int64_t)tess_fp8_row_bytes(C) + 1, 1);
         for (int64_t k = 0; k < ROWS * C; k++)
             put_value(x, k, (double)wide[k], dtype);
-        EXPECT_OK(tess_stream_kernels(s)->round_fp8(s, x, C, want, ROWS, C, TESS_E4M3, dtype));
+        EXPECT_OK(tess_stream_kernels(s)->round_fp8(
+            s, &(tess_round_fp8_args){
+                   .x = x, .stride = C, .y = want, .rows = ROWS, .C = C, .format = TESS_E4M3, .dtype = dtype}));
         tess_fp8_encode_rows(s, wide, ROWS, C, dtype, codes);
         tess_fp8_decode_rows(s, codes, ROWS, C, dtype, y);
         expect_bits("codes", 0, y, want, ROWS * C, dtype);

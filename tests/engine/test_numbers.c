@@ -384,7 +384,8 @@ static void a_bad_gathered_parameter_is_named_with_its_owner(void)
 static int64_t first_bad(tess_stream *s, const void *x, tess_dtype dtype, int64_t n)
 {
     int64_t first = -2;
-    EXPECT_OK(tess_stream_kernels(s)->find_not_finite(s, x, dtype, n, &first));
+    EXPECT_OK(tess_stream_kernels(s)->find_not_finite(
+        s, &(tess_find_not_finite_args){.x = x, .dtype = dtype, .n = n, .first = &first}));
     return first;
 }
 

@@ -162,8 +162,9 @@ static void open_plain(plain *p, const tess_engine *e)
         p->w[i] = options.dtype == TESS_F32 ? (void *)(p->masters + p->at[i]) : (void *)(p->narrow + p->at[i]);
         p->dw[i] = p->work + p->at[i];
     }
-    EXPECT_OK(
-        tess_stream_kernels(e->stream)->convert(e->stream, p->masters, TESS_F32, p->narrow, TESS_BF16, (int64_t)p->n));
+    EXPECT_OK(tess_stream_kernels(e->stream)->convert(
+        e->stream,
+        &(tess_convert_args){.x = p->masters, .from = TESS_F32, .y = p->narrow, .to = TESS_BF16, .n = (int64_t)p->n}));
     EXPECT_OK(tess_static_hooks(test_mem(), model, p->w, p->dw, &p->hooks));
     EXPECT_OK(tess_executor_create(e->stream, model, &p->hooks, &options, &p->executor));
 }
@@ -232,10 +233,12 @@ static void plain_step(plain *p, graded *losses, int64_t first, int n_micro, int
         if (p->engine->config->training.mixed_precision_reduce == TESS_PRECISION_F32)
             continue;
         tess_stream *stream = p->engine->stream;
-        EXPECT_OK(
-            tess_stream_kernels(stream)->convert(stream, p->leaves[i], TESS_F32, p->sent, TESS_BF16, (int64_t)p->n));
-        EXPECT_OK(
-            tess_stream_kernels(stream)->convert(stream, p->sent, TESS_BF16, p->leaves[i], TESS_F32, (int64_t)p->n));
+        EXPECT_OK(tess_stream_kernels(stream)->convert(
+            stream, &(tess_convert_args){
+                        .x = p->leaves[i], .from = TESS_F32, .y = p->sent, .to = TESS_BF16, .n = (int64_t)p->n}));
+        EXPECT_OK(tess_stream_kernels(stream)->convert(
+            stream, &(tess_convert_args){
+                        .x = p->sent, .from = TESS_BF16, .y = p->leaves[i], .to = TESS_F32, .n = (int64_t)p->n}));
     }
     for (int stride = 1; stride < n_micro; stride *= 2)
         for (int i = 0; i + stride < n_micro; i += 2 * stride)

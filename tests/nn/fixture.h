@@ -69,8 +69,12 @@ typedef struct rig {
 static inline void rig_refresh(rig *r)
 {
     for (int i = 0; i < r->n_params; i++)
-        EXPECT_OK(tess_stream_kernels(r->stream)->convert(r->stream, r->w32[i], TESS_F32, r->w[i], r->dtype,
-                                                          tess_shape_count(&tess_model_param(r->model, i)->shape)));
+        EXPECT_OK(tess_stream_kernels(r->stream)->convert(
+            r->stream, &(tess_convert_args){.x = r->w32[i],
+                                            .from = TESS_F32,
+                                            .y = r->w[i],
+                                            .to = r->dtype,
+                                            .n = tess_shape_count(&tess_model_param(r->model, i)->shape)}));
 }
 
 static inline void rig_open_part(rig *r, const tess_model_config *config, const tess_model_part *part, tess_dtype dtype,

@@ -27,7 +27,9 @@ typedef struct case_of {
 static float *from_fp8(const case_of *c, const float *x, int64_t ld, int64_t rows, int64_t columns, tess_fp8 format)
 {
     float *y = test_alloc((size_t)(rows * columns) * sizeof(float));
-    EXPECT_OK(tess_stream_kernels(c->stream)->round_fp8(c->stream, x, ld, y, rows, columns, format, TESS_F32));
+    EXPECT_OK(tess_stream_kernels(c->stream)->round_fp8(
+        c->stream, &(tess_round_fp8_args){
+                       .x = x, .stride = ld, .y = y, .rows = rows, .C = columns, .format = format, .dtype = TESS_F32}));
     return y;
 }
 

@@ -52,8 +52,15 @@ static void expect_codes(tess_unit *unit, const float *weights)
     static uint16_t wide[N], want[N], seen[N];
     tess_stream *s;
     EXPECT_OK(tess_stream_create(test_mem(), 1, "ref", &s));
-    EXPECT_OK(tess_stream_kernels(s)->convert(s, weights, TESS_F32, wide, TESS_BF16, N));
-    EXPECT_OK(tess_stream_kernels(s)->round_fp8(s, wide, CODE_ROW, want, CODE_ROWS, CODE_ROW, TESS_E4M3, TESS_BF16));
+    EXPECT_OK(tess_stream_kernels(s)->convert(
+        s, &(tess_convert_args){.x = weights, .from = TESS_F32, .y = wide, .to = TESS_BF16, .n = N}));
+    EXPECT_OK(tess_stream_kernels(s)->round_fp8(s, &(tess_round_fp8_args){.x = wide,
+                                                                          .stride = CODE_ROW,
+                                                                          .y = want,
+                                                                          .rows = CODE_ROWS,
+                                                                          .C = CODE_ROW,
+                                                                          .format = TESS_E4M3,
+                                                                          .dtype = TESS_BF16}));
     EXPECT_OK(tess_unit_pre_forward(unit));
     tess_fp8_decode_rows(s, tess_unit_param(unit, 0), CODE_ROWS, CODE_ROW, TESS_BF16, seen);
     EXPECT_OK(tess_unit_post_forward(unit));

@@ -76,37 +76,35 @@ static void rows_of_the_best_table_depend_on_nothing_but_themselves(void)
 /* ---- Rows that are not invariant ---- */
 static tess_kernels good;
 
-static tess_status add_in_crowds(tess_stream *s, const void *a, const void *b, void *y, int64_t n, tess_dtype dtype)
+static tess_status add_in_crowds(tess_stream *s, const tess_add_args *a)
 {
-    TESS_TRY(good.add(s, a, b, y, n, dtype));
-    if (n == 7 * 203 && dtype == TESS_F32)
-        ((float *)y)[3 * 203 + 11] += 1;
+    TESS_TRY(good.add(s, a));
+    if (a->n == 7 * 203 && a->dtype == TESS_F32)
+        ((float *)a->y)[3 * 203 + 11] += 1;
     return TESS_OK;
 }
 
 /* A product with 0 lets through what its neighbour has of NaN alone. */
-static tess_status act_with_neighbours(tess_stream *s, const void *x, void *y, int64_t n, tess_activation act,
-                                       tess_dtype dtype)
+static tess_status act_with_neighbours(tess_stream *s, const tess_act_args *a)
 {
-    TESS_TRY(good.act_forward(s, x, y, n, act, dtype));
-    for (int64_t i = 0; i + 203 < n && dtype == TESS_F32; i++)
-        ((float *)y)[i] += 0 * ((const float *)x)[i + 203];
+    TESS_TRY(good.act_forward(s, a));
+    for (int64_t i = 0; i + 203 < a->n && a->dtype == TESS_F32; i++)
+        ((float *)a->y)[i] += 0 * ((const float *)a->x)[i + 203];
     return TESS_OK;
 }
 
-static tess_status sumsq_by_threads(tess_stream *s, const float *x, double *out, int64_t rows, int64_t C)
+static tess_status sumsq_by_threads(tess_stream *s, const tess_row_sumsq_args *a)
 {
-    TESS_TRY(good.row_sumsq(s, x, out, rows, C));
+    TESS_TRY(good.row_sumsq(s, a));
     if (tess_threads_count(tess_stream_threads(s)) == 2)
-        out[rows - 1] = nextafter(out[rows - 1], 0);
+        a->out[a->rows - 1] = nextafter(a->out[a->rows - 1], 0);
     return TESS_OK;
 }
 
-static tess_status copy_too_much(tess_stream *s, const void *x, size_t x_stride, void *y, size_t y_stride, int64_t n,
-                                 size_t row_bytes)
+static tess_status copy_too_much(tess_stream *s, const tess_copy_rows_args *a)
 {
-    TESS_TRY(good.copy_rows(s, x, x_stride, y, y_stride, n, row_bytes));
-    ((char *)y)[n * (int64_t)row_bytes] = 0;
+    TESS_TRY(good.copy_rows(s, a));
+    ((char *)a->y)[a->n * a->row_bytes] = 0;
     return TESS_OK;
 }
 

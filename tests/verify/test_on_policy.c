@@ -223,22 +223,21 @@ static void a_planted_fault_is_named_by_its_first_layer(void)
 
 /* ---- A kernel that is not batch-invariant ---- */
 enum { CROWD = 60 };
-static tess_status (*good_rmsnorm)(tess_stream *, const void *, const void *, void *, const void *, void *, float *,
-                                   int64_t, int64_t, float, tess_dtype);
+static tess_status (*good_rmsnorm)(tess_stream *s, const tess_norm_args *a);
 
 /* The sum of squares runs in ascending order when there are many rows, not over 64 lanes. */
-static tess_status bad_rmsnorm(tess_stream *s, const void *x, const void *residual, void *h_out, const void *w, void *y,
-                               float *rstd, int64_t T, int64_t C, float norm_eps, tess_dtype dtype)
+static tess_status bad_rmsnorm(tess_stream *s, const tess_norm_args *a)
 {
-    TESS_TRY(good_rmsnorm(s, x, residual, h_out, w, y, rstd, T, C, norm_eps, dtype));
-    const float *h = residual != NULL ? h_out : x, *scale = w;
-    for (int64_t t = 0; t < T && T > CROWD && dtype == TESS_F32; t++) {
+    TESS_TRY(good_rmsnorm(s, a));
+    const float *rows = a->residual != NULL ? a->h_out : a->x, *w = a->w;
+    for (int64_t t = 0; t < a->T && a->T > CROWD && a->dtype == TESS_F32; t++) {
+        const float *h = rows + t * a->C;
         float sum = 0;
-        for (int64_t i = 0; i < C; i++)
-            sum = fmaf(h[t * C + i], h[t * C + i], sum);
-        float r = 1 / sqrtf(sum / (float)C + norm_eps);
-        for (int64_t i = 0; i < C; i++)
-            ((float *)y)[t * C + i] = h[t * C + i] * r * scale[i];
+        for (int64_t i = 0; i < a->C; i++)
+            sum = fmaf(h[i], h[i], sum);
+        float r = 1 / sqrtf(sum / (float)a->C + a->eps);
+        for (int64_t i = 0; i < a->C; i++)
+            ((float *)a->y)[t * a->C + i] = h[i] * r * w[i];
     }
     return TESS_OK;
 }

@@ -24,23 +24,21 @@ static tess_status start_table(const kernels_bench *bench, const kernel_family *
                             : tess_bench_report_table(bench->report, family->title, moves, 5);
 }
 
-/* Returns the work of a run: floating-point operations, or bytes to move. */
-static double units_of(const kernel_subject *subject, const kernel_shape *s)
+static tess_status run_subject(void *self)
 {
-    double T = (double)s->T, C = (double)s->C, V = (double)s->V;
-    double elements = subject->by_TC * T * C + subject->by_VC * V * C + subject->by_TV * T * V;
-    return subject->products > 0 ? subject->products * (double)(s->seqs * s->H * s->C) * T * T
-                                 : elements * (double)tess_dtype_size(s->dtype);
+    kernel_operands *o = self;
+    return o->subject->row->call(o->kernels, o->stream, &o->args);
 }
 
 /* Measures a kernel. A kernel limited by memory runs with cold caches, and once more with warm caches for the column
  * `warm`. */
-static tess_status measure(const kernels_bench *bench, const kernel_family *family, const kernel_subject *subject,
-                           kernel_operands *operands, const char *name)
+static tess_status measure(const kernels_bench *bench, const kernel_family *family, kernel_operands *operands,
+                           const char *name)
 {
-    double values[5], units = units_of(subject, operands->shape);
+    tess_kernel_work work = tess_kernel_work_of(operands->subject->row, &operands->args);
+    double values[5], units = family->computes ? work.flops : work.bytes;
     int n = 0;
-    tess_bench_race race = {.n_sides = 1, .side = {{subject->run, operands}}, .rounds = bench->rounds};
+    tess_bench_race race = {.n_sides = 1, .side = {{run_subject, operands}}, .rounds = bench->rounds};
     race.budget_s = family->computes ? 3 : 2;
     kernels_limit peak = operands->shape->dtype == TESS_BF16 ? KERNELS_LIMIT_BF16 : KERNELS_LIMIT_F32;
     kernels_bench_limit(bench, family->computes ? peak : KERNELS_LIMIT_TRIAD, &race);
@@ -59,36 +57,31 @@ static tess_status measure(const kernels_bench *bench, const kernel_family *fami
     return tess_bench_report_row(bench->report, name, values);
 }
 
-/* Runs the selected kernels. The first one creates the operands, which the others share. */
-static tess_status run_subjects(const kernels_bench *bench, const kernel_family *family, kernel_operands *operands)
+static tess_status run_shape(const kernels_bench *bench, const kernel_family *family, const kernel_shape *shape)
 {
-    bool created = false;
-    for (const kernel_subject *subject = operands->shape->subjects; subject->name != NULL; subject++) {
+    tess_status status = TESS_OK;
+    for (const kernel_subject *subject = shape->subjects; subject->name != NULL && status == TESS_OK; subject++) {
         char name[128];
-        family->name(subject, operands->shape, name, sizeof(name));
+        kernel_operands operands = {
+            .stream = bench->stream, .kernels = tess_stream_kernels(bench->stream), .shape = shape, .subject = subject};
+        family->name(subject, shape, name, sizeof(name));
         if (!tess_bench_wanted(bench->options, name))
             continue;
-        if (!created)
-            TESS_TRY(family->create(bench, operands));
-        created = true;
-        TESS_TRY(measure(bench, family, subject, operands, name));
+        status = kernels_bench_create(bench, &operands);
+        if (status == TESS_OK)
+            status = measure(bench, family, &operands, name);
+        kernels_bench_release(bench, operands.x, KERNEL_MAX_OPERANDS);
     }
-    return TESS_OK;
+    return status;
 }
 
 static tess_status run_family(const kernels_bench *bench, const kernel_family *family)
 {
     TESS_TRY(start_table(bench, family));
-    tess_status status = TESS_OK;
-    for (int i = 0; i < family->n_shapes && status == TESS_OK; i++) {
-        kernel_operands operands = {
-            .stream = bench->stream, .kernels = tess_stream_kernels(bench->stream), .shape = &family->shapes[i]};
-        if (bench->options->common.quick != operands.shape->quick)
-            continue;
-        status = run_subjects(bench, family, &operands);
-        kernels_bench_release(bench, operands.x, KERNEL_MAX_OPERANDS);
-    }
-    return status;
+    for (int i = 0; i < family->n_shapes; i++)
+        if (bench->options->common.quick == family->shapes[i].quick)
+            TESS_TRY(run_shape(bench, family, &family->shapes[i]));
+    return TESS_OK;
 }
 
 /* ---- The bench ---- */

@@ -1,49 +1,109 @@
 /* Families of kernels: attention, which is limited by arithmetic, and kernels limited by memory: rows of tokens,
- * vocabulary and parameters. */
+ * vocabulary and parameters. Their operands and their work follow from the rows' descriptions. */
 #include "bench/kernels/kernels_impl.h"
 #include "nn/layers/layers.h"
 
-enum { MAX_INPUTS = 8, HEAD_SIZE = 64, ROW = 4096 };
-
-static const float EPS = 1e-5f;
+enum { HEAD_SIZE = 64, WIDTH = 4096 };
 
 #define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
+#define AT(member) TESS_MEMBER(tess_kernel_args, member)
+/* A subject's row, and those of its arguments that the shape does not give. */
+#define ROW(row_, ...) .row = &tess_kernel_rows[TESS_ROW_##row_], .args = {.row_ = {__VA_ARGS__}}
+#define T_AND_C(row_) .T = AT(row_.T), .C = AT(row_.C)
 
 static const char *dtype_name(const kernel_shape *s)
 {
     return s->dtype == TESS_BF16 ? "bf16" : "fp32";
 }
 
-typedef struct operand {
-    int64_t count;
-    tess_dtype dtype;
-} operand;
-
-static tess_status create_all(const kernels_bench *bench, const operand *list, size_t n, kernel_operands *o)
+/* ---- Operands ---- */
+static int64_t queries_of(const kernel_operands *o)
 {
-    for (size_t i = 0; i < n; i++)
-        TESS_TRY(kernels_bench_operand(bench, list[i].count, list[i].dtype, &o->x[i]));
+    return o->subject->decodes ? 1 : o->shape->T;
+}
+
+/* Returns the rows of memory from which a call chooses some: embeddings, positions, or tokens of sequences. */
+static int64_t rows_of_memory(const kernel_operands *o)
+{
+    const kernel_shape *s = o->shape;
+    return s->V > 0 ? s->V : s->seqs > 0 ? s->seqs * queries_of(o) : s->T;
+}
+
+static bool is_without(const kernel_subject *subject, const tess_operand *of)
+{
+    for (size_t i = 0; i < COUNT(subject->without); i++)
+        if (of->at == subject->without[i])
+            return true;
+    return of->access == TESS_HOST_ONLY;
+}
+
+static tess_status create_operand(const kernels_bench *bench, kernel_operands *o, const tess_operand *of)
+{
+    tess_dtype dtype = tess_operand_dtype(&o->args, of);
+    int64_t columns = tess_kernel_size_of(&o->args, of->columns), choices = rows_of_memory(o);
+    int64_t rows = of->gathered ? choices : tess_kernel_size_of(&o->args, of->rows);
+    void **x = &o->x[o->n++];
+    if (of->stride != 0 && o->shape->V > 0) /* gradients of logits take the place of the logits */
+        columns = tess_head_row(columns) * (int64_t)(sizeof(float) / tess_dtype_size(dtype));
+    if (of->stride != 0)
+        tess_kernel_set_size(&o->args, of->stride, columns);
+    if (dtype == TESS_I32)
+        TESS_TRY(kernels_bench_integers(bench, rows * columns, o->shape->V > 0 ? 7919 : 1, choices, x));
+    else if (of->at == o->subject->zero)
+        TESS_TRY(kernels_bench_integers(bench, rows * columns, 0, 1, x));
+    else
+        TESS_TRY(kernels_bench_operand(bench, rows * columns, dtype, x));
+    tess_operand_point(&o->args, of->at, *x);
     return TESS_OK;
 }
 
-/* ---- Causal attention of one layer: half of the T x T products count, two in forward and five in backward ---- */
-
-enum { Q, OUT, DOUT, DQ, K, V, DK, DV, LSE };
-
-static tess_status attention_forward(void *self)
+tess_status kernels_bench_create(const kernels_bench *bench, kernel_operands *o)
 {
-    kernel_operands *o = self;
-    return o->kernels->attention_forward(o->stream, &o->attention);
+    const kernel_subject *u = o->subject;
+    const kernel_shape *s = o->shape;
+    const tess_kernel_shape *row = u->row->shape;
+    const tess_member at[] = {u->T, u->C, u->V, u->TC, u->H, u->H_kv};
+    const int64_t sizes[] = {s->T, s->C, s->V, s->T * s->C, s->H, s->H_kv};
+    o->args = u->args;
+    for (size_t i = 0; i < COUNT(at); i++)
+        if (at[i] != 0)
+            tess_kernel_set_size(&o->args, at[i], sizes[i]);
+    if (row->dtype_of != 0)
+        tess_kernel_set_dtype(&o->args, row->dtype_of, s->dtype);
+    for (int i = 0; i < row->n_operands; i++)
+        if (!is_without(u, &row->operands[i]))
+            TESS_TRY(create_operand(bench, o, &row->operands[i]));
+    return u->finish != NULL ? u->finish(bench, o) : TESS_OK;
 }
 
-static tess_status attention_backward(void *self)
+/* ---- Causal attention of one layer ---- */
+/* Adds keys and values. The backward pass needs the results of the forward pass, whose arguments come first. */
+static tess_status add_sequences(const kernels_bench *bench, kernel_operands *o)
 {
-    kernel_operands *o = self;
-    return o->kernels->attention_backward(o->stream, &o->attention, &o->grad);
+    const kernel_shape *s = o->shape;
+    tess_attention *a = &o->args.attention_forward;
+    const int64_t row = s->H_kv * s->C, text = s->T * row, queries = queries_of(o);
+    void **keys = &o->x[o->n++], **values = &o->x[o->n++];
+    TESS_TRY(kernels_bench_operand(bench, s->seqs * text, s->dtype, keys));
+    TESS_TRY(kernels_bench_operand(bench, s->seqs * text, s->dtype, values));
+    for (int64_t i = 0; i < s->seqs; i++) {
+        size_t first = (size_t)(i * text) * tess_dtype_size(s->dtype);
+        o->seqs[i] =
+            (tess_attention_seq){i * queries, queries, s->T, (char *)*keys + first, (char *)*values + first, NULL};
+    }
+    a->n_seqs = s->seqs;
+    a->seqs = o->seqs;
+    a->k_stride = a->v_stride = row;
+    return o->kernels->attention_forward(o->stream, a);
 }
 
-static const kernel_subject attention[] = {
-    {"forward", attention_forward, .products = 2}, {"backward", attention_backward, .products = 5}, {.name = NULL}};
+#define ATTENTION                                                             \
+    .C = AT(attention_forward.head_size), .H = AT(attention_forward.n_heads), \
+    .H_kv = AT(attention_forward.n_kv_heads), .finish = add_sequences
+
+static const kernel_subject attention[] = {{"forward", ROW(attention_forward, .scale = 0.125f), ATTENTION},
+                                           {"backward", ROW(attention_backward, .forward.scale = 0.125f), ATTENTION},
+                                           {.name = NULL}};
 
 static const kernel_shape attention_shapes[] = {
     {attention, "gpt2", TESS_BF16, .seqs = 4, .T = 1024, .H = 12, .H_kv = 12, .C = 64},
@@ -60,183 +120,50 @@ static void name_attention(const kernel_subject *subject, const kernel_shape *s,
              (long long)s->seqs, (long long)s->T, (long long)s->H, (long long)s->C);
 }
 
-/* Describes `queries` and `keys` of each sequence. */
-static void describe_attention(kernel_operands *o, int64_t queries, int64_t keys)
-{
-    const kernel_shape *s = o->shape;
-    const int64_t wide = s->H * s->C, narrow = s->H_kv * s->C;
-    for (int64_t i = 0; i < s->seqs; i++) {
-        size_t first = (size_t)(i * keys * narrow) * tess_dtype_size(s->dtype);
-        o->seqs[i] =
-            (tess_attention_seq){i * queries, queries, keys, (char *)o->x[K] + first, (char *)o->x[V] + first, NULL};
-    }
-    o->attention = (tess_attention){.n_seqs = s->seqs,
-                                    .seqs = o->seqs,
-                                    .n_heads = s->H,
-                                    .n_kv_heads = s->H_kv,
-                                    .head_size = s->C,
-                                    .scale = 0.125f,
-                                    .q = o->x[Q],
-                                    .out = o->x[OUT],
-                                    .q_stride = wide,
-                                    .k_stride = narrow,
-                                    .v_stride = narrow,
-                                    .out_stride = wide,
-                                    .lse = o->x[LSE],
-                                    .dtype = s->dtype};
-}
+const kernel_family kernels_attention = {"attention: sequences x tokens x heads x size", true, attention_shapes,
+                                         COUNT(attention_shapes), name_attention};
 
-/* Creates the operands of attention. Backward needs the results of forward. */
-static tess_status create_attention(const kernels_bench *bench, kernel_operands *o)
-{
-    const kernel_shape *s = o->shape;
-    int64_t T = s->seqs * s->T, wide = s->H * s->C, narrow = s->H_kv * s->C;
-    operand list[] = {[LSE] = {T * s->H, TESS_F32}};
-    for (int i = Q; i < LSE; i++)
-        list[i] = (operand){T * (i < K ? wide : narrow), s->dtype};
-    TESS_TRY(create_all(bench, list, COUNT(list), o));
-    describe_attention(o, s->T, s->T);
-    o->grad = (tess_attention_grad){.dout = o->x[DOUT],
-                                    .dq = o->x[DQ],
-                                    .dk = o->x[DK],
-                                    .dv = o->x[DV],
-                                    .dout_stride = wide,
-                                    .dq_stride = wide,
-                                    .dk_stride = narrow,
-                                    .dv_stride = narrow};
-    return attention_forward(o);
-}
-
-const kernel_family kernels_attention = {"attention: sequences x tokens x heads x size",
-                                         true,
-                                         attention_shapes,
-                                         COUNT(attention_shapes),
-                                         name_attention,
-                                         create_attention};
-
-/* ---- Attention in generation: a token of each sequence, whose T keys and values of 8 heads are read once ---- */
-static const kernel_subject decode_of_one[] = {{"decode", attention_forward, .by_TC = 2 * 8}, {.name = NULL}};
-static const kernel_subject decode_of_eight[] = {{"decode", attention_forward, .by_TC = 2 * 8 * 8}, {.name = NULL}};
+/* ---- Attention in generation: a token of each sequence, whose T keys and values are read once ---- */
+static const kernel_subject decode[] = {{"decode", ROW(attention_forward, .scale = 0.125f), ATTENTION, .decodes = true},
+                                        {.name = NULL}};
 
 static const kernel_shape decode_shapes[] = {
-    {decode_of_one, "llama-1b", TESS_BF16, .seqs = 1, .T = 4096, .H = 32, .H_kv = 8, .C = 64},
-    {decode_of_eight, "llama-1b", TESS_BF16, .seqs = 8, .T = 4096, .H = 32, .H_kv = 8, .C = 64},
-    {decode_of_eight, "llama-8b", TESS_BF16, .seqs = 8, .T = 4096, .H = 32, .H_kv = 8, .C = 128},
-    {decode_of_one, "llama-8b", TESS_BF16, .seqs = 1, .T = 300, .H = 32, .H_kv = 8, .C = 128, .quick = true},
+    {decode, "llama-1b", TESS_BF16, .seqs = 1, .T = 4096, .H = 32, .H_kv = 8, .C = 64},
+    {decode, "llama-1b", TESS_BF16, .seqs = 8, .T = 4096, .H = 32, .H_kv = 8, .C = 64},
+    {decode, "llama-8b", TESS_BF16, .seqs = 8, .T = 4096, .H = 32, .H_kv = 8, .C = 128},
+    {decode, "llama-8b", TESS_BF16, .seqs = 1, .T = 300, .H = 32, .H_kv = 8, .C = 128, .quick = true},
 };
 
-static tess_status create_decode(const kernels_bench *bench, kernel_operands *o)
-{
-    const kernel_shape *s = o->shape;
-    int64_t wide = s->seqs * s->H * s->C, narrow = s->seqs * s->T * s->H_kv * s->C;
-    operand list[] = {[LSE] = {s->seqs * s->H, TESS_F32}};
-    for (int i = Q; i < LSE; i++)
-        list[i] = (operand){i == Q || i == OUT ? wide : i == K || i == V ? narrow : 1, s->dtype};
-    TESS_TRY(create_all(bench, list, COUNT(list), o));
-    describe_attention(o, 1, s->T);
-    return attention_forward(o);
-}
+const kernel_family kernels_decode = {"attention in generation: sequences x keys x heads x size", false, decode_shapes,
+                                      COUNT(decode_shapes), name_attention};
 
-const kernel_family kernels_decode = {"attention in generation: sequences x keys x heads x size",
-                                      false,
-                                      decode_shapes,
-                                      COUNT(decode_shapes),
-                                      name_attention,
-                                      create_decode};
-
-/* ---- Rows of tokens: x[0 .. 4] are (T, C); weights and their gradients (C), statistics (T) next to them ---- */
-
-enum { W = 5, B, DW, DB, MEAN, RSTD, COS, SIN, POSITIONS };
-
-static tess_status layernorm_forward(void *self)
-{
-    kernel_operands *o = self;
-    return o->kernels->layernorm_forward(o->stream, o->x[0], o->x[1], o->x[2], o->x[W], o->x[B], o->x[3], o->x[MEAN],
-                                         o->x[RSTD], o->shape->T, o->shape->C, EPS, o->shape->dtype);
-}
-
-static tess_status layernorm_backward(void *self)
-{
-    kernel_operands *o = self;
-    return o->kernels->layernorm_backward(o->stream, o->x[0], o->x[W], o->x[MEAN], o->x[RSTD], o->x[1], o->x[2],
-                                          o->x[3], o->x[DW], o->x[DB], o->shape->T, o->shape->C, o->shape->dtype);
-}
-
-static tess_status rmsnorm_forward(void *self)
-{
-    kernel_operands *o = self;
-    return o->kernels->rmsnorm_forward(o->stream, o->x[0], o->x[1], o->x[2], o->x[W], o->x[3], o->x[RSTD], o->shape->T,
-                                       o->shape->C, EPS, o->shape->dtype);
-}
-
-static tess_status rmsnorm_backward(void *self)
-{
-    kernel_operands *o = self;
-    return o->kernels->rmsnorm_backward(o->stream, o->x[0], o->x[W], o->x[RSTD], o->x[1], o->x[2], o->x[3], o->x[DW],
-                                        o->shape->T, o->shape->C, o->shape->dtype);
-}
-
-static tess_status rope(void *self)
-{
-    kernel_operands *o = self;
-    return o->kernels->rope(o->stream, o->x[0], o->shape->C, o->x[POSITIONS], o->x[COS], o->x[SIN], o->shape->T,
-                            o->shape->C / HEAD_SIZE, HEAD_SIZE, HEAD_SIZE, false, o->shape->dtype);
-}
-
-static tess_status glu_forward(void *self)
-{
-    kernel_operands *o = self;
-    return o->kernels->glu_forward(o->stream, o->x[0], o->x[1], o->shape->C, o->x[2], o->shape->T, o->shape->C,
-                                   TESS_ACT_SILU, o->shape->dtype);
-}
-
-static tess_status glu_backward(void *self)
-{
-    kernel_operands *o = self;
-    return o->kernels->glu_backward(o->stream, o->x[0], o->x[1], o->shape->C, o->x[2], o->x[3], o->x[4], o->shape->C,
-                                    o->shape->T, o->shape->C, TESS_ACT_SILU, o->shape->dtype);
-}
-
-static tess_status act_forward(void *self)
-{
-    kernel_operands *o = self;
-    return o->kernels->act_forward(o->stream, o->x[0], o->x[1], o->shape->T * o->shape->C, TESS_ACT_GELU_TANH,
-                                   o->shape->dtype);
-}
-
-static tess_status act_backward(void *self)
-{
-    kernel_operands *o = self;
-    return o->kernels->act_backward(o->stream, o->x[0], o->x[1], o->x[2], o->shape->T * o->shape->C, TESS_ACT_GELU_TANH,
-                                    o->shape->dtype);
-}
-
-static tess_status column_sum(void *self)
-{
-    kernel_operands *o = self;
-    return o->kernels->column_sum(o->stream, o->x[0], o->shape->C, o->x[DB], o->shape->T, o->shape->C, o->shape->dtype);
-}
-
-/* The field by_TC is the number of operands of (T, C) that are read or written. */
-static const kernel_subject layernorm[] = {{"layernorm forward", layernorm_forward, .by_TC = 4},
-                                           {"layernorm backward", layernorm_backward, .by_TC = 4},
-                                           {.name = NULL}};
-static const kernel_subject rmsnorm[] = {{"rmsnorm forward", rmsnorm_forward, .by_TC = 4},
-                                         {"rmsnorm backward", rmsnorm_backward, .by_TC = 4},
-                                         {.name = NULL}};
-static const kernel_subject rotation[] = {{"rope", rope, .by_TC = 2}, {.name = NULL}};
+/* ---- Rows of tokens ---- */
+static const kernel_subject layernorm[] = {
+    {"layernorm forward", ROW(layernorm_forward, .eps = 1e-5f), T_AND_C(layernorm_forward)},
+    {"layernorm backward", ROW(layernorm_backward), T_AND_C(layernorm_backward)},
+    {.name = NULL}};
+static const kernel_subject rmsnorm[] = {
+    {"rmsnorm forward", ROW(rmsnorm_forward, .eps = 1e-5f), T_AND_C(rmsnorm_forward)},
+    {"rmsnorm backward", ROW(rmsnorm_backward), T_AND_C(rmsnorm_backward)},
+    {.name = NULL}};
+static const kernel_subject rotation_of_2048[] = {
+    {"rope", ROW(rope, .n_heads = 2048 / HEAD_SIZE, .D = HEAD_SIZE, .R = HEAD_SIZE), .T = AT(rope.T)}, {.name = NULL}};
 static const kernel_subject gated[] = {
-    {"silu glu forward", glu_forward, .by_TC = 3}, {"silu glu backward", glu_backward, .by_TC = 5}, {.name = NULL}};
+    {"silu glu forward", ROW(glu_forward, .act = TESS_ACT_SILU), .T = AT(glu_forward.T), .C = AT(glu_forward.F)},
+    {"silu glu backward", ROW(glu_backward, .act = TESS_ACT_SILU), .T = AT(glu_backward.T), .C = AT(glu_backward.F)},
+    {.name = NULL}};
 static const kernel_subject activation[] = {
-    {"gelu forward", act_forward, .by_TC = 2}, {"gelu backward", act_backward, .by_TC = 3}, {.name = NULL}};
-static const kernel_subject sum[] = {{"column sum", column_sum, .by_TC = 1}, {.name = NULL}};
+    {"gelu forward", ROW(act_forward, .act = TESS_ACT_GELU_TANH), .TC = AT(act_forward.n)},
+    {"gelu backward", ROW(act_backward, .act = TESS_ACT_GELU_TANH), .TC = AT(act_backward.n)},
+    {.name = NULL}};
+static const kernel_subject sum[] = {{"column sum", ROW(column_sum), T_AND_C(column_sum)}, {.name = NULL}};
 
 static const kernel_shape row_shapes[] = {
     {layernorm, "gpt2", TESS_BF16, .T = 4096, .C = 768},
     {layernorm, "gpt2", TESS_F32, .T = 4096, .C = 768},
     {rmsnorm, "llama-1b", TESS_BF16, .T = 2048, .C = 2048},
     {rmsnorm, "llama-8b", TESS_BF16, .T = 2048, .C = 4096},
-    {rotation, "llama-1b", TESS_BF16, .T = 2048, .C = 2048},
+    {rotation_of_2048, "llama-1b", TESS_BF16, .T = 2048, .C = 2048},
     {gated, "llama-1b", TESS_BF16, .T = 2048, .C = 8192},
     {gated, "llama-8b", TESS_BF16, .T = 1024, .C = 14336},
     {activation, "gpt2", TESS_BF16, .T = 4096, .C = 3072},
@@ -251,60 +178,17 @@ static void name_row(const kernel_subject *subject, const kernel_shape *s, char 
              (long long)s->C);
 }
 
-static tess_status create_rows(const kernels_bench *bench, kernel_operands *o)
-{
-    int64_t T = o->shape->T, C = o->shape->C, angles = T * HEAD_SIZE / 2;
-    tess_dtype dtype = o->shape->dtype;
-    const operand list[] = {{T * C, dtype}, {T * C, dtype},     {T * C, dtype},    {T * C, dtype}, {T * C, dtype},
-                            {C, dtype},     {C, dtype},         {C, TESS_F32},     {C, TESS_F32},  {T, TESS_F32},
-                            {T, TESS_F32},  {angles, TESS_F32}, {angles, TESS_F32}};
-    TESS_TRY(create_all(bench, list, COUNT(list), o));
-    return kernels_bench_integers(bench, T, 1, T, &o->x[POSITIONS]);
-}
+const kernel_family kernels_rows = {"rows of tokens: tokens x channels", false, row_shapes, COUNT(row_shapes),
+                                    name_row};
 
-const kernel_family kernels_rows = {
-    "rows of tokens: tokens x channels", false, row_shapes, COUNT(row_shapes), name_row, create_rows};
-
-/* ---- The vocabulary, for T tokens (cross-entropy: one chunk of the head). Cross-entropy reads float logits and writes
- * their gradient; embedding backward zeroes its float table and adds ---- */
-
-enum { LOGITS, DLOGITS, LOGPROB, TABLE, DTABLE, TOKENS, IDS };
-
-static tess_status cross_entropy(void *self)
-{
-    kernel_operands *o = self;
-    int64_t row = tess_head_row(o->shape->V);
-    tess_cross_entropy rows = {.n = o->shape->T,
-                               .V = o->shape->V,
-                               .logits = o->x[LOGITS],
-                               .ld = row,
-                               .targets = o->x[IDS],
-                               .inv_temperature = 1,
-                               .logprob = o->x[LOGPROB],
-                               .dlogits = o->x[DLOGITS],
-                               .ldd = 2 * row,
-                               .dtype = TESS_BF16};
-    return o->kernels->cross_entropy(o->stream, &rows);
-}
-
-static tess_status embedding_forward(void *self)
-{
-    kernel_operands *o = self;
-    return o->kernels->embedding_forward(o->stream, o->x[TABLE], NULL, o->x[IDS], NULL, o->x[TOKENS], o->shape->T,
-                                         o->shape->C, TESS_BF16);
-}
-
-static tess_status embedding_backward(void *self)
-{
-    kernel_operands *o = self;
-    return o->kernels->embedding_backward(o->stream, o->x[IDS], o->x[TOKENS], o->x[DTABLE], o->shape->V, o->shape->T,
-                                          o->shape->C, false, TESS_BF16);
-}
-
-static const kernel_subject vocabulary[] = {{"cross-entropy", cross_entropy, .by_TV = 3},
-                                            {"embedding forward", embedding_forward, .by_TC = 2},
-                                            {"embedding backward", embedding_backward, .by_VC = 2, .by_TC = 5},
-                                            {.name = NULL}};
+/* ---- The vocabulary, for T tokens (cross-entropy: one chunk of the head) ---- */
+static const kernel_subject vocabulary[] = {
+    {"cross-entropy", ROW(cross_entropy, .inv_temperature = 1), .T = AT(cross_entropy.n), .V = AT(cross_entropy.V),
+     .without = {AT(cross_entropy.dlogprob), AT(cross_entropy.dentropy), AT(cross_entropy.entropy)}},
+    {"embedding forward", ROW(embedding_forward), T_AND_C(embedding_forward),
+     .without = {AT(embedding_forward.positions), AT(embedding_forward.pos)}},
+    {"embedding backward", ROW(embedding_backward), T_AND_C(embedding_backward), .V = AT(embedding_backward.rows)},
+    {.name = NULL}};
 
 static const kernel_shape vocab_shapes[] = {
     {vocabulary, "gpt2", TESS_BF16, .V = 50257, .C = 768, .T = 512},
@@ -318,135 +202,46 @@ static void name_vocab(const kernel_subject *subject, const kernel_shape *s, cha
              (long long)s->C);
 }
 
-static tess_status create_vocab(const kernels_bench *bench, kernel_operands *o)
+const kernel_family kernels_vocab = {"vocabulary: tokens of V x C", false, vocab_shapes, COUNT(vocab_shapes),
+                                     name_vocab};
+
+/* ---- Parameters, as (T, C) floats ---- */
+/* Adds the inputs and the output of a reduction. */
+static tess_status add_inputs(const kernels_bench *bench, kernel_operands *o)
 {
-    int64_t T = o->shape->T, C = o->shape->C, V_ = o->shape->V, row = tess_head_row(V_);
-    const operand list[] = {
-        [LOGITS] = {T * row, TESS_F32}, [DLOGITS] = {T * 2 * row, TESS_BF16}, [LOGPROB] = {T, TESS_F32},
-        [TABLE] = {V_ * C, TESS_BF16},  [DTABLE] = {V_ * C, TESS_F32},        [TOKENS] = {T * C, TESS_BF16}};
-    TESS_TRY(create_all(bench, list, COUNT(list), o));
-    return kernels_bench_integers(bench, T, 7919, V_, &o->x[IDS]);
+    tess_reduction *r = &o->args.reduce;
+    for (int i = 0; i <= r->n_inputs; i++)
+        TESS_TRY(kernels_bench_operand(bench, r->n, i < r->n_inputs ? r->dtype : r->y_dtype, &o->x[i]));
+    r->x = (const void *const *)o->x;
+    r->y = &o->x[r->n_inputs];
+    return TESS_OK;
 }
 
-const kernel_family kernels_vocab = {"vocabulary: tokens of V x C", false,      vocab_shapes,
-                                     COUNT(vocab_shapes),           name_vocab, create_vocab};
+#define ADAMW                                                                                                   \
+    ROW(adamw, .lr = 1e-3f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f, .grad_scale = 1, \
+        .bias1 = 0.1f, .bias2 = 0.05f, .copy_dtype = TESS_BF16),                                                \
+        .TC = AT(adamw.n), .zero = AT(adamw.v)
+#define REDUCE(inputs, ...)                                                                          \
+    ROW(reduce, .n_inputs = inputs, .divisor = 1, .n_outputs = 1, .y_dtype = TESS_F32, __VA_ARGS__), \
+        .TC = AT(reduce.n), .without = {AT(reduce.finite)}, .finish = add_inputs
 
-/* ---- Parameters, as (T, C) floats: eight inputs and what is written ---- */
-
-enum { Y = MAX_INPUTS };
-
-static int64_t elements(const kernel_operands *o)
-{
-    return o->shape->T * o->shape->C;
-}
-
-static tess_status update(kernel_operands *o, void *copy, tess_dtype dtype)
-{
-    const tess_adamw_update u = {.n = elements(o),
-                                 .p = o->x[0],
-                                 .m = o->x[1],
-                                 .v = o->x[Y],
-                                 .g = o->x[2],
-                                 .lr = 1e-3f,
-                                 .beta1 = 0.9f,
-                                 .beta2 = 0.95f,
-                                 .eps = 1e-8f,
-                                 .weight_decay = 0.1f,
-                                 .grad_scale = 1,
-                                 .bias1 = 0.1f,
-                                 .bias2 = 0.05f,
-                                 .copy = copy,
-                                 .copy_dtype = dtype};
-    return o->kernels->adamw(o->stream, &u);
-}
-
-static tess_status adamw(void *self)
-{
-    return update(self, NULL, TESS_F32);
-}
-
-static tess_status adamw_with_copy(void *self)
-{
-    kernel_operands *o = self;
-    return update(o, o->x[3], TESS_BF16);
-}
-
-static tess_status narrow(void *self)
-{
-    kernel_operands *o = self;
-    return o->kernels->convert(o->stream, o->x[0], TESS_F32, o->x[Y], TESS_BF16, elements(o));
-}
-
-static tess_status widen(void *self)
-{
-    kernel_operands *o = self;
-    return o->kernels->convert(o->stream, o->x[0], TESS_BF16, o->x[Y], TESS_F32, elements(o));
-}
-
-static tess_status reduce(kernel_operands *o, int n_inputs, tess_dtype dtype, bool accumulate)
-{
-    const tess_reduction r = {.x = (const void *const *)o->x,
-                              .n_inputs = n_inputs,
-                              .dtype = dtype,
-                              .divisor = 1,
-                              .y = &o->x[Y],
-                              .n_outputs = 1,
-                              .y_dtype = TESS_F32,
-                              .n = elements(o),
-                              .accumulate = accumulate};
-    return o->kernels->reduce(o->stream, &r, NULL);
-}
-
-static tess_status reduce_2(void *self)
-{
-    return reduce(self, 2, TESS_F32, false);
-}
-
-static tess_status reduce_2_accumulate(void *self)
-{
-    return reduce(self, 2, TESS_F32, true);
-}
-
-static tess_status reduce_4(void *self)
-{
-    return reduce(self, 4, TESS_F32, false);
-}
-
-static tess_status reduce_8(void *self)
-{
-    return reduce(self, MAX_INPUTS, TESS_F32, false);
-}
-
-static tess_status reduce_2_bf16(void *self)
-{
-    return reduce(self, 2, TESS_BF16, false);
-}
-
-/* Writes one sum per row; these bytes are not counted. */
-static tess_status row_sumsq(void *self)
-{
-    kernel_operands *o = self;
-    return o->kernels->row_sumsq(o->stream, o->x[0], o->x[Y], o->shape->T, o->shape->C);
-}
-
-/* The field by_TC is the number of floats per element; a bfloat16 counts half. */
 static const kernel_subject parameters[] = {
-    {"adamw", adamw, .by_TC = 7},
-    {"adamw, copy in bf16", adamw_with_copy, .by_TC = 7.5},
-    {"convert fp32 to bf16", narrow, .by_TC = 1.5},
-    {"convert bf16 to fp32", widen, .by_TC = 1.5},
-    {"reduce tree of 2", reduce_2, .by_TC = 3},
-    {"reduce tree of 2, accumulate", reduce_2_accumulate, .by_TC = 4},
-    {"reduce tree of 4", reduce_4, .by_TC = 5},
-    {"reduce tree of 8", reduce_8, .by_TC = 9},
-    {"reduce tree of 2 in bf16", reduce_2_bf16, .by_TC = 2},
-    {"sums of squares", row_sumsq, .by_TC = 1},
+    {"adamw", ADAMW, .without = {AT(adamw.copy)}},
+    {"adamw, copy in bf16", ADAMW},
+    {"convert fp32 to bf16", ROW(convert, .from = TESS_F32, .to = TESS_BF16), .TC = AT(convert.n)},
+    {"convert bf16 to fp32", ROW(convert, .from = TESS_BF16, .to = TESS_F32), .TC = AT(convert.n)},
+    {"reduce tree of 2", REDUCE(2)},
+    {"reduce tree of 2, accumulate", REDUCE(2, .accumulate = true)},
+    {"reduce tree of 4", REDUCE(4)},
+    {"reduce tree of 8", REDUCE(8)},
+    {"reduce tree of 2 in bf16", REDUCE(2, .dtype = TESS_BF16)},
+    {"sums of squares", ROW(row_sumsq), .T = AT(row_sumsq.rows), .C = AT(row_sumsq.C)},
     {.name = NULL},
 };
 
 static const kernel_shape parameter_shapes[] = {
-    {parameters, "", TESS_F32, .T = 4096, .C = ROW},
-    {parameters, "", TESS_F32, .T = 1, .C = ROW, .quick = true},
+    {parameters, "", TESS_F32, .T = 4096, .C = WIDTH},
+    {parameters, "", TESS_F32, .T = 1, .C = WIDTH, .quick = true},
 };
 
 static void name_parameters(const kernel_subject *subject, const kernel_shape *s, char *name, size_t size)
@@ -454,13 +249,5 @@ static void name_parameters(const kernel_subject *subject, const kernel_shape *s
     snprintf(name, size, "%s %lld", subject->name, (long long)(s->T * s->C));
 }
 
-static tess_status create_parameters(const kernels_bench *bench, kernel_operands *o)
-{
-    for (int i = 0; i < MAX_INPUTS; i++)
-        TESS_TRY(kernels_bench_operand(bench, elements(o), TESS_F32, &o->x[i]));
-    return tess_device_alloc(tess_stream_device(bench->stream), TESS_POOL_MISC, (size_t)elements(o) * sizeof(float),
-                             "bench operand", &o->x[Y]);
-}
-
-const kernel_family kernels_parameters = {
-    "parameters", false, parameter_shapes, COUNT(parameter_shapes), name_parameters, create_parameters};
+const kernel_family kernels_parameters = {"parameters", false, parameter_shapes, COUNT(parameter_shapes),
+                                          name_parameters};

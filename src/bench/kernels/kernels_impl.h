@@ -1,5 +1,5 @@
-/* The subjects of `tessera bench kernels`: families of kernels that share operands, at the shapes of real models.
- * kernels.c loops over them. To add a kernel, add a row to a family; to add a family, add a table and a line in
+/* The subjects of `tessera bench kernels`: families of kernels at the shapes of real models. kernels.c loops
+ * over them. To add a kernel, add a row to a family; to add a family, add a table and a line in
  * kernels.c. */
 #ifndef TESS_BENCH_KERNELS_KERNELS_IMPL_H
 #define TESS_BENCH_KERNELS_KERNELS_IMPL_H
@@ -9,6 +9,7 @@
 #include "bench/peers.h"
 #include "bench/race.h"
 #include "device/device.h"
+#include "device/kernel_rows.h"
 
 enum { KERNEL_MAX_OPERANDS = 16 };
 
@@ -44,23 +45,28 @@ typedef struct kernel_shape {
     int64_t seqs, H, H_kv; /* sequences, heads */
 } kernel_shape;
 
-/* A shape with its operands. All kernels of the family share them. */
+/* A kernel with its operands at a shape. */
 typedef struct kernel_operands {
     tess_stream *stream;
     const tess_kernels *kernels;
     const kernel_shape *shape;
-    void *x[KERNEL_MAX_OPERANDS];
-    tess_attention attention;
-    tess_attention_grad grad;
+    const struct kernel_subject *subject;
+    tess_kernel_args args;
+    int n;
+    void *x[KERNEL_MAX_OPERANDS]; /* (n) memory of the operands */
     tess_attention_seq seqs[8];
 } kernel_operands;
 
-/* A kernel and its work. If memory limits it, it moves `by_*` elements of the shape's dtype. If arithmetic limits
- * it, it computes `products` of (T, T, C) for each head. */
+/* A row of the kernel table. Its operands and its work follow from the row's description. */
 typedef struct kernel_subject {
     const char *name;
-    tess_status (*run)(void *operands);
-    double by_TC, by_VC, by_TV, products;
+    const tess_kernel_row *row;
+    tess_kernel_args args;            /* values that all shapes share */
+    tess_member T, C, V, TC, H, H_kv; /* the sizes that the shape gives; 0: the row has no such size */
+    tess_member without[3], zero;     /* operands that stay NULL, and one that begins with 0 */
+    bool decodes;                     /* each sequence has one query */
+    /* Adds what is not described: members of lists. May be NULL. */
+    tess_status (*finish)(const kernels_bench *bench, kernel_operands *operands);
 } kernel_subject;
 
 typedef struct kernel_family {
@@ -69,10 +75,12 @@ typedef struct kernel_family {
     const kernel_shape *shapes;
     int n_shapes;
     void (*name)(const kernel_subject *subject, const kernel_shape *shape, char *name, size_t size);
-    tess_status (*create)(const kernels_bench *bench, kernel_operands *operands);
 } kernel_family;
 
 extern const kernel_family kernels_attention, kernels_decode, kernels_rows, kernels_vocab, kernels_parameters;
+
+/* Creates the operands of a subject, which kernels_bench_release frees, even after an error. */
+tess_status kernels_bench_create(const kernels_bench *bench, kernel_operands *operands);
 
 /* Adds the tables of matrix products, which are also raced against the peers. */
 tess_status kernels_bench_gemm(const kernels_bench *bench);

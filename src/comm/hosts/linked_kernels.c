@@ -121,7 +121,8 @@ static tess_status add_subtree(tess_work *work, uint64_t round, const hosts_subt
                                 .y = &y,
                                 .n_outputs = 1,
                                 .y_dtype = TESS_F32};
-    return ondevice_kernels(work)->reduce_runs(ondevice_of(work)->stream, &sum, runs, n, NULL);
+    return ondevice_kernels(work)->reduce_runs(ondevice_of(work)->stream,
+                                               &(tess_reduce_runs_args){.of = sum, .runs = runs, .n_runs = n});
 }
 
 /* Computes this host's partial sums for the blocks of the ranks that this rank handles, and for its own block. */
@@ -166,7 +167,9 @@ static tess_status add_tree(tess_work *work, int begin, int end, size_t count, i
     TESS_TRY(add_tree(work, begin, middle, count, s, &left));
     TESS_TRY(add_tree(work, middle, end, count, s, &right));
     *sum = left;
-    return ondevice_kernels(work)->add(ondevice_of(work)->stream, left, right, left, (int64_t)count, TESS_F32);
+    return ondevice_kernels(work)->add(
+        ondevice_of(work)->stream,
+        &(tess_add_args){.a = left, .b = right, .y = left, .n = (int64_t)count, .dtype = TESS_F32});
 }
 
 /* Lists the runs of this rank's elements in the round, either packed or in the shard. Returns their number. */
@@ -198,7 +201,8 @@ static tess_status add_step(tess_work *work, uint64_t round, const tess_leaf_ste
                                 .accumulate = step->accumulate};
     TESS_TRY(ondevice_take_runs(work, n_runs_at_most(work), sizeof(*runs), (void **)&runs));
     int64_t n = shard_runs(work, round, sum != NULL, runs);
-    return ondevice_kernels(work)->reduce_runs(ondevice_of(work)->stream, &add, runs, n, NULL);
+    return ondevice_kernels(work)->reduce_runs(ondevice_of(work)->stream,
+                                               &(tess_reduce_runs_args){.of = add, .runs = runs, .n_runs = n});
 }
 
 static tess_status finish_pieces(tess_work *work, uint64_t round)
@@ -236,7 +240,7 @@ static tess_status finish_part(tess_work *work, uint64_t round)
                                    .n_outputs = 1,
                                    .y_dtype = TESS_F32,
                                    .n = (int64_t)count};
-    return ondevice_kernels(work)->reduce(ondevice_of(work)->stream, &divide, NULL);
+    return ondevice_kernels(work)->reduce(ondevice_of(work)->stream, &divide);
 }
 
 /* ---- Gathers ---- */
@@ -252,7 +256,9 @@ static tess_status pack(tess_work *work, uint64_t round)
     while (hosts_next_run(work, work->team->rank, first, count, &cursor, &run))
         runs[n++] = (tess_value_run){work->in + run.shard * in_size,
                                      to + (run.packed - first) * tess_dtype_size(work->dtype), (int64_t)run.count};
-    return ondevice_kernels(work)->convert_runs(ondevice_of(work)->stream, runs, n, work->in_dtype, work->dtype);
+    return ondevice_kernels(work)->convert_runs(
+        ondevice_of(work)->stream,
+        &(tess_convert_runs_args){.runs = runs, .n_runs = n, .from = work->in_dtype, .to = work->dtype});
 }
 
 static tess_status add_blocks(tess_work *work, uint64_t round)
@@ -304,5 +310,7 @@ tess_status hosts_linked_take(tess_work *work, uint64_t round)
             runs[n++] =
                 (tess_value_run){from + (run.packed - first) * size, work->out + run.full * size, (int64_t)run.count};
     }
-    return ondevice_kernels(work)->convert_runs(ondevice_of(work)->stream, runs, n, work->dtype, work->dtype);
+    return ondevice_kernels(work)->convert_runs(
+        ondevice_of(work)->stream,
+        &(tess_convert_runs_args){.runs = runs, .n_runs = n, .from = work->dtype, .to = work->dtype});
 }

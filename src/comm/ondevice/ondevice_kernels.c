@@ -23,7 +23,9 @@ static tess_status gather(tess_work *work)
         if (from != work->out + (size_t)r * bytes)
             runs[n++] = (tess_value_run){from, work->out + (size_t)r * bytes, (int64_t)work->n};
     }
-    return ondevice_kernels(work)->convert_runs(ondevice_of(work)->stream, runs, n, work->dtype, work->dtype);
+    return ondevice_kernels(work)->convert_runs(
+        ondevice_of(work)->stream,
+        &(tess_convert_runs_args){.runs = runs, .n_runs = n, .from = work->dtype, .to = work->dtype});
 }
 
 /* Returns the rows of a piece that a rank owns: the first element in the full buffer, and their number. */
@@ -63,7 +65,9 @@ static tess_status gather_pieces(tess_work *work)
                                              (int64_t)count};
         }
     }
-    return ondevice_kernels(work)->convert_runs(ondevice_of(work)->stream, runs, n, work->in_dtype, work->dtype);
+    return ondevice_kernels(work)->convert_runs(
+        ondevice_of(work)->stream,
+        &(tess_convert_runs_args){.runs = runs, .n_runs = n, .from = work->in_dtype, .to = work->dtype});
 }
 
 /* ---- Sums ---- */
@@ -93,10 +97,11 @@ static tess_status run_step(tess_work *work, const tess_leaf_step *step, const v
                                 .y = &y,
                                 .n_outputs = 1,
                                 .y_dtype = TESS_F32,
-                                .accumulate = step->accumulate};
+                                .accumulate = step->accumulate,
+                                .finite = leaves ? ondevice_of(work)->finite : NULL};
     int64_t n = sum_runs(work, leaves, runs);
-    return ondevice_kernels(work)->reduce_runs(ondevice_of(work)->stream, &sum, runs, n,
-                                               leaves ? ondevice_of(work)->finite : NULL);
+    return ondevice_kernels(work)->reduce_runs(ondevice_of(work)->stream,
+                                               &(tess_reduce_runs_args){.of = sum, .runs = runs, .n_runs = n});
 }
 
 static tess_status reduce_pieces(tess_work *work)
@@ -138,7 +143,7 @@ static tess_status all_reduce(tess_work *work)
                                 .n_outputs = (int)W,
                                 .y_dtype = work->dtype,
                                 .n = (int64_t)(work->n - begin < part ? work->n - begin : part)};
-    return ondevice_kernels(work)->reduce(ondevice_of(work)->stream, &sum, NULL);
+    return ondevice_kernels(work)->reduce(ondevice_of(work)->stream, &sum);
 }
 
 tess_status ondevice_enqueue(tess_work *work)

@@ -16,9 +16,9 @@ tess_status tess_attention_forward_avx512(tess_stream *stream, const tess_attent
     return forward(stream, a);
 }
 
-tess_status tess_attention_backward_avx512(tess_stream *stream, const tess_attention *a, const tess_attention_grad *g)
+tess_status tess_attention_backward_avx512(tess_stream *stream, const tess_attention_grad *g)
 {
-    return backward(stream, a, g);
+    return backward(stream, g);
 }
 
 void tess_kernels_avx512_attention(tess_kernels *k)

@@ -312,10 +312,11 @@ static void query_tile_alone(const attention_unit *u, int64_t rep, int64_t tile,
     run_steps(&r);
 }
 
-static tess_status backward(tess_stream *stream, const tess_attention *a, const tess_attention_grad *g)
+static tess_status backward(tess_stream *stream, const tess_attention_grad *g)
 {
+    const tess_attention *a = &g->forward;
     if (a->dtype != TESS_BF16)
-        return tess_attention_backward_avx512(stream, a, g);
+        return tess_attention_backward_avx512(stream, g);
     TESS_TRY(tess_attention_check(a, g));
     const attention_backward_steps steps = {
         .tile_rows = BLOCK,
@@ -330,7 +331,7 @@ static tess_status backward(tess_stream *stream, const tess_attention *a, const 
         .key_blocks = key_blocks,
         .query_tile = query_tile_alone,
         .write_dq = tess_attention_write_dq_amx};
-    return tess_attention_run_backward(stream, a, g, &steps);
+    return tess_attention_run_backward(stream, g, &steps);
 }
 
 void tess_kernels_amx_attention(tess_kernels *k)

@@ -227,8 +227,9 @@ static void write_dq(const attention_unit *u, int64_t rep, int64_t tile, void *m
         }
 }
 
-static tess_status backward(tess_stream *stream, const tess_attention *a, const tess_attention_grad *g)
+static tess_status backward(tess_stream *stream, const tess_attention_grad *g)
 {
+    const tess_attention *a = &g->forward;
     TESS_TRY(tess_attention_check(a, g));
     const attention_backward_steps steps = {
         .tile_rows = ATTENTION_ROWS,
@@ -241,7 +242,7 @@ static tess_status backward(tess_stream *stream, const tess_attention *a, const 
         .key_blocks = key_blocks,
         .query_tile = query_tile_alone,
         .write_dq = write_dq};
-    return tess_attention_run_backward(stream, a, g, &steps);
+    return tess_attention_run_backward(stream, g, &steps);
 }
 
 #endif

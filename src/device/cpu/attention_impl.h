@@ -102,8 +102,8 @@ void tess_attention_run_forward(tess_stream *stream, const attention_forward_job
 /* The state that all steps of one sequence and key/value head share. `memory` contains packed operands and
  * accumulators, in the kernel's layout. */
 typedef struct attention_unit {
-    const tess_attention *a;
     const tess_attention_grad *g;
+    const tess_attention *a; /* &g->forward */
     const tess_attention_seq *seq;
     int64_t kv_head, n_rep;
     int64_t n_blocks; /* number of key blocks */
@@ -129,12 +129,12 @@ typedef struct attention_backward_steps {
     void (*write_dq)(const attention_unit *u, int64_t rep, int64_t tile, void *memory);
 } attention_backward_steps;
 
-tess_status tess_attention_run_backward(tess_stream *stream, const tess_attention *a, const tess_attention_grad *g,
+tess_status tess_attention_run_backward(tess_stream *stream, const tess_attention_grad *g,
                                         const attention_backward_steps *steps);
 
 /* The kernels of the AVX-512 table, which also serve float32 where the CPU has AMX. */
 tess_status tess_attention_forward_avx512(tess_stream *stream, const tess_attention *a);
-tess_status tess_attention_backward_avx512(tess_stream *stream, const tess_attention *a, const tess_attention_grad *g);
+tess_status tess_attention_backward_avx512(tess_stream *stream, const tess_attention_grad *g);
 
 /* The forward kernel of the AMX table. The table's entry is next to the backward pass. */
 tess_status tess_attention_forward_amx(tess_stream *stream, const tess_attention *a);

@@ -82,7 +82,6 @@ void tess_attention_run_forward(tess_stream *stream, const attention_forward_job
 enum phase { PHASE_UNITS, PHASE_PACK, PHASE_KEYS, PHASE_QUERIES };
 
 typedef struct backward_run {
-    const tess_attention *a;
     const tess_attention_grad *g;
     const attention_backward_steps *steps;
     char *unit_memory, *worker_memory;
@@ -95,10 +94,10 @@ typedef struct backward_run {
 
 static attention_unit unit_of(const backward_run *run, int64_t index, char *memory)
 {
-    const tess_attention *a = run->a;
+    const tess_attention *a = &run->g->forward;
     const tess_attention_seq *s = &a->seqs[index / a->n_kv_heads];
-    return (attention_unit){.a = a,
-                            .g = run->g,
+    return (attention_unit){.g = run->g,
+                            .a = a,
                             .seq = s,
                             .kv_head = index % a->n_kv_heads,
                             .n_rep = a->n_heads / a->n_kv_heads,
@@ -212,15 +211,16 @@ static bool units_are_too_few(const tess_attention *a, int n_threads)
     return n_threads > 1 && largest > 1.4 * all / n_threads;
 }
 
-tess_status tess_attention_run_backward(tess_stream *stream, const tess_attention *a, const tess_attention_grad *g,
+tess_status tess_attention_run_backward(tess_stream *stream, const tess_attention_grad *g,
                                         const attention_backward_steps *steps)
 {
+    const tess_attention *a = &g->forward;
     const int n_threads = tess_threads_count(stream->threads);
     const bool together = g->in_part || units_are_too_few(a, n_threads);
     int64_t longest = 0;
     for (int64_t i = 0; i < a->n_seqs; i++)
         longest = max64(longest, a->seqs[i].k_len);
-    backward_run run = {.a = a, .g = g, .steps = steps, .unit_bytes = steps->unit_bytes(a, longest)};
+    backward_run run = {.g = g, .steps = steps, .unit_bytes = steps->unit_bytes(a, longest)};
     const size_t units_bytes = run.unit_bytes * (together ? 1 : (size_t)n_threads);
     void *scratch;
     TESS_TRY(tess_stream_scratch(stream, units_bytes + steps->worker_bytes * (size_t)n_threads, &scratch));

@@ -4,29 +4,23 @@
 
 #include "device/cpu/vec_typed.h"
 
-typedef struct conversion {
-    const void *x;
-    void *y;
-    tess_dtype from, to;
-} conversion;
-
 TESS_INLINE void convert_part(const void *context, int64_t i, int64_t n)
 {
-    const conversion *c = context;
+    const tess_convert_args *c = context;
     v_ahead(c->x, i, c->from);
     v_ahead(c->y, i, c->to);
     v_put(c->y, i, v_get(c->x, i, n, c->from), n, c->to);
 }
 
-TESS_INLINE void convert_span(const conversion *c, int64_t begin, int64_t end, tess_dtype from, tess_dtype to)
+TESS_INLINE void convert_span(const tess_convert_args *c, int64_t begin, int64_t end, tess_dtype from, tess_dtype to)
 {
-    conversion constant = {c->x, c->y, from, to};
+    tess_convert_args constant = {.x = c->x, .from = from, .y = c->y, .to = to};
     row_each(convert_part, &constant, begin, end);
 }
 
 static void convert_loop(void *context, int64_t begin, int64_t end, int worker)
 {
-    const conversion *c = context;
+    const tess_convert_args *c = context;
     size_t size = tess_dtype_size(c->from);
     (void)worker;
     if (c->from == c->to)
@@ -46,11 +40,10 @@ static void convert_loop(void *context, int64_t begin, int64_t end, int worker)
         convert_span(c, begin, end, TESS_F16, TESS_BF16);
 }
 
-static tess_status convert(tess_stream *s, const void *x, tess_dtype from, void *y, tess_dtype to, int64_t n)
+static tess_status convert(tess_stream *s, const tess_convert_args *c)
 {
-    TESS_TRY(tess_check_convert(from, to));
-    conversion c = {x, y, from, to};
-    tess_threads_run(s->threads, convert_loop, &c, n, tess_loop_grain(0));
+    TESS_TRY(tess_check_convert(c->from, c->to));
+    tess_threads_run(s->threads, convert_loop, (void *)c, c->n, tess_loop_grain(0));
     return TESS_OK;
 }
 

@@ -5,26 +5,16 @@
 
 #include "device/cpu/vec_typed.h"
 
-typedef struct embedding {
-    const void *table, *positions;
-    const int32_t *ids, *pos;
-    void *out;        /* forward: output (T, C) */
-    const void *dout; /* backward: gradient of the output (T, C) */
-    float *dtable;
-    int64_t T, C;
-    tess_dtype dtype;
-} embedding;
-
 typedef struct embedding_row {
-    const embedding *embedding;
+    const tess_embedding_args *args;
     int64_t token, position, out; /* offsets of the row in the two tables and in `out` */
 } embedding_row;
 
 TESS_INLINE void embedding_sum(const embedding_row *r, int64_t i, int64_t n, tess_dtype dtype)
 {
-    pair sum = p_add(p_get(r->embedding->table, r->token + i, n, dtype),
-                     p_get(r->embedding->positions, r->position + i, n, dtype));
-    p_put(r->embedding->out, r->out + i, sum, n, dtype);
+    pair sum =
+        p_add(p_get(r->args->table, r->token + i, n, dtype), p_get(r->args->positions, r->position + i, n, dtype));
+    p_put(r->args->out, r->out + i, sum, n, dtype);
 }
 
 TESS_INLINE void embedding_sum_f32(const void *context, int64_t i, int64_t n)
@@ -39,7 +29,7 @@ TESS_INLINE void embedding_sum_bf16(const void *context, int64_t i, int64_t n)
 
 static void embedding_forward_loop(void *context, int64_t begin, int64_t end, int worker)
 {
-    const embedding *e = context;
+    const tess_embedding_args *e = context;
     size_t row_bytes = (size_t)e->C * tess_dtype_size(e->dtype);
     (void)worker;
     for (int64_t t = begin; t < end; t++) {
@@ -58,7 +48,7 @@ static void embedding_forward_loop(void *context, int64_t begin, int64_t end, in
 
 static void embedding_backward_loop(void *context, int64_t begin, int64_t end, int worker)
 {
-    const embedding *e = context;
+    const tess_embedding_grad_args *e = context;
     (void)worker;
     for (int64_t t = 0; t < e->T; t++) {
         float *row = e->dtable + e->ids[t] * e->C;
@@ -75,23 +65,19 @@ static void zero_loop(void *context, int64_t begin, int64_t end, int worker)
     memset((float *)context + begin, 0, (size_t)(end - begin) * sizeof(float));
 }
 
-static tess_status embedding_forward(tess_stream *s, const void *table, const void *positions, const int32_t *ids,
-                                     const int32_t *pos, void *out, int64_t T, int64_t C, tess_dtype dtype)
+static tess_status embedding_forward(tess_stream *s, const tess_embedding_args *e)
 {
-    TESS_TRY(tess_check_dtype("embedding", dtype));
-    embedding e = {.table = table, .positions = positions, .ids = ids, .pos = pos, .out = out, .C = C, .dtype = dtype};
-    tess_threads_run(s->threads, embedding_forward_loop, &e, T, tess_loop_grain(C));
+    TESS_TRY(tess_check_dtype("embedding", e->dtype));
+    tess_threads_run(s->threads, embedding_forward_loop, (void *)e, e->T, tess_loop_grain(e->C));
     return TESS_OK;
 }
 
-static tess_status embedding_backward(tess_stream *s, const int32_t *ids, const void *dout, float *dtable, int64_t rows,
-                                      int64_t T, int64_t C, bool accumulate, tess_dtype dtype)
+static tess_status embedding_backward(tess_stream *s, const tess_embedding_grad_args *e)
 {
-    TESS_TRY(tess_check_dtype("embedding backward", dtype));
-    embedding e = {.ids = ids, .dout = dout, .dtable = dtable, .T = T, .C = C, .dtype = dtype};
-    if (!accumulate)
-        tess_threads_run(s->threads, zero_loop, dtable, rows * C, tess_loop_grain(0));
-    tess_threads_run(s->threads, embedding_backward_loop, &e, C, 64 * tess_loop_grain(64 * T));
+    TESS_TRY(tess_check_dtype("embedding backward", e->dtype));
+    if (!e->accumulate)
+        tess_threads_run(s->threads, zero_loop, e->dtable, e->rows * e->C, tess_loop_grain(0));
+    tess_threads_run(s->threads, embedding_backward_loop, (void *)e, e->C, 64 * tess_loop_grain(64 * e->T));
     return TESS_OK;
 }
 

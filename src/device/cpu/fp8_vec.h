@@ -5,15 +5,6 @@
 #include "device/cpu/vec_typed.h"
 #include "device/fp8.h"
 
-typedef struct fp8_call {
-    const void *x;
-    int64_t stride;
-    void *y;
-    int64_t C;
-    tess_fp8 format;
-    tess_dtype dtype;
-} fp8_call;
-
 TESS_INLINE vec fp8_magnitude(vec x)
 {
     return v_from_bits(v_iand(v_bits(x), v_iset(0x7fffffff)));
@@ -31,7 +22,8 @@ TESS_INLINE vec fp8_nearest(vec x, tess_fp8 format)
 }
 
 /* Rounds n elements (0 < n <= TESS_FP8_BLOCK) from element `at` of x to element `to` of y. */
-TESS_INLINE void fp8_block(const fp8_call *c, int64_t at, int64_t to, int64_t n, tess_fp8 format, tess_dtype dtype)
+TESS_INLINE void fp8_block(const tess_round_fp8_args *c, int64_t at, int64_t to, int64_t n, tess_fp8 format,
+                           tess_dtype dtype)
 {
     vec part[TESS_FP8_BLOCK / 16], most = v_set(0), none = v_set(0); /* none: NaN if some element is not finite */
     for (int64_t i = 0; i < n; i += 16) {
@@ -47,7 +39,7 @@ TESS_INLINE void fp8_block(const fp8_call *c, int64_t at, int64_t to, int64_t n,
     }
 }
 
-TESS_INLINE void fp8_rows(const fp8_call *c, int64_t begin, int64_t end, tess_fp8 format, tess_dtype dtype)
+TESS_INLINE void fp8_rows(const tess_round_fp8_args *c, int64_t begin, int64_t end, tess_fp8 format, tess_dtype dtype)
 {
     for (int64_t r = begin; r < end; r++) {
         int64_t i = 0, at = r * c->stride, to = r * c->C;
@@ -60,7 +52,7 @@ TESS_INLINE void fp8_rows(const fp8_call *c, int64_t begin, int64_t end, tess_fp
 
 static void fp8_loop(void *context, int64_t begin, int64_t end, int worker)
 {
-    const fp8_call *c = context;
+    const tess_round_fp8_args *c = context;
     (void)worker;
     if (c->format == TESS_E4M3 && c->dtype == TESS_F32)
         fp8_rows(c, begin, end, TESS_E4M3, TESS_F32);
@@ -72,12 +64,10 @@ static void fp8_loop(void *context, int64_t begin, int64_t end, int worker)
         fp8_rows(c, begin, end, TESS_E5M2, TESS_BF16);
 }
 
-static tess_status round_fp8(tess_stream *s, const void *x, int64_t stride, void *y, int64_t rows, int64_t C,
-                             tess_fp8 format, tess_dtype dtype)
+static tess_status round_fp8(tess_stream *s, const tess_round_fp8_args *c)
 {
-    TESS_TRY(tess_check_dtype("round_fp8", dtype));
-    fp8_call call = {x, stride, y, C, format, dtype};
-    tess_threads_run(s->threads, fp8_loop, &call, rows, tess_loop_grain(C));
+    TESS_TRY(tess_check_dtype("round_fp8", c->dtype));
+    tess_threads_run(s->threads, fp8_loop, (void *)c, c->rows, tess_loop_grain(c->C));
     return TESS_OK;
 }
 

@@ -7,6 +7,7 @@
 #include "device/vmath.h"
 #include "device/activation.h"
 
+/* The arguments of the four rows. */
 typedef struct glu {
     const void *gate, *up, *dy; /* up is NULL for a plain activation, dy is NULL in the forward pass */
     void *y, *dgate, *dup;
@@ -98,39 +99,35 @@ static void act_loop(void *context, int64_t begin, int64_t end, int worker)
     glu_span(context, 0, begin, end);
 }
 
-static tess_status glu_forward(tess_stream *s, const void *gate, const void *up, int64_t stride, void *y, int64_t T,
-                               int64_t F, tess_activation act, tess_dtype dtype)
+static tess_status glu_forward(tess_stream *s, const tess_glu_args *c)
 {
-    TESS_TRY(tess_check_dtype("glu", dtype));
-    glu a = {.gate = gate, .up = up, .stride = stride, .y = y, .F = F, .act = act, .dtype = dtype};
-    tess_threads_run(s->threads, glu_rows_loop, &a, T, tess_loop_grain(F));
+    TESS_TRY(tess_check_dtype("glu", c->dtype));
+    glu a = {.gate = c->gate, .up = c->up, .y = c->y, .stride = c->stride, .F = c->F, .act = c->act, .dtype = c->dtype};
+    tess_threads_run(s->threads, glu_rows_loop, &a, c->T, tess_loop_grain(c->F));
     return TESS_OK;
 }
 
-static tess_status glu_backward(tess_stream *s, const void *gate, const void *up, int64_t stride, const void *dy,
-                                void *dgate, void *dup, int64_t dstride, int64_t T, int64_t F, tess_activation act,
-                                tess_dtype dtype)
+static tess_status glu_backward(tess_stream *s, const tess_glu_grad_args *c)
 {
-    TESS_TRY(tess_check_dtype("glu backward", dtype));
-    glu a = {gate, up, dy, NULL, dgate, dup, stride, dstride, F, act, dtype};
-    tess_threads_run(s->threads, glu_rows_loop, &a, T, tess_loop_grain(F));
+    TESS_TRY(tess_check_dtype("glu backward", c->dtype));
+    glu a = {c->gate, c->up, c->dy, NULL, c->dgate, c->dup, c->stride, c->dstride, c->F, c->act, c->dtype};
+    tess_threads_run(s->threads, glu_rows_loop, &a, c->T, tess_loop_grain(c->F));
     return TESS_OK;
 }
 
-static tess_status act_forward(tess_stream *s, const void *x, void *y, int64_t n, tess_activation act, tess_dtype dtype)
+static tess_status act_forward(tess_stream *s, const tess_act_args *c)
 {
-    TESS_TRY(tess_check_dtype("activation", dtype));
-    glu a = {.gate = x, .y = y, .act = act, .dtype = dtype};
-    tess_threads_run(s->threads, act_loop, &a, n, tess_loop_grain(0));
+    TESS_TRY(tess_check_dtype("activation", c->dtype));
+    glu a = {.gate = c->x, .y = c->y, .act = c->act, .dtype = c->dtype};
+    tess_threads_run(s->threads, act_loop, &a, c->n, tess_loop_grain(0));
     return TESS_OK;
 }
 
-static tess_status act_backward(tess_stream *s, const void *x, const void *dy, void *dx, int64_t n, tess_activation act,
-                                tess_dtype dtype)
+static tess_status act_backward(tess_stream *s, const tess_act_grad_args *c)
 {
-    TESS_TRY(tess_check_dtype("activation backward", dtype));
-    glu a = {.gate = x, .dy = dy, .dgate = dx, .act = act, .dtype = dtype};
-    tess_threads_run(s->threads, act_loop, &a, n, tess_loop_grain(0));
+    TESS_TRY(tess_check_dtype("activation backward", c->dtype));
+    glu a = {.gate = c->x, .dy = c->dy, .dgate = c->dx, .act = c->act, .dtype = c->dtype};
+    tess_threads_run(s->threads, act_loop, &a, c->n, tess_loop_grain(0));
     return TESS_OK;
 }
 

@@ -7,13 +7,9 @@
 #include "device/cpu/vec_typed.h"
 
 typedef struct norm_grad {
-    const void *h, *w, *dy, *dresidual;
-    const float *mean, *rstd; /* mean NULL: RMSNorm */
-    void *dx;
-    float *dw, *db;                /* (C) or NULL */
-    float *blocks_dw, *blocks_db;  /* (blocks, width) or NULL; elements are in the order of a `pair` of dtype */
-    int64_t T, C, n_blocks, width; /* width: C, rounded up to whole pairs */
-    tess_dtype dtype;
+    tess_norm_grad_args args;     /* mean NULL: RMSNorm */
+    float *blocks_dw, *blocks_db; /* (blocks, width) or NULL; elements are in the order of a `pair` of dtype */
+    int64_t n_blocks, width;      /* width: C, rounded up to whole pairs */
 } norm_grad;
 
 typedef struct norm_grad_row {
@@ -27,7 +23,7 @@ typedef struct norm_grad_row {
 
 TESS_INLINE pair norm_xhat(const norm_grad_row *r, int64_t i, int64_t n)
 {
-    pair h = p_get(r->grad->h, r->offset + i, n, r->dtype);
+    pair h = p_get(r->grad->args.h, r->offset + i, n, r->dtype);
     return p_scale(r->layer ? p_minus(h, r->mean) : h, r->rstd);
 }
 
@@ -35,9 +31,9 @@ TESS_INLINE pair norm_xhat(const norm_grad_row *r, int64_t i, int64_t n)
 TESS_INLINE void norm_grad_terms(const void *context, int64_t i, int64_t n, pair *sums)
 {
     const norm_grad_row *r = context;
-    p_ahead(r->grad->dy, r->offset + i, r->dtype);
-    p_ahead(r->grad->h, r->offset + i, r->dtype);
-    pair dh = p_mul(p_get(r->grad->dy, r->offset + i, n, r->dtype), p_get(r->grad->w, i, n, r->dtype));
+    p_ahead(r->grad->args.dy, r->offset + i, r->dtype);
+    p_ahead(r->grad->args.h, r->offset + i, r->dtype);
+    pair dh = p_mul(p_get(r->grad->args.dy, r->offset + i, n, r->dtype), p_get(r->grad->args.w, i, n, r->dtype));
     sums[0] = p_fma(dh, norm_xhat(r, i, n), sums[0]);
     if (r->layer)
         sums[1] = p_add(sums[1], dh);
@@ -46,15 +42,15 @@ TESS_INLINE void norm_grad_terms(const void *context, int64_t i, int64_t n, pair
 TESS_INLINE void norm_dx(const void *context, int64_t i, int64_t n)
 {
     const norm_grad_row *r = context;
-    pair dy = p_get(r->grad->dy, r->offset + i, n, r->dtype), xhat = norm_xhat(r, i, n);
-    pair dh = p_mul(dy, p_get(r->grad->w, i, n, r->dtype));
+    pair dy = p_get(r->grad->args.dy, r->offset + i, n, r->dtype), xhat = norm_xhat(r, i, n);
+    pair dh = p_mul(dy, p_get(r->grad->args.w, i, n, r->dtype));
     if (r->layer)
         dh = p_minus(dh, r->mean_one);
     pair dx = p_scale(p_sub(dh, p_scale(xhat, r->mean_xhat)), r->rstd);
-    p_ahead(r->grad->dx, r->offset + i, r->dtype);
-    if (r->grad->dresidual != NULL)
-        dx = p_add(dx, p_get(r->grad->dresidual, r->offset + i, n, r->dtype));
-    p_put(r->grad->dx, r->offset + i, dx, n, r->dtype);
+    p_ahead(r->grad->args.dx, r->offset + i, r->dtype);
+    if (r->grad->args.dresidual != NULL)
+        dx = p_add(dx, p_get(r->grad->args.dresidual, r->offset + i, n, r->dtype));
+    p_put(r->grad->args.dx, r->offset + i, dx, n, r->dtype);
     if (r->block_dw != NULL)
         p_put(r->block_dw, i, p_fma(dy, xhat, p_get(r->block_dw, i, TESS_PAIR, TESS_F32)), TESS_PAIR, TESS_F32);
     if (r->block_db != NULL)
@@ -76,15 +72,15 @@ TESS_INLINE void norm_grad_blocks(const norm_grad *g, int64_t begin, int64_t end
         norm_grad_row r = {.grad = g, .dtype = dtype, .layer = layer};
         r.block_dw = norm_block(g->blocks_dw, block, g->width);
         r.block_db = norm_block(g->blocks_db, block, g->width);
-        for (int64_t t = first; t < last && t < g->T; t++) {
+        for (int64_t t = first; t < last && t < g->args.T; t++) {
             float sums[2];
-            r.offset = t * g->C;
-            r.mean = layer ? g->mean[t] : 0.0f;
-            r.rstd = g->rstd[t];
-            row_sums(norm_grad_terms, &r, 0, g->C, dtype, layer ? 2 : 1, sums);
-            r.mean_xhat = sums[0] / (float)g->C;
-            r.mean_one = layer ? sums[1] / (float)g->C : 0.0f;
-            row_pairs(norm_dx, &r, 0, g->C);
+            r.offset = t * g->args.C;
+            r.mean = layer ? g->args.mean[t] : 0.0f;
+            r.rstd = g->args.rstd[t];
+            row_sums(norm_grad_terms, &r, 0, g->args.C, dtype, layer ? 2 : 1, sums);
+            r.mean_xhat = sums[0] / (float)g->args.C;
+            r.mean_one = layer ? sums[1] / (float)g->args.C : 0.0f;
+            row_pairs(norm_dx, &r, 0, g->args.C);
         }
     }
 }
@@ -93,11 +89,11 @@ static void norm_grad_loop(void *context, int64_t begin, int64_t end, int worker
 {
     const norm_grad *g = context;
     (void)worker;
-    if (g->mean != NULL && g->dtype == TESS_F32)
+    if (g->args.mean != NULL && g->args.dtype == TESS_F32)
         norm_grad_blocks(g, begin, end, TESS_F32, true);
-    else if (g->mean != NULL)
+    else if (g->args.mean != NULL)
         norm_grad_blocks(g, begin, end, TESS_BF16, true);
-    else if (g->dtype == TESS_F32)
+    else if (g->args.dtype == TESS_F32)
         norm_grad_blocks(g, begin, end, TESS_F32, false);
     else
         norm_grad_blocks(g, begin, end, TESS_BF16, false);
@@ -108,7 +104,7 @@ static void norm_add_blocks(const norm_grad *g, const float *blocks, float *out,
     pair sum = {v_set(0), v_set(0)};
     for (int64_t block = 0; block < g->n_blocks; block++)
         sum = p_add(sum, p_get(blocks, block * g->width + i, TESS_PAIR, TESS_F32));
-    p_put_floats(out + i, sum, n, g->dtype);
+    p_put_floats(out + i, sum, n, g->args.dtype);
 }
 
 static void norm_add_blocks_loop(void *context, int64_t begin, int64_t end, int worker)
@@ -117,52 +113,46 @@ static void norm_add_blocks_loop(void *context, int64_t begin, int64_t end, int 
     (void)worker;
     for (int64_t i = begin; i < end; i += TESS_PAIR) {
         int64_t n = end - i < TESS_PAIR ? end - i : TESS_PAIR;
-        if (g->dw != NULL)
-            norm_add_blocks(g, g->blocks_dw, g->dw, i, n);
-        if (g->db != NULL)
-            norm_add_blocks(g, g->blocks_db, g->db, i, n);
+        if (g->args.dw != NULL)
+            norm_add_blocks(g, g->blocks_dw, g->args.dw, i, n);
+        if (g->args.db != NULL)
+            norm_add_blocks(g, g->blocks_db, g->args.db, i, n);
     }
 }
 
-static tess_status norm_backward(tess_stream *s, norm_grad *g)
+static tess_status norm_backward(tess_stream *s, const tess_norm_grad_args *a, bool layer)
 {
-    g->n_blocks = (g->T + TESS_NORM_BLOCK - 1) / TESS_NORM_BLOCK;
-    g->width = (g->C + TESS_PAIR - 1) / TESS_PAIR * TESS_PAIR;
-    size_t block_bytes = (size_t)(g->n_blocks * g->width) * sizeof(float);
-    size_t n_sums = (g->dw != NULL) + (g->db != NULL);
+    norm_grad g = {.args = *a, .n_blocks = (a->T + TESS_NORM_BLOCK - 1) / TESS_NORM_BLOCK};
+    g.width = (a->C + TESS_PAIR - 1) / TESS_PAIR * TESS_PAIR;
+    if (!layer) {
+        g.args.mean = NULL;
+        g.args.db = NULL;
+    }
+    size_t block_bytes = (size_t)(g.n_blocks * g.width) * sizeof(float);
+    size_t n_sums = (g.args.dw != NULL) + (g.args.db != NULL);
     char *scratch = NULL;
     if (n_sums > 0)
         TESS_TRY(tess_stream_scratch(s, n_sums * block_bytes, (void **)&scratch));
-    if (g->dw != NULL)
-        g->blocks_dw = (float *)scratch;
-    if (g->db != NULL)
-        g->blocks_db = (float *)(scratch + (n_sums - 1) * block_bytes);
-    tess_threads_run(s->threads, norm_grad_loop, g, g->n_blocks, tess_loop_grain(g->C * TESS_NORM_BLOCK));
+    if (g.args.dw != NULL)
+        g.blocks_dw = (float *)scratch;
+    if (g.args.db != NULL)
+        g.blocks_db = (float *)(scratch + (n_sums - 1) * block_bytes);
+    tess_threads_run(s->threads, norm_grad_loop, &g, g.n_blocks, tess_loop_grain(a->C * TESS_NORM_BLOCK));
     if (n_sums > 0)
-        tess_threads_run(s->threads, norm_add_blocks_loop, g, g->C, 64 * tess_loop_grain(64 * g->n_blocks));
+        tess_threads_run(s->threads, norm_add_blocks_loop, &g, a->C, 64 * tess_loop_grain(64 * g.n_blocks));
     return TESS_OK;
 }
 
-static tess_status rmsnorm_backward(tess_stream *s, const void *h, const void *w, const float *rstd, const void *dy,
-                                    const void *dresidual, void *dx, float *dw, int64_t T, int64_t C, tess_dtype dtype)
+static tess_status rmsnorm_backward(tess_stream *s, const tess_norm_grad_args *a)
 {
-    TESS_TRY(tess_check_dtype("rmsnorm backward", dtype));
-    norm_grad g = {.h = h, .w = w, .dy = dy, .dresidual = dresidual, .rstd = rstd, .dx = dx, .dw = dw, .T = T, .C = C};
-    g.dtype = dtype;
-    return norm_backward(s, &g);
+    TESS_TRY(tess_check_dtype("rmsnorm backward", a->dtype));
+    return norm_backward(s, a, false);
 }
 
-static tess_status layernorm_backward(tess_stream *s, const void *h, const void *w, const float *mean,
-                                      const float *rstd, const void *dy, const void *dresidual, void *dx, float *dw,
-                                      float *db, int64_t T, int64_t C, tess_dtype dtype)
+static tess_status layernorm_backward(tess_stream *s, const tess_norm_grad_args *a)
 {
-    TESS_TRY(tess_check_dtype("layernorm backward", dtype));
-    norm_grad g = {.h = h, .w = w, .dy = dy, .dresidual = dresidual, .mean = mean, .rstd = rstd, .dx = dx, .dw = dw};
-    g.db = db;
-    g.T = T;
-    g.C = C;
-    g.dtype = dtype;
-    return norm_backward(s, &g);
+    TESS_TRY(tess_check_dtype("layernorm backward", a->dtype));
+    return norm_backward(s, a, true);
 }
 
 #endif

@@ -6,18 +6,9 @@
 
 #include "device/cpu/vec_typed.h"
 
-typedef struct norm {
-    const void *x, *residual, *w, *b;
-    void *h, *y; /* h: x + residual is written here; x itself if there is no residual */
-    float *mean_out, *rstd_out;
-    int64_t C;
-    float eps;
-    tess_dtype dtype;
-    bool layer; /* LayerNorm; otherwise RMSNorm */
-} norm;
-
 typedef struct norm_row {
-    const norm *norm;
+    const tess_norm_args *args;
+    void *h; /* x + residual is written here; x itself if there is no residual */
     int64_t offset;
     float mean, rstd;
     tess_dtype dtype;
@@ -27,7 +18,7 @@ typedef struct norm_row {
 /* Returns elements of the row that is normalized: of x, or of x + residual, which this function also writes to h. */
 TESS_INLINE pair norm_input(const norm_row *r, int64_t i, int64_t n)
 {
-    const norm *a = r->norm;
+    const tess_norm_args *a = r->args;
     int64_t at = r->offset + i;
     pair h = p_get(a->x, at, n, r->dtype);
     p_ahead(a->x, at, r->dtype);
@@ -35,7 +26,7 @@ TESS_INLINE pair norm_input(const norm_row *r, int64_t i, int64_t n)
         return h;
     p_ahead(a->residual, at, r->dtype);
     h = p_round(p_add(h, p_get(a->residual, at, n, r->dtype)), r->dtype);
-    p_put(a->h, at, h, n, r->dtype);
+    p_put(r->h, at, h, n, r->dtype);
     return h;
 }
 
@@ -53,30 +44,31 @@ TESS_INLINE void norm_input_squares(const void *context, int64_t i, int64_t n, p
 TESS_INLINE void norm_deviation_squares(const void *context, int64_t i, int64_t n, pair *sums)
 {
     const norm_row *r = context;
-    pair d = p_keep(p_minus(p_get(r->norm->h, r->offset + i, n, r->dtype), r->mean), n, r->dtype);
+    pair d = p_keep(p_minus(p_get(r->h, r->offset + i, n, r->dtype), r->mean), n, r->dtype);
     sums[0] = p_fma(d, d, sums[0]);
 }
 
 TESS_INLINE void norm_scale(const void *context, int64_t i, int64_t n)
 {
     const norm_row *r = context;
-    pair h = p_get(r->norm->h, r->offset + i, n, r->dtype), w = p_get(r->norm->w, i, n, r->dtype);
+    pair h = p_get(r->h, r->offset + i, n, r->dtype), w = p_get(r->args->w, i, n, r->dtype);
     pair y;
     if (r->layer) {
         y = p_mul(p_scale(p_minus(h, r->mean), r->rstd), w);
-        if (r->norm->b != NULL)
-            y = p_add(y, p_get(r->norm->b, i, n, r->dtype));
+        if (r->args->b != NULL)
+            y = p_add(y, p_get(r->args->b, i, n, r->dtype));
     } else {
         y = p_mul(p_round(p_scale(h, r->rstd), r->dtype), w);
     }
-    p_ahead(r->norm->y, r->offset + i, r->dtype);
-    p_put(r->norm->y, r->offset + i, y, n, r->dtype);
+    p_ahead(r->args->y, r->offset + i, r->dtype);
+    p_put(r->args->y, r->offset + i, y, n, r->dtype);
 }
 
-TESS_INLINE void norm_rows(const norm *a, int64_t begin, int64_t end, tess_dtype dtype, bool layer)
+TESS_INLINE void norm_rows(const tess_norm_args *a, int64_t begin, int64_t end, tess_dtype dtype, bool layer)
 {
+    void *h = a->residual != NULL ? a->h_out : (void *)a->x;
     for (int64_t t = begin; t < end; t++) {
-        norm_row r = {.norm = a, .offset = t * a->C, .dtype = dtype, .layer = layer};
+        norm_row r = {.args = a, .h = h, .offset = t * a->C, .dtype = dtype, .layer = layer};
         float sum, squares;
         if (layer) {
             row_sums(norm_sum_terms, &r, 0, a->C, dtype, 1, &sum);
@@ -87,48 +79,44 @@ TESS_INLINE void norm_rows(const norm *a, int64_t begin, int64_t end, tess_dtype
         }
         r.rstd = 1.0f / sqrtf(squares / (float)a->C + a->eps);
         row_pairs(norm_scale, &r, 0, a->C);
-        if (a->mean_out != NULL)
-            a->mean_out[t] = r.mean;
-        if (a->rstd_out != NULL)
-            a->rstd_out[t] = r.rstd;
+        if (layer && a->mean != NULL)
+            a->mean[t] = r.mean;
+        if (a->rstd != NULL)
+            a->rstd[t] = r.rstd;
     }
 }
 
-static void norm_loop(void *context, int64_t begin, int64_t end, int worker)
+static void rmsnorm_loop(void *context, int64_t begin, int64_t end, int worker)
 {
-    const norm *a = context;
+    const tess_norm_args *a = context;
     (void)worker;
-    if (a->layer && a->dtype == TESS_F32)
-        norm_rows(a, begin, end, TESS_F32, true);
-    else if (a->layer)
-        norm_rows(a, begin, end, TESS_BF16, true);
-    else if (a->dtype == TESS_F32)
+    if (a->dtype == TESS_F32)
         norm_rows(a, begin, end, TESS_F32, false);
     else
         norm_rows(a, begin, end, TESS_BF16, false);
 }
 
-static tess_status rmsnorm_forward(tess_stream *s, const void *x, const void *residual, void *h_out, const void *w,
-                                   void *y, float *rstd, int64_t T, int64_t C, float eps, tess_dtype dtype)
+static void layernorm_loop(void *context, int64_t begin, int64_t end, int worker)
 {
-    TESS_TRY(tess_check_dtype("rmsnorm", dtype));
-    norm a = {.x = x, .residual = residual, .w = w, .y = y, .rstd_out = rstd, .C = C, .eps = eps, .dtype = dtype};
-    a.h = residual != NULL ? h_out : (void *)x;
-    tess_threads_run(s->threads, norm_loop, &a, T, tess_loop_grain(C));
+    const tess_norm_args *a = context;
+    (void)worker;
+    if (a->dtype == TESS_F32)
+        norm_rows(a, begin, end, TESS_F32, true);
+    else
+        norm_rows(a, begin, end, TESS_BF16, true);
+}
+
+static tess_status rmsnorm_forward(tess_stream *s, const tess_norm_args *a)
+{
+    TESS_TRY(tess_check_dtype("rmsnorm", a->dtype));
+    tess_threads_run(s->threads, rmsnorm_loop, (void *)a, a->T, tess_loop_grain(a->C));
     return TESS_OK;
 }
 
-static tess_status layernorm_forward(tess_stream *s, const void *x, const void *residual, void *h_out, const void *w,
-                                     const void *b, void *y, float *mean, float *rstd, int64_t T, int64_t C, float eps,
-                                     tess_dtype dtype)
+static tess_status layernorm_forward(tess_stream *s, const tess_norm_args *a)
 {
-    TESS_TRY(tess_check_dtype("layernorm", dtype));
-    norm a = {
-        .x = x, .residual = residual, .w = w, .b = b, .y = y, .mean_out = mean, .rstd_out = rstd, .C = C, .eps = eps};
-    a.h = residual != NULL ? h_out : (void *)x;
-    a.dtype = dtype;
-    a.layer = true;
-    tess_threads_run(s->threads, norm_loop, &a, T, tess_loop_grain(C));
+    TESS_TRY(tess_check_dtype("layernorm", a->dtype));
+    tess_threads_run(s->threads, layernorm_loop, (void *)a, a->T, tess_loop_grain(a->C));
     return TESS_OK;
 }
 

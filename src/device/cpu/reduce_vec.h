@@ -8,15 +8,9 @@
 #include "device/cpu/stream_copy.h"
 #include "device/cpu/vec_typed.h"
 
-typedef struct addition {
-    const void *a, *b;
-    void *y;
-    tess_dtype dtype;
-} addition;
-
 TESS_INLINE void add_part(const void *context, int64_t i, int64_t n)
 {
-    const addition *a = context;
+    const tess_add_args *a = context;
     p_ahead(a->a, i, a->dtype);
     p_ahead(a->b, i, a->dtype);
     p_ahead(a->y, i, a->dtype);
@@ -25,60 +19,46 @@ TESS_INLINE void add_part(const void *context, int64_t i, int64_t n)
 
 static void add_loop(void *context, int64_t begin, int64_t end, int worker)
 {
-    addition a = *(const addition *)context;
+    tess_add_args a = *(const tess_add_args *)context;
     (void)worker;
     if (a.dtype == TESS_F32)
-        row_pairs(add_part, &(addition){a.a, a.b, a.y, TESS_F32}, begin, end);
+        row_pairs(add_part, &(tess_add_args){.a = a.a, .b = a.b, .y = a.y, .dtype = TESS_F32}, begin, end);
     else
-        row_pairs(add_part, &(addition){a.a, a.b, a.y, TESS_BF16}, begin, end);
+        row_pairs(add_part, &(tess_add_args){.a = a.a, .b = a.b, .y = a.y, .dtype = TESS_BF16}, begin, end);
 }
 
-static tess_status add(tess_stream *s, const void *a, const void *b, void *y, int64_t n, tess_dtype dtype)
+static tess_status add(tess_stream *s, const tess_add_args *a)
 {
-    TESS_TRY(tess_check_dtype("add", dtype));
-    addition context = {a, b, y, dtype};
-    tess_threads_run(s->threads, add_loop, &context, n, tess_loop_grain(0));
+    TESS_TRY(tess_check_dtype("add", a->dtype));
+    tess_threads_run(s->threads, add_loop, (void *)a, a->n, tess_loop_grain(0));
     return TESS_OK;
 }
 
-typedef struct multiple {
-    const void *x;
-    float factor;
-    void *y;
-    tess_dtype dtype;
-} multiple;
-
 TESS_INLINE void scale_part(const void *context, int64_t i, int64_t n)
 {
-    const multiple *m = context;
+    const tess_scale_args *m = context;
     p_ahead(m->x, i, m->dtype);
     p_put(m->y, i, p_scale(p_get(m->x, i, n, m->dtype), m->factor), n, m->dtype);
 }
 
 static void scale_loop(void *context, int64_t begin, int64_t end, int worker)
 {
-    multiple m = *(const multiple *)context;
+    tess_scale_args m = *(const tess_scale_args *)context;
     (void)worker;
     if (m.dtype == TESS_F32)
-        row_pairs(scale_part, &(multiple){m.x, m.factor, m.y, TESS_F32}, begin, end);
+        row_pairs(scale_part, &(tess_scale_args){.x = m.x, .factor = m.factor, .y = m.y, .dtype = TESS_F32}, begin,
+                  end);
     else
-        row_pairs(scale_part, &(multiple){m.x, m.factor, m.y, TESS_BF16}, begin, end);
+        row_pairs(scale_part, &(tess_scale_args){.x = m.x, .factor = m.factor, .y = m.y, .dtype = TESS_BF16}, begin,
+                  end);
 }
 
-static tess_status scale(tess_stream *s, const void *x, float factor, void *y, int64_t n, tess_dtype dtype)
+static tess_status scale(tess_stream *s, const tess_scale_args *m)
 {
-    TESS_TRY(tess_check_dtype("scale", dtype));
-    multiple context = {x, factor, y, dtype};
-    tess_threads_run(s->threads, scale_loop, &context, n, tess_loop_grain(0));
+    TESS_TRY(tess_check_dtype("scale", m->dtype));
+    tess_threads_run(s->threads, scale_loop, (void *)m, m->n, tess_loop_grain(0));
     return TESS_OK;
 }
-
-typedef struct columns {
-    const void *dy;
-    float *db;
-    int64_t stride, T;
-    tess_dtype dtype;
-} columns;
 
 enum { COLUMN_TILE = 1024 }; /* columns of a tile; its block sums stay in L1 while rows are read */
 
@@ -95,7 +75,7 @@ TESS_INLINE void add_row(float *sum, const void *x, int64_t at, int64_t count, t
               TESS_F32);
 }
 
-TESS_INLINE void column_tile(const columns *c, int64_t first, int64_t count, tess_dtype dtype)
+TESS_INLINE void column_tile(const tess_column_sum_args *c, int64_t first, int64_t count, tess_dtype dtype)
 {
     float block[COLUMN_TILE], sum[COLUMN_TILE] = {0};
     int64_t width = (count + TESS_PAIR - 1) / TESS_PAIR * TESS_PAIR;
@@ -112,7 +92,7 @@ TESS_INLINE void column_tile(const columns *c, int64_t first, int64_t count, tes
 
 static void column_loop(void *context, int64_t begin, int64_t end, int worker)
 {
-    const columns *c = context;
+    const tess_column_sum_args *c = context;
     (void)worker;
     for (int64_t first = begin; first < end; first += COLUMN_TILE) {
         int64_t count = end - first < COLUMN_TILE ? end - first : COLUMN_TILE;
@@ -123,12 +103,10 @@ static void column_loop(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-static tess_status column_sum(tess_stream *s, const void *dy, int64_t stride, float *db, int64_t T, int64_t C,
-                              tess_dtype dtype)
+static tess_status column_sum(tess_stream *s, const tess_column_sum_args *c)
 {
-    TESS_TRY(tess_check_dtype("column_sum", dtype));
-    columns c = {dy, db, stride, T, dtype};
-    tess_threads_run(s->threads, column_loop, &c, C, 64 * tess_loop_grain(64 * T));
+    TESS_TRY(tess_check_dtype("column_sum", c->dtype));
+    tess_threads_run(s->threads, column_loop, (void *)c, c->C, 64 * tess_loop_grain(64 * c->T));
     return TESS_OK;
 }
 
@@ -274,41 +252,35 @@ static void sum_loop(void *context, int64_t begin, int64_t end, int worker)
         atomic_store(&sums->bad, true);
 }
 
-static tess_status reduce(tess_stream *s, const tess_reduction *r, bool *finite)
+static tess_status reduce(tess_stream *s, const tess_reduction *r)
 {
     if (!tess_reduces_floats(r) || r->op == TESS_MAX || r->op == TESS_MIN)
-        return tess_ref_reduce(s, r, finite);
+        return tess_ref_reduce(s, r);
     TESS_TRY(tess_check_reduction(r));
     float_sums sums = {.r = r};
     tess_threads_run(s->threads, sum_loop, &sums, r->n, tess_loop_grain(0));
-    if (finite != NULL && atomic_load(&sums.bad))
-        *finite = false;
+    if (r->finite != NULL && atomic_load(&sums.bad))
+        *r->finite = false;
     return TESS_OK;
 }
 
-static tess_status copy(tess_stream *s, void *to, const void *from, size_t bytes, bool streams)
+static tess_status copy(tess_stream *s, const tess_copy_args *a)
 {
     (void)s;
-    if (streams) {
-        stream_copy(to, from, bytes);
+    if (a->streams) {
+        stream_copy(a->to, a->from, (size_t)a->bytes);
         stream_end();
     } else {
-        memcpy(to, from, bytes);
+        memcpy(a->to, a->from, (size_t)a->bytes);
     }
     return TESS_OK;
 }
 
 enum { SUMSQ_ROWS = 4 };
 
-typedef struct squares {
-    const float *x;
-    double *out;
-    int64_t C;
-} squares;
-
 /* Sums the squares of `n_rows` rows at once, and prefetches the next `n_rows`. Several rows are read at once because a
  * single stream uses only half of the cache misses that a core can have outstanding. */
-TESS_INLINE void sumsq_rows(const squares *a, int64_t first, int64_t n_rows)
+TESS_INLINE void sumsq_rows(const tess_row_sumsq_args *a, int64_t first, int64_t n_rows)
 {
     const float *x = a->x + first * a->C;
     dvec sums[SUMSQ_ROWS];
@@ -329,7 +301,7 @@ TESS_INLINE void sumsq_rows(const squares *a, int64_t first, int64_t n_rows)
 
 static void sumsq_loop(void *context, int64_t begin, int64_t end, int worker)
 {
-    const squares *a = context;
+    const tess_row_sumsq_args *a = context;
     (void)worker;
     int64_t r = begin;
     for (; r + SUMSQ_ROWS <= end; r += SUMSQ_ROWS)
@@ -338,10 +310,9 @@ static void sumsq_loop(void *context, int64_t begin, int64_t end, int worker)
         sumsq_rows(a, r, 1);
 }
 
-static tess_status row_sumsq(tess_stream *s, const float *x, double *out, int64_t rows, int64_t C)
+static tess_status row_sumsq(tess_stream *s, const tess_row_sumsq_args *a)
 {
-    squares a = {x, out, C};
-    tess_threads_run(s->threads, sumsq_loop, &a, rows, tess_loop_grain(C));
+    tess_threads_run(s->threads, sumsq_loop, (void *)a, a->rows, tess_loop_grain(a->C));
     return TESS_OK;
 }
 

@@ -4,42 +4,36 @@
 
 #include "device/cpu/vec_typed.h"
 
-typedef struct rotation {
-    void *x;
-    int64_t stride, n_heads, D, half;
-    const int32_t *pos;
-    const float *cos_table, *sin_table;
-    bool inverse;
-    tess_dtype dtype;
-} rotation;
-
 /* Rotates elements i .. i+n of both halves of all heads of the row at `row`. An angle is loaded once for all heads. */
-TESS_INLINE void rope_heads(const rotation *a, int64_t row, int64_t angle, int64_t i, int64_t n, tess_dtype dtype)
+TESS_INLINE void rope_heads(const tess_rope_args *a, int64_t row, int64_t angle, int64_t i, int64_t n, tess_dtype dtype)
 {
+    int64_t half = a->R / 2;
     pair c = p_get_floats(a->cos_table + angle + i, n, dtype), s = p_get_floats(a->sin_table + angle + i, n, dtype);
     s = p_scale(s, a->inverse ? -1.0f : 1.0f);
     for (int64_t head = row + i; head < row + a->n_heads * a->D; head += a->D) {
-        pair x = p_get(a->x, head, n, dtype), y = p_get(a->x, head + a->half, n, dtype);
+        pair x = p_get(a->x, head, n, dtype), y = p_get(a->x, head + half, n, dtype);
         p_put(a->x, head, p_sub(p_mul(x, c), p_mul(y, s)), n, dtype);
-        p_put(a->x, head + a->half, p_add(p_mul(y, c), p_mul(x, s)), n, dtype);
+        p_put(a->x, head + half, p_add(p_mul(y, c), p_mul(x, s)), n, dtype);
     }
 }
 
-TESS_INLINE void rope_rows(const rotation *context, int64_t begin, int64_t end, tess_dtype dtype)
+TESS_INLINE void rope_rows(const tess_rope_args *context, int64_t begin, int64_t end, tess_dtype dtype)
 {
-    const rotation a = *context; /* a copy on the stack, so that the compiler knows that stores do not change it */
+    /* This is a copy on the stack, so that the compiler knows that stores do not change it. */
+    const tess_rope_args a = *context;
+    const int64_t half = a.R / 2;
     for (int64_t t = begin; t < end; t++) {
-        int64_t row = t * a.stride, angle = a.pos[t] * a.half, i = 0;
-        for (; i + TESS_PAIR <= a.half; i += TESS_PAIR)
+        int64_t row = t * a.stride, angle = a.pos[t] * half, i = 0;
+        for (; i + TESS_PAIR <= half; i += TESS_PAIR)
             rope_heads(&a, row, angle, i, TESS_PAIR, dtype);
-        if (i < a.half)
-            rope_heads(&a, row, angle, i, a.half - i, dtype);
+        if (i < half)
+            rope_heads(&a, row, angle, i, half - i, dtype);
     }
 }
 
 static void rope_loop(void *context, int64_t begin, int64_t end, int worker)
 {
-    const rotation *a = context;
+    const tess_rope_args *a = context;
     (void)worker;
     if (a->dtype == TESS_F32)
         rope_rows(a, begin, end, TESS_F32);
@@ -47,13 +41,10 @@ static void rope_loop(void *context, int64_t begin, int64_t end, int worker)
         rope_rows(a, begin, end, TESS_BF16);
 }
 
-static tess_status rope(tess_stream *s, void *x, int64_t stride, const int32_t *pos, const float *cos_table,
-                        const float *sin_table, int64_t T, int64_t n_heads, int64_t D, int64_t R, bool inverse,
-                        tess_dtype dtype)
+static tess_status rope(tess_stream *s, const tess_rope_args *a)
 {
-    TESS_TRY(tess_check_dtype("rope", dtype));
-    rotation a = {x, stride, n_heads, D, R / 2, pos, cos_table, sin_table, inverse, dtype};
-    tess_threads_run(s->threads, rope_loop, &a, T, tess_loop_grain(n_heads * R));
+    TESS_TRY(tess_check_dtype("rope", a->dtype));
+    tess_threads_run(s->threads, rope_loop, (void *)a, a->T, tess_loop_grain(a->n_heads * a->R));
     return TESS_OK;
 }
 

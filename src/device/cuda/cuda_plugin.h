@@ -7,7 +7,7 @@
 
 #define CUDA_PLUGIN_FILE "libtessera_cuda.so"
 #define CUDA_PLUGIN_SYMBOL "tess_cuda_plugin"
-enum { CUDA_PLUGIN_VERSION = 1 };
+enum { CUDA_PLUGIN_VERSION = 2 };
 
 /* Functions of the program for the host code of the kernels. */
 typedef struct cuda_services {

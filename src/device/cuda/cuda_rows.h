@@ -32,7 +32,7 @@ void tess_kernels_cuda_tensor_attention_backward(tess_kernels *k);
 tess_status tess_cuda_gemm(tess_stream *s, const tess_gemm *g);
 tess_status tess_cuda_gemm_fused(tess_stream *s, const tess_gemm_fused *f);
 tess_status tess_cuda_attention_forward(tess_stream *s, const tess_attention *a);
-tess_status tess_cuda_attention_backward(tess_stream *s, const tess_attention *a, const tess_attention_grad *g);
+tess_status tess_cuda_attention_backward(tess_stream *s, const tess_attention_grad *g);
 
 #ifdef __cplusplus
 }

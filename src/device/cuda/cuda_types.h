@@ -75,9 +75,10 @@ TESS_SHARED int64_t cuda_token_blocks(int64_t T)
     return (T + TESS_NORM_BLOCK - 1) / TESS_NORM_BLOCK;
 }
 
-/* Calls function<E>(...) with E for `dtype`, which is F32 or BF16. */
-#define TESS_CUDA_OF(dtype, function, ...) \
-    ((dtype) == TESS_F32 ? function<float>(__VA_ARGS__) : function<cuda_bf16>(__VA_ARGS__))
+/* Launches kernel<E> with E for `dtype`, which is F32 or BF16. */
+#define TESS_CUDA_LAUNCH_OF(dtype, kernel, ...)                         \
+    ((dtype) == TESS_F32 ? TESS_CUDA_LAUNCH(kernel<float>, __VA_ARGS__) \
+                         : TESS_CUDA_LAUNCH(kernel<cuda_bf16>, __VA_ARGS__))
 
 /* Folds the values of a warp: each thread adds the value of the thread whose number is higher by `width`, then by half
  * of that, and so on down to 1. All 32 threads call. */

@@ -122,46 +122,66 @@ static void *reach(const far_device *d, const void *p)
     return (char *)p + (far_is_mine(d, p) ? d->constant : 0);
 }
 
+/* Enqueues an operation of the device's own, with a copy of `bytes` bytes of `tail`. */
+static tess_status enqueue(tess_stream *stream, far_call call, const void *tail, size_t bytes)
+{
+    far_command *command;
+    TESS_TRY(far_command_create((far_stream *)stream, &call, bytes, &command));
+    if (bytes > 0)
+        memcpy(command->tail, tail, bytes);
+    far_enqueue((far_stream *)stream, command);
+    return TESS_OK;
+}
+
 static tess_status run_copy(tess_stream *inner, const far_call *c)
 {
     (void)inner;
-    memmove((void *)c->p[0], c->p[1], (size_t)c->n[0]);
+    memmove(c->to, c->from, (size_t)c->n);
     return TESS_OK;
 }
 
 static tess_status copy(tess_stream *stream, void *to, const void *from, size_t bytes)
 {
     const far_device *d = (const far_device *)stream->device;
-    far_call call = {.row = "copy", .run = run_copy, .p = {reach(d, to), reach(d, from)}, .n = {(int64_t)bytes}};
-    return far_enqueue((far_stream *)stream, &call, NULL, 0);
+    return enqueue(stream,
+                   (far_call){.name = "copy",
+                              .run = run_copy,
+                              .log_bytes = bytes,
+                              .to = reach(d, to),
+                              .from = reach(d, from),
+                              .n = (int64_t)bytes},
+                   NULL, 0);
 }
 
 static tess_status run_upload(tess_stream *inner, const far_call *c)
 {
     (void)inner;
-    memcpy((void *)c->p[0], c->tail, (size_t)c->n[0]);
+    memcpy(c->to, c->tail, (size_t)c->n);
     return TESS_OK;
 }
 
 static tess_status upload(tess_stream *stream, void *to, const void *from, size_t bytes)
 {
     const far_device *d = (const far_device *)stream->device;
-    far_call call = {.row = "upload", .run = run_upload, .p = {reach(d, to)}, .n = {(int64_t)bytes}};
-    return far_enqueue((far_stream *)stream, &call, from, bytes);
+    return enqueue(stream, (far_call){.name = "upload", .run = run_upload, .to = reach(d, to), .n = (int64_t)bytes},
+                   from, bytes);
 }
 
 static tess_status run_fill(tess_stream *inner, const far_call *c)
 {
     (void)inner;
-    memset((void *)c->p[0], (int)c->n[1], (size_t)c->n[0]);
+    memset(c->to, c->byte, (size_t)c->n);
     return TESS_OK;
 }
 
 static tess_status fill(tess_stream *stream, void *to, int byte, size_t bytes)
 {
     const far_device *d = (const far_device *)stream->device;
-    far_call call = {.row = "fill", .run = run_fill, .p = {reach(d, to)}, .n = {(int64_t)bytes, byte}};
-    return far_enqueue((far_stream *)stream, &call, NULL, 0);
+    return enqueue(
+        stream,
+        (far_call){
+            .name = "fill", .run = run_fill, .log_bytes = bytes, .to = reach(d, to), .n = (int64_t)bytes, .byte = byte},
+        NULL, 0);
 }
 
 /* ---- Other processes ---- */

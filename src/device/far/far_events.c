@@ -50,11 +50,11 @@ static void wait_for(far_event *e, int64_t ticket)
 
 static tess_status reach(tess_stream *inner, const far_call *call)
 {
-    far_event *e = (far_event *)call->p[0];
+    far_event *e = call->to;
     (void)inner;
     pthread_mutex_lock(&e->lock);
-    if (e->reached < call->n[0])
-        e->reached = call->n[0];
+    if (e->reached < call->n)
+        e->reached = call->n;
     pthread_cond_broadcast(&e->changed);
     pthread_mutex_unlock(&e->lock);
     release(e);
@@ -63,9 +63,9 @@ static tess_status reach(tess_stream *inner, const far_call *call)
 
 static tess_status await(tess_stream *inner, const far_call *call)
 {
-    far_event *e = (far_event *)call->p[0];
+    far_event *e = call->to;
     (void)inner;
-    wait_for(e, call->n[0]);
+    wait_for(e, call->n);
     release(e);
     return TESS_OK;
 }
@@ -74,30 +74,26 @@ static tess_status await(tess_stream *inner, const far_call *call)
 static tess_status enqueue(tess_event *event, tess_stream *stream, far_call call, int step)
 {
     far_event *e = (far_event *)event;
-    call.p[0] = e;
+    far_command *command;
+    TESS_TRY(far_command_create((far_stream *)stream, &call, 0, &command));
+    command->call.to = e;
     pthread_mutex_lock(&e->lock);
     e->n_users++;
-    call.n[0] = e->recorded + step;
+    e->recorded += step;
+    command->call.n = e->recorded;
     pthread_mutex_unlock(&e->lock);
-    tess_status status = far_enqueue((far_stream *)stream, &call, NULL, 0);
-    if (status != TESS_OK) {
-        release(e);
-        return status;
-    }
-    pthread_mutex_lock(&e->lock);
-    e->recorded += step; /* only after the command is enqueued, so that the number will be reached */
-    pthread_mutex_unlock(&e->lock);
+    far_enqueue((far_stream *)stream, command);
     return TESS_OK;
 }
 
 tess_status far_event_record(tess_event *event, tess_stream *stream)
 {
-    return enqueue(event, stream, (far_call){.row = "event", .run = reach, .always = true}, 1);
+    return enqueue(event, stream, (far_call){.name = "event", .run = reach, .always = true}, 1);
 }
 
 tess_status far_event_wait(tess_event *event, tess_stream *stream)
 {
-    return enqueue(event, stream, (far_call){.row = "wait", .run = await, .always = true}, 0);
+    return enqueue(event, stream, (far_call){.name = "wait", .run = await, .always = true}, 0);
 }
 
 tess_status far_event_query(tess_event *event, bool *done)

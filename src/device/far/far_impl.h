@@ -4,6 +4,7 @@
 #ifndef TESS_DEVICE_FAR_IMPL_H
 #define TESS_DEVICE_FAR_IMPL_H
 
+#include "device/kernel_rows.h"
 #include "device/stream_impl.h"
 
 typedef struct far_stream far_stream;
@@ -29,32 +30,21 @@ typedef struct far_device {
     } stall;
 } far_device;
 
-enum { FAR_POINTERS = 10, FAR_SIZES = 5 };
 #define FAR_RANGE ((size_t)64 << 30)
 
-/* An enqueued operation: a row of the table, with its arguments by value. Pointers are those that kernels use. */
+/* An enqueued operation: a row of the table, or one of the device's own: copies, fills and events. Pointers are those
+ * that kernels use. */
 typedef struct far_call {
-    const char *row;
+    const char *name;
     tess_status (*run)(tess_stream *inner, const struct far_call *call);
-    bool always; /* run it even after an error, because others may wait for it */
-    const void *p[FAR_POINTERS];
-    int64_t n[FAR_SIZES];
-    float number; /* eps, or a factor */
-    tess_dtype dtype, to;
-    tess_activation act;
-    bool flag;
-    union {
-        tess_gemm gemm;
-        tess_gemm_fused fused;
-        struct {
-            tess_attention a;
-            tess_attention_grad g;
-        } attention;
-        tess_adamw_update adamw;
-        tess_cross_entropy cross_entropy;
-        tess_reduction reduction;
-    };
-    const void *tail; /* a copy of an array of descriptors */
+    bool always;                /* run it even after an error, because others may wait for it */
+    size_t log_bytes;           /* bytes that the stream's log tells */
+    const tess_kernel_row *row; /* NULL: an operation of the device's own, with these operands */
+    void *to;
+    const void *from;
+    int64_t n;
+    int byte;
+    const void *tail; /* the arguments of a row, or bytes to upload */
 } far_call;
 
 typedef struct far_command {
@@ -88,8 +78,10 @@ static inline bool far_is_mine(const far_device *d, const void *p)
 /* ---- far_queue.c ---- */
 tess_status far_queue_start(far_stream *stream);
 void far_queue_stop(far_stream *stream);
-/* Enqueues a copy of the call and of `bytes` bytes of `tail`. */
-tess_status far_enqueue(far_stream *stream, const far_call *call, const void *tail, size_t bytes);
+/* Creates a command with a copy of the call and `bytes` bytes of tail, for the caller to fill. */
+tess_status far_command_create(far_stream *stream, const far_call *call, size_t bytes, far_command **command);
+/* Takes ownership of the command. */
+void far_enqueue(far_stream *stream, far_command *command);
 /* Waits until all commands are done. A stored error is kept. */
 void far_drain(far_stream *stream);
 /* Waits until all commands are done, and returns the stored error. */

@@ -21,7 +21,7 @@ static void pause_at_random(const far_stream *s, uint64_t command)
 static void stall(const far_stream *s, const far_call *call)
 {
     far_device *d = (far_device *)s->base.device;
-    if (strcmp(call->row, d->stall.row) != 0)
+    if (strcmp(call->name, d->stall.row) != 0)
         return;
     pthread_mutex_lock(&d->base.lock);
     bool now = --d->stall.left == 0;
@@ -38,7 +38,7 @@ static void execute(far_stream *s, const far_call *call)
     pthread_mutex_lock(&s->lock);
     if (s->status == TESS_OK) {
         s->status = status;
-        snprintf(s->message, sizeof(s->message), "%s on a queue: %s", call->row, tess_error_message());
+        snprintf(s->message, sizeof(s->message), "%s on a queue: %s", call->name, tess_error_message());
     }
     pthread_mutex_unlock(&s->lock);
 }
@@ -98,8 +98,7 @@ static uint64_t log_command(const far_stream *s, const far_call *call)
     tess_stream_log *log = s->base.log;
     if (log == NULL)
         return 0;
-    bool has_bytes = strcmp(call->row, "copy") == 0 || strcmp(call->row, "fill") == 0;
-    tess_stream_log_add(log, call->row, has_bytes ? (size_t)call->n[0] : 0);
+    tess_stream_log_add(log, call->name, call->log_bytes);
     uint64_t number = atomic_load(&log->enqueued);
     atomic_store_explicit(&log->marked, number, memory_order_release);
     return number;
@@ -111,16 +110,20 @@ tess_status far_log_stream(tess_stream *stream)
     return TESS_OK;
 }
 
-tess_status far_enqueue(far_stream *s, const far_call *call, const void *tail, size_t bytes)
+tess_status far_command_create(far_stream *s, const far_call *call, size_t bytes, far_command **out)
 {
     far_command *command;
     TESS_TRY(tess_mem_alloc(s->base.mem, TESS_POOL_MISC, sizeof(*command) + bytes, "a command", (void **)&command));
     command->call = *call;
-    if (bytes > 0)
-        memcpy(command->tail, tail, bytes);
     command->call.tail = command->tail;
+    *out = command;
+    return TESS_OK;
+}
+
+void far_enqueue(far_stream *s, far_command *command)
+{
     pthread_mutex_lock(&s->lock);
-    command->logged = log_command(s, call);
+    command->logged = log_command(s, &command->call);
     if (s->first == NULL)
         s->first = command;
     else
@@ -129,7 +132,6 @@ tess_status far_enqueue(far_stream *s, const far_call *call, const void *tail, s
     s->enqueued++;
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
-    return TESS_OK;
 }
 
 void far_drain(far_stream *s)

@@ -138,7 +138,6 @@ static tess_status attention_forward(tess_stream *stream, const tess_attention *
 }
 
 typedef struct backward_context {
-    const tess_attention *a;
     const tess_attention_grad *g;
     int64_t longest; /* tokens of the longest sequence */
     float *scratch;  /* (workers, (2 longest + 1) D): dk and dv of one head and sequence, dq of one row */
@@ -148,8 +147,8 @@ typedef struct backward_context {
 static void backward_row(const backward_context *c, const tess_attention_seq *s, int64_t i, int64_t h, float *dk,
                          float *dv, float *dq)
 {
-    const tess_attention *a = c->a;
     const tess_attention_grad *g = c->g;
+    const tess_attention *a = &g->forward;
     const int64_t D = a->head_size, kv_at = h / (a->n_heads / a->n_kv_heads) * D, row = s->q_begin + i;
     const int64_t q_at = row * a->q_stride + h * D, dout_at = row * g->dout_stride + h * D;
     const float lse = a->lse[row * a->n_heads + h];
@@ -175,7 +174,7 @@ static void backward_row(const backward_context *c, const tess_attention_seq *s,
 static void backward_heads(void *context, int64_t begin, int64_t end, int worker)
 {
     const backward_context *c = context;
-    const tess_attention *a = c->a;
+    const tess_attention *a = &c->g->forward;
     const int64_t D = a->head_size, n_rep = a->n_heads / a->n_kv_heads;
     float *dk = c->scratch + worker * (2 * c->longest + 1) * D, *dv = dk + c->longest * D, *dq = dv + c->longest * D;
     for (int64_t kv = begin; kv < end; kv++)
@@ -194,10 +193,11 @@ static void backward_heads(void *context, int64_t begin, int64_t end, int worker
         }
 }
 
-static tess_status attention_backward(tess_stream *stream, const tess_attention *a, const tess_attention_grad *g)
+static tess_status attention_backward(tess_stream *stream, const tess_attention_grad *g)
 {
+    const tess_attention *a = &g->forward;
     TESS_TRY(tess_attention_check(a, g));
-    backward_context context = {a, g, 0, NULL};
+    backward_context context = {.g = g};
     for (int64_t n = 0; n < a->n_seqs; n++)
         if (a->seqs[n].k_len > context.longest)
             context.longest = a->seqs[n].k_len;

@@ -2,31 +2,29 @@
  * ascending. */
 #include "device/ref/ref_impl.h"
 
-static tess_status embedding_forward(tess_stream *s, const void *table, const void *positions, const int32_t *ids,
-                                     const int32_t *pos, void *out, int64_t T, int64_t C, tess_dtype dtype)
+static tess_status embedding_forward(tess_stream *s, const tess_embedding_args *a)
 {
     (void)s;
-    TESS_TRY(tess_check_dtype("embedding", dtype));
-    for (int64_t t = 0; t < T; t++)
-        for (int64_t i = 0; i < C; i++) {
-            float value = ref_get(table, ids[t] * C + i, dtype);
-            if (positions != NULL)
-                value += ref_get(positions, pos[t] * C + i, dtype);
-            ref_put(out, t * C + i, value, dtype);
+    TESS_TRY(tess_check_dtype("embedding", a->dtype));
+    for (int64_t t = 0; t < a->T; t++)
+        for (int64_t i = 0; i < a->C; i++) {
+            float value = ref_get(a->table, a->ids[t] * a->C + i, a->dtype);
+            if (a->positions != NULL)
+                value += ref_get(a->positions, a->pos[t] * a->C + i, a->dtype);
+            ref_put(a->out, t * a->C + i, value, a->dtype);
         }
     return TESS_OK;
 }
 
-static tess_status embedding_backward(tess_stream *s, const int32_t *ids, const void *dout, float *dtable, int64_t rows,
-                                      int64_t T, int64_t C, bool accumulate, tess_dtype dtype)
+static tess_status embedding_backward(tess_stream *s, const tess_embedding_grad_args *a)
 {
     (void)s;
-    TESS_TRY(tess_check_dtype("embedding backward", dtype));
-    for (int64_t i = 0; i < rows * C && !accumulate; i++)
-        dtable[i] = 0;
-    for (int64_t t = 0; t < T; t++)
-        for (int64_t i = 0; i < C; i++)
-            dtable[ids[t] * C + i] += ref_get(dout, t * C + i, dtype);
+    TESS_TRY(tess_check_dtype("embedding backward", a->dtype));
+    for (int64_t i = 0; i < a->rows * a->C && !a->accumulate; i++)
+        a->dtable[i] = 0;
+    for (int64_t t = 0; t < a->T; t++)
+        for (int64_t i = 0; i < a->C; i++)
+            a->dtable[a->ids[t] * a->C + i] += ref_get(a->dout, t * a->C + i, a->dtype);
     return TESS_OK;
 }
 

@@ -3,31 +3,30 @@
 
 #include "device/ref/ref_impl.h"
 
-static void round_block(const void *x, int64_t at, void *y, int64_t to, int64_t n, tess_fp8 format, tess_dtype dtype)
+/* Rounds n elements of a block, from element `at` of x to element `to` of y. */
+static void round_block(const tess_round_fp8_args *a, int64_t at, int64_t to, int64_t n)
 {
     float most = 0;
     bool finite = true;
     for (int64_t i = 0; i < n; i++) {
-        float magnitude = fabsf(ref_get(x, at + i, dtype));
+        float magnitude = fabsf(ref_get(a->x, at + i, a->dtype));
         finite &= isfinite(magnitude);
         most = magnitude > most ? magnitude : most;
     }
-    float scale = tess_fp8_scale(most, format);
+    float scale = tess_fp8_scale(most, a->format);
     for (int64_t i = 0; i < n; i++) {
-        float value = ref_get(x, at + i, dtype);
-        ref_put(y, to + i, finite ? tess_round_fp8(value, scale, format) : value, dtype);
+        float value = ref_get(a->x, at + i, a->dtype);
+        ref_put(a->y, to + i, finite ? tess_round_fp8(value, scale, a->format) : value, a->dtype);
     }
 }
 
-static tess_status round_fp8(tess_stream *s, const void *x, int64_t stride, void *y, int64_t rows, int64_t C,
-                             tess_fp8 format, tess_dtype dtype)
+static tess_status round_fp8(tess_stream *s, const tess_round_fp8_args *a)
 {
     (void)s;
-    TESS_TRY(tess_check_dtype("round_fp8", dtype));
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t c = 0; c < C; c += TESS_FP8_BLOCK)
-            round_block(x, r * stride + c, y, r * C + c, C - c < TESS_FP8_BLOCK ? C - c : TESS_FP8_BLOCK, format,
-                        dtype);
+    TESS_TRY(tess_check_dtype("round_fp8", a->dtype));
+    for (int64_t r = 0; r < a->rows; r++)
+        for (int64_t c = 0; c < a->C; c += TESS_FP8_BLOCK)
+            round_block(a, r * a->stride + c, r * a->C + c, a->C - c < TESS_FP8_BLOCK ? a->C - c : TESS_FP8_BLOCK);
     return TESS_OK;
 }
 

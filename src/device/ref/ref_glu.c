@@ -4,54 +4,51 @@
 #include "device/vmath.h"
 #include "device/activation.h"
 
-static tess_status glu_forward(tess_stream *s, const void *gate, const void *up, int64_t stride, void *y, int64_t T,
-                               int64_t F, tess_activation act, tess_dtype dtype)
+static tess_status glu_forward(tess_stream *s, const tess_glu_args *a)
 {
     (void)s;
-    TESS_TRY(tess_check_dtype("glu", dtype));
-    for (int64_t t = 0; t < T; t++)
-        for (int64_t i = 0; i < F; i++) {
-            float activated = v_activate(ref_get(gate, t * stride + i, dtype), act);
-            ref_put(y, t * F + i, activated * ref_get(up, t * stride + i, dtype), dtype);
+    TESS_TRY(tess_check_dtype("glu", a->dtype));
+    for (int64_t t = 0; t < a->T; t++)
+        for (int64_t i = 0; i < a->F; i++) {
+            float activated = v_activate(ref_get(a->gate, t * a->stride + i, a->dtype), a->act);
+            ref_put(a->y, t * a->F + i, activated * ref_get(a->up, t * a->stride + i, a->dtype), a->dtype);
         }
     return TESS_OK;
 }
 
-static tess_status glu_backward(tess_stream *s, const void *gate, const void *up, int64_t stride, const void *dy,
-                                void *dgate, void *dup, int64_t dstride, int64_t T, int64_t F, tess_activation act,
-                                tess_dtype dtype)
+static tess_status glu_backward(tess_stream *s, const tess_glu_grad_args *a)
 {
     (void)s;
-    TESS_TRY(tess_check_dtype("glu backward", dtype));
-    for (int64_t t = 0; t < T; t++)
-        for (int64_t i = 0; i < F; i++) {
-            float g = ref_get(gate, t * stride + i, dtype), u = ref_get(up, t * stride + i, dtype);
-            float d = ref_get(dy, t * F + i, dtype);
-            float slope, activated = v_activate_with_slope(g, act, &slope);
-            ref_put(dgate, t * dstride + i, d * u * slope, dtype);
-            ref_put(dup, t * dstride + i, d * activated, dtype);
+    TESS_TRY(tess_check_dtype("glu backward", a->dtype));
+    for (int64_t t = 0; t < a->T; t++)
+        for (int64_t i = 0; i < a->F; i++) {
+            int64_t at = t * a->stride + i, to = t * a->dstride + i;
+            float g = ref_get(a->gate, at, a->dtype), u = ref_get(a->up, at, a->dtype);
+            float d = ref_get(a->dy, t * a->F + i, a->dtype);
+            float slope, activated = v_activate_with_slope(g, a->act, &slope);
+            ref_put(a->dgate, to, d * u * slope, a->dtype);
+            ref_put(a->dup, to, d * activated, a->dtype);
         }
     return TESS_OK;
 }
 
-static tess_status act_forward(tess_stream *s, const void *x, void *y, int64_t n, tess_activation act, tess_dtype dtype)
+static tess_status act_forward(tess_stream *s, const tess_act_args *a)
 {
     (void)s;
-    TESS_TRY(tess_check_dtype("activation", dtype));
-    for (int64_t i = 0; i < n; i++)
-        ref_put(y, i, v_activate(ref_get(x, i, dtype), act), dtype);
+    TESS_TRY(tess_check_dtype("activation", a->dtype));
+    for (int64_t i = 0; i < a->n; i++)
+        ref_put(a->y, i, v_activate(ref_get(a->x, i, a->dtype), a->act), a->dtype);
     return TESS_OK;
 }
 
-static tess_status act_backward(tess_stream *s, const void *x, const void *dy, void *dx, int64_t n, tess_activation act,
-                                tess_dtype dtype)
+static tess_status act_backward(tess_stream *s, const tess_act_grad_args *a)
 {
     (void)s;
-    TESS_TRY(tess_check_dtype("activation backward", dtype));
-    for (int64_t i = 0; i < n; i++) {
+    TESS_TRY(tess_check_dtype("activation backward", a->dtype));
+    for (int64_t i = 0; i < a->n; i++) {
         float slope;
-        v_activate_with_slope(ref_get(x, i, dtype), act, &slope);
-        ref_put(dx, i, ref_get(dy, i, dtype) * slope, dtype);
+        v_activate_with_slope(ref_get(a->x, i, a->dtype), a->act, &slope);
+        ref_put(a->dx, i, ref_get(a->dy, i, a->dtype) * slope, a->dtype);
     }
     return TESS_OK;
 }

@@ -4,84 +4,75 @@
 
 #include "device/ref/ref_impl.h"
 
-static float mean_of_row(const void *h, int64_t row, int64_t C, tess_dtype dtype)
+static float mean_of_row(const tess_norm_args *a, const void *h, int64_t row)
 {
     float lane[TESS_ROW_LANES] = {0};
-    for (int64_t i = 0; i < C; i++)
-        lane[i % TESS_ROW_LANES] += ref_get(h, row + i, dtype);
-    return ref_fold(lane) / (float)C;
+    for (int64_t i = 0; i < a->C; i++)
+        lane[i % TESS_ROW_LANES] += ref_get(h, row + i, a->dtype);
+    return ref_fold(lane) / (float)a->C;
 }
 
-static float rstd_of_row(const void *h, int64_t row, int64_t C, float mean, float eps, tess_dtype dtype)
+static float rstd_of_row(const tess_norm_args *a, const void *h, int64_t row, float mean)
 {
     float lane[TESS_ROW_LANES] = {0};
-    for (int64_t i = 0; i < C; i++) {
-        float d = ref_get(h, row + i, dtype) - mean;
+    for (int64_t i = 0; i < a->C; i++) {
+        float d = ref_get(h, row + i, a->dtype) - mean;
         lane[i % TESS_ROW_LANES] = fmaf(d, d, lane[i % TESS_ROW_LANES]);
     }
-    return 1.0f / sqrtf(ref_fold(lane) / (float)C + eps);
+    return 1.0f / sqrtf(ref_fold(lane) / (float)a->C + a->eps);
 }
 
-static const void *add_residual(const void *x, const void *residual, void *h_out, int64_t n, tess_dtype dtype)
+/* Returns h. */
+static const void *add_residual(const tess_norm_args *a)
 {
-    if (residual == NULL)
-        return x;
-    for (int64_t i = 0; i < n; i++)
-        ref_put(h_out, i, ref_get(x, i, dtype) + ref_get(residual, i, dtype), dtype);
-    return h_out;
+    if (a->residual == NULL)
+        return a->x;
+    for (int64_t i = 0; i < a->T * a->C; i++)
+        ref_put(a->h_out, i, ref_get(a->x, i, a->dtype) + ref_get(a->residual, i, a->dtype), a->dtype);
+    return a->h_out;
 }
 
-static tess_status rmsnorm_forward(tess_stream *s, const void *x, const void *residual, void *h_out, const void *w,
-                                   void *y, float *rstd_out, int64_t T, int64_t C, float eps, tess_dtype dtype)
+static tess_status rmsnorm_forward(tess_stream *s, const tess_norm_args *a)
 {
     (void)s;
-    TESS_TRY(tess_check_dtype("rmsnorm", dtype));
-    const void *h = add_residual(x, residual, h_out, T * C, dtype);
-    for (int64_t t = 0; t < T; t++) {
-        float rstd = rstd_of_row(h, t * C, C, 0.0f, eps, dtype);
-        for (int64_t i = 0; i < C; i++) {
-            float normed = ref_round(ref_get(h, t * C + i, dtype) * rstd, dtype);
-            ref_put(y, t * C + i, normed * ref_get(w, i, dtype), dtype);
+    TESS_TRY(tess_check_dtype("rmsnorm", a->dtype));
+    const void *h = add_residual(a);
+    for (int64_t t = 0; t < a->T; t++) {
+        int64_t row = t * a->C;
+        float rstd = rstd_of_row(a, h, row, 0.0f);
+        for (int64_t i = 0; i < a->C; i++) {
+            float normed = ref_round(ref_get(h, row + i, a->dtype) * rstd, a->dtype);
+            ref_put(a->y, row + i, normed * ref_get(a->w, i, a->dtype), a->dtype);
         }
-        if (rstd_out != NULL)
-            rstd_out[t] = rstd;
+        if (a->rstd != NULL)
+            a->rstd[t] = rstd;
     }
     return TESS_OK;
 }
 
-static tess_status layernorm_forward(tess_stream *s, const void *x, const void *residual, void *h_out, const void *w,
-                                     const void *b, void *y, float *mean_out, float *rstd_out, int64_t T, int64_t C,
-                                     float eps, tess_dtype dtype)
+static tess_status layernorm_forward(tess_stream *s, const tess_norm_args *a)
 {
     (void)s;
-    TESS_TRY(tess_check_dtype("layernorm", dtype));
-    const void *h = add_residual(x, residual, h_out, T * C, dtype);
-    for (int64_t t = 0; t < T; t++) {
-        float mean = mean_of_row(h, t * C, C, dtype);
-        float rstd = rstd_of_row(h, t * C, C, mean, eps, dtype);
-        for (int64_t i = 0; i < C; i++) {
-            float scaled = (ref_get(h, t * C + i, dtype) - mean) * rstd * ref_get(w, i, dtype);
-            ref_put(y, t * C + i, b != NULL ? scaled + ref_get(b, i, dtype) : scaled, dtype);
+    TESS_TRY(tess_check_dtype("layernorm", a->dtype));
+    const void *h = add_residual(a);
+    for (int64_t t = 0; t < a->T; t++) {
+        int64_t row = t * a->C;
+        float mean = mean_of_row(a, h, row), rstd = rstd_of_row(a, h, row, mean);
+        for (int64_t i = 0; i < a->C; i++) {
+            float scaled = (ref_get(h, row + i, a->dtype) - mean) * rstd * ref_get(a->w, i, a->dtype);
+            ref_put(a->y, row + i, a->b != NULL ? scaled + ref_get(a->b, i, a->dtype) : scaled, a->dtype);
         }
-        if (mean_out != NULL)
-            mean_out[t] = mean;
-        if (rstd_out != NULL)
-            rstd_out[t] = rstd;
+        if (a->mean != NULL)
+            a->mean[t] = mean;
+        if (a->rstd != NULL)
+            a->rstd[t] = rstd;
     }
     return TESS_OK;
 }
 
-typedef struct ref_norm_grad {
-    const void *h, *w, *dy, *dresidual;
-    const float *mean, *rstd; /* mean NULL: RMSNorm */
-    void *dx;
-    float *dw, *db;
-    int64_t T, C;
-    tess_dtype dtype;
-} ref_norm_grad;
-
+/* ---- Backward: the mean is NULL in the gradients of RMSNorm ---- */
 /* dw[c] = sum of dy * xhat, db[c] = sum of dy. A token takes an FMA for dw and an addition for db. */
-static void sum_columns(const ref_norm_grad *g)
+static void sum_columns(const tess_norm_grad_args *g)
 {
     for (int64_t c = 0; c < g->C; c++) {
         float dw = 0, db = 0;
@@ -104,7 +95,7 @@ static void sum_columns(const ref_norm_grad *g)
 }
 
 /* dx = (g - mean(g) - xhat mean(g xhat)) rstd + dresidual with g = dy w; RMSNorm has no mean(g). */
-static void row_backward(const ref_norm_grad *g, int64_t t)
+static void row_backward(const tess_norm_grad_args *g, int64_t t)
 {
     float along_xhat[TESS_ROW_LANES] = {0}, along_one[TESS_ROW_LANES] = {0};
     float mean = g->mean != NULL ? g->mean[t] : 0.0f, rstd = g->rstd[t];
@@ -127,29 +118,29 @@ static void row_backward(const ref_norm_grad *g, int64_t t)
     }
 }
 
-static void backward(const ref_norm_grad *g)
+static void backward(const tess_norm_grad_args *g)
 {
     sum_columns(g); /* before dx is written, because dx may be dy's memory */
     for (int64_t t = 0; t < g->T; t++)
         row_backward(g, t);
 }
 
-static tess_status rmsnorm_backward(tess_stream *s, const void *h, const void *w, const float *rstd, const void *dy,
-                                    const void *dresidual, void *dx, float *dw, int64_t T, int64_t C, tess_dtype dtype)
+static tess_status rmsnorm_backward(tess_stream *s, const tess_norm_grad_args *a)
 {
     (void)s;
-    TESS_TRY(tess_check_dtype("rmsnorm backward", dtype));
-    backward(&(ref_norm_grad){h, w, dy, dresidual, NULL, rstd, dx, dw, NULL, T, C, dtype});
+    TESS_TRY(tess_check_dtype("rmsnorm backward", a->dtype));
+    tess_norm_grad_args g = *a;
+    g.mean = NULL;
+    g.db = NULL;
+    backward(&g);
     return TESS_OK;
 }
 
-static tess_status layernorm_backward(tess_stream *s, const void *h, const void *w, const float *mean,
-                                      const float *rstd, const void *dy, const void *dresidual, void *dx, float *dw,
-                                      float *db, int64_t T, int64_t C, tess_dtype dtype)
+static tess_status layernorm_backward(tess_stream *s, const tess_norm_grad_args *a)
 {
     (void)s;
-    TESS_TRY(tess_check_dtype("layernorm backward", dtype));
-    backward(&(ref_norm_grad){h, w, dy, dresidual, mean, rstd, dx, dw, db, T, C, dtype});
+    TESS_TRY(tess_check_dtype("layernorm backward", a->dtype));
+    backward(a);
     return TESS_OK;
 }
 

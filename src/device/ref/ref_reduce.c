@@ -3,38 +3,37 @@
 
 #include "device/ref/ref_impl.h"
 
-static tess_status add(tess_stream *s, const void *a, const void *b, void *y, int64_t n, tess_dtype dtype)
+static tess_status add(tess_stream *s, const tess_add_args *a)
 {
     (void)s;
-    TESS_TRY(tess_check_dtype("add", dtype));
-    for (int64_t i = 0; i < n; i++)
-        ref_put(y, i, ref_get(a, i, dtype) + ref_get(b, i, dtype), dtype);
+    TESS_TRY(tess_check_dtype("add", a->dtype));
+    for (int64_t i = 0; i < a->n; i++)
+        ref_put(a->y, i, ref_get(a->a, i, a->dtype) + ref_get(a->b, i, a->dtype), a->dtype);
     return TESS_OK;
 }
 
-static tess_status scale(tess_stream *s, const void *x, float factor, void *y, int64_t n, tess_dtype dtype)
+static tess_status scale(tess_stream *s, const tess_scale_args *a)
 {
     (void)s;
-    TESS_TRY(tess_check_dtype("scale", dtype));
-    for (int64_t i = 0; i < n; i++)
-        ref_put(y, i, factor * ref_get(x, i, dtype), dtype);
+    TESS_TRY(tess_check_dtype("scale", a->dtype));
+    for (int64_t i = 0; i < a->n; i++)
+        ref_put(a->y, i, a->factor * ref_get(a->x, i, a->dtype), a->dtype);
     return TESS_OK;
 }
 
-static tess_status column_sum(tess_stream *s, const void *dy, int64_t stride, float *db, int64_t T, int64_t C,
-                              tess_dtype dtype)
+static tess_status column_sum(tess_stream *s, const tess_column_sum_args *a)
 {
     (void)s;
-    TESS_TRY(tess_check_dtype("column_sum", dtype));
-    for (int64_t c = 0; c < C; c++) {
+    TESS_TRY(tess_check_dtype("column_sum", a->dtype));
+    for (int64_t c = 0; c < a->C; c++) {
         float sum = 0;
-        for (int64_t begin = 0; begin < T; begin += TESS_NORM_BLOCK) {
+        for (int64_t begin = 0; begin < a->T; begin += TESS_NORM_BLOCK) {
             float block = 0;
-            for (int64_t t = begin; t < T && t < begin + TESS_NORM_BLOCK; t++)
-                block += ref_get(dy, t * stride + c, dtype);
+            for (int64_t t = begin; t < a->T && t < begin + TESS_NORM_BLOCK; t++)
+                block += ref_get(a->dy, t * a->stride + c, a->dtype);
             sum += block;
         }
-        db[c] = sum;
+        a->db[c] = sum;
     }
     return TESS_OK;
 }
@@ -102,7 +101,7 @@ static int64_t fold_integer(const tess_reduction *r, size_t i)
     return r->divisor != 1 ? total / r->divisor : total;
 }
 
-tess_status tess_ref_reduce(tess_stream *s, const tess_reduction *r, bool *finite)
+tess_status tess_ref_reduce(tess_stream *s, const tess_reduction *r)
 {
     (void)s;
     bool is_float = tess_reduces_floats(r), is_sum = r->op == TESS_SUM || r->op == TESS_AVG, all_finite = true;
@@ -118,30 +117,31 @@ tess_status tess_ref_reduce(tess_stream *s, const tess_reduction *r, bool *finit
                 put_integer(r->y[k], r->y_dtype, i, integer);
         }
     }
-    if (finite != NULL && is_sum && !all_finite)
-        *finite = false;
+    if (r->finite != NULL && is_sum && !all_finite)
+        *r->finite = false;
     return TESS_OK;
 }
 
-static tess_status copy(tess_stream *s, void *to, const void *from, size_t bytes, bool streams)
+/* `streams` needs no further steps: other threads see an ordinary store. */
+static tess_status copy(tess_stream *s, const tess_copy_args *a)
 {
     (void)s;
-    (void)streams; /* other threads see an ordinary store without further steps */
-    memcpy(to, from, bytes);
+    memcpy(a->to, a->from, (size_t)a->bytes);
     return TESS_OK;
 }
 
-static tess_status row_sumsq(tess_stream *s, const float *x, double *out, int64_t rows, int64_t C)
+static tess_status row_sumsq(tess_stream *s, const tess_row_sumsq_args *a)
 {
     (void)s;
-    for (int64_t r = 0; r < rows; r++) {
+    for (int64_t r = 0; r < a->rows; r++) {
+        const float *x = a->x + r * a->C;
         double lane[16] = {0};
-        for (int64_t i = 0; i < C; i++)
-            lane[i % 16] += (double)x[r * C + i] * (double)x[r * C + i];
+        for (int64_t i = 0; i < a->C; i++)
+            lane[i % 16] += (double)x[i] * (double)x[i];
         for (int width = 8; width > 0; width /= 2)
             for (int i = 0; i < width; i++)
                 lane[i] += lane[i + width];
-        out[r] = lane[0];
+        a->out[r] = lane[0];
     }
     return TESS_OK;
 }

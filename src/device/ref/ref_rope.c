@@ -1,22 +1,20 @@
-/* Rotary position embedding, the definition. For each i below half a head, (a, b) = (x[i], x[half + i]) becomes (a c -
- * b d, b c + a d), where c and d are the cosine and sine for pos[t] and i. */
+/* Rotary position embedding, the definition. For each i below half a head, (x, y) = (x[i], x[half + i]) becomes (x c -
+ * y d, y c + x d), where c and d are the cosine and sine for pos[t] and i. */
 #include "device/ref/ref_impl.h"
 
-static tess_status rope(tess_stream *s, void *x, int64_t stride, const int32_t *pos, const float *cos_table,
-                        const float *sin_table, int64_t T, int64_t n_heads, int64_t D, int64_t R, bool inverse,
-                        tess_dtype dtype)
+static tess_status rope(tess_stream *s, const tess_rope_args *a)
 {
     (void)s;
-    TESS_TRY(tess_check_dtype("rope", dtype));
-    int64_t half = R / 2;
-    for (int64_t t = 0; t < T; t++) {
-        const float *cosines = cos_table + pos[t] * half, *sines = sin_table + pos[t] * half;
-        for (int64_t head = t * stride; head < t * stride + n_heads * D; head += D) {
+    TESS_TRY(tess_check_dtype("rope", a->dtype));
+    int64_t half = a->R / 2;
+    for (int64_t t = 0; t < a->T; t++) {
+        const float *cosines = a->cos_table + a->pos[t] * half, *sines = a->sin_table + a->pos[t] * half;
+        for (int64_t head = t * a->stride; head < t * a->stride + a->n_heads * a->D; head += a->D) {
             for (int64_t i = 0; i < half; i++) {
-                float a = ref_get(x, head + i, dtype), b = ref_get(x, head + half + i, dtype);
-                float c = cosines[i], d = inverse ? -sines[i] : sines[i];
-                ref_put(x, head + i, a * c - b * d, dtype);
-                ref_put(x, head + half + i, b * c + a * d, dtype);
+                float x = ref_get(a->x, head + i, a->dtype), y = ref_get(a->x, head + half + i, a->dtype);
+                float c = cosines[i], d = a->inverse ? -sines[i] : sines[i];
+                ref_put(a->x, head + i, x * c - y * d, a->dtype);
+                ref_put(a->x, head + half + i, y * c + x * d, a->dtype);
             }
         }
     }

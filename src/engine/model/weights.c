@@ -233,7 +233,8 @@ static tess_status read_converted(tess_weights *w, tess_stream *stream, tess_dty
     tess_status status = read_whole(w, stream, index, true, wide);
     w->broken[index] = status == TESS_OK && !tess_all_finite(wide, TESS_F32, n);
     if (status == TESS_OK)
-        status = tess_stream_kernels(stream)->convert(stream, wide, TESS_F32, w->owned[index], dtype, n);
+        status = tess_stream_kernels(stream)->convert(
+            stream, &(tess_convert_args){.x = wide, .from = TESS_F32, .y = w->owned[index], .to = dtype, .n = n});
     tess_mem_free(w->mem, wide);
     return status;
 }

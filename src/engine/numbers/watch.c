@@ -18,7 +18,9 @@ static void look(tess_numbers *n, tess_bad_stage stage, const char *what, const 
     tess_engine *e = n->engine;
     int64_t count = n_rows * row, at = -1;
     if (bad->stage != TESS_BAD_NONE ||
-        tess_stream_kernels(e->stream)->find_not_finite(e->stream, data, dtype, count, &at) != TESS_OK || at < 0)
+        tess_stream_kernels(e->stream)->find_not_finite(
+            e->stream, &(tess_find_not_finite_args){.x = data, .dtype = dtype, .n = count, .first = &at}) != TESS_OK ||
+        at < 0)
         return;
     *bad = (tess_bad_number){.stage = stage,
                              .rank = e->at.rank,

@@ -63,13 +63,22 @@ static tess_status rotate(const tess_layer_call *c, void *q, void *k, bool inver
 {
     const tess_block *p = c->block;
     tess_head_strides stride = tess_head_strides_of(p);
-    int64_t D = p->head_size;
     if (!p->rope)
         return TESS_OK;
-    TESS_TRY(c->kernels->rope(c->stream, q, stride.q, c->values.pos, c->cos_table, c->sin_table, c->T, p->n_heads, D, D,
-                              inverse, c->dtype));
-    return c->kernels->rope(c->stream, k, stride.kv, c->values.pos, c->cos_table, c->sin_table, c->T, p->n_kv_heads, D,
-                            D, inverse, c->dtype);
+    tess_rope_args args = {.x = q,
+                           .stride = stride.q,
+                           .pos = c->values.pos,
+                           .cos_table = c->cos_table,
+                           .sin_table = c->sin_table,
+                           .T = c->T,
+                           .n_heads = p->n_heads,
+                           .D = p->head_size,
+                           .R = p->head_size,
+                           .inverse = inverse,
+                           .dtype = c->dtype};
+    TESS_TRY(c->kernels->rope(c->stream, &args));
+    args.x = k, args.stride = stride.kv, args.n_heads = p->n_kv_heads;
+    return c->kernels->rope(c->stream, &args);
 }
 
 tess_status tess_heads_forward(const tess_layer_call *c, const tess_layer_saved *s)
@@ -139,9 +148,13 @@ static void sequences_of_batch(const tess_layer_call *c, const tess_layer_saved 
 static tess_status copy_rows(const tess_layer_call *c, const void *from, int64_t stride, void *to, int64_t width,
                              int64_t n)
 {
-    size_t element = tess_dtype_size(c->dtype);
-    return c->kernels->copy_rows(c->stream, from, (size_t)stride * element, to, (size_t)width * element, n,
-                                 (size_t)width * element);
+    int64_t element = (int64_t)tess_dtype_size(c->dtype);
+    return c->kernels->copy_rows(c->stream, &(tess_copy_rows_args){.x = from,
+                                                                   .x_stride = stride * element,
+                                                                   .y = to,
+                                                                   .y_stride = width * element,
+                                                                   .n = n,
+                                                                   .row_bytes = width * element});
 }
 
 /* Copies keys and values of `length` tokens, from the batch's row `row` on, to positions `past` and following of a
@@ -197,14 +210,14 @@ tess_status tess_attention_backward(const tess_layer_call *c, const tess_layer_s
         return TESS_OK;
     tess_head_strides stride = tess_head_strides_of(c->block);
     sequences_of_batch(c, s, w->seqs);
-    tess_attention attention = describe(c, s, w->seqs);
-    tess_attention_grad grad = {.dout = w->dout,
-                                .dq = w->dq,
-                                .dk = w->dk,
-                                .dv = w->dv,
-                                .dout_stride = c->block->n_heads * c->block->head_size,
-                                .dq_stride = stride.q,
-                                .dk_stride = stride.kv,
-                                .dv_stride = stride.kv};
-    return c->kernels->attention_backward(c->stream, &attention, &grad);
+    const tess_attention_grad grad = {.forward = describe(c, s, w->seqs),
+                                      .dout = w->dout,
+                                      .dq = w->dq,
+                                      .dk = w->dk,
+                                      .dv = w->dv,
+                                      .dout_stride = c->block->n_heads * c->block->head_size,
+                                      .dq_stride = stride.q,
+                                      .dk_stride = stride.kv,
+                                      .dv_stride = stride.kv};
+    return c->kernels->attention_backward(c->stream, &grad);
 }

@@ -8,8 +8,15 @@ tess_status tess_embedding_forward(const tess_layer_call *c, void *h)
     const tess_block *p = c->block;
     bool split = tess_is_split(c, p->channels);
     void *out = split ? c->split.slice : h;
-    TESS_TRY(c->kernels->embedding_forward(c->stream, c->w[p->table], p->positions >= 0 ? c->w[p->positions] : NULL,
-                                           c->values.ids, c->values.pos, out, c->T, p->width, c->dtype));
+    TESS_TRY(c->kernels->embedding_forward(
+        c->stream, &(tess_embedding_args){.table = c->w[p->table],
+                                          .positions = p->positions >= 0 ? c->w[p->positions] : NULL,
+                                          .ids = c->values.ids,
+                                          .pos = c->values.pos,
+                                          .out = out,
+                                          .T = c->T,
+                                          .C = p->width,
+                                          .dtype = c->dtype}));
     if (split)
         TESS_TRY(tess_stream_from_columns(c, p->channels, out, h));
     tess_layer_show(c, "output", h, c->config->hidden_size);
@@ -27,10 +34,21 @@ tess_status tess_embedding_backward(const tess_layer_call *c, const void *dh)
         dout = c->split.slice;
     }
     if (tess_wants(c, p->table))
-        TESS_TRY(c->kernels->embedding_backward(c->stream, c->values.ids, dout, c->dw[p->table], m->vocab_size, c->T,
-                                                p->width, tied, c->dtype));
+        TESS_TRY(c->kernels->embedding_backward(c->stream, &(tess_embedding_grad_args){.ids = c->values.ids,
+                                                                                       .dout = dout,
+                                                                                       .dtable = c->dw[p->table],
+                                                                                       .rows = m->vocab_size,
+                                                                                       .T = c->T,
+                                                                                       .C = p->width,
+                                                                                       .accumulate = tied,
+                                                                                       .dtype = c->dtype}));
     if (tess_wants(c, p->positions))
-        TESS_TRY(c->kernels->embedding_backward(c->stream, c->values.pos, dout, c->dw[p->positions], m->max_position,
-                                                c->T, p->width, false, c->dtype));
+        TESS_TRY(c->kernels->embedding_backward(c->stream, &(tess_embedding_grad_args){.ids = c->values.pos,
+                                                                                       .dout = dout,
+                                                                                       .dtable = c->dw[p->positions],
+                                                                                       .rows = m->max_position,
+                                                                                       .T = c->T,
+                                                                                       .C = p->width,
+                                                                                       .dtype = c->dtype}));
     return TESS_OK;
 }

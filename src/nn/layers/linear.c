@@ -19,7 +19,13 @@ static tess_status read_factor(const tess_layer_call *call, factor stored, int64
     void *room = tess_at(call, call->rounded, *used);
     *used += rows * columns;
     *read = (factor){room, columns};
-    return call->kernels->round_fp8(call->stream, stored.at, stored.ld, room, rows, columns, format, call->dtype);
+    return call->kernels->round_fp8(call->stream, &(tess_round_fp8_args){.x = stored.at,
+                                                                         .stride = stored.ld,
+                                                                         .y = room,
+                                                                         .rows = rows,
+                                                                         .C = columns,
+                                                                         .format = format,
+                                                                         .dtype = call->dtype});
 }
 
 static tess_status read_weight(const tess_layer_call *call, const tess_linear *linear, int64_t *used, factor *w)
@@ -135,9 +141,13 @@ tess_status tess_linear_own_backward_params(const tess_layer_call *call, const t
                                             const void *dy, bool accumulate)
 {
     if (tess_wants(call, linear->bias))
-        TESS_TRY(call->kernels->column_sum(call->stream, dy, tess_linear_row(linear),
-                                           call->dw[linear->bias] + linear->offset, call->T, linear->n_out,
-                                           call->dtype));
+        TESS_TRY(call->kernels->column_sum(call->stream,
+                                           &(tess_column_sum_args){.dy = dy,
+                                                                   .stride = tess_linear_row(linear),
+                                                                   .db = call->dw[linear->bias] + linear->offset,
+                                                                   .T = call->T,
+                                                                   .C = linear->n_out,
+                                                                   .dtype = call->dtype}));
     if (!tess_wants(call, linear->weight))
         return TESS_OK;
     factor input, gradient;

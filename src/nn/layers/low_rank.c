@@ -23,7 +23,8 @@ static tess_status into_low(const tess_layer_call *c, const tess_low_rank *adapt
     g.ldc = adapter->rank;
     g.ab_dtype = g.c_dtype = c->dtype;
     TESS_TRY(c->kernels->gemm(c->stream, &g));
-    return c->kernels->scale(c->stream, g.c, adapter->scale, g.c, g.m * g.n, c->dtype);
+    return c->kernels->scale(
+        c->stream, &(tess_scale_args){.x = g.c, .factor = adapter->scale, .y = g.c, .n = g.m * g.n, .dtype = c->dtype});
 }
 
 /* Returns all of A (rank, in), or of B (out, rank): this rank's parameter, or the gathered one if ranks share it. */
@@ -123,12 +124,18 @@ static tess_status add_low(const tess_layer_call *c, int64_t rank, int64_t m, co
 /* Rounds the sum (T, n) to the compute dtype and stores it in rows of y. */
 static tess_status round_rows(const tess_layer_call *c, int64_t n, void *y, int64_t ld)
 {
-    size_t element = tess_dtype_size(c->dtype);
+    int64_t element = (int64_t)tess_dtype_size(c->dtype);
     void *rounded = ld == n ? y : c->low_rank.wide;
-    TESS_TRY(c->kernels->convert(c->stream, c->low_rank.sum, TESS_F32, rounded, c->dtype, c->T * n));
+    TESS_TRY(c->kernels->convert(
+        c->stream,
+        &(tess_convert_args){.x = c->low_rank.sum, .from = TESS_F32, .y = rounded, .to = c->dtype, .n = c->T * n}));
     return ld == n ? TESS_OK
-                   : c->kernels->copy_rows(c->stream, rounded, (size_t)n * element, y, (size_t)ld * element, c->T,
-                                           (size_t)n * element);
+                   : c->kernels->copy_rows(c->stream, &(tess_copy_rows_args){.x = rounded,
+                                                                             .x_stride = n * element,
+                                                                             .y = y,
+                                                                             .y_stride = ld * element,
+                                                                             .n = c->T,
+                                                                             .row_bytes = n * element});
 }
 
 tess_status tess_low_rank_forward(const tess_layer_call *c, const tess_linear *l, const void *x, void *y)
@@ -193,8 +200,17 @@ tess_status tess_low_rank_backward_inputs(const tess_layer_call *c, const tess_l
 static tess_status activate(const tess_layer_call *c, int64_t F, const void *gate, const void *up, void *act)
 {
     tess_activation kind = c->block->activation;
-    return gate != NULL ? c->kernels->glu_forward(c->stream, gate, up, F, act, c->T, F, kind, c->dtype)
-                        : c->kernels->act_forward(c->stream, up, act, c->T * F, kind, c->dtype);
+    return gate != NULL
+               ? c->kernels->glu_forward(c->stream, &(tess_glu_args){.gate = gate,
+                                                                     .up = up,
+                                                                     .stride = F,
+                                                                     .y = act,
+                                                                     .T = c->T,
+                                                                     .F = F,
+                                                                     .act = kind,
+                                                                     .dtype = c->dtype})
+               : c->kernels->act_forward(
+                     c->stream, &(tess_act_args){.x = up, .y = act, .n = c->T * F, .act = kind, .dtype = c->dtype});
 }
 
 tess_status tess_low_rank_act_forward(const tess_layer_call *c, const tess_linear *l, const void *x, void *gate,
@@ -214,6 +230,19 @@ tess_status tess_low_rank_act_backward(const tess_layer_call *c, const tess_line
     if (act != NULL)
         TESS_TRY(activate(c, F, gate, up, act));
     if (gate == NULL)
-        return c->kernels->act_backward(c->stream, up, dact, up, c->T * F, c->block->activation, c->dtype);
-    return c->kernels->glu_backward(c->stream, gate, up, F, dact, gate, up, F, c->T, F, c->block->activation, c->dtype);
+        return c->kernels->act_backward(
+            c->stream,
+            &(tess_act_grad_args){
+                .x = up, .dy = dact, .dx = up, .n = c->T * F, .act = c->block->activation, .dtype = c->dtype});
+    return c->kernels->glu_backward(c->stream, &(tess_glu_grad_args){.gate = gate,
+                                                                     .up = up,
+                                                                     .stride = F,
+                                                                     .dy = dact,
+                                                                     .dgate = gate,
+                                                                     .dup = up,
+                                                                     .dstride = F,
+                                                                     .T = c->T,
+                                                                     .F = F,
+                                                                     .act = c->block->activation,
+                                                                     .dtype = c->dtype});
 }

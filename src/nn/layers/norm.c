@@ -7,12 +7,20 @@ tess_status tess_norm_forward(const tess_layer_call *c, const tess_norm *norm, c
     int64_t C = c->config->hidden_size, begin, R = tess_own_rows(c, &begin);
     void *own = tess_own_part(c, y);
     const void *whole;
-    if (!c->block->layer_norm)
-        TESS_TRY(c->kernels->rmsnorm_forward(c->stream, x, residual, h, c->w[norm->weight], own, stats.rstd, R, C,
-                                             (float)c->config->norm_eps, c->dtype));
-    else
-        TESS_TRY(c->kernels->layernorm_forward(c->stream, x, residual, h, c->w[norm->weight], c->w[norm->bias], own,
-                                               stats.mean, stats.rstd, R, C, (float)c->config->norm_eps, c->dtype));
+    const tess_norm_args args = {.x = x,
+                                 .residual = residual,
+                                 .h_out = h,
+                                 .w = c->w[norm->weight],
+                                 .b = norm->bias >= 0 ? c->w[norm->bias] : NULL,
+                                 .y = own,
+                                 .mean = stats.mean,
+                                 .rstd = stats.rstd,
+                                 .T = R,
+                                 .C = C,
+                                 .eps = (float)c->config->norm_eps,
+                                 .dtype = c->dtype};
+    TESS_TRY(c->block->layer_norm ? c->kernels->layernorm_forward(c->stream, &args)
+                                  : c->kernels->rmsnorm_forward(c->stream, &args));
     return tess_stream_gather(c, own, y, &whole);
 }
 
@@ -26,11 +34,20 @@ tess_status tess_norm_backward(const tess_layer_call *c, const tess_norm *norm, 
             TESS_TRY(tess_stream_norm_params(c, norm, h, stats, dy));
         dw = db = NULL;
     }
-    if (!c->block->layer_norm)
-        return c->kernels->rmsnorm_backward(c->stream, h, c->w[norm->weight], stats.rstd, dy, dresidual, dh, dw, R, C,
-                                            c->dtype);
-    return c->kernels->layernorm_backward(c->stream, h, c->w[norm->weight], stats.mean, stats.rstd, dy, dresidual, dh,
-                                          dw, db, R, C, c->dtype);
+    const tess_norm_grad_args args = {.h = h,
+                                      .w = c->w[norm->weight],
+                                      .mean = stats.mean,
+                                      .rstd = stats.rstd,
+                                      .dy = dy,
+                                      .dresidual = dresidual,
+                                      .dx = dh,
+                                      .dw = dw,
+                                      .db = db,
+                                      .T = R,
+                                      .C = C,
+                                      .dtype = c->dtype};
+    return c->block->layer_norm ? c->kernels->layernorm_backward(c->stream, &args)
+                                : c->kernels->rmsnorm_backward(c->stream, &args);
 }
 
 tess_status tess_norm_again(const tess_layer_call *c, const tess_norm *norm, const void *h, void *y)
@@ -46,8 +63,14 @@ bool tess_norm_trains(const tess_layer_call *c, const tess_norm *norm)
 tess_status tess_head_norm_forward(const tess_layer_call *c, const tess_norm *norm, int64_t n_heads, const void *x,
                                    float *rstd, void *y)
 {
-    return c->kernels->rmsnorm_forward(c->stream, x, NULL, NULL, c->w[norm->weight], y, rstd, c->T * n_heads,
-                                       c->block->head_size, (float)c->config->norm_eps, c->dtype);
+    return c->kernels->rmsnorm_forward(c->stream, &(tess_norm_args){.x = x,
+                                                                    .w = c->w[norm->weight],
+                                                                    .y = y,
+                                                                    .rstd = rstd,
+                                                                    .T = c->T * n_heads,
+                                                                    .C = c->block->head_size,
+                                                                    .eps = (float)c->config->norm_eps,
+                                                                    .dtype = c->dtype});
 }
 
 tess_status tess_head_norm_backward(const tess_layer_call *c, const tess_norm *norm, tess_cut heads, const void *x,
@@ -57,6 +80,13 @@ tess_status tess_head_norm_backward(const tess_layer_call *c, const tess_norm *n
     if (tess_is_split(c, heads) && tess_wants(c, norm->weight))
         return tess_split_head_norm_backward(c, norm, heads, x, rstd, dy, dx);
     tess_own_range(c, heads, &begin, &n_heads);
-    return c->kernels->rmsnorm_backward(c->stream, x, c->w[norm->weight], rstd, dy, NULL, dx, c->dw[norm->weight],
-                                        c->T * n_heads, c->block->head_size, c->dtype);
+    return c->kernels->rmsnorm_backward(c->stream, &(tess_norm_grad_args){.h = x,
+                                                                          .w = c->w[norm->weight],
+                                                                          .rstd = rstd,
+                                                                          .dy = dy,
+                                                                          .dx = dx,
+                                                                          .dw = c->dw[norm->weight],
+                                                                          .T = c->T * n_heads,
+                                                                          .C = c->block->head_size,
+                                                                          .dtype = c->dtype});
 }

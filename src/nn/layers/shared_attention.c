@@ -104,9 +104,13 @@ static tess_status attend(const tess_layer_call *c, const tess_layer_saved *s, c
     a->out_stride = h->n * h->D;
     a->lse = apart ? c->split.rstd : s->lse;
     TESS_TRY(c->kernels->attention_forward(c->stream, a));
-    const size_t width = (size_t)a->n_heads * sizeof(float);
-    return apart ? c->kernels->copy_rows(c->stream, a->lse, width, s->lse + own, (size_t)h->n * sizeof(float), c->T,
-                                         width)
+    const int64_t size = sizeof(float), width = a->n_heads * size;
+    return apart ? c->kernels->copy_rows(c->stream, &(tess_copy_rows_args){.x = a->lse,
+                                                                           .x_stride = width,
+                                                                           .y = s->lse + own,
+                                                                           .y_stride = h->n * size,
+                                                                           .n = c->T,
+                                                                           .row_bytes = width})
                  : TESS_OK;
 }
 
@@ -148,7 +152,7 @@ tess_status tess_shared_attention_backward(const tess_layer_call *c, const tess_
     const tess_block *p = c->block;
     const heads h = heads_of(c);
     const whole_heads all = place_whole(c, &h);
-    const size_t element = tess_dtype_size(c->dtype);
+    const int64_t element = (int64_t)tess_dtype_size(c->dtype);
     const int64_t own = h.n * h.D, ld = tess_head_strides_of(p).q;
     int64_t first, n;
     tess_own_range(c, (tess_cut){c->T, 1}, &first, &n);
@@ -158,26 +162,30 @@ tess_status tess_shared_attention_backward(const tess_layer_call *c, const tess_
     TESS_TRY(gather(c, "gradient", p->q.out, element, w->dout, own, all.dout));
     TESS_TRY(gather(c, "sums", (tess_cut){h.H, 1}, sizeof(float), s->lse, h.n, c->split.rstd));
     find_sequences(c, &h, &all, 0, w->seqs);
-    tess_attention a = describe(c, &h, w->seqs);
-    a.q = all.q;
-    a.out = all.out;
-    a.lse = c->split.rstd;
-    const tess_attention_grad grad = {.dout = all.dout,
-                                      .dq = all.dq,
-                                      .dk = all.dk,
-                                      .dv = all.dv,
-                                      .dout_stride = h.H * h.D,
-                                      .dq_stride = h.H * h.D,
-                                      .dk_stride = h.G * h.D,
-                                      .dv_stride = h.G * h.D,
-                                      .in_part = true,
-                                      .head_begin = h.first,
-                                      .head_end = h.first + h.n,
-                                      .key_begin = first,
-                                      .key_end = first + n};
-    TESS_TRY(c->kernels->attention_backward(c->stream, &a, &grad));
-    TESS_TRY(c->kernels->copy_rows(c->stream, tess_at(c, all.dq, h.first * h.D), (size_t)(h.H * h.D) * element, w->dq,
-                                   (size_t)ld * element, c->T, (size_t)own * element));
+    tess_attention_grad grad = {.forward = describe(c, &h, w->seqs),
+                                .dout = all.dout,
+                                .dq = all.dq,
+                                .dk = all.dk,
+                                .dv = all.dv,
+                                .dout_stride = h.H * h.D,
+                                .dq_stride = h.H * h.D,
+                                .dk_stride = h.G * h.D,
+                                .dv_stride = h.G * h.D,
+                                .in_part = true,
+                                .head_begin = h.first,
+                                .head_end = h.first + h.n,
+                                .key_begin = first,
+                                .key_end = first + n};
+    grad.forward.q = all.q;
+    grad.forward.out = all.out;
+    grad.forward.lse = c->split.rstd;
+    TESS_TRY(c->kernels->attention_backward(c->stream, &grad));
+    TESS_TRY(c->kernels->copy_rows(c->stream, &(tess_copy_rows_args){.x = tess_at(c, all.dq, h.first * h.D),
+                                                                     .x_stride = h.H * h.D * element,
+                                                                     .y = w->dq,
+                                                                     .y_stride = ld * element,
+                                                                     .n = c->T,
+                                                                     .row_bytes = own * element}));
     TESS_TRY(send_rows(c, p->k.out, all.dk, w->dk));
     return send_rows(c, p->v.out, all.dv, w->dv);
 }

@@ -19,11 +19,14 @@ tess_status tess_split_gather(const tess_layer_call *c, tess_cut columns, size_t
 
 tess_status tess_split_own(const tess_layer_call *c, tess_cut columns, const void *whole, void *mine)
 {
-    size_t element = tess_dtype_size(c->dtype);
-    int64_t begin, n;
+    int64_t begin, n, element = (int64_t)tess_dtype_size(c->dtype);
     tess_own_range(c, columns, &begin, &n);
-    return c->kernels->copy_rows(c->stream, tess_at(c, whole, begin), (size_t)columns.size * element, mine,
-                                 (size_t)n * element, c->T, (size_t)n * element);
+    return c->kernels->copy_rows(c->stream, &(tess_copy_rows_args){.x = tess_at(c, whole, begin),
+                                                                   .x_stride = columns.size * element,
+                                                                   .y = mine,
+                                                                   .y_stride = n * element,
+                                                                   .n = c->T,
+                                                                   .row_bytes = n * element});
 }
 
 tess_status tess_split_gather_gradient(const tess_layer_call *c, tess_cut columns, float *mine, int64_t n_rows,

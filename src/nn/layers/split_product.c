@@ -121,7 +121,11 @@ static tess_status adapted_product(const tess_layer_call *c, const split_share *
         if (terms[i].linear->adapter.rank > 0)
             TESS_TRY(tess_low_rank_add(c, terms[i].linear, terms[i].forward, terms[i].operand, width, s->m, s->first,
                                        s->n, sum));
-    return c->dtype == TESS_F32 ? TESS_OK : c->kernels->convert(c->stream, sum, TESS_F32, y, c->dtype, s->m * s->n);
+    return c->dtype == TESS_F32
+               ? TESS_OK
+               : c->kernels->convert(
+                     c->stream,
+                     &(tess_convert_args){.x = sum, .from = TESS_F32, .y = y, .to = c->dtype, .n = s->m * s->n});
 }
 
 /* y (R, size) = the sum of the terms, plus bias (size) if it is not NULL. */
@@ -186,7 +190,14 @@ tess_status tess_split_head_norm_backward(const tess_layer_call *c, const tess_n
     TESS_TRY(tess_split_gather(c, channels, element, x, all_x, width));
     TESS_TRY(tess_split_gather(c, channels, element, dy, all_dy, width));
     TESS_TRY(tess_split_gather(c, heads, sizeof(float), rstd, c->split.rstd, heads.size));
-    TESS_TRY(c->kernels->rmsnorm_backward(c->stream, all_x, c->w[norm->weight], c->split.rstd, all_dy, NULL, all_dx,
-                                          c->dw[norm->weight], c->T * heads.size, D, c->dtype));
+    TESS_TRY(c->kernels->rmsnorm_backward(c->stream, &(tess_norm_grad_args){.h = all_x,
+                                                                            .w = c->w[norm->weight],
+                                                                            .rstd = c->split.rstd,
+                                                                            .dy = all_dy,
+                                                                            .dx = all_dx,
+                                                                            .dw = c->dw[norm->weight],
+                                                                            .T = c->T * heads.size,
+                                                                            .C = D,
+                                                                            .dtype = c->dtype}));
     return tess_split_own(c, channels, all_dx, dx);
 }

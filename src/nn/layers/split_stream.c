@@ -74,13 +74,20 @@ tess_status tess_stream_norm_params(const tess_layer_call *c, const tess_norm *n
     TESS_TRY(gather_rows(c, 1, sizeof(float), stats.rstd, rstd));
     if (c->block->layer_norm)
         TESS_TRY(gather_rows(c, 1, sizeof(float), stats.mean, mean));
-    if (n > 0 && c->block->layer_norm)
-        TESS_TRY(c->kernels->layernorm_backward(c->stream, own_h, w, mean, rstd, own_dy, NULL, own_dy,
-                                                dw != NULL ? dw + begin : NULL, db != NULL ? db + begin : NULL, c->T, n,
-                                                c->dtype));
-    else if (n > 0)
-        TESS_TRY(c->kernels->rmsnorm_backward(c->stream, own_h, w, rstd, own_dy, NULL, own_dy, dw + begin, c->T, n,
-                                              c->dtype));
+    const tess_norm_grad_args args = {.h = own_h,
+                                      .w = w,
+                                      .mean = mean,
+                                      .rstd = rstd,
+                                      .dy = own_dy,
+                                      .dx = own_dy,
+                                      .dw = dw != NULL ? dw + begin : NULL,
+                                      .db = db != NULL ? db + begin : NULL,
+                                      .T = c->T,
+                                      .C = n,
+                                      .dtype = c->dtype};
+    if (n > 0)
+        TESS_TRY(c->block->layer_norm ? c->kernels->layernorm_backward(c->stream, &args)
+                                      : c->kernels->rmsnorm_backward(c->stream, &args));
     if (dw != NULL)
         TESS_TRY(tess_split_gather_gradient(c, columns, dw + begin, 1, columns.size));
     return db != NULL ? tess_split_gather_gradient(c, columns, db + begin, 1, columns.size) : TESS_OK;

@@ -36,7 +36,9 @@ static tess_status add_partials(const tess_layer_call *c, int n_parts, float *pa
     for (int apart = 1; apart < n_parts; apart *= 2)
         for (int i = 0; i + apart < n_parts; i += 2 * apart) {
             float *to = parts + i * count;
-            TESS_TRY(c->kernels->add(c->stream, to, parts + (i + apart) * count, to, count, TESS_F32));
+            TESS_TRY(c->kernels->add(
+                c->stream,
+                &(tess_add_args){.a = to, .b = parts + (i + apart) * count, .y = to, .n = count, .dtype = TESS_F32}));
         }
     return TESS_OK;
 }
@@ -58,7 +60,8 @@ static tess_status finish(const tess_layer_call *c, int64_t own, float *sums, co
                    .c_dtype = TESS_F32};
     if (bias != NULL && own > 0)
         TESS_TRY(c->kernels->gemm(c->stream, &g));
-    return c->kernels->convert(c->stream, sums, TESS_F32, y, c->dtype, own * C);
+    return c->kernels->convert(c->stream,
+                               &(tess_convert_args){.x = sums, .from = TESS_F32, .y = y, .to = c->dtype, .n = own * C});
 }
 
 /* y (R, C) = the sum of all ranks' partial sums, plus bias (C) if it is not NULL. Ranks after the last channel have

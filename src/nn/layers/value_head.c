@@ -21,7 +21,9 @@ static tess_status grade(const tess_layer_call *c, const tess_token_loss *loss, 
     memset(said, 0, bytes);
     TESS_TRY_CTX(loss->grade_values(loss->self, c->T, shown, said), "token loss: values");
     TESS_TRY(tess_upload(c->stream, work->dlogprob, said, bytes));
-    return c->kernels->convert(c->stream, work->dlogprob, TESS_F32, work->dvalue, c->dtype, c->T);
+    return c->kernels->convert(
+        c->stream,
+        &(tess_convert_args){.x = work->dlogprob, .from = TESS_F32, .y = work->dvalue, .to = c->dtype, .n = c->T});
 }
 
 tess_status tess_value_train(const tess_layer_call *c, const tess_token_loss *loss, const tess_head_work *work,
@@ -39,5 +41,7 @@ tess_status tess_value_backward(const tess_layer_call *c, const tess_head_work *
     TESS_TRY(tess_linear_own_backward_input(c, &c->block->value, work->dvalue, aside != NULL ? aside : dy));
     if (aside == NULL)
         return TESS_OK;
-    return c->kernels->add(c->stream, dy, aside, dy, c->T * c->config->hidden_size, c->dtype);
+    return c->kernels->add(
+        c->stream,
+        &(tess_add_args){.a = dy, .b = aside, .y = dy, .n = c->T * c->config->hidden_size, .dtype = c->dtype});
 }

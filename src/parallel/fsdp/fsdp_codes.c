@@ -10,7 +10,8 @@ tess_status tess_fsdp_convert_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, co
     tess_stream *stream = NULL;
     TESS_TRY(tess_fsdp_stream(fsdp, &stream));
     if (!p->fp8)
-        return tess_stream_kernels(stream)->convert(stream, rows, TESS_F32, to, dtype, n * p->row);
+        return tess_stream_kernels(stream)->convert(
+            stream, &(tess_convert_args){.x = rows, .from = TESS_F32, .y = to, .to = dtype, .n = n * p->row});
     tess_fp8_encode_rows(stream, rows, n, p->row, dtype, to);
     return TESS_OK;
 }

@@ -55,8 +55,11 @@ static tess_status round_into_copy(tess_fsdp *fsdp, const tess_shard *shard)
     if (shard->copy == NULL)
         return TESS_OK;
     TESS_TRY(tess_fsdp_stream(fsdp, &stream));
-    return tess_stream_kernels(stream)->convert(stream, shard->master + before * row, TESS_F32, shard->copy,
-                                                fsdp->policy.param_dtype, shard->copy_box.size[0] * row);
+    return tess_stream_kernels(stream)->convert(stream, &(tess_convert_args){.x = shard->master + before * row,
+                                                                             .from = TESS_F32,
+                                                                             .y = shard->copy,
+                                                                             .to = fsdp->policy.param_dtype,
+                                                                             .n = shard->copy_box.size[0] * row});
 }
 
 tess_status tess_fsdp_receive_weights(tess_fsdp *fsdp, int index, tess_team *team, int from, uint32_t tag)

@@ -59,7 +59,8 @@ static tess_status add_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const flo
         tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_WAIT);
         TESS_TRY(exchange_rows(fsdp, p, rows + begin * p->row, now, x, &n));
         tess_phase_switch(fsdp->clock, phase);
-        TESS_TRY(tess_stream_kernels(stream)->row_sumsq(stream, x->whole, x->sums, n, row));
+        TESS_TRY(tess_stream_kernels(stream)->row_sumsq(
+            stream, &(tess_row_sumsq_args){.x = x->whole, .out = x->sums, .rows = n, .C = row}));
         for (int64_t i = 0; i < n; i++)
             tess_exact_add(sum, x->sums[i]);
     }

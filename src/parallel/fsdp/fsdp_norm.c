@@ -29,7 +29,8 @@ static tess_status add_rows(tess_stream *stream, const held_rows *rows, int64_t 
     double sums[ROWS_AT_ONCE];
     for (int64_t begin = 0; begin < rows->n; begin += ROWS_AT_ONCE) {
         int64_t n = rows->n - begin < ROWS_AT_ONCE ? rows->n - begin : ROWS_AT_ONCE;
-        TESS_TRY(tess_stream_kernels(stream)->row_sumsq(stream, rows->data + begin * row, sums, n, row));
+        TESS_TRY(tess_stream_kernels(stream)->row_sumsq(
+            stream, &(tess_row_sumsq_args){.x = rows->data + begin * row, .out = sums, .rows = n, .C = row}));
         add_sums(rows, begin, sums, n, sum);
     }
     return TESS_OK;
@@ -74,7 +75,9 @@ static tess_status enqueue_rows(const tess_fsdp *fsdp, double *sums, int64_t *n)
         TESS_TRY(rows_of(fsdp, i, &rows));
         if (sums != NULL && rows.n > 0)
             TESS_TRY_CTX(
-                tess_stream_kernels(fsdp->stream)->row_sumsq(fsdp->stream, rows.data, sums + *n, rows.n, p->row),
+                tess_stream_kernels(fsdp->stream)
+                    ->row_sumsq(fsdp->stream,
+                                &(tess_row_sumsq_args){.x = rows.data, .out = sums + *n, .rows = rows.n, .C = p->row}),
                 "grad_norm: '%s'", p->name);
         *n += rows.n;
     }

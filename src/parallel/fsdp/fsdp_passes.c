@@ -41,8 +41,10 @@ tess_status tess_fsdp_gradient_end(tess_unit *unit)
         if (!p->trainable)
             continue;
         float *leaf = tess_fsdp_gradient(unit, p);
-        TESS_TRY(tess_stream_kernels(stream)->add(stream, leaf, s->data + p->window_offset, leaf, p->rows * p->row,
-                                                  TESS_F32));
+        TESS_TRY(tess_stream_kernels(stream)->add(
+            stream,
+            &(tess_add_args){
+                .a = leaf, .b = s->data + p->window_offset, .y = leaf, .n = p->rows * p->row, .dtype = TESS_F32}));
         unit->fsdp->traffic.reduced_bytes += 3 * sizeof(float) * (uint64_t)(p->rows * p->row);
     }
     return TESS_OK;

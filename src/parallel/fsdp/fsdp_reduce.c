@@ -16,8 +16,10 @@ static tess_status add(tess_unit *unit, const tess_leaf_step *step)
     tess_stream *stream = NULL;
     TESS_TRY(tess_fsdp_stream(unit->fsdp, &stream));
     unit->fsdp->traffic.reduced_bytes += 3 * sizeof(float) * unit->accumulator_elements;
-    return tess_stream_kernels(stream)->add(stream, step->y, step->x, step->y, (int64_t)unit->accumulator_elements,
-                                            TESS_F32);
+    return tess_stream_kernels(stream)->add(
+        stream,
+        &(tess_add_args){
+            .a = step->y, .b = step->x, .y = step->y, .n = (int64_t)unit->accumulator_elements, .dtype = TESS_F32});
 }
 
 static tess_status add_rest(tess_unit *unit)
@@ -51,7 +53,7 @@ static tess_status widen(tess_stream *stream, const void *gradient, tess_dtype d
                               .y_dtype = TESS_F32,
                               .n = n,
                               .accumulate = accumulate};
-    return tess_stream_kernels(stream)->reduce(stream, &r, NULL);
+    return tess_stream_kernels(stream)->reduce(stream, &r);
 }
 
 static void count_traffic(const tess_unit *unit, const tess_leaf_step *steps, int n_steps)

@@ -66,7 +66,9 @@ enum { AT_ONCE = 8192 };
 static tess_status round_block(const tess_fsdp *fsdp, const float *master, int64_t n, void *room, char *rounded)
 {
     tess_dtype dtype = fsdp->policy.param_dtype;
-    TESS_TRY(tess_stream_kernels(fsdp->stream)->convert(fsdp->stream, master, TESS_F32, room, dtype, n));
+    TESS_TRY(tess_stream_kernels(fsdp->stream)
+                 ->convert(fsdp->stream,
+                           &(tess_convert_args){.x = master, .from = TESS_F32, .y = room, .to = dtype, .n = n}));
     return tess_fetch(fsdp->stream, rounded, room, (size_t)n * tess_dtype_size(dtype));
 }
 

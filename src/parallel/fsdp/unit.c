@@ -133,8 +133,12 @@ static tess_status convert_gradients(tess_unit *unit)
         if (!p->trainable)
             continue;
         char *to = (char *)unit->window->data + p->window_offset * tess_dtype_size(unit->fsdp->policy.reduce_dtype);
-        TESS_TRY(tess_stream_kernels(stream)->convert(stream, unit->window->staging + p->window_offset, TESS_F32, to,
-                                                      unit->fsdp->policy.reduce_dtype, p->rows * p->row));
+        TESS_TRY(tess_stream_kernels(stream)->convert(
+            stream, &(tess_convert_args){.x = unit->window->staging + p->window_offset,
+                                         .from = TESS_F32,
+                                         .y = to,
+                                         .to = unit->fsdp->policy.reduce_dtype,
+                                         .n = p->rows * p->row}));
     }
     return TESS_OK;
 }

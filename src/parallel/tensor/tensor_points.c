@@ -83,12 +83,16 @@ static matrix_part wanted_by(const move *m, int rank)
 
 static tess_status copy(const move *m, const void *from, int64_t from_ld, void *to, int64_t to_ld, matrix_part p)
 {
-    size_t element = m->x->element;
+    int64_t element = (int64_t)m->x->element;
     if (p.size[0] == 0)
         return TESS_OK;
     return tess_stream_kernels(m->t->stream)
-        ->copy_rows(m->t->stream, from, (size_t)from_ld * element, to, (size_t)to_ld * element, p.size[0],
-                    (size_t)p.size[1] * element);
+        ->copy_rows(m->t->stream, &(tess_copy_rows_args){.x = from,
+                                                         .x_stride = from_ld * element,
+                                                         .y = to,
+                                                         .y_stride = to_ld * element,
+                                                         .n = p.size[0],
+                                                         .row_bytes = p.size[1] * element});
 }
 
 /* Packs part `p` of the matrix that this rank holds into `to` (host memory). */

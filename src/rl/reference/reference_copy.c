@@ -82,8 +82,11 @@ static tess_status fill_rows(tess_reference *r, int i, float *floats, int64_t ro
         box.size[0] = begin + count - at < most ? begin + count - at : most;
         TESS_TRY_CTX(r->source.fill(r->source.context, param->name, &shape, &box, floats), "parameter '%s'",
                      param->name);
-        TESS_TRY(tess_stream_kernels(s)->convert(s, floats, TESS_F32, reference_copy_at(r, i, at * row), r->dtype,
-                                                 box.size[0] * row));
+        TESS_TRY(tess_stream_kernels(s)->convert(s, &(tess_convert_args){.x = floats,
+                                                                         .from = TESS_F32,
+                                                                         .y = reference_copy_at(r, i, at * row),
+                                                                         .to = r->dtype,
+                                                                         .n = box.size[0] * row}));
     }
     return TESS_OK;
 }

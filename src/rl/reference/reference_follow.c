@@ -75,8 +75,11 @@ static tess_status write_copy(tess_reference *r)
         TESS_TRY(find_rows(r, i, &own));
         for (int64_t at = 0, n, first; at < own.n; at += n) {
             n = run_at(&own, at, own.n, &first);
-            TESS_TRY(tess_stream_kernels(s)->convert(s, r->rows[i] + at, TESS_F32, reference_copy_at(r, i, first),
-                                                     r->dtype, n));
+            TESS_TRY(tess_stream_kernels(s)->convert(s, &(tess_convert_args){.x = r->rows[i] + at,
+                                                                             .from = TESS_F32,
+                                                                             .y = reference_copy_at(r, i, first),
+                                                                             .to = r->dtype,
+                                                                             .n = n}));
         }
     }
     return TESS_OK;
@@ -123,14 +126,17 @@ static tess_status add_run(tess_reference *r, const float *master, const void *r
     const tess_kernels *k = tess_stream_kernels(s);
     const void *policy = master;
     if (r->dtype != TESS_F32) {
-        TESS_TRY(k->convert(s, master, TESS_F32, work->rounded, r->dtype, n));
+        TESS_TRY(k->convert(
+            s, &(tess_convert_args){.x = master, .from = TESS_F32, .y = work->rounded, .to = r->dtype, .n = n}));
         policy = work->rounded;
     }
-    TESS_TRY(k->convert(s, policy, r->dtype, work->policy, TESS_F32, n));
-    TESS_TRY(k->convert(s, reference, r->dtype, work->reference, TESS_F32, n));
+    TESS_TRY(
+        k->convert(s, &(tess_convert_args){.x = policy, .from = r->dtype, .y = work->policy, .to = TESS_F32, .n = n}));
+    TESS_TRY(k->convert(
+        s, &(tess_convert_args){.x = reference, .from = r->dtype, .y = work->reference, .to = TESS_F32, .n = n}));
     for (int64_t i = 0; i < n; i++)
         work->policy[i] = fabsf(work->policy[i] - work->reference[i]);
-    return k->exact_sum(s, work->policy, n, false, sum);
+    return k->exact_sum(s, &(tess_exact_sum_args){.x = work->policy, .n = n, .sum = sum});
 }
 
 static tess_status add_all(tess_reference *r, drift_work *work, tess_exact_sum *sum)

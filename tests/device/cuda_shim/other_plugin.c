@@ -1,5 +1,5 @@
 /* A plug-in that is not this program's: of another version of the table, or of another build. */
-#include <stdint.h>
+#include "device/cuda/cuda_plugin.h"
 
 extern const struct {
     uint32_t version;

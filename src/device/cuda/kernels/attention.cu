@@ -419,7 +419,7 @@ static tess_status check(const tess_attention *a, const tess_attention_grad *g)
 tess_status tess_cuda_attention_forward(tess_stream *s, const tess_attention *a)
 {
     TESS_TRY(check(a, NULL));
-    attention_call c = attention_call_of(a, NULL);
+    attention_call c = attention_call_of(a);
     for (int64_t i = 0; i < a->n_seqs; i += c.n_seqs) {
         attention_take_seqs(&c, a, i);
         TESS_TRY(attention_take_scratch(s, &c, 0));
@@ -428,10 +428,11 @@ tess_status tess_cuda_attention_forward(tess_stream *s, const tess_attention *a)
     return TESS_OK;
 }
 
-tess_status tess_cuda_attention_backward(tess_stream *s, const tess_attention *a, const tess_attention_grad *g)
+tess_status tess_cuda_attention_backward(tess_stream *s, const tess_attention_grad *g)
 {
+    const tess_attention *a = &g->forward;
     TESS_TRY(check(a, g));
-    attention_call c = attention_call_of(a, g);
+    attention_call c = attention_grad_call_of(g);
     TESS_TRY(attention_take_scratch(s, &c, attention_tokens(a) * a->n_heads));
     for (int64_t i = 0; i < a->n_seqs; i += c.n_seqs) {
         attention_take_seqs(&c, a, i);

@@ -185,16 +185,14 @@ template <typename E> static __global__ void cross_entropy_kernel(tess_cross_ent
         cuda_store(&dx[target], gradient_at_target(row, weight, dentropy));
 }
 
-template <typename E> static tess_status launch(tess_stream *s, const tess_cross_entropy *a)
-{
-    int64_t n_chunks = (a->V + TESS_SOFTMAX_CHUNK - 1) / TESS_SOFTMAX_CHUNK;
-    return TESS_CUDA_LAUNCH(cross_entropy_kernel<E>, a->n, THREADS, (size_t)n_chunks * sizeof(softmax_chunk), s, *a);
-}
-
 static tess_status cross_entropy(tess_stream *s, const tess_cross_entropy *a)
 {
+    const int64_t n_chunks = (a->V + TESS_SOFTMAX_CHUNK - 1) / TESS_SOFTMAX_CHUNK;
     TESS_TRY(tess_check_cross_entropy(a));
-    return a->n > 0 ? TESS_CUDA_OF(a->dtype, launch, s, a) : TESS_OK;
+    if (a->n == 0)
+        return TESS_OK;
+    return TESS_CUDA_LAUNCH_OF(a->dtype, cross_entropy_kernel, a->n, THREADS, (size_t)n_chunks * sizeof(softmax_chunk),
+                               s, *a);
 }
 
 void tess_kernels_cuda_cross_entropy(tess_kernels *k)

@@ -54,7 +54,7 @@ static __device__ inline int64_t last_query(const attention_call &c, const tess_
 }
 
 /* ---- Functions of the host ---- */
-static inline attention_call attention_call_of(const tess_attention *a, const tess_attention_grad *g)
+static inline attention_call attention_call_of(const tess_attention *a)
 {
     attention_call c = {};
     c.H = a->n_heads;
@@ -70,16 +70,20 @@ static inline attention_call attention_call_of(const tess_attention *a, const te
     c.v_stride = a->v_stride;
     c.out_stride = a->out_stride;
     c.lse = a->lse;
-    if (g != NULL) {
-        c.dout = g->dout;
-        c.dq = g->dq;
-        c.dk = g->dk;
-        c.dv = g->dv;
-        c.dout_stride = g->dout_stride;
-        c.dq_stride = g->dq_stride;
-        c.dk_stride = g->dk_stride;
-        c.dv_stride = g->dv_stride;
-    }
+    return c;
+}
+
+static inline attention_call attention_grad_call_of(const tess_attention_grad *g)
+{
+    attention_call c = attention_call_of(&g->forward);
+    c.dout = g->dout;
+    c.dq = g->dq;
+    c.dk = g->dk;
+    c.dv = g->dv;
+    c.dout_stride = g->dout_stride;
+    c.dq_stride = g->dq_stride;
+    c.dk_stride = g->dk_stride;
+    c.dv_stride = g->dv_stride;
     return c;
 }
 

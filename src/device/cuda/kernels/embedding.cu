@@ -5,59 +5,46 @@
 
 enum { THREADS = 256 };
 
-template <typename E> struct lookup {
-    const E *table, *positions; /* positions NULL: there are no position embeddings */
-    const int32_t *ids, *pos;
-    E *out;
-    int64_t T, C;
-};
-
-template <typename E> static __global__ void lookup_kernel(lookup<E> l)
+template <typename E> static __global__ void lookup_kernel(tess_embedding_args a)
 {
-    TESS_CUDA_EACH(i, l.T * l.C)
+    TESS_CUDA_EACH(i, a.T * a.C)
     {
-        cuda_division token = cuda_divide(i, l.C);
+        cuda_division token = cuda_divide(i, a.C);
         int64_t t = token.quotient, c = token.rest;
-        float value = cuda_load(&l.table[l.ids[t] * l.C + c]);
-        cuda_store(&l.out[i], l.positions != NULL ? value + cuda_load(&l.positions[l.pos[t] * l.C + c]) : value);
+        float value = cuda_load((const E *)a.table + a.ids[t] * a.C + c);
+        if (a.positions != NULL)
+            value += cuda_load((const E *)a.positions + a.pos[t] * a.C + c);
+        cuda_store((E *)a.out + i, value);
     }
 }
 
-template <typename E>
-static tess_status launch_lookup(tess_stream *s, const void *table, const void *positions, const int32_t *ids,
-                                 const int32_t *pos, void *out, int64_t T, int64_t C)
+static tess_status embedding_forward(tess_stream *s, const tess_embedding_args *a)
 {
-    lookup<E> l = {(const E *)table, (const E *)positions, ids, pos, (E *)out, T, C};
-    return TESS_CUDA_LAUNCH(lookup_kernel, tess_cuda_blocks(T * C, THREADS), THREADS, 0, s, l);
-}
-
-static tess_status embedding_forward(tess_stream *s, const void *table, const void *positions, const int32_t *ids,
-                                     const int32_t *pos, void *out, int64_t T, int64_t C, tess_dtype dtype)
-{
-    TESS_TRY(tess_check_dtype("embedding", dtype));
-    return T * C > 0 ? TESS_CUDA_OF(dtype, launch_lookup, s, table, positions, ids, pos, out, T, C) : TESS_OK;
+    const int64_t n = a->T * a->C;
+    TESS_TRY(tess_check_dtype("embedding", a->dtype));
+    if (n == 0)
+        return TESS_OK;
+    return TESS_CUDA_LAUNCH_OF(a->dtype, lookup_kernel, tess_cuda_blocks(n, THREADS), THREADS, 0, s, *a);
 }
 
 /* ---- Backward ---- */
 /* The tokens, sorted by id. The tokens with id r are sorted[end[r - 1] .. end[r]). */
 typedef struct token_order {
-    const int32_t *ids;
-    int64_t rows, T;
-    int32_t
-        *end; /* (rows): of a row's tokens, first how many they are, then where they begin, at last where they end */
+    tess_embedding_grad_args a;
+    int32_t *end;    /* (rows) first the number of a row's tokens, then the index of the first one, then the end */
     int32_t *sorted; /* (T) */
 } token_order;
 
 static __global__ void clear_counts_kernel(token_order o)
 {
-    TESS_CUDA_EACH(r, o.rows)
+    TESS_CUDA_EACH(r, o.a.rows)
     o.end[r] = 0;
 }
 
 static __global__ void count_tokens_kernel(token_order o)
 {
-    TESS_CUDA_EACH(t, o.T)
-    atomicAdd(&o.end[o.ids[t]], 1);
+    TESS_CUDA_EACH(t, o.a.T)
+    atomicAdd(&o.end[o.a.ids[t]], 1);
 }
 
 /* Replaces the counts of each row's tokens by the index of the first one. It runs as one block. */
@@ -65,9 +52,9 @@ static __global__ void add_up_counts_kernel(token_order o)
 {
     __shared__ int32_t sums[THREADS];
     int32_t before = 0; /* tokens of all rows below */
-    for (int64_t begin = 0; begin < o.rows; begin += THREADS) {
+    for (int64_t begin = 0; begin < o.a.rows; begin += THREADS) {
         int64_t r = begin + threadIdx.x;
-        int32_t count = r < o.rows ? o.end[r] : 0;
+        int32_t count = r < o.a.rows ? o.end[r] : 0;
         sums[threadIdx.x] = count;
         __syncthreads();
         for (unsigned apart = 1; apart < THREADS; apart *= 2) {
@@ -76,7 +63,7 @@ static __global__ void add_up_counts_kernel(token_order o)
             sums[threadIdx.x] += below;
             __syncthreads();
         }
-        if (r < o.rows)
+        if (r < o.a.rows)
             o.end[r] = before + sums[threadIdx.x] - count;
         before += sums[THREADS - 1];
         __syncthreads();
@@ -88,12 +75,12 @@ static __global__ void add_up_counts_kernel(token_order o)
 static __global__ void sort_tokens_kernel(token_order o)
 {
     __shared__ int32_t chunk[THREADS];
-    for (int64_t begin = 0; begin < o.T; begin += THREADS) {
+    for (int64_t begin = 0; begin < o.a.T; begin += THREADS) {
         int64_t t = begin + threadIdx.x;
-        int n = o.T - begin < THREADS ? (int)(o.T - begin) : (int)THREADS, me = (int)threadIdx.x, earlier = 0;
+        int n = o.a.T - begin < THREADS ? (int)(o.a.T - begin) : (int)THREADS, me = (int)threadIdx.x, earlier = 0;
         bool last = true;
         if (me < n)
-            chunk[me] = o.ids[t];
+            chunk[me] = o.a.ids[t];
         __syncthreads();
         for (int i = 0; me < n && i < n; i++) {
             earlier += i < me && chunk[i] == chunk[me];
@@ -109,43 +96,36 @@ static __global__ void sort_tokens_kernel(token_order o)
     }
 }
 
-template <typename E>
-static __global__ void add_tokens_kernel(token_order o, const E *dout, float *dtable, int64_t C, bool accumulate)
+template <typename E> static __global__ void add_tokens_kernel(token_order o)
 {
-    for (int64_t r = blockIdx.x; r < o.rows; r += gridDim.x) {
+    const int64_t C = o.a.C;
+    for (int64_t r = blockIdx.x; r < o.a.rows; r += gridDim.x) {
         int32_t begin = r > 0 ? o.end[r - 1] : 0, end = o.end[r];
-        for (int64_t c = threadIdx.x; c < C && (begin < end || !accumulate); c += blockDim.x) {
-            float sum = accumulate ? dtable[r * C + c] : 0.0f;
+        for (int64_t c = threadIdx.x; c < C && (begin < end || !o.a.accumulate); c += blockDim.x) {
+            float sum = o.a.accumulate ? o.a.dtable[r * C + c] : 0.0f;
             for (int32_t i = begin; i < end; i++)
-                sum += cuda_load(&dout[o.sorted[i] * C + c]);
-            dtable[r * C + c] = sum;
+                sum += cuda_load((const E *)o.a.dout + o.sorted[i] * C + c);
+            o.a.dtable[r * C + c] = sum;
         }
     }
 }
 
-template <typename E>
-static tess_status launch_backward(tess_stream *s, const int32_t *ids, const void *dout, float *dtable, int64_t rows,
-                                   int64_t T, int64_t C, bool accumulate)
+static tess_status embedding_backward(tess_stream *s, const tess_embedding_grad_args *a)
 {
     void *work;
-    TESS_TRY(tess_cuda_scratch(s, (size_t)(rows + T) * sizeof(int32_t), &work));
-    token_order o = {ids, rows, T, (int32_t *)work, (int32_t *)work + rows};
-    TESS_TRY(TESS_CUDA_LAUNCH(clear_counts_kernel, tess_cuda_blocks(rows, THREADS), THREADS, 0, s, o));
-    if (T > 0) {
-        TESS_TRY(TESS_CUDA_LAUNCH(count_tokens_kernel, tess_cuda_blocks(T, THREADS), THREADS, 0, s, o));
+    TESS_TRY(tess_check_dtype("embedding backward", a->dtype));
+    TESS_CHECK(a->T <= INT32_MAX, TESS_E_UNSUPPORTED, "embedding backward: a GPU sorts at most %d tokens", INT32_MAX);
+    if (a->rows * a->C == 0)
+        return TESS_OK;
+    TESS_TRY(tess_cuda_scratch(s, (size_t)(a->rows + a->T) * sizeof(int32_t), &work));
+    token_order o = {*a, (int32_t *)work, (int32_t *)work + a->rows};
+    TESS_TRY(TESS_CUDA_LAUNCH(clear_counts_kernel, tess_cuda_blocks(a->rows, THREADS), THREADS, 0, s, o));
+    if (a->T > 0) {
+        TESS_TRY(TESS_CUDA_LAUNCH(count_tokens_kernel, tess_cuda_blocks(a->T, THREADS), THREADS, 0, s, o));
         TESS_TRY(TESS_CUDA_LAUNCH(add_up_counts_kernel, 1, THREADS, 0, s, o));
         TESS_TRY(TESS_CUDA_LAUNCH(sort_tokens_kernel, 1, THREADS, 0, s, o));
     }
-    return TESS_CUDA_LAUNCH(add_tokens_kernel, tess_cuda_blocks(rows, 1), THREADS, 0, s, o, (const E *)dout, dtable, C,
-                            accumulate);
-}
-
-static tess_status embedding_backward(tess_stream *s, const int32_t *ids, const void *dout, float *dtable, int64_t rows,
-                                      int64_t T, int64_t C, bool accumulate, tess_dtype dtype)
-{
-    TESS_TRY(tess_check_dtype("embedding backward", dtype));
-    TESS_CHECK(T <= INT32_MAX, TESS_E_UNSUPPORTED, "embedding backward: a GPU sorts at most %d tokens", INT32_MAX);
-    return rows * C > 0 ? TESS_CUDA_OF(dtype, launch_backward, s, ids, dout, dtable, rows, T, C, accumulate) : TESS_OK;
+    return TESS_CUDA_LAUNCH_OF(a->dtype, add_tokens_kernel, tess_cuda_blocks(a->rows, 1), THREADS, 0, s, o);
 }
 
 void tess_kernels_cuda_embedding(tess_kernels *k)

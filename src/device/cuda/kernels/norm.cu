@@ -13,15 +13,6 @@ static __device__ inline float fold_row(float low, float high)
     return __shfl_sync(0xffffffffu, cuda_fold(low + high, WARP / 2), 0);
 }
 
-template <typename E> struct norm_forward {
-    const E *x, *residual, *w, *b;
-    E *h_out, *y;
-    float *mean, *rstd;
-    int64_t T, C;
-    float eps;
-    bool layer; /* LayerNorm. Otherwise RMSNorm, which has no mean and rounds before the product with w, too. */
-};
-
 template <typename E> static __device__ float mean_of_row(const E *h, int64_t C)
 {
     float low = 0, high = 0;
@@ -48,166 +39,157 @@ template <typename E> static __device__ float rstd_of_row(const E *h, int64_t C,
 }
 
 /* Writes x + residual to h_out, and returns the row to normalize. A thread later reads only what it wrote itself. */
-template <typename E> static __device__ const E *add_residual(const norm_forward<E> &f, int64_t row)
+template <typename E> static __device__ const E *add_residual(const tess_norm_args &a, int64_t row)
 {
-    if (f.residual == NULL)
-        return f.x + row;
-    for (int64_t i = threadIdx.x % WARP; i < f.C; i += WARP)
-        cuda_store(&f.h_out[row + i], cuda_load(&f.x[row + i]) + cuda_load(&f.residual[row + i]));
-    return f.h_out + row;
+    const E *x = (const E *)a.x + row;
+    if (a.residual == NULL)
+        return x;
+    const E *residual = (const E *)a.residual + row;
+    E *h = (E *)a.h_out + row;
+    for (int64_t i = threadIdx.x % WARP; i < a.C; i += WARP)
+        cuda_store(&h[i], cuda_load(&x[i]) + cuda_load(&residual[i]));
+    return h;
 }
 
-template <typename E> static __global__ void norm_forward_kernel(norm_forward<E> f)
+/* Computes LayerNorm, or RMSNorm, which has no mean and rounds before the product with w, too. */
+template <typename E> static __global__ void norm_forward_kernel(tess_norm_args a, bool layer)
 {
-    int64_t t = (int64_t)blockIdx.x * ROWS + threadIdx.x / WARP, row = t * f.C;
-    if (t >= f.T)
+    int64_t t = (int64_t)blockIdx.x * ROWS + threadIdx.x / WARP, row = t * a.C;
+    if (t >= a.T)
         return;
-    const E *h = add_residual(f, row);
-    float mean = f.layer ? mean_of_row(h, f.C) : 0.0f, rstd = rstd_of_row(h, f.C, mean, f.eps);
-    for (int64_t i = threadIdx.x % WARP; i < f.C; i += WARP) {
-        float x = cuda_load(&h[i]), w = cuda_load(&f.w[i]);
-        float y = f.layer ? (x - mean) * rstd * w : cuda_round<E>(x * rstd) * w;
-        cuda_store(&f.y[row + i], f.b != NULL ? y + cuda_load(&f.b[i]) : y);
+    const E *h = add_residual<E>(a, row), *b = (const E *)a.b;
+    float mean = layer ? mean_of_row(h, a.C) : 0.0f, rstd = rstd_of_row(h, a.C, mean, a.eps);
+    for (int64_t i = threadIdx.x % WARP; i < a.C; i += WARP) {
+        float x = cuda_load(&h[i]), w = cuda_load((const E *)a.w + i);
+        float y = layer ? (x - mean) * rstd * w : cuda_round<E>(x * rstd) * w;
+        cuda_store((E *)a.y + row + i, b != NULL ? y + cuda_load(&b[i]) : y);
     }
-    if (threadIdx.x % WARP == 0 && f.mean != NULL)
-        f.mean[t] = mean;
-    if (threadIdx.x % WARP == 0 && f.rstd != NULL)
-        f.rstd[t] = rstd;
+    if (threadIdx.x % WARP == 0 && a.mean != NULL)
+        a.mean[t] = mean;
+    if (threadIdx.x % WARP == 0 && a.rstd != NULL)
+        a.rstd[t] = rstd;
 }
 
-template <typename E>
-static tess_status launch_forward(tess_stream *s, const void *x, const void *residual, void *h_out, const void *w,
-                                  const void *b, void *y, float *mean, float *rstd, int64_t T, int64_t C, float eps,
-                                  bool layer)
+static tess_status launch_forward(tess_stream *s, const tess_norm_args *a, bool layer)
 {
-    norm_forward<E> f = {
-        (const E *)x, (const E *)residual, (const E *)w, (const E *)b, (E *)h_out, (E *)y, mean, rstd, T, C, eps,
-        layer};
-    return TESS_CUDA_LAUNCH(norm_forward_kernel, (T + ROWS - 1) / ROWS, ROWS * WARP, 0, s, f);
-}
-
-static tess_status rmsnorm_forward(tess_stream *s, const void *x, const void *residual, void *h_out, const void *w,
-                                   void *y, float *rstd, int64_t T, int64_t C, float eps, tess_dtype dtype)
-{
-    TESS_TRY(tess_check_dtype("rmsnorm", dtype));
-    if (T == 0)
+    const int64_t blocks = (a->T + ROWS - 1) / ROWS;
+    if (a->T == 0)
         return TESS_OK;
-    return TESS_CUDA_OF(dtype, launch_forward, s, x, residual, h_out, w, NULL, y, NULL, rstd, T, C, eps, false);
+    return TESS_CUDA_LAUNCH_OF(a->dtype, norm_forward_kernel, blocks, ROWS * WARP, 0, s, *a, layer);
 }
 
-static tess_status layernorm_forward(tess_stream *s, const void *x, const void *residual, void *h_out, const void *w,
-                                     const void *b, void *y, float *mean, float *rstd, int64_t T, int64_t C, float eps,
-                                     tess_dtype dtype)
+static tess_status rmsnorm_forward(tess_stream *s, const tess_norm_args *a)
 {
-    TESS_TRY(tess_check_dtype("layernorm", dtype));
-    if (T == 0)
-        return TESS_OK;
-    return TESS_CUDA_OF(dtype, launch_forward, s, x, residual, h_out, w, b, y, mean, rstd, T, C, eps, true);
+    tess_norm_args own = *a;
+    own.b = NULL;
+    own.mean = NULL;
+    TESS_TRY(tess_check_dtype("rmsnorm", a->dtype));
+    return launch_forward(s, &own, false);
 }
 
-/* ---- Backward: the sums over tokens are computed first, because dx may be dy's memory ---- */
-template <typename E> struct norm_backward {
-    const E *h, *w, *dy, *dresidual;
-    const float *mean, *rstd; /* mean NULL: RMSNorm */
-    E *dx;
-    float *dw, *db;
-    int64_t T, C;
-};
+static tess_status layernorm_forward(tess_stream *s, const tess_norm_args *a)
+{
+    TESS_TRY(tess_check_dtype("layernorm", a->dtype));
+    return launch_forward(s, a, true);
+}
 
+/* ---- Backward: the sums over tokens are computed first, because dx may be dy's memory. RMSNorm's mean is NULL ---- */
 /* Computes parts (2, blocks, C): for each TESS_NORM_BLOCK tokens, the sums of dy * xhat and of dy. Each thread has one
  * column. */
-template <typename E> static __global__ void column_parts_kernel(norm_backward<E> g, float *parts)
+template <typename E> static __global__ void column_parts_kernel(tess_norm_grad_args a, float *parts)
 {
-    int64_t n_blocks = cuda_token_blocks(g.T), strips = (g.C + COLUMNS - 1) / COLUMNS;
+    int64_t n_blocks = cuda_token_blocks(a.T), strips = (a.C + COLUMNS - 1) / COLUMNS;
     int64_t block = blockIdx.x / strips, c = blockIdx.x % strips * COLUMNS + threadIdx.x;
-    int64_t begin = block * TESS_NORM_BLOCK, end = begin + TESS_NORM_BLOCK < g.T ? begin + TESS_NORM_BLOCK : g.T;
+    int64_t begin = block * TESS_NORM_BLOCK, end = begin + TESS_NORM_BLOCK < a.T ? begin + TESS_NORM_BLOCK : a.T;
     float dw = 0, db = 0;
-    if (c >= g.C)
+    if (c >= a.C)
         return;
     for (int64_t t = begin; t < end; t++) {
-        float dy = cuda_load(&g.dy[t * g.C + c]), h = cuda_load(&g.h[t * g.C + c]);
-        float xhat = (g.mean != NULL ? h - g.mean[t] : h) * g.rstd[t];
+        float dy = cuda_load((const E *)a.dy + t * a.C + c), h = cuda_load((const E *)a.h + t * a.C + c);
+        float xhat = (a.mean != NULL ? h - a.mean[t] : h) * a.rstd[t];
         dw = fmaf(dy, xhat, dw);
         db += dy;
     }
-    parts[block * g.C + c] = dw;
-    parts[(n_blocks + block) * g.C + c] = db;
+    parts[block * a.C + c] = dw;
+    parts[(n_blocks + block) * a.C + c] = db;
 }
 
-template <typename E> static __global__ void column_sums_kernel(norm_backward<E> g, const float *parts)
+static __global__ void column_sums_kernel(tess_norm_grad_args a, const float *parts)
 {
-    int64_t n_blocks = cuda_token_blocks(g.T), c = (int64_t)blockIdx.x * COLUMNS + threadIdx.x;
+    int64_t n_blocks = cuda_token_blocks(a.T), c = (int64_t)blockIdx.x * COLUMNS + threadIdx.x;
     float dw = 0, db = 0;
-    if (c >= g.C)
+    if (c >= a.C)
         return;
     for (int64_t block = 0; block < n_blocks; block++) {
-        dw += parts[block * g.C + c];
-        db += parts[(n_blocks + block) * g.C + c];
+        dw += parts[block * a.C + c];
+        db += parts[(n_blocks + block) * a.C + c];
     }
-    if (g.dw != NULL)
-        g.dw[c] = dw;
-    if (g.db != NULL)
-        g.db[c] = db;
+    if (a.dw != NULL)
+        a.dw[c] = dw;
+    if (a.db != NULL)
+        a.db[c] = db;
 }
 
-template <typename E> static __global__ void norm_backward_kernel(norm_backward<E> g)
+template <typename E> static __global__ void norm_backward_kernel(tess_norm_grad_args a)
 {
-    int64_t t = (int64_t)blockIdx.x * ROWS + threadIdx.x / WARP, row = t * g.C;
-    if (t >= g.T)
+    int64_t t = (int64_t)blockIdx.x * ROWS + threadIdx.x / WARP, row = t * a.C;
+    if (t >= a.T)
         return;
-    float mean = g.mean != NULL ? g.mean[t] : 0.0f, rstd = g.rstd[t];
+    const E *h = (const E *)a.h + row, *dy = (const E *)a.dy + row, *w = (const E *)a.w;
+    float mean = a.mean != NULL ? a.mean[t] : 0.0f, rstd = a.rstd[t];
     float xhat_sums[2] = {0, 0}, one_sums[2] = {0, 0};
-    for (int64_t begin = threadIdx.x % WARP; begin < g.C; begin += 2 * WARP)
+    for (int64_t begin = threadIdx.x % WARP; begin < a.C; begin += 2 * WARP)
         for (int half = 0; half < 2; half++) {
             int64_t i = begin + half * WARP;
-            if (i >= g.C)
+            if (i >= a.C)
                 continue;
-            float dh = cuda_load(&g.dy[row + i]) * cuda_load(&g.w[i]);
-            float xhat = (cuda_load(&g.h[row + i]) - mean) * rstd;
+            float dh = cuda_load(&dy[i]) * cuda_load(&w[i]);
+            float xhat = (cuda_load(&h[i]) - mean) * rstd;
             xhat_sums[half] = fmaf(dh, xhat, xhat_sums[half]);
             one_sums[half] += dh;
         }
-    float mean_xhat = fold_row(xhat_sums[0], xhat_sums[1]) / (float)g.C;
-    float mean_one = fold_row(one_sums[0], one_sums[1]) / (float)g.C;
-    for (int64_t i = threadIdx.x % WARP; i < g.C; i += WARP) {
-        float dh = cuda_load(&g.dy[row + i]) * cuda_load(&g.w[i]);
-        float xhat = (cuda_load(&g.h[row + i]) - mean) * rstd;
-        float dx = (dh - (g.mean != NULL ? mean_one : 0.0f) - xhat * mean_xhat) * rstd;
-        cuda_store(&g.dx[row + i], g.dresidual != NULL ? dx + cuda_load(&g.dresidual[row + i]) : dx);
+    float mean_xhat = fold_row(xhat_sums[0], xhat_sums[1]) / (float)a.C;
+    float mean_one = fold_row(one_sums[0], one_sums[1]) / (float)a.C;
+    for (int64_t i = threadIdx.x % WARP; i < a.C; i += WARP) {
+        float dh = cuda_load(&dy[i]) * cuda_load(&w[i]);
+        float xhat = (cuda_load(&h[i]) - mean) * rstd;
+        float dx = (dh - (a.mean != NULL ? mean_one : 0.0f) - xhat * mean_xhat) * rstd;
+        if (a.dresidual != NULL)
+            dx += cuda_load((const E *)a.dresidual + row + i);
+        cuda_store((E *)a.dx + row + i, dx);
     }
 }
 
-template <typename E>
-static tess_status launch_backward(tess_stream *s, const void *h, const void *w, const float *mean, const float *rstd,
-                                   const void *dy, const void *dresidual, void *dx, float *dw, float *db, int64_t T,
-                                   int64_t C)
+static tess_status launch_backward(tess_stream *s, const tess_norm_grad_args *a)
 {
-    norm_backward<E> g = {
-        (const E *)h, (const E *)w, (const E *)dy, (const E *)dresidual, mean, rstd, (E *)dx, dw, db, T, C};
-    int64_t strips = (C + COLUMNS - 1) / COLUMNS, n_blocks = cuda_token_blocks(T);
-    void *parts;
-    if (dw != NULL || db != NULL) {
-        TESS_TRY(tess_cuda_scratch(s, (size_t)(2 * n_blocks * C + 1) * sizeof(float), &parts));
-        if (T > 0)
-            TESS_TRY(TESS_CUDA_LAUNCH(column_parts_kernel, n_blocks * strips, COLUMNS, 0, s, g, (float *)parts));
-        TESS_TRY(TESS_CUDA_LAUNCH(column_sums_kernel, strips, COLUMNS, 0, s, g, (const float *)parts));
+    const int64_t strips = (a->C + COLUMNS - 1) / COLUMNS, n_blocks = cuda_token_blocks(a->T);
+    const int64_t blocks = (a->T + ROWS - 1) / ROWS;
+    void *memory;
+    if (a->dw != NULL || a->db != NULL) {
+        TESS_TRY(tess_cuda_scratch(s, (size_t)(2 * n_blocks * a->C + 1) * sizeof(float), &memory));
+        float *parts = (float *)memory;
+        if (a->T > 0)
+            TESS_TRY(TESS_CUDA_LAUNCH_OF(a->dtype, column_parts_kernel, n_blocks * strips, COLUMNS, 0, s, *a, parts));
+        TESS_TRY(TESS_CUDA_LAUNCH(column_sums_kernel, strips, COLUMNS, 0, s, *a, parts));
     }
-    return T > 0 ? TESS_CUDA_LAUNCH(norm_backward_kernel, (T + ROWS - 1) / ROWS, ROWS * WARP, 0, s, g) : TESS_OK;
+    if (a->T == 0)
+        return TESS_OK;
+    return TESS_CUDA_LAUNCH_OF(a->dtype, norm_backward_kernel, blocks, ROWS * WARP, 0, s, *a);
 }
 
-static tess_status rmsnorm_backward(tess_stream *s, const void *h, const void *w, const float *rstd, const void *dy,
-                                    const void *dresidual, void *dx, float *dw, int64_t T, int64_t C, tess_dtype dtype)
+static tess_status rmsnorm_backward(tess_stream *s, const tess_norm_grad_args *a)
 {
-    TESS_TRY(tess_check_dtype("rmsnorm backward", dtype));
-    return TESS_CUDA_OF(dtype, launch_backward, s, h, w, NULL, rstd, dy, dresidual, dx, dw, NULL, T, C);
+    tess_norm_grad_args own = *a;
+    own.mean = NULL;
+    own.db = NULL;
+    TESS_TRY(tess_check_dtype("rmsnorm backward", a->dtype));
+    return launch_backward(s, &own);
 }
 
-static tess_status layernorm_backward(tess_stream *s, const void *h, const void *w, const float *mean,
-                                      const float *rstd, const void *dy, const void *dresidual, void *dx, float *dw,
-                                      float *db, int64_t T, int64_t C, tess_dtype dtype)
+static tess_status layernorm_backward(tess_stream *s, const tess_norm_grad_args *a)
 {
-    TESS_TRY(tess_check_dtype("layernorm backward", dtype));
-    return TESS_CUDA_OF(dtype, launch_backward, s, h, w, mean, rstd, dy, dresidual, dx, dw, db, T, C);
+    TESS_TRY(tess_check_dtype("layernorm backward", a->dtype));
+    return launch_backward(s, a);
 }
 
 void tess_kernels_cuda_norm(tess_kernels *k)

@@ -94,18 +94,17 @@ static tess_status launch_convert(tess_stream *s, const convert_call *c)
     }
 }
 
-static tess_status convert_runs(tess_stream *s, const tess_value_run *runs, int64_t n_runs, tess_dtype from,
-                                tess_dtype to)
+static tess_status convert_runs(tess_stream *s, const tess_convert_runs_args *a)
 {
-    TESS_TRY(tess_check_convert_runs(from, to));
-    for (int64_t begin = 0; begin < n_runs; begin += RUNS) {
+    TESS_TRY(tess_check_convert_runs(a->from, a->to));
+    for (int64_t begin = 0; begin < a->n_runs; begin += RUNS) {
         convert_call c = {};
-        c.from = from;
-        c.to = to;
-        for (int64_t i = begin; i < n_runs && i < begin + RUNS; i++) {
-            c.x[c.parts.n] = runs[i].x;
-            c.y[c.parts.n] = runs[i].y;
-            add_run(&c.parts, runs[i].n);
+        c.from = a->from;
+        c.to = a->to;
+        for (int64_t i = begin; i < a->n_runs && i < begin + RUNS; i++) {
+            c.x[c.parts.n] = a->runs[i].x;
+            c.y[c.parts.n] = a->runs[i].y;
+            add_run(&c.parts, a->runs[i].n);
         }
         TESS_TRY(launch_convert(s, &c));
     }
@@ -114,13 +113,11 @@ static tess_status convert_runs(tess_stream *s, const tess_value_run *runs, int6
 
 /* ---- Sums of floats ---- */
 typedef struct reduce_runs_call {
+    tess_reduction of; /* its arrays x and y are not read */
     const void *x[MAX_INPUTS];
     void *y;
     int64_t from[RUNS], to[RUNS];
     run_parts parts;
-    int n_inputs, divisor;
-    tess_dtype dtype, y_dtype;
-    bool accumulate, *finite;
 } reduce_runs_call;
 
 static __global__ void reduce_runs_kernel(reduce_runs_call r)
@@ -129,40 +126,35 @@ static __global__ void reduce_runs_kernel(reduce_runs_call r)
         run_part p = find_part(r.parts, part);
         for (int64_t i = p.begin + threadIdx.x; i < p.end; i += blockDim.x) {
             size_t from = (size_t)(r.from[p.run] + i), to = (size_t)(r.to[p.run] + i);
-            auto input = [&](int64_t k) { return tess_get_float(r.x[k], r.dtype, from); };
-            float sum = r.n_inputs > 0 ? cuda_tree<LEVELS>(r.n_inputs, input) : 0.0f;
-            if (r.divisor != 1)
-                sum /= (float)r.divisor;
-            if (r.accumulate)
+            auto input = [&](int64_t k) { return tess_get_float(r.x[k], r.of.dtype, from); };
+            float sum = r.of.n_inputs > 0 ? cuda_tree<LEVELS>(r.of.n_inputs, input) : 0.0f;
+            if (r.of.divisor != 1)
+                sum /= (float)r.of.divisor;
+            if (r.of.accumulate)
                 sum = sum + ((const float *)r.y)[to];
-            tess_put_float(r.y, r.y_dtype, to, sum);
-            if (r.finite != NULL && !isfinite(sum))
-                *r.finite = false; /* all threads that write store the same value */
+            tess_put_float(r.y, r.of.y_dtype, to, sum);
+            if (r.of.finite != NULL && !isfinite(sum))
+                *r.of.finite = false; /* all threads that write store the same value */
         }
     }
 }
 
-static tess_status reduce_runs(tess_stream *s, const tess_reduction *r, const tess_reduce_run *runs, int64_t n_runs,
-                               bool *finite)
+static tess_status reduce_runs(tess_stream *s, const tess_reduce_runs_args *a)
 {
+    const tess_reduction *r = &a->of;
     TESS_TRY(tess_check_reduce_runs(r));
     TESS_CHECK(r->n_inputs <= MAX_INPUTS, TESS_E_UNSUPPORTED, "reduce_runs of %d inputs: a GPU takes %d in a call",
                r->n_inputs, (int)MAX_INPUTS);
-    for (int64_t begin = 0; begin < n_runs; begin += RUNS) {
+    for (int64_t begin = 0; begin < a->n_runs; begin += RUNS) {
         reduce_runs_call c = {};
+        c.of = *r;
         for (int k = 0; k < r->n_inputs; k++)
             c.x[k] = r->x[k];
         c.y = r->y[0];
-        c.n_inputs = r->n_inputs;
-        c.divisor = r->divisor;
-        c.dtype = r->dtype;
-        c.y_dtype = r->y_dtype;
-        c.accumulate = r->accumulate;
-        c.finite = finite;
-        for (int64_t i = begin; i < n_runs && i < begin + RUNS; i++) {
-            c.from[c.parts.n] = runs[i].x;
-            c.to[c.parts.n] = runs[i].y;
-            add_run(&c.parts, runs[i].n);
+        for (int64_t i = begin; i < a->n_runs && i < begin + RUNS; i++) {
+            c.from[c.parts.n] = a->runs[i].x;
+            c.to[c.parts.n] = a->runs[i].y;
+            add_run(&c.parts, a->runs[i].n);
         }
         if (c.parts.first[c.parts.n] > 0)
             TESS_TRY(TESS_CUDA_LAUNCH(reduce_runs_kernel, blocks_of(&c.parts), THREADS, 0, s, c));

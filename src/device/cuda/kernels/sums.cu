@@ -9,18 +9,17 @@ enum { WARP = 32, THREADS = 256, COLUMNS = 128 };
 
 /* ---- Columns: sums of blocks of TESS_NORM_BLOCK tokens, which are then added in ascending order ---- */
 /* Computes parts (blocks, C), the sums of each block of tokens. */
-template <typename E>
-static __global__ void column_parts_kernel(const E *dy, int64_t stride, float *parts, int64_t T, int64_t C)
+template <typename E> static __global__ void column_parts_kernel(tess_column_sum_args a, float *parts)
 {
-    int64_t strips = (C + COLUMNS - 1) / COLUMNS;
+    int64_t strips = (a.C + COLUMNS - 1) / COLUMNS;
     int64_t block = blockIdx.x / strips, c = blockIdx.x % strips * COLUMNS + threadIdx.x;
-    int64_t begin = block * TESS_NORM_BLOCK, end = begin + TESS_NORM_BLOCK < T ? begin + TESS_NORM_BLOCK : T;
+    int64_t begin = block * TESS_NORM_BLOCK, end = begin + TESS_NORM_BLOCK < a.T ? begin + TESS_NORM_BLOCK : a.T;
     float sum = 0;
-    if (c >= C)
+    if (c >= a.C)
         return;
     for (int64_t t = begin; t < end; t++)
-        sum += cuda_load(&dy[t * stride + c]);
-    parts[block * C + c] = sum;
+        sum += cuda_load((const E *)a.dy + t * a.stride + c);
+    parts[block * a.C + c] = sum;
 }
 
 static __global__ void column_sums_kernel(const float *parts, float *db, int64_t n_blocks, int64_t C)
@@ -34,44 +33,40 @@ static __global__ void column_sums_kernel(const float *parts, float *db, int64_t
     db[c] = sum;
 }
 
-template <typename E>
-static tess_status launch_column_sum(tess_stream *s, const void *dy, int64_t stride, float *db, int64_t T, int64_t C)
+static tess_status column_sum(tess_stream *s, const tess_column_sum_args *a)
 {
-    int64_t strips = (C + COLUMNS - 1) / COLUMNS, n_blocks = cuda_token_blocks(T);
-    void *parts;
-    TESS_TRY(tess_cuda_scratch(s, (size_t)(n_blocks * C + 1) * sizeof(float), &parts));
-    if (T > 0)
-        TESS_TRY(TESS_CUDA_LAUNCH(column_parts_kernel, n_blocks * strips, COLUMNS, 0, s, (const E *)dy, stride,
-                                  (float *)parts, T, C));
-    return TESS_CUDA_LAUNCH(column_sums_kernel, strips, COLUMNS, 0, s, (const float *)parts, db, n_blocks, C);
-}
-
-static tess_status column_sum(tess_stream *s, const void *dy, int64_t stride, float *db, int64_t T, int64_t C,
-                              tess_dtype dtype)
-{
-    TESS_TRY(tess_check_dtype("column_sum", dtype));
-    return C > 0 ? TESS_CUDA_OF(dtype, launch_column_sum, s, dy, stride, db, T, C) : TESS_OK;
+    const int64_t strips = (a->C + COLUMNS - 1) / COLUMNS, n_blocks = cuda_token_blocks(a->T);
+    void *memory;
+    TESS_TRY(tess_check_dtype("column_sum", a->dtype));
+    if (a->C == 0)
+        return TESS_OK;
+    TESS_TRY(tess_cuda_scratch(s, (size_t)(n_blocks * a->C + 1) * sizeof(float), &memory));
+    float *parts = (float *)memory;
+    if (a->T > 0)
+        TESS_TRY(TESS_CUDA_LAUNCH_OF(a->dtype, column_parts_kernel, n_blocks * strips, COLUMNS, 0, s, *a, parts));
+    return TESS_CUDA_LAUNCH(column_sums_kernel, strips, COLUMNS, 0, s, parts, a->db, n_blocks, a->C);
 }
 
 /* ---- Squares of rows: 16 sums in double, two rows for each warp ---- */
 enum { SQUARE_LANES = 16 };
 
-static __global__ void row_sumsq_kernel(const float *x, double *out, int64_t rows, int64_t C)
+static __global__ void row_sumsq_kernel(tess_row_sumsq_args a)
 {
     int64_t r = (int64_t)blockIdx.x * (THREADS / SQUARE_LANES) + threadIdx.x / SQUARE_LANES;
     double sum = 0;
-    for (int64_t i = threadIdx.x % SQUARE_LANES; r < rows && i < C; i += SQUARE_LANES)
-        sum += (double)x[r * C + i] * (double)x[r * C + i];
+    for (int64_t i = threadIdx.x % SQUARE_LANES; r < a.rows && i < a.C; i += SQUARE_LANES)
+        sum += (double)a.x[r * a.C + i] * (double)a.x[r * a.C + i];
     sum = cuda_fold(sum, SQUARE_LANES / 2);
-    if (r < rows && threadIdx.x % SQUARE_LANES == 0)
-        out[r] = sum;
+    if (r < a.rows && threadIdx.x % SQUARE_LANES == 0)
+        a.out[r] = sum;
 }
 
-static tess_status row_sumsq(tess_stream *s, const float *x, double *out, int64_t rows, int64_t C)
+static tess_status row_sumsq(tess_stream *s, const tess_row_sumsq_args *a)
 {
-    int64_t a_block = THREADS / SQUARE_LANES;
-    return rows > 0 ? TESS_CUDA_LAUNCH(row_sumsq_kernel, (rows + a_block - 1) / a_block, THREADS, 0, s, x, out, rows, C)
-                    : TESS_OK;
+    const int64_t a_block = THREADS / SQUARE_LANES;
+    if (a->rows == 0)
+        return TESS_OK;
+    return TESS_CUDA_LAUNCH(row_sumsq_kernel, (a->rows + a_block - 1) / a_block, THREADS, 0, s, *a);
 }
 
 /* ---- Exact sums: of integers, so that the order of additions, and so atomics, do not change them ---- */
@@ -132,17 +127,17 @@ static __global__ void normalize_kernel(tess_exact_sum *sum)
 }
 
 /* The sum is normalised before every 2^30 additions, because a digit has no room for more. */
-static tess_status exact_sum(tess_stream *s, const float *x, int64_t n, bool negate, tess_exact_sum *sum)
+static tess_status exact_sum(tess_stream *s, const tess_exact_sum_args *a)
 {
     const int64_t most = (int64_t)1 << 30;
-    for (int64_t begin = 0; begin == 0 || begin < n; begin += most) {
-        int64_t part = n - begin < most ? n - begin : most;
-        TESS_TRY(TESS_CUDA_LAUNCH(normalize_kernel, 1, 1, 0, s, sum));
+    for (int64_t begin = 0; begin == 0 || begin < a->n; begin += most) {
+        int64_t part = cuda_least(a->n - begin, most);
+        TESS_TRY(TESS_CUDA_LAUNCH(normalize_kernel, 1, 1, 0, s, a->sum));
         if (part > 0)
-            TESS_TRY(TESS_CUDA_LAUNCH(exact_sum_kernel, tess_cuda_blocks(part, 64 * THREADS), THREADS, 0, s, x + begin,
-                                      part, negate, sum));
+            TESS_TRY(TESS_CUDA_LAUNCH(exact_sum_kernel, tess_cuda_blocks(part, 64 * THREADS), THREADS, 0, s,
+                                      a->x + begin, part, a->negate, a->sum));
     }
-    return TESS_CUDA_LAUNCH(normalize_kernel, 1, 1, 0, s, sum);
+    return TESS_CUDA_LAUNCH(normalize_kernel, 1, 1, 0, s, a->sum);
 }
 
 /* ---- The first value that is not finite ---- */
@@ -157,26 +152,21 @@ static __global__ void end_search_kernel(int64_t *first)
         *first = -1;
 }
 
-template <typename E> static __global__ void find_not_finite_kernel(const E *x, int64_t n, int64_t *first)
+template <typename E> static __global__ void find_not_finite_kernel(tess_find_not_finite_args a)
 {
-    TESS_CUDA_EACH(i, n)
-    if (!isfinite(cuda_load(&x[i])))
-        atomicMin((unsigned long long *)first, (unsigned long long)i);
+    TESS_CUDA_EACH(i, a.n)
+    if (!isfinite(cuda_load((const E *)a.x + i)))
+        atomicMin((unsigned long long *)a.first, (unsigned long long)i);
 }
 
-template <typename E> static tess_status launch_find(tess_stream *s, const void *x, int64_t n, int64_t *first)
+static tess_status find_not_finite(tess_stream *s, const tess_find_not_finite_args *a)
 {
-    return TESS_CUDA_LAUNCH(find_not_finite_kernel, tess_cuda_blocks(n, THREADS), THREADS, 0, s, (const E *)x, n,
-                            first);
-}
-
-static tess_status find_not_finite(tess_stream *s, const void *x, tess_dtype dtype, int64_t n, int64_t *first)
-{
-    TESS_TRY(tess_check_dtype("find_not_finite", dtype));
-    TESS_TRY(TESS_CUDA_LAUNCH(begin_search_kernel, 1, 1, 0, s, first));
-    if (n > 0)
-        TESS_TRY(TESS_CUDA_OF(dtype, launch_find, s, x, n, first));
-    return TESS_CUDA_LAUNCH(end_search_kernel, 1, 1, 0, s, first);
+    TESS_TRY(tess_check_dtype("find_not_finite", a->dtype));
+    TESS_TRY(TESS_CUDA_LAUNCH(begin_search_kernel, 1, 1, 0, s, a->first));
+    if (a->n > 0)
+        TESS_TRY(
+            TESS_CUDA_LAUNCH_OF(a->dtype, find_not_finite_kernel, tess_cuda_blocks(a->n, THREADS), THREADS, 0, s, *a));
+    return TESS_CUDA_LAUNCH(end_search_kernel, 1, 1, 0, s, a->first);
 }
 
 void tess_kernels_cuda_sums(tess_kernels *k)

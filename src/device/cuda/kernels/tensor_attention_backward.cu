@@ -277,12 +277,13 @@ template <int D> static tess_status launch(tess_stream *s, attention_call *c)
     return TESS_CUDA_LAUNCH(tensor_backward_keys_kernel<D>, key_blocks, THREADS, bytes + stats_bytes, s, *c, scale2);
 }
 
-static tess_status attention_backward(tess_stream *s, const tess_attention *a, const tess_attention_grad *g)
+static tess_status attention_backward(tess_stream *s, const tess_attention_grad *g)
 {
+    const tess_attention *a = &g->forward;
     TESS_TRY(tess_attention_check(a, g));
     if (!tensor_attention_takes(a))
-        return tess_cuda_attention_backward(s, a, g);
-    attention_call c = attention_call_of(a, g);
+        return tess_cuda_attention_backward(s, g);
+    attention_call c = attention_grad_call_of(g);
     TESS_TRY(attention_take_scratch(s, &c,
                                     attention_tokens(a) * a->n_heads * (int64_t)(sizeof(query_stats) / sizeof(float))));
     for (int64_t i = 0; i < a->n_seqs; i += c.n_seqs) {

@@ -361,7 +361,7 @@ static tess_status attention_forward(tess_stream *s, const tess_attention *a)
     TESS_TRY(tess_attention_check(a, NULL));
     if (!tensor_attention_takes(a))
         return tess_cuda_attention_forward(s, a);
-    attention_call c = attention_call_of(a, NULL);
+    attention_call c = attention_call_of(a);
     for (int64_t i = 0; i < a->n_seqs; i += c.n_seqs) {
         attention_take_seqs(&c, a, i);
         TESS_TRY(a->head_size <= 64 ? launch<64>(s, &c) : launch<TENSOR_HEAD>(s, &c));

@@ -1,0 +1,421 @@
+/* The arguments of each row of a kernel table (device/kernels.h), with what the row computes. kernel_rows.c describes
+ * their operands. Letters: T tokens, C channels, H query heads, G key/value heads, D head size, V vocabulary, F
+ * feed-forward channels. A row of norms, activations or sums that exists forward and backward has one structure for
+ * each. */
+#ifndef TESS_DEVICE_KERNEL_ARGS_H
+#define TESS_DEVICE_KERNEL_ARGS_H
+
+#include "base/core/exact_sum.h"
+#include "device/fp8.h"
+#include "tessera/types.h"
+
+typedef struct tess_undo tess_undo; /* device/undo.h */
+
+/* C (m,n) = op(A) op(B) + bias [+ C]. Each element starts from C (accumulate, C float only) or from 0. It adds
+ * a(i,k) * b(k,j) for k ascending in float32 (F32: one FMA each; BF16: the ISA's pairwise dot product, pairs
+ * ascending), then the bias, and is converted. trans_a: A is stored (k,m). trans_b: B is stored (n,k).
+ *
+ * K is split only if there is a `leaf`. Then K is cut every `leaf` elements, and the last leaf may be shorter. Each
+ * leaf is a sum as above that starts from 0. The leaves are added in float32 as a binary tree: neighbours first, and an
+ * unpaired node is carried up, so leaves that are missing at the end change nothing. Then the bias is added, and the
+ * element is converted. A run of 2^i leaves that begins at a multiple of 2^i is a subtree, and may be computed
+ * elsewhere. */
+enum { TESS_LEAF_UNIT = 32 };
+typedef struct tess_gemm {
+    int64_t m, n, k;
+    const void *a;
+    int64_t lda;
+    const void *b;
+    int64_t ldb;
+    void *c;
+    int64_t ldc;
+    const void *bias; /* (n) of ab_dtype, or NULL */
+    bool trans_a, trans_b, accumulate;
+    tess_dtype ab_dtype, c_dtype; /* (F32,F32), (BF16,BF16), (BF16,F32), (F16,F16), (F16,F32) */
+    /* 0: there are no leaves; otherwise a multiple of TESS_LEAF_UNIT, without `accumulate` */
+    int64_t leaf;
+} tess_gemm;
+
+/* Returns the leaf that cuts k in n_leaves leaves of whole units, like torch.chunk. The last leaf may be shorter, and
+ * if there are few units the last leaves are missing. 0: there is one leaf. */
+static inline int64_t tess_leaf_of(int64_t k, int64_t n_leaves)
+{
+    int64_t units = (k + TESS_LEAF_UNIT - 1) / TESS_LEAF_UNIT;
+    return n_leaves == 1 ? 0 : (units + n_leaves - 1) / n_leaves * TESS_LEAF_UNIT;
+}
+
+typedef enum tess_activation { TESS_ACT_SILU, TESS_ACT_GELU_TANH, TESS_ACT_GELU_ERF } tess_activation;
+
+typedef enum tess_then {
+    TESS_THEN_NOTHING,
+    TESS_THEN_ACT,         /* y = act(C), or act(gate) * C with a gate; C is kept for the backward pass */
+    TESS_THEN_ACT_BACKWARD /* C is the gradient of y and is not kept. `up` and, if there is one, `gate` are replaced by
+                              their gradients, and y by the activation. */
+} tess_then;
+
+/* A further product op(A) (m,k) op(B) (k,n) to add, stored in the same way as the first one. */
+typedef struct tess_gemm_term {
+    const void *a;
+    int64_t lda;
+    const void *b;
+    int64_t ldb, k;
+} tess_gemm_term;
+
+/* A product with the operations that usually follow it, which avoids passing C through memory. The bits are those of
+ * the separate rows: gemm with `accumulate` for every further term, convert, act_forward, glu_forward, act_backward,
+ * glu_backward. With a `leaf` all terms have the same k, and leaf i is one sum from 0 over its part of each term, in
+ * order. */
+enum { TESS_GEMM_TERMS = 2, TESS_FUSED_ROWS = 256 };
+typedef struct tess_gemm_fused {
+    /* `accumulate` is false. There is no bias if there are further terms. With `then`, A is not transposed, ldc = n,
+     * and there is no leaf. */
+    tess_gemm g;
+    int n_terms; /* number of further terms, at most TESS_GEMM_TERMS */
+    tess_gemm_term terms[TESS_GEMM_TERMS];
+    tess_then then;
+    tess_activation act;
+    void *gate, *up, *y; /* (m,n) contiguous, of c_dtype; gate NULL: there is no gate; y NULL: not wanted (backward) */
+    void *work;          /* tess_gemm_fused_work bytes, aligned to 64 */
+} tess_gemm_fused;
+
+/* Returns the bytes of work space that a call needs: float32 sums (m,n) for further terms in bf16, and TESS_FUSED_ROWS
+ * rows of C in the backward pass. */
+size_t tess_gemm_fused_work(int64_t m, int64_t n, bool terms, tess_then then, tess_dtype c_dtype);
+
+/* One sequence of a batch. Queries q_begin .. q_begin+q_len of the batch's rows see keys 0 .. k_len of k/v. Query i has
+ * key position k_len - q_len + i (causal, aligned at the end). In training k_len == q_len, and k/v point to the
+ * sequence's first row. In generation keys and values are in pages of a cache, TESS_ATTENTION_BLOCK rows each: key j is
+ * row j % TESS_ATTENTION_BLOCK of page pages[j / TESS_ATTENTION_BLOCK], and k/v point to page 0. Pages are descriptors,
+ * like the sequence. */
+typedef struct tess_attention_seq {
+    int64_t q_begin, q_len, k_len;
+    const void *k, *v;    /* (k_len, G, D), rows k_stride / v_stride elements apart, pages page_stride */
+    const int32_t *pages; /* (one for each block of keys), or NULL: all rows are contiguous */
+} tess_attention_seq;
+
+/* out[t,h] = sum_j softmax_j(scale * q[t,h].k[j,h*G/H]) v[j]. It is an online softmax over blocks of
+ * TESS_ATTENTION_BLOCK keys, counted from the sequence's first key. So a row's bits depend only on its own keys, not on
+ * the number of queries that run with it. With window > 0 a query at position p sees keys p-window+1 .. p. No T x T
+ * matrix is stored. lse[t,h] = log sum exp (float). BF16: probabilities (and dS in the backward pass) are rounded to
+ * bf16 before they are multiplied with another matrix. Keys and values must be finite: a NaN in a later row of a
+ * sequence may reach earlier ones. */
+enum { TESS_ATTENTION_BLOCK = 64 };
+typedef struct tess_attention {
+    int64_t n_seqs;
+    const tess_attention_seq *seqs;
+    int64_t n_heads, n_kv_heads, head_size; /* head_size: any; multiples of 32 up to 256 are fast */
+    int64_t window;                         /* 0: there is no window */
+    float scale;                            /* > 0 */
+    const void *q;
+    void *out;
+    int64_t q_stride, k_stride, v_stride, out_stride; /* elements between rows (tokens) */
+    int64_t page_stride; /* elements between pages of k, and of v; 0: no sequence has pages */
+    float *lse;          /* (T, H); may be NULL in forward */
+    tess_dtype dtype;
+} tess_attention;
+
+/* Returns the elements from a sequence's k or v (of this stride) to the block of keys that begins with key `base`. */
+static inline int64_t tess_attention_block(const tess_attention *a, const tess_attention_seq *s, int64_t base,
+                                           int64_t stride)
+{
+    return s->pages == NULL ? base * stride : s->pages[base / TESS_ATTENTION_BLOCK] * a->page_stride;
+}
+
+/* Gradients of the same call, in training (k_len == q_len, no pages). Rows of dk and dv correspond to the batch's rows
+ * (q_begin). The gradient of a shared key head is the sum over its query heads, in ascending order. */
+typedef struct tess_attention_grad {
+    tess_attention forward; /* the call whose gradients these are; out and lse are read */
+    const void *dout;       /* (T, H, D) */
+    void *dq, *dk, *dv;
+    int64_t dout_stride, dq_stride, dk_stride, dv_stride;
+    /* If set, only dq of heads [head_begin, head_end), and dk and dv of the batch's rows [key_begin, key_end), are
+     * wanted. An implementation may write everything, or leave the rest undefined. The wanted values are the same in
+     * each case. */
+    bool in_part;
+    int64_t head_begin, head_end, key_begin, key_end;
+} tess_attention_grad;
+
+/* Rows of logits and their targets, with p[v] = softmax(logits[i] / T)[v]:
+ *
+ *     logprob[i] = log p[target]        entropy[i] = -(sum over v of p[v] log p[v])
+ *     dlogits[i,v] = (g ([v == target] - p[v]) - h p[v] (log p[v] + entropy[i])) / T
+ *
+ * g and h are the loss's derivatives by the row's logprob and entropy. A masked logit is -inf. All results of a row are
+ * 0 if its target is below 0. dlogits may be the logits' own memory, with each row in the same place (BF16: ldd = 2
+ * ld). */
+typedef struct tess_cross_entropy {
+    int64_t n, V;
+    const float *logits; /* (n, V), rows ld elements apart */
+    int64_t ld;
+    const int32_t *targets;   /* (n) */
+    float inv_temperature;    /* 1 / T, finite and above 0; 1 needs no extra work */
+    const float *dlogprob;    /* (n) g; NULL: -1 each, for the loss -log p */
+    const float *dentropy;    /* (n) h; NULL: 0 each; a row where it is 0 needs no extra work */
+    float *logprob, *entropy; /* (n) each, or NULL: not wanted */
+    void *dlogits;            /* (n, V) of `dtype`, rows ldd elements apart, or NULL: not wanted */
+    int64_t ldd;
+    tess_dtype dtype;
+} tess_cross_entropy;
+
+/* Each y (n) = op over r of x[r] (n). A sum is the binary tree over r: neighbours first, and an unpaired node is
+ * carried up. Floats (F32, BF16, F16) are added in float32; the sum is divided by `divisor`, then rounded to y_dtype,
+ * which is F32 or the dtype of x. Integers are added as int64, which wraps around, divided, truncated towards zero, and
+ * stored as any integer y_dtype. TESS_MAX and TESS_MIN of floats return NaN if there is one, and y_dtype is the dtype
+ * of x. A y may be one of the x. */
+typedef struct tess_reduction {
+    const void *const *x;
+    int n_inputs; /* 0: the sum is 0 */
+    tess_dtype dtype;
+    tess_op op;  /* TESS_AVG is the same as TESS_SUM; `divisor` makes it an average */
+    int divisor; /* divisor of sums; 1: none */
+    void *const *y;
+    int n_outputs;
+    tess_dtype y_dtype;
+    int64_t n;
+    bool accumulate; /* y = sum + y, for a single y of F32 */
+    bool streams;    /* write past the caches, for results that are not read soon */
+    bool *finite;    /* set to false if a sum of floats is NaN or infinite, otherwise unchanged; NULL: not checked */
+} tess_reduction;
+
+/* A run of n contiguous values, from x to y. */
+typedef struct tess_value_run {
+    const void *x;
+    void *y;
+    int64_t n;
+} tess_value_run;
+
+/* Converts many runs in one call, as `convert` does, or copies bytes of any dtype if `from` is `to`. The runs' y must
+ * not overlap each other or any x. */
+typedef struct tess_convert_runs_args {
+    const tess_value_run *runs;
+    int64_t n_runs;
+    tess_dtype from, to;
+} tess_convert_runs_args;
+
+/* Elements x .. x + n of each input of a reduction are reduced to elements y .. y + n of its output. */
+typedef struct tess_reduce_run {
+    int64_t x, y, n;
+} tess_reduce_run;
+
+/* Reduces many runs of floats to one sum in one call. The runs count from of.x[r] and of.y[0]; of.n is ignored. */
+typedef struct tess_reduce_runs_args {
+    tess_reduction of;
+    const tess_reduce_run *runs;
+    int64_t n_runs;
+} tess_reduce_runs_args;
+
+/* torch.optim.AdamW with g * grad_scale as gradient. device/adamw.h states the order of operations:
+ *
+ *     p -= lr*wd*p   m = m + (1-b1)(g-m)   v = b2 v + (1-b2) g g   p -= lr / bias1 * m / (sqrt(v) / sqrt(bias2) + eps)
+ */
+typedef struct tess_adamw_update {
+    int64_t n;
+    float *p, *m, *v; /* (n), updated in place */
+    const float *g;   /* (n) */
+    float lr, beta1, beta2, eps, weight_decay, grad_scale;
+    float bias1, bias2; /* 1 - beta1^step, 1 - beta2^step */
+    void *copy;         /* (n) of copy_dtype ("x"), also receives the new p; NULL: there is no copy */
+    tess_dtype copy_dtype;
+    /* Each block is recorded here before it changes. Only the caller's thread then works, so that threads with their
+     * own records may call at the same time. NULL: no record. */
+    tess_undo *undo;
+} tess_adamw_update;
+
+/* h = x + residual, rounded to dtype; if residual is NULL, h is x.
+ *
+ *     RMSNorm:   y = round(round(h * rstd) * w)    rstd = 1/sqrt(mean(h^2) + eps) in float32, rounded as in HF
+ *     LayerNorm: y = (h - mean) * rstd * w + b     rstd = 1/sqrt(mean((h - mean)^2) + eps) */
+typedef struct tess_norm_args {
+    const void *x, *residual; /* (T,C), contiguous; residual NULL: none */
+    void *h_out;              /* (T,C); may be x or residual; NULL if residual is NULL */
+    const void *w, *b;        /* (C); b is read by LayerNorm alone; NULL: none */
+    void *y;                  /* (T,C) */
+    float *mean, *rstd;       /* (T), or NULL: not wanted; mean is written by LayerNorm alone */
+    int64_t T, C;
+    float eps;
+    tess_dtype dtype;
+} tess_norm_args;
+
+/* dx = gradient of h plus dresidual. dw and db are overwritten. Their sums over tokens are computed in blocks of
+ * TESS_NORM_BLOCK tokens, blocks ascending. */
+enum { TESS_NORM_BLOCK = 32 };
+typedef struct tess_norm_grad_args {
+    const void *h, *w;          /* (T,C), (C) */
+    const float *mean, *rstd;   /* (T); RMSNorm has no mean and ignores it */
+    const void *dy, *dresidual; /* (T,C); dresidual NULL: none */
+    void *dx;                   /* (T,C); may be dy or dresidual */
+    float *dw, *db;             /* (C), or NULL: not computed; RMSNorm ignores db */
+    int64_t T, C;
+    tess_dtype dtype;
+} tess_norm_grad_args;
+
+/* Rotates the pairs (i, i + R/2) of the first R (rotary) of D channels of each head in place, in the half-split layout
+ * of HF: x' = x cos - y sin, y' = y cos + x sin. */
+typedef struct tess_rope_args {
+    void *x; /* (T, n_heads, D), rows `stride` elements apart */
+    int64_t stride;
+    const int32_t *pos;                 /* (T) */
+    const float *cos_table, *sin_table; /* (max position, R/2) */
+    int64_t T, n_heads, D, R;
+    bool inverse; /* the transposed rotation, for the backward pass */
+    tess_dtype dtype;
+} tess_rope_args;
+
+/* y = act(gate) * up. */
+typedef struct tess_glu_args {
+    const void *gate, *up; /* (T,F), rows `stride` elements apart */
+    int64_t stride;
+    void *y; /* (T,F), contiguous */
+    int64_t T, F;
+    tess_activation act;
+    tess_dtype dtype;
+} tess_glu_args;
+
+/* Gradients of the same call. */
+typedef struct tess_glu_grad_args {
+    const void *gate, *up; /* (T,F), rows `stride` elements apart */
+    int64_t stride;
+    const void *dy;    /* (T,F), contiguous */
+    void *dgate, *dup; /* (T,F), rows `dstride` elements apart; may be gate and up themselves */
+    int64_t dstride, T, F;
+    tess_activation act;
+    tess_dtype dtype;
+} tess_glu_grad_args;
+
+/* y = act(x); in place is allowed. */
+typedef struct tess_act_args {
+    const void *x; /* (n) */
+    void *y;       /* (n) */
+    int64_t n;
+    tess_activation act;
+    tess_dtype dtype;
+} tess_act_args;
+
+/* dx = dy * act'(x); in place is allowed. */
+typedef struct tess_act_grad_args {
+    const void *x, *dy; /* (n) */
+    void *dx;           /* (n) */
+    int64_t n;
+    tess_activation act;
+    tess_dtype dtype;
+} tess_act_grad_args;
+
+/* y = a + b (rounded); in place is allowed. */
+typedef struct tess_add_args {
+    const void *a, *b; /* (n) */
+    void *y;           /* (n) */
+    int64_t n;
+    tess_dtype dtype;
+} tess_add_args;
+
+/* y = factor * x (rounded); in place is allowed. */
+typedef struct tess_scale_args {
+    const void *x; /* (n) */
+    float factor;
+    void *y; /* (n) */
+    int64_t n;
+    tess_dtype dtype;
+} tess_scale_args;
+
+/* y = x rounded to fp8 and converted back. Each row of x is divided into blocks of TESS_FP8_BLOCK elements from its
+ * begin; the last one may be shorter. Each block has a scale (tess_fp8_scale of its largest magnitude). A block with an
+ * infinity or a NaN is copied unchanged. */
+typedef struct tess_round_fp8_args {
+    const void *x; /* (rows, C), rows `stride` elements apart */
+    int64_t stride;
+    void *y; /* (rows, C), contiguous; does not overlap x */
+    int64_t rows, C;
+    tess_fp8 format;
+    tess_dtype dtype;
+} tess_round_fp8_args;
+
+/* out[t] = table[ids[t]] + positions[pos[t]]. The caller has checked that ids are in range. */
+typedef struct tess_embedding_args {
+    const void *table, *positions; /* (rows, C) each; positions NULL: not added */
+    const int32_t *ids, *pos;      /* (T); pos is read with positions alone */
+    void *out;                     /* (T, C) */
+    int64_t T, C;
+    tess_dtype dtype;
+} tess_embedding_args;
+
+/* dtable[ids[t]] += dout[t] for t ascending, in float32. */
+typedef struct tess_embedding_grad_args {
+    const int32_t *ids; /* (T) */
+    const void *dout;   /* (T, C) */
+    float *dtable;      /* (rows, C); set to 0 first, unless `accumulate` */
+    int64_t rows, T, C;
+    bool accumulate;
+    tess_dtype dtype;
+} tess_embedding_grad_args;
+
+/* db[c] = sum over t of dy[t,c], for gradients of biases. The sum is computed in blocks of TESS_NORM_BLOCK tokens,
+ * blocks ascending. */
+typedef struct tess_column_sum_args {
+    const void *dy; /* (T, C), rows `stride` elements apart */
+    int64_t stride;
+    float *db; /* (C) */
+    int64_t T, C;
+    tess_dtype dtype;
+} tess_column_sum_args;
+
+/* y = (to) x. Each dtype is F32, BF16 or F16. */
+typedef struct tess_convert_args {
+    const void *x; /* (n) of `from` */
+    tess_dtype from;
+    void *y; /* (n) of `to` */
+    tess_dtype to;
+    int64_t n;
+} tess_convert_args;
+
+/* memcpy. streams: writes past the caches; the data are in memory when the call returns. */
+typedef struct tess_copy_args {
+    void *to;
+    const void *from;
+    int64_t bytes;
+    bool streams;
+} tess_copy_args;
+
+/* y[i] = x[i] for n rows of row_bytes; x and y must not overlap. Strides are bytes. */
+typedef struct tess_copy_rows_args {
+    const void *x;
+    int64_t x_stride;
+    void *y;
+    int64_t y_stride;
+    int64_t n, row_bytes;
+} tess_copy_rows_args;
+
+/* y[i] = x[index[i]] for n contiguous rows of row_bytes; x and y must not overlap. The caller has checked that indices
+ * are in range. */
+typedef struct tess_gather_rows_args {
+    const void *x;
+    const int32_t *index; /* (n) */
+    void *y;
+    int64_t n, row_bytes;
+} tess_gather_rows_args;
+
+/* *sum += x[i], or -x[i] with `negate`. The sum is exact, so neither order nor ranks change it. It is normalised
+ * afterwards: equal values have equal limbs. */
+typedef struct tess_exact_sum_args {
+    const float *x; /* (n) */
+    int64_t n;
+    bool negate;
+    tess_exact_sum *sum;
+} tess_exact_sum_args;
+
+/* *first = the smallest i with x[i] NaN or infinite; -1: there is none. */
+typedef struct tess_find_not_finite_args {
+    const void *x; /* (n) */
+    tess_dtype dtype;
+    int64_t n;
+    int64_t *first;
+} tess_find_not_finite_args;
+
+/* out[r] = sum of squares of row r, in double. There are 16 partial sums; element i is added to sum i % 16, ascending.
+ * Then they are folded in halves: i + (i + 8), then 4, 2, 1. */
+typedef struct tess_row_sumsq_args {
+    const float *x; /* (rows, C), contiguous */
+    double *out;    /* (rows) */
+    int64_t rows, C;
+} tess_row_sumsq_args;
+
+#endif
