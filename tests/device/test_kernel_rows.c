@@ -152,11 +152,11 @@ static void expect_moved(const copy *c, const void *pointer, tess_access access)
 }
 
 /* Copies arguments, whose copy must have `bytes`. Moves each pointer by APART. The source must not change. */
-static copy copy_of(const char *name, const void *args, size_t bytes)
+static copy copy_of(tess_kernel_row_id id, const void *args, size_t bytes)
 {
+    const tess_kernel_row *row = &tess_kernel_rows[id];
     copy c = {0};
     tess_kernel_args before;
-    EXPECT(row != NULL);
     EXPECT_INT(tess_kernel_args_bytes(row, args), bytes);
     memcpy(&before, args, row->args_bytes);
     c.args = aligned_alloc(16, bytes + GUARD);
@@ -225,7 +225,7 @@ static void a_copy_of_attention_holds_sequences_and_pages(void)
     fill_sequences(seqs);
     fill_sequences(before);
     const tess_attention a = attention_of(seqs, SEQS);
-    copy c = copy_of("attention_forward", &a, ALIGNED(sizeof(a)) + SEQS_BYTES);
+    copy c = copy_of(TESS_ROW_attention_forward, &a, ALIGNED(sizeof(a)) + SEQS_BYTES);
     const tess_attention *got = c.args;
     EXPECT(got->q == moved(at(0)) && got->out == moved(at(1)) && got->lse == moved(at(2)));
     EXPECT(got->n_seqs == SEQS && got->n_heads == 4 && got->scale == 0.5f && got->dtype == TESS_BF16);
@@ -244,7 +244,7 @@ static void a_copy_of_attention_gradients_holds_the_sequences_of_the_forward_cal
     fill_sequences(seqs);
     const tess_attention_grad g = {
         .forward = attention_of(seqs, SEQS), .dout = at(3), .dq = at(4), .dk = at(5), .dv = at(6), .key_end = 9};
-    copy c = copy_of("attention_backward", &g, ALIGNED(sizeof(g)) + SEQS_BYTES);
+    copy c = copy_of(TESS_ROW_attention_backward, &g, ALIGNED(sizeof(g)) + SEQS_BYTES);
     const tess_attention_grad *got = c.args;
     EXPECT(got->forward.q == moved(at(0)) && got->dout == moved(at(3)) && got->key_end == 9);
     EXPECT(got->dq == moved(at(4)) && got->dk == moved(at(5)) && got->dv == moved(at(6)));
@@ -262,7 +262,7 @@ static void a_copy_of_a_reduction_holds_its_inputs_and_outputs(void)
     void *y[] = {at(3), at(4)}, *y_before[] = {at(3), at(4)};
     const tess_reduction r = {
         .x = x, .n_inputs = 3, .divisor = 3, .y = y, .n_outputs = 2, .y_dtype = TESS_BF16, .n = 17, .finite = at(5)};
-    copy c = copy_of("reduce", &r, ALIGNED(sizeof(r)) + ALIGNED(sizeof(x)) + ALIGNED(sizeof(y)));
+    copy c = copy_of(TESS_ROW_reduce, &r, ALIGNED(sizeof(r)) + ALIGNED(sizeof(x)) + ALIGNED(sizeof(y)));
     const tess_reduction *got = c.args;
     expect_list_at(&c, got->x, ALIGNED(sizeof(r)));
     expect_list_at(&c, got->y, ALIGNED(sizeof(r)) + ALIGNED(sizeof(x)));
@@ -289,7 +289,8 @@ static void a_copy_of_a_reduction_of_runs_holds_the_runs_too(void)
     const tess_reduce_run runs[] = {{0, 10, 3}, {5, 13, 2}, {40, 20, 7}};
     const tess_reduce_runs_args args = {
         .of = {.x = x, .n_inputs = 2, .divisor = 1, .y = &y, .n_outputs = 1}, .runs = runs, .n_runs = COUNT(runs)};
-    copy c = copy_of("reduce_runs", &args, ALIGNED(sizeof(args)) + ALIGNED(sizeof(x)) + 16 + ALIGNED(sizeof(runs)));
+    copy c =
+        copy_of(TESS_ROW_reduce_runs, &args, ALIGNED(sizeof(args)) + ALIGNED(sizeof(x)) + 16 + ALIGNED(sizeof(runs)));
     const tess_reduce_runs_args *got = c.args;
     expect_list_at(&c, got->of.x, ALIGNED(sizeof(args)));
     expect_list_at(&c, got->of.y, ALIGNED(sizeof(args)) + ALIGNED(sizeof(x)));
@@ -305,7 +306,7 @@ static void a_copy_of_conversions_moves_both_ends_of_each_run(void)
 {
     const tess_value_run runs[] = {{at(0), at(1), 5}, {at(2), at(3), 0}};
     const tess_convert_runs_args args = {.runs = runs, .n_runs = COUNT(runs), .to = TESS_BF16}, none = {.n_runs = 0};
-    copy c = copy_of("convert_runs", &args, ALIGNED(sizeof(args)) + ALIGNED(sizeof(runs)));
+    copy c = copy_of(TESS_ROW_convert_runs, &args, ALIGNED(sizeof(args)) + ALIGNED(sizeof(runs)));
     const tess_convert_runs_args *got = c.args;
     expect_list_at(&c, got->runs, ALIGNED(sizeof(args)));
     for (size_t i = 0; i < COUNT(runs); i++) {
@@ -317,7 +318,7 @@ static void a_copy_of_conversions_moves_both_ends_of_each_run(void)
     EXPECT(runs[0].x == at(0) && runs[0].y == at(1) && runs[1].x == at(2) && runs[1].y == at(3));
     EXPECT(got->to == TESS_BF16);
     free(c.args);
-    c = copy_of("convert_runs", &none, ALIGNED(sizeof(none)));
+    c = copy_of(TESS_ROW_convert_runs, &none, ALIGNED(sizeof(none)));
     EXPECT_INT(c.n_moved, 0);
     free(c.args);
 }
@@ -331,7 +332,7 @@ static void a_copy_of_a_product_moves_its_terms_and_what_follows(void)
                                .gate = at(5),
                                .up = at(6),
                                .work = at(7)};
-    copy c = copy_of("gemm_fused", &f, ALIGNED(sizeof(f)));
+    copy c = copy_of(TESS_ROW_gemm_fused, &f, ALIGNED(sizeof(f)));
     const tess_gemm_fused *got = c.args;
     EXPECT(got->g.a == moved(at(0)) && got->g.b == moved(at(1)) && got->g.c == moved(at(2)) && got->g.bias == NULL);
     EXPECT(got->terms[0].a == moved(at(3)) && got->terms[0].b == moved(at(4)));
@@ -348,7 +349,7 @@ static void a_copy_of_a_product_moves_its_terms_and_what_follows(void)
 static void a_copy_of_adamw_knows_the_memory_of_the_host(void)
 {
     const tess_adamw_update u = {.n = 3, .p = at(0), .m = at(1), .v = at(2), .g = at(3), .undo = at(4)};
-    copy c = copy_of("adamw", &u, ALIGNED(sizeof(u)));
+    copy c = copy_of(TESS_ROW_adamw, &u, ALIGNED(sizeof(u)));
     const tess_adamw_update *got = c.args;
     EXPECT(got->p == moved(at(0)) && got->g == moved(at(3)) && got->copy == NULL);
     expect_moved(&c, at(0), TESS_UPDATES);
@@ -359,34 +360,34 @@ static void a_copy_of_adamw_knows_the_memory_of_the_host(void)
 }
 
 /* ---- Work ---- */
-static void expect_work(const char *name, const void *args, double flops, double bytes)
+static void expect_work(tess_kernel_row_id id, const void *args, double flops, double bytes)
 {
-    EXPECT(row != NULL);
+    const tess_kernel_row *row = &tess_kernel_rows[id];
     tess_kernel_work work = tess_kernel_work_of(row, args);
     if (work.flops != flops || work.bytes != bytes)
-        test_fail(__FILE__, __LINE__, "%s: %.0f flops and %.0f bytes, expected %.0f and %.0f", name, work.flops,
+        test_fail(__FILE__, __LINE__, "%s: %.0f flops and %.0f bytes, expected %.0f and %.0f", row->name, work.flops,
                   work.bytes, flops, bytes);
 }
 
 static void products_read_their_factors_once(void)
 {
     tess_gemm g = {.m = 3, .n = 5, .k = 7, .bias = at(0), .ab_dtype = TESS_BF16, .c_dtype = TESS_F32};
-    expect_work("gemm", &g, 2 * 3 * 5 * 7, 2 * 3 * 7 + 2 * 7 * 5 + 2 * 5 + 4 * 3 * 5);
+    expect_work(TESS_ROW_gemm, &g, 2 * 3 * 5 * 7, 2 * 3 * 7 + 2 * 7 * 5 + 2 * 5 + 4 * 3 * 5);
     g.bias = NULL;
     g.accumulate = true; /* C is read, too */
     g.ab_dtype = TESS_F32;
-    expect_work("gemm", &g, 2 * 3 * 5 * 7, 4 * 3 * 7 + 4 * 7 * 5 + 2 * 4 * 3 * 5);
+    expect_work(TESS_ROW_gemm, &g, 2 * 3 * 5 * 7, 4 * 3 * 7 + 4 * 7 * 5 + 2 * 4 * 3 * 5);
     g.accumulate = false;
     tess_gemm_fused f = {.g = g, .n_terms = 1, .terms = {{.k = 2}}, .then = TESS_THEN_ACT, .gate = at(1)};
-    expect_work("gemm_fused", &f, 2 * 3 * 5 * 9, 4 * (3 * 9 + 9 * 5) + 3 * 4 * 3 * 5); /* C, y, the gate */
+    expect_work(TESS_ROW_gemm_fused, &f, 2 * 3 * 5 * 9, 4 * (3 * 9 + 9 * 5) + 3 * 4 * 3 * 5); /* C, y, the gate */
 }
 
 static void a_norm_reads_the_residual_and_writes_the_sum(void)
 {
     tess_norm_args a = {.x = at(0), .w = at(1), .y = at(2), .T = 4, .C = 6, .dtype = TESS_BF16};
-    expect_work("rmsnorm_forward", &a, 5 * 24, 2 * (24 + 6 + 24));
+    expect_work(TESS_ROW_rmsnorm_forward, &a, 5 * 24, 2 * (24 + 6 + 24));
     a.residual = at(3), a.h_out = at(4), a.rstd = at(5);
-    expect_work("rmsnorm_forward", &a, 5 * 24, 2 * (24 + 24 + 24 + 6 + 24) + 4 * 4);
+    expect_work(TESS_ROW_rmsnorm_forward, &a, 5 * 24, 2 * (24 + 24 + 24 + 6 + 24) + 4 * 4);
 }
 
 /* 3 queries at the end of 10 keys see a window of 4 keys each, and 2 queries see 1 and 2. */
@@ -397,42 +398,43 @@ static void attention_multiplies_what_the_window_shows(void)
     a.window = 4;
     const double pairs = 4 + 4 + 4 + 1 + 2, q = 5 * 4 * 8, k = 12 * 2 * 8, lse = 5 * 4;
     const double flops = 2 * 2 * pairs * 8 * 4, bytes = 2 * (2 * q + 2 * k) + 4 * lse;
-    expect_work("attention_forward", &a, flops, bytes);
+    expect_work(TESS_ROW_attention_forward, &a, flops, bytes);
     a.window = 0;
-    expect_work("attention_forward", &a, 2 * 2 * (8 + 9 + 10 + 1 + 2) * 8 * 4, bytes);
+    expect_work(TESS_ROW_attention_forward, &a, 2 * 2 * (8 + 9 + 10 + 1 + 2) * 8 * 4, bytes);
     a.window = 4;
-    expect_work("attention_backward", &(tess_attention_grad){.forward = a}, flops / 2 * 5, 2 * bytes);
+    expect_work(TESS_ROW_attention_backward, &(tess_attention_grad){.forward = a}, flops / 2 * 5, 2 * bytes);
 }
 
 static void an_optimizer_reads_and_writes_its_state(void)
 {
     tess_adamw_update u = {.n = 10, .p = at(0), .m = at(1), .v = at(2), .g = at(3), .copy_dtype = TESS_BF16};
-    expect_work("adamw", &u, 16 * 10, 10 * (3 * 2 * 4 + 4));
+    expect_work(TESS_ROW_adamw, &u, 16 * 10, 10 * (3 * 2 * 4 + 4));
     u.copy = at(4);
     u.undo = at(5); /* is not an operand */
-    expect_work("adamw", &u, 16 * 10, 10 * (3 * 2 * 4 + 4 + 2));
+    expect_work(TESS_ROW_adamw, &u, 16 * 10, 10 * (3 * 2 * 4 + 4 + 2));
 }
 
 static void a_table_of_gradients_is_set_to_0_unless_they_are_added(void)
 {
     tess_embedding_grad_args a = {
         .ids = at(0), .dout = at(1), .dtable = at(2), .rows = 10, .T = 6, .C = 4, .dtype = TESS_BF16};
-    expect_work("embedding_backward", &a, 6 * 4, 6 * 4 * (2 + 2 * 4) + 10 * 4 * 4);
+    expect_work(TESS_ROW_embedding_backward, &a, 6 * 4, 6 * 4 * (2 + 2 * 4) + 10 * 4 * 4);
     a.accumulate = true;
-    expect_work("embedding_backward", &a, 6 * 4, 6 * 4 * (2 + 2 * 4));
+    expect_work(TESS_ROW_embedding_backward, &a, 6 * 4, 6 * 4 * (2 + 2 * 4));
 }
 
 static void reductions_and_runs_count_their_elements(void)
 {
     tess_reduction r = {.n_inputs = 3, .dtype = TESS_BF16, .n_outputs = 2, .y_dtype = TESS_F32, .n = 7};
-    expect_work("reduce", &r, 3 * 7, 7 * (3 * 2 + 2 * 4));
+    expect_work(TESS_ROW_reduce, &r, 3 * 7, 7 * (3 * 2 + 2 * 4));
     r.n_outputs = 1;
     r.accumulate = true;
     const tess_reduce_run runs[] = {{0, 0, 5}, {9, 5, 6}};
-    expect_work("reduce_runs", &(tess_reduce_runs_args){.of = r, .runs = runs, .n_runs = 2}, 3 * 11,
+    expect_work(TESS_ROW_reduce_runs, &(tess_reduce_runs_args){.of = r, .runs = runs, .n_runs = 2}, 3 * 11,
                 11 * (3 * 2 + 2 * 4));
     const tess_value_run values[] = {{at(0), at(1), 5}, {at(2), at(3), 6}};
-    expect_work("convert_runs", &(tess_convert_runs_args){.runs = values, .n_runs = 2, .to = TESS_BF16}, 0, 11 * 6);
+    expect_work(TESS_ROW_convert_runs, &(tess_convert_runs_args){.runs = values, .n_runs = 2, .to = TESS_BF16}, 0,
+                11 * 6);
 }
 
 static const test_case cases[] = {
