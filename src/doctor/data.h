@@ -17,6 +17,7 @@
     X(mpi) \
     X(ucx) \
     X(frameworks) \
+    X(tensorflow) \
     X(trainers) \
     X(gradients) \
     X(settings) \

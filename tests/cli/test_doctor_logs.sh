@@ -64,7 +64,7 @@ is_read 033 effect deepspeed-launcher "$effects" 250621 SIGKILL
 is_read 034 cause deepspeed-ssh 'host node-b: ' rank\  exception
 is_read 035 cause deepspeed-loss-scale-minimum 'float16 training gives up' 'rank 0' memory
 is_read 036 cause cuda-device-assert "a kernel's own check failed" rank memory
-is_read 037 cause kubernetes-evicted 'pod/egg-0: Kubernetes evicted the pod: memory' egg-1 GPU disk
+is_read 037 cause kubernetes-evicted 'pod egg-0: Kubernetes evicted the pod: memory' egg-1 GPU disk
 is_read 038 effect nccl-peer-closed 'look into those of 192.0.2.247' 'rank 9' node-a
 is_read 039 cause nccl-ofi-internal 'libfabric (EFA) failed' memory 'does not allow'
 is_read 040 cause disk-quota 'the quota of the user' rank shm

@@ -90,7 +90,7 @@ static const struct {
     {"cuda-fallen-off-bus", "GPU 0000:00:08",
      "NVRM: Xid (PCI:0000:00:07): 13, pid=2, name=p, Graphics Exception\nNVRM: Xid (PCI:0000:00:08): 79, pid=1, GPU "
      "has fallen off the bus."},
-    {"kubernetes-evicted", "actor pod/egg-0",
+    {"kubernetes-evicted", "pod egg-0",
      "4m11s Warning Evicted pod/egg-0 The node was low on resource: memory. Container egg was using 5053216Ki\n"
      "4m7s Warning Evicted pod/egg-1 The node had condition: [MemoryPressure]."},
     {"disk-quota", "", "OSError: [Errno 122] Disk quota exceeded"},
@@ -722,7 +722,7 @@ static const struct {
     {"ssh-login-failed", "host w-0",
      "ssh: Could not resolve hostname w-0: Temporary failure in name resolution\n"
      "ORTE was unable to reliably start one or more daemons."},
-    {"kubernetes-image", "host job-master-0",
+    {"kubernetes-image", "pod job-master-0",
      "Error from server (BadRequest): container \"pytorch\" in pod \"job-master-0\" is waiting to start: trying and "
      "failing to pull image"},
     {"rocm-hardware-error", "GPU 0000:dd:00.0",

@@ -889,10 +889,10 @@ static const struct {
     {"srun: error: Task launch for StepId=77.0 failed on node n3: Job credential expired\nsrun: Job step aborted\n",
      "host n3: a host did not accept Slurm's credential"},
     {"      Reason:       OOMKilled\n      Exit Code:    137\n", "the memory limit of a container"},
-    {"job-worker-3   0/1     OOMKilled   0          12m\n", "host job-worker-3: the memory limit"},
+    {"job-worker-3   0/1     OOMKilled   0          12m\n", "pod job-worker-3: the memory limit"},
     {"1m Normal Preempted pod/job-worker-3 Preempted by pod 7c9e on node gpu-4\n"
      "torch.distributed.DistBackendError: NCCL timeout after 1800 seconds\n",
-     "host job-worker-3: a pod of higher"},
+     "pod job-worker-3: a pod of higher"},
     {"n1:7:8 [3] net_ib.cc:1 NCCL WARN NET/IB: Got completion from peer 192.0.2.7<1> with "
      "status=IBV_WC_WR_FLUSH_ERR(5)\n"
      "n2:7:8 [1] net_ib.cc:1 NCCL WARN NET/IB: Got completion from peer 192.0.2.1<1> with "
@@ -960,7 +960,7 @@ static const struct {
     {"Feb 20 18:59:13 n2 slurmd[57977]: fatal: gres.conf duplicate records for gpu\n",
      "host n2: a daemon of Slurm ended or could not start on this host: gres.conf duplicate records for gpu"},
     {"INFO: At 2016-08-24 - event for worker-0: {kubelet node-1} Evicted: The node was low on compute resources.\n",
-     "actor worker-0: Kubernetes evicted the pod: compute resources"},
+     "pod worker-0: Kubernetes evicted the pod: compute resources"},
     {KERNEL "nvme nvme0: controller is down; will reset: CSTS=0xffffffff\nOSError: [Errno 5] Input/output error\n",
      "host n1: a disk of the host failed, or no longer answers: nvme0"},
     {"Jan 10 11:43:09 n1 earlyoom[77]: sending SIGTERM to process 4242 uid 1000 \"python\": oom_score 900\n",
@@ -1039,7 +1039,7 @@ static const struct {
     {"job-worker-0   0/1     CreateContainerError   0          2m29s\n"
      "Warning  Failed  113s   kubelet  Error: container create failed: runc create failed: unable to start container "
      "process: container init was OOM-killed (memory limit too low?)\n",
-     "host job-worker-0: the memory limit of a container was reached"},
+     "pod job-worker-0: the memory limit of a container was reached"},
     {"[Thu Dec  7 00:05:15 2017] Memory cgroup out of memory: Kill process 72 (java) score 0 or sacrifice child\n"
      "[Thu Dec  7 00:05:15 2017] Killed process 42 (java) total-vm:20255636kB, anon-rss:466160kB, file-rss:13684kB\n",
      "process (pid 42): the kernel killed a process, because its container or cgroup reached its memory limit"},
@@ -1084,7 +1084,7 @@ static const struct {
     {"2300:  I0712 15:54:56.488170 5711 dump.go:53] At 2026-01-01 00:00:00 +0000 UTC - event for job-worker-3: "
      "{kubelet "
      "n1} Evicted: The node was low on resource: memory. Threshold quantity: 250Mi, available: 232700Ki.\n",
-     "actor job-worker-3: Kubernetes evicted the pod: memory"},
+     "pod job-worker-3: Kubernetes evicted the pod: memory"},
     {"NodeName=gpu-07 Arch=x86_64 CoresPerSocket=1\n   Gres=gpu:8\n   NodeAddr=gpu-07 NodeHostName=gpu-07 "
      "Version=24.05\n"
      "   State=IDLE+DRAIN ThreadsPerCore=1\n"
@@ -1144,7 +1144,7 @@ static const struct {
      "   "
      "RESTARTS   AGE\ntrainer-master-0                                      1/1     Running     0          12m\n"
      "trainer-worker-0                                      0/1     OOMKilled   0          12m\n",
-     "host trainer-worker-0: the memory limit of a container was reached"},
+     "pod trainer-worker-0: the memory limit of a container was reached"},
     {"Kill task failed     root      2026-01-01T00:00:00 n3\n",
      "host n3: Slurm takes no more jobs to a host, or put it down: Kill task failed"},
     {"=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   RANK 3 PID 77 RUNNING AT n2\n"

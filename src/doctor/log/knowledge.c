@@ -85,7 +85,8 @@ static const char *const hooks[TESS_HOOK_COUNT] = {[TESS_HOOK_WORK] = "optype=",
                                                    [TESS_HOOK_ASSIGNED] = "successfully assigned ",
                                                    [TESS_HOOK_PROMPT] = "root@",
                                                    [TESS_HOOK_CHECKPOINT] = "checkpoint from ",
-                                                   [TESS_HOOK_SPEED] = "samples/sec"};
+                                                   [TESS_HOOK_SPEED] = "samples/sec",
+                                                   [TESS_HOOK_PROXY] = "[proxy service "};
 
 static const tess_table_field fields[] = {{"role", offsetof(tess_log_entry, role_text), true},
                                           {"match", offsetof(tess_log_entry, match), false},
@@ -168,6 +169,8 @@ static tess_status read_who(tess_log_entry *entry)
         entry->by_endpoint || entry->by_file || (entry->who != NULL && strcmp(entry->who, "reporter") == 0);
     entry->by_gpu = entry->who != NULL && strcmp(entry->who, "gpu") == 0;
     entry->by_host = entry->by_gpu || (entry->who != NULL && strcmp(entry->who, "host") == 0);
+    entry->by_pod = entry->who != NULL && strcmp(entry->who, "pod") == 0;
+    entry->by_reporter |= entry->by_pod;
     TESS_CHECK(entry->who == NULL || entry->by_reporter || entry->by_host, TESS_E_FORMAT,
                "%s:%d: %s: who '%.40s': write reporter, endpoint, file, host or gpu, or leave it out", entry->row.file,
                entry->row.line, entry->row.id, entry->who);

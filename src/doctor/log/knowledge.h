@@ -27,6 +27,8 @@ typedef enum tess_log_role {
     X(TESS_NAME_GPU, "gpu")       /* an index or an address */                    \
     X(TESS_NAME_ACTOR, "actor")   /* name of a worker */                          \
     X(TESS_NAME_CLASS, "class")   /* kind of a worker that has no name */         \
+    X(TESS_NAME_POD, "pod")       /* a pod of Kubernetes */                       \
+    X(TESS_NAME_JOB, "job")       /* a job or step of a scheduler */              \
     X(TESS_NAME_DEVICE, "device") /* a network device */                          \
     X(TESS_NAME_PEER, "peer")     /* the other side of a connection */            \
     X(TESS_NAME_STEP, "step")     /* step of training */                          \
@@ -54,6 +56,7 @@ typedef struct tess_log_entry {
     bool by_file;     /* like by_reporter; also, the line is about a checkpoint, by default the last one read */
     bool is_probe;    /* the line reports a failed attempt, which is no error if the run continues after it */
     bool by_host;     /* the line is about the host of the process that prints it */
+    bool by_pod;      /* like by_reporter; a line without a pod takes the one that an earlier line names */
     /* like by_host; also, the report names the GPU of the process, if only that process printed the line */
     bool by_gpu;
     bool is_fallback; /* ignored if another cause, wrapper or effect matches the same line */
@@ -118,6 +121,7 @@ typedef enum tess_log_hook {
     TESS_HOOK_PROMPT,
     TESS_HOOK_CHECKPOINT,
     TESS_HOOK_SPEED,
+    TESS_HOOK_PROXY,
     TESS_HOOK_COUNT
 } tess_log_hook;
 

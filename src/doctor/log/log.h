@@ -54,6 +54,7 @@ typedef struct log_who {
     int ranks[TESS_LOG_MOST_CULPRITS], n_ranks; /* the first n_ranks ranks */
     bool is_task;                               /* `ranks` are task numbers of a scheduler */
     bool is_class;                              /* `actor` is only the kind of a worker, whose name is not known */
+    const char *noun;                           /* what `actor` is: "pod", "job", "task"; NULL: an actor */
     bool is_local;                              /* `ranks` is a local rank; the global rank may become known later */
     bool is_named;        /* true: the line names the process; false: the process printed the line */
     int pid;              /* process id; 0: not known */
@@ -107,6 +108,14 @@ typedef struct log_failure {
     char host[64];       /* "": not known */
 } log_failure;
 
+/* A row of the table of processes that the kernel prints when it runs out of memory. */
+typedef struct log_oom_row {
+    int pid; /* 0: none */
+    int64_t pages;
+    char name[32];
+    log_place at; /* last row of the table */
+} log_oom_row;
+
 typedef struct tess_survey {
     tess_mem *mem;
     tess_knowledge *knowledge; /* borrowed */
@@ -125,6 +134,7 @@ typedef struct tess_survey {
     int stated_world;  /* number of ranks that the logs state; 0: none */
     int largest_communicator; /* ranks of the largest NCCL communicator; 0: none is known */
     bool leaves_out;          /* Ray suppressed equal lines of other ranks */
+    log_oom_row largest;      /* largest process of the kernel's table before the first error that followed one */
 } tess_survey;
 
 /* Initializes a survey. Free it with tess_survey_free, also after a failure. */

@@ -524,6 +524,32 @@ static void complete_by_endpoint(const tess_survey *s, const tess_log_entry *ent
         snprintf(who->what, sizeof(who->what), "%s", s->endpoint);
 }
 
+/* Adds the largest process of the kernel's table if the line right below the table says that memory ran out. */
+static void add_largest(const tess_survey *s, const log_match *match, tess_log_diagnosis *v)
+{
+    char text[120];
+    int64_t distance = match->first.line - s->largest.at.line;
+    if (s->largest.pid == 0 || match->first.file != s->largest.at.file || distance < 0 || distance > LOG_AFTER_TABLE)
+        return;
+    log_oom_text(&s->largest, text, sizeof(text));
+    if (v->who.pid == 0)
+        tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline), "; the largest process was %s", text);
+    else if (v->who.pid != s->largest.pid)
+        log_add_evidence(v, "the largest process of the kernel's table was %s", text);
+}
+
+/* Adds the process that printed the line, where the headline names its host or what it reports about. */
+static void add_printer(const tess_log_entry *entry, tess_log_diagnosis *v)
+{
+    char text[400];
+    bool says_more = v->reporter.n_ranks > 0 || v->reporter.pid != 0 || v->reporter.actor[0] != '\0';
+    if (!log_who_is_known(&v->who) || !(entry->by_host || entry->by_reporter) || !says_more ||
+        entry->role == TESS_LOG_EFFECT)
+        return;
+    log_who_text(&v->reporter, text, sizeof(text));
+    log_add_evidence(v, "printed by %s", text);
+}
+
 /* Reports an entry as the root cause, by its first line. */
 static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, tess_log_diagnosis *v)
 {
@@ -563,7 +589,9 @@ static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, te
         tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline), ", in data worker %s", worker);
     if (match->is_failure)
         add_cut_off(s, v);
+    add_largest(s, match, v);
     add_place(s, match, v);
+    add_printer(entry, v);
     add_surroundings(s, match, v);
     if (who.is_local)
         log_add_evidence(v, "%d is its local rank: on another host than the first its rank is higher", who.ranks[0]);

@@ -226,7 +226,9 @@ void log_report_waits(const log_blame *blame, tess_log_diagnosis *diagnosis);
 /* ---- log_evidence.c ---- */
 void log_add_evidence(tess_log_diagnosis *diagnosis, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-enum { LOG_MOST_QUOTED = 128 };
+/* Most lines of a quotation, and most lines between the kernel's table of processes and the line that says which
+ * process it killed. */
+enum { LOG_MOST_QUOTED = 128, LOG_AFTER_TABLE = 8 };
 
 enum { LOG_LOOSE = 8 };
 
@@ -248,8 +250,11 @@ typedef struct survey_reading {
     int64_t root_line;    /* line of a "Root Cause" that is still to be followed by its process */
     int64_t failed_line;  /* last line with a rank in torchrun's table */
     log_failure failure;  /* process of that table that is being read; rank -1: none */
+    char pod[64];         /* pod that a line last named; "": none, or several */
+    log_oom_row largest;  /* largest process of the kernel's last table of processes */
     char node[64];        /* node named by the description of a pod, an event or a prompt; "": none */
     bool nodes_differ;    /* events name pods on several nodes */
+    bool pods_differ;     /* lines name several pods */
     char checkpoint[160]; /* file or folder that the program last reported to read; "": none */
     log_who quoting;      /* process that printed the last line that quotes another process */
     log_who quoted;       /* process that it quotes */
@@ -296,11 +301,19 @@ void log_note_node(survey_reading *reading, const char *line, size_t size);
 /* Notes the node in an event of Kubernetes, "Successfully assigned default/job-0 to node-a". If events name several
  * nodes, the node of a later event is unknown. */
 void log_note_assigned(survey_reading *reading, const char *line, size_t size);
+/* Notes the pod that a line names. If lines name several pods, the pod of a later line is unknown. */
+void log_note_pod(survey_reading *reading, const char *pod);
 /* Notes the host in the prompt of a shell: "root@node-a:/data# python train.py". */
 void log_note_prompt(survey_reading *reading, const char *line, size_t size);
 /* Notes the path of a checkpoint that is read: "load checkpoint from local path: out/step_10.pth", "Loading
  * checkpoint from 'out'". */
 void log_note_checkpoint(survey_reading *reading, const char *line, size_t size);
+
+/* ---- oom_table.c: the kernel's table of processes when memory runs out ---- */
+/* Notes the largest process, if the line is a row of the table. */
+void log_note_oom_row(survey_reading *reading, const char *line, size_t size, int64_t number);
+/* Formats "python3 (pid 4242), 2.0 GiB resident". Returns text. */
+const char *log_oom_text(const log_oom_row *row, char *text, size_t size);
 
 /* ---- loose.c: unknown error lines, which no entry matches ---- */
 /* Whether the logger marked the line as an error. */

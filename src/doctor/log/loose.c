@@ -45,10 +45,12 @@ static bool is_glog_error(const char *text, size_t size)
     return text[5] == ' ' && isdigit((unsigned char)text[6]) && isdigit((unsigned char)text[7]) && text[8] == ':';
 }
 
-/* Whether the line itself has a lower level, "12:34:56.7: I tensorflow/...". Some log collectors mark all of
- * standard error as errors. */
+/* Whether the line itself has a lower level, "12:34:56.7: I tensorflow/..." or "ERROR tracker: 12:34:56 INFO step 7".
+ * Some log collectors mark all of standard error as errors. */
 static bool has_lower_level(const char *head, size_t size)
 {
+    if (has_level(head, size, "INFO") || has_level(head, size, "DEBUG"))
+        return true;
     for (size_t at = 1; at + 4 < size; at++)
         if (head[at] == ':' && isdigit((unsigned char)head[at - 1]) && head[at + 1] == ' ' && head[at + 3] == ' ' &&
             (head[at + 2] == 'I' || head[at + 2] == 'W'))

@@ -153,6 +153,23 @@ static size_t skip_time(const char *text, size_t size)
     return n < size && text[n] == ' ' ? n + 1 : 0;
 }
 
+/* Returns the offset after "[...]", "[...]:" or "[...]<stderr>:", or after "(...)" of a process or of a raylet; 0:
+ * the text begins with none of these. */
+static size_t skip_bracket(const char *text, size_t size)
+{
+    enum { MOST = 100 };
+    if (size < 3 || (text[0] != '[' && text[0] != '('))
+        return 0;
+    const char *close = memchr(text, text[0] == '[' ? ']' : ')', size < MOST ? size : MOST);
+    size_t n = close != NULL ? (size_t)(close - text) + 1 : 0;
+    if (text[0] == '(')
+        return n > 7 && (memmem(text, n, "pid=", 4) != NULL || memcmp(text, "(raylet", 7) == 0) ? n : 0;
+    if (n > 0 && n + 3 < size && text[n] == '<' &&
+        (close = memchr(text + n, '>', size - n < 12 ? size - n : 12)) != NULL)
+        n = (size_t)(close - text) + 1;
+    return n > 0 && n < size && text[n] == ':' ? n + 1 : n;
+}
+
 /* Reads host, process, thread and device, as NCCL writes them: "node-a:100:200 [5] ...". */
 static void read_nccl(const char *line, size_t size, log_who *who)
 {
@@ -183,8 +200,8 @@ static void read_nccl(const char *line, size_t size, log_who *who)
     }
 }
 
-/* Reads prefixes of Ray, "(Worker pid=5120, ip=192.0.2.14)" and "(raylet, ip=192.0.2.14)", and of vLLM, "(VllmWorker
- * rank=1 pid=77)". */
+/* Reads prefixes of Ray, "(Worker pid=5120, ip=192.0.2.14)" and "(raylet, ip=192.0.2.14)", of vLLM, "(VllmWorker rank=1
+ * pid=77)", and of SkyPilot, "(task-name, pid=77)". */
 static void read_worker(const char *line, size_t size, log_who *who)
 {
     const char *close = size > 0 && line[0] == '(' ? memchr(line, ')', size) : NULL;
@@ -194,7 +211,8 @@ static void read_worker(const char *line, size_t size, log_who *who)
         return;
     if (at != NULL) {
         who->pid = number_wide(at + 4, (size_t)(close - at) - 4);
-        size_t name = strncmp(line + 1, "pid=", 4) == 0 ? 0 : strcspn(line + 1, " ");
+        size_t name = strncmp(line + 1, "pid=", 4) == 0 ? 0 : strcspn(line + 1, " ,");
+        who->noun = line[1 + name] == ',' && name > 0 ? "task" : NULL;
         copy(who->actor, sizeof(who->actor), line + 1, name < n ? name : n - 1);
     }
     if ((at = memmem(line, n, "rank=", 5)) != NULL)
@@ -218,6 +236,17 @@ static void read_neuron(const char *line, log_who *who)
     int pid = 0, end = 0;
     (void)sscanf(line, "%*4d-%*3[A-Za-z]-%*2d %*2d:%*2d:%*[0-9.] %9d:%*d %*1[A-Z]%n", &pid, &end);
     if (end > 0)
+        who->pid = pid;
+}
+
+/* Reads the process before a line of PyTorch's Python code, "W0110 11:43:09.123000 77 torch/distributed/run.py:793] ".
+ * Some versions print the number of a thread there, which is larger than any process id. */
+static void read_torch(const char *line, log_who *who)
+{
+    enum { MOST_PID = 1 << 22 };
+    int pid = 0, path = 0, end = 0;
+    (void)sscanf(line, "%*1[IWECDV]%*4d %*2d:%*2d:%*[0-9.] %9d %*[^] :]%n:%*d]%n", &pid, &path, &end);
+    if (end > 0 && memcmp(line + path - 3, ".py", 3) == 0 && pid <= MOST_PID && who->pid == 0)
         who->pid = pid;
 }
 
@@ -395,6 +424,7 @@ log_who log_origin_of_line(const char *line, size_t size)
     read_scheduler(head + at, n - at, &who);
     read_task(head + at, n - at, &who);
     read_neuron(head + at, &who);
+    read_torch(head + at + skip_bracket(head + at, n - at), &who);
     if (who.host[0] == '\0')
         read_nccl(head, n, &who);
     if (who.host[0] == '\0')
@@ -411,23 +441,6 @@ log_who log_origin_of_line(const char *line, size_t size)
     if (who.host[0] == '\0')
         read_harness(head, &who);
     return who;
-}
-
-/* Returns the offset after "[...]", "[...]:" or "[...]<stderr>:", or after "(...)" of a process or of a raylet; 0:
- * the text begins with none of these. */
-static size_t skip_bracket(const char *text, size_t size)
-{
-    enum { MOST = 100 };
-    if (size < 3 || (text[0] != '[' && text[0] != '('))
-        return 0;
-    const char *close = memchr(text, text[0] == '[' ? ']' : ')', size < MOST ? size : MOST);
-    size_t n = close != NULL ? (size_t)(close - text) + 1 : 0;
-    if (text[0] == '(')
-        return n > 7 && (memmem(text, n, "pid=", 4) != NULL || memcmp(text, "(raylet", 7) == 0) ? n : 0;
-    if (n > 0 && n + 3 < size && text[n] == '<' &&
-        (close = memchr(text + n, '>', size - n < 12 ? size - n : 12)) != NULL)
-        n = (size_t)(close - text) + 1;
-    return n > 0 && n < size && text[n] == ':' ? n + 1 : n;
 }
 
 /* Returns the offset after a prefix of glog, "E0110 11:43:09.123456 77 file.cc:12] "; 0: the text has another form. */

@@ -81,15 +81,36 @@ static void set_node(survey_reading *r, const char *text, size_t n)
     snprintf(r->node, sizeof(r->node), "%.*s", (int)(n < sizeof(r->node) ? n : sizeof(r->node) - 1), text);
 }
 
+void log_note_pod(survey_reading *r, const char *pod)
+{
+    if (r->pods_differ || (r->pod[0] != '\0' && strcmp(r->pod, pod) != 0)) {
+        r->pods_differ = true;
+        r->pod[0] = '\0';
+        return;
+    }
+    snprintf(r->pod, sizeof(r->pod), "%s", pod);
+}
+
 void log_note_assigned(survey_reading *r, const char *line, size_t size)
 {
-    const char *end = line + size, *at = memmem(line, size, "uccessfully assigned ", 21);
+    static const char words[] = "uccessfully assigned ";
+    char pod[sizeof(r->pod)];
+    const char *end = line + size, *at = memmem(line, size, words, sizeof(words) - 1);
     const char *to = at != NULL ? memmem(at, (size_t)(end - at), " to ", 4) : NULL;
-    size_t n = 0;
-    for (to = to != NULL ? to + 4 : end; to + n < end && is_of_address(to[n]);)
+    if (to == NULL)
+        return;
+    at += sizeof(words) - 1;
+    const char *slash = at < to ? memchr(at, '/', (size_t)(to - at)) : NULL;
+    at = slash != NULL ? slash + 1 : at;
+    size_t n = 0, n_pod = at < to ? (size_t)(to - at) : 0;
+    for (to += 4; to + n < end && is_of_address(to[n]);)
         n++;
     if (n < 2)
         return;
+    if (n_pod > 0 && n_pod < sizeof(pod)) {
+        snprintf(pod, sizeof(pod), "%.*s", (int)n_pod, at);
+        log_note_pod(r, pod);
+    }
     r->nodes_differ |= r->node[0] != '\0' && (strlen(r->node) != n || memcmp(r->node, to, n) != 0);
     set_node(r, to, r->nodes_differ ? 0 : n);
 }

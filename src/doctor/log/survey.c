@@ -465,6 +465,25 @@ static tess_status note_communicator(survey_reading *r, const char *line, size_t
     return TESS_OK;
 }
 
+/* Reads the rank of a process of NCCL, "node-a:100:200 [3] proxy.cc:1519 NCCL WARN [Proxy Service 11] ...". The number
+ * is that in a communicator, so it counts only where no line gives the size of one. */
+static tess_status note_proxy(tess_survey *s, const char *line, size_t size, const log_who *origin)
+{
+    static const char words[] = "[Proxy Service ";
+    const char *at = memmem(line, size, words, sizeof(words) - 1), *end = line + size;
+    log_rank *placed;
+    if (at == NULL || origin->host[0] == '\0' || s->largest_communicator > 0)
+        return TESS_OK;
+    int rank = 0;
+    for (at += sizeof(words) - 1; at < end && isdigit((unsigned char)*at) && rank < LOG_MOST_RANKS; at++)
+        rank = rank * 10 + (*at - '0');
+    if (at == end || *at != ']' || rank >= LOG_MOST_RANKS)
+        return TESS_OK;
+    TESS_TRY(log_rank_at(s, rank, &placed));
+    place_rank(s, rank, origin);
+    return TESS_OK;
+}
+
 /* Notes the collective that a rank called, unless its own lines say more. */
 static tess_status note_call(survey_reading *r, int rank, const log_work *work, int64_t number, bool by_itself)
 {
@@ -566,6 +585,13 @@ static log_who find_subject(const survey_reading *r, const tess_found_entry *fou
     if (who.is_local && who.host[0] == '\0') /* a launcher means ranks of its own host */
         snprintf(who.host, sizeof(who.host), "%s", origin->host);
     const tess_log_entry *entry = tess_knowledge_at(r->survey->knowledge, found->entry);
+    if (entry->by_pod && who.actor[0] == '\0' && r->pod[0] != '\0') {
+        snprintf(who.actor, sizeof(who.actor), "%s", r->pod);
+        who.noun = "pod";
+        who.is_named = true;
+        if (who.host[0] == '\0')
+            snprintf(who.host, sizeof(who.host), "%s", r->node);
+    }
     if (entry->by_file && who.what[0] == '\0')
         snprintf(who.what, sizeof(who.what), "%s", r->checkpoint);
     if (entry->by_host && who.host[0] == '\0' && origin->host[0] == '\0')
@@ -687,11 +713,15 @@ static tess_status note_entries(survey_reading *r, const tess_found *found, cons
             continue;
         }
         log_who who = find_subject(r, one, line, size, &writer, failure);
+        if (one->names[TESS_NAME_POD].text != NULL)
+            log_note_pod(r, who.actor);
         log_who reporter = find_reporter(r, one->entry, &writer, &who, failure);
         if (is_inner(r, one->entry, origin, number) && who.is_named)
             r->survey->matches[one->entry].who.is_named = false; /* this makes the current line replace the first one */
         TESS_TRY(note_match(r, one->entry, line, size, number, &who, &reporter, origin, failure));
         note_names(r, one, number);
+        if (r->survey->largest.pid == 0 && r->largest.pid != 0 && number - r->largest.at.line <= LOG_AFTER_TABLE)
+            r->survey->largest = r->largest;
         if (tess_knowledge_at(r->survey->knowledge, one->entry)->is_quoting)
             begin_quotation(r, origin, &who, one->entry, number);
         TESS_TRY(note_mark(r->survey, one->entry, line, size, who.n_ranks > 0 ? who.ranks[0] : -1));
@@ -724,6 +754,8 @@ static tess_status take_found(survey_reading *r, const tess_found *found, const 
         log_note_loose(r, line, size, number, &origin);
     if (found->hooks & TESS_HOOK_BIT(TESS_HOOK_NRANKS))
         TESS_TRY(note_communicator(r, line, size, &origin));
+    if (found->hooks & TESS_HOOK_BIT(TESS_HOOK_PROXY))
+        TESS_TRY(note_proxy(r->survey, line, size, &origin));
     TESS_TRY(note_hooks(r, found->hooks, line, size, number, speaker, &failure));
     r->survey->n_known_lines += found->n_entries > 0;
     log_note_chained(r);
@@ -757,6 +789,7 @@ static tess_status take_line(survey_reading *r, const char *line, size_t size, i
     static const log_who nobody;
     tess_found found;
     bool is_json = false;
+    log_note_oom_row(r, line, size, number);
     if (log_has_time(line, size)) {
         r->stamped_size = size < LOG_HEAD ? size : LOG_HEAD;
         memcpy(r->stamped, line, r->stamped_size);

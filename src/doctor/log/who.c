@@ -46,6 +46,17 @@ static bool is_own_address(const char *text)
     return false;
 }
 
+/* Sets the name of an actor, which replaces the kind of an actor without a name. */
+static void set_actor(log_who *who, const char *name, const char *noun)
+{
+    if (who->is_class)
+        who->actor[0] = '\0';
+    who->is_class = false;
+    if (who->actor[0] == '\0')
+        who->noun = noun;
+    set_text(who->actor, sizeof(who->actor), name);
+}
+
 static void add_name(log_who *who, tess_log_name name, const char *text)
 {
     switch (name) {
@@ -67,10 +78,13 @@ static void add_name(log_who *who, tess_log_name name, const char *text)
         set_text(who->gpu, sizeof(who->gpu), text);
         break;
     case TESS_NAME_ACTOR:
-        if (who->is_class)
-            who->actor[0] = '\0';
-        who->is_class = false;
-        set_text(who->actor, sizeof(who->actor), text);
+        set_actor(who, text, strncmp(text, "/job:", 5) == 0 ? "task" : NULL);
+        break;
+    case TESS_NAME_POD:
+        set_actor(who, text, "pod");
+        break;
+    case TESS_NAME_JOB:
+        set_actor(who, text, "job");
         break;
     case TESS_NAME_CLASS:
         who->is_class |= who->actor[0] == '\0';
@@ -104,7 +118,7 @@ void log_who_add(log_who *who, const tess_found_entry *found)
             continue;
         tess_clean(found->names[name].text, found->names[name].size, text, sizeof(text));
         add_name(who, (tess_log_name)name, text);
-        who->is_named |= name <= TESS_NAME_HOST || name == TESS_NAME_ACTOR;
+        who->is_named |= name <= TESS_NAME_HOST || name == TESS_NAME_ACTOR || name == TESS_NAME_POD;
     }
 }
 
@@ -124,8 +138,10 @@ void log_who_complete(log_who *who, const log_who *more)
         memcpy(who->more_hosts, more->more_hosts, sizeof(who->more_hosts));
     set_text(who->host, sizeof(who->host), more->host);
     set_text(who->gpu, sizeof(who->gpu), more->gpu);
-    if (!more->is_class) /* the kind of an actor does not identify it in another error of its host */
-        set_text(who->actor, sizeof(who->actor), more->actor);
+    if (!more->is_class && who->actor[0] == '\0') { /* the kind of an actor does not identify it in another error */
+        memcpy(who->actor, more->actor, sizeof(who->actor));
+        who->noun = more->noun;
+    }
     set_text(who->device, sizeof(who->device), more->device);
     set_text(who->peer, sizeof(who->peer), more->peer);
     set_text(who->step, sizeof(who->step), more->step);
@@ -294,6 +310,12 @@ static size_t add_numbers(const log_who *who, char *text, size_t size)
     return tess_text_add(text, size, 0, "%s%s", who->is_local ? "local " : "", ranks);
 }
 
+/* Returns the word before the name of a device: none where the name says what it is, as "TPU:4" does. */
+static const char *device_word(const char *device)
+{
+    return strncmp(device, "TPU", 3) == 0 || strncmp(device, "NPU", 3) == 0 ? "" : "GPU ";
+}
+
 const char *log_who_text(const log_who *who, char *text, size_t size)
 {
     size_t at = 0;
@@ -305,9 +327,10 @@ const char *log_who_text(const log_who *who, char *text, size_t size)
     if (who->n_ranks > 0)
         at = add_numbers(who, text, size);
     else if (who->actor[0] != '\0')
-        at = tess_text_add(text, size, at, "actor%s %s", strchr(who->actor, ',') != NULL ? "s" : "", who->actor);
+        at = tess_text_add(text, size, at, "%s%s %s", who->noun != NULL ? who->noun : "actor",
+                           strchr(who->actor, ',') != NULL ? "s" : "", who->actor);
     else if (who->gpu[0] != '\0')
-        at = tess_text_add(text, size, at, "GPU %s", who->gpu);
+        at = tess_text_add(text, size, at, "%s%s", device_word(who->gpu), who->gpu);
     else if (who->host[0] == '\0')
         at = tess_text_add(text, size, at, "process%s", who->more_pids[0] != '\0' ? "es" : "");
     if (who->host[0] != '\0')
@@ -318,7 +341,7 @@ const char *log_who_text(const log_who *who, char *text, size_t size)
                            who->host, who->more_hosts);
     size_t n = 0;
     if (who->n_ranks > 0 && who->gpu[0] != '\0')
-        n = tess_text_add(details, sizeof(details), n, ", GPU %s", who->gpu);
+        n = tess_text_add(details, sizeof(details), n, ", %s%s", device_word(who->gpu), who->gpu);
     if (who->pid != 0 && who->n_ranks <= 1)
         n = tess_text_add(details, sizeof(details), n, ", pid%s %d%s", who->more_pids[0] != '\0' ? "s" : "", who->pid,
                           who->more_pids);

@@ -1,0 +1,186 @@
+/* Messages whose family is told from the word that differs: the same line of a program with another code, another name
+ * or another beginning. Each text gives the words of the headline, and whether it is a root cause. */
+#include "support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "doctor/log/log_impl.h"
+
+#define ROW(pid, rss, name) "[ 77.1] [ " #pid "]  1000 " #pid " 5861879 " #rss " 2015232 30009 -998 " name "\n"
+
+typedef struct sample {
+    const char *text, *headline; /* the headline begins with these words; "": nothing is found */
+    bool is_cause;
+} sample;
+
+static const sample hosts_and_jobs[] = {
+    /* The kernel's table shows the process that used most, where the line that names the killed one is cut off. */
+    {ROW(41, 276, "init") ROW(102, 47747, "python") ROW(103, 243385180, "python3")
+         ROW(104, 2529507, "python") "[ 77.2] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=38e6\n",
+     "the kernel killed a process, because its container or cgroup reached its memory limit; the largest process was "
+     "python3 (pid 103), 928 GiB",
+     true},
+    {ROW(41, 276, "init") ROW(102, 47747, "python") "[ 77.2] Out of memory: Killed process 102 (python) total-vm:1kB\n",
+     "process (pid 102): the kernel killed a process for memory; its peers print timeouts minutes later", true},
+    {"(my-task, pid=77) I 12-10 21:39:39 controller.py:118] Cluster is preempted (status: INIT). Recovering...\n",
+     "task my-task (pid 77): the cloud takes a machine", true},
+    {"slurmstepd: error: *** STEP 77.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***\n",
+     "job 77.0: the job reached its time limit", true},
+    {"submitit WARNING (2026-01-01 04:18:45,881) - Bypassing signal SIGTERM\n"
+     "submitit WARNING (2026-01-01 04:18:45,881) - Caught signal SIGUSR2 on n1: this job is preempted.\n"
+     "submitit INFO (2026-01-01 04:18:45,912) - Requeued job 78 (3 remaining timeouts)\n",
+     "job 78: the scheduler took the job back (preemption)", true},
+    {"submitit WARNING (2026-01-01 04:18:45,881) - Caught signal SIGUSR2 on n1: this job is timed-out.\n",
+     "the job reached its time limit", true},
+    {"rank 3 in job 1  n1_4567   caused collective abort of all ranks\n  exit status of rank 3: killed by signal 9\n",
+     "rank 3: a process got SIGKILL", false},
+    {"[launch.py:1:sigkill_handler] Killing subprocess 80\n"
+     "[launch.py:2:sigkill_handler] ['python3', '-u', 't.py', '--local_rank=0'] exits with return code = -9\n",
+     "local rank 0: a process got SIGKILL", false},
+    {"[launch.py:1:sigkill_handler] Killing subprocess 80\n[launch.py:1:sigkill_handler] Killing subprocess 81\n"
+     "[launch.py:2:sigkill_handler] ['python3', '-u', 't.py', '--local_rank=1'] exits with return code = -9\n",
+     "a process got SIGKILL", false},
+    {"double free or corruption (!prev)\nt.sh: line 3: 77 Aborted (core dumped) python t.py\n",
+     "native code damaged the memory of its own process (a check of glibc), and the process aborted: double free",
+     true},
+    {"W0110 09:35:41.194000 77 torch/distributed/elastic/agent/server/api.py:719] Received 1 death signal, shutting "
+     "down\n",
+     "the launcher's terminal or session was closed (SIGHUP), and it ended its ranks, reported by process (pid 77)",
+     true},
+    {"W0110 09:35:41.194000 140123456 torch/distributed/elastic/agent/server/api.py:719] Received 1 death signal, "
+     "shutting down\n",
+     "the launcher's terminal or session was closed (SIGHUP), and it ended its ranks", true},
+};
+
+static const sample clusters[] = {
+    {"Events:\n  Normal   Scheduled    4m44s  default-scheduler  Successfully assigned ns/job-0 to n1\n"
+     "  Warning  FailedMount  102s   kubelet  MountVolume.SetUp failed for volume \"nfs\" : mount failed: exit status "
+     "32\n"
+     "Mounting arguments: -t nfs store-a:/data /var/lib/kubelet/pods/5088/volumes/nfs\n",
+     "pod job-0 on n1 (to store-a): Kubernetes could not mount what a pod asks for: \"nfs\"", true},
+    {"NAME      READY     STATUS    RESTARTS   AGE\njob-0-ft226   0/1       Pending   0          15m\n"
+     "  Warning  FailedScheduling  2s  default-scheduler  0/6 nodes are available: 6 Insufficient nvidia.com/gpu.\n",
+     "no error that ends a job is in these logs, only a warning: pod job-0-ft226: a pod waits for a node", false},
+    {"1m Warning FailedScheduling pod/job-1 0/6 nodes are available: 6 Insufficient nvidia.com/gpu.\n",
+     "no error that ends a job is in these logs, only a warning: pod job-1: a pod waits for a node", false},
+    {"1m Normal TaintManagerEviction pod/job-2 Marking for deletion Pod default/job-2\n",
+     "pod job-2: the node of a pod was shut down", true},
+    {"ERROR:tensorflow:Remote function on worker /job:worker/replica:0/task:1 failed with UnavailableError():failed\n"
+     "Additional GRPC error information from remote target /job:ps/replica:0/task:0/device:CPU:0 while calling /x:\n",
+     "task /job:ps/replica:0/task:0: a task of TensorFlow's cluster was not reached", false},
+    {"tensorflow.python.framework.errors_impl.UnavailableError: Socket closed\n", "", false},
+    {"tensorflow.python.framework.errors_impl.UnknownError: Failed to get convolution algorithm. This is probably "
+     "because cuDNN failed to initialize, so try looking\n",
+     "cuBLAS or cuDNN could not start or run in TensorFlow, mostly because the GPU has no memory left for it", true},
+    {"tensorflow.python.framework.errors_impl.NotFoundError: Key conv1/weights not found in checkpoint\n",
+     "a checkpoint does not have what the model asks for", true},
+    {"2026-01-01 00:00:00.1: W tensorflow/stream_executor/platform/default/dso_loader.cc:64] Could not load dynamic "
+     "library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open shared object file: No such file\n",
+     "", false},
+    {"(1) RESOURCE_EXHAUSTED: Attempting to reserve 6.48G at the bottom of memory.\nException in device=TPU:4: RES\n",
+     "TPU:4: a device of JAX has no memory", true},
+};
+
+static const sample engines_and_builds[] = {
+    {"(EngineCore_DP0 pid=77) INFO 12-23 23:51:23 [gpu_worker.py:298] Available KV cache memory: -2.77 GiB\n"
+     "(EngineCore_DP0 pid=77) ERROR 12-23 23:51:23 [core.py:708] EngineCore failed to start.\n",
+     "actor EngineCore_DP0 (pid 77): the GPU has too little free memory", true},
+    {"ERROR 06-26 23:10:17 [async_llm.py:420] vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an "
+     "issue.\n"
+     "Failed: Cuda error /w/csrc/custom_all_reduce.cuh:455 'an illegal memory access was encountered'\n",
+     "a kernel read or wrote where it must not", true},
+    {"ERROR 06-26 23:10:17 [async_llm.py:420] vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an "
+     "issue.\n"
+     "Failed: Cuda error /w/csrc/custom_all_red\n",
+     "a CUDA call failed in the engine's own all-reduce", true},
+    {"ray.exceptions.RayTaskError(RuntimeError): ray::WorkerDict.save() (pid=77, ip=[192.0.2.4], actor_id=3f65)\n"
+     "  File \"torch/serialization.py\", line 1266, in _save\n"
+     "RuntimeError: [enforce fail at inline_container.cc:857] . PytorchStreamWriter failed writing file data/37\n",
+     "a checkpoint could not be written, reported by actor WorkerDict.save on 192.0.2.4 (pid 77)", true},
+    {"nvcc fatal   : Unsupported gpu architecture 'compute_89'\nninja: build stopped: subcommand failed.\n",
+     "an extension was not built, because the compiler (nvcc) does not know the architecture of the GPU: compute_89",
+     true},
+    {"Exception: >- DeepSpeed Op Builder: Installed CUDA version 12.0 does not match the version torch was compiled "
+     "with "
+     "11.8, unable to compile\n",
+     "an extension was not built, because the CUDA toolkit of the system is not of the version", true},
+    {"FAILED: adam.cuda.o\ncsrc/adam.cu:12:10: fatal error: cuda_fp8.h: No such file or directory\n"
+     "ninja: build stopped: subcommand failed.\n",
+     "an extension was not built, because its source did not compile or link: cuda_fp8.h", true},
+    {"AssertionError: Index file doesn't match expected format. Make sure that --dataset-impl is configured "
+     "properly.\n",
+     "the index of a tokenized data set (.idx) is damaged", true},
+    {"OSError: Unable to open file (unable to lock file, errno = 11, error message = 'Resource temporarily "
+     "unavailable')\n",
+     "a file is locked by another process", true},
+    {"ERROR:    [Errno 98] error while attempting to bind on address ('0.0.0.0', 8000): address already in use\n",
+     "an address or port that the program wants to listen on is taken: '0.0.0.0', 8000", true},
+    {"[W socket.cpp:401] [c10d] The server socket has failed to listen on [::]:47531 (errno: 98 - Address already in "
+     "use).\n",
+     "the port of the store is taken: [::]:47531", true},
+    {"n1:7:8 [3] NCCL INFO misc/socket.cc:567 -> 2\nn1:7:8 [3] NCCL INFO transport/net_socket.cc:336 -> 2\n"
+     "n1:7:8 [3] proxy.cc:1519 NCCL WARN [Proxy Service 11] Failed to execute operation Connect from rank 11, retcode "
+     "2\n",
+     "rank 11 on n1 (GPU 3, pid 7): NCCL could not use a TCP socket", false},
+    {"n1:7:8 [3] NCCL INFO misc/socket.cc:47 -> 3\nn1:7:8 [3] NCCL INFO misc/socket.cc:829 -> 3\n", "", false},
+    {"[rank8]:[W318 11:02:41.9 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=1, addr=[n2]:48750, "
+     "remote=[n1]:20000): Connection reset by peer\n",
+     "no error that ends a job is in these logs, only what follows from one: the store's connection broke; look into "
+     "those of n1",
+     false},
+    {"unable to create StreamExecutor for CUDA:1: failed initializing: CUDA_ERROR_INVALID_DEVICE: invalid device "
+     "ordinal\n",
+     "a process asks for a GPU that it does not see, or sees the wrong GPU: CUDA:1", true},
+};
+
+static void expect_samples(const sample *samples, size_t n)
+{
+    tess_knowledge *knowledge;
+    char path[512];
+    setenv("XDG_CONFIG_HOME", "/nowhere", 1);
+    EXPECT_OK(tess_knowledge_create(test_mem(), NULL, 0, &knowledge));
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), "log.txt"));
+    for (size_t i = 0; i < n; i++) {
+        tess_survey survey;
+        tess_log_diagnosis diagnosis;
+        const char *headline = samples[i].headline;
+        EXPECT_OK(tess_os_write_atomic(path, samples[i].text, strlen(samples[i].text)));
+        EXPECT_OK(tess_survey_begin(test_mem(), knowledge, &survey));
+        EXPECT_OK(tess_survey_read(&survey, path));
+        EXPECT_OK(tess_log_diagnose(&survey, 0, &diagnosis));
+        bool is_right = headline[0] == '\0'
+                            ? diagnosis.kind <= TESS_LOG_KNOWN
+                            : strncmp(diagnosis.headline, headline, strlen(headline)) == 0 &&
+                                  (diagnosis.kind == TESS_LOG_ERROR && diagnosis.is_cause) == samples[i].is_cause;
+        if (!is_right)
+            test_fail(__FILE__, __LINE__, "\"%s\": expected '%s' (%d), got '%s' (%d)", samples[i].text, headline,
+                      samples[i].is_cause, diagnosis.headline, diagnosis.is_cause);
+        tess_survey_free(&survey);
+    }
+    tess_knowledge_destroy(&knowledge);
+}
+
+static void hosts_jobs_and_signals_are_told_apart(void)
+{
+    expect_samples(hosts_and_jobs, sizeof(hosts_and_jobs) / sizeof(hosts_and_jobs[0]));
+}
+
+static void pods_and_tasks_of_clusters_are_named(void)
+{
+    expect_samples(clusters, sizeof(clusters) / sizeof(clusters[0]));
+}
+
+static void engines_and_builds_say_what_failed(void)
+{
+    expect_samples(engines_and_builds, sizeof(engines_and_builds) / sizeof(engines_and_builds[0]));
+}
+
+static const test_case cases[] = {
+    CASE(hosts_jobs_and_signals_are_told_apart),
+    CASE(pods_and_tasks_of_clusters_are_named),
+    CASE(engines_and_builds_say_what_failed),
+};
+
+TEST_MAIN(cases)
