@@ -54,7 +54,7 @@ typedef struct log_who {
     int ranks[TESS_LOG_MOST_CULPRITS], n_ranks; /* the first n_ranks ranks */
     bool is_task;                               /* `ranks` are task numbers of a scheduler */
     bool is_class;                              /* `actor` is only the kind of a worker, whose name is not known */
-    const char *noun;                           /* what `actor` is: "pod", "job", "task"; NULL: an actor */
+    const char *noun;                           /* "pod", "job" or "task"; NULL: `actor` is an actor */
     bool is_local;                              /* `ranks` is a local rank; the global rank may become known later */
     bool is_named;        /* true: the line names the process; false: the process printed the line */
     int pid;              /* process id; 0: not known */
