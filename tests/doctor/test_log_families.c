@@ -54,6 +54,48 @@ static const sample hosts_and_jobs[] = {
      "the launcher's terminal or session was closed (SIGHUP), and it ended its ranks", true},
 };
 
+static const sample launchers[] = {
+    {"(APIServer pid=32) (EngineCore_0 pid=296) (VllmWorker TP0 pid=302) ERROR 09-07 11:25:27 "
+     "[multiproc_executor.py:559] "
+     "RuntimeError: CUDA error: an illegal memory access was encountered\n",
+     "actor VllmWorker TP0 (pid 302): a kernel read or wrote", true},
+    {"2026-01-16 20:44:18 192.0.2.8 [14] RuntimeError: CUDA error: an illegal memory access was encountered\n",
+     "task 14 on 192.0.2.8: a kernel read or wrote", true},
+    {"torch.distributed.elastic.multiprocessing.api: [ERROR] failed (exitcode: -9) local_rank: 2 (pid: 77) of binary: "
+     "p\n",
+     "local rank 2 (pid 77): a process got SIGKILL", false},
+    {"*** SIGSEGV (@(nil)), see gl__41#s15 received by PID 77 (TID 78) on cpu 17; stack trace: ***\n",
+     "process (pid 77): a process crashed (a segmentation fault, SIGSEGV)", false},
+    {"E1224 22:35:53.165575   26868 continuator.cc:1331] 0x0x0_TC0: *** Halt is unexpected, all pending programs will "
+     "fail. This is likely an XLA compiler bug\n",
+     "a core of a TPU halted", false},
+    {"132 | 1534166953114 | pciBusID: 0000:00:06.0\n133 | 1534166953117 | RuntimeError: CUDA out of memory.\n",
+     "a device (or a pool) has no memory", true},
+    {"LAUNCH ERROR 2026-03-10 00:35:50,216 Container failed !!!\nContainer rank 1 status failed cmd ['python', '-u', "
+     "'t.py'] code -9 log ./log/workerlog.1\n",
+     "local rank 1: a process got SIGKILL", false},
+    {"LAUNCH INFO 2026-11-21 02:35:54,384 Pod failed\nContainer rank 0 status failed cmd ['python', '-u', 't.py'] code "
+     "1 "
+     "log log/workerlog.0\n",
+     "local rank 0: it is a process that ended with an error, as Paddle's launcher says", false},
+    {"W0409 07:28:49.530000 1359 torch/distributed/elastic/agent/server/api.py:719] Received 15 death signal, shutting "
+     "down workers\nW0409 07:28:49.531000 1359 torch/distributed/elastic/multiprocessing/api.py:897] Sending process "
+     "1365 closing signal SIGTERM\n",
+     "no error that ends a job is in these logs, only what follows from one: the launcher (torchrun's agent) was asked "
+     "to "
+     "end from outside",
+     false},
+    {"terminate called after throwing an instance of 'gloo::EnforceNotMet'\n  what():  [enforce fail at "
+     "/g/gloo/transport/tcp/pair.cc:498] optval == 0. 111 vs 0. SO_ERROR: Connection refused\n",
+     "ranks of gloo did not connect to each other", false},
+    {"Traceback (most recent call last):\n  File \"t.py\", line 3, in f\n    os.environ['MASTER_ADDR']\n"
+     "KeyError: 'MASTER_ADDR'\n",
+     "a process does not have the variables that tell it its rank and its peers", true},
+    {"22/06/01 10:29:44 ERROR tracker: 2022-06-01 10:29:44,401 INFO [0] train-logloss:0.39\n", "", false},
+    {"[22340.220490] amdgpu: sq_intr: error, detail 0x00000000, type 1, sh 1, priv 1, wave_id 4, simd_id 0, wgp_id 0\n",
+     "an AMD GPU stopped with an exception", true},
+};
+
 static const sample clusters[] = {
     {"Events:\n  Normal   Scheduled    4m44s  default-scheduler  Successfully assigned ns/job-0 to n1\n"
      "  Warning  FailedMount  102s   kubelet  MountVolume.SetUp failed for volume \"nfs\" : mount failed: exit status "
@@ -167,6 +209,11 @@ static void hosts_jobs_and_signals_are_told_apart(void)
     expect_samples(hosts_and_jobs, sizeof(hosts_and_jobs) / sizeof(hosts_and_jobs[0]));
 }
 
+static void lines_of_launchers_and_collectors_are_read(void)
+{
+    expect_samples(launchers, sizeof(launchers) / sizeof(launchers[0]));
+}
+
 static void pods_and_tasks_of_clusters_are_named(void)
 {
     expect_samples(clusters, sizeof(clusters) / sizeof(clusters[0]));
@@ -179,6 +226,7 @@ static void engines_and_builds_say_what_failed(void)
 
 static const test_case cases[] = {
     CASE(hosts_jobs_and_signals_are_told_apart),
+    CASE(lines_of_launchers_and_collectors_are_read),
     CASE(pods_and_tasks_of_clusters_are_named),
     CASE(engines_and_builds_say_what_failed),
 };

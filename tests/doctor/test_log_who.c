@@ -59,7 +59,8 @@ static const struct {
      "ranks 1-2 on n1: a mapped page could not be had", "pid 753"},
     {"Failures:\n[1]:\n  time      : 2023-07-24_10:22:38\n  host      : n1\n  rank      : 1 (local_rank: 1)\n"
      "  exitcode  : 1 (pid: 753)\n",
-     "rank 1 on n1 (pid 753) failed, with exit code 1, as torchrun saw it; whom torchrun saw end first (its Root "
+     "rank 1 on n1 (pid 753) failed, with exit code 1, as torchrun saw it; the error itself is not in these logs; whom "
+     "torchrun saw end first (its Root "
      "Cause)",
      NULL},
     {"Failures:\n[1]:\n  rank      : 1 (local_rank: 1)\n  exitcode  : 1 (pid: 753)\n", "no error that ends a job",

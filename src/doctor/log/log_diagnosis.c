@@ -597,6 +597,20 @@ static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, te
         log_add_evidence(v, "%d is its local rank: on another host than the first its rank is higher", who.ranks[0]);
 }
 
+/* Returns the name of the signal that an exit code stands for, " (SIGABRT)"; "": none of the usual ones. */
+static const char *signal_of_code(int code)
+{
+    static const struct {
+        int number;
+        const char *name;
+    } signals[] = {{4, " (SIGILL)"},  {6, " (SIGABRT)"},  {7, " (SIGBUS)"},  {8, " (SIGFPE)"},
+                   {9, " (SIGKILL)"}, {11, " (SIGSEGV)"}, {15, " (SIGTERM)"}};
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        if (code == -signals[i].number || code == 128 + signals[i].number)
+            return signals[i].name;
+    return "";
+}
+
 /* Reports the process that torchrun saw end first, or those that ended in the same second. */
 static bool report_first_failures(const tess_survey *s, tess_log_diagnosis *v)
 {
@@ -608,16 +622,17 @@ static bool report_first_failures(const tess_survey *s, tess_log_diagnosis *v)
     log_who_text(&who, text, sizeof(text));
     if (n == 1) {
         set_who(&who, v);
-        snprintf(v->headline, sizeof(v->headline), "%s failed%s, with exit code %d, as torchrun saw it", text,
-                 log_first_is_cut_off(s) ? "" : " first", code);
+        snprintf(v->headline, sizeof(v->headline),
+                 "%s failed%s, with exit code %d%s, as torchrun saw it; the error itself is not in these logs", text,
+                 log_first_is_cut_off(s) ? "" : " first", code, signal_of_code(code));
         add_cut_off(s, v);
         return true;
     }
     snprintf(
         v->headline, sizeof(v->headline),
-        "%s ended in the same second, with exit code %d: torchrun names one of them as the first, but that is only "
-        "the order in which it looked",
-        text, code);
+        "%s ended in the same second, with exit code %d%s: torchrun names one of them as the first, but that is only "
+        "the order in which it looked; the error itself is not in these logs",
+        text, code, signal_of_code(code));
     add_cut_off(s, v);
     return true;
 }

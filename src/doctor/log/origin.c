@@ -108,12 +108,25 @@ static bool is_numbered_host(const char *text, size_t size)
     return false;
 }
 
+/* Whether the text is the name of a Python module: "torch.distributed.run". */
+static bool is_module(const char *text, size_t size)
+{
+    static const char *const packages[] = {"torch.",     "jax.",        "jaxlib.",       "ray.",       "vllm.",
+                                           "sglang.",    "paddle.",     "tensorflow.",   "lightning.", "deepspeed.",
+                                           "megatron.",  "accelerate.", "transformers.", "horovod.",   "nemo.",
+                                           "mindspore.", "composer.",   "distributed.",  "datasets.",  "torchtitan."};
+    for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++)
+        if (size > strlen(packages[i]) && memcmp(text, packages[i], strlen(packages[i])) == 0)
+            return true;
+    return false;
+}
+
 /* Whether the text may be a host: "node-a", "worker3", "10.0.0.2". A plain word, a program or a file name is not. */
 static bool is_host(const char *text, size_t size)
 {
     int n_digits = 0, n_marks = 0, n_letters = 0;
     if (size < 2 || size > 63 || !isalnum((unsigned char)text[0]) || is_file(text, size) || is_program(text, size) ||
-        (size >= 6 && memcmp(text, "python", 6) == 0))
+        is_module(text, size) || (size >= 6 && memcmp(text, "python", 6) == 0))
         return false;
     bool may_be_upper = is_numbered_host(text, size);
     for (size_t i = 0; i < size; i++) {
@@ -200,10 +213,27 @@ static void read_nccl(const char *line, size_t size, log_who *who)
     }
 }
 
+/* Returns the last of several prefixes such as "(APIServer pid=7) (EngineCore_0 pid=8) (Worker pid=9)", in which each
+ * process passes on what the next one printed. */
+static const char *last_worker(const char *line, size_t *size)
+{
+    const char *end = line + *size;
+    for (const char *close; *line == '(' && (close = memchr(line, ')', (size_t)(end - line))) != NULL;) {
+        const char *next = close + 1 + strspn(close + 1, " ");
+        const char *next_close = *next == '(' ? memchr(next, ')', (size_t)(end - next)) : NULL;
+        if (next_close == NULL || memmem(next, (size_t)(next_close - next), "pid=", 4) == NULL)
+            break;
+        line = next;
+    }
+    *size = (size_t)(end - line);
+    return line;
+}
+
 /* Reads prefixes of Ray, "(Worker pid=5120, ip=192.0.2.14)" and "(raylet, ip=192.0.2.14)", of vLLM, "(VllmWorker rank=1
  * pid=77)", and of SkyPilot, "(task-name, pid=77)". */
 static void read_worker(const char *line, size_t size, log_who *who)
 {
+    line = last_worker(line, &size);
     const char *close = size > 0 && line[0] == '(' ? memchr(line, ')', size) : NULL;
     size_t n = close != NULL ? (size_t)(close - line) : 0;
     const char *at = n >= 8 ? memmem(line, n, "pid=", 4) : NULL;
@@ -211,7 +241,9 @@ static void read_worker(const char *line, size_t size, log_who *who)
         return;
     if (at != NULL) {
         who->pid = number_wide(at + 4, (size_t)(close - at) - 4);
-        size_t name = strncmp(line + 1, "pid=", 4) == 0 ? 0 : strcspn(line + 1, " ,");
+        size_t name = at > line + 1 ? (size_t)(at - line) - 2 : 0; /* the name may have blanks: "VllmWorker TP0" */
+        const char *rank = memmem(line + 1, name, " rank=", 6), *comma = memchr(line + 1, ',', name);
+        name = rank != NULL ? (size_t)(rank - line) - 1 : comma != NULL ? (size_t)(comma - line) - 1 : name;
         who->noun = line[1 + name] == ',' && name > 0 ? "task" : NULL;
         copy(who->actor, sizeof(who->actor), line + 1, name < n ? name : n - 1);
     }
@@ -302,6 +334,19 @@ static size_t skip_tag(const char *text)
     int n = 0;
     (void)sscanf(text, "[%*[0-9a-z@,]]<std%*3[a-z]>:%n", &n);
     return (size_t)n;
+}
+
+/* Reads host and number of a worker of a TPU, as xla_dist writes them after a time: "192.0.2.8 [14] ". */
+static void read_tpu_worker(const char *text, size_t is_after_time, log_who *who)
+{
+    int host = 0, worker = 0, end = 0;
+    (void)sscanf(text, "%*63[0-9.]%n [%9d] %n", &host, &worker, &end);
+    if (is_after_time == 0 || end == 0 || host < 7)
+        return;
+    copy(who->host, sizeof(who->host), text, (size_t)host);
+    who->ranks[0] = worker;
+    who->is_task = true;
+    who->n_ranks = worker < LOG_MOST_RANKS;
 }
 
 /* Reads host and process before a crash report of Open MPI, "[node-a:04242] ", or UCX, "[node-a:4242 :0:4242] ". */
@@ -424,6 +469,7 @@ log_who log_origin_of_line(const char *line, size_t size)
     read_scheduler(head + at, n - at, &who);
     read_task(head + at, n - at, &who);
     read_neuron(head + at, &who);
+    read_tpu_worker(head + at, at, &who);
     read_torch(head + at + skip_bracket(head + at, n - at), &who);
     if (who.host[0] == '\0')
         read_nccl(head, n, &who);
@@ -467,6 +513,15 @@ static size_t skip_level(const char *text)
     return (size_t)n + 1 + (is_place ? word + 1 : 0);
 }
 
+/* Returns the offset after a number or time that a collector of logs puts before a bar, "132 | " or "|
+ * 2025-01-10T11:43:09Z | "; 0: the text has another form. */
+static size_t skip_column(const char *text)
+{
+    size_t begin = text[0] == '|' ? 1 + strspn(text + 1, " ") : 0;
+    size_t n = strspn(text + begin, "0123456789-:.,TZ+");
+    return n > 0 && isdigit((unsigned char)text[begin]) && strncmp(text + begin + n, " | ", 3) == 0 ? begin + n + 3 : 0;
+}
+
 /* Returns the offset after "| ERROR | stderr | ", which follows a time, or after "[rank=1] || "; 0: neither. */
 static size_t skip_bars(const char *text, size_t size)
 {
@@ -477,6 +532,14 @@ static size_t skip_bars(const char *text, size_t size)
         return (size_t)n + 1;
     const char *bars = memmem(text, size < MOST ? size : MOST, "] || ", 5);
     return bars != NULL ? (size_t)(bars - text) + 5 : 0;
+}
+
+/* Returns the offset after "192.0.2.8 [14] " of xla_dist; 0: the text has another form. */
+static size_t skip_tpu_worker(const char *text)
+{
+    int host = 0, end = 0;
+    (void)sscanf(text, "%*63[0-9.]%n [%*9d] %n", &host, &end);
+    return host >= 7 ? (size_t)end : 0;
 }
 
 /* Returns the offset after "3: ", "node-a: " or "job-worker-3  | "; 0: none of these. */
@@ -503,9 +566,11 @@ size_t log_text_begin(const char *line, size_t size)
         size_t next = skip_time(head + at + blanks, n - at - blanks);
         next = next > 0 ? next : skip_glog(head + at + blanks, n - at - blanks);
         next = next > 0 ? next : skip_level(head + at + blanks);
+        next = next > 0 ? next : skip_column(head + at + blanks);
         next = next > 0 ? next : skip_bars(head + at + blanks, n - at - blanks);
         next = next > 0 ? next : skip_bracket(head + at + blanks, n - at - blanks);
         next = next > 0 ? next : skip_label(head + at + blanks, n - at - blanks);
+        next = next > 0 ? next : skip_tpu_worker(head + at + blanks);
         if (next == 0)
             break;
         at += blanks + next;
