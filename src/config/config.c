@@ -159,28 +159,49 @@ tess_status tess_config_fit_hosts(tess_config *config, const int *ranks_of_host,
 
 int tess_config_model_ranks(const tess_config *config)
 {
-    return (int)(config->parallelism.pipeline_parallel_degree * config->parallelism.tensor_parallel_degree);
+    int degrees[TESS_AXES];
+    tess_axes_degrees(&config->parallelism, degrees);
+    return tess_axes_ranks(degrees, TESS_AXIS_OF_MODEL);
 }
 
-/* The ranks that one copy of the model's layers takes leave a whole number of copies. Of the two degrees the one is
- * named that does not divide the ranks, or else the other. */
+/* The name of the axis's option within its section. */
+static const char *option_name(int axis)
+{
+    return strchr(tess_axis_option(axis)->key, '.') + 1;
+}
+
+/* Returns the axis of the model whose degree does not divide the ranks. If each degree does, but not their product,
+ * returns the last axis. */
+static int odd_axis(const int degrees[TESS_AXES], int world)
+{
+    int last = 0;
+    for (int axis = 0; axis < TESS_AXES; axis++) {
+        last = tess_axis_kind_of(axis) == TESS_AXIS_OF_MODEL ? axis : last;
+        if (last == axis && world % degrees[axis] != 0)
+            return axis;
+    }
+    return last;
+}
+
+/* Checks that the ranks are a whole number of copies of the model's layers. The message names the axis that does not
+ * fit. */
 static tess_status check_model_ranks(const tess_config *config, int world)
 {
-    int64_t stages = config->parallelism.pipeline_parallel_degree, tp = config->parallelism.tensor_parallel_degree;
-    const bool pp_is_odd = world % stages != 0;
-    const int64_t other = pp_is_odd ? tp : stages;
-    char beside[64] = "", divisor[64] = "";
-    if (other > 1)
-        snprintf(beside, sizeof(beside), " x %s=%lld",
-                 pp_is_odd ? "tensor_parallel_degree" : "pipeline_parallel_degree", (long long)other);
+    int degrees[TESS_AXES];
+    tess_axes_degrees(&config->parallelism, degrees);
+    const int all = tess_axes_ranks(degrees, TESS_AXIS_OF_MODEL), odd = odd_axis(degrees, world);
+    const int other = all / degrees[odd];
+    char others[128] = "", divisor[64] = "";
+    for (int axis = 0, at = 0; axis < TESS_AXES; axis++)
+        if (axis != odd && tess_axis_kind_of(axis) == TESS_AXIS_OF_MODEL && degrees[axis] > 1)
+            at = (int)tess_text_add(others, sizeof(others), (size_t)at, " x %s=%d", option_name(axis), degrees[axis]);
     if (world % other == 0)
-        snprintf(divisor, sizeof(divisor), ", or give a divisor of %lld", (long long)(world / other));
-    TESS_CHECK(world % (stages * tp) == 0, TESS_E_INVALID,
-               "parallelism.%s: %lld%s does not divide %d rank%s: start a multiple of %lld ranks%s",
-               pp_is_odd ? "pipeline_parallel_degree" : "tensor_parallel_degree", (long long)(pp_is_odd ? stages : tp),
-               beside, world, world == 1 ? "" : "s", (long long)(stages * tp), divisor);
+        snprintf(divisor, sizeof(divisor), ", or give a divisor of %d", world / other);
+    TESS_CHECK(world % all == 0, TESS_E_INVALID,
+               "parallelism.%s: %d%s does not divide %d rank%s: start a multiple of %d ranks%s", option_name(odd),
+               degrees[odd], others, world, world == 1 ? "" : "s", all, divisor);
     TESS_CHECK(
-        stages == 1 || config->training.passes == 1, TESS_E_INVALID,
+        degrees[TESS_AXIS_PP] == 1 || config->training.passes == 1, TESS_E_INVALID,
         "training.passes: %lld passes of a micro-batch do not go through a pipeline: set training.passes=1 and a "
         "smaller training.local_batch_size",
         (long long)config->training.passes);

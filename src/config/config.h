@@ -17,7 +17,7 @@
 #include "engine/options/offload_section.h"
 #include "engine/options/training_section.h"
 #include "inject/fault_section.h"
-#include "mesh/parallelism_section.h"
+#include "mesh/axes.h"
 #include "nn/model_section.h"
 #include "optim/optimizer_section.h"
 #include "rl/options/critic_section.h"

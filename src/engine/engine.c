@@ -104,9 +104,9 @@ static tess_status build_model(tess_engine *e, const tess_model_config *model_co
     if (!e->is_second)
         tess_config_freeze(e->config, e->whole);
     TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_MISC, sizeof(*e->stage_plan), "stages", (void **)&e->stage_plan));
-    TESS_TRY(tess_stage_plan_create(e->mem, e->config, model_config, e->at.stage, e->stage_plan));
-    e->stage_plan->part.tp_rank = e->at.tp;
-    e->stage_plan->part.tp_degree = e->at.n_tp;
+    TESS_TRY(tess_stage_plan_create(e->mem, e->config, model_config, e->at.place[TESS_AXIS_PP], e->stage_plan));
+    e->stage_plan->part.tp_rank = e->at.place[TESS_AXIS_TP];
+    e->stage_plan->part.tp_degree = e->at.degree[TESS_AXIS_TP];
     TESS_TRY(tess_model_create_part(e->mem, model_config, &e->stage_plan->part, &e->model));
     if (!e->is_second)
         tess_config_freeze(e->config, e->model);
@@ -167,7 +167,7 @@ static tess_status build_executor(tess_engine *e)
     tess_hooks hooks = tess_engine_hooks(e);
     tess_executor_options options = tess_engine_activations(e->config);
     int n_local = (int)((tess_config_micro_batches(e->config) + e->at.n_data - 1) / e->at.n_data);
-    if (e->at.n_stages > 1)
+    if (e->at.degree[TESS_AXIS_PP] > 1)
         TESS_TRY(tess_stage_slots(e->mem, e->stage_plan, e->model, n_local, &options, &e->stage_slots));
     TESS_TRY(tess_activations_fit(e->mem, e->config, e->model, &e->stage_plan->part, &options));
     options.fp8_codes = tess_gathers_codes(e->config, e->fsdp);
@@ -187,7 +187,7 @@ static tess_status build_executor(tess_engine *e)
     TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)options.max_tokens + 1, sizeof(*e->pass_cu_seqlens),
                                   "passes", (void **)&e->pass_cu_seqlens));
     tess_points points = tess_engine_points(e);
-    if (e->at.n_tp > 1) {
+    if (e->at.degree[TESS_AXIS_TP] > 1) {
         size_t most = tess_executor_exchange_bytes(e->model, &options);
         TESS_TRY(tess_tensor_create(e->mem, tess_mesh_team(e->mesh, "tp"), e->compute.stream, most, &e->tensor));
         options.points = &points;
@@ -196,7 +196,7 @@ static tess_status build_executor(tess_engine *e)
     (void)tess_executor_disk_bytes(e->model, &options, &resident);
     tess_offload_make_room(e->mem, e->config, e->fsdp, resident);
     TESS_TRY(tess_executor_create(e->compute.stream, e->model, &e->compute.hooks, &options, &e->executor));
-    if (e->at.n_stages > 1)
+    if (e->at.degree[TESS_AXIS_PP] > 1)
         TESS_TRY(tess_stage_create(e, &e->stage));
     return tess_numbers_create(e, &e->numbers);
 }

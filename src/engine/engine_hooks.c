@@ -63,7 +63,7 @@ static tess_status exchange(void *self, const tess_exchange *exchange)
 
 tess_points tess_engine_points(tess_engine *e)
 {
-    return (tess_points){e, e->at.tp, e->at.n_tp, exchange};
+    return (tess_points){e, e->at.place[TESS_AXIS_TP], e->at.degree[TESS_AXIS_TP], exchange};
 }
 
 tess_hooks tess_engine_hooks(tess_engine *e)

@@ -43,7 +43,7 @@ static tess_compute beside(const tess_compute *owner)
 tess_status tess_weights_hold(tess_engine *e, tess_held_weights *held)
 {
     *held = (tess_held_weights){.engine = e, .model = e->model, .compute = beside(&e->compute)};
-    TESS_CHECK(e->stage == NULL && e->at.n_tp == 1, TESS_E_UNSUPPORTED,
+    TESS_CHECK(e->at.n_parts == 1, TESS_E_UNSUPPORTED,
                "drawing samples needs whole layers on every rank: set parallelism.pipeline_parallel_degree=1 and "
                "tensor_parallel_degree=1 (sharding strategies do not matter)");
     TESS_TRY(alloc_pointers(held));

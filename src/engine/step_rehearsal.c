@@ -72,7 +72,7 @@ tess_status tess_engine_rehearse(tess_engine *e, int64_t n_micro)
     TESS_TRY(tess_rehearsal_begin(e->team));
     /* Only ranks of one group are compared: stages make different calls, and so do the ranks that share layers
      * unevenly. */
-    tess_rehearsal_group(e->runtime, e->at.stage * e->at.n_tp + e->at.tp);
+    tess_rehearsal_group(e->runtime, e->at.part);
     tess_status status = rehearse_step(e, n_micro);
     if (status == TESS_OK)
         status = tess_rehearsal_end(e->runtime);

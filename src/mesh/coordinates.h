@@ -2,23 +2,33 @@
 #ifndef TESS_MESH_COORDINATES_H
 #define TESS_MESH_COORDINATES_H
 
-#include "tessera/mesh.h"
+#include "mesh/axes.h"
+#include "mesh/mesh_layout.h"
 
 typedef struct tess_coordinates {
-    int rank, world; /* number in the job, for names, messages and files */
-    int data,
-        n_data; /* place among the ranks that divide a step's micro-batches: row-major over dp_replicate and dp_shard */
-    int stage, n_stages; /* stage of the pipeline, along "pp" */
-    int tp, n_tp;        /* place among the ranks that share its layers, along "tp" */
+    int rank, world;       /* number in the job, for names, messages and files */
+    int place[TESS_AXES];  /* place along each axis; 0 on an axis that the mesh does not have */
+    int degree[TESS_AXES]; /* ranks along each axis; 1 on an axis that the mesh does not have */
+    int data, n_data;      /* place among the ranks that divide a step's micro-batches: row-major over those axes */
+    int part, n_parts;     /* place among the ranks that have the same micro-batches: row-major over the other axes */
 } tess_coordinates;
 
 /* Whether the rank is the first of those that have the same micro-batches. */
 static inline bool tess_coordinates_lead(const tess_coordinates *at)
 {
-    return at->stage == 0 && at->tp == 0;
+    return at->part == 0;
 }
 
-/* The coordinates of any rank of the mesh. An axis that the mesh does not have counts as one rank. */
+/* Return the coordinates of any rank: of a mesh, of a layout without a job, and of a mesh with these degrees whose
+ * axes stand in the order of the table. */
 tess_coordinates tess_coordinates_of(const tess_mesh *mesh, int rank);
+tess_coordinates tess_coordinates_in(const tess_mesh_layout *layout, int rank);
+tess_coordinates tess_coordinates_by(const int degrees[TESS_AXES], int rank);
+
+/* Returns the first rank of the mesh that has place `data` among the ranks that divide the micro-batches. */
+int tess_coordinates_first(const tess_mesh *mesh, int data);
+
+/* Returns the difference between the rank numbers of neighbours along an axis, in a mesh with these degrees. */
+int tess_axis_stride(const int degrees[TESS_AXES], int axis);
 
 #endif

@@ -1,7 +1,5 @@
 #include "mesh/parallelism_section.h"
 
-#include <string.h>
-
 #include "base/core/option_rows.h"
 
 static const tess_option parallelism[] = {
@@ -42,36 +40,3 @@ static const tess_option parallelism[] = {
         "cost of the head, in layers, likewise"),
 };
 const tess_option_section tess_section_parallelism = SECTION("parallelism", "how ranks share the model", parallelism);
-
-const char *tess_axis_name(int axis)
-{
-    static const char *const names[TESS_AXES] = {"pp", "dp_replicate", "dp_shard", "tp"};
-    return names[axis];
-}
-
-/* The first row, if the axis has none: a test looks that each has one. */
-static const tess_option *option_of(int axis)
-{
-    const tess_option_section *section = &tess_section_parallelism;
-    for (int i = 0; i < section->n_rows; i++)
-        if (section->rows[i].axis != NULL && strcmp(section->rows[i].axis, tess_axis_name(axis)) == 0)
-            return &section->rows[i];
-    return section->rows;
-}
-
-int64_t *tess_axis_degree(tess_parallelism_section *parallelism, int axis)
-{
-    return (void *)((char *)parallelism + option_of(axis)->offset);
-}
-
-int tess_axes_of(const tess_parallelism_section *parallelism, tess_axis axes[TESS_MESH_MAX_AXES])
-{
-    int n = 0;
-    for (int axis = 0; axis < TESS_AXES; axis++) {
-        const tess_option *option = option_of(axis);
-        const int64_t degree = *(const int64_t *)(const void *)((const char *)parallelism + option->offset);
-        if (degree > 1 || option->least < 0)
-            axes[n++] = (tess_axis){tess_axis_name(axis), (int)degree};
-    }
-    return n;
-}

@@ -18,16 +18,6 @@ typedef struct tess_parallelism_section {
     int pipeline_parallel_schedule; /* tess_pipeline_kind */
 } tess_parallelism_section;
 
-/* The axes that a mesh may have, outermost first. Each is the `axis` of one option. */
-enum { TESS_AXIS_PP, TESS_AXIS_REPLICATE, TESS_AXIS_SHARD, TESS_AXIS_TP, TESS_AXES };
-const char *tess_axis_name(int axis);
-/* The option that is the axis's degree. */
-int64_t *tess_axis_degree(tess_parallelism_section *parallelism, int axis);
-
-/* The axes of a run's mesh, once its degrees are set; returns their number. Axes whose degree may be left open are
- * always there: those of the ranks that share the data. The others are there from 2 ranks on. */
-int tess_axes_of(const tess_parallelism_section *parallelism, tess_axis axes[TESS_MESH_MAX_AXES]);
-
 extern const tess_option_section tess_section_parallelism;
 
 #endif

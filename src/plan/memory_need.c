@@ -21,7 +21,7 @@ typedef struct memory_search {
 static bool fits(memory_search *s, const tess_memory_plan *plan)
 {
     tess_memory_need need = {0};
-    if (s->status != TESS_OK || plan->n_shards < 1)
+    if (s->status != TESS_OK || plan->degree[TESS_AXIS_SHARD] < 1)
         return false;
     s->status = tess_memory_predict(s->mem, s->model, plan, &need);
     if (s->status == TESS_E_INVALID) { /* the schedule needs another number of micro-batches */
@@ -35,11 +35,11 @@ static bool fits(memory_search *s, const tess_memory_plan *plan)
 /* The number of ranks that together have one copy of the layers. */
 static int model_ranks(const tess_memory_plan *plan)
 {
-    return plan->n_stages * plan->n_tp;
+    return tess_axes_ranks(plan->degree, TESS_AXIS_OF_MODEL);
 }
 
 /* Returns the plan for this many hosts and ranks per host. If a copy of the model does not divide the ranks evenly,
- * n_shards is 0. */
+ * the number of shards is 0. */
 static tess_memory_plan over(const tess_memory_plan *plan, int n_hosts, int n_local)
 {
     tess_memory_plan p = *plan;
@@ -47,8 +47,9 @@ static tess_memory_plan over(const tess_memory_plan *plan, int n_hosts, int n_lo
         /* Number of ranks that have the same layer */
         n_hosts * n_local % model_ranks(&p) == 0 ? n_hosts * n_local / model_ranks(&p) : 0;
     p.n_local = n_local;
-    p.n_replicas = world % p.n_replicas == 0 ? p.n_replicas : 1;
-    p.n_shards = world / p.n_replicas;
+    int *replicas = &p.degree[TESS_AXIS_REPLICATE];
+    *replicas = world % *replicas == 0 ? *replicas : 1;
+    p.degree[TESS_AXIS_SHARD] = world / *replicas;
     return p;
 }
 
@@ -58,8 +59,8 @@ static tess_memory_plan leanest(const tess_memory_plan *plan)
     tess_memory_plan p = *plan;
     p.policy.strategy = TESS_STRATEGY_FULL;
     p.policy.reshard_after_forward = 1;
-    p.n_shards *= p.n_replicas;
-    p.n_replicas = 1;
+    p.degree[TESS_AXIS_SHARD] *= p.degree[TESS_AXIS_REPLICATE];
+    p.degree[TESS_AXIS_REPLICATE] = 1;
     p.activations.recompute = TESS_RECOMPUTE_FULL;
     p.local_batch = p.passes = 1;
     return p;
@@ -76,7 +77,7 @@ static void offer_schedule(memory_search *s, const tess_memory_plan *plan)
 {
     tess_config config;
     tess_memory_plan p = *plan;
-    if (plan->n_stages == 1 || plan->config->parallelism.pipeline_parallel_schedule == TESS_PIPELINE_1F1B ||
+    if (plan->degree[TESS_AXIS_PP] == 1 || plan->config->parallelism.pipeline_parallel_schedule == TESS_PIPELINE_1F1B ||
         s->status != TESS_OK)
         return;
     s->status = tess_config_copy(plan->config, &config);
@@ -106,7 +107,7 @@ static void offer_offload(memory_search *s, const tess_memory_plan *plan)
 static void offer_settings(memory_search *s, const tess_memory_plan *plan)
 {
     tess_memory_plan p = *plan;
-    int world = plan->n_shards * plan->n_replicas;
+    int world = tess_axes_ranks(plan->degree, TESS_AXIS_OF_BATCH);
     for (p = over(plan, 1, plan->n_local - 1); world * model_ranks(plan) == plan->n_local && p.n_local > 0;
          p = over(plan, 1, p.n_local - 1))
         if (fits(s, &p)) {
@@ -115,8 +116,8 @@ static void offer_settings(memory_search *s, const tess_memory_plan *plan)
         }
     p = *plan;
     p.policy.strategy = TESS_STRATEGY_FULL;
-    p.n_shards = world;
-    p.n_replicas = 1;
+    p.degree[TESS_AXIS_SHARD] = world;
+    p.degree[TESS_AXIS_REPLICATE] = 1;
     if (fits(s, &p))
         OFFER(s, "parallelism.shard_strategy=full");
     offer_schedule(s, plan);

@@ -20,13 +20,11 @@ typedef struct tess_memory_plan {
     tess_optimizer_options optimizer;
     tess_executor_options activations; /* options of the executor that runs a pass */
     int passes;
-    int n_stages; /* number of ranks in a pipeline */
-    int n_tp;     /* number of ranks that share a layer */
-    int n_shards, n_replicas;
-    int n_local;         /* number of ranks on a host */
-    int n_threads;       /* threads of a rank; 0: an equal share of the host's cores */
-    const char *kernels; /* name of the kernel table; NULL: this host's best */
-    bool resident;       /* shards are in a device's memory, and the host has copies */
+    int degree[TESS_AXES]; /* number of ranks along each axis */
+    int n_local;           /* number of ranks on a host */
+    int n_threads;         /* threads of a rank; 0: an equal share of the host's cores */
+    const char *kernels;   /* name of the kernel table; NULL: this host's best */
+    bool resident;         /* shards are in a device's memory, and the host has copies */
     int64_t local_batch, global_batch, seq_len;
     bool saves_beside;           /* count the optional second copy of the saved state */
     int n_drawing;               /* number of ranks of a host that only draw (rollout.ranks) */

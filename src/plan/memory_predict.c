@@ -15,21 +15,19 @@
 
 tess_memory_plan tess_memory_plan_of(const tess_config *c, int n_local)
 {
-    return (tess_memory_plan){.config = c,
-                              .policy = tess_engine_policy(c),
-                              .optimizer = tess_engine_optimizer(c),
-                              .activations = tess_engine_activations(c),
-                              .passes = (int)c->training.passes,
-                              .n_stages = (int)c->parallelism.pipeline_parallel_degree,
-                              .n_tp = (int)c->parallelism.tensor_parallel_degree,
-                              .n_shards = (int)c->parallelism.data_parallel_shard_degree,
-                              .n_replicas = (int)c->parallelism.data_parallel_replicate_degree,
-                              .n_local = n_local,
-                              .n_threads = (int)c->training.threads,
-                              .resident = tess_shards_expected(c),
-                              .local_batch = c->training.local_batch_size,
-                              .global_batch = c->training.global_batch_size,
-                              .seq_len = c->training.seq_len};
+    tess_memory_plan plan = {.config = c,
+                             .policy = tess_engine_policy(c),
+                             .optimizer = tess_engine_optimizer(c),
+                             .activations = tess_engine_activations(c),
+                             .passes = (int)c->training.passes,
+                             .n_local = n_local,
+                             .n_threads = (int)c->training.threads,
+                             .resident = tess_shards_expected(c),
+                             .local_batch = c->training.local_batch_size,
+                             .global_batch = c->training.global_batch_size,
+                             .seq_len = c->training.seq_len};
+    tess_axes_degrees(&c->parallelism, plan.degree);
+    return plan;
 }
 
 /* The memory of a rank: its own part of each pool, the shared copies, and the memory of exchanges. */
@@ -78,11 +76,12 @@ static tess_status plan_sharding(tess_mem *mem, const tess_model *model, const t
     tess_status status;
     /* The unit whose gradients are open during the head: the head writes a tied table's gradient first. In a
      * pipeline that gradient waits in memory of the executor instead. */
-    int open = plan->n_stages == 1 && tess_model_trains_table(model) ? 0 : -1;
+    int open = plan->degree[TESS_AXIS_PP] == 1 && tess_model_trains_table(model) ? 0 : -1;
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_model_n_units(model), sizeof(*units), "units",
                                   (void **)&units));
-    TESS_GOTO(tess_fsdp_plan_create(mem, &plan->policy, plan->n_shards, shard, plan->n_replicas, plan->n_tp,
-                                    part->tp_rank, plan->resident ? 1 : plan->n_local, &fsdp),
+    TESS_GOTO(tess_fsdp_plan_create(mem, &plan->policy, plan->degree[TESS_AXIS_SHARD], shard,
+                                    plan->degree[TESS_AXIS_REPLICATE], plan->degree[TESS_AXIS_TP], part->tp_rank,
+                                    plan->resident ? 1 : plan->n_local, &fsdp),
               allocated);
     TESS_GOTO(tess_fsdp_set_passes(fsdp, plan->passes), allocated);
     tess_fsdp_set_offload(fsdp, tess_offload_pools(plan->config));
@@ -174,7 +173,7 @@ static tess_status kernel_work(tess_mem *mem, const tess_memory_plan *plan, cons
     *bytes = 0;
     if (plan->resident || (device != NULL && strcmp(device, "cpu") != 0))
         return TESS_OK;
-    o.first_trainable_unit = plan->n_stages > 1 ? 0 : tess_model_first_trainable_unit(model);
+    o.first_trainable_unit = plan->degree[TESS_AXIS_PP] > 1 ? 0 : tess_model_first_trainable_unit(model);
     tess_status status = tess_executor_work_bytes(model, &o, n_tokens, threads_of(plan), plan->kernels, &executor);
     if (status == TESS_OK && plan->optimizer.kind == TESS_MUON)
         status = optimizer_work(mem, plan, model, &optimizer);
@@ -216,8 +215,9 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, int
     size_t activations_resident;
     tess_slot_units *slots = NULL;
     tess_executor_options o = plan->activations;
-    int64_t n_data = plan->n_shards * plan->n_replicas, n_micro = plan->global_batch / plan->local_batch;
-    bool cut = plan->n_stages > 1;
+    int64_t n_data = tess_axes_ranks(plan->degree, TESS_AXIS_OF_BATCH),
+            n_micro = plan->global_batch / plan->local_batch;
+    bool cut = plan->degree[TESS_AXIS_PP] > 1;
     double work = 0, idle_work = 0, stage;
     o.max_tokens = (plan->local_batch + plan->passes - 1) / plan->passes * plan->seq_len;
     if (cut)
@@ -251,8 +251,9 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, int
     if (plan->resident)
         move_to_device(plan->config, need);
     const size_t resident = sharding.resident;
-    if (plan->n_tp > 1)
-        need->exchanges = (double)tess_tensor_shared_bytes(plan->n_tp, tess_executor_exchange_bytes(model, &o));
+    if (plan->degree[TESS_AXIS_TP] > 1)
+        need->exchanges =
+            (double)tess_tensor_shared_bytes(plan->degree[TESS_AXIS_TP], tess_executor_exchange_bytes(model, &o));
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
         need->sum += need->pool[pool];
         need->disk[pool] = (double)b->on_disk[pool];
@@ -267,24 +268,20 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, int
     return status;
 }
 
-/* The properties in which ranks differ: their stage, their share of its layers, and their rows of that share. */
-typedef struct rank_place {
-    int stage, tp, shard;
-} rank_place;
-
-static tess_status predict_rank(tess_mem *mem, const tess_model *whole, const tess_memory_plan *plan, rank_place at,
+static tess_status predict_rank(tess_mem *mem, const tess_model *whole, const tess_memory_plan *plan, int rank,
                                 rank_need *need)
 {
     const tess_model_config *config = tess_model_get_config(whole);
+    const tess_coordinates at = tess_coordinates_by(plan->degree, rank);
     tess_stage_plan stages;
     tess_model *part;
-    TESS_TRY(tess_stage_plan_create(mem, plan->config, config, at.stage, &stages));
-    stages.part.tp_rank = at.tp;
-    stages.part.tp_degree = plan->n_tp;
+    TESS_TRY(tess_stage_plan_create(mem, plan->config, config, at.place[TESS_AXIS_PP], &stages));
+    stages.part.tp_rank = at.place[TESS_AXIS_TP];
+    stages.part.tp_degree = at.degree[TESS_AXIS_TP];
     tess_status status = tess_model_create_part(mem, config, &stages.part, &part);
     if (status == TESS_OK) {
         tess_config_freeze(plan->config, part);
-        status = predict_part(mem, plan, at.shard, &stages, part, need);
+        status = predict_part(mem, plan, at.place[TESS_AXIS_SHARD], &stages, part, need);
         tess_model_destroy(&part);
     }
     tess_stage_plan_free(mem, &stages);
@@ -294,19 +291,21 @@ static tess_status predict_rank(tess_mem *mem, const tess_model *whole, const te
 /* ---- All ranks ---- */
 static int world_of(const tess_memory_plan *plan)
 {
-    return plan->n_stages * plan->n_shards * plan->n_replicas * plan->n_tp;
+    return tess_coordinates_by(plan->degree, 0).world;
 }
 
 /* Assigns a rank its memory. Ranks that share a layer are consecutive, and the first of them on a host has the
- * memory of their exchanges. Shards that share copies are n_tp ranks apart, and the first of them on a host has the
+ * memory of their exchanges. Shards that share copies are `stride` ranks apart, and the first of them on a host has the
  * copies. */
 static void place_need(const tess_memory_plan *plan, const rank_need *need, int rank, tess_memory_of_rank *out)
 {
-    int n_tp = plan->n_tp, n_replica = plan->n_shards * n_tp, n_group = need->n_sharing * n_tp;
+    const tess_coordinates at = tess_coordinates_by(plan->degree, rank);
+    const int stride = tess_axis_stride(plan->degree, TESS_AXIS_SHARD), n_tp = at.degree[TESS_AXIS_TP];
+    const int n_replica = at.degree[TESS_AXIS_SHARD] * stride, n_group = need->n_sharing * stride;
     int host = rank / plan->n_local * plan->n_local, begin = rank - rank % n_replica % n_group;
     int64_t n_micro = plan->global_batch / plan->local_batch;
-    bool computes = rank / n_tp % (plan->n_shards * plan->n_replicas) < n_micro || plan->config->validation.enable;
-    const bool is_first = rank - n_tp < (begin > host ? begin : host);
+    bool computes = at.data < n_micro || plan->config->validation.enable;
+    const bool is_first = rank - stride < (begin > host ? begin : host);
     *out = (tess_memory_of_rank){.work = computes ? need->work : need->idle_work,
                                  .held = is_first || plan->resident ? need->held : 0,
                                  .n_primary = need->n_primary,
@@ -324,12 +323,6 @@ static void place_need(const tess_memory_plan *plan, const rank_need *need, int 
     memcpy(out->stages, need->stages, sizeof(out->stages));
 }
 
-static rank_place place_of(const tess_memory_plan *plan, int rank)
-{
-    int n_replica = plan->n_shards * plan->n_tp;
-    return (rank_place){rank / n_replica / plan->n_replicas, rank % plan->n_tp, rank % n_replica / plan->n_tp};
-}
-
 /* Predicts a host's memory as if all its ranks had as many rows as the first rank of their team. */
 static double predict_host(const tess_memory_plan *plan, const rank_need *needs, int first, double *disk)
 {
@@ -338,8 +331,7 @@ static double predict_host(const tess_memory_plan *plan, const rank_need *needs,
     *disk = 0;
     for (int rank = first; rank < end; rank++) {
         tess_memory_of_rank each;
-        const rank_place at = place_of(plan, rank);
-        place_need(plan, &needs[at.stage * plan->n_tp + at.tp], rank, &each);
+        place_need(plan, &needs[tess_coordinates_by(plan->degree, rank).part], rank, &each);
         for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
             sum += each.pool[pool];
             *disk += each.disk[pool];
@@ -351,8 +343,8 @@ static double predict_host(const tess_memory_plan *plan, const rank_need *needs,
 static void take_largest(const tess_memory_plan *plan, const rank_need *needs, tess_memory_need *need)
 {
     const rank_need *most = needs;
-    for (int place = 1; place < plan->n_stages * plan->n_tp; place++)
-        most = needs[place].sum + needs[place].copies > most->sum + most->copies ? &needs[place] : most;
+    for (int part = 1; part < tess_axes_ranks(plan->degree, TESS_AXIS_OF_MODEL); part++)
+        most = needs[part].sum + needs[part].copies > most->sum + most->copies ? &needs[part] : most;
     *need = (tess_memory_need){.copies = most->copies, .resident = most->resident};
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
         need->rank[pool] = most->pool[pool];
@@ -367,16 +359,18 @@ static void take_largest(const tess_memory_plan *plan, const rank_need *needs, t
     }
 }
 
-/* Predicts the memory of each kind of rank, for the first rank of each team of shards. */
+/* Predicts the memory of each kind of rank: of each part of the model, for the first rank that has it. */
 static tess_status predict_kinds(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
                                  rank_need **needs)
 {
-    int n = plan->n_stages * plan->n_tp;
+    int n = tess_axes_ranks(plan->degree, TESS_AXIS_OF_MODEL);
     tess_status status = TESS_OK;
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(**needs), "plan of memory", (void **)needs));
-    for (int place = 0; status == TESS_OK && place < n; place++)
-        status =
-            predict_rank(mem, model, plan, (rank_place){place / plan->n_tp, place % plan->n_tp, 0}, &(*needs)[place]);
+    for (int rank = 0; status == TESS_OK && rank < world_of(plan); rank++) {
+        const tess_coordinates at = tess_coordinates_by(plan->degree, rank);
+        if (at.data == 0)
+            status = predict_rank(mem, model, plan, rank, &(*needs)[at.part]);
+    }
     if (status != TESS_OK)
         tess_mem_free(mem, *needs);
     return status;
@@ -425,7 +419,7 @@ tess_status tess_memory_predict_rank(tess_mem *mem, const tess_model *model, con
                                      tess_memory_of_rank *out)
 {
     rank_need need;
-    TESS_TRY(predict_rank(mem, model, plan, place_of(plan, rank), &need));
+    TESS_TRY(predict_rank(mem, model, plan, rank, &need));
     place_need(plan, &need, rank, out);
     return TESS_OK;
 }

@@ -63,7 +63,7 @@ static const char *share_text(int64_t n, int n_ranks, char text[48])
 
 static void describe_tensor(const tess_trainer *t)
 {
-    int n_tp = t->engine->at.n_tp, all = n_tp;
+    int n_tp = t->engine->at.degree[TESS_AXIS_TP], all = n_tp;
     char heads[48], channels[48];
     const tess_model_config *m = &t->model_config;
     const bool shares = n_tp > m->n_kv_heads; /* a key head */

@@ -7,6 +7,7 @@
 
 #include "base/mem/make_room.h"
 #include "base/os/os.h"
+#include "base/text/text.h"
 #include "engine/model/model_file.h"
 #include "mesh/mesh_layout.h"
 #include "parallel/pipeline/pipeline.h"
@@ -60,11 +61,11 @@ static tess_status take_condition(const char *word, conditions *c)
         c->schedules |= 1u << kind;
         return TESS_OK;
     }
-    int axis = 0;
-    while (axis < TESS_AXES && strcmp(name, tess_axis_name(axis)) != 0)
-        axis++;
-    TESS_CHECK(axis < TESS_AXES, TESS_E_INVALID, "'%s' is none of pp, dp_replicate, dp_shard, tp, strategy, schedule",
-               name);
+    char names[TESS_AXES * TESS_MESH_NAME_SIZE] = "";
+    for (int a = 0, end = 0; a < TESS_AXES; a++)
+        end = (int)tess_text_add(names, sizeof(names), (size_t)end, "%s, ", tess_axis_name(a));
+    const int axis = tess_axis_find(name);
+    TESS_CHECK(axis >= 0, TESS_E_INVALID, "'%s' is none of %sstrategy, schedule", name, names);
     long degree = strtol(value, &end, 10);
     TESS_CHECK(*end == '\0' && degree >= 1 && degree <= TESS_MESH_MOST_RANKS, TESS_E_INVALID,
                "%s=%s: give a number from 1", name, value);
@@ -163,7 +164,7 @@ static tess_status configure(const tess_config *base, const tess_verify_layout *
  * schedule does not allow. */
 static tess_status check_layout(tess_mem *mem, const tess_config *config, const tess_verify_layout *l)
 {
-    int n_data = l->degree[TESS_AXIS_REPLICATE] * l->degree[TESS_AXIS_SHARD];
+    const int n_data = tess_axes_ranks(l->degree, TESS_AXIS_OF_BATCH);
     tess_model_config sizes;
     tess_model *whole;
     tess_stage_plan plan;
@@ -276,7 +277,7 @@ static tess_status fix_batch(const tess_verify_plan *plan, tess_config *base)
     tess_config plain;
     TESS_TRY(tess_config_copy(base, &plain));
     for (int axis = 0; axis < TESS_AXES; axis++)
-        *tess_axis_degree(&plain.parallelism, axis) = axis == TESS_AXIS_PP || axis == TESS_AXIS_TP ? 1 : -1;
+        *tess_axis_degree(&plain.parallelism, axis) = tess_axis_kind_of(axis) == TESS_AXIS_OF_BATCH ? -1 : 1;
     plain.activation_checkpoint.partition = false;
     plain.parallelism.shard_strategy = TESS_STRATEGY_NONE; /* this strategy fits any number of ranks */
     tess_status status = tess_config_check(&plain, plan->ranks);

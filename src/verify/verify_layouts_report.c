@@ -25,7 +25,7 @@ static const char *name_layout(const tess_verify_layout *l, char *text, size_t s
         if (l->degree[axis] == 1)
             continue;
         at = tess_text_add(text, size, at, "%s%s %d", at > 0 ? " x " : "", tess_axis_name(axis), l->degree[axis]);
-        if (axis == 0 && schedule_of(l) != NULL)
+        if (axis == TESS_AXIS_PP && schedule_of(l) != NULL)
             at = tess_text_add(text, size, at, " (%s)", schedule_of(l));
     }
     tess_text_add(text, size, at, "%s%s", at > 0 ? ", " : "one rank, ", tess_strategy_name((tess_strategy)l->strategy));

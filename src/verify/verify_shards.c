@@ -1,10 +1,9 @@
 /* Checks which rank holds which box of a tensor: boxes are as planned, every element is counted once, and copies are
  * equal. */
 #include <stdio.h>
-#include <string.h>
 
 #include "ckpt/catalog/cover.h"
-#include "mesh/mesh_layout.h"
+#include "mesh/coordinates.h"
 #include "verify/verify_impl.h"
 
 static const run_shard *shard_of(const verify_run *layout, int rank, int tensor)
@@ -18,11 +17,11 @@ static tess_status planned_mesh(const tess_config *config, int ranks, tess_mesh_
     return tess_mesh_layout_fit(axes, tess_axes_of(&config->parallelism, axes), ranks, mesh);
 }
 
-/* Reduces a box to share `at` of a dimension that n ranks share in multiples of `unit`. */
-static void cut(tess_box *box, int dim, int64_t unit, int n, int at)
+/* Reduces a box to the rank's share of a dimension that the axis's ranks divide in multiples of `unit`. */
+static void cut(tess_box *box, int dim, int64_t unit, const tess_coordinates *at, int axis)
 {
     int64_t begin, size;
-    tess_shard_rows(box->size[dim] / unit, n, at, &begin, &size);
+    tess_shard_rows(box->size[dim] / unit, at->degree[axis], at->place[axis], &begin, &size);
     box->begin[dim] += begin * unit;
     box->size[dim] = size * unit;
 }
@@ -43,22 +42,16 @@ static bool is_narrow(const verify_run *layout, int tensor)
  * ranks that only have a copy. */
 static tess_box planned_box(const verify_run *layout, const tess_mesh_layout *mesh, int tensor, int rank, bool copies)
 {
-    int at[TESS_MESH_MAX_AXES], stage = 0, tp = -1, shard = -1;
+    const tess_coordinates at = tess_coordinates_in(mesh, rank);
     bool sharded = layout->config.parallelism.shard_strategy != TESS_STRATEGY_NONE || is_narrow(layout, tensor);
     tess_box box = tess_box_whole(&layout->tensors[tensor].shape);
-    tess_mesh_layout_coordinates(mesh, rank, at);
-    for (int a = 0; a < mesh->n_axes; a++) {
-        stage = strcmp(mesh->names[a], "pp") == 0 ? at[a] : stage;
-        tp = strcmp(mesh->names[a], "tp") == 0 ? a : tp;
-        shard = strcmp(mesh->names[a], "dp_shard") == 0 ? a : shard;
-    }
-    const run_plan *plan = &layout->planned[stage * layout->n_tensors + tensor];
+    const run_plan *plan = &layout->planned[at.place[TESS_AXIS_PP] * layout->n_tensors + tensor];
     if (!plan->held && !(plan->copy && copies))
         return (tess_box){0};
-    if (tp >= 0 && plan->unit > 0)
-        cut(&box, plan->dim, plan->unit, mesh->sizes[tp], at[tp]);
-    if (shard >= 0 && sharded)
-        cut(&box, 0, 1, mesh->sizes[shard], at[shard]);
+    if (plan->unit > 0)
+        cut(&box, plan->dim, plan->unit, &at, TESS_AXIS_TP);
+    if (sharded)
+        cut(&box, 0, 1, &at, TESS_AXIS_SHARD);
     return box;
 }
 

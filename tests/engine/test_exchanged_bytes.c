@@ -50,7 +50,7 @@ typedef struct sizes {
 static sizes share(const tess_engine *e, int64_t n, int64_t unit)
 {
     int64_t begin, own;
-    tess_cut_range((tess_cut){n, unit}, e->at.n_tp, e->at.tp, &begin, &own);
+    tess_cut_range((tess_cut){n, unit}, e->at.degree[TESS_AXIS_TP], e->at.place[TESS_AXIS_TP], &begin, &own);
     return (sizes){n, own};
 }
 
@@ -74,7 +74,7 @@ static int64_t rows_formula(const tess_engine *e, const tess_model_config *m, in
 static int64_t formula(const tess_engine *e, const tess_model_config *m, int64_t element)
 {
     bool fused = m->family == TESS_FAMILY_GPT2, rows = e->config->parallelism.enable_sequence_parallel;
-    bool sums = m->sum_leaves > 1 && e->at.n_tp != 3; /* 3 ranks have no whole subtrees of leaves */
+    bool sums = m->sum_leaves > 1 && e->at.degree[TESS_AXIS_TP] != 3; /* 3 ranks have no whole subtrees of leaves */
     int64_t D = m->head_size, V = m->vocab_size;
     sizes c = share(e, m->hidden_size, 1), v = share(e, V, 1), f = share(e, m->intermediate_size, 1);
     sizes q = share(e, m->n_heads * D, m->n_heads / m->n_kv_heads * D), kv = share(e, m->n_kv_heads * D, D);
@@ -82,7 +82,7 @@ static int64_t formula(const tess_engine *e, const tess_model_config *m, int64_t
     int64_t columns = TOKENS * (c.all - c.own), own_rows = share(e, TOKENS, 1).own, own = own_rows * m->hidden_size;
     int64_t slices = rows ? own_rows * (c.all - c.own) : columns; /* elements from columns to the stream */
     int64_t T = by_rows ? own_rows : TOKENS, C = by_rows ? c.all : c.own, result = by_rows ? 0 : slices;
-    int64_t sum = (e->at.n_tp - 1) * own * 4 + (rows ? 0 : element * (TOKENS * m->hidden_size - own));
+    int64_t sum = (e->at.degree[TESS_AXIS_TP] - 1) * own * 4 + (rows ? 0 : element * (TOKENS * m->hidden_size - own));
     int64_t forward = term(q, T, C, true) + result + (sums ? 0 : term(f, T, C, true) + result);
     int64_t backward = term(q, T, C, !fused) + 2 * term(kv, T, C, !fused) + result +
                        (sums ? 0 : (fused ? 1 : 2) * term(f, T, C, true) + result);

@@ -97,7 +97,7 @@ static int largest_rank(const tess_engine *e, const tess_memory_need *need)
     int stage = 0;
     if (need->stages[0] != '\0')
         EXPECT(sscanf(need->stages, "stage%*[s ]%d", &stage) == 1);
-    return stage * e->at.n_data * e->at.n_tp;
+    return stage * e->at.n_data * e->at.degree[TESS_AXIS_TP];
 }
 
 static void run_layout(const char *overrides, tess_model_config sizes)
@@ -402,7 +402,7 @@ static void what_would_fit_fits(void)
         char text[64];
         snprintf(text, sizeof(text), "with %d hosts like this one, 4 ranks each", n);
         other = plan;
-        other.n_shards = 4 * n;
+        other.degree[TESS_AXIS_SHARD] = 4 * n;
         EXPECT_OK(tess_memory_predict(test_mem(), model, &other, &need));
         EXPECT_FAILS(tess_memory_check(test_mem(), model, &plan, need.host, "it"), TESS_E_INVALID, text);
     }

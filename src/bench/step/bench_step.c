@@ -51,15 +51,14 @@ static void name_row(const tess_bench_options *options, const step_plan *plan, c
     const tess_config *c = &plan->config;
     snprintf(device, sizeof(device), "%s%.*s", r->device[0] != '\0' ? " " : "", (int)strcspn(r->device, ":"),
              r->device);
-    const struct {
-        const char *what;
-        int64_t n;
-    } parts[] = {{"passes", c->training.passes},
-                 {"tp", c->parallelism.tensor_parallel_degree},
-                 {"pp", c->parallelism.pipeline_parallel_degree}};
-    for (size_t i = 0, at = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-        if (parts[i].n > 1)
-            at = tess_text_add(several, sizeof(several), at, " %lld %s", (long long)parts[i].n, parts[i].what);
+    int degrees[TESS_AXES];
+    size_t at = 0;
+    tess_axes_degrees(&c->parallelism, degrees);
+    if (c->training.passes > 1)
+        at = tess_text_add(several, sizeof(several), at, " %lld passes", (long long)c->training.passes);
+    for (int axis = TESS_AXES - 1; axis >= 0; axis--)
+        if (tess_axis_kind_of(axis) == TESS_AXIS_OF_MODEL && degrees[axis] > 1)
+            at = tess_text_add(several, sizeof(several), at, " %d %s", degrees[axis], tess_axis_name(axis));
     snprintf(name, size, "%s %lldx%lld/%lld %s %dx%d %s%s%s%s", tess_object_file_name(options->step.model),
              (long long)c->training.global_batch_size, (long long)c->training.seq_len,
              (long long)c->training.local_batch_size,

@@ -73,7 +73,7 @@ static tess_status report_broken(tess_team *team, const critic_source *s)
 /* ---- Create, destroy ---- */
 static tess_status check(const tess_engine *policy, const tess_critic_options *o)
 {
-    TESS_CHECK(policy->stage == NULL && policy->at.n_tp == 1, TESS_E_UNSUPPORTED,
+    TESS_CHECK(policy->at.n_parts == 1, TESS_E_UNSUPPORTED,
                "critic: values need whole layers on every rank: set parallelism.pipeline_parallel_degree=1 and "
                "tensor_parallel_degree=1 (sharding strategies do not matter)");
     TESS_CHECK(o->lr >= 0 && o->steps >= 0, TESS_E_INVALID, "critic: lr %g over %lld steps; neither is below 0", o->lr,

@@ -114,7 +114,8 @@ static tess_status describe(void *self, json_t *meta)
     tess_data_cursor cursor;
     tess_loader_cursor(t->loader, &cursor);
     const tess_coordinates *at = &t->engine->at;
-    int last_reader = (int)((tess_config_micro_batches(t->text.config) - 1) % at->n_data) * at->n_tp;
+    int last = (int)((tess_config_micro_batches(t->text.config) - 1) % at->n_data);
+    int last_reader = tess_coordinates_first(t->engine->mesh, last);
     TESS_TRY(tess_broadcast(t->text.team, &cursor, sizeof(cursor), TESS_U8, last_reader, NULL));
     json_t *mine = json_pack("{s:o, s:b, s:O, s:o}", "data_cursor", cursor_to_json(t, &cursor), "adds_bos",
                              t->bos.n > 0, "data", t->data, "early_stop", tess_early_stop_to_json(&t->early_stop));
