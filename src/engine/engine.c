@@ -166,7 +166,7 @@ static tess_status build_executor(tess_engine *e)
 {
     tess_hooks hooks = tess_engine_hooks(e);
     tess_executor_options options = tess_engine_activations(e->config);
-    int n_local = (int)((tess_config_micro_batches(e->config) + e->at.n_data - 1) / e->at.n_data);
+    int n_local = (int)tess_coordinates_rounds(&e->at, tess_config_micro_batches(e->config));
     if (e->at.degree[TESS_AXIS_PP] > 1)
         TESS_TRY(tess_stage_slots(e->mem, e->stage_plan, e->model, n_local, &options, &e->stage_slots));
     TESS_TRY(tess_activations_fit(e->mem, e->config, e->model, &e->stage_plan->part, &options));

@@ -4,7 +4,7 @@
 tess_status tess_engine_next_batch(tess_engine *e, const tess_batch_source *source, int64_t s, tess_batch *batch)
 {
     static const int32_t nothing[1] = {0};
-    int64_t i = s * e->at.n_data + e->at.data;
+    int64_t i = tess_coordinates_micro(&e->at, s);
     tess_runtime_phase(e->runtime, "data", e->step + 1, source->first + i);
     *batch = (tess_batch){.ids = nothing, .pos = nothing, .targets = nothing, .cu_seqlens = nothing};
     if (i < source->n_micro)

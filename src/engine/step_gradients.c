@@ -31,9 +31,9 @@ static tess_status run_micro_batch(tess_engine *e, const tess_batch_source *sour
         batch.loss == NULL || tess_loss_is_text(batch.loss) || n_passes == 1, TESS_E_INVALID,
         "micro-batch %lld has a loss of its own, which counts the rows of a whole micro-batch, but training.passes "
         "is %d: set training.passes=1",
-        (long long)(source->first + s * e->at.n_data + e->at.data), n_passes);
+        (long long)(source->first + tess_coordinates_micro(&e->at, s)), n_passes);
     TESS_TRY_CTX(tess_cut_passes(&batch, n_passes, e->pass_tokens, e->pass_ends), "micro-batch %lld",
-                 (long long)(source->first + s * e->at.n_data + e->at.data));
+                 (long long)(source->first + tess_coordinates_micro(&e->at, s)));
     TESS_TRY(tess_fsdp_micro_begin(e->fsdp, (int)s));
     TESS_TRY(tess_numbers_micro_begin(e->numbers, s, 0));
     for (int p = 0; p < n_passes; p++)

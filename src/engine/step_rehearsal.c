@@ -49,7 +49,7 @@ static tess_status rehearse_micro_batches(tess_engine *e, int n)
 static tess_status rehearse_step(tess_engine *e, int64_t n_micro)
 {
     n_micro = tess_inject_micro_batches(e->runtime, e->step + 1, n_micro);
-    int64_t n_local = (n_micro + e->at.n_data - 1) / e->at.n_data;
+    int64_t n_local = tess_coordinates_rounds(&e->at, n_micro);
     int n;
     tess_loss_sum sum = {0};
     TESS_TRY(tess_rehearsal_count(e->runtime, "a step's micro-batches", n_local));

@@ -77,3 +77,8 @@ int tess_axes_ranks(const int degrees[TESS_AXES], tess_axis_kind kind)
         n *= rows[axis].kind == kind ? degrees[axis] : 1;
     return (int)(n < INT32_MAX ? n : INT32_MAX);
 }
+
+tess_shares tess_axes_shares(const int degrees[TESS_AXES])
+{
+    return tess_shares_equal(tess_axes_ranks(degrees, TESS_AXIS_OF_BATCH));
+}

@@ -5,6 +5,7 @@
 #define TESS_MESH_AXES_H
 
 #include "mesh/parallelism_section.h"
+#include "mesh/shares.h"
 
 /* What the ranks of an axis's groups divide among themselves. */
 typedef enum tess_axis_kind {
@@ -39,5 +40,8 @@ void tess_axes_degrees(const tess_parallelism_section *parallelism, int degrees[
 /* Returns the number of ranks that differ only in axes of this kind: the product of their degrees, or INT32_MAX if
  * that is larger. */
 int tess_axes_ranks(const int degrees[TESS_AXES], tess_axis_kind kind);
+/* Returns who takes which micro-batch of a step, in a mesh with these degrees: equal shares. The shares' ranks are the
+ * places among the ranks that divide the batch (tess_coordinates.data). */
+tess_shares tess_axes_shares(const int degrees[TESS_AXES]);
 
 #endif

@@ -48,6 +48,18 @@ tess_coordinates tess_coordinates_by(const int degrees[TESS_AXES], int rank)
     return at;
 }
 
+int64_t tess_coordinates_micro(const tess_coordinates *at, int64_t k)
+{
+    const tess_shares shares = tess_axes_shares(at->degree);
+    return tess_shares_index(&shares, at->data, k);
+}
+
+int64_t tess_coordinates_rounds(const tess_coordinates *at, int64_t n)
+{
+    const tess_shares shares = tess_axes_shares(at->degree);
+    return tess_shares_rounds(&shares, n);
+}
+
 int tess_coordinates_first(const tess_mesh *mesh, int data)
 {
     int rank = 0;

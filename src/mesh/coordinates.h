@@ -19,6 +19,11 @@ static inline bool tess_coordinates_lead(const tess_coordinates *at)
     return at->part == 0;
 }
 
+/* Returns the number of the k-th micro-batch of a step that this rank takes. */
+int64_t tess_coordinates_micro(const tess_coordinates *at, int64_t k);
+/* Returns the number of micro-batches that each rank runs for n of a step; its last may be empty. */
+int64_t tess_coordinates_rounds(const tess_coordinates *at, int64_t n);
+
 /* Return the coordinates of any rank: of a mesh, of a layout without a job, and of a mesh with these degrees whose
  * axes stand in the order of the table. */
 tess_coordinates tess_coordinates_of(const tess_mesh *mesh, int rank);

@@ -215,20 +215,20 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, int
     size_t activations_resident;
     tess_slot_units *slots = NULL;
     tess_executor_options o = plan->activations;
-    int64_t n_data = tess_axes_ranks(plan->degree, TESS_AXIS_OF_BATCH),
-            n_micro = plan->global_batch / plan->local_batch;
+    const tess_shares shares = tess_axes_shares(plan->degree);
+    const int64_t n_micro = plan->global_batch / plan->local_batch;
     bool cut = plan->degree[TESS_AXIS_PP] > 1;
     double work = 0, idle_work = 0, stage;
     o.max_tokens = (plan->local_batch + plan->passes - 1) / plan->passes * plan->seq_len;
     if (cut)
-        TESS_TRY(tess_stage_slots(mem, stages, model, (int)((n_micro + n_data - 1) / n_data), &o, &slots));
+        TESS_TRY(tess_stage_slots(mem, stages, model, (int)tess_shares_rounds(&shares, n_micro), &o, &slots));
     tess_status status = tess_activations_fit(mem, plan->config, model, &stages->part, &o);
     size_t on_disk = tess_executor_disk_bytes(model, &o, &activations_resident);
     if (status == TESS_OK)
         status = plan_sharding(mem, model, plan, shard, stages, activations_resident, &sharding);
     if (status == TESS_OK)
         status = kernel_work(mem, plan, model, &o, o.max_tokens, &work);
-    if (status == TESS_OK && n_micro < n_data)
+    if (status == TESS_OK && n_micro < shares.total)
         status = kernel_work(mem, plan, model, &o, 0, &idle_work);
     stage = plan->saves_beside ? ceil(sharding.saved / HUGE_PAGE) * HUGE_PAGE + WRITTEN_AT_ONCE : 0;
     *need = (rank_need){.pool = {[TESS_POOL_PARAMS] = (double)b->params,
@@ -304,7 +304,7 @@ static void place_need(const tess_memory_plan *plan, const rank_need *need, int 
     const int n_replica = at.degree[TESS_AXIS_SHARD] * stride, n_group = need->n_sharing * stride;
     int host = rank / plan->n_local * plan->n_local, begin = rank - rank % n_replica % n_group;
     int64_t n_micro = plan->global_batch / plan->local_batch;
-    bool computes = at.data < n_micro || plan->config->validation.enable;
+    bool computes = tess_coordinates_micro(&at, 0) < n_micro || plan->config->validation.enable;
     const bool is_first = rank - stride < (begin > host ? begin : host);
     *out = (tess_memory_of_rank){.work = computes ? need->work : need->idle_work,
                                  .held = is_first || plan->resident ? need->held : 0,

@@ -31,14 +31,13 @@ static tess_status deal_out(rl *r, rl_micro_batches *m, int64_t *length, int64_t
 static tess_status plan(rl *r, rl_micro_batches *m)
 {
     const tess_config *c = r->config;
-    const int64_t n_data = r->engine->at.n_data;
     int64_t *lengths;
     TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, 2 * (size_t)m->n_seqs + 1, sizeof(*lengths), "lengths",
                                   (void **)&lengths));
     tess_status status = deal_out(r, m, lengths, lengths + m->n_seqs);
     tess_mem_free(r->mem, lengths);
     TESS_TRY(status);
-    m->n_own = (m->n + n_data - 1) / n_data;
+    m->n_own = tess_coordinates_rounds(&r->engine->at, m->n);
     TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)m->n_own, sizeof(*m->own), "micro-batches",
                                   (void **)&m->own));
     for (int64_t i = m->first; i < m->first + m->n_seqs; i++)
@@ -175,7 +174,8 @@ static tess_status make_micro_batch(rl *r, const rl_micro_batches *m, int64_t in
 tess_status rl_micro_take(rl *r, int64_t index, rl_micro_batch **out)
 {
     rl_micro_batches *m = r->micro;
-    *out = &m->own[index / r->engine->at.n_data];
+    const tess_shares shares = tess_axes_shares(r->engine->at.degree);
+    *out = &m->own[tess_shares_order(&shares, index)];
     return (*out)->r != NULL ? TESS_OK : make_micro_batch(r, m, index, *out);
 }
 
@@ -199,7 +199,7 @@ tess_status rl_micro_visit(rl *r, rl_visit_fn visit, void *self)
     static const int32_t nothing[1] = {0};
     const tess_batch empty = {.ids = nothing, .pos = nothing, .targets = nothing, .cu_seqlens = nothing};
     for (int64_t i = 0; i < r->micro->n_own; i++) {
-        const int64_t index = i * r->engine->at.n_data + r->engine->at.data;
+        const int64_t index = tess_coordinates_micro(&r->engine->at, i);
         rl_micro_batch *b = NULL;
         if (index < r->micro->n)
             TESS_TRY(rl_micro_take(r, index, &b));

@@ -89,11 +89,11 @@ static void describe_batch(const tess_trainer *t)
     tess_trainer_note(t, "batch: %lld rows of %lld tokens a step, in micro-batches of %lld",
                       (long long)c->training.global_batch_size, (long long)c->training.seq_len,
                       (long long)c->training.local_batch_size);
-    int64_t n_micro = tess_config_micro_batches(c), n_data = t->engine->at.n_data, last = n_micro % n_data;
-    if (last != 0)
+    int64_t n_micro = tess_config_micro_batches(c), n_data = t->engine->at.n_data;
+    int64_t idle = tess_coordinates_rounds(&t->engine->at, n_micro) * n_data - n_micro;
+    if (idle > 0)
         tess_trainer_note(t, "%lld micro-batches over %d ranks: %lld rank%s without one at the end of each step",
-                          (long long)n_micro, (int)n_data, (long long)(n_data - last),
-                          n_data - last == 1 ? " is" : "s are");
+                          (long long)n_micro, (int)n_data, (long long)idle, idle == 1 ? " is" : "s are");
 }
 
 static void describe_activations(const tess_trainer *t)
@@ -151,7 +151,7 @@ tess_status tess_trainer_describe(const tess_trainer *t)
 {
     char params[32];
     const tess_config *c = &t->config;
-    const int64_t n_micro = tess_config_micro_batches(c), n_data = t->engine->at.n_data;
+    const int64_t n_micro = tess_config_micro_batches(c);
     tess_trainer_note(t, "model: %s, %s parameters, %lld layers, vocabulary %lld",
                       tess_family_name(t->model_config.family),
                       tess_format_count((double)tess_model_count(t->engine->whole), params, sizeof(params)),
@@ -181,7 +181,7 @@ tess_status tess_trainer_describe(const tess_trainer *t)
     if (!t->kind->has_own_batches)
         describe_batch(t);
     describe_tensor(t);
-    return describe_stages(t, (n_micro + n_data - 1) / n_data);
+    return describe_stages(t, tess_coordinates_rounds(&t->engine->at, n_micro));
 }
 
 /* ---- Behind: memory and time ---- */

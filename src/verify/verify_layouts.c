@@ -164,7 +164,7 @@ static tess_status configure(const tess_config *base, const tess_verify_layout *
  * schedule does not allow. */
 static tess_status check_layout(tess_mem *mem, const tess_config *config, const tess_verify_layout *l)
 {
-    const int n_data = tess_axes_ranks(l->degree, TESS_AXIS_OF_BATCH);
+    const tess_shares shares = tess_axes_shares(l->degree);
     tess_model_config sizes;
     tess_model *whole;
     tess_stage_plan plan;
@@ -174,7 +174,7 @@ static tess_status check_layout(tess_mem *mem, const tess_config *config, const 
     TESS_TRY(tess_model_create(mem, &sizes, &whole));
     tess_status status = tess_stage_plan_create(mem, config, &sizes, 0, &plan);
     if (status == TESS_OK) {
-        int64_t n_local = (tess_config_micro_batches(config) + n_data - 1) / n_data;
+        int64_t n_local = tess_shares_rounds(&shares, tess_config_micro_batches(config));
         if (l->schedule >= 0)
             status = tess_stage_slots(mem, &plan, whole, (int)n_local, &options, &units);
         tess_stage_plan_free(mem, &plan);

@@ -20,8 +20,9 @@ static tess_status planned_mesh(const tess_config *config, int ranks, tess_mesh_
 /* Reduces a box to the rank's share of a dimension that the axis's ranks divide in multiples of `unit`. */
 static void cut(tess_box *box, int dim, int64_t unit, const tess_coordinates *at, int axis)
 {
+    const tess_shares shares = tess_shares_equal(at->degree[axis]);
     int64_t begin, size;
-    tess_shard_rows(box->size[dim] / unit, at->degree[axis], at->place[axis], &begin, &size);
+    tess_shares_rows(&shares, box->size[dim] / unit, at->place[axis], &begin, &size);
     box->begin[dim] += begin * unit;
     box->size[dim] = size * unit;
 }

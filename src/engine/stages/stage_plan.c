@@ -24,20 +24,19 @@ static tess_status count_chunks(const tess_config *config, int64_t n_layers, tes
     return TESS_OK;
 }
 
-/* Returns the number of ranks that divide a step's micro-batches. */
-static int64_t data_ranks(const tess_config *config)
+static tess_shares shares_of(const tess_config *config)
 {
     int degrees[TESS_AXES];
     tess_axes_degrees(&config->parallelism, degrees);
-    return tess_axes_ranks(degrees, TESS_AXIS_OF_BATCH);
+    return tess_axes_shares(degrees);
 }
 
 /* Checks that the schedule allows this number of micro-batches. Messages name the key that sets it. */
 static tess_status check_micro_batches(const tess_config *config, const tess_pipeline_schedule *shape)
 {
     int64_t local = config->training.local_batch_size, n_micro = tess_config_micro_batches(config);
-    int64_t n_data = data_ranks(config);
-    int n_local = (int)((n_micro + n_data - 1) / n_data), ranks = shape->ranks;
+    const tess_shares shares = shares_of(config);
+    int n_local = (int)tess_shares_rounds(&shares, n_micro), ranks = shape->ranks;
     bool in_groups = shape->kind == TESS_PIPELINE_INTERLEAVED;
     int needed = in_groups ? (n_local + ranks - 1) / ranks * ranks : 2 * ranks; /* the number that dualpipev needs */
     if (tess_pipeline_allows(shape->kind, ranks, shape->chunks, n_local) == TESS_OK)
@@ -46,13 +45,13 @@ static tess_status check_micro_batches(const tess_config *config, const tess_pip
                              "parallelism.pipeline_parallel_schedule: training.global_batch_size=%lld has %d "
                              "micro-batches a rank: set training.global_batch_size=%lld, or another schedule",
                              (long long)config->training.global_batch_size, n_local,
-                             (long long)(needed * n_data * local));
+                             (long long)(needed * shares.total * local));
 }
 
 /* The largest number of pipeline ranks that divides the number of ranks and gives each stage at least one layer. */
 static int largest_degree(const tess_config *config, const tess_pipeline_schedule *shape, int64_t n_layers)
 {
-    int64_t ranks = shape->ranks * data_ranks(config), degree = n_layers / shape->chunks;
+    int64_t ranks = shape->ranks * shares_of(config).n, degree = n_layers / shape->chunks;
     while (degree > 1 && ranks % degree != 0)
         degree--;
     return degree > 1 ? (int)degree : 1;

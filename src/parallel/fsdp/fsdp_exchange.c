@@ -22,12 +22,12 @@ struct tess_fsdp_exchange {
 bool tess_fsdp_exchanges(const tess_fsdp *fsdp, int micro)
 {
     return fsdp->n_replicas > 1 &&
-           (fsdp->portion > 1 || tess_fsdp_leaves_of(fsdp, micro) < fsdp->n_shards * fsdp->n_replicas);
+           (fsdp->portion > 1 || tess_fsdp_leaves_of(fsdp, micro) < tess_fsdp_batches(fsdp).total);
 }
 
 bool tess_fsdp_exchanges_any(const tess_fsdp *fsdp, int64_t n_leaves)
 {
-    return fsdp->n_replicas > 1 && (fsdp->portion > 1 || n_leaves % (fsdp->n_shards * fsdp->n_replicas) != 0);
+    return fsdp->n_replicas > 1 && (fsdp->portion > 1 || n_leaves % tess_fsdp_batches(fsdp).total != 0);
 }
 
 static tess_fsdp_exchange sizes_of(const tess_fsdp *fsdp)

@@ -58,6 +58,7 @@
 #include "comm/leaf_sum.h"
 #include "device/device.h"
 #include "device/fp8_rows.h"
+#include "mesh/shares.h"
 #include "optim/optim_internal.h"
 #include "parallel/fsdp/fsdp_engine.h"
 
@@ -457,10 +458,16 @@ tess_status tess_fsdp_reduce_total(tess_unit *unit); /* adds up the counter's le
 /* Fetch from disk the sums that the unit's next leaves, or the end of the step, will be added to. */
 void tess_fsdp_reduce_ahead(const tess_unit *unit);
 void tess_fsdp_reduce_total_ahead(const tess_unit *unit);
+/* Returns who takes which micro-batch of a step. */
+static inline tess_shares tess_fsdp_batches(const tess_fsdp *fsdp)
+{
+    return tess_shares_equal(fsdp->n_shards * fsdp->n_replicas);
+}
+
 /* Returns how many of the ranks' micro-batches of local step `micro` are not empty. */
 static inline int tess_fsdp_leaves_of(const tess_fsdp *fsdp, int micro)
 {
-    int64_t world = fsdp->n_shards * fsdp->n_replicas, left = fsdp->n_leaves - micro * world;
+    int64_t world = tess_fsdp_batches(fsdp).total, left = fsdp->n_leaves - micro * world;
     return (int)(left < world ? left : world);
 }
 

@@ -32,11 +32,21 @@ tess_box tess_fsdp_part(const tess_fsdp *fsdp, const tess_fsdp_param *p, int tp)
     tess_box box = tess_box_whole(&shape);
     if (p->tp.kind != TESS_SHARD)
         return box;
+    const tess_shares shares = tess_shares_equal(fsdp->n_tp);
     int64_t *begin = &box.begin[p->tp.dim], *size = &box.size[p->tp.dim];
-    tess_shard_rows(*size / p->tp.unit, fsdp->n_tp, tp, begin, size);
+    tess_shares_rows(&shares, *size / p->tp.unit, tp, begin, size);
     *begin *= p->tp.unit;
     *size *= p->tp.unit;
     return box;
+}
+
+/* Reduces the box to the rows that rank `rank` of n holds. */
+static void divide(tess_box *box, int n, int rank)
+{
+    const tess_shares shares = tess_shares_equal(n);
+    int64_t begin;
+    tess_shares_rows(&shares, box->size[0], rank, &begin, &box->size[0]);
+    box->begin[0] += begin;
 }
 
 /* Returns this rank's rows of its part. The shard axis splits the part if the strategy shards it; then the replicas
@@ -45,11 +55,10 @@ static tess_box box_of(const tess_fsdp *fsdp, const tess_fsdp_param *p, tess_pla
                        tess_place_kind replicas)
 {
     tess_box box = p->part;
-    const tess_spec spec = {.shape = {1, {box.size[0]}}, .n_axes = 2, .place = {{.kind = shards}, {.kind = replicas}}};
-    const tess_box rows =
-        tess_spec_box(&spec, (int[]){fsdp->n_shards, fsdp->n_replicas}, (int[]){fsdp->shard, fsdp->replica});
-    box.begin[0] += rows.begin[0];
-    box.size[0] = rows.size[0];
+    if (shards == TESS_SHARD)
+        divide(&box, fsdp->n_shards, fsdp->shard);
+    if (replicas == TESS_SHARD)
+        divide(&box, fsdp->n_replicas, fsdp->replica);
     return box;
 }
 
@@ -67,14 +76,10 @@ int64_t tess_fsdp_element(const tess_fsdp_param *p, const tess_box *box, int64_t
 static tess_box primary_of(const tess_fsdp *fsdp, const tess_fsdp_param *p)
 {
     tess_box box = box_of(fsdp, p, TESS_SHARD, TESS_SHARD);
-    int64_t begin, n;
     if (p->elsewhere)
         box.size[0] = 0;
-    if (p->tp.kind == TESS_SHARD)
-        return box;
-    tess_shard_rows(box.size[0], fsdp->n_tp, fsdp->tp, &begin, &n);
-    box.begin[0] += begin;
-    box.size[0] = n;
+    if (p->tp.kind != TESS_SHARD)
+        divide(&box, fsdp->n_tp, fsdp->tp);
     return box;
 }
 

@@ -54,6 +54,7 @@ static size_t part_begin(const tess_fsdp *fsdp, const tess_fsdp_param *p, int tp
  * it. */
 static void describe_parcels(const tess_fsdp *fsdp, const optim_turn *turn, bool own, matrix_parcels *p)
 {
+    const tess_shares shares = tess_shares_equal(fsdp->n_shards);
     int me = tess_team_rank(fsdp->matrix_team), n = tess_team_size(fsdp->matrix_team);
     for (int r = 0; r < n; r++) {
         int shard, tp;
@@ -72,7 +73,7 @@ static void describe_parcels(const tess_fsdp *fsdp, const optim_turn *turn, bool
         const tess_box part = tess_fsdp_part(fsdp, mine, tp);
         int64_t begin = 0, n_rows = part.size[0], row = tess_box_count(mine->shape.n_dims, &part) / (n_rows + !n_rows);
         if (own || !fsdp->replicated)
-            tess_shard_rows(part.size[0], fsdp->n_shards, shard, &begin, &n_rows);
+            tess_shares_rows(&shares, part.size[0], shard, &begin, &n_rows);
         p->rows[r] = !own || gives(mine, tp) ? (size_t)(n_rows * row) : 0;
         p->row_at[r] = part_begin(fsdp, mine, tp) + (size_t)(begin * row);
     }

@@ -3,12 +3,12 @@
 
 static tess_status begin_step(tess_fsdp *fsdp, int64_t n_leaves)
 {
-    int64_t world = fsdp->n_shards * fsdp->n_replicas;
+    const tess_shares shares = tess_fsdp_batches(fsdp);
     TESS_CHECK(fsdp->state != TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: step_begin before materialize");
     TESS_CHECK(fsdp->state == TESS_FSDP_IDLE, TESS_E_INVALID, "fsdp: step_begin inside a step; call step_end first");
-    TESS_CHECK(n_leaves > 0 && n_leaves / world < 1 << 30, TESS_E_INVALID,
+    TESS_CHECK(n_leaves > 0 && n_leaves / shares.total < 1 << 30, TESS_E_INVALID,
                "fsdp: step_begin with %lld micro-batches over %lld ranks; at least 1 is needed", (long long)n_leaves,
-               (long long)world);
+               (long long)shares.n);
     for (int u = 0; u < fsdp->n_units; u++)
         TESS_CHECK(fsdp->units[u]->n_forward == 0, TESS_E_INVALID,
                    "unit '%s': step_begin while a forward is open; post_forward is missing", fsdp->units[u]->name);
@@ -23,7 +23,7 @@ static tess_status begin_step(tess_fsdp *fsdp, int64_t n_leaves)
         TESS_TRY_CTX(tess_fsdp_exchange_alloc(fsdp), "fsdp: step_begin");
     fsdp->state = TESS_FSDP_STEP;
     fsdp->n_leaves = n_leaves;
-    fsdp->n_micro = (int)((n_leaves + world - 1) / world);
+    fsdp->n_micro = (int)tess_shares_rounds(&shares, n_leaves);
     fsdp->micro = -1;
     fsdp->all_open = false;
     fsdp->n_order = 0; /* an evaluation's order of units is not remembered */
@@ -32,7 +32,7 @@ static tess_status begin_step(tess_fsdp *fsdp, int64_t n_leaves)
 
 tess_status tess_fsdp_step_begin(tess_fsdp *fsdp, int n_local_micro_batches)
 {
-    return begin_step(fsdp, (int64_t)n_local_micro_batches * fsdp->n_shards * fsdp->n_replicas);
+    return begin_step(fsdp, n_local_micro_batches * tess_fsdp_batches(fsdp).total);
 }
 
 tess_status tess_fsdp_step_begin_shared(tess_fsdp *fsdp, int64_t n_micro_batches, int *n_local)

@@ -33,13 +33,13 @@ static bool has_neighbour(const tess_unit *unit, int n_micro)
 
 size_t tess_fsdp_windows_bytes(const tess_fsdp *fsdp, int64_t n_micro_batches, int open_unit)
 {
-    const int64_t world = fsdp->n_shards * fsdp->n_replicas;
-    const int n_micro = (int)((n_micro_batches + world - 1) / world);
+    const tess_shares shares = tess_fsdp_batches(fsdp);
+    const int n_micro = (int)tess_shares_rounds(&shares, n_micro_batches);
     size_t bytes = 0, element = tess_dtype_size(fsdp->policy.reduce_dtype);
     element += fsdp->policy.reduce_dtype != TESS_F32 ? sizeof(float) : 0; /* the engine writes float32 */
     bool none = fsdp->alone && fsdp->policy.reduce_dtype == TESS_F32 && n_micro < 2;
     /* One window is enough if a reduction is complete when its call returns, as it is when replicas exchange leaves. */
-    bool all_exchange = fsdp->n_replicas > 1 && (fsdp->portion > 1 || n_micro_batches < world);
+    bool all_exchange = fsdp->n_replicas > 1 && (fsdp->portion > 1 || n_micro_batches < shares.total);
     bool all_wait = fsdp->alone || all_exchange;
     for (int u = 0; u < fsdp->n_units && !none; u++) {
         const tess_unit *unit = fsdp->units[u];

@@ -114,7 +114,8 @@ static tess_status describe(void *self, json_t *meta)
     tess_data_cursor cursor;
     tess_loader_cursor(t->loader, &cursor);
     const tess_coordinates *at = &t->engine->at;
-    int last = (int)((tess_config_micro_batches(t->text.config) - 1) % at->n_data);
+    const tess_shares shares = tess_axes_shares(at->degree);
+    int last = tess_shares_taker(&shares, tess_config_micro_batches(t->text.config) - 1);
     int last_reader = tess_coordinates_first(t->engine->mesh, last);
     TESS_TRY(tess_broadcast(t->text.team, &cursor, sizeof(cursor), TESS_U8, last_reader, NULL));
     json_t *mine = json_pack("{s:o, s:b, s:O, s:o}", "data_cursor", cursor_to_json(t, &cursor), "adds_bos",

@@ -49,12 +49,12 @@ static int64_t row_limit(const text_task *t)
 static tess_status take_batch(const evaluation *e, tess_micro_batch *data, bool *end)
 {
     const text_task *t = e->t;
-    int64_t limit = row_limit(t);
-    *end = limit > 0 && e->n_rows + t->engine->at.data * e->rows >= limit;
+    int64_t limit = row_limit(t), first = tess_coordinates_micro(&t->engine->at, 0);
+    *end = limit > 0 && e->n_rows + first * e->rows >= limit;
     if (*end)
         return TESS_OK;
     TESS_TRY(tess_inject_failure(tess_trainer_runtime(t->text.trainer), "the held-out text"));
-    return tess_loader_next(t->held_out, e->gap / e->rows + t->engine->at.data, data, end);
+    return tess_loader_next(t->held_out, e->gap / e->rows + first, data, end);
 }
 
 static validation_outlook own_outlook(const evaluation *e, tess_status taken, bool end)
@@ -92,7 +92,7 @@ static tess_status run_batch(evaluation *e, const tess_micro_batch *data)
     if (tess_coordinates_lead(at))
         e->sum.n_bytes += (int64_t)data->n_bytes;
     tess_loader_cursor(e->t->held_out, &e->cursor);
-    e->gap = (at->n_data - 1 - at->data) * e->rows;
+    e->gap = (at->n_data - 1 - tess_coordinates_micro(at, 0)) * e->rows;
     return TESS_OK;
 }
 
