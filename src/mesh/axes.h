@@ -7,7 +7,7 @@
 #include "mesh/parallelism_section.h"
 #include "mesh/shares.h"
 
-/* What the ranks of an axis's groups divide among themselves. */
+/* The thing that the ranks of an axis's groups divide among themselves. */
 typedef enum tess_axis_kind {
     TESS_AXIS_OF_BATCH, /* the micro-batches of a step */
     TESS_AXIS_OF_MODEL  /* the model: they have the same micro-batches */

@@ -1,4 +1,5 @@
-/* Who takes which micro-batch of a step, and who holds which rows of a parameter. A pure object: no I/O, no teams.
+/* Shares decide which rank takes which micro-batch of a step, and which rank holds which rows of a parameter. They are
+ * a pure object: no I/O, no teams.
  *
  * Each of n ranks has a weight, a whole number from 1 on. A rank of weight w takes what w neighbouring ranks of equal
  * weight would take together. Micro-batches are dealt in rounds of as many as the weights' sum W: rank r takes those

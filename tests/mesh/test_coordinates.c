@@ -105,7 +105,7 @@ static void five_hundred_and_twelve_ranks_are_8_by_16_by_4(void)
     for (int axis = 0; axis < TESS_AXES; axis++)
         EXPECT_INT(tess_mesh_layout_crosses(&l, axis), axis == TESS_AXIS_PP || axis == TESS_AXIS_SHARD);
 
-    /* With pipelines between tp and dp, as other programs number them, the pipelines of one dp place are
+    /* Other programs number pipelines between tp and dp. Then the pipelines of one dp place are
      * 128 dp + rank % 8 + 8 i. */
     const tess_axis axes[] = {{"dp_shard", 4}, {"pp", 16}, {"tp", 8}};
     EXPECT_OK(tess_mesh_layout_fit(axes, 3, 512, &l));
