@@ -33,12 +33,15 @@ typedef struct tess_norm {
     int weight, bias; /* parameters' indices in the block; weight -1: no norm */
 } tess_norm;
 
-typedef enum tess_block_kind { TESS_BLOCK_EMBEDDING, TESS_BLOCK_LAYER, TESS_BLOCK_HEAD } tess_block_kind;
+typedef struct tess_part tess_part; /* nn/layers/block_part.h */
+enum { TESS_MAX_PARTS = 4 };
 
-/* A block is one unit of the hooks (model.h). Members that do not belong to the block's kind are 0. */
+/* A block is one unit of the hooks (model.h). Members that do not belong to the block's parts are 0. */
 typedef struct tess_block {
-    tess_block_kind kind;
+    const tess_part *parts[TESS_MAX_PARTS]; /* (n_parts) in forward order */
+    int n_parts;
     char name[32];        /* name, such as "model.layers.3" */
+    int64_t layer;        /* the layer's number in the whole model; -1: the block is no layer */
     int first, n_params;  /* range of the block's parameters in the model's table */
     bool layer_norm;      /* true: LayerNorm with bias; false: RMSNorm */
     int table, positions; /* embedding: indices of the tables; positions -1: none */
@@ -50,7 +53,6 @@ typedef struct tess_block {
     /* head: the map to the value of a row; equals `head` if the model is no language model; weight -1: no value head */
     tess_linear value;
     /* Members of a layer. */
-    int64_t layer;                                             /* the layer's number in the whole model */
     int64_t n_heads, n_kv_heads, head_size, intermediate_size; /* this rank's part of the sizes */
     int64_t window; /* number of keys that a query sees, up to and including its own position; 0: all of them */
     bool rope;      /* whether q and k get rotary positions */
@@ -61,6 +63,10 @@ typedef struct tess_block {
     tess_linear qkv;            /* q, k and v as one map if one matrix stores them; weight -1: separate matrices */
     tess_linear gate, up, down; /* gate.weight -1: down(act(up)); else down(act(gate) * up) */
 } tess_block;
+
+/* Writes pointers to the linear maps of a layer to `maps`. Returns their number. Absent maps have no adapter. */
+enum { TESS_MAX_MAPS = 8 };
+int tess_block_maps(const tess_block *block, const tess_linear *maps[TESS_MAX_MAPS]);
 
 /* Whether every linear map of a layer that reads this parameter reads whole rows of it. */
 bool tess_block_owns_rows(const tess_block *block, int weight);
@@ -86,6 +92,7 @@ struct tess_model {
     int n_units;
     tess_param *params; /* (n_params) all parameters, block by block */
     int n_params, room; /* room: allocated entries of params */
+    int table_unit;     /* unit with the table that a tied head shares; -1: there is none */
     tess_status built;  /* the first error of a builder, or TESS_OK */
 };
 

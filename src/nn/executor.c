@@ -136,8 +136,8 @@ static tess_status alloc_memory(tess_executor *e)
         e->options.slot_units = e->slots;
     }
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_ACTIVATIONS, host_bytes(&e->options), "sequences", &e->host_memory));
-    e->work.seqs = e->host_memory;
-    e->head.graded = e->options.train ? (void *)(e->work.seqs + e->options.max_tokens) : NULL;
+    e->common.seqs = e->host_memory;
+    e->common.head.graded = e->options.train ? (void *)(e->common.seqs + e->options.max_tokens) : NULL;
     return alloc_activations(e);
 }
 

@@ -5,7 +5,7 @@
 void *tess_executor_input(const tess_executor *e, int slot, int unit)
 {
     tess_executor_page_input(e, slot, unit);
-    return tess_executor_memory(e, slot, unit)->saved.h;
+    return tess_executor_memory(e, slot, unit)->tensors.h;
 }
 
 static tess_status check_places(const tess_executor *e, const tess_range *r)
@@ -68,10 +68,10 @@ static tess_status check_loss(const tess_executor *e, const tess_batch *batch, c
 
 static tess_status check_ends(const tess_executor *e, const tess_range *r, const void *in, const void *out)
 {
-    TESS_CHECK((in == NULL) == (tess_executor_kind(e, r->begin) == TESS_BLOCK_EMBEDDING), TESS_E_INVALID,
+    TESS_CHECK((in == NULL) == !tess_executor_reads(e, r->begin), TESS_E_INVALID,
                "%s: forward needs the stream that it reads, and the embedding reads none",
                tess_executor_title(e, r->begin));
-    TESS_CHECK((out == NULL) == (tess_executor_kind(e, r->end - 1) == TESS_BLOCK_HEAD), TESS_E_INVALID,
+    TESS_CHECK((out == NULL) == !tess_executor_leaves(e, r->end - 1), TESS_E_INVALID,
                "%s: forward needs a place for the stream that it leaves, and the head leaves none",
                tess_executor_title(e, r->end - 1));
     return TESS_OK;
@@ -88,7 +88,7 @@ tess_status tess_executor_forward(tess_executor *e, const tess_range *r, const v
 tess_status tess_executor_backward(tess_executor *e, const tess_range *r, const tess_backward *b)
 {
     TESS_TRY(take_range(e, r));
-    bool head = tess_executor_kind(e, r->end - 1) == TESS_BLOCK_HEAD, weights = b->part == TESS_BACKWARD_WEIGHTS;
+    bool head = !tess_executor_leaves(e, r->end - 1), weights = b->part == TESS_BACKWARD_WEIGHTS;
     TESS_CHECK(b->part == TESS_BACKWARD_WHOLE || e->options.split_backward, TESS_E_INVALID,
                "executor: made without memory for a backward in two parts (split_backward is false)");
     TESS_CHECK(
@@ -97,8 +97,8 @@ tess_status tess_executor_backward(tess_executor *e, const tess_range *r, const 
         tess_executor_title(e, r->end - 1));
     TESS_CHECK(!head || weights || b->logprob != NULL, TESS_E_INVALID,
                "head: backward needs a place for the log-probabilities");
-    TESS_CHECK(b->din == NULL || (!weights && tess_executor_kind(e, r->begin) != TESS_BLOCK_EMBEDDING &&
-                                  r->begin >= e->options.first_trainable_unit),
+    TESS_CHECK(b->din == NULL ||
+                   (!weights && tess_executor_reads(e, r->begin) && r->begin >= e->options.first_trainable_unit),
                TESS_E_INVALID, "%s: no gradient of its input comes from the embedding, frozen units, or a weight part",
                tess_executor_title(e, r->begin));
     if (head && !weights)
@@ -202,7 +202,7 @@ tess_status tess_executor_score(tess_executor *e, const tess_range *r, const voi
     TESS_TRY(tess_executor_take_batch(e, r->batch));
     TESS_TRY(check_ends(e, r, in, out));
     TESS_TRY(tess_executor_forward_range(e, r, in, out, TESS_WALK_FOR_RESULT));
-    if (tess_executor_kind(e, r->end - 1) != TESS_BLOCK_HEAD)
+    if (tess_executor_leaves(e, r->end - 1))
         return TESS_OK;
     TESS_TRY(check_logits(e));
     const tess_head_task task = {.inv_temperature = inv_temperature, .logprob = logprob, .entropy = entropy};

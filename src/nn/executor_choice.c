@@ -43,7 +43,7 @@ static bool comes_before(const choice *a, const choice *b)
 
 static bool is_candidate(const tess_executor *e, int unit, int group)
 {
-    return e->model->blocks[unit].kind == TESS_BLOCK_LAYER && !tess_executor_is_frozen(e, unit) &&
+    return tess_executor_passes(e, unit) && !tess_executor_is_frozen(e, unit) &&
            (e->options.recompute_groups >> group & 1) != 0;
 }
 
@@ -76,7 +76,7 @@ static unsigned chosen(const tess_executor *e, int unit)
 unsigned tess_executor_recomputes(const tess_executor *e, int unit)
 {
     const tess_executor_options *o = &e->options;
-    if (tess_executor_is_frozen(e, unit) || e->model->blocks[unit].kind != TESS_BLOCK_LAYER)
+    if (tess_executor_is_frozen(e, unit) || !tess_executor_passes(e, unit))
         return 0;
     switch (o->recompute) {
     case TESS_RECOMPUTE_NONE:

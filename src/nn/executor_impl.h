@@ -10,17 +10,20 @@
 /* The progress of a block on a slot. OWES_WEIGHTS: the input part of a backward has run, the weight part has not. */
 typedef enum tess_unit_state { TESS_UNIT_EMPTY, TESS_UNIT_FORWARD, TESS_UNIT_OWES_WEIGHTS } tess_unit_state;
 
+enum { TESS_MAX_COPIES = 2 };
+
 /* Memory of one block on a slot: values saved in forward for backward, and work space. */
 typedef struct tess_unit_memory {
-    tess_layer_saved saved; /* the head uses only h and input_stats */
-    tess_layer_work work;
-    /* This rank's rows of h, if only they are kept: h itself is then memory of the slot; NULL: all of h is kept */
+    tess_tensors tensors;
+    /* This rank's rows of the block's input, if only they are kept: the input itself is then memory of the slot; NULL:
+     * all of it is kept */
     void *own_rows;
-    char *on_disk; /* the layer's kept values, if they are on disk; else NULL */
+    char *on_disk; /* the block's kept values, if they are on disk; else NULL */
     size_t disk_bytes;
-    /* If the layer is on disk: copies of gate and up of `saved`, in memory that all layers share. Backward reads the
-     * copies and overwrites them with gradients, so the pages on disk need not be written back. NULL: no copies. */
-    void *gate, *up;
+    /* If the block is on disk: memory that all blocks share, for copies of the tensors that backward overwrites, in the
+     * order of the tables. Backward reads and overwrites the copies, so the pages on disk need not be written back.
+     * NULL: no copies. */
+    void *copies[TESS_MAX_COPIES];
     /* The caller's gradient of the unit's output (dh3), for the last unit of a range without the head */
     const void *dout;
     tess_unit_state state;
@@ -41,7 +44,7 @@ typedef struct tess_waiting_tables {
     float *room;   /* (n_tables, count) memory of the gradients */
     int64_t count; /* elements of this rank's table */
     int first, n;  /* n gradients wait, from place `first` of the ring on */
-    float *dw[2];  /* gradient buffers for the head: dw[i] belongs to parameter i of unit 0 */
+    float *dw[2];  /* gradient buffers for the head: dw[i] belongs to parameter i of the table's unit */
 } tess_waiting_tables;
 
 struct tess_executor {
@@ -59,12 +62,11 @@ struct tess_executor {
     tess_points points;                 /* exchanges between ranks; empty if the degree is 1 */
     tess_split_work split;
     tess_low_rank_work low_rank;
-    void *rounded;        /* work space for tess_layer_call.rounded */
-    tess_layer_work work; /* the work space that all units share */
-    float **none;         /* gradients of a frozen unit: NULL for every parameter */
+    void *rounded;       /* work space for tess_layer_call.rounded */
+    tess_tensors common; /* the work space that all units share */
+    float **none;        /* gradients of a frozen unit: NULL for every parameter */
     tess_open_table open;
     tess_waiting_tables tables;
-    tess_head_work head;
     float *cos_table, *sin_table;
     int32_t *ids, *pos, *targets; /* (max_tokens) values of the current batch */
     tess_watch watch;             /* the caller's watch; member `see` NULL: none */
@@ -76,6 +78,10 @@ struct tess_executor {
  * exists), disk_bytes and largest_on_disk. If `base` is NULL, only counts. Returns the bytes used from `base` on, or
  * SIZE_MAX if they overflow. */
 size_t tess_executor_plan(tess_executor *executor, char *base, char *disk);
+
+/* Writes the sizes that name the rows and columns of a part's tensors, for a batch of n_tokens. */
+void tess_executor_sizes(const tess_executor *executor, int unit, const tess_part *part, int64_t n_tokens,
+                         int64_t sizes[TESS_N_DIMS]);
 
 /* ---- Pages of values on disk (executor_paging.c). Calls are about one unit; some also fetch the next one. ---- */
 /* Call it before the forward of a unit of the range. Waits for the unit's pages. */
@@ -95,14 +101,33 @@ static inline tess_unit_memory *tess_executor_memory(const tess_executor *execut
     return &executor->units[slot * executor->model->n_units + unit];
 }
 
-static inline tess_block_kind tess_executor_kind(const tess_executor *e, int unit)
+/* Whether the unit reads a stream, leaves one, or both. */
+static inline bool tess_executor_reads(const tess_executor *e, int unit)
 {
-    return e->model->blocks[unit].kind;
+    return !e->model->blocks[unit].parts[0]->source;
+}
+
+static inline bool tess_executor_leaves(const tess_executor *e, int unit)
+{
+    const tess_block *block = &e->model->blocks[unit];
+    return !block->parts[block->n_parts - 1]->sink;
+}
+
+static inline bool tess_executor_passes(const tess_executor *e, int unit)
+{
+    return tess_executor_reads(e, unit) && tess_executor_leaves(e, unit);
+}
+
+/* The last unit of a range that leaves a stream; less than range->begin if there is none. */
+static inline int tess_executor_last(const tess_executor *e, const tess_range *range)
+{
+    return tess_executor_leaves(e, range->end - 1) ? range->end - 1 : range->end - 2;
 }
 
 static inline const char *tess_executor_title(const tess_executor *e, int unit)
 {
-    return tess_executor_kind(e, unit) == TESS_BLOCK_EMBEDDING ? "embedding" : tess_model_unit_name(e->model, unit);
+    const tess_block *block = &e->model->blocks[unit];
+    return block->layer >= 0 ? block->name : block->parts[0]->name;
 }
 
 static inline int tess_executor_slots(const tess_executor_options *options)
@@ -135,7 +160,8 @@ static inline bool tess_executor_is_frozen(const tess_executor *executor, int un
 /* Whether a tied table trains here: the head's gradient of it comes before the embedding's. */
 static inline bool tess_executor_trains_table(const tess_executor *executor)
 {
-    return executor->options.first_trainable_unit == 0 && tess_model_trains_table(executor->model);
+    return executor->options.first_trainable_unit <= executor->model->table_unit &&
+           tess_model_trains_table(executor->model);
 }
 
 /* SELECTIVE: the number of pairs of a layer and a group that may be dropped. */
@@ -152,16 +178,6 @@ tess_status tess_executor_take_batch(tess_executor *executor, const tess_batch *
  * layers keep. So all layers of the range work in the memory of the last one: it stays in cache, and nothing is
  * written to disk. */
 typedef enum tess_walk_aim { TESS_WALK_FOR_BACKWARD, TESS_WALK_FOR_RESULT } tess_walk_aim;
-
-/* The results that an evaluation wants from the head: log-probabilities of targets, logits of some rows, or both; or
- * values. */
-typedef struct tess_head_task {
-    float inv_temperature;
-    float *logprob, *entropy; /* NULL: not wanted */
-    const int32_t *rows;
-    int64_t n_rows;
-    float *logits, *values; /* NULL: not wanted */
-} tess_head_task;
 
 /* Run the units of a range. Forward only stores the head's input; the head itself runs in backward or evaluation.
  * Without a batch only the hooks are called. */

@@ -16,11 +16,11 @@ static tess_status await(const tess_executor *e, int slot, int unit)
     return m->on_disk != NULL ? tess_pager_wait(e->pager, m->on_disk, m->disk_bytes) : TESS_OK;
 }
 
-/* The first unit's pages may already hold its input, so they are kept, not overwritten. The embedding writes the
- * input of the next unit, so it waits for that unit's pages, too. */
+/* The first unit's pages may already hold its input, so they are kept, not overwritten. A unit that makes
+ * the stream writes the input of the next unit, so it waits for that unit's pages, too. */
 tess_status tess_executor_page_forward(tess_executor *e, const tess_range *r, int unit)
 {
-    bool embeds = e->model->blocks[unit].kind == TESS_BLOCK_EMBEDDING;
+    bool embeds = !tess_executor_reads(e, unit);
     int end = tess_executor_units_of(e, r->slot).end;
     if (e->pager == NULL)
         return TESS_OK;

@@ -1,4 +1,5 @@
-/* Plans the memory of an executor: all activations in one block. The same code counts bytes and sets pointers. */
+/* Plans the memory of an executor: all activations in one block. The same code counts bytes and sets pointers. The
+ * tensors of a unit are those that the tables of its parts describe (nn/layers/block_part.h). */
 #include "nn/executor_impl.h"
 
 typedef struct cursor {
@@ -32,254 +33,188 @@ static size_t first_share(const tess_model *model, tess_cut cut)
     return (size_t)size;
 }
 
-typedef struct plan_sizes {
-    size_t T, R, C, Q, K, H, G, F, V, element; /* sizes as in layers.h; R: rows of the stream */
-    bool kept, gated, qk_norm, layer_norm;     /* kept: a backward reads the unit's values */
-} plan_sizes;
-
-static plan_sizes sizes_of(const tess_executor *e, int unit)
+void tess_executor_sizes(const tess_executor *e, int unit, const tess_part *part, int64_t n_tokens,
+                         int64_t sizes[TESS_N_DIMS])
 {
-    const tess_model_config *c = &e->model->config;
     const tess_block *block = &e->model->blocks[unit];
-    return (plan_sizes){
-        .T = (size_t)e->options.max_tokens,
-        .R = (size_t)tess_executor_stream_room(e->model, &e->options),
-        .C = (size_t)c->hidden_size,
-        .Q = (size_t)(block->n_heads * block->head_size),
-        .K = (size_t)(block->n_kv_heads * block->head_size),
-        .H = (size_t)block->n_heads,
-        .G = (size_t)block->n_kv_heads,
-        .F = (size_t)block->intermediate_size,
-        .V = (size_t)tess_model_config_outputs(c),
-        .element = tess_dtype_size(e->options.dtype),
-        .kept = !tess_executor_is_frozen(e, unit),
-        .gated = block->gate.weight >= 0,
-        .qk_norm = tess_block_norms_heads(block),
-        .layer_norm = block->layer_norm,
-    };
+    sizes[TESS_DIM_ONE] = 1;
+    sizes[TESS_DIM_T] = n_tokens;
+    sizes[TESS_DIM_R] = tess_executor_stream_room(e->model, &e->options);
+    sizes[TESS_DIM_C] = e->model->config.hidden_size;
+    sizes[TESS_DIM_MEAN] = block->layer_norm ? 1 : -1;
+    if (part->sizes != NULL)
+        part->sizes(e->model, block, sizes);
 }
 
-/* These take (T, width) elements of the compute dtype, or floats. Sizes are bounded by the config's check, so the
- * product does not overflow. */
-static void *elements(cursor *at, const plan_sizes *n, size_t width)
+/* Take (T, width) elements of the compute dtype, or a stream tensor (R, C). Sizes are bounded by the config's check,
+ * so the product does not overflow. */
+static void *elements(const tess_executor *e, cursor *at, size_t width)
 {
-    return take(at, n->T * width, n->element);
+    return take(at, (size_t)e->options.max_tokens * width, tess_dtype_size(e->options.dtype));
 }
 
-/* Takes a stream tensor (R, C). */
-static void *stream_of(cursor *at, const plan_sizes *n)
+static void *stream_of(const tess_executor *e, cursor *at)
 {
-    return take(at, n->R * n->C, n->element);
+    const size_t R = (size_t)tess_executor_stream_room(e->model, &e->options);
+    return take(at, R * (size_t)e->model->config.hidden_size, tess_dtype_size(e->options.dtype));
 }
 
-static float *floats(cursor *at, const plan_sizes *n, size_t width)
+/* ---- The tensors of units ---- */
+/* How one unit keeps its tensors on one slot. */
+typedef struct unit_plan {
+    int unit;
+    const tess_block *block;
+    bool kept;        /* a backward reads the unit's values */
+    bool deferred;    /* a split backward keeps tensors from its input part to its weight part */
+    bool partitioned; /* a rank keeps only its own rows of the unit's input */
+    bool on_disk;
+    unsigned dropped; /* groups that backward computes again */
+    void *passing;    /* the slot's stream */
+} unit_plan;
+
+/* The unit below a sink stays in memory, because its backward comes next. In a pipeline it does not come next, so
+ * there it is on disk, too. */
+static bool lies_on_disk(const tess_executor *e, int unit)
 {
-    return take(at, n->T * width, sizeof(float));
+    bool next =
+        unit + 1 < e->model->n_units && !tess_executor_leaves(e, unit + 1) && tess_executor_slots(&e->options) == 1;
+    return e->options.on_disk && tess_executor_passes(e, unit) && !tess_executor_is_frozen(e, unit) && !next;
 }
 
-static tess_norm_stats take_stats(cursor *at, const plan_sizes *n)
+/* A unit that is computed again defers nothing. */
+static unit_plan plan_of(const tess_executor *e, int unit)
 {
-    tess_norm_stats stats = {NULL, NULL};
-    if (!n->kept)
-        return stats;
-    stats.rstd = take(at, n->R, sizeof(float));
-    if (n->layer_norm)
-        stats.mean = take(at, n->R, sizeof(float));
-    return stats;
+    unit_plan p = {unit, &e->model->blocks[unit], .kept = !tess_executor_is_frozen(e, unit),
+                   .on_disk = lies_on_disk(e, unit), .dropped = tess_executor_recomputes(e, unit)};
+    p.deferred = e->options.split_backward && tess_executor_passes(e, unit) && p.kept && p.dropped == 0;
+    p.partitioned =
+        e->options.partition_inputs && e->model->part.tp_degree > 1 && !e->options.sequence_parallel && p.dropped != 0;
+    return p;
 }
 
-/* If q and k have norms, takes three separate tensors. Otherwise q, k and v are parts of one row. */
-static void take_qkv(cursor *at, const plan_sizes *n, void **q, void **k, void **v)
+typedef enum home {
+    HOME_NONE,
+    HOME_PASSING, /* the slot's stream: one micro-batch uses it from unit to unit */
+    HOME_KEPT,    /* the unit's own, from its forward to the end of its backward; may be on disk */
+    HOME_LEFT,    /* the unit's own, from the input part of a backward to its weight part */
+    HOME_DROPPED, /* memory that all units share, for tensors that are computed again */
+    HOME_WORK     /* memory that all parts share */
+} home;
+
+static home home_of(const unit_plan *p, const tess_tensor_row *row)
 {
-    if (n->qk_norm) {
-        *q = elements(at, n, n->Q);
-        *k = elements(at, n, n->K);
-        *v = elements(at, n, n->K);
-        return;
-    }
-    char *row = elements(at, n, n->Q + 2 * n->K);
-    *q = row;
-    *k = row != NULL ? row + n->Q * n->element : NULL;
-    *v = row != NULL ? row + (n->Q + n->K) * n->element : NULL;
+    const unsigned uses = row->uses;
+    const bool input = row->at == p->block->parts[0]->input;
+    if (uses & TESS_TENSOR_STREAM && (!p->kept || (p->partitioned && input)))
+        return HOME_PASSING;
+    if (uses & TESS_TENSOR_SAVED && p->kept)
+        return row->group & p->dropped ? HOME_DROPPED : HOME_KEPT;
+    if (uses & TESS_TENSOR_WEIGHTS && p->deferred)
+        return HOME_LEFT;
+    return uses & TESS_TENSOR_FORWARD || (uses & TESS_TENSOR_BACKWARD && p->kept) ? HOME_WORK : HOME_NONE;
 }
 
-/* Takes the tensors of these groups. All groups together are a layer's saved tensors except its input. */
-static void take_groups(cursor *at, const plan_sizes *n, unsigned groups, tess_layer_saved *saved)
+/* Takes one tensor. Returns NULL if the block does not have it. */
+static void *take_tensor(const tess_executor *e, cursor *at, const tess_tensor_row *row, const int64_t *sizes)
 {
-    if (groups & TESS_GROUP_ATTENTION_INPUTS) {
-        saved->input_stats = take_stats(at, n);
-        take_qkv(at, n, &saved->q_raw, &saved->k_raw, &saved->v);
-        saved->q = saved->q_raw;
-        saved->k = saved->k_raw;
-    }
-    if ((groups & TESS_GROUP_ATTENTION_INPUTS) && n->kept && n->qk_norm) {
-        saved->q_rstd = floats(at, n, n->H);
-        saved->k_rstd = floats(at, n, n->G);
-    }
-    if (groups & TESS_GROUP_ATTENTION)
-        saved->out = elements(at, n, n->Q);
-    if ((groups & TESS_GROUP_ATTENTION) && n->kept)
-        saved->lse = floats(at, n, n->H);
-    if (groups & TESS_GROUP_RESIDUAL) {
-        saved->h2 = stream_of(at, n);
-        saved->mlp_stats = take_stats(at, n);
-    }
-    if ((groups & TESS_GROUP_FEED_FORWARD) && n->gated)
-        saved->gate = elements(at, n, n->F);
-    if (groups & TESS_GROUP_FEED_FORWARD)
-        saved->up = elements(at, n, n->F);
+    const int64_t rows = sizes[row->rows], columns = sizes[row->columns];
+    if (rows < 0 || columns < 0)
+        return NULL;
+    return take(at, (size_t)(rows * columns), row->is_float ? sizeof(float) : tess_dtype_size(e->options.dtype));
 }
 
-/* Takes the work space of a layer's two phases, attention and feed-forward, which share the same memory. If no
- * backward reads the layer, its saved tensors belong to the work space of their phase. */
-static size_t take_phases(cursor *at, const plan_sizes *n, tess_unit_memory *m)
+static void take_part(const tess_executor *e, cursor *at, const unit_plan *p, const tess_part *part, home wanted,
+                      tess_unit_memory *m)
 {
-    size_t start = at->used, attention;
-    if (!n->kept)
-        take_groups(at, n, TESS_GROUP_ATTENTION_INPUTS | TESS_GROUP_ATTENTION, &m->saved);
-    if (n->qk_norm) {
-        m->saved.q = elements(at, n, n->Q);
-        m->saved.k = elements(at, n, n->K);
-    }
-    if (n->kept)
-        m->work.dout = elements(at, n, n->Q);
-    if (n->kept && !m->work.deferred)
-        take_qkv(at, n, &m->work.dq, &m->work.dk, &m->work.dv);
-    attention = at->used;
-
-    at->used = start;
-    if (!n->kept)
-        take_groups(at, n, TESS_GROUP_FEED_FORWARD, &m->saved);
-    if (!m->work.deferred)
-        m->work.act = elements(at, n, n->F);
-    return larger(attention, at->used);
+    int64_t sizes[TESS_N_DIMS];
+    tess_executor_sizes(e, p->unit, part, e->options.max_tokens, sizes);
+    for (const tess_tensor_row *row = part->tensors; row < part->tensors + part->n_tensors; row++)
+        if (home_of(p, row) == wanted)
+            tess_tensor_set(&m->tensors, row->at, wanted == HOME_PASSING ? p->passing : take_tensor(e, at, row, sizes));
+    if (part->place_views != NULL && e->units != NULL)
+        part->place_views(p->block, tess_dtype_size(e->options.dtype), &m->tensors);
 }
 
-/* Takes the head's memory: a chunk of logits, and the values that a loss needs for each row. */
-static size_t take_logits(tess_executor *e, cursor *at, const tess_block *block, const plan_sizes *n)
+static void take_parts(const tess_executor *e, cursor *at, const unit_plan *p, home wanted, tess_unit_memory *m)
 {
-    size_t chunk = (size_t)tess_head_chunk((int64_t)n->V), row = (size_t)tess_head_row((int64_t)n->V);
-    size_t rows = n->T < chunk ? n->T : chunk;
-    e->head.logits = take(at, rows * row, sizeof(float));
-    if (e->model->part.tp_degree > 1) {
-        int64_t begin, own;
-        tess_shard_rows((int64_t)n->V, e->model->part.tp_degree, e->model->part.tp_rank, &begin, &own);
-        e->head.own_weight = take(at, (size_t)own * n->C, n->element);
-        e->head.own_logits = take(at, rows * (size_t)own, sizeof(float));
-    }
-    if (!n->kept)
-        return at->used;
-    e->head.entropy = floats(at, n, 1);
-    e->head.dlogprob = floats(at, n, 1);
-    e->head.dentropy = floats(at, n, 1);
-    if (block->value.weight >= 0)
-        e->head.dvalue = elements(at, n, 1);
-    if (e->model->config.value_head && e->model->config.n_outputs == 0)
-        e->head.value = floats(at, n, 1);
-    return at->used;
-}
-
-/* Takes the tensors of a layer that a split backward keeps from its input part to its weight part. A checkpointed
- * layer computes them again instead. */
-static void take_deferred(cursor *at, const plan_sizes *n, tess_layer_work *w)
-{
-    w->dh2 = stream_of(at, n);
-    w->dy_mlp = stream_of(at, n);
-    w->dy_input = stream_of(at, n);
-    w->act = elements(at, n, n->F);
-    take_qkv(at, n, &w->dq, &w->dk, &w->dv);
-}
-
-static bool defers(const tess_executor *e, int unit)
-{
-    return e->options.split_backward && e->model->blocks[unit].kind == TESS_BLOCK_LAYER &&
-           !tess_executor_is_frozen(e, unit) && tess_executor_recomputes(e, unit) == 0;
+    for (int i = 0; i < p->block->n_parts; i++)
+        take_part(e, at, p, p->block->parts[i], wanted, m);
 }
 
 /* Returns the unit's descriptor, or `counted` if the plan only counts. */
 static tess_unit_memory *unit_at(const tess_executor *e, int slot, int unit, tess_unit_memory *counted)
 {
-    *counted = (tess_unit_memory){.work = {.deferred = defers(e, unit)}};
     return e->units != NULL ? tess_executor_memory(e, slot, unit) : counted;
 }
 
-/* The layer below the head stays in memory, because its backward comes next. In a pipeline it does not come next, so
- * there it is on disk, too. */
-static bool lies_on_disk(const tess_executor *e, int unit)
+/* The parts of a unit run one after the other, so their work spaces share the same memory. */
+static size_t share_work(const tess_executor *e, cursor *at, const unit_plan *p, tess_unit_memory *m)
 {
-    bool next = unit + 1 < e->model->n_units && e->model->blocks[unit + 1].kind == TESS_BLOCK_HEAD &&
-                tess_executor_slots(&e->options) == 1;
-    return e->options.on_disk && e->model->blocks[unit].kind == TESS_BLOCK_LAYER && !tess_executor_is_frozen(e, unit) &&
-           !next;
-}
-
-static void take_copies(cursor *at, const plan_sizes *n, unsigned dropped, tess_unit_memory *m)
-{
-    tess_layer_saved copies = {0};
-    take_groups(at, n, TESS_GROUP_FEED_FORWARD & ~dropped, &copies);
-    m->gate = copies.gate;
-    m->up = copies.up;
-}
-
-/* Blocks run one at a time, so they share memory for tensors that they do not keep: all of them start at the same
- * address. */
-typedef enum plan_share { SHARE_SAVED, SHARE_PHASES } plan_share;
-
-static size_t plan_shared_unit(tess_executor *e, cursor *at, plan_share what, int slot, int unit)
-{
-    tess_unit_memory counted, *m = unit_at(e, slot, unit, &counted);
-    const tess_block *block = &e->model->blocks[unit];
-    plan_sizes n = sizes_of(e, unit);
-    if (what == SHARE_PHASES && block->kind == TESS_BLOCK_HEAD)
-        return take_logits(e, at, block, &n);
-    if (what == SHARE_PHASES && block->kind == TESS_BLOCK_LAYER)
-        return take_phases(at, &n, m);
-    if (what == SHARE_SAVED) {
-        take_groups(at, &n, tess_executor_recomputes(e, unit), &m->saved);
-        if (lies_on_disk(e, unit) && !defers(e, unit))
-            take_copies(at, &n, tess_executor_recomputes(e, unit), m);
+    size_t start = at->used, most = start;
+    for (int i = 0; i < p->block->n_parts; i++) {
+        at->used = start;
+        take_part(e, at, p, p->block->parts[i], HOME_WORK, m);
+        most = larger(most, at->used);
     }
+    return most;
+}
+
+/* Takes copies of the tensors that backward overwrites, of a unit on disk. */
+static void take_copies(const tess_executor *e, cursor *at, const unit_plan *p, tess_unit_memory *m)
+{
+    int n = 0;
+    for (int i = 0; i < p->block->n_parts; i++) {
+        const tess_part *part = p->block->parts[i];
+        int64_t sizes[TESS_N_DIMS];
+        tess_executor_sizes(e, p->unit, part, e->options.max_tokens, sizes);
+        for (const tess_tensor_row *row = part->tensors; row < part->tensors + part->n_tensors; row++)
+            if (row->uses & TESS_TENSOR_OVERWRITTEN)
+                m->copies[n++] = home_of(p, row) == HOME_KEPT ? take_tensor(e, at, row, sizes) : NULL;
+    }
+}
+
+static size_t share_dropped(const tess_executor *e, cursor *at, const unit_plan *p, tess_unit_memory *m)
+{
+    take_parts(e, at, p, HOME_DROPPED, m);
+    if (p->on_disk && !p->deferred)
+        take_copies(e, at, p, m);
     return at->used;
 }
 
-static void plan_shared(tess_executor *e, cursor *at, plan_share what)
+/* Units run one at a time, so they share memory for tensors that they do not keep: all of them start at the same
+ * address. */
+static void plan_shared(tess_executor *e, cursor *at,
+                        size_t (*share)(const tess_executor *, cursor *, const unit_plan *, tess_unit_memory *))
 {
     size_t start = at->used, most = start;
     for (int slot = 0; slot < tess_executor_slots(&e->options); slot++) {
         tess_slot_units units = tess_executor_units_of(e, slot);
         for (int unit = units.begin; unit < units.end; unit++) {
+            tess_unit_memory counted;
+            const unit_plan p = plan_of(e, unit);
             at->used = start;
-            most = larger(most, plan_shared_unit(e, at, what, slot, unit));
+            most = larger(most, share(e, at, &p, unit_at(e, slot, unit, &counted)));
         }
     }
     at->used = most;
 }
 
-/* Whether a rank keeps only its own rows of the unit's input. */
-static bool partitions(const tess_executor *e, int unit)
-{
-    return e->options.partition_inputs && e->model->part.tp_degree > 1 && !e->options.sequence_parallel &&
-           tess_executor_recomputes(e, unit) != 0;
-}
-
 /* Each unit fills whole pages, because the pager moves units one by one. */
 enum { PAGES = 1 << 16 };
 
-/* Plans the tensors that a layer keeps from its forward to the end of its backward. */
-static void plan_layer(tess_executor *e, cursor *at, int unit, tess_unit_memory *m, void *passing)
+static void take_kept(const tess_executor *e, cursor *at, const unit_plan *p, tess_unit_memory *m)
 {
-    plan_sizes n = sizes_of(e, unit);
-    m->saved.h = partitions(e, unit) ? passing : stream_of(at, &n);
-    if (partitions(e, unit))
-        m->own_rows = take(at, first_share(e->model, (tess_cut){(int64_t)n.T, 1}) * n.C, n.element);
-    m->saved.dropped = tess_executor_recomputes(e, unit);
-    take_groups(at, &n, TESS_GROUP_ALL & ~m->saved.dropped, &m->saved);
+    const size_t C = (size_t)e->model->config.hidden_size;
+    if (p->partitioned)
+        m->own_rows = take(at, first_share(e->model, (tess_cut){e->options.max_tokens, 1}) * C,
+                           tess_dtype_size(e->options.dtype));
+    take_parts(e, at, p, HOME_KEPT, m);
 }
 
-static void plan_layer_on_disk(tess_executor *e, cursor *disk, int unit, tess_unit_memory *m, void *passing)
+static void take_kept_on_disk(tess_executor *e, cursor *disk, const unit_plan *p, tess_unit_memory *m)
 {
     size_t begin = disk->used;
-    plan_layer(e, disk, unit, m, passing);
+    take_kept(e, disk, p, m);
     (void)take(disk, (PAGES - disk->used % PAGES) % PAGES, 1);
     m->on_disk = disk->base != NULL ? disk->base + begin : NULL;
     m->disk_bytes = disk->used - begin;
@@ -290,40 +225,33 @@ static void plan_layer_on_disk(tess_executor *e, cursor *disk, int unit, tess_un
 static void plan_unit(tess_executor *e, cursor *at, cursor *disk, int slot, int unit, void *passing)
 {
     tess_unit_memory counted, *m = unit_at(e, slot, unit, &counted);
-    const tess_block *block = &e->model->blocks[unit];
-    plan_sizes n = sizes_of(e, unit);
-    m->work = e->work;
-    m->work.deferred = defers(e, unit);
-    if (!n.kept) {
-        m->saved.h = m->saved.h2 = passing;
+    const tess_slot_units units = tess_executor_units_of(e, slot);
+    unit_plan p = plan_of(e, unit);
+    p.passing = passing;
+    m->tensors = e->common;
+    m->tensors.deferred = p.deferred;
+    m->tensors.dropped = p.dropped;
+    take_parts(e, at, &p, HOME_PASSING, m);
+    if (!p.kept)
         return;
-    }
-    if (unit > tess_executor_units_of(e, slot).begin && e->units != NULL)
-        m->work.dh = tess_executor_memory(e, slot, unit - 1)->work.dh3;
-    if (e->options.split_backward && block->kind != TESS_BLOCK_HEAD && unit < tess_executor_units_of(e, slot).end - 1)
-        m->work.dh3 = stream_of(at, &n);
-    if (m->work.deferred)
-        take_deferred(at, &n, &m->work);
-    if (block->kind == TESS_BLOCK_EMBEDDING)
-        return;
-    if (block->kind == TESS_BLOCK_HEAD) {
-        m->saved.h = stream_of(at, &n);
-        m->saved.input_stats = take_stats(at, &n);
-    } else if (lies_on_disk(e, unit)) {
-        plan_layer_on_disk(e, disk, unit, m, passing);
-    } else {
-        plan_layer(e, at, unit, m, passing);
-    }
+    if (unit > units.begin && e->units != NULL)
+        m->tensors.dh = tess_executor_memory(e, slot, unit - 1)->tensors.dh3;
+    if (e->options.split_backward && tess_executor_leaves(e, unit) && unit < units.end - 1)
+        m->tensors.dh3 = stream_of(e, at);
+    take_parts(e, at, &p, HOME_LEFT, m);
+    if (p.on_disk)
+        take_kept_on_disk(e, disk, &p, m);
+    else
+        take_kept(e, at, &p, m);
 }
 
 /* Plans the tensor for a stream that units do not keep: one micro-batch uses it from unit to unit. */
-static void *plan_passing(tess_executor *e, cursor *at, tess_slot_units units)
+static void *plan_passing(const tess_executor *e, cursor *at, tess_slot_units units)
 {
     bool passes = false;
     for (int unit = units.begin; unit < units.end; unit++)
-        passes |= tess_executor_is_frozen(e, unit) || partitions(e, unit);
-    plan_sizes n = sizes_of(e, units.begin);
-    return passes ? stream_of(at, &n) : NULL;
+        passes |= tess_executor_is_frozen(e, unit) || plan_of(e, unit).partitioned;
+    return passes ? stream_of(e, at) : NULL;
 }
 
 /* If there is no backward, micro-batches run one after the other and share one stream tensor. Otherwise each slot
@@ -340,11 +268,12 @@ static void plan_slots(tess_executor *e, cursor *at, cursor *disk)
     }
 }
 
+/* ---- Work space of all units ---- */
 /* Looks at the first layer only: all layers have the same feed-forward size. */
 static bool exchanges_sums(const tess_model *model)
 {
     for (int unit = 0; unit < model->n_units; unit++)
-        if (model->blocks[unit].kind == TESS_BLOCK_LAYER)
+        if (model->blocks[unit].layer >= 0)
             return tess_exchanges_sums(model->blocks[unit].down.in, model->blocks[unit].down.in_leaf,
                                        model->part.tp_degree);
     return false;
@@ -376,7 +305,7 @@ static void plan_split(tess_executor *e, cursor *at)
     }
     for (int unit = 0; unit < model->n_units; unit++) {
         const tess_block *block = &model->blocks[unit];
-        if (block->kind != TESS_BLOCK_LAYER)
+        if (block->layer < 0)
             continue;
         size_t q = (size_t)block->o.in.size, width = larger(3 * q, 2 * (size_t)block->down.in.size);
         weights = larger(weights, width * columns);
@@ -397,14 +326,12 @@ static void plan_split(tess_executor *e, cursor *at)
         e->split.stream = take(at, T * (size_t)C, element);
 }
 
-/* The widest input or output of a layer's maps with adapters. The list has qkv, for layers that store q, k and v as
- * one matrix. */
+/* The widest input or output of a layer's maps with adapters. */
 static size_t widest_adapted(const tess_block *block, bool train)
 {
-    const tess_linear *const maps[] = {&block->q, &block->k,    &block->v,  &block->qkv,
-                                       &block->o, &block->gate, &block->up, &block->down};
+    const tess_linear *maps[TESS_MAX_MAPS];
     size_t widest = 0;
-    for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
+    for (int i = 0; i < tess_block_maps(block, maps); i++)
         if (maps[i]->adapter.rank > 0) {
             widest = larger(widest, (size_t)maps[i]->n_out);
             widest = larger(widest, train ? (size_t)maps[i]->n_in : 0);
@@ -415,10 +342,9 @@ static size_t widest_adapted(const tess_block *block, bool train)
 /* The widest inputs or outputs that are cut over ranks, of a map with an adapter. */
 static size_t widest_shared(const tess_block *block)
 {
-    const tess_linear *const maps[] = {&block->q,    &block->k,  &block->v,   &block->o,
-                                       &block->gate, &block->up, &block->down};
+    const tess_linear *maps[TESS_MAX_MAPS];
     size_t widest = 0;
-    for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
+    for (int i = 0; i < tess_block_maps(block, maps); i++)
         if (maps[i]->adapter.rank > 0) {
             widest = larger(widest, maps[i]->in.unit > 0 ? (size_t)maps[i]->in.size : 0);
             widest = larger(widest, maps[i]->out.unit > 0 ? (size_t)maps[i]->out.size : 0);
@@ -429,7 +355,7 @@ static size_t widest_shared(const tess_block *block)
 /* If activations are float32, sums need no separate buffer, except for the gradient of an activation. */
 static void plan_low_rank(tess_executor *e, cursor *at)
 {
-    plan_sizes n = sizes_of(e, 0);
+    const size_t rank = (size_t)e->model->config.lora.rank;
     size_t widest = 0, shared = 0;
     bool narrow = e->options.dtype != TESS_F32, sums = narrow;
     for (int unit = 0; unit < e->model->n_units; unit++) {
@@ -437,24 +363,27 @@ static void plan_low_rank(tess_executor *e, cursor *at)
         widest = larger(widest, widest_adapted(&e->model->blocks[unit], e->options.train));
         sums |= e->options.train && e->model->blocks[unit].down.adapter.rank > 0;
     }
-    e->low_rank.low = elements(at, &n, (size_t)e->model->config.lora.rank);
+    e->low_rank.low = elements(e, at, rank);
     if (sums)
-        e->low_rank.sum = floats(at, &n, widest);
+        e->low_rank.sum = take(at, (size_t)e->options.max_tokens * widest, sizeof(float));
     if (narrow)
-        e->low_rank.wide = elements(at, &n, widest);
+        e->low_rank.wide = elements(e, at, widest);
     if (e->model->part.tp_degree == 1)
         return;
-    e->low_rank.factor = take(at, (size_t)e->model->config.lora.rank * shared, n.element);
+    e->low_rank.factor = take(at, rank * shared, tess_dtype_size(e->options.dtype));
     if (e->options.train)
-        e->low_rank.all = elements(at, &n, shared);
+        e->low_rank.all = elements(e, at, shared);
 }
 
 /* Every product of a layer reads two of the matrices (T, C), (T, W) and (C, W). W is the width of gate and up
  * together, since their input gradient is one sum of products, or that of q, k and v. */
 static size_t rounded_elements(const tess_executor *e, int unit)
 {
-    plan_sizes n = sizes_of(e, unit);
-    size_t W = larger(n.gated ? 2 * n.F : n.F, n.Q + 2 * n.K), inner = n.T * n.C, outer = n.T * W, weight = n.C * W;
+    const tess_block *block = &e->model->blocks[unit];
+    const size_t T = (size_t)e->options.max_tokens, C = (size_t)e->model->config.hidden_size,
+                 F = (size_t)(block->gate.weight >= 0 ? 2 * block->intermediate_size : block->intermediate_size),
+                 heads = (size_t)((block->n_heads + 2 * block->n_kv_heads) * block->head_size), W = larger(F, heads),
+                 inner = T * C, outer = T * W, weight = C * W;
     return larger(larger(inner + outer, inner + weight), outer + weight);
 }
 
@@ -462,7 +391,7 @@ static void plan_rounded(tess_executor *e, cursor *at)
 {
     size_t most = 0;
     for (int unit = 0; unit < e->model->n_units; unit++)
-        if (e->model->blocks[unit].kind == TESS_BLOCK_LAYER)
+        if (e->model->blocks[unit].layer >= 0)
             most = larger(most, rounded_elements(e, unit));
     e->rounded = take(at, most, tess_dtype_size(e->options.dtype));
 }
@@ -470,17 +399,16 @@ static void plan_rounded(tess_executor *e, cursor *at)
 /* Plans the work space that all blocks share. */
 static void plan_common(tess_executor *e, cursor *at)
 {
-    plan_sizes n = sizes_of(e, 0);
-    tess_layer_work *w = &e->work;
-    w->branch = stream_of(at, &n);
-    w->y = elements(at, &n, n.C);
+    const int64_t T = e->options.max_tokens, C = e->model->config.hidden_size;
+    tess_tensors *w = &e->common;
+    w->branch = stream_of(e, at);
+    w->y = elements(e, at, (size_t)C);
     if (e->options.train) {
-        int64_t T = (int64_t)n.T;
-        size_t fusing = tess_gemm_fused_work(T, (int64_t)n.C, true, TESS_THEN_NOTHING, e->options.dtype);
+        size_t fusing = tess_gemm_fused_work(T, C, true, TESS_THEN_NOTHING, e->options.dtype);
         for (int unit = 0; unit < e->model->n_units; unit++)
             fusing = larger(fusing, tess_gemm_fused_work(T, e->model->blocks[unit].intermediate_size, false,
                                                          TESS_THEN_ACT_BACKWARD, e->options.dtype));
-        w->dh3 = w->dh2 = w->dh = stream_of(at, &n);
+        w->dh3 = w->dh2 = w->dh = stream_of(e, at);
         w->dy_mlp = w->dy_input = w->branch;
         w->fusing = take(at, fusing, 1);
     }
@@ -490,16 +418,17 @@ static void plan_common(tess_executor *e, cursor *at)
         plan_low_rank(e, at);
     if (e->options.fp8)
         plan_rounded(e, at);
-    e->ids = take(at, n.T, sizeof(int32_t));
-    e->pos = take(at, n.T, sizeof(int32_t));
-    e->targets = take(at, n.T, sizeof(int32_t));
+    e->ids = take(at, (size_t)T, sizeof(int32_t));
+    e->pos = take(at, (size_t)T, sizeof(int32_t));
+    e->targets = take(at, (size_t)T, sizeof(int32_t));
 }
 
 static void plan_tables(tess_executor *e, cursor *at)
 {
-    const size_t n_tables = e->options.train && tess_executor_trains_table(e) ? (size_t)e->options.n_tables : 0;
-    e->tables.count = e->model->config.vocab_size * e->model->blocks[0].width;
-    e->tables.room = take(at, n_tables * (size_t)e->tables.count, sizeof(float));
+    if (!e->options.train || !tess_executor_trains_table(e))
+        return;
+    e->tables.count = e->model->config.vocab_size * e->model->blocks[e->model->table_unit].width;
+    e->tables.room = take(at, (size_t)e->options.n_tables * (size_t)e->tables.count, sizeof(float));
 }
 
 bool tess_executor_rotates(const tess_executor *e)
@@ -522,8 +451,8 @@ size_t tess_executor_plan(tess_executor *e, char *base, char *on_disk)
     plan_tables(e, &at);
     plan_slots(e, &at, &disk);
     e->disk_bytes = disk.used;
-    plan_shared(e, &at, SHARE_SAVED);
-    plan_shared(e, &at, SHARE_PHASES);
+    plan_shared(e, &at, share_dropped);
+    plan_shared(e, &at, share_work);
     return at.used;
 }
 
@@ -559,7 +488,7 @@ size_t tess_executor_exchange_bytes(const tess_model *model, const tess_executor
         if (options->partition_inputs)
             most = larger(most, first_share(model, (tess_cut){options->max_tokens, 1}) * C * element);
         most = larger(most, exchanges_sums(model) ? T * C * sizeof(float) : 0);
-        most = larger(most, block->kind == TESS_BLOCK_LAYER ? layer : block->kind == TESS_BLOCK_HEAD ? head : 0);
+        most = larger(most, block->layer >= 0 ? layer : block->parts[0]->sink ? head : 0);
     }
     return most;
 }

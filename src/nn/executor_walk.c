@@ -22,7 +22,7 @@ static tess_layer_call call_of(const tess_executor *e, const tess_batch *batch, 
         .split = e->split,
         .low_rank = e->low_rank,
         .reads_codes = e->options.fp8_codes,
-        .rounded = e->model->blocks[unit].kind == TESS_BLOCK_LAYER ? e->rounded : NULL,
+        .rounded = e->model->blocks[unit].layer >= 0 ? e->rounded : NULL,
     };
 }
 
@@ -41,26 +41,37 @@ static tess_status copy_stream(const tess_executor *e, const tess_batch *batch, 
 
 static tess_unit_memory *memory_in(const tess_executor *e, const tess_range *r, int unit, tess_walk_aim aim)
 {
-    const int last = tess_executor_kind(e, r->end - 1) == TESS_BLOCK_HEAD ? r->end - 2 : r->end - 1;
-    const bool shared = aim == TESS_WALK_FOR_RESULT && tess_executor_kind(e, unit) == TESS_BLOCK_LAYER &&
-                        last >= r->begin && tess_executor_kind(e, last) == TESS_BLOCK_LAYER;
+    const int last = tess_executor_last(e, r);
+    const bool shared = aim == TESS_WALK_FOR_RESULT && tess_executor_passes(e, unit) && last >= r->begin &&
+                        tess_executor_passes(e, last);
     return tess_executor_memory(e, r->slot, shared ? last : unit);
 }
 
-/* The buffer to which the embedding writes the stream. */
-static void *embedded(const tess_executor *e, const tess_range *r, tess_walk_aim aim)
+/* The buffer to which a unit that makes the stream writes it: the input of the next one. */
+static void *made_stream(const tess_executor *e, const tess_range *r, int unit, tess_walk_aim aim)
 {
-    return tess_executor_units_of(e, r->slot).end > 1 ? memory_in(e, r, 1, aim)->saved.h : e->work.y;
+    const bool last = unit + 1 == tess_executor_units_of(e, r->slot).end;
+    return last ? e->common.y : memory_in(e, r, unit + 1, aim)->tensors.h;
 }
 
-/* Writes the output of `unit`, which has just run, to `to`. A layer's output is the sum of its h2 and branch. */
+/* The stream that `unit` left, which has just run: the result is to be added to `branch`. NULL: the unit has written
+ * the whole stream to the input of the next one. */
+static const void *left_stream(const tess_executor *e, const tess_range *r, int unit, tess_walk_aim aim)
+{
+    const tess_block *block = &e->model->blocks[unit];
+    const tess_part *last = block->parts[block->n_parts - 1];
+    return last->source ? NULL : tess_tensor_get(&memory_in(e, r, unit, aim)->tensors, last->input);
+}
+
+/* Writes the output of `unit`, which has just run, to `to`. */
 static tess_status leave_stream(const tess_executor *e, const tess_range *r, int unit, tess_walk_aim aim, void *to)
 {
-    if (tess_executor_kind(e, unit) == TESS_BLOCK_EMBEDDING)
-        return to != embedded(e, r, aim) ? copy_stream(e, r->batch, to, embedded(e, r, aim)) : TESS_OK;
+    const void *left = left_stream(e, r, unit, aim), *made = left == NULL ? made_stream(e, r, unit, aim) : NULL;
+    if (left == NULL)
+        return to != made ? copy_stream(e, r->batch, to, made) : TESS_OK;
     return tess_stream_kernels(e->stream)->add(
-        e->stream, &(tess_add_args){.a = memory_in(e, r, unit, aim)->saved.h2,
-                                    .b = e->work.branch,
+        e->stream, &(tess_add_args){.a = left,
+                                    .b = e->common.branch,
                                     .y = to,
                                     .n = rows_of(e, r->batch) * e->model->config.hidden_size,
                                     .dtype = e->options.dtype});
@@ -80,7 +91,7 @@ static tess_status keep_rows(const tess_layer_call *call, const tess_unit_memory
     if (m->own_rows == NULL)
         return TESS_OK;
     return call->kernels->copy(call->stream, &(tess_copy_args){.to = m->own_rows,
-                                                               .from = tess_own_part(&cut, m->saved.h),
+                                                               .from = tess_own_part(&cut, m->tensors.h),
                                                                .bytes = n * call->config->hidden_size *
                                                                         (int64_t)tess_dtype_size(call->dtype)});
 }
@@ -90,20 +101,28 @@ static tess_status bring_rows(const tess_layer_call *call, const tess_unit_memor
 {
     const tess_layer_call cut = by_rows(*call);
     const void *whole;
-    return m->own_rows != NULL ? tess_stream_gather(&cut, m->own_rows, m->saved.h, &whole) : TESS_OK;
+    return m->own_rows != NULL ? tess_stream_gather(&cut, m->own_rows, m->tensors.h, &whole) : TESS_OK;
 }
 
-/* ---- Embedding and layers ---- */
-/* Computes one unit. A layer's input is the sum that the previous layer left, or it is already in h (`first`). */
-static tess_status compute_forward(tess_executor *e, const tess_range *r, tess_layer_call *call, bool first,
+/* ---- Units ---- */
+static tess_status forward_parts(const tess_layer_call *call, const tess_tensors *t, const void *before)
+{
+    for (int i = 0; i < call->block->n_parts; i++) {
+        TESS_TRY(call->block->parts[i]->forward(call, t, before));
+        before = tess_tensor_get(t, call->block->parts[i]->input);
+    }
+    return TESS_OK;
+}
+
+/* Computes one unit. Its input is the sum that the previous unit left, or it is already in place (`first`). */
+static tess_status compute_forward(tess_executor *e, const tess_range *r, const tess_layer_call *call, bool first,
                                    tess_walk_aim aim)
 {
-    tess_unit_memory *m = memory_in(e, r, call->unit, aim);
-    if (call->block->kind == TESS_BLOCK_EMBEDDING)
-        return tess_embedding_forward(call, embedded(e, r, aim));
-    const bool ready = first || tess_executor_kind(e, call->unit - 1) == TESS_BLOCK_EMBEDDING;
-    const tess_layer_saved *before = ready ? NULL : &memory_in(e, r, call->unit - 1, aim)->saved;
-    TESS_TRY(tess_layer_forward(call, before, &m->saved, &m->work));
+    const tess_unit_memory *m = memory_in(e, r, call->unit, aim);
+    tess_tensors t = m->tensors;
+    if (!tess_executor_reads(e, call->unit))
+        t.h = made_stream(e, r, call->unit, aim);
+    TESS_TRY(forward_parts(call, &t, first ? NULL : left_stream(e, r, call->unit - 1, aim)));
     return aim == TESS_WALK_FOR_BACKWARD ? keep_rows(call, m) : TESS_OK;
 }
 
@@ -129,17 +148,16 @@ static tess_status forward_unit(tess_executor *e, const tess_range *r, int unit,
 static tess_status take_stream(const tess_executor *e, const tess_range *r, const void *in, tess_walk_aim aim)
 {
     const tess_unit_memory *m = memory_in(e, r, r->begin, aim);
-    if (tess_executor_kind(e, r->begin) == TESS_BLOCK_EMBEDDING || in == m->saved.h)
+    if (!tess_executor_reads(e, r->begin) || in == m->tensors.h)
         return TESS_OK;
     tess_executor_page_input(e, r->slot, (int)(m - tess_executor_memory(e, r->slot, 0)));
-    return copy_stream(e, r->batch, m->saved.h, in);
+    return copy_stream(e, r->batch, m->tensors.h, in);
 }
 
 tess_status tess_executor_forward_range(tess_executor *e, const tess_range *r, const void *in, void *out,
                                         tess_walk_aim aim)
 {
-    bool head = tess_executor_kind(e, r->end - 1) == TESS_BLOCK_HEAD;
-    int last = head ? r->end - 2 : r->end - 1; /* less than r->begin: the range is only the head */
+    const int last = tess_executor_last(e, r);
     if (r->batch != NULL && aim == TESS_WALK_FOR_RESULT && last >= r->begin)
         tess_executor_page_input(e, r->slot, last);
     if (r->batch != NULL)
@@ -148,10 +166,10 @@ tess_status tess_executor_forward_range(tess_executor *e, const tess_range *r, c
         TESS_TRY_CTX(forward_unit(e, r, unit, unit == r->begin, aim), "%s: forward", tess_executor_title(e, unit));
     if (r->batch == NULL)
         return TESS_OK;
-    if (head) {
+    if (last < r->end - 1) {
         tess_unit_memory *m = tess_executor_memory(e, r->slot, r->end - 1);
         m->state = TESS_UNIT_FORWARD;
-        out = m->saved.h;
+        out = m->tensors.h;
     }
     if (last < r->begin)
         return TESS_OK;
@@ -162,52 +180,73 @@ tess_status tess_executor_forward_range(tess_executor *e, const tess_range *r, c
     return TESS_OK;
 }
 
-/* The work space of a unit. The units at the ends of a range use the caller's tensors. */
-static tess_layer_work work_of(const tess_executor *e, const tess_range *r, int unit, void *din)
+/* The tensors of a unit for backward. The units at the ends of a range use the caller's gradients. */
+static tess_tensors tensors_of(const tess_executor *e, const tess_range *r, int unit, void *din)
 {
     const tess_unit_memory *m = tess_executor_memory(e, r->slot, unit);
-    tess_layer_work work = m->work;
+    tess_tensors t = m->tensors;
     if (unit == r->begin && din != NULL)
-        work.dh = din;
+        t.dh = din;
     if (unit == r->end - 1)
-        work.dh3 = (void *)(uintptr_t)m->dout; /* the layer only reads it */
-    return work;
+        t.dh3 = (void *)(uintptr_t)m->dout; /* the parts only read it */
+    return t;
 }
 
-/* If `room` is not NULL, copies a tensor (T, F) to it and makes *tensor point to the copy. */
-static tess_status copy_tensor(const tess_layer_call *call, void **tensor, void *room)
+/* Makes backward read and overwrite copies of the tensors that are on disk. */
+static tess_status copy_overwritten(const tess_executor *e, const tess_layer_call *call, const tess_unit_memory *m,
+                                    tess_tensors *t)
 {
-    const void *from = *tensor;
-    if (room == NULL)
-        return TESS_OK;
-    *tensor = room;
-    return call->kernels->copy(call->stream, &(tess_copy_args){.to = room,
-                                                               .from = from,
-                                                               .bytes = call->T * call->block->intermediate_size *
-                                                                        (int64_t)tess_dtype_size(call->dtype)});
+    int n = 0;
+    for (int i = 0; i < call->block->n_parts; i++) {
+        const tess_part *part = call->block->parts[i];
+        int64_t sizes[TESS_N_DIMS];
+        tess_executor_sizes(e, call->unit, part, call->T, sizes);
+        for (const tess_tensor_row *row = part->tensors; row < part->tensors + part->n_tensors; row++) {
+            void *copy = row->uses & TESS_TENSOR_OVERWRITTEN ? m->copies[n++] : NULL;
+            if (copy == NULL)
+                continue;
+            TESS_TRY(
+                call->kernels->copy(call->stream, &(tess_copy_args){.to = copy,
+                                                                    .from = tess_tensor_get(t, row->at),
+                                                                    .bytes = sizes[row->rows] * sizes[row->columns] *
+                                                                             (int64_t)tess_dtype_size(call->dtype)}));
+            tess_tensor_set(t, row->at, copy);
+        }
+    }
+    return TESS_OK;
 }
 
-static tess_status backward_layer(const tess_layer_call *call, const tess_unit_memory *m, const tess_layer_work *work,
-                                  bool want_dh)
+static tess_status backward_parts(const tess_executor *e, const tess_layer_call *call, const tess_unit_memory *m,
+                                  tess_tensors *t, bool want_din)
 {
-    tess_layer_saved saved = m->saved;
+    const tess_block *block = call->block;
     TESS_TRY(bring_rows(call, m));
-    TESS_TRY(copy_tensor(call, &saved.gate, m->gate));
-    TESS_TRY(copy_tensor(call, &saved.up, m->up));
-    return tess_layer_backward(call, &saved, work, want_dh);
+    TESS_TRY(copy_overwritten(e, call, m, t));
+    for (int i = 0; i < block->n_parts; i++)
+        if (block->parts[i]->again != NULL)
+            TESS_TRY(block->parts[i]->again(call, t, i > 0 ? tess_tensor_get(t, block->parts[i - 1]->input) : NULL));
+    for (int i = block->n_parts - 1; i >= 0; i--)
+        TESS_TRY(block->parts[i]->backward(call, t, want_din));
+    return TESS_OK;
+}
+
+static tess_status backward_weights(const tess_layer_call *call, const tess_tensors *t)
+{
+    for (int i = call->block->n_parts - 1; i >= 0; i--)
+        TESS_TRY(call->block->parts[i]->backward_weights(call, t));
+    return TESS_OK;
 }
 
 /* Runs the input part of a unit's backward. It computes no parameter gradients, so forward hooks, which give the
  * weights, are enough. */
-static tess_status backward_input(tess_executor *e, tess_layer_call *call, const tess_unit_memory *m,
-                                  const tess_layer_work *work)
+static tess_status backward_input(tess_executor *e, tess_layer_call *call, const tess_unit_memory *m, tess_tensors *t)
 {
-    if (call->block->kind == TESS_BLOCK_EMBEDDING)
+    if (!tess_executor_reads(e, call->unit))
         return TESS_OK;
     call->dw = e->none;
     TESS_TRY(e->hooks.pre_forward(e->hooks.self, call->unit, &call->w));
     if (call->batch != NULL)
-        TESS_TRY(backward_layer(call, m, work, true));
+        TESS_TRY(backward_parts(e, call, m, t, true));
     return e->hooks.post_forward(e->hooks.self, call->unit);
 }
 
@@ -233,7 +272,7 @@ static tess_status reopen_table(tess_executor *e, int slot, tess_layer_call *cal
         return TESS_OK;
     }
     TESS_CHECK(t->n > 0, TESS_E_INVALID, no_head, slot);
-    TESS_TRY(e->hooks.pre_backward(e->hooks.self, 0, &call->w, &call->dw));
+    TESS_TRY(e->hooks.pre_backward(e->hooks.self, call->unit, &call->w, &call->dw));
     if (call->batch != NULL)
         TESS_TRY(call->kernels->copy(call->stream, &(tess_copy_args){.to = call->dw[call->block->table],
                                                                      .from = waiting_table(e, 0),
@@ -247,82 +286,40 @@ static tess_status reopen_table(tess_executor *e, int slot, tess_layer_call *cal
 static tess_status backward_unit(tess_executor *e, const tess_range *r, int unit, const tess_backward *b)
 {
     const tess_unit_memory *m = tess_executor_memory(e, r->slot, unit);
-    const tess_layer_work work = work_of(e, r, unit, b->din);
+    tess_tensors t = tensors_of(e, r, unit, b->din);
     tess_layer_call call = call_of(e, r->batch, unit);
-    bool embeds = call.block->kind == TESS_BLOCK_EMBEDDING;
     bool want_dh = unit > e->options.first_trainable_unit || b->din != NULL;
     if (r->batch != NULL) {
         tess_model_name_unit(e->model, unit, e->stream);
         TESS_TRY(tess_executor_page_backward(e, r, unit, b->part));
     }
     if (b->part == TESS_BACKWARD_INPUT) {
-        TESS_TRY(backward_input(e, &call, m, &work));
+        TESS_TRY(backward_input(e, &call, m, &t));
         if (r->batch != NULL)
             tess_executor_page_done(e, r, unit);
         return TESS_OK;
     }
-    if (embeds && tess_executor_trains_table(e))
+    if (unit == e->model->table_unit && tess_executor_trains_table(e))
         TESS_TRY(reopen_table(e, r->slot, &call));
     else
         TESS_TRY(e->hooks.pre_backward(e->hooks.self, unit, &call.w, &call.dw));
-    if (r->batch != NULL && embeds)
-        TESS_TRY(tess_embedding_backward(&call, work.dh3));
-    else if (r->batch != NULL && b->part == TESS_BACKWARD_WEIGHTS && work.deferred)
-        TESS_TRY(tess_layer_backward_weights(&call, &m->saved, &work));
-    else if (r->batch != NULL)
-        TESS_TRY(backward_layer(&call, m, &work, want_dh));
+    if (r->batch != NULL)
+        TESS_TRY(b->part == TESS_BACKWARD_WEIGHTS && t.deferred ? backward_weights(&call, &t)
+                                                                : backward_parts(e, &call, m, &t, want_dh));
     if (r->batch != NULL)
         tess_executor_page_done(e, r, unit);
     return e->hooks.post_backward(e->hooks.self, unit);
 }
 
-/* ---- Head ---- */
-/* Writes the final norm of the stream to work.y (T, C). */
-static tess_status final_norm(tess_executor *e, const tess_layer_call *call, const tess_layer_saved *s)
-{
-    return tess_norm_forward(call, &call->block->final_norm, s->h, NULL, NULL, e->work.y, s->input_stats);
-}
-
-/* Shows the watch a column: one number for each row of the batch. */
-static void show_column(const tess_layer_call *call, const char *what, float *column)
-{
-    if (call->watch->see != NULL)
-        call->watch->see(call->watch->self, call->unit, what, column, TESS_F32, 0, call->T, 1);
-}
-
-/* Computes the head: reads work.y, writes the gradient of the stream. `last` has the parameters of the norm's unit,
- * `head` those of the head's weight. */
-static tess_status compute_head(tess_executor *e, tess_layer_call *last, const tess_layer_call *head,
-                                const tess_layer_saved *s, const tess_layer_work *w, const tess_backward *b)
-{
-    const tess_norm *norm = &last->block->final_norm;
-    bool want_dy = e->options.first_trainable_unit < last->unit || b->din != NULL || tess_norm_trains(last, norm);
-    bool logits = e->model->config.n_outputs == 0, values = last->block->value.weight >= 0;
-    float *value = logits ? e->head.value : b->logprob;
-    if (values) {
-        TESS_TRY(tess_value_train(last, b->loss, &e->head, w->y, value));
-        show_column(last, "values", value);
-    }
-    if (logits) {
-        TESS_TRY(tess_head_train(head, b->loss, &e->head, w->y, want_dy, b->logprob));
-        show_column(last, "log-probabilities", b->logprob);
-    }
-    if (values && want_dy)
-        TESS_TRY(tess_value_backward(last, &e->head, w->y, logits ? w->branch : NULL));
-    if (!want_dy)
-        return TESS_OK;
-    TESS_TRY(tess_norm_backward(last, norm, s->h, s->input_stats, tess_own_part(last, w->y), NULL, w->dh));
-    tess_layer_show(last, "input gradient", w->dh, last->config->hidden_size);
-    return TESS_OK;
-}
-
-/* Opens the window of unit 0, so that the head can write the table's gradient. The embedding's backward closes it. */
+/* ---- A unit that ends the stream ---- */
+/* Opens the window of the table's unit, so that the head can write the table's gradient. The embedding's backward
+ * closes it. */
 static tess_status open_window(tess_executor *e, int slot, tess_layer_call *head)
 {
     TESS_CHECK(!e->open.is_open || e->open.slot == slot, TESS_E_INVALID,
                "slot %d: slot %d has the tied embedding's gradient open; run its backward down to the embedding first",
                slot, e->open.slot);
-    TESS_TRY(e->hooks.pre_backward(e->hooks.self, 0, &head->w, &head->dw));
+    TESS_TRY(e->hooks.pre_backward(e->hooks.self, e->model->table_unit, &head->w, &head->dw));
     e->open = (tess_open_table){true, slot, head->w, head->dw};
     return TESS_OK;
 }
@@ -333,9 +330,9 @@ static tess_status open_room(tess_executor *e, tess_layer_call *head)
     tess_waiting_tables *t = &e->tables;
     TESS_CHECK(t->n < e->options.n_tables, TESS_E_INVALID,
                "%d gradients of the tied table wait for the embedding's part, and there is room for no more", t->n);
-    t->dw[e->model->blocks[0].table] = waiting_table(e, t->n++);
+    t->dw[e->model->blocks[e->model->table_unit].table] = waiting_table(e, t->n++);
     head->dw = t->dw;
-    return e->hooks.pre_forward(e->hooks.self, 0, &head->w);
+    return e->hooks.pre_forward(e->hooks.self, e->model->table_unit, &head->w);
 }
 
 /* Gives a tied head the table's weights, and the buffer for the table's gradient. */
@@ -345,34 +342,43 @@ static tess_status open_table(tess_executor *e, int slot, tess_layer_call *head)
     if (tess_executor_trains_table(e))
         return e->options.n_tables > 0 ? open_room(e, head) : open_window(e, slot, head);
     head->dw = frozen;
-    return e->hooks.pre_forward(e->hooks.self, 0, &head->w);
+    return e->hooks.pre_forward(e->hooks.self, e->model->table_unit, &head->w);
 }
 
-/* Runs forward and backward of the last unit. A tied head uses the embedding's weights, and writes their gradient
- * first. */
-static tess_status train_head(tess_executor *e, const tess_range *r, const tess_backward *b)
+static const tess_part *sink_of(const tess_layer_call *call)
 {
-    bool tied = e->model->blocks[0].tied;
-    tess_layer_call last = call_of(e, r->batch, e->model->n_units - 1);
-    const tess_layer_saved *saved = &tess_executor_memory(e, r->slot, last.unit)->saved;
-    const tess_layer_work work = work_of(e, r, last.unit, b->din);
-    TESS_TRY(e->hooks.pre_forward(e->hooks.self, last.unit, &last.w));
-    if (r->batch != NULL) {
-        tess_model_name_unit(e->model, last.unit, e->stream);
-        TESS_TRY(final_norm(e, &last, saved));
-        tess_layer_show(&last, "final norm", tess_own_part(&last, e->work.y), last.config->hidden_size);
-    }
-    TESS_TRY(e->hooks.post_forward(e->hooks.self, last.unit));
+    return call->block->parts[call->block->n_parts - 1];
+}
 
-    TESS_TRY(e->hooks.pre_backward(e->hooks.self, last.unit, &last.w, &last.dw));
-    tess_layer_call head = last;
-    if (tied)
-        TESS_TRY(open_table(e, r->slot, &head));
+/* Runs forward of a unit that ends the stream, up to the results that only backward or an evaluation computes. */
+static tess_status prepare_sink(tess_executor *e, const tess_layer_call *call, const tess_tensors *t)
+{
+    tess_model_name_unit(e->model, call->unit, e->stream);
+    return forward_parts(call, t, NULL);
+}
+
+/* Runs forward and backward of the unit that ends the stream. A tied head uses the embedding's weights, and writes
+ * their gradient first. */
+static tess_status train_sink(tess_executor *e, const tess_range *r, const tess_backward *b)
+{
+    const int table = e->model->table_unit;
+    tess_layer_call call = call_of(e, r->batch, r->end - 1);
+    const tess_tensors t = tensors_of(e, r, call.unit, b->din);
+    TESS_TRY(e->hooks.pre_forward(e->hooks.self, call.unit, &call.w));
     if (r->batch != NULL)
-        TESS_TRY(compute_head(e, &last, &head, saved, &work, b));
-    if (tied && !(tess_executor_trains_table(e) && e->options.n_tables == 0))
-        TESS_TRY(e->hooks.post_forward(e->hooks.self, 0));
-    return e->hooks.post_backward(e->hooks.self, last.unit);
+        TESS_TRY(prepare_sink(e, &call, &t));
+    TESS_TRY(e->hooks.post_forward(e->hooks.self, call.unit));
+
+    TESS_TRY(e->hooks.pre_backward(e->hooks.self, call.unit, &call.w, &call.dw));
+    tess_layer_call lent = call;
+    if (table >= 0)
+        TESS_TRY(open_table(e, r->slot, &lent));
+    const bool want_din = e->options.first_trainable_unit < call.unit || b->din != NULL;
+    if (r->batch != NULL)
+        TESS_TRY(sink_of(&call)->train(&call, &lent, &t, b, want_din));
+    if (table >= 0 && !(tess_executor_trains_table(e) && e->options.n_tables == 0))
+        TESS_TRY(e->hooks.post_forward(e->hooks.self, table));
+    return e->hooks.post_backward(e->hooks.self, call.unit);
 }
 
 /* Checks that all units of the range are in the state that this part of backward needs, and sets their next state. */
@@ -392,15 +398,14 @@ static tess_status advance_states(tess_executor *e, const tess_range *r, tess_ba
 
 tess_status tess_executor_backward_range(tess_executor *e, const tess_range *r, const tess_backward *b)
 {
-    bool head = tess_executor_kind(e, r->end - 1) == TESS_BLOCK_HEAD;
-    int first = e->options.first_trainable_unit > r->begin ? e->options.first_trainable_unit : r->begin;
-    int last = head ? r->end - 2 : r->end - 1;
+    const int first = e->options.first_trainable_unit > r->begin ? e->options.first_trainable_unit : r->begin;
+    const int last = tess_executor_last(e, r);
     if (r->batch != NULL)
         TESS_TRY(advance_states(e, r, b->part));
     if (r->batch != NULL)
         tess_executor_page_ahead(e, r, last, b->part);
-    if (head && b->part != TESS_BACKWARD_WEIGHTS)
-        TESS_TRY_CTX(train_head(e, r, b), "head");
+    if (last < r->end - 1 && b->part != TESS_BACKWARD_WEIGHTS)
+        TESS_TRY_CTX(train_sink(e, r, b), "%s", tess_executor_title(e, r->end - 1));
     else if (b->dout != NULL)
         tess_executor_memory(e, r->slot, r->end - 1)->dout = b->dout;
     for (int unit = last; unit >= first; unit--)
@@ -410,49 +415,28 @@ tess_status tess_executor_backward_range(tess_executor *e, const tess_range *r, 
 
 tess_status tess_executor_table_backward(tess_executor *e, const tess_batch *batch, const void *dstream)
 {
-    tess_layer_call call = call_of(e, batch, 0);
+    tess_layer_call call = call_of(e, batch, e->model->table_unit);
+    const tess_tensors t = {.dh3 = (void *)(uintptr_t)dstream};
     TESS_TRY(reopen_table(e, 0, &call));
     if (batch != NULL) {
-        tess_model_name_unit(e->model, 0, e->stream);
-        TESS_TRY(tess_embedding_backward(&call, dstream));
+        tess_model_name_unit(e->model, call.unit, e->stream);
+        TESS_TRY(call.block->parts[0]->backward(&call, &t, false));
     }
-    return e->hooks.post_backward(e->hooks.self, 0);
-}
-
-/* ---- The head in evaluation ---- */
-static tess_status pick_logits(tess_executor *e, tess_layer_call call, const tess_head_task *task)
-{
-    int64_t C = call.config->hidden_size;
-    void *picked = e->split.stream != NULL ? e->split.stream : e->work.branch;
-    int32_t *index = e->ids; /* reuses the ids' buffer: nothing reads ids after the embedding */
-    TESS_TRY(tess_upload(e->stream, index, task->rows, (size_t)task->n_rows * sizeof(int32_t)));
-    TESS_TRY(call.kernels->gather_rows(
-        call.stream, &(tess_gather_rows_args){.x = e->work.y,
-                                              .index = index,
-                                              .y = picked,
-                                              .n = task->n_rows,
-                                              .row_bytes = C * (int64_t)tess_dtype_size(call.dtype)}));
-    call.T = task->n_rows;
-    return tess_head_logits(&call, &e->head, picked, task->logits);
+    return e->hooks.post_backward(e->hooks.self, call.unit);
 }
 
 tess_status tess_executor_evaluate_head(tess_executor *e, const tess_range *r, const tess_head_task *task)
 {
-    tess_layer_call call = call_of(e, r->batch, e->model->n_units - 1);
-    bool tied = e->model->blocks[0].tied;
+    const int table = e->model->table_unit;
+    tess_layer_call call = call_of(e, r->batch, r->end - 1);
+    const tess_tensors *t = &tess_executor_memory(e, r->slot, call.unit)->tensors;
     TESS_TRY(e->hooks.pre_forward(e->hooks.self, call.unit, &call.w));
-    tess_model_name_unit(e->model, call.unit, e->stream);
-    TESS_TRY(final_norm(e, &call, &tess_executor_memory(e, r->slot, call.unit)->saved));
-    tess_layer_show(&call, "final norm", tess_own_part(&call, e->work.y), call.config->hidden_size);
-    if (task->values != NULL)
-        TESS_TRY(tess_value_forward(&call, e->work.y, task->values));
-    if (tied)
-        TESS_TRY(e->hooks.pre_forward(e->hooks.self, 0, &call.w));
-    if (task->logits != NULL)
-        TESS_TRY(pick_logits(e, call, task));
-    if (task->logprob != NULL)
-        TESS_TRY(tess_head_forward(&call, &e->head, e->work.y, task->inv_temperature, task->logprob, task->entropy));
-    if (tied)
-        TESS_TRY(e->hooks.post_forward(e->hooks.self, 0));
+    TESS_TRY(prepare_sink(e, &call, t));
+    tess_layer_call lent = call;
+    if (table >= 0)
+        TESS_TRY(e->hooks.pre_forward(e->hooks.self, table, &lent.w));
+    TESS_TRY(sink_of(&call)->evaluate(&call, &lent, t, task));
+    if (table >= 0)
+        TESS_TRY(e->hooks.post_forward(e->hooks.self, table));
     return e->hooks.post_forward(e->hooks.self, call.unit);
 }

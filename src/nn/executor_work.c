@@ -1,6 +1,6 @@
 /* Finds how much work space kernels request: runs the executor on a device that computes nothing. */
 #include "device/dry_device.h"
-#include "nn/block.h"
+#include "nn/layers/block_part.h"
 
 /* State of one dry training step. All weights share one address, and so do all gradients. */
 typedef struct dry_run {
@@ -90,13 +90,14 @@ static tess_status train_slot(const dry_run *r, tess_executor *e, int slot)
     const tess_slot_units all = {0, tess_model_n_units(r->model)};
     const tess_slot_units units = r->options.slot_units != NULL ? r->options.slot_units[slot] : all;
     const bool by_itself = r->options.n_tables > 0; /* the embedding's backward runs separately, after each head */
-    const tess_range range = {slot, by_itself && units.begin == 0 ? 1 : units.begin, units.end, &r->batch};
+    const tess_range range = {slot, units.begin + (by_itself && units.begin == r->model->table_unit), units.end,
+                              &r->batch};
     const tess_model_config *config = tess_model_get_config(r->model);
     const bool has_tokens = config->n_outputs == 0, has_values = config->value_head || !has_tokens;
     const tess_token_loss loss = {
         .inv_temperature = 1, .grade = has_tokens ? grade : NULL, .grade_values = grade_values};
-    bool embedding = r->model->part.embedding && range.begin == 0;
-    bool head = r->model->part.head && units.end == all.end;
+    const tess_block *last = &r->model->blocks[range.end - 1];
+    const bool embedding = r->model->blocks[range.begin].parts[0]->source, head = last->parts[last->n_parts - 1]->sink;
     tess_backward back = {.part = r->options.split_backward ? TESS_BACKWARD_INPUT : TESS_BACKWARD_WHOLE,
                           .dout = head ? NULL : r->dout,
                           .din = embedding ? NULL : r->din,

@@ -6,6 +6,7 @@
 #include "base/core/rng.h"
 #include "base/text/text.h"
 #include "device/device.h"
+#include "nn/layers/block_part.h"
 #include "nn/models/family.h"
 
 static tess_status check_layers(int64_t L, const tess_model_part *part)
@@ -67,7 +68,7 @@ static void list_maps(const tess_model *model, char *text, size_t size)
         char name[TESS_PARAM_NAME_SIZE];
         name_of_map(param, name);
         const char *dot = strrchr(name, '.');
-        bool is_map = param->shape.n_dims == 2 && model->blocks[param->unit].kind == TESS_BLOCK_LAYER;
+        bool is_map = param->shape.n_dims == 2 && model->blocks[param->unit].layer >= 0;
         if (is_map && dot != NULL && strstr(text, dot + 1) == NULL)
             used = tess_text_add(text, size, used, "%s%s", used > 0 ? ", " : "", dot + 1);
     }
@@ -136,14 +137,16 @@ int tess_model_first_trainable_unit(const tess_model *model)
 
 bool tess_model_trains_table(const tess_model *model)
 {
-    const tess_block *first = &model->blocks[0];
-    return first->tied && !model->params[first->first + first->table].frozen;
+    const tess_block *block = model->table_unit >= 0 ? &model->blocks[model->table_unit] : NULL;
+    return block != NULL && !model->params[block->first + block->table].frozen;
 }
 
 bool tess_model_copies_table(const tess_model *model)
 {
-    const tess_param *table = &model->params[0];
-    return model->part.embedding && table->copy && !table->frozen;
+    for (int i = 0; i < model->n_params && model->part.embedding; i++)
+        if (model->params[i].copy)
+            return !model->params[i].frozen;
+    return false;
 }
 
 bool tess_model_unit_trains(const tess_model *model, int unit)
@@ -169,6 +172,7 @@ tess_status tess_model_create_part(tess_mem *mem, const tess_model_config *confi
     model->config = *config;
     model->part = *part;
     model->part.tp_degree = part->tp_degree > 1 ? part->tp_degree : 1;
+    model->table_unit = -1;
     model->n_units = tess_family_has_table(model) + (int)part->n_layers + part->head;
     TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)model->n_units, sizeof(tess_block), "blocks",
                                    (void **)&model->blocks),
@@ -229,23 +233,7 @@ const char *tess_model_unit_name(const tess_model *model, int unit)
 
 int64_t tess_model_unit_layer(const tess_model *model, int unit)
 {
-    const tess_block *block = &model->blocks[unit];
-    return block->kind == TESS_BLOCK_LAYER ? block->layer : -1;
-}
-
-bool tess_block_owns_rows(const tess_block *block, int weight)
-{
-    const tess_linear *const maps[] = {&block->q, &block->k,    &block->v,  &block->qkv,
-                                       &block->o, &block->gate, &block->up, &block->down};
-    bool reads = false, owns = true;
-    for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
-        const tess_linear *map = maps[i];
-        if (map->weight != weight)
-            continue;
-        reads = true;
-        owns = owns && map->offset == 0 && map->ld == (map->in_out ? map->n_out : map->n_in);
-    }
-    return block->kind == TESS_BLOCK_LAYER && reads && owns;
+    return model->blocks[unit].layer;
 }
 
 bool tess_model_owns_rows(const tess_model *model, int index)
@@ -256,9 +244,8 @@ bool tess_model_owns_rows(const tess_model *model, int index)
 
 void tess_model_name_unit(const tess_model *model, int unit, tess_stream *stream)
 {
-    static const char *const words[] = {
-        [TESS_BLOCK_EMBEDDING] = "embedding", [TESS_BLOCK_LAYER] = "layer", [TESS_BLOCK_HEAD] = "head"};
-    tess_stream_set_unit(stream, words[model->blocks[unit].kind], (int)tess_model_unit_layer(model, unit));
+    const tess_block *block = &model->blocks[unit];
+    tess_stream_set_unit(stream, block->layer >= 0 ? "layer" : block->parts[0]->name, (int)block->layer);
 }
 
 void tess_model_unit_params(const tess_model *model, int unit, int *first, int *n)
@@ -276,22 +263,18 @@ int64_t tess_model_count(const tess_model *model)
 }
 
 /* 6 N + 12 L H D T, as torchtitan counts. Each weight takes 2 operations in forward and 4 in backward (2 if frozen).
- * Each head takes two products of length T; they are not halved for the causal mask, but limited to the layer's
- * window. N counts the weights of matrices that multiply each token: the head is included, the embeddings' look-ups
- * are not. */
+ * N counts the weights of matrices that multiply each token: the head is included, the embeddings' look-ups are not.
+ * The parts count what else they compute. */
 double tess_model_unit_flops_per_token(const tess_model *model, int unit, int64_t seq_len)
 {
     const tess_block *block = &model->blocks[unit];
     double n = 0;
-    if (block->kind == TESS_BLOCK_HEAD)
-        return 6.0 * (double)block->head.n_out * (double)block->head.n_in;
-    if (block->kind != TESS_BLOCK_LAYER)
-        return 0;
     for (int i = block->first; i < block->first + block->n_params; i++)
-        if (model->params[i].shape.n_dims == 2)
+        if (block->layer >= 0 && model->params[i].shape.n_dims == 2)
             n += (model->params[i].frozen ? 4.0 : 6.0) * (double)tess_shape_count(&model->params[i].shape);
-    bool windowed = block->window > 0 && block->window < seq_len;
-    return n + 12.0 * (double)(block->n_heads * block->head_size) * (double)(windowed ? block->window : seq_len);
+    for (int i = 0; i < block->n_parts; i++)
+        n += block->parts[i]->flops != NULL ? block->parts[i]->flops(block, seq_len) : 0;
+    return n;
 }
 
 double tess_model_flops_per_token(const tess_model *model, int64_t seq_len)

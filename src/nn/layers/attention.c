@@ -26,21 +26,20 @@ static projections projections_of(const tess_layer_call *c)
     return maps;
 }
 
-tess_status tess_qkv_forward(const tess_layer_call *c, const void *y, const tess_layer_saved *s)
+tess_status tess_qkv_forward(const tess_layer_call *c, const void *y, const tess_tensors *t)
 {
     projections maps = projections_of(c);
-    void *const to[] = {s->q_raw, s->k_raw, s->v};
+    void *const to[] = {t->q_raw, t->k_raw, t->v};
     for (int i = 0; i < maps.n; i++)
         TESS_TRY(tess_linear_forward(c, &maps.linear[i], y, to[i]));
     return TESS_OK;
 }
 
-tess_status tess_qkv_backward(const tess_layer_call *c, const void *y, const tess_layer_saved *s,
-                              const tess_layer_work *w, void *dy)
+tess_status tess_qkv_backward(const tess_layer_call *c, const void *y, const tess_tensors *t, void *dy)
 {
     projections maps = projections_of(c);
     bool normed = tess_block_norms_heads(c->block);
-    const void *const from[] = {normed ? s->q : w->dq, normed ? s->k : w->dk, w->dv};
+    const void *const from[] = {normed ? t->q : t->dq, normed ? t->k : t->dk, t->dv};
     tess_linear_grad grads[3];
     for (int i = 0; i < maps.n; i++) {
         TESS_TRY(tess_linear_backward_params(c, &maps.linear[i], y, from[i]));
@@ -48,7 +47,7 @@ tess_status tess_qkv_backward(const tess_layer_call *c, const void *y, const tes
             TESS_TRY(tess_split_gather_params(c, &maps.linear[i]));
         grads[i] = (tess_linear_grad){&maps.linear[i], from[i]};
     }
-    return dy == NULL ? TESS_OK : tess_linear_backward_inputs(c, grads, maps.n, w->fusing, dy);
+    return dy == NULL ? TESS_OK : tess_linear_backward_inputs(c, grads, maps.n, t->fusing, dy);
 }
 
 bool tess_qkv_trains(const tess_layer_call *c)
@@ -81,67 +80,67 @@ static tess_status rotate(const tess_layer_call *c, void *q, void *k, bool inver
     return c->kernels->rope(c->stream, &args);
 }
 
-tess_status tess_heads_forward(const tess_layer_call *c, const tess_layer_saved *s)
+tess_status tess_heads_forward(const tess_layer_call *c, const tess_tensors *t)
 {
     const tess_block *p = c->block;
     if (tess_block_norms_heads(p)) {
-        TESS_TRY(tess_head_norm_forward(c, &p->q_norm, p->n_heads, s->q_raw, s->q_rstd, s->q));
-        TESS_TRY(tess_head_norm_forward(c, &p->k_norm, p->n_kv_heads, s->k_raw, s->k_rstd, s->k));
+        TESS_TRY(tess_head_norm_forward(c, &p->q_norm, p->n_heads, t->q_raw, t->q_rstd, t->q));
+        TESS_TRY(tess_head_norm_forward(c, &p->k_norm, p->n_kv_heads, t->k_raw, t->k_rstd, t->k));
     }
-    return rotate(c, s->q, s->k, false);
+    return rotate(c, t->q, t->k, false);
 }
 
-tess_status tess_heads_backward(const tess_layer_call *c, const tess_layer_saved *s, const tess_layer_work *w)
+tess_status tess_heads_backward(const tess_layer_call *c, const tess_tensors *t)
 {
-    TESS_TRY(rotate(c, w->dq, w->dk, true));
-    return tess_head_norms_backward(c, s, w);
+    TESS_TRY(rotate(c, t->dq, t->dk, true));
+    return tess_head_norms_backward(c, t);
 }
 
-tess_status tess_head_norms_backward(const tess_layer_call *c, const tess_layer_saved *s, const tess_layer_work *w)
+tess_status tess_head_norms_backward(const tess_layer_call *c, const tess_tensors *t)
 {
     const tess_block *p = c->block;
     if (!tess_block_norms_heads(p))
         return TESS_OK;
     int64_t D = p->head_size;
     tess_cut q = {p->q.out.size / D, p->q.out.unit / D}, k = {p->k.out.size / D, p->k.out.unit / D};
-    TESS_TRY(tess_head_norm_backward(c, &p->q_norm, q, s->q_raw, s->q_rstd, w->dq, s->q));
-    return tess_head_norm_backward(c, &p->k_norm, k, s->k_raw, s->k_rstd, w->dk, s->k);
+    TESS_TRY(tess_head_norm_backward(c, &p->q_norm, q, t->q_raw, t->q_rstd, t->dq, t->q));
+    return tess_head_norm_backward(c, &p->k_norm, k, t->k_raw, t->k_rstd, t->dk, t->k);
 }
 
 /* ---- Attention ---- */
-static tess_attention describe(const tess_layer_call *c, const tess_layer_saved *s, tess_attention_seq *seqs)
+static tess_attention describe(const tess_layer_call *c, const tess_tensors *t)
 {
     const tess_block *p = c->block;
     tess_head_strides stride = tess_head_strides_of(p);
     int64_t kv_stride = c->batch->cache != NULL ? p->n_kv_heads * p->head_size : stride.kv;
     return (tess_attention){
         .n_seqs = c->batch->n_seqs,
-        .seqs = seqs,
+        .seqs = t->seqs,
         .n_heads = p->n_heads,
         .n_kv_heads = p->n_kv_heads,
         .head_size = p->head_size,
         .window = p->window,
         .scale = (float)(1 / sqrt((double)p->head_size)),
-        .q = s->q,
-        .out = s->out,
+        .q = t->q,
+        .out = t->out,
         .q_stride = stride.q,
         .k_stride = kv_stride,
         .v_stride = kv_stride,
         .out_stride = p->n_heads * p->head_size,
         .page_stride = c->batch->cache != NULL ? c->batch->cache->page_stride : 0,
-        .lse = s->lse,
+        .lse = t->lse,
         .dtype = c->dtype,
     };
 }
 
 /* Each sequence attends to its own rows of the batch. */
-static void sequences_of_batch(const tess_layer_call *c, const tess_layer_saved *s, tess_attention_seq *seqs)
+static void sequences_of_batch(const tess_layer_call *c, const tess_tensors *t)
 {
     int64_t stride = tess_head_strides_of(c->block).kv;
     for (int64_t i = 0; i < c->batch->n_seqs; i++) {
         int64_t begin = c->batch->cu_seqlens[i], length = c->batch->cu_seqlens[i + 1] - begin;
-        seqs[i] = (tess_attention_seq){
-            begin, length, length, tess_at(c, s->k, begin * stride), tess_at(c, s->v, begin * stride), NULL};
+        t->seqs[i] = (tess_attention_seq){
+            begin, length, length, tess_at(c, t->k, begin * stride), tess_at(c, t->v, begin * stride), NULL};
     }
 }
 
@@ -159,7 +158,7 @@ static tess_status copy_rows(const tess_layer_call *c, const void *from, int64_t
 
 /* Copies keys and values of `length` tokens, from the batch's row `row` on, to positions `past` and following of a
  * sequence in the cache. */
-static tess_status append_rows(const tess_layer_call *c, const tess_layer_saved *s, const int32_t *pages, int64_t row,
+static tess_status append_rows(const tess_layer_call *c, const tess_tensors *t, const int32_t *pages, int64_t row,
                                int64_t past, int64_t length)
 {
     const tess_kv_cache *cache = c->batch->cache;
@@ -168,53 +167,53 @@ static tess_status append_rows(const tess_layer_call *c, const tess_layer_saved 
         int64_t at = (past + done) % TESS_ATTENTION_BLOCK, from = (row + done) * stride;
         int64_t to = pages[(past + done) / TESS_ATTENTION_BLOCK] * cache->page_stride + at * width;
         n = length - done < TESS_ATTENTION_BLOCK - at ? length - done : TESS_ATTENTION_BLOCK - at;
-        TESS_TRY(copy_rows(c, tess_at(c, s->k, from), stride, tess_at(c, cache->k[c->block->layer], to), width, n));
-        TESS_TRY(copy_rows(c, tess_at(c, s->v, from), stride, tess_at(c, cache->v[c->block->layer], to), width, n));
+        TESS_TRY(copy_rows(c, tess_at(c, t->k, from), stride, tess_at(c, cache->k[c->block->layer], to), width, n));
+        TESS_TRY(copy_rows(c, tess_at(c, t->v, from), stride, tess_at(c, cache->v[c->block->layer], to), width, n));
     }
     return TESS_OK;
 }
 
 /* Appends new keys and values to the sequences' pages in the cache. Attention reads the whole sequences there. */
-static tess_status sequences_of_cache(const tess_layer_call *c, const tess_layer_saved *s, tess_attention_seq *seqs)
+static tess_status sequences_of_cache(const tess_layer_call *c, const tess_tensors *t)
 {
     const tess_batch *batch = c->batch;
     for (int64_t i = 0; i < batch->n_seqs; i++) {
         int64_t begin = batch->cu_seqlens[i], length = batch->cu_seqlens[i + 1] - begin, past = batch->pos[begin];
-        TESS_TRY(append_rows(c, s, batch->pages[i], begin, past, length));
-        seqs[i] = (tess_attention_seq){
+        TESS_TRY(append_rows(c, t, batch->pages[i], begin, past, length));
+        t->seqs[i] = (tess_attention_seq){
             begin,          length, past + length, batch->cache->k[c->block->layer], batch->cache->v[c->block->layer],
             batch->pages[i]};
     }
     return TESS_OK;
 }
 
-tess_status tess_attention_forward(const tess_layer_call *c, const tess_layer_saved *s, tess_attention_seq *seqs)
+tess_status tess_attention_forward(const tess_layer_call *c, const tess_tensors *t)
 {
     if (tess_shares_key_heads(c))
-        return tess_shared_attention_forward(c, s, seqs);
+        return tess_shared_attention_forward(c, t);
     if (c->block->n_kv_heads == 0) /* there are more ranks than heads, and this rank has none */
         return TESS_OK;
     if (c->batch->cache != NULL)
-        TESS_TRY(sequences_of_cache(c, s, seqs));
+        TESS_TRY(sequences_of_cache(c, t));
     else
-        sequences_of_batch(c, s, seqs);
-    tess_attention attention = describe(c, s, seqs);
+        sequences_of_batch(c, t);
+    tess_attention attention = describe(c, t);
     return c->kernels->attention_forward(c->stream, &attention);
 }
 
-tess_status tess_attention_backward(const tess_layer_call *c, const tess_layer_saved *s, const tess_layer_work *w)
+tess_status tess_attention_backward(const tess_layer_call *c, const tess_tensors *t)
 {
     if (tess_shares_key_heads(c))
-        return tess_shared_attention_backward(c, s, w);
+        return tess_shared_attention_backward(c, t);
     if (c->block->n_kv_heads == 0)
         return TESS_OK;
     tess_head_strides stride = tess_head_strides_of(c->block);
-    sequences_of_batch(c, s, w->seqs);
-    const tess_attention_grad grad = {.forward = describe(c, s, w->seqs),
-                                      .dout = w->dout,
-                                      .dq = w->dq,
-                                      .dk = w->dk,
-                                      .dv = w->dv,
+    sequences_of_batch(c, t);
+    const tess_attention_grad grad = {.forward = describe(c, t),
+                                      .dout = t->dout,
+                                      .dq = t->dq,
+                                      .dk = t->dk,
+                                      .dv = t->dv,
                                       .dout_stride = c->block->n_heads * c->block->head_size,
                                       .dq_stride = stride.q,
                                       .dk_stride = stride.kv,

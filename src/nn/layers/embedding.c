@@ -3,11 +3,12 @@
  * C (t - 1) / t elements per micro-batch, in forward. */
 #include "nn/layers/layers.h"
 
-tess_status tess_embedding_forward(const tess_layer_call *c, void *h)
+static tess_status forward(const tess_layer_call *c, const tess_tensors *t, const void *before)
 {
     const tess_block *p = c->block;
     bool split = tess_is_split(c, p->channels);
-    void *out = split ? c->split.slice : h;
+    void *out = split ? c->split.slice : t->h;
+    (void)before;
     TESS_TRY(c->kernels->embedding_forward(
         c->stream, &(tess_embedding_args){.table = c->w[p->table],
                                           .positions = p->positions >= 0 ? c->w[p->positions] : NULL,
@@ -18,19 +19,20 @@ tess_status tess_embedding_forward(const tess_layer_call *c, void *h)
                                           .C = p->width,
                                           .dtype = c->dtype}));
     if (split)
-        TESS_TRY(tess_stream_from_columns(c, p->channels, out, h));
-    tess_layer_show(c, "output", h, c->config->hidden_size);
+        TESS_TRY(tess_stream_from_columns(c, p->channels, out, t->h));
+    tess_layer_show(c, "output", t->h, c->config->hidden_size);
     return TESS_OK;
 }
 
-tess_status tess_embedding_backward(const tess_layer_call *c, const void *dh)
+static tess_status backward(const tess_layer_call *c, const tess_tensors *t, bool want_din)
 {
     const tess_block *p = c->block;
     const tess_model_config *m = c->config;
     bool tied = p->tied; /* tied: the head has already written its part of the gradient, so this part is added */
-    const void *dout = dh;
+    const void *dout = t->dh3;
+    (void)want_din;
     if (tess_is_split(c, p->channels)) {
-        TESS_TRY(tess_stream_to_columns(c, p->channels, dh, c->split.slice));
+        TESS_TRY(tess_stream_to_columns(c, p->channels, t->dh3, c->split.slice));
         dout = c->split.slice;
     }
     if (tess_wants(c, p->table))
@@ -52,3 +54,11 @@ tess_status tess_embedding_backward(const tess_layer_call *c, const void *dh)
                                                                                        .dtype = c->dtype}));
     return TESS_OK;
 }
+
+const tess_part tess_embedding_part = {
+    .name = "embedding",
+    .source = true,
+    .input = offsetof(tess_tensors, h),
+    .forward = forward,
+    .backward = backward,
+};

@@ -9,11 +9,12 @@
 #define TESS_NN_LAYERS_LAYERS_H
 
 #include "device/stream.h"
-#include "nn/block.h"
+#include "nn/layers/block_part.h"
 
-/* The values of a batch that kernels read, in device memory. */
+/* The values of a batch that kernels read, in device memory. Nothing reads ids after the embedding, so their memory may
+ * then be used again. */
 typedef struct tess_batch_values {
-    const int32_t *ids, *pos, *targets; /* (T) each */
+    int32_t *ids, *pos, *targets; /* (T) each */
 } tess_batch_values;
 
 /* Work space for exchanges between ranks (nn/points.h). All members are NULL if one rank has the whole layer. */
@@ -39,7 +40,7 @@ typedef struct tess_low_rank_work {
 } tess_low_rank_work;
 
 /* The arguments of one unit of a model on one batch. */
-typedef struct tess_layer_call {
+struct tess_layer_call {
     tess_stream *stream;
     const tess_kernels *kernels;
     tess_dtype dtype;     /* type of parameters and activations */
@@ -61,7 +62,7 @@ typedef struct tess_layer_call {
     /* Work space if a layer's linear maps round their operands through fp8: room for the operands of one product, or
      * of one sum of products; NULL: no rounding */
     void *rounded;
-} tess_layer_call;
+};
 
 static inline void *tess_at(const tess_layer_call *call, const void *base, int64_t element)
 {
@@ -131,86 +132,28 @@ static inline void tess_layer_show(const tess_layer_call *call, const char *what
         call->watch->see(call->watch->self, call->unit, what, data, call->dtype, begin, R, row);
 }
 
-/* ---- Transformer layer ---- */
-typedef struct tess_norm_stats {
-    float *mean, *rstd; /* (rows); mean for LayerNorm only */
-} tess_norm_stats;
-
-/* The tensors that a layer saves from its forward for its backward, a row per token. Backward recomputes norm outputs,
- * normed q and k, and the activation: each costs a pass over memory, and saving them would take 2C + F more per token.
- */
-typedef struct tess_layer_saved {
-    void *h;                     /* (R, C) the layer's input */
-    tess_norm_stats input_stats; /* (R) */
-    void *q_raw, *k_raw, *v;     /* (T, H, D), (T, G, D), (T, G, D) before the norms of q and k */
-    void *q, *k;                 /* inputs of attention: the same as q_raw and k_raw, or, with norms, work space */
-    float *q_rstd, *k_rstd;      /* (T, H), (T, G), only with norms of q and k */
-    void *out;                   /* (T, H, D) output of attention */
-    float *lse;                  /* (T, H) log-sum-exp */
-    /* (R, C) the stream between attention and feed-forward; equals h if there is no backward */
-    void *h2;
-    tess_norm_stats mlp_stats; /* (R) */
-    void *gate, *up;           /* (T, F); gate only if the family has one */
-    unsigned dropped;          /* groups (tess_layer_group) whose memory layers share: backward computes them again */
-} tess_layer_saved;
-
-/* Work space of one layer at a time. All layers use one gradient of the stream, and `branch` also holds both dy.
- * With `deferred`, a layer has these gradients to itself, and also dq, dk, dv and act. */
-typedef struct tess_layer_work {
-    void *y;                  /* (T, C) output of the latest norm */
-    void *branch;             /* (R, C) what attention or the feed-forward adds to the stream */
-    void *dh3, *dh2, *dh;     /* (R, C) the stream's gradient after the layer, at h2 and at h */
-    void *dy_mlp, *dy_input;  /* (R, C) gradients of the norms' outputs */
-    void *dout;               /* (T, H, D) */
-    void *dq, *dk, *dv;       /* gradients of q, k, v, in the same layout */
-    void *act;                /* (T, F) */
-    void *fusing;             /* work space of fused products in backward (tess_gemm_fused_work) */
-    tess_attention_seq *seqs; /* (n_seqs) descriptors, in host memory */
-    bool deferred;            /* the parameters' gradients are computed later, from the tensors kept here */
-} tess_layer_work;
-
-/* Runs a layer forward. Its input h is the sum of h2 of `before` and work->branch. `before` is NULL for the first
- * layer, whose h is ready. Its output stays in h2 and work->branch; the next block adds them. With a cache, keys and
- * values are written to the layer's rows of it, and attention reads them there. */
-tess_status tess_layer_forward(const tess_layer_call *call, const tess_layer_saved *before,
-                               const tess_layer_saved *saved, const tess_layer_work *work);
-/* Runs a layer backward. work->dh3 is the gradient of the layer's output. If `want_dh`, work->dh receives the
- * gradient of its input. */
-tess_status tess_layer_backward(const tess_layer_call *call, const tess_layer_saved *saved, const tess_layer_work *work,
-                                bool want_dh);
-/* Computes only the parameters' gradients, after a backward with work->deferred that computed none of them. */
-tess_status tess_layer_backward_weights(const tess_layer_call *call, const tess_layer_saved *saved,
-                                        const tess_layer_work *work);
-
 /* ---- Attention: projections, norms and rotation of q, k and v ---- */
 /* Projects y (T, C) to q_raw, k_raw and v. */
-tess_status tess_qkv_forward(const tess_layer_call *call, const void *y, const tess_layer_saved *saved);
+tess_status tess_qkv_forward(const tess_layer_call *call, const void *y, const tess_tensors *tensors);
 /* Computes the parameters' gradients and dy (T, C); dy NULL: not needed. */
-tess_status tess_qkv_backward(const tess_layer_call *call, const void *y, const tess_layer_saved *saved,
-                              const tess_layer_work *work, void *dy);
+tess_status tess_qkv_backward(const tess_layer_call *call, const void *y, const tess_tensors *tensors, void *dy);
 bool tess_qkv_trains(const tess_layer_call *call);
 
 /* q_raw, k_raw -> q, k: norms over each head's channels, then rotary positions, if the family has them. */
-tess_status tess_heads_forward(const tess_layer_call *call, const tess_layer_saved *saved);
+tess_status tess_heads_forward(const tess_layer_call *call, const tess_tensors *tensors);
 /* Turns the gradients of attention's q and k into those of the projections. They stay in dq and dk; with norms they
  * are written to q and k, which are no longer needed. */
-tess_status tess_heads_backward(const tess_layer_call *call, const tess_layer_saved *saved,
-                                const tess_layer_work *work);
+tess_status tess_heads_backward(const tess_layer_call *call, const tess_tensors *tensors);
 /* The norms' part of tess_heads_backward: starts from dq and dk after the inverse rotation. */
-tess_status tess_head_norms_backward(const tess_layer_call *call, const tess_layer_saved *saved,
-                                     const tess_layer_work *work);
+tess_status tess_head_norms_backward(const tess_layer_call *call, const tess_tensors *tensors);
 
 /* Computes attention: q, k, v -> out. */
-tess_status tess_attention_forward(const tess_layer_call *call, const tess_layer_saved *saved,
-                                   tess_attention_seq *seqs);
+tess_status tess_attention_forward(const tess_layer_call *call, const tess_tensors *tensors);
 /* Computes attention's gradients: dout -> dq, dk, dv. */
-tess_status tess_attention_backward(const tess_layer_call *call, const tess_layer_saved *saved,
-                                    const tess_layer_work *work);
+tess_status tess_attention_backward(const tess_layer_call *call, const tess_tensors *tensors);
 /* tess_attention_forward and _backward with shared key heads (tess_block_shares_key_heads). Collective. */
-tess_status tess_shared_attention_forward(const tess_layer_call *call, const tess_layer_saved *saved,
-                                          tess_attention_seq *seqs);
-tess_status tess_shared_attention_backward(const tess_layer_call *call, const tess_layer_saved *saved,
-                                           const tess_layer_work *work);
+tess_status tess_shared_attention_forward(const tess_layer_call *call, const tess_tensors *tensors);
+tess_status tess_shared_attention_backward(const tess_layer_call *call, const tess_tensors *tensors);
 
 /* ---- Linear: y (T, n_out) = x (T, n_in) W + b, rows of x, y contiguous ---- */
 tess_status tess_linear_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y);
@@ -345,11 +288,6 @@ tess_status tess_head_norm_forward(const tess_layer_call *call, const tess_norm 
 tess_status tess_head_norm_backward(const tess_layer_call *call, const tess_norm *norm, tess_cut heads, const void *x,
                                     const float *rstd, const void *dy, void *dx);
 
-/* ---- Embedding ---- */
-/* h (R, C) = table[ids] + positions[pos], if the family has positions. */
-tess_status tess_embedding_forward(const tess_layer_call *call, void *h);
-tess_status tess_embedding_backward(const tess_layer_call *call, const void *dh);
-
 /* ---- Head: logits exist for a chunk of rows at a time ---- */
 /* The number of rows of a chunk. It depends only on the vocabulary, since it is part of the order of the weight's
  * gradient sum. */
@@ -357,16 +295,6 @@ int64_t tess_head_chunk(int64_t vocab_size);
 
 /* Elements between rows of logits: V, rounded up to whole cache lines. */
 int64_t tess_head_row(int64_t vocab_size);
-
-typedef struct tess_head_work {
-    float *logits;                        /* (chunk, V), rows tess_head_row(V) apart */
-    float *entropy, *dlogprob, *dentropy; /* (T) values of a token loss */
-    float *value;                         /* (T) values of a value head next to a language model's head; else NULL */
-    void *dvalue;                         /* (T) in the compute dtype, for any value head */
-    float *graded;                        /* (4, T) host memory: a token loss's two inputs and two results */
-    void *own_weight;                     /* (V / degree, C) if ranks share the head; else NULL */
-    float *own_logits;                    /* (chunk, V / degree) if ranks share the head; else NULL */
-} tess_head_work;
 
 /* Computes logits (T, V), contiguous, from y (T, C). */
 tess_status tess_head_logits(const tess_layer_call *call, const tess_head_work *work, const void *y, float *logits);

@@ -55,12 +55,12 @@ static tess_status gather(const tess_layer_call *c, const char *what, tess_cut c
                                         .into_ld = columns.size});
 }
 
-static tess_status gather_keys(const tess_layer_call *c, const tess_layer_saved *s, const whole_heads *all)
+static tess_status gather_keys(const tess_layer_call *c, const tess_tensors *t, const whole_heads *all)
 {
     const size_t element = tess_dtype_size(c->dtype);
     const int64_t ld = tess_head_strides_of(c->block).kv;
-    TESS_TRY(gather(c, "keys", c->block->k.out, element, s->k, ld, all->k));
-    return gather(c, "values", c->block->v.out, element, s->v, ld, all->v);
+    TESS_TRY(gather(c, "keys", c->block->k.out, element, t->k, ld, all->k));
+    return gather(c, "values", c->block->v.out, element, t->v, ld, all->v);
 }
 
 /* Fills in the sequences of the key head `kv`. */
@@ -91,41 +91,41 @@ static tess_attention describe(const tess_layer_call *c, const heads *h, const t
 }
 
 /* Attends with query heads [begin, end), which have one key head. The kernel writes an lse for these heads only. */
-static tess_status attend(const tess_layer_call *c, const tess_layer_saved *s, const heads *h, tess_attention *a,
+static tess_status attend(const tess_layer_call *c, const tess_tensors *t, const heads *h, tess_attention *a,
                           int64_t begin, int64_t end)
 {
-    const bool apart = s->lse != NULL && end - begin < h->n;
+    const bool apart = t->lse != NULL && end - begin < h->n;
     const int64_t own = begin - h->first;
     a->n_heads = end - begin;
     a->n_kv_heads = 1;
-    a->q = tess_at(c, s->q, own * h->D);
+    a->q = tess_at(c, t->q, own * h->D);
     a->q_stride = tess_head_strides_of(c->block).q;
-    a->out = tess_at(c, s->out, own * h->D);
+    a->out = tess_at(c, t->out, own * h->D);
     a->out_stride = h->n * h->D;
-    a->lse = apart ? c->split.rstd : s->lse;
+    a->lse = apart ? c->split.rstd : t->lse;
     TESS_TRY(c->kernels->attention_forward(c->stream, a));
     const int64_t size = sizeof(float), width = a->n_heads * size;
     return apart ? c->kernels->copy_rows(c->stream, &(tess_copy_rows_args){.x = a->lse,
                                                                            .x_stride = width,
-                                                                           .y = s->lse + own,
+                                                                           .y = t->lse + own,
                                                                            .y_stride = h->n * size,
                                                                            .n = c->T,
                                                                            .row_bytes = width})
                  : TESS_OK;
 }
 
-tess_status tess_shared_attention_forward(const tess_layer_call *c, const tess_layer_saved *s, tess_attention_seq *seqs)
+tess_status tess_shared_attention_forward(const tess_layer_call *c, const tess_tensors *t)
 {
     const heads h = heads_of(c);
     const whole_heads all = place_whole(c, &h);
     const int64_t per_key = h.H / h.G, last = h.first + h.n;
-    TESS_TRY(gather_keys(c, s, &all));
+    TESS_TRY(gather_keys(c, t, &all));
     for (int64_t begin = h.first, end; begin < last; begin = end) {
         const int64_t kv = begin / per_key;
         end = (kv + 1) * per_key < last ? (kv + 1) * per_key : last;
-        find_sequences(c, &h, &all, kv, seqs);
-        tess_attention a = describe(c, &h, seqs);
-        TESS_TRY(attend(c, s, &h, &a, begin, end));
+        find_sequences(c, &h, &all, kv, t->seqs);
+        tess_attention a = describe(c, &h, t->seqs);
+        TESS_TRY(attend(c, t, &h, &a, begin, end));
     }
     return TESS_OK;
 }
@@ -146,8 +146,7 @@ static tess_status send_rows(const tess_layer_call *c, tess_cut columns, const v
                                         .into_ld = tess_head_strides_of(c->block).kv});
 }
 
-tess_status tess_shared_attention_backward(const tess_layer_call *c, const tess_layer_saved *s,
-                                           const tess_layer_work *w)
+tess_status tess_shared_attention_backward(const tess_layer_call *c, const tess_tensors *t)
 {
     const tess_block *p = c->block;
     const heads h = heads_of(c);
@@ -156,13 +155,13 @@ tess_status tess_shared_attention_backward(const tess_layer_call *c, const tess_
     const int64_t own = h.n * h.D, ld = tess_head_strides_of(p).q;
     int64_t first, n;
     tess_own_range(c, (tess_cut){c->T, 1}, &first, &n);
-    TESS_TRY(gather_keys(c, s, &all));
-    TESS_TRY(gather(c, "queries", p->q.out, element, s->q, ld, all.q));
-    TESS_TRY(gather(c, "outputs", p->q.out, element, s->out, own, all.out));
-    TESS_TRY(gather(c, "gradient", p->q.out, element, w->dout, own, all.dout));
-    TESS_TRY(gather(c, "sums", (tess_cut){h.H, 1}, sizeof(float), s->lse, h.n, c->split.rstd));
-    find_sequences(c, &h, &all, 0, w->seqs);
-    tess_attention_grad grad = {.forward = describe(c, &h, w->seqs),
+    TESS_TRY(gather_keys(c, t, &all));
+    TESS_TRY(gather(c, "queries", p->q.out, element, t->q, ld, all.q));
+    TESS_TRY(gather(c, "outputs", p->q.out, element, t->out, own, all.out));
+    TESS_TRY(gather(c, "gradient", p->q.out, element, t->dout, own, all.dout));
+    TESS_TRY(gather(c, "sums", (tess_cut){h.H, 1}, sizeof(float), t->lse, h.n, c->split.rstd));
+    find_sequences(c, &h, &all, 0, t->seqs);
+    tess_attention_grad grad = {.forward = describe(c, &h, t->seqs),
                                 .dout = all.dout,
                                 .dq = all.dq,
                                 .dk = all.dk,
@@ -182,10 +181,10 @@ tess_status tess_shared_attention_backward(const tess_layer_call *c, const tess_
     TESS_TRY(c->kernels->attention_backward(c->stream, &grad));
     TESS_TRY(c->kernels->copy_rows(c->stream, &(tess_copy_rows_args){.x = tess_at(c, all.dq, h.first * h.D),
                                                                      .x_stride = h.H * h.D * element,
-                                                                     .y = w->dq,
+                                                                     .y = t->dq,
                                                                      .y_stride = ld * element,
                                                                      .n = c->T,
                                                                      .row_bytes = own * element}));
-    TESS_TRY(send_rows(c, p->k.out, all.dk, w->dk));
-    return send_rows(c, p->v.out, all.dv, w->dv);
+    TESS_TRY(send_rows(c, p->k.out, all.dk, t->dk));
+    return send_rows(c, p->v.out, all.dv, t->dv);
 }

@@ -1,4 +1,4 @@
-/* A transformer layer and its backward pass. All families run this code.
+/* A transformer layer and its backward pass: two parts, attention and feed-forward. All families run this code.
  *
  *     h2 = h  + attention(rope(norm(norm(h) Wq)), rope(norm(norm(h) Wk)), norm(h) Wv) Wo
  *     h3 = h2 + (silu(norm(h2) Wgate) * norm(h2) Wup) Wdown
@@ -8,151 +8,291 @@
  * stream, each has R of its T rows. */
 #include "nn/layers/layers.h"
 
-tess_status tess_layer_forward(const tess_layer_call *c, const tess_layer_saved *before, const tess_layer_saved *s,
-                               const tess_layer_work *w)
+/* Computes in (R, C) = before + branch, unless it is ready, and y (T, C) = norm(in). */
+static tess_status norm_input(const tess_layer_call *c, const tess_norm *norm, const tess_tensors *t,
+                              const void *before, void *in, tess_norm_stats stats)
+{
+    return before != NULL ? tess_norm_forward(c, norm, t->branch, before, in, t->y, stats)
+                          : tess_norm_forward(c, norm, in, NULL, NULL, t->y, stats);
+}
+
+/* ---- Forward ---- */
+static tess_status attention_forward(const tess_layer_call *c, const tess_tensors *t, const void *before)
 {
     const tess_block *p = c->block;
-    void *y = w->y, *branch = w->branch; /* (T, C), (R, C) */
 
-    /* h (R, C) = h2 + branch of the layer before;  y = norm(h) */
-    if (before != NULL)
-        TESS_TRY(tess_norm_forward(c, &p->input_norm, branch, before->h2, s->h, y, s->input_stats));
-    else
-        TESS_TRY(tess_norm_forward(c, &p->input_norm, s->h, NULL, NULL, y, s->input_stats));
+    /* h (R, C) = the stream that the layer before left;  y = norm(h) */
+    TESS_TRY(norm_input(c, &p->input_norm, t, before, t->h, t->input_stats));
 
     /* q (T, H, D), k (T, G, D), v (T, G, D) = y Wq, y Wk, y Wv;  q = rope(norm(q));  k = rope(norm(k)) */
-    TESS_TRY(tess_qkv_forward(c, y, s));
-    TESS_TRY(tess_heads_forward(c, s));
+    TESS_TRY(tess_qkv_forward(c, t->y, t));
+    TESS_TRY(tess_heads_forward(c, t));
 
     /* out (T, H, D) = softmax(q k^T / sqrt(D)) v, causal, each sequence by itself;  branch = out Wo */
-    TESS_TRY(tess_attention_forward(c, s, w->seqs));
-    TESS_TRY(tess_linear_forward(c, &p->o, s->out, branch));
-    tess_layer_show(c, "attention output", branch, c->config->hidden_size);
-
-    /* h2 (R, C) = h + branch;  y = norm(h2) */
-    TESS_TRY(tess_norm_forward(c, &p->mlp_norm, branch, s->h, s->h2, y, s->mlp_stats));
-
-    /* gate, up (T, F) = y Wgate, y Wup;  act (T, F) = silu(gate) * up;  branch = act Wdown */
-    if (p->gate.weight >= 0)
-        TESS_TRY(tess_linear_forward(c, &p->gate, y, s->gate));
-    TESS_TRY(tess_linear_act_forward(c, &p->up, y, s->gate, s->up, w->act));
-    TESS_TRY(tess_linear_forward(c, &p->down, w->act, branch));
-    tess_layer_show(c, "feed-forward output", branch, c->config->hidden_size);
+    TESS_TRY(tess_attention_forward(c, t));
+    TESS_TRY(tess_linear_forward(c, &p->o, t->out, t->branch));
+    tess_layer_show(c, "attention output", t->branch, c->config->hidden_size);
     return TESS_OK;
 }
 
-/* Repeats the lines of forward for the groups that the layer has dropped. Each line starts from h or from the result
- * of a group before it. Also computes y = norm(h2), if backward reads it. Norms of q and k write attention's q and k
- * to work space, which has been reused. Here they are computed only if attention runs again; backward computes them
- * itself. */
-static tess_status compute_dropped(const tess_layer_call *c, const tess_layer_saved *s, const tess_layer_work *w)
+static tess_status feed_forward_forward(const tess_layer_call *c, const tess_tensors *t, const void *before)
 {
     const tess_block *p = c->block;
-    void *y = w->y, *branch = w->branch; /* (T, C), (R, C) */
-    bool gated = p->gate.weight >= 0;
-    bool reads_y = (gated && tess_linear_reads_input(c, &p->gate)) || tess_linear_reads_input(c, &p->up);
-    unsigned rotates = tess_block_norms_heads(p) ? TESS_GROUP_ATTENTION : TESS_GROUP_ATTENTION_INPUTS;
 
-    if (s->dropped & TESS_GROUP_ATTENTION_INPUTS) {
-        TESS_TRY(tess_norm_forward(c, &p->input_norm, s->h, NULL, NULL, y, s->input_stats));
-        TESS_TRY(tess_qkv_forward(c, y, s));
-    }
-    if (s->dropped & rotates)
-        TESS_TRY(tess_heads_forward(c, s));
-    if (s->dropped & TESS_GROUP_ATTENTION)
-        TESS_TRY(tess_attention_forward(c, s, w->seqs));
-    if (s->dropped & TESS_GROUP_RESIDUAL) {
-        TESS_TRY(tess_linear_forward(c, &p->o, s->out, branch));
-        TESS_TRY(tess_norm_forward(c, &p->mlp_norm, branch, s->h, s->h2, y, s->mlp_stats));
-    } else if (reads_y || (s->dropped & TESS_GROUP_FEED_FORWARD)) {
-        TESS_TRY(tess_norm_again(c, &p->mlp_norm, s->h2, y));
-    }
-    if (!(s->dropped & TESS_GROUP_FEED_FORWARD))
-        return TESS_OK;
-    if (gated)
-        TESS_TRY(tess_linear_forward(c, &p->gate, y, s->gate));
-    return tess_linear_forward(c, &p->up, y, s->up);
+    /* h2 (R, C) = h + branch;  y = norm(h2) */
+    TESS_TRY(norm_input(c, &p->mlp_norm, t, before, t->h2, t->mlp_stats));
+
+    /* gate, up (T, F) = y Wgate, y Wup;  act (T, F) = silu(gate) * up;  branch = act Wdown */
+    if (p->gate.weight >= 0)
+        TESS_TRY(tess_linear_forward(c, &p->gate, t->y, t->gate));
+    TESS_TRY(tess_linear_act_forward(c, &p->up, t->y, t->gate, t->up, t->act));
+    TESS_TRY(tess_linear_forward(c, &p->down, t->act, t->branch));
+    tess_layer_show(c, "feed-forward output", t->branch, c->config->hidden_size);
+    return TESS_OK;
 }
 
-/* Runs the lines of forward from the last to the first. The stream's gradient passes unchanged through both
- * additions, and each branch adds its own part: dh3 -> dh2 -> dh. */
-tess_status tess_layer_backward(const tess_layer_call *c, const tess_layer_saved *s, const tess_layer_work *w,
-                                bool want_dh)
+/* ---- Forward again: the lines of forward for the groups that the layer has dropped. Each line starts from h or from
+ * the result of a group before it. ---- */
+/* Norms of q and k write attention's q and k to work space, which has been reused. Here they are computed only if
+ * attention runs again; backward computes them itself. */
+static tess_status attention_again(const tess_layer_call *c, const tess_tensors *t, const void *before)
 {
     const tess_block *p = c->block;
-    void *y = w->y, *act = w->deferred || tess_linear_reads_input(c, &p->down) ? w->act : NULL; /* (T, C), (T, F) */
-    const void *dh3, *dh2;                                                                      /* (T, C) */
-    bool gated = p->gate.weight >= 0;
-    bool want_dy = want_dh || tess_norm_trains(c, &p->input_norm);
+    unsigned rotates = tess_block_norms_heads(p) ? TESS_GROUP_ATTENTION : TESS_GROUP_ATTENTION_INPUTS;
+    (void)before;
+    if (t->dropped & TESS_GROUP_ATTENTION_INPUTS) {
+        TESS_TRY(tess_norm_forward(c, &p->input_norm, t->h, NULL, NULL, t->y, t->input_stats));
+        TESS_TRY(tess_qkv_forward(c, t->y, t));
+    }
+    if (t->dropped & rotates)
+        TESS_TRY(tess_heads_forward(c, t));
+    if (t->dropped & TESS_GROUP_ATTENTION)
+        TESS_TRY(tess_attention_forward(c, t));
+    return t->dropped & TESS_GROUP_RESIDUAL ? tess_linear_forward(c, &p->o, t->out, t->branch) : TESS_OK;
+}
 
-    /* y = norm(h2), and the dropped groups again */
-    TESS_TRY(compute_dropped(c, s, w));
+/* Also computes y = norm(h2), if backward reads it. */
+static tess_status feed_forward_again(const tess_layer_call *c, const tess_tensors *t, const void *before)
+{
+    const tess_block *p = c->block;
+    bool gated = p->gate.weight >= 0;
+    bool reads_y = (gated && tess_linear_reads_input(c, &p->gate)) || tess_linear_reads_input(c, &p->up);
+    if (t->dropped & TESS_GROUP_RESIDUAL)
+        TESS_TRY(norm_input(c, &p->mlp_norm, t, before, t->h2, t->mlp_stats));
+    else if (reads_y || (t->dropped & TESS_GROUP_FEED_FORWARD))
+        TESS_TRY(tess_norm_again(c, &p->mlp_norm, t->h2, t->y));
+    if (!(t->dropped & TESS_GROUP_FEED_FORWARD))
+        return TESS_OK;
+    if (gated)
+        TESS_TRY(tess_linear_forward(c, &p->gate, t->y, t->gate));
+    return tess_linear_forward(c, &p->up, t->y, t->up);
+}
+
+/* ---- Backward: the lines of forward from the last to the first. The stream's gradient passes unchanged through both
+ * additions, and each branch adds its own part: dh3 -> dh2 -> dh. ---- */
+static tess_status feed_forward_backward(const tess_layer_call *c, const tess_tensors *t, bool want_dh)
+{
+    const tess_block *p = c->block;
+    void *act = t->deferred || tess_linear_reads_input(c, &p->down) ? t->act : NULL; /* (T, F) */
+    const void *dh3;                                                                 /* (T, C) */
+    bool gated = p->gate.weight >= 0;
+    (void)want_dh; /* attention reads dh2 */
 
     /* dact (T, F) = dh3 Wdown^T;  dgate, dup (T, F), which overwrite gate, up;  dWdown = act^T dh3 */
-    TESS_TRY(tess_stream_gather(c, w->dh3, c->split.stream, &dh3));
-    TESS_TRY(tess_linear_act_backward(c, &p->down, dh3, s->gate, s->up, act, w->fusing));
+    TESS_TRY(tess_stream_gather(c, t->dh3, c->split.stream, &dh3));
+    TESS_TRY(tess_linear_act_backward(c, &p->down, dh3, t->gate, t->up, act, t->fusing));
     TESS_TRY(tess_linear_backward_params(c, &p->down, act, dh3));
 
     /* dWgate, dWup = y^T dgate, y^T dup;  dy = dgate Wgate^T + dup Wup^T */
-    const tess_linear_grad terms[] = {{&p->gate, s->gate}, {&p->up, s->up}};
+    const tess_linear_grad terms[] = {{&p->gate, t->gate}, {&p->up, t->up}};
     for (int i = gated ? 0 : 1; i < 2; i++)
-        TESS_TRY(tess_linear_backward_params(c, terms[i].linear, y, terms[i].dy));
-    TESS_TRY(tess_linear_backward_inputs(c, gated ? terms : terms + 1, gated ? 2 : 1, w->fusing, w->dy_mlp));
+        TESS_TRY(tess_linear_backward_params(c, terms[i].linear, t->y, terms[i].dy));
+    TESS_TRY(tess_linear_backward_inputs(c, gated ? terms : terms + 1, gated ? 2 : 1, t->fusing, t->dy_mlp));
 
     /* dh2 = dh3 + norm'(dy) at h2 */
-    TESS_TRY(tess_norm_backward(c, &p->mlp_norm, s->h2, s->mlp_stats, w->dy_mlp, w->dh3, w->dh2));
+    return tess_norm_backward(c, &p->mlp_norm, t->h2, t->mlp_stats, t->dy_mlp, t->dh3, t->dh2);
+}
+
+static tess_status attention_backward(const tess_layer_call *c, const tess_tensors *t, bool want_dh)
+{
+    const tess_block *p = c->block;
+    const void *dh2; /* (T, C) */
+    bool want_dy = want_dh || tess_norm_trains(c, &p->input_norm);
 
     /* dWo = out^T dh2;  dout (T, H, D) = dh2 Wo^T */
     if (tess_linear_reads_input(c, &p->q) || tess_linear_reads_input(c, &p->k) || tess_linear_reads_input(c, &p->v))
-        TESS_TRY(tess_norm_again(c, &p->input_norm, s->h, y));
-    TESS_TRY(tess_stream_gather(c, w->dh2, c->split.stream, &dh2));
-    TESS_TRY(tess_linear_backward_params(c, &p->o, s->out, dh2));
+        TESS_TRY(tess_norm_again(c, &p->input_norm, t->h, t->y));
+    TESS_TRY(tess_stream_gather(c, t->dh2, c->split.stream, &dh2));
+    TESS_TRY(tess_linear_backward_params(c, &p->o, t->out, dh2));
     if (!want_dy && !tess_qkv_trains(c))
         return TESS_OK;
-    TESS_TRY(tess_linear_backward_input(c, &p->o, dh2, w->dout));
+    TESS_TRY(tess_linear_backward_input(c, &p->o, dh2, t->dout));
 
     /* dq (T, H, D), dk (T, G, D), dv (T, G, D) of attention, then back through rope and the norms of q and k */
     if (tess_block_norms_heads(p))
-        TESS_TRY(tess_heads_forward(c, s));
-    TESS_TRY(tess_attention_backward(c, s, w));
-    TESS_TRY(tess_heads_backward(c, s, w));
+        TESS_TRY(tess_heads_forward(c, t));
+    TESS_TRY(tess_attention_backward(c, t));
+    TESS_TRY(tess_heads_backward(c, t));
 
     /* dWq, dWk, dWv = y^T dq, y^T dk, y^T dv;  dy = dq Wq^T + dk Wk^T + dv Wv^T */
-    TESS_TRY(tess_qkv_backward(c, y, s, w, want_dy ? w->dy_input : NULL));
+    TESS_TRY(tess_qkv_backward(c, t->y, t, want_dy ? t->dy_input : NULL));
     if (!want_dy)
         return TESS_OK;
 
     /* dh = dh2 + norm'(dy) at h */
-    TESS_TRY(tess_norm_backward(c, &p->input_norm, s->h, s->input_stats, w->dy_input, w->dh2, w->dh));
-    tess_layer_show(c, "input gradient", w->dh, c->config->hidden_size);
+    TESS_TRY(tess_norm_backward(c, &p->input_norm, t->h, t->input_stats, t->dy_input, t->dh2, t->dh));
+    tess_layer_show(c, "input gradient", t->dh, c->config->hidden_size);
     return TESS_OK;
 }
 
-/* Runs the lines of backward that compute parameter gradients, in their order. The norms' kernels also compute the
- * stream's gradient again, in work space that nothing reads. */
-tess_status tess_layer_backward_weights(const tess_layer_call *c, const tess_layer_saved *s, const tess_layer_work *w)
+/* ---- The lines of backward that compute parameter gradients, in their order. The norms' kernels also compute the
+ * stream's gradient again, in work space that nothing reads. ---- */
+static tess_status feed_forward_weights(const tess_layer_call *c, const tess_tensors *t)
 {
     const tess_block *p = c->block;
-    void *y = w->y, *again = w->branch; /* (T, C), (R, C) */
-    const void *dh3, *dh2;              /* (T, C) */
+    const void *dh3; /* (T, C) */
 
     /* dWdown = act^T dh3;  dWgate, dWup = y^T dgate, y^T dup */
-    TESS_TRY(tess_norm_again(c, &p->mlp_norm, s->h2, y));
-    TESS_TRY(tess_stream_gather(c, w->dh3, c->split.stream, &dh3));
-    TESS_TRY(tess_linear_backward_params(c, &p->down, w->act, dh3));
+    TESS_TRY(tess_norm_again(c, &p->mlp_norm, t->h2, t->y));
+    TESS_TRY(tess_stream_gather(c, t->dh3, c->split.stream, &dh3));
+    TESS_TRY(tess_linear_backward_params(c, &p->down, t->act, dh3));
     if (p->gate.weight >= 0)
-        TESS_TRY(tess_linear_backward_params(c, &p->gate, y, s->gate));
-    TESS_TRY(tess_linear_backward_params(c, &p->up, y, s->up));
-    if (tess_norm_trains(c, &p->mlp_norm))
-        TESS_TRY(tess_norm_backward(c, &p->mlp_norm, s->h2, s->mlp_stats, w->dy_mlp, NULL, again));
+        TESS_TRY(tess_linear_backward_params(c, &p->gate, t->y, t->gate));
+    TESS_TRY(tess_linear_backward_params(c, &p->up, t->y, t->up));
+    if (!tess_norm_trains(c, &p->mlp_norm))
+        return TESS_OK;
+    return tess_norm_backward(c, &p->mlp_norm, t->h2, t->mlp_stats, t->dy_mlp, NULL, t->branch);
+}
+
+static tess_status attention_weights(const tess_layer_call *c, const tess_tensors *t)
+{
+    const tess_block *p = c->block;
+    const void *dh2; /* (T, C) */
 
     /* dWo = out^T dh2;  dWq, dWk, dWv = y^T dq, y^T dk, y^T dv */
-    TESS_TRY(tess_norm_again(c, &p->input_norm, s->h, y));
-    TESS_TRY(tess_stream_gather(c, w->dh2, c->split.stream, &dh2));
-    TESS_TRY(tess_linear_backward_params(c, &p->o, s->out, dh2));
-    TESS_TRY(tess_head_norms_backward(c, s, w));
-    TESS_TRY(tess_qkv_backward(c, y, s, w, NULL));
+    TESS_TRY(tess_norm_again(c, &p->input_norm, t->h, t->y));
+    TESS_TRY(tess_stream_gather(c, t->dh2, c->split.stream, &dh2));
+    TESS_TRY(tess_linear_backward_params(c, &p->o, t->out, dh2));
+    TESS_TRY(tess_head_norms_backward(c, t));
+    TESS_TRY(tess_qkv_backward(c, t->y, t, NULL));
     if (!tess_norm_trains(c, &p->input_norm))
         return TESS_OK;
-    return tess_norm_backward(c, &p->input_norm, s->h, s->input_stats, w->dy_input, NULL, again);
+    return tess_norm_backward(c, &p->input_norm, t->h, t->input_stats, t->dy_input, NULL, t->branch);
 }
+
+/* ---- Tensors ---- */
+/* Q_ROW, K_ROW: without norms of q and k, q, k and v are parts of one row, and the others have no memory. */
+enum { Q = TESS_OWN_DIMS, H, Q_ROW, K_ROW, NORMED_Q, NORMED_K, NORMED_H, NORMED_G };
+
+static void attention_sizes(const tess_model *model, const tess_block *p, int64_t sizes[TESS_N_DIMS])
+{
+    const int64_t q = p->n_heads * p->head_size, k = p->n_kv_heads * p->head_size;
+    const bool normed = tess_block_norms_heads(p);
+    (void)model;
+    sizes[Q] = q;
+    sizes[H] = p->n_heads;
+    sizes[Q_ROW] = normed ? q : q + 2 * k;
+    sizes[NORMED_Q] = normed ? q : -1;
+    sizes[K_ROW] = sizes[NORMED_K] = normed ? k : -1;
+    sizes[NORMED_H] = normed ? p->n_heads : -1;
+    sizes[NORMED_G] = normed ? p->n_kv_heads : -1;
+}
+
+static void *column(void *row, int64_t first, size_t element)
+{
+    return row != NULL ? (char *)row + (size_t)first * element : NULL;
+}
+
+static void attention_views(const tess_block *p, size_t element, tess_tensors *t)
+{
+    const int64_t q = p->n_heads * p->head_size, k = p->n_kv_heads * p->head_size;
+    if (tess_block_norms_heads(p))
+        return;
+    t->q = t->q_raw;
+    t->k = t->k_raw = column(t->q_raw, q, element);
+    t->v = column(t->q_raw, q + k, element);
+    t->dk = column(t->dq, q, element);
+    t->dv = column(t->dq, q + k, element);
+}
+
+/* clang-format off */
+#define AT(member) offsetof(tess_tensors, member)
+enum {
+    INPUTS = TESS_GROUP_ATTENTION_INPUTS, ATTENTION = TESS_GROUP_ATTENTION, RESIDUAL = TESS_GROUP_RESIDUAL,
+    FEED = TESS_GROUP_FEED_FORWARD, SAVED = TESS_TENSOR_SAVED, RESULT = SAVED | TESS_TENSOR_FORWARD,
+    WORK = TESS_TENSOR_FORWARD | TESS_TENSOR_BACKWARD, BACKWARD = TESS_TENSOR_BACKWARD, LEFT = TESS_TENSOR_WEIGHTS
+};
+static const tess_tensor_row attention_tensors[] = {
+    {AT(h),                TESS_DIM_R, TESS_DIM_C,    false, SAVED | TESS_TENSOR_STREAM, 0},
+    {AT(input_stats.rstd), TESS_DIM_R, TESS_DIM_ONE,  true,  SAVED,           INPUTS},
+    {AT(input_stats.mean), TESS_DIM_R, TESS_DIM_MEAN, true,  SAVED,           INPUTS},
+    {AT(q_raw),            TESS_DIM_T, Q_ROW,         false, RESULT,          INPUTS},
+    {AT(k_raw),            TESS_DIM_T, K_ROW,         false, RESULT,          INPUTS},
+    {AT(v),                TESS_DIM_T, K_ROW,         false, RESULT,          INPUTS},
+    {AT(q_rstd),           TESS_DIM_T, NORMED_H,      true,  SAVED,           INPUTS},
+    {AT(k_rstd),           TESS_DIM_T, NORMED_G,      true,  SAVED,           INPUTS},
+    {AT(out),              TESS_DIM_T, Q,             false, RESULT,          ATTENTION},
+    {AT(lse),              TESS_DIM_T, H,             true,  SAVED,           ATTENTION},
+    {AT(q),                TESS_DIM_T, NORMED_Q,      false, WORK,            0},
+    {AT(k),                TESS_DIM_T, NORMED_K,      false, WORK,            0},
+    {AT(dout),             TESS_DIM_T, Q,             false, BACKWARD,        0},
+    {AT(dq),               TESS_DIM_T, Q_ROW,         false, BACKWARD | LEFT, 0},
+    {AT(dk),               TESS_DIM_T, K_ROW,         false, BACKWARD | LEFT, 0},
+    {AT(dv),               TESS_DIM_T, K_ROW,         false, BACKWARD | LEFT, 0},
+    {AT(dh2),              TESS_DIM_R, TESS_DIM_C,    false, LEFT,            0},
+    {AT(dy_input),         TESS_DIM_R, TESS_DIM_C,    false, LEFT,            0},
+};
+
+enum { F = TESS_OWN_DIMS, GATE };
+static const tess_tensor_row feed_forward_tensors[] = {
+    {AT(h2),               TESS_DIM_R, TESS_DIM_C,    false, SAVED | TESS_TENSOR_STREAM, RESIDUAL},
+    {AT(mlp_stats.rstd),   TESS_DIM_R, TESS_DIM_ONE,  true,  SAVED,           RESIDUAL},
+    {AT(mlp_stats.mean),   TESS_DIM_R, TESS_DIM_MEAN, true,  SAVED,           RESIDUAL},
+    {AT(gate),             TESS_DIM_T, GATE,          false, RESULT | TESS_TENSOR_OVERWRITTEN, FEED},
+    {AT(up),               TESS_DIM_T, F,             false, RESULT | TESS_TENSOR_OVERWRITTEN, FEED},
+    {AT(act),              TESS_DIM_T, F,             false, WORK | LEFT,     0},
+    {AT(dy_mlp),           TESS_DIM_R, TESS_DIM_C,    false, LEFT,            0},
+};
+#undef AT
+/* clang-format on */
+
+static void feed_forward_sizes(const tess_model *model, const tess_block *p, int64_t sizes[TESS_N_DIMS])
+{
+    (void)model;
+    sizes[F] = p->intermediate_size;
+    sizes[GATE] = p->gate.weight >= 0 ? p->intermediate_size : -1;
+}
+
+/* Each head takes two products of length T in forward and four in backward; they are not halved for the causal mask,
+ * but limited to the layer's window. */
+static double attention_flops(const tess_block *p, int64_t seq_len)
+{
+    const bool windowed = p->window > 0 && p->window < seq_len;
+    return 12.0 * (double)(p->n_heads * p->head_size) * (double)(windowed ? p->window : seq_len);
+}
+
+const tess_part tess_attention_part = {
+    .name = "attention",
+    .input = offsetof(tess_tensors, h),
+    .tensors = attention_tensors,
+    .n_tensors = sizeof(attention_tensors) / sizeof(attention_tensors[0]),
+    .sizes = attention_sizes,
+    .place_views = attention_views,
+    .forward = attention_forward,
+    .again = attention_again,
+    .backward = attention_backward,
+    .backward_weights = attention_weights,
+    .flops = attention_flops,
+};
+
+const tess_part tess_feed_forward_part = {
+    .name = "feed-forward",
+    .input = offsetof(tess_tensors, h2),
+    .tensors = feed_forward_tensors,
+    .n_tensors = sizeof(feed_forward_tensors) / sizeof(feed_forward_tensors[0]),
+    .sizes = feed_forward_sizes,
+    .forward = feed_forward_forward,
+    .again = feed_forward_again,
+    .backward = feed_forward_backward,
+    .backward_weights = feed_forward_weights,
+};

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "nn/layers/block_part.h"
 #include "nn/models/family.h"
 
 static void grow(tess_model *model)
@@ -146,7 +147,8 @@ tess_block *tess_family_layer(tess_model *model, int64_t i, int *unit)
     const tess_model_config *c = &model->config;
     *unit = tess_family_has_table(model) + (int)i;
     tess_block *block = &model->blocks[*unit];
-    block->kind = TESS_BLOCK_LAYER;
+    block->parts[block->n_parts++] = &tess_attention_part;
+    block->parts[block->n_parts++] = &tess_feed_forward_part;
     block->layer = model->part.layers != NULL ? model->part.layers[i] : model->part.first_layer + i;
     block->head_size = c->head_size;
     block->n_kv_heads = share(model, (tess_cut){c->n_kv_heads, 1});
@@ -189,9 +191,11 @@ tess_block *tess_family_embedding(tess_model *model, const char *table)
     tess_block *block = &model->blocks[0];
     if (!tess_family_has_table(model))
         return NULL;
-    block->kind = TESS_BLOCK_EMBEDDING;
+    block->parts[block->n_parts++] = &tess_embedding_part;
+    block->layer = -1;
     snprintf(block->name, sizeof(block->name), "embed");
     block->tied = model->config.tied && model->part.head;
+    model->table_unit = block->tied ? 0 : -1;
     block->channels = table_columns(model);
     block->width = share(model, block->channels);
     block->table = tess_family_add_table(model, 0, model->config.vocab_size, table);
@@ -220,7 +224,8 @@ void tess_family_head(tess_model *model, bool layer_norm, const tess_family_head
     tess_block *block = &model->blocks[unit];
     if (!model->part.head)
         return;
-    block->kind = TESS_BLOCK_HEAD;
+    block->parts[block->n_parts++] = &tess_head_part;
+    block->layer = -1;
     snprintf(block->name, sizeof(block->name), "head");
     block->layer_norm = layer_norm;
     block->final_norm = tess_family_add_norm(model, unit, names->prefix, names->norm, c->hidden_size);
@@ -233,14 +238,14 @@ void tess_family_head(tess_model *model, bool layer_norm, const tess_family_head
     char name[TESS_PARAM_NAME_SIZE];
     snprintf(name, sizeof(name), "%s.weight", c->n_outputs > 0 ? score : "lm_head");
     int64_t width = share(model, table_columns(model)), rows = tess_model_config_outputs(c);
-    block->head =
-        (tess_linear){.in = table_columns(model),
-                      .out = {rows, 0},
-                      .weight = c->tied ? model->blocks[0].table : tess_family_add_table(model, unit, rows, name),
-                      .bias = -1,
-                      .n_in = width,
-                      .n_out = rows,
-                      .ld = width};
+    block->head = (tess_linear){.in = table_columns(model),
+                                .out = {rows, 0},
+                                .weight = c->tied ? model->blocks[model->table_unit].table
+                                                  : tess_family_add_table(model, unit, rows, name),
+                                .bias = -1,
+                                .n_in = width,
+                                .n_out = rows,
+                                .ld = width};
     if (c->output_bias)
         block->head.bias = tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, rows, 0, "%s.bias", score);
     if (c->n_outputs > 0)
