@@ -96,6 +96,34 @@ static const sample launchers[] = {
      "an AMD GPU stopped with an exception", true},
 };
 
+static const sample storage_and_peers[] = {
+    {"[1,mpirank:7,algo-1]<stderr>:RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB\n",
+     "rank 7 on algo-1: a device (or a pool) has no memory", true},
+    {"The replica workerpool1-1 exited with a non-zero status of 1. Termination reason: Error.\n",
+     "actor workerpool1-1: an operator of Kubernetes saw a pod of the job end", false},
+    {"The replica workerpool0-0 ran out-of-memory and exited with a non-zero status of 137(OOM).\n",
+     "actor workerpool0-0: the memory limit of a container was reached", true},
+    {"RuntimeError: Failed to download s3://data/train/index.json -> /tmp/x/train/index.json. Got errors:\n",
+     "an object store (S3, GCS, Azure) did not serve a request: s3://data/train/index.json", true},
+    {"[unset]: aborting job:\nFatal error in PMPI_Init_thread:\nInternal MPI error!, error stack:\n"
+     "MPIR_Init_thread(446)......:\nrdma_iba_hca_init_noqp(679): Attributes failed sanity check\n",
+     "a call of MPI failed, and MPICH (or Intel MPI, MVAPICH) ends the job: Attributes failed sanity check", false},
+    {"OSError: [Errno 108] Cannot send after transport endpoint shutdown\n", "storage failed", true},
+    {"OSError: [Errno 112] Host is down: '/mnt/data'\n", "storage failed", true},
+    {"[rank0]: ValueError: Checksum mismatch for shard.00001.mds\n", "rank 0: a data file cannot be decoded", true},
+    {"zlib.error: Error -3 while decompressing data: incorrect header check\n", "a data file cannot be decoded", true},
+    {"pyxis: error: a container with name \"x\" does not exist, and --container-image is not set\n",
+     "a container could not be started", true},
+    {"/var/spool/slurmd/job7/slurm_script: line 9: torchrun: command not found\n",
+     "a script calls a command that is not there: torchrun", true},
+    {"OMP: Error #15: Initializing libiomp5.so, but found libomp.so already initialized.\n",
+     "the OpenMP library refused to start or to go on", true},
+    {"lightgbm.basic.LightGBMError: Connecting to rank 3 failed\n", "rank 3: workers of XGBoost or LightGBM lost",
+     false},
+    {"*** Error in `/usr/bin/python': free(): invalid pointer: 0x00007ff37b2f34d8 ***\n",
+     "native code damaged the memory of its own process", true},
+};
+
 static const sample clusters[] = {
     {"Events:\n  Normal   Scheduled    4m44s  default-scheduler  Successfully assigned ns/job-0 to n1\n"
      "  Warning  FailedMount  102s   kubelet  MountVolume.SetUp failed for volume \"nfs\" : mount failed: exit status "
@@ -214,6 +242,11 @@ static void lines_of_launchers_and_collectors_are_read(void)
     expect_samples(launchers, sizeof(launchers) / sizeof(launchers[0]));
 }
 
+static void storage_commands_and_peers_are_known(void)
+{
+    expect_samples(storage_and_peers, sizeof(storage_and_peers) / sizeof(storage_and_peers[0]));
+}
+
 static void pods_and_tasks_of_clusters_are_named(void)
 {
     expect_samples(clusters, sizeof(clusters) / sizeof(clusters[0]));
@@ -225,9 +258,8 @@ static void engines_and_builds_say_what_failed(void)
 }
 
 static const test_case cases[] = {
-    CASE(hosts_jobs_and_signals_are_told_apart),
-    CASE(lines_of_launchers_and_collectors_are_read),
-    CASE(pods_and_tasks_of_clusters_are_named),
+    CASE(hosts_jobs_and_signals_are_told_apart), CASE(lines_of_launchers_and_collectors_are_read),
+    CASE(storage_commands_and_peers_are_known),  CASE(pods_and_tasks_of_clusters_are_named),
     CASE(engines_and_builds_say_what_failed),
 };
 

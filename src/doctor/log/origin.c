@@ -108,7 +108,7 @@ static bool is_numbered_host(const char *text, size_t size)
     return false;
 }
 
-/* Whether the text is the name of a Python module: "torch.distributed.run". */
+/* Whether the text is the name of a Python module or of an exception: "torch.distributed.run", "zlib.error". */
 static bool is_module(const char *text, size_t size)
 {
     static const char *const packages[] = {"torch.",     "jax.",        "jaxlib.",       "ray.",       "vllm.",
@@ -118,7 +118,7 @@ static bool is_module(const char *text, size_t size)
     for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++)
         if (size > strlen(packages[i]) && memcmp(text, packages[i], strlen(packages[i])) == 0)
             return true;
-    return false;
+    return size > 6 && memcmp(text + size - 6, ".error", 6) == 0; /* the type of an exception, such as "zlib.error" */
 }
 
 /* Whether the text may be a host: "node-a", "worker3", "10.0.0.2". A plain word, a program or a file name is not. */
@@ -328,11 +328,12 @@ static size_t skip_ucx_time(const char *text)
     return (size_t)n;
 }
 
-/* Returns the offset after Open MPI's tag, "[1,6]<stderr>:"; 0: the text has another form. */
+/* Returns the offset after Open MPI's tag, "[1,6]<stderr>:", or SageMaker's, "[1,mpirank:6,algo-2]<stderr>:"; 0: the
+ * text has another form. */
 static size_t skip_tag(const char *text)
 {
     int n = 0;
-    (void)sscanf(text, "[%*[0-9a-z@,]]<std%*3[a-z]>:%n", &n);
+    (void)sscanf(text, "[%*[0-9a-z@,:.-]]<std%*3[a-z]>:%n", &n);
     return (size_t)n;
 }
 
@@ -363,6 +364,15 @@ static void read_crash(const char *line, size_t size, log_who *who)
         return;
     copy(who->host, sizeof(who->host), line + 1, n - 1);
     who->pid = pid;
+}
+
+/* Reads the host of SageMaker's tag, "[1,mpirank:6,algo-2]<stderr>:". */
+static void read_tag(const char *line, log_who *who)
+{
+    int host = 0, end = 0;
+    (void)sscanf(line, "[%*[0-9a-z@],mpirank:%*9d,%n%*63[0-9a-zA-Z.-]]%n", &host, &end);
+    if (end > host + 1)
+        copy(who->host, sizeof(who->host), line + host, (size_t)(end - host) - 1);
 }
 
 /* Reads the host from a logger's field: "host=gpu-4", "hostname=gpu-4". */
@@ -424,8 +434,9 @@ static int rank_in_bracket(const char *line, size_t size)
     size_t end, at = 1;
     const char *std = memmem(line, size, "]<std", 5);
     const char *comma = std != NULL ? memrchr(line, ',', (size_t)(std - line)) : NULL;
+    int mpirank = comma != NULL ? number_behind(line, (size_t)(comma - line) + 1, ",mpirank:", ',') : -1;
     if (comma != NULL)
-        return number_at(line, size, (size_t)(comma - line) + 1, &end);
+        return mpirank >= 0 ? mpirank : number_at(line, size, (size_t)(comma - line) + 1, &end);
     /* NCCL's brackets hold a device, not a rank: "host:pid:tid [device] file NCCL WARN" */
     const char *nccl = memmem(line, size, " NCCL ", 6);
     const char *behind = memmem(line, size, "] ", 2);
@@ -480,6 +491,8 @@ log_who log_origin_of_line(const char *line, size_t size)
         after += skip_ucx_time(head + after);
         read_crash(head + after, n - after, &who);
     }
+    if (who.host[0] == '\0')
+        read_tag(head + at, &who);
     if (who.host[0] == '\0')
         read_host(head + at, n - at, &who);
     if (who.host[0] == '\0')
