@@ -30,42 +30,6 @@ typedef struct tess_stream tess_stream;
 typedef struct tess_code_map tess_code_map; /* device/moments.h */
 typedef struct tess_moment_random tess_moment_random;
 
-/* All rows of a table: the name, and the type of its arguments. A new row is a line here, its arguments in
- * kernel_args.h, its description in kernel_rows.c, and its functions: the reference in device/ref, and faster ones in
- * device/cpu and device/cuda. */
-#define TESS_KERNEL_ROWS(ROW)                         \
-    ROW(gemm, tess_gemm)                              \
-    ROW(gemm_fused, tess_gemm_fused)                  \
-    ROW(attention_forward, tess_attention)            \
-    ROW(attention_backward, tess_attention_grad)      \
-    ROW(rmsnorm_forward, tess_norm_args)              \
-    ROW(rmsnorm_backward, tess_norm_grad_args)        \
-    ROW(layernorm_forward, tess_norm_args)            \
-    ROW(layernorm_backward, tess_norm_grad_args)      \
-    ROW(rope, tess_rope_args)                         \
-    ROW(glu_forward, tess_glu_args)                   \
-    ROW(glu_backward, tess_glu_grad_args)             \
-    ROW(act_forward, tess_act_args)                   \
-    ROW(act_backward, tess_act_grad_args)             \
-    ROW(add, tess_add_args)                           \
-    ROW(scale, tess_scale_args)                       \
-    ROW(round_fp8, tess_round_fp8_args)               \
-    ROW(embedding_forward, tess_embedding_args)       \
-    ROW(embedding_backward, tess_embedding_grad_args) \
-    ROW(column_sum, tess_column_sum_args)             \
-    ROW(cross_entropy, tess_cross_entropy)            \
-    ROW(adamw, tess_adamw_update)                     \
-    ROW(convert, tess_convert_args)                   \
-    ROW(reduce, tess_reduction)                       \
-    ROW(convert_runs, tess_convert_runs_args)         \
-    ROW(reduce_runs, tess_reduce_runs_args)           \
-    ROW(copy, tess_copy_args)                         \
-    ROW(copy_rows, tess_copy_rows_args)               \
-    ROW(gather_rows, tess_gather_rows_args)           \
-    ROW(exact_sum, tess_exact_sum_args)               \
-    ROW(find_not_finite, tess_find_not_finite_args)   \
-    ROW(row_sumsq, tess_row_sumsq_args)
-
 typedef struct tess_kernels {
     const char *name;                 /* "ref", "avx2", "avx512", "avx512_bf16", "amx" */
     const struct tess_kernels *plain; /* the float32 and bfloat16 rows that compute those of float16 (widen.c) */
