@@ -5,6 +5,7 @@
 #include "parallel/pipeline/pipeline.h"
 #include "parallel/pipeline/pipeline_stages.h"
 
+#include "base/report/form.h"
 #include "base/text/json.h"
 
 static const double small_bubble = 0.1;
@@ -243,8 +244,17 @@ static double held(const pipeline_case *c)
     return (double)most / c->schedule.chunks;
 }
 
-static tess_status compare_row(tess_mem *mem, const pipeline_flags *flags, tess_pipeline_kind kind, tess_buffer *out,
-                               json_t *list)
+static const tess_form_part comparison_form[] = {
+    {.text = "{ranks} rank{ranks:s}, {micro_batches} micro-batch{many:?es}; all layers of a rank: forward "
+             "{costs.forward:g}, backward {costs.input:g} for inputs and {costs.weight:g} for weights; message "
+             "{costs.send:g}\n"
+             "schedule     chunks    length  bubble  in flight (of all layers of a rank)\n"},
+    {.list = "schedules",
+     .text = "{schedule:-12}[{refused:!} {refused}][{chunks:!} {chunks:6} {length:9.4g} {bubble:7.1%} "
+             "{in_flight:10.4g}]\n"},
+    {NULL}};
+
+static tess_status add_schedule(tess_mem *mem, const pipeline_flags *flags, tess_pipeline_kind kind, json_t *list)
 {
     const char *name = tess_pipeline_kind_name(kind);
     int chunks =
@@ -253,12 +263,10 @@ static tess_status compare_row(tess_mem *mem, const pipeline_flags *flags, tess_
     tess_status status = open_case(mem, flags, kind, chunks, true, &c);
     if (status == TESS_E_INVALID) {
         json_array_append_new(list, json_pack("{s:s, s:s}", "schedule", name, "refused", tess_error_message()));
-        status = tess_buffer_printf(out, "%-12s %s\n", name, tess_error_message());
+        status = TESS_OK;
     } else if (status == TESS_OK) {
         json_array_append_new(list, json_pack("{s:s, s:i, s:f, s:f, s:f}", "schedule", name, "chunks", chunks, "length",
                                               c.report.makespan, "bubble", c.report.bubble, "in_flight", held(&c)));
-        status = tess_buffer_printf(out, "%-12s %6d %9.4g %6.1f%% %10.4g\n", name, chunks, c.report.makespan,
-                                    100 * c.report.bubble, held(&c));
     }
     close_case(mem, &c);
     return status;
@@ -266,30 +274,23 @@ static tess_status compare_row(tess_mem *mem, const pipeline_flags *flags, tess_
 
 static tess_status compare(tess_mem *mem, const pipeline_flags *flags)
 {
-    tess_buffer text = {.mem = mem}, document = {.mem = mem};
+    tess_buffer text = {.mem = mem};
     tess_pipeline_costs costs;
-    json_t *list = json_array();
-    tess_status status = read_costs(flags->costs, &costs);
-    if (status == TESS_OK)
-        status =
-            tess_buffer_printf(&text,
-                               "%d rank%s, %d micro-batch%s; all layers of a rank: forward %g, backward %g for "
-                               "inputs and %g for weights; message %g\n"
-                               "schedule     chunks    length  bubble  in flight (of all layers of a rank)\n",
-                               (int)flags->ranks, plural(flags->ranks), (int)flags->micros,
-                               flags->micros == 1 ? "" : "es", costs.forward, costs.input, costs.weight, costs.send);
+    TESS_TRY(read_costs(flags->costs, &costs));
+    json_t *list = json_array(), *report = json_pack("{s:o}", "schedules", list);
+    tess_status status = TESS_OK;
     for (int k = 0; k < TESS_PIPELINE_KINDS && status == TESS_OK; k++)
-        status = compare_row(mem, flags, (tess_pipeline_kind)k, &text, list);
-    if (status == TESS_OK)
-        status = tess_json_print(json_pack("{s:o}", "schedules", list), JSON_INDENT(2), &document);
-    else
-        json_decref(list);
-    if (flags->json != NULL) {
-        tess_buffer_free(&text);
-        return cli_print_text(status, &document);
+        status = add_schedule(mem, flags, (tess_pipeline_kind)k, list);
+    if (flags->json == NULL)
+        json_object_update_new(report, json_pack("{s:I, s:I, s:b, s:{s:f, s:f, s:f, s:f}}", "ranks",
+                                                 (json_int_t)flags->ranks, "micro_batches", (json_int_t)flags->micros,
+                                                 "many", flags->micros != 1, "costs", "forward", costs.forward, "input",
+                                                 costs.input, "weight", costs.weight, "send", costs.send));
+    if (status != TESS_OK) {
+        json_decref(report);
+        return status;
     }
-    tess_buffer_free(&document);
-    return cli_print_text(status, &text);
+    return cli_print_text(tess_form_put(report, comparison_form, flags->json != NULL, JSON_INDENT(2), &text), &text);
 }
 
 static int run(tess_mem *mem, int argc, char **argv)

@@ -45,8 +45,7 @@ static tess_status verify(tess_mem *mem, const verify_options *o, const tess_ver
     tess_status status = tess_verify(mem, plan, result);
     cli_status_clear();
     if (status == TESS_OK)
-        status =
-            o->json != NULL ? tess_verify_print_json(result, &text) : tess_verify_print(result, o->all != NULL, &text);
+        status = tess_verify_print(result, o->all != NULL, o->json != NULL, &text);
     status = cli_print_text(status, &text);
     *code = tess_verify_same(result) ? TESS_EXIT_OK : DIFFERENT;
     tess_verify_free(result);
@@ -71,7 +70,7 @@ static tess_status verify_layouts(tess_mem *mem, const verify_options *o, tess_v
     tess_status status = tess_verify_layouts(mem, plan, o->layouts, o->json == NULL ? print_layout : NULL, &walk);
     cli_status_clear();
     if (status == TESS_OK)
-        status = o->json != NULL ? tess_verify_print_walk_json(&walk, &text) : tess_verify_print_walk(&walk, &text);
+        status = tess_verify_print_walk(&walk, o->json != NULL, &text);
     status = cli_print_text(status, &text);
     *code = tess_verify_walk_count(&walk, TESS_VERIFY_FAILED) > 0          ? TESS_EXIT_FAILED
             : tess_verify_walk_count(&walk, TESS_VERIFY_DIFFERS) > 0       ? DIFFERENT

@@ -1,7 +1,7 @@
 /* `tessera verify advise`: recommends whether to use exact on-policy training, and proposes initial settings, a
  * reference model, and offload. */
 #include "base/core/options.h"
-#include "base/text/json.h"
+#include "base/report/form.h"
 #include "base/text/text.h"
 #include "cli/cli.h"
 #include "cli/cli_verify.h"
@@ -26,16 +26,13 @@ static json_t *texts_json(const char *const *texts, int n)
     return list;
 }
 
-static tess_status print_answer(const tess_on_policy_answer *a, tess_buffer *out)
-{
-    TESS_TRY(tess_buffer_printf(out, "exact on-policy training: %s (confidence %s)\n", a->use ? "yes" : "no",
-                                tess_confidence_name(a->confidence)));
-    for (int i = 0; i < a->n_reasons; i++)
-        TESS_TRY(tess_buffer_printf(out, "  because %s\n", a->reasons[i]));
-    for (int i = 0; i < a->n_alternatives; i++)
-        TESS_TRY(tess_buffer_printf(out, "  instead: %s\n", a->alternatives[i]));
-    return TESS_OK;
-}
+static const tess_form_part answer_form[] = {
+    {.text = "exact on-policy training: {use_true_on_policy:?yes|no} (confidence {confidence})\n"},
+    {.list = "reasons", .text = "  because {}\n"},
+    {.list = "alternatives", .text = "  instead: {}\n"},
+    {.text = "[{band:!}the price: {slowdown_pct:.1+}%, {band}\n]"
+             "in Tessera it costs nothing: generation runs training's kernels\n"},
+    {NULL}};
 
 /* Parses "45.23,58.91": times of a step without and with exact on-policy training. */
 static tess_status read_times(const char *text, double *slowdown)
@@ -59,22 +56,13 @@ static tess_status advise(tess_mem *mem, const advise_flags *f)
     if (f->measured != NULL)
         TESS_TRY(read_times(f->measured, &slowdown));
     tess_on_policy_answer a = tess_on_policy_choose(&question);
-    tess_status status;
-    if (f->json != NULL) {
-        json_t *json = json_pack("{s:b, s:s, s:o, s:o}", "use_true_on_policy", a.use, "confidence",
-                                 tess_confidence_name(a.confidence), "reasons", texts_json(a.reasons, a.n_reasons),
-                                 "alternatives", texts_json(a.alternatives, a.n_alternatives));
-        if (f->measured != NULL)
-            json_object_update_new(
-                json, json_pack("{s:f, s:s}", "slowdown_pct", slowdown, "band", tess_on_policy_cost_band(slowdown)));
-        return cli_print_text(tess_json_print(json, JSON_INDENT(2), &text), &text);
-    }
-    status = print_answer(&a, &text);
-    if (status == TESS_OK && f->measured != NULL)
-        status = tess_buffer_printf(&text, "the price: %+.1f%%, %s\n", slowdown, tess_on_policy_cost_band(slowdown));
-    if (status == TESS_OK)
-        status = tess_buffer_printf(&text, "in Tessera it costs nothing: generation runs training's kernels\n");
-    return cli_print_text(status, &text);
+    json_t *json = json_pack("{s:b, s:s, s:o, s:o}", "use_true_on_policy", a.use, "confidence",
+                             tess_confidence_name(a.confidence), "reasons", texts_json(a.reasons, a.n_reasons),
+                             "alternatives", texts_json(a.alternatives, a.n_alternatives));
+    if (f->measured != NULL)
+        json_object_update_new(
+            json, json_pack("{s:f, s:s}", "slowdown_pct", slowdown, "band", tess_on_policy_cost_band(slowdown)));
+    return cli_print_text(tess_form_put(json, answer_form, f->json != NULL, JSON_INDENT(2), &text), &text);
 }
 
 /* ---- A configuration to begin with ---- */
@@ -118,17 +106,12 @@ static bool read_sizes(const char *text, int n, double *const gb[])
 }
 
 /* ---- The choice of a reference ---- */
-static tess_status print_choice(const tess_reference_choice *c, tess_buffer *out)
-{
-    TESS_TRY(tess_buffer_printf(out, "reference model: %s (votes for swapping %d, for an instance of its own %d)\n",
-                                tess_reference_kind_name(c->kind), c->n_swap, c->n_independent));
-    for (int i = 0; i < c->n_votes; i++)
-        TESS_TRY(tess_buffer_printf(out, "  %s: %s\n", c->votes[i].factor, tess_reference_kind_name(c->votes[i].kind)));
-    if (c->saved_gb > 0)
-        TESS_TRY(tess_buffer_printf(out, "  swapping saves %.1f GB\n", c->saved_gb));
-    return tess_buffer_printf(
-        out, "in Tessera it is neither: one copy a host, mapped from its file or shared by the ranks\n");
-}
+static const tess_form_part choice_form[] = {
+    {.text = "reference model: {kind} (votes for swapping {swap}, for an instance of its own {independent})\n"},
+    {.list = "votes", .text = "  {factor}: {kind}\n"},
+    {.text = "[  swapping saves {saved_gb:.1f} GB\n]"
+             "in Tessera it is neither: one copy a host, mapped from its file or shared by the ranks\n"},
+    {NULL}};
 
 static json_t *choice_json(const tess_reference_choice *c)
 {
@@ -151,24 +134,18 @@ static tess_status advise_reference(tess_mem *mem, const advise_flags *f)
                "as 14GiB,80GiB, or in GB",
                f->reference);
     const tess_reference_choice choice = tess_reference_choose(&of);
-    return cli_print_text(f->json != NULL ? tess_json_print(choice_json(&choice), JSON_INDENT(2), &text)
-                                          : print_choice(&choice, &text),
+    return cli_print_text(tess_form_put(choice_json(&choice), choice_form, f->json != NULL, JSON_INDENT(2), &text),
                           &text);
 }
 
 /* ---- Offload ---- */
-static tess_status print_offload(const tess_offload_choice *c, tess_buffer *out)
-{
-    TESS_TRY(tess_buffer_printf(out, "offload: %s\n", tess_offload_decision_name(c->decision)));
-    for (int i = 0; i < c->n_factors; i++)
-        TESS_TRY(tess_buffer_printf(out, "  %s: %s\n", c->factors[i].code, c->factors[i].reason));
-    if (c->saved_gb > 0)
-        TESS_TRY(tess_buffer_printf(out, "  saves %.2f GB of the device; %.0f to %.0f%% slower\n", c->saved_gb,
-                                    c->least_slower_pct, c->most_slower_pct));
-    for (int i = 0; i < c->n_advice; i++)
-        TESS_TRY(tess_buffer_printf(out, "  %s\n", c->advice[i]));
-    return tess_buffer_printf(out, "a rule of thumb; `tessera info CONFIG` counts what a run takes\n");
-}
+static const tess_form_part offload_form[] = {
+    {.text = "offload: {decision}\n"},
+    {.list = "factors", .text = "  {code}: {reason}\n"},
+    {.text = "[  saves {saved_gb:.2f} GB of the device; {slower_pct.0:.0f} to {slower_pct.1:.0f}% slower\n]"},
+    {.list = "advice", .text = "  {}\n"},
+    {.text = "a rule of thumb; `tessera info CONFIG` counts what a run takes\n"},
+    {NULL}};
 
 static json_t *offload_json(const tess_offload_choice *c)
 {
@@ -193,8 +170,7 @@ static tess_status advise_offload(tess_mem *mem, const advise_flags *f)
         "device and of the host, such as 14GiB,80GiB,512GiB, or in GB",
         f->offload);
     const tess_offload_choice choice = tess_offload_choose(&of);
-    return cli_print_text(f->json != NULL ? tess_json_print(offload_json(&choice), JSON_INDENT(2), &text)
-                                          : print_offload(&choice, &text),
+    return cli_print_text(tess_form_put(offload_json(&choice), offload_form, f->json != NULL, JSON_INDENT(2), &text),
                           &text);
 }
 

@@ -41,7 +41,7 @@ static tess_status verify(tess_mem *mem, const on_policy_flags *f, const tess_on
     tess_status status = tess_on_policy_verify(mem, plan, result);
     cli_status_clear();
     if (status == TESS_OK)
-        status = f->json != NULL ? tess_on_policy_print_json(result, &text) : tess_on_policy_print(result, &text);
+        status = tess_on_policy_print(result, f->json != NULL, &text);
     *code = tess_on_policy_first(result) == NULL ? TESS_EXIT_OK : TESS_EXIT_FAILED;
     tess_mem_free(mem, result);
     return cli_print_text(status, &text);

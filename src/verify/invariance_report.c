@@ -1,56 +1,30 @@
 /* Reports the batch invariance of a table's rows, for people and for programs. */
 #include <inttypes.h>
 
+#include "base/report/form.h"
 #include "base/text/json.h"
 #include "verify/invariance.h"
-
-#define PUT(...) TESS_TRY(tess_buffer_printf(out, __VA_ARGS__))
 
 static const char *verdict_of(const tess_invariance_row *r)
 {
     return r->different > 0 ? "CHANGES" : r->spills ? "SPILLS" : r->max_abs > 0 ? "within" : "same";
 }
 
-static tess_status print_change(const tess_invariance_row *r, tess_buffer *out)
-{
-    const tess_invariance_change *c = &r->first;
-    if (r->different > 0)
-        PUT("    row %d changes with its neighbours: %s[%" PRId64
-            "] is %.9g alone, %.9g as number %d of %d (beside it: %s; %d thread%s)\n",
-            c->item, c->output, c->element, c->alone, c->together, c->place + 1, c->batch, c->neighbours, c->threads,
-            c->threads == 1 ? "" : "s");
-    if (r->spills)
-        PUT("    it writes outside of its output, or into its input\n");
-    return TESS_OK;
-}
-
-static tess_status print_row(const tess_invariance_row *r, tess_buffer *out)
-{
-    PUT("  %-20s %-30s %7" PRId64 "  %s", r->name, r->shape, r->cases, verdict_of(r));
-    if (r->max_abs > 0)
-        PUT(": %" PRId64 " cases, at most by %.2e, in the mean %.2e", r->different, r->max_abs, r->mean_abs);
-    PUT("\n");
-    return print_change(r, out);
-}
-
-static tess_status print_verdict(const tess_invariance_result *result, tess_buffer *out)
-{
-    if (tess_invariance_holds(result) && result->tolerance > 0)
-        PUT("batch-invariant within %g: %" PRId64 " cases\n", result->tolerance, result->cases);
-    else if (tess_invariance_holds(result))
-        PUT("batch-invariant: %" PRId64 " cases have the bits that the item has alone\n", result->cases);
-    else
-        PUT("not batch-invariant: what it computes of an item depends on what is computed beside it\n");
-    return TESS_OK;
-}
-
-tess_status tess_invariance_print(const tess_invariance_result *result, tess_buffer *out)
-{
-    PUT("%s\n  row                  of                               cases  bits\n", result->table);
-    for (int i = 0; i < result->n; i++)
-        TESS_TRY(print_row(&result->rows[i], out));
-    return print_verdict(result, out);
-}
+static const tess_form_part form[] = {
+    {.text = "{table}\n  row                  of                               cases  bits\n"},
+    {.list = "rows",
+     .text = "  {row:-20} {of:-30} {cases:7}  {verdict}[{apart:!}: {different} cases, at most by {max_abs:.2e}, in the "
+             "mean "
+             "{mean_abs:.2e}]\n"
+             "[{first:!}    row {first.row} changes with its neighbours: {first.output}{at} is "
+             "{first.alone:.9g} alone, {first.together:.9g} as number {number} of {first.batch} (beside it: "
+             "{first.neighbours}; {first.threads} thread{first.threads:s})\n]"
+             "[{spills:!}    it writes outside of its output, or into its input\n]"},
+    {.text = "[{same:!}batch-invariant[{tolerance:!} within {tolerance:g}: {cases} cases|: {cases} cases have the bits "
+             "that "
+             "the item has alone]\n"
+             "|not batch-invariant: what it computes of an item depends on what is computed beside it\n]"},
+    {NULL}};
 
 static json_t *row_json(const tess_invariance_row *r)
 {
@@ -68,16 +42,34 @@ static json_t *row_json(const tess_invariance_row *r)
     return json;
 }
 
+static json_t *table_json(const tess_invariance_result *result)
+{
+    json_t *rows = json_array();
+    for (int r = 0; r < result->n; r++)
+        json_array_append_new(rows, row_json(&result->rows[r]));
+    return json_pack("{s:s, s:o, s:o}", "table", result->table, "tolerance", tess_json_number(result->tolerance),
+                     "rows", rows);
+}
+
+tess_status tess_invariance_print(const tess_invariance_result *result, tess_buffer *out)
+{
+    json_t *report = table_json(result), *rows = json_object_get(report, "rows");
+    json_object_update_new(
+        report, json_pack("{s:b, s:I}", "same", tess_invariance_holds(result), "cases", (json_int_t)result->cases));
+    for (int r = 0; r < result->n; r++)
+        json_object_update_new(json_array_get(rows, (size_t)r),
+                               json_pack("{s:b, s:i, s:o}", "apart", result->rows[r].max_abs > 0, "number",
+                                         result->rows[r].first.place + 1, "at",
+                                         json_sprintf("[%" PRId64 "]", result->rows[r].first.element)));
+    return tess_form_put(report, form, false, 0, out);
+}
+
 tess_status tess_invariance_print_json(const tess_invariance_result *results, int n, tess_buffer *out)
 {
     json_t *tables = json_array();
     bool holds = true;
     for (int i = 0; i < n; i++) {
-        json_t *rows = json_array();
-        for (int r = 0; r < results[i].n; r++)
-            json_array_append_new(rows, row_json(&results[i].rows[r]));
-        json_array_append_new(tables, json_pack("{s:s, s:o, s:o}", "table", results[i].table, "tolerance",
-                                                tess_json_number(results[i].tolerance), "rows", rows));
+        json_array_append_new(tables, table_json(&results[i]));
         holds = holds && tess_invariance_holds(&results[i]);
     }
     return tess_json_print(json_pack("{s:s, s:i, s:b, s:o}", "format", "tessera-invariance", "version", 1, "same",

@@ -93,9 +93,7 @@ tess_status tess_on_policy_verify(tess_mem *mem, const tess_on_policy_plan *plan
 /* Returns the first case that must be equal and is not, or NULL if there is none. */
 const tess_on_policy_case *tess_on_policy_first(const tess_on_policy_result *result);
 
-/* Prints a table of the cases, what differs and where, and the conclusion. */
-tess_status tess_on_policy_print(const tess_on_policy_result *result, tess_buffer *out);
-/* Prints the same for programs: version 1. */
-tess_status tess_on_policy_print_json(const tess_on_policy_result *result, tess_buffer *out);
+/* Prints a table of the cases, what differs and where, and the conclusion; or the same for programs: version 1. */
+tess_status tess_on_policy_print(const tess_on_policy_result *result, bool as_json, tess_buffer *out);
 
 #endif

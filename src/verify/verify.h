@@ -84,9 +84,8 @@ void tess_verify_compare(const float *here, const float *there, int64_t n, int64
 /* Adds the differences that another rank found. */
 void tess_verify_merge(const tess_verify_delta *more, tess_verify_delta *delta);
 
-/* Prints one screen: what was compared, what differs (`all`: every tensor), and the conclusion. */
-tess_status tess_verify_print(const tess_verify_result *result, bool all, tess_buffer *out);
-/* Prints the same for programs: version 1. */
-tess_status tess_verify_print_json(const tess_verify_result *result, tess_buffer *out);
+/* Prints one screen: what was compared, what differs (`all`: every tensor), and the conclusion; or everything for
+ * programs: version 1. */
+tess_status tess_verify_print(const tess_verify_result *result, bool all, bool as_json, tess_buffer *out);
 
 #endif

@@ -48,10 +48,9 @@ int tess_verify_walk_count(const tess_verify_walk *walk, tess_verify_outcome out
 /* Defined in verify_layouts_report.c. Prints a layout and its outcome in one line: "pp 2 (1f1b) x dp_shard 2,
  * zero2". */
 tess_status tess_verify_print_layout(const tess_verify_layout *layout, tess_buffer *out);
-/* Prints one line per axis with the values that gave the same bits, then the conclusion. */
-tess_status tess_verify_print_walk(const tess_verify_walk *walk, tess_buffer *out);
-/* Prints everything for programs: version 1. */
-tess_status tess_verify_print_walk_json(const tess_verify_walk *walk, tess_buffer *out);
+/* Prints one line per axis with the values that gave the same bits, then the conclusion; or everything for programs:
+ * version 1. */
+tess_status tess_verify_print_walk(const tess_verify_walk *walk, bool as_json, tess_buffer *out);
 
 /* returns "same" and the like */
 const char *tess_verify_outcome_name(tess_verify_outcome outcome);

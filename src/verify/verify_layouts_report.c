@@ -1,15 +1,13 @@
 /* Reports the outcomes of all layouts, for people and for programs. */
-#include <inttypes.h>
 #include <stdio.h>
 
+#include "base/report/form.h"
 #include "base/text/json.h"
 #include "parallel/pipeline/pipeline.h"
 #include "tessera/fsdp.h"
 #include "verify/verify_layouts.h"
 
 enum { JSON_VERSION = 1 };
-
-#define PUT(...) TESS_TRY(tess_buffer_printf(out, __VA_ARGS__))
 
 static const char *schedule_of(const tess_verify_layout *l)
 {
@@ -32,15 +30,25 @@ static const char *name_layout(const tess_verify_layout *l, char *text, size_t s
     return text;
 }
 
+static json_t *describe_layout(const tess_verify_layout *l)
+{
+    json_t *layout = json_pack("{s:s, s:s, s:s?, s:s?, s:o}", "outcome", tess_verify_outcome_name(l->outcome),
+                               "strategy", tess_strategy_name((tess_strategy)l->strategy), "schedule", schedule_of(l),
+                               "text", l->text[0] != '\0' ? l->text : NULL, "seconds", tess_json_number(l->seconds));
+    for (int axis = 0; axis < TESS_AXES; axis++)
+        json_object_set_new(layout, tess_axis_name(axis), json_integer(l->degree[axis]));
+    return layout;
+}
+
 tess_status tess_verify_print_layout(const tess_verify_layout *l, tess_buffer *out)
 {
+    static const tess_form_part line[] = {
+        {.text = "{outcome:-8} {name:-44}[{ran:!} {seconds:5.1f} s[  {text}]| {text}]\n"}, {NULL}};
     char name[128];
-    PUT("%-8s %-44s", tess_verify_outcome_name(l->outcome), name_layout(l, name, sizeof(name)));
-    if (l->outcome == TESS_VERIFY_REFUSED)
-        PUT(" %s\n", l->text);
-    else
-        PUT(" %5.1f s%s%s\n", l->seconds, l->text[0] != '\0' ? "  " : "", l->text);
-    return TESS_OK;
+    json_t *layout = describe_layout(l);
+    json_object_update_new(layout, json_pack("{s:s, s:b}", "name", name_layout(l, name, sizeof(name)), "ran",
+                                             l->outcome != TESS_VERIFY_REFUSED));
+    return tess_form_put(layout, line, false, 0, out);
 }
 
 /* ---- One line per axis ---- */
@@ -62,17 +70,26 @@ static const char *name_value(int line, int value, char text[16])
     return text;
 }
 
-/* Prints, for each value of an axis, how many of the layouts that ran gave the same bits: "pp            1: 4 of 4,
- * 2: 17 of 18". */
-static tess_status print_axis(const tess_verify_walk *walk, int line, tess_buffer *out)
+static const tess_form_part form[] = {
+    {.text = "layouts of {ranks} rank{ranks:s} with the bits of one rank, after each of {steps} step{steps:s} of "
+             "{global_batch_size} rows:\n"},
+    {.list = "axes", .text = "{title:-13} [{counts}|none]\n"},
+    {.text =
+         "[{n_run:!}{all_same:?the same bits|not the same}: {same} of {n_run}[{refused:!} ({refused} more cannot run "
+         "with this configuration)]\n"
+         "|nothing is known: none of {n_layouts} layouts can run with this configuration\n]"},
+    {NULL}};
+
+/* Describes, for each value of an axis, how many of the layouts that ran gave the same bits: "1: 4 of 4, 2: 17 of
+ * 18". */
+static json_t *describe_axis(const tess_verify_walk *walk, int line)
 {
     const char *title = line == STRATEGY ? "strategy" : line == SCHEDULE ? "schedule" : tess_axis_name(line);
-    const char *separator = "";
-    char text[16];
+    char text[16], counts[1024] = "";
+    size_t at = 0;
     int most = 0;
     for (int i = 0; i < walk->n; i++)
         most = value_of(&walk->layouts[i], line) > most ? value_of(&walk->layouts[i], line) : most;
-    PUT("%-13s ", title);
     for (int value = 0; value <= most; value++) {
         int n = 0, n_same = 0;
         for (int i = 0; i < walk->n; i++) {
@@ -80,53 +97,37 @@ static tess_status print_axis(const tess_verify_walk *walk, int line, tess_buffe
             n += value_of(l, line) == value && l->outcome != TESS_VERIFY_REFUSED;
             n_same += value_of(l, line) == value && l->outcome == TESS_VERIFY_SAME;
         }
-        if (n == 0)
-            continue;
-        PUT("%s%s: %d of %d", separator, name_value(line, value, text), n_same, n);
-        separator = ", ";
+        if (n > 0)
+            at = tess_text_add(counts, sizeof(counts), at, "%s%s: %d of %d", at > 0 ? ", " : "",
+                               name_value(line, value, text), n_same, n);
     }
-    PUT("%s\n", separator[0] == '\0' ? "none" : "");
-    return TESS_OK;
+    return json_pack("{s:s, s:s}", "title", title, "counts", counts);
 }
 
-tess_status tess_verify_print_walk(const tess_verify_walk *walk, tess_buffer *out)
+/* Adds what only people are told. */
+static void add_axes(const tess_verify_walk *walk, json_t *report)
 {
     int n_same = tess_verify_walk_count(walk, TESS_VERIFY_SAME),
-        n_refused = tess_verify_walk_count(walk, TESS_VERIFY_REFUSED), n_run = walk->n - n_refused;
-    PUT("layouts of %d rank%s with the bits of one rank, after each of %" PRId64 " step%s of %" PRId64 " rows:\n",
-        walk->ranks, walk->ranks == 1 ? "" : "s", walk->steps, walk->steps == 1 ? "" : "s", walk->global_batch);
+        n_run = walk->n - tess_verify_walk_count(walk, TESS_VERIFY_REFUSED);
+    json_t *axes = json_array();
     for (int line = 0; line < N_LINES; line++)
-        TESS_TRY(print_axis(walk, line, out));
-    if (n_run == 0) {
-        PUT("nothing is known: none of %d layouts can run with this configuration\n", walk->n);
-        return TESS_OK;
-    }
-    PUT("%s: %d of %d", n_same == n_run ? "the same bits" : "not the same", n_same, n_run);
-    if (n_refused > 0)
-        PUT(" (%d more cannot run with this configuration)", n_refused);
-    PUT("\n");
-    return TESS_OK;
+        json_array_append_new(axes, describe_axis(walk, line));
+    json_object_update_new(report, json_pack("{s:o, s:i, s:i, s:b}", "axes", axes, "n_run", n_run, "n_layouts", walk->n,
+                                             "all_same", n_same == n_run));
 }
 
-/* ---- JSON ---- */
-tess_status tess_verify_print_walk_json(const tess_verify_walk *walk, tess_buffer *out)
+tess_status tess_verify_print_walk(const tess_verify_walk *walk, bool as_json, tess_buffer *out)
 {
     json_t *layouts = json_array();
-    for (int i = 0; i < walk->n; i++) {
-        const tess_verify_layout *l = &walk->layouts[i];
-        json_t *layout =
-            json_pack("{s:s, s:s, s:s?, s:s?, s:o}", "outcome", tess_verify_outcome_name(l->outcome), "strategy",
-                      tess_strategy_name((tess_strategy)l->strategy), "schedule", schedule_of(l), "text",
-                      l->text[0] != '\0' ? l->text : NULL, "seconds", tess_json_number(l->seconds));
-        for (int axis = 0; axis < TESS_AXES; axis++)
-            json_object_set_new(layout, tess_axis_name(axis), json_integer(l->degree[axis]));
-        json_array_append_new(layouts, layout);
-    }
+    for (int i = 0; i < walk->n; i++)
+        json_array_append_new(layouts, describe_layout(&walk->layouts[i]));
     json_t *report = json_pack("{s:i, s:i, s:I, s:I, s:i, s:i, s:i, s:i, s:o}", "version", JSON_VERSION, "ranks",
                                walk->ranks, "steps", (json_int_t)walk->steps, "global_batch_size",
                                (json_int_t)walk->global_batch, "same", tess_verify_walk_count(walk, TESS_VERIFY_SAME),
                                "differs", tess_verify_walk_count(walk, TESS_VERIFY_DIFFERS), "failed",
                                tess_verify_walk_count(walk, TESS_VERIFY_FAILED), "refused",
                                tess_verify_walk_count(walk, TESS_VERIFY_REFUSED), "layouts", layouts);
-    return tess_json_print(report, JSON_INDENT(1), out);
+    if (!as_json)
+        add_axes(walk, report);
+    return tess_form_put(report, form, as_json, JSON_INDENT(1), out);
 }

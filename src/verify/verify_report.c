@@ -1,38 +1,130 @@
-/* Formats the result of a comparison for people. */
+/* Reports the result of a comparison, for people and for programs. Keys about a pipeline are present only if there is
+ * one. */
 #include <inttypes.h>
-#include <stdio.h>
+#include <math.h>
 #include <string.h>
 
+#include "base/report/form.h"
+#include "base/text/json.h"
 #include "verify/verify.h"
 
-enum { SHOWN_TENSORS = 12, SHOWN_STEPS = 3 };
+enum { JSON_VERSION = 1, SHOWN_TENSORS = 12, SHOWN_STEPS = 3 };
 
-#define PUT(...) TESS_TRY(tess_buffer_printf(out, __VA_ARGS__))
+#define DELTA_TEXT(of)                                                                                            \
+    "[{" of ":!}    " of ": {" of ".n_different} of {elements} elements differ, at most by {" of ".max_abs:.3g} " \
+    "(relative {" of ".max_rel:.2g})\n      the first, row {" of ".row} column {" of ".column} on rank {" of      \
+    ".rank}: "                                                                                                    \
+    "{" of ".here:.9g} here, {" of ".one_rank:.9g} on one rank ({" of ".ulp} ulp)\n]"
 
+static const tess_form_part form[] = {
+    {.text = "{ranks} rank{ranks:s}, {strategy}[, {sharing} share layers (tp)][, {pipeline.stages} stages in "
+             "{pipeline.schedule}], kernels {kernels} ({seconds:.1f} s), against one rank, kernels {kernels_of_one} "
+             "({seconds_of_one:.1f} s)\n"},
+    {.list = "findings", .text = "  {0:-12} {1}\n"},
+    {.text = "  memory          one rank    largest of {ranks:-3}       all of them          planned\n"},
+    {.list = "pools",
+     .text =
+         "    {name:-12}{one_rank:10B}      {largest:10B} [{largest_share:5%}|     ]{all:10B} [{all_share:5%}|     ]"
+         "[{has_plan:!}{planned:10B} [{planned_share:5%}|     ][{is_off:!}  not as planned]]\n"},
+    {.text = "[{first_step:!}what differs in step {first_step}:\n]"},
+    {.list = "differing",
+     .text = "  {name}[{stages:!} (stage {stage} of {stages})]\n[    {shards}\n]" DELTA_TEXT("gradient")
+         DELTA_TEXT("parameter")},
+    {.text = "[  and {n_more} more: --all lists them\n][  by how much is not known: {no_values}\n]"
+             "[{other_kernels:!}kernel tables add in orders of their own: '{kernels}' and '{kernels_of_one}' agree to "
+             "rounding, "
+             "not to the bit\n]"
+             "[made again, {irreproducible} gave other bits than before: it is not this layout that differs, but this "
+             "machine "
+             "(or a fault that was injected) from run to run\n]"
+             "[{same:!}the same bits: this layout gives what one rank gives\n"
+             "|[{first_step:!}not the same: from step {first_step} on this layout gives other bits than one rank\n"
+             "|not as planned: what counts is what one rank gives, but parts, their copies or memory are not as they "
+             "should "
+             "be\n]]"},
+    {NULL}};
+
+static json_t *numbers(const double *values, int64_t n)
+{
+    json_t *array = json_array();
+    for (int64_t i = 0; i < n; i++)
+        json_array_append_new(array, tess_json_number(values[i]));
+    return array;
+}
+
+/* Returns null if nothing differs, or if the values were not compared. */
+static json_t *describe_delta(const tess_verify_tensor *t, const tess_verify_delta *d)
+{
+    if (d->n_different == 0)
+        return json_null();
+    return json_pack("{s:I, s:I, s:I, s:i, s:o, s:o, s:I, s:o, s:o}", "n_different", (json_int_t)d->n_different, "row",
+                     (json_int_t)(d->first / t->row), "column", (json_int_t)(d->first % t->row), "rank", d->rank,
+                     "here", tess_json_number(d->here), "one_rank", tess_json_number(d->there), "ulp",
+                     (json_int_t)d->ulp, "max_abs", tess_json_number(d->max_abs), "max_rel",
+                     tess_json_number(d->max_rel));
+}
+
+static json_t *describe_tensor(const tess_verify_result *r, const tess_verify_tensor *t)
+{
+    json_t *stage = r->stages > 1 ? json_integer(t->stage) : NULL;
+    return json_pack("{s:s, s:I, s:I, s:o*, s:I, s:I, s:o, s:o, s:s?}", "name", t->name, "rows", (json_int_t)t->rows,
+                     "columns", (json_int_t)t->row, "stage", stage, "gradient_step", (json_int_t)t->grads_step,
+                     "parameter_step", (json_int_t)t->weights_step, "gradient", describe_delta(t, &t->grads),
+                     "parameter", describe_delta(t, &t->weights), "shards", t->shards[0] != '\0' ? t->shards : NULL);
+}
+
+static json_t *describe_memory(const tess_verify_result *r)
+{
+    json_t *object = json_object();
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
+        const tess_verify_memory *m = &r->memory[pool];
+        json_t *planned = m->planned >= 0 ? json_integer(m->planned) : json_null();
+        json_object_set_new(object, tess_pool_name((tess_pool)pool),
+                            json_pack("{s:I, s:I, s:I, s:o}", "one_rank", (json_int_t)m->one, "largest",
+                                      (json_int_t)m->largest, "all", (json_int_t)m->all, "planned", planned));
+    }
+    return object;
+}
+
+static json_t *describe(const tess_verify_result *r)
+{
+    json_t *tensors = json_array();
+    for (int i = 0; i < r->n_tensors; i++)
+        json_array_append_new(tensors, describe_tensor(r, &r->tensors[i]));
+    json_t *pipeline = r->stages > 1 ? json_pack("{s:i, s:s}", "stages", r->stages, "schedule", r->schedule) : NULL;
+    return json_pack("{s:i, s:b, s:i, s:s, s:o*, s:s, s:s, s:I, s:I, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
+                     JSON_VERSION, "same", (int)tess_verify_same(r), "ranks", r->ranks, "strategy", r->strategy,
+                     "pipeline", pipeline, "kernels", r->kernels[0], "kernels_of_one", r->kernels[1], "steps",
+                     (json_int_t)r->steps, "first_step", (json_int_t)r->first_step, "reproducible",
+                     (int)(r->irreproducible == 0), "loss", numbers(r->loss[0], r->steps), "loss_of_one",
+                     numbers(r->loss[1], r->steps), "grad_norm", numbers(r->grad_norm[0], r->steps), "grad_norm_of_one",
+                     numbers(r->grad_norm[1], r->steps), "tensors", tensors, "memory", describe_memory(r));
+}
+
+/* ---- Findings for people alone ---- */
 static const char *plural(int64_t n)
 {
     return n == 1 ? "" : "s";
 }
 
-/* Prints a line such as "  loss        3 steps: the same bits   5.7130 5.6812 5.6109". */
-static tess_status print_numbers(const char *name, const double *here, const double *there, int64_t steps,
-                                 int64_t first, tess_buffer *out)
+/* Returns a finding such as ["loss", "3 steps: the same bits   5.7130 5.6812 5.6109"]. */
+static json_t *find_in_numbers(const char *name, const double *here, const double *there, int64_t steps, int64_t first)
 {
-    if (first > 0) {
-        PUT("  %-12s differs from step %" PRId64 " on: %.17g here, %.17g on one rank\n", name, first, here[first - 1],
-            there[first - 1]);
-        return TESS_OK;
-    }
-    PUT("  %-12s %" PRId64 " step%s: the same bits  ", name, steps, plural(steps));
+    char values[128] = "";
+    size_t at = 0;
+    if (first > 0)
+        return json_pack("[s, o]", name,
+                         json_sprintf("differs from step %" PRId64 " on: %.17g here, %.17g on one rank", first,
+                                      here[first - 1], there[first - 1]));
     for (int64_t i = 0; i < steps && i < SHOWN_STEPS; i++)
-        PUT(" %.6g", here[i]);
-    PUT("%s\n", steps > SHOWN_STEPS ? " ..." : "");
-    return TESS_OK;
+        at = tess_text_add(values, sizeof(values), at, " %.6g", here[i]);
+    return json_pack("[s, o]", name,
+                     json_sprintf("%" PRId64 " step%s: the same bits  %s%s", steps, plural(steps), values,
+                                  steps > SHOWN_STEPS ? " ..." : ""));
 }
 
-static tess_status print_tensors(const tess_verify_result *r, bool weights, tess_buffer *out)
+static json_t *find_in_tensors(const tess_verify_result *r, bool weights)
 {
-    const char *name = weights ? "parameters" : "gradients";
     int n = 0;
     int64_t first = 0;
     for (int i = 0; i < r->n_tensors; i++) {
@@ -41,140 +133,91 @@ static tess_status print_tensors(const tess_verify_result *r, bool weights, tess
         if (step > 0 && (first == 0 || step < first))
             first = step;
     }
-    if (n == 0)
-        PUT("  %-12s all %d tensors, after each of %" PRId64 " step%s: the same bits\n", name, r->n_tensors, r->steps,
-            plural(r->steps));
-    else
-        PUT("  %-12s %d of %d tensors differ, the first after step %" PRId64 "\n", name, n, r->n_tensors, first);
-    return TESS_OK;
+    json_t *text = n == 0
+                       ? json_sprintf("all %d tensors, after each of %" PRId64 " step%s: the same bits", r->n_tensors,
+                                      r->steps, plural(r->steps))
+                       : json_sprintf("%d of %d tensors differ, the first after step %" PRId64, n, r->n_tensors, first);
+    return json_pack("[s, o]", weights ? "parameters" : "gradients", text);
 }
 
-static tess_status print_shards(const tess_verify_result *r, tess_buffer *out)
+static json_t *find_in_shards(const tess_verify_result *r)
 {
     int n = 0;
     for (int i = 0; i < r->n_tensors; i++)
         n += r->tensors[i].shards[0] != '\0';
-    if (n == 0)
-        PUT("  %-12s all %d tensors: every element on the ranks that the plan says, copies alike\n", "shards",
-            r->n_tensors);
-    else
-        PUT("  %-12s %d of %d tensors are not as planned\n", "shards", n, r->n_tensors);
-    return TESS_OK;
+    return json_pack(
+        "[s, o]", "shards",
+        n == 0
+            ? json_sprintf("all %d tensors: every element on the ranks that the plan says, copies alike", r->n_tensors)
+            : json_sprintf("%d of %d tensors are not as planned", n, r->n_tensors));
 }
 
-/* ---- Differences ---- */
-static tess_status print_delta(const char *what, const tess_verify_tensor *t, const tess_verify_delta *d,
-                               tess_buffer *out)
+/* Lists the pools that hold memory, with their shares of one rank's. */
+static json_t *list_pools(const tess_verify_result *r, const json_t *memory)
 {
-    if (d->n_different == 0)
-        return TESS_OK;
-    PUT("    %s: %" PRId64 " of %" PRId64 " elements differ, at most by %.3g (relative %.2g)\n", what, d->n_different,
-        t->rows * t->row, d->max_abs, d->max_rel);
-    PUT("      the first, row %" PRId64 " column %" PRId64 " on rank %d: %.9g here, %.9g on one rank (%" PRId64
-        " ulp)\n",
-        d->first / t->row, d->first % t->row, d->rank, (double)d->here, (double)d->there, d->ulp);
-    return TESS_OK;
-}
-
-/* Prints the tensors that differ in the first step with a difference. Later differences follow from it. */
-static tess_status print_differences(const tess_verify_result *r, bool all, tess_buffer *out)
-{
-    int n = 0;
-    if (r->first_step > 0)
-        PUT("what differs in step %" PRId64 ":\n", r->first_step);
-    for (int i = 0; i < r->n_tensors; i++) {
-        const tess_verify_tensor *t = &r->tensors[i];
-        bool differs = r->first_step > 0 && (t->grads_step == r->first_step || t->weights_step == r->first_step);
-        if ((!differs && t->shards[0] == '\0') || (n++ >= SHOWN_TENSORS && !all))
-            continue;
-        PUT("  %s", t->name);
-        if (r->stages > 1)
-            PUT(" (stage %d of %d)", t->stage, r->stages);
-        PUT("\n");
-        if (t->shards[0] != '\0')
-            PUT("    %s\n", t->shards);
-        TESS_TRY(print_delta("gradient", t, &t->grads, out));
-        TESS_TRY(print_delta("parameter", t, &t->weights, out));
-    }
-    if (n > SHOWN_TENSORS && !all)
-        PUT("  and %d more: --all lists them\n", n - SHOWN_TENSORS);
-    if (r->no_values[0] != '\0')
-        PUT("  by how much is not known: %s\n", r->no_values);
-    return TESS_OK;
-}
-
-/* ---- Memory ---- */
-static tess_status print_bytes(double bytes, double of, tess_buffer *out)
-{
-    char text[32], share[16] = "";
-    if (of > 0)
-        snprintf(share, sizeof(share), "%.0f%%", 100 * bytes / of);
-    PUT("%10s %5s", tess_format_bytes(bytes, text, sizeof(text)), share);
-    return TESS_OK;
-}
-
-static tess_status print_memory(const tess_verify_result *r, tess_buffer *out)
-{
-    PUT("  memory          one rank    largest of %-3d       all of them          planned\n", r->ranks);
+    json_t *pools = json_array();
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
         const tess_verify_memory *m = &r->memory[pool];
+        const char *name = tess_pool_name((tess_pool)pool);
+        double one = m->one > 0 ? (double)m->one : INFINITY;
         if (m->one == 0 && m->all == 0)
             continue;
-        PUT("    %-12s", tess_pool_name((tess_pool)pool));
-        TESS_TRY(print_bytes((double)m->one, 0, out));
-        TESS_TRY(print_bytes((double)m->largest, (double)m->one, out));
-        TESS_TRY(print_bytes((double)m->all, (double)m->one, out));
-        if (m->planned >= 0)
-            TESS_TRY(print_bytes((double)m->planned, (double)m->one, out));
-        PUT("%s\n", m->planned >= 0 && m->planned != m->largest ? "  not as planned" : "");
+        json_t *row = json_copy(json_object_get(memory, name));
+        json_object_update_new(row, json_pack("{s:s, s:f, s:f, s:f, s:b, s:b}", "name", name, "largest_share",
+                                              (double)m->largest / one, "all_share", (double)m->all / one,
+                                              "planned_share", (double)m->planned / one, "has_plan", m->planned >= 0,
+                                              "is_off", m->planned != m->largest));
+        json_array_append_new(pools, row);
     }
-    return TESS_OK;
+    return pools;
 }
 
-/* Prints reasons for different bits that are no errors. */
-static tess_status print_reasons(const tess_verify_result *r, tess_buffer *out)
+/* Lists the tensors that differ in the first step with a difference; later differences follow from it. *n counts them,
+ * also those that are not listed. */
+static json_t *list_differing(const tess_verify_result *r, bool all, int *n)
 {
-    if (r->first_step == 0)
-        return TESS_OK;
-    if (strcmp(r->kernels[0], r->kernels[1]) != 0)
-        PUT("kernel tables add in orders of their own: '%s' and '%s' agree to rounding, not to the bit\n",
-            r->kernels[0], r->kernels[1]);
-    return TESS_OK;
+    json_t *list = json_array();
+    *n = 0;
+    for (int i = 0; i < r->n_tensors && !tess_verify_same(r); i++) {
+        const tess_verify_tensor *t = &r->tensors[i];
+        bool differs = r->first_step > 0 && (t->grads_step == r->first_step || t->weights_step == r->first_step);
+        if ((!differs && t->shards[0] == '\0') || ((*n)++ >= SHOWN_TENSORS && !all))
+            continue;
+        json_t *tensor = describe_tensor(r, t);
+        json_object_update_new(tensor, json_pack("{s:I, s:i}", "elements", (json_int_t)(t->rows * t->row), "stages",
+                                                 r->stages > 1 ? r->stages : 0));
+        json_array_append_new(list, tensor);
+    }
+    return list;
 }
 
-static tess_status print_diagnosis(const tess_verify_result *r, tess_buffer *out)
+static void add_findings(const tess_verify_result *r, bool all, json_t *report)
 {
-    if (r->irreproducible != 0)
-        PUT("made again, %s gave other bits than before: it is not this layout that differs, but this machine (or a "
-            "fault that was injected) from run to run\n",
-            r->irreproducible == 2 ? "the one rank" : "the layout");
-    if (tess_verify_same(r))
-        PUT("the same bits: this layout gives what one rank gives\n");
-    else if (r->first_step > 0)
-        PUT("not the same: from step %" PRId64 " on this layout gives other bits than one rank\n", r->first_step);
-    else
-        PUT("not as planned: what counts is what one rank gives, but parts, their copies or memory are not as they "
-            "should be\n");
-    return TESS_OK;
-}
-
-tess_status tess_verify_print(const tess_verify_result *r, bool all, tess_buffer *out)
-{
-    PUT("%d rank%s, %s", r->ranks, plural(r->ranks), r->strategy);
-    if (r->sharing > 1)
-        PUT(", %d share layers (tp)", r->sharing);
-    if (r->stages > 1)
-        PUT(", %d stages in %s", r->stages, r->schedule);
-    PUT(", kernels %s (%.1f s), against one rank, kernels %s (%.1f s)\n", r->kernels[0], r->seconds[0], r->kernels[1],
-        r->seconds[1]);
-    TESS_TRY(print_numbers("loss", r->loss[0], r->loss[1], r->steps, r->loss_step, out));
-    TESS_TRY(print_numbers("grad norm", r->grad_norm[0], r->grad_norm[1], r->steps, r->norm_step, out));
-    TESS_TRY(print_tensors(r, false, out));
-    TESS_TRY(print_tensors(r, true, out));
-    TESS_TRY(print_shards(r, out));
-    TESS_TRY(print_memory(r, out));
+    int n;
+    json_t *differing = list_differing(r, all, &n), *findings = json_array();
+    json_array_append_new(findings, find_in_numbers("loss", r->loss[0], r->loss[1], r->steps, r->loss_step));
+    json_array_append_new(findings,
+                          find_in_numbers("grad norm", r->grad_norm[0], r->grad_norm[1], r->steps, r->norm_step));
+    json_array_append_new(findings, find_in_tensors(r, false));
+    json_array_append_new(findings, find_in_tensors(r, true));
+    json_array_append_new(findings, find_in_shards(r));
+    json_object_update_new(
+        report, json_pack("{s:i, s:f, s:f, s:o, s:o, s:o, s:i, s:b}", "sharing", r->sharing > 1 ? r->sharing : 0,
+                          "seconds", r->seconds[0], "seconds_of_one", r->seconds[1], "findings", findings, "pools",
+                          list_pools(r, json_object_get(report, "memory")), "differing", differing, "n_more",
+                          n > SHOWN_TENSORS && !all ? n - SHOWN_TENSORS : 0, "other_kernels",
+                          r->first_step > 0 && strcmp(r->kernels[0], r->kernels[1]) != 0));
     if (!tess_verify_same(r))
-        TESS_TRY(print_differences(r, all, out));
-    TESS_TRY(print_reasons(r, out));
-    return print_diagnosis(r, out);
+        json_object_set_new(report, "no_values", tess_json_text(r->no_values));
+    if (r->irreproducible != 0)
+        json_object_set_new(report, "irreproducible",
+                            json_string(r->irreproducible == 2 ? "the one rank" : "the layout"));
+}
+
+tess_status tess_verify_print(const tess_verify_result *r, bool all, bool as_json, tess_buffer *out)
+{
+    json_t *report = describe(r);
+    if (!as_json)
+        add_findings(r, all, report);
+    return tess_form_put(report, form, as_json, JSON_INDENT(1), out);
 }

@@ -169,7 +169,7 @@ static void what_a_variable_means_for_tessera_is_told(void)
 {
     tess_buffer out = {.mem = test_mem()};
     judge("NCCL_ALGO=Ring\nNCCL_COMM_BLOCKING=1\nNCCL_HOSTID=a\nNCCL_P2P_DISABLE=1\nNCCL_IB_DISABLE=1\n", 0);
-    EXPECT_OK(tess_env_print(&report, &registry, &out));
+    EXPECT_OK(tess_env_print(&report, &registry, false, &out));
     EXPECT_CONTAINS(out.data, "tessera: no effect: Tessera uses NCCL for messages alone, and sums by itself");
     EXPECT_CONTAINS(out.data, "tessera: 1 is refused: a call would wait for ever");
     EXPECT_CONTAINS(out.data, "tessera: one for each rank lets ranks share a GPU");
@@ -458,11 +458,11 @@ static void reports_are_text_and_json(void)
     json_t *json;
     int64_t version = 0;
     judge("NCCL_TIMEOUT=1\nNCCL_DEBUG_FILE=\x1b[31m\xff\n", 0);
-    EXPECT_OK(tess_env_print(&report, &registry, &out));
+    EXPECT_OK(tess_env_print(&report, &registry, false, &out));
     EXPECT_CONTAINS(out.data, "void     NCCL_TIMEOUT=1");
     EXPECT(strchr(out.data, '\x1b') == NULL);
     out.size = 0;
-    EXPECT_OK(tess_env_print_json(&report, &registry, &out));
+    EXPECT_OK(tess_env_print(&report, &registry, true, &out));
     EXPECT_OK(tess_json_parse(out.data, out.size, "report", true, &json));
     EXPECT_OK(tess_json_get_int(json, "version", "report", &version));
     EXPECT_INT(version, 1);

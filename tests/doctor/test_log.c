@@ -769,10 +769,10 @@ static void reports_are_text_and_json(void)
     begin();
     give_eight(3);
     judge(8);
-    EXPECT_OK(tess_log_print(&survey, &diagnosis, &out));
+    EXPECT_OK(tess_log_print(&survey, &diagnosis, false, &out));
     EXPECT(strncmp(out.data, "root cause: rank 3 never joined", 31) == 0);
     out.size = 0;
-    EXPECT_OK(tess_log_print_json(&survey, &diagnosis, &out));
+    EXPECT_OK(tess_log_print(&survey, &diagnosis, true, &out));
     EXPECT_OK(tess_json_parse(out.data, out.size, "report", true, &json));
     EXPECT_OK(tess_json_get_int(json, "version", "report", &version));
     EXPECT_INT(version, 1);

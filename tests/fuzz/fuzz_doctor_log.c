@@ -40,8 +40,8 @@ static void read_log(tess_mem *mem, const uint8_t *data, size_t size)
     if (status != TESS_OK && status != TESS_E_INVALID) /* compressed logs are refused */
         abort();
     if (tess_log_diagnose(&survey, (int)(size % 3) * 4, &diagnosis) != TESS_OK ||
-        tess_log_print(&survey, &diagnosis, &out) != TESS_OK ||
-        tess_log_print_json(&survey, &diagnosis, &out) != TESS_OK)
+        tess_log_print(&survey, &diagnosis, false, &out) != TESS_OK ||
+        tess_log_print(&survey, &diagnosis, true, &out) != TESS_OK)
         abort();
     tess_buffer_free(&out);
     tess_survey_free(&survey);
@@ -92,7 +92,8 @@ static void read_environment(tess_mem *mem, const uint8_t *data, size_t size, te
     tess_status status = tess_env_check(mem, &registry, (const char *)data, size, format, 8, &report);
     if (status != TESS_OK && status != TESS_E_FORMAT) /* too many variables */
         abort();
-    if (tess_env_print(&report, &registry, &out) != TESS_OK || tess_env_print_json(&report, &registry, &out) != TESS_OK)
+    if (tess_env_print(&report, &registry, false, &out) != TESS_OK ||
+        tess_env_print(&report, &registry, true, &out) != TESS_OK)
         abort();
     tess_buffer_free(&out);
     tess_env_report_free(&report);

@@ -93,14 +93,14 @@ static void the_report_names_tensor_step_place_and_rank(void)
     tess_buffer text = {.mem = test_mem()};
     tess_verify_result *r = differing(tensors);
     EXPECT(!tess_verify_same(r));
-    EXPECT_OK(tess_verify_print(r, false, &text));
+    EXPECT_OK(tess_verify_print(r, false, false, &text));
     EXPECT_CONTAINS(text.data, "gradients    1 of 2 tensors differ, the first after step 2\n");
     EXPECT_CONTAINS(text.data, "  head\n    gradient: 1 of 40 elements differ, at most by 0.5 (relative 0.25)\n");
     EXPECT_CONTAINS(text.data, "row 5 column 1 on rank 2: 1.5 here, 1 on one rank (9 ulp)");
     EXPECT_CONTAINS(text.data, "not the same: from step 2 on");
     EXPECT(strstr(text.data, "  embed\n") == NULL);
     tess_buffer_free(&text);
-    EXPECT_OK(tess_verify_print_json(r, &text));
+    EXPECT_OK(tess_verify_print(r, false, true, &text));
     EXPECT_CONTAINS(text.data, "\"same\": false");
     EXPECT_CONTAINS(text.data, "\"first_step\": 2");
     tess_buffer_free(&text);
@@ -115,13 +115,13 @@ static void rows_and_bytes_that_are_not_as_planned_are_told(void)
     EXPECT(tess_verify_same(r));
     r->memory[TESS_POOL_PARAMS] = (tess_verify_memory){.one = 100, .largest = 50, .all = 200, .planned = 25};
     EXPECT(!tess_verify_same(r));
-    EXPECT_OK(tess_verify_print(r, false, &text));
+    EXPECT_OK(tess_verify_print(r, false, false, &text));
     EXPECT_CONTAINS(text.data, "not as planned\n");
     r->memory[TESS_POOL_PARAMS].planned = 50;
     EXPECT(tess_verify_same(r));
     snprintf(tensors[0].shards, sizeof(tensors[0].shards), "row 3 is counted by two ranks");
     EXPECT(!tess_verify_same(r));
-    EXPECT_OK(tess_verify_print(r, false, &text));
+    EXPECT_OK(tess_verify_print(r, false, false, &text));
     EXPECT_CONTAINS(text.data, "  embed\n    row 3 is counted by two ranks\n");
     tess_buffer_free(&text);
 }

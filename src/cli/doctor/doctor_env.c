@@ -64,7 +64,7 @@ static tess_status examine(tess_mem *mem, const env_options *o, const tess_env_r
     if (status == TESS_OK && o->file != NULL && report.n_seen == 0)
         status = TESS_FAIL(TESS_E_FORMAT, "%s: no line NAME=VALUE is in it", o->file);
     if (status == TESS_OK)
-        status = o->json != NULL ? tess_env_print_json(&report, registry, out) : tess_env_print(&report, registry, out);
+        status = tess_env_print(&report, registry, o->json != NULL, out);
     *n_findings = tess_env_n_findings(&report);
     tess_env_report_free(&report);
     return status;

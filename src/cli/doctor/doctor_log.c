@@ -57,8 +57,7 @@ static tess_status examine(tess_mem *mem, tess_knowledge *knowledge, const log_o
         status = tess_log_diagnose(&survey, world, &diagnosis);
     if (status == TESS_OK) {
         *code = diagnosis.kind == TESS_LOG_NOTHING ? CLI_DOCTOR_FINDS : TESS_EXIT_OK;
-        status =
-            o->json != NULL ? tess_log_print_json(&survey, &diagnosis, out) : tess_log_print(&survey, &diagnosis, out);
+        status = tess_log_print(&survey, &diagnosis, o->json != NULL, out);
     }
     tess_survey_free(&survey);
     return status;

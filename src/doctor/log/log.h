@@ -175,8 +175,8 @@ typedef struct tess_log_diagnosis {
 tess_status tess_log_diagnose(const tess_survey *survey, int world, tess_log_diagnosis *diagnosis);
 
 /* These print text for people, or JSON with "version": 1. */
-tess_status tess_log_print(const tess_survey *survey, const tess_log_diagnosis *diagnosis, tess_buffer *out);
-tess_status tess_log_print_json(const tess_survey *survey, const tess_log_diagnosis *diagnosis, tess_buffer *out);
+tess_status tess_log_print(const tess_survey *survey, const tess_log_diagnosis *diagnosis, bool as_json,
+                           tess_buffer *out);
 
 /* Finds the entries that contain at least half of the words, best match first. Returns their number (at most
  * `most`). */

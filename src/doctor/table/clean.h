@@ -19,8 +19,4 @@ json_t *tess_clean_json(const char *text);
 /* Adds the clean text as a member of an object. Adds nothing if the text is NULL or "". */
 void tess_clean_put(json_t *object, const char *key, const char *text);
 
-/* Appends the words of `text`, wrapped at 120 columns; only a longer word exceeds them. `column` is the number of
- * columns that the current line already holds. Further lines are indented by `indent`. Ends with a newline. */
-tess_status tess_wrap(tess_buffer *out, size_t column, size_t indent, const char *text);
-
 #endif

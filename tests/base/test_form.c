@@ -1,0 +1,162 @@
+/* Forms: texts with cells, and tables, filled from JSON. */
+#include <math.h>
+
+#include "base/report/form.h"
+#include "base/text/json.h"
+#include "support/test.h"
+
+/* The text with its cells filled from `members`, which have ' for ". Static buffer. */
+static const char *filled(const char *text, const char *members)
+{
+    static char out[1024];
+    char json[512];
+    json_t *object;
+    tess_buffer buffer = {.mem = test_mem()};
+    snprintf(json, sizeof(json), "%s", members);
+    for (char *quote = json; (quote = strchr(quote, '\'')) != NULL;)
+        *quote = '"';
+    EXPECT_OK(tess_json_parse(json, strlen(json), "members", true, &object));
+    EXPECT_OK(tess_form_fill(&buffer, text, object));
+    snprintf(out, sizeof(out), "%s", buffer.data != NULL ? buffer.data : "");
+    json_decref(object);
+    tess_buffer_free(&buffer);
+    return out;
+}
+
+static void cells_print_as_their_format_says(void)
+{
+    EXPECT_TEXT(filled("{a}|{a:5}|{a:-5}|", "{'a': 42}"), "42|   42|42   |");
+    EXPECT_TEXT(filled("{a} {a:.3g} {a:.1f} {a:9.2e} {a:.1%} {a:%}", "{'a': 0.12345}"),
+                "0.12345 0.123 0.1  1.23e-01 12.3% 12%");
+    EXPECT_TEXT(filled("{a:B}, {a:N}, {a:9.3g}", "{'a': 1536}"), "1.50 KiB, 1.54 k,  1.54e+03");
+    EXPECT_TEXT(filled("{a}", "{'a': 9007199254740993}"), "9007199254740993");
+    EXPECT_TEXT(filled("{n} rank{n:s}, {m} host{m:s}", "{'n': 1, 'm': 0}"), "1 rank, 0 hosts");
+    EXPECT_TEXT(filled("{a:?yes|no} {b:?on|off} {c:?here} {d:?here}.", "{'a': true, 'b': false, 'c': 1}"),
+                "yes off here .");
+    EXPECT_TEXT(filled("{a} {b}", "{'a': true, 'b': false}"), "yes no");
+    EXPECT_TEXT(filled("{a.b.c} {a.x} {d.1} {d.2}", "{'a': {'b': {'c': 7}}, 'd': [1, 2]}"), "7 - 2 -");
+    EXPECT_TEXT(filled("{a:.1+} {b:8.2+}", "{'a': 3, 'b': -0.5}"), "+3.0    -0.50");
+    EXPECT_TEXT(filled("no cell", "{}"), "no cell");
+    EXPECT_TEXT(filled("", "{}"), "");
+}
+
+static void values_that_json_lacks_are_nan_or_a_dash(void)
+{
+    json_t *object = json_pack("{s:o, s:o}", "a", tess_json_number(NAN), "b", tess_json_number(-INFINITY));
+    tess_buffer out = {.mem = test_mem()};
+    EXPECT_OK(tess_form_fill(&out, "{a:6.3f}|{b:-4}|{c}|", object));
+    EXPECT_TEXT(out.data, "   nan|-   |-|");
+    tess_buffer_free(&out);
+    json_decref(object);
+}
+
+static void the_largest_number_fits(void)
+{
+    const char *text = filled("{a:.9f}", "{'a': -1.7976931348623157e308}");
+    EXPECT_INT((int64_t)strlen(text), 1 + 309 + 1 + 9);
+}
+
+static void widths_count_characters(void)
+{
+    EXPECT_TEXT(filled("{a:6}|{a:-6}|{a:2}|", "{'a': '\xc3\xa4\xe2\x82\xac\xf0\x9f\x9a\x80'}"),
+                "   \xc3\xa4\xe2\x82\xac\xf0\x9f\x9a\x80|\xc3\xa4\xe2\x82\xac\xf0\x9f\x9a\x80   |"
+                "\xc3\xa4\xe2\x82\xac\xf0\x9f\x9a\x80|");
+}
+
+static void brackets_leave_out_what_has_no_value(void)
+{
+    static const char text[] = "a[, b {b}][, c {c}[ of {d}]][{e:!}, e]";
+    EXPECT_TEXT(filled(text, "{}"), "a");
+    EXPECT_TEXT(filled(text, "{'b': 0, 'c': '', 'd': 3, 'e': false}"), "a");
+    EXPECT_TEXT(filled(text, "{'b': null, 'c': 2, 'e': [1]}"), "a, c 2, e");
+    EXPECT_TEXT(filled("[{b}|none of {c}], [{c} of {b}|none]", "{'b': 0, 'c': 2}"), "none of 2, 2 of 0");
+    EXPECT_TEXT(filled("[{a}|[{b}|[{c}|{d:?x|y}]]]", "{'b': '', 'c': false, 'd': 1}"), "x");
+    EXPECT_TEXT(filled("a|b", "{}"), "a|b");
+    EXPECT_TEXT(filled("[{a:!}the first {b} says it]", "{'a': 1, 'b': 0}"), "the first 0 says it");
+    EXPECT_TEXT(filled(text, "{'b': -1, 'c': 'x', 'd': 3, 'e': {}}"), "a, b -1, c x of 3");
+}
+
+static void a_form_that_is_written_wrongly_is_refused(void)
+{
+    tess_buffer out = {.mem = test_mem()};
+    EXPECT_FAILS(tess_form_fill(&out, "a {b", NULL), TESS_E_INTERNAL, "no } ends the cell '{b'");
+    EXPECT_FAILS(tess_form_fill(&out, "a [b", NULL), TESS_E_INTERNAL, "no ]");
+    EXPECT_FAILS(tess_form_fill(&out, "a ]b", NULL), TESS_E_INTERNAL, "closes nothing at ']b'");
+    tess_buffer_free(&out);
+}
+
+/* ---- Tables ---- */
+static const tess_form_part parts[] = {{.text = "{n} tensor{n:s}\n"},
+                                       {.list = "tensors",
+                                        .text = "[    wrong: {problem}\n]",
+                                        .indent = 2,
+                                        .gap = 1,
+                                        .columns = {{"name", "{name}", -6},
+                                                    {"size", "{size:B}", 8},
+                                                    {"share", "{share:.1%}", 3},
+                                                    {"", "[{new:!}new]", -1}}},
+                                       {.list = "notes", .text = "note: {}\n"},
+                                       {NULL}};
+
+static const char *printed(json_t *report)
+{
+    static char text[2048];
+    tess_buffer out = {.mem = test_mem()};
+    EXPECT_OK(tess_form_print(&out, parts, 80, report));
+    snprintf(text, sizeof(text), "%s", out.data);
+    tess_buffer_free(&out);
+    json_decref(report);
+    return text;
+}
+
+static void a_table_is_as_wide_as_its_cells(void)
+{
+    EXPECT_TEXT(printed(json_pack("{s:i, s:[{s:s, s:i, s:f, s:b}, {s:s, s:i, s:o, s:s}], s:[s, s]}", "n", 2, "tensors",
+                                  "name", "\xc3\xa4", "size", 12, "share", 0.5, "new", 1, "name", "a long name", "size",
+                                  3 << 20, "share", json_null(), "problem", "cut off", "notes", "first", "second")),
+                "2 tensors\n"
+                "  name            size share\n"
+                "  \xc3\xa4               12 B 50.0% new\n"
+                "  a long name 3.00 MiB     -\n"
+                "    wrong: cut off\n"
+                "note: first\n"
+                "note: second\n");
+}
+
+static void words_are_wrapped_at_the_given_column(void)
+{
+    static const tess_form_part form[] = {{.list = "", .text = "note: {:3w}.\n"}, {NULL}};
+    static const tess_form_part once[] = {{.text = "note: {a:3w}.\n"}, {NULL}};
+    char long_word[101] = "";
+    tess_buffer out = {.mem = test_mem()};
+    memset(long_word, 'x', 100);
+    json_t *report = json_pack("{s:s+++}", "a", "\xc3\xa4\xc3\xa4\xc3\xa4 two  three\nfour ", long_word, " five", "");
+    EXPECT_OK(tess_form_print(&out, once, 19, report));
+    EXPECT_CONTAINS(out.data, "note: \xc3\xa4\xc3\xa4\xc3\xa4 two three\n   four\n   xxx");
+    EXPECT_CONTAINS(out.data, "x\n   five.\n");
+    out.size = 0;
+    EXPECT_OK(tess_form_print(&out, form, 80, report));
+    EXPECT_INT(out.size, 0);
+    json_decref(report);
+    tess_buffer_free(&out);
+}
+
+static void a_table_without_rows_is_its_titles(void)
+{
+    static const char head[] = "0 tensors\n  name       size share\n";
+    EXPECT_TEXT(printed(json_pack("{s:i, s:[]}", "n", 0, "tensors")), head);
+    EXPECT_TEXT(printed(json_pack("{s:i}", "n", 0)), head);
+}
+
+static const test_case cases[] = {
+    CASE(cells_print_as_their_format_says),
+    CASE(values_that_json_lacks_are_nan_or_a_dash),
+    CASE(the_largest_number_fits),
+    CASE(widths_count_characters),
+    CASE(brackets_leave_out_what_has_no_value),
+    CASE(a_form_that_is_written_wrongly_is_refused),
+    CASE(words_are_wrapped_at_the_given_column),
+    CASE(a_table_is_as_wide_as_its_cells),
+    CASE(a_table_without_rows_is_its_titles),
+};
+TEST_MAIN(cases)
