@@ -28,6 +28,12 @@ static tess_status show(tess_mem *mem, const tess_mesh_plan *plan, const mesh_fl
     tess_status status = flags->json == NULL ? tess_mesh_view_print(&view, &text) : tess_mesh_view_json(&view, &json);
     if (status == TESS_OK && flags->json == NULL && plan->stages != NULL)
         status = tess_stage_plan_print(plan->stages, &text);
+    if (status == TESS_OK && json == NULL && plan->placements != NULL)
+        status = tess_param_placements_print(plan->placements, &text);
+    if (status == TESS_OK && json == NULL && plan->no_placements[0] != '\0')
+        status = tess_buffer_printf(&text, "\nparameters: not known (%s)\n", plan->no_placements);
+    if (status == TESS_OK && json != NULL && plan->placements != NULL)
+        json_object_set_new(json, "parameters", tess_param_placements_json(plan->placements));
     if (status == TESS_OK && json != NULL && plan->stages != NULL)
         json_object_set_new(json, "pipeline", tess_stage_plan_json(plan->stages));
     if (status == TESS_OK && json != NULL)
@@ -66,5 +72,6 @@ static int run(tess_mem *mem, int argc, char **argv)
 
 const cli_command cli_mesh = {"mesh", "[CONFIG.yaml] [section.key=value ...] [--mesh AXES] [-n RANKS] [--hosts HOSTS]",
                               "show which rank is where in a mesh: coordinates, groups, hosts, bandwidth of each axis\n"
-                              "The mesh of a configuration, or of --mesh. Nothing is trained.",
+                              "The mesh of a configuration, or of --mesh. If the configuration names a model: also the "
+                              "placement of every parameter. Nothing is trained.",
                               .run = run};

@@ -85,6 +85,12 @@ static bool is_narrow(const tess_config *config, const tess_model *model, const 
     return tess_model_get_config(model)->lora.rank > 0 && param->frozen && !config->offload.params && !resident;
 }
 
+bool tess_param_is_narrow(const tess_config *config, const tess_model *model, int param, bool resident)
+{
+    return config->training.mixed_precision_param != TESS_PRECISION_F32 &&
+           is_narrow(config, model, tess_model_param(model, param), resident);
+}
+
 static tess_param_desc describe_param(const tess_config *config, const tess_fsdp *fsdp, const tess_model *model,
                                       int index, bool resident)
 {

@@ -42,6 +42,10 @@ tess_status tess_block_units_add(tess_mem *mem, const tess_config *config, const
 bool tess_gathers_codes(const tess_config *config, const tess_fsdp *fsdp);
 bool tess_param_is_coded(const tess_config *config, const tess_fsdp *fsdp, const tess_model *model, int param);
 
+/* Whether ranks hold the parameter in the compute dtype alone, without float32 master weights. Every strategy shards
+ * such a parameter. */
+bool tess_param_is_narrow(const tess_config *config, const tess_model *model, int param, bool resident);
+
 /* Whether the parameter is a matrix of a layer, or of its adapter. Muon updates such a matrix, and adamw8bit keeps
  * its moments in 8 bits. */
 bool tess_param_is_hidden(const tess_model *model, const tess_param *param);

@@ -13,6 +13,16 @@ expect "a run's mesh" 0 "mesh 1 x 6 (dp_replicate, dp_shard): 6 ranks" "$tessera
 make_config c.yaml
 expect "a configuration's mesh, one replica a host" 0 "mesh 2 x 3 (dp_replicate, dp_shard): 6 ranks on 2 hosts" \
     "$tessera" mesh c.yaml parallelism.shard_strategy=hybrid --hosts h1:3,h2:3
+expect "a model's file that does not exist" 0 "parameters: not known (open model.json: No such file" "$tessera" mesh c.yaml
+make_model model.json
+expect "the placement of a parameter" 0 \
+    "model.layers.0-2.mlp.up_proj.weight               [53, 42]          Replicate     Shard(0)      Shard(0)      [14, 42]" \
+    "$tessera" mesh c.yaml -n 4 parallelism.tensor_parallel_degree=2
+"$tessera" mesh c.yaml -n 4 parallelism.pipeline_parallel_degree=2 --json >mesh.json
+for text in '"parameters":' '"name": "model.layers.2.mlp.up_proj.weight"' '"dp_shard": "Shard(0)"' '"largest_part":'; do
+    expect "JSON has $text" 0 "$text" cat mesh.json
+done
+rm model.json
 expect "the groups of one axis" 0 "dp    [0 2] [1 3]" "$tessera" mesh --mesh dp=2,tp=2 --axis dp
 expect "measured" 0 "all_reduce, all groups of an axis at once" "$tessera" mesh --mesh dp=2,tp=1 --measure --most 0
 grep -q "^checked: along every axis ranks gather and sum what the groups say$" output && pass "and checked" ||

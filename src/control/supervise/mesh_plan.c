@@ -62,13 +62,37 @@ static tess_status read_axes(const tess_mesh_request *request, tess_axis_list *a
 static tess_status plan_stages(tess_mesh_plan *plan, tess_config *config, int world)
 {
     tess_model_config sizes;
-    bool named = config->model.config[0] != '\0' || config->model.path[0] != '\0';
-    if (config->parallelism.pipeline_parallel_degree == 1 || !named)
+    if (config->parallelism.pipeline_parallel_degree == 1)
         return TESS_OK;
     TESS_TRY(tess_config_check_step(config, world));
     TESS_TRY(tess_config_load_model(config, NULL, &sizes));
     TESS_TRY(tess_mem_alloc(plan->mem, TESS_POOL_MISC, sizeof(*plan->stages), "stages", (void **)&plan->stages));
     return tess_stage_plan_create(plan->mem, config, &sizes, 0, plan->stages);
+}
+
+static void free_placements(tess_mesh_plan *plan)
+{
+    if (plan->placements != NULL)
+        tess_param_placements_free(plan->placements);
+    tess_mem_free(plan->mem, plan->placements);
+    plan->placements = NULL;
+}
+
+/* Plans where the model's parts are, if the configuration names a model. The mesh itself needs no model's file. */
+static tess_status plan_model(tess_mesh_plan *plan, tess_config *config, int world)
+{
+    if (config->model.config[0] == '\0' && config->model.path[0] == '\0')
+        return TESS_OK;
+    TESS_TRY(plan_stages(plan, config, world));
+    TESS_TRY(
+        tess_mem_alloc(plan->mem, TESS_POOL_MISC, sizeof(*plan->placements), "placements", (void **)&plan->placements));
+    tess_status status = tess_param_placements_create(plan->mem, config, plan->placements);
+    if (status != TESS_E_NOT_FOUND)
+        return status;
+    snprintf(plan->no_placements, sizeof(plan->no_placements), "%s", tess_error_message());
+    tess_error_clear();
+    free_placements(plan);
+    return TESS_OK;
 }
 
 static tess_status read_config(tess_mesh_plan *plan, tess_config *config, const tess_launch_hosts *hosts, int *world,
@@ -80,7 +104,7 @@ static tess_status read_config(tess_mesh_plan *plan, tess_config *config, const 
     TESS_TRY(tess_config_fit_hosts(config, slots, hosts->n > 0 ? hosts->n : 1));
     TESS_TRY(tess_config_check_degrees(config, *world));
     axes->n = tess_axes_of(&config->parallelism, axes->axis);
-    TESS_TRY(plan_stages(plan, config, *world));
+    TESS_TRY(plan_model(plan, config, *world));
     *world = tess_config_trainers(config, *world);
     return TESS_OK;
 }
@@ -129,5 +153,6 @@ void tess_mesh_plan_free(tess_mesh_plan *plan)
     if (plan->stages != NULL)
         tess_stage_plan_free(plan->mem, plan->stages);
     tess_mem_free(plan->mem, plan->stages);
+    free_placements(plan);
     *plan = (tess_mesh_plan){0};
 }

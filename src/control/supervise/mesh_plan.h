@@ -5,6 +5,7 @@
 
 #include "mesh/mesh_layout.h"
 #include "engine/stages/rank_stage.h"
+#include "plan/placements.h"
 
 typedef struct tess_mesh_request {
     int ranks;          /* number of ranks; 0: that of the hosts, or the product of `axes`, or 1 */
@@ -23,11 +24,13 @@ typedef struct tess_mesh_plan {
     const char **host_names; /* (n_hosts) */
     int axis;                /* axis to show, as in tess_mesh_view */
     tess_stage_plan *stages; /* stages of the configuration's pipeline; NULL: it has no pipeline, or names no model */
+    tess_param_placements *placements; /* NULL: the configuration names no model, or the file does not exist */
+    char no_placements[512];           /* the message about a file that does not exist; "": none */
 } tess_mesh_plan;
 
 /* Makes the plan. Free it with tess_mesh_plan_free, also after a failure. TESS_E_INVALID: the axes do not multiply
  * to the ranks, the ranks are not those of the hosts, a name is no axis, axes are given in addition to a
- * configuration, or the pipeline is impossible. */
+ * configuration, the pipeline is impossible, or the model's file is invalid. */
 tess_status tess_mesh_plan_make(tess_mem *mem, const tess_mesh_request *request, tess_mesh_plan *plan);
 void tess_mesh_plan_free(tess_mesh_plan *plan);
 

@@ -1,0 +1,98 @@
+#include "plan/placements.h"
+
+#include "engine/block_units.h"
+#include "engine/model/adapter.h"
+#include "engine/model/model_file.h"
+#include "engine/stages/rank_stage.h"
+
+static tess_place cut_by(bool is_cut, int dim)
+{
+    return is_cut ? (tess_place){TESS_SHARD, dim} : (tess_place){TESS_REPLICATE, 0};
+}
+
+/* Describes the parameter as the ranks at place `stage` of the pipeline hold it. */
+static void place_param(const tess_config *config, const tess_model *part, int index, int stage,
+                        tess_param_placement *p)
+{
+    const tess_param *param = tess_model_param(part, index);
+    const bool narrow = tess_param_is_narrow(config, part, index, false);
+    if (param->copy) {
+        p->copy = stage;
+        return;
+    }
+    p->owner = stage;
+    p->unit = param->slice.unit;
+    p->place[TESS_AXIS_TP] = cut_by(p->unit > 0, param->slice.dim);
+    p->place[TESS_AXIS_SHARD] = cut_by(config->parallelism.shard_strategy != TESS_STRATEGY_NONE || narrow, 0);
+}
+
+static tess_status place_stage(const tess_config *config, int stage, tess_param_placements *out)
+{
+    const tess_model_config *sizes = tess_model_get_config(out->model);
+    tess_stage_plan plan;
+    tess_model *part;
+    TESS_TRY(tess_stage_plan_create(out->mem, config, sizes, stage, &plan));
+    plan.part.tp_degree = out->degree[TESS_AXIS_TP];
+    tess_status status = tess_model_create_part(out->mem, sizes, &plan.part, &part);
+    if (status == TESS_OK) {
+        tess_config_freeze(config, part);
+        for (int i = 0; i < out->n; i++) {
+            const int own = tess_model_find_param(part, out->list[i].param->name);
+            if (own >= 0)
+                place_param(config, part, own, stage, &out->list[i]);
+        }
+        tess_model_destroy(&part);
+    }
+    tess_stage_plan_free(out->mem, &plan);
+    return status;
+}
+
+tess_status tess_param_placements_create(tess_mem *mem, const tess_config *config, tess_param_placements *out)
+{
+    tess_model_config sizes;
+    *out = (tess_param_placements){.mem = mem, .parallelism = config->parallelism};
+    tess_axes_degrees(&config->parallelism, out->degree);
+    TESS_TRY(tess_config_load_model(config, NULL, &sizes));
+    TESS_TRY(tess_model_create(mem, &sizes, &out->model));
+    out->n = tess_model_n_params(out->model);
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)out->n, sizeof(*out->list), "placements",
+                                  (void **)&out->list));
+    for (int i = 0; i < out->n; i++) {
+        const tess_param *param = tess_model_param(out->model, i);
+        out->list[i] =
+            (tess_param_placement){.param = param, .shape = tess_shape_atleast_1d(&param->shape), .copy = -1};
+    }
+    for (int stage = 0; stage < out->degree[TESS_AXIS_PP]; stage++)
+        TESS_TRY(place_stage(config, stage, out));
+    return TESS_OK;
+}
+
+void tess_param_placements_free(tess_param_placements *placements)
+{
+    tess_mem_free(placements->mem, placements->list);
+    tess_model_destroy(&placements->model);
+    *placements = (tess_param_placements){0};
+}
+
+/* Reduces the box to what the rank holds of it along one axis. */
+static void cut(const tess_param_placement *p, int axis, int64_t unit, const tess_coordinates *at, tess_box *box)
+{
+    const tess_shares shares = tess_shares_equal(at->degree[axis]);
+    const int dim = p->place[axis].dim;
+    int64_t begin, size;
+    if (p->place[axis].kind != TESS_SHARD)
+        return;
+    tess_shares_rows(&shares, box->size[dim] / unit, at->place[axis], &begin, &size);
+    box->begin[dim] += begin * unit;
+    box->size[dim] = size * unit;
+}
+
+tess_box tess_param_placement_box(const tess_param_placement *p, const tess_coordinates *at)
+{
+    tess_box box = tess_box_whole(&p->shape);
+    if (at->place[TESS_AXIS_PP] != p->owner)
+        return (tess_box){0};
+    cut(p, TESS_AXIS_TP, p->unit, at, &box);
+    cut(p, TESS_AXIS_SHARD, 1, at, &box);
+    return box;
+}
