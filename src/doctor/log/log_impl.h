@@ -292,6 +292,39 @@ void log_note_chained(survey_reading *reading);
  * none. */
 bool log_note_announced(const survey_reading *reading, const log_trace *trace);
 
+/* ---- survey_match.c: the lines of an entry ---- */
+/* Returns the time of a line, or of the last earlier line with a time. */
+double log_time_near(const survey_reading *reading, const char *line, size_t size);
+/* Adds a line to an entry. The line is about `who`, and `reporter` only printed it. `origin` is the process whose
+ * prefix the line has. */
+tess_status log_note_match(survey_reading *reading, int entry, const char *line, size_t size, int64_t number,
+                           const log_who *who, const log_who *reporter, const log_who *origin,
+                           const log_failure *failure);
+/* Adds a line that continues the first line of an entry. */
+void log_note_rest(const survey_reading *reading, const tess_found_entry *found, int64_t number, const log_who *origin);
+/* Compares lists of what ranks lack, one line per rank. If each of two ranks lacks what the other has, neither is
+ * late, and the lines belong to the entry `different`. */
+tess_status log_note_lack(survey_reading *reading, const tess_found_entry *found, const char *line, size_t size,
+                          int64_t number, const log_who *origin, const log_failure *failure);
+/* Adds the process or device that a later line of an entry names, if its first line names none. */
+void log_note_names(const survey_reading *reading, const tess_found_entry *found, int64_t number);
+
+/* ---- survey_facts.c: facts about ranks, whether or not an entry matches the line ---- */
+/* Notes that the logs contain a line of the rank; -1: the rank is not known. */
+tess_status log_see_rank(tess_survey *survey, int rank);
+/* Notes where a rank runs. The first line that says so counts. */
+void log_place_rank(tess_survey *survey, int rank, const log_who *origin);
+/* Notes how far the speaker came, or all ranks of a list. */
+tess_status log_note_mark(tess_survey *survey, int entry, const char *line, size_t size, int speaker);
+/* Notes where a rank of an NCCL communicator runs, from a line that gives the size of the communicator. */
+tess_status log_note_communicator(survey_reading *reading, const char *line, size_t size, const log_who *origin);
+/* Notes where a rank runs, from a line of its proxy of NCCL. */
+tess_status log_note_proxy(tess_survey *survey, const char *line, size_t size, const log_who *origin);
+/* Notes what the words of hooks in a line tell: collectives, progress, failures, endpoints, nodes and the number of
+ * ranks. *failure is set if the line belongs to torchrun's list. */
+tess_status log_note_hooks(survey_reading *reading, uint64_t hooks, const char *line, size_t size, int64_t number,
+                           int speaker, log_failure *failure);
+
 /* ---- surroundings.c: facts from lines far above an error ---- */
 /* Notes the first endpoint that a launcher or program names: "rdzv_endpoint : node-a:29400", "MASTER_ADDR=node-a". */
 void log_note_endpoint(tess_survey *survey, const char *line, size_t size);

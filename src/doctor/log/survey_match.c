@@ -1,0 +1,285 @@
+/* Adds a line to the match of an entry: which line is the first, and which processes it is about. */
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/rng.h"
+#include "doctor/log/log_impl.h"
+#include "doctor/table/clean.h"
+
+double log_time_near(const survey_reading *r, const char *line, size_t size)
+{
+    double time_s = log_time_of_line(line, size);
+    return time_s >= 0 ? time_s : log_time_of_line(r->stamped, r->stamped_size);
+}
+
+/* Whether a line replaces the first line of an entry. A line that names a process comes before a line that names
+ * none; otherwise, the earlier one comes first. In torchrun's table, the process of the "Root Cause" comes first. */
+static bool comes_first(const log_match *match, int file, double time_s, const log_who *who, const log_failure *failure)
+{
+    if (match->n_lines == 0 || match->is_over)
+        return true;
+    if (who->is_named != match->who.is_named)
+        return who->is_named;
+    bool earlier = match->time_s < 0 ? match->first.file != file : time_s < match->time_s;
+    return (time_s >= 0 && earlier) || (failure->is_root && time_s == match->time_s);
+}
+
+static tess_status note_rank(tess_survey *s, log_match *match, int rank)
+{
+    if (match->ranks == NULL)
+        TESS_TRY(tess_mem_alloc(s->mem, TESS_POOL_MISC, LOG_MOST_RANKS / 8, "ranks", (void **)&match->ranks));
+    match->ranks[rank / 8] |= (uint8_t)(1 << rank % 8);
+    return TESS_OK;
+}
+
+/* Returns a hash that is equal for the same message of several ranks: it ignores numbers, and prefixes of long
+ * lines. */
+static uint64_t hash_text(const char *line, size_t size)
+{
+    enum { LETTERS = 60 };
+    char letters[LETTERS];
+    size_t n = 0;
+    while (size > 0 && n < LETTERS)
+        if (isalpha((unsigned char)line[--size]))
+            letters[n++] = line[size];
+    return tess_hash_bytes(letters, n, 0);
+}
+
+static bool is_same_time(const log_match *match, double time_s)
+{
+    static const double at_once_s = 2;
+    return (time_s < 0) == (match->time_s < 0) && (time_s < 0 || fabs(time_s - match->time_s) < at_once_s);
+}
+
+/* Whether the line reports the same cause or wrapper as the entry's first line, at about the same time, for another
+ * host. Without times, a launcher that names several hosts one after another has itself ended the later ones, so
+ * these do not count. */
+static bool is_other_host(const survey_reading *r, int entry, const log_match *match, double time_s, uint64_t text_hash,
+                          const log_who *who)
+{
+    tess_log_role role = tess_knowledge_at(r->survey->knowledge, entry)->role;
+    bool is_same = role == TESS_LOG_CAUSE ||
+                   (role == TESS_LOG_WRAPPER && text_hash == match->text_hash && (!who->is_named || time_s >= 0));
+    return match->n_lines > 0 && is_same && is_same_time(match, time_s) && log_who_differs_in_host(&match->who, who);
+}
+
+/* Notes the processes that print a line at about the time of the first one. */
+static void note_reporter(log_match *match, double time_s, const log_who *reporter)
+{
+    if (match->n_lines > 0 && is_same_time(match, time_s)) {
+        log_who_join_reporter(&match->reporter, reporter);
+    } else if (match->n_lines == 0 || (time_s >= 0 && time_s < match->time_s)) {
+        match->reporter = *reporter;
+    }
+}
+
+/* Whether the line reports for another rank what the entry's first line reports, at about the same time. None of the
+ * two is then known to have caused the other. */
+static bool is_at_once(const survey_reading *r, int entry, const log_match *match, double time_s, uint64_t text_hash,
+                       const log_who *who, const log_failure *failure)
+{
+    bool same_text =
+        tess_knowledge_at(r->survey->knowledge, entry)->role == TESS_LOG_CAUSE || text_hash == match->text_hash;
+    return match->n_lines > 0 && is_same_time(match, time_s) && same_text && failure->rank < 0 && !who->is_named &&
+           !match->who.is_named && who->n_ranks > 0 && match->who.n_ranks > 0 && !who->is_local && !match->who.is_local;
+}
+
+/* Whether the line reports the same cause or wrapper as the entry's first line, at about the same time, for another
+ * process. */
+static bool is_other_process(const survey_reading *r, int entry, const log_match *match, double time_s,
+                             uint64_t text_hash, const log_who *who)
+{
+    return match->n_lines > 0 && tess_knowledge_at(r->survey->knowledge, entry)->role <= TESS_LOG_WRAPPER &&
+           is_same_time(match, time_s) && text_hash == match->text_hash && log_who_differs_in_pid(&match->who, who);
+}
+
+/* Whether two lines of a cause are about the same group of ranks: each names several ranks, and at least one rank is
+ * in both. */
+static bool is_same_group(const survey_reading *r, int entry, const log_match *match, double time_s, const log_who *who)
+{
+    bool common = false;
+    for (int i = 0; i < who->n_ranks; i++)
+        common |= log_who_has(&match->who, who->ranks[i]);
+    return common && who->n_ranks > 1 && match->who.n_ranks > 1 && is_same_time(match, time_s) && who->is_named &&
+           tess_knowledge_at(r->survey->knowledge, entry)->role == TESS_LOG_CAUSE &&
+           strcmp(who->host, match->who.host) == 0 && strcmp(who->gpu, match->who.gpu) == 0;
+}
+
+/* Whether the next line reports the same effect as the first one for another process, as a shell does for its jobs. */
+static bool is_next_process(const survey_reading *r, const log_match *match, int64_t number, const log_who *who)
+{
+    return match->n_lines > 0 && match->first.file == r->file && number == match->first.line + match->n_lines &&
+           log_who_differs_in_pid(&match->who, who);
+}
+
+/* Adds a process or host that has the same error at the same time as the entry's first line. */
+typedef void (*join_fn)(log_who *who, const log_who *other);
+
+/* Returns how to add `who` to the match, or NULL if the line is not about another process at the same time. */
+static join_fn find_join(const survey_reading *r, int entry, const log_match *match, int64_t number, double time_s,
+                         uint64_t text_hash, const log_who *who, const log_failure *failure)
+{
+    if (is_same_group(r, entry, match, time_s, who))
+        return log_who_join;
+    if (failure->rank < 0 && is_next_process(r, match, number, who))
+        return log_who_add_pids;
+    if (is_at_once(r, entry, match, time_s, text_hash, who, failure))
+        return log_who_join;
+    if (is_other_host(r, entry, match, time_s, text_hash, who))
+        return log_who_add_hosts;
+    return is_other_process(r, entry, match, time_s, text_hash, who) && failure->rank < 0 ? log_who_add_pids : NULL;
+}
+
+/* Whether a later list of missing ranks is shorter than the first list, because some of those ranks have come
+ * meanwhile. */
+static bool is_narrower(const survey_reading *r, int entry, const log_match *match, const log_who *who)
+{
+    const tess_log_entry *known = tess_knowledge_at(r->survey->knowledge, entry);
+    if (known->role != TESS_LOG_EFFECT || !known->by_reporter || !who->is_named || who->n_ranks == 0 ||
+        who->n_ranks >= match->n_listed)
+        return false;
+    for (int i = 0; i < who->n_ranks; i++)
+        if (!log_who_has(&match->who, who->ranks[i]))
+            return false;
+    return true;
+}
+
+/* limit of the lines of steps that are counted after an exception, over all processes */
+enum { MOST_STEPS = 4096 };
+
+/* Notes what stands above the first line of an entry: a traceback, or unknown error lines. */
+static void note_surroundings(survey_reading *r, int entry, const char *line, size_t size, int64_t number,
+                              const log_who *origin)
+{
+    log_match *match = &r->survey->matches[entry];
+    bool is_probe = tess_knowledge_at(r->survey->knowledge, entry)->is_probe;
+    const log_trace *trace = r->part == LOG_TRACE_ERROR || r->part == LOG_TRACE_REST ? r->traces.current : NULL;
+    const log_loose *before = trace == NULL ? log_loose_before(r, number, origin) : NULL;
+    match->phase = trace != NULL ? trace->phase : NULL;
+    if (match->phase == NULL)
+        match->phase = log_component_of(line, size < 1024 ? size : 1024);
+    match->frame[0] = '\0';
+    if (trace != NULL)
+        log_trace_place(trace, match->frame, sizeof(match->frame));
+    match->is_exception = trace != NULL;
+    match->is_cut = false;
+    if (trace != NULL && match->who.what[0] != '\0' &&
+        log_exception_name(match->who.what, strlen(match->who.what)) == strlen(match->who.what) &&
+        strncmp(trace->code, "assert", 6) == 0) /* an AssertionError without a text */
+        tess_text_add(match->who.what, sizeof(match->who.what), strlen(match->who.what), " (%s)", trace->code);
+    match->n_steps = 0;
+    match->before = before != NULL ? *before : (log_loose){.excerpt = ""};
+    if (trace != NULL || is_probe)
+        r->steps_left = MOST_STEPS;
+}
+
+tess_status log_note_match(survey_reading *r, int entry, const char *line, size_t size, int64_t number,
+                           const log_who *who, const log_who *reporter, const log_who *origin,
+                           const log_failure *failure)
+{
+    log_match *match = &r->survey->matches[entry];
+    double time_s = log_time_near(r, line, size);
+    size_t begin = log_text_begin(line, size);
+    uint64_t text_hash = hash_text(line + begin, size - begin);
+    if (match->n_lines > 0 && match->first.file == r->file && match->first.line == number) {
+        if (r->part == LOG_TRACE_ERROR && (!match->is_exception || match->phase == NULL))
+            note_surroundings(r, entry, line, size, number, origin);
+        return TESS_OK; /* another piece of the same line */
+    }
+    join_fn join = find_join(r, entry, match, number, time_s, text_hash, who, failure);
+    note_reporter(match, time_s, reporter);
+    if (comes_first(match, r->file, time_s, who, failure)) {
+        log_who all = *who;
+        if (join != NULL)
+            join(&all, &match->who);
+        match->first = (log_place){r->file, number};
+        match->time_s = time_s;
+        match->text_hash = text_hash;
+        match->rank = who->n_ranks > 0 ? who->ranks[0] : reporter->n_ranks > 0 ? reporter->ranks[0] : -1;
+        match->who = all;
+        match->n_listed = who->n_ranks;
+        match->is_failure = failure->rank >= 0;
+        match->is_told = match->is_over = false;
+        note_surroundings(r, entry, line, size, number, origin);
+        tess_clean(line, size < 4096 ? size : 4096, match->excerpt, sizeof(match->excerpt));
+    } else if (match->who.is_local && !failure->is_local && failure->pid != 0 && match->who.pid == failure->pid) {
+        match->rank = failure->rank; /* the global rank has become known */
+        match->who = *who;
+    } else if (join != NULL) {
+        join(&match->who, who);
+    }
+    if (is_narrower(r, entry, match, who)) {
+        match->who = *who;
+        match->n_listed = who->n_ranks;
+    }
+    match->names_differ |=
+        who->is_named && match->who.is_named && who->n_ranks > 0 && !log_who_has(&match->who, who->ranks[0]);
+    match->n_lines++;
+    const log_who *printed = who->n_ranks > 0 ? who : reporter;
+    for (int i = 0; i < printed->n_ranks && !printed->is_local; i++)
+        TESS_TRY(note_rank(r->survey, match, printed->ranks[i]));
+    return TESS_OK;
+}
+
+void log_note_rest(const survey_reading *r, const tess_found_entry *found, int64_t number, const log_who *origin)
+{
+    log_match *match = &r->survey->matches[found->entry];
+    bool other_speaker =
+        origin->n_ranks > 0 && match->rank >= 0 && !match->who.is_named && origin->ranks[0] != match->rank;
+    if (match->first.file == r->file && number - match->first.line <= TESS_KNOWLEDGE_LINES_AFTER && !other_speaker) {
+        log_who more = {.n_ranks = 0};
+        log_who_add(&more, found);
+        const log_who before = match->who;
+        if (more.is_named && !match->who.is_named &&
+            !tess_knowledge_at(r->survey->knowledge, found->entry)->by_reporter)
+            match->who = (log_who){.n_ranks = 0}; /* the process that printed the first line is only a reporter */
+        log_who_add(&match->who, found);
+        if (log_who_names_only_gpu(&before) && match->who.gpu[0] == '\0')
+            snprintf(match->who.gpu, sizeof(match->who.gpu), "%s", before.gpu);
+    }
+}
+
+/* Whether a list such as "a, b" contains the first name of `other`. */
+static bool has_first(const char *list, const char *other)
+{
+    size_t n = strcspn(other, ","), size;
+    for (; *list != '\0'; list += size + strspn(list + size, ", ")) {
+        size = strcspn(list, ",");
+        if (size == n && memcmp(list, other, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+tess_status log_note_lack(survey_reading *r, const tess_found_entry *found, const char *line, size_t size,
+                          int64_t number, const log_who *origin, const log_failure *failure)
+{
+    const tess_log_entry *entry = tess_knowledge_at(r->survey->knowledge, found->entry);
+    log_who lacking = {.n_ranks = 0}, nobody = {.n_ranks = 0};
+    char lacks[sizeof(r->lacks)];
+    if (entry->different < 0 || found->names[TESS_NAME_LACKS].text == NULL)
+        return TESS_OK;
+    log_who_add(&lacking, found);
+    tess_clean(found->names[TESS_NAME_LACKS].text, found->names[TESS_NAME_LACKS].size, lacks, sizeof(lacks));
+    bool same_text = r->lacks_line > 0 && r->lacks_entry == found->entry &&
+                     number - r->lacks_line <= TESS_KNOWLEDGE_LINES_AFTER && lacking.n_ranks > 0;
+    if (same_text && lacking.ranks[0] != r->lacks_rank && !has_first(r->lacks, lacks) && !has_first(lacks, r->lacks)) {
+        snprintf(nobody.what, sizeof(nobody.what), "rank %d lacks %.*s, rank %d %.*s", r->lacks_rank,
+                 (int)strcspn(r->lacks, ","), r->lacks, lacking.ranks[0], (int)strcspn(lacks, ","), lacks);
+        TESS_TRY(log_note_match(r, entry->different, line, size, number, &nobody, origin, origin, failure));
+    }
+    memcpy(r->lacks, lacks, sizeof(lacks));
+    r->lacks_rank = lacking.n_ranks > 0 ? lacking.ranks[0] : -1;
+    r->lacks_entry = found->entry;
+    r->lacks_line = number;
+    return TESS_OK;
+}
+
+void log_note_names(const survey_reading *r, const tess_found_entry *found, int64_t number)
+{
+    log_match *match = &r->survey->matches[found->entry];
+    if (match->first.file == r->file && number - match->first.line <= LOG_MOST_QUOTED && !log_who_is_known(&match->who))
+        log_who_add(&match->who, found);
+}
