@@ -2,7 +2,6 @@
 #include "support/test.h"
 
 #include <jansson.h>
-#include <stdlib.h>
 
 #include "doctor/probe/probe.h"
 
@@ -38,22 +37,19 @@ static tess_probe_report make_report(void)
 static void trouble_comes_first_and_once_for_all_hosts(void)
 {
     tess_probe_report report = make_report();
-    char *text = NULL;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-    tess_probe_print(&report, 80, out);
-    fclose(out);
-    EXPECT_TEXT(text, "not ready: 1 failed, 1 warning, 2 fine (12 ranks on 6 hosts, 2.2 s)\n"
-                      "FAILED  dump-space      host b (and c, d, e, 1 more): out: 1 MiB are free\n"
-                      "                        fix: free some, name another disk, or a smaller\n"
-                      "                             checkpoint.keep_latest_k\n"
-                      "warning gemm-speed      rank 3 on core 1 is slow\n"
-                      "                        fix: see who runs on that core (top, then f, P); check\n"
-                      "                             clock and heat; leave the core or the host out\n"
-                      "host    swap: none\n"
-                      "config  config: 16 rows\n"
-                      "absent  gpu: no NVIDIA GPU here\n");
-    free(text);
+    tess_buffer text = {.mem = test_mem()};
+    EXPECT_OK(tess_probe_print(&report, 80, &text));
+    EXPECT_TEXT(text.data, "not ready: 1 failed, 1 warning, 2 fine (12 ranks on 6 hosts, 2.2 s)\n"
+                           "FAILED  dump-space      host b (and c, d, e, 1 more): out: 1 MiB are free\n"
+                           "                        fix: free some, name another disk, or a smaller\n"
+                           "                             checkpoint.keep_latest_k\n"
+                           "warning gemm-speed      rank 3 on core 1 is slow\n"
+                           "                        fix: see who runs on that core (top, then f, P); check\n"
+                           "                             clock and heat; leave the core or the host out\n"
+                           "host    swap: none\n"
+                           "config  config: 16 rows\n"
+                           "absent  gpu: no NVIDIA GPU here\n");
+    tess_buffer_free(&text);
 }
 
 static const char *member(const json_t *row, const char *key)
@@ -65,12 +61,9 @@ static const char *member(const json_t *row, const char *key)
 static void json_has_every_finding_of_every_host(void)
 {
     tess_probe_report report = make_report();
-    char *text = NULL;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-    EXPECT_OK(tess_probe_write_json(&report, out));
-    fclose(out);
-    json_t *root = json_loads(text, 0, NULL);
+    tess_buffer text = {.mem = test_mem()};
+    EXPECT_OK(tess_probe_print(&report, 0, &text));
+    json_t *root = json_loads(text.data, 0, NULL);
     EXPECT_TEXT(member(root, "format"), "tessera-preflight");
     EXPECT_TEXT(member(root, "verdict"), "fail");
     EXPECT_INT(json_integer_value(json_object_get(root, "version")), 1);
@@ -85,7 +78,7 @@ static void json_has_every_finding_of_every_host(void)
     EXPECT_TEXT(member(space, "found"), "out: 1 MiB are free");
     EXPECT_TEXT(member(space, "threshold"), "fail below 64 MiB or a checkpoint, warn below 1 GiB or two");
     json_decref(root);
-    free(text);
+    tess_buffer_free(&text);
 }
 
 static void names_of_checks_are_unique_and_fit(void)

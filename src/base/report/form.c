@@ -67,8 +67,6 @@ static void format_number(const json_t *value, char kind, int digits, char *text
         snprintf(text, size, "%.*f%%", digits < 0 ? 0 : digits, 100 * number);
     else if (kind == 'B')
         tess_format_bytes(number, text, size);
-    else if (kind == 'N')
-        tess_format_count(number, text, size);
     else if (kind != 'g' && json_is_integer(value))
         snprintf(text, size, "%lld", (long long)json_integer_value(value));
     else
@@ -247,7 +245,7 @@ tess_status tess_form_print(tess_buffer *out, const tess_form_part *form, int co
     const filling f = {out, columns};
     for (const tess_form_part *part = form; part->text != NULL || part->list != NULL; part++) {
         size_t i;
-        const json_t *item, *list = part->list != NULL ? json_object_get(report, part->list) : NULL;
+        const json_t *item, *list = part->list != NULL ? find_member(report, part->list, strlen(part->list)) : NULL;
         if (part->columns[0].cell != NULL)
             TESS_TRY(put_table(out, part, list));
         else if (part->list == NULL)

@@ -9,7 +9,7 @@
  *
  *   g f e   a number as printf prints it          %    a fraction as a percentage
  *   +       as f, always with a sign
- *   B       bytes, such as "1.5 GiB"              N    a count, such as "12.3 M"
+ *   B       bytes, such as "1.5 GiB"
  *   s       "s", but nothing for the number 1     !    nothing: the cell is only a condition
  *   ?A|B    the text A if the value is not empty, else B
  *   w       words, wrapped at column 120 or the given one; the width is the indent of further lines

@@ -1,10 +1,9 @@
 /* `tessera ckpt ls`: lists the checkpoints of a folder. */
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/os/machine.h"
+#include "base/report/form.h"
 #include "base/text/json.h"
-#include "base/text/text.h"
 #include "ckpt/tools/list.h"
 #include "cli/cli.h"
 
@@ -22,32 +21,17 @@ static const char *format_age(double seconds, char *text, size_t size)
     return text;
 }
 
-static void print_item(const tess_ckpt_item *item, double now_s)
-{
-    char size[32], age[32], step[32] = "-";
-    if (item->step >= 0)
-        snprintf(step, sizeof(step), "%" PRId64, item->step);
-    printf("%10s  %-10s  %10s  %7s  %-11s  %s%s\n", step, tess_ckpt_state_text(item->state),
-           tess_format_bytes((double)item->bytes, size, sizeof(size)),
-           format_age(now_s - item->changed_s, age, sizeof(age)), item->format[0] != '\0' ? item->format : "-",
-           item->name, item->newest ? "  <- newest" : "");
-    if (item->problem[0] != '\0')
-        printf("%12s%s\n", "", item->problem);
-}
-
-static void print_table(const tess_ckpt_list *list)
-{
-    uint64_t bytes = 0;
-    char text[32];
-    double now_s = 1e-9 * (double)tess_os_wall_ns();
-    printf("%10s  %-10s  %10s  %7s  %-11s  %s\n", "step", "state", "size", "age", "format", "name");
-    for (int i = 0; i < list->n; i++) {
-        print_item(&list->items[i], now_s);
-        bytes += list->items[i].bytes;
-    }
-    printf("%d checkpoint%s, %s\n", list->n, list->n == 1 ? "" : "s",
-           tess_format_bytes((double)bytes, text, sizeof(text)));
-}
+static const tess_form_part form[] = {{.list = "checkpoints",
+                                       .text = "[            {problem}\n]",
+                                       .gap = 2,
+                                       .columns = {{"step", "{step}", 10},
+                                                   {"state", "{state}", -10},
+                                                   {"size", "{bytes:B}", 10},
+                                                   {"age", "{age}", 7},
+                                                   {"format", "[{format}|-]", -11},
+                                                   {"name", "{name}[{newest:!}  <- newest]", -1}}},
+                                      {.text = "{n} checkpoint{n:s}, {bytes:B}\n"},
+                                      {NULL}};
 
 static json_t *describe(const tess_ckpt_item *item)
 {
@@ -58,14 +42,30 @@ static json_t *describe(const tess_ckpt_item *item)
                      item->problem[0] != '\0' ? tess_json_text(item->problem) : NULL);
 }
 
-static tess_status print_json(const tess_ckpt_list *list)
+/* Adds the sums and ages, which programs compute themselves. */
+static void add_ages(const tess_ckpt_list *list, json_t *items, json_t *report)
+{
+    uint64_t bytes = 0;
+    char age[32];
+    double now_s = 1e-9 * (double)tess_os_wall_ns();
+    for (int i = 0; i < list->n; i++) {
+        format_age(now_s - list->items[i].changed_s, age, sizeof(age));
+        json_object_set_new(json_array_get(items, (size_t)i), "age", json_string(age));
+        bytes += list->items[i].bytes;
+    }
+    json_object_update_new(report, json_pack("{s:i, s:I}", "n", list->n, "bytes", (json_int_t)bytes));
+}
+
+static tess_status print(const tess_ckpt_list *list, bool as_json, tess_buffer *out)
 {
     json_t *items = json_array();
     for (int i = 0; i < list->n; i++)
         json_array_append_new(items, describe(&list->items[i]));
-    return tess_json_put(
-        json_pack("{s:i, s:o, s:o}", "version", 1, "folder", tess_json_text(list->folder), "checkpoints", items),
-        JSON_INDENT(1), stdout);
+    json_t *report =
+        json_pack("{s:i, s:o, s:o}", "version", 1, "folder", tess_json_text(list->folder), "checkpoints", items);
+    if (!as_json)
+        add_ages(list, items, report);
+    return tess_form_put(report, form, as_json, JSON_INDENT(1), out);
 }
 
 static int run(tess_mem *mem, int argc, char **argv)
@@ -77,13 +77,11 @@ static int run(tess_mem *mem, int argc, char **argv)
     if (n != 1)
         return cli_misuse(&cli_ckpt_ls, "%s", n == 0 ? "which folder or file?" : "one at a time");
     tess_ckpt_list list;
+    tess_buffer text = {.mem = mem};
     tess_status status = tess_ckpt_list_read(mem, argv[1], &list);
     if (status != TESS_OK)
         return cli_end(status);
-    if (json != NULL)
-        status = print_json(&list);
-    else
-        print_table(&list);
+    status = cli_print_text(print(&list, json != NULL, &text), &text);
     tess_ckpt_list_free(&list);
     return cli_end(status);
 }

@@ -10,6 +10,7 @@
 #include "control/supervise/preflight.h"
 
 typedef struct screen {
+    tess_mem *mem;
     const char *json; /* NULL: not given; "": write to standard output */
     double begin_s;
 } screen;
@@ -25,17 +26,19 @@ static int list_checks(void)
     return TESS_EXIT_OK;
 }
 
+/* Writes a JSON report to the file, or to standard output. */
 static tess_status write_json(const screen *s, const tess_probe_report *report)
 {
+    tess_buffer text = {.mem = s->mem};
+    TESS_TRY(tess_probe_print(report, 0, &text));
     if (s->json[0] == '\0')
-        return tess_probe_write_json(report, stdout);
+        return cli_print_text(TESS_OK, &text);
     FILE *file = fopen(s->json, "we");
-    if (file == NULL)
-        return tess_os_error("create", s->json);
-    tess_status status = tess_probe_write_json(report, file);
-    if (fclose(file) != 0 && status == TESS_OK)
-        status = tess_os_error("write", s->json);
-    return status;
+    bool is_written = file != NULL && fwrite(text.data, 1, text.size, file) == text.size;
+    tess_buffer_free(&text);
+    if (file == NULL || fclose(file) != 0 || !is_written)
+        return tess_os_error("write", s->json);
+    return TESS_OK;
 }
 
 static int show(void *self, const tess_probe_report *report)
@@ -48,9 +51,12 @@ static int show(void *self, const tess_probe_report *report)
     shown.config_checks = tess_preflight_config_checks;
     shown.n_config_checks = tess_preflight_n_config_checks;
     cli_status_clear();
+    tess_buffer text = {.mem = s->mem};
+    tess_status status = TESS_OK;
     if (s->json == NULL || s->json[0] != '\0')
-        tess_probe_print(&shown, terminal ? window.ws_col : 120, stdout);
-    tess_status status = s->json != NULL ? write_json(s, &shown) : TESS_OK;
+        status = cli_print_text(tess_probe_print(&shown, terminal ? window.ws_col : 120, &text), &text);
+    if (status == TESS_OK && s->json != NULL)
+        status = write_json(s, &shown);
     if (status != TESS_OK)
         return cli_end(status);
     return tess_probe_count(&shown, TESS_PROBE_FAIL) > 0 ? TESS_PREFLIGHT_NOT_READY : TESS_EXIT_OK;
@@ -66,8 +72,7 @@ static void show_doing(int n_ranks)
 
 static int run(tess_mem *mem, int argc, char **argv)
 {
-    (void)mem;
-    screen s = {0};
+    screen s = {.mem = mem};
     tess_preflight p = {.doing = show_doing, .show = show, .self = &s};
     tess_ranks ranks = {0};
     tess_own_command command;

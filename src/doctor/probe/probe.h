@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "base/text/text.h"
 #include "tessera/runtime.h"
 
 typedef enum tess_probe_outcome {
@@ -108,12 +109,10 @@ tess_status tess_probe_gather(tess_runtime *runtime, const tess_probe_findings *
 /* Returns the number of findings with that outcome. Equal findings of several hosts count once. */
 int tess_probe_count(const tess_probe_report *report, tess_probe_outcome outcome);
 
-/* Prints one screen: first failures, then warnings, each with its fix; then a summary of the checks that passed. */
-void tess_probe_print(const tess_probe_report *report, int columns, FILE *out);
-
-/* Writes {"format": "tessera-preflight", "version": 1, "verdict": "ok"|"warn"|"fail", "ranks", "hosts", "seconds",
- * "checks": [{"name", "group", "host" (null: the job), "result": "ok"|"warn"|"fail"|"not here", "found",
- * "threshold", "fix"}]}. TESS_E_NOMEM, TESS_E_IO. */
-tess_status tess_probe_write_json(const tess_probe_report *report, FILE *out);
+/* Appends one screen, wrapped at `columns`: first failures, then warnings, each with its fix; then a summary of the
+ * checks that passed. 0 columns: appends {"format": "tessera-preflight", "version": 1, "verdict": "ok"|"warn"|"fail",
+ * "ranks", "hosts", "seconds", "checks": [{"name", "group", "host" (null: the job), "result": "ok"|"warn"|"fail"|"not
+ * here", "found", "threshold", "fix"}]}. */
+tess_status tess_probe_print(const tess_probe_report *report, int columns, tess_buffer *out);
 
 #endif

@@ -1,10 +1,17 @@
-/* Formats the findings: on one screen for people, and as JSON for programs. */
+/* Reports the findings: on one screen for people, and as JSON for programs. */
 #include <string.h>
 
+#include "base/report/form.h"
 #include "base/text/json.h"
 #include "doctor/probe/probe.h"
 
-enum { INDENT = 8, NAME_WIDTH = 15 };
+static const tess_form_part form[] = {
+    {.text = "[{failed:!}not ready|ready]: {failed} failed, {warned} warning{warned:s}, {fine} fine ({ranks} "
+             "rank{ranks:s} on "
+             "{hosts} host{hosts:s}, {seconds:.1f} s)\n"},
+    {.list = "trouble", .text = "{word:-8}{name:-15} {text:24w}\n                        fix: {fix:29w}\n"},
+    {.list = "quiet", .text = "{word:-8}{text:8w}\n"},
+    {NULL}};
 
 /* Returns the check of a finding, or NULL if no check has that name. */
 static const tess_probe_check *find_check(const tess_probe_report *report, const char *name)
@@ -54,27 +61,6 @@ int tess_probe_count(const tess_probe_report *report, tess_probe_outcome outcome
     return n;
 }
 
-/* Prints `text` in lines of `columns`, starting at column `at`; further lines are indented by `indent`. Returns the
- * column after the text. */
-static int wrap(FILE *out, const char *text, int at, int indent, int columns)
-{
-    while (*text != '\0') {
-        int n = (int)strcspn(text, " ");
-        if (at > indent && at + 1 + n > columns) {
-            fprintf(out, "\n%*s", indent, "");
-            at = indent;
-        } else if (at > indent) {
-            fputc(' ', out);
-            at++;
-        }
-        fprintf(out, "%.*s", n, text);
-        at += n;
-        text += n;
-        text += strspn(text, " ");
-    }
-    return at;
-}
-
 /* Formats "host a (and b, c, 5 more): "; "" if the job has one host. Returns text. */
 static const char *name_hosts(const tess_probe_report *report, int host, const tess_probe_finding *finding, char *text,
                               size_t size)
@@ -93,70 +79,38 @@ static const char *name_hosts(const tess_probe_report *report, int host, const t
     return text;
 }
 
-static void print_one(const tess_probe_report *report, int host, const tess_probe_finding *finding, const char *word,
-                      int columns, FILE *out)
-{
-    enum { TEXT = INDENT + NAME_WIDTH + 1, FIX = TEXT + 5 };
-    char hosts[400], text[TESS_PROBE_TEXT_BYTES + sizeof(hosts)];
-    const tess_probe_check *check = find_check(report, finding->name);
-    name_hosts(report, host, finding, hosts, sizeof(hosts));
-    snprintf(text, sizeof(text), "%s%s", hosts, finding->text);
-    fprintf(out, "%-*s%-*s ", INDENT, word, NAME_WIDTH, finding->name);
-    wrap(out, text, TEXT, TEXT, columns);
-    fprintf(out, "\n%*sfix: ", TEXT, "");
-    wrap(out, check != NULL ? check->fix : "", FIX, FIX, columns);
-    fputc('\n', out);
-}
-
-static void print_trouble(const tess_probe_report *report, tess_probe_outcome outcome, const char *word, int columns,
-                          FILE *out)
+static void add_trouble(const tess_probe_report *report, tess_probe_outcome outcome, const char *word, json_t *list)
 {
     for (int i = 0; i <= report->n_hosts; i++)
         for (int k = 0; k < part(report, i)->n; k++) {
             const tess_probe_finding *finding = &part(report, i)->at[k];
-            if (finding->outcome == (int)outcome && !was_reported(report, i, finding))
-                print_one(report, i, finding, word, columns, out);
-        }
-}
-
-/* Prints "name text, name text" for the findings of a group, wrapped. */
-static void print_quiet(const tess_probe_report *report, tess_probe_outcome outcome, int group, const char *word,
-                        int columns, FILE *out)
-{
-    int at = 0;
-    for (int i = 0; i <= report->n_hosts; i++)
-        for (int k = 0; k < part(report, i)->n; k++) {
-            char text[TESS_PROBE_TEXT_BYTES + TESS_PROBE_NAME_BYTES + 4];
-            const tess_probe_finding *finding = &part(report, i)->at[k];
-            if (finding->outcome != (int)outcome || finding->group != group || was_reported(report, i, finding))
+            char hosts[400], text[TESS_PROBE_TEXT_BYTES + sizeof(hosts)];
+            const tess_probe_check *check = find_check(report, finding->name);
+            if (finding->outcome != (int)outcome || was_reported(report, i, finding))
                 continue;
-            if (at == 0)
-                at = fprintf(out, "%-*s", INDENT, word);
-            else
-                at += fprintf(out, ";");
-            snprintf(text, sizeof(text), "%s: %s", finding->name, finding->text);
-            at = wrap(out, text, at, INDENT, columns);
+            snprintf(text, sizeof(text), "%s%s", name_hosts(report, i, finding, hosts, sizeof(hosts)), finding->text);
+            json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:s}", "word", word, "name", finding->name, "text",
+                                                  tess_json_text(text), "fix", check != NULL ? check->fix : ""));
         }
-    if (at > 0)
-        fputc('\n', out);
 }
 
-void tess_probe_print(const tess_probe_report *report, int columns, FILE *out)
+/* Adds the line "name: text; name: text" of a group's findings, if there are any. */
+static tess_status add_quiet(const tess_probe_report *report, tess_probe_outcome outcome, int group, const char *word,
+                             tess_buffer *line, json_t *list)
 {
-    int n_failed = tess_probe_count(report, TESS_PROBE_FAIL), n_warned = tess_probe_count(report, TESS_PROBE_WARN);
-    fprintf(out, "%s: %d failed, %d warning%s, %d fine (%d rank%s on %d host%s, %.1f s)\n",
-            n_failed > 0 ? "not ready" : "ready", n_failed, n_warned, n_warned == 1 ? "" : "s",
-            tess_probe_count(report, TESS_PROBE_OK), report->n_ranks, report->n_ranks == 1 ? "" : "s", report->n_hosts,
-            report->n_hosts == 1 ? "" : "s", report->seconds);
-    print_trouble(report, TESS_PROBE_FAIL, "FAILED", columns, out);
-    print_trouble(report, TESS_PROBE_WARN, "warning", columns, out);
-    for (int group = 0; group < TESS_PROBE_GROUPS; group++)
-        print_quiet(report, TESS_PROBE_OK, group, tess_probe_group_name((tess_probe_group)group), columns, out);
-    for (int group = 0; group < TESS_PROBE_GROUPS; group++)
-        print_quiet(report, TESS_PROBE_ABSENT, group, "absent", columns, out);
+    line->size = 0;
+    for (int i = 0; i <= report->n_hosts; i++)
+        for (int k = 0; k < part(report, i)->n; k++) {
+            const tess_probe_finding *finding = &part(report, i)->at[k];
+            if (finding->outcome == (int)outcome && finding->group == group && !was_reported(report, i, finding))
+                TESS_TRY(
+                    tess_buffer_printf(line, "%s%s: %s", line->size > 0 ? "; " : "", finding->name, finding->text));
+        }
+    if (line->size > 0)
+        json_array_append_new(list, json_pack("{s:s, s:o}", "word", word, "text", tess_json_text(line->data)));
+    return TESS_OK;
 }
 
-/* ---- JSON ---- */
 static json_t *finding_json(const tess_probe_report *report, const tess_probe_finding *finding, const char *host)
 {
     static const char *const results[] = {"ok", "warn", "fail", "not here"};
@@ -168,7 +122,7 @@ static json_t *finding_json(const tess_probe_report *report, const tess_probe_fi
     return row != NULL ? row : json_null(); /* NULL: a text of it is not UTF-8 */
 }
 
-tess_status tess_probe_write_json(const tess_probe_report *report, FILE *out)
+static json_t *describe(const tess_probe_report *report)
 {
     json_t *rows = json_array();
     for (int i = 0; i <= report->n_hosts; i++)
@@ -178,8 +132,39 @@ tess_status tess_probe_write_json(const tess_probe_report *report, FILE *out)
     const char *outcome = tess_probe_count(report, TESS_PROBE_FAIL) > 0   ? "fail"
                           : tess_probe_count(report, TESS_PROBE_WARN) > 0 ? "warn"
                                                                           : "ok";
-    json_t *root = json_pack("{s:s, s:i, s:s, s:s, s:i, s:i, s:f, s:o}", "format", "tessera-preflight", "version", 1,
-                             "tessera", TESS_VERSION, "verdict", outcome, "ranks", report->n_ranks, "hosts",
-                             report->n_hosts, "seconds", report->seconds, "checks", rows);
-    return tess_json_put(root, JSON_INDENT(2) | JSON_REAL_PRECISION(4), out);
+    return json_pack("{s:s, s:i, s:s, s:s, s:i, s:i, s:f, s:o}", "format", "tessera-preflight", "version", 1, "tessera",
+                     TESS_VERSION, "verdict", outcome, "ranks", report->n_ranks, "hosts", report->n_hosts, "seconds",
+                     report->seconds, "checks", rows);
+}
+
+/* Adds what only people are told: counts, and the findings in the order of their importance. */
+static tess_status add_shown(const tess_probe_report *report, tess_mem *mem, json_t *root)
+{
+    json_t *trouble = json_array(), *quiet = json_array();
+    tess_buffer line = {.mem = mem};
+    tess_status status = TESS_OK;
+    add_trouble(report, TESS_PROBE_FAIL, "FAILED", trouble);
+    add_trouble(report, TESS_PROBE_WARN, "warning", trouble);
+    for (int g = 0; g < TESS_PROBE_GROUPS && status == TESS_OK; g++)
+        status = add_quiet(report, TESS_PROBE_OK, g, tess_probe_group_name((tess_probe_group)g), &line, quiet);
+    for (int g = 0; g < TESS_PROBE_GROUPS && status == TESS_OK; g++)
+        status = add_quiet(report, TESS_PROBE_ABSENT, g, "absent", &line, quiet);
+    tess_buffer_free(&line);
+    json_object_update_new(root,
+                           json_pack("{s:i, s:i, s:i, s:o, s:o}", "failed", tess_probe_count(report, TESS_PROBE_FAIL),
+                                     "warned", tess_probe_count(report, TESS_PROBE_WARN), "fine",
+                                     tess_probe_count(report, TESS_PROBE_OK), "trouble", trouble, "quiet", quiet));
+    return status;
+}
+
+tess_status tess_probe_print(const tess_probe_report *report, int columns, tess_buffer *out)
+{
+    json_t *root = describe(report);
+    if (columns == 0)
+        return tess_json_print(root, JSON_INDENT(2) | JSON_REAL_PRECISION(4), out);
+    tess_status status = add_shown(report, out->mem, root);
+    if (status == TESS_OK)
+        status = tess_form_print(out, form, columns, root);
+    json_decref(root);
+    return status;
 }
