@@ -1,9 +1,9 @@
-/* The searches for a root cause, which diagnosis.c tries in turn. Each returns true if it has found the cause and
+/* The searches for a root cause, which root_cause.c tries in turn. Each returns true if it has found the cause and
  * filled in the diagnosis. */
 #ifndef TESS_DIAGNOSIS_DIAGNOSIS_IMPL_H
 #define TESS_DIAGNOSIS_DIAGNOSIS_IMPL_H
 
-#include "diagnosis/diagnosis.h"
+#include "diagnosis/root_cause.h"
 #include "diagnosis/ends.h"
 #include "diagnosis/view.h"
 #include "diagnosis/sentence.h"

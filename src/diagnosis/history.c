@@ -24,6 +24,13 @@ tess_situation tess_situation_find(const char *name, tess_situation otherwise)
     return otherwise;
 }
 
+const char *tess_history_source_name(tess_history_source source)
+{
+    static const char *const names[] = {
+        [TESS_HISTORY_RINGS] = "rings", [TESS_HISTORY_LIVE] = "live", [TESS_HISTORY_PYTORCH] = "pytorch"};
+    return names[source];
+}
+
 /* Makes room for one more element. Capacities are powers of two. */
 static tess_status grow(tess_mem *mem, void **array, size_t n, size_t element)
 {

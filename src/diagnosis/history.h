@@ -98,6 +98,8 @@ typedef struct tess_team_history {
 
 typedef enum tess_history_source { TESS_HISTORY_RINGS, TESS_HISTORY_LIVE, TESS_HISTORY_PYTORCH } tess_history_source;
 
+const char *tess_history_source_name(tess_history_source source); /* returns "rings", "live" or "pytorch" */
+
 typedef struct tess_history {
     tess_mem *mem;
     tess_history_source source;

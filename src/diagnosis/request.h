@@ -2,7 +2,7 @@
 #ifndef TESS_DIAGNOSIS_REQUEST_H
 #define TESS_DIAGNOSIS_REQUEST_H
 
-#include "diagnosis/diagnosis.h"
+#include "diagnosis/root_cause.h"
 
 bool tess_request_is_message(const tess_record *record);
 

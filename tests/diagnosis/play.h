@@ -7,7 +7,7 @@
 
 #include "support/test.h"
 #include "trace/label.h"
-#include "diagnosis/diagnosis.h"
+#include "diagnosis/root_cause.h"
 
 enum { PLAY_MAX_RANKS = 8, PLAY_MAX_TEAMS = 4, PLAY_MAX_CALLS = 256 };
 

@@ -2,7 +2,7 @@
 #include "base/os/os.h"
 #include "doctor/flight_recorder/flight_recorder.h"
 #include "support/test.h"
-#include "diagnosis/diagnosis.h"
+#include "diagnosis/root_cause.h"
 
 /* tools/make_flight_recorder_fixtures.py makes fixtures/nccl, fixtures/gloo, fixtures/gloo_killed and
  * fixtures/gloo_chain. */

@@ -9,7 +9,7 @@
 #include "support/engine.h"
 #include "support/test.h"
 #include "trace/call_site.h"
-#include "diagnosis/diagnosis.h"
+#include "diagnosis/root_cause.h"
 
 enum { N = 1000 };
 

@@ -9,7 +9,7 @@
 #include "doctor/log/log.h"
 #include "job/rank_end.h"
 #include "support/test.h"
-#include "diagnosis/diagnosis.h"
+#include "diagnosis/root_cause.h"
 #include "trace/job_file.h"
 #include "trace/trace_folder.h"
 

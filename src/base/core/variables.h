@@ -50,7 +50,7 @@ typedef enum tess_variable_setter {
     X(TESS_VAR_LAUNCH_AGENT, "TESSERA_LAUNCH_AGENT", USER, "program that `tessera launch` runs instead of ssh", \
       "ssh", "") \
     X(TESS_VAR_FAULT, "TESSERA_FAULT", USER, "faults to inject, in the format of fault.spec", "none", "") \
-    X(TESS_VAR_LIBRARY, "TESSERA_LIBRARY", USER, "path of the libtessera that examples/embed_ckpt.py loads", \
+    X(TESS_VAR_LIBRARY, "TESSERA_LIBRARY", USER, "path of the libtessera that the Python examples load", \
       "where the system finds it", "") \
     X(TESS_VAR_BIG_TESTS, "TESSERA_BIG_TESTS", USER, "1: tests also run their cases of many gigabytes", "none", "") \
     \

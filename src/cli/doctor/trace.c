@@ -5,50 +5,17 @@
 #include "base/os/os.h"
 #include "cli/cli.h"
 #include "doctor/flight_recorder/flight_recorder.h"
-#include "doctor/job/job.h"
 #include "doctor/job/job_report.h"
 #include "doctor/log/python_ask.h"
 #include "doctor/perfetto/perfetto.h"
+#include "doctor/verdict/open_history.h"
 
 enum { TRACE_CULPRIT = 3, TRACE_TIE = 4, DEFAULT_LAST = 20 };
-
-/* A wait is reported if it lasts longer than this: much longer than scheduling delays, but short for a person. */
-static const double patience_s = 0.75;
 
 typedef struct trace_options {
     const char *json, *perfetto, *flight_recorder;
     int64_t last, rank; /* 0 and -1: not given */
 } trace_options;
-
-/* A running job is read from its memory, which holds more than its folder. Once the launcher has ended and written
- * job.json, the folder holds more. */
-static tess_status read_history(tess_mem *mem, const char *what, tess_history **history)
-{
-    char folder[4096];
-    tess_live_job live;
-    int n;
-    bool is_folder = tess_os_is_dir(what);
-    tess_status found = tess_live_find(what, &live, 1, &n);
-    if (found == TESS_OK) {
-        bool runs = tess_live_running(&live);
-        tess_status status = runs || !is_folder ? tess_job_history_live(mem, &live, history) : TESS_OK;
-        tess_live_close(&live);
-        if (runs || !is_folder)
-            return status;
-    }
-    TESS_CHECK(!tess_os_is_file(what), TESS_E_INVALID, "'%s' is one file: name the folder that holds it", what);
-    if (!is_folder)
-        return found; /* the message of tess_live_find explains why `what` is not a job */
-    if (tess_job_folder_find(what, folder, sizeof(folder)))
-        return tess_job_history_read(mem, what, history);
-    tess_status status = tess_flight_recorder_read(mem, what, history);
-    TESS_CHECK(
-        status != TESS_E_NOT_FOUND, TESS_E_NOT_FOUND,
-        "%s: neither traces of a job (rank-00000.ring or job.json, here or in 'trace') nor Flight Recorder dumps "
-        "(nccl_trace_rank_0, rank_0.json): name the run's job.dump_folder, or the folder of the dumps",
-        what);
-    return status;
-}
 
 /* JSON files are written to the folder, and pickles to a folder inside it, because torchfrtrace reads every file of
  * its folder as a pickle. */
@@ -78,12 +45,11 @@ static int code_of(const tess_diagnosis *diagnosis)
     return diagnosis->tie || diagnosis->kind == TESS_DIAGNOSIS_UNDECIDED ? TRACE_TIE : TRACE_CULPRIT;
 }
 
-/* PyTorch writes dumps only for jobs that hang, so every wait in them counts. */
 static tess_status report_on(tess_mem *mem, const tess_history *history, const trace_options *options, int *code)
 {
     tess_report report;
     tess_buffer out = {.mem = mem};
-    TESS_TRY(tess_report_make(history, history->source == TESS_HISTORY_PYTORCH ? 0 : patience_s, &report));
+    TESS_TRY(tess_report_make(history, tess_history_patience(history), &report));
     tess_status status = cli_print_text(format_report(&report, options, &out), &out);
     *code = code_of(&report.diagnosis);
     tess_report_free(&report);
@@ -115,7 +81,7 @@ static int run(tess_mem *mem, int argc, char **argv)
         return cli_misuse(&cli_trace, "%s", n == 0 ? "which job?" : "one job at a time");
     tess_history *history = NULL;
     int code = TESS_EXIT_OK;
-    tess_status status = read_history(mem, argv[1], &history);
+    tess_status status = tess_history_open(mem, argv[1], &history);
     if (status != TESS_OK && tess_python_is(argv[1]))
         return cli_end(report_python(mem, argv[1]));
     if (status == TESS_OK && options.perfetto != NULL)

@@ -3,7 +3,7 @@
 #define TESS_DOCTOR_JOB_JOB_REPORT_H
 
 #include "base/text/text.h"
-#include "diagnosis/diagnosis.h"
+#include "diagnosis/root_cause.h"
 #include "diagnosis/waits.h"
 
 enum { TESS_REPORT_VERSION = 1, TESS_REPORT_STRAGGLERS = 8 };

@@ -11,7 +11,7 @@
 #include <strings.h>
 
 #include "base/core/rng.h"
-#include "diagnosis/diagnosis.h"
+#include "diagnosis/root_cause.h"
 #include "diagnosis/majority.h"
 #include "doctor/log/log_impl.h"
 

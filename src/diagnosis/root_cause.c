@@ -1,4 +1,4 @@
-#include "diagnosis/diagnosis.h"
+#include "diagnosis/root_cause.h"
 
 #include <string.h>
 
