@@ -91,6 +91,9 @@ static const sample launchers[] = {
     {"Traceback (most recent call last):\n  File \"t.py\", line 3, in f\n    os.environ['MASTER_ADDR']\n"
      "KeyError: 'MASTER_ADDR'\n",
      "a process does not have the variables that tell it its rank and its peers", true},
+    {"Port 29500 is in use, trying 29501\n", "", false},
+    {"INFO 12-23 23:51:23 [gpu_worker.py:298] Available KV cache memory: 52.77 GiB\n", "", false},
+    {"NAME      READY     STATUS    RESTARTS   AGE\njob-0-ft226   1/1       Running   0          15m\n", "", false},
     {"22/06/01 10:29:44 ERROR tracker: 2022-06-01 10:29:44,401 INFO [0] train-logloss:0.39\n", "", false},
     {"[22340.220490] amdgpu: sq_intr: error, detail 0x00000000, type 1, sh 1, priv 1, wave_id 4, simd_id 0, wgp_id 0\n",
      "an AMD GPU stopped with an exception", true},
@@ -122,6 +125,15 @@ static const sample storage_and_peers[] = {
      false},
     {"*** Error in `/usr/bin/python': free(): invalid pointer: 0x00007ff37b2f34d8 ***\n",
      "native code damaged the memory of its own process", true},
+};
+
+static const sample more_signals[] = {
+    {"!!!!!!! Segfault encountered !!!!!!!\n", "a process crashed (a segmentation fault, SIGSEGV)", false},
+    {"torch.cuda.DeferredCudaCallError: CUDA call failed lazily at initialization with error: device >= 0 && device < "
+     "num_gpus INTERNAL ASSERT FAILED\n",
+     "a process asks for a GPU that it does not see", true},
+    {"jaxlib.xla_extension.XlaRuntimeError: INTERNAL: Mosaic failed to compile TPU kernel: Not implemented\n",
+     "XLA could not compile a program", true},
 };
 
 static const sample clusters[] = {
@@ -235,6 +247,7 @@ static void expect_samples(const sample *samples, size_t n)
 static void hosts_jobs_and_signals_are_told_apart(void)
 {
     expect_samples(hosts_and_jobs, sizeof(hosts_and_jobs) / sizeof(hosts_and_jobs[0]));
+    expect_samples(more_signals, sizeof(more_signals) / sizeof(more_signals[0]));
 }
 
 static void lines_of_launchers_and_collectors_are_read(void)
