@@ -29,6 +29,18 @@ TESS_API tess_status tess_mesh_create(tess_runtime *runtime, const tess_axis *ax
 /* Creates a mesh over the ranks of `team` only, with the rank numbers of the team. Borrows the team, which must
  * outlive the mesh. Collective over the team. */
 TESS_API tess_status tess_mesh_create_over(tess_team *team, const tess_axis *axes, int n_axes, tess_mesh **mesh);
+/* Creates a mesh over the ranks of `team` in another order. ranks (size of the team) lists the team's ranks by their
+ * place in the row-major grid; all ranks pass the same list, which is copied. The mesh numbers ranks by place:
+ * tess_team_global_rank(tess_mesh_all(mesh), place) is the number in the job. Collective over the team.
+ * TESS_E_INVALID: a rank is outside the team or listed twice
+ * TESS_E_MISMATCH: ranks pass different lists */
+TESS_API tess_status tess_mesh_create_ranks(tess_team *team, const tess_axis *axes, int n_axes, const int *ranks,
+                                            tess_mesh **mesh);
+/* Creates a mesh over the ranks of `team` in an order that keeps every group of the axis `inside` on one host.
+ * Otherwise like tess_mesh_create_ranks. Collective over the team.
+ * TESS_E_INVALID: no such axis, or the axis's size does not divide the number of ranks of a host, which is named */
+TESS_API tess_status tess_mesh_create_inside(tess_team *team, const tess_axis *axes, int n_axes, const char *inside,
+                                             tess_mesh **mesh);
 /* Destroys the mesh and its teams, and nulls the handle. NULL is allowed. */
 TESS_API void tess_mesh_destroy(tess_mesh **mesh);
 

@@ -20,6 +20,8 @@ static tess_status show(tess_mem *mem, const tess_mesh_plan *plan, const mesh_fl
             plan->layout.hosts == NULL, TESS_E_INVALID,
             "--measure starts ranks on this machine: leave --hosts away, or measure over the hosts with `tessera "
             "launch --hosts ... -- bench comm`");
+        TESS_CHECK(plan->layout.ranks == NULL, TESS_E_INVALID,
+                   "--measure starts ranks that are numbered by place: leave --inside away");
         cli_status_line("mesh: measuring");
         TESS_TRY(tess_bench_axes_run(&plan->layout, (size_t)flags->most, &measured));
         cli_status_clear();
@@ -50,13 +52,14 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--mesh", "AXES", "dp=2,tp=4: the last axis varies fastest, -1 takes what is left", .text = &request.axes},
         {"-n", "RANKS", "ranks of the job", .integer = &ranks, .min = 1, .max = TESS_MESH_MOST_RANKS},
         {"--hosts", "HOSTS", "h1:4,h2:4: hosts with their ranks", .text = &request.hosts},
+        {"--inside", "AXIS", "with --mesh: order ranks so that this axis stays inside hosts", .text = &request.inside},
         {"--axis", "NAME", "groups of this axis alone", .text = &request.axis},
         {"--measure", NULL, "check each axis with real ranks, on this machine, and time an all_reduce",
          .text = &chosen.measure},
         {"--most", "SIZE", "largest size to measure, such as 64MiB (100); a plain number counts MiB",
          .bytes = &chosen.most, .unit = 1 << 20, .min = 0, .max = (int64_t)1 << 40},
         {"--json", NULL, "print JSON", .text = &chosen.json}};
-    int n = cli_parse(argc, argv, &cli_mesh, flags, 7);
+    int n = cli_parse(argc, argv, &cli_mesh, flags, 8);
     char *const *words = argv + 1;
     request.config = tess_config_take_path(&words, &n);
     request.overrides = words;

@@ -177,6 +177,41 @@ bool tess_mesh_layout_crosses(const tess_mesh_layout *layout, int axis)
     return false;
 }
 
+/* Places the ranks of the host of rank `first` into the groups from *group on. */
+static tess_status fill_groups(const tess_mesh_layout *layout, int axis, int first, int *group, int *ranks)
+{
+    const int size = layout->sizes[axis], stride = tess_mesh_layout_stride(layout, axis);
+    int n = 0;
+    for (int rank = first; rank < layout->size; rank++) {
+        if (layout->hosts != NULL && layout->hosts[rank] != layout->hosts[first])
+            continue;
+        ranks[tess_mesh_layout_first(layout, axis, *group) + n++ % size * stride] = rank;
+        *group += n % size == 0;
+    }
+    TESS_CHECK(n % size == 0, TESS_E_INVALID,
+               "mesh: axis '%s' cannot stay inside hosts: the host of rank %d has %d ranks, which groups of %d do not "
+               "divide: give the axis a divisor of every host's ranks",
+               layout->names[axis], first, n, size);
+    return TESS_OK;
+}
+
+static bool is_first_of_host(const tess_mesh_layout *layout, int rank)
+{
+    for (int before = 0; before < rank; before++)
+        if (layout->hosts == NULL || layout->hosts[before] == layout->hosts[rank])
+            return false;
+    return true;
+}
+
+tess_status tess_mesh_layout_inside(const tess_mesh_layout *layout, int axis, int *ranks)
+{
+    int group = 0;
+    for (int rank = 0; rank < layout->size; rank++)
+        if (is_first_of_host(layout, rank))
+            TESS_TRY(fill_groups(layout, axis, rank, &group, ranks));
+    return TESS_OK;
+}
+
 tess_status tess_mesh_layout_check(const tess_mesh_layout *layout, int axis, int rank, const int64_t *gathered,
                                    int64_t sum)
 {

@@ -11,7 +11,8 @@ typedef struct tess_mesh_layout {
     int n_axes, size; /* size: number of ranks */
     char names[TESS_MESH_MAX_AXES][TESS_MESH_NAME_SIZE];
     int sizes[TESS_MESH_MAX_AXES];
-    int *hosts; /* (size) the number of each rank's host; NULL: one host. Not owned */
+    int *hosts; /* (size) number of the host at each place; NULL: one host. Not owned */
+    int *ranks; /* (size) the rank at each place of the grid; NULL: ranks are numbered by place. Not owned */
 } tess_mesh_layout;
 
 /* A list of axes, with memory for their names. */
@@ -43,6 +44,17 @@ int tess_mesh_layout_stride(const tess_mesh_layout *layout, int axis);
 int tess_mesh_layout_first(const tess_mesh_layout *layout, int axis, int group);
 /* Whether a group of the axis has ranks on different hosts. */
 bool tess_mesh_layout_crosses(const tess_mesh_layout *layout, int axis);
+
+/* Returns the rank at a place of the grid. */
+static inline int tess_mesh_layout_at(const tess_mesh_layout *layout, int place)
+{
+    return layout->ranks != NULL ? layout->ranks[place] : place;
+}
+
+/* Orders the ranks so that each group of the axis is on one host. The layout still numbers ranks by place. ranks (size)
+ * receives the rank at each place of the grid. A host's ranks fill groups in their order.
+ * TESS_E_INVALID: the axis's size does not divide the number of ranks of a host; the message names its first rank */
+tess_status tess_mesh_layout_inside(const tess_mesh_layout *layout, int axis, int *ranks);
 
 /* Checks the communication along an axis. Each rank has sent its number; `rank` has received `gathered`
  * (sizes[axis]) and the sum of its group. Compares both with the expected values.

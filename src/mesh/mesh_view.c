@@ -20,6 +20,12 @@ static int count_hosts(const tess_mesh_layout *layout)
     return most + 1;
 }
 
+/* Returns the rank of member i of a group. */
+static int member(const tess_mesh_layout *l, int axis, int group, int i)
+{
+    return tess_mesh_layout_at(l, tess_mesh_layout_first(l, axis, group) + i * tess_mesh_layout_stride(l, axis));
+}
+
 static bool is_shown(const tess_mesh_view *view, int axis)
 {
     return view->axis < 0 || view->axis == axis;
@@ -40,12 +46,14 @@ static int digits(int number)
 static tess_status print_title(const tess_mesh_layout *l, tess_buffer *out)
 {
     int n_hosts = count_hosts(l);
+    const char *number = l->ranks != NULL ? "place" : "rank";
     for (int a = 0; a < l->n_axes; a++)
         TESS_TRY(tess_buffer_printf(out, a > 0 ? " x %d" : "mesh %d", l->sizes[a]));
     for (int a = 0; a < l->n_axes; a++)
         TESS_TRY(tess_buffer_printf(out, a > 0 ? ", %s" : " (%s", l->names[a]));
     TESS_TRY(tess_buffer_printf(out, "): %d rank%s on ", l->size, l->size == 1 ? "" : "s"));
-    TESS_TRY(tess_buffer_printf(out, n_hosts == 1 ? "one host; rank = " : "%d hosts; rank = ", n_hosts));
+    TESS_TRY(tess_buffer_printf(out, n_hosts == 1 ? "one host; " : "%d hosts; ", n_hosts));
+    TESS_TRY(tess_buffer_printf(out, "%s = ", number));
     for (int a = 0; a < l->n_axes; a++) {
         int stride = tess_mesh_layout_stride(l, a);
         TESS_TRY(tess_buffer_printf(out, a > 0 ? " + " : ""));
@@ -81,8 +89,7 @@ static tess_status print_groups(const tess_mesh_view *view, int name_width, tess
         TESS_TRY(tess_buffer_printf(out, "%-*s ", name_width, l->names[a]));
         for (int group = 0; group < l->size / l->sizes[a]; group++)
             for (int i = 0; i < l->sizes[a]; i++)
-                TESS_TRY(tess_buffer_printf(out, "%s%d%s", i == 0 ? " [" : " ",
-                                            tess_mesh_layout_first(l, a, group) + i * tess_mesh_layout_stride(l, a),
+                TESS_TRY(tess_buffer_printf(out, "%s%d%s", i == 0 ? " [" : " ", member(l, a, group, i),
                                             i == l->sizes[a] - 1 ? "]" : ""));
         TESS_TRY(tess_buffer_printf(out, "\n"));
     }
@@ -127,7 +134,7 @@ static tess_status print_picture(const tess_mesh_view *view, tess_buffer *out)
                                 digits(l->sizes[a] - 1), at[a]);
         TESS_TRY(tess_buffer_printf(out, "\n%-*s", label, text));
         for (int i = 0; i < n; i++)
-            TESS_TRY(tess_buffer_printf(out, "  %*d", width, first + i));
+            TESS_TRY(tess_buffer_printf(out, "  %*d", width, tess_mesh_layout_at(l, first + i)));
         if (!one_host)
             TESS_TRY(print_hosts_of(view, first, n, out));
     }
@@ -145,7 +152,7 @@ static tess_status print_ranks(const tess_mesh_view *view, tess_buffer *out)
     for (int rank = 0; rank < l->size; rank++) {
         int at[TESS_MESH_MAX_AXES];
         tess_mesh_layout_coordinates(l, rank, at);
-        TESS_TRY(tess_buffer_printf(out, "%4d", rank));
+        TESS_TRY(tess_buffer_printf(out, "%4d", tess_mesh_layout_at(l, rank)));
         for (int a = 0; a < l->n_axes; a++)
             TESS_TRY(tess_buffer_printf(out, "  %*d", widest((int)strlen(l->names[a]), 4), at[a]));
         TESS_TRY(tess_buffer_printf(out, one_host ? "\n" : "  %s\n", host_of(view, rank)));
@@ -196,7 +203,7 @@ static json_t *describe_axis(const tess_mesh_view *view, int axis)
     for (int group = 0; group < l->size / l->sizes[axis]; group++) {
         json_t *ranks = json_array();
         for (int i = 0; i < l->sizes[axis]; i++)
-            json_array_append_new(ranks, json_integer(tess_mesh_layout_first(l, axis, group) + i * stride));
+            json_array_append_new(ranks, json_integer(member(l, axis, group, i)));
         json_array_append_new(groups, ranks);
     }
     for (int i = 0; i < view->n_speeds && l->sizes[axis] > 1; i++) {
@@ -217,7 +224,7 @@ static json_t *describe_rank(const tess_mesh_view *view, int rank)
     tess_mesh_layout_coordinates(l, rank, at);
     for (int a = 0; a < l->n_axes; a++)
         json_object_set_new(coordinates, l->names[a], json_integer(at[a]));
-    json_t *object = json_pack("{s:i, s:o}", "rank", rank, "coordinates", coordinates);
+    json_t *object = json_pack("{s:i, s:o}", "rank", tess_mesh_layout_at(l, rank), "coordinates", coordinates);
     if (l->hosts != NULL)
         json_object_set_new(object, "host", tess_json_text(host_of(view, rank)));
     return object;

@@ -67,6 +67,44 @@ static void groups_are_those_of_the_coordinates(void)
 }
 
 /* Known values: what rank 1 and rank 5 of (4, 2) get along each axis. */
+/* Every place has one rank, and the groups of the axis have ranks of one host. */
+static void expect_inside(tess_mesh_layout *l, int axis, const int *ranks)
+{
+    int seen[64] = {0};
+    for (int place = 0; place < l->size; place++)
+        EXPECT_INT(seen[ranks[place]]++, 0);
+    for (int group = 0; group < l->size / l->sizes[axis]; group++)
+        for (int i = 0; i < l->sizes[axis]; i++) {
+            const int first = tess_mesh_layout_first(l, axis, group), stride = tess_mesh_layout_stride(l, axis);
+            EXPECT_INT(l->hosts[ranks[first + i * stride]], l->hosts[ranks[first]]);
+        }
+}
+
+static void ranks_are_ordered_so_that_an_axis_stays_inside_hosts(void)
+{
+    static const int want[] = {0, 2, 4, 6, 1, 3, 5, 7};
+    int hosts[24], ranks[24];
+    tess_mesh_layout l = layout_of("pp=2,tp=4", 8);
+    for (int rank = 0; rank < 8; rank++)
+        hosts[rank] = rank / 4;
+    l.hosts = hosts;
+    EXPECT_OK(tess_mesh_layout_inside(&l, 0, ranks));
+    expect_inside(&l, 0, ranks);
+    EXPECT(memcmp(ranks, want, sizeof(want)) == 0);
+    EXPECT_OK(tess_mesh_layout_inside(&l, 1, ranks)); /* it is inside already */
+    for (int place = 0; place < 8; place++)
+        EXPECT_INT(ranks[place], place);
+
+    l = layout_of("a=2,b=4,c=3", 24); /* hosts of unequal size, whose ranks alternate */
+    l.hosts = hosts;
+    for (int rank = 0; rank < 24; rank++)
+        hosts[rank] = rank < 12 ? rank % 2 : 1 + (rank < 20);
+    EXPECT_OK(tess_mesh_layout_inside(&l, 0, ranks));
+    expect_inside(&l, 0, ranks);
+    EXPECT_FAILS(tess_mesh_layout_inside(&l, 1, ranks), TESS_E_INVALID,
+                 "the host of rank 0 has 6 ranks, which groups of 4 do not divide");
+}
+
 static void what_ranks_get_is_compared_with_the_arithmetic(void)
 {
     tess_mesh_layout l = layout_of("dp=4,cp=2", 8);
@@ -190,6 +228,7 @@ static void a_view_shows_axes_ranks_hosts_and_speeds(void)
 static const test_case cases[] = {
     CASE(ranks_are_where_pytorch_puts_them),
     CASE(groups_are_those_of_the_coordinates),
+    CASE(ranks_are_ordered_so_that_an_axis_stays_inside_hosts),
     CASE(what_ranks_get_is_compared_with_the_arithmetic),
     CASE(axes_that_make_no_mesh_are_refused_with_the_fix),
     CASE(the_product_of_axes_counts_ranks_or_names_the_axis_too_many),

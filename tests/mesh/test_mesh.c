@@ -193,6 +193,50 @@ static void data_ranks_are_numbered_over_their_two_axes(void)
     tess_runtime_destroy(&rt);
 }
 
+static void a_list_of_ranks_is_a_mesh_in_that_order(void)
+{
+    static const int list[] = {7, 5, 3, 1, 6, 4, 2, 0};
+    tess_runtime *rt = test_join();
+    tess_team *team = tess_runtime_team(rt);
+    tess_mesh *mesh;
+    const tess_axis axes[] = {{"dp", 2}, {"tp", -1}};
+    const int me = tess_runtime_rank(rt);
+    EXPECT_OK(tess_mesh_create_ranks(team, axes, 2, list, &mesh));
+    EXPECT_INT(tess_mesh_coordinate(mesh, 0), me % 2 == 0);
+    EXPECT_INT(tess_mesh_coordinate(mesh, 1), 3 - me / 2);
+    for (int place = 0; place < 8; place++)
+        EXPECT_INT(tess_team_global_rank(tess_mesh_all(mesh), place), list[place]);
+    EXPECT_INT(sum_of_ranks(tess_mesh_team(mesh, "tp"), me), me % 2 ? 16 : 12);
+    EXPECT_INT(sum_of_ranks(tess_mesh_team(mesh, "dp"), me), me / 2 * 4 + 1);
+    tess_mesh_destroy(&mesh);
+    EXPECT_FAILS(tess_mesh_create_ranks(team, axes, 2, (const int[]){0, 1, 2, 3, 4, 5, 6, 6}, &mesh), TESS_E_INVALID,
+                 "places 6 and 7 of the list both have rank 6");
+    EXPECT_FAILS(tess_mesh_create_ranks(team, axes, 2, (const int[]){0, 1, 2, 3, 4, 5, 6, 8}, &mesh), TESS_E_INVALID,
+                 "place 7 of the list has rank 8; ranks are 0 to 7");
+    const int first = me == 3;
+    EXPECT_FAILS(tess_mesh_create_ranks(team, axes, 2, (const int[]){first, !first, 2, 3, 4, 5, 6, 7}, &mesh),
+                 TESS_E_MISMATCH, "ranks have different lists of ranks");
+    EXPECT(mesh == NULL);
+    tess_runtime_destroy(&rt);
+}
+
+/* Groups are neighbours if there is one host. Over hosts of equal size, every group is on one host. */
+static void an_axis_is_kept_inside_hosts(void)
+{
+    tess_runtime *rt = test_join();
+    tess_mesh *mesh;
+    const tess_axis axes[] = {{"pp", 2}, {"tp", 4}};
+    const int me = tess_runtime_rank(rt);
+    EXPECT_OK(tess_mesh_create_inside(tess_runtime_team(rt), axes, 2, "pp", &mesh));
+    EXPECT(!tess_mesh_axis_crosses_hosts(mesh, 0));
+    EXPECT(tess_team_is_local(tess_mesh_team(mesh, "pp")));
+    EXPECT(tess_runtime_hosts(rt) > 1 || sum_of_ranks(tess_mesh_team(mesh, "pp"), me) == me / 2 * 4 + 1);
+    tess_mesh_destroy(&mesh);
+    EXPECT_FAILS(tess_mesh_create_inside(tess_runtime_team(rt), axes, 2, "dp", &mesh), TESS_E_INVALID,
+                 "there is no axis 'dp'; the mesh has pp tp");
+    tess_runtime_destroy(&rt);
+}
+
 /* Makes the mesh believe that its ranks are on these hosts. */
 static void put_on_hosts(tess_mesh *mesh, const int *hosts)
 {
@@ -241,6 +285,8 @@ static const test_case cases[] = {
     CASE(one_axis_takes_any_world, -1),
     CASE(axes_know_which_of_them_cross_hosts, 8, 0, TEST_NEVER),
     CASE(data_ranks_are_numbered_over_their_two_axes, 8),
+    CASE(a_list_of_ranks_is_a_mesh_in_that_order, 8),
+    CASE(an_axis_is_kept_inside_hosts, 8),
     CASE(bad_shapes_show_the_arithmetic, 3),
 };
 TEST_MAIN(cases)

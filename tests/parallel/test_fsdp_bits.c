@@ -529,7 +529,25 @@ static void micro_batches_under_way_at_once_over_hosts(void)
     micro_batches_under_way_at_once_give_the_bits_of_a_plain_loop();
 }
 
+/* Ranks in reverse, with replicas if their number is even. */
+static void a_list_of_ranks_gives_the_bits_of_a_plain_loop(void)
+{
+    tess_runtime *runtime = NULL;
+    tess_mesh *mesh = NULL;
+    int ranks[8];
+    EXPECT_OK(tess_runtime_create(&(tess_runtime_options){.n_threads = 1}, &runtime));
+    const int world = tess_runtime_world(runtime);
+    const tess_axis axes[] = {{"dp_replicate", world % 2 == 0 ? 2 : 1}, {"dp_shard", -1}};
+    for (int place = 0; place < world; place++)
+        ranks[place] = world - 1 - place;
+    EXPECT_OK(tess_mesh_create_ranks(tess_runtime_team(runtime), axes, 2, ranks, &mesh));
+    all_numbers(mesh);
+    tess_mesh_destroy(&mesh);
+    tess_runtime_destroy(&runtime);
+}
+
 static const test_case cases[] = {
+    CASE(a_list_of_ranks_gives_the_bits_of_a_plain_loop, -1),
     CASE(blocks_that_share_units_give_the_bits_of_a_plain_loop, -1),
     CASE(a_hundred_small_layers_cost_200_collectives_and_by_tens_20, 3),
     CASE(micro_batches_under_way_at_once_give_the_bits_of_a_plain_loop, -1),

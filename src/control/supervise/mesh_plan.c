@@ -47,10 +47,35 @@ static tess_status place_ranks(tess_mesh_plan *plan, const tess_launch_hosts *ho
     return TESS_OK;
 }
 
+/* Orders the ranks so that an axis stays inside hosts. layout.hosts becomes the hosts by place. */
+static tess_status order_ranks(tess_mesh_plan *plan, const char *inside)
+{
+    tess_mesh_layout *l = &plan->layout;
+    int axis, *by_place;
+    if (inside == NULL)
+        return TESS_OK;
+    TESS_TRY_CTX(tess_mesh_layout_axis(l, inside, &axis), "--inside");
+    TESS_TRY(tess_mem_alloc_array(plan->mem, TESS_POOL_MISC, (size_t)l->size, sizeof(int), "mesh", (void **)&by_place));
+    tess_status status = tess_mesh_layout_inside(l, axis, by_place);
+    l->ranks = by_place; /* the plan owns it, also after a failure */
+    TESS_TRY_CTX(status, "--inside");
+    if (l->hosts == NULL)
+        return TESS_OK;
+    TESS_TRY(tess_mem_alloc_array(plan->mem, TESS_POOL_MISC, (size_t)l->size, sizeof(int), "mesh", (void **)&by_place));
+    for (int place = 0; place < l->size; place++)
+        by_place[place] = l->hosts[l->ranks[place]];
+    tess_mem_free(plan->mem, l->hosts);
+    l->hosts = by_place;
+    return TESS_OK;
+}
+
 /* ---- Axes ---- */
 static tess_status read_axes(const tess_mesh_request *request, tess_axis_list *axes)
 {
     axes->n = 0;
+    TESS_CHECK(request->axes != NULL || request->inside == NULL, TESS_E_INVALID,
+               "--inside %s orders the ranks of --mesh: a run numbers its ranks by place; give --mesh",
+               request->inside);
     if (request->axes == NULL)
         return TESS_OK;
     TESS_CHECK(request->config == NULL && request->n_overrides == 0, TESS_E_INVALID,
@@ -132,7 +157,8 @@ static tess_status make(tess_mesh_plan *plan, const tess_mesh_request *request, 
     TESS_TRY(tess_mesh_layout_fit(axes.axis, axes.n, world, &plan->layout));
     if (request->axis != NULL)
         TESS_TRY_CTX(tess_mesh_layout_axis(&plan->layout, request->axis, &plan->axis), "--axis");
-    return place_ranks(plan, hosts);
+    TESS_TRY(place_ranks(plan, hosts));
+    return order_ranks(plan, request->inside);
 }
 
 tess_status tess_mesh_plan_make(tess_mem *mem, const tess_mesh_request *request, tess_mesh_plan *plan)
@@ -148,6 +174,7 @@ tess_status tess_mesh_plan_make(tess_mem *mem, const tess_mesh_request *request,
 void tess_mesh_plan_free(tess_mesh_plan *plan)
 {
     tess_mem_free(plan->mem, plan->layout.hosts);
+    tess_mem_free(plan->mem, plan->layout.ranks);
     tess_mem_free(plan->mem, plan->host_texts);
     tess_mem_free(plan->mem, plan->host_names);
     if (plan->stages != NULL)

@@ -11,6 +11,7 @@ typedef struct tess_mesh_request {
     int ranks;          /* number of ranks; 0: that of the hosts, or the product of `axes`, or 1 */
     const char *axes;   /* "dp=2,tp=4"; NULL: the axes of the configuration */
     const char *hosts;  /* "h1:4,h2:4", in the order of ranks; NULL: all ranks on one host */
+    const char *inside; /* axis that stays inside hosts, with `axes`; NULL: ranks are numbered by place */
     const char *axis;   /* axis whose groups are shown; NULL: the groups of all axes */
     const char *config; /* path of a configuration; NULL: the defaults */
     char *const *overrides;
@@ -19,7 +20,7 @@ typedef struct tess_mesh_request {
 
 typedef struct tess_mesh_plan {
     tess_mem *mem;
-    tess_mesh_layout layout;
+    tess_mesh_layout layout; /* owns hosts and ranks */
     char *host_texts;        /* (n_hosts) of LAUNCH_NAME_BYTES each; NULL: one host */
     const char **host_names; /* (n_hosts) */
     int axis;                /* axis to show, as in tess_mesh_view */
@@ -30,7 +31,7 @@ typedef struct tess_mesh_plan {
 
 /* Makes the plan. Free it with tess_mesh_plan_free, also after a failure. TESS_E_INVALID: the axes do not multiply
  * to the ranks, the ranks are not those of the hosts, a name is no axis, axes are given in addition to a
- * configuration, the pipeline is impossible, or the model's file is invalid. */
+ * configuration, an axis cannot stay inside hosts, the pipeline is impossible, or the model's file is invalid. */
 tess_status tess_mesh_plan_make(tess_mem *mem, const tess_mesh_request *request, tess_mesh_plan *plan);
 void tess_mesh_plan_free(tess_mesh_plan *plan);
 

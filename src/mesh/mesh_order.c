@@ -1,0 +1,80 @@
+/* Creates meshes whose ranks are in an order of their own: a list of the caller's, or one that keeps an axis inside
+ * hosts. */
+#include "base/core/rng.h"
+#include "mesh/mesh_impl.h"
+
+/* Checks that the list has each rank once, and finds this rank's place. */
+static tess_status find_place(const tess_team *team, const int *ranks, int *place)
+{
+    const int size = tess_team_size(team);
+    for (int i = 0; i < size; i++) {
+        TESS_CHECK(ranks[i] >= 0 && ranks[i] < size, TESS_E_INVALID,
+                   "mesh: place %d of the list has rank %d; ranks are 0 to %d", i, ranks[i], size - 1);
+        for (int before = 0; before < i; before++)
+            TESS_CHECK(ranks[before] != ranks[i], TESS_E_INVALID,
+                       "mesh: places %d and %d of the list both have rank %d", before, i, ranks[i]);
+        *place = ranks[i] == tess_team_rank(team) ? i : *place;
+    }
+    return TESS_OK;
+}
+
+/* Checks that all ranks have the same list. Collective. */
+static tess_status compare_lists(tess_team *team, const int *ranks)
+{
+    const int64_t hash = (int64_t)(tess_hash_bytes(ranks, sizeof(ranks[0]) * (size_t)tess_team_size(team), 0) >> 1);
+    int64_t ends[2] = {hash, -hash};
+    TESS_TRY(tess_all_reduce(team, ends, ends, 2, TESS_I64, TESS_MIN, NULL));
+    TESS_CHECK(ends[0] == -ends[1], TESS_E_MISMATCH,
+               "mesh: ranks have different lists of ranks: pass the same list on all of them");
+    return TESS_OK;
+}
+
+tess_status tess_mesh_create_ranks(tess_team *team, const tess_axis *axes, int n_axes, const int *ranks,
+                                   tess_mesh **out)
+{
+    TESS_CHECK(team != NULL && ranks != NULL && out != NULL, TESS_E_INVALID, "tess_mesh_create_ranks: a NULL argument");
+    int place = 0;
+    tess_mesh_layout layout;
+    tess_team *all;
+    *out = NULL;
+    TESS_TRY(compare_lists(team, ranks));
+    TESS_TRY(find_place(team, ranks, &place));
+    TESS_TRY(tess_mesh_layout_fit(axes, n_axes, tess_team_size(team), &layout));
+    TESS_TRY(tess_team_split(team, 0, place, "mesh", &all));
+    const tess_status status = tess_mesh_create_over(all, axes, n_axes, out);
+    if (status != TESS_OK)
+        tess_team_destroy(&all);
+    else
+        (*out)->owns_all = true;
+    return status;
+}
+
+/* Fills in the order of the ranks. hosts (size) and ranks (size) are the caller's memory. */
+static tess_status order_inside(const tess_team *team, tess_mesh_layout *layout, const char *inside, int *hosts,
+                                int *ranks)
+{
+    int axis;
+    for (int rank = 0; rank < layout->size; rank++)
+        hosts[rank] = tess_team_host(team, rank);
+    layout->hosts = hosts;
+    TESS_TRY(tess_mesh_layout_axis(layout, inside, &axis));
+    return tess_mesh_layout_inside(layout, axis, ranks);
+}
+
+tess_status tess_mesh_create_inside(tess_team *team, const tess_axis *axes, int n_axes, const char *inside,
+                                    tess_mesh **out)
+{
+    TESS_CHECK(team != NULL && inside != NULL && out != NULL, TESS_E_INVALID,
+               "tess_mesh_create_inside: a NULL argument");
+    tess_mem *mem = tess_runtime_mem(tess_team_runtime(team));
+    tess_mesh_layout layout;
+    int *hosts;
+    *out = NULL;
+    TESS_TRY(tess_mesh_layout_fit(axes, n_axes, tess_team_size(team), &layout));
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)layout.size, 2 * sizeof(int), "mesh", (void **)&hosts));
+    tess_status status = order_inside(team, &layout, inside, hosts, hosts + layout.size);
+    if (status == TESS_OK)
+        status = tess_mesh_create_ranks(team, axes, n_axes, hosts + layout.size, out);
+    tess_mem_free(mem, hosts);
+    return status;
+}
