@@ -105,10 +105,12 @@ static tess_status bring_rows(const tess_layer_call *call, const tess_unit_memor
 }
 
 /* ---- Units ---- */
-static tess_status forward_parts(const tess_layer_call *call, const tess_tensors *t, const void *before)
+/* Runs the parts forward; in backward, the groups that are dropped. */
+static tess_status forward_parts(const tess_layer_call *call, const tess_tensors *t, const void *before,
+                                 unsigned groups)
 {
     for (int i = 0; i < call->block->n_parts; i++) {
-        TESS_TRY(call->block->parts[i]->forward(call, t, before));
+        TESS_TRY(call->block->parts[i]->forward(call, t, before, groups));
         before = tess_tensor_get(t, call->block->parts[i]->input);
     }
     return TESS_OK;
@@ -122,7 +124,7 @@ static tess_status compute_forward(tess_executor *e, const tess_range *r, const 
     tess_tensors t = m->tensors;
     if (!tess_executor_reads(e, call->unit))
         t.h = made_stream(e, r, call->unit, aim);
-    TESS_TRY(forward_parts(call, &t, first ? NULL : left_stream(e, r, call->unit - 1, aim)));
+    TESS_TRY(forward_parts(call, &t, first ? NULL : left_stream(e, r, call->unit - 1, aim), TESS_GROUP_ALL));
     return aim == TESS_WALK_FOR_BACKWARD ? keep_rows(call, m) : TESS_OK;
 }
 
@@ -217,23 +219,15 @@ static tess_status copy_overwritten(const tess_executor *e, const tess_layer_cal
 }
 
 static tess_status backward_parts(const tess_executor *e, const tess_layer_call *call, const tess_unit_memory *m,
-                                  tess_tensors *t, bool want_din)
+                                  tess_tensors *t, bool inputs, bool want_din)
 {
-    const tess_block *block = call->block;
     TESS_TRY(bring_rows(call, m));
-    TESS_TRY(copy_overwritten(e, call, m, t));
-    for (int i = 0; i < block->n_parts; i++)
-        if (block->parts[i]->again != NULL)
-            TESS_TRY(block->parts[i]->again(call, t, i > 0 ? tess_tensor_get(t, block->parts[i - 1]->input) : NULL));
-    for (int i = block->n_parts - 1; i >= 0; i--)
-        TESS_TRY(block->parts[i]->backward(call, t, want_din));
-    return TESS_OK;
-}
-
-static tess_status backward_weights(const tess_layer_call *call, const tess_tensors *t)
-{
+    if (inputs)
+        TESS_TRY(copy_overwritten(e, call, m, t));
+    if (tess_executor_reads(e, call->unit))
+        TESS_TRY(forward_parts(call, t, NULL, t->dropped));
     for (int i = call->block->n_parts - 1; i >= 0; i--)
-        TESS_TRY(call->block->parts[i]->backward_weights(call, t));
+        TESS_TRY(call->block->parts[i]->backward(call, t, inputs, want_din));
     return TESS_OK;
 }
 
@@ -246,7 +240,7 @@ static tess_status backward_input(tess_executor *e, tess_layer_call *call, const
     call->dw = e->none;
     TESS_TRY(e->hooks.pre_forward(e->hooks.self, call->unit, &call->w));
     if (call->batch != NULL)
-        TESS_TRY(backward_parts(e, call, m, t, true));
+        TESS_TRY(backward_parts(e, call, m, t, true, true));
     return e->hooks.post_forward(e->hooks.self, call->unit);
 }
 
@@ -288,6 +282,7 @@ static tess_status backward_unit(tess_executor *e, const tess_range *r, int unit
     const tess_unit_memory *m = tess_executor_memory(e, r->slot, unit);
     tess_tensors t = tensors_of(e, r, unit, b->din);
     tess_layer_call call = call_of(e, r->batch, unit);
+    const bool inputs = b->part != TESS_BACKWARD_WEIGHTS || !t.deferred;
     bool want_dh = unit > e->options.first_trainable_unit || b->din != NULL;
     if (r->batch != NULL) {
         tess_model_name_unit(e->model, unit, e->stream);
@@ -304,8 +299,7 @@ static tess_status backward_unit(tess_executor *e, const tess_range *r, int unit
     else
         TESS_TRY(e->hooks.pre_backward(e->hooks.self, unit, &call.w, &call.dw));
     if (r->batch != NULL)
-        TESS_TRY(b->part == TESS_BACKWARD_WEIGHTS && t.deferred ? backward_weights(&call, &t)
-                                                                : backward_parts(e, &call, m, &t, want_dh));
+        TESS_TRY(backward_parts(e, &call, m, &t, inputs, inputs && want_dh));
     if (r->batch != NULL)
         tess_executor_page_done(e, r, unit);
     return e->hooks.post_backward(e->hooks.self, unit);
@@ -354,7 +348,7 @@ static const tess_part *sink_of(const tess_layer_call *call)
 static tess_status prepare_sink(tess_executor *e, const tess_layer_call *call, const tess_tensors *t)
 {
     tess_model_name_unit(e->model, call->unit, e->stream);
-    return forward_parts(call, t, NULL);
+    return forward_parts(call, t, NULL, TESS_GROUP_ALL);
 }
 
 /* Runs forward and backward of the unit that ends the stream. A tied head uses the embedding's weights, and writes
@@ -420,7 +414,7 @@ tess_status tess_executor_table_backward(tess_executor *e, const tess_batch *bat
     TESS_TRY(reopen_table(e, 0, &call));
     if (batch != NULL) {
         tess_model_name_unit(e->model, call.unit, e->stream);
-        TESS_TRY(call.block->parts[0]->backward(&call, &t, false));
+        TESS_TRY(call.block->parts[0]->backward(&call, &t, true, false));
     }
     return e->hooks.post_backward(e->hooks.self, call.unit);
 }

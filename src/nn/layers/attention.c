@@ -90,15 +90,11 @@ tess_status tess_heads_forward(const tess_layer_call *c, const tess_tensors *t)
     return rotate(c, t->q, t->k, false);
 }
 
-tess_status tess_heads_backward(const tess_layer_call *c, const tess_tensors *t)
-{
-    TESS_TRY(rotate(c, t->dq, t->dk, true));
-    return tess_head_norms_backward(c, t);
-}
-
-tess_status tess_head_norms_backward(const tess_layer_call *c, const tess_tensors *t)
+tess_status tess_heads_backward(const tess_layer_call *c, const tess_tensors *t, bool rotated)
 {
     const tess_block *p = c->block;
+    if (rotated)
+        TESS_TRY(rotate(c, t->dq, t->dk, true));
     if (!tess_block_norms_heads(p))
         return TESS_OK;
     int64_t D = p->head_size;

@@ -112,17 +112,15 @@ struct tess_part {
     void (*sizes)(const tess_model *model, const tess_block *block, int64_t sizes[TESS_N_DIMS]);
     /* Sets the pointers to tensors that are columns of others, after memory is planned. NULL: there are none. */
     void (*place_views)(const tess_block *block, size_t element, tess_tensors *tensors);
-    /* Runs forward. The part's input is the sum of `before` and `branch`; `before` NULL: it is ready. A sink only
-     * prepares what train and evaluate read. */
-    tess_status (*forward)(const tess_layer_call *call, const tess_tensors *tensors, const void *before);
-    /* These three run backward; a sink has none of them.
-     * again: computes the dropped groups again, and what else backward reads, in the order of forward; NULL: nothing
-     * backward: runs backward; want_din: whether the gradient of the block's input is wanted
-     * backward_weights: computes only the parameters' gradients, after a backward with `deferred` that computed none
-     * of them; NULL for a source */
-    tess_status (*again)(const tess_layer_call *call, const tess_tensors *tensors, const void *before);
-    tess_status (*backward)(const tess_layer_call *call, const tess_tensors *tensors, bool want_din);
-    tess_status (*backward_weights)(const tess_layer_call *call, const tess_tensors *tensors);
+    /* Runs forward. The part's input is the sum of `before` and `branch`; `before` NULL: it is ready. In backward
+     * (call->dw is set) it computes only these dropped groups again, and what else backward reads. A sink only prepares
+     * what train and evaluate read. */
+    tess_status (*forward)(const tess_layer_call *call, const tess_tensors *tensors, const void *before,
+                           unsigned groups);
+    /* Runs backward. A sink has none.
+     * inputs: false: computes only the parameters' gradients, after a backward with `deferred` that computed none
+     * want_din: whether the gradient of the block's input is wanted */
+    tess_status (*backward)(const tess_layer_call *call, const tess_tensors *tensors, bool inputs, bool want_din);
     /* Only a sink has these two. `lent` is the call of the unit that owns the matrix of the map to logits.
      * train: runs forward and backward, after `forward`
      * evaluate: computes the results of a task, after `forward` */

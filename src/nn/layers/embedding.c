@@ -3,12 +3,12 @@
  * C (t - 1) / t elements per micro-batch, in forward. */
 #include "nn/layers/layers.h"
 
-static tess_status forward(const tess_layer_call *c, const tess_tensors *t, const void *before)
+static tess_status forward(const tess_layer_call *c, const tess_tensors *t, const void *before, unsigned groups)
 {
     const tess_block *p = c->block;
     bool split = tess_is_split(c, p->channels);
     void *out = split ? c->split.slice : t->h;
-    (void)before;
+    (void)before, (void)groups;
     TESS_TRY(c->kernels->embedding_forward(
         c->stream, &(tess_embedding_args){.table = c->w[p->table],
                                           .positions = p->positions >= 0 ? c->w[p->positions] : NULL,
@@ -24,13 +24,13 @@ static tess_status forward(const tess_layer_call *c, const tess_tensors *t, cons
     return TESS_OK;
 }
 
-static tess_status backward(const tess_layer_call *c, const tess_tensors *t, bool want_din)
+static tess_status backward(const tess_layer_call *c, const tess_tensors *t, bool inputs, bool want_din)
 {
     const tess_block *p = c->block;
     const tess_model_config *m = c->config;
     bool tied = p->tied; /* tied: the head has already written its part of the gradient, so this part is added */
     const void *dout = t->dh3;
-    (void)want_din;
+    (void)inputs, (void)want_din;
     if (tess_is_split(c, p->channels)) {
         TESS_TRY(tess_stream_to_columns(c, p->channels, t->dh3, c->split.slice));
         dout = c->split.slice;

@@ -4,10 +4,10 @@
 #include "nn/layers/layers.h"
 
 /* y (T, C) = norm(h) */
-static tess_status forward(const tess_layer_call *c, const tess_tensors *t, const void *before)
+static tess_status forward(const tess_layer_call *c, const tess_tensors *t, const void *before, unsigned groups)
 {
-    (void)before;
-    TESS_TRY(tess_norm_forward(c, &c->block->final_norm, t->h, NULL, NULL, t->y, t->input_stats));
+    (void)groups;
+    TESS_TRY(tess_norm_input(c, &c->block->final_norm, t, before, t->h, t->input_stats));
     tess_layer_show(c, "final norm", tess_own_part(c, t->y), c->config->hidden_size);
     return TESS_OK;
 }

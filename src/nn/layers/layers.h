@@ -142,10 +142,8 @@ bool tess_qkv_trains(const tess_layer_call *call);
 /* q_raw, k_raw -> q, k: norms over each head's channels, then rotary positions, if the family has them. */
 tess_status tess_heads_forward(const tess_layer_call *call, const tess_tensors *tensors);
 /* Turns the gradients of attention's q and k into those of the projections. They stay in dq and dk; with norms they
- * are written to q and k, which are no longer needed. */
-tess_status tess_heads_backward(const tess_layer_call *call, const tess_tensors *tensors);
-/* The norms' part of tess_heads_backward: starts from dq and dk after the inverse rotation. */
-tess_status tess_head_norms_backward(const tess_layer_call *call, const tess_tensors *tensors);
+ * are written to q and k, which are no longer needed. rotated: whether dq and dk are still those of rotated heads. */
+tess_status tess_heads_backward(const tess_layer_call *call, const tess_tensors *tensors, bool rotated);
 
 /* Computes attention: q, k, v -> out. */
 tess_status tess_attention_forward(const tess_layer_call *call, const tess_tensors *tensors);
@@ -274,6 +272,9 @@ tess_status tess_stream_norm_params(const tess_layer_call *call, const tess_norm
  * NULL. */
 tess_status tess_norm_forward(const tess_layer_call *call, const tess_norm *norm, const void *x, const void *residual,
                               void *h, void *y, tess_norm_stats stats);
+/* The first line of a part: in (R, C) = before + branch, unless it is ready (`before` NULL); y (T, C) = norm(in). */
+tess_status tess_norm_input(const tess_layer_call *call, const tess_norm *norm, const tess_tensors *tensors,
+                            const void *before, void *in, tess_norm_stats stats);
 /* dh = dresidual + norm'(dy), (R, C) each. */
 tess_status tess_norm_backward(const tess_layer_call *call, const tess_norm *norm, const void *h, tess_norm_stats stats,
                                const void *dy, const void *dresidual, void *dh);

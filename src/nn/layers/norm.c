@@ -24,6 +24,13 @@ tess_status tess_norm_forward(const tess_layer_call *c, const tess_norm *norm, c
     return tess_stream_gather(c, own, y, &whole);
 }
 
+tess_status tess_norm_input(const tess_layer_call *c, const tess_norm *norm, const tess_tensors *t, const void *before,
+                            void *in, tess_norm_stats stats)
+{
+    return before != NULL ? tess_norm_forward(c, norm, t->branch, before, in, t->y, stats)
+                          : tess_norm_forward(c, norm, in, NULL, NULL, t->y, stats);
+}
+
 tess_status tess_norm_backward(const tess_layer_call *c, const tess_norm *norm, const void *h, tess_norm_stats stats,
                                const void *dy, const void *dresidual, void *dh)
 {

@@ -8,89 +8,71 @@
  * stream, each has R of its T rows. */
 #include "nn/layers/layers.h"
 
-/* Computes in (R, C) = before + branch, unless it is ready, and y (T, C) = norm(in). */
-static tess_status norm_input(const tess_layer_call *c, const tess_norm *norm, const tess_tensors *t,
-                              const void *before, void *in, tess_norm_stats stats)
+/* Shows what a part adds to the stream. Backward, which computes it again, does not. */
+static void show_branch(const tess_layer_call *c, const char *what, const tess_tensors *t)
 {
-    return before != NULL ? tess_norm_forward(c, norm, t->branch, before, in, t->y, stats)
-                          : tess_norm_forward(c, norm, in, NULL, NULL, t->y, stats);
+    if (c->dw == NULL)
+        tess_layer_show(c, what, t->branch, c->config->hidden_size);
 }
 
-/* ---- Forward ---- */
-static tess_status attention_forward(const tess_layer_call *c, const tess_tensors *t, const void *before)
+/* ---- Forward. Backward repeats the lines of the groups that the layer has dropped. Each line starts from h or from
+ * the result of a group before it. ---- */
+static tess_status attention_forward(const tess_layer_call *c, const tess_tensors *t, const void *before,
+                                     unsigned groups)
 {
     const tess_block *p = c->block;
+    /* Norms of q and k write attention's q and k to work space, which has been reused. So they run again with attention
+     * only; backward computes them itself. */
+    unsigned rotates = tess_block_norms_heads(p) ? TESS_GROUP_ATTENTION : TESS_GROUP_ATTENTION_INPUTS;
 
     /* h (R, C) = the stream that the layer before left;  y = norm(h) */
-    TESS_TRY(norm_input(c, &p->input_norm, t, before, t->h, t->input_stats));
-
     /* q (T, H, D), k (T, G, D), v (T, G, D) = y Wq, y Wk, y Wv;  q = rope(norm(q));  k = rope(norm(k)) */
-    TESS_TRY(tess_qkv_forward(c, t->y, t));
-    TESS_TRY(tess_heads_forward(c, t));
-
-    /* out (T, H, D) = softmax(q k^T / sqrt(D)) v, causal, each sequence by itself;  branch = out Wo */
-    TESS_TRY(tess_attention_forward(c, t));
-    TESS_TRY(tess_linear_forward(c, &p->o, t->out, t->branch));
-    tess_layer_show(c, "attention output", t->branch, c->config->hidden_size);
-    return TESS_OK;
-}
-
-static tess_status feed_forward_forward(const tess_layer_call *c, const tess_tensors *t, const void *before)
-{
-    const tess_block *p = c->block;
-
-    /* h2 (R, C) = h + branch;  y = norm(h2) */
-    TESS_TRY(norm_input(c, &p->mlp_norm, t, before, t->h2, t->mlp_stats));
-
-    /* gate, up (T, F) = y Wgate, y Wup;  act (T, F) = silu(gate) * up;  branch = act Wdown */
-    if (p->gate.weight >= 0)
-        TESS_TRY(tess_linear_forward(c, &p->gate, t->y, t->gate));
-    TESS_TRY(tess_linear_act_forward(c, &p->up, t->y, t->gate, t->up, t->act));
-    TESS_TRY(tess_linear_forward(c, &p->down, t->act, t->branch));
-    tess_layer_show(c, "feed-forward output", t->branch, c->config->hidden_size);
-    return TESS_OK;
-}
-
-/* ---- Forward again: the lines of forward for the groups that the layer has dropped. Each line starts from h or from
- * the result of a group before it. ---- */
-/* Norms of q and k write attention's q and k to work space, which has been reused. Here they are computed only if
- * attention runs again; backward computes them itself. */
-static tess_status attention_again(const tess_layer_call *c, const tess_tensors *t, const void *before)
-{
-    const tess_block *p = c->block;
-    unsigned rotates = tess_block_norms_heads(p) ? TESS_GROUP_ATTENTION : TESS_GROUP_ATTENTION_INPUTS;
-    (void)before;
-    if (t->dropped & TESS_GROUP_ATTENTION_INPUTS) {
-        TESS_TRY(tess_norm_forward(c, &p->input_norm, t->h, NULL, NULL, t->y, t->input_stats));
+    if (groups & TESS_GROUP_ATTENTION_INPUTS) {
+        TESS_TRY(tess_norm_input(c, &p->input_norm, t, before, t->h, t->input_stats));
         TESS_TRY(tess_qkv_forward(c, t->y, t));
     }
-    if (t->dropped & rotates)
+    if (groups & rotates)
         TESS_TRY(tess_heads_forward(c, t));
-    if (t->dropped & TESS_GROUP_ATTENTION)
+
+    /* out (T, H, D) = softmax(q k^T / sqrt(D)) v, causal, each sequence by itself;  branch = out Wo */
+    if (groups & TESS_GROUP_ATTENTION)
         TESS_TRY(tess_attention_forward(c, t));
-    return t->dropped & TESS_GROUP_RESIDUAL ? tess_linear_forward(c, &p->o, t->out, t->branch) : TESS_OK;
+    if (groups & TESS_GROUP_RESIDUAL)
+        TESS_TRY(tess_linear_forward(c, &p->o, t->out, t->branch));
+    show_branch(c, "attention output", t);
+    return TESS_OK;
 }
 
-/* Also computes y = norm(h2), if backward reads it. */
-static tess_status feed_forward_again(const tess_layer_call *c, const tess_tensors *t, const void *before)
+static tess_status feed_forward_forward(const tess_layer_call *c, const tess_tensors *t, const void *before,
+                                        unsigned groups)
 {
     const tess_block *p = c->block;
-    bool gated = p->gate.weight >= 0;
-    bool reads_y = (gated && tess_linear_reads_input(c, &p->gate)) || tess_linear_reads_input(c, &p->up);
-    if (t->dropped & TESS_GROUP_RESIDUAL)
-        TESS_TRY(norm_input(c, &p->mlp_norm, t, before, t->h2, t->mlp_stats));
-    else if (reads_y || (t->dropped & TESS_GROUP_FEED_FORWARD))
+    bool gated = p->gate.weight >= 0, again = c->dw != NULL;
+
+    /* h2 (R, C) = h + branch;  y = norm(h2), which backward also reads if nothing is dropped */
+    if (groups & TESS_GROUP_RESIDUAL)
+        TESS_TRY(tess_norm_input(c, &p->mlp_norm, t, before, t->h2, t->mlp_stats));
+    else if (groups & TESS_GROUP_FEED_FORWARD || (gated && tess_linear_reads_input(c, &p->gate)) ||
+             tess_linear_reads_input(c, &p->up))
         TESS_TRY(tess_norm_again(c, &p->mlp_norm, t->h2, t->y));
-    if (!(t->dropped & TESS_GROUP_FEED_FORWARD))
+    if (!(groups & TESS_GROUP_FEED_FORWARD))
         return TESS_OK;
+
+    /* gate, up (T, F) = y Wgate, y Wup;  act (T, F) = silu(gate) * up;  branch = act Wdown */
     if (gated)
         TESS_TRY(tess_linear_forward(c, &p->gate, t->y, t->gate));
-    return tess_linear_forward(c, &p->up, t->y, t->up);
+    if (again)
+        return tess_linear_forward(c, &p->up, t->y, t->up);
+    TESS_TRY(tess_linear_act_forward(c, &p->up, t->y, t->gate, t->up, t->act));
+    TESS_TRY(tess_linear_forward(c, &p->down, t->act, t->branch));
+    show_branch(c, "feed-forward output", t);
+    return TESS_OK;
 }
 
 /* ---- Backward: the lines of forward from the last to the first. The stream's gradient passes unchanged through both
- * additions, and each branch adds its own part: dh3 -> dh2 -> dh. ---- */
-static tess_status feed_forward_backward(const tess_layer_call *c, const tess_tensors *t, bool want_dh)
+ * additions, and each branch adds its own part: dh3 -> dh2 -> dh. The weight part computes only the parameters'
+ * gradients; its norms also compute the stream's gradient again, in work space that nothing reads. ---- */
+static tess_status feed_forward_backward(const tess_layer_call *c, const tess_tensors *t, bool inputs, bool want_dh)
 {
     const tess_block *p = c->block;
     void *act = t->deferred || tess_linear_reads_input(c, &p->down) ? t->act : NULL; /* (T, F) */
@@ -100,20 +82,25 @@ static tess_status feed_forward_backward(const tess_layer_call *c, const tess_te
 
     /* dact (T, F) = dh3 Wdown^T;  dgate, dup (T, F), which overwrite gate, up;  dWdown = act^T dh3 */
     TESS_TRY(tess_stream_gather(c, t->dh3, c->split.stream, &dh3));
-    TESS_TRY(tess_linear_act_backward(c, &p->down, dh3, t->gate, t->up, act, t->fusing));
+    if (inputs)
+        TESS_TRY(tess_linear_act_backward(c, &p->down, dh3, t->gate, t->up, act, t->fusing));
     TESS_TRY(tess_linear_backward_params(c, &p->down, act, dh3));
 
     /* dWgate, dWup = y^T dgate, y^T dup;  dy = dgate Wgate^T + dup Wup^T */
     const tess_linear_grad terms[] = {{&p->gate, t->gate}, {&p->up, t->up}};
     for (int i = gated ? 0 : 1; i < 2; i++)
         TESS_TRY(tess_linear_backward_params(c, terms[i].linear, t->y, terms[i].dy));
-    TESS_TRY(tess_linear_backward_inputs(c, gated ? terms : terms + 1, gated ? 2 : 1, t->fusing, t->dy_mlp));
+    if (inputs)
+        TESS_TRY(tess_linear_backward_inputs(c, gated ? terms : terms + 1, gated ? 2 : 1, t->fusing, t->dy_mlp));
 
     /* dh2 = dh3 + norm'(dy) at h2 */
-    return tess_norm_backward(c, &p->mlp_norm, t->h2, t->mlp_stats, t->dy_mlp, t->dh3, t->dh2);
+    if (!inputs && !tess_norm_trains(c, &p->mlp_norm))
+        return TESS_OK;
+    return tess_norm_backward(c, &p->mlp_norm, t->h2, t->mlp_stats, t->dy_mlp, inputs ? t->dh3 : NULL,
+                              inputs ? t->dh2 : t->branch);
 }
 
-static tess_status attention_backward(const tess_layer_call *c, const tess_tensors *t, bool want_dh)
+static tess_status attention_backward(const tess_layer_call *c, const tess_tensors *t, bool inputs, bool want_dh)
 {
     const tess_block *p = c->block;
     const void *dh2; /* (T, C) */
@@ -126,58 +113,27 @@ static tess_status attention_backward(const tess_layer_call *c, const tess_tenso
     TESS_TRY(tess_linear_backward_params(c, &p->o, t->out, dh2));
     if (!want_dy && !tess_qkv_trains(c))
         return TESS_OK;
-    TESS_TRY(tess_linear_backward_input(c, &p->o, dh2, t->dout));
+    if (inputs)
+        TESS_TRY(tess_linear_backward_input(c, &p->o, dh2, t->dout));
 
     /* dq (T, H, D), dk (T, G, D), dv (T, G, D) of attention, then back through rope and the norms of q and k */
-    if (tess_block_norms_heads(p))
+    if (inputs && tess_block_norms_heads(p))
         TESS_TRY(tess_heads_forward(c, t));
-    TESS_TRY(tess_attention_backward(c, t));
-    TESS_TRY(tess_heads_backward(c, t));
+    if (inputs)
+        TESS_TRY(tess_attention_backward(c, t));
+    TESS_TRY(tess_heads_backward(c, t, inputs));
 
     /* dWq, dWk, dWv = y^T dq, y^T dk, y^T dv;  dy = dq Wq^T + dk Wk^T + dv Wv^T */
-    TESS_TRY(tess_qkv_backward(c, t->y, t, want_dy ? t->dy_input : NULL));
+    TESS_TRY(tess_qkv_backward(c, t->y, t, inputs && want_dy ? t->dy_input : NULL));
     if (!want_dy)
         return TESS_OK;
 
     /* dh = dh2 + norm'(dy) at h */
-    TESS_TRY(tess_norm_backward(c, &p->input_norm, t->h, t->input_stats, t->dy_input, t->dh2, t->dh));
-    tess_layer_show(c, "input gradient", t->dh, c->config->hidden_size);
+    TESS_TRY(tess_norm_backward(c, &p->input_norm, t->h, t->input_stats, t->dy_input, inputs ? t->dh2 : NULL,
+                                inputs ? t->dh : t->branch));
+    if (inputs)
+        tess_layer_show(c, "input gradient", t->dh, c->config->hidden_size);
     return TESS_OK;
-}
-
-/* ---- The lines of backward that compute parameter gradients, in their order. The norms' kernels also compute the
- * stream's gradient again, in work space that nothing reads. ---- */
-static tess_status feed_forward_weights(const tess_layer_call *c, const tess_tensors *t)
-{
-    const tess_block *p = c->block;
-    const void *dh3; /* (T, C) */
-
-    /* dWdown = act^T dh3;  dWgate, dWup = y^T dgate, y^T dup */
-    TESS_TRY(tess_norm_again(c, &p->mlp_norm, t->h2, t->y));
-    TESS_TRY(tess_stream_gather(c, t->dh3, c->split.stream, &dh3));
-    TESS_TRY(tess_linear_backward_params(c, &p->down, t->act, dh3));
-    if (p->gate.weight >= 0)
-        TESS_TRY(tess_linear_backward_params(c, &p->gate, t->y, t->gate));
-    TESS_TRY(tess_linear_backward_params(c, &p->up, t->y, t->up));
-    if (!tess_norm_trains(c, &p->mlp_norm))
-        return TESS_OK;
-    return tess_norm_backward(c, &p->mlp_norm, t->h2, t->mlp_stats, t->dy_mlp, NULL, t->branch);
-}
-
-static tess_status attention_weights(const tess_layer_call *c, const tess_tensors *t)
-{
-    const tess_block *p = c->block;
-    const void *dh2; /* (T, C) */
-
-    /* dWo = out^T dh2;  dWq, dWk, dWv = y^T dq, y^T dk, y^T dv */
-    TESS_TRY(tess_norm_again(c, &p->input_norm, t->h, t->y));
-    TESS_TRY(tess_stream_gather(c, t->dh2, c->split.stream, &dh2));
-    TESS_TRY(tess_linear_backward_params(c, &p->o, t->out, dh2));
-    TESS_TRY(tess_head_norms_backward(c, t));
-    TESS_TRY(tess_qkv_backward(c, t->y, t, NULL));
-    if (!tess_norm_trains(c, &p->input_norm))
-        return TESS_OK;
-    return tess_norm_backward(c, &p->input_norm, t->h, t->input_stats, t->dy_input, NULL, t->branch);
 }
 
 /* ---- Tensors ---- */
@@ -279,9 +235,7 @@ const tess_part tess_attention_part = {
     .sizes = attention_sizes,
     .place_views = attention_views,
     .forward = attention_forward,
-    .again = attention_again,
     .backward = attention_backward,
-    .backward_weights = attention_weights,
     .flops = attention_flops,
 };
 
@@ -292,7 +246,5 @@ const tess_part tess_feed_forward_part = {
     .n_tensors = sizeof(feed_forward_tensors) / sizeof(feed_forward_tensors[0]),
     .sizes = feed_forward_sizes,
     .forward = feed_forward_forward,
-    .again = feed_forward_again,
     .backward = feed_forward_backward,
-    .backward_weights = feed_forward_weights,
 };
