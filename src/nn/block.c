@@ -1,4 +1,4 @@
-/* The linear maps of a block, and how they read its parameters. */
+/* Questions about blocks: the linear maps of one, how they read parameters, and the width of streams. */
 #include "nn/block.h"
 
 #include <string.h>
@@ -23,4 +23,12 @@ bool tess_block_owns_rows(const tess_block *block, int weight)
         owns = owns && map->offset == 0 && map->ld == (map->in_out ? map->n_out : map->n_in);
     }
     return reads && owns;
+}
+
+int64_t tess_model_width(const tess_model *model)
+{
+    int64_t width = 0;
+    for (int unit = 0; unit < model->n_units; unit++)
+        width = model->blocks[unit].hidden_size > width ? model->blocks[unit].hidden_size : width;
+    return width;
 }

@@ -43,6 +43,7 @@ typedef struct tess_block {
     char name[32];        /* name, such as "model.layers.3" */
     int64_t layer;        /* the layer's number in the whole model; -1: the block is no layer */
     int first, n_params;  /* range of the block's parameters in the model's table */
+    int64_t hidden_size;  /* C, the channels of the stream that the block reads or leaves */
     bool layer_norm;      /* true: LayerNorm with bias; false: RMSNorm */
     int table, positions; /* embedding: indices of the tables; positions -1: none */
     tess_cut channels;    /* embedding: how the ranks that share both tables cut their columns */
@@ -67,6 +68,9 @@ typedef struct tess_block {
 /* Writes pointers to the linear maps of a layer to `maps`. Returns their number. Absent maps have no adapter. */
 enum { TESS_MAX_MAPS = 8 };
 int tess_block_maps(const tess_block *block, const tess_linear *maps[TESS_MAX_MAPS]);
+
+/* The channels of the widest stream. */
+int64_t tess_model_width(const tess_model *model);
 
 /* Whether every linear map of a layer that reads this parameter reads whole rows of it. */
 bool tess_block_owns_rows(const tess_block *block, int weight);

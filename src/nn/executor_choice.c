@@ -14,7 +14,7 @@ typedef struct choice {
 static choice choice_of(const tess_executor *e, int unit, int group)
 {
     const tess_block *b = &e->model->blocks[unit];
-    const double element = (double)tess_dtype_size(e->options.dtype), C = (double)e->model->config.hidden_size,
+    const double element = (double)tess_dtype_size(e->options.dtype), C = (double)b->hidden_size,
                  Q = (double)b->q.out.size, K = (double)b->k.out.size,
                  F = (double)b->up.out.size * (b->gate.weight >= 0 ? 2 : 1), heads = Q / (double)b->head_size,
                  length = (double)e->options.max_position, window = (double)b->window,

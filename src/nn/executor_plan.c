@@ -40,7 +40,7 @@ void tess_executor_sizes(const tess_executor *e, int unit, const tess_part *part
     sizes[TESS_DIM_ONE] = 1;
     sizes[TESS_DIM_T] = n_tokens;
     sizes[TESS_DIM_R] = tess_executor_stream_room(e->model, &e->options);
-    sizes[TESS_DIM_C] = e->model->config.hidden_size;
+    sizes[TESS_DIM_C] = block->hidden_size;
     sizes[TESS_DIM_MEAN] = block->layer_norm ? 1 : -1;
     if (part->sizes != NULL)
         part->sizes(e->model, block, sizes);
@@ -53,10 +53,10 @@ static void *elements(const tess_executor *e, cursor *at, size_t width)
     return take(at, (size_t)e->options.max_tokens * width, tess_dtype_size(e->options.dtype));
 }
 
-static void *stream_of(const tess_executor *e, cursor *at)
+static void *stream_of(const tess_executor *e, cursor *at, int64_t C)
 {
     const size_t R = (size_t)tess_executor_stream_room(e->model, &e->options);
-    return take(at, R * (size_t)e->model->config.hidden_size, tess_dtype_size(e->options.dtype));
+    return take(at, R * (size_t)C, tess_dtype_size(e->options.dtype));
 }
 
 /* ---- The tensors of units ---- */
@@ -204,7 +204,7 @@ enum { PAGES = 1 << 16 };
 
 static void take_kept(const tess_executor *e, cursor *at, const unit_plan *p, tess_unit_memory *m)
 {
-    const size_t C = (size_t)e->model->config.hidden_size;
+    const size_t C = (size_t)p->block->hidden_size;
     if (p->partitioned)
         m->own_rows = take(at, first_share(e->model, (tess_cut){e->options.max_tokens, 1}) * C,
                            tess_dtype_size(e->options.dtype));
@@ -237,7 +237,7 @@ static void plan_unit(tess_executor *e, cursor *at, cursor *disk, int slot, int 
     if (unit > units.begin && e->units != NULL)
         m->tensors.dh = tess_executor_memory(e, slot, unit - 1)->tensors.dh3;
     if (e->options.split_backward && tess_executor_leaves(e, unit) && unit < units.end - 1)
-        m->tensors.dh3 = stream_of(e, at);
+        m->tensors.dh3 = stream_of(e, at, p.block->hidden_size);
     take_parts(e, at, &p, HOME_LEFT, m);
     if (p.on_disk)
         take_kept_on_disk(e, disk, &p, m);
@@ -251,7 +251,7 @@ static void *plan_passing(const tess_executor *e, cursor *at, tess_slot_units un
     bool passes = false;
     for (int unit = units.begin; unit < units.end; unit++)
         passes |= tess_executor_is_frozen(e, unit) || plan_of(e, unit).partitioned;
-    return passes ? stream_of(e, at) : NULL;
+    return passes ? stream_of(e, at, tess_model_width(e->model)) : NULL;
 }
 
 /* If there is no backward, micro-batches run one after the other and share one stream tensor. Otherwise each slot
@@ -283,7 +283,7 @@ static bool exchanges_sums(const tess_model *model)
  * (C, K) of weights; by columns it receives (T, K) of operands. The smaller one wins. */
 static bool cuts_products_by_rows(const tess_executor *e)
 {
-    return e->options.sequence_parallel && e->options.max_tokens >= e->model->config.hidden_size;
+    return e->options.sequence_parallel && e->options.max_tokens >= tess_model_width(e->model);
 }
 
 /* Takes the memory into which products and sums gather, for the widest layer.
@@ -295,7 +295,7 @@ static void plan_split(tess_executor *e, cursor *at)
 {
     const tess_model *model = e->model;
     size_t T = (size_t)e->options.max_tokens, element = tess_dtype_size(e->options.dtype), heads = 2;
-    int64_t C = model->config.hidden_size, begin, slice;
+    int64_t C = tess_model_width(model), begin, slice;
     tess_shard_rows(C, model->part.tp_degree, model->part.tp_rank, &begin, &slice);
     e->split.by_rows = cuts_products_by_rows(e);
     size_t rows = T, columns = (size_t)slice, operands = T * 2 * (size_t)slice, weights = 0;
@@ -326,30 +326,18 @@ static void plan_split(tess_executor *e, cursor *at)
         e->split.stream = take(at, T * (size_t)C, element);
 }
 
-/* The widest input or output of a layer's maps with adapters. */
-static size_t widest_adapted(const tess_block *block, bool train)
+/* Sizes of the maps with adapters: the widest input or output, and the widest one that is cut over ranks. */
+static void find_widest(const tess_block *block, bool train, size_t *widest, size_t *shared)
 {
     const tess_linear *maps[TESS_MAX_MAPS];
-    size_t widest = 0;
-    for (int i = 0; i < tess_block_maps(block, maps); i++)
-        if (maps[i]->adapter.rank > 0) {
-            widest = larger(widest, (size_t)maps[i]->n_out);
-            widest = larger(widest, train ? (size_t)maps[i]->n_in : 0);
-        }
-    return widest;
-}
-
-/* The widest inputs or outputs that are cut over ranks, of a map with an adapter. */
-static size_t widest_shared(const tess_block *block)
-{
-    const tess_linear *maps[TESS_MAX_MAPS];
-    size_t widest = 0;
-    for (int i = 0; i < tess_block_maps(block, maps); i++)
-        if (maps[i]->adapter.rank > 0) {
-            widest = larger(widest, maps[i]->in.unit > 0 ? (size_t)maps[i]->in.size : 0);
-            widest = larger(widest, maps[i]->out.unit > 0 ? (size_t)maps[i]->out.size : 0);
-        }
-    return widest;
+    for (int i = 0; i < tess_block_maps(block, maps); i++) {
+        const tess_linear *map = maps[i];
+        if (map->adapter.rank == 0)
+            continue;
+        *widest = larger(*widest, (size_t)(train && map->n_in > map->n_out ? map->n_in : map->n_out));
+        *shared = larger(*shared, map->in.unit > 0 ? (size_t)map->in.size : 0);
+        *shared = larger(*shared, map->out.unit > 0 ? (size_t)map->out.size : 0);
+    }
 }
 
 /* If activations are float32, sums need no separate buffer, except for the gradient of an activation. */
@@ -359,8 +347,7 @@ static void plan_low_rank(tess_executor *e, cursor *at)
     size_t widest = 0, shared = 0;
     bool narrow = e->options.dtype != TESS_F32, sums = narrow;
     for (int unit = 0; unit < e->model->n_units; unit++) {
-        shared = larger(shared, widest_shared(&e->model->blocks[unit]));
-        widest = larger(widest, widest_adapted(&e->model->blocks[unit], e->options.train));
+        find_widest(&e->model->blocks[unit], e->options.train, &widest, &shared);
         sums |= e->options.train && e->model->blocks[unit].down.adapter.rank > 0;
     }
     e->low_rank.low = elements(e, at, rank);
@@ -380,7 +367,7 @@ static void plan_low_rank(tess_executor *e, cursor *at)
 static size_t rounded_elements(const tess_executor *e, int unit)
 {
     const tess_block *block = &e->model->blocks[unit];
-    const size_t T = (size_t)e->options.max_tokens, C = (size_t)e->model->config.hidden_size,
+    const size_t T = (size_t)e->options.max_tokens, C = (size_t)block->hidden_size,
                  F = (size_t)(block->gate.weight >= 0 ? 2 * block->intermediate_size : block->intermediate_size),
                  heads = (size_t)((block->n_heads + 2 * block->n_kv_heads) * block->head_size), W = larger(F, heads),
                  inner = T * C, outer = T * W, weight = C * W;
@@ -399,16 +386,16 @@ static void plan_rounded(tess_executor *e, cursor *at)
 /* Plans the work space that all blocks share. */
 static void plan_common(tess_executor *e, cursor *at)
 {
-    const int64_t T = e->options.max_tokens, C = e->model->config.hidden_size;
+    const int64_t T = e->options.max_tokens, C = tess_model_width(e->model);
     tess_tensors *w = &e->common;
-    w->branch = stream_of(e, at);
+    w->branch = stream_of(e, at, C);
     w->y = elements(e, at, (size_t)C);
     if (e->options.train) {
         size_t fusing = tess_gemm_fused_work(T, C, true, TESS_THEN_NOTHING, e->options.dtype);
         for (int unit = 0; unit < e->model->n_units; unit++)
             fusing = larger(fusing, tess_gemm_fused_work(T, e->model->blocks[unit].intermediate_size, false,
                                                          TESS_THEN_ACT_BACKWARD, e->options.dtype));
-        w->dh3 = w->dh2 = w->dh = stream_of(e, at);
+        w->dh3 = w->dh2 = w->dh = stream_of(e, at, C);
         w->dy_mlp = w->dy_input = w->branch;
         w->fusing = take(at, fusing, 1);
     }
@@ -472,7 +459,7 @@ int64_t tess_executor_stream_room(const tess_model *model, const tess_executor_o
 size_t tess_executor_exchange_bytes(const tess_model *model, const tess_executor_options *options)
 {
     size_t T = (size_t)options->max_tokens, element = tess_dtype_size(options->dtype);
-    size_t C = (size_t)model->config.hidden_size, V = (size_t)tess_model_config_outputs(&model->config), most = 0;
+    size_t C = (size_t)tess_model_width(model), V = (size_t)tess_model_config_outputs(&model->config), most = 0;
     size_t stream = first_share(model, (tess_cut){(int64_t)C, 1}),
            rows = options->sequence_parallel ? first_share(model, tess_executor_rows(options, options->max_tokens)) : 0,
            logits = first_share(model, (tess_cut){(int64_t)V, 1});

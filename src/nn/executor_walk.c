@@ -32,11 +32,15 @@ static int64_t rows_of(const tess_executor *e, const tess_batch *batch)
     return tess_executor_stream_rows(e->model, &e->options, batch->n_tokens);
 }
 
-static tess_status copy_stream(const tess_executor *e, const tess_batch *batch, void *to, const void *from)
+static tess_status copy(const tess_executor *e, void *to, const void *from, int64_t bytes)
 {
-    int64_t row = e->model->config.hidden_size * (int64_t)tess_dtype_size(e->options.dtype);
-    return tess_stream_kernels(e->stream)->copy(
-        e->stream, &(tess_copy_args){.to = to, .from = from, .bytes = rows_of(e, batch) * row});
+    return tess_stream_kernels(e->stream)->copy(e->stream, &(tess_copy_args){.to = to, .from = from, .bytes = bytes});
+}
+
+static tess_status copy_stream(const tess_executor *e, const tess_batch *batch, int unit, void *to, const void *from)
+{
+    int64_t row = e->model->blocks[unit].hidden_size * (int64_t)tess_dtype_size(e->options.dtype);
+    return copy(e, to, from, rows_of(e, batch) * row);
 }
 
 static tess_unit_memory *memory_in(const tess_executor *e, const tess_range *r, int unit, tess_walk_aim aim)
@@ -68,12 +72,12 @@ static tess_status leave_stream(const tess_executor *e, const tess_range *r, int
 {
     const void *left = left_stream(e, r, unit, aim), *made = left == NULL ? made_stream(e, r, unit, aim) : NULL;
     if (left == NULL)
-        return to != made ? copy_stream(e, r->batch, to, made) : TESS_OK;
+        return to != made ? copy_stream(e, r->batch, unit, to, made) : TESS_OK;
     return tess_stream_kernels(e->stream)->add(
         e->stream, &(tess_add_args){.a = left,
                                     .b = e->common.branch,
                                     .y = to,
-                                    .n = rows_of(e, r->batch) * e->model->config.hidden_size,
+                                    .n = rows_of(e, r->batch) * e->model->blocks[unit].hidden_size,
                                     .dtype = e->options.dtype});
 }
 
@@ -84,16 +88,13 @@ static tess_layer_call by_rows(tess_layer_call call)
     return call;
 }
 
-static tess_status keep_rows(const tess_layer_call *call, const tess_unit_memory *m)
+static tess_status keep_rows(const tess_executor *e, const tess_layer_call *call, const tess_unit_memory *m)
 {
     const tess_layer_call cut = by_rows(*call);
     int64_t begin, n = tess_own_rows(&cut, &begin);
-    if (m->own_rows == NULL)
-        return TESS_OK;
-    return call->kernels->copy(call->stream, &(tess_copy_args){.to = m->own_rows,
-                                                               .from = tess_own_part(&cut, m->tensors.h),
-                                                               .bytes = n * call->config->hidden_size *
-                                                                        (int64_t)tess_dtype_size(call->dtype)});
+    return m->own_rows == NULL ? TESS_OK
+                               : copy(e, m->own_rows, tess_own_part(&cut, m->tensors.h),
+                                      n * call->block->hidden_size * (int64_t)tess_dtype_size(call->dtype));
 }
 
 /* Gathers the whole input of a layer. A collective if ranks keep only their own rows. */
@@ -125,7 +126,7 @@ static tess_status compute_forward(tess_executor *e, const tess_range *r, const 
     if (!tess_executor_reads(e, call->unit))
         t.h = made_stream(e, r, call->unit, aim);
     TESS_TRY(forward_parts(call, &t, first ? NULL : left_stream(e, r, call->unit - 1, aim), TESS_GROUP_ALL));
-    return aim == TESS_WALK_FOR_BACKWARD ? keep_rows(call, m) : TESS_OK;
+    return aim == TESS_WALK_FOR_BACKWARD ? keep_rows(e, call, m) : TESS_OK;
 }
 
 static tess_status forward_unit(tess_executor *e, const tess_range *r, int unit, bool first, tess_walk_aim aim)
@@ -153,7 +154,7 @@ static tess_status take_stream(const tess_executor *e, const tess_range *r, cons
     if (!tess_executor_reads(e, r->begin) || in == m->tensors.h)
         return TESS_OK;
     tess_executor_page_input(e, r->slot, (int)(m - tess_executor_memory(e, r->slot, 0)));
-    return copy_stream(e, r->batch, m->tensors.h, in);
+    return copy_stream(e, r->batch, r->begin, m->tensors.h, in);
 }
 
 tess_status tess_executor_forward_range(tess_executor *e, const tess_range *r, const void *in, void *out,
@@ -204,15 +205,12 @@ static tess_status copy_overwritten(const tess_executor *e, const tess_layer_cal
         int64_t sizes[TESS_N_DIMS];
         tess_executor_sizes(e, call->unit, part, call->T, sizes);
         for (const tess_tensor_row *row = part->tensors; row < part->tensors + part->n_tensors; row++) {
-            void *copy = row->uses & TESS_TENSOR_OVERWRITTEN ? m->copies[n++] : NULL;
-            if (copy == NULL)
+            void *room = row->uses & TESS_TENSOR_OVERWRITTEN ? m->copies[n++] : NULL;
+            if (room == NULL)
                 continue;
-            TESS_TRY(
-                call->kernels->copy(call->stream, &(tess_copy_args){.to = copy,
-                                                                    .from = tess_tensor_get(t, row->at),
-                                                                    .bytes = sizes[row->rows] * sizes[row->columns] *
-                                                                             (int64_t)tess_dtype_size(call->dtype)}));
-            tess_tensor_set(t, row->at, copy);
+            TESS_TRY(copy(e, room, tess_tensor_get(t, row->at),
+                          sizes[row->rows] * sizes[row->columns] * (int64_t)tess_dtype_size(call->dtype)));
+            tess_tensor_set(t, row->at, room);
         }
     }
     return TESS_OK;
@@ -229,19 +227,6 @@ static tess_status backward_parts(const tess_executor *e, const tess_layer_call 
     for (int i = call->block->n_parts - 1; i >= 0; i--)
         TESS_TRY(call->block->parts[i]->backward(call, t, inputs, want_din));
     return TESS_OK;
-}
-
-/* Runs the input part of a unit's backward. It computes no parameter gradients, so forward hooks, which give the
- * weights, are enough. */
-static tess_status backward_input(tess_executor *e, tess_layer_call *call, const tess_unit_memory *m, tess_tensors *t)
-{
-    if (!tess_executor_reads(e, call->unit))
-        return TESS_OK;
-    call->dw = e->none;
-    TESS_TRY(e->hooks.pre_forward(e->hooks.self, call->unit, &call->w));
-    if (call->batch != NULL)
-        TESS_TRY(backward_parts(e, call, m, t, true, true));
-    return e->hooks.post_forward(e->hooks.self, call->unit);
 }
 
 /* ---- A tied table ---- */
@@ -268,41 +253,46 @@ static tess_status reopen_table(tess_executor *e, int slot, tess_layer_call *cal
     TESS_CHECK(t->n > 0, TESS_E_INVALID, no_head, slot);
     TESS_TRY(e->hooks.pre_backward(e->hooks.self, call->unit, &call->w, &call->dw));
     if (call->batch != NULL)
-        TESS_TRY(call->kernels->copy(call->stream, &(tess_copy_args){.to = call->dw[call->block->table],
-                                                                     .from = waiting_table(e, 0),
-                                                                     .bytes = t->count * (int64_t)sizeof(float)}));
+        TESS_TRY(copy(e, call->dw[call->block->table], waiting_table(e, 0), t->count * (int64_t)sizeof(float)));
     t->first = (t->first + 1) % e->options.n_tables;
     t->n--;
     return TESS_OK;
 }
 
-/* Computes the whole backward of a unit, or its weight part. */
+/* Opens the windows that a part of backward needs. The input part computes no parameter gradients, so forward hooks,
+ * which give the weights, are enough. */
+static tess_status open_unit(tess_executor *e, int slot, tess_backward_part part, tess_layer_call *call)
+{
+    if (part == TESS_BACKWARD_INPUT) {
+        call->dw = e->none;
+        return e->hooks.pre_forward(e->hooks.self, call->unit, &call->w);
+    }
+    if (call->unit == e->model->table_unit && tess_executor_trains_table(e))
+        return reopen_table(e, slot, call);
+    return e->hooks.pre_backward(e->hooks.self, call->unit, &call->w, &call->dw);
+}
+
+/* Computes the backward of a unit, or a part of it. */
 static tess_status backward_unit(tess_executor *e, const tess_range *r, int unit, const tess_backward *b)
 {
     const tess_unit_memory *m = tess_executor_memory(e, r->slot, unit);
+    const bool input_part = b->part == TESS_BACKWARD_INPUT;
     tess_tensors t = tensors_of(e, r, unit, b->din);
     tess_layer_call call = call_of(e, r->batch, unit);
     const bool inputs = b->part != TESS_BACKWARD_WEIGHTS || !t.deferred;
-    bool want_dh = unit > e->options.first_trainable_unit || b->din != NULL;
+    const bool want_din = input_part || unit > e->options.first_trainable_unit || b->din != NULL;
+    if (input_part && !tess_executor_reads(e, unit))
+        return TESS_OK;
     if (r->batch != NULL) {
         tess_model_name_unit(e->model, unit, e->stream);
         TESS_TRY(tess_executor_page_backward(e, r, unit, b->part));
     }
-    if (b->part == TESS_BACKWARD_INPUT) {
-        TESS_TRY(backward_input(e, &call, m, &t));
-        if (r->batch != NULL)
-            tess_executor_page_done(e, r, unit);
-        return TESS_OK;
-    }
-    if (unit == e->model->table_unit && tess_executor_trains_table(e))
-        TESS_TRY(reopen_table(e, r->slot, &call));
-    else
-        TESS_TRY(e->hooks.pre_backward(e->hooks.self, unit, &call.w, &call.dw));
-    if (r->batch != NULL)
-        TESS_TRY(backward_parts(e, &call, m, &t, inputs, inputs && want_dh));
-    if (r->batch != NULL)
+    TESS_TRY(open_unit(e, r->slot, b->part, &call));
+    if (r->batch != NULL) {
+        TESS_TRY(backward_parts(e, &call, m, &t, inputs, inputs && want_din));
         tess_executor_page_done(e, r, unit);
-    return e->hooks.post_backward(e->hooks.self, unit);
+    }
+    return input_part ? e->hooks.post_forward(e->hooks.self, unit) : e->hooks.post_backward(e->hooks.self, unit);
 }
 
 /* ---- A unit that ends the stream ---- */

@@ -42,8 +42,8 @@ static tess_status grade_values(void *self, int64_t n, const float *value, float
 
 static tess_status take_addresses(dry_run *r)
 {
-    size_t largest = 1, stream = (size_t)(r->options.max_tokens * tess_model_get_config(r->model)->hidden_size) *
-                                 tess_dtype_size(r->options.dtype);
+    size_t largest = 1,
+           stream = (size_t)(r->options.max_tokens * tess_model_width(r->model)) * tess_dtype_size(r->options.dtype);
     for (int i = 0; i < tess_model_n_params(r->model); i++) {
         size_t count = (size_t)tess_shape_count(&tess_model_param(r->model, i)->slice.whole);
         largest = count > largest ? count : largest;

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "derivative.h"
+#include "nn/block.h"
 
 enum { MAX_T = FIXTURE_TOKENS };
 
@@ -242,6 +243,26 @@ static void frozen_units_keep_nothing(void)
         size_t layers = (size_t)n_frozen * (C + 1 + Q + 2 * K + Q + H + C + 1 + 2 * F) * T * sizeof(float);
         EXPECT_INT(tess_executor_bytes(r.model, &options), all - layers + C * T * sizeof(float));
     }
+    rig_close(&r);
+    fixture_close(&f);
+}
+
+/* A narrow layer keeps two narrow streams. The work space, which all units share, stays as wide as the widest. */
+static void streams_are_as_wide_as_their_blocks(void)
+{
+    enum { T = 256, C = 24 };
+    fixture f;
+    fixture_open(&f, "llama");
+    rig r;
+    rig_open(&r, &f.config, TESS_F32, NULL, 1);
+    const tess_executor_options options = {
+        .dtype = TESS_F32, .max_tokens = T, .max_position = f.max_position, .train = true};
+    const size_t all = tess_executor_bytes(r.model, &options);
+    r.model->blocks[1].hidden_size = C / 2;
+    EXPECT_INT(tess_executor_bytes(r.model, &options), all - 2 * T * (C / 2) * sizeof(float));
+    for (int unit = 0; unit < tess_model_n_units(r.model); unit++)
+        r.model->blocks[unit].hidden_size = C / 2;
+    EXPECT(tess_executor_bytes(r.model, &options) < all - 2 * T * C * sizeof(float));
     rig_close(&r);
     fixture_close(&f);
 }
@@ -602,6 +623,7 @@ static const test_case cases[] = {
     CASE(sleep_gives_activations_back_and_changes_no_bit),
     CASE(frozen_parameters_change_no_other_gradient),
     CASE(frozen_units_keep_nothing),
+    CASE(streams_are_as_wide_as_their_blocks),
     CASE(lower_units_may_be_frozen),
     CASE(hooks_come_in_order_and_their_errors_name_the_unit),
     CASE(ranges_call_the_hooks_of_their_units),

@@ -20,7 +20,7 @@ static tess_status forward(const tess_layer_call *c, const tess_tensors *t, cons
                                           .dtype = c->dtype}));
     if (split)
         TESS_TRY(tess_stream_from_columns(c, p->channels, out, t->h));
-    tess_layer_show(c, "output", t->h, c->config->hidden_size);
+    tess_layer_show(c, "output", t->h, c->block->hidden_size);
     return TESS_OK;
 }
 

@@ -8,7 +8,7 @@ static tess_status forward(const tess_layer_call *c, const tess_tensors *t, cons
 {
     (void)groups;
     TESS_TRY(tess_norm_input(c, &c->block->final_norm, t, before, t->h, t->input_stats));
-    tess_layer_show(c, "final norm", tess_own_part(c, t->y), c->config->hidden_size);
+    tess_layer_show(c, "final norm", tess_own_part(c, t->y), c->block->hidden_size);
     return TESS_OK;
 }
 
@@ -40,7 +40,7 @@ static tess_status train(const tess_layer_call *c, const tess_layer_call *lent, 
     if (!want_dy)
         return TESS_OK;
     TESS_TRY(tess_norm_backward(c, norm, t->h, t->input_stats, tess_own_part(c, t->y), NULL, t->dh));
-    tess_layer_show(c, "input gradient", t->dh, c->config->hidden_size);
+    tess_layer_show(c, "input gradient", t->dh, c->block->hidden_size);
     return TESS_OK;
 }
 
@@ -54,7 +54,7 @@ static tess_status pick_logits(tess_layer_call c, const tess_tensors *t, const t
                                            .index = c.values.ids,
                                            .y = picked,
                                            .n = task->n_rows,
-                                           .row_bytes = c.config->hidden_size * (int64_t)tess_dtype_size(c.dtype)}));
+                                           .row_bytes = c.block->hidden_size * (int64_t)tess_dtype_size(c.dtype)}));
     c.T = task->n_rows;
     return tess_head_logits(&c, &t->head, picked, task->logits);
 }

@@ -121,7 +121,7 @@ static inline void *tess_own_part(const tess_layer_call *call, const void *whole
 {
     int64_t begin;
     tess_own_rows(call, &begin);
-    return tess_at(call, whole, begin * call->config->hidden_size);
+    return tess_at(call, whole, begin * call->block->hidden_size);
 }
 
 /* Shows a tensor (T, row) to the watch. If ranks share the stream, it shows this rank's rows (R, row). */

@@ -4,7 +4,7 @@
 tess_status tess_norm_forward(const tess_layer_call *c, const tess_norm *norm, const void *x, const void *residual,
                               void *h, void *y, tess_norm_stats stats)
 {
-    int64_t C = c->config->hidden_size, begin, R = tess_own_rows(c, &begin);
+    int64_t C = c->block->hidden_size, begin, R = tess_own_rows(c, &begin);
     void *own = tess_own_part(c, y);
     const void *whole;
     const tess_norm_args args = {.x = x,
@@ -34,7 +34,7 @@ tess_status tess_norm_input(const tess_layer_call *c, const tess_norm *norm, con
 tess_status tess_norm_backward(const tess_layer_call *c, const tess_norm *norm, const void *h, tess_norm_stats stats,
                                const void *dy, const void *dresidual, void *dh)
 {
-    int64_t C = c->config->hidden_size, begin, R = tess_own_rows(c, &begin);
+    int64_t C = c->block->hidden_size, begin, R = tess_own_rows(c, &begin);
     float *dw = c->dw[norm->weight], *db = norm->bias >= 0 ? c->dw[norm->bias] : NULL;
     if (tess_is_split(c, c->rows)) {
         if (tess_norm_trains(c, norm))

@@ -23,7 +23,7 @@ tess_status tess_stream_gather(const tess_layer_call *c, const void *own, void *
     if (!tess_is_split(c, c->rows))
         return TESS_OK;
     *whole = room;
-    return gather_rows(c, c->config->hidden_size, tess_dtype_size(c->dtype), own, room);
+    return gather_rows(c, c->block->hidden_size, tess_dtype_size(c->dtype), own, room);
 }
 
 tess_status tess_stream_from_columns(const tess_layer_call *c, tess_cut columns, const void *mine, void *stream)
@@ -61,7 +61,7 @@ tess_status tess_stream_to_columns(const tess_layer_call *c, tess_cut columns, c
 tess_status tess_stream_norm_params(const tess_layer_call *c, const tess_norm *norm, const void *h,
                                     tess_norm_stats stats, const void *dy)
 {
-    tess_cut columns = {c->config->hidden_size, 1};
+    tess_cut columns = {c->block->hidden_size, 1};
     int64_t begin, n;
     tess_own_range(c, columns, &begin, &n);
     void *own_h = c->split.operands, *own_dy = tess_at(c, own_h, c->T * n);

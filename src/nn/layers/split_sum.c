@@ -17,7 +17,7 @@ static tess_cut rows_of(const tess_layer_call *c)
  * ranks. */
 static tess_status gather_partials(const tess_layer_call *c, int64_t own, float *parts)
 {
-    int64_t C = c->config->hidden_size;
+    int64_t C = c->block->hidden_size;
     tess_cut ranks = {c->points->degree, 1}, elements = {c->T * C, C};
     return tess_meet(c, (tess_exchange){.what = "sums",
                                         .held = {ranks, {elements.size, 0}},
@@ -46,7 +46,7 @@ static tess_status add_partials(const tess_layer_call *c, int n_parts, float *pa
 /* y (own, C) = sums + bias, rounded. */
 static tess_status finish(const tess_layer_call *c, int64_t own, float *sums, const void *bias, void *y)
 {
-    int64_t C = c->config->hidden_size;
+    int64_t C = c->block->hidden_size;
     tess_gemm g = {.m = own,
                    .n = C,
                    .a = sums,
@@ -68,7 +68,7 @@ static tess_status finish(const tess_layer_call *c, int64_t own, float *sums, co
  * no partial sums. */
 static tess_status add_up(const tess_layer_call *c, tess_cut channels, const void *bias, void *y)
 {
-    int64_t C = c->config->hidden_size, begin, own, share;
+    int64_t C = c->block->hidden_size, begin, own, share;
     tess_cut rows = rows_of(c), columns = {C, 0};
     bool shared = tess_is_split(c, c->rows);
     float *parts = c->split.partial + c->T * C;

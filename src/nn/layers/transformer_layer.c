@@ -12,7 +12,7 @@
 static void show_branch(const tess_layer_call *c, const char *what, const tess_tensors *t)
 {
     if (c->dw == NULL)
-        tess_layer_show(c, what, t->branch, c->config->hidden_size);
+        tess_layer_show(c, what, t->branch, c->block->hidden_size);
 }
 
 /* ---- Forward. Backward repeats the lines of the groups that the layer has dropped. Each line starts from h or from
@@ -132,7 +132,7 @@ static tess_status attention_backward(const tess_layer_call *c, const tess_tenso
     TESS_TRY(tess_norm_backward(c, &p->input_norm, t->h, t->input_stats, t->dy_input, inputs ? t->dh2 : NULL,
                                 inputs ? t->dh : t->branch));
     if (inputs)
-        tess_layer_show(c, "input gradient", t->dh, c->config->hidden_size);
+        tess_layer_show(c, "input gradient", t->dh, c->block->hidden_size);
     return TESS_OK;
 }
 

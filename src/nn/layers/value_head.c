@@ -43,5 +43,5 @@ tess_status tess_value_backward(const tess_layer_call *c, const tess_head_work *
         return TESS_OK;
     return c->kernels->add(
         c->stream,
-        &(tess_add_args){.a = dy, .b = aside, .y = dy, .n = c->T * c->config->hidden_size, .dtype = c->dtype});
+        &(tess_add_args){.a = dy, .b = aside, .y = dy, .n = c->T * c->block->hidden_size, .dtype = c->dtype});
 }

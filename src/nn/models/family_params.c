@@ -147,6 +147,7 @@ tess_block *tess_family_layer(tess_model *model, int64_t i, int *unit)
     const tess_model_config *c = &model->config;
     *unit = tess_family_has_table(model) + (int)i;
     tess_block *block = &model->blocks[*unit];
+    block->hidden_size = c->hidden_size;
     block->parts[block->n_parts++] = &tess_attention_part;
     block->parts[block->n_parts++] = &tess_feed_forward_part;
     block->layer = model->part.layers != NULL ? model->part.layers[i] : model->part.first_layer + i;
@@ -191,6 +192,7 @@ tess_block *tess_family_embedding(tess_model *model, const char *table)
     tess_block *block = &model->blocks[0];
     if (!tess_family_has_table(model))
         return NULL;
+    block->hidden_size = model->config.hidden_size;
     block->parts[block->n_parts++] = &tess_embedding_part;
     block->layer = -1;
     snprintf(block->name, sizeof(block->name), "embed");
@@ -224,6 +226,7 @@ void tess_family_head(tess_model *model, bool layer_norm, const tess_family_head
     tess_block *block = &model->blocks[unit];
     if (!model->part.head)
         return;
+    block->hidden_size = c->hidden_size;
     block->parts[block->n_parts++] = &tess_head_part;
     block->layer = -1;
     snprintf(block->name, sizeof(block->name), "head");
