@@ -63,14 +63,9 @@ static tess_status gather_rows(const tess_layer_call *part, void *rows, int64_t 
     if (rows == NULL || rows_of(part).unit == 0)
         return TESS_OK;
     tess_own_range(part, rows_of(part), &first, &n);
-    return tess_meet(part, (tess_exchange){.what = "rows",
-                                           .held = {rows_of(part), columns},
-                                           .wanted = {{part->T, 0}, columns},
-                                           .element = element,
-                                           .mine = (char *)rows + (size_t)(first * ld) * element,
-                                           .ld = ld,
-                                           .into = rows,
-                                           .into_ld = ld});
+    return tess_meet(part, "rows", element,
+                     (tess_matrix_box){rows_of(part), columns, (char *)rows + (size_t)(first * ld) * element, ld},
+                     (tess_matrix_box){{part->T, 0}, columns, rows, ld});
 }
 
 /* Gathers the whole rows of this rank's share of the vocabulary. One call serves all logits of a micro-batch. */
@@ -79,14 +74,9 @@ static tess_status gather_weight(const tess_layer_call *c, const tess_head_work 
     const tess_linear *head = &c->block->head;
     if (!tess_is_split(c, head->in))
         return TESS_OK;
-    return tess_meet(c, (tess_exchange){.what = "head",
-                                        .held = {head->out, head->in},
-                                        .wanted = {{head->n_out, 1}, {head->in.size, 0}},
-                                        .element = tess_dtype_size(c->dtype),
-                                        .mine = c->w[head->weight],
-                                        .ld = head->ld,
-                                        .into = work->own_weight,
-                                        .into_ld = head->in.size});
+    return tess_meet(c, "head", tess_dtype_size(c->dtype),
+                     (tess_matrix_box){head->out, head->in, c->w[head->weight], head->ld},
+                     (tess_matrix_box){{head->n_out, 1}, {head->in.size, 0}, work->own_weight, head->in.size});
 }
 
 /* y (T, C) -> logits (T, V), rows `ld` elements apart. Each rank receives its part of `rows`. */
@@ -107,14 +97,8 @@ static tess_status project(const tess_layer_call *c, const tess_head_work *work,
     call.w = &weight;
     TESS_TRY(tess_linear_own_forward(&call, &own, y, work->own_logits, TESS_F32));
     tess_own_range(c, rows, &begin, &n);
-    return tess_meet(c, (tess_exchange){.what = "logits",
-                                        .held = {{c->T, 0}, vocabulary},
-                                        .wanted = {rows, {vocabulary.size, 0}},
-                                        .element = sizeof(float),
-                                        .mine = work->own_logits,
-                                        .ld = own.n_out,
-                                        .into = logits + begin * ld,
-                                        .into_ld = ld});
+    return tess_meet(c, "logits", sizeof(float), (tess_matrix_box){{c->T, 0}, vocabulary, work->own_logits, own.n_out},
+                     (tess_matrix_box){rows, {vocabulary.size, 0}, logits + begin * ld, ld});
 }
 
 tess_status tess_head_logits(const tess_layer_call *c, const tess_head_work *work, const void *y, float *logits)

@@ -84,8 +84,25 @@ static inline bool tess_shares_key_heads(const tess_layer_call *call)
     return call->points->degree > 1 && tess_block_shares_key_heads(call->block);
 }
 
-static inline tess_status tess_meet(const tess_layer_call *call, tess_exchange exchange)
+/* A box of a matrix, rows `ld` elements apart. The cuts say which rows and columns each rank has. */
+typedef struct tess_matrix_box {
+    tess_cut rows, columns;
+    const void *data;
+    int64_t ld;
+} tess_matrix_box;
+
+/* Exchanges a matrix (points.h): this rank holds one box of it, and receives another one. */
+static inline tess_status tess_meet(const tess_layer_call *call, const char *what, size_t element, tess_matrix_box held,
+                                    tess_matrix_box wanted)
 {
+    const tess_exchange exchange = {.what = what,
+                                    .held = {held.rows, held.columns},
+                                    .wanted = {wanted.rows, wanted.columns},
+                                    .element = element,
+                                    .mine = held.data,
+                                    .into = (void *)(uintptr_t)wanted.data,
+                                    .ld = held.ld,
+                                    .into_ld = wanted.ld};
     return call->points->exchange(call->points->self, &exchange);
 }
 

@@ -34,16 +34,10 @@ static tess_status whole_factor(const tess_layer_call *c, const tess_linear *l, 
     *factor = c->w[a ? l->adapter.a : l->adapter.b];
     if (!tess_is_split(c, cut))
         return TESS_OK;
-    const tess_exchange exchange = {.what = "adapter",
-                                    .held = {a ? ranks : cut, a ? cut : ranks},
-                                    .wanted = {a ? ranks : all, a ? all : ranks},
-                                    .element = tess_dtype_size(c->dtype),
-                                    .mine = *factor,
-                                    .ld = a ? l->n_in : l->adapter.rank,
-                                    .into = c->low_rank.factor,
-                                    .into_ld = a ? cut.size : l->adapter.rank};
+    const tess_matrix_box held = {a ? ranks : cut, a ? cut : ranks, *factor, a ? l->n_in : l->adapter.rank};
     *factor = c->low_rank.factor;
-    return tess_meet(c, exchange);
+    return tess_meet(c, "adapter", tess_dtype_size(c->dtype), held,
+                     (tess_matrix_box){a ? ranks : all, a ? all : ranks, *factor, a ? cut.size : l->adapter.rank});
 }
 
 /* Computes z for m rows that have all inputs. */
@@ -72,17 +66,11 @@ static tess_status whole_operand(const tess_layer_call *c, tess_cut columns, con
     tess_cut rows = {c->T, 0};
     if (!tess_is_split(c, columns))
         return TESS_OK;
-    const tess_exchange exchange = {.what = "operand",
-                                    .held = {rows, columns},
-                                    .wanted = {rows, {columns.size, 0}},
-                                    .element = tess_dtype_size(c->dtype),
-                                    .mine = *x,
-                                    .ld = *ld,
-                                    .into = c->low_rank.all,
-                                    .into_ld = columns.size};
+    const tess_matrix_box held = {rows, columns, *x, *ld};
     *x = c->low_rank.all;
     *ld = columns.size;
-    return tess_meet(c, exchange);
+    return tess_meet(c, "operand", tess_dtype_size(c->dtype), held,
+                     (tess_matrix_box){rows, {columns.size, 0}, *x, *ld});
 }
 
 /* Computes z. */

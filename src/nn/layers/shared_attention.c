@@ -45,14 +45,8 @@ static tess_status gather(const tess_layer_call *c, const char *what, tess_cut c
                           const void *mine, int64_t ld, void *into)
 {
     const tess_cut rows = {c->T, 0};
-    return tess_meet(c, (tess_exchange){.what = what,
-                                        .held = {rows, columns},
-                                        .wanted = {rows, {columns.size, 0}},
-                                        .element = element,
-                                        .mine = mine,
-                                        .ld = ld,
-                                        .into = into,
-                                        .into_ld = columns.size});
+    return tess_meet(c, what, element, (tess_matrix_box){rows, columns, mine, ld},
+                     (tess_matrix_box){rows, {columns.size, 0}, into, columns.size});
 }
 
 static tess_status gather_keys(const tess_layer_call *c, const tess_tensors *t, const whole_heads *all)
@@ -136,14 +130,9 @@ static tess_status send_rows(const tess_layer_call *c, tess_cut columns, const v
     const tess_cut rows = {c->T, 1};
     int64_t first, n;
     tess_own_range(c, rows, &first, &n);
-    return tess_meet(c, (tess_exchange){.what = "gradient",
-                                        .held = {rows, {columns.size, 0}},
-                                        .wanted = {{c->T, 0}, columns},
-                                        .element = tess_dtype_size(c->dtype),
-                                        .mine = tess_at(c, whole, first * columns.size),
-                                        .ld = columns.size,
-                                        .into = into,
-                                        .into_ld = tess_head_strides_of(c->block).kv});
+    return tess_meet(c, "gradient", tess_dtype_size(c->dtype),
+                     (tess_matrix_box){rows, {columns.size, 0}, tess_at(c, whole, first * columns.size), columns.size},
+                     (tess_matrix_box){{c->T, 0}, columns, into, tess_head_strides_of(c->block).kv});
 }
 
 tess_status tess_shared_attention_backward(const tess_layer_call *c, const tess_tensors *t)

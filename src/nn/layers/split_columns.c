@@ -7,14 +7,8 @@ tess_status tess_split_gather(const tess_layer_call *c, tess_cut columns, size_t
     tess_cut rows = {c->T, 0};
     int64_t begin, n;
     tess_own_range(c, columns, &begin, &n);
-    return tess_meet(c, (tess_exchange){.what = "columns",
-                                        .held = {rows, columns},
-                                        .wanted = {rows, {columns.size, 0}},
-                                        .element = element,
-                                        .mine = mine,
-                                        .ld = n,
-                                        .into = into,
-                                        .into_ld = into_ld});
+    return tess_meet(c, "columns", element, (tess_matrix_box){rows, columns, mine, n},
+                     (tess_matrix_box){rows, {columns.size, 0}, into, into_ld});
 }
 
 tess_status tess_split_own(const tess_layer_call *c, tess_cut columns, const void *whole, void *mine)
@@ -35,12 +29,6 @@ tess_status tess_split_gather_gradient(const tess_layer_call *c, tess_cut column
     tess_cut rows = {n_rows, 0};
     int64_t begin, n;
     tess_own_range(c, columns, &begin, &n);
-    return tess_meet(c, (tess_exchange){.what = "gradient",
-                                        .held = {rows, columns},
-                                        .wanted = {rows, {columns.size, 0}},
-                                        .element = sizeof(float),
-                                        .mine = mine,
-                                        .ld = ld,
-                                        .into = mine - begin,
-                                        .into_ld = ld});
+    return tess_meet(c, "gradient", sizeof(float), (tess_matrix_box){rows, columns, mine, ld},
+                     (tess_matrix_box){rows, {columns.size, 0}, mine - begin, ld});
 }

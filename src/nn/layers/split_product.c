@@ -45,14 +45,10 @@ static bool stores_depth_first(const split_term *t)
 static tess_status gather_operand(const tess_layer_call *c, const split_share *s, const split_term *t, int64_t width)
 {
     tess_cut depth = contracted(t);
-    return tess_meet(c, (tess_exchange){.what = "operand",
-                                        .held = {{c->T, 0}, depth},
-                                        .wanted = {s->rows, {depth.size, 0}},
-                                        .element = tess_dtype_size(c->dtype),
-                                        .mine = t->x,
-                                        .ld = t->forward ? t->linear->n_in : tess_linear_row(t->linear),
-                                        .into = t->operand,
-                                        .into_ld = width});
+    return tess_meet(
+        c, "operand", tess_dtype_size(c->dtype),
+        (tess_matrix_box){{c->T, 0}, depth, t->x, t->forward ? t->linear->n_in : tess_linear_row(t->linear)},
+        (tess_matrix_box){s->rows, {depth.size, 0}, t->operand, width});
 }
 
 /* Finds the weight for this rank's outputs with all of the contracted index: gathers it, or makes a view if every
@@ -71,14 +67,10 @@ static tess_status find_weight(const tess_layer_call *c, const split_share *s, s
         return TESS_OK;
     }
     t->ld = first ? s->n : depth.size;
-    return tess_meet(c, (tess_exchange){.what = "weight",
-                                        .held = {first ? depth : all_outputs, first ? all_outputs : depth},
-                                        .wanted = {first ? all_depth : s->outputs, first ? s->outputs : all_depth},
-                                        .element = tess_dtype_size(c->dtype),
-                                        .mine = mine,
-                                        .ld = l->ld,
-                                        .into = t->weight,
-                                        .into_ld = t->ld});
+    return tess_meet(
+        c, "weight", tess_dtype_size(c->dtype),
+        (tess_matrix_box){first ? depth : all_outputs, first ? all_outputs : depth, mine, l->ld},
+        (tess_matrix_box){first ? all_depth : s->outputs, first ? s->outputs : all_depth, t->weight, t->ld});
 }
 
 /* Computes y (m, n). Terms of one stored matrix, such as GPT-2's q, k and v, are computed as one product, as on one

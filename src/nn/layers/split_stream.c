@@ -7,14 +7,8 @@
 static tess_status gather_rows(const tess_layer_call *c, int64_t width, size_t element, const void *mine, void *into)
 {
     tess_cut columns = {width, 0};
-    return tess_meet(c, (tess_exchange){.what = "stream",
-                                        .held = {c->rows, columns},
-                                        .wanted = {{c->T, 0}, columns},
-                                        .element = element,
-                                        .mine = mine,
-                                        .ld = width,
-                                        .into = into,
-                                        .into_ld = width});
+    return tess_meet(c, "stream", element, (tess_matrix_box){c->rows, columns, mine, width},
+                     (tess_matrix_box){{c->T, 0}, columns, into, width});
 }
 
 tess_status tess_stream_gather(const tess_layer_call *c, const void *own, void *room, const void **whole)
@@ -30,14 +24,8 @@ tess_status tess_stream_from_columns(const tess_layer_call *c, tess_cut columns,
 {
     int64_t begin, n;
     tess_own_range(c, columns, &begin, &n);
-    return tess_meet(c, (tess_exchange){.what = "columns",
-                                        .held = {{c->T, 0}, columns},
-                                        .wanted = {c->rows, {columns.size, 0}},
-                                        .element = tess_dtype_size(c->dtype),
-                                        .mine = mine,
-                                        .ld = n,
-                                        .into = stream,
-                                        .into_ld = columns.size});
+    return tess_meet(c, "columns", tess_dtype_size(c->dtype), (tess_matrix_box){{c->T, 0}, columns, mine, n},
+                     (tess_matrix_box){c->rows, {columns.size, 0}, stream, columns.size});
 }
 
 tess_status tess_stream_to_columns(const tess_layer_call *c, tess_cut columns, const void *stream, void *mine)
@@ -46,14 +34,9 @@ tess_status tess_stream_to_columns(const tess_layer_call *c, tess_cut columns, c
     if (!tess_is_split(c, c->rows))
         return tess_split_own(c, columns, stream, mine);
     tess_own_range(c, columns, &begin, &n);
-    return tess_meet(c, (tess_exchange){.what = "stream",
-                                        .held = {c->rows, {columns.size, 0}},
-                                        .wanted = {{c->T, 0}, columns},
-                                        .element = tess_dtype_size(c->dtype),
-                                        .mine = stream,
-                                        .ld = columns.size,
-                                        .into = mine,
-                                        .into_ld = n});
+    return tess_meet(c, "stream", tess_dtype_size(c->dtype),
+                     (tess_matrix_box){c->rows, {columns.size, 0}, stream, columns.size},
+                     (tess_matrix_box){{c->T, 0}, columns, mine, n});
 }
 
 /* Computes the gradients of a norm's parameters as one rank computes them: each rank sums some columns over all

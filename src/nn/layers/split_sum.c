@@ -19,14 +19,9 @@ static tess_status gather_partials(const tess_layer_call *c, int64_t own, float 
 {
     int64_t C = c->block->hidden_size;
     tess_cut ranks = {c->points->degree, 1}, elements = {c->T * C, C};
-    return tess_meet(c, (tess_exchange){.what = "sums",
-                                        .held = {ranks, {elements.size, 0}},
-                                        .wanted = {{ranks.size, 0}, elements},
-                                        .element = sizeof(float),
-                                        .mine = c->split.partial,
-                                        .ld = elements.size,
-                                        .into = parts,
-                                        .into_ld = own * C});
+    return tess_meet(c, "sums", sizeof(float),
+                     (tess_matrix_box){ranks, {elements.size, 0}, c->split.partial, elements.size},
+                     (tess_matrix_box){{ranks.size, 0}, elements, parts, own * C});
 }
 
 /* Adds all parts to the first one as a binary tree. An odd part at the end moves up one level, as a leaf does in
@@ -79,14 +74,8 @@ static tess_status add_up(const tess_layer_call *c, tess_cut channels, const voi
     void *mine = shared ? y : tess_at(c, y, begin * C);
     TESS_TRY(finish(c, own, parts, bias, mine));
     return shared ? TESS_OK
-                  : tess_meet(c, (tess_exchange){.what = "rows",
-                                                 .held = {rows, columns},
-                                                 .wanted = {{c->T, 0}, columns},
-                                                 .element = tess_dtype_size(c->dtype),
-                                                 .mine = mine,
-                                                 .ld = C,
-                                                 .into = y,
-                                                 .into_ld = C});
+                  : tess_meet(c, "rows", tess_dtype_size(c->dtype), (tess_matrix_box){rows, columns, mine, C},
+                              (tess_matrix_box){{c->T, 0}, columns, y, C});
 }
 
 tess_status tess_sum_forward(const tess_layer_call *c, const tess_linear *linear, const void *x, void *y)
