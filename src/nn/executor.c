@@ -256,38 +256,55 @@ static tess_status check_sequences(const tess_executor *e, const tess_batch *bat
     return TESS_OK;
 }
 
-static tess_status upload_batch(tess_executor *e, const tess_batch *batch)
+/* The place of an input in a batch, and the values that it may have. */
+typedef struct input_row {
+    size_t at;           /* offset of the pointer in tess_batch; the pointer may be NULL */
+    int32_t least;       /* the smallest value */
+    bool is_position;    /* true: values are below max_position; false: below vocab_size */
+    const char *refusal; /* message with the token, its value and the limit */
+} input_row;
+
+static const input_row input_rows[TESS_N_INPUTS] = {
+    [TESS_INPUT_IDS] = {offsetof(tess_batch, ids), 0, false,
+                        "batch: token %lld is id %d, but vocab_size is %lld; the tokenizer does not fit the model"},
+    [TESS_INPUT_POSITIONS] = {offsetof(tess_batch, pos), 0, true,
+                              "batch: token %lld is at position %d; the executor was made for sequences of %lld"},
+    [TESS_INPUT_TARGETS] = {offsetof(tess_batch, targets), -1, false,
+                            "batch: the target of token %lld is id %d, but vocab_size is %lld"},
+};
+
+static const int32_t *input_of(const tess_batch *batch, int i)
 {
-    const struct {
-        int32_t *to;
-        const int32_t *from;
-    } parts[] = {{e->ids, batch->ids}, {e->pos, batch->pos}, {e->targets, batch->targets}};
-    for (int i = 0; i < 3; i++)
-        if (parts[i].from != NULL)
-            TESS_TRY(tess_upload(e->stream, parts[i].to, parts[i].from, (size_t)batch->n_tokens * sizeof(int32_t)));
+    const int32_t *input;
+    memcpy(&input, (const char *)batch + input_rows[i].at, sizeof(input));
+    return input;
+}
+
+static tess_status check_token(const tess_executor *e, const tess_batch *batch, int64_t t)
+{
+    for (int i = 0; i < TESS_N_INPUTS; i++) {
+        const input_row *row = &input_rows[i];
+        const int32_t *input = input_of(batch, i);
+        const int64_t limit = row->is_position ? e->options.max_position : e->model->config.vocab_size;
+        TESS_CHECK(input == NULL || (input[t] >= row->least && input[t] < limit), TESS_E_INVALID, row->refusal,
+                   (long long)t, input[t], (long long)limit);
+    }
     return TESS_OK;
 }
 
 tess_status tess_executor_take_batch(tess_executor *e, const tess_batch *batch)
 {
-    int64_t V = e->model->config.vocab_size;
     TESS_CHECK(e->memory != NULL, TESS_E_INVALID, "executor: it sleeps (tess_executor_wake)");
     TESS_CHECK(batch->n_tokens >= 0 && batch->n_tokens <= e->options.max_tokens, TESS_E_INVALID,
                "batch: %lld tokens; the executor was made for %lld", (long long)batch->n_tokens,
                (long long)e->options.max_tokens);
-    for (int64_t t = 0; t < batch->n_tokens; t++) {
-        TESS_CHECK(batch->ids[t] >= 0 && batch->ids[t] < V, TESS_E_INVALID,
-                   "batch: token %lld is id %d, but vocab_size is %lld; the tokenizer does not fit the model",
-                   (long long)t, batch->ids[t], (long long)V);
-        TESS_CHECK(batch->pos[t] >= 0 && batch->pos[t] < e->options.max_position, TESS_E_INVALID,
-                   "batch: token %lld is at position %d; the executor was made for sequences of %lld", (long long)t,
-                   batch->pos[t], (long long)e->options.max_position);
-        if (batch->targets != NULL)
-            TESS_CHECK(batch->targets[t] >= -1 && batch->targets[t] < V, TESS_E_INVALID,
-                       "batch: the target of token %lld is id %d, but vocab_size is %lld", (long long)t,
-                       batch->targets[t], (long long)V);
-    }
+    for (int64_t t = 0; t < batch->n_tokens; t++)
+        TESS_TRY(check_token(e, batch, t));
     TESS_TRY(check_sequences(e, batch));
     e->seen = TESS_OK;
-    return upload_batch(e, batch);
+    for (int i = 0; i < TESS_N_INPUTS; i++)
+        if (input_of(batch, i) != NULL)
+            TESS_TRY(
+                tess_upload(e->stream, e->inputs[i], input_of(batch, i), (size_t)batch->n_tokens * sizeof(int32_t)));
+    return TESS_OK;
 }

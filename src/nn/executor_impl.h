@@ -68,8 +68,8 @@ struct tess_executor {
     tess_open_table open;
     tess_waiting_tables tables;
     float *cos_table, *sin_table;
-    int32_t *ids, *pos, *targets; /* (max_tokens) values of the current batch */
-    tess_watch watch;             /* the caller's watch; member `see` NULL: none */
+    int32_t *inputs[TESS_N_INPUTS]; /* (max_tokens) each, of the current batch */
+    tess_watch watch;               /* the caller's watch; member `see` NULL: none */
     tess_watch shown; /* the watch that layers call: the caller's, or one that first copies tensors to the host */
     tess_status seen; /* the first error of a copy for the watch, or TESS_OK */
 };

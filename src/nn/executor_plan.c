@@ -405,9 +405,8 @@ static void plan_common(tess_executor *e, cursor *at)
         plan_low_rank(e, at);
     if (e->options.fp8)
         plan_rounded(e, at);
-    e->ids = take(at, (size_t)T, sizeof(int32_t));
-    e->pos = take(at, (size_t)T, sizeof(int32_t));
-    e->targets = take(at, (size_t)T, sizeof(int32_t));
+    for (int i = 0; i < TESS_N_INPUTS; i++)
+        e->inputs[i] = take(at, (size_t)T, sizeof(int32_t));
 }
 
 static void plan_tables(tess_executor *e, cursor *at)

@@ -66,7 +66,7 @@ static tess_status rotate(const tess_layer_call *c, void *q, void *k, bool inver
         return TESS_OK;
     tess_rope_args args = {.x = q,
                            .stride = stride.q,
-                           .pos = c->values.pos,
+                           .pos = c->inputs[TESS_INPUT_POSITIONS],
                            .cos_table = c->cos_table,
                            .sin_table = c->sin_table,
                            .T = c->T,

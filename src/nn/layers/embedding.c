@@ -12,8 +12,8 @@ static tess_status forward(const tess_layer_call *c, const tess_tensors *t, cons
     TESS_TRY(c->kernels->embedding_forward(
         c->stream, &(tess_embedding_args){.table = c->w[p->table],
                                           .positions = p->positions >= 0 ? c->w[p->positions] : NULL,
-                                          .ids = c->values.ids,
-                                          .pos = c->values.pos,
+                                          .ids = c->inputs[TESS_INPUT_IDS],
+                                          .pos = c->inputs[TESS_INPUT_POSITIONS],
                                           .out = out,
                                           .T = c->T,
                                           .C = p->width,
@@ -36,7 +36,7 @@ static tess_status backward(const tess_layer_call *c, const tess_tensors *t, boo
         dout = c->split.slice;
     }
     if (tess_wants(c, p->table))
-        TESS_TRY(c->kernels->embedding_backward(c->stream, &(tess_embedding_grad_args){.ids = c->values.ids,
+        TESS_TRY(c->kernels->embedding_backward(c->stream, &(tess_embedding_grad_args){.ids = c->inputs[TESS_INPUT_IDS],
                                                                                        .dout = dout,
                                                                                        .dtable = c->dw[p->table],
                                                                                        .rows = m->vocab_size,
@@ -45,13 +45,14 @@ static tess_status backward(const tess_layer_call *c, const tess_tensors *t, boo
                                                                                        .accumulate = tied,
                                                                                        .dtype = c->dtype}));
     if (tess_wants(c, p->positions))
-        TESS_TRY(c->kernels->embedding_backward(c->stream, &(tess_embedding_grad_args){.ids = c->values.pos,
-                                                                                       .dout = dout,
-                                                                                       .dtable = c->dw[p->positions],
-                                                                                       .rows = m->max_position,
-                                                                                       .T = c->T,
-                                                                                       .C = p->width,
-                                                                                       .dtype = c->dtype}));
+        TESS_TRY(c->kernels->embedding_backward(c->stream,
+                                                &(tess_embedding_grad_args){.ids = c->inputs[TESS_INPUT_POSITIONS],
+                                                                            .dout = dout,
+                                                                            .dtable = c->dw[p->positions],
+                                                                            .rows = m->max_position,
+                                                                            .T = c->T,
+                                                                            .C = p->width,
+                                                                            .dtype = c->dtype}));
     return TESS_OK;
 }
 

@@ -49,7 +49,7 @@ static tess_cross_entropy own_rows(const tess_layer_call *part, const tess_head_
                                 .V = V,
                                 .logits = work->logits + *first * tess_head_row(V),
                                 .ld = tess_head_row(V),
-                                .targets = part->values.targets + *begin,
+                                .targets = part->inputs[TESS_INPUT_TARGETS] + *begin,
                                 .inv_temperature = inv_temperature,
                                 .logprob = logprob + *begin,
                                 .dtype = part->dtype};

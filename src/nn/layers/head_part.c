@@ -48,10 +48,10 @@ static tess_status train(const tess_layer_call *c, const tess_layer_call *lent, 
 static tess_status pick_logits(tess_layer_call c, const tess_tensors *t, const tess_head_task *task)
 {
     void *picked = c.split.stream != NULL ? c.split.stream : t->branch;
-    TESS_TRY(tess_upload(c.stream, c.values.ids, task->rows, (size_t)task->n_rows * sizeof(int32_t)));
+    TESS_TRY(tess_upload(c.stream, c.inputs[TESS_INPUT_IDS], task->rows, (size_t)task->n_rows * sizeof(int32_t)));
     TESS_TRY(c.kernels->gather_rows(
         c.stream, &(tess_gather_rows_args){.x = t->y,
-                                           .index = c.values.ids,
+                                           .index = c.inputs[TESS_INPUT_IDS],
                                            .y = picked,
                                            .n = task->n_rows,
                                            .row_bytes = c.block->hidden_size * (int64_t)tess_dtype_size(c.dtype)}));

@@ -11,11 +11,9 @@
 #include "device/stream.h"
 #include "nn/layers/block_part.h"
 
-/* The values of a batch that kernels read, in device memory. Nothing reads ids after the embedding, so their memory may
+/* The inputs of a batch that have one number for each token. Nothing reads ids after the embedding, so their memory may
  * then be used again. */
-typedef struct tess_batch_values {
-    int32_t *ids, *pos, *targets; /* (T) each */
-} tess_batch_values;
+typedef enum tess_input { TESS_INPUT_IDS, TESS_INPUT_POSITIONS, TESS_INPUT_TARGETS, TESS_N_INPUTS } tess_input;
 
 /* Work space for exchanges between ranks (nn/points.h). All members are NULL if one rank has the whole layer. */
 typedef struct tess_split_work {
@@ -51,7 +49,7 @@ struct tess_layer_call {
     const tess_block *block;
     const tess_model_config *config;
     const tess_batch *batch; /* the caller's batch, in host memory */
-    tess_batch_values values;
+    int32_t *const *inputs;  /* (TESS_N_INPUTS) (T) each, in device memory */
     int unit;
     const float *cos_table, *sin_table; /* (longest sequence, D/2) factors of the rotation */
     const tess_watch *watch;
