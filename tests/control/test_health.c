@@ -7,8 +7,10 @@
 #include "base/os/program.h"
 #include "base/os/os.h"
 #include "base/text/json.h"
-#include "control/health/facts.h"
 #include "control/health/watcher.h"
+#include "control/supervise/run_health.h"
+#include "control/timers.h"
+#include "health/facts.h"
 
 static const tess_health_limits limits = {.at = {[TESS_HEALTH_MEMORY] = 90, [TESS_HEALTH_DISK] = 1000},
                                           .max_failures = 3};
@@ -306,7 +308,33 @@ static void the_watcher_ends_when_it_is_told(void)
     tess_health_watcher_stop(&watcher);
 }
 
+/* ---- Limits ---- */
+/* Programs that use tessera/health.h get the limits of `tessera train`. */
+static void the_public_limits_are_those_of_a_run(void)
+{
+    static const char text[] = "validation:\n  enable: false\n";
+    tess_health_limits shared;
+    tess_config config;
+    tess_health_limits_default(&shared);
+    EXPECT_OK(tess_config_parse(test_mem(), text, strlen(text), "c.yaml", &config));
+    tess_health_limits run = tess_run_health_limits(&config);
+    run.at[TESS_HEALTH_HEARTBEAT] = tess_timers_silence(&config, watchdog_kind_of("forward"));
+    run.at[TESS_HEALTH_LOSS] = run.at[TESS_HEALTH_GRAD_NORM] = config.numbers.spike_z;
+    run.at[TESS_HEALTH_NOT_FINITE] = 1; /* a run checks this at every step */
+    for (int i = 0; i < TESS_HEALTH_CHECK_COUNT; i++)
+        if (run.at[i] != shared.at[i])
+            test_fail(__FILE__, __LINE__, "%s: %g in a run, %g in public", tess_health_check_name((tess_health_check)i),
+                      run.at[i], shared.at[i]);
+    EXPECT_INT(run.max_failures, shared.max_failures);
+    EXPECT(config.health.interval_s == 10);
+    EXPECT(shared.at[TESS_HEALTH_GPU_MEMORY] == 95 && shared.at[TESS_HEALTH_MEMORY] == 90);
+    EXPECT(shared.at[TESS_HEALTH_FILES] == 10000 && shared.at[TESS_HEALTH_HEARTBEAT] == 300);
+    EXPECT_INT(shared.max_failures, 3);
+    tess_config_free(&config);
+}
+
 static const test_case cases[] = {
+    CASE(the_public_limits_are_those_of_a_run),
     CASE(rounds_and_not_checks_are_counted),
     CASE(a_value_at_its_limit_makes_no_noise),
     CASE(what_is_not_known_neither_fails_nor_makes_well),

@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "control/health/health.h"
+#include "health/health_rules.h"
 
 /* The destinations of a job's alerts. The caller owns all texts. */
 typedef struct tess_alert_channel {
@@ -33,10 +33,9 @@ tess_status tess_alert_send(const tess_alert_channel *channel, const tess_alert 
  * reported. */
 void tess_alert_send_aside(const tess_alert_channel *channel, const tess_alert *alert);
 
-/* Formats the change of a round: "degraded: 2.1 GiB are free where checkpoints go (limit 3 GiB)". Returns text. */
-const char *tess_health_report(const tess_health *health, const tess_health_change *change, char *text, size_t size);
-/* Returns the same as members of a line: "was", "failures", "checks": {"disk": {"failing", "value", "limit", "text",
- * "rank"}}. It lists the checks that fail or have recovered. The caller owns the reference; NULL: memory ran out. */
+/* Returns the change of a round as members of a line: "was", "failures", "checks": {"disk": {"failing", "value",
+ * "limit", "text", "rank"}}. It lists the checks that fail or have recovered. The caller owns the reference; NULL:
+ * memory ran out. */
 json_t *tess_health_to_json(const tess_health *health, const tess_health_change *change);
 
 #endif

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/os/os.h"
-#include "control/health/facts.h"
+#include "health/facts.h"
 
 enum { TEXT_BYTES = 1024, JOB_ENDS_S = 60 };
 

@@ -127,7 +127,7 @@ static void read_job(void *self, tess_health_view *out)
 
 /* ---- Start ---- */
 
-static tess_health_limits limits_of(const tess_config *config)
+tess_health_limits tess_run_health_limits(const tess_config *config)
 {
     return (tess_health_limits){.at = {[TESS_HEALTH_MEMORY] = config->health.memory_percent,
                                        [TESS_HEALTH_GROUP] = config->health.memory_percent,
@@ -179,7 +179,7 @@ static tess_status start(const tess_config *config, pid_t job, const tess_report
     snprintf(view.job, sizeof(view.job), "%d", (int)job);
     for (int k = 0; k < WATCHDOG_KINDS; k++)
         view.silence_s[k] = tess_timers_silence(config, (watchdog_kind)k);
-    return tess_health_watcher_start(&(tess_health_options){.limits = limits_of(config),
+    return tess_health_watcher_start(&(tess_health_options){.limits = tess_run_health_limits(config),
                                                             .interval_s = config->health.interval_s,
                                                             .checkpoint_folder = folder,
                                                             .alerts = alerts.channel,

@@ -28,6 +28,10 @@ typedef struct tess_run_health {
     double due_s; /* when the next watcher is to be started */
 } tess_run_health;
 
+/* Returns the limits of the configuration. The limit for a silent rank is not among them: it depends on the rank's
+ * phase. */
+tess_health_limits tess_run_health_limits(const tess_config *config);
+
 /* Starts one watcher per host, to be ended with tess_run_health_stop. Call it before the ranks start, in a process
  * that is not a rank of a launcher. A failure is reported, and training continues. */
 void tess_run_health_start(const tess_config *config, const tess_ranks *ranks, const tess_reporter *reporter,

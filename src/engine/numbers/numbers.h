@@ -5,28 +5,14 @@
  * whose tokens are recorded. So the same value is bad at the same place, and now every value is checked. If the
  * second run is finite, a hardware fault or a race corrupted the first.
  *
- * The module also finds spikes: how far loss and gradient norm are from their latest values. */
+ * The module also warns of spikes of the loss and of the gradient norm (health/spikes.h). */
 #ifndef TESS_ENGINE_NUMBERS_NUMBERS_H
 #define TESS_ENGINE_NUMBERS_NUMBERS_H
 
 #include "engine/engine.h"
 #include "engine/loss.h"
+#include "health/spikes.h"
 
-/* ---- Spikes: the z-score of a value over a window, as llm.c prints it ---- */
-enum { TESS_SPIKE_WINDOW = 128 };
-
-typedef struct tess_spikes {
-    double value[TESS_SPIKE_WINDOW]; /* a ring buffer */
-    int64_t n;                       /* number of values so far */
-} tess_spikes;
-
-/* Adds a value and returns its z-score, (value - mean) / deviation over the latest TESS_SPIKE_WINDOW values. The
- * value itself is one of them, so the result is at most sqrt(127) = 11.3. 0: all values are equal; NaN: there are
- * too few. The sums run from the oldest value to the newest, so a window that was saved and restored gives the same
- * bits. */
-double tess_spikes_add(tess_spikes *spikes, double value);
-
-/* ---- The checks ---- */
 /* Creates the checks. Borrows `engine`, whose other parts must exist. */
 tess_status tess_numbers_create(tess_engine *engine, tess_numbers **numbers);
 void tess_numbers_destroy(tess_numbers **numbers);

@@ -1,10 +1,10 @@
 /* Reads figures from the system: memory, open files, disk and load. Each takes less than a millisecond, except on
  * disks that do not answer: a network file system may block tess_health_read_disk forever. `root` is put before
  * "/proc"; it is "" except in tests. A value that cannot be read remains unknown. Thread-safe. */
-#ifndef TESS_CONTROL_HEALTH_FACTS_H
-#define TESS_CONTROL_HEALTH_FACTS_H
+#ifndef TESS_HEALTH_FACTS_H
+#define TESS_HEALTH_FACTS_H
 
-#include "control/health/health.h"
+#include "health/health_rules.h"
 
 tess_health_reading tess_health_read_memory(const char *root);
 /* Reads the memory that `pid`'s most restricted control group uses, without cached files that the system could drop

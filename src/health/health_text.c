@@ -2,12 +2,12 @@
 #include <stdio.h>
 
 #include "base/text/text.h"
-#include "control/health/health.h"
+#include "health/health_rules.h"
 
 const char *tess_health_check_name(tess_health_check check)
 {
     static const char *const names[] = {
-#define X(name, text, side) text,
+#define X(name, text, side, limit) text,
         TESS_HEALTH_CHECKS(X)
 #undef X
     };
@@ -71,8 +71,40 @@ const char *tess_health_describe(tess_health_check check, const tess_health_read
         snprintf(text, size, "GPU %d has had %.0f uncorrected errors of its memory (limit %.0f)", reading->who, value,
                  limit);
         break;
+    case TESS_HEALTH_NOT_FINITE:
+        snprintf(text, size,
+                 value > 0 ? "the loss or gradient norm of step %d is NaN or infinite"
+                           : "loss and gradient norm of step %d are finite",
+                 reading->who);
+        break;
+    case TESS_HEALTH_LOSS:
+    case TESS_HEALTH_GRAD_NORM:
+        snprintf(text, size, "the %s of step %d is %+.2f standard deviations from the mean of the newest %d (limit %g)",
+                 check == TESS_HEALTH_LOSS ? "loss" : "gradient norm", reading->who, value, TESS_SPIKE_WINDOW, limit);
+        break;
+    case TESS_HEALTH_SPEED:
+        snprintf(text, size, "step %d computed %.0f tokens/s (limit %.0f)", reading->who, value, limit);
+        break;
     default:
         snprintf(text, size, "?");
+    }
+    return text;
+}
+
+const char *tess_health_report(const tess_health *health, const tess_health_change *change, char *text, size_t size)
+{
+    char one[TESS_HEALTH_TEXT_BYTES];
+    const char *before = ": ";
+    bool recovered = health->state == TESS_HEALTH_HEALTHY;
+    size_t at = tess_text_add(text, size, 0, "%s%s", tess_health_state_name(health->state), recovered ? " again" : "");
+    if (health->state == TESS_HEALTH_UNHEALTHY && change->was != health->state)
+        at = tess_text_add(text, size, at, " (%lld looks in a row)", (long long)health->failures);
+    for (int i = 0; i < TESS_HEALTH_CHECK_COUNT; i++) {
+        if (!health->failing[i] && !change->ended[i])
+            continue;
+        tess_health_describe((tess_health_check)i, &health->last[i], one, sizeof(one));
+        at = tess_text_add(text, size, at, "%s%s%s", before, change->ended[i] && !recovered ? "no longer: " : "", one);
+        before = "; ";
     }
     return text;
 }

@@ -1,4 +1,4 @@
-#include "control/health/health.h"
+#include "health/health_rules.h"
 
 /* A failing check recovers when its value is within the limit by this share. */
 static const double margin = 0.05;
@@ -6,7 +6,7 @@ static const double margin = 0.05;
 typedef enum side { ABOVE, BELOW } side;
 
 static const side sides[] = {
-#define X(name, text, side) side,
+#define X(name, text, side, limit) side,
     TESS_HEALTH_CHECKS(X)
 #undef X
 };

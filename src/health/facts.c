@@ -1,4 +1,4 @@
-#include "control/health/facts.h"
+#include "health/facts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
