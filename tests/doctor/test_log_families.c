@@ -137,6 +137,15 @@ static const sample more_signals[] = {
 };
 
 static const sample clusters[] = {
+    {"grpc._channel._InactiveRpcError: <_InactiveRpcError of RPC that terminated with:\n\tstatus = "
+     "StatusCode.UNAVAILABLE\n",
+     "no error that ends a job is in these logs, only what follows from one", false},
+    {"ray.exceptions.RaySystemError: System error: RPC Error message: failed to connect to all addresses; last error: "
+     "UNKNOWN: ipv4:192.0.2.8:6379: tcp handshaker shutdown; RPC Error details:\n",
+     "a process of Ray does not reach the head (its GCS): 192.0.2.8:6379", false},
+    {"E0101 00:00:00.000000 1 coordination_service_agent.cc:1] UNAVAILABLE: Socket closed\nF0101 00:00:00.000000 1 "
+     "client.h:77] Terminating process because the JAX distributed service detected fatal errors.\n",
+     "no error that ends a job is in these logs, only what follows from one: JAX ends a process", false},
     {"Events:\n  Normal   Scheduled    4m44s  default-scheduler  Successfully assigned ns/job-0 to n1\n"
      "  Warning  FailedMount  102s   kubelet  MountVolume.SetUp failed for volume \"nfs\" : mount failed: exit status "
      "32\n"

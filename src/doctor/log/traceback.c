@@ -97,8 +97,10 @@ static bool is_exception_name(const char *name, size_t size)
     for (size_t i = 0; dot != NULL && i < sizeof(small) / sizeof(small[0]); i++)
         if ((size_t)(name + size - dot) == strlen(small[i]) && log_begins_with(dot, strlen(small[i]), small[i]))
             return true;
-    if (dot != NULL)
-        return dot + 1 < name + size && isupper((unsigned char)dot[1]);
+    if (dot != NULL) { /* a class of a module, which may be private: "grpc._channel._InactiveRpcError" */
+        const char *class = dot + 1 + (dot + 1 < name + size && dot[1] == '_');
+        return class < name + size && isupper((unsigned char)*class);
+    }
     for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
         size_t n = strlen(endings[i]);
         if (size >= n && memcmp(name + size - n, endings[i], n) == 0 && isupper((unsigned char)name[0]))
