@@ -136,6 +136,13 @@ static const sample more_signals[] = {
      "XLA could not compile a program", true},
 };
 
+static const sample losses[] = {
+    {"iter 100: loss nan, time 100ms\n", "training diverged", false},
+    {"INFO Train: [0/300][4050/5004] lr 0.000500 train_loss=inf mem 4814MB\n", "training diverged", false},
+    {"\"loss\": NaN, \"step\": 10\n", "training diverged", false},
+    {"step 3 val_loss=nan lr 0.1\nloss scale: 1.0 loss=nan_checked\n", "", false},
+};
+
 static const sample clusters[] = {
     {"grpc._channel._InactiveRpcError: <_InactiveRpcError of RPC that terminated with:\n\tstatus = "
      "StatusCode.UNAVAILABLE\n",
@@ -257,6 +264,7 @@ static void hosts_jobs_and_signals_are_told_apart(void)
 {
     expect_samples(hosts_and_jobs, sizeof(hosts_and_jobs) / sizeof(hosts_and_jobs[0]));
     expect_samples(more_signals, sizeof(more_signals) / sizeof(more_signals[0]));
+    expect_samples(losses, sizeof(losses) / sizeof(losses[0]));
 }
 
 static void lines_of_launchers_and_collectors_are_read(void)
