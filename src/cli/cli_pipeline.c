@@ -91,66 +91,22 @@ static tess_status open_case(tess_mem *mem, const pipeline_flags *flags, tess_pi
     return tess_pipeline_check(&c->schedule, &c->costs, &c->report);
 }
 
-/* ---- Text ---- */
-static const char *plural(int64_t n)
-{
-    return n == 1 ? "" : "s";
-}
+static const tess_form_part case_form[] = {
+    {.text = "{schedule}: {n_ranks} rank{n_ranks:s}, {chunks} chunk{chunks:s} a rank, {micro_batches} "
+             "micro-batch[{many:!}es]\n"
+             "a stage: forward {costs.forward:g}, backward {costs.backward_inputs:g} for inputs and "
+             "{costs.backward_weights:g} for weights, message {costs.message:g}\n\n"
+             "{timeline}F forward, B backward, I and W its parts for inputs and weights, . idle"
+             "[{has_odd:!}; small letters: odd chunks]\n\n"
+             "rank   busy   idle  in flight  stages: slots\n"},
+    {.list = "ranks", .text = "{rank:4} {busy:6g} {idle:6.1%} {in_flight:10} {slots}\n"},
+    {.text =
+         "\nlength {length:g}, bubble {bubble:.1%}[{formula:!}; by the formula {formula}: {formula_bubble:.1%}]\n"
+         "at most {message_buffers} message{message_buffers:s} wait[{is_one:!}s] between two stages\n"
+         "[{is_large:!}[{micro_batches_for_10_percent} micro-batch[{needs_many:!}es] or more make it smaller than 10%"
+         "|no number of micro-batches that can be simulated makes it smaller than 10%]\n]"},
+    {NULL}};
 
-static tess_status print_ranks(const pipeline_case *c, tess_buffer *out)
-{
-    const tess_pipeline_schedule *s = &c->schedule;
-    TESS_TRY(tess_buffer_printf(out, "\nrank   busy   idle  in flight  stages: slots\n"));
-    for (int r = 0; r < s->ranks; r++) {
-        TESS_TRY(tess_buffer_printf(out, "%4d %6g %5.1f%% %10d ", r, c->report.busy[r], 100 * c->report.idle[r],
-                                    s->lists[r].in_flight));
-        for (int chunk = 0; chunk < s->chunks; chunk++) {
-            int stage = tess_pipeline_stage(s, r, chunk);
-            TESS_TRY(tess_buffer_printf(out, " %d: %d", stage, s->lists[r].slots[chunk]));
-            if (c->first != NULL)
-                TESS_TRY(tess_buffer_printf(out, " (layers %d .. %d)", c->first[stage], c->first[stage + 1] - 1));
-        }
-        TESS_TRY(tess_buffer_printf(out, "\n"));
-    }
-    return TESS_OK;
-}
-
-static tess_status print_bubble(const pipeline_case *c, tess_buffer *out)
-{
-    const char *formula;
-    double stated = tess_pipeline_formula(&c->schedule, &c->costs, &formula);
-    int micros;
-    TESS_TRY(tess_buffer_printf(out, "\nlength %g, bubble %.1f%%", c->report.makespan, 100 * c->report.bubble));
-    if (formula != NULL)
-        TESS_TRY(tess_buffer_printf(out, "; by the formula %s: %.1f%%", formula, 100 * stated));
-    TESS_TRY(tess_buffer_printf(out, "\nat most %d message%s wait%s between two stages\n", c->report.buffers,
-                                plural(c->report.buffers), c->report.buffers == 1 ? "s" : ""));
-    if (c->report.bubble < small_bubble)
-        return TESS_OK;
-    TESS_TRY(tess_pipeline_least_micros(&c->schedule, &c->costs, small_bubble, &micros));
-    if (micros == 0)
-        return tess_buffer_printf(
-            out, "no number of micro-batches that can be simulated makes it smaller than %.0f%%\n", 100 * small_bubble);
-    return tess_buffer_printf(out, "%d micro-batch%s or more make it smaller than %.0f%%\n", micros,
-                              micros == 1 ? "" : "es", 100 * small_bubble);
-}
-
-static tess_status print_case(const pipeline_case *c, int columns, tess_buffer *out)
-{
-    const tess_pipeline_schedule *s = &c->schedule;
-    TESS_TRY(tess_buffer_printf(out, "%s: %d rank%s, %d chunk%s a rank, %d micro-batch%s\n",
-                                tess_pipeline_kind_name(s->kind), s->ranks, plural(s->ranks), s->chunks,
-                                plural(s->chunks), s->micros, s->micros == 1 ? "" : "es"));
-    TESS_TRY(tess_buffer_printf(out, "a stage: forward %g, backward %g for inputs and %g for weights, message %g\n\n",
-                                c->costs.forward, c->costs.input, c->costs.weight, c->costs.send));
-    TESS_TRY(tess_pipeline_print_timeline(s, &c->report, columns, out));
-    TESS_TRY(tess_buffer_printf(out, "F forward, B backward, I and W its parts for inputs and weights, . idle%s\n",
-                                s->chunks > 1 ? "; small letters: odd chunks" : ""));
-    TESS_TRY(print_ranks(c, out));
-    return print_bubble(c, out);
-}
-
-/* ---- JSON ---- */
 static json_t *actions_json(const pipeline_case *c, int r)
 {
     const tess_pipeline_list *list = &c->schedule.lists[r];
@@ -207,17 +163,44 @@ static tess_status case_json(const pipeline_case *c, json_t **json)
     return TESS_OK;
 }
 
+/* Adds what people see in place of the actions: a picture, and a line for each rank's stages. */
+static tess_status add_pictures(const pipeline_case *c, int columns, json_t *report)
+{
+    const tess_pipeline_schedule *s = &c->schedule;
+    tess_buffer text = {.mem = s->mem};
+    int micros = (int)json_integer_value(json_object_get(report, "micro_batches_for_10_percent"));
+    tess_status status = tess_pipeline_print_timeline(s, &c->report, columns, &text);
+    json_object_update_new(report, json_pack("{s:i, s:b, s:s?, s:b, s:b, s:b, s:b}", "n_ranks", s->ranks, "many",
+                                             s->micros != 1, "timeline", text.data, "has_odd", s->chunks > 1, "is_one",
+                                             c->report.buffers == 1, "is_large", c->report.bubble >= small_bubble,
+                                             "needs_many", micros != 1));
+    for (int r = 0; r < s->ranks && status == TESS_OK; r++) {
+        text.size = 0;
+        for (int chunk = 0; chunk < s->chunks && status == TESS_OK; chunk++) {
+            int stage = tess_pipeline_stage(s, r, chunk);
+            status = tess_buffer_printf(&text, " %d: %d", stage, s->lists[r].slots[chunk]);
+            if (status == TESS_OK && c->first != NULL)
+                status = tess_buffer_printf(&text, " (layers %d .. %d)", c->first[stage], c->first[stage + 1] - 1);
+        }
+        json_object_set_new(json_array_get(json_object_get(report, "ranks"), (size_t)r), "slots",
+                            json_string(text.data));
+    }
+    tess_buffer_free(&text);
+    return status;
+}
+
 static tess_status show(tess_mem *mem, const pipeline_flags *flags, const pipeline_case *c)
 {
     tess_buffer text = {.mem = mem};
     json_t *json = NULL;
     if (flags->trace != NULL)
         TESS_TRY(tess_pipeline_write_trace(&c->schedule, &c->report, flags->trace));
-    tess_status status;
-    if (flags->json == NULL)
-        status = print_case(c, (int)flags->columns, &text);
-    else if ((status = case_json(c, &json)) == TESS_OK)
-        status = tess_json_print(json, JSON_INDENT(2), &text);
+    tess_status status = case_json(c, &json);
+    if (status == TESS_OK && flags->json == NULL)
+        status = add_pictures(c, (int)flags->columns, json);
+    if (status == TESS_OK)
+        status = tess_form_put(json_incref(json), case_form, flags->json != NULL, JSON_INDENT(2), &text);
+    json_decref(json);
     return cli_print_text(status, &text);
 }
 

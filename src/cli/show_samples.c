@@ -82,19 +82,11 @@ static tess_status add_visible(const tess_buffer *text, size_t first, size_t wid
     return TESS_OK;
 }
 
-static size_t count_characters(const tess_buffer *text)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < text->size; i++)
-        n += ((unsigned char)text->data[i] & 0xc0) != 0x80;
-    return n;
-}
-
 /* Prints a row of the table: the end of the prompt and the beginning of the answer. */
 static tess_status print_row(samples_view *v, const rl_sample *s)
 {
     char reward[32] = "-";
-    const size_t n_prompt = count_characters(&v->prompt);
+    const size_t n_prompt = (size_t)tess_utf8_count(v->prompt.data, v->prompt.size);
     tess_buffer *line = &v->line;
     line->size = 0;
     if (s->grade == RL_SCORED)

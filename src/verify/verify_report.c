@@ -16,12 +16,21 @@ enum { JSON_VERSION = 1, SHOWN_TENSORS = 12, SHOWN_STEPS = 3 };
     ".rank}: "                                                                                                    \
     "{" of ".here:.9g} here, {" of ".one_rank:.9g} on one rank ({" of ".ulp} ulp)\n]"
 
+#define TENSORS_TEXT(of)                                                                              \
+    "[{" of ".n} of {n_tensors} tensors differ, the first after step {" of ".first}|all {n_tensors} " \
+    "tensors, after each of {steps} step{steps:s}: the same bits]\n"
+
 static const tess_form_part form[] = {
     {.text = "{ranks} rank{ranks:s}, {strategy}[, {sharing} share layers (tp)][, {pipeline.stages} stages in "
              "{pipeline.schedule}], kernels {kernels} ({seconds:.1f} s), against one rank, kernels {kernels_of_one} "
              "({seconds_of_one:.1f} s)\n"},
-    {.list = "findings", .text = "  {0:-12} {1}\n"},
-    {.text = "  memory          one rank    largest of {ranks:-3}       all of them          planned\n"},
+    {.text =
+         "  loss         {loss_text}\n  grad norm    {norm_text}\n"
+         "  gradients    " TENSORS_TEXT("gradients") "  parameters   " TENSORS_TEXT(
+             "parameters") "  shards       [{n_misplaced} of {n_tensors} tensors are not as planned|all {n_tensors} "
+                           "tensors: every "
+                           "element on the ranks that the plan says, copies alike]\n"
+                           "  memory          one rank    largest of {ranks:-3}       all of them          planned\n"},
     {.list = "pools",
      .text =
          "    {name:-12}{one_rank:10B}      {largest:10B} [{largest_share:5%}|     ]{all:10B} [{all_share:5%}|     ]"
@@ -102,28 +111,22 @@ static json_t *describe(const tess_verify_result *r)
 }
 
 /* ---- Findings for people alone ---- */
-static const char *plural(int64_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
-/* Returns a finding such as ["loss", "3 steps: the same bits   5.7130 5.6812 5.6109"]. */
-static json_t *find_in_numbers(const char *name, const double *here, const double *there, int64_t steps, int64_t first)
+/* Returns a text such as "3 steps: the same bits   5.7130 5.6812 5.6109". */
+static json_t *compare_numbers(const double *here, const double *there, int64_t steps, int64_t first)
 {
     char values[128] = "";
     size_t at = 0;
     if (first > 0)
-        return json_pack("[s, o]", name,
-                         json_sprintf("differs from step %" PRId64 " on: %.17g here, %.17g on one rank", first,
-                                      here[first - 1], there[first - 1]));
+        return json_sprintf("differs from step %" PRId64 " on: %.17g here, %.17g on one rank", first, here[first - 1],
+                            there[first - 1]);
     for (int64_t i = 0; i < steps && i < SHOWN_STEPS; i++)
         at = tess_text_add(values, sizeof(values), at, " %.6g", here[i]);
-    return json_pack("[s, o]", name,
-                     json_sprintf("%" PRId64 " step%s: the same bits  %s%s", steps, plural(steps), values,
-                                  steps > SHOWN_STEPS ? " ..." : ""));
+    return json_sprintf("%" PRId64 " step%s: the same bits  %s%s", steps, steps == 1 ? "" : "s", values,
+                        steps > SHOWN_STEPS ? " ..." : "");
 }
 
-static json_t *find_in_tensors(const tess_verify_result *r, bool weights)
+/* Counts the tensors that differ, and finds the first step in which one does. */
+static json_t *count_tensors(const tess_verify_result *r, bool weights)
 {
     int n = 0;
     int64_t first = 0;
@@ -133,23 +136,7 @@ static json_t *find_in_tensors(const tess_verify_result *r, bool weights)
         if (step > 0 && (first == 0 || step < first))
             first = step;
     }
-    json_t *text = n == 0
-                       ? json_sprintf("all %d tensors, after each of %" PRId64 " step%s: the same bits", r->n_tensors,
-                                      r->steps, plural(r->steps))
-                       : json_sprintf("%d of %d tensors differ, the first after step %" PRId64, n, r->n_tensors, first);
-    return json_pack("[s, o]", weights ? "parameters" : "gradients", text);
-}
-
-static json_t *find_in_shards(const tess_verify_result *r)
-{
-    int n = 0;
-    for (int i = 0; i < r->n_tensors; i++)
-        n += r->tensors[i].shards[0] != '\0';
-    return json_pack(
-        "[s, o]", "shards",
-        n == 0
-            ? json_sprintf("all %d tensors: every element on the ranks that the plan says, copies alike", r->n_tensors)
-            : json_sprintf("%d of %d tensors are not as planned", n, r->n_tensors));
+    return json_pack("{s:i, s:I}", "n", n, "first", (json_int_t)first);
 }
 
 /* Lists the pools that hold memory, with their shares of one rank's. */
@@ -193,20 +180,22 @@ static json_t *list_differing(const tess_verify_result *r, bool all, int *n)
 
 static void add_findings(const tess_verify_result *r, bool all, json_t *report)
 {
-    int n;
-    json_t *differing = list_differing(r, all, &n), *findings = json_array();
-    json_array_append_new(findings, find_in_numbers("loss", r->loss[0], r->loss[1], r->steps, r->loss_step));
-    json_array_append_new(findings,
-                          find_in_numbers("grad norm", r->grad_norm[0], r->grad_norm[1], r->steps, r->norm_step));
-    json_array_append_new(findings, find_in_tensors(r, false));
-    json_array_append_new(findings, find_in_tensors(r, true));
-    json_array_append_new(findings, find_in_shards(r));
-    json_object_update_new(
-        report, json_pack("{s:i, s:f, s:f, s:o, s:o, s:o, s:i, s:b}", "sharing", r->sharing > 1 ? r->sharing : 0,
-                          "seconds", r->seconds[0], "seconds_of_one", r->seconds[1], "findings", findings, "pools",
-                          list_pools(r, json_object_get(report, "memory")), "differing", differing, "n_more",
-                          n > SHOWN_TENSORS && !all ? n - SHOWN_TENSORS : 0, "other_kernels",
-                          r->first_step > 0 && strcmp(r->kernels[0], r->kernels[1]) != 0));
+    int n, n_misplaced = 0;
+    json_t *differing = list_differing(r, all, &n);
+    for (int i = 0; i < r->n_tensors; i++)
+        n_misplaced += r->tensors[i].shards[0] != '\0';
+    json_object_update_new(report,
+                           json_pack("{s:o, s:o, s:o, s:o, s:i, s:i}", "loss_text",
+                                     compare_numbers(r->loss[0], r->loss[1], r->steps, r->loss_step), "norm_text",
+                                     compare_numbers(r->grad_norm[0], r->grad_norm[1], r->steps, r->norm_step),
+                                     "gradients", count_tensors(r, false), "parameters", count_tensors(r, true),
+                                     "n_tensors", r->n_tensors, "n_misplaced", n_misplaced));
+    json_object_update_new(report,
+                           json_pack("{s:i, s:f, s:f, s:o, s:o, s:i, s:b}", "sharing", r->sharing > 1 ? r->sharing : 0,
+                                     "seconds", r->seconds[0], "seconds_of_one", r->seconds[1], "pools",
+                                     list_pools(r, json_object_get(report, "memory")), "differing", differing, "n_more",
+                                     n > SHOWN_TENSORS && !all ? n - SHOWN_TENSORS : 0, "other_kernels",
+                                     r->first_step > 0 && strcmp(r->kernels[0], r->kernels[1]) != 0));
     if (!tess_verify_same(r))
         json_object_set_new(report, "no_values", tess_json_text(r->no_values));
     if (r->irreproducible != 0)

@@ -11,19 +11,10 @@ typedef struct filling {
     int columns; /* the column at which texts are wrapped */
 } filling;
 
-/* Returns the number of characters in n bytes of UTF-8. */
-static int count_characters(const char *text, size_t n)
-{
-    int width = 0;
-    for (size_t i = 0; i < n; i++)
-        width += ((unsigned char)text[i] & 0xC0) != 0x80;
-    return width;
-}
-
 /* Appends a text of n bytes with spaces up to |width| characters; negative: the text comes first. */
 static tess_status pad(tess_buffer *out, const char *text, size_t n, int width)
 {
-    int missing = abs(width) - count_characters(text, n);
+    int missing = abs(width) - tess_utf8_count(text, n);
     if (missing > 0 && width > 0)
         TESS_TRY(tess_buffer_printf(out, "%*s", missing, ""));
     TESS_TRY(tess_buffer_append(out, text, n));
@@ -34,9 +25,7 @@ static bool is_empty(const json_t *value)
 {
     return value == NULL || json_is_null(value) || json_is_false(value) ||
            (json_is_number(value) && json_number_value(value) == 0) ||
-           (json_is_string(value) && json_string_length(value) == 0) ||
-           (json_is_array(value) && json_array_size(value) == 0) ||
-           (json_is_object(value) && json_object_size(value) == 0);
+           (json_is_string(value) && json_string_length(value) == 0);
 }
 
 /* Returns the member with a name such as "a.b" or "a.0" of n bytes; NULL: there is none. */
@@ -80,12 +69,12 @@ static tess_status wrap(const filling *f, const char *text, int indent)
     tess_buffer *out = f->out;
     const char *line = out->size > 0 ? memrchr(out->data, '\n', out->size) : NULL;
     size_t begin = line != NULL ? (size_t)(line + 1 - out->data) : 0;
-    int column = count_characters(out->data + begin, out->size - begin);
+    int column = tess_utf8_count(out->data + begin, out->size - begin);
     bool is_first = true; /* the next word is the first of its line */
     text += strspn(text, " \n");
     while (*text != '\0') {
         size_t n = strcspn(text, " \n");
-        int width = count_characters(text, n);
+        int width = tess_utf8_count(text, n);
         if (!is_first && column + 1 + width > f->columns) {
             TESS_TRY(tess_buffer_printf(out, "\n%*s", indent, ""));
             column = indent;
@@ -182,73 +171,13 @@ static tess_status fill_all(const filling *f, const char *text, const json_t *ob
     return TESS_OK;
 }
 
-tess_status tess_form_fill(tess_buffer *out, const char *text, const json_t *object)
-{
-    return fill_all(&(filling){out, TESS_FORM_WIDTH}, text, object);
-}
-
-/* ---- Tables ---- */
-/* Widens columns to the longest cell of a row. `width` has the sign of the column's width. */
-static tess_status widen(const tess_form_column *columns, const json_t *row, tess_buffer *cell, int *width)
-{
-    for (int c = 0; columns[c].cell != NULL; c++) {
-        cell->size = 0;
-        TESS_TRY(tess_form_fill(cell, columns[c].cell, row));
-        int n = count_characters(cell->data, cell->size);
-        if (n > abs(width[c]))
-            width[c] = width[c] < 0 ? -n : n;
-    }
-    return TESS_OK;
-}
-
-/* Appends a row, or the titles if `row` is NULL. A row has no spaces at its end. */
-static tess_status put_row(tess_buffer *out, const tess_form_part *table, const json_t *row, tess_buffer *cell,
-                           const int *width)
-{
-    TESS_TRY(tess_buffer_printf(out, "%*s", table->indent, ""));
-    for (int c = 0; table->columns[c].cell != NULL; c++) {
-        const tess_form_column *column = &table->columns[c];
-        cell->size = 0;
-        TESS_TRY(row != NULL ? tess_form_fill(cell, column->cell, row)
-                             : tess_buffer_append(cell, column->title, strlen(column->title)));
-        TESS_TRY(tess_buffer_printf(out, "%*s", c > 0 ? table->gap : 0, ""));
-        TESS_TRY(pad(out, cell->data, cell->size, width[c]));
-    }
-    while (out->size > 0 && out->data[out->size - 1] == ' ')
-        out->size--;
-    TESS_TRY(tess_buffer_append(out, "\n", 1));
-    return row != NULL && table->text != NULL ? tess_form_fill(out, table->text, row) : TESS_OK;
-}
-
-static tess_status put_table(tess_buffer *out, const tess_form_part *table, const json_t *rows)
-{
-    int width[TESS_FORM_COLUMNS + 1];
-    tess_buffer cell = {.mem = out->mem};
-    for (int c = 0; table->columns[c].cell != NULL; c++) {
-        const tess_form_column *column = &table->columns[c];
-        int n = count_characters(column->title, strlen(column->title)), least = abs(column->width);
-        width[c] = (n > least ? n : least) * (column->width < 0 ? -1 : 1);
-    }
-    tess_status status = TESS_OK;
-    for (size_t i = 0; status == TESS_OK && i < json_array_size(rows); i++)
-        status = widen(table->columns, json_array_get(rows, i), &cell, width);
-    if (status == TESS_OK)
-        status = put_row(out, table, NULL, &cell, width);
-    for (size_t i = 0; status == TESS_OK && i < json_array_size(rows); i++)
-        status = put_row(out, table, json_array_get(rows, i), &cell, width);
-    tess_buffer_free(&cell);
-    return status;
-}
-
 tess_status tess_form_print(tess_buffer *out, const tess_form_part *form, int columns, const json_t *report)
 {
     const filling f = {out, columns};
-    for (const tess_form_part *part = form; part->text != NULL || part->list != NULL; part++) {
+    for (const tess_form_part *part = form; part->text != NULL; part++) {
         size_t i;
         const json_t *item, *list = part->list != NULL ? find_member(report, part->list, strlen(part->list)) : NULL;
-        if (part->columns[0].cell != NULL)
-            TESS_TRY(put_table(out, part, list));
-        else if (part->list == NULL)
+        if (part->list == NULL)
             TESS_TRY(fill_all(&f, part->text, report));
         else
             json_array_foreach (list, i, item)

@@ -137,6 +137,14 @@ int tess_utf8_encode(uint32_t c, uint8_t out[4])
     return 4;
 }
 
+int tess_utf8_count(const char *text, size_t n)
+{
+    int count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += ((unsigned char)text[i] & 0xC0) != 0x80;
+    return count;
+}
+
 static const char *format_scaled(double value, double base, const char *const *units, int n_units, char *text,
                                  size_t size)
 {

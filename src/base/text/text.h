@@ -27,6 +27,8 @@ int tess_text_distance(const char *a, const char *b);
  * surrogate, cut). */
 int tess_utf8_decode(const uint8_t *s, size_t n, uint32_t *code_point);
 int tess_utf8_encode(uint32_t code_point, uint8_t out[4]);
+/* Returns the number of characters in n bytes of UTF-8. */
+int tess_utf8_count(const char *text, size_t n);
 
 /* All return text.
  *   tess_format_bytes:   "1.5 GiB", "312 B"

@@ -21,17 +21,13 @@ static const char *format_age(double seconds, char *text, size_t size)
     return text;
 }
 
-static const tess_form_part form[] = {{.list = "checkpoints",
-                                       .text = "[            {problem}\n]",
-                                       .gap = 2,
-                                       .columns = {{"step", "{step}", 10},
-                                                   {"state", "{state}", -10},
-                                                   {"size", "{bytes:B}", 10},
-                                                   {"age", "{age}", 7},
-                                                   {"format", "[{format}|-]", -11},
-                                                   {"name", "{name}[{newest:!}  <- newest]", -1}}},
-                                      {.text = "{n} checkpoint{n:s}, {bytes:B}\n"},
-                                      {NULL}};
+static const tess_form_part form[] = {
+    {.text = "      step  state             size      age  format       name\n"},
+    {.list = "checkpoints",
+     .text = "{step:10}  {state:-10}  {bytes:10B}  {age:7}  [{format:-11}|-          ]  {name}[{newest:!}  <- newest]\n"
+             "[            {problem}\n]"},
+    {.text = "{n} checkpoint{n:s}, {bytes:B}\n"},
+    {NULL}};
 
 static json_t *describe(const tess_ckpt_item *item)
 {

@@ -7,14 +7,6 @@
 
 enum { LEAST_WIDTH = 60, MOST_WIDTH = 250, HEAD = 48 };
 
-static size_t count_characters(const char *line, size_t size)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < size; i++)
-        n += ((uint8_t)line[i] & 0xc0) != 0x80;
-    return n;
-}
-
 static size_t first_word(const char *line, size_t size)
 {
     size_t n = 0;
@@ -130,8 +122,8 @@ static bool may_continue(const char *line, size_t size, const char *next, size_t
 /* Whether a line is full. If lines are cut between words, it is full if the next word did not fit. */
 static bool is_full(log_wrap wrap, const char *line, size_t size, const char *next, size_t next_size)
 {
-    size_t n = count_characters(line, size);
-    size_t word = wrap.at_words ? 1 + count_characters(next, first_word(next, next_size)) : 0;
+    size_t n = (size_t)tess_utf8_count(line, size);
+    size_t word = wrap.at_words ? 1 + (size_t)tess_utf8_count(next, first_word(next, next_size)) : 0;
     return n <= wrap.width && (wrap.at_words ? n + word > wrap.width : n == wrap.width);
 }
 
@@ -239,7 +231,7 @@ static size_t longest(const char *text, size_t size)
     const char *line;
     for (size_t at = 0; take(text, size, &at, &line, &n);) {
         if (n > most)
-            n = count_characters(line, n);
+            n = (size_t)tess_utf8_count(line, n);
         most = n > most ? n : most;
         if (most > MOST_WIDTH)
             return 0;

@@ -32,14 +32,6 @@ static size_t cut(const char *text, int columns)
     return i;
 }
 
-static int columns_of(const char *text)
-{
-    int n = 0;
-    for (; *text != '\0'; text++)
-        n += ((unsigned char)*text & 0xC0) != 0x80;
-    return n;
-}
-
 __attribute__((format(printf, 3, 4))) static void put(pen *p, tess_top_style style, const char *format, ...)
 {
     char text[2048];
@@ -50,7 +42,7 @@ __attribute__((format(printf, 3, 4))) static void put(pen *p, tess_top_style sty
     text[cut(text, p->width - p->column)] = '\0';
     if (text[0] == '\0')
         return;
-    p->column += columns_of(text);
+    p->column += tess_utf8_count(text, strlen(text));
     p->canvas->put(p->canvas->self, style, text);
 }
 
@@ -231,7 +223,7 @@ static void draw_bar(pen *p, int rank, int width)
 static void draw_cell(pen *p, const column *column, tess_top_style style, char *text)
 {
     text[cut(text, column->width)] = '\0';
-    int pad = column->width - columns_of(text);
+    int pad = column->width - tess_utf8_count(text, strlen(text));
     put(p, style, "%*s%s%*s ", column->right ? pad : 0, "", text, column->right ? 0 : pad, "");
 }
 
