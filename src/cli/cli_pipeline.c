@@ -1,4 +1,5 @@
 /* `tessera pipeline`: simulates pipeline schedules and compares them. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "cli/cli.h"
@@ -11,7 +12,7 @@
 static const double small_bubble = 0.1;
 
 typedef struct pipeline_flags {
-    const char *schedule, *costs, *json, *trace;
+    const char *schedule, *csv, *costs, *json, *trace;
     int64_t ranks, micros, chunks, layers, buffers, columns;
     double embedding, head;
 } pipeline_flags;
@@ -21,8 +22,9 @@ typedef struct pipeline_case {
     tess_pipeline_schedule schedule;
     tess_pipeline_report report;
     tess_pipeline_costs costs;
-    int *first;     /* (stages + 1) first layer of each stage; NULL: --layers was not given */
-    double *shares; /* (stages) cost of each stage relative to the mean */
+    int *first;      /* (stages + 1) first layer of each stage; NULL: --layers was not given */
+    double *shares;  /* (stages) cost of each stage relative to the mean */
+    bool is_of_file; /* the order is that of --csv, for which no formula holds */
 } pipeline_case;
 
 /* Parses "F,B,W,SEND". Later values may be left out. */
@@ -85,7 +87,13 @@ static tess_status open_case(tess_mem *mem, const pipeline_flags *flags, tess_pi
     c->costs.buffers = (int)flags->buffers;
     for (int i = 0; whole && i < 4; i++)
         *(double *const[]){&c->costs.forward, &c->costs.backward, &c->costs.input, &c->costs.weight}[i] /= chunks;
-    TESS_TRY(tess_pipeline_build(mem, kind, (int)flags->ranks, chunks, (int)flags->micros, &c->schedule));
+    const tess_pipeline_schedule shape = {
+        .kind = kind, .ranks = (int)flags->ranks, .chunks = chunks, .micros = (int)flags->micros};
+    c->is_of_file = flags->csv != NULL;
+    if (c->is_of_file)
+        TESS_TRY(tess_pipeline_load_csv(mem, flags->csv, &shape, &c->schedule));
+    else
+        TESS_TRY(tess_pipeline_build(mem, kind, shape.ranks, chunks, shape.micros, &c->schedule));
     if (flags->layers > 0)
         TESS_TRY(cut_layers(mem, flags, c));
     return tess_pipeline_check(&c->schedule, &c->costs, &c->report);
@@ -146,11 +154,12 @@ static tess_status rank_json(const pipeline_case *c, int r, json_t *list)
 static tess_status case_json(const pipeline_case *c, json_t **json)
 {
     const tess_pipeline_schedule *s = &c->schedule;
-    const char *formula;
-    double stated = tess_pipeline_formula(s, &c->costs, &formula);
+    const char *formula = NULL;
+    const double stated = c->is_of_file ? NAN : tess_pipeline_formula(s, &c->costs, &formula);
     json_t *ranks = json_array();
     int micros = 0;
-    TESS_TRY(tess_pipeline_least_micros(s, &c->costs, small_bubble, &micros));
+    if (!c->is_of_file)
+        TESS_TRY(tess_pipeline_least_micros(s, &c->costs, small_bubble, &micros));
     for (int r = 0; r < s->ranks; r++)
         TESS_TRY(rank_json(c, r, ranks));
     *json =
@@ -170,10 +179,10 @@ static tess_status add_pictures(const pipeline_case *c, int columns, json_t *rep
     tess_buffer text = {.mem = s->mem};
     int micros = (int)json_integer_value(json_object_get(report, "micro_batches_for_10_percent"));
     tess_status status = tess_pipeline_print_timeline(s, &c->report, columns, &text);
-    json_object_update_new(report, json_pack("{s:i, s:b, s:s?, s:b, s:b, s:b, s:b}", "n_ranks", s->ranks, "many",
-                                             s->micros != 1, "timeline", text.data, "has_odd", s->chunks > 1, "is_one",
-                                             c->report.buffers == 1, "is_large", c->report.bubble >= small_bubble,
-                                             "needs_many", micros != 1));
+    json_object_update_new(
+        report, json_pack("{s:i, s:b, s:s?, s:b, s:b, s:b, s:b}", "n_ranks", s->ranks, "many", s->micros != 1,
+                          "timeline", text.data, "has_odd", s->chunks > 1, "is_one", c->report.buffers == 1, "is_large",
+                          c->report.bubble >= small_bubble && !c->is_of_file, "needs_many", micros != 1));
     for (int r = 0; r < s->ranks && status == TESS_OK; r++) {
         text.size = 0;
         for (int chunk = 0; chunk < s->chunks && status == TESS_OK; chunk++) {
@@ -282,6 +291,8 @@ static int run(tess_mem *mem, int argc, char **argv)
     const cli_flag flags[] = {
         {"--schedule", "NAME", "gpipe, 1f1b, interleaved, zb_h1, zbv or dualpipev; without it all are compared",
          .text = &chosen.schedule},
+        {"--csv", "FILE", "with --schedule: an order of computations in torchtitan's form, a row for each rank",
+         .text = &chosen.csv},
         {"--stages", "P", "ranks of the pipeline", .integer = &chosen.ranks, .min = 1, .max = 1 << 14},
         {"--micro-batches", "M", "micro-batches of a step", .integer = &chosen.micros, .min = 1, .max = 1 << 20},
         {"--chunks", "V", "stages of each rank (1; interleaved, zbv, dualpipev: 2)", .integer = &chosen.chunks,
@@ -302,6 +313,9 @@ static int run(tess_mem *mem, int argc, char **argv)
         return cli_misuse(&cli_pipeline, "'%.60s' is no option", argv[1]);
     if (chosen.ranks == 0 || chosen.micros == 0)
         return cli_misuse(&cli_pipeline, "--stages and --micro-batches say how large the pipeline is");
+    if (chosen.schedule == NULL && chosen.csv != NULL)
+        return cli_misuse(&cli_pipeline,
+                          "--csv is the order of one schedule: --schedule says which rank has which stage");
     if (chosen.schedule == NULL && chosen.trace != NULL)
         return cli_misuse(&cli_pipeline, "--trace draws one schedule: choose it with --schedule");
     return cli_end(chosen.schedule != NULL ? show_one(mem, &chosen) : compare(mem, &chosen));

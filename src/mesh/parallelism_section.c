@@ -32,6 +32,9 @@ static const tess_option parallelism[] = {
         .choices = "gpipe|1f1b|interleaved|zb_h1|zbv|dualpipev",
         .also = "GPipe|1F1B|Interleaved1F1B||ZBVZeroBubble|DualPipeV", /* torchtitan's */
         .help = "order of forwards and backwards; the last four give a rank several stages or split the backward"),
+    PATH(parallelism, pipeline_parallel_schedule_csv, CALLS, "",
+         "CSV file with another order: a row for each rank, cells such as 0F3 (stage, one of F, B, I, W, micro-batch); "
+         "pipeline_parallel_schedule then only decides which rank has which stage"),
     INT(parallelism, pipeline_parallel_layers_per_stage, LAYOUT, "0", 0, 65536,
         "layers in each stage, which determines how many stages a rank has; 0: the schedule's 1 or 2"),
     INT(parallelism, pipeline_parallel_first_stage_less_layers, LAYOUT, "-1", -1, 65536,

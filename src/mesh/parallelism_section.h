@@ -16,6 +16,7 @@ typedef struct tess_parallelism_section {
     int64_t pipeline_parallel_degree, pipeline_parallel_layers_per_stage;
     int64_t pipeline_parallel_first_stage_less_layers, pipeline_parallel_last_stage_less_layers;
     int pipeline_parallel_schedule; /* tess_pipeline_kind */
+    char pipeline_parallel_schedule_csv[TESS_TEXT_SIZE];
 } tess_parallelism_section;
 
 extern const tess_option_section tess_section_parallelism;

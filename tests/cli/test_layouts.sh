@@ -61,6 +61,23 @@ staged "fp32, three stages a rank" fp32 2 2 interleaved $single parallelism.pipe
 staged "bf16" bf16 2 2 dualpipev $half
 staged "fp32" fp32 6 2 dualpipev $single $strategy=zero2
 staged "bf16, a layer a stage" bf16 11 11 1f1b $half
+# Orders from a file: forwards in pairs, and one rank that splits its backward.
+paired() { # MICRO_BATCHES
+    for ((i = 0; i < $1; i += 2)); do printf '0F%d,0F%d,0B%d,0B%d,' $i $((i + 1)) $i $((i + 1)); done
+    printf '\n'
+    for ((i = 0; i < $1; i += 2)); do printf '1F%d,1I%d,1F%d,1I%d,1W%d,1W%d,' $i $i $((i + 1)) $((i + 1)) $i $((i + 1)); done
+    printf '\n'
+}
+paired 16 >16.csv
+paired 8 >8.csv
+csv=parallelism.pipeline_parallel_schedule_csv
+staged "bf16, 16.csv" bf16 2 2 1f1b $half $csv=16.csv
+staged "fp32, 8.csv" fp32 4 2 gpipe $single $csv=8.csv $strategy=zero1
+staged "bf16, 8.csv, whole layers again" bf16 4 2 1f1b $half $csv=8.csv $strategy=none $recompute
+expect "a file for another number of micro-batches" 2 "8.csv: row 1: stage 0 has 8 of 16 micro-batches in F" \
+    "$tessera" train run.yaml -n 2 job.dump_folder=out $settings parallelism.pipeline_parallel_degree=2 $csv=8.csv
+expect "the file is checked and simulated" 0 "bubble " "$tessera" pipeline --schedule 1f1b --csv 8.csv --stages 2 --micro-batches 8
+
 TESSERA_DEVICE=far TESSERA_FAR_DELAYS=3:100 staged "bf16 on a device apart" bf16 4 2 zb_h1 $half
 TESSERA_DEVICE=far TESSERA_FAR_DELAYS=5:100 staged "bf16 on a device apart" bf16 2 2 zbv $half
 TESSERA_DEVICE=far TESSERA_FAR_DELAYS=7:100 staged "fp32 on a device apart" fp32 2 2 interleaved $single

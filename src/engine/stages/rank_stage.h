@@ -16,6 +16,7 @@
  * and each is a stage of its own. */
 struct tess_stage_plan {
     tess_pipeline_schedule shape; /* only kind, ranks and chunks are set */
+    const char *csv; /* file with the order of computations; "": that of the kind. Borrowed from the configuration */
     int rank;
     int *first;      /* (stages + 1) stage g has layers first[g] .. first[g + 1] */
     int64_t *layers; /* (n_layers) numbers of this rank's layers, ascending; chunk after chunk */

@@ -129,7 +129,7 @@ tess_status tess_stage_plan_create(tess_mem *mem, const tess_config *config, con
                                    tess_stage_plan *plan)
 {
     tess_status status;
-    *plan = (tess_stage_plan){.rank = rank};
+    *plan = (tess_stage_plan){.rank = rank, .csv = config->parallelism.pipeline_parallel_schedule_csv};
     TESS_TRY(count_chunks(config, model->n_layers, &plan->shape));
     int n_stages = plan->shape.ranks * plan->shape.chunks;
     TESS_TRY(check_stages(config, &plan->shape, model->n_layers));
@@ -167,16 +167,24 @@ void tess_stage_ends(const tess_stage_plan *plan, const tess_model *model, int c
     *above = stage < plan->shape.ranks * plan->shape.chunks - 1;
 }
 
-static bool splits_backward(tess_pipeline_kind kind)
+static tess_status build_lists(tess_mem *mem, const tess_stage_plan *plan, int n_local,
+                               tess_pipeline_schedule *schedule)
 {
-    return kind == TESS_PIPELINE_ZB_H1 || kind == TESS_PIPELINE_ZBV || kind == TESS_PIPELINE_DUALPIPEV;
+    const tess_pipeline_schedule *shape = &plan->shape;
+    if (plan->csv[0] == '\0')
+        return tess_pipeline_build(mem, shape->kind, shape->ranks, shape->chunks, n_local, schedule);
+    tess_pipeline_schedule of_file = *shape;
+    of_file.micros = n_local;
+    TESS_TRY_CTX(tess_pipeline_load_csv(mem, plan->csv, &of_file, schedule),
+                 "parallelism.pipeline_parallel_schedule_csv");
+    return TESS_OK;
 }
 
 tess_status tess_stage_build(tess_mem *mem, const tess_stage_plan *plan, const tess_model *model, int n_local,
                              tess_pipeline_schedule *schedule)
 {
     const bool ties = tess_model_trains_table(model) || tess_model_copies_table(model);
-    TESS_TRY(tess_pipeline_build(mem, plan->shape.kind, plan->shape.ranks, plan->shape.chunks, n_local, schedule));
+    TESS_TRY(build_lists(mem, plan, n_local, schedule));
     tess_status status = ties ? tess_pipeline_tie(schedule) : TESS_OK;
     if (status != TESS_OK)
         tess_pipeline_free(schedule);
@@ -199,10 +207,10 @@ tess_status tess_stage_slots(tess_mem *mem, const tess_stage_plan *plan, const t
         for (int i = 0; i < slots[chunk]; i++)
             (*units)[at++] = plan->units[chunk];
     const int n_tables = schedule.tables;
+    options->split_backward = tess_pipeline_splits_backward(&schedule);
     tess_pipeline_free(&schedule);
     options->slot_units = *units;
     options->n_tables = tess_model_trains_table(model) ? n_tables : 0;
-    options->split_backward = splits_backward(plan->shape.kind);
     return status;
 }
 
@@ -224,8 +232,7 @@ static tess_status add_bubble(tess_mem *mem, const tess_stage_plan *plan, const 
             shares[g] += tess_model_unit_flops_per_token(whole, tess_model_n_units(whole) - 1, seq_len) / mean;
     }
     const tess_pipeline_costs costs = {.forward = 1, .backward = 2, .input = 1, .weight = 1, .share = shares};
-    TESS_GOTO(tess_pipeline_build(mem, plan->shape.kind, plan->shape.ranks, plan->shape.chunks, n_local, &schedule),
-              freed);
+    TESS_GOTO(build_lists(mem, plan, n_local, &schedule), freed);
     TESS_GOTO(tess_pipeline_check(&schedule, &costs, &report), built);
     status = tess_buffer_printf(out, "; of their time, %.1f%% is idle if messages take none", 100 * report.bubble);
     tess_pipeline_report_free(&report);

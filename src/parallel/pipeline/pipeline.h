@@ -7,6 +7,7 @@
  * stages are a queue in each direction, taken in the order in which they are sent.
  *
  *   pipeline_orders.c      order of computations: one function a schedule
+ *   pipeline_csv.c         the same from a file
  *   pipeline_build.c       messages around them, slots (the first that is free), where gradients are complete
  *   pipeline_check_list.c  a list by itself: everything once, inputs there, slots not shared
  *   pipeline_simulate.c    all ranks together: time, bubble, messages that wait, the circle of a deadlock
@@ -89,6 +90,17 @@ tess_status tess_pipeline_allows(tess_pipeline_kind kind, int ranks, int chunks,
 tess_status tess_pipeline_build(tess_mem *mem, tess_pipeline_kind kind, int ranks, int chunks, int micros,
                                 tess_pipeline_schedule *schedule);
 void tess_pipeline_free(tess_pipeline_schedule *schedule);
+/* Build and check a schedule whose order of computations is written in CSV, as torchtitan's
+ * pipeline_parallel_schedule_csv: one row a rank, cells such as 0F3 (pipeline_csv.c). kind, ranks, chunks and micros of
+ * `shape` are set: the kind decides which rank has which stage. `name` is for messages; the second one reads a file.
+ * TESS_E_INVALID: the message names the row and the cell, or the action that cannot run
+ * TESS_E_NOT_FOUND, TESS_E_IO: errors of the file */
+tess_status tess_pipeline_parse_csv(tess_mem *mem, const char *text, size_t size, const char *name,
+                                    const tess_pipeline_schedule *shape, tess_pipeline_schedule *schedule);
+tess_status tess_pipeline_load_csv(tess_mem *mem, const char *path, const tess_pipeline_schedule *shape,
+                                   tess_pipeline_schedule *schedule);
+/* Whether a list has BI and BW: backward in two parts. */
+bool tess_pipeline_splits_backward(const tess_pipeline_schedule *schedule);
 /* Adapts a schedule to tied weights, once after build. Sets `tables`. If stage 0 and the last stage are on different
  * ranks, it also adds SEND_T after each B or BI of stage 0, and RECV_T where the message has probably come.
  * TESS_E_NOMEM. */

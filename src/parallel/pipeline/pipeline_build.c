@@ -80,13 +80,17 @@ static void mark_last(const tess_pipeline_schedule *s, tess_pipeline_list *list)
 }
 
 /* `order` and `map` are work space. */
-static tess_status build_list(const tess_pipeline_schedule *s, int rank, tess_pipeline_action *order, slot_map *map)
+static tess_status build_list(const tess_pipeline_schedule *s, const pipeline_csv *csv, int rank,
+                              tess_pipeline_action *order, slot_map *map)
 {
     enum { MOST_PER_MICRO = 7 }; /* F, BI, BW and four messages */
     tess_pipeline_list *list = &s->lists[rank];
     pipeline_order o = {.schedule = s, .actions = order};
     size_t most = (size_t)MOST_PER_MICRO * (size_t)s->chunks * (size_t)s->micros;
-    pipeline_order_fill(&o, rank);
+    if (csv != NULL)
+        TESS_TRY(pipeline_csv_row(csv, rank, &o));
+    else
+        pipeline_order_fill(&o, rank);
     TESS_TRY(tess_mem_alloc_array(s->mem, TESS_POOL_MISC, (size_t)s->chunks, sizeof(int), "slots of a pipeline",
                                   (void **)&list->slots));
     TESS_TRY(tess_mem_alloc_array(s->mem, TESS_POOL_MISC, most, sizeof(list->actions[0]), "actions of a pipeline",
@@ -99,12 +103,13 @@ static tess_status build_list(const tess_pipeline_schedule *s, int rank, tess_pi
                          (void **)&list->actions);
 }
 
-tess_status tess_pipeline_build(tess_mem *mem, tess_pipeline_kind kind, int ranks, int chunks, int micros,
+tess_status pipeline_build_from(tess_mem *mem, const pipeline_csv *csv, const tess_pipeline_schedule *shape,
                                 tess_pipeline_schedule *schedule)
 {
+    const int ranks = shape->ranks, chunks = shape->chunks, micros = shape->micros;
     *schedule = (tess_pipeline_schedule){0};
-    TESS_TRY(tess_pipeline_allows(kind, ranks, chunks, micros));
-    tess_pipeline_schedule s = {mem, kind, ranks, chunks, micros, NULL, 0};
+    TESS_TRY(tess_pipeline_allows(shape->kind, ranks, chunks, micros));
+    tess_pipeline_schedule s = {mem, shape->kind, ranks, chunks, micros, NULL, 0};
     size_t all = (size_t)chunks * (size_t)micros;
     tess_pipeline_action *order = NULL;
     slot_map map = {0};
@@ -121,7 +126,7 @@ tess_status tess_pipeline_build(tess_mem *mem, tess_pipeline_kind kind, int rank
     TESS_GOTO(tess_mem_alloc(mem, TESS_POOL_MISC, all, "slots of a pipeline", (void **)&map.taken), freed);
     map.slot = map.uses + all;
     for (int r = 0; r < ranks && status == TESS_OK; r++)
-        status = build_list(&s, r, order, &map);
+        status = build_list(&s, csv, r, order, &map);
 freed:
     tess_mem_free(mem, order);
     tess_mem_free(mem, map.uses);
@@ -131,4 +136,20 @@ freed:
     else
         tess_pipeline_free(&s);
     return status;
+}
+
+tess_status tess_pipeline_build(tess_mem *mem, tess_pipeline_kind kind, int ranks, int chunks, int micros,
+                                tess_pipeline_schedule *schedule)
+{
+    const tess_pipeline_schedule shape = {.kind = kind, .ranks = ranks, .chunks = chunks, .micros = micros};
+    return pipeline_build_from(mem, NULL, &shape, schedule);
+}
+
+bool tess_pipeline_splits_backward(const tess_pipeline_schedule *s)
+{
+    for (int r = 0; r < s->ranks; r++)
+        for (int i = 0; i < s->lists[r].n; i++)
+            if (s->lists[r].actions[i].op == TESS_PIPELINE_BI)
+                return true;
+    return false;
 }

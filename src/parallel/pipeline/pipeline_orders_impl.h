@@ -15,4 +15,18 @@ typedef struct pipeline_order {
 /* Writes the computations of `rank` into an order whose `schedule` and `actions` are set and whose rest is 0. */
 void pipeline_order_fill(pipeline_order *order, int rank);
 
+/* A schedule's order as text (pipeline_csv.c). */
+typedef struct pipeline_csv {
+    const char *text; /* (size) */
+    size_t size;
+    const char *name; /* name of the file in messages */
+} pipeline_csv;
+
+/* Does the same from the row of `rank`. TESS_E_INVALID: the message names the row and the cell */
+tess_status pipeline_csv_row(const pipeline_csv *csv, int rank, pipeline_order *order);
+
+/* Builds the lists of all ranks. csv NULL: the order is that of shape->kind. */
+tess_status pipeline_build_from(tess_mem *mem, const pipeline_csv *csv, const tess_pipeline_schedule *shape,
+                                tess_pipeline_schedule *schedule);
+
 #endif
