@@ -55,6 +55,11 @@ static const sample hosts_and_jobs[] = {
 };
 
 static const sample launchers[] = {
+    {"rank3: RuntimeError: CUDA error: an illegal memory access was encountered\n", "rank 3: a kernel read", true},
+    {"rank3: ValueError: x\n", "rank 3: a Python exception: ValueError: x", true},
+    {"[GPU 3] RuntimeError: CUDA error: an illegal memory access was encountered\n", "GPU 3: a kernel read", true},
+    {"2026-01-01 10:00:00 n1 python[123]: RuntimeError: CUDA error: an illegal memory access was encountered\n",
+     "host n1: a kernel read", true},
     {"(APIServer pid=32) (EngineCore_0 pid=296) (VllmWorker TP0 pid=302) ERROR 09-07 11:25:27 "
      "[multiproc_executor.py:559] "
      "RuntimeError: CUDA error: an illegal memory access was encountered\n",

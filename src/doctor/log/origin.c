@@ -128,6 +128,9 @@ static bool is_host(const char *text, size_t size)
     if (size < 2 || size > 63 || !isalnum((unsigned char)text[0]) || is_file(text, size) || is_program(text, size) ||
         is_module(text, size) || (size >= 6 && memcmp(text, "python", 6) == 0))
         return false;
+    bool is_rank = strncmp(text, "rank", 4) == 0 && 4 + strspn(text + 4, "0123456789-") >= size;
+    if (is_rank)
+        return false;
     bool may_be_upper = is_numbered_host(text, size);
     for (size_t i = 0; i < size; i++) {
         if (!is_host_char(text[i]) || text[i] == '_' || (isupper((unsigned char)text[i]) && !may_be_upper))
@@ -282,6 +285,18 @@ static void read_torch(const char *line, log_who *who)
         who->pid = pid;
 }
 
+/* Reads the device in a label at the beginning of a line: "[GPU3] ", "[GPU 3]: ", "GPU 3: ", "[cuda:3] ". */
+static void read_gpu(const char *line, log_who *who)
+{
+    static const char *const forms[] = {"[GPU%*[ :]%d]%n", "[GPU%d]%n", "GPU %d:%n", "GPU%d:%n", "[cuda:%d]%n"};
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        int gpu = -1, end = 0;
+        (void)sscanf(line, forms[i], &gpu, &end);
+        if (end > 0 && gpu >= 0 && gpu < 1024 && (line[end] == ' ' || line[end] == ':'))
+            snprintf(who->gpu, sizeof(who->gpu), "%d", gpu);
+    }
+}
+
 /* Reads the prefix of SGLang, "[2025-01-10 11:43:09 DP1 TP3] ": the ranks in its groups are the name of a scheduler. */
 static void read_scheduler(const char *line, size_t size, log_who *who)
 {
@@ -318,6 +333,16 @@ static void read_syslog(const char *line, size_t size, log_who *who)
                             (isdigit((unsigned char)begin[-2]) || begin[-2] == 'Z');
     if (is_behind_a_time && isalpha((unsigned char)*begin))
         copy(who->host, sizeof(who->host), begin, (size_t)(at - begin));
+}
+
+/* Reads the host of a journal, which stands between a time and the program: "2025-01-10T11:43:09+0000 n1 python[77]: ".
+ */
+static void read_journal(const char *text, log_who *who)
+{
+    int host = 0, end = 0;
+    (void)sscanf(text, "%*63[A-Za-z0-9._-]%n %*63[A-Za-z0-9._@-][%*d]:%n", &host, &end);
+    if (end > 0)
+        copy(who->host, sizeof(who->host), text, (size_t)host);
 }
 
 /* Returns the offset after the time that UCX writes, "[1767225600.123456] "; 0: the text has another form. */
@@ -449,6 +474,18 @@ static int rank_in_bracket(const char *line, size_t size)
     return rank >= 0 && end + 1 < size && line[end] == ']' && line[end + 1] == (at > 1 ? ':' : ' ') ? rank : -1;
 }
 
+/* Returns the rank in a label at the beginning of a line, "rank3: ", "rank_3: " or "rank-3 | "; -1: none. */
+static int rank_in_label(const char *line, size_t size)
+{
+    if (size < 7 || strncasecmp(line, "rank", 4) != 0)
+        return -1;
+    size_t at = 4 + (strchr("_-", line[4]) != NULL && line[4] != '\0'), end;
+    int rank = number_at(line, size, at, &end);
+    bool colon = end + 1 < size && line[end] == ':' && line[end + 1] == ' ';
+    bool bar = end + 2 < size && line[end] == ' ' && line[end + 1] == '|' && line[end + 2] == ' ';
+    return colon || bar ? rank : -1;
+}
+
 int log_rank_of_line(const char *line, size_t size)
 {
     static const char *const brackets[] = {"[rank", "[rank ", " rank ", "[rank:", "[rank=", "[rank: ", "[default"};
@@ -463,6 +500,9 @@ int log_rank_of_line(const char *line, size_t size)
     }
     while (at < size && at < MOST_BLANKS && line[at] == ' ')
         at++;
+    int label = rank_in_label(line + at, size - at);
+    if (label >= 0)
+        return label;
     int task = number_at(line, size, at, &end); /* "6: ", "  6: " of srun -l */
     bool labelled = task >= 0 && end + 1 < size && line[end] == ':' && line[end + 1] == ' ';
     at = labelled ? end + 2 : 0;
@@ -481,11 +521,14 @@ log_who log_origin_of_line(const char *line, size_t size)
     read_task(head + at, n - at, &who);
     read_neuron(head + at, &who);
     read_tpu_worker(head + at, at, &who);
+    read_gpu(head + at, &who);
     read_torch(head + at + skip_bracket(head + at, n - at), &who);
     if (who.host[0] == '\0')
         read_nccl(head, n, &who);
     if (who.host[0] == '\0')
         read_syslog(head, n, &who);
+    if (who.host[0] == '\0' && at > 0)
+        read_journal(head + at, &who);
     if (who.host[0] == '\0') {
         size_t after = at + skip_tag(head + at);
         after += skip_ucx_time(head + after);
@@ -555,7 +598,7 @@ static size_t skip_tpu_worker(const char *text)
     return host >= 7 ? (size_t)end : 0;
 }
 
-/* Returns the offset after "3: ", "node-a: " or "job-worker-3  | "; 0: none of these. */
+/* Returns the offset after "3: ", "rank3: ", "node-a: " or "job-worker-3  | "; 0: none of these. */
 static size_t skip_label(const char *text, size_t size)
 {
     size_t n = 0, end;
@@ -566,7 +609,8 @@ static size_t skip_label(const char *text, size_t size)
     bool colon = end == n && n + 1 < size && text[n] == ':' && text[n + 1] == ' ';
     bool bar = end > n && end + 1 < size && text[end] == '|' && text[end + 1] == ' ';
     bool number = n > 0 && strspn(text, "0123456789") == n;
-    return (colon && (number || is_host(text, n))) || (bar && is_host(text, n)) ? end + 2 : 0;
+    bool known = is_host(text, n) || rank_in_label(text, size) >= 0;
+    return (colon && (number || known)) || (bar && known) ? end + 2 : 0;
 }
 
 size_t log_text_begin(const char *line, size_t size)
