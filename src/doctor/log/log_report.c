@@ -60,29 +60,21 @@ static json_t *describe_match(const tess_survey *s, int i)
     return object;
 }
 
-static json_t *list_hosts(const log_who *who)
+/* Lists the first host or process and those in `more`: ", h2, h3". */
+static json_t *list_more(json_t *first, const char *more)
 {
-    char host[sizeof(who->more_hosts)];
-    json_t *hosts = json_array();
-    json_array_append_new(hosts, json_string(who->host));
-    for (const char *at = who->more_hosts; *at != '\0'; at += strcspn(at, ",")) {
+    char text[sizeof(((log_who *)NULL)->more_hosts)];
+    json_t *list = json_array();
+    bool are_numbers = json_is_integer(first);
+    json_array_append_new(list, first);
+    for (const char *at = more; *at != '\0'; at += strcspn(at, ",")) {
         at += 2;
-        size_t n = strcspn(at, ",");
-        json_array_append_new(hosts, json_string(tess_clean(at, n, host, sizeof(host))));
+        if (!are_numbers)
+            json_array_append_new(list, json_string(tess_clean(at, strcspn(at, ","), text, sizeof(text))));
+        else if (isdigit((unsigned char)*at))
+            json_array_append_new(list, json_integer(strtol(at, NULL, 10)));
     }
-    return hosts;
-}
-
-static json_t *list_pids(const log_who *who)
-{
-    json_t *pids = json_array();
-    json_array_append_new(pids, json_integer(who->pid));
-    for (const char *at = who->more_pids; *at != '\0'; at += strcspn(at, ",")) {
-        at += 2;
-        if (isdigit((unsigned char)*at))
-            json_array_append_new(pids, json_integer(strtol(at, NULL, 10)));
-    }
-    return pids;
+    return list;
 }
 
 static json_t *describe_who(const log_who *who)
@@ -99,10 +91,10 @@ static json_t *describe_who(const log_who *who)
                                             : "ranks",
                             tess_json_ints(who->ranks, who->n_ranks));
     if (who->more_hosts[0] != '\0')
-        json_object_set_new(object, "hosts", list_hosts(who));
+        json_object_set_new(object, "hosts", list_more(json_string(who->host), who->more_hosts));
     put_count(object, "pid", who->pid > 0 ? who->pid : -1);
     if (who->more_pids[0] != '\0')
-        json_object_set_new(object, "pids", list_pids(who));
+        json_object_set_new(object, "pids", list_more(json_integer(who->pid), who->more_pids));
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (names[i].text[0] != '\0')
             tess_clean_put(object, names[i].key, names[i].text);
