@@ -86,6 +86,9 @@ shared qwen3-fp32 3 3 $selective
 shared gpt2-bf16 2 2
 shared gpt2-bf16 4 4 $partition $recompute
 shared llama-bf16 4 2 $pp=2 $partition $selective
+# All four axes at once, and 16 ranks = tp 4 x pp 2 x 2 shards.
+shared llama-bf16 16 2 $pp=2 $strategy=hybrid $replicas=2
+shared llama-bf16 16 4 $pp=2 $recompute
 # More ranks than key heads share these.
 shared mqa-bf16 2 2
 shared mqa-fp32 3 3 $recompute
