@@ -2,7 +2,7 @@
 #include "device/dry_device.h"
 #include "nn/layers/block_part.h"
 
-/* State of one dry training step. All weights share one address, and so do all gradients. */
+/* State of one dry training step. Nothing is computed, so all tensors of the caller share one address. */
 typedef struct dry_run {
     tess_mem *mem;
     const tess_model *model;
@@ -10,11 +10,9 @@ typedef struct dry_run {
     int64_t n_tokens; /* number of tokens in the batch */
     tess_device *device;
     tess_stream *stream;
-    void *weight, *gradient; /* memory of the size of the largest parameter */
+    void *any; /* memory as large as the largest parameter in float32, and as the stream */
     const void **w;
     float **dw;
-    void *in, *out, *din, *dout; /* the stream at the ends of ranges */
-    float *logprobs;
     int32_t *numbers; /* memory for positions, targets and sequence offsets of the batch */
     tess_batch batch;
 } dry_run;
@@ -40,20 +38,14 @@ static tess_status grade_values(void *self, int64_t n, const float *value, float
     return TESS_OK;
 }
 
-static tess_status take_addresses(dry_run *r)
+static tess_status take_address(dry_run *r)
 {
-    size_t largest = 1,
-           stream = (size_t)(r->options.max_tokens * tess_model_width(r->model)) * tess_dtype_size(r->options.dtype);
+    int64_t largest = r->options.max_tokens * tess_model_width(r->model);
     for (int i = 0; i < tess_model_n_params(r->model); i++) {
-        size_t count = (size_t)tess_shape_count(&tess_model_param(r->model, i)->slice.whole);
+        int64_t count = tess_shape_count(&tess_model_param(r->model, i)->slice.whole);
         largest = count > largest ? count : largest;
     }
-    void **const blocks[] = {&r->weight, &r->gradient, &r->in, &r->out, &r->din, &r->dout};
-    for (int i = 0; i < 6; i++)
-        TESS_TRY(tess_device_alloc(r->device, TESS_POOL_MISC, i < 2 ? largest * sizeof(float) : stream, "dry run",
-                                   blocks[i]));
-    return tess_device_alloc(r->device, TESS_POOL_MISC, (size_t)r->options.max_tokens * sizeof(float), "dry run",
-                             (void **)&r->logprobs);
+    return tess_device_alloc(r->device, TESS_POOL_MISC, (size_t)largest * sizeof(float), "dry run", &r->any);
 }
 
 static tess_status make_hooks(dry_run *r, tess_hooks *hooks)
@@ -62,9 +54,9 @@ static tess_status make_hooks(dry_run *r, tess_hooks *hooks)
     TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, n, sizeof(*r->w), "dry run", (void **)&r->w));
     TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, n, sizeof(*r->dw), "dry run", (void **)&r->dw));
     for (size_t i = 0; i < n; i++) {
-        r->w[i] = r->weight;
+        r->w[i] = r->any;
         const tess_param *param = tess_model_param(r->model, (int)i);
-        r->dw[i] = param->frozen || param->copy ? NULL : r->gradient;
+        r->dw[i] = param->frozen || param->copy ? NULL : r->any;
     }
     return tess_static_hooks(r->mem, r->model, r->w, r->dw, hooks);
 }
@@ -99,14 +91,14 @@ static tess_status train_slot(const dry_run *r, tess_executor *e, int slot)
     const tess_block *last = &r->model->blocks[range.end - 1];
     const bool embedding = r->model->blocks[range.begin].parts[0]->source, head = last->parts[last->n_parts - 1]->sink;
     tess_backward back = {.part = r->options.split_backward ? TESS_BACKWARD_INPUT : TESS_BACKWARD_WHOLE,
-                          .dout = head ? NULL : r->dout,
-                          .din = embedding ? NULL : r->din,
+                          .dout = head ? NULL : r->any,
+                          .din = embedding ? NULL : r->any,
                           .loss = has_values ? &loss : NULL,
-                          .logprob = r->logprobs};
-    TESS_TRY(tess_executor_forward(e, &range, embedding ? NULL : r->in, head ? NULL : r->out));
+                          .logprob = r->any};
+    TESS_TRY(tess_executor_forward(e, &range, embedding ? NULL : r->any, head ? NULL : r->any));
     TESS_TRY(tess_executor_backward(e, &range, &back));
     if (by_itself && head)
-        TESS_TRY(tess_executor_backward_table(e, &r->batch, r->din));
+        TESS_TRY(tess_executor_backward_table(e, &r->batch, r->any));
     back = (tess_backward){.part = TESS_BACKWARD_WEIGHTS};
     return r->options.split_backward ? tess_executor_backward(e, &range, &back) : TESS_OK;
 }
@@ -128,7 +120,7 @@ static tess_status run_dry(dry_run *r, int n_threads, const char *kernels, size_
     tess_hooks hooks;
     TESS_TRY(tess_dry_device_open(r->mem, &r->device));
     TESS_TRY(tess_device_stream(r->device, n_threads, kernels, &r->stream));
-    TESS_TRY(take_addresses(r));
+    TESS_TRY(take_address(r));
     TESS_TRY(make_batch(r));
     TESS_TRY(make_hooks(r, &hooks));
     tess_status status = train_all(r, &hooks);
@@ -139,12 +131,11 @@ static tess_status run_dry(dry_run *r, int n_threads, const char *kernels, size_
 
 static void clean_up(dry_run *r)
 {
-    void *const blocks[] = {r->weight, r->gradient, r->in, r->out, r->din, r->dout, r->logprobs};
     tess_mem_free(r->mem, r->w);
     tess_mem_free(r->mem, r->dw);
     tess_mem_free(r->mem, r->numbers);
-    for (int i = 0; i < 7 && r->device != NULL; i++)
-        tess_device_free(r->device, blocks[i]);
+    if (r->device != NULL)
+        tess_device_free(r->device, r->any);
     tess_stream_destroy(&r->stream);
     tess_device_close(&r->device);
 }

@@ -140,18 +140,6 @@ static void sequences_of_batch(const tess_layer_call *c, const tess_tensors *t)
     }
 }
 
-static tess_status copy_rows(const tess_layer_call *c, const void *from, int64_t stride, void *to, int64_t width,
-                             int64_t n)
-{
-    int64_t element = (int64_t)tess_dtype_size(c->dtype);
-    return c->kernels->copy_rows(c->stream, &(tess_copy_rows_args){.x = from,
-                                                                   .x_stride = stride * element,
-                                                                   .y = to,
-                                                                   .y_stride = width * element,
-                                                                   .n = n,
-                                                                   .row_bytes = width * element});
-}
-
 /* Copies keys and values of `length` tokens, from the batch's row `row` on, to positions `past` and following of a
  * sequence in the cache. */
 static tess_status append_rows(const tess_layer_call *c, const tess_tensors *t, const int32_t *pages, int64_t row,
@@ -159,12 +147,15 @@ static tess_status append_rows(const tess_layer_call *c, const tess_tensors *t, 
 {
     const tess_kv_cache *cache = c->batch->cache;
     int64_t stride = tess_head_strides_of(c->block).kv, width = c->block->n_kv_heads * c->block->head_size;
+    int64_t element = (int64_t)tess_dtype_size(c->dtype);
     for (int64_t done = 0, n; done < length; done += n) {
         int64_t at = (past + done) % TESS_ATTENTION_BLOCK, from = (row + done) * stride;
         int64_t to = pages[(past + done) / TESS_ATTENTION_BLOCK] * cache->page_stride + at * width;
         n = length - done < TESS_ATTENTION_BLOCK - at ? length - done : TESS_ATTENTION_BLOCK - at;
-        TESS_TRY(copy_rows(c, tess_at(c, t->k, from), stride, tess_at(c, cache->k[c->block->layer], to), width, n));
-        TESS_TRY(copy_rows(c, tess_at(c, t->v, from), stride, tess_at(c, cache->v[c->block->layer], to), width, n));
+        TESS_TRY(tess_layer_copy_rows(c, element, n, width, tess_at(c, t->k, from), stride,
+                                      tess_at(c, cache->k[c->block->layer], to), width));
+        TESS_TRY(tess_layer_copy_rows(c, element, n, width, tess_at(c, t->v, from), stride,
+                                      tess_at(c, cache->v[c->block->layer], to), width));
     }
     return TESS_OK;
 }

@@ -116,6 +116,15 @@ static inline tess_head_strides tess_head_strides_of(const tess_block *p)
     return tess_block_norms_heads(p) ? (tess_head_strides){Q, K} : (tess_head_strides){Q + 2 * K, Q + 2 * K};
 }
 
+/* Copies n rows of `width` elements of some bytes each; the rows are x_ld and y_ld elements apart. */
+static inline tess_status tess_layer_copy_rows(const tess_layer_call *call, int64_t element, int64_t n, int64_t width,
+                                               const void *x, int64_t x_ld, void *y, int64_t y_ld)
+{
+    const tess_copy_rows_args args = {
+        .x = x, .x_stride = x_ld * element, .y = y, .y_stride = y_ld * element, .n = n, .row_bytes = width * element};
+    return call->kernels->copy_rows(call->stream, &args);
+}
+
 /* This rank's range [*begin, *begin + *size) of a cut index. */
 static inline void tess_own_range(const tess_layer_call *call, tess_cut cut, int64_t *begin, int64_t *size)
 {
@@ -267,6 +276,9 @@ tess_status tess_split_gather(const tess_layer_call *call, tess_cut columns, siz
 /* Copies this rank's columns of `whole` (T, columns), in the compute dtype, to `mine`, contiguous. Needs no
  * communication. */
 tess_status tess_split_own(const tess_layer_call *call, tess_cut columns, const void *whole, void *mine);
+/* tess_head_norm_backward for n rows that this rank has whole. */
+tess_status tess_head_norm_own_backward(const tess_layer_call *call, const tess_norm *norm, int64_t n, const void *x,
+                                        const float *rstd, const void *dy, void *dx);
 /* dx is this rank's part. The weight's gradient is whole on every rank. */
 tess_status tess_split_head_norm_backward(const tess_layer_call *call, const tess_norm *norm, tess_cut heads,
                                           const void *x, const float *rstd, const void *dy, void *dx);

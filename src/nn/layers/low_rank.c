@@ -117,13 +117,7 @@ static tess_status round_rows(const tess_layer_call *c, int64_t n, void *y, int6
     TESS_TRY(c->kernels->convert(
         c->stream,
         &(tess_convert_args){.x = c->low_rank.sum, .from = TESS_F32, .y = rounded, .to = c->dtype, .n = c->T * n}));
-    return ld == n ? TESS_OK
-                   : c->kernels->copy_rows(c->stream, &(tess_copy_rows_args){.x = rounded,
-                                                                             .x_stride = n * element,
-                                                                             .y = y,
-                                                                             .y_stride = ld * element,
-                                                                             .n = c->T,
-                                                                             .row_bytes = n * element});
+    return ld == n ? TESS_OK : tess_layer_copy_rows(c, element, c->T, n, rounded, n, y, ld);
 }
 
 tess_status tess_low_rank_forward(const tess_layer_call *c, const tess_linear *l, const void *x, void *y)

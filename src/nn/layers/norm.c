@@ -80,6 +80,20 @@ tess_status tess_head_norm_forward(const tess_layer_call *c, const tess_norm *no
                                                                     .dtype = c->dtype});
 }
 
+tess_status tess_head_norm_own_backward(const tess_layer_call *c, const tess_norm *norm, int64_t n, const void *x,
+                                        const float *rstd, const void *dy, void *dx)
+{
+    return c->kernels->rmsnorm_backward(c->stream, &(tess_norm_grad_args){.h = x,
+                                                                          .w = c->w[norm->weight],
+                                                                          .rstd = rstd,
+                                                                          .dy = dy,
+                                                                          .dx = dx,
+                                                                          .dw = c->dw[norm->weight],
+                                                                          .T = n,
+                                                                          .C = c->block->head_size,
+                                                                          .dtype = c->dtype});
+}
+
 tess_status tess_head_norm_backward(const tess_layer_call *c, const tess_norm *norm, tess_cut heads, const void *x,
                                     const float *rstd, const void *dy, void *dx)
 {
@@ -87,13 +101,5 @@ tess_status tess_head_norm_backward(const tess_layer_call *c, const tess_norm *n
     if (tess_is_split(c, heads) && tess_wants(c, norm->weight))
         return tess_split_head_norm_backward(c, norm, heads, x, rstd, dy, dx);
     tess_own_range(c, heads, &begin, &n_heads);
-    return c->kernels->rmsnorm_backward(c->stream, &(tess_norm_grad_args){.h = x,
-                                                                          .w = c->w[norm->weight],
-                                                                          .rstd = rstd,
-                                                                          .dy = dy,
-                                                                          .dx = dx,
-                                                                          .dw = c->dw[norm->weight],
-                                                                          .T = c->T * n_heads,
-                                                                          .C = c->block->head_size,
-                                                                          .dtype = c->dtype});
+    return tess_head_norm_own_backward(c, norm, c->T * n_heads, x, rstd, dy, dx);
 }

@@ -98,13 +98,7 @@ static tess_status attend(const tess_layer_call *c, const tess_tensors *t, const
     a->out_stride = h->n * h->D;
     a->lse = apart ? c->split.rstd : t->lse;
     TESS_TRY(c->kernels->attention_forward(c->stream, a));
-    const int64_t size = sizeof(float), width = a->n_heads * size;
-    return apart ? c->kernels->copy_rows(c->stream, &(tess_copy_rows_args){.x = a->lse,
-                                                                           .x_stride = width,
-                                                                           .y = t->lse + own,
-                                                                           .y_stride = h->n * size,
-                                                                           .n = c->T,
-                                                                           .row_bytes = width})
+    return apart ? tess_layer_copy_rows(c, sizeof(float), c->T, a->n_heads, a->lse, a->n_heads, t->lse + own, h->n)
                  : TESS_OK;
 }
 
@@ -168,12 +162,7 @@ tess_status tess_shared_attention_backward(const tess_layer_call *c, const tess_
     grad.forward.out = all.out;
     grad.forward.lse = c->split.rstd;
     TESS_TRY(c->kernels->attention_backward(c->stream, &grad));
-    TESS_TRY(c->kernels->copy_rows(c->stream, &(tess_copy_rows_args){.x = tess_at(c, all.dq, h.first * h.D),
-                                                                     .x_stride = h.H * h.D * element,
-                                                                     .y = t->dq,
-                                                                     .y_stride = ld * element,
-                                                                     .n = c->T,
-                                                                     .row_bytes = own * element}));
+    TESS_TRY(tess_layer_copy_rows(c, element, c->T, own, tess_at(c, all.dq, h.first * h.D), h.H * h.D, t->dq, ld));
     TESS_TRY(send_rows(c, p->k.out, all.dk, t->dk));
     return send_rows(c, p->v.out, all.dv, t->dv);
 }

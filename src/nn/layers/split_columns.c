@@ -15,12 +15,7 @@ tess_status tess_split_own(const tess_layer_call *c, tess_cut columns, const voi
 {
     int64_t begin, n, element = (int64_t)tess_dtype_size(c->dtype);
     tess_own_range(c, columns, &begin, &n);
-    return c->kernels->copy_rows(c->stream, &(tess_copy_rows_args){.x = tess_at(c, whole, begin),
-                                                                   .x_stride = columns.size * element,
-                                                                   .y = mine,
-                                                                   .y_stride = n * element,
-                                                                   .n = c->T,
-                                                                   .row_bytes = n * element});
+    return tess_layer_copy_rows(c, element, c->T, n, tess_at(c, whole, begin), columns.size, mine, n);
 }
 
 tess_status tess_split_gather_gradient(const tess_layer_call *c, tess_cut columns, float *mine, int64_t n_rows,

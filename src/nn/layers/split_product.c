@@ -182,14 +182,6 @@ tess_status tess_split_head_norm_backward(const tess_layer_call *c, const tess_n
     TESS_TRY(tess_split_gather(c, channels, element, x, all_x, width));
     TESS_TRY(tess_split_gather(c, channels, element, dy, all_dy, width));
     TESS_TRY(tess_split_gather(c, heads, sizeof(float), rstd, c->split.rstd, heads.size));
-    TESS_TRY(c->kernels->rmsnorm_backward(c->stream, &(tess_norm_grad_args){.h = all_x,
-                                                                            .w = c->w[norm->weight],
-                                                                            .rstd = c->split.rstd,
-                                                                            .dy = all_dy,
-                                                                            .dx = all_dx,
-                                                                            .dw = c->dw[norm->weight],
-                                                                            .T = c->T * heads.size,
-                                                                            .C = D,
-                                                                            .dtype = c->dtype}));
+    TESS_TRY(tess_head_norm_own_backward(c, norm, c->T * heads.size, all_x, c->split.rstd, all_dy, all_dx));
     return tess_split_own(c, channels, all_dx, dx);
 }
