@@ -1,14 +1,13 @@
 /* Questions about blocks: the linear maps of one, how they read parameters, and the width of streams. */
-#include "nn/block.h"
-
-#include <string.h>
+#include "nn/layers/block_part.h"
 
 int tess_block_maps(const tess_block *block, const tess_linear *maps[TESS_MAX_MAPS])
 {
-    const tess_linear *const all[TESS_MAX_MAPS] = {&block->q, &block->k,    &block->v,  &block->qkv,
-                                                   &block->o, &block->gate, &block->up, &block->down};
-    memcpy(maps, all, sizeof(all));
-    return block->layer >= 0 ? TESS_MAX_MAPS : 0;
+    int n = 0;
+    for (int i = 0; i < block->n_parts; i++)
+        for (int j = 0; j < block->parts[i]->n_maps; j++)
+            maps[n++] = (const tess_linear *)(const void *)((const char *)block + block->parts[i]->maps[j]);
+    return n;
 }
 
 bool tess_block_owns_rows(const tess_block *block, int weight)

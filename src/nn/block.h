@@ -65,8 +65,8 @@ typedef struct tess_block {
     tess_linear gate, up, down; /* gate.weight -1: down(act(up)); else down(act(gate) * up) */
 } tess_block;
 
-/* Writes pointers to the linear maps of a layer to `maps`. Returns their number. Absent maps have no adapter. */
-enum { TESS_MAX_MAPS = 8 };
+/* Writes pointers to the linear maps of a block's parts to `maps`. Returns their number. Absent maps have no sizes. */
+enum { TESS_MAX_MAPS = 16 };
 int tess_block_maps(const tess_block *block, const tess_linear *maps[TESS_MAX_MAPS]);
 
 /* The channels of the widest stream. */

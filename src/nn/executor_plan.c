@@ -466,15 +466,21 @@ size_t tess_executor_exchange_bytes(const tess_model *model, const tess_executor
     size_t own_lines = first_share(model, (tess_cut){(int64_t)lines, 1});
     for (int unit = 0; unit < model->n_units; unit++) {
         const tess_block *block = &model->blocks[unit];
-        size_t q = first_share(model, block->o.in), mlp = first_share(model, block->down.in), widest = larger(q, mlp);
-        size_t layer = larger(larger(larger(T, C), (size_t)model->config.lora.rank) * widest * element,
-                              block->q.stored_whole ? C * q * sizeof(float) : 0);
+        const tess_linear *maps[TESS_MAX_MAPS];
+        size_t widest = 0, whole = 0;
+        for (int i = 0; i < tess_block_maps(block, maps); i++) {
+            const tess_linear *map = maps[i];
+            widest = larger(widest, map->in.unit > 0 ? first_share(model, map->in) : 0);
+            widest = larger(widest, map->out.unit > 0 ? first_share(model, map->out) : 0);
+            whole = larger(whole, map->stored_whole ? C * first_share(model, map->out) * sizeof(float) : 0);
+        }
+        size_t maps_most = larger(larger(larger(T, C), (size_t)model->config.lora.rank) * widest * element, whole);
         size_t head = larger(V * stream * element, larger(lines * logits * sizeof(float), own_lines * V * element));
         most = larger(most, larger(T * stream, rows * C) * element);
         if (options->partition_inputs)
             most = larger(most, first_share(model, (tess_cut){options->max_tokens, 1}) * C * element);
         most = larger(most, exchanges_sums(model) ? T * C * sizeof(float) : 0);
-        most = larger(most, block->layer >= 0 ? layer : block->parts[0]->sink ? head : 0);
+        most = larger(most, block->parts[0]->sink ? head : maps_most);
     }
     return most;
 }

@@ -108,6 +108,9 @@ struct tess_part {
     size_t input; /* offset in tess_tensors of the stream that it reads; a source's output */
     const tess_tensor_row *tensors;
     int n_tensors;
+    const size_t
+        *maps; /* (n_maps) offsets in tess_block of its linear maps, which ranks may share and adapters change */
+    int n_maps;
     /* Writes the part's own sizes; those of all parts are already there. NULL: it has none. */
     void (*sizes)(const tess_model *model, const tess_block *block, int64_t sizes[TESS_N_DIMS]);
     /* Sets the pointers to tensors that are columns of others, after memory is planned. NULL: there are none. */

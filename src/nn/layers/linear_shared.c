@@ -1,4 +1,5 @@
-/* Chooses how a linear map's products are computed: with the ranks that share the map, with an adapter, or alone. */
+/* Chooses how a linear map's products are computed: with the ranks that share the map, with an adapter, or alone. Does
+ * the same for the gradients of a norm of heads. */
 #include "nn/layers/layers.h"
 
 tess_status tess_linear_forward(const tess_layer_call *c, const tess_linear *linear, const void *x, void *y)
@@ -52,4 +53,14 @@ tess_status tess_linear_act_backward(const tess_layer_call *c, const tess_linear
 {
     return linear->adapter.rank > 0 ? tess_low_rank_act_backward(c, linear, dy, gate, up, act, fusing)
                                     : tess_linear_own_act_backward(c, linear, dy, gate, up, act, fusing);
+}
+
+tess_status tess_head_norm_backward(const tess_layer_call *c, const tess_norm *norm, tess_cut heads, const void *x,
+                                    const float *rstd, const void *dy, void *dx)
+{
+    int64_t begin, n_heads;
+    if (tess_is_split(c, heads) && tess_wants(c, norm->weight))
+        return tess_split_head_norm_backward(c, norm, heads, x, rstd, dy, dx);
+    tess_own_range(c, heads, &begin, &n_heads);
+    return tess_head_norm_own_backward(c, norm, c->T * n_heads, x, rstd, dy, dx);
 }

@@ -93,13 +93,3 @@ tess_status tess_head_norm_own_backward(const tess_layer_call *c, const tess_nor
                                                                           .C = c->block->head_size,
                                                                           .dtype = c->dtype});
 }
-
-tess_status tess_head_norm_backward(const tess_layer_call *c, const tess_norm *norm, tess_cut heads, const void *x,
-                                    const float *rstd, const void *dy, void *dx)
-{
-    int64_t begin, n_heads;
-    if (tess_is_split(c, heads) && tess_wants(c, norm->weight))
-        return tess_split_head_norm_backward(c, norm, heads, x, rstd, dy, dx);
-    tess_own_range(c, heads, &begin, &n_heads);
-    return tess_head_norm_own_backward(c, norm, c->T * n_heads, x, rstd, dy, dx);
-}

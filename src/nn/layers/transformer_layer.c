@@ -227,11 +227,18 @@ static double attention_flops(const tess_block *p, int64_t seq_len)
     return 12.0 * (double)(p->n_heads * p->head_size) * (double)(windowed ? p->window : seq_len);
 }
 
+static const size_t attention_maps[] = {offsetof(tess_block, q), offsetof(tess_block, k), offsetof(tess_block, v),
+                                        offsetof(tess_block, qkv), offsetof(tess_block, o)};
+static const size_t feed_forward_maps[] = {offsetof(tess_block, gate), offsetof(tess_block, up),
+                                           offsetof(tess_block, down)};
+
 const tess_part tess_attention_part = {
     .name = "attention",
     .input = offsetof(tess_tensors, h),
     .tensors = attention_tensors,
     .n_tensors = sizeof(attention_tensors) / sizeof(attention_tensors[0]),
+    .maps = attention_maps,
+    .n_maps = sizeof(attention_maps) / sizeof(attention_maps[0]),
     .sizes = attention_sizes,
     .place_views = attention_views,
     .forward = attention_forward,
@@ -244,6 +251,8 @@ const tess_part tess_feed_forward_part = {
     .input = offsetof(tess_tensors, h2),
     .tensors = feed_forward_tensors,
     .n_tensors = sizeof(feed_forward_tensors) / sizeof(feed_forward_tensors[0]),
+    .maps = feed_forward_maps,
+    .n_maps = sizeof(feed_forward_maps) / sizeof(feed_forward_maps[0]),
     .sizes = feed_forward_sizes,
     .forward = feed_forward_forward,
     .backward = feed_forward_backward,
