@@ -219,6 +219,11 @@ TESS_API tess_status tess_fsdp_step_end(tess_fsdp *fsdp);
 
 /* Evaluation may also call pre_forward and post_forward outside of step_begin .. step_end. */
 
+/* Frees the gathered copies that training does not need, after more units were gathered at once than training gathers:
+ * to generate text, an engine may call pre_forward of all units, use them many times, and then call post_forward of
+ * all. Collective. TESS_E_INVALID: before materialize, or inside a step */
+TESS_API tess_status tess_fsdp_trim(tess_fsdp *fsdp);
+
 /* ---- Shards, for optimizers, checkpoints and norms ---- */
 typedef struct tess_shard {
     const char *name;
@@ -234,6 +239,10 @@ typedef struct tess_shard {
     void *copy;        /* the elements of copy_box in param dtype; NULL: none; see tess_fsdp_update_begin */
     tess_box copy_box; /* the part of `box` that this rank writes for all ranks that share the copy */
 } tess_shard;
+
+/* Return the number of elements of a shard's box, and of one of its rows. Pure functions. */
+TESS_API int64_t tess_shard_count(const tess_shard *shard);
+TESS_API int64_t tess_shard_row(const tess_shard *shard);
 
 /* Number of parameters of all units, in the order in which they were added */
 TESS_API int tess_fsdp_shards(const tess_fsdp *fsdp);
@@ -273,6 +282,74 @@ TESS_API tess_status tess_fsdp_optimizer_step(tess_fsdp *fsdp, tess_optimizer *o
  * exactly, so no shard boundary changes a bit. Rows that "tp" cuts are combined first. The result is not finite if
  * any gradient is not. */
 TESS_API tess_status tess_fsdp_grad_norm(tess_fsdp *fsdp, double *norm);
+
+/* ---- Parameters in other forms ---- */
+/* Whether units read the master weights in place. If so, nothing is gathered, and nothing can be gathered as fp8
+ * (tess_param_desc.fp8). */
+TESS_API bool tess_fsdp_reads_masters(const tess_fsdp *fsdp);
+
+/* Whether parameter `index` is gathered as fp8 codes. False: it is not, or there is no such parameter. */
+TESS_API bool tess_fsdp_is_coded(const tess_fsdp *fsdp, int index);
+
+/* Returns the elements of a narrow parameter's shard (tess_param_desc.narrow), in param dtype or as fp8 codes. The
+ * memory belongs to `fsdp`. Call it after materialize. NULL: the parameter is not narrow, this rank has nothing of its
+ * unit, or there is no such parameter. */
+TESS_API void *tess_fsdp_narrow(const tess_fsdp *fsdp, int index);
+/* Returns the size of that memory in bytes; 0: there is none. */
+TESS_API size_t tess_fsdp_narrow_bytes(const tess_fsdp *fsdp, int index);
+
+/* ---- Pipelines, whose ranks have a tess_fsdp for each stage ---- */
+/* Makes grad_norm cover the parameters of all ranks of `team` (borrowed until destroy). `team` contains whole data
+ * axes. Default: the ranks of this mesh's data axes. Call it before materialize, on all ranks of the team.
+ * TESS_E_INVALID: after materialize */
+TESS_API tess_status tess_fsdp_set_norm_team(tess_fsdp *fsdp, tess_team *team);
+
+/* Bring the master weights of parameter `index` from the rank of `team` that owns them to the one that has a copy
+ * (tess_param_desc.elsewhere), whose shards have the same boxes. Call them between steps, after weights have changed.
+ * `tag` is that of the messages (tess_send). The receiver's call is collective over the ranks of its `fsdp`, and has an
+ * update's effect on gathered copies.
+ * TESS_E_INVALID: no such parameter, before materialize, or the parameter is narrow */
+TESS_API tess_status tess_fsdp_send_weights(tess_fsdp *fsdp, int index, tess_team *team, int to, uint32_t tag);
+TESS_API tess_status tess_fsdp_receive_weights(tess_fsdp *fsdp, int index, tess_team *team, int from, uint32_t tag);
+
+/* ---- Checks of replicas and of gradients ---- */
+/* Returns the team of ranks that hold the same rows of parameter `index` and the same optimizer state as this one,
+ * bit for bit: replicas, and ranks of the axis "tp" if that axis does not split the parameter. It belongs to `fsdp`.
+ * NULL: only this rank holds them, or there is no such parameter. */
+TESS_API tess_team *tess_fsdp_holders(const tess_fsdp *fsdp, int index);
+
+/* Compares the gathered copy of parameter `index` with the rounded master weights, in the rows that this rank writes.
+ * *at: number of the first element of the whole parameter that differs; -1: none, or no copy is in use. Call it between
+ * steps. TESS_E_INVALID: no such parameter, or before materialize */
+TESS_API tess_status tess_fsdp_copy_differs(tess_fsdp *fsdp, int index, int64_t *at);
+
+/* A gradient of one rank that was not finite. */
+typedef struct tess_fsdp_bad_gradient {
+    const char *param;       /* name of the parameter; lives as long as the fsdp */
+    int rank;                /* first rank of the job whose gradient was not finite at this place */
+    int n_ranks;             /* number of such ranks */
+    int micro;               /* their local micro-batch */
+    int64_t order;           /* number among all reductions, the same on all ranks of a replica */
+    int64_t row, column;     /* place in the whole parameter */
+    int64_t n_bad, n_values; /* counts of that rank, over the rows of the parameter that this rank sums at a time */
+    double value;
+} tess_fsdp_bad_gradient;
+
+/* Finds the first gradient of the newest step that was not finite, among the rows that this rank sums. Call it after
+ * step_end. False: all were finite, or the rank cannot be known (no peers, peers on other hosts, finite gradients whose
+ * sum overflows). */
+TESS_API bool tess_fsdp_find_bad_gradient(const tess_fsdp *fsdp, tess_fsdp_bad_gradient *bad);
+
+/* ---- Traffic ---- */
+/* The bytes that this rank has moved so far. */
+typedef struct tess_fsdp_traffic {
+    uint64_t gathered_bytes; /* bytes that this rank reads and writes to gather parameters */
+    uint64_t reduced_bytes;  /* bytes that this rank reads and writes to sum gradients */
+    /* time that ranks in lockstep would have waited for peers, minus the time that this rank waited */
+    int64_t hidden_ns;
+} tess_fsdp_traffic;
+
+TESS_API tess_fsdp_traffic tess_fsdp_get_traffic(const tess_fsdp *fsdp);
 
 #ifdef __cplusplus
 }

@@ -5,7 +5,7 @@
 
 #include "comm/agree.h"
 #include "optim/optim_internal.h"
-#include "parallel/fsdp/fsdp_engine.h"
+#include "tessera/fsdp.h"
 
 /* ---- Own tensors ---- */
 static tess_status check(const tess_checkpoint_tensor *t)

@@ -3,7 +3,7 @@
 #define TESS_ENGINE_BLOCK_UNITS_H
 
 #include "nn/model.h"
-#include "parallel/fsdp/fsdp_engine.h"
+#include "tessera/fsdp.h"
 #include "config/config.h"
 
 /* The unit that gathers a block's parameters. They are the unit's parameters from `first` on. */

@@ -147,7 +147,7 @@ static tess_status build_sharding(tess_engine *e, const engine_source *source)
     TESS_TRY(tess_fsdp_create(e->mesh, &policy, &e->fsdp));
     TESS_TRY(tess_fsdp_set_passes(e->fsdp, (int)c->training.passes));
     tess_fsdp_set_stream(e->fsdp, e->compute.resident ? e->compute.stream : e->stream);
-    tess_fsdp_set_norm_team(e->fsdp, e->team);
+    TESS_TRY(tess_fsdp_set_norm_team(e->fsdp, e->team));
     tess_fsdp_set_clock(e->fsdp, &e->clock);
     if (e->is_second)
         tess_fsdp_set_private(e->fsdp);

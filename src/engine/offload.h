@@ -2,7 +2,7 @@
 #ifndef TESS_ENGINE_OFFLOAD_H
 #define TESS_ENGINE_OFFLOAD_H
 
-#include "parallel/fsdp/fsdp_engine.h"
+#include "tessera/fsdp.h"
 #include "tessera/runtime.h"
 #include "config/config.h"
 

@@ -51,10 +51,6 @@ tess_status tess_optimizer_create_at(tess_mem *mem, const tess_span *spans, int 
  * completed it: their journal leaves their weights and state unchanged. */
 bool tess_optimizer_meets(const tess_optimizer *optimizer);
 
-/* Describes a tensor like tess_optimizer_states, but without data: for a tensor of which this rank has no part. */
-int tess_optimizer_describe(const tess_optimizer *optimizer, const tess_shape *shape, bool hidden,
-                            tess_optimizer_state *states);
-
 /* Counts the bytes that create takes from the optimizer pool: state and, with Muon, work space. *state: only the
  * state, which may be on disk. A span counts as trainable if `param` is not NULL; `param` is not read. */
 tess_status tess_optimizer_bytes(tess_mem *mem, const tess_span *spans, int n_spans,

@@ -12,7 +12,6 @@
 #include "engine/model/model_file.h"
 #include "nn/model.h"
 #include "tessera/fsdp.h"
-#include "parallel/fsdp/fsdp_engine.h"
 #include "plan/memory_need.h"
 #include "verify/verify_impl.h"
 

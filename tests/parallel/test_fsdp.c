@@ -475,6 +475,10 @@ static void bad_units_are_named(void)
     EXPECT_OK(tess_fsdp_add_unit(fsdp, "u", twice, 1, &unit));
     EXPECT_FAILS(tess_fsdp_add_unit(fsdp, "v", twice, 1, &unit), TESS_E_INVALID, "'w' was added twice");
     EXPECT_FAILS(tess_fsdp_step_begin(fsdp, 1), TESS_E_INVALID, "before materialize");
+    int64_t at;
+    EXPECT_FAILS(tess_fsdp_copy_differs(fsdp, 0, &at), TESS_E_INVALID, "before materialize");
+    EXPECT_FAILS(tess_fsdp_trim(fsdp), TESS_E_INVALID, "trim before materialize");
+    EXPECT_FAILS(tess_fsdp_send_weights(fsdp, 0, tess_runtime_team(runtime), 0, 1), TESS_E_INVALID, "materialize");
     tess_fsdp_destroy(&fsdp);
     close_mesh();
 }
@@ -491,6 +495,15 @@ static void hooks_in_the_wrong_order_are_named(void)
     EXPECT_FAILS(tess_fsdp_add_unit(m.fsdp, "late", &model_params[0].desc, 1, &head), TESS_E_INVALID, "'late' after");
     head = m.units[MODEL_UNITS - 1];
     EXPECT_FAILS(tess_fsdp_materialize(m.fsdp, model_fill, &m.n_filled), TESS_E_INVALID, "twice");
+    EXPECT_FAILS(tess_fsdp_set_norm_team(m.fsdp, tess_runtime_team(runtime)), TESS_E_INVALID, "after materialize");
+    for (int none = -1; none <= tess_fsdp_shards(m.fsdp); none += tess_fsdp_shards(m.fsdp) + 1) {
+        int64_t at;
+        EXPECT_FAILS(tess_fsdp_copy_differs(m.fsdp, none, &at), TESS_E_INVALID, "fsdp: parameter");
+        EXPECT_FAILS(tess_fsdp_receive_weights(m.fsdp, none, tess_runtime_team(runtime), 0, 1), TESS_E_INVALID,
+                     "fsdp: shard");
+        EXPECT(tess_fsdp_holders(m.fsdp, none) == NULL && tess_fsdp_narrow(m.fsdp, none) == NULL);
+        EXPECT(!tess_fsdp_is_coded(m.fsdp, none) && tess_fsdp_narrow_bytes(m.fsdp, none) == 0);
+    }
     EXPECT_FAILS(tess_unit_post_forward(head), TESS_E_INVALID, "'head': post_forward without pre_forward");
     EXPECT_FAILS(tess_unit_pre_backward(head), TESS_E_INVALID, "'head': pre_backward outside a step");
     EXPECT_FAILS(tess_fsdp_micro_begin(m.fsdp, 0), TESS_E_INVALID, "micro_begin 0 outside a step");
@@ -503,6 +516,7 @@ static void hooks_in_the_wrong_order_are_named(void)
     EXPECT_FAILS(tess_unit_pre_forward(head), TESS_E_INVALID, "'head': pre_forward before tess_fsdp_micro_begin");
     EXPECT_FAILS(tess_fsdp_micro_begin(m.fsdp, 1), TESS_E_INVALID, "in order");
     EXPECT_FAILS(tess_fsdp_params_changed(m.fsdp), TESS_E_INVALID, "inside a step");
+    EXPECT_FAILS(tess_fsdp_trim(m.fsdp), TESS_E_INVALID, "trim inside a step");
     EXPECT_OK(tess_fsdp_micro_begin(m.fsdp, 0));
     EXPECT_OK(tess_unit_pre_forward(head));
     EXPECT(tess_unit_param(head, 0) != NULL && tess_unit_param(head, 99) == NULL && tess_unit_grad(head, 0) == NULL);

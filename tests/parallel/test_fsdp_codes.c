@@ -150,6 +150,7 @@ static void narrow_weights_have_no_masters(void)
         EXPECT_OK(tess_fsdp_materialize(fsdp, fill_weights, NULL));
         EXPECT_OK(tess_fsdp_shard(fsdp, 0, &shard));
         EXPECT(shard.master == NULL && tess_fsdp_narrow(fsdp, 1) == NULL);
+        EXPECT_FAILS(tess_fsdp_send_weights(fsdp, 0, tess_runtime_team(runtime), 0, 1), TESS_E_INVALID, "is narrow");
         EXPECT_INT(sum_over_ranks(tess_shard_count(&shard)), N); /* not even `none` has copies of them */
         if (tess_shard_count(&shard) > 0)
             EXPECT_INT(memcmp(tess_fsdp_narrow(fsdp, 0), want + shard.box.begin[0] * ROW,

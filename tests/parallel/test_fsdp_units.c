@@ -1,7 +1,7 @@
 /* The choice of blocks for a unit, units of several blocks, and users' hooks around units. */
 #include "fsdp_mesh.h"
 #include "fsdp_model.h"
-#include "parallel/fsdp/fsdp_engine.h"
+#include "tessera/fsdp.h"
 
 /* ---- Units of several blocks ---- */
 static void expect_dealt(const tess_unit_policy *policy, const char *want)

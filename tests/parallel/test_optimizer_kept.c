@@ -1,7 +1,7 @@
 /* Optimizers over shards in persistent memory: a process that dies at any instruction of a step, and another that
  * finishes the step, give the bits of an undisturbed step. */
 #include "optim/optim_internal.h"
-#include "parallel/fsdp/fsdp_engine.h"
+#include "tessera/fsdp.h"
 #include "job/persist/persist.h"
 #include "support/single_step.h"
 #include "support/test.h"

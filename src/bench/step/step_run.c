@@ -6,7 +6,7 @@
 #include "bench/measuring_ranks.h"
 #include "bench/step/step_models.h"
 #include "bench/step/step_tokens.h"
-#include "parallel/fsdp/fsdp_engine.h"
+#include "tessera/fsdp.h"
 #include "plan/memory_need.h"
 
 /* ---- Tokens ---- */

@@ -211,9 +211,11 @@ void tess_fsdp_set_private(tess_fsdp *fsdp)
     fsdp->is_private = true;
 }
 
-void tess_fsdp_set_norm_team(tess_fsdp *fsdp, tess_team *team)
+tess_status tess_fsdp_set_norm_team(tess_fsdp *fsdp, tess_team *team)
 {
+    TESS_CHECK(fsdp->state == TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: set_norm_team after materialize");
     fsdp->norm_team = team;
+    return TESS_OK;
 }
 
 static tess_status copy_text(tess_fsdp *fsdp, const char *text, char **copy)

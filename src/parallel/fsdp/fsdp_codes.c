@@ -58,6 +58,8 @@ tess_status tess_fsdp_codes_fill(tess_unit *unit, const tess_fsdp_param *p, tess
 
 void *tess_fsdp_narrow(const tess_fsdp *fsdp, int index)
 {
+    if (!tess_fsdp_has_param(fsdp, index))
+        return NULL;
     const tess_unit *unit = fsdp->params[index].unit;
     const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, index);
     return p->narrow && unit->codes != NULL ? unit->codes + p->codes_at : NULL;
@@ -65,8 +67,10 @@ void *tess_fsdp_narrow(const tess_fsdp *fsdp, int index)
 
 size_t tess_fsdp_narrow_bytes(const tess_fsdp *fsdp, int index)
 {
+    if (tess_fsdp_narrow(fsdp, index) == NULL)
+        return 0;
     const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, index);
-    return tess_fsdp_narrow(fsdp, index) != NULL ? (size_t)p->own.size[0] * tess_fsdp_row_bytes(fsdp, p) : 0;
+    return (size_t)p->own.size[0] * tess_fsdp_row_bytes(fsdp, p);
 }
 
 size_t tess_fsdp_codes_bytes(const tess_fsdp *fsdp)
@@ -79,5 +83,5 @@ size_t tess_fsdp_codes_bytes(const tess_fsdp *fsdp)
 
 bool tess_fsdp_is_coded(const tess_fsdp *fsdp, int index)
 {
-    return tess_fsdp_param_at(fsdp, index)->fp8;
+    return tess_fsdp_has_param(fsdp, index) && tess_fsdp_param_at(fsdp, index)->fp8;
 }

@@ -40,9 +40,19 @@ static tess_status transfer(tess_fsdp *fsdp, const tess_shard *shard, tess_team 
     return status;
 }
 
+static tess_status check_movable(const tess_fsdp *fsdp, int index)
+{
+    tess_shard shard;
+    TESS_TRY(tess_fsdp_shard_in_place(fsdp, index, &shard));
+    TESS_CHECK(shard.master != NULL, TESS_E_INVALID, "fsdp: '%s' is narrow: it has no master weights to move",
+               shard.name);
+    return TESS_OK;
+}
+
 tess_status tess_fsdp_send_weights(tess_fsdp *fsdp, int index, tess_team *team, int to, uint32_t tag)
 {
     tess_shard shard;
+    TESS_TRY(check_movable(fsdp, index));
     TESS_TRY(tess_fsdp_shard_in_place(fsdp, index, &shard));
     return transfer(fsdp, &shard, team, to, tag, send_piece);
 }
@@ -65,6 +75,7 @@ static tess_status round_into_copy(tess_fsdp *fsdp, const tess_shard *shard)
 tess_status tess_fsdp_receive_weights(tess_fsdp *fsdp, int index, tess_team *team, int from, uint32_t tag)
 {
     tess_shard shard;
+    TESS_TRY(check_movable(fsdp, index));
     TESS_TRY(tess_fsdp_update_begin(fsdp));
     TESS_TRY(tess_fsdp_shard_in_place(fsdp, index, &shard));
     TESS_TRY(transfer(fsdp, &shard, team, from, tag, receive_piece));

@@ -13,27 +13,9 @@
  * results do not depend on it. */
 void tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream);
 
-/* Makes grad_norm cover the parameters of all ranks of `team` (borrowed until destroy), because ranks of a pipeline
- * hold other parameters in a tess_fsdp of their own. `team` contains whole data axes. Default: the ranks of this
- * mesh's data axes. Call before materialize. */
-void tess_fsdp_set_norm_team(tess_fsdp *fsdp, tess_team *team);
-
 /* Weights, sums and moments end with the process even if there is a store (base/mem/named.h), because the store
  * holds the state of another tess_fsdp. Call before materialize. */
 void tess_fsdp_set_private(tess_fsdp *fsdp);
-
-/* Whether units read the master weights in place. If so, nothing is gathered, and nothing can be gathered as fp8.
- * Known once offload is set. */
-bool tess_fsdp_reads_masters(const tess_fsdp *fsdp);
-
-/* Whether a parameter is gathered as fp8 codes. */
-bool tess_fsdp_is_coded(const tess_fsdp *fsdp, int index);
-
-/* The elements of a narrow parameter's shard (tess_param_desc.narrow), in param dtype; NULL: it is not narrow,
- * or this rank has nothing of its unit. */
-void *tess_fsdp_narrow(const tess_fsdp *fsdp, int index);
-/* The size of that memory in bytes. */
-size_t tess_fsdp_narrow_bytes(const tess_fsdp *fsdp, int index);
 
 /* The bytes of this rank's own rows in the form in which they are gathered: fp8 codes and narrow parameters. They
  * are part of the parameters' memory. */
@@ -71,49 +53,10 @@ tess_status tess_fsdp_take_up(tess_fsdp *fsdp, int64_t step);
  * must outlive a process. Not collective. */
 tess_status tess_fsdp_find_gradients(tess_fsdp *fsdp, int64_t n_micro_batches);
 
-/* Brings the master weights of parameter `index` from the rank of `team` that owns them to the one that has a copy
- * (tess_param_desc.elsewhere), whose shards have the same boxes. Call it between steps, after weights have changed.
- * The receiver's call is collective, and has an update's effect on gathered copies. */
-tess_status tess_fsdp_send_weights(tess_fsdp *fsdp, int index, tess_team *team, int to, uint32_t tag);
-tess_status tess_fsdp_receive_weights(tess_fsdp *fsdp, int index, tess_team *team, int from, uint32_t tag);
-
-/* Frees the gathered copies that training does not need, after units were held all at once. Collective, between steps.
- */
-tess_status tess_fsdp_trim(tess_fsdp *fsdp);
-
 /* Gathers, reductions and waits switch the phase of `clock` (borrowed until destroy) and restore it afterwards. Call
  * before the first step. A call that fails leaves the clock in its phase, because phases are reported for successful
  * steps only. */
 void tess_fsdp_set_clock(tess_fsdp *fsdp, tess_phase_clock *clock);
-
-/* Returns the number of elements of a shard's box, and of one of its rows. */
-int64_t tess_shard_count(const tess_shard *shard);
-int64_t tess_shard_row(const tess_shard *shard);
-
-/* Returns the team of ranks that hold the same rows of parameter `index` and the same optimizer state as this one,
- * bit for bit: replicas, and ranks of the axis "tp" if that axis does not split the parameter. NULL: only this rank
- * holds them. */
-tess_team *tess_fsdp_holders(const tess_fsdp *fsdp, int index);
-
-/* Compares the gathered copy of parameter `index` with the rounded master weights, in the rows that this rank writes.
- * *at: the first element that differs; -1: none, or no copy is in use. Call between steps. */
-tess_status tess_fsdp_copy_differs(tess_fsdp *fsdp, int index, int64_t *at);
-
-/* A gradient of one rank that was not finite. */
-typedef struct tess_fsdp_bad_gradient {
-    const char *param; /* lives as long as the fsdp */
-    int rank,
-        n_ranks;   /* first rank of the job whose gradient was not finite at this place, and the number of such ranks */
-    int micro;     /* their local micro-batch */
-    int64_t order; /* number among all reductions, the same on all ranks of a replica */
-    int64_t row, column;     /* place in the whole parameter */
-    int64_t n_bad, n_values; /* counts of that rank, over the rows of the parameter that this rank sums at a time */
-    double value;
-} tess_fsdp_bad_gradient;
-
-/* Finds the first gradient of the newest step that was not finite, among the rows that this rank sums. False: all
- * were finite, or the rank cannot be known (no peers, peers on other hosts, finite gradients whose sum overflows). */
-bool tess_fsdp_find_bad_gradient(const tess_fsdp *fsdp, tess_fsdp_bad_gradient *bad);
 
 /* ---- How much memory a tess_fsdp will take ---- */
 /* Creates a plan: a tess_fsdp without ranks or weights. Its units can be added and its bytes counted, as for the
@@ -154,15 +97,5 @@ typedef struct tess_fsdp_unit_costs {
 } tess_fsdp_unit_costs;
 
 tess_fsdp_unit_costs tess_fsdp_plan_units(const tess_fsdp *fsdp);
-
-/* The bytes that this rank has moved so far. */
-typedef struct tess_fsdp_traffic {
-    uint64_t gathered_bytes; /* bytes that this rank reads and writes to gather parameters */
-    uint64_t reduced_bytes;  /* bytes that this rank reads and writes to sum gradients */
-    int64_t
-        hidden_ns; /* time that ranks in lockstep would have waited for peers, minus the time that this rank waited */
-} tess_fsdp_traffic;
-
-tess_fsdp_traffic tess_fsdp_get_traffic(const tess_fsdp *fsdp);
 
 #endif

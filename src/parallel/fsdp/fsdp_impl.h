@@ -305,6 +305,11 @@ const tess_unit *tess_fsdp_predict(const tess_fsdp *fsdp, int ahead, tess_fsdp_u
 void tess_fsdp_release(tess_unit *unit); /* releases the gathered copy when no hook holds it any more */
 void tess_fsdp_order_restart(tess_fsdp *fsdp);
 
+static inline bool tess_fsdp_has_param(const tess_fsdp *fsdp, int index)
+{
+    return index >= 0 && index < fsdp->n_params;
+}
+
 /* Returns the parameter with this index among all units. */
 static inline const tess_fsdp_param *tess_fsdp_param_at(const tess_fsdp *fsdp, int index)
 {

@@ -6,6 +6,8 @@
 
 tess_team *tess_fsdp_holders(const tess_fsdp *fsdp, int index)
 {
+    if (!tess_fsdp_has_param(fsdp, index))
+        return NULL;
     const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, index);
     bool whole = p->tp.kind != TESS_SHARD && fsdp->n_tp > 1;
     if (fsdp->replicated && !p->narrow)
@@ -100,13 +102,15 @@ static tess_status find_in_blocks(tess_fsdp *fsdp, const float *master, const ch
 
 tess_status tess_fsdp_copy_differs(tess_fsdp *fsdp, int index, int64_t *at)
 {
+    *at = -1;
+    TESS_CHECK(tess_fsdp_has_param(fsdp, index), TESS_E_INVALID, "fsdp: parameter %d of %d", index, fsdp->n_params);
+    TESS_CHECK(fsdp->state != TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: copy_differs %d before materialize", index);
     const tess_unit *unit = fsdp->params[index].unit;
     const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, index);
     const char *copy = own_rows_of_copy(unit, p);
     const float *master = unit->master + p->master_offset + (p->own.begin[0] - p->held.begin[0]) * p->row;
     int64_t n = copy != NULL ? p->own.size[0] * p->row : 0, found = -1;
     tess_stream *stream = NULL;
-    *at = -1;
     if (n == 0)
         return TESS_OK;
     TESS_TRY(tess_fsdp_stream(fsdp, &stream));

@@ -215,6 +215,8 @@ static void free_slot(tess_fsdp *fsdp, tess_fsdp_slot *slot)
 
 tess_status tess_fsdp_trim(tess_fsdp *fsdp)
 {
+    TESS_CHECK(fsdp->state == TESS_FSDP_IDLE, TESS_E_INVALID, "fsdp: trim %s",
+               fsdp->state == TESS_FSDP_BUILDING ? "before materialize" : "inside a step");
     if (fsdp->persistent || fsdp->direct)
         return TESS_OK;
     if (fsdp->n_shards > 1)
