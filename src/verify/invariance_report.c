@@ -26,34 +26,35 @@ static const tess_form_part form[] = {
              "|not batch-invariant: what it computes of an item depends on what is computed beside it\n]"},
     {NULL}};
 
-static json_t *row_json(const tess_invariance_row *r)
+static json_t *row_json(const tess_invariance_row *r, bool as_json)
 {
     const tess_invariance_change *c = &r->first;
-    json_t *json =
-        json_pack("{s:s, s:s, s:s, s:I, s:I, s:o, s:o, s:b}", "row", r->name, "of", r->shape, "verdict", verdict_of(r),
-                  "cases", (json_int_t)r->cases, "different", (json_int_t)r->different, "max_abs",
-                  tess_json_number(r->max_abs), "mean_abs", tess_json_number(r->mean_abs), "spills", r->spills);
+    json_t *json = json_pack("{s:s, s:s, s:s, s:I, s:I, s:o, s:o, s:b}", "row", r->name, "of", r->shape, "verdict",
+                             verdict_of(r), "cases", (json_int_t)r->cases, "different", (json_int_t)r->different,
+                             "max_abs", tess_form_number(r->max_abs, as_json), "mean_abs",
+                             tess_form_number(r->mean_abs, as_json), "spills", r->spills);
     if (r->different > 0)
         json_object_set_new(json, "first",
                             json_pack("{s:i, s:i, s:i, s:s, s:i, s:s, s:I, s:o, s:o}", "row", c->item, "batch",
                                       c->batch, "place", c->place, "neighbours", c->neighbours, "threads", c->threads,
                                       "output", c->output, "element", (json_int_t)c->element, "alone",
-                                      tess_json_number(c->alone), "together", tess_json_number(c->together)));
+                                      tess_form_number(c->alone, as_json), "together",
+                                      tess_form_number(c->together, as_json)));
     return json;
 }
 
-static json_t *table_json(const tess_invariance_result *result)
+static json_t *table_json(const tess_invariance_result *result, bool as_json)
 {
     json_t *rows = json_array();
     for (int r = 0; r < result->n; r++)
-        json_array_append_new(rows, row_json(&result->rows[r]));
+        json_array_append_new(rows, row_json(&result->rows[r], as_json));
     return json_pack("{s:s, s:o, s:o}", "table", result->table, "tolerance", tess_json_number(result->tolerance),
                      "rows", rows);
 }
 
 tess_status tess_invariance_print(const tess_invariance_result *result, tess_buffer *out)
 {
-    json_t *report = table_json(result), *rows = json_object_get(report, "rows");
+    json_t *report = table_json(result, false), *rows = json_object_get(report, "rows");
     json_object_update_new(
         report, json_pack("{s:b, s:I}", "same", tess_invariance_holds(result), "cases", (json_int_t)result->cases));
     for (int r = 0; r < result->n; r++)
@@ -69,7 +70,7 @@ tess_status tess_invariance_print_json(const tess_invariance_result *results, in
     json_t *tables = json_array();
     bool holds = true;
     for (int i = 0; i < n; i++) {
-        json_array_append_new(tables, table_json(&results[i]));
+        json_array_append_new(tables, table_json(&results[i], true));
         holds = holds && tess_invariance_holds(&results[i]);
     }
     return tess_json_print(json_pack("{s:s, s:i, s:b, s:o}", "format", "tessera-invariance", "version", 1, "same",

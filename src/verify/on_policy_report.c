@@ -33,11 +33,11 @@ static const tess_form_part form[] = {
          "[{case.layer:!}    the first layer that differs: {case.layer}\n]]"},
     {NULL}};
 
-static json_t *case_json(const tess_on_policy_case *c)
+static json_t *case_json(const tess_on_policy_case *c, bool as_json)
 {
     json_t *json = json_pack("{s:s, s:s, s:s, s:b, s:I, s:I, s:o, s:I, s:I}", "group", c->group, "setting", c->setting,
                              "verdict", verdict_of(c), "must_equal", c->must_equal, "tokens", (json_int_t)c->n_tokens,
-                             "different", (json_int_t)c->n_different, "max_abs", tess_json_number(c->max_abs),
+                             "different", (json_int_t)c->n_different, "max_abs", tess_form_number(c->max_abs, as_json),
                              "turned_out", (json_int_t)c->turned_out, "shared", (json_int_t)c->shared);
     if (c->skipped[0] != '\0')
         json_object_set_new(json, "skipped", tess_json_text(c->skipped));
@@ -46,17 +46,18 @@ static json_t *case_json(const tess_on_policy_case *c)
     json_object_set_new(json, "first",
                         json_pack("{s:i, s:I, s:i, s:i, s:o, s:o}", "text", c->sequence, "position",
                                   (json_int_t)c->position, "token", c->token, "token_here", c->other_token, "here",
-                                  tess_json_number((double)c->here), "there", tess_json_number((double)c->there)));
+                                  tess_form_number((double)c->here, as_json), "there",
+                                  tess_form_number((double)c->there, as_json)));
     if (c->layer[0] != '\0')
         json_object_set_new(json, "layer", tess_json_text(c->layer));
     return json;
 }
 
-static json_t *describe(const tess_on_policy_result *r)
+static json_t *describe(const tess_on_policy_result *r, bool as_json)
 {
     json_t *cases = json_array();
     for (int i = 0; i < r->n; i++)
-        json_array_append_new(cases, case_json(&r->cases[i]));
+        json_array_append_new(cases, case_json(&r->cases[i], as_json));
     return json_pack("{s:s, s:i, s:b, s:s, s:s, s:f, s:i, s:I, s:o}", "format", "tessera-on-policy", "version", 1,
                      "same", tess_on_policy_first(r) == NULL, "kernels", r->kernels, "dtype", tess_dtype_name(r->dtype),
                      "temperature", r->temperature, "texts", r->n_prompts, "tokens", (json_int_t)r->n_tokens, "cases",
@@ -93,7 +94,7 @@ static void add_summary(const tess_on_policy_result *r, json_t *report)
 
 tess_status tess_on_policy_print(const tess_on_policy_result *r, bool as_json, tess_buffer *out)
 {
-    json_t *report = describe(r);
+    json_t *report = describe(r, as_json);
     if (!as_json)
         add_summary(r, report);
     return tess_form_put(report, form, as_json, JSON_INDENT(2), out);

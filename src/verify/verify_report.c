@@ -62,24 +62,25 @@ static json_t *numbers(const double *values, int64_t n)
 }
 
 /* Returns null if nothing differs, or if the values were not compared. */
-static json_t *describe_delta(const tess_verify_tensor *t, const tess_verify_delta *d)
+static json_t *describe_delta(const tess_verify_tensor *t, const tess_verify_delta *d, bool as_json)
 {
     if (d->n_different == 0)
         return json_null();
     return json_pack("{s:I, s:I, s:I, s:i, s:o, s:o, s:I, s:o, s:o}", "n_different", (json_int_t)d->n_different, "row",
                      (json_int_t)(d->first / t->row), "column", (json_int_t)(d->first % t->row), "rank", d->rank,
-                     "here", tess_json_number(d->here), "one_rank", tess_json_number(d->there), "ulp",
-                     (json_int_t)d->ulp, "max_abs", tess_json_number(d->max_abs), "max_rel",
-                     tess_json_number(d->max_rel));
+                     "here", tess_form_number(d->here, as_json), "one_rank", tess_form_number(d->there, as_json), "ulp",
+                     (json_int_t)d->ulp, "max_abs", tess_form_number(d->max_abs, as_json), "max_rel",
+                     tess_form_number(d->max_rel, as_json));
 }
 
-static json_t *describe_tensor(const tess_verify_result *r, const tess_verify_tensor *t)
+static json_t *describe_tensor(const tess_verify_result *r, const tess_verify_tensor *t, bool as_json)
 {
     json_t *stage = r->stages > 1 ? json_integer(t->stage) : NULL;
     return json_pack("{s:s, s:I, s:I, s:o*, s:I, s:I, s:o, s:o, s:s?}", "name", t->name, "rows", (json_int_t)t->rows,
                      "columns", (json_int_t)t->row, "stage", stage, "gradient_step", (json_int_t)t->grads_step,
-                     "parameter_step", (json_int_t)t->weights_step, "gradient", describe_delta(t, &t->grads),
-                     "parameter", describe_delta(t, &t->weights), "shards", t->shards[0] != '\0' ? t->shards : NULL);
+                     "parameter_step", (json_int_t)t->weights_step, "gradient", describe_delta(t, &t->grads, as_json),
+                     "parameter", describe_delta(t, &t->weights, as_json), "shards",
+                     t->shards[0] != '\0' ? t->shards : NULL);
 }
 
 static json_t *describe_memory(const tess_verify_result *r)
@@ -99,7 +100,7 @@ static json_t *describe(const tess_verify_result *r)
 {
     json_t *tensors = json_array();
     for (int i = 0; i < r->n_tensors; i++)
-        json_array_append_new(tensors, describe_tensor(r, &r->tensors[i]));
+        json_array_append_new(tensors, describe_tensor(r, &r->tensors[i], true));
     json_t *pipeline = r->stages > 1 ? json_pack("{s:i, s:s}", "stages", r->stages, "schedule", r->schedule) : NULL;
     return json_pack("{s:i, s:b, s:i, s:s, s:o*, s:s, s:s, s:I, s:I, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
                      JSON_VERSION, "same", (int)tess_verify_same(r), "ranks", r->ranks, "strategy", r->strategy,
@@ -170,7 +171,7 @@ static json_t *list_differing(const tess_verify_result *r, bool all, int *n)
         bool differs = r->first_step > 0 && (t->grads_step == r->first_step || t->weights_step == r->first_step);
         if ((!differs && t->shards[0] == '\0') || ((*n)++ >= SHOWN_TENSORS && !all))
             continue;
-        json_t *tensor = describe_tensor(r, t);
+        json_t *tensor = describe_tensor(r, t, false);
         json_object_update_new(tensor, json_pack("{s:I, s:i}", "elements", (json_int_t)(t->rows * t->row), "stages",
                                                  r->stages > 1 ? r->stages : 0));
         json_array_append_new(list, tensor);

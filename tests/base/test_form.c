@@ -41,15 +41,19 @@ static void cells_print_as_their_format_says(void)
     EXPECT_TEXT(filled("", "{}"), "");
 }
 
-static void values_that_json_lacks_are_nan_or_a_dash(void)
+static void numbers_that_json_lacks_are_told_to_people(void)
 {
-    json_t *object = json_pack("{s:o, s:o}", "a", tess_json_number(NAN), "b", tess_json_number(-INFINITY));
-    tess_buffer out = {.mem = test_mem()};
-    static const tess_form_part once[] = {{.text = "{a:6.3f}|{b:-4}|{c}|"}, {NULL}};
-    EXPECT_OK(tess_form_print(&out, once, 80, object));
-    EXPECT_TEXT(out.data, "   nan|-   |-|");
-    tess_buffer_free(&out);
-    json_decref(object);
+    static const tess_form_part once[] = {{.text = "{a:6.3f}|{b:-6.3g}|{c:g}|{d:4g}|{e:5}|[{b:!}shown]\n"}, {NULL}};
+    for (int as_json = 0; as_json < 2; as_json++) {
+        tess_buffer out = {.mem = test_mem()};
+        json_t *object =
+            json_pack("{s:o, s:o, s:o, s:n}", "a", tess_form_number((double)NAN, as_json != 0), "b",
+                      tess_form_number(-INFINITY, as_json != 0), "c", tess_form_number(0.5, as_json != 0), "d");
+        EXPECT_OK(tess_form_put(object, once, as_json != 0, JSON_COMPACT, &out));
+        EXPECT_TEXT(out.data, as_json != 0 ? "{\"a\":null,\"b\":null,\"c\":0.5,\"d\":null}\n"
+                                           : "   nan|-inf  |0.5|   -|    -|shown\n");
+        tess_buffer_free(&out);
+    }
 }
 
 static void the_largest_number_fits(void)
@@ -155,7 +159,7 @@ static void words_are_wrapped_at_the_given_column(void)
 
 static const test_case cases[] = {
     CASE(cells_print_as_their_format_says),
-    CASE(values_that_json_lacks_are_nan_or_a_dash),
+    CASE(numbers_that_json_lacks_are_told_to_people),
     CASE(the_largest_number_fits),
     CASE(widths_count_characters),
     CASE(brackets_leave_out_what_has_no_value),

@@ -1,4 +1,5 @@
 /* Fills the cells of a form and prints it as text. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,8 +97,7 @@ static tess_status put_value(const filling *f, const json_t *value, const char *
     const char *text = number;
     int width = (int)strtol(format, &end, 10), digits = *end == '.' ? (int)strtol(end + 1, &end, 10) : -1;
     size_t n = strcspn(end, "}");
-    /* a number that JSON lacks */
-    snprintf(number, sizeof(number), json_is_null(value) && memchr("gfe", *end, 3) != NULL ? "nan" : "-");
+    snprintf(number, sizeof(number), "-");
     if (*end == '!')
         return TESS_OK;
     if (*end == '?') {
@@ -184,6 +184,11 @@ tess_status tess_form_print(tess_buffer *out, const tess_form_part *form, int co
                 TESS_TRY(fill_all(&f, part->text, item));
     }
     return TESS_OK;
+}
+
+json_t *tess_form_number(double value, bool as_json)
+{
+    return isfinite(value) || as_json ? tess_json_number(value) : json_sprintf("%g", value);
 }
 
 tess_status tess_form_put(json_t *report, const tess_form_part *form, bool as_json, size_t flags, tess_buffer *out)

@@ -3,7 +3,7 @@
  *
  * A form is a list of texts with cells. A cell is {KEY} or {KEY:FORMAT}. KEY names a member of the report, or of the
  * item that the text is repeated for. "a.b" is a member of a member, "a.0" the first item of an array, and "" the item
- * itself. A member that is absent or null prints as "-", and as "nan" with the format of a number. FORMAT is a width
+ * itself. A member that is absent or null prints as "-". FORMAT is a width
  * (negative: the value stands at the left), a dot and digits, and one of these:
  *
  *   g f e   a number as printf prints it          +   like f, always with a sign
@@ -31,6 +31,8 @@ typedef struct tess_form_part {
 
 /* Appends a report as its form says. Words are wrapped at `columns`. */
 tess_status tess_form_print(tess_buffer *out, const tess_form_part *form, int columns, const json_t *report);
+/* Returns a number of a report. Infinities and NaN, which JSON lacks, are null as JSON and texts for people. */
+json_t *tess_form_number(double value, bool as_json);
 /* Appends a report as its form says, wrapped at TESS_FORM_WIDTH, or as JSON with jansson's `flags`. Takes over the
  * report. TESS_E_NOMEM: also if it is NULL. */
 tess_status tess_form_put(json_t *report, const tess_form_part *form, bool as_json, size_t flags, tess_buffer *out);
