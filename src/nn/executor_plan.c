@@ -128,9 +128,11 @@ static void take_part(const tess_executor *e, cursor *at, const unit_plan *p, co
 {
     int64_t sizes[TESS_N_DIMS];
     tess_executor_sizes(e, p->unit, part, e->options.max_tokens, sizes);
-    for (const tess_tensor_row *row = part->tensors; row < part->tensors + part->n_tensors; row++)
+    for (int i = 0; i < part->n_tensors; i++) {
+        const tess_tensor_row *row = &part->tensors[i];
         if (home_of(p, row) == wanted)
             tess_tensor_set(&m->tensors, row->at, wanted == HOME_PASSING ? p->passing : take_tensor(e, at, row, sizes));
+    }
     if (part->place_views != NULL && e->units != NULL)
         part->place_views(p->block, tess_dtype_size(e->options.dtype), &m->tensors);
 }
@@ -167,9 +169,11 @@ static void take_copies(const tess_executor *e, cursor *at, const unit_plan *p, 
         const tess_part *part = p->block->parts[i];
         int64_t sizes[TESS_N_DIMS];
         tess_executor_sizes(e, p->unit, part, e->options.max_tokens, sizes);
-        for (const tess_tensor_row *row = part->tensors; row < part->tensors + part->n_tensors; row++)
+        for (int j = 0; j < part->n_tensors; j++) {
+            const tess_tensor_row *row = &part->tensors[j];
             if (row->uses & TESS_TENSOR_OVERWRITTEN)
                 m->copies[n++] = home_of(p, row) == HOME_KEPT ? take_tensor(e, at, row, sizes) : NULL;
+        }
     }
 }
 

@@ -204,7 +204,8 @@ static tess_status copy_overwritten(const tess_executor *e, const tess_layer_cal
         const tess_part *part = call->block->parts[i];
         int64_t sizes[TESS_N_DIMS];
         tess_executor_sizes(e, call->unit, part, call->T, sizes);
-        for (const tess_tensor_row *row = part->tensors; row < part->tensors + part->n_tensors; row++) {
+        for (int j = 0; j < part->n_tensors; j++) {
+            const tess_tensor_row *row = &part->tensors[j];
             void *room = row->uses & TESS_TENSOR_OVERWRITTEN ? m->copies[n++] : NULL;
             if (room == NULL)
                 continue;
