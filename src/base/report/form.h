@@ -3,8 +3,8 @@
  *
  * A form is a list of texts with cells. A cell is {KEY} or {KEY:FORMAT}. KEY names a member of the report, or of the
  * item that the text is repeated for. "a.b" is a member of a member, "a.0" the first item of an array, and "" the item
- * itself. A member that is absent or null prints as "-". FORMAT is a width
- * (negative: the value stands at the left), a dot and digits, and one of these:
+ * itself. A member that is absent or null prints as "-". FORMAT is a width (negative: the value stands at the left), a
+ * dot and digits, and one of these:
  *
  *   g f e   a number as printf prints it          +   like f, always with a sign
  *   %       a fraction as a percentage            B   bytes, such as "1.50 GiB"
