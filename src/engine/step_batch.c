@@ -21,5 +21,5 @@ tess_status tess_engine_next_batch(tess_engine *e, const tess_batch_source *sour
 
 tess_status tess_engine_add_loss(tess_engine *e, const int32_t *targets, int64_t n, tess_loss_sum *sum)
 {
-    return e->at.place[TESS_AXIS_TP] == 0 ? tess_loss_add(&e->meter, sum, e->logprobs, targets, n) : TESS_OK;
+    return tess_coordinates_counts(&e->at) ? tess_loss_add(&e->meter, sum, e->logprobs, targets, n) : TESS_OK;
 }

@@ -48,6 +48,14 @@ tess_coordinates tess_coordinates_by(const int degrees[TESS_AXES], int rank)
     return at;
 }
 
+bool tess_coordinates_counts(const tess_coordinates *at)
+{
+    for (int axis = 0; axis < TESS_AXES; axis++)
+        if (axis != TESS_AXIS_PP && tess_axis_kind_of(axis) == TESS_AXIS_OF_MODEL && at->place[axis] > 0)
+            return false;
+    return true;
+}
+
 int64_t tess_coordinates_micro(const tess_coordinates *at, int64_t k)
 {
     const tess_shares shares = tess_axes_shares(at->degree);

@@ -19,6 +19,10 @@ static inline bool tess_coordinates_lead(const tess_coordinates *at)
     return at->part == 0;
 }
 
+/* Whether the rank is the first of those that compute the same layers of the same micro-batches. It alone counts their
+ * losses and tokens. */
+bool tess_coordinates_counts(const tess_coordinates *at);
+
 /* Returns the number of the k-th micro-batch of a step that this rank takes. */
 int64_t tess_coordinates_micro(const tess_coordinates *at, int64_t k);
 /* Returns the number of micro-batches that each rank runs for n of a step; its last may be empty. */

@@ -54,6 +54,7 @@ static void each_part_meets_each_share_of_the_batch_once(void)
         EXPECT_INT(at.part, at.place[TESS_AXIS_PP] * 2 + at.place[TESS_AXIS_TP]);
         EXPECT_INT(seen[at.data][at.part]++, 0);
         EXPECT_INT(tess_coordinates_lead(&at), at.part == 0);
+        EXPECT_INT(tess_coordinates_counts(&at), at.place[TESS_AXIS_TP] == 0); /* each stage has one that counts */
     }
 }
 
