@@ -4,22 +4,22 @@
 
 static const tess_option checkpoint[] = {
     BOOL(checkpoint, enable, CALLS, "true", "save at intervals and when interrupted"),
-    PATH(checkpoint, folder, CALLS, "checkpoint", "inside job.dump_folder"),
+    PATH(checkpoint, folder, CALLS, "checkpoint", "folder of the checkpoints, inside job.dump_folder"),
     INT(checkpoint, interval, CALLS, "500", 1, 1e12, "steps between saves"),
     INT(checkpoint, keep_latest_k, CALLS, "2", 0, 1e6, "number of complete checkpoints to keep; 0: all"),
     BOOL(checkpoint, resume, BITS, "true", "resume from the newest complete checkpoint in the folder"),
     BOOL(checkpoint, host_local, CALLS, "false",
          "each host has its own job.dump_folder, and stores the rows of its ranks there"),
     BOOL(checkpoint, async, CALLS, "true",
-         "training stands still only while its state is copied; another process writes the copy (memory: as much "
-         "again)"),
+         "training waits only while its state is copied; another process writes the copy, which takes as much memory "
+         "again"),
     CHOICE(checkpoint, weights_dtype, BITS, "float32", "bfloat16|float32",
            "dtype of saved weights; bfloat16 is smaller, but a resumed run computes other bits"),
     CHOICE(checkpoint, compress, CALLS, "none", "none|zstd", "compression of the data"),
     BOOL(checkpoint, direct_io, NOTHING, "true", "write past the page cache where the file system can"),
     CHOICE(checkpoint, on_error, CALLS, "warn", "warn|stop",
-           "if a checkpoint cannot be written: warn and continue, or end the run; a failure of the last one always "
-           "ends it"),
+           "reaction to a checkpoint that cannot be written: warn and continue, or end the run; a failure of the last "
+           "one always ends it"),
     BOOL(checkpoint, memory_copies, CALLS, "false",
          "ranks on one host keep their state in /dev/shm until the run is finished: the same command goes on from the "
          "last step after whatever ended it"),

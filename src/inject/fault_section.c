@@ -5,7 +5,7 @@
 
 static const tess_option fault[] = {
     TEXT(fault, spec, BITS, "",
-         "fault to inject, for drills: \"rank=3 step=12 point=before:reduce_scatter_pieces kind=skip\""),
+         "fault to inject, for drills, such as \"rank=3 step=12 point=before:reduce_scatter_pieces kind=skip\""),
     INT(fault, seed, BITS, "0", 0, 9007199254740992.0, "seed for the random choices of the spec"),
 };
 const tess_option_section tess_section_fault = SECTION("fault", "drills", fault);

@@ -7,25 +7,28 @@ static const tess_option parallelism[] = {
            "number of replicas of the sharded model; -1: 1; with hybrid: what the shard degree leaves, or one on each "
            "host"),
     DEGREE(parallelism, data_parallel_shard_degree, "dp_shard", "-1", -1, 65536,
-           "ranks that share one copy; -1: the world divided by the replicas"),
+           "number of ranks that share one copy of the model; -1: all ranks, divided by the number of replicas"),
     INT(parallelism, fsdp_reshard_after_forward, CALLS, "1", 0, 65536,
         "1: free gathered parameters after forward; 0: keep them until backward; n divides the shard degree: each rank "
         "keeps 1/n, gathered in backward over n ranks (a host that has all n keeps one shared copy instead)"),
     INT(parallelism, fsdp_prefetch, CALLS, "1", 0, 64, "number of FSDP units gathered before they are used"),
     INT(parallelism, fsdp_unit_blocks, LAYOUT, "1", 1, 1 << 20,
         "merge neighbouring layers into FSDP units of at least this many layers"),
-    BYTES(parallelism, fsdp_unit_bytes, LAYOUT, "0", 0, 1LL << 50,
-          "and at least this many bytes of gathered parameters, such as 25MiB"),
-    BOOL(parallelism, fsdp_unit_mixed, LAYOUT, "false", "the embedding and the head may be merged with layers, too"),
-    CHOICE(
-        parallelism, shard_strategy, LAYOUT, "full", "none|zero1|zero2|full|hybrid",
-        "none: DDP; zero1: optimizer state; zero2: and gradients; full: and parameters; hybrid: full within replicas"),
+    BYTES(
+        parallelism, fsdp_unit_bytes, LAYOUT, "0", 0, 1LL << 50,
+        "merge neighbouring layers into FSDP units of at least this many bytes of gathered parameters, such as 25MiB"),
+    BOOL(parallelism, fsdp_unit_mixed, LAYOUT, "false", "allow the embedding and the head to be merged with layers"),
+    CHOICE(parallelism, shard_strategy, LAYOUT, "full", "none|zero1|zero2|full|hybrid",
+           "state that ranks share; none: nothing (DDP); zero1: optimizer state; zero2: also gradients; full: also "
+           "parameters; hybrid: full within replicas"),
     DEGREE(parallelism, tensor_parallel_degree, "tp", "1", 1, 4096,
-           "ranks that share every layer, each with some of its heads, channels and columns of tables"),
+           "number of ranks that share every layer, each with some of its heads, channels and columns of tables"),
     BOOL(parallelism, enable_sequence_parallel, CALLS, "true",
-         "these ranks share the stream between layers too, each with some of its rows; false: each has all of it"),
-    BOOL(parallelism, enable_async_tensor_parallel, NOTHING, "false",
-         "torchtitan's; changes nothing: exchanges are one copy into shared memory, and products need all of it"),
+         "ranks that share layers also share the stream between layers, each with some of its rows; false: each has "
+         "all rows"),
+    BOOL(
+        parallelism, enable_async_tensor_parallel, NOTHING, "false",
+        "accepted for torchtitan's configurations; changes nothing, because exchanges are one copy into shared memory"),
     DEGREE(parallelism, pipeline_parallel_degree, "pp", "1", 1, 4096,
            "number of stages that the layers are divided into; each stage has its own ranks"),
     ROW(parallelism, pipeline_parallel_schedule, LAYOUT, TESS_OPTION_CHOICE, .fallback = "1f1b",
@@ -40,6 +43,6 @@ static const tess_option parallelism[] = {
     INT(parallelism, pipeline_parallel_first_stage_less_layers, LAYOUT, "-1", -1, 65536,
         "cost of the embedding, in layers, when layers are divided into stages; -1: estimated from its operations"),
     INT(parallelism, pipeline_parallel_last_stage_less_layers, LAYOUT, "-1", -1, 65536,
-        "cost of the head, in layers, likewise"),
+        "cost of the head, in layers, when layers are divided into stages; -1: estimated from its operations"),
 };
 const tess_option_section tess_section_parallelism = SECTION("parallelism", "how ranks share the model", parallelism);

@@ -9,7 +9,7 @@ static const tess_option model[] = {
          "folder with config.json and weights to start from: Hugging Face's, or a checkpoint of any format"),
     CHOICE(model, save_dtype, CALLS, "bfloat16", "bfloat16|float32", "dtype of the model written at the end"),
     INT(model, max_length, BITS, "0", 0, 1 << 27,
-        "maximum position (dynamic RoPE scaling depends on it); 0: the model's"),
+        "largest position; dynamic RoPE scaling depends on it; 0: the model's own"),
     INT(model, sum_leaves, BITS, "1", 1, 64,
         "number of leaves in the summation tree over the feed-forward channels; part of the model, a power of two"),
 };
@@ -21,25 +21,27 @@ static const tess_option lora[] = {
     LIST(lora, targets, BITS,
          "linear maps that have an adapter: names or ends of names (q_proj), or all-linear; empty: all-linear"),
     BOOL(lora, use_rslora, BITS, "false", "scale the adapter's output by alpha / sqrt(rank)"),
-    FLOAT(lora, dropout, BITS, "0", 0, 1, "PEFT's; 0 alone"),
+    FLOAT(lora, dropout, BITS, "0", 0, 1, "dropout of the adapter, as in PEFT; only 0 is supported"),
     PATH(lora, path, BITS, "",
-         "folder with an adapter to start from, as PEFT or an earlier run wrote it, which says all of the above"),
+         "folder with an adapter to start from, as PEFT or an earlier run wrote it; its settings replace the other "
+         "options of lora"),
 };
 const tess_option_section tess_section_lora = SECTION("lora", "adapters", lora);
 
 static const tess_option activation_checkpoint[] = {
     CHOICE(activation_checkpoint, mode, CALLS, "none", "none|full|every_n|selective",
            "layers that recompute their forward in backward instead of keeping activations; selective: parts of it"),
-    INT(activation_checkpoint, every_n, CALLS, "2", 1, 65536, "every_n: layers 0, n, 2n, ..."),
+    INT(activation_checkpoint, every_n, CALLS, "2", 1, 65536,
+        "distance of the layers that recompute in mode every_n: layers 0, n, 2n, ..."),
     LIST(activation_checkpoint, recompute, CALLS,
-         "selective: what is computed again, of feed_forward, attention_inputs, residual, attention; empty: all that "
-         "budget asks for"),
+         "parts of a layer that selective recomputes, of feed_forward, attention_inputs, residual, attention; empty: "
+         "all that budget asks for"),
     BYTES(activation_checkpoint, budget, CALLS, "0", 0, INT64_MAX,
-          "selective: bytes of activations of a rank, as 2GiB; as little is computed again as they allow; 0: all of "
-          "recompute is"),
+          "bytes of activations of a rank with selective, such as 2GiB; as little is recomputed as they allow; 0: all "
+          "of recompute is"),
     BOOL(activation_checkpoint, partition, CALLS, "false",
-         "ranks that share layers each keep their rows of the input of a layer that runs again, not all of it; with "
-         "parallelism.enable_sequence_parallel they do anyway"),
+         "each of the ranks that share layers keeps only its rows of the input of a layer that recomputes; always so "
+         "with parallelism.enable_sequence_parallel"),
 };
 const tess_option_section tess_section_activation_checkpoint =
     SECTION("activation_checkpoint", "memory for time", activation_checkpoint);

@@ -24,8 +24,9 @@ static const tess_option data[] = {
         "config.json"),
     TEXT(data, text_key, BITS, "text", "member of each JSON record that holds the document"),
     TEXT(data, prompt_key, BITS, "prompt",
-         "member that holds a prompt, in records without data.text_key; only its completion is trained on"),
-    TEXT(data, completion_key, BITS, "completion", "member that holds the completion"),
+         "member of a record that holds its prompt, in records without data.text_key; only the completion is trained "
+         "on"),
+    TEXT(data, completion_key, BITS, "completion", "member of a record that holds the completion of its prompt"),
     PATH(data, chat_template, BITS, "",
          "chat template for lines with messages: a .jinja file or a model's folder; empty: the one in model.path"),
     CHOICE(data, split, BITS, "auto", "auto|true|false",

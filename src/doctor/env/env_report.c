@@ -29,7 +29,7 @@ static const tess_form_part form[] = {
     {.list = "shown",
      .text = "\n{word:-8} {setting}\n[         {finding:9w}\n][         {about:9w}\n][         note: {note:15w}\n]"
              "[         tessera: {tessera:18w}\n]"},
-    {NULL}};
+    {NULL, NULL}};
 
 static json_t *describe(const tess_env_setting *s)
 {

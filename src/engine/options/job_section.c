@@ -11,6 +11,6 @@ static const tess_option job[] = {
     CHOICE(job, shards, LAYOUT, "auto", "auto|host|device",
            "memory that holds weights, gradients and moments; auto: the GPU's, if they fit and all options work there, "
            "else the host's (docs/gpu.md)"),
-    BOOL(job, ignore_memory, NOTHING, "false", "start although the memory that is left does not seem to suffice"),
+    BOOL(job, ignore_memory, NOTHING, "false", "start even if the available memory does not seem to suffice"),
 };
 const tess_option_section tess_section_job = SECTION("job", "the run, its folder and its device", job);

@@ -4,15 +4,18 @@
 
 static const tess_option numbers[] = {
     CHOICE(numbers, on_nonfinite, BITS, "stop", "stop|skip",
-           "a loss or gradient that is NaN or infinite ends the run, or leaves out the step's update"),
-    INT(numbers, max_skips, BITS, "10", 0, 1e9, "steps in a row that may be skipped"),
+           "reaction to a loss or gradient that is NaN or infinite: stop: end the run; skip: leave out the update of "
+           "the step"),
+    INT(numbers, max_skips, BITS, "10", 0, 1e9, "number of steps in a row that may be skipped"),
     CHOICE(numbers, check, CALLS, "replay", "replay|always",
-           "replay: who made a NaN is found by computing the step again; always: every value is checked on its way"),
+           "how the origin of a NaN is found: replay: by computing the step again; always: by checking every value "
+           "when it is computed"),
     FLOAT(numbers, spike_z, CALLS, "6", 0, 100,
           "warn of a loss or gradient norm this many deviations above the newest 128; 0: never"),
     FLOAT(numbers, skip_update_lossz, BITS, "0", 0, 100,
           "leave out the update of a step whose loss is this many deviations above the newest 128; 0: never"),
-    FLOAT(numbers, skip_update_gradz, BITS, "0", 0, 100, "the same for its gradient norm"),
+    FLOAT(numbers, skip_update_gradz, BITS, "0", 0, 100,
+          "leave out the update of a step whose gradient norm is this many deviations above the newest 128; 0: never"),
     INT(numbers, replica_check_interval, CALLS, "100", 0, 1e12,
         "steps between checks that all copies of weights and optimizer state are the same bits; 0: never"),
 };

@@ -7,6 +7,6 @@ static const tess_option metrics[] = {
     BOOL(metrics, enable_tensorboard, NOTHING, "true", "write TensorBoard event files"),
     INT(metrics, pipeline_timeline, CALLS, "0", 0, 1e9,
         "steps between pictures of when each stage worked, in the log and in pipeline/ of job.dump_folder; 0: none"),
-    PATH(metrics, tensorboard_folder, NOTHING, "tb", "inside job.dump_folder"),
+    PATH(metrics, tensorboard_folder, NOTHING, "tb", "folder of the TensorBoard files, inside job.dump_folder"),
 };
 const tess_option_section tess_section_metrics = SECTION("metrics", "log lines and files", metrics);
