@@ -113,7 +113,7 @@ static const tess_form_part case_form[] = {
          "at most {message_buffers} message{message_buffers:s} wait[{is_one:!}s] between two stages\n"
          "[{is_large:!}[{micro_batches_for_10_percent} micro-batch[{needs_many:!}es] or more make it smaller than 10%"
          "|no number of micro-batches that can be simulated makes it smaller than 10%]\n]"},
-    {NULL}};
+    {NULL, NULL}};
 
 static json_t *actions_json(const pipeline_case *c, int r)
 {
@@ -244,7 +244,7 @@ static const tess_form_part comparison_form[] = {
     {.list = "schedules",
      .text = "{schedule:-12}[{refused:!} {refused}][{chunks:!} {chunks:6} {length:9.4g} {bubble:7.1%} "
              "{in_flight:10.4g}]\n"},
-    {NULL}};
+    {NULL, NULL}};
 
 static tess_status add_schedule(tess_mem *mem, const pipeline_flags *flags, tess_pipeline_kind kind, json_t *list)
 {

@@ -32,7 +32,7 @@ static const tess_form_part answer_form[] = {
     {.list = "alternatives", .text = "  instead: {}\n"},
     {.text = "[{band:!}the price: {slowdown_pct:.1+}%, {band}\n]"
              "in Tessera it costs nothing: generation runs training's kernels\n"},
-    {NULL}};
+    {NULL, NULL}};
 
 /* Parses "45.23,58.91": times of a step without and with exact on-policy training. */
 static tess_status read_times(const char *text, double *slowdown)
@@ -111,7 +111,7 @@ static const tess_form_part choice_form[] = {
     {.list = "votes", .text = "  {factor}: {kind}\n"},
     {.text = "[  swapping saves {saved_gb:.1f} GB\n]"
              "in Tessera it is neither: one copy a host, mapped from its file or shared by the ranks\n"},
-    {NULL}};
+    {NULL, NULL}};
 
 static json_t *choice_json(const tess_reference_choice *c)
 {
@@ -145,7 +145,7 @@ static const tess_form_part offload_form[] = {
     {.text = "[  saves {saved_gb:.2f} GB of the device; {slower_pct.0:.0f} to {slower_pct.1:.0f}% slower\n]"},
     {.list = "advice", .text = "  {}\n"},
     {.text = "a rule of thumb; `tessera info CONFIG` counts what a run takes\n"},
-    {NULL}};
+    {NULL, NULL}};
 
 static json_t *offload_json(const tess_offload_choice *c)
 {

@@ -24,7 +24,7 @@ static const tess_form_part form[] = {
              "that "
              "the item has alone]\n"
              "|not batch-invariant: what it computes of an item depends on what is computed beside it\n]"},
-    {NULL}};
+    {NULL, NULL}};
 
 static json_t *row_json(const tess_invariance_row *r, bool as_json)
 {

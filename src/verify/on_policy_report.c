@@ -31,7 +31,7 @@ static const tess_form_part form[] = {
          "[{drawn:!}: {case.first.token_here} was drawn here, {case.first.token} there\n"
          "| (id {case.first.token}): {case.first.here:.9g} here, {case.first.there:.9g} there\n]"
          "[{case.layer:!}    the first layer that differs: {case.layer}\n]]"},
-    {NULL}};
+    {NULL, NULL}};
 
 static json_t *case_json(const tess_on_policy_case *c, bool as_json)
 {

@@ -43,7 +43,7 @@ static json_t *describe_layout(const tess_verify_layout *l)
 tess_status tess_verify_print_layout(const tess_verify_layout *l, tess_buffer *out)
 {
     static const tess_form_part line[] = {
-        {.text = "{outcome:-8} {name:-44}[{ran:!} {seconds:5.1f} s[  {text}]| {text}]\n"}, {NULL}};
+        {.text = "{outcome:-8} {name:-44}[{ran:!} {seconds:5.1f} s[  {text}]| {text}]\n"}, {NULL, NULL}};
     char name[128];
     json_t *layout = describe_layout(l);
     json_object_update_new(layout, json_pack("{s:s, s:b}", "name", name_layout(l, name, sizeof(name)), "ran",
@@ -78,7 +78,7 @@ static const tess_form_part form[] = {
          "[{n_run:!}{all_same:?the same bits|not the same}: {same} of {n_run}[{refused:!} ({refused} more cannot run "
          "with this configuration)]\n"
          "|nothing is known: none of {n_layouts} layouts can run with this configuration\n]"},
-    {NULL}};
+    {NULL, NULL}};
 
 /* Describes, for each value of an axis, how many of the layouts that ran gave the same bits: "1: 4 of 4, 2: 17 of
  * 18". */

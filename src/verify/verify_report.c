@@ -51,7 +51,7 @@ static const tess_form_part form[] = {
              "|not as planned: what counts is what one rank gives, but parts, their copies or memory are not as they "
              "should "
              "be\n]]"},
-    {NULL}};
+    {NULL, NULL}};
 
 static json_t *numbers(const double *values, int64_t n)
 {

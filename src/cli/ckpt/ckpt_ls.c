@@ -27,7 +27,7 @@ static const tess_form_part form[] = {
      .text = "{step:10}  {state:-10}  {bytes:10B}  {age:7}  [{format:-11}|-          ]  {name}[{newest:!}  <- newest]\n"
              "[            {problem}\n]"},
     {.text = "{n} checkpoint{n:s}, {bytes:B}\n"},
-    {NULL}};
+    {NULL, NULL}};
 
 static json_t *describe(const tess_ckpt_item *item)
 {

@@ -26,7 +26,7 @@ static const tess_form_part form[] = {
     {.text =
          "read: {files} file{files:s}, {lines} lines ({bytes:B}), {known_lines} of them known to {known} entries\n"},
     {.list = "shown", .text = "\n{lines} line{lines:s}[ of {who}], first {file}:{line}\n  {text:4w}\n" ENTRY_TEXT},
-    {NULL}};
+    {NULL, NULL}};
 
 static void put_count(json_t *object, const char *key, int64_t count)
 {
@@ -213,7 +213,7 @@ static void add_shown(const tess_survey *s, const tess_log_diagnosis *v, json_t 
 
 tess_status tess_log_print_entry(const tess_log_entry *entry, tess_buffer *out)
 {
-    static const tess_form_part entry_form[] = {{.text = ENTRY_TEXT}, {NULL}};
+    static const tess_form_part entry_form[] = {{.text = ENTRY_TEXT}, {NULL, NULL}};
     json_t *object =
         json_pack("{s:o, s:s}", "id", tess_clean_json(entry->row.id), "role", tess_log_role_name(entry->role));
     put_entry(object, entry);

@@ -11,7 +11,7 @@ static const tess_form_part form[] = {
              "{hosts} host{hosts:s}, {seconds:.1f} s)\n"},
     {.list = "trouble", .text = "{word:-8}{name:-15} {text:24w}\n                        fix: {fix:29w}\n"},
     {.list = "quiet", .text = "{word:-8}{text:8w}\n"},
-    {NULL}};
+    {NULL, NULL}};
 
 /* Returns the check of a finding, or NULL if no check has that name. */
 static const tess_probe_check *find_check(const tess_probe_report *report, const char *name)
