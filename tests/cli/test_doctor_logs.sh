@@ -71,7 +71,9 @@ is_read 040 cause disk-quota 'the quota of the user' rank shm
 is_read 041 known killed 'rank 0: a process got SIGKILL' 'exception' GPU
 is_read 042 effect sglang-ranks-missing "$effects" 'rank 1' node-a exception
 is_read 043 cause ray-memory-monitor "host 192.0.2.76: the host's memory ran out" 135782 GPU
-is_read 044 cause pytorch-unused-parameters 'DDP waits for gradients of parameters' 'rank 3' GPU
+is_read 044 cause pytorch-unused-parameters \
+    'did not use: mask_encoder.sensory_update.transform.bias, mask_encoder.sensory_update.transform.weight, reported by rank 3' \
+    'rank 3:' 'rank 3 on' GPU
 is_read 045 cause tpu-worker-leaves 'task 0: a TPU worker' memory CPU
 is_read 046 known bus-error 'rank 2: a mapped page could not be had' SIGKILL crashed
 is_read 047 known spawned-process-failed 'rank 1: a process that the launcher had started ended' memory 'rank 0'

@@ -238,6 +238,128 @@ static const sample engines_and_builds[] = {
      "a process asks for a GPU that it does not see, or sees the wrong GPU: CUDA:1", true},
 };
 
+static const sample named_causes[] = {
+    /* A container's name is read from the prefix of compose, whatever letters it has. */
+    {"algo-1-X7YK_1  | 2026-01-01 04:33:21,672 ERROR - x - An error occurred (403) when calling the HeadObject "
+     "operation: Forbidden\n",
+     "an object store (S3, GCS, Azure) did not serve a request: (403) when calling the HeadObject operation: "
+     "Forbidden, reported by container algo-1-X7YK_1",
+     true},
+    {"trainer_2 | RuntimeError: CUDA error: an illegal memory access was encountered\n",
+     "container trainer_2: a kernel", true},
+    {"THCudaCheck FAIL file=/x/THCGeneral.cpp line=47 error=804 : forward compatibility was attempted on non supported "
+     "HW\n",
+     "CUDA's library (libcuda) and the NVIDIA driver in the kernel do not fit each other (CUDA error 803 or 804): "
+     "forward compatibility",
+     true},
+    {"RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling "
+     "NumCudaDevices() that might have already set an error? Error 803: system has unsupported display driver / cuda "
+     "driver combination\n",
+     "CUDA's library (libcuda) and the NVIDIA driver in the kernel do not fit each other (CUDA error 803 or 804): "
+     "unsupported display",
+     true},
+    {"RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 35: CUDA driver version is insufficient for CUDA "
+     "runtime version\n",
+     "the driver is older than the CUDA of PyTorch needs", true},
+    {"ValueError: Free memory on device (31.44/47.38 GiB) on startup is less than desired GPU memory utilization "
+     "(0.95, "
+     "45.01 GiB).\nValueError: No available memory for the cache blocks.\n",
+     "other processes already held memory of the GPU when the engine started, so less is free than it asks for: "
+     "31.44/47.38 GiB",
+     true},
+    {"n1:77:88 [4] ibvwrap.c:130 NCCL WARN Call to ibv_create_qp failed\nn1:77:88 [4] NCCL INFO ib_plugin.c:196 -> 2\n"
+     "n1:77:89 [5] ibvwrap.c:130 NCCL WARN Call to ibv_create_qp failed\n"
+     "n1:77:90 [6] ibvwrap.c:130 NCCL WARN Call to ibv_create_qp failed\n",
+     "GPUs 4, 5, 6 on n1 (pid 77): memory or a queue", true},
+    {"n1:77:88 [4] ibvwrap.c:130 NCCL WARN Call to ibv_create_qp failed\n"
+     "n1:78:89 [5] ibvwrap.c:130 NCCL WARN Call to ibv_create_qp failed\n",
+     "GPUs 4, 5 on n1 (pids 77, 78): memory or a queue", true},
+    {"RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one.\n"
+     "Parameter indices which did not receive grad for rank 2: 362 363 364\n In addition, you can set\n",
+     "DDP waits for gradients of parameters that the step did not use: 362 363 364, reported by rank 2", true},
+    {":{\"created\":\"@1.5\",\"description\":\"Error received from peer ipv4:192.0.2.3:36169\",\"grpc_message\":"
+     "\"Collective ops is aborted by: Socket closed\\nAdditional GRPC error information from remote target "
+     "/job:worker/replica:0/task:1:\\n:{\"created\":\"@1.4\",\"description\":\"Error received from peer "
+     "ipv4:192.0.2.7:46431\",\"grpc_message\":\"Socket closed\",\"grpc_status\":14}\n",
+     "task /job:worker/replica:0/task:1 on 192.0.2.7: its connection broke in a collective of TensorFlow", false},
+    {"[2026-01-01 20:08:00,117 I 77 78] main.cc:483: received SIGTERM. Existing local drain request = None\n"
+     "[2026-01-01 20:08:00,117 I 77 78] main.cc:284: Raylet graceful shutdown triggered, reason = "
+     "EXPECTED_TERMINATION, reason message = received SIGTERM\n",
+     "no error that ends a job is in these logs, only what follows from one: process (pid 77): Ray's own process of a "
+     "host (the raylet) was asked to end from outside (SIGTERM)",
+     false},
+    {"[2026-01-01 20:08:00,117 E 77 78] (raylet) main.cc:284: Raylet graceful shutdown triggered, reason = "
+     "UNEXPECTED_TERMINATION, reason message = agent failed\n",
+     "Ray's own process of a host (the raylet) gave up its host: agent failed, reported by process (pid 77)", false},
+};
+
+static const sample subreasons[] = {
+    {"60m Warning Evicted pod/job-7 Pod ephemeral local storage usage exceeds the total limit of containers "
+     "1073741824. \n",
+     "pod job-7: Kubernetes evicted the pod, because it wrote more to its local disk (ephemeral storage) than its "
+     "limit: "
+     "limit of containers 1073741824",
+     true},
+    {"60m Warning Evicted pod/job-7 The node was low on resource: memory. \n",
+     "pod job-7: Kubernetes evicted the pod: memory", true},
+    {"6m Warning Failed pod/job-7 Failed to pull image \"x/y\": rpc error: code = NotFound desc = "
+     "docker.io/x/y:latest: "
+     "not found\n6m Warning Failed pod/job-7 Error: ErrImagePull\n",
+     "pod job-7: the registry does not have the image of a pod, or not with that tag or for that processor: \"x/y\"",
+     true},
+    {"6m Warning Failed pod/job-7 Failed to pull image \"x/y\": rpc error: code = Unknown desc = failed to pull: "
+     "unexpected status code 401 Unauthorized\n",
+     "pod job-7: the registry refused the image of a pod, for lack of credentials or rights: \"x/y\"", true},
+    {"6m Warning Failed pod/job-7 Failed to pull image \"x/y\": failed to do request: dial tcp: lookup r on "
+     "192.0.2.1:53: no such host\n",
+     "pod job-7: a node did not reach the registry of a pod's image, or not to its end: \"x/y\"", true},
+    {"6m Warning Failed pod/job-7 Failed to pull image \"x/y\": toomanyrequests: You have reached your pull rate "
+     "limit.\n",
+     "pod job-7: the registry limits how often images are pulled, and refused that of a pod: \"x/y\"", true},
+    {"die: error: must run as root[rank5]: RuntimeError: Ninja is required to load C++ extensions\n",
+     "rank 5: an extension was not built, because the build tool ninja is missing or does not run", true},
+    {"OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root.\n",
+     "an extension was not built, because the CUDA toolkit (nvcc) is not found", true},
+    {"(W rank=1 pid=77) subprocess.CalledProcessError: Command '['/x/triton/backends/nvidia/bin/ptxas', '-lineinfo', "
+     "'--gpu-name=sm_100', '/tmp/t.ptx', '-o', '/tmp/t.ptx.o']' returned non-zero exit status 255.\n",
+     "rank 1 (pid 77): a kernel was not compiled, because ptxas (of Triton) or NVRTC does not know the architecture of "
+     "the GPU: sm_100",
+     true},
+    {"ptxas fatal   : Value 'sm_100a' is not defined for option 'gpu-name'\n",
+     "a kernel was not compiled, because ptxas (of Triton) or NVRTC does not know the architecture of the GPU: sm_100a",
+     true},
+    {"RuntimeError: nvrtc: error: invalid value for --gpu-architecture (-arch)\n",
+     "a kernel was not compiled, because ptxas (of Triton) or NVRTC does not know", true},
+    {"[rank0]: RuntimeError: No backend type associated with device type xpu\n",
+     "a process group has no communication backend (or it is not loaded) for this type of device: xpu, reported by "
+     "rank "
+     "0",
+     true},
+    {"RuntimeError: Unknown c10d backend type XCCL\n",
+     "a process group has no communication backend (or it is not loaded) for this type of device: XCCL", true},
+    {"[rank0]: RuntimeError: No backend type associated with device type cpu\n",
+     "a collective was given a tensor that its backend cannot take: cpu", true},
+    {"Failed to read file '/data/t.json' with error <class 'pyarrow.lib.ArrowInvalid'>: Could not convert 'x' with "
+     "type "
+     "str: tried to convert to double\nTraceback (most recent call last):\n  File \"t.py\", line 3, in f\n"
+     "ValueError: Not able to read records in the JSON file at /data/t.json.\n"
+     "datasets.exceptions.DatasetGenerationError: An error occurred while generating the dataset\n",
+     "files or rows of a data set do not have the same columns or types: '/data/t.json' with error <class "
+     "'pyarrow.lib.ArrowInvalid'>: Could not convert 'x'",
+     true},
+    {"Failed to read file '/data/t.json' with error <class 'pyarrow.lib.ArrowInvalid'>: something new\n"
+     "ValueError: Not able to read records in the JSON file at /data/t.json.\n",
+     "Hugging Face datasets could not read a file of a data set: '/data/t.json' with error <class "
+     "'pyarrow.lib.ArrowInvalid'>: something new",
+     true},
+    {"[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 4294967296, reducing to 2147483648\n", "",
+     false},
+    {"[rank5]: RuntimeError: [PG 3 Rank 5] Process group watchdog thread terminated with exception: [Rank 5] Watchdog "
+     "caught collective operation timeout: WorkNCCL(SeqNum=9141, OpType=_ALLGATHER_BASE, NumelIn=19008, "
+     "NumelOut=152064, Timeout(ms)=600000) ran for 600020 milliseconds before timing out.\n",
+     "rank 5 waited 600 s", false},
+};
+
 static void expect_samples(const sample *samples, size_t n)
 {
     tess_knowledge *knowledge;
@@ -292,10 +414,33 @@ static void engines_and_builds_say_what_failed(void)
     expect_samples(engines_and_builds, sizeof(engines_and_builds) / sizeof(engines_and_builds[0]));
 }
 
+static void processes_and_devices_of_a_cause_are_named(void)
+{
+    expect_samples(named_causes, sizeof(named_causes) / sizeof(named_causes[0]));
+}
+
+static void reasons_within_a_class_are_told_apart(void)
+{
+    expect_samples(subreasons, sizeof(subreasons) / sizeof(subreasons[0]));
+}
+
+static void element_counts_tell_the_number_of_ranks(void)
+{
+    log_work gather = {.op = "_ALLGATHER_BASE", .numel_in = 19008, .numel_out = 152064};
+    log_work scatter = {.op = "_REDUCE_SCATTER_BASE", .numel_in = 64, .numel_out = 16};
+    log_work uneven = {.op = "ALLGATHER", .numel_in = 7, .numel_out = 16};
+    log_work sum = {.op = "ALLREDUCE", .numel_in = 16, .numel_out = 16};
+    EXPECT(log_ranks_by_counts(&gather) == 8);
+    EXPECT(log_ranks_by_counts(&scatter) == 4);
+    EXPECT(log_ranks_by_counts(&uneven) == 0);
+    EXPECT(log_ranks_by_counts(&sum) == 0);
+}
+
 static const test_case cases[] = {
     CASE(hosts_jobs_and_signals_are_told_apart), CASE(lines_of_launchers_and_collectors_are_read),
     CASE(storage_commands_and_peers_are_known),  CASE(pods_and_tasks_of_clusters_are_named),
-    CASE(engines_and_builds_say_what_failed),
+    CASE(engines_and_builds_say_what_failed),    CASE(processes_and_devices_of_a_cause_are_named),
+    CASE(reasons_within_a_class_are_told_apart), CASE(element_counts_tell_the_number_of_ranks),
 };
 
 TEST_MAIN(cases)

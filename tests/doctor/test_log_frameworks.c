@@ -371,7 +371,7 @@ static const struct {
      "INFO 01-01 10:00:00 [shm_broadcast.py:548] No available shared memory broadcast block found in 60 seconds."},
     {"inference-cache-memory", "",
      "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`"},
-    {"inference-cache-memory", "actor Worker (pid 9)",
+    {"inference-memory-taken", "actor Worker (pid 9)",
      "(Worker pid=9) ERROR 01-01 10:00:00 [multiproc_executor.py:901] ValueError: Free memory on device cuda:0 "
      "(52.81/95.01 GiB) on startup "
      "is less than desired GPU memory utilization (0.9, 85.51 GiB)."},

@@ -120,9 +120,9 @@ static const sample schedulers[] = {
     /* Kubernetes: kubelet, scheduler, controllers; Kubeflow and Volcano */
     {"The node was low on resource: ephemeral-storage. Threshold quantity: 10Gi, available: 9Gi.",
      "kubernetes-evicted"},
-    {"Container trainer exceeded its local ephemeral storage limit \"20Gi\". ", "kubernetes-evicted"},
-    {"Pod ephemeral local storage usage exceeds the total limit of containers 20Gi. ", "kubernetes-evicted"},
-    {"Usage of EmptyDir volume \"cache\" exceeds the limit \"64Gi\". ", "kubernetes-evicted"},
+    {"Container trainer exceeded its local ephemeral storage limit \"20Gi\". ", "kubernetes-storage-limit"},
+    {"Pod ephemeral local storage usage exceeds the total limit of containers 20Gi. ", "kubernetes-storage-limit"},
+    {"Usage of EmptyDir volume \"cache\" exceeds the limit \"64Gi\". ", "kubernetes-storage-limit"},
     {"5m Warning Evicted pod/job-worker-3 The node had condition: [DiskPressure]. ", "kubernetes-refused"},
     {"Pod is evicted, because of preempt", "kubernetes-evicted"},
     {"job-worker-3   0/1     OOMKilled   0          12m", "kubernetes-oom"},
@@ -184,7 +184,7 @@ static const sample schedulers[] = {
     {"[n2][[16379,1],2][btl_tcp.c:556:mca_btl_tcp_recv_blocking] remote peer unexpectedly closed connection while I "
      "was waiting for blocking message",
      "openmpi-peer-closed"},
-    {"Failed to pull image \"registry/x:1\": rpc error: code = NotFound", "kubernetes-image"},
+    {"Failed to pull image \"registry/x:1\": rpc error: code = NotFound", "kubernetes-image-missing"},
     {"0/8 nodes are available: 8 Insufficient nvidia.com/gpu.", "kubernetes-pending"},
     {"    message: 1/8 workers are evicted", "kubernetes-evicted"},
     {"    reason: MPIJobEvicted", "kubernetes-evicted-state"},

@@ -54,12 +54,13 @@ typedef struct log_who {
     int ranks[TESS_LOG_MOST_CULPRITS], n_ranks; /* the first n_ranks ranks */
     bool is_task;                               /* `ranks` are task numbers of a scheduler */
     bool is_class;                              /* `actor` is only the kind of a worker, whose name is not known */
-    const char *noun;                           /* "pod", "job" or "task"; NULL: `actor` is an actor */
+    const char *noun;                           /* "pod", "container", "job" or "task"; NULL: `actor` is an actor */
     bool is_local;                              /* `ranks` is a local rank; the global rank may become known later */
     bool is_named;        /* true: the line names the process; false: the process printed the line */
     int pid;              /* process id; 0: not known */
     char more_hosts[160]; /* further hosts: ", node-b, node-c" */
     char more_pids[64];   /* further process ids: ", 7, 8" */
+    char more_gpus[64];   /* further GPUs of the same host: ", 5, 6" */
     /* `step`: step of training; `what`: the error itself */
     char host[64], gpu[32], actor[64], device[32], peer[64], step[24], what[176];
 } log_who;

@@ -12,6 +12,10 @@ static void set_world(const tess_survey *s, int world, tess_log_diagnosis *v)
     v->world = world > 0 ? world : s->stated_world;
     if (v->world < s->n_ranks)
         v->world = s->n_ranks;
+    for (int r = 0; r < s->n_ranks && !v->world_known; r++) {
+        int n = s->ranks[r].waits ? log_ranks_by_counts(&s->ranks[r].work) : 0;
+        v->world = n > v->world ? n : v->world;
+    }
 }
 
 /* Whether the match came after a timeout, and so may be its effect. It did if its time is later than that of any
@@ -134,11 +138,38 @@ static bool is_effect(const tess_survey *s, int entry)
            is_late_failure(s, match) || is_after_timeout(s, match);
 }
 
+/* Returns the earliest effect, if possible one that no other entry explains; -1: there is none. */
+static int find_effect(const tess_survey *s)
+{
+    int first = -1;
+    bool first_is_explained = false;
+    for (int i = 0; i < tess_knowledge_n(s->knowledge); i++) {
+        if (!is_found(s, i) || tess_knowledge_at(s->knowledge, i)->role != TESS_LOG_EFFECT)
+            continue;
+        bool explained = is_explained(s, i);
+        if (first < 0 ||
+            (explained == first_is_explained ? is_before(&s->matches[i], &s->matches[first]) : !explained)) {
+            first = i;
+            first_is_explained = explained;
+        }
+    }
+    return first;
+}
+
+/* Whether the wrapper is a traceback whose exception is missing, or a line that only announced one. */
+static bool is_cut(const tess_survey *s, int wrapper)
+{
+    return wrapper == tess_knowledge_cut_traceback(s->knowledge) ||
+           (s->matches[wrapper].is_cut && tess_knowledge_at(s->knowledge, wrapper)->is_quoting);
+}
+
 tess_log_role log_role_of(const tess_survey *s, int entry)
 {
     tess_log_role role = tess_knowledge_at(s->knowledge, entry)->role;
-    if (role == TESS_LOG_WRAPPER)
-        role = has_cause(s) ? TESS_LOG_EFFECT : TESS_LOG_CAUSE;
+    if (role == TESS_LOG_WRAPPER) {
+        bool says_less = is_cut(s, entry) && find_effect(s) >= 0;
+        role = has_cause(s) || says_less ? TESS_LOG_EFFECT : TESS_LOG_CAUSE;
+    }
     return role == TESS_LOG_CAUSE && is_effect(s, entry) ? TESS_LOG_EFFECT : role;
 }
 
@@ -179,31 +210,6 @@ static int find_first(const tess_survey *s, tess_log_role role, bool named, bool
             first = i;
     }
     return first;
-}
-
-/* Returns the earliest effect, if possible one that no other entry explains; -1: there is none. */
-static int find_effect(const tess_survey *s)
-{
-    int first = -1;
-    bool first_is_explained = false;
-    for (int i = 0; i < tess_knowledge_n(s->knowledge); i++) {
-        if (!is_found(s, i) || tess_knowledge_at(s->knowledge, i)->role != TESS_LOG_EFFECT)
-            continue;
-        bool explained = is_explained(s, i);
-        if (first < 0 ||
-            (explained == first_is_explained ? is_before(&s->matches[i], &s->matches[first]) : !explained)) {
-            first = i;
-            first_is_explained = explained;
-        }
-    }
-    return first;
-}
-
-/* Whether the wrapper is a traceback whose exception is missing, or a line that only announced one. */
-static bool is_cut(const tess_survey *s, int wrapper)
-{
-    return wrapper == tess_knowledge_cut_traceback(s->knowledge) ||
-           (s->matches[wrapper].is_cut && tess_knowledge_at(s->knowledge, wrapper)->is_quoting);
 }
 
 /* Returns the error that ended the job: a cause with an entry of its own, else a fallback cause, else a wrapper. A
@@ -611,6 +617,20 @@ static const char *signal_of_code(int code)
     return "";
 }
 
+/* Adds how processes ended, as torchrun saw it, where the logs do not show who made the others wait. */
+static void add_failures(const tess_survey *s, tess_log_diagnosis *v)
+{
+    enum { MOST_ADDED = 4 };
+    char text[400];
+    for (int i = 0; i < s->n_failures && i < MOST_ADDED; i++) {
+        const log_failure *failure = &s->failures[i];
+        const log_who who = {
+            .ranks = {failure->rank}, .n_ranks = 1, .is_local = failure->is_local, .pid = failure->pid};
+        log_add_evidence(v, "torchrun saw %s end with exit code %d%s", log_who_text(&who, text, sizeof(text)),
+                         failure->code, signal_of_code(failure->code));
+    }
+}
+
 /* Reports the process that torchrun saw end first, or those that ended in the same second. */
 static bool report_first_failures(const tess_survey *s, tess_log_diagnosis *v)
 {
@@ -788,6 +808,8 @@ static void report(const tess_survey *s, const log_blame *blame, tess_log_diagno
     } else if (blame->usual != NULL) {
         log_report_blame(blame, v);
         v->entry = cause;
+        if (v->kind == TESS_LOG_ONE_SIDED)
+            add_failures(s, v);
         if (cause >= 0)
             add_place(s, &s->matches[cause], v);
     } else if (!is_behind && gone < 0) {

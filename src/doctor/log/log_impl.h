@@ -94,6 +94,8 @@ double log_time_of_line(const char *line, size_t size);
 /* ---- ranks, hosts and processes of a line (who.c) ---- */
 /* Adds the values of a pattern's named groups. Ranks are appended; all other names keep their first value. */
 void log_who_add(log_who *who, const tess_found_entry *found);
+/* Adds the rank of a pattern's group "reporter", if the rank that printed the line is not known. */
+void log_who_add_reporter(log_who *reporter, const tess_found_entry *found);
 /* Fills in the members of `who` that are unknown, from `more`. */
 void log_who_complete(log_who *who, const log_who *more);
 /* Whether both may be the same process: no known member differs. */
@@ -106,6 +108,10 @@ void log_who_join_reporter(log_who *who, const log_who *other);
 void log_who_add_hosts(log_who *who, const log_who *other);
 /* Adds the process id of `other`. */
 void log_who_add_pids(log_who *who, const log_who *other);
+/* Adds the GPU of `other`, and its process id if it differs. */
+void log_who_add_gpus(log_who *who, const log_who *other);
+/* Whether `other` is another GPU of the same host, and nothing but its process differs. */
+bool log_who_differs_in_gpu(const log_who *who, const log_who *other);
 /* Whether `other` is another process, and differs in nothing but its process id. */
 bool log_who_differs_in_pid(const log_who *who, const log_who *other);
 /* Whether `who` is only a GPU that a line of the GPU driver names. */
@@ -419,6 +425,9 @@ bool log_parse_mismatch(const char *line, size_t size, log_work *own, log_work *
 /* Parses "last enqueued work: 56731, last completed work: 56730", also "last enqueued NCCL work". Returns false for
  * any other line. */
 bool log_parse_progress(const char *line, size_t size, log_progress *progress);
+/* Returns the number of ranks that the element counts show: one buffer of an all-gather or reduce-scatter has the
+ * elements of all ranks, the other those of one. Returns 0 if the counts do not show it. */
+int log_ranks_by_counts(const log_work *work);
 /* Formats "ALLREDUCE #56731 of 467019003 elements". Returns text. */
 const char *log_describe_work(const log_work *work, char *text, size_t size);
 

@@ -95,6 +95,8 @@ static json_t *describe_who(const log_who *who)
     put_count(object, "pid", who->pid > 0 ? who->pid : -1);
     if (who->more_pids[0] != '\0')
         json_object_set_new(object, "pids", list_more(json_integer(who->pid), who->more_pids));
+    if (who->more_gpus[0] != '\0')
+        json_object_set_new(object, "gpus", list_more(json_string(who->gpu), who->more_gpus));
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (names[i].text[0] != '\0')
             tess_clean_put(object, names[i].key, names[i].text);

@@ -174,6 +174,15 @@ bool log_parse_progress(const char *line, size_t size, log_progress *progress)
     return strcasestr(at, "work: ") != NULL;
 }
 
+int log_ranks_by_counts(const log_work *work)
+{
+    bool gathers = strcasestr(work->op, "ALLGATHER") != NULL, scatters = strcasestr(work->op, "REDUCE_SCATTER") != NULL;
+    int64_t all = gathers ? work->numel_out : work->numel_in, one = gathers ? work->numel_in : work->numel_out;
+    if (!(gathers || scatters) || one <= 0 || all <= one || all % one != 0 || all / one > LOG_MOST_RANKS)
+        return 0;
+    return (int)(all / one);
+}
+
 const char *log_describe_work(const log_work *work, char *text, size_t size)
 {
     char count[64] = "";

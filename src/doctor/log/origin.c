@@ -285,6 +285,15 @@ static void read_torch(const char *line, log_who *who)
         who->pid = pid;
 }
 
+/* Reads the process before a line of Ray's native code, "[2025-01-10 11:43:09,123 I 77 78] main.cc:12: ". */
+static void read_ray(const char *line, log_who *who)
+{
+    int pid = 0, end = 0;
+    (void)sscanf(line, "[%*4d-%*2d-%*2d %*2d:%*2d:%*[0-9,.] %*1[DIWECF] %9d %*d]%n", &pid, &end);
+    if (end > 0 && who->pid == 0)
+        who->pid = pid;
+}
+
 /* Reads the device in a label at the beginning of a line: "[GPU3] ", "[GPU 3]: ", "GPU 3: ", "[cuda:3] ". */
 static void read_gpu(const char *line, log_who *who)
 {
@@ -434,8 +443,31 @@ static bool is_of_arguments(const char *text, size_t size)
     return false;
 }
 
+/* Returns the rank in a label at the beginning of a line, "rank3: ", "rank_3: " or "rank-3 | "; -1: none. */
+static int rank_in_label(const char *line, size_t size)
+{
+    if (size < 7 || strncasecmp(line, "rank", 4) != 0)
+        return -1;
+    size_t at = 4 + (strchr("_-", line[4]) != NULL && line[4] != '\0'), end;
+    int rank = number_at(line, size, at, &end);
+    bool colon = end + 1 < size && line[end] == ':' && line[end + 1] == ' ';
+    bool bar = end + 2 < size && line[end] == ' ' && line[end + 1] == '|' && line[end + 2] == ' ';
+    return colon || bar ? rank : -1;
+}
+
+/* Whether compose named the container: its name ends with the number of the replica, "algo-1-X7YK_1", "trainer_1". */
+static bool is_container(const char *text, size_t size)
+{
+    size_t n = size;
+    while (n > 0 && isdigit((unsigned char)text[n - 1]))
+        n--;
+    if (size > 63 || n == size || n < 3 || (text[n - 1] != '_' && text[n - 1] != '-') || is_file(text, size))
+        return false;
+    return isalpha((unsigned char)text[0]) && rank_in_label(text, size) < 0;
+}
+
 /* Reads the host in a prefix of kubectl, "[pod/job-worker-3/pytorch] ", compose, "job-worker-3  | ", or pdsh,
- * "node-a: ". */
+ * "node-a: ", or the container that compose names, "trainer_1  | ". */
 static void read_host(const char *line, size_t size, log_who *who)
 {
     const char *at = size > 5 && memcmp(line, "[pod/", 5) == 0 ? line + 5 : line;
@@ -450,6 +482,10 @@ static void read_host(const char *line, size_t size, log_who *who)
                                                  (end > n && at[end] == '|' && at[end + 1] == ' '));
     if (prefix && is_host(at, n) && !(at == line && is_of_arguments(at + end + 2, left - end - 2)))
         copy(who->host, sizeof(who->host), at, n);
+    else if (prefix && at == line && line[end] == '|' && is_container(at, n) && who->actor[0] == '\0') {
+        copy(who->actor, sizeof(who->actor), at, n);
+        who->noun = "container";
+    }
 }
 
 /* Returns the rank in a prefix: "[1,6]<stderr>:", "[job@1,6]<stdout>:" (Open MPI), "[6] " (mpiexec -prepend-rank),
@@ -472,18 +508,6 @@ static int rank_in_bracket(const char *line, size_t size)
         at++;
     int rank = number_at(line, size, at, &end);
     return rank >= 0 && end + 1 < size && line[end] == ']' && line[end + 1] == (at > 1 ? ':' : ' ') ? rank : -1;
-}
-
-/* Returns the rank in a label at the beginning of a line, "rank3: ", "rank_3: " or "rank-3 | "; -1: none. */
-static int rank_in_label(const char *line, size_t size)
-{
-    if (size < 7 || strncasecmp(line, "rank", 4) != 0)
-        return -1;
-    size_t at = 4 + (strchr("_-", line[4]) != NULL && line[4] != '\0'), end;
-    int rank = number_at(line, size, at, &end);
-    bool colon = end + 1 < size && line[end] == ':' && line[end + 1] == ' ';
-    bool bar = end + 2 < size && line[end] == ' ' && line[end + 1] == '|' && line[end + 2] == ' ';
-    return colon || bar ? rank : -1;
 }
 
 int log_rank_of_line(const char *line, size_t size)
@@ -520,6 +544,7 @@ log_who log_origin_of_line(const char *line, size_t size)
     read_scheduler(head + at, n - at, &who);
     read_task(head + at, n - at, &who);
     read_neuron(head + at, &who);
+    read_ray(head, &who);
     read_tpu_worker(head + at, at, &who);
     read_gpu(head + at, &who);
     read_torch(head + at + skip_bracket(head + at, n - at), &who);
@@ -598,7 +623,7 @@ static size_t skip_tpu_worker(const char *text)
     return host >= 7 ? (size_t)end : 0;
 }
 
-/* Returns the offset after "3: ", "rank3: ", "node-a: " or "job-worker-3  | "; 0: none of these. */
+/* Returns the offset after "3: ", "rank3: ", "node-a: ", "job-worker-3  | " or "trainer_1  | "; 0: none of these. */
 static size_t skip_label(const char *text, size_t size)
 {
     size_t n = 0, end;
@@ -610,7 +635,7 @@ static size_t skip_label(const char *text, size_t size)
     bool bar = end > n && end + 1 < size && text[end] == '|' && text[end + 1] == ' ';
     bool number = n > 0 && strspn(text, "0123456789") == n;
     bool known = is_host(text, n) || rank_in_label(text, size) >= 0;
-    return (colon && (number || known)) || (bar && known) ? end + 2 : 0;
+    return (colon && (number || known)) || (bar && (known || is_container(text, n))) ? end + 2 : 0;
 }
 
 size_t log_text_begin(const char *line, size_t size)

@@ -173,6 +173,7 @@ static tess_status note_entries(survey_reading *r, const tess_found *found, cons
         if (one->names[TESS_NAME_POD].text != NULL)
             log_note_pod(r, who.actor);
         log_who reporter = find_reporter(r, one->entry, &writer, &who, failure);
+        log_who_add_reporter(&reporter, one);
         if (is_inner(r, one->entry, origin, number) && who.is_named)
             r->survey->matches[one->entry].who.is_named = false; /* this makes the current line replace the first one */
         TESS_TRY(log_note_match(r, one->entry, line, size, number, &who, &reporter, origin, failure));

@@ -95,6 +95,15 @@ static bool is_other_process(const survey_reading *r, int entry, const log_match
            is_same_time(match, time_s) && text_hash == match->text_hash && log_who_differs_in_pid(&match->who, who);
 }
 
+/* Whether the line reports the same cause as the entry's first line, at about the same time, for another GPU of the
+ * host. */
+static bool is_other_gpu(const survey_reading *r, int entry, const log_match *match, double time_s, uint64_t text_hash,
+                         const log_who *who)
+{
+    return match->n_lines > 0 && tess_knowledge_at(r->survey->knowledge, entry)->role == TESS_LOG_CAUSE &&
+           is_same_time(match, time_s) && text_hash == match->text_hash && log_who_differs_in_gpu(&match->who, who);
+}
+
 /* Whether two lines of a cause are about the same group of ranks: each names several ranks, and at least one rank is
  * in both. */
 static bool is_same_group(const survey_reading *r, int entry, const log_match *match, double time_s, const log_who *who)
@@ -129,6 +138,8 @@ static join_fn find_join(const survey_reading *r, int entry, const log_match *ma
         return log_who_join;
     if (is_other_host(r, entry, match, time_s, text_hash, who))
         return log_who_add_hosts;
+    if (failure->rank < 0 && is_other_gpu(r, entry, match, time_s, text_hash, who))
+        return log_who_add_gpus;
     return is_other_process(r, entry, match, time_s, text_hash, who) && failure->rank < 0 ? log_who_add_pids : NULL;
 }
 
@@ -236,6 +247,7 @@ void log_note_rest(const survey_reading *r, const tess_found_entry *found, int64
             !tess_knowledge_at(r->survey->knowledge, found->entry)->by_reporter)
             match->who = (log_who){.n_ranks = 0}; /* the process that printed the first line is only a reporter */
         log_who_add(&match->who, found);
+        log_who_add_reporter(&match->reporter, found);
         if (log_who_names_only_gpu(&before) && match->who.gpu[0] == '\0')
             snprintf(match->who.gpu, sizeof(match->who.gpu), "%s", before.gpu);
     }

@@ -104,7 +104,8 @@ static void add_name(log_who *who, tess_log_name name, const char *text)
         for (size_t n = strlen(who->what); n > 0 && who->what[n - 1] == ' '; n--)
             who->what[n - 1] = '\0';
         break;
-    case TESS_NAME_LACKS: /* survey_match.c compares lines by it */
+    case TESS_NAME_LACKS:    /* survey_match.c compares lines by it */
+    case TESS_NAME_REPORTER: /* log_who_add_reporter */
     case TESS_NAME_COUNT:
         break;
     }
@@ -122,6 +123,15 @@ void log_who_add(log_who *who, const tess_found_entry *found)
     }
 }
 
+void log_who_add_reporter(log_who *reporter, const tess_found_entry *found)
+{
+    char text[32];
+    if (found->names[TESS_NAME_REPORTER].text == NULL || reporter->n_ranks > 0)
+        return;
+    tess_clean(found->names[TESS_NAME_REPORTER].text, found->names[TESS_NAME_REPORTER].size, text, sizeof(text));
+    add_ranks(reporter, text);
+}
+
 void log_who_complete(log_who *who, const log_who *more)
 {
     if (who->n_ranks == 0) {
@@ -137,6 +147,8 @@ void log_who_complete(log_who *who, const log_who *more)
     if (who->host[0] == '\0')
         memcpy(who->more_hosts, more->more_hosts, sizeof(who->more_hosts));
     set_text(who->host, sizeof(who->host), more->host);
+    if (who->gpu[0] == '\0')
+        memcpy(who->more_gpus, more->more_gpus, sizeof(who->more_gpus));
     set_text(who->gpu, sizeof(who->gpu), more->gpu);
     if (!more->is_class && who->actor[0] == '\0') { /* the kind of an actor does not identify it in another error */
         memcpy(who->actor, more->actor, sizeof(who->actor));
@@ -200,6 +212,7 @@ void log_who_join(log_who *who, const log_who *other)
     keep_common(who->host, other->host);
     keep_common(who->more_hosts, other->more_hosts);
     keep_common(who->gpu, other->gpu);
+    keep_common(who->more_gpus, other->more_gpus);
     join_actors(who->actor, sizeof(who->actor), other->actor);
     keep_common(who->device, other->device);
     keep_common(who->peer, other->peer);
@@ -231,6 +244,7 @@ void log_who_add_hosts(log_who *who, const log_who *other)
     if (who->pid != other->pid || who->more_pids[0] != '\0')
         who->pid = who->more_pids[0] = 0;
     keep_common(who->gpu, other->gpu);
+    keep_common(who->more_gpus, other->more_gpus);
 }
 
 bool log_who_differs_in_pid(const log_who *who, const log_who *other)
@@ -245,12 +259,32 @@ void log_who_add_pids(log_who *who, const log_who *other)
     char pid[16];
     size_t n = strlen(who->more_pids);
     int size = snprintf(pid, sizeof(pid), "%d", other->pid);
-    if (n > 0 && list_has(who->more_pids + 2, pid, (size_t)size))
+    if (other->pid == who->pid || (n > 0 && list_has(who->more_pids + 2, pid, (size_t)size)))
         return;
     if (n + 2 * sizeof(pid) < sizeof(who->more_pids))
         snprintf(who->more_pids + n, sizeof(who->more_pids) - n, ", %s", pid);
     else if (strchr(who->more_pids, '.') == NULL)
         snprintf(who->more_pids + n, sizeof(who->more_pids) - n, ", ...");
+}
+
+bool log_who_differs_in_gpu(const log_who *who, const log_who *other)
+{
+    return who->gpu[0] != '\0' && other->gpu[0] != '\0' && strcmp(who->gpu, other->gpu) != 0 && who->n_ranks == 0 &&
+           other->n_ranks == 0 && strcmp(who->host, other->host) == 0 && strcmp(who->actor, other->actor) == 0 &&
+           strcmp(who->device, other->device) == 0 && strcmp(who->peer, other->peer) == 0;
+}
+
+void log_who_add_gpus(log_who *who, const log_who *other)
+{
+    size_t n = strlen(who->more_gpus), size = strlen(other->gpu);
+    if (who->pid != 0 && other->pid != 0 && who->pid != other->pid)
+        log_who_add_pids(who, other);
+    if (n > 0 && list_has(who->more_gpus + 2, other->gpu, size))
+        return;
+    if (n + size + 8 < sizeof(who->more_gpus))
+        snprintf(who->more_gpus + n, sizeof(who->more_gpus) - n, ", %s", other->gpu);
+    else if (n < 5 || strcmp(who->more_gpus + n - 5, ", ...") != 0)
+        snprintf(who->more_gpus + n, sizeof(who->more_gpus) - n, ", ...");
 }
 
 void log_who_join_reporter(log_who *who, const log_who *other)
@@ -310,10 +344,12 @@ static size_t add_numbers(const log_who *who, char *text, size_t size)
     return tess_text_add(text, size, 0, "%s%s", who->is_local ? "local " : "", ranks);
 }
 
-/* Returns the word before the name of a device: none where the name says what it is, as "TPU:4" does. */
-static const char *device_word(const char *device)
+/* Returns the word before the names of devices: none where the name says what it is, as "TPU:4" does. */
+static const char *device_word(const log_who *who)
 {
-    return strncmp(device, "TPU", 3) == 0 || strncmp(device, "NPU", 3) == 0 ? "" : "GPU ";
+    if (strncmp(who->gpu, "TPU", 3) == 0 || strncmp(who->gpu, "NPU", 3) == 0)
+        return "";
+    return who->more_gpus[0] != '\0' ? "GPUs " : "GPU ";
 }
 
 const char *log_who_text(const log_who *who, char *text, size_t size)
@@ -330,7 +366,7 @@ const char *log_who_text(const log_who *who, char *text, size_t size)
         at = tess_text_add(text, size, at, "%s%s %s", who->noun != NULL ? who->noun : "actor",
                            strchr(who->actor, ',') != NULL ? "s" : "", who->actor);
     else if (who->gpu[0] != '\0')
-        at = tess_text_add(text, size, at, "%s%s", device_word(who->gpu), who->gpu);
+        at = tess_text_add(text, size, at, "%s%s%s", device_word(who), who->gpu, who->more_gpus);
     else if (who->host[0] == '\0')
         at = tess_text_add(text, size, at, "process%s", who->more_pids[0] != '\0' ? "es" : "");
     if (who->host[0] != '\0')
@@ -341,7 +377,7 @@ const char *log_who_text(const log_who *who, char *text, size_t size)
                            who->host, who->more_hosts);
     size_t n = 0;
     if (who->n_ranks > 0 && who->gpu[0] != '\0')
-        n = tess_text_add(details, sizeof(details), n, ", %s%s", device_word(who->gpu), who->gpu);
+        n = tess_text_add(details, sizeof(details), n, ", %s%s%s", device_word(who), who->gpu, who->more_gpus);
     if (who->pid != 0 && who->n_ranks <= 1)
         n = tess_text_add(details, sizeof(details), n, ", pid%s %d%s", who->more_pids[0] != '\0' ? "s" : "", who->pid,
                           who->more_pids);
