@@ -110,7 +110,7 @@ static const char *const reports[TESS_REPORT_COUNT] = {
     [TESS_REPORT_STANDSTILL] = "the collective ran for {ran} h before its limit of {timeout} h was noticed: the "
                                "processes, or their host, stood still meanwhile",
     [TESS_REPORT_GROUPS] = "ranks wait in collectives of different groups: {in_it} in {work}, {in_other_group} in "
-                           "others",
+                           "{other_work}",
     [TESS_REPORT_NO_MEMBERS] = "logs do not say who belongs to a group; flight recorder dumps do: `tessera trace DIR`",
     [TESS_REPORT_ALL_WAITED] = "all {all} ranks waited in {work}: nobody is missing; the network or a device stands "
                                "still",

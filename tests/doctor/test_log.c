@@ -470,7 +470,20 @@ static void places_in_one_group_and_groups_are_told_apart(void)
     judge(4);
     EXPECT_INT(diagnosis.kind, TESS_LOG_ONE_SIDED);
     EXPECT_CONTAINS(diagnosis.headline,
-                    "different groups: ranks 0,2-3 in ALLREDUCE #40 of 1000 elements, rank 1 in others");
+                    "different groups: ranks 0,2-3 in ALLREDUCE #40 of 1000 elements, rank 1 in ALLREDUCE #39 of 1000 "
+                    "elements");
+    end();
+    begin();
+    text[0] = '\0';
+    for (int r = 0; r < 5; r++)
+        add_timeout(text, sizeof(text), r, r == 1 ? 39 : r == 3 ? 38 : 40, "ALLREDUCE", 1000);
+    for (char *at = text; (at = strstr(at, "GUID 1 Rank 1")) != NULL; at++)
+        at[5] = '7';
+    for (char *at = text; (at = strstr(at, "GUID 1 Rank 3")) != NULL; at++)
+        at[5] = '8';
+    give("all.log", text);
+    judge(5);
+    EXPECT_CONTAINS(diagnosis.headline, "ranks 1,3 in others");
     end();
 }
 

@@ -352,6 +352,27 @@ static const sample subreasons[] = {
      "Hugging Face datasets could not read a file of a data set: '/data/t.json' with error <class "
      "'pyarrow.lib.ArrowInvalid'>: something new",
      true},
+    {"../aten/src/ATen/native/cuda/Indexing.cu:1284: indexSelectLargeIndex: block: [1,0,0], thread: [0,0,0] Assertion "
+     "`srcIndex < srcSelectDimSize` failed.\n",
+     "a kernel's own check failed, mostly because an index (a token, position or label) is outside of its table: "
+     "srcIndex < srcSelectDimSize",
+     true},
+    {"OSError: We couldn't connect to 'https://huggingface.co' to load this file, couldn't find it in the cached files "
+     "and it looks like bert-base is not the path to a directory containing a file named config.json.\n",
+     "weights or data could not be fetched: bert-base", true},
+    {"huggingface_hub.errors.GatedRepoError: 403 Client Error.\nCannot access gated repo for url "
+     "https://huggingface.co/x/y/resolve/main/config.json.\n",
+     "the hub refused a model or data set, which is gated or private", true},
+    {"huggingface_hub.errors.RepositoryNotFoundError: 404 Client Error. Repository Not Found for url: "
+     "https://huggingface.co/api/models/x.\n",
+     "the hub does not have that model, data set, revision or file, or it is private: "
+     "https://huggingface.co/api/models/x",
+     true},
+    {"requests.exceptions.HTTPError: 429 Client Error: Too Many Requests for url: https://huggingface.co/x\n",
+     "a server (such as the hub) refused a request, because too many came at once: https://huggingface.co/x", true},
+    {"huggingface_hub.errors.LocalEntryNotFoundError: Cannot find the requested files in the disk cache and outgoing "
+     "traffic has been disabled.\n",
+     "a file of the hub is not in the cache of this host", true},
     {"[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 4294967296, reducing to 2147483648\n", "",
      false},
     {"[rank5]: RuntimeError: [PG 3 Rank 5] Process group watchdog thread terminated with exception: [Rank 5] Watchdog "

@@ -61,6 +61,26 @@ static void put_waits(const log_blame *b, unsigned culprits, tess_fields *fields
         tess_fields_put(fields, "timeout", 1, "%" PRId64, b->usual->timeout_ms / 1000);
 }
 
+/* Writes the collective that the ranks of other groups wait in, or "others" if they wait in several. */
+static void put_other_work(const log_blame *b, tess_fields *fields)
+{
+    const log_work *first = NULL;
+    for (int r = 0; r < b->n_ranks && r < b->survey->n_ranks; r++) {
+        const log_work *work = &b->survey->ranks[r].work;
+        if ((b->sides[r] & LOG_SIDE_OTHER_GROUP) == 0)
+            continue;
+        if (first != NULL && (strcmp(work->op, first->op) != 0 || work->sequence != first->sequence)) {
+            first = NULL;
+            break;
+        }
+        first = work;
+    }
+    if (first != NULL && first->op[0] != '\0')
+        put_work(first, "other_work", fields);
+    else
+        tess_fields_put(fields, "other_work", 1, "others");
+}
+
 /* Reports what the logs say about the missing ranks. */
 static void report_missing(const log_blame *b, tess_log_diagnosis *v)
 {
@@ -114,6 +134,7 @@ void log_report_blame(const log_blame *b, tess_log_diagnosis *v)
     put_ranks(b, LOG_SIDE_OUTSIDE, "outside", &fields);
     put_ranks(b, LOG_SIDE_ABSENT, "missing", &fields);
     put_ranks(b, LOG_SIDE_OTHER_GROUP, "in_other_group", &fields);
+    put_other_work(b, &fields);
     if (b->n_culprits > 0 && b->culprits[0] < b->survey->n_ranks)
         put_work(&b->survey->ranks[b->culprits[0]].work, "own", &fields);
     tess_fields_put(&fields, "all", b->n_ranks, "%d", b->n_ranks);
