@@ -242,8 +242,8 @@ static const sample named_causes[] = {
     /* A container's name is read from the prefix of compose, whatever letters it has. */
     {"algo-1-X7YK_1  | 2026-01-01 04:33:21,672 ERROR - x - An error occurred (403) when calling the HeadObject "
      "operation: Forbidden\n",
-     "an object store (S3, GCS, Azure) did not serve a request: (403) when calling the HeadObject operation: "
-     "Forbidden, reported by container algo-1-X7YK_1",
+     "an object store (S3, GCS, Azure) did not serve a request, because credentials or rights are missing: (403) when "
+     "calling the HeadObject operation: Forbidden, reported by container algo-1-X7YK_1",
      true},
     {"trainer_2 | RuntimeError: CUDA error: an illegal memory access was encountered\n",
      "container trainer_2: a kernel", true},
@@ -373,6 +373,13 @@ static const sample subreasons[] = {
     {"huggingface_hub.errors.LocalEntryNotFoundError: Cannot find the requested files in the disk cache and outgoing "
      "traffic has been disabled.\n",
      "a file of the hub is not in the cache of this host", true},
+    {"botocore.exceptions.ClientError: An error occurred (NoSuchKey) when calling the GetObject operation: No key.\n",
+     "an object store (S3, GCS, Azure) does not have the bucket or key that was asked for: (NoSuchKey)", true},
+    {"botocore.exceptions.ClientError: An error occurred (SlowDown) when calling the PutObject operation: Reduce.\n",
+     "an object store (S3, GCS, Azure) did not serve a request: (SlowDown)", true},
+    {"datasets.exceptions.DatasetGenerationCastError: An error occurred while generating the dataset\n\nAll the data "
+     "files must have the same columns, but at some point there are 1 new columns ({'id'})\n",
+     "files or rows of a data set do not have the same columns or types: there are 1 new columns ({'id'})", true},
     {"[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 4294967296, reducing to 2147483648\n", "",
      false},
     {"[rank5]: RuntimeError: [PG 3 Rank 5] Process group watchdog thread terminated with exception: [Rank 5] Watchdog "

@@ -290,7 +290,7 @@ static const struct {
      "datasets.exceptions.DataFilesNotFoundError: No (supported) data files found in data"},
     {"probabilities-not-finite",
      "rank 5: ", "[rank5]: RuntimeError: probability tensor contains either `inf`, `nan` or element < 0"},
-    {"object-store", "did not serve",
+    {"object-store-denied", "credentials or rights",
      "botocore.exceptions.ClientError: An error occurred (403) when calling the HeadObject operation: Forbidden"},
     {"bucket-access-denied", "refused the access",
      "tensorflow.python.framework.errors_impl.PermissionDeniedError: Error executing an HTTP request: HTTP response "
@@ -407,7 +407,8 @@ static const struct {
      "[rank2]: torch._inductor.exc.InductorError: FileNotFoundError: [Errno 2] No such file or directory: 'g++'"},
     {"torch-compile-exception", "failed: call_function BuiltinVariable",
      "torch._dynamo.exc.Unsupported: call_function BuiltinVariable(print) [] {}"},
-    {"object-store", "did not serve", "google.api_core.exceptions.Forbidden: 403 GET https://storage.googleapis.com"},
+    {"object-store-denied", "credentials or rights",
+     "google.api_core.exceptions.Forbidden: 403 GET https://storage.googleapis.com"},
 };
 
 static void read_text(tess_knowledge *knowledge, const char *text, tess_survey *survey)
