@@ -26,6 +26,20 @@ static int member(const tess_mesh_layout *l, int axis, int group, int i)
     return tess_mesh_layout_at(l, tess_mesh_layout_first(l, axis, group) + i * tess_mesh_layout_stride(l, axis));
 }
 
+/* Returns the difference between the ranks of neighbours along an axis, or 0 if it is not the same for all. */
+static int rank_step(const tess_mesh_layout *l, int axis)
+{
+    int step = tess_mesh_layout_stride(l, axis);
+    if (l->ranks == NULL || l->sizes[axis] == 1)
+        return step;
+    step = member(l, axis, 0, 1) - member(l, axis, 0, 0);
+    for (int group = 0; group < l->size / l->sizes[axis]; group++)
+        for (int i = 1; i < l->sizes[axis]; i++)
+            if (member(l, axis, group, i) - member(l, axis, group, i - 1) != step)
+                return 0;
+    return step;
+}
+
 static bool is_shown(const tess_mesh_view *view, int axis)
 {
     return view->axis < 0 || view->axis == axis;
@@ -61,7 +75,7 @@ static tess_status print_title(const tess_mesh_layout *l, tess_buffer *out)
             TESS_TRY(tess_buffer_printf(out, "%d ", stride));
         TESS_TRY(tess_buffer_printf(out, "%s", l->names[a]));
     }
-    return tess_buffer_printf(out, "\n");
+    return tess_buffer_printf(out, l->ranks != NULL ? "; the grid shows the rank at each place\n" : "\n");
 }
 
 static tess_status print_axes(const tess_mesh_view *view, int name_width, tess_buffer *out)
@@ -70,8 +84,11 @@ static tess_status print_axes(const tess_mesh_view *view, int name_width, tess_b
     TESS_TRY(tess_buffer_printf(out, "\n%-*s  size  groups  apart\n", name_width, "axis"));
     for (int a = 0; a < l->n_axes; a++) {
         bool alone = l->sizes[a] == 1;
-        TESS_TRY(tess_buffer_printf(out, "%-*s  %4d  %6d  %5d  %s\n", name_width, l->names[a], l->sizes[a],
-                                    l->size / l->sizes[a], tess_mesh_layout_stride(l, a),
+        int step = rank_step(l, a);
+        char apart[16];
+        snprintf(apart, sizeof(apart), step != 0 ? "%d" : "-", step);
+        TESS_TRY(tess_buffer_printf(out, "%-*s  %4d  %6d  %5s  %s\n", name_width, l->names[a], l->sizes[a],
+                                    l->size / l->sizes[a], apart,
                                     alone                            ? "one rank: no communication"
                                     : tess_mesh_layout_crosses(l, a) ? "crosses hosts"
                                                                      : "stays inside a host"));
@@ -198,7 +215,7 @@ tess_status tess_mesh_view_print(const tess_mesh_view *view, tess_buffer *out)
 static json_t *describe_axis(const tess_mesh_view *view, int axis)
 {
     const tess_mesh_layout *l = view->layout;
-    int stride = tess_mesh_layout_stride(l, axis);
+    int step = rank_step(l, axis);
     json_t *groups = json_array(), *speeds = json_array();
     for (int group = 0; group < l->size / l->sizes[axis]; group++) {
         json_t *ranks = json_array();
@@ -211,9 +228,9 @@ static json_t *describe_axis(const tess_mesh_view *view, int axis)
         json_array_append_new(speeds, json_pack("{s:I, s:f, s:f}", "bytes", (json_int_t)s->bytes, "us", s->us,
                                                 "bus_bytes_per_s", s->bus_bytes_per_s));
     }
-    return json_pack("{s:s, s:i, s:i, s:b, s:b, s:o, s:o}", "name", l->names[axis], "size", l->sizes[axis], "stride",
-                     stride, "crosses_hosts", tess_mesh_layout_crosses(l, axis), "checked", view->n_speeds > 0,
-                     "groups", groups, "all_reduce", speeds);
+    return json_pack("{s:s, s:i, s:o, s:b, s:b, s:o, s:o}", "name", l->names[axis], "size", l->sizes[axis], "stride",
+                     step != 0 ? json_integer(step) : json_null(), "crosses_hosts", tess_mesh_layout_crosses(l, axis),
+                     "checked", view->n_speeds > 0, "groups", groups, "all_reduce", speeds);
 }
 
 static json_t *describe_rank(const tess_mesh_view *view, int rank)

@@ -26,7 +26,7 @@ rm model.json
 expect "the groups of one axis" 0 "dp    [0 2] [1 3]" "$tessera" mesh --mesh dp=2,tp=2 --axis dp
 expect "an axis is kept inside hosts" 0 "pp    [0 1] [2 3] [4 5] [6 7]" \
     "$tessera" mesh --mesh pp=2,tp=4 --hosts h1:4,h2:4 --inside pp
-expect "and the other one then crosses them" 0 "tp       4       2      1  crosses hosts" \
+expect "and the other one then crosses them" 0 "tp       4       2      2  crosses hosts" \
     "$tessera" mesh --mesh pp=2,tp=4 --hosts h1:4,h2:4 --inside pp
 expect "an axis that cannot stay inside hosts" 2 "the host of rank 0 has 3 ranks, which groups of 2 do not divide" \
     "$tessera" mesh --mesh dp=3,tp=2 --hosts h1:3,h2:3 --inside tp

@@ -100,6 +100,8 @@ expect "mesh without a model" 0 "mesh 2 x 1 x 2 (pp, dp_replicate, dp_shard)" "$
 expect "mesh of stages without layers" 2 "more stages than the model's 3 layers" "$tessera" mesh run.yaml -n 4 $pp=4
 expect "preflight counts rows by stage" 0 "16 rows a step = 2 ranks of a stage x 4 x 2; stages of layers 0-5, 6-10" \
     "$tessera" doctor preflight run.yaml -n 4 --only config $eleven
+expect "preflight finds a schedule file that is missing" 4 "pipeline_parallel_schedule_csv: open none.csv" \
+    "$tessera" doctor preflight run.yaml -n 4 --only config $eleven parallelism.pipeline_parallel_schedule_csv=none.csv
 expect "preflight finds stages without layers" 4 "more stages than the" "$tessera" doctor preflight run.yaml -n 4 --only config \
     $pp=4
 

@@ -225,6 +225,29 @@ static void a_view_shows_axes_ranks_hosts_and_speeds(void)
     json_decref(json);
 }
 
+/* Two hosts of two ranks: "dp" inside of hosts makes neighbours along it neighbouring ranks. */
+static void a_view_of_ordered_ranks_tells_ranks_and_not_places_apart(void)
+{
+    int hosts[] = {0, 0, 1, 1}, even[] = {0, 2, 1, 3}, uneven[] = {0, 2, 3, 1};
+    static const char *const names[] = {"h1", "h2"};
+    tess_mesh_layout l = layout_of("dp=2,tp=2", 4);
+    tess_buffer text = {.mem = test_mem()};
+    json_t *json;
+    l.hosts = hosts;
+    const tess_mesh_view view = {.layout = &l, .host_names = names, .axis = -1};
+    for (int i = 0; i < 2; i++) {
+        l.ranks = i == 0 ? even : uneven;
+        EXPECT_OK(tess_mesh_view_print(&view, &text));
+        EXPECT_CONTAINS(text.data, "place = 2 dp + tp; the grid shows the rank at each place\n");
+        EXPECT_CONTAINS(text.data, i == 0 ? "dp       2       2      1  " : "dp       2       2      -  ");
+        tess_buffer_free(&text);
+        EXPECT_OK(tess_mesh_view_json(&view, &json));
+        const json_t *stride = json_object_get(json_array_get(json_object_get(json, "axes"), 0), "stride");
+        EXPECT(i == 0 ? json_integer_value(stride) == 1 : json_is_null(stride));
+        json_decref(json);
+    }
+}
+
 static const test_case cases[] = {
     CASE(ranks_are_where_pytorch_puts_them),
     CASE(groups_are_those_of_the_coordinates),
@@ -233,5 +256,6 @@ static const test_case cases[] = {
     CASE(axes_that_make_no_mesh_are_refused_with_the_fix),
     CASE(the_product_of_axes_counts_ranks_or_names_the_axis_too_many),
     CASE(a_view_shows_axes_ranks_hosts_and_speeds),
+    CASE(a_view_of_ordered_ranks_tells_ranks_and_not_places_apart),
 };
 TEST_MAIN(cases)

@@ -126,9 +126,9 @@ static void add_failure(const config_check *l, int check, const char *message)
 #define ADD(l, check, diagnosis, ...) \
     tess_probe_add((l)->findings, TESS_PROBE_CONFIG, tess_preflight_config_checks[check].name, diagnosis, __VA_ARGS__)
 
-/* Whether there are enough layers and micro-batches for the stages. ends: the layers of each stage; "" without a
- * pipeline. */
-static tess_status check_stages(const tess_config *checked, char *ends, size_t size)
+/* Checks that there are enough layers for the stages, and that their schedule fits n_local micro-batches. ends: the
+ * layers of each stage; "" without a pipeline. */
+static tess_status check_stages(const tess_config *checked, int n_local, char *ends, size_t size)
 {
     tess_mem *mem = NULL;
     tess_model_config sizes;
@@ -146,8 +146,10 @@ static tess_status check_stages(const tess_config *checked, char *ends, size_t s
     for (int g = 0; status == TESS_OK && g < plan.shape.ranks * plan.shape.chunks && at + 32 < size; g++)
         at = tess_text_add(ends, size, at, "%s%s", g > 0 ? ", " : "; stages of layers ",
                            tess_stage_layers(&plan, g, layers));
-    if (status == TESS_OK)
+    if (status == TESS_OK && known) {
+        status = tess_stage_check_order(mem, &plan, n_local);
         tess_stage_plan_free(mem, &plan);
+    }
     tess_mem_destroy(&mem);
     return known ? status : TESS_OK;
 }
@@ -165,7 +167,7 @@ static void add_batch(const config_check *l, const tess_config *checked)
     if (tp > 1)
         at = tess_text_add(of, sizeof(of), at, " of %d", tp);
     tess_text_add(of, sizeof(of), at, "%s", checked->parallelism.pipeline_parallel_degree > 1 ? " of a stage" : "");
-    if (check_stages(checked, ends, sizeof(ends)) != TESS_OK)
+    if (check_stages(checked, (int)((n_micro + n_data - 1) / n_data), ends, sizeof(ends)) != TESS_OK)
         add_failure(l, CONFIG, tess_error_message());
     else if (n_micro % n_data == 0)
         ADD(l, CONFIG, TESS_PROBE_OK, "%" PRId64 " rows a step = %d %s x %" PRId64 " x %" PRId64 "%s", global, n_data,

@@ -45,6 +45,10 @@ json_t *tess_stage_plan_json(const tess_stage_plan *plan);
 tess_status tess_stage_plan_describe(tess_mem *mem, const tess_stage_plan *plan, const tess_model *whole,
                                      int64_t seq_len, int n_local, tess_buffer *out);
 
+/* Checks that the order of the schedule can be built for n_local micro-batches, before there is a model.
+ * TESS_E_INVALID: it cannot, or the CSV file is not a schedule for these stages; the message names the option */
+tess_status tess_stage_check_order(tess_mem *mem, const tess_stage_plan *plan, int n_local);
+
 /* Builds the rank's schedule for n_local micro-batches. `model` is its part of the model.
  * TESS_E_INVALID: the schedule needs another number of micro-batches */
 tess_status tess_stage_build(tess_mem *mem, const tess_stage_plan *plan, const tess_model *model, int n_local,

@@ -180,6 +180,14 @@ static tess_status build_lists(tess_mem *mem, const tess_stage_plan *plan, int n
     return TESS_OK;
 }
 
+tess_status tess_stage_check_order(tess_mem *mem, const tess_stage_plan *plan, int n_local)
+{
+    tess_pipeline_schedule schedule;
+    TESS_TRY(build_lists(mem, plan, n_local, &schedule));
+    tess_pipeline_free(&schedule);
+    return TESS_OK;
+}
+
 tess_status tess_stage_build(tess_mem *mem, const tess_stage_plan *plan, const tess_model *model, int n_local,
                              tess_pipeline_schedule *schedule)
 {
