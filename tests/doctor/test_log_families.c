@@ -288,6 +288,25 @@ static const sample named_causes[] = {
      "no error that ends a job is in these logs, only what follows from one: process (pid 77): Ray's own process of a "
      "host (the raylet) was asked to end from outside (SIGTERM)",
      false},
+    {"Collective ops is aborted by: Socket closed\nAdditional GRPC error information from remote target "
+     "/job:worker/replica:0/task:1:\n",
+     "no error that ends a job is in these logs, only what follows from one: a worker of TensorFlow stopped its "
+     "collective, because another one ended or was not reached; look into those of /job:worker/replica:0/task:1",
+     false},
+    {"[2026-01-01 20:08:00,117 I 77 78] (gcs_server) gcs_node_manager.cc:9: Removing node, node name = 192.0.2.3, "
+     "death "
+     "reason = UNEXPECTED_TERMINATION, death message = health check failed due to missing too many heartbeats\n",
+     "host 192.0.2.3: Ray lost a host: health check failed due to missing too many heartbeats", true},
+    {"[2026-01-01 20:08:00,117 I 77 78] (gcs_server) gcs_node_manager.cc:9: Removing node, node name = 192.0.2.3, "
+     "death "
+     "reason = EXPECTED_TERMINATION, death message = received SIGTERM\n",
+     "", false},
+    {"[2026-01-01 20:08:00,117 I 77 78] (raylet) node_manager.cc:9: Drain raylet RPC has been received. Deadline is 0. "
+     "Drain reason: DRAIN_NODE_REASON_PREEMPTION. Drain reason message: preempted\n",
+     "a host of Ray was preempted or drained", true},
+    {"algo-1-X7YK_1 exited with code 137\nAborting on container exit...\n",
+     "container algo-1-X7YK_1: compose saw a container end with an error code", false},
+    {"algo-1-X7YK_1 exited with code 0\n", "", false},
     {"[2026-01-01 20:08:00,117 E 77 78] (raylet) main.cc:284: Raylet graceful shutdown triggered, reason = "
      "UNEXPECTED_TERMINATION, reason message = agent failed\n",
      "Ray's own process of a host (the raylet) gave up its host: agent failed, reported by process (pid 77)", false},
@@ -380,6 +399,8 @@ static const sample subreasons[] = {
     {"datasets.exceptions.DatasetGenerationCastError: An error occurred while generating the dataset\n\nAll the data "
      "files must have the same columns, but at some point there are 1 new columns ({'id'})\n",
      "files or rows of a data set do not have the same columns or types: there are 1 new columns ({'id'})", true},
+    {"subprocess.CalledProcessError: Command '['ninja', '--version']' returned non-zero exit status 1.\n",
+     "an extension was not built, because the build tool ninja is missing or does not run", true},
     {"[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 4294967296, reducing to 2147483648\n", "",
      false},
     {"[rank5]: RuntimeError: [PG 3 Rank 5] Process group watchdog thread terminated with exception: [Rank 5] Watchdog "

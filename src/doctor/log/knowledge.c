@@ -262,7 +262,7 @@ static tess_status read_names(pattern *p, const tess_table_row *row)
             name++;
         TESS_CHECK(name < TESS_NAME_COUNT && group <= TESS_NAME_COUNT, TESS_E_FORMAT,
                    "%s:%d: %s: a group named '%.40s': choose rank, task, local_rank, host, pid, gpu, actor, device, "
-                   "peer, step, what, lacks or reporter",
+                   "peer, step, what, lacks, container or reporter",
                    row->file, row->line, row->id, given);
         p->group[name] = (uint8_t)group;
         p->has_names = true;

@@ -18,23 +18,24 @@ typedef enum tess_log_role {
 } tess_log_role;
 
 /* The named groups of a pattern. They name the process, place or thing that a line is about. */
-#define TESS_LOG_NAME_LIST(X)                                                                       \
-    X(TESS_NAME_RANK, "rank")             /* one rank or a list: "1-3,7" */                         \
-    X(TESS_NAME_TASK, "task")             /* ranks as a scheduler numbers them */                   \
-    X(TESS_NAME_LOCAL_RANK, "local_rank") /* rank among the ranks of its host */                    \
-    X(TESS_NAME_HOST, "host")                                                                       \
-    X(TESS_NAME_PID, "pid")                                                                         \
-    X(TESS_NAME_GPU, "gpu")           /* an index or an address */                                  \
-    X(TESS_NAME_ACTOR, "actor")       /* name of a worker */                                        \
-    X(TESS_NAME_CLASS, "class")       /* kind of a worker that has no name */                       \
-    X(TESS_NAME_POD, "pod")           /* a pod of Kubernetes */                                     \
-    X(TESS_NAME_JOB, "job")           /* a job or step of a scheduler */                            \
-    X(TESS_NAME_DEVICE, "device")     /* a network device */                                        \
-    X(TESS_NAME_PEER, "peer")         /* the other side of a connection */                          \
-    X(TESS_NAME_STEP, "step")         /* step of training */                                        \
-    X(TESS_NAME_WHAT, "what")         /* error itself: a number or a text */                        \
-    X(TESS_NAME_LACKS, "lacks")       /* list of what the rank that a following line names lacks */ \
-    X(TESS_NAME_REPORTER, "reporter") /* rank that prints the line */
+#define TESS_LOG_NAME_LIST(X)                                                                         \
+    X(TESS_NAME_RANK, "rank")             /* one rank or a list: "1-3,7" */                           \
+    X(TESS_NAME_TASK, "task")             /* ranks as a scheduler numbers them */                     \
+    X(TESS_NAME_LOCAL_RANK, "local_rank") /* rank among the ranks of its host */                      \
+    X(TESS_NAME_HOST, "host")                                                                         \
+    X(TESS_NAME_PID, "pid")                                                                           \
+    X(TESS_NAME_GPU, "gpu")             /* an index or an address */                                  \
+    X(TESS_NAME_ACTOR, "actor")         /* name of a worker */                                        \
+    X(TESS_NAME_CLASS, "class")         /* kind of a worker that has no name */                       \
+    X(TESS_NAME_POD, "pod")             /* a pod of Kubernetes */                                     \
+    X(TESS_NAME_JOB, "job")             /* a job or step of a scheduler */                            \
+    X(TESS_NAME_DEVICE, "device")       /* a network device */                                        \
+    X(TESS_NAME_PEER, "peer")           /* the other side of a connection */                          \
+    X(TESS_NAME_STEP, "step")           /* step of training */                                        \
+    X(TESS_NAME_WHAT, "what")           /* error itself: a number or a text */                        \
+    X(TESS_NAME_LACKS, "lacks")         /* list of what the rank that a following line names lacks */ \
+    X(TESS_NAME_CONTAINER, "container") /* a container of compose */                                  \
+    X(TESS_NAME_REPORTER, "reporter")   /* rank that prints the line */
 
 typedef enum tess_log_name {
 #define X(id, text) id,

@@ -83,6 +83,9 @@ static void add_name(log_who *who, tess_log_name name, const char *text)
     case TESS_NAME_POD:
         set_actor(who, text, "pod");
         break;
+    case TESS_NAME_CONTAINER:
+        set_actor(who, text, "container");
+        break;
     case TESS_NAME_JOB:
         set_actor(who, text, "job");
         break;
@@ -119,7 +122,8 @@ void log_who_add(log_who *who, const tess_found_entry *found)
             continue;
         tess_clean(found->names[name].text, found->names[name].size, text, sizeof(text));
         add_name(who, (tess_log_name)name, text);
-        who->is_named |= name <= TESS_NAME_HOST || name == TESS_NAME_ACTOR || name == TESS_NAME_POD;
+        who->is_named |=
+            name <= TESS_NAME_HOST || name == TESS_NAME_ACTOR || name == TESS_NAME_POD || name == TESS_NAME_CONTAINER;
     }
 }
 
