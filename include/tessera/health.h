@@ -33,21 +33,21 @@ enum { TESS_SPIKE_WINDOW = 128 }; /* number of steps that a loss or gradient nor
 
 /* Checks: name, text, the side of the limit on which it fails (ABOVE includes the limit), and the default limit (0: the
  * check is off). Numbers are stable: a new check is added at the end. */
-#define TESS_HEALTH_CHECKS(X)                                                                                        \
-    X(TESS_HEALTH_MEMORY, "memory", ABOVE, 90)        /* percent of the machine's memory in use */                   \
-    X(TESS_HEALTH_GROUP, "cgroup", ABOVE, 90)         /* percent of the control group's memory in use */             \
-    X(TESS_HEALTH_FILES, "open_files", ABOVE, 10000)  /* largest share of its open-file limit that a process uses */ \
-    X(TESS_HEALTH_DISK, "disk", BELOW, 0)             /* bytes free on the checkpoint's disk */                      \
-    X(TESS_HEALTH_INODES, "inodes", BELOW, 1000)      /* number of files that can still be created there */          \
-    X(TESS_HEALTH_HEARTBEAT, "heartbeat", ABOVE, 300) /* seconds since the heartbeat of the most silent rank */      \
-    X(TESS_HEALTH_STEPS, "steps", ABOVE, 2400)        /* seconds since the job finished a step */                    \
-    X(TESS_HEALTH_LOAD, "load", ABOVE, 0)             /* runnable processes per core */                              \
-    X(TESS_HEALTH_GPU_HEAT, "gpu_temperature", ABOVE, 85) /* degrees Celsius of the hottest GPU */                   \
-    X(TESS_HEALTH_GPU_MEMORY, "gpu_memory", ABOVE, 95)    /* percent of memory in use on the fullest GPU */          \
-    X(TESS_HEALTH_GPU_ERRORS, "gpu_errors", ABOVE, 1)     /* uncorrected memory errors of the worst GPU */           \
-    X(TESS_HEALTH_NOT_FINITE, "not_finite", ABOVE, 1)     /* number of NaN or infinite numbers of a step */          \
-    X(TESS_HEALTH_LOSS, "loss", ABOVE, 6)                 /* standard deviations of the loss above the newest 128 */ \
-    X(TESS_HEALTH_GRAD_NORM, "grad_norm", ABOVE, 6)       /* the same for the gradient norm */                       \
+#define TESS_HEALTH_CHECKS(X)                                                                                          \
+    X(TESS_HEALTH_MEMORY, "memory", ABOVE, 90)            /* percent of the machine's memory in use */                 \
+    X(TESS_HEALTH_GROUP, "cgroup", ABOVE, 90)             /* percent of the control group's memory in use */           \
+    X(TESS_HEALTH_FILES, "open_files", ABOVE, 10000)      /* open files of the process that is nearest to its limit */ \
+    X(TESS_HEALTH_DISK, "disk", BELOW, 0)                 /* bytes free on the checkpoint's disk */                    \
+    X(TESS_HEALTH_INODES, "inodes", BELOW, 1000)          /* number of files that can still be created there */        \
+    X(TESS_HEALTH_HEARTBEAT, "heartbeat", ABOVE, 300)     /* seconds since the heartbeat of the most silent rank */    \
+    X(TESS_HEALTH_STEPS, "steps", ABOVE, 2400)            /* seconds since the job finished a step */                  \
+    X(TESS_HEALTH_LOAD, "load", ABOVE, 0)                 /* runnable processes per core */                            \
+    X(TESS_HEALTH_GPU_HEAT, "gpu_temperature", ABOVE, 85) /* degrees Celsius of the hottest GPU */                     \
+    X(TESS_HEALTH_GPU_MEMORY, "gpu_memory", ABOVE, 95)    /* percent of memory in use on the fullest GPU */            \
+    X(TESS_HEALTH_GPU_ERRORS, "gpu_errors", ABOVE, 1)     /* uncorrected memory errors of the worst GPU */             \
+    X(TESS_HEALTH_NOT_FINITE, "not_finite", ABOVE, 1)     /* number of NaN or infinite numbers of a step */            \
+    X(TESS_HEALTH_LOSS, "loss", ABOVE, 6)                 /* standard deviations of the loss above the newest 128 */   \
+    X(TESS_HEALTH_GRAD_NORM, "grad_norm", ABOVE, 6)       /* the same for the gradient norm */                         \
     X(TESS_HEALTH_SPEED, "tokens_per_s", BELOW, 0)        /* tokens per second of all ranks */
 
 typedef enum tess_health_check {
@@ -101,7 +101,7 @@ typedef struct tess_health_step {
 
 /* Records a finished step: sets the checks NOT_FINITE, LOSS, GRAD_NORM and SPEED, and restarts the time of STEPS. Call
  * it once per step; STEPS is known from the first call on. If several steps come between two rounds, the worst of them
- * counts. LOSS and GRAD_NORM are known from the TESS_SPIKE_WINDOW-th finite value on. */
+ * counts. LOSS and GRAD_NORM are known from the TESS_SPIKE_WINDOW-th step on whose loss and norm are both finite. */
 TESS_API void tess_health_monitor_step(tess_health_monitor *monitor, const tess_health_step *step);
 
 /* Sets the reading of any check for the next round: of a GPU, or of a figure that you measure yourself. It replaces

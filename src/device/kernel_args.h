@@ -70,8 +70,8 @@ typedef struct tess_gemm_fused {
     /* `accumulate` is false. There is no bias if there are further terms. With `then`, A is not transposed, ldc = n,
      * and there is no leaf. */
     tess_gemm g;
-    int n_terms; /* number of further terms, at most TESS_GEMM_TERMS */
-    tess_gemm_term terms[TESS_GEMM_TERMS];
+    int n_terms;                           /* number of further terms, at most TESS_GEMM_TERMS */
+    tess_gemm_term terms[TESS_GEMM_TERMS]; /* those that are not used are 0 */
     tess_then then;
     tess_activation act;
     void *gate, *up, *y; /* (m,n) contiguous, of c_dtype; gate NULL: there is no gate; y NULL: not wanted (backward) */

@@ -34,7 +34,6 @@
 #define FLOATS .dtype = TESS_F32
 #define INDICES .dtype = TESS_I32
 #define BYTES .dtype = TESS_U8
-#define OPTIONAL .may_be_null = true
 
 #define DESCRIBE(row, ...)                         \
     static const tess_kernel_shape row##_shape = { \
@@ -70,10 +69,11 @@ static void work_of_gemm_fused(const void *args, tess_kernel_work *work)
         work->bytes += (f->gate != NULL ? 4 : 2) * c + (f->y != NULL ? c : 0) - c;
 }
 
-#define PRODUCT(g)                                                                                                    \
-    READS(g a, MATRIX(BY(AT(g m)), BY(AT(g k))), LIKE(g ab_dtype), .stride = AT(g lda), .turned = AT(g trans_a)),     \
-        READS(g b, MATRIX(BY(AT(g k)), BY(AT(g n))), LIKE(g ab_dtype), .stride = AT(g ldb), .turned = AT(g trans_b)), \
-        READS(g bias, MATRIX(ONE, BY(AT(g n))), LIKE(g ab_dtype), OPTIONAL),                                          \
+/* With trans_a or trans_b, rows and columns trade places in memory. */
+#define PRODUCT(g)                                                                           \
+    READS(g a, MATRIX(BY(AT(g m)), BY(AT(g k))), LIKE(g ab_dtype), .stride = AT(g lda)),     \
+        READS(g b, MATRIX(BY(AT(g k)), BY(AT(g n))), LIKE(g ab_dtype), .stride = AT(g ldb)), \
+        READS(g bias, MATRIX(ONE, BY(AT(g n))), LIKE(g ab_dtype)),                           \
         UPDATES(g c, MATRIX(BY(AT(g m)), BY(AT(g n))), LIKE(g c_dtype), .stride = AT(g ldc))
 
 #define ARGS tess_gemm
@@ -82,19 +82,17 @@ DESCRIBE(gemm, .dtype_of = AT(ab_dtype), .items = AT(m), .work = work_of_gemm);
 #undef ARGS
 
 #define ARGS tess_gemm_fused
-#define TERM(i)                                                                                                  \
-    READS(terms[i].a, MATRIX(BY(AT(g.m)), BY(AT(terms[i].k))), LIKE(g.ab_dtype), .stride = AT(terms[i].lda),     \
-          .turned = AT(g.trans_a), OPTIONAL),                                                                    \
-        READS(terms[i].b, MATRIX(BY(AT(terms[i].k)), BY(AT(g.n))), LIKE(g.ab_dtype), .stride = AT(terms[i].ldb), \
-              .turned = AT(g.trans_b), OPTIONAL)
+#define TERM(i)                                                                                               \
+    READS(terms[i].a, MATRIX(BY(AT(g.m)), BY(AT(terms[i].k))), LIKE(g.ab_dtype), .stride = AT(terms[i].lda)), \
+        READS(terms[i].b, MATRIX(BY(AT(terms[i].k)), BY(AT(g.n))), LIKE(g.ab_dtype), .stride = AT(terms[i].ldb))
 static const tess_operand gemm_fused_operands[] = {
     PRODUCT(g.),
     TERM(0),
     TERM(1),
-    UPDATES(gate, MATRIX(BY(AT(g.m)), BY(AT(g.n))), LIKE(g.c_dtype), OPTIONAL),
-    UPDATES(up, MATRIX(BY(AT(g.m)), BY(AT(g.n))), LIKE(g.c_dtype), OPTIONAL),
-    WRITES(y, MATRIX(BY(AT(g.m)), BY(AT(g.n))), LIKE(g.c_dtype), OPTIONAL),
-    OPERAND(work, TESS_WORKS, MATRIX(ONE, ONE), BYTES, OPTIONAL),
+    UPDATES(gate, MATRIX(BY(AT(g.m)), BY(AT(g.n))), LIKE(g.c_dtype)),
+    UPDATES(up, MATRIX(BY(AT(g.m)), BY(AT(g.n))), LIKE(g.c_dtype)),
+    WRITES(y, MATRIX(BY(AT(g.m)), BY(AT(g.n))), LIKE(g.c_dtype)),
+    OPERAND(work, TESS_WORKS, MATRIX(ONE, ONE), BYTES),
 };
 _Static_assert(TESS_GEMM_TERMS == 2, "each further term is described");
 DESCRIBE(gemm_fused, .dtype_of = AT(g.ab_dtype), .items = AT(g.m), .work = work_of_gemm_fused);
@@ -161,7 +159,7 @@ _Static_assert(offsetof(tess_attention_grad, forward) == 0, "the lists of both d
 static const tess_operand attention_forward_operands[] = {
     TOKENS(q, TESS_READS, n_heads, .stride = AT(q_stride)),
     TOKENS(out, TESS_WRITES, n_heads, .stride = AT(out_stride)),
-    OPERAND(lse, TESS_WRITES, MATRIX(ONE, BY(AT(n_heads))), FLOATS, OPTIONAL, .gathered = true),
+    OPERAND(lse, TESS_WRITES, MATRIX(ONE, BY(AT(n_heads))), FLOATS, .gathered = true),
 };
 DESCRIBE(attention_forward, .dtype_of = AT(dtype), .lists = attention_lists, .n_lists = 1, .work = work_of_attention);
 #undef HEADS_OF
@@ -186,20 +184,18 @@ DESCRIBE(attention_backward, .dtype_of = AT(forward.dtype), .lists = attention_l
 /* ---- Norms ---- */
 #define ARGS tess_norm_args
 #define ROWS MATRIX(BY(AT(T)), BY(AT(C))), OWN
-#define NORM_OPERANDS                                                               \
-    READS(x, ROWS), READS(residual, ROWS, OPTIONAL), WRITES(h_out, ROWS, OPTIONAL), \
-        READS(w, MATRIX(ONE, BY(AT(C))), OWN)
+#define NORM_OPERANDS READS(x, ROWS), READS(residual, ROWS), WRITES(h_out, ROWS), READS(w, MATRIX(ONE, BY(AT(C))), OWN)
 static const tess_operand rmsnorm_forward_operands[] = {
     NORM_OPERANDS,
     WRITES(y, ROWS),
-    WRITES(rstd, MATRIX(BY(AT(T)), ONE), FLOATS, OPTIONAL),
+    WRITES(rstd, MATRIX(BY(AT(T)), ONE), FLOATS),
 };
 static const tess_operand layernorm_forward_operands[] = {
     NORM_OPERANDS,
-    READS(b, MATRIX(ONE, BY(AT(C))), OWN, OPTIONAL),
+    READS(b, MATRIX(ONE, BY(AT(C))), OWN),
     WRITES(y, ROWS),
-    WRITES(mean, MATRIX(BY(AT(T)), ONE), FLOATS, OPTIONAL),
-    WRITES(rstd, MATRIX(BY(AT(T)), ONE), FLOATS, OPTIONAL),
+    WRITES(mean, MATRIX(BY(AT(T)), ONE), FLOATS),
+    WRITES(rstd, MATRIX(BY(AT(T)), ONE), FLOATS),
 };
 DESCRIBE(rmsnorm_forward, .dtype_of = AT(dtype), .items = AT(T), .flops = 5);
 DESCRIBE(layernorm_forward, .dtype_of = AT(dtype), .items = AT(T), .flops = 8);
@@ -209,13 +205,12 @@ DESCRIBE(layernorm_forward, .dtype_of = AT(dtype), .items = AT(T), .flops = 8);
 #define ARGS tess_norm_grad_args
 #define NORM_OPERANDS                                                                                   \
     READS(h, ROWS), READS(w, MATRIX(ONE, BY(AT(C))), OWN), READS(rstd, MATRIX(BY(AT(T)), ONE), FLOATS), \
-        READS(dy, ROWS), READS(dresidual, ROWS, OPTIONAL), WRITES(dx, ROWS),                            \
-        WRITES(dw, MATRIX(ONE, BY(AT(C))), FLOATS, OPTIONAL)
+        READS(dy, ROWS), READS(dresidual, ROWS), WRITES(dx, ROWS), WRITES(dw, MATRIX(ONE, BY(AT(C))), FLOATS)
 static const tess_operand rmsnorm_backward_operands[] = {NORM_OPERANDS};
 static const tess_operand layernorm_backward_operands[] = {
     NORM_OPERANDS,
     READS(mean, MATRIX(BY(AT(T)), ONE), FLOATS),
-    WRITES(db, MATRIX(ONE, BY(AT(C))), FLOATS, OPTIONAL),
+    WRITES(db, MATRIX(ONE, BY(AT(C))), FLOATS),
 };
 DESCRIBE(rmsnorm_backward, .dtype_of = AT(dtype), .items = AT(T), .flops = 11);
 DESCRIBE(layernorm_backward, .dtype_of = AT(dtype), .items = AT(T), .flops = 14);
@@ -299,8 +294,8 @@ static const tess_operand adamw_operands[] = {
     UPDATES(m, MATRIX(BY(AT(n)), ONE), FLOATS),
     UPDATES(v, MATRIX(BY(AT(n)), ONE), FLOATS),
     READS(g, MATRIX(BY(AT(n)), ONE), FLOATS),
-    WRITES(copy, MATRIX(BY(AT(n)), ONE), LIKE(copy_dtype), OPTIONAL),
-    OPERAND(undo, TESS_HOST_ONLY, MATRIX(ONE, ONE), BYTES, OPTIONAL),
+    WRITES(copy, MATRIX(BY(AT(n)), ONE), LIKE(copy_dtype)),
+    OPERAND(undo, TESS_HOST_ONLY, MATRIX(ONE, ONE), BYTES),
 };
 DESCRIBE(adamw, .items = AT(n), .flops = 16);
 #undef ARGS
@@ -310,9 +305,9 @@ DESCRIBE(adamw, .items = AT(n), .flops = 16);
 #define ROWS MATRIX(BY(AT(T)), BY(AT(C))), OWN
 static const tess_operand embedding_forward_operands[] = {
     READS(table, ROWS, .gathered = true),
-    READS(positions, ROWS, .gathered = true, OPTIONAL),
+    READS(positions, ROWS, .gathered = true),
     READS(ids, MATRIX(BY(AT(T)), ONE), INDICES),
-    READS(pos, MATRIX(BY(AT(T)), ONE), INDICES, OPTIONAL),
+    READS(pos, MATRIX(BY(AT(T)), ONE), INDICES),
     WRITES(out, ROWS),
 };
 DESCRIBE(embedding_forward, .dtype_of = AT(dtype), .items = AT(T), .flops = 1);
@@ -341,11 +336,11 @@ DESCRIBE(embedding_backward, .dtype_of = AT(dtype), .items = AT(rows), .work = w
 static const tess_operand cross_entropy_operands[] = {
     READS(logits, MATRIX(BY(AT(n)), BY(AT(V))), FLOATS, .stride = AT(ld)),
     READS(targets, MATRIX(BY(AT(n)), ONE), INDICES),
-    READS(dlogprob, MATRIX(BY(AT(n)), ONE), FLOATS, OPTIONAL),
-    READS(dentropy, MATRIX(BY(AT(n)), ONE), FLOATS, OPTIONAL),
-    WRITES(logprob, MATRIX(BY(AT(n)), ONE), FLOATS, OPTIONAL),
-    WRITES(entropy, MATRIX(BY(AT(n)), ONE), FLOATS, OPTIONAL),
-    WRITES(dlogits, MATRIX(BY(AT(n)), BY(AT(V))), OWN, .stride = AT(ldd), OPTIONAL),
+    READS(dlogprob, MATRIX(BY(AT(n)), ONE), FLOATS),
+    READS(dentropy, MATRIX(BY(AT(n)), ONE), FLOATS),
+    WRITES(logprob, MATRIX(BY(AT(n)), ONE), FLOATS),
+    WRITES(entropy, MATRIX(BY(AT(n)), ONE), FLOATS),
+    WRITES(dlogits, MATRIX(BY(AT(n)), BY(AT(V))), OWN, .stride = AT(ldd)),
 };
 DESCRIBE(cross_entropy, .dtype_of = AT(dtype), .items = AT(n), .flops = 14);
 #undef ARGS
@@ -437,7 +432,7 @@ static const tess_operand_list reduce_lists[] = {
 };
 _Static_assert(offsetof(tess_reduce_runs_args, of) == 0, "the lists of a reduction are those of its runs, too");
 
-#define FINITE(member) OPERAND(member, TESS_UPDATES, MATRIX(ONE, SEVERAL(sizeof(bool))), BYTES, OPTIONAL)
+#define FINITE(member) OPERAND(member, TESS_UPDATES, MATRIX(ONE, SEVERAL(sizeof(bool))), BYTES)
 
 #define ARGS tess_reduction
 static const tess_operand reduce_operands[] = {FINITE(finite)};

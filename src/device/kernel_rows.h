@@ -43,9 +43,7 @@ typedef struct tess_operand {
     tess_dtype dtype;     /* TESS_U8 with columns of several bytes stands for elements of another type */
     tess_kernel_size rows, columns;
     tess_member stride; /* elements from one row to the next; 0: rows are contiguous */
-    tess_member turned; /* a bool: if it is set, the matrix is stored as columns x rows */
-    bool may_be_null;
-    bool gathered; /* rows are chosen by indices: `rows` counts the chosen ones, and memory may have more */
+    bool gathered;      /* rows are chosen by indices: `rows` counts the chosen ones, and memory may have more */
 } tess_operand;
 
 /* A pointer of an item of a list, and the memory that it points to. */

@@ -38,7 +38,9 @@ tess_coordinates tess_coordinates_of(const tess_mesh *mesh, int rank)
 tess_coordinates tess_coordinates_by(const int degrees[TESS_AXES], int rank)
 {
     tess_coordinates at = {.rank = rank};
-    at.world = tess_axes_ranks(degrees, TESS_AXIS_OF_BATCH) * tess_axes_ranks(degrees, TESS_AXIS_OF_MODEL);
+    int64_t world =
+        (int64_t)tess_axes_ranks(degrees, TESS_AXIS_OF_BATCH) * tess_axes_ranks(degrees, TESS_AXIS_OF_MODEL);
+    at.world = (int)(world < INT32_MAX ? world : INT32_MAX);
     for (int axis = TESS_AXES - 1, left = rank; axis >= 0; axis--) {
         at.degree[axis] = degrees[axis];
         at.place[axis] = left % degrees[axis];

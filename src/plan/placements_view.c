@@ -31,8 +31,8 @@ static bool is_alike(const tess_param_placements *p, const tess_param_placement 
     const size_t prefix_a = strlen(tess_model_unit_name(p->model, a->param->unit)),
                  prefix_b = strlen(tess_model_unit_name(p->model, b->param->unit));
     return strcmp(a->param->name + prefix_a, b->param->name + prefix_b) == 0 &&
-           memcmp(&a->shape, &b->shape, sizeof(a->shape)) == 0 && a->owner == b->owner && a->copy == b->copy &&
-           a->unit == b->unit && memcmp(a->place, b->place, sizeof(a->place)) == 0;
+           tess_shape_equal(&a->shape, &b->shape) && a->owner == b->owner && a->copy == b->copy && a->unit == b->unit &&
+           memcmp(a->place, b->place, sizeof(a->place)) == 0;
 }
 
 /* Returns the last of the layers from `unit` on whose parameters are alike. Other units are alone. */

@@ -40,7 +40,6 @@ static void every_operand_is_a_member_of_the_arguments(void)
             expect_inside(o->name, o->at, sizeof(void *), row->args_bytes);
             expect_inside(o->name, o->dtype_of, sizeof(tess_dtype), row->args_bytes);
             expect_inside(o->name, o->stride, sizeof(int64_t), row->args_bytes);
-            expect_inside(o->name, o->turned, sizeof(bool), row->args_bytes);
             expect_size_inside(o->name, o->rows, row->args_bytes);
             expect_size_inside(o->name, o->columns, row->args_bytes);
         }

@@ -34,11 +34,13 @@ static tess_status write_json(const screen *s, const tess_probe_report *report)
     if (s->json[0] == '\0')
         return cli_print_text(TESS_OK, &text);
     FILE *file = fopen(s->json, "we");
-    bool is_written = file != NULL && fwrite(text.data, 1, text.size, file) == text.size;
+    tess_status status = file != NULL ? TESS_OK : tess_os_error("create", s->json);
+    if (file != NULL && fwrite(text.data, 1, text.size, file) != text.size)
+        status = tess_os_error("write", s->json);
+    if (file != NULL && fclose(file) != 0 && status == TESS_OK)
+        status = tess_os_error("write", s->json);
     tess_buffer_free(&text);
-    if (file == NULL || fclose(file) != 0 || !is_written)
-        return tess_os_error("write", s->json);
-    return TESS_OK;
+    return status;
 }
 
 static int show(void *self, const tess_probe_report *report)

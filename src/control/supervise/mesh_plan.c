@@ -84,12 +84,11 @@ static tess_status read_axes(const tess_mesh_request *request, tess_axis_list *a
     return tess_axis_list_parse(request->axes, axes);
 }
 
-static tess_status plan_stages(tess_mesh_plan *plan, tess_config *config, int world)
+static tess_status plan_stages(tess_mesh_plan *plan, const tess_config *config)
 {
     tess_model_config sizes;
     if (config->parallelism.pipeline_parallel_degree == 1)
         return TESS_OK;
-    TESS_TRY(tess_config_check_step(config, world));
     TESS_TRY(tess_config_load_model(config, NULL, &sizes));
     TESS_TRY(tess_mem_alloc(plan->mem, TESS_POOL_MISC, sizeof(*plan->stages), "stages", (void **)&plan->stages));
     return tess_stage_plan_create(plan->mem, config, &sizes, 0, plan->stages);
@@ -103,16 +102,21 @@ static void free_placements(tess_mesh_plan *plan)
     plan->placements = NULL;
 }
 
-/* Plans where the model's parts are, if the configuration names a model. The mesh itself needs no model's file. */
+/* Plans where the model's parts are, if the configuration names a model. Only stages need the model: without them, a
+ * model that cannot be read or cut leaves the placements out. */
 static tess_status plan_model(tess_mesh_plan *plan, tess_config *config, int world)
 {
+    const bool has_stages = config->parallelism.pipeline_parallel_degree > 1;
     if (config->model.config[0] == '\0' && config->model.path[0] == '\0')
         return TESS_OK;
-    TESS_TRY(plan_stages(plan, config, world));
     TESS_TRY(
         tess_mem_alloc(plan->mem, TESS_POOL_MISC, sizeof(*plan->placements), "placements", (void **)&plan->placements));
-    tess_status status = tess_param_placements_create(plan->mem, config, plan->placements);
-    if (status != TESS_E_NOT_FOUND)
+    tess_status status = tess_config_check_step(config, world);
+    if (status == TESS_OK)
+        status = plan_stages(plan, config);
+    if (status == TESS_OK)
+        status = tess_param_placements_create(plan->mem, config, plan->placements);
+    if (status == TESS_OK || status == TESS_E_NOMEM || (has_stages && status != TESS_E_NOT_FOUND))
         return status;
     snprintf(plan->no_placements, sizeof(plan->no_placements), "%s", tess_error_message());
     tess_error_clear();

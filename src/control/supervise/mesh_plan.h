@@ -25,13 +25,14 @@ typedef struct tess_mesh_plan {
     const char **host_names; /* (n_hosts) */
     int axis;                /* axis to show, as in tess_mesh_view */
     tess_stage_plan *stages; /* stages of the configuration's pipeline; NULL: it has no pipeline, or names no model */
-    tess_param_placements *placements; /* NULL: the configuration names no model, or the file does not exist */
-    char no_placements[512];           /* the message about a file that does not exist; "": none */
+    tess_param_placements *placements; /* NULL: the configuration names no model, or it is not known */
+    char no_placements[512];           /* why the placements are not known; "": they are, or there is no model */
 } tess_mesh_plan;
 
 /* Makes the plan. Free it with tess_mesh_plan_free, also after a failure. TESS_E_INVALID: the axes do not multiply
  * to the ranks, the ranks are not those of the hosts, a name is no axis, axes are given in addition to a
- * configuration, an axis cannot stay inside hosts, the pipeline is impossible, or the model's file is invalid. */
+ * configuration, an axis cannot stay inside hosts, or the pipeline is impossible. Errors of reading the model, with a
+ * pipeline. */
 tess_status tess_mesh_plan_make(tess_mem *mem, const tess_mesh_request *request, tess_mesh_plan *plan);
 void tess_mesh_plan_free(tess_mesh_plan *plan);
 

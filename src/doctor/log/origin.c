@@ -376,7 +376,7 @@ static void read_tpu_worker(const char *text, size_t is_after_time, log_who *who
 {
     int host = 0, worker = 0, end = 0;
     (void)sscanf(text, "%*63[0-9.]%n [%9d] %n", &host, &worker, &end);
-    if (is_after_time == 0 || end == 0 || host < 7)
+    if (is_after_time == 0 || end == 0 || host < 7 || worker < 0)
         return;
     copy(who->host, sizeof(who->host), text, (size_t)host);
     who->ranks[0] = worker;

@@ -25,6 +25,9 @@ tess_status tess_jobs_list(tess_running_job **jobs, int *n)
             describe(&live[i], &(*jobs)[i]);
         tess_live_close(&live[i]);
     }
-    TESS_CHECK(*jobs != NULL, TESS_E_NOMEM, "the list of %d jobs", *n);
-    return TESS_OK;
+    if (*jobs != NULL)
+        return TESS_OK;
+    tess_status status = TESS_FAIL(TESS_E_NOMEM, "the list of %d jobs", *n);
+    *n = 0;
+    return status;
 }
