@@ -242,7 +242,7 @@ static int play(meeting *m, tess_job *job, int rank)
 static int rank_main(int rank)
 {
     void *memory;
-    tess_job job;
+    static tess_job job; /* it lives until the process ends, as a rank's does */
     if (tess_os_map_shared(atoi(getenv("TEST_MEETING_FD")), 0, 2 * sizeof(meeting), &memory) != TESS_OK)
         return 87;
     meeting *m = memory;
