@@ -69,7 +69,7 @@ static void work_of_gemm_fused(const void *args, tess_kernel_work *work)
         work->bytes += (f->gate != NULL ? 4 : 2) * c + (f->y != NULL ? c : 0) - c;
 }
 
-/* With trans_a or trans_b, rows and columns trade places in memory. */
+/* Rows and columns trade places in memory if trans_a or trans_b is set. */
 #define PRODUCT(g)                                                                           \
     READS(g a, MATRIX(BY(AT(g m)), BY(AT(g k))), LIKE(g ab_dtype), .stride = AT(g lda)),     \
         READS(g b, MATRIX(BY(AT(g k)), BY(AT(g n))), LIKE(g ab_dtype), .stride = AT(g ldb)), \
