@@ -12,4 +12,8 @@ typedef enum cpu_level { CPU_REF, CPU_AVX2, CPU_AVX512, CPU_AVX512_BF16, CPU_AMX
  * and future threads of the process. */
 bool tess_cpu_supports(cpu_level level, char *missing, size_t size);
 
+/* Returns false if this CPU computes bfloat16 products faster with the level below. Only valid for a level that the CPU
+ * supports. */
+bool tess_cpu_gains(cpu_level level);
+
 #endif

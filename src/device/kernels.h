@@ -51,8 +51,8 @@ typedef struct tess_kernels {
     double (*peak_bf16)(int64_t rounds);
 } tess_kernels;
 
-/* Returns the best table of this machine that TESSERA_CPU_MOST allows, or the one named ("ref", "avx2", "avx512",
- * "avx512_bf16", "amx"). NULL: the table that TESSERA_CPU names, otherwise the best. TESS_E_UNSUPPORTED: the message
+/* Returns the fastest table of this machine that TESSERA_CPU_MOST allows, or the one named ("ref", "avx2", "avx512",
+ * "avx512_bf16", "amx"). NULL: the table that TESSERA_CPU names, otherwise the fastest. TESS_E_UNSUPPORTED: the message
  * names the features that the CPU lacks. The table is static. A process must request AMX before its threads use it;
  * this call does. */
 tess_status tess_kernels_select(const char *name, const tess_kernels **kernels);

@@ -54,7 +54,7 @@ static int find_level(const char *name)
     return l;
 }
 
-/* Finds the best level that this process may use. */
+/* Finds the highest level that this process may use. */
 static tess_status find_best(int *best)
 {
     const char *most = tess_variable_value(TESS_VAR_CPU_MOST);
@@ -64,6 +64,14 @@ static tess_status find_best(int *best)
     for (*best = limit; !supported[*best];)
         --*best; /* ends at `ref`, which every machine can run */
     return TESS_OK;
+}
+
+/* Returns the fastest level up to `most`, which is supported. */
+static int find_fastest(int most)
+{
+    while (!supported[most] || !tess_cpu_gains((cpu_level)most))
+        most--; /* ends at `ref` */
+    return most;
 }
 
 static tess_status find_chosen(const char *name, int *chosen, bool *is_fixed)
@@ -76,10 +84,11 @@ static tess_status find_chosen(const char *name, int *chosen, bool *is_fixed)
     }
     TESS_TRY(find_best(&best));
     *is_fixed = name != NULL && name[0] != '\0';
-    *chosen = *is_fixed ? find_level(name) : best;
+    *chosen = *is_fixed ? find_level(name) : find_fastest(best);
     TESS_CHECK(*chosen >= 0, TESS_E_INVALID, "%s '%s' is unknown: choose " LEVELS, from, name);
     TESS_CHECK(supported[*chosen], TESS_E_UNSUPPORTED,
-               "%s '%s': this machine lacks %s; leave it unset for the best it has", from, name, missing[*chosen]);
+               "%s '%s': this machine lacks %s; leave it unset for the fastest that it has", from, name,
+               missing[*chosen]);
     TESS_CHECK(*chosen <= best, TESS_E_UNSUPPORTED, "%s '%s': TESSERA_CPU_MOST allows '%s' at most", from, name,
                levels[best].name);
     return TESS_OK;

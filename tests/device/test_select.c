@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "device/cpuid.h"
 #include "device/kernel_vote.h"
 #include "device/stream_impl.h"
 
@@ -35,6 +36,22 @@ static void every_table_is_complete_or_says_what_lacks(void)
                 test_fail(__FILE__, __LINE__, "table %s has no row %zu", names[i], r);
     }
     EXPECT(n_found >= 1);
+}
+
+/* An instruction that is there may be slower than those of the level below. */
+static void the_chosen_table_is_the_highest_that_gains(void)
+{
+    const tess_kernels *kernels;
+    char missing[256];
+    int highest = CPU_REF;
+    for (int level = 0; level < CPU_LEVEL_COUNT; level++)
+        if (tess_cpu_supports((cpu_level)level, missing, sizeof(missing)) && tess_cpu_gains((cpu_level)level))
+            highest = level;
+    EXPECT_INT(unsetenv("TESSERA_CPU"), 0);
+    EXPECT_OK(tess_kernels_select(NULL, &kernels));
+    EXPECT_TEXT(kernels->name, names[highest]);
+    for (int level = 0; level < CPU_LEVEL_COUNT; level++)
+        EXPECT(tess_cpu_gains((cpu_level)level) || level == CPU_AVX512_BF16);
 }
 
 static void the_best_is_chosen_unless_the_environment_says(void)
@@ -197,6 +214,7 @@ static void scratch_grows_and_stays(void)
 
 static const test_case cases[] = {
     {.name = "every_table_is_complete_or_says_what_lacks", .run = every_table_is_complete_or_says_what_lacks},
+    {.name = "the_chosen_table_is_the_highest_that_gains", .run = the_chosen_table_is_the_highest_that_gains},
     {.name = "the_best_is_chosen_unless_the_environment_says", .run = the_best_is_chosen_unless_the_environment_says},
     {.name = "unknown_names_list_the_choices", .run = unknown_names_list_the_choices},
     {.name = "a_limit_stands_for_a_lesser_machine", .run = a_limit_stands_for_a_lesser_machine},

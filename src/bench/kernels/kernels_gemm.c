@@ -38,6 +38,9 @@ static const layer layers[] = {
     {TESS_BF16, "llama-8b mlp.down", OUT_IN, TRAIN, 512, 14336, 4096, 14336, 0},
     {TESS_BF16, "gpt2 mlp.up", IN_OUT, DECODE, 1, 768, 3072, 3072, 0},
     {TESS_BF16, "gpt2 head", OUT_IN, DECODE_HEAD, 1, 768, 50257, 768, 0},
+    {TESS_BF16, "gpt2 mlp.up", IN_OUT, DECODE, 64, 768, 3072, 3072, 0},
+    {TESS_BF16, "gpt2 mlp.down", IN_OUT, DECODE, 64, 3072, 768, 768, 0},
+    {TESS_BF16, "gpt2 head", OUT_IN, DECODE_HEAD, 64, 768, 50257, 768, 0},
     {TESS_BF16, "llama-1b mlp.up", OUT_IN, DECODE, 1, 2048, 8192, 2048, 0},
     {TESS_BF16, "llama-8b mlp.up", OUT_IN, DECODE, 1, 4096, 14336, 4096, 0},
     {TESS_F32, "gpt2 attn.qkv", IN_OUT, TRAIN, 1024, 768, 2304, 2304, 0},
@@ -48,6 +51,9 @@ static const layer layers[] = {
     {TESS_F32, "llama-1b mlp.up", OUT_IN, TRAIN, 512, 2048, 8192, 2048, 0},
     {TESS_F32, "llama-1b mlp.down", OUT_IN, TRAIN, 512, 8192, 2048, 8192, 0},
     {TESS_F32, "gpt2 mlp.up", IN_OUT, DECODE, 1, 768, 3072, 3072, 0},
+    {TESS_F32, "gpt2 mlp.up", IN_OUT, DECODE, 64, 768, 3072, 3072, 0},
+    {TESS_F32, "gpt2 mlp.down", IN_OUT, DECODE, 64, 3072, 768, 768, 0},
+    {TESS_F32, "gpt2 head", OUT_IN, DECODE_HEAD, 64, 768, 50257, 768, 0},
     {TESS_F32, "llama-1b mlp.up", OUT_IN, DECODE, 1, 2048, 8192, 2048, 0},
 };
 

@@ -1,7 +1,7 @@
 /* bf16 products with VDPBF16PS. K is processed in pairs, in ascending order. The instruction adds the odd product of a
  * pair first, then the even one, each fused and rounded to nearest; denormals count as zero. The floor is the
- * instruction's rate: cores without AMX tiles are said to do 128 flops per cycle. A core with AMX does only 32, half of
- * its float FMAs, so that the AVX-512 table is faster there; but the AMX table is chosen on such a machine. */
+ * instruction's rate: 128 flops per cycle on AMD's cores. Intel's cores with AMX do only 32, half of their float FMAs.
+ * Where such a core may not use its tiles, the AVX-512 table is faster and is chosen (tess_cpu_gains). */
 enum { K_STEP = 2 };
 
 #include "device/cpu/gemm_avx512_impl.h"

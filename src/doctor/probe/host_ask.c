@@ -47,7 +47,7 @@ static void ask_cpu(probe_host *host)
     char missing[PROBE_REASON_BYTES];
     host->kernels = host->best_kernels = names[CPU_REF];
     for (int level = 0; level < CPU_LEVEL_COUNT; level++)
-        if (tess_cpu_supports((cpu_level)level, missing, sizeof(missing)))
+        if (tess_cpu_supports((cpu_level)level, missing, sizeof(missing)) && tess_cpu_gains((cpu_level)level))
             host->best_kernels = names[level];
     /* the last level that the loop tried is the highest one: features that it lacks */
     snprintf(host->amx_missing, sizeof(host->amx_missing), "%s", missing);
