@@ -100,9 +100,26 @@ static inline __attribute__((always_inline)) void few_prefetch(const char *at, c
         __builtin_prefetch(at + line, 0, 2);
 }
 
-/* Computes (mr, 16 nv) of c = [c +] a b over k packed elements. mr, nv, b.in_place and b.prefetches are constants. */
-static inline __attribute__((always_inline)) void few_tile(const int mr, const int nv, int64_t k, matrix a, few_strip b,
-                                                           float *c, int64_t ldc, bool add)
+/* The rows that are read after those of A in a tile, to prefetch: each row's first byte of the same k. at == NULL:
+ * none. */
+typedef struct few_next {
+    const char *at;
+    int64_t row, size; /* bytes between rows, and of a packed element */
+} few_next;
+
+/* Prefetches one line of the next rows at every second k, so that each line is fetched once: a burst would occupy the
+ * few fill buffers that the current rows need. */
+static inline __attribute__((always_inline)) void few_prefetch_next(const int mr, few_next next, int64_t l)
+{
+    int64_t row = l / 2 % FEW_TURNED_ROWS;
+    if (l % 2 == 0 && row < mr)
+        __builtin_prefetch(next.at + row * next.row + l / LANES * LANES * next.size, 0, 2);
+}
+
+/* Computes (mr, 16 nv) of c = [c +] a b over k packed elements. mr, nv, b.in_place, b.prefetches and whether next.at is
+ * NULL are constants. */
+static inline __attribute__((always_inline)) void few_tile(const int mr, const int nv, int64_t k, matrix a,
+                                                           few_next next, few_strip b, float *c, int64_t ldc, bool add)
 {
     vec sum[PRODUCT_ROWS][PRODUCT_VECTORS];
     GEMM_UNROLLED
@@ -113,6 +130,8 @@ static inline __attribute__((always_inline)) void few_tile(const int mr, const i
     const int64_t size = b.in_place ? sizeof(uint16_t) : sizeof(float), b_rows = b.in_place ? FEW_STEP : 1;
     for (int64_t l = 0; l < k; l++) {
         vec row[PRODUCT_VECTORS];
+        if (next.at != NULL)
+            few_prefetch_next(mr, next, l);
         for (int64_t r = l * b_rows; b.prefetches && r < (l + 1) * b_rows; r++)
             few_prefetch((const char *)b.at + r * b.ld * size + b.ahead, nv * LANES * size);
         GEMM_UNROLLED
@@ -162,7 +181,7 @@ few_whole_tiles(const int mr, const int nv, const bool in_place, const bool pref
 {
     const int64_t size = in_place ? (int64_t)sizeof(uint16_t) : (int64_t)sizeof(float);
     for (; j + nv * LANES <= x->columns; j += nv * LANES)
-        few_tile(mr, nv, x->k, x->a,
+        few_tile(mr, nv, x->k, x->a, (few_next){.at = NULL},
                  (few_strip){(const char *)x->b.at + j * size, x->b.ld, in_place, prefetches, x->b.ahead}, x->c + j,
                  x->ldc, x->add);
     return j;
@@ -221,16 +240,20 @@ static void multiply_floats_in_place(const few_product *x)
 
 /* c (n, 16 nv) = [c +] n rows of B * panel (k, 16 nv), `high` rows at a time. high and nv are constants. */
 static inline __attribute__((always_inline)) void turned_tiles(const int high, const int nv, int64_t n, int64_t k,
-                                                               matrix b, const float *panel, float *c, int64_t ldc,
-                                                               bool add)
+                                                               matrix b, few_next next, const float *panel, float *c,
+                                                               int64_t ldc, bool add)
 {
     const few_strip a = {panel, nv * LANES, false, false, 0};
+    if (n == high && next.at != NULL) {
+        few_tile(high, nv, k, b, next, a, c, ldc, add);
+        return;
+    }
     if (n == high) {
-        few_tile(high, nv, k, b, a, c, ldc, add);
+        few_tile(high, nv, k, b, (few_next){.at = NULL}, a, c, ldc, add);
         return;
     }
     for (int64_t i = 0; i < n; i++, b.at += b.row)
-        few_tile(1, nv, k, b, a, c + i * ldc, ldc, add);
+        few_tile(1, nv, k, b, (few_next){.at = NULL}, a, c + i * ldc, ldc, add);
 }
 
 static int64_t turned_rows(int nv)
@@ -238,16 +261,17 @@ static int64_t turned_rows(int nv)
     return FEW_SUMS / nv < FEW_TURNED_ROWS ? FEW_SUMS / nv : FEW_TURNED_ROWS;
 }
 
-static void turned_tile(int nv, int64_t n, int64_t k, matrix b, const float *panel, float *c, int64_t ldc, bool add)
+static void turned_tile(int nv, int64_t n, int64_t k, matrix b, few_next next, const float *panel, float *c,
+                        int64_t ldc, bool add)
 {
 #if FEW_TURNED_VECTORS > 1
     if (nv == 4)
-        return turned_tiles(6, 4, n, k, b, panel, c, ldc, add);
+        return turned_tiles(6, 4, n, k, b, next, panel, c, ldc, add);
     if (nv == 2)
-        return turned_tiles(8, 2, n, k, b, panel, c, ldc, add);
+        return turned_tiles(8, 2, n, k, b, next, panel, c, ldc, add);
 #endif
     (void)nv;
-    turned_tiles(FEW_SUMS < 8 ? FEW_SUMS : 8, 1, n, k, b, panel, c, ldc, add);
+    turned_tiles(FEW_SUMS < 8 ? FEW_SUMS : 8, 1, n, k, b, next, panel, c, ldc, add);
 }
 
 /* ---- A ---- */
@@ -433,15 +457,11 @@ static void multiply_straight(const few_rows_share *s, int64_t begin, int64_t en
 }
 
 /* ---- Lanes are rows of C ---- */
-/* Returns k packed elements from p on of n rows of B from row j on; floats are used in place. Prefetches the same part
- * of the next n rows. */
+/* Returns k packed elements from p on of n rows of B from row j on; floats are used in place. */
 static matrix rows_of_b(const few_rows_share *s, int64_t j, int64_t n, int64_t p, int64_t k)
 {
     const tess_gemm *g = s->f->g;
-    size_t size = tess_dtype_size(g->ab_dtype);
     int64_t first = p * FEW_STEP, n_k = min64(k * FEW_STEP, g->k - first);
-    for (int64_t r = j + n; r < min64(j + 2 * n, g->n); r++)
-        few_prefetch((const char *)g->b + (size_t)(r * g->ldb + first) * size, n_k * (int64_t)size);
     if (g->ab_dtype == TESS_F32)
         return (matrix){(const float *)g->b + j * g->ldb + p, g->ldb, 1};
     for (int64_t r = 0; r < n; r++)
@@ -449,6 +469,16 @@ static matrix rows_of_b(const few_rows_share *s, int64_t j, int64_t n, int64_t p
             v_store(s->piece + r * s->f->stretch + i,
                     few_packed(g->b, (j + r) * g->ldb + first + i * FEW_STEP, n_k - i * FEW_STEP, g->ab_dtype), LANES);
     return (matrix){s->piece, s->f->stretch, 1};
+}
+
+/* Returns n rows of B from row j on, from packed k p on, to prefetch; none if not all exist. */
+static few_next rows_after(const few_rows_share *s, int64_t j, int64_t n, int64_t p)
+{
+    const tess_gemm *g = s->f->g;
+    int64_t size = (int64_t)tess_dtype_size(g->ab_dtype);
+    if (j + n > g->n)
+        return (few_next){.at = NULL};
+    return (few_next){(const char *)g->b + (j * g->ldb + p * FEW_STEP) * size, g->ldb * size, FEW_STEP * size};
 }
 
 /* Writes columns [j, j + n) of C from their sums (n, lanes). */
@@ -482,8 +512,9 @@ static void multiply_turned(const few_rows_share *s, int64_t begin, int64_t end)
             for (int64_t j = 0; j < columns; j += most) {
                 int64_t n = min64(most, columns - j);
                 matrix b = rows_of_b(s, block + j, n, p, k);
+                few_next next = rows_after(s, block + j + n, n, p);
                 for (int64_t t = 0; t < f->panels; t++)
-                    turned_tile(f->vectors, n, k, b, s->a + t * f->panel_floats + p * width,
+                    turned_tile(f->vectors, n, k, b, t == 0 ? next : (few_next){.at = NULL}, s->a + t * f->panel_floats + p * width,
                                 s->sums + j * lanes + t * width, lanes, p > 0);
             }
         }
