@@ -91,6 +91,10 @@ static void a_form_that_is_written_wrongly_is_refused(void)
                  "no ]");
     EXPECT_FAILS(tess_form_print(&out, (tess_form_part[]){{.text = "a ]b"}, {NULL}}, 80, NULL), TESS_E_INTERNAL,
                  "closes nothing at ']b'");
+    EXPECT_FAILS(tess_form_print(&out, (tess_form_part[]){{.text = "a {*b}c"}, {NULL}}, 80, NULL), TESS_E_INTERNAL,
+                 "no {/} ends the loop");
+    EXPECT_FAILS(tess_form_print(&out, (tess_form_part[]){{.text = "a{/}b"}, {NULL}}, 80, NULL), TESS_E_INTERNAL,
+                 "closes nothing at '{/}b'");
     tess_buffer_free(&out);
 }
 
@@ -157,6 +161,83 @@ static void words_are_wrapped_at_the_given_column(void)
     tess_buffer_free(&out);
 }
 
+static void loops_repeat_a_text(void)
+{
+    EXPECT_TEXT(filled("{*a}<{x}>{/}{*b}<{}>{/}.", "{'a': [{'x': 1}, {'x': 2}], 'b': []}"), "<1><2>.");
+    EXPECT_TEXT(filled("{*a:, }{}{/} {*a: + }[{:!}{}|none]{/}", "{'a': [3, 0, 5]}"), "3, 0, 5 3 + none + 5");
+    EXPECT_TEXT(filled("{*a:; }{[}{*:,}{}{/}{]}{/}", "{'a': [[1, 2], [], [3]]}"), "[1,2]; []; [3]");
+    EXPECT_TEXT(filled("[{a:!}some|none] {*x.y}{}{/}", "{'a': [], 'x': {'y': ['z']}}"), "none z");
+    EXPECT_TEXT(filled("{*a:3 }{}{/}|{*b:3 }{}{/}", "{'a': [1, 2, 3], 'b': [1, 2, 3, 4, 5]}"), "1 2 3|1 2 ... 5");
+    EXPECT_TEXT(filled("{*a:2}row {}\n{/}end", "{'a': [1, 2, 3]}"), "row 1\n...\nrow 3\nend");
+}
+
+static void words_follow_the_number(void)
+{
+    EXPECT_TEXT(filled("{n:it is|they are} {m:|s}{k: is|s are}", "{'n': 1, 'm': 0, 'k': 1}"), "it is s is");
+    EXPECT_TEXT(filled("{a:.3}|{b:.3}|{b:.3g}", "{'a': 'abcdef', 'b': 'inf'}"), "abc|inf|inf");
+    EXPECT_TEXT(filled("{a:c}", "{'a': 12300000}"), "12.3 M");
+}
+
+static void columns_are_as_wide_as_their_widest_cell(void)
+{
+    EXPECT_TEXT(
+        filled("name\t  size\n{*a}{n}\t  {s}\n{/}\na\tb\n", "{'a': [{'n': 'x', 's': 12}, {'n': 'long', 's': 3}]}"),
+        "name  size\nx     12\nlong  3\n\nab\n");
+    EXPECT_TEXT(filled("\vn\v  size\t  \n{*a}\v{n}\v  {s}\t  {h}\n{/}",
+                       "{'a': [{'n': 100, 's': 1, 'h': 'h\\tt'}, {'n': 1, 's': 2000000, 'h': ''}]}"),
+                "  n     size\n100        1  h t\n  1  2000000\n");
+    EXPECT_TEXT(filled("a\tb\nno cells here\n\xc3\xa4\xc3\xa4\xc3\xa4\tc\n...\n\t\nx\ty", "{}"),
+                "a  b\nno cells here\n\xc3\xa4\xc3\xa4\xc3\xa4"
+                "c\n...\n\nx  y");
+}
+
+static void a_text_in_a_buffer_without_a_pool_is_cut(void)
+{
+    char text[8];
+    tess_buffer out = {.data = text, .capacity = sizeof(text)};
+    json_t *members = json_pack("{s:s, s:i}", "a", "abcdef", "n", 7);
+    EXPECT_OK(tess_form_fill(&out, "{x}{a:-9}{n}", members));
+    EXPECT_TEXT(text, "abcdef ");
+    EXPECT_INT(out.size, 7);
+    json_decref(members);
+}
+
+/* ---- Other writers ---- */
+static json_t *job(void)
+{
+    return json_pack("{s:i, s:s, s:b, s:n, s:{s:f}, s:[{s:s, s:i, s:s, s:[i, i], s:[{s:i, s:f}]}, {s:s, s:s}]}",
+                     "version", 1, "state", "a \"b\"\n\\<&", "ok", 1, "nothing", "waits", "mean s", 0.5, "ranks",
+                     "host", "h0", "rank", 3, "state", "runs", "ids", 1, 2, "parts", "rank", 9, "x", 1.5, "host", "h1",
+                     "why", "lost");
+}
+
+static void metrics_are_what_prometheus_reads(void)
+{
+    tess_buffer out = {.mem = test_mem()};
+    EXPECT_OK(tess_form_put(job(), form, TESS_FORM_METRICS, 0, &out));
+    EXPECT_TEXT(out.data, "# TYPE tessera_version gauge\ntessera_version 1\n"
+                          "# TYPE tessera_state gauge\ntessera_state{state=\"a \\\"b\\\"\\n\\\\<&\"} 1\n"
+                          "# TYPE tessera_ok gauge\ntessera_ok 1\n"
+                          "# TYPE tessera_waits_mean_s gauge\ntessera_waits_mean_s 0.5\n"
+                          "# TYPE tessera_ranks_host gauge\ntessera_ranks_host{rank=\"3\",host=\"h0\"} 1\n"
+                          "# TYPE tessera_ranks_state gauge\ntessera_ranks_state{rank=\"3\",state=\"runs\"} 1\n"
+                          "# TYPE tessera_ranks_parts_x gauge\ntessera_ranks_parts_x{rank=\"3\",parts_rank=\"9\"} 1.5\n"
+                          "# TYPE tessera_ranks_why gauge\ntessera_ranks_why{host=\"h1\",why=\"lost\"} 1\n");
+    tess_buffer_free(&out);
+}
+
+static void a_page_has_tables(void)
+{
+    tess_buffer out = {.mem = test_mem()};
+    EXPECT_OK(tess_form_put(job(), form, TESS_FORM_HTML, 0, &out));
+    EXPECT_CONTAINS(out.data, "<!DOCTYPE html>");
+    EXPECT_CONTAINS(out.data, "\n<tr><th>state<td>a \"b\"\n\\&lt;&amp;\n<tr><th>ok<td>yes\n<tr><th>nothing<td>-\n");
+    EXPECT_CONTAINS(out.data,
+                    "<table><th>host<th>rank<th>state<th>ids<th>parts<th>why\n<tr><td>h0<td>3<td>runs<td>1, 2<td>");
+    EXPECT_CONTAINS(out.data, "\n<tr><td>h1<td>-<td>-<td>-<td>-<td>lost\n</table>\n");
+    tess_buffer_free(&out);
+}
+
 static const test_case cases[] = {
     CASE(cells_print_as_their_format_says),
     CASE(numbers_that_json_lacks_are_told_to_people),
@@ -168,5 +249,11 @@ static const test_case cases[] = {
     CASE(an_empty_list_prints_nothing),
     CASE(programs_get_the_report_itself),
     CASE(words_are_wrapped_at_the_given_column),
+    CASE(loops_repeat_a_text),
+    CASE(words_follow_the_number),
+    CASE(columns_are_as_wide_as_their_widest_cell),
+    CASE(a_text_in_a_buffer_without_a_pool_is_cut),
+    CASE(metrics_are_what_prometheus_reads),
+    CASE(a_page_has_tables),
 };
 TEST_MAIN(cases)

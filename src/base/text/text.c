@@ -19,6 +19,12 @@ static tess_status reserve(tess_buffer *buffer, size_t more)
     return TESS_OK;
 }
 
+/* Returns how many of n more bytes fit. A buffer without a pool keeps its size. */
+static size_t fit(const tess_buffer *buffer, size_t n)
+{
+    return buffer->mem != NULL || n < buffer->capacity - buffer->size ? n : buffer->capacity - buffer->size - 1;
+}
+
 size_t tess_text_add(char *text, size_t size, size_t at, const char *format, ...)
 {
     va_list arguments;
@@ -32,6 +38,7 @@ size_t tess_text_add(char *text, size_t size, size_t at, const char *format, ...
 
 tess_status tess_buffer_append(tess_buffer *buffer, const void *data, size_t size)
 {
+    size = fit(buffer, size);
     TESS_TRY(reserve(buffer, size));
     if (size > 0)
         memcpy(buffer->data + buffer->size, data, size);
@@ -47,11 +54,12 @@ tess_status tess_buffer_printf(tess_buffer *buffer, const char *format, ...)
     int n = vsnprintf(NULL, 0, format, args);
     va_end(args);
     TESS_CHECK(n >= 0, TESS_E_INTERNAL, "cannot format '%s'", format);
-    TESS_TRY(reserve(buffer, (size_t)n));
+    const size_t size = fit(buffer, (size_t)n);
+    TESS_TRY(reserve(buffer, size));
     va_start(args, format);
-    vsnprintf(buffer->data + buffer->size, (size_t)n + 1, format, args);
+    vsnprintf(buffer->data + buffer->size, size + 1, format, args);
     va_end(args);
-    buffer->size += (size_t)n;
+    buffer->size += size;
     return TESS_OK;
 }
 

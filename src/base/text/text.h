@@ -4,7 +4,8 @@
 
 #include "tessera/memory.h"
 
-/* A growing byte string in memory of a pool, always NUL-terminated. Zero-initialise it, then set mem. */
+/* A growing byte string in memory of a pool, always NUL-terminated. Zero-initialise it, then set mem. If mem is NULL,
+ * the text is cut at the `capacity` bytes of `data`, which the caller owns. */
 typedef struct tess_buffer {
     tess_mem *mem;
     char *data;
