@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/report/form.h"
+#include "base/text/json.h"
+
 tess_sentence tess_sentence_begin(char *text, size_t size)
 {
     text[0] = '\0';
@@ -78,51 +81,19 @@ void tess_fields_put(tess_fields *fields, const char *name, int n, const char *f
     va_end(arguments);
 }
 
-/* Appends the text of "{name}" or "{name:one|more}"; `name` begins after the brace. Returns false if the field is
- * empty. */
-static bool fill_field(tess_sentence *words, const char *name, const tess_fields *fields)
-{
-    size_t size = strcspn(name, ":}");
-    int i = 0;
-    while (i < fields->n && (strlen(fields->list[i].name) != size || strncmp(fields->list[i].name, name, size) != 0))
-        i++;
-    if (i == fields->n)
-        return false;
-    if (name[size] == '}') {
-        tess_sentence_add(words, "%s", fields->list[i].text);
-        return fields->list[i].text[0] != '\0';
-    }
-    const char *word = name + size + 1;
-    if (fields->list[i].n != 1)
-        word += strcspn(word, "|") + 1;
-    tess_sentence_add(words, "%.*s", (int)strcspn(word, "|}"), word);
-    return true;
-}
-
-/* Fills in the sentence up to the character `end`, and returns its position. *whole: no field in it was empty. */
-static const char *fill_to(tess_sentence *words, const char *at, char end, const tess_fields *fields, bool *whole)
-{
-    *whole = true;
-    while (*at != end) {
-        size_t n = strcspn(at, "{[]");
-        tess_sentence_add(words, "%.*s", (int)n, at);
-        at += n;
-        if (*at == '{') {
-            *whole = fill_field(words, at + 1, fields) && *whole;
-            at = strchr(at, '}') + 1;
-        } else if (*at == '[') {
-            size_t begin = words->at;
-            bool part_is_whole;
-            at = fill_to(words, at + 1, ']', fields, &part_is_whole) + 1;
-            words->at = part_is_whole ? words->at : begin;
-            words->text[words->at] = '\0';
-        }
-    }
-    return at;
-}
-
+/* The field that was put first counts if two have one name. Without memory, the sentence lacks its fields. */
 void tess_sentence_fill(tess_sentence *words, const char *sentence, const tess_fields *fields)
 {
-    bool whole;
-    fill_to(words, sentence, '\0', fields, &whole);
+    char count[64];
+    json_t *members = json_object();
+    for (int i = fields->n - 1; i >= 0; i--) {
+        snprintf(count, sizeof(count), "n_%s", fields->list[i].name);
+        json_object_set_new(members, fields->list[i].name, tess_json_text(fields->list[i].text));
+        json_object_set_new(members, count, json_integer(fields->list[i].n));
+    }
+    tess_buffer out = {.data = words->text, .size = words->at, .capacity = words->size};
+    if (tess_form_fill(&out, sentence, members) != TESS_OK)
+        tess_error_clear();
+    words->at = out.size;
+    json_decref(members);
 }

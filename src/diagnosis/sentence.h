@@ -43,9 +43,8 @@ tess_sentence tess_fields_add(tess_fields *fields, const char *name, int n);
 void tess_fields_put(tess_fields *fields, const char *name, int n, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Appends `sentence` with its fields. "{who}" is the text of that field. "{who:is|are}" is the first word if the
- * field stands for one thing, and otherwise the second. "[...]" is left out if a field in it is empty. Unknown
- * fields are empty. */
+/* Appends `sentence` with its fields, in the language of forms (base/report/form.h). "{who}" is the text of that field,
+ * and "n_who" the number of things that it stands for: "{n_who:is|are}". Unknown fields are empty. */
 void tess_sentence_fill(tess_sentence *words, const char *sentence, const tess_fields *fields);
 
 /* Sentences of the watchdog and of `doctor log`. The table in sentences.c defines them and names their fields. */

@@ -28,10 +28,10 @@ enum {
 #define FOUND "{witnesses} found together, and it is not known whose fault it is: {finding}"
 #define DISAGREE "ranks disagree, a tie: {ranks} called {odd}, {waiting} called {record}"
 #define END "{cut}{phase}[; {uneven}]"
-#define AT_STEPS                                                                                         \
-    "{who} {ranks:was|were} at step {odd_step} when {waiting} {waiting:was|were} at step {record_step}," \
+#define AT_STEPS                                                                                             \
+    "{who} {n_ranks:was|were} at step {odd_step} when {waiting} {n_waiting:was|were} at step {record_step}," \
     " first in {odd}: it "
-#define NOT_SAID "the records do not say who is to blame[; {absent} rank{absent:|s} left none]"
+#define NOT_SAID "the records do not say who is to blame[; {absent} rank{n_absent:|s} left none]"
 
 static const struct {
     tess_diagnosis_kind kind; /* COUNT: any kind */
@@ -47,17 +47,19 @@ static const struct {
      "the records end in the middle of the work and do not say why: killed with whoever would have told of it (a "
      "crash of a job of one rank, kill -9, power), or the job still runs, on another machine"},
     {TESS_DIAGNOSIS_UNDECIDED, STUCK,
-     NOT_SAID "; {stuck} rank{stuck: is|s are} in an operation[ for longer than {patience} s], to which all have come"},
-    {TESS_DIAGNOSIS_UNDECIDED, 0, NOT_SAID "[; {open} rank{open:|s} waited for others, for less than {limit} s]"},
+     NOT_SAID
+     "; {stuck} rank{n_stuck: is|s are} in an operation[ for longer than {patience} s], to which all have come"},
+    {TESS_DIAGNOSIS_UNDECIDED, 0, NOT_SAID "[; {open} rank{n_open:|s} waited for others, for less than {limit} s]"},
 
     {TESS_DIAGNOSIS_NUMBERS, NOBODY, FOUND},
     {TESS_DIAGNOSIS_NUMBERS, 0, "{who}: {error}{waiters}"},
     {TESS_DIAGNOSIS_FAILED, NOBODY, FOUND},
-    {TESS_DIAGNOSIS_FAILED, 0, "{who} ended by {ranks:an error of its own|the same error}: {error}{waiters}"},
+    {TESS_DIAGNOSIS_FAILED, 0, "{who} ended by {n_ranks:an error of its own|the same error}: {error}{waiters}"},
     {TESS_DIAGNOSIS_MISSING, WAITED_FOR | UNSEEN,
-     "{waiting} wait{waiting:s|} in {record}[, for {waited} s]; {who} {left}, and may be who did not come"},
+     "{waiting} wait{n_waiting:s|} in {record}[, for {waited} s]; {who} {left}, and may be who did not come"},
     {TESS_DIAGNOSIS_MISSING, WAITED_FOR,
-     "{who} keep{ranks:s|} {waiting} waiting in {record}[ for {waited} s]; {ranks:it|the first of them} {left}{last}"},
+     "{who} keep{n_ranks:s|} {waiting} waiting in {record}[ for {waited} s]; {n_ranks:it|the first of them} "
+     "{left}{last}"},
     {TESS_DIAGNOSIS_MISSING, 0, "{who} {left}{last}"},
     {TESS_DIAGNOSIS_STOPPED, EVERYBODY, "all ranks are stopped (a signal such as SIGSTOP, or a debugger)"},
     {TESS_DIAGNOSIS_COUNT, ABSENT, "{who} {situation}{last}{waiters}"},
@@ -99,14 +101,14 @@ static const struct {
 
 static const char *const reports[TESS_REPORT_COUNT] = {
     [TESS_REPORT_NONE] = "",
-    [TESS_REPORT_STALL] = "{who} {who:has|have} kept {whom} waiting for {waited} s {where}; {whose} is {doing}[; the "
+    [TESS_REPORT_STALL] = "{who} {n_who:has|have} kept {whom} waiting for {waited} s {where}; {whose} is {doing}[; the "
                           "deadline of {deadline} s has passed (comm.on_timeout=report): waiting on]",
     [TESS_REPORT_DIFFERENT] = "ranks are in different collectives[ ({tie})]: {culprits} in {own}, {in_it} in {work}",
     [TESS_REPORT_SAME_PLACE] = "same place in the sequence, other operation or counts: a branch or a shape that "
                                "differs between ranks",
     [TESS_REPORT_OTHER_PLACE] = "one group, different places in its sequence: some skipped a collective or called one "
                                 "more",
-    [TESS_REPORT_DISTANCE] = "{culprits} {culprits:is|are} {n} collective{n:|s} {side} {in_it}",
+    [TESS_REPORT_DISTANCE] = "{culprits} {n_culprits:is|are} {n} collective{n_n:|s} {side} {in_it}",
     [TESS_REPORT_STANDSTILL] = "the collective ran for {ran} h before its limit of {timeout} h was noticed: the "
                                "processes, or their host, stood still meanwhile",
     [TESS_REPORT_GROUPS] = "ranks wait in collectives of different groups: {in_it} in {work}, {in_other_group} in "
@@ -148,7 +150,7 @@ static const char *const situations[TESS_SITUATION_COUNT] = {
 };
 
 /* ---- Fields ---- */
-#define WAITERS "[; {waiting} wait{waiting:s|} for {ranks:it|them}[ in {record}][, for {waited} s]]"
+#define WAITERS "[; {waiting} wait{n_waiting:s|} for {n_ranks:it|them}[ in {record}][, for {waited} s]]"
 
 enum { WHAT_BYTES = 224, PHASE_BYTES = 96 };
 
@@ -225,12 +227,12 @@ static void put_first(const diagnosis_search *search, tess_fields *fields)
         tess_fields_put(fields, "signal", 1, "%d (SIG%s)", rank->signal, name != NULL ? name : "?");
     put_sentence(fields, "situation", situation != NULL ? situation : "broke off");
     put_sentence(fields, "left",
-                 !rank->present                         ? "{ranks:has|have} left no record"
+                 !rank->present                         ? "{n_ranks:has|have} left no record"
                  : diagnosis->odd.op == TESS_TRACE_NONE ? "has done no operation yet"
                                                         : "is");
     tess_fields_put(fields, "where", 1, "%s", where_in(rank, &diagnosis->odd));
     tess_fields_put(fields, "own_phase", 1, "%s", own_phase(rank, &diagnosis->odd, phase, sizeof(phase)));
-    put_sentence(fields, "last", "[ {where} {odd}]{own_phase}");
+    put_sentence(fields, "last", "[{odd:!} {where} {odd}]{own_phase}");
 }
 
 /* Puts an error that several ranks report, as one of them reports it. */

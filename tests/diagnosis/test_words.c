@@ -20,11 +20,11 @@ static void expect_filled(const char *sentence, int n, const char *seconds, cons
 
 static void sentences_take_their_fields(void)
 {
-    static const char sentence[] = "{who} wait{who:s|} for {who:it|them}[ for {s} s[ in {op}]].";
+    static const char sentence[] = "{who} wait{n_who:s|} for {n_who:it|them}[ for {s} s[ in {op}]].";
     expect_filled(sentence, 1, "2", "rank 1 waits for it for 2 s.");
     expect_filled(sentence, 4, "2", "ranks 1-3 7 wait for them for 2 s.");
     expect_filled(sentence, 1, "", "rank 1 waits for it.");
-    expect_filled("{w}{whom}[{who}{op}]none", 1, "2", "none"); /* no prefix of a name matches */
+    expect_filled("{w}{whom}[{op}{who}]none", 1, "2", "none"); /* no prefix of a name matches */
 }
 
 static void what_does_not_fit_is_cut(void)
