@@ -62,6 +62,26 @@ static void other_orders_are_read_too(void)
     tess_pipeline_free(&s);
 }
 
+static void what_spreadsheets_write_is_read(void)
+{
+    static const char *const texts[] = {
+        "\xef\xbb\xbf\"0F0\",\"0F1\",\"0B0\",\"0B1\"\r\n\"1F0\",\"1B0\",\"1F1\",\"1B1\"\r\n",
+        "\n ,,\n0F0,0F1,0B0,0B1\n\"\",,\n\n1F0,1B0,1F1,1B1\n,,,\n\n",
+        "\xef\xbb\xbf\n0F0 , 0F1, 0B0,0B1\n1F0,1B0,1F1,1B1",
+    };
+    const tess_pipeline_schedule shape = {.kind = TESS_PIPELINE_1F1B, .ranks = 2, .chunks = 1, .micros = 2};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        tess_pipeline_schedule s;
+        tess_buffer order = {.mem = test_mem()};
+        EXPECT_OK(tess_pipeline_parse_csv(test_mem(), texts[i], strlen(texts[i]), "it", &shape, &s));
+        EXPECT_OK(tess_pipeline_print_order(&s, 0, &order));
+        EXPECT_OK(tess_pipeline_print_order(&s, 1, &order));
+        EXPECT_TEXT(order.data, "FFBBFBFB");
+        tess_buffer_free(&order);
+        tess_pipeline_free(&s);
+    }
+}
+
 static void orders_that_cannot_run_are_refused_with_their_cell(void)
 {
     static const struct {
@@ -79,7 +99,10 @@ static void orders_that_cannot_run_are_refused_with_their_cell(void)
         {"0F0,0F1,0I0,0B1\n", "cell 4 ('0B1'): micro-batches keep their order: 0 is the next one here"},
         {"0F0,0F1,0B0\n", "row 1: stage 0 has 1 of 2 micro-batches in B or I"},
         {"0F0,0F1,0I0,0I1,0W0\n", "row 1: stage 0 has 1 of 2 micro-batches in B or W"},
-        {"0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n", "it: "}, /* each rank waits for the other */
+        {"0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n",
+         "it: deadlock: row 1, cell 2 ('0B0') waits for rank 1; row 2, cell 2 ('1F1') waits for rank 0"},
+        {"\n0F0,,0I0,0W0,0F1,0I1,0W1\n\n1F0,1F1,1I0,1W0,1I1,1W1\n",
+         "row 1, cell 3 ('0I0') waits for rank 1; row 2, cell 2"},
         {"0B0,0F0,0F1,0B1\n1F0,1F1,1B0,1B1\n", "its input is missing: no F before it"},
     };
     const tess_pipeline_schedule shape = {.kind = TESS_PIPELINE_1F1B, .ranks = 2, .chunks = 1, .micros = 2};
@@ -94,6 +117,7 @@ static void orders_that_cannot_run_are_refused_with_their_cell(void)
 static const test_case cases[] = {
     CASE(every_schedule_is_read_back_as_it_was),
     CASE(other_orders_are_read_too),
+    CASE(what_spreadsheets_write_is_read),
     CASE(orders_that_cannot_run_are_refused_with_their_cell),
 };
 TEST_MAIN(cases)

@@ -52,6 +52,8 @@ typedef struct tess_pipeline_action {
     int chunk, micro;
     int slot;  /* slot of the chunk */
     bool last; /* B and BW: the chunk's gradients are complete afterwards */
+    int cell;  /* of a CSV file, from 1: where the computation is written that this action is, or is a message of; 0: no
+                  file */
 } tess_pipeline_action;
 
 typedef struct tess_pipeline_list {

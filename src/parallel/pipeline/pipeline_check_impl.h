@@ -5,7 +5,8 @@
 #include "parallel/pipeline/pipeline.h"
 
 enum { PIPELINE_ACTION_BYTES = 96 };
-/* "rank 1, action 5 (RECV_F of chunk 0, micro-batch 3)". Returns text. */
+/* "rank 1, action 5 (RECV_F of chunk 0, micro-batch 3)", or "row 2, cell 3 ('1F3')" if the action is from a file.
+ * Returns text. */
 const char *pipeline_action_text(const tess_pipeline_schedule *schedule, int rank, int index,
                                  char text[PIPELINE_ACTION_BYTES]);
 

@@ -29,9 +29,17 @@ typedef struct list_check {
 
 const char *pipeline_action_text(const tess_pipeline_schedule *s, int rank, int index, char text[PIPELINE_ACTION_BYTES])
 {
-    const tess_pipeline_action *a = &s->lists[rank].actions[index];
-    snprintf(text, PIPELINE_ACTION_BYTES, "rank %d, action %d (%s of chunk %d, micro-batch %d)", rank, index,
-             (unsigned)a->op < TESS_PIPELINE_OPS ? tess_pipeline_op_name(a->op) : "no operation", a->chunk, a->micro);
+    const tess_pipeline_action *a = &s->lists[rank].actions[index], *computation = s->lists[rank].actions;
+    if (a->cell == 0) {
+        snprintf(text, PIPELINE_ACTION_BYTES, "rank %d, action %d (%s of chunk %d, micro-batch %d)", rank, index,
+                 (unsigned)a->op < TESS_PIPELINE_OPS ? tess_pipeline_op_name(a->op) : "no operation", a->chunk,
+                 a->micro);
+        return text;
+    }
+    while (computation->cell != a->cell || computation->op > TESS_PIPELINE_BW)
+        computation++;
+    snprintf(text, PIPELINE_ACTION_BYTES, "row %d, cell %d ('%d%c%d')", rank + 1, a->cell,
+             tess_pipeline_stage(s, rank, a->chunk), "FBIW"[computation->op], a -> micro);
     return text;
 }
 

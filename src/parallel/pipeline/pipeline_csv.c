@@ -1,7 +1,7 @@
 /* Reads the order of a schedule's computations from CSV, as torchtitan's pipeline_parallel_schedule_csv has it: a row
  * for each rank, a cell for each computation, such as 0F3 (stage 0, forward, micro-batch 3). The operations are F, B
- * (the whole backward), I (backward of inputs) and W (backward of weights); empty cells are idle time. Messages are
- * added here. */
+ * (the whole backward), I (backward of inputs) and W (backward of weights); empty cells are idle time. Cells may have
+ * quotes, and blank lines are no rows. Messages are added later. */
 #include <ctype.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ enum { CELL_TEXT = 24 };
 /* The place of a cell, which messages name. */
 typedef struct csv_cell {
     const char *name; /* name of the file */
-    int row, column;  /* both from 1 */
+    int row, column;  /* both from 1; blank lines are not counted */
     char text[CELL_TEXT];
 } csv_cell;
 
@@ -74,17 +74,18 @@ static tess_status take_cell(const csv_cell *cell, int rank, pipeline_order *o)
                action.micro != *next ? *next : *next_weights);
     ++*next;
     *next_weights += whole;
+    action.cell = cell->column;
     o->actions[o->n++] = action;
     return TESS_OK;
 }
 
-/* Copies the next cell of the line, without spaces. Returns the place after it. */
+/* Copies the next cell of the line, without spaces and quotes. Returns the place after it. */
 static const char *next_cell(const char *at, const char *end, csv_cell *cell)
 {
     size_t n = 0;
     cell->column++;
     for (; at < end && *at != ','; at++)
-        if (!isspace((unsigned char)*at) && n + 1 < CELL_TEXT)
+        if (!isspace((unsigned char)*at) && *at != '"' && n + 1 < CELL_TEXT)
             cell->text[n++] = *at;
     cell->text[n] = '\0';
     return at < end ? at + 1 : end;
@@ -110,16 +111,25 @@ static tess_status read_row(const char *name, const char *at, const char *end, i
     return TESS_OK;
 }
 
+const char *pipeline_csv_next(const pipeline_csv *csv, const char **at)
+{
+    const char *all = csv->text + csv->size, *row = NULL;
+    while (row == NULL && *at < all) {
+        const char *begin = *at, *end = memchr(begin, '\n', (size_t)(all - begin));
+        *at = end != NULL ? end + 1 : all;
+        for (const char *c = begin; c < *at; c++)
+            row = isspace((unsigned char)*c) || *c == ',' || *c == '"' ? row : begin;
+    }
+    return row;
+}
+
 tess_status pipeline_csv_row(const pipeline_csv *csv, int rank, pipeline_order *o)
 {
-    const char *at = csv->text, *all = csv->text + csv->size;
-    for (int row = 0; at < all; row++) {
-        const char *end = memchr(at, '\n', (size_t)(all - at));
-        end = end != NULL ? end : all;
-        if (row == rank)
-            return read_row(csv->name, at, end, rank, o);
-        at = end < all ? end + 1 : all;
-    }
+    const char *at = csv->text, *begin = pipeline_csv_next(csv, &at);
+    for (int row = 0; row < rank && begin != NULL; row++)
+        begin = pipeline_csv_next(csv, &at);
+    if (begin != NULL)
+        return read_row(csv->name, begin, at, rank, o);
     return TESS_FAIL(TESS_E_INVALID, "%s: there is no row for rank %d: a schedule of %d ranks has %d rows", csv->name,
                      rank, o->schedule->ranks, o->schedule->ranks);
 }
