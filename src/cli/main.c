@@ -158,6 +158,11 @@ int main(int argc, char **argv)
         print_help(stderr);
         return TESS_EXIT_BAD_INPUT;
     }
+    if (strcmp(argv[1], "help") == 0 && argc > 2) { /* `help mesh` is `mesh --help` */
+        static char flag[] = "--help";
+        memmove(&argv[1], &argv[2], (size_t)(argc - 2) * sizeof(argv[0]));
+        argv[argc - 1] = flag;
+    }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
         print_help(stdout);
         cli_exit(TESS_EXIT_OK);
