@@ -15,6 +15,14 @@
 #include "plan/memory_table.h"
 #include "engine/model/tied_head.h"
 
+typedef struct info_request {
+    const char *target;          /* a model's folder, a config.json, or a run's configuration; NULL: none */
+    char **overrides, **filters; /* filters: parts of keys; if there are any, only options with them are shown */
+    int n_overrides, n_filters;
+    tess_ranks ranks;
+    bool is_counted; /* the number of ranks was given */
+} info_request;
+
 static void print_facts(const tess_cuda_fact *facts, int n)
 {
     for (int i = 0; i < n; i++)
@@ -42,18 +50,40 @@ static tess_status print_machine(void)
     return TESS_OK;
 }
 
-/* Prints every option with its value, and the default where it differs. */
-static tess_status print_options(const tess_config *config)
+static bool has_part(const char *key, char *const *parts, int n)
+{
+    bool any = n == 0;
+    for (int i = 0; i < n; i++)
+        any = any || strstr(key, parts[i]) != NULL;
+    return any;
+}
+
+/* Returns how many options have one of these parts in their keys. */
+static int count_options(char *const *parts, int n)
+{
+    int n_tables, n_found = 0;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    for (int t = 0; t < n_tables; t++)
+        for (int i = 0; i < tables[t].section->n_rows; i++)
+            n_found += has_part(tables[t].section->rows[i].key, parts, n);
+    return n_found;
+}
+
+/* Prints the options that the request asks for, with their values, and the default where it differs. */
+static tess_status print_options(const tess_config *config, const info_request *r)
 {
     int n_tables;
     const tess_option_table *tables = tess_config_tables(&n_tables);
     for (int t = 0; t < n_tables; t++) {
         const tess_option_section *section = tables[t].section;
         const void *values = tess_options_section(&tables[t], config);
-        printf("\n%s: %s\n", section->name, section->help);
-        for (int i = 0; i < section->n_rows; i++) {
+        for (int i = 0, n_shown = 0; i < section->n_rows; i++) {
             const tess_option *row = &section->rows[i];
             char value[2048], setting[2560];
+            if (!has_part(row->key, r->filters, r->n_filters))
+                continue;
+            if (n_shown++ == 0)
+                printf("\n%s: %s\n", section->name, section->help);
             TESS_TRY(tess_options_format(row, values, value, sizeof(value)));
             snprintf(setting, sizeof(setting), "%s=%s", strchr(row->key, '.') + 1, value);
             printf("  %-34s %s", setting, row->help);
@@ -108,19 +138,19 @@ static tess_status print_model(tess_mem *mem, const char *path, const char *fold
 
 /* Prints the memory table. If the number of ranks was not given, options that need several ranks are not an error
  * here. */
-static tess_status print_memory(tess_mem *mem, tess_config *config, const tess_ranks *ranks, bool is_counted)
+static tess_status print_memory(tess_mem *mem, tess_config *config, const info_request *r)
 {
     tess_buffer text = {.mem = mem};
     const tess_task_kind *kind = tess_rl_is_meant(config) ? &tess_rl_task_kind : &tess_text_task_kind;
-    tess_status status = tess_config_check_step(config, ranks->n);
+    tess_status status = tess_config_check_step(config, r->ranks.n);
     if (status == TESS_OK && kind->has_own_batches) /* data files of a text task may be added later */
         status = kind->check(config);
     if (status == TESS_OK)
-        status = tess_memory_table(mem, kind->predict_memory, config, ranks->n, &text);
+        status = tess_memory_table(mem, kind->predict_memory, config, r->ranks.n, &text);
     if (status == TESS_OK)
         printf("%s", (const char *)text.data);
     tess_buffer_free(&text);
-    if (status != TESS_E_INVALID || is_counted)
+    if (status != TESS_E_INVALID || r->is_counted)
         return status;
     printf("\nmemory: not of 1 rank (-n RANKS): %s\n", tess_error_message());
     tess_error_clear();
@@ -128,64 +158,91 @@ static tess_status print_memory(tess_mem *mem, tess_config *config, const tess_r
 }
 
 /* Loads the configuration, with the defaults of `tessera rl` if the configuration is one of reinforcement learning. */
-static tess_status load_config(tess_mem *mem, const char *path, char *const *overrides, int n_overrides,
-                               tess_config *config)
+static tess_status load_config(tess_mem *mem, const info_request *r, tess_config *config)
 {
-    TESS_TRY(tess_config_load(mem, path, overrides, n_overrides, config));
+    TESS_TRY(tess_config_load(mem, r->target, r->overrides, r->n_overrides, config));
     if (!tess_rl_is_meant(config))
         return TESS_OK;
     tess_config_free(config);
-    return tess_config_load_over(mem, tess_rl_task_kind.defaults, path, overrides, n_overrides, config);
+    return tess_config_load_over(mem, tess_rl_task_kind.defaults, r->target, r->overrides, r->n_overrides, config);
 }
 
-static tess_status print_config(tess_mem *mem, tess_config *config, const tess_ranks *ranks, bool has_words,
-                                bool is_counted)
+static tess_status print_config(tess_mem *mem, tess_config *config, const info_request *r)
 {
     char path[1024];
-    TESS_TRY(print_options(config));
+    TESS_TRY(print_options(config, r));
+    if (r->n_filters > 0)
+        return TESS_OK;
     if (config->model.config[0] == '\0' && config->model.path[0] == '\0')
         return TESS_OK;
     TESS_TRY(tess_config_model_file(config, path, sizeof(path)));
     TESS_TRY(print_model(mem, path, "", config));
-    return has_words ? print_memory(mem, config, ranks, is_counted) : TESS_OK;
+    return r->target != NULL || r->n_overrides > 0 ? print_memory(mem, config, r) : TESS_OK;
 }
 
-/* Prints the machine, then `target`: a model's folder, a config.json, or a run's configuration. NULL: only defaults. */
-static tess_status print_about(tess_mem *mem, const char *target, char *const *overrides, int n_overrides,
-                               const tess_ranks *ranks, bool is_counted)
+/* Prints the machine, unless there are filters, and then what the request names. */
+static tess_status print_about(tess_mem *mem, const info_request *r)
 {
     tess_config config;
     char path[1024];
-    bool folder = target != NULL && tess_os_is_dir(target);
-    bool json = target != NULL && tess_text_ends_with(target, ".json");
-    TESS_CHECK(!(folder || json) || n_overrides == 0, TESS_E_INVALID,
-               "'%s': only a run's configuration has options to set", overrides[0]);
-    TESS_TRY(print_machine());
+    bool folder = r->target != NULL && tess_os_is_dir(r->target);
+    bool json = r->target != NULL && tess_text_ends_with(r->target, ".json");
+    TESS_CHECK(!(folder || json) || r->n_overrides == 0, TESS_E_INVALID,
+               "'%s': only a run's configuration has options to set", r->overrides[0]);
+    TESS_CHECK(!(folder || json) || r->n_filters == 0, TESS_E_INVALID,
+               "'%s': only a run's configuration has options to choose from", r->filters[0]);
+    for (int i = 0; i < r->n_filters; i++)
+        TESS_CHECK(count_options(&r->filters[i], 1) > 0, TESS_E_INVALID, "no option has '%.60s' in its key",
+                   r->filters[i]);
+    if (r->n_filters == 0)
+        TESS_TRY(print_machine());
     if (folder) {
-        TESS_TRY(tess_model_folder_file(target, "config.json", path, sizeof(path)));
-        return print_model(mem, path, target, NULL);
+        TESS_TRY(tess_model_folder_file(r->target, "config.json", path, sizeof(path)));
+        return print_model(mem, path, r->target, NULL);
     }
     if (json)
-        return print_model(mem, target, "", NULL);
-    TESS_TRY(load_config(mem, target, overrides, n_overrides, &config));
-    tess_status status = print_config(mem, &config, ranks, target != NULL || n_overrides > 0, is_counted);
+        return print_model(mem, r->target, "", NULL);
+    TESS_TRY(load_config(mem, r, &config));
+    tess_status status = print_config(mem, &config, r);
     tess_config_free(&config);
     return status;
+}
+
+/* Sorts the words into target, overrides and filters. The first word is no target if there is no such file, but an
+ * option with this part in its key. */
+static void sort_words(char **words, int n, info_request *r)
+{
+    const bool is_word = n > 0 && strchr(words[0], '=') == NULL;
+    if (is_word && (tess_os_is_file(words[0]) || tess_os_is_dir(words[0]) || count_options(words, 1) == 0)) {
+        r->target = *words++;
+        n--;
+    }
+    r->overrides = words;
+    for (int i = 0; i < n; i++) {
+        char *word = words[i];
+        if (strchr(word, '=') == NULL)
+            continue;
+        words[i] = words[r->n_overrides];
+        words[r->n_overrides++] = word;
+    }
+    r->filters = words + r->n_overrides;
+    r->n_filters = n - r->n_overrides;
 }
 
 static int run(tess_mem *mem, int argc, char **argv)
 {
     const char *n_ranks = NULL;
-    tess_ranks ranks = {0};
+    info_request r = {0};
     const cli_flag flags[] = {
         {"-n", "RANKS", "processes on this machine: whose memory is predicted (1)", .text = &n_ranks}};
-    int n = cli_parse(argc, argv, &cli_info, flags, 1);
-    char *const *words = argv + 1;
-    const char *target = tess_config_take_path(&words, &n);
-    tess_status status = cli_count_ranks(n_ranks, &ranks);
-    return cli_end(status == TESS_OK ? print_about(mem, target, words, n, &ranks, n_ranks != NULL) : status);
+    sort_words(argv + 1, cli_parse(argc, argv, &cli_info, flags, 1), &r);
+    r.is_counted = n_ranks != NULL;
+    tess_status status = cli_count_ranks(n_ranks, &r.ranks);
+    return cli_end(status == TESS_OK ? print_about(mem, &r) : status);
 }
 
 const cli_command cli_info = {
-    "info", "[[CONFIG.yaml] [-n RANKS] [section.key=value ...] | MODEL_DIR | config.json]",
-    "show this machine, every option with its value, a model's parameters, the memory of a run", .run = run};
+    "info", "[[CONFIG.yaml] [-n RANKS] [section.key=value ...] [WORD ...] | MODEL_DIR | config.json]",
+    "show this machine, every option with its value, a model's parameters, the memory of a run\n"
+    "WORD, such as optimizer or lr: only options with this in their key.",
+    .run = run};

@@ -187,6 +187,11 @@ expect "neither train, encode nor decode" 2 "neither" "$tessera" tokenize parse 
 # ---- Information
 expect "info of a configuration" 0 "local_batch_size=2" "$tessera" info run.yaml
 expect "info with overrides" 0 "steps=7 " "$tessera" info run.yaml training.steps=7
+expect "info of a section" 0 "beta1=" "$tessera" info optimizer
+grep -qE '^(kernels|training):' output && fail "and of others: $(cat output)" || pass "and of no other"
+expect "info of a part of a key, as a run has it" 0 "steps=7 " "$tessera" info run.yaml training.steps=7 steps
+expect "a key that no option has" 2 "no option has 'nosuch' in its key" "$tessera" info run.yaml nosuch
+expect "a part of a key, and a folder" 2 "only a run's configuration" "$tessera" info $out steps
 expect "info of a folder" 0 "model.layers.2.mlp.down_proj.weight" "$tessera" info $out
 expect "options of a folder" 2 "only a run's configuration" "$tessera" info $out training.steps=7
 expect "info of a config.json" 0 "59.7 k parameters" "$tessera" info model.json
