@@ -31,6 +31,14 @@ static void print_ranks(const char *what, const int *ranks, int n)
     printf("\n");
 }
 
+/* Prints the state of a rank, and why, unless that begins with the state. */
+static void print_rank(int number, const tess_rank_report *rank)
+{
+    int repeats = strncmp(rank->why, rank->state, strlen(rank->state)) == 0;
+    printf("  rank %d, process %d%s%s: %s%s%s\n", number, rank->pid, rank->host[0] != '\0' ? " on " : "", rank->host,
+           repeats ? "" : rank->state, repeats || rank->why[0] == '\0' ? "" : ", ", rank->why);
+}
+
 static tess_status print(const tess_job_report *report)
 {
     const tess_verdict *verdict = tess_job_report_verdict(report);
@@ -44,7 +52,7 @@ static tess_status print(const tess_job_report *report)
     for (int i = 0; i < verdict->n_ranks; i++) {
         tess_rank_report rank;
         TESS_TRY(tess_job_report_rank(report, verdict->ranks[i], &rank));
-        printf("  rank %d, process %d on %s: %s %s\n", verdict->ranks[i], rank.pid, rank.host, rank.state, rank.why);
+        print_rank(verdict->ranks[i], &rank);
     }
     return TESS_OK;
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The tool of embed_diagnosis.c from Python, with ctypes alone: which rank holds a job up, and why.
 
+    python3 embed_diagnosis.py                 lists the running jobs, each with its root cause
     python3 embed_diagnosis.py JOB [--json]    JOB: a job's folder, or the process id of its launcher or of a rank
 
 TESSERA_LIBRARY names the library where the system does not find it."""
@@ -26,6 +27,11 @@ class RankReport(Structure):
                 ("phase", c_char_p), ("step", c_int64), ("waited_s", c_double), ("state", c_char * 32)]
 
 
+class RunningJob(Structure):
+    _fields_ = [("pid", c_int), ("world", c_int), ("n_hosts", c_int), ("folder", c_char * 1024),
+                ("command", c_char * 256)]
+
+
 def check(status):
     """Every call that can fail returns a tess_status: 0, or what the message explains."""
     if status != 0:
@@ -46,6 +52,14 @@ report_verdict = function("tess_job_report_verdict", HANDLE, result=POINTER(Verd
 report_rank = function("tess_job_report_rank", HANDLE, c_int, POINTER(RankReport))
 report_json = function("tess_job_report_json", HANDLE, OUT)
 report_destroy = function("tess_job_report_destroy", OUT, result=None)
+jobs_list = function("tess_jobs_list", OUT, POINTER(c_int))
+
+
+def show_rank(number, rank):
+    """The state of a rank, and why, unless that begins with the state."""
+    host, state, why = rank.host.decode(), rank.state.decode(), rank.why.decode()
+    said = why if why.startswith(state) else f"{state}, {why}" if why else state
+    print(f"  rank {number}, process {rank.pid}{' on ' if host else ''}{host}: {said}")
 
 
 def show(report):
@@ -62,7 +76,7 @@ def show(report):
     for r in ranks:
         rank = RankReport()
         report_rank(report, r, byref(rank))
-        print(f"  rank {r}, process {rank.pid} on {rank.host.decode()}: {rank.state.decode()} {rank.why.decode()}")
+        show_rank(r, rank)
     if name in ("healthy", "finished"):
         return 0
     return 4 if verdict.tie or name == "undecided" else 3
@@ -75,20 +89,35 @@ def print_json(report):
     libc.free(text)
 
 
-def main():
+def diagnose(job, as_json):
     report = c_void_p()
+    report_read(job, -1, byref(report))
     try:
-        report_read(os.fsencode(sys.argv[1]), -1, byref(report))
+        if as_json:
+            print_json(report)
+            return 0
+        return show(report)
+    finally:
+        report_destroy(byref(report))
+
+
+def diagnose_all():
+    jobs, n, worst = c_void_p(), c_int(), 0
+    jobs_list(byref(jobs), byref(n))
+    for job in ctypes.cast(jobs, POINTER(RunningJob))[: n.value]:
+        print(f"job {job.pid}, {job.world} ranks, {job.command.decode()}")
+        worst = max(worst, diagnose(str(job.pid).encode(), False))
+    libc.free(jobs)
+    return worst
+
+
+def main():
+    words = [word for word in sys.argv[1:] if word != "--json"]
+    try:
+        return diagnose(os.fsencode(words[0]), "--json" in sys.argv) if words else diagnose_all()
     except RuntimeError as error:
         print(f"embed_diagnosis: {error}", file=sys.stderr)
         return 2
-    if "--json" in sys.argv:
-        print_json(report)
-        code = 0
-    else:
-        code = show(report)
-    report_destroy(byref(report))
-    return code
 
 
 sys.exit(main())

@@ -49,11 +49,16 @@ for ((i = 0; i < 3000; i++)); do
     sleep 0.1
 done
 grep -q '^  culprits: 1$' "$work/said" || fail "the stopped rank is not found" "$work/said"
-stopped=$(sed -n 's/^  rank 1, process \([0-9]*\) .*/\1/p' "$work/said")
+stopped=$(sed -n 's/^  rank 1, process \([0-9]*\)\( on [^ ]*\)\{0,1\}: .*/\1/p' "$work/said")
+grep -q 'stopped stopped' "$work/said" && fail "the state is said twice" "$work/said"
 "$program" "$stopped" >"$work/said" 2>&1 || true
 grep -q '^rank_stopped: rank 1 ' "$work/said" || fail "by the rank's own process" "$work/said"
 "$program" >"$work/said" 2>&1 || true
 grep -q "^job $launcher, 3 ranks, " "$work/said" || fail "the job is not listed" "$work/said"
+if [ -n "$python" ]; then
+    python3 "$python" >"$work/python" 2>&1 || true
+    grep -q "^job $launcher, 3 ranks, " "$work/python" || fail "Python: the job is not listed" "$work/python"
+fi
 kill -CONT "$stopped"
 wait "$launcher" || fail "the job was disturbed" "$work/log"
 launcher=
