@@ -3,11 +3,19 @@
 tessera=$(realpath "$1")
 project=$2
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+export TEST_WORK=$work # marks the processes of this test
+trap 'end_rest; rm -rf "$work"' EXIT
 cd "$work"
 n_failed=0
 n_passed=0
 
+# Ends what the test has left behind: stopped processes would hold its output open.
+end_rest() {
+    local pid
+    for pid in $(grep -lsza "^TEST_WORK=$work\$" /proc/[0-9]*/environ | tr -dc '0-9\n'); do
+        kill -KILL "$pid" 2>/dev/null
+    done
+}
 pass() { n_passed=$((n_passed + 1)); echo "ok     $1"; }
 fail() { n_failed=$((n_failed + 1)); echo "FAILED $1"; }
 finish() { echo "$n_passed passed, $n_failed failed"; [ "$n_failed" = 0 ] && [ "$n_passed" -gt 0 ]; exit $?; }

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -158,11 +159,12 @@ bool test_wants_ranks(const test_case *test, int ranks)
     return test->ranks == ranks || test->ranks < 0;
 }
 
+/* Also reaps the orphans that run_case has adopted. */
 int test_wait(int pid, double timeout_s)
 {
     double begin = tess_os_now_s();
     int state = 0;
-    while (waitpid(pid, &state, WNOHANG) == 0) {
+    while (waitpid(-1, &state, WNOHANG) != pid) {
         double over = tess_os_now_s() - begin - timeout_s;
         if (over > 0) /* first so that a launcher can end what it started */
             kill(pid, over < 3 ? SIGTERM : SIGKILL);
@@ -171,8 +173,30 @@ int test_wait(int pid, double timeout_s)
     return tess_os_now_s() - begin > timeout_s ? -1 : state;
 }
 
+/* Ends what a case that failed has left behind: stopped processes would hold the output of the runner open. */
+static void end_orphans(void)
+{
+    char path[64];
+    bool any = true;
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
+    for (int tries = 0; any && tries < 5000; tries++) { /* children of those that end come here, too */
+        int pid;
+        FILE *children = fopen(path, "re");
+        any = false;
+        while (children != NULL && fscanf(children, "%d", &pid) == 1) {
+            kill(pid, SIGKILL);
+            any = true;
+        }
+        if (children != NULL)
+            fclose(children);
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            ;
+    }
+}
+
 /* Runs the case in a child; 0 when it passed. */
-static int run_case(const test_case *test, int ranks)
+static int try_case(const test_case *test, int ranks)
 {
     double timeout = test_timeout(test);
     fflush(NULL);
@@ -196,6 +220,15 @@ static int run_case(const test_case *test, int ranks)
         return 1;
     }
     return WEXITSTATUS(state) != 0;
+}
+
+static int run_case(const test_case *test, int ranks)
+{
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* orphans of the case become children of this process */
+    int failed = try_case(test, ranks);
+    if (failed)
+        end_orphans();
+    return failed;
 }
 
 static void print_report(const test_case *test, int ranks, bool failed, double begin)
