@@ -108,6 +108,8 @@ static void store(const cli_command *command, const cli_flag *f, const char *tex
         cli_exit(cli_misuse(command, "%s may be given %d times", f->name, CLI_REPEATS));
     if (f->text != NULL)
         f->text[n] = text;
+    if (f->style != NULL)
+        *f->style = f->as;
     if ((f->integer != NULL || f->bytes != NULL || f->number != NULL) && read_value(f, text) != TESS_OK)
         cli_exit(cli_end(TESS_E_INVALID));
 }
@@ -287,6 +289,12 @@ tess_status cli_print_text(tess_status status, tess_buffer *text)
         fwrite(text->data, 1, text->size, stdout);
     tess_buffer_free(text);
     return status;
+}
+
+tess_status cli_report(tess_mem *mem, json_t *report, const tess_form_part *form, tess_form_style style, size_t flags)
+{
+    tess_buffer text = {.mem = mem};
+    return cli_print_text(tess_form_put(report, form, style, flags, &text), &text);
 }
 
 void cli_print_line(void *self, const char *line)

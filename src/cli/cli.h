@@ -7,7 +7,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "base/text/text.h"
+#include "base/report/form.h"
 #include "control/supervise/exit.h"
 #include "control/supervise/start_ranks.h"
 #include "tessera/memory.h"
@@ -25,7 +25,16 @@ typedef struct cli_flag {
     int64_t *integer, min, max;  /* receives the value as an integer in min .. max */
     int64_t *bytes, unit;        /* receives a size in min .. max bytes; a plain number counts `unit` bytes */
     double *number, least, most; /* receives a number in least .. most */
+    tess_form_style *style, as;  /* receives `as` */
 } cli_flag;
+
+/* The flags that choose the style of a report. */
+#define CLI_STYLES(to)                                                                               \
+    {"--json", NULL, "print JSON", .style = (to), .as = TESS_FORM_JSON},                             \
+        {"--html", NULL, "print a page of HTML", .style = (to), .as = TESS_FORM_HTML},               \
+    {                                                                                                \
+        "--prometheus", NULL, "print metrics for Prometheus", .style = (to), .as = TESS_FORM_METRICS \
+    }
 
 /* A command. `name` is one word, or two as in "ckpt ls". Lists of commands show the first line of `help`. */
 typedef struct cli_command {
@@ -71,6 +80,8 @@ tess_status cli_add_bos(const char *text, tess_add_bos *add);
 
 /* If `status` is TESS_OK, prints `text` to standard output. Then frees `text` and returns `status`. */
 tess_status cli_print_text(tess_status status, tess_buffer *text);
+/* Prints a report as tess_form_put writes it. Takes over the report. */
+tess_status cli_report(tess_mem *mem, json_t *report, const tess_form_part *form, tess_form_style style, size_t flags);
 /* Prints a warning of the library to standard error, in place of the status line. */
 void cli_print_line(void *self, const char *line);
 

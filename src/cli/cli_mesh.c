@@ -3,18 +3,17 @@
 #include "cli/cli.h"
 #include "control/supervise/mesh_plan.h"
 
-#include "base/text/json.h"
-
 typedef struct mesh_flags {
-    const char *json, *measure;
+    const char *measure;
     int64_t most; /* size of the messages to measure */
+    tess_form_style style;
 } mesh_flags;
 
 static tess_status show(tess_mem *mem, const tess_mesh_plan *plan, const mesh_flags *flags)
 {
     tess_bench_axes measured = {0};
+    const bool for_people = flags->style == TESS_FORM_TEXT;
     tess_buffer text = {.mem = mem};
-    json_t *json = NULL;
     if (flags->measure != NULL) {
         TESS_CHECK(
             plan->layout.hosts == NULL, TESS_E_INVALID,
@@ -27,19 +26,18 @@ static tess_status show(tess_mem *mem, const tess_mesh_plan *plan, const mesh_fl
         cli_status_clear();
     }
     const tess_mesh_view view = {&plan->layout, plan->host_names, plan->axis, measured.n, measured.speeds};
-    tess_status status = flags->json == NULL ? tess_mesh_view_print(&view, &text) : tess_mesh_view_json(&view, &json);
-    if (status == TESS_OK && flags->json == NULL && plan->stages != NULL)
-        status = tess_stage_plan_print(plan->stages, &text);
-    if (status == TESS_OK && json == NULL && plan->placements != NULL)
-        status = tess_param_placements_print(plan->placements, &text);
-    if (status == TESS_OK && json == NULL && plan->no_placements[0] != '\0')
-        status = tess_buffer_printf(&text, "\nparameters: not known (%s)\n", plan->no_placements);
-    if (status == TESS_OK && json != NULL && plan->placements != NULL)
+    json_t *json = tess_mesh_view_json(&view, for_people);
+    if (!for_people && plan->placements != NULL)
         json_object_set_new(json, "parameters", tess_param_placements_json(plan->placements));
-    if (status == TESS_OK && json != NULL && plan->stages != NULL)
+    if (!for_people && plan->stages != NULL)
         json_object_set_new(json, "pipeline", tess_stage_plan_json(plan->stages));
-    if (status == TESS_OK && json != NULL)
-        status = tess_json_print(json, JSON_INDENT(2), &text);
+    tess_status status = tess_form_put(json, tess_mesh_form, flags->style, JSON_INDENT(2), &text);
+    if (status == TESS_OK && for_people && plan->stages != NULL)
+        status = tess_stage_plan_print(plan->stages, &text);
+    if (status == TESS_OK && for_people && plan->placements != NULL)
+        status = tess_param_placements_print(plan->placements, &text);
+    if (status == TESS_OK && for_people && plan->no_placements[0] != '\0')
+        status = tess_buffer_printf(&text, "\nparameters: not known (%s)\n", plan->no_placements);
     return cli_print_text(status, &text);
 }
 
@@ -58,8 +56,8 @@ static int run(tess_mem *mem, int argc, char **argv)
          .text = &chosen.measure},
         {"--most", "SIZE", "largest size to measure, such as 64MiB (100); a plain number counts MiB",
          .bytes = &chosen.most, .unit = 1 << 20, .min = 0, .max = (int64_t)1 << 40},
-        {"--json", NULL, "print JSON", .text = &chosen.json}};
-    int n = cli_parse(argc, argv, &cli_mesh, flags, 8);
+        CLI_STYLES(&chosen.style)};
+    int n = cli_parse(argc, argv, &cli_mesh, flags, sizeof(flags) / sizeof(flags[0]));
     char *const *words = argv + 1;
     request.config = tess_config_take_path(&words, &n);
     request.overrides = words;

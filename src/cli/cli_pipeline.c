@@ -6,15 +6,17 @@
 #include "parallel/pipeline/pipeline.h"
 #include "parallel/pipeline/pipeline_stages.h"
 
-#include "base/report/form.h"
 #include "base/text/json.h"
+
+enum { JSON_VERSION = 1 };
 
 static const double small_bubble = 0.1;
 
 typedef struct pipeline_flags {
-    const char *schedule, *csv, *costs, *json, *trace;
+    const char *schedule, *csv, *costs, *trace;
     int64_t ranks, micros, chunks, layers, buffers, columns;
     double embedding, head;
+    tess_form_style style;
 } pipeline_flags;
 
 /* One schedule with its simulated results. */
@@ -101,18 +103,21 @@ static tess_status open_case(tess_mem *mem, const pipeline_flags *flags, tess_pi
 
 static const tess_form_part case_form[] = {
     {.text = "{schedule}: {n_ranks} rank{n_ranks:s}, {chunks} chunk{chunks:s} a rank, {micro_batches} "
-             "micro-batch[{many:!}es]\n"
+             "micro-batch{micro_batches:|es}\n"
              "a stage: forward {costs.forward:g}, backward {costs.backward_inputs:g} for inputs and "
              "{costs.backward_weights:g} for weights, message {costs.message:g}\n\n"
              "{timeline}F forward, B backward, I and W its parts for inputs and weights, . idle"
              "[{has_odd:!}; small letters: odd chunks]\n\n"
              "rank   busy   idle  in flight  stages: slots\n"},
-    {.list = "ranks", .text = "{rank:4} {busy:6g} {idle:6.1%} {in_flight:10} {slots}\n"},
-    {.text =
-         "\nlength {length:g}, bubble {bubble:.1%}[{formula:!}; by the formula {formula}: {formula_bubble:.1%}]\n"
-         "at most {message_buffers} message{message_buffers:s} wait[{is_one:!}s] between two stages\n"
-         "[{is_large:!}[{micro_batches_for_10_percent} micro-batch[{needs_many:!}es] or more make it smaller than 10%"
-         "|no number of micro-batches that can be simulated makes it smaller than 10%]\n]"},
+    {.list = "ranks",
+     .text = "{rank:4} {busy:6g} {idle:6.1%} {in_flight:10}  {*stages: }{stage}: {slots}[{layers:!} (layers "
+             "{first_layer} .. "
+             "{last_layer})]{/}\n"},
+    {.text = "\nlength {length:g}, bubble {bubble:.1%}[{formula:!}; by the formula {formula}: {formula_bubble:.1%}]\n"
+             "at most {message_buffers} message{message_buffers:s} wait{message_buffers:s|} between two stages\n"
+             "[{is_large:!}[{micro_batches_for_10_percent} micro-batch{micro_batches_for_10_percent:|es} or more make "
+             "it smaller than 10%"
+             "|no number of micro-batches that can be simulated makes it smaller than 10%]\n]"},
     {NULL, NULL}};
 
 static json_t *actions_json(const pipeline_case *c, int r)
@@ -141,6 +146,7 @@ static tess_status rank_json(const pipeline_case *c, int r, json_t *list)
         if (c->first != NULL) {
             tess_json_put_int(item, "first_layer", c->first[stage]);
             tess_json_put_int(item, "layers", c->first[stage + 1] - c->first[stage]);
+            tess_json_put_int(item, "last_layer", c->first[stage + 1] - 1);
         }
         json_array_append_new(stages, item);
     }
@@ -162,55 +168,40 @@ static tess_status case_json(const pipeline_case *c, json_t **json)
         TESS_TRY(tess_pipeline_least_micros(s, &c->costs, small_bubble, &micros));
     for (int r = 0; r < s->ranks; r++)
         TESS_TRY(rank_json(c, r, ranks));
-    *json =
-        json_pack("{s:s, s:i, s:i, s:{s:f, s:f, s:f, s:f}, s:f, s:f, s:s?, s:o, s:i, s:o}", "schedule",
-                  tess_pipeline_kind_name(s->kind), "chunks", s->chunks, "micro_batches", s->micros, "costs", "forward",
-                  c->costs.forward, "backward_inputs", c->costs.input, "backward_weights", c->costs.weight, "message",
-                  c->costs.send, "length", c->report.makespan, "bubble", c->report.bubble, "formula", formula,
-                  "formula_bubble", tess_json_number(stated), "message_buffers", c->report.buffers, "ranks", ranks);
+    *json = json_pack("{s:i, s:s, s:i, s:i, s:{s:f, s:f, s:f, s:f}, s:f, s:f, s:s?, s:o, s:i, s:o}", "version",
+                      JSON_VERSION, "schedule", tess_pipeline_kind_name(s->kind), "chunks", s->chunks, "micro_batches",
+                      s->micros, "costs", "forward", c->costs.forward, "backward_inputs", c->costs.input,
+                      "backward_weights", c->costs.weight, "message", c->costs.send, "length", c->report.makespan,
+                      "bubble", c->report.bubble, "formula", formula, "formula_bubble", tess_json_number(stated),
+                      "message_buffers", c->report.buffers, "ranks", ranks);
     tess_json_put_int(*json, "micro_batches_for_10_percent", micros);
     return TESS_OK;
 }
 
-/* Adds what people see in place of the actions: a picture, and a line for each rank's stages. */
-static tess_status add_pictures(const pipeline_case *c, int columns, json_t *report)
+/* Adds the picture that people see in place of the actions. */
+static tess_status add_picture(const pipeline_case *c, int columns, json_t *report)
 {
-    const tess_pipeline_schedule *s = &c->schedule;
-    tess_buffer text = {.mem = s->mem};
-    int micros = (int)json_integer_value(json_object_get(report, "micro_batches_for_10_percent"));
-    tess_status status = tess_pipeline_print_timeline(s, &c->report, columns, &text);
-    json_object_update_new(
-        report, json_pack("{s:i, s:b, s:s?, s:b, s:b, s:b, s:b}", "n_ranks", s->ranks, "many", s->micros != 1,
-                          "timeline", text.data, "has_odd", s->chunks > 1, "is_one", c->report.buffers == 1, "is_large",
-                          c->report.bubble >= small_bubble && !c->is_of_file, "needs_many", micros != 1));
-    for (int r = 0; r < s->ranks && status == TESS_OK; r++) {
-        text.size = 0;
-        for (int chunk = 0; chunk < s->chunks && status == TESS_OK; chunk++) {
-            int stage = tess_pipeline_stage(s, r, chunk);
-            status = tess_buffer_printf(&text, " %d: %d", stage, s->lists[r].slots[chunk]);
-            if (status == TESS_OK && c->first != NULL)
-                status = tess_buffer_printf(&text, " (layers %d .. %d)", c->first[stage], c->first[stage + 1] - 1);
-        }
-        json_object_set_new(json_array_get(json_object_get(report, "ranks"), (size_t)r), "slots",
-                            json_string(text.data));
-    }
+    tess_buffer text = {.mem = c->schedule.mem};
+    TESS_TRY(tess_pipeline_print_timeline(&c->schedule, &c->report, columns, &text));
+    json_object_update_new(report, json_pack("{s:i, s:s, s:b, s:b}", "n_ranks", c->schedule.ranks, "timeline",
+                                             text.data, "has_odd", c->schedule.chunks > 1, "is_large",
+                                             c->report.bubble >= small_bubble && !c->is_of_file));
     tess_buffer_free(&text);
-    return status;
+    return TESS_OK;
 }
 
 static tess_status show(tess_mem *mem, const pipeline_flags *flags, const pipeline_case *c)
 {
-    tess_buffer text = {.mem = mem};
     json_t *json = NULL;
     if (flags->trace != NULL)
         TESS_TRY(tess_pipeline_write_trace(&c->schedule, &c->report, flags->trace));
     tess_status status = case_json(c, &json);
-    if (status == TESS_OK && flags->json == NULL)
-        status = add_pictures(c, (int)flags->columns, json);
+    if (status == TESS_OK && flags->style == TESS_FORM_TEXT)
+        status = add_picture(c, (int)flags->columns, json);
     if (status == TESS_OK)
-        status = tess_form_put(json_incref(json), case_form, flags->json != NULL, JSON_INDENT(2), &text);
+        return cli_report(mem, json, case_form, flags->style, JSON_INDENT(2));
     json_decref(json);
-    return cli_print_text(status, &text);
+    return status;
 }
 
 static tess_status show_one(tess_mem *mem, const pipeline_flags *flags)
@@ -237,7 +228,7 @@ static double held(const pipeline_case *c)
 }
 
 static const tess_form_part comparison_form[] = {
-    {.text = "{ranks} rank{ranks:s}, {micro_batches} micro-batch{many:?es}; all layers of a rank: forward "
+    {.text = "{ranks} rank{ranks:s}, {micro_batches} micro-batch{micro_batches:|es}; all layers of a rank: forward "
              "{costs.forward:g}, backward {costs.input:g} for inputs and {costs.weight:g} for weights; message "
              "{costs.send:g}\n"
              "schedule     chunks    length  bubble  in flight (of all layers of a rank)\n"},
@@ -246,7 +237,8 @@ static const tess_form_part comparison_form[] = {
              "{in_flight:10.4g}]\n"},
     {NULL, NULL}};
 
-static tess_status add_schedule(tess_mem *mem, const pipeline_flags *flags, tess_pipeline_kind kind, json_t *list)
+static tess_status add_schedule(tess_mem *mem, const pipeline_flags *flags, tess_pipeline_kind kind, json_t *list,
+                                int *n_refused)
 {
     const char *name = tess_pipeline_kind_name(kind);
     int chunks =
@@ -255,6 +247,8 @@ static tess_status add_schedule(tess_mem *mem, const pipeline_flags *flags, tess
     tess_status status = open_case(mem, flags, kind, chunks, true, &c);
     if (status == TESS_E_INVALID) {
         json_array_append_new(list, json_pack("{s:s, s:s}", "schedule", name, "refused", tess_error_message()));
+        tess_error_clear();
+        ++*n_refused;
         status = TESS_OK;
     } else if (status == TESS_OK) {
         json_array_append_new(list, json_pack("{s:s, s:i, s:f, s:f, s:f}", "schedule", name, "chunks", chunks, "length",
@@ -266,23 +260,25 @@ static tess_status add_schedule(tess_mem *mem, const pipeline_flags *flags, tess
 
 static tess_status compare(tess_mem *mem, const pipeline_flags *flags)
 {
-    tess_buffer text = {.mem = mem};
     tess_pipeline_costs costs;
     TESS_TRY(read_costs(flags->costs, &costs));
-    json_t *list = json_array(), *report = json_pack("{s:o}", "schedules", list);
+    json_t *list = json_array(), *report = json_pack("{s:i, s:o}", "version", JSON_VERSION, "schedules", list);
     tess_status status = TESS_OK;
+    int n_refused = 0;
     for (int k = 0; k < TESS_PIPELINE_KINDS && status == TESS_OK; k++)
-        status = add_schedule(mem, flags, (tess_pipeline_kind)k, list);
-    if (flags->json == NULL)
-        json_object_update_new(report, json_pack("{s:I, s:I, s:b, s:{s:f, s:f, s:f, s:f}}", "ranks",
-                                                 (json_int_t)flags->ranks, "micro_batches", (json_int_t)flags->micros,
-                                                 "many", flags->micros != 1, "costs", "forward", costs.forward, "input",
-                                                 costs.input, "weight", costs.weight, "send", costs.send));
-    if (status != TESS_OK) {
-        json_decref(report);
-        return status;
-    }
-    return cli_print_text(tess_form_put(report, comparison_form, flags->json != NULL, JSON_INDENT(2), &text), &text);
+        status = add_schedule(mem, flags, (tess_pipeline_kind)k, list, &n_refused);
+    if (status == TESS_OK && n_refused == TESS_PIPELINE_KINDS)
+        status =
+            TESS_FAIL(TESS_E_INVALID, "%s", json_string_value(json_object_get(json_array_get(list, 0), "refused")));
+    if (flags->style == TESS_FORM_TEXT)
+        json_object_update_new(report,
+                               json_pack("{s:I, s:I, s:{s:f, s:f, s:f, s:f}}", "ranks", (json_int_t)flags->ranks,
+                                         "micro_batches", (json_int_t)flags->micros, "costs", "forward", costs.forward,
+                                         "input", costs.input, "weight", costs.weight, "send", costs.send));
+    if (status == TESS_OK)
+        return cli_report(mem, report, comparison_form, flags->style, JSON_INDENT(2));
+    json_decref(report);
+    return status;
 }
 
 static int run(tess_mem *mem, int argc, char **argv)
@@ -308,7 +304,7 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--head", "N", "what the head costs, in layers (0)", .number = &chosen.head, .least = 0, .most = 1e6},
         {"--columns", "N", "width of the picture (120)", .integer = &chosen.columns, .min = 20, .max = 1 << 16},
         {"--trace", "FILE", "write a timeline for ui.perfetto.dev", .text = &chosen.trace},
-        {"--json", NULL, "print JSON", .text = &chosen.json}};
+        CLI_STYLES(&chosen.style)};
     if (cli_parse(argc, argv, &cli_pipeline, flags, sizeof(flags) / sizeof(flags[0])) > 0)
         return cli_misuse(&cli_pipeline, "'%.60s' is no option", argv[1]);
     if (chosen.ranks == 0 || chosen.micros == 0)

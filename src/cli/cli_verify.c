@@ -10,8 +10,9 @@
 enum { DIFFERENT = 5 };
 
 typedef struct verify_options {
-    const char *ranks, *kernels, *json, *all, *layouts;
+    const char *ranks, *kernels, *all, *layouts;
     int64_t steps;
+    tess_form_style style;
 } verify_options;
 
 static void show_progress(void *self, const char *text)
@@ -45,7 +46,7 @@ static tess_status verify(tess_mem *mem, const verify_options *o, const tess_ver
     tess_status status = tess_verify(mem, plan, result);
     cli_status_clear();
     if (status == TESS_OK)
-        status = tess_verify_print(result, o->all != NULL, o->json != NULL, &text);
+        status = tess_verify_print(result, o->all != NULL, o->style, &text);
     status = cli_print_text(status, &text);
     *code = tess_verify_same(result) ? TESS_EXIT_OK : DIFFERENT;
     tess_verify_free(result);
@@ -67,10 +68,11 @@ static tess_status verify_layouts(tess_mem *mem, const verify_options *o, tess_v
     tess_verify_walk walk;
     tess_buffer text = {.mem = mem};
     plan->self = mem;
-    tess_status status = tess_verify_layouts(mem, plan, o->layouts, o->json == NULL ? print_layout : NULL, &walk);
+    tess_status status =
+        tess_verify_layouts(mem, plan, o->layouts, o->style == TESS_FORM_TEXT ? print_layout : NULL, &walk);
     cli_status_clear();
     if (status == TESS_OK)
-        status = tess_verify_print_walk(&walk, o->json != NULL, &text);
+        status = tess_verify_print_walk(&walk, o->style, &text);
     status = cli_print_text(status, &text);
     *code = tess_verify_walk_count(&walk, TESS_VERIFY_FAILED) > 0          ? TESS_EXIT_FAILED
             : tess_verify_walk_count(&walk, TESS_VERIFY_DIFFERS) > 0       ? DIFFERENT
@@ -109,8 +111,8 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--layouts", "all|WORDS",
          "every layout of the ranks instead, or those with pp=2,strategy=full,schedule=1f1b,...", .text = &o.layouts},
         {"--all", NULL, "list every tensor that differs", .text = &o.all},
-        {"--json", NULL, "print the result as JSON", .text = &o.json}};
-    int n = cli_parse(argc, argv, &cli_verify, flags, 6);
+        CLI_STYLES(&o.style)};
+    int n = cli_parse(argc, argv, &cli_verify, flags, sizeof(flags) / sizeof(flags[0]));
     if (n == 0)
         return cli_misuse(&cli_verify, "name a configuration file, or section.key=value");
     tess_status status = read_words(mem, &o, n, argv + 1, &config, &plan);

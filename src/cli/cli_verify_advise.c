@@ -1,7 +1,6 @@
 /* `tessera verify advise`: recommends whether to use exact on-policy training, and proposes initial settings, a
  * reference model, and offload. */
 #include "base/core/options.h"
-#include "base/report/form.h"
 #include "base/text/text.h"
 #include "cli/cli.h"
 #include "cli/cli_verify.h"
@@ -11,11 +10,12 @@
 #include "verify/on_policy_choice.h"
 
 typedef struct advise_flags {
-    const char *algorithm, *size, *budget, *json, *measured;
+    const char *algorithm, *size, *budget, *measured;
     const char *preset, *reference, *critical, *no_offload;
     const char *offload, *speed;
     int64_t steps, batch;
     double slowdown;
+    tess_form_style style;
 } advise_flags;
 
 static json_t *texts_json(const char *const *texts, int n)
@@ -50,7 +50,6 @@ static tess_status read_times(const char *text, double *slowdown)
 static tess_status advise(tess_mem *mem, const advise_flags *f)
 {
     tess_on_policy_question question;
-    tess_buffer text = {.mem = mem};
     double slowdown = 0;
     TESS_TRY(tess_on_policy_question_parse(f->algorithm, f->size, f->budget, f->slowdown, &question));
     if (f->measured != NULL)
@@ -62,7 +61,7 @@ static tess_status advise(tess_mem *mem, const advise_flags *f)
     if (f->measured != NULL)
         json_object_update_new(
             json, json_pack("{s:f, s:s}", "slowdown_pct", slowdown, "band", tess_on_policy_cost_band(slowdown)));
-    return cli_print_text(tess_form_put(json, answer_form, f->json != NULL, JSON_INDENT(2), &text), &text);
+    return cli_report(mem, json, answer_form, f->style, JSON_INDENT(2));
 }
 
 /* ---- A configuration to begin with ---- */
@@ -125,7 +124,6 @@ static json_t *choice_json(const tess_reference_choice *c)
 
 static tess_status advise_reference(tess_mem *mem, const advise_flags *f)
 {
-    tess_buffer text = {.mem = mem};
     tess_reference_case of = {
         .steps_per_rollout = f->steps, .kl_is_critical = f->critical != NULL, .forbids_offload = f->no_offload != NULL};
     TESS_CHECK(read_sizes(f->reference, 2, (double *const[]){&of.model_gb, &of.available_gb}) && of.model_gb > 0,
@@ -134,8 +132,7 @@ static tess_status advise_reference(tess_mem *mem, const advise_flags *f)
                "as 14GiB,80GiB, or in GB",
                f->reference);
     const tess_reference_choice choice = tess_reference_choose(&of);
-    return cli_print_text(tess_form_put(choice_json(&choice), choice_form, f->json != NULL, JSON_INDENT(2), &text),
-                          &text);
+    return cli_report(mem, choice_json(&choice), choice_form, f->style, JSON_INDENT(2));
 }
 
 /* ---- Offload ---- */
@@ -161,7 +158,6 @@ static json_t *offload_json(const tess_offload_choice *c)
 
 static tess_status advise_offload(tess_mem *mem, const advise_flags *f)
 {
-    tess_buffer text = {.mem = mem};
     tess_offload_case of = {.batch = f->batch, .speed_is_critical = f->speed != NULL};
     TESS_CHECK(
         read_sizes(f->offload, 3, (double *const[]){&of.model_gb, &of.device_gb, &of.host_gb}) && of.model_gb > 0,
@@ -170,8 +166,7 @@ static tess_status advise_offload(tess_mem *mem, const advise_flags *f)
         "device and of the host, such as 14GiB,80GiB,512GiB, or in GB",
         f->offload);
     const tess_offload_choice choice = tess_offload_choose(&of);
-    return cli_print_text(tess_form_put(offload_json(&choice), offload_form, f->json != NULL, JSON_INDENT(2), &text),
-                          &text);
+    return cli_report(mem, offload_json(&choice), offload_form, f->style, JSON_INDENT(2));
 }
 
 static int run(tess_mem *mem, int argc, char **argv)
@@ -197,7 +192,7 @@ static int run(tess_mem *mem, int argc, char **argv)
          .text = &f.offload},
         {"--batch", "N", "offload: sequences a step of a device (1)", .integer = &f.batch, .min = 1, .max = 1000000},
         {"--critical-speed", NULL, "offload: steps may not get slower", .text = &f.speed},
-        {"--json", NULL, "print JSON", .text = &f.json}};
+        CLI_STYLES(&f.style)};
     if (cli_parse(argc, argv, &cli_verify_advise, flags, sizeof(flags) / sizeof(flags[0])) > 0)
         return cli_misuse(&cli_verify_advise, "'%.60s' is no option", argv[1]);
     if (f.preset != NULL)

@@ -13,9 +13,10 @@ static const char *const tables[] = {"ref", "avx2", "avx512", "avx512_bf16", "am
 enum { N_TABLES = sizeof(tables) / sizeof(tables[0]) };
 
 typedef struct invariance_flags {
-    const char *table, *library, *symbol, *json;
+    const char *table, *library, *symbol;
     int64_t width, threads;
     double tolerance;
+    tess_form_style style;
 } invariance_flags;
 
 static void show_progress(void *self, const char *row)
@@ -27,16 +28,10 @@ static tess_status show(tess_mem *mem, const invariance_flags *f, const tess_inv
                         int *code)
 {
     tess_buffer text = {.mem = mem};
-    tess_status status = TESS_OK;
     cli_status_clear();
-    if (f->json != NULL)
-        status = tess_invariance_print_json(results, n, &text);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         *code = tess_invariance_holds(&results[i]) ? *code : TESS_EXIT_FAILED;
-        if (f->json == NULL && status == TESS_OK)
-            status = tess_invariance_print(&results[i], &text);
-    }
-    return cli_print_text(status, &text);
+    return cli_print_text(tess_invariance_print(results, n, f->style, &text), &text);
 }
 
 static tess_status check_table(tess_mem *mem, const invariance_flags *f, const char *name,
@@ -112,7 +107,7 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--width", "N", "floats of its rows (512)", .integer = &f.width, .min = 1, .max = 1 << 24},
         {"--tolerance", "X", "by which its values may differ (0: not at all)", .number = &f.tolerance, .least = 0,
          .most = 1e30},
-        {"--json", NULL, "print the result as JSON", .text = &f.json}};
+        CLI_STYLES(&f.style)};
     int n = cli_parse(argc, argv, &cli_verify_invariance, flags, sizeof(flags) / sizeof(flags[0]));
     if (n > 0)
         return cli_misuse(&cli_verify_invariance, "'%.60s' is no option", argv[1]);

@@ -5,9 +5,10 @@
 #include "verify/on_policy_source.h"
 
 typedef struct on_policy_flags {
-    const char *prompts, *dtype, *against, *device, *plant, *json;
+    const char *prompts, *dtype, *against, *device, *plant;
     int64_t new_tokens, threads, max_length, seed;
     double temperature;
+    tess_form_style style;
 } on_policy_flags;
 
 static void show_progress(void *self, const char *text)
@@ -41,7 +42,7 @@ static tess_status verify(tess_mem *mem, const on_policy_flags *f, const tess_on
     tess_status status = tess_on_policy_verify(mem, plan, result);
     cli_status_clear();
     if (status == TESS_OK)
-        status = tess_on_policy_print(result, f->json != NULL, &text);
+        status = tess_on_policy_print(result, f->style, &text);
     *code = tess_on_policy_first(result) == NULL ? TESS_EXIT_OK : TESS_EXIT_FAILED;
     tess_mem_free(mem, result);
     return cli_print_text(status, &text);
@@ -90,7 +91,7 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--threads", "N", "default: all cores", .integer = &f.threads, .min = 1, .max = 1024},
         {"--plant", "ENGINE:UNIT:TENSOR", "a drill: spoil a tensor, such as \"generation:1:attention output\"",
          .text = &f.plant},
-        {"--json", NULL, "print the result as JSON", .text = &f.json}};
+        CLI_STYLES(&f.style)};
     int n = cli_parse(argc, argv, &cli_verify_on_policy, flags, sizeof(flags) / sizeof(flags[0]));
     if (n == 0)
         return cli_misuse(&cli_verify_on_policy, "name a model's folder, or a configuration");

@@ -2,9 +2,7 @@
 #ifndef TESS_MESH_MESH_LAYOUT_H
 #define TESS_MESH_MESH_LAYOUT_H
 
-#include <jansson.h>
-
-#include "base/text/text.h"
+#include "base/report/form.h"
 #include "tessera/mesh.h"
 
 typedef struct tess_mesh_layout {
@@ -78,10 +76,9 @@ typedef struct tess_mesh_view {
     tess_mesh_speed (*speeds)[TESS_MESH_SPEEDS]; /* (n_axes) measured speeds of each axis */
 } tess_mesh_view;
 
-/* Prints axes, groups, a table of ranks, a picture, and the bandwidth or how to measure it. TESS_E_NOMEM: memory ran
- * out. */
-tess_status tess_mesh_view_print(const tess_mesh_view *view, tess_buffer *out);
-/* Returns the same information as a JSON object (a new reference). */
-tess_status tess_mesh_view_json(const tess_mesh_view *view, json_t **json);
+/* Describes axes, groups, ranks, and the bandwidth of axes. `for_people`: with what tess_mesh_form, the form of the
+ * report, also shows: a picture, or how to measure. Returns a new reference; NULL: memory ran out. */
+json_t *tess_mesh_view_json(const tess_mesh_view *view, bool for_people);
+extern const tess_form_part tess_mesh_form[];
 
 #endif

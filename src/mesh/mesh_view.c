@@ -1,6 +1,5 @@
-/* Formats a layout as text and as JSON: its axes, groups and ranks, a picture, and the speed of its axes. */
+/* Describes a layout: its axes, groups and ranks, a picture, and the speed of its axes. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/text/json.h"
 #include "mesh/mesh_layout.h"
@@ -40,200 +39,62 @@ static int rank_step(const tess_mesh_layout *l, int axis)
     return step;
 }
 
-static bool is_shown(const tess_mesh_view *view, int axis)
-{
-    return view->axis < 0 || view->axis == axis;
-}
+const tess_form_part tess_mesh_form[] = {
+    {.text =
+         "mesh {*grid: x }{size}{/} ({*grid:, }{name}{/}): {world} rank{world:s} on [{several_hosts:!}{hosts} "
+         "hosts|one host]; {number} = {*grid: + }[{multiplier} ]{name}{/}[{ordered:!}; the grid shows the rank at each "
+         "place]\n"
+         "\naxis\v  size\v  groups\v  apart\n{*grid}{name}\v  {size}\v  {n_groups}\v  {stride}\t  {note}\n{/}"
+         "\ngroups\n{*axes}{name:-4}\t  {*groups:9 }{[}{*:17 }{}{/}{]}{/}\n{/}"
+         "\n\v{last}{*columns:17}\v  {}{/}\n"
+         "{*rows:17}[{gap:!}\t\n]{label}{*ranks:17}\v  {}{/}[\t   {hosts}]\n{/}"
+         "\n\vrank{*grid}\v  {name:4}{/}[{several_hosts:!}\t  host]\n"
+         "{*ranks:17}\v{rank}{*at}\v  {}{/}[\t  {host}]\n{/}"
+         "[{measured:!}\nchecked: along every axis ranks gather and sum what the groups say\n"
+         "\nall_reduce, all groups of an axis at once, the slowest\n"
+         "axis\v       bytes\v          time\v           bus\n"
+         "{*grid}{*all_reduce}{axis}\v{bytes:B}\v{us:.1f} us\v{bus_bytes_per_s:B}/s\n{/}{/}"
+         "|\nbandwidth: not measured. --measure does it on this machine; over hosts it is `tessera launch --hosts ... "
+         "-- bench comm`\n]"},
+    {NULL, NULL}};
 
-/* ---- Text ---- */
-static int widest(int a, int b)
+static json_t *describe_groups(const tess_mesh_layout *l, int axis)
 {
-    return a > b ? a : b;
-}
-
-static int digits(int number)
-{
-    return snprintf(NULL, 0, "%d", number);
-}
-
-/* Prints "mesh 2 x 4 (dp, tp): 8 ranks on 2 hosts; rank = 4 dp + tp". */
-static tess_status print_title(const tess_mesh_layout *l, tess_buffer *out)
-{
-    int n_hosts = count_hosts(l);
-    const char *number = l->ranks != NULL ? "place" : "rank";
-    for (int a = 0; a < l->n_axes; a++)
-        TESS_TRY(tess_buffer_printf(out, a > 0 ? " x %d" : "mesh %d", l->sizes[a]));
-    for (int a = 0; a < l->n_axes; a++)
-        TESS_TRY(tess_buffer_printf(out, a > 0 ? ", %s" : " (%s", l->names[a]));
-    TESS_TRY(tess_buffer_printf(out, "): %d rank%s on ", l->size, l->size == 1 ? "" : "s"));
-    TESS_TRY(tess_buffer_printf(out, n_hosts == 1 ? "one host; " : "%d hosts; ", n_hosts));
-    TESS_TRY(tess_buffer_printf(out, "%s = ", number));
-    for (int a = 0; a < l->n_axes; a++) {
-        int stride = tess_mesh_layout_stride(l, a);
-        TESS_TRY(tess_buffer_printf(out, a > 0 ? " + " : ""));
-        if (stride > 1)
-            TESS_TRY(tess_buffer_printf(out, "%d ", stride));
-        TESS_TRY(tess_buffer_printf(out, "%s", l->names[a]));
-    }
-    return tess_buffer_printf(out, l->ranks != NULL ? "; the grid shows the rank at each place\n" : "\n");
-}
-
-static tess_status print_axes(const tess_mesh_view *view, int name_width, tess_buffer *out)
-{
-    const tess_mesh_layout *l = view->layout;
-    TESS_TRY(tess_buffer_printf(out, "\n%-*s  size  groups  apart\n", name_width, "axis"));
-    for (int a = 0; a < l->n_axes; a++) {
-        bool alone = l->sizes[a] == 1;
-        int step = rank_step(l, a);
-        char apart[16];
-        snprintf(apart, sizeof(apart), step != 0 ? "%d" : "-", step);
-        TESS_TRY(tess_buffer_printf(out, "%-*s  %4d  %6d  %5s  %s\n", name_width, l->names[a], l->sizes[a],
-                                    l->size / l->sizes[a], apart,
-                                    alone                            ? "one rank: no communication"
-                                    : tess_mesh_layout_crosses(l, a) ? "crosses hosts"
-                                                                     : "stays inside a host"));
-    }
-    return TESS_OK;
-}
-
-static tess_status print_groups(const tess_mesh_view *view, int name_width, tess_buffer *out)
-{
-    const tess_mesh_layout *l = view->layout;
-    TESS_TRY(tess_buffer_printf(out, "\ngroups\n"));
-    for (int a = 0; a < l->n_axes; a++) {
-        if (!is_shown(view, a))
-            continue;
-        TESS_TRY(tess_buffer_printf(out, "%-*s ", name_width, l->names[a]));
-        for (int group = 0; group < l->size / l->sizes[a]; group++)
-            for (int i = 0; i < l->sizes[a]; i++)
-                TESS_TRY(tess_buffer_printf(out, "%s%d%s", i == 0 ? " [" : " ", member(l, a, group, i),
-                                            i == l->sizes[a] - 1 ? "]" : ""));
-        TESS_TRY(tess_buffer_printf(out, "\n"));
-    }
-    return TESS_OK;
-}
-
-/* Prints the hosts of ranks [first, first + n), each once: "h1" or "h1,h2". */
-static tess_status print_hosts_of(const tess_mesh_view *view, int first, int n, tess_buffer *out)
-{
-    for (int rank = first; rank < first + n; rank++) {
-        bool listed = false;
-        for (int r = first; r < rank; r++)
-            listed |= view->layout->hosts[r] == view->layout->hosts[rank];
-        if (!listed)
-            TESS_TRY(tess_buffer_printf(out, "%s%s", rank == first ? "   " : ",", host_of(view, rank)));
-    }
-    return TESS_OK;
-}
-
-/* Prints the picture: a row for each group of the last axis, labelled with its coordinates on the other axes. There
- * is a gap where one of those axes, except the last of them, restarts. */
-static tess_status print_picture(const tess_mesh_view *view, tess_buffer *out)
-{
-    const tess_mesh_layout *l = view->layout;
-    int last = l->n_axes - 1, n = l->sizes[last], width = digits(l->size - 1), label = -1;
-    for (int a = 0; a < last; a++)
-        label += (int)strlen(l->names[a]) + digits(l->sizes[a] - 1) + 2;
-    label = widest(label, (int)strlen(l->names[last]));
-    bool one_host = count_hosts(l) == 1;
-    TESS_TRY(tess_buffer_printf(out, "\n%*s", label, l->names[last]));
-    for (int i = 0; i < n; i++)
-        TESS_TRY(tess_buffer_printf(out, "  %*d", width, i));
-    for (int first = 0; first < l->size; first += n) {
-        int at[TESS_MESH_MAX_AXES];
-        char text[TESS_MESH_MAX_AXES * (TESS_MESH_NAME_SIZE + 16)] = "";
-        size_t end = 0;
-        tess_mesh_layout_coordinates(l, first, at);
-        if (last >= 2 && at[last - 1] == 0)
-            TESS_TRY(tess_buffer_printf(out, "\n"));
-        for (int a = 0; a < last; a++)
-            end = tess_text_add(text, sizeof(text), end, "%s%s %*d", a > 0 ? " " : "", l->names[a],
-                                digits(l->sizes[a] - 1), at[a]);
-        TESS_TRY(tess_buffer_printf(out, "\n%-*s", label, text));
-        for (int i = 0; i < n; i++)
-            TESS_TRY(tess_buffer_printf(out, "  %*d", width, tess_mesh_layout_at(l, first + i)));
-        if (!one_host)
-            TESS_TRY(print_hosts_of(view, first, n, out));
-    }
-    return tess_buffer_printf(out, "\n");
-}
-
-static tess_status print_ranks(const tess_mesh_view *view, tess_buffer *out)
-{
-    const tess_mesh_layout *l = view->layout;
-    bool one_host = count_hosts(l) == 1;
-    TESS_TRY(tess_buffer_printf(out, "\nrank"));
-    for (int a = 0; a < l->n_axes; a++)
-        TESS_TRY(tess_buffer_printf(out, "  %4s", l->names[a]));
-    TESS_TRY(tess_buffer_printf(out, one_host ? "\n" : "  host\n"));
-    for (int rank = 0; rank < l->size; rank++) {
-        int at[TESS_MESH_MAX_AXES];
-        tess_mesh_layout_coordinates(l, rank, at);
-        TESS_TRY(tess_buffer_printf(out, "%4d", tess_mesh_layout_at(l, rank)));
-        for (int a = 0; a < l->n_axes; a++)
-            TESS_TRY(tess_buffer_printf(out, "  %*d", widest((int)strlen(l->names[a]), 4), at[a]));
-        TESS_TRY(tess_buffer_printf(out, one_host ? "\n" : "  %s\n", host_of(view, rank)));
-    }
-    return TESS_OK;
-}
-
-static tess_status print_speeds(const tess_mesh_view *view, int name_width, tess_buffer *out)
-{
-    const tess_mesh_layout *l = view->layout;
-    char size[32], rate[32];
-    if (view->n_speeds == 0)
-        return tess_buffer_printf(out, "\nbandwidth: not measured. --measure does it on this machine; over hosts it is "
-                                       "`tessera launch --hosts ... -- bench comm`\n");
-    TESS_TRY(tess_buffer_printf(out, "\nchecked: along every axis ranks gather and sum what the groups say\n"));
-    TESS_TRY(tess_buffer_printf(out,
-                                "\nall_reduce, all groups of an axis at once, the slowest\n%-*s  %10s  %12s  %12s\n",
-                                name_width, "axis", "bytes", "time", "bus"));
-    for (int a = 0; a < l->n_axes; a++)
-        for (int i = 0; i < view->n_speeds && l->sizes[a] > 1; i++) {
-            const tess_mesh_speed *s = &view->speeds[a][i];
-            TESS_TRY(tess_buffer_printf(out, "%-*s  %10s  %9.1f us  %10s/s\n", name_width, l->names[a],
-                                        tess_format_bytes((double)s->bytes, size, sizeof(size)), s->us,
-                                        tess_format_bytes(s->bus_bytes_per_s, rate, sizeof(rate))));
-        }
-    return TESS_OK;
-}
-
-tess_status tess_mesh_view_print(const tess_mesh_view *view, tess_buffer *out)
-{
-    int name_width = 4;
-    for (int a = 0; a < view->layout->n_axes; a++)
-        name_width = widest(name_width, (int)strlen(view->layout->names[a]));
-    TESS_TRY(print_title(view->layout, out));
-    TESS_TRY(print_axes(view, name_width, out));
-    TESS_TRY(print_groups(view, name_width, out));
-    TESS_TRY(print_picture(view, out));
-    TESS_TRY(print_ranks(view, out));
-    return print_speeds(view, name_width, out);
-}
-
-/* ---- JSON ---- */
-static json_t *describe_axis(const tess_mesh_view *view, int axis)
-{
-    const tess_mesh_layout *l = view->layout;
-    int step = rank_step(l, axis);
-    json_t *groups = json_array(), *speeds = json_array();
+    json_t *groups = json_array();
     for (int group = 0; group < l->size / l->sizes[axis]; group++) {
         json_t *ranks = json_array();
         for (int i = 0; i < l->sizes[axis]; i++)
             json_array_append_new(ranks, json_integer(member(l, axis, group, i)));
         json_array_append_new(groups, ranks);
     }
-    for (int i = 0; i < view->n_speeds && l->sizes[axis] > 1; i++) {
-        const tess_mesh_speed *s = &view->speeds[axis][i];
-        json_array_append_new(speeds, json_pack("{s:I, s:f, s:f}", "bytes", (json_int_t)s->bytes, "us", s->us,
-                                                "bus_bytes_per_s", s->bus_bytes_per_s));
-    }
-    return json_pack("{s:s, s:i, s:o, s:b, s:b, s:o, s:o}", "name", l->names[axis], "size", l->sizes[axis], "stride",
-                     step != 0 ? json_integer(step) : json_null(), "crosses_hosts", tess_mesh_layout_crosses(l, axis),
-                     "checked", view->n_speeds > 0, "groups", groups, "all_reduce", speeds);
+    return groups;
 }
 
-static json_t *describe_rank(const tess_mesh_view *view, int rank)
+static json_t *describe_axis(const tess_mesh_view *view, int axis, bool for_people)
+{
+    const tess_mesh_layout *l = view->layout;
+    const int step = rank_step(l, axis), stride = tess_mesh_layout_stride(l, axis);
+    const bool alone = l->sizes[axis] == 1, crosses = tess_mesh_layout_crosses(l, axis);
+    json_t *speeds = json_array();
+    for (int i = 0; i < view->n_speeds && !alone; i++) {
+        const tess_mesh_speed *s = &view->speeds[axis][i];
+        json_array_append_new(speeds, json_pack("{s:I, s:f, s:f, s:s*}", "bytes", (json_int_t)s->bytes, "us", s->us,
+                                                "bus_bytes_per_s", s->bus_bytes_per_s, "axis",
+                                                for_people ? l->names[axis] : NULL));
+    }
+    json_t *object = json_pack("{s:s, s:i, s:o, s:b, s:b, s:o, s:o}", "name", l->names[axis], "size", l->sizes[axis],
+                               "stride", step != 0 ? json_integer(step) : json_null(), "crosses_hosts", (int)crosses,
+                               "checked", view->n_speeds > 0, "groups", describe_groups(l, axis), "all_reduce", speeds);
+    if (for_people)
+        json_object_update_new(object, json_pack("{s:i, s:i, s:s}", "n_groups", l->size / l->sizes[axis], "multiplier",
+                                                 stride > 1 ? stride : 0, "note",
+                                                 alone     ? "one rank: no communication"
+                                                 : crosses ? "crosses hosts"
+                                                           : "stays inside a host"));
+    return object;
+}
+
+static json_t *describe_rank(const tess_mesh_view *view, int rank, bool for_people, bool with_host)
 {
     const tess_mesh_layout *l = view->layout;
     int at[TESS_MESH_MAX_AXES];
@@ -241,21 +102,85 @@ static json_t *describe_rank(const tess_mesh_view *view, int rank)
     tess_mesh_layout_coordinates(l, rank, at);
     for (int a = 0; a < l->n_axes; a++)
         json_object_set_new(coordinates, l->names[a], json_integer(at[a]));
-    json_t *object = json_pack("{s:i, s:o}", "rank", tess_mesh_layout_at(l, rank), "coordinates", coordinates);
-    if (l->hosts != NULL)
+    json_t *object = json_pack("{s:i, s:o, s:o*}", "rank", tess_mesh_layout_at(l, rank), "coordinates", coordinates,
+                               "at", for_people ? tess_json_ints(at, l->n_axes) : NULL);
+    if (with_host)
         json_object_set_new(object, "host", tess_json_text(host_of(view, rank)));
     return object;
 }
 
-tess_status tess_mesh_view_json(const tess_mesh_view *view, json_t **json)
+/* ---- The picture ---- */
+/* Writes the hosts of ranks [first, first + n), each once: "h1" or "h1,h2". */
+static void write_hosts(const tess_mesh_view *view, int first, int n, char *text, size_t size)
 {
-    json_t *axes = json_array(), *ranks = json_array();
-    for (int a = 0; a < view->layout->n_axes; a++)
-        if (is_shown(view, a))
-            json_array_append_new(axes, describe_axis(view, a));
+    const int *hosts = view->layout->hosts;
+    size_t at = 0;
+    text[0] = '\0';
+    for (int rank = first; rank < first + n && hosts != NULL; rank++) {
+        bool listed = rank > first && hosts[rank] == hosts[rank - 1];
+        for (int r = first; r < rank && !listed; r++)
+            listed = hosts[r] == hosts[rank];
+        if (!listed)
+            at = tess_text_add(text, size, at, "%s%s", at > 0 ? "," : "", host_of(view, rank));
+    }
+}
+
+/* Describes a group of the last axis, labelled with its coordinates on the other axes. There is a gap where one of
+ * those axes, except the last of them, restarts. */
+static json_t *describe_row(const tess_mesh_view *view, int first, bool with_hosts)
+{
+    const tess_mesh_layout *l = view->layout;
+    const int last = l->n_axes - 1, n = l->sizes[last];
+    int at[TESS_MESH_MAX_AXES];
+    char label[TESS_MESH_MAX_AXES * (TESS_MESH_NAME_SIZE + 16)] = "", hosts[256] = "";
+    size_t end = 0;
+    json_t *ranks = json_array();
+    tess_mesh_layout_coordinates(l, first, at);
+    for (int a = 0; a < last; a++)
+        end = tess_text_add(label, sizeof(label), end, "%s%s %*d", a > 0 ? " " : "", l->names[a],
+                            snprintf(NULL, 0, "%d", l->sizes[a] - 1), at[a]);
+    for (int i = 0; i < n; i++)
+        json_array_append_new(ranks, json_integer(tess_mesh_layout_at(l, first + i)));
+    if (with_hosts)
+        write_hosts(view, first, n, hosts, sizeof(hosts));
+    return json_pack("{s:b, s:s, s:o, s:o}", "gap", last >= 2 && at[last - 1] == 0, "label", label, "ranks", ranks,
+                     "hosts", tess_json_text(hosts));
+}
+
+/* Adds what only people are told. */
+static void add_picture(const tess_mesh_view *view, bool several_hosts, json_t *json)
+{
+    const tess_mesh_layout *l = view->layout;
+    const int n = l->sizes[l->n_axes - 1];
+    json_t *columns = json_array(), *rows = json_array();
+    for (int i = 0; i < n; i++)
+        json_array_append_new(columns, json_integer(i));
+    for (int first = 0; first < l->size; first += n)
+        json_array_append_new(rows, describe_row(view, first, several_hosts));
+    json_object_update_new(json, json_pack("{s:b, s:s, s:b, s:s, s:o, s:o, s:b}", "several_hosts", (int)several_hosts,
+                                           "number", l->ranks != NULL ? "place" : "rank", "ordered", l->ranks != NULL,
+                                           "last", l->names[l->n_axes - 1], "columns", columns, "rows", rows,
+                                           "measured", view->n_speeds > 0));
+}
+
+json_t *tess_mesh_view_json(const tess_mesh_view *view, bool for_people)
+{
+    const int n_hosts = count_hosts(view->layout);
+    json_t *axes = json_array(), *grid = json_array(), *ranks = json_array();
+    for (int a = 0; a < view->layout->n_axes; a++) {
+        json_array_append_new(grid, describe_axis(view, a, for_people));
+        if (view->axis < 0 || view->axis == a)
+            json_array_append(axes, json_array_get(grid, (size_t)a));
+    }
     for (int rank = 0; rank < view->layout->size; rank++)
-        json_array_append_new(ranks, describe_rank(view, rank));
-    *json = json_pack("{s:i, s:i, s:o, s:o}", "world", view->layout->size, "hosts", count_hosts(view->layout), "axes",
-                      axes, "ranks", ranks);
-    return *json != NULL ? TESS_OK : TESS_FAIL(TESS_E_NOMEM, "no memory to describe the mesh");
+        json_array_append_new(
+            ranks, describe_rank(view, rank, for_people, for_people ? n_hosts > 1 : view->layout->hosts != NULL));
+    json_t *json = json_pack("{s:i, s:i, s:i, s:o, s:o}", "version", 1, "world", view->layout->size, "hosts", n_hosts,
+                             "axes", axes, "ranks", ranks);
+    if (for_people) {
+        json_object_set(json, "grid", grid);
+        add_picture(view, n_hosts > 1, json);
+    }
+    json_decref(grid);
+    return json;
 }

@@ -5,7 +5,7 @@
 #ifndef TESS_VERIFY_INVARIANCE_H
 #define TESS_VERIFY_INVARIANCE_H
 
-#include "base/text/text.h"
+#include "base/report/form.h"
 #include "device/stream.h"
 
 enum { TESS_INVARIANCE_ROWS = 96, TESS_INVARIANCE_ITEMS = 129 };
@@ -58,9 +58,8 @@ tess_status tess_invariance_check_function(tess_mem *mem, const char *name, tess
  * symbol. */
 tess_status tess_invariance_load(const char *library, const char *symbol, tess_invariance_fn *function);
 
-/* Prints one line per row, what changed, and the conclusion. */
-tess_status tess_invariance_print(const tess_invariance_result *result, tess_buffer *out);
-/* Prints the same for programs: version 1. */
-tess_status tess_invariance_print_json(const tess_invariance_result *results, int n, tess_buffer *out);
+/* Prints, for each result, one line per row, what changed, and the conclusion. JSON: version 1. */
+tess_status tess_invariance_print(const tess_invariance_result *results, int n, tess_form_style style,
+                                  tess_buffer *out);
 
 #endif

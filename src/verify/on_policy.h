@@ -8,7 +8,7 @@
 #ifndef TESS_VERIFY_ON_POLICY_H
 #define TESS_VERIFY_ON_POLICY_H
 
-#include "base/text/text.h"
+#include "base/report/form.h"
 #include "nn/model.h"
 
 enum { TESS_ON_POLICY_CASES = 128, TESS_ON_POLICY_PROMPTS = 4096, TESS_ON_POLICY_TEXT = 112 };
@@ -94,6 +94,6 @@ tess_status tess_on_policy_verify(tess_mem *mem, const tess_on_policy_plan *plan
 const tess_on_policy_case *tess_on_policy_first(const tess_on_policy_result *result);
 
 /* Prints a table of the cases, what differs and where, and the conclusion; or the same for programs: version 1. */
-tess_status tess_on_policy_print(const tess_on_policy_result *result, bool as_json, tess_buffer *out);
+tess_status tess_on_policy_print(const tess_on_policy_result *result, tess_form_style style, tess_buffer *out);
 
 #endif

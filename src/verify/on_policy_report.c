@@ -92,10 +92,10 @@ static void add_summary(const tess_on_policy_result *r, json_t *report)
                                          "drawn", first->token != first->other_token));
 }
 
-tess_status tess_on_policy_print(const tess_on_policy_result *r, bool as_json, tess_buffer *out)
+tess_status tess_on_policy_print(const tess_on_policy_result *r, tess_form_style style, tess_buffer *out)
 {
-    json_t *report = describe(r, as_json);
-    if (!as_json)
+    json_t *report = describe(r, style != TESS_FORM_TEXT);
+    if (style == TESS_FORM_TEXT)
         add_summary(r, report);
-    return tess_form_put(report, form, as_json, JSON_INDENT(2), out);
+    return tess_form_put(report, form, style, JSON_INDENT(2), out);
 }

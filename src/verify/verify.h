@@ -8,7 +8,7 @@
 #ifndef TESS_VERIFY_VERIFY_H
 #define TESS_VERIFY_VERIFY_H
 
-#include "base/text/text.h"
+#include "base/report/form.h"
 #include "config/config.h"
 
 enum { TESS_VERIFY_MAX_STEPS = 1000, TESS_VERIFY_TEXT = 192, TESS_VERIFY_NAME = 128 };
@@ -86,6 +86,6 @@ void tess_verify_merge(const tess_verify_delta *more, tess_verify_delta *delta);
 
 /* Prints one screen: what was compared, what differs (`all`: every tensor), and the conclusion; or everything for
  * programs: version 1. */
-tess_status tess_verify_print(const tess_verify_result *result, bool all, bool as_json, tess_buffer *out);
+tess_status tess_verify_print(const tess_verify_result *result, bool all, tess_form_style style, tess_buffer *out);
 
 #endif

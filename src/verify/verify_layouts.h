@@ -50,7 +50,7 @@ int tess_verify_walk_count(const tess_verify_walk *walk, tess_verify_outcome out
 tess_status tess_verify_print_layout(const tess_verify_layout *layout, tess_buffer *out);
 /* Prints one line per axis with the values that gave the same bits, then the conclusion; or everything for programs:
  * version 1. */
-tess_status tess_verify_print_walk(const tess_verify_walk *walk, bool as_json, tess_buffer *out);
+tess_status tess_verify_print_walk(const tess_verify_walk *walk, tess_form_style style, tess_buffer *out);
 
 /* returns "same" and the like */
 const char *tess_verify_outcome_name(tess_verify_outcome outcome);

@@ -116,7 +116,7 @@ static void add_axes(const tess_verify_walk *walk, json_t *report)
                                              "all_same", n_same == n_run));
 }
 
-tess_status tess_verify_print_walk(const tess_verify_walk *walk, bool as_json, tess_buffer *out)
+tess_status tess_verify_print_walk(const tess_verify_walk *walk, tess_form_style style, tess_buffer *out)
 {
     json_t *layouts = json_array();
     for (int i = 0; i < walk->n; i++)
@@ -127,7 +127,7 @@ tess_status tess_verify_print_walk(const tess_verify_walk *walk, bool as_json, t
                                "differs", tess_verify_walk_count(walk, TESS_VERIFY_DIFFERS), "failed",
                                tess_verify_walk_count(walk, TESS_VERIFY_FAILED), "refused",
                                tess_verify_walk_count(walk, TESS_VERIFY_REFUSED), "layouts", layouts);
-    if (!as_json)
+    if (style == TESS_FORM_TEXT)
         add_axes(walk, report);
-    return tess_form_put(report, form, as_json, JSON_INDENT(1), out);
+    return tess_form_put(report, form, style, JSON_INDENT(1), out);
 }

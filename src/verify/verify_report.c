@@ -32,9 +32,9 @@ static const tess_form_part form[] = {
                            "element on the ranks that the plan says, copies alike]\n"
                            "  memory          one rank    largest of {ranks:-3}       all of them          planned\n"},
     {.list = "pools",
-     .text =
-         "    {name:-12}{one_rank:10B}      {largest:10B} [{largest_share:5%}|     ]{all:10B} [{all_share:5%}|     ]"
-         "[{has_plan:!}{planned:10B} [{planned_share:5%}|     ][{is_off:!}  not as planned]]\n"},
+     .text = "    {name:-12}{one_rank:10B}      {largest:10B} [{one_rank:!}{largest_share:5%}|     ]{all:10B} "
+             "[{one_rank:!}{all_share:5%}|     ]"
+             "[{has_plan:!}{planned:10B} [{one_rank:!}{planned_share:5%}|     ][{is_off:!}  not as planned]]\n"},
     {.text = "[{first_step:!}what differs in step {first_step}:\n]"},
     {.list = "differing",
      .text = "  {name}[{stages:!} (stage {stage} of {stages})]\n[    {shards}\n]" DELTA_TEXT("gradient")
@@ -204,10 +204,10 @@ static void add_findings(const tess_verify_result *r, bool all, json_t *report)
                             json_string(r->irreproducible == 2 ? "the one rank" : "the layout"));
 }
 
-tess_status tess_verify_print(const tess_verify_result *r, bool all, bool as_json, tess_buffer *out)
+tess_status tess_verify_print(const tess_verify_result *r, bool all, tess_form_style style, tess_buffer *out)
 {
     json_t *report = describe(r);
-    if (!as_json)
+    if (style == TESS_FORM_TEXT)
         add_findings(r, all, report);
-    return tess_form_put(report, form, as_json, JSON_INDENT(1), out);
+    return tess_form_put(report, form, style, JSON_INDENT(1), out);
 }

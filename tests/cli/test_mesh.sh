@@ -40,6 +40,17 @@ for text in '"world": 4' '"name": "tp"' '"crosses_hosts": false' '"checked": tru
     expect "JSON has $text" 0 "$text" cat mesh.json
 done
 
+expect "JSON has a version" 0 '"version": 1' cat mesh.json
+expect "metrics" 0 'tessera_axes_size{name="tp"} 2' "$tessera" mesh --mesh dp=2,tp=2 --prometheus
+expect "a page" 0 "<th>crosses_hosts<th>" "$tessera" mesh --mesh dp=2,tp=2 --html
+expect "a large mesh is short" 0 "dp 63  504  505  506" "$tessera" mesh --mesh dp=64,tp=8 --hosts "$(seq -s, -f 'h%g:8' 64)"
+[ "$(wc -l <output)" -lt 60 ] && grep -q '^ 511    63     7  h64$' output && grep -q '^\.\.\.$' output &&
+    grep -qF '[7 15 23 31 39 47 55 63 71 79 87 95 103 111 119 127 ... 511]' output && pass "its last rank is shown" ||
+    fail "512 ranks: $(cat output)"
+expect "help of a command" 0 "usage: tessera mesh " "$tessera" help mesh
+expect "help of a verb" 0 "usage: tessera ckpt ls " "$tessera" help ckpt ls
+expect "help of no command" 2 "no command 'nosuch'" "$tessera" help nosuch
+
 expect "a size with a unit" 0 "checked: along every axis" "$tessera" mesh --mesh dp=2 --measure --most 4KiB
 expect "a size with another program's unit" 2 "--most: '4K' is no number of bytes, KiB, MiB" "$tessera" mesh --mesh dp=2 --measure --most 4K
 

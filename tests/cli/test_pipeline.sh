@@ -28,10 +28,11 @@ expect "and why one cannot be" 0 "dualpipev    dualpipev with 4 ranks needs 8 or
 
 "$tessera" pipeline $f1b --json --trace trace.json >pipeline.json
 "$tessera" pipeline --stages 4 --micro-batches 4 --json >all.json
-for text in '"length": 33.0' '"bubble": 0.2727' '"formula": "(p-1)/(m+p-1)"' '"order": "FFFBFBFBFBFBFBBB"' '"slots": 3' \
+for text in '"version": 1' '"length": 33.0' '"bubble": 0.2727' '"formula": "(p-1)/(m+p-1)"' '"order": "FFFBFBFBFBFBFBBB"' '"slots": 3' \
     '"in_flight": 2' '"micro_batches_for_10_percent": 28' '"message_buffers": 1' '"op": "SEND_F"' '"last": true'; do
     expect "JSON has $text" 0 "$text" cat pipeline.json
 done
+expect "JSON of all has a version" 0 '"version": 1' cat all.json
 expect "JSON of all" 0 '"refused": "dualpipev with 4 ranks needs 8' cat all.json
 expect "a trace" 0 '{"ph":"X","pid":3,"tid":1,"name":"F 0","ts":3000.000,"dur":1000.000' cat trace.json
 
@@ -42,6 +43,14 @@ expect "too few micro-batches" 2 "interleaved with 4 ranks needs a multiple of 4
 expect "too many chunks" 2 "1f1b needs 1 chunk a rank, not 2: interleaved takes several" "$tessera" pipeline $f1b --chunks 2
 expect "too few layers" 2 "3 layers cannot be cut into 4 stages of a layer or more; take 3 stages or fewer" \
     "$tessera" pipeline $f1b --layers 3
+expect "too few layers for every schedule" 2 "3 layers cannot be cut into 4 stages" \
+    "$tessera" pipeline --stages 4 --micro-batches 8 --layers 3
+[ "$(wc -l <output)" = 1 ] && pass "which is said once" || fail "said again: $(cat output)"
+expect "enough layers for some" 0 "8 stages of a layer or more" "$tessera" pipeline --stages 4 --micro-batches 8 --layers 4
+printf '\xef\xbb\xbf"0F0","0B0","0F1","0B1"\r\n\r\n1F0,1F1,1B0,1B1\r\n' >order.csv
+expect "a deadlock is told by row and cell" 2 \
+    "order.csv: deadlock: row 1, cell 2 ('0B0') waits for rank 1; row 2, cell 2 ('1F1') waits for rank 0" \
+    "$tessera" pipeline --schedule 1f1b --stages 2 --micro-batches 2 --csv order.csv
 expect "no costs" 2 "--costs: 'x': write up to four times from 0 to 1e6, F,B,W,SEND" "$tessera" pipeline $f1b --costs 1,x
 expect "too many costs" 2 "--costs: '0,7'" "$tessera" pipeline $f1b --costs 1,1,1,0,7
 expect "costs below 0" 2 "--costs: '-1'" "$tessera" pipeline $f1b --costs=1,-1

@@ -74,7 +74,7 @@ static void expect_diagnosis(const char *folder, tess_diagnosis_kind kind, int c
     EXPECT_OK(tess_job_history_read(test_mem(), folder, &history));
     EXPECT_INT(history->world, WORLD);
     EXPECT_OK(tess_report_make(history, 0.75, &report));
-    EXPECT_OK(tess_report_print(&report, &out));
+    EXPECT_OK(tess_report_put(&report, TESS_FORM_TEXT, &out));
     if (report.diagnosis.kind != kind || (culprit >= 0 && report.diagnosis.ranks[0] != culprit))
         test_fail(__FILE__, __LINE__, "expected %s of rank %d:\n%s", tess_diagnosis_name(kind), culprit, out.data);
     EXPECT_CONTAINS(out.data, needle);
@@ -201,7 +201,7 @@ static void a_slow_rank_is_named_with_its_phase(void)
     tess_buffer out = {.mem = test_mem()};
     EXPECT_OK(tess_job_history_read(test_mem(), test_folder(), &history));
     EXPECT_OK(tess_report_make(history, 0.75, &report));
-    EXPECT_OK(tess_report_print(&report, &out));
+    EXPECT_OK(tess_report_put(&report, TESS_FORM_TEXT, &out));
     EXPECT_CONTAINS(out.data, "rank 2 is slow in forward: 20% over the others, 2.00 ms a step");
     EXPECT_CONTAINS(out.data, "ranks waited 0.18 s, 100% of it for rank 2");
     EXPECT_INT(report.n_stragglers, 1);
@@ -315,7 +315,7 @@ static void as_json_it_says_the_same(void)
         write_ring(test_folder(), r, 20, r == 2 ? 101 : 100);
     EXPECT_OK(tess_job_history_read(test_mem(), test_folder(), &history));
     EXPECT_OK(tess_report_make(history, 0.75, &report));
-    EXPECT_OK(tess_report_json(&report, &out));
+    EXPECT_OK(tess_report_put(&report, TESS_FORM_JSON, &out));
     EXPECT_CONTAINS(out.data, "\"version\": 1");
     EXPECT_CONTAINS(out.data, "\"class\": \"mismatch_count\"");
     EXPECT_CONTAINS(out.data, "\"call_site\": \"program+0x40\"");

@@ -39,7 +39,7 @@ static void read_report(bool as_json, tess_buffer *out)
     *out = (tess_buffer){.mem = test_mem()};
     EXPECT_OK(tess_job_history_read(test_mem(), test_folder(), &history));
     EXPECT_OK(tess_report_make(history, 0.75, &report));
-    EXPECT_OK(as_json ? tess_report_json(&report, out) : tess_report_print(&report, out));
+    EXPECT_OK(tess_report_put(&report, as_json ? TESS_FORM_JSON : TESS_FORM_TEXT, out));
     tess_report_free(&report);
     tess_history_destroy(&history);
 }

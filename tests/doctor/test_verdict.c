@@ -113,7 +113,7 @@ static void print_json(const char *folder, double patience_s, tess_buffer *out)
     tess_report report;
     EXPECT_OK(tess_job_history_read(test_mem(), folder, &history));
     EXPECT_OK(tess_report_make(history, patience_s, &report));
-    EXPECT_OK(tess_report_json(&report, out));
+    EXPECT_OK(tess_report_put(&report, TESS_FORM_JSON, out));
     tess_report_free(&report);
     tess_history_destroy(&history);
 }

@@ -45,8 +45,8 @@ static void judge(tess_mem *mem, const tess_history *history)
     expect_ranks(report.diagnosis.ranks, report.diagnosis.n_ranks, history->world);
     expect_ranks(report.diagnosis.waiting, report.diagnosis.n_waiting, history->world);
     expect(report.diagnosis.headline[0] != '\0');
-    expect(tess_report_print(&report, &out) == TESS_OK);
-    expect(tess_report_json(&report, &out) == TESS_OK);
+    expect(tess_report_put(&report, TESS_FORM_TEXT, &out) == TESS_OK);
+    expect(tess_report_put(&report, TESS_FORM_JSON, &out) == TESS_OK);
     expect(tess_report_last(&report, 0, 20, &out) == TESS_OK);
     tess_buffer_free(&out);
     tess_report_free(&report);

@@ -189,7 +189,7 @@ static void a_view_shows_axes_ranks_hosts_and_speeds(void)
     tess_mesh_view view = {&l, names, -1, 0, speeds};
     l.hosts = hosts;
     EXPECT(tess_mesh_layout_crosses(&l, 0) && !tess_mesh_layout_crosses(&l, 1));
-    EXPECT_OK(tess_mesh_view_print(&view, &text));
+    EXPECT_OK(tess_form_put(tess_mesh_view_json(&view, true), tess_mesh_form, TESS_FORM_TEXT, 0, &text));
     EXPECT_CONTAINS(text.data, "mesh 3 x 2 (dp, tp): 6 ranks on 2 hosts; rank = 2 dp + tp\n");
     EXPECT_CONTAINS(text.data,
                     "dp       3       2      2  crosses hosts\ntp       2       3      1  stays inside a host\n");
@@ -203,7 +203,7 @@ static void a_view_shows_axes_ranks_hosts_and_speeds(void)
     hosts[1] = 1; /* a group of tp is torn */
     view.axis = 1;
     view.n_speeds = 1;
-    EXPECT_OK(tess_mesh_view_print(&view, &text));
+    EXPECT_OK(tess_form_put(tess_mesh_view_json(&view, true), tess_mesh_form, TESS_FORM_TEXT, 0, &text));
     EXPECT_CONTAINS(text.data, "tp       2       3      1  crosses hosts");
     EXPECT_CONTAINS(text.data, "dp 0  0  1   h1,h2\n");
     EXPECT_CONTAINS(text.data, "dp      4.00 KiB       12.5 us    1.00 GiB/s\n");
@@ -212,7 +212,7 @@ static void a_view_shows_axes_ranks_hosts_and_speeds(void)
 
     json_t *json;
     view.axis = -1;
-    EXPECT_OK(tess_mesh_view_json(&view, &json));
+    EXPECT((json = tess_mesh_view_json(&view, false)) != NULL);
     const json_t *axis = json_array_get(json_object_get(json, "axes"), 0);
     const json_t *group = json_array_get(json_object_get(axis, "groups"), 1);
     const json_t *rank = json_array_get(json_object_get(json, "ranks"), 5);
@@ -237,11 +237,11 @@ static void a_view_of_ordered_ranks_tells_ranks_and_not_places_apart(void)
     const tess_mesh_view view = {.layout = &l, .host_names = names, .axis = -1};
     for (int i = 0; i < 2; i++) {
         l.ranks = i == 0 ? even : uneven;
-        EXPECT_OK(tess_mesh_view_print(&view, &text));
+        EXPECT_OK(tess_form_put(tess_mesh_view_json(&view, true), tess_mesh_form, TESS_FORM_TEXT, 0, &text));
         EXPECT_CONTAINS(text.data, "place = 2 dp + tp; the grid shows the rank at each place\n");
         EXPECT_CONTAINS(text.data, i == 0 ? "dp       2       2      1  " : "dp       2       2      -  ");
         tess_buffer_free(&text);
-        EXPECT_OK(tess_mesh_view_json(&view, &json));
+        EXPECT((json = tess_mesh_view_json(&view, false)) != NULL);
         const json_t *stride = json_object_get(json_array_get(json_object_get(json, "axes"), 0), "stride");
         EXPECT(i == 0 ? json_integer_value(stride) == 1 : json_is_null(stride));
         json_decref(json);

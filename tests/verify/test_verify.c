@@ -117,12 +117,17 @@ static void rows_and_bytes_that_are_not_as_planned_are_told(void)
     EXPECT(!tess_verify_same(r));
     EXPECT_OK(tess_verify_print(r, false, false, &text));
     EXPECT_CONTAINS(text.data, "not as planned\n");
+    tess_buffer_free(&text);
     r->memory[TESS_POOL_PARAMS].planned = 50;
+    r->memory[TESS_POOL_GRADS] = (tess_verify_memory){.one = 100, .planned = -1};
+    r->memory[TESS_POOL_MISC] = (tess_verify_memory){.largest = 10, .all = 20, .planned = -1};
     EXPECT(tess_verify_same(r));
     snprintf(tensors[0].shards, sizeof(tensors[0].shards), "row 3 is counted by two ranks");
     EXPECT(!tess_verify_same(r));
     EXPECT_OK(tess_verify_print(r, false, false, &text));
     EXPECT_CONTAINS(text.data, "  embed\n    row 3 is counted by two ranks\n");
+    EXPECT_CONTAINS(text.data, "100 B             0 B    0%       0 B    0%\n");
+    EXPECT_CONTAINS(text.data, "0 B            10 B            20 B      \n"); /* no shares of nothing */
     tess_buffer_free(&text);
 }
 

@@ -1,21 +1,18 @@
 /* `tessera ckpt diff`: compares two checkpoints tensor by tensor, whatever their formats, cuts and dtypes. */
-#include <inttypes.h>
-#include <stdio.h>
-
 #include "base/text/json.h"
 #include "base/text/text.h"
 #include "ckpt/tools/diff.h"
 #include "cli/cli.h"
 
-enum { DIFFERENT = TESS_EXIT_FAILED, NAME_WIDTH = 66 };
+enum { DIFFERENT = TESS_EXIT_FAILED };
 
 typedef struct comparison {
     tess_mem *mem;
     double tolerance;
-    const char *model_only, *all, *json;
+    const char *model_only, *all;
+    tess_form_style style;
     cli_progress progress;
-    int n_shown;
-    json_t *tensors; /* the report for --json */
+    json_t *tensors; /* those that are shown */
 } comparison;
 
 static void report_progress(void *self, uint64_t done, uint64_t all)
@@ -23,85 +20,73 @@ static void report_progress(void *self, uint64_t done, uint64_t all)
     cli_progress_report(&((comparison *)self)->progress, done, all);
 }
 
-static const char *describe_side(const tess_export_tensor *t, char *text, size_t size)
+static const tess_form_part form[] = {
+    {.text =
+         "[{tensors:!}tensor                                                                          different    of"
+         "             max abs    max rel    norm of A    norm of B     of A - B\n]"
+         "{*tensors}{name:-66} {result:-10}[{measured:!}{different:12} of {elements:-12}{max_abs:10.3g} "
+         "{max_rel:10.3g} "
+         "{norm_a:12.6g} {norm_b:12.6g} {norm_difference:12.3g}[{has_first:!}  first at {first}]|  {sides}]\n{/}"
+         "{*kinds:, }{n} {kind}{/}[{apart:!}; at most {max_abs:.3g} apart, {max_rel:.3g} of the value]\n"},
+    {NULL, NULL}};
+
+static json_t *describe_side(const tess_export_tensor *t)
 {
     char dims[160];
-    snprintf(text, size, "%s %s", t->dtype, tess_dims_format(t->n_dims, t->dim, dims, sizeof(dims)));
-    return text;
+    return t != NULL ? json_sprintf("%s %s", t->dtype, tess_dims_format(t->n_dims, t->dim, dims, sizeof(dims)))
+                     : json_null();
 }
 
-/* ---- Text */
-static void print_tensor(comparison *c, const tess_diff_tensor *t)
+static json_t *describe_tensor(const tess_diff_tensor *t, bool for_people)
 {
-    char a[192], b[192];
-    cli_status_clear();
-    if (c->n_shown++ == 0)
-        printf("%-*s %-10s%12s    %-12s%10s %10s %12s %12s %12s\n", NAME_WIDTH, "tensor", "", "different", "of",
-               "max abs", "max rel", "norm of A", "norm of B", "of A - B");
-    printf("%-*s %-10s", NAME_WIDTH, t->name, tess_diff_text(t->kind));
+    json_t *object = json_pack("{s:o, s:s, s:o, s:o}", "name", tess_json_text(t->name), "result",
+                               tess_diff_text(t->kind), "a", describe_side(t->a), "b", describe_side(t->b));
     if (t->measured)
-        printf("%12" PRId64 " of %-12" PRId64 "%10.3g %10.3g %12.6g %12.6g %12.3g", t->n_different, t->n, t->max_abs,
-               t->max_rel, t->norm_a, t->norm_b, t->norm_difference);
-    else if (t->a != NULL && t->b != NULL && t->kind != TESS_DIFF_SAME)
-        printf("  %s, %s", describe_side(t->a, a, sizeof(a)), describe_side(t->b, b, sizeof(b)));
-    else
-        printf("  %s", describe_side(t->a != NULL ? t->a : t->b, a, sizeof(a)));
-    if (t->measured && t->first >= 0)
-        printf("  first at %" PRId64, t->first);
-    putchar('\n');
-}
-
-static void print_summary(const tess_diff_summary *s)
-{
-    const char *separator = "";
-    for (int kind = 0; kind < TESS_DIFF_KINDS; kind++) {
-        if (s->n_tensors[kind] == 0)
-            continue;
-        printf("%s%d %s", separator, s->n_tensors[kind], tess_diff_text((tess_diff_kind)kind));
-        separator = ", ";
+        json_object_update_new(object, json_pack("{s:I, s:I, s:o*, s:o, s:o, s:o, s:o, s:o}", "elements",
+                                                 (json_int_t)t->n, "different", (json_int_t)t->n_different, "first",
+                                                 t->first >= 0 ? json_integer((json_int_t)t->first) : NULL, "max_abs",
+                                                 tess_form_number(t->max_abs, !for_people), "max_rel",
+                                                 tess_form_number(t->max_rel, !for_people), "norm_a",
+                                                 tess_form_number(t->norm_a, !for_people), "norm_b",
+                                                 tess_form_number(t->norm_b, !for_people), "norm_difference",
+                                                 tess_form_number(t->norm_difference, !for_people)));
+    if (for_people) {
+        const char *a = json_string_value(json_object_get(object, "a")),
+                   *b = json_string_value(json_object_get(object, "b"));
+        const bool both = a != NULL && b != NULL && t->kind != TESS_DIFF_SAME;
+        json_object_update_new(
+            object, json_pack("{s:b, s:b, s:o}", "measured", (int)t->measured, "has_first", t->first >= 0, "sides",
+                              json_sprintf("%s%s%s", a != NULL ? a : b, both ? ", " : "", both ? b : "")));
     }
-    if (s->max_abs > 0)
-        printf("; at most %.3g apart, %.3g of the value", s->max_abs, s->max_rel);
-    putchar('\n');
-}
-
-/* ---- JSON */
-static json_t *describe(const tess_diff_tensor *t)
-{
-    char a[192], b[192];
-    json_t *object = json_pack("{s:o, s:s}", "name", tess_json_text(t->name), "result", tess_diff_text(t->kind));
-    json_object_set_new(object, "a", t->a != NULL ? json_string(describe_side(t->a, a, sizeof(a))) : json_null());
-    json_object_set_new(object, "b", t->b != NULL ? json_string(describe_side(t->b, b, sizeof(b))) : json_null());
-    if (t->measured)
-        json_object_update_new(object,
-                               json_pack("{s:I, s:I, s:o*, s:o, s:o, s:o, s:o, s:o}", "elements", (json_int_t)t->n,
-                                         "different", (json_int_t)t->n_different, "first",
-                                         t->first >= 0 ? json_integer((json_int_t)t->first) : NULL, "max_abs",
-                                         tess_json_number(t->max_abs), "max_rel", tess_json_number(t->max_rel),
-                                         "norm_a", tess_json_number(t->norm_a), "norm_b", tess_json_number(t->norm_b),
-                                         "norm_difference", tess_json_number(t->norm_difference)));
     return object;
 }
 
-static tess_status print_json(comparison *c, const tess_diff_summary *s)
+static json_t *describe(const comparison *c, const tess_diff_summary *s)
 {
-    json_t *counts = json_object();
-    for (int kind = 0; kind < TESS_DIFF_KINDS; kind++)
-        json_object_set_new(counts, tess_diff_text((tess_diff_kind)kind), json_integer(s->n_tensors[kind]));
-    return tess_json_put(json_pack("{s:i, s:b, s:o, s:o, s:o, s:O}", "version", 1, "alike", tess_diff_alike(s),
-                                   "counts", counts, "max_abs", tess_json_number(s->max_abs), "max_rel",
-                                   tess_json_number(s->max_rel), "tensors", c->tensors),
-                         JSON_INDENT(1), stdout);
+    const bool for_people = c->style == TESS_FORM_TEXT;
+    json_t *counts = json_object(), *kinds = json_array();
+    for (int kind = 0; kind < TESS_DIFF_KINDS; kind++) {
+        const char *name = tess_diff_text((tess_diff_kind)kind);
+        json_object_set_new(counts, name, json_integer(s->n_tensors[kind]));
+        if (s->n_tensors[kind] > 0)
+            json_array_append_new(kinds, json_pack("{s:i, s:s}", "n", s->n_tensors[kind], "kind", name));
+    }
+    json_t *report = json_pack("{s:i, s:b, s:o, s:o, s:o, s:O}", "version", 1, "alike", (int)tess_diff_alike(s),
+                               "counts", counts, "max_abs", tess_form_number(s->max_abs, !for_people), "max_rel",
+                               tess_form_number(s->max_rel, !for_people), "tensors", c->tensors);
+    if (for_people)
+        json_object_update_new(report, json_pack("{s:O, s:b}", "kinds", kinds, "apart", s->max_abs > 0));
+    json_decref(kinds);
+    return report;
 }
 
 /* ---- The command */
 static void show_tensor(void *self, const tess_diff_tensor *t)
 {
     comparison *c = self;
-    if (c->json != NULL)
-        json_array_append_new(c->tensors, describe(t));
-    else if (c->all != NULL || t->kind != TESS_DIFF_SAME)
-        print_tensor(c, t);
+    const bool for_people = c->style == TESS_FORM_TEXT;
+    if (!for_people || c->all != NULL || t->kind != TESS_DIFF_SAME)
+        json_array_append_new(c->tensors, describe_tensor(t, for_people));
 }
 
 static tess_status compare(comparison *c, const char *path_a, const char *path_b, tess_diff_summary *summary)
@@ -131,18 +116,16 @@ static int run(tess_mem *mem, int argc, char **argv)
          .most = 1e30},
         {"--model-only", NULL, "compare the models, without the optimizer's state", .text = &c.model_only},
         {"--all", NULL, "show tensors that are the same as well", .text = &c.all},
-        {"--json", NULL, "print a JSON object (\"version\": 1), with every tensor", .text = &c.json},
+        CLI_STYLES(&c.style),
     };
-    int n = cli_parse(argc, argv, &cli_ckpt_diff, flags, 4);
+    int n = cli_parse(argc, argv, &cli_ckpt_diff, flags, sizeof(flags) / sizeof(flags[0]));
     if (n != 2)
         return cli_misuse(&cli_ckpt_diff, "name two checkpoints");
     c.tensors = json_array();
     tess_status status = compare(&c, argv[1], argv[2], &summary);
     cli_status_clear();
-    if (status == TESS_OK && c.json == NULL)
-        print_summary(&summary);
-    else if (status == TESS_OK)
-        status = print_json(&c, &summary);
+    if (status == TESS_OK)
+        status = cli_report(mem, describe(&c, &summary), form, c.style, JSON_INDENT(1));
     json_decref(c.tensors);
     if (status != TESS_OK)
         return cli_end(status);

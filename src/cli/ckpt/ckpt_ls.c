@@ -2,7 +2,6 @@
 #include <stdio.h>
 
 #include "base/os/machine.h"
-#include "base/report/form.h"
 #include "base/text/json.h"
 #include "ckpt/tools/list.h"
 #include "cli/cli.h"
@@ -29,61 +28,52 @@ static const tess_form_part form[] = {
     {.text = "{n} checkpoint{n:s}, {bytes:B}\n"},
     {NULL, NULL}};
 
-static json_t *describe(const tess_ckpt_item *item)
+/* now_s: the time, if people want to know ages. Programs compute them; 0 for them. */
+static json_t *describe(const tess_ckpt_item *item, double now_s)
 {
-    return json_pack("{s:o, s:o*, s:s, s:s, s:I, s:f, s:b, s:o*}", "name", tess_json_text(item->name), "step",
+    char age[32];
+    format_age(now_s - item->changed_s, age, sizeof(age));
+    return json_pack("{s:o, s:o*, s:s, s:s, s:I, s:f, s:b, s:o*, s:s*}", "name", tess_json_text(item->name), "step",
                      item->step >= 0 ? json_integer((json_int_t)item->step) : NULL, "state",
                      tess_ckpt_state_text(item->state), "format", item->format, "bytes", (json_int_t)item->bytes,
                      "changed", item->changed_s, "newest", item->newest, "problem",
-                     item->problem[0] != '\0' ? tess_json_text(item->problem) : NULL);
+                     item->problem[0] != '\0' ? tess_json_text(item->problem) : NULL, "age", now_s > 0 ? age : NULL);
 }
 
-/* Adds the sums and ages, which programs compute themselves. */
-static void add_ages(const tess_ckpt_list *list, json_t *items, json_t *report)
+static json_t *describe_list(const tess_ckpt_list *list, bool for_people)
 {
     uint64_t bytes = 0;
-    char age[32];
-    double now_s = 1e-9 * (double)tess_os_wall_ns();
+    json_t *items = json_array();
+    const double now_s = for_people ? 1e-9 * (double)tess_os_wall_ns() : 0;
     for (int i = 0; i < list->n; i++) {
-        format_age(now_s - list->items[i].changed_s, age, sizeof(age));
-        json_object_set_new(json_array_get(items, (size_t)i), "age", json_string(age));
+        json_array_append_new(items, describe(&list->items[i], now_s));
         bytes += list->items[i].bytes;
     }
-    json_object_update_new(report, json_pack("{s:i, s:I}", "n", list->n, "bytes", (json_int_t)bytes));
-}
-
-static tess_status print(const tess_ckpt_list *list, bool as_json, tess_buffer *out)
-{
-    json_t *items = json_array();
-    for (int i = 0; i < list->n; i++)
-        json_array_append_new(items, describe(&list->items[i]));
     json_t *report =
         json_pack("{s:i, s:o, s:o}", "version", 1, "folder", tess_json_text(list->folder), "checkpoints", items);
-    if (!as_json)
-        add_ages(list, items, report);
-    return tess_form_put(report, form, as_json, JSON_INDENT(1), out);
+    if (for_people) /* programs add up the sizes themselves */
+        json_object_update_new(report, json_pack("{s:i, s:I}", "n", list->n, "bytes", (json_int_t)bytes));
+    return report;
 }
 
 static int run(tess_mem *mem, int argc, char **argv)
 {
-    const char *json = NULL;
-    const cli_flag flags[] = {
-        {"--json", NULL, "print a JSON object (\"version\": 1) instead of the table", .text = &json}};
-    int n = cli_parse(argc, argv, &cli_ckpt_ls, flags, 1);
+    tess_form_style style = TESS_FORM_TEXT;
+    const cli_flag flags[] = {CLI_STYLES(&style)};
+    int n = cli_parse(argc, argv, &cli_ckpt_ls, flags, sizeof(flags) / sizeof(flags[0]));
     if (n != 1)
         return cli_misuse(&cli_ckpt_ls, "%s", n == 0 ? "which folder or file?" : "one at a time");
     tess_ckpt_list list;
-    tess_buffer text = {.mem = mem};
     tess_status status = tess_ckpt_list_read(mem, argv[1], &list);
     if (status != TESS_OK)
         return cli_end(status);
-    status = cli_print_text(print(&list, json != NULL, &text), &text);
+    status = cli_report(mem, describe_list(&list, style == TESS_FORM_TEXT), form, style, JSON_INDENT(1));
     tess_ckpt_list_free(&list);
     return cli_end(status);
 }
 
 const cli_command cli_ckpt_ls = {
-    "ckpt ls", "DIR|FILE [--json]",
+    "ckpt ls", "DIR|FILE [--json | --html | --prometheus]",
     "list the checkpoints of a folder, or describe a file that is one: step, state, size, age\n\n"
     "Valid: complete, every file there with its size, every tensor covered; `tessera ckpt verify` checks checksums.\n"
     "Incomplete: the save did not finish. Damaged: it was complete once; the line below says what is wrong.\n",

@@ -13,8 +13,9 @@ enum { MOST_BYTES = 1 << 20 };
 typedef struct env_options {
     char *const *names; /* variables to explain */
     int n_names;
-    const char *file, *json;
+    const char *file;
     int64_t pid; /* 0: not given */
+    tess_form_style style;
     const char *knowledge[CLI_REPEATS + 1];
 } env_options;
 
@@ -64,7 +65,7 @@ static tess_status examine(tess_mem *mem, const env_options *o, const tess_env_r
     if (status == TESS_OK && o->file != NULL && report.n_seen == 0)
         status = TESS_FAIL(TESS_E_FORMAT, "%s: no line NAME=VALUE is in it", o->file);
     if (status == TESS_OK)
-        status = tess_env_print(&report, registry, o->json != NULL, out);
+        status = tess_env_print(&report, registry, o->style, out);
     *n_findings = tess_env_n_findings(&report);
     tess_env_report_free(&report);
     return status;
@@ -78,7 +79,7 @@ static int run(tess_mem *mem, int argc, char **argv)
          .text = &o.file},
         {"--pid", "PID", "the environment that this process was started with", .integer = &o.pid, .min = 1,
          .max = INT32_MAX},
-        {"--json", NULL, "as JSON", .text = &o.json},
+        CLI_STYLES(&o.style),
         {"--knowledge", "FILE ...", "more variables; ~/.config/tessera/variables.yaml is read where there is one",
          .text = o.knowledge},
     };
@@ -102,7 +103,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_doctor_env = {
-    "doctor env", "[NAME[=VALUE]... | --file FILE | --pid PID] [--json] [--knowledge FILE]...",
+    "doctor env", "[NAME[=VALUE]... | --file FILE | --pid PID] [--json | --html | --prometheus] [--knowledge FILE]...",
     "explain variables of NCCL, PyTorch, MPI, UCX, CUDA: what they do, which are void\n\n"
     "Lists every variable of these, OpenMP and Tessera that is set: what it does, whether anybody reads it, whether\n"
     "its value is accepted, whether it is dangerous, and which contradict each other. With names: what each of these\n"

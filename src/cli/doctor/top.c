@@ -11,7 +11,8 @@ enum { NO_SUCH_JOB = 3 };
 
 typedef struct top_options {
     const char *what;
-    const char *once, *json, *interval, *memory;
+    const char *once, *interval, *memory;
+    tess_form_style style;
     double interval_s;
     int64_t n_columns; /* 0: all */
 } top_options;
@@ -29,8 +30,9 @@ static void end_line(void *self)
 
 static tess_status print(const top_options *o, const tess_top_snapshot *now, const tess_top_snapshot *before)
 {
-    if (o->json != NULL)
-        return tess_top_print_json(now, before, stdout);
+    tess_buffer text = {.mem = now->mem};
+    if (o->style != TESS_FORM_TEXT)
+        return cli_print_text(tess_top_put(now, before, o->style, &text), &text);
     const tess_top_canvas canvas = {stdout, put, end_line};
     tess_top_draw(now, before, &(tess_top_size){.width = (int)o->n_columns}, &canvas);
     return TESS_OK;
@@ -62,7 +64,7 @@ static tess_status show_all(const top_options *o, tess_mem *mem)
     TESS_TRY(tess_live_find(o->what, jobs, TESS_LIVE_MAX, &n_jobs));
     tess_status status = TESS_OK;
     for (int i = 0; i < n_jobs; i++) {
-        if (i > 0 && o->json == NULL)
+        if (i > 0 && o->style == TESS_FORM_TEXT)
             putchar('\n');
         if (status == TESS_OK)
             status = show(o, mem, &jobs[i]);
@@ -88,12 +90,12 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--once", NULL, "print the page once, for scripts (also where the output is no terminal)", .text = &o.once},
         {"--width", "COLUMNS", "of what --once prints: leaves out the least important columns (all)",
          .integer = &o.n_columns, .min = 1, .max = 10000},
-        {"--json", NULL, "print it once as JSON, a line a job", .text = &o.json},
+        CLI_STYLES(&o.style),
         {"--memory", NULL, "print the memory of the run in FOLDER by pool over its steps, also when it has ended",
          .text = &o.memory},
         {"--interval", "SECONDS", "between two snapshots (1); with --once: rates of that time", .text = &o.interval,
          .number = &o.interval_s, .least = 0.01, .most = 3600}};
-    int n = cli_parse(argc, argv, &cli_top, flags, 5);
+    int n = cli_parse(argc, argv, &cli_top, flags, sizeof(flags) / sizeof(flags[0]));
     if (n > 1)
         return cli_misuse(&cli_top, "name one job");
     o.what = n == 1 ? argv[1] : NULL;
@@ -101,14 +103,14 @@ static int run(tess_mem *mem, int argc, char **argv)
         return cli_misuse(&cli_top, "--memory: name the run's folder");
     if (o.memory != NULL)
         return cli_end(show_memory(o.what));
-    bool once = o.once != NULL || o.json != NULL || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO);
+    bool once = o.once != NULL || o.style != TESS_FORM_TEXT || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO);
     tess_status status = once ? show_all(&o, mem) : cli_top_view(mem, o.what, o.interval_s);
     int code = cli_end(status);
     return status == TESS_E_NOT_FOUND ? NO_SUCH_JOB : code;
 }
 
 const cli_command cli_top = {
-    "top", "[PID | FOLDER] [--once [--width COLUMNS] | --json | --memory] [--interval SECONDS]",
+    "top", "[PID | FOLDER] [--once [--width COLUMNS] | --json | --html | --prometheus | --memory] [--interval SECONDS]",
     "watch running jobs from another terminal: who does what, who waits for whom\n"
     "PID is the launcher's or a rank's, FOLDER a run's job.dump_folder; without either, all of your jobs.\n"
     "It only reads, and does not disturb the job.\n"

@@ -13,7 +13,8 @@
 enum { TRACE_CULPRIT = 3, TRACE_TIE = 4, DEFAULT_LAST = 20 };
 
 typedef struct trace_options {
-    const char *json, *perfetto, *flight_recorder;
+    const char *perfetto, *flight_recorder;
+    tess_form_style style;
     int64_t last, rank; /* 0 and -1: not given */
 } trace_options;
 
@@ -30,7 +31,7 @@ static tess_status write_dumps(const tess_history *history, const char *folder)
 static tess_status format_report(const tess_report *report, const trace_options *options, tess_buffer *out)
 {
     if (options->last == 0 && options->rank < 0)
-        return options->json != NULL ? tess_report_json(report, out) : tess_report_print(report, out);
+        return tess_report_put(report, options->style, out);
     int culprit = report->diagnosis.n_ranks > 0 ? report->diagnosis.ranks[0] : 0, last = report->history->world - 1;
     TESS_CHECK(options->rank <= last, TESS_E_INVALID, "--rank: %lld is outside 0 .. %d", (long long)options->rank,
                last);
@@ -68,7 +69,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 {
     trace_options options = {.rank = -1};
     const cli_flag flags[] = {
-        {"--json", NULL, "print a JSON object (\"version\": 1) instead of the screen", .text = &options.json},
+        CLI_STYLES(&options.style),
         {"--last", "N", "print the newest N operations of a rank instead of the screen", .integer = &options.last,
          .min = 1, .max = 1 << 24},
         {"--rank", "R", "which rank --last is about (default: the culprit)", .integer = &options.rank, .max = 1 << 24},

@@ -4,7 +4,7 @@
 #ifndef TESS_DOCTOR_ENV_ENV_H
 #define TESS_DOCTOR_ENV_ENV_H
 
-#include "base/text/text.h"
+#include "base/report/form.h"
 #include "doctor/table/table.h"
 
 typedef struct tess_env_variable {
@@ -86,7 +86,7 @@ const tess_env_setting *tess_env_find(const tess_env_report *report, const char 
 int tess_env_n_findings(const tess_env_report *report);
 
 /* Prints text for people, or JSON with "version": 1. */
-tess_status tess_env_print(const tess_env_report *report, const tess_env_registry *registry, bool as_json,
+tess_status tess_env_print(const tess_env_report *report, const tess_env_registry *registry, tess_form_style style,
                            tess_buffer *out);
 
 #endif

@@ -86,7 +86,7 @@ static void add_shown(const tess_env_report *report, json_t *document)
                                                "n_conflicts", report->n_conflicts, "shown", shown));
 }
 
-tess_status tess_env_print(const tess_env_report *report, const tess_env_registry *registry, bool as_json,
+tess_status tess_env_print(const tess_env_report *report, const tess_env_registry *registry, tess_form_style style,
                            tess_buffer *out)
 {
     json_t *settings = json_array(), *conflicts = json_array();
@@ -96,7 +96,7 @@ tess_status tess_env_print(const tess_env_report *report, const tess_env_registr
         json_array_append_new(conflicts, json_string(report->conflicts[i]));
     json_t *document = json_pack("{s:i, s:i, s:i, s:o, s:o}", "version", 1, "known", registry->table.n, "findings",
                                  tess_env_n_findings(report), "conflicts", conflicts, "settings", settings);
-    if (!as_json)
+    if (style == TESS_FORM_TEXT)
         add_shown(report, document);
-    return tess_form_put(document, form, as_json, JSON_INDENT(2), out);
+    return tess_form_put(document, form, style, JSON_INDENT(2), out);
 }

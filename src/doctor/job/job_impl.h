@@ -2,7 +2,7 @@
 #ifndef TESS_DOCTOR_JOB_JOB_IMPL_H
 #define TESS_DOCTOR_JOB_JOB_IMPL_H
 
-#include "diagnosis/history.h"
+#include "doctor/job/job_report.h"
 #include "doctor/job/sites.h"
 #include "trace/job_file.h"
 
@@ -16,6 +16,10 @@ tess_status tess_ring_add(tess_history *history, int rank, const tess_trace_ring
 
 /* Names the call sites of all records. This takes long, so the caller reads all rings first. sources: (world). */
 void tess_ring_name_sites(tess_history *history, const tess_sites_source *sources);
+
+/* ---- job_json.c ---- */
+/* Describes the report as programs get it: {"version": 1, "verdict": {...}, "ranks": [...], ...}. NULL: no memory. */
+json_t *job_report_describe(const tess_report *report);
 
 /* ---- job_notices.c ---- */
 /* Adds the content of job.json. The history must have file->world ranks. Fails only with TESS_E_NOMEM. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/text/json.h"
-#include "doctor/job/job_report.h"
+#include "doctor/job/job_impl.h"
 #include "doctor/table/clean.h"
 #include "doctor/table/place_table.h"
 #include "diagnosis/request.h"
@@ -109,18 +109,17 @@ static json_t *json_of_lines(const char *text)
     return lines;
 }
 
-tess_status tess_report_json(const tess_report *report, tess_buffer *out)
+json_t *job_report_describe(const tess_report *report)
 {
     const tess_history *history = report->history;
     json_t *ranks = json_array();
     for (int r = 0; r < history->world; r++)
         json_array_append_new(ranks, json_of_rank(report, r));
-    json_t *document = json_pack(
-        "{s:i, s:s, s:o, s:i, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o}", "version", TESS_REPORT_VERSION, "source",
-        tess_history_source_name(history->source), "folder", tess_clean_json(history->folder), "world", history->world,
-        "verdict", json_of_diagnosis(report), "launcher_said", tess_clean_json(history->reported), "earlier_life",
-        tess_clean_json(history->before), "damage", json_of_lines(history->damage), "n_told",
-        (json_int_t)history->n_reported, "notices", json_of_notices(history), "ranks", ranks, "waits_s",
-        json_of_waits(&report->waits), "stragglers", json_of_stragglers(report));
-    return tess_json_print(document, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9), out);
+    return json_pack("{s:i, s:s, s:o, s:i, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o}", "version",
+                     TESS_REPORT_VERSION, "source", tess_history_source_name(history->source), "folder",
+                     tess_clean_json(history->folder), "world", history->world, "verdict", json_of_diagnosis(report),
+                     "launcher_said", tess_clean_json(history->reported), "earlier_life",
+                     tess_clean_json(history->before), "damage", json_of_lines(history->damage), "n_told",
+                     (json_int_t)history->n_reported, "notices", json_of_notices(history), "ranks", ranks, "waits_s",
+                     json_of_waits(&report->waits), "stragglers", json_of_stragglers(report));
 }

@@ -3,179 +3,130 @@
 #include <string.h>
 #include <time.h>
 
-#include "doctor/job/job_report.h"
-#include "doctor/table/place_table.h"
+#include "base/text/json.h"
+#include "doctor/job/job_impl.h"
 #include "diagnosis/request.h"
-#include "diagnosis/sentence.h"
 
 enum { MOST_ROWS = 32, MOST_COLUMNS = 16, MOST_NOTICES = 10 };
 
 static const double least_shown_s = 0.005; /* shorter waits are not shown: they would print as 0.00 */
 
-static tess_status print_diagnosis(const tess_report *report, tess_buffer *out)
-{
-    const tess_diagnosis *diagnosis = &report->diagnosis;
-    TESS_TRY(tess_buffer_printf(out, "%s%s: %s\n", tess_diagnosis_name(diagnosis->kind), diagnosis->tie ? " (tie)" : "",
-                                diagnosis->headline));
-    for (int i = 0; i < diagnosis->n_lines; i++)
-        TESS_TRY(tess_buffer_printf(out, "  %s\n", diagnosis->lines[i]));
-    if (diagnosis->fix[0] != '\0')
-        TESS_TRY(tess_buffer_printf(out, "  what to do: %s\n", diagnosis->fix));
-    if (report->history->reported[0] != '\0')
-        TESS_TRY(tess_buffer_printf(out, "  the launcher said: %.400s\n", report->history->reported));
-    if (report->history->before[0] != '\0')
-        TESS_TRY(tess_buffer_printf(out, "  an earlier life of this job: %.400s; tessera trace %s.previous\n",
-                                    report->history->before, report->history->folder));
-    for (const char *line = report->history->damage; *line != '\0'; line += *line == '\n') {
-        size_t n = strcspn(line, "\n");
-        TESS_TRY(tess_buffer_printf(out, "  damaged: %.*s\n", (int)n, line));
-        line += n;
-    }
-    return TESS_OK;
-}
+static const tess_form_part form[] = {
+    {.text =
+         "{verdict.class}[{verdict.tie:!} (tie)]: {verdict.headline}\n{*verdict.evidence}  {}\n{/}"
+         "[  what to do: {verdict.fix}\n][  the launcher said: {launcher_said:.400}\n]"
+         "[  an earlier life of this job: {earlier_life:.400}; tessera trace {folder}.previous\n]"
+         "{*damage}  damaged: {}\n{/}"
+         "\n rank      pid[{has_places:!}\t  place\t  |  ]state            phase             step    waited  last "
+         "operation\n"
+         "{*shown}{rank:5} {pid:8}[\t  {where}\t  |  ]{state:-16} {doing:-14} {step:7} {waited:9}  [{last.text}|none]\n{/}"
+         "[      and {n_hidden} more (--json has all)\n]"
+         "[{told:!}\ntold while it ran[ (and {n_before} before; --json has {has_all:?all|more of them})]:\n]"
+         "{*told}  {when}[{has_step:!}  step {step}]  {text}\n{/}"
+         "[{total_s:!}\nin {n_collectives} collectives that all came to, ranks waited {total_s:.2f} s, {share:%} of it "
+         "for rank {most}\n]"
+         "[{matrix:!}seconds that the rank of the row waited for the rank of the column:\n"
+         "      {*matrix} {row:7}{/}\n{*matrix}{row:5} {*seconds} {:7.3f}{/}\n{/}]"
+         "[{stragglers:!}\n]"},
+    {.list = "stragglers",
+     .text = "rank {rank} is slow in {phase}: {over:%} over the others, {excess_ms:.2f} ms a step\n"},
+    {NULL, NULL}};
 
-/* ---- Ranks ---- */
-static void describe_phase(const tess_rank_history *rank, char *text, size_t size, int64_t *step)
-{
-    const tess_phase_span *span = rank->n_spans > 0 ? &rank->spans[rank->n_spans - 1] : NULL;
-    *step = span != NULL ? span->step : -1;
-    if (span == NULL)
-        snprintf(text, size, "-");
-    else if (span->detail >= 0)
-        snprintf(text, size, "%.*s %lld", TESS_TRACE_PHASE_BYTES, span->phase, (long long)span->detail);
-    else
-        snprintf(text, size, "%.*s", TESS_TRACE_PHASE_BYTES, span->phase);
-}
-
-/* width: columns for the rank's place in the mesh; 0: ranks have no places. */
-static tess_status print_rank(const tess_report *report, int rank, int width, tess_buffer *out)
+/* ---- What only people are told ---- */
+static json_t *describe_rank(const tess_report *report, int rank, json_t *described)
 {
     const tess_rank_history *r = &report->history->ranks[rank];
-    char state[32], phase[48], step_text[24], waited[24] = "", last[192] = "none", place[TESS_PLACE_TEXT];
-    int64_t step;
-    describe_phase(r, phase, sizeof(phase), &step);
-    snprintf(step_text, sizeof(step_text), step >= 0 ? "%lld" : "-", (long long)step);
-    if (tess_report_waited_s(report, rank) >= least_shown_s)
-        snprintf(waited, sizeof(waited), "%.2f s", tess_report_waited_s(report, rank));
-    if (r->n_records > 0)
-        tess_request_format(report->history, &r->records[r->n_records - 1], last, sizeof(last));
-    TESS_TRY(tess_buffer_printf(out, "%5d %8d  ", rank, r->pid));
-    if (width > 0)
-        TESS_TRY(tess_buffer_printf(out, "%-*s  ", width,
-                                    tess_place_text(&report->history->places, rank, place, sizeof(place))));
-    return tess_buffer_printf(out, "%-16s %-14s %7s %9s  %s\n", tess_report_state(report, rank, state, sizeof(state)),
-                              phase, step_text, waited, last);
+    const tess_phase_span *span = r->n_spans > 0 ? &r->spans[r->n_spans - 1] : NULL;
+    const double waited_s = tess_report_waited_s(report, rank);
+    char place[TESS_PLACE_TEXT], detail[24] = "";
+    if (span != NULL && span->detail >= 0)
+        snprintf(detail, sizeof(detail), " %lld", (long long)span->detail);
+    const char *phase = json_string_value(json_object_get(described, "phase"));
+    json_t *row = json_copy(described);
+    json_object_update_new(
+        row, json_pack("{s:s, s:o, s:o, s:o}", "where",
+                       tess_place_text(&report->history->places, rank, place, sizeof(place)), "doing",
+                       span != NULL && phase != NULL ? json_sprintf("%s%s", phase, detail) : json_null(), "step",
+                       span != NULL && span->step >= 0 ? json_integer(span->step) : json_null(), "waited",
+                       waited_s >= least_shown_s ? json_sprintf("%.2f s", waited_s) : json_string("")));
+    return row;
 }
 
-/* Prints the ranks, culprits first. */
-static tess_status print_ranks(const tess_report *report, tess_buffer *out)
+/* Adds the ranks, culprits first. */
+static void add_ranks(const tess_report *report, json_t *document)
 {
     const tess_diagnosis *diagnosis = &report->diagnosis;
-    int n = 0, world = report->history->world, width = tess_place_width(&report->history->places, world);
-    TESS_TRY(tess_buffer_printf(out, "\n%5s %8s  ", "rank", "pid"));
-    if (width > 0)
-        TESS_TRY(tess_buffer_printf(out, "%-*s  ", width, "place"));
-    TESS_TRY(
-        tess_buffer_printf(out, "%-16s %-14s %7s %9s  %s\n", "state", "phase", "step", "waited", "last operation"));
-    for (int i = 0; i < diagnosis->n_ranks && n < MOST_ROWS; i++, n++)
-        TESS_TRY(print_rank(report, diagnosis->ranks[i], width, out));
-    for (int r = 0; r < world && n < MOST_ROWS; r++) {
+    const json_t *ranks = json_object_get(document, "ranks");
+    const int world = report->history->world;
+    json_t *shown = json_array();
+    for (int i = 0; i < diagnosis->n_ranks + world && json_array_size(shown) < MOST_ROWS; i++) {
+        const bool first = i < diagnosis->n_ranks;
+        const int rank = first ? diagnosis->ranks[i] : i - diagnosis->n_ranks;
         bool is_culprit = false;
-        for (int i = 0; i < diagnosis->n_ranks; i++)
-            is_culprit = is_culprit || diagnosis->ranks[i] == r;
-        if (is_culprit)
-            continue;
-        TESS_TRY(print_rank(report, r, width, out));
-        n++;
+        for (int k = 0; k < diagnosis->n_ranks; k++)
+            is_culprit = is_culprit || diagnosis->ranks[k] == rank;
+        if (first || !is_culprit)
+            json_array_append_new(shown, describe_rank(report, rank, json_array_get(ranks, (size_t)rank)));
     }
-    return n < world ? tess_buffer_printf(out, "      and %d more (--json has all)\n", world - n) : TESS_OK;
+    json_object_update_new(document, json_pack("{s:b, s:i, s:o}", "has_places", report->history->places.n_axes > 0,
+                                               "n_hidden", world - (int)json_array_size(shown), "shown", shown));
 }
 
-/* ---- Notices ---- */
-static tess_status print_notice(const tess_notice *notice, tess_buffer *out)
+static void add_notices(const tess_history *history, json_t *document)
 {
-    char when[24] = "", step[32] = "";
-    time_t seconds = (time_t)(notice->wall_ns / 1000000000u);
-    struct tm broken;
-    if (localtime_r(&seconds, &broken) != NULL)
-        strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &broken);
-    if (notice->step >= 0)
-        snprintf(step, sizeof(step), "  step %lld", (long long)notice->step);
-    return tess_buffer_printf(out, "  %s%s  %s\n", when, step, notice->text);
-}
-
-static tess_status print_notices(const tess_history *history, tess_buffer *out)
-{
-    int first = history->n_notices > MOST_NOTICES ? history->n_notices - MOST_NOTICES : 0;
-    uint64_t n_more = history->n_reported - (uint64_t)(history->n_notices - first);
-    if (history->n_notices == 0)
-        return TESS_OK;
-    TESS_TRY(tess_buffer_printf(out, "\ntold while it ran"));
-    if (n_more > 0)
-        TESS_TRY(tess_buffer_printf(out, " (and %llu before; --json has %s)", (unsigned long long)n_more,
-                                    history->n_reported > (uint64_t)history->n_notices ? "more of them" : "all"));
-    TESS_TRY(tess_buffer_printf(out, ":\n"));
-    for (int i = first; i < history->n_notices; i++)
-        TESS_TRY(print_notice(&history->notices[i], out));
-    return TESS_OK;
-}
-
-/* ---- Waits and stragglers ---- */
-static tess_status print_matrix(const tess_waits *waits, tess_buffer *out)
-{
-    TESS_TRY(tess_buffer_printf(out, "      "));
-    for (int c = 0; c < waits->world; c++)
-        TESS_TRY(tess_buffer_printf(out, " %7d", c));
-    for (int r = 0; r < waits->world; r++) {
-        TESS_TRY(tess_buffer_printf(out, "\n%5d ", r));
-        for (int c = 0; c < waits->world; c++)
-            TESS_TRY(tess_buffer_printf(out, " %7.3f",
-                                        (double)waits->ns[(size_t)r * (size_t)waits->world + (size_t)c] * 1e-9));
+    const int first = history->n_notices > MOST_NOTICES ? history->n_notices - MOST_NOTICES : 0;
+    json_t *told = json_array();
+    for (int i = first; i < history->n_notices; i++) {
+        const tess_notice *notice = &history->notices[i];
+        char when[24] = "";
+        time_t seconds = (time_t)(notice->wall_ns / 1000000000u);
+        struct tm broken;
+        if (localtime_r(&seconds, &broken) != NULL)
+            strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &broken);
+        json_array_append_new(told, json_pack("{s:s, s:b, s:I, s:s}", "when", when, "has_step", notice->step >= 0,
+                                              "step", (json_int_t)notice->step, "text", notice->text));
     }
-    return tess_buffer_printf(out, "\n");
+    json_object_update_new(document,
+                           json_pack("{s:I, s:b, s:o}", "n_before",
+                                     (json_int_t)history->n_reported - (history->n_notices - first), "has_all",
+                                     history->n_reported <= (uint64_t)history->n_notices, "told", told));
 }
 
-/* Prints nothing if no wait was noticeable. */
-static tess_status print_waits(const tess_report *report, tess_buffer *out)
+/* Adds nothing if no wait was noticeable. */
+static void add_waits(const tess_waits *waits, json_t *document)
 {
     static const uint64_t least_ns = 50000000;
-    const tess_waits *waits = &report->waits;
+    const uint64_t total = waits->ns != NULL ? tess_waits_for(waits, -1) : 0;
+    json_t *matrix = json_array();
     int most = 0;
-    if (waits->ns == NULL)
-        return TESS_OK;
-    uint64_t total = tess_waits_for(waits, -1);
-    if (total < least_ns)
-        return TESS_OK;
-    for (int c = 1; c < waits->world; c++)
-        most = tess_waits_for(waits, c) > tess_waits_for(waits, most) ? c : most;
-    TESS_TRY(tess_buffer_printf(
-        out, "\nin %llu collectives that all came to, ranks waited %.2f s, %.0f%% of it for rank %d\n",
-        (unsigned long long)waits->n_collectives, (double)total * 1e-9,
-        100.0 * (double)tess_waits_for(waits, most) / (double)total, most));
-    if (waits->world > MOST_COLUMNS)
-        return TESS_OK;
-    TESS_TRY(tess_buffer_printf(out, "seconds that the rank of the row waited for the rank of the column:\n"));
-    return print_matrix(waits, out);
-}
-
-static tess_status print_stragglers(const tess_report *report, tess_buffer *out)
-{
-    for (int i = 0; i < report->n_stragglers; i++) {
-        const tess_report_straggler *s = &report->stragglers[i];
-        TESS_TRY(tess_buffer_printf(out, "%srank %d is slow in %s: %.0f%% over the others, %.2f ms a step\n",
-                                    i == 0 ? "\n" : "", s->who.rank, s->phase, 100 * (s->who.ratio - 1),
-                                    s->who.excess_s * 1e3));
+    const int world = total >= least_ns ? waits->world : 0;
+    for (int r = 0; r < world; r++) {
+        most = tess_waits_for(waits, r) > tess_waits_for(waits, most) ? r : most;
+        if (world <= MOST_COLUMNS)
+            json_array_append_new(matrix, json_pack("{s:i, s:O}", "row", r, "seconds",
+                                                    json_array_get(json_object_get(document, "waits_s"), (size_t)r)));
     }
-    return TESS_OK;
+    if (world > 0)
+        json_object_update_new(document, json_pack("{s:f, s:I, s:f, s:i}", "total_s", (double)total * 1e-9,
+                                                   "n_collectives", (json_int_t)waits->n_collectives, "share",
+                                                   (double)tess_waits_for(waits, most) / (double)total, "most", most));
+    json_object_set_new(document, "matrix", matrix);
 }
 
-tess_status tess_report_print(const tess_report *report, tess_buffer *out)
+tess_status tess_report_put(const tess_report *report, tess_form_style style, tess_buffer *out)
 {
-    TESS_TRY(print_diagnosis(report, out));
-    TESS_TRY(print_ranks(report, out));
-    TESS_TRY(print_notices(report->history, out));
-    TESS_TRY(print_waits(report, out));
-    return print_stragglers(report, out);
+    json_t *document = job_report_describe(report);
+    for (int i = 0; i < report->n_stragglers && style == TESS_FORM_TEXT; i++) {
+        const tess_straggler *who = &report->stragglers[i].who;
+        json_object_update_new(json_array_get(json_object_get(document, "stragglers"), (size_t)i),
+                               json_pack("{s:f, s:f}", "over", who->ratio - 1, "excess_ms", who->excess_s * 1e3));
+    }
+    if (style == TESS_FORM_TEXT) {
+        add_ranks(report, document);
+        add_notices(report->history, document);
+        add_waits(&report->waits, document);
+    }
+    return tess_form_put(document, form, style, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9), out);
 }
 
 tess_status tess_report_last(const tess_report *report, int rank, size_t n, tess_buffer *out)

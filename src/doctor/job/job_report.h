@@ -2,7 +2,7 @@
 #ifndef TESS_DOCTOR_JOB_JOB_REPORT_H
 #define TESS_DOCTOR_JOB_JOB_REPORT_H
 
-#include "base/text/text.h"
+#include "base/report/form.h"
 #include "diagnosis/root_cause.h"
 #include "diagnosis/waits.h"
 
@@ -25,9 +25,8 @@ typedef struct tess_report {
 tess_status tess_report_make(const tess_history *history, double patience_s, tess_report *report);
 void tess_report_free(tess_report *report);
 
-/* These append the screen, the JSON object, or the newest `n` operations of `rank`. */
-tess_status tess_report_print(const tess_report *report, tess_buffer *out);
-tess_status tess_report_json(const tess_report *report, tess_buffer *out);
+/* These append the report, or the newest `n` operations of `rank`. */
+tess_status tess_report_put(const tess_report *report, tess_form_style style, tess_buffer *out);
 tess_status tess_report_last(const tess_report *report, int rank, size_t n, tess_buffer *out);
 
 /* "crashed", "exited 3", "waits", "runs": the rank's state in one word or two. Returns text. */

@@ -1,7 +1,5 @@
 #include "doctor/table/place_table.h"
 
-#include <string.h>
-
 #include "base/text/json.h"
 #include "doctor/table/clean.h"
 
@@ -20,11 +18,4 @@ void tess_place_put(json_t *object, const tess_places *places, int rank)
     if (places->n_axes > 0)
         json_object_set(object, "place", place);
     json_decref(place);
-}
-
-/* The last rank has the highest index on every axis, so its place is the widest. */
-int tess_place_width(const tess_places *places, int world)
-{
-    char text[TESS_PLACE_TEXT];
-    return (int)strlen(tess_place_text(places, world - 1, text, sizeof(text)));
 }

@@ -10,7 +10,5 @@
 void tess_places_read(const tess_trace_ring *ring, tess_places *places);
 /* Adds {"pp": 1, "tp": 0} as the member "place". Adds nothing if ranks have no places. */
 void tess_place_put(json_t *object, const tess_places *places, int rank);
-/* Returns the columns of the widest place in a job of `world` ranks; 0: ranks have no places. */
-int tess_place_width(const tess_places *places, int world);
 
 #endif

@@ -3,9 +3,8 @@
 #ifndef TESS_DOCTOR_TOP_PAGE_H
 #define TESS_DOCTOR_TOP_PAGE_H
 
-#include <stdio.h>
-
 #include "base/os/phase_clock.h"
+#include "base/report/form.h"
 #include "doctor/top/snapshot.h"
 
 typedef enum tess_top_style {
@@ -38,7 +37,9 @@ int tess_top_draw(const tess_top_snapshot *now, const tess_top_snapshot *before,
 /* Writes one line for a list of jobs: "4711  8 ranks  step 512  loss 3.2145  2 min 3 s  tessera train run.yaml". */
 const char *tess_top_describe(const tess_top_snapshot *snapshot, char *text, size_t size);
 
-/* Prints one JSON line: version 1, documented in docs/debugging.md. `before` as for tess_top_sum. */
-tess_status tess_top_print_json(const tess_top_snapshot *now, const tess_top_snapshot *before, FILE *out);
+/* Appends the snapshot in a style that is not text. JSON is one line: version 1, documented in docs/debugging.md.
+ * `before` as for tess_top_sum. */
+tess_status tess_top_put(const tess_top_snapshot *now, const tess_top_snapshot *before, tess_form_style style,
+                         tess_buffer *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* Formats a snapshot as JSON for programs. */
+/* Describes a snapshot for programs. */
 #include <math.h>
 #include <string.h>
 
@@ -11,6 +11,17 @@
 
 enum { JSON_VERSION = 1 };
 
+static json_t *seconds(uint64_t ns)
+{
+    return tess_json_number((double)ns * 1e-9);
+}
+
+/* Returns NULL for a text that is empty, which an object then lacks. */
+static json_t *clean(const char *text)
+{
+    return text[0] != '\0' ? tess_clean_json(text) : NULL;
+}
+
 static void put_wait(json_t *object, const tess_top_snapshot *s, int rank)
 {
     char operation[160];
@@ -22,28 +33,24 @@ static void put_wait(json_t *object, const tess_top_snapshot *s, int rank)
     for (int r = first; r < s->world; r++)
         if (tess_bits_has(s->ranks[rank].awaited, r))
             json_array_append_new(missing, json_integer(r));
-    json_object_set_new(object, "waits_for", missing);
-    json_object_set_new(object, "waits_s", tess_json_number((double)b->wait_age_ns * 1e-9));
-    tess_clean_put(object, "waits_in", tess_top_operation(&b->wait_op, b->wait_team, operation, sizeof(operation)));
+    json_object_update_new(
+        object, json_pack("{s:o, s:o, s:o*}", "waits_for", missing, "waits_s", seconds(b->wait_age_ns), "waits_in",
+                          clean(tess_top_operation(&b->wait_op, b->wait_team, operation, sizeof(operation)))));
 }
 
-static void put_progress(json_t *object, const tess_board_copy *b)
+static json_t *describe_progress(const tess_board_copy *b)
 {
     json_t *phases = json_object(), *pools = json_object();
     double loss;
     memcpy(&loss, &b->loss, sizeof(loss));
-    tess_json_put_int(object, "steps", (int64_t)b->n_steps);
-    tess_json_put_int(object, "tokens", (int64_t)b->n_tokens);
-    json_object_set_new(object, "loss", tess_json_number(b->n_steps > 0 ? loss : NAN));
-    json_object_set_new(object, "step_s", tess_json_number((double)b->step_ns * 1e-9));
     for (int i = 0; i < TESS_PHASE_COUNT; i++)
-        json_object_set_new(phases, tess_phase_name((tess_phase)i), tess_json_number((double)b->phase_ns[i] * 1e-9));
+        json_object_set_new(phases, tess_phase_name((tess_phase)i), seconds(b->phase_ns[i]));
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
         tess_json_put_int(pools, tess_pool_name((tess_pool)pool), (int64_t)b->pool_bytes[pool]);
-    json_object_set_new(object, "phase_s", phases);
-    json_object_set_new(object, "memory", pools);
-    if (b->disk_bytes > 0)
-        tess_json_put_int(object, "disk_bytes", (int64_t)b->disk_bytes);
+    return json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:o*}", "steps", (json_int_t)b->n_steps, "tokens",
+                     (json_int_t)b->n_tokens, "loss", tess_json_number(b->n_steps > 0 ? loss : NAN), "step_s",
+                     seconds(b->step_ns), "phase_s", phases, "memory", pools, "disk_bytes",
+                     b->disk_bytes > 0 ? json_integer((json_int_t)b->disk_bytes) : NULL);
 }
 
 static json_t *describe_rank(const tess_top_snapshot *s, int number)
@@ -51,23 +58,19 @@ static json_t *describe_rank(const tess_top_snapshot *s, int number)
     char text[64];
     const tess_top_rank *rank = &s->ranks[number];
     const tess_board_copy *b = &rank->board;
-    json_t *object = json_object();
-    tess_json_put_int(object, "rank", number);
-    tess_clean_put(object, "host", rank->host);
+    const bool is_odd = b->situation > TESS_RANK_WELL && b->situation < TESS_SITUATION_COUNT;
+    json_t *object = json_pack("{s:i, s:o*}", "rank", number, "host", clean(rank->host));
     tess_place_put(object, &s->places, number);
-    tess_json_put_int(object, "pid", b->pid);
-    tess_clean_put(object, "state", tess_top_state(rank, text, sizeof(text)));
-    tess_clean_put(object, "phase", b->phase);
-    tess_json_put_int(object, "step", b->step);
-    tess_json_put_int(object, "detail", b->detail);
+    json_object_update_new(object, json_pack("{s:I, s:o*, s:o*, s:I, s:I}", "pid", (json_int_t)b->pid, "state",
+                                             clean(tess_top_state(rank, text, sizeof(text))), "phase", clean(b->phase),
+                                             "step", (json_int_t)b->step, "detail", (json_int_t)b->detail));
     put_wait(object, s, number);
-    put_progress(object, b);
-    if (rank->rss_bytes >= 0)
-        tess_json_put_int(object, "rss_bytes", rank->rss_bytes);
-    if (b->situation > TESS_RANK_WELL && b->situation < TESS_SITUATION_COUNT)
-        tess_clean_put(object, "situation", tess_situation_name((tess_situation)b->situation));
-    tess_clean_put(object, "why", b->why);
-    tess_clean_put(object, "error", b->error);
+    json_object_update_new(object, describe_progress(b));
+    json_object_update_new(object, json_pack("{s:o*, s:o*, s:o*, s:o*}", "rss_bytes",
+                                             rank->rss_bytes >= 0 ? json_integer((json_int_t)rank->rss_bytes) : NULL,
+                                             "situation",
+                                             is_odd ? clean(tess_situation_name((tess_situation)b->situation)) : NULL,
+                                             "why", clean(b->why), "error", clean(b->error)));
     return object;
 }
 
@@ -98,29 +101,20 @@ static json_t *describe_job(const tess_top_snapshot *s, const tess_top_snapshot 
 {
     char ending[JOB_ERROR_BYTES + 512];
     tess_top_totals t = tess_top_sum(s, before);
-    json_t *object = json_object(), *ranks = json_array();
-    tess_json_put_int(object, "version", JSON_VERSION);
-    tess_json_put_int(object, "pid", s->pid);
-    tess_clean_put(object, "command", s->command);
-    json_object_set_new(object, "running", json_boolean(s->running));
-    tess_clean_put(object, "health", s->health);
-    tess_clean_put(object, "ending", tess_top_ending(s, ending, sizeof(ending)));
-    json_object_set_new(object, "age_s", tess_json_number(s->age_s));
-    tess_json_put_int(object, "world", s->world);
-    tess_json_put_int(object, "hosts", s->n_hosts);
-    tess_json_put_int(object, "steps", t.step);
-    json_object_set_new(object, "loss", tess_json_number(t.loss));
-    json_object_set_new(object, "step_s", tess_json_number(t.step_s));
-    json_object_set_new(object, "tokens_per_s", tess_json_number(t.tokens_per_s));
-    json_object_set_new(object, "waited_for", describe_culprits(s, &t));
-    json_object_set_new(object, "told", describe_reported(s));
+    json_t *ranks = json_array();
     for (int r = 0; r < s->world; r++)
         json_array_append_new(ranks, describe_rank(s, r));
-    json_object_set_new(object, "ranks", ranks);
-    return object;
+    return json_pack("{s:i, s:i, s:o*, s:b, s:o*, s:o*, s:o, s:i, s:i, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
+                     JSON_VERSION, "pid", s->pid, "command", clean(s->command), "running", (int)s->running, "health",
+                     clean(s->health), "ending", clean(tess_top_ending(s, ending, sizeof(ending))), "age_s",
+                     tess_json_number(s->age_s), "world", s->world, "hosts", s->n_hosts, "steps", (json_int_t)t.step,
+                     "loss", tess_json_number(t.loss), "step_s", tess_json_number(t.step_s), "tokens_per_s",
+                     tess_json_number(t.tokens_per_s), "waited_for", describe_culprits(s, &t), "told",
+                     describe_reported(s), "ranks", ranks);
 }
 
-tess_status tess_top_print_json(const tess_top_snapshot *now, const tess_top_snapshot *before, FILE *out)
+tess_status tess_top_put(const tess_top_snapshot *now, const tess_top_snapshot *before, tess_form_style style,
+                         tess_buffer *out)
 {
-    return tess_json_put(describe_job(now, before), JSON_COMPACT | JSON_REAL_PRECISION(12), out);
+    return tess_form_put(describe_job(now, before), NULL, style, JSON_COMPACT | JSON_REAL_PRECISION(12), out);
 }

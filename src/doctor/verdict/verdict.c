@@ -140,11 +140,11 @@ static tess_status hand_over(tess_status status, tess_buffer *buffer, char **tex
 tess_status tess_job_report_json(const tess_job_report *report, char **text)
 {
     tess_buffer buffer = {.mem = report->mem};
-    return hand_over(tess_report_json(&report->report, &buffer), &buffer, text);
+    return hand_over(tess_report_put(&report->report, TESS_FORM_JSON, &buffer), &buffer, text);
 }
 
 tess_status tess_job_report_text(const tess_job_report *report, char **text)
 {
     tess_buffer buffer = {.mem = report->mem};
-    return hand_over(tess_report_print(&report->report, &buffer), &buffer, text);
+    return hand_over(tess_report_put(&report->report, TESS_FORM_TEXT, &buffer), &buffer, text);
 }
