@@ -19,7 +19,8 @@ static const tess_form_part form[] = {
          "{*damage}  damaged: {}\n{/}"
          "\n rank      pid[{has_places:!}\t  place\t  |  ]state            phase             step    waited  last "
          "operation\n"
-         "{*shown}{rank:5} {pid:8}[\t  {where}\t  |  ]{state:-16} {doing:-14} {step:7} {waited:9}  [{last.text}|none]\n{/}"
+         "{*shown}{rank:5} {pid:8}[\t  {where}\t  |  ]{state:-16} {doing:-14} {step:7} {waited:9}  "
+         "[{last.text}|none]\n{/}"
          "[      and {n_hidden} more (--json has all)\n]"
          "[{told:!}\ntold while it ran[ (and {n_before} before; --json has {has_all:?all|more of them})]:\n]"
          "{*told}  {when}[{has_step:!}  step {step}]  {text}\n{/}"
@@ -32,7 +33,7 @@ static const tess_form_part form[] = {
      .text = "rank {rank} is slow in {phase}: {over:%} over the others, {excess_ms:.2f} ms a step\n"},
     {NULL, NULL}};
 
-/* ---- What only people are told ---- */
+/* ---- Members for people alone ---- */
 static json_t *describe_rank(const tess_report *report, int rank, json_t *described)
 {
     const tess_rank_history *r = &report->history->ranks[rank];

@@ -52,8 +52,7 @@ typedef struct tess_pipeline_action {
     int chunk, micro;
     int slot;  /* slot of the chunk */
     bool last; /* B and BW: the chunk's gradients are complete afterwards */
-    int cell;  /* of a CSV file, from 1: where the computation is written that this action is, or is a message of; 0: no
-                  file */
+    int cell;  /* cell of a CSV file, from 1, with the computation that this action is or sends for; 0: no file */
 } tess_pipeline_action;
 
 typedef struct tess_pipeline_list {
