@@ -313,6 +313,15 @@ int tess_work_missing(const tess_work *work, int *ranks);
 tess_status tess_ondevice_begin(tess_team *team);
 void tess_ondevice_end(tess_team *team);
 
+/* ---- ondevice/ondevice_message.c: sends and receives of device memory ---- */
+extern const comm_link tess_link_on_device;
+/* Whether the receiver can read the sent memory where it is: number of the window (from 1) and offset in it. */
+bool tess_message_is_shown(const tess_work *work, uint64_t *window, uint64_t *offset);
+/* Copies what a sender shows to work->out, of either kind. Returns true when that is done or has failed. */
+bool tess_message_pull(tess_work *work, uint64_t window, uint64_t offset);
+/* Makes work->out memory of the host, for a link that writes there. */
+tess_status tess_message_to_host(tess_work *work);
+
 /* ---- ondevice/ondevice_events.c ---- */
 /* Called when an operation on the device is complete or has failed. */
 void tess_ondevice_over(tess_work *work);

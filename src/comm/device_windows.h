@@ -1,13 +1,12 @@
-/* Collectives on memory of a device.
+/* Collectives and messages on memory of a device.
  *
- * A runtime learns its device once. From then on every collective of tessera/comm.h and comm/leaf_sum.h takes memory of
- * that device as well as memory of the host: `in` and `out` (and the sums of leaf steps) have one kind, the same on all
- * ranks. Fingerprints, labels, deadlines, errors and bits are those of the same call on host memory.
+ * A runtime learns its device once. From then on every operation of tessera/comm.h, comm/leaf_sum.h and comm/box_move.h
+ * takes memory of that device as well as memory of the host: `in` and `out` (and the sums of leaf steps) have one kind,
+ * the same on all ranks. The two ends of a message may differ. Fingerprints, labels, deadlines, errors and bits are
+ * those of the same call on host memory.
  *
  *   before  what the operation reads and writes comes after the work that the bound stream was given before the call
  *   after   when tess_work_wait returns, the result is in the device's memory: any stream may be given work on it
- *
- * Messages (tess_send, tess_recv) take memory of the host alone.
  *
  * How the bytes go. Memory of a device window is read by the team's other ranks on the host where it is, by one kernel
  * an operation; all else is copied to the host, goes as host memory does, and is copied back. So an operation between
@@ -16,6 +15,8 @@
  *   all_gather, all_gather_pieces       `in`, the shard (also that of a rank that owns nothing)
  *   reduce_scatter_pieces, _leaves      `full`
  *   all_reduce (sums of floats)         `in`, and in == out
+ *   send                                `in`
+ *   move of boxes                       the room, which is a window of its own
  *
  * The other ends are any memory of the device. */
 #ifndef TESS_COMM_DEVICE_WINDOWS_H
@@ -24,7 +25,7 @@
 #include "device/device.h"
 #include "tessera/comm.h"
 
-/* Lets collectives take memory of `device`. All ranks must have a device of one kind ("far", "cuda"); otherwise
+/* Lets operations take memory of `device`. All ranks must have a device of one kind ("far", "cuda"); otherwise
  * TESS_E_MISMATCH names the ranks that have not. Collectives run after the work that `stream` already has. Both are
  * borrowed until the runtime ends or forgets them. A device whose memory is host memory changes nothing. Collective
  * over the job. */
@@ -32,6 +33,8 @@ tess_status tess_runtime_use_device(tess_runtime *runtime, tess_device *device, 
 /* Forgets the device. Must be called before the device is closed, when no operation is in flight and no window is
  * left. Not collective, except that the ranks of a team over several hosts with windows wait for each other. */
 void tess_runtime_forget_device(tess_runtime *runtime);
+
+enum { TESS_DEVICE_WINDOW_LEAST = 2 << 20 }; /* bytes; a GPU may not show a smaller block */
 
 /* Allocates a zeroed block of `bytes` on the device of each rank (sizes may differ), which the team's ranks on this
  * host may read. If GPUs cannot access each other, the window is ordinary device memory, and operations on it pass

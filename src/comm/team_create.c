@@ -4,14 +4,7 @@
 
 #include "base/core/rng.h"
 #include "comm/p2p/channel.h"
-
-/* Chooses the backend of a team. A new backend needs one line here. */
-static const comm_backend *choose_backend(int size, int n_local)
-{
-    if (size == 1)
-        return &tess_backend_self;
-    return n_local < size ? &tess_backend_mpi : &tess_backend_shm;
-}
+#include "comm/ways.h"
 
 static void find_siblings(tess_team *team)
 {
@@ -31,7 +24,7 @@ static void find_siblings(tess_team *team)
 /* Returns the size of a host's shared memory for a team. */
 static uint64_t shared_bytes(int size, int n_local)
 {
-    const comm_backend *backend = choose_backend(size, n_local);
+    const comm_backend *backend = tess_way_of_team(size, n_local)->backend;
     return tess_control_bytes(size) + (backend->shared_bytes != NULL ? backend->shared_bytes(n_local) : 0);
 }
 
@@ -101,7 +94,7 @@ tess_status tess_team_attach(tess_runtime *rt, const char *name, int *ranks, int
     atomic_flag_clear(&team->lock);
     tess_status status = make_lists(rt, team);
     find_siblings(team);
-    team->backend = choose_backend(size, team->n_local);
+    team->backend = tess_way_of_team(size, team->n_local)->backend;
     if (team->backend->attach != NULL && status == TESS_OK) {
         uint64_t offset = control_offset + tess_control_bytes(size);
         status = team->backend->attach(team, rt->job.base + offset);

@@ -110,7 +110,7 @@ tess_status tess_work_post(tess_work *work, tess_work **handle)
     work->blocks = handle == NULL;
     if (tess_work_is_message(work)) {
         work->fp.sequence = team->n_messages++;
-        work->link = team->backend->link(team, work->root);
+        work->link = work->device.is ? &tess_link_on_device : team->backend->link(team, work->root);
         record_request(work);
         tess_work **at = &team->messages;
         while (*at != NULL)

@@ -21,6 +21,7 @@ typedef struct comm_on_device {
     bool is;    /* the operation is on device memory */
     bool waits; /* the operation waits for this rank's own device */
     int step;
+    struct ondevice_message *message; /* a message that has begun: its events and memory; otherwise NULL */
 } comm_on_device;
 
 struct tess_work {

@@ -1,6 +1,7 @@
 /* Creates distributed tensors from parts, from a whole tensor, or of zeros, and answers questions about them. */
 #include <string.h>
 
+#include "comm/box_move.h"
 #include "dtensor/dtensor_impl.h"
 
 mesh_point mesh_point_of(const tess_mesh *mesh)
@@ -157,8 +158,14 @@ static tess_status send_chunks(tess_dtensor *tensor, const void *full)
     memcpy(had[0].size, spec->shape.dim, sizeof(had[0].size));
     if (spec->shape.n_dims == 0)
         had[0].size[0] = 1;
+    const tess_box_move move = {.n_dims = n_dims,
+                                .element = tess_dtype_size(tensor->dtype),
+                                .had = had,
+                                .gets = gets,
+                                .in = full,
+                                .out = tensor->data};
     size_t bytes;
-    status = dtensor_send_boxes(all, tensor->mem, n_dims, tensor->dtype, had, full, gets, tensor->data, &bytes);
+    status = tess_move_boxes(all, NULL, &move, &bytes);
 done:
     tess_mem_free(tensor->mem, memory);
     return status;

@@ -6,7 +6,6 @@
  *   dtensor.c       creates tensors and answers questions
  *   operations.c    computes with tensors
  *   map_local.c     runs a caller's function on each rank's part
- *   send_boxes.c    exchanges boxes between all ranks of a team
  *   inspect.c       describes tensors as text and compares replicas */
 #ifndef TESS_DTENSOR_DTENSOR_IMPL_H
 #define TESS_DTENSOR_DTENSOR_IMPL_H
@@ -49,11 +48,5 @@ size_t dtensor_bytes(const tess_dtensor *tensor); /* bytes of this rank's box */
 
 /* Copies the elements that the boxes of both tensors have in common. */
 void dtensor_copy_common(const tess_dtensor *from, tess_dtensor *to);
-
-/* Exchanges boxes. Rank r of the team has the elements of had[r], and receives those elements of gets[r] that any
- * rank has. Boxes may be empty. `in` and `out` hold this rank's boxes. *bytes: bytes received from other ranks.
- * Collective over `team`. */
-tess_status dtensor_send_boxes(tess_team *team, tess_mem *mem, int n_dims, tess_dtype dtype, const tess_box *had,
-                               const void *in, const tess_box *gets, void *out, size_t *bytes);
 
 #endif

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/os/os.h"
+#include "comm/box_move.h"
 #include "device/bf16.h"
 #include "dtensor/dtensor_impl.h"
 
@@ -115,8 +116,13 @@ static tess_status exchange(mover *m)
         had[r] = tess_spec_box(&m->from->spec, point.sizes, point.at);
         gets[r] = tess_spec_box(&m->to->spec, point.sizes, point.at);
     }
-    tess_status st = dtensor_send_boxes(m->team, m->to->mem, m->to->spec.shape.n_dims, m->to->dtype, had, m->from->data,
-                                        gets, m->to->data, &m->bytes);
+    const tess_box_move move = {.n_dims = m->to->spec.shape.n_dims,
+                                .element = tess_dtype_size(m->to->dtype),
+                                .had = had,
+                                .gets = gets,
+                                .in = m->from->data,
+                                .out = m->to->data};
+    tess_status st = tess_move_boxes(m->team, NULL, &move, &m->bytes);
     tess_mem_free(m->to->mem, memory);
     return st;
 }

@@ -242,6 +242,13 @@ static tess_status agree_on_kernels(tess_engine *e)
     return tess_team_agree(e->team, status);
 }
 
+/* Whether memory of the device goes to other ranks: shards, or the streams and matrices of ranks that share a model. */
+static bool sends_from_device(const tess_engine *e)
+{
+    const bool shares_model = e->at.degree[TESS_AXIS_TP] > 1 || e->at.degree[TESS_AXIS_PP] > 1;
+    return e->compute.resident || (e->compute.apart && shares_model && !e->is_second);
+}
+
 static tess_status build(tess_engine *e, const tess_model_config *model_config, const engine_source *source)
 {
     TESS_TRY(build_model(e, model_config));
@@ -254,7 +261,7 @@ static tess_status build(tess_engine *e, const tess_model_config *model_config, 
     tess_stream_set_name(e->compute.stream, "compute");
     TESS_TRY(agree_on_kernels(e));
     TESS_TRY(tess_shards_choose(e, source->options.device_need));
-    if (e->compute.resident)
+    if (sends_from_device(e))
         TESS_TRY(tess_runtime_use_device(e->runtime, e->compute.device, e->compute.stream));
     TESS_TRY(build_sharding(e, source));
     TESS_TRY(build_executor(e));
@@ -321,7 +328,7 @@ void tess_engine_destroy(tess_engine **handle)
     tess_loss_meter_destroy(&e->meter);
     if (e->compute.device != NULL)
         tess_device_free(e->compute.device, e->logprobs);
-    if (e->compute.resident)
+    if (sends_from_device(e))
         tess_runtime_forget_device(e->runtime);
     tess_compute_close(&e->compute);
     tess_stream_destroy(&e->stream);

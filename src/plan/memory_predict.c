@@ -5,6 +5,7 @@
 
 #include "base/os/os.h"
 #include "base/text/text.h"
+#include "comm/box_move.h"
 #include "device/dry_device.h"
 #include "optim/optim_internal.h"
 #include "engine/model/adapter.h"
@@ -109,9 +110,13 @@ static bool receives_table(const tess_stage_plan *stages, const tess_model *mode
 }
 
 /* Bytes of the buffers between stages. If a message still reads a buffer when its slot has the next gradient, there
- * is one more buffer for a moment. That is rare, depends on timing, and is not counted. */
-static double stream_bytes(const tess_stage_plan *stages, const tess_model *model, const tess_executor_options *o)
+ * is one more buffer for a moment. That is rare, depends on timing, and is not counted on the host. */
+static double stream_bytes(const tess_stage_plan *stages, const tess_model *model, const tess_executor_options *o,
+                           bool on_device)
 {
+    const size_t room = (size_t)tess_executor_stream_room(model, o) *
+                        (size_t)tess_model_get_config(model)->hidden_size * tess_dtype_size(o->dtype);
+    const bool receives = receives_table(stages, model);
     int n = 0;
     for (int slot = 0; slot < o->n_slots; slot++) {
         bool below, above;
@@ -121,9 +126,9 @@ static double stream_bytes(const tess_stage_plan *stages, const tess_model *mode
         tess_stage_ends(stages, model, chunk, &below, &above);
         n += below + above;
     }
-    n += receives_table(stages, model);
-    return (double)n * (double)tess_executor_stream_room(model, o) * (double)tess_model_get_config(model)->hidden_size *
-           (double)tess_dtype_size(o->dtype);
+    return (double)(on_device && stages->shape.ranks > 1 ? tess_stage_window_bytes(n, o->n_slots, room)
+                                                         : (size_t)n * room) +
+           (receives ? (double)room : 0);
 }
 
 static void name_stages(const tess_stage_plan *stages, rank_need *need)
@@ -194,8 +199,8 @@ static void move_to_device(const tess_config *c, rank_need *need)
         need->device[pool] = need->pool[pool];
         need->pool[pool] *= copied ? copies : 0;
     }
-    need->device[TESS_POOL_COMM] = need->windows + need->stashes + need->copies;
-    need->pool[TESS_POOL_COMM] -= need->windows + need->stashes;
+    need->device[TESS_POOL_COMM] = need->pool[TESS_POOL_COMM] + need->copies;
+    need->pool[TESS_POOL_COMM] = 0;
     need->windows = need->stashes = need->copies = 0;
 }
 
@@ -231,29 +236,32 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, int
     if (status == TESS_OK && n_micro < shares.total)
         status = kernel_work(mem, plan, model, &o, 0, &idle_work);
     stage = plan->saves_beside ? ceil(sharding.saved / HUGE_PAGE) * HUGE_PAGE + WRITTEN_AT_ONCE : 0;
-    *need = (rank_need){.pool = {[TESS_POOL_PARAMS] = (double)b->params,
-                                 [TESS_POOL_GRADS] = (double)b->grads,
-                                 [TESS_POOL_OPTIMIZER] = (double)b->optimizer,
-                                 [TESS_POOL_ACTIVATIONS] = (double)tess_executor_bytes(model, &o) + work +
-                                                           (double)o.max_tokens * sizeof(float), /* log-probabilities */
-                                 [TESS_POOL_COMM] = (double)(b->windows + b->stashes) + stream_bytes(stages, model, &o),
-                                 [TESS_POOL_MISC] = stage},
-                        .copies = (double)b->copies,
-                        .work = work,
-                        .idle_work = idle_work,
-                        .windows = (double)b->windows,
-                        .stashes = (double)b->stashes,
-                        .held = (double)b->held,
-                        .n_primary = sharding.n_primary,
-                        .n_sharing = b->n_sharing,
-                        .units = sharding.units,
-                        .n_blocks = tess_model_n_units(model)};
+    *need = (rank_need){
+        .pool = {[TESS_POOL_PARAMS] = (double)b->params,
+                 [TESS_POOL_GRADS] = (double)b->grads,
+                 [TESS_POOL_OPTIMIZER] = (double)b->optimizer,
+                 [TESS_POOL_ACTIVATIONS] = (double)tess_executor_bytes(model, &o) + work +
+                                           (double)o.max_tokens * sizeof(float), /* log-probabilities */
+                 [TESS_POOL_COMM] = (double)(b->windows + b->stashes) + stream_bytes(stages, model, &o, plan->resident),
+                 [TESS_POOL_MISC] = stage},
+        .copies = (double)b->copies,
+        .work = work,
+        .idle_work = idle_work,
+        .windows = (double)b->windows,
+        .stashes = (double)b->stashes,
+        .held = (double)b->held,
+        .n_primary = sharding.n_primary,
+        .n_sharing = b->n_sharing,
+        .units = sharding.units,
+        .n_blocks = tess_model_n_units(model)};
     if (plan->resident)
         move_to_device(plan->config, need);
     const size_t resident = sharding.resident;
-    if (plan->degree[TESS_AXIS_TP] > 1)
-        need->exchanges =
-            (double)tess_tensor_shared_bytes(plan->degree[TESS_AXIS_TP], tess_executor_exchange_bytes(model, &o));
+    if (plan->degree[TESS_AXIS_TP] > 1) {
+        const size_t most = tess_executor_exchange_bytes(model, &o);
+        need->exchanges = plan->resident ? 0 : (double)tess_box_room_shared_bytes(plan->degree[TESS_AXIS_TP], most);
+        need->device[TESS_POOL_COMM] += plan->resident ? (double)tess_box_room_device_bytes(most) : 0;
+    }
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
         need->sum += need->pool[pool];
         need->disk[pool] = (double)b->on_disk[pool];

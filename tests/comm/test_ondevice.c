@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include "comm/bad_addend.h"
+#include "comm/box_move.h"
 #include "comm/comm_impl.h"
 #include "comm/device_windows.h"
 #include "comm/hosts/linked.h"
 #include "control/launch/launcher.h"
+#include "support/crossed.h"
 #include "support/test.h"
 
 enum { N_PIECES = 5, GAP = 3, MOST = 8 };
@@ -37,6 +39,12 @@ static rank join(void)
     EXPECT_OK(tess_device_stream(r.device, 1, NULL, &r.stream));
     EXPECT_OK(tess_runtime_use_device(r.rt, r.device, r.stream));
     return r;
+}
+
+/* Whether the driver that plays one counts what passes between the GPU and the host. */
+static bool counts_crossings(void)
+{
+    return getenv("TESS_TEST_DEVICE") != NULL;
 }
 
 /* Makes rounds between hosts short, so that a few thousand elements are many of them. */
@@ -74,11 +82,16 @@ static buffer take(const rank *r, size_t bytes, bool window)
     return b;
 }
 
+static float value_of(const rank *r, size_t i, int seed)
+{
+    return (float)((i * 7919 + (size_t)(seed + r->me) * 104729) % 20011) * 0x1.234p-7f - 90;
+}
+
 static buffer take_floats(const rank *r, size_t n, int seed, bool window)
 {
     buffer b = take(r, n * sizeof(float), window);
     for (size_t i = 0; i < n; i++)
-        ((float *)(void *)b.host)[i] = (float)((i * 7919 + (size_t)(seed + r->me) * 104729) % 20011) * 0x1.234p-7f - 90;
+        ((float *)(void *)b.host)[i] = value_of(r, i, seed);
     EXPECT_OK(tess_upload(r->stream, b.device, b.host, b.bytes)); /* the operation comes after it, without a wait */
     return b;
 }
@@ -186,6 +199,150 @@ static void blocks_are_gathered_and_exchanged(void)
         give(&r, &in);
         give(&r, &out);
     }
+    leave(&r);
+}
+
+/* ---- Messages ---- */
+/* The ends of a message that are memory of the device. */
+typedef struct ends {
+    bool sent, received, window;
+} ends;
+
+/* Every rank sends to the next one: n floats, and as many others with a second tag, which is received first. */
+static void check_messages(const rank *r, ends where, size_t n)
+{
+    buffer in = take_floats(r, 2 * n, 7, where.window), out = take(r, 2 * n * sizeof(float), false);
+    const int to = (r->me + 1) % r->W, from = (r->me + r->W - 1) % r->W;
+    uint8_t *sent = where.sent ? in.device : in.host, *received = where.received ? out.device : out.host;
+    tess_work *sends[2], *receives[2];
+    for (int i = 0; i < 2; i++)
+        EXPECT_OK(tess_send(r->team, sent + (size_t)i * n * 4, n, TESS_F32, to, (uint32_t)i, &sends[i]));
+    for (int i = 1; i >= 0; i--)
+        EXPECT_OK(tess_recv(r->team, received + (size_t)i * n * 4, n, TESS_F32, from, (uint32_t)i, &receives[i]));
+    for (int i = 0; i < 2; i++) {
+        EXPECT_OK(tess_work_wait(&receives[i], 0));
+        EXPECT_OK(tess_work_wait(&sends[i], 0));
+    }
+    if (where.sent)
+        EXPECT_OK(tess_stream_fill(r->stream, in.device, 0xff, in.bytes)); /* nobody may still read it */
+    const rank sender = {.W = r->W, .me = from};
+    for (size_t i = 0; i < 2 * n; i++)
+        ((float *)(void *)in.host)[i] = value_of(&sender, i, 7);
+    if (where.received)
+        memcpy(out.host, in.host, in.bytes);
+    if (where.received)
+        expect_same(r, "a received message", &out);
+    else
+        test_expect_same(__FILE__, __LINE__, "a received message", out.host, in.host, in.bytes, 1);
+    give(r, &in);
+    give(r, &out);
+}
+
+static void messages_have_the_bits_of_the_host(void)
+{
+    static const size_t sizes[] = {0, 1, 511, 513, 100003};
+    rank r = join();
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        check_messages(&r, (ends){true, true, true}, sizes[i]);
+        check_messages(&r, (ends){true, true, false}, sizes[i]);
+        check_messages(&r, (ends){true, false, true}, sizes[i]);
+        check_messages(&r, (ends){true, false, false}, sizes[i]);
+        check_messages(&r, (ends){false, true, false}, sizes[i]);
+    }
+    leave(&r);
+}
+
+/* A message reads what the stream computes before it, and is received after what the stream reads before it. */
+static void messages_keep_the_order_of_the_stream(void)
+{
+    enum { N = 5003, ROUNDS = 40 };
+    rank r = join();
+    buffer x = take(&r, N, true), y = take(&r, N, false), seen = take(&r, N * ROUNDS, false);
+    for (int i = 0; i < ROUNDS; i++) {
+        tess_work *work;
+        EXPECT_OK(tess_stream_fill(r.stream, x.device, 16 * r.me + i % 16, N));
+        EXPECT_OK(tess_send(r.team, x.device, N, TESS_U8, (r.me + 1) % r.W, 3, &work));
+        EXPECT_OK(tess_recv(r.team, y.device, N, TESS_U8, (r.me + r.W - 1) % r.W, 3, NULL));
+        EXPECT_OK(tess_stream_copy(r.stream, seen.device + (size_t)i * N, y.device, N));
+        memset(seen.host + (size_t)i * N, 16 * ((r.me + r.W - 1) % r.W) + i % 16, N);
+        EXPECT_OK(tess_work_wait(&work, 0));
+    }
+    expect_same(&r, "messages", &seen);
+    give(&r, &x);
+    give(&r, &y);
+    give(&r, &seen);
+    leave(&r);
+}
+
+static void messages_that_differ_are_named(void)
+{
+    rank r = join();
+    buffer x = take(&r, 100000, true);
+    EXPECT_FAILS(r.me == 0 ? tess_send(r.team, x.device, 9000, TESS_F32, 1, 0, NULL)
+                           : tess_recv(r.team, x.device, 9001, TESS_F32, 0, 0, NULL),
+                 TESS_E_MISMATCH, "two ranks disagree: rank 0 called send");
+    give(&r, &x);
+    leave(&r);
+}
+
+/* ---- Boxes ---- */
+/* Ranks have some rows of a matrix and get some columns. */
+static void check_boxes(const rank *r, tess_box_room *room, size_t *received)
+{
+    enum { ROWS = 37, COLUMNS = 29, PITCH = 31 };
+    tess_box had[MOST] = {{.begin = {0}}}, gets[MOST] = {{.begin = {0}}};
+    buffer in = take(r, ROWS * PITCH * 4, false), out = take(r, ROWS * PITCH * 4, false);
+    for (int i = 0; i < r->W; i++) {
+        tess_shard_rows(ROWS, r->W, i, &had[i].begin[0], &had[i].size[0]);
+        tess_shard_rows(COLUMNS, r->W, i, &gets[i].begin[1], &gets[i].size[1]);
+        had[i].size[1] = COLUMNS;
+        gets[i].size[0] = ROWS;
+    }
+    memset(in.host, 0xab, in.bytes);
+    memset(out.host, 0xcd, out.bytes);
+    EXPECT_OK(tess_upload(r->stream, out.device, out.host, out.bytes));
+    for (int64_t i = 0; i < ROWS; i++)
+        for (int64_t k = 0; k < COLUMNS; k++) {
+            const tess_box *mine = &had[r->me], *wanted = &gets[r->me];
+            int64_t row = i - mine->begin[0], column = k - wanted->begin[1];
+            if (row >= 0 && row < mine->size[0])
+                ((int32_t *)(void *)in.host)[row * PITCH + k] = (int32_t)(i * 1000 + k);
+            if (column >= 0 && column < wanted->size[1])
+                ((int32_t *)(void *)out.host)[i * PITCH + column] = (int32_t)(i * 1000 + k);
+        }
+    EXPECT_OK(tess_upload(r->stream, in.device, in.host, in.bytes));
+    size_t crossed = counts_crossings() ? test_crossed() : 0;
+    EXPECT_OK(tess_move_boxes(r->team, room,
+                              &(tess_box_move){.n_dims = 2,
+                                               .element = 4,
+                                               .had = had,
+                                               .gets = gets,
+                                               .in = in.device,
+                                               .out = out.device,
+                                               .in_pitch = PITCH,
+                                               .out_pitch = PITCH},
+                              received));
+    if (counts_crossings() && !r->through_host)
+        EXPECT_INT(test_crossed() - crossed, 0);
+    /* the parts that it sends, and those that it receives, with the old content of their memory */
+    const size_t sent = (size_t)((COLUMNS - gets[r->me].size[1]) * had[r->me].size[0]) * 4;
+    if (counts_crossings() && r->through_host)
+        EXPECT_INT(test_crossed() - crossed, sent + 2 * *received);
+    EXPECT_INT(*received, (size_t)((ROWS - had[r->me].size[0]) * gets[r->me].size[1]) * 4);
+    expect_same(r, "boxes", &out);
+    give(r, &in);
+    give(r, &out);
+}
+
+static void boxes_move_where_they_are(void)
+{
+    rank r = join();
+    tess_box_room *room;
+    size_t received;
+    EXPECT_OK(tess_box_room_create(r.team, r.stream, 37 * 29 * 4, &room));
+    for (int i = 0; i < 5; i++)
+        check_boxes(&r, room, &received);
+    tess_box_room_destroy(&room);
     leave(&r);
 }
 
@@ -360,7 +517,6 @@ static void buffers_of_two_kinds_are_refused(void)
     snprintf(text, sizeof(text), "`out` is memory of %s, another buffer is not",
              tess_device_get_properties(r.device)->name);
     EXPECT_FAILS(tess_all_reduce(r.team, x.host, x.device, 4, TESS_F32, TESS_SUM, NULL), TESS_E_INVALID, text);
-    EXPECT_FAILS(tess_send(r.team, x.device, 4, TESS_F32, 0, 0, NULL), TESS_E_UNSUPPORTED, "fetch it first");
     give(&r, &x);
     leave(&r);
 }
@@ -437,6 +593,53 @@ static void memory_that_peers_cannot_open_goes_through_the_host(void)
     check_way_through_the_host("show memory to other processes (CUDA IPC)");
 }
 
+/* One message of N bytes each way. Returns the bytes that have crossed between this rank's GPU and the host for it. */
+static size_t cross(const rank *r, const buffer *x, const buffer *y, size_t n)
+{
+    const int peer = 1 - r->me;
+    tess_work *work;
+    size_t before = test_crossed();
+    EXPECT_OK(tess_send(r->team, x->device, n, TESS_U8, peer, 1, &work));
+    EXPECT_OK(tess_recv(r->team, y->device, n, TESS_U8, peer, 1, NULL));
+    EXPECT_OK(tess_work_wait(&work, 0));
+    return test_crossed() - before;
+}
+
+/* Messages and boxes between GPUs that reach each other, or do not. */
+static void check_crossings(bool reach)
+{
+    enum { N = 70001 };
+    tess_box_room *room;
+    size_t received;
+    if (!counts_crossings())
+        return;
+    EXPECT_INT(setenv("CUDA_FAKE", reach ? "devices=8,ipc=1" : "devices=8", 1), 0);
+    rank r = join();
+    r.through_host = !reach;
+    buffer x = take(&r, N, true), y = take(&r, N, false);
+    EXPECT_INT(cross(&r, &x, &y, N), reach ? 0 : 2 * N);
+    EXPECT_INT(cross(&r, &x, &y, 100), reach ? 0 : 200);
+    EXPECT_INT(cross(&r, &y, &y, 0), 0);
+    EXPECT_INT(cross(&r, &y, &x, N), 2 * N); /* memory that is no window */
+    EXPECT_OK(tess_box_room_create(r.team, r.stream, 37 * 29 * 4, &room));
+    check_boxes(&r, room, &received);
+    tess_box_room_destroy(&room);
+    give(&r, &x);
+    give(&r, &y);
+    leave(&r);
+}
+
+static void no_byte_passes_through_the_host_where_gpus_reach_each_other(void)
+{
+    check_crossings(true);
+}
+
+/* Each message does so once on the way out and once on the way in. */
+static void bytes_pass_through_the_host_once_where_they_do_not(void)
+{
+    check_crossings(false);
+}
+
 /* GPUs that do not reach each other, as one rank alone finds. */
 static void memory_that_one_rank_cannot_open_goes_through_the_host(void)
 {
@@ -507,6 +710,14 @@ static const test_case cases[] = {
     CASE(sums_over_ranks_have_the_bits_of_the_host, 1),
     CASE(sums_over_ranks_have_the_bits_of_the_host, 3),
     {"sums_over_eight_ranks_are_the_hosts", sums_over_ranks_have_the_bits_of_the_host, 8, 0},
+    CASE(messages_have_the_bits_of_the_host, 1),
+    CASE(messages_have_the_bits_of_the_host, 3),
+    CASE(messages_keep_the_order_of_the_stream, 3),
+    CASE(messages_that_differ_are_named, 2, 0, TEST_ALONE),
+    CASE(boxes_move_where_they_are, 3),
+    CASE(boxes_move_where_they_are, 4),
+    CASE(no_byte_passes_through_the_host_where_gpus_reach_each_other, 2, 0, TEST_NEVER),
+    CASE(bytes_pass_through_the_host_once_where_they_do_not, 2, 0, TEST_NEVER),
     CASE(operations_in_flight_keep_their_order, 4),
     CASE(a_gradient_that_is_not_finite_is_found, 3, 0, TEST_NEVER),
     CASE(buffers_of_two_kinds_are_refused, 1),

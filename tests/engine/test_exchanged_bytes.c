@@ -1,14 +1,17 @@
-/* Ranks that share layers get from each other in a step what the formula says (docs/howto/tensor_parallel.md):
+/* Ranks that share layers get from each other in a step what the formula says (docs/howto/tensor_parallel.md), and the
+ * stages of a pipeline send one stream of batch x sequence x hidden elements over each boundary, in each direction:
  * counted where it moves, of every rank, with sizes that the degree divides and others. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/text/json.h"
+#include "support/crossed.h"
 #include "support/rig.h"
 #include "engine/engine.h"
+#include "engine/stages/rank_stage.h"
 #include "config/config.h"
 
-enum { ROWS = 2, LENGTH = 24, TOKENS = ROWS * LENGTH, MICRO_BATCHES = 4 };
+enum { ROWS = 2, LENGTH = 24, TOKENS = ROWS * LENGTH, MICRO_BATCHES = 4, PIPELINE_MICRO_BATCHES = 6 };
 
 static const char llama[] =
     "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"vocab_size\": 301, \"hidden_size\": 90,"
@@ -26,6 +29,13 @@ static const char narrow[] =
     "\"intermediate_size\": 137, \"num_hidden_layers\": 3, \"num_attention_heads\": 10, \"num_key_value_heads\": 5,"
     "\"head_dim\": 8, \"hidden_act\": \"silu\", \"max_position_embeddings\": 64, \"rms_norm_eps\": 1e-6,"
     "\"rope_theta\": 10000.0, \"tie_word_embeddings\": false}";
+
+/* Layers for two stages on each of three ranks. */
+static const char deep[] =
+    "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"vocab_size\": 301, \"hidden_size\": 42,"
+    "\"intermediate_size\": 57, \"num_hidden_layers\": 7, \"num_attention_heads\": 2, \"num_key_value_heads\": 1,"
+    "\"head_dim\": 8, \"hidden_act\": \"silu\", \"max_position_embeddings\": 64, \"rms_norm_eps\": 1e-6,"
+    "\"rope_theta\": 10000.0, \"tie_word_embeddings\": true}";
 
 static tess_status next_tokens(void *self, int64_t index, tess_batch *batch)
 {
@@ -132,9 +142,135 @@ static void exchanged_bytes_are_the_formula(void)
     }
 }
 
+/* ---- Messages of a pipeline ---- */
+/* Whether a boundary between the stages `lower` and lower + 1 is one between ranks, seen from `rank`: the rank that
+ * sends the stream, or the one that sends the gradient back. */
+static int sends_over(const tess_engine *e, int lower, bool forward)
+{
+    const tess_pipeline_schedule *shape = &e->stage_plan->shape;
+    const int below = tess_pipeline_rank_of(shape, lower), above = tess_pipeline_rank_of(shape, lower + 1);
+    return below != above && e->stage_plan->rank == (forward ? below : above);
+}
+
+static void count_messages(const char *text, const char *overrides, int64_t element)
+{
+    tess_config config;
+    tess_runtime *runtime = test_stay_joined();
+    tess_model_config sizes;
+    tess_engine *e;
+    tess_engine_report report;
+    test_model(text, &sizes);
+    test_configure(&config, tess_runtime_world(runtime),
+                   "training.local_batch_size=%d training.global_batch_size=%d training.seq_len=%d training.steps=3 "
+                   "lr_scheduler.warmup_steps=1 parallelism.shard_strategy=none training.mixed_precision_param=%s %s",
+                   ROWS, ROWS * PIPELINE_MICRO_BATCHES, LENGTH, element == 4 ? "float32" : "bfloat16", overrides);
+    EXPECT_OK(tess_engine_create(runtime, &config, &sizes, NULL, &e));
+    tess_batch_source source = tess_engine_source(e, NULL, next_tokens);
+    EXPECT_OK(tess_engine_step(e, &source, &report));
+    const int64_t n_micro = PIPELINE_MICRO_BATCHES / e->at.n_data;
+    /* batch x sequence x hidden x bytes; of ranks that share a stage and its stream, each sends its rows */
+    const int64_t tokens = e->at.degree[TESS_AXIS_TP] > 1 && config.parallelism.enable_sequence_parallel
+                               ? share(e, ROWS * LENGTH, 1).own
+                               : ROWS * LENGTH;
+    const int64_t stream = tokens * sizes.hidden_size * element;
+    const int n_stages = e->stage_plan->shape.ranks * e->stage_plan->shape.chunks;
+    int64_t streams = 0, gradients = 0;
+    for (int lower = 0; lower + 1 < n_stages; lower++) {
+        streams += n_micro * sends_over(e, lower, true);
+        gradients += n_micro * sends_over(e, lower, false);
+    }
+    const bool hands_table =
+        sizes.tied && e->stage_plan->rank == 0 && tess_pipeline_rank_of(&e->stage_plan->shape, n_stages - 1) != 0;
+    const int64_t tables = hands_table ? n_micro : 0;
+    const tess_stage_traffic sent = tess_stage_get_traffic(e->stage);
+    EXPECT_INT(sent.messages[TESS_PIPELINE_SEND_F], streams);
+    EXPECT_INT(sent.bytes[TESS_PIPELINE_SEND_F], streams * stream);
+    EXPECT_INT(sent.messages[TESS_PIPELINE_SEND_B], gradients);
+    EXPECT_INT(sent.bytes[TESS_PIPELINE_SEND_B], gradients * stream);
+    EXPECT_INT(sent.messages[TESS_PIPELINE_SEND_T], tables);
+    EXPECT_INT(sent.bytes[TESS_PIPELINE_SEND_T], tables * stream);
+    tess_engine_destroy(&e);
+    tess_config_free(&config);
+}
+
+static void messages_of_a_pipeline_are_the_formula(void)
+{
+    static const char *const schedules[] = {"gpipe", "1f1b", "interleaved", "zbv"};
+    char overrides[256];
+    const int world = tess_runtime_world(test_stay_joined());
+    for (int i = 0; i < 4; i++) {
+        snprintf(overrides, sizeof(overrides),
+                 "parallelism.pipeline_parallel_degree=%d parallelism.pipeline_parallel_schedule=%s", world,
+                 schedules[i]);
+        count_messages(deep, overrides, 2);
+        count_messages(deep, overrides, 4);
+        if (i < 2) /* it has too few layers for two stages on each rank */
+            count_messages(llama, overrides, 2);
+    }
+}
+
+/* Two pipelines share the micro-batches, or two ranks share each stage. */
+static void messages_of_several_pipelines_are_the_formula(void)
+{
+    count_messages(llama, "parallelism.pipeline_parallel_degree=2", 2);
+    count_messages(llama,
+                   "parallelism.pipeline_parallel_degree=2 parallelism.tensor_parallel_degree=2 "
+                   "parallelism.enable_sequence_parallel=false",
+                   2);
+    count_messages(llama, "parallelism.pipeline_parallel_degree=2 parallelism.tensor_parallel_degree=2", 2);
+}
+
+/* The bytes that have crossed between this rank's GPU and the host in a step of a pipeline on GPUs, and the bytes of
+ * its messages, in both directions. Shards are in memory of the host, which does not depend on what peers reach. */
+static size_t crossed_in_a_step(const char *fake, size_t *of_messages)
+{
+    tess_config config;
+    tess_runtime *runtime = test_stay_joined();
+    tess_model_config sizes;
+    tess_engine *e;
+    tess_engine_report report;
+    EXPECT_INT(setenv("CUDA_FAKE", fake, 1), 0);
+    test_model(llama, &sizes);
+    test_configure(&config, tess_runtime_world(runtime),
+                   "training.local_batch_size=%d training.global_batch_size=%d training.seq_len=%d training.steps=3 "
+                   "lr_scheduler.warmup_steps=1 parallelism.shard_strategy=none training.mixed_precision_param=float32 "
+                   "parallelism.pipeline_parallel_degree=2 job.device=cuda job.shards=host job.ignore_memory=true",
+                   ROWS, ROWS * MICRO_BATCHES, LENGTH);
+    EXPECT_OK(tess_engine_create(runtime, &config, &sizes, NULL, &e));
+    tess_batch_source source = tess_engine_source(e, NULL, next_tokens);
+    EXPECT_OK(tess_engine_step(e, &source, &report));
+    const size_t before = test_crossed();
+    EXPECT_OK(tess_engine_step(e, &source, &report));
+    const size_t crossed = test_crossed() - before;
+    const tess_stage_traffic sent = tess_stage_get_traffic(e->stage);
+    /* The rank receives as many bytes as it sends, and the traffic is that of two steps. */
+    *of_messages = sent.bytes[TESS_PIPELINE_SEND_F] + sent.bytes[TESS_PIPELINE_SEND_B];
+    tess_engine_destroy(&e);
+    tess_config_free(&config);
+    return crossed;
+}
+
+/* Each message that this rank sends or receives passes through the host, but not if GPUs reach each other. No other
+ * byte differs. */
+static void messages_between_gpus_pass_through_the_host_only_if_they_must(void)
+{
+    if (getenv("TESS_TEST_DEVICE") == NULL)
+        return;
+    size_t messages[2];
+    const size_t reached = crossed_in_a_step("devices=8,ipc=1", &messages[0]);
+    const size_t bounced = crossed_in_a_step("devices=8", &messages[1]);
+    EXPECT_INT(messages[0], messages[1]);
+    EXPECT_INT(bounced - reached, messages[0]);
+    test_leave();
+}
+
 static const test_case cases[] = {
     {"what_2_ranks_exchange_is_the_formula", exchanged_bytes_are_the_formula, 2, 0},
     {"what_3_ranks_exchange_is_the_formula", exchanged_bytes_are_the_formula, 3, 0},
     {"what_4_ranks_exchange_is_the_formula", exchanged_bytes_are_the_formula, 4, 0},
+    {"messages_of_2_stages_are_the_formula", messages_of_a_pipeline_are_the_formula, 2, 0},
+    {"messages_of_3_stages_are_the_formula", messages_of_a_pipeline_are_the_formula, 3, 0},
+    CASE(messages_of_several_pipelines_are_the_formula, 4),
+    CASE(messages_between_gpus_pass_through_the_host_only_if_they_must, 2, 0, TEST_NEVER),
 };
 TEST_MAIN(cases)

@@ -2,8 +2,9 @@
  * next to it changes, and the bytes that come from others are the formula's. */
 #include <stdlib.h>
 
-#include "device/device.h"
+#include "comm/device_windows.h"
 #include "parallel/tensor/tensor_points.h"
+#include "support/crossed.h"
 #include "support/test.h"
 #include "tessera/runtime.h"
 
@@ -14,6 +15,7 @@ static tess_device *device;
 static tess_stream *stream;
 static tess_tensor *tensor;
 static int rank, degree;
+static bool counts_crossings; /* the device is a GPU of the driver that plays one, and peers reach its memory */
 
 static void open_points(const char *name)
 {
@@ -23,12 +25,14 @@ static void open_points(const char *name)
     degree = tess_team_size(team);
     EXPECT_OK(tess_device_open(tess_runtime_mem(runtime), name, 0, &device));
     EXPECT_OK(tess_device_stream(device, 1, NULL, &stream));
+    EXPECT_OK(tess_runtime_use_device(runtime, device, stream));
     EXPECT_OK(tess_tensor_create(tess_runtime_mem(runtime), team, stream, MOST, &tensor));
 }
 
 static void close_points(void)
 {
     tess_tensor_destroy(&tensor);
+    tess_runtime_forget_device(runtime);
     tess_stream_destroy(&stream);
     EXPECT_INT(tess_device_close(&device), 0);
     tess_mem *mem = tess_runtime_mem(runtime);
@@ -97,7 +101,10 @@ static void check_exchange(const tess_cut held[2], const tess_cut wanted[2], siz
                        .into = into.memory,
                        .ld = mine.ld,
                        .into_ld = into.ld};
+    size_t crossed = counts_crossings ? test_crossed() : 0;
     EXPECT_OK(points.exchange(points.self, &x));
+    if (counts_crossings)
+        EXPECT_INT(test_crossed() - crossed, 0);
     fill(&into, salt); /* the gaps stay as they were */
     char *got = malloc(into.bytes);
     EXPECT_OK(tess_fetch(stream, got, into.memory, into.bytes));
@@ -181,6 +188,29 @@ static void boxes_move_between_devices_apart_from_the_host(void)
     close_points();
 }
 
+/* GPUs that reach each other: no byte of a point passes through the host. */
+static void boxes_move_between_gpus_without_the_host(void)
+{
+    if (getenv("TESS_TEST_DEVICE") == NULL)
+        return;
+    EXPECT_INT(setenv("CUDA_FAKE", "devices=8,ipc=1", 1), 0);
+    counts_crossings = true;
+    open_points("cuda");
+    check_all();
+    close_points();
+}
+
+/* GPUs that do not: the same boxes. */
+static void boxes_move_between_gpus_through_the_host(void)
+{
+    if (getenv("TESS_TEST_DEVICE") == NULL)
+        return;
+    EXPECT_INT(setenv("CUDA_FAKE", "devices=8", 1), 0);
+    open_points("cuda");
+    check_all();
+    close_points();
+}
+
 static void what_does_not_fit_is_named(void)
 {
     open_points("cpu");
@@ -195,6 +225,8 @@ static void what_does_not_fit_is_named(void)
 static const test_case cases[] = {
     CASE(boxes_of_matrices_move_between_ranks, -1),
     CASE(boxes_move_between_devices_apart_from_the_host, 3),
+    CASE(boxes_move_between_gpus_without_the_host, 3, 0, TEST_NEVER),
+    CASE(boxes_move_between_gpus_through_the_host, 3, 0, TEST_NEVER),
     CASE(what_does_not_fit_is_named, 2),
 };
 TEST_MAIN(cases)

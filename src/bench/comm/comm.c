@@ -8,6 +8,7 @@
 #include "base/os/os.h"
 #include "base/text/text.h"
 #include "bench/comm/comm_job.h"
+#include "comm/ways.h"
 #include "bench/samples.h"
 #include "job/job_memory.h"
 
@@ -110,12 +111,31 @@ static tess_status parse_ranks(const tess_text_list *list, int *ranks, int *n)
     return TESS_OK;
 }
 
+/* Prints the ways, the best of a kind of memory first. */
+static tess_status list_ways(tess_bench_report *report)
+{
+    static const tess_bench_column score = {"score", "", TESS_BENCH_NEITHER};
+    int n;
+    const comm_way *ways = tess_comm_ways(&n);
+    for (int i = 0; i < n; i++)
+        TESS_TRY(tess_bench_report_fact(report, ways[i].name, "%s memory, %s: %s. For: %s", ways[i].memory,
+                                        ways[i].reach, ways[i].what, ways[i].operations));
+    TESS_TRY(tess_bench_report_table(report, "ways; the highest score that fits is taken", &score, 1));
+    for (int i = 0; i < n; i++) {
+        const double value = ways[i].score;
+        TESS_TRY(tess_bench_report_row(report, ways[i].name, &value));
+    }
+    return TESS_OK;
+}
+
 static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_bench_report *report)
 {
     comm_bench b = {
         .setting = &one_machine, .options = options, .report = report, .rounds = tess_bench_rounds(options, 5, 1)};
     int ranks[TESS_LIST_SIZE], n_ranks;
     char mpi_program[TESS_TEXT_SIZE], title[64];
+    if (options->comm.list)
+        return list_ways(report);
     TESS_TRY(parse_ranks(&options->comm.ranks, ranks, &n_ranks));
     TESS_TRY(comm_check_sizes(options));
     TESS_CHECK(options->comm.tune[0] == '\0', TESS_E_INVALID,

@@ -91,6 +91,7 @@ static tess_status advance_recv(tess_work *work, int tag, bool *done)
         if (!fit(m))
             return fail_mismatch(work, m);
         tess_work_record(work, TESS_TRACE_STARTED);
+        TESS_TRY(tess_message_to_host(work));
         if (work->out_bytes > 0)
             TESS_TRY(tess_wire_recv(group, work->out, work->out_bytes, work->root, tag + THERE, &m->data));
     }

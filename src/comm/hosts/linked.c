@@ -156,9 +156,13 @@ static void start(tess_work *work)
     const ondevice_window *window = ondevice_find(work->team, work->in);
     atomic_fetch_add(&work->team->runtime->device->n_under_way, 1);
     work->status = tess_event_record(ondevice_ready(work), work->team->runtime->device->after);
-    tess_post *post = shm_post_on_device(work);
-    post->in_offset = window != NULL ? (uint64_t)(work->in - window->memory) : CONTROL_PRIVATE;
-    post->out_offset = window != NULL ? window->number : CONTROL_PRIVATE;
+    if (hosts_linked_is_straight(work)) {
+        shm_post_request(work); /* counts of the blocks, which ranks compare */
+    } else {
+        tess_post *post = shm_post_on_device(work);
+        post->in_offset = window != NULL ? (uint64_t)(work->in - window->memory) : CONTROL_PRIVATE;
+        post->out_offset = window != NULL ? window->number : CONTROL_PRIVATE;
+    }
     tess_work_note(work, hosts_send_post(work));
     shm_arrive(work);
 }

@@ -40,14 +40,20 @@ tess_status hosts_linked_finish(tess_work *work, uint64_t round);
 /* Second half of a gather round, called when the messages of all siblings have arrived. */
 tess_status hosts_linked_take(tess_work *work, uint64_t round);
 
+/* Whether blocks go from rank to rank, in one exchange. */
+static inline bool hosts_linked_is_straight(const tess_work *work)
+{
+    return work->fp.kind == TESS_TRACE_ALL_TO_ALL_V;
+}
+
 static inline bool hosts_linked_sums(const tess_work *work)
 {
-    return work->fp.kind != TESS_TRACE_ALL_GATHER && work->fp.kind != TESS_TRACE_ALL_GATHER_PIECES;
+    return work->fp.kind == TESS_TRACE_REDUCE_SCATTER_PIECES || work->fp.kind == TESS_TRACE_ALL_REDUCE;
 }
 
 static inline bool hosts_linked_gathers(const tess_work *work)
 {
-    return work->fp.kind != TESS_TRACE_REDUCE_SCATTER_PIECES;
+    return work->fp.kind != TESS_TRACE_REDUCE_SCATTER_PIECES && !hosts_linked_is_straight(work);
 }
 
 #endif

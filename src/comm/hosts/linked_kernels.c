@@ -58,6 +58,8 @@ void hosts_linked_plan(const tess_work *work)
 {
     const comm_hosts *h = hosts_of(work->team);
     hosts_linked_work *l = linked_of(work);
+    if (hosts_linked_is_straight(work))
+        return;                             /* it has no rounds */
     size_t block = hosts_block_of(work, 0); /* no rank's block is longer */
     l->subtrees = hosts_subtrees_of(work);
     size_t longest = h->linked->bytes / slot_element(work) / most_slots(work) / 64 * 64, all = (block + 63) / 64 * 64;
@@ -277,8 +279,27 @@ static tess_status add_blocks(tess_work *work, uint64_t round)
     return TESS_OK;
 }
 
+/* ---- Blocks from rank to rank ---- */
+static tess_status exchange_blocks(tess_work *work)
+{
+    const comm_counts *c = &work->counts;
+    const size_t size = tess_dtype_size(work->dtype);
+    const int me = work->team->rank;
+    TESS_TRY(tess_stream_copy(ondevice_of(work)->stream, work->out + c->out_offsets[me] * size,
+                              work->in + c->in_offsets[me] * size, c->in_counts[me] * size));
+    for (int r = 0; r < work->team->size; r++) {
+        if (r == me)
+            continue;
+        TESS_TRY(add_message(work, work->in + c->in_offsets[r] * size, c->in_counts[r] * size, r, true));
+        TESS_TRY(add_message(work, work->out + c->out_offsets[r] * size, c->out_counts[r] * size, r, false));
+    }
+    return send_messages(work);
+}
+
 tess_status hosts_linked_begin(tess_work *work, uint64_t round, bool second)
 {
+    if (hosts_linked_is_straight(work))
+        return exchange_blocks(work);
     if (hosts_linked_sums(work) && !second) {
         TESS_TRY(add_partials(work, round));
         return send_messages(work);

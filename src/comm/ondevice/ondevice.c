@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/core/rng.h"
-#include "device/elementwise.h"
+#include "comm/ways.h"
 
 enum { KIND_BYTES = COMM_EXCHANGE_BYTES };
 
@@ -20,6 +20,7 @@ void tess_ondevice_end(tess_team *team)
     for (int i = 0; i <= CONTROL_IN_FLIGHT; i++)
         tess_event_destroy(&t->ready[i]);
     tess_event_destroy(&t->moved);
+    ondevice_message_end(team);
     tess_stream_destroy(&t->stream);
     tess_device_free(device, t->finite);
     tess_device_free_pinned(device, t->finite_seen);
@@ -84,44 +85,21 @@ static tess_status find_kind(const tess_work *work, bool *is_device)
     return TESS_OK;
 }
 
-/* Chooses the way of an operation. Uses only facts that are equal on all ranks, so all choose the same. */
-static bool goes_direct(const tess_work *work)
-{
-    const tess_team *team = work->team;
-    bool local = tess_team_is_local(team), linked = tess_hosts_is_linked(team);
-    bool shows = team->size == 1 || ((local || linked) && ondevice_find(team, work->in) != NULL);
-    switch (work->fp.kind) {
-    case TESS_TRACE_ALL_GATHER:
-        return shows;
-    case TESS_TRACE_REDUCE_SCATTER_PIECES:
-        return shows && team->size <= TESS_REDUCE_RUNS_INPUTS;
-    case TESS_TRACE_ALL_GATHER_PIECES:
-        return shows && work->pieces.n <= CONTROL_INLINE / sizeof(uint64_t);
-    case TESS_TRACE_ALL_REDUCE:
-        return shows && work->in == work->out &&
-               (local || (work->dtype == TESS_F32 && (work->op == TESS_SUM || work->op == TESS_AVG)));
-    default:
-        return false;
-    }
-}
-
 static tess_status place(tess_work *work)
 {
     bool is_device = false;
     TESS_TRY(find_kind(work, &is_device));
     if (!is_device)
         return TESS_OK;
-    TESS_CHECK(!tess_work_is_message(work), TESS_E_UNSUPPORTED,
-               "%s of memory of device %s: messages take memory of the host; fetch it first",
-               tess_trace_op_name(work->fp.kind), work->team->runtime->device->device->properties.name);
     TESS_TRY(tess_ondevice_begin(work->team));
-    bool direct = goes_direct(work);
-    work->fp.flags &= TESS_FINGERPRINT_ACCUMULATE;
+    if (tess_work_is_message(work)) {
+        work->device.is = work->in_bytes + work->out_bytes > 0;
+        return TESS_OK;
+    }
+    const comm_way *way = tess_way_of_work(work);
     work->device.is = true;
-    work->backend = !direct                          ? &ondevice_staged
-                    : tess_team_is_local(work->team) ? &ondevice_direct
-                                                     : &tess_backend_linked;
-    work->fp.flags |= (uint8_t)(TESS_FINGERPRINT_DEVICE | (direct ? TESS_FINGERPRINT_WINDOWS : 0));
+    work->backend = way->backend;
+    work->fp.flags = (work->fp.flags & TESS_FINGERPRINT_ACCUMULATE) | way->flags;
     return TESS_OK;
 }
 

@@ -21,6 +21,7 @@
  *   ondevice_direct.c   start and advance by windows
  *   ondevice_kernels.c  what is enqueued
  *   ondevice_staged.c   start and advance through the host
+ *   ondevice_message.c  sends and receives
  *   ondevice_events.c   what is under way on the device */
 #ifndef TESS_COMM_ONDEVICE_ONDEVICE_H
 #define TESS_COMM_ONDEVICE_ONDEVICE_H
@@ -38,6 +39,17 @@ typedef struct ondevice_window {
     bool is_read;     /* the ranks of a host can read each other's memory directly */
     uint8_t *peers[]; /* (size of the team) address in this process of each rank's memory; NULL: not accessible */
 } ondevice_window;
+
+/* Events and memory of a message in flight. */
+typedef struct ondevice_message {
+    struct ondevice_message *next; /* next unused one of the team */
+    tess_event *ready, *moved;
+    uint8_t *stage; /* pinned staging buffer */
+    size_t stage_bytes;
+    uint8_t *out;                  /* the caller's memory, while the work's `out` is the stage; otherwise NULL */
+    bool pulls;                    /* the copy from the sender's window is enqueued */
+    const ondevice_window *window; /* window with the sent memory, if the receiver reads it there; otherwise NULL */
+} ondevice_message;
 
 struct comm_device {
     tess_device *device;
@@ -64,6 +76,8 @@ struct comm_device_team {
         int n_sums;
     } given;                  /* the caller's pointers, while the work uses staged copies */
     ondevice_window *windows; /* list of windows, protected by the team's lock */
+    tess_stream *messages;    /* stream for the copies of messages; NULL: there was none yet */
+    ondevice_message *unused; /* events and memory that the next messages take */
     uint64_t n_windows;       /* number of windows created so far */
 };
 
@@ -86,6 +100,8 @@ static inline tess_event *ondevice_ready(const tess_work *work)
 const ondevice_window *ondevice_find(const tess_team *team, const void *memory);
 /* Returns the address in this process of the memory that `rank` shows in the work. */
 const uint8_t *ondevice_peer(const tess_work *work, int rank);
+/* Returns the address in this process of `rank`'s memory of a window. */
+const uint8_t *ondevice_shown(const tess_team *team, uint64_t number, int rank);
 
 /* ondevice_close_peers unmaps the peers' memory of one window. ondevice_forget_windows does so for all windows that
  * are still open. */
@@ -112,6 +128,11 @@ tess_status ondevice_window_alloc(tess_team *team, tess_pool pool, size_t bytes,
 /* Whether this rank is the first of its host that cannot share windows, so that it reports the reason. can (size of
  * the team): the same on all ranks. */
 bool ondevice_says_why(const tess_team *team, const int32_t *can);
+
+/* Gives the message's events and memory back to the team; waits until enqueued copies of messages are done; frees what
+ * the team keeps for messages. */
+void ondevice_message_over(tess_work *work);
+void ondevice_message_end(tess_team *team);
 
 /* Provides memory for n descriptors of the oldest work. */
 tess_status ondevice_take_runs(const tess_work *work, size_t n, size_t size, void **runs);

@@ -16,15 +16,20 @@ bool ondevice_passed(tess_work *work, tess_event *event)
 {
     bool passed = false;
     work->status = tess_event_query(event, &passed);
-    if (work->status == TESS_OK && passed && event == ondevice_of(work)->moved)
-        work->status = tess_stream_synchronize(ondevice_of(work)->stream); /* the device is idle: collect its errors */
+    const struct comm_device_team *t = ondevice_of(work);
+    const ondevice_message *m = work->device.message;
+    if (work->status == TESS_OK && passed && event == (m != NULL ? m->moved : t->moved))
+        work->status = tess_stream_synchronize(m != NULL ? t->messages : t->stream); /* collects errors */
     return passed || work->status != TESS_OK;
 }
 
 void tess_ondevice_over(tess_work *work)
 {
     ondevice_await(work, false);
-    atomic_fetch_sub(&work->team->runtime->device->n_under_way, 1);
+    if (tess_work_is_message(work))
+        ondevice_message_over(work);
+    else
+        atomic_fetch_sub(&work->team->runtime->device->n_under_way, 1);
 }
 
 bool tess_ondevice_is_late(const tess_runtime *rt)
@@ -34,23 +39,30 @@ bool tess_ondevice_is_late(const tess_runtime *rt)
 
 uint64_t tess_ondevice_sleep_ns(const tess_runtime *rt, uint64_t most_ns)
 {
-    bool awaits_event = rt->device != NULL && atomic_load(&rt->device->n_under_way) > 0;
+    bool awaits_event =
+        rt->device != NULL && (atomic_load(&rt->device->n_under_way) > 0 || atomic_load(&rt->device->n_awaited) > 0);
     return awaits_event && most_ns > SLEEP_NS ? SLEEP_NS : most_ns;
 }
 
 /* Waits for the device when a team breaks, because enqueued kernels may still read what peers show and write the
  * callers' memory. They end by themselves, unless the device hangs. */
-void tess_ondevice_settle(const tess_team *team)
+static void settle(tess_event *event, tess_stream *stream)
 {
     static const struct timespec look = {.tv_nsec = 1000000};
-    if (team->head == NULL || !team->head->device.is)
-        return;
-    struct comm_device_team *t = team->on_device;
-    bool done = tess_event_record(t->moved, t->stream) != TESS_OK;
+    bool done = stream == NULL || tess_event_record(event, stream) != TESS_OK;
     for (int i = 0; i < LOOKS && !done; i++) {
-        if (tess_event_query(t->moved, &done) != TESS_OK)
+        if (tess_event_query(event, &done) != TESS_OK)
             return;
         if (!done)
             nanosleep(&look, NULL);
     }
+}
+
+void tess_ondevice_settle(const tess_team *team)
+{
+    const struct comm_device_team *t = team->on_device;
+    if (team->head != NULL && team->head->device.is)
+        settle(t->moved, t->stream);
+    if (t != NULL && team->messages != NULL)
+        settle(t->moved, t->messages);
 }

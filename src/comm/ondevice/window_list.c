@@ -26,9 +26,13 @@ static const ondevice_window *find_number(const tess_team *team, uint64_t number
 const uint8_t *ondevice_peer(const tess_work *work, int rank)
 {
     const tess_post *post = shm_post(work, rank);
-    if (rank == work->team->rank)
-        return work->in;
-    return find_number(work->team, post->out_offset)->peers[rank] + post->in_offset;
+    return rank == work->team->rank ? work->in : ondevice_shown(work->team, post->out_offset, rank) + post->in_offset;
+}
+
+const uint8_t *ondevice_shown(const tess_team *team, uint64_t number, int rank)
+{
+    const ondevice_window *w = find_number(team, number);
+    return rank == team->rank ? w->memory : w->peers[rank];
 }
 
 void ondevice_close_peers(const tess_team *team, ondevice_window *w)

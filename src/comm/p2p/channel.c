@@ -17,7 +17,8 @@ typedef enum slot_state { SLOT_FREE, SLOT_POSTED, SLOT_MATCHED, SLOT_TAKEN, SLOT
 typedef struct message_slot {
     _Alignas(64) tess_fingerprint fingerprint;
     uint64_t bytes;
-    uint64_t offset;         /* offset of the sender's buffer, or CONTROL_PRIVATE */
+    uint64_t window;         /* 1 + number of the device window with the data; 0: the data is in memory of the host */
+    uint64_t offset;         /* offset of the sender's buffer in the window or the job's memory, or CONTROL_PRIVATE */
     uint64_t address;        /* address of the buffer in the sender's process */
     tess_fingerprint wanted; /* fingerprint of the receiver's operation if it does not match */
     _Alignas(64) _Atomic uint32_t state;
@@ -89,6 +90,12 @@ static bool must_queue(const tess_work *work)
     return false;
 }
 
+/* Whether the slot has the data itself. */
+static bool is_inline(const message_slot *slot)
+{
+    return slot->window == 0 && slot->bytes <= CHANNEL_INLINE;
+}
+
 /* ---- Sender ---- */
 static tess_status post(tess_work *work)
 {
@@ -100,13 +107,15 @@ static tess_status post(tess_work *work)
             continue;
         slot->fingerprint = work->fp;
         slot->bytes = work->in_bytes;
-        slot->offset = tess_offset_of(work->team->runtime, work->in, work->in_bytes);
+        if (!tess_message_is_shown(work, &slot->window, &slot->offset))
+            slot->offset = tess_offset_of(work->team->runtime, work->in, work->in_bytes);
         slot->address = (uint64_t)(uintptr_t)work->in;
-        if (slot->bytes > 0 && slot->bytes <= CHANNEL_INLINE)
+        if (slot->bytes > 0 && is_inline(slot))
             memcpy(slot->content, work->in, slot->bytes);
         atomic_store(&slot->written, 0);
         atomic_store(&slot->read, 0);
         state_of(work)->slot = slot;
+        state_of(work)->is_inline = is_inline(slot); /* the slot may soon belong to another message */
         atomic_store(&slot->state, SLOT_POSTED);
         wake(work);
         return TESS_OK;
@@ -146,7 +155,7 @@ static bool advance_send(tess_work *work)
             return false;
     }
     message_slot *slot = state_of(work)->slot;
-    if (work->in_bytes <= CHANNEL_INLINE)
+    if (state_of(work)->is_inline)
         return true; /* the receiver frees the slot; the sender may reuse its buffer */
     switch (atomic_load(&slot->state)) {
     case SLOT_MISMATCH: {
@@ -158,7 +167,8 @@ static bool advance_send(tess_work *work)
         atomic_store(&slot->state, SLOT_FREE);
         return true;
     default:
-        if (slot->offset == CONTROL_PRIVATE && !tess_can_reach(work->team, work->root, slot->bytes))
+        if (slot->window == 0 && slot->offset == CONTROL_PRIVATE &&
+            !tess_can_reach(work->team, work->root, slot->bytes))
             pump_out(work, slot);
         return false;
     }
@@ -214,13 +224,17 @@ static bool advance_recv(tess_work *work)
         if (slot->fingerprint.count != work->fp.count || slot->fingerprint.dtype != work->fp.dtype) {
             tess_fingerprint sent = slot->fingerprint;
             slot->wanted = work->fp;
-            atomic_store(&slot->state, slot->bytes <= CHANNEL_INLINE ? SLOT_FREE : SLOT_MISMATCH);
+            atomic_store(&slot->state, is_inline(slot) ? SLOT_FREE : SLOT_MISMATCH);
             wake(work);
             return tess_message_fail_mismatch(work, &sent, &work->fp);
         }
         state_of(work)->slot = slot;
         tess_work_record(work, TESS_TRACE_STARTED);
-        if (slot->bytes <= CHANNEL_INLINE) {
+        if (slot->window == 0)
+            work->status = tess_message_to_host(work);
+        if (work->status != TESS_OK)
+            return true;
+        if (is_inline(slot)) {
             if (slot->bytes > 0)
                 memcpy(work->out, slot->content, slot->bytes);
             atomic_store(&slot->state, SLOT_FREE);
@@ -231,7 +245,10 @@ static bool advance_recv(tess_work *work)
     }
     if (state_of(work)->is_unreadable)
         return false;
-    if (slot->offset != CONTROL_PRIVATE)
+    if (slot->window > 0) {
+        if (!tess_message_pull(work, slot->window - 1, slot->offset) || work->status != TESS_OK)
+            return work->status != TESS_OK;
+    } else if (slot->offset != CONTROL_PRIVATE)
         memcpy(work->out, work->team->runtime->job.base + slot->offset, slot->bytes);
     else if (tess_can_reach(work->team, work->team->rank, slot->bytes))
         state_of(work)->is_unreadable = !tess_reach(work->team, work->out, work->root, slot->address, slot->bytes);

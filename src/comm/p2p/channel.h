@@ -8,6 +8,7 @@
 typedef struct channel_work {
     struct message_slot *slot; /* the message's slot in the channel; NULL: none yet */
     uint64_t moved;            /* number of bytes moved so far */
+    bool is_inline;            /* a sent message: its slot has the data */
     bool is_unreadable;        /* the sender's memory could not be read: it has ended, or the wait will time out */
 } channel_work;
 

@@ -1,5 +1,7 @@
 #include "engine/stages/rank_stage.h"
 
+#include "base/core/round_up.h"
+#include "comm/device_windows.h"
 #include "tessera/comm.h"
 #include "engine/numbers/numbers.h"
 #include "engine/stages/stage_times.h"
@@ -9,15 +11,13 @@
  * The input stream is received in the buffer that the executor keeps for backward. The first layer writes its
  * gradient to `below`.
  * The last layer writes the stream to `above`, and reads the gradient there, which arrives after the stream has been
- * sent.
- * On a device apart from the host, `below` and `above` are the host buffers for messages. */
+ * sent. */
 typedef struct stage_slot {
     tess_batch batch;
     int chunk, micro;
     /* (T, C); NULL: the pipeline ends there, or this rank has the neighbouring stage, too */
     char *below, *above;
     tess_work *sent_below, *sent_above; /* sends that still read these buffers */
-    void *dout;                         /* (T, C) on a device apart from the host: a copy of the gradient in `above` */
 } stage_slot;
 
 /* A buffer that a send still reads, and the send. The gradient of a micro-batch may be ready before the rank below
@@ -38,10 +38,12 @@ struct tess_stage {
     int n_slots;
     stage_parting *partings; /* (n_partings) the largest number that existed at once */
     int n_partings;
-    void *out; /* (T, C) on a device apart from the host: data to copy to a host buffer; else NULL */
+    /* Memory for the buffers on a device apart from the host, which the ranks of the host read */
+    char *window;
+    size_t window_bytes, window_used;
     /* (T, C) the gradient of the embedding's stream, if this rank has a tied table but not the embedding; else NULL */
     char *embedded;
-    void *embedded_here; /* copy of `embedded` on a device apart from the host */
+    tess_stage_traffic traffic;
 };
 
 static const tess_stage_plan *plan_of(const tess_stage *s)
@@ -84,18 +86,53 @@ static size_t room_bytes(const tess_stage *s)
     return rows_bytes(s, tess_executor_stream_room(s->e->model, tess_executor_get_options(s->e->executor)));
 }
 
+static size_t aligned(size_t room)
+{
+    enum { ALIGN = 256 };
+    return tess_round_up(room, ALIGN);
+}
+
+size_t tess_stage_window_bytes(int n_buffers, int n_slots, size_t room)
+{
+    const size_t bytes = (size_t)(n_buffers + n_slots) * aligned(room);
+    return bytes > TESS_DEVICE_WINDOW_LEAST ? bytes : TESS_DEVICE_WINDOW_LEAST;
+}
+
+/* Takes a buffer for the stream of the largest micro-batch from the window, or, if that is full, from elsewhere. */
+static tess_status take_buffer(tess_stage *s, char **buffer)
+{
+    const size_t bytes = aligned(room_bytes(s));
+    if (bytes <= s->window_bytes - s->window_used) {
+        *buffer = s->window + s->window_used;
+        s->window_used += bytes;
+        return TESS_OK;
+    }
+    return tess_device_alloc(s->e->compute.device, TESS_POOL_COMM, room_bytes(s), "the stream", (void **)buffer);
+}
+
+static void free_buffer(const tess_stage *s, char *buffer)
+{
+    if (s->window == NULL || buffer < s->window || buffer >= s->window + s->window_bytes)
+        tess_device_free(s->e->compute.device, buffer);
+}
+
 static tess_status alloc_slot(tess_stage *s, stage_slot *slot)
 {
     bool below, above;
-    size_t bytes = room_bytes(s);
     tess_stage_ends(plan_of(s), s->e->model, slot->chunk, &below, &above);
     if (below)
-        TESS_TRY(tess_mem_alloc(s->e->mem, TESS_POOL_COMM, bytes, "the stream", (void **)&slot->below));
-    if (above)
-        TESS_TRY(tess_mem_alloc(s->e->mem, TESS_POOL_COMM, bytes, "the stream", (void **)&slot->above));
-    if (above && s->e->compute.apart)
-        TESS_TRY(
-            tess_device_alloc(s->e->compute.device, TESS_POOL_ACTIVATIONS, bytes, "a stream's gradient", &slot->dout));
+        TESS_TRY(take_buffer(s, &slot->below));
+    return above ? take_buffer(s, &slot->above) : TESS_OK;
+}
+
+/* Allocates the window. It also has one buffer for each slot, to replace one that a message still reads. */
+static tess_status alloc_window(tess_stage *s, int n_buffers)
+{
+    if (!s->e->compute.apart)
+        return TESS_OK;
+    const size_t bytes = tess_stage_window_bytes(n_buffers, s->n_slots, room_bytes(s));
+    TESS_TRY(tess_device_window_alloc(s->team, TESS_POOL_COMM, bytes, "the stream", (void **)&s->window));
+    s->window_bytes = bytes;
     return TESS_OK;
 }
 
@@ -103,34 +140,34 @@ static tess_status alloc_slots(tess_stage *s)
 {
     tess_engine *e = s->e;
     const tess_slot_units *of_slot = e->stage_slots, *of_chunk = plan_of(s)->units;
-    int chunks = plan_of(s)->shape.chunks;
+    int chunks = plan_of(s)->shape.chunks, n_buffers = 0;
     TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)s->n_slots, sizeof(*s->slots), "slots",
                                   (void **)&s->slots));
     TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)chunks + 1, sizeof(int), "slots",
                                   (void **)&s->first_slot));
     for (int i = 0, chunk = 0; i < s->n_slots; i++) {
+        bool below, above;
         while (of_slot[i].begin != of_chunk[chunk].begin)
             s->first_slot[++chunk] = i;
         s->slots[i].chunk = chunk;
         s->slots[i].micro = -1;
-        TESS_TRY(alloc_slot(s, &s->slots[i]));
+        tess_stage_ends(plan_of(s), e->model, chunk, &below, &above);
+        n_buffers += below + above;
     }
     s->first_slot[chunks] = s->n_slots;
+    TESS_TRY(alloc_window(s, n_buffers));
+    for (int i = 0; i < s->n_slots; i++)
+        TESS_TRY(alloc_slot(s, &s->slots[i]));
     return TESS_OK;
 }
 
-static tess_status alloc_others(tess_stage *s)
+static tess_status alloc_embedded(tess_stage *s)
 {
-    tess_engine *e = s->e;
-    const bool receives = tess_model_trains_table(e->model) && !plan_of(s)->part.embedding;
-    if (receives)
-        TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_COMM, room_bytes(s), "the stream", (void **)&s->embedded));
-    if (receives && e->compute.apart)
-        TESS_TRY(tess_device_alloc(e->compute.device, TESS_POOL_ACTIVATIONS, room_bytes(s), "a stream's gradient",
-                                   &s->embedded_here));
-    if (!e->compute.apart)
-        return TESS_OK;
-    return tess_device_alloc(e->compute.device, TESS_POOL_ACTIVATIONS, room_bytes(s), "the stream", &s->out);
+    const tess_engine *e = s->e;
+    return tess_model_trains_table(e->model) && !plan_of(s)->part.embedding
+               ? tess_device_alloc(e->compute.device, TESS_POOL_COMM, room_bytes(s), "the stream",
+                                   (void **)&s->embedded)
+               : TESS_OK;
 }
 
 tess_status tess_stage_create(tess_engine *e, tess_stage **out)
@@ -141,7 +178,7 @@ tess_status tess_stage_create(tess_engine *e, tess_stage **out)
     *s = (tess_stage){.e = e, .team = tess_mesh_team(e->mesh, "pp"), .n_slots = e->n_stage_slots};
     tess_status status = alloc_slots(s);
     if (status == TESS_OK)
-        status = alloc_others(s);
+        status = alloc_embedded(s);
     if (status != TESS_OK)
         tess_stage_destroy(&s);
     *out = s;
@@ -159,21 +196,19 @@ void tess_stage_destroy(tess_stage **handle)
         for (int k = 0; k < 2; k++)
             if (*works[k] != NULL)
                 tess_work_cancel(works[k]);
-        tess_mem_free(e->mem, s->slots[i].below);
-        tess_mem_free(e->mem, s->slots[i].above);
-        tess_device_free(e->compute.device, s->slots[i].dout);
+        free_buffer(s, s->slots[i].below);
+        free_buffer(s, s->slots[i].above);
     }
     for (int i = 0; i < s->n_partings; i++) {
         if (s->partings[i].sent != NULL)
             tess_work_cancel(&s->partings[i].sent);
-        tess_mem_free(e->mem, s->partings[i].buffer);
+        free_buffer(s, s->partings[i].buffer);
     }
     tess_mem_free(e->mem, s->partings);
     tess_mem_free(e->mem, s->slots);
     tess_mem_free(e->mem, s->first_slot);
-    tess_device_free(e->compute.device, s->out);
-    tess_device_free(e->compute.device, s->embedded_here);
-    tess_mem_free(e->mem, s->embedded);
+    tess_device_free(e->compute.device, s->embedded);
+    tess_device_window_free(s->team, s->window);
     tess_stage_times_close(&s->times);
     if (s->schedule.lists != NULL)
         tess_pipeline_free(&s->schedule);
@@ -219,7 +254,7 @@ static tess_status part_with(tess_stage *s, stage_slot *slot)
     } else {
         TESS_TRY(tess_mem_grow(s->e->mem, TESS_POOL_MISC, (size_t)(s->n_partings + 1) * sizeof(*s->partings),
                                "messages", (void **)&s->partings));
-        TESS_TRY(tess_mem_alloc(s->e->mem, TESS_POOL_COMM, room_bytes(s), "the stream", (void **)&unread.buffer));
+        TESS_TRY(take_buffer(s, &unread.buffer));
         s->n_partings++;
     }
     s->partings[i] = (stage_parting){slot->below, slot->sent_below};
@@ -234,25 +269,13 @@ static void *input_of(const tess_stage *s, const stage_slot *slot)
     return tess_executor_input(s->e->executor, (int)(slot - s->slots), plan_of(s)->units[slot->chunk].begin);
 }
 
-/* Finds the buffer for an incoming message. Waits until nothing reads its old content. */
-static tess_status room_for(tess_stage *s, stage_slot *slot, bool forward, void **to)
-{
-    if (!forward) {
-        *to = slot->above;
-        return wait_for(s, &slot->sent_above);
-    }
-    if (s->e->compute.apart)
-        TESS_TRY(part_with(s, slot));
-    *to = s->e->compute.apart ? slot->below : input_of(s, slot);
-    return TESS_OK;
-}
-
 static tess_status receive(tess_stage *s, stage_slot *slot, bool forward)
 {
-    void *to;
+    void *to = forward ? input_of(s, slot) : slot->above;
     tess_work *work = NULL;
     int stage = stage_of(s, slot), from = forward ? stage - 1 : stage + 1;
-    TESS_TRY(room_for(s, slot, forward, &to));
+    if (!forward)
+        TESS_TRY(wait_for(s, &slot->sent_above)); /* the message still reads the old content */
     tess_team_label(s->team, forward ? "stream" : "gradient", slot->micro);
     tess_status status =
         tess_recv(s->team, to, stream_bytes(s, slot->batch.n_tokens), TESS_U8,
@@ -268,11 +291,14 @@ static tess_status send(tess_stage *s, stage_slot *slot, tess_pipeline_op op)
     const int stage = stage_of(s, slot), last = n_stages(s) - 1;
     const int to = table ? last : forward ? stage + 1 : stage - 1;
     const uint32_t tag = table ? tag_of(last, true) : tag_of(forward ? stage : to, forward);
+    const size_t bytes = stream_bytes(s, slot->batch.n_tokens);
     tess_team_label(s->team, forward ? "stream" : "gradient", slot->micro);
     tess_status status =
-        tess_send(s->team, forward ? slot->above : slot->below, stream_bytes(s, slot->batch.n_tokens), TESS_U8,
+        tess_send(s->team, forward ? slot->above : slot->below, bytes, TESS_U8,
                   tess_pipeline_rank_of(&plan_of(s)->shape, to), tag, forward ? &slot->sent_above : &slot->sent_below);
     tess_team_label(s->team, NULL, -1);
+    s->traffic.messages[op]++;
+    s->traffic.bytes[op] += bytes;
     return status;
 }
 
@@ -308,32 +334,10 @@ static tess_status give_stream(const tess_stage *s, const stage_slot *slot, cons
 {
     const char *below = stage_of(s, slot) > 0 ? below_of(s, slot) : NULL;
     void *place = below != NULL ? input_of(s, slot) : NULL;
-    bool arrived = slot->below != NULL && !s->e->compute.apart;
     *in = place;
-    return place == NULL || arrived
+    return place == NULL || slot->below != NULL
                ? TESS_OK
-               : tess_upload(s->e->compute.stream, place, below, stream_bytes(s, slot->batch.n_tokens));
-}
-
-static tess_status give_gradient(const tess_stage *s, const stage_slot *slot, const void **dout)
-{
-    *dout = slot->dout != NULL ? slot->dout : slot->above;
-    return slot->dout == NULL
-               ? TESS_OK
-               : tess_upload(s->e->compute.stream, slot->dout, slot->above, stream_bytes(s, slot->batch.n_tokens));
-}
-
-/* The buffer to which the executor writes outgoing data: the message's buffer, or its counterpart on the device. */
-static void *place_for(const tess_stage *s, char *buffer)
-{
-    return s->out != NULL && buffer != NULL ? s->out : buffer;
-}
-
-static tess_status take(const tess_stage *s, const stage_slot *slot, char *buffer)
-{
-    return s->out == NULL || buffer == NULL
-               ? TESS_OK
-               : tess_fetch(s->e->compute.stream, buffer, s->out, stream_bytes(s, slot->batch.n_tokens));
+               : tess_stream_copy(s->e->compute.stream, place, below, stream_bytes(s, slot->batch.n_tokens));
 }
 
 static tess_range range_of(const tess_stage *s, const stage_slot *slot)
@@ -369,8 +373,7 @@ static tess_status forward(tess_stage *s, stage_slot *slot)
     TESS_TRY(tess_numbers_micro_begin(s->e->numbers, slot->micro, stage_of(s, slot)));
     TESS_TRY(wait_for(s, &slot->sent_above)); /* the message of the previous micro-batch in this slot */
     TESS_TRY(give_stream(s, slot, &in));
-    TESS_TRY(tess_executor_forward(s->e->executor, &range, in, place_for(s, slot->above)));
-    return take(s, slot, slot->above);
+    return tess_executor_forward(s->e->executor, &range, in, slot->above);
 }
 
 static tess_status backward(tess_stage *s, stage_slot *slot, tess_backward_part part, tess_loss_sum *own)
@@ -380,18 +383,18 @@ static tess_status backward(tess_stage *s, stage_slot *slot, tess_backward_part 
     bool weights = part == TESS_BACKWARD_WEIGHTS;
     if (!weights && slot->below != NULL)
         TESS_TRY(part_with(s, slot));
-    char *below = weights ? NULL : below_of(s, slot);
-    tess_backward b = {.part = part, .din = place_for(s, below), .loss = slot->batch.loss, .logprob = e->logprobs};
+    tess_backward b = {.part = part,
+                       .din = weights ? NULL : below_of(s, slot),
+                       .dout = weights ? NULL : slot->above,
+                       .loss = slot->batch.loss,
+                       .logprob = e->logprobs};
     TESS_TRY(
         tess_numbers_micro_begin(e->numbers, slot->micro, (weights ? 3 : 2) * n_stages(s) - 1 - stage_of(s, slot)));
-    if (!weights)
-        TESS_TRY(give_gradient(s, slot, &b.dout));
     TESS_TRY(tess_executor_backward(e->executor, &range, &b));
     if (has_own_embedding(s, slot, part)) {
         range = (tess_range){range.slot, 0, 1, range.batch};
         TESS_TRY(tess_executor_backward(e->executor, &range, &(tess_backward){.dout = b.din}));
     }
-    TESS_TRY(take(s, slot, below));
     return is_last(s, slot) && !weights ? tess_engine_add_loss(e, slot->batch.targets, slot->batch.n_tokens, own)
                                         : TESS_OK;
 }
@@ -400,12 +403,9 @@ static tess_status backward(tess_stage *s, stage_slot *slot, tess_backward_part 
 static tess_status add_embedded(tess_stage *s, const tess_batch *batch, int micro)
 {
     tess_engine *e = s->e;
-    const void *gradient = s->embedded_here != NULL ? s->embedded_here : s->embedded;
     TESS_TRY(receive_embedded(s, batch->n_tokens, micro));
-    if (s->embedded_here != NULL)
-        TESS_TRY(tess_upload(e->compute.stream, s->embedded_here, s->embedded, stream_bytes(s, batch->n_tokens)));
     TESS_TRY(tess_numbers_micro_begin(e->numbers, micro, 3 * n_stages(s)));
-    return tess_executor_backward_table(e->executor, batch, gradient);
+    return tess_executor_backward_table(e->executor, batch, s->embedded);
 }
 
 static tess_status act(tess_stage *s, stage_slot *slot, tess_pipeline_op op, tess_loss_sum *own)
@@ -562,6 +562,11 @@ tess_status tess_stage_run(tess_stage *s, const tess_batch_source *source, int n
     return status;
 }
 
+tess_stage_traffic tess_stage_get_traffic(const tess_stage *s)
+{
+    return s->traffic;
+}
+
 /* ---- Rehearsal without numbers ---- */
 /* Rehearses one action. Messages have the length of the longest micro-batch. */
 static tess_status rehearse_action(tess_stage *s, const tess_hooks *hooks, const tess_pipeline_action *a)
@@ -611,6 +616,7 @@ tess_status tess_stage_rehearse(tess_stage *s, const tess_hooks *hooks, int n_lo
     const tess_pipeline_list *list = &s->schedule.lists[plan_of(s)->rank];
     for (int i = 0; i < list->n; i++)
         TESS_TRY(rehearse_action(s, hooks, &list->actions[i]));
+    s->traffic = (tess_stage_traffic){.messages = {0}};
     return TESS_OK;
 }
 
@@ -625,8 +631,7 @@ static tess_status score_chunk(tess_stage *s, stage_slot *slot, tess_loss_sum *s
         TESS_TRY(receive(s, slot, true));
     TESS_TRY(wait_for(s, &slot->sent_above));
     TESS_TRY(give_stream(s, slot, &in));
-    TESS_TRY(tess_executor_score(e->executor, &range, in, place_for(s, slot->above), 1, e->logprobs, NULL));
-    TESS_TRY(take(s, slot, slot->above));
+    TESS_TRY(tess_executor_score(e->executor, &range, in, slot->above, 1, e->logprobs, NULL));
     if (is_last(s, slot))
         return tess_engine_add_loss(e, slot->batch.targets, slot->batch.n_tokens, sum);
     return tess_pipeline_crosses(&plan_of(s)->shape, stage) ? send(s, slot, TESS_PIPELINE_SEND_F) : TESS_OK;

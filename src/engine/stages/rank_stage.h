@@ -64,6 +64,10 @@ tess_status tess_stage_slots(tess_mem *mem, const tess_stage_plan *plan, const t
  * computed. */
 void tess_stage_ends(const tess_stage_plan *plan, const tess_model *model, int chunk, bool *below, bool *above);
 
+/* Returns the bytes of the window on a device that has n_buffers of these buffers, for n_slots slots. `room`: bytes of
+ * the stream of the largest micro-batch. */
+size_t tess_stage_window_bytes(int n_buffers, int n_slots, size_t room);
+
 /* Creates the stage of an engine. The engine's sharding and executor must exist. */
 tess_status tess_stage_create(tess_engine *engine, tess_stage **stage);
 void tess_stage_destroy(tess_stage **stage);
@@ -83,6 +87,12 @@ tess_status tess_stage_compare_table(tess_stage *stage, uint64_t hash, int *diff
  * 0, and once after each such step. Returns false if there is none. Valid until the next step. */
 bool tess_stage_timeline(tess_stage *stage, const tess_pipeline_schedule **schedule,
                          const tess_pipeline_report **report);
+
+/* The messages that this rank has sent. */
+typedef struct tess_stage_traffic {
+    uint64_t messages[TESS_PIPELINE_OPS], bytes[TESS_PIPELINE_OPS]; /* by the kind of send */
+} tess_stage_traffic;
+tess_stage_traffic tess_stage_get_traffic(const tess_stage *stage);
 
 /* Calls hooks in the order of tess_stage_run, without computing and without batches. */
 tess_status tess_stage_rehearse(tess_stage *stage, const tess_hooks *hooks, int n_local);

@@ -1,43 +1,24 @@
 /* Copies of parameters that ranks with another tess_fsdp own (tess_param_desc.elsewhere): their weights travel in
- * pieces through the host's memory, wherever they lie. */
+ * pieces, so that memory for messages stays small. */
 #include "device/device.h"
 #include "parallel/fsdp/fsdp_impl.h"
 
 enum { PIECE = 1 << 20 }; /* elements of a message */
 
-typedef struct weights_transfer {
-    tess_team *team;
-    int peer;
-    uint32_t tag;
-    tess_stream *stream;
-    float *piece; /* (PIECE) */
-} weights_transfer;
-
-static tess_status send_piece(const weights_transfer *t, float *weights, size_t n)
-{
-    TESS_TRY(tess_fetch(t->stream, t->piece, weights, n * sizeof(float)));
-    return tess_send(t->team, t->piece, n, TESS_F32, t->peer, t->tag, NULL);
-}
-
-static tess_status receive_piece(const weights_transfer *t, float *weights, size_t n)
-{
-    TESS_TRY(tess_recv(t->team, t->piece, n, TESS_F32, t->peer, t->tag, NULL));
-    return tess_upload(t->stream, weights, t->piece, n * sizeof(float));
-}
-
 static tess_status transfer(tess_fsdp *fsdp, const tess_shard *shard, tess_team *team, int peer, uint32_t tag,
-                            tess_status (*move)(const weights_transfer *t, float *weights, size_t n))
+                            bool sends)
 {
-    weights_transfer t = {.team = team, .peer = peer, .tag = tag};
     const size_t all = (size_t)tess_shard_count(shard);
-    TESS_TRY(tess_fsdp_stream(fsdp, &t.stream));
-    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, all < PIECE ? all : PIECE, sizeof(float),
-                                  "weights to move", (void **)&t.piece));
-    tess_status status = TESS_OK;
-    for (size_t at = 0; at < all && status == TESS_OK; at += PIECE)
-        status = move(&t, shard->master + at, all - at < PIECE ? all - at : PIECE);
-    tess_mem_free(fsdp->mem, t.piece);
-    return status;
+    tess_stream *stream;
+    TESS_TRY(tess_fsdp_stream(fsdp, &stream));
+    TESS_TRY(tess_stream_synchronize(stream));
+    for (size_t at = 0; at < all; at += PIECE) {
+        const size_t n = all - at < PIECE ? all - at : PIECE;
+        float *piece = shard->master + at;
+        TESS_TRY(sends ? tess_send(team, piece, n, TESS_F32, peer, tag, NULL)
+                       : tess_recv(team, piece, n, TESS_F32, peer, tag, NULL));
+    }
+    return TESS_OK;
 }
 
 static tess_status check_movable(const tess_fsdp *fsdp, int index)
@@ -54,7 +35,7 @@ tess_status tess_fsdp_send_weights(tess_fsdp *fsdp, int index, tess_team *team, 
     tess_shard shard;
     TESS_TRY(check_movable(fsdp, index));
     TESS_TRY(tess_fsdp_shard_in_place(fsdp, index, &shard));
-    return transfer(fsdp, &shard, team, to, tag, send_piece);
+    return transfer(fsdp, &shard, team, to, tag, true);
 }
 
 /* Writes the rounded rows into a gathered copy that persists, as an update does. */
@@ -78,7 +59,7 @@ tess_status tess_fsdp_receive_weights(tess_fsdp *fsdp, int index, tess_team *tea
     TESS_TRY(check_movable(fsdp, index));
     TESS_TRY(tess_fsdp_update_begin(fsdp));
     TESS_TRY(tess_fsdp_shard_in_place(fsdp, index, &shard));
-    TESS_TRY(transfer(fsdp, &shard, team, from, tag, receive_piece));
+    TESS_TRY(transfer(fsdp, &shard, team, from, tag, false));
     TESS_TRY(round_into_copy(fsdp, &shard));
     return tess_fsdp_update_end(fsdp);
 }

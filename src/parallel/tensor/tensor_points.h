@@ -1,8 +1,5 @@
 /* Implements the exchange points (nn/points.h) of a team of ranks that share a model: boxes of matrices move between
- * the ranks.
- *
- * On one host each rank writes its part into shared memory, meets the others once, and copies the parts that it
- * wants from there. This takes two copies. Over several hosts, parts are packed for one all_to_all_v. */
+ * the ranks (comm/box_move.h). */
 #ifndef TESS_PARALLEL_TENSOR_TENSOR_POINTS_H
 #define TESS_PARALLEL_TENSOR_TENSOR_POINTS_H
 
@@ -13,8 +10,8 @@
 typedef struct tess_tensor tess_tensor;
 
 /* Creates the points for exchanges in which no rank holds more than `most` bytes; all ranks pass the same `most`.
- * `stream` belongs to the executor, and its device has the matrices. Both are borrowed until destroy. Collective, as
- * destroy is. */
+ * `stream` belongs to the executor, and its device has the matrices. If that is not the host, the team's runtime must
+ * know it (tess_runtime_use_device). Both are borrowed until destroy. Collective, as destroy is. */
 tess_status tess_tensor_create(tess_mem *mem, tess_team *team, tess_stream *stream, size_t most, tess_tensor **tensor);
 void tess_tensor_destroy(tess_tensor **tensor);
 
@@ -25,9 +22,5 @@ tess_points tess_tensor_points(tess_tensor *tensor);
 
 /* Returns the bytes that this rank has received from others. */
 uint64_t tess_tensor_received(const tess_tensor *tensor);
-
-/* Returns the bytes of the comm pool that points of `degree` ranks on one host take. They count on the team's first
- * rank. */
-size_t tess_tensor_shared_bytes(int degree, size_t most);
 
 #endif

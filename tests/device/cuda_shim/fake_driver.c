@@ -511,6 +511,18 @@ static int use_end(const char *at, size_t bytes, cuda_queue q)
     return at >= r->begin && at + bytes <= r->begin + r->bytes ? 0 : INVALID_VALUE;
 }
 
+/* The bytes that copies of this process have moved between a GPU and the host, in both directions. */
+static size_t crossed;
+
+EXPORT size_t fake_driver_crossed(void);
+size_t fake_driver_crossed(void)
+{
+    pthread_mutex_lock(&lock);
+    size_t bytes = crossed;
+    pthread_mutex_unlock(&lock);
+    return bytes;
+}
+
 int fake_copy(cuda_address to, cuda_address from, size_t bytes, cuda_queue q)
 {
     ANSWER(works("cuMemcpyAsync"));
@@ -519,6 +531,8 @@ int fake_copy(cuda_address to, cuda_address from, size_t bytes, cuda_queue q)
     int error = use_end((const char *)(uintptr_t)from, bytes, q);
     if (error == 0)
         error = use_end((const char *)(uintptr_t)to, bytes, q);
+    if (is_of_gpu((const char *)(uintptr_t)from) != is_of_gpu((const char *)(uintptr_t)to))
+        crossed += bytes;
     pthread_mutex_unlock(&lock);
     ANSWER(error);
     memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
