@@ -1,7 +1,5 @@
 #include "comm/box_move.h"
 
-#include <string.h>
-
 #include "base/core/round_up.h"
 #include "comm/agree.h"
 #include "comm/ondevice/ondevice.h"
@@ -57,7 +55,8 @@ static tess_status copy_from_dim(tess_stream *stream, const tess_box_move *m, in
                                  const box_memory *from, int64_t x, const box_memory *to, int64_t y)
 {
     const int64_t element = (int64_t)m->element;
-    if (dim < m->n_dims - 2) {
+    const int rows = m->n_dims - 2; /* the dimension of rows; -1: there is one row */
+    if (dim < rows) {
         for (int64_t i = 0; i < part->size[dim]; i++)
             TESS_TRY(copy_from_dim(stream, m, dim + 1, part, from, x + i * stride_of(from, m->n_dims, dim), to,
                                    y + i * stride_of(to, m->n_dims, dim)));
@@ -65,11 +64,11 @@ static tess_status copy_from_dim(tess_stream *stream, const tess_box_move *m, in
     }
     return tess_stream_kernels(stream)->copy_rows(
         stream, &(tess_copy_rows_args){.x = from->at + x * element,
-                                       .x_stride = m->n_dims > 1 ? stride_of(from, m->n_dims, dim) * element : element,
+                                       .x_stride = stride_of(from, m->n_dims, rows) * element,
                                        .y = to->at + y * element,
-                                       .y_stride = m->n_dims > 1 ? stride_of(to, m->n_dims, dim) * element : element,
-                                       .n = m->n_dims > 1 ? part->size[dim] : 1,
-                                       .row_bytes = (m->n_dims > 0 ? part->size[m->n_dims - 1] : 1) * element});
+                                       .y_stride = stride_of(to, m->n_dims, rows) * element,
+                                       .n = rows < 0 ? 1 : part->size[rows],
+                                       .row_bytes = part->size[m->n_dims - 1] * element});
 }
 
 static tess_status copy_part(tess_stream *stream, const tess_box_move *m, const tess_box *part, const box_memory *from,
@@ -83,10 +82,8 @@ static tess_status copy_part(tess_stream *stream, const tess_box_move *m, const 
 
 static tess_box common(const tess_box_move *m, const tess_box *a, const tess_box *b)
 {
-    tess_box both = {.begin = {0}};
-    if (!tess_box_meet(m->n_dims, a, b, &both))
-        memset(&both, 0, sizeof(both)); /* a size is 0, unless n_dims is 0: then boxes always meet */
-    return both;
+    tess_box both;
+    return tess_box_meet(m->n_dims, a, b, &both) ? both : (tess_box){.begin = {0}};
 }
 
 static size_t bytes_of(const tess_box_move *m, const tess_box *box)
@@ -120,6 +117,7 @@ static tess_status move_by_areas(tess_box_room *room, const tess_box_move *m, si
 {
     const tess_team *team = room->team;
     const box_memory mine = input_of(m, team->rank), out = output_of(m, team->rank);
+    TESS_TRY(keep(room, m));
     room->turn = (room->turn + 1) % AREAS;
     const size_t turn = (size_t)room->turn * room->area;
     TESS_TRY(copy_part(room->stream, m, mine.box, &mine, &(box_memory){mine.box, 0, room->areas[team->rank] + turn}));
@@ -196,38 +194,36 @@ static tess_status alloc_lists(tess_box_room *room)
     return tess_mem_alloc_array(mem, TESS_POOL_MISC, 4 * n, sizeof(*room->numbers), "boxes", (void **)&room->numbers);
 }
 
-static tess_status move_by_parcels(const tess_box_room *room, const tess_box_move *m, size_t *received)
+/* Moves the boxes through the room's memory, or, if it has none, through memory that is allocated for this call. */
+static tess_status move_by_parcels(tess_box_room *room, const tess_box_move *m, size_t *received)
 {
     parcels send = lay_out(room, m, true), take = lay_out(room, m, false);
     const size_t n = (size_t)room->team->size;
-    TESS_CHECK(send.bytes <= room->area && take.bytes <= n * room->area, TESS_E_INVALID,
-               "boxes: this rank sends %zu and gets %zu bytes, there is room for %zu and %zu", send.bytes, take.bytes,
-               room->area, n * room->area);
+    if (room->gets == NULL) {
+        TESS_TRY(tess_mem_alloc(room->team->runtime->mem, TESS_POOL_MISC, send.bytes + take.bytes, "packed boxes",
+                                (void **)&room->gets));
+        room->sends = room->gets + take.bytes;
+    } else {
+        TESS_CHECK(send.bytes <= room->area && take.bytes <= n * room->area, TESS_E_INVALID,
+                   "boxes: this rank sends %zu and gets %zu bytes, there is room for %zu and %zu", send.bytes,
+                   take.bytes, room->area, n * room->area);
+    }
     send.data = room->sends;
     take.data = room->gets;
     *received += take.bytes;
+    TESS_TRY(keep(room, m));
     return exchange(room, m, &send, &take);
 }
 
-/* Moves the boxes through memory that is allocated for this call. */
+/* Moves boxes in memory of the host, without a room that was created before. */
 static tess_status move_without_room(tess_team *team, const tess_box_move *m, size_t *received)
 {
     tess_mem *mem = team->runtime->mem;
     tess_box_room room = {.team = team, .stream = team->runtime->stream};
-    uint8_t *data = NULL;
     tess_status status = alloc_lists(&room);
-    if (status == TESS_OK) {
-        parcels send = lay_out(&room, m, true), take = lay_out(&room, m, false);
-        status = tess_mem_alloc(mem, TESS_POOL_MISC, send.bytes + take.bytes, "packed boxes", (void **)&data);
-        send.data = data;
-        take.data = data + send.bytes;
-        *received += take.bytes;
-        if (status == TESS_OK)
-            status = keep(&room, m);
-        if (status == TESS_OK)
-            status = exchange(&room, m, &send, &take);
-    }
-    tess_mem_free(mem, data);
+    if (status == TESS_OK)
+        status = move_by_parcels(&room, m, received);
+    tess_mem_free(mem, room.gets);
     tess_mem_free(mem, room.numbers);
     tess_mem_free(mem, room.parts);
     return status;
@@ -242,7 +238,6 @@ tess_status tess_move_boxes(tess_team *team, tess_box_room *room, const tess_box
         TESS_CHECK(bytes_of(m, &m->had[r]) <= room->most, TESS_E_INVALID,
                    "rank %d of the team holds %zu bytes, there is room for %zu", r, bytes_of(m, &m->had[r]),
                    room->most);
-    TESS_TRY(keep(room, m));
     return room->areas != NULL ? move_by_areas(room, m, received) : move_by_parcels(room, m, received);
 }
 

@@ -13,7 +13,7 @@
 /* Rank r of the team has the elements of had[r], and receives those elements of gets[r] that any rank has. Boxes may be
  * empty. `in` and `out` do not overlap, except that the elements of `in` may already be at their places in `out`. */
 typedef struct tess_box_move {
-    int n_dims;
+    int n_dims;                  /* at least 1 */
     size_t element;              /* bytes */
     const tess_box *had, *gets;  /* (size of the team) */
     const void *in;              /* had[this rank], row-major */

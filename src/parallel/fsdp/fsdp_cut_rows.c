@@ -2,50 +2,39 @@
  * rows, a few rows at a time. Each rank gets an equal number of whole rows and sums their squares in the order that
  * one rank would use. With t ranks in the team, a rank receives (t - 1) / t of the bytes that it holds of the
  * gradient. */
+#include "comm/box_move.h"
 #include "parallel/fsdp/fsdp_impl.h"
 
 enum { ELEMENTS_AT_ONCE = 1 << 18 }; /* elements of whole rows that a rank handles at a time; at least one row */
 
 typedef struct exchange {
-    size_t *sends, *from, *gets, *to; /* (n_tp) elements for each rank and their place; from each, and where to */
-    float *parcels, *whole;           /* elements that this rank gets, rank by rank; the same as whole rows */
-    double *sums;                     /* sums over its rows */
+    tess_box *had, *gets; /* (n_tp) the columns of each rank, and its rows */
+    float *whole;         /* this rank's rows */
+    double *sums;         /* sums over its rows */
 } exchange;
-
-/* The columns that the rank at `tp` has, over `n` rows. */
-static tess_box columns_of(const tess_fsdp *fsdp, const tess_fsdp_param *p, int tp, int64_t n)
-{
-    tess_box box = tess_fsdp_part(fsdp, p, tp);
-    box.begin[0] = 0;
-    box.size[0] = n;
-    return box;
-}
 
 /* `rows` has this rank's columns of `n_rows` rows. Of these rows, the next *n are assigned to this rank, and
  * x->whole gets all their columns. */
 static tess_status exchange_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, int64_t n_rows,
                                  exchange *x, int64_t *n)
 {
-    int64_t begin, first, count;
-    size_t at = 0;
-    tess_box whole = tess_box_whole(&p->shape);
-    tess_shard_rows(n_rows, fsdp->n_tp, fsdp->tp, &begin, n);
-    whole.size[0] = *n;
+    size_t received;
     for (int r = 0; r < fsdp->n_tp; r++) {
-        const tess_box columns = columns_of(fsdp, p, r, *n);
-        tess_shard_rows(n_rows, fsdp->n_tp, r, &first, &count);
-        x->sends[r] = (size_t)(count * p->row);
-        x->from[r] = (size_t)(first * p->row);
-        x->gets[r] = (size_t)tess_box_count(p->shape.n_dims, &columns);
-        x->to[r] = at;
-        at += x->gets[r];
+        x->had[r] = tess_fsdp_part(fsdp, p, r);
+        x->had[r].begin[0] = 0;
+        x->had[r].size[0] = n_rows;
+        x->gets[r] = tess_box_whole(&p->shape);
+        tess_shard_rows(n_rows, fsdp->n_tp, r, &x->gets[r].begin[0], &x->gets[r].size[0]);
     }
-    TESS_TRY(tess_all_to_all_v(fsdp->tp_team, rows, x->sends, x->from, x->parcels, x->gets, x->to, TESS_F32, NULL));
-    for (int r = 0; r < fsdp->n_tp; r++) {
-        const tess_box columns = columns_of(fsdp, p, r, *n);
-        tess_box_copy(p->shape.n_dims, sizeof(float), &columns, &columns, x->parcels + x->to[r], &whole, x->whole);
-    }
-    return TESS_OK;
+    *n = x->gets[fsdp->tp].size[0];
+    return tess_move_boxes(fsdp->tp_team, NULL,
+                           &(tess_box_move){.n_dims = p->shape.n_dims,
+                                            .element = sizeof(float),
+                                            .had = x->had,
+                                            .gets = x->gets,
+                                            .in = rows,
+                                            .out = x->whole},
+                           &received);
 }
 
 static tess_status add_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, int64_t rows_at_once,
@@ -75,18 +64,15 @@ tess_status tess_fsdp_add_cut_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, co
     exchange x = {0};
     tess_mem *mem = fsdp->mem;
     tess_status status;
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, 4 * n_tp, sizeof(size_t), "rows", (void **)&x.sends), parts);
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, 2 * n, sizeof(float), "rows", (void **)&x.parcels), parts);
+    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, 2 * n_tp, sizeof(tess_box), "rows", (void **)&x.had), parts);
+    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(float), "rows", (void **)&x.whole), parts);
     TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)rows_at_once, sizeof(double), "rows", (void **)&x.sums),
               parts);
-    x.from = x.sends + n_tp;
-    x.gets = x.from + n_tp;
-    x.to = x.gets + n_tp;
-    x.whole = x.parcels + n;
+    x.gets = x.had + n_tp;
     status = add_rows(fsdp, p, rows, rows_at_once, &x, sum);
 parts:
     tess_mem_free(mem, x.sums);
-    tess_mem_free(mem, x.parcels);
-    tess_mem_free(mem, x.sends);
+    tess_mem_free(mem, x.whole);
+    tess_mem_free(mem, x.had);
     return status;
 }
