@@ -18,6 +18,13 @@ expect "an older report is compared with" 0 "broadcast float32 256 B, 2 ranks" \
     $bench --filter broadcast --compare slower.json
 expect "a device's memory has rows of its own" 0 "all_gather_pieces bfloat16 1.00 KiB, 2 ranks" \
     $bench --device far --min-bytes 1024 --filter "gather_pieces bfloat16"
+expect "so do messages between devices" 0 "send_recv bfloat16 1.00 KiB, 2 ranks" \
+    $bench --device far --min-bytes 1024 --filter "send_recv bfloat16"
+expect "the ways of bytes are listed" 0 "the highest score that fits is taken" $bench --list --json=ways.json
+for name in self shm mpi "device windows" nccl "through the host"; do
+    if grep -qF "\"name\": \"$name\"" ways.json; then pass "the way '$name'"; else fail "the way '$name' is in the list"; fi
+done
+if grep -q "GB/s" output; then fail "the list measures"; else pass "the list measures nothing"; fi
 expect "the host's memory is no device's" 2 "leave --device out" $bench --device cpu --filter "gather_pieces bfloat16"
 expect "one rank has nobody to meet" 2 "name numbers from 2 on" $bench --ranks 1
 expect "a peer that does not run is told" 2 "did not run under mpirun" $bench --mpi ./nothing

@@ -92,7 +92,8 @@ static tess_status measure(comm_bench *b, comm_case *which)
 static bool is_measured(const comm_bench *b, const comm_op *op)
 {
     bool windows = op->kind == TESS_TRACE_ALL_REDUCE || op->kind == TESS_TRACE_ALL_GATHER ||
-                   op->kind == TESS_TRACE_ALL_GATHER_PIECES || op->kind == TESS_TRACE_REDUCE_SCATTER_PIECES;
+                   op->kind == TESS_TRACE_ALL_GATHER_PIECES || op->kind == TESS_TRACE_REDUCE_SCATTER_PIECES ||
+                   op->kind == TESS_TRACE_SEND;
     return windows || b->options->comm.device[0] == '\0';
 }
 
