@@ -33,6 +33,7 @@
     X(engines) \
     X(files) \
     X(scripts) \
+    X(endings) \
     X(python) \
     X(tessera)
 

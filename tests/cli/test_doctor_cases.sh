@@ -262,7 +262,7 @@ says 'exceptions of several ranks that differ' 'rank 1: a Python exception' '[ra
 says 'an exception of any name' 'rank 2 on node1: a Python exception: my.package.TrainerError: it is over' 'node1: [rank2]: my.package.TrainerError: it is over'
 says 'an exception with a known text is that text' 'only what follows from one' \
     '[rank1]: RuntimeError: Connection reset by peer'
-says 'a measured error' 'nothing of this log' 'Validation error: 0.3' 'mean squared error: 1e-3' \
+says 'a measured error' 'no error found in' 'Validation error: 0.3' 'mean squared error: 1e-3' \
     'loss: 2.1 ValError: 0.3' 'step 10 RMSError: 0.3'
 says 'an exception behind several prefixes' 'rank 3: a Python exception' \
     '2025-01-01T10:00:00.1Z 3: [trainer3]:[2025-01-01 10:00:00,1] my.TrainerError: it is over'

@@ -12,7 +12,9 @@ expect "a variable by its name" 0 "unset    NCCL_DEBUG" env -u NCCL_DEBUG "$tess
 grep -qF "NCCL: how much NCCL prints" output && grep -qF "NCCL_IB_HCA" output && pass "is explained" || fail "$(cat output)"
 expect "with its value" 3 "wrong    NCCL_DEBUG=ERROR" env NCCL_DEBUG=ERROR "$tessera" doctor env NCCL_DEBUG
 expect "one that nobody reads" 3 "did you mean NCCL_DEBUG?" "$tessera" doctor env NCCL_DEBUGG
-expect "one of no library" 2 "FOO: no library of distributed training is known" "$tessera" doctor env FOO
+expect "one of no library" 2 "no library of distributed training is known" "$tessera" doctor env FOO
+expect "the other names are answered" 2 "unset    NCCL_DEBUG" "$tessera" doctor env NCCL_DEBUG FOO
+expect "in any order" 2 "unset    NCCL_DEBUG" "$tessera" doctor env FOO NCCL_DEBUG
 expect "a process that is not there" 2 "/proc/2147483647/environ" "$tessera" doctor env --pid 2147483647
 expect "two environments" 2 "name one environment" "$tessera" doctor env --pid 1 --file fine.env
 expect "variables as JSON" 3 '"grade": "void"' "$tessera" doctor env --json --file void.env

@@ -31,11 +31,24 @@ grep -q "root cause" output && fail "$(grep "root cause" output)" || pass "nobod
 { echo "INFO: Training with world_size=8"; cat all.log; } >told.log
 expect "the logs say how many there are" 0 "root cause: rank 3 never joined" "$tessera" doctor log told.log
 echo "all is well" >good.log
-expect "a log without anything known" 3 "nothing of this log is in the knowledge base (" "$tessera" doctor log good.log
+expect "a log without anything known" 3 "no error found in 1 line" "$tessera" doctor log good.log
+printf 'step 1 loss 2.5\nstep 2 loss 2.4\n' >steps.log
+expect "how far it came" 3 'no error found in 2 lines; the last progress: "step 2 loss 2.4"' "$tessera" doctor log steps.log
+{ echo "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0)"; echo; echo "Training completed successfully."; } >ended.log
+expect "an error before a good end" 0 'it ended well: "Training completed successfully."' "$tessera" doctor log ended.log
+grep -q "root cause" output && fail "$(grep "root cause" output)" || pass "is no cause"
+echo "2026-01-10 10:00:02 [error] the flux of the widget is out of phase" >odd.log
+expect "an error line that no entry knows" 3 "no error of these 1 lines is in the knowledge base; the first error line:" \
+    "$tessera" doctor log odd.log
 : >empty.log
-expect "an empty log" 3 "nothing of this log" "$tessera" doctor log empty.log
+expect "an empty log" 3 "no error found in 0 lines" "$tessera" doctor log empty.log
 head -c 300000 /dev/urandom >noise.log
-expect "noise" 3 "nothing of this log" "$tessera" doctor log noise.log
+expect "noise" 2 "noise.log: is not text" "$tessera" doctor log noise.log
+head -c 5000 /dev/zero >zeros.log
+expect "zeros" 2 "zeros.log: is not text" "$tessera" doctor log zeros.log
+{ cat zeros.log; timeout_of 6; } >hole.log
+expect "a log that begins with a hole" 0 "the logs of the others say which" \
+    "$tessera" doctor log --json hole.log
 expect "a log that is not there" 2 "gone.log" "$tessera" doctor log gone.log
 mkdir -p tree/host-a/.hidden tree/host-b tree/empty
 for r in 0 1 2 3 4; do timeout_of $r >tree/host-a/rank$r.log; done
@@ -68,7 +81,7 @@ flux:
   fix: a new one
 YAML
 echo "ERROR flux capacitor 12" >flux.log
-expect "unknown without the file" 3 "nothing" "$tessera" doctor log flux.log
+expect "unknown without the file" 3 "no error of these 1 lines" "$tessera" doctor log flux.log
 expect "known with it" 0 "root cause: the flux capacitor broke" "$tessera" doctor log --knowledge own.yaml flux.log
 mkdir -p config/tessera && cp own.yaml config/tessera/errors.yaml
 expect "known from the user's folder" 0 "the flux capacitor broke" "$tessera" doctor log flux.log

@@ -6,7 +6,7 @@
 
 #include "base/os/os.h"
 #include "base/text/json.h"
-#include "doctor/log/literal.h"
+#include "base/text/literal.h"
 #include "doctor/log/log_impl.h"
 
 static tess_knowledge *knowledge;
@@ -531,7 +531,7 @@ static void unknown_text_says_so(void)
     give("x.log", "epoch 1 loss 2.34\nall is well\n");
     judge(0);
     EXPECT_INT(diagnosis.kind, TESS_LOG_NOTHING);
-    EXPECT_CONTAINS(diagnosis.headline, "nothing of this log is in the knowledge base");
+    EXPECT_TEXT(diagnosis.headline, "no error found in 2 lines; the last progress: \"epoch 1 loss 2.34\"");
     EXPECT_INT(survey.n_lines, 2);
     end();
 }
@@ -542,10 +542,9 @@ static void long_lines_and_garbage_are_read_once(void)
     char *text = malloc(BYTES);
     begin();
     for (int i = 0; i < BYTES; i++)
-        text[i] = (char)((unsigned)i * 7919u % 251u);
-    for (int i = 0; i < BYTES; i++)
-        if (text[i] == '\n' || text[i] == '\r')
-            text[i] = 'x';
+        text[i] = (char)(0x20 + (unsigned)i * 7919u % 223u);
+    for (int i = 0; i < BYTES; i += 1009) /* a few control characters; more of them would be no text */
+        text[i] = (char)(i % 9);
     /* across the end of a piece, and in the overlap of two pieces */
     memcpy(text + (32 << 10) - 10, "Segmentation fault", 18);
     memcpy(text + (62 << 10) + 300, "Segmentation fault", 18);

@@ -138,7 +138,7 @@ static const struct {
     {"vllm-worker-start-failed", "",
      "Exception: WorkerProc initialization failed due to an exception in a background process. See stack trace for "
      "root cause."},
-    {"torchrun-restart", "",
+    {"torchrun-agents-lost", "",
      "The node 'n1_77_0' has failed to send a keep-alive heartbeat to the rendezvous 'r' due to an error of type "
      "RendezvousConnectionError."},
     {"torchrun-rendezvous-timeout", "", "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError"},
@@ -556,7 +556,7 @@ static const struct {
      "[2025-01-01 10:00:00] TpModelWorkerClient hit an exception: Traceback (most recent call last):"},
     {"jax-rendezvous", "",
      "Termination timeout for `all-reduce` of 40 seconds exceeded. Exiting to ensure a consistent program state."},
-    {"torchrun-restart", "", "torch.distributed.elastic.rendezvous.api.RendezvousGracefulExitError"},
+    {"torchrun-agents-lost", "", "torch.distributed.elastic.rendezvous.api.RendezvousGracefulExitError"},
     {"interrupted", "", " [2025-01-01 10:00:00] exiting program after receiving SIGTERM."},
     {"interrupted", "", "[rank1]: KeyboardInterrupt"},
     {"megatron-helpers", "", "ERROR:megatron.core.datasets.utils:Failed to compile the C++ dataset helper functions"},

@@ -138,7 +138,7 @@ static const struct {
      ONLY "NCCL gave up an operation, or a communicator, after an error; right before it: \"node-a:1:2 [2] "
           "misc/socket.cc:441 NCCL WARN foo: odd"},
     {"10:00:01 [info] all is well\n10:00:02 [error] the flux of the widget is out of phase\n",
-     "nothing of this log is in the knowledge base"},
+     "no error of these 2 lines is in the knowledge base"},
 };
 
 static void each_log_is_what_its_traceback_says(void)
@@ -180,7 +180,7 @@ static const struct {
     {"python-version", "AssertionError: CUDA_HOME does not exist, unable to compile CUDA op(s)"},
     {"python-argument",
      "deepspeed.runtime.config_utils.DeepSpeedConfigError: Configuration parameter foo was deprecated"},
-    {"python-argument",
+    {"python-device-missing",
      "pytorch_lightning.utilities.exceptions.MisconfigurationException: No supported gpu backend found!"},
     {"python-device-missing", "ValueError: fp16 mixed precision requires a GPU"},
     {"python-arithmetic", "ZeroDivisionError: division by zero"},
@@ -249,7 +249,7 @@ static void a_handled_exception_is_no_cause(void)
     EXPECT_OK(tess_survey_read(&survey, path));
     EXPECT_OK(tess_log_diagnose(&survey, 0, &diagnosis));
     EXPECT_INT(diagnosis.kind, TESS_LOG_KNOWN);
-    EXPECT_TEXT(diagnosis.headline, "no error that ends a job is in these logs");
+    EXPECT_CONTAINS(diagnosis.headline, "no error that ends a job is in these logs; the run went on after this");
     tess_survey_free(&survey);
     tess_buffer_free(&text);
     tess_knowledge_destroy(&knowledge);

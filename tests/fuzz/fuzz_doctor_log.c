@@ -7,7 +7,7 @@
 
 #include "doctor/env/env.h"
 #include "doctor/env/env_values.h"
-#include "doctor/log/literal.h"
+#include "base/text/literal.h"
 #include "doctor/log/log.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

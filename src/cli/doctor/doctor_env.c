@@ -54,7 +54,7 @@ static tess_status read_environment(const env_options *o, tess_buffer *text)
 }
 
 static tess_status examine(tess_mem *mem, const env_options *o, const tess_env_registry *registry, tess_buffer *text,
-                           tess_buffer *out, int *n_findings)
+                           tess_buffer *out, int *n_findings, int *n_strangers)
 {
     tess_env_report report = {.mem = mem};
     TESS_TRY(read_environment(o, text));
@@ -67,6 +67,7 @@ static tess_status examine(tess_mem *mem, const env_options *o, const tess_env_r
     if (status == TESS_OK)
         status = tess_env_print(&report, registry, o->style, out);
     *n_findings = tess_env_n_findings(&report);
+    *n_strangers = report.n_strangers;
     tess_env_report_free(&report);
     return status;
 }
@@ -84,7 +85,7 @@ static int run(tess_mem *mem, int argc, char **argv)
          .text = o.knowledge},
     };
     int n = cli_parse(argc, argv, &cli_doctor_env, flags, sizeof(flags) / sizeof(flags[0]));
-    int n_files = 0, n_findings = 0;
+    int n_files = 0, n_findings = 0, n_strangers = 0;
     o.names = argv + 1;
     o.n_names = n;
     if ((n > 0) + (o.file != NULL) + (o.pid != 0) > 1)
@@ -95,10 +96,12 @@ static int run(tess_mem *mem, int argc, char **argv)
     tess_buffer text = {.mem = mem}, out = {.mem = mem};
     tess_status status = tess_env_registry_load(mem, o.knowledge, n_files, &registry);
     if (status == TESS_OK)
-        status = examine(mem, &o, &registry, &text, &out, &n_findings);
+        status = examine(mem, &o, &registry, &text, &out, &n_findings, &n_strangers);
     status = cli_print_text(status, &out);
     tess_env_registry_free(&registry);
     tess_buffer_free(&text);
+    if (status == TESS_OK && n_strangers > 0)
+        return TESS_EXIT_BAD_INPUT;
     return status == TESS_OK && n_findings > 0 ? CLI_DOCTOR_FINDS : cli_end(status);
 }
 
@@ -108,5 +111,6 @@ const cli_command cli_doctor_env = {
     "Lists every variable of these, OpenMP and Tessera that is set: what it does, whether anybody reads it, whether\n"
     "its value is accepted, whether it is dangerous, and which contradict each other. With names: what each of these\n"
     "does, set or not; NAME=VALUE is judged as if it were set.\n"
-    "Exit codes: 0 nothing to correct, 1 failed, 2 bad input, 3 something to correct.",
+    "Exit codes: 0 nothing to correct, 1 failed, 2 bad input or a name that no known library reads, 3 something to\n"
+    "correct.",
     .run = run};

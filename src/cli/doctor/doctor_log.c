@@ -122,5 +122,6 @@ const cli_command cli_doctor_log = {
     "explain what the texts of a log mean, and name the rank that never came\n\n"
     "Also says what came first. Give the logs of all ranks: files, or folders with all text files below\n"
     "them; FILE - is standard input.\n"
-    "Exit codes: 0 known texts were found, 1 failed, 2 bad input, 3 nothing of it is known.",
+    "Exit codes: 0 known texts were found (root cause, effects or notes), 1 failed, 2 bad input: a log is not text or\n"
+    "cannot be read, 3 no error was found, or none that is known.",
     .run = run};

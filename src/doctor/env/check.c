@@ -84,6 +84,12 @@ static alternative find_alternative(const tess_env_registry *registry, const cha
 static void judge_unknown(const tess_env_registry *registry, tess_env_setting *setting)
 {
     const env_family *family = env_family_of(setting->name);
+    if (family == NULL) {
+        setting->grade = TESS_ENV_UNKNOWN;
+        snprintf(setting->finding, sizeof(setting->finding),
+                 "no library of distributed training is known to read a variable of this name");
+        return;
+    }
     alternative other = find_alternative(registry, setting->name, family);
     const char *lacks = family->ask != NULL ? "not in the registry" : "nobody reads a variable of this name";
     bool wrong = family->ask == NULL || other.meant != NULL;
@@ -116,7 +122,8 @@ static void judge_known(tess_env_setting *setting)
     } else if (known->risky != NULL && tess_env_accepts(known->risky, setting->value)) {
         setting->grade = TESS_ENV_RISKY;
         snprintf(setting->finding, sizeof(setting->finding), "%s", known->risk);
-    } else if (tess_env_is_default(known->fallback, setting->value)) {
+    } else if ((setting->grade = env_check_value(setting)) == TESS_ENV_FINE &&
+               tess_env_is_default(known->fallback, setting->value)) {
         snprintf(setting->finding, sizeof(setting->finding), "says the default again");
     }
 }

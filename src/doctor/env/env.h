@@ -57,7 +57,8 @@ typedef struct tess_env_report {
     tess_env_setting *settings; /* variables whose family is in the registry, sorted by name */
     int n_settings;
     size_t capacity;
-    int n_seen; /* number of all variables in the environment */
+    int n_seen;      /* number of all variables in the environment */
+    int n_strangers; /* names that the caller asked for, and that no known library reads */
     char conflicts[TESS_ENV_MOST_CONFLICTS][400];
     int n_conflicts;
 } tess_env_report;
@@ -75,7 +76,8 @@ typedef enum tess_env_format {
 tess_status tess_env_check(tess_mem *mem, const tess_env_registry *registry, const char *text, size_t size,
                            tess_env_format format, int n_cores, tess_env_report *report);
 /* Does the same for variables of this process that are given by name, set or not. A name of the form NAME=VALUE is
- * checked with that value. Does not look for conflicts. */
+ * checked with that value. A name that no known library reads is reported as TESS_ENV_UNKNOWN. Does not look for
+ * conflicts. */
 tess_status tess_env_explain(tess_mem *mem, const tess_env_registry *registry, char *const *names, int n,
                              tess_env_report *report);
 void tess_env_report_free(tess_env_report *report);

@@ -31,8 +31,11 @@ tess_status env_read_lines(const char *text, size_t size, char *copy, env_found 
 tess_status env_read(const tess_env_registry *registry, const char *text, size_t size, tess_env_format format,
                      tess_env_report *report);
 /* Fills report->settings with the variables that `names` lists, from this process's environment; an item NAME=VALUE
- * is reported with that value. TESS_E_INVALID: a name is neither in the registry nor in a family. */
+ * is reported with that value. Counts the names that are neither in the registry nor in a family. */
 tess_status env_read_names(const tess_env_registry *registry, char *const *names, int n, tess_env_report *report);
+/* Checks a value that has a language of its own, such as PYTORCH_CUDA_ALLOC_CONF, and writes setting->finding. Returns
+ * TESS_ENV_FINE for all other variables. The value must be set. */
+tess_env_grade env_check_value(tess_env_setting *setting);
 /* Finds the conflicts between the settings and fills report->conflicts. */
 void env_find_conflicts(tess_env_report *report, int n_cores);
 

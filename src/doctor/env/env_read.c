@@ -104,8 +104,7 @@ tess_status env_read_names(const tess_env_registry *registry, char *const *names
             *equals = '\0';
         const tess_env_variable *known = tess_table_find(&registry->table, name);
         const env_family *family = env_family_of(name);
-        TESS_CHECK(known != NULL || family != NULL, TESS_E_INVALID,
-                   "%.100s: no library of distributed training is known to read a variable of this name", name);
+        report->n_strangers += known == NULL && family == NULL;
         TESS_TRY(
             add(report, name, equals != NULL ? equals + 1 : tess_variable_value_named(name), false, known, family));
         name = end;

@@ -6,7 +6,7 @@
 
 #include "base/text/regex.h"
 #include "doctor/data.h"
-#include "doctor/log/literal.h"
+#include "base/text/literal.h"
 #include "doctor/log/log_impl.h"
 
 /* After this many lines, a pattern is compiled to machine code. Most patterns are matched less often, and compiling
@@ -71,6 +71,14 @@ static const char *const hooks[TESS_HOOK_COUNT] = {[TESS_HOOK_WORK] = "optype=",
                                                    [TESS_HOOK_FRAME] = "\", line ",
                                                    [TESS_HOOK_BOX] = "\u2502 /",
                                                    [TESS_HOOK_LOSS] = "loss",
+                                                   [TESS_HOOK_SPEED] = "samples/sec",
+                                                   [TESS_HOOK_STEP] = "step",
+                                                   [TESS_HOOK_ITERATION] = "iter",
+                                                   [TESS_HOOK_EPOCH] = "epoch",
+                                                   [TESS_HOOK_RATE] = "it/s",
+                                                   [TESS_HOOK_PERIOD] = "s/it",
+                                                   [TESS_HOOK_THROUGHPUT] = "throughput",
+                                                   [TESS_HOOK_ANSWER] = "\"post /",
                                                    [TESS_HOOK_ERROR] = "error",
                                                    [TESS_HOOK_FATAL] = "fatal",
                                                    [TESS_HOOK_FAILED] = " failed",
@@ -85,28 +93,19 @@ static const char *const hooks[TESS_HOOK_COUNT] = {[TESS_HOOK_WORK] = "optype=",
                                                    [TESS_HOOK_ASSIGNED] = "successfully assigned ",
                                                    [TESS_HOOK_PROMPT] = "root@",
                                                    [TESS_HOOK_CHECKPOINT] = "checkpoint from ",
-                                                   [TESS_HOOK_SPEED] = "samples/sec",
                                                    [TESS_HOOK_PROXY] = "[proxy service "};
 
-static const tess_table_field fields[] = {{"role", offsetof(tess_log_entry, role_text), true},
-                                          {"match", offsetof(tess_log_entry, match), false},
-                                          {"then", offsetof(tess_log_entry, then), false},
-                                          {"who", offsetof(tess_log_entry, who), false},
-                                          {"below", offsetof(tess_log_entry, below), false},
-                                          {"signal", offsetof(tess_log_entry, signal), false},
-                                          {"explains", offsetof(tess_log_entry, explains), false},
-                                          {"fallback", offsetof(tess_log_entry, fallback), false},
-                                          {"quotes", offsetof(tess_log_entry, quotes), false},
-                                          {"reached", offsetof(tess_log_entry, reached), false},
-                                          {"differ", offsetof(tess_log_entry, differ), false},
-                                          {"alone", offsetof(tess_log_entry, alone), false},
-                                          {"probe", offsetof(tess_log_entry, probe), false},
-                                          {"symptom", offsetof(tess_log_entry, symptom), true},
-                                          {"cause", offsetof(tess_log_entry, cause), true},
-                                          {"check", offsetof(tess_log_entry, check), true},
-                                          {"fix", offsetof(tess_log_entry, fix), true},
-                                          {"myth", offsetof(tess_log_entry, myth), false},
-                                          {"source", offsetof(tess_log_entry, source), false}};
+static const tess_table_field fields[] = {
+    {"role", offsetof(tess_log_entry, role_text), true},     {"match", offsetof(tess_log_entry, match), false},
+    {"then", offsetof(tess_log_entry, then), false},         {"who", offsetof(tess_log_entry, who), false},
+    {"below", offsetof(tess_log_entry, below), false},       {"signal", offsetof(tess_log_entry, signal), false},
+    {"explains", offsetof(tess_log_entry, explains), false}, {"fallback", offsetof(tess_log_entry, fallback), false},
+    {"quotes", offsetof(tess_log_entry, quotes), false},     {"reached", offsetof(tess_log_entry, reached), false},
+    {"differ", offsetof(tess_log_entry, differ), false},     {"alone", offsetof(tess_log_entry, alone), false},
+    {"lasts", offsetof(tess_log_entry, lasts), false},       {"restarts", offsetof(tess_log_entry, restarts), false},
+    {"symptom", offsetof(tess_log_entry, symptom), true},    {"cause", offsetof(tess_log_entry, cause), false},
+    {"check", offsetof(tess_log_entry, check), false},       {"fix", offsetof(tess_log_entry, fix), false},
+    {"myth", offsetof(tess_log_entry, myth), false},         {"source", offsetof(tess_log_entry, source), false}};
 
 int tess_knowledge_n(const tess_knowledge *k)
 {
@@ -120,7 +119,7 @@ const tess_log_entry *tess_knowledge_at(const tess_knowledge *k, int entry)
 
 const char *tess_log_role_name(tess_log_role role)
 {
-    static const char *const names[] = {"cause", "wrapper", "effect", "warning", "symptom"};
+    static const char *const names[] = {"cause", "wrapper", "effect", "warning", "symptom", "end"};
     return names[role];
 }
 
@@ -135,11 +134,24 @@ bool tess_knowledge_explains(const tess_knowledge *k, int entry, int other)
 
 static tess_status read_role(tess_log_entry *entry)
 {
-    for (entry->role = TESS_LOG_CAUSE; entry->role <= TESS_LOG_SYMPTOM; entry->role++)
+    for (entry->role = TESS_LOG_CAUSE; entry->role <= TESS_LOG_END; entry->role++)
         if (strcmp(entry->role_text, tess_log_role_name(entry->role)) == 0)
             return TESS_OK;
-    return TESS_FAIL(TESS_E_FORMAT, "%s:%d: %s: role '%.40s': choose cause, wrapper, effect, warning or symptom",
+    return TESS_FAIL(TESS_E_FORMAT, "%s:%d: %s: role '%.40s': choose cause, wrapper, effect, warning, symptom or end",
                      entry->row.file, entry->row.line, entry->row.id, entry->role_text);
+}
+
+/* Fails if an entry that is not a good end lacks the cause, the check or the fix. */
+static tess_status check_advice(const tess_log_entry *entry)
+{
+    const struct {
+        const char *name, *text;
+    } fields_of_errors[] = {{"cause", entry->cause}, {"check", entry->check}, {"fix", entry->fix}};
+    for (int i = 0; i < 3; i++)
+        TESS_CHECK(entry->role == TESS_LOG_END || fields_of_errors[i].text != NULL, TESS_E_FORMAT,
+                   "%s:%d: '%s' needs the field '%s'", entry->row.file, entry->row.line, entry->row.id,
+                   fields_of_errors[i].name);
+    return TESS_OK;
 }
 
 /* Reads a field that is either "yes" or missing. */
@@ -161,6 +173,16 @@ static tess_status read_alone(tess_log_entry *entry)
     return TESS_OK;
 }
 
+/* Returns what the end is about; all entries that are no ends are about a program. */
+static tess_log_scope read_scope(const tess_log_entry *entry)
+{
+    if (entry->role != TESS_LOG_END || entry->who == NULL)
+        return TESS_LOG_OF_PROGRAM;
+    if (strcmp(entry->who, "job") == 0)
+        return TESS_LOG_OF_JOB;
+    return strcmp(entry->who, "process") == 0 ? TESS_LOG_OF_PROCESS : TESS_LOG_OF_PROGRAM;
+}
+
 static tess_status read_who(tess_log_entry *entry)
 {
     entry->by_endpoint = entry->who != NULL && strcmp(entry->who, "endpoint") == 0;
@@ -171,9 +193,13 @@ static tess_status read_who(tess_log_entry *entry)
     entry->by_host = entry->by_gpu || (entry->who != NULL && strcmp(entry->who, "host") == 0);
     entry->by_pod = entry->who != NULL && strcmp(entry->who, "pod") == 0;
     entry->by_reporter |= entry->by_pod;
-    TESS_CHECK(entry->who == NULL || entry->by_reporter || entry->by_host, TESS_E_FORMAT,
-               "%s:%d: %s: who '%.40s': write reporter, endpoint, file, host or gpu, or leave it out", entry->row.file,
-               entry->row.line, entry->row.id, entry->who);
+    entry->scope = read_scope(entry);
+    TESS_CHECK(entry->who == NULL || entry->by_reporter || entry->by_host || entry->scope != TESS_LOG_OF_PROGRAM,
+               TESS_E_FORMAT,
+               "%s:%d: %s: who '%.40s': write reporter, endpoint, file, pod, host, gpu, or process or job (of an end), "
+               "or leave it "
+               "out",
+               entry->row.file, entry->row.line, entry->row.id, entry->who);
     return TESS_OK;
 }
 
@@ -334,7 +360,9 @@ static tess_status prepare(tess_knowledge *k)
         TESS_TRY(read_who(entry));
         TESS_TRY(read_alone(entry));
         TESS_TRY(read_yes(entry, "fallback", entry->fallback, &entry->is_fallback));
-        TESS_TRY(read_yes(entry, "probe", entry->probe, &entry->is_probe));
+        TESS_TRY(check_advice(entry));
+        TESS_TRY(read_yes(entry, "lasts", entry->lasts, &entry->is_lasting));
+        TESS_TRY(read_yes(entry, "restarts", entry->restarts, &entry->is_restart));
         TESS_TRY(read_yes(entry, "signal", entry->signal, &entry->is_signal));
         TESS_TRY(read_yes(entry, "quotes", entry->quotes, &entry->is_quoting));
         TESS_TRY(read_explains(k, entry));
@@ -483,8 +511,7 @@ static void try_pattern(tess_knowledge *k, pattern *p, const char *line, size_t 
 {
     if (p->regex == NULL) {
         found->hooks |= TESS_HOOK_BIT(p->entry);
-        /* every step prints these two words, so they report nothing */
-        found->has_a_word |= p->entry != TESS_HOOK_LOSS && p->entry != TESS_HOOK_SPEED;
+        found->has_a_word |= (TESS_HOOK_BIT(p->entry) & TESS_HOOKS_OF_STEPS) == 0; /* every step has such words */
     }
     if (p->regex == NULL || p->seen == k->serial)
         return;

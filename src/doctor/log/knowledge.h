@@ -14,8 +14,12 @@ typedef enum tess_log_role {
     TESS_LOG_WRAPPER,
     TESS_LOG_EFFECT,
     TESS_LOG_WARNING,
-    TESS_LOG_SYMPTOM
+    TESS_LOG_SYMPTOM,
+    TESS_LOG_END /* no error: a program or the job ended well */
 } tess_log_role;
+
+/* The thing that ended well. The end of a single process says little if others failed. */
+typedef enum tess_log_scope { TESS_LOG_OF_PROCESS, TESS_LOG_OF_PROGRAM, TESS_LOG_OF_JOB } tess_log_scope;
 
 /* The named groups of a pattern. They name the process, place or thing that a line is about. */
 #define TESS_LOG_NAME_LIST(X)                                                                         \
@@ -48,17 +52,20 @@ enum { TESS_KNOWLEDGE_MOST_EXPLAINED = 16 };
 
 typedef struct tess_log_entry {
     tess_table_row row;
-    /* all texts from match to probe, and myth and source, may be NULL */
+    /* all texts from match to restarts, and myth and source, may be NULL */
     const char *role_text, *match, *then, *below, *signal, *who, *explains, *fallback, *quotes, *reached, *differ,
-        *alone, *probe;
+        *alone, *lasts, *restarts;
     const char *symptom, *cause, *check, *fix, *myth, *source;
+    /* cause, check and fix of an END are NULL */
     tess_log_role role;
-    bool by_reporter; /* the line is about another process than the one that printed it */
-    bool by_endpoint; /* like by_reporter; also, the line says that the job's endpoint was not reached */
-    bool by_file;     /* like by_reporter; also, the line is about a checkpoint, by default the last one read */
-    bool is_probe;    /* the line reports a failed attempt, which is no error if the run continues after it */
-    bool by_host;     /* the line is about the host of the process that prints it */
-    bool by_pod;      /* like by_reporter; a line without a pod takes the one that an earlier line names */
+    bool by_reporter;     /* the line is about another process than the one that printed it */
+    bool by_endpoint;     /* like by_reporter; also, the line says that the job's endpoint was not reached */
+    bool by_file;         /* like by_reporter; also, the line is about a checkpoint, by default the last one read */
+    bool is_lasting;      /* the run goes on with it: it stays a finding where steps follow */
+    bool is_restart;      /* a launcher starts the processes again */
+    tess_log_scope scope; /* the thing that ended well, for an END */
+    bool by_host;         /* the line is about the host of the process that prints it */
+    bool by_pod;          /* like by_reporter; a line without a pod takes the one that an earlier line names */
     /* like by_host; also, the report names the GPU of the process, if only that process printed the line */
     bool by_gpu;
     bool is_fallback; /* ignored if another cause, wrapper or effect matches the same line */
@@ -107,7 +114,15 @@ typedef enum tess_log_hook {
     TESS_HOOK_TRACEBACK,
     TESS_HOOK_FRAME,
     TESS_HOOK_BOX,
-    TESS_HOOK_LOSS,
+    TESS_HOOK_LOSS, /* the first of the words of lines of progress, which end with TESS_HOOK_ANSWER */
+    TESS_HOOK_SPEED,
+    TESS_HOOK_STEP,
+    TESS_HOOK_ITERATION,
+    TESS_HOOK_EPOCH,
+    TESS_HOOK_RATE,
+    TESS_HOOK_PERIOD,
+    TESS_HOOK_THROUGHPUT,
+    TESS_HOOK_ANSWER,
     TESS_HOOK_ERROR,
     TESS_HOOK_FATAL,
     TESS_HOOK_FAILED,
@@ -122,12 +137,13 @@ typedef enum tess_log_hook {
     TESS_HOOK_ASSIGNED,
     TESS_HOOK_PROMPT,
     TESS_HOOK_CHECKPOINT,
-    TESS_HOOK_SPEED,
     TESS_HOOK_PROXY,
     TESS_HOOK_COUNT
 } tess_log_hook;
 
 #define TESS_HOOK_BIT(hook) (UINT64_C(1) << (hook))
+/* the words that lines of progress contain */
+#define TESS_HOOKS_OF_STEPS ((TESS_HOOK_BIT(TESS_HOOK_ANSWER) << 1) - TESS_HOOK_BIT(TESS_HOOK_LOSS))
 
 enum { TESS_KNOWLEDGE_MOST_FOUND = 16, TESS_KNOWLEDGE_LINES_AFTER = 16 };
 

@@ -99,6 +99,24 @@ static tess_status refuse_compressed(const log_lines *lines)
     return TESS_OK;
 }
 
+/* Fails for files that are no text: some of their bytes are control characters that no program prints. NULs do not
+ * count, because a log that was cut while it was written may begin with them. */
+static tess_status refuse_binary(const log_lines *lines)
+{
+    enum { SHARE = 50, FEW = 8 }; /* one of SHARE bytes */
+    size_t n_bad = 0, n_nul = 0;
+    for (size_t i = 0; i < lines->end; i++) {
+        unsigned char c = (unsigned char)lines->buffer[i];
+        n_nul += c == '\0';
+        n_bad += (c < 0x20 && c != '\0' && strchr("\t\n\v\f\r\b\a\x1b", c) == NULL) || c == 0x7f;
+    }
+    bool only_nul = n_nul > 0 && n_nul == lines->end;
+    TESS_CHECK(!only_nul && (n_bad < FEW || n_bad * SHARE < lines->end - n_nul), TESS_E_INVALID,
+               "%s: is not text: %zu of its first %zu bytes are control characters", lines->path,
+               only_nul ? n_nul : n_bad, lines->end);
+    return TESS_OK;
+}
+
 tess_status log_lines_open(tess_mem *mem, const char *path, log_lines *lines)
 {
     *lines = (log_lines){.mem = mem, .fd = -1, .ends_line = true};
@@ -117,6 +135,8 @@ tess_status log_lines_open(tess_mem *mem, const char *path, log_lines *lines)
     lines->encoding = log_encoding_of(lines->buffer, lines->end);
     if (lines->encoding != LOG_BYTES)
         TESS_TRY(begin_conversion(lines));
+    else
+        TESS_TRY(refuse_binary(lines));
     return fill_half(lines);
 }
 
@@ -187,6 +207,16 @@ static tess_status join(log_lines *lines, size_t *n)
     }
 }
 
+/* Skips NULs at the beginning of a line of *n bytes: they fill the place of what was cut from a log while a program
+ * wrote to it. */
+static void skip_hole(log_lines *lines, size_t *n)
+{
+    while (*n > 0 && lines->buffer[lines->begin] == '\0') {
+        lines->begin++;
+        --*n;
+    }
+}
+
 tess_status log_lines_next(log_lines *lines, const char **text, size_t *size)
 {
     bool there = false;
@@ -206,6 +236,7 @@ tess_status log_lines_next(log_lines *lines, const char **text, size_t *size)
         TESS_TRY(join(lines, &n));
     if (lines->ends_line)
         lines->line++;
+    skip_hole(lines, &n);
     char *line = lines->buffer + lines->begin;
     *text = line;
     there = lines->begin + n < lines->end && (line[n] == '\n' || line[n] == '\r');

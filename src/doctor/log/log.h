@@ -7,7 +7,8 @@
 #include "doctor/log/knowledge.h"
 #include "doctor/log/python_stacks.h"
 
-enum { LOG_MOST_RANKS = 1 << 16, TESS_LOG_MOST_CULPRITS = 64 };
+/* LOG_EXCERPT: room for the beginning of a line that a report quotes */
+enum { LOG_MOST_RANKS = 1 << 16, TESS_LOG_MOST_CULPRITS = 64, LOG_EXCERPT = 400 };
 
 /* The collective in which a rank timed out. Texts that the log does not give are "". */
 typedef struct log_work {
@@ -46,6 +47,7 @@ typedef struct log_rank {
     char host[64]; /* host on which it runs; "": not known */
     int pid;       /* process id on that host; 0: not known */
     log_place at;  /* line that reports the timeout */
+    int64_t n_all; /* steps of all processes before that line */
     double time_s; /* time of the timeout; negative: not known */
 } log_rank;
 
@@ -56,11 +58,13 @@ typedef struct log_who {
     bool is_class;                              /* `actor` is only the kind of a worker, whose name is not known */
     const char *noun;                           /* "pod", "container", "job" or "task"; NULL: `actor` is an actor */
     bool is_local;                              /* `ranks` is a local rank; the global rank may become known later */
+    bool is_of_all;       /* all ranks did the same, so none of them is at fault; `ranks` is empty */
     bool is_named;        /* true: the line names the process; false: the process printed the line */
     int pid;              /* process id; 0: not known */
     char more_hosts[160]; /* further hosts: ", node-b, node-c" */
     char more_pids[64];   /* further process ids: ", 7, 8" */
     char more_gpus[64];   /* further GPUs of the same host: ", 5, 6" */
+    char more_peers[128]; /* further peers: ", 192.0.2.8, 192.0.2.9" */
     /* `step`: step of training; `what`: the error itself */
     char host[64], gpu[32], actor[64], device[32], peer[64], step[24], what[176];
 } log_who;
@@ -68,8 +72,14 @@ typedef struct log_who {
 /* A line that its logger marks as an error, and that no entry matches. */
 typedef struct log_loose {
     log_place at;
-    char excerpt[240];
+    char excerpt[LOG_EXCERPT];
 } log_loose;
+
+/* Steps of training that were counted in a file before a line: of all processes, and of the one that printed the
+ * line. Live steps are printed at once, without a buffer that may delay them. */
+typedef struct log_steps {
+    int64_t n_all, n_own, n_own_live;
+} log_steps;
 
 /* The lines that matched an entry. */
 typedef struct log_match {
@@ -83,19 +93,23 @@ typedef struct log_match {
     bool is_failure;    /* the first line belongs to torchrun's table */
     bool names_differ;  /* a later line names other processes */
     int n_listed;       /* number of ranks that the newest list names */
-    char excerpt[240];  /* beginning of the first line, without control characters */
-    uint8_t *ranks;     /* bit r: rank r printed such a line; NULL: no rank is known */
+    char excerpt[LOG_EXCERPT]; /* beginning of the first line, without control characters */
+    uint8_t *ranks;            /* bit r: rank r printed such a line; NULL: no rank is known */
     /* (n_came) for each rank, 1 + the number that it reached, or how many of the lines it printed; 0: none. Only for
      * entries with `reached` */
     int64_t *came;
     int n_came;
     bool is_told;      /* a more specific error is known for what the first line quotes */
-    bool is_over;      /* the run continued after the first line, or another exception replaced it */
+    bool is_over;      /* the run went on after the last line, or another exception replaced it */
+    bool went_on;      /* the run went on after the last line */
+    bool is_tried;     /* the last line says that the program tries again, or its logger marks it as a warning */
+    log_place last;    /* latest line that was read */
+    log_steps steps;   /* steps before that line */
+    int64_t speaker;   /* process that printed it (log_speaker_of) */
     const char *phase; /* activity of the program, from the traceback above the first line; NULL: not known */
     char frame[180];   /* a frame of that traceback: "train.py:12 in main"; "": none */
     bool is_cut;       /* the first line announced a traceback whose exception is missing */
     bool is_exception; /* the first line is the exception at the end of a traceback */
-    int n_steps; /* lines of training steps that the same process printed afterwards; counting stops after a limit */
     log_loose before;  /* unknown error line that the same process printed right before it; line 0: none */
     int64_t n_counted; /* number of lines without a number, for entries with `reached` */
 } log_match;
@@ -107,6 +121,8 @@ typedef struct log_failure {
     bool is_root;        /* torchrun names it as the first to fail */
     double time_s;       /* time of its end, in seconds since the beginning of the year; negative: not known */
     char host[64];       /* "": not known */
+    int file;            /* file that reports it */
+    int64_t line, n_all; /* line of the report, and steps of all processes before it */
 } log_failure;
 
 /* A row of the table of processes that the kernel prints when it runs out of memory. */
@@ -131,6 +147,10 @@ typedef struct tess_survey {
     int n_failures;
     log_stacks stacks;
     log_loose first_loose; /* first unknown error line; line 0: none */
+    log_loose last_step;   /* last line of progress; line 0: none */
+    log_loose good_end;    /* last line that says that a program or the job ended well; line 0: none */
+    bool ended_well;       /* a line says that the whole job ended well, and no error follows it */
+    bool restarted;        /* a launcher started the processes again, and the run went on */
     char endpoint[96]; /* address at which the processes of the job meet, from the first line that gives it; "": none */
     int stated_world;  /* number of ranks that the logs state; 0: none */
     int largest_communicator; /* ranks of the largest NCCL communicator; 0: none is known */
@@ -159,7 +179,7 @@ enum { TESS_LOG_MOST_EVIDENCE = 16 };
 typedef struct tess_log_diagnosis {
     tess_log_kind kind;
     char headline[640];
-    char evidence[TESS_LOG_MOST_EVIDENCE][512];
+    char evidence[TESS_LOG_MOST_EVIDENCE][720];
     int n_evidence;
     int culprit[TESS_LOG_MOST_CULPRITS], n_culprits; /* the first n_culprits ranks at fault */
     int entry;                                       /* entry of the root cause; -1: none */

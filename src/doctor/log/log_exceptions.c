@@ -6,36 +6,6 @@
 #include "doctor/log/log_impl.h"
 #include "doctor/table/clean.h"
 
-/* Whether the line reports a step of training: "loss: 2.31", "'loss': 2.31", "Speed: 2047.38 samples/sec". */
-bool log_is_step_line(const char *line, size_t size)
-{
-    const char *speed = memmem(line, size, " samples/sec", 12);
-    if (speed != NULL && speed > line && isdigit((unsigned char)speed[-1]))
-        return true;
-    const char *at = memmem(line, size, "oss", 3);
-    size_t n = at != NULL ? 3 : 0, left = at != NULL ? size - (size_t)(at - line) : 0;
-    while (n < left && n < 8 && strchr("'\": =", at[n]) != NULL)
-        n++;
-    return n > 3 && n < left && isdigit((unsigned char)at[n]);
-}
-
-/* If a process continues with its steps after an exception, the exception was caught. If the run continues after a
- * probe failed, the probe was no error; any process may print those steps. */
-void log_note_step(survey_reading *r, const log_who *origin)
-{
-    /* steps that show it: fewer may be buffered lines that other processes had printed earlier */
-    enum { GOES_ON = 20 };
-    int speaker = origin->n_ranks > 0 ? origin->ranks[0] : -1;
-    r->steps_left--;
-    for (int i = 0; i < tess_knowledge_n(r->survey->knowledge); i++) {
-        log_match *match = &r->survey->matches[i];
-        bool is_probe = match->n_lines > 0 && tess_knowledge_at(r->survey->knowledge, i)->is_probe;
-        bool may_be_over = is_probe || (match->is_exception && match->rank == speaker);
-        if (may_be_over && match->first.file == r->file && ++match->n_steps == GOES_ON)
-            match->is_over = true;
-    }
-}
-
 /* Updates the exception that this one came from. It is over if it was only part of a look-up. If its own frames do
  * not show the phase, it takes the phase of this one. */
 void log_note_chained(survey_reading *r)

@@ -54,8 +54,8 @@ typedef struct log_lines {
     size_t raw_size;
 } log_lines;
 
-/* Opens a log; "-" is standard input. Errors name the path: TESS_E_NOT_FOUND, TESS_E_INVALID (a folder or a
- * compressed file), TESS_E_IO. */
+/* Opens a log; "-" is standard input. Errors name the path: TESS_E_NOT_FOUND, TESS_E_INVALID (a folder, a
+ * compressed file, or no text), TESS_E_IO. */
 tess_status log_lines_open(tess_mem *mem, const char *path, log_lines *lines);
 /* Reads the next line. *text has no line end and no NUL, and is valid until the next call. At the end of the log,
  * *text is NULL and lines->line is the number of lines. */
@@ -106,6 +106,8 @@ void log_who_join(log_who *who, const log_who *other);
 void log_who_join_reporter(log_who *who, const log_who *other);
 /* Adds the hosts of `other`. Keeps process and GPU only if they are equal in both. */
 void log_who_add_hosts(log_who *who, const log_who *other);
+/* Adds the peer of `other`, if it differs. */
+void log_who_add_peer(log_who *who, const log_who *other);
 /* Adds the process id of `other`. */
 void log_who_add_pids(log_who *who, const log_who *other);
 /* Adds the GPU of `other`, and its process id if it differs. */
@@ -122,6 +124,15 @@ bool log_who_is_known(const log_who *who);
 bool log_who_has(const log_who *who, int rank);
 /* Formats "ranks 1-3 on node-e", "actor pool_0:3 on 192.0.2.14 (pid 5120)"; "" if nothing is known. Returns text. */
 const char *log_who_text(const log_who *who, char *text, size_t size);
+
+/* Called for each rank; returns whether to name it. */
+typedef bool (*log_rank_fn)(const void *context, int rank);
+
+/* Formats "rank 3", "ranks 0-2,4-7"; a long list ends with "...". Returns text. */
+const char *log_name_ranks(log_rank_fn is_in, const void *context, int n_ranks, char *text, size_t size);
+int log_count_ranks(log_rank_fn is_in, const void *context, int n_ranks);
+/* Returns a rank's element of survey->ranks; extends the array if needed. */
+tess_status log_rank_at(tess_survey *survey, int rank, log_rank **out);
 
 /* ---- phases.c: what a program was doing ---- */
 typedef struct log_frame {
@@ -229,8 +240,20 @@ void log_report_blame(const log_blame *blame, tess_log_diagnosis *diagnosis);
  * them. */
 void log_report_waits(const log_blame *blame, tess_log_diagnosis *diagnosis);
 
-/* ---- log_evidence.c ---- */
-void log_add_evidence(tess_log_diagnosis *diagnosis, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* ---- log_steps.c: lines that show that a program goes on ---- */
+/* A step of training, or another sign of progress. */
+typedef struct log_step {
+    uint64_t id;  /* equal for lines about the same step */
+    bool is_live; /* a logger or a progress bar printed it, which do not delay their output */
+} log_step;
+
+/* Reads a step: "step=20", "iteration 100/ 1000", "Epoch 3: 100%|", "'loss': 2.31", "2047 samples/sec". Returns false
+ * for any other line. */
+bool log_step_of_line(const char *line, size_t size, log_step *step);
+/* Whether the words of the line say that the program tries again or continues: "retrying", "falling back". */
+bool log_says_it_goes_on(const char *line, size_t size);
+/* Whether Python's module `warnings` printed the line: "/data/x.py:12: UserWarning: ...". */
+bool log_is_python_warning(const char *line, size_t size);
 
 /* Most lines of a quotation, and most lines between the kernel's table of processes and the line that says which
  * process it killed. */
@@ -245,6 +268,16 @@ typedef struct loose_run {
     int64_t last;  /* number of the last line of the row */
     double time_s; /* time of that line; negative: not known */
 } loose_run;
+
+/* LOG_MOST_STEPS: limit of the lines of steps that are counted after an error, over all processes */
+enum { LOG_SPEAKERS = 64, LOG_LAST_STEPS = 32, LOG_MOST_STEPS = 4096 };
+
+/* The steps that a process printed after the first error. */
+typedef struct log_speaker {
+    int64_t key; /* log_speaker_of */
+    uint64_t last;
+    int64_t n, n_live;
+} log_speaker;
 
 /* The state while a file is read. */
 typedef struct survey_reading {
@@ -274,7 +307,16 @@ typedef struct survey_reading {
     log_traces traces;
     log_trace_part part; /* part of a traceback that the last line is */
     char frames[4096];   /* frames of that traceback, as text */
-    int steps_left; /* lines of steps that are still counted to see whether a process continues after an exception */
+    /* ---- whether the run goes on after an error ---- */
+    int steps_left;                     /* lines of steps that are still counted */
+    log_speaker all;                    /* steps of all processes */
+    log_speaker speakers[LOG_SPEAKERS]; /* the first n_speakers processes */
+    int n_speakers;
+    log_loose may_be_steps[LOG_LAST_STEPS]; /* the last lines that may be steps */
+    int64_t n_may_be_steps;
+    int64_t restart_line, restart_steps; /* last restart by a launcher, and steps of all before it; line 0: none */
+    int64_t end_line, end_speaker;       /* last line that reports a good end; line 0: none */
+    tess_log_scope end_scope;
     loose_run loose[LOG_LOOSE]; /* the last rows */
     int n_loose;
 } survey_reading;
@@ -288,15 +330,29 @@ void log_find_line(survey_reading *reading, const char *line, size_t size, int64
 log_who log_find_origin(const survey_reading *reading, const char *line, size_t size, const log_who *writer);
 /* Whether one of the entries found says more than the entry for all exceptions. */
 bool log_says_more(const survey_reading *reading, const tess_found *found);
-/* Whether the line reports a step of training: "loss: 2.31". */
-bool log_is_step_line(const char *line, size_t size);
-/* Notes a step of `origin`. An exception after which its process continues is not a cause. */
-void log_note_step(survey_reading *reading, const log_who *origin);
 /* Updates the exception that led to the last line's exception: it was only a look-up, or gets the phase of this one. */
 void log_note_chained(survey_reading *reading);
 /* Gives the phase of a traceback to the match of a wrapper on the line right above it. Returns false if there is
  * none. */
 bool log_note_announced(const survey_reading *reading, const log_trace *trace);
+
+/* ---- went_on.c: whether the run went on after an error ---- */
+/* Returns a number for the process that printed a line: the same for all lines of a process. */
+int64_t log_speaker_of(const log_who *origin);
+/* Keeps a line that may be a step, to quote the last one in the report. */
+void log_keep_step(survey_reading *reading, const char *line, size_t size, int64_t number);
+/* Counts a step of `origin`. */
+void log_note_step(survey_reading *reading, const log_who *origin, const log_step *step);
+/* Returns the steps that were counted so far. */
+log_steps log_steps_now(const survey_reading *reading, int64_t speaker);
+/* Notes a line that says that a process, a program or the job ended well. */
+void log_note_end(survey_reading *reading, tess_log_scope scope, const char *line, size_t size, int64_t number,
+                  const log_who *origin);
+void log_note_restart(survey_reading *reading, int64_t number);
+/* Whether the run went on after the last line of the entry, as far as the file was read. */
+bool log_went_on(const survey_reading *reading, int entry);
+/* Marks the errors of the file after which the run went on. Must be called at the end of a file. */
+void log_settle(survey_reading *reading);
 
 /* ---- survey_match.c: the lines of an entry ---- */
 /* Returns the time of a line, or of the last earlier line with a time. */
@@ -357,6 +413,8 @@ const char *log_oom_text(const log_oom_row *row, char *text, size_t size);
 /* ---- loose.c: unknown error lines, which no entry matches ---- */
 /* Whether the logger marked the line as an error. */
 bool log_is_error_line(const char *line, size_t size);
+/* Whether the logger marked the line as a warning, or with a lower level. */
+bool log_is_mild(const char *line, size_t size);
 void log_note_loose(survey_reading *reading, const char *line, size_t size, int64_t number, const log_who *speaker);
 /* Forgets the row of error lines that `speaker` printed right before line `number`, because they only announce a
  * traceback. */
@@ -365,10 +423,50 @@ void log_drop_loose(survey_reading *reading, int64_t number, const log_who *spea
  * is none. */
 const log_loose *log_loose_before(const survey_reading *reading, int64_t number, const log_who *speaker);
 
-/* ---- log_diagnosis.c ---- */
+/* ---- log_choice.c: the root cause among the entries that were found ---- */
+/* Whether the entry was found, and the run did not go on after it. */
+bool log_is_found(const tess_survey *survey, int entry);
+/* Whether the first line of `a` comes before that of `b`: by time, or by place. */
+bool log_is_before(const log_match *a, const log_match *b);
+/* Whether both are lines of one message, such as an error code and its text below it. */
+bool log_is_one_message(const log_match *a, const log_match *b);
+/* Whether an effect names the process that ended first. */
+bool log_names_the_first(const log_match *match);
 /* Returns the role of an entry in these logs. An entry that another one explains is an effect, and so is a wrapper
- * if a cause is known. */
+ * if a cause is known. An error that the run survived is a warning. */
 tess_log_role log_role_of(const tess_survey *survey, int entry);
+/* These return an entry; -1: there is none. The first returns the earliest effect, if possible one that no other entry
+ * explains. The second returns the earliest entry of a role. `named`: only entries that name the process that ended
+ * first; otherwise, only entries before the timeouts. `general`: only fallbacks; if false, no fallback counts as a
+ * cause. The third returns the error that ended the job; `gone`: entry that names another process that ended, or -1. */
+int log_find_effect(const tess_survey *survey);
+int log_find_first(const tess_survey *survey, tess_log_role role, bool named, bool general);
+int log_find_cause(const tess_survey *survey, int gone);
+
+/* ---- log_culprit.c: whom an entry is about ---- */
+/* Finds the process or device at fault, and the process that only reported it. Either may remain unknown. If all ranks
+ * failed alike, they are reporters. */
+void log_find_culprit(const tess_survey *survey, int cause, log_who *culprit, log_who *reporter);
+
+/* ---- log_entry.c: the report of an entry ---- */
+/* Reports an entry as the finding, by its first line. */
+void log_report_entry(const tess_survey *survey, int entry, tess_log_kind kind, tess_log_diagnosis *diagnosis);
+void log_set_culprit(const log_who *who, tess_log_diagnosis *diagnosis);
+/* Adds a line of evidence, if there is room. */
+void log_add_evidence(tess_log_diagnosis *diagnosis, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Appends the symptom, with what the program was doing. Returns the new length. */
+size_t log_add_symptom(const tess_log_entry *entry, const log_match *match, char *text, size_t size, size_t at);
+/* Adds the first line of a match as evidence. */
+void log_add_place(const tess_survey *survey, const log_match *match, tess_log_diagnosis *diagnosis);
+/* Adds evidence from above the line: the program's frame in the traceback, or the unknown error line before it. */
+void log_add_surroundings(const tess_survey *survey, const log_match *match, tess_log_diagnosis *diagnosis);
+/* Adds that the beginning of torchrun's table is missing, if it is. */
+void log_add_cut_off(const tess_survey *survey, tess_log_diagnosis *diagnosis);
+
+/* ---- log_rest.c: what is known without a root cause ---- */
+void log_report_rest(const tess_survey *survey, tess_log_diagnosis *diagnosis);
+/* Adds how processes ended, as torchrun saw it. */
+void log_add_failures(const tess_survey *survey, tess_log_diagnosis *diagnosis);
 
 /* ---- json_line.c: lines that are one JSON object each ---- */
 /* Called for a line of a text that `who` wrote. */
@@ -435,15 +533,5 @@ const char *log_describe_work(const log_work *work, char *text, size_t size);
 /* Fills in bytes, traffic_bytes and mb_per_s from the diagnosis' work and world. Writes a sentence to `text`, or ""
  * if the element counts are not known. Sizes are for elements of 4 bytes, because logs do not name the dtype. */
 void log_do_arithmetic(tess_log_diagnosis *diagnosis, char *text, size_t size);
-
-/* ---- log_ranks.c ---- */
-/* Called for each rank; returns whether to name it. */
-typedef bool (*log_rank_fn)(const void *context, int rank);
-
-/* Formats "rank 3", "ranks 0-2,4-7"; a long list ends with "...". Returns text. */
-const char *log_name_ranks(log_rank_fn is_in, const void *context, int n_ranks, char *text, size_t size);
-int log_count_ranks(log_rank_fn is_in, const void *context, int n_ranks);
-/* Returns a rank's element of survey->ranks; extends the array if needed. */
-tess_status log_rank_at(tess_survey *survey, int rank, log_rank **out);
 
 #endif

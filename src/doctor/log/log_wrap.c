@@ -183,7 +183,8 @@ static bool take(const char *text, size_t size, size_t *at, const char **line, s
 static bool is_torn(log_wrap wrap, const char *line, size_t size, const char *next)
 {
     const unsigned char last = (unsigned char)line[size - 1], first = (unsigned char)next[0];
-    const bool open = isalpha(last) || (last == ' ' && !wrap.at_words) || strchr("_-=.(/", last) != NULL;
+    const char *inner = wrap.at_words ? "_-=(/" : "_-=.(/"; /* between words, a point ends a sentence */
+    const bool open = isalpha(last) || (last == ' ' && !wrap.at_words) || strchr(inner, last) != NULL;
     const bool inside = islower(first) || isdigit(first) || first == '=' || (!wrap.at_words && isupper(first));
     return last == ',' || (open && inside) || (isdigit(last) && isdigit(first));
 }

@@ -101,6 +101,17 @@ bool log_is_error_line(const char *line, size_t size)
            (rest > 7 && (strncasecmp(text, "error: ", 7) == 0 || strncasecmp(text, "fatal: ", 7) == 0));
 }
 
+bool log_is_mild(const char *line, size_t size)
+{
+    static const char *const levels[] = {"WARNING", "WARN", "INFO", "DEBUG", "NOTICE"};
+    size_t n = size < HEAD_OF_LINE ? size : HEAD_OF_LINE;
+    bool is_nccl = memmem(line, n, " NCCL ", 6) != NULL; /* NCCL prints its errors as warnings */
+    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]) && !is_nccl; i++)
+        if (has_level(line, n, levels[i]))
+            return true;
+    return false;
+}
+
 void log_note_loose(survey_reading *r, const char *line, size_t size, int64_t number, const log_who *speaker)
 {
     loose_run *run = NULL;

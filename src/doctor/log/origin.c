@@ -118,7 +118,9 @@ static bool is_module(const char *text, size_t size)
     for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++)
         if (size > strlen(packages[i]) && memcmp(text, packages[i], strlen(packages[i])) == 0)
             return true;
-    return size > 6 && memcmp(text + size - 6, ".error", 6) == 0; /* the type of an exception, such as "zlib.error" */
+    const char *dot = memrchr(text, '.', size);
+    size_t n = dot != NULL ? (size_t)(text + size - dot) : 0;
+    return n > 5 && memcmp(text + size - 5, "error", 5) == 0; /* a type: "zlib.error", "socket.gaierror" */
 }
 
 /* Whether the text may be a host: "node-a", "worker3", "10.0.0.2". A plain word, a program or a file name is not. */
@@ -409,6 +411,17 @@ static void read_tag(const char *line, log_who *who)
         copy(who->host, sizeof(who->host), line + host, (size_t)(end - host) - 1);
 }
 
+/* Reads a host in brackets, "[node-3] ". Only names that are usual for hosts count: others are loggers or jobs. */
+static void read_bracketed_host(const char *text, size_t size, log_who *who)
+{
+    size_t n = 1;
+    while (n < size && is_host_char(text[n]))
+        n++;
+    bool is_bracket = size > 4 && text[0] == '[' && n + 1 < size && text[n] == ']' && strchr(" :", text[n + 1]) != NULL;
+    if (is_bracket && is_numbered_host(text + 1, n - 1) && is_host(text + 1, n - 1))
+        copy(who->host, sizeof(who->host), text + 1, n - 1);
+}
+
 /* Reads the host from a logger's field: "host=gpu-4", "hostname=gpu-4". */
 static void read_field(const char *line, log_who *who)
 {
@@ -563,6 +576,8 @@ log_who log_origin_of_line(const char *line, size_t size)
         read_tag(head + at, &who);
     if (who.host[0] == '\0')
         read_host(head + at, n - at, &who);
+    if (who.host[0] == '\0')
+        read_bracketed_host(head + at, n - at, &who);
     if (who.host[0] == '\0')
         read_field(head, &who);
     if (who.host[0] == '\0')

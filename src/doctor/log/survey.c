@@ -164,6 +164,14 @@ static tess_status note_entries(survey_reading *r, const tess_found *found, cons
     note_said_below(r, found);
     for (int i = 0; i < found->n_entries; i++) {
         const tess_found_entry *one = &found->entries[i];
+        const tess_log_entry *entry = tess_knowledge_at(r->survey->knowledge, one->entry);
+        if (entry->role == TESS_LOG_END) {
+            if (found->n_entries == 1)
+                log_note_end(r, entry->scope, line, size, number, origin);
+            continue;
+        }
+        if (entry->is_restart && !one->follows)
+            log_note_restart(r, number);
         if (one->follows) {
             log_note_rest(r, one, number, origin);
             TESS_TRY(log_note_lack(r, one, line, size, number, origin, failure));
@@ -180,7 +188,7 @@ static tess_status note_entries(survey_reading *r, const tess_found *found, cons
         log_note_names(r, one, number);
         if (r->survey->largest.pid == 0 && r->largest.pid != 0 && number - r->largest.at.line <= LOG_AFTER_TABLE)
             r->survey->largest = r->largest;
-        if (tess_knowledge_at(r->survey->knowledge, one->entry)->is_quoting)
+        if (entry->is_quoting)
             begin_quotation(r, origin, &who, one->entry, number);
         TESS_TRY(log_note_mark(r->survey, one->entry, line, size, who.n_ranks > 0 ? who.ranks[0] : -1));
     }
@@ -193,13 +201,37 @@ typedef struct text_line {
     int64_t number;
 } text_line;
 
+/* Whether the line may report a step: it has the words of one, and is not part of an error. Lines right below an
+ * exception may belong to its message or not. */
+static bool may_be_a_step(const survey_reading *r, const tess_found *found)
+{
+    if ((found->hooks & TESS_HOOKS_OF_STEPS) == 0 || (found->hooks & TESS_HOOK_BIT(TESS_HOOK_ERROR)) != 0 ||
+        (r->part != LOG_TRACE_NONE && r->part != LOG_TRACE_REST))
+        return false;
+    for (int i = 0; i < found->n_entries; i++)
+        if (tess_knowledge_at(r->survey->knowledge, found->entries[i].entry)->role <= TESS_LOG_EFFECT)
+            return false;
+    return true;
+}
+
+static bool names_an_error(const tess_survey *s, const tess_found *found)
+{
+    for (int i = 0; i < found->n_entries; i++)
+        if (tess_knowledge_at(s->knowledge, found->entries[i].entry)->role != TESS_LOG_END)
+            return true;
+    return false;
+}
+
 static tess_status take_found(survey_reading *r, const tess_found *found, const char *line, size_t size, int64_t number,
                               const log_who *writer)
 {
-    static const uint64_t hooks_of_steps = TESS_HOOK_BIT(TESS_HOOK_LOSS) | TESS_HOOK_BIT(TESS_HOOK_SPEED);
     log_failure failure = {.rank = -1};
-    bool is_step = r->steps_left > 0 && found->hooks & hooks_of_steps && log_is_step_line(line, size);
-    if (found->n_entries == 0 && (found->hooks & ~hooks_of_steps) == 0 && !is_step)
+    log_step step;
+    bool may_be_step = may_be_a_step(r, found);
+    if (may_be_step)
+        log_keep_step(r, line, size, number);
+    bool is_step = may_be_step && r->steps_left > 0 && log_step_of_line(line, size, &step);
+    if (found->n_entries == 0 && (found->hooks & ~TESS_HOOKS_OF_STEPS) == 0 && !is_step)
         return TESS_OK;
     log_who origin = log_find_origin(r, line, size, writer);
     int speaker = origin.n_ranks > 0 && !origin.is_local ? origin.ranks[0] : -1;
@@ -207,7 +239,7 @@ static tess_status take_found(survey_reading *r, const tess_found *found, const 
     if (speaker >= 0 && origin.host[0] != '\0')
         log_place_rank(r->survey, speaker, &origin);
     if (is_step)
-        log_note_step(r, &origin);
+        log_note_step(r, &origin, &step);
     if (found->hooks & TESS_HOOK_BIT(TESS_HOOK_ERROR))
         log_note_loose(r, line, size, number, &origin);
     if (found->hooks & TESS_HOOK_BIT(TESS_HOOK_NRANKS))
@@ -215,7 +247,7 @@ static tess_status take_found(survey_reading *r, const tess_found *found, const 
     if (found->hooks & TESS_HOOK_BIT(TESS_HOOK_PROXY))
         TESS_TRY(log_note_proxy(r->survey, line, size, &origin));
     TESS_TRY(log_note_hooks(r, found->hooks, line, size, number, speaker, &failure));
-    r->survey->n_known_lines += found->n_entries > 0;
+    r->survey->n_known_lines += names_an_error(r->survey, found);
     log_note_chained(r);
     return note_entries(r, found, line, size, number, &origin, &failure);
 }
@@ -345,6 +377,8 @@ tess_status tess_survey_read(tess_survey *s, const char *path)
     s->n_lines += lines.line;
     if (status == TESS_OK)
         status = note_cut_traces(&r);
+    if (status == TESS_OK)
+        log_settle(&r);
     log_lines_close(&lines);
     return status;
 }

@@ -69,6 +69,7 @@ static tess_status note_work(survey_reading *r, const char *line, size_t size, i
     rank->waits = true;
     rank->work = work;
     rank->at = (log_place){r->file, number};
+    rank->n_all = r->all.n;
     rank->time_s = log_time_near(r, line, size);
     return TESS_OK;
 }
@@ -187,6 +188,7 @@ static tess_status note_call(survey_reading *r, int rank, const log_work *work, 
     called->work = *work;
     called->work.rank = rank;
     called->at = (log_place){r->file, number};
+    called->n_all = r->all.n;
     called->time_s = -1;
     return TESS_OK;
 }

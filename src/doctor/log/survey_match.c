@@ -157,15 +157,24 @@ static bool is_narrower(const survey_reading *r, int entry, const log_match *mat
     return true;
 }
 
-/* limit of the lines of steps that are counted after an exception, over all processes */
-enum { MOST_STEPS = 4096 };
+/* Notes what is needed to tell whether the run goes on after the line. */
+static void note_last(survey_reading *r, int entry, const char *line, size_t size, int64_t number,
+                      const log_who *origin)
+{
+    enum { MOST_LOOKED_AT = 1000 }; /* lines of an entry whose words are read */
+    log_match *match = &r->survey->matches[entry];
+    match->speaker = log_speaker_of(origin);
+    match->last = (log_place){r->file, number};
+    match->steps = log_steps_now(r, match->speaker);
+    match->is_tried = match->n_lines < MOST_LOOKED_AT && (log_says_it_goes_on(line, size) || log_is_mild(line, size));
+    r->steps_left = LOG_MOST_STEPS;
+}
 
 /* Notes what stands above the first line of an entry: a traceback, or unknown error lines. */
 static void note_surroundings(survey_reading *r, int entry, const char *line, size_t size, int64_t number,
                               const log_who *origin)
 {
     log_match *match = &r->survey->matches[entry];
-    bool is_probe = tess_knowledge_at(r->survey->knowledge, entry)->is_probe;
     const log_trace *trace = r->part == LOG_TRACE_ERROR || r->part == LOG_TRACE_REST ? r->traces.current : NULL;
     const log_loose *before = trace == NULL ? log_loose_before(r, number, origin) : NULL;
     match->phase = trace != NULL ? trace->phase : NULL;
@@ -180,10 +189,7 @@ static void note_surroundings(survey_reading *r, int entry, const char *line, si
         log_exception_name(match->who.what, strlen(match->who.what)) == strlen(match->who.what) &&
         strncmp(trace->code, "assert", 6) == 0) /* an AssertionError without a text */
         tess_text_add(match->who.what, sizeof(match->who.what), strlen(match->who.what), " (%s)", trace->code);
-    match->n_steps = 0;
     match->before = before != NULL ? *before : (log_loose){.excerpt = ""};
-    if (trace != NULL || is_probe)
-        r->steps_left = MOST_STEPS;
 }
 
 tess_status log_note_match(survey_reading *r, int entry, const char *line, size_t size, int64_t number,
@@ -199,7 +205,15 @@ tess_status log_note_match(survey_reading *r, int entry, const char *line, size_
             note_surroundings(r, entry, line, size, number, origin);
         return TESS_OK; /* another piece of the same line */
     }
-    join_fn join = find_join(r, entry, match, number, time_s, text_hash, who, failure);
+    bool is_warned =
+        tess_knowledge_at(r->survey->knowledge, entry)->role <= TESS_LOG_EFFECT && log_is_python_warning(line, size);
+    match->went_on |= !match->is_over && log_went_on(r, entry);
+    match->is_over |= match->went_on;
+    if (is_warned && match->n_lines > 0) {
+        match->n_lines++;
+        return TESS_OK;
+    }
+    join_fn join = match->is_over ? NULL : find_join(r, entry, match, number, time_s, text_hash, who, failure);
     note_reporter(match, time_s, reporter);
     if (comes_first(match, r->file, time_s, who, failure)) {
         log_who all = *who;
@@ -212,7 +226,8 @@ tess_status log_note_match(survey_reading *r, int entry, const char *line, size_
         match->who = all;
         match->n_listed = who->n_ranks;
         match->is_failure = failure->rank >= 0;
-        match->is_told = match->is_over = false;
+        match->is_told = false;
+        match->is_over = match->went_on = is_warned;
         note_surroundings(r, entry, line, size, number, origin);
         tess_clean(line, size < 4096 ? size : 4096, match->excerpt, sizeof(match->excerpt));
     } else if (match->who.is_local && !failure->is_local && failure->pid != 0 && match->who.pid == failure->pid) {
@@ -221,12 +236,15 @@ tess_status log_note_match(survey_reading *r, int entry, const char *line, size_
     } else if (join != NULL) {
         join(&match->who, who);
     }
+    if (is_same_time(match, time_s))
+        log_who_add_peer(&match->who, who);
     if (is_narrower(r, entry, match, who)) {
         match->who = *who;
         match->n_listed = who->n_ranks;
     }
     match->names_differ |=
         who->is_named && match->who.is_named && who->n_ranks > 0 && !log_who_has(&match->who, who->ranks[0]);
+    note_last(r, entry, line, size, number, origin);
     match->n_lines++;
     const log_who *printed = who->n_ranks > 0 ? who : reporter;
     for (int i = 0; i < printed->n_ranks && !printed->is_local; i++)

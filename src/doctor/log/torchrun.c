@@ -80,6 +80,9 @@ tess_status log_note_failure(survey_reading *r, uint64_t hooks, const char *line
         return TESS_OK;
     }
     log_rank *rank;
+    failure->file = r->file;
+    failure->line = number;
+    failure->n_all = r->all.n;
     TESS_TRY(log_rank_at(r->survey, failure->rank, &rank));
     if (!failure->is_local && rank->host[0] == '\0')
         memcpy(rank->host, failure->host, sizeof(rank->host));

@@ -1,4 +1,4 @@
-/* Collects the ranks, hosts, processes and devices that a line is about, and formats their names for reports. */
+/* Collects the ranks, hosts, processes and devices that lines are about, and formats their names for reports. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,6 +6,50 @@
 
 #include "doctor/log/log_impl.h"
 #include "doctor/table/clean.h"
+
+tess_status log_rank_at(tess_survey *s, int rank, log_rank **out)
+{
+    if (rank >= s->capacity) {
+        int capacity = rank < 32 ? 64 : 2 * rank;
+        TESS_TRY(tess_mem_grow(s->mem, TESS_POOL_MISC, (size_t)capacity * sizeof(log_rank), "ranks of a log",
+                               (void **)&s->ranks));
+        s->capacity = capacity;
+    }
+    if (rank >= s->n_ranks)
+        s->n_ranks = rank + 1;
+    *out = &s->ranks[rank];
+    return TESS_OK;
+}
+
+int log_count_ranks(log_rank_fn is_in, const void *context, int n_ranks)
+{
+    int n = 0;
+    for (int r = 0; r < n_ranks; r++)
+        n += is_in(context, r);
+    return n;
+}
+
+const char *log_name_ranks(log_rank_fn is_in, const void *context, int n_ranks, char *text, size_t size)
+{
+    const char *comma = "";
+    size_t at = (size_t)snprintf(text, size, "%s ", log_count_ranks(is_in, context, n_ranks) == 1 ? "rank" : "ranks");
+    for (int r = 0; r < n_ranks; r++) {
+        if (!is_in(context, r))
+            continue;
+        int last = r;
+        while (last + 1 < n_ranks && is_in(context, last + 1))
+            last++;
+        if (at + 24 > size) {
+            snprintf(text + at, size - at, "...");
+            return text;
+        }
+        at += (size_t)(last == r ? snprintf(text + at, size - at, "%s%d", comma, r)
+                                 : snprintf(text + at, size - at, "%s%d-%d", comma, r, last));
+        comma = ",";
+        r = last;
+    }
+    return text;
+}
 
 static void add_rank(log_who *who, int rank)
 {
@@ -251,6 +295,18 @@ void log_who_add_hosts(log_who *who, const log_who *other)
     keep_common(who->more_gpus, other->more_gpus);
 }
 
+void log_who_add_peer(log_who *who, const log_who *other)
+{
+    size_t n = strlen(who->more_peers), size = strlen(other->peer);
+    if (who->peer[0] == '\0' || size == 0 || strcmp(who->peer, other->peer) == 0 ||
+        (n > 0 && list_has(who->more_peers + 2, other->peer, size)))
+        return;
+    if (n + size + 8 < sizeof(who->more_peers))
+        snprintf(who->more_peers + n, sizeof(who->more_peers) - n, ", %s", other->peer);
+    else if (n < 5 || strcmp(who->more_peers + n - 5, ", ...") != 0)
+        snprintf(who->more_peers + n, sizeof(who->more_peers) - n, ", ...");
+}
+
 bool log_who_differs_in_pid(const log_who *who, const log_who *other)
 {
     return who->pid != 0 && other->pid != 0 && who->pid != other->pid && who->n_ranks == 0 && other->n_ranks == 0 &&
@@ -388,7 +444,7 @@ const char *log_who_text(const log_who *who, char *text, size_t size)
     if (who->device[0] != '\0')
         n = tess_text_add(details, sizeof(details), n, ", %s", who->device);
     if (who->peer[0] != '\0')
-        tess_text_add(details, sizeof(details), n, ", to %s", who->peer);
+        tess_text_add(details, sizeof(details), n, ", to %s%s", who->peer, who->more_peers);
     if (details[0] != '\0')
         tess_text_add(text, size, at, " (%s)", details + 2);
     return text;

@@ -1,7 +1,7 @@
 /* Finds a word that every match of a pattern contains. Searching for the word first makes it possible to read
  * thousands of lines per millisecond. */
-#ifndef TESS_DOCTOR_LOG_LITERAL_H
-#define TESS_DOCTOR_LOG_LITERAL_H
+#ifndef TESS_BASE_TEXT_LITERAL_H
+#define TESS_BASE_TEXT_LITERAL_H
 
 #include <stddef.h>
 

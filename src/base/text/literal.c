@@ -1,4 +1,4 @@
-#include "doctor/log/literal.h"
+#include "base/text/literal.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -1,0 +1,187 @@
+/* Reports an entry as the finding: its headline, and the lines that show it. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "doctor/log/log_impl.h"
+
+void log_add_evidence(tess_log_diagnosis *v, const char *format, ...)
+{
+    if (v->n_evidence == TESS_LOG_MOST_EVIDENCE)
+        return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(v->evidence[v->n_evidence++], sizeof(v->evidence[0]), format, args);
+    va_end(args);
+}
+
+void log_set_culprit(const log_who *who, tess_log_diagnosis *v)
+{
+    v->who = *who;
+    v->n_culprits = who->n_ranks;
+    memcpy(v->culprit, who->ranks, sizeof(v->culprit));
+}
+
+/* Appends who printed a line that is about another process: ", reported by rank 3", ", from rank 3 to n2". Returns
+ * the new length. */
+static size_t add_reporter(const log_who *reporter, const log_who *who, char *text, size_t size, size_t at)
+{
+    char name[400];
+    log_who_text(reporter, name, sizeof(name));
+    if (name[0] != '\0' && who->peer[0] != '\0')
+        at = tess_text_add(text, size, at, ", from %s to %s%s", name, who->peer, who->more_peers);
+    else if (who->peer[0] != '\0')
+        at = tess_text_add(text, size, at, ", to %s%s", who->peer, who->more_peers);
+    if (who->peer[0] != '\0' && reporter->more_hosts[0] != '\0' && who->more_peers[0] == '\0')
+        return tess_text_add(text, size, at, "; all of them name the same other side: look there first");
+    if (who->peer[0] != '\0')
+        return at;
+    return name[0] != '\0' ? tess_text_add(text, size, at, ", reported by %s", name) : at;
+}
+
+/* Adds what remains unknown if the entry is not a cause. */
+static void add_doubt(tess_log_role role, const log_match *match, const char *who, tess_log_diagnosis *v)
+{
+    size_t at = strlen(v->headline);
+    if (match->before.at.line > 0 && role != TESS_LOG_CAUSE)
+        at =
+            tess_text_add(v->headline, sizeof(v->headline), at, "; right before it: \"%.240s\"", match->before.excerpt);
+    else if (role == TESS_LOG_WRAPPER && !v->is_cause)
+        tess_text_add(v->headline, sizeof(v->headline), at, "; no error before it is in these logs");
+    if (role == TESS_LOG_EFFECT && match->before.at.line == 0)
+        tess_text_add(v->headline, sizeof(v->headline), at, "; the cause is not in these logs: look into those of %s",
+                      who);
+}
+
+/* Appends "reading a checkpoint failed: SYMPTOM" if only a general entry matches the line, because the phase then
+ * says most. Otherwise appends the symptom. Returns the new length. */
+size_t log_add_symptom(const tess_log_entry *entry, const log_match *match, char *text, size_t size, size_t at)
+{
+    if (match->phase == NULL || !(entry->is_fallback || entry->is_quoting))
+        return tess_text_add(text, size, at, "%s", entry->symptom);
+    if (entry->role == TESS_LOG_WRAPPER && match->who.what[0] != '\0')
+        return tess_text_add(text, size, at, "%s failed", match->phase);
+    return tess_text_add(text, size, at, "%s failed: %s", match->phase, entry->symptom);
+}
+
+/* Writes the headline: "rank 3 on n1: SYMPTOM (step 12)", "SYMPTOM, reported by rank 3". */
+static void write_headline(const tess_log_entry *entry, const log_match *match, tess_log_diagnosis *v)
+{
+    char who[400];
+    bool is_cut = entry->is_quoting || entry->match == NULL; /* true: the exception itself is not in the logs */
+    log_who_text(&v->who, who, sizeof(who));
+    size_t at = tess_text_add(v->headline, sizeof(v->headline), 0, "%s%s", who, who[0] != '\0' ? ": " : "");
+    if (v->who.is_of_all)
+        at = tess_text_add(v->headline, sizeof(v->headline), at, "all ranks failed alike (none of them is at fault): ");
+    at = log_add_symptom(entry, match, v->headline, sizeof(v->headline), at);
+    if (v->who.what[0] != '\0')
+        at = tess_text_add(v->headline, sizeof(v->headline), at, ": %s", v->who.what);
+    else if (match->frame[0] != '\0' && is_cut)
+        at = tess_text_add(v->headline, sizeof(v->headline), at, " (at %s)", match->frame);
+    if (v->who.step[0] != '\0')
+        at = tess_text_add(v->headline, sizeof(v->headline), at, " (step %s)", v->who.step);
+    if (entry->by_gpu && v->who.gpu[0] == '\0' && v->reporter.gpu[0] != '\0')
+        at = tess_text_add(v->headline, sizeof(v->headline), at, ", reported by its GPU %s", v->reporter.gpu);
+    if (who[0] == '\0')
+        add_reporter(&v->reporter, &v->who, v->headline, sizeof(v->headline), at);
+    add_doubt(entry->role, match, who, v);
+}
+
+void log_add_place(const tess_survey *s, const log_match *match, tess_log_diagnosis *v)
+{
+    log_add_evidence(v, "%.200s:%" PRId64 ": %s", s->files[match->first.file], match->first.line, match->excerpt);
+}
+
+/* Adds evidence from above the line: the program's frame in the traceback, or the unknown error line before it. */
+void log_add_surroundings(const tess_survey *s, const log_match *match, tess_log_diagnosis *v)
+{
+    if (match->frame[0] != '\0')
+        log_add_evidence(v, "%s%sat %s", match->phase != NULL ? match->phase : "", match->phase != NULL ? ", " : "",
+                         match->frame);
+    if (match->before.at.line > 0)
+        log_add_evidence(v, "%.200s:%" PRId64 ": the nearest error line before it, which no entry knows: %s",
+                         s->files[match->before.at.file], match->before.at.line, match->before.excerpt);
+}
+
+/* Returns the number of the data loader's worker that raised the exception, from a line above it, or NULL if there
+ * is none. */
+static const char *find_data_worker(const tess_survey *s, const log_match *match)
+{
+    static const char words[] = "DataLoader worker process ";
+    for (int i = 0; i < tess_knowledge_n(s->knowledge) && match->is_exception; i++) {
+        const log_match *other = &s->matches[i];
+        int64_t distance = match->first.line - other->first.line;
+        const char *worker = log_is_found(s, i) ? strstr(other->who.what, words) : NULL;
+        if (worker != NULL && other->first.file == match->first.file && distance > 0 && distance <= LOG_MOST_QUOTED)
+            return worker + strlen(words);
+    }
+    return NULL;
+}
+
+void log_add_cut_off(const tess_survey *s, tess_log_diagnosis *v)
+{
+    if (log_first_is_cut_off(s))
+        tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline),
+                      "; whom torchrun saw end first (its Root Cause) is not in these logs");
+}
+
+/* Whether the finding is the root cause: a cause, or a wrapper that says enough if nothing else is found. The type
+ * of an exception alone does not say enough. */
+static bool is_root_cause(const tess_log_entry *entry, const log_match *match)
+{
+    const char *what = match->who.what;
+    bool is_bare = match->is_exception && log_exception_name(what, strlen(what)) + 2 > strlen(what);
+    return entry->role == TESS_LOG_CAUSE || (entry->is_enough && match->before.at.line == 0 && !is_bare);
+}
+
+/* Adds the largest process of the kernel's table if the line right below the table says that memory ran out. */
+static void add_largest(const tess_survey *s, const log_match *match, tess_log_diagnosis *v)
+{
+    char text[120];
+    int64_t distance = match->first.line - s->largest.at.line;
+    if (s->largest.pid == 0 || match->first.file != s->largest.at.file || distance < 0 || distance > LOG_AFTER_TABLE)
+        return;
+    log_oom_text(&s->largest, text, sizeof(text));
+    if (v->who.pid == 0)
+        tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline), "; the largest process was %s", text);
+    else if (v->who.pid != s->largest.pid)
+        log_add_evidence(v, "the largest process of the kernel's table was %s", text);
+}
+
+/* Adds the process that printed the line, where the headline names its host or what it reports about. */
+static void add_printer(const tess_log_entry *entry, tess_log_diagnosis *v)
+{
+    char text[400];
+    bool says_more = v->reporter.n_ranks > 0 || v->reporter.pid != 0 || v->reporter.actor[0] != '\0';
+    if (!log_who_is_known(&v->who) || !(entry->by_host || entry->by_reporter) || !says_more ||
+        entry->role == TESS_LOG_EFFECT)
+        return;
+    log_who_text(&v->reporter, text, sizeof(text));
+    log_add_evidence(v, "printed by %s", text);
+}
+
+/* Reports an entry as the root cause, by its first line. */
+void log_report_entry(const tess_survey *s, int cause, tess_log_kind kind, tess_log_diagnosis *v)
+{
+    const log_match *match = &s->matches[cause];
+    const tess_log_entry *entry = tess_knowledge_at(s->knowledge, cause);
+    log_who who;
+    v->kind = kind;
+    v->entry = cause;
+    log_find_culprit(s, cause, &who, &v->reporter);
+    log_set_culprit(&who, v);
+    v->is_cause = is_root_cause(entry, match);
+    write_headline(entry, match, v);
+    const char *worker = v->is_cause ? find_data_worker(s, match) : NULL;
+    if (worker != NULL)
+        tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline), ", in data worker %s", worker);
+    if (match->is_failure)
+        log_add_cut_off(s, v);
+    add_largest(s, match, v);
+    log_add_place(s, match, v);
+    add_printer(entry, v);
+    log_add_surroundings(s, match, v);
+    if (who.is_local)
+        log_add_evidence(v, "%d is its local rank: on another host than the first its rank is higher", who.ranks[0]);
+}

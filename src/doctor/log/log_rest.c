@@ -1,0 +1,209 @@
+/* Reports what is known if the logs show no root cause: processes that ended, effects, warnings, errors that the run
+ * survived, or nothing. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "doctor/log/log_impl.h"
+
+/* Returns the name of the signal that an exit code stands for, " (SIGABRT)"; "": none of the usual ones. */
+static const char *signal_of_code(int code)
+{
+    static const struct {
+        int number;
+        const char *name;
+    } signals[] = {{4, " (SIGILL)"},  {6, " (SIGABRT)"},  {7, " (SIGBUS)"},  {8, " (SIGFPE)"},
+                   {9, " (SIGKILL)"}, {11, " (SIGSEGV)"}, {15, " (SIGTERM)"}};
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        if (code == -signals[i].number || code == 128 + signals[i].number)
+            return signals[i].name;
+    return "";
+}
+
+/* Adds how processes ended, as torchrun saw it, where the logs do not show who made the others wait. */
+void log_add_failures(const tess_survey *s, tess_log_diagnosis *v)
+{
+    enum { MOST_ADDED = 4 };
+    char text[400];
+    for (int i = 0; i < s->n_failures && i < MOST_ADDED; i++) {
+        const log_failure *failure = &s->failures[i];
+        const log_who who = {
+            .ranks = {failure->rank}, .n_ranks = 1, .is_local = failure->is_local, .pid = failure->pid};
+        log_add_evidence(v, "torchrun saw %s end with exit code %d%s", log_who_text(&who, text, sizeof(text)),
+                         failure->code, signal_of_code(failure->code));
+    }
+}
+
+/* Reports the process that torchrun saw end first, or those that ended in the same second. */
+static bool report_first_failures(const tess_survey *s, tess_log_diagnosis *v)
+{
+    char text[400];
+    log_who who;
+    int code, n = log_first_failures(s, &who, &code);
+    if (n == 0)
+        return false;
+    log_who_text(&who, text, sizeof(text));
+    if (n == 1) {
+        log_set_culprit(&who, v);
+        snprintf(v->headline, sizeof(v->headline),
+                 "%s failed%s, with exit code %d%s, as torchrun saw it; the error itself is not in these logs", text,
+                 log_first_is_cut_off(s) ? "" : " first", code, signal_of_code(code));
+        log_add_cut_off(s, v);
+        return true;
+    }
+    snprintf(
+        v->headline, sizeof(v->headline),
+        "%s ended in the same second, with exit code %d%s: torchrun names one of them as the first, but that is only "
+        "the order in which it looked; the error itself is not in these logs",
+        text, code, signal_of_code(code));
+    log_add_cut_off(s, v);
+    return true;
+}
+
+/* Writes an effect that names no process, or names several one after the other. */
+static void write_effect(const tess_log_entry *entry, const log_match *match, tess_log_diagnosis *v)
+{
+    size_t size = sizeof(v->headline), at = strlen(v->headline);
+    char who[400] = "";
+    v->reporter = match->reporter;
+    if (!match->who.is_named && match->who.pid != 0)
+        log_who_text(&match->who, who, sizeof(who));
+    at = tess_text_add(v->headline, size, at, ", only what follows from one: %s%s", who, who[0] != '\0' ? ": " : "");
+    at = log_add_symptom(entry, match, v->headline, size, at);
+    if (match->who.what[0] != '\0')
+        at = tess_text_add(v->headline, size, at, ": %s", match->who.what);
+    if (match->before.at.line > 0)
+        tess_text_add(v->headline, size, at, "; right before it: \"%.240s\"", match->before.excerpt);
+    else
+        tess_text_add(v->headline, size, at, "; look into those of %s",
+                      match->who.peer[0] != '\0' ? match->who.peer : "the other ranks, and above it");
+}
+
+/* Writes the earliest warning that names a process or device, or says what is wrong. */
+static void write_warning(const tess_survey *s, tess_log_diagnosis *v)
+{
+    char who[400];
+    int first = -1;
+    for (int i = 0; i < tess_knowledge_n(s->knowledge); i++)
+        if (log_is_found(s, i) && tess_knowledge_at(s->knowledge, i)->role == TESS_LOG_WARNING &&
+            (s->matches[i].who.is_named || log_who_names_only_gpu(&s->matches[i].who) ||
+             s->matches[i].who.what[0] != '\0') &&
+            (first < 0 || log_is_before(&s->matches[i], &s->matches[first])))
+            first = i;
+    if (first < 0)
+        return;
+    const log_match *match = &s->matches[first];
+    log_who_text(&match->who, who, sizeof(who));
+    const char *symptom = tess_knowledge_at(s->knowledge, first)->symptom, *colon = who[0] != '\0' ? ": " : "";
+    const char *what = match->who.what, *what_colon = what[0] != '\0' ? ": " : "";
+    if (match->n_lines > 1)
+        snprintf(v->headline, sizeof(v->headline),
+                 "%s%s%s%s%s (%" PRId64 " times); no error that ends a job is in these logs", who, colon, symptom,
+                 what_colon, what, match->n_lines);
+    else
+        tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline), ", only a warning: %s%s%s%s%s", who, colon,
+                      symptom, what_colon, what);
+}
+
+static void add_line(const tess_survey *s, const log_loose *line, tess_log_diagnosis *v)
+{
+    log_add_evidence(v, "%.200s:%" PRId64 ": %s", s->files[line->at.file], line->at.line, line->excerpt);
+}
+
+/* Adds what the logs end with: a good end, or the last line of progress. */
+static void add_how_far(const tess_survey *s, tess_log_diagnosis *v)
+{
+    bool is_end = s->good_end.at.line > 0;
+    const log_loose *line = is_end ? &s->good_end : &s->last_step;
+    if (line->at.line == 0)
+        return;
+    tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline), "; %s: \"%.160s\"",
+                  is_end ? "it ended well" : "the last progress", line->excerpt);
+    add_line(s, line, v);
+}
+
+/* Whether an unknown error line counts: no progress and no good end follow it in its file. */
+static bool has_loose_error(const tess_survey *s)
+{
+    const log_place *loose = &s->first_loose.at, *step = &s->last_step.at, *end = &s->good_end.at;
+    bool is_followed = (step->line > loose->line && step->file == loose->file) ||
+                       (end->line > loose->line && end->file == loose->file);
+    return loose->line > 0 && !is_followed;
+}
+
+/* Writes that the logs contain nothing that the knowledge base knows. */
+static void report_nothing(const tess_survey *s, tess_log_diagnosis *v)
+{
+    v->kind = TESS_LOG_NOTHING;
+    if (has_loose_error(s)) {
+        snprintf(v->headline, sizeof(v->headline),
+                 "no error of these %" PRId64 " lines is in the knowledge base; the first error line: \"%s\"",
+                 s->n_lines, s->first_loose.excerpt);
+        add_line(s, &s->first_loose, v);
+        return;
+    }
+    snprintf(v->headline, sizeof(v->headline), "no error found in %" PRId64 " line%s", s->n_lines,
+             s->n_lines == 1 ? "" : "s");
+    add_how_far(s, v);
+}
+
+/* Returns the first error after which the run went on; -1: there is none. */
+static int find_survived(const tess_survey *s)
+{
+    int first = -1;
+    for (int i = 0; i < tess_knowledge_n(s->knowledge); i++)
+        if (s->matches[i].n_lines > 0 && s->matches[i].went_on &&
+            tess_knowledge_at(s->knowledge, i)->role <= TESS_LOG_EFFECT &&
+            (first < 0 || log_is_before(&s->matches[i], &s->matches[first])))
+            first = i;
+    return first;
+}
+
+/* Writes that the run went on after its errors. Returns false if there are no such errors. */
+static bool report_survived(const tess_survey *s, tess_log_diagnosis *v)
+{
+    int survived = find_survived(s);
+    if (survived < 0)
+        return false;
+    const log_match *match = &s->matches[survived];
+    char who[400];
+    log_who_text(&match->who, who, sizeof(who));
+    snprintf(v->headline, sizeof(v->headline), "no error that ends a job is in these logs; %s %s%s%s",
+             log_is_python_warning(match->excerpt, strlen(match->excerpt)) ? "Python only warned of this:"
+             : s->restarted ? "the job recovered: its processes were started again and went on after this:"
+                            : "the run went on after this:",
+             who, who[0] != '\0' ? ": " : "", tess_knowledge_at(s->knowledge, survived)->symptom);
+    log_add_place(s, match, v);
+    add_how_far(s, v);
+    return true;
+}
+
+void log_report_rest(const tess_survey *s, tess_log_diagnosis *v)
+{
+    if (s->n_known_lines == 0 && s->n_failures == 0) {
+        report_nothing(s, v);
+        return;
+    }
+    int effect = log_find_effect(s);
+    v->kind = TESS_LOG_KNOWN;
+    char reporter[400];
+    bool is_told = report_first_failures(s, v);
+    if (!is_told && effect < 0 && report_survived(s, v))
+        return;
+    if (!is_told)
+        snprintf(v->headline, sizeof(v->headline), "no error that ends a job is in these logs");
+    if (effect < 0 && !is_told)
+        write_warning(s, v);
+    if (effect < 0)
+        return;
+    const log_match *match = &s->matches[effect];
+    if (!is_told)
+        write_effect(tess_knowledge_at(s->knowledge, effect), match, v);
+    log_add_place(s, match, v);
+    log_add_surroundings(s, match, v);
+    log_who_text(&v->reporter, reporter, sizeof(reporter));
+    if (reporter[0] != '\0')
+        log_add_evidence(v, "reported by %s, not at fault for that", reporter);
+    if (match->who.peer[0] != '\0')
+        log_add_evidence(v, "the other side was %s: look there first", match->who.peer);
+}
