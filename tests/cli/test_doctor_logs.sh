@@ -86,7 +86,7 @@ is_read 053 effect pytorch-heartbeat-timeout "$effects" 'rank 6' 'rank 0'
 is_read 054 effect pytorch-heartbeat-timeout "$effects" 'rank 4' 'ranks 0'
 is_read 055 cause checkpoint-corrupt 'it cannot be read, reported by host node-12' full
 is_read 056 cause file-replaced '(ESTALE)' 'rank 1:' full exception
-is_read 057 cause library-mismatch 'a library does not fit, reported by rank 6' 'rank 6:' GPU
+is_read 057 cause library-mismatch 'reported by rank 6' 'rank 6:' GPU
 is_read 058 cause store-address-in-use 'the port of the store is taken: :44796' rank
 is_read 059 cause store-port-reserved "a system service (22 is sshd's)" rank 'old process'
 is_read 060 known dataloader-worker-died 'pid 1104' exception GPU
