@@ -33,6 +33,7 @@ static const struct {
                                        "", "ValueError: quoted by a text") BARS},
     {"no error", "[Rank 3] Connection reset by peer\n[Rank 3] retried: ok\n[Rank 3] iteration 5: loss 2.2\n"
                  "[Rank 3] iteration 6: loss 2.2\n[Rank 3] iteration 7: loss 2.2\n"},
+    {"the run went on after this: GPU 0", OOM " (GPU 0; 2 GiB)\nretried: ok\nstep 3: loss 2.3\n"},
     {"Python only warned of this", "/v/torch/x.py:12: UserWarning: " OOM "\n  warnings.warn(\n"},
     {"went on",
      OOM "\n"

@@ -270,7 +270,7 @@ typedef struct loose_run {
 } loose_run;
 
 /* LOG_MOST_STEPS: limit of the lines of steps that are counted after an error, over all processes */
-enum { LOG_SPEAKERS = 64, LOG_LAST_STEPS = 32, LOG_MOST_STEPS = 4096 };
+enum { LOG_SPEAKERS = 64, LOG_LAST_STEPS = 32, LOG_MOST_STEPS = 4096, LOG_HINT_LINES = 3 };
 
 /* The steps that a process printed after the first error. */
 typedef struct log_speaker {
@@ -309,6 +309,7 @@ typedef struct survey_reading {
     char frames[4096];   /* frames of that traceback, as text */
     /* ---- whether the run goes on after an error ---- */
     int steps_left;                     /* lines of steps that are still counted */
+    int64_t hints_end;                  /* last line that may say that the program goes on after an error */
     log_speaker all;                    /* steps of all processes */
     log_speaker speakers[LOG_SPEAKERS]; /* the first n_speakers processes */
     int n_speakers;
@@ -349,6 +350,8 @@ log_steps log_steps_now(const survey_reading *reading, int64_t speaker);
 void log_note_end(survey_reading *reading, tess_log_scope scope, const char *line, size_t size, int64_t number,
                   const log_who *origin);
 void log_note_restart(survey_reading *reading, int64_t number);
+/* Notes that a line right below an error says that the program goes on, if it does: "retried: ok". */
+void log_note_hint(survey_reading *reading, const char *line, size_t size, int64_t number);
 /* Whether the run went on after the last line of the entry, as far as the file was read. */
 bool log_went_on(const survey_reading *reading, int entry);
 /* Marks the errors of the file after which the run went on. Must be called at the end of a file. */

@@ -228,6 +228,7 @@ static tess_status take_found(survey_reading *r, const tess_found *found, const 
     log_failure failure = {.rank = -1};
     log_step step;
     bool may_be_step = may_be_a_step(r, found);
+    log_note_hint(r, line, size, number);
     if (may_be_step)
         log_keep_step(r, line, size, number);
     bool is_step = may_be_step && r->steps_left > 0 && log_step_of_line(line, size, &step);

@@ -168,6 +168,7 @@ static void note_last(survey_reading *r, int entry, const char *line, size_t siz
     match->steps = log_steps_now(r, match->speaker);
     match->is_tried = match->n_lines < MOST_LOOKED_AT && (log_says_it_goes_on(line, size) || log_is_mild(line, size));
     r->steps_left = LOG_MOST_STEPS;
+    r->hints_end = number + LOG_HINT_LINES;
 }
 
 /* Notes what stands above the first line of an entry: a traceback, or unknown error lines. */

@@ -85,6 +85,17 @@ void log_note_restart(survey_reading *r, int64_t number)
     r->steps_left = LOG_MOST_STEPS;
 }
 
+void log_note_hint(survey_reading *r, const char *line, size_t size, int64_t number)
+{
+    if (number > r->hints_end || !log_says_it_goes_on(line, size))
+        return;
+    for (int i = 0; i < tess_knowledge_n(r->survey->knowledge); i++) {
+        log_match *match = &r->survey->matches[i];
+        if (match->n_lines > 0 && match->last.file == r->file && number - match->last.line <= LOG_HINT_LINES)
+            match->is_tried = true;
+    }
+}
+
 /* The end of a file: whether errors are the last thing in it. */
 typedef struct log_tail {
     int64_t last_step; /* line of the last step; 0: none */
