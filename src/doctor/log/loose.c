@@ -58,6 +58,16 @@ static bool has_lower_level(const char *head, size_t size)
     return false;
 }
 
+/* Whether the text is code that a logger printed as part of a traceback: "raise e from None". */
+static bool is_code(const char *text, size_t size)
+{
+    static const char *const words[] = {"raise ", "return ", "await ", "yield ", "with ", "self."};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (log_begins_with(text, size, words[i]))
+            return true;
+    return false;
+}
+
 /* Whether the text has at least three words with letters. */
 static bool says_something(const char *text, size_t size)
 {
@@ -89,7 +99,7 @@ bool log_is_error_line(const char *line, size_t size)
     size_t n = size < HEAD_OF_LINE ? size : HEAD_OF_LINE, begin = log_text_begin(line, size);
     const char *text = line + (begin < size ? begin : size);
     size_t rest = size - (size_t)(text - line);
-    if (!says_something(text, rest) || has_lower_level(line, n))
+    if (!says_something(text, rest) || is_code(text, rest) || has_lower_level(line, n))
         return false;
     if (memmem(line, n, "[NeMo E ", 8) != NULL || is_glog_error(line, size) ||
         memmem(line, n, " NCCL WARN ", 11) != NULL)
