@@ -10,6 +10,7 @@
 #include "comm/pieces.h"
 #include "comm/reduce.h"
 #include "comm/shm/control.h"
+#include "comm/volume.h"
 #include "comm/work.h"
 
 struct tess_environment; /* defined in job/environment.h */
@@ -41,6 +42,15 @@ typedef struct comm_region {
     bool shared; /* one copy for all ranks; otherwise one window for each rank */
 } comm_region;
 
+/* State of a dry rank (dry/dry_runtime.h). */
+typedef struct comm_dry {
+    int ranks_a_host;
+    tess_mem *room;       /* addresses of windows and shared memory */
+    tess_device *device;  /* device of windows; NULL: none yet */
+    tess_control control; /* stands for the memory that a real team shares */
+    tess_volume volume;
+} comm_dry;
+
 struct tess_runtime {
     int rank, world, n_threads;
     int n_spins;       /* number of polls before a waiting rank yields */
@@ -60,6 +70,7 @@ struct tess_runtime {
                           tess_work **handle); /* called instead of tess_work_post; NULL: tess_work_post is called */
     comm_observer observer;                    /* all zero: no observer */
     struct tess_rehearsal *rehearsal;          /* NULL: none (rehearsal.h) */
+    comm_dry *dry;                             /* NULL: the rank is real */
     tess_mem *mem;
     tess_stream *stream; /* stream for the arithmetic of collectives; has one thread */
     tess_status (*place)(
@@ -206,7 +217,7 @@ struct comm_link {
     void (*cancel)(tess_work *work);
 };
 
-extern const comm_backend tess_backend_self, tess_backend_shm, tess_backend_mpi;
+extern const comm_backend tess_backend_self, tess_backend_shm, tess_backend_mpi, tess_backend_dry;
 
 /* The connection between the hosts of a job. */
 typedef struct comm_transport {

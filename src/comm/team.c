@@ -43,8 +43,11 @@ int tess_team_global_rank(const tess_team *team, int team_rank)
 
 int tess_team_host(const tess_team *team, int team_rank)
 {
+    const tess_runtime *rt = team->runtime;
     int rank = tess_team_global_rank(team, team_rank);
-    return rank < 0 ? -1 : team->runtime->job.rows[rank].host;
+    if (rank >= 0 && rt->dry != NULL)
+        return rank / rt->dry->ranks_a_host;
+    return rank < 0 ? -1 : rt->job.rows[rank].host;
 }
 
 bool tess_team_is_local(const tess_team *team)

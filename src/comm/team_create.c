@@ -4,6 +4,7 @@
 
 #include "base/core/rng.h"
 #include "comm/p2p/channel.h"
+#include "comm/split.h"
 #include "comm/ways.h"
 
 static void find_siblings(tess_team *team)
@@ -89,12 +90,12 @@ tess_status tess_team_attach(tess_runtime *rt, const char *name, int *ranks, int
     team->ranks = ranks;
     team->hash = hash;
     team->control_offset = control_offset;
-    team->control = (tess_control *)(rt->job.base + control_offset);
+    team->control = rt->dry != NULL ? &rt->dry->control : (tess_control *)(rt->job.base + control_offset);
     team->timeout_s = rt->timeout_s;
     atomic_flag_clear(&team->lock);
     tess_status status = make_lists(rt, team);
     find_siblings(team);
-    team->backend = tess_way_of_team(size, team->n_local)->backend;
+    team->backend = rt->dry != NULL ? &tess_backend_dry : tess_way_of_team(size, team->n_local)->backend;
     if (team->backend->attach != NULL && status == TESS_OK) {
         uint64_t offset = control_offset + tess_control_bytes(size);
         status = team->backend->attach(team, rt->job.base + offset);
@@ -116,10 +117,7 @@ tess_status tess_team_attach(tess_runtime *rt, const char *name, int *ranks, int
 }
 
 /* ---- Splitting ---- */
-typedef struct split_row {
-    int32_t color, key;
-} split_row;
-_Static_assert(sizeof(split_row) <= COMM_EXCHANGE_BYTES, "ranks exchange them");
+_Static_assert(sizeof(tess_split_place) <= COMM_EXCHANGE_BYTES, "ranks exchange them");
 
 /* The new team that this rank becomes a member of. */
 typedef struct split {
@@ -131,7 +129,7 @@ typedef struct split {
 } split;
 
 /* Orders members by key, then by parent rank. */
-static void pick_members(const tess_team *parent, const split_row *rows, int color, split *s)
+static void pick_members(const tess_team *parent, const tess_split_place *rows, int color, split *s)
 {
     s->first = -1;
     for (int r = 0; r < parent->size; r++) {
@@ -183,21 +181,48 @@ static tess_status attach(tess_team *parent, const split *s, uint64_t hash, uint
     return status;
 }
 
+/* Finds the places of all ranks. `by` and `context` compute them; `by` NULL: the ranks exchange them. */
+static tess_status find_places(tess_team *parent, const split *s, tess_split_place mine, tess_split_fn by,
+                               const void *context, tess_split_place *rows)
+{
+    if (parent->runtime->dry == NULL)
+        return tess_team_exchange(parent, TESS_TRACE_TEAM_SPLIT, 0, tess_hash_text(s->name), s->call_site, &mine, rows,
+                                  sizeof(mine));
+    TESS_CHECK(by != NULL, TESS_E_UNSUPPORTED, "a dry rank does not know the colors of other ranks");
+    for (int r = 0; r < parent->size; r++)
+        rows[r] = by(context, r);
+    return TESS_OK;
+}
+
+static tess_status split_team(tess_team *parent, split *s, tess_split_place mine, tess_split_fn by, const void *context,
+                              tess_team **out)
+{
+    tess_split_place *rows = (tess_split_place *)(void *)parent->lists.exchanged;
+    uint64_t offset = 0;
+    s->members = parent->lists.listed;
+    TESS_TRY_CTX(find_places(parent, s, mine, by, context, rows), "split team '%s' into '%s'", parent->name, s->name);
+    pick_members(parent, rows, mine.color, s);
+    if (parent->runtime->dry == NULL)
+        TESS_TRY_CTX(make_area(parent, s, &offset), "split team '%s' into '%s'", parent->name, s->name);
+    const uint64_t words[3] = {parent->hash, parent->n_splits++, (uint64_t)mine.color};
+    uint64_t hash = tess_hash_bytes(words, sizeof(words), tess_hash_text(s->name));
+    return s->size > 0 ? attach(parent, s, hash, offset, out) : TESS_OK;
+}
+
 tess_status tess_team_split(tess_team *parent, int color, int key, const char *name, tess_team **out)
 {
     TESS_CHECK(parent != NULL && out != NULL && name != NULL, TESS_E_INVALID, "tess_team_split: a NULL argument");
     *out = NULL;
-    split s = {.name = name, .call_site = __builtin_return_address(0), .members = parent->lists.listed};
-    split_row mine = {.color = color, .key = key}, *rows = (split_row *)(void *)parent->lists.exchanged;
-    uint64_t offset;
-    TESS_TRY_CTX(tess_team_exchange(parent, TESS_TRACE_TEAM_SPLIT, 0, tess_hash_text(name), s.call_site, &mine, rows,
-                                    sizeof(mine)),
-                 "split team '%s' into '%s'", parent->name, name);
-    pick_members(parent, rows, color, &s);
-    TESS_TRY_CTX(make_area(parent, &s, &offset), "split team '%s' into '%s'", parent->name, name);
-    const uint64_t words[3] = {parent->hash, parent->n_splits++, (uint64_t)color};
-    uint64_t hash = tess_hash_bytes(words, sizeof(words), tess_hash_text(name));
-    return s.size > 0 ? attach(parent, &s, hash, offset, out) : TESS_OK;
+    split s = {.name = name, .call_site = __builtin_return_address(0)};
+    return split_team(parent, &s, (tess_split_place){color, key}, NULL, NULL, out);
+}
+
+tess_status tess_team_split_by(tess_team *parent, tess_split_fn place, const void *context, const char *name,
+                               tess_team **out)
+{
+    *out = NULL;
+    split s = {.name = name, .call_site = __builtin_return_address(0)};
+    return split_team(parent, &s, place(context, parent->rank), place, context, out);
 }
 
 void tess_team_destroy(tess_team **handle)
@@ -213,7 +238,7 @@ void tess_team_destroy(tess_team **handle)
         team->backend->detach(team);
 
     /* The last rank frees the area. The area of a broken team stays, because a peer may still read it. */
-    bool last = atomic_fetch_add(&team->control->n_left, 1) + 1 == (uint32_t)team->n_local;
+    bool last = rt->dry == NULL && atomic_fetch_add(&team->control->n_left, 1) + 1 == (uint32_t)team->n_local;
     if (last && team->broken == TESS_OK) {
         tess_message_free_channels(team);
         if (team->control_offset != rt->job.header->world_team)

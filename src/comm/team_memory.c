@@ -59,9 +59,14 @@ static tess_status alloc_region(tess_team *team, const char *call, comm_region r
                                 .maker = team->local_first,
                                 .bytes = region.bytes,
                                 .align = align};
-    TESS_TRY_CTX(tess_memory_agree(team, &wanted, &region.offset), "allocate '%s' for %d ranks of team '%s'", what,
-                 team->size, team->name);
-    *out = region.local = rt->job.base + region.offset + (size_t)team->local_index * stride;
+    if (rt->dry != NULL) {
+        TESS_TRY(tess_mem_alloc(rt->dry->room, region.pool, bytes, what, (void **)&region.local));
+    } else {
+        TESS_TRY_CTX(tess_memory_agree(team, &wanted, &region.offset), "allocate '%s' for %d ranks of team '%s'", what,
+                     team->size, team->name);
+        region.local = rt->job.base + region.offset + (size_t)team->local_index * stride;
+    }
+    *out = region.local;
     region.counted = region.shared && team->local_index > 0 ? 0 : bytes;
     void *memory;
     TESS_TRY_CTX(tess_mem_alloc(rt->mem, TESS_POOL_MISC, sizeof(comm_region), "region of shared memory", &memory),
@@ -95,7 +100,9 @@ static void free_region(tess_team *team, void *memory, bool shared, const void *
     /* The exchange waits until no rank reads the memory. If a rank was lost, the memory stays allocated until the
      * job ends. */
     tess_trace_op kind = shared ? TESS_TRACE_SHARED_FREE : TESS_TRACE_WINDOW_FREE;
-    if (tess_team_exchange(team, kind, region->asked, 0, site, NULL, NULL, 0) == TESS_OK && team->local_index == 0)
+    if (rt->dry != NULL)
+        tess_mem_free(rt->dry->room, region->local);
+    else if (tess_team_exchange(team, kind, region->asked, 0, site, NULL, NULL, 0) == TESS_OK && team->local_index == 0)
         tess_job_free(&rt->job, rt->rank, region->offset, region->bytes);
     tess_mem_free(rt->mem, region);
 }

@@ -2,7 +2,9 @@
 #include <string.h>
 
 #include "base/core/variables.h"
+#include "base/mem/dry_mem.h"
 #include "device/cuda/cuda_device.h"
+#include "device/dry_device.h"
 #include "device/far/far_device.h"
 #include "device/host_device.h"
 
@@ -14,6 +16,8 @@ tess_status tess_device_open(tess_mem *mem, const char *name, int number, tess_d
         name = tess_variable_value(TESS_VAR_DEVICE);
         from = "TESSERA_DEVICE";
     }
+    if (tess_mem_is_dry(mem))
+        return tess_dry_device_open(mem, name, device);
     if (name == NULL || name[0] == '\0' || strcmp(name, "cpu") == 0)
         return tess_host_device_open(mem, device);
     if (strcmp(name, "far") == 0)

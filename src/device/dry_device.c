@@ -1,12 +1,14 @@
 #include "device/dry_device.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "device/host_device.h"
 
 typedef struct dry_stream {
     tess_stream base;
+    tess_device *own;          /* the device of a stream that was created without one; else NULL */
     tess_kernels table;        /* rows that count, then call those of `inner` */
     const tess_kernels *inner; /* the host's table */
     tess_kernel_work work;
@@ -72,7 +74,9 @@ static void stream_destroy(tess_stream *s)
     tess_device_free(s->device, s->scratch);
     tess_device_free(s->device, s->outer_scratch);
     tess_device_free(s->device, s->wide_scratch);
+    tess_device *own = ((dry_stream *)s)->own;
     tess_mem_free(s->mem, s);
+    tess_device_close(&own);
 }
 
 static tess_status stream_create(tess_device *device, int n_threads, const char *kernels, tess_stream **stream)
@@ -95,6 +99,8 @@ static tess_status stream_create(tess_device *device, int n_threads, const char 
 static void close_dry(tess_device *device)
 {
     pthread_mutex_destroy(&device->lock);
+    if (!device->properties.host_memory)
+        tess_mem_destroy(&device->counted);
     tess_mem_free(device->mem, device);
 }
 
@@ -116,10 +122,9 @@ static tess_status dry_fill(tess_stream *stream, void *to, int byte, size_t byte
     return TESS_OK;
 }
 
-tess_status tess_dry_device_open(tess_mem *mem, tess_device **device)
+static void describe(tess_mem *mem, const char *name, dry_device *d)
 {
-    dry_device *d;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*d), "device", (void **)&d));
+    const bool is_host = name == NULL || name[0] == '\0' || strcmp(name, "cpu") == 0;
     d->table = tess_host_device_table;
     d->table.alloc = dry_alloc;
     d->table.free = dry_free;
@@ -128,10 +133,37 @@ tess_status tess_dry_device_open(tess_mem *mem, tess_device **device)
     d->table.copy = d->table.upload = dry_copy;
     d->table.fill = dry_fill;
     d->table.close = close_dry;
-    d->base = (tess_device){.table = &d->table, .mem = mem, .counted = mem};
-    snprintf(d->base.properties.name, sizeof(d->base.properties.name), "dry");
+    d->base = (tess_device){.table = &d->table, .mem = mem, .counted = mem, .properties.host_memory = is_host};
+    snprintf(d->base.properties.name, sizeof(d->base.properties.name), "%s", is_host ? "cpu" : name);
     pthread_mutex_init(&d->base.lock, NULL);
+}
+
+tess_status tess_dry_device_open(tess_mem *mem, const char *name, tess_device **device)
+{
+    dry_device *d;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*d), "device", (void **)&d));
+    describe(mem, name, d);
+    if (!d->base.properties.host_memory) {
+        tess_status status = tess_mem_create(&d->base.counted);
+        if (status != TESS_OK) {
+            tess_mem_free(mem, d);
+            return status;
+        }
+    }
     *device = &d->base;
+    return TESS_OK;
+}
+
+tess_status tess_dry_stream_create(tess_mem *mem, int n_threads, const char *kernels, tess_stream **stream)
+{
+    tess_device *device;
+    TESS_TRY(tess_dry_device_open(mem, NULL, &device));
+    tess_status status = stream_create(device, n_threads, kernels, stream);
+    if (status != TESS_OK) {
+        tess_device_close(&device);
+        return status;
+    }
+    ((dry_stream *)*stream)->own = device;
     return TESS_OK;
 }
 

@@ -7,9 +7,13 @@
 #include "device/device.h"
 #include "device/kernel_rows.h"
 
-/* Memory is counted in the pools of `mem`. The n_threads of a stream is the number that its kernels request work space
- * for. */
-tess_status tess_dry_device_open(tess_mem *mem, tess_device **device);
+/* Opens the dry counterpart of the device `name` (tess_device_open). tess_device_open calls it if `mem` is dry
+ * (base/mem/dry_mem.h). NULL and "cpu": its memory is the host's, counted in the pools of `mem`. Any other name: it has
+ * memory of its own. The n_threads of a stream is the number that its kernels request work space for. */
+tess_status tess_dry_device_open(tess_mem *mem, const char *name, tess_device **device);
+
+/* Creates a stream of the dry host. tess_stream_create calls it if `mem` is dry. */
+tess_status tess_dry_stream_create(tess_mem *mem, int n_threads, const char *kernels, tess_stream **stream);
 
 /* Returns the work space that the stream's kernels have requested so far. */
 size_t tess_stream_work_bytes(const tess_stream *stream);

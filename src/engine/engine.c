@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem/dry_mem.h"
 #include "base/mem/named.h"
 #include "comm/agree.h"
 #include "comm/device_windows.h"
@@ -58,7 +59,7 @@ static tess_status fill_adapted(void *context, const char *name, const tess_shap
 static tess_status fill_weights(tess_engine *e, const tess_reporter *reporter)
 {
     tess_random_weights random = {e->whole, (uint64_t)e->config->debug.seed, tess_stream_threads(e->stream)};
-    if (e->config->model.path[0] == '\0')
+    if (e->config->model.path[0] == '\0' || tess_mem_is_dry(e->mem)) /* a dry stream's threads fill nothing */
         return tess_fsdp_materialize(e->fsdp, tess_random_weights_fill, &random);
     tess_weights *weights;
     TESS_TRY(tess_weights_open(e->mem, e->config->model.path, e->whole, reporter, &weights));
@@ -265,7 +266,7 @@ static tess_status build(tess_engine *e, const tess_model_config *model_config, 
         TESS_TRY(tess_runtime_use_device(e->runtime, e->compute.device, e->compute.stream));
     TESS_TRY(build_sharding(e, source));
     TESS_TRY(build_executor(e));
-    return e->is_second ? TESS_OK : measure_peak(e);
+    return e->is_second || tess_mem_is_dry(e->mem) ? TESS_OK : measure_peak(e);
 }
 
 static tess_status create(tess_team *team, const tess_config *config, const tess_model_config *model_config,

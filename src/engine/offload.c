@@ -1,6 +1,7 @@
 #include "engine/offload.h"
 
 #include "base/mem/disk.h"
+#include "base/mem/dry_mem.h"
 #include "base/os/machine.h"
 #include "base/text/text.h"
 #include "comm/rejoin.h"
@@ -41,7 +42,7 @@ tess_status tess_offload_begin(tess_runtime *runtime, const tess_config *config,
         return TESS_OK;
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*o), "offload", (void **)&o));
     *o = (tess_offload){.mem = mem, .disk.pools = tess_offload_pools(config)};
-    tess_status status = open_disk(o, runtime, config);
+    tess_status status = tess_mem_is_dry(mem) ? TESS_OK : open_disk(o, runtime, config);
     if (status != TESS_OK) {
         tess_offload_end(&o);
         return tess_fail_context(status, "offload");

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/core/rng.h"
+#include "base/mem/dry_mem.h"
 #include "inject/inject.h"
 #include "engine/numbers/numbers.h"
 #include "engine/passes.h"
@@ -93,7 +94,9 @@ tess_status tess_engine_measure(tess_engine *e, const tess_batch_source *source,
     TESS_TRY(sum_loss(e, source, &sum));
     tess_phase_switch(&e->clock, TESS_PHASE_OPTIMIZER);
     TESS_TRY(tess_fsdp_grad_norm(e->fsdp, &norm_of_sum));
-    TESS_CHECK(sum.n_tokens > 0, TESS_E_INVALID, "step %lld has no target tokens", (long long)e->step + 1);
+    /* A dry rank knows its own tokens only, and it may have none. */
+    TESS_CHECK(sum.n_tokens > 0 || tess_mem_is_dry(e->mem), TESS_E_INVALID, "step %lld has no target tokens",
+               (long long)e->step + 1);
     double divisor = source->divisor > 0 ? source->divisor : (double)sum.n_tokens;
     *report = (tess_engine_report){.loss = tess_exact_value(&sum.nll) / divisor,
                                    .grad_norm = norm_of_sum / divisor / e->scaler.scale,

@@ -3,18 +3,37 @@
 #include <string.h>
 
 #include "base/text/text.h"
+#include "comm/split.h"
 #include "mesh/mesh_impl.h"
 
-/* Makes a team for every axis. Its ranks have the same coordinates on all other axes, and are ordered along this
- * one. Collective over mesh->all. */
+/* The axes along which a split's new teams extend, and the layout of those teams. */
+typedef struct mesh_split {
+    const tess_mesh_layout *grid, *team;
+    bool picked[TESS_MESH_MAX_AXES];
+} mesh_split;
+
+/* Ranks with the same coordinates on all other axes form a team, row-major along the picked ones. */
+static tess_split_place place_of(const void *context, int rank)
+{
+    const mesh_split *s = context;
+    int at[TESS_MESH_MAX_AXES], inside[TESS_MESH_MAX_AXES] = {0}, n = 0;
+    tess_mesh_layout_coordinates(s->grid, rank, at);
+    for (int a = 0; a < s->grid->n_axes; a++)
+        if (s->picked[a]) {
+            inside[n++] = at[a];
+            at[a] = 0;
+        }
+    const int key = n > 1 ? tess_mesh_layout_rank(s->team, inside) : inside[0];
+    return (tess_split_place){tess_mesh_layout_rank(s->grid, at), key};
+}
+
+/* Makes a team for every axis. Collective over mesh->all. */
 static tess_status make_teams(tess_mesh *mesh)
 {
     for (int a = 0; a < mesh->grid.n_axes; a++) {
-        int corner[TESS_MESH_MAX_AXES];
-        memcpy(corner, mesh->mine, sizeof(corner));
-        corner[a] = 0;
-        TESS_TRY_CTX(tess_team_split(mesh->all, tess_mesh_layout_rank(&mesh->grid, corner), mesh->mine[a],
-                                     mesh->grid.names[a], &mesh->teams[a]),
+        mesh_split split = {.grid = &mesh->grid};
+        split.picked[a] = true;
+        TESS_TRY_CTX(tess_team_split_by(mesh->all, place_of, &split, mesh->grid.names[a], &mesh->teams[a]),
                      "mesh axis '%s'", mesh->grid.names[a]);
     }
     return TESS_OK;
@@ -97,17 +116,16 @@ tess_status tess_mesh_slice(tess_mesh *mesh, const char *const *names, int n_nam
 {
     TESS_CHECK(mesh != NULL && out != NULL, TESS_E_INVALID, "tess_mesh_slice: a NULL argument");
     *out = NULL;
-    bool picked[TESS_MESH_MAX_AXES] = {false};
-    TESS_TRY(pick_axes(mesh, names, n_names, picked));
+    mesh_split split = {.grid = &mesh->grid};
+    TESS_TRY(pick_axes(mesh, names, n_names, split.picked));
     tess_mesh *slice;
     TESS_TRY(new_mesh(mesh->runtime, &slice));
-    int corner[TESS_MESH_MAX_AXES];
+    split.team = &slice->grid;
     char name[2 * TESS_MESH_MAX_AXES * TESS_MESH_NAME_SIZE] = "";
     size_t at = 0;
     slice->grid.size = 1;
     for (int a = 0; a < mesh->grid.n_axes; a++) {
-        corner[a] = picked[a] ? 0 : mesh->mine[a];
-        if (!picked[a])
+        if (!split.picked[a])
             continue;
         int b = slice->grid.n_axes++;
         memcpy(slice->grid.names[b], mesh->grid.names[a], sizeof(slice->grid.names[b]));
@@ -116,8 +134,7 @@ tess_status tess_mesh_slice(tess_mesh *mesh, const char *const *names, int n_nam
         slice->grid.size *= mesh->grid.sizes[a];
         at = tess_text_add(name, sizeof(name), at, b > 0 ? "+%s" : "%s", mesh->grid.names[a]);
     }
-    tess_status status = tess_team_split(mesh->all, tess_mesh_layout_rank(&mesh->grid, corner),
-                                         tess_mesh_layout_rank(&slice->grid, slice->mine), name, &slice->all);
+    tess_status status = tess_team_split_by(mesh->all, place_of, &split, name, &slice->all);
     slice->owns_all = status == TESS_OK;
     if (status == TESS_OK)
         status = find_hosts_and_make_teams(slice);

@@ -270,12 +270,6 @@ size_t tess_executor_disk_bytes(const tess_model *model, const tess_executor_opt
 tess_status tess_executor_fit(const tess_model *model, size_t budget, size_t others, tess_executor_options *options);
 /* The number of layers that drop the group. */
 int tess_executor_count_dropped(const tess_model *model, const tess_executor_options *options, tess_layer_group group);
-/* Counts the work space that kernels need in addition, on a host stream with n_threads. A batch has n_tokens in
- * sequences of max_position, and every slot runs its forward and backward. A batch of 0 tokens needs some work
- * space, too. Computes nothing. `kernels` is as in tess_kernels_select.
- * TESS_E_NOMEM: the limit on this process's address space is too low */
-tess_status tess_executor_work_bytes(const tess_model *model, const tess_executor_options *options, int64_t n_tokens,
-                                     int n_threads, const char *kernels, size_t *bytes);
 /* The number of this rank's rows of the stream, for a batch of n_tokens. */
 int64_t tess_executor_stream_rows(const tess_model *model, const tess_executor_options *options, int64_t n_tokens);
 /* The largest number of rows of the stream that a rank may have, over all batches. With fewer tokens the last ranks

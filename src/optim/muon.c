@@ -10,15 +10,50 @@
  * the other ranks their parts back. So the bits do not depend on the rank that computes, and ranks compute at the same
  * time. */
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/core/exact_sum.h"
+#include "base/os/threads.h"
 #include "device/device.h"
 #include "optim/optim_impl.h"
 
 enum { NS_STEPS = 5 };
 static const float ns_a = 3.4445f, ns_b = -4.7750f, ns_c = 2.0315f;
 static const double eps = 1e-7;
+
+/* ---- Elements, on the stream's threads ---- */
+enum { GRAIN = 4096 };
+
+typedef struct muon_elements {
+    float a, b;
+    const float *x;
+    float *y;
+} muon_elements;
+
+/* y = y / b */
+static void divide(void *context, int64_t begin, int64_t end, int worker)
+{
+    const muon_elements *e = context;
+    (void)worker;
+    for (int64_t i = begin; i < end; i++)
+        e->y[i] /= e->b;
+}
+
+/* y = a x + b y */
+static void combine(void *context, int64_t begin, int64_t end, int worker)
+{
+    const muon_elements *e = context;
+    (void)worker;
+    for (int64_t i = begin; i < end; i++)
+        e->y[i] = e->a * e->x[i] + e->b * e->y[i];
+}
+
+static void run(const tess_stream *s, tess_loop_fn fn, const muon_elements *e, int64_t n)
+{
+    muon_elements elements = *e;
+    tess_threads_run(tess_stream_threads(s), fn, &elements, n, GRAIN);
+}
 
 /* ---- A whole matrix ---- */
 typedef struct muon_matrix {
@@ -64,8 +99,7 @@ static tess_status normalise(tess_stream *s, muon_matrix *m)
     for (int64_t i = 0; i < m->rows; i++)
         tess_exact_add(&sum, m->sums[i]);
     float norm = (float)fmax(sqrt(tess_exact_value(&sum)), eps);
-    for (int64_t i = 0; i < m->rows * m->columns; i++)
-        m->x[i] /= norm;
+    run(s, divide, &(muon_elements){.b = norm, .y = m->x}, m->rows * m->columns);
     return TESS_OK;
 }
 
@@ -85,35 +119,16 @@ static muon_products products_of(int64_t R, int64_t C)
     };
 }
 
-tess_status tess_muon_ask(tess_stream *s, int64_t rows, int64_t columns)
-{
-    void *x = NULL;
-    const muon_products p = products_of(rows, columns);
-    int64_t most = rows > columns ? rows : columns;
-    tess_device *device = tess_stream_device(s);
-    TESS_TRY(tess_device_alloc(device, TESS_POOL_OPTIMIZER, (size_t)(2 * most * most) * sizeof(float), "matrix", &x));
-    float *y = (float *)x + most * most;
-    tess_status status = product(s, x, x, y, p.gram);
-    if (status == TESS_OK)
-        status = product(s, x, x, y, p.square);
-    if (status == TESS_OK)
-        status = product(s, x, x, y, p.apply);
-    tess_device_free(device, x);
-    return status;
-}
-
 static tess_status iterate(tess_stream *s, muon_matrix *m)
 {
     int64_t R = m->rows, C = m->columns, n = m->least;
     const muon_products p = products_of(R, C);
     TESS_TRY(product(s, m->x, m->x, m->gram, p.gram));
     TESS_TRY(product(s, m->gram, m->gram, m->polynomial, p.square));
-    for (int64_t i = 0; i < n * n; i++)
-        m->polynomial[i] = ns_b * m->gram[i] + ns_c * m->polynomial[i];
+    run(s, combine, &(muon_elements){.a = ns_b, .x = m->gram, .b = ns_c, .y = m->polynomial}, n * n);
     TESS_TRY(R <= C ? product(s, m->polynomial, m->x, m->next, p.apply)
                     : product(s, m->x, m->polynomial, m->next, p.apply));
-    for (int64_t i = 0; i < R * C; i++)
-        m->x[i] = ns_a * m->x[i] + m->next[i];
+    run(s, combine, &(muon_elements){.a = 1, .x = m->next, .b = ns_a, .y = m->x}, R * C);
     return TESS_OK;
 }
 
@@ -146,21 +161,40 @@ static tess_status apply(const optim_pass *pass, int64_t begin, int n)
     return TESS_OK;
 }
 
-/* Computes the rank's elements of U. They depend only on gradient and momentum, so computing them twice gives the
- * same values. */
-static tess_status direction_of(const optim_pass *pass, float *to)
+/* The rank's elements of U, by blocks. */
+typedef struct muon_direction {
+    const optim_pass *pass;
+    float *to;
+    _Atomic int status; /* the last status that was not TESS_OK */
+} muon_direction;
+
+static void direct_blocks(void *context, int64_t first, int64_t last, int worker)
 {
+    muon_direction *d = context;
+    const optim_pass *pass = d->pass;
     const tess_optimizer_options *o = &pass->u->optimizer->options;
-    for (int64_t begin = 0; begin < pass->span->n; begin += OPTIM_BLOCK) {
-        int64_t left = pass->span->n - begin;
-        int n = left < OPTIM_BLOCK ? (int)left : OPTIM_BLOCK;
-        TESS_TRY(optim_moment_load(pass, 0, begin, n, to + begin));
+    (void)worker;
+    for (int64_t block = first; block < last; block++) {
+        const int64_t begin = block * OPTIM_BLOCK, left = pass->span->n - begin;
+        const int n = left < OPTIM_BLOCK ? (int)left : OPTIM_BLOCK;
+        tess_status status = optim_moment_load(pass, 0, begin, n, d->to + begin);
+        if (status != TESS_OK)
+            atomic_store(&d->status, status);
         for (int64_t i = begin; i < begin + n && o->nesterov; i++) {
             float g = pass->span->grad[i] * pass->u->call.grad_scale;
-            to[i] = g + o->momentum * (to[i] - g);
+            d->to[i] = g + o->momentum * (d->to[i] - g);
         }
     }
-    return TESS_OK;
+}
+
+/* Computes these elements. They depend only on gradient and momentum, so computing them twice gives the same values. */
+static tess_status direction_of(const optim_pass *pass, float *to)
+{
+    muon_direction d = {.pass = pass, .to = to};
+    const tess_stream *stream = pass->u->optimizer->stream;
+    tess_threads_run(tess_stream_threads(stream), direct_blocks, &d, (pass->span->n + OPTIM_BLOCK - 1) / OPTIM_BLOCK,
+                     GRAIN / OPTIM_BLOCK);
+    return (tess_status)atomic_load(&d.status);
 }
 
 static float rate_of(const optim_update *u, const tess_span *span)

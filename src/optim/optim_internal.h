@@ -6,10 +6,6 @@
 #include "job/persist/persist.h"
 #include "tessera/optim.h"
 
-/* Calls the products that Muon computes for a matrix (rows, columns) on a device that computes nothing
- * (dry_device.h). The stream then knows how much work space they request. */
-tess_status tess_muon_ask(tess_stream *stream, int64_t rows, int64_t columns);
-
 /* Register the owner of the optimizer's spans, and ask later whether the state belongs to that owner's parameters. */
 void tess_optimizer_set_owner(tess_optimizer *optimizer, const void *owner);
 bool tess_optimizer_is_of(const tess_optimizer *optimizer, const void *owner);
@@ -50,11 +46,6 @@ tess_status tess_optimizer_create_at(tess_mem *mem, const tess_span *spans, int 
 /* Whether a step communicates with other ranks. Then all of them call it, including ranks that have already
  * completed it: their journal leaves their weights and state unchanged. */
 bool tess_optimizer_meets(const tess_optimizer *optimizer);
-
-/* Counts the bytes that create takes from the optimizer pool: state and, with Muon, work space. *state: only the
- * state, which may be on disk. A span counts as trainable if `param` is not NULL; `param` is not read. */
-tess_status tess_optimizer_bytes(tess_mem *mem, const tess_span *spans, int n_spans,
-                                 const tess_optimizer_options *options, int n_ranks, size_t *bytes, size_t *state);
 
 /* Checks that the state can be in a device's memory. TESS_E_UNSUPPORTED: it cannot, because no kernel of the device
  * updates it; the message names the options that can. */

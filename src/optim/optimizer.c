@@ -80,20 +80,6 @@ tess_status tess_optimizer_check_device(const tess_optimizer_options *options)
     return TESS_OK;
 }
 
-tess_status tess_optimizer_bytes(tess_mem *mem, const tess_span *spans, int n_spans,
-                                 const tess_optimizer_options *options, int n_ranks, size_t *bytes, size_t *state)
-{
-    optim_layout layout;
-    optim_param *params;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_spans, sizeof(*params), "optimizer spans",
-                                  (void **)&params));
-    tess_status status = optim_layout_of(spans, n_spans, options, n_ranks, params, &layout);
-    *state = layout.state_bytes;
-    *bytes = layout.state_bytes + layout.work_elements * sizeof(float);
-    tess_mem_free(mem, params);
-    return status;
-}
-
 tess_status tess_optimizer_create_at(tess_mem *mem, const tess_span *spans, int n_spans,
                                      const tess_optimizer_options *options, const optim_place *place,
                                      tess_optimizer **out)

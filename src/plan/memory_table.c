@@ -1,11 +1,12 @@
 #include "plan/memory_table.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/os/memory_group.h"
 #include "engine/model/adapter.h"
-#include "plan/memory_need.h"
+#include "plan/dry_rank.h"
 #include "engine/model/model_file.h"
 
 /* The pools that have a column. */
@@ -40,15 +41,25 @@ static tess_status add_row(tess_buffer *text, const char *name, const tess_memor
     return tess_buffer_printf(text, "%s%s\n", r->stages[0] != '\0' ? "   " : "", r->stages);
 }
 
-/* Adds the rows of the table. Consecutive ranks with equal memory share a row. */
-static tess_status add_rows(tess_buffer *text, const tess_memory_of_rank *ranks, int n)
+/* Adds the rows of the table, of the host's memory or of the device's. Consecutive ranks with equal memory share a
+ * row. */
+static tess_status add_rows(tess_buffer *text, const tess_memory_of_rank *ranks, int n, bool of_device)
 {
+    const size_t begin = of_device ? offsetof(tess_memory_of_rank, device) : 0;
+    const size_t bytes = of_device ? sizeof(ranks->device) : sizeof(*ranks);
     for (int first = 0, end; first < n; first = end) {
         char name[32];
-        for (end = first + 1; end < n && memcmp(&ranks[first], &ranks[end], sizeof(ranks[0])) == 0; end++)
+        tess_memory_of_rank row = ranks[first];
+        for (end = first + 1;
+             end < n && memcmp((const char *)&ranks[first] + begin, (const char *)&ranks[end] + begin, bytes) == 0;
+             end++)
             ;
+        if (of_device)
+            row = (tess_memory_of_rank){.work = 0};
+        if (of_device)
+            memcpy(row.pool, ranks[first].device, sizeof(row.pool));
         snprintf(name, sizeof(name), end - first > 1 ? "%d-%d" : "%d", first, end - 1);
-        TESS_TRY(add_row(text, name, &ranks[first]));
+        TESS_TRY(add_row(text, name, &row));
     }
     return TESS_OK;
 }
@@ -57,11 +68,8 @@ static tess_status explain_units(tess_buffer *text, const tess_memory_of_rank *r
 {
     char bytes[32];
     TESS_TRY(tess_buffer_printf(text, "  units        %lld of %lld blocks, the largest %s when gathered",
-                                (long long)r->units.n_units, (long long)r->n_blocks,
-                                tess_format_bytes((double)r->units.largest_bytes, bytes, sizeof(bytes))));
-    if (r->units.reductions > 0)
-        TESS_TRY(tess_buffer_printf(text, "; collectives of a micro-batch: at most %lld gathers, %lld reductions",
-                                    (long long)r->units.gathers, (long long)r->units.reductions));
+                                (long long)r->n_units, (long long)r->n_blocks,
+                                tess_format_bytes((double)r->largest_unit, bytes, sizeof(bytes))));
     return tess_buffer_printf(text, "\n");
 }
 
@@ -71,17 +79,17 @@ static tess_status explain(tess_buffer *text, const tess_memory_plan *plan, cons
     int n_tables;
     const tess_option_table *tables = tess_config_tables(&n_tables);
     TESS_TRY(tess_options_format_key(tables, n_tables, plan->config, "optimizer.name", optimizer, sizeof(optimizer)));
-    TESS_TRY(tess_buffer_printf(
-        text,
-        "\n  params       weights in float32, a rank's share\n"
-        "  grads        sums of gradients in float32, of what trains\n"
-        "  optimizer    state of %s, of what trains\n"
-        "  activations  of %lld tokens (%lld rows of %lld), and %s of work space for kernels\n"
-        "  comm         gathered weights and windows of gradients; what ranks share counts for the "
-        "first of them\n",
-        optimizer, (long long)((plan->local_batch + plan->passes - 1) / plan->passes * plan->seq_len),
-        (long long)((plan->local_batch + plan->passes - 1) / plan->passes), (long long)plan->seq_len,
-        tess_format_bytes(r->work, bytes, sizeof(bytes))));
+    TESS_TRY(
+        tess_buffer_printf(text,
+                           "\n  params       weights in float32, a rank's share\n"
+                           "  grads        sums of gradients in float32, of what trains\n"
+                           "  optimizer    state of %s, of what trains\n"
+                           "  activations  of %lld tokens (%lld rows of %lld), and %s of work space for kernels\n"
+                           "  comm         gathered weights and windows of gradients; what ranks share counts for the "
+                           "first of them\n",
+                           optimizer, (long long)(tess_config_pass_rows(plan->config) * plan->config->training.seq_len),
+                           (long long)tess_config_pass_rows(plan->config), (long long)plan->config->training.seq_len,
+                           tess_format_bytes(r->work, bytes, sizeof(bytes))));
     TESS_TRY(explain_units(text, r));
     if (disk_of(r) > 0)
         TESS_TRY(tess_buffer_printf(text,
@@ -91,24 +99,15 @@ static tess_status explain(tess_buffer *text, const tess_memory_plan *plan, cons
                               plan->saves_beside ? "the copy that a save writes from (checkpoint.async)" : "nothing");
 }
 
-/* Adds the rows of devices, if they have the shards. */
+/* Adds the rows of devices. */
 static tess_status add_devices(tess_buffer *text, const tess_memory_of_rank *ranks, int n)
 {
     if (tess_memory_of_device(&ranks[0]) == 0)
         return TESS_OK;
-    TESS_TRY(tess_buffer_printf(text, "\nof the memory of devices, without work space of kernels; above, params and "
-                                      "optimizer are the host's copies\n"));
-    for (int first = 0, end; first < n; first = end) {
-        char name[32];
-        tess_memory_of_rank of_device = {.work = 0};
-        memcpy(of_device.pool, ranks[first].device, sizeof(of_device.pool));
-        for (end = first + 1; end < n && memcmp(ranks[first].device, ranks[end].device, sizeof(of_device.pool)) == 0;
-             end++)
-            ;
-        snprintf(name, sizeof(name), end - first > 1 ? "%d-%d" : "%d", first, end - 1);
-        TESS_TRY(add_row(text, name, &of_device));
-    }
-    return TESS_OK;
+    TESS_TRY(tess_buffer_printf(
+        text, "\nof the memory of devices, without work space of kernels%s\n",
+        ranks[0].device[TESS_POOL_PARAMS] > 0 ? "; above, params and optimizer are the host's copies" : ""));
+    return add_rows(text, ranks, n, true);
 }
 
 static tess_status add_table(tess_buffer *text, const tess_memory_plan *plan, const tess_memory_of_rank *ranks, int n)
@@ -123,12 +122,13 @@ static tess_status add_table(tess_buffer *text, const tess_memory_plan *plan, co
             all.disk[pool] += ranks[rank].disk[pool];
         }
     TESS_TRY(tess_buffer_printf(text, "\nmemory of %d rank%s at the peak, in GiB, sharding %s\n  %-10s", n,
-                                n > 1 ? "s" : "", tess_strategy_name(plan->policy.strategy), "rank"));
+                                n > 1 ? "s" : "",
+                                tess_strategy_name((tess_strategy)plan->config->parallelism.shard_strategy), "rank"));
     for (int i = 0; i < N_COLUMNS; i++)
         TESS_TRY(tess_buffer_printf(text, " %11s", tess_pool_name(columns[i])));
     TESS_TRY(tess_buffer_printf(text, " %11s", "sum"));
     TESS_TRY(tess_buffer_printf(text, disk_of(&all) > 0 ? "        disk\n" : "\n"));
-    TESS_TRY(add_rows(text, ranks, n));
+    TESS_TRY(add_rows(text, ranks, n, false));
     if (n > 1)
         TESS_TRY(add_row(text, "all", &all));
     TESS_TRY(add_devices(text, ranks, n));
@@ -142,21 +142,46 @@ static tess_status add_table(tess_buffer *text, const tess_memory_plan *plan, co
                               sum_of(&all) > (double)available ? ": TOO LITTLE" : "");
 }
 
+/* ---- The volume ---- */
+/* Adds what a step of rank 0 brings from other ranks: a row for each team and operation. */
+static tess_status add_volume(tess_buffer *text, const tess_dry_report *dry)
+{
+    double sum = dry->exchanged_bytes;
+    TESS_TRY(tess_buffer_printf(text, "\nvolume of a step of rank 0, in MiB from other ranks\n  %-24s %-24s %9s %11s\n",
+                                "axis", "operation", "number", "MiB"));
+    for (int i = 0; i < dry->volume.n_rows; i++) {
+        const tess_volume_row *row = &dry->volume.rows[i];
+        sum += (double)row->bytes;
+        if (row->bytes > 0)
+            TESS_TRY(tess_buffer_printf(text, "  %-24s %-24s %9lld %11.3f\n", row->team, tess_trace_op_name(row->kind),
+                                        (long long)row->n, (double)row->bytes / 0x1p20));
+    }
+    if (dry->exchanged_bytes > 0)
+        TESS_TRY(tess_buffer_printf(text, "  %-24s %-24s %9s %11.3f\n", "tp", "exchanges of layers", "",
+                                    dry->exchanged_bytes / 0x1p20));
+    return tess_buffer_printf(text, "  %-24s %-24s %9s %11.3f\n", "all", "", "", sum / 0x1p20);
+}
+
+static tess_status predict_volume(const tess_memory_plan *plan, const tess_model_config *sizes, tess_buffer *text)
+{
+    tess_dry_report dry;
+    TESS_TRY(tess_dry_rank(plan, sizes, 0, &dry));
+    return dry.volume.n_rows > 0 ? add_volume(text, &dry) : TESS_OK;
+}
+
+/* ---- All ---- */
 static tess_status predict_ranks(tess_mem *mem, tess_memory_rank_fn predict, const tess_config *config,
                                  const tess_model_config *sizes, int n, tess_memory_of_rank *ranks,
                                  tess_memory_plan *plan)
 {
-    tess_model *model;
     *plan = tess_memory_plan_of(config, tess_config_trainers(config, n));
     plan->saves_beside = config->checkpoint.enable && config->checkpoint.async;
-    TESS_TRY(tess_model_create(mem, sizes, &model));
     int n_trainers = tess_config_trainers(config, n);
     tess_status status = TESS_OK;
     for (int rank = 0; status == TESS_OK && rank < n_trainers; rank++)
-        status = predict(mem, model, plan, rank, &ranks[rank]);
+        status = predict(mem, sizes, plan, rank, &ranks[rank]);
     for (int rank = n_trainers; status == TESS_OK && rank < n; rank++)
-        tess_memory_of_drawing(model, config, &ranks[rank]);
-    tess_model_destroy(&model);
+        status = tess_memory_of_drawing(sizes, config, &ranks[rank]);
     return status;
 }
 
@@ -173,6 +198,8 @@ tess_status tess_memory_table(tess_mem *mem, tess_memory_rank_fn predict, const 
     tess_status status = predict_ranks(mem, predict, config, &sizes, n, ranks, &plan);
     if (status == TESS_OK)
         status = add_table(text, &plan, ranks, n);
+    if (status == TESS_OK && tess_config_trainers(config, n) > 1)
+        status = predict_volume(&plan, &sizes, text);
     tess_mem_free(mem, ranks);
     return status;
 }

@@ -287,7 +287,7 @@ tess_status rl_serve(void *self, bool *interrupted);
 
 /* ---- rl_memory.c ---- */
 /* The call of tess_task_kind. */
-tess_status rl_predict_memory(tess_mem *mem, const tess_model *policy, const tess_memory_plan *plan, int rank,
+tess_status rl_predict_memory(tess_mem *mem, const tess_model_config *policy, const tess_memory_plan *plan, int rank,
                               tess_memory_of_rank *of_rank);
 
 /* ---- rl_text.c ---- */

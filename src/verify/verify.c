@@ -117,19 +117,15 @@ static tess_status plan_optimizer(tess_mem *mem, const verify_run *layout, int64
 {
     const tess_memory_plan plan = tess_memory_plan_of(&layout->config, layout->ranks);
     tess_model_config sizes;
-    tess_model *model;
-    tess_status status = TESS_OK;
     *most = 0;
     TESS_TRY(tess_config_load_model(&layout->config, NULL, &sizes));
-    TESS_TRY(tess_model_create(mem, &sizes, &model));
-    for (int rank = 0; rank < layout->ranks && status == TESS_OK; rank++) {
-        tess_memory_of_rank need = {0};
-        status = tess_memory_predict_rank(mem, model, &plan, rank, &need);
+    for (int rank = 0; rank < layout->ranks; rank++) {
+        tess_memory_of_rank need;
+        TESS_TRY(tess_memory_predict_rank(mem, &sizes, &plan, rank, &need));
         int64_t bytes = (int64_t)need.pool[TESS_POOL_OPTIMIZER];
         *most = bytes > *most ? bytes : *most;
     }
-    tess_model_destroy(&model);
-    return status;
+    return TESS_OK;
 }
 
 static tess_status measure_memory(tess_mem *mem, const verify_run runs[2], tess_verify_result *r)

@@ -32,8 +32,9 @@ YAML
 
 # ---- Before
 expect "info shows a row a rank" 0 "memory of 4 ranks at the peak, in GiB, sharding full" "$tessera" info run.yaml -n 4
-expect "and units" 0 "units        3 of 4 blocks, the largest 277 KiB when gathered; collectives of a micro-batch: at most 6 gathers, 3 reductions" \
+expect "and units" 0 "units        3 of 4 blocks, the largest 277 KiB when gathered" \
     "$tessera" info run.yaml -n 2 parallelism.fsdp_unit_blocks=2
+expect "and the volume of a step" 0 "  dp_shard                 reduce_scatter_pieces " "$tessera" info run.yaml -n 2
 expect "and stages" 0 "stage 1 of 2" "$tessera" info run.yaml -n 2 parallelism.pipeline_parallel_degree=2
 expect "and ranks that only draw" 0 "draws" "$tessera" info run.yaml -n 2 rollout.ranks=1 tokenizer.path=. \
     rollout.max_new_tokens=9

@@ -17,7 +17,7 @@ static rig open_rig(void)
 {
     rig r;
     EXPECT_OK(tess_mem_create(&r.mem));
-    EXPECT_OK(tess_dry_device_open(r.mem, &r.device));
+    EXPECT_OK(tess_dry_device_open(r.mem, "far", &r.device));
     EXPECT_OK(tess_device_stream(r.device, 2, NULL, &r.stream));
     EXPECT_OK(tess_device_alloc(r.device, TESS_POOL_MISC, 1 << 20, "operand", &r.x));
     r.kernels = tess_stream_kernels(r.stream);

@@ -1,5 +1,6 @@
 /* The one allocator of the program. Each block has a 64-byte header in front of it. Blocks of HUGE_BYTES or more come
  * from mmap: they start on a huge page, use no memory until touched and return to the system when freed. */
+#include "base/mem/dry_mem.h"
 #include "base/mem/make_room.h"
 #include "tessera/memory.h"
 #include "base/mem/mem_watch.h"
@@ -11,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20, HUGE_BYTES = 4 << 20 };
+enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20, HUGE_BYTES = 4 << 20, DRY_BYTES = 64 << 10 };
 
 static const uint64_t block_magic = 0x7465737365726131u;
 static const uint64_t freed_magic = 0x6672656564626c6bu;
@@ -38,6 +39,7 @@ enum { WATCHED_NAMES = 32 /* the last entry counts all further names */ };
 
 struct tess_mem {
     pthread_mutex_t lock;
+    bool is_dry;
     tess_pool watched; /* TESS_POOL_COUNT: no pool is watched */
     uint16_t watch;    /* number of the current watch */
     int n_names;
@@ -70,6 +72,18 @@ tess_status tess_mem_create(tess_mem **mem)
     pthread_mutex_init(&(*mem)->lock, NULL);
     (*mem)->watched = TESS_POOL_COUNT;
     return TESS_OK;
+}
+
+tess_status tess_mem_create_dry(tess_mem **mem)
+{
+    TESS_TRY(tess_mem_create(mem));
+    (*mem)->is_dry = true;
+    return TESS_OK;
+}
+
+bool tess_mem_is_dry(const tess_mem *mem)
+{
+    return mem->is_dry;
 }
 
 size_t tess_mem_destroy(tess_mem **mem)
@@ -160,6 +174,20 @@ static block_header *map_block(size_t bytes)
     return header;
 }
 
+/* Takes addresses that get small pages when they are touched, and no promise of memory before. */
+static block_header *dry_block(size_t bytes)
+{
+    const size_t mapped = bytes + ALIGNMENT;
+    void *base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED)
+        return NULL;
+    madvise(base, mapped, MADV_NOHUGEPAGE);
+    block_header *header = base;
+    header->base = base;
+    header->mapped_bytes = mapped;
+    return header;
+}
+
 static block_header *heap_block(size_t bytes)
 {
     size_t rounded = (bytes + ALIGNMENT + ALIGNMENT - 1) & ~((size_t)ALIGNMENT - 1);
@@ -174,7 +202,9 @@ static block_header *heap_block(size_t bytes)
 tess_status tess_mem_alloc(tess_mem *mem, tess_pool pool, size_t bytes, const char *what, void **out)
 {
     block_header *header = NULL;
-    if (bytes <= SIZE_MAX / 4)
+    if (bytes <= SIZE_MAX / 4 && mem->is_dry && bytes >= DRY_BYTES)
+        header = dry_block(bytes);
+    else if (bytes <= SIZE_MAX / 4)
         header = bytes >= HUGE_BYTES ? map_block(bytes) : heap_block(bytes);
     char hint[TESS_ADDRESS_SPACE_TEXT];
     TESS_CHECK(header != NULL, TESS_E_NOMEM, "cannot allocate %zu bytes for %s (pool %s, %zu bytes in use)%s", bytes,
@@ -274,7 +304,12 @@ tess_status tess_mem_alloc_private(tess_mem *mem, tess_pool pool, const char *wh
 {
     if (!tess_mem_on_disk(mem, pool))
         return tess_mem_alloc(mem, pool, bytes, what, out);
-    TESS_TRY(mem->disk.alloc(mem->disk.disk, bytes, what, out));
+    if (mem->is_dry) {
+        TESS_TRY(tess_mem_alloc(mem, pool, bytes, what, out));
+        tess_mem_count(mem, pool, -(int64_t)bytes);
+    } else {
+        TESS_TRY(mem->disk.alloc(mem->disk.disk, bytes, what, out));
+    }
     count_disk(mem, pool, (int64_t)bytes);
     return TESS_OK;
 }
@@ -284,8 +319,13 @@ void tess_mem_free_private(tess_mem *mem, tess_pool pool, size_t bytes, void *me
     if (!tess_mem_on_disk(mem, pool)) {
         tess_mem_free(mem, memory);
     } else if (memory != NULL) {
-        mem->disk.free(mem->disk.disk, memory);
         count_disk(mem, pool, -(int64_t)bytes);
+        if (!mem->is_dry) {
+            mem->disk.free(mem->disk.disk, memory);
+            return;
+        }
+        tess_mem_count(mem, pool, (int64_t)bytes);
+        tess_mem_free(mem, memory);
     }
 }
 

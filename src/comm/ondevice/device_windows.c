@@ -23,6 +23,8 @@ tess_status tess_device_window_alloc(tess_team *team, tess_pool pool, size_t byt
 {
     const void *site = __builtin_return_address(0);
     *out = NULL;
+    if (team->runtime->dry != NULL)
+        return tess_device_alloc(team->runtime->dry->device, pool, bytes, what, out);
     TESS_TRY(begin(team, "tess_device_window_alloc"));
     TESS_TRY_CTX(ondevice_window_alloc(team, pool, bytes, what, site, out), "window '%s' of team '%s'", what,
                  team->name);
@@ -35,6 +37,8 @@ tess_status tess_device_window_alloc(tess_team *team, tess_pool pool, size_t byt
 tess_status tess_device_window_show(tess_team *team, void *memory, size_t bytes, const char *what)
 {
     const void *site = __builtin_return_address(0);
+    if (team->runtime->dry != NULL)
+        return TESS_OK;
     TESS_TRY(begin(team, "tess_device_window_show"));
     TESS_TRY_CTX(ondevice_window_show(team, TESS_OK, memory, bytes, false, what, site), "window '%s' of team '%s'",
                  what, team->name);
@@ -43,10 +47,14 @@ tess_status tess_device_window_show(tess_team *team, void *memory, size_t bytes,
 
 void tess_device_window_free(tess_team *team, void *window)
 {
-    ondevice_window_hide(team, window, __builtin_return_address(0));
+    if (team->runtime->dry != NULL)
+        tess_device_free(team->runtime->dry->device, window);
+    else
+        ondevice_window_hide(team, window, __builtin_return_address(0));
 }
 
 void tess_device_window_hide(tess_team *team, void *memory)
 {
-    ondevice_window_hide(team, memory, __builtin_return_address(0));
+    if (team->runtime->dry == NULL)
+        ondevice_window_hide(team, memory, __builtin_return_address(0));
 }

@@ -133,6 +133,10 @@ tess_status tess_runtime_use_device(tess_runtime *rt, tess_device *device, tess_
     void *memory;
     TESS_CHECK(rt != NULL && device != NULL && stream != NULL && rt->device == NULL, TESS_E_INVALID,
                "tess_runtime_use_device: a NULL argument, or the runtime has a device");
+    if (rt->dry != NULL) {
+        rt->dry->device = device;
+        return TESS_OK;
+    }
     TESS_TRY_CTX(check_kinds(rt, device), "devices of the ranks");
     if (tess_device_get_properties(device)->host_memory)
         return TESS_OK;

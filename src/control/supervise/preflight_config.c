@@ -34,17 +34,12 @@ const int tess_preflight_n_config_checks = N_CHECKS;
 
 /* ---- Reading ---- */
 
-static tess_status make_model(tess_mem *mem, const tess_config *config, tess_model **model)
-{
-    tess_model_config sizes;
-    TESS_TRY(tess_config_load_model(config, NULL, &sizes));
-    return tess_model_create(mem, &sizes, model);
-}
-
 static tess_status count_params(tess_mem *mem, const tess_config *config, double *n_params)
 {
     tess_model *model;
-    TESS_TRY(make_model(mem, config, &model));
+    tess_model_config sizes;
+    TESS_TRY(tess_config_load_model(config, NULL, &sizes));
+    TESS_TRY(tess_model_create(mem, &sizes, &model));
     *n_params = (double)tess_model_count(model);
     tess_model_destroy(&model);
     return TESS_OK;
@@ -55,20 +50,19 @@ static double predict_memory(const tess_preflight_config *read, int world, int n
 {
     tess_config checked;
     tess_mem *mem = NULL;
-    tess_model *model = NULL;
-    tess_memory_need need = {0};
+    tess_model_config sizes;
+    tess_memory_need need = {.host = 0};
     tess_status status = tess_config_copy(&read->config, &checked);
     if (status == TESS_OK)
         status = tess_config_check_step(&checked, world);
     if (status == TESS_OK)
-        status = tess_mem_create(&mem);
+        status = tess_config_load_model(&checked, NULL, &sizes);
     if (status == TESS_OK)
-        status = make_model(mem, &checked, &model);
+        status = tess_mem_create(&mem);
     if (status == TESS_OK) {
         const tess_memory_plan plan = tess_memory_plan_of(&checked, n_local);
-        status = tess_memory_predict(mem, model, &plan, &need);
+        status = tess_memory_predict(mem, &sizes, &plan, &need);
     }
-    tess_model_destroy(&model);
     tess_mem_destroy(&mem);
     tess_config_free(&checked);
     tess_error_clear(); /* a check of the configuration or of the model reports the error */

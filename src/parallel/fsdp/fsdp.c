@@ -183,6 +183,15 @@ const char *tess_strategy_name(tess_strategy strategy)
     return names[strategy];
 }
 
+int tess_fsdp_units(const tess_fsdp *fsdp, int64_t *largest)
+{
+    *largest = 0;
+    for (int u = 0; u < fsdp->n_units; u++)
+        if ((int64_t)fsdp->units[u]->full_bytes > *largest)
+            *largest = (int64_t)fsdp->units[u]->full_bytes;
+    return fsdp->n_units;
+}
+
 tess_runtime *tess_fsdp_runtime(const tess_fsdp *fsdp)
 {
     return fsdp->runtime;

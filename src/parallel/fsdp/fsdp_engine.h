@@ -58,44 +58,7 @@ tess_status tess_fsdp_find_gradients(tess_fsdp *fsdp, int64_t n_micro_batches);
  * steps only. */
 void tess_fsdp_set_clock(tess_fsdp *fsdp, tess_phase_clock *clock);
 
-/* ---- How much memory a tess_fsdp will take ---- */
-/* Creates a plan: a tess_fsdp without ranks or weights. Its units can be added and its bytes counted, as for the
- * rank with shard `shard` (0 has the most rows) at position `tp` of n_tp; every other call is invalid. ranks_a_host:
- * number of consecutive ranks that share gathered copies. */
-tess_status tess_fsdp_plan_create(tess_mem *mem, const tess_fsdp_policy *policy, int n_shards, int shard,
-                                  int n_replicas, int n_tp, int tp, int ranks_a_host, tess_fsdp **fsdp);
-
-typedef struct tess_fsdp_bytes {
-    size_t params, grads, optimizer; /* bytes of this rank; optimizer: state and work space */
-    size_t on_disk[TESS_POOL_COUNT]; /* further bytes, of tess_fsdp_set_offload's pools */
-    size_t windows;                  /* windows of gradients; in the comm pool, as are the copies */
-    size_t copies;                   /* gathered parameters; n_sharing ranks of a host share them */
-    int n_sharing; /* number of consecutive ranks of the shard team: all of them, or a group of reshard_after_forward */
-    size_t stashes; /* this rank's parts of copies, kept until backward; in the comm pool */
-    size_t held;    /* further bytes if all units are held at once */
-} tess_fsdp_bytes;
-
-/* Returns the bytes at the peak of a step of n_micro_batches (counted over all ranks). open_unit: the unit whose
- * backward is open while others' run (a tied embedding); -1: none. */
-tess_status tess_fsdp_plan_bytes(tess_fsdp *fsdp, const tess_optimizer_options *optimizer, int64_t n_micro_batches,
-                                 int open_unit, tess_fsdp_bytes *bytes);
-
-/* Elements of this rank. */
-typedef struct tess_fsdp_counts {
-    double held;            /* parameters that train */
-    double primary, frozen; /* parameters that this rank saves: trainable ones, and frozen ones */
-} tess_fsdp_counts;
-
-tess_fsdp_counts tess_fsdp_plan_counts(const tess_fsdp *fsdp);
-
-/* Returns the communication of the plan's units on one host. It is an upper bound, because a copy that is still
- * valid is not gathered again. */
-typedef struct tess_fsdp_unit_costs {
-    int64_t n_units;
-    int64_t largest_bytes;       /* bytes of a unit's gathered parameters */
-    int64_t gathers, reductions; /* collectives of a micro-batch */
-} tess_fsdp_unit_costs;
-
-tess_fsdp_unit_costs tess_fsdp_plan_units(const tess_fsdp *fsdp);
+/* Returns the number of units. *largest: bytes of the largest unit's gathered parameters. */
+int tess_fsdp_units(const tess_fsdp *fsdp, int64_t *largest);
 
 #endif

@@ -39,12 +39,6 @@ static tess_fsdp_exchange sizes_of(const tess_fsdp *fsdp)
     return x;
 }
 
-size_t tess_fsdp_exchange_bytes(const tess_fsdp *fsdp)
-{
-    tess_fsdp_exchange x = sizes_of(fsdp);
-    return (size_t)x.given * (x.elements + (size_t)(1 + fsdp->n_replicas) * AT_ONCE) * sizeof(float);
-}
-
 static tess_status alloc_exchange(tess_fsdp *fsdp, tess_fsdp_exchange *x)
 {
     size_t given = (size_t)x->given, all = given * (size_t)fsdp->n_replicas;

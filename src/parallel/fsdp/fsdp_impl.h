@@ -28,7 +28,6 @@
  * - fsdp_persist.c: notes which of the outliving memory is the finished gradient
  * - fsdp_mirror.c: the host's copies of state in device memory
  * - fsdp_replicas.c: finds memory that is equal on several ranks
- * - fsdp_plan.c: predicts the memory of all of these
  * - bad_gradient.c: which rank's gradient was not finite
  *
  * A strategy changes who holds what, not the sum:
@@ -200,7 +199,7 @@ struct tess_fsdp {
     double *row_sums;         /* (n_rows) in the device's memory, for the norm; NULL: not yet */
     tess_fsdp_policy policy;
     int n_shards, shard, n_replicas, replica, n_tp, tp;
-    int ranks_a_host; /* ranks of a host, in a plan; 0: the shard team knows its hosts */
+    int ranks_a_host; /* number of ranks on a host, by which groups are chosen; 0: the shard team knows its hosts */
 
     tess_pager *pager;                 /* NULL: no state is on disk */
     bool params_on_disk, sums_on_disk; /* master weights; accumulators and whole gradients */
@@ -281,8 +280,6 @@ tess_status tess_fsdp_slots_settle(tess_fsdp *fsdp); /* no gather is under way *
 tess_status tess_fsdp_slots_update(tess_fsdp *fsdp); /* opens the valid slots for writing, once no rank reads them */
 tess_status tess_fsdp_slots_updated(tess_fsdp *fsdp);
 void tess_fsdp_slots_free(tess_fsdp *fsdp);
-size_t tess_fsdp_slots_bytes(const tess_fsdp *fsdp);     /* bytes of all slots, once every unit was used in a step */
-size_t tess_fsdp_slots_all_bytes(const tess_fsdp *fsdp); /* bytes if each unit has a slot */
 
 /* stash.c */
 /* TESS_E_INVALID: the size of groups does not divide the number of shards. */
@@ -291,7 +288,6 @@ void tess_fsdp_choose_groups(tess_fsdp *fsdp);        /* called once the device 
 tess_status tess_fsdp_stashes_alloc(tess_fsdp *fsdp); /* collective over the shard team */
 void tess_fsdp_stashes_free(tess_fsdp *fsdp);
 size_t tess_fsdp_stash_bytes(const tess_unit *unit);
-size_t tess_fsdp_stashes_bytes(const tess_fsdp *fsdp);
 tess_status tess_fsdp_stash(tess_unit *unit); /* called in a forward hook; no effect without groups */
 tess_status tess_fsdp_gather_stashes(tess_unit *unit, tess_fsdp_slot *slot);
 
@@ -343,19 +339,13 @@ tess_status tess_fsdp_gradient_end(tess_unit *unit);
 
 /* fsdp_scratch.c */
 tess_status tess_fsdp_scratch_take(tess_unit *unit);
-/* Bytes of all scratch memory; open_unit as for tess_fsdp_windows_bytes. */
-size_t tess_fsdp_scratch_bytes(const tess_fsdp *fsdp, int open_unit);
 void tess_fsdp_scratch_free(tess_fsdp *fsdp);
 
 /* fsdp_turns.c */
 tess_status tess_fsdp_window_take(tess_unit *unit);
-/* The bytes of all windows after a step of n_micro_batches, which all ranks share. open_unit keeps its window open
- * through the whole backward pass; -1: none does. */
-size_t tess_fsdp_windows_bytes(const tess_fsdp *fsdp, int64_t n_micro_batches, int open_unit);
 
 /* fsdp_window.c: `create` adds a free window of the unit's size class to those of fsdp. */
 tess_status tess_fsdp_window_create(tess_unit *unit, tess_fsdp_window **window);
-size_t tess_fsdp_window_elements(const tess_unit *unit);
 void tess_fsdp_window_release(tess_unit *unit);
 void tess_fsdp_windows_free(tess_fsdp *fsdp);
 float *tess_fsdp_window_floats(const tess_fsdp_window *window);
@@ -430,9 +420,8 @@ static inline bool tess_fsdp_cuts_rows(const tess_fsdp *fsdp, const tess_fsdp_pa
  * the tp team. */
 tess_status tess_fsdp_add_cut_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, tess_exact_sum *sum);
 
-/* shard.c: the shard in the memory of the computing device; a span without the gathered copy */
+/* shard.c: the shard in the memory of the computing device */
 tess_status tess_fsdp_shard_in_place(const tess_fsdp *fsdp, int index, tess_shard *shard);
-tess_span tess_fsdp_span(const tess_shard *shard);
 
 /* fsdp_matrices.c: creates the object that assembles whole matrices from their parts, if the optimizer's options
  * need them. Collective over the mesh. */
@@ -481,7 +470,6 @@ static inline int tess_fsdp_leaves_of(const tess_fsdp *fsdp, int micro)
 bool tess_fsdp_exchanges(const tess_fsdp *fsdp, int micro);
 /* Whether any of a step's n_leaves micro-batches is exchanged. */
 bool tess_fsdp_exchanges_any(const tess_fsdp *fsdp, int64_t n_leaves);
-size_t tess_fsdp_exchange_bytes(const tess_fsdp *fsdp);
 tess_status tess_fsdp_exchange_alloc(tess_fsdp *fsdp);
 void tess_fsdp_exchange_free(tess_fsdp *fsdp);
 const tess_leaf_step *tess_fsdp_exchange_steps(const tess_fsdp *fsdp, int micro, int *n_steps);

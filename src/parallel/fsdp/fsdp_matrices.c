@@ -1,6 +1,7 @@
 /* Whole matrices for optimizers that need them (optim/muon.c). The ranks of the shard team and of "tp" have parts of
  * the same parameters. They assemble one whole matrix for each rank at the same time, and get back their parts of
  * the results. Each replica does this by itself, so a step needs no rank of another replica. */
+#include "base/mem/dry_mem.h"
 #include "parallel/fsdp/fsdp_impl.h"
 
 /* Number of elements and offset of each rank of the team. */
@@ -94,12 +95,12 @@ static void copy_parts(const tess_fsdp *fsdp, const tess_fsdp_param *p, float *p
 }
 
 /* Returns this rank's matrix if several ranks have columns of it. NULL: its columns are whole, or this rank has no
- * matrix. */
+ * matrix, or a dry one, of which no part is copied. */
 static const tess_fsdp_param *cut_matrix(const tess_fsdp *fsdp, const optim_turn *turn)
 {
     int me = tess_team_rank(fsdp->matrix_team);
     const tess_fsdp_param *p = me < turn->n ? tess_fsdp_param_at(fsdp, turn->which[me]) : NULL;
-    return p != NULL && tess_fsdp_cuts_rows(fsdp, p) ? p : NULL;
+    return p != NULL && tess_fsdp_cuts_rows(fsdp, p) && !tess_mem_is_dry(fsdp->mem) ? p : NULL;
 }
 
 static tess_status gather(void *self, const optim_turn *turn)

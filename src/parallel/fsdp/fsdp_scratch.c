@@ -45,21 +45,3 @@ void tess_fsdp_scratch_free(tess_fsdp *fsdp)
         tess_mem_free(fsdp->mem, s);
     }
 }
-
-size_t tess_fsdp_scratch_bytes(const tess_fsdp *fsdp, int open_unit)
-{
-    size_t bytes = 0;
-    for (int u = 0; u < fsdp->n_units && fsdp->n_passes > 1; u++) {
-        const tess_unit *unit = fsdp->units[u];
-        int before = 0, n = 0; /* units with gradients in the same class */
-        for (int k = 0; k < fsdp->n_units; k++) {
-            bool alike = fsdp->units[k]->n_trainable > 0 && fsdp->units[k]->window_class == unit->window_class;
-            n += alike;
-            before += alike && k < u;
-        }
-        bool by_open = open_unit >= 0 && fsdp->units[open_unit]->window_class == unit->window_class;
-        if (unit->n_trainable > 0 && before < (by_open && n > 1 ? 2 : 1))
-            bytes += elements_for(unit) * sizeof(float);
-    }
-    return bytes;
-}

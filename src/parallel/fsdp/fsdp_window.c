@@ -2,7 +2,7 @@
  * unit uses which window. */
 #include "parallel/fsdp/fsdp_impl.h"
 
-size_t tess_fsdp_window_elements(const tess_unit *unit)
+static size_t elements_for(const tess_unit *unit)
 {
     const tess_fsdp *fsdp = unit->fsdp;
     size_t elements = unit->window_elements;
@@ -15,7 +15,7 @@ size_t tess_fsdp_window_elements(const tess_unit *unit)
 tess_status tess_fsdp_window_create(tess_unit *unit, tess_fsdp_window **out)
 {
     tess_fsdp *fsdp = unit->fsdp;
-    size_t elements = tess_fsdp_window_elements(unit);
+    size_t elements = elements_for(unit);
     tess_fsdp_window *window = NULL;
     TESS_TRY(tess_mem_alloc(fsdp->mem, TESS_POOL_MISC, sizeof(*window), "window", (void **)&window));
     *window = (tess_fsdp_window){.elements = elements, .size_class = unit->window_class};

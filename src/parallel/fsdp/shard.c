@@ -59,7 +59,7 @@ int64_t tess_shard_count(const tess_shard *shard)
     return shard->box.size[0] * tess_shard_row(shard);
 }
 
-tess_span tess_fsdp_span(const tess_shard *shard)
+static tess_span span_of(const tess_shard *shard)
 {
     return (tess_span){.name = shard->name,
                        .n = tess_shard_count(shard),
@@ -81,7 +81,7 @@ tess_status tess_fsdp_spans(tess_fsdp *fsdp, const tess_span **spans)
         TESS_TRY(tess_fsdp_shard_in_place(fsdp, i, &shard));
         int64_t row = tess_shard_row(&shard);
         tess_span *span = &fsdp->spans[i];
-        *span = tess_fsdp_span(&shard);
+        *span = span_of(&shard);
         if (shard.copy == NULL)
             continue;
         span->copy = shard.copy;

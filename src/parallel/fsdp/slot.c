@@ -84,10 +84,10 @@ static tess_status create_slot(tess_fsdp *fsdp, const tess_unit *unit, tess_fsdp
     return TESS_OK;
 }
 
-static int units_of(const tess_fsdp *fsdp, int size_class, int n)
+static int units_of(const tess_fsdp *fsdp, int size_class)
 {
     int n_units = 0;
-    for (int u = 0; u < n; u++)
+    for (int u = 0; u < fsdp->n_units; u++)
         n_units += fsdp->units[u]->full_class == size_class;
     return n_units;
 }
@@ -96,31 +96,9 @@ static int units_of(const tess_fsdp *fsdp, int size_class, int n)
  * released slots are not yet proven free. */
 static int slot_limit(const tess_fsdp *fsdp, int size_class)
 {
-    int n_units = units_of(fsdp, size_class, fsdp->n_units);
+    int n_units = units_of(fsdp, size_class);
     int limit = fsdp->policy.prefetch == 0 ? 2 : 2 * fsdp->policy.prefetch + 1;
     return limit < n_units ? limit : n_units;
-}
-
-size_t tess_fsdp_slots_bytes(const tess_fsdp *fsdp)
-{
-    size_t bytes = 0;
-    bool one_each = fsdp->persistent || fsdp->keep;
-    for (int u = 0; u < fsdp->n_units && !fsdp->direct; u++) {
-        const tess_unit *unit = fsdp->units[u];
-        if (tess_fsdp_reads_codes(unit))
-            continue;
-        if (one_each || units_of(fsdp, unit->full_class, u) < slot_limit(fsdp, unit->full_class))
-            bytes += slot_bytes(fsdp, unit);
-    }
-    return bytes;
-}
-
-size_t tess_fsdp_slots_all_bytes(const tess_fsdp *fsdp)
-{
-    size_t bytes = 0;
-    for (int u = 0; u < fsdp->n_units && !fsdp->direct; u++)
-        bytes += tess_fsdp_reads_codes(fsdp->units[u]) ? 0 : slot_bytes(fsdp, fsdp->units[u]);
-    return bytes;
 }
 
 tess_status tess_fsdp_slot_take(tess_unit *unit, bool prefetch, tess_fsdp_slot **out)

@@ -5,6 +5,7 @@
  * take at least as much memory. If a group spans hosts, all groups have stashes, and the ranks of a group share
  * copies on each host. On a device no ranks share copies, so each counts as a host. */
 #include "comm/device_windows.h"
+#include "comm/split.h"
 #include "parallel/fsdp/fsdp_impl.h"
 
 enum { LINE = 64 }; /* bytes; gathered copies end with whole ones */
@@ -53,14 +54,6 @@ size_t tess_fsdp_stash_bytes(const tess_unit *unit)
     return stash_lines(unit, &first) * LINE;
 }
 
-size_t tess_fsdp_stashes_bytes(const tess_fsdp *fsdp)
-{
-    size_t bytes = 0;
-    for (int u = 0; u < fsdp->n_units && fsdp->grouped; u++)
-        bytes += tess_fsdp_stash_bytes(fsdp->units[u]);
-    return bytes;
-}
-
 static tess_status alloc_stash(tess_unit *unit)
 {
     static const char what[] = "stash of gathered parameters";
@@ -71,12 +64,16 @@ static tess_status alloc_stash(tess_unit *unit)
                                 : tess_mem_alloc(fsdp->mem, TESS_POOL_COMM, bytes, what, &unit->stash);
 }
 
+static tess_split_place group_of(const void *fsdp, int shard)
+{
+    return (tess_split_place){.color = shard / ((const tess_fsdp *)fsdp)->policy.reshard_after_forward};
+}
+
 tess_status tess_fsdp_stashes_alloc(tess_fsdp *fsdp)
 {
-    const int n = fsdp->policy.reshard_after_forward;
     if (!fsdp->grouped)
         return TESS_OK;
-    TESS_TRY_CTX(tess_team_split(fsdp->shard_team, fsdp->shard / n, 0, "reshard", &fsdp->group_team),
+    TESS_TRY_CTX(tess_team_split_by(fsdp->shard_team, group_of, fsdp, "reshard", &fsdp->group_team),
                  "fsdp: team of a group of reshard_after_forward");
     tess_status status = TESS_OK;
     for (int u = 0; u < fsdp->n_units && status == TESS_OK; u++)

@@ -1,0 +1,146 @@
+#include "comm/dry/dry_runtime.h"
+
+#include <string.h>
+
+#include "base/core/rng.h"
+#include "base/mem/dry_mem.h"
+#include "base/os/objects.h"
+#include "comm/comm_impl.h"
+#include "comm/device_windows.h"
+
+enum { RING_EVENTS = 64, MOST_ANSWERED = 1 << 20 };
+
+/* ---- Operations ---- */
+const comm_backend tess_backend_dry = {.name = "dry"};
+
+static void copy_to_all(const tess_work *work)
+{
+    const size_t block = work->out_bytes / (size_t)work->team->size;
+    for (size_t at = 0; at < work->out_bytes; at += block)
+        memmove(work->out + at, work->in, block);
+}
+
+/* Writes the result of an operation in which all ranks give the same. */
+static void answer(const tess_work *work)
+{
+    if (work->out == NULL || work->in == NULL || work->out_bytes == 0 || work->out_bytes > MOST_ANSWERED)
+        return;
+    if (work->fp.kind == TESS_TRACE_ALL_GATHER || work->fp.kind == TESS_TRACE_GATHER)
+        copy_to_all(work);
+    else if (work->fp.kind == TESS_TRACE_ALL_REDUCE && work->out != work->in)
+        memcpy(work->out, work->in, work->out_bytes);
+}
+
+/* Called instead of tess_work_post. */
+static tess_status record(tess_work *work, tess_work **handle)
+{
+    tess_volume_add(&work->team->runtime->dry->volume, work);
+    answer(work);
+    return tess_work_pretend(work, handle);
+}
+
+tess_volume *tess_dry_runtime_volume(tess_runtime *rt)
+{
+    return &rt->dry->volume;
+}
+
+/* ---- The runtime ---- */
+/* Makes the memory of the job as far as a rank alone uses it: the header, the board, one event ring. */
+static tess_status make_job(tess_runtime *rt)
+{
+    const tess_job_layout l = tess_job_layout_of(rt->world);
+    const size_t ring = l.rings, bytes = ring + tess_trace_bytes(RING_EVENTS);
+    void *base;
+    TESS_TRY(tess_mem_alloc(rt->mem, TESS_POOL_MISC, bytes, "a dry job", &base));
+    rt->job = (tess_job){.header = base, .base = base, .bytes = bytes, .fd = -1, .world = rt->world, .layout = l};
+    rt->job.layout.ring_bytes = 0;
+    rt->job.past = (tess_rank_past *)(rt->job.base + l.pasts);
+    rt->job.rows = (tess_job_row *)(rt->job.base + l.rows);
+    rt->row = &rt->job.rows[rt->rank];
+    rt->job.header->world = (uint32_t)rt->world;
+    const int n_hosts = (rt->world + rt->dry->ranks_a_host - 1) / rt->dry->ranks_a_host;
+    rt->job.header->n_hosts = (uint32_t)(n_hosts < JOB_MAX_HOSTS ? n_hosts : JOB_MAX_HOSTS);
+    return tess_trace_init(rt->job.base + ring, RING_EVENTS, rt->rank, rt->world, &rt->ring);
+}
+
+static tess_status make_world(tess_runtime *rt)
+{
+    int *ranks;
+    TESS_TRY(tess_mem_alloc_array(rt->mem, TESS_POOL_MISC, (size_t)rt->world, sizeof(*ranks), "ranks of the world",
+                                  (void **)&ranks));
+    for (int r = 0; r < rt->world; r++)
+        ranks[r] = r;
+    tess_status status =
+        tess_team_attach(rt, "world", ranks, rt->world, rt->rank, tess_hash_text("world"), 0, &rt->team);
+    if (status != TESS_OK)
+        tess_mem_free(rt->mem, ranks);
+    return status;
+}
+
+static tess_status build(tess_runtime *rt, const tess_dry_options *options)
+{
+    tess_object program;
+    const tess_kernels *kernels;
+    TESS_TRY(tess_mem_alloc(rt->mem, TESS_POOL_MISC, sizeof(*rt->dry), "dry rank", (void **)&rt->dry));
+    rt->dry->ranks_a_host = options->ranks_a_host;
+    TESS_TRY(tess_mem_create_dry(&rt->dry->room));
+    TESS_TRY(tess_kernels_select(options->kernels, &kernels));
+    rt->kernels = kernels->name;
+    tess_object_program(&program);
+    rt->program_begin = program.begin;
+    rt->program_end = program.end;
+    TESS_TRY(make_job(rt));
+    TESS_TRY(tess_stream_create(rt->mem, 1, rt->kernels, &rt->stream));
+    rt->submit = record;
+    return make_world(rt);
+}
+
+tess_status tess_dry_runtime_create(const tess_dry_options *o, tess_runtime **out)
+{
+    tess_mem *mem;
+    tess_runtime *rt;
+    *out = NULL;
+    TESS_CHECK(o->world >= 1 && o->rank >= 0 && o->rank < o->world && o->ranks_a_host >= 1 && o->n_threads >= 1,
+               TESS_E_INVALID, "dry rank %d of %d, %d on a host, %d threads", o->rank, o->world, o->ranks_a_host,
+               o->n_threads);
+    TESS_TRY(tess_mem_create_dry(&mem));
+    tess_status status = tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*rt), "runtime", (void **)&rt);
+    if (status != TESS_OK) {
+        tess_mem_destroy(&mem);
+        return status;
+    }
+    rt->mem = mem;
+    rt->rank = o->rank;
+    rt->world = o->world;
+    rt->n_threads = o->n_threads;
+    rt->timeout_s = 600;
+    atomic_flag_clear(&rt->list_lock);
+    *out = rt;
+    status = build(rt, o);
+    if (status != TESS_OK)
+        tess_dry_runtime_destroy(out);
+    return status;
+}
+
+void tess_dry_runtime_destroy(tess_runtime **handle)
+{
+    tess_runtime *rt = *handle;
+    if (rt == NULL)
+        return;
+    tess_mem *mem = rt->mem;
+    *handle = NULL;
+    while (rt->regions != NULL) {
+        comm_region *region = rt->regions;
+        rt->regions = region->next;
+        tess_mem_free(rt->dry->room, region->local);
+        tess_mem_free(mem, region);
+    }
+    tess_team_destroy(&rt->team);
+    tess_stream_destroy(&rt->stream);
+    tess_mem_free(mem, rt->job.base);
+    if (rt->dry != NULL)
+        tess_mem_destroy(&rt->dry->room);
+    tess_mem_free(mem, rt->dry);
+    tess_mem_free(mem, rt);
+    tess_mem_destroy(&mem);
+}

@@ -1,0 +1,27 @@
+/* A dry rank: one rank of a job of which no other rank exists. Its teams have all ranks of the job. Its operations are
+ * recorded and complete at once, without moving anything. Its memory is counted, but not there (base/mem/dry_mem.h). So
+ * the code that a real rank runs tells what that rank would take and move. */
+#ifndef TESS_COMM_DRY_DRY_RUNTIME_H
+#define TESS_COMM_DRY_DRY_RUNTIME_H
+
+#include "comm/volume.h"
+#include "tessera/runtime.h"
+
+typedef struct tess_dry_options {
+    int rank, world;
+    int ranks_a_host; /* consecutive ranks that share a host */
+    int n_threads;
+    const char *kernels; /* name of the kernel table (tess_kernels_select) */
+} tess_dry_options;
+
+/* Creates the runtime of a dry rank. Its tess_mem is dry. Destroy it with tess_dry_runtime_destroy.
+ *
+ * Results of at most 1 MiB are what they would be if all ranks gave what this one gives, so that agreements succeed.
+ * Larger results are not written. Teams are split by tess_team_split_by only. */
+tess_status tess_dry_runtime_create(const tess_dry_options *options, tess_runtime **runtime);
+void tess_dry_runtime_destroy(tess_runtime **runtime);
+
+/* Returns what was recorded so far. The caller may reset it. */
+tess_volume *tess_dry_runtime_volume(tess_runtime *runtime);
+
+#endif

@@ -1,0 +1,31 @@
+/* Builds a rank of a run dry (comm/dry/dry_runtime.h) and lets it run one step: the same code as the run's, which
+ * computes and moves nothing. What it has allocated is the memory that the rank will take, and what it has recorded is
+ * what a step moves. */
+#ifndef TESS_PLAN_DRY_RANK_H
+#define TESS_PLAN_DRY_RANK_H
+
+#include "comm/volume.h"
+#include "plan/memory_need.h"
+
+typedef struct tess_dry_report {
+    double host[TESS_POOL_COUNT];   /* bytes of the host's memory, without MISC */
+    double disk[TESS_POOL_COUNT];   /* bytes on disk (offload) */
+    double device[TESS_POOL_COUNT]; /* bytes of the device's memory, without work space of kernels */
+    double work;                    /* work space of the host's kernels, a part of the activations */
+    double resident;                /* largest number of bytes of `disk` in memory at a time; not in `host` */
+    double n_primary;               /* elements that the rank writes to disk */
+    double saved;                   /* bytes of the state that a save copies */
+    int64_t n_units, largest_unit, n_blocks;
+    char stages[TESS_MEMORY_STAGES];
+    tess_volume volume;     /* operations of the step */
+    double exchanged_bytes; /* received from ranks with the same layer in the step; not in `volume` */
+} tess_dry_report;
+
+/* Runs rank `rank` of the plan dry. `host` counts what the first of a host's ranks counts for all that share it, where
+ * this rank is the first.
+ * TESS_E_INVALID: the configuration does not fit the model or the number of ranks
+ * TESS_E_NOMEM: the process may not reserve enough addresses */
+tess_status tess_dry_rank(const tess_memory_plan *plan, const tess_model_config *model, int rank,
+                          tess_dry_report *report);
+
+#endif
