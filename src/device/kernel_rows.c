@@ -111,6 +111,16 @@ static int64_t count_pages(const void *item)
     return s->pages != NULL ? (s->k_len + TESS_ATTENTION_BLOCK - 1) / TESS_ATTENTION_BLOCK : 0;
 }
 
+/* Counts the pairs of a query and a key that it sees. */
+static double count_pairs(const tess_attention_seq *s, int64_t window)
+{
+    const int64_t first = s->k_len - s->q_len + 1; /* keys of the first query; each further one sees one more */
+    int64_t n = s->q_len;                          /* number of queries that see fewer keys than the window has */
+    if (window > 0 && s->k_len > window)
+        n = window > first ? window - first : 0;
+    return (double)n * (double)(2 * first + n - 1) / 2 + (double)(s->q_len - n) * (double)window;
+}
+
 /* Adds two products of queries and seen keys a head, forward, and the keys and values that are read. */
 static void work_of_attention(const void *args, tess_kernel_work *work)
 {
@@ -118,12 +128,7 @@ static void work_of_attention(const void *args, tess_kernel_work *work)
     double size = (double)tess_dtype_size(a->dtype), D = (double)a->head_size;
     for (int64_t i = 0; i < a->n_seqs; i++) {
         const tess_attention_seq *s = &a->seqs[i];
-        double pairs = 0;
-        for (int64_t q = 0; q < s->q_len; q++) {
-            int64_t keys = s->k_len - s->q_len + q + 1;
-            pairs += (double)(a->window > 0 && keys > a->window ? a->window : keys);
-        }
-        work->flops += 2 * 2 * pairs * D * (double)a->n_heads;
+        work->flops += 2 * 2 * count_pairs(s, a->window) * D * (double)a->n_heads;
         work->bytes +=
             2 * ((double)s->q_len * (double)a->n_heads + (double)s->k_len * (double)a->n_kv_heads) * D * size;
         work->bytes += a->lse != NULL ? (double)s->q_len * (double)a->n_heads * sizeof(float) : 0;

@@ -80,13 +80,24 @@ static tess_status evaluate(tess_engine *e, const tess_config *c, const dry_batc
     return tess_engine_score(e, &pass, &sum);
 }
 
+/* Returns how many micro-batches of a step of n, over all ranks, take the memory of all: a rank's third repeats its
+ * second, and in a pipeline the schedule repeats itself. */
+static int64_t enough_batches(const tess_engine *e, int64_t n)
+{
+    const int64_t n_local = tess_coordinates_rounds(&e->at, n);
+    const int64_t enough = e->stage != NULL ? tess_stage_rehearsed(e->stage, (int)n_local) : 2;
+    return n_local > enough ? enough * e->at.n_data : n;
+}
+
 /* Runs a step. A rank without a micro-batch computes in evaluations only. */
-static tess_status run_step(tess_engine *e, const tess_config *c, dry_batches *b, tess_dry_report *report)
+static tess_status run_step(tess_engine *e, const tess_config *c, bool all, dry_batches *b, tess_dry_report *report)
 {
     tess_engine_report result;
     tess_volume *volume = tess_dry_runtime_volume(e->runtime);
     tess_batch_source source = tess_engine_source(e, b, next);
     source.divisor = 1;
+    TESS_TRY(tess_fsdp_reserve(e->fsdp, source.n_micro));
+    source.n_micro = all ? source.n_micro : enough_batches(e, source.n_micro);
     if (c->validation.enable && tess_coordinates_micro(&e->at, 0) >= source.n_micro && b->batch.loss == NULL)
         TESS_TRY(evaluate(e, c, b));
     *volume = (tess_volume){.n_rows = 0};
@@ -200,7 +211,7 @@ static tess_status run(tess_runtime *rt, const tess_memory_plan *plan, const tes
                  : tess_engine_create(rt, plan->config, model, &options, &e));
     tess_status status = make_batches(mem, plan->config, model, &batches);
     if (status == TESS_OK)
-        status = run_step(e, plan->config, &batches, report);
+        status = run_step(e, plan->config, plan->moves, &batches, report);
     if (status == TESS_OK)
         status = measure(e, plan, report);
     tess_engine_destroy(&e);

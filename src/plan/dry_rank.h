@@ -17,7 +17,7 @@ typedef struct tess_dry_report {
     double saved;                   /* bytes of the state that a save copies */
     int64_t n_units, largest_unit, n_blocks;
     char stages[TESS_MEMORY_STAGES];
-    tess_volume volume;     /* operations of the step */
+    tess_volume volume;     /* operations of the step, if plan->moves */
     double exchanged_bytes; /* received from ranks with the same layer in the step; not in `volume` */
 } tess_dry_report;
 

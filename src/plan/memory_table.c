@@ -165,7 +165,9 @@ static tess_status add_volume(tess_buffer *text, const tess_dry_report *dry)
 static tess_status predict_volume(const tess_memory_plan *plan, const tess_model_config *sizes, tess_buffer *text)
 {
     tess_dry_report dry;
-    TESS_TRY(tess_dry_rank(plan, sizes, 0, &dry));
+    tess_memory_plan whole = *plan;
+    whole.moves = true;
+    TESS_TRY(tess_dry_rank(&whole, sizes, 0, &dry));
     return dry.volume.n_rows > 0 ? add_volume(text, &dry) : TESS_OK;
 }
 

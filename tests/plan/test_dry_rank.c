@@ -84,7 +84,8 @@ static void run_layout(const char *overrides, bool tied)
                    "training.local_batch_size=2 training.seq_len=16 training.steps=10 training.threads=1 "
                    "validation.enable=false lr_scheduler.warmup_steps=1 %s",
                    overrides);
-    const tess_memory_plan plan = tess_memory_plan_of(&config, world);
+    tess_memory_plan plan = tess_memory_plan_of(&config, world);
+    plan.moves = true;
     EXPECT_OK(tess_dry_rank(&plan, &model, rank, &dry));
     EXPECT_OK(tess_engine_create(rt, &config, &model, NULL, &engine));
     counted = (tess_volume){.n_rows = 0};

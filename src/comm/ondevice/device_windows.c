@@ -47,10 +47,10 @@ tess_status tess_device_window_show(tess_team *team, void *memory, size_t bytes,
 
 void tess_device_window_free(tess_team *team, void *window)
 {
-    if (team->runtime->dry != NULL)
-        tess_device_free(team->runtime->dry->device, window);
-    else
+    if (team->runtime->dry == NULL)
         ondevice_window_hide(team, window, __builtin_return_address(0));
+    else if (window != NULL)
+        tess_device_free(team->runtime->dry->device, window);
 }
 
 void tess_device_window_hide(tess_team *team, void *memory)

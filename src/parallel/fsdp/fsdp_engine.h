@@ -58,6 +58,9 @@ tess_status tess_fsdp_find_gradients(tess_fsdp *fsdp, int64_t n_micro_batches);
  * steps only. */
 void tess_fsdp_set_clock(tess_fsdp *fsdp, tess_phase_clock *clock);
 
+/* Allocates the sums of gradients for steps of up to this many micro-batches, counted over all ranks. */
+tess_status tess_fsdp_reserve(tess_fsdp *fsdp, int64_t n_micro_batches);
+
 /* Returns the number of units. *largest: bytes of the largest unit's gathered parameters. */
 int tess_fsdp_units(const tess_fsdp *fsdp, int64_t *largest);
 

@@ -1,6 +1,12 @@
 /* A step: from step_begin over the local micro-batches to the finished gradient. */
 #include "parallel/fsdp/fsdp_impl.h"
 
+tess_status tess_fsdp_reserve(tess_fsdp *fsdp, int64_t n_micro_batches)
+{
+    TESS_TRY(tess_fsdp_accumulators_grow(fsdp, n_micro_batches));
+    return tess_fsdp_exchanges_any(fsdp, n_micro_batches) ? tess_fsdp_exchange_alloc(fsdp) : TESS_OK;
+}
+
 static tess_status begin_step(tess_fsdp *fsdp, int64_t n_leaves)
 {
     const tess_shares shares = tess_fsdp_batches(fsdp);
@@ -18,9 +24,7 @@ static tess_status begin_step(tess_fsdp *fsdp, int64_t n_leaves)
         fsdp->units[u]->total = NULL;
         fsdp->units[u]->backward_done = false;
     }
-    TESS_TRY_CTX(tess_fsdp_accumulators_grow(fsdp, n_leaves), "fsdp: step_begin");
-    if (tess_fsdp_exchanges_any(fsdp, n_leaves))
-        TESS_TRY_CTX(tess_fsdp_exchange_alloc(fsdp), "fsdp: step_begin");
+    TESS_TRY_CTX(tess_fsdp_reserve(fsdp, n_leaves), "fsdp: step_begin");
     fsdp->state = TESS_FSDP_STEP;
     fsdp->n_leaves = n_leaves;
     fsdp->n_micro = (int)tess_shares_rounds(&shares, n_leaves);
