@@ -48,7 +48,7 @@ static tess_status take_stage(const tess_work *work, size_t bytes)
 {
     struct comm_device_team *t = ondevice_of(work);
     tess_device *device = work->team->runtime->device->device;
-    if (bytes <= t->stage_bytes)
+    if (t->stage != NULL && bytes <= t->stage_bytes)
         return TESS_OK;
     tess_device_free_pinned(device, t->stage);
     t->stage = NULL;
