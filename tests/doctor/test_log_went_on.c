@@ -139,6 +139,42 @@ static void an_error_that_ended_the_run_is_its_cause(void)
     tess_knowledge_destroy(&knowledge);
 }
 
+/* Files of ranks: only rank 0 prints steps, and tells that the run went on. */
+static void the_file_of_another_rank_shows_that_the_run_went_on(void)
+{
+    static const char warned[] = "2026-01-10 11:43:09 " OOM " (GPU 3; 2 GiB)\n";
+    static const struct {
+        const char *steps, *error, *words;
+    } runs[] = {
+        {"2026-01-10 11:43:00 step 1 loss 2.2\n2026-01-10 11:58:00 step 90 loss 2.1\n", warned, "the run went on"},
+        {"step 1 loss 2.2\ntraining finished\n", warned, "the run went on"},
+        {"2026-01-10 11:43:00 step 1 loss 2.2\n2026-01-10 11:43:10 step 2 loss 2.1\n", warned, "rank 3"},
+        {"step 1 loss 2.2\ntraining finished\n", TRACE("", OOM), "rank 3"},
+    };
+    tess_knowledge *knowledge;
+    EXPECT_OK(tess_knowledge_create(test_mem(), NULL, 0, &knowledge));
+    for (size_t i = 0; i < 2 * sizeof(runs) / sizeof(runs[0]); i++) {
+        char paths[2][512];
+        const char *texts[] = {runs[i / 2].steps, runs[i / 2].error};
+        tess_survey survey;
+        tess_log_diagnosis diagnosis;
+        EXPECT_OK(tess_survey_begin(test_mem(), knowledge, &survey));
+        for (int f = 0; f < 2; f++) {
+            EXPECT_OK(tess_os_join(paths[f], sizeof(paths[f]), test_folder(), f == 0 ? "rank0.log" : "rank3.log"));
+            EXPECT_OK(tess_os_write_atomic(paths[f], texts[f], strlen(texts[f])));
+        }
+        for (size_t f = 0; f < 2; f++) /* the order does not count */
+            EXPECT_OK(tess_survey_read(&survey, paths[(f + i) % 2]));
+        EXPECT_OK(tess_log_diagnose(&survey, 0, &diagnosis));
+        if (strstr(diagnosis.headline, runs[i / 2].words) == NULL ||
+            diagnosis.is_cause != (strcmp(runs[i / 2].words, "rank 3") == 0))
+            test_fail(__FILE__, __LINE__, "run %zu: expected \"%s\" in \"%s\"", i, runs[i / 2].words,
+                      diagnosis.headline);
+        tess_survey_free(&survey);
+    }
+    tess_knowledge_destroy(&knowledge);
+}
+
 /* A program writes what its buffer holds when it exits, after the exception that ended it. */
 static void steps_of_a_buffer_are_no_progress(void)
 {
@@ -203,6 +239,7 @@ static void lines_of_steps_are_told_from_settings(void)
 static const test_case cases[] = {
     CASE(an_error_that_the_run_survived_is_no_cause),
     CASE(an_error_that_ended_the_run_is_its_cause),
+    CASE(the_file_of_another_rank_shows_that_the_run_went_on),
     CASE(steps_of_a_buffer_are_no_progress),
     CASE(lines_of_steps_are_told_from_settings),
 };

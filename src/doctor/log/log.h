@@ -150,6 +150,10 @@ typedef struct tess_survey {
     log_loose last_step;   /* last line of progress; line 0: none */
     log_loose good_end;    /* last line that says that a program or the job ended well; line 0: none */
     bool ended_well;       /* a line says that the whole job ended well, and no error follows it */
+    bool program_ended;    /* a program reports a good end, and no error follows in its file */
+    bool process_ended;    /* a process ended with an error, and the run did not go on in the file that says so */
+    bool has_live_steps;   /* the time of a last step is known, after which no error follows in its file */
+    double last_step_s;    /* the latest such time */
     bool restarted;        /* a launcher started the processes again, and the run went on */
     char endpoint[96]; /* address at which the processes of the job meet, from the first line that gives it; "": none */
     int stated_world;  /* number of ranks that the logs state; 0: none */

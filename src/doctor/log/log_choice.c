@@ -58,7 +58,7 @@ static bool is_stale(const tess_survey *s, const log_match *match)
 /* Whether the entry was found, and the run did not go on after it. */
 bool log_is_found(const tess_survey *s, int entry)
 {
-    return s->matches[entry].n_lines > 0 && !s->matches[entry].went_on;
+    return s->matches[entry].n_lines > 0 && !log_survived(s, entry);
 }
 
 /* Whether both are lines of one message, such as an error code and its text below it. */
@@ -151,7 +151,7 @@ static bool is_cut(const tess_survey *s, int wrapper)
 tess_log_role log_role_of(const tess_survey *s, int entry)
 {
     tess_log_role role = tess_knowledge_at(s->knowledge, entry)->role;
-    if (s->matches[entry].went_on)
+    if (log_survived(s, entry))
         return role < TESS_LOG_WARNING ? TESS_LOG_WARNING : role;
     if (role == TESS_LOG_WRAPPER) {
         bool says_less = is_cut(s, entry) && log_find_effect(s) >= 0;

@@ -354,6 +354,8 @@ void log_note_restart(survey_reading *reading, int64_t number);
 void log_note_hint(survey_reading *reading, const char *line, size_t size, int64_t number);
 /* Whether the run went on after the last line of the entry, as far as the file was read. */
 bool log_went_on(const survey_reading *reading, int entry);
+/* Whether the run went on after the last line of the entry, as its own file or other files show. */
+bool log_survived(const tess_survey *survey, int entry);
 /* Marks the errors of the file after which the run went on. Must be called at the end of a file. */
 void log_settle(survey_reading *reading);
 

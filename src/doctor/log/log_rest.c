@@ -152,7 +152,7 @@ static int find_survived(const tess_survey *s)
 {
     int first = -1;
     for (int i = 0; i < tess_knowledge_n(s->knowledge); i++)
-        if (s->matches[i].n_lines > 0 && s->matches[i].went_on &&
+        if (s->matches[i].n_lines > 0 && log_survived(s, i) &&
             tess_knowledge_at(s->knowledge, i)->role <= TESS_LOG_EFFECT &&
             (first < 0 || log_is_before(&s->matches[i], &s->matches[first])))
             first = i;

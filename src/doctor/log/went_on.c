@@ -101,6 +101,7 @@ typedef struct log_tail {
     int64_t last_step; /* line of the last step; 0: none */
     bool is_fatal;     /* errors follow the last step and the last good end */
     bool names_cause;  /* one of them is a cause */
+    bool ends_process; /* one of them reports the end of a process */
 } log_tail;
 
 /* Whether the line reports the end of a process, and not only an error that the program may survive. A line about
@@ -157,10 +158,11 @@ bool log_went_on(const survey_reading *r, int entry)
     return match->n_lines > 0 && match->last.file == r->file && has_gone_on(r, entry, &not_read_yet);
 }
 
-/* Finds the last line of progress among those that may be one. */
-static void find_last_step(survey_reading *r)
+/* Finds the last line of progress among those that may be one, and its time (negative: not known). */
+static void find_last_step(survey_reading *r, double *time_s)
 {
     log_step step;
+    *time_s = -1;
     for (int64_t i = r->n_may_be_steps - 1; i >= 0 && i > r->n_may_be_steps - 1 - LOG_LAST_STEPS; i--) {
         log_loose *line = &r->may_be_steps[i % LOG_LAST_STEPS];
         size_t size = strlen(line->excerpt), begin = log_text_begin(line->excerpt, size);
@@ -168,6 +170,7 @@ static void find_last_step(survey_reading *r)
             continue;
         begin = begin < size ? begin : 0;
         r->survey->last_step.at = line->at;
+        *time_s = log_time_of_line(line->excerpt, size);
         tess_clean(line->excerpt + begin, size - begin, r->survey->last_step.excerpt,
                    sizeof(r->survey->last_step.excerpt));
         return;
@@ -193,6 +196,7 @@ static log_tail find_tail(const survey_reading *r)
             continue;
         tail.is_fatal = true;
         tail.names_cause |= role == TESS_LOG_CAUSE || match->is_exception;
+        tail.ends_process |= ends_a_process(r->survey, i);
     }
     return tail;
 }
@@ -231,8 +235,15 @@ static void set_over(tess_survey *s, int entry)
 void log_settle(survey_reading *r)
 {
     tess_survey *s = r->survey;
-    find_last_step(r);
+    double last_step_s;
+    find_last_step(r, &last_step_s);
     const log_tail tail = find_tail(r);
+    s->process_ended |= tail.ends_process;
+    s->program_ended |= r->end_line > 0 && r->end_scope == TESS_LOG_OF_PROGRAM && !tail.is_fatal;
+    if (last_step_s >= 0 && !tail.is_fatal && (!s->has_live_steps || last_step_s > s->last_step_s)) {
+        s->has_live_steps = true;
+        s->last_step_s = last_step_s;
+    }
     s->ended_well |= r->end_line > 0 && r->end_scope == TESS_LOG_OF_JOB && !tail.is_fatal;
     s->restarted |= r->restart_line > 0 && r->all.n - r->restart_steps >= AFTER_A_RESTART;
     for (int i = 0; i < tess_knowledge_n(s->knowledge); i++) {
@@ -244,4 +255,17 @@ void log_settle(survey_reading *r)
             set_over(s, i);
     }
     settle_ranks(r);
+}
+
+bool log_survived(const tess_survey *s, int entry)
+{
+    static const double long_s = 60; /* longer than other ranks go on after one ended */
+    const log_match *match = &s->matches[entry];
+    const tess_log_entry *known = tess_knowledge_at(s->knowledge, entry);
+    if (match->n_lines == 0 || match->went_on)
+        return match->went_on;
+    bool may_be_over = known->role <= TESS_LOG_EFFECT && !known->is_lasting && !ends_a_process(s, entry) &&
+                       !s->process_ended && s->n_failures == 0;
+    bool goes_on = s->has_live_steps && match->time_s >= 0 && s->last_step_s - match->time_s > long_s;
+    return may_be_over && (s->program_ended || goes_on);
 }
