@@ -25,7 +25,8 @@ int64_t log_speaker_of(const log_who *origin)
 void log_keep_step(survey_reading *r, const char *line, size_t size, int64_t number)
 {
     log_loose *kept = &r->may_be_steps[r->n_may_be_steps++ % LOG_LAST_STEPS];
-    size_t n = size < sizeof(kept->excerpt) - 1 ? size : sizeof(kept->excerpt) - 1;
+    enum { MOST_KEPT = 256 };
+    size_t n = size < MOST_KEPT ? size : MOST_KEPT;
     kept->at = (log_place){r->file, number};
     memcpy(kept->excerpt, line, n);
     kept->excerpt[n] = '\0';
