@@ -18,6 +18,8 @@ expect "ls shows steps" 0 "step-00000008  <- newest" "$tessera" ckpt ls $ckpt
 expect "ls counts" 0 "4 checkpoints" "$tessera" ckpt ls $ckpt
 expect "ls as JSON" 0 '"state": "valid"' "$tessera" ckpt ls $ckpt --json
 expect "ls of the job's folder says where they are" 2 "did you mean out/checkpoint?" "$tessera" ckpt ls out
+expect "ls as metrics" 0 'tessera_checkpoints_bytes{name="step-00000008"} ' "$tessera" ckpt ls $ckpt --prometheus
+expect "inspect as a page" 0 "<tr><th>n_tensors<td>90" "$tessera" ckpt inspect $ckpt --html
 expect "inspect takes the newest" 0 "tessera, step 8" "$tessera" ckpt inspect $ckpt
 expect "inspect shows metadata by the keys of edit" 0 "meta.seed " "$tessera" ckpt inspect $newest --meta
 expect "inspect counts" 0 "90 tensors" "$tessera" ckpt inspect $newest

@@ -9,6 +9,8 @@ expect "-1 takes what is left" 0 "mesh 3 x 2 (dp, tp): 6 ranks" "$tessera" mesh 
 expect "an axis that crosses hosts is told" 0 "dp       2       4      4  crosses hosts" \
     "$tessera" mesh --mesh dp=2,tp=4 --hosts h1:4,h2:4
 expect "the picture shows hosts" 0 "dp 1  4  5  6  7   h2" "$tessera" mesh --mesh dp=2,tp=4 --hosts h1:4,h2:4
+expect "the picture of one axis" 0 "dp  0  1  2  3" "$tessera" mesh --mesh dp=4
+grep -q '^dp  0  1' output && grep -q '^    0  1' output && pass "begins at the left" || fail "$(cat output)"
 expect "a run's mesh" 0 "mesh 1 x 6 (dp_replicate, dp_shard): 6 ranks" "$tessera" mesh -n 6
 make_config c.yaml
 expect "a configuration's mesh, one replica a host" 0 "mesh 2 x 3 (dp_replicate, dp_shard): 6 ranks on 2 hosts" \

@@ -64,10 +64,11 @@ static tess_status put_value(tess_buffer *out, const char *before, const json_t 
     const bool is_table = json_is_object(value) || json_object_size(keys) > 0;
     tess_status status = tess_buffer_printf(out, "%s%s", before, is_table ? "<table>" : "");
     if (status == TESS_OK)
-        status = json_is_object(value)   ? put_members(out, (json_t *)value)
-                 : json_is_array(value)  ? put_items(out, value, keys)
-                 : json_is_string(value) ? put_text(out, "", json_string_value(value))
-                                         : tess_form_print(out, (tess_form_part[]){{.text = "{}"}, {NULL}}, 0, value);
+        status = json_is_object(value)  ? put_members(out, (json_t *)value)
+                 : json_is_array(value) ? put_items(out, value, keys)
+                 : json_is_string(value)
+                     ? put_text(out, "", json_string_value(value))
+                     : tess_form_print(out, (tess_form_part[]){{.text = "{}"}, {NULL, NULL}}, 0, value);
     if (status == TESS_OK && is_table)
         status = tess_buffer_printf(out, "\n</table>\n");
     json_decref(keys);

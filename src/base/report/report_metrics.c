@@ -1,7 +1,6 @@
 /* Writes the numbers of a report as metrics for Prometheus (text format 0.0.4). The lines of a metric stand together,
  * as the format requires. */
 #include <ctype.h>
-#include <math.h>
 #include <string.h>
 
 #include "base/report/report_impl.h"
@@ -26,7 +25,7 @@ static void write_labels(const char *before, const char *key, const json_t *valu
     const char *text = json_is_string(value) ? json_string_value(value) : "";
     if (json_is_integer(value))
         at = tess_text_add(labels, LABELS_BYTES, at, "%lld", (long long)json_integer_value(value));
-    for (; *text != '\0'; text++)
+    for (; *text != '\0' && at < LABELS_BYTES - 8; text++) /* the quotes always fit */
         at = tess_text_add(labels, LABELS_BYTES, at, "%s%c", strchr("\n\\\"", *text) != NULL ? "\\" : "",
                            *text == '\n' ? 'n' : *text);
     tess_text_add(labels, LABELS_BYTES, at, "\"");

@@ -63,6 +63,8 @@ static tess_status show_all(const top_options *o, tess_mem *mem)
     int n_jobs;
     TESS_TRY(tess_live_find(o->what, jobs, TESS_LIVE_MAX, &n_jobs));
     tess_status status = TESS_OK;
+    if (n_jobs > 1 && o->style == TESS_FORM_METRICS)
+        status = TESS_FAIL(TESS_E_INVALID, "--prometheus: %d jobs run: name one by its process or its folder", n_jobs);
     for (int i = 0; i < n_jobs; i++) {
         if (i > 0 && o->style == TESS_FORM_TEXT)
             putchar('\n');
