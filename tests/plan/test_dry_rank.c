@@ -121,8 +121,8 @@ static void every_axis_moves_what_the_dry_rank_recorded(void)
         "parallelism.tensor_parallel_degree=2",
         "parallelism.tensor_parallel_degree=2 parallelism.enable_sequence_parallel=false optimizer.name=muon",
         "parallelism.pipeline_parallel_degree=2 training.global_batch_size=24",
-        "parallelism.pipeline_parallel_degree=2 parallelism.pipeline_parallel_schedule=zb_h1 "
-        "training.global_batch_size=24",
+        ("parallelism.pipeline_parallel_degree=2 parallelism.pipeline_parallel_schedule=zb_h1 "
+         "training.global_batch_size=24"),
         "parallelism.data_parallel_replicate_degree=2 parallelism.shard_strategy=hybrid",
         "parallelism.data_parallel_replicate_degree=2 parallelism.shard_strategy=hybrid training.global_batch_size=14",
         "parallelism.pipeline_parallel_degree=2 parallelism.tensor_parallel_degree=2 training.global_batch_size=24",

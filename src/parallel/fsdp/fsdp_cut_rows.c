@@ -50,7 +50,7 @@ static tess_status add_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const flo
         tess_phase_switch(fsdp->clock, phase);
         TESS_TRY(tess_stream_kernels(stream)->row_sumsq(
             stream, &(tess_row_sumsq_args){.x = x->whole, .out = x->sums, .rows = n, .C = row}));
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < n && !tess_mem_is_dry(fsdp->mem); i++)
             tess_exact_add(sum, x->sums[i]);
     }
     return TESS_OK;
