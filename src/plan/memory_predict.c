@@ -116,14 +116,20 @@ static tess_status add_rank(tess_mem *mem, const tess_model_config *model, const
     return TESS_OK;
 }
 
-/* Whether the ranks of a host have the same parts of the model as those of the host before, whose ranks come first and
- * so have no fewer rows. */
-static bool is_alike(const tess_memory_plan *plan, const int degree[TESS_AXES], int first, int world)
+/* Whether the ranks of a host have the same parts of the model as those of an earlier host, whose ranks come first and
+ * so have no fewer rows. Parts repeat after as many hosts as there are parts, or earlier. */
+static bool is_alike(const tess_memory_plan *plan, const int degree[TESS_AXES], int first, const tess_coordinates *job)
 {
-    bool alike = first > 0 && first + plan->n_local <= world;
-    for (int rank = first; alike && rank < first + plan->n_local; rank++)
-        alike = tess_coordinates_by(degree, rank).part == tess_coordinates_by(degree, rank - plan->n_local).part;
-    return alike;
+    const int n = plan->n_local;
+    for (int back = n; back <= first && back <= n * job->n_parts && first + n <= job->world; back += n) {
+        int rank = first;
+        while (rank < first + n &&
+               tess_coordinates_by(degree, rank).part == tess_coordinates_by(degree, rank - back).part)
+            rank++;
+        if (rank == first + n)
+            return true;
+    }
+    return false;
 }
 
 static tess_status predict_hosts(tess_mem *mem, const tess_model_config *model, const tess_memory_plan *plan,
@@ -132,7 +138,7 @@ static tess_status predict_hosts(tess_mem *mem, const tess_model_config *model, 
     const tess_coordinates job = tess_coordinates_by(degree, 0);
     for (int first = 0; first < job.world; first += plan->n_local) {
         host_need host = {.parts = parts};
-        if (is_alike(plan, degree, first, job.world))
+        if (is_alike(plan, degree, first, &job))
             continue;
         memset(parts, 0, (size_t)job.n_parts * sizeof(*parts));
         for (int rank = first; rank < first + plan->n_local && rank < job.world; rank++) {
