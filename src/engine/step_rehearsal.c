@@ -4,7 +4,7 @@
  * step, starting with empty slots. The step itself starts with the slots that the rehearsal leaves. If slots rotate,
  * it may prefetch a unit earlier or later than rehearsed, in the same way on all ranks. */
 #include "inject/inject.h"
-#include "comm/rehearsal.h"
+#include "comm/rehearsal/rehearsal.h"
 #include "engine/engine.h"
 #include "engine/loss.h"
 #include "engine/stages/rank_stage.h"

@@ -1,5 +1,5 @@
 /* Rehearsals of collectives: a difference is found and named before any data moves. */
-#include "comm/rehearsal.h"
+#include "comm/rehearsal/rehearsal.h"
 
 #include "comm/comm_impl.h"
 #include "support/join.h"

@@ -514,8 +514,8 @@ static void multiply_turned(const few_rows_share *s, int64_t begin, int64_t end)
                 matrix b = rows_of_b(s, block + j, n, p, k);
                 few_next next = rows_after(s, block + j + n, n, p);
                 for (int64_t t = 0; t < f->panels; t++)
-                    turned_tile(f->vectors, n, k, b, t == 0 ? next : (few_next){.at = NULL}, s->a + t * f->panel_floats + p * width,
-                                s->sums + j * lanes + t * width, lanes, p > 0);
+                    turned_tile(f->vectors, n, k, b, t == 0 ? next : (few_next){.at = NULL},
+                                s->a + t * f->panel_floats + p * width, s->sums + j * lanes + t * width, lanes, p > 0);
             }
         }
         finish_turned(s, block, columns, lanes);

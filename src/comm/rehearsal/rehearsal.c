@@ -1,11 +1,11 @@
-#include "comm/rehearsal.h"
+#include "comm/rehearsal/rehearsal.h"
 
 #include <string.h>
 
 #include "base/core/rng.h"
 #include "base/mem/make_room.h"
 #include "comm/comm_impl.h"
-#include "comm/rehearsal_messages.h"
+#include "comm/rehearsal/rehearsal_messages.h"
 #include "diagnosis/sentence.h"
 
 enum { COUNTED = 2 }; /* flag of a line that holds a count (tess_rehearsal_count); no operation has it */

@@ -1,4 +1,4 @@
-#include "comm/rehearsal_messages.h"
+#include "comm/rehearsal/rehearsal_messages.h"
 
 #include "base/core/rng.h"
 #include "comm/comm_impl.h"
