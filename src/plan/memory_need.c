@@ -228,9 +228,6 @@ static void describe(const tess_memory_plan *plan, const tess_memory_need *need,
     if (r->resident > 0)
         at = tess_text_add(text, size, at, "; comm has %s of what is on disk at a time (offload.resident)",
                            tess_format_bytes(r->resident, bytes, sizeof(bytes)));
-    if (need->task > 0)
-        at = tess_text_add(text, size, at, "; what all take beside training %s",
-                           tess_format_bytes(need->task, bytes, sizeof(bytes)));
     if (plan->n_drawing > 0)
         tess_text_add(text, size, at, "; %d of the ranks only draw (rollout.ranks)", plan->n_drawing);
 }
@@ -264,7 +261,7 @@ tess_status tess_memory_check_here(tess_mem *mem, const tess_model_config *model
     uint64_t available = tess_memory_available(&by_group);
     tess_memory_plan plan = tess_memory_plan_of(config, n_local);
     plan.n_drawing = n_drawing;
-    plan.of_task = of_task != tess_memory_predict_rank ? of_task : NULL;
+    plan.of_task = of_task;
     if (config->job.ignore_memory)
         available = UINT64_MAX;
     if (available == UINT64_MAX && !tess_config_offloads(config) && config->activation_checkpoint.budget == 0)

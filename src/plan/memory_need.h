@@ -47,7 +47,6 @@ typedef struct tess_memory_of_rank {
 typedef struct tess_memory_need {
     tess_memory_of_rank most; /* the rank that needs most */
     double host;              /* bytes of all ranks on the host that needs most, including ranks that only draw */
-    double task;              /* part of `host`: bytes that the task takes in addition to training */
     double host_disk;         /* bytes on disk of all ranks on the host that needs most */
 } tess_memory_need;
 

@@ -105,7 +105,7 @@ static tess_status add_rank(tess_mem *mem, const tess_model_config *model, const
     const bool computes = tess_coordinates_micro(at, 0) < tess_config_micro_batches(plan->config);
     tess_memory_of_rank each;
     if (!is_known(plan, part, computes)) {
-        TESS_TRY(tess_memory_predict_rank(mem, model, plan, at->rank, &each));
+        TESS_TRY((plan->of_task != NULL ? plan->of_task : tess_memory_predict_rank)(mem, model, plan, at->rank, &each));
         *part = (part_need){part->n, computes, sum_of(each.pool), sum_of(each.disk)};
         if (part->bytes > sum_of(need->most.pool))
             need->most = each;
@@ -151,27 +151,6 @@ static tess_status predict_hosts(tess_mem *mem, const tess_model_config *model, 
     return TESS_OK;
 }
 
-static tess_status add_sum(tess_mem *mem, const tess_model_config *model, const tess_memory_plan *plan, int rank,
-                           tess_memory_rank_fn predict, double sign, double *sum)
-{
-    tess_memory_of_rank each;
-    TESS_TRY(predict(mem, model, plan, rank, &each));
-    *sum += sign * sum_of(each.pool);
-    return TESS_OK;
-}
-
-/* Adds the task's memory on the first host. */
-static tess_status add_task(tess_mem *mem, const tess_model_config *model, const tess_memory_plan *plan,
-                            tess_memory_need *need)
-{
-    for (int rank = 0; plan->of_task != NULL && rank < plan->n_local; rank++) {
-        TESS_TRY(add_sum(mem, model, plan, rank, plan->of_task, 1, &need->task));
-        TESS_TRY(add_sum(mem, model, plan, rank, tess_memory_predict_rank, -1, &need->task));
-    }
-    need->host += need->task;
-    return TESS_OK;
-}
-
 /* Adds the ranks of a host that only draw. */
 static tess_status add_drawing(const tess_model_config *model, const tess_memory_plan *plan, tess_memory_need *need)
 {
@@ -193,8 +172,6 @@ tess_status tess_memory_predict(tess_mem *mem, const tess_model_config *model, c
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_axes_ranks(degree, TESS_AXIS_OF_MODEL),
                                   sizeof(*parts), "plan of memory", (void **)&parts));
     tess_status status = predict_hosts(mem, model, plan, degree, parts, need);
-    if (status == TESS_OK)
-        status = add_task(mem, model, plan, need);
     if (status == TESS_OK)
         status = add_drawing(model, plan, need);
     tess_mem_free(mem, parts);

@@ -350,7 +350,7 @@ static void what_would_fit_fits(void)
     plan.of_task = predict_task;
     EXPECT_OK(tess_memory_check(test_mem(), model, &plan, need.host + 4 * BESIDE, "it"));
     EXPECT_FAILS(tess_memory_check(test_mem(), model, &plan, need.host + 4 * BESIDE - 1, "it"), TESS_E_INVALID,
-                 "; what all take beside training 3.91 KiB");
+                 "misc 1000 B)");
 
     /* If no setting suffices by itself, all do together. */
     configure("parallelism.shard_strategy=none training.global_batch_size=32", 8, &config);
