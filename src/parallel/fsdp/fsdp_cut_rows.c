@@ -2,6 +2,7 @@
  * rows, a few rows at a time. Each rank gets an equal number of whole rows and sums their squares in the order that
  * one rank would use. With t ranks in the team, a rank receives (t - 1) / t of the bytes that it holds of the
  * gradient. */
+#include "base/mem/dry_mem.h"
 #include "comm/box_move.h"
 #include "parallel/fsdp/fsdp_impl.h"
 
