@@ -89,7 +89,7 @@ is_read 056 cause file-replaced '(ESTALE)' 'rank 1:' full exception
 is_read 057 cause library-mismatch 'reported by rank 6' 'rank 6:' GPU
 is_read 058 cause store-address-in-use 'the port of the store is taken: :44796' rank
 is_read 059 cause store-port-reserved "a system service (22 is sshd's)" rank 'old process'
-is_read 060 known dataloader-worker-died 'pid 1104' exception GPU
+is_read 060 known dataloader-worker-killed 'pid 1104' exception GPU
 is_read 061 effect paddle-launcher 'rank 3: ' SIGABRT memory
 is_read 062 effect horovod-stall 'rank 1: it has not submitted tensors' 'rank 0' crashed
 is_read 063 effect horovod-stall 'ranks 0-1,4: it has not submitted' 'ranks 0-1,3'

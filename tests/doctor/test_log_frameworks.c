@@ -97,7 +97,7 @@ static const struct {
     {"paddle-launcher", "ranks 2-3",
      "ERROR 2025-01-01 10:00:00,611 launch_utils.py:545] ABORT!!! Out of all 8 trainers, the trainer process with "
      "rank=[2, 3] was aborted. Please check its log."},
-    {"dataloader-worker-died", "process (pid 1104)",
+    {"dataloader-worker-killed", "process (pid 1104)",
      "SystemError: (Fatal) DataLoader process (pid 1104) exited is killed by signal: Killed. (at "
      "/p/data_loader.cc:181)"},
     {"dataloader-shm", "process (pid 325)",
@@ -450,14 +450,14 @@ static const struct {
      "    raise RuntimeError(f'DataLoader worker (pid(s) {pids_str}) exited unexpectedly') from e\n"
      "RuntimeError: DataLoader worker (pid(s) 12, 13) exited unexpectedly"},
     {"killed", "rank 2", "Process 2 exit with status code 137."},
-    {"cuda-unknown-error", "rank 3",
+    {"cuda-unknown-error", "local rank 3",
      "[default3]:terminate called after throwing an instance of 'c10::CUDAError'\n"
      "[default3]:  what():  CUDA error: unknown error"},
     {"mpich-error", "rank 0",
      "Rank 0 [Sat May 22 07:06:41 2021] [c3-0c2s4n2] Fatal error in MPI_Comm_spawn: Other MPI error, error stack:\n"
      "MPI_Comm_spawn(144).........: MPI_Comm_spawn(cmd=\"w\", argv=(nil), maxprocs=2, MPI_INFO_NULL, root=0) failed\n"
      "MPID_Comm_spawn_multiple(70): Function MPID_Comm_spawn_multiple not implemented"},
-    {"dataloader-worker-died", "process (pid 12)",
+    {"dataloader-worker-killed", "process (pid 12)",
      "RuntimeError: DataLoader worker (pid 12) is killed by signal: Killed. "},
     {"dataloader-shm", "process (pid 12)",
      "RuntimeError: DataLoader worker (pid 12) is killed by signal: Bus error. It is possible that dataloader's"},

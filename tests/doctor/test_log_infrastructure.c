@@ -347,7 +347,7 @@ static const sample kernels[] = {
     {"[n1:77] mca_base_component_repository_open: unable to open mca_pml_ucx: libucp.so.0: cannot open shared object "
      "file: No such file or directory (ignored)",
      ""},
-    {"ImportError: libcudart.so.12: cannot open shared object file: No such file or directory", "library-mismatch"},
+    {"ImportError: libcudart.so.12: cannot open shared object file: No such file or directory", "library-missing"},
     {"OSError: /x/libfoo.so: cannot allocate memory in static TLS block", "library-mismatch"},
     {"bash: ./train: cannot execute binary file: Exec format error", "library-mismatch"},
     {"RuntimeError: unable to allocate shared memory(shm) for file </torch_77>: Resource temporarily unavailable (11)",
@@ -592,7 +592,7 @@ static const sample fabrics[] = {
     {"tpu_executor_init_fns.inc:110] TpuTransferManager_ReadDynamicShapes not available in this library.",
      "tpu-library"},
     {"PERMISSION_DENIED: open(/dev/accel0): Operation not permitted; Couldn't open device: /dev/accel0",
-     "tpu-device-denied"},
+     "tpu-device-rights"},
     {"Abort was called at 283 line in file:", "xpu-driver-abort"},
     {"rocblaslt error: Could not load \"TensileLibrary_lazy_gfx1030.dat\"", "rocm-other-gpu"},
     {"[RanktableCheck] 'device ip' is not set correctly, must be set when multi Server", "ascend-hccl-config"},

@@ -99,6 +99,7 @@ static const tess_table_field fields[] = {
     {"role", offsetof(tess_log_entry, role_text), true},     {"match", offsetof(tess_log_entry, match), false},
     {"then", offsetof(tess_log_entry, then), false},         {"who", offsetof(tess_log_entry, who), false},
     {"below", offsetof(tess_log_entry, below), false},       {"signal", offsetof(tess_log_entry, signal), false},
+    {"limit", offsetof(tess_log_entry, limit), false},       {"beats", offsetof(tess_log_entry, beats), false},
     {"explains", offsetof(tess_log_entry, explains), false}, {"fallback", offsetof(tess_log_entry, fallback), false},
     {"quotes", offsetof(tess_log_entry, quotes), false},     {"reached", offsetof(tess_log_entry, reached), false},
     {"differ", offsetof(tess_log_entry, differ), false},     {"alone", offsetof(tess_log_entry, alone), false},
@@ -363,6 +364,8 @@ static tess_status prepare(tess_knowledge *k)
         TESS_TRY(check_advice(entry));
         TESS_TRY(read_yes(entry, "lasts", entry->lasts, &entry->is_lasting));
         TESS_TRY(read_yes(entry, "restarts", entry->restarts, &entry->is_restart));
+        TESS_TRY(read_yes(entry, "beats", entry->beats, &entry->is_beat));
+        TESS_TRY(read_yes(entry, "limit", entry->limit, &entry->is_limit));
         TESS_TRY(read_yes(entry, "signal", entry->signal, &entry->is_signal));
         TESS_TRY(read_yes(entry, "quotes", entry->quotes, &entry->is_quoting));
         TESS_TRY(read_explains(k, entry));

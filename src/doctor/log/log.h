@@ -106,6 +106,8 @@ typedef struct log_match {
     log_place last;    /* latest line that was read */
     log_steps steps;   /* steps before that line */
     int64_t speaker;   /* process that printed it (log_speaker_of) */
+    bool is_of_actor;  /* an actor of Ray printed it, "(Worker pid=7)" */
+    double silence_s;  /* time without a line before the first line; negative: not known */
     const char *phase; /* activity of the program, from the traceback above the first line; NULL: not known */
     char frame[180];   /* a frame of that traceback: "train.py:12 in main"; "": none */
     bool is_cut;       /* the first line announced a traceback whose exception is missing */
@@ -156,6 +158,7 @@ typedef struct tess_survey {
     double last_step_s;    /* the latest such time */
     bool restarted;        /* a launcher started the processes again, and the run went on */
     char endpoint[96]; /* address at which the processes of the job meet, from the first line that gives it; "": none */
+    double beat_s;     /* longest time at the end of a file with lines of a monitor alone */
     int stated_world;  /* number of ranks that the logs state; 0: none */
     int largest_communicator; /* ranks of the largest NCCL communicator; 0: none is known */
     bool leaves_out;          /* Ray suppressed equal lines of other ranks */

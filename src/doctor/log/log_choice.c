@@ -174,7 +174,7 @@ static bool is_after_an_effect(const tess_survey *s, int entry)
     for (int i = 0; i < tess_knowledge_n(s->knowledge); i++)
         if (log_is_found(s, i) && tess_knowledge_at(s->knowledge, i)->role == TESS_LOG_EFFECT &&
             !s->matches[i].who.is_named && s->matches[i].rank == s->matches[entry].rank &&
-            log_is_before(&s->matches[i], &s->matches[entry]))
+            !tess_knowledge_explains(s->knowledge, entry, i) && log_is_before(&s->matches[i], &s->matches[entry]))
             return true;
     return false;
 }

@@ -161,6 +161,18 @@ static void add_printer(const tess_log_entry *entry, tess_log_diagnosis *v)
     log_add_evidence(v, "printed by %s", text);
 }
 
+/* Adds that nothing was printed for long before a limit of time ended the job: the job hung, and the limit is only what
+ * ended it. */
+static void add_silence(const tess_log_entry *entry, const log_match *match, tess_log_diagnosis *v)
+{
+    static const double long_s = 3600;
+    if (!entry->is_limit || match->silence_s < long_s)
+        return;
+    tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline),
+                  "; it printed nothing for the last %.1f hours, so it hung long before: see what its last lines did",
+                  match->silence_s / 3600);
+}
+
 /* Reports an entry as the root cause, by its first line. */
 void log_report_entry(const tess_survey *s, int cause, tess_log_kind kind, tess_log_diagnosis *v)
 {
@@ -179,6 +191,7 @@ void log_report_entry(const tess_survey *s, int cause, tess_log_kind kind, tess_
     if (match->is_failure)
         log_add_cut_off(s, v);
     add_largest(s, match, v);
+    add_silence(entry, match, v);
     log_add_place(s, match, v);
     add_printer(entry, v);
     log_add_surroundings(s, match, v);

@@ -252,6 +252,11 @@ typedef struct log_step {
 bool log_step_of_line(const char *line, size_t size, log_step *step);
 /* Whether the words of the line say that the program tries again or continues: "retrying", "falling back". */
 bool log_says_it_goes_on(const char *line, size_t size);
+/* Whether the line only gives advice for an error that may come: its level is INFO or below, and it has a condition,
+ * "If you are running out of memory, consider ...". */
+bool log_is_advice(const char *line, size_t size);
+/* Whether a warning says that something else was used and is there: "Using the latest cached version ...". */
+bool log_is_fallback_used(const char *line, size_t size);
 /* Whether Python's module `warnings` printed the line: "/data/x.py:12: UserWarning: ...". */
 bool log_is_python_warning(const char *line, size_t size);
 
@@ -286,19 +291,23 @@ typedef struct survey_reading {
     log_who path_who;       /* rank and host in the name of the file */
     char stamped[LOG_HEAD]; /* beginning of the last line that holds a time */
     size_t stamped_size;
-    int64_t root_line;    /* line of a "Root Cause" that is still to be followed by its process */
-    int64_t failed_line;  /* last line with a rank in torchrun's table */
-    log_failure failure;  /* process of that table that is being read; rank -1: none */
-    char pod[64];         /* pod that a line last named; "": none, or several */
-    log_oom_row largest;  /* largest process of the kernel's last table of processes */
-    char node[64];        /* node named by the description of a pod, an event or a prompt; "": none */
-    bool nodes_differ;    /* events name pods on several nodes */
-    bool pods_differ;     /* lines name several pods */
-    char checkpoint[160]; /* file or folder that the program last reported to read; "": none */
-    log_who quoting;      /* process that printed the last line that quotes another process */
-    log_who quoted;       /* process that it quotes */
-    int64_t quote_line;   /* 0: none */
-    int trace_entry;      /* entry of the last line that quotes a traceback; -1: none */
+    char stamped_before[LOG_HEAD]; /* beginning of the last line before it that holds a time */
+    size_t stamped_before_size;
+    double beat_from_s, beat_to_s; /* times of the lines of a monitor since any other line; negative: none */
+    int64_t last_line;             /* number of lines of the file, at its end */
+    int64_t root_line;             /* line of a "Root Cause" that is still to be followed by its process */
+    int64_t failed_line;           /* last line with a rank in torchrun's table */
+    log_failure failure;           /* process of that table that is being read; rank -1: none */
+    char pod[64];                  /* pod that a line last named; "": none, or several */
+    log_oom_row largest;           /* largest process of the kernel's last table of processes */
+    char node[64];                 /* node named by the description of a pod, an event or a prompt; "": none */
+    bool nodes_differ;             /* events name pods on several nodes */
+    bool pods_differ;              /* lines name several pods */
+    char checkpoint[160];          /* file or folder that the program last reported to read; "": none */
+    log_who quoting;               /* process that printed the last line that quotes another process */
+    log_who quoted;                /* process that it quotes */
+    int64_t quote_line;            /* 0: none */
+    int trace_entry;               /* entry of the last line that quotes a traceback; -1: none */
     int64_t trace_line;
     int64_t trace_end; /* first line after it that is not part of the traceback; 0: none yet */
     char lacks[1024];  /* list of what `lacks_rank` lacks, from the last such line */

@@ -178,6 +178,21 @@ static bool report_survived(const tess_survey *s, tess_log_diagnosis *v)
     return true;
 }
 
+/* Writes that the program printed nothing for hours while a monitor said that its job runs. */
+static bool report_silence(const tess_survey *s, tess_log_diagnosis *v)
+{
+    static const double long_s = 3600;
+    if (s->beat_s < long_s)
+        return false;
+    snprintf(
+        v->headline, sizeof(v->headline),
+        "no error is in these logs, but the program printed nothing for %.1f hours, in which a monitor said that its "
+        "job runs: it hangs",
+        s->beat_s / 3600);
+    add_how_far(s, v);
+    return true;
+}
+
 void log_report_rest(const tess_survey *s, tess_log_diagnosis *v)
 {
     if (s->n_known_lines == 0 && s->n_failures == 0) {
@@ -188,6 +203,8 @@ void log_report_rest(const tess_survey *s, tess_log_diagnosis *v)
     v->kind = TESS_LOG_KNOWN;
     char reporter[400];
     bool is_told = report_first_failures(s, v);
+    if (!is_told && effect < 0 && report_silence(s, v))
+        return;
     if (!is_told && effect < 0 && report_survived(s, v))
         return;
     if (!is_told)

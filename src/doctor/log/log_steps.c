@@ -178,6 +178,38 @@ bool log_says_it_goes_on(const char *line, size_t size)
     return false;
 }
 
+bool log_is_advice(const char *line, size_t size)
+{
+    static const char *const words[] = {"if you ", "in case ", "in order to avoid ", "to avoid ", "consider "};
+    enum { HEAD = 200 };
+    const line_part head = {line, size < HEAD ? size : HEAD};
+    if (!has(head, "INFO") && !has(head, "DEBUG"))
+        return false;
+    for (size_t at = 0; at + 8 <= size && at < MOST_SEARCHED; at++)
+        for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+            if ((line[at] | 0x20) == words[i][0] && at + strlen(words[i]) <= size &&
+                strncasecmp(line + at, words[i], strlen(words[i])) == 0)
+                return log_is_mild(line, size);
+    return false;
+}
+
+bool log_is_fallback_used(const char *line, size_t size)
+{
+    static const char *const words[] = {"using the latest cached version",
+                                        "using cached ",
+                                        "using the cached ",
+                                        "using a cached ",
+                                        "using the local copy",
+                                        "loading it from the cache"};
+    const line_part part = {line, size < MOST_SEARCHED ? size : MOST_SEARCHED};
+    for (size_t at = 0; at + 13 <= part.size; at++)
+        for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+            if ((line[at] | 0x20) == words[i][0] && at + strlen(words[i]) <= part.size &&
+                strncasecmp(line + at, words[i], strlen(words[i])) == 0)
+                return log_is_mild(line, size) || log_is_python_warning(line, size);
+    return false;
+}
+
 bool log_is_python_warning(const char *line, size_t size)
 {
     size_t begin = log_text_begin(line, size), most = size - begin < MOST_SEARCHED ? size - begin : MOST_SEARCHED;

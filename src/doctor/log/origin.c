@@ -130,6 +130,8 @@ static bool is_host(const char *text, size_t size)
     if (size < 2 || size > 63 || !isalnum((unsigned char)text[0]) || is_file(text, size) || is_program(text, size) ||
         is_module(text, size) || (size >= 6 && memcmp(text, "python", 6) == 0))
         return false;
+    if (memmem(text, size, ".so.", 4) != NULL) /* a library: "libfoo.so.11" */
+        return false;
     bool is_rank = strncmp(text, "rank", 4) == 0 && 4 + strspn(text + 4, "0123456789-") >= size;
     if (is_rank)
         return false;
@@ -547,12 +549,20 @@ int log_rank_of_line(const char *line, size_t size)
     return rank < 0 && labelled ? task : rank;
 }
 
+/* Whether the rank of a line is that of torchrun's prefix "[default3]:", which counts the processes of one host. */
+static bool names_only_local_rank(const char *line, size_t size)
+{
+    return size > 8 && memcmp(line, "[default", 8) == 0 && memmem(line, size, "ank ", 4) == NULL &&
+           memmem(line, size, "[rank", 5) == NULL;
+}
+
 log_who log_origin_of_line(const char *line, size_t size)
 {
     char head[LOG_HEAD + 1];
     log_who who = {.n_ranks = 0};
     size_t n = copy_head(line, size, head, sizeof(head)), at = skip_time(head, n);
     set_rank(&who, log_rank_of_line(head + at, n - at));
+    who.is_local = who.n_ranks > 0 && names_only_local_rank(head + at, n - at);
     read_worker(head + at, n - at, &who);
     read_scheduler(head + at, n - at, &who);
     read_task(head + at, n - at, &who);
@@ -723,6 +733,8 @@ bool log_host_of_path(const char *path, char *host, size_t size)
     name = name != NULL ? name + 1 : path;
     size_t n = strcspn(name, ".");
     host[0] = '\0';
+    if (isdigit((unsigned char)name[0])) /* a numbered log, and no host */
+        return false;
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         const char *at = strcasestr(name, words[i]);
         const char *digits = at != NULL ? at + strlen(words[i]) : NULL;

@@ -162,9 +162,13 @@ static tess_status note_entries(survey_reading *r, const tess_found *found, cons
     const log_who writer = *find_writer(r, origin, number);
     note_quoted_error(r, found, origin, number);
     note_said_below(r, found);
+    bool ends_nothing = r->part == LOG_TRACE_NONE && found->n_entries > 0 &&
+                        (log_is_advice(line, size) || log_is_fallback_used(line, size));
     for (int i = 0; i < found->n_entries; i++) {
         const tess_found_entry *one = &found->entries[i];
         const tess_log_entry *entry = tess_knowledge_at(r->survey->knowledge, one->entry);
+        if (ends_nothing && entry->role <= TESS_LOG_EFFECT && !one->follows)
+            continue;
         if (entry->role == TESS_LOG_END) {
             if (found->n_entries == 1)
                 log_note_end(r, entry->scope, line, size, number, origin);
@@ -193,6 +197,21 @@ static tess_status note_entries(survey_reading *r, const tess_found *found, cons
         TESS_TRY(log_note_mark(r->survey, one->entry, line, size, who.n_ranks > 0 ? who.ranks[0] : -1));
     }
     return TESS_OK;
+}
+
+/* Notes how long a monitor alone has printed lines. */
+static void note_beat(survey_reading *r, const tess_found *found, const char *line, size_t size)
+{
+    bool is_beat = false;
+    for (int i = 0; i < found->n_entries; i++)
+        is_beat |= tess_knowledge_at(r->survey->knowledge, found->entries[i].entry)->is_beat;
+    if (!is_beat && size > 0)
+        r->beat_from_s = r->beat_to_s = -1;
+    double time_s = is_beat ? log_time_of_line(line, size) : -1;
+    if (time_s < 0)
+        return;
+    r->beat_from_s = r->beat_from_s < 0 ? time_s : r->beat_from_s;
+    r->beat_to_s = time_s;
 }
 
 /* A line of the log, or of a message in a JSON object of the log. */
@@ -282,12 +301,15 @@ static tess_status take_line(survey_reading *r, const char *line, size_t size, i
     bool is_json = false;
     log_note_oom_row(r, line, size, number);
     if (log_has_time(line, size)) {
+        memcpy(r->stamped_before, r->stamped, r->stamped_size);
+        r->stamped_before_size = r->stamped_size;
         r->stamped_size = size < LOG_HEAD ? size : LOG_HEAD;
         memcpy(r->stamped, line, r->stamped_size);
     }
     watch_trace(r, line, size, number);
     TESS_TRY(log_stacks_take(&r->survey->stacks, line, size, r->path_who.n_ranks > 0 ? r->path_who.ranks[0] : -1));
     log_find_line(r, line, size, number, &nobody, &found);
+    note_beat(r, &found, line, size);
     if (found.has_a_word) { /* the words of an object may belong to its messages */
         text_line object = {.reading = r, .number = number};
         TESS_TRY(log_read_json(line, size, take_text, &object, &is_json));
@@ -302,7 +324,12 @@ static tess_status add_file(tess_survey *s, const char *path, survey_reading *r)
     TESS_TRY(tess_mem_grow(s->mem, TESS_POOL_MISC, (size_t)(s->n_files + 1) * sizeof(*s->files), "names of logs",
                            (void **)&s->files));
     snprintf(s->files[s->n_files], sizeof(*s->files), "%s", path);
-    *r = (survey_reading){.survey = s, .file = s->n_files++, .failure = {.rank = -1, .time_s = -1}, .trace_entry = -1};
+    *r = (survey_reading){.survey = s,
+                          .file = s->n_files++,
+                          .failure = {.rank = -1, .time_s = -1},
+                          .trace_entry = -1,
+                          .beat_from_s = -1,
+                          .beat_to_s = -1};
     int rank = log_rank_of_path(path);
     r->path_who.ranks[0] = rank;
     r->path_who.n_ranks = rank >= 0;
@@ -330,6 +357,22 @@ static tess_status note_raised(survey_reading *r, const log_trace *trace, bool *
     return *is_known ? note_entries(r, &found, name, size, trace->last, &trace->speaker, &failure) : TESS_OK;
 }
 
+/* A warning of Python above a traceback may explain it, if the exception is missing: there was no room for a semaphore,
+ * and then multiprocessing raised something. Such a warning was not survived. */
+static void restore_warnings(survey_reading *r, const log_trace *trace, int cut)
+{
+    bool is_made = false;
+    for (int i = 0; i < trace->n_frames; i++)
+        is_made |= strstr(trace->frames[i].path, "multiprocessing") != NULL;
+    for (int i = 0; is_made && i < tess_knowledge_n(r->survey->knowledge); i++) {
+        log_match *match = &r->survey->matches[i];
+        if (match->n_lines > 0 && match->went_on && match->first.file == r->file && match->first.line < trace->head &&
+            tess_knowledge_explains(r->survey->knowledge, i, cut) &&
+            log_is_python_warning(match->excerpt, strlen(match->excerpt)))
+            match->is_over = match->went_on = false;
+    }
+}
+
 /* Notes the tracebacks whose exceptions are missing in the file: their processes also failed. */
 static tess_status note_cut_traces(survey_reading *r)
 {
@@ -340,21 +383,25 @@ static tess_status note_cut_traces(survey_reading *r)
     for (int i = 0; i < LOG_TRACES && entry >= 0; i++) {
         log_trace *trace = &r->traces.traces[i];
         char place[180];
-        if (trace->state != LOG_TRACE_FRAMES || trace->n_frames < (trace->has_head ? 1 : 2))
+        bool ends_file = trace->has_head && trace->n_frames == 0 && trace->head == r->last_line;
+        if (trace->state != LOG_TRACE_FRAMES || (trace->n_frames < (trace->has_head ? 1 : 2) && !ends_file))
             continue;
         trace->phase = log_phase_of(trace->frames, trace->n_frames);
         if (log_note_announced(r, trace))
             continue;
         log_trace_place(trace, place, sizeof(place));
+        if (ends_file)
+            snprintf(place, sizeof(place), "Traceback (most recent call last):");
         r->part = LOG_TRACE_ERROR;
         r->traces.current = trace;
+        restore_warnings(r, trace, entry);
         bool is_known = false;
         r->survey->n_known_lines++;
         TESS_TRY(note_raised(r, trace, &is_known));
         if (is_known)
             continue;
-        TESS_TRY(log_note_match(r, entry, place, strlen(place), trace->last, &nobody, &trace->speaker, &trace->speaker,
-                                &failure));
+        TESS_TRY(log_note_match(r, entry, place, strlen(place), ends_file ? trace->head : trace->last, &nobody,
+                                &trace->speaker, &trace->speaker, &failure));
     }
     return TESS_OK;
 }
@@ -376,6 +423,9 @@ tess_status tess_survey_read(tess_survey *s, const char *path)
         status = take_line(&r, line, size, lines.line);
     }
     s->n_lines += lines.line;
+    r.last_line = lines.line;
+    if (status == TESS_OK && r.beat_to_s - r.beat_from_s > s->beat_s)
+        s->beat_s = r.beat_to_s - r.beat_from_s;
     if (status == TESS_OK)
         status = note_cut_traces(&r);
     if (status == TESS_OK)

@@ -164,6 +164,7 @@ static void note_last(survey_reading *r, int entry, const char *line, size_t siz
     enum { MOST_LOOKED_AT = 1000 }; /* lines of an entry whose words are read */
     log_match *match = &r->survey->matches[entry];
     match->speaker = log_speaker_of(origin);
+    match->is_of_actor = origin->actor[0] != '\0' && origin->pid != 0;
     match->last = (log_place){r->file, number};
     match->steps = log_steps_now(r, match->speaker);
     match->is_tried = match->n_lines < MOST_LOOKED_AT && (log_says_it_goes_on(line, size) || log_is_mild(line, size));
@@ -191,6 +192,14 @@ static void note_surroundings(survey_reading *r, int entry, const char *line, si
         strncmp(trace->code, "assert", 6) == 0) /* an AssertionError without a text */
         tess_text_add(match->who.what, sizeof(match->who.what), strlen(match->who.what), " (%s)", trace->code);
     match->before = before != NULL ? *before : (log_loose){.excerpt = ""};
+}
+
+/* Returns the time between the last line before this one and this line; negative: not known. */
+static double silence_before(const survey_reading *r, const char *line, size_t size)
+{
+    double time_s = log_time_of_line(line, size),
+           before_s = log_time_of_line(r->stamped_before, r->stamped_before_size);
+    return time_s >= 0 && before_s >= 0 ? time_s - before_s : -1;
 }
 
 tess_status log_note_match(survey_reading *r, int entry, const char *line, size_t size, int64_t number,
@@ -222,6 +231,7 @@ tess_status log_note_match(survey_reading *r, int entry, const char *line, size_
             join(&all, &match->who);
         match->first = (log_place){r->file, number};
         match->time_s = time_s;
+        match->silence_s = silence_before(r, line, size);
         match->text_hash = text_hash;
         match->rank = who->n_ranks > 0 ? who->ranks[0] : reporter->n_ranks > 0 ? reporter->ranks[0] : -1;
         match->who = all;

@@ -147,6 +147,8 @@ static bool has_gone_on(const survey_reading *r, int entry, const log_tail *tail
     }
     if (n_all >= OF_ANY_PROCESS)
         return true;
+    if (match->is_of_actor && tail->last_step > match->last.line)
+        return true; /* the driver would have ended with the exception of an actor */
     if (is_end)
         return n_live >= AFTER_AN_ERROR;
     return match->is_tried ? n_own >= AFTER_A_WARNING || n_all >= AFTER_AN_ERROR : n_own >= AFTER_AN_ERROR;

@@ -1,0 +1,130 @@
+/* Lines that decide: advice and fallbacks that are no finding, alternatives that a text excludes, silence before a
+ * limit of time, and names that are no hosts. */
+#include "support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "doctor/log/log_impl.h"
+
+#define SHRINK(scale) "| WARNING: overflow detected, setting loss scale to: " scale "\n"
+#define BAR(label, percent, time, rate) label " (num_proc=8):  " percent "%|####  | 77/99 [" time "<05:10, " rate "]"
+
+static const struct {
+    const char *id, *words, *text; /* words: part of the headline; a leading "!" means that it must not be there */
+} samples[] = {
+    /* no error ended the run */
+    {"none", "!memory",
+     "INFO 05-02 11:00:01 runner.py:7] Graphs may take another GiB per GPU. If you are running out of memory, lower "
+     "the "
+     "share that the CUDA device keeps\n"},
+    {"none", "!cache",
+     "WARNING:loader:Using the latest cached version of the module from /c/x since it couldn't be found remotely "
+     "(OfflineModeIsEnabled).\n"},
+    {"none", "!root cause",
+     "(EnvWorker pid=31) ValueError: reply has no tag\n(EnvWorker pid=31) next item\n"
+     "(Trainer pid=9) step:1 - reward:0.5\n(Trainer pid=9) step:2 - reward:0.6\n(Trainer pid=9) step:3 - reward:0.7\n"},
+    {"python-argument", "EnvWorker",
+     "(Trainer pid=9) step:1 - reward:0.5\n(EnvWorker pid=31) ValueError: size must be even\n"},
+    /* the text that decides */
+    {"native-exception", "queue is closed",
+     "terminate called after throwing an instance of 'odd::Failure'\n  what():  queue is closed\n"},
+    {"dataloader-worker-killed", "killed", "RuntimeError: DataLoader worker (pid 71) is killed by signal: Killed. "},
+    {"dataloader-worker-crashed", "Aborted", "RuntimeError: DataLoader worker (pid 72) is killed by signal: Aborted. "},
+    {"heap-damaged", "free invalid pointer",
+     "src/heap.cc:28] Attempt to free invalid pointer 0x7\n"
+     "RuntimeError: DataLoader worker (pid 73) is killed by signal: Aborted. "},
+    {"ray-actor-over-pod-limit", "memory limit",
+     "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker "
+     "exits with an exit code None. The worker may have exceeded K8s pod memory limits."},
+    {"gloo-loopback", "127.0.1.1",
+     "  what():  [/src/third_party/gloo/gloo/transport/tcp/pair.cc:11] connect [127.0.1.1]:99: Connection refused"},
+    {"gloo-not-connected", "!loopback",
+     "  what():  [/src/third_party/gloo/gloo/transport/tcp/pair.cc:11] connect [192.0.2.4]:99: Connection refused"},
+    {"tracker-silent", "did not answer", "wandb.errors.Error: Couldn't communicate with backend after 9 seconds"},
+    {"preparation-too-long", "77%",
+     BAR("Tokenizing", "77", "29:40", "40.1 examples/s") "[rank1]:[W516 14:34:56.8 socket.cpp:4] [c10d] waitForInput: "
+                                                         "socket SocketImpl(fd=7) timed out after 1800000ms\n"},
+    {"checkpoint-no-metadata", "no metadata",
+     "[rank2]:   File \"/x/state_dict_loader.py\", line 25, in local_step\n[rank2]:     assert metadata is not None\n"
+     "Traceback (most recent call last): (RANK 5)\n"},
+    {"checkpoint-volume", "key.odd",
+     "[rank0]:W0422 10:56:01.1 45 torch/x/planner.py:5] key:key.odd invalid fill tensor-volume:\n[rank0]: ValueError: "
+     "Failed to validate global plan\n"},
+    /* alternatives that the text excludes */
+    {"tpu-device-rights", "no rights", "RuntimeError: open(/dev/accel1): Operation not permitted"},
+    {"tpu-device-busy", "another process holds", "RuntimeError: open(/dev/accel1): Device or resource busy"},
+    {"cuda-no-memory-at-start", "before this program",
+     "Traceback (most recent call last):\n  File \"/data/t.py\", line 9, in main\n    dist.barrier()\n  File "
+     "\"/x/site-packages/torch/distributed/distributed_c10d.py\", line 24, in barrier\n    work.wait()\n"
+     "RuntimeError: CUDA error: out of memory\n"},
+    {"cuda-out-of-memory", "!before this program",
+     "Traceback (most recent call last):\n  File \"/data/t.py\", line 9, in forward\n    f(x)\n"
+     "RuntimeError: CUDA error: out of memory\n"},
+    /* parties */
+    {"library-missing", "!by host", "libodd.so.11: cannot open shared object file: No such file or directory"},
+    {"cuda-unknown-error", "local rank 2",
+     "[default2]:terminate called after throwing an instance of 'c10::CUDAError'\n[default2]:  what():  CUDA error: "
+     "unknown error"},
+    /* effects */
+    {"rocm-queue-aborted", "",
+     ":0:rocdevice.cpp :35: 49 us: Callback: Queue 0x1 aborting with error : "
+     "HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION: "
+     "x. code: 0x29\nFailed to allocate file: No space left on device\nGPU core dump failed\n"},
+    {"killed", "SIGKILL",
+     "RuntimeError: Horovod detected that one or more processes exited with non-zero status, thus causing the job to "
+     "be "
+     "terminated. The first process to do so was:\nProcess name: pod-b[0]\nExit code: 137\n"},
+    /* silence and divergence */
+    {"slurm-time-limit", "nothing for the last 5.0 hours",
+     "2024-03-01 10:00:00,000 - trainer - INFO - model is ready\nslurmstepd: error: *** JOB 7 ON n1 CANCELLED AT "
+     "2024-03-01T15:00:00 DUE TO TIME LIMIT ***\n"},
+    {"slurm-time-limit", "!hung",
+     "2024-03-01 14:59:00,000 - trainer - INFO - model is ready\nslurmstepd: error: *** JOB 7 ON n1 CANCELLED AT "
+     "2024-03-01T15:00:00 DUE TO TIME LIMIT ***\n"},
+    {"loss-scale-minimum", "", SHRINK("0.0625") SHRINK("0.0078125") SHRINK("0.001953125")},
+    {"none", "!root cause", SHRINK("64.0") SHRINK("32.0")},
+    {"python-traceback-cut", "!no error found", "loading\nTraceback (most recent call last):\n"},
+};
+
+static void each_text_is_decided_by_its_words(void)
+{
+    tess_survey survey;
+    tess_log_diagnosis diagnosis;
+    tess_knowledge *knowledge;
+    char path[512];
+    setenv("XDG_CONFIG_HOME", "/nowhere", 1);
+    EXPECT_OK(tess_knowledge_create(test_mem(), NULL, 0, &knowledge));
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), "text.log"));
+    for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
+        const char *words = samples[i].words, *text = samples[i].text;
+        EXPECT_OK(tess_os_write_atomic(path, text, strlen(text)));
+        EXPECT_OK(tess_survey_begin(test_mem(), knowledge, &survey));
+        EXPECT_OK(tess_survey_read(&survey, path));
+        EXPECT_OK(tess_log_diagnose(&survey, 0, &diagnosis));
+        const char *id = diagnosis.entry >= 0 ? tess_knowledge_at(knowledge, diagnosis.entry)->row.id : "none";
+        bool is_absent = words[0] == '!', has_words = strstr(diagnosis.headline, words + is_absent) != NULL;
+        if (strcmp(id, samples[i].id) != 0 || has_words == is_absent)
+            test_fail(__FILE__, __LINE__, "\"%.200s\": expected %s with \"%s\", found %s: \"%s\"", text, samples[i].id,
+                      words, id, diagnosis.headline);
+        tess_survey_free(&survey);
+    }
+    tess_knowledge_destroy(&knowledge);
+}
+
+/* A file whose name begins with a number is a numbered log, and names no host. */
+static void a_numbered_log_names_no_host(void)
+{
+    char host[64];
+    EXPECT(!log_host_of_path("/logs/006-elastic-worker-137.log", host, sizeof(host)));
+    EXPECT(log_host_of_path("/logs/job-worker-3.log", host, sizeof(host)));
+    EXPECT_TEXT(host, "job-worker-3");
+}
+
+static const test_case cases[] = {
+    CASE(each_text_is_decided_by_its_words),
+    CASE(a_numbered_log_names_no_host),
+};
+
+TEST_MAIN(cases)
