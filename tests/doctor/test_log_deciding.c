@@ -38,6 +38,11 @@ static const struct {
     {"ray-actor-over-pod-limit", "memory limit",
      "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker "
      "exits with an exit code None. The worker may have exceeded K8s pod memory limits."},
+    {"ray-actor-over-pod-limit", "actor OddRunner on 192.0.2.3 (pid 12)",
+     "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tclass_name: "
+     "OddRunner\n\tpid: 12\n\tip: 192.0.2.3\nThe actor is dead because its worker process has died. Worker exit "
+     "type: SYSTEM_ERROR Worker exit detail: Worker exits with an exit code None. The worker may have exceeded K8s pod "
+     "memory limits.\n"},
     {"gloo-loopback", "127.0.1.1",
      "  what():  [/src/third_party/gloo/gloo/transport/tcp/pair.cc:11] connect [127.0.1.1]:99: Connection refused"},
     {"gloo-not-connected", "!loopback",
@@ -52,6 +57,26 @@ static const struct {
     {"checkpoint-volume", "key.odd",
      "[rank0]:W0422 10:56:01.1 45 torch/x/planner.py:5] key:key.odd invalid fill tensor-volume:\n[rank0]: ValueError: "
      "Failed to validate global plan\n"},
+    {"nccl-ib-retry-exceeded", "GID table",
+     "n1:7:8 [0] transport/net_ib.cc:73 NCCL WARN NET/IB : Got async event : GID table change\n"
+     "n1:7:9 [0] transport/net_ib.cc:99 NCCL WARN NET/IB : Got completion with error 12, opcode 0, len 9, vendor err "
+     "1\n"},
+    {"nccl-ib-retry-exceeded", "!GID table",
+     "n1:7:9 [0] transport/net_ib.cc:99 NCCL WARN NET/IB : Got completion with error 12, opcode 0, len 9, vendor err "
+     "1\n"
+     "n1:7:8 [0] transport/net_ib.cc:73 NCCL WARN NET/IB : Got async event : GID table change\n"},
+    {"too-many-files", "pid 61", "OSError: [Errno 24] Too many open files\nmain proc 61 exit, kill process group 60\n"},
+    {"none", "it hangs",
+     "step 7 loss 2.3\n[2024-03-01 10:00:00] PULSE: odd is running for 1:00:00 since 2024-03-01T09:00:00 (7)\n"
+     "[2024-03-01 11:30:00] PULSE: odd is running for 2:30:00 since 2024-03-01T09:00:00 (7)\n"},
+    {"none", "!it hangs",
+     "[2024-03-01 10:00:00] PULSE: odd is running for 1:00:00 since 2024-03-01T09:00:00 (7)\nstep 7 loss 2.3\n"
+     "[2024-03-01 11:30:00] PULSE: odd is running for 2:30:00 since 2024-03-01T09:00:00 (7)\n"},
+    {"semaphore-no-space", "/dev/shm",
+     "/p/joblib/_multiprocessing_helpers.py:46: UserWarning: [Errno 28] No space left on device.  joblib will operate "
+     "in "
+     "serial mode\nTraceback (most recent call last):\n  File \"/data/t.py\", line 9, in main\n    f(x)\n"
+     "  File \"/usr/lib/python3.8/multiprocessing/queues.py\", line 336, in __init__\n    self._rlock = ctx.Lock()\n"},
     /* alternatives that the text excludes */
     {"tpu-device-rights", "no rights", "RuntimeError: open(/dev/accel1): Operation not permitted"},
     {"tpu-device-busy", "another process holds", "RuntimeError: open(/dev/accel1): Device or resource busy"},

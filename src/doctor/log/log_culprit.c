@@ -57,8 +57,14 @@ static void complete_by_report(const tess_survey *s, int wrapper, log_who *who)
     for (int i = 0; i < tess_knowledge_n(s->knowledge) && !log_who_is_known(who); i++) {
         const log_match *other = &s->matches[i];
         if (log_is_found(s, i) && tess_knowledge_explains(s->knowledge, wrapper, i) && log_names_the_first(other) &&
-            tess_knowledge_at(s->knowledge, i)->by_reporter && log_is_one_message(match, other))
+            tess_knowledge_at(s->knowledge, i)->by_reporter && log_is_one_message(match, other)) {
             log_who_complete(who, &other->who);
+            if (who->actor[0] == '\0' && who->pid != 0) { /* one message is about one process, so its class counts */
+                memcpy(who->actor, other->who.actor, sizeof(who->actor));
+                who->noun = other->who.noun;
+                who->is_class = other->who.is_class;
+            }
+        }
     }
 }
 

@@ -173,6 +173,23 @@ static void add_silence(const tess_log_entry *entry, const log_match *match, tes
                   match->silence_s / 3600);
 }
 
+/* Adds a warning above the cause that explains it. */
+static void add_warning(const tess_survey *s, int cause, tess_log_diagnosis *v)
+{
+    const log_match *match = &s->matches[cause];
+    for (int i = 0; i < tess_knowledge_n(s->knowledge); i++) {
+        const log_match *other = &s->matches[i];
+        if (other->n_lines == 0 || tess_knowledge_at(s->knowledge, i)->role != TESS_LOG_WARNING ||
+            !tess_knowledge_explains(s->knowledge, i, cause) || other->first.file != match->first.file ||
+            other->first.line >= match->first.line)
+            continue;
+        tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline), "; before it: %s",
+                      tess_knowledge_at(s->knowledge, i)->symptom);
+        log_add_place(s, other, v);
+        return;
+    }
+}
+
 /* Reports an entry as the root cause, by its first line. */
 void log_report_entry(const tess_survey *s, int cause, tess_log_kind kind, tess_log_diagnosis *v)
 {
@@ -193,6 +210,7 @@ void log_report_entry(const tess_survey *s, int cause, tess_log_kind kind, tess_
     add_largest(s, match, v);
     add_silence(entry, match, v);
     log_add_place(s, match, v);
+    add_warning(s, cause, v);
     add_printer(entry, v);
     log_add_surroundings(s, match, v);
     if (who.is_local)
