@@ -19,6 +19,10 @@ static const struct {
      "INFO 05-02 11:00:01 runner.py:7] Graphs may take another GiB per GPU. If you are running out of memory, lower "
      "the "
      "share that the CUDA device keeps\n"},
+    {"cuda-out-of-memory", "no memory",
+     "2025-01-10 11:00:01 INFO [rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. If you "
+     "see "
+     "much reserved memory, set expandable_segments to avoid fragmentation\n"},
     {"none", "!cache",
      "WARNING:loader:Using the latest cached version of the module from /c/x since it couldn't be found remotely "
      "(OfflineModeIsEnabled).\n"},
@@ -70,6 +74,9 @@ static const struct {
      "step 7 loss 2.3\n[2024-03-01 10:00:00] PULSE: odd is running for 1:00:00 since 2024-03-01T09:00:00 (7)\n"
      "[2024-03-01 11:30:00] PULSE: odd is running for 2:30:00 since 2024-03-01T09:00:00 (7)\n"},
     {"none", "!it hangs",
+     "step 7 loss 2.3\n[2024-03-01 10:00:00] PULSE: odd is waiting to be scheduled (7)\n"
+     "[2024-03-01 11:30:00] PULSE: odd is waiting to be scheduled (7)\n"},
+    {"none", "!it hangs",
      "[2024-03-01 10:00:00] PULSE: odd is running for 1:00:00 since 2024-03-01T09:00:00 (7)\nstep 7 loss 2.3\n"
      "[2024-03-01 11:30:00] PULSE: odd is running for 2:30:00 since 2024-03-01T09:00:00 (7)\n"},
     {"semaphore-no-space", "/dev/shm",
@@ -81,8 +88,8 @@ static const struct {
     {"tpu-device-rights", "no rights", "RuntimeError: open(/dev/accel1): Operation not permitted"},
     {"tpu-device-busy", "another process holds", "RuntimeError: open(/dev/accel1): Device or resource busy"},
     {"cuda-no-memory-at-start", "before this program",
-     "Traceback (most recent call last):\n  File \"/data/t.py\", line 9, in main\n    dist.barrier()\n  File "
-     "\"/x/site-packages/torch/distributed/distributed_c10d.py\", line 24, in barrier\n    work.wait()\n"
+     "Traceback (most recent call last):\n  File \"/data/t.py\", line 9, in setup_distributed\n    dist.barrier()\n"
+     "  File \"/x/site-packages/torch/distributed/distributed_c10d.py\", line 24, in barrier\n    work.wait()\n"
      "RuntimeError: CUDA error: out of memory\n"},
     {"cuda-out-of-memory", "!before this program",
      "Traceback (most recent call last):\n  File \"/data/t.py\", line 9, in forward\n    f(x)\n"

@@ -182,7 +182,7 @@ static bool report_survived(const tess_survey *s, tess_log_diagnosis *v)
 static bool report_silence(const tess_survey *s, tess_log_diagnosis *v)
 {
     static const double long_s = 3600;
-    if (s->beat_s < long_s)
+    if (s->beat_s < long_s || s->last_step.at.line == 0)
         return false;
     snprintf(
         v->headline, sizeof(v->headline),

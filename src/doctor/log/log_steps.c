@@ -180,10 +180,11 @@ bool log_says_it_goes_on(const char *line, size_t size)
 
 bool log_is_advice(const char *line, size_t size)
 {
-    static const char *const words[] = {"if you ", "in case ", "in order to avoid ", "to avoid ", "consider "};
+    static const char *const words[] = {"if you ", "in case "};
     enum { HEAD = 200 };
     const line_part head = {line, size < HEAD ? size : HEAD};
-    if (!has(head, "INFO") && !has(head, "DEBUG"))
+    bool is_error = has(((line_part){line, size}), "Error") || has(((line_part){line, size}), "Tried to allocate");
+    if ((!has(head, "INFO") && !has(head, "DEBUG")) || is_error)
         return false;
     for (size_t at = 0; at + 8 <= size && at < MOST_SEARCHED; at++)
         for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)

@@ -207,7 +207,8 @@ static void note_beat(survey_reading *r, const tess_found *found, const char *li
         is_beat |= tess_knowledge_at(r->survey->knowledge, found->entries[i].entry)->is_beat;
     if (!is_beat && size > 0)
         r->beat_from_s = r->beat_to_s = -1;
-    double time_s = is_beat ? log_time_of_line(line, size) : -1;
+    bool is_running = is_beat && memmem(line, size, "is running", 10) != NULL; /* and does not wait for its start */
+    double time_s = is_running ? log_time_of_line(line, size) : -1;
     if (time_s < 0)
         return;
     r->beat_from_s = r->beat_from_s < 0 ? time_s : r->beat_from_s;
