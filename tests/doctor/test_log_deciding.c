@@ -23,6 +23,9 @@ static const struct {
      "2025-01-10 11:00:01 INFO [rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. If you "
      "see "
      "much reserved memory, set expandable_segments to avoid fragmentation\n"},
+    {"none", "it ended well",
+     "2025-01-10 11:00:01 WARNING cache: No space left on device, /c/x\n***** train metrics *****\n"},
+    {"disk-full", "", "2025-01-10 11:00:01 WARNING cache: No space left on device, /c/x\n"},
     {"none", "!cache",
      "WARNING:loader:Using the latest cached version of the module from /c/x since it couldn't be found remotely "
      "(OfflineModeIsEnabled).\n"},
