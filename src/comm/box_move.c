@@ -263,14 +263,15 @@ static tess_status find_areas(tess_box_room *room)
 {
     const tess_team *team = room->team;
     const ondevice_window *window = room->on_device ? ondevice_find(team, room->window) : NULL;
-    if (!tess_team_is_local(team) || (room->on_device && window == NULL))
+    const bool is_dry = team->runtime->dry != NULL; /* a dry rank counts windows as ones that all can read */
+    if (!tess_team_is_local(team) || (room->on_device && window == NULL && !is_dry))
         return TESS_OK;
     TESS_TRY(tess_mem_alloc_array(team->runtime->mem, TESS_POOL_MISC, (size_t)team->size, sizeof(*room->areas),
                                   "areas of ranks", (void **)&room->areas));
     for (int r = 0; r < team->size; r++)
-        room->areas[r] = !room->on_device  ? room->shared + (size_t)r * AREAS * room->area
-                         : r == team->rank ? room->window
-                                           : window->peers[r];
+        room->areas[r] = !room->on_device            ? room->shared + (size_t)r * AREAS * room->area
+                         : is_dry || r == team->rank ? room->window
+                                                     : window->peers[r];
     return TESS_OK;
 }
 
@@ -324,6 +325,8 @@ void tess_box_room_destroy(tess_box_room **handle)
         return;
     tess_mem *mem = room->team->runtime->mem;
     tess_device *device = tess_stream_device(room->stream);
+    if (tess_stream_synchronize(room->stream) != TESS_OK) /* it may still read the peers' windows */
+        tess_error_clear();
     tess_device_window_free(room->team, room->window);
     tess_shared_free(room->team, room->shared);
     tess_device_free(device, room->gets);

@@ -79,7 +79,7 @@ tess_status tess_shards_choose(tess_engine *e, tess_device_need_fn device_need)
         status = check(e);
     TESS_TRY_CTX(tess_team_agree(e->team, status), "job.shards=device");
     if (choice == TESS_SHARDS_AUTO)
-        TESS_TRY(choose_for_gpu(e, device_need, &resident));
+        TESS_TRY(tess_team_agree(e->team, choose_for_gpu(e, device_need, &resident)));
     int32_t all = choice == TESS_SHARDS_DEVICE || resident;
     TESS_TRY(tess_all_reduce(e->team, &all, &all, 1, TESS_I32, TESS_MIN, NULL));
     e->compute.resident = all != 0;

@@ -244,7 +244,12 @@ tess_status tess_memory_check(tess_mem *mem, const tess_model_config *model, con
         return TESS_OK;
     describe(plan, &need, pools, sizeof(pools));
     const char *what = find_what_fits(&search, plan);
-    TESS_TRY(search.status);
+    if (search.status == TESS_E_NOMEM) { /* a limit on this process's addresses; the plan does not fit anyway */
+        tess_error_clear();
+        what = "with settings that could not be tried here";
+    } else {
+        TESS_TRY(search.status);
+    }
     return TESS_FAIL(TESS_E_INVALID,
                      "%d rank%s of this host would need %s of memory, but %s has %s left (%s). It would "
                      "fit %s. job.ignore_memory=true starts it as it is",

@@ -20,7 +20,7 @@ typedef struct tess_memory_plan {
     const char *kernels;         /* name of the kernel table; NULL: this host's best */
     bool second;                 /* the engine is the second one of its ranks (tess_engine_create_second) */
     bool holds;                  /* all units are held at once, by ranks that have whole layers (held_weights.h) */
-    bool moves;                  /* dry ranks run a step's micro-batches all, for the volume (dry_rank.h) */
+    bool moves;                  /* dry ranks run all micro-batches of a step, for the volume (dry_rank.h) */
     bool saves_beside;           /* count the optional second copy of the saved state */
     int n_drawing;               /* number of ranks of a host that only draw (rollout.ranks) */
     tess_memory_rank_fn of_task; /* predicts all memory of the task on a rank; NULL: the task is training only */

@@ -129,9 +129,9 @@ tess_status ondevice_window_alloc(tess_team *team, tess_pool pool, size_t bytes,
  * the team): the same on all ranks. */
 bool ondevice_says_why(const tess_team *team, const int32_t *can);
 
-/* Gives the message's events and memory back to the team; waits until enqueued copies of messages are done; frees what
- * the team keeps for messages. */
+/* Gives the message's events and memory back to the team. */
 void ondevice_message_over(tess_work *work);
+/* Waits until the enqueued copies of messages are done, and frees what the team keeps for messages. */
 void ondevice_message_end(tess_team *team);
 
 /* Provides memory for n descriptors of the oldest work. */

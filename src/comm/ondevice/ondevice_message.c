@@ -50,6 +50,8 @@ void ondevice_message_over(tess_work *work)
 void ondevice_message_end(tess_team *team)
 {
     struct comm_device_team *t = team->on_device;
+    if (t->messages != NULL && tess_stream_synchronize(t->messages) != TESS_OK)
+        tess_error_clear();
     while (t->unused != NULL) {
         ondevice_message *m = t->unused;
         t->unused = m->next;

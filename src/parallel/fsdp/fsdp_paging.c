@@ -104,8 +104,8 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* Returns the most bytes on disk that one hook of a unit uses, with `n_sums` sums of its gradient, and that one
- * tensor uses in an update. */
+/* The most bytes on disk that one hook of a unit uses, with `n_sums` sums of its gradient, and that one tensor uses in
+ * an update. */
 typedef struct resident_bytes {
     size_t unit, tensor;
 } resident_bytes;
