@@ -17,7 +17,8 @@ typedef struct tess_dry_options {
 /* Creates the runtime of a dry rank. Its tess_mem is dry. Destroy it with tess_dry_runtime_destroy.
  *
  * Gathers and all_reduces of at most 1 MiB write a result, so that agreements succeed: a gather repeats this rank's
- * value, and a sum is this rank's own value. No other operation writes one. Teams are split by tess_team_split_by only. */
+ * value, and a sum is this rank's own value. No other operation writes one. Teams are split by tess_team_split_by only.
+ */
 tess_status tess_dry_runtime_create(const tess_dry_options *options, tess_runtime **runtime);
 void tess_dry_runtime_destroy(tess_runtime **runtime);
 
