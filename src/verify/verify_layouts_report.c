@@ -48,7 +48,7 @@ tess_status tess_verify_print_layout(const tess_verify_layout *l, tess_buffer *o
     json_t *layout = describe_layout(l);
     json_object_update_new(layout, json_pack("{s:s, s:b}", "name", name_layout(l, name, sizeof(name)), "ran",
                                              l->outcome != TESS_VERIFY_REFUSED));
-    return tess_form_put(layout, line, false, 0, out);
+    return tess_form_put(layout, line, TESS_FORM_TEXT, 0, out);
 }
 
 /* ---- One line per axis ---- */

@@ -1,5 +1,6 @@
 /* Forms: texts with cells, filled from JSON. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/report/form.h"
 #include "base/text/json.h"
@@ -226,6 +227,77 @@ static void metrics_are_what_prometheus_reads(void)
     tess_buffer_free(&out);
 }
 
+static void metrics_have_names_that_prometheus_takes(void)
+{
+    tess_buffer out = {.mem = test_mem()};
+    EXPECT_OK(tess_form_put(json_pack("{s:{s:i, s:i, s:s, s:s, s:s}, s:[{s:s, s:s, s:{s:s}}]}", "m", "a b", 1, "a_b", 2,
+                                      "", "e", "0", "z", "__x", "u", "l", "name", "n", "index", "i", "o", "name", "m"),
+                            form, TESS_FORM_METRICS, 0, &out));
+    EXPECT_TEXT(out.data, "# TYPE tessera_m_a_b gauge\ntessera_m_a_b 1\n"
+                          "# TYPE tessera_m_ gauge\ntessera_m_{key_=\"e\"} 1\n"
+                          "# TYPE tessera_m_0 gauge\ntessera_m_0{key_0=\"z\"} 1\n"
+                          "# TYPE tessera_m___x gauge\ntessera_m___x{key___x=\"u\"} 1\n"
+                          "# TYPE tessera_l_index gauge\ntessera_l_index{name=\"n\",index=\"i\"} 1\n"
+                          "# TYPE tessera_l_o_name gauge\ntessera_l_o_name{name=\"n\",name_=\"m\"} 1\n");
+    tess_buffer_free(&out);
+}
+
+static void items_with_one_identity_have_an_index(void)
+{
+    tess_buffer out = {.mem = test_mem()};
+    EXPECT_OK(tess_form_put(json_pack("{s:[{s:i, s:[{s:i, s:i}, {s:i, s:i}, {s:i, s:I}]}, {s:i, s:[{s:i, s:i}]}]}", "r",
+                                      "rank", 0, "p", "rank", -1, "x", 1, "rank", -1, "x", 2, "rank", 7, "x",
+                                      (json_int_t)1234567890123456789, "rank", 1, "p", "rank", -1, "x", 4),
+                            form, TESS_FORM_METRICS, 0, &out));
+    EXPECT_TEXT(out.data, "# TYPE tessera_r_p_x gauge\n"
+                          "tessera_r_p_x{rank=\"0\",p_rank=\"-1\",p_index=\"0\"} 1\n"
+                          "tessera_r_p_x{rank=\"0\",p_rank=\"-1\",p_index=\"1\"} 2\n"
+                          "tessera_r_p_x{rank=\"0\",p_rank=\"7\",p_index=\"2\"} 1234567890123456789\n"
+                          "tessera_r_p_x{rank=\"1\",p_rank=\"-1\"} 4\n");
+    tess_buffer_free(&out);
+}
+
+static void long_names_are_whole_in_metrics(void)
+{
+    enum { N = 3000 };
+    static char name[2 * N + 1], line[3 * N];
+    tess_buffer out = {.mem = test_mem()};
+    for (int i = 0; i < N; i++)
+        memcpy(name + 2 * i, "\xc3\xa4", 3);
+    EXPECT_OK(
+        tess_form_put(json_pack("{s:[{s:s, s:i}]}", "l", "name", name, "x", 5), form, TESS_FORM_METRICS, 0, &out));
+    snprintf(line, sizeof(line), "# TYPE tessera_l_x gauge\ntessera_l_x{name=\"%s\"} 5\n", name);
+    EXPECT_INT(strcmp(out.data, line), 0);
+    tess_buffer_free(&out);
+}
+
+static int n_blocks; /* number of blocks that can still be allocated */
+
+static void *allocate(size_t size)
+{
+    return n_blocks-- > 0 ? malloc(size) : NULL;
+}
+
+static void metrics_fail_without_memory(void)
+{
+    tess_buffer out = {.mem = test_mem()};
+    json_t *report = job();
+    tess_status status = TESS_E_NOMEM;
+    int n = 0;
+    json_set_alloc_funcs(allocate, free);
+    for (; status != TESS_OK && n < 1000; n++) {
+        n_blocks = n;
+        status = tess_form_put(json_incref(report), form, TESS_FORM_METRICS, 0, &out);
+        EXPECT_INT(status == TESS_OK || status == TESS_E_NOMEM, 1);
+    }
+    json_set_alloc_funcs(malloc, free);
+    EXPECT_INT(status, TESS_OK);
+    EXPECT_INT(n > 30, 1);
+    EXPECT_CONTAINS(out.data, "tessera_ranks_why{host=\"h1\",why=\"lost\"} 1\n");
+    json_decref(report);
+    tess_buffer_free(&out);
+}
+
 static void a_page_has_tables(void)
 {
     tess_buffer out = {.mem = test_mem()};
@@ -254,6 +326,10 @@ static const test_case cases[] = {
     CASE(columns_are_as_wide_as_their_widest_cell),
     CASE(a_text_in_a_buffer_without_a_pool_is_cut),
     CASE(metrics_are_what_prometheus_reads),
+    CASE(metrics_have_names_that_prometheus_takes),
+    CASE(items_with_one_identity_have_an_index),
+    CASE(long_names_are_whole_in_metrics),
+    CASE(metrics_fail_without_memory),
     CASE(a_page_has_tables),
 };
 TEST_MAIN(cases)

@@ -36,6 +36,30 @@ expect() {
     fi
 }
 
+# expect_metrics NAME EXIT_CODE COMMAND...: runs the command with --prometheus; checks that each line of its output is one
+# of Prometheus' text format, below the type of its metric, and that no sample or label comes twice.
+expect_metrics() {
+    local name=$1 code=$2 got=0
+    shift 2
+    "$@" --prometheus >page 2>errors </dev/null || got=$?
+    LC_ALL=C awk '
+        BEGIN { label = "[a-zA-Z_][a-zA-Z0-9_]*=\"([^\"\\\\]|\\\\[\\\\\"n])*\""
+                line = "^[a-zA-Z_][a-zA-Z0-9_]*([{]" label "(," label ")*[}])? [-+.0-9e]+$" }
+        /^# TYPE [a-zA-Z_][a-zA-Z0-9_]* gauge$/ { metric = $3; if (typed[metric]++) print "again: " $0; next }
+        $0 !~ line { print "no sample: " $0; next }
+        { n++; sample = $0; sub(/ [^ ]*$/, "", sample); if (seen[sample]++) print "again: " $0
+          own = $0; sub(/[ {].*/, "", own); if (own != metric) print "without its type: " $0
+          rest = $0; split("", used); gsub(/"([^"\\]|\\[\\"n])*"/, "", rest); sub(/^[^{]*[{]/, "", rest)
+          m = split(rest, names, /[=,}]+/)
+          for (i = 1; i < m && rest ~ /}/; i++) if (used[names[i]]++ || names[i] ~ /^__/) print "bad label: " $0 }
+        END { if (n == 0) print "no samples" }' page >wrong 2>&1
+    if [ "$got" = "$code" ] && [ ! -s wrong ]; then
+        pass "$name"
+    else
+        fail "$name: exit code $got, expected $code; $(head -n 5 wrong errors)"
+    fi
+}
+
 # pools FOLDER: of each pool of a run that has ended its name, the bytes at the peak, those that were predicted, both over
 # all ranks, and by how many bytes a rank was off at most.
 pools() {

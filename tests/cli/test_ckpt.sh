@@ -19,6 +19,8 @@ expect "ls counts" 0 "4 checkpoints" "$tessera" ckpt ls $ckpt
 expect "ls as JSON" 0 '"state": "valid"' "$tessera" ckpt ls $ckpt --json
 expect "ls of the job's folder says where they are" 2 "did you mean out/checkpoint?" "$tessera" ckpt ls out
 expect "ls as metrics" 0 'tessera_checkpoints_bytes{name="step-00000008"} ' "$tessera" ckpt ls $ckpt --prometheus
+expect_metrics "which can be read" 0 "$tessera" ckpt ls $ckpt
+expect_metrics "and those of pieces" 0 "$tessera" ckpt inspect $newest --pieces
 expect "inspect as a page" 0 "<tr><th>n_tensors<td>90" "$tessera" ckpt inspect $ckpt --html
 expect "inspect takes the newest" 0 "tessera, step 8" "$tessera" ckpt inspect $ckpt
 expect "inspect shows metadata by the keys of edit" 0 "meta.seed " "$tessera" ckpt inspect $newest --meta
@@ -50,6 +52,8 @@ expect "merge into one data file" 0 "equal" "$tessera" ckpt merge split merged
 expect "what was merged is alike" 0 "90 same" "$tessera" ckpt diff $newest merged
 expect "merge into a safetensors file" 0 "90 tensors" "$tessera" ckpt merge $ckpt all.safetensors
 expect "which is alike" 0 "90 same" "$tessera" ckpt diff $newest all.safetensors
+expect_metrics "and whose pieces no rank wrote" 0 "$tessera" ckpt inspect all.safetensors --pieces
+expect_metrics "differences as metrics" 0 "$tessera" ckpt diff $newest all.safetensors
 expect "merge into a file of torch.save" 0 "90 tensors" "$tessera" ckpt merge $ckpt all.pt
 expect "which is alike, too" 0 "90 same" "$tessera" ckpt diff $newest all.pt
 expect "ls takes a file" 0 "1 checkpoint, " "$tessera" ckpt ls all.pt

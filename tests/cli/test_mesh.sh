@@ -44,6 +44,7 @@ done
 
 expect "JSON has a version" 0 '"version": 1' cat mesh.json
 expect "metrics" 0 'tessera_axes_size{name="tp"} 2' "$tessera" mesh --mesh dp=2,tp=2 --prometheus
+expect_metrics "which can be read" 0 "$tessera" mesh c.yaml -n 4 parallelism.tensor_parallel_degree=2
 expect "a page" 0 "<th>crosses_hosts<th>" "$tessera" mesh --mesh dp=2,tp=2 --html
 expect "a large mesh is short" 0 "dp 63  504  505  506" "$tessera" mesh --mesh dp=64,tp=8 --hosts "$(seq -s, -f 'h%g:8' 64)"
 [ "$(wc -l <output)" -lt 60 ] && grep -q '^ 511    63     7  h64$' output && grep -q '^\.\.\.$' output &&

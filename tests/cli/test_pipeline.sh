@@ -34,6 +34,9 @@ for text in '"version": 1' '"length": 33.0' '"bubble": 0.2727' '"formula": "(p-1
 done
 expect "JSON of all has a version" 0 '"version": 1' cat all.json
 expect "JSON of all" 0 '"refused": "dualpipev with 4 ranks needs 8' cat all.json
+expect_metrics "metrics of actions" 0 "$tessera" pipeline $f1b
+expect "which have an index" 0 'tessera_ranks_actions_end{rank="0",actions_op="F",actions_index="2"} 2' cat page
+expect_metrics "metrics of all schedules" 0 "$tessera" pipeline --stages 4 --micro-batches 4
 expect "a trace" 0 '{"ph":"X","pid":3,"tid":1,"name":"F 0","ts":3000.000,"dur":1000.000' cat trace.json
 
 expect "an unknown schedule" 2 "--schedule: unknown pipeline schedule '1f1': did you mean '1f1b'?" \

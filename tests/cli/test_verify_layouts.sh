@@ -34,6 +34,7 @@ lines "and strategies" 1 "^strategy      none: 8 of 8, zero1: 17 of 17, zero2: 1
 lines "and schedules" 1 "^schedule      gpipe: 9 of 9, 1f1b: 9 of 9, interleaved: 8 of 8, zb_h1: 9 of 9, zbv: 8 of 8, "
 
 expect "three stages" 0 "the same bits: 3 of 3 (3 more cannot run" walk -n 3 --layouts pp=3
+expect_metrics "as metrics" 0 walk -n 3 --layouts pp=3
 expect "a group that does not divide the shards cannot run" 0 "the same bits: 3 of 3 (1 more cannot run" walk -n 3 \
     --layouts dp_shard=3 parallelism.fsdp_reshard_after_forward=2
 expect "those with some words" 0 "the same bits: 4 of 4" walk -n 4 \

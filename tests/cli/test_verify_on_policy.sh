@@ -22,6 +22,7 @@ expect "as JSON" 0 '"same": true' verify --json --new-tokens 4
 python3 -c 'import json; r = json.load(open("output")); assert r["version"] == 1 and len(r["cases"]) > 30 and \
     all(c["different"] == 0 for c in r["cases"] if c["must_equal"])' && pass "which says so of each case" ||
     fail "cases of JSON"
+expect_metrics "as metrics" 0 verify --new-tokens 4
 [ -e out ] && fail "the dump folder was made" || pass "nothing was written"
 
 # ---- From a model's folder, with prompts

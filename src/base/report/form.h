@@ -51,8 +51,8 @@ json_t *tess_form_number(double value, bool as_json);
  *   JSON     with jansson's `flags`
  *   HTML     one page: objects and lists are tables
  *   metrics  Prometheus' text format: a number a.b is the gauge tessera_a_b; a short text is a label of a gauge of 1;
- *            objects in a list have their name, rank or pid as a label, or else their first member; other lists are
- *            left out */
+ *            objects in a list have their name, rank or pid as a label, or else their first member, and also their
+ *            index if two of them have the same; other lists are left out, and so is a key whose name is taken */
 tess_status tess_form_put(json_t *report, const tess_form_part *form, tess_form_style style, size_t flags,
                           tess_buffer *out);
 
