@@ -105,16 +105,24 @@ def diagnose_all():
     jobs, n, worst = c_void_p(), c_int(), 0
     jobs_list(byref(jobs), byref(n))
     for job in ctypes.cast(jobs, POINTER(RunningJob))[: n.value]:
-        print(f"job {job.pid}, {job.world} ranks, {job.command.decode()}")
-        worst = max(worst, diagnose(str(job.pid).encode(), False))
+        print(f"job {job.pid}, {job.world} ranks, {job.command.decode()}", flush=True)
+        try:
+            worst = max(worst, diagnose(str(job.pid).encode(), False))
+        except RuntimeError as error:  # the job can have ended since it was listed
+            print(f"embed_diagnosis: {error}", file=sys.stderr)
+            worst = max(worst, 2)
     libc.free(jobs)
     return worst
 
 
 def main():
     words = [word for word in sys.argv[1:] if word != "--json"]
+    as_json = "--json" in sys.argv[1:]
+    if as_json and not words:
+        print("embed_diagnosis: --json: name the job", file=sys.stderr)
+        return 2
     try:
-        return diagnose(os.fsencode(words[0]), "--json" in sys.argv) if words else diagnose_all()
+        return diagnose(os.fsencode(words[0]), as_json) if words else diagnose_all()
     except RuntimeError as error:
         print(f"embed_diagnosis: {error}", file=sys.stderr)
         return 2

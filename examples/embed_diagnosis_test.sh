@@ -34,6 +34,12 @@ if [ -n "$python" ]; then
     python3 "$python" "$work/dead" --json | cmp "$work/expected" - || fail "Python: the JSON differs"
 fi
 
+if [ -n "$python" ]; then
+    code=0
+    python3 "$python" --json >"$work/said" 2>&1 || code=$?
+    [ "$code" = 2 ] && grep -q 'name the job' "$work/said" || fail "Python: --json of no job: $code" "$work/said"
+fi
+
 # A folder without a job is refused with a message.
 code=0
 "$program" "$work" >"$work/said" 2>&1 || code=$?

@@ -20,6 +20,7 @@ expect "no job" 3 "writes to" "$tessera" top . --once
 expect "no process" 3 "there is no process" "$tessera" top 4194304 --once
 expect "neither" 3 "neither a process nor a folder" "$tessera" top nowhere
 expect "a bad interval" 2 "--interval" "$tessera" top --interval 0
+expect "memory is text" 2 "--memory prints text: leave out --json" "$tessera" top . --memory --json
 expect "exit codes are told" 0 "3 no such job" "$tessera" top --help
 
 # ---- A job of two ranks, one of them stopped.
@@ -36,6 +37,14 @@ expect "in a given width" 0 "rank state" "$tessera" top "$launcher" --once --wid
 [ "$(widest output)" -le 60 ] && pass "which it keeps" ||
     fail "the width: $(cat output)"
 expect "as JSON" 0 '"version":1,"pid":'"$launcher" "$tessera" top "$launcher" --json
+expect_metrics "as metrics" 0 "$tessera" top "$launcher"
+"$tessera" train run.yaml job.dump_folder=second $long >second.log 2>&1 &
+second=$!
+await $second has_lines second/metrics.jsonl 1
+expect "a page has one job" 2 "--html: " "$tessera" top --html
+expect "and so have metrics" 2 " jobs run: name one by its process or its folder" "$tessera" top --prometheus
+kill -INT $second
+wait $second
 kill -STOP "$stopped"
 shows() { "$tessera" top "$launcher" --once 2>&1 | tr '\n' ' ' | grep -qE -- "$1"; }
 await $launcher shows "rank 1 keeps 1 rank waiting for .* $stopped stopped "

@@ -120,10 +120,16 @@ has_text output "; ranks 0-2 wait for it in .*, for [0-9.]+ s" && pass "and how 
 has_text output "^  20.*  step [0-9]+  rank 3 kept 3 ranks waiting for [0-9.]+ s and more in .*; it was .*stopped" &&
     pass "and what its launcher had told" || fail "and what its launcher had told: $(cat output)"
 expect "in JSON, too" 3 '"kind": "wait"' "$tessera" trace dead --json
+expect_metrics "and as metrics" 3 "$tessera" trace dead
 
 fixtures=$project/tests/doctor/fixtures
 expect "dumps of PyTorch" 3 "missing_rank: rank 2 keeps ranks 0 1 3 waiting in all_reduce #5" \
     "$tessera" trace "$fixtures/nccl"
+for dumps in "$fixtures"/*; do
+    expect_metrics "metrics of ${dumps##*/}" 3 "$tessera" trace "$dumps"
+done
+expect "operations are text" 2 "--last prints text: leave out --json" "$tessera" trace "$fixtures/nccl" --last 3 --json
+expect "of a rank, too" 2 "--rank prints text: leave out --json" "$tessera" trace "$fixtures/nccl" --rank 1 --html
 expect "a folder without traces" 2 "neither traces of a job" "$tessera" trace "$project/docs"
 mkdir junk
 echo "hello, no dump" >junk/nccl_trace_rank_0
@@ -147,6 +153,7 @@ mkdir "$no_py_spy"
 expect "a Python process of no job, without py-spy" 2 "is a Python process and no job of tessera; py-spy shows its stacks: pip install" \
     env PATH="$no_py_spy" "$tessera" trace $python
 expect "with py-spy" 0 "Thread $python (idle): \"MainThread\"" env PATH="$work/bin" "$tessera" trace $python
+expect "which are text" 2 "is Python, whose stacks are text: leave out --json" "$tessera" trace $python --json
 mv bin/refused bin/py-spy
 expect "which has no right to look" 2 "needs the rights of a debugger" env PATH="$work/bin" "$tessera" trace $python
 kill $python

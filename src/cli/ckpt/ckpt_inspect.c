@@ -178,7 +178,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_ckpt_inspect = {
-    "ckpt inspect", "PATH [PATTERN] [--pieces] [--meta] [--json]",
+    "ckpt inspect", "PATH [PATTERN] [--pieces] [--meta] [--json | --html | --prometheus]",
     "show what a checkpoint holds: metadata, tensors, pieces, files; tensors are not read\n\n"
     "PATH: a Tessera checkpoint (or a folder of them: the newest), a safetensors file, a model folder, a PyTorch DCP "
     "or\n"

@@ -63,8 +63,10 @@ static tess_status show_all(const top_options *o, tess_mem *mem)
     int n_jobs;
     TESS_TRY(tess_live_find(o->what, jobs, TESS_LIVE_MAX, &n_jobs));
     tess_status status = TESS_OK;
-    if (n_jobs > 1 && o->style == TESS_FORM_METRICS)
-        status = TESS_FAIL(TESS_E_INVALID, "--prometheus: %d jobs run: name one by its process or its folder", n_jobs);
+    const bool is_page = o->style == TESS_FORM_METRICS || o->style == TESS_FORM_HTML;
+    if (n_jobs > 1 && is_page)
+        status = TESS_FAIL(TESS_E_INVALID, "%s: %d jobs run: name one by its process or its folder",
+                           o->style == TESS_FORM_HTML ? "--html" : "--prometheus", n_jobs);
     for (int i = 0; i < n_jobs; i++) {
         if (i > 0 && o->style == TESS_FORM_TEXT)
             putchar('\n');
@@ -103,6 +105,8 @@ static int run(tess_mem *mem, int argc, char **argv)
     o.what = n == 1 ? argv[1] : NULL;
     if (o.memory != NULL && n != 1)
         return cli_misuse(&cli_top, "--memory: name the run's folder");
+    if (o.memory != NULL && o.style != TESS_FORM_TEXT)
+        return cli_misuse(&cli_top, "--memory prints text: leave out --json, --html and --prometheus");
     if (o.memory != NULL)
         return cli_end(show_memory(o.what));
     bool once = o.once != NULL || o.style != TESS_FORM_TEXT || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO);

@@ -80,9 +80,16 @@ static int run(tess_mem *mem, int argc, char **argv)
     int n = cli_parse(argc, argv, &cli_trace, flags, sizeof(flags) / sizeof(flags[0]));
     if (n != 1)
         return cli_misuse(&cli_trace, "%s", n == 0 ? "which job?" : "one job at a time");
+    if (options.style != TESS_FORM_TEXT && (options.last > 0 || options.rank >= 0))
+        return cli_misuse(&cli_trace, "%s prints text: leave out --json, --html and --prometheus",
+                          options.last > 0 ? "--last" : "--rank");
     tess_history *history = NULL;
     int code = TESS_EXIT_OK;
     tess_status status = tess_history_open(mem, argv[1], &history);
+    if (status != TESS_OK && tess_python_is(argv[1]) && options.style != TESS_FORM_TEXT)
+        return cli_misuse(&cli_trace,
+                          "process %s is Python, whose stacks are text: leave out --json, --html and --prometheus",
+                          argv[1]);
     if (status != TESS_OK && tess_python_is(argv[1]))
         return cli_end(report_python(mem, argv[1]));
     if (status == TESS_OK && options.perfetto != NULL)
@@ -96,7 +103,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_trace = {
-    "trace", "DIR|PID [--json] [--last N] ...",
+    "trace", "DIR|PID [--json | --html | --prometheus | --last N [--rank R]] ...",
     "find the root cause of a job's failure or hang, and show the evidence\n\n"
     "DIR is a job's dump folder (or its trace folder), or a folder of PyTorch Flight Recorder dumps; PID is the\n"
     "launcher or a rank of a running job, which is not disturbed, or a Python process, whose stacks py-spy shows.\n"
