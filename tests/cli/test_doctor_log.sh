@@ -53,6 +53,12 @@ expect "a log that is not there" 2 "gone.log" "$tessera" doctor log gone.log
 mkdir -p tree/host-a/.hidden tree/host-b tree/empty
 for r in 0 1 2 3 4; do timeout_of $r >tree/host-a/rank$r.log; done
 for r in 5 6; do timeout_of $r >tree/host-b/rank$r.err; done
+for peer in 7 8 9; do
+    echo "n1:7:8 [0] transport/net_ib.cc:99 NCCL WARN NET/IB : Got completion from peer 192.0.2.$peer<4000> with" \
+        "status=12 opcode=0 len=0 vendor err 129"
+done >peers.log
+"$tessera" doctor log --json peers.log | tr -d ' \n' >peers.json || true
+expect "further peers as JSON" 0 '"peers":["192.0.2.7","192.0.2.8","192.0.2.9"]' cat peers.json
 timeout_of 7 | tee tree/host-a/.hidden/rank7.log >tree/host-b/rank7.json
 head -c 100 /dev/urandom >tree/host-b/state.bin
 expect "a folder: every log below it" 0 "root cause: rank 7 never joined ALLREDUCE #56731" \

@@ -417,6 +417,7 @@ static void settings_of_the_allocator_and_lists_of_gpus_are_read(void)
          ""},
         {"PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync", TESS_ENV_FINE, ""},
         {"PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync,max_split_size_mb:64", TESS_ENV_RISKY, "no effect"},
+        {"PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync,pinned_use_cuda_host_register:True", TESS_ENV_FINE, ""},
         {"PYTORCH_CUDA_ALLOC_CONF=expandable_segment:True", TESS_ENV_WRONG, "did you mean expandable_segments?"},
         {"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:true", TESS_ENV_WRONG, "must be True or False"},
         {"PYTORCH_CUDA_ALLOC_CONF=expandable_segments", TESS_ENV_WRONG, "lacks a value"},

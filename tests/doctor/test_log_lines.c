@@ -210,6 +210,25 @@ static void joined_lines_count_and_the_first_is_named(void)
     log_lines_close(&lines);
 }
 
+/* A log that was cut while a program wrote to it begins with a hole, which may be longer than the buffer. */
+static void a_hole_of_any_size_is_skipped(void)
+{
+    static const char text[] = "[rank1]: after the hole\n[rank1]: the end\n";
+    static const size_t holes[] = {1, 5000, LOG_BUFFER - 7, LOG_BUFFER, LOG_BUFFER + 1, 4 * LOG_BUFFER + 17};
+    for (size_t i = 0; i < sizeof(holes) / sizeof(holes[0]); i++) {
+        log_lines lines;
+        char *file = calloc(1, holes[i] + sizeof(text));
+        EXPECT(file != NULL);
+        const char *path = write_file(file, holes[i]);
+        EXPECT_INT(log_lines_open(test_mem(), path, &lines), TESS_E_INVALID);
+        log_lines_close(&lines);
+        memcpy(file + holes[i], text, sizeof(text) - 1);
+        path = write_file(file, holes[i] + sizeof(text) - 1);
+        expect_lines(path, (const char *const[]){"[rank1]: after the hole", "[rank1]: the end"}, 2);
+        free(file);
+    }
+}
+
 static void colours_are_removed(void)
 {
     static const struct {
@@ -292,6 +311,7 @@ static const test_case cases[] = {
     CASE(whole_lines_stay_as_they_are),
     CASE(the_longest_of_few_lines_is_not_cut_for_that),
     CASE(joined_lines_count_and_the_first_is_named),
+    CASE(a_hole_of_any_size_is_skipped),
     CASE(colours_are_removed),
     CASE(utf16_is_read),
     CASE(half_a_pair_is_replaced),

@@ -55,6 +55,10 @@ static const struct {
                                                           "seconds for other agents to finish.\n"},
     {"it ended well", OOM "\n[launch.py:351:main] Process 77 exits successfully.\n"},
     {"it ended well", TRACE("", "ValueError: x") "Job 'raysubmit_x7' succeeded\n"},
+    /* The end of a process does not replace that of the job. */
+    {"it ended well: \"Job 'raysubmit_x7' succeeded",
+     TRACE("[rank3]: ", "ValueError: x") "Job 'raysubmit_x7' succeeded\n"
+                                         "training finished\n"},
     {"the job recovered: its processes were started again",
      TRACE("[rank3]: ", OOM) "[default] Worker group FAILED. 2/3 attempts left; will restart worker group\n" NANOGPT},
     {"the job recovered",
@@ -87,6 +91,7 @@ static const struct {
     {"cuda-out-of-memory", "",
      TRACE("", OOM) "[default] Worker group FAILED. 2/3 attempts left; will restart worker group\n" TRACE("", OOM)},
     {"cuda-out-of-memory", "rank 3", TRACE("[rank3]: ", OOM) "training finished\n"},
+    {"cuda-out-of-memory", "rank 3", "Job 'raysubmit_x7' succeeded\n" TRACE("[rank3]: ", OOM) "training finished\n"},
     {"cuda-out-of-memory", "", TRACE("", OOM) "7  train.sh  gpu  FAILED  1:0\n7.extern  extern  COMPLETED  0:0\n"},
     /* A fault of a GPU stays one, although training goes on. */
     {"megatron-gpu-fault", "rank 3",
@@ -175,6 +180,55 @@ static void the_file_of_another_rank_shows_that_the_run_went_on(void)
     tess_knowledge_destroy(&knowledge);
 }
 
+/* Logs of several files, of which the first one holds the error. All orders of the files give the same verdict. */
+static void the_order_of_files_does_not_count(void)
+{
+    enum { FILES = 3 };
+    static const char *const names[FILES] = {"rank0.log", "rank1.log", "other.log"};
+    static const int orders[][FILES] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    static const struct {
+        const char *texts[FILES], *words;
+        bool is_cause;
+    } runs[] = {
+        {{TRACE("", OOM), TRACE("", OOM) "caught\n" BARS, ""}, "rank 0", true},
+        {{"2026-01-10 11:43:09 step 1 loss 2.2\n" TRACE("2026-01-10 11:43:10 ", OOM),
+          "2026-01-10 11:43:00 start\n" TRACE("2026-01-10 11:43:01 ", OOM) BARS, ""},
+         "rank 0",
+         true},
+        {{TRACE("", OOM), BARS "Job 'raysubmit_x7' succeeded\n", ""}, "rank 0", true},
+        {{OOM "\n", BARS "Job 'raysubmit_x7' succeeded\n", ""}, "the run went on", false},
+        {{"2026-01-10 10:00:00 " OOM "\n2026-01-10 11:00:00 " OOM "\n",
+          "2026-01-10 09:59:00 step 1 loss 2.2\n2026-01-10 10:59:00 step 90 loss 2.1\n", ""},
+         "rank 0",
+         true},
+        {{"2026-01-10 10:00:00 " OOM "\n2026-01-10 10:30:00 " OOM "\n",
+          "2026-01-10 09:59:00 step 1 loss 2.2\n2026-01-10 10:59:00 step 90 loss 2.1\n", ""},
+         "the run went on",
+         false},
+    };
+    tess_knowledge *knowledge;
+    EXPECT_OK(tess_knowledge_create(test_mem(), NULL, 0, &knowledge));
+    for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++)
+        for (size_t o = 0; o < sizeof(orders) / sizeof(orders[0]); o++) {
+            tess_survey survey;
+            tess_log_diagnosis diagnosis;
+            EXPECT_OK(tess_survey_begin(test_mem(), knowledge, &survey));
+            for (int f = 0; f < FILES; f++) {
+                char path[512];
+                int at = orders[o][f];
+                EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), names[at]));
+                EXPECT_OK(tess_os_write_atomic(path, runs[i].texts[at], strlen(runs[i].texts[at])));
+                EXPECT_OK(tess_survey_read(&survey, path));
+            }
+            EXPECT_OK(tess_log_diagnose(&survey, 0, &diagnosis));
+            if (strstr(diagnosis.headline, runs[i].words) == NULL || diagnosis.is_cause != runs[i].is_cause)
+                test_fail(__FILE__, __LINE__, "run %zu, order %zu: expected \"%s\" in \"%s\"", i, o, runs[i].words,
+                          diagnosis.headline);
+            tess_survey_free(&survey);
+        }
+    tess_knowledge_destroy(&knowledge);
+}
+
 /* A program writes what its buffer holds when it exits, after the exception that ended it. */
 static void steps_of_a_buffer_are_no_progress(void)
 {
@@ -240,6 +294,7 @@ static const test_case cases[] = {
     CASE(an_error_that_the_run_survived_is_no_cause),
     CASE(an_error_that_ended_the_run_is_its_cause),
     CASE(the_file_of_another_rank_shows_that_the_run_went_on),
+    CASE(the_order_of_files_does_not_count),
     CASE(steps_of_a_buffer_are_no_progress),
     CASE(lines_of_steps_are_told_from_settings),
 };

@@ -41,7 +41,7 @@ static const char *next_part(const char *text, char part[MOST_PART])
  * that is not checked. */
 typedef struct allocator_key {
     const char *name, *values, *means;
-    bool is_native; /* cudaMallocAsync ignores it */
+    bool is_native; /* cudaMallocAsync ignores it; the keys of pinned host memory work with any backend */
 } allocator_key;
 
 #define FLAG "one True|False", "must be True or False, written like this"
@@ -56,13 +56,13 @@ static const allocator_key allocator_keys[] = {
     {"expandable_segments", FLAG, true},
     {"release_lock_on_cudamalloc", FLAG, true},
     {"release_lock_on_hipmalloc", FLAG, true},
-    {"pinned_use_cuda_host_register", FLAG, true},
-    {"pinned_use_hip_host_register", FLAG, true},
-    {"pinned_use_background_threads", FLAG, true},
-    {"pinned_num_register_threads", "one 1|2|4|8|16|32|64|128", "must be a power of 2 up to 128", true},
-    {"pinned_reserve_segment_size_mb", SIZE, true},
-    {"pinned_max_cached_size_mb", SIZE, true},
-    {"pinned_max_round_threshold_mb", SIZE, true},
+    {"pinned_use_cuda_host_register", FLAG, false},
+    {"pinned_use_hip_host_register", FLAG, false},
+    {"pinned_use_background_threads", FLAG, false},
+    {"pinned_num_register_threads", "one 1|2|4|8|16|32|64|128", "must be a power of 2 up to 128", false},
+    {"pinned_reserve_segment_size_mb", SIZE, false},
+    {"pinned_max_cached_size_mb", SIZE, false},
+    {"pinned_max_round_threshold_mb", SIZE, false},
     {"large_segment_size_mb", SIZE, true},
     {"per_process_memory_fraction", "number 0..1", "must be between 0 and 1", true},
     {"graph_capture_record_stream_reuse", FLAG, true},
@@ -157,10 +157,11 @@ static bool is_repeated(const char *list, const char *end, const char *item)
 
 static tess_env_grade check_visible_gpus(tess_env_setting *setting)
 {
+    enum { MOST_ITEMS = 1024 }; /* no host has as many GPUs, and each item is compared with all before it */
     char item[MOST_PART];
     const char *list = setting->value, *at = list;
     char kind = '\0';
-    while (at != NULL) {
+    for (int n = 0; at != NULL && n < MOST_ITEMS; n++) {
         const char *begin = at;
         at = next_part(at, item);
         kind = begin == list ? kind_of_item(item) : kind;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -99,22 +100,45 @@ static tess_status refuse_compressed(const log_lines *lines)
     return TESS_OK;
 }
 
-/* Fails for files that are no text: some of their bytes are control characters that no program prints. NULs do not
- * count, because a log that was cut while it was written may begin with them. */
-static tess_status refuse_binary(const log_lines *lines)
+/* Drops NULs at the beginning of the log. If a log is cut while a program writes to it, a hole of any size may stand
+ * there. *n: number of NULs. */
+static tess_status skip_first_hole(log_lines *lines, int64_t *n)
+{
+    *n = 0;
+    while (lines->end > 0 && lines->buffer[0] == '\0') {
+        size_t hole = 0;
+        while (hole < lines->end && lines->buffer[hole] == '\0')
+            hole++;
+        *n += (int64_t)hole;
+        lines->begin = hole;
+        TESS_TRY(take_more(lines)); /* moves the rest to the beginning of the buffer */
+    }
+    return TESS_OK;
+}
+
+/* Fails for files that are no text: they hold only NULs, or some of their bytes are control characters that no program
+ * prints. n_hole: number of NULs that were dropped from the beginning. Other NULs do not count. */
+static tess_status refuse_binary(const log_lines *lines, int64_t n_hole)
 {
     enum { SHARE = 50, FEW = 8 }; /* one of SHARE bytes */
     size_t n_bad = 0, n_nul = 0;
+    TESS_CHECK(n_hole == 0 || lines->end > 0, TESS_E_INVALID, "%s: is not text: all of its %" PRId64 " bytes are NULs",
+               lines->path, n_hole);
     for (size_t i = 0; i < lines->end; i++) {
         unsigned char c = (unsigned char)lines->buffer[i];
         n_nul += c == '\0';
         n_bad += (c < 0x20 && c != '\0' && strchr("\t\n\v\f\r\b\a\x1b", c) == NULL) || c == 0x7f;
     }
-    bool only_nul = n_nul > 0 && n_nul == lines->end;
-    TESS_CHECK(!only_nul && (n_bad < FEW || n_bad * SHARE < lines->end - n_nul), TESS_E_INVALID,
-               "%s: is not text: %zu of its first %zu bytes are control characters", lines->path,
-               only_nul ? n_nul : n_bad, lines->end);
+    TESS_CHECK(n_bad < FEW || n_bad * SHARE < lines->end - n_nul, TESS_E_INVALID,
+               "%s: is not text: %zu of its first %zu bytes are control characters", lines->path, n_bad, lines->end);
     return TESS_OK;
+}
+
+static tess_status begin_text(log_lines *lines)
+{
+    int64_t n_hole;
+    TESS_TRY(skip_first_hole(lines, &n_hole));
+    return refuse_binary(lines, n_hole);
 }
 
 tess_status log_lines_open(tess_mem *mem, const char *path, log_lines *lines)
@@ -136,7 +160,7 @@ tess_status log_lines_open(tess_mem *mem, const char *path, log_lines *lines)
     if (lines->encoding != LOG_BYTES)
         TESS_TRY(begin_conversion(lines));
     else
-        TESS_TRY(refuse_binary(lines));
+        TESS_TRY(begin_text(lines));
     return fill_half(lines);
 }
 

@@ -99,21 +99,25 @@ typedef struct log_match {
      * entries with `reached` */
     int64_t *came;
     int n_came;
-    bool is_told;      /* a more specific error is known for what the first line quotes */
-    bool is_over;      /* the run went on after the last line, or another exception replaced it */
-    bool went_on;      /* the run went on after the last line */
-    bool is_tried;     /* the last line says that the program tries again, or its logger marks it as a warning */
-    log_place last;    /* latest line that was read */
-    log_steps steps;   /* steps before that line */
-    int64_t speaker;   /* process that printed it (log_speaker_of) */
-    bool is_of_actor;  /* an actor of Ray printed it, "(Worker pid=7)" */
-    double silence_s;  /* time without a line before the first line; negative: not known */
-    const char *phase; /* activity of the program, from the traceback above the first line; NULL: not known */
-    char frame[180];   /* a frame of that traceback: "train.py:12 in main"; "": none */
-    bool is_cut;       /* the first line announced a traceback whose exception is missing */
-    bool is_exception; /* the first line is the exception at the end of a traceback */
-    log_loose before;  /* unknown error line that the same process printed right before it; line 0: none */
-    int64_t n_counted; /* number of lines without a number, for entries with `reached` */
+    bool is_told;           /* a more specific error is known for what the first line quotes */
+    bool is_over;           /* the run went on after the last line, or another exception replaced it */
+    bool went_on;           /* the run went on after the last line */
+    bool is_open;           /* the run did not go on after the entry's last line in some file; this stays set */
+    bool ended_process;     /* one of those last lines reports the end of a process; this stays set */
+    bool is_tried;          /* the last line says that the program tries again, or its logger marks it as a warning */
+    log_place last;         /* latest line that was read */
+    double last_time_s;     /* time of the latest line since the run last went on; negative: not known of every line */
+    bool last_is_exception; /* the line `last` is the exception at the end of a traceback */
+    log_steps steps;        /* steps before that line */
+    int64_t speaker;        /* process that printed it (log_speaker_of) */
+    bool is_of_actor;       /* an actor of Ray printed it, "(Worker pid=7)" */
+    double silence_s;       /* time without a line before the first line; negative: not known */
+    const char *phase;      /* activity of the program, from the traceback above the first line; NULL: not known */
+    char frame[180];        /* a frame of that traceback: "train.py:12 in main"; "": none */
+    bool is_cut;            /* the first line announced a traceback whose exception is missing */
+    bool is_exception;      /* the first line is the exception at the end of a traceback */
+    log_loose before;       /* unknown error line that the same process printed right before it; line 0: none */
+    int64_t n_counted;      /* number of lines without a number, for entries with `reached` */
 } log_match;
 
 /* A process that torchrun reported as ended. */
@@ -143,6 +147,7 @@ typedef struct tess_survey {
     int64_t n_lines, n_known_lines;
     uint64_t n_bytes;
     log_match *matches; /* one per entry of the knowledge base */
+    log_match *open;    /* copies of the matches that are open, made at the end of the last file where they were */
     log_rank *ranks;
     int n_ranks, capacity; /* n_ranks: highest rank seen, plus 1 */
     log_failure *failures;
@@ -151,7 +156,7 @@ typedef struct tess_survey {
     log_loose first_loose; /* first unknown error line; line 0: none */
     log_loose last_step;   /* last line of progress; line 0: none */
     log_loose good_end;    /* last line that says that a program or the job ended well; line 0: none */
-    bool ended_well;       /* a line says that the whole job ended well, and no error follows it */
+    bool ended_well;       /* a line says that the whole job ended well, and no error follows it in its file */
     bool program_ended;    /* a program reports a good end, and no error follows in its file */
     bool process_ended;    /* a process ended with an error, and the run did not go on in the file that says so */
     bool has_live_steps;   /* the time of a last step is known, after which no error follows in its file */

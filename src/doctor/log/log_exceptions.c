@@ -15,9 +15,10 @@ void log_note_chained(survey_reading *r)
         log_match *match = &r->survey->matches[i];
         if (match->n_lines == 0 || match->first.file != r->file || match->first.line != trace->before)
             continue;
-        match->is_over |= trace->replaces;
         if (match->phase == NULL)
             match->phase = trace->phase;
+        if (trace->replaces && !match->is_over)
+            log_set_over(r->survey, i, false);
     }
 }
 

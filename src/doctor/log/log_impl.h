@@ -327,6 +327,7 @@ typedef struct survey_reading {
     int64_t restart_line, restart_steps; /* last restart by a launcher, and steps of all before it; line 0: none */
     int64_t end_line, end_speaker;       /* last line that reports a good end; line 0: none */
     tess_log_scope end_scope;
+    int64_t error_line;         /* last line of a cause, wrapper or effect; 0: none */
     loose_run loose[LOG_LOOSE]; /* the last rows */
     int n_loose;
 } survey_reading;
@@ -355,7 +356,8 @@ void log_keep_step(survey_reading *reading, const char *line, size_t size, int64
 void log_note_step(survey_reading *reading, const log_who *origin, const log_step *step);
 /* Returns the steps that were counted so far. */
 log_steps log_steps_now(const survey_reading *reading, int64_t speaker);
-/* Notes a line that says that a process, a program or the job ended well. */
+/* Notes a line that says that a process, a program or the job ended well. Of several such lines without an error
+ * between them, the first one with the widest scope counts. */
 void log_note_end(survey_reading *reading, tess_log_scope scope, const char *line, size_t size, int64_t number,
                   const log_who *origin);
 void log_note_restart(survey_reading *reading, int64_t number);
@@ -365,7 +367,11 @@ void log_note_hint(survey_reading *reading, const char *line, size_t size, int64
 bool log_went_on(const survey_reading *reading, int entry);
 /* Whether the run went on after the last line of the entry, as its own file or other files show. */
 bool log_survived(const tess_survey *survey, int entry);
-/* Marks the errors of the file after which the run went on. Must be called at the end of a file. */
+/* Marks an error of the file as over: the run went on after it, or else another exception replaced it. If the same
+ * error is open in an earlier file, its match becomes again what it was there. */
+void log_set_over(tess_survey *survey, int entry, bool went_on);
+/* Marks the errors of the file after which the run went on, and those that are open. Must be called at the end of a
+ * file. */
 void log_settle(survey_reading *reading);
 
 /* ---- survey_match.c: the lines of an entry ---- */
@@ -449,12 +455,13 @@ bool log_names_the_first(const log_match *match);
 /* Returns the role of an entry in these logs. An entry that another one explains is an effect, and so is a wrapper
  * if a cause is known. An error that the run survived is a warning. */
 tess_log_role log_role_of(const tess_survey *survey, int entry);
-/* These return an entry; -1: there is none. The first returns the earliest effect, if possible one that no other entry
- * explains. The second returns the earliest entry of a role. `named`: only entries that name the process that ended
- * first; otherwise, only entries before the timeouts. `general`: only fallbacks; if false, no fallback counts as a
- * cause. The third returns the error that ended the job; `gone`: entry that names another process that ended, or -1. */
+/* Returns the earliest effect, if possible one that no other entry explains; -1: there is none. */
 int log_find_effect(const tess_survey *survey);
+/* Returns the earliest entry of a role; -1: there is none.
+ *   named    only entries that name the process that ended first; otherwise, only entries before the timeouts
+ *   general  only fallbacks; if false, no fallback counts as a cause */
 int log_find_first(const tess_survey *survey, tess_log_role role, bool named, bool general);
+/* Returns the error that ended the job; -1: there is none. gone: entry that names another process that ended, or -1. */
 int log_find_cause(const tess_survey *survey, int gone);
 
 /* ---- log_culprit.c: whom an entry is about ---- */

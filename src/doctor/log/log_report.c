@@ -97,6 +97,8 @@ static json_t *describe_who(const log_who *who)
         json_object_set_new(object, "pids", list_more(json_integer(who->pid), who->more_pids));
     if (who->more_gpus[0] != '\0')
         json_object_set_new(object, "gpus", list_more(json_string(who->gpu), who->more_gpus));
+    if (who->more_peers[0] != '\0')
+        json_object_set_new(object, "peers", list_more(json_string(who->peer), who->more_peers));
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (names[i].text[0] != '\0')
             tess_clean_put(object, names[i].key, names[i].text);
@@ -152,7 +154,7 @@ static json_t *describe_diagnosis(const tess_log_diagnosis *v, const tess_survey
         json_array_append_new(evidence,
                               json_string(tess_clean(v->evidence[i], strlen(v->evidence[i]), clean, sizeof(clean))));
     json_object_set_new(object, "guilty_ranks", tess_json_ints(v->culprit, v->n_culprits));
-    if (log_who_is_known(&v->who))
+    if (log_who_is_known(&v->who) || v->who.peer[0] != '\0')
         json_object_set_new(object, "who", describe_who(&v->who));
     if (log_who_is_known(&v->reporter))
         json_object_set_new(object, "reported_by", describe_who(&v->reporter));
@@ -219,7 +221,7 @@ tess_status tess_log_print_entry(const tess_log_entry *entry, tess_buffer *out)
     json_t *object =
         json_pack("{s:o, s:s}", "id", tess_clean_json(entry->row.id), "role", tess_log_role_name(entry->role));
     put_entry(object, entry);
-    return tess_form_put(object, entry_form, false, 0, out);
+    return tess_form_put(object, entry_form, TESS_FORM_TEXT, 0, out);
 }
 
 tess_status tess_log_print(const tess_survey *s, const tess_log_diagnosis *v, bool as_json, tess_buffer *out)
@@ -237,5 +239,6 @@ tess_status tess_log_print(const tess_survey *s, const tess_log_diagnosis *v, bo
     json_object_set_new(document, "matches", matches);
     if (!as_json)
         add_shown(s, v, document);
-    return tess_form_put(document, form, as_json, JSON_INDENT(2) | JSON_REAL_PRECISION(9), out);
+    return tess_form_put(document, form, as_json ? TESS_FORM_JSON : TESS_FORM_TEXT,
+                         JSON_INDENT(2) | JSON_REAL_PRECISION(9), out);
 }

@@ -9,8 +9,10 @@
 tess_status tess_survey_begin(tess_mem *mem, tess_knowledge *knowledge, tess_survey *survey)
 {
     *survey = (tess_survey){.mem = mem, .knowledge = knowledge, .stacks.mem = mem};
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_knowledge_n(knowledge), sizeof(log_match),
+                                  "what was found", (void **)&survey->matches));
     return tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_knowledge_n(knowledge), sizeof(log_match),
-                                "what was found", (void **)&survey->matches);
+                                "what ended a file", (void **)&survey->open);
 }
 
 void tess_survey_free(tess_survey *survey)
@@ -20,6 +22,7 @@ void tess_survey_free(tess_survey *survey)
         tess_mem_free(survey->mem, survey->matches[i].came);
     }
     tess_mem_free(survey->mem, survey->matches);
+    tess_mem_free(survey->mem, survey->open);
     tess_mem_free(survey->mem, survey->ranks);
     tess_mem_free(survey->mem, survey->files);
     tess_mem_free(survey->mem, survey->failures);

@@ -157,6 +157,13 @@ static bool is_narrower(const survey_reading *r, int entry, const log_match *mat
     return true;
 }
 
+static void note_last_time(log_match *match, double time_s)
+{
+    bool is_first = match->n_lines == 0 || match->is_over;
+    if (is_first || time_s < 0 || (match->last_time_s >= 0 && time_s > match->last_time_s))
+        match->last_time_s = time_s;
+}
+
 /* Notes what is needed to tell whether the run goes on after the line. */
 static void note_last(survey_reading *r, int entry, const char *line, size_t size, int64_t number,
                       const log_who *origin)
@@ -164,12 +171,15 @@ static void note_last(survey_reading *r, int entry, const char *line, size_t siz
     enum { MOST_LOOKED_AT = 1000 }; /* lines of an entry whose words are read */
     log_match *match = &r->survey->matches[entry];
     match->speaker = log_speaker_of(origin);
+    match->last_is_exception = (r->part == LOG_TRACE_ERROR || r->part == LOG_TRACE_REST) && r->traces.current != NULL;
     match->is_of_actor = origin->actor[0] != '\0' && origin->pid != 0;
     match->last = (log_place){r->file, number};
     match->steps = log_steps_now(r, match->speaker);
     match->is_tried = match->n_lines < MOST_LOOKED_AT && (log_says_it_goes_on(line, size) || log_is_mild(line, size));
     r->steps_left = LOG_MOST_STEPS;
     r->hints_end = number + LOG_HINT_LINES;
+    if (tess_knowledge_at(r->survey->knowledge, entry)->role <= TESS_LOG_EFFECT)
+        r->error_line = number;
 }
 
 /* Notes what stands above the first line of an entry: a traceback, or unknown error lines. */
@@ -217,12 +227,13 @@ tess_status log_note_match(survey_reading *r, int entry, const char *line, size_
     }
     bool is_warned =
         tess_knowledge_at(r->survey->knowledge, entry)->role <= TESS_LOG_EFFECT && log_is_python_warning(line, size);
-    match->went_on |= !match->is_over && log_went_on(r, entry);
-    match->is_over |= match->went_on;
+    if (!match->is_over && log_went_on(r, entry))
+        log_set_over(r->survey, entry, true);
     if (is_warned && match->n_lines > 0) {
         match->n_lines++;
         return TESS_OK;
     }
+    note_last_time(match, time_s);
     join_fn join = match->is_over ? NULL : find_join(r, entry, match, number, time_s, text_hash, who, failure);
     note_reporter(match, time_s, reporter);
     if (comes_first(match, r->file, time_s, who, failure)) {

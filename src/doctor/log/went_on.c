@@ -8,11 +8,11 @@
 /* Different steps that must follow an error. A process that ended may still seem to go on: other processes finish
  * their step, and a buffer is written at exit. */
 enum {
-    AFTER_A_WARNING = 1, /* its own step, after a line that says that the program goes on */
-    AFTER_AN_ERROR = 3,  /* its own steps, after an error of which no process ended */
-    OF_ANY_PROCESS = 20, /* steps of any process; own steps of a process that may buffer them */
-    MORE_THAN_A_BUFFER = 200,
-    AFTER_A_RESTART = 1
+    AFTER_A_WARNING = 1,      /* its own step, after a line that says that the program goes on */
+    AFTER_AN_ERROR = 3,       /* its own steps, after an error of which no process ended */
+    OF_ANY_PROCESS = 20,      /* steps of all processes together */
+    MORE_THAN_A_BUFFER = 200, /* steps of all processes together, where a buffer may be written at exit */
+    AFTER_A_RESTART = 1       /* steps of all processes together, after a launcher started them again */
 };
 
 int64_t log_speaker_of(const log_who *origin)
@@ -71,6 +71,8 @@ void log_note_end(survey_reading *r, tess_log_scope scope, const char *line, siz
                   const log_who *origin)
 {
     log_loose *end = &r->survey->good_end;
+    if (r->end_line > r->error_line && scope < r->end_scope)
+        return;
     size_t begin = log_text_begin(line, size), rest = begin < size ? size - begin : 0;
     r->end_line = number;
     r->end_speaker = log_speaker_of(origin);
@@ -230,9 +232,30 @@ static void settle_ranks(survey_reading *r)
     s->n_failures = n;
 }
 
-static void set_over(tess_survey *s, int entry)
+void log_set_over(tess_survey *s, int entry, bool went_on)
 {
-    s->matches[entry].is_over = s->matches[entry].went_on = true;
+    log_match *match = &s->matches[entry];
+    if (!match->is_open) {
+        match->is_over = true;
+        match->went_on |= went_on;
+        return;
+    }
+    const log_match all = *match;
+    *match = s->open[entry];
+    match->n_lines = all.n_lines;
+    match->ranks = all.ranks;
+    match->came = all.came;
+    match->n_came = all.n_came;
+    match->n_counted = all.n_counted;
+}
+
+/* Notes that the run did not go on after the entry's last line in a file. */
+static void set_open(tess_survey *s, int entry)
+{
+    log_match *match = &s->matches[entry];
+    match->is_open = true;
+    match->ended_process |= !match->is_tried && (match->last_is_exception || ends_a_process(s, entry));
+    s->open[entry] = *match;
 }
 
 void log_settle(survey_reading *r)
@@ -250,12 +273,12 @@ void log_settle(survey_reading *r)
     s->ended_well |= r->end_line > 0 && r->end_scope == TESS_LOG_OF_JOB && !tail.is_fatal;
     s->restarted |= r->restart_line > 0 && r->all.n - r->restart_steps >= AFTER_A_RESTART;
     for (int i = 0; i < tess_knowledge_n(s->knowledge); i++) {
-        const tess_log_entry *known = tess_knowledge_at(s->knowledge, i);
-        bool may_be_over = s->matches[i].n_lines > 0 && !known->is_lasting && known->role <= TESS_LOG_EFFECT;
-        if (is_of_file(r, i) && !s->matches[i].is_over && has_gone_on(r, i, &tail))
-            set_over(s, i);
-        if (may_be_over && s->ended_well && (!is_of_file(r, i) || !tail.is_fatal))
-            set_over(s, i);
+        if (!is_of_file(r, i) || s->matches[i].is_over)
+            continue;
+        if (has_gone_on(r, i, &tail))
+            log_set_over(s, i, true);
+        else
+            set_open(s, i);
     }
     settle_ranks(r);
 }
@@ -267,8 +290,11 @@ bool log_survived(const tess_survey *s, int entry)
     const tess_log_entry *known = tess_knowledge_at(s->knowledge, entry);
     if (match->n_lines == 0 || match->went_on)
         return match->went_on;
-    bool may_be_over = known->role <= TESS_LOG_EFFECT && !known->is_lasting && !ends_a_process(s, entry) &&
-                       !s->process_ended && s->n_failures == 0;
-    bool goes_on = s->has_live_steps && match->time_s >= 0 && s->last_step_s - match->time_s > long_s;
+    if (known->role > TESS_LOG_EFFECT || known->is_lasting || match->ended_process)
+        return false;
+    if (s->ended_well)
+        return true;
+    bool may_be_over = !ends_a_process(s, entry) && !s->process_ended && s->n_failures == 0;
+    bool goes_on = s->has_live_steps && match->last_time_s >= 0 && s->last_step_s - match->last_time_s > long_s;
     return may_be_over && (s->program_ended || goes_on);
 }
