@@ -449,6 +449,29 @@ static void settings_of_the_allocator_and_lists_of_gpus_are_read(void)
     tess_env_registry_free(&registry);
 }
 
+/* Only the first 1,024 items of a list are compared, so that a long list takes no time. */
+static void a_long_list_of_gpus_is_read_in_no_time(void)
+{
+    static const struct {
+        int repeated; /* item that has the number of the item before it */
+        tess_env_grade grade;
+    } lists[] = {{1000, TESS_ENV_WRONG}, {1023, TESS_ENV_WRONG}, {1024, TESS_ENV_FINE}, {19999, TESS_ENV_FINE}};
+    EXPECT_OK(tess_env_registry_load(test_mem(), NULL, 0, &registry));
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        tess_buffer text = {.mem = test_mem()};
+        EXPECT_OK(tess_buffer_printf(&text, "CUDA_VISIBLE_DEVICES=0"));
+        for (int item = 1; item < 20000; item++)
+            EXPECT_OK(tess_buffer_printf(&text, ",%d", item - (item == lists[i].repeated)));
+        EXPECT_OK(tess_buffer_append(&text, "", 1));
+        char *names[] = {text.data};
+        EXPECT_OK(tess_env_explain(test_mem(), &registry, names, 1, &report));
+        EXPECT_INT(report.settings[0].grade, lists[i].grade);
+        tess_env_report_free(&report);
+        tess_buffer_free(&text);
+    }
+    tess_env_registry_free(&registry);
+}
+
 static const char *write_file(const char *name, const char *text)
 {
     static char path[512];
@@ -538,6 +561,7 @@ static const test_case cases[] = {
     CASE(values_that_a_shell_computes_are_not_judged),
     CASE(names_are_explained_and_values_given_with_them_are_judged),
     CASE(settings_of_the_allocator_and_lists_of_gpus_are_read),
+    CASE(a_long_list_of_gpus_is_read_in_no_time),
     CASE(a_variable_that_names_no_library_or_source_has_those_of_its_family),
     CASE(a_users_file_adds_and_a_broken_one_names_its_line),
     CASE(reports_are_text_and_json),
