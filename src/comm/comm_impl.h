@@ -217,7 +217,7 @@ struct comm_link {
     void (*cancel)(tess_work *work);
 };
 
-extern const comm_backend tess_backend_self, tess_backend_shm, tess_backend_mpi, tess_backend_dry;
+extern const comm_backend tess_backend_self, tess_backend_shm, tess_backend_mpi;
 
 /* The connection between the hosts of a job. */
 typedef struct comm_transport {

@@ -7,6 +7,9 @@
 #include "comm/split.h"
 #include "comm/ways.h"
 
+/* The backend of a dry rank's teams. No operation reaches it (comm/dry/dry_runtime.h). */
+static const comm_backend dry_backend = {.name = "dry"};
+
 static void find_siblings(tess_team *team)
 {
     int host = tess_team_host(team, team->rank);
@@ -95,7 +98,7 @@ tess_status tess_team_attach(tess_runtime *rt, const char *name, int *ranks, int
     atomic_flag_clear(&team->lock);
     tess_status status = make_lists(rt, team);
     find_siblings(team);
-    team->backend = rt->dry != NULL ? &tess_backend_dry : tess_way_of_team(size, team->n_local)->backend;
+    team->backend = rt->dry != NULL ? &dry_backend : tess_way_of_team(size, team->n_local)->backend;
     if (team->backend->attach != NULL && status == TESS_OK) {
         uint64_t offset = control_offset + tess_control_bytes(size);
         status = team->backend->attach(team, rt->job.base + offset);

@@ -1,4 +1,4 @@
-/* Opens the device with a given name. */
+/* Opens the device with a given name, and creates streams of the host. Dry memory gets dry ones. */
 #include <string.h>
 
 #include "base/core/variables.h"
@@ -27,4 +27,10 @@ tess_status tess_device_open(tess_mem *mem, const char *name, int number, tess_d
         return TESS_OK;
     }
     return TESS_FAIL(TESS_E_INVALID, "%s '%s' is unknown: choose cpu, far or cuda", from, name);
+}
+
+tess_status tess_stream_create(tess_mem *mem, int n_threads, const char *kernels, tess_stream **stream)
+{
+    return tess_mem_is_dry(mem) ? tess_dry_stream_create(mem, n_threads, kernels, stream)
+                                : tess_host_stream_create(mem, n_threads, kernels, stream);
 }

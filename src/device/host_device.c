@@ -4,9 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem/dry_mem.h"
-#include "device/dry_device.h"
-
 /* A stream of the host. One that was made without a device contains its own device. */
 typedef struct host_stream {
     tess_stream base;
@@ -129,11 +126,9 @@ tess_status tess_host_device_open(tess_mem *mem, tess_device **device)
     return TESS_OK;
 }
 
-tess_status tess_stream_create(tess_mem *mem, int n_threads, const char *kernels, tess_stream **stream)
+tess_status tess_host_stream_create(tess_mem *mem, int n_threads, const char *kernels, tess_stream **stream)
 {
     tess_device device = {0};
-    if (tess_mem_is_dry(mem))
-        return tess_dry_stream_create(mem, n_threads, kernels, stream);
     describe(mem, &device);
     TESS_TRY(stream_create(&device, n_threads, kernels, stream));
     host_stream *s = (host_stream *)*stream;

@@ -11,8 +11,6 @@
 enum { RING_EVENTS = 64, MOST_ANSWERED = 1 << 20 };
 
 /* ---- Operations ---- */
-const comm_backend tess_backend_dry = {.name = "dry"};
-
 static void copy_to_all(const tess_work *work)
 {
     const size_t block = work->out_bytes / (size_t)work->team->size;

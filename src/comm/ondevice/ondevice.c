@@ -144,6 +144,7 @@ tess_status tess_runtime_use_device(tess_runtime *rt, tess_device *device, tess_
     rt->device = memory;
     rt->device->device = device;
     rt->device->after = stream;
+    rt->device->begin = tess_ondevice_begin;
     rt->place = place;
     return TESS_OK;
 }

@@ -53,9 +53,10 @@ typedef struct ondevice_message {
 
 struct comm_device {
     tess_device *device;
-    tess_stream *after;      /* operations run after the work of this stream */
-    _Atomic int n_under_way; /* number of operations in progress, of all teams */
-    _Atomic int n_awaited;   /* number of operations that wait for this rank's own device */
+    tess_stream *after;                    /* operations run after the work of this stream */
+    _Atomic int n_under_way;               /* number of operations in progress, of all teams */
+    tess_status (*begin)(tess_team *team); /* tess_ondevice_begin, for messages: their file lies below it */
+    _Atomic int n_awaited;                 /* number of operations that wait for this rank's own device */
 };
 
 /* State of a team for operations on the device. */

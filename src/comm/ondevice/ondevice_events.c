@@ -23,6 +23,16 @@ bool ondevice_passed(tess_work *work, tess_event *event)
     return passed || work->status != TESS_OK;
 }
 
+void ondevice_message_over(tess_work *work)
+{
+    ondevice_message *m = work->device.message;
+    if (m == NULL)
+        return;
+    work->device.message = NULL;
+    m->next = ondevice_of(work)->unused;
+    ondevice_of(work)->unused = m;
+}
+
 void tess_ondevice_over(tess_work *work)
 {
     ondevice_await(work, false);

@@ -21,7 +21,7 @@ static tess_status create_message(tess_work *work)
 static tess_status take_message(tess_work *work)
 {
     tess_runtime *rt = work->team->runtime;
-    TESS_TRY(tess_ondevice_begin(work->team));
+    TESS_TRY(rt->device->begin(work->team));
     struct comm_device_team *t = ondevice_of(work);
     ondevice_message *m = t->unused;
     work->device.is = true;
@@ -35,16 +35,6 @@ static tess_status take_message(tess_work *work)
     m->window = NULL;
     work->device.message = m;
     return TESS_OK;
-}
-
-void ondevice_message_over(tess_work *work)
-{
-    ondevice_message *m = work->device.message;
-    if (m == NULL)
-        return;
-    work->device.message = NULL;
-    m->next = ondevice_of(work)->unused;
-    ondevice_of(work)->unused = m;
 }
 
 void ondevice_message_end(tess_team *team)

@@ -14,6 +14,7 @@
 #include "base/os/address_space.h"
 #include "base/os/os.h"
 #include "device/far/far_impl.h"
+#include "device/host_device.h"
 
 enum { PAGE = 4096 };
 
@@ -94,7 +95,7 @@ static tess_status create(tess_device *device, int n_threads, const char *kernel
     s->base.device = device;
     s->base.mem = mem;
     s->base.kernels = &s->table;
-    TESS_GOTO(tess_stream_create(device->counted, n_threads, kernels, &s->inner), block);
+    TESS_GOTO(tess_host_stream_create(device->counted, n_threads, kernels, &s->inner), block);
     far_rows(&s->table, s->inner->kernels);
     TESS_GOTO(tess_threads_create(mem, n_threads, &s->base.threads), inner);
     pthread_mutex_lock(&d->streams_lock);
