@@ -247,14 +247,9 @@ static size_t lines(size_t bytes)
     return tess_round_up(bytes, LINE);
 }
 
-size_t tess_box_room_shared_bytes(int n, size_t most)
+static size_t window_bytes(const tess_box_room *room)
 {
-    return AREAS * (size_t)n * lines(most);
-}
-
-size_t tess_box_room_device_bytes(size_t most)
-{
-    const size_t bytes = AREAS * lines(most);
+    const size_t bytes = AREAS * room->area;
     return bytes > TESS_DEVICE_WINDOW_LEAST ? bytes : TESS_DEVICE_WINDOW_LEAST;
 }
 
@@ -293,8 +288,7 @@ static tess_status alloc(tess_box_room *room)
     const size_t n = (size_t)room->team->size;
     void **out = room->on_device ? (void **)&room->window : (void **)&room->shared;
     if (room->on_device)
-        TESS_TRY(tess_device_window_alloc(room->team, TESS_POOL_COMM, tess_box_room_device_bytes(room->most),
-                                          "exchanges", out));
+        TESS_TRY(tess_device_window_alloc(room->team, TESS_POOL_COMM, window_bytes(room), "exchanges", out));
     else if (tess_team_is_local(room->team))
         TESS_TRY(tess_shared_alloc(room->team, TESS_POOL_COMM, AREAS * n * room->area, "exchanges", out));
     tess_status status = find_areas(room);

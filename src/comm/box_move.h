@@ -28,10 +28,6 @@ typedef struct tess_box_room tess_box_room;
  * tess_runtime_use_device named. Collective, as destroy is. */
 tess_status tess_box_room_create(tess_team *team, tess_stream *stream, size_t most, tess_box_room **room);
 void tess_box_room_destroy(tess_box_room **room);
-/* Returns the bytes of the comm pool that a room of `n` ranks takes in memory of the host, counted on the team's first
- * rank, or in memory of each rank's device. Both hold for ranks of one host. */
-size_t tess_box_room_shared_bytes(int n, size_t most);
-size_t tess_box_room_device_bytes(size_t most);
 
 /* Moves the boxes. `room` NULL: `in` and `out` are memory of the host. On a device the stream of the room may still
  * have to do the copies when this returns. *received: bytes from other ranks. Collective over the team.

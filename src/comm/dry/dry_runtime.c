@@ -6,7 +6,6 @@
 #include "base/mem/dry_mem.h"
 #include "base/os/objects.h"
 #include "comm/comm_impl.h"
-#include "comm/device_windows.h"
 
 enum { RING_EVENTS = 64, MOST_ANSWERED = 1 << 20 };
 

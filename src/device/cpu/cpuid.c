@@ -23,6 +23,13 @@ typedef struct feature {
     cpu_level level; /* the lowest level that needs it; CPU_LEVEL_COUNT: no level, only reported */
 } feature;
 
+#define AVX512_FP16                                   \
+    {                                                 \
+        "avx512_fp16", 7, 0, EDX, 23, CPU_LEVEL_COUNT \
+    }
+
+static const feature avx512_fp16 = AVX512_FP16;
+
 static const feature features[] = {
     {"avx", 1, 0, ECX, 28, CPU_AVX2},
     {"fma", 1, 0, ECX, 12, CPU_AVX2},
@@ -37,7 +44,7 @@ static const feature features[] = {
     {"amx_bf16", 7, 0, EDX, 22, CPU_AMX},
     {"amx_int8", 7, 0, EDX, 25, CPU_LEVEL_COUNT},
     {"amx_fp16", 7, 1, EAX, 21, CPU_LEVEL_COUNT},
-    {"avx512_fp16", 7, 0, EDX, 23, CPU_LEVEL_COUNT},
+    AVX512_FP16,
     {"avx512_vnni", 7, 0, ECX, 11, CPU_LEVEL_COUNT},
 };
 
@@ -108,8 +115,7 @@ bool tess_cpu_gains(cpu_level level)
 {
     /* Intel's CPUs since Sapphire Rapids, the first ones with FP16, start a VDPBF16PS every second cycle, but two FMAs
      * every cycle: 87 and 179 GFLOP/s of a core were measured. AMD's start as many of either. */
-    static const feature fp16 = {"avx512_fp16", 7, 0, EDX, 23, CPU_LEVEL_COUNT};
-    return level != CPU_AVX512_BF16 || !is_intel() || !has_feature(&fp16);
+    return level != CPU_AVX512_BF16 || !is_intel() || !has_feature(&avx512_fp16);
 }
 
 const char *tess_cpu_features(char *text, size_t size)

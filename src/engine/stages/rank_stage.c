@@ -92,12 +92,6 @@ static size_t aligned(size_t room)
     return tess_round_up(room, ALIGN);
 }
 
-size_t tess_stage_window_bytes(int n_buffers, int n_slots, size_t room)
-{
-    const size_t bytes = (size_t)(n_buffers + n_slots) * aligned(room);
-    return bytes > TESS_DEVICE_WINDOW_LEAST ? bytes : TESS_DEVICE_WINDOW_LEAST;
-}
-
 /* Takes a buffer for the stream of the largest micro-batch from the window, or, if that is full, from elsewhere. */
 static tess_status take_buffer(tess_stage *s, char **buffer)
 {
@@ -130,7 +124,8 @@ static tess_status alloc_window(tess_stage *s, int n_buffers)
 {
     if (!s->e->compute.apart)
         return TESS_OK;
-    const size_t bytes = tess_stage_window_bytes(n_buffers, s->n_slots, room_bytes(s));
+    size_t bytes = (size_t)(n_buffers + s->n_slots) * aligned(room_bytes(s));
+    bytes = bytes > TESS_DEVICE_WINDOW_LEAST ? bytes : TESS_DEVICE_WINDOW_LEAST;
     TESS_TRY(tess_device_window_alloc(s->team, TESS_POOL_COMM, bytes, "the stream", (void **)&s->window));
     s->window_bytes = bytes;
     return TESS_OK;

@@ -64,10 +64,6 @@ tess_status tess_stage_slots(tess_mem *mem, const tess_stage_plan *plan, const t
  * computed. */
 void tess_stage_ends(const tess_stage_plan *plan, const tess_model *model, int chunk, bool *below, bool *above);
 
-/* Returns the bytes of the window on a device that has n_buffers of these buffers, for n_slots slots. `room`: bytes of
- * the stream of the largest micro-batch. */
-size_t tess_stage_window_bytes(int n_buffers, int n_slots, size_t room);
-
 /* Creates the stage of an engine. The engine's sharding and executor must exist. */
 tess_status tess_stage_create(tess_engine *engine, tess_stage **stage);
 void tess_stage_destroy(tess_stage **stage);
@@ -90,7 +86,7 @@ bool tess_stage_timeline(tess_stage *stage, const tess_pipeline_schedule **sched
 
 /* The messages that this rank has sent. */
 typedef struct tess_stage_traffic {
-    uint64_t messages[TESS_PIPELINE_OPS], bytes[TESS_PIPELINE_OPS]; /* by the kind of send */
+    uint64_t messages[TESS_PIPELINE_OPS], bytes[TESS_PIPELINE_OPS]; /* indexed by the operation that sends */
 } tess_stage_traffic;
 tess_stage_traffic tess_stage_get_traffic(const tess_stage *stage);
 
