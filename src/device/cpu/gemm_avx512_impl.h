@@ -8,7 +8,7 @@
 #include "device/cpu/vec_avx512.h"
 #include "device/cpu/gemm_finish_vec.h"
 
-enum { ROWS = 14, COLUMNS = 32 };
+enum { ROWS = 14, COLUMNS = 32, NEXT_EVERY = 4 };
 
 static inline __mmask16 first(int64_t n)
 {
@@ -73,6 +73,7 @@ static inline __attribute__((always_inline)) void multiply_rows(const gemm_tile 
     __mmask16 left = first(t->columns), right = first(t->columns - 16);
     __mmask16 old_left = t->add ? left : 0, old_right = t->add ? right : 0;
     const float *a = t->a, *b = t->b;
+    const char *next = t->next;
     __m512 s[ROWS][2];
     GEMM_UNROLLED
     for (int r = 0; r < rows; r++) {
@@ -82,6 +83,11 @@ static inline __attribute__((always_inline)) void multiply_rows(const gemm_tile 
     for (int64_t p = 0; p < t->k; p++, a += ROWS, b += COLUMNS) {
         if (p % GEMM_AHEAD_STEP == 0)
             _mm_prefetch((const char *)t->ahead[p / GEMM_AHEAD_STEP], _MM_HINT_T0);
+        if (p % NEXT_EVERY == 0) {
+            _mm_prefetch(next, _MM_HINT_T1);
+            _mm_prefetch(next + t->next_pair, _MM_HINT_T1);
+            next += t->next_step;
+        }
         __m512 b0 = _mm512_load_ps(b), b1 = _mm512_load_ps(b + 16);
         GEMM_UNROLLED
         for (int r = 0; r < rows; r++) {
@@ -169,6 +175,7 @@ static const gemm_engine engine = {
     .k_step = K_STEP,
     .k_block = 512,
     .b_block_bytes = 1 << 20,
+    .next_every = NEXT_EVERY,
     .parallel_flops = 1e6,
     .pack_a = pack_a,
     .pack_b = pack_b,

@@ -123,6 +123,7 @@ static inline __attribute__((always_inline)) void add_products(const float *a, c
 static inline __attribute__((always_inline)) void multiply_rows(const gemm_tile *t, const int rows)
 {
     const float *a = t->a, *b = t->b;
+    const char *next = t->next;
     __m256 s[ROWS][2];
     GEMM_UNROLLED
     for (int r = 0; r < rows; r++) {
@@ -133,6 +134,9 @@ static inline __attribute__((always_inline)) void multiply_rows(const gemm_tile 
     int64_t p = 0;
     for (; p + GEMM_AHEAD_STEP <= t->k; p += GEMM_AHEAD_STEP) {
         _mm_prefetch((const char *)t->ahead[p / GEMM_AHEAD_STEP], _MM_HINT_T0);
+        _mm_prefetch(next, _MM_HINT_T1);
+        _mm_prefetch(next + t->next_pair, _MM_HINT_T1);
+        next += t->next_step;
         GEMM_UNROLLED
         for (int q = 0; q < GEMM_AHEAD_STEP; q++)
             add_products(a + q * ROWS, b + q * COLUMNS, rows, s);
@@ -184,6 +188,7 @@ static const gemm_engine engine = {
     .k_block = 256,
     .a_block_rows = 264,
     .b_block_bytes = 1 << 20,
+    .next_every = GEMM_AHEAD_STEP,
     .parallel_flops = 1e6,
     .pack_a = pack_a,
     .pack_b = pack_b,

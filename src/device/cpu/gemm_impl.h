@@ -41,6 +41,10 @@ typedef struct gemm_tile {
     int n_before;
     const gemm_sums *before;
     const void *const *ahead; /* one address for each started GEMM_AHEAD_STEP of k */
+    /* Prefetched into the second-level cache: two lines, next_pair bytes apart, every gemm_engine.next_every k, from
+     * `next` on, next_step bytes apart */
+    const char *next;
+    int64_t next_pair, next_step;
 } gemm_tile;
 
 /* The functions and sizes of an instruction set. A panel of A is (packed k, tile_rows), a panel of B is (packed k,
@@ -54,6 +58,7 @@ typedef struct gemm_engine {
      * of A rests in the first-level cache, and packed B in the second. */
     int64_t a_block_rows;
     size_t b_block_bytes;  /* size of packed B that is multiplied with all of A at a time */
+    int64_t next_every;    /* k between two prefetches of gemm_tile.next */
     double parallel_flops; /* smaller products are not worth waking threads for */
 
     /* Packs `rows` rows of op(A) from row i on (columns of op(B) from column j on), k elements from k_begin on. */

@@ -22,6 +22,9 @@ enum {
     LINE_BYTES = 64,
     ROW_BLOCK = 1024,    /* rows whose sums rest in work space where they cannot in C */
     SUM_BYTES = 8 << 20, /* most work space for such sums, in each part */
+    FEW_ROWS = 64,       /* of a part: B is then read from memory for few products, and its next lines are prefetched */
+    FEW_ROWS_K = 256,    /* packed k of a block of few rows, whose panel of B then fits in L1 */
+    FEW_ROWS_LINES = 2,  /* lines of a row that are packed together for few rows, if B is stored (k,n) */
     CHUNK_COLUMNS = 128, /* columns that are packed together for one group of rows, if B is stored (k,n) */
     /* Panels whose neighbouring k are rows apart in memory are packed together, a few k at a time: each page is
      * visited once and read along. */
@@ -47,6 +50,7 @@ typedef struct vector_plan {
     int64_t depth, leaf, n_leaves;
     int n_levels;
     int64_t level_elements;
+    bool few_rows;  /* of C: the part is one group */
     bool one_group; /* a block has one group of rows */
     bool sums_in_c; /* else in work space */
     char *work;     /* per part: packed A, packed B, sums, those of one tile, addresses */
@@ -296,6 +300,32 @@ static void list_ahead(const vector_plan *p, const vector_block *b, int64_t i, i
     list_lines(packed_next, n, rest, b->ahead_end);
 }
 
+/* For few rows: spreads the prefetch of what is packed next over the tiles. Tile number n reads a run of pairs of
+ * lines, along the longer side of the rectangle. Two lines that are neighbours in memory are read together: apart, each
+ * would have to open the same row of memory. */
+static void prefetch_run(const vector_plan *p, const vector_block *b, const line_walk *x, int64_t n, gemm_tile *tile)
+{
+    int64_t each = packed_k(p, b->depth) / p->e->next_every, first = n * each;
+    const int64_t pitch = (int64_t)x->row_bytes;
+    tile->next = (const char *)b->ahead;
+    tile->next_step = tile->next_pair = 0;
+    if (!p->few_rows || 2 * first >= x->rows * x->row_lines)
+        return;
+    if (x->row_lines >= x->rows) {
+        tile->next = x->row + 2 * first / x->row_lines * pitch + 2 * first % x->row_lines * LINE_BYTES;
+        tile->next_pair = LINE_BYTES;
+        tile->next_step = 2 * LINE_BYTES;
+    } else if (x->row_lines == 1) {
+        tile->next = x->row + 2 * first * pitch;
+        tile->next_pair = pitch;
+        tile->next_step = 2 * pitch;
+    } else {
+        tile->next = x->row + first % x->rows * pitch + first / x->rows * 2 * LINE_BYTES;
+        tile->next_pair = LINE_BYTES;
+        tile->next_step = pitch;
+    }
+}
+
 /* The tile at (i, j) of the block, whose size and panels `tile` has. */
 static void multiply_tile(const vector_plan *p, const vector_block *b, int64_t i, int64_t j, gemm_tile tile)
 {
@@ -347,8 +377,8 @@ static void multiply_group(const vector_plan *p, const vector_block *b, int64_t 
     int64_t end = min64(begin + p->group_rows, b->rows), chunk_end = b->chunk + b->chunk_columns;
     int64_t n_tiles = divide_up(end - begin, e->tile_rows) * divide_up(b->chunk_columns, e->tile_columns);
     line_walk packed_next = p->one_group ? lines_of_b(p, b) : lines_of_a(p, b, end);
-    int64_t lines_per_tile = divide_up(packed_next.rows * packed_next.row_lines, n_tiles);
-    int64_t next_i = begin, next_j = b->chunk;
+    int64_t lines_per_tile = p->few_rows ? 0 : divide_up(packed_next.rows * packed_next.row_lines, n_tiles);
+    int64_t next_i = begin, next_j = b->chunk, number = 0;
     for (; n_tiles > 0; n_tiles--) {
         int64_t i = next_i, j = next_j;
         gemm_tile tile = {.a = b->a + (i - begin) * b->line_bytes,
@@ -357,6 +387,7 @@ static void multiply_group(const vector_plan *p, const vector_block *b, int64_t 
                           .columns = min64(e->tile_columns, chunk_end - j)};
         move_on(p, b, begin, end, &next_i, &next_j);
         list_ahead(p, b, next_i, next_j, &packed_next, lines_per_tile);
+        prefetch_run(p, b, &packed_next, number++, &tile);
         multiply_tile(p, b, i, j, tile);
     }
 }
@@ -474,23 +505,35 @@ static void plan_depth(vector_plan *p, const tess_gemm_fused *f)
  * part of one. */
 static int64_t block_depth(const vector_plan *p)
 {
-    int64_t leaf = packed_k(p, p->n_leaves > 1 ? p->leaf : p->depth), most = p->e->k_block;
+    int64_t leaf = packed_k(p, p->n_leaves > 1 ? p->leaf : p->depth);
+    int64_t most = p->few_rows ? FEW_ROWS_K : p->e->k_block;
     if (p->n_leaves == 1 || 2 * leaf > most)
         return equal_blocks(leaf, most, STRIDED_K);
     return (INT64_C(1) << (63 - __builtin_clzll((uint64_t)min64(min64(most / leaf, MOST_VISITS), p->n_leaves)))) * leaf;
+}
+
+/* Most columns that are packed together, where the rows are one group. */
+static int64_t chunk_columns(const vector_plan *p)
+{
+    if (p->g->trans_b)
+        return p->e->tile_columns;
+    return p->few_rows ? FEW_ROWS_LINES * LINE_BYTES / (int64_t)tess_dtype_size(p->g->ab_dtype) : CHUNK_COLUMNS;
 }
 
 static void plan_blocks(vector_plan *p)
 {
     const tess_gemm *g = p->g;
     const gemm_engine *e = p->e;
+    p->few_rows = p->part_rows <= FEW_ROWS && !g->trans_a && p->n_leaves == 1;
     int64_t depth = block_depth(p);
     int64_t most_columns = (int64_t)(e->b_block_bytes / sizeof(float)) / depth;
     p->k_block = depth * e->k_step;
     p->n_ahead = divide_up(depth, GEMM_AHEAD_STEP);
     p->sums_in_c = g->c_dtype == TESS_F32 && p->n_leaves == 1;
     p->row_block = p->sums_in_c ? p->part_rows : equal_blocks(p->part_rows, ROW_BLOCK, e->tile_rows);
-    if (e->a_block_rows > 0)
+    if (p->few_rows)
+        p->group_rows = p->row_block;
+    else if (e->a_block_rows > 0)
         p->group_rows = equal_blocks(p->row_block, e->a_block_rows, e->tile_rows);
     else
         p->group_rows = g->trans_a ? min64(p->row_block, STRIDED_PANELS * e->tile_rows) : e->tile_rows;
@@ -501,7 +544,7 @@ static void plan_blocks(vector_plan *p)
     /* A panel of B is used while it is in L1, unless its rows would lie too far apart. */
     p->chunk_columns = p->column_block;
     if (p->one_group)
-        p->chunk_columns = equal_blocks(p->column_block, g->trans_b ? e->tile_columns : CHUNK_COLUMNS, e->tile_columns);
+        p->chunk_columns = equal_blocks(p->column_block, chunk_columns(p), e->tile_columns);
 
     p->a_bytes = whole_lines(p->group_rows * depth, sizeof(float));
     p->b_bytes = whole_lines(p->chunk_columns * depth, sizeof(float));
