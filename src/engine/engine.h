@@ -209,8 +209,16 @@ tess_status tess_engine_kept(tess_engine *engine);
  * to *sum. Collective, between steps. */
 tess_status tess_engine_score(tess_engine *engine, const tess_batch *batch, tess_loss_sum *sum);
 
-/* Adds this rank's newest log-probabilities, of n targets, to e->meter and *sum. Ranks that share a layer have the
- * same values: only the first of them counts. */
+/* Runs this rank's part of the forward of a batch on an executor for e->model. The ranks that have the head compute the
+ * task. Collective over the ranks with the same micro-batches, which pass the same batch. */
+tess_status tess_engine_evaluate(tess_engine *engine, tess_executor *executor, const tess_batch *batch,
+                                 const tess_head_task *task);
+
+/* Whether this rank counts the results of its micro-batches. Of the ranks that have the same ones, and so the same
+ * results of the head, that is the first that has the head. */
+bool tess_engine_counts(const tess_engine *engine);
+
+/* Adds this rank's newest log-probabilities, of n targets, to e->meter and *sum, if it counts. */
 tess_status tess_engine_add_loss(tess_engine *engine, const int32_t *targets, int64_t n, tess_loss_sum *sum);
 
 /* Compares over all ranks which collectives a step of `n_micro` micro-batches will call, without calling them.

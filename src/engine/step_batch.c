@@ -19,7 +19,12 @@ tess_status tess_engine_next_batch(tess_engine *e, const tess_batch_source *sour
     return TESS_OK;
 }
 
+bool tess_engine_counts(const tess_engine *e)
+{
+    return tess_coordinates_counts(&e->at) && tess_model_get_part(e->model)->head;
+}
+
 tess_status tess_engine_add_loss(tess_engine *e, const int32_t *targets, int64_t n, tess_loss_sum *sum)
 {
-    return tess_coordinates_counts(&e->at) ? tess_loss_add(&e->meter, sum, e->logprobs, targets, n) : TESS_OK;
+    return tess_engine_counts(e) ? tess_loss_add(&e->meter, sum, e->logprobs, targets, n) : TESS_OK;
 }

@@ -111,10 +111,17 @@ tess_status tess_engine_measure(tess_engine *e, const tess_batch_source *source,
     return TESS_OK;
 }
 
+tess_status tess_engine_evaluate(tess_engine *e, tess_executor *executor, const tess_batch *batch,
+                                 const tess_head_task *task)
+{
+    const tess_range all = {.end = tess_model_n_units(e->model), .batch = batch};
+    return e->stage != NULL ? tess_stage_evaluate(e->stage, executor, batch, task)
+                            : tess_executor_score(executor, &all, NULL, NULL, task);
+}
+
 tess_status tess_engine_score(tess_engine *e, const tess_batch *batch, tess_loss_sum *sum)
 {
-    if (e->stage != NULL)
-        return tess_stage_score(e->stage, batch, sum);
-    TESS_TRY(tess_executor_logprobs(e->executor, batch, 1, e->logprobs, NULL));
+    const tess_head_task task = {.inv_temperature = 1, .logprob = e->logprobs};
+    TESS_TRY(tess_engine_evaluate(e, e->executor, batch, &task));
     return tess_engine_add_loss(e, batch->targets, batch->n_tokens, sum);
 }

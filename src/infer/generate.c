@@ -5,15 +5,10 @@
 #include "device/device.h"
 #include "infer/generate_impl.h"
 
-static size_t vocab_of(const tess_generator *g)
-{
-    return (size_t)tess_model_get_config(g->model)->vocab_size;
-}
-
 /* ---- Memory that tess_generator_sleep frees ---- */
 static tess_status make_results(tess_generator *g)
 {
-    size_t n = (size_t)g->options.max_sequences, V = vocab_of(g), row = V * sizeof(float);
+    size_t n = (size_t)g->options.max_sequences, V = (size_t)tess_generate_vocab(g), row = V * sizeof(float);
     size_t logprobs = (size_t)g->options.pass_tokens * sizeof(float), bytes;
     TESS_CHECK(!__builtin_mul_overflow(2 * n, row, &bytes) && bytes < SIZE_MAX / 2, TESS_E_NOMEM,
                "logits of %zu sequences of %zu tokens are too large", n, V);
@@ -35,12 +30,15 @@ static tess_status wake(tess_generator *g)
     const tess_executor_options options = {.dtype = g->options.dtype,
                                            .max_tokens = g->options.pass_tokens,
                                            .max_position = g->options.max_length,
-                                           .train = false};
+                                           .train = false,
+                                           .points = g->options.points.degree > 1 ? &g->options.points : NULL,
+                                           .sequence_parallel = g->options.sequence_parallel};
     TESS_TRY(tess_executor_create(g->stream, g->model, &g->hooks, &options, &g->executor));
-    TESS_TRY(tess_sampler_create(tess_stream_mem(g->stream), tess_stream_threads(g->stream), (int64_t)vocab_of(g),
-                                 &g->sampler));
+    if (tess_model_get_part(g->model)->head)
+        TESS_TRY(tess_sampler_create(tess_stream_mem(g->stream), tess_stream_threads(g->stream), tess_generate_vocab(g),
+                                     &g->sampler));
     TESS_TRY(make_results(g));
-    return tess_kv_pages_create(g->stream, tess_model_get_config(g->model), g->options.dtype, g->n_pages, &g->cache);
+    return tess_kv_pages_create(g->stream, g->model, g->options.dtype, g->n_pages, &g->cache);
 }
 
 tess_status tess_generator_wake(tess_generator *g)
@@ -114,7 +112,8 @@ static tess_status make(tess_generator *g)
                   {(void **)&g->pages, rows, sizeof(*g->pages)},
                   {(void **)&g->rows, n, sizeof(*g->rows)},
                   {(void **)&g->picked, n, sizeof(*g->picked)},
-                  {(void **)&g->draws, n, sizeof(*g->draws)}};
+                  {(void **)&g->draws, n, sizeof(*g->draws)},
+                  {(void **)&g->news, n, sizeof(*g->news)}};
     for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
         TESS_TRY(tess_mem_alloc_array(tess_stream_mem(g->stream), TESS_POOL_ACTIVATIONS, arrays[i].count,
                                       arrays[i].size, "generation", arrays[i].pointer));
@@ -142,12 +141,13 @@ static tess_status size(tess_generator *g)
     g->table_room = tess_kv_pages_of(o->max_length);
     /* One more page per sequence, for the end of a shared prompt */
     g->n_pages = (g->table_room + 1) * o->max_sequences;
-    g->stats.page_bytes = tess_kv_page_bytes(tess_model_get_config(g->model), o->dtype);
-    if (o->cache_bytes > 0 && o->cache_bytes / g->stats.page_bytes < (size_t)g->n_pages)
-        g->n_pages = (int64_t)(o->cache_bytes / g->stats.page_bytes);
+    g->stats.page_bytes = tess_kv_page_bytes(g->model, o->dtype);
+    const size_t page = o->page_bytes > g->stats.page_bytes ? o->page_bytes : g->stats.page_bytes;
+    if (page > 0 && o->cache_bytes > 0 && o->cache_bytes / page < (size_t)g->n_pages)
+        g->n_pages = (int64_t)(o->cache_bytes / page);
     TESS_CHECK(g->n_pages >= g->table_room, TESS_E_INVALID,
                "a cache of %zu bytes: keys and values of one text of %lld tokens are %lld pages of %zu bytes",
-               o->cache_bytes, (long long)o->max_length, (long long)g->table_room, g->stats.page_bytes);
+               o->cache_bytes, (long long)o->max_length, (long long)g->table_room, page);
     g->stats.n_pages = g->n_pages;
     return TESS_OK;
 }
@@ -175,8 +175,8 @@ void tess_generator_destroy(tess_generator **handle)
         return;
     tess_mem *mem = tess_stream_mem(g->stream);
     tess_generator_sleep(g);
-    void *const blocks[] = {g->sequences, g->prompts, g->running, g->memory, g->ids,   g->pos,
-                            g->targets,   g->pages,   g->rows,    g->picked, g->draws, g->cu_seqlens};
+    void *const blocks[] = {g->sequences, g->prompts, g->running, g->memory, g->ids,   g->pos,       g->targets,
+                            g->pages,     g->rows,    g->picked,  g->news,   g->draws, g->cu_seqlens};
     for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++)
         tess_mem_free(mem, blocks[i]);
     tess_mem_free(mem, g);

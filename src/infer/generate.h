@@ -13,6 +13,16 @@
 
 typedef struct tess_generator tess_generator;
 
+/* The ranks of a pipeline, which have different layers of the model. */
+typedef struct tess_generator_stages {
+    void *self;
+    /* Runs this rank's layers on a batch, whose stream comes from the rank before it and goes to the next one. The
+     * rank with the head computes the task. */
+    tess_status (*forward)(void *self, tess_executor *executor, const tess_batch *batch, const tess_head_task *task);
+    /* Distributes the bytes of the rank with the head to all ranks. */
+    tess_status (*share)(void *self, void *data, size_t bytes);
+} tess_generator_stages;
+
 typedef struct tess_generator_options {
     tess_dtype dtype;      /* type of the weights and the cache */
     int64_t max_length;    /* largest number of tokens in a prompt with its continuation */
@@ -20,6 +30,12 @@ typedef struct tess_generator_options {
     int64_t pass_tokens;   /* rows of a pass, at least max_sequences; 0: 512, or all that may run if that is less */
     /* Most bytes for keys and values, at least one text of max_length; 0: as many as max_sequences need */
     size_t cache_bytes;
+    /* The other ranks, if the model is a part. All of them run the same requests in the same order, and all get the
+     * same results */
+    tess_points points;           /* ranks that share its layers; degree 0: none */
+    bool sequence_parallel;       /* as in tess_executor_options */
+    tess_generator_stages stages; /* ranks with other layers; forward NULL: none */
+    size_t page_bytes;            /* bytes of the largest page of any rank; 0: those of this rank */
 } tess_generator_options;
 
 typedef enum tess_finish {
@@ -74,7 +90,8 @@ typedef struct tess_generator_stats {
     size_t page_bytes;
 } tess_generator_stats;
 
-/* Creates a generator. Borrows stream, model and the hooks' context. Allocates all memory at once: pages from the
+/* Creates a generator. Borrows stream, model, and the context of hooks, points
+ * and stages. Allocates all memory at once: pages from the
  * kv-cache pool, the rest from activations.
  * TESS_E_INVALID: impossible sizes, or a cache that is too small for one text */
 tess_status tess_generator_create(tess_stream *stream, const tess_model *model, const tess_hooks *hooks,
@@ -89,6 +106,7 @@ tess_status tess_generator_wake(tess_generator *generator);
 /* Serves the source until it has no request and all requests are finished. After an error the generator is as if
  * newly created.
  * TESS_E_INVALID: impossible sampling options or an impossible request
+ * TESS_E_UNSUPPORTED: want_prompt_logprobs in a pipeline
  * Other errors are those of the source, a hook or the device. */
 tess_status tess_generator_run(tess_generator *generator, const tess_sampling *sampling, const int64_t *end_tokens,
                                int n_end, const tess_request_source *source);

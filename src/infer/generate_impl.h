@@ -37,6 +37,12 @@ typedef struct sequence {
     int64_t reported;  /* number of prompt tokens whose log-probabilities have been reported */
 } sequence;
 
+/* A new token of a sequence. */
+typedef struct new_token {
+    int32_t token;
+    float logprob;
+} new_token;
+
 /* The state of one tess_generator_run. */
 typedef struct generate_run {
     const tess_sampling *sampling;
@@ -63,11 +69,12 @@ struct tess_generator {
     int32_t *rows;                             /* (max_sequences) rows of the batch that need logits */
     int32_t *picked;                           /* (max_sequences) drawn tokens; -1: none */
     tess_draw *draws;                          /* (max_sequences) draws of a pass */
+    new_token *news;                           /* (max_sequences) their results */
 
     /* The members from here on are NULL while the generator sleeps. */
     tess_executor *executor;
     tess_kv_pages *cache;
-    tess_sampler *sampler;
+    tess_sampler *sampler;      /* NULL: another rank has the head */
     void *results;              /* device memory for the next three arrays */
     float *logits;              /* (max_sequences, V) logits of the rows that need them */
     float *logprobs;            /* (pass_tokens) log-probabilities of the targets */
@@ -96,6 +103,12 @@ void tess_generate_join(tess_generator *g);
 /* ---- generate_pass.c ---- */
 /* Runs the planned pass, draws tokens and reports them. */
 tess_status tess_generate_pass(tess_generator *g, const generate_run *run, int64_t n_tokens);
+
+/* The length of a row of logits; 0: another rank has the head. */
+static inline int64_t tess_generate_vocab(const tess_generator *g)
+{
+    return tess_model_get_part(g->model)->head ? tess_model_get_config(g->model)->vocab_size : 0;
+}
 
 static inline sequence *tess_sequence_of(text *t)
 {

@@ -3,11 +3,6 @@
 #include "device/device.h"
 #include "infer/generate_impl.h"
 
-static int64_t vocab_of(const tess_generator *g)
-{
-    return tess_model_get_config(g->model)->vocab_size;
-}
-
 /* ---- The forward ---- */
 /* Fills in a text's rows of the pass. The targets of a prompt are its own next tokens. Returns whether there are
  * any. */
@@ -66,9 +61,15 @@ static tess_status forward(tess_generator *g, const generate_run *run, int64_t n
     }
     g->cu_seqlens[batch.n_seqs] = (int32_t)at;
     g->stats.passes++;
-    TESS_TRY(tess_executor_predict(g->executor, &batch, g->rows, *n_rows, g->logits,
-                                   tess_sampling_inv_temperature(run->sampling), *scores ? g->logprobs : NULL));
-    return TESS_OK;
+    const tess_head_task task = {.inv_temperature = tess_sampling_inv_temperature(run->sampling),
+                                 .logprob = *scores ? g->logprobs : NULL,
+                                 .rows = g->rows,
+                                 .n_rows = *n_rows,
+                                 .logits = g->logits};
+    const tess_range all = {.end = tess_model_n_units(g->model), .batch = &batch};
+    const tess_generator_stages *stages = &g->options.stages;
+    return stages->forward != NULL ? stages->forward(stages->self, g->executor, &batch, &task)
+                                   : tess_executor_score(g->executor, &all, NULL, NULL, &task);
 }
 
 /* ---- Reports ---- */
@@ -113,8 +114,8 @@ static tess_status report_prompts(tess_generator *g, const generate_run *run, in
 /* ---- Draws ---- */
 static tess_status copy_logits(tess_generator *g, float *to, const float *from)
 {
-    return tess_stream_kernels(g->stream)->copy(
-        g->stream, &(tess_copy_args){.to = to, .from = from, .bytes = vocab_of(g) * (int64_t)sizeof(float)});
+    const int64_t bytes = tess_generate_vocab(g) * (int64_t)sizeof(float);
+    return tess_stream_kernels(g->stream)->copy(g->stream, &(tess_copy_args){.to = to, .from = from, .bytes = bytes});
 }
 
 /* Advances all texts by the tokens of the pass. Copies the logits of prompts that are now ready. */
@@ -131,7 +132,7 @@ static tess_status move_on(tess_generator *g)
             p->text.row = -1;
         if (p->text.row < 0)
             continue;
-        TESS_TRY(copy_logits(g, p->logits, g->logits + p->text.row * vocab_of(g)));
+        TESS_TRY(copy_logits(g, p->logits, g->logits + p->text.row * tess_generate_vocab(g)));
         tess_generate_retire(g, p);
     }
     return TESS_OK;
@@ -145,46 +146,50 @@ static tess_status first_logits(tess_generator *g, sequence *s, int64_t *n_rows)
     s->waits_for = NULL;
     s->text.row = p->text.row >= 0 ? p->text.row : (*n_rows)++;
     if (p->text.row < 0)
-        return copy_logits(g, g->logits + s->text.row * vocab_of(g), p->logits);
+        return copy_logits(g, g->logits + s->text.row * tess_generate_vocab(g), p->logits);
     p->text.row = -1;
     return TESS_OK;
 }
 
-/* Draws new tokens for all sequences that need one. Computes their log-probabilities with the kernel that training
- * uses. */
-static tess_status draw(tess_generator *g, const generate_run *run, int64_t n_rows, int64_t *n_draws,
-                        const float **logprobs)
+/* Prepares the logits of all sequences that need a new token. Returns how many these are, and adds the rows. */
+static tess_status prepare(tess_generator *g, int64_t *n_rows, int64_t *n_draws)
 {
-    int64_t V = vocab_of(g), n = 0;
+    *n_draws = 0;
     for (int64_t i = 0; i < g->n_running; i++) {
         sequence *s = tess_sequence_of(g->running[i]);
         if (g->running[i]->of != NULL || !s->draws)
             continue;
         if (s->waits_for != NULL)
-            TESS_TRY(first_logits(g, s, &n_rows));
-        n++;
+            TESS_TRY(first_logits(g, s, n_rows));
+        ++*n_draws;
     }
-    *n_draws = n;
-    if (n == 0)
-        return TESS_OK;
-    n = 0;
+    return TESS_OK;
+}
+
+enum { NO_TOKEN = -1 }; /* the first of the shared tokens, if drawing has failed */
+
+/* Draws the n new tokens. Computes their log-probabilities with the kernel that training uses. */
+static tess_status draw(tess_generator *g, const generate_run *run, int64_t n_rows, int64_t n)
+{
+    const int64_t V = tess_generate_vocab(g);
     const void *read;
     TESS_TRY(tess_view(g->stream, g->logits, (size_t)(n_rows * V) * sizeof(float), g->room, &read));
-    for (int64_t i = 0; i < g->n_running; i++) {
+    for (int64_t i = 0, k = 0; k < n; i++) {
         const text *t = g->running[i];
         const sequence *s = tess_sequence_of(g->running[i]);
         if (t->of == NULL && s->draws)
-            g->draws[n++] = (tess_draw){.logits = (const float *)read + t->row * V,
+            g->draws[k++] = (tess_draw){.logits = (const float *)read + t->row * V,
                                         .text = t->ids,
                                         .n_text = t->n,
                                         .id = s->request.id,
                                         .position = (uint64_t)t->n};
     }
     TESS_TRY(tess_sampler_draw(g->sampler, run->sampling, g->draws, n));
+    const float *logits = read;
     for (int64_t i = 0; i < n_rows; i++)
-        g->picked[i] = -1;
+        g->picked[i] = NO_TOKEN;
     for (int64_t i = 0; i < n; i++)
-        g->picked[(g->draws[i].logits - (const float *)read) / V] = g->draws[i].token;
+        g->picked[(g->draws[i].logits - logits) / V] = g->draws[i].token;
     TESS_TRY(tess_upload(g->stream, g->drawn, g->picked, (size_t)n_rows * sizeof(int32_t)));
     tess_cross_entropy rows = {.n = n_rows,
                                .V = V,
@@ -195,23 +200,24 @@ static tess_status draw(tess_generator *g, const generate_run *run, int64_t n_ro
                                .logprob = g->logprobs};
     TESS_TRY(tess_stream_kernels(g->stream)->cross_entropy(g->stream, &rows));
     TESS_TRY(tess_view(g->stream, g->logprobs, (size_t)n_rows * sizeof(float), g->room, &read));
-    *logprobs = read;
+    for (int64_t i = 0; i < n; i++)
+        g->news[i] = (new_token){g->draws[i].token, ((const float *)read)[(g->draws[i].logits - logits) / V]};
     return TESS_OK;
 }
 
 /* Appends a new token: reports it, and decides whether the sequence continues. */
-static tess_status accept(tess_generator *g, const generate_run *run, sequence *s, int32_t token, float logprob)
+static tess_status accept(tess_generator *g, const generate_run *run, sequence *s, const new_token *new)
 {
     text *t = &s->text;
     bool stop, ends = false;
     s->draws = false;
-    t->ids[t->n] = token;
+    t->ids[t->n] = new->token;
     t->goal = ++t->n;
     s->n_new++;
     g->stats.drawn++;
-    TESS_TRY(report(run, s, t->n - 1, logprob, true, &stop));
+    TESS_TRY(report(run, s, t->n - 1, new->logprob, true, &stop));
     for (int i = 0; i < run->n_end; i++)
-        ends |= run->end_tokens[i] == token;
+        ends |= run->end_tokens[i] == new->token;
     if (ends || stop)
         return finish(g, run, s, ends ? TESS_FINISH_END : TESS_FINISH_STOP);
     if (s->n_new >= s->request.max_new_tokens || t->n >= g->options.max_length)
@@ -223,15 +229,23 @@ static tess_status accept(tess_generator *g, const generate_run *run, sequence *
 
 static tess_status draw_and_accept(tess_generator *g, const generate_run *run, int64_t n_rows)
 {
-    int64_t n_draws = 0;
-    const float *logprobs = NULL;
-    TESS_TRY(draw(g, run, n_rows, &n_draws, &logprobs));
-    for (int64_t i = 0, k = 0; k < n_draws; i++) {
+    const tess_generator_stages *stages = &g->options.stages;
+    int64_t n;
+    TESS_TRY(prepare(g, &n_rows, &n));
+    tess_status status = n > 0 && g->sampler != NULL ? draw(g, run, n_rows, n) : TESS_OK;
+    if (status != TESS_OK)
+        g->news[0].token = NO_TOKEN;
+    if (n > 0 && stages->share != NULL)
+        TESS_TRY(stages->share(stages->self, g->news, (size_t)n * sizeof(*g->news)));
+    TESS_TRY(status);
+    TESS_CHECK(n == 0 || g->news[0].token != NO_TOKEN, TESS_E_CANCELLED,
+               "the rank with the head could not draw; its message has the reason");
+    for (int64_t i = 0, k = 0; k < n; i++) {
         text *t = g->running[i];
         if (t->of != NULL || !tess_sequence_of(t)->draws)
             continue;
         int64_t n_running = g->n_running;
-        TESS_TRY(accept(g, run, tess_sequence_of(t), g->draws[k++].token, logprobs[t->row]));
+        TESS_TRY(accept(g, run, tess_sequence_of(t), &g->news[k++]));
         i -= n_running - g->n_running; /* the sequence has been removed from the list */
     }
     return TESS_OK;

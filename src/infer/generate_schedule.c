@@ -158,6 +158,9 @@ tess_status tess_generate_check(const tess_generator *g, const tess_request *r)
                TESS_E_INVALID, "request %llu: %lld new tokens, a budget of %lld, behind %lld tokens of %lld",
                (unsigned long long)r->id, (long long)r->max_new_tokens, (long long)r->budget, (long long)r->n,
                (long long)g->options.max_length);
+    TESS_CHECK(!r->want_prompt_logprobs || g->options.stages.forward == NULL, TESS_E_UNSUPPORTED,
+               "request %llu: log-probabilities of its prompt are on the last rank of a pipeline only",
+               (unsigned long long)r->id);
     return TESS_OK;
 }
 

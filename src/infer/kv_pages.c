@@ -6,25 +6,30 @@
 
 struct tess_kv_pages {
     tess_stream *stream;
-    void *memory; /* (n_pages, L, 2, BLOCK, width) all pages: keys and values of each layer */
+    void *memory; /* (n_pages, layers, 2, BLOCK, width) all pages: keys and values of each layer */
     size_t page_bytes;
-    void **k, **v;   /* (L) keys and values of page 0 */
+    void **k, **v;   /* (L of the whole model) keys and values of page 0 */
     int32_t *shares; /* (n_pages) number of tables that contain the page */
     int32_t *free;   /* (n_free) numbers of free pages, as a stack */
     int64_t n_free, peak, copied;
     tess_kv_cache cache;
 };
 
-size_t tess_kv_page_bytes(const tess_model_config *config, tess_dtype dtype)
+/* Bytes of a page's keys in one layer. */
+static size_t layer_bytes(const tess_model *model, tess_dtype dtype)
 {
-    size_t row = (size_t)(config->n_kv_heads * config->head_size) * tess_dtype_size(dtype), bytes;
-    return __builtin_mul_overflow(row * TESS_ATTENTION_BLOCK, (size_t)config->n_layers * 2, &bytes) ? SIZE_MAX : bytes;
+    return (size_t)tess_model_cached_row(model) * TESS_ATTENTION_BLOCK * tess_dtype_size(dtype);
 }
 
-static tess_status make(tess_kv_pages *p, const tess_model_config *config, tess_dtype dtype, int64_t n_pages)
+size_t tess_kv_page_bytes(const tess_model *model, tess_dtype dtype)
+{
+    return 2 * (size_t)tess_model_get_part(model)->n_layers * layer_bytes(model, dtype);
+}
+
+static tess_status make(tess_kv_pages *p, const tess_model *model, tess_dtype dtype, int64_t n_pages)
 {
     tess_mem *mem = tess_stream_mem(p->stream);
-    size_t n = (size_t)n_pages, L = (size_t)config->n_layers, bytes;
+    size_t n = (size_t)n_pages, L = (size_t)tess_model_get_config(model)->n_layers, bytes;
     TESS_CHECK(!__builtin_mul_overflow(p->page_bytes, n, &bytes), TESS_E_NOMEM,
                "a cache of %lld pages of %zu bytes is too large", (long long)n_pages, p->page_bytes);
     TESS_TRY(
@@ -33,10 +38,15 @@ static tess_status make(tess_kv_pages *p, const tess_model_config *config, tess_
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, L, sizeof(void *), "pages", (void **)&p->v));
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(int32_t), "pages", (void **)&p->shares));
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(int32_t), "pages", (void **)&p->free));
-    size_t part = p->page_bytes / (2 * L);
-    for (size_t l = 0; l < L; l++) {
-        p->k[l] = (char *)p->memory + 2 * l * part;
-        p->v[l] = (char *)p->memory + (2 * l + 1) * part;
+    char *at = p->memory;
+    const size_t part = layer_bytes(model, dtype);
+    for (int unit = 0; unit < tess_model_n_units(model); unit++) {
+        const int64_t l = tess_model_unit_layer(model, unit);
+        if (l < 0)
+            continue;
+        p->k[l] = at;
+        p->v[l] = at + part;
+        at += 2 * part;
     }
     for (int64_t i = 0; i < n_pages; i++) /* the top of the stack is page 0 */
         p->free[i] = (int32_t)(n_pages - 1 - i);
@@ -49,15 +59,15 @@ static tess_status make(tess_kv_pages *p, const tess_model_config *config, tess_
     return TESS_OK;
 }
 
-tess_status tess_kv_pages_create(tess_stream *stream, const tess_model_config *config, tess_dtype dtype,
-                                 int64_t n_pages, tess_kv_pages **out)
+tess_status tess_kv_pages_create(tess_stream *stream, const tess_model *model, tess_dtype dtype, int64_t n_pages,
+                                 tess_kv_pages **out)
 {
     TESS_CHECK(n_pages >= 1 && n_pages <= INT32_MAX, TESS_E_INVALID, "a cache of %lld pages; 1 to 2^31-1 are possible",
                (long long)n_pages);
     tess_kv_pages *p;
     TESS_TRY(tess_mem_alloc(tess_stream_mem(stream), TESS_POOL_MISC, sizeof(*p), "pages", (void **)&p));
-    *p = (tess_kv_pages){.stream = stream, .page_bytes = tess_kv_page_bytes(config, dtype)};
-    tess_status status = make(p, config, dtype, n_pages);
+    *p = (tess_kv_pages){.stream = stream, .page_bytes = tess_kv_page_bytes(model, dtype)};
+    tess_status status = make(p, model, dtype, n_pages);
     if (status != TESS_OK)
         tess_kv_pages_destroy(&p);
     *out = p;

@@ -29,13 +29,13 @@ static inline int64_t tess_kv_pages_of(int64_t n)
     return (n + TESS_ATTENTION_BLOCK - 1) / TESS_ATTENTION_BLOCK;
 }
 
-/* Bytes of a page: keys and values of all layers of a model. SIZE_MAX: too large to count. */
-size_t tess_kv_page_bytes(const tess_model_config *config, tess_dtype dtype);
+/* Bytes of a page: keys and values of all layers of a model, which may be a part. */
+size_t tess_kv_page_bytes(const tess_model *model, tess_dtype dtype);
 
 /* Creates a pool of pages. They are allocated at once, from the kv-cache pool of the stream's device. Borrows
  * stream. */
-tess_status tess_kv_pages_create(tess_stream *stream, const tess_model_config *config, tess_dtype dtype,
-                                 int64_t n_pages, tess_kv_pages **pages);
+tess_status tess_kv_pages_create(tess_stream *stream, const tess_model *model, tess_dtype dtype, int64_t n_pages,
+                                 tess_kv_pages **pages);
 void tess_kv_pages_destroy(tess_kv_pages **pages);
 
 const tess_kv_cache *tess_kv_pages_cache(const tess_kv_pages *pages);

@@ -82,6 +82,12 @@ static inline bool tess_block_shares_key_heads(const tess_block *block)
     return block->q.out.unit == block->head_size && block->q.out.size > block->k.out.size;
 }
 
+/* Elements of a row of keys in a cache: those of the heads that this rank attends with. */
+static inline int64_t tess_block_cached_row(const tess_block *block)
+{
+    return tess_block_shares_key_heads(block) ? block->k.out.size : block->n_kv_heads * block->head_size;
+}
+
 /* Whether the layer has norms of q and k. */
 static inline bool tess_block_norms_heads(const tess_block *block)
 {

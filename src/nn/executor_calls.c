@@ -175,65 +175,56 @@ tess_status tess_executor_rehearse_table(tess_executor *e, const tess_hooks *hoo
     return status;
 }
 
+/* ---- Forward only ---- */
+static tess_status check_task(const tess_executor *e, const tess_batch *batch, const tess_head_task *task)
+{
+    TESS_CHECK(task->logprob == NULL || batch->targets != NULL, TESS_E_INVALID,
+               "batch: log-probabilities need targets");
+    TESS_CHECK(task->n_rows >= 0 && task->n_rows <= e->options.max_tokens, TESS_E_INVALID,
+               "logits of %lld rows; at most %lld at once", (long long)task->n_rows, (long long)e->options.max_tokens);
+    for (int64_t i = 0; i < task->n_rows; i++)
+        TESS_CHECK(task->rows[i] >= 0 && task->rows[i] < batch->n_tokens, TESS_E_INVALID,
+                   "logits of row %d; the batch has %lld", task->rows[i], (long long)batch->n_tokens);
+    return TESS_OK;
+}
+
+tess_status tess_executor_score(tess_executor *e, const tess_range *r, const void *in, void *out,
+                                const tess_head_task *task)
+{
+    TESS_TRY(check_places(e, r));
+    TESS_TRY(check_task(e, r->batch, task));
+    TESS_TRY(tess_executor_take_batch(e, r->batch));
+    TESS_TRY(check_ends(e, r, in, out));
+    const bool head = !tess_executor_leaves(e, r->end - 1);
+    if (head)
+        TESS_TRY(task->values != NULL ? check_values(e) : check_logits(e));
+    TESS_TRY(tess_executor_forward_range(e, r, in, out, TESS_WALK_FOR_RESULT));
+    if (head)
+        TESS_TRY_CTX(tess_executor_evaluate_head(e, r, task), "head: forward");
+    return TESS_OK;
+}
+
 static tess_status evaluate(tess_executor *e, const tess_batch *batch, const tess_head_task *task)
 {
-    tess_range all = whole(e, batch);
+    const tess_range all = whole(e, batch);
     TESS_TRY(check_whole(e));
-    TESS_TRY(task->values != NULL ? check_values(e) : check_logits(e));
-    TESS_TRY(tess_executor_forward_range(e, &all, NULL, NULL, TESS_WALK_FOR_RESULT));
-    TESS_TRY_CTX(tess_executor_evaluate_head(e, &all, task), "head: forward");
-    return TESS_OK;
+    return tess_executor_score(e, &all, NULL, NULL, task);
 }
 
 tess_status tess_executor_logprobs(tess_executor *e, const tess_batch *batch, float inv_temperature, float *logprob,
                                    float *entropy)
 {
-    TESS_CHECK(batch->targets != NULL, TESS_E_INVALID, "batch: log-probabilities need targets");
-    TESS_TRY(tess_executor_take_batch(e, batch));
     return evaluate(e, batch,
                     &(tess_head_task){.inv_temperature = inv_temperature, .logprob = logprob, .entropy = entropy});
-}
-
-tess_status tess_executor_score(tess_executor *e, const tess_range *r, const void *in, void *out, float inv_temperature,
-                                float *logprob, float *entropy)
-{
-    TESS_TRY(check_places(e, r));
-    TESS_CHECK(r->batch->targets != NULL, TESS_E_INVALID, "batch: log-probabilities need targets");
-    TESS_TRY(tess_executor_take_batch(e, r->batch));
-    TESS_TRY(check_ends(e, r, in, out));
-    TESS_TRY(tess_executor_forward_range(e, r, in, out, TESS_WALK_FOR_RESULT));
-    if (tess_executor_leaves(e, r->end - 1))
-        return TESS_OK;
-    TESS_TRY(check_logits(e));
-    const tess_head_task task = {.inv_temperature = inv_temperature, .logprob = logprob, .entropy = entropy};
-    TESS_TRY_CTX(tess_executor_evaluate_head(e, r, &task), "head: forward");
-    return TESS_OK;
-}
-
-tess_status tess_executor_predict(tess_executor *e, const tess_batch *batch, const int32_t *rows, int64_t n_rows,
-                                  float *logits, float inv_temperature, float *logprob)
-{
-    TESS_CHECK(logprob == NULL || batch->targets != NULL, TESS_E_INVALID, "batch: log-probabilities need targets");
-    TESS_TRY(tess_executor_take_batch(e, batch));
-    TESS_CHECK(n_rows >= 0 && n_rows <= e->options.max_tokens, TESS_E_INVALID,
-               "logits of %lld rows; at most %lld at once", (long long)n_rows, (long long)e->options.max_tokens);
-    for (int64_t i = 0; i < n_rows; i++)
-        TESS_CHECK(rows[i] >= 0 && rows[i] < batch->n_tokens, TESS_E_INVALID, "logits of row %d; the batch has %lld",
-                   rows[i], (long long)batch->n_tokens);
-    return evaluate(
-        e, batch,
-        &(tess_head_task){
-            .inv_temperature = inv_temperature, .logprob = logprob, .rows = rows, .n_rows = n_rows, .logits = logits});
 }
 
 tess_status tess_executor_logits(tess_executor *e, const tess_batch *batch, const int32_t *rows, int64_t n_rows,
                                  float *logits)
 {
-    return tess_executor_predict(e, batch, rows, n_rows, logits, 1, NULL);
+    return evaluate(e, batch, &(tess_head_task){.rows = rows, .n_rows = n_rows, .logits = logits});
 }
 
 tess_status tess_executor_values(tess_executor *e, const tess_batch *batch, float *value)
 {
-    TESS_TRY(tess_executor_take_batch(e, batch));
     return evaluate(e, batch, &(tess_head_task){.values = value});
 }

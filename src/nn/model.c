@@ -203,6 +203,20 @@ const tess_model_config *tess_model_get_config(const tess_model *model)
     return &model->config;
 }
 
+const tess_model_part *tess_model_get_part(const tess_model *model)
+{
+    return &model->part;
+}
+
+/* Looks at the first layer only: all layers have the same heads. */
+int64_t tess_model_cached_row(const tess_model *model)
+{
+    int unit = 0;
+    while (unit < model->n_units - 1 && model->blocks[unit].layer < 0)
+        unit++;
+    return tess_block_cached_row(&model->blocks[unit]);
+}
+
 int tess_model_n_params(const tess_model *model)
 {
     return model->n_params;

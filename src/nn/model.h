@@ -93,6 +93,9 @@ tess_status tess_model_create_part(tess_mem *mem, const tess_model_config *confi
                                    tess_model **model);
 void tess_model_destroy(tess_model **model);
 const tess_model_config *tess_model_get_config(const tess_model *model);
+const tess_model_part *tess_model_get_part(const tess_model *model); /* its `layers` is NULL */
+/* Elements of a row of keys, or of values, in a layer's cache. */
+int64_t tess_model_cached_row(const tess_model *model);
 int tess_model_n_params(const tess_model *model);
 const tess_param *tess_model_param(const tess_model *model, int index);
 int tess_model_find_param(const tess_model *model, const char *name); /* index of the parameter; -1: no such name */
@@ -151,10 +154,10 @@ typedef struct tess_watch {
  * logits, the stream, keys and values, weights and gradients) are memory of the executor's device. */
 
 /* Keys and values of past tokens, in pages of TESS_ATTENTION_BLOCK positions (infer/ owns the memory). Page p of
- * layer l starts at k[l] + p * page_stride elements. A page has one row of n_kv_heads * head_size elements for each
+ * layer l starts at k[l] + p * page_stride elements. A page has one row of tess_model_cached_row elements for each
  * position. */
 typedef struct tess_kv_cache {
-    void *const *k, *const *v; /* (L) */
+    void *const *k, *const *v; /* (L of the whole model) NULL: another part has the layer */
     int64_t page_stride, n_pages;
     tess_dtype dtype;
 } tess_kv_cache;
@@ -368,22 +371,30 @@ tess_status tess_executor_rehearse_table(tess_executor *executor, const tess_hoo
 tess_status tess_executor_logprobs(tess_executor *executor, const tess_batch *batch, float inv_temperature,
                                    float *logprob, float *entropy);
 
-/* tess_executor_logprobs for one range of a part of the model. `in` and `out` are as in tess_executor_forward. The
- * range with the head writes logprob and entropy. The slot keeps nothing afterwards. */
+/* The results that an evaluation wants from the head: log-probabilities of targets (T), logits of some rows, or both;
+ * or values (T). */
+typedef struct tess_head_task {
+    float inv_temperature;
+    float *logprob, *entropy; /* (T) NULL: not wanted */
+    const int32_t *rows;      /* (n_rows) the rows of the batch that need logits */
+    int64_t n_rows;
+    float *logits, *values; /* (n_rows, V), (T); NULL: not wanted */
+} tess_head_task;
+
+/* Forward only, for one range of a part of the model, or for all units: computes what the calls around it do. `in` and
+ * `out` are as in tess_executor_forward. The range with the head writes the results. The slot keeps nothing
+ * afterwards. */
 tess_status tess_executor_score(tess_executor *executor, const tess_range *range, const void *in, void *out,
-                                float inv_temperature, float *logprob, float *entropy);
+                                const tess_head_task *task);
 
 /* Forward only. Computes float32 logits (n_rows, V) of the given rows of the batch, with the same bits as inside the
- * two calls above. */
+ * call above. */
 tess_status tess_executor_logits(tess_executor *executor, const tess_batch *batch, const int32_t *rows, int64_t n_rows,
                                  float *logits);
 
 /* Forward only, for a model with a value head (tess_model_config.n_outputs 1, or value_head). Computes the value of
  * each row (T), with the bits of training. */
 tess_status tess_executor_values(tess_executor *executor, const tess_batch *batch, float *value);
-/* Computes logits of some rows and log-probabilities of all targets in one forward. */
-tess_status tess_executor_predict(tess_executor *executor, const tess_batch *batch, const int32_t *rows, int64_t n_rows,
-                                  float *logits, float inv_temperature, float *logprob);
 
 /* Creates hooks for weights that this process holds whole: w[i] is parameter i of the model in compute dtype, dw[i]
  * its float32 gradient or NULL. Borrows both arrays. Allocates *hooks->self; free it with tess_static_hooks_free. */

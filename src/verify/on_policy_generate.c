@@ -92,13 +92,12 @@ static tess_generator_options options_of(const tess_on_policy_plan *plan, const 
     int64_t all = s->strangers || s->shared ? 2 * texts->n : texts->n;
     int64_t batch = s->batch > 0 && s->batch < all ? s->batch : all;
     int64_t pages = tess_kv_pages_of(texts->room);
-    return (tess_generator_options){
-        .dtype = s->dtype,
-        .max_length = texts->room,
-        .max_sequences = batch,
-        .pass_tokens = s->pass > 0 && s->pass < batch ? batch : s->pass,
-        .cache_bytes =
-            s->few_pages ? (size_t)pages * tess_kv_page_bytes(tess_model_get_config(plan->model), s->dtype) : 0};
+    return (tess_generator_options){.dtype = s->dtype,
+                                    .max_length = texts->room,
+                                    .max_sequences = batch,
+                                    .pass_tokens = s->pass > 0 && s->pass < batch ? batch : s->pass,
+                                    .cache_bytes =
+                                        s->few_pages ? (size_t)pages * tess_kv_page_bytes(plan->model, s->dtype) : 0};
 }
 
 tess_status on_policy_generate(tess_mem *mem, const tess_on_policy_plan *plan, const on_policy_setting *s,

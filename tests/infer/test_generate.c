@@ -2,9 +2,11 @@
  * else is in the batch. */
 #include "infer/generate.h"
 
+#include <semaphore.h>
+
 #include "base/core/rng.h"
 #include "infer/kv_pages.h"
-#include "nn/fixture.h"
+#include "nn/points_rig.h"
 
 enum { MAX_PROMPTS = 8, MAX_TOKENS = 96, V = 301 };
 
@@ -154,7 +156,7 @@ static void run(const setting *with, const prompts *p, story *s)
     s->n_prompts = p->n;
     rig_open(&r, &tiny, with->dtype, with->level, with->n_threads);
     tess_generator_options options = {with->dtype, with->max_length, with->max_sequences, with->pass_tokens,
-                                      (size_t)with->n_pages * tess_kv_page_bytes(&tiny, with->dtype)};
+                                      (size_t)with->n_pages * tess_kv_page_bytes(r.model, with->dtype)};
     EXPECT_OK(tess_generator_create(r.stream, r.model, &r.hooks, &options, &generator));
     listener l = {.prompts = p, .story = s, .max_new = with->max_new, .prefix = with->prefix, .quiet = with->quiet};
     EXPECT_OK(generate(generator, &with->sampling, with->end_tokens, with->n_end, &l));
@@ -565,7 +567,7 @@ static void what_is_kept_is_not_read_again_and_changes_no_bit(void)
     memcpy(text, p.ids[0], sizeof(text));
     rig_open(&r, &tiny, TESS_F32, NULL, 1);
     /* Two places and one page to spare, so that others' pages are taken back, too. */
-    const tess_generator_options options = {TESS_F32, 96, 2, 0, 3 * tess_kv_page_bytes(&tiny, TESS_F32)};
+    const tess_generator_options options = {TESS_F32, 96, 2, 0, 3 * tess_kv_page_bytes(r.model, TESS_F32)};
     EXPECT_OK(tess_generator_create(r.stream, r.model, &r.hooks, &options, &generator));
     static const struct {
         int64_t n, shared; /* tokens of the request, and how many of them were kept */
@@ -695,7 +697,205 @@ static void bad_requests_are_refused(void)
     rig_close(&r);
 }
 
+/* ---- Ranks that each have a part of the model ---- */
+enum { MAX_STAGES = 4 };
+
+/* The ranks of a pipeline: stage g is layer g, on rank g % n_ranks. */
+typedef struct pipeline {
+    int n_ranks, n_stages;
+    sem_t full[MAX_STAGES], empty[MAX_STAGES]; /* the stream that a stage reads */
+    char stream[MAX_STAGES][MAX_TOKENS * 64 * sizeof(float)];
+    pthread_barrier_t barrier;
+    void *shown;
+} pipeline;
+
+typedef struct member {
+    points_rank at;
+    pipeline *line;
+    int rank; /* its place in the pipeline */
+    int64_t layers[MAX_STAGES];
+    rig rig;
+    tess_generator *generator;
+    const setting *with;
+    listener listener;
+    story story;
+    tess_status status;
+} member;
+
+static size_t stream_bytes(const member *m, const tess_executor *executor, int64_t n_tokens)
+{
+    return (size_t)(tess_executor_stream_rows(m->rig.model, tess_executor_get_options(executor), n_tokens) *
+                    m->rig.config.hidden_size) *
+           tess_dtype_size(m->rig.dtype);
+}
+
+static tess_status forward(void *self, tess_executor *executor, const tess_batch *batch, const tess_head_task *task)
+{
+    member *m = self;
+    pipeline *line = m->line;
+    const size_t bytes = stream_bytes(m, executor, batch->n_tokens);
+    const tess_model_part *part = tess_model_get_part(m->rig.model);
+    int unit = m->rig.config.tied && part->head && !part->embedding; /* a table that only the head reads */
+    for (int g = m->rank; g < line->n_stages; g += line->n_ranks) {
+        const bool first = g == 0, last = g == line->n_stages - 1;
+        const tess_range range = {0, unit, unit + 1 + first + last, batch};
+        void *in = first ? NULL : tess_executor_input(executor, 0, unit);
+        if (!first) {
+            sem_wait(&line->full[g]);
+            memcpy(in, line->stream[g], bytes);
+            sem_post(&line->empty[g]);
+        }
+        if (!last)
+            sem_wait(&line->empty[g + 1]);
+        TESS_TRY(tess_executor_score(executor, &range, in, last ? NULL : line->stream[g + 1], task));
+        if (!last)
+            sem_post(&line->full[g + 1]);
+        unit = range.end;
+    }
+    return TESS_OK;
+}
+
+static tess_status share(void *self, void *data, size_t bytes)
+{
+    member *m = self;
+    const bool head = tess_model_get_part(m->rig.model)->head;
+    if (head)
+        m->line->shown = data;
+    pthread_barrier_wait(&m->line->barrier);
+    if (!head)
+        memcpy(data, m->line->shown, bytes);
+    pthread_barrier_wait(&m->line->barrier);
+    return TESS_OK;
+}
+
+static void *run_member(void *argument)
+{
+    member *m = argument;
+    m->status = generate(m->generator, &m->with->sampling, NULL, 0, &m->listener);
+    return NULL;
+}
+
+/* How a model is divided over ranks. */
+typedef struct division {
+    int n_heads, n_kv_heads, n_layers, tp, pp;
+    bool rows; /* rows of the stream are shared, too */
+} division;
+
+static void open_pipeline(pipeline *line, const division *by)
+{
+    line->n_ranks = by->pp;
+    line->n_stages = by->n_layers;
+    EXPECT_INT(pthread_barrier_init(&line->barrier, NULL, (unsigned)by->pp), 0);
+    for (int g = 0; g < line->n_stages; g++) {
+        EXPECT_INT(sem_init(&line->full[g], 0, 0), 0);
+        EXPECT_INT(sem_init(&line->empty[g], 0, 1), 0);
+    }
+}
+
+static void open_member(member *m, const division *by, const setting *with, const prompts *p, const rig *whole)
+{
+    tess_model_part part = {.layers = m->layers,
+                            .embedding = m->rank == 0,
+                            .head = (by->n_layers - 1) % by->pp == m->rank,
+                            .tp_rank = m->at.points.rank,
+                            .tp_degree = by->tp};
+    for (int g = m->rank; g < by->n_layers; g += by->pp)
+        m->layers[part.n_layers++] = g;
+    rig_open_part(&m->rig, &whole->config, &part, with->dtype, NULL, 1);
+    give_weights(&m->at.points, &m->rig, whole);
+    tess_generator_options options = {with->dtype, with->max_length, with->max_sequences, with->pass_tokens,
+                                      (size_t)with->n_pages * tess_kv_page_bytes(whole->model, with->dtype)};
+    options.page_bytes = tess_kv_page_bytes(whole->model, with->dtype);
+    options.points = m->at.points;
+    options.sequence_parallel = by->rows;
+    if (by->pp > 1)
+        options.stages = (tess_generator_stages){m, forward, share};
+    EXPECT_OK(tess_generator_create(m->rig.stream, m->rig.model, &m->rig.hooks, &options, &m->generator));
+    m->with = with;
+    m->story.n_prompts = p->n;
+    m->listener = (listener){
+        .prompts = p, .story = &m->story, .max_new = with->max_new, .prefix = with->prefix, .quiet = with->quiet};
+}
+
+/* All ranks tell the story of the whole model. */
+static void run_divided(const division *by, const setting *with, const prompts *p, const rig *whole, const story *want)
+{
+    static member members[MAX_RANKS];
+    static pipeline lines[MAX_RANKS];
+    static team teams[MAX_STAGES];
+    pthread_t threads[MAX_RANKS];
+    int n = by->tp * by->pp;
+    for (int t = 0; t < by->tp; t++)
+        open_pipeline(&lines[t], by);
+    for (int s = 0; s < by->pp; s++) {
+        teams[s] = (team){.degree = by->tp};
+        EXPECT_INT(pthread_barrier_init(&teams[s].barrier, NULL, (unsigned)by->tp), 0);
+    }
+    for (int i = 0; i < n; i++) {
+        member *m = &members[i];
+        *m = (member){.at = {&teams[i / by->tp], {&m->at, i % by->tp, by->tp, exchange}, 0},
+                      .line = &lines[i % by->tp],
+                      .rank = i / by->tp};
+        open_member(m, by, with, p, whole);
+    }
+    for (int i = 0; i < n; i++)
+        EXPECT_INT(pthread_create(&threads[i], NULL, run_member, &members[i]), 0);
+    for (int i = 0; i < n; i++)
+        EXPECT_INT(pthread_join(threads[i], NULL), 0);
+    for (int i = 0; i < n; i++) {
+        EXPECT_OK(members[i].status);
+        expect_same_new_tokens(&members[i].story, want, p);
+        tess_generator_destroy(&members[i].generator);
+        rig_close(&members[i].rig);
+    }
+}
+
+static void ranks_with_parts_of_the_model_draw_as_one(void)
+{
+    static const division divisions[] = {
+        {3, 1, 2, 2, 1, false},                         /* the query heads of a key head are on several ranks */
+        {8, 2, 2, 3, 1, true},  {8, 4, 2, 3, 1, false}, /* unequal shares of the key heads */
+        {2, 2, 2, 3, 1, true},                          /* a rank without heads */
+        {3, 1, 2, 1, 2, false}, {3, 1, 3, 1, 3, false}, {3, 1, 4, 1, 2, false}, /* two stages a rank */
+        {3, 1, 2, 2, 2, false}, {8, 4, 4, 3, 2, true}};
+    static story want;
+    for (size_t i = 0; i < sizeof(divisions) / sizeof(divisions[0]); i++)
+        for (int d = 0; d < 2; d++) {
+            const division *by = &divisions[i];
+            rig whole;
+            prompts p;
+            tess_generator *generator = NULL;
+            tess_model_config config = tiny;
+            config.n_heads = by->n_heads;
+            config.n_kv_heads = by->n_kv_heads;
+            config.n_layers = by->n_layers;
+            setting with = {
+                .dtype = d == 0 ? TESS_F32 : TESS_BF16, .max_sequences = 3, .max_length = 96, .quiet = true};
+            with.sampling = (tess_sampling){.temperature = 1.3, .top_p = 1, .seed = 3, .exact = true};
+            with.max_new = 30;
+            with.prefix = 4 * (uint64_t)d; /* a group whose prompt ends in the second page */
+            if (d == 0)
+                make_prompts(&p, 5, lengths);
+            else
+                make_group(&p, 5, 65);
+            memset(&want, 0, sizeof(want));
+            want.n_prompts = p.n;
+            rig_open(&whole, &config, with.dtype, NULL, 1);
+            const tess_generator_options options = {with.dtype, 96, 5, 0, 0};
+            EXPECT_OK(tess_generator_create(whole.stream, whole.model, &whole.hooks, &options, &generator));
+            listener l = {.prompts = &p, .story = &want, .max_new = 30, .prefix = with.prefix, .quiet = true};
+            EXPECT_OK(generate(generator, &with.sampling, NULL, 0, &l));
+            tess_generator_destroy(&generator);
+            for (with.pass_tokens = 16; with.pass_tokens <= 80; with.pass_tokens += 64) {
+                with.n_pages = with.pass_tokens > 16 ? 0 : 3; /* few: texts give theirs back */
+                run_divided(by, &with, &p, &whole, &want);
+            }
+            rig_close(&whole);
+        }
+}
+
 static const test_case cases[] = {
+    CASE(ranks_with_parts_of_the_model_draw_as_one),
     CASE(greedy_takes_the_argmax_and_reports_the_models_own_bits),
     CASE(repetition_penalty_sees_the_prompt_and_what_is_new),
     CASE(penalized_tokens_agree_with_transformers),

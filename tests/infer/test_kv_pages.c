@@ -6,10 +6,24 @@
 
 enum { ROOM = 8, N_PAGES = 6 };
 
-static const tess_model_config config = {.n_layers = 3, .n_kv_heads = 2, .head_size = 4};
+static const tess_model_config config = {.family = TESS_FAMILY_LLAMA,
+                                         .vocab_size = 3,
+                                         .hidden_size = 16,
+                                         .intermediate_size = 3,
+                                         .n_layers = 3,
+                                         .n_heads = 4,
+                                         .n_kv_heads = 2,
+                                         .head_size = 4,
+                                         .max_position = 512,
+                                         .sum_leaves = 1,
+                                         .norm_eps = 1e-6,
+                                         .rope = {.kind = TESS_ROPE_DEFAULT, .theta = 10000},
+                                         .bos_token_id = -1,
+                                         .pad_token_id = -1};
 
 typedef struct tables {
     tess_stream *stream;
+    tess_model *model;
     tess_kv_pages *pool;
     tess_kv_table t[4];
     int32_t pages[4][ROOM];
@@ -19,7 +33,8 @@ static void tables_open(tables *x)
 {
     memset(x, 0, sizeof(*x));
     EXPECT_OK(tess_stream_create(test_mem(), 1, "ref", &x->stream));
-    EXPECT_OK(tess_kv_pages_create(x->stream, &config, TESS_F32, N_PAGES, &x->pool));
+    EXPECT_OK(tess_model_create(test_mem(), &config, &x->model));
+    EXPECT_OK(tess_kv_pages_create(x->stream, x->model, TESS_F32, N_PAGES, &x->pool));
     for (int i = 0; i < 4; i++)
         x->t[i].pages = x->pages[i];
 }
@@ -31,6 +46,7 @@ static void tables_close(tables *x)
     EXPECT_INT(tess_kv_pages_stats(x->pool).used, 0);
     EXPECT_INT(tess_kv_pages_free(x->pool), N_PAGES);
     tess_kv_pages_destroy(&x->pool);
+    tess_model_destroy(&x->model);
     tess_stream_destroy(&x->stream);
 }
 
@@ -56,10 +72,10 @@ static void the_pool_says_what_the_pages_take(void)
 {
     tables x;
     tables_open(&x);
-    EXPECT_INT((int64_t)tess_kv_page_bytes(&config, TESS_F32), 3 * 2 * 64 * 8 * 4);
-    EXPECT_INT((int64_t)tess_kv_page_bytes(&config, TESS_BF16), 3 * 2 * 64 * 8 * 2);
+    EXPECT_INT((int64_t)tess_kv_page_bytes(x.model, TESS_F32), 3 * 2 * 64 * 8 * 4);
+    EXPECT_INT((int64_t)tess_kv_page_bytes(x.model, TESS_BF16), 3 * 2 * 64 * 8 * 2);
     EXPECT_INT((int64_t)tess_mem_stats(test_mem(), TESS_POOL_KV_CACHE).bytes,
-               N_PAGES * (int64_t)tess_kv_page_bytes(&config, TESS_F32));
+               N_PAGES * (int64_t)tess_kv_page_bytes(x.model, TESS_F32));
     tables_close(&x);
     EXPECT_INT((int64_t)tess_mem_stats(test_mem(), TESS_POOL_KV_CACHE).bytes, 0);
 }
@@ -133,22 +149,44 @@ static void a_copy_needs_a_free_page(void)
     tables_close(&x);
 }
 
-static void impossible_caches_are_refused(void)
+/* Pages of a part have its layers, and its key heads; or all of these, if more ranks share a layer than it has any. */
+static void a_part_has_its_own_layers_and_heads(void)
 {
+    static const struct {
+        tess_model_part part;
+        int64_t layers, row;
+    } parts[] = {{{1, 2, false, true, NULL, 0, 1}, 2, 8},
+                 {{0, 3, true, true, NULL, 1, 2}, 3, 4},
+                 {{0, 3, true, true, NULL, 2, 3}, 3, 8}};
     tess_stream *stream;
-    tess_kv_pages *pool;
-    tess_model_config huge = config;
     EXPECT_OK(tess_stream_create(test_mem(), 1, "ref", &stream));
-    EXPECT_FAILS(tess_kv_pages_create(stream, &config, TESS_F32, 0, &pool), TESS_E_INVALID, "0 pages");
-    huge.n_layers = INT64_C(1) << 60;
-    EXPECT(tess_kv_page_bytes(&huge, TESS_F32) == SIZE_MAX);
-    EXPECT_FAILS(tess_kv_pages_create(stream, &huge, TESS_F32, 2, &pool), TESS_E_NOMEM, "too large");
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        tess_model *model;
+        tess_kv_pages *pool;
+        EXPECT_OK(tess_model_create_part(test_mem(), &config, &parts[i].part, &model));
+        EXPECT_INT((int64_t)tess_kv_page_bytes(model, TESS_F32), parts[i].layers * 2 * 64 * parts[i].row * 4);
+        EXPECT_OK(tess_kv_pages_create(stream, model, TESS_F32, 2, &pool));
+        const tess_kv_cache *cache = tess_kv_pages_cache(pool);
+        for (int64_t l = 0; l < 3; l++)
+            EXPECT((cache->k[l] != NULL) == (l >= parts[i].part.first_layer));
+        tess_kv_pages_destroy(&pool);
+        tess_model_destroy(&model);
+    }
     tess_stream_destroy(&stream);
 }
 
+static void a_cache_without_pages_is_refused(void)
+{
+    tables x;
+    tess_kv_pages *pool;
+    tables_open(&x);
+    EXPECT_FAILS(tess_kv_pages_create(x.stream, x.model, TESS_F32, 0, &pool), TESS_E_INVALID, "0 pages");
+    tables_close(&x);
+}
+
 static const test_case cases[] = {
-    CASE(the_pool_says_what_the_pages_take), CASE(pages_come_and_go),
-    CASE(a_fork_shares_until_it_writes),     CASE(a_copy_needs_a_free_page),
-    CASE(impossible_caches_are_refused),
+    CASE(the_pool_says_what_the_pages_take),   CASE(pages_come_and_go),
+    CASE(a_fork_shares_until_it_writes),       CASE(a_copy_needs_a_free_page),
+    CASE(a_part_has_its_own_layers_and_heads), CASE(a_cache_without_pages_is_refused),
 };
 TEST_MAIN(cases)

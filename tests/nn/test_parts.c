@@ -165,12 +165,13 @@ static void stages_of_a_v(const fixture *f, rig *whole, const float *expected, c
         options.slot_units = NULL;
         EXPECT(r == 1 || bytes < tess_executor_bytes(ranks[r].model, &options));
     }
+    const tess_head_task scoring = {.inv_temperature = 1, .logprob = logprob};
     for (int way = 0; way < 3; way++) /* forward, to score, and forward and backward */
         for (int k = 0; k < STAGES; k++) {
             int r = stages[k].rank;
             tess_range range = {stages[k].slot, stages[k].begin, stages[k].end, &f->batch};
             void *in = k > 0 ? h[k] : NULL, *out = k < STAGES - 1 ? h[k + 1] : NULL;
-            EXPECT_OK(way == 1 ? tess_executor_score(executors[r], &range, in, out, 1, logprob, NULL)
+            EXPECT_OK(way == 1 ? tess_executor_score(executors[r], &range, in, out, &scoring)
                                : tess_executor_forward(executors[r], &range, in, out));
             if (way == 1 && k == STAGES - 1)
                 EXPECT_SAME(logprob, scored, (size_t)f->batch.n_tokens);

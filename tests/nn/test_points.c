@@ -1,26 +1,8 @@
 /* Ranks that share the layers of a model, as threads with points over plain memory: each has the bits of one rank. */
-#include <pthread.h>
-
-#include "fixture.h"
 #include "nn/layers/layers.h"
+#include "points_rig.h"
 
-enum { MAX_RANKS = 8, LONG = 128, MAX_T = 1100 }; /* past a chunk of the head */
-
-/* Faults between ranks; the bits must reveal them. */
-typedef enum fault {
-    NO_FAULT,
-    STALE_GATHER,  /* rank 1 misses what others give in one exchange */
-    ROTATED_ORDER, /* sums over feed-forward channels start at the second rank's: the same addends in another order */
-} fault;
-
-typedef struct team {
-    int degree;
-    pthread_barrier_t barrier;
-    const tess_exchange *at[MAX_RANKS];
-    fault fault;
-    int64_t mlp;     /* feed-forward channels */
-    int64_t n_stale; /* the exchange that STALE_GATHER hits */
-} team;
+enum { LONG = 128, MAX_T = 1100 }; /* past a chunk of the head */
 
 typedef enum loss { LOSS_PLAIN, LOSS_OF_ROWS, LOSS_OF_ALL } loss;
 
@@ -48,71 +30,15 @@ typedef struct values {
 } values;
 
 typedef struct rank_of {
-    team *team;
-    tess_points points;
+    points_rank at;
     rig rig;
     tess_executor *executor;
     const fixture *fixture;
     const layout *layout;
-    int64_t n_exchanges, n_in_training;
+    int64_t n_in_training;
     tess_status status;
     values values;
 } rank_of;
-
-/* The place of the holder's `begin` in a rotated order of the same pieces. */
-static int64_t rotated(const team *t, tess_cut cut, int rank)
-{
-    int64_t at = 0, begin, size;
-    for (int i = 1; i <= t->degree; i++) {
-        if (i % t->degree == rank)
-            return at;
-        tess_cut_range(cut, t->degree, i % t->degree, &begin, &size);
-        at += size;
-    }
-    return at;
-}
-
-/* The part of what rank `from` holds that `rank` wants. */
-static void copy_part(const team *t, const tess_exchange *x, int rank, int from)
-{
-    const tess_exchange *other = t->at[from];
-    int64_t first[2], last[2], held[2], wanted[2], shift[2] = {0, 0};
-    for (int d = 0; d < 2; d++) {
-        int64_t size, end;
-        tess_cut_range(x->held[d], t->degree, from, &held[d], &size);
-        if (t->fault == ROTATED_ORDER && x->held[d].unit > 0 && x->held[d].size == t->mlp)
-            shift[d] = rotated(t, x->held[d], from) - held[d];
-        end = held[d] + size;
-        tess_cut_range(x->wanted[d], t->degree, rank, &wanted[d], &size);
-        first[d] = held[d] > wanted[d] ? held[d] : wanted[d];
-        last[d] = end < wanted[d] + size ? end : wanted[d] + size;
-    }
-    for (int64_t i = first[0]; i < last[0] && first[1] < last[1]; i++) {
-        const char *source = other->mine;
-        char *target = x->into;
-        int64_t to = (i + shift[0] - wanted[0]) * x->into_ld + first[1] + shift[1] - wanted[1];
-        memcpy(target + to * (int64_t)x->element,
-               source + ((i - held[0]) * other->ld + first[1] - held[1]) * (int64_t)x->element,
-               (size_t)(last[1] - first[1]) * x->element);
-    }
-}
-
-static tess_status exchange(void *self, const tess_exchange *x)
-{
-    rank_of *me = self;
-    team *t = me->team;
-    t->at[me->points.rank] = x;
-    pthread_barrier_wait(&t->barrier);
-    bool stale = t->fault == STALE_GATHER && me->points.rank == 1 && me->n_exchanges == t->n_stale;
-    for (int from = 0; from < t->degree; from++) {
-        EXPECT(memcmp(x->held, t->at[from]->held, sizeof(x->held)) == 0 && x->element == t->at[from]->element);
-        if (!stale || from == 1)
-            copy_part(t, x, me->points.rank, from);
-    }
-    me->n_exchanges++;
-    pthread_barrier_wait(&t->barrier);
-    return TESS_OK;
-}
 
 /* Every derivative is another function of both, of the row and of one that another rank may have scored. */
 static tess_status grade(void *self, int64_t begin, int64_t n, const float *logprob, const float *entropy,
@@ -167,7 +93,7 @@ static void *run_rank(void *argument)
     rank_of *me = argument;
     me->status =
         me->layout->forward_only ? TESS_OK : train(me->executor, me->fixture, &me->rig, me->layout, me->values.logprob);
-    me->n_in_training = me->n_exchanges;
+    me->n_in_training = me->at.n_exchanges;
     if (me->status == TESS_OK)
         me->status = score(me->executor, me->fixture, &me->values);
     return NULL;
@@ -202,38 +128,6 @@ static tess_executor *executor_of(rig *r, const fixture *f, const layout *l, con
                                                    .split_backward = l->split,
                                                    .sequence_parallel = l->rows && l->degree > 1,
                                                    .points = points});
-}
-
-static size_t count_of(const tess_param *param)
-{
-    return (size_t)tess_shape_count(&param->shape);
-}
-
-/* This rank's part of the whole parameter, element by element. */
-static void take_slice(const tess_points *points, const tess_param *param, const float *whole, float *mine)
-{
-    const tess_param_slice *s = &param->slice;
-    int64_t columns = param->shape.n_dims == 2 ? param->shape.dim[1] : 1, begin, size;
-    int64_t all = s->whole.n_dims == 2 ? s->whole.dim[1] : 1;
-    tess_cut_range((tess_cut){s->whole.dim[s->dim], s->unit}, points->degree, points->rank, &begin, &size);
-    EXPECT_INT(param->shape.dim[s->dim], size);
-    for (int64_t i = 0; i < (int64_t)count_of(param); i++) {
-        int64_t at[2] = {i / columns, i % columns};
-        at[s->dim] += begin;
-        mine[i] = whole[at[0] * all + at[1]];
-    }
-}
-
-static void give_weights(const tess_points *points, rig *mine, const rig *whole)
-{
-    EXPECT_INT(mine->n_params, whole->n_params);
-    for (int i = 0; i < mine->n_params; i++) {
-        const tess_param *param = tess_model_param(mine->model, i), *full = tess_model_param(whole->model, i);
-        EXPECT_TEXT(param->name, full->name);
-        EXPECT_SAME(&param->slice.whole, &full->shape, 1);
-        take_slice(points, param, whole->w32[i], mine->w32[i]);
-    }
-    rig_refresh(mine);
 }
 
 /* Elements of gradients whose bits are not those of the whole's. */
@@ -301,11 +195,11 @@ static outcome run(const fixture *f, rig *whole, const values *expected, const l
     EXPECT_INT(pthread_barrier_init(&t.barrier, NULL, (unsigned)l->degree), 0);
     for (int r = 0; r < l->degree; r++) {
         rank_of *me = &ranks[r];
-        *me = (rank_of){.team = &t, .points = {me, r, l->degree, exchange}, .fixture = f, .layout = l};
+        *me = (rank_of){.at = {&t, {&me->at, r, l->degree, exchange}, 0}, .fixture = f, .layout = l};
         tess_model_part part = {0, f->config.n_layers, true, true, NULL, r, l->degree};
         rig_open_part(&me->rig, &f->config, &part, l->dtype, l->level, 1);
-        give_weights(&me->points, &me->rig, whole);
-        me->executor = executor_of(&me->rig, f, l, &me->points);
+        give_weights(&me->at.points, &me->rig, whole);
+        me->executor = executor_of(&me->rig, f, l, &me->at.points);
         me->values.logits = alloc_logits(f);
     }
     check_cover(ranks, l->degree, whole);
@@ -318,7 +212,7 @@ static outcome run(const fixture *f, rig *whole, const values *expected, const l
         if (planted == NO_FAULT)
             expect_values(f, &ranks[r].values, expected, !l->forward_only);
         if (!l->forward_only)
-            found.n_differing += differing(&ranks[r].points, &ranks[r].rig, whole, planted == NO_FAULT);
+            found.n_differing += differing(&ranks[r].at.points, &ranks[r].rig, whole, planted == NO_FAULT);
         found.n_in_training = ranks[r].n_in_training;
         tess_executor_destroy(&ranks[r].executor);
         rig_close(&ranks[r].rig);

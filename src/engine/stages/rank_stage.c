@@ -30,6 +30,7 @@ typedef struct stage_parting {
 
 struct tess_stage {
     tess_engine *e;
+    tess_executor *executor;         /* the engine's, except while another one evaluates */
     tess_team *team;                 /* the ranks that run the stages of the same micro-batches */
     tess_pipeline_schedule schedule; /* schedule for the number of micro-batches of the latest step */
     tess_stage_times times;
@@ -170,7 +171,8 @@ tess_status tess_stage_create(tess_engine *e, tess_stage **out)
     tess_stage *s;
     *out = NULL;
     TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_MISC, sizeof(*s), "stage", (void **)&s));
-    *s = (tess_stage){.e = e, .team = tess_mesh_team(e->mesh, "pp"), .n_slots = e->n_stage_slots};
+    *s = (tess_stage){
+        .e = e, .executor = e->executor, .team = tess_mesh_team(e->mesh, "pp"), .n_slots = e->n_stage_slots};
     tess_status status = alloc_slots(s);
     if (status == TESS_OK)
         status = alloc_embedded(s);
@@ -258,10 +260,16 @@ static tess_status part_with(tess_stage *s, stage_slot *slot)
     return TESS_OK;
 }
 
+/* The executor's number of a slot. Other executors than the engine's have one slot, for all units. */
+static int number_of(const tess_stage *s, const stage_slot *slot)
+{
+    return s->executor == s->e->executor ? (int)(slot - s->slots) : 0;
+}
+
 /* The buffer from which the executor reads the stream of the stage below. */
 static void *input_of(const tess_stage *s, const stage_slot *slot)
 {
-    return tess_executor_input(s->e->executor, (int)(slot - s->slots), plan_of(s)->units[slot->chunk].begin);
+    return tess_executor_input(s->executor, number_of(s, slot), plan_of(s)->units[slot->chunk].begin);
 }
 
 static tess_status receive(tess_stage *s, stage_slot *slot, bool forward)
@@ -338,7 +346,7 @@ static tess_status give_stream(const tess_stage *s, const stage_slot *slot, cons
 static tess_range range_of(const tess_stage *s, const stage_slot *slot)
 {
     tess_slot_units units = plan_of(s)->units[slot->chunk];
-    return (tess_range){(int)(slot - s->slots), units.begin, units.end, &slot->batch};
+    return (tess_range){number_of(s, slot), units.begin, units.end, &slot->batch};
 }
 
 /* Whether this is the first stage and sends the gradient of its stream to the last one, for a tied table. */
@@ -616,31 +624,49 @@ tess_status tess_stage_rehearse(tess_stage *s, const tess_hooks *hooks, int n_lo
 }
 
 /* ---- Forward only ---- */
-static tess_status score_chunk(tess_stage *s, stage_slot *slot, tess_loss_sum *sum)
+static tess_status evaluate_chunk(tess_stage *s, stage_slot *slot, const tess_head_task *task)
 {
-    tess_engine *e = s->e;
     const void *in;
-    int stage = stage_of(s, slot);
-    tess_range range = range_of(s, slot);
+    const int stage = stage_of(s, slot);
+    const tess_range range = range_of(s, slot);
     if (slot->below != NULL && stage > 0)
         TESS_TRY(receive(s, slot, true));
     TESS_TRY(wait_for(s, &slot->sent_above));
     TESS_TRY(give_stream(s, slot, &in));
-    TESS_TRY(tess_executor_score(e->executor, &range, in, slot->above, 1, e->logprobs, NULL));
-    if (is_last(s, slot))
-        return tess_engine_add_loss(e, slot->batch.targets, slot->batch.n_tokens, sum);
-    return tess_pipeline_crosses(&plan_of(s)->shape, stage) ? send(s, slot, TESS_PIPELINE_SEND_F) : TESS_OK;
+    TESS_TRY(tess_executor_score(s->executor, &range, in, slot->above, task));
+    return !is_last(s, slot) && tess_pipeline_crosses(&plan_of(s)->shape, stage) ? send(s, slot, TESS_PIPELINE_SEND_F)
+                                                                                 : TESS_OK;
 }
 
-tess_status tess_stage_score(tess_stage *s, const tess_batch *batch, tess_loss_sum *sum)
+static tess_status evaluate(tess_stage *s, const tess_batch *batch, const tess_head_task *task)
 {
+    TESS_CHECK(batch->n_tokens <= s->e->pass_tokens, TESS_E_INVALID, "batch: %lld tokens; a stage has room for %lld",
+               (long long)batch->n_tokens, (long long)s->e->pass_tokens);
     for (int chunk = 0; chunk < plan_of(s)->shape.chunks; chunk++) {
         stage_slot *slot = &s->slots[s->first_slot[chunk]];
         slot->batch = *batch;
         slot->micro = -1;
-        TESS_TRY_CTX(score_chunk(s, slot, sum), "stage %d of %d: forward", stage_of(s, slot), n_stages(s));
+        TESS_TRY_CTX(evaluate_chunk(s, slot, task), "stage %d of %d: forward", stage_of(s, slot), n_stages(s));
     }
     for (int i = 0; i < s->n_slots; i++)
         TESS_TRY(wait_for(s, &s->slots[i].sent_above));
     return TESS_OK;
+}
+
+tess_status tess_stage_evaluate(tess_stage *s, tess_executor *executor, const tess_batch *batch,
+                                const tess_head_task *task)
+{
+    s->executor = executor;
+    tess_status status = evaluate(s, batch, task);
+    s->executor = s->e->executor;
+    return status;
+}
+
+tess_status tess_stage_share(tess_stage *s, void *data, size_t bytes)
+{
+    tess_team_label(s->team, "draws", -1);
+    tess_status status =
+        tess_broadcast(s->team, data, bytes, TESS_U8, tess_pipeline_rank_of(&plan_of(s)->shape, n_stages(s) - 1), NULL);
+    tess_team_label(s->team, NULL, -1);
+    return status;
 }

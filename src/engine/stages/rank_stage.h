@@ -95,8 +95,12 @@ tess_status tess_stage_rehearse(tess_stage *stage, const tess_hooks *hooks, int 
 /* How many of n_local micro-batches a rehearsal needs: further ones repeat the same calls. */
 int tess_stage_rehearsed(const tess_stage *stage, int n_local);
 
-/* Adds the losses of a batch to the meter, forward only. The rank with the head counts its tokens in *sum.
- * Collective over the pipeline, whose ranks must pass the same batch. */
-tess_status tess_stage_score(tess_stage *stage, const tess_batch *batch, tess_loss_sum *sum);
+/* Runs this rank's chunks forward on a batch. The rank with the head computes the task. The executor is the engine's,
+ * or one for the same model that has one slot. Collective over the pipeline, whose ranks pass the same batch.
+ * TESS_E_INVALID: the batch has more tokens than a micro-batch may have */
+tess_status tess_stage_evaluate(tess_stage *stage, tess_executor *executor, const tess_batch *batch,
+                                const tess_head_task *task);
+/* Gives all ranks of the pipeline the bytes of the rank with the head. Collective over the pipeline. */
+tess_status tess_stage_share(tess_stage *stage, void *data, size_t bytes);
 
 #endif

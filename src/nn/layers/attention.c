@@ -108,7 +108,7 @@ static tess_attention describe(const tess_layer_call *c, const tess_tensors *t)
 {
     const tess_block *p = c->block;
     tess_head_strides stride = tess_head_strides_of(p);
-    int64_t kv_stride = c->batch->cache != NULL ? p->n_kv_heads * p->head_size : stride.kv;
+    int64_t kv_stride = c->batch->cache != NULL ? tess_block_cached_row(p) : stride.kv;
     return (tess_attention){
         .n_seqs = c->batch->n_seqs,
         .seqs = t->seqs,
@@ -129,49 +129,50 @@ static tess_attention describe(const tess_layer_call *c, const tess_tensors *t)
     };
 }
 
-/* Each sequence attends to its own rows of the batch. */
-static void sequences_of_batch(const tess_layer_call *c, const tess_tensors *t)
-{
-    int64_t stride = tess_head_strides_of(c->block).kv;
-    for (int64_t i = 0; i < c->batch->n_seqs; i++) {
-        int64_t begin = c->batch->cu_seqlens[i], length = c->batch->cu_seqlens[i + 1] - begin;
-        t->seqs[i] = (tess_attention_seq){
-            begin, length, length, tess_at(c, t->k, begin * stride), tess_at(c, t->v, begin * stride), NULL};
-    }
-}
-
 /* Copies keys and values of `length` tokens, from the batch's row `row` on, to positions `past` and following of a
  * sequence in the cache. */
-static tess_status append_rows(const tess_layer_call *c, const tess_tensors *t, const int32_t *pages, int64_t row,
-                               int64_t past, int64_t length)
+static tess_status append_rows(const tess_layer_call *c, const void *k, const void *v, int64_t stride,
+                               const int32_t *pages, int64_t row, int64_t past, int64_t length)
 {
     const tess_kv_cache *cache = c->batch->cache;
-    int64_t stride = tess_head_strides_of(c->block).kv, width = c->block->n_kv_heads * c->block->head_size;
-    int64_t element = (int64_t)tess_dtype_size(c->dtype);
+    int64_t width = tess_block_cached_row(c->block), element = (int64_t)tess_dtype_size(c->dtype);
     for (int64_t done = 0, n; done < length; done += n) {
         int64_t at = (past + done) % TESS_ATTENTION_BLOCK, from = (row + done) * stride;
         int64_t to = pages[(past + done) / TESS_ATTENTION_BLOCK] * cache->page_stride + at * width;
         n = length - done < TESS_ATTENTION_BLOCK - at ? length - done : TESS_ATTENTION_BLOCK - at;
-        TESS_TRY(tess_layer_copy_rows(c, element, n, width, tess_at(c, t->k, from), stride,
+        TESS_TRY(tess_layer_copy_rows(c, element, n, width, tess_at(c, k, from), stride,
                                       tess_at(c, cache->k[c->block->layer], to), width));
-        TESS_TRY(tess_layer_copy_rows(c, element, n, width, tess_at(c, t->v, from), stride,
+        TESS_TRY(tess_layer_copy_rows(c, element, n, width, tess_at(c, v, from), stride,
                                       tess_at(c, cache->v[c->block->layer], to), width));
     }
     return TESS_OK;
 }
 
-/* Appends new keys and values to the sequences' pages in the cache. Attention reads the whole sequences there. */
-static tess_status sequences_of_cache(const tess_layer_call *c, const tess_tensors *t)
+tess_status tess_cache_append(const tess_layer_call *c, const void *k, const void *v, int64_t stride)
 {
     const tess_batch *batch = c->batch;
-    for (int64_t i = 0; i < batch->n_seqs; i++) {
-        int64_t begin = batch->cu_seqlens[i], length = batch->cu_seqlens[i + 1] - begin, past = batch->pos[begin];
-        TESS_TRY(append_rows(c, t, batch->pages[i], begin, past, length));
-        t->seqs[i] = (tess_attention_seq){
-            begin,          length, past + length, batch->cache->k[c->block->layer], batch->cache->v[c->block->layer],
-            batch->pages[i]};
+    for (int64_t i = 0; batch->cache != NULL && i < batch->n_seqs; i++) {
+        int64_t begin = batch->cu_seqlens[i], length = batch->cu_seqlens[i + 1] - begin;
+        TESS_TRY(append_rows(c, k, v, stride, batch->pages[i], begin, batch->pos[begin], length));
     }
     return TESS_OK;
+}
+
+void tess_attention_sequences(const tess_layer_call *c, const void *k, const void *v, int64_t stride, int64_t column,
+                              tess_attention_seq *seqs)
+{
+    const tess_batch *batch = c->batch;
+    const bool cached = batch->cache != NULL;
+    for (int64_t i = 0; i < batch->n_seqs; i++) {
+        int64_t begin = batch->cu_seqlens[i], length = batch->cu_seqlens[i + 1] - begin;
+        int64_t at = column + (cached ? 0 : begin * stride), past = cached ? batch->pos[begin] : 0;
+        seqs[i] = (tess_attention_seq){begin,
+                                       length,
+                                       past + length,
+                                       tess_at(c, cached ? batch->cache->k[c->block->layer] : k, at),
+                                       tess_at(c, cached ? batch->cache->v[c->block->layer] : v, at),
+                                       cached ? batch->pages[i] : NULL};
+    }
 }
 
 tess_status tess_attention_forward(const tess_layer_call *c, const tess_tensors *t)
@@ -180,10 +181,9 @@ tess_status tess_attention_forward(const tess_layer_call *c, const tess_tensors 
         return tess_shared_attention_forward(c, t);
     if (c->block->n_kv_heads == 0) /* there are more ranks than heads, and this rank has none */
         return TESS_OK;
-    if (c->batch->cache != NULL)
-        TESS_TRY(sequences_of_cache(c, t));
-    else
-        sequences_of_batch(c, t);
+    const int64_t stride = tess_head_strides_of(c->block).kv;
+    TESS_TRY(tess_cache_append(c, t->k, t->v, stride));
+    tess_attention_sequences(c, t->k, t->v, stride, 0, t->seqs);
     tess_attention attention = describe(c, t);
     return c->kernels->attention_forward(c->stream, &attention);
 }
@@ -195,7 +195,7 @@ tess_status tess_attention_backward(const tess_layer_call *c, const tess_tensors
     if (c->block->n_kv_heads == 0)
         return TESS_OK;
     tess_head_strides stride = tess_head_strides_of(c->block);
-    sequences_of_batch(c, t);
+    tess_attention_sequences(c, t->k, t->v, stride.kv, 0, t->seqs);
     const tess_attention_grad grad = {.forward = describe(c, t),
                                       .dout = t->dout,
                                       .dq = t->dq,

@@ -88,16 +88,6 @@ typedef struct tess_tensor_row {
     unsigned group;    /* the group (tess_layer_group) of a saved tensor; 0: it is never computed again */
 } tess_tensor_row;
 
-/* The results that an evaluation wants from the head: log-probabilities of targets, logits of some rows, or both; or
- * values. */
-typedef struct tess_head_task {
-    float inv_temperature;
-    float *logprob, *entropy; /* NULL: not wanted */
-    const int32_t *rows;
-    int64_t n_rows;
-    float *logits, *values; /* NULL: not wanted */
-} tess_head_task;
-
 /* A part of a block. Most parts read the stream and add to it: such a part leaves its sum in two tensors, its input
  * and `branch`, which the next part adds. The first part of a block may be a source, which makes the stream, and the
  * last one a sink, which ends it. */

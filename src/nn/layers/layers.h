@@ -169,6 +169,12 @@ tess_status tess_heads_forward(const tess_layer_call *call, const tess_tensors *
  * are written to q and k, which are no longer needed. rotated: whether dq and dk are still those of rotated heads. */
 tess_status tess_heads_backward(const tess_layer_call *call, const tess_tensors *tensors, bool rotated);
 
+/* Appends the rows of k and v, `stride` elements apart, to the sequences' pages, if the batch has a cache. */
+tess_status tess_cache_append(const tess_layer_call *call, const void *k, const void *v, int64_t stride);
+/* Fills in the batch's sequences. Their keys and values are those rows, from element `column` on; with a cache, the
+ * rows of their pages. */
+void tess_attention_sequences(const tess_layer_call *call, const void *k, const void *v, int64_t stride, int64_t column,
+                              tess_attention_seq *seqs);
 /* Computes attention: q, k, v -> out. */
 tess_status tess_attention_forward(const tess_layer_call *call, const tess_tensors *tensors);
 /* Computes attention's gradients: dout -> dq, dk, dv. */

@@ -1,10 +1,10 @@
 /* Attention if more ranks share a layer than it has key heads: the query heads of one key head are then on several
  * ranks.
  *
- * Every rank gathers all keys and values, and attends with its own query heads. A gradient of keys or values is one
- * sum over all query heads of its key head and their rows, so it is split by keys instead. Every rank receives the
- * queries, outputs and their gradients of all heads. It computes dk and dv of some rows, and dq of its own heads.
- * These rows and heads are independent of each other, so the bits are those of one rank.
+ * Every rank gathers all keys and values, and attends with its own query heads. A cache has all of them on every rank.
+ * A gradient of keys or values is one sum over all query heads of its key head and their rows, so it is split by keys
+ * instead. Every rank receives the queries, outputs and their gradients of all heads. It computes dk and dv of some
+ * rows, and dq of its own heads. These rows and heads are independent of each other, so the bits are those of one rank.
  *
  * Each of t ranks receives (t - 1) / t of: 2 T G D elements in forward; T (3 H + 2 G) D elements and T H floats in
  * backward; and 2 T D elements for each of its key heads. */
@@ -57,17 +57,6 @@ static tess_status gather_keys(const tess_layer_call *c, const tess_tensors *t, 
     return gather(c, "values", c->block->v.out, element, t->v, ld, all->v);
 }
 
-/* Fills in the sequences of the key head `kv`. */
-static void find_sequences(const tess_layer_call *c, const heads *h, const whole_heads *all, int64_t kv,
-                           tess_attention_seq *seqs)
-{
-    for (int64_t i = 0; i < c->batch->n_seqs; i++) {
-        int64_t begin = c->batch->cu_seqlens[i], length = c->batch->cu_seqlens[i + 1] - begin;
-        const int64_t at = (begin * h->G + kv) * h->D;
-        seqs[i] = (tess_attention_seq){begin, length, length, tess_at(c, all->k, at), tess_at(c, all->v, at), NULL};
-    }
-}
-
 static tess_attention describe(const tess_layer_call *c, const heads *h, const tess_attention_seq *seqs)
 {
     return (tess_attention){.n_seqs = c->batch->n_seqs,
@@ -81,6 +70,7 @@ static tess_attention describe(const tess_layer_call *c, const heads *h, const t
                             .out_stride = h->H * h->D,
                             .k_stride = h->G * h->D,
                             .v_stride = h->G * h->D,
+                            .page_stride = c->batch->cache != NULL ? c->batch->cache->page_stride : 0,
                             .dtype = c->dtype};
 }
 
@@ -108,10 +98,11 @@ tess_status tess_shared_attention_forward(const tess_layer_call *c, const tess_t
     const whole_heads all = place_whole(c, &h);
     const int64_t per_key = h.H / h.G, last = h.first + h.n;
     TESS_TRY(gather_keys(c, t, &all));
+    TESS_TRY(tess_cache_append(c, all.k, all.v, h.G * h.D));
     for (int64_t begin = h.first, end; begin < last; begin = end) {
         const int64_t kv = begin / per_key;
         end = (kv + 1) * per_key < last ? (kv + 1) * per_key : last;
-        find_sequences(c, &h, &all, kv, t->seqs);
+        tess_attention_sequences(c, all.k, all.v, h.G * h.D, kv * h.D, t->seqs);
         tess_attention a = describe(c, &h, t->seqs);
         TESS_TRY(attend(c, t, &h, &a, begin, end));
     }
@@ -143,7 +134,7 @@ tess_status tess_shared_attention_backward(const tess_layer_call *c, const tess_
     TESS_TRY(gather(c, "outputs", p->q.out, element, t->out, own, all.out));
     TESS_TRY(gather(c, "gradient", p->q.out, element, t->dout, own, all.dout));
     TESS_TRY(gather(c, "sums", (tess_cut){h.H, 1}, sizeof(float), t->lse, h.n, c->split.rstd));
-    find_sequences(c, &h, &all, 0, t->seqs);
+    tess_attention_sequences(c, all.k, all.v, h.G * h.D, 0, t->seqs);
     tess_attention_grad grad = {.forward = describe(c, &h, t->seqs),
                                 .dout = all.dout,
                                 .dq = all.dq,
