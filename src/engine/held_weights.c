@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/core/flat.h"
 #include "base/core/rng.h"
 #include "device/bf16.h"
 #include "tessera/comm.h"
@@ -43,9 +44,6 @@ static tess_compute beside(const tess_compute *owner)
 tess_status tess_weights_hold(tess_engine *e, tess_held_weights *held)
 {
     *held = (tess_held_weights){.engine = e, .model = e->model, .compute = beside(&e->compute)};
-    TESS_CHECK(e->at.n_parts == 1, TESS_E_UNSUPPORTED,
-               "drawing samples needs whole layers on every rank: set parallelism.pipeline_parallel_degree=1 and "
-               "tensor_parallel_degree=1 (sharding strategies do not matter)");
     TESS_TRY(alloc_pointers(held));
     TESS_TRY_CTX(hold_units(held), "gather all units");
     return make_hooks(held, tess_engine_activations(e->config).dtype);
@@ -97,19 +95,24 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 33;
 }
 
-/* Digest of the rows for which this rank is primary. Each element is hashed with its index in the whole tensor, and
- * sums wrap around, so the digests of shards add up. Weights are hashed as float32. narrow: the weights, if they
- * have no masters; else NULL. */
+/* Digest of the elements for which this rank is primary. Each is hashed with its index in the whole tensor, and sums
+ * wrap around, so the digests of shards add up. Weights are hashed as float32. narrow: the weights, if they have no
+ * masters; else NULL. */
 static uint64_t digest_shard(const tess_shard *shard, const void *narrow, tess_dtype dtype)
 {
     const uint64_t name = tess_hash_text(shard->name);
-    const int64_t row = tess_shard_row(shard), first = shard->primary.begin[0] * row;
+    const tess_shape shape = tess_shape_atleast_1d(&shard->shape);
+    const int64_t row = tess_shard_row(shard), n = shard->primary.size[0] * row;
     const void *weights = narrow != NULL ? narrow : shard->master;
-    const int64_t at = (shard->primary.begin[0] - shard->box.begin[0]) * row;
+    const int64_t begin = (shard->primary.begin[0] - shard->box.begin[0]) * row;
     uint64_t sum = 0;
-    for (int64_t i = 0; i < shard->primary.size[0] * row; i++) {
-        uint32_t bits = tess_float_bits(tess_get_float(weights, narrow != NULL ? dtype : TESS_F32, (size_t)(at + i)));
-        sum += mix(name + mix((uint64_t)(first + i) << 32 ^ bits));
+    for (int64_t i = 0, run, first; i < n; i += run) {
+        run = tess_flat_run_at(shape.n_dims, shape.dim, &shard->primary, i, n - i, &first);
+        for (int64_t k = 0; k < run; k++) {
+            const size_t at = (size_t)(begin + i + k);
+            uint32_t bits = tess_float_bits(tess_get_float(weights, narrow != NULL ? dtype : TESS_F32, at));
+            sum += mix(name + mix((uint64_t)(first + k) << 32 ^ bits));
+        }
     }
     return sum;
 }

@@ -1,4 +1,4 @@
-/* Holds the weights of all units gathered, so that a rank can draw samples by itself, for any length of time. They
+/* Holds the weights of all units gathered, so that a rank can draw samples for any length of time. They
  * are the same copies that training reads, or a separate copy on a rank that does not train. */
 #ifndef TESS_ENGINE_HELD_WEIGHTS_H
 #define TESS_ENGINE_HELD_WEIGHTS_H
@@ -13,9 +13,8 @@ typedef struct tess_held_weights {
     tess_compute compute; /* the owner's device and stream, with separate hooks */
 } tess_held_weights;
 
-/* Gathers the weights of all units. Call it between steps; the engine must not run a step until they are released.
- * compute.hooks do not communicate. Collective.
- * TESS_E_UNSUPPORTED: the model is a part (pipeline, tensor parallelism) */
+/* Gathers the weights of all units of this rank's part of the model. Call it between steps; the engine must not run a
+ * step until they are released. compute.hooks do not communicate. Collective. */
 tess_status tess_weights_hold(tess_engine *engine, tess_held_weights *held);
 /* Holds parameters that are already in this rank's memory: w (n_params) of `dtype`. The array is copied; the
  * parameters are borrowed and must not change until they are released. compute: device and stream; borrowed, like

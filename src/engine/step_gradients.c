@@ -64,6 +64,8 @@ tess_status tess_engine_gradients(tess_engine *e, const tess_batch_source *sourc
     TESS_TRY(tess_loss_begin(&e->meter));
     int64_t n_micro =
         e->is_second ? source->n_micro : tess_inject_micro_batches(e->runtime, e->step + 1, source->n_micro);
+    if (e->stage != NULL)
+        n_micro = tess_stage_fill_up(e->stage, n_micro);
     TESS_TRY(tess_fsdp_step_begin_shared(e->fsdp, n_micro, &n_local));
     if (e->stage != NULL)
         TESS_TRY(tess_stage_run(e->stage, source, n_local, own));

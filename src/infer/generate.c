@@ -135,7 +135,8 @@ static tess_status size(tess_generator *g)
         "of at least 2 tokens",
         (long long)o->max_sequences, (long long)o->max_length, (long long)o->pass_tokens);
     if (o->pass_tokens == 0)
-        o->pass_tokens = o->max_length * o->max_sequences < 512 ? o->max_length * o->max_sequences : 512;
+        o->pass_tokens =
+            o->max_length * o->max_sequences < TESS_PASS_TOKENS ? o->max_length * o->max_sequences : TESS_PASS_TOKENS;
     if (o->pass_tokens < o->max_sequences)
         o->pass_tokens = o->max_sequences;
     g->table_room = tess_kv_pages_of(o->max_length);

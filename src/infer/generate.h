@@ -13,27 +13,30 @@
 
 typedef struct tess_generator tess_generator;
 
+enum { TESS_PASS_TOKENS = 512 };
+
 /* The ranks of a pipeline, which have different layers of the model. */
 typedef struct tess_generator_stages {
     void *self;
     /* Runs this rank's layers on a batch, whose stream comes from the rank before it and goes to the next one. The
      * rank with the head computes the task. */
     tess_status (*forward)(void *self, tess_executor *executor, const tess_batch *batch, const tess_head_task *task);
-    /* Distributes the bytes of the rank with the head to all ranks. */
-    tess_status (*share)(void *self, void *data, size_t bytes);
+    /* Distributes the bytes of the rank with the head to all ranks, or its failure. */
+    tess_status (*share)(void *self, tess_status status, void *data, size_t bytes);
 } tess_generator_stages;
 
 typedef struct tess_generator_options {
     tess_dtype dtype;      /* type of the weights and the cache */
     int64_t max_length;    /* largest number of tokens in a prompt with its continuation */
     int64_t max_sequences; /* number of requests that run at once */
-    int64_t pass_tokens;   /* rows of a pass, at least max_sequences; 0: 512, or all that may run if that is less */
+    /* Rows of a pass, at least max_sequences; 0: TESS_PASS_TOKENS, or all that may run if that is less */
+    int64_t pass_tokens;
     /* Most bytes for keys and values, at least one text of max_length; 0: as many as max_sequences need */
     size_t cache_bytes;
     /* The other ranks, if the model is a part. All of them run the same requests in the same order, and all get the
      * same results */
     tess_points points;           /* ranks that share its layers; degree 0: none */
-    bool sequence_parallel;       /* as in tess_executor_options */
+    bool sequence_parallel;       /* see tess_executor_options */
     tess_generator_stages stages; /* ranks with other layers; forward NULL: none */
     size_t page_bytes;            /* bytes of the largest page of any rank; 0: those of this rank */
 } tess_generator_options;

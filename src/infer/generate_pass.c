@@ -166,8 +166,6 @@ static tess_status prepare(tess_generator *g, int64_t *n_rows, int64_t *n_draws)
     return TESS_OK;
 }
 
-enum { NO_TOKEN = -1 }; /* the first of the shared tokens, if drawing has failed */
-
 /* Draws the n new tokens. Computes their log-probabilities with the kernel that training uses. */
 static tess_status draw(tess_generator *g, const generate_run *run, int64_t n_rows, int64_t n)
 {
@@ -187,7 +185,7 @@ static tess_status draw(tess_generator *g, const generate_run *run, int64_t n_ro
     TESS_TRY(tess_sampler_draw(g->sampler, run->sampling, g->draws, n));
     const float *logits = read;
     for (int64_t i = 0; i < n_rows; i++)
-        g->picked[i] = NO_TOKEN;
+        g->picked[i] = -1;
     for (int64_t i = 0; i < n; i++)
         g->picked[(g->draws[i].logits - logits) / V] = g->draws[i].token;
     TESS_TRY(tess_upload(g->stream, g->drawn, g->picked, (size_t)n_rows * sizeof(int32_t)));
@@ -232,14 +230,12 @@ static tess_status draw_and_accept(tess_generator *g, const generate_run *run, i
     const tess_generator_stages *stages = &g->options.stages;
     int64_t n;
     TESS_TRY(prepare(g, &n_rows, &n));
-    tess_status status = n > 0 && g->sampler != NULL ? draw(g, run, n_rows, n) : TESS_OK;
-    if (status != TESS_OK)
-        g->news[0].token = NO_TOKEN;
-    if (n > 0 && stages->share != NULL)
-        TESS_TRY(stages->share(stages->self, g->news, (size_t)n * sizeof(*g->news)));
+    if (n == 0)
+        return TESS_OK;
+    tess_status status = g->sampler != NULL ? draw(g, run, n_rows, n) : TESS_OK;
+    if (stages->share != NULL)
+        status = stages->share(stages->self, status, g->news, (size_t)n * sizeof(*g->news));
     TESS_TRY(status);
-    TESS_CHECK(n == 0 || g->news[0].token != NO_TOKEN, TESS_E_CANCELLED,
-               "the rank with the head could not draw; its message has the reason");
     for (int64_t i = 0, k = 0; k < n; i++) {
         text *t = g->running[i];
         if (t->of != NULL || !tess_sequence_of(t)->draws)

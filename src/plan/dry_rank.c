@@ -8,10 +8,10 @@
 #include "base/text/text.h"
 #include "comm/dry/dry_runtime.h"
 #include "device/dry_device.h"
+#include "engine/drawing.h"
 #include "engine/held_weights.h"
 #include "engine/offload.h"
 #include "engine/stages/rank_stage.h"
-#include "infer/generate.h"
 
 /* ---- Batches ---- */
 /* All micro-batches are the same: full rows, each of one sequence. */
@@ -175,7 +175,7 @@ static tess_status take_counters(const tess_engine *e, tess_dry_report *r)
 static tess_status measure(tess_engine *e, const tess_memory_plan *plan, tess_dry_report *report)
 {
     tess_held_weights held = {.engine = NULL};
-    tess_status status = plan->holds && e->at.n_parts == 1 ? tess_weights_hold(e, &held) : TESS_OK;
+    tess_status status = plan->holds ? tess_weights_hold(e, &held) : TESS_OK;
     if (status == TESS_OK)
         status = take_counters(e, report);
     tess_status let_go = tess_weights_let_go(&held);
@@ -273,23 +273,37 @@ static tess_status generate_dry(tess_mem *mem, const tess_model *model, const te
     return status;
 }
 
-tess_status tess_memory_of_drawing(const tess_model_config *sizes, const tess_config *c, tess_memory_of_rank *rank)
+/* Creates the part of the model that a rank has. */
+static tess_status create_part(tess_mem *mem, const tess_config *c, const tess_model_config *sizes, int rank,
+                               tess_model **model)
+{
+    int degree[TESS_AXES];
+    tess_stage_plan stages;
+    tess_axes_degrees(&c->parallelism, degree);
+    const tess_coordinates at = tess_coordinates_by(degree, rank);
+    TESS_TRY(tess_stage_plan_create(mem, c, sizes, at.place[TESS_AXIS_PP], &stages));
+    stages.part.tp_rank = at.place[TESS_AXIS_TP];
+    stages.part.tp_degree = at.degree[TESS_AXIS_TP];
+    tess_status status = tess_model_create_part(mem, sizes, &stages.part, model);
+    tess_stage_plan_free(mem, &stages);
+    return status;
+}
+
+tess_status tess_memory_of_drawing(const tess_model_config *sizes, const tess_config *c, int rank,
+                                   tess_memory_of_rank *of_rank)
 {
     tess_mem *mem;
     tess_model *model;
-    const int64_t samples = c->rollout.prompts * c->rollout.n;
-    const tess_generator_options options = {.dtype = tess_precision_dtype(c->training.mixed_precision_param),
-                                            .max_length = c->training.seq_len,
-                                            .max_sequences =
-                                                samples < c->rollout.max_sequences ? samples : c->rollout.max_sequences,
-                                            .cache_bytes = (size_t)c->rollout.cache_bytes,
-                                            .pass_tokens = c->rollout.pass_tokens};
-    *rank = (tess_memory_of_rank){.stages = "draws"};
+    tess_generator_options options = tess_drawing_options(c, c->rollout.prompts * c->rollout.n);
+    *of_rank = (tess_memory_of_rank){.stages = "draws"};
     TESS_TRY(tess_mem_create_dry(&mem));
-    tess_status status = tess_model_create(mem, sizes, &model);
+    tess_status status = create_part(mem, c, sizes, rank, &model);
     if (status == TESS_OK) {
-        rank->pool[TESS_POOL_PARAMS] = COPIES * copy_bytes(model, options.dtype);
-        status = generate_dry(mem, model, &options, rank);
+        const tess_model_part *part = tess_model_get_part(model);
+        options.points = (tess_points){.rank = part->tp_rank, .degree = part->tp_degree};
+        options.sequence_parallel = tess_engine_activations(c).sequence_parallel;
+        of_rank->pool[TESS_POOL_PARAMS] = COPIES * copy_bytes(model, options.dtype);
+        status = generate_dry(mem, model, &options, of_rank);
         tess_model_destroy(&model);
     }
     tess_mem_destroy(&mem);

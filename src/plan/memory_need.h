@@ -19,7 +19,7 @@ typedef struct tess_memory_plan {
     int n_threads;               /* threads of a rank; 0: an equal share of the host's cores */
     const char *kernels;         /* name of the kernel table; NULL: this host's best */
     bool second;                 /* the engine is the second one of its ranks (tess_engine_create_second) */
-    bool holds;                  /* all units are held at once, by ranks that have whole layers (held_weights.h) */
+    bool holds;                  /* all units are held at once (held_weights.h) */
     bool moves;                  /* dry ranks run all micro-batches of a step, for the volume (dry_rank.h) */
     bool saves_beside;           /* count the optional second copy of the saved state */
     int n_drawing;               /* number of ranks of a host that only draw (rollout.ranks) */
@@ -65,9 +65,9 @@ tess_status tess_memory_predict(tess_mem *mem, const tess_model_config *model, c
 tess_status tess_memory_predict_rank(tess_mem *mem, const tess_model_config *model, const tess_memory_plan *plan,
                                      int rank, tess_memory_of_rank *out);
 
-/* Predicts the memory of a rank that only draws: two copies of the weights, and a generator. */
-tess_status tess_memory_of_drawing(const tess_model_config *model, const tess_config *config,
-                                   tess_memory_of_rank *rank);
+/* Predicts the memory of a rank that only draws: two copies of its part of the weights, and a generator. */
+tess_status tess_memory_of_drawing(const tess_model_config *model, const tess_config *config, int rank,
+                                   tess_memory_of_rank *of_rank);
 
 /* Checks that the ranks of a host fit into `room` bytes. `room_of` names the owner of that room, such as "this
  * host".

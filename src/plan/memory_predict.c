@@ -157,7 +157,7 @@ static tess_status add_drawing(const tess_model_config *model, const tess_memory
     tess_memory_of_rank drawing;
     if (plan->n_drawing == 0)
         return TESS_OK;
-    TESS_TRY(tess_memory_of_drawing(model, plan->config, &drawing));
+    TESS_TRY(tess_memory_of_drawing(model, plan->config, 0, &drawing));
     need->host += plan->n_drawing * sum_of(drawing.pool);
     return TESS_OK;
 }

@@ -183,7 +183,7 @@ static tess_status predict_ranks(tess_mem *mem, tess_memory_rank_fn predict, con
     for (int rank = 0; status == TESS_OK && rank < n_trainers; rank++)
         status = predict(mem, sizes, plan, rank, &ranks[rank]);
     for (int rank = n_trainers; status == TESS_OK && rank < n; rank++)
-        status = tess_memory_of_drawing(sizes, config, &ranks[rank]);
+        status = tess_memory_of_drawing(sizes, config, 0, &ranks[rank]);
     return status;
 }
 

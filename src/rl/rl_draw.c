@@ -3,6 +3,7 @@
 
 #include "base/os/os.h"
 #include "data/tokenizer/stop_texts.h"
+#include "engine/drawing.h"
 #include "rl/rl_impl.h"
 
 typedef struct rl_drawing {
@@ -13,6 +14,7 @@ typedef struct rl_drawing {
     rl_sample **again; /* (n) samples that have another turn */
     int64_t n_again;
     int32_t version;
+    tess_generator_options generator;
     const char *stops[TESS_LIST_SIZE + 1];
 } rl_drawing;
 
@@ -103,19 +105,12 @@ static tess_status finished(void *self, const tess_request *request, tess_finish
 /* ---- Drawing ---- */
 static tess_status run(rl_drawing *d, const tess_held_weights *held)
 {
-    const tess_config *c = d->r->config;
     const tess_model_config *model = tess_trainer_model(d->r->trainer);
-    const tess_generator_options options = {.dtype = tess_engine_activations(c).dtype,
-                                            .max_length = c->training.seq_len,
-                                            .max_sequences =
-                                                d->n < c->rollout.max_sequences ? d->n : c->rollout.max_sequences,
-                                            .cache_bytes = (size_t)c->rollout.cache_bytes,
-                                            .pass_tokens = c->rollout.pass_tokens};
     const tess_sampling sampling = {
-        .temperature = d->options->temperature, .top_p = 1, .seed = (uint64_t)c->debug.seed, .exact = true};
+        .temperature = d->options->temperature, .top_p = 1, .seed = (uint64_t)d->r->config->debug.seed, .exact = true};
     const tess_request_source source = {d, next, token, finished};
     tess_generator *generator;
-    TESS_TRY(tess_generator_create(held->compute.stream, held->model, &held->compute.hooks, &options, &generator));
+    TESS_TRY(tess_generator_create(held->compute.stream, held->model, &held->compute.hooks, &d->generator, &generator));
     tess_status status = tess_generator_run(generator, &sampling, model->eos_token_id, model->n_eos, &source);
     tess_generator_destroy(&generator);
     return status;
@@ -139,7 +134,12 @@ static tess_status run_while_training_sleeps(rl_drawing *d, const tess_held_weig
 
 tess_status rl_draw(rl *r, const rl_draw_options *options, rl_sample *const *samples, int64_t n)
 {
-    rl_drawing d = {.r = r, .options = options, .samples = samples, .n = n, .version = (int32_t)rl_step(r)};
+    rl_drawing d = {.r = r,
+                    .options = options,
+                    .samples = samples,
+                    .n = n,
+                    .version = (int32_t)rl_step(r),
+                    .generator = tess_drawing_options(r->config, n)};
     tess_held_weights held;
     double begin_s = tess_os_now_s();
     for (int i = 0; i < r->config->rollout.stop.n; i++)
@@ -147,6 +147,8 @@ tess_status rl_draw(rl *r, const rl_draw_options *options, rl_sample *const *sam
     tess_runtime_phase(tess_trainer_runtime(r->trainer), "rollout", rl_step(r) + 1, r->state.rollout);
     TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)n + 1, sizeof(*d.again), "turns", (void **)&d.again));
     tess_status status = r->copy != NULL ? rl_copy_hold(r, &held) : tess_weights_hold(r->engine, &held);
+    if (status == TESS_OK && r->engine != NULL)
+        status = tess_drawing_share(r->engine, &d.generator);
     if (status == TESS_OK && n > 0)
         status = run_while_training_sleeps(&d, &held);
     tess_status freed = tess_weights_let_go(&held);

@@ -30,7 +30,7 @@ static tess_status begin(rl *r, rl_evaluation *e)
         const tess_prompt_record *prompt = tess_prompts_at(r->held_out, i / n);
         e->samples[i] = (rl_sample){.number = i, .record = i / n, .finish = RL_UNFINISHED};
         e->listed[i] = &e->samples[i];
-        e->owner[i] = (int32_t)(i / n % tess_team_size(r->team));
+        e->owner[i] = rl_speaker(r, i / n);
         TESS_TRY(rl_sample_begin(r->mem, &e->samples[i], prompt->ids, prompt->n));
     }
     return TESS_OK;
@@ -48,14 +48,14 @@ static tess_status answer(rl *r, rl_evaluation *e)
     int64_t n = 0;
     TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)e->n, sizeof(*mine), "evaluation", (void **)&mine));
     for (int64_t i = 0; i < e->n; i++)
-        if (e->owner[i] == tess_team_rank(r->team))
+        if (e->owner[i] == rl_speaker(r, rl_place(r)))
             mine[n++] = e->listed[i];
     rl_begin_turns(r, e->n);
     tess_status status = tess_team_agree(r->team, rl_draw(r, &options, mine, n));
     if (status == TESS_OK)
         status = rl_judge_turns(r);
     if (status == TESS_OK)
-        status = rl_grade(r, r->held_out, mine, n);
+        status = rl_grade(r, r->held_out, mine, rl_speaks(r) ? n : 0);
     tess_mem_free(r->mem, mine);
     TESS_TRY(status);
     return rl_exchange(r, e->listed, e->owner, e->n);

@@ -98,13 +98,15 @@ tess_status rl_share_floats(rl *r, float *values, int64_t n)
     return tess_all_reduce(r->team, values, values, (size_t)n, TESS_I32, TESS_SUM, NULL);
 }
 
-tess_status rl_share_bytes(rl *r, tess_buffer *bytes)
+tess_status rl_share_bytes(tess_team *team, tess_buffer *bytes)
 {
     int64_t size = (int64_t)bytes->size;
-    TESS_TRY(tess_broadcast(r->team, &size, 1, TESS_I64, 0, NULL));
-    if (tess_team_rank(r->team) != 0) {
-        TESS_TRY(tess_mem_grow(r->mem, TESS_POOL_MISC, (size_t)size + 1, "bytes of rank 0", (void **)&bytes->data));
+    if (team == NULL)
+        return TESS_OK;
+    TESS_TRY(tess_broadcast(team, &size, 1, TESS_I64, 0, NULL));
+    if (tess_team_rank(team) != 0) {
+        TESS_TRY(tess_mem_grow(bytes->mem, TESS_POOL_MISC, (size_t)size + 1, "bytes of rank 0", (void **)&bytes->data));
         bytes->size = bytes->capacity = (size_t)size;
     }
-    return tess_broadcast(r->team, bytes->data, (size_t)size, TESS_U8, 0, NULL);
+    return tess_broadcast(team, bytes->data, (size_t)size, TESS_U8, 0, NULL);
 }

@@ -24,7 +24,8 @@
  *  rl_rollout   prompts in order -> samples 0, 1, ...      number = ordinal * n + k;
  *       |                                                  a draw = Philox(seed, number, position)
  *       |       samples in the journal are read; the rest is shared out by prompt
- *  rl_draw      all units gathered and held -> the generator (infer): passes of decode rows and prompt chunks
+ *  rl_draw      all units gathered and held -> the generator (infer): passes of decode rows and prompt chunks;
+ *       |       ranks that have parts of the model (tensor parallelism, pipelines) draw the same samples together
  *       |       grades; each finished sample into the rank's journal
  *  rl_exchange  every rank has every sample                   from here on all ranks compute the same
  *  rl_rows      a row a predicted token: as drawn, reference, values; rewards -> advantages
@@ -58,6 +59,7 @@
 #include "engine/held_weights.h"
 #include "plan/memory_need.h"
 #include "train/text/run_text.h"
+#include "tessera/comm.h"
 #include "train/trainer.h"
 
 /* The samples of one prompt. */
@@ -204,6 +206,28 @@ static inline bool rl_scores_samples(const tess_config *c)
     return !rl_has_pairs(c) && (c->rl.correction != TESS_CORRECT_NONE || c->rl.on_mismatch == TESS_MISMATCH_CORRECT);
 }
 
+/* Ranks that have the same micro-batches also draw the same samples, together; the first of them speaks. Its
+ * journal, requests to outside programs, and samples are those of all of them. */
+static inline bool rl_speaks(const rl *r)
+{
+    return r->engine == NULL || tess_coordinates_lead(&r->engine->at);
+}
+
+/* Returns the rank that speaks for the ranks that draw this prompt. */
+static inline int rl_speaker(const rl *r, int64_t prompt)
+{
+    if (r->engine == NULL)
+        return (int)(prompt % tess_team_size(r->team));
+    const tess_coordinates *at = &r->engine->at;
+    return (int)(prompt % at->n_data) * tess_axis_stride(at->degree, TESS_AXIS_SHARD);
+}
+
+/* The place of this rank among those that divide the prompts. */
+static inline int rl_place(const rl *r)
+{
+    return r->engine == NULL ? tess_team_rank(r->team) : r->engine->at.data;
+}
+
 /* Optimizer steps of one rollout. */
 static inline int64_t rl_steps_per_rollout(const tess_config *c)
 {
@@ -249,8 +273,8 @@ typedef struct rl_draw_options {
     int64_t round;
 } rl_draw_options;
 
-/* Continues to draw this rank's `n` unfinished samples, and grades those that become finished. The weights are held
- * during the call. Collective, also with n = 0. */
+/* Continues to draw this rank's `n` unfinished samples. The weights are held during the call. Collective, also with
+ * n = 0. */
 tess_status rl_draw(rl *r, const rl_draw_options *options, rl_sample *const *samples, int64_t n);
 
 /* ---- rl_order.c ---- */
@@ -318,8 +342,8 @@ tess_status rl_exchange(rl *r, rl_sample *const *samples, const int32_t *owner, 
 /* Combines arrays (n) in which each rank has filled its own elements and left the others 0. Collective. */
 tess_status rl_share_floats(rl *r, float *values, int64_t n);
 
-/* Distributes rank 0's values to all ranks. Collective. */
-tess_status rl_share_bytes(rl *r, tess_buffer *bytes);
+/* Distributes the bytes of a team's first rank to all of its ranks. Collective. team NULL: does nothing. */
+tess_status rl_share_bytes(tess_team *team, tess_buffer *bytes);
 
 /* ---- rl_rows.c ---- */
 /* Builds the rows of r->trained's samples, with the advantages of their rewards. first_step: no step has learned

@@ -5,6 +5,12 @@
 #include "rl/rl_micro.h"
 #include "tessera/comm.h"
 
+/* The number of micro-batches whose sums this rank counts. Ranks that have the same ones have the same sums. */
+static int64_t n_counted(const rl *r)
+{
+    return tess_engine_counts(r->engine) ? r->micro->n_own : 0;
+}
+
 /* ---- Pairs ---- */
 static tess_status grade_pairs(void *self, int64_t begin, int64_t n, const float *logprob, const float *entropy,
                                float *dlogprob, float *dentropy)
@@ -25,7 +31,7 @@ static tess_status judge_pairs(rl *r, tess_engine_report *report)
 {
     int64_t all[TESS_DPO_SUM_WORDS] = {0};
     tess_dpo_sums sums;
-    for (int64_t i = 0; i < r->micro->n_own; i++) {
+    for (int64_t i = 0; i < n_counted(r); i++) {
         const rl_micro_batch *b = &r->micro->own[i];
         int64_t words[TESS_DPO_SUM_WORDS];
         if (b->r == NULL)
@@ -67,7 +73,7 @@ tess_status rl_grade_values(void *self, int64_t n, const float *value, float *dv
 tess_status rl_values_sum(rl *r)
 {
     int64_t all[TESS_VALUE_SUM_WORDS] = {0}, words[TESS_VALUE_SUM_WORDS];
-    for (int64_t i = 0; i < r->micro->n_own; i++) {
+    for (int64_t i = 0; i < n_counted(r); i++) {
         if (r->micro->own[i].r == NULL)
             continue;
         tess_value_sums_pack(&r->micro->own[i].value_sums, words);
@@ -114,7 +120,7 @@ static tess_status sum_up(rl *r, judgement *all, tess_policy_sums *sums, int64_t
     memset(all, 0, sizeof(*all));
     memset(sums, 0, sizeof(*sums));
     *first_differs = INT64_MAX;
-    for (int64_t i = 0; i < m->n_own; i++) {
+    for (int64_t i = 0; i < n_counted(r); i++) {
         const rl_micro_batch *b = &m->own[i];
         int64_t words[TESS_POLICY_SUM_WORDS];
         if (b->r == NULL)

@@ -99,13 +99,6 @@ static tess_status add_sending(tess_mem *mem, const tess_model_config *policy, c
 }
 
 /* ---- All ---- */
-/* A step has the most micro-batches if all sequences have the maximum length. */
-static int64_t most_rows(const tess_config *c)
-{
-    const int64_t n = c->rollout.prompts / c->rl.updates * c->rollout.n, local = c->training.local_batch_size;
-    return (n + local - 1) / local * local;
-}
-
 /* Adds what a rank takes in addition to the training `r` of the policy. */
 static tess_status add_beside(tess_mem *mem, const tess_model_config *policy, const tess_memory_plan *plan, int rank,
                               tess_memory_of_rank *r)
@@ -117,7 +110,7 @@ static tess_status add_beside(tess_mem *mem, const tess_model_config *policy, co
     if (rl_has_values(c) && !rl_shares_trunk(c))
         TESS_TRY_CTX(predict_critic(mem, policy, plan, rank, &critic), "critic");
     if (draws(c))
-        TESS_TRY_CTX(tess_memory_of_drawing(policy, c, &drawing), "drawing");
+        TESS_TRY_CTX(tess_memory_of_drawing(policy, c, rank, &drawing), "drawing");
     double *computes = tess_memory_of_device(r) > 0 ? r->device : r->pool; /* pools of the policy's device */
     const double work = computes == r->pool ? r->work + critic.work : 0;   /* kernels keep their work space */
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
@@ -136,15 +129,8 @@ static tess_status add_beside(tess_mem *mem, const tess_model_config *policy, co
 tess_status rl_predict_memory(tess_mem *mem, const tess_model_config *policy, const tess_memory_plan *given, int rank,
                               tess_memory_of_rank *r)
 {
-    tess_config config;
     tess_memory_plan plan = *given;
-    TESS_TRY(tess_config_copy(given->config, &config));
-    config.training.global_batch_size = most_rows(&config);
-    plan.config = &config;
-    plan.holds = draws(&config);
-    tess_status status = tess_memory_predict_rank(mem, policy, &plan, rank, r);
-    if (status == TESS_OK)
-        status = add_beside(mem, policy, &plan, rank, r);
-    tess_config_free(&config);
-    return status;
+    plan.holds = draws(plan.config);
+    TESS_TRY(tess_memory_predict_rank(mem, policy, &plan, rank, r));
+    return add_beside(mem, policy, &plan, rank, r);
 }

@@ -2,6 +2,7 @@
  */
 #include <string.h>
 
+#include "parallel/pipeline/pipeline.h"
 #include "rl/rl_impl.h"
 #include "rl/rl_task.h"
 
@@ -191,12 +192,42 @@ static tess_status check_adapter(const tess_config *c)
     return TESS_OK;
 }
 
+/* Checks the options of ranks that have parts of the model. */
+static tess_status check_parallelism(const tess_config *c)
+{
+    TESS_CHECK(tess_config_model_ranks(c) == 1 || c->rollout.ranks == 0, TESS_E_UNSUPPORTED,
+               "rollout.ranks: ranks that only draw have the whole model: leave it out, or set "
+               "parallelism.tensor_parallel_degree=1 and pipeline_parallel_degree=1");
+    TESS_CHECK(c->parallelism.tensor_parallel_degree == 1 || !rl_has_values(c), TESS_E_UNSUPPORTED,
+               "rl.algorithm: a value head is not cut over tensor-parallel ranks: set "
+               "parallelism.tensor_parallel_degree=1 (pipelines and every sharding strategy will do), or another "
+               "algorithm");
+    TESS_CHECK(c->parallelism.pipeline_parallel_schedule_csv[0] == '\0', TESS_E_UNSUPPORTED,
+               "parallelism.pipeline_parallel_schedule_csv: its order is that of one number of micro-batches, and a "
+               "step has as many as its samples fill: leave it out (parallelism.pipeline_parallel_schedule)");
+    return TESS_OK;
+}
+
+/* Sets the rows of the largest step, whose sequences all have the maximum length. A pair stays in one micro-batch. */
+static void set_batch(tess_config *c)
+{
+    const int64_t local = c->training.local_batch_size, n = c->rollout.prompts / c->rl.updates * c->rollout.n;
+    const int64_t fit = rl_has_pairs(c) && local > 1 ? local / 2 * 2 : local;
+    int degrees[TESS_AXES];
+    tess_axes_degrees(&c->parallelism, degrees);
+    const tess_shares shares = tess_axes_shares(degrees);
+    int64_t n_micro = (n + fit - 1) / fit;
+    const int rounds = (int)tess_shares_rounds(&shares, n_micro);
+    const int filled = tess_pipeline_fill_up((tess_pipeline_kind)c->parallelism.pipeline_parallel_schedule,
+                                             degrees[TESS_AXIS_PP], rounds);
+    if (degrees[TESS_AXIS_PP] > 1 && filled > rounds)
+        n_micro = filled * shares.total;
+    c->training.global_batch_size = n_micro * local;
+}
+
 tess_status rl_check(tess_config *c)
 {
-    TESS_CHECK(c->parallelism.tensor_parallel_degree == 1 && c->parallelism.pipeline_parallel_degree == 1,
-               TESS_E_UNSUPPORTED,
-               "tessera rl draws samples with whole layers on every rank: set parallelism.tensor_parallel_degree=1 and "
-               "pipeline_parallel_degree=1 (every sharding strategy will do)");
+    TESS_TRY(check_parallelism(c));
     TESS_CHECK(c->training.freeze.n == 0, TESS_E_UNSUPPORTED,
                "tessera rl trains all of the policy, or its adapter (lora.rank): leave out training.freeze");
     TESS_TRY(check_adapter(c));
@@ -222,6 +253,7 @@ tess_status rl_check(tess_config *c)
     TESS_TRY(rl_has_pairs(c) ? check_pairs(c) : check_drawing(c));
     TESS_TRY(check_critic(c));
     TESS_TRY(check_recovery(c));
+    set_batch(c);
     const tess_policy_options policy = rl_policy_of(c, c->rl.kl_beta);
     const tess_dpo_options dpo = rl_dpo_of(c);
     return rl_has_pairs(c) ? tess_dpo_options_check(&dpo) : tess_policy_options_check(&policy);

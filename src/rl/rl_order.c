@@ -97,7 +97,7 @@ static tess_status take(rl *r, rl_result *result, tess_buffer *bytes)
     if (tess_team_rank(r->team) == 0)
         TESS_TRY(receive(r, result, bytes));
     TESS_TRY(tess_broadcast(r->team, result, sizeof(*result), TESS_U8, 0, NULL));
-    TESS_TRY(rl_share_bytes(r, bytes));
+    TESS_TRY(rl_share_bytes(r->team, bytes));
     rl_groups_free(r->mem, &r->chosen, r->config->rollout.n);
     TESS_TRY(rl_groups_read(r, bytes, n, &r->chosen));
     TESS_CHECK(r->chosen.n == n, TESS_E_MISMATCH, "%zu prompts have come, and not %zu", r->chosen.n, n);

@@ -23,7 +23,7 @@ typedef struct rollout {
     bool may_draw;
     int64_t round;
     rl_sample **samples; /* (n) samples of the round */
-    int32_t *owner;      /* (n) rank that has the sample, or draws it */
+    int32_t *owner;      /* (n) rank that has the sample, or speaks for those that draw it */
     int64_t n;
 } rollout;
 
@@ -164,7 +164,8 @@ static tess_status share_out(rollout *o, int64_t *n_known)
     const int world = tess_team_size(o->r->team);
     for (int64_t i = 0; i < o->n; i++)
         o->owner[i] = world;
-    tess_status status = rl_journal_read(o->r->folder, o->r->after.rollout, &o->origin, take_record, o);
+    tess_status status =
+        rl_speaks(o->r) ? rl_journal_read(o->r->folder, o->r->after.rollout, &o->origin, take_record, o) : TESS_OK;
     TESS_TRY(tess_team_agree(o->r->team, status));
     TESS_TRY(tess_all_reduce(o->r->team, o->owner, o->owner, (size_t)o->n, TESS_I32, TESS_MIN, NULL));
     *n_known = 0;
@@ -176,7 +177,7 @@ static tess_status share_out(rollout *o, int64_t *n_known)
             "Go on from an older checkpoint (checkpoint.load_step), or keep all journals (rl.keep_journals=0)",
             (long long)o->samples[i]->number, (long long)o->r->after.rollout, o->r->folder);
         if (o->owner[i] == world) /* samples of one prompt stay together, so that they share its keys and values */
-            o->owner[i] = (int32_t)(o->samples[i]->number / o->r->config->rollout.n % world);
+            o->owner[i] = rl_speaker(o->r, o->samples[i]->number / o->r->config->rollout.n);
         else
             o->owner[i] += world * 2; /* it is known, so no rank draws it */
     }
@@ -205,7 +206,7 @@ static tess_status grade(rollout *o)
 static tess_status draw(rollout *o, int64_t n_known)
 {
     const tess_config *c = o->r->config;
-    const int world = tess_team_size(o->r->team), rank = tess_team_rank(o->r->team);
+    const int world = tess_team_size(o->r->team), speaker = rl_speaker(o->r, rl_place(o->r));
     const rl_draw_options options = {.temperature = c->rollout.temperature,
                                      .max_new_tokens = c->rollout.max_new_tokens,
                                      .budget_tokens = c->rollout.budget_tokens,
@@ -218,7 +219,7 @@ static tess_status draw(rollout *o, int64_t n_known)
     TESS_TRY(
         tess_mem_alloc_array(o->r->mem, TESS_POOL_MISC, (size_t)o->n + 1, sizeof(*mine), "samples", (void **)&mine));
     for (int64_t i = 0; i < o->n; i++) {
-        if (o->owner[i] == rank)
+        if (o->owner[i] == speaker)
             mine[n++] = o->samples[i];
         if (o->owner[i] >= 2 * world)
             o->owner[i] -= 2 * world;
@@ -348,7 +349,7 @@ static tess_status read_carried(rl *r)
     tess_status status = tess_team_rank(r->team) == 0 ? find_left(r, &left) : TESS_OK;
     status = tess_team_agree(r->team, status);
     if (status == TESS_OK)
-        status = rl_share_bytes(r, &left.samples);
+        status = rl_share_bytes(r->team, &left.samples);
     if (status == TESS_OK)
         status = rl_groups_read(r, &left.samples, (size_t)r->state.carried, &r->under_way);
     tess_buffer_free(&left.samples);
@@ -401,8 +402,9 @@ static tess_status extend_chain(rl *r)
 static tess_status open_journal(rollout *o)
 {
     rl *r = o->r;
-    tess_status status =
-        rl_journal_open(r->mem, r->folder, r->state.rollout, tess_team_rank(r->team), &o->origin, &o->journal);
+    if (!rl_speaks(r))
+        return TESS_OK;
+    tess_status status = rl_journal_open(r->mem, r->folder, r->state.rollout, rl_place(r), &o->origin, &o->journal);
     return rl_keep_or_warn(r, status, "samples are not kept on disk");
 }
 

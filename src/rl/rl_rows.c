@@ -90,21 +90,33 @@ static void fill_rows(rl_rows *rows, bool pairs)
 typedef struct rl_scoring {
     float *into, *logprob; /* (n_rows), (rows of a micro-batch) */
     bool of_reference;
+    int64_t n_seen; /* micro-batches so far */
 } rl_scoring;
+
+static tess_status score_by_policy(rl *r, const tess_batch *batch, rl_scoring *s, bool *mine)
+{
+    tess_engine *e = r->engine;
+    const tess_head_task task = {.inv_temperature = rl_inv_temperature(r->config), .logprob = e->logprobs};
+    *mine = tess_engine_counts(e);
+    TESS_TRY(tess_engine_evaluate(e, e->executor, batch, &task));
+    return tess_fetch(e->compute.stream, s->logprob, e->logprobs, (size_t)batch->n_tokens * sizeof(float));
+}
+
+/* Every rank has the whole reference: ranks that have the same micro-batches take turns. */
+static tess_status score_by_reference(rl *r, const tess_batch *batch, rl_scoring *s, bool *mine)
+{
+    const tess_coordinates *at = &r->engine->at;
+    *mine = s->n_seen++ % at->n_parts == at->part && batch->n_tokens > 0;
+    return *mine ? tess_reference_logprobs(r->reference, batch, rl_inv_temperature(r->config), s->logprob, NULL)
+                 : TESS_OK;
+}
 
 static tess_status score(rl *r, const tess_batch *batch, const int64_t *place, void *self)
 {
     rl_scoring *s = self;
-    const float inv_temperature = rl_inv_temperature(r->config);
-    const size_t bytes = (size_t)batch->n_tokens * sizeof(float);
-    if (s->of_reference && batch->n_tokens > 0)
-        TESS_TRY(tess_reference_logprobs(r->reference, batch, inv_temperature, s->logprob, NULL));
-    if (!s->of_reference) {
-        tess_engine *e = r->engine;
-        TESS_TRY(tess_executor_logprobs(e->executor, batch, inv_temperature, e->logprobs, NULL));
-        TESS_TRY(tess_fetch(e->compute.stream, s->logprob, e->logprobs, bytes));
-    }
-    for (int64_t t = 0; t < batch->n_tokens; t++)
+    bool mine;
+    TESS_TRY((s->of_reference ? score_by_reference : score_by_policy)(r, batch, s, &mine));
+    for (int64_t t = 0; mine && t < batch->n_tokens; t++)
         s->into[place[t]] = s->logprob[t];
     return TESS_OK;
 }

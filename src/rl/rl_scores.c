@@ -91,7 +91,7 @@ tess_status rl_scores_recall(rl *r)
         status = rl_journal_read(r->folder, r->training.rollout, &origin, take_scores, &bytes);
     status = tess_team_agree(r->team, status);
     if (status == TESS_OK)
-        status = rl_share_bytes(r, &bytes);
+        status = rl_share_bytes(r->team, &bytes);
     if (status == TESS_OK)
         status = fill_arrays(r, &bytes);
     tess_buffer_free(&bytes);

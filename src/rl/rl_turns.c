@@ -1,5 +1,6 @@
 /* Samples of several turns: the environment's text between two turns becomes part of the sample, but not a target. */
 #include <stdio.h>
+#include <string.h>
 
 #include "comm/agree.h"
 #include "rl/rl_impl.h"
@@ -64,6 +65,23 @@ static tess_status tolerate(rl *r, tess_status status)
     return TESS_OK;
 }
 
+/* Gives the answer that the speaking rank has got to all ranks that draw the sample. If it has failed, its message is
+ * that of the job: the status of the others is the mildest. */
+static tess_status share(const rl *r, tess_status status, tess_buffer *observation, bool *goes_on)
+{
+    int32_t words[] = {status, *goes_on};
+    if (r->engine == NULL || r->engine->at.n_parts == 1)
+        return status;
+    TESS_TRY(tess_buffer_append(observation, words, sizeof(words)));
+    TESS_TRY(rl_share_bytes(tess_mesh_team(r->engine->mesh, "tp"), observation));
+    TESS_TRY(rl_share_bytes(tess_mesh_team(r->engine->mesh, "pp"), observation));
+    observation->size -= sizeof(words);
+    memcpy(words, observation->data + observation->size, sizeof(words));
+    *goes_on = words[1] != 0;
+    TESS_CHECK(rl_speaks(r) || words[0] == TESS_OK, TESS_E_INVALID, "a turn failed on the rank that speaks");
+    return status;
+}
+
 tess_status rl_turn(rl *r, const tess_prompts *prompts, rl_sample *s, int64_t turn, int64_t first, bool *goes_on)
 {
     tess_buffer response = {.mem = r->mem}, answer = {.mem = r->mem}, observation = {.mem = r->mem};
@@ -76,8 +94,9 @@ tess_status rl_turn(rl *r, const tess_prompts *prompts, rl_sample *s, int64_t tu
                             .answer = answer.data,
                             .label = record->label != NULL ? record->label : "",
                             .metadata = record->metadata};
-    if (status == TESS_OK)
+    if (status == TESS_OK && rl_speaks(r))
         status = tolerate(r, tess_rl_environment_answer(r->environment, &said, &observation, goes_on));
+    status = share(r, status, &observation, goes_on);
     if (status == TESS_OK && *goes_on)
         status = append(r, s, &observation);
     tess_buffer_free(&response);

@@ -207,7 +207,6 @@ bad() { local name=$1 text=$2; shift 2; expect "$name" 2 "$text" "$tessera" rl r
 bad "no tokenizer" "name the policy's tokenizer" model.path= model.config=model.json
 bad "answers longer than a sequence" "leave no room for a prompt" rollout.max_new_tokens=24
 bad "uneven updates" "give a divisor of rollout.prompts" rl.updates=4
-bad "tensor parallelism" "every sharding strategy will do" -n 2 parallelism.tensor_parallel_degree=2
 bad "lag with a budget" "leave one of the two out" rollout.lag=1 rollout.budget_tokens=2
 bad "a folder for a shared trunk" "leave critic.path out" rl.algorithm=ppo critic.trunk=shared critic.path=sft/model
 bad "float16" "have no float16" training.mixed_precision_param=float16

@@ -755,7 +755,7 @@ static tess_status forward(void *self, tess_executor *executor, const tess_batch
     return TESS_OK;
 }
 
-static tess_status share(void *self, void *data, size_t bytes)
+static tess_status share(void *self, tess_status status, void *data, size_t bytes)
 {
     member *m = self;
     const bool head = tess_model_get_part(m->rig.model)->head;
@@ -765,7 +765,7 @@ static tess_status share(void *self, void *data, size_t bytes)
     if (!head)
         memcpy(data, m->line->shown, bytes);
     pthread_barrier_wait(&m->line->barrier);
-    return TESS_OK;
+    return status;
 }
 
 static void *run_member(void *argument)

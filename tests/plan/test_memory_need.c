@@ -337,7 +337,7 @@ static void what_would_fit_fits(void)
     /* Ranks that only draw come on top. */
     tess_memory_of_rank drawing;
     plan.n_drawing = 2;
-    EXPECT_OK(tess_memory_of_drawing(model, &config, &drawing));
+    EXPECT_OK(tess_memory_of_drawing(model, &config, 0, &drawing));
     double drawn =
         2 * (drawing.pool[TESS_POOL_PARAMS] + drawing.pool[TESS_POOL_ACTIVATIONS] + drawing.pool[TESS_POOL_KV_CACHE]);
     EXPECT(drawing.pool[TESS_POOL_PARAMS] >= 2 * 2.0 * 1435008);

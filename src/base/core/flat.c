@@ -62,6 +62,17 @@ int64_t tess_flat_offset(int n_dims, const tess_box *whole, const tess_box *part
     return at;
 }
 
+int64_t tess_flat_run_at(int n_dims, const int64_t *dim, const tess_box *part, int64_t first, int64_t most, int64_t *at)
+{
+    int64_t run = tess_flat_run(n_dims, dim, part->size), left = run - first % run;
+    tess_box element;
+    tess_flat_slice(n_dims, part, first, 1, &element);
+    *at = 0;
+    for (int d = 0; d < n_dims; d++)
+        *at = *at * dim[d] + element.begin[d];
+    return left < most ? left : most;
+}
+
 void tess_flat_copy(int n_dims, size_t element_bytes, const tess_box *whole, const void *data, const tess_box *part,
                     int64_t first, int64_t count, void *to)
 {

@@ -24,6 +24,11 @@ int64_t tess_flat_run(int n_dims, const int64_t *outer, const int64_t *inner);
 /* Returns the offset of the first element of `part` among the elements of `whole`, which contains it. */
 int64_t tess_flat_offset(int n_dims, const tess_box *whole, const tess_box *part);
 
+/* Returns the length of the longest run of elements, `most` at most, that are contiguous both in `part` from its
+ * element `first` on and in the whole tensor. Writes the run's offset in the tensor to *at. */
+int64_t tess_flat_run_at(int n_dims, const int64_t *dim, const tess_box *part, int64_t first, int64_t most,
+                         int64_t *at);
+
 /* Copies `count` consecutive elements of `part`, starting at its element `first`, from `data` to `to`. `data` holds all
  * elements of `whole`. */
 void tess_flat_copy(int n_dims, size_t element_bytes, const tess_box *whole, const void *data, const tess_box *part,

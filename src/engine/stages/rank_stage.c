@@ -1,6 +1,7 @@
 #include "engine/stages/rank_stage.h"
 
 #include "base/core/round_up.h"
+#include "comm/agree.h"
 #include "comm/device_windows.h"
 #include "tessera/comm.h"
 #include "engine/numbers/numbers.h"
@@ -551,6 +552,14 @@ bool tess_stage_timeline(tess_stage *s, const tess_pipeline_schedule **schedule,
     return is_new;
 }
 
+int64_t tess_stage_fill_up(const tess_stage *s, int64_t n_micro)
+{
+    const tess_pipeline_schedule *shape = &plan_of(s)->shape;
+    const int n_local = (int)tess_coordinates_rounds(&s->e->at, n_micro);
+    const int filled = tess_pipeline_fill_up(shape->kind, shape->ranks, n_local);
+    return filled > n_local ? (int64_t)filled * s->e->at.n_data : n_micro;
+}
+
 tess_status tess_stage_run(tess_stage *s, const tess_batch_source *source, int n_local, tess_loss_sum *own)
 {
     tess_batch *batches;
@@ -662,11 +671,13 @@ tess_status tess_stage_evaluate(tess_stage *s, tess_executor *executor, const te
     return status;
 }
 
-tess_status tess_stage_share(tess_stage *s, void *data, size_t bytes)
+tess_status tess_stage_share(tess_stage *s, tess_status status, void *data, size_t bytes)
 {
+    const int head = tess_pipeline_rank_of(&plan_of(s)->shape, n_stages(s) - 1);
     tess_team_label(s->team, "draws", -1);
-    tess_status status =
-        tess_broadcast(s->team, data, bytes, TESS_U8, tess_pipeline_rank_of(&plan_of(s)->shape, n_stages(s) - 1), NULL);
+    status = tess_team_agree(s->team, status);
+    if (status == TESS_OK)
+        status = tess_broadcast(s->team, data, bytes, TESS_U8, head, NULL);
     tess_team_label(s->team, NULL, -1);
     return status;
 }

@@ -68,6 +68,9 @@ void tess_stage_ends(const tess_stage_plan *plan, const tess_model *model, int c
 tess_status tess_stage_create(tess_engine *engine, tess_stage **stage);
 void tess_stage_destroy(tess_stage **stage);
 
+/* Returns how many micro-batches a step of n_micro runs, over all ranks: empty ones follow if the schedule takes no
+ * such number. */
+int64_t tess_stage_fill_up(const tess_stage *stage, int64_t n_micro);
 /* Runs this rank's part of a step's n_local micro-batches, between fsdp's step_begin and step_end. The arrays of the
  * source's batches must be valid throughout the step. Collective over the pipeline. */
 tess_status tess_stage_run(tess_stage *stage, const tess_batch_source *source, int n_local, tess_loss_sum *own);
@@ -100,7 +103,8 @@ int tess_stage_rehearsed(const tess_stage *stage, int n_local);
  * TESS_E_INVALID: the batch has more tokens than a micro-batch may have */
 tess_status tess_stage_evaluate(tess_stage *stage, tess_executor *executor, const tess_batch *batch,
                                 const tess_head_task *task);
-/* Gives all ranks of the pipeline the bytes of the rank with the head. Collective over the pipeline. */
-tess_status tess_stage_share(tess_stage *stage, void *data, size_t bytes);
+/* Gives all ranks of the pipeline the bytes of the rank with the head, or the failure `status` of any rank. Collective
+ * over the pipeline. */
+tess_status tess_stage_share(tess_stage *stage, tess_status status, void *data, size_t bytes);
 
 #endif

@@ -37,15 +37,13 @@ static tess_status check_micro_batches(const tess_config *config, const tess_pip
     int64_t local = config->training.local_batch_size, n_micro = tess_config_micro_batches(config);
     const tess_shares shares = shares_of(config);
     int n_local = (int)tess_shares_rounds(&shares, n_micro), ranks = shape->ranks;
-    bool in_groups = shape->kind == TESS_PIPELINE_INTERLEAVED;
-    int needed = in_groups ? (n_local + ranks - 1) / ranks * ranks : 2 * ranks; /* the number that dualpipev needs */
     if (tess_pipeline_allows(shape->kind, ranks, shape->chunks, n_local) == TESS_OK)
         return TESS_OK;
     return tess_fail_context(TESS_E_INVALID,
                              "parallelism.pipeline_parallel_schedule: training.global_batch_size=%lld has %d "
                              "micro-batches a rank: set training.global_batch_size=%lld, or another schedule",
                              (long long)config->training.global_batch_size, n_local,
-                             (long long)(needed * shares.total * local));
+                             (long long)(tess_pipeline_fill_up(shape->kind, ranks, n_local) * shares.total * local));
 }
 
 /* The largest number of pipeline ranks that divides the number of ranks and gives each stage at least one layer. */

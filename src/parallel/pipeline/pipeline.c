@@ -70,6 +70,13 @@ static tess_status allows_chunks(tess_pipeline_kind kind, int chunks)
                      least == 1 && chunks > 1 ? ": interleaved takes several" : "");
 }
 
+int tess_pipeline_fill_up(tess_pipeline_kind kind, int ranks, int micros)
+{
+    if (kind == TESS_PIPELINE_INTERLEAVED)
+        return (micros + ranks - 1) / ranks * ranks;
+    return kind == TESS_PIPELINE_DUALPIPEV && micros < 2 * ranks ? 2 * ranks : micros;
+}
+
 tess_status tess_pipeline_allows(tess_pipeline_kind kind, int ranks, int chunks, int micros)
 {
     const char *name = kinds[kind].name;

@@ -84,6 +84,8 @@ int tess_pipeline_usual_chunks(tess_pipeline_kind kind);
 /* Whether a kind takes this many chunks a rank. */
 bool tess_pipeline_takes_chunks(tess_pipeline_kind kind, int chunks);
 
+/* The smallest number of micro-batches from `micros` on that a kind takes. */
+int tess_pipeline_fill_up(tess_pipeline_kind kind, int ranks, int micros);
 /* Checks that a schedule can be built. TESS_E_INVALID: the message says which numbers are possible. */
 tess_status tess_pipeline_allows(tess_pipeline_kind kind, int ranks, int chunks, int micros);
 /* Builds the lists of all ranks; the same arguments give the same lists. *schedule is empty after a failure; free it

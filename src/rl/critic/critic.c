@@ -71,11 +71,8 @@ static tess_status report_broken(tess_team *team, const critic_source *s)
 }
 
 /* ---- Create, destroy ---- */
-static tess_status check(const tess_engine *policy, const tess_critic_options *o)
+static tess_status check(const tess_critic_options *o)
 {
-    TESS_CHECK(policy->at.n_parts == 1, TESS_E_UNSUPPORTED,
-               "critic: values need whole layers on every rank: set parallelism.pipeline_parallel_degree=1 and "
-               "tensor_parallel_degree=1 (sharding strategies do not matter)");
     TESS_CHECK(o->lr >= 0 && o->steps >= 0, TESS_E_INVALID, "critic: lr %g over %lld steps; neither is below 0", o->lr,
                (long long)o->steps);
     return TESS_OK;
@@ -94,10 +91,10 @@ static tess_status configure(tess_critic *c, const tess_engine *policy, const te
 
 static tess_status name_tensors(tess_critic *c)
 {
-    int n = tess_model_n_params(c->engine->model);
+    int n = tess_model_n_params(c->engine->whole);
     TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, (size_t)n, sizeof(*c->names), "critic", (void **)&c->names));
     for (int i = 0; i < n; i++)
-        snprintf(c->names[i], sizeof(c->names[i]), "critic.%s", tess_model_param(c->engine->model, i)->name);
+        snprintf(c->names[i], sizeof(c->names[i]), "critic.%s", tess_model_param(c->engine->whole, i)->name);
     return TESS_OK;
 }
 
@@ -116,7 +113,7 @@ tess_status tess_critic_create(tess_engine *policy, const tess_critic_options *o
     tess_model_config config;
     critic_source source = {.model = NULL};
     *out = NULL;
-    TESS_TRY(check(policy, o));
+    TESS_TRY(check(o));
     TESS_TRY(tess_mem_alloc(policy->mem, TESS_POOL_MISC, sizeof(*c), "critic", (void **)&c));
     c->mem = policy->mem;
     tess_status status = configure(c, policy, o);
@@ -150,7 +147,8 @@ void tess_critic_destroy(tess_critic **handle)
 tess_status tess_critic_values(tess_critic *c, const tess_batch *batch, float *value)
 {
     tess_engine *e = c->engine;
-    TESS_TRY_CTX(tess_executor_values(e->executor, batch, e->logprobs), "critic");
+    const tess_head_task task = {.values = e->logprobs};
+    TESS_TRY_CTX(tess_engine_evaluate(e, e->executor, batch, &task), "critic");
     return tess_fetch(e->compute.stream, value, e->logprobs, (size_t)batch->n_tokens * sizeof(float));
 }
 
@@ -181,14 +179,14 @@ int tess_critic_n_tensors(const tess_critic *c)
 {
     tess_optimizer_state states[TESS_OPTIMIZER_STATES];
     int n = 0;
-    for (int i = 0; i < tess_model_n_params(c->engine->model); i++)
+    for (int i = 0; i < tess_model_n_params(c->engine->whole); i++)
         n += 1 + tess_engine_states(c->engine, i, states);
     return n;
 }
 
 tess_status tess_critic_tensors(tess_critic *c, tess_ckpt_tensor *tensors)
 {
-    for (int i = 0; i < tess_model_n_params(c->engine->model); i++) {
+    for (int i = 0; i < tess_model_n_params(c->engine->whole); i++) {
         tess_shard shard;
         tess_optimizer_state states[TESS_OPTIMIZER_STATES];
         TESS_TRY(tess_engine_shard(c->engine, i, &shard));

@@ -25,8 +25,10 @@ typedef struct tess_critic_options {
 } tess_critic_options;
 
 /* `policy` is borrowed until destroy; the path is read only here. `reporter` gets warnings about weights; it may be
- * NULL. Collective. TESS_E_UNSUPPORTED  a pipeline or tensor parallelism; or as rl_first_weights_find TESS_E_INVALID
- * a head of several outputs; another vocabulary than the policy's; lr below 0 and the errors of tess_engine_create */
+ * NULL. Collective.
+ * TESS_E_UNSUPPORTED: tensor parallelism, or as rl_first_weights_find
+ * TESS_E_INVALID: a head of several outputs; another vocabulary than the policy's; lr below 0
+ * Other errors are those of tess_engine_create. */
 tess_status tess_critic_create(tess_engine *policy, const tess_critic_options *options, const tess_reporter *reporter,
                                tess_critic **critic);
 /* Finds the critic's model and the source of its weights, to predict its memory. Errors are those of create. */
@@ -35,7 +37,8 @@ tess_status tess_critic_find(const tess_config *config, const tess_model_config 
 /* Collective, as tess_engine_destroy. NULL is fine. */
 void tess_critic_destroy(tess_critic **critic);
 
-/* Computes the values of all rows of the batch, with the bits of training: value (n_tokens) in host memory. The
+/* Computes the values of all rows of the batch, with the bits of training: value (n_tokens) in host memory, on ranks
+ * that have the head. The
  * batch may be empty; its loss is not called, and its targets may be NULL. Call it between steps of the critic.
  * Collective, because units may be gathered. */
 tess_status tess_critic_values(tess_critic *critic, const tess_batch *batch, float *value);

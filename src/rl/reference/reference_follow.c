@@ -53,18 +53,11 @@ void reference_follow_free(tess_reference *r)
     tess_mem_free(r->engine->mem, r->names);
 }
 
-/* ---- Runs of elements that lie together, here and in the whole ---- */
-/* Finds the longest contiguous run, of at most `most` elements, from element `at` of own->shard.primary on. *first:
- * its first element in the whole parameter. */
+/* Finds a run of the elements of own->shard.primary (tess_flat_run_at). */
 static int64_t run_at(const own_rows *own, int64_t at, int64_t most, int64_t *first)
 {
     const tess_shape shape = tess_shape_atleast_1d(&own->shard.shape);
-    const tess_box whole = tess_box_whole(&shape);
-    int64_t run = tess_flat_run(shape.n_dims, shape.dim, own->shard.primary.size), left = run - at % run;
-    tess_box slice;
-    tess_flat_slice(shape.n_dims, &own->shard.primary, at, 1, &slice);
-    *first = tess_flat_offset(shape.n_dims, &whole, &slice);
-    return left < most ? left : most;
+    return tess_flat_run_at(shape.n_dims, shape.dim, &own->shard.primary, at, most, first);
 }
 
 static tess_status write_copy(tess_reference *r)

@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# Reinforcement learning of a policy whose layers are shared by ranks (tensor parallelism), divided over them (a
+# pipeline), or both: journal, weights and metrics are those of one rank, and no token's log-probability differs.
+source "$(dirname "$0")/support.sh"
+source "$project/tests/cli/rl.sh"
+tp=parallelism.tensor_parallel_degree
+pp=parallelism.pipeline_parallel_degree
+
+# parts NAME PLAIN N ARGUMENTS...: N ranks have the bits of the folder PLAIN.
+parts() {
+    local name=$1 plain=$2 n=$3
+    shift 3
+    rm -rf run
+    rl run -n "$n" "$@" || fail "$name: $(tail -n 1 run.out)"
+    same "$name" run "$plain"
+    grep -qE "logprob_diff 0 \(0 of [1-9]|margin: " run.out || fail "$name: $(grep -m 1 logprob_diff run.out)"
+}
+# journals NAME PLAIN: the run has the journals of PLAIN, byte by byte.
+journals() {
+    diff -r "$2/rl" run/rl >difference 2>&1 && pass "$1: the same journals" || fail "$1: $(head -n 1 difference)"
+}
+
+# ---- Layouts ----
+rl plain -n 1 || fail "one rank: $(tail -n 1 plain.out)"
+parts "the query heads of one key head on 2 ranks" plain 2 $tp=2
+journals "tp 2" plain
+parts "3 stages" plain 3 $pp=3
+journals "pp 3" plain
+parts "2 stages x 2 ranks" plain 4 $pp=2 $tp=2
+journals "pp 2 x tp 2" plain
+
+# Eight heads with four key heads, which 3 ranks do not divide, a tied table, and four layers.
+cat >heads.json <<JSON
+{"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "vocab_size": 301, "hidden_size": 40,
+ "intermediate_size": 53, "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 6,
+ "hidden_act": "silu", "max_position_embeddings": 64, "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
+ "tie_word_embeddings": true}
+JSON
+heads=(model.path= model.config=heads.json tokenizer.path=sft/model training.mixed_precision_param=bfloat16
+    training.steps=2 validation.interval=2)
+rl heads -n 1 "${heads[@]}" || fail "one rank: $(tail -n 1 heads.out)"
+parts "4 key heads on 3 ranks, few pages" heads 3 "${heads[@]}" $tp=3 rollout.cache_bytes=60000 rollout.pass_tokens=7
+parts "interleaved stages" heads 2 "${heads[@]}" $pp=2 parallelism.pipeline_parallel_schedule=interleaved1f1b
+journals "interleaved stages" heads
+parts "stages of a V x 2 ranks" heads 4 "${heads[@]}" $pp=2 $tp=2 parallelism.pipeline_parallel_schedule=zbv
+parts "2 ranks x 2 that share the micro-batches" heads 4 "${heads[@]}" $tp=2 parallelism.shard_strategy=zero2
+parts "2 stages x 3 that share the micro-batches" heads 6 "${heads[@]}" $pp=2
+
+# ---- Devices ----
+# Streams, exchanges and pages are in memory of the device.
+TESSERA_FAR_DELAYS=3:200 parts "2 stages x 2 ranks on a device apart" heads 4 "${heads[@]}" $pp=2 $tp=2 job.device=far
+fake=$TESS_CUDA_FAKE
+few=(training.steps=1 validation.enable=false rollout.prompts=2 rollout.n=2)
+TESSERA_CPU=ref rl few -n 1 "${few[@]}" || fail "one rank: $(tail -n 1 few.out)"
+TESSERA_CUDA=$fake/libtessera_cuda.so LD_LIBRARY_PATH=$fake TESSERA_CUBLAS=off CUDA_FAKE=devices=4 TESSERA_SHARDS=device \
+    TESSERA_CPU=ref parts "2 stages x 2 ranks on what plays GPUs" few 4 "${few[@]}" $pp=2 $tp=2 job.device=cuda
+
+# ---- A policy that is larger than a rank ----
+cat >large.json <<JSON
+{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 301, "hidden_size": 384,
+ "intermediate_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 6, "num_key_value_heads": 3, "head_dim": 64,
+ "hidden_act": "silu", "max_position_embeddings": 64, "rms_norm_eps": 1e-6, "rope_theta": 10000.0}
+JSON
+large=(model.path= model.config=large.json tokenizer.path=sft/model training.threads=1 training.local_batch_size=2
+    "${few[@]}")
+limited() { (ulimit -d 260000 && "$@"); } # KiB of memory of its own that a process may have
+if limited "$tessera" info >/dev/null 2>&1; then # a sanitizer reserves more
+    rl large -n 1 "${large[@]}" || fail "one rank: $(tail -n 1 large.out)"
+    limited rl short -n 1 "${large[@]}" && fail "one rank has enough memory"
+    grep -q "cannot allocate" short.out && pass "one rank has too little memory" || fail "$(tail -n 1 short.out)"
+    rm -rf run
+    limited rl run -n 4 "${large[@]}" $pp=2 $tp=2 || fail "four ranks: $(tail -n 1 run.out)"
+    same "a policy that is larger than a rank" run large
+    grep -q "logprob_diff 0 (0 of [1-9]" run.out || fail "$(grep -m 1 logprob_diff run.out)"
+fi
+
+# ---- Values of models, pairs, turns ----
+scores=(rl.kl_beta=0.05 reference.update_interval=1 reference.ema=0.5 rl.updates=2 rl.correction=tis rollout.lag=1
+    training.steps=4 validation.enable=false)
+rl scores -n 1 "${scores[@]}" || fail "one rank: $(tail -n 1 scores.out)"
+parts "a reference that follows, log-probabilities computed again" scores 4 "${scores[@]}" $pp=2 $tp=2
+values=(rl.algorithm=ppo training.steps=2 validation.enable=false)
+for trunk in shared own; do
+    rl values -n 1 "${values[@]}" critic.trunk=$trunk || fail "one rank: $(tail -n 1 values.out)"
+    parts "values, trunk $trunk" values 2 "${values[@]}" critic.trunk=$trunk $pp=2
+    rm -rf values
+done
+awk -F'"' 'NR <= 24 { split($4, p, " "); print "{\"prompt\": \"" $4 "\", \"chosen\": \"" $8 "\", \"rejected\": \"1+1\"}" }' \
+    sft.jsonl >pairs.jsonl
+pairs=(data.files=pairs.jsonl rl.algorithm=dpo training.steps=2 rollout.prompts=5 validation.enable=false)
+rl pairs -n 1 "${pairs[@]}" || fail "one rank: $(tail -n 1 pairs.out)"
+parts "pairs" pairs 4 "${pairs[@]}" $pp=2 $tp=2
+cat >world.sh <<'WORLD'
+#!/bin/sh
+while read -r line; do
+    id=${line#*\"id\":}
+    case $line in
+    *\"turn\":0,*) echo "{\"id\": ${id%%,*}, \"observation\": \"=9:\"}" ;;
+    *) echo "{\"id\": ${id%%,*}, \"observation\": null}" ;;
+    esac
+    echo >>"$1"
+done
+WORLD
+chmod +x world.sh
+turns=(rollout.max_new_tokens=14 training.seq_len=32 training.steps=1 validation.enable=false)
+rl turns -n 1 "${turns[@]}" "rollout.env_command=[$work/world.sh,$work/asked1]" ||
+    fail "one rank: $(tail -n 1 turns.out)"
+parts "two turns" turns 4 "${turns[@]}" "rollout.env_command=[$work/world.sh,$work/asked4]" $pp=2 $tp=2
+[ "$(wc -l <asked1)" = "$(wc -l <asked4)" ] && pass "the environment is asked once" ||
+    fail "asked $(wc -l <asked1) times by one rank, $(wc -l <asked4) times by four"
+sed -i 's/echo "{.*=9:.*/exit 3 ;;/' world.sh
+expect "its failure is told" 2 "$work/world.sh" "$tessera" rl rl.yaml job.dump_folder=failed -n 4 "${turns[@]}" \
+    "rollout.env_command=[$work/world.sh,$work/asked4]" $pp=2 $tp=2
+
+# ---- Killed ----
+rl cut -n 4 $pp=2 $tp=2 "fault.spec=rank=3 step=4 point=phase:backward kind=sigkill" && fail "killed: nothing was"
+rl cut -n 3 $pp=3 "fault.spec=rank=1 step=5 point=phase:rollout kind=sigkill" && fail "killed: no rank that draws was"
+rm -rf run
+mv cut run
+rl run -n 2 $tp=2 || fail "going on: $(tail -n 1 run.out)"
+same "killed twice, and on in another layout" run plain
+parts "a rank that draws is replaced" plain 4 $pp=2 $tp=2 recovery.enable=true recovery.backoff_s=0.1 \
+    "fault.spec=rank=2 step=3 point=phase:rollout kind=sigkill"
+grep -q "replaced in " run.out && pass "and that is told" || fail "$(grep tessera: run.out)"
+
+# ---- What does not work ----
+bad() { local name=$1 text=$2; shift 2; expect "$name" 2 "$text" "$tessera" rl rl.yaml job.dump_folder=bad "$@"; }
+bad "ranks that only draw have the whole model" "rollout.ranks: ranks that only draw" -n 3 rollout.ranks=1 $tp=2
+bad "a value head is not cut" "another algorithm" -n 2 rl.algorithm=ppo critic.trunk=shared $tp=2
+printf '0F0\n0F0\n' >order.csv
+bad "an order of one number of micro-batches" "parallelism.pipeline_parallel_schedule_csv: its order" -n 2 $pp=2 \
+    parallelism.pipeline_parallel_schedule_csv=order.csv
+[ -e bad ] && fail "something was written" || pass "nothing was written"
+finish
