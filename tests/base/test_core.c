@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/core/flat.h"
 #include "base/core/exact_sum.h"
 #include "base/core/rng.h"
 #include "base/os/os.h"
@@ -322,7 +323,29 @@ static void shards_cover_every_row_once(void)
     EXPECT(begin == 4 && count == 1);
 }
 
+static void runs_of_a_box_lie_together_in_the_whole(void)
+{
+    const int64_t dim[] = {3, 4, 5};
+    const tess_box boxes[] = {
+        {{0, 0, 0}, {3, 4, 5}}, {{1, 0, 0}, {2, 4, 5}}, {{1, 1, 0}, {2, 2, 5}}, {{0, 2, 1}, {3, 2, 3}}};
+    const int64_t lengths[] = {60, 40, 10, 3};
+    for (int b = 0; b < 4; b++)
+        for (int64_t most = 1; most <= 60; most += 7) {
+            const int64_t *begin = boxes[b].begin, *size = boxes[b].size, n = size[0] * size[1] * size[2];
+            for (int64_t i = 0, run, at; i < n; i += run) {
+                run = tess_flat_run_at(3, dim, &boxes[b], i, most, &at);
+                const int64_t left = lengths[b] - i % lengths[b];
+                EXPECT_INT(run, left < most ? left : most);
+                for (int64_t k = i; k < i + run; k++)
+                    EXPECT_INT(at + k - i,
+                               ((k / (size[1] * size[2]) + begin[0]) * 4 + k / size[2] % size[1] + begin[1]) * 5 +
+                                   k % size[2] + begin[2]);
+            }
+        }
+}
+
 static const test_case cases[] = {
+    CASE(runs_of_a_box_lie_together_in_the_whole),
     CASE(messages_chain),
     CASE(pools_count_exactly),
     CASE(a_large_block_takes_no_huge_page_for_its_header),

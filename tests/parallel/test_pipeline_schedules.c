@@ -576,6 +576,20 @@ static void tied_weights_add_to_the_table_in_the_order_of_the_heads(void)
             }
 }
 
+/* A step is filled up with the fewest micro-batches that the schedule takes. */
+static void a_step_is_filled_up_to_the_next_number_that_fits(void)
+{
+    for (int kind = 0; kind < TESS_PIPELINE_KINDS; kind++)
+        for (int p = 2; p <= 5; p++)
+            for (int m = 1; m <= 24; m++) {
+                const tess_pipeline_kind k = (tess_pipeline_kind)kind;
+                const int v = tess_pipeline_usual_chunks(k), filled = tess_pipeline_fill_up(k, p, m);
+                EXPECT_OK(tess_pipeline_allows(k, p, v, filled));
+                for (int fewer = m; fewer < filled; fewer++)
+                    EXPECT(tess_pipeline_allows(k, p, v, fewer) == TESS_E_INVALID);
+            }
+}
+
 static const test_case cases[] = {
     CASE(tied_weights_add_to_the_table_in_the_order_of_the_heads),
     CASE(a_trace_has_all_computations_and_messages),
@@ -590,6 +604,7 @@ static const test_case cases[] = {
     CASE(stages_lie_in_a_loop_or_a_v),
     CASE(orders_are_those_of_pytorch),
     CASE(bounds_say_which_numbers_would_do),
+    CASE(a_step_is_filled_up_to_the_next_number_that_fits),
     CASE(costs_are_times),
     CASE(measured_times_give_what_was_simulated),
     CASE(names_are_read_in_any_case),
