@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/core/flat.h"
 #include "base/core/exact_sum.h"
+#include "base/core/flat.h"
 #include "base/core/rng.h"
 #include "base/os/os.h"
 #include "base/os/phase_clock.h"
