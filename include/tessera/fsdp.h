@@ -31,6 +31,7 @@
 #ifndef TESSERA_FSDP_H
 #define TESSERA_FSDP_H
 
+#include "tessera/clock.h"
 #include "tessera/dtensor.h"
 #include "tessera/optim.h"
 
@@ -109,6 +110,16 @@ TESS_API tess_dtype tess_fsdp_param_dtype(const tess_fsdp *fsdp);
  * TESS_E_INVALID: less than 1, or after materialize */
 TESS_API tess_status tess_fsdp_set_passes(tess_fsdp *fsdp, int n_passes);
 
+/* Lets conversions, additions, norms and updates run on `stream` (borrowed until destroy) instead of a stream of fsdp's
+ * own, which has the runtime's threads. If its device is not the host, shards, parameters and gradients are in that
+ * device's memory and follow the order of `stream`; the runtime must know the device (tess_runtime_use_device). Call it
+ * before materialize. The bits of results do not depend on it. TESS_E_INVALID: after materialize */
+TESS_API tess_status tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream);
+
+/* Lets gathers, reductions and waits switch the phase of `clock` (borrowed until destroy) and restore it afterwards.
+ * Call it before the first step. A call that fails leaves the clock in its phase. */
+TESS_API void tess_fsdp_set_clock(tess_fsdp *fsdp, tess_phase_clock *clock);
+
 /* Adds a unit. Call it in forward order, before materialize. The handle belongs to `fsdp`. */
 TESS_API tess_status tess_fsdp_add_unit(tess_fsdp *fsdp, const char *name, const tess_param_desc *params, int n_params,
                                         tess_unit **unit);
@@ -151,6 +162,15 @@ typedef tess_status (*tess_fill_fn)(void *context, const char *name, const tess_
  * status and nothing stays allocated; the call may be repeated.
  * TESS_E_MISMATCH: ranks added different parameters */
 TESS_API tess_status tess_fsdp_materialize(tess_fsdp *fsdp, tess_fill_fn fill, void *context);
+
+/* Allocates the sums of gradients for steps of up to this many micro-batches, counted over all ranks, so that no later
+ * step needs memory for them. Call it between steps.
+ * TESS_E_NOMEM: memory ran out
+ * TESS_E_INVALID: before materialize, or inside a step */
+TESS_API tess_status tess_fsdp_reserve(tess_fsdp *fsdp, int64_t n_micro_batches);
+
+/* Returns the number of units. *largest: bytes of the largest unit's gathered parameters. */
+TESS_API int tess_fsdp_units(const tess_fsdp *fsdp, int64_t *largest);
 
 /* ---- A step ---- */
 /* Starts a step. All ranks must pass the same number of micro-batches.
@@ -297,6 +317,39 @@ TESS_API bool tess_fsdp_is_coded(const tess_fsdp *fsdp, int index);
 TESS_API void *tess_fsdp_narrow(const tess_fsdp *fsdp, int index);
 /* Returns the size of that memory in bytes; 0: there is none. */
 TESS_API size_t tess_fsdp_narrow_bytes(const tess_fsdp *fsdp, int index);
+
+/* Returns the bytes of this rank's own rows in the form in which they are gathered: fp8 codes and narrow parameters.
+ * They are part of the parameters' memory. Call it after materialize. */
+TESS_API size_t tess_fsdp_codes_bytes(const tess_fsdp *fsdp);
+
+/* ---- Shards in the memory of a device (tess_fsdp_set_stream), and the host's copies of them ----
+ * tess_fsdp_shard and tess_optimizer_states return the host's copies of master weights and moments without updating
+ * them. If the shards are on the host, these functions do nothing. */
+/* Copies to the device what the caller has changed in these copies. tess_fsdp_params_changed does it, too. */
+TESS_API tess_status tess_fsdp_upload(tess_fsdp *fsdp);
+/* Copies the finished gradients to the host: until the next step tess_shard.grad is that copy instead of device memory.
+ * The second function copies back what the caller has changed there. Call them after step_end. */
+TESS_API tess_status tess_fsdp_see_gradients(tess_fsdp *fsdp);
+TESS_API tess_status tess_fsdp_upload_gradients(tess_fsdp *fsdp);
+
+/* ---- State that outlives a process ----
+ * The launcher of a job may keep memory for its ranks (checkpoint.memory_copies of `tessera train`). Weights, sums and
+ * moments lie there, and a process that replaces a rank finds them. In a job without such memory, keep and kept do
+ * nothing, and the others return TESS_E_INVALID. */
+/* Says that this fsdp's state ends with the process, because that memory holds the state of another one. Call it
+ * before materialize. TESS_E_INVALID: after materialize */
+TESS_API tess_status tess_fsdp_set_private(tess_fsdp *fsdp);
+/* Both are about shards on a device. keep begins to copy weights and moments, which are those of `step`, to that
+ * memory, next to those of the step before, which stay valid. The next keep overwrites those of the step before: no
+ * rank may need them any more. kept waits until the copy is there. */
+TESS_API tess_status tess_fsdp_keep(tess_fsdp *fsdp, int64_t step);
+TESS_API tess_status tess_fsdp_kept(tess_fsdp *fsdp);
+/* Restores the weights and moments of `step` that a predecessor of this process has kept, to shards on a device. The
+ * caller knows from a record of its own that they are there. */
+TESS_API tess_status tess_fsdp_take_up(tess_fsdp *fsdp, int64_t step);
+/* Restores the finished gradients of a step of n_micro_batches over all ranks, in shards on the host. A predecessor of
+ * this process had completed step_end. Not collective. */
+TESS_API tess_status tess_fsdp_find_gradients(tess_fsdp *fsdp, int64_t n_micro_batches);
 
 /* ---- Pipelines, whose ranks have a tess_fsdp for each stage ---- */
 /* Makes grad_norm cover the parameters of all ranks of `team` (borrowed until destroy). `team` contains whole data

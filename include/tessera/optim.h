@@ -4,7 +4,7 @@
 #ifndef TESSERA_OPTIM_H
 #define TESSERA_OPTIM_H
 
-#include "tessera/memory.h"
+#include "tessera/devices.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -68,6 +68,62 @@ TESS_API tess_status tess_optimizer_create(tess_mem *mem, const tess_span *spans
                                            const tess_optimizer_options *options, tess_optimizer **optimizer);
 TESS_API void tess_optimizer_destroy(tess_optimizer **optimizer);
 
+/* ---- The place of an optimizer ---- */
+/* Matrices that ranks update at the same time: rank i of the exchange updates the i-th. */
+typedef struct tess_matrix_turn {
+    const int *which; /* (n) numbers of their spans */
+    int n;
+    float *const *part; /* (n) this rank's elements of each */
+    float *whole;       /* the whole matrix that this rank updates; NULL: it updates none in this turn */
+    float *room;        /* work space of the same size, for the exchange */
+} tess_matrix_turn;
+
+/* How ranks that have parts of the same matrices exchange them, for Muon. gather fills `whole` from all ranks' parts;
+ * scatter fills all ranks' parts from it. Both are collective, and all ranks make the calls of a step in the same
+ * order. */
+typedef struct tess_matrix_exchange {
+    void *self;
+    int n_ranks, rank; /* 1 and 0: this rank has every span whole, and the callbacks may be NULL */
+    tess_status (*gather)(void *self, const tess_matrix_turn *turn);
+    tess_status (*scatter)(void *self, const tess_matrix_turn *turn);
+} tess_matrix_exchange;
+
+typedef struct tess_optimizer_place {
+    tess_matrix_exchange exchange; /* copied; its `self` is borrowed until destroy */
+    /* Updates run on it, and the state is memory of its device. Borrowed until destroy. NULL: the optimizer creates a
+     * stream of the host */
+    tess_stream *stream;
+    const void *owner; /* returned by tess_optimizer_owner; NULL: none */
+    bool is_private;   /* the state ends with the process, even if memory of an earlier process of the job exists */
+} tess_optimizer_place;
+
+/* Does what tess_optimizer_create does, at a place: on a device, or for ranks that have parts of matrices.
+ * TESS_E_UNSUPPORTED: tess_optimizer_check_device refuses the options */
+TESS_API tess_status tess_optimizer_create_at(tess_mem *mem, const tess_span *spans, int n_spans,
+                                              const tess_optimizer_options *options, const tess_optimizer_place *place,
+                                              tess_optimizer **optimizer);
+/* Checks that a GPU can update with these options. Pure function.
+ * TESS_E_UNSUPPORTED: no kernel does; the message names the options that can */
+TESS_API tess_status tess_optimizer_check_device(const tess_optimizer_options *options);
+/* Returns the owner that create was given, such as the tess_fsdp of tess_fsdp_optimizer_create. */
+TESS_API const void *tess_optimizer_owner(const tess_optimizer *optimizer);
+/* Whether a step communicates with other ranks. Then all of them call it, including ranks that have already completed
+ * it before they failed: their journal leaves their weights and state unchanged. */
+TESS_API bool tess_optimizer_meets(const tess_optimizer *optimizer);
+
+/* Returns all of the state, in the memory of its device, and its number of bytes. It belongs to the optimizer. */
+TESS_API void *tess_optimizer_memory(const tess_optimizer *optimizer, size_t *bytes);
+/* Makes tess_optimizer_states return addresses in `copy` (borrowed until destroy), the host's copy of that memory. The
+ * caller keeps the copy up to date. */
+TESS_API void tess_optimizer_show(tess_optimizer *optimizer, void *copy);
+
+/* A callback during an update of state that outlives the process, called before ("shard") and after ("shard-done") each
+ * span that has elements. These spans are numbered from 0; Muon's count twice, once for the momentum and once for the
+ * weights. Drills interrupt an update there. NULL: none. */
+typedef void (*tess_optimizer_observer)(void *self, const char *moment, int64_t number);
+TESS_API void tess_optimizer_set_observer(tess_optimizer *optimizer, tess_optimizer_observer observer, void *self);
+
+/* ---- Updates ---- */
 /* Sets the number of threads for updates, including the caller's. The default is 1, or the runtime's number for
  * tess_fsdp_optimizer_create. The bits do not depend on it.
  * TESS_E_INVALID: below 1

@@ -8,6 +8,7 @@
 #ifndef TESSERA_RUNTIME_H
 #define TESSERA_RUNTIME_H
 
+#include "tessera/devices.h"
 #include "tessera/memory.h"
 #include "tessera/status.h"
 #include "tessera/types.h"
@@ -120,6 +121,15 @@ TESS_API void tess_runtime_request_stop(tess_runtime *runtime);
 /* Whether the launcher asks the ranks to leave after their next regular checkpoint, so that it can restart the job
  * with another number of ranks. Agree on it in the same way. */
 TESS_API bool tess_runtime_leave_requested(const tess_runtime *runtime);
+
+/* Lets collectives and messages take memory of `device`, in addition to memory of the host. They run after the work
+ * that `stream` already has, and their results are in the device's memory when tess_work_wait returns. Both are
+ * borrowed until the runtime ends or forgets them. A device whose memory is host memory changes nothing. Collective
+ * over the job. TESS_E_MISMATCH: ranks have devices of different kinds; the message names the ranks */
+TESS_API tess_status tess_runtime_use_device(tess_runtime *runtime, tess_device *device, tess_stream *stream);
+/* Forgets the device. Call it before the device is closed, when no operation is in flight and no tess_fsdp uses the
+ * device. Not collective, except that the ranks of a team over several hosts with windows wait for each other. */
+TESS_API void tess_runtime_forget_device(tess_runtime *runtime);
 
 /* Allocates memory that peers on this host can read: `bytes` in every rank's own window, zeroed, aligned to 4096.
  * Collectives read it directly from the peers' windows, without a staging copy. Counted in `pool` (`bytes` on every

@@ -1,9 +1,9 @@
 /* Collectives and messages on memory of a device.
  *
- * A runtime learns its device once. From then on every operation of tessera/comm.h, comm/leaf_sum.h and comm/box_move.h
- * takes memory of that device as well as memory of the host: `in` and `out` (and the sums of leaf steps) have one kind,
- * the same on all ranks. The two ends of a message may differ. Fingerprints, labels, deadlines, errors and bits are
- * those of the same call on host memory.
+ * A runtime learns its device once (tess_runtime_use_device). From then on every operation of tessera/comm.h,
+ * comm/leaf_sum.h and comm/box_move.h takes memory of that device as well as memory of the host: `in` and `out` (and
+ * the sums of leaf steps) have one kind, the same on all ranks. The two ends of a message may differ. Fingerprints,
+ * labels, deadlines, errors and bits are those of the same call on host memory.
  *
  *   before  what the operation reads and writes comes after the work that the bound stream was given before the call
  *   after   when tess_work_wait returns, the result is in the device's memory: any stream may be given work on it
@@ -24,15 +24,6 @@
 
 #include "device/device.h"
 #include "tessera/comm.h"
-
-/* Lets operations take memory of `device`. All ranks must have a device of one kind ("far", "cuda"); otherwise
- * TESS_E_MISMATCH names the ranks that have not. Collectives run after the work that `stream` already has. Both are
- * borrowed until the runtime ends or forgets them. A device whose memory is host memory changes nothing. Collective
- * over the job. */
-tess_status tess_runtime_use_device(tess_runtime *runtime, tess_device *device, tess_stream *stream);
-/* Forgets the device. Must be called before the device is closed, when no operation is in flight and no window is
- * left. Not collective, except that the ranks of a team over several hosts with windows wait for each other. */
-void tess_runtime_forget_device(tess_runtime *runtime);
 
 enum { TESS_DEVICE_WINDOW_LEAST = 2 << 20 }; /* bytes; a GPU may not show a smaller block */
 

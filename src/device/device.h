@@ -1,5 +1,5 @@
-/* Devices: memory, queues and events. A device is a table of functions. The code above it sees no other difference
- * between the host, the far device of the tests and a GPU.
+/* Devices: memory, queues and events, in addition to tessera/devices.h. A device is a table of functions. The code
+ * above it sees no other difference between the host, the far device of the tests and a GPU.
  *
  * Order. The kernels, copies and fills of one stream run one after the other. Between streams, only events give an
  * order: an event is recorded on one stream, and another stream or the host waits for it. Descriptors that the host
@@ -113,23 +113,9 @@ struct tess_device {
     tess_device_log *log; /* NULL: there is no log */
 };
 
-/* Opens the device "cpu", "far", "cuda" or "cuda:1". NULL: the one that TESSERA_DEVICE names, otherwise "cpu". `mem` is
- * the host's memory and must outlive the device. `number` is the caller's index among the processes of its host that
- * open the same name; it selects a GPU. TESS_E_INVALID: unknown name. TESS_E_UNSUPPORTED, TESS_E_NOT_FOUND: this build
- * or this machine lacks the device; the message says what to install. */
-tess_status tess_device_open(tess_mem *mem, const char *name, int number, tess_device **device);
-
-/* All streams and events must be destroyed before. Returns the number of memory blocks that were never freed, normally
- * 0. Blocks of the host device are counted in its pools instead. */
-size_t tess_device_close(tess_device **device);
-
 const tess_device_properties *tess_device_get_properties(const tess_device *device);
 
 /* ---- Memory ---- */
-/* Allocates as tess_mem_alloc does: zeroed memory, aligned to 64 bytes, counted in the device's pool. */
-tess_status tess_device_alloc(tess_device *device, tess_pool pool, size_t bytes, const char *what, void **out);
-/* Waits for the enqueued operations of the device, then frees the memory. NULL is allowed. */
-void tess_device_free(tess_device *device, void *memory);
 tess_pool_stats tess_device_mem_stats(const tess_device *device, tess_pool pool);
 /* Returns the memory that no process uses, or SIZE_MAX if it is not known. */
 tess_status tess_device_memory_left(tess_device *device, size_t *bytes);
@@ -146,26 +132,14 @@ tess_status tess_device_pin(tess_device *device, void *host, size_t bytes);
 void tess_device_unpin(tess_device *device, void *host);
 
 /* ---- Streams ---- */
-/* Creates a stream of the device. n_threads: threads of the host for its loops. `kernels` as in tess_kernels_select. */
-tess_status tess_device_stream(tess_device *device, int n_threads, const char *kernels, tess_stream **stream);
-
 /* Enqueues a copy between memory of the device and of the host, in any direction. Memory of the host must not be used
  * until the stream has done the copy. */
 tess_status tess_stream_copy(tess_stream *stream, void *to, const void *from, size_t bytes);
 /* Enqueues a memset. */
 tess_status tess_stream_fill(tess_stream *stream, void *to, int byte, size_t bytes);
-/* Enqueues a copy from host to device, for small data. `from` may be changed when this returns. */
-tess_status tess_upload(tess_stream *stream, void *to, const void *from, size_t bytes);
-/* Copies from device to host after all enqueued operations, and waits until `to` has the values. `from` must be live
- * memory of the device. Otherwise (freed memory, or a range beyond its block) TESS_E_INVALID, with a message that names
- * the block. */
-tess_status tess_fetch(tess_stream *stream, void *to, const void *from, size_t bytes);
 /* Like tess_fetch, but avoids the copy if the host can read `from` in place. Then *seen is `from`, and `room` may be
  * NULL; otherwise *seen is `room`. */
 tess_status tess_view(tess_stream *stream, const void *from, size_t bytes, void *room, const void **seen);
-/* Waits until all enqueued operations are done. */
-tess_status tess_stream_synchronize(tess_stream *stream);
-
 /* ---- The log of streams, for other processes ---- */
 /* Makes the device's streams write to `log`, whole pages that outlive the device; this function zeroes them. Call it
  * before any stream has a name. A device that cannot report its progress keeps no log. */

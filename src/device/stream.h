@@ -7,14 +7,7 @@
 
 #include "base/os/threads.h"
 #include "device/kernels.h"
-
-typedef struct tess_device tess_device;
-
-/* Creates a stream of the host, whose memory is `mem`. `kernels` as in tess_kernels_select. */
-tess_status tess_stream_create(tess_mem *mem, int n_threads, const char *kernels, tess_stream **stream);
-
-/* Waits until the enqueued operations are done. */
-void tess_stream_destroy(tess_stream **stream);
+#include "tessera/devices.h"
 
 const tess_kernels *tess_stream_kernels(const tess_stream *stream);
 tess_device *tess_stream_device(const tess_stream *stream);

@@ -7,7 +7,7 @@
 #ifndef TESS_DIAGNOSIS_PACE_H
 #define TESS_DIAGNOSIS_PACE_H
 
-#include "base/os/phase_clock.h"
+#include "tessera/clock.h"
 #include "tessera/memory.h"
 
 typedef struct tess_pace tess_pace;

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "comm/agree.h"
-#include "optim/optim_internal.h"
 #include "tessera/fsdp.h"
 
 /* ---- Own tensors ---- */
@@ -36,7 +35,7 @@ static tess_status check_all(const tess_checkpoint_state *state)
     TESS_CHECK(state->optimizer == NULL || state->fsdp != NULL, TESS_E_INVALID,
                "checkpoint: an optimizer without the fsdp whose state it has");
     TESS_CHECK(
-        state->optimizer == NULL || tess_optimizer_is_of(state->optimizer, state->fsdp), TESS_E_INVALID,
+        state->optimizer == NULL || tess_optimizer_owner(state->optimizer) == state->fsdp, TESS_E_INVALID,
         "checkpoint: the optimizer was not made for the fsdp that is saved or loaded with it, so its state is of "
         "other parameters: give the one of tess_fsdp_optimizer_create for this fsdp");
     for (int i = 0; i < state->n_tensors; i++)

@@ -12,7 +12,7 @@
 #include "comm/seat.h"
 #include "inject/inject.h"
 #include "device/peak.h"
-#include "optim/optim_internal.h"
+#include "parallel/fsdp/fsdp_offload.h"
 #include "tessera/comm.h"
 #include "engine/model/adapter.h"
 #include "engine/device_memory.h"
@@ -147,11 +147,11 @@ static tess_status build_sharding(tess_engine *e, const engine_source *source)
     const tess_fsdp_policy policy = tess_engine_policy(c);
     TESS_TRY(tess_fsdp_create(e->mesh, &policy, &e->fsdp));
     TESS_TRY(tess_fsdp_set_passes(e->fsdp, (int)c->training.passes));
-    tess_fsdp_set_stream(e->fsdp, e->compute.resident ? e->compute.stream : e->stream);
+    TESS_TRY(tess_fsdp_set_stream(e->fsdp, e->compute.resident ? e->compute.stream : e->stream));
     TESS_TRY(tess_fsdp_set_norm_team(e->fsdp, e->team));
     tess_fsdp_set_clock(e->fsdp, &e->clock);
     if (e->is_second)
-        tess_fsdp_set_private(e->fsdp);
+        TESS_TRY(tess_fsdp_set_private(e->fsdp));
     if (tess_config_offloads(c))
         TESS_TRY(tess_team_agree(e->team, tess_offload_begin(e->runtime, c, &e->offload)));
     tess_fsdp_set_offload(e->fsdp, tess_offload_pools(c));

@@ -5,7 +5,6 @@
 
 #include "mesh/coordinates.h"
 #include "nn/model.h"
-#include "parallel/fsdp/fsdp_engine.h"
 #include "parallel/tensor/tensor_points.h"
 #include "tessera/optim.h"
 #include "engine/activations.h"
@@ -13,7 +12,7 @@
 #include "engine/compute.h"
 #include "engine/loss.h"
 #include "engine/loss_scale.h"
-#include "base/os/phase_clock.h"
+#include "tessera/clock.h"
 #include "config/config.h"
 #include "engine/model/weights.h"
 

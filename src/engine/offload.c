@@ -5,7 +5,7 @@
 #include "base/os/machine.h"
 #include "base/text/text.h"
 #include "comm/rejoin.h"
-#include "parallel/fsdp/fsdp_engine.h"
+#include "parallel/fsdp/fsdp_offload.h"
 
 struct tess_offload {
     tess_mem *mem;

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "base/core/variables.h"
-#include "optim/optim_internal.h"
 #include "engine/shards.h"
 
 tess_status tess_shards_read(const tess_config *config, tess_shards_choice *choice)

@@ -17,7 +17,7 @@
 
 #include "base/core/bits.h"
 #include "job/fingerprint.h"
-#include "base/os/phase_clock.h"
+#include "tessera/clock.h"
 #include "device/kernel_vote.h"
 #include "tessera/memory.h"
 #include "tessera/types.h"

@@ -224,13 +224,13 @@ static optim_pass pass_of(const turn *t, int i)
 static tess_status compute(const turn *t)
 {
     const tess_optimizer *o = t->u->optimizer;
-    const optim_exchange *x = &o->exchange;
+    const tess_matrix_exchange *x = &o->exchange;
     int own = x->rank;
     bool alone = x->n_ranks == 1;
     const tess_span *span = own < t->n ? &t->spans[t->which[own]] : NULL;
     int64_t rows = span != NULL ? span->shape.dim[0] : 0, columns = span != NULL ? span->shape.dim[1] : 0;
     float *whole = alone ? t->part[0] : t->behind, *work = alone ? t->behind : t->behind + rows * columns;
-    const optim_turn shared = {t->which, t->n, t->part, whole, work};
+    const tess_matrix_turn shared = {t->which, t->n, t->part, whole, work};
     if (!alone)
         TESS_TRY(x->gather(x->self, &shared));
     if (span != NULL) {

@@ -17,7 +17,7 @@
 #include "device/device.h"
 #include "device/moments.h"
 #include "optim/journal.h"
-#include "optim/optim_internal.h"
+#include "tessera/optim.h"
 
 enum { OPTIM_BLOCK = TESS_STATE_BLOCK, OPTIM_MOMENTS = 2 };
 
@@ -46,7 +46,7 @@ struct tess_optimizer {
     void *observer_self;
     tess_stream *stream, *own_stream;
     const void *owner; /* owner of the spans; NULL: unknown */
-    optim_exchange exchange;
+    tess_matrix_exchange exchange;
     tess_optimizer_options options;
     tess_device *device; /* device of the state; NULL: the host */
     char *state;

@@ -81,7 +81,7 @@ tess_status tess_optimizer_check_device(const tess_optimizer_options *options)
 }
 
 tess_status tess_optimizer_create_at(tess_mem *mem, const tess_span *spans, int n_spans,
-                                     const tess_optimizer_options *options, const optim_place *place,
+                                     const tess_optimizer_options *options, const tess_optimizer_place *place,
                                      tess_optimizer **out)
 {
     *out = NULL;
@@ -97,6 +97,7 @@ tess_status tess_optimizer_create_at(tess_mem *mem, const tess_span *spans, int 
                           .pager = tess_mem_pager(mem),
                           .is_private = place->is_private,
                           .stream = place->stream,
+                          .owner = place->owner,
                           .exchange = place->exchange,
                           .device = device,
                           .options = *options,
@@ -115,7 +116,8 @@ tess_status tess_optimizer_create_at(tess_mem *mem, const tess_span *spans, int 
 tess_status tess_optimizer_create(tess_mem *mem, const tess_span *spans, int n_spans,
                                   const tess_optimizer_options *options, tess_optimizer **out)
 {
-    return tess_optimizer_create_at(mem, spans, n_spans, options, &(optim_place){.exchange = {.n_ranks = 1}}, out);
+    return tess_optimizer_create_at(mem, spans, n_spans, options, &(tess_optimizer_place){.exchange = {.n_ranks = 1}},
+                                    out);
 }
 
 void tess_optimizer_destroy(tess_optimizer **handle)
@@ -148,14 +150,9 @@ void tess_optimizer_set_observer(tess_optimizer *o, tess_optimizer_observer obse
     o->observer_self = self;
 }
 
-void tess_optimizer_set_owner(tess_optimizer *o, const void *owner)
+const void *tess_optimizer_owner(const tess_optimizer *o)
 {
-    o->owner = owner;
-}
-
-bool tess_optimizer_is_of(const tess_optimizer *o, const void *owner)
-{
-    return o->owner == owner;
+    return o->owner;
 }
 
 bool tess_optimizer_meets(const tess_optimizer *o)

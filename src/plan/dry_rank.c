@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "base/mem/named.h"
 #include "base/core/round_up.h"
 #include "base/mem/dry_mem.h"
 #include "base/os/os.h"

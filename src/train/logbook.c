@@ -6,7 +6,6 @@
 
 #include "comm/rejoin.h"
 #include "inject/inject.h"
-#include "optim/optim_internal.h"
 #include "job/persist/persist.h"
 #include "tessera/comm.h"
 #include "engine/numbers/numbers.h"

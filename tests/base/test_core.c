@@ -14,7 +14,7 @@
 #include "base/core/flat.h"
 #include "base/core/rng.h"
 #include "base/os/os.h"
-#include "base/os/phase_clock.h"
+#include "tessera/clock.h"
 #include "base/os/program.h"
 #include "base/os/threads.h"
 #include "tessera/types.h"

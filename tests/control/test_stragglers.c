@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "base/os/os.h"
-#include "base/os/phase_clock.h"
+#include "tessera/clock.h"
 #include "control/launch/launcher.h"
 #include "support/test.h"
 #include "tessera/runtime.h"

@@ -2,7 +2,7 @@
 #include <time.h>
 
 #include "base/os/os.h"
-#include "parallel/fsdp/fsdp_engine.h"
+#include "tessera/fsdp.h"
 #include "support/test.h"
 #include "tessera/comm.h"
 #include "tessera/fsdp.h"

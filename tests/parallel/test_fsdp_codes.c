@@ -4,7 +4,7 @@
 #include "device/fp8_rows.h"
 #include "fsdp_mesh.h"
 #include "fsdp_model.h"
-#include "parallel/fsdp/fsdp_engine.h"
+#include "tessera/fsdp.h"
 
 static tess_status fill_nothing(void *context, const char *name, const tess_shape *shape, const tess_box *box,
                                 float *dst)

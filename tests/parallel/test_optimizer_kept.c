@@ -1,6 +1,5 @@
 /* Optimizers over shards in persistent memory: a process that dies at any instruction of a step, and another that
  * finishes the step, give the bits of an undisturbed step. */
-#include "optim/optim_internal.h"
 #include "tessera/fsdp.h"
 #include "job/persist/persist.h"
 #include "support/single_step.h"
@@ -57,13 +56,13 @@ static const tess_span *spans(void)
 }
 
 /* Stands in for another rank, which would compute on the matrix in many instructions that change nothing here. */
-static tess_status gather(void *self, const optim_turn *turn)
+static tess_status gather(void *self, const tess_matrix_turn *turn)
 {
     (void)self, (void)turn;
     return TESS_OK;
 }
 
-static tess_status scatter(void *self, const optim_turn *turn)
+static tess_status scatter(void *self, const tess_matrix_turn *turn)
 {
     (void)self;
     for (int64_t i = 0; i < tess_shape_count(&params[0].shape); i++)
@@ -73,9 +72,9 @@ static tess_status scatter(void *self, const optim_turn *turn)
 
 static void make_muon(void)
 {
-    const optim_place place = {.exchange = {.n_ranks = 2, .rank = 1, .gather = gather, .scatter = scatter}};
+    const tess_optimizer_place place = {.exchange = {.n_ranks = 2, .rank = 1, .gather = gather, .scatter = scatter},
+                                        .owner = fsdp};
     EXPECT_OK(tess_optimizer_create_at(tess_runtime_mem(runtime), spans(), PARAMS, &options, &place, &optimizer));
-    tess_optimizer_set_owner(optimizer, fsdp);
 }
 
 /* The state with gradients, before the update. */

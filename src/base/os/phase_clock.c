@@ -1,4 +1,5 @@
-#include "base/os/phase_clock.h"
+/* Implements tessera/clock.h. */
+#include "tessera/clock.h"
 
 #include "base/os/os.h"
 

@@ -3,7 +3,7 @@
 #ifndef TESS_DOCTOR_TOP_PAGE_H
 #define TESS_DOCTOR_TOP_PAGE_H
 
-#include "base/os/phase_clock.h"
+#include "tessera/clock.h"
 #include "base/report/form.h"
 #include "doctor/top/snapshot.h"
 

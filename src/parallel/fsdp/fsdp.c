@@ -202,12 +202,14 @@ tess_dtype tess_fsdp_param_dtype(const tess_fsdp *fsdp)
     return fsdp->policy.param_dtype;
 }
 
-void tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream)
+tess_status tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream)
 {
+    TESS_CHECK(fsdp->state == TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: set_stream after materialize");
     tess_device *device = tess_stream_device(stream);
     fsdp->stream = stream;
     fsdp->device = tess_device_get_properties(device)->host_memory ? NULL : device;
     fsdp->splits_copies = fsdp->splits_copies || (fsdp->device != NULL && fsdp->n_shards > 1);
+    return TESS_OK;
 }
 
 bool tess_fsdp_reads_masters(const tess_fsdp *fsdp)
@@ -215,9 +217,11 @@ bool tess_fsdp_reads_masters(const tess_fsdp *fsdp)
     return fsdp->direct;
 }
 
-void tess_fsdp_set_private(tess_fsdp *fsdp)
+tess_status tess_fsdp_set_private(tess_fsdp *fsdp)
 {
+    TESS_CHECK(fsdp->state == TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: set_private after materialize");
     fsdp->is_private = true;
+    return TESS_OK;
 }
 
 tess_status tess_fsdp_set_norm_team(tess_fsdp *fsdp, tess_team *team)

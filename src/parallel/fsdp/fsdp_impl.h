@@ -1,5 +1,5 @@
 /* The private header of this folder: the objects of fully sharded data parallel, and the functions that its files call
- * of each other. The interface for the rest of the library is fsdp_engine.h.
+ * of each other. parallel/fsdp/fsdp_offload.h is the interface for state on disk.
  *
  * - fsdp.c: create, policy, stream, units
  * - fsdp_layout.c: where rows live in shards, gathered copies and windows
@@ -58,8 +58,7 @@
 #include "device/device.h"
 #include "device/fp8_rows.h"
 #include "mesh/shares.h"
-#include "optim/optim_internal.h"
-#include "parallel/fsdp/fsdp_engine.h"
+#include "parallel/fsdp/fsdp_offload.h"
 
 typedef struct tess_fsdp_param {
     char *name;
@@ -426,7 +425,7 @@ tess_status tess_fsdp_shard_in_place(const tess_fsdp *fsdp, int index, tess_shar
 /* fsdp_matrices.c: creates the object that assembles whole matrices from their parts, if the optimizer's options
  * need them. Collective over the mesh. */
 tess_status tess_fsdp_exchange_matrices(tess_fsdp *fsdp, const tess_optimizer_options *options,
-                                        optim_exchange *exchange);
+                                        tess_matrix_exchange *exchange);
 
 /* bad_gradient.c: called at the beginning of a step, and when the unit's reduction over the shards is complete. */
 void tess_fsdp_bad_gradient_forget(tess_fsdp *fsdp);

@@ -53,7 +53,7 @@ static size_t part_begin(const tess_fsdp *fsdp, const tess_fsdp_param *p, int tp
 
 /* `own`: the owners send their parts to the matrix. Otherwise the matrix is sent to all ranks that hold a part of
  * it. */
-static void describe_parcels(const tess_fsdp *fsdp, const optim_turn *turn, bool own, matrix_parcels *p)
+static void describe_parcels(const tess_fsdp *fsdp, const tess_matrix_turn *turn, bool own, matrix_parcels *p)
 {
     const tess_shares shares = tess_shares_equal(fsdp->n_shards);
     int me = tess_team_rank(fsdp->matrix_team), n = tess_team_size(fsdp->matrix_team);
@@ -96,14 +96,14 @@ static void copy_parts(const tess_fsdp *fsdp, const tess_fsdp_param *p, float *p
 
 /* Returns this rank's matrix if several ranks have columns of it. NULL: its columns are whole, or this rank has no
  * matrix, or a dry one, of which no part is copied. */
-static const tess_fsdp_param *cut_matrix(const tess_fsdp *fsdp, const optim_turn *turn)
+static const tess_fsdp_param *cut_matrix(const tess_fsdp *fsdp, const tess_matrix_turn *turn)
 {
     int me = tess_team_rank(fsdp->matrix_team);
     const tess_fsdp_param *p = me < turn->n ? tess_fsdp_param_at(fsdp, turn->which[me]) : NULL;
     return p != NULL && tess_fsdp_cuts_rows(fsdp, p) && !tess_mem_is_dry(fsdp->mem) ? p : NULL;
 }
 
-static tess_status gather(void *self, const optim_turn *turn)
+static tess_status gather(void *self, const tess_matrix_turn *turn)
 {
     tess_fsdp *fsdp = self;
     const tess_fsdp_param *cut = cut_matrix(fsdp, turn);
@@ -120,7 +120,7 @@ static tess_status gather(void *self, const optim_turn *turn)
     return status;
 }
 
-static tess_status scatter(void *self, const optim_turn *turn)
+static tess_status scatter(void *self, const tess_matrix_turn *turn)
 {
     tess_fsdp *fsdp = self;
     const tess_fsdp_param *cut = cut_matrix(fsdp, turn);
@@ -150,13 +150,13 @@ static tess_status find_matrix_team(tess_fsdp *fsdp)
 }
 
 tess_status tess_fsdp_exchange_matrices(tess_fsdp *fsdp, const tess_optimizer_options *options,
-                                        optim_exchange *exchange)
+                                        tess_matrix_exchange *exchange)
 {
-    *exchange = (optim_exchange){.n_ranks = 1};
+    *exchange = (tess_matrix_exchange){.n_ranks = 1};
     if (options->kind != TESS_MUON)
         return TESS_OK;
     TESS_TRY(find_matrix_team(fsdp));
-    *exchange =
-        (optim_exchange){fsdp, tess_team_size(fsdp->matrix_team), tess_team_rank(fsdp->matrix_team), gather, scatter};
+    *exchange = (tess_matrix_exchange){fsdp, tess_team_size(fsdp->matrix_team), tess_team_rank(fsdp->matrix_team),
+                                       gather, scatter};
     return TESS_OK;
 }

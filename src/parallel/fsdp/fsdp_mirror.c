@@ -215,8 +215,8 @@ tess_status tess_fsdp_upload(tess_fsdp *fsdp)
 
 tess_status tess_fsdp_take_up(tess_fsdp *fsdp, int64_t step)
 {
-    if (fsdp->mirror == NULL)
-        return TESS_OK;
+    TESS_CHECK(fsdp->mirror != NULL && fsdp->mirror->n_generations > 1, TESS_E_INVALID,
+               "fsdp: weights and moments are taken up where they are kept, from shards on a device");
     turn_to(fsdp, (int)(step % GENERATIONS));
     fsdp->mirror->fresh = true;
     TESS_TRY_CTX(tess_fsdp_upload(fsdp), "weights and moments of step %lld", (long long)step);

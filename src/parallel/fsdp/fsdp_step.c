@@ -3,6 +3,7 @@
 
 tess_status tess_fsdp_reserve(tess_fsdp *fsdp, int64_t n_micro_batches)
 {
+    TESS_CHECK(fsdp->state == TESS_FSDP_IDLE, TESS_E_INVALID, "fsdp: reserve before materialize, or inside a step");
     TESS_TRY(tess_fsdp_accumulators_grow(fsdp, n_micro_batches));
     return tess_fsdp_exchanges_any(fsdp, n_micro_batches) ? tess_fsdp_exchange_alloc(fsdp) : TESS_OK;
 }

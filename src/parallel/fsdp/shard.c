@@ -101,10 +101,9 @@ tess_status tess_fsdp_optimizer_create(tess_fsdp *fsdp, const tess_optimizer_opt
     *optimizer = NULL;
     TESS_TRY(tess_fsdp_spans(fsdp, &spans));
     TESS_TRY(tess_fsdp_stream(fsdp, &stream));
-    optim_place place = {.is_private = fsdp->is_private, .stream = stream};
+    tess_optimizer_place place = {.stream = stream, .owner = fsdp, .is_private = fsdp->is_private};
     TESS_TRY(tess_fsdp_exchange_matrices(fsdp, options, &place.exchange));
     TESS_TRY(tess_optimizer_create_at(fsdp->mem, spans, fsdp->n_params, options, &place, optimizer));
-    tess_optimizer_set_owner(*optimizer, fsdp);
     return tess_fsdp_mirror_optimizer(fsdp, *optimizer);
 }
 
@@ -113,7 +112,7 @@ tess_status tess_fsdp_optimizer_step(tess_fsdp *fsdp, tess_optimizer *optimizer,
 {
     const tess_span *spans;
     TESS_CHECK(
-        tess_optimizer_is_of(optimizer, fsdp), TESS_E_INVALID,
+        tess_optimizer_owner(optimizer) == fsdp, TESS_E_INVALID,
         "tess_fsdp_optimizer_step: the optimizer was not made for this fsdp: make one with tess_fsdp_optimizer_create");
     TESS_TRY(tess_fsdp_update_begin(fsdp));
     TESS_TRY(tess_fsdp_spans(fsdp, &spans));

@@ -1,11 +1,18 @@
-/* Measures where the time of a step goes: one clock, switched from phase to phase by the thread that runs the step.
- * Every nanosecond between start and stop belongs to exactly one phase. A switch reads the clock once (tens of
- * nanoseconds).
- */
-#ifndef TESS_BASE_OS_PHASE_CLOCK_H
-#define TESS_BASE_OS_PHASE_CLOCK_H
+/* A clock of phases: measures where the time of a step goes. The thread that runs the step switches it from phase to
+ * phase, and every nanosecond between start and stop belongs to exactly one phase. A switch reads the clock once (tens
+ * of nanoseconds). The times are those of tess_progress.phase_s.
+ *
+ * A clock is plain memory of the caller. Only one thread at a time may use it. */
+#ifndef TESSERA_CLOCK_H
+#define TESSERA_CLOCK_H
 
 #include <stdint.h>
+
+#include "tessera/export.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define TESS_PHASE_LIST(X)                                                                \
     X(TESS_PHASE_OTHER, "other")                                                          \
@@ -31,11 +38,16 @@ typedef struct tess_phase_clock {
 } tess_phase_clock;
 
 /* Starts with all counters zero, in TESS_PHASE_OTHER. */
-void tess_phase_start(tess_phase_clock *clock);
-/* Ends the current phase and begins `next`; returns the one that ended, to go back to. */
-tess_phase tess_phase_switch(tess_phase_clock *clock, tess_phase next);
+TESS_API void tess_phase_start(tess_phase_clock *clock);
+/* Ends the current phase and begins `next`. Returns the phase that ended, so that the caller can go back to it. */
+TESS_API tess_phase tess_phase_switch(tess_phase_clock *clock, tess_phase next);
 /* Moves `ns` (at most all) of the current phase's time so far to `phase`. */
-void tess_phase_credit(tess_phase_clock *clock, tess_phase phase, uint64_t ns);
-const char *tess_phase_name(tess_phase phase);
+TESS_API void tess_phase_credit(tess_phase_clock *clock, tess_phase phase, uint64_t ns);
+/* Returns "gather" and the like; never NULL. */
+TESS_API const char *tess_phase_name(tess_phase phase);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
