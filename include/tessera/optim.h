@@ -149,11 +149,13 @@ typedef struct tess_optimizer_state {
     void *data;    /* belongs to the optimizer */
 } tess_optimizer_state;
 
-/* Lists the state arrays of span `index`, at most TESS_OPTIMIZER_STATES. Returns their number; 0 if it is frozen. */
+/* Lists the state arrays of span `index`, at most TESS_OPTIMIZER_STATES. Returns their number; 0 if it is frozen, or if
+ * `optimizer` is NULL. */
 TESS_API int tess_optimizer_states(const tess_optimizer *optimizer, int index, tess_optimizer_state *states);
 
 /* Describes the state arrays that a trainable tensor of this shape has, like tess_optimizer_states but with `data`
- * NULL: for a tensor of which this rank has no part. `hidden`: as in tess_span. Returns their number. */
+ * NULL: for a tensor of which this rank has no part. `hidden`: as in tess_span. Returns their number; 0 if `optimizer`
+ * is NULL. */
 TESS_API int tess_optimizer_describe(const tess_optimizer *optimizer, const tess_shape *shape, bool hidden,
                                      tess_optimizer_state *states);
 

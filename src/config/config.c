@@ -365,6 +365,11 @@ tess_status tess_config_check(tess_config *config, int ranks)
 {
     TESS_TRY(tess_data_check(&config->data));
     TESS_TRY(tess_model_section_check(&config->model));
+    return tess_config_check_run(config, ranks);
+}
+
+tess_status tess_config_check_run(tess_config *config, int ranks)
+{
     TESS_TRY(tess_config_check_step(config, ranks));
     TESS_TRY(check_offload(config));
     const bool any_rank = tess_launch_is_rank(); /* checked by the launcher, and by the runtime */
@@ -384,6 +389,19 @@ void tess_config_free(tess_config *config)
     int n_tables;
     const tess_option_table *tables = tess_config_tables(&n_tables);
     tess_options_free(tables, n_tables, config);
+}
+
+tess_runtime_options tess_config_runtime(const tess_config *config)
+{
+    return (tess_runtime_options){.n_threads = (int)config->training.threads,
+                                  .comm_timeout_s = config->comm.timeout_s,
+                                  .config_hash = tess_config_hash(config),
+                                  .backend = (tess_backend)config->comm.backend,
+                                  .tuning = config->comm.tuning,
+                                  .native_reductions = config->comm.reduction == TESS_REDUCTION_NATIVE,
+                                  .fault = config->fault.spec[0] != '\0' ? config->fault.spec : NULL,
+                                  .fault_seed = (uint64_t)config->fault.seed,
+                                  .phases = tess_train_phases};
 }
 
 uint64_t tess_config_hash(const tess_config *config)

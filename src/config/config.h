@@ -27,6 +27,7 @@
 #include "rl/options/rl_section.h"
 #include "rl/options/rollout_section.h"
 #include "tessera/mesh.h"
+#include "tessera/runtime.h"
 #include "train/options/metrics_section.h"
 #include "train/options/sample_section.h"
 #include "train/options/validation_section.h"
@@ -136,6 +137,8 @@ bool tess_config_offloads_state(const tess_config *config);
 /* Checks the values against each other and the job's ranks, and sets open ones: a global_batch_size of 0 to local *
  * the ranks that train, degrees of -1, a precision of `auto` to this machine's. */
 tess_status tess_config_check(tess_config *config, int ranks);
+/* The same for a run whose model and data are not those of the configuration. */
+tess_status tess_config_check_run(tess_config *config, int ranks);
 /* The same for what a step alone needs: no model, no data. */
 tess_status tess_config_check_step(tess_config *config, int ranks);
 
@@ -146,6 +149,9 @@ extern const char *const tess_train_phases[];
 /* Every option with its value, by section; a new reference. Without memory: NULL, or incomplete. */
 json_t *tess_config_to_json(const tess_config *config);
 json_t *tess_text_list_to_json(const tess_text_list *list); /* an array of strings, likewise */
+
+/* The options of a rank's runtime. comm_timeout_s is that of comm.timeout_s. They borrow texts of the configuration. */
+tess_runtime_options tess_config_runtime(const tess_config *config);
 
 /* A hash of the options that ranks of one job must have in common: all but those that decide nothing. */
 uint64_t tess_config_hash(const tess_config *config);

@@ -1,5 +1,5 @@
 /* Lists the tensors of a state that a rank holds: the state's own as boxes, and those of an fsdp as shards. */
-#include "embed/embed_impl.h"
+#include "embed/embed_tensors.h"
 
 #include <string.h>
 

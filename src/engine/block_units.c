@@ -3,11 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-bool tess_param_is_hidden(const tess_model *model, const tess_param *param)
-{
-    return tess_model_unit_layer(model, param->unit) >= 0 && param->slice.whole.n_dims == 2;
-}
-
 /* ---- The choice of units ---- */
 static tess_unit_policy policy_of(const tess_config *c)
 {
@@ -100,7 +95,7 @@ static tess_param_desc describe_param(const tess_config *config, const tess_fsdp
                             .trainable = !param->frozen && !param->copy,
                             .elsewhere = param->copy,
                             .decay = param->decay,
-                            .hidden = tess_param_is_hidden(model, param),
+                            .hidden = param->hidden,
                             .narrow = is_narrow(config, model, param, resident),
                             .fp8 = tess_param_is_coded(config, fsdp, model, index)};
     if (param->slice.unit > 0)

@@ -46,8 +46,4 @@ bool tess_param_is_coded(const tess_config *config, const tess_fsdp *fsdp, const
  * such a parameter. */
 bool tess_param_is_narrow(const tess_config *config, const tess_model *model, int param, bool resident);
 
-/* Whether the parameter is a matrix of a layer, or of its adapter. Muon updates such a matrix, and adamw8bit keeps
- * its moments in 8 bits. */
-bool tess_param_is_hidden(const tess_model *model, const tess_param *param);
-
 #endif

@@ -16,6 +16,7 @@
 #include "tessera/comm.h"
 #include "engine/model/adapter.h"
 #include "engine/device_memory.h"
+#include "engine/foreign.h"
 #include "engine/numbers/numbers.h"
 #include "engine/offload.h"
 #include "engine/shards.h"
@@ -29,6 +30,8 @@ static tess_status add_units(tess_engine *e)
         tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_units, sizeof(*e->units), "units", (void **)&e->units));
     TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_params, sizeof(*e->w), "units", (void **)&e->w));
     TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_params, sizeof(*e->dw), "units", (void **)&e->dw));
+    if (e->program != NULL)
+        return tess_foreign_add_units(e);
     return tess_block_units_add(e->mem, e->config, e->model, e->stage_plan->units, e->stage_plan->shape.chunks,
                                 e->compute.resident, e->fsdp, e->units);
 }
@@ -90,10 +93,27 @@ static void inject_moment(void *self, const char *moment, int64_t number)
 static tess_status build_optimizer(tess_engine *e)
 {
     const tess_optimizer_options options = tess_engine_optimizer(e->config);
+    if (e->program != NULL && e->program->update != NULL)
+        return TESS_OK;
     TESS_TRY(tess_fsdp_optimizer_create(e->fsdp, &options, &e->optimizer));
     if (!e->is_second)
         tess_optimizer_set_observer(e->optimizer, inject_moment, e->runtime);
     return TESS_OK;
+}
+
+/* Creates the whole model, and this rank's part of it. */
+static tess_status create_models(tess_engine *e, const tess_model_config *model_config)
+{
+    TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_MISC, sizeof(*e->stage_plan), "stages", (void **)&e->stage_plan));
+    if (e->program != NULL) {
+        TESS_TRY(tess_foreign_model(e->mem, e->program, &e->whole));
+        return tess_foreign_model(e->mem, e->program, &e->model);
+    }
+    TESS_TRY(tess_model_create(e->mem, model_config, &e->whole));
+    TESS_TRY(tess_stage_plan_create(e->mem, e->config, model_config, e->at.place[TESS_AXIS_PP], e->stage_plan));
+    e->stage_plan->part.tp_rank = e->at.place[TESS_AXIS_TP];
+    e->stage_plan->part.tp_degree = e->at.degree[TESS_AXIS_TP];
+    return tess_model_create_part(e->mem, model_config, &e->stage_plan->part, &e->model);
 }
 
 static tess_status build_model(tess_engine *e, const tess_model_config *model_config)
@@ -101,16 +121,11 @@ static tess_status build_model(tess_engine *e, const tess_model_config *model_co
     tess_axis axes[TESS_MESH_MAX_AXES];
     TESS_TRY(tess_mesh_create_over(e->team, axes, tess_axes_of(&e->config->parallelism, axes), &e->mesh));
     e->at = tess_coordinates_of(e->mesh, tess_team_rank(e->team));
-    TESS_TRY(tess_model_create(e->mem, model_config, &e->whole));
-    if (!e->is_second)
+    TESS_TRY(create_models(e, model_config));
+    if (!e->is_second) {
         tess_config_freeze(e->config, e->whole);
-    TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_MISC, sizeof(*e->stage_plan), "stages", (void **)&e->stage_plan));
-    TESS_TRY(tess_stage_plan_create(e->mem, e->config, model_config, e->at.place[TESS_AXIS_PP], e->stage_plan));
-    e->stage_plan->part.tp_rank = e->at.place[TESS_AXIS_TP];
-    e->stage_plan->part.tp_degree = e->at.degree[TESS_AXIS_TP];
-    TESS_TRY(tess_model_create_part(e->mem, model_config, &e->stage_plan->part, &e->model));
-    if (!e->is_second)
         tess_config_freeze(e->config, e->model);
+    }
     int n = tess_model_n_params(e->whole);
     TESS_TRY(
         tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n, sizeof(int), "parameters", (void **)&e->own_param));
@@ -136,9 +151,7 @@ int tess_engine_states(const tess_engine *e, int index, tess_optimizer_state *st
     const tess_param *param = tess_model_param(e->whole, index);
     if (own >= 0)
         return tess_optimizer_states(e->optimizer, own, states);
-    return param->frozen ? 0
-                         : tess_optimizer_describe(e->optimizer, &param->slice.whole,
-                                                   tess_param_is_hidden(e->whole, param), states);
+    return param->frozen ? 0 : tess_optimizer_describe(e->optimizer, &param->slice.whole, param->hidden, states);
 }
 
 static tess_status build_sharding(tess_engine *e, const engine_source *source)
@@ -157,14 +170,17 @@ static tess_status build_sharding(tess_engine *e, const engine_source *source)
     tess_fsdp_set_offload(e->fsdp, tess_offload_pools(c));
     TESS_TRY(add_units(e));
     tess_offload_make_room(e->mem, c, e->fsdp, 0);
-    TESS_TRY_CTX(source->fill != NULL ? tess_fsdp_materialize(e->fsdp, source->fill, source->context)
-                                      : fill_weights(e, source->options.reporter),
-                 "weights");
+    tess_status status = source->fill != NULL ? tess_fsdp_materialize(e->fsdp, source->fill, source->context)
+                         : e->program != NULL ? tess_fsdp_materialize(e->fsdp, e->program->fill, e->program->self)
+                                              : fill_weights(e, source->options.reporter);
+    TESS_TRY_CTX(status, "weights");
     return build_optimizer(e);
 }
 
 static tess_status build_executor(tess_engine *e)
 {
+    if (e->program != NULL)
+        return tess_foreign_ready(e);
     tess_hooks hooks = tess_engine_hooks(e);
     tess_executor_options options = tess_engine_activations(e->config);
     int n_local = (int)tess_coordinates_rounds(&e->at, tess_config_micro_batches(e->config));
@@ -197,9 +213,7 @@ static tess_status build_executor(tess_engine *e)
     (void)tess_executor_disk_bytes(e->model, &options, &resident);
     tess_offload_make_room(e->mem, e->config, e->fsdp, resident);
     TESS_TRY(tess_executor_create(e->compute.stream, e->model, &e->compute.hooks, &options, &e->executor));
-    if (e->at.degree[TESS_AXIS_PP] > 1)
-        TESS_TRY(tess_stage_create(e, &e->stage));
-    return tess_numbers_create(e, &e->numbers);
+    return e->at.degree[TESS_AXIS_PP] > 1 ? tess_stage_create(e, &e->stage) : TESS_OK;
 }
 
 /* Measures once in a job: a process that replaces a failed rank finds the result in named memory. */
@@ -266,7 +280,9 @@ static tess_status build(tess_engine *e, const tess_model_config *model_config, 
         TESS_TRY(tess_runtime_use_device(e->runtime, e->compute.device, e->compute.stream));
     TESS_TRY(build_sharding(e, source));
     TESS_TRY(build_executor(e));
-    return e->is_second || tess_mem_is_dry(e->mem) ? TESS_OK : measure_peak(e);
+    TESS_TRY(tess_numbers_create(e, &e->numbers));
+    const bool counts = e->program == NULL || e->program->flops_per_item > 0; /* operations, which it compares */
+    return e->is_second || !counts || tess_mem_is_dry(e->mem) ? TESS_OK : measure_peak(e);
 }
 
 static tess_status create(tess_team *team, const tess_config *config, const tess_model_config *model_config,
@@ -280,6 +296,7 @@ static tess_status create(tess_team *team, const tess_config *config, const tess
                        .runtime = runtime,
                        .team = team,
                        .mem = tess_runtime_mem(runtime),
+                       .program = source->options.program,
                        .scaler = tess_loss_scaler_of(config),
                        .is_second = source->fill != NULL};
     e->scaled_loss.scale = &e->scaler.scale;

@@ -47,9 +47,13 @@ typedef struct tess_step_recorder {
 
 enum { TESS_SHARDS_TEXT = 320 };
 
+struct tess_program; /* tessera/loop_program.h */
+
 /* All members may be read. Other modules may set `has_news` and `recorder`. A resumed run sets the counters. */
 typedef struct tess_engine {
     const tess_config *config; /* checked configuration; borrowed */
+    /* A program outside of the library that computes the model (foreign.h); borrowed; NULL: there is none */
+    const struct tess_program *program;
     tess_runtime *runtime;
     tess_team *team;
     tess_mem *mem;
@@ -71,11 +75,11 @@ typedef struct tess_engine {
     const void **w;               /* (n_params) gathered parameters, set by the hooks */
     float **dw;                   /* (n_params) */
     struct tess_offload *offload; /* offload.h; NULL: nothing is on disk, or another engine owns it */
-    tess_optimizer *optimizer;
-    tess_executor *executor;
-    tess_tensor *tensor;   /* exchanges between the ranks that share its layers; NULL: no rank shares them */
-    tess_numbers *numbers; /* checks of a step's numbers (numbers/numbers.h) */
-    float *logprobs;       /* (pass_tokens) log-probabilities, in device memory */
+    tess_optimizer *optimizer;    /* NULL: the program has its own */
+    tess_executor *executor;      /* NULL: the program runs the model */
+    tess_tensor *tensor;          /* exchanges between the ranks that share its layers; NULL: no rank shares them */
+    tess_numbers *numbers;        /* checks of a step's numbers (numbers/numbers.h) */
+    float *logprobs;              /* (pass_tokens) log-probabilities, in device memory */
     tess_loss_meter meter;
     int64_t pass_tokens;      /* largest number of tokens in a pass */
     int64_t *pass_ends;       /* (training.passes) where each pass ends, as a sequence number of the micro-batch */
@@ -148,6 +152,8 @@ typedef struct tess_engine_options {
     const tess_reporter *reporter; /* receives warnings about weights */
     /* Called with job.shards=auto and a GPU. If it is NULL, the shards stay in host memory. */
     tess_device_need_fn device_need;
+    /* The program whose model trains, in place of that of the configuration. tess_foreign_check has passed it. */
+    const struct tess_program *program;
 } tess_engine_options;
 
 /* Creates an engine. Its weights come from persistent memory (job/persist) if they are there, else from model.path;

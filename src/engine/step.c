@@ -1,5 +1,6 @@
 /* Runs one optimizer step: its micro-batches (step_gradients.c), the checks of its numbers, clipping, the update. */
 #include "inject/inject.h"
+#include "engine/foreign.h"
 #include "engine/learning_rate.h"
 #include "engine/numbers/numbers.h"
 #include "engine/stages/rank_stage.h"
@@ -23,6 +24,8 @@ static tess_status update(tess_engine *e, tess_engine_report *report)
     if (report->skipped)
         return TESS_OK;
     TESS_TRY(tess_engine_clip_values(e, (float)scale));
+    if (e->optimizer == NULL)
+        return tess_foreign_update(e, (float)report->lr, (float)scale);
     TESS_TRY(tess_fsdp_optimizer_step(e->fsdp, e->optimizer, e->step + 1 - e->optimizer_begin, (float)report->lr,
                                       (float)scale));
     return e->stage != NULL ? tess_stage_share_table(e->stage) : TESS_OK;

@@ -5,6 +5,7 @@
 #include "base/core/rng.h"
 #include "base/mem/dry_mem.h"
 #include "inject/inject.h"
+#include "engine/foreign.h"
 #include "engine/numbers/numbers.h"
 #include "engine/passes.h"
 #include "engine/stages/rank_stage.h"
@@ -61,7 +62,8 @@ tess_status tess_engine_gradients(tess_engine *e, const tess_batch_source *sourc
                "(0: the number of target tokens)",
                (long long)e->step + 1, (long long)source->n_micro, source->divisor);
     tess_numbers_run_begin(e->numbers);
-    TESS_TRY(tess_loss_begin(&e->meter));
+    if (e->program == NULL)
+        TESS_TRY(tess_loss_begin(&e->meter));
     int64_t n_micro =
         e->is_second ? source->n_micro : tess_inject_micro_batches(e->runtime, e->step + 1, source->n_micro);
     if (e->stage != NULL)
@@ -70,8 +72,9 @@ tess_status tess_engine_gradients(tess_engine *e, const tess_batch_source *sourc
     if (e->stage != NULL)
         TESS_TRY(tess_stage_run(e->stage, source, n_local, own));
     for (int64_t s = 0; s < n_local && e->stage == NULL; s++)
-        TESS_TRY(run_micro_batch(e, source, s, own));
-    TESS_TRY(tess_loss_end(&e->meter, own));
+        TESS_TRY(e->program != NULL ? tess_foreign_micro_batch(e, source, s, own) : run_micro_batch(e, source, s, own));
+    if (e->program == NULL)
+        TESS_TRY(tess_loss_end(&e->meter, own));
     return tess_fsdp_step_end(e->fsdp);
 }
 

@@ -67,7 +67,7 @@ static tess_status rehearse_step(tess_engine *e, int64_t n_micro)
 
 tess_status tess_engine_rehearse(tess_engine *e, int64_t n_micro)
 {
-    if (e->at.world == 1)
+    if (e->at.world == 1 || e->program != NULL) /* only the program knows in which order it calls hooks */
         return TESS_OK;
     TESS_TRY(tess_rehearsal_begin(e->team));
     /* Only ranks of one group are compared: stages make different calls, and so do the ranks that share layers

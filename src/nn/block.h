@@ -40,17 +40,17 @@ enum { TESS_MAX_PARTS = 4 };
 typedef struct tess_block {
     const tess_part *parts[TESS_MAX_PARTS]; /* (n_parts) in forward order */
     int n_parts;
-    char name[32];        /* name, such as "model.layers.3" */
-    int64_t layer;        /* the layer's number in the whole model; -1: the block is no layer */
-    int first, n_params;  /* range of the block's parameters in the model's table */
-    int64_t hidden_size;  /* C, the channels of the stream that the block reads or leaves */
-    bool layer_norm;      /* true: LayerNorm with bias; false: RMSNorm */
-    int table, positions; /* embedding: indices of the tables; positions -1: none */
-    tess_cut channels;    /* embedding: how the ranks that share both tables cut their columns */
-    int64_t width;        /* number of this rank's columns */
-    bool tied;            /* embedding: the head multiplies by this table, too */
-    tess_norm final_norm; /* head: the norm before the map to logits */
-    tess_linear head;     /* head: the map to logits, of this block or, if tied, of the embedding */
+    char name[TESS_UNIT_NAME_SIZE]; /* name, such as "model.layers.3" */
+    int64_t layer;                  /* the layer's number in the whole model; -1: the block is no layer */
+    int first, n_params;            /* range of the block's parameters in the model's table */
+    int64_t hidden_size;            /* C, the channels of the stream that the block reads or leaves */
+    bool layer_norm;                /* true: LayerNorm with bias; false: RMSNorm */
+    int table, positions;           /* embedding: indices of the tables; positions -1: none */
+    tess_cut channels;              /* embedding: how the ranks that share both tables cut their columns */
+    int64_t width;                  /* number of this rank's columns */
+    bool tied;                      /* embedding: the head multiplies by this table, too */
+    tess_norm final_norm;           /* head: the norm before the map to logits */
+    tess_linear head;               /* head: the map to logits, of this block or, if tied, of the embedding */
     /* head: the map to the value of a row; equals `head` if the model is no language model; weight -1: no value head */
     tess_linear value;
     /* Members of a layer. */

@@ -10,7 +10,7 @@
 #include "nn/points.h"
 #include "nn/token_loss.h"
 
-enum { TESS_PARAM_NAME_SIZE = 96 };
+enum { TESS_PARAM_NAME_SIZE = 96, TESS_UNIT_NAME_SIZE = 32 };
 
 typedef enum tess_init { TESS_INIT_NORMAL, TESS_INIT_ZERO, TESS_INIT_ONE, TESS_INIT_UNIFORM } tess_init;
 
@@ -30,6 +30,7 @@ typedef struct tess_param {
     tess_init init;
     float init_std; /* NORMAL: the standard deviation; UNIFORM: the bound of [-bound, bound) */
     bool decay;     /* weight decay applies: to matrices and embeddings, not to norms and biases */
+    bool hidden;    /* a matrix of a layer, or of its adapter: Muon updates it, adamw8bit keeps its moments in 8 bits */
     bool beside;    /* part of a value head next to a language model: only trl's files contain it */
     /* Part of a LoRA adapter: "model.layers.3.mlp.up_proj.lora_A.weight" (rank, in), or lora_B (out, rank) */
     bool adapter;
@@ -49,6 +50,11 @@ typedef struct tess_model tess_model;
  * Units in forward order: 0 the embedding(s), 1..L the layers, L+1 the final norm and head. With tied weights the
  * head uses unit 0 as well. A model holds descriptions only, no weights. */
 tess_status tess_model_create(tess_mem *mem, const tess_model_config *config, tess_model **model);
+
+/* Creates the description of a model that a program outside of the library computes: units by name, and their
+ * parameters (n_params), unit by unit. Each unit counts as a layer. No executor can run it. */
+tess_status tess_model_create_described(tess_mem *mem, const char *const *units, int n_units, const tess_param *params,
+                                        int n_params, tess_model **model);
 
 /* Returns in *lora the adapter's description, with the names of all maps in place of all-linear. */
 tess_status tess_model_lora(const tess_model *model, tess_lora *lora);

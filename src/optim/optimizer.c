@@ -264,7 +264,7 @@ static int list_states(const optim_param *p, char *state, tess_optimizer_state *
 
 int tess_optimizer_states(const tess_optimizer *o, int index, tess_optimizer_state *states)
 {
-    return index >= 0 && index < o->n_spans ? list_states(&o->params[index], o->shown, states) : 0;
+    return o != NULL && index >= 0 && index < o->n_spans ? list_states(&o->params[index], o->shown, states) : 0;
 }
 
 int tess_optimizer_describe(const tess_optimizer *o, const tess_shape *shape, bool hidden, tess_optimizer_state *states)
@@ -273,6 +273,8 @@ int tess_optimizer_describe(const tess_optimizer *o, const tess_shape *shape, bo
     const tess_span span = {.hidden = hidden, .shape = *shape, .param = &some};
     optim_param param;
     optim_layout layout;
+    if (o == NULL)
+        return 0;
     optim_layout_of(&span, 1, &o->options, 1, &param, &layout); /* cannot fail: there are no elements */
     int n = list_states(&param, o->state, states);
     for (int k = 0; k < n; k++)

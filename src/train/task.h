@@ -59,6 +59,9 @@ typedef struct tess_trainer tess_trainer;
 
 /* A kind of task. The command that runs the task names its kind. */
 typedef struct tess_task_kind {
+    /* A program outside of the library, whose model and data this kind trains (program/program_task.h). NULL: the model
+     * is that of the configuration */
+    const struct tess_program *program;
     bool has_own_batches;        /* the task decides how large a step is: training.global_batch_size has no effect */
     const char *const *defaults; /* options whose default differs for this kind (tess_config_load_over); NULL: none */
     /* Checks what tess_config_check cannot know, before anything starts. May set open options. NULL: nothing to do. */

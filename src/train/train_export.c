@@ -35,6 +35,8 @@ static tess_status write_descriptions(const tess_trainer *t, const char *folder)
 {
     json_t *json;
     TESS_TRY(tess_os_make_dirs(folder));
+    if (t->kind->program != NULL)
+        return TESS_OK; /* it alone can describe its model */
     TESS_TRY(tess_model_config_to_json(&t->model_config, tess_precision_dtype(t->config.model.save_dtype), &json));
     carry_unknown_keys(t, json);
     TESS_TRY(tess_json_write_in(json, JSON_INDENT(2) | JSON_PRESERVE_ORDER, folder, "config.json"));
@@ -204,7 +206,10 @@ tess_status tess_trainer_export(tess_trainer *t, const char *name, char *folder,
     TESS_TRY(tess_trainer_path(t, name != NULL ? name : usual, folder, size));
     TESS_TRY(tess_team_agree(t->team, t->rank == 0 ? describe(t, folder) : TESS_OK));
     TESS_TRY(write_folder(t, folder, &list));
-    tess_trainer_note(t, "%s: %s (%s format, %s)", usual, folder, adapter ? "PEFT" : "Hugging Face",
+    tess_trainer_note(t, "%s: %s (%s, %s)", usual, folder,
+                      adapter                    ? "PEFT format"
+                      : t->kind->program != NULL ? "safetensors"
+                                                 : "Hugging Face format",
                       tess_dtype_name(list.dtype));
     return TESS_OK;
 }

@@ -65,7 +65,9 @@ tess_status tess_trainer_join_hosts(tess_trainer *t)
         tess_train_take_batch(t->mem, &t->config);
     TESS_TRY(tess_broadcast(t->team, &t->config.training.global_batch_size, 1, TESS_I64, 0, NULL));
     const int64_t warmup = t->config.lr_scheduler.warmup_steps;
-    TESS_TRY(tess_config_check(&t->config, tess_runtime_world(t->runtime)));
+    const int world = tess_runtime_world(t->runtime);
+    TESS_TRY(t->kind->program != NULL ? tess_config_check_run(&t->config, world)
+                                      : tess_config_check(&t->config, world));
     if (warmup > t->config.lr_scheduler.warmup_steps)
         tess_trainer_note(t,
                           "lr_scheduler.warmup_steps: %lld is more than the %lld steps of the schedule: warming up in "
@@ -89,7 +91,8 @@ tess_status tess_trainer_check_hosts(tess_trainer *t)
     const tess_config *c = &t->config;
     bool from_weights = c->model.path[0] != '\0';
     const char *model = from_weights ? c->model.path : c->model.config;
-    TESS_TRY(tess_ckpt_check_same_files(t->hosts, &model, 1, from_weights ? "model.path" : "model.config"));
+    if (t->kind->program == NULL)
+        TESS_TRY(tess_ckpt_check_same_files(t->hosts, &model, 1, from_weights ? "model.path" : "model.config"));
     if (c->checkpoint.host_local)
         return TESS_OK;
     return tess_ckpt_check_shared_folder(t->hosts, c->job.dump_folder, "job.dump_folder");

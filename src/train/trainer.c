@@ -13,6 +13,7 @@
 #include "device/peak.h"
 #include "inject/inject.h"
 #include "tessera/fsdp.h"
+#include "tessera/loop_program.h"
 #include "tessera/comm.h"
 #include "engine/model/adapter.h"
 #include "plan/memory_need.h"
@@ -81,6 +82,14 @@ tess_status tess_trainer_load_model(tess_trainer *t, const tess_reporter *report
     return TESS_OK;
 }
 
+static tess_status open_model(tess_trainer *t, const tess_reporter *reporter)
+{
+    TESS_TRY(tess_trainer_load_model(t, reporter));
+    TESS_TRY(tess_config_check_trainable(t->mem, &t->config, &t->model_config));
+    TESS_TRY(tess_trainer_find_persistent(t));
+    return tess_trainer_check_memory(t);
+}
+
 /* Opens what training and serving ranks both need. */
 static tess_status open_task(tess_trainer *t, const tess_reporter *reporter)
 {
@@ -89,10 +98,8 @@ static tess_status open_task(tess_trainer *t, const tess_reporter *reporter)
         TESS_TRY(t->kind->check(&t->config));
     TESS_TRY(tess_trainer_check_hosts(t));
     TESS_TRY(t->kind->create(t, &t->task));
-    TESS_TRY(tess_trainer_load_model(t, reporter));
-    TESS_TRY(tess_config_check_trainable(t->mem, &t->config, &t->model_config));
-    TESS_TRY(tess_trainer_find_persistent(t));
-    TESS_TRY(tess_trainer_check_memory(t));
+    if (t->kind->program == NULL)
+        TESS_TRY(open_model(t, reporter));
     return t->kind->open(t->task.self, &t->model_config);
 }
 
@@ -100,7 +107,7 @@ static tess_status build(tess_trainer *t)
 {
     tess_reporter reporter = {report_line, t};
     TESS_TRY(open_task(t, &reporter));
-    const tess_engine_options options = {&reporter, tess_memory_device_need};
+    const tess_engine_options options = {&reporter, tess_memory_device_need, t->kind->program};
     TESS_TRY(tess_engine_create_over(t->team, &t->config, &t->model_config, &options, &t->engine));
     if (t->kind->ready != NULL)
         TESS_TRY(t->kind->ready(t->task.self, t->engine));
@@ -163,11 +170,17 @@ typedef struct speedometer {
     int64_t tokens, step;
 } speedometer;
 
+static double flops_per_token(const tess_trainer *t)
+{
+    return t->kind->program != NULL ? t->kind->program->flops_per_item
+                                    : tess_model_flops_per_token(t->engine->whole, t->config.training.seq_len);
+}
+
 static void fill_speed(const tess_trainer *t, speedometer *meter, tess_step_report *report)
 {
     double elapsed = tess_os_now_s() - meter->since_s;
     report->tps = elapsed > 0 ? (double)(t->engine->n_tokens - meter->tokens) / elapsed : 0;
-    report->tflops = report->tps * tess_model_flops_per_token(t->engine->whole, t->config.training.seq_len) * 1e-12;
+    report->tflops = report->tps * flops_per_token(t) * 1e-12;
     report->mfu = t->engine->peak_flops > 0 ? report->tflops * 1e12 / t->engine->peak_flops : 0;
     report->eta_s =
         elapsed / (double)(t->engine->step - meter->step) * (double)(t->config.training.steps - t->engine->step);

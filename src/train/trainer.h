@@ -10,6 +10,7 @@ tess_runtime *tess_trainer_runtime(const tess_trainer *t);
 tess_team *tess_trainer_team(const tess_trainer *t);           /* the ranks with the same role as this one */
 const tess_config *tess_trainer_config(const tess_trainer *t); /* checked */
 const tess_model_config *tess_trainer_model(const tess_trainer *t);
+const struct tess_program *tess_trainer_program(const tess_trainer *t); /* tess_task_kind.program */
 bool tess_trainer_goes_on(const tess_trainer *t); /* whether the run continues from state in memory */
 /* Whether `part` of a checkpoint is not loaded: see exclude.h. */
 bool tess_trainer_leaves_out(const tess_trainer *t, const char *part);

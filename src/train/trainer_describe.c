@@ -7,6 +7,7 @@
 #include "comm/seat.h"
 #include "tessera/comm.h"
 #include "engine/model/adapter.h"
+#include "tessera/loop_program.h"
 #include "train/memory_report.h"
 #include "engine/stages/rank_stage.h"
 #include "train/trainer_impl.h"
@@ -86,9 +87,12 @@ static void describe_tensor(const tess_trainer *t)
 static void describe_batch(const tess_trainer *t)
 {
     const tess_config *c = &t->config;
-    tess_trainer_note(t, "batch: %lld rows of %lld tokens a step, in micro-batches of %lld",
-                      (long long)c->training.global_batch_size, (long long)c->training.seq_len,
-                      (long long)c->training.local_batch_size);
+    if (t->kind->program != NULL)
+        tess_trainer_note(t, "batch: %lld micro-batches a step", (long long)c->training.global_batch_size);
+    else
+        tess_trainer_note(t, "batch: %lld rows of %lld tokens a step, in micro-batches of %lld",
+                          (long long)c->training.global_batch_size, (long long)c->training.seq_len,
+                          (long long)c->training.local_batch_size);
     int64_t n_micro = tess_config_micro_batches(c), n_data = t->engine->at.n_data;
     int64_t idle = tess_coordinates_rounds(&t->engine->at, n_micro) * n_data - n_micro;
     if (idle > 0)
@@ -147,25 +151,38 @@ static void describe_vote(const tess_trainer *t)
                           tess_runtime_kernels(t->runtime));
 }
 
+static void describe_model(const tess_trainer *t)
+{
+    char text[32];
+    const char *params = tess_format_count((double)tess_model_count(t->engine->whole), text, sizeof(text));
+    const tess_model_config *m = &t->model_config;
+    if (t->kind->program != NULL)
+        tess_trainer_note(t, "model: %s, %s parameters in %d units", t->kind->program->name, params,
+                          t->kind->program->n_units);
+    else
+        tess_trainer_note(t, "model: %s, %s parameters, %lld layers, vocabulary %lld", tess_family_name(m->family),
+                          params, (long long)m->n_layers, (long long)m->vocab_size);
+    describe_trainable(t);
+    if (t->kind->program == NULL)
+        describe_activations(t);
+}
+
 tess_status tess_trainer_describe(const tess_trainer *t)
 {
-    char params[32];
     const tess_config *c = &t->config;
     const int64_t n_micro = tess_config_micro_batches(c);
-    tess_trainer_note(t, "model: %s, %s parameters, %lld layers, vocabulary %lld",
-                      tess_family_name(t->model_config.family),
-                      tess_format_count((double)tess_model_count(t->engine->whole), params, sizeof(params)),
-                      (long long)t->model_config.n_layers, (long long)t->model_config.vocab_size);
-    describe_trainable(t);
-    describe_activations(t);
+    describe_model(t);
     describe_resident(t);
     describe_vote(t);
-    tess_trainer_note(t, "ranks: %d (%s), %d thread%s each, sharding %s, %s, kernels %s, peak %.2f TFLOP/s", t->world,
+    char peak[32] = "";
+    if (t->engine->peak_flops > 0)
+        snprintf(peak, sizeof(peak), ", peak %.2f TFLOP/s", t->engine->peak_flops * 1e-12);
+    tess_trainer_note(t, "ranks: %d (%s), %d thread%s each, sharding %s, %s, kernels %s%s", t->world,
                       tess_runtime_backend(t->runtime), tess_threads_count(tess_stream_threads(t->engine->stream)),
                       tess_threads_count(tess_stream_threads(t->engine->stream)) > 1 ? "s" : "",
                       tess_strategy_name((tess_strategy)c->parallelism.shard_strategy),
                       tess_dtype_name(tess_precision_dtype(c->training.mixed_precision_param)),
-                      tess_stream_kernels(t->engine->stream)->name, t->engine->peak_flops * 1e-12);
+                      tess_stream_kernels(t->engine->stream)->name, peak);
     const tess_compute *compute = &t->engine->compute;
     if (compute->apart)
         tess_trainer_note(t, "device %s: kernels %s", tess_device_get_properties(compute->device)->name,
@@ -237,7 +254,7 @@ static tess_status describe_training(tess_trainer *t)
     const tess_compute *compute = &t->engine->compute;
     int64_t peaks[TESS_POOL_COUNT];
     TESS_TRY(tess_trainer_describe_memory(t));
-    if (!compute->apart)
+    if (!compute->apart && t->kind->program == NULL) /* the memory of a program is not predicted */
         TESS_TRY(tess_trainer_compare_memory(t));
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
         peaks[pool] = (int64_t)tess_device_mem_stats(compute->device, (tess_pool)pool).peak_bytes;

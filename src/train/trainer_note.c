@@ -27,6 +27,11 @@ const tess_model_config *tess_trainer_model(const tess_trainer *t)
     return &t->model_config;
 }
 
+const struct tess_program *tess_trainer_program(const tess_trainer *t)
+{
+    return t->kind->program;
+}
+
 bool tess_trainer_goes_on(const tess_trainer *t)
 {
     return t->goes_on;

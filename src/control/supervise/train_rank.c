@@ -72,18 +72,11 @@ static void handle_signals(void)
 static int live(const tess_task_kind *kind, const tess_config *config, const tess_train_view *view, stop_requests *stop,
                 bool *lost)
 {
-    bool waits_on = tess_train_waits_on(config);
     tess_runtime *runtime = NULL;
     tess_train_result result;
-    tess_runtime_options options = {.n_threads = (int)config->training.threads,
-                                    .comm_timeout_s = waits_on ? for_ever_s : config->comm.timeout_s,
-                                    .config_hash = tess_config_hash(config),
-                                    .backend = (tess_backend)config->comm.backend,
-                                    .tuning = config->comm.tuning,
-                                    .native_reductions = config->comm.reduction == TESS_REDUCTION_NATIVE,
-                                    .fault = config->fault.spec[0] != '\0' ? config->fault.spec : NULL,
-                                    .fault_seed = (uint64_t)config->fault.seed,
-                                    .phases = tess_train_phases};
+    tess_runtime_options options = tess_config_runtime(config);
+    if (tess_train_waits_on(config))
+        options.comm_timeout_s = for_ever_s;
     tess_status status = tess_runtime_create(&options, &runtime);
     *lost = status == TESS_E_PEER_LOST;
     if (*lost || (status == TESS_E_MISMATCH && tess_launch_is_rank()))

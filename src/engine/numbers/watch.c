@@ -60,7 +60,8 @@ void tess_numbers_watch(tess_numbers *n)
 {
     tess_watch watch = {n, see_computed};
     bool wanted = n->checking || n->drill.see != NULL;
-    tess_executor_set_watch(n->engine->executor, wanted ? &watch : NULL);
+    if (n->engine->executor != NULL)
+        tess_executor_set_watch(n->engine->executor, wanted ? &watch : NULL);
 }
 
 /* Exactly one rank is primary for a row: it writes the row to disk. */

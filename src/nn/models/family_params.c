@@ -29,6 +29,7 @@ int tess_model_add_param(tess_model *model, int unit, tess_init init, double std
         .init = init,
         .init_std = (float)std,
         .decay = columns > 0,
+        .hidden = columns > 0 && block->layer >= 0,
         .frozen = model->config.lora.rank > 0,
         .unit = unit,
     };

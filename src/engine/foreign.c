@@ -1,0 +1,203 @@
+#include "engine/foreign.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/model/adapter.h"
+#include "engine/numbers/numbers.h"
+
+/* ---- The description of the model ---- */
+static int count_params(const tess_program *p)
+{
+    int n = 0;
+    for (int u = 0; u < p->n_units; u++)
+        n += p->units[u].n_params;
+    return n;
+}
+
+static tess_status check_unit(const tess_program *p, const tess_program_unit *unit)
+{
+    TESS_CHECK(unit->name != NULL && unit->name[0] != '\0' && strlen(unit->name) < TESS_UNIT_NAME_SIZE, TESS_E_INVALID,
+               "program: unit %d has no name, or one of more than %d bytes", (int)(unit - p->units),
+               TESS_UNIT_NAME_SIZE - 1);
+    TESS_CHECK(unit->n_params > 0 && unit->params != NULL, TESS_E_INVALID, "program: unit '%s' has no parameters",
+               unit->name);
+    for (int i = 0; i < unit->n_params; i++) {
+        const tess_param_desc *d = &unit->params[i];
+        TESS_CHECK(d->name != NULL && d->name[0] != '\0' && strlen(d->name) < TESS_PARAM_NAME_SIZE, TESS_E_INVALID,
+                   "program: parameter %d of unit '%s' has no name, or one of more than %d bytes", i, unit->name,
+                   TESS_PARAM_NAME_SIZE - 1);
+        TESS_CHECK(d->tp.kind == TESS_REPLICATE && !d->narrow && !d->fp8 && !d->elsewhere, TESS_E_UNSUPPORTED,
+                   "program: '%s' is cut by tp, narrow, fp8 or elsewhere; the loop trains whole float32 parameters",
+                   d->name);
+    }
+    return TESS_OK;
+}
+
+/* Checks that no two parameters and no two units have the same name. */
+static tess_status check_names(const tess_program *p, const tess_model *model)
+{
+    for (int i = 0; i < tess_model_n_params(model); i++)
+        TESS_CHECK(tess_model_find_param(model, tess_model_param(model, i)->name) == i, TESS_E_INVALID,
+                   "program: two parameters have the name '%s'", tess_model_param(model, i)->name);
+    for (int u = 0; u < p->n_units; u++)
+        for (int k = 0; k < u; k++)
+            TESS_CHECK(strcmp(p->units[u].name, p->units[k].name) != 0, TESS_E_INVALID,
+                       "program: two units have the name '%s'", p->units[u].name);
+    return TESS_OK;
+}
+
+tess_status tess_foreign_check(const tess_program *p)
+{
+    TESS_CHECK(p->fill != NULL && p->ready != NULL && p->forward_backward != NULL && p->batch != NULL, TESS_E_INVALID,
+               "program: fill, ready, forward_backward and batch are needed");
+    TESS_CHECK(p->n_units > 0 && p->units != NULL && p->micro_batches > 0, TESS_E_INVALID,
+               "program: %d units and %lld micro-batches; each takes 1 at least", p->n_units,
+               (long long)p->micro_batches);
+    TESS_CHECK(p->n_evaluations >= 0 && (p->evaluate != NULL) == (p->n_evaluations > 0), TESS_E_INVALID,
+               "program: evaluate and n_evaluations go together");
+    TESS_CHECK((p->save == NULL) == (p->load == NULL), TESS_E_INVALID, "program: save and load go together");
+    for (int u = 0; u < p->n_units; u++)
+        TESS_TRY(check_unit(p, &p->units[u]));
+    return TESS_OK;
+}
+
+static void fill_params(const tess_program *p, const char **names, tess_param *params)
+{
+    for (int u = 0; u < p->n_units; u++) {
+        names[u] = p->units[u].name;
+        for (int i = 0; i < p->units[u].n_params; i++) {
+            const tess_param_desc *d = &p->units[u].params[i];
+            *params = (tess_param){.shape = d->shape,
+                                   .slice = {.whole = d->shape},
+                                   .decay = d->decay,
+                                   .hidden = d->hidden,
+                                   .frozen = !d->trainable,
+                                   .unit = u};
+            snprintf(params++->name, TESS_PARAM_NAME_SIZE, "%s", d->name);
+        }
+    }
+}
+
+tess_status tess_foreign_model(tess_mem *mem, const tess_program *p, tess_model **model)
+{
+    const char **names = NULL;
+    tess_param *params = NULL;
+    const int n_params = count_params(p);
+    tess_status status;
+    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)p->n_units, sizeof(*names), "units", (void **)&names),
+              done);
+    TESS_GOTO(
+        tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_params, sizeof(*params), "parameters", (void **)&params),
+        done);
+    fill_params(p, names, params);
+    TESS_GOTO(tess_model_create_described(mem, names, p->n_units, params, n_params, model), done);
+    status = check_names(p, *model);
+    if (status != TESS_OK)
+        tess_model_destroy(model);
+done:
+    tess_mem_free(mem, params);
+    tess_mem_free(mem, names);
+    return status;
+}
+
+/* ---- Units ---- */
+static int number_of(const tess_engine *e, const tess_unit *unit)
+{
+    int u = 0;
+    while (e->units[u].unit != unit)
+        u++;
+    return u;
+}
+
+/* Does what the engine's hooks do around a unit of its own models. */
+static tess_status at_moment(void *self, tess_unit *unit, tess_unit_moment moment)
+{
+    tess_engine *e = self;
+    const int u = number_of(e, unit);
+    const bool backward = moment == TESS_BEFORE_BACKWARD;
+    int first, n;
+    if (moment == TESS_AFTER_FORWARD)
+        return TESS_OK;
+    if (moment == TESS_AFTER_BACKWARD)
+        return tess_numbers_see_gradients(e->numbers, u);
+    tess_runtime_phase(e->runtime, backward ? "backward" : "forward", e->step + 1, u);
+    tess_phase_switch(&e->clock, backward ? TESS_PHASE_BACKWARD : TESS_PHASE_FORWARD);
+    tess_model_unit_params(e->model, u, &first, &n);
+    for (int i = 0; i < n; i++) {
+        e->w[first + i] = tess_unit_param(unit, i);
+        if (backward)
+            e->dw[first + i] = tess_unit_grad(unit, i);
+    }
+    return tess_numbers_see_params(e->numbers, u);
+}
+
+static tess_status add_unit(tess_engine *e, int u, tess_param_desc *descs)
+{
+    const tess_program_unit *unit = &e->program->units[u];
+    int first, n;
+    tess_model_unit_params(e->model, u, &first, &n);
+    for (int i = 0; i < n; i++) {
+        descs[i] = unit->params[i];
+        descs[i].trainable = !tess_model_param(e->model, first + i)->frozen;
+    }
+    return tess_fsdp_add_unit(e->fsdp, unit->name, descs, n, &e->units[u].unit);
+}
+
+tess_status tess_foreign_add_units(tess_engine *e)
+{
+    tess_param_desc *descs;
+    tess_status status = TESS_OK;
+    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)count_params(e->program), sizeof(*descs), "units",
+                                  (void **)&descs));
+    for (int u = 0; u < e->program->n_units && status == TESS_OK; u++)
+        status = add_unit(e, u, descs);
+    tess_mem_free(e->mem, descs);
+    return status == TESS_OK ? tess_fsdp_add_hook(e->fsdp, at_moment, e) : status;
+}
+
+tess_status tess_foreign_ready(tess_engine *e)
+{
+    tess_unit **units;
+    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)e->program->n_units, sizeof(tess_unit *), "units",
+                                  (void **)&units));
+    for (int u = 0; u < e->program->n_units; u++)
+        units[u] = e->units[u].unit;
+    tess_status status = e->program->ready(e->program->self, e->fsdp, units);
+    tess_mem_free(e->mem, units);
+    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "program: ready");
+}
+
+/* ---- A step ---- */
+tess_status tess_foreign_add_loss(tess_loss_sum *sum, const tess_program_loss *loss)
+{
+    TESS_CHECK(loss->n_items >= 0, TESS_E_INVALID, "program: a loss over %lld items", (long long)loss->n_items);
+    tess_exact_add(&sum->nll, loss->sum);
+    sum->n_tokens += loss->n_items;
+    return TESS_OK;
+}
+
+tess_status tess_foreign_micro_batch(tess_engine *e, const tess_batch_source *source, int64_t s, tess_loss_sum *own)
+{
+    const tess_program *p = e->program;
+    const int64_t i = tess_coordinates_micro(&e->at, s), index = source->first + i;
+    tess_program_loss loss = {0};
+    if (i < source->n_micro) {
+        tess_phase_switch(&e->clock, TESS_PHASE_DATA);
+        tess_runtime_phase(e->runtime, "data", e->step + 1, index);
+        TESS_TRY_CTX(p->batch(p->self, index), "program: batch %lld", (long long)index);
+    }
+    tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
+    TESS_TRY(tess_fsdp_micro_begin(e->fsdp, (int)s));
+    TESS_TRY(tess_numbers_micro_begin(e->numbers, s, 0));
+    TESS_TRY_CTX(p->forward_backward(p->self, &loss), "program: micro-batch %lld", (long long)index);
+    tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
+    return i < source->n_micro ? tess_foreign_add_loss(own, &loss) : TESS_OK;
+}
+
+tess_status tess_foreign_update(tess_engine *e, float lr, float scale)
+{
+    const tess_program *p = e->program;
+    TESS_TRY_CTX(p->update(p->self, e->fsdp, e->step + 1 - e->optimizer_begin, lr, scale), "program: update");
+    return tess_fsdp_params_changed(e->fsdp);
+}

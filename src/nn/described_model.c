@@ -1,0 +1,40 @@
+/* Describes the parameters of a model that a program outside of the library computes. It has no parts to run. */
+#include <stdio.h>
+#include <string.h>
+
+#include "nn/layers/block_part.h"
+
+static void fill_blocks(tess_model *model, const char *const *units)
+{
+    for (int u = 0, at = 0; u < model->n_units; u++) {
+        tess_block *block = &model->blocks[u];
+        block->layer = u;
+        block->first = at;
+        snprintf(block->name, sizeof(block->name), "%s", units[u]);
+        for (; at < model->n_params && model->params[at].unit == u; at++)
+            block->n_params++;
+    }
+}
+
+tess_status tess_model_create_described(tess_mem *mem, const char *const *units, int n_units, const tess_param *params,
+                                        int n_params, tess_model **out)
+{
+    tess_model *model;
+    tess_status status;
+    *out = NULL;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*model), "model", (void **)&model));
+    *model = (tess_model){.mem = mem, .n_units = n_units, .n_params = n_params, .room = n_params, .table_unit = -1};
+    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_units, sizeof(*model->blocks), "blocks",
+                                   (void **)&model->blocks),
+              model);
+    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_params, sizeof(*params), "parameter table",
+                                   (void **)&model->params),
+              model);
+    memcpy(model->params, params, (size_t)n_params * sizeof(*params));
+    fill_blocks(model, units);
+    *out = model;
+    return TESS_OK;
+model:
+    tess_model_destroy(&model);
+    return status;
+}
