@@ -171,3 +171,29 @@ done:
     tess_mem_free(mem, unit_of);
     return status;
 }
+
+/* ---- Open parameters ---- */
+tess_status tess_block_params_create(tess_mem *mem, const tess_model *model, tess_block_params *params)
+{
+    const size_t n = (size_t)tess_model_n_params(model);
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(*params->w), "units", (void **)&params->w));
+    return tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(*params->dw), "units", (void **)&params->dw);
+}
+
+void tess_block_params_free(tess_mem *mem, tess_block_params *params)
+{
+    tess_mem_free(mem, params->dw);
+    tess_mem_free(mem, params->w);
+}
+
+void tess_block_params_open(const tess_block_params *params, const tess_model *model, int block,
+                            const tess_block_unit *unit, bool backward, int *first)
+{
+    int n;
+    tess_model_unit_params(model, block, first, &n);
+    for (int i = 0; i < n; i++) {
+        params->w[*first + i] = tess_block_unit_param(unit, i);
+        if (backward)
+            params->dw[*first + i] = tess_block_unit_grad(unit, i);
+    }
+}

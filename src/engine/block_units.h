@@ -22,6 +22,20 @@ static inline float *tess_block_unit_grad(const tess_block_unit *block, int inde
     return tess_unit_grad(block->unit, block->first + index);
 }
 
+/* The parameters of a model and their gradients while hooks have them open: addresses that fsdp's units return. */
+typedef struct tess_block_params {
+    const void **w; /* (n_params) */
+    float **dw;     /* (n_params) NULL for frozen parameters */
+} tess_block_params;
+
+/* TESS_E_NOMEM: memory ran out; free it then, too */
+tess_status tess_block_params_create(tess_mem *mem, const tess_model *model, tess_block_params *params);
+void tess_block_params_free(tess_mem *mem, tess_block_params *params);
+/* Sets the addresses of a block whose unit is open for forward, or with its gradients for `backward`. *first: number of
+ * the block's first parameter */
+void tess_block_params_open(const tess_block_params *params, const tess_model *model, int block,
+                            const tess_block_unit *unit, bool backward, int *first);
+
 /* Writes the number of each block's unit to unit_of (tess_model_n_units) and the number of units to *n_units: the
  * same on all ranks of a stage. Different chunks of a stage run at different times, so no unit has blocks of two
  * chunks. In a pipeline the head is a unit by itself, because schedules that split the backward postpone the layers'

@@ -5,6 +5,8 @@
 #include "device/device.h"
 #include "nn/staging.h"
 
+enum { TESS_SHARDS_TEXT = 320 };
+
 typedef struct tess_compute {
     tess_device *device;
     tess_stream *stream;   /* the executor's stream */
@@ -12,6 +14,8 @@ typedef struct tess_compute {
     tess_hooks hooks;      /* hooks of the executor */
     bool apart;            /* the device is not the host, and this object owns the stream */
     bool resident;         /* apart, and parameters and gradients of hooks are already in its memory */
+    double team_flops;     /* peak operations per second of the devices of all ranks together; 0: not measured */
+    char shards_note[TESS_SHARDS_TEXT]; /* the place of the shards, and the reason (shards.h); "": nothing to report */
 } tess_compute;
 
 /* Opens the device `name` for caller `number` on this host (as in tess_device_open). On the host the stream is

@@ -25,11 +25,10 @@
 
 static tess_status add_units(tess_engine *e)
 {
-    int n_units = tess_model_n_units(e->model), n_params = tess_model_n_params(e->model);
+    const int n_units = tess_model_n_units(e->model);
     TESS_TRY(
         tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_units, sizeof(*e->units), "units", (void **)&e->units));
-    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_params, sizeof(*e->w), "units", (void **)&e->w));
-    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_params, sizeof(*e->dw), "units", (void **)&e->dw));
+    TESS_TRY(tess_block_params_create(e->mem, e->model, &e->gathered));
     if (e->program != NULL)
         return tess_foreign_add_units(e);
     return tess_block_units_add(e->mem, e->config, e->model, e->stage_plan->units, e->stage_plan->shape.chunks,
@@ -126,19 +125,17 @@ static tess_status build_model(tess_engine *e, const tess_model_config *model_co
         tess_config_freeze(e->config, e->whole);
         tess_config_freeze(e->config, e->model);
     }
-    int n = tess_model_n_params(e->whole);
-    TESS_TRY(
-        tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n, sizeof(int), "parameters", (void **)&e->own_param));
-    for (int i = 0; i < n; i++) {
-        int own = tess_model_find_param(e->model, tess_model_param(e->whole, i)->name);
-        e->own_param[i] = own >= 0 && tess_model_param(e->model, own)->copy ? -1 : own;
-    }
-    return TESS_OK;
+    return tess_stage_own_params(e->mem, e->stage_plan, e->whole, e->model);
+}
+
+int tess_engine_own_param(const tess_engine *e, int index)
+{
+    return e->stage_plan->own_param[index];
 }
 
 tess_status tess_engine_shard(const tess_engine *e, int index, tess_shard *shard)
 {
-    int own = e->own_param[index];
+    const int own = tess_engine_own_param(e, index);
     const tess_param *param = tess_model_param(e->whole, index);
     *shard =
         (tess_shard){.name = param->name, .shape = param->shape, .trainable = !param->frozen, .decay = param->decay};
@@ -147,7 +144,7 @@ tess_status tess_engine_shard(const tess_engine *e, int index, tess_shard *shard
 
 int tess_engine_states(const tess_engine *e, int index, tess_optimizer_state *states)
 {
-    int own = e->own_param[index];
+    const int own = tess_engine_own_param(e, index);
     const tess_param *param = tess_model_param(e->whole, index);
     if (own >= 0)
         return tess_optimizer_states(e->optimizer, own, states);
@@ -185,24 +182,17 @@ static tess_status build_executor(tess_engine *e)
     tess_executor_options options = tess_engine_activations(e->config);
     int n_local = (int)tess_coordinates_rounds(&e->at, tess_config_micro_batches(e->config));
     if (e->at.degree[TESS_AXIS_PP] > 1)
-        TESS_TRY(tess_stage_slots(e->mem, e->stage_plan, e->model, n_local, &options, &e->stage_slots));
+        TESS_TRY(tess_stage_slots(e->mem, e->stage_plan, e->model, n_local, &options));
     TESS_TRY(tess_activations_fit(e->mem, e->config, e->model, &e->stage_plan->part, &options));
     options.fp8_codes = tess_gathers_codes(e->config, e->fsdp);
-    e->n_stage_slots = options.n_slots;
-    e->pass_tokens = options.max_tokens;
     const unsigned on_disk = tess_offload_pools(e->config);
     const tess_staging_options staging = {.dtype = options.dtype,
                                           .pins_params = (on_disk & 1u << TESS_POOL_PARAMS) == 0,
                                           .pins_grads = (on_disk & 1u << TESS_POOL_GRADS) == 0};
     TESS_TRY(tess_device_memory_check(e, &options));
     TESS_TRY(tess_compute_hooks(&e->compute, e->model, &hooks, &staging));
-    TESS_TRY(tess_device_alloc(e->compute.device, TESS_POOL_ACTIVATIONS, (size_t)options.max_tokens * sizeof(float),
-                               "log-probabilities", (void **)&e->logprobs));
-    TESS_TRY(tess_loss_meter_create(e->compute.stream, &e->meter));
-    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)e->config->training.passes, sizeof(*e->pass_ends),
-                                  "passes", (void **)&e->pass_ends));
-    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)options.max_tokens + 1, sizeof(*e->pass_cu_seqlens),
-                                  "passes", (void **)&e->pass_cu_seqlens));
+    TESS_TRY(tess_loss_meter_create(e->compute.stream, options.max_tokens, &e->meter));
+    TESS_TRY(tess_passes_create(e->mem, (int)e->config->training.passes, options.max_tokens, &e->passes));
     tess_points points = tess_engine_points(e);
     if (e->at.degree[TESS_AXIS_TP] > 1) {
         size_t most = tess_executor_exchange_bytes(e->model, &options);
@@ -232,7 +222,7 @@ static tess_status measure_peak(tess_engine *e)
                                         tess_threads_count(tess_stream_threads(e->stream)));
         status = tess_peak_of_team(e->mem, e->team, power, peak);
     }
-    e->peak_flops = *peak;
+    e->compute.team_flops = *peak;
     tess_mem_free_named(e->mem, TESS_POOL_MISC, sizeof(*peak), peak);
     return status;
 }
@@ -297,9 +287,8 @@ static tess_status create(tess_team *team, const tess_config *config, const tess
                        .team = team,
                        .mem = tess_runtime_mem(runtime),
                        .program = source->options.program,
-                       .scaler = tess_loss_scaler_of(config),
+                       .scaled.scaler = tess_loss_scaler_of(config),
                        .is_second = source->fill != NULL};
-    e->scaled_loss.scale = &e->scaler.scale;
     tess_phase_start(&e->clock);
     tess_status status = build(e, model_config, source);
     if (status != TESS_OK) {
@@ -344,8 +333,6 @@ void tess_engine_destroy(tess_engine **handle)
     tess_offload_end(&e->offload);
     tess_mesh_destroy(&e->mesh);
     tess_loss_meter_destroy(&e->meter);
-    if (e->compute.device != NULL)
-        tess_device_free(e->compute.device, e->logprobs);
     if (sends_from_device(e))
         tess_runtime_forget_device(e->runtime);
     tess_compute_close(&e->compute);
@@ -355,12 +342,8 @@ void tess_engine_destroy(tess_engine **handle)
     if (e->stage_plan != NULL)
         tess_stage_plan_free(e->mem, e->stage_plan);
     tess_mem_free(e->mem, e->stage_plan);
-    tess_mem_free(e->mem, e->stage_slots);
-    tess_mem_free(e->mem, e->own_param);
-    tess_mem_free(e->mem, e->pass_cu_seqlens);
-    tess_mem_free(e->mem, e->pass_ends);
-    tess_mem_free(e->mem, e->dw);
-    tess_mem_free(e->mem, e->w);
+    tess_passes_free(e->mem, &e->passes);
+    tess_block_params_free(e->mem, &e->gathered);
     tess_mem_free(e->mem, e->units);
     tess_mem_free(e->mem, e);
     *handle = NULL;

@@ -12,9 +12,19 @@
 #include "engine/compute.h"
 #include "engine/loss.h"
 #include "engine/loss_scale.h"
+#include "engine/passes.h"
 #include "tessera/clock.h"
 #include "config/config.h"
 #include "engine/model/weights.h"
+
+/* The numbers of steps that were done when the learning rate's schedule, and the optimizer's moments, started. They are
+ * not 0 if a resumed run excluded them from loading, and the optimizer's counts steps that loss scaling skipped. */
+typedef struct tess_restarts {
+    int64_t schedule, optimizer;
+} tess_restarts;
+
+/* Reads them from the description `what` of a checkpoint after `step`. TESS_E_FORMAT: they do not fit together */
+tess_status tess_restarts_read(const json_t *meta, const char *what, int64_t step, tess_restarts *restarts);
 
 typedef struct tess_numbers tess_numbers;
 typedef struct tess_stage tess_stage;
@@ -45,11 +55,9 @@ typedef struct tess_step_recorder {
     void (*done)(void *self, int64_t step); /* called when weights and moments of `step` are complete */
 } tess_step_recorder;
 
-enum { TESS_SHARDS_TEXT = 320 };
-
 struct tess_program; /* tessera/loop_program.h */
 
-/* All members may be read. Other modules may set `has_news` and `recorder`. A resumed run sets the counters. */
+/* All members may be read. Other modules may set `recorder`. A resumed run sets the counters. */
 typedef struct tess_engine {
     const tess_config *config; /* checked configuration; borrowed */
     /* A program outside of the library that computes the model (foreign.h); borrowed; NULL: there is none */
@@ -60,43 +68,30 @@ typedef struct tess_engine {
     tess_coordinates at;
     tess_model *whole; /* the model of all stages */
     tess_model *model; /* model of this rank: the whole one, or its stage of a pipeline */
-    int *own_param;    /* (n_params of `whole`) the parameter's index in `model`; -1: another stage owns it */
     tess_stage *stage; /* stages/rank_stage.h; NULL: no pipeline */
     tess_stage_plan *stage_plan;
-    tess_slot_units *stage_slots; /* (n_stage_slots) the units of each of the executor's slots */
-    int n_stage_slots;
     /* Stream of the host, for sharding and optimizer (unless shards are on the device) and for checks */
     tess_stream *stream;
     tess_compute compute;
-    char shards_note[TESS_SHARDS_TEXT]; /* the place of the shards, and the reason (shards.h); "": nothing to report */
     tess_mesh *mesh;
     tess_fsdp *fsdp;
     tess_block_unit *units;       /* (n_units of the model) the fsdp unit of each block */
-    const void **w;               /* (n_params) gathered parameters, set by the hooks */
-    float **dw;                   /* (n_params) */
+    tess_block_params gathered;   /* set by the hooks */
     struct tess_offload *offload; /* offload.h; NULL: nothing is on disk, or another engine owns it */
     tess_optimizer *optimizer;    /* NULL: the program has its own */
     tess_executor *executor;      /* NULL: the program runs the model */
     tess_tensor *tensor;          /* exchanges between the ranks that share its layers; NULL: no rank shares them */
     tess_numbers *numbers;        /* checks of a step's numbers (numbers/numbers.h) */
-    float *logprobs;              /* (pass_tokens) log-probabilities, in device memory */
     tess_loss_meter meter;
-    int64_t pass_tokens;      /* largest number of tokens in a pass */
-    int64_t *pass_ends;       /* (training.passes) where each pass ends, as a sequence number of the micro-batch */
-    int32_t *pass_cu_seqlens; /* (pass_tokens + 1) sequence offsets of a pass */
-    double peak_flops;        /* peak operations per second of all ranks together */
+    tess_passes passes;
     tess_phase_clock clock;
     tess_step_recorder recorder;
     bool is_second; /* tess_engine_create_second made it */
 
     int64_t step;     /* number of steps done */
     int64_t n_tokens; /* number of target tokens so far */
-    /* The number of steps that were done when the learning rate's schedule, and the optimizer's moments, started.
-     * Not 0 if a resumed run excluded them from loading. */
-    int64_t schedule_begin, optimizer_begin;
-    tess_loss_scaler scaler;      /* scaler of the next step */
-    tess_scaled_loss scaled_loss; /* loss of the newest micro-batch, if the scale is not 1 */
-    bool has_news;                /* this rank has something to report to all ranks after the step */
+    tess_restarts restarts;
+    tess_scaled_loss scaled; /* scale of the next step, and the loss of the newest micro-batch */
 } tess_engine;
 
 /* The micro-batches of one step. The three numbers may change from step to step, and must be the same on all ranks.
@@ -112,6 +107,7 @@ typedef struct tess_batch_source {
      * runs its micro-batches again, and calls the same losses once more. A batch with a loss is refused if
      * training.passes is above 1. */
     tess_status (*next)(void *self, int64_t index, tess_batch *batch);
+    bool has_news; /* this rank has something to report to all ranks after the step (tess_engine_report.news) */
     int64_t first;
     int64_t n_micro; /* over all ranks, at least 1: the leaves of the step's sum, whatever the number of ranks */
     /* The sums of loss and gradient are divided by it; above 0; 0: the step's number of target tokens */
@@ -234,6 +230,8 @@ tess_status tess_engine_rehearse(tess_engine *engine, int64_t n_micro);
 /* Returns this rank's shard of parameter `index` of the whole model: an empty box if another stage has it. Call it
  * after materialize. The pointers are those of tess_fsdp_shard. */
 tess_status tess_engine_shard(const tess_engine *engine, int index, tess_shard *shard);
+/* Returns the index of parameter `index` of the whole model in this rank's model; -1: another stage owns it. */
+int tess_engine_own_param(const tess_engine *engine, int index);
 /* Describes the optimizer's state of parameter `index`, in at most TESS_OPTIMIZER_STATES arrays; returns their
  * number. It is the same on all ranks, except for the data, which is NULL if another stage has the parameter. */
 int tess_engine_states(const tess_engine *engine, int index, tess_optimizer_state *states);

@@ -10,13 +10,11 @@ static void enter(tess_engine *e, tess_phase phase, const char *name, int unit)
 static tess_status pre_forward(void *self, int unit, const void *const **w)
 {
     tess_engine *e = self;
-    int first, n;
+    int first;
     enter(e, TESS_PHASE_FORWARD, "forward", unit);
     TESS_TRY(tess_unit_pre_forward(e->units[unit].unit));
-    tess_model_unit_params(e->model, unit, &first, &n);
-    for (int i = 0; i < n; i++)
-        e->w[first + i] = tess_block_unit_param(&e->units[unit], i);
-    *w = e->w + first;
+    tess_block_params_open(&e->gathered, e->model, unit, &e->units[unit], false, &first);
+    *w = e->gathered.w + first;
     TESS_TRY(tess_numbers_see_params(e->numbers, unit));
     return TESS_OK;
 }
@@ -29,16 +27,12 @@ static tess_status post_forward(void *self, int unit)
 static tess_status pre_backward(void *self, int unit, const void *const **w, float *const **dw)
 {
     tess_engine *e = self;
-    int first, n;
+    int first;
     enter(e, TESS_PHASE_BACKWARD, "backward", unit);
     TESS_TRY(tess_unit_pre_backward(e->units[unit].unit));
-    tess_model_unit_params(e->model, unit, &first, &n);
-    for (int i = 0; i < n; i++) {
-        e->w[first + i] = tess_block_unit_param(&e->units[unit], i);
-        e->dw[first + i] = tess_block_unit_grad(&e->units[unit], i);
-    }
-    *w = e->w + first;
-    *dw = e->dw + first;
+    tess_block_params_open(&e->gathered, e->model, unit, &e->units[unit], true, &first);
+    *w = e->gathered.w + first;
+    *dw = e->gathered.dw + first;
     TESS_TRY(tess_numbers_see_params(e->numbers, unit));
     return TESS_OK;
 }

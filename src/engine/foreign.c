@@ -116,19 +116,14 @@ static tess_status at_moment(void *self, tess_unit *unit, tess_unit_moment momen
     tess_engine *e = self;
     const int u = number_of(e, unit);
     const bool backward = moment == TESS_BEFORE_BACKWARD;
-    int first, n;
+    int first;
     if (moment == TESS_AFTER_FORWARD)
         return TESS_OK;
     if (moment == TESS_AFTER_BACKWARD)
         return tess_numbers_see_gradients(e->numbers, u);
     tess_runtime_phase(e->runtime, backward ? "backward" : "forward", e->step + 1, u);
     tess_phase_switch(&e->clock, backward ? TESS_PHASE_BACKWARD : TESS_PHASE_FORWARD);
-    tess_model_unit_params(e->model, u, &first, &n);
-    for (int i = 0; i < n; i++) {
-        e->w[first + i] = tess_unit_param(unit, i);
-        if (backward)
-            e->dw[first + i] = tess_unit_grad(unit, i);
-    }
+    tess_block_params_open(&e->gathered, e->model, u, &e->units[u], backward, &first);
     return tess_numbers_see_params(e->numbers, u);
 }
 
@@ -198,6 +193,6 @@ tess_status tess_foreign_micro_batch(tess_engine *e, const tess_batch_source *so
 tess_status tess_foreign_update(tess_engine *e, float lr, float scale)
 {
     const tess_program *p = e->program;
-    TESS_TRY_CTX(p->update(p->self, e->fsdp, e->step + 1 - e->optimizer_begin, lr, scale), "program: update");
+    TESS_TRY_CTX(p->update(p->self, e->fsdp, e->step + 1 - e->restarts.optimizer, lr, scale), "program: update");
     return tess_fsdp_params_changed(e->fsdp);
 }

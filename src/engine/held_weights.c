@@ -123,7 +123,7 @@ tess_status tess_weights_digest(const tess_engine *e, uint64_t *digest)
     for (int i = 0; i < tess_model_n_params(e->whole); i++) {
         tess_shard shard;
         TESS_TRY(tess_engine_shard(e, i, &shard));
-        int own = e->own_param[i];
+        int own = tess_engine_own_param(e, i);
         sum += digest_shard(&shard, own >= 0 ? tess_fsdp_narrow(e->fsdp, own) : NULL, tess_fsdp_param_dtype(e->fsdp));
     }
     TESS_TRY(tess_all_reduce(e->team, &sum, &sum, 1, TESS_I64, TESS_SUM, NULL));

@@ -5,17 +5,21 @@
 
 #include "comm/tagged.h"
 
-tess_status tess_loss_meter_create(tess_stream *stream, tess_loss_meter *meter)
+tess_status tess_loss_meter_create(tess_stream *stream, int64_t max_tokens, tess_loss_meter *meter)
 {
     meter->stream = stream;
+    TESS_TRY(tess_device_alloc(tess_stream_device(stream), TESS_POOL_ACTIVATIONS, (size_t)max_tokens * sizeof(float),
+                               "log-probabilities", (void **)&meter->logprobs));
     return tess_device_alloc(tess_stream_device(stream), TESS_POOL_MISC, sizeof(*meter->nll), "sum of losses",
                              (void **)&meter->nll);
 }
 
 void tess_loss_meter_destroy(tess_loss_meter *meter)
 {
-    if (meter->stream != NULL)
-        tess_device_free(tess_stream_device(meter->stream), meter->nll);
+    if (meter->stream == NULL)
+        return;
+    tess_device_free(tess_stream_device(meter->stream), meter->nll);
+    tess_device_free(tess_stream_device(meter->stream), meter->logprobs);
 }
 
 tess_status tess_loss_begin(const tess_loss_meter *meter)

@@ -16,9 +16,11 @@ typedef struct tess_loss_sum {
 typedef struct tess_loss_meter {
     tess_stream *stream;
     tess_exact_sum *nll; /* sum on the device */
+    float *logprobs;     /* (max_tokens) for the log-probabilities of a pass, on the device */
 } tess_loss_meter;
 
-tess_status tess_loss_meter_create(tess_stream *stream, tess_loss_meter *meter);
+/* max_tokens: largest number of tokens in a pass */
+tess_status tess_loss_meter_create(tess_stream *stream, int64_t max_tokens, tess_loss_meter *meter);
 void tess_loss_meter_destroy(tess_loss_meter *meter);
 tess_status tess_loss_begin(const tess_loss_meter *meter);
 /* Adds the losses of n tokens. logprobs (n) are in device memory. Tokens whose target (n, in host memory) is -1 have

@@ -37,25 +37,25 @@ tess_status tess_loss_scale_step(tess_engine *e, tess_engine_report *report)
 {
     const tess_config *c = e->config;
     const tess_loss_scale_rule rule = tess_loss_scale_rule_of(c);
-    const tess_loss_scaler before = e->scaler;
+    const tess_loss_scaler before = e->scaled.scaler;
     bool overflow = isfinite(report->loss) && !isfinite(report->grad_norm);
     report->loss_scale = before.scale;
     if (c->training.loss_scale > 0 || !isfinite(report->loss))
         return TESS_OK;
-    e->scaler = tess_loss_scaler_next(before, &rule, overflow);
+    e->scaled.scaler = tess_loss_scaler_next(before, &rule, overflow);
     if (!overflow)
         return TESS_OK;
-    bool endured = e->scaler.n_endured > before.n_endured;
-    TESS_CHECK(endured || e->scaler.scale < before.scale, TESS_E_NOT_FINITE,
+    bool endured = e->scaled.scaler.n_endured > before.n_endured;
+    TESS_CHECK(endured || e->scaled.scaler.scale < before.scale, TESS_E_NOT_FINITE,
                "step %lld: the gradient is not finite with a loss scale of %g, the least (training.loss_scale_min): it "
                "is no overflow of float16; see which value is bad with training.mixed_precision_reduce=float32 "
                "training.loss_scale=1",
                (long long)e->step + 1, report->loss_scale);
     report->skipped = true;
-    e->optimizer_begin++; /* the step counts of bias correction exclude skipped steps */
+    e->restarts.optimizer++; /* the step counts of bias correction exclude skipped steps */
     snprintf(report->note, sizeof(report->note),
              "step %lld: gradients overflow with a loss scale of %g; its update is skipped, and the scale %s %g",
-             (long long)e->step + 1, report->loss_scale, endured ? "stays" : "becomes", e->scaler.scale);
+             (long long)e->step + 1, report->loss_scale, endured ? "stays" : "becomes", e->scaled.scaler.scale);
     return TESS_OK;
 }
 
@@ -71,7 +71,7 @@ static tess_status grade_text(void *self, int64_t begin, int64_t n, const float 
     const tess_scaled_loss *s = self;
     (void)begin, (void)logprob, (void)entropy, (void)dentropy;
     for (int64_t i = 0; i < n; i++)
-        dlogprob[i] = -(float)*s->scale;
+        dlogprob[i] = -(float)s->scaler.scale;
     return TESS_OK;
 }
 
@@ -80,8 +80,8 @@ static tess_status grade(void *self, int64_t begin, int64_t n, const float *logp
 {
     const tess_scaled_loss *s = self;
     TESS_TRY(s->inner->grade(s->inner->self, begin, n, logprob, entropy, dlogprob, dentropy));
-    multiply(dlogprob, n, *s->scale);
-    multiply(dentropy, n, *s->scale);
+    multiply(dlogprob, n, s->scaler.scale);
+    multiply(dentropy, n, s->scaler.scale);
     return TESS_OK;
 }
 
@@ -89,7 +89,7 @@ static tess_status grade_values(void *self, int64_t n, const float *value, float
 {
     const tess_scaled_loss *s = self;
     TESS_TRY(s->inner->grade_values(s->inner->self, n, value, dvalue));
-    multiply(dvalue, n, *s->scale);
+    multiply(dvalue, n, s->scaler.scale);
     return TESS_OK;
 }
 

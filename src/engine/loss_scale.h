@@ -37,9 +37,9 @@ struct tess_engine;
 struct tess_engine_report;
 tess_status tess_loss_scale_step(struct tess_engine *engine, struct tess_engine_report *report);
 
-/* A loss times *scale. The scale is read when rows are graded. */
+/* A loss times the scale of `scaler`, which is read when rows are graded. */
 typedef struct tess_scaled_loss {
-    const double *scale;
+    tess_loss_scaler scaler;
     const tess_token_loss *inner; /* NULL: the sum of -log p(target) */
     tess_token_loss outer;
 } tess_scaled_loss;

@@ -32,3 +32,28 @@ tess_batch tess_batch_part(const tess_batch *batch, int64_t begin, int64_t end, 
     part.cu_seqlens = cu_seqlens;
     return part;
 }
+
+tess_status tess_passes_create(tess_mem *mem, int n, int64_t max_tokens, tess_passes *passes)
+{
+    *passes = (tess_passes){.n = n, .max_tokens = max_tokens};
+    TESS_TRY(
+        tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(*passes->ends), "passes", (void **)&passes->ends));
+    return tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)max_tokens + 1, sizeof(*passes->cu_seqlens), "passes",
+                                (void **)&passes->cu_seqlens);
+}
+
+void tess_passes_free(tess_mem *mem, tess_passes *passes)
+{
+    tess_mem_free(mem, passes->cu_seqlens);
+    tess_mem_free(mem, passes->ends);
+}
+
+tess_status tess_passes_cut(tess_passes *passes, const tess_batch *batch)
+{
+    return tess_cut_passes(batch, passes->n, passes->max_tokens, passes->ends);
+}
+
+tess_batch tess_passes_part(tess_passes *passes, const tess_batch *batch, int p)
+{
+    return tess_batch_part(batch, p > 0 ? passes->ends[p - 1] : 0, passes->ends[p], passes->cu_seqlens);
+}

@@ -19,4 +19,20 @@ tess_status tess_cut_passes(const tess_batch *batch, int n_passes, int64_t max_t
  * 1): memory for its own offsets. */
 tess_batch tess_batch_part(const tess_batch *batch, int64_t begin, int64_t end, int32_t *cu_seqlens);
 
+/* The passes of one micro-batch at a time. */
+typedef struct tess_passes {
+    int n;
+    int64_t max_tokens;  /* largest number of tokens in a pass */
+    int64_t *ends;       /* (n) where each pass of the newest micro-batch ends, as a number of its sequences */
+    int32_t *cu_seqlens; /* (max_tokens + 1) sequence offsets of the newest pass */
+} tess_passes;
+
+/* TESS_E_NOMEM: memory ran out; free it then, too */
+tess_status tess_passes_create(tess_mem *mem, int n, int64_t max_tokens, tess_passes *passes);
+void tess_passes_free(tess_mem *mem, tess_passes *passes);
+/* Cuts the micro-batch, as tess_cut_passes does. */
+tess_status tess_passes_cut(tess_passes *passes, const tess_batch *batch);
+/* Returns pass `p` of the batch that was cut. It is valid until the next one. */
+tess_batch tess_passes_part(tess_passes *passes, const tess_batch *batch, int p);
+
 #endif

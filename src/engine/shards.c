@@ -47,7 +47,7 @@ static tess_status fits(tess_engine *e, tess_device_need_fn device_need, bool *f
     *fit = room == 0 || bytes <= room;
     if (!*fit)
         snprintf(
-            e->shards_note, sizeof(e->shards_note),
+            e->compute.shards_note, sizeof(e->compute.shards_note),
             "weights, gradients and moments stay in the host's memory: on the device, %d rank%s would need %s of %s", n,
             n > 1 ? "s" : "", tess_format_bytes(bytes, need_text, sizeof(need_text)),
             tess_format_bytes(room, room_text, sizeof(room_text)));
@@ -62,8 +62,8 @@ static tess_status choose_for_gpu(tess_engine *e, tess_device_need_fn device_nee
     if (check(e) == TESS_OK)
         return fits(e, device_need, resident);
     *resident = false;
-    snprintf(e->shards_note, sizeof(e->shards_note), "weights, gradients and moments stay in the host's memory: %s",
-             tess_error_message());
+    snprintf(e->compute.shards_note, sizeof(e->compute.shards_note),
+             "weights, gradients and moments stay in the host's memory: %s", tess_error_message());
     tess_error_clear();
     return TESS_OK;
 }
@@ -84,6 +84,7 @@ tess_status tess_shards_choose(tess_engine *e, tess_device_need_fn device_need)
     TESS_TRY(tess_all_reduce(e->team, &all, &all, 1, TESS_I32, TESS_MIN, NULL));
     e->compute.resident = all != 0;
     if (e->compute.resident)
-        snprintf(e->shards_note, sizeof(e->shards_note), "weights, gradients and moments lie in the device's memory");
+        snprintf(e->compute.shards_note, sizeof(e->compute.shards_note),
+                 "weights, gradients and moments lie in the device's memory");
     return TESS_OK;
 }

@@ -14,8 +14,8 @@
 
 #include "engine/engine.h"
 
-/* Sets engine->compute.resident, the same on all ranks, and engine->shards_note. The model must exist and the device
- * be open. A second engine has its shards on the host. `device_need`: see tess_engine_options. Collective.
+/* Sets engine->compute.resident, the same on all ranks, and engine->compute.shards_note. The model must exist and the
+ * device be open. A second engine has its shards on the host. `device_need`: see tess_engine_options. Collective.
  * TESS_E_INVALID, TESS_E_UNSUPPORTED: job.shards=device cannot be satisfied; the message names the key and what to
  * set */
 tess_status tess_shards_choose(tess_engine *engine, tess_device_need_fn device_need);

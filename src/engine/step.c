@@ -18,7 +18,7 @@ static tess_status update(tess_engine *e, tess_engine_report *report)
     if (max_norm > 0 && report->grad_norm > max_norm)
         scale *= max_norm / (report->grad_norm + 1e-6); /* the formula of torch.nn.utils.clip_grad_norm_ */
     if (!report->skipped)
-        report->lr = tess_config_lr(e->config, e->schedule_begin, e->step + 1);
+        report->lr = tess_config_lr(e->config, e->restarts.schedule, e->step + 1);
     if (e->recorder.committed != NULL)
         e->recorder.committed(e->recorder.self, e, report, (float)report->lr, (float)scale);
     if (report->skipped)
@@ -26,7 +26,7 @@ static tess_status update(tess_engine *e, tess_engine_report *report)
     TESS_TRY(tess_engine_clip_values(e, (float)scale));
     if (e->optimizer == NULL)
         return tess_foreign_update(e, (float)report->lr, (float)scale);
-    TESS_TRY(tess_fsdp_optimizer_step(e->fsdp, e->optimizer, e->step + 1 - e->optimizer_begin, (float)report->lr,
+    TESS_TRY(tess_fsdp_optimizer_step(e->fsdp, e->optimizer, e->step + 1 - e->restarts.optimizer, (float)report->lr,
                                       (float)scale));
     return e->stage != NULL ? tess_stage_share_table(e->stage) : TESS_OK;
 }
@@ -83,7 +83,7 @@ tess_batch_source tess_engine_source(const tess_engine *e, void *self,
 tess_status tess_engine_step(tess_engine *e, const tess_batch_source *source, tess_engine_report *report)
 {
     tess_loss_sum own = {.flag = tess_runtime_stop_requested(e->runtime),
-                         .news = e->has_news,
+                         .news = source->has_news,
                          .leave = tess_runtime_leave_requested(e->runtime)};
     tess_fsdp_traffic traffic = tess_fsdp_get_traffic(e->fsdp);
     uint64_t exchanged_before = exchanged(e);

@@ -15,7 +15,7 @@ tess_status tess_engine_next_batch(tess_engine *e, const tess_batch_source *sour
         batch->loss == NULL || e->stage == NULL, TESS_E_UNSUPPORTED,
         "training.loss_scale: in a pipeline, which has several micro-batches under way, only the loss of text is "
         "scaled; set it to 1");
-    batch->loss = tess_loss_scaled(&e->scaled_loss, batch->loss);
+    batch->loss = tess_loss_scaled(&e->scaled, batch->loss);
     return TESS_OK;
 }
 
@@ -26,5 +26,5 @@ bool tess_engine_counts(const tess_engine *e)
 
 tess_status tess_engine_add_loss(tess_engine *e, const int32_t *targets, int64_t n, tess_loss_sum *sum)
 {
-    return tess_engine_counts(e) ? tess_loss_add(&e->meter, sum, e->logprobs, targets, n) : TESS_OK;
+    return tess_engine_counts(e) ? tess_loss_add(&e->meter, sum, e->meter.logprobs, targets, n) : TESS_OK;
 }

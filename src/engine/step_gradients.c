@@ -7,17 +7,16 @@
 #include "inject/inject.h"
 #include "engine/foreign.h"
 #include "engine/numbers/numbers.h"
-#include "engine/passes.h"
 #include "engine/stages/rank_stage.h"
 
 /* Runs one pass of a micro-batch. fsdp adds up the gradients of the passes. */
 static tess_status run_pass(tess_engine *e, const tess_batch *batch, int p, tess_loss_sum *own)
 {
-    tess_batch part = tess_batch_part(batch, p > 0 ? e->pass_ends[p - 1] : 0, e->pass_ends[p], e->pass_cu_seqlens);
+    tess_batch part = tess_passes_part(&e->passes, batch, p);
     if (p > 0)
         TESS_TRY(tess_fsdp_pass_begin(e->fsdp, p));
     tess_numbers_pass_begin(e->numbers, p);
-    TESS_TRY(tess_executor_train(e->executor, &part, part.loss, e->logprobs));
+    TESS_TRY(tess_executor_train(e->executor, &part, part.loss, e->meter.logprobs));
     tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
     return tess_engine_add_loss(e, part.targets, part.n_tokens, own);
 }
@@ -28,13 +27,13 @@ static tess_status run_micro_batch(tess_engine *e, const tess_batch_source *sour
     tess_phase_switch(&e->clock, TESS_PHASE_DATA);
     TESS_TRY(tess_engine_next_batch(e, source, s, &batch));
     tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
-    int n_passes = (int)e->config->training.passes;
+    const int n_passes = e->passes.n;
     TESS_CHECK(
         batch.loss == NULL || tess_loss_is_text(batch.loss) || n_passes == 1, TESS_E_INVALID,
         "micro-batch %lld has a loss of its own, which counts the rows of a whole micro-batch, but training.passes "
         "is %d: set training.passes=1",
         (long long)(source->first + tess_coordinates_micro(&e->at, s)), n_passes);
-    TESS_TRY_CTX(tess_cut_passes(&batch, n_passes, e->pass_tokens, e->pass_ends), "micro-batch %lld",
+    TESS_TRY_CTX(tess_passes_cut(&e->passes, &batch), "micro-batch %lld",
                  (long long)(source->first + tess_coordinates_micro(&e->at, s)));
     TESS_TRY(tess_fsdp_micro_begin(e->fsdp, (int)s));
     TESS_TRY(tess_numbers_micro_begin(e->numbers, s, 0));
@@ -104,7 +103,7 @@ tess_status tess_engine_measure(tess_engine *e, const tess_batch_source *source,
                (long long)e->step + 1);
     double divisor = source->divisor > 0 ? source->divisor : (double)sum.n_tokens;
     *report = (tess_engine_report){.loss = tess_exact_value(&sum.nll) / divisor,
-                                   .grad_norm = norm_of_sum / divisor / e->scaler.scale,
+                                   .grad_norm = norm_of_sum / divisor / e->scaled.scaler.scale,
                                    .divisor = divisor,
                                    .n_micro = source->n_micro,
                                    .n_tokens = sum.n_tokens,
@@ -126,7 +125,7 @@ tess_status tess_engine_evaluate(tess_engine *e, tess_executor *executor, const 
 
 tess_status tess_engine_score(tess_engine *e, const tess_batch *batch, tess_loss_sum *sum)
 {
-    const tess_head_task task = {.inv_temperature = 1, .logprob = e->logprobs};
+    const tess_head_task task = {.inv_temperature = 1, .logprob = e->meter.logprobs};
     TESS_TRY(tess_engine_evaluate(e, e->executor, batch, &task));
     return tess_engine_add_loss(e, batch->targets, batch->n_tokens, sum);
 }

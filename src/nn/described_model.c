@@ -23,7 +23,12 @@ tess_status tess_model_create_described(tess_mem *mem, const char *const *units,
     tess_status status;
     *out = NULL;
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*model), "model", (void **)&model));
-    *model = (tess_model){.mem = mem, .n_units = n_units, .n_params = n_params, .room = n_params, .table_unit = -1};
+    *model = (tess_model){.mem = mem,
+                          .n_units = n_units,
+                          .n_params = n_params,
+                          .room = n_params,
+                          .table_unit = -1,
+                          .part = {.embedding = true, .head = true, .tp_degree = 1}};
     TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_units, sizeof(*model->blocks), "blocks",
                                    (void **)&model->blocks),
               model);

@@ -96,10 +96,10 @@ typedef struct rl_scoring {
 static tess_status score_by_policy(rl *r, const tess_batch *batch, rl_scoring *s, bool *mine)
 {
     tess_engine *e = r->engine;
-    const tess_head_task task = {.inv_temperature = rl_inv_temperature(r->config), .logprob = e->logprobs};
+    const tess_head_task task = {.inv_temperature = rl_inv_temperature(r->config), .logprob = e->meter.logprobs};
     *mine = tess_engine_counts(e);
     TESS_TRY(tess_engine_evaluate(e, e->executor, batch, &task));
-    return tess_fetch(e->compute.stream, s->logprob, e->logprobs, (size_t)batch->n_tokens * sizeof(float));
+    return tess_fetch(e->compute.stream, s->logprob, e->meter.logprobs, (size_t)batch->n_tokens * sizeof(float));
 }
 
 /* Every rank has the whole reference: ranks that have the same micro-batches take turns. */

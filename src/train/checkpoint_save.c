@@ -38,17 +38,17 @@ static json_t *describe(const tess_trainer *t)
     const tess_lora *lora = &t->model_config.lora;
     json_t *adapter = json_pack("{s:I, s:f, s:b}", "rank", (json_int_t)lora->rank, "alpha", lora->alpha, "use_rslora",
                                 (int)lora->rslora);
-    return json_pack("{s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:i, s:s, s:o, s:o, s:o}",
-                     "step", (json_int_t)e->step, "n_tokens", (json_int_t)e->n_tokens, "schedule_begin",
-                     (json_int_t)e->schedule_begin, "optimizer_begin", (json_int_t)e->optimizer_begin, "loss_scale",
-                     e->scaler.scale, "loss_scale_finite", (json_int_t)e->scaler.n_finite, "loss_scale_endured",
-                     (json_int_t)e->scaler.n_endured, "newest_losses", describe_spikes(tess_numbers_losses(e->numbers)),
-                     "newest_grad_norms", describe_spikes(tess_numbers_norms(e->numbers)), "seed",
-                     (json_int_t)c->debug.seed, "seq_len", (json_int_t)c->training.seq_len, "global_batch_size",
-                     (json_int_t)c->training.global_batch_size, "load_step", (json_int_t)c->checkpoint.load_step,
-                     "excluded", tess_text_list_to_json(&c->checkpoint.exclude_from_loading), "world_size", t->world,
-                     "kernels", tess_stream_kernels(e->compute.stream)->name, "optimizer", optimizer, "adapter",
-                     adapter, "config", tess_config_to_json(c));
+    return json_pack(
+        "{s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:i, s:s, s:o, s:o, s:o}", "step",
+        (json_int_t)e->step, "n_tokens", (json_int_t)e->n_tokens, "schedule_begin", (json_int_t)e->restarts.schedule,
+        "optimizer_begin", (json_int_t)e->restarts.optimizer, "loss_scale", e->scaled.scaler.scale, "loss_scale_finite",
+        (json_int_t)e->scaled.scaler.n_finite, "loss_scale_endured", (json_int_t)e->scaled.scaler.n_endured,
+        "newest_losses", describe_spikes(tess_numbers_losses(e->numbers)), "newest_grad_norms",
+        describe_spikes(tess_numbers_norms(e->numbers)), "seed", (json_int_t)c->debug.seed, "seq_len",
+        (json_int_t)c->training.seq_len, "global_batch_size", (json_int_t)c->training.global_batch_size, "load_step",
+        (json_int_t)c->checkpoint.load_step, "excluded", tess_text_list_to_json(&c->checkpoint.exclude_from_loading),
+        "world_size", t->world, "kernels", tess_stream_kernels(e->compute.stream)->name, "optimizer", optimizer,
+        "adapter", adapter, "config", tess_config_to_json(c));
 }
 
 tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **out, int *n_out)

@@ -57,7 +57,7 @@ typedef struct resume_outlook {
 
 static tess_status look(const tess_trainer *t, uint64_t folder, resume_outlook *all)
 {
-    bool is_hot, is_of = tess_logbook_is_of(t->book, t->identity, folder, &is_hot);
+    bool is_hot, is_of = tess_logbook_is_of(t->book, folder, &is_hot);
     logbook_marks mine = tess_logbook_marks(t->book);
     int64_t committed = mine.committed;
     int64_t least[] = {is_of ? mine.done : -1,
@@ -125,10 +125,12 @@ static tess_status refuse_other_settings(tess_trainer *t, const resume_outlook *
 tess_status tess_trainer_find_persistent(tess_trainer *t)
 {
     resume_outlook all;
+    uint64_t identity = 0;
     TESS_TRY(tess_logbook_open(t->runtime, &t->book));
     if (t->book == NULL)
         return TESS_OK;
-    TESS_TRY(identify(t, &t->identity));
+    TESS_TRY(identify(t, &identity));
+    tess_logbook_identify(t->book, identity);
     TESS_TRY(look(t, tess_os_folder_id(t->config.job.dump_folder), &all));
     t->goes_on = all.least.done >= 0 && all.committed - all.least.done <= 1;
     if (t->goes_on && !all.is_hot)
@@ -144,8 +146,9 @@ tess_status tess_trainer_go_on(tess_trainer *t)
     tess_task_place place;
     const tess_lr_settings before = tess_logbook_lr(t->book);
     tess_trainer_compare_kernels(t, tess_logbook_kernels(t->book));
-    TESS_TRY_CTX(tess_logbook_go_on(t->book, t->engine, &place, &t->last_step), "go on with what was kept in memory");
-    TESS_TRY(t->task.go_to(t->task.self, &place, t->last_step.step >= 0 ? &t->last_step.report : NULL));
+    TESS_TRY_CTX(tess_logbook_go_on(t->book, t->engine, &place), "go on with what was kept in memory");
+    const logbook_step *last = tess_logbook_last(t->book);
+    TESS_TRY(t->task.go_to(t->task.self, &place, last->step >= 0 ? &last->report : NULL));
     tess_trainer_note(t, "going on from step %lld, kept in memory by %d rank%s%s", (long long)t->engine->step, t->world,
                       t->world == 1 ? "" : "s", t->not_taken);
     tess_trainer_compare_lr(t, &before);
@@ -158,9 +161,7 @@ tess_status tess_trainer_begin_book(tess_trainer *t)
     if (t->book == NULL)
         return TESS_OK;
     t->task.place(t->task.self, &place);
-    TESS_TRY(tess_logbook_begin(t->book, t->engine, t->identity, tess_os_folder_id(t->config.job.dump_folder), &place));
-    t->marks = tess_logbook_marks(t->book);
-    return TESS_OK;
+    return tess_logbook_begin(t->book, t->engine, tess_os_folder_id(t->config.job.dump_folder), &place);
 }
 
 void tess_trainer_place_evaluation(const tess_trainer *t)

@@ -29,6 +29,8 @@ typedef struct book_page {
 struct tess_logbook {
     tess_persist *persist;
     book_page *page;
+    uint64_t identity;
+    logbook_step last; /* the step with which the engine went on */
 };
 
 static tess_status open_page(tess_logbook *book)
@@ -58,10 +60,15 @@ void tess_logbook_close(tess_mem *mem, tess_logbook **book)
     *book = NULL;
 }
 
-bool tess_logbook_is_of(const tess_logbook *book, uint64_t identity, uint64_t folder, bool *is_hot)
+void tess_logbook_identify(tess_logbook *book, uint64_t identity)
+{
+    book->identity = identity;
+}
+
+bool tess_logbook_is_of(const tess_logbook *book, uint64_t folder, bool *is_hot)
 {
     const book_page *page = book->page;
-    bool is_of = atomic_load(&page->identity) == identity;
+    bool is_of = atomic_load(&page->identity) == book->identity;
     *is_hot = is_of && page->launch == tess_persist_launch(book->persist);
     return *is_hot || (is_of && page->folder == folder);
 }
@@ -125,16 +132,14 @@ static logbook_step entry_of(const tess_engine *e)
 {
     return (logbook_step){.step = e->step,
                           .n_tokens = e->n_tokens,
-                          .schedule_begin = e->schedule_begin,
-                          .optimizer_begin = e->optimizer_begin,
-                          .scaler = e->scaler,
+                          .restarts = e->restarts,
+                          .scaler = e->scaled.scaler,
                           .losses = *tess_numbers_losses(e->numbers),
                           .norms = *tess_numbers_norms(e->numbers),
                           .report = {.n_tokens = -1}};
 }
 
-tess_status tess_logbook_begin(tess_logbook *book, const tess_engine *e, uint64_t identity, uint64_t folder,
-                               const tess_task_place *place)
+tess_status tess_logbook_begin(tess_logbook *book, const tess_engine *e, uint64_t folder, const tess_task_place *place)
 {
     if (book == NULL)
         return TESS_OK;
@@ -151,7 +156,7 @@ tess_status tess_logbook_begin(tess_logbook *book, const tess_engine *e, uint64_
     atomic_store(&page->committed, e->step);
     atomic_store(&page->validated, e->step);
     atomic_store(&page->saved, e->step);
-    atomic_store(&page->identity, identity);
+    atomic_store(&page->identity, book->identity);
     return TESS_OK;
 }
 
@@ -242,7 +247,7 @@ static tess_status finish_update(tess_logbook *book, tess_engine *e, int64_t ste
         TESS_TRY(tess_fsdp_find_gradients(e->fsdp, entry->report.n_micro));
         TESS_TRY(tess_engine_clip_values(e, entry->scale));
         TESS_TRY(tess_fsdp_spans(e->fsdp, &spans));
-        TESS_TRY(tess_optimizer_step(e->optimizer, spans, step - entry->optimizer_begin, entry->lr, entry->scale));
+        TESS_TRY(tess_optimizer_step(e->optimizer, spans, step - entry->restarts.optimizer, entry->lr, entry->scale));
     }
     atomic_store(&page->done, step);
     return TESS_OK;
@@ -271,9 +276,15 @@ static tess_status complete(tess_logbook *book, tess_engine *e, int64_t *step)
     return TESS_OK;
 }
 
-tess_status tess_logbook_go_on(tess_logbook *book, tess_engine *e, tess_task_place *place, logbook_step *last)
+const logbook_step *tess_logbook_last(const tess_logbook *book)
+{
+    return &book->last;
+}
+
+tess_status tess_logbook_go_on(tess_logbook *book, tess_engine *e, tess_task_place *place)
 {
     book_page *page = book->page;
+    logbook_step *last = &book->last;
     int64_t step;
     TESS_CHECK(page->in_generations == e->compute.resident, TESS_E_INVALID,
                "weights and moments are kept in memory by a launch with job.shards=%s: start it with that, or without "
@@ -286,9 +297,8 @@ tess_status tess_logbook_go_on(tess_logbook *book, tess_engine *e, tess_task_pla
     *place = page->place[step % ENTRIES];
     e->step = step;
     e->n_tokens = last->n_tokens;
-    e->schedule_begin = last->schedule_begin;
-    e->optimizer_begin = last->optimizer_begin;
-    e->scaler = last->scaler;
+    e->restarts = last->restarts;
+    e->scaled.scaler = last->scaler;
     *tess_numbers_losses(e->numbers) = last->losses;
     *tess_numbers_norms(e->numbers) = last->norms;
     if (last->report.n_tokens < 0)

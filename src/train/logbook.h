@@ -28,8 +28,8 @@
 
 /* The facts of a step that all ranks share. */
 typedef struct logbook_step {
-    int64_t step, n_tokens;                  /* n_tokens: target tokens of all steps up to this one */
-    int64_t schedule_begin, optimizer_begin; /* copied from the engine, like the scaler */
+    int64_t step, n_tokens; /* n_tokens: target tokens of all steps up to this one */
+    tess_restarts restarts; /* copied from the engine, like the scaler */
     tess_loss_scaler scaler;
     float lr, scale; /* learning rate and gradient scale of the update; not set if the step was skipped */
     tess_spikes losses, norms;
@@ -49,9 +49,11 @@ typedef struct tess_logbook tess_logbook;
 tess_status tess_logbook_open(tess_runtime *runtime, tess_logbook **book);
 void tess_logbook_close(tess_mem *mem, tess_logbook **book);
 
-/* Whether the book is valid for a job of this `identity`. Sets *is_hot if the present launch of the job wrote it.
+/* Sets the identity of the run whose steps the book holds (go_on.c). Call it before the functions that follow. */
+void tess_logbook_identify(tess_logbook *book, uint64_t identity);
+/* Whether the book is valid for a job of this identity. Sets *is_hot if the present launch of the job wrote it.
  * `folder`: the job's folder as tess_os_folder_id identifies it. */
-bool tess_logbook_is_of(const tess_logbook *book, uint64_t identity, uint64_t folder, bool *is_hot);
+bool tess_logbook_is_of(const tess_logbook *book, uint64_t folder, bool *is_hot);
 /* Returns the newest committed step of a job in `folder` that a rank's memory holds, and its layout; -1: none. */
 int64_t tess_logbook_peek(const tess_persist *persist, uint64_t folder, tess_run_layout *layout);
 /* Whether the book is valid for any job in `folder`, whatever its identity. */
@@ -66,7 +68,7 @@ tess_lr_settings tess_logbook_lr(const tess_logbook *book);
 tess_status tess_logbook_clear(tess_runtime *runtime, tess_logbook *book);
 /* Makes the book valid. The engine must hold the weights and moments after `engine->step`, and a checked
  * configuration. */
-tess_status tess_logbook_begin(tess_logbook *book, const tess_engine *engine, uint64_t identity, uint64_t folder,
+tess_status tess_logbook_begin(tess_logbook *book, const tess_engine *engine, uint64_t folder,
                                const tess_task_place *place);
 
 /* Returns the callbacks with which the engine records its steps. If `book` is NULL, they record nothing. */
@@ -79,8 +81,9 @@ void tess_logbook_saved(tess_logbook *book, int64_t step);
 
 /* ---- Going on ---- */
 /* Called when the engine has found its weights and moments in memory. Finishes a step that some rank had committed,
- * then sets the engine's step, tokens and windows to the newest step. *place: this rank's place. *last: that newest
- * step; last->step < 0: no process has recorded it. Collective. */
-tess_status tess_logbook_go_on(tess_logbook *book, tess_engine *engine, tess_task_place *place, logbook_step *last);
+ * then sets the engine's step, tokens and windows to the newest step. *place: this rank's place. Collective. */
+tess_status tess_logbook_go_on(tess_logbook *book, tess_engine *engine, tess_task_place *place);
+/* Returns the step with which the engine went on; its `step` is negative if no process has recorded it. */
+const logbook_step *tess_logbook_last(const tess_logbook *book);
 
 #endif

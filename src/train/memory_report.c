@@ -71,7 +71,7 @@ tess_status tess_trainer_compare_memory(tess_trainer *t)
     TESS_TRY(tess_all_reduce(t->team, &off, &off, 1, TESS_I64, TESS_MAX, NULL));
     if (off)
         describe(t, all);
-    if (t->rank == 0 && tess_metrics_pools(t->memory, t->engine->step, all, N_NUMBERS) != TESS_OK)
+    if (t->rank == 0 && tess_metrics_pools(t->watch.lines, t->engine->step, all, N_NUMBERS) != TESS_OK)
         tess_error_clear(); /* a failed report does not fail the run */
     return TESS_OK;
 }

@@ -21,6 +21,7 @@ typedef struct tess_memory_watch {
     int n_grown[TESS_POOL_COUNT];  /* number of consecutive windows in which the pool has grown */
     int watched;                   /* index + 1 of the pool whose allocations are tracked; 0: none */
     bool told[TESS_POOL_COUNT];
+    struct tess_metrics *lines; /* memory.jsonl; NULL: this rank writes none */
 } tess_memory_watch;
 
 /* Called after each step of this process. Returns true if a pool leaks, once for each pool. `text` then names the

@@ -22,6 +22,8 @@ struct tess_metrics {
     tess_buffer line;
     tess_buffer waiting; /* lines that could not be written yet */
     tess_metrics_backlog backlog;
+    tess_metrics_backlog seen; /* lines that wait as of tess_metrics_see, and lines that were lost before they waited */
+    bool is_behind;
     int64_t last_step, last_validation; /* newest steps whose lines were in the file when it was opened; 0: none */
 };
 
@@ -140,6 +142,42 @@ static tess_status put_number(tess_buffer *line, const char *key, double value)
 tess_metrics_backlog tess_metrics_waiting(const tess_metrics *metrics)
 {
     return metrics->backlog;
+}
+
+tess_metrics_news tess_metrics_see(tess_metrics *metrics, int64_t step, tess_status written)
+{
+    tess_metrics_news news = {.text = ""};
+    const bool fails = written != TESS_OK;
+    if (fails && !metrics->is_behind) {
+        metrics->seen.n_lost = metrics->backlog.n_lost;
+        news.is_warning = true;
+        snprintf(news.text, sizeof(news.text),
+                 "metrics wait in memory until they can be written, and the run goes on: %s", tess_error_message());
+    } else if (!fails && metrics->is_behind) {
+        snprintf(news.text, sizeof(news.text),
+                 "metrics of step %lld and on are written again, after %lld line%s that waited; %lld lost",
+                 (long long)step, (long long)metrics->seen.n_lines, metrics->seen.n_lines == 1 ? "" : "s",
+                 (long long)(metrics->backlog.n_lost - metrics->seen.n_lost));
+    }
+    metrics->is_behind = fails;
+    metrics->seen.n_lines = metrics->backlog.n_lines;
+    tess_error_clear();
+    return news;
+}
+
+tess_metrics_news tess_metrics_see_end(const tess_metrics *metrics, const char *why)
+{
+    tess_metrics_news news = {.is_warning = true};
+    const int64_t n = metrics->backlog.n_lines + metrics->backlog.n_lost - metrics->seen.n_lost;
+    if (n > 0 && metrics->is_behind)
+        snprintf(news.text, sizeof(news.text), "%lld line%s of metrics could not be written and %s lost: %s",
+                 (long long)n, n == 1 ? "" : "s", n == 1 ? "is" : "are", why);
+    return news;
+}
+
+bool tess_metrics_is_behind(const tess_metrics *metrics)
+{
+    return metrics != NULL && metrics->is_behind;
 }
 
 /* Uses one write(2) per line, so that a reader never sees half a line. */

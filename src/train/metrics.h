@@ -37,6 +37,20 @@ typedef struct tess_metrics_backlog {
 } tess_metrics_backlog;
 
 tess_metrics_backlog tess_metrics_waiting(const tess_metrics *metrics);
+
+/* News for the user about lines that cannot be written. text "": there is none. */
+typedef struct tess_metrics_news {
+    bool is_warning;
+    char text[700];
+} tess_metrics_news;
+
+/* Takes the status of a write at `step`, and the error with it. Returns news when lines begin to wait for a full disk,
+ * and when they are written again. A full disk loses no lines while memory can hold them, and never ends the run. */
+tess_metrics_news tess_metrics_see(tess_metrics *metrics, int64_t step, tess_status written);
+/* Call it before the metrics are closed: returns a warning about lines that are lost with them. */
+tess_metrics_news tess_metrics_see_end(const tess_metrics *metrics, const char *why);
+/* Whether the newest line could not be written. */
+bool tess_metrics_is_behind(const tess_metrics *metrics);
 /* Closes the file. Lines that still wait are lost. */
 void tess_metrics_close(tess_metrics **metrics);
 

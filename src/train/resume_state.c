@@ -22,24 +22,20 @@ static tess_status restore_counters(tess_engine *e, const tess_text_list *withou
 {
     TESS_TRY(tess_json_get_int(meta, "step", what, &e->step));
     TESS_TRY(tess_json_get_int(meta, "n_tokens", what, &e->n_tokens));
-    TESS_TRY(tess_json_get_int(meta, "schedule_begin", what, &e->schedule_begin));
-    TESS_TRY(tess_json_get_int(meta, "optimizer_begin", what, &e->optimizer_begin));
-    TESS_CHECK(e->step >= 0 && e->schedule_begin >= 0 && e->schedule_begin <= e->step && e->optimizer_begin >= 0 &&
-                   e->optimizer_begin <= e->step,
-               TESS_E_FORMAT, "%s: its steps do not fit together", what);
+    TESS_TRY(tess_restarts_read(meta, what, e->step, &e->restarts));
     const json_t *scale = json_object_get(meta, "loss_scale"); /* older checkpoints have none */
     if (scale != NULL && e->config->training.loss_scale == 0) {
-        e->scaler.scale = json_number_value(scale);
-        TESS_TRY(tess_json_get_int(meta, "loss_scale_finite", what, &e->scaler.n_finite));
+        e->scaled.scaler.scale = json_number_value(scale);
+        TESS_TRY(tess_json_get_int(meta, "loss_scale_finite", what, &e->scaled.scaler.n_finite));
         if (json_object_get(meta, "loss_scale_endured") != NULL)
-            TESS_TRY(tess_json_get_int(meta, "loss_scale_endured", what, &e->scaler.n_endured));
-        TESS_CHECK(e->scaler.scale > 0 && e->scaler.n_finite >= 0 && e->scaler.n_endured >= 0, TESS_E_FORMAT,
-                   "%s: a loss scale of %g", what, e->scaler.scale);
+            TESS_TRY(tess_json_get_int(meta, "loss_scale_endured", what, &e->scaled.scaler.n_endured));
+        TESS_CHECK(e->scaled.scaler.scale > 0 && e->scaled.scaler.n_finite >= 0 && e->scaled.scaler.n_endured >= 0,
+                   TESS_E_FORMAT, "%s: a loss scale of %g", what, e->scaled.scaler.scale);
     }
     if (tess_excludes(without, "lr_scheduler"))
-        e->schedule_begin = e->step;
+        e->restarts.schedule = e->step;
     if (tess_excludes(without, "optimizer"))
-        e->optimizer_begin = e->step;
+        e->restarts.optimizer = e->step;
     return TESS_OK;
 }
 
@@ -87,7 +83,7 @@ void tess_trainer_compare_kernels(const tess_trainer *t, const char *saved)
 void tess_trainer_compare_lr(const tess_trainer *t, const tess_lr_settings *before)
 {
     char text[1024];
-    tess_config_compare_lr(&t->config, before, t->engine->schedule_begin, t->engine->step, text, sizeof(text));
+    tess_config_compare_lr(&t->config, before, t->engine->restarts.schedule, t->engine->step, text, sizeof(text));
     if (text[0] != '\0')
         tess_trainer_note(t, "%s", text);
 }

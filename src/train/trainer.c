@@ -127,7 +127,7 @@ static tess_status build(tess_trainer *t)
     if (t->rank == 0)
         TESS_TRY(tess_metrics_open(t->mem, &t->config, t->engine->step, &t->metrics));
     if (t->rank == 0)
-        TESS_TRY(tess_metrics_open_lines(t->mem, &t->config, "memory.jsonl", t->engine->step, &t->memory));
+        TESS_TRY(tess_metrics_open_lines(t->mem, &t->config, "memory.jsonl", t->engine->step, &t->watch.lines));
     if (t->rank == 0)
         tess_launch_resumed(t->runtime, t->engine->step);
     return t->kind->begin != NULL ? t->kind->begin(t->task.self) : TESS_OK;
@@ -151,7 +151,7 @@ tess_status tess_trainer_end(tess_trainer *t, tess_status status)
     if (status != TESS_OK)
         tess_runtime_report(t->runtime, tess_error_message());
     tess_metrics_close(&t->metrics);
-    tess_metrics_close(&t->memory);
+    tess_metrics_close(&t->watch.lines);
     tess_saver_destroy(&t->saver);
     if (t->task.self != NULL)
         t->kind->close(t->task.self);
@@ -181,7 +181,7 @@ static void fill_speed(const tess_trainer *t, speedometer *meter, tess_step_repo
     double elapsed = tess_os_now_s() - meter->since_s;
     report->tps = elapsed > 0 ? (double)(t->engine->n_tokens - meter->tokens) / elapsed : 0;
     report->tflops = report->tps * flops_per_token(t) * 1e-12;
-    report->mfu = t->engine->peak_flops > 0 ? report->tflops * 1e12 / t->engine->peak_flops : 0;
+    report->mfu = t->engine->compute.team_flops > 0 ? report->tflops * 1e12 / t->engine->compute.team_flops : 0;
     report->eta_s =
         elapsed / (double)(t->engine->step - meter->step) * (double)(t->config.training.steps - t->engine->step);
     if (report->log_line)
@@ -193,7 +193,7 @@ static void fill_speed(const tess_trainer *t, speedometer *meter, tess_step_repo
 static void look_for_leaks(tess_trainer *t)
 {
     char text[256];
-    if (!tess_memory_watch_step(&t->leaks, t->mem, text, sizeof(text)))
+    if (!tess_memory_watch_step(&t->watch, t->mem, text, sizeof(text)))
         return;
     if (t->rank == 0)
         tess_trainer_warn(t, "%s", text);
@@ -217,7 +217,7 @@ static tess_status fill_memory(tess_trainer *t, tess_step_report *report)
         TESS_TRY(tess_all_reduce(t->team, all, all, TESS_POOL_COUNT + 1, TESS_I64, TESS_SUM, NULL));
     report->total_peak_bytes = (size_t)all[TESS_POOL_COUNT];
     memcpy(now.bytes, all, sizeof(now.bytes));
-    if (report->log_line && t->rank == 0 && tess_metrics_pools(t->memory, t->engine->step, &now, 1) != TESS_OK)
+    if (report->log_line && t->rank == 0 && tess_metrics_pools(t->watch.lines, t->engine->step, &now, 1) != TESS_OK)
         tess_error_clear(); /* the disk is full: check_metrics reports it, and these lines wait too */
     return TESS_OK;
 }
@@ -237,40 +237,32 @@ static void fill_report(const tess_trainer *t, const tess_engine_report *done, t
                                  .times = done->times};
 }
 
-/* Reports when metrics begin to wait for a full disk, and when they are written again. A full disk loses no lines
- * while memory can hold them, and never ends the run. */
-static void check_metrics(tess_trainer *t, tess_status written)
+static void tell(const tess_trainer *t, const tess_metrics_news *news)
 {
-    bool fail = written != TESS_OK;
-    tess_metrics_backlog now = tess_metrics_waiting(t->metrics);
-    if (fail && !t->metrics_fail) {
-        t->metrics_lost = now.n_lost;
-        tess_trainer_warn(t, "metrics wait in memory until they can be written, and the run goes on: %s",
-                          tess_error_message());
-    } else if (!fail && t->metrics_fail) {
-        tess_trainer_note(t, "metrics of step %lld and on are written again, after %lld line%s that waited; %lld lost",
-                          (long long)t->engine->step, (long long)t->n_waiting, t->n_waiting == 1 ? "" : "s",
-                          (long long)(now.n_lost - t->metrics_lost));
-    }
-    t->metrics_fail = fail;
-    t->n_waiting = now.n_lines;
-    tess_error_clear();
+    if (news->text[0] != '\0' && news->is_warning)
+        tess_trainer_warn(t, "%s", news->text);
+    else if (news->text[0] != '\0')
+        tess_trainer_note(t, "%s", news->text);
+}
+
+/* Reports when metrics begin to wait for a full disk, and when they are written again. */
+static void check_metrics(const tess_trainer *t, tess_status written)
+{
+    const tess_metrics_news news = tess_metrics_see(t->metrics, t->engine->step, written);
+    tell(t, &news);
 }
 
 /* Writes the metrics that still wait at the end of the run, and warns of lost lines. */
-static void finish_metrics(tess_trainer *t)
+static void finish_metrics(const tess_trainer *t)
 {
-    if (!t->metrics_fail)
-        return;
     char why[512];
+    if (!tess_metrics_is_behind(t->metrics))
+        return;
     tess_status written = tess_metrics_flush(t->metrics);
     snprintf(why, sizeof(why), "%s", tess_error_message());
     check_metrics(t, written);
-    tess_metrics_backlog left = tess_metrics_waiting(t->metrics);
-    int64_t n = left.n_lines + left.n_lost - t->metrics_lost;
-    if (n > 0 && t->metrics_fail)
-        tess_trainer_warn(t, "%lld line%s of metrics could not be written and %s lost: %s", (long long)n,
-                          n == 1 ? "" : "s", n == 1 ? "is" : "are", why);
+    const tess_metrics_news news = tess_metrics_see_end(t->metrics, why);
+    tell(t, &news);
 }
 
 static void show_step(tess_trainer *t, const tess_step_report *report)
@@ -299,7 +291,7 @@ static tess_status run_step(tess_trainer *t, speedometer *meter)
     tess_step_report report;
     tess_batch_source source;
     TESS_TRY(tess_trainer_next_step(t, &source));
-    t->engine->has_news = t->saver != NULL && tess_saver_has_news(t->saver);
+    source.has_news = t->saver != NULL && tess_saver_has_news(t->saver);
     TESS_TRY(tess_engine_step(t->engine, &source, &done));
     t->stopping = done.stop;
     t->leaving = done.leave;
@@ -418,8 +410,9 @@ static tess_status end_persistent_step(tess_trainer *t, speedometer *meter, tess
     tess_step_report report;
     if (!t->goes_on || t->engine->step == 0)
         return TESS_OK;
-    fill_report(t, &t->last_step.report, &report);
-    if (t->rank == 0 && t->last_step.step == t->engine->step && !tess_metrics_has_step(t->metrics, t->engine->step))
+    const logbook_step *last = tess_logbook_last(t->book);
+    fill_report(t, &last->report, &report);
+    if (t->rank == 0 && last->step == t->engine->step && !tess_metrics_has_step(t->metrics, t->engine->step))
         show_step(t, &report);
     if (t->stopping || is_last(t))
         t->marks.saved = -1;

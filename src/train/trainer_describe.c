@@ -175,8 +175,8 @@ tess_status tess_trainer_describe(const tess_trainer *t)
     describe_resident(t);
     describe_vote(t);
     char peak[32] = "";
-    if (t->engine->peak_flops > 0)
-        snprintf(peak, sizeof(peak), ", peak %.2f TFLOP/s", t->engine->peak_flops * 1e-12);
+    if (t->engine->compute.team_flops > 0)
+        snprintf(peak, sizeof(peak), ", peak %.2f TFLOP/s", t->engine->compute.team_flops * 1e-12);
     tess_trainer_note(t, "ranks: %d (%s), %d thread%s each, sharding %s, %s, kernels %s%s", t->world,
                       tess_runtime_backend(t->runtime), tess_threads_count(tess_stream_threads(t->engine->stream)),
                       tess_threads_count(tess_stream_threads(t->engine->stream)) > 1 ? "s" : "",
@@ -187,8 +187,8 @@ tess_status tess_trainer_describe(const tess_trainer *t)
     if (compute->apart)
         tess_trainer_note(t, "device %s: kernels %s", tess_device_get_properties(compute->device)->name,
                           tess_stream_kernels(compute->stream)->name);
-    if (t->engine->shards_note[0] != '\0')
-        tess_trainer_note(t, "%s", t->engine->shards_note);
+    if (t->engine->compute.shards_note[0] != '\0')
+        tess_trainer_note(t, "%s", t->engine->compute.shards_note);
     if (t->hosts->n > 1)
         describe_mesh(t);
     if (t->hosts->n > 1 && c->comm.reduction == TESS_REDUCTION_NATIVE)

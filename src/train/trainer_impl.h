@@ -32,22 +32,16 @@ struct tess_trainer {
 
     tess_text_list without; /* parts of a checkpoint that are not loaded (exclude.h); a view of the option */
     tess_metrics *metrics;
-    tess_metrics *memory; /* memory.jsonl */
-    tess_memory_watch leaks;
-    bool metrics_fail;           /* the newest line of metrics could not be written */
-    int64_t n_waiting;           /* number of lines that wait to be written */
-    int64_t metrics_lost;        /* number of lines lost before they began to wait */
+    tess_memory_watch watch;
     tess_saver *saver;           /* NULL: training pauses during a save */
     tess_ckpt_findings findings; /* results of checkpoint verification */
 
     /* State that persists in memory beyond the process. */
-    tess_logbook *book;     /* NULL: the job has no persistent memory */
-    uint64_t identity;      /* identity of the run, see go_on.c */
-    bool goes_on;           /* the run continues from that state */
-    bool fell_back;         /* training.mixed_precision_param=auto became float32 */
-    char not_taken[128];    /* message text about the other saved state, in memory or on disk, that is not used */
-    logbook_marks marks;    /* minimum marks of all ranks when this process began */
-    logbook_step last_step; /* newest step that an earlier process committed; step -1: none */
+    tess_logbook *book;  /* NULL: the job has no persistent memory */
+    bool goes_on;        /* the run continues from that state */
+    bool fell_back;      /* training.mixed_precision_param=auto became float32 */
+    char not_taken[128]; /* message text about the other saved state, in memory or on disk, that is not used */
+    logbook_marks marks; /* minimum marks of all ranks when this process began */
 
     int64_t first_step; /* number of steps done when this process started */
     bool stopping;

@@ -168,7 +168,6 @@ static tess_status check_layout(tess_mem *mem, const tess_config *config, const 
     tess_model_config sizes;
     tess_model *whole;
     tess_stage_plan plan;
-    tess_slot_units *units = NULL;
     tess_executor_options options = {0};
     TESS_TRY(tess_config_load_model(config, NULL, &sizes));
     TESS_TRY(tess_model_create(mem, &sizes, &whole));
@@ -176,10 +175,9 @@ static tess_status check_layout(tess_mem *mem, const tess_config *config, const 
     if (status == TESS_OK) {
         int64_t n_local = tess_shares_rounds(&shares, tess_config_micro_batches(config));
         if (l->schedule >= 0)
-            status = tess_stage_slots(mem, &plan, whole, (int)n_local, &options, &units);
+            status = tess_stage_slots(mem, &plan, whole, (int)n_local, &options);
         tess_stage_plan_free(mem, &plan);
     }
-    tess_mem_free(mem, units);
     tess_model_destroy(&whole);
     return status;
 }

@@ -63,7 +63,8 @@ uint64_t verify_hash(const tess_shard *shard, const tess_box *part, const void *
 static void add_digest(const verify_run *run, const tess_engine *e, int tensor, const tess_shard *shard)
 {
     run_digest *d = verify_digest_of(run, e->step, tensor);
-    const void *narrow = e->own_param[tensor] >= 0 ? tess_fsdp_narrow(e->fsdp, e->own_param[tensor]) : NULL;
+    const void *narrow =
+        tess_engine_own_param(e, tensor) >= 0 ? tess_fsdp_narrow(e->fsdp, tess_engine_own_param(e, tensor)) : NULL;
     const void *values[] = {narrow != NULL ? narrow : shard->master, shard->grad};
     const tess_dtype dtypes[] = {narrow != NULL ? tess_fsdp_param_dtype(e->fsdp) : TESS_F32, TESS_F32};
     _Atomic uint64_t *primary[] = {&d->weights, &d->grads}, *held[] = {&d->held_weights, &d->held_grads};

@@ -65,7 +65,7 @@ static size_t in_use(const tess_runtime *rt, int pool)
 /* Takes off the buffers of messages that were not read when their slots were needed again: a few, if any. */
 static double take_partings(const tess_engine *e, double got, double want)
 {
-    double bytes = (double)e->pass_tokens * (double)tess_model_get_config(e->model)->hidden_size *
+    double bytes = (double)e->passes.max_tokens * (double)tess_model_get_config(e->model)->hidden_size *
                    (double)tess_dtype_size(tess_fsdp_param_dtype(e->fsdp));
     for (int n = 0; n < MOST_PARTINGS && e->stage != NULL && got > want; n++)
         got -= bytes;

@@ -144,7 +144,7 @@ tess_status step_run(tess_runtime *rt, const step_plan *plan, step_look look, vo
                                  NULL);
     result->n_params = tess_model_count(e->whole);
     result->flops_per_token = tess_model_flops_per_token(e->whole, plan->config.training.seq_len);
-    result->peak_flops = e->peak_flops;
+    result->peak_flops = e->compute.team_flops;
     result->threads = tess_runtime_threads(rt);
     snprintf(result->kernels, sizeof(result->kernels), "%s", tess_stream_kernels(e->stream)->name);
     if (e->compute.apart)

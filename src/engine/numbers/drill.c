@@ -56,7 +56,7 @@ tess_status tess_numbers_drill_gradients(tess_numbers *n, int unit)
     int first, count;
     tess_model_unit_params(e->model, unit, &first, &count);
     for (int i = first; has_faults(e) && i < first + count; i++)
-        TESS_TRY(drill_gradient(e, tess_model_param(e->model, i), e->dw[i]));
+        TESS_TRY(drill_gradient(e, tess_model_param(e->model, i), e->gathered.dw[i]));
     return TESS_OK;
 }
 

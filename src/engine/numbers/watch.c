@@ -120,7 +120,8 @@ tess_status tess_numbers_see_params(tess_numbers *n, int unit)
         if (tess_fsdp_is_coded(e->fsdp, i)) /* a parameter gathered as codes: its master weights are checked instead */
             continue;
         bool is_first;
-        TESS_TRY(see_part(n, unit, "parameter", p, (void *)e->w[i], tess_fsdp_param_dtype(e->fsdp), &is_first));
+        TESS_TRY(
+            see_part(n, unit, "parameter", p, (void *)e->gathered.w[i], tess_fsdp_param_dtype(e->fsdp), &is_first));
         if (is_first && tess_fsdp_shard(e->fsdp, i, &shard) == TESS_OK)
             n->first.owner = is_primary(&shard, n->first.row);
     }
@@ -135,7 +136,7 @@ tess_status tess_numbers_see_gradients(tess_numbers *n, int unit)
     tess_model_unit_params(e->model, unit, &first, &count);
     for (int i = first; i < first + count && (n->checking || n->drill.see != NULL); i++) {
         bool is_first;
-        TESS_TRY(see_part(n, unit, "gradient", tess_model_param(e->model, i), e->dw[i], TESS_F32, &is_first));
+        TESS_TRY(see_part(n, unit, "gradient", tess_model_param(e->model, i), e->gathered.dw[i], TESS_F32, &is_first));
     }
     return TESS_OK;
 }

@@ -136,7 +136,7 @@ static tess_status alloc_window(tess_stage *s, int n_buffers)
 static tess_status alloc_slots(tess_stage *s)
 {
     tess_engine *e = s->e;
-    const tess_slot_units *of_slot = e->stage_slots, *of_chunk = plan_of(s)->units;
+    const tess_slot_units *of_slot = plan_of(s)->slots, *of_chunk = plan_of(s)->units;
     int chunks = plan_of(s)->shape.chunks, n_buffers = 0;
     TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)s->n_slots, sizeof(*s->slots), "slots",
                                   (void **)&s->slots));
@@ -173,7 +173,7 @@ tess_status tess_stage_create(tess_engine *e, tess_stage **out)
     *out = NULL;
     TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_MISC, sizeof(*s), "stage", (void **)&s));
     *s = (tess_stage){
-        .e = e, .executor = e->executor, .team = tess_mesh_team(e->mesh, "pp"), .n_slots = e->n_stage_slots};
+        .e = e, .executor = e->executor, .team = tess_mesh_team(e->mesh, "pp"), .n_slots = e->stage_plan->n_slots};
     tess_status status = alloc_slots(s);
     if (status == TESS_OK)
         status = alloc_embedded(s);
@@ -391,7 +391,7 @@ static tess_status backward(tess_stage *s, stage_slot *slot, tess_backward_part 
                        .din = weights ? NULL : below_of(s, slot),
                        .dout = weights ? NULL : slot->above,
                        .loss = slot->batch.loss,
-                       .logprob = e->logprobs};
+                       .logprob = e->meter.logprobs};
     TESS_TRY(
         tess_numbers_micro_begin(e->numbers, slot->micro, (weights ? 3 : 2) * n_stages(s) - 1 - stage_of(s, slot)));
     TESS_TRY(tess_executor_backward(e->executor, &range, &b));
@@ -591,7 +591,7 @@ static tess_status rehearse_action(tess_stage *s, const tess_hooks *hooks, const
     const tess_range range = range_of(s, slot), back = backward_range(s, slot), embedding = {range.slot, 0, 1, NULL};
     const tess_backward *part = &parts[a->op];
     slot->micro = a->micro;
-    slot->batch = (tess_batch){.n_tokens = s->e->pass_tokens};
+    slot->batch = (tess_batch){.n_tokens = s->e->passes.max_tokens};
     switch (a->op) {
     case TESS_PIPELINE_F:
         return tess_executor_rehearse_range(executor, hooks, &range, NULL);
@@ -608,7 +608,7 @@ static tess_status rehearse_action(tess_stage *s, const tess_hooks *hooks, const
         TESS_TRY(send(s, slot, a->op));
         return wait_for(s, a->op == TESS_PIPELINE_SEND_F ? &slot->sent_above : &slot->sent_below);
     case TESS_PIPELINE_RECV_T:
-        TESS_TRY(receive_embedded(s, s->e->pass_tokens, a->micro));
+        TESS_TRY(receive_embedded(s, s->e->passes.max_tokens, a->micro));
         return tess_executor_rehearse_table(executor, hooks);
     default:
         return receive(s, slot, a->op == TESS_PIPELINE_RECV_F);
@@ -649,8 +649,9 @@ static tess_status evaluate_chunk(tess_stage *s, stage_slot *slot, const tess_he
 
 static tess_status evaluate(tess_stage *s, const tess_batch *batch, const tess_head_task *task)
 {
-    TESS_CHECK(batch->n_tokens <= s->e->pass_tokens, TESS_E_INVALID, "batch: %lld tokens; a stage has room for %lld",
-               (long long)batch->n_tokens, (long long)s->e->pass_tokens);
+    TESS_CHECK(batch->n_tokens <= s->e->passes.max_tokens, TESS_E_INVALID,
+               "batch: %lld tokens; a stage has room for %lld", (long long)batch->n_tokens,
+               (long long)s->e->passes.max_tokens);
     for (int chunk = 0; chunk < plan_of(s)->shape.chunks; chunk++) {
         stage_slot *slot = &s->slots[s->first_slot[chunk]];
         slot->batch = *batch;

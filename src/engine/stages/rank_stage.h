@@ -22,6 +22,9 @@ struct tess_stage_plan {
     int64_t *layers; /* (n_layers) numbers of this rank's layers, ascending; chunk after chunk */
     int n_layers;
     tess_slot_units *units; /* (chunks) the units of each chunk in the rank's model */
+    tess_slot_units *slots; /* (n_slots) the units of each of the executor's slots; set by tess_stage_slots */
+    int n_slots;
+    int *own_param; /* (n_params of the whole model) index in the rank's model; -1: another stage owns the parameter */
     tess_model_part part;
 };
 
@@ -55,9 +58,13 @@ tess_status tess_stage_build(tess_mem *mem, const tess_stage_plan *plan, const t
                              tess_pipeline_schedule *schedule);
 
 /* Sets the executor's options for that schedule: slots of activations, and waiting gradients of a tied table.
- * options->slot_units points to *units, which the caller frees. Errors are those of tess_stage_build. */
-tess_status tess_stage_slots(tess_mem *mem, const tess_stage_plan *plan, const tess_model *model, int n_local,
-                             tess_executor_options *options, tess_slot_units **units);
+ * options->slot_units points to plan->slots. Errors are those of tess_stage_build. */
+tess_status tess_stage_slots(tess_mem *mem, tess_stage_plan *plan, const tess_model *model, int n_local,
+                             tess_executor_options *options);
+
+/* Sets plan->own_param. `model` is the rank's part of `whole`. */
+tess_status tess_stage_own_params(tess_mem *mem, tess_stage_plan *plan, const tess_model *whole,
+                                  const tess_model *model);
 
 /* Returns at which ends a slot of the chunk has a buffer for the stream, (T, C). The buffer below the first stage
  * holds the gradient of the embedding's stream, from which the embedding's part of a tied table's gradient is

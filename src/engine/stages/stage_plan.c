@@ -154,6 +154,8 @@ void tess_stage_plan_free(tess_mem *mem, tess_stage_plan *plan)
     tess_mem_free(mem, plan->first);
     tess_mem_free(mem, plan->layers);
     tess_mem_free(mem, plan->units);
+    tess_mem_free(mem, plan->slots);
+    tess_mem_free(mem, plan->own_param);
     *plan = (tess_stage_plan){0};
 }
 
@@ -197,25 +199,38 @@ tess_status tess_stage_build(tess_mem *mem, const tess_stage_plan *plan, const t
     return status;
 }
 
-tess_status tess_stage_slots(tess_mem *mem, const tess_stage_plan *plan, const tess_model *model, int n_local,
-                             tess_executor_options *options, tess_slot_units **units)
+tess_status tess_stage_own_params(tess_mem *mem, tess_stage_plan *plan, const tess_model *whole,
+                                  const tess_model *model)
+{
+    const int n = tess_model_n_params(whole);
+    TESS_TRY(
+        tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(int), "parameters", (void **)&plan->own_param));
+    for (int i = 0; i < n; i++) {
+        int own = tess_model_find_param(model, tess_model_param(whole, i)->name);
+        plan->own_param[i] = own >= 0 && tess_model_param(model, own)->copy ? -1 : own;
+    }
+    return TESS_OK;
+}
+
+tess_status tess_stage_slots(tess_mem *mem, tess_stage_plan *plan, const tess_model *model, int n_local,
+                             tess_executor_options *options)
 {
     tess_pipeline_schedule schedule;
-    *units = NULL;
     TESS_TRY_CTX(tess_stage_build(mem, plan, model, n_local, &schedule), "parallelism.pipeline_parallel_schedule");
     const int *slots = schedule.lists[plan->rank].slots;
     options->n_slots = 0;
     for (int chunk = 0; chunk < plan->shape.chunks; chunk++)
         options->n_slots += slots[chunk];
-    tess_status status =
-        tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)options->n_slots, sizeof(**units), "slots", (void **)units);
+    tess_status status = tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)options->n_slots, sizeof(*plan->slots),
+                                              "slots", (void **)&plan->slots);
+    plan->n_slots = options->n_slots;
     for (int chunk = 0, at = 0; status == TESS_OK && chunk < plan->shape.chunks; chunk++)
         for (int i = 0; i < slots[chunk]; i++)
-            (*units)[at++] = plan->units[chunk];
+            plan->slots[at++] = plan->units[chunk];
     const int n_tables = schedule.tables;
     options->split_backward = tess_pipeline_splits_backward(&schedule);
     tess_pipeline_free(&schedule);
-    options->slot_units = *units;
+    options->slot_units = plan->slots;
     options->n_tables = tess_model_trains_table(model) ? n_tables : 0;
     return status;
 }

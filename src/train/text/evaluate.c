@@ -11,8 +11,8 @@ typedef struct evaluation_run {
     tess_model_folder *m;
     tess_loader *loader;
     tess_executor *executor;
-    float *logprobs, *entropies; /* device memory; `entropies` is NULL if the caller does not want them */
-    float *room;                 /* host memory for log-probabilities and entropies */
+    float *entropies; /* device memory; NULL: the caller does not want them */
+    float *room;      /* host memory for log-probabilities and entropies */
     tess_loss_meter meter;
     const tess_evaluation_options *options;
     int64_t position;
@@ -24,7 +24,7 @@ static tess_status report_tokens(evaluation_run *run, const tess_micro_batch *da
     tess_stream *stream = run->meter.stream;
     const void *logprobs, *entropies;
     size_t bytes = (size_t)data->n_tokens * sizeof(float);
-    TESS_TRY(tess_view(stream, run->logprobs, bytes, run->room, &logprobs));
+    TESS_TRY(tess_view(stream, run->meter.logprobs, bytes, run->room, &logprobs));
     TESS_TRY(tess_view(stream, run->entropies, bytes, run->room + data->n_tokens, &entropies));
     for (int64_t i = 0; i < data->n_tokens; i++)
         if (data->targets[i] >= 0)
@@ -37,8 +37,8 @@ static tess_status run_batch(evaluation_run *run, const tess_micro_batch *data, 
 {
     const tess_evaluation_options *o = run->options;
     tess_batch batch = tess_batch_of(data);
-    TESS_TRY(tess_executor_logprobs(run->executor, &batch, 1, run->logprobs, run->entropies));
-    TESS_TRY(tess_loss_add(&run->meter, sum, run->logprobs, data->targets, data->n_tokens));
+    TESS_TRY(tess_executor_logprobs(run->executor, &batch, 1, run->meter.logprobs, run->entropies));
+    TESS_TRY(tess_loss_add(&run->meter, sum, run->meter.logprobs, data->targets, data->n_tokens));
     sum->n_bytes += (int64_t)data->n_bytes;
     if (o->per_token != NULL)
         TESS_TRY(report_tokens(run, data));
@@ -63,9 +63,7 @@ static tess_status run_all(evaluation_run *run, tess_loss_sum *sum)
 static tess_status alloc_results(evaluation_run *run, size_t n)
 {
     const tess_compute *c = &run->m->compute;
-    TESS_TRY(tess_loss_meter_create(c->stream, &run->meter));
-    TESS_TRY(tess_device_alloc(c->device, TESS_POOL_ACTIVATIONS, n * sizeof(float), "log-probabilities",
-                               (void **)&run->logprobs));
+    TESS_TRY(tess_loss_meter_create(c->stream, (int64_t)n, &run->meter));
     if (run->options->per_token == NULL)
         return TESS_OK;
     TESS_TRY(
@@ -122,7 +120,6 @@ tess_status tess_evaluate_file(tess_model_folder *m, const tess_evaluation_optio
 opened:
     tess_mem_free(m->mem, run.room);
     tess_device_free(m->compute.device, run.entropies);
-    tess_device_free(m->compute.device, run.logprobs);
     tess_loss_meter_destroy(&run.meter);
     tess_executor_destroy(&run.executor);
     tess_loader_destroy(&run.loader);
