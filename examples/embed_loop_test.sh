@@ -48,6 +48,15 @@ grep -q 'resumed from step 30 ' log || fail "four ranks did not resume"
 { sed '/^step 21,/,$d' first; cat second third; } >got
 same got "killed and resumed"
 
+# A run that is asked to stop saves its newest step.
+"$tessera" run -n 2 -- ./loop stopped training.steps=1000000 validation.enable=false optimizer.lr=1e-6 >got 2>log &
+launcher=$!
+while kill -0 $launcher 2>/dev/null && [ "$(wc -l <got)" -lt 5 ]; do sleep 0.05; done
+kill -TERM $launcher
+wait $launcher || [ $? = 143 ] || fail "a run that is asked to stop fails"
+last=$(tail -n 1 got | sed 's/step \(.*\), loss.*/\1/')
+[ -d "stopped/checkpoint/$(printf 'step-%08d' "$last")" ] || fail "step $last was not saved"
+
 # The loop keeps metrics, traces and the model.
 [ "$(grep -c '"loss"' out3/metrics.jsonl)" = 40 ] || fail "metrics.jsonl has not one line a step"
 [ "$(grep -c '"validation_loss"' out3/metrics.jsonl)" = 3 ] || fail "metrics.jsonl has not one line an evaluation"

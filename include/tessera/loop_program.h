@@ -6,8 +6,9 @@
  * never the rank, decide what data a micro-batch has: then losses, gradients and weights are the same bits on any
  * number of ranks, and after a resume.
  *
- * All callbacks of a rank run on the thread that called tess_loop_run. A callback that fails ends the run on all ranks
- * with its status; the message is that of TESS_FAIL's caller, or of the library call that failed. */
+ * All callbacks of a rank run on the thread that called tess_loop_run. A callback that fails (TESS_FAIL, or a call of
+ * the library that failed) ends the run: its rank returns the status, and the others TESS_E_PEER_LOST with the message.
+ */
 #ifndef TESSERA_LOOP_PROGRAM_H
 #define TESSERA_LOOP_PROGRAM_H
 
