@@ -113,7 +113,7 @@ TESS_API tess_status tess_fsdp_set_passes(tess_fsdp *fsdp, int n_passes);
 /* Lets conversions, additions, norms and updates run on `stream` (borrowed until destroy) instead of a stream of fsdp's
  * own, which has the runtime's threads. If its device is not the host, shards, parameters and gradients are in that
  * device's memory and follow the order of `stream`; the runtime must know the device (tess_runtime_use_device). Call it
- * before materialize. The bits of results do not depend on it. TESS_E_INVALID: after materialize */
+ * before the first unit. The bits of results do not depend on it. TESS_E_INVALID: after the first unit */
 TESS_API tess_status tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream);
 
 /* Lets gathers, reductions and waits switch the phase of `clock` (borrowed until destroy) and restore it afterwards.
@@ -337,7 +337,7 @@ TESS_API tess_status tess_fsdp_upload_gradients(tess_fsdp *fsdp);
  * moments lie there, and a process that replaces a rank finds them. In a job without such memory, keep and kept do
  * nothing, and the others return TESS_E_INVALID. */
 /* Says that this fsdp's state ends with the process, because that memory holds the state of another one. Call it
- * before materialize. TESS_E_INVALID: after materialize */
+ * before the first unit. TESS_E_INVALID: after the first unit */
 TESS_API tess_status tess_fsdp_set_private(tess_fsdp *fsdp);
 /* Both are about shards on a device. keep begins to copy weights and moments, which are those of `step`, to that
  * memory, next to those of the step before, which stay valid. The next keep overwrites those of the step before: no

@@ -11,6 +11,7 @@
 #include "base/core/flat.h"
 #include "base/core/rng.h"
 #include "device/stream.h"
+#include "parallel/fsdp/fsdp_impl.h"
 #include "support/test.h"
 #include "tessera/fsdp.h"
 
@@ -205,8 +206,11 @@ static inline void reference_update(model_reference *ref, int step, tess_stream 
 }
 
 /* ---- The same through fsdp ---- */
-/* Changes an fsdp before its first unit; NULL: no change. */
-static void (*model_prepare)(tess_fsdp *fsdp);
+/* Ranks that count as a host, wherever they really are; 0: those of the runtime. */
+static int model_ranks_a_host;
+
+/* Shards of a second family, which has every second unit; 0: all units belong to one. */
+static int model_second_family;
 
 typedef struct model {
     tess_fsdp *fsdp;
@@ -231,9 +235,11 @@ static inline void model_create(model *m, tess_mesh *mesh, tess_fsdp_policy poli
     int tp = tess_mesh_axis(mesh, "tp");
     m->tp = tp >= 0 ? tess_mesh_coordinate(mesh, tp) : 0;
     m->n_tp = tp >= 0 ? tess_mesh_axis_size(mesh, tp) : 1;
+    tess_fsdp_family *second = NULL;
     EXPECT_OK(tess_fsdp_create(mesh, &policy, &m->fsdp));
-    if (model_prepare != NULL)
-        model_prepare(m->fsdp);
+    m->fsdp->topology.ranks_a_host = model_ranks_a_host;
+    if (model_second_family > 0)
+        EXPECT_OK(tess_fsdp_add_family(m->fsdp, "second", model_second_family, &second));
     EXPECT_OK(tess_fsdp_set_passes(m->fsdp, model_passes));
     for (int u = 0, end; u < MODEL_UNITS; u = end) {
         tess_param_desc descs[MODEL_PARAMS];
@@ -248,7 +254,10 @@ static inline void model_create(model *m, tess_mesh *mesh, tess_fsdp_policy poli
                     descs[n++].tp = model_tp[p];
                 }
         }
-        EXPECT_OK(tess_fsdp_add_unit(m->fsdp, model_units[u], descs, n, &m->units[u]));
+        if (second != NULL && u % 2 == 1)
+            EXPECT_OK(tess_fsdp_add_unit_to(second, model_units[u], descs, n, &m->units[u]));
+        else
+            EXPECT_OK(tess_fsdp_add_unit(m->fsdp, model_units[u], descs, n, &m->units[u]));
         EXPECT_OK(tess_unit_set_blocks(m->units[u], end - u));
         for (int block = u + 1; block < end; block++)
             m->units[block] = m->units[u];

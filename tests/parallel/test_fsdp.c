@@ -108,8 +108,7 @@ static int64_t deep_comm_bytes(tess_fsdp_policy policy)
     tess_fsdp *fsdp = NULL;
     tess_unit *units[DEEP];
     EXPECT_OK(tess_fsdp_create(mesh, &policy, &fsdp));
-    if (model_prepare != NULL)
-        model_prepare(fsdp);
+    fsdp->topology.ranks_a_host = model_ranks_a_host;
     for (int u = 0; u < DEEP; u++) {
         char name[16];
         snprintf(name, sizeof(name), "w%d", u);
@@ -217,14 +216,6 @@ static void gathered_copies_and_windows_are_few(void)
     close_mesh();
 }
 
-static int ranks_a_host; /* hosts for the choice of groups, wherever the ranks really are */
-
-static void place_ranks(tess_fsdp *fsdp)
-{
-    fsdp->ranks_a_host = ranks_a_host;
-    fsdp->splits_copies = true;
-}
-
 /* Two slots rotate: of four passes over ten units, the first gathers ten, and each other eight. Only the first reads
  * master weights; a rank of a pair then reads and writes half a copy for each stash and each gather. */
 static void groups_move_and_keep_the_bytes_of_their_ranks(void)
@@ -233,8 +224,7 @@ static void groups_move_and_keep_the_bytes_of_their_ranks(void)
     const int64_t elements = DEEP_ROWS * DEEP_ROW, copy = 2 * elements, windows = 4 * 2 * elements * 4;
     const int64_t own = elements / 4 * (4 + 2);
     tess_fsdp_policy policy = {TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, 0};
-    model_prepare = place_ranks;
-    ranks_a_host = 1;
+    model_ranks_a_host = 1;
     deep_comm_bytes(policy);
     EXPECT_INT(deep_gathered, (10 + 3 * 8) * own);
     policy.reshard_after_forward = 4; /* all ranks: nothing else to keep than their shards */
@@ -243,10 +233,10 @@ static void groups_move_and_keep_the_bytes_of_their_ranks(void)
     policy.reshard_after_forward = 2;
     expect_comm_bytes(policy, 2 * 2 * copy + 4 * DEEP * copy / 2 + windows);
     EXPECT_INT(deep_gathered, 10 * own + (10 + 3 * 8) * copy);
-    ranks_a_host = 2; /* a pair a host: its copies are kept */
+    model_ranks_a_host = 2; /* a pair a host: its copies are kept */
     expect_comm_bytes(policy, tess_runtime_hosts(runtime) * DEEP * copy + windows);
     EXPECT_INT(deep_gathered, 10 * own);
-    model_prepare = NULL;
+    model_ranks_a_host = 0;
     close_mesh();
 }
 

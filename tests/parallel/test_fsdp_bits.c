@@ -9,9 +9,6 @@
 
 enum { STEPS = 3 };
 
-/* Makes every shard team of this process claim that it spans hosts. */
-static bool over_hosts;
-
 static void train(tess_mesh *mesh, tess_fsdp_policy policy, int n_micro)
 {
     static model_reference ref;
@@ -19,8 +16,6 @@ static void train(tess_mesh *mesh, tess_fsdp_policy policy, int n_micro)
     if (!test_takes()) /* all ranks take the same ones */
         return;
     model_create(&m, mesh, policy);
-    m.fsdp->splits_copies |= over_hosts;
-    m.fsdp->uses_wire |= over_hosts;
     reference_init(&ref);
     tess_optimizer *adamw = NULL;
     EXPECT_OK(tess_fsdp_optimizer_create(m.fsdp, &model_adamw, &adamw));
@@ -136,7 +131,7 @@ static void three_replicas(void)
 
 static void shard_teams_over_hosts_gather_anew_and_change_no_bit(void)
 {
-    over_hosts = true;
+    model_ranks_a_host = 1;
     with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, all_policies);
 }
 
@@ -192,7 +187,7 @@ static void replicas_of_whole_shards_give_the_bits_of_a_plain_loop(void)
 
 static void hybrid_over_hosts_gives_the_bits_of_a_plain_loop(void)
 {
-    over_hosts = true;
+    model_ranks_a_host = 1;
     with_mesh((tess_axis[]){{"dp_replicate", 2}, {"dp_shard", 2}}, 2, some_hybrids);
 }
 
@@ -252,7 +247,7 @@ static void replicas_2_x_shards_2_x_tp_2_give_the_bits_of_a_plain_loop(void)
 
 static void tp_over_hosts_gives_the_bits_of_a_plain_loop(void)
 {
-    over_hosts = true;
+    model_ranks_a_host = 1;
     replicas_2_x_shards_2_x_tp_2_give_the_bits_of_a_plain_loop();
 }
 
@@ -326,24 +321,15 @@ static void hybrid_3x2_in_passes(void)
 
 static void passes_over_hosts_give_the_bits_of_a_plain_loop(void)
 {
-    over_hosts = true;
+    model_ranks_a_host = 1;
     with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, several_passes);
 }
 
 /* ---- Groups of reshard_after_forward ranks ---- */
-static int ranks_a_host; /* hosts for the choice of groups, wherever the ranks really are */
-
-static void place_ranks(tess_fsdp *fsdp)
-{
-    fsdp->ranks_a_host = ranks_a_host;
-    fsdp->splits_copies = fsdp->uses_wire = true;
-}
-
 static void train_groups(tess_mesh *mesh, int n, int a_host)
 {
     const int W = world_of(mesh);
-    ranks_a_host = a_host;
-    model_prepare = place_ranks;
+    model_ranks_a_host = a_host;
     train(mesh, (tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, n, 1}, 2 * W);
     train(mesh, (tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_F32, TESS_BF16, n, 0}, W + 1);
     train(mesh, (tess_fsdp_policy){TESS_STRATEGY_HYBRID, TESS_BF16, TESS_F32, n, 3}, 3 * W);
@@ -353,7 +339,7 @@ static void train_groups(tess_mesh *mesh, int n, int a_host)
     model_all_open = true;
     train(mesh, (tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, n, 1}, 2 * W);
     model_all_open = false;
-    model_prepare = NULL;
+    model_ranks_a_host = 0;
 }
 
 static void groups_of_2(tess_mesh *mesh)
@@ -491,9 +477,9 @@ static void count_collectives(tess_mesh *mesh, const tess_unit_policy *policy, u
     }
     EXPECT_OK(tess_fsdp_materialize(fsdp, fill_one, NULL));
     step_of_small_layers(fsdp, units);
-    uint64_t before = fsdp->n_issued;
+    uint64_t before = fsdp->families[0]->sequence.issued;
     step_of_small_layers(fsdp, units);
-    EXPECT_INT(fsdp->n_issued - before, want);
+    EXPECT_INT(fsdp->families[0]->sequence.issued - before, want);
     int64_t largest;
     EXPECT_INT(tess_fsdp_units(fsdp, &largest), n_units);
     tess_fsdp_destroy(&fsdp);
@@ -524,7 +510,7 @@ static void hybrid_2x2_with_micro_batches_under_way_at_once(void)
 
 static void micro_batches_under_way_at_once_over_hosts(void)
 {
-    over_hosts = true;
+    model_ranks_a_host = 1;
     micro_batches_under_way_at_once_give_the_bits_of_a_plain_loop();
 }
 
@@ -545,7 +531,77 @@ static void a_list_of_ranks_gives_the_bits_of_a_plain_loop(void)
     tess_runtime_destroy(&runtime);
 }
 
+/* ---- Families ---- */
+/* Every second unit is divided by all data ranks, by none, or by a part of them. */
+static void a_second_family(tess_mesh *mesh)
+{
+    static const tess_strategy strategies[] = {TESS_STRATEGY_FULL, TESS_STRATEGY_HYBRID, TESS_STRATEGY_NONE,
+                                               TESS_STRATEGY_ZERO1, TESS_STRATEGY_ZERO2};
+    const int replicate = tess_mesh_axis(mesh, "dp_replicate");
+    const int W = shards_of(mesh) * (replicate >= 0 ? tess_mesh_axis_size(mesh, replicate) : 1);
+    for (int n = 1; n <= W; n++)
+        for (int i = 0; i < 5 && W % n == 0; i++) {
+            model_second_family = n;
+            train(mesh, (tess_fsdp_policy){strategies[i], i % 2 ? TESS_BF16 : TESS_F32, TESS_F32, i % 2, i % 3},
+                  i % 2 ? 3 * W : 2 * W + 1);
+            model_second_family = 0;
+        }
+}
+
+static void two_families_give_the_bits_of_a_plain_loop(void)
+{
+    with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, a_second_family);
+}
+
+static void two_families_over_replicas(void)
+{
+    with_mesh((tess_axis[]){{"dp_replicate", 2}, {"dp_shard", -1}}, 2, a_second_family);
+}
+
+static void two_families_with_tp(void)
+{
+    with_mesh((tess_axis[]){{"dp_replicate", 2}, {"dp_shard", -1}, {"tp", 2}}, 3, a_second_family);
+}
+
+static void two_families_over_hosts(void)
+{
+    model_ranks_a_host = 2;
+    two_families_give_the_bits_of_a_plain_loop();
+}
+
+static void two_families_with_passes(void)
+{
+    model_passes = 2;
+    two_families_give_the_bits_of_a_plain_loop();
+}
+
+static void a_family_that_does_not_divide_the_ranks_is_refused(void)
+{
+    tess_runtime *runtime = NULL;
+    tess_mesh *mesh = NULL;
+    tess_fsdp *fsdp = NULL;
+    tess_fsdp_family *family;
+    EXPECT_OK(tess_runtime_create(&(tess_runtime_options){.n_threads = 1}, &runtime));
+    EXPECT_OK(tess_mesh_create(runtime, (tess_axis[]){{"dp_shard", -1}}, 1, &mesh));
+    EXPECT_OK(tess_fsdp_create(mesh, &(tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_F32, TESS_F32, 1, 1}, &fsdp));
+    EXPECT_FAILS(
+        tess_fsdp_add_family(fsdp, "experts", 2, &family), TESS_E_INVALID,
+        "family 'experts': fsdp: a family of units in 2 shards; choose a number that divides the 3 data ranks");
+    tess_fsdp_destroy(&fsdp);
+    tess_mesh_destroy(&mesh);
+    tess_runtime_destroy(&runtime);
+}
+
 static const test_case cases[] = {
+    CASE(two_families_give_the_bits_of_a_plain_loop, -1),
+    {"two_families_on_6_ranks", two_families_give_the_bits_of_a_plain_loop, 6, 0},
+    CASE(two_families_over_replicas, 4),
+    {"two_families_over_2x3_replicas", two_families_over_replicas, 6, 0},
+    {"two_families_over_2x4_replicas", two_families_over_replicas, 8, 0},
+    CASE(two_families_with_tp, 8),
+    CASE(two_families_over_hosts, 4),
+    CASE(two_families_with_passes, 4),
+    CASE(a_family_that_does_not_divide_the_ranks_is_refused, 3),
     CASE(a_list_of_ranks_gives_the_bits_of_a_plain_loop, -1),
     CASE(blocks_that_share_units_give_the_bits_of_a_plain_loop, -1),
     CASE(a_hundred_small_layers_cost_200_collectives_and_by_tens_20, 3),

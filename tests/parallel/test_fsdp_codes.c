@@ -4,6 +4,7 @@
 #include "device/fp8_rows.h"
 #include "fsdp_mesh.h"
 #include "fsdp_model.h"
+#include "parallel/fsdp/wire_form.h"
 #include "tessera/fsdp.h"
 
 static tess_status fill_nothing(void *context, const char *name, const tess_shape *shape, const tess_box *box,
@@ -194,7 +195,40 @@ static void narrow_weights_have_no_masters(void)
     close_mesh();
 }
 
+/* Sums of what was encoded, against values that each type rounds to by hand: 1 + 2^-7, and 3 * 2^-9 more. */
+static void forms_encode_and_sum(void)
+{
+    static const struct {
+        tess_dtype dtype;
+        size_t bytes;
+        float rounded[3];
+    } known[] = {{TESS_F32, 12, {1 + 0x1p-7f, 1 + 0x1p-7f + 0x3p-9f, -0x1p-10f}},
+                 {TESS_F16, 6, {1 + 0x1p-7f, 1 + 0x1p-7f + 0x3p-9f, -0x1p-10f}},
+                 {TESS_BF16, 6, {1 + 0x1p-7f, 1 + 0x1p-6f, -0x1p-10f}}};
+    tess_stream *s;
+    EXPECT_OK(tess_stream_create(test_mem(), 1, "ref", &s));
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        const tess_wire_form *form = tess_wire_form_of(known[i].dtype, false);
+        float moved[3], sum[3] = {NAN, NAN, NAN};
+        EXPECT_INT(form->row_bytes(form, 3), known[i].bytes);
+        EXPECT_OK(form->encode(form, s, known[0].rounded, 1, 3, moved));
+        EXPECT_OK(form->sum(form, s, moved, 3, false, sum));
+        EXPECT_SAME(sum, known[i].rounded, 3);
+        EXPECT_OK(form->sum(form, s, moved, 3, true, sum));
+        for (int k = 0; k < 3; k++)
+            EXPECT(sum[k] == 2 * known[i].rounded[k]);
+    }
+    tess_stream_destroy(&s);
+    const tess_wire_form *codes = tess_wire_form_of(TESS_BF16, true);
+    EXPECT(codes->sum == NULL && !tess_wire_form_is_plain(codes));
+    EXPECT_INT(codes->row_bytes(codes, 300), 300 + 3);
+    EXPECT_INT(codes->element(300, 299), 299);
+    EXPECT_INT(codes->element(300, 302), 256); /* the scale of the third block of 128 */
+    EXPECT(tess_wire_form_of(TESS_F16, true) == NULL && tess_wire_form_of(TESS_U8, false) == NULL);
+}
+
 static const test_case cases[] = {
+    CASE(forms_encode_and_sum),
     CASE(narrow_weights_have_no_masters, -1),
     CASE(narrow_weights_alone_have_no_copies),
     CASE(narrow_copies_are_smaller),

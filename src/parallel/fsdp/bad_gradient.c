@@ -4,15 +4,17 @@
 
 void tess_fsdp_bad_gradient_forget(tess_fsdp *fsdp)
 {
-    tess_team_forget_bad_addend(fsdp->shard_team);
-    fsdp->bad_micro = -1;
+    for (int i = 0; i < fsdp->n_families; i++) {
+        tess_team_forget_bad_addend(fsdp->families[i]->teams.shard_team);
+        fsdp->families[i]->bad_micro = -1;
+    }
 }
 
 void tess_fsdp_bad_gradient_note(const tess_unit *unit)
 {
-    tess_fsdp *fsdp = unit->fsdp;
-    if (fsdp->bad_micro < 0 && tess_team_bad_addend(fsdp->shard_team)->pieces == unit->reduce_pieces)
-        fsdp->bad_micro = unit->reduce_micro;
+    tess_fsdp_family *family = unit->family;
+    if (family->bad_micro < 0 && tess_team_bad_addend(family->teams.shard_team)->pieces == unit->reduce_pieces)
+        family->bad_micro = unit->reduce_micro;
 }
 
 /* Returns the trainable parameter whose gradient is piece number `piece` of a reduction. */
@@ -26,9 +28,10 @@ static const tess_fsdp_param *param_of(const tess_unit *unit, size_t piece)
 
 bool tess_fsdp_find_bad_gradient(const tess_fsdp *fsdp, tess_fsdp_bad_gradient *bad)
 {
-    const tess_bad_addend *addend = tess_team_bad_addend(fsdp->shard_team);
-    for (int u = 0; u < fsdp->n_units && fsdp->bad_micro >= 0; u++) {
-        if (fsdp->units[u]->reduce_pieces != addend->pieces)
+    for (int u = 0; u < fsdp->n_units; u++) {
+        const tess_fsdp_family *family = fsdp->units[u]->family;
+        const tess_bad_addend *addend = tess_team_bad_addend(family->teams.shard_team);
+        if (family->bad_micro < 0 || fsdp->units[u]->reduce_pieces != addend->pieces)
             continue;
         const tess_fsdp_param *p = param_of(fsdp->units[u], addend->piece);
         int64_t row = tess_shape_row_count(&p->shape);
@@ -36,7 +39,7 @@ bool tess_fsdp_find_bad_gradient(const tess_fsdp *fsdp, tess_fsdp_bad_gradient *
         *bad = (tess_fsdp_bad_gradient){.param = p->name,
                                         .rank = addend->rank,
                                         .n_ranks = addend->n_ranks,
-                                        .micro = fsdp->bad_micro,
+                                        .micro = family->bad_micro,
                                         .order = (int64_t)addend->sequence,
                                         .row = number / row,
                                         .column = number % row,

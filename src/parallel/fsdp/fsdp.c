@@ -11,9 +11,10 @@ static tess_status check_policy(const tess_fsdp_policy *policy)
 {
     TESS_CHECK(policy->strategy >= TESS_STRATEGY_NONE && policy->strategy <= TESS_STRATEGY_HYBRID, TESS_E_INVALID,
                "fsdp: %d is no sharding strategy", (int)policy->strategy);
-    TESS_CHECK(policy->param_dtype <= TESS_F16, TESS_E_INVALID,
+    TESS_CHECK(tess_wire_form_of(policy->param_dtype, false) != NULL, TESS_E_INVALID,
                "fsdp: param_dtype is %s; choose float32, bfloat16 or float16", tess_dtype_name(policy->param_dtype));
-    TESS_CHECK(policy->reduce_dtype <= TESS_F16, TESS_E_INVALID,
+    const tess_wire_form *reduce = tess_wire_form_of(policy->reduce_dtype, false);
+    TESS_CHECK(reduce != NULL && reduce->sum != NULL, TESS_E_INVALID,
                "fsdp: reduce_dtype is %s; choose float32, bfloat16 or float16", tess_dtype_name(policy->reduce_dtype));
     TESS_CHECK(policy->reshard_after_forward >= 0, TESS_E_INVALID,
                "fsdp: reshard_after_forward is %d; choose 1 (free), 0 (keep) or a number of ranks",
@@ -22,51 +23,40 @@ static tess_status check_policy(const tess_fsdp_policy *policy)
     return TESS_OK;
 }
 
-/* The canonical rank is row-major over (dp_replicate, dp_shard). */
-static tess_status find_teams(tess_fsdp *fsdp)
+static tess_status check_groups(const tess_fsdp *fsdp, int n_shards)
 {
-    int shard_axis = tess_mesh_axis(fsdp->mesh, "dp_shard");
-    int replicate_axis = tess_mesh_axis(fsdp->mesh, "dp_replicate");
-    TESS_CHECK(shard_axis >= 0, TESS_E_INVALID, "fsdp: the mesh has no axis \"dp_shard\"");
-    TESS_CHECK(
-        replicate_axis < shard_axis, TESS_E_INVALID,
-        "fsdp: the mesh has \"dp_replicate\" after \"dp_shard\"; put it before, the shard axis is the inner one");
-    fsdp->shard_team = tess_mesh_team(fsdp->mesh, "dp_shard");
-    fsdp->n_shards = tess_mesh_axis_size(fsdp->mesh, shard_axis);
-    fsdp->shard = tess_mesh_coordinate(fsdp->mesh, shard_axis);
-    fsdp->data_team = fsdp->shard_team;
-    fsdp->n_replicas = 1;
-    if (replicate_axis < 0 || tess_mesh_axis_size(fsdp->mesh, replicate_axis) == 1)
-        return TESS_OK;
-    static const char *const names[] = {"dp_replicate", "dp_shard"};
-    fsdp->replicate_team = tess_mesh_team(fsdp->mesh, "dp_replicate");
-    fsdp->n_replicas = tess_mesh_axis_size(fsdp->mesh, replicate_axis);
-    fsdp->replica = tess_mesh_coordinate(fsdp->mesh, replicate_axis);
-    TESS_TRY_CTX(tess_mesh_slice(fsdp->mesh, names, 2, &fsdp->data_mesh), "fsdp: team of all data ranks");
-    fsdp->data_team = tess_mesh_all(fsdp->data_mesh);
+    const tess_fsdp_policy *policy = &fsdp->policy;
+    const bool shards = policy->strategy == TESS_STRATEGY_FULL || policy->strategy == TESS_STRATEGY_HYBRID;
+    TESS_CHECK(!shards || n_shards == 1 || policy->reshard_after_forward <= 1 ||
+                   n_shards % policy->reshard_after_forward == 0,
+               TESS_E_INVALID,
+               "fsdp: reshard_after_forward is %d; choose 1 (free), 0 (keep) or a number that divides the %d ranks "
+               "that share a copy of the parameters",
+               policy->reshard_after_forward, n_shards);
     return TESS_OK;
 }
 
-/* Each rank of the axis "tp" has a part of the same parameters. */
-static tess_status find_model_team(tess_fsdp *fsdp)
+tess_status tess_fsdp_add_family(tess_fsdp *fsdp, const char *name, int n_shards, tess_fsdp_family **out)
 {
-    const char *names[] = {"dp_shard", "tp", "dp_replicate"};
-    int axis = tess_mesh_axis(fsdp->mesh, "tp");
-    fsdp->model_team = fsdp->data_team;
-    fsdp->n_tp = 1;
-    if (axis < 0 || tess_mesh_axis_size(fsdp->mesh, axis) == 1)
-        return TESS_OK;
-    fsdp->tp_team = tess_mesh_team(fsdp->mesh, "tp");
-    fsdp->n_tp = tess_mesh_axis_size(fsdp->mesh, axis);
-    fsdp->tp = tess_mesh_coordinate(fsdp->mesh, axis);
-    TESS_TRY_CTX(tess_mesh_slice(fsdp->mesh, names, fsdp->data_mesh != NULL ? 3 : 2, &fsdp->model_mesh),
-                 "fsdp: team of all ranks of the model");
-    fsdp->model_team = tess_mesh_all(fsdp->model_mesh);
-    if (fsdp->n_replicas == 1)
-        return TESS_OK;
-    TESS_TRY_CTX(tess_mesh_slice(fsdp->mesh, names + 1, 2, &fsdp->copies_mesh), "fsdp: team of copies");
-    fsdp->copies_team = tess_mesh_all(fsdp->copies_mesh);
+    tess_fsdp_family *family = NULL;
+    *out = NULL;
+    TESS_CHECK(fsdp->state == TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: add_family '%s' after materialize", name);
+    TESS_TRY(tess_mem_grow(fsdp->place.mem, TESS_POOL_MISC, sizeof(family) * (size_t)(fsdp->n_families + 1), "families",
+                           (void **)&fsdp->families));
+    TESS_TRY(tess_mem_alloc(fsdp->place.mem, TESS_POOL_MISC, sizeof(*family), "family", (void **)&family));
+    *family = (tess_fsdp_family){.fsdp = fsdp, .name = name, .index = fsdp->n_families, .bad_micro = -1};
+    fsdp->families[fsdp->n_families++] = family;
+    TESS_TRY_CTX(tess_fsdp_teams_open(&fsdp->topology, n_shards, &family->teams), "fsdp: family '%s'", name);
+    TESS_TRY(check_groups(fsdp, n_shards));
+    *out = family;
     return TESS_OK;
+}
+
+static tess_status open_all(tess_fsdp *fsdp, tess_mesh *mesh)
+{
+    tess_fsdp_family *dense;
+    TESS_TRY(tess_fsdp_topology_open(mesh, &fsdp->topology));
+    return tess_fsdp_add_family(fsdp, "dense", fsdp->topology.n_shards, &dense);
 }
 
 tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, tess_fsdp **out)
@@ -78,23 +68,17 @@ tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, te
     tess_mem *mem = tess_runtime_mem(runtime);
     tess_fsdp *fsdp = NULL;
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*fsdp), "fsdp", (void **)&fsdp));
-    *fsdp = (tess_fsdp){.mesh = mesh, .runtime = runtime, .mem = mem, .policy = *policy, .n_passes = 1, .micro = -1};
+    *fsdp = (tess_fsdp){.place = {.runtime = runtime, .mem = mem},
+                        .policy = *policy,
+                        .reduce_form = tess_wire_form_of(policy->reduce_dtype, false),
+                        .step = {.n_passes = 1, .micro = -1}};
     fsdp->clock = &fsdp->own_clock;
     tess_phase_start(fsdp->clock);
-    tess_status status = find_teams(fsdp);
-    if (status == TESS_OK)
-        status = find_model_team(fsdp);
-    if (status == TESS_OK) {
-        tess_fsdp_choose(fsdp);
-        status = tess_fsdp_check_groups(fsdp);
-    }
+    tess_status status = open_all(fsdp, mesh);
     if (status != TESS_OK) {
         tess_fsdp_destroy(&fsdp);
         return status;
     }
-    fsdp->norm_team = fsdp->model_team;
-    fsdp->splits_copies = !tess_team_is_local(fsdp->shard_team);
-    fsdp->uses_wire = !tess_team_is_local(fsdp->data_team);
     *out = fsdp;
     return TESS_OK;
 }
@@ -104,25 +88,37 @@ tess_status tess_fsdp_set_passes(tess_fsdp *fsdp, int n_passes)
     TESS_CHECK(n_passes >= 1, TESS_E_INVALID, "fsdp: %d passes; a micro-batch runs as 1 or more", n_passes);
     TESS_CHECK(fsdp->state == TESS_FSDP_BUILDING, TESS_E_INVALID,
                "fsdp: set_passes after materialize; the number of passes belongs to the layout");
-    fsdp->n_passes = n_passes;
-    tess_fsdp_choose(fsdp);
+    fsdp->step.n_passes = n_passes;
     return TESS_OK;
 }
 
 void tess_fsdp_set_offload(tess_fsdp *fsdp, unsigned pools)
 {
-    fsdp->params_on_disk = (pools >> TESS_POOL_PARAMS & 1) != 0;
-    fsdp->sums_on_disk = (pools >> TESS_POOL_GRADS & 1) != 0;
-    fsdp->moments_on_disk = (pools >> TESS_POOL_OPTIMIZER & 1) != 0;
-    tess_fsdp_choose(fsdp);
+    fsdp->on_disk = pools;
+}
+
+tess_status tess_fsdp_set_private(tess_fsdp *fsdp)
+{
+    TESS_CHECK(fsdp->n_units == 0, TESS_E_INVALID, "fsdp: set_private after the first unit");
+    fsdp->place.is_private = true;
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream)
+{
+    TESS_CHECK(fsdp->n_units == 0, TESS_E_INVALID, "fsdp: set_stream after the first unit");
+    tess_device *device = tess_stream_device(stream);
+    fsdp->place.stream = stream;
+    fsdp->place.device = tess_device_get_properties(device)->host_memory ? NULL : device;
+    return TESS_OK;
 }
 
 static void free_unit(tess_unit *unit)
 {
-    tess_mem *mem = unit->fsdp->mem;
+    tess_mem *mem = unit->fsdp->place.mem;
     tess_fsdp_accumulators_free(unit);
     if (unit->master_shown)
-        tess_fsdp_hide(unit->fsdp, unit->fsdp->shard_team, unit->master);
+        tess_fsdp_hide(unit->family, unit->family->teams.shard_team, unit->master);
     tess_fsdp_persist_free(unit, TESS_POOL_GRADS, unit->gradient_elements, unit->gradient);
     tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, unit->master_elements, unit->master);
     tess_fsdp_codes_free(unit);
@@ -134,6 +130,14 @@ static void free_unit(tess_unit *unit)
     tess_mem_free(mem, unit->params);
     tess_mem_free(mem, unit->name);
     tess_mem_free(mem, unit);
+}
+
+static void free_family(tess_fsdp_family *family)
+{
+    tess_fsdp_exchange_free(family);
+    tess_fsdp_slots_free(family);
+    tess_fsdp_windows_free(family);
+    tess_fsdp_stamps_free(family);
 }
 
 void tess_fsdp_destroy(tess_fsdp **handle)
@@ -149,18 +153,21 @@ void tess_fsdp_destroy(tess_fsdp **handle)
         if (unit->replica_work != NULL)
             tess_work_wait(&unit->replica_work, 0);
     }
-    tess_fsdp_exchange_free(fsdp);
-    tess_fsdp_slots_free(fsdp);
+    tess_mem *mem = fsdp->place.mem;
+    for (int i = 0; i < fsdp->n_families; i++)
+        free_family(fsdp->families[i]);
     tess_fsdp_stashes_free(fsdp);
-    tess_fsdp_windows_free(fsdp);
     tess_fsdp_scratch_free(fsdp);
-    tess_fsdp_stamps_free(fsdp);
     tess_fsdp_mirror_close(fsdp);
-    if (fsdp->device != NULL)
-        tess_device_free(fsdp->device, fsdp->row_sums);
+    if (fsdp->place.device != NULL)
+        tess_device_free(fsdp->place.device, fsdp->row_sums);
     for (int i = 0; i < fsdp->n_units; i++)
         free_unit(fsdp->units[i]);
-    tess_mem *mem = fsdp->mem;
+    for (int i = 0; i < fsdp->n_families; i++) {
+        tess_fsdp_teams_close(&fsdp->families[i]->teams);
+        tess_mem_free(mem, fsdp->families[i]);
+    }
+    tess_mem_free(mem, fsdp->families);
     tess_mem_free(mem, fsdp->units);
     tess_mem_free(mem, fsdp->params);
     tess_mem_free(mem, fsdp->spans);
@@ -168,11 +175,8 @@ void tess_fsdp_destroy(tess_fsdp **handle)
     tess_mem_free_named(mem, TESS_POOL_MISC, (size_t)fsdp->n_units * sizeof(int32_t), fsdp->persist_totals);
     tess_mem_free(mem, fsdp->order);
     tess_mem_free(mem, fsdp->last_order);
-    tess_stream_destroy(&fsdp->own_stream);
-    tess_mesh_destroy(&fsdp->data_mesh);
-    tess_mesh_destroy(&fsdp->model_mesh);
-    tess_mesh_destroy(&fsdp->copies_mesh);
-    tess_mesh_destroy(&fsdp->matrix_mesh);
+    tess_stream_destroy(&fsdp->place.own_stream);
+    tess_fsdp_topology_close(&fsdp->topology);
     tess_mem_free(mem, fsdp);
     *handle = NULL;
 }
@@ -194,7 +198,7 @@ int tess_fsdp_units(const tess_fsdp *fsdp, int64_t *largest)
 
 tess_runtime *tess_fsdp_runtime(const tess_fsdp *fsdp)
 {
-    return fsdp->runtime;
+    return fsdp->place.runtime;
 }
 
 tess_dtype tess_fsdp_param_dtype(const tess_fsdp *fsdp)
@@ -202,39 +206,22 @@ tess_dtype tess_fsdp_param_dtype(const tess_fsdp *fsdp)
     return fsdp->policy.param_dtype;
 }
 
-tess_status tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream)
-{
-    TESS_CHECK(fsdp->state == TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: set_stream after materialize");
-    tess_device *device = tess_stream_device(stream);
-    fsdp->stream = stream;
-    fsdp->device = tess_device_get_properties(device)->host_memory ? NULL : device;
-    fsdp->splits_copies = fsdp->splits_copies || (fsdp->device != NULL && fsdp->n_shards > 1);
-    return TESS_OK;
-}
-
 bool tess_fsdp_reads_masters(const tess_fsdp *fsdp)
 {
-    return fsdp->direct;
-}
-
-tess_status tess_fsdp_set_private(tess_fsdp *fsdp)
-{
-    TESS_CHECK(fsdp->state == TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: set_private after materialize");
-    fsdp->is_private = true;
-    return TESS_OK;
+    return tess_fsdp_choose(fsdp->families[0]).direct;
 }
 
 tess_status tess_fsdp_set_norm_team(tess_fsdp *fsdp, tess_team *team)
 {
     TESS_CHECK(fsdp->state == TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: set_norm_team after materialize");
-    fsdp->norm_team = team;
+    fsdp->topology.norm_team = team;
     return TESS_OK;
 }
 
 static tess_status copy_text(tess_fsdp *fsdp, const char *text, char **copy)
 {
     size_t size = strlen(text) + 1;
-    TESS_TRY(tess_mem_alloc(fsdp->mem, TESS_POOL_MISC, size, "name", (void **)copy));
+    TESS_TRY(tess_mem_alloc(fsdp->place.mem, TESS_POOL_MISC, size, "name", (void **)copy));
     memcpy(*copy, text, size);
     return TESS_OK;
 }
@@ -248,9 +235,11 @@ static bool name_is_taken(const tess_fsdp *fsdp, const char *name)
     return false;
 }
 
-static tess_status check_params(const tess_fsdp *fsdp, const char *unit, const tess_param_desc *params, int n_params)
+static tess_status check_params(const tess_fsdp_family *family, const char *unit, const tess_param_desc *params,
+                                int n_params)
 {
     char text[96];
+    const tess_fsdp *fsdp = family->fsdp;
     TESS_CHECK(n_params > 0, TESS_E_INVALID, "fsdp: unit '%s' has no parameters", unit);
     for (int i = 0; i < n_params; i++) {
         const tess_shape *shape = &params[i].shape;
@@ -280,7 +269,8 @@ static tess_status check_params(const tess_fsdp *fsdp, const char *unit, const t
                    TESS_E_INVALID, "fsdp: parameter '%s' of shape %s: units of %lld do not divide dimension %d",
                    params[i].name, tess_shape_format(shape, text, sizeof(text)), (long long)tp->unit, tp->dim);
         TESS_CHECK(!params[i].fp8 ||
-                       (shape->n_dims == 2 && fsdp->n_tp == 1 && fsdp->policy.param_dtype != TESS_F16 && !fsdp->direct),
+                       (shape->n_dims == 2 && fsdp->topology.n_tp == 1 &&
+                        tess_wire_form_of(fsdp->policy.param_dtype, true) != NULL && !family->facts.direct),
                    TESS_E_UNSUPPORTED,
                    "fsdp: parameter '%s' in fp8: a matrix can be, of which no rank has columns, and which is not read "
                    "as float16 or in place",
@@ -302,7 +292,7 @@ static tess_status fill_unit(tess_unit *unit, const char *name, const tess_param
     bool numbered = dot != NULL && dot[1] >= '0' && dot[1] <= '9';
     snprintf(unit->label, sizeof(unit->label), "%s", numbered ? "layer" : unit->name);
     unit->number = numbered ? strtoll(dot + 1, NULL, 10) : -1;
-    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, (size_t)n_params, sizeof(tess_fsdp_param),
+    TESS_TRY(tess_mem_alloc_array(fsdp->place.mem, TESS_POOL_MISC, (size_t)n_params, sizeof(tess_fsdp_param),
                                   "parameter table", (void **)&unit->params));
     unit->n_params = n_params;
     for (int i = 0; i < n_params; i++) {
@@ -312,11 +302,11 @@ static tess_status fill_unit(tess_unit *unit, const char *name, const tess_param
         p->decay = params[i].decay;
         p->hidden = params[i].hidden;
         p->elsewhere = params[i].elsewhere;
-        p->fp8 = params[i].fp8;
+        p->form = tess_wire_form_of(fsdp->policy.param_dtype, params[i].fp8);
         p->narrow = params[i].narrow && !params[i].trainable && fsdp->policy.param_dtype != TESS_F32;
-        unit->fp8 = unit->fp8 || p->fp8;
+        unit->plain = unit->plain && tess_wire_form_is_plain(p->form);
         unit->narrow = unit->narrow || p->narrow;
-        unit->coded = unit->fp8 || unit->narrow;
+        unit->coded = !unit->plain || unit->narrow;
         p->tp = params[i].tp;
         p->tp.unit = p->tp.unit > 0 ? p->tp.unit : 1;
         unit->n_trainable += p->trainable;
@@ -325,20 +315,24 @@ static tess_status fill_unit(tess_unit *unit, const char *name, const tess_param
     return tess_fsdp_layout(unit);
 }
 
-tess_status tess_fsdp_add_unit(tess_fsdp *fsdp, const char *name, const tess_param_desc *params, int n_params,
-                               tess_unit **out)
+tess_status tess_fsdp_add_unit_to(tess_fsdp_family *family, const char *name, const tess_param_desc *params,
+                                  int n_params, tess_unit **out)
 {
+    tess_fsdp *fsdp = family->fsdp;
     *out = NULL;
     TESS_CHECK(fsdp->state == TESS_FSDP_BUILDING, TESS_E_INVALID,
                "fsdp: add_unit '%s' after materialize; add every unit before it", name);
-    TESS_TRY(check_params(fsdp, name, params, n_params));
-    TESS_TRY(tess_mem_grow(fsdp->mem, TESS_POOL_MISC, sizeof(tess_unit *) * (size_t)(fsdp->n_units + 1), "units",
+    if (!family->has_units)
+        family->facts = tess_fsdp_choose(family);
+    family->has_units = true;
+    TESS_TRY(check_params(family, name, params, n_params));
+    TESS_TRY(tess_mem_grow(fsdp->place.mem, TESS_POOL_MISC, sizeof(tess_unit *) * (size_t)(fsdp->n_units + 1), "units",
                            (void **)&fsdp->units));
-    TESS_TRY(tess_mem_grow(fsdp->mem, TESS_POOL_MISC, sizeof(*fsdp->params) * (size_t)(fsdp->n_params + n_params),
+    TESS_TRY(tess_mem_grow(fsdp->place.mem, TESS_POOL_MISC, sizeof(*fsdp->params) * (size_t)(fsdp->n_params + n_params),
                            "parameters", (void **)&fsdp->params));
     tess_unit *unit = NULL;
-    TESS_TRY(tess_mem_alloc(fsdp->mem, TESS_POOL_MISC, sizeof(*unit), "unit", (void **)&unit));
-    *unit = (tess_unit){.fsdp = fsdp, .index = fsdp->n_units, .n_blocks = 1};
+    TESS_TRY(tess_mem_alloc(fsdp->place.mem, TESS_POOL_MISC, sizeof(*unit), "unit", (void **)&unit));
+    *unit = (tess_unit){.fsdp = fsdp, .family = family, .index = fsdp->n_units, .plain = true, .n_blocks = 1};
     tess_status status = fill_unit(unit, name, params, n_params);
     if (status != TESS_OK) {
         free_unit(unit);
@@ -351,4 +345,10 @@ tess_status tess_fsdp_add_unit(tess_fsdp *fsdp, const char *name, const tess_par
     }
     *out = unit;
     return TESS_OK;
+}
+
+tess_status tess_fsdp_add_unit(tess_fsdp *fsdp, const char *name, const tess_param_desc *params, int n_params,
+                               tess_unit **unit)
+{
+    return tess_fsdp_add_unit_to(fsdp->families[0], name, params, n_params, unit);
 }

@@ -1,4 +1,4 @@
-/* Computes the facts that follow from the policy and the teams, when any of them changes. */
+/* Computes the facts of a family from the policy, the options and the family's teams. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 static bool is_power_of_two(int n)
@@ -6,31 +6,60 @@ static bool is_power_of_two(int n)
     return (n & (n - 1)) == 0;
 }
 
-/* Chooses what one leaf of the counters is. Without replicas each micro-batch is a leaf. With replicas a leaf is the
- * sum over all ranks, if that sum and the sum over a replica's shards are subtrees. Otherwise it is the sum over a
- * replica's shards, if that is a subtree. */
-static void choose_leaves(tess_fsdp *fsdp)
+/* Returns the number of micro-batches in a leaf of the counters. Without replicas each micro-batch is a leaf. With
+ * replicas a leaf is the sum over all ranks, if that sum and the sum over a replica's shards are subtrees. Otherwise it
+ * is the sum over a replica's shards, if that is a subtree. */
+static int leaf_of(const tess_fsdp_teams *teams)
 {
-    int world = fsdp->n_shards * fsdp->n_replicas;
-    if (fsdp->n_replicas == 1 || !is_power_of_two(fsdp->n_shards))
-        fsdp->leaf = 1;
-    else
-        fsdp->leaf = is_power_of_two(fsdp->n_replicas) ? world : fsdp->n_shards;
-    fsdp->portion = world / fsdp->leaf;
+    if (teams->n_replicas == 1 || !is_power_of_two(teams->n_shards))
+        return 1;
+    return is_power_of_two(teams->n_replicas) ? teams->n_shards * teams->n_replicas : teams->n_shards;
 }
 
-void tess_fsdp_choose(tess_fsdp *fsdp)
+/* Ranks with a device share no copies, so each counts as a host. */
+static bool spans_hosts(const tess_fsdp_family *family, int begin, int end)
 {
-    const tess_fsdp_policy *policy = &fsdp->policy;
-    tess_strategy strategy = policy->strategy;
-    choose_leaves(fsdp);
-    fsdp->alone = fsdp->n_shards == 1 && fsdp->n_replicas == 1;
-    fsdp->replicated = strategy == TESS_STRATEGY_NONE && fsdp->n_shards > 1;
-    fsdp->persistent = (strategy != TESS_STRATEGY_FULL && strategy != TESS_STRATEGY_HYBRID) ||
-                       (fsdp->n_shards == 1 && !fsdp->params_on_disk); /* copies would be what leaves memory */
-    fsdp->direct = policy->param_dtype == TESS_F32 && (fsdp->replicated || fsdp->n_shards == 1);
-    fsdp->keep =
-        policy->reshard_after_forward != 1 && policy->reshard_after_forward != fsdp->n_shards && !fsdp->grouped;
-    fsdp->defer = strategy == TESS_STRATEGY_ZERO1 && !fsdp->alone;
-    fsdp->hold = fsdp->defer || fsdp->n_passes > 1;
+    const tess_fsdp *fsdp = family->fsdp;
+    const tess_team *team = family->teams.shard_team;
+    for (int shard = begin + 1; shard < end; shard++)
+        if (fsdp->place.device != NULL ||
+            tess_fsdp_host(&fsdp->topology, team, shard) != tess_fsdp_host(&fsdp->topology, team, begin))
+            return true;
+    return false;
+}
+
+/* Whether some group of n ranks that reshard together spans hosts. */
+static bool groups_span_hosts(const tess_fsdp_family *family, int n)
+{
+    for (int begin = 0; begin < family->teams.n_shards; begin += n)
+        if (spans_hosts(family, begin, begin + n))
+            return true;
+    return false;
+}
+
+tess_fsdp_facts tess_fsdp_choose(const tess_fsdp_family *family)
+{
+    const tess_fsdp *fsdp = family->fsdp;
+    const tess_fsdp_teams *teams = &family->teams;
+    const tess_strategy strategy = fsdp->policy.strategy;
+    const int n = fsdp->policy.reshard_after_forward, leaf = leaf_of(teams);
+    const bool alone = teams->n_shards == 1 && teams->n_replicas == 1;
+    const bool replicated = strategy == TESS_STRATEGY_NONE && teams->n_shards > 1;
+    /* If one rank has its weights on disk, copies would be what leaves memory. */
+    const bool persistent = (strategy != TESS_STRATEGY_FULL && strategy != TESS_STRATEGY_HYBRID) ||
+                            (teams->n_shards == 1 && !tess_fsdp_params_on_disk(fsdp));
+    const bool grouped = n > 1 && n < teams->n_shards && !persistent && groups_span_hosts(family, n);
+    return (tess_fsdp_facts){
+        .alone = alone,
+        .replicated = replicated,
+        .persistent = persistent,
+        .direct = fsdp->policy.param_dtype == TESS_F32 && (replicated || teams->n_shards == 1),
+        .keep = n != 1 && n != teams->n_shards && !grouped,
+        .grouped = grouped,
+        .defer = strategy == TESS_STRATEGY_ZERO1 && !alone,
+        .splits_copies = spans_hosts(family, 0, teams->n_shards),
+        .uses_wire = !tess_fsdp_is_local(&fsdp->topology, fsdp->topology.data_team),
+        .leaf = leaf,
+        .portion = teams->n_shards * teams->n_replicas / leaf,
+    };
 }

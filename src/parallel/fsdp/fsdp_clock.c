@@ -29,31 +29,32 @@ tess_fsdp_traffic tess_fsdp_get_traffic(const tess_fsdp *fsdp)
     return fsdp->traffic;
 }
 
-tess_status tess_fsdp_stamps_alloc(tess_fsdp *fsdp)
+tess_status tess_fsdp_stamps_alloc(tess_fsdp_family *family)
 {
-    if (fsdp->n_shards == 1)
+    if (family->teams.n_shards == 1)
         return TESS_OK;
-    size_t bytes = (size_t)fsdp->n_shards * STAMPS * sizeof(tess_fsdp_stamp);
-    return tess_shared_alloc(fsdp->shard_team, TESS_POOL_MISC, bytes, "stamps", (void **)&fsdp->stamps);
+    size_t bytes = (size_t)family->teams.n_shards * STAMPS * sizeof(tess_fsdp_stamp);
+    return tess_shared_alloc(family->teams.shard_team, TESS_POOL_MISC, bytes, "stamps",
+                             (void **)&family->sequence.stamps);
 }
 
-void tess_fsdp_stamps_free(tess_fsdp *fsdp)
+void tess_fsdp_stamps_free(tess_fsdp_family *family)
 {
-    if (fsdp->stamps != NULL)
-        tess_shared_free(fsdp->shard_team, fsdp->stamps);
-    fsdp->stamps = NULL;
+    if (family->sequence.stamps != NULL)
+        tess_shared_free(family->teams.shard_team, family->sequence.stamps);
+    family->sequence.stamps = NULL;
 }
 
 /* Whether `shard` is another rank of this host: only such stamps are visible here. */
-static bool is_host_peer(const tess_fsdp *fsdp, int shard)
+static bool is_host_peer(const tess_fsdp_family *family, int shard)
 {
-    const tess_team *team = fsdp->shard_team;
-    return shard != fsdp->shard && tess_team_host(team, shard) == tess_team_host(team, fsdp->shard);
+    const tess_team *team = family->teams.shard_team;
+    return shard != family->teams.shard && tess_team_host(team, shard) == tess_team_host(team, family->teams.shard);
 }
 
-static tess_fsdp_stamp *stamp_of(const tess_fsdp *fsdp, int shard, uint64_t number)
+static tess_fsdp_stamp *stamp_of(const tess_fsdp_family *family, int shard, uint64_t number)
 {
-    return &fsdp->stamps[(uint64_t)shard * STAMPS + number % STAMPS];
+    return &family->sequence.stamps[(uint64_t)shard * STAMPS + number % STAMPS];
 }
 
 /* The time that this rank has worked in the step so far. */
@@ -66,12 +67,12 @@ static uint64_t busy_ns(tess_phase_clock *clock)
     return sum;
 }
 
-void tess_fsdp_stamp_now(tess_fsdp *fsdp, uint64_t number)
+void tess_fsdp_stamp_now(tess_fsdp_family *family, uint64_t number)
 {
-    if (fsdp->stamps == NULL)
+    if (family->sequence.stamps == NULL)
         return;
-    tess_fsdp_stamp *stamp = stamp_of(fsdp, fsdp->shard, number);
-    atomic_store_explicit(&stamp->busy_ns, busy_ns(fsdp->clock), memory_order_relaxed);
+    tess_fsdp_stamp *stamp = stamp_of(family, family->teams.shard, number);
+    atomic_store_explicit(&stamp->busy_ns, busy_ns(family->fsdp->clock), memory_order_relaxed);
     atomic_store_explicit(&stamp->ns, tess_os_now_ns(), memory_order_relaxed);
     atomic_store_explicit(&stamp->number, number, memory_order_release);
 }
@@ -83,12 +84,12 @@ static bool is_of(const tess_fsdp_stamp *stamp, uint64_t number)
 
 /* Returns the time at which the last peer of this host arrived, or `now` if the stamp of one peer is not visible
  * yet. */
-static uint64_t last_to_come(const tess_fsdp *fsdp, uint64_t number, uint64_t now)
+static uint64_t last_to_come(const tess_fsdp_family *family, uint64_t number, uint64_t now)
 {
     uint64_t last = 0;
-    for (int r = 0; r < fsdp->n_shards; r++) {
-        const tess_fsdp_stamp *stamp = stamp_of(fsdp, r, number);
-        if (!is_host_peer(fsdp, r))
+    for (int r = 0; r < family->teams.n_shards; r++) {
+        const tess_fsdp_stamp *stamp = stamp_of(family, r, number);
+        if (!is_host_peer(family, r))
             continue;
         if (!is_of(stamp, number))
             return now;
@@ -100,9 +101,9 @@ static uint64_t last_to_come(const tess_fsdp *fsdp, uint64_t number, uint64_t no
 
 /* Returns how long a rank worked since the previous collective. 0: not known, because the collective is the step's
  * first, has no stamp, or its stamp is not visible yet. */
-static uint64_t worked_before(const tess_fsdp *fsdp, int shard, uint64_t number)
+static uint64_t worked_before(const tess_fsdp_family *family, int shard, uint64_t number)
 {
-    const tess_fsdp_stamp *now = stamp_of(fsdp, shard, number), *before = stamp_of(fsdp, shard, number - 1);
+    const tess_fsdp_stamp *now = stamp_of(family, shard, number), *before = stamp_of(family, shard, number - 1);
     if (!is_of(now, number) || !is_of(before, number - 1))
         return 0;
     uint64_t to = atomic_load_explicit(&now->busy_ns, memory_order_relaxed);
@@ -110,24 +111,24 @@ static uint64_t worked_before(const tess_fsdp *fsdp, int shard, uint64_t number)
     return to > from ? to - from : 0;
 }
 
-static uint64_t lockstep_wait(const tess_fsdp *fsdp, uint64_t number)
+static uint64_t lockstep_wait(const tess_fsdp_family *family, uint64_t number)
 {
-    uint64_t mine = worked_before(fsdp, fsdp->shard, number), longest = mine;
-    for (int r = 0; r < fsdp->n_shards && mine > 0; r++) {
-        uint64_t worked = is_host_peer(fsdp, r) ? worked_before(fsdp, r, number) : 0;
+    uint64_t mine = worked_before(family, family->teams.shard, number), longest = mine;
+    for (int r = 0; r < family->teams.n_shards && mine > 0; r++) {
+        uint64_t worked = is_host_peer(family, r) ? worked_before(family, r, number) : 0;
         longest = worked > longest ? worked : longest;
     }
     return longest - mine;
 }
 
-tess_status tess_fsdp_wait(tess_fsdp *fsdp, tess_work **work, uint64_t number)
+tess_status tess_fsdp_wait(tess_fsdp_family *family, tess_work **work, uint64_t number)
 {
     uint64_t begin = tess_os_now_ns();
     TESS_TRY(tess_work_wait(work, 0));
-    if (fsdp->stamps == NULL)
+    if (family->sequence.stamps == NULL)
         return TESS_OK;
-    uint64_t came = last_to_come(fsdp, number, tess_os_now_ns()), waited = came > begin ? came - begin : 0;
-    tess_phase_credit(fsdp->clock, TESS_PHASE_WAIT, waited);
-    fsdp->traffic.hidden_ns += (int64_t)lockstep_wait(fsdp, number) - (int64_t)waited;
+    uint64_t came = last_to_come(family, number, tess_os_now_ns()), waited = came > begin ? came - begin : 0;
+    tess_phase_credit(family->fsdp->clock, TESS_PHASE_WAIT, waited);
+    family->fsdp->traffic.hidden_ns += (int64_t)lockstep_wait(family, number) - (int64_t)waited;
     return TESS_OK;
 }

@@ -4,16 +4,12 @@
  * gathered copy itself. */
 #include "parallel/fsdp/fsdp_impl.h"
 
-tess_status tess_fsdp_convert_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, int64_t n, void *to)
+tess_status tess_fsdp_convert_rows(tess_fsdp_place *place, const tess_fsdp_param *p, const float *rows, int64_t n,
+                                   void *to)
 {
-    tess_dtype dtype = fsdp->policy.param_dtype;
     tess_stream *stream = NULL;
-    TESS_TRY(tess_fsdp_stream(fsdp, &stream));
-    if (!p->fp8)
-        return tess_stream_kernels(stream)->convert(
-            stream, &(tess_convert_args){.x = rows, .from = TESS_F32, .y = to, .to = dtype, .n = n * p->row});
-    tess_fp8_encode_rows(stream, rows, n, p->row, dtype, to);
-    return TESS_OK;
+    TESS_TRY(tess_fsdp_stream(place, &stream));
+    return p->form->encode(p->form, stream, rows, n, p->row, to);
 }
 
 tess_status tess_fsdp_codes_refresh(tess_unit *unit)
@@ -23,7 +19,7 @@ tess_status tess_fsdp_codes_refresh(tess_unit *unit)
         if (p->narrow || p->own.size[0] * p->row == 0)
             continue;
         const float *own = unit->master + p->master_offset + (p->own.begin[0] - p->held.begin[0]) * p->row;
-        TESS_TRY(tess_fsdp_convert_rows(unit->fsdp, p, own, p->own.size[0], unit->codes + p->codes_at));
+        TESS_TRY(tess_fsdp_convert_rows(&unit->fsdp->place, p, own, p->own.size[0], unit->codes + p->codes_at));
     }
     unit->codes_fresh = true;
     return TESS_OK;
@@ -33,14 +29,14 @@ tess_status tess_fsdp_codes_fill(tess_unit *unit, const tess_fsdp_param *p, tess
 {
     enum { AT_ONCE = 1 << 20 }; /* elements, or one row */
     const int64_t n = p->own.size[0];
-    const size_t row_bytes = tess_fsdp_row_bytes(unit->fsdp, p);
+    const size_t row_bytes = tess_fsdp_row_bytes(p);
     const tess_shape shape = tess_shape_atleast_1d(&p->shape);
     float *rows = NULL;
     if (n * p->row == 0)
         return TESS_OK;
     int64_t at_once = p->row < AT_ONCE ? AT_ONCE / p->row : 1;
     at_once = at_once < n ? at_once : n;
-    TESS_TRY(tess_mem_alloc_array(unit->fsdp->mem, TESS_POOL_MISC, (size_t)(at_once * p->row), sizeof(float),
+    TESS_TRY(tess_mem_alloc_array(unit->fsdp->place.mem, TESS_POOL_MISC, (size_t)(at_once * p->row), sizeof(float),
                                   "weights to be narrowed", (void **)&rows));
     tess_status status = TESS_OK;
     for (int64_t r = 0; r < n && status == TESS_OK; r += at_once) {
@@ -49,10 +45,10 @@ tess_status tess_fsdp_codes_fill(tess_unit *unit, const tess_fsdp_param *p, tess
         box.size[0] = n - r < at_once ? n - r : at_once;
         status = fill(context, p->name, &shape, &box, rows);
         if (status == TESS_OK)
-            status = tess_fsdp_convert_rows(unit->fsdp, p, rows, box.size[0],
+            status = tess_fsdp_convert_rows(&unit->fsdp->place, p, rows, box.size[0],
                                             unit->codes + p->codes_at + (size_t)r * row_bytes);
     }
-    tess_mem_free(unit->fsdp->mem, rows);
+    tess_mem_free(unit->fsdp->place.mem, rows);
     return status;
 }
 
@@ -70,7 +66,7 @@ size_t tess_fsdp_narrow_bytes(const tess_fsdp *fsdp, int index)
     if (tess_fsdp_narrow(fsdp, index) == NULL)
         return 0;
     const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, index);
-    return (size_t)p->own.size[0] * tess_fsdp_row_bytes(fsdp, p);
+    return (size_t)p->own.size[0] * tess_fsdp_row_bytes(p);
 }
 
 size_t tess_fsdp_codes_bytes(const tess_fsdp *fsdp)
@@ -83,5 +79,5 @@ size_t tess_fsdp_codes_bytes(const tess_fsdp *fsdp)
 
 bool tess_fsdp_is_coded(const tess_fsdp *fsdp, int index)
 {
-    return tess_fsdp_has_param(fsdp, index) && tess_fsdp_param_at(fsdp, index)->fp8;
+    return tess_fsdp_has_param(fsdp, index) && !tess_wire_form_is_plain(tess_fsdp_param_at(fsdp, index)->form);
 }

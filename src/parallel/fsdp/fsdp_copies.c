@@ -10,7 +10,7 @@ static tess_status transfer(tess_fsdp *fsdp, const tess_shard *shard, tess_team 
 {
     const size_t all = (size_t)tess_shard_count(shard);
     tess_stream *stream;
-    TESS_TRY(tess_fsdp_stream(fsdp, &stream));
+    TESS_TRY(tess_fsdp_stream(&fsdp->place, &stream));
     TESS_TRY(tess_stream_synchronize(stream));
     for (size_t at = 0; at < all; at += PIECE) {
         const size_t n = all - at < PIECE ? all - at : PIECE;
@@ -39,18 +39,13 @@ tess_status tess_fsdp_send_weights(tess_fsdp *fsdp, int index, tess_team *team, 
 }
 
 /* Writes the rounded rows into a gathered copy that persists, as an update does. */
-static tess_status round_into_copy(tess_fsdp *fsdp, const tess_shard *shard)
+static tess_status round_into_copy(tess_fsdp *fsdp, int index, const tess_shard *shard)
 {
-    tess_stream *stream;
-    const int64_t row = tess_shard_row(shard), before = shard->copy_box.begin[0] - shard->box.begin[0];
+    const int64_t before = shard->copy_box.begin[0] - shard->box.begin[0];
     if (shard->copy == NULL)
         return TESS_OK;
-    TESS_TRY(tess_fsdp_stream(fsdp, &stream));
-    return tess_stream_kernels(stream)->convert(stream, &(tess_convert_args){.x = shard->master + before * row,
-                                                                             .from = TESS_F32,
-                                                                             .y = shard->copy,
-                                                                             .to = fsdp->policy.param_dtype,
-                                                                             .n = shard->copy_box.size[0] * row});
+    return tess_fsdp_convert_rows(&fsdp->place, tess_fsdp_param_at(fsdp, index),
+                                  shard->master + before * tess_shard_row(shard), shard->copy_box.size[0], shard->copy);
 }
 
 tess_status tess_fsdp_receive_weights(tess_fsdp *fsdp, int index, tess_team *team, int from, uint32_t tag)
@@ -60,6 +55,6 @@ tess_status tess_fsdp_receive_weights(tess_fsdp *fsdp, int index, tess_team *tea
     TESS_TRY(tess_fsdp_update_begin(fsdp));
     TESS_TRY(tess_fsdp_shard_in_place(fsdp, index, &shard));
     TESS_TRY(transfer(fsdp, &shard, team, from, tag, false));
-    TESS_TRY(round_into_copy(fsdp, &shard));
+    TESS_TRY(round_into_copy(fsdp, index, &shard));
     return tess_fsdp_update_end(fsdp);
 }

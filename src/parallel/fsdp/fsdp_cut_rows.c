@@ -20,15 +20,15 @@ static tess_status exchange_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, cons
                                  exchange *x, int64_t *n)
 {
     size_t received;
-    for (int r = 0; r < fsdp->n_tp; r++) {
+    for (int r = 0; r < fsdp->topology.n_tp; r++) {
         x->had[r] = tess_fsdp_part(fsdp, p, r);
         x->had[r].begin[0] = 0;
         x->had[r].size[0] = n_rows;
         x->gets[r] = tess_box_whole(&p->shape);
-        tess_shard_rows(n_rows, fsdp->n_tp, r, &x->gets[r].begin[0], &x->gets[r].size[0]);
+        tess_shard_rows(n_rows, fsdp->topology.n_tp, r, &x->gets[r].begin[0], &x->gets[r].size[0]);
     }
-    *n = x->gets[fsdp->tp].size[0];
-    return tess_move_boxes(fsdp->tp_team, NULL,
+    *n = x->gets[fsdp->topology.tp].size[0];
+    return tess_move_boxes(fsdp->topology.tp_team, NULL,
                            &(tess_box_move){.n_dims = p->shape.n_dims,
                                             .element = sizeof(float),
                                             .had = x->had,
@@ -41,9 +41,10 @@ static tess_status exchange_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, cons
 static tess_status add_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, int64_t rows_at_once,
                             exchange *x, tess_exact_sum *sum)
 {
-    int64_t row = tess_shape_row_count(&p->shape), n_rows = p->primary.size[0], at_once = rows_at_once * fsdp->n_tp, n;
+    int64_t row = tess_shape_row_count(&p->shape), n_rows = p->primary.size[0],
+            at_once = rows_at_once * fsdp->topology.n_tp, n;
     tess_stream *stream = NULL;
-    TESS_TRY(tess_fsdp_host_stream(fsdp, &stream));
+    TESS_TRY(tess_fsdp_host_stream(&fsdp->place, &stream));
     for (int64_t begin = 0; begin < n_rows; begin += at_once) {
         int64_t now = n_rows - begin < at_once ? n_rows - begin : at_once;
         tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_WAIT);
@@ -51,7 +52,7 @@ static tess_status add_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const flo
         tess_phase_switch(fsdp->clock, phase);
         TESS_TRY(tess_stream_kernels(stream)->row_sumsq(
             stream, &(tess_row_sumsq_args){.x = x->whole, .out = x->sums, .rows = n, .C = row}));
-        for (int64_t i = 0; i < n && !tess_mem_is_dry(fsdp->mem); i++)
+        for (int64_t i = 0; i < n && !tess_mem_is_dry(fsdp->place.mem); i++)
             tess_exact_add(sum, x->sums[i]);
     }
     return TESS_OK;
@@ -59,11 +60,12 @@ static tess_status add_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const flo
 
 tess_status tess_fsdp_add_cut_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, tess_exact_sum *sum)
 {
-    int64_t row = tess_shape_row_count(&p->shape), share = (p->primary.size[0] + fsdp->n_tp - 1) / fsdp->n_tp;
+    int64_t row = tess_shape_row_count(&p->shape),
+            share = (p->primary.size[0] + fsdp->topology.n_tp - 1) / fsdp->topology.n_tp;
     int64_t most = row < ELEMENTS_AT_ONCE ? ELEMENTS_AT_ONCE / row : 1, rows_at_once = share < most ? share : most;
-    size_t n_tp = (size_t)fsdp->n_tp, n = (size_t)(rows_at_once * row);
+    size_t n_tp = (size_t)fsdp->topology.n_tp, n = (size_t)(rows_at_once * row);
     exchange x = {0};
-    tess_mem *mem = fsdp->mem;
+    tess_mem *mem = fsdp->place.mem;
     tess_status status;
     TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, 2 * n_tp, sizeof(tess_box), "rows", (void **)&x.had), parts);
     TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(float), "rows", (void **)&x.whole), parts);

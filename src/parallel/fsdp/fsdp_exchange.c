@@ -19,76 +19,79 @@ struct tess_fsdp_exchange {
     tess_leaf_step *steps; /* (given) */
 };
 
-bool tess_fsdp_exchanges(const tess_fsdp *fsdp, int micro)
+bool tess_fsdp_exchanges(const tess_fsdp_family *family, int micro)
 {
-    return fsdp->n_replicas > 1 &&
-           (fsdp->portion > 1 || tess_fsdp_leaves_of(fsdp, micro) < tess_fsdp_batches(fsdp).total);
+    return family->teams.n_replicas > 1 && (family->facts.portion > 1 || tess_fsdp_leaves_of(family->fsdp, micro) <
+                                                                             tess_fsdp_batches(family->fsdp).total);
 }
 
-bool tess_fsdp_exchanges_any(const tess_fsdp *fsdp, int64_t n_leaves)
+bool tess_fsdp_exchanges_any(const tess_fsdp_family *family, int64_t n_leaves)
 {
-    return fsdp->n_replicas > 1 && (fsdp->portion > 1 || n_leaves % tess_fsdp_batches(fsdp).total != 0);
+    return family->teams.n_replicas > 1 &&
+           (family->facts.portion > 1 || n_leaves % tess_fsdp_batches(family->fsdp).total != 0);
 }
 
-static tess_fsdp_exchange sizes_of(const tess_fsdp *fsdp)
+static tess_fsdp_exchange sizes_of(const tess_fsdp_family *family)
 {
-    tess_fsdp_exchange x = {.given = fsdp->leaf == 1 ? fsdp->n_shards : 1};
-    for (int u = 0; u < fsdp->n_units; u++)
-        if (fsdp->units[u]->accumulator_elements > x.elements)
-            x.elements = fsdp->units[u]->accumulator_elements;
+    tess_fsdp_exchange x = {.given = family->facts.leaf == 1 ? family->teams.n_shards : 1};
+    for (int u = 0; u < family->fsdp->n_units; u++)
+        if (family->fsdp->units[u]->accumulator_elements > x.elements)
+            x.elements = family->fsdp->units[u]->accumulator_elements;
     return x;
 }
 
-static tess_status alloc_exchange(tess_fsdp *fsdp, tess_fsdp_exchange *x)
+static tess_status alloc_exchange(tess_fsdp_family *family, tess_fsdp_exchange *x)
 {
-    size_t given = (size_t)x->given, all = given * (size_t)fsdp->n_replicas;
-    TESS_TRY(tess_fsdp_alloc(fsdp, TESS_POOL_GRADS, given * x->elements, "leaves", &x->own));
-    TESS_TRY(tess_fsdp_alloc(fsdp, TESS_POOL_GRADS, given * AT_ONCE, "leaves for replicas", &x->sent));
-    TESS_TRY(tess_fsdp_show(fsdp, fsdp->replicate_team, x->sent, given * AT_ONCE, "leaves for replicas"));
+    size_t given = (size_t)x->given, all = given * (size_t)family->teams.n_replicas;
+    TESS_TRY(tess_fsdp_alloc(&family->fsdp->place, TESS_POOL_GRADS, given * x->elements, "leaves", &x->own));
+    TESS_TRY(tess_fsdp_alloc(&family->fsdp->place, TESS_POOL_GRADS, given * AT_ONCE, "leaves for replicas", &x->sent));
+    TESS_TRY(tess_fsdp_show(family, family->teams.replicate_team, x->sent, given * AT_ONCE, "leaves for replicas"));
     x->sent_shown = true;
-    TESS_TRY(tess_fsdp_alloc(fsdp, TESS_POOL_GRADS, all * AT_ONCE, "leaves of replicas", &x->all));
-    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, all, 2 * sizeof(void *), "leaves", (void **)&x->rows));
-    return tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, given, sizeof(tess_leaf_step), "leaves", (void **)&x->steps);
+    TESS_TRY(tess_fsdp_alloc(&family->fsdp->place, TESS_POOL_GRADS, all * AT_ONCE, "leaves of replicas", &x->all));
+    TESS_TRY(tess_mem_alloc_array(family->fsdp->place.mem, TESS_POOL_MISC, all, 2 * sizeof(void *), "leaves",
+                                  (void **)&x->rows));
+    return tess_mem_alloc_array(family->fsdp->place.mem, TESS_POOL_MISC, given, sizeof(tess_leaf_step), "leaves",
+                                (void **)&x->steps);
 }
 
-tess_status tess_fsdp_exchange_alloc(tess_fsdp *fsdp)
+tess_status tess_fsdp_exchange_alloc(tess_fsdp_family *family)
 {
-    if (fsdp->exchange != NULL)
+    if (family->exchange != NULL)
         return TESS_OK;
-    TESS_TRY(tess_mem_alloc(fsdp->mem, TESS_POOL_MISC, sizeof(tess_fsdp_exchange), "exchange of leaves",
-                            (void **)&fsdp->exchange));
-    *fsdp->exchange = sizes_of(fsdp);
-    tess_status status = alloc_exchange(fsdp, fsdp->exchange);
+    TESS_TRY(tess_mem_alloc(family->fsdp->place.mem, TESS_POOL_MISC, sizeof(tess_fsdp_exchange), "exchange of leaves",
+                            (void **)&family->exchange));
+    *family->exchange = sizes_of(family);
+    tess_status status = alloc_exchange(family, family->exchange);
     if (status != TESS_OK)
-        tess_fsdp_exchange_free(fsdp);
+        tess_fsdp_exchange_free(family);
     return status;
 }
 
-void tess_fsdp_exchange_free(tess_fsdp *fsdp)
+void tess_fsdp_exchange_free(tess_fsdp_family *family)
 {
-    tess_fsdp_exchange *x = fsdp->exchange;
+    tess_fsdp_exchange *x = family->exchange;
     if (x == NULL)
         return;
-    tess_mem_free(fsdp->mem, x->steps);
-    tess_mem_free(fsdp->mem, x->rows);
-    tess_fsdp_free(fsdp, x->all);
+    tess_mem_free(family->fsdp->place.mem, x->steps);
+    tess_mem_free(family->fsdp->place.mem, x->rows);
+    tess_fsdp_free(&family->fsdp->place, x->all);
     if (x->sent_shown)
-        tess_fsdp_hide(fsdp, fsdp->replicate_team, x->sent);
-    tess_fsdp_free(fsdp, x->sent);
-    tess_fsdp_free(fsdp, x->own);
-    tess_mem_free(fsdp->mem, x);
-    fsdp->exchange = NULL;
+        tess_fsdp_hide(family, family->teams.replicate_team, x->sent);
+    tess_fsdp_free(&family->fsdp->place, x->sent);
+    tess_fsdp_free(&family->fsdp->place, x->own);
+    tess_mem_free(family->fsdp->place.mem, x);
+    family->exchange = NULL;
 }
 
-const tess_leaf_step *tess_fsdp_exchange_steps(const tess_fsdp *fsdp, int micro, int *n_steps)
+const tess_leaf_step *tess_fsdp_exchange_steps(const tess_fsdp_family *family, int micro, int *n_steps)
 {
-    tess_fsdp_exchange *x = fsdp->exchange;
-    int left = tess_fsdp_leaves_of(fsdp, micro) - fsdp->replica * fsdp->n_shards;
+    tess_fsdp_exchange *x = family->exchange;
+    int left = tess_fsdp_leaves_of(family->fsdp, micro) - family->teams.replica * family->teams.n_shards;
     *n_steps = x->given;
     for (int i = 0; i < x->given; i++)
         x->steps[i] = (tess_leaf_step){.begin = i, .n = 1, .y = x->own + (size_t)i * x->elements};
     if (x->given == 1) /* the sum of a replica whose micro-batches are all empty is not used */
-        x->steps[0].n = left > 0 && left < fsdp->n_shards ? left : fsdp->n_shards;
+        x->steps[0].n = left > 0 && left < family->teams.n_shards ? left : family->teams.n_shards;
     return x->steps;
 }
 
@@ -96,10 +99,11 @@ const tess_leaf_step *tess_fsdp_exchange_steps(const tess_fsdp *fsdp, int micro,
  * empty. */
 static int plan(tess_unit *unit)
 {
+    const tess_fsdp_family *family = unit->family;
     const tess_fsdp *fsdp = unit->fsdp;
     int leaves = tess_fsdp_leaves_of(fsdp, unit->reduce_micro);
-    int n = fsdp->exchange->given > 1 ? leaves : (leaves + fsdp->n_shards - 1) / fsdp->n_shards;
-    if (fsdp->portion > 1) {
+    int n = family->exchange->given > 1 ? leaves : (leaves + family->teams.n_shards - 1) / family->teams.n_shards;
+    if (family->facts.portion > 1) {
         tess_leaf_push(&unit->counter, n, unit->steps, &unit->n_steps);
     } else {
         float *sum = tess_leaf_unused(&unit->counter);
@@ -111,30 +115,30 @@ static int plan(tess_unit *unit)
 
 static tess_status add_elements(tess_unit *unit, tess_stream *stream, int n_inputs, size_t at, size_t n)
 {
-    const tess_fsdp *fsdp = unit->fsdp;
-    tess_fsdp_exchange *x = fsdp->exchange;
+    const tess_fsdp_family *family = unit->family;
+    tess_fsdp_exchange *x = family->exchange;
     for (int i = 0; i < x->given; i++)
         TESS_TRY(tess_stream_copy(stream, x->sent + (size_t)i * n, x->own + (size_t)i * x->elements + at,
                                   n * sizeof(float)));
-    TESS_TRY(tess_all_gather(fsdp->replicate_team, x->sent, x->all, (size_t)x->given * n, TESS_F32, NULL));
+    TESS_TRY(tess_all_gather(family->teams.replicate_team, x->sent, x->all, (size_t)x->given * n, TESS_F32, NULL));
     for (int i = 0; i < n_inputs; i++)
         x->rows[i] = x->all + (size_t)i * n;
-    return tess_leaf_run(stream, unit->steps, unit->n_steps, x->rows, x->rows + x->given * fsdp->n_replicas, n_inputs,
-                         TESS_F32, at, n, false, NULL);
+    return tess_leaf_run(stream, unit->steps, unit->n_steps, x->rows, x->rows + x->given * family->teams.n_replicas,
+                         n_inputs, TESS_F32, at, n, false, NULL);
 }
 
 tess_status tess_fsdp_exchange_add(tess_unit *unit, tess_stream *stream)
 {
-    tess_fsdp *fsdp = unit->fsdp;
+    tess_fsdp_family *family = unit->family;
     tess_status status = TESS_OK;
     int n_inputs = plan(unit);
     TESS_TRY(tess_fsdp_sums_here(unit, unit->steps, unit->n_steps));
-    tess_team_label(fsdp->replicate_team, unit->label, unit->number);
+    tess_team_label(family->teams.replicate_team, unit->label, unit->number);
     for (size_t at = 0; at < unit->accumulator_elements && status == TESS_OK; at += AT_ONCE) {
         size_t left = unit->accumulator_elements - at;
         status = add_elements(unit, stream, n_inputs, at, left < AT_ONCE ? left : AT_ONCE);
     }
-    tess_team_label(fsdp->replicate_team, NULL, -1);
+    tess_team_label(family->teams.replicate_team, NULL, -1);
     unit->n_steps = 0;
     tess_fsdp_sums_release(unit);
     return status;

@@ -1,7 +1,10 @@
 /* The private header of this folder: the objects of fully sharded data parallel, and the functions that its files call
  * of each other. parallel/fsdp/fsdp_offload.h is the interface for state on disk.
  *
- * - fsdp.c: create, policy, stream, units
+ * - fsdp_topology.c: the teams of families of units
+ * - fsdp.c: create, policy, families, units
+ * - fsdp_choose.c: the facts that follow from them
+ * - wire_form.c: the forms in which rows travel
  * - fsdp_layout.c: where rows live in shards, gathered copies and windows
  * - materialize.c: memory and first weights
  * - slot.c: memory of gathered copies, and when it may be rewritten
@@ -56,28 +59,30 @@
 #include "base/mem/pager.h"
 #include "comm/leaf_sum.h"
 #include "device/device.h"
-#include "device/fp8_rows.h"
 #include "mesh/shares.h"
+#include "parallel/fsdp/fsdp_families.h"
 #include "parallel/fsdp/fsdp_offload.h"
+#include "parallel/fsdp/fsdp_topology.h"
+#include "parallel/fsdp/wire_form.h"
 
 typedef struct tess_fsdp_param {
     char *name;
     tess_shape shape;
     bool trainable, decay, hidden, elsewhere;
     tess_param_cut tp;
-    tess_box part;        /* the box that the ranks of the data axes hold together; without tp, the whole parameter */
-    int64_t rows, row;    /* size of `part`: rows of dimension 0, elements of a row */
-    tess_box own;         /* this rank's share of it on the shard axis */
-    tess_box held;        /* the box of master weights on this rank: own, or part if the strategy replicates them */
-    tess_box primary;     /* primary of tess_shard */
-    bool fp8;             /* gathered as codes */
-    bool narrow;          /* its own rows are only in the unit's codes, without master weights */
-    size_t full_at;       /* offset in the gathered copy, bytes */
-    size_t codes_at;      /* offset of own rows in the unit's codes, bytes */
-    size_t master_offset; /* elements from the start of the unit's master weights */
-    size_t window_offset; /* elements from the start of the gradient window (trainable only, as the next two) */
-    size_t accumulator_offset; /* own rows, from the start of an accumulator */
-    size_t gradient_offset;    /* held rows, from the start of the finished gradient */
+    tess_box part;     /* the box that the ranks of the data axes hold together; without tp, the whole parameter */
+    int64_t rows, row; /* size of `part`: rows of dimension 0, elements of a row */
+    tess_box own;      /* this rank's share of it on the shard axis */
+    tess_box held;     /* the box of master weights on this rank: own, or part if the strategy replicates them */
+    tess_box primary;  /* primary of tess_shard */
+    const tess_wire_form *form; /* gathered in it */
+    bool narrow;                /* its own rows are only in the unit's codes, without master weights */
+    size_t full_at;             /* offset in the gathered copy, bytes */
+    size_t codes_at;            /* offset of own rows in the unit's codes, bytes */
+    size_t master_offset;       /* elements from the start of the unit's master weights */
+    size_t window_offset;       /* elements from the start of the gradient window (trainable only, as the next two) */
+    size_t accumulator_offset;  /* own rows, from the start of an accumulator */
+    size_t gradient_offset;     /* held rows, from the start of the finished gradient */
 } tess_fsdp_param;
 
 typedef struct tess_fsdp_stamp tess_fsdp_stamp;
@@ -121,6 +126,7 @@ typedef struct tess_fsdp_window {
 
 struct tess_unit {
     tess_fsdp *fsdp;
+    tess_fsdp_family *family;
     char *name;
     char label[16]; /* label of the unit's operations: "layer" if its name ends with a number, else its name */
     int64_t number; /* the number that its name ends with; -1: none */
@@ -136,8 +142,9 @@ struct tess_unit {
     tess_piece *gradient_pieces; /* (n_trainable) accumulator -> whole gradient, where gradients are replicated */
 
     float *master;
-    bool fp8, narrow;       /* some parameter is */
-    bool coded;             /* a parameter is fp8 or narrow: bytes are gathered */
+    bool plain;             /* all parameters are gathered in plain forms */
+    bool narrow;            /* some parameter is */
+    bool coded;             /* a parameter is narrow, or not plain: bytes are gathered */
     uint8_t *codes;         /* own rows in the form in which they are gathered; with one shard, the gathered copy */
     bool codes_fresh;       /* the codes match the weights */
     void *stash;            /* this rank's part of the gathered bytes (stash.c), or NULL */
@@ -176,34 +183,9 @@ struct tess_unit {
 
 typedef enum tess_fsdp_state { TESS_FSDP_BUILDING, TESS_FSDP_IDLE, TESS_FSDP_STEP } tess_fsdp_state;
 
-struct tess_fsdp {
-    tess_mesh *mesh;
-    tess_mesh *data_mesh;   /* slice over both data axes, when both are there */
-    tess_mesh *model_mesh;  /* slice over these and "tp", when it is there */
-    tess_mesh *copies_mesh; /* slice over "dp_replicate" and "tp", when both are there */
-    tess_team *shard_team, *replicate_team, *data_team;
-    tess_team *tp_team;     /* NULL: one rank */
-    tess_team *model_team;  /* all ranks that hold parts of these parameters */
-    tess_team *copies_team; /* team of copies_mesh, or NULL */
-    tess_mesh *matrix_mesh; /* slice over "dp_shard" and "tp", once an optimizer needs it and both are there */
-    tess_team *matrix_team; /* ranks that have parts of the same replica's matrices; NULL: no optimizer needs it */
-    tess_team *group_team;  /* the ranks that gather each other's stashes; NULL: there are no stashes */
-    tess_team *norm_team;   /* the model team, and the ranks that have other parameters of the same model */
-    tess_runtime *runtime;
-    tess_mem *mem;
-    int32_t *persist_totals; /* (n_units) the accumulator that holds a unit's sum, by name; NULL: not noted */
-    tess_stream *stream, *own_stream;
-    tess_device *device;      /* shards, copies, windows and sums are in its memory; NULL: in the host's */
-    tess_fsdp_mirror *mirror; /* copies of a device's shards; NULL: no device */
-    double *row_sums;         /* (n_rows) in the device's memory, for the norm; NULL: not yet */
-    tess_fsdp_policy policy;
-    int n_shards, shard, n_replicas, replica, n_tp, tp;
-    int ranks_a_host; /* number of ranks on a host, by which groups are chosen; 0: the shard team knows its hosts */
-
-    tess_pager *pager;                 /* NULL: no state is on disk */
-    bool params_on_disk, sums_on_disk; /* master weights; accumulators and whole gradients */
-    bool moments_on_disk;
-    bool is_private;    /* memory has no names */
+/* Facts that follow from the policy, the options and a family's teams. Computed
+ * once, when the family gets its first unit: all options must be set before. */
+typedef struct tess_fsdp_facts {
     bool alone;         /* no peers: gradients are summed in place */
     bool replicated;    /* several ranks each hold all master weights and gradients */
     bool persistent;    /* every unit keeps a gathered copy of its own */
@@ -211,11 +193,63 @@ struct tess_fsdp {
     bool keep;          /* not freed between forward and backward */
     bool grouped;       /* freed, and stashed by groups of reshard_after_forward ranks */
     bool defer;         /* gradients are reduced at the end of the micro-batch */
-    bool hold;          /* each unit has a window of its own, through the whole micro-batch */
     bool splits_copies; /* ranks of the shard team have gathered copies of their own: on several hosts, on a device */
     bool uses_wire;     /* the shards or the replicas are on different hosts */
     int leaf;           /* micro-batches in a leaf of the counters */
     int portion;        /* leaves that arrive at the same time */
+} tess_fsdp_facts;
+
+/* The collectives of a shard team, which all its ranks issue in the same order. */
+typedef struct tess_fsdp_sequence {
+    uint64_t issued, proven; /* number of collectives issued, and of those known to be complete */
+    tess_fsdp_stamp *stamps; /* (n_shards, a ring each) shared; NULL without peers */
+} tess_fsdp_sequence;
+
+/* Units whose parameters the same ranks divide, and the memory that these ranks share. */
+struct tess_fsdp_family {
+    tess_fsdp *fsdp;
+    const char *name; /* borrowed */
+    int index;
+    bool has_units;
+    tess_fsdp_teams teams;
+    tess_fsdp_facts facts;
+    tess_fsdp_sequence sequence;
+    tess_fsdp_slot *slots;
+    tess_fsdp_window *windows;
+    uint64_t n_windows_released;
+    tess_fsdp_exchange *exchange; /* NULL: none yet */
+    int bad_micro; /* local micro-batch in which the shard team found an addend that is not finite; -1: none */
+};
+
+/* Tells where memory comes from, and where work runs. */
+typedef struct tess_fsdp_place {
+    tess_runtime *runtime;
+    tess_mem *mem;
+    tess_device *device; /* shards, copies, windows and sums are in its memory; NULL: in the host's */
+    tess_stream *stream, *own_stream;
+    bool is_private; /* memory has no names */
+} tess_fsdp_place;
+
+/* Tells which part of a step is open. */
+typedef struct tess_fsdp_progress {
+    int n_micro, micro; /* micro-batches of the step, and the newest; micro -1: before the first */
+    bool all_open;      /* all its micro-batches have begun */
+    int n_passes, pass; /* passes of the micro-batch, and the newest */
+    int64_t n_leaves;   /* micro-batches of all ranks that have rows; later ones are empty */
+} tess_fsdp_progress;
+
+struct tess_fsdp {
+    tess_fsdp_topology topology;
+    tess_fsdp_place place;
+    tess_fsdp_policy policy;
+    const tess_wire_form *reduce_form; /* gradients travel in it */
+    unsigned on_disk;                  /* pools that are kept on disk: 1 << tess_pool */
+    tess_fsdp_family **families;
+    int n_families;
+    int32_t *persist_totals;  /* (n_units) the accumulator that holds a unit's sum, by name; NULL: not noted */
+    tess_fsdp_mirror *mirror; /* copies of a device's shards; NULL: no device */
+    double *row_sums;         /* (n_rows) in the device's memory, for the norm; NULL: not yet */
+    tess_pager *pager;        /* NULL: no state is on disk */
 
     tess_unit **units;
     int n_units, n_params;
@@ -226,11 +260,7 @@ struct tess_fsdp {
     tess_span *spans; /* (n_params), as tess_fsdp_spans gave them last; NULL: never yet */
 
     tess_fsdp_state state;
-    int n_micro, micro;           /* micro-batches of the step, and the newest; micro -1: before the first */
-    bool all_open;                /* all its micro-batches have begun */
-    int n_passes, pass;           /* passes of the micro-batch, and the newest */
-    int64_t n_leaves;             /* micro-batches of all ranks that have rows; later ones are empty */
-    tess_fsdp_exchange *exchange; /* NULL: none yet */
+    tess_fsdp_progress step;
     tess_fsdp_scratch *scratch;
     bool gradients_ready;
     struct {
@@ -240,23 +270,40 @@ struct tess_fsdp {
     int n_hooks;
     bool gradients_seen; /* the copies on the host are up to date */
 
-    tess_fsdp_slot *slots;
-    tess_fsdp_window *windows;
-    uint64_t n_issued, n_proven; /* number of shard-team collectives issued, and of those known to be complete */
-    uint64_t n_windows_released;
     tess_unit *last_reduced; /* the unit whose sum over the shards has begun, but not yet the sum over the replicas;
                                 NULL: none */
 
-    int bad_micro; /* local micro-batch in which shard_team found an addend that is not finite; -1: none */
-
     tess_phase_clock *clock, own_clock;
     tess_fsdp_traffic traffic;
-    tess_fsdp_stamp *stamps; /* (n_shards, a ring each) shared; NULL without peers */
 
     /* The order in which units were gathered: of this pass and of the one before. */
     int *order, *last_order;
     int n_order, n_last_order, order_capacity;
 };
+
+static inline bool tess_fsdp_params_on_disk(const tess_fsdp *fsdp)
+{
+    return fsdp->on_disk >> TESS_POOL_PARAMS & 1;
+}
+
+static inline bool tess_fsdp_sums_on_disk(const tess_fsdp *fsdp)
+{
+    return fsdp->on_disk >> TESS_POOL_GRADS & 1;
+}
+
+static inline bool tess_fsdp_moments_on_disk(const tess_fsdp *fsdp)
+{
+    return fsdp->on_disk >> TESS_POOL_OPTIMIZER & 1;
+}
+
+/* Whether each unit has a window of its own, through the whole micro-batch. */
+static inline bool tess_fsdp_holds_windows(const tess_fsdp_family *family)
+{
+    return family->facts.defer || family->fsdp->step.n_passes > 1;
+}
+
+/* fsdp_choose.c: computes the facts of a family. */
+tess_fsdp_facts tess_fsdp_choose(const tess_fsdp_family *family);
 
 /* fsdp_layout.c */
 tess_status tess_fsdp_layout(tess_unit *unit);
@@ -265,26 +312,22 @@ tess_box tess_fsdp_part(const tess_fsdp *fsdp, const tess_fsdp_param *p, int tp)
 /* Returns the index in the whole parameter of element `index` of a box. */
 int64_t tess_fsdp_element(const tess_fsdp_param *p, const tess_box *box, int64_t index);
 
-/* fsdp.c: `choose` sets the facts that follow from the policy and the numbers of shards and replicas. The stream for
- * computations is created when it is first needed. */
-void tess_fsdp_choose(tess_fsdp *fsdp);
-tess_status tess_fsdp_stream(tess_fsdp *fsdp, tess_stream **stream);
-tess_status tess_fsdp_host_stream(tess_fsdp *fsdp, tess_stream **stream); /* the same, if it belongs to the host */
+/* fsdp_stream.c: the stream for computations is created when it is first needed. */
+tess_status tess_fsdp_stream(tess_fsdp_place *place, tess_stream **stream);
+tess_status tess_fsdp_host_stream(tess_fsdp_place *place,
+                                  tess_stream **stream); /* the same, if it belongs to the host */
 
 /* slot.c */
 tess_status tess_fsdp_slot_take(tess_unit *unit, bool prefetch, tess_fsdp_slot **slot); /* NULL: none is free */
-tess_status tess_fsdp_slot_wait(tess_fsdp *fsdp, tess_fsdp_slot *slot);
+tess_status tess_fsdp_slot_wait(tess_fsdp_family *family, tess_fsdp_slot *slot);
 void tess_fsdp_slots_stale(tess_fsdp *fsdp);
 tess_status tess_fsdp_slots_settle(tess_fsdp *fsdp); /* no gather is under way */
 tess_status tess_fsdp_slots_update(tess_fsdp *fsdp); /* opens the valid slots for writing, once no rank reads them */
 tess_status tess_fsdp_slots_updated(tess_fsdp *fsdp);
-void tess_fsdp_slots_free(tess_fsdp *fsdp);
+void tess_fsdp_slots_free(tess_fsdp_family *family);
 
 /* stash.c */
-/* TESS_E_INVALID: the size of groups does not divide the number of shards. */
-tess_status tess_fsdp_check_groups(const tess_fsdp *fsdp);
-void tess_fsdp_choose_groups(tess_fsdp *fsdp);        /* called once the device is known */
-tess_status tess_fsdp_stashes_alloc(tess_fsdp *fsdp); /* collective over the shard team */
+tess_status tess_fsdp_stashes_alloc(tess_fsdp *fsdp); /* collective over the shard teams */
 void tess_fsdp_stashes_free(tess_fsdp *fsdp);
 size_t tess_fsdp_stash_bytes(const tess_unit *unit);
 tess_status tess_fsdp_stash(tess_unit *unit); /* called in a forward hook; no effect without groups */
@@ -312,20 +355,21 @@ static inline const tess_fsdp_param *tess_fsdp_param_at(const tess_fsdp *fsdp, i
 }
 
 /* Returns the bytes of a row of the gathered copy. */
-static inline size_t tess_fsdp_row_bytes(const tess_fsdp *fsdp, const tess_fsdp_param *p)
+static inline size_t tess_fsdp_row_bytes(const tess_fsdp_param *p)
 {
-    return p->fp8 ? tess_fp8_row_bytes(p->row) : (size_t)p->row * tess_dtype_size(fsdp->policy.param_dtype);
+    return p->form->row_bytes(p->form, p->row);
 }
 
 /* Whether the codes of a unit are its gathered copy. */
 static inline bool tess_fsdp_reads_codes(const tess_unit *unit)
 {
-    return unit->coded && unit->fsdp->n_shards == 1;
+    return unit->coded && unit->family->teams.n_shards == 1;
 }
 
 /* fsdp_codes.c: writes rows of master weights in the form of the gathered copy; encodes the own rows of a coded unit
  * again if the weights have changed. */
-tess_status tess_fsdp_convert_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, int64_t n, void *to);
+tess_status tess_fsdp_convert_rows(tess_fsdp_place *place, const tess_fsdp_param *p, const float *rows, int64_t n,
+                                   void *to);
 tess_status tess_fsdp_codes_refresh(tess_unit *unit);
 /* Fills the own rows of a narrow parameter. */
 tess_status tess_fsdp_codes_fill(tess_unit *unit, const tess_fsdp_param *p, tess_fill_fn fill, void *context);
@@ -346,27 +390,28 @@ tess_status tess_fsdp_window_take(tess_unit *unit);
 /* fsdp_window.c: `create` adds a free window of the unit's size class to those of fsdp. */
 tess_status tess_fsdp_window_create(tess_unit *unit, tess_fsdp_window **window);
 void tess_fsdp_window_release(tess_unit *unit);
-void tess_fsdp_windows_free(tess_fsdp *fsdp);
+void tess_fsdp_windows_free(tess_fsdp_family *family);
 float *tess_fsdp_window_floats(const tess_fsdp_window *window);
 
 /* fsdp_memory.c: functions of windows and of gathered copies are collective */
-tess_status tess_fsdp_copy_alloc(tess_fsdp *fsdp, size_t bytes, void **copy);
-void tess_fsdp_copy_free(tess_fsdp *fsdp, void *copy);
-tess_status tess_fsdp_window_alloc(tess_fsdp *fsdp, size_t bytes, void **window);
-void tess_fsdp_window_free(tess_fsdp *fsdp, void *window);
+tess_status tess_fsdp_copy_alloc(tess_fsdp_family *family, size_t bytes, void **copy);
+void tess_fsdp_copy_free(tess_fsdp_family *family, void *copy);
+tess_status tess_fsdp_window_alloc(tess_fsdp_family *family, size_t bytes, void **window);
+void tess_fsdp_window_free(tess_fsdp_family *family, void *window);
 
 /* The codes of a unit, if it has any. */
 tess_status tess_fsdp_codes_alloc(tess_unit *unit);
 void tess_fsdp_codes_free(tess_unit *unit);
 
 /* Memory that only this rank uses, on the device or on the host. */
-tess_status tess_fsdp_alloc(tess_fsdp *fsdp, tess_pool pool, size_t elements, const char *what, float **out);
-void tess_fsdp_free(tess_fsdp *fsdp, float *memory);
+tess_status tess_fsdp_alloc(const tess_fsdp_place *place, tess_pool pool, size_t elements, const char *what,
+                            float **out);
+void tess_fsdp_free(const tess_fsdp_place *place, float *memory);
 
 /* Makes device memory readable for the team's ranks in collectives, until it is hidden again. Host memory needs no
  * such call. Collective over the team. */
-tess_status tess_fsdp_show(tess_fsdp *fsdp, tess_team *team, float *memory, size_t elements, const char *what);
-void tess_fsdp_hide(tess_fsdp *fsdp, tess_team *team, float *memory);
+tess_status tess_fsdp_show(tess_fsdp_family *family, tess_team *team, float *memory, size_t elements, const char *what);
+void tess_fsdp_hide(tess_fsdp_family *family, tess_team *team, float *memory);
 
 /* Allocates float32 arrays of a unit in named memory, or in device memory. The name is made of `what` and `number`
  * (-1: no number). */
@@ -402,17 +447,18 @@ void tess_fsdp_mirror_close(tess_fsdp *fsdp);
 tess_status tess_fsdp_persist_note_totals(tess_fsdp *fsdp);
 
 /* fsdp_clock.c */
-tess_status tess_fsdp_stamps_alloc(tess_fsdp *fsdp); /* collective, as the next function is */
-void tess_fsdp_stamps_free(tess_fsdp *fsdp);
-void tess_fsdp_stamp_now(tess_fsdp *fsdp, uint64_t number); /* notes that this rank has reached collective `number` */
+tess_status tess_fsdp_stamps_alloc(tess_fsdp_family *family); /* collective, as the next function is */
+void tess_fsdp_stamps_free(tess_fsdp_family *family);
+void tess_fsdp_stamp_now(tess_fsdp_family *family,
+                         uint64_t number); /* notes that this rank has reached collective `number` */
 /* Waits for the collective, and counts the part of the wait in which peers had not yet arrived. */
-tess_status tess_fsdp_wait(tess_fsdp *fsdp, tess_work **work, uint64_t number);
+tess_status tess_fsdp_wait(tess_fsdp_family *family, tess_work **work, uint64_t number);
 
 /* Whether every rank of the tp team has some columns of the parameter's rows, so that their parts, joined in order, are
  * not the whole. */
 static inline bool tess_fsdp_cuts_rows(const tess_fsdp *fsdp, const tess_fsdp_param *p)
 {
-    return fsdp->n_tp > 1 && p->tp.kind == TESS_SHARD && p->tp.dim > 0;
+    return fsdp->topology.n_tp > 1 && p->tp.kind == TESS_SHARD && p->tp.dim > 0;
 }
 
 /* fsdp_cut_rows.c: adds the squares of `rows` (host memory), the primary rows of such a parameter. Collective over
@@ -432,7 +478,7 @@ void tess_fsdp_bad_gradient_forget(tess_fsdp *fsdp);
 void tess_fsdp_bad_gradient_note(const tess_unit *unit);
 
 /* fsdp_accumulators.c: for a step of `n_leaves` micro-batches of all ranks */
-int tess_fsdp_accumulators_needed(const tess_fsdp *fsdp, int64_t n_leaves); /* accumulators of each unit */
+int tess_fsdp_accumulators_needed(const tess_fsdp_family *family, int64_t n_leaves); /* accumulators of each unit */
 tess_status tess_fsdp_accumulators_grow(tess_fsdp *fsdp, int64_t n_leaves);
 void tess_fsdp_accumulators_free(tess_unit *unit);
 
@@ -454,24 +500,24 @@ void tess_fsdp_reduce_total_ahead(const tess_unit *unit);
 /* Returns who takes which micro-batch of a step. */
 static inline tess_shares tess_fsdp_batches(const tess_fsdp *fsdp)
 {
-    return tess_shares_equal(fsdp->n_shards * fsdp->n_replicas);
+    return tess_shares_equal(fsdp->topology.n_data);
 }
 
 /* Returns how many of the ranks' micro-batches of local step `micro` are not empty. */
 static inline int tess_fsdp_leaves_of(const tess_fsdp *fsdp, int micro)
 {
-    int64_t world = tess_fsdp_batches(fsdp).total, left = fsdp->n_leaves - micro * world;
+    int64_t world = tess_fsdp_batches(fsdp).total, left = fsdp->step.n_leaves - micro * world;
     return (int)(left < world ? left : world);
 }
 
 /* fsdp_exchange.c: replaces the sum over replicas if that sum is no subtree. tess_fsdp_exchange_steps plans what the
  * reduce-scatter over the shards leaves; tess_fsdp_exchange_add does the rest after it. */
-bool tess_fsdp_exchanges(const tess_fsdp *fsdp, int micro);
+bool tess_fsdp_exchanges(const tess_fsdp_family *family, int micro);
 /* Whether any of a step's n_leaves micro-batches is exchanged. */
-bool tess_fsdp_exchanges_any(const tess_fsdp *fsdp, int64_t n_leaves);
-tess_status tess_fsdp_exchange_alloc(tess_fsdp *fsdp);
-void tess_fsdp_exchange_free(tess_fsdp *fsdp);
-const tess_leaf_step *tess_fsdp_exchange_steps(const tess_fsdp *fsdp, int micro, int *n_steps);
+bool tess_fsdp_exchanges_any(const tess_fsdp_family *family, int64_t n_leaves);
+tess_status tess_fsdp_exchange_alloc(tess_fsdp_family *family);
+void tess_fsdp_exchange_free(tess_fsdp_family *family);
+const tess_leaf_step *tess_fsdp_exchange_steps(const tess_fsdp_family *family, int micro, int *n_steps);
 tess_status tess_fsdp_exchange_add(tess_unit *unit, tess_stream *stream);
 
 #endif

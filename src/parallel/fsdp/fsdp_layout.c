@@ -13,17 +13,16 @@
 enum { LINE_ELEMENTS = 64 / 2 }; /* elements of the narrowest dtype in a cache line */
 
 /* Returns the bytes of rows in the gathered copy, rounded up to the place where the next parameter may begin. */
-static size_t copy_bytes(const tess_fsdp *fsdp, const tess_fsdp_param *p, int64_t rows)
+static size_t copy_bytes(const tess_fsdp_param *p, int64_t rows)
 {
-    return tess_round_up((size_t)rows * tess_fsdp_row_bytes(fsdp, p),
-                         LINE_ELEMENTS * tess_dtype_size(fsdp->policy.param_dtype));
+    return tess_round_up((size_t)rows * tess_fsdp_row_bytes(p), LINE_ELEMENTS * tess_dtype_size(p->form->reads));
 }
 
-/* Units whose sizes are within a factor of two share memory: this needs few slots, and none is more than twice as
- * large as necessary. */
-static int size_class_of(size_t bytes)
+/* Units of a family whose sizes are within a factor of two share memory: this needs few slots, and none is more than
+ * twice as large as necessary. */
+static int size_class_of(const tess_fsdp_family *family, size_t bytes)
 {
-    return bytes > 0 ? 63 - __builtin_clzll(bytes) : 0;
+    return 64 * family->index + (bytes > 0 ? 63 - __builtin_clzll(bytes) : 0);
 }
 
 tess_box tess_fsdp_part(const tess_fsdp *fsdp, const tess_fsdp_param *p, int tp)
@@ -32,7 +31,7 @@ tess_box tess_fsdp_part(const tess_fsdp *fsdp, const tess_fsdp_param *p, int tp)
     tess_box box = tess_box_whole(&shape);
     if (p->tp.kind != TESS_SHARD)
         return box;
-    const tess_shares shares = tess_shares_equal(fsdp->n_tp);
+    const tess_shares shares = tess_shares_equal(fsdp->topology.n_tp);
     int64_t *begin = &box.begin[p->tp.dim], *size = &box.size[p->tp.dim];
     tess_shares_rows(&shares, *size / p->tp.unit, tp, begin, size);
     *begin *= p->tp.unit;
@@ -51,14 +50,14 @@ static void divide(tess_box *box, int n, int rank)
 
 /* Returns this rank's rows of its part. The shard axis splits the part if the strategy shards it; then the replicas
  * split the result. */
-static tess_box box_of(const tess_fsdp *fsdp, const tess_fsdp_param *p, tess_place_kind shards,
+static tess_box box_of(const tess_fsdp_teams *teams, const tess_fsdp_param *p, tess_place_kind shards,
                        tess_place_kind replicas)
 {
     tess_box box = p->part;
     if (shards == TESS_SHARD)
-        divide(&box, fsdp->n_shards, fsdp->shard);
+        divide(&box, teams->n_shards, teams->shard);
     if (replicas == TESS_SHARD)
-        divide(&box, fsdp->n_replicas, fsdp->replica);
+        divide(&box, teams->n_replicas, teams->replica);
     return box;
 }
 
@@ -73,31 +72,31 @@ int64_t tess_fsdp_element(const tess_fsdp_param *p, const tess_box *box, int64_t
 
 /* Returns the box that this rank is primary for. If all tp ranks hold the same parameter, each of them is primary
  * for some rows. */
-static tess_box primary_of(const tess_fsdp *fsdp, const tess_fsdp_param *p)
+static tess_box primary_of(const tess_unit *unit, const tess_fsdp_param *p)
 {
-    tess_box box = box_of(fsdp, p, TESS_SHARD, TESS_SHARD);
+    tess_box box = box_of(&unit->family->teams, p, TESS_SHARD, TESS_SHARD);
     if (p->elsewhere)
         box.size[0] = 0;
     if (p->tp.kind != TESS_SHARD)
-        divide(&box, fsdp->n_tp, fsdp->tp);
+        divide(&box, unit->fsdp->topology.n_tp, unit->fsdp->topology.tp);
     return box;
 }
 
 static void place_param(const tess_fsdp *fsdp, tess_unit *unit, tess_fsdp_param *p)
 {
-    p->part = tess_fsdp_part(fsdp, p, fsdp->tp);
+    p->part = tess_fsdp_part(fsdp, p, fsdp->topology.tp);
     p->rows = p->part.size[0];
     p->row = 1;
     for (int d = 1; d < p->shape.n_dims; d++)
         p->row *= p->part.size[d];
-    p->own = box_of(fsdp, p, TESS_SHARD, TESS_REPLICATE);
-    p->held = fsdp->replicated && !p->narrow ? p->part : p->own;
-    p->primary = primary_of(fsdp, p);
+    p->own = box_of(&unit->family->teams, p, TESS_SHARD, TESS_REPLICATE);
+    p->held = unit->family->facts.replicated && !p->narrow ? p->part : p->own;
+    p->primary = primary_of(unit, p);
 
     p->full_at = unit->full_bytes;
-    unit->full_bytes += copy_bytes(fsdp, p, p->rows);
+    unit->full_bytes += copy_bytes(p, p->rows);
     p->codes_at = unit->codes_bytes;
-    unit->codes_bytes += unit->coded ? copy_bytes(fsdp, p, p->own.size[0]) : 0;
+    unit->codes_bytes += unit->coded ? copy_bytes(p, p->own.size[0]) : 0;
     p->master_offset = unit->master_elements;
     unit->master_elements += p->narrow ? 0 : (size_t)(p->held.size[0] * p->row);
     if (!p->trainable)
@@ -116,11 +115,11 @@ tess_status tess_fsdp_layout(tess_unit *unit)
     for (int i = 0; i < unit->n_params; i++)
         place_param(fsdp, unit, &unit->params[i]);
 
-    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, (size_t)unit->n_params, sizeof(tess_piece),
+    TESS_TRY(tess_mem_alloc_array(fsdp->place.mem, TESS_POOL_MISC, (size_t)unit->n_params, sizeof(tess_piece),
                                   "gather pieces", (void **)&unit->gather_pieces));
-    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, (size_t)unit->n_trainable, sizeof(tess_piece),
+    TESS_TRY(tess_mem_alloc_array(fsdp->place.mem, TESS_POOL_MISC, (size_t)unit->n_trainable, sizeof(tess_piece),
                                   "reduce pieces", (void **)&unit->reduce_pieces));
-    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, (size_t)unit->n_trainable, sizeof(tess_piece),
+    TESS_TRY(tess_mem_alloc_array(fsdp->place.mem, TESS_POOL_MISC, (size_t)unit->n_trainable, sizeof(tess_piece),
                                   "gradient pieces", (void **)&unit->gradient_pieces));
     for (int i = 0, k = 0; i < unit->n_params; i++) {
         const tess_fsdp_param *p = &unit->params[i];
@@ -129,7 +128,7 @@ tess_status tess_fsdp_layout(tess_unit *unit)
         unit->gather_pieces[i] = unit->coded
                                      ? (tess_piece){.offset = p->full_at,
                                                     .n_rows = rows,
-                                                    .row = tess_fsdp_row_bytes(fsdp, p),
+                                                    .row = tess_fsdp_row_bytes(p),
                                                     .shard_offset = p->codes_at}
                                      : (tess_piece){.offset = p->full_at / tess_dtype_size(fsdp->policy.param_dtype),
                                                     .n_rows = rows,
@@ -143,7 +142,7 @@ tess_status tess_fsdp_layout(tess_unit *unit)
             .offset = p->gradient_offset, .n_rows = rows, .row = row, .shard_offset = p->accumulator_offset};
         k++;
     }
-    unit->full_class = size_class_of(unit->full_bytes);
-    unit->window_class = size_class_of(unit->window_elements * sizeof(float));
+    unit->full_class = size_class_of(unit->family, unit->full_bytes);
+    unit->window_class = size_class_of(unit->family, unit->window_elements * sizeof(float));
     return TESS_OK;
 }

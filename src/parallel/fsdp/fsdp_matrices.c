@@ -12,8 +12,9 @@ typedef struct matrix_parcels {
 
 static tess_status alloc_parcels(const tess_fsdp *fsdp, matrix_parcels *p)
 {
-    size_t n = (size_t)tess_team_size(fsdp->matrix_team);
-    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, 4 * n, sizeof(size_t), "matrices", (void **)&p->parts));
+    size_t n = (size_t)tess_team_size(fsdp->topology.matrix_team);
+    TESS_TRY(
+        tess_mem_alloc_array(fsdp->place.mem, TESS_POOL_MISC, 4 * n, sizeof(size_t), "matrices", (void **)&p->parts));
     p->part_at = p->parts + n;
     p->rows = p->part_at + n;
     p->row_at = p->rows + n;
@@ -26,11 +27,11 @@ static void find_rank(const tess_fsdp *fsdp, int r, int *shard, int *tp)
     int at[TESS_MESH_MAX_AXES];
     *shard = r;
     *tp = 0;
-    if (fsdp->matrix_mesh == NULL)
+    if (fsdp->topology.matrix_mesh == NULL)
         return;
-    (void)tess_mesh_coordinates(fsdp->matrix_mesh, r, at);
-    *shard = at[tess_mesh_axis(fsdp->matrix_mesh, "dp_shard")];
-    *tp = at[tess_mesh_axis(fsdp->matrix_mesh, "tp")];
+    (void)tess_mesh_coordinates(fsdp->topology.matrix_mesh, r, at);
+    *shard = at[tess_mesh_axis(fsdp->topology.matrix_mesh, "dp_shard")];
+    *tp = at[tess_mesh_axis(fsdp->topology.matrix_mesh, "tp")];
 }
 
 /* Returns whether this rank contributes the parameter. If all tp ranks have the same values, only the first one
@@ -55,8 +56,8 @@ static size_t part_begin(const tess_fsdp *fsdp, const tess_fsdp_param *p, int tp
  * it. */
 static void describe_parcels(const tess_fsdp *fsdp, const tess_matrix_turn *turn, bool own, matrix_parcels *p)
 {
-    const tess_shares shares = tess_shares_equal(fsdp->n_shards);
-    int me = tess_team_rank(fsdp->matrix_team), n = tess_team_size(fsdp->matrix_team);
+    const tess_shares shares = tess_shares_equal(fsdp->families[0]->teams.n_shards);
+    int me = tess_team_rank(fsdp->topology.matrix_team), n = tess_team_size(fsdp->topology.matrix_team);
     for (int r = 0; r < n; r++) {
         int shard, tp;
         p->parts[r] = p->part_at[r] = p->rows[r] = p->row_at[r] = 0;
@@ -64,7 +65,7 @@ static void describe_parcels(const tess_fsdp *fsdp, const tess_matrix_turn *turn
         if (r < turn->n) {
             const tess_fsdp_param *param = tess_fsdp_param_at(fsdp, turn->which[r]);
             const tess_box *box = own ? &param->own : &param->held;
-            p->parts[r] = !own || gives(param, fsdp->tp) ? (size_t)(box->size[0] * param->row) : 0;
+            p->parts[r] = !own || gives(param, fsdp->topology.tp) ? (size_t)(box->size[0] * param->row) : 0;
             p->part_at[r] =
                 (size_t)(turn->part[r] - turn->part[0] + (box->begin[0] - param->held.begin[0]) * param->row);
         }
@@ -73,7 +74,7 @@ static void describe_parcels(const tess_fsdp *fsdp, const tess_matrix_turn *turn
         const tess_fsdp_param *mine = tess_fsdp_param_at(fsdp, turn->which[me]);
         const tess_box part = tess_fsdp_part(fsdp, mine, tp);
         int64_t begin = 0, n_rows = part.size[0], row = tess_box_count(mine->shape.n_dims, &part) / (n_rows + !n_rows);
-        if (own || !fsdp->replicated)
+        if (own || !fsdp->families[0]->facts.replicated)
             tess_shares_rows(&shares, part.size[0], shard, &begin, &n_rows);
         p->rows[r] = !own || gives(mine, tp) ? (size_t)(n_rows * row) : 0;
         p->row_at[r] = part_begin(fsdp, mine, tp) + (size_t)(begin * row);
@@ -84,7 +85,7 @@ static void describe_parcels(const tess_fsdp *fsdp, const tess_matrix_turn *turn
 static void copy_parts(const tess_fsdp *fsdp, const tess_fsdp_param *p, float *parts, float *whole, bool to_whole)
 {
     const tess_box all = tess_box_whole(&p->shape);
-    for (int t = 0; t < fsdp->n_tp; t++) {
+    for (int t = 0; t < fsdp->topology.n_tp; t++) {
         const tess_box part = tess_fsdp_part(fsdp, p, t);
         float *at = parts + part_begin(fsdp, p, t);
         if (to_whole)
@@ -98,9 +99,9 @@ static void copy_parts(const tess_fsdp *fsdp, const tess_fsdp_param *p, float *p
  * matrix, or a dry one, of which no part is copied. */
 static const tess_fsdp_param *cut_matrix(const tess_fsdp *fsdp, const tess_matrix_turn *turn)
 {
-    int me = tess_team_rank(fsdp->matrix_team);
+    int me = tess_team_rank(fsdp->topology.matrix_team);
     const tess_fsdp_param *p = me < turn->n ? tess_fsdp_param_at(fsdp, turn->which[me]) : NULL;
-    return p != NULL && tess_fsdp_cuts_rows(fsdp, p) && !tess_mem_is_dry(fsdp->mem) ? p : NULL;
+    return p != NULL && tess_fsdp_cuts_rows(fsdp, p) && !tess_mem_is_dry(fsdp->place.mem) ? p : NULL;
 }
 
 static tess_status gather(void *self, const tess_matrix_turn *turn)
@@ -110,13 +111,13 @@ static tess_status gather(void *self, const tess_matrix_turn *turn)
     matrix_parcels p;
     TESS_TRY(alloc_parcels(fsdp, &p));
     describe_parcels(fsdp, turn, true, &p);
-    tess_team_label(fsdp->matrix_team, "matrices", -1);
-    tess_status status = tess_all_to_all_v(fsdp->matrix_team, turn->part[0], p.parts, p.part_at,
+    tess_team_label(fsdp->topology.matrix_team, "matrices", -1);
+    tess_status status = tess_all_to_all_v(fsdp->topology.matrix_team, turn->part[0], p.parts, p.part_at,
                                            cut != NULL ? turn->room : turn->whole, p.rows, p.row_at, TESS_F32, NULL);
     if (status == TESS_OK && cut != NULL)
         copy_parts(fsdp, cut, turn->room, turn->whole, true);
-    tess_team_label(fsdp->matrix_team, NULL, -1);
-    tess_mem_free(fsdp->mem, p.parts);
+    tess_team_label(fsdp->topology.matrix_team, NULL, -1);
+    tess_mem_free(fsdp->place.mem, p.parts);
     return status;
 }
 
@@ -129,11 +130,11 @@ static tess_status scatter(void *self, const tess_matrix_turn *turn)
     describe_parcels(fsdp, turn, false, &p);
     if (cut != NULL)
         copy_parts(fsdp, cut, turn->room, turn->whole, false);
-    tess_team_label(fsdp->matrix_team, "matrices", -1);
-    tess_status status = tess_all_to_all_v(fsdp->matrix_team, cut != NULL ? turn->room : turn->whole, p.rows, p.row_at,
-                                           turn->part[0], p.parts, p.part_at, TESS_F32, NULL);
-    tess_team_label(fsdp->matrix_team, NULL, -1);
-    tess_mem_free(fsdp->mem, p.parts);
+    tess_team_label(fsdp->topology.matrix_team, "matrices", -1);
+    tess_status status = tess_all_to_all_v(fsdp->topology.matrix_team, cut != NULL ? turn->room : turn->whole, p.rows,
+                                           p.row_at, turn->part[0], p.parts, p.part_at, TESS_F32, NULL);
+    tess_team_label(fsdp->topology.matrix_team, NULL, -1);
+    tess_mem_free(fsdp->place.mem, p.parts);
     return status;
 }
 
@@ -141,11 +142,13 @@ static tess_status scatter(void *self, const tess_matrix_turn *turn)
 static tess_status find_matrix_team(tess_fsdp *fsdp)
 {
     static const char *const names[] = {"dp_shard", "tp"};
-    if (fsdp->matrix_team != NULL)
+    if (fsdp->topology.matrix_team != NULL)
         return TESS_OK;
-    if (fsdp->n_tp > 1)
-        TESS_TRY_CTX(tess_mesh_slice(fsdp->mesh, names, 2, &fsdp->matrix_mesh), "fsdp: team for whole matrices");
-    fsdp->matrix_team = fsdp->matrix_mesh != NULL ? tess_mesh_all(fsdp->matrix_mesh) : fsdp->shard_team;
+    if (fsdp->topology.n_tp > 1)
+        TESS_TRY_CTX(tess_mesh_slice(fsdp->topology.mesh, names, 2, &fsdp->topology.matrix_mesh),
+                     "fsdp: team for whole matrices");
+    fsdp->topology.matrix_team = fsdp->topology.matrix_mesh != NULL ? tess_mesh_all(fsdp->topology.matrix_mesh)
+                                                                    : fsdp->families[0]->teams.shard_team;
     return TESS_OK;
 }
 
@@ -155,8 +158,9 @@ tess_status tess_fsdp_exchange_matrices(tess_fsdp *fsdp, const tess_optimizer_op
     *exchange = (tess_matrix_exchange){.n_ranks = 1};
     if (options->kind != TESS_MUON)
         return TESS_OK;
+    TESS_CHECK(fsdp->n_families == 1, TESS_E_UNSUPPORTED, "fsdp: muon with units of several families");
     TESS_TRY(find_matrix_team(fsdp));
-    *exchange = (tess_matrix_exchange){fsdp, tess_team_size(fsdp->matrix_team), tess_team_rank(fsdp->matrix_team),
-                                       gather, scatter};
+    *exchange = (tess_matrix_exchange){fsdp, tess_team_size(fsdp->topology.matrix_team),
+                                       tess_team_rank(fsdp->topology.matrix_team), gather, scatter};
     return TESS_OK;
 }

@@ -13,77 +13,80 @@
 
 /* Returns the ranks that share gathered copies if they are on one host. Groups gather at different times, so each
  * group has its own copies. */
-static tess_team *copy_team(const tess_fsdp *fsdp)
+static tess_team *copy_team(const tess_fsdp_family *family)
 {
-    return fsdp->group_team != NULL ? fsdp->group_team : fsdp->shard_team;
+    return family->teams.group_team != NULL ? family->teams.group_team : family->teams.shard_team;
 }
 
-tess_status tess_fsdp_copy_alloc(tess_fsdp *fsdp, size_t bytes, void **out)
+tess_status tess_fsdp_copy_alloc(tess_fsdp_family *family, size_t bytes, void **out)
 {
     static const char what[] = "gathered parameters";
-    if (fsdp->device != NULL)
-        return tess_device_alloc(fsdp->device, TESS_POOL_COMM, bytes, what, out);
-    return fsdp->alone ? tess_mem_alloc(fsdp->mem, TESS_POOL_COMM, bytes, what, out)
-                       : tess_shared_alloc(copy_team(fsdp), TESS_POOL_COMM, bytes, what, out);
+    if (family->fsdp->place.device != NULL)
+        return tess_device_alloc(family->fsdp->place.device, TESS_POOL_COMM, bytes, what, out);
+    return family->facts.alone ? tess_mem_alloc(family->fsdp->place.mem, TESS_POOL_COMM, bytes, what, out)
+                               : tess_shared_alloc(copy_team(family), TESS_POOL_COMM, bytes, what, out);
 }
 
-void tess_fsdp_copy_free(tess_fsdp *fsdp, void *copy)
+void tess_fsdp_copy_free(tess_fsdp_family *family, void *copy)
 {
-    if (fsdp->device != NULL)
-        tess_device_free(fsdp->device, copy);
-    else if (fsdp->alone)
-        tess_mem_free(fsdp->mem, copy);
+    if (family->fsdp->place.device != NULL)
+        tess_device_free(family->fsdp->place.device, copy);
+    else if (family->facts.alone)
+        tess_mem_free(family->fsdp->place.mem, copy);
     else
-        tess_shared_free(copy_team(fsdp), copy);
+        tess_shared_free(copy_team(family), copy);
 }
 
-tess_status tess_fsdp_window_alloc(tess_fsdp *fsdp, size_t bytes, void **out)
+tess_status tess_fsdp_window_alloc(tess_fsdp_family *family, size_t bytes, void **out)
 {
     static const char what[] = "gradient window";
-    if (fsdp->device != NULL)
-        return fsdp->alone ? tess_device_alloc(fsdp->device, TESS_POOL_COMM, bytes, what, out)
-                           : tess_device_window_alloc(fsdp->shard_team, TESS_POOL_COMM, bytes, what, out);
-    return fsdp->alone ? tess_mem_alloc(fsdp->mem, TESS_POOL_COMM, bytes, what, out)
-                       : tess_window_alloc(fsdp->shard_team, TESS_POOL_COMM, bytes, what, out);
+    if (family->fsdp->place.device != NULL)
+        return family->facts.alone
+                   ? tess_device_alloc(family->fsdp->place.device, TESS_POOL_COMM, bytes, what, out)
+                   : tess_device_window_alloc(family->teams.shard_team, TESS_POOL_COMM, bytes, what, out);
+    return family->facts.alone ? tess_mem_alloc(family->fsdp->place.mem, TESS_POOL_COMM, bytes, what, out)
+                               : tess_window_alloc(family->teams.shard_team, TESS_POOL_COMM, bytes, what, out);
 }
 
-void tess_fsdp_window_free(tess_fsdp *fsdp, void *window)
+void tess_fsdp_window_free(tess_fsdp_family *family, void *window)
 {
-    if (fsdp->device != NULL && fsdp->alone)
-        tess_device_free(fsdp->device, window);
-    else if (fsdp->device != NULL)
-        tess_device_window_free(fsdp->shard_team, window);
-    else if (fsdp->alone)
-        tess_mem_free(fsdp->mem, window);
+    if (family->fsdp->place.device != NULL && family->facts.alone)
+        tess_device_free(family->fsdp->place.device, window);
+    else if (family->fsdp->place.device != NULL)
+        tess_device_window_free(family->teams.shard_team, window);
+    else if (family->facts.alone)
+        tess_mem_free(family->fsdp->place.mem, window);
     else
-        tess_window_free(fsdp->shard_team, window);
+        tess_window_free(family->teams.shard_team, window);
 }
 
-tess_status tess_fsdp_alloc(tess_fsdp *fsdp, tess_pool pool, size_t elements, const char *what, float **out)
+tess_status tess_fsdp_alloc(const tess_fsdp_place *place, tess_pool pool, size_t elements, const char *what,
+                            float **out)
 {
-    if (fsdp->device == NULL)
-        return tess_mem_alloc_array(fsdp->mem, pool, elements, sizeof(float), what, (void **)out);
+    if (place->device == NULL)
+        return tess_mem_alloc_array(place->mem, pool, elements, sizeof(float), what, (void **)out);
     TESS_CHECK(elements <= SIZE_MAX / sizeof(float), TESS_E_NOMEM, "%s: too many elements", what);
-    return tess_device_alloc(fsdp->device, pool, elements * sizeof(float), what, (void **)out);
+    return tess_device_alloc(place->device, pool, elements * sizeof(float), what, (void **)out);
 }
 
-void tess_fsdp_free(tess_fsdp *fsdp, float *memory)
+void tess_fsdp_free(const tess_fsdp_place *place, float *memory)
 {
-    if (fsdp->device == NULL)
-        tess_mem_free(fsdp->mem, memory);
+    if (place->device == NULL)
+        tess_mem_free(place->mem, memory);
     else
-        tess_device_free(fsdp->device, memory);
+        tess_device_free(place->device, memory);
 }
 
-tess_status tess_fsdp_show(tess_fsdp *fsdp, tess_team *team, float *memory, size_t elements, const char *what)
+tess_status tess_fsdp_show(tess_fsdp_family *family, tess_team *team, float *memory, size_t elements, const char *what)
 {
-    return fsdp->device == NULL || fsdp->alone ? TESS_OK
-                                               : tess_device_window_show(team, memory, elements * sizeof(float), what);
+    return family->fsdp->place.device == NULL || family->facts.alone
+               ? TESS_OK
+               : tess_device_window_show(team, memory, elements * sizeof(float), what);
 }
 
-void tess_fsdp_hide(tess_fsdp *fsdp, tess_team *team, float *memory)
+void tess_fsdp_hide(tess_fsdp_family *family, tess_team *team, float *memory)
 {
-    if (fsdp->device != NULL && !fsdp->alone)
+    if (family->fsdp->place.device != NULL && !family->facts.alone)
         tess_device_window_hide(team, memory);
 }
 
@@ -99,21 +102,21 @@ tess_status tess_fsdp_persist_alloc(tess_unit *unit, tess_pool pool, const char 
     else
         snprintf(name, sizeof(name), "%s of %s", what, unit->name);
     *found = false;
-    if (unit->fsdp->device != NULL)
-        return tess_device_alloc(unit->fsdp->device, pool, bytes, name, (void **)out);
-    if (unit->fsdp->is_private)
-        return tess_mem_alloc_private(unit->fsdp->mem, pool, name, bytes, (void **)out);
-    return tess_mem_alloc_named(unit->fsdp->mem, pool, name, bytes, (void **)out, found);
+    if (unit->fsdp->place.device != NULL)
+        return tess_device_alloc(unit->fsdp->place.device, pool, bytes, name, (void **)out);
+    if (unit->fsdp->place.is_private)
+        return tess_mem_alloc_private(unit->fsdp->place.mem, pool, name, bytes, (void **)out);
+    return tess_mem_alloc_named(unit->fsdp->place.mem, pool, name, bytes, (void **)out, found);
 }
 
 void tess_fsdp_persist_free(tess_unit *unit, tess_pool pool, size_t elements, float *memory)
 {
-    if (unit->fsdp->device != NULL)
-        tess_device_free(unit->fsdp->device, memory);
-    else if (unit->fsdp->is_private)
-        tess_mem_free_private(unit->fsdp->mem, pool, elements * sizeof(float), memory);
+    if (unit->fsdp->place.device != NULL)
+        tess_device_free(unit->fsdp->place.device, memory);
+    else if (unit->fsdp->place.is_private)
+        tess_mem_free_private(unit->fsdp->place.mem, pool, elements * sizeof(float), memory);
     else
-        tess_mem_free_named(unit->fsdp->mem, pool, elements * sizeof(float), memory);
+        tess_mem_free_named(unit->fsdp->place.mem, pool, elements * sizeof(float), memory);
 }
 
 static size_t codes_elements(const tess_unit *unit)
@@ -131,7 +134,7 @@ tess_status tess_fsdp_codes_alloc(tess_unit *unit)
     if (unit->codes_bytes == 0)
         return TESS_OK;
     return unit->narrow ? tess_fsdp_persist_alloc(unit, TESS_POOL_PARAMS, what, -1, codes_elements(unit), codes, &found)
-                        : tess_fsdp_alloc(unit->fsdp, TESS_POOL_PARAMS, codes_elements(unit), what, codes);
+                        : tess_fsdp_alloc(&unit->fsdp->place, TESS_POOL_PARAMS, codes_elements(unit), what, codes);
 }
 
 void tess_fsdp_codes_free(tess_unit *unit)
@@ -140,6 +143,6 @@ void tess_fsdp_codes_free(tess_unit *unit)
     if (unit->narrow)
         tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, codes_elements(unit), codes);
     else
-        tess_fsdp_free(unit->fsdp, codes);
+        tess_fsdp_free(&unit->fsdp->place, codes);
     unit->codes = NULL;
 }

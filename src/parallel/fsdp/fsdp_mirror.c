@@ -36,33 +36,33 @@ struct tess_fsdp_mirror {
 /* ---- Memory ---- */
 static bool outlives(const tess_fsdp *fsdp)
 {
-    return tess_mem_has_store(fsdp->mem) && !fsdp->is_private;
+    return tess_mem_has_store(fsdp->place.mem) && !fsdp->place.is_private;
 }
 
 tess_status tess_fsdp_mirror_open(tess_fsdp *fsdp)
 {
     tess_fsdp_mirror *m;
-    TESS_TRY(tess_mem_alloc(fsdp->mem, TESS_POOL_MISC, sizeof(*m), "copies on the host", (void **)&m));
+    TESS_TRY(tess_mem_alloc(fsdp->place.mem, TESS_POOL_MISC, sizeof(*m), "copies on the host", (void **)&m));
     *m = (tess_fsdp_mirror){.n_generations = outlives(fsdp) ? GENERATIONS : 1, .fresh = true};
     fsdp->mirror = m;
-    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, (size_t)fsdp->n_units + 1, sizeof(*m->blocks),
+    TESS_TRY(tess_mem_alloc_array(fsdp->place.mem, TESS_POOL_MISC, (size_t)fsdp->n_units + 1, sizeof(*m->blocks),
                                   "copies on the host", (void **)&m->blocks));
     for (int i = 0; i <= fsdp->n_units; i++)
         m->blocks[i] = (mirrored){.device = NULL};
-    TESS_TRY(tess_device_stream(fsdp->device, 1, NULL, &m->stream));
-    TESS_TRY(tess_event_create(fsdp->device, &m->changed));
-    return tess_event_create(fsdp->device, &m->copied);
+    TESS_TRY(tess_device_stream(fsdp->place.device, 1, NULL, &m->stream));
+    TESS_TRY(tess_event_create(fsdp->place.device, &m->changed));
+    return tess_event_create(fsdp->place.device, &m->copied);
 }
 
 static void free_block(const tess_fsdp *fsdp, const mirrored *b)
 {
     for (int g = 0; g < fsdp->mirror->n_generations; g++)
         if (!outlives(fsdp)) {
-            tess_device_free_pinned(fsdp->device, b->copy[g]);
+            tess_device_free_pinned(fsdp->place.device, b->copy[g]);
         } else if (b->copy[g] != NULL) {
             if (b->pinned[g])
-                tess_device_unpin(fsdp->device, b->copy[g]);
-            tess_mem_free_named(fsdp->mem, b->pool, b->bytes, b->copy[g]);
+                tess_device_unpin(fsdp->place.device, b->copy[g]);
+            tess_mem_free_named(fsdp->place.mem, b->pool, b->bytes, b->copy[g]);
         }
 }
 
@@ -75,11 +75,11 @@ void tess_fsdp_mirror_close(tess_fsdp *fsdp)
     for (int i = 0; m->blocks != NULL && i <= fsdp->n_units; i++)
         free_block(fsdp, &m->blocks[i]);
     for (int u = 0; u < fsdp->n_units; u++)
-        tess_device_free_pinned(fsdp->device, fsdp->units[u]->gradient_copy);
+        tess_device_free_pinned(fsdp->place.device, fsdp->units[u]->gradient_copy);
     tess_event_destroy(&m->changed);
     tess_event_destroy(&m->copied);
-    tess_mem_free(fsdp->mem, m->blocks);
-    tess_mem_free(fsdp->mem, m);
+    tess_mem_free(fsdp->place.mem, m->blocks);
+    tess_mem_free(fsdp->place.mem, m);
     fsdp->mirror = NULL;
 }
 
@@ -88,10 +88,10 @@ static tess_status alloc_generation(const tess_fsdp *fsdp, mirrored *b, int g, c
     char name[128];
     *found = false;
     if (!outlives(fsdp))
-        return tess_device_alloc_pinned(fsdp->device, b->pool, b->bytes, what, &b->copy[g]);
+        return tess_device_alloc_pinned(fsdp->place.device, b->pool, b->bytes, what, &b->copy[g]);
     snprintf(name, sizeof(name), "%s, copy %d", what, g);
-    TESS_TRY(tess_mem_alloc_named(fsdp->mem, b->pool, name, b->bytes, &b->copy[g], found));
-    b->pinned[g] = tess_device_pin(fsdp->device, b->copy[g], b->bytes) == TESS_OK;
+    TESS_TRY(tess_mem_alloc_named(fsdp->place.mem, b->pool, name, b->bytes, &b->copy[g], found));
+    b->pinned[g] = tess_device_pin(fsdp->place.device, b->copy[g], b->bytes) == TESS_OK;
     if (!b->pinned[g])
         tess_error_clear(); /* memory cannot be pinned, e.g. because of a limit: copies are slower, and the step waits
                              */
@@ -153,7 +153,7 @@ static void turn_to(tess_fsdp *fsdp, int generation)
 static tess_status begin_copy(tess_fsdp *fsdp)
 {
     tess_fsdp_mirror *m = fsdp->mirror;
-    TESS_TRY(tess_event_record(m->changed, fsdp->stream));
+    TESS_TRY(tess_event_record(m->changed, fsdp->place.stream));
     TESS_TRY(tess_event_wait(m->changed, m->stream));
     for (int i = 0; i <= fsdp->n_units; i++)
         TESS_TRY(tess_stream_copy(m->stream, m->blocks[i].copy[m->now], m->blocks[i].device, m->blocks[i].bytes));
@@ -187,7 +187,7 @@ tess_status tess_fsdp_mirror_outdate(tess_fsdp *fsdp)
     if (m == NULL)
         return TESS_OK;
     m->fresh = false;
-    return tess_event_wait(m->copied, fsdp->stream);
+    return tess_event_wait(m->copied, fsdp->place.stream);
 }
 
 tess_status tess_fsdp_keep(tess_fsdp *fsdp, int64_t step)
@@ -209,8 +209,9 @@ tess_status tess_fsdp_upload(tess_fsdp *fsdp)
         return TESS_OK;
     TESS_TRY(tess_fsdp_kept(fsdp));
     for (int i = 0; i <= fsdp->n_units; i++)
-        TESS_TRY(tess_stream_copy(fsdp->stream, m->blocks[i].device, m->blocks[i].copy[m->now], m->blocks[i].bytes));
-    return tess_stream_synchronize(fsdp->stream);
+        TESS_TRY(
+            tess_stream_copy(fsdp->place.stream, m->blocks[i].device, m->blocks[i].copy[m->now], m->blocks[i].bytes));
+    return tess_stream_synchronize(fsdp->place.stream);
 }
 
 tess_status tess_fsdp_take_up(tess_fsdp *fsdp, int64_t step)
@@ -228,7 +229,7 @@ tess_status tess_fsdp_take_up(tess_fsdp *fsdp, int64_t step)
 static float *gradient_of(const tess_unit *unit, size_t *bytes)
 {
     *bytes = unit->gradient_elements * sizeof(float);
-    return unit->fsdp->replicated ? unit->gradient : unit->total;
+    return unit->family->facts.replicated ? unit->gradient : unit->total;
 }
 
 tess_status tess_fsdp_see_gradients(tess_fsdp *fsdp)
@@ -242,11 +243,11 @@ tess_status tess_fsdp_see_gradients(tess_fsdp *fsdp)
         if (gradient == NULL)
             continue;
         if (unit->gradient_copy == NULL)
-            TESS_TRY(tess_device_alloc_pinned(fsdp->device, TESS_POOL_GRADS, bytes, "gradients for a check",
+            TESS_TRY(tess_device_alloc_pinned(fsdp->place.device, TESS_POOL_GRADS, bytes, "gradients for a check",
                                               (void **)&unit->gradient_copy));
-        TESS_TRY(tess_stream_copy(fsdp->stream, unit->gradient_copy, gradient, bytes));
+        TESS_TRY(tess_stream_copy(fsdp->place.stream, unit->gradient_copy, gradient, bytes));
     }
-    TESS_TRY(tess_stream_synchronize(fsdp->stream));
+    TESS_TRY(tess_stream_synchronize(fsdp->place.stream));
     fsdp->gradients_seen = true;
     return TESS_OK;
 }
@@ -257,7 +258,7 @@ tess_status tess_fsdp_upload_gradients(tess_fsdp *fsdp)
     for (int u = 0; u < fsdp->n_units && fsdp->gradients_seen; u++) {
         float *gradient = gradient_of(fsdp->units[u], &bytes);
         if (gradient != NULL)
-            TESS_TRY(tess_stream_copy(fsdp->stream, gradient, fsdp->units[u]->gradient_copy, bytes));
+            TESS_TRY(tess_stream_copy(fsdp->place.stream, gradient, fsdp->units[u]->gradient_copy, bytes));
     }
-    return fsdp->gradients_seen ? tess_stream_synchronize(fsdp->stream) : TESS_OK;
+    return fsdp->gradients_seen ? tess_stream_synchronize(fsdp->place.stream) : TESS_OK;
 }

@@ -77,8 +77,8 @@ static tess_status enqueue_rows(const tess_fsdp *fsdp, double *sums, int64_t *n)
         TESS_TRY(rows_of(fsdp, i, &rows));
         if (sums != NULL && rows.n > 0)
             TESS_TRY_CTX(
-                tess_stream_kernels(fsdp->stream)
-                    ->row_sumsq(fsdp->stream,
+                tess_stream_kernels(fsdp->place.stream)
+                    ->row_sumsq(fsdp->place.stream,
                                 &(tess_row_sumsq_args){.x = rows.data, .out = sums + *n, .rows = rows.n, .C = p->row}),
                 "grad_norm: '%s'", p->name);
         *n += rows.n;
@@ -103,15 +103,15 @@ static tess_status add_whole_rows(tess_fsdp *fsdp, tess_exact_sum *sum)
     double *sums;
     TESS_TRY(enqueue_rows(fsdp, NULL, &n));
     if (fsdp->row_sums == NULL)
-        TESS_TRY(tess_device_alloc(fsdp->device, TESS_POOL_GRADS, (size_t)n * sizeof(double), "squares of rows",
+        TESS_TRY(tess_device_alloc(fsdp->place.device, TESS_POOL_GRADS, (size_t)n * sizeof(double), "squares of rows",
                                    (void **)&fsdp->row_sums));
     TESS_TRY(enqueue_rows(fsdp, fsdp->row_sums, &n));
-    TESS_TRY(
-        tess_mem_alloc_array(fsdp->mem, TESS_POOL_GRADS, (size_t)n, sizeof(double), "squares of rows", (void **)&sums));
-    tess_status status = tess_fetch(fsdp->stream, sums, fsdp->row_sums, (size_t)n * sizeof(double));
+    TESS_TRY(tess_mem_alloc_array(fsdp->place.mem, TESS_POOL_GRADS, (size_t)n, sizeof(double), "squares of rows",
+                                  (void **)&sums));
+    tess_status status = tess_fetch(fsdp->place.stream, sums, fsdp->row_sums, (size_t)n * sizeof(double));
     if (status == TESS_OK)
         status = add_fetched(fsdp, sums, sum);
-    tess_mem_free(fsdp->mem, sums);
+    tess_mem_free(fsdp->place.mem, sums);
     return status;
 }
 
@@ -122,11 +122,12 @@ static tess_status add_cut_rows(tess_fsdp *fsdp, int index, const tess_fsdp_para
     float *seen;
     TESS_TRY(cut_rows_of(fsdp, index, &rows));
     size_t n = rows != NULL ? (size_t)(p->primary.size[0] * p->row) : 0;
-    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_GRADS, n, sizeof(float), "rows of a gradient", (void **)&seen));
-    tess_status status = n > 0 ? tess_fetch(fsdp->stream, seen, rows, n * sizeof(float)) : TESS_OK;
+    TESS_TRY(
+        tess_mem_alloc_array(fsdp->place.mem, TESS_POOL_GRADS, n, sizeof(float), "rows of a gradient", (void **)&seen));
+    tess_status status = n > 0 ? tess_fetch(fsdp->place.stream, seen, rows, n * sizeof(float)) : TESS_OK;
     if (status == TESS_OK)
         status = tess_fsdp_add_cut_rows(fsdp, p, seen, sum);
-    tess_mem_free(fsdp->mem, seen);
+    tess_mem_free(fsdp->place.mem, seen);
     return status;
 }
 
@@ -173,16 +174,16 @@ tess_status tess_fsdp_grad_norm(tess_fsdp *fsdp, double *norm)
 {
     TESS_CHECK(fsdp->gradients_ready, TESS_E_INVALID, "fsdp: grad_norm without gradients; call step_end first");
     tess_stream *stream = NULL;
-    TESS_TRY(tess_fsdp_stream(fsdp, &stream));
+    TESS_TRY(tess_fsdp_stream(&fsdp->place, &stream));
     tess_exact_sum sum;
     tess_exact_clear(&sum);
-    TESS_TRY(fsdp->device != NULL ? add_of_device(fsdp, &sum) : add_all(fsdp, stream, &sum));
+    TESS_TRY(fsdp->place.device != NULL ? add_of_device(fsdp, &sum) : add_all(fsdp, stream, &sum));
     tess_exact_normalize(&sum);
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_WAIT);
-    tess_team_label(fsdp->norm_team, "norm", -1);
+    tess_team_label(fsdp->topology.norm_team, "norm", -1);
     tess_status status =
-        tess_all_reduce(fsdp->norm_team, sum.limb, sum.limb, TESS_EXACT_LIMBS, TESS_I64, TESS_SUM, NULL);
-    tess_team_label(fsdp->norm_team, NULL, -1);
+        tess_all_reduce(fsdp->topology.norm_team, sum.limb, sum.limb, TESS_EXACT_LIMBS, TESS_I64, TESS_SUM, NULL);
+    tess_team_label(fsdp->topology.norm_team, NULL, -1);
     TESS_TRY_CTX(status, "grad_norm");
     tess_phase_switch(fsdp->clock, phase);
     tess_exact_normalize(&sum);

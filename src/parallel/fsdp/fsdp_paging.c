@@ -69,8 +69,8 @@ void tess_fsdp_sums_release(const tess_unit *unit)
 /* ---- The finished gradient ---- */
 static const float *gradient_of(const tess_unit *unit, size_t *bytes)
 {
-    *bytes = (unit->fsdp->replicated ? unit->gradient_elements : unit->accumulator_elements) * sizeof(float);
-    return unit->fsdp->replicated ? unit->gradient : unit->total;
+    *bytes = (unit->family->facts.replicated ? unit->gradient_elements : unit->accumulator_elements) * sizeof(float);
+    return unit->family->facts.replicated ? unit->gradient : unit->total;
 }
 
 void tess_fsdp_gradient_fetch(const tess_unit *unit, tess_page_use use)
@@ -104,21 +104,25 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* The most bytes on disk that one hook of a unit uses, with `n_sums` sums of its gradient, and that one tensor uses in
- * an update. */
+/* The most bytes on disk that one hook of a unit uses, with the sums of its gradient (two if n_micro_batches is 0), and
+ * that one tensor uses in an update. */
 typedef struct resident_bytes {
     size_t unit, tensor;
 } resident_bytes;
 
-static resident_bytes largest_on_disk(const tess_fsdp *fsdp, int n_sums)
+static resident_bytes largest_on_disk(const tess_fsdp *fsdp, int64_t n_micro_batches)
 {
-    enum { MOMENTS = 2 };
-    const size_t tensor = (size_t)fsdp->params_on_disk + fsdp->sums_on_disk + MOMENTS * (size_t)fsdp->moments_on_disk;
+    enum { MOMENTS = 2, SUMS = 2 };
+    const size_t tensor = (size_t)tess_fsdp_params_on_disk(fsdp) + tess_fsdp_sums_on_disk(fsdp) +
+                          MOMENTS * (size_t)tess_fsdp_moments_on_disk(fsdp);
     resident_bytes most = {0};
     for (int u = 0; u < fsdp->n_units; u++) {
         const tess_unit *unit = fsdp->units[u];
-        size_t sums = (size_t)n_sums * unit->accumulator_elements + (fsdp->replicated ? unit->gradient_elements : 0);
-        size_t elements = (fsdp->params_on_disk ? unit->master_elements : 0) + (fsdp->sums_on_disk ? sums : 0);
+        const int n_sums = n_micro_batches > 0 ? tess_fsdp_accumulators_needed(unit->family, n_micro_batches) : SUMS;
+        size_t sums = (size_t)n_sums * unit->accumulator_elements +
+                      (unit->family->facts.replicated ? unit->gradient_elements : 0);
+        size_t elements =
+            (tess_fsdp_params_on_disk(fsdp) ? unit->master_elements : 0) + (tess_fsdp_sums_on_disk(fsdp) ? sums : 0);
         most.unit = larger(most.unit, elements * sizeof(float));
         for (int i = 0; i < unit->n_params; i++) {
             size_t n = (size_t)(unit->params[i].held.size[0] * unit->params[i].row);
@@ -130,14 +134,14 @@ static resident_bytes largest_on_disk(const tess_fsdp *fsdp, int n_sums)
 
 size_t tess_fsdp_least_resident(const tess_fsdp *fsdp, int64_t n_micro_batches, int n_tensors)
 {
-    const resident_bytes most = largest_on_disk(fsdp, tess_fsdp_accumulators_needed(fsdp, n_micro_batches));
+    const resident_bytes most = largest_on_disk(fsdp, n_micro_batches);
     return larger(most.unit, most.tensor * (size_t)n_tensors);
 }
 
 size_t tess_fsdp_resident_bytes(const tess_fsdp *fsdp, int64_t n_micro_batches, int n_tensors)
 {
-    enum { IN_USE_COMING_AND_LEAVING = 3, SUMS = 2 };
-    const resident_bytes most = largest_on_disk(fsdp, SUMS);
+    enum { IN_USE_COMING_AND_LEAVING = 3 };
+    const resident_bytes most = largest_on_disk(fsdp, 0);
     const size_t ahead = IN_USE_COMING_AND_LEAVING * larger(most.unit, most.tensor);
     return larger(ahead + tess_fsdp_least_resident(fsdp, n_micro_batches, n_tensors), (size_t)LEAST_RESIDENT);
 }

@@ -9,7 +9,7 @@
 
 tess_status tess_fsdp_gradient_begin(tess_unit *unit)
 {
-    if (unit->fsdp->pass > 0)
+    if (unit->fsdp->step.pass > 0)
         return tess_fsdp_scratch_take(unit);
     return tess_fsdp_in_place(unit) ? tess_fsdp_in_place_begin(unit) : tess_fsdp_window_take(unit);
 }
@@ -29,7 +29,7 @@ tess_status tess_fsdp_gradient_end(tess_unit *unit)
     tess_fsdp_scratch *s = unit->scratch;
     if (s == NULL)
         return TESS_OK;
-    TESS_TRY(tess_fsdp_stream(unit->fsdp, &stream));
+    TESS_TRY(tess_fsdp_stream(&unit->fsdp->place, &stream));
     if (unit->in_place != NULL) {
         const tess_leaf_step sum = {.accumulate = true, .y = unit->in_place};
         TESS_TRY(tess_fsdp_sums_here(unit, &sum, 1));

@@ -11,14 +11,14 @@ static tess_status open_totals(tess_fsdp *fsdp, bool *found)
     *found = true;
     if (fsdp->persist_totals != NULL)
         return TESS_OK;
-    return tess_mem_alloc_named(fsdp->mem, TESS_POOL_MISC, "totals", (size_t)fsdp->n_units * sizeof(int32_t),
+    return tess_mem_alloc_named(fsdp->place.mem, TESS_POOL_MISC, "totals", (size_t)fsdp->n_units * sizeof(int32_t),
                                 (void **)&fsdp->persist_totals, found);
 }
 
 tess_status tess_fsdp_persist_note_totals(tess_fsdp *fsdp)
 {
     bool found;
-    if (!tess_mem_has_store(fsdp->mem) || fsdp->is_private || fsdp->device != NULL)
+    if (!tess_mem_has_store(fsdp->place.mem) || fsdp->place.is_private || fsdp->place.device != NULL)
         return TESS_OK;
     TESS_TRY(open_totals(fsdp, &found));
     for (int u = 0; u < fsdp->n_units; u++)
@@ -32,8 +32,8 @@ tess_status tess_fsdp_persist_note_totals(tess_fsdp *fsdp)
 tess_status tess_fsdp_find_gradients(tess_fsdp *fsdp, int64_t n_micro_batches)
 {
     bool found = false;
-    TESS_CHECK(tess_mem_has_store(fsdp->mem) && !fsdp->is_private && fsdp->state == TESS_FSDP_IDLE, TESS_E_INVALID,
-               "fsdp: gradients are found between steps, and where they are kept");
+    TESS_CHECK(tess_mem_has_store(fsdp->place.mem) && !fsdp->place.is_private && fsdp->state == TESS_FSDP_IDLE,
+               TESS_E_INVALID, "fsdp: gradients are found between steps, and where they are kept");
     TESS_TRY(tess_fsdp_accumulators_grow(fsdp, n_micro_batches));
     TESS_TRY(open_totals(fsdp, &found));
     TESS_CHECK(found, TESS_E_INTERNAL, "fsdp: no gradients were kept");

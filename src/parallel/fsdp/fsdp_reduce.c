@@ -14,7 +14,7 @@
 static tess_status add(tess_unit *unit, const tess_leaf_step *step)
 {
     tess_stream *stream = NULL;
-    TESS_TRY(tess_fsdp_stream(unit->fsdp, &stream));
+    TESS_TRY(tess_fsdp_stream(&unit->fsdp->place, &stream));
     unit->fsdp->traffic.reduced_bytes += 3 * sizeof(float) * unit->accumulator_elements;
     return tess_stream_kernels(stream)->add(
         stream,
@@ -40,27 +40,11 @@ static void push(tess_unit *unit)
         unit->n_sent--;
 }
 
-static tess_status widen(tess_stream *stream, const void *gradient, tess_dtype dtype, float *sum, int64_t n,
-                         bool accumulate)
-{
-    void *y = sum;
-    const tess_reduction r = {.x = &gradient,
-                              .n_inputs = 1,
-                              .dtype = dtype,
-                              .divisor = 1,
-                              .y = &y,
-                              .n_outputs = 1,
-                              .y_dtype = TESS_F32,
-                              .n = n,
-                              .accumulate = accumulate};
-    return tess_stream_kernels(stream)->reduce(stream, &r);
-}
-
 static void count_traffic(const tess_unit *unit, const tess_leaf_step *steps, int n_steps)
 {
     tess_fsdp *fsdp = unit->fsdp;
     for (int i = 0; i < n_steps; i++) {
-        size_t read = steps[i].n > 0 ? (size_t)steps[i].n * tess_dtype_size(fsdp->policy.reduce_dtype) : sizeof(float);
+        size_t read = steps[i].n > 0 ? (size_t)steps[i].n * tess_dtype_size(fsdp->reduce_form->moves) : sizeof(float);
         fsdp->traffic.reduced_bytes +=
             unit->accumulator_elements * (read + (size_t)(1 + steps[i].accumulate) * sizeof(float));
     }
@@ -69,18 +53,18 @@ static void count_traffic(const tess_unit *unit, const tess_leaf_step *steps, in
 /* A rank without peers only adds or widens the gradients, on all threads of the stream. */
 static tess_status sum_alone(tess_unit *unit)
 {
-    tess_dtype dtype = unit->fsdp->policy.reduce_dtype;
+    const tess_wire_form *form = unit->fsdp->reduce_form;
     tess_stream *stream = NULL;
-    TESS_TRY(tess_fsdp_stream(unit->fsdp, &stream));
+    TESS_TRY(tess_fsdp_stream(&unit->fsdp->place, &stream));
     push(unit);
     TESS_TRY(tess_fsdp_sums_here(unit, unit->steps, 1));
     count_traffic(unit, unit->steps, 1);
     for (int i = 0; i < unit->n_params; i++) {
         const tess_fsdp_param *p = &unit->params[i];
-        const void *gradient = (const char *)unit->window->data + p->window_offset * tess_dtype_size(dtype);
+        const void *gradient = (const char *)unit->window->data + form->row_bytes(form, (int64_t)p->window_offset);
         if (p->trainable)
-            TESS_TRY(widen(stream, gradient, dtype, unit->steps[0].y + p->accumulator_offset, p->rows * p->row,
-                           unit->steps[0].accumulate));
+            TESS_TRY(form->sum(form, stream, gradient, p->rows * p->row, unit->steps[0].accumulate,
+                               unit->steps[0].y + p->accumulator_offset));
     }
     tess_fsdp_window_release(unit);
     TESS_TRY(add_rest(unit));
@@ -90,27 +74,28 @@ static tess_status sum_alone(tess_unit *unit)
 
 static tess_status send(tess_unit *unit, const tess_leaf_step *steps, int n_steps)
 {
+    tess_fsdp_family *family = unit->family;
     tess_fsdp *fsdp = unit->fsdp;
-    unit->reduce_number = ++fsdp->n_issued;
+    unit->reduce_number = ++family->sequence.issued;
     unit->window->reducing = true;
-    tess_fsdp_stamp_now(fsdp, unit->reduce_number);
-    unit->window->released = ++fsdp->n_windows_released;
+    tess_fsdp_stamp_now(family, unit->reduce_number);
+    unit->window->released = ++family->n_windows_released;
     count_traffic(unit, steps, n_steps);
-    tess_team_label(fsdp->shard_team, unit->label, unit->number);
+    tess_team_label(family->teams.shard_team, unit->label, unit->number);
     tess_status status =
-        tess_reduce_scatter_leaves(fsdp->shard_team, unit->window->data, fsdp->policy.reduce_dtype, steps, n_steps,
-                                   unit->reduce_pieces, (size_t)unit->n_trainable, &unit->reduce_work);
-    tess_team_label(fsdp->shard_team, NULL, -1);
+        tess_reduce_scatter_leaves(family->teams.shard_team, unit->window->data, fsdp->reduce_form->moves, steps,
+                                   n_steps, unit->reduce_pieces, (size_t)unit->n_trainable, &unit->reduce_work);
+    tess_team_label(family->teams.shard_team, NULL, -1);
     return status;
 }
 
 static tess_status wait_for_shards(tess_unit *unit)
 {
-    tess_fsdp *fsdp = unit->fsdp;
-    TESS_TRY_CTX(tess_fsdp_wait(fsdp, &unit->reduce_work, unit->reduce_number), "gradients of unit '%s'", unit->name);
+    tess_fsdp_family *family = unit->family;
+    TESS_TRY_CTX(tess_fsdp_wait(family, &unit->reduce_work, unit->reduce_number), "gradients of unit '%s'", unit->name);
     tess_fsdp_bad_gradient_note(unit);
-    if (unit->reduce_number > fsdp->n_proven)
-        fsdp->n_proven = unit->reduce_number;
+    if (unit->reduce_number > family->sequence.proven)
+        family->sequence.proven = unit->reduce_number;
     tess_fsdp_window_release(unit);
     return TESS_OK;
 }
@@ -118,16 +103,16 @@ static tess_status wait_for_shards(tess_unit *unit)
 /* Called when the sum over this replica's shards is complete: begins the sum over the replicas. */
 static tess_status finish_shards(tess_unit *unit)
 {
-    tess_fsdp *fsdp = unit->fsdp;
+    const tess_fsdp_family *family = unit->family;
     if (unit->reduce_work == NULL)
         return TESS_OK;
     TESS_TRY(wait_for_shards(unit));
     if (unit->incoming == NULL)
         return TESS_OK;
-    tess_team_label(fsdp->replicate_team, unit->label, unit->number);
-    tess_status status = tess_all_reduce(fsdp->replicate_team, unit->incoming, unit->incoming,
+    tess_team_label(family->teams.replicate_team, unit->label, unit->number);
+    tess_status status = tess_all_reduce(family->teams.replicate_team, unit->incoming, unit->incoming,
                                          unit->accumulator_elements, TESS_F32, TESS_SUM, &unit->replica_work);
-    tess_team_label(fsdp->replicate_team, NULL, -1);
+    tess_team_label(family->teams.replicate_team, NULL, -1);
     TESS_TRY_CTX(status, "gradients of unit '%s' over the replicas", unit->name);
     return TESS_OK;
 }
@@ -142,9 +127,10 @@ tess_status tess_fsdp_reduce_flush(tess_fsdp *fsdp)
 /* Begins the sum over the replicas for the unit that was sent before. */
 static tess_status send_to_replicas(tess_unit *unit)
 {
+    tess_fsdp_family *family = unit->family;
     tess_fsdp *fsdp = unit->fsdp;
     unit->incoming = tess_leaf_unused(&unit->counter);
-    const tess_leaf_step sum = {.n = fsdp->n_shards, .y = unit->incoming};
+    const tess_leaf_step sum = {.n = family->teams.n_shards, .y = unit->incoming};
     TESS_TRY(tess_fsdp_sums_here(unit, &sum, 1));
     TESS_TRY(send(unit, &sum, 1));
     TESS_TRY(tess_fsdp_reduce_flush(fsdp));
@@ -156,22 +142,22 @@ static tess_status exchange(tess_unit *unit)
 {
     int n_steps;
     tess_stream *stream = NULL;
-    const tess_leaf_step *steps = tess_fsdp_exchange_steps(unit->fsdp, unit->reduce_micro, &n_steps);
+    const tess_leaf_step *steps = tess_fsdp_exchange_steps(unit->family, unit->reduce_micro, &n_steps);
     TESS_TRY(tess_fsdp_reduce_flush(unit->fsdp));
     TESS_TRY(send(unit, steps, n_steps));
     TESS_TRY(wait_for_shards(unit));
-    TESS_TRY(tess_fsdp_stream(unit->fsdp, &stream));
+    TESS_TRY(tess_fsdp_stream(&unit->fsdp->place, &stream));
     return tess_fsdp_exchange_add(unit, stream);
 }
 
 static tess_status reduce(tess_unit *unit)
 {
-    const tess_fsdp *fsdp = unit->fsdp;
-    if (fsdp->alone)
+    const tess_fsdp_family *family = unit->family;
+    if (family->facts.alone)
         return sum_alone(unit);
-    if (tess_fsdp_exchanges(fsdp, unit->reduce_micro))
+    if (tess_fsdp_exchanges(family, unit->reduce_micro))
         return exchange(unit);
-    if (fsdp->n_replicas > 1)
+    if (family->teams.n_replicas > 1)
         return send_to_replicas(unit);
     push(unit);
     TESS_TRY(tess_fsdp_sums_here(unit, unit->steps, unit->n_sent));
@@ -206,8 +192,7 @@ tess_status tess_fsdp_reduce_finish(tess_unit *unit)
 
 bool tess_fsdp_in_place(const tess_unit *unit)
 {
-    const tess_fsdp *fsdp = unit->fsdp;
-    return fsdp->alone && fsdp->policy.reduce_dtype == TESS_F32 && unit->micro % 2 == 0;
+    return unit->family->facts.alone && unit->fsdp->reduce_form->moves == TESS_F32 && unit->micro % 2 == 0;
 }
 
 tess_status tess_fsdp_in_place_begin(tess_unit *unit)
@@ -230,18 +215,18 @@ tess_status tess_fsdp_in_place_end(tess_unit *unit)
 
 static tess_status gather_gradient(tess_unit *unit)
 {
-    tess_fsdp *fsdp = unit->fsdp;
+    tess_fsdp_family *family = unit->family;
     const tess_leaf_step total = {.accumulate = true, .y = unit->total};
     tess_fsdp_gradient_fetch(unit, TESS_PAGE_OVERWRITE);
     TESS_TRY(tess_fsdp_sums_here(unit, &total, 1));
     TESS_TRY(tess_fsdp_gradient_wait(unit));
-    uint64_t number = ++fsdp->n_issued;
-    tess_team_label(fsdp->shard_team, unit->label, unit->number);
-    tess_status status = tess_all_gather_pieces(fsdp->shard_team, unit->total, TESS_F32, unit->gradient, TESS_F32,
-                                                unit->gradient_pieces, (size_t)unit->n_trainable, NULL);
-    tess_team_label(fsdp->shard_team, NULL, -1);
+    uint64_t number = ++family->sequence.issued;
+    tess_team_label(family->teams.shard_team, unit->label, unit->number);
+    tess_status status = tess_all_gather_pieces(family->teams.shard_team, unit->total, TESS_F32, unit->gradient,
+                                                TESS_F32, unit->gradient_pieces, (size_t)unit->n_trainable, NULL);
+    tess_team_label(family->teams.shard_team, NULL, -1);
     TESS_TRY_CTX(status, "gradients of unit '%s'", unit->name);
-    fsdp->n_proven = number;
+    family->sequence.proven = number;
     tess_fsdp_gradient_release(unit);
     return TESS_OK;
 }
@@ -250,7 +235,7 @@ tess_status tess_fsdp_reduce_total(tess_unit *unit)
 {
     unit->total = tess_leaf_total(&unit->counter, unit->steps, &unit->n_steps);
     TESS_TRY(add_rest(unit));
-    if (unit->fsdp->replicated)
+    if (unit->family->facts.replicated)
         TESS_TRY(gather_gradient(unit));
     tess_fsdp_sums_release(unit);
     return TESS_OK;
@@ -267,7 +252,7 @@ static bool is_under_way(const tess_unit *unit)
 static bool begins_sum(const tess_unit *unit)
 {
     const tess_fsdp *fsdp = unit->fsdp;
-    return tess_fsdp_in_place(unit) ? fsdp->pass == 0 : fsdp->pass == fsdp->n_passes - 1;
+    return tess_fsdp_in_place(unit) ? fsdp->step.pass == 0 : fsdp->step.pass == fsdp->step.n_passes - 1;
 }
 
 /* Prefetches from disk the sums that the unit's next leaves need; the counter gives the same sums then. */
@@ -277,9 +262,10 @@ void tess_fsdp_reduce_ahead(const tess_unit *unit)
     tess_leaf_counter counter = unit->counter;
     tess_leaf_step steps[TESS_LEAF_STEPS];
     int n = 0;
-    if (!fsdp->sums_on_disk || unit->n_trainable == 0 || unit->n_begun > 0 || is_under_way(unit) || !begins_sum(unit))
+    if (!tess_fsdp_sums_on_disk(fsdp) || unit->n_trainable == 0 || unit->n_begun > 0 || is_under_way(unit) ||
+        !begins_sum(unit))
         return;
-    if (tess_fsdp_in_place(unit) || fsdp->n_replicas > 1)
+    if (tess_fsdp_in_place(unit) || unit->family->teams.n_replicas > 1)
         steps[n++] = (tess_leaf_step){.y = tess_leaf_unused(&counter)};
     else
         tess_leaf_push(&counter, tess_fsdp_leaves_of(fsdp, unit->micro), steps, &n);
@@ -291,7 +277,7 @@ void tess_fsdp_reduce_total_ahead(const tess_unit *unit)
     tess_leaf_counter counter = unit->counter;
     tess_leaf_step steps[TESS_LEAF_STEPS];
     int n = 0;
-    if (!unit->fsdp->sums_on_disk || is_under_way(unit))
+    if (!tess_fsdp_sums_on_disk(unit->fsdp) || is_under_way(unit))
         return;
     tess_leaf_total(&counter, steps, &n);
     tess_fsdp_sums_fetch(unit, steps, n);

@@ -1,7 +1,6 @@
 /* Finds memory whose content several ranks share, for checks that it is still equal. */
 #include <string.h>
 
-#include "device/fp8.h"
 #include "parallel/fsdp/fsdp_impl.h"
 
 tess_team *tess_fsdp_holders(const tess_fsdp *fsdp, int index)
@@ -9,12 +8,13 @@ tess_team *tess_fsdp_holders(const tess_fsdp *fsdp, int index)
     if (!tess_fsdp_has_param(fsdp, index))
         return NULL;
     const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, index);
-    bool whole = p->tp.kind != TESS_SHARD && fsdp->n_tp > 1;
-    if (fsdp->replicated && !p->narrow)
-        return whole ? fsdp->model_team : fsdp->data_team;
-    if (fsdp->n_replicas > 1)
-        return whole ? fsdp->copies_team : fsdp->replicate_team;
-    return whole ? fsdp->tp_team : NULL;
+    const tess_fsdp_family *family = fsdp->params[index].unit->family;
+    bool whole = p->tp.kind != TESS_SHARD && fsdp->topology.n_tp > 1;
+    if (family->facts.replicated && !p->narrow)
+        return whole ? fsdp->topology.model_team : fsdp->topology.data_team;
+    if (family->teams.n_replicas > 1)
+        return whole ? family->teams.copies_team : family->teams.replicate_team;
+    return whole ? fsdp->topology.tp_team : NULL;
 }
 
 /* Returns the gathered copy of parameter `p` of `unit`, beginning with this rank's own rows. NULL: no copy is in
@@ -22,10 +22,10 @@ tess_team *tess_fsdp_holders(const tess_fsdp *fsdp, int index)
 static const char *own_rows_of_copy(const tess_unit *unit, const tess_fsdp_param *p)
 {
     const tess_fsdp_slot *slot = unit->slot;
-    if (unit->fsdp->direct || slot == NULL || !slot->valid || slot->work != NULL)
+    if (unit->family->facts.direct || slot == NULL || !slot->valid || slot->work != NULL)
         return NULL;
     size_t before_own = (size_t)(p->own.begin[0] - p->part.begin[0]);
-    return (const char *)slot->data + p->full_at + before_own * tess_fsdp_row_bytes(unit->fsdp, p);
+    return (const char *)slot->data + p->full_at + before_own * tess_fsdp_row_bytes(p);
 }
 
 static int64_t first_difference(const char *a, const char *b, int64_t n, size_t size)
@@ -42,22 +42,20 @@ static int64_t first_difference(const char *a, const char *b, int64_t n, size_t 
 static tess_status find_in_rows(tess_fsdp *fsdp, const tess_unit *unit, const tess_fsdp_param *p, const float *master,
                                 const char *copy, int64_t *found)
 {
-    size_t bytes = tess_fsdp_row_bytes(fsdp, p), size = p->fp8 ? 1 : tess_dtype_size(fsdp->policy.param_dtype);
+    size_t bytes = tess_fsdp_row_bytes(p), size = tess_dtype_size(p->form->moves);
     char *row = NULL;
-    TESS_TRY(tess_mem_alloc(fsdp->mem, TESS_POOL_MISC, bytes, "a row", (void **)&row));
+    TESS_TRY(tess_mem_alloc(fsdp->place.mem, TESS_POOL_MISC, bytes, "a row", (void **)&row));
     tess_status status = TESS_OK;
     for (int64_t r = 0; r < p->own.size[0] && *found < 0 && status == TESS_OK; r++) {
         if (p->narrow)
             memcpy(row, unit->codes + p->codes_at + (size_t)r * bytes, bytes);
         else
-            status = tess_fsdp_convert_rows(fsdp, p, master + r * p->row, 1, row);
+            status = tess_fsdp_convert_rows(&fsdp->place, p, master + r * p->row, 1, row);
         int64_t at = first_difference(copy + (size_t)r * bytes, row, (int64_t)(bytes / size), size);
-        if (at >= p->row) /* a scale counts as the first element of its block */
-            at = (at - p->row) * TESS_FP8_BLOCK;
         if (status == TESS_OK && at >= 0)
-            *found = r * p->row + at;
+            *found = r * p->row + (p->form->element != NULL ? p->form->element(p->row, at) : at);
     }
-    tess_mem_free(fsdp->mem, row);
+    tess_mem_free(fsdp->place.mem, row);
     return status;
 }
 
@@ -65,38 +63,30 @@ static tess_status find_in_rows(tess_fsdp *fsdp, const tess_unit *unit, const te
 enum { AT_ONCE = 8192 };
 
 /* `room` is device memory. */
-static tess_status round_block(const tess_fsdp *fsdp, const float *master, int64_t n, void *room, char *rounded)
+static tess_status compare_blocks(tess_stream *stream, const tess_wire_form *form, const float *master,
+                                  const char *copy, int64_t n, void *room, int64_t *found)
 {
-    tess_dtype dtype = fsdp->policy.param_dtype;
-    TESS_TRY(tess_stream_kernels(fsdp->stream)
-                 ->convert(fsdp->stream,
-                           &(tess_convert_args){.x = master, .from = TESS_F32, .y = room, .to = dtype, .n = n}));
-    return tess_fetch(fsdp->stream, rounded, room, (size_t)n * tess_dtype_size(dtype));
-}
-
-/* `room`: of the device. */
-static tess_status compare_blocks(tess_fsdp *fsdp, const float *master, const char *copy, int64_t n, void *room,
-                                  int64_t *found)
-{
-    size_t size = tess_dtype_size(fsdp->policy.param_dtype);
+    const size_t size = tess_dtype_size(form->moves);
     char rounded[AT_ONCE * sizeof(float)], copied[AT_ONCE * sizeof(float)];
     for (int64_t begin = 0; begin < n && *found < 0; begin += AT_ONCE) {
         int64_t now = n - begin < AT_ONCE ? n - begin : AT_ONCE;
         const void *seen;
-        TESS_TRY(round_block(fsdp, master + begin, now, room, rounded));
-        TESS_TRY(tess_view(fsdp->stream, copy + (size_t)begin * size, (size_t)now * size, copied, &seen));
+        TESS_TRY(form->encode(form, stream, master + begin, 1, now, room));
+        TESS_TRY(tess_fetch(stream, rounded, room, (size_t)now * size));
+        TESS_TRY(tess_view(stream, copy + (size_t)begin * size, (size_t)now * size, copied, &seen));
         int64_t at = first_difference(seen, rounded, now, size);
         *found = at >= 0 ? begin + at : -1;
     }
     return TESS_OK;
 }
 
-static tess_status find_in_blocks(tess_fsdp *fsdp, const float *master, const char *copy, int64_t n, int64_t *found)
+static tess_status find_in_blocks(tess_fsdp_place *place, const tess_wire_form *form, const float *master,
+                                  const char *copy, int64_t n, int64_t *found)
 {
     float *room;
-    TESS_TRY(tess_fsdp_alloc(fsdp, TESS_POOL_MISC, AT_ONCE, "rounded weights", &room));
-    tess_status status = compare_blocks(fsdp, master, copy, n, room, found);
-    tess_fsdp_free(fsdp, room);
+    TESS_TRY(tess_fsdp_alloc(place, TESS_POOL_MISC, AT_ONCE, "rounded weights", &room));
+    tess_status status = compare_blocks(place->stream, form, master, copy, n, room, found);
+    tess_fsdp_free(place, room);
     return status;
 }
 
@@ -113,9 +103,9 @@ tess_status tess_fsdp_copy_differs(tess_fsdp *fsdp, int index, int64_t *at)
     tess_stream *stream = NULL;
     if (n == 0)
         return TESS_OK;
-    TESS_TRY(tess_fsdp_stream(fsdp, &stream));
-    tess_status status = fsdp->device != NULL ? find_in_blocks(fsdp, master, copy, n, &found)
-                                              : find_in_rows(fsdp, unit, p, master, copy, &found);
+    TESS_TRY(tess_fsdp_stream(&fsdp->place, &stream));
+    tess_status status = fsdp->place.device != NULL ? find_in_blocks(&fsdp->place, p->form, master, copy, n, &found)
+                                                    : find_in_rows(fsdp, unit, p, master, copy, &found);
     *at = status == TESS_OK && found >= 0 ? tess_fsdp_element(p, &p->own, found) : -1;
     return status;
 }

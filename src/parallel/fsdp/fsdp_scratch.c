@@ -22,10 +22,11 @@ tess_status tess_fsdp_scratch_take(tess_unit *unit)
         s = s->next;
     if (s == NULL) {
         float *data;
-        TESS_TRY(tess_fsdp_alloc(fsdp, TESS_POOL_GRADS, elements_for(unit), "gradients of a pass", &data));
-        tess_status status = tess_mem_alloc(fsdp->mem, TESS_POOL_MISC, sizeof(*s), "gradients of a pass", (void **)&s);
+        TESS_TRY(tess_fsdp_alloc(&fsdp->place, TESS_POOL_GRADS, elements_for(unit), "gradients of a pass", &data));
+        tess_status status =
+            tess_mem_alloc(fsdp->place.mem, TESS_POOL_MISC, sizeof(*s), "gradients of a pass", (void **)&s);
         if (status != TESS_OK) {
-            tess_fsdp_free(fsdp, data);
+            tess_fsdp_free(&fsdp->place, data);
             return status;
         }
         *s = (tess_fsdp_scratch){.next = fsdp->scratch, .data = data, .size_class = unit->window_class};
@@ -41,7 +42,7 @@ void tess_fsdp_scratch_free(tess_fsdp *fsdp)
     while (fsdp->scratch != NULL) {
         tess_fsdp_scratch *s = fsdp->scratch;
         fsdp->scratch = s->next;
-        tess_fsdp_free(fsdp, s->data);
-        tess_mem_free(fsdp->mem, s);
+        tess_fsdp_free(&fsdp->place, s->data);
+        tess_mem_free(fsdp->place.mem, s);
     }
 }

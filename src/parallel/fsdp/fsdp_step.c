@@ -5,7 +5,10 @@ tess_status tess_fsdp_reserve(tess_fsdp *fsdp, int64_t n_micro_batches)
 {
     TESS_CHECK(fsdp->state == TESS_FSDP_IDLE, TESS_E_INVALID, "fsdp: reserve before materialize, or inside a step");
     TESS_TRY(tess_fsdp_accumulators_grow(fsdp, n_micro_batches));
-    return tess_fsdp_exchanges_any(fsdp, n_micro_batches) ? tess_fsdp_exchange_alloc(fsdp) : TESS_OK;
+    for (int i = 0; i < fsdp->n_families; i++)
+        if (tess_fsdp_exchanges_any(fsdp->families[i], n_micro_batches))
+            TESS_TRY(tess_fsdp_exchange_alloc(fsdp->families[i]));
+    return TESS_OK;
 }
 
 static tess_status begin_step(tess_fsdp *fsdp, int64_t n_leaves)
@@ -27,10 +30,10 @@ static tess_status begin_step(tess_fsdp *fsdp, int64_t n_leaves)
     }
     TESS_TRY_CTX(tess_fsdp_reserve(fsdp, n_leaves), "fsdp: step_begin");
     fsdp->state = TESS_FSDP_STEP;
-    fsdp->n_leaves = n_leaves;
-    fsdp->n_micro = (int)tess_shares_rounds(&shares, n_leaves);
-    fsdp->micro = -1;
-    fsdp->all_open = false;
+    fsdp->step.n_leaves = n_leaves;
+    fsdp->step.n_micro = (int)tess_shares_rounds(&shares, n_leaves);
+    fsdp->step.micro = -1;
+    fsdp->step.all_open = false;
     fsdp->n_order = 0; /* an evaluation's order of units is not remembered */
     return TESS_OK;
 }
@@ -43,7 +46,7 @@ tess_status tess_fsdp_step_begin(tess_fsdp *fsdp, int n_local_micro_batches)
 tess_status tess_fsdp_step_begin_shared(tess_fsdp *fsdp, int64_t n_micro_batches, int *n_local)
 {
     TESS_TRY(begin_step(fsdp, n_micro_batches));
-    *n_local = fsdp->n_micro;
+    *n_local = fsdp->step.n_micro;
     return TESS_OK;
 }
 
@@ -53,15 +56,15 @@ static tess_status check_hooks(const tess_fsdp *fsdp, const char *call)
         const tess_unit *unit = fsdp->units[u];
         TESS_CHECK(unit->n_forward == 0, TESS_E_INVALID,
                    "unit '%s': %s while the forward of micro-batch %d is open; post_forward is missing", unit->name,
-                   call, fsdp->micro);
+                   call, fsdp->step.micro);
         TESS_CHECK(unit->n_begun == 0, TESS_E_INVALID,
                    "unit '%s': %s while the backward of micro-batch %d is open; post_backward is missing", unit->name,
-                   call, fsdp->micro);
+                   call, fsdp->step.micro);
     }
     for (int u = 0; u < fsdp->n_units; u++)
         TESS_CHECK(fsdp->units[u]->backward_done || fsdp->units[u]->n_trainable == 0, TESS_E_INVALID,
                    "unit '%s': %s, but micro-batch %d had no backward; a unit without use still owes a zero gradient",
-                   fsdp->units[u]->name, call, fsdp->micro);
+                   fsdp->units[u]->name, call, fsdp->step.micro);
     return TESS_OK;
 }
 
@@ -85,35 +88,36 @@ static tess_status end_pass(tess_fsdp *fsdp, const char *call)
 
 static tess_status end_micro(tess_fsdp *fsdp, const char *call)
 {
-    TESS_CHECK(fsdp->pass == fsdp->n_passes - 1, TESS_E_INVALID, "fsdp: %s after %d of %d passes of micro-batch %d",
-               call, fsdp->pass + 1, fsdp->n_passes, fsdp->micro);
+    TESS_CHECK(fsdp->step.pass == fsdp->step.n_passes - 1, TESS_E_INVALID,
+               "fsdp: %s after %d of %d passes of micro-batch %d", call, fsdp->step.pass + 1, fsdp->step.n_passes,
+               fsdp->step.micro);
     return end_pass(fsdp, call);
 }
 
 tess_status tess_fsdp_pass_begin(tess_fsdp *fsdp, int pass)
 {
-    TESS_CHECK(fsdp->state == TESS_FSDP_STEP && fsdp->micro >= 0, TESS_E_INVALID,
+    TESS_CHECK(fsdp->state == TESS_FSDP_STEP && fsdp->step.micro >= 0, TESS_E_INVALID,
                "fsdp: pass_begin %d outside a micro-batch; call tess_fsdp_micro_begin first", pass);
-    TESS_CHECK(pass == fsdp->pass + 1 && pass < fsdp->n_passes, TESS_E_INVALID,
+    TESS_CHECK(pass == fsdp->step.pass + 1 && pass < fsdp->step.n_passes, TESS_E_INVALID,
                "fsdp: pass_begin %d after pass %d of %d; they come in order (tess_fsdp_set_passes says how many)", pass,
-               fsdp->pass, fsdp->n_passes);
+               fsdp->step.pass, fsdp->step.n_passes);
     TESS_TRY(end_pass(fsdp, "pass_begin"));
-    fsdp->pass = pass;
+    fsdp->step.pass = pass;
     return TESS_OK;
 }
 
 tess_status tess_fsdp_micro_begin(tess_fsdp *fsdp, int local_index)
 {
     TESS_CHECK(fsdp->state == TESS_FSDP_STEP, TESS_E_INVALID, "fsdp: micro_begin %d outside a step", local_index);
-    TESS_CHECK(local_index == fsdp->micro + 1 && local_index < fsdp->n_micro, TESS_E_INVALID,
-               "fsdp: micro_begin %d after micro-batch %d of %d; they come in order", local_index, fsdp->micro,
-               fsdp->n_micro);
+    TESS_CHECK(local_index == fsdp->step.micro + 1 && local_index < fsdp->step.n_micro, TESS_E_INVALID,
+               "fsdp: micro_begin %d after micro-batch %d of %d; they come in order", local_index, fsdp->step.micro,
+               fsdp->step.n_micro);
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_REDUCE);
-    if (fsdp->micro >= 0)
+    if (fsdp->step.micro >= 0)
         TESS_TRY(end_micro(fsdp, "micro_begin"));
     tess_phase_switch(fsdp->clock, phase);
-    fsdp->micro = local_index;
-    fsdp->pass = 0;
+    fsdp->step.micro = local_index;
+    fsdp->step.pass = 0;
     for (int u = 0; u < fsdp->n_units; u++)
         fsdp->units[u]->micro = local_index;
     return TESS_OK;
@@ -121,15 +125,15 @@ tess_status tess_fsdp_micro_begin(tess_fsdp *fsdp, int local_index)
 
 tess_status tess_fsdp_micro_begin_all(tess_fsdp *fsdp)
 {
-    TESS_CHECK(fsdp->state == TESS_FSDP_STEP && fsdp->micro < 0, TESS_E_INVALID,
+    TESS_CHECK(fsdp->state == TESS_FSDP_STEP && fsdp->step.micro < 0, TESS_E_INVALID,
                "fsdp: micro_begin_all %s; it follows step_begin",
                fsdp->state == TESS_FSDP_STEP ? "inside a micro-batch" : "outside a step");
-    TESS_CHECK(fsdp->n_passes == 1, TESS_E_INVALID,
+    TESS_CHECK(fsdp->step.n_passes == 1, TESS_E_INVALID,
                "fsdp: micro_begin_all with %d passes; passes of a micro-batch are run one after the other",
-               fsdp->n_passes);
-    fsdp->all_open = true;
-    fsdp->micro = fsdp->n_micro - 1;
-    fsdp->pass = 0;
+               fsdp->step.n_passes);
+    fsdp->step.all_open = true;
+    fsdp->step.micro = fsdp->step.n_micro - 1;
+    fsdp->step.pass = 0;
     for (int u = 0; u < fsdp->n_units; u++)
         fsdp->units[u]->micro = 0;
     return TESS_OK;
@@ -138,8 +142,8 @@ tess_status tess_fsdp_micro_begin_all(tess_fsdp *fsdp)
 tess_status tess_fsdp_step_end(tess_fsdp *fsdp)
 {
     TESS_CHECK(fsdp->state == TESS_FSDP_STEP, TESS_E_INVALID, "fsdp: step_end outside a step");
-    TESS_CHECK(fsdp->micro == fsdp->n_micro - 1, TESS_E_INVALID, "fsdp: step_end after %d of %d micro-batches",
-               fsdp->micro + 1, fsdp->n_micro);
+    TESS_CHECK(fsdp->step.micro == fsdp->step.n_micro - 1, TESS_E_INVALID,
+               "fsdp: step_end after %d of %d micro-batches", fsdp->step.micro + 1, fsdp->step.n_micro);
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_REDUCE);
     TESS_TRY(end_micro(fsdp, "step_end"));
     TESS_TRY(tess_fsdp_reduce_flush(fsdp));
@@ -153,12 +157,12 @@ tess_status tess_fsdp_step_end(tess_fsdp *fsdp)
         TESS_TRY(tess_fsdp_reduce_total(unit));
     }
     /* Peers read master weights on a device in place. A rank that has reached the norm no longer reads them. */
-    if (fsdp->device != NULL)
+    if (fsdp->place.device != NULL)
         TESS_TRY(tess_fsdp_slots_settle(fsdp));
     TESS_TRY(tess_fsdp_persist_note_totals(fsdp));
     tess_phase_switch(fsdp->clock, phase);
     fsdp->state = TESS_FSDP_IDLE;
-    fsdp->micro = -1;
+    fsdp->step.micro = -1;
     fsdp->gradients_ready = true;
     return TESS_OK;
 }

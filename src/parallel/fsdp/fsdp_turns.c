@@ -20,13 +20,13 @@ static bool may_create(const tess_unit *unit, int n_windows)
 
 tess_status tess_fsdp_window_take(tess_unit *unit)
 {
-    tess_fsdp *fsdp = unit->fsdp;
+    tess_fsdp_family *family = unit->family;
     TESS_TRY(tess_fsdp_reduce_finish(unit)); /* the reduction of the previous micro-batch */
     if (unit->window != NULL)
         return TESS_OK;
     int n_windows = 0;
     tess_fsdp_window *free_window = NULL, *oldest = NULL;
-    for (tess_fsdp_window *w = fsdp->windows; w != NULL && !fsdp->hold; w = w->next) {
+    for (tess_fsdp_window *w = family->windows; w != NULL && !tess_fsdp_holds_windows(family); w = w->next) {
         if (w->size_class != unit->window_class)
             continue;
         n_windows++;

@@ -6,7 +6,7 @@ static size_t elements_for(const tess_unit *unit)
 {
     const tess_fsdp *fsdp = unit->fsdp;
     size_t elements = unit->window_elements;
-    for (int u = 0; !fsdp->hold && u < fsdp->n_units; u++)
+    for (int u = 0; !tess_fsdp_holds_windows(unit->family) && u < fsdp->n_units; u++)
         if (fsdp->units[u]->window_class == unit->window_class && fsdp->units[u]->window_elements > elements)
             elements = fsdp->units[u]->window_elements;
     return elements;
@@ -14,24 +14,26 @@ static size_t elements_for(const tess_unit *unit)
 
 tess_status tess_fsdp_window_create(tess_unit *unit, tess_fsdp_window **out)
 {
+    tess_fsdp_family *family = unit->family;
     tess_fsdp *fsdp = unit->fsdp;
     size_t elements = elements_for(unit);
     tess_fsdp_window *window = NULL;
-    TESS_TRY(tess_mem_alloc(fsdp->mem, TESS_POOL_MISC, sizeof(*window), "window", (void **)&window));
+    TESS_TRY(tess_mem_alloc(fsdp->place.mem, TESS_POOL_MISC, sizeof(*window), "window", (void **)&window));
     *window = (tess_fsdp_window){.elements = elements, .size_class = unit->window_class};
-    tess_dtype dtype = fsdp->policy.reduce_dtype;
+    const tess_wire_form *form = fsdp->reduce_form;
     tess_status status = TESS_OK;
-    if (dtype != TESS_F32)
-        TESS_GOTO(tess_fsdp_alloc(fsdp, TESS_POOL_COMM, elements, "float32 gradients", &window->staging), no_staging);
-    TESS_GOTO(tess_fsdp_window_alloc(fsdp, elements * tess_dtype_size(dtype), &window->data), no_data);
-    window->next = fsdp->windows;
-    fsdp->windows = window;
+    if (form->moves != TESS_F32)
+        TESS_GOTO(tess_fsdp_alloc(&fsdp->place, TESS_POOL_COMM, elements, "float32 gradients", &window->staging),
+                  no_staging);
+    TESS_GOTO(tess_fsdp_window_alloc(family, form->row_bytes(form, (int64_t)elements), &window->data), no_data);
+    window->next = family->windows;
+    family->windows = window;
     *out = window;
     return TESS_OK;
 no_data:
-    tess_fsdp_free(fsdp, window->staging);
+    tess_fsdp_free(&fsdp->place, window->staging);
 no_staging:
-    tess_mem_free(fsdp->mem, window);
+    tess_mem_free(fsdp->place.mem, window);
     return status;
 }
 
@@ -43,19 +45,19 @@ float *tess_fsdp_window_floats(const tess_fsdp_window *window)
 void tess_fsdp_window_release(tess_unit *unit)
 {
     unit->window->reducing = false;
-    if (unit->fsdp->hold)
+    if (tess_fsdp_holds_windows(unit->family))
         return;
     unit->window->unit = NULL;
     unit->window = NULL;
 }
 
-void tess_fsdp_windows_free(tess_fsdp *fsdp)
+void tess_fsdp_windows_free(tess_fsdp_family *family)
 {
-    while (fsdp->windows != NULL) {
-        tess_fsdp_window *window = fsdp->windows;
-        fsdp->windows = window->next;
-        tess_fsdp_window_free(fsdp, window->data);
-        tess_fsdp_free(fsdp, window->staging);
-        tess_mem_free(fsdp->mem, window);
+    while (family->windows != NULL) {
+        tess_fsdp_window *window = family->windows;
+        family->windows = window->next;
+        tess_fsdp_window_free(family, window->data);
+        tess_fsdp_free(&family->fsdp->place, window->staging);
+        tess_mem_free(family->fsdp->place.mem, window);
     }
 }

@@ -8,25 +8,26 @@ static tess_status convert_alone(tess_unit *unit, void *full)
 {
     for (int i = 0; i < unit->n_params; i++) {
         const tess_fsdp_param *p = &unit->params[i];
-        TESS_TRY(
-            tess_fsdp_convert_rows(unit->fsdp, p, unit->master + p->master_offset, p->rows, (char *)full + p->full_at));
+        TESS_TRY(tess_fsdp_convert_rows(&unit->fsdp->place, p, unit->master + p->master_offset, p->rows,
+                                        (char *)full + p->full_at));
     }
     return TESS_OK;
 }
 
 static tess_status send(tess_unit *unit, tess_fsdp_slot *slot)
 {
+    tess_fsdp_family *family = unit->family;
     tess_fsdp *fsdp = unit->fsdp;
     if (unit->coded)
         TESS_TRY(tess_fsdp_codes_refresh(unit));
-    tess_team_label(fsdp->shard_team, unit->label, unit->number);
+    tess_team_label(family->teams.shard_team, unit->label, unit->number);
     tess_status status = tess_all_gather_pieces(
-        fsdp->shard_team, unit->coded ? (const void *)unit->codes : unit->master, unit->coded ? TESS_U8 : TESS_F32,
-        slot->data, unit->coded ? TESS_U8 : fsdp->policy.param_dtype, unit->gather_pieces, (size_t)unit->n_params,
-        &slot->work);
-    tess_team_label(fsdp->shard_team, NULL, -1);
+        family->teams.shard_team, unit->coded ? (const void *)unit->codes : unit->master,
+        unit->coded ? TESS_U8 : TESS_F32, slot->data, unit->coded ? TESS_U8 : fsdp->policy.param_dtype,
+        unit->gather_pieces, (size_t)unit->n_params, &slot->work);
+    tess_team_label(family->teams.shard_team, NULL, -1);
     TESS_TRY(status);
-    tess_fsdp_stamp_now(fsdp, slot->number); /* the call has written this rank's rows */
+    tess_fsdp_stamp_now(family, slot->number); /* the call has written this rank's rows */
     return TESS_OK;
 }
 
@@ -44,7 +45,7 @@ static uint64_t gathered_bytes(const tess_unit *unit)
         return 2 * tess_fsdp_stash_bytes(unit);
     for (int i = 0; i < unit->n_params; i++) {
         const tess_fsdp_param *p = &unit->params[i];
-        own = (uint64_t)p->own.size[0] * tess_fsdp_row_bytes(unit->fsdp, p);
+        own = (uint64_t)p->own.size[0] * tess_fsdp_row_bytes(p);
         bytes += converts(unit) && !p->narrow ? own + (uint64_t)(p->own.size[0] * p->row) * sizeof(float) : 0;
         bytes += unit->coded && !tess_fsdp_reads_codes(unit) ? 2 * own : 0;
     }
@@ -55,13 +56,14 @@ static tess_status fill_copy(tess_unit *unit, tess_fsdp_slot *slot)
 {
     if (unit->stashed)
         return tess_fsdp_gather_stashes(unit, slot);
-    return unit->fsdp->alone ? convert_alone(unit, slot->data) : send(unit, slot);
+    return unit->family->facts.alone ? convert_alone(unit, slot->data) : send(unit, slot);
 }
 
 static tess_status issue(tess_unit *unit, tess_fsdp_slot *slot)
 {
+    tess_fsdp_family *family = unit->family;
     tess_fsdp *fsdp = unit->fsdp;
-    slot->number = ++fsdp->n_issued;
+    slot->number = ++family->sequence.issued;
     slot->released = slot->number; /* no hook has read it yet */
     fsdp->traffic.gathered_bytes += gathered_bytes(unit);
     const bool reads_masters = converts(unit);
@@ -101,8 +103,8 @@ static tess_status remember(tess_fsdp *fsdp, const tess_unit *unit, tess_fsdp_us
     if (fsdp->n_order == fsdp->order_capacity) {
         int capacity = fsdp->order_capacity == 0 ? 4 * fsdp->n_units : 2 * fsdp->order_capacity;
         size_t bytes = (size_t)capacity * sizeof(int);
-        TESS_TRY(tess_mem_grow(fsdp->mem, TESS_POOL_MISC, bytes, "order of units", (void **)&fsdp->order));
-        TESS_TRY(tess_mem_grow(fsdp->mem, TESS_POOL_MISC, bytes, "order of units", (void **)&fsdp->last_order));
+        TESS_TRY(tess_mem_grow(fsdp->place.mem, TESS_POOL_MISC, bytes, "order of units", (void **)&fsdp->order));
+        TESS_TRY(tess_mem_grow(fsdp->place.mem, TESS_POOL_MISC, bytes, "order of units", (void **)&fsdp->last_order));
         fsdp->order_capacity = capacity;
     }
     fsdp->order[fsdp->n_order++] = now;
@@ -122,16 +124,16 @@ void tess_fsdp_order_restart(tess_fsdp *fsdp)
 
 tess_status tess_fsdp_gather_ahead(tess_unit *unit)
 {
-    tess_fsdp *fsdp = unit->fsdp;
+    tess_fsdp_family *family = unit->family;
     tess_fsdp_slot *slot = unit->slot;
-    if (fsdp->direct || tess_fsdp_reads_codes(unit)) {
+    if (family->facts.direct || tess_fsdp_reads_codes(unit)) {
         if (converts(unit))
             tess_fsdp_master_fetch(unit, TESS_PAGE_READ);
         return TESS_OK;
     }
     if (slot != NULL && slot->valid) {
         if (!slot->held) /* it counts as newly used, so that other slots are reused first */
-            slot->released = fsdp->n_issued;
+            slot->released = family->sequence.issued;
         return TESS_OK;
     }
     TESS_TRY(tess_fsdp_slot_take(unit, true, &slot));
@@ -151,10 +153,11 @@ static tess_status prefetch(tess_fsdp *fsdp)
 }
 
 /* Fetches units from disk whose gather is not issued yet. */
-static void masters_ahead(const tess_fsdp *fsdp)
+static void masters_ahead(const tess_unit *unit)
 {
-    int first = fsdp->direct ? 1 : fsdp->policy.prefetch + 1;
-    for (int ahead = first; ahead < first + MASTERS_AHEAD && fsdp->params_on_disk; ahead++) {
+    const tess_fsdp *fsdp = unit->fsdp;
+    int first = unit->family->facts.direct ? 1 : fsdp->policy.prefetch + 1;
+    for (int ahead = first; ahead < first + MASTERS_AHEAD && tess_fsdp_params_on_disk(fsdp); ahead++) {
         tess_fsdp_use use;
         const tess_unit *next = tess_fsdp_predict(fsdp, ahead, &use);
         if (next != NULL && converts(next) && (next->slot == NULL || !next->slot->valid))
@@ -171,7 +174,7 @@ static tess_status hold_master(tess_unit *unit, tess_fsdp_use use)
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_GATHER);
     TESS_TRY(remember(fsdp, unit, use));
     tess_fsdp_master_fetch(unit, TESS_PAGE_READ);
-    masters_ahead(fsdp);
+    masters_ahead(unit);
     TESS_TRY_CTX(tess_fsdp_master_wait(unit), "unit '%s'", unit->name);
     tess_phase_switch(fsdp->clock, phase);
     return TESS_OK;
@@ -183,7 +186,7 @@ static tess_status make_codes(tess_unit *unit, tess_fsdp_use use)
     tess_fsdp *fsdp = unit->fsdp;
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_GATHER);
     TESS_TRY(remember(fsdp, unit, use));
-    masters_ahead(fsdp);
+    masters_ahead(unit);
     if (converts(unit)) {
         fsdp->traffic.gathered_bytes += gathered_bytes(unit);
         tess_fsdp_master_fetch(unit, TESS_PAGE_READ);
@@ -199,20 +202,20 @@ static tess_status make_codes(tess_unit *unit, tess_fsdp_use use)
 tess_status tess_fsdp_gather(tess_unit *unit, tess_fsdp_use use)
 {
     tess_fsdp *fsdp = unit->fsdp;
-    if (fsdp->direct)
+    if (unit->family->facts.direct)
         return hold_master(unit, use);
     if (tess_fsdp_reads_codes(unit))
         return make_codes(unit, use);
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_GATHER);
     TESS_TRY(remember(fsdp, unit, use));
-    masters_ahead(fsdp);
+    masters_ahead(unit);
     tess_fsdp_slot *slot = unit->slot;
     if (slot == NULL || !slot->valid) {
         TESS_TRY(tess_fsdp_slot_take(unit, false, &slot));
         TESS_TRY(issue(unit, slot));
     }
     slot->held = true;
-    TESS_TRY_CTX(tess_fsdp_slot_wait(fsdp, slot), "gather of unit '%s'", unit->name);
+    TESS_TRY_CTX(tess_fsdp_slot_wait(unit->family, slot), "gather of unit '%s'", unit->name);
     TESS_TRY(prefetch(fsdp));
     tess_phase_switch(fsdp->clock, phase);
     return TESS_OK;
@@ -222,10 +225,10 @@ void tess_fsdp_release(tess_unit *unit)
 {
     if (unit->n_forward > 0 || unit->n_begun > 0 || unit->kept)
         return;
-    if (unit->fsdp->direct && unit->n_forwarded == 0)
+    if (unit->family->facts.direct && unit->n_forwarded == 0)
         tess_fsdp_master_release(unit);
     if (unit->slot == NULL)
         return;
     unit->slot->held = false;
-    unit->slot->released = unit->fsdp->n_issued;
+    unit->slot->released = unit->family->sequence.issued;
 }

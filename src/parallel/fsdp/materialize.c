@@ -12,15 +12,17 @@ static uint64_t hash_layout(const tess_fsdp *fsdp)
     hash = tess_hash_bytes(&fsdp->policy.reduce_dtype, sizeof(fsdp->policy.reduce_dtype), hash);
     hash = tess_hash_bytes(&fsdp->policy.prefetch, sizeof(fsdp->policy.prefetch), hash);
     hash = tess_hash_bytes(&fsdp->policy.reshard_after_forward, sizeof(fsdp->policy.reshard_after_forward), hash);
-    hash = tess_hash_bytes(&fsdp->n_passes, sizeof(fsdp->n_passes), hash);
+    hash = tess_hash_bytes(&fsdp->step.n_passes, sizeof(fsdp->step.n_passes), hash);
     for (int i = 0; i < fsdp->n_params; i++) {
         const tess_unit *unit = fsdp->params[i].unit;
         const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, i);
         uint64_t words[] = {hash,
                             (uint64_t)unit->index,
+                            (uint64_t)unit->family->teams.n_shards,
                             (uint64_t)unit->n_blocks,
                             tess_hash_text(p->name),
-                            (uint64_t)p->trainable | (uint64_t)p->fp8 << 1 | (uint64_t)p->narrow << 2,
+                            (uint64_t)p->trainable | (uint64_t)p->narrow << 1,
+                            tess_hash_text(p->form->name),
                             (uint64_t)p->tp.kind,
                             p->tp.kind == TESS_SHARD ? (uint64_t)p->tp.dim : 0,
                             (uint64_t)p->tp.unit,
@@ -35,25 +37,25 @@ static uint64_t hash_layout(const tess_fsdp *fsdp)
 static tess_status agree_on_layout(const tess_fsdp *fsdp)
 {
     uint64_t mine = hash_layout(fsdp), *hashes;
-    int n = tess_team_size(fsdp->model_team), odd = 0;
-    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, (size_t)n, sizeof(*hashes),
+    int n = tess_team_size(fsdp->topology.model_team), odd = 0;
+    TESS_TRY(tess_mem_alloc_array(fsdp->place.mem, TESS_POOL_MISC, (size_t)n, sizeof(*hashes),
                                   "hashes of all ranks' parameters", (void **)&hashes));
-    tess_status status = tess_all_gather(fsdp->model_team, &mine, hashes, 1, TESS_I64, NULL);
+    tess_status status = tess_all_gather(fsdp->topology.model_team, &mine, hashes, 1, TESS_I64, NULL);
     for (int r = 1; r < n && odd == 0; r++)
         odd = hashes[r] != hashes[0] ? r : 0;
-    tess_mem_free(fsdp->mem, hashes);
+    tess_mem_free(fsdp->place.mem, hashes);
     TESS_TRY(status);
     TESS_CHECK(
         odd == 0, TESS_E_MISMATCH,
         "materialize: rank %d describes other parameters, units or policies than rank %d; all ranks must add the same "
         "units in the same order",
-        tess_team_global_rank(fsdp->model_team, odd), tess_team_global_rank(fsdp->model_team, 0));
+        tess_team_global_rank(fsdp->topology.model_team, odd), tess_team_global_rank(fsdp->topology.model_team, 0));
     return TESS_OK;
 }
 
 static tess_status fill_unit(tess_unit *unit, tess_fill_fn fill, void *context)
 {
-    float *master = unit->fsdp->device != NULL ? tess_fsdp_mirror_master(unit) : unit->master;
+    float *master = unit->fsdp->place.device != NULL ? tess_fsdp_mirror_master(unit) : unit->master;
     tess_fsdp_master_fetch(unit, TESS_PAGE_OVERWRITE);
     TESS_TRY(tess_fsdp_master_wait(unit));
     for (int i = 0; i < unit->n_params; i++) {
@@ -71,7 +73,7 @@ static tess_status fill_unit(tess_unit *unit, tess_fill_fn fill, void *context)
 
 static tess_status alloc_and_fill(tess_fsdp *fsdp, tess_fill_fn fill, void *context)
 {
-    if (fsdp->device != NULL)
+    if (fsdp->place.device != NULL)
         TESS_TRY(tess_fsdp_mirror_open(fsdp));
     for (int u = 0; u < fsdp->n_units; u++) {
         tess_unit *unit = fsdp->units[u];
@@ -79,10 +81,10 @@ static tess_status alloc_and_fill(tess_fsdp *fsdp, tess_fill_fn fill, void *cont
         TESS_TRY(tess_fsdp_persist_alloc(unit, TESS_POOL_PARAMS, "weights", -1, unit->master_elements, &unit->master,
                                          &found));
         TESS_TRY(tess_fsdp_codes_alloc(unit));
-        if (fsdp->replicated)
+        if (unit->family->facts.replicated)
             TESS_TRY(tess_fsdp_persist_alloc(unit, TESS_POOL_GRADS, "gradient", -1, unit->gradient_elements,
                                              &unit->gradient, &gradient_found));
-        if (fsdp->device != NULL)
+        if (fsdp->place.device != NULL)
             TESS_TRY(tess_fsdp_mirror_unit(unit, &found));
         if (!found)
             TESS_TRY(fill_unit(unit, fill, context));
@@ -94,7 +96,8 @@ static tess_status show_masters(tess_fsdp *fsdp)
 {
     for (int u = 0; u < fsdp->n_units; u++) {
         tess_unit *unit = fsdp->units[u];
-        TESS_TRY_CTX(tess_fsdp_show(fsdp, fsdp->shard_team, unit->master, unit->master_elements, "master weights"),
+        TESS_TRY_CTX(tess_fsdp_show(unit->family, unit->family->teams.shard_team, unit->master, unit->master_elements,
+                                    "master weights"),
                      "unit '%s'", unit->name);
         unit->master_shown = true;
     }
@@ -109,7 +112,7 @@ static void release(tess_fsdp *fsdp)
     for (int u = 0; u < fsdp->n_units; u++) {
         tess_unit *unit = fsdp->units[u];
         if (unit->master_shown)
-            tess_fsdp_hide(fsdp, fsdp->shard_team, unit->master);
+            tess_fsdp_hide(unit->family, unit->family->teams.shard_team, unit->master);
         unit->master_shown = false;
         tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, unit->master_elements, unit->master);
         tess_fsdp_persist_free(unit, TESS_POOL_GRADS, unit->gradient_elements, unit->gradient);
@@ -123,15 +126,14 @@ tess_status tess_fsdp_materialize(tess_fsdp *fsdp, tess_fill_fn fill, void *cont
     TESS_CHECK(fsdp->state == TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: materialize was called twice");
     TESS_CHECK(fsdp->n_units > 0, TESS_E_INVALID, "fsdp: materialize without units; call tess_fsdp_add_unit first");
     TESS_TRY(agree_on_layout(fsdp));
-    fsdp->pager = tess_mem_pager(fsdp->mem);
-    tess_fsdp_choose_groups(fsdp);
-    tess_status status = tess_team_agree(fsdp->model_team, tess_fsdp_stashes_alloc(fsdp));
+    fsdp->pager = tess_mem_pager(fsdp->place.mem);
+    tess_status status = tess_team_agree(fsdp->topology.model_team, tess_fsdp_stashes_alloc(fsdp));
     if (status == TESS_OK)
-        status = tess_team_agree(fsdp->model_team, alloc_and_fill(fsdp, fill, context));
+        status = tess_team_agree(fsdp->topology.model_team, alloc_and_fill(fsdp, fill, context));
     if (status == TESS_OK)
         status = show_masters(fsdp);
-    if (status == TESS_OK)
-        status = tess_fsdp_stamps_alloc(fsdp);
+    for (int i = 0; i < fsdp->n_families && status == TESS_OK; i++)
+        status = tess_fsdp_stamps_alloc(fsdp->families[i]);
     if (status != TESS_OK) {
         release(fsdp);
         return status;

@@ -12,7 +12,7 @@ tess_status tess_fsdp_shard_in_place(const tess_fsdp *fsdp, int index, tess_shar
     TESS_CHECK(fsdp->state != TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: shard %d before materialize", index);
     const tess_unit *unit = fsdp->params[index].unit;
     const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, index);
-    const float *gradient = fsdp->replicated ? unit->gradient : unit->total;
+    const float *gradient = unit->family->facts.replicated ? unit->gradient : unit->total;
     *shard = (tess_shard){
         .name = p->name,
         .shape = p->shape,
@@ -26,7 +26,7 @@ tess_status tess_fsdp_shard_in_place(const tess_fsdp *fsdp, int index, tess_shar
     };
     if (unit->slot != NULL && unit->slot->updating) {
         size_t before_own = (size_t)(p->own.begin[0] - p->part.begin[0]);
-        shard->copy = (char *)unit->slot->data + p->full_at + before_own * tess_fsdp_row_bytes(fsdp, p);
+        shard->copy = (char *)unit->slot->data + p->full_at + before_own * tess_fsdp_row_bytes(p);
         shard->copy_box = p->own;
     }
     return TESS_OK;
@@ -35,7 +35,7 @@ tess_status tess_fsdp_shard_in_place(const tess_fsdp *fsdp, int index, tess_shar
 tess_status tess_fsdp_shard(tess_fsdp *fsdp, int index, tess_shard *shard)
 {
     TESS_TRY(tess_fsdp_shard_in_place(fsdp, index, shard));
-    if (fsdp->device == NULL)
+    if (fsdp->place.device == NULL)
         return TESS_OK;
     TESS_TRY(tess_fsdp_mirror_refresh(fsdp));
     const tess_unit *unit = fsdp->params[index].unit;
@@ -74,8 +74,8 @@ static tess_span span_of(const tess_shard *shard)
 tess_status tess_fsdp_spans(tess_fsdp *fsdp, const tess_span **spans)
 {
     if (fsdp->spans == NULL)
-        TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, (size_t)fsdp->n_params, sizeof(tess_span), "spans",
-                                      (void **)&fsdp->spans));
+        TESS_TRY(tess_mem_alloc_array(fsdp->place.mem, TESS_POOL_MISC, (size_t)fsdp->n_params, sizeof(tess_span),
+                                      "spans", (void **)&fsdp->spans));
     for (int i = 0; i < fsdp->n_params; i++) {
         tess_shard shard;
         TESS_TRY(tess_fsdp_shard_in_place(fsdp, i, &shard));
@@ -100,10 +100,10 @@ tess_status tess_fsdp_optimizer_create(tess_fsdp *fsdp, const tess_optimizer_opt
     tess_stream *stream;
     *optimizer = NULL;
     TESS_TRY(tess_fsdp_spans(fsdp, &spans));
-    TESS_TRY(tess_fsdp_stream(fsdp, &stream));
-    tess_optimizer_place place = {.stream = stream, .owner = fsdp, .is_private = fsdp->is_private};
+    TESS_TRY(tess_fsdp_stream(&fsdp->place, &stream));
+    tess_optimizer_place place = {.stream = stream, .owner = fsdp, .is_private = fsdp->place.is_private};
     TESS_TRY(tess_fsdp_exchange_matrices(fsdp, options, &place.exchange));
-    TESS_TRY(tess_optimizer_create_at(fsdp->mem, spans, fsdp->n_params, options, &place, optimizer));
+    TESS_TRY(tess_optimizer_create_at(fsdp->place.mem, spans, fsdp->n_params, options, &place, optimizer));
     return tess_fsdp_mirror_optimizer(fsdp, *optimizer);
 }
 

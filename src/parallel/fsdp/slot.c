@@ -22,112 +22,113 @@
  * rewrite after all readers. */
 #include "parallel/fsdp/fsdp_impl.h"
 
-static bool is_safe(const tess_fsdp *fsdp, const tess_fsdp_slot *slot)
+static bool is_safe(const tess_fsdp_family *family, const tess_fsdp_slot *slot)
 {
-    return fsdp->n_shards == 1 || fsdp->device != NULL || slot->released < fsdp->n_proven || slot->released == 0;
+    return family->teams.n_shards == 1 || family->fsdp->place.device != NULL ||
+           slot->released < family->sequence.proven || slot->released == 0;
 }
 
-tess_status tess_fsdp_slot_wait(tess_fsdp *fsdp, tess_fsdp_slot *slot)
+tess_status tess_fsdp_slot_wait(tess_fsdp_family *family, tess_fsdp_slot *slot)
 {
     if (slot->work == NULL)
         return TESS_OK;
-    tess_status status = tess_fsdp_wait(fsdp, &slot->work, slot->number);
+    tess_status status = tess_fsdp_wait(family, &slot->work, slot->number);
     if (status != TESS_OK) {
         slot->valid = false;
         return status;
     }
-    if (slot->number > fsdp->n_proven)
-        fsdp->n_proven = slot->number;
+    if (slot->number > family->sequence.proven)
+        family->sequence.proven = slot->number;
     return TESS_OK;
 }
 
 /* All ranks have reached this place. */
-static tess_status meet(tess_fsdp *fsdp)
+static tess_status meet(tess_fsdp_family *family)
 {
-    uint64_t number = ++fsdp->n_issued;
-    tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_WAIT);
-    TESS_TRY(tess_barrier(fsdp->shard_team, NULL));
-    tess_phase_switch(fsdp->clock, phase);
-    fsdp->n_proven = number;
+    uint64_t number = ++family->sequence.issued;
+    tess_phase phase = tess_phase_switch(family->fsdp->clock, TESS_PHASE_WAIT);
+    TESS_TRY(tess_barrier(family->teams.shard_team, NULL));
+    tess_phase_switch(family->fsdp->clock, phase);
+    family->sequence.proven = number;
     return TESS_OK;
 }
 
-static tess_status make_safe(tess_fsdp *fsdp, tess_fsdp_slot *slot)
+static tess_status make_safe(tess_fsdp_family *family, tess_fsdp_slot *slot)
 {
-    TESS_TRY(tess_fsdp_slot_wait(fsdp, slot));
-    return is_safe(fsdp, slot) ? TESS_OK : meet(fsdp);
+    TESS_TRY(tess_fsdp_slot_wait(family, slot));
+    return is_safe(family, slot) ? TESS_OK : meet(family);
 }
 
 /* A rotating slot is large enough for every unit of its class. */
-static size_t slot_bytes(const tess_fsdp *fsdp, const tess_unit *unit)
+static size_t slot_bytes(const tess_fsdp_family *family, const tess_unit *unit)
 {
     size_t bytes = unit->full_bytes;
-    for (int u = 0; !fsdp->persistent && u < fsdp->n_units; u++)
-        if (fsdp->units[u]->full_class == unit->full_class && fsdp->units[u]->full_bytes > bytes)
-            bytes = fsdp->units[u]->full_bytes;
+    for (int u = 0; !family->facts.persistent && u < family->fsdp->n_units; u++)
+        if (family->fsdp->units[u]->full_class == unit->full_class && family->fsdp->units[u]->full_bytes > bytes)
+            bytes = family->fsdp->units[u]->full_bytes;
     return bytes;
 }
 
-static tess_status create_slot(tess_fsdp *fsdp, const tess_unit *unit, tess_fsdp_slot **out)
+static tess_status create_slot(tess_fsdp_family *family, const tess_unit *unit, tess_fsdp_slot **out)
 {
     tess_fsdp_slot *slot = NULL;
-    TESS_TRY(tess_mem_alloc(fsdp->mem, TESS_POOL_MISC, sizeof(*slot), "slot", (void **)&slot));
-    *slot = (tess_fsdp_slot){.bytes = slot_bytes(fsdp, unit), .size_class = unit->full_class};
-    tess_status status = tess_fsdp_copy_alloc(fsdp, slot->bytes, &slot->data);
+    TESS_TRY(tess_mem_alloc(family->fsdp->place.mem, TESS_POOL_MISC, sizeof(*slot), "slot", (void **)&slot));
+    *slot = (tess_fsdp_slot){.bytes = slot_bytes(family, unit), .size_class = unit->full_class};
+    tess_status status = tess_fsdp_copy_alloc(family, slot->bytes, &slot->data);
     if (status != TESS_OK) {
-        tess_mem_free(fsdp->mem, slot);
+        tess_mem_free(family->fsdp->place.mem, slot);
         return status;
     }
-    slot->next = fsdp->slots;
-    fsdp->slots = slot;
+    slot->next = family->slots;
+    family->slots = slot;
     *out = slot;
     return TESS_OK;
 }
 
-static int units_of(const tess_fsdp *fsdp, int size_class)
+static int units_of(const tess_fsdp_family *family, int size_class)
 {
     int n_units = 0;
-    for (int u = 0; u < fsdp->n_units; u++)
-        n_units += fsdp->units[u]->full_class == size_class;
+    for (int u = 0; u < family->fsdp->n_units; u++)
+        n_units += family->fsdp->units[u]->full_class == size_class;
     return n_units;
 }
 
 /* Returns how many slots the units of a class share. With `prefetch` gathers ahead of the unit in use, equally many
  * released slots are not yet proven free. */
-static int slot_limit(const tess_fsdp *fsdp, int size_class)
+static int slot_limit(const tess_fsdp_family *family, int size_class)
 {
-    int n_units = units_of(fsdp, size_class);
-    int limit = fsdp->policy.prefetch == 0 ? 2 : 2 * fsdp->policy.prefetch + 1;
+    int n_units = units_of(family, size_class);
+    int limit = family->fsdp->policy.prefetch == 0 ? 2 : 2 * family->fsdp->policy.prefetch + 1;
     return limit < n_units ? limit : n_units;
 }
 
 tess_status tess_fsdp_slot_take(tess_unit *unit, bool prefetch, tess_fsdp_slot **out)
 {
-    tess_fsdp *fsdp = unit->fsdp;
+    tess_fsdp_family *family = unit->family;
     *out = NULL;
     if (unit->slot != NULL) { /* its own, with stale content */
-        if (prefetch && !is_safe(fsdp, unit->slot))
+        if (prefetch && !is_safe(family, unit->slot))
             return TESS_OK;
-        TESS_TRY(make_safe(fsdp, unit->slot));
+        TESS_TRY(make_safe(family, unit->slot));
         *out = unit->slot;
         return TESS_OK;
     }
     int n_slots = 0;
     tess_fsdp_slot *oldest = NULL;
-    for (tess_fsdp_slot *slot = fsdp->slots; slot != NULL && !fsdp->persistent; slot = slot->next) {
+    for (tess_fsdp_slot *slot = family->slots; slot != NULL && !family->facts.persistent; slot = slot->next) {
         if (slot->size_class != unit->full_class)
             continue;
         n_slots++;
         if (!slot->held && (oldest == NULL || slot->released < oldest->released))
             oldest = slot;
     }
-    bool may_grow = fsdp->persistent || n_slots < slot_limit(fsdp, unit->full_class);
+    bool may_grow = family->facts.persistent || n_slots < slot_limit(family, unit->full_class);
     if (may_grow || (oldest == NULL && !prefetch)) {
-        TESS_TRY(create_slot(fsdp, unit, out));
-    } else if (oldest == NULL || (prefetch && !is_safe(fsdp, oldest))) {
+        TESS_TRY(create_slot(family, unit, out));
+    } else if (oldest == NULL || (prefetch && !is_safe(family, oldest))) {
         return TESS_OK;
     } else {
-        TESS_TRY(make_safe(fsdp, oldest));
+        TESS_TRY(make_safe(family, oldest));
         oldest->unit->slot = NULL;
         *out = oldest;
     }
@@ -143,82 +144,115 @@ static void forms_stale(tess_fsdp *fsdp)
         fsdp->units[u]->codes_fresh = fsdp->units[u]->stashed = false;
 }
 
-void tess_fsdp_slots_stale(tess_fsdp *fsdp)
+static void slots_stale(tess_fsdp_family *family)
 {
-    forms_stale(fsdp);
-    for (tess_fsdp_slot *slot = fsdp->slots; slot != NULL; slot = slot->next)
+    for (tess_fsdp_slot *slot = family->slots; slot != NULL; slot = slot->next)
         slot->valid = slot->updating = false;
 }
 
-tess_status tess_fsdp_slots_settle(tess_fsdp *fsdp)
+void tess_fsdp_slots_stale(tess_fsdp *fsdp)
 {
-    for (tess_fsdp_slot *slot = fsdp->slots; slot != NULL; slot = slot->next)
-        TESS_TRY(tess_fsdp_slot_wait(fsdp, slot));
+    forms_stale(fsdp);
+    for (int i = 0; i < fsdp->n_families; i++)
+        slots_stale(fsdp->families[i]);
+}
+
+static tess_status slots_settle(tess_fsdp_family *family)
+{
+    for (tess_fsdp_slot *slot = family->slots; slot != NULL; slot = slot->next)
+        TESS_TRY(tess_fsdp_slot_wait(family, slot));
     return TESS_OK;
 }
 
-tess_status tess_fsdp_slots_update(tess_fsdp *fsdp)
+static tess_status slots_update(tess_fsdp_family *family)
 {
-    forms_stale(fsdp);
-    for (tess_fsdp_slot *slot = fsdp->slots; slot != NULL; slot = slot->next) {
-        slot->updating = slot->valid && !fsdp->splits_copies && !slot->unit->fp8;
+    for (tess_fsdp_slot *slot = family->slots; slot != NULL; slot = slot->next) {
+        slot->updating = slot->valid && !family->facts.splits_copies && slot->unit->plain;
         slot->valid = false;
         if (slot->updating)
-            TESS_TRY(make_safe(fsdp, slot));
+            TESS_TRY(make_safe(family, slot));
     }
     return TESS_OK;
 }
 
 /* The other ranks have written their rows before they reach the barrier. */
-tess_status tess_fsdp_slots_updated(tess_fsdp *fsdp)
+static tess_status slots_updated(tess_fsdp_family *family)
 {
-    if (fsdp->slots != NULL && fsdp->n_shards > 1 && !fsdp->splits_copies)
-        TESS_TRY(meet(fsdp));
-    for (tess_fsdp_slot *slot = fsdp->slots; slot != NULL; slot = slot->next) {
+    if (family->slots != NULL && family->teams.n_shards > 1 && !family->facts.splits_copies)
+        TESS_TRY(meet(family));
+    for (tess_fsdp_slot *slot = family->slots; slot != NULL; slot = slot->next) {
         slot->valid = slot->updating;
         slot->updating = false;
     }
     return TESS_OK;
 }
 
-static void free_slot(tess_fsdp *fsdp, tess_fsdp_slot *slot)
+static tess_status in_each(tess_fsdp *fsdp, tess_status (*call)(tess_fsdp_family *family))
+{
+    for (int i = 0; i < fsdp->n_families; i++)
+        TESS_TRY(call(fsdp->families[i]));
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_slots_settle(tess_fsdp *fsdp)
+{
+    return in_each(fsdp, slots_settle);
+}
+
+tess_status tess_fsdp_slots_update(tess_fsdp *fsdp)
+{
+    forms_stale(fsdp);
+    return in_each(fsdp, slots_update);
+}
+
+tess_status tess_fsdp_slots_updated(tess_fsdp *fsdp)
+{
+    return in_each(fsdp, slots_updated);
+}
+
+static void free_slot(tess_fsdp_family *family, tess_fsdp_slot *slot)
 {
     if (slot->work != NULL)
         tess_work_wait(&slot->work, 0);
     if (slot->unit != NULL)
         slot->unit->slot = NULL;
-    tess_fsdp_copy_free(fsdp, slot->data);
-    tess_mem_free(fsdp->mem, slot);
+    tess_fsdp_copy_free(family, slot->data);
+    tess_mem_free(family->fsdp->place.mem, slot);
+}
+
+static tess_status trim(tess_fsdp_family *family)
+{
+    if (family->facts.persistent || family->facts.direct)
+        return TESS_OK;
+    if (family->teams.n_shards > 1)
+        TESS_TRY(meet(family)); /* no rank reads them any more */
+    for (tess_fsdp_slot **at = &family->slots; *at != NULL;) {
+        tess_fsdp_slot *slot = *at;
+        int n = 0;
+        for (const tess_fsdp_slot *other = slot; other != NULL; other = other->next)
+            n += other->size_class == slot->size_class;
+        if (slot->held || n <= slot_limit(family, slot->size_class)) {
+            at = &slot->next;
+            continue;
+        }
+        *at = slot->next;
+        free_slot(family, slot);
+    }
+    return TESS_OK;
 }
 
 tess_status tess_fsdp_trim(tess_fsdp *fsdp)
 {
     TESS_CHECK(fsdp->state == TESS_FSDP_IDLE, TESS_E_INVALID, "fsdp: trim %s",
                fsdp->state == TESS_FSDP_BUILDING ? "before materialize" : "inside a step");
-    if (fsdp->persistent || fsdp->direct)
-        return TESS_OK;
-    if (fsdp->n_shards > 1)
-        TESS_TRY(meet(fsdp)); /* no rank reads them any more */
-    for (tess_fsdp_slot **at = &fsdp->slots; *at != NULL;) {
-        tess_fsdp_slot *slot = *at;
-        int n = 0;
-        for (const tess_fsdp_slot *other = slot; other != NULL; other = other->next)
-            n += other->size_class == slot->size_class;
-        if (slot->held || n <= slot_limit(fsdp, slot->size_class)) {
-            at = &slot->next;
-            continue;
-        }
-        *at = slot->next;
-        free_slot(fsdp, slot);
-    }
-    return TESS_OK;
+    return in_each(fsdp, trim);
 }
 
-void tess_fsdp_slots_free(tess_fsdp *fsdp)
+void tess_fsdp_slots_free(tess_fsdp_family *family)
 {
-    while (fsdp->slots != NULL) {
-        tess_fsdp_slot *slot = fsdp->slots;
-        fsdp->slots = slot->next;
-        free_slot(fsdp, slot);
+    while (family->slots != NULL) {
+        tess_fsdp_slot *slot = family->slots;
+        family->slots = slot->next;
+        free_slot(family, slot);
     }
 }

@@ -10,40 +10,11 @@
 
 enum { LINE = 64 }; /* bytes; gathered copies end with whole ones */
 
-static int host_of(const tess_fsdp *fsdp, int shard)
-{
-    if (fsdp->device != NULL)
-        return shard;
-    return fsdp->ranks_a_host > 0 ? (shard * fsdp->n_tp + fsdp->tp) / fsdp->ranks_a_host
-                                  : tess_team_host(fsdp->shard_team, shard);
-}
-
-tess_status tess_fsdp_check_groups(const tess_fsdp *fsdp)
-{
-    const int n = fsdp->policy.reshard_after_forward;
-    TESS_CHECK(
-        n <= 1 || fsdp->persistent || fsdp->n_shards == 1 || fsdp->n_shards % n == 0, TESS_E_INVALID,
-        "fsdp: reshard_after_forward is %d; choose 1 (free), 0 (keep) or a number that divides the %d ranks that "
-        "share a copy of the parameters",
-        n, fsdp->n_shards);
-    return TESS_OK;
-}
-
-void tess_fsdp_choose_groups(tess_fsdp *fsdp)
-{
-    const int n = fsdp->policy.reshard_after_forward;
-    if (n <= 1 || n >= fsdp->n_shards || fsdp->persistent)
-        return;
-    for (int shard = 1; shard < fsdp->n_shards; shard++)
-        fsdp->grouped |= shard % n > 0 && host_of(fsdp, shard) != host_of(fsdp, shard - 1);
-    tess_fsdp_choose(fsdp);
-}
-
 static size_t stash_lines(const tess_unit *unit, size_t *first)
 {
     const int n = unit->fsdp->policy.reshard_after_forward;
     int64_t begin, lines;
-    tess_shard_rows((int64_t)(unit->full_bytes / LINE), n, unit->fsdp->shard % n, &begin, &lines);
+    tess_shard_rows((int64_t)(unit->full_bytes / LINE), n, unit->family->teams.shard % n, &begin, &lines);
     *first = (size_t)begin;
     return (size_t)lines;
 }
@@ -60,8 +31,9 @@ static tess_status alloc_stash(tess_unit *unit)
     const tess_fsdp *fsdp = unit->fsdp;
     const size_t bytes = tess_fsdp_stash_bytes(unit);
     unit->stash_piece = (tess_piece){.n_rows = unit->full_bytes / LINE, .row = LINE};
-    return fsdp->device != NULL ? tess_device_window_alloc(fsdp->group_team, TESS_POOL_COMM, bytes, what, &unit->stash)
-                                : tess_mem_alloc(fsdp->mem, TESS_POOL_COMM, bytes, what, &unit->stash);
+    return fsdp->place.device != NULL
+               ? tess_device_window_alloc(unit->family->teams.group_team, TESS_POOL_COMM, bytes, what, &unit->stash)
+               : tess_mem_alloc(fsdp->place.mem, TESS_POOL_COMM, bytes, what, &unit->stash);
 }
 
 static tess_split_place group_of(const void *fsdp, int shard)
@@ -71,28 +43,31 @@ static tess_split_place group_of(const void *fsdp, int shard)
 
 tess_status tess_fsdp_stashes_alloc(tess_fsdp *fsdp)
 {
-    if (!fsdp->grouped)
-        return TESS_OK;
-    TESS_TRY_CTX(tess_team_split_by(fsdp->shard_team, group_of, fsdp, "reshard", &fsdp->group_team),
-                 "fsdp: team of a group of reshard_after_forward");
     tess_status status = TESS_OK;
+    for (int i = 0; i < fsdp->n_families; i++)
+        if (fsdp->families[i]->facts.grouped)
+            TESS_TRY_CTX(tess_team_split_by(fsdp->families[i]->teams.shard_team, group_of, fsdp, "reshard",
+                                            &fsdp->families[i]->teams.group_team),
+                         "fsdp: team of a group of reshard_after_forward");
     for (int u = 0; u < fsdp->n_units && status == TESS_OK; u++)
-        status = alloc_stash(fsdp->units[u]);
+        if (fsdp->units[u]->family->facts.grouped)
+            status = alloc_stash(fsdp->units[u]);
     return status;
 }
 
 void tess_fsdp_stashes_free(tess_fsdp *fsdp)
 {
-    for (int u = 0; u < fsdp->n_units && fsdp->group_team != NULL; u++) {
+    for (int u = 0; u < fsdp->n_units; u++) {
         tess_unit *unit = fsdp->units[u];
-        if (fsdp->device != NULL)
-            tess_device_window_free(fsdp->group_team, unit->stash);
+        if (fsdp->place.device != NULL && unit->stash != NULL)
+            tess_device_window_free(unit->family->teams.group_team, unit->stash);
         else
-            tess_mem_free(fsdp->mem, unit->stash);
+            tess_mem_free(fsdp->place.mem, unit->stash);
         unit->stash = NULL;
         unit->stashed = false;
     }
-    tess_team_destroy(&fsdp->group_team);
+    for (int i = 0; i < fsdp->n_families; i++)
+        tess_team_destroy(&fsdp->families[i]->teams.group_team);
 }
 
 tess_status tess_fsdp_stash(tess_unit *unit)
@@ -100,11 +75,11 @@ tess_status tess_fsdp_stash(tess_unit *unit)
     tess_fsdp *fsdp = unit->fsdp;
     tess_stream *stream = NULL;
     size_t first, lines;
-    if (!fsdp->grouped || unit->stashed || fsdp->state != TESS_FSDP_STEP)
+    if (!unit->family->facts.grouped || unit->stashed || fsdp->state != TESS_FSDP_STEP)
         return TESS_OK;
     lines = stash_lines(unit, &first);
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_GATHER);
-    TESS_TRY(tess_fsdp_stream(fsdp, &stream));
+    TESS_TRY(tess_fsdp_stream(&fsdp->place, &stream));
     TESS_TRY_CTX(tess_stream_copy(stream, unit->stash, (const char *)unit->slot->data + first * LINE, lines * LINE),
                  "stash of unit '%s'", unit->name);
     fsdp->traffic.gathered_bytes += 2 * lines * LINE;
@@ -115,12 +90,11 @@ tess_status tess_fsdp_stash(tess_unit *unit)
 
 tess_status tess_fsdp_gather_stashes(tess_unit *unit, tess_fsdp_slot *slot)
 {
-    tess_fsdp *fsdp = unit->fsdp;
-    tess_team_label(fsdp->group_team, unit->label, unit->number);
-    tess_status status = tess_all_gather_pieces(fsdp->group_team, unit->stash, TESS_U8, slot->data, TESS_U8,
-                                                &unit->stash_piece, 1, &slot->work);
-    tess_team_label(fsdp->group_team, NULL, -1);
+    tess_team_label(unit->family->teams.group_team, unit->label, unit->number);
+    tess_status status = tess_all_gather_pieces(unit->family->teams.group_team, unit->stash, TESS_U8, slot->data,
+                                                TESS_U8, &unit->stash_piece, 1, &slot->work);
+    tess_team_label(unit->family->teams.group_team, NULL, -1);
     TESS_TRY(status);
-    tess_fsdp_stamp_now(fsdp, slot->number); /* the call has written this rank's part */
+    tess_fsdp_stamp_now(unit->family, slot->number); /* the call has written this rank's part */
     return TESS_OK;
 }

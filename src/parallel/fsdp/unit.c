@@ -6,11 +6,12 @@
  * computes. */
 static void make_progress(const tess_fsdp *fsdp)
 {
-    if (!fsdp->uses_wire)
+    if (!fsdp->families[0]->facts.uses_wire)
         return;
-    for (tess_fsdp_slot *slot = fsdp->slots; slot != NULL; slot = slot->next)
-        if (slot->work != NULL)
-            tess_work_done(slot->work);
+    for (int i = 0; i < fsdp->n_families; i++)
+        for (tess_fsdp_slot *slot = fsdp->families[i]->slots; slot != NULL; slot = slot->next)
+            if (slot->work != NULL)
+                tess_work_done(slot->work);
     for (int u = 0; u < fsdp->n_units; u++) {
         const tess_unit *unit = fsdp->units[u];
         if (unit->reduce_work != NULL)
@@ -25,7 +26,7 @@ static tess_status begin_hook(tess_unit *unit, const char *call)
     tess_fsdp *fsdp = unit->fsdp;
     TESS_CHECK(fsdp->state != TESS_FSDP_BUILDING, TESS_E_INVALID, "unit '%s': %s before tess_fsdp_materialize",
                unit->name, call);
-    TESS_CHECK(fsdp->state != TESS_FSDP_STEP || fsdp->micro >= 0, TESS_E_INVALID,
+    TESS_CHECK(fsdp->state != TESS_FSDP_STEP || fsdp->step.micro >= 0, TESS_E_INVALID,
                "unit '%s': %s before tess_fsdp_micro_begin of this step", unit->name, call);
     make_progress(fsdp);
     return TESS_OK;
@@ -44,7 +45,7 @@ tess_status tess_fsdp_add_hook(tess_fsdp *fsdp, tess_unit_hook hook, void *conte
 {
     TESS_CHECK(hook != NULL, TESS_E_INVALID, "fsdp: add_hook without a function");
     TESS_CHECK(fsdp->state != TESS_FSDP_STEP, TESS_E_INVALID, "fsdp: add_hook inside a step; add hooks between steps");
-    TESS_TRY(tess_mem_grow(fsdp->mem, TESS_POOL_MISC, sizeof(*fsdp->hooks) * (size_t)(fsdp->n_hooks + 1), "hooks",
+    TESS_TRY(tess_mem_grow(fsdp->place.mem, TESS_POOL_MISC, sizeof(*fsdp->hooks) * (size_t)(fsdp->n_hooks + 1), "hooks",
                            (void **)&fsdp->hooks));
     fsdp->hooks[fsdp->n_hooks].call = hook;
     fsdp->hooks[fsdp->n_hooks++].context = context;
@@ -83,7 +84,7 @@ tess_status tess_unit_post_forward(tess_unit *unit)
     TESS_TRY(tess_fsdp_stash(unit));
     unit->n_forward--;
     unit->n_forwarded = (unit->n_forwarded + 1) % unit->n_blocks;
-    if (unit->fsdp->keep && unit->fsdp->state == TESS_FSDP_STEP && !unit->backward_done)
+    if (unit->family->facts.keep && unit->fsdp->state == TESS_FSDP_STEP && !unit->backward_done)
         unit->kept = true;
     tess_fsdp_release(unit);
     return TESS_OK;
@@ -93,7 +94,7 @@ tess_status tess_unit_post_forward(tess_unit *unit)
 static void sums_ahead(const tess_fsdp *fsdp)
 {
     tess_fsdp_use use;
-    const tess_unit *next = fsdp->sums_on_disk ? tess_fsdp_predict(fsdp, 1, &use) : NULL;
+    const tess_unit *next = tess_fsdp_sums_on_disk(fsdp) ? tess_fsdp_predict(fsdp, 1, &use) : NULL;
     if (next != NULL && use == TESS_FSDP_BACKWARD)
         tess_fsdp_reduce_ahead(next);
 }
@@ -124,21 +125,16 @@ tess_status tess_unit_pre_backward(tess_unit *unit)
 
 static tess_status convert_gradients(tess_unit *unit)
 {
+    const tess_wire_form *form = unit->fsdp->reduce_form;
+    tess_stream *stream = NULL;
     if (unit->window->staging == NULL)
         return TESS_OK;
-    tess_stream *stream = NULL;
-    TESS_TRY(tess_fsdp_stream(unit->fsdp, &stream));
+    TESS_TRY(tess_fsdp_stream(&unit->fsdp->place, &stream));
     for (int i = 0; i < unit->n_params; i++) {
         const tess_fsdp_param *p = &unit->params[i];
-        if (!p->trainable)
-            continue;
-        char *to = (char *)unit->window->data + p->window_offset * tess_dtype_size(unit->fsdp->policy.reduce_dtype);
-        TESS_TRY(tess_stream_kernels(stream)->convert(
-            stream, &(tess_convert_args){.x = unit->window->staging + p->window_offset,
-                                         .from = TESS_F32,
-                                         .y = to,
-                                         .to = unit->fsdp->policy.reduce_dtype,
-                                         .n = p->rows * p->row}));
+        char *to = (char *)unit->window->data + form->row_bytes(form, (int64_t)p->window_offset);
+        if (p->trainable)
+            TESS_TRY(form->encode(form, stream, unit->window->staging + p->window_offset, p->rows, p->row, to));
     }
     return TESS_OK;
 }
@@ -149,7 +145,7 @@ static tess_status send_gradients(tess_unit *unit)
     if (unit->in_place != NULL)
         return tess_fsdp_in_place_end(unit);
     TESS_TRY_CTX(convert_gradients(unit), "unit '%s': post_backward", unit->name);
-    unit->deferred = unit->fsdp->defer && !unit->fsdp->all_open;
+    unit->deferred = unit->family->facts.defer && !unit->fsdp->step.all_open;
     return unit->deferred ? TESS_OK : tess_fsdp_reduce(unit);
 }
 
@@ -163,7 +159,7 @@ tess_status tess_unit_post_backward(tess_unit *unit)
     TESS_TRY(call_hooks(unit, TESS_AFTER_BACKWARD));
     const tess_fsdp *fsdp = unit->fsdp;
     unit->n_begun = unit->n_ended = unit->n_forwarded = 0;
-    unit->backward_done = !fsdp->all_open || unit->micro == fsdp->n_micro - 1;
+    unit->backward_done = !fsdp->step.all_open || unit->micro == fsdp->step.n_micro - 1;
     unit->kept = unit->kept && !unit->backward_done;
     /* Releases before the reduce-scatter, so that its completion proves that all ranks have released. */
     tess_fsdp_release(unit);
@@ -171,11 +167,11 @@ tess_status tess_unit_post_backward(tess_unit *unit)
         return TESS_OK;
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_REDUCE);
     TESS_TRY_CTX(tess_fsdp_gradient_end(unit), "unit '%s': post_backward", unit->name);
-    if (fsdp->pass == fsdp->n_passes - 1)
+    if (fsdp->step.pass == fsdp->step.n_passes - 1)
         TESS_TRY(send_gradients(unit));
     else if (unit->in_place != NULL)
         tess_fsdp_sums_release(unit);
-    unit->micro += fsdp->all_open;
+    unit->micro += fsdp->step.all_open;
     tess_phase_switch(fsdp->clock, phase);
     return TESS_OK;
 }
@@ -185,7 +181,7 @@ const void *tess_unit_param(const tess_unit *unit, int index)
     if (index < 0 || index >= unit->n_params || (unit->n_forward == 0 && unit->n_begun == 0))
         return NULL;
     const tess_fsdp_param *p = &unit->params[index];
-    if (unit->fsdp->direct)
+    if (unit->family->facts.direct)
         return unit->master + p->master_offset;
     if (tess_fsdp_reads_codes(unit))
         return unit->codes + p->codes_at;

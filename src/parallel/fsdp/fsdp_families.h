@@ -1,0 +1,20 @@
+/* Families of units: units whose parameters the same ranks divide. */
+#ifndef TESS_PARALLEL_FSDP_FSDP_FAMILIES_H
+#define TESS_PARALLEL_FSDP_FSDP_FAMILIES_H
+
+#include "tessera/fsdp.h"
+
+typedef struct tess_fsdp_family tess_fsdp_family;
+
+/* Adds a family: n_shards consecutive ranks of the data axes divide the parameters of its units, and every n_shards
+ * ranks hold a replica. Units of tess_fsdp_add_unit belong to the family of the axis "dp_shard". `name` is borrowed
+ * until destroy. Call it before materialize. Collective over the mesh.
+ * TESS_E_INVALID: n_shards does not divide the number of data ranks, or reshard_after_forward does not divide n_shards;
+ * then the only valid call is destroy */
+tess_status tess_fsdp_add_family(tess_fsdp *fsdp, const char *name, int n_shards, tess_fsdp_family **family);
+
+/* Like tess_fsdp_add_unit, for a unit of this family. */
+tess_status tess_fsdp_add_unit_to(tess_fsdp_family *family, const char *name, const tess_param_desc *params,
+                                  int n_params, tess_unit **unit);
+
+#endif

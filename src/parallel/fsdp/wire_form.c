@@ -1,0 +1,69 @@
+#include "parallel/fsdp/wire_form.h"
+
+#include "device/fp8.h"
+#include "device/fp8_rows.h"
+
+/* ---- Values ---- */
+static size_t plain_bytes(const tess_wire_form *form, int64_t row)
+{
+    return (size_t)row * tess_dtype_size(form->moves);
+}
+
+static tess_status round_rows(const tess_wire_form *form, tess_stream *stream, const float *rows, int64_t n,
+                              int64_t row, void *to)
+{
+    return tess_stream_kernels(stream)->convert(
+        stream, &(tess_convert_args){.x = rows, .from = TESS_F32, .y = to, .to = form->moves, .n = n * row});
+}
+
+static tess_status sum_values(const tess_wire_form *form, tess_stream *stream, const void *from, int64_t n,
+                              bool accumulate, float *sum)
+{
+    void *y = sum;
+    const tess_reduction r = {.x = &from,
+                              .n_inputs = 1,
+                              .dtype = form->moves,
+                              .divisor = 1,
+                              .y = &y,
+                              .n_outputs = 1,
+                              .y_dtype = TESS_F32,
+                              .n = n,
+                              .accumulate = accumulate};
+    return tess_stream_kernels(stream)->reduce(stream, &r);
+}
+
+/* ---- Codes of 8 bits, with a scale for each block ---- */
+static size_t fp8_bytes(const tess_wire_form *form, int64_t row)
+{
+    (void)form;
+    return tess_fp8_row_bytes(row);
+}
+
+static tess_status encode_fp8(const tess_wire_form *form, tess_stream *stream, const float *rows, int64_t n,
+                              int64_t row, void *to)
+{
+    tess_fp8_encode_rows(stream, rows, n, row, form->reads, to);
+    return TESS_OK;
+}
+
+/* A scale counts as the first element of its block. */
+static int64_t fp8_element(int64_t row, int64_t at)
+{
+    return at < row ? at : (at - row) * TESS_FP8_BLOCK;
+}
+
+static const tess_wire_form forms[] = {
+    {"float32", TESS_F32, TESS_F32, plain_bytes, round_rows, sum_values, NULL},
+    {"bfloat16", TESS_BF16, TESS_BF16, plain_bytes, round_rows, sum_values, NULL},
+    {"float16", TESS_F16, TESS_F16, plain_bytes, round_rows, sum_values, NULL},
+    {"fp8 of float32", TESS_F32, TESS_U8, fp8_bytes, encode_fp8, NULL, fp8_element},
+    {"fp8 of bfloat16", TESS_BF16, TESS_U8, fp8_bytes, encode_fp8, NULL, fp8_element},
+};
+
+const tess_wire_form *tess_wire_form_of(tess_dtype dtype, bool fp8)
+{
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
+        if (forms[i].reads == dtype && tess_wire_form_is_plain(&forms[i]) == !fp8)
+            return &forms[i];
+    return NULL;
+}
