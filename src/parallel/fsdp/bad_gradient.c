@@ -13,8 +13,8 @@ void tess_fsdp_bad_gradient_forget(tess_fsdp *fsdp)
 void tess_fsdp_bad_gradient_note(const tess_unit *unit)
 {
     tess_fsdp_family *family = unit->family;
-    if (family->bad_micro < 0 && tess_team_bad_addend(family->teams.shard_team)->pieces == unit->reduce_pieces)
-        family->bad_micro = unit->reduce_micro;
+    if (family->bad_micro < 0 && tess_team_bad_addend(family->teams.shard_team)->pieces == unit->layout.reduce_pieces)
+        family->bad_micro = unit->reduction.micro;
 }
 
 /* Returns the trainable parameter whose gradient is piece number `piece` of a reduction. */
@@ -31,7 +31,7 @@ bool tess_fsdp_find_bad_gradient(const tess_fsdp *fsdp, tess_fsdp_bad_gradient *
     for (int u = 0; u < fsdp->n_units; u++) {
         const tess_fsdp_family *family = fsdp->units[u]->family;
         const tess_bad_addend *addend = tess_team_bad_addend(family->teams.shard_team);
-        if (family->bad_micro < 0 || fsdp->units[u]->reduce_pieces != addend->pieces)
+        if (family->bad_micro < 0 || fsdp->units[u]->layout.reduce_pieces != addend->pieces)
             continue;
         const tess_fsdp_param *p = param_of(fsdp->units[u], addend->piece);
         int64_t row = tess_shape_row_count(&p->shape);

@@ -56,6 +56,7 @@ static tess_status open_all(tess_fsdp *fsdp, tess_mesh *mesh)
 {
     tess_fsdp_family *dense;
     TESS_TRY(tess_fsdp_topology_open(mesh, &fsdp->topology));
+    fsdp->step.shares = tess_shares_equal(fsdp->topology.n_data);
     return tess_fsdp_add_family(fsdp, "dense", fsdp->topology.n_shards, &dense);
 }
 
@@ -116,15 +117,13 @@ tess_status tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream)
 static void free_unit(tess_unit *unit)
 {
     tess_mem *mem = unit->fsdp->place.mem;
-    tess_fsdp_accumulators_free(unit);
+    tess_fsdp_sums_free(unit);
     if (unit->master_shown)
         tess_fsdp_hide(unit->family, unit->family->teams.shard_team, unit->master);
-    tess_fsdp_persist_free(unit, TESS_POOL_GRADS, unit->gradient_elements, unit->gradient);
-    tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, unit->master_elements, unit->master);
+    tess_fsdp_persist_free(unit, TESS_POOL_GRADS, unit->layout.gradient_elements, unit->gradient);
+    tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, unit->layout.master_elements, unit->master);
     tess_fsdp_codes_free(unit);
-    tess_mem_free(mem, unit->gather_pieces);
-    tess_mem_free(mem, unit->reduce_pieces);
-    tess_mem_free(mem, unit->gradient_pieces);
+    tess_fsdp_layout_free(&unit->layout, mem);
     for (int i = 0; unit->params != NULL && i < unit->n_params; i++)
         tess_mem_free(mem, unit->params[i].name);
     tess_mem_free(mem, unit->params);
@@ -146,13 +145,8 @@ void tess_fsdp_destroy(tess_fsdp **handle)
     if (fsdp == NULL)
         return;
     /* Waits until operations under way complete or fail, because their buffers are freed next. */
-    for (int i = 0; i < fsdp->n_units; i++) {
-        tess_unit *unit = fsdp->units[i];
-        if (unit->reduce_work != NULL)
-            tess_work_wait(&unit->reduce_work, 0);
-        if (unit->replica_work != NULL)
-            tess_work_wait(&unit->replica_work, 0);
-    }
+    for (int i = 0; i < fsdp->n_units; i++)
+        tess_fsdp_reduction_drop(&fsdp->units[i]->reduction);
     tess_mem *mem = fsdp->place.mem;
     for (int i = 0; i < fsdp->n_families; i++)
         free_family(fsdp->families[i]);
@@ -173,8 +167,7 @@ void tess_fsdp_destroy(tess_fsdp **handle)
     tess_mem_free(mem, fsdp->spans);
     tess_mem_free(mem, fsdp->hooks);
     tess_mem_free_named(mem, TESS_POOL_MISC, (size_t)fsdp->n_units * sizeof(int32_t), fsdp->persist_totals);
-    tess_mem_free(mem, fsdp->order);
-    tess_mem_free(mem, fsdp->last_order);
+    tess_fsdp_order_free(&fsdp->order, mem);
     tess_stream_destroy(&fsdp->place.own_stream);
     tess_fsdp_topology_close(&fsdp->topology);
     tess_mem_free(mem, fsdp);
@@ -191,8 +184,8 @@ int tess_fsdp_units(const tess_fsdp *fsdp, int64_t *largest)
 {
     *largest = 0;
     for (int u = 0; u < fsdp->n_units; u++)
-        if ((int64_t)fsdp->units[u]->full_bytes > *largest)
-            *largest = (int64_t)fsdp->units[u]->full_bytes;
+        if ((int64_t)fsdp->units[u]->layout.full_bytes > *largest)
+            *largest = (int64_t)fsdp->units[u]->layout.full_bytes;
     return fsdp->n_units;
 }
 
@@ -304,15 +297,15 @@ static tess_status fill_unit(tess_unit *unit, const char *name, const tess_param
         p->elsewhere = params[i].elsewhere;
         p->form = tess_wire_form_of(fsdp->policy.param_dtype, params[i].fp8);
         p->narrow = params[i].narrow && !params[i].trainable && fsdp->policy.param_dtype != TESS_F32;
-        unit->plain = unit->plain && tess_wire_form_is_plain(p->form);
-        unit->narrow = unit->narrow || p->narrow;
-        unit->coded = !unit->plain || unit->narrow;
+        unit->layout.plain = unit->layout.plain && tess_wire_form_is_plain(p->form);
+        unit->layout.narrow = unit->layout.narrow || p->narrow;
+        unit->layout.coded = !unit->layout.plain || unit->layout.narrow;
         p->tp = params[i].tp;
         p->tp.unit = p->tp.unit > 0 ? p->tp.unit : 1;
         unit->n_trainable += p->trainable;
         TESS_TRY(copy_text(fsdp, params[i].name, &p->name));
     }
-    return tess_fsdp_layout(unit);
+    return tess_fsdp_layout_make(unit);
 }
 
 tess_status tess_fsdp_add_unit_to(tess_fsdp_family *family, const char *name, const tess_param_desc *params,
@@ -332,7 +325,12 @@ tess_status tess_fsdp_add_unit_to(tess_fsdp_family *family, const char *name, co
                            "parameters", (void **)&fsdp->params));
     tess_unit *unit = NULL;
     TESS_TRY(tess_mem_alloc(fsdp->place.mem, TESS_POOL_MISC, sizeof(*unit), "unit", (void **)&unit));
-    *unit = (tess_unit){.fsdp = fsdp, .family = family, .index = fsdp->n_units, .plain = true, .n_blocks = 1};
+    *unit = (tess_unit){.fsdp = fsdp,
+                        .family = family,
+                        .index = fsdp->n_units,
+                        .layout = {.plain = true},
+                        .uses = {.n_blocks = 1},
+                        .way = tess_fsdp_way_of(family)};
     tess_status status = fill_unit(unit, name, params, n_params);
     if (status != TESS_OK) {
         free_unit(unit);

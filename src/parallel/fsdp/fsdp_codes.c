@@ -73,7 +73,7 @@ size_t tess_fsdp_codes_bytes(const tess_fsdp *fsdp)
 {
     size_t bytes = 0;
     for (int u = 0; u < fsdp->n_units; u++)
-        bytes += fsdp->units[u]->codes_bytes;
+        bytes += fsdp->units[u]->layout.codes_bytes;
     return bytes;
 }
 

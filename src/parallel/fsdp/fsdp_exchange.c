@@ -19,24 +19,18 @@ struct tess_fsdp_exchange {
     tess_leaf_step *steps; /* (given) */
 };
 
-bool tess_fsdp_exchanges(const tess_fsdp_family *family, int micro)
-{
-    return family->teams.n_replicas > 1 && (family->facts.portion > 1 || tess_fsdp_leaves_of(family->fsdp, micro) <
-                                                                             tess_fsdp_batches(family->fsdp).total);
-}
-
 bool tess_fsdp_exchanges_any(const tess_fsdp_family *family, int64_t n_leaves)
 {
     return family->teams.n_replicas > 1 &&
-           (family->facts.portion > 1 || n_leaves % tess_fsdp_batches(family->fsdp).total != 0);
+           (family->facts.portion > 1 || n_leaves % family->fsdp->step.shares.total != 0);
 }
 
 static tess_fsdp_exchange sizes_of(const tess_fsdp_family *family)
 {
     tess_fsdp_exchange x = {.given = family->facts.leaf == 1 ? family->teams.n_shards : 1};
     for (int u = 0; u < family->fsdp->n_units; u++)
-        if (family->fsdp->units[u]->accumulator_elements > x.elements)
-            x.elements = family->fsdp->units[u]->accumulator_elements;
+        if (family->fsdp->units[u]->sums.elements > x.elements)
+            x.elements = family->fsdp->units[u]->sums.elements;
     return x;
 }
 
@@ -86,7 +80,7 @@ void tess_fsdp_exchange_free(tess_fsdp_family *family)
 const tess_leaf_step *tess_fsdp_exchange_steps(const tess_fsdp_family *family, int micro, int *n_steps)
 {
     tess_fsdp_exchange *x = family->exchange;
-    int left = tess_fsdp_leaves_of(family->fsdp, micro) - family->teams.replica * family->teams.n_shards;
+    int left = tess_fsdp_leaves_of(&family->fsdp->step, micro) - family->teams.replica * family->teams.n_shards;
     *n_steps = x->given;
     for (int i = 0; i < x->given; i++)
         x->steps[i] = (tess_leaf_step){.begin = i, .n = 1, .y = x->own + (size_t)i * x->elements};
@@ -101,14 +95,14 @@ static int plan(tess_unit *unit)
 {
     const tess_fsdp_family *family = unit->family;
     const tess_fsdp *fsdp = unit->fsdp;
-    int leaves = tess_fsdp_leaves_of(fsdp, unit->reduce_micro);
+    int leaves = tess_fsdp_leaves_of(&fsdp->step, unit->reduction.micro);
     int n = family->exchange->given > 1 ? leaves : (leaves + family->teams.n_shards - 1) / family->teams.n_shards;
     if (family->facts.portion > 1) {
-        tess_leaf_push(&unit->counter, n, unit->steps, &unit->n_steps);
+        tess_leaf_push(&unit->sums.counter, n, unit->sums.steps, &unit->sums.n_steps);
     } else {
-        float *sum = tess_leaf_unused(&unit->counter);
-        unit->steps[unit->n_steps++] = (tess_leaf_step){.n = n, .y = sum};
-        tess_leaf_place(&unit->counter, sum, unit->steps, &unit->n_steps);
+        float *sum = tess_leaf_unused(&unit->sums.counter);
+        unit->sums.steps[unit->sums.n_steps++] = (tess_leaf_step){.n = n, .y = sum};
+        tess_leaf_place(&unit->sums.counter, sum, unit->sums.steps, &unit->sums.n_steps);
     }
     return n;
 }
@@ -123,8 +117,8 @@ static tess_status add_elements(tess_unit *unit, tess_stream *stream, int n_inpu
     TESS_TRY(tess_all_gather(family->teams.replicate_team, x->sent, x->all, (size_t)x->given * n, TESS_F32, NULL));
     for (int i = 0; i < n_inputs; i++)
         x->rows[i] = x->all + (size_t)i * n;
-    return tess_leaf_run(stream, unit->steps, unit->n_steps, x->rows, x->rows + x->given * family->teams.n_replicas,
-                         n_inputs, TESS_F32, at, n, false, NULL);
+    return tess_leaf_run(stream, unit->sums.steps, unit->sums.n_steps, x->rows,
+                         x->rows + x->given * family->teams.n_replicas, n_inputs, TESS_F32, at, n, false, NULL);
 }
 
 tess_status tess_fsdp_exchange_add(tess_unit *unit, tess_stream *stream)
@@ -132,14 +126,14 @@ tess_status tess_fsdp_exchange_add(tess_unit *unit, tess_stream *stream)
     tess_fsdp_family *family = unit->family;
     tess_status status = TESS_OK;
     int n_inputs = plan(unit);
-    TESS_TRY(tess_fsdp_sums_here(unit, unit->steps, unit->n_steps));
+    TESS_TRY(tess_fsdp_sums_here(unit, unit->sums.steps, unit->sums.n_steps));
     tess_team_label(family->teams.replicate_team, unit->label, unit->number);
-    for (size_t at = 0; at < unit->accumulator_elements && status == TESS_OK; at += AT_ONCE) {
-        size_t left = unit->accumulator_elements - at;
+    for (size_t at = 0; at < unit->sums.elements && status == TESS_OK; at += AT_ONCE) {
+        size_t left = unit->sums.elements - at;
         status = add_elements(unit, stream, n_inputs, at, left < AT_ONCE ? left : AT_ONCE);
     }
     tess_team_label(family->teams.replicate_team, NULL, -1);
-    unit->n_steps = 0;
+    unit->sums.n_steps = 0;
     tess_fsdp_sums_release(unit);
     return status;
 }

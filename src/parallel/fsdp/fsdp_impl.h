@@ -9,14 +9,15 @@
  * - materialize.c: memory and first weights
  * - slot.c: memory of gathered copies, and when it may be rewritten
  * - stash.c: parts of gathered copies that are kept until backward
+ * - fsdp_order.c: the order in which units are used
  * - gather.c: gathering and prefetching
  * - fsdp_codes.c: units that are gathered as bytes: weights as fp8, weights without masters
  * - fsdp_window.c: memory of gradients until they are reduced
  * - fsdp_turns.c: which unit uses which window
  * - fsdp_passes.c: micro-batches in several passes
  * - fsdp_scratch.c: memory for the gradients of later passes
- * - fsdp_accumulators.c: memory of the counter's sums
- * - fsdp_reduce.c: reduce-scatter and the counter
+ * - fsdp_sums.c: partial sums and their memory
+ * - fsdp_reduce.c: the ways of gradients: reduce-scatter and the counter
  * - fsdp_exchange.c: exchange of leaves between replicas
  * - unit.c: the four hooks
  * - unit_policy.c: which blocks make a unit
@@ -86,6 +87,7 @@ typedef struct tess_fsdp_param {
 } tess_fsdp_param;
 
 typedef struct tess_fsdp_stamp tess_fsdp_stamp;
+typedef struct tess_fsdp_way tess_fsdp_way;
 typedef struct tess_fsdp_exchange tess_fsdp_exchange;
 typedef struct tess_fsdp_mirror tess_fsdp_mirror;
 
@@ -124,6 +126,76 @@ typedef struct tess_fsdp_window {
     uint64_t released; /* order of release, oldest first */
 } tess_fsdp_window;
 
+/* The places of a unit's rows in memory of each kind. */
+typedef struct tess_fsdp_layout {
+    bool plain;  /* all parameters are gathered in plain forms */
+    bool narrow; /* some parameter is */
+    bool coded;  /* a parameter is narrow, or not plain: bytes are gathered */
+    size_t full_bytes, codes_bytes;
+    size_t master_elements, window_elements, gradient_elements;
+    int full_class, window_class; /* units of the same class share memory */
+    tess_piece *gather_pieces;    /* (n_params) master weights -> gathered copy */
+    tess_piece *reduce_pieces;    /* (n_trainable) window -> accumulator */
+    tess_piece *gradient_pieces;  /* (n_trainable) accumulator -> whole gradient, where gradients are replicated */
+} tess_fsdp_layout;
+
+/* A rank's part of a gathered copy, which it keeps until backward. */
+typedef struct tess_fsdp_stash {
+    void *bytes;      /* NULL: there is none */
+    bool fresh;       /* it matches the weights */
+    tess_piece piece; /* stash -> gathered copy */
+} tess_fsdp_stash;
+
+/* The hooks that are open. */
+typedef struct tess_fsdp_uses {
+    int n_blocks;         /* blocks of the engine in this unit */
+    int n_forward;        /* open forwards */
+    int n_forwarded;      /* number of blocks whose forwards follow each other; 0: all */
+    int n_begun, n_ended; /* blocks of the open backward; 0: no backward is open */
+    bool kept;            /* not resharded after forward */
+    bool backward_done;   /* backward of this pass is done; if all micro-batches are open, the backwards of all */
+} tess_fsdp_uses;
+
+static inline bool tess_fsdp_uses_are_open(const tess_fsdp_uses *u)
+{
+    return u->n_forward > 0 || u->n_begun > 0;
+}
+
+/* `keeps`: the unit is kept until its backward, unless that is done. */
+static inline void tess_fsdp_uses_end_forward(tess_fsdp_uses *u, bool keeps)
+{
+    u->n_forward--;
+    u->n_forwarded = (u->n_forwarded + 1) % u->n_blocks;
+    u->kept = u->kept || (keeps && !u->backward_done);
+}
+
+/* `is_last`: no other backward of the unit follows in this pass. */
+static inline void tess_fsdp_uses_end_backward(tess_fsdp_uses *u, bool is_last)
+{
+    u->n_begun = u->n_ended = u->n_forwarded = 0;
+    u->backward_done = is_last;
+    u->kept = u->kept && !is_last;
+}
+
+/* The sum of one micro-batch over ranks, while it is under way. */
+typedef struct tess_fsdp_reduction {
+    tess_work *work;         /* over the shards */
+    tess_work *replica_work; /* over the replicas, which follows */
+    uint64_t number;         /* the first one's number among the shard team's collectives */
+    int micro;               /* local micro-batch that is reduced */
+    float *incoming;         /* the sum over this replica's shards while it is sent to the other replicas, or NULL */
+} tess_fsdp_reduction;
+
+/* Partial sums of leaves: a binary counter with its memory and the additions that are due (fsdp_sums.c). */
+typedef struct tess_fsdp_sums {
+    size_t elements; /* elements of a sum */
+    float **memory;  /* (counter.n_memory) */
+    size_t room;
+    tess_leaf_counter counter;
+    tess_leaf_step steps[TESS_LEAF_STEPS]; /* additions that are due */
+    int n_steps, n_sent;                   /* the first n_sent are part of a collective */
+} tess_fsdp_sums;
+
 struct tess_unit {
     tess_fsdp *fsdp;
     tess_fsdp_family *family;
@@ -134,50 +206,25 @@ struct tess_unit {
     tess_fsdp_param *params;
     int n_params, n_trainable;
 
-    size_t full_bytes, codes_bytes;
-    size_t master_elements, window_elements, accumulator_elements, gradient_elements;
-    int full_class, window_class;
-    tess_piece *gather_pieces;   /* (n_params) master weights -> gathered copy */
-    tess_piece *reduce_pieces;   /* (n_trainable) window -> accumulator */
-    tess_piece *gradient_pieces; /* (n_trainable) accumulator -> whole gradient, where gradients are replicated */
-
+    tess_fsdp_layout layout;
     float *master;
-    bool plain;             /* all parameters are gathered in plain forms */
-    bool narrow;            /* some parameter is */
-    bool coded;             /* a parameter is narrow, or not plain: bytes are gathered */
-    uint8_t *codes;         /* own rows in the form in which they are gathered; with one shard, the gathered copy */
-    bool codes_fresh;       /* the codes match the weights */
-    void *stash;            /* this rank's part of the gathered bytes (stash.c), or NULL */
-    bool stashed;           /* the stash matches the weights */
-    tess_piece stash_piece; /* stash -> gathered copy */
-    bool master_shown;      /* the shard team can read the master weights */
+    bool master_shown; /* the shard team can read the master weights */
+    uint8_t *codes;    /* own rows in the form in which they are gathered; with one shard, the gathered copy */
+    bool codes_fresh;  /* the codes match the weights */
+    tess_fsdp_stash stash;
     tess_fsdp_slot *slot;
-
-    int n_blocks;         /* blocks of the engine in this unit */
-    int n_forward;        /* open forwards */
-    int n_forwarded;      /* number of blocks whose forwards follow each other; 0: all */
-    int n_begun, n_ended; /* blocks of the open backward; 0: no backward is open */
-    bool kept;            /* not resharded after forward */
-    bool backward_done;   /* backward of this pass is done; if all micro-batches are open, the backwards of all */
-    int micro;            /* micro-batch of the newest backward, or of the next */
+    tess_fsdp_uses uses;
+    int micro; /* micro-batch of the newest backward, or of the next */
 
     tess_fsdp_window *window;
-    bool deferred;           /* gradients wait in the window for the end of the micro-batch */
-    tess_work *reduce_work;  /* reduction over the shards */
-    tess_work *replica_work; /* reduction over the replicas, which follows */
-    uint64_t reduce_number;
-    int reduce_micro; /* local micro-batch that is reduced */
-
-    float **accumulators; /* (counter.n_memory) */
-    size_t accumulators_room;
-    tess_leaf_counter counter;             /* the counter, whose memory is the accumulators */
-    tess_leaf_step steps[TESS_LEAF_STEPS]; /* steps for the micro-batch that is reduced */
-    int n_steps, n_sent;                   /* the first n_sent are part of the reduce-scatter */
-    float *incoming;            /* the sum over this replica's shards while it is sent to the other replicas, or NULL */
+    bool deferred;              /* gradients wait in the window for the end of the micro-batch */
     tess_fsdp_scratch *scratch; /* memory that the engine writes between backward hooks of a later pass, or NULL */
+    const tess_fsdp_way *way;
     float *in_place; /* the accumulator that is written instead of a window until the last pass's backward, or NULL */
-    float *total;    /* the step's gradient, after step_end */
-    float *gradient; /* the whole gradient, if gradients are replicated */
+    tess_fsdp_reduction reduction;
+    tess_fsdp_sums sums;
+    float *total;         /* the step's gradient, after step_end */
+    float *gradient;      /* the whole gradient, if other ranks sum parts of it; else NULL */
     float *gradient_copy; /* copy of the finished gradient on the host; NULL: never asked for */
 };
 
@@ -236,7 +283,26 @@ typedef struct tess_fsdp_progress {
     bool all_open;      /* all its micro-batches have begun */
     int n_passes, pass; /* passes of the micro-batch, and the newest */
     int64_t n_leaves;   /* micro-batches of all ranks that have rows; later ones are empty */
+    tess_shares shares; /* assign micro-batches to ranks */
 } tess_fsdp_progress;
+
+/* Returns how many of the ranks' micro-batches number `micro` are not empty. */
+static inline int tess_fsdp_leaves_of(const tess_fsdp_progress *step, int micro)
+{
+    int64_t left = step->n_leaves - micro * step->shares.total;
+    return (int)(left < step->shares.total ? left : step->shares.total);
+}
+
+static inline bool tess_fsdp_is_last_pass(const tess_fsdp_progress *step)
+{
+    return step->pass == step->n_passes - 1;
+}
+
+/* The order in which units are used: of this pass and of the one before (fsdp_order.c). */
+typedef struct tess_fsdp_order {
+    int *now, *last; /* (capacity) entries are 2 * unit + use */
+    int n_now, n_last, capacity;
+} tess_fsdp_order;
 
 struct tess_fsdp {
     tess_fsdp_topology topology;
@@ -276,9 +342,7 @@ struct tess_fsdp {
     tess_phase_clock *clock, own_clock;
     tess_fsdp_traffic traffic;
 
-    /* The order in which units were gathered: of this pass and of the one before. */
-    int *order, *last_order;
-    int n_order, n_last_order, order_capacity;
+    tess_fsdp_order order;
 };
 
 static inline bool tess_fsdp_params_on_disk(const tess_fsdp *fsdp)
@@ -306,7 +370,15 @@ static inline bool tess_fsdp_holds_windows(const tess_fsdp_family *family)
 tess_fsdp_facts tess_fsdp_choose(const tess_fsdp_family *family);
 
 /* fsdp_layout.c */
-tess_status tess_fsdp_layout(tess_unit *unit);
+tess_status tess_fsdp_layout_make(tess_unit *unit);
+void tess_fsdp_layout_free(tess_fsdp_layout *layout, tess_mem *mem);
+/* The units that share windows, or gathered copies: their number, and the elements or bytes of the largest. */
+typedef struct tess_fsdp_class {
+    int n;
+    size_t largest;
+} tess_fsdp_class;
+tess_fsdp_class tess_fsdp_windows_of(const tess_fsdp *fsdp, int size_class);
+tess_fsdp_class tess_fsdp_copies_of(const tess_fsdp *fsdp, int size_class);
 /* The part of a parameter that belongs to the ranks at `tp`. */
 tess_box tess_fsdp_part(const tess_fsdp *fsdp, const tess_fsdp_param *p, int tp);
 /* Returns the index in the whole parameter of element `index` of a box. */
@@ -330,18 +402,23 @@ void tess_fsdp_slots_free(tess_fsdp_family *family);
 tess_status tess_fsdp_stashes_alloc(tess_fsdp *fsdp); /* collective over the shard teams */
 void tess_fsdp_stashes_free(tess_fsdp *fsdp);
 size_t tess_fsdp_stash_bytes(const tess_unit *unit);
-tess_status tess_fsdp_stash(tess_unit *unit); /* called in a forward hook; no effect without groups */
+tess_status tess_fsdp_stash_take(tess_unit *unit); /* called in a forward hook; no effect without groups */
 tess_status tess_fsdp_gather_stashes(tess_unit *unit, tess_fsdp_slot *slot);
 
-/* gather.c */
+/* fsdp_order.c */
 typedef enum tess_fsdp_use { TESS_FSDP_FORWARD, TESS_FSDP_BACKWARD } tess_fsdp_use;
+/* Notes that a unit is used. A unit that is used several times in a row, such as by its blocks, counts once. */
+tess_status tess_fsdp_order_add(tess_fsdp_order *order, tess_mem *mem, int unit, tess_fsdp_use use);
+/* Returns the number of the unit that is used `ahead` uses after the newest one: in the order of the previous pass,
+ * otherwise in the order of the n_units units. -1: none. */
+int tess_fsdp_order_predict(const tess_fsdp_order *order, int n_units, int ahead, tess_fsdp_use *use);
+void tess_fsdp_order_restart(tess_fsdp_order *order); /* a pass begins */
+void tess_fsdp_order_free(tess_fsdp_order *order, tess_mem *mem);
+
+/* gather.c */
 tess_status tess_fsdp_gather(tess_unit *unit, tess_fsdp_use use);
 tess_status tess_fsdp_gather_ahead(tess_unit *unit); /* gathers a unit ahead of its use, if there is memory for it */
-/* Returns the unit that is used `ahead` uses after the newest one: in the order of the previous pass, otherwise in
- * the order of the units. NULL: none. */
-const tess_unit *tess_fsdp_predict(const tess_fsdp *fsdp, int ahead, tess_fsdp_use *use);
-void tess_fsdp_release(tess_unit *unit); /* releases the gathered copy when no hook holds it any more */
-void tess_fsdp_order_restart(tess_fsdp *fsdp);
+void tess_fsdp_release(tess_unit *unit);             /* releases the gathered copy when no hook holds it any more */
 
 static inline bool tess_fsdp_has_param(const tess_fsdp *fsdp, int index)
 {
@@ -363,7 +440,7 @@ static inline size_t tess_fsdp_row_bytes(const tess_fsdp_param *p)
 /* Whether the codes of a unit are its gathered copy. */
 static inline bool tess_fsdp_reads_codes(const tess_unit *unit)
 {
-    return unit->coded && unit->family->teams.n_shards == 1;
+    return unit->layout.coded && unit->family->teams.n_shards == 1;
 }
 
 /* fsdp_codes.c: writes rows of master weights in the form of the gathered copy; encodes the own rows of a coded unit
@@ -477,42 +554,50 @@ tess_status tess_fsdp_exchange_matrices(tess_fsdp *fsdp, const tess_optimizer_op
 void tess_fsdp_bad_gradient_forget(tess_fsdp *fsdp);
 void tess_fsdp_bad_gradient_note(const tess_unit *unit);
 
-/* fsdp_accumulators.c: for a step of `n_leaves` micro-batches of all ranks */
-int tess_fsdp_accumulators_needed(const tess_fsdp_family *family, int64_t n_leaves); /* accumulators of each unit */
-tess_status tess_fsdp_accumulators_grow(tess_fsdp *fsdp, int64_t n_leaves);
-void tess_fsdp_accumulators_free(tess_unit *unit);
+/* fsdp_sums.c: the number of sums that a family's units keep for a step of `n_leaves` micro-batches of all ranks, and
+ * their memory */
+int tess_fsdp_sums_needed(const tess_fsdp_family *family, int64_t n_leaves);
+tess_status tess_fsdp_sums_grow(tess_fsdp *fsdp, int64_t n_leaves);
+void tess_fsdp_sums_free(tess_unit *unit);
+/* Plan additions: of n leaves that arrive together, which a collective adds in the first n_sent steps; of a leaf that
+ * is already in an unused sum; of all that is left. The last one returns the sum that will hold the total; NULL: there
+ * were no leaves. `add` runs the steps that no collective has run. */
+void tess_fsdp_sums_push(tess_fsdp_sums *sums, int n);
+void tess_fsdp_sums_place(tess_fsdp_sums *sums, float *leaf);
+float *tess_fsdp_sums_total(tess_fsdp_sums *sums);
+tess_status tess_fsdp_sums_add(tess_fsdp_sums *sums, tess_stream *stream);
 
-/* fsdp_reduce.c */
-tess_status tess_fsdp_reduce(tess_unit *unit); /* issues the reduce-scatter of the unit's window */
+/* fsdp_reduce.c: the way of a gradient from the engine to the sums. Chosen once for each unit. */
+struct tess_fsdp_way {
+    tess_status (*begin)(tess_unit *unit);   /* returns with memory for the gradient of a micro-batch */
+    tess_status (*end)(tess_unit *unit);     /* the gradient is complete on this rank */
+    tess_status (*send)(tess_unit *unit);    /* begins its sum over the ranks */
+    tess_status (*combine)(tess_unit *unit); /* begins the sum over the replicas, after that over the shards, or NULL */
+    tess_status (*finish)(tess_unit *unit);  /* the collectives are complete: adds what they left to older sums */
+    tess_status (*send_part)(tess_unit *unit); /* send, for a micro-batch that does not reach all ranks; NULL: `send` */
+};
+const tess_fsdp_way *tess_fsdp_way_of(const tess_fsdp_family *family);
+
+static inline bool tess_fsdp_reduction_is_open(const tess_fsdp_reduction *r)
+{
+    return r->work != NULL || r->replica_work != NULL;
+}
+
+void tess_fsdp_reduction_poll(const tess_fsdp_reduction *r); /* lets its collectives advance */
+void tess_fsdp_reduction_drop(tess_fsdp_reduction *r);       /* waits until they complete or fail */
+
+tess_status tess_fsdp_reduce(tess_unit *unit); /* sends the unit's gradient */
 /* Begins the sum over the replicas for the unit that was issued last, if it has not begun. */
 tess_status tess_fsdp_reduce_flush(tess_fsdp *fsdp);
-/* Whether the current micro-batch is written directly into an accumulator, because there are no peers that read a
- * window and no sum waits for it. `begin` returns the memory, `end` counts the leaf. */
-bool tess_fsdp_in_place(const tess_unit *unit);
-tess_status tess_fsdp_in_place_begin(tess_unit *unit);
-tess_status tess_fsdp_in_place_end(tess_unit *unit);
 /* Waits for the unit's reduction and carries in the counter. Does nothing if no reduction is under way. */
 tess_status tess_fsdp_reduce_finish(tess_unit *unit);
 tess_status tess_fsdp_reduce_total(tess_unit *unit); /* adds up the counter's levels */
 /* Fetch from disk the sums that the unit's next leaves, or the end of the step, will be added to. */
 void tess_fsdp_reduce_ahead(const tess_unit *unit);
 void tess_fsdp_reduce_total_ahead(const tess_unit *unit);
-/* Returns who takes which micro-batch of a step. */
-static inline tess_shares tess_fsdp_batches(const tess_fsdp *fsdp)
-{
-    return tess_shares_equal(fsdp->topology.n_data);
-}
-
-/* Returns how many of the ranks' micro-batches of local step `micro` are not empty. */
-static inline int tess_fsdp_leaves_of(const tess_fsdp *fsdp, int micro)
-{
-    int64_t world = tess_fsdp_batches(fsdp).total, left = fsdp->step.n_leaves - micro * world;
-    return (int)(left < world ? left : world);
-}
 
 /* fsdp_exchange.c: replaces the sum over replicas if that sum is no subtree. tess_fsdp_exchange_steps plans what the
  * reduce-scatter over the shards leaves; tess_fsdp_exchange_add does the rest after it. */
-bool tess_fsdp_exchanges(const tess_fsdp_family *family, int micro);
 /* Whether any of a step's n_leaves micro-batches is exchanged. */
 bool tess_fsdp_exchanges_any(const tess_fsdp_family *family, int64_t n_leaves);
 tess_status tess_fsdp_exchange_alloc(tess_fsdp_family *family);

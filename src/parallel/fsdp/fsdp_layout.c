@@ -93,56 +93,87 @@ static void place_param(const tess_fsdp *fsdp, tess_unit *unit, tess_fsdp_param 
     p->held = unit->family->facts.replicated && !p->narrow ? p->part : p->own;
     p->primary = primary_of(unit, p);
 
-    p->full_at = unit->full_bytes;
-    unit->full_bytes += copy_bytes(p, p->rows);
-    p->codes_at = unit->codes_bytes;
-    unit->codes_bytes += unit->coded ? copy_bytes(p, p->own.size[0]) : 0;
-    p->master_offset = unit->master_elements;
-    unit->master_elements += p->narrow ? 0 : (size_t)(p->held.size[0] * p->row);
+    p->full_at = unit->layout.full_bytes;
+    unit->layout.full_bytes += copy_bytes(p, p->rows);
+    p->codes_at = unit->layout.codes_bytes;
+    unit->layout.codes_bytes += unit->layout.coded ? copy_bytes(p, p->own.size[0]) : 0;
+    p->master_offset = unit->layout.master_elements;
+    unit->layout.master_elements += p->narrow ? 0 : (size_t)(p->held.size[0] * p->row);
     if (!p->trainable)
         return;
-    p->window_offset = unit->window_elements;
-    unit->window_elements += tess_round_up((size_t)(p->rows * p->row), LINE_ELEMENTS);
-    p->accumulator_offset = unit->accumulator_elements;
-    unit->accumulator_elements += (size_t)(p->own.size[0] * p->row);
-    p->gradient_offset = unit->gradient_elements;
-    unit->gradient_elements += (size_t)(p->held.size[0] * p->row);
+    p->window_offset = unit->layout.window_elements;
+    unit->layout.window_elements += tess_round_up((size_t)(p->rows * p->row), LINE_ELEMENTS);
+    p->accumulator_offset = unit->sums.elements;
+    unit->sums.elements += (size_t)(p->own.size[0] * p->row);
+    p->gradient_offset = unit->layout.gradient_elements;
+    unit->layout.gradient_elements += (size_t)(p->held.size[0] * p->row);
 }
 
-tess_status tess_fsdp_layout(tess_unit *unit)
+tess_status tess_fsdp_layout_make(tess_unit *unit)
 {
     tess_fsdp *fsdp = unit->fsdp;
     for (int i = 0; i < unit->n_params; i++)
         place_param(fsdp, unit, &unit->params[i]);
 
     TESS_TRY(tess_mem_alloc_array(fsdp->place.mem, TESS_POOL_MISC, (size_t)unit->n_params, sizeof(tess_piece),
-                                  "gather pieces", (void **)&unit->gather_pieces));
+                                  "gather pieces", (void **)&unit->layout.gather_pieces));
     TESS_TRY(tess_mem_alloc_array(fsdp->place.mem, TESS_POOL_MISC, (size_t)unit->n_trainable, sizeof(tess_piece),
-                                  "reduce pieces", (void **)&unit->reduce_pieces));
+                                  "reduce pieces", (void **)&unit->layout.reduce_pieces));
     TESS_TRY(tess_mem_alloc_array(fsdp->place.mem, TESS_POOL_MISC, (size_t)unit->n_trainable, sizeof(tess_piece),
-                                  "gradient pieces", (void **)&unit->gradient_pieces));
+                                  "gradient pieces", (void **)&unit->layout.gradient_pieces));
     for (int i = 0, k = 0; i < unit->n_params; i++) {
         const tess_fsdp_param *p = &unit->params[i];
         size_t rows = (size_t)p->rows, row = (size_t)p->row;
         size_t before_own = (size_t)(p->own.begin[0] - p->held.begin[0]) * row;
-        unit->gather_pieces[i] = unit->coded
-                                     ? (tess_piece){.offset = p->full_at,
-                                                    .n_rows = rows,
-                                                    .row = tess_fsdp_row_bytes(p),
-                                                    .shard_offset = p->codes_at}
-                                     : (tess_piece){.offset = p->full_at / tess_dtype_size(fsdp->policy.param_dtype),
-                                                    .n_rows = rows,
-                                                    .row = row,
-                                                    .shard_offset = p->master_offset + before_own};
+        unit->layout.gather_pieces[i] =
+            unit->layout.coded ? (tess_piece){.offset = p->full_at,
+                                              .n_rows = rows,
+                                              .row = tess_fsdp_row_bytes(p),
+                                              .shard_offset = p->codes_at}
+                               : (tess_piece){.offset = p->full_at / tess_dtype_size(fsdp->policy.param_dtype),
+                                              .n_rows = rows,
+                                              .row = row,
+                                              .shard_offset = p->master_offset + before_own};
         if (!p->trainable)
             continue;
-        unit->reduce_pieces[k] =
+        unit->layout.reduce_pieces[k] =
             (tess_piece){.offset = p->window_offset, .n_rows = rows, .row = row, .shard_offset = p->accumulator_offset};
-        unit->gradient_pieces[k] = (tess_piece){
+        unit->layout.gradient_pieces[k] = (tess_piece){
             .offset = p->gradient_offset, .n_rows = rows, .row = row, .shard_offset = p->accumulator_offset};
         k++;
     }
-    unit->full_class = size_class_of(unit->family, unit->full_bytes);
-    unit->window_class = size_class_of(unit->family, unit->window_elements * sizeof(float));
+    unit->layout.full_class = size_class_of(unit->family, unit->layout.full_bytes);
+    unit->layout.window_class = size_class_of(unit->family, unit->layout.window_elements * sizeof(float));
     return TESS_OK;
+}
+
+void tess_fsdp_layout_free(tess_fsdp_layout *layout, tess_mem *mem)
+{
+    tess_mem_free(mem, layout->gather_pieces);
+    tess_mem_free(mem, layout->reduce_pieces);
+    tess_mem_free(mem, layout->gradient_pieces);
+}
+
+tess_fsdp_class tess_fsdp_windows_of(const tess_fsdp *fsdp, int size_class)
+{
+    tess_fsdp_class c = {0};
+    for (int u = 0; u < fsdp->n_units; u++) {
+        const tess_fsdp_layout *layout = &fsdp->units[u]->layout;
+        c.n += layout->window_class == size_class;
+        if (layout->window_class == size_class && layout->window_elements > c.largest)
+            c.largest = layout->window_elements;
+    }
+    return c;
+}
+
+tess_fsdp_class tess_fsdp_copies_of(const tess_fsdp *fsdp, int size_class)
+{
+    tess_fsdp_class c = {0};
+    for (int u = 0; u < fsdp->n_units; u++) {
+        const tess_fsdp_layout *layout = &fsdp->units[u]->layout;
+        c.n += layout->full_class == size_class;
+        if (layout->full_class == size_class && layout->full_bytes > c.largest)
+            c.largest = layout->full_bytes;
+    }
+    return c;
 }

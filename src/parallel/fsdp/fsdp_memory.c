@@ -121,7 +121,7 @@ void tess_fsdp_persist_free(tess_unit *unit, tess_pool pool, size_t elements, fl
 
 static size_t codes_elements(const tess_unit *unit)
 {
-    return (unit->codes_bytes + sizeof(float) - 1) / sizeof(float);
+    return (unit->layout.codes_bytes + sizeof(float) - 1) / sizeof(float);
 }
 
 /* The codes of a unit with narrow parameters are in named memory, like master weights, because they are the only
@@ -131,16 +131,17 @@ tess_status tess_fsdp_codes_alloc(tess_unit *unit)
     static const char what[] = "gathered form";
     bool found;
     float **codes = (float **)&unit->codes;
-    if (unit->codes_bytes == 0)
+    if (unit->layout.codes_bytes == 0)
         return TESS_OK;
-    return unit->narrow ? tess_fsdp_persist_alloc(unit, TESS_POOL_PARAMS, what, -1, codes_elements(unit), codes, &found)
-                        : tess_fsdp_alloc(&unit->fsdp->place, TESS_POOL_PARAMS, codes_elements(unit), what, codes);
+    return unit->layout.narrow
+               ? tess_fsdp_persist_alloc(unit, TESS_POOL_PARAMS, what, -1, codes_elements(unit), codes, &found)
+               : tess_fsdp_alloc(&unit->fsdp->place, TESS_POOL_PARAMS, codes_elements(unit), what, codes);
 }
 
 void tess_fsdp_codes_free(tess_unit *unit)
 {
     float *codes = (float *)(void *)unit->codes;
-    if (unit->narrow)
+    if (unit->layout.narrow)
         tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, codes_elements(unit), codes);
     else
         tess_fsdp_free(&unit->fsdp->place, codes);

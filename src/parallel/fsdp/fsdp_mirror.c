@@ -115,7 +115,8 @@ static tess_status add_block(const tess_fsdp *fsdp, int index, const mirrored *b
 tess_status tess_fsdp_mirror_unit(const tess_unit *unit, bool *found)
 {
     char what[112];
-    const mirrored block = {TESS_POOL_PARAMS, unit->master, unit->master_elements * sizeof(float), {NULL}, {false}};
+    const mirrored block = {
+        TESS_POOL_PARAMS, unit->master, unit->layout.master_elements * sizeof(float), {NULL}, {false}};
     snprintf(what, sizeof(what), "weights of %s", unit->name);
     return add_block(unit->fsdp, unit->index, &block, what, found);
 }
@@ -228,7 +229,7 @@ tess_status tess_fsdp_take_up(tess_fsdp *fsdp, int64_t step)
 /* ---- Gradients ---- */
 static float *gradient_of(const tess_unit *unit, size_t *bytes)
 {
-    *bytes = unit->gradient_elements * sizeof(float);
+    *bytes = unit->layout.gradient_elements * sizeof(float);
     return unit->family->facts.replicated ? unit->gradient : unit->total;
 }
 

@@ -10,23 +10,23 @@
 /* ---- Master weights ---- */
 void tess_fsdp_master_fetch(const tess_unit *unit, tess_page_use use)
 {
-    tess_pager_fetch(unit->fsdp->pager, unit->master, unit->master_elements * sizeof(float), use);
+    tess_pager_fetch(unit->fsdp->pager, unit->master, unit->layout.master_elements * sizeof(float), use);
 }
 
 tess_status tess_fsdp_master_wait(const tess_unit *unit)
 {
-    return tess_pager_wait(unit->fsdp->pager, unit->master, unit->master_elements * sizeof(float));
+    return tess_pager_wait(unit->fsdp->pager, unit->master, unit->layout.master_elements * sizeof(float));
 }
 
 void tess_fsdp_master_release(const tess_unit *unit)
 {
-    tess_pager_release(unit->fsdp->pager, unit->master, unit->master_elements * sizeof(float));
+    tess_pager_release(unit->fsdp->pager, unit->master, unit->layout.master_elements * sizeof(float));
 }
 
 /* ---- Sums of gradients ---- */
 static size_t sum_bytes(const tess_unit *unit)
 {
-    return unit->accumulator_elements * sizeof(float);
+    return unit->sums.elements * sizeof(float);
 }
 
 static const float *read_by(const tess_leaf_step *step)
@@ -62,14 +62,14 @@ tess_status tess_fsdp_sums_here(const tess_unit *unit, const tess_leaf_step *ste
 
 void tess_fsdp_sums_release(const tess_unit *unit)
 {
-    for (int k = 0; k < unit->counter.n_memory && unit->fsdp->pager != NULL; k++)
-        tess_pager_release(unit->fsdp->pager, unit->accumulators[k], sum_bytes(unit));
+    for (int k = 0; k < unit->sums.counter.n_memory && unit->fsdp->pager != NULL; k++)
+        tess_pager_release(unit->fsdp->pager, unit->sums.memory[k], sum_bytes(unit));
 }
 
 /* ---- The finished gradient ---- */
 static const float *gradient_of(const tess_unit *unit, size_t *bytes)
 {
-    *bytes = (unit->family->facts.replicated ? unit->gradient_elements : unit->accumulator_elements) * sizeof(float);
+    *bytes = (unit->family->facts.replicated ? unit->layout.gradient_elements : unit->sums.elements) * sizeof(float);
     return unit->family->facts.replicated ? unit->gradient : unit->total;
 }
 
@@ -118,11 +118,11 @@ static resident_bytes largest_on_disk(const tess_fsdp *fsdp, int64_t n_micro_bat
     resident_bytes most = {0};
     for (int u = 0; u < fsdp->n_units; u++) {
         const tess_unit *unit = fsdp->units[u];
-        const int n_sums = n_micro_batches > 0 ? tess_fsdp_accumulators_needed(unit->family, n_micro_batches) : SUMS;
-        size_t sums = (size_t)n_sums * unit->accumulator_elements +
-                      (unit->family->facts.replicated ? unit->gradient_elements : 0);
-        size_t elements =
-            (tess_fsdp_params_on_disk(fsdp) ? unit->master_elements : 0) + (tess_fsdp_sums_on_disk(fsdp) ? sums : 0);
+        const int n_sums = n_micro_batches > 0 ? tess_fsdp_sums_needed(unit->family, n_micro_batches) : SUMS;
+        size_t sums = (size_t)n_sums * unit->sums.elements +
+                      (unit->family->facts.replicated ? unit->layout.gradient_elements : 0);
+        size_t elements = (tess_fsdp_params_on_disk(fsdp) ? unit->layout.master_elements : 0) +
+                          (tess_fsdp_sums_on_disk(fsdp) ? sums : 0);
         most.unit = larger(most.unit, elements * sizeof(float));
         for (int i = 0; i < unit->n_params; i++) {
             size_t n = (size_t)(unit->params[i].held.size[0] * unit->params[i].row);

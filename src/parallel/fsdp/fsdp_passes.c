@@ -11,7 +11,7 @@ tess_status tess_fsdp_gradient_begin(tess_unit *unit)
 {
     if (unit->fsdp->step.pass > 0)
         return tess_fsdp_scratch_take(unit);
-    return tess_fsdp_in_place(unit) ? tess_fsdp_in_place_begin(unit) : tess_fsdp_window_take(unit);
+    return unit->way->begin(unit);
 }
 
 float *tess_fsdp_gradient(const tess_unit *unit, const tess_fsdp_param *p)

@@ -2,34 +2,24 @@
  * class use it in turn. Two blocks are needed at the same time if a unit keeps its own (a tied embedding). */
 #include "parallel/fsdp/fsdp_impl.h"
 
-/* Returns the elements of the largest unit that shares scratch memory with `unit`. */
-static size_t elements_for(const tess_unit *unit)
-{
-    size_t elements = 0;
-    for (int u = 0; u < unit->fsdp->n_units; u++) {
-        const tess_unit *other = unit->fsdp->units[u];
-        if (other->window_class == unit->window_class && other->window_elements > elements)
-            elements = other->window_elements;
-    }
-    return elements;
-}
-
 tess_status tess_fsdp_scratch_take(tess_unit *unit)
 {
     tess_fsdp *fsdp = unit->fsdp;
     tess_fsdp_scratch *s = fsdp->scratch;
-    while (s != NULL && (s->unit != NULL || s->size_class != unit->window_class))
+    while (s != NULL && (s->unit != NULL || s->size_class != unit->layout.window_class))
         s = s->next;
     if (s == NULL) {
         float *data;
-        TESS_TRY(tess_fsdp_alloc(&fsdp->place, TESS_POOL_GRADS, elements_for(unit), "gradients of a pass", &data));
+        TESS_TRY(tess_fsdp_alloc(&fsdp->place, TESS_POOL_GRADS,
+                                 tess_fsdp_windows_of(fsdp, unit->layout.window_class).largest, "gradients of a pass",
+                                 &data));
         tess_status status =
             tess_mem_alloc(fsdp->place.mem, TESS_POOL_MISC, sizeof(*s), "gradients of a pass", (void **)&s);
         if (status != TESS_OK) {
             tess_fsdp_free(&fsdp->place, data);
             return status;
         }
-        *s = (tess_fsdp_scratch){.next = fsdp->scratch, .data = data, .size_class = unit->window_class};
+        *s = (tess_fsdp_scratch){.next = fsdp->scratch, .data = data, .size_class = unit->layout.window_class};
         fsdp->scratch = s;
     }
     s->unit = unit;

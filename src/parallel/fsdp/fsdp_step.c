@@ -4,7 +4,7 @@
 tess_status tess_fsdp_reserve(tess_fsdp *fsdp, int64_t n_micro_batches)
 {
     TESS_CHECK(fsdp->state == TESS_FSDP_IDLE, TESS_E_INVALID, "fsdp: reserve before materialize, or inside a step");
-    TESS_TRY(tess_fsdp_accumulators_grow(fsdp, n_micro_batches));
+    TESS_TRY(tess_fsdp_sums_grow(fsdp, n_micro_batches));
     for (int i = 0; i < fsdp->n_families; i++)
         if (tess_fsdp_exchanges_any(fsdp->families[i], n_micro_batches))
             TESS_TRY(tess_fsdp_exchange_alloc(fsdp->families[i]));
@@ -13,20 +13,20 @@ tess_status tess_fsdp_reserve(tess_fsdp *fsdp, int64_t n_micro_batches)
 
 static tess_status begin_step(tess_fsdp *fsdp, int64_t n_leaves)
 {
-    const tess_shares shares = tess_fsdp_batches(fsdp);
+    const tess_shares shares = fsdp->step.shares;
     TESS_CHECK(fsdp->state != TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: step_begin before materialize");
     TESS_CHECK(fsdp->state == TESS_FSDP_IDLE, TESS_E_INVALID, "fsdp: step_begin inside a step; call step_end first");
     TESS_CHECK(n_leaves > 0 && n_leaves / shares.total < 1 << 30, TESS_E_INVALID,
                "fsdp: step_begin with %lld micro-batches over %lld ranks; at least 1 is needed", (long long)n_leaves,
                (long long)shares.n);
     for (int u = 0; u < fsdp->n_units; u++)
-        TESS_CHECK(fsdp->units[u]->n_forward == 0, TESS_E_INVALID,
+        TESS_CHECK(fsdp->units[u]->uses.n_forward == 0, TESS_E_INVALID,
                    "unit '%s': step_begin while a forward is open; post_forward is missing", fsdp->units[u]->name);
     fsdp->gradients_ready = fsdp->gradients_seen = false;
     tess_fsdp_bad_gradient_forget(fsdp);
     for (int u = 0; u < fsdp->n_units; u++) {
         fsdp->units[u]->total = NULL;
-        fsdp->units[u]->backward_done = false;
+        fsdp->units[u]->uses.backward_done = false;
     }
     TESS_TRY_CTX(tess_fsdp_reserve(fsdp, n_leaves), "fsdp: step_begin");
     fsdp->state = TESS_FSDP_STEP;
@@ -34,13 +34,13 @@ static tess_status begin_step(tess_fsdp *fsdp, int64_t n_leaves)
     fsdp->step.n_micro = (int)tess_shares_rounds(&shares, n_leaves);
     fsdp->step.micro = -1;
     fsdp->step.all_open = false;
-    fsdp->n_order = 0; /* an evaluation's order of units is not remembered */
+    fsdp->order.n_now = 0; /* an evaluation's order of units is not remembered */
     return TESS_OK;
 }
 
 tess_status tess_fsdp_step_begin(tess_fsdp *fsdp, int n_local_micro_batches)
 {
-    return begin_step(fsdp, n_local_micro_batches * tess_fsdp_batches(fsdp).total);
+    return begin_step(fsdp, n_local_micro_batches * fsdp->step.shares.total);
 }
 
 tess_status tess_fsdp_step_begin_shared(tess_fsdp *fsdp, int64_t n_micro_batches, int *n_local)
@@ -54,15 +54,15 @@ static tess_status check_hooks(const tess_fsdp *fsdp, const char *call)
 {
     for (int u = 0; u < fsdp->n_units; u++) {
         const tess_unit *unit = fsdp->units[u];
-        TESS_CHECK(unit->n_forward == 0, TESS_E_INVALID,
+        TESS_CHECK(unit->uses.n_forward == 0, TESS_E_INVALID,
                    "unit '%s': %s while the forward of micro-batch %d is open; post_forward is missing", unit->name,
                    call, fsdp->step.micro);
-        TESS_CHECK(unit->n_begun == 0, TESS_E_INVALID,
+        TESS_CHECK(unit->uses.n_begun == 0, TESS_E_INVALID,
                    "unit '%s': %s while the backward of micro-batch %d is open; post_backward is missing", unit->name,
                    call, fsdp->step.micro);
     }
     for (int u = 0; u < fsdp->n_units; u++)
-        TESS_CHECK(fsdp->units[u]->backward_done || fsdp->units[u]->n_trainable == 0, TESS_E_INVALID,
+        TESS_CHECK(fsdp->units[u]->uses.backward_done || fsdp->units[u]->n_trainable == 0, TESS_E_INVALID,
                    "unit '%s': %s, but micro-batch %d had no backward; a unit without use still owes a zero gradient",
                    fsdp->units[u]->name, call, fsdp->step.micro);
     return TESS_OK;
@@ -74,23 +74,22 @@ static tess_status end_pass(tess_fsdp *fsdp, const char *call)
     TESS_TRY(check_hooks(fsdp, call));
     for (int u = fsdp->n_units - 1; u >= 0; u--) {
         tess_unit *unit = fsdp->units[u];
-        if (unit->kept) {
-            unit->kept = false;
+        if (unit->uses.kept) {
+            unit->uses.kept = false;
             tess_fsdp_release(unit);
         }
-        unit->backward_done = false;
+        unit->uses.backward_done = false;
         if (unit->deferred)
             TESS_TRY(tess_fsdp_reduce(unit));
     }
-    tess_fsdp_order_restart(fsdp);
+    tess_fsdp_order_restart(&fsdp->order);
     return TESS_OK;
 }
 
 static tess_status end_micro(tess_fsdp *fsdp, const char *call)
 {
-    TESS_CHECK(fsdp->step.pass == fsdp->step.n_passes - 1, TESS_E_INVALID,
-               "fsdp: %s after %d of %d passes of micro-batch %d", call, fsdp->step.pass + 1, fsdp->step.n_passes,
-               fsdp->step.micro);
+    TESS_CHECK(tess_fsdp_is_last_pass(&fsdp->step), TESS_E_INVALID, "fsdp: %s after %d of %d passes of micro-batch %d",
+               call, fsdp->step.pass + 1, fsdp->step.n_passes, fsdp->step.micro);
     return end_pass(fsdp, call);
 }
 
@@ -172,7 +171,7 @@ static tess_status check_idle(const tess_fsdp *fsdp, const char *call)
     TESS_CHECK(fsdp->state == TESS_FSDP_IDLE, TESS_E_INVALID, "fsdp: %s %s; weights change between steps only", call,
                fsdp->state == TESS_FSDP_STEP ? "inside a step" : "before materialize");
     for (int u = 0; u < fsdp->n_units; u++)
-        TESS_CHECK(fsdp->units[u]->n_forward == 0, TESS_E_INVALID,
+        TESS_CHECK(fsdp->units[u]->uses.n_forward == 0, TESS_E_INVALID,
                    "unit '%s': %s while a forward is open; post_forward is missing", fsdp->units[u]->name, call);
     return TESS_OK;
 }

@@ -4,18 +4,9 @@
  * gradients are reduced at the end of the micro-batch (ZeRO-1) or add up over its passes. */
 #include "parallel/fsdp/fsdp_impl.h"
 
-/* Counts the units with gradients that share windows with `unit`. */
-static int units_of(const tess_unit *unit)
-{
-    int n_units = 0;
-    for (int u = 0; u < unit->fsdp->n_units; u++)
-        n_units += unit->fsdp->units[u]->n_trainable > 0 && unit->fsdp->units[u]->window_class == unit->window_class;
-    return n_units;
-}
-
 static bool may_create(const tess_unit *unit, int n_windows)
 {
-    return n_windows < 2 && n_windows < units_of(unit);
+    return n_windows < 2 && n_windows < tess_fsdp_windows_of(unit->fsdp, unit->layout.window_class).n;
 }
 
 tess_status tess_fsdp_window_take(tess_unit *unit)
@@ -27,7 +18,7 @@ tess_status tess_fsdp_window_take(tess_unit *unit)
     int n_windows = 0;
     tess_fsdp_window *free_window = NULL, *oldest = NULL;
     for (tess_fsdp_window *w = family->windows; w != NULL && !tess_fsdp_holds_windows(family); w = w->next) {
-        if (w->size_class != unit->window_class)
+        if (w->size_class != unit->layout.window_class)
             continue;
         n_windows++;
         if (w->unit == NULL)

@@ -2,24 +2,15 @@
  * unit uses which window. */
 #include "parallel/fsdp/fsdp_impl.h"
 
-static size_t elements_for(const tess_unit *unit)
-{
-    const tess_fsdp *fsdp = unit->fsdp;
-    size_t elements = unit->window_elements;
-    for (int u = 0; !tess_fsdp_holds_windows(unit->family) && u < fsdp->n_units; u++)
-        if (fsdp->units[u]->window_class == unit->window_class && fsdp->units[u]->window_elements > elements)
-            elements = fsdp->units[u]->window_elements;
-    return elements;
-}
-
 tess_status tess_fsdp_window_create(tess_unit *unit, tess_fsdp_window **out)
 {
     tess_fsdp_family *family = unit->family;
     tess_fsdp *fsdp = unit->fsdp;
-    size_t elements = elements_for(unit);
+    size_t elements = tess_fsdp_holds_windows(family) ? unit->layout.window_elements
+                                                      : tess_fsdp_windows_of(fsdp, unit->layout.window_class).largest;
     tess_fsdp_window *window = NULL;
     TESS_TRY(tess_mem_alloc(fsdp->place.mem, TESS_POOL_MISC, sizeof(*window), "window", (void **)&window));
-    *window = (tess_fsdp_window){.elements = elements, .size_class = unit->window_class};
+    *window = (tess_fsdp_window){.elements = elements, .size_class = unit->layout.window_class};
     const tess_wire_form *form = fsdp->reduce_form;
     tess_status status = TESS_OK;
     if (form->moves != TESS_F32)

@@ -18,13 +18,13 @@ static tess_status send(tess_unit *unit, tess_fsdp_slot *slot)
 {
     tess_fsdp_family *family = unit->family;
     tess_fsdp *fsdp = unit->fsdp;
-    if (unit->coded)
+    if (unit->layout.coded)
         TESS_TRY(tess_fsdp_codes_refresh(unit));
     tess_team_label(family->teams.shard_team, unit->label, unit->number);
     tess_status status = tess_all_gather_pieces(
-        family->teams.shard_team, unit->coded ? (const void *)unit->codes : unit->master,
-        unit->coded ? TESS_U8 : TESS_F32, slot->data, unit->coded ? TESS_U8 : fsdp->policy.param_dtype,
-        unit->gather_pieces, (size_t)unit->n_params, &slot->work);
+        family->teams.shard_team, unit->layout.coded ? (const void *)unit->codes : unit->master,
+        unit->layout.coded ? TESS_U8 : TESS_F32, slot->data, unit->layout.coded ? TESS_U8 : fsdp->policy.param_dtype,
+        unit->layout.gather_pieces, (size_t)unit->n_params, &slot->work);
     tess_team_label(family->teams.shard_team, NULL, -1);
     TESS_TRY(status);
     tess_fsdp_stamp_now(family, slot->number); /* the call has written this rank's rows */
@@ -34,27 +34,27 @@ static tess_status send(tess_unit *unit, tess_fsdp_slot *slot)
 /* Whether a gather reads master weights. It does not if it copies codes that are up to date, or a stash. */
 static bool converts(const tess_unit *unit)
 {
-    return !unit->stashed && (!unit->coded || !unit->codes_fresh);
+    return !unit->stash.fresh && (!unit->layout.coded || !unit->codes_fresh);
 }
 
 /* Counts the bytes that this rank reads and writes: it converts weights, and copies codes and stashes. */
 static uint64_t gathered_bytes(const tess_unit *unit)
 {
     uint64_t bytes = 0, own;
-    if (unit->stashed)
+    if (unit->stash.fresh)
         return 2 * tess_fsdp_stash_bytes(unit);
     for (int i = 0; i < unit->n_params; i++) {
         const tess_fsdp_param *p = &unit->params[i];
         own = (uint64_t)p->own.size[0] * tess_fsdp_row_bytes(p);
         bytes += converts(unit) && !p->narrow ? own + (uint64_t)(p->own.size[0] * p->row) * sizeof(float) : 0;
-        bytes += unit->coded && !tess_fsdp_reads_codes(unit) ? 2 * own : 0;
+        bytes += unit->layout.coded && !tess_fsdp_reads_codes(unit) ? 2 * own : 0;
     }
     return bytes;
 }
 
 static tess_status fill_copy(tess_unit *unit, tess_fsdp_slot *slot)
 {
-    if (unit->stashed)
+    if (unit->stash.fresh)
         return tess_fsdp_gather_stashes(unit, slot);
     return unit->family->facts.alone ? convert_alone(unit, slot->data) : send(unit, slot);
 }
@@ -78,50 +78,6 @@ static tess_status issue(tess_unit *unit, tess_fsdp_slot *slot)
     return TESS_OK;
 }
 
-const tess_unit *tess_fsdp_predict(const tess_fsdp *fsdp, int ahead, tess_fsdp_use *use)
-{
-    int now = fsdp->n_order - 1;
-    if (now < 0)
-        return NULL;
-    *use = (tess_fsdp_use)(fsdp->order[now] % 2);
-    if (now < fsdp->n_last_order && fsdp->last_order[now] == fsdp->order[now]) {
-        if (now + ahead >= fsdp->n_last_order)
-            return NULL;
-        *use = (tess_fsdp_use)(fsdp->last_order[now + ahead] % 2);
-        return fsdp->units[fsdp->last_order[now + ahead] / 2];
-    }
-    int unit = fsdp->order[now] / 2 + (*use == TESS_FSDP_FORWARD ? ahead : -ahead);
-    return unit >= 0 && unit < fsdp->n_units ? fsdp->units[unit] : NULL;
-}
-
-/* A unit that is used several times in a row, such as by its blocks, counts once. */
-static tess_status remember(tess_fsdp *fsdp, const tess_unit *unit, tess_fsdp_use use)
-{
-    const int now = 2 * unit->index + (int)use;
-    if (fsdp->n_order > 0 && fsdp->order[fsdp->n_order - 1] == now)
-        return TESS_OK;
-    if (fsdp->n_order == fsdp->order_capacity) {
-        int capacity = fsdp->order_capacity == 0 ? 4 * fsdp->n_units : 2 * fsdp->order_capacity;
-        size_t bytes = (size_t)capacity * sizeof(int);
-        TESS_TRY(tess_mem_grow(fsdp->place.mem, TESS_POOL_MISC, bytes, "order of units", (void **)&fsdp->order));
-        TESS_TRY(tess_mem_grow(fsdp->place.mem, TESS_POOL_MISC, bytes, "order of units", (void **)&fsdp->last_order));
-        fsdp->order_capacity = capacity;
-    }
-    fsdp->order[fsdp->n_order++] = now;
-    return TESS_OK;
-}
-
-void tess_fsdp_order_restart(tess_fsdp *fsdp)
-{
-    if (fsdp->n_order > 0) {
-        int *order = fsdp->order;
-        fsdp->order = fsdp->last_order;
-        fsdp->last_order = order;
-        fsdp->n_last_order = fsdp->n_order;
-    }
-    fsdp->n_order = 0;
-}
-
 tess_status tess_fsdp_gather_ahead(tess_unit *unit)
 {
     tess_fsdp_family *family = unit->family;
@@ -142,27 +98,29 @@ tess_status tess_fsdp_gather_ahead(tess_unit *unit)
 
 static tess_status prefetch(tess_fsdp *fsdp)
 {
+    tess_fsdp_use use;
     for (int ahead = 1; ahead <= fsdp->policy.prefetch; ahead++) {
-        tess_fsdp_use use;
-        const tess_unit *next = tess_fsdp_predict(fsdp, ahead, &use);
-        if (next == NULL)
+        int next = tess_fsdp_order_predict(&fsdp->order, fsdp->n_units, ahead, &use);
+        if (next < 0)
             return TESS_OK;
-        TESS_TRY(tess_fsdp_gather_ahead(fsdp->units[next->index]));
+        TESS_TRY(tess_fsdp_gather_ahead(fsdp->units[next]));
     }
     return TESS_OK;
 }
 
-/* Fetches units from disk whose gather is not issued yet. */
-static void masters_ahead(const tess_unit *unit)
+/* Notes the use, and fetches units from disk whose gather is not issued yet. */
+static tess_status remember(const tess_unit *unit, tess_fsdp_use use)
 {
-    const tess_fsdp *fsdp = unit->fsdp;
+    tess_fsdp *fsdp = unit->fsdp;
     int first = unit->family->facts.direct ? 1 : fsdp->policy.prefetch + 1;
+    TESS_TRY(tess_fsdp_order_add(&fsdp->order, fsdp->place.mem, unit->index, use));
     for (int ahead = first; ahead < first + MASTERS_AHEAD && tess_fsdp_params_on_disk(fsdp); ahead++) {
-        tess_fsdp_use use;
-        const tess_unit *next = tess_fsdp_predict(fsdp, ahead, &use);
+        int i = tess_fsdp_order_predict(&fsdp->order, fsdp->n_units, ahead, &use);
+        const tess_unit *next = i >= 0 ? fsdp->units[i] : NULL;
         if (next != NULL && converts(next) && (next->slot == NULL || !next->slot->valid))
             tess_fsdp_master_fetch(next, TESS_PAGE_READ);
     }
+    return TESS_OK;
 }
 
 /* If master weights are the gathered copy, they only have to be in memory. */
@@ -172,9 +130,8 @@ static tess_status hold_master(tess_unit *unit, tess_fsdp_use use)
     if (fsdp->pager == NULL)
         return TESS_OK;
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_GATHER);
-    TESS_TRY(remember(fsdp, unit, use));
     tess_fsdp_master_fetch(unit, TESS_PAGE_READ);
-    masters_ahead(unit);
+    TESS_TRY(remember(unit, use));
     TESS_TRY_CTX(tess_fsdp_master_wait(unit), "unit '%s'", unit->name);
     tess_phase_switch(fsdp->clock, phase);
     return TESS_OK;
@@ -185,8 +142,7 @@ static tess_status make_codes(tess_unit *unit, tess_fsdp_use use)
 {
     tess_fsdp *fsdp = unit->fsdp;
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_GATHER);
-    TESS_TRY(remember(fsdp, unit, use));
-    masters_ahead(unit);
+    TESS_TRY(remember(unit, use));
     if (converts(unit)) {
         fsdp->traffic.gathered_bytes += gathered_bytes(unit);
         tess_fsdp_master_fetch(unit, TESS_PAGE_READ);
@@ -207,8 +163,7 @@ tess_status tess_fsdp_gather(tess_unit *unit, tess_fsdp_use use)
     if (tess_fsdp_reads_codes(unit))
         return make_codes(unit, use);
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_GATHER);
-    TESS_TRY(remember(fsdp, unit, use));
-    masters_ahead(unit);
+    TESS_TRY(remember(unit, use));
     tess_fsdp_slot *slot = unit->slot;
     if (slot == NULL || !slot->valid) {
         TESS_TRY(tess_fsdp_slot_take(unit, false, &slot));
@@ -223,9 +178,9 @@ tess_status tess_fsdp_gather(tess_unit *unit, tess_fsdp_use use)
 
 void tess_fsdp_release(tess_unit *unit)
 {
-    if (unit->n_forward > 0 || unit->n_begun > 0 || unit->kept)
+    if (tess_fsdp_uses_are_open(&unit->uses) || unit->uses.kept)
         return;
-    if (unit->family->facts.direct && unit->n_forwarded == 0)
+    if (unit->family->facts.direct && unit->uses.n_forwarded == 0)
         tess_fsdp_master_release(unit);
     if (unit->slot == NULL)
         return;

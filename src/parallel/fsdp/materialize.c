@@ -19,7 +19,7 @@ static uint64_t hash_layout(const tess_fsdp *fsdp)
         uint64_t words[] = {hash,
                             (uint64_t)unit->index,
                             (uint64_t)unit->family->teams.n_shards,
-                            (uint64_t)unit->n_blocks,
+                            (uint64_t)unit->uses.n_blocks,
                             tess_hash_text(p->name),
                             (uint64_t)p->trainable | (uint64_t)p->narrow << 1,
                             tess_hash_text(p->form->name),
@@ -78,11 +78,11 @@ static tess_status alloc_and_fill(tess_fsdp *fsdp, tess_fill_fn fill, void *cont
     for (int u = 0; u < fsdp->n_units; u++) {
         tess_unit *unit = fsdp->units[u];
         bool found, gradient_found;
-        TESS_TRY(tess_fsdp_persist_alloc(unit, TESS_POOL_PARAMS, "weights", -1, unit->master_elements, &unit->master,
-                                         &found));
+        TESS_TRY(tess_fsdp_persist_alloc(unit, TESS_POOL_PARAMS, "weights", -1, unit->layout.master_elements,
+                                         &unit->master, &found));
         TESS_TRY(tess_fsdp_codes_alloc(unit));
         if (unit->family->facts.replicated)
-            TESS_TRY(tess_fsdp_persist_alloc(unit, TESS_POOL_GRADS, "gradient", -1, unit->gradient_elements,
+            TESS_TRY(tess_fsdp_persist_alloc(unit, TESS_POOL_GRADS, "gradient", -1, unit->layout.gradient_elements,
                                              &unit->gradient, &gradient_found));
         if (fsdp->place.device != NULL)
             TESS_TRY(tess_fsdp_mirror_unit(unit, &found));
@@ -96,8 +96,8 @@ static tess_status show_masters(tess_fsdp *fsdp)
 {
     for (int u = 0; u < fsdp->n_units; u++) {
         tess_unit *unit = fsdp->units[u];
-        TESS_TRY_CTX(tess_fsdp_show(unit->family, unit->family->teams.shard_team, unit->master, unit->master_elements,
-                                    "master weights"),
+        TESS_TRY_CTX(tess_fsdp_show(unit->family, unit->family->teams.shard_team, unit->master,
+                                    unit->layout.master_elements, "master weights"),
                      "unit '%s'", unit->name);
         unit->master_shown = true;
     }
@@ -114,8 +114,8 @@ static void release(tess_fsdp *fsdp)
         if (unit->master_shown)
             tess_fsdp_hide(unit->family, unit->family->teams.shard_team, unit->master);
         unit->master_shown = false;
-        tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, unit->master_elements, unit->master);
-        tess_fsdp_persist_free(unit, TESS_POOL_GRADS, unit->gradient_elements, unit->gradient);
+        tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, unit->layout.master_elements, unit->master);
+        tess_fsdp_persist_free(unit, TESS_POOL_GRADS, unit->layout.gradient_elements, unit->gradient);
         tess_fsdp_codes_free(unit);
         unit->master = unit->gradient = NULL;
     }

@@ -59,21 +59,14 @@ static tess_status make_safe(tess_fsdp_family *family, tess_fsdp_slot *slot)
     return is_safe(family, slot) ? TESS_OK : meet(family);
 }
 
-/* A rotating slot is large enough for every unit of its class. */
-static size_t slot_bytes(const tess_fsdp_family *family, const tess_unit *unit)
-{
-    size_t bytes = unit->full_bytes;
-    for (int u = 0; !family->facts.persistent && u < family->fsdp->n_units; u++)
-        if (family->fsdp->units[u]->full_class == unit->full_class && family->fsdp->units[u]->full_bytes > bytes)
-            bytes = family->fsdp->units[u]->full_bytes;
-    return bytes;
-}
-
 static tess_status create_slot(tess_fsdp_family *family, const tess_unit *unit, tess_fsdp_slot **out)
 {
     tess_fsdp_slot *slot = NULL;
+    /* A rotating slot is large enough for every unit of its class. */
+    size_t bytes = family->facts.persistent ? unit->layout.full_bytes
+                                            : tess_fsdp_copies_of(unit->fsdp, unit->layout.full_class).largest;
     TESS_TRY(tess_mem_alloc(family->fsdp->place.mem, TESS_POOL_MISC, sizeof(*slot), "slot", (void **)&slot));
-    *slot = (tess_fsdp_slot){.bytes = slot_bytes(family, unit), .size_class = unit->full_class};
+    *slot = (tess_fsdp_slot){.bytes = bytes, .size_class = unit->layout.full_class};
     tess_status status = tess_fsdp_copy_alloc(family, slot->bytes, &slot->data);
     if (status != TESS_OK) {
         tess_mem_free(family->fsdp->place.mem, slot);
@@ -85,19 +78,11 @@ static tess_status create_slot(tess_fsdp_family *family, const tess_unit *unit, 
     return TESS_OK;
 }
 
-static int units_of(const tess_fsdp_family *family, int size_class)
-{
-    int n_units = 0;
-    for (int u = 0; u < family->fsdp->n_units; u++)
-        n_units += family->fsdp->units[u]->full_class == size_class;
-    return n_units;
-}
-
 /* Returns how many slots the units of a class share. With `prefetch` gathers ahead of the unit in use, equally many
  * released slots are not yet proven free. */
 static int slot_limit(const tess_fsdp_family *family, int size_class)
 {
-    int n_units = units_of(family, size_class);
+    int n_units = tess_fsdp_copies_of(family->fsdp, size_class).n;
     int limit = family->fsdp->policy.prefetch == 0 ? 2 : 2 * family->fsdp->policy.prefetch + 1;
     return limit < n_units ? limit : n_units;
 }
@@ -116,13 +101,13 @@ tess_status tess_fsdp_slot_take(tess_unit *unit, bool prefetch, tess_fsdp_slot *
     int n_slots = 0;
     tess_fsdp_slot *oldest = NULL;
     for (tess_fsdp_slot *slot = family->slots; slot != NULL && !family->facts.persistent; slot = slot->next) {
-        if (slot->size_class != unit->full_class)
+        if (slot->size_class != unit->layout.full_class)
             continue;
         n_slots++;
         if (!slot->held && (oldest == NULL || slot->released < oldest->released))
             oldest = slot;
     }
-    bool may_grow = family->facts.persistent || n_slots < slot_limit(family, unit->full_class);
+    bool may_grow = family->facts.persistent || n_slots < slot_limit(family, unit->layout.full_class);
     if (may_grow || (oldest == NULL && !prefetch)) {
         TESS_TRY(create_slot(family, unit, out));
     } else if (oldest == NULL || (prefetch && !is_safe(family, oldest))) {
@@ -141,7 +126,7 @@ tess_status tess_fsdp_slot_take(tess_unit *unit, bool prefetch, tess_fsdp_slot *
 static void forms_stale(tess_fsdp *fsdp)
 {
     for (int u = 0; u < fsdp->n_units; u++)
-        fsdp->units[u]->codes_fresh = fsdp->units[u]->stashed = false;
+        fsdp->units[u]->codes_fresh = fsdp->units[u]->stash.fresh = false;
 }
 
 static void slots_stale(tess_fsdp_family *family)
@@ -167,7 +152,7 @@ static tess_status slots_settle(tess_fsdp_family *family)
 static tess_status slots_update(tess_fsdp_family *family)
 {
     for (tess_fsdp_slot *slot = family->slots; slot != NULL; slot = slot->next) {
-        slot->updating = slot->valid && !family->facts.splits_copies && slot->unit->plain;
+        slot->updating = slot->valid && !family->facts.splits_copies && slot->unit->layout.plain;
         slot->valid = false;
         if (slot->updating)
             TESS_TRY(make_safe(family, slot));

@@ -14,7 +14,7 @@ static size_t stash_lines(const tess_unit *unit, size_t *first)
 {
     const int n = unit->fsdp->policy.reshard_after_forward;
     int64_t begin, lines;
-    tess_shard_rows((int64_t)(unit->full_bytes / LINE), n, unit->family->teams.shard % n, &begin, &lines);
+    tess_shard_rows((int64_t)(unit->layout.full_bytes / LINE), n, unit->family->teams.shard % n, &begin, &lines);
     *first = (size_t)begin;
     return (size_t)lines;
 }
@@ -30,10 +30,11 @@ static tess_status alloc_stash(tess_unit *unit)
     static const char what[] = "stash of gathered parameters";
     const tess_fsdp *fsdp = unit->fsdp;
     const size_t bytes = tess_fsdp_stash_bytes(unit);
-    unit->stash_piece = (tess_piece){.n_rows = unit->full_bytes / LINE, .row = LINE};
+    unit->stash.piece = (tess_piece){.n_rows = unit->layout.full_bytes / LINE, .row = LINE};
     return fsdp->place.device != NULL
-               ? tess_device_window_alloc(unit->family->teams.group_team, TESS_POOL_COMM, bytes, what, &unit->stash)
-               : tess_mem_alloc(fsdp->place.mem, TESS_POOL_COMM, bytes, what, &unit->stash);
+               ? tess_device_window_alloc(unit->family->teams.group_team, TESS_POOL_COMM, bytes, what,
+                                          &unit->stash.bytes)
+               : tess_mem_alloc(fsdp->place.mem, TESS_POOL_COMM, bytes, what, &unit->stash.bytes);
 }
 
 static tess_split_place group_of(const void *fsdp, int shard)
@@ -59,31 +60,32 @@ void tess_fsdp_stashes_free(tess_fsdp *fsdp)
 {
     for (int u = 0; u < fsdp->n_units; u++) {
         tess_unit *unit = fsdp->units[u];
-        if (fsdp->place.device != NULL && unit->stash != NULL)
-            tess_device_window_free(unit->family->teams.group_team, unit->stash);
+        if (fsdp->place.device != NULL && unit->stash.bytes != NULL)
+            tess_device_window_free(unit->family->teams.group_team, unit->stash.bytes);
         else
-            tess_mem_free(fsdp->place.mem, unit->stash);
-        unit->stash = NULL;
-        unit->stashed = false;
+            tess_mem_free(fsdp->place.mem, unit->stash.bytes);
+        unit->stash.bytes = NULL;
+        unit->stash.fresh = false;
     }
     for (int i = 0; i < fsdp->n_families; i++)
         tess_team_destroy(&fsdp->families[i]->teams.group_team);
 }
 
-tess_status tess_fsdp_stash(tess_unit *unit)
+tess_status tess_fsdp_stash_take(tess_unit *unit)
 {
     tess_fsdp *fsdp = unit->fsdp;
     tess_stream *stream = NULL;
     size_t first, lines;
-    if (!unit->family->facts.grouped || unit->stashed || fsdp->state != TESS_FSDP_STEP)
+    if (!unit->family->facts.grouped || unit->stash.fresh || fsdp->state != TESS_FSDP_STEP)
         return TESS_OK;
     lines = stash_lines(unit, &first);
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_GATHER);
     TESS_TRY(tess_fsdp_stream(&fsdp->place, &stream));
-    TESS_TRY_CTX(tess_stream_copy(stream, unit->stash, (const char *)unit->slot->data + first * LINE, lines * LINE),
-                 "stash of unit '%s'", unit->name);
+    TESS_TRY_CTX(
+        tess_stream_copy(stream, unit->stash.bytes, (const char *)unit->slot->data + first * LINE, lines * LINE),
+        "stash of unit '%s'", unit->name);
     fsdp->traffic.gathered_bytes += 2 * lines * LINE;
-    unit->stashed = true;
+    unit->stash.fresh = true;
     tess_phase_switch(fsdp->clock, phase);
     return TESS_OK;
 }
@@ -91,8 +93,8 @@ tess_status tess_fsdp_stash(tess_unit *unit)
 tess_status tess_fsdp_gather_stashes(tess_unit *unit, tess_fsdp_slot *slot)
 {
     tess_team_label(unit->family->teams.group_team, unit->label, unit->number);
-    tess_status status = tess_all_gather_pieces(unit->family->teams.group_team, unit->stash, TESS_U8, slot->data,
-                                                TESS_U8, &unit->stash_piece, 1, &slot->work);
+    tess_status status = tess_all_gather_pieces(unit->family->teams.group_team, unit->stash.bytes, TESS_U8, slot->data,
+                                                TESS_U8, &unit->stash.piece, 1, &slot->work);
     tess_team_label(unit->family->teams.group_team, NULL, -1);
     TESS_TRY(status);
     tess_fsdp_stamp_now(unit->family, slot->number); /* the call has written this rank's part */

@@ -12,13 +12,8 @@ static void make_progress(const tess_fsdp *fsdp)
         for (tess_fsdp_slot *slot = fsdp->families[i]->slots; slot != NULL; slot = slot->next)
             if (slot->work != NULL)
                 tess_work_done(slot->work);
-    for (int u = 0; u < fsdp->n_units; u++) {
-        const tess_unit *unit = fsdp->units[u];
-        if (unit->reduce_work != NULL)
-            tess_work_done(unit->reduce_work);
-        if (unit->replica_work != NULL)
-            tess_work_done(unit->replica_work);
-    }
+    for (int u = 0; u < fsdp->n_units; u++)
+        tess_fsdp_reduction_poll(&fsdp->units[u]->reduction);
 }
 
 static tess_status begin_hook(tess_unit *unit, const char *call)
@@ -37,7 +32,7 @@ tess_status tess_unit_set_blocks(tess_unit *unit, int n_blocks)
     TESS_CHECK(n_blocks >= 1, TESS_E_INVALID, "unit '%s': %d blocks; it has 1 or more", unit->name, n_blocks);
     TESS_CHECK(unit->fsdp->state == TESS_FSDP_BUILDING, TESS_E_INVALID, "unit '%s': set_blocks after materialize",
                unit->name);
-    unit->n_blocks = n_blocks;
+    unit->uses.n_blocks = n_blocks;
     return TESS_OK;
 }
 
@@ -72,20 +67,17 @@ tess_status tess_unit_pre_forward(tess_unit *unit)
 {
     TESS_TRY(begin_hook(unit, "pre_forward"));
     TESS_TRY(tess_fsdp_gather(unit, TESS_FSDP_FORWARD));
-    unit->n_forward++;
+    unit->uses.n_forward++;
     return call_hooks(unit, TESS_BEFORE_FORWARD);
 }
 
 tess_status tess_unit_post_forward(tess_unit *unit)
 {
     TESS_TRY(begin_hook(unit, "post_forward"));
-    TESS_CHECK(unit->n_forward > 0, TESS_E_INVALID, "unit '%s': post_forward without pre_forward", unit->name);
+    TESS_CHECK(unit->uses.n_forward > 0, TESS_E_INVALID, "unit '%s': post_forward without pre_forward", unit->name);
     TESS_TRY(call_hooks(unit, TESS_AFTER_FORWARD));
-    TESS_TRY(tess_fsdp_stash(unit));
-    unit->n_forward--;
-    unit->n_forwarded = (unit->n_forwarded + 1) % unit->n_blocks;
-    if (unit->family->facts.keep && unit->fsdp->state == TESS_FSDP_STEP && !unit->backward_done)
-        unit->kept = true;
+    TESS_TRY(tess_fsdp_stash_take(unit));
+    tess_fsdp_uses_end_forward(&unit->uses, unit->family->facts.keep && unit->fsdp->state == TESS_FSDP_STEP);
     tess_fsdp_release(unit);
     return TESS_OK;
 }
@@ -94,9 +86,9 @@ tess_status tess_unit_post_forward(tess_unit *unit)
 static void sums_ahead(const tess_fsdp *fsdp)
 {
     tess_fsdp_use use;
-    const tess_unit *next = tess_fsdp_sums_on_disk(fsdp) ? tess_fsdp_predict(fsdp, 1, &use) : NULL;
-    if (next != NULL && use == TESS_FSDP_BACKWARD)
-        tess_fsdp_reduce_ahead(next);
+    int next = tess_fsdp_sums_on_disk(fsdp) ? tess_fsdp_order_predict(&fsdp->order, fsdp->n_units, 1, &use) : -1;
+    if (next >= 0 && use == TESS_FSDP_BACKWARD)
+        tess_fsdp_reduce_ahead(fsdp->units[next]);
 }
 
 tess_status tess_unit_pre_backward(tess_unit *unit)
@@ -104,14 +96,14 @@ tess_status tess_unit_pre_backward(tess_unit *unit)
     TESS_TRY(begin_hook(unit, "pre_backward"));
     TESS_CHECK(unit->fsdp->state == TESS_FSDP_STEP, TESS_E_INVALID,
                "unit '%s': pre_backward outside a step; call tess_fsdp_step_begin first", unit->name);
-    TESS_CHECK(unit->n_begun < unit->n_blocks, TESS_E_INVALID, "unit '%s': pre_backward twice without post_backward",
-               unit->name);
+    TESS_CHECK(unit->uses.n_begun < unit->uses.n_blocks, TESS_E_INVALID,
+               "unit '%s': pre_backward twice without post_backward", unit->name);
     TESS_CHECK(
-        !unit->backward_done, TESS_E_INVALID,
+        !unit->uses.backward_done, TESS_E_INVALID,
         "unit '%s': pre_backward after post_backward of the same pass of a micro-batch; its gradients are on their way",
         unit->name);
-    if (unit->n_begun > 0) {
-        unit->n_begun++;
+    if (unit->uses.n_begun > 0) {
+        unit->uses.n_begun++;
         return TESS_OK;
     }
     /* Takes the window first, because waiting for it may prove that a slot is free. */
@@ -119,32 +111,14 @@ tess_status tess_unit_pre_backward(tess_unit *unit)
         TESS_TRY(tess_fsdp_gradient_begin(unit));
     TESS_TRY(tess_fsdp_gather(unit, TESS_FSDP_BACKWARD));
     sums_ahead(unit->fsdp);
-    unit->n_begun = 1;
+    unit->uses.n_begun = 1;
     return call_hooks(unit, TESS_BEFORE_BACKWARD);
-}
-
-static tess_status convert_gradients(tess_unit *unit)
-{
-    const tess_wire_form *form = unit->fsdp->reduce_form;
-    tess_stream *stream = NULL;
-    if (unit->window->staging == NULL)
-        return TESS_OK;
-    TESS_TRY(tess_fsdp_stream(&unit->fsdp->place, &stream));
-    for (int i = 0; i < unit->n_params; i++) {
-        const tess_fsdp_param *p = &unit->params[i];
-        char *to = (char *)unit->window->data + form->row_bytes(form, (int64_t)p->window_offset);
-        if (p->trainable)
-            TESS_TRY(form->encode(form, stream, unit->window->staging + p->window_offset, p->rows, p->row, to));
-    }
-    return TESS_OK;
 }
 
 /* The gradient of the micro-batch is complete. */
 static tess_status send_gradients(tess_unit *unit)
 {
-    if (unit->in_place != NULL)
-        return tess_fsdp_in_place_end(unit);
-    TESS_TRY_CTX(convert_gradients(unit), "unit '%s': post_backward", unit->name);
+    TESS_TRY_CTX(unit->way->end(unit), "unit '%s': post_backward", unit->name);
     unit->deferred = unit->family->facts.defer && !unit->fsdp->step.all_open;
     return unit->deferred ? TESS_OK : tess_fsdp_reduce(unit);
 }
@@ -152,22 +126,20 @@ static tess_status send_gradients(tess_unit *unit)
 tess_status tess_unit_post_backward(tess_unit *unit)
 {
     TESS_TRY(begin_hook(unit, "post_backward"));
-    TESS_CHECK(unit->n_ended < unit->n_begun, TESS_E_INVALID, "unit '%s': post_backward without pre_backward",
+    TESS_CHECK(unit->uses.n_ended < unit->uses.n_begun, TESS_E_INVALID, "unit '%s': post_backward without pre_backward",
                unit->name);
-    if (++unit->n_ended < unit->n_blocks)
+    if (++unit->uses.n_ended < unit->uses.n_blocks)
         return TESS_OK;
     TESS_TRY(call_hooks(unit, TESS_AFTER_BACKWARD));
     const tess_fsdp *fsdp = unit->fsdp;
-    unit->n_begun = unit->n_ended = unit->n_forwarded = 0;
-    unit->backward_done = !fsdp->step.all_open || unit->micro == fsdp->step.n_micro - 1;
-    unit->kept = unit->kept && !unit->backward_done;
+    tess_fsdp_uses_end_backward(&unit->uses, !fsdp->step.all_open || unit->micro == fsdp->step.n_micro - 1);
     /* Releases before the reduce-scatter, so that its completion proves that all ranks have released. */
     tess_fsdp_release(unit);
     if (unit->n_trainable == 0)
         return TESS_OK;
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_REDUCE);
     TESS_TRY_CTX(tess_fsdp_gradient_end(unit), "unit '%s': post_backward", unit->name);
-    if (fsdp->step.pass == fsdp->step.n_passes - 1)
+    if (tess_fsdp_is_last_pass(&fsdp->step))
         TESS_TRY(send_gradients(unit));
     else if (unit->in_place != NULL)
         tess_fsdp_sums_release(unit);
@@ -178,7 +150,7 @@ tess_status tess_unit_post_backward(tess_unit *unit)
 
 const void *tess_unit_param(const tess_unit *unit, int index)
 {
-    if (index < 0 || index >= unit->n_params || (unit->n_forward == 0 && unit->n_begun == 0))
+    if (index < 0 || index >= unit->n_params || !tess_fsdp_uses_are_open(&unit->uses))
         return NULL;
     const tess_fsdp_param *p = &unit->params[index];
     if (unit->family->facts.direct)
@@ -190,7 +162,7 @@ const void *tess_unit_param(const tess_unit *unit, int index)
 
 float *tess_unit_grad(const tess_unit *unit, int index)
 {
-    if (index < 0 || index >= unit->n_params || unit->n_begun == 0 || !unit->params[index].trainable)
+    if (index < 0 || index >= unit->n_params || unit->uses.n_begun == 0 || !unit->params[index].trainable)
         return NULL;
     return tess_fsdp_gradient(unit, &unit->params[index]);
 }
