@@ -209,6 +209,9 @@ static inline void reference_update(model_reference *ref, int step, tess_stream 
 /* Ranks that count as a host, wherever they really are; 0: those of the runtime. */
 static int model_ranks_a_host;
 
+/* Micro-batches of a step that an fsdp expects; 0: one. */
+static int model_step_size;
+
 /* Shards of a second family, which has every second unit; 0: all units belong to one. */
 static int model_second_family;
 
@@ -238,6 +241,8 @@ static inline void model_create(model *m, tess_mesh *mesh, tess_fsdp_policy poli
     tess_fsdp_family *second = NULL;
     EXPECT_OK(tess_fsdp_create(mesh, &policy, &m->fsdp));
     m->fsdp->topology.ranks_a_host = model_ranks_a_host;
+    if (model_step_size > 0)
+        tess_fsdp_set_step_size(m->fsdp, model_step_size);
     if (model_second_family > 0)
         EXPECT_OK(tess_fsdp_add_family(m->fsdp, "second", model_second_family, &second));
     EXPECT_OK(tess_fsdp_set_passes(m->fsdp, model_passes));

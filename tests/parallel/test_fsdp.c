@@ -253,6 +253,40 @@ static void a_group_that_does_not_divide_the_shards_is_refused(void)
     close_mesh();
 }
 
+/* ---- Sums ---- */
+/* Returns the bytes of gradients that this rank keeps in a step of 16 micro-batches a rank. *part: elements of a sum.
+ */
+static int64_t bytes_of_sums(bool expected, size_t *part)
+{
+    tess_fsdp *fsdp = NULL;
+    tess_unit *unit;
+    const int n = 16 * tess_runtime_world(runtime);
+    const tess_param_desc desc = {"w", {2, {DEEP_ROWS, DEEP_ROW}}, true, true};
+    EXPECT_OK(tess_fsdp_create(mesh, &(tess_fsdp_policy){TESS_STRATEGY_HYBRID, TESS_BF16, TESS_F32, 1, 1}, &fsdp));
+    if (expected)
+        tess_fsdp_set_step_size(fsdp, n);
+    EXPECT_OK(tess_fsdp_add_unit(fsdp, "w", &desc, 1, &unit));
+    EXPECT_OK(tess_fsdp_materialize(fsdp, fill_zero, NULL));
+    EXPECT_OK(tess_fsdp_reserve(fsdp, n));
+    int64_t bytes = (int64_t)tess_mem_stats(tess_runtime_mem(runtime), TESS_POOL_GRADS).bytes;
+    *part = unit->sums.elements;
+    tess_fsdp_destroy(&fsdp);
+    return bytes;
+}
+
+/* Five sums of 2^0 .. 2^4 leaves, whole or in parts, and then the finished gradient. */
+static void replicas_that_divide_sums_keep_fewer_bytes(void)
+{
+    open_mesh((tess_axis[]){{"dp_replicate", -1}, {"dp_shard", 2}}, 2);
+    const int64_t n_replicas = tess_runtime_world(runtime) / 2, shard = DEEP_ROWS * DEEP_ROW / 2 * 4;
+    size_t part;
+    EXPECT_INT(bytes_of_sums(false, &part), 5 * shard);
+    EXPECT_INT(part * 4, shard);
+    EXPECT_INT(bytes_of_sums(true, &part), shard + 5 * shard / n_replicas);
+    EXPECT_INT(part * 4, shard / n_replicas);
+    close_mesh();
+}
+
 /* ---- Norm ---- */
 /* The norm of a parameter so large that tp ranks exchange its columns in several parts. Next to the square of a row's
  * first element small ones are lost, in the sum of a whole row more of them than in sums of its parts. */
@@ -662,6 +696,8 @@ static void ranks_with_other_models_are_named(void)
 }
 
 static const test_case cases[] = {
+    {"two_replicas_that_divide_sums_keep_fewer_bytes", replicas_that_divide_sums_keep_fewer_bytes, 4, 0},
+    {"four_replicas_that_divide_sums_keep_fewer_bytes", replicas_that_divide_sums_keep_fewer_bytes, 8, 0},
     CASE(every_row_is_primary_on_exactly_one_rank, -1),
     CASE(every_row_is_primary_on_exactly_one_rank_of_a_hybrid_mesh, 8),
     CASE(all_ranks_together_hold_the_memory_of_one, -1),

@@ -531,6 +531,69 @@ static void a_list_of_ranks_gives_the_bits_of_a_plain_loop(void)
     tess_runtime_destroy(&runtime);
 }
 
+/* ---- Sums that the replicas divide ---- */
+static void divided_sums(tess_mesh *mesh)
+{
+    static const tess_strategy strategies[] = {TESS_STRATEGY_HYBRID, TESS_STRATEGY_FULL, TESS_STRATEGY_ZERO1,
+                                               TESS_STRATEGY_ZERO2, TESS_STRATEGY_NONE};
+    const int W = world_of(mesh), n_micro[] = {1, W, W + 1, 2 * W - 1, 3 * W + 1, 6 * W + 5, 7 * W};
+    model_step_size = 16 * W;
+    for (int i = 0; i < 7; i++)
+        train(mesh, (tess_fsdp_policy){strategies[i % 5], i % 2 ? TESS_BF16 : TESS_F32, TESS_F32, i % 2, 1},
+              n_micro[i]);
+    train(mesh, (tess_fsdp_policy){TESS_STRATEGY_HYBRID, TESS_F32, TESS_BF16, 1, 1}, 5 * W + 1);
+    model_passes = 2;
+    train(mesh, (tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, 1}, 3 * W - 1);
+    model_passes = 1;
+    model_all_open = true;
+    train(mesh, (tess_fsdp_policy){TESS_STRATEGY_HYBRID, TESS_BF16, TESS_F32, 1, 1}, 4 * W + 1);
+    model_all_open = false;
+    model_step_size = 0;
+}
+
+static void sums_of_one_rank(void)
+{
+    with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, divided_sums);
+}
+
+static void sums_of_2_replicas(void)
+{
+    with_mesh((tess_axis[]){{"dp_replicate", 2}, {"dp_shard", -1}}, 2, divided_sums);
+}
+
+static void sums_of_3_replicas(void)
+{
+    with_mesh((tess_axis[]){{"dp_replicate", 3}, {"dp_shard", -1}}, 2, divided_sums);
+}
+
+static void sums_of_4_replicas(void)
+{
+    with_mesh((tess_axis[]){{"dp_replicate", 4}, {"dp_shard", -1}}, 2, divided_sums);
+}
+
+static void sums_of_8_replicas(void)
+{
+    with_mesh((tess_axis[]){{"dp_replicate", 8}, {"dp_shard", -1}}, 2, divided_sums);
+}
+
+static void sums_of_replicas_over_hosts(void)
+{
+    model_ranks_a_host = 1;
+    sums_of_2_replicas();
+}
+
+static void sums_of_replicas_with_tp(void)
+{
+    model_step_size = 1000;
+    with_mesh((tess_axis[]){{"dp_replicate", 2}, {"dp_shard", 2}, {"tp", -1}}, 3, tensor_parallel);
+}
+
+static void sums_of_two_families(void)
+{
+    model_second_family = 4; /* not divided: all ranks have shards */
+    sums_of_2_replicas();
+}
+
 /* ---- Families ---- */
 /* Every second unit is divided by all data ranks, by none, or by a part of them. */
 static void a_second_family(tess_mesh *mesh)
@@ -593,6 +656,19 @@ static void a_family_that_does_not_divide_the_ranks_is_refused(void)
 }
 
 static const test_case cases[] = {
+    {"divided_sums_of_one_rank_give_the_bits_of_a_plain_loop", sums_of_one_rank, 1, 0},
+    {"divided_sums_of_2x1_give_the_bits_of_a_plain_loop", sums_of_2_replicas, 2, 0},
+    {"divided_sums_of_2x2_give_the_bits_of_a_plain_loop", sums_of_2_replicas, 4, 0},
+    {"divided_sums_of_2x3_give_the_bits_of_a_plain_loop", sums_of_2_replicas, 6, 0},
+    {"divided_sums_of_2x4_give_the_bits_of_a_plain_loop", sums_of_2_replicas, 8, 0},
+    {"divided_sums_of_3x1_give_the_bits_of_a_plain_loop", sums_of_3_replicas, 3, 0},
+    {"divided_sums_of_3x2_give_the_bits_of_a_plain_loop", sums_of_3_replicas, 6, 0},
+    {"divided_sums_of_4x1_give_the_bits_of_a_plain_loop", sums_of_4_replicas, 4, 0},
+    {"divided_sums_of_4x2_give_the_bits_of_a_plain_loop", sums_of_4_replicas, 8, 0},
+    {"divided_sums_of_8x1_give_the_bits_of_a_plain_loop", sums_of_8_replicas, 8, 0},
+    {"divided_sums_over_hosts_give_the_bits_of_a_plain_loop", sums_of_replicas_over_hosts, 4, 0},
+    {"divided_sums_of_a_second_family_give_the_bits_of_a_plain_loop", sums_of_two_families, 4, 0},
+    {"divided_sums_with_tp_give_the_bits_of_a_plain_loop", sums_of_replicas_with_tp, 8, 0},
     CASE(two_families_give_the_bits_of_a_plain_loop, -1),
     {"two_families_on_6_ranks", two_families_give_the_bits_of_a_plain_loop, 6, 0},
     CASE(two_families_over_replicas, 4),

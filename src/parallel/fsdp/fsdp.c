@@ -72,6 +72,7 @@ tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, te
     *fsdp = (tess_fsdp){.place = {.runtime = runtime, .mem = mem},
                         .policy = *policy,
                         .reduce_form = tess_wire_form_of(policy->reduce_dtype, false),
+                        .step_size = 1,
                         .step = {.n_passes = 1, .micro = -1}};
     fsdp->clock = &fsdp->own_clock;
     tess_phase_start(fsdp->clock);
@@ -98,6 +99,11 @@ void tess_fsdp_set_offload(tess_fsdp *fsdp, unsigned pools)
     fsdp->on_disk = pools;
 }
 
+void tess_fsdp_set_step_size(tess_fsdp *fsdp, int64_t n_micro_batches)
+{
+    fsdp->step_size = n_micro_batches;
+}
+
 tess_status tess_fsdp_set_private(tess_fsdp *fsdp)
 {
     TESS_CHECK(fsdp->n_units == 0, TESS_E_INVALID, "fsdp: set_private after the first unit");
@@ -118,11 +124,7 @@ static void free_unit(tess_unit *unit)
 {
     tess_mem *mem = unit->fsdp->place.mem;
     tess_fsdp_sums_free(unit);
-    if (unit->master_shown)
-        tess_fsdp_hide(unit->family, unit->family->teams.shard_team, unit->master);
-    tess_fsdp_persist_free(unit, TESS_POOL_GRADS, unit->layout.gradient_elements, unit->gradient);
-    tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, unit->layout.master_elements, unit->master);
-    tess_fsdp_codes_free(unit);
+    tess_fsdp_shards_free(unit);
     tess_fsdp_layout_free(&unit->layout, mem);
     for (int i = 0; unit->params != NULL && i < unit->n_params; i++)
         tess_mem_free(mem, unit->params[i].name);

@@ -37,6 +37,16 @@ static bool groups_span_hosts(const tess_fsdp_family *family, int n)
     return false;
 }
 
+/* Whether the replicas divide the sums. A rank then keeps the finished gradient and a part of each sum, instead of
+ * whole sums. This must save at least a whole one: then a step has enough micro-batches to make up for the gather of
+ * the finished gradient at its end, since a sum over the replicas moves half as much. */
+static bool divides(const tess_fsdp_family *family, bool replicated, int leaf)
+{
+    const int n_replicas = family->teams.n_replicas;
+    const int n_sums = tess_fsdp_sums_needed(&family->teams, leaf, family->fsdp->step_size);
+    return !replicated && n_sums * (n_replicas - 1) >= 2 * n_replicas;
+}
+
 tess_fsdp_facts tess_fsdp_choose(const tess_fsdp_family *family)
 {
     const tess_fsdp *fsdp = family->fsdp;
@@ -52,6 +62,7 @@ tess_fsdp_facts tess_fsdp_choose(const tess_fsdp_family *family)
     return (tess_fsdp_facts){
         .alone = alone,
         .replicated = replicated,
+        .divides = divides(family, replicated, leaf),
         .persistent = persistent,
         .direct = fsdp->policy.param_dtype == TESS_F32 && (replicated || teams->n_shards == 1),
         .keep = n != 1 && n != teams->n_shards && !grouped,

@@ -29,8 +29,8 @@ static tess_fsdp_exchange sizes_of(const tess_fsdp_family *family)
 {
     tess_fsdp_exchange x = {.given = family->facts.leaf == 1 ? family->teams.n_shards : 1};
     for (int u = 0; u < family->fsdp->n_units; u++)
-        if (family->fsdp->units[u]->sums.elements > x.elements)
-            x.elements = family->fsdp->units[u]->sums.elements;
+        if (family->fsdp->units[u]->layout.own_elements > x.elements)
+            x.elements = family->fsdp->units[u]->layout.own_elements;
     return x;
 }
 
@@ -115,10 +115,16 @@ static tess_status add_elements(tess_unit *unit, tess_stream *stream, int n_inpu
         TESS_TRY(tess_stream_copy(stream, x->sent + (size_t)i * n, x->own + (size_t)i * x->elements + at,
                                   n * sizeof(float)));
     TESS_TRY(tess_all_gather(family->teams.replicate_team, x->sent, x->all, (size_t)x->given * n, TESS_F32, NULL));
+    /* The sums may have a part of these elements, or none. */
+    const tess_fsdp_sums *sums = &unit->sums;
+    const size_t end = at + n < sums->begin + sums->elements ? at + n : sums->begin + sums->elements;
+    const size_t begin = at > sums->begin ? at : sums->begin;
+    if (begin >= end)
+        return TESS_OK;
     for (int i = 0; i < n_inputs; i++)
-        x->rows[i] = x->all + (size_t)i * n;
-    return tess_leaf_run(stream, unit->sums.steps, unit->sums.n_steps, x->rows,
-                         x->rows + x->given * family->teams.n_replicas, n_inputs, TESS_F32, at, n, false, NULL);
+        x->rows[i] = x->all + (size_t)i * n + (begin - at);
+    return tess_leaf_run(stream, sums->steps, sums->n_steps, x->rows, x->rows + x->given * family->teams.n_replicas,
+                         n_inputs, TESS_F32, begin - sums->begin, end - begin, false, NULL);
 }
 
 tess_status tess_fsdp_exchange_add(tess_unit *unit, tess_stream *stream)
@@ -128,8 +134,8 @@ tess_status tess_fsdp_exchange_add(tess_unit *unit, tess_stream *stream)
     int n_inputs = plan(unit);
     TESS_TRY(tess_fsdp_sums_here(unit, unit->sums.steps, unit->sums.n_steps));
     tess_team_label(family->teams.replicate_team, unit->label, unit->number);
-    for (size_t at = 0; at < unit->sums.elements && status == TESS_OK; at += AT_ONCE) {
-        size_t left = unit->sums.elements - at;
+    for (size_t at = 0; at < unit->layout.own_elements && status == TESS_OK; at += AT_ONCE) {
+        size_t left = unit->layout.own_elements - at;
         status = add_elements(unit, stream, n_inputs, at, left < AT_ONCE ? left : AT_ONCE);
     }
     tess_team_label(family->teams.replicate_team, NULL, -1);

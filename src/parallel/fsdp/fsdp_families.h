@@ -17,4 +17,9 @@ tess_status tess_fsdp_add_family(tess_fsdp *fsdp, const char *name, int n_shards
 tess_status tess_fsdp_add_unit_to(tess_fsdp_family *family, const char *name, const tess_param_desc *params,
                                   int n_params, tess_unit **unit);
 
+/* Sets the number of micro-batches of a step over all ranks: 1 if never called, and steps may have other numbers. If it
+ * takes many partial sums, each replica keeps a part of them. The bits do not depend on it. Call it before the first
+ * unit. */
+void tess_fsdp_set_step_size(tess_fsdp *fsdp, int64_t n_micro_batches);
+
 #endif

@@ -133,10 +133,12 @@ typedef struct tess_fsdp_layout {
     bool coded;  /* a parameter is narrow, or not plain: bytes are gathered */
     size_t full_bytes, codes_bytes;
     size_t master_elements, window_elements, gradient_elements;
+    size_t own_elements;          /* trainable elements of own rows */
     int full_class, window_class; /* units of the same class share memory */
     tess_piece *gather_pieces;    /* (n_params) master weights -> gathered copy */
     tess_piece *reduce_pieces;    /* (n_trainable) window -> accumulator */
-    tess_piece *gradient_pieces;  /* (n_trainable) accumulator -> whole gradient, where gradients are replicated */
+    tess_piece *gradient_pieces;  /* (n_gradient_pieces) total -> finished gradient, if ranks gather it */
+    int n_gradient_pieces;
 } tess_fsdp_layout;
 
 /* A rank's part of a gathered copy, which it keeps until backward. */
@@ -183,13 +185,13 @@ typedef struct tess_fsdp_reduction {
     tess_work *replica_work; /* over the replicas, which follows */
     uint64_t number;         /* the first one's number among the shard team's collectives */
     int micro;               /* local micro-batch that is reduced */
-    float *incoming;         /* the sum over this replica's shards while it is sent to the other replicas, or NULL */
+    tess_leaf_step step; /* the sum over the shards, or then over the replicas, which becomes one leaf; y NULL: none */
 } tess_fsdp_reduction;
 
 /* Partial sums of leaves: a binary counter with its memory and the additions that are due (fsdp_sums.c). */
 typedef struct tess_fsdp_sums {
-    size_t elements; /* elements of a sum */
-    float **memory;  /* (counter.n_memory) */
+    size_t begin, elements; /* a sum's part of the unit's own elements */
+    float **memory;         /* (counter.n_memory) */
     size_t room;
     tess_leaf_counter counter;
     tess_leaf_step steps[TESS_LEAF_STEPS]; /* additions that are due */
@@ -235,6 +237,7 @@ typedef enum tess_fsdp_state { TESS_FSDP_BUILDING, TESS_FSDP_IDLE, TESS_FSDP_STE
 typedef struct tess_fsdp_facts {
     bool alone;         /* no peers: gradients are summed in place */
     bool replicated;    /* several ranks each hold all master weights and gradients */
+    bool divides;       /* each replica keeps a part of the sums, and they gather the finished gradient */
     bool persistent;    /* every unit keeps a gathered copy of its own */
     bool direct;        /* master weights are the gathered copy */
     bool keep;          /* not freed between forward and backward */
@@ -309,6 +312,7 @@ struct tess_fsdp {
     tess_fsdp_place place;
     tess_fsdp_policy policy;
     const tess_wire_form *reduce_form; /* gradients travel in it */
+    int64_t step_size;                 /* expected micro-batches of a step, over all ranks */
     unsigned on_disk;                  /* pools that are kept on disk: 1 << tess_pool */
     tess_fsdp_family **families;
     int n_families;
@@ -366,6 +370,12 @@ static inline bool tess_fsdp_holds_windows(const tess_fsdp_family *family)
     return family->facts.defer || family->fsdp->step.n_passes > 1;
 }
 
+/* Whether the finished gradient is gathered from several ranks' totals. */
+static inline bool tess_fsdp_gathers_gradient(const tess_fsdp_family *family)
+{
+    return family->facts.replicated || family->facts.divides;
+}
+
 /* fsdp_choose.c: computes the facts of a family. */
 tess_fsdp_facts tess_fsdp_choose(const tess_fsdp_family *family);
 
@@ -404,6 +414,9 @@ void tess_fsdp_stashes_free(tess_fsdp *fsdp);
 size_t tess_fsdp_stash_bytes(const tess_unit *unit);
 tess_status tess_fsdp_stash_take(tess_unit *unit); /* called in a forward hook; no effect without groups */
 tess_status tess_fsdp_gather_stashes(tess_unit *unit, tess_fsdp_slot *slot);
+
+/* materialize.c: frees master weights, codes and the finished gradient */
+void tess_fsdp_shards_free(tess_unit *unit);
 
 /* fsdp_order.c */
 typedef enum tess_fsdp_use { TESS_FSDP_FORWARD, TESS_FSDP_BACKWARD } tess_fsdp_use;
@@ -554,9 +567,9 @@ tess_status tess_fsdp_exchange_matrices(tess_fsdp *fsdp, const tess_optimizer_op
 void tess_fsdp_bad_gradient_forget(tess_fsdp *fsdp);
 void tess_fsdp_bad_gradient_note(const tess_unit *unit);
 
-/* fsdp_sums.c: the number of sums that a family's units keep for a step of `n_leaves` micro-batches of all ranks, and
- * their memory */
-int tess_fsdp_sums_needed(const tess_fsdp_family *family, int64_t n_leaves);
+/* fsdp_sums.c: the number of sums that a unit keeps for a step of `n_leaves` micro-batches of all ranks, of which
+ * `leaf` are a leaf of the counter, and their memory */
+int tess_fsdp_sums_needed(const tess_fsdp_teams *teams, int leaf, int64_t n_leaves);
 tess_status tess_fsdp_sums_grow(tess_fsdp *fsdp, int64_t n_leaves);
 void tess_fsdp_sums_free(tess_unit *unit);
 /* Plan additions: of n leaves that arrive together, which a collective adds in the first n_sent steps; of a leaf that

@@ -103,10 +103,26 @@ static void place_param(const tess_fsdp *fsdp, tess_unit *unit, tess_fsdp_param 
         return;
     p->window_offset = unit->layout.window_elements;
     unit->layout.window_elements += tess_round_up((size_t)(p->rows * p->row), LINE_ELEMENTS);
-    p->accumulator_offset = unit->sums.elements;
-    unit->sums.elements += (size_t)(p->own.size[0] * p->row);
+    p->accumulator_offset = unit->layout.own_elements;
+    unit->layout.own_elements += (size_t)(p->own.size[0] * p->row);
     p->gradient_offset = unit->layout.gradient_elements;
     unit->layout.gradient_elements += (size_t)(p->held.size[0] * p->row);
+}
+
+/* Sums are whole, or the replicas divide them as rows of one element. */
+static void divide_sums(tess_unit *unit)
+{
+    const tess_fsdp_teams *teams = &unit->family->teams;
+    const int64_t n = (int64_t)unit->layout.own_elements;
+    int64_t begin = 0, size = n;
+    unit->layout.n_gradient_pieces = unit->n_trainable;
+    if (unit->family->facts.divides && unit->n_trainable > 0) {
+        tess_shard_rows(n, teams->n_replicas, teams->replica, &begin, &size);
+        unit->layout.gradient_pieces[0] = (tess_piece){.n_rows = (size_t)n, .row = 1};
+        unit->layout.n_gradient_pieces = 1;
+    }
+    unit->sums.begin = (size_t)begin;
+    unit->sums.elements = (size_t)size;
 }
 
 tess_status tess_fsdp_layout_make(tess_unit *unit)
@@ -142,6 +158,7 @@ tess_status tess_fsdp_layout_make(tess_unit *unit)
             .offset = p->gradient_offset, .n_rows = rows, .row = row, .shard_offset = p->accumulator_offset};
         k++;
     }
+    divide_sums(unit);
     unit->layout.full_class = size_class_of(unit->family, unit->layout.full_bytes);
     unit->layout.window_class = size_class_of(unit->family, unit->layout.window_elements * sizeof(float));
     return TESS_OK;

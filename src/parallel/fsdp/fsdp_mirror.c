@@ -230,7 +230,7 @@ tess_status tess_fsdp_take_up(tess_fsdp *fsdp, int64_t step)
 static float *gradient_of(const tess_unit *unit, size_t *bytes)
 {
     *bytes = unit->layout.gradient_elements * sizeof(float);
-    return unit->family->facts.replicated ? unit->gradient : unit->total;
+    return tess_fsdp_gathers_gradient(unit->family) ? unit->gradient : unit->total;
 }
 
 tess_status tess_fsdp_see_gradients(tess_fsdp *fsdp)

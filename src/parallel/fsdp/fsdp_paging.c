@@ -69,8 +69,9 @@ void tess_fsdp_sums_release(const tess_unit *unit)
 /* ---- The finished gradient ---- */
 static const float *gradient_of(const tess_unit *unit, size_t *bytes)
 {
-    *bytes = (unit->family->facts.replicated ? unit->layout.gradient_elements : unit->sums.elements) * sizeof(float);
-    return unit->family->facts.replicated ? unit->gradient : unit->total;
+    *bytes = (tess_fsdp_gathers_gradient(unit->family) ? unit->layout.gradient_elements : unit->sums.elements) *
+             sizeof(float);
+    return tess_fsdp_gathers_gradient(unit->family) ? unit->gradient : unit->total;
 }
 
 void tess_fsdp_gradient_fetch(const tess_unit *unit, tess_page_use use)
@@ -118,9 +119,11 @@ static resident_bytes largest_on_disk(const tess_fsdp *fsdp, int64_t n_micro_bat
     resident_bytes most = {0};
     for (int u = 0; u < fsdp->n_units; u++) {
         const tess_unit *unit = fsdp->units[u];
-        const int n_sums = n_micro_batches > 0 ? tess_fsdp_sums_needed(unit->family, n_micro_batches) : SUMS;
+        const int n_sums = n_micro_batches > 0
+                               ? tess_fsdp_sums_needed(&unit->family->teams, unit->family->facts.leaf, n_micro_batches)
+                               : SUMS;
         size_t sums = (size_t)n_sums * unit->sums.elements +
-                      (unit->family->facts.replicated ? unit->layout.gradient_elements : 0);
+                      (tess_fsdp_gathers_gradient(unit->family) ? unit->layout.gradient_elements : 0);
         size_t elements = (tess_fsdp_params_on_disk(fsdp) ? unit->layout.master_elements : 0) +
                           (tess_fsdp_sums_on_disk(fsdp) ? sums : 0);
         most.unit = larger(most.unit, elements * sizeof(float));

@@ -30,7 +30,8 @@ static void count_traffic(const tess_unit *unit, const tess_leaf_step *steps, in
     tess_fsdp *fsdp = unit->fsdp;
     for (int i = 0; i < n_steps; i++) {
         size_t read = steps[i].n > 0 ? (size_t)steps[i].n * tess_dtype_size(fsdp->reduce_form->moves) : sizeof(float);
-        fsdp->traffic.reduced_bytes += unit->sums.elements * (read + (size_t)(1 + steps[i].accumulate) * sizeof(float));
+        fsdp->traffic.reduced_bytes +=
+            unit->layout.own_elements * (read + (size_t)(1 + steps[i].accumulate) * sizeof(float));
     }
 }
 
@@ -161,24 +162,37 @@ tess_status tess_fsdp_reduce_flush(tess_fsdp *fsdp)
 static tess_status replicas_send(tess_unit *unit)
 {
     tess_fsdp *fsdp = unit->fsdp;
-    unit->reduction.incoming = tess_leaf_unused(&unit->sums.counter);
-    const tess_leaf_step sum = {.n = unit->family->teams.n_shards, .y = unit->reduction.incoming};
-    TESS_TRY(tess_fsdp_sums_here(unit, &sum, 1));
-    TESS_TRY(send(unit, &sum, 1));
+    const bool divides = unit->family->facts.divides;
+    float *sum = divides ? unit->gradient : tess_leaf_unused(&unit->sums.counter);
+    unit->reduction.step = (tess_leaf_step){.n = unit->family->teams.n_shards, .y = sum};
+    if (divides)
+        tess_fsdp_gradient_fetch(unit, TESS_PAGE_OVERWRITE);
+    TESS_TRY(divides ? tess_fsdp_gradient_wait(unit) : tess_fsdp_sums_here(unit, &unit->reduction.step, 1));
+    TESS_TRY(send(unit, &unit->reduction.step, 1));
     TESS_TRY(tess_fsdp_reduce_flush(fsdp));
     fsdp->last_reduced = unit;
     return TESS_OK;
 }
 
+/* Each replica gets the whole sum, or the part of it that it keeps: the sum is a complete subtree. */
 static tess_status replicas_combine(tess_unit *unit)
 {
     tess_fsdp_reduction *r = &unit->reduction;
     tess_team *team = unit->family->teams.replicate_team;
-    if (r->incoming == NULL) /* the micro-batch does not reach all ranks, and is exchanged */
+    tess_status status;
+    float *sum = r->step.y;
+    if (sum == NULL) /* the micro-batch does not reach all ranks, and is exchanged */
         return TESS_OK;
     tess_team_label(team, unit->label, unit->number);
-    tess_status status =
-        tess_all_reduce(team, r->incoming, r->incoming, unit->sums.elements, TESS_F32, TESS_SUM, &r->replica_work);
+    if (unit->family->facts.divides) {
+        r->step = (tess_leaf_step){.n = unit->family->teams.n_replicas, .y = tess_leaf_unused(&unit->sums.counter)};
+        status = tess_fsdp_sums_here(unit, &r->step, 1);
+        if (status == TESS_OK)
+            status = tess_reduce_scatter_leaves(team, sum, TESS_F32, &r->step, 1, unit->layout.gradient_pieces, 1,
+                                                &r->replica_work);
+    } else {
+        status = tess_all_reduce(team, sum, sum, unit->sums.elements, TESS_F32, TESS_SUM, &r->replica_work);
+    }
     tess_team_label(team, NULL, -1);
     TESS_TRY_CTX(status, "gradients of unit '%s' over the replicas", unit->name);
     return TESS_OK;
@@ -189,8 +203,10 @@ static tess_status replicas_finish(tess_unit *unit)
     if (unit->reduction.replica_work != NULL) {
         TESS_TRY_CTX(tess_work_wait(&unit->reduction.replica_work, 0), "gradients of unit '%s' over the replicas",
                      unit->name);
-        tess_fsdp_sums_place(&unit->sums, unit->reduction.incoming);
-        unit->reduction.incoming = NULL;
+        tess_fsdp_sums_place(&unit->sums, unit->reduction.step.y);
+        unit->reduction.step.y = NULL;
+        if (unit->family->facts.divides)
+            tess_fsdp_gradient_release(unit);
     }
     return add_rest(unit);
 }
@@ -263,18 +279,20 @@ tess_status tess_fsdp_reduce_finish(tess_unit *unit)
 static tess_status gather_gradient(tess_unit *unit)
 {
     tess_fsdp_family *family = unit->family;
+    const bool divides = family->facts.divides;
+    tess_team *team = divides ? family->teams.replicate_team : family->teams.shard_team;
     const tess_leaf_step total = {.accumulate = true, .y = unit->total};
     tess_fsdp_gradient_fetch(unit, TESS_PAGE_OVERWRITE);
     TESS_TRY(tess_fsdp_sums_here(unit, &total, 1));
     TESS_TRY(tess_fsdp_gradient_wait(unit));
-    uint64_t number = ++family->sequence.issued;
-    tess_team_label(family->teams.shard_team, unit->label, unit->number);
+    tess_team_label(team, unit->label, unit->number);
     tess_status status =
-        tess_all_gather_pieces(family->teams.shard_team, unit->total, TESS_F32, unit->gradient, TESS_F32,
-                               unit->layout.gradient_pieces, (size_t)unit->n_trainable, NULL);
-    tess_team_label(family->teams.shard_team, NULL, -1);
+        tess_all_gather_pieces(team, unit->total, TESS_F32, unit->gradient, TESS_F32, unit->layout.gradient_pieces,
+                               (size_t)unit->layout.n_gradient_pieces, NULL);
+    tess_team_label(team, NULL, -1);
     TESS_TRY_CTX(status, "gradients of unit '%s'", unit->name);
-    family->sequence.proven = number;
+    if (!divides)
+        family->sequence.proven = ++family->sequence.issued;
     tess_fsdp_gradient_release(unit);
     tess_fsdp_sums_release(unit);
     return TESS_OK;
@@ -284,14 +302,14 @@ tess_status tess_fsdp_reduce_total(tess_unit *unit)
 {
     unit->total = tess_fsdp_sums_total(&unit->sums);
     TESS_TRY(add_rest(unit));
-    return unit->family->facts.replicated ? gather_gradient(unit) : TESS_OK;
+    return tess_fsdp_gathers_gradient(unit->family) ? gather_gradient(unit) : TESS_OK;
 }
 
 /* ---- State on disk: prefetches ---- */
 /* Returns an accumulator that is in use although the counter does not count it yet. */
 static bool is_under_way(const tess_unit *unit)
 {
-    return tess_fsdp_reduction_is_open(&unit->reduction) || unit->reduction.incoming != NULL || unit->in_place != NULL;
+    return tess_fsdp_reduction_is_open(&unit->reduction) || unit->reduction.step.y != NULL || unit->in_place != NULL;
 }
 
 /* A leaf in place is written from the first pass on, any other leaf in the last pass. */

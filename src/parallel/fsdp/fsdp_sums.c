@@ -49,17 +49,18 @@ static tess_status grow(tess_unit *unit, int n)
     return TESS_OK;
 }
 
-int tess_fsdp_sums_needed(const tess_fsdp_family *family, int64_t n_leaves)
+int tess_fsdp_sums_needed(const tess_fsdp_teams *teams, int leaf, int64_t n_leaves)
 {
-    return tess_leaf_memory((n_leaves + family->facts.leaf - 1) / family->facts.leaf, family->facts.portion,
-                            family->teams.n_replicas > 1 && family->facts.portion == 1);
+    const int portion = teams->n_shards * teams->n_replicas / leaf;
+    return tess_leaf_memory((n_leaves + leaf - 1) / leaf, portion, teams->n_replicas > 1 && portion == 1);
 }
 
 tess_status tess_fsdp_sums_grow(tess_fsdp *fsdp, int64_t n_leaves)
 {
     for (int u = 0; u < fsdp->n_units; u++)
         if (fsdp->units[u]->n_trainable > 0)
-            TESS_TRY(grow(fsdp->units[u], tess_fsdp_sums_needed(fsdp->units[u]->family, n_leaves)));
+            TESS_TRY(grow(fsdp->units[u], tess_fsdp_sums_needed(&fsdp->units[u]->family->teams,
+                                                                fsdp->units[u]->family->facts.leaf, n_leaves)));
     return TESS_OK;
 }
 

@@ -81,7 +81,7 @@ static tess_status alloc_and_fill(tess_fsdp *fsdp, tess_fill_fn fill, void *cont
         TESS_TRY(tess_fsdp_persist_alloc(unit, TESS_POOL_PARAMS, "weights", -1, unit->layout.master_elements,
                                          &unit->master, &found));
         TESS_TRY(tess_fsdp_codes_alloc(unit));
-        if (unit->family->facts.replicated)
+        if (tess_fsdp_gathers_gradient(unit->family))
             TESS_TRY(tess_fsdp_persist_alloc(unit, TESS_POOL_GRADS, "gradient", -1, unit->layout.gradient_elements,
                                              &unit->gradient, &gradient_found));
         if (fsdp->place.device != NULL)
@@ -92,33 +92,29 @@ static tess_status alloc_and_fill(tess_fsdp *fsdp, tess_fill_fn fill, void *cont
     return tess_fsdp_upload(fsdp);
 }
 
-static tess_status show_masters(tess_fsdp *fsdp)
+static tess_status show_shards(tess_unit *unit)
 {
-    for (int u = 0; u < fsdp->n_units; u++) {
-        tess_unit *unit = fsdp->units[u];
-        TESS_TRY_CTX(tess_fsdp_show(unit->family, unit->family->teams.shard_team, unit->master,
-                                    unit->layout.master_elements, "master weights"),
-                     "unit '%s'", unit->name);
-        unit->master_shown = true;
-    }
-    return TESS_OK;
+    tess_fsdp_family *family = unit->family;
+    TESS_TRY(
+        tess_fsdp_show(family, family->teams.shard_team, unit->master, unit->layout.master_elements, "master weights"));
+    unit->master_shown = true;
+    return family->facts.divides ? tess_fsdp_show(family, family->teams.replicate_team, unit->gradient,
+                                                  unit->layout.gradient_elements, "gradient of shards")
+                                 : TESS_OK;
 }
 
-/* Undoes a failed initialisation, so that the caller can try again. */
-static void release(tess_fsdp *fsdp)
+void tess_fsdp_shards_free(tess_unit *unit)
 {
-    tess_fsdp_mirror_close(fsdp);
-    tess_fsdp_stashes_free(fsdp);
-    for (int u = 0; u < fsdp->n_units; u++) {
-        tess_unit *unit = fsdp->units[u];
-        if (unit->master_shown)
-            tess_fsdp_hide(unit->family, unit->family->teams.shard_team, unit->master);
-        unit->master_shown = false;
-        tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, unit->layout.master_elements, unit->master);
-        tess_fsdp_persist_free(unit, TESS_POOL_GRADS, unit->layout.gradient_elements, unit->gradient);
-        tess_fsdp_codes_free(unit);
-        unit->master = unit->gradient = NULL;
-    }
+    tess_fsdp_family *family = unit->family;
+    if (unit->master_shown)
+        tess_fsdp_hide(family, family->teams.shard_team, unit->master);
+    if (unit->master_shown && family->facts.divides)
+        tess_fsdp_hide(family, family->teams.replicate_team, unit->gradient);
+    unit->master_shown = false;
+    tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, unit->layout.master_elements, unit->master);
+    tess_fsdp_persist_free(unit, TESS_POOL_GRADS, unit->layout.gradient_elements, unit->gradient);
+    tess_fsdp_codes_free(unit);
+    unit->master = unit->gradient = NULL;
 }
 
 tess_status tess_fsdp_materialize(tess_fsdp *fsdp, tess_fill_fn fill, void *context)
@@ -130,12 +126,15 @@ tess_status tess_fsdp_materialize(tess_fsdp *fsdp, tess_fill_fn fill, void *cont
     tess_status status = tess_team_agree(fsdp->topology.model_team, tess_fsdp_stashes_alloc(fsdp));
     if (status == TESS_OK)
         status = tess_team_agree(fsdp->topology.model_team, alloc_and_fill(fsdp, fill, context));
-    if (status == TESS_OK)
-        status = show_masters(fsdp);
+    for (int u = 0; u < fsdp->n_units && status == TESS_OK; u++)
+        status = show_shards(fsdp->units[u]);
     for (int i = 0; i < fsdp->n_families && status == TESS_OK; i++)
         status = tess_fsdp_stamps_alloc(fsdp->families[i]);
-    if (status != TESS_OK) {
-        release(fsdp);
+    if (status != TESS_OK) { /* the caller may try again */
+        tess_fsdp_mirror_close(fsdp);
+        tess_fsdp_stashes_free(fsdp);
+        for (int u = 0; u < fsdp->n_units; u++)
+            tess_fsdp_shards_free(fsdp->units[u]);
         return status;
     }
     fsdp->state = TESS_FSDP_IDLE;

@@ -12,7 +12,7 @@ tess_status tess_fsdp_shard_in_place(const tess_fsdp *fsdp, int index, tess_shar
     TESS_CHECK(fsdp->state != TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: shard %d before materialize", index);
     const tess_unit *unit = fsdp->params[index].unit;
     const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, index);
-    const float *gradient = unit->family->facts.replicated ? unit->gradient : unit->total;
+    const float *gradient = tess_fsdp_gathers_gradient(unit->family) ? unit->gradient : unit->total;
     *shard = (tess_shard){
         .name = p->name,
         .shape = p->shape,
