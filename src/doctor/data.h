@@ -34,6 +34,7 @@
     X(files) \
     X(scripts) \
     X(endings) \
+    X(languages) \
     X(python) \
     X(tessera)
 

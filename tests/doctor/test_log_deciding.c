@@ -121,6 +121,56 @@ static const struct {
     {"loss-scale-minimum", "", SHRINK("0.0625") SHRINK("0.0078125") SHRINK("0.001953125")},
     {"none", "!root cause", SHRINK("64.0") SHRINK("32.0")},
     {"python-traceback-cut", "!no error found", "loading\nTraceback (most recent call last):\n"},
+    /* runtimes of other languages, shells and build tools */
+    {"rust-panic", "src/q.rs:7:3: the queue is odd",
+     "thread 'odd-worker' panicked at src/q.rs:7:3:\nthe queue is odd\nnote: run with `RUST_BACKTRACE=1`\n"},
+    {"rust-panic", "None", "thread 'main' panicked at 'called on a `None` value', src/q.rs:7:3\n"},
+    {"go-panic", "nil pointer",
+     "panic: runtime error: nil pointer dereference\n\ngoroutine 1 [running]:\nmain.run()\n"},
+    {"java-exception", "odd heap",
+     "Exception in thread \"main\" java.lang.OutOfMemoryError: odd heap\n\tat a.B(C.java:1)\n"},
+    {"java-caused", "odd root",
+     "Exception in thread \"main\" org.x.OddException: wrap\n\tat a.B(C.java:1)\nCaused by: org.x.DeepException: odd "
+     "root\n"},
+    {"julia-error", "BoundsError",
+     "ERROR: LoadError: BoundsError: attempt to access\nStacktrace:\n [1] top-level scope\n"},
+    {"fortran-error", "End of file", "Fortran runtime error: End of file\n"},
+    {"native-check", "n == 4 (3 vs. 4) odd", "F0101 12:00:00.123456  42 t.cc:88] Check failed: n == 4 (3 vs. 4) odd\n"},
+    {"native-fatal", "odd context", "F tensorflow/x/cuda_driver.cc:206] Failed setting odd context: not permitted\n"},
+    {"native-thread-left", "", "pure virtual method called\nterminate called without an active exception\n"},
+    {"shell-syntax", "unbound variable", "train.sh: line 3: MASTER_ADDR: unbound variable\n"},
+    {"package-not-installed", "odd==9", "ERROR: No matching distribution found for odd==9\n"},
+    {"repository-not-fetched", "odd.git", "fatal: unable to access 'https://h.example/odd.git/': Empty reply\n"},
+    {"host-name-unknown", "h.example",
+     "fatal: unable to access 'https://h.example/': Could not resolve host: h.example\n"},
+    {"licence-missing", "feature odd",
+     "Could not check out a license for feature odd: License server machine is down\n"},
+    {"cmake-error", "Odd package",
+     "CMake Error at CMakeLists.txt:5 (find_package):\n  Could not find the Odd package\n"},
+    /* Python's groups of exceptions, classes of any name, and quotes that were made round */
+    {"python-exception", "bad reply",
+     "  + Exception Group Traceback (most recent call last):\n  |   File \"/a/t.py\", line 5, in <module>\n  |     "
+     "main()\n"
+     "  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)\n  +-+---------------- 1 ----------------\n"
+     "    | Traceback (most recent call last):\n    |   File \"/a/t.py\", line 9, in f\n    |     raise x\n"
+     "    | ValueError: bad reply\n    +------------------------------------\n"},
+    {"python-exception", "OddlyUnavailable: no widget",
+     "Traceback (most recent call last):\n  File \"/a/t.py\", line 5, in <module>\n    main()\n"
+     "odd.lib.OddlyUnavailable: no widget\n"},
+    {"python-traceback-cut", "!later",
+     "Traceback (most recent call last):\n  File \"/a/t.py\", line 5, in <module>\n    main()\nEpoch: 3 later\n"},
+    {"python-argument", "size must be even",
+     "ERROR 10-15 08:32:29 [core.py:708] Traceback (most recent call last):\n"
+     "ERROR 10-15 08:32:29 [core.py:708] File \u201c/x/core.py\u201d, line 699, in run\n"
+     "ERROR 10-15 08:32:29 [core.py:708] ValueError: size must be even\n"},
+    /* lines that no entry knows */
+    {"none", "of rank 3: \"ERROR the flux", "[rank3]: ERROR the flux of the widget is out of phase\n"},
+    {"none", "of rank 3",
+     "/v/x.py:12: UserWarning: odd is deprecated\n[rank3]: ERROR the flux of the widget is out of phase\n"},
+    {"none", "near the end", "[2023-09-18 21:35:46][71] No heartbeat for components :Odd_p0 (337 seconds)\n"},
+    {"none", "!speaks", "all 7 parts were saved successfully\nerror: nothing was there to delete\n"},
+    {"none", "!speaks", "warning: the odd option failed, a fallback is used instead\n"},
+    {"none", "that follows from an error of another process", "TimeoutError: the odd server did not start in time\n"},
 };
 
 static void each_text_is_decided_by_its_words(void)

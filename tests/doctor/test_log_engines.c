@@ -215,10 +215,9 @@ static const struct {
      "238, "
      "in wait_ready\n    assert False, \"Unable to connect to node\"\nAssertionError: Unable to connect to node",
      true},
-    {"process (pid 81395): native code (of Ray, XLA or TensorFlow) found a state that should not be, and ended its "
-     "process: _s.ok()",
+    {"process (pid 81395): a check of native code failed, and its process ended itself: _s.ok()",
      "[2020-03-28 18:23:00,165 C 81395 81395] core_worker.cc:382:  Check failed: _s.ok() Bad status: NotImplemented: ",
-     false},
+     true},
     {"Spark has fewer slots than the barrier job has tasks",
      "20/06/13 19:32:41 WARN DAGScheduler: Barrier stage in job 0 requires 2 slots, but only 0 are available.", true},
     {"no error that ends a job is in these logs, only what follows from one: nannies of Dask ended workers",
@@ -255,8 +254,8 @@ static const struct {
     {"no error that ends a job is in these logs, only what follows from one: the other side of a connection of Dask "
      "ended",
      "ucp._libs.exceptions.UCXError: <stream_recv>: Connection reset by remote peer", false},
-    {"process (pid 15): native code (of Ray, XLA or TensorFlow)",
-     "F0121 00:04:29.623759    15 lineage_cache.cc:338]  Check failed: entry ", false},
+    {"process (pid 15): a check of native code failed",
+     "F0121 00:04:29.623759    15 lineage_cache.cc:338]  Check failed: entry ", true},
     {"rank 3: a server could not set up, or lost, what moves keys and values",
      "[2026-01-01 10:00:00 TP0] prefill bootstrap_thread died on engine_rank=3; requests to this rank will time out in "
      "KVPoll.Bootstrapping",

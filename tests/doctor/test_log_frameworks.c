@@ -643,7 +643,7 @@ static const struct {
      "[166.473] [n1:118:0]  ib_log.c:246  UCX  ERROR mlx5_0: ibv_create_cq() failed: Cannot allocate memory. Please "
      "set max "
      "locked memory (ulimit -l) to 'unlimited' (current: 64 kbytes)"},
-    {"host-unreachable", "host head-1",
+    {"host-name-unknown", "host head-1",
      "(A pid=3, ip=10.1.1.4) [0]:[W socket.cpp:558] [c10d] The IPv6 network addresses of (head-1, 50176) cannot be "
      "retrieved (gai error: -2 - Name or service not known).\n"
      "(A pid=3, ip=10.1.1.4) [0]:[W socket.cpp:558] [c10d] The IPv4 network addresses of (head-1, 50176) cannot be "

@@ -52,7 +52,7 @@ static const struct {
      "odd",
      "evaluation failed: ValueError: odd"},
     {HEAD MAIN "  File \"/usr/lib/python3.11/multiprocessing/connection.py\", line 9, in _recv\n    raise EOFError\n",
-     ONLY "the process at the other end of a pipe, queue or semaphore had ended: EOFError"},
+     "the process at the other end of a pipe, queue or semaphore had ended: EOFError"},
     /* types that do not end like exceptions, a message on the next line, a check without one */
     {HEAD MAIN "pyarrow.lib.Odd: row 7", "a Python exception: pyarrow.lib.Odd: row 7"},
     {HEAD MAIN "RuntimeError:\nthe loader has no rows left",
@@ -79,12 +79,12 @@ static const struct {
     /* effects */
     {HEAD MAIN
      "  File \"/usr/lib/python3.11/multiprocessing/connection.py\", line 9, in _recv\n    raise EOFError\nEOFError",
-     ONLY "the process at the other end of a pipe, queue or semaphore had ended: EOFError"},
+     "the process at the other end of a pipe, queue or semaphore had ended: EOFError"},
     {HEAD MAIN "  File \"/usr/lib/python3.11/multiprocessing/synchronize.py\", line 9, in __setstate__\n    x\n"
                "FileNotFoundError: [Errno 2] No such file or directory",
-     ONLY "the process at the other end of a pipe, queue or semaphore had ended: FileNotFoundError"},
+     "the process at the other end of a pipe, queue or semaphore had ended: FileNotFoundError"},
     {HEAD MAIN LIB("torch/utils/data/dataloader.py", "get") "TimeoutError: x",
-     ONLY "loading data failed: it waited for another process until a limit: TimeoutError: x"},
+     "loading data failed: it waited for another process until a limit: TimeoutError: x"},
     /* prefixes of other loggers */
     {"2024-01-22 14:32:27 | ERROR | stderr | " HEAD
      "2024-01-22 14:32:27 | ERROR | stderr |   File \"/p/train.py\", line 7, in f\n"

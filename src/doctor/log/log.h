@@ -154,6 +154,8 @@ typedef struct tess_survey {
     int n_failures;
     log_stacks stacks;
     log_loose first_loose; /* first unknown error line; line 0: none */
+    log_who loose_who;     /* the process that printed it */
+    log_loose last_words;  /* line near the end of a file that speaks of a failure; line 0: none */
     log_loose last_step;   /* last line of progress; line 0: none */
     log_loose good_end;    /* last line that says that a program or the job ended well; line 0: none */
     bool ended_well;       /* a line says that the whole job ended well, and no error follows it in its file */

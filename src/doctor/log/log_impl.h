@@ -264,7 +264,8 @@ bool log_is_python_warning(const char *line, size_t size);
  * process it killed. */
 enum { LOG_MOST_QUOTED = 128, LOG_AFTER_TABLE = 8 };
 
-enum { LOG_LOOSE = 8 };
+/* LOG_TAIL: lines at the end of a file that are searched for words of a failure */
+enum { LOG_LOOSE = 8, LOG_TAIL = 12 };
 
 /* Unknown error lines that one process printed in a row. */
 typedef struct loose_run {
@@ -330,6 +331,10 @@ typedef struct survey_reading {
     int64_t error_line;         /* last line of a cause, wrapper or effect; 0: none */
     loose_run loose[LOG_LOOSE]; /* the last rows */
     int n_loose;
+    log_loose tail[LOG_TAIL]; /* beginnings of the last lines that are not blank */
+    int64_t n_tail;
+    int open_entry;    /* entry whose error is told on the next line */
+    int64_t open_line; /* number of that line; 0: none */
 } survey_reading;
 
 /* ---- log_exceptions.c: exceptions in a log ---- */
@@ -388,6 +393,8 @@ void log_note_rest(const survey_reading *reading, const tess_found_entry *found,
  * late, and the lines belong to the entry `different`. */
 tess_status log_note_lack(survey_reading *reading, const tess_found_entry *found, const char *line, size_t size,
                           int64_t number, const log_who *origin, const log_failure *failure);
+/* Appends a line to the error that the line before it announced with a colon. */
+void log_note_message(survey_reading *reading, const char *line, size_t size, int64_t number);
 /* Adds the process or device that a later line of an entry names, if its first line names none. */
 void log_note_names(const survey_reading *reading, const tess_found_entry *found, int64_t number);
 
@@ -436,6 +443,11 @@ bool log_is_error_line(const char *line, size_t size);
 /* Whether the logger marked the line as a warning, or with a lower level. */
 bool log_is_mild(const char *line, size_t size);
 void log_note_loose(survey_reading *reading, const char *line, size_t size, int64_t number, const log_who *speaker);
+/* Keeps the beginning of a line, in case that it is one of the last. */
+void log_keep_tail(survey_reading *reading, const char *line, size_t size, int64_t number);
+/* Notes the first of the last lines that speaks of a failure, whether or not its logger marks it as an error. Must be
+ * called at the end of a file. */
+void log_note_last_words(survey_reading *reading);
 /* Forgets the row of error lines that `speaker` printed right before line `number`, because they only announce a
  * traceback. */
 void log_drop_loose(survey_reading *reading, int64_t number, const log_who *speaker);

@@ -68,14 +68,19 @@ static void write_effect(const tess_log_entry *entry, const log_match *match, te
     v->reporter = match->reporter;
     if (!match->who.is_named && match->who.pid != 0)
         log_who_text(&match->who, who, sizeof(who));
-    at = tess_text_add(v->headline, size, at, ", only what follows from one: %s%s", who, who[0] != '\0' ? ": " : "");
+    if (match->is_exception && match->who.what[0] != '\0') /* it ended its process, but waited for another one */
+        at = tess_text_add(v->headline, size, 0, "%s%s", who, who[0] != '\0' ? ": " : "");
+    else
+        at =
+            tess_text_add(v->headline, size, at, ", only what follows from one: %s%s", who, who[0] != '\0' ? ": " : "");
     at = log_add_symptom(entry, match, v->headline, size, at);
     if (match->who.what[0] != '\0')
         at = tess_text_add(v->headline, size, at, ": %s", match->who.what);
     if (match->before.at.line > 0)
         tess_text_add(v->headline, size, at, "; right before it: \"%.240s\"", match->before.excerpt);
     else
-        tess_text_add(v->headline, size, at, "; look into those of %s",
+        tess_text_add(v->headline, size, at, "; %slook into those of %s",
+                      match->is_exception ? "that follows from an error of another process, not in these logs: " : "",
                       match->who.peer[0] != '\0' ? match->who.peer : "the other ranks, and above it");
 }
 
@@ -122,26 +127,40 @@ static void add_how_far(const tess_survey *s, tess_log_diagnosis *v)
     add_line(s, line, v);
 }
 
-/* Whether an unknown error line counts: no progress and no good end follow it in its file. */
-static bool has_loose_error(const tess_survey *s)
+/* Whether a line is followed by progress or a good end in its file. */
+static bool is_followed(const tess_survey *s, const log_place *line)
 {
-    const log_place *loose = &s->first_loose.at, *step = &s->last_step.at, *end = &s->good_end.at;
-    bool is_followed = (step->line > loose->line && step->file == loose->file) ||
-                       (end->line > loose->line && end->file == loose->file);
-    return loose->line > 0 && !is_followed;
+    const log_place *step = &s->last_step.at, *end = &s->good_end.at;
+    return (step->line > line->line && step->file == line->file) || (end->line > line->line && end->file == line->file);
+}
+
+/* Writes an error line that no entry knows, or a line near the end of a file that speaks of a failure. Returns false if
+ * there is none that ends a log. */
+static bool report_unknown(const tess_survey *s, bool any_words, tess_log_diagnosis *v)
+{
+    const log_loose *loose = &s->first_loose, *last = &s->last_words;
+    char who[400] = "";
+    bool is_marked = loose->at.line > 0 && !is_followed(s, &loose->at);
+    if (!is_marked && (!any_words || last->at.line == 0 || is_followed(s, &last->at)))
+        return false;
+    if (is_marked) {
+        v->reporter = s->loose_who;
+        log_who_text(&s->loose_who, who, sizeof(who));
+    }
+    snprintf(v->headline, sizeof(v->headline),
+             "no error of these %" PRId64 " lines is in the knowledge base; %s%s%s: \"%s\"", s->n_lines,
+             is_marked ? "the first error line" : "a line near the end speaks of a failure",
+             who[0] != '\0' ? ", of " : "", who, is_marked ? loose->excerpt : last->excerpt);
+    add_line(s, is_marked ? loose : last, v);
+    return true;
 }
 
 /* Writes that the logs contain nothing that the knowledge base knows. */
 static void report_nothing(const tess_survey *s, tess_log_diagnosis *v)
 {
     v->kind = TESS_LOG_NOTHING;
-    if (has_loose_error(s)) {
-        snprintf(v->headline, sizeof(v->headline),
-                 "no error of these %" PRId64 " lines is in the knowledge base; the first error line: \"%s\"",
-                 s->n_lines, s->first_loose.excerpt);
-        add_line(s, &s->first_loose, v);
+    if (report_unknown(s, true, v))
         return;
-    }
     snprintf(v->headline, sizeof(v->headline), "no error found in %" PRId64 " line%s", s->n_lines,
              s->n_lines == 1 ? "" : "s");
     add_how_far(s, v);
@@ -206,6 +225,8 @@ void log_report_rest(const tess_survey *s, tess_log_diagnosis *v)
     if (!is_told && effect < 0 && report_silence(s, v))
         return;
     if (!is_told && effect < 0 && report_survived(s, v))
+        return;
+    if (!is_told && effect < 0 && report_unknown(s, false, v))
         return;
     if (!is_told)
         snprintf(v->headline, sizeof(v->headline), "no error that ends a job is in these logs");

@@ -134,8 +134,10 @@ void log_note_loose(survey_reading *r, const char *line, size_t size, int64_t nu
         *run = (loose_run){.speaker = *speaker, .first.at = {r->file, number}};
         size_t begin = log_text_begin(line, size), rest = begin < size ? size - begin : 0;
         tess_clean(line + size - rest, rest < 4096 ? rest : 4096, run->first.excerpt, sizeof(run->first.excerpt));
-        if (r->survey->first_loose.at.line == 0)
+        if (r->survey->first_loose.at.line == 0) {
             r->survey->first_loose = run->first;
+            r->survey->loose_who = *speaker;
+        }
     }
     run->last = number;
     run->time_s = log_time_of_line(r->stamped, r->stamped_size);
@@ -165,4 +167,67 @@ const log_loose *log_loose_before(const survey_reading *r, int64_t number, const
             return &run->first;
     }
     return NULL;
+}
+
+void log_keep_tail(survey_reading *r, const char *line, size_t size, int64_t number)
+{
+    enum { MOST_KEPT = 300 };
+    if (size == 0)
+        return;
+    log_loose *kept = &r->tail[r->n_tail++ % LOG_TAIL];
+    size_t n = size < MOST_KEPT ? size : MOST_KEPT;
+    kept->at = (log_place){r->file, number};
+    memcpy(kept->excerpt, line, n);
+    kept->excerpt[n] = '\0';
+}
+
+/* Whether the words of a line say that something failed. */
+static bool speaks_of_failure(const char *line, size_t size)
+{
+    static const char *const words[] = {
+        "error:",     "fatal:",    " failed",     "failure",        "cannot ",      "could not ", "unable to ",
+        "denied",     "refused",   "timed out",   "aborted",        " aborting",    "killed",     "panic",
+        "exception:", "preempt",   "evicted",     "terminated",     "no heartbeat", "expired",    "mismatch",
+        "[e]",        "not found", "unreachable", "not responding", "unexpected ",  "sigterm",    "corrupt"};
+    static const char *const not [] = {"0 failed", "no error", "without error", "0 error", "if ", "fallback", "warn"};
+    char text[301];
+    size_t n = size < sizeof(text) - 1 ? size : sizeof(text) - 1;
+    for (size_t i = 0; i < n; i++)
+        text[i] = (char)tolower((unsigned char)line[i]);
+    text[n] = '\0';
+    for (size_t i = 0; i < sizeof(not ) / sizeof(not [0]); i++)
+        if (strstr(text, not [i]) != NULL)
+            return false;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strstr(text, words[i]) != NULL)
+            return true;
+    return false;
+}
+
+/* Whether one of the last lines says that something ended well: errors of an orderly end do not count. */
+static bool ends_well(const survey_reading *r)
+{
+    static const char *const words[] = {"uccess", " passed", "omplete", "inished", "aved ", " done"};
+    for (int i = 0; i < LOG_TAIL; i++)
+        for (size_t j = 0; j < sizeof(words) / sizeof(words[0]); j++)
+            if (strstr(r->tail[i].excerpt, words[j]) != NULL && strstr(r->tail[i].excerpt, "nsuccess") == NULL)
+                return true;
+    return false;
+}
+
+void log_note_last_words(survey_reading *r)
+{
+    if (ends_well(r))
+        return;
+    for (int64_t i = r->n_tail > LOG_TAIL ? r->n_tail - LOG_TAIL : 0; i < r->n_tail; i++) {
+        const log_loose *line = &r->tail[i % LOG_TAIL];
+        size_t size = strlen(line->excerpt), begin = log_text_begin(line->excerpt, size);
+        begin = begin < size ? begin : size;
+        if (r->survey->last_words.at.line > 0 || log_is_mild(line->excerpt, size) ||
+            !says_something(line->excerpt + begin, size - begin) || !speaks_of_failure(line->excerpt, size))
+            continue;
+        r->survey->last_words.at = line->at;
+        tess_clean(line->excerpt + begin, size - begin, r->survey->last_words.excerpt,
+                   sizeof(r->survey->last_words.excerpt));
+    }
 }

@@ -678,6 +678,8 @@ size_t log_text_begin(const char *line, size_t size)
         next = next > 0 ? next : skip_bracket(head + at + blanks, n - at - blanks);
         next = next > 0 ? next : skip_label(head + at + blanks, n - at - blanks);
         next = next > 0 ? next : skip_tpu_worker(head + at + blanks);
+        if (next == 0 && blanks >= 2 && strncmp(head + at + blanks, "| ", 2) == 0)
+            next = 2; /* the bar that Python draws before the members of an exception group */
         if (next == 0)
             break;
         at += blanks + next;

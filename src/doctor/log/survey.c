@@ -304,6 +304,9 @@ static tess_status take_line(survey_reading *r, const char *line, size_t size, i
     tess_found found;
     bool is_json = false;
     log_note_oom_row(r, line, size, number);
+    log_keep_tail(r, line, size, number);
+    if (r->open_line == number)
+        log_note_message(r, line, size, number);
     if (log_has_time(line, size)) {
         memcpy(r->stamped_before, r->stamped, r->stamped_size);
         r->stamped_before_size = r->stamped_size;
@@ -432,8 +435,10 @@ tess_status tess_survey_read(tess_survey *s, const char *path)
         s->beat_s = r.beat_to_s - r.beat_from_s;
     if (status == TESS_OK)
         status = note_cut_traces(&r);
-    if (status == TESS_OK)
+    if (status == TESS_OK) {
+        log_note_last_words(&r);
         log_settle(&r);
+    }
     log_lines_close(&lines);
     return status;
 }

@@ -252,6 +252,11 @@ tess_status log_note_match(survey_reading *r, int entry, const char *line, size_
         match->is_over = match->went_on = is_warned;
         note_surroundings(r, entry, line, size, number, origin);
         tess_clean(line, size < 4096 ? size : 4096, match->excerpt, sizeof(match->excerpt));
+        size_t n_what = strlen(match->who.what);
+        if (n_what > 0 && match->who.what[n_what - 1] == ':' && !match->is_exception && line[size - 1] == ':') {
+            r->open_entry = entry;
+            r->open_line = number + 1;
+        }
     } else if (match->who.is_local && !failure->is_local && failure->pid != 0 && match->who.pid == failure->pid) {
         match->rank = failure->rank; /* the global rank has become known */
         match->who = *who;
@@ -291,6 +296,18 @@ void log_note_rest(const survey_reading *r, const tess_found_entry *found, int64
         if (log_who_names_only_gpu(&before) && match->who.gpu[0] == '\0')
             snprintf(match->who.gpu, sizeof(match->who.gpu), "%s", before.gpu);
     }
+}
+
+void log_note_message(survey_reading *r, const char *line, size_t size, int64_t number)
+{
+    log_match *match = &r->survey->matches[r->open_entry];
+    size_t n = strlen(match->who.what), begin = log_text_begin(line, size);
+    char text[sizeof(match->who.what)];
+    r->open_line = 0;
+    if (match->first.file != r->file || match->first.line + 1 != number || begin >= size)
+        return;
+    tess_clean(line + begin, size - begin < 400 ? size - begin : 400, text, sizeof(text));
+    tess_text_add(match->who.what, sizeof(match->who.what), n, " %s", text);
 }
 
 /* Whether a list such as "a, b" contains the first name of `other`. */

@@ -69,6 +69,10 @@ bool log_parse_frame(const char *text, size_t size, log_frame *frame)
         log_begins_with(quote, (size_t)(end - quote), "\", line ")) { /* File "train.py", line 12, in main */
         set_path(frame, text + 6, (size_t)(quote - text) - 6);
         at = quote + 8;
+    } else if (log_begins_with(text, size, "File \u201c") &&
+               (quote = memmem(text, size, "\u201d, line ", 10)) != NULL) {
+        set_path(frame, text + 8, (size_t)(quote - text) - 8); /* the quotes of a word processor, of three bytes each */
+        at = quote + 10;
     } else if (is_full_path(text, size) && (at = memmem(text, size, ".py:", 4)) != NULL) {
         set_path(frame, text, (size_t)(at - text) + 3); /* /data/train.py:12 in main, as rich writes it */
         at += 4;
@@ -183,10 +187,31 @@ static bool is_blank(const char *text, size_t size)
     return true;
 }
 
-/* Whether the line is that of the exception. It is not indented more than the first line of its traceback. */
-static bool is_error_line(const log_trace *trace, int indent, const char *text, size_t size)
+/* Whether the text begins with a name in the form of a class, and a colon: "odd.Unavailable: x". */
+static bool begins_with_class(const char *text, size_t size)
 {
-    return (trace->indent < 0 || indent <= trace->indent) && log_exception_name(text, size) > 0;
+    static const char *const levels[] = {"INFO", "DEBUG", "WARNING", "WARN", "ERROR", "NOTE", "Epoch", "Step", "File"};
+    size_t n = 0, class = 0, small = 0;
+    for (; n < size && n < 120 && (isalnum((unsigned char)text[n]) || text[n] == '_' || text[n] == '.'); n++)
+        class = text[n] == '.' ? n + 1 : class;
+    for (size_t i = class; i < n; i++)
+        small += islower((unsigned char)text[i]) != 0;
+    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
+        if (strlen(levels[i]) == n && memcmp(text, levels[i], n) == 0)
+            return false;
+    return n >= 4 && small > 0 && isupper((unsigned char)text[class]) && n + 1 < size && text[n] == ':' &&
+           text[n + 1] == ' ';
+}
+
+/* Whether the line is that of the exception. It is not indented more than the first line of its traceback. A class of
+ * any name counts right below the code of the innermost frame, where the whole traceback is there. */
+static bool is_error_line(const log_trace *trace, int indent, const char *text, size_t size, int64_t number)
+{
+    enum { MOST_CODE = 3 };
+    bool is_next = trace->has_head && trace->indent >= 0 && trace->n_frames > 0 && trace->code[0] != '\0' &&
+                   number - trace->last <= MOST_CODE && indent == trace->indent;
+    return (trace->indent < 0 || indent <= trace->indent) &&
+           (log_exception_name(text, size) > 0 || (is_next && begins_with_class(text, size)));
 }
 
 /* Whether the exception only says that something does not exist. Programs try this, and continue in another way. */
@@ -308,7 +333,7 @@ log_trace_part log_traces_take(log_traces *t, const char *line, size_t size, int
     if (trace->state == LOG_TRACE_FRAMES) {
         if (is_context(trace, text, n))
             return LOG_TRACE_CONTEXT;
-        if (!is_error_line(trace, indent, text, n)) {
+        if (!is_error_line(trace, indent, text, n, number)) {
             if (trace->n_frames > 0 && trace->code[0] == '\0')
                 tess_clean(text, n < 400 ? n : 400, trace->code, sizeof(trace->code));
             return LOG_TRACE_NONE;
