@@ -163,7 +163,31 @@ static const struct {
      "ERROR 10-15 08:32:29 [core.py:708] Traceback (most recent call last):\n"
      "ERROR 10-15 08:32:29 [core.py:708] File \u201c/x/core.py\u201d, line 699, in run\n"
      "ERROR 10-15 08:32:29 [core.py:708] ValueError: size must be even\n"},
+    {"cuda-memory-held", "GPU 5: another process holds",
+     "[rank5]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.32 GiB. GPU 5 has a total capacity of "
+     "79.11 "
+     "GiB of which 1.05 GiB is free. Process 42 has 70.00 GiB memory in use. Including non-PyTorch memory, this "
+     "process "
+     "has 8.05 GiB memory in use.\n"},
+    {"cuda-out-of-memory", "",
+     "[rank5]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.32 GiB. GPU 5 has a total capacity of "
+     "79.11 "
+     "GiB of which 1.05 GiB is free. Process 42 has 10.00 GiB memory in use. Including non-PyTorch memory, this "
+     "process "
+     "has 68.05 GiB memory in use.\n"},
+    {"python-name-missing", "rank 0",
+     "704.7s\t1451\t[rank0]: Traceback (most recent call last):\n704.7s\t1452\t[rank0]:   File \"/k/t.py\", line 1, in "
+     "m\n"
+     "704.7s\t1453\t[rank0]:     train()\n704.7s\t1454\t[rank0]: KeyError: 'odd'\n"},
     /* lines that no entry knows */
+    {"slurm-task-exit", "right before it: \"allocation too small",
+     "allocation too small: allocated=2, odd=1\nsrun: error: node12: task 0: Exited with exit code 1\n"},
+    {"killed", "!right before",
+     "a non-zero exit code. Per user-direction, the job has been aborted.\n"
+     "mpirun noticed that process rank 7 with PID 5 on node n1 exited on signal 9 (Killed).\n"},
+    {"launcher-error", "Hostlist is empty", "srun: error: Hostlist is empty! Can't run job.\n"},
+    {"none", "3/4 clients",
+     "torch.distributed.DistStoreError: Timed out after 9 seconds waiting for clients. 3/4 clients joined.\n"},
     {"none", "of rank 3: \"ERROR the flux", "[rank3]: ERROR the flux of the widget is out of phase\n"},
     {"none", "of rank 3",
      "/v/x.py:12: UserWarning: odd is deprecated\n[rank3]: ERROR the flux of the widget is out of phase\n"},

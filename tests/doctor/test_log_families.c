@@ -151,7 +151,7 @@ static const sample losses[] = {
 static const sample clusters[] = {
     {"grpc._channel._InactiveRpcError: <_InactiveRpcError of RPC that terminated with:\n\tstatus = "
      "StatusCode.UNAVAILABLE\n",
-     "no error that ends a job is in these logs, only what follows from one", false},
+     "a connection to another process broke, or nothing listened there", false},
     {"ray.exceptions.RaySystemError: System error: RPC Error message: failed to connect to all addresses; last error: "
      "UNKNOWN: ipv4:192.0.2.8:6379: tcp handshaker shutdown; RPC Error details:\n",
      "a process of Ray does not reach the head (its GCS): 192.0.2.8:6379", false},

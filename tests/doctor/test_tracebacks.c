@@ -128,7 +128,7 @@ static const struct {
      "reading a checkpoint failed: an exception, whose text is not in these logs"},
     {"[rank2]:     raise EOFError\n[rank2]: EOFError\n[rank1]: Traceback (most recent call last):\n"
      "[rank1]:   File \"/p/a.py\", line 1, in f\n[rank1]:   File \"/p/b.py\", line 1, in g\n",
-     ONLY "another process had closed the pipe, connection or semaphore that this one used: EOFError"},
+     "another process had closed the pipe, connection or semaphore that this one used: EOFError"},
     {"[rank3]: " HEAD "[rank3]:   File \"/p/a.py\", line 1, in f\n[rank3]: KeyError: 'x'\n[rank0]: " HEAD
      "[rank0]:   File \"/p/a.py\", line 1, in f\n[rank0]:   File \"/p/b.py\", line 1, in g\n",
      "the program used a name or key that is not there: KeyError: 'x', reported by ranks 0,3"},

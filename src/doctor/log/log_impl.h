@@ -264,8 +264,9 @@ bool log_is_python_warning(const char *line, size_t size);
  * process it killed. */
 enum { LOG_MOST_QUOTED = 128, LOG_AFTER_TABLE = 8 };
 
-/* LOG_TAIL: lines at the end of a file that are searched for words of a failure */
-enum { LOG_LOOSE = 8, LOG_TAIL = 12 };
+/* LOG_TAIL: lines at the end of a file that may show that it ended well. LOG_LAST_WORDS: how many of them are searched
+ * for words of a failure. */
+enum { LOG_LOOSE = 8, LOG_TAIL = 40, LOG_LAST_WORDS = 12 };
 
 /* Unknown error lines that one process printed in a row. */
 typedef struct loose_run {
@@ -332,6 +333,7 @@ typedef struct survey_reading {
     loose_run loose[LOG_LOOSE]; /* the last rows */
     int n_loose;
     log_loose tail[LOG_TAIL]; /* beginnings of the last lines that are not blank */
+    int64_t known_line;       /* last line that an entry matches */
     int64_t n_tail;
     int open_entry;    /* entry whose error is told on the next line */
     int64_t open_line; /* number of that line; 0: none */
@@ -443,6 +445,8 @@ bool log_is_error_line(const char *line, size_t size);
 /* Whether the logger marked the line as a warning, or with a lower level. */
 bool log_is_mild(const char *line, size_t size);
 void log_note_loose(survey_reading *reading, const char *line, size_t size, int64_t number, const log_who *speaker);
+/* Notes in `words` the nearest unknown line above line `number` that speaks of a failure, if there is one. */
+void log_find_words_before(const survey_reading *reading, int64_t number, log_loose *words);
 /* Keeps the beginning of a line, in case that it is one of the last. */
 void log_keep_tail(survey_reading *reading, const char *line, size_t size, int64_t number);
 /* Notes the first of the last lines that speaks of a failure, whether or not its logger marks it as an error. Must be

@@ -68,7 +68,8 @@ static void write_effect(const tess_log_entry *entry, const log_match *match, te
     v->reporter = match->reporter;
     if (!match->who.is_named && match->who.pid != 0)
         log_who_text(&match->who, who, sizeof(who));
-    if (match->is_exception && match->who.what[0] != '\0') /* it ended its process, but waited for another one */
+    bool is_exception = log_exception_name(match->who.what, strlen(match->who.what)) > 0;
+    if (is_exception) /* it ended its process, but waited for another one */
         at = tess_text_add(v->headline, size, 0, "%s%s", who, who[0] != '\0' ? ": " : "");
     else
         at =
@@ -80,7 +81,7 @@ static void write_effect(const tess_log_entry *entry, const log_match *match, te
         tess_text_add(v->headline, size, at, "; right before it: \"%.240s\"", match->before.excerpt);
     else
         tess_text_add(v->headline, size, at, "; %slook into those of %s",
-                      match->is_exception ? "that follows from an error of another process, not in these logs: " : "",
+                      is_exception ? "that follows from an error of another process, not in these logs: " : "",
                       match->who.peer[0] != '\0' ? match->who.peer : "the other ranks, and above it");
 }
 

@@ -107,7 +107,7 @@ bool log_is_error_line(const char *line, size_t size)
     for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
         if (has_level(line, n, levels[i]))
             return true;
-    return has_failed(text, rest < HEAD_OF_LINE ? rest : HEAD_OF_LINE) ||
+    return (!log_is_mild(line, size) && has_failed(text, rest < HEAD_OF_LINE ? rest : HEAD_OF_LINE)) ||
            (rest > 7 && (strncasecmp(text, "error: ", 7) == 0 || strncasecmp(text, "fatal: ", 7) == 0));
 }
 
@@ -185,11 +185,25 @@ void log_keep_tail(survey_reading *r, const char *line, size_t size, int64_t num
 static bool speaks_of_failure(const char *line, size_t size)
 {
     static const char *const words[] = {
-        "error:",     "fatal:",    " failed",     "failure",        "cannot ",      "could not ", "unable to ",
-        "denied",     "refused",   "timed out",   "aborted",        " aborting",    "killed",     "panic",
-        "exception:", "preempt",   "evicted",     "terminated",     "no heartbeat", "expired",    "mismatch",
-        "[e]",        "not found", "unreachable", "not responding", "unexpected ",  "sigterm",    "corrupt"};
-    static const char *const not [] = {"0 failed", "no error", "without error", "0 error", "if ", "fallback", "warn"};
+        "error:",      "fatal:",    " failed",     "failure",        "cannot ",      "could not ", "unable to ",
+        "denied",      "refused",   "timed out",   "aborted",        " aborting",    "killed",     "panic",
+        "exception:",  "preempt",   "evicted",     "terminated",     "no heartbeat", "expired",    "mismatch",
+        "[e]",         "error in ", "too small",   "too large",      "not allowed",  "bad ",       "invalid",
+        "unsupported", "not found", "unreachable", "not responding", "unexpected ",  "sigterm",    "corrupt"};
+    static const char *const not [] = {"0 failed",
+                                       "no error",
+                                       "without error",
+                                       "0 error",
+                                       "if ",
+                                       "fallback",
+                                       "warn",
+                                       "skip",
+                                       "retry",
+                                       "instead",
+                                       "install ",
+                                       "non-zero exit",
+                                       "job has been aborted",
+                                       "user-direction"};
     char text[301];
     size_t n = size < sizeof(text) - 1 ? size : sizeof(text) - 1;
     for (size_t i = 0; i < n; i++)
@@ -202,6 +216,25 @@ static bool speaks_of_failure(const char *line, size_t size)
         if (strstr(text, words[i]) != NULL)
             return true;
     return false;
+}
+
+void log_find_words_before(const survey_reading *r, int64_t number, log_loose *words)
+{
+    enum { MOST_ABOVE = 8 };
+    for (int64_t i = r->n_tail - 1; i >= 0 && i >= r->n_tail - MOST_ABOVE; i--) {
+        const log_loose *line = &r->tail[i % LOG_TAIL];
+        size_t size = strlen(line->excerpt), begin = log_text_begin(line->excerpt, size);
+        begin = begin < size ? begin : size;
+        if (line->at.line >= number || log_is_mild(line->excerpt, size))
+            continue;
+        if (line->at.line <= r->known_line)
+            return;
+        if (says_something(line->excerpt + begin, size - begin) && speaks_of_failure(line->excerpt, size)) {
+            words->at = line->at;
+            tess_clean(line->excerpt + begin, size - begin, words->excerpt, sizeof(words->excerpt));
+            return;
+        }
+    }
 }
 
 /* Whether one of the last lines says that something ended well: errors of an orderly end do not count. */
@@ -219,7 +252,7 @@ void log_note_last_words(survey_reading *r)
 {
     if (ends_well(r))
         return;
-    for (int64_t i = r->n_tail > LOG_TAIL ? r->n_tail - LOG_TAIL : 0; i < r->n_tail; i++) {
+    for (int64_t i = r->n_tail > LOG_LAST_WORDS ? r->n_tail - LOG_LAST_WORDS : 0; i < r->n_tail; i++) {
         const log_loose *line = &r->tail[i % LOG_TAIL];
         size_t size = strlen(line->excerpt), begin = log_text_begin(line->excerpt, size);
         begin = begin < size ? begin : size;

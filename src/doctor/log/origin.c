@@ -155,12 +155,17 @@ static void set_rank(log_who *who, int rank)
 }
 
 /* Returns the offset after a time at the beginning: "2025-01-01T10:00:00.123Z ", "2025-01-01 10:00:00,123 " or "Tue
- * Jul 25 14:01:57 2017" (Open MPI, directly before its tag); 0: the text begins with no such time. */
+ * Jul 25 14:01:57 2017" (Open MPI, directly before its tag), "704.7s\t1451\t" (Kaggle: seconds and the line's number);
+ * 0: the text begins with no such time. */
 static size_t skip_time(const char *text, size_t size)
 {
     static const char form[] = "0000-00-00?00:00:00";
     enum { CTIME = 24 };
-    size_t n = sizeof(form) - 1;
+    size_t n = sizeof(form) - 1, seconds = strspn(text, "0123456789.");
+    if (seconds > 2 && strncmp(text + seconds, "s\t", 2) == 0) {
+        size_t number = strspn(text + seconds + 2, "0123456789");
+        return number > 0 && text[seconds + 2 + number] == '\t' ? seconds + number + 3 : 0;
+    }
     if (size <= n)
         return 0;
     if (size > CTIME && isupper((unsigned char)text[0]) && text[13] == ':' && text[16] == ':' && text[CTIME] == '[')

@@ -273,7 +273,10 @@ static tess_status take_found(survey_reading *r, const tess_found *found, const 
     TESS_TRY(log_note_hooks(r, found->hooks, line, size, number, speaker, &failure));
     r->survey->n_known_lines += names_an_error(r->survey, found);
     log_note_chained(r);
-    return note_entries(r, found, line, size, number, &origin, &failure);
+    TESS_TRY(note_entries(r, found, line, size, number, &origin, &failure));
+    if (names_an_error(r->survey, found))
+        r->known_line = number;
+    return TESS_OK;
 }
 
 static tess_status take_text(void *context, const char *text, size_t size, const log_who *writer)

@@ -202,6 +202,10 @@ static void note_surroundings(survey_reading *r, int entry, const char *line, si
         strncmp(trace->code, "assert", 6) == 0) /* an AssertionError without a text */
         tess_text_add(match->who.what, sizeof(match->who.what), strlen(match->who.what), " (%s)", trace->code);
     match->before = before != NULL ? *before : (log_loose){.excerpt = ""};
+    const tess_log_entry *known = tess_knowledge_at(r->survey->knowledge, entry);
+    if (before == NULL && trace == NULL && !known->is_enough &&
+        (known->role == TESS_LOG_EFFECT || known->role == TESS_LOG_WRAPPER))
+        log_find_words_before(r, number, &match->before);
 }
 
 /* Returns the time between the last line before this one and this line; negative: not known. */
