@@ -163,7 +163,7 @@ static const struct {
      "ERROR 10-15 08:32:29 [core.py:708] Traceback (most recent call last):\n"
      "ERROR 10-15 08:32:29 [core.py:708] File \u201c/x/core.py\u201d, line 699, in run\n"
      "ERROR 10-15 08:32:29 [core.py:708] ValueError: size must be even\n"},
-    {"cuda-memory-held", "GPU 5: another process holds",
+    {"cuda-memory-held", "(GPU 5): another process holds",
      "[rank5]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.32 GiB. GPU 5 has a total capacity of "
      "79.11 "
      "GiB of which 1.05 GiB is free. Process 42 has 70.00 GiB memory in use. Including non-PyTorch memory, this "
@@ -179,6 +179,19 @@ static const struct {
      "704.7s\t1451\t[rank0]: Traceback (most recent call last):\n704.7s\t1452\t[rank0]:   File \"/k/t.py\", line 1, in "
      "m\n"
      "704.7s\t1453\t[rank0]:     train()\n704.7s\t1454\t[rank0]: KeyError: 'odd'\n"},
+    {"none", "61%",
+     "Tokenizing odd (num_proc=4):  61%|####   | 61/100 [29:58<19:00, 340.2 examples/s]\n"
+     "torch.distributed.DistStoreError: wait timeout after 1800000ms, keys: /odd\n"},
+    {"none", "35%",
+     " 35%|####   | 73/208 [30:01<57:14, 39.8MB/s]\n[E ProcessGroupNCCL.cpp:485] [Rank 6] Watchdog caught collective "
+     "operation timeout: WorkNCCL(OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1802246 milliseconds before timing "
+     "out.\n"},
+    {"none", "!45%",
+     "Epoch 3:  45%|####   | 450/1000 [12:05<15:00, 1.2it/s]\n[E ProcessGroupNCCL.cpp:485] [Rank 6] Watchdog caught "
+     "collective operation timeout: WorkNCCL(OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600010 milliseconds before "
+     "timing out.\n"},
+    {"tracker-not-reached", "Permission denied to odd",
+     "wandb.errors.CommError: Error 403: Permission denied to odd\n"},
     /* lines that no entry knows */
     {"slurm-task-exit", "right before it: \"allocation too small",
      "allocation too small: allocated=2, odd=1\nsrun: error: node12: task 0: Exited with exit code 1\n"},

@@ -155,6 +155,7 @@ typedef struct tess_survey {
     log_stacks stacks;
     log_loose first_loose; /* first unknown error line; line 0: none */
     log_who loose_who;     /* the process that printed it */
+    log_loose slow_bar;    /* bar of a preparation that was not done when a rank gave up waiting; line 0: none */
     log_loose last_words;  /* line near the end of a file that speaks of a failure; line 0: none */
     log_loose last_step;   /* last line of progress; line 0: none */
     log_loose good_end;    /* last line that says that a program or the job ended well; line 0: none */

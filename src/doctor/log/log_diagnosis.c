@@ -1,5 +1,6 @@
 /* Diagnoses a survey of logs. Timeouts are effects, so an error before them is the cause. If there is none, the
  * timeouts are diagnosed as a history (log_history.c), which shows the rank that did not join the collective. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -71,6 +72,20 @@ static bool all_wait(const log_blame *blame, const log_who *who)
     return true;
 }
 
+/* Adds the bar of a preparation that was not done when ranks gave up waiting. Its process was slow, not gone. */
+static void add_slow_bar(const tess_survey *s, tess_log_diagnosis *v)
+{
+    const log_loose *bar = &s->slow_bar;
+    if (bar->at.line == 0 || v->is_cause)
+        return;
+    tess_text_add(
+        v->headline, sizeof(v->headline), strlen(v->headline),
+        "; a rank was still busy when the others gave up waiting, and its work takes longer than the timeout: "
+        "\"%.200s\"",
+        bar->excerpt);
+    log_add_evidence(v, "%.200s:%" PRId64 ": %s", s->files[bar->at.file], bar->at.line, bar->excerpt);
+}
+
 /* Reports the strongest finding: an error, ranks that wait, a process that others name as gone, how far ranks came,
  * or the rest. */
 static void report(const tess_survey *s, const log_blame *blame, tess_log_diagnosis *v)
@@ -99,6 +114,7 @@ static void report(const tess_survey *s, const log_blame *blame, tess_log_diagno
         report_behind(&behind, v);
     if (blame->usual != NULL)
         log_report_waits(blame, v);
+    add_slow_bar(s, v);
     if (s->stacks.n > 0)
         report_stacks(s, v);
 }

@@ -250,6 +250,9 @@ typedef struct log_step {
 /* Reads a step: "step=20", "iteration 100/ 1000", "Epoch 3: 100%|", "'loss': 2.31", "2047 samples/sec". Returns false
  * for any other line. */
 bool log_step_of_line(const char *line, size_t size, log_step *step);
+/* Whether the line is a progress bar that is not at its end, and has run as long as usual timeouts: it is that of a
+ * preparation, or ran for 10, 30 or 60 minutes. */
+bool log_is_slow_bar(const char *line, size_t size);
 /* Whether the words of the line say that the program tries again or continues: "retrying", "falling back". */
 bool log_says_it_goes_on(const char *line, size_t size);
 /* Whether the line only gives advice for an error that may come: its level is INFO or below, and it has a condition,
@@ -445,6 +448,8 @@ bool log_is_error_line(const char *line, size_t size);
 /* Whether the logger marked the line as a warning, or with a lower level. */
 bool log_is_mild(const char *line, size_t size);
 void log_note_loose(survey_reading *reading, const char *line, size_t size, int64_t number, const log_who *speaker);
+/* Notes the last slow bar above the current line, if no bar is noted yet. */
+void log_note_slow_bar(survey_reading *reading);
 /* Notes in `words` the nearest unknown line above line `number` that speaks of a failure, if there is one. */
 void log_find_words_before(const survey_reading *reading, int64_t number, log_loose *words);
 /* Keeps the beginning of a line, in case that it is one of the last. */

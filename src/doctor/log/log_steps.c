@@ -100,6 +100,29 @@ static bool is_bar(line_part line)
     return has(line, "it/s") || has(line, "s/it") || (has(line, "/s]") && has(line, "%|"));
 }
 
+bool log_is_slow_bar(const char *text, size_t size)
+{
+    static const int timeouts_min[] = {10, 30, 60};
+    enum { LONG_S = 540 };
+    line_part line = {text, size < MOST_SEARCHED ? size : MOST_SEARCHED};
+    const char *end = line.text + line.size, *percent = memmem(line.text, line.size, "%|", 2);
+    const char *time = percent != NULL ? memmem(percent, (size_t)(end - percent), " [", 2) : NULL;
+    const char *less = time != NULL ? memchr(time, '<', (size_t)(end - time)) : NULL;
+    int part = 0, seconds = 0;
+    if (less == NULL || !is_bar(line) || (percent - line.text >= 3 && memcmp(percent - 3, "100", 3) == 0))
+        return false;
+    for (time += 2; time < less && (isdigit((unsigned char)*time) || *time == ':'); time++) {
+        seconds += *time == ':' ? part : 0;
+        seconds = *time == ':' ? seconds * 60 : seconds;
+        part = *time == ':' ? 0 : part < 1000 ? part * 10 + (*time - '0') : part;
+    }
+    seconds += part;
+    bool is_like_a_timeout = false;
+    for (size_t i = 0; i < sizeof(timeouts_min) / sizeof(timeouts_min[0]); i++)
+        is_like_a_timeout |= seconds > timeouts_min[i] * 57 && seconds < timeouts_min[i] * 64;
+    return time == less && seconds >= LONG_S && (is_preparation(line) || is_like_a_timeout);
+}
+
 /* Finds the loss, "loss: 2.31", "'loss': 2.31". */
 static line_part loss_of(line_part line)
 {

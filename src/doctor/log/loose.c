@@ -203,7 +203,8 @@ static bool speaks_of_failure(const char *line, size_t size)
                                        "install ",
                                        "non-zero exit",
                                        "job has been aborted",
-                                       "user-direction"};
+                                       "user-direction",
+                                       "terminated normally"};
     char text[301];
     size_t n = size < sizeof(text) - 1 ? size : sizeof(text) - 1;
     for (size_t i = 0; i < n; i++)
@@ -216,6 +217,19 @@ static bool speaks_of_failure(const char *line, size_t size)
         if (strstr(text, words[i]) != NULL)
             return true;
     return false;
+}
+
+void log_note_slow_bar(survey_reading *r)
+{
+    log_loose *bar = &r->survey->slow_bar;
+    for (int64_t i = r->n_tail - 1; bar->at.line == 0 && i >= 0 && i >= r->n_tail - LOG_TAIL; i--) {
+        const log_loose *line = &r->tail[i % LOG_TAIL];
+        size_t size = strlen(line->excerpt), begin = log_text_begin(line->excerpt, size);
+        if (!log_is_slow_bar(line->excerpt, size))
+            continue;
+        bar->at = line->at;
+        tess_clean(line->excerpt + begin, size - begin, bar->excerpt, sizeof(bar->excerpt));
+    }
 }
 
 void log_find_words_before(const survey_reading *r, int64_t number, log_loose *words)
