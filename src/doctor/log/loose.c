@@ -185,11 +185,11 @@ void log_keep_tail(survey_reading *r, const char *line, size_t size, int64_t num
 static bool speaks_of_failure(const char *line, size_t size)
 {
     static const char *const words[] = {
-        "error:",      "fatal:",    " failed",     "failure",        "cannot ",      "could not ", "unable to ",
-        "denied",      "refused",   "timed out",   "aborted",        " aborting",    "killed",     "panic",
-        "exception:",  "preempt",   "evicted",     "terminated",     "no heartbeat", "expired",    "mismatch",
-        "[e]",         "error in ", "too small",   "too large",      "not allowed",  "bad ",       "invalid",
-        "unsupported", "not found", "unreachable", "not responding", "unexpected ",  "sigterm",    "corrupt"};
+        "error:",     "fatal:",      " failed",        "failure",      "cannot ",   "could not ", "unable to ",
+        "denied",     "refused",     "timed out",      "aborted",      " aborting", "killed",     "panic",
+        "exception:", "preempt",     "evicted",        "no heartbeat", "expired",   "mismatch",   "[e]",
+        "error in ",  "too small",   "too large",      "not allowed",  "bad ",      "invalid",    "unsupported",
+        "not found",  "unreachable", "not responding", "unexpected ",  "sigterm",   "corrupt"};
     static const char *const not [] = {"0 failed",
                                        "no error",
                                        "without error",
