@@ -46,7 +46,7 @@ static const struct {
      "requests.exceptions.SSLError: HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded with "
      "url: /x (Caused by SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify "
      "failed: unable to get local issuer certificate')))"},
-    {"python-server-refuses", "",
+    {"proxy-refuses", "",
      "urllib3.exceptions.ProxyError: ('Cannot connect to proxy.', OSError('Tunnel connection failed: 403 Forbidden'))"},
     {"file-denied", "may not be read or written",
      "error: failed to open file `/c/uv/x`: Permission denied (os error 13)"},

@@ -192,6 +192,15 @@ static const struct {
      "timing out.\n"},
     {"tracker-not-reached", "Permission denied to odd",
      "wandb.errors.CommError: Error 403: Permission denied to odd\n"},
+    {"ray-actor-died", "before: a process ended itself",
+     "(Odd pid=97) *** SIGABRT received at time=1710000000 on cpu 3 ***\n(Odd pid=97) PC: @ 0x14dd (unknown) raise\n"
+     "A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the problem, "
+     "check "
+     "the logs for the dead worker. RayTask ID: x Worker ID: y Node ID: z Worker IP address: 192.0.2.5 Worker port: 10 "
+     "Worker PID: 97 Worker exit type: SYSTEM_ERROR\n"},
+    {"proxy-refuses", "403 Forbidden",
+     "requests.exceptions.ProxyError: HTTPSConnectionPool(host='h.example', port=443): Max retries exceeded (Caused by "
+     "ProxyError('Cannot connect to proxy.', OSError('Tunnel connection failed: 403 Forbidden')))\n"},
     /* lines that no entry knows */
     {"slurm-task-exit", "right before it: \"allocation too small",
      "allocation too small: allocated=2, odd=1\nsrun: error: node12: task 0: Exited with exit code 1\n"},

@@ -40,10 +40,30 @@ static size_t add_reporter(const log_who *reporter, const log_who *who, char *te
     return name[0] != '\0' ? tess_text_add(text, size, at, ", reported by %s", name) : at;
 }
 
+/* Returns what the process of a match printed about its own end before, such as a signal, or NULL. */
+static const char *find_own_end(const tess_survey *s, const log_match *match)
+{
+    for (int i = 0; match->who.pid != 0 && i < tess_knowledge_n(s->knowledge); i++) {
+        const log_match *other = &s->matches[i];
+        const tess_log_entry *entry = tess_knowledge_at(s->knowledge, i);
+        bool is_own = other->who.pid == match->who.pid || other->reporter.pid == match->who.pid;
+        if (other != match && log_is_found(s, i) && is_own && log_is_before(other, match) &&
+            (entry->role == TESS_LOG_EFFECT || entry->role == TESS_LOG_WRAPPER))
+            return entry->symptom;
+    }
+    return NULL;
+}
+
 /* Adds what remains unknown if the entry is not a cause. */
-static void add_doubt(tess_log_role role, const log_match *match, const char *who, tess_log_diagnosis *v)
+static void add_doubt(const tess_survey *s, tess_log_role role, const log_match *match, const char *who,
+                      tess_log_diagnosis *v)
 {
     size_t at = strlen(v->headline);
+    const char *own_end = role != TESS_LOG_CAUSE && !v->is_cause ? find_own_end(s, match) : NULL;
+    if (own_end != NULL) {
+        tess_text_add(v->headline, sizeof(v->headline), at, "; what it said of itself before: %s", own_end);
+        return;
+    }
     if (match->before.at.line > 0 && role != TESS_LOG_CAUSE)
         at =
             tess_text_add(v->headline, sizeof(v->headline), at, "; right before it: \"%.240s\"", match->before.excerpt);
@@ -66,7 +86,8 @@ size_t log_add_symptom(const tess_log_entry *entry, const log_match *match, char
 }
 
 /* Writes the headline: "rank 3 on n1: SYMPTOM (step 12)", "SYMPTOM, reported by rank 3". */
-static void write_headline(const tess_log_entry *entry, const log_match *match, tess_log_diagnosis *v)
+static void write_headline(const tess_survey *s, const tess_log_entry *entry, const log_match *match,
+                           tess_log_diagnosis *v)
 {
     char who[400];
     bool is_cut = entry->is_quoting || entry->match == NULL; /* true: the exception itself is not in the logs */
@@ -85,7 +106,7 @@ static void write_headline(const tess_log_entry *entry, const log_match *match, 
         at = tess_text_add(v->headline, sizeof(v->headline), at, ", reported by its GPU %s", v->reporter.gpu);
     if (who[0] == '\0')
         add_reporter(&v->reporter, &v->who, v->headline, sizeof(v->headline), at);
-    add_doubt(entry->role, match, who, v);
+    add_doubt(s, entry->role, match, who, v);
 }
 
 void log_add_place(const tess_survey *s, const log_match *match, tess_log_diagnosis *v)
@@ -201,7 +222,7 @@ void log_report_entry(const tess_survey *s, int cause, tess_log_kind kind, tess_
     log_find_culprit(s, cause, &who, &v->reporter);
     log_set_culprit(&who, v);
     v->is_cause = is_root_cause(entry, match);
-    write_headline(entry, match, v);
+    write_headline(s, entry, match, v);
     const char *worker = v->is_cause ? find_data_worker(s, match) : NULL;
     if (worker != NULL)
         tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline), ", in data worker %s", worker);
