@@ -201,6 +201,13 @@ static const struct {
     {"proxy-refuses", "403 Forbidden",
      "requests.exceptions.ProxyError: HTTPSConnectionPool(host='h.example', port=443): Max retries exceeded (Caused by "
      "ProxyError('Cannot connect to proxy.', OSError('Tunnel connection failed: 403 Forbidden')))\n"},
+    {"native-check", "process (pid 42)",
+     "F20250101 10:00:00.100000    42 odd_engine.cpp:99] Check failed: ret == 0 (-1 vs. 0) \n"},
+    {"slurm-task-exit", "!right before",
+     "[ERROR] the odd metrics were not uploaded\nstep 10 loss 2.3\nstep 20 loss 2.3\nstep 30 loss 2.2\n"
+     "srun: error: n1: task 3: Exited with exit code 1\n"},
+    {"command-missing", "torchrun", "torchrun: command not found\n"},
+    {"none", "the first error line", "E20250101 10:00:00.000000 42 odd.cpp:12] the odd engine is not set up\n"},
     /* lines that no entry knows */
     {"slurm-task-exit", "right before it: \"allocation too small",
      "allocation too small: allocated=2, odd=1\nsrun: error: node12: task 0: Exited with exit code 1\n"},

@@ -33,16 +33,17 @@ static bool has_level(const char *head, size_t size, const char *word)
     return false;
 }
 
-/* Whether the line begins like an error of glog, "E0717 13:20:49", "F0717 13:20:49.4", or of abseil, "E0000
+/* Whether the line begins like an error of glog, "E0717 13:20:49", "F20240717 13:20:49.4", or of abseil, "E0000
  * 00:00:1725383433". */
 static bool is_glog_error(const char *text, size_t size)
 {
-    if (size < 10 || (text[0] != 'E' && text[0] != 'F'))
+    size_t n = 1;
+    if (size < 14 || (text[0] != 'E' && text[0] != 'F'))
         return false;
-    for (int i = 1; i < 5; i++)
-        if (!isdigit((unsigned char)text[i]))
-            return false;
-    return text[5] == ' ' && isdigit((unsigned char)text[6]) && isdigit((unsigned char)text[7]) && text[8] == ':';
+    while (n < 9 && isdigit((unsigned char)text[n]))
+        n++;
+    return (n == 5 || n == 9) && text[n] == ' ' && isdigit((unsigned char)text[n + 1]) &&
+           isdigit((unsigned char)text[n + 2]) && text[n + 3] == ':';
 }
 
 /* Whether the line itself has a lower level, "12:34:56.7: I tensorflow/..." or "ERROR tracker: 12:34:56 INFO step 7".
@@ -158,12 +159,26 @@ static bool is_long_ago(const survey_reading *r, const loose_run *run)
     return run->time_s >= 0 && time_s >= 0 && time_s - run->time_s > long_s;
 }
 
+/* Whether a line of progress stands between line `from` of the file and the current one. */
+static bool has_progress_since(const survey_reading *r, int64_t from)
+{
+    log_step step;
+    for (int64_t i = r->n_may_be_steps - 1; i >= 0 && i > r->n_may_be_steps - 1 - LOG_LAST_STEPS; i--) {
+        const log_loose *line = &r->may_be_steps[i % LOG_LAST_STEPS];
+        if (line->at.line <= from)
+            return false;
+        if (log_step_of_line(line->excerpt, strlen(line->excerpt), &step))
+            return true;
+    }
+    return false;
+}
+
 const log_loose *log_loose_before(const survey_reading *r, int64_t number, const log_who *speaker)
 {
     for (int i = 0; i < LOG_LOOSE; i++) {
         const loose_run *run = &r->loose[i];
         if (run->last > 0 && run->last < number && number - run->last <= MOST_BETWEEN &&
-            log_who_is_same(&run->speaker, speaker) && !is_long_ago(r, run))
+            log_who_is_same(&run->speaker, speaker) && !is_long_ago(r, run) && !has_progress_since(r, run->last))
             return &run->first;
     }
     return NULL;
@@ -241,7 +256,7 @@ void log_find_words_before(const survey_reading *r, int64_t number, log_loose *w
         begin = begin < size ? begin : size;
         if (line->at.line >= number || log_is_mild(line->excerpt, size))
             continue;
-        if (line->at.line <= r->known_line)
+        if (line->at.line <= r->known_line || has_progress_since(r, line->at.line))
             return;
         if (says_something(line->excerpt + begin, size - begin) && speaks_of_failure(line->excerpt, size)) {
             words->at = line->at;

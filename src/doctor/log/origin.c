@@ -603,7 +603,9 @@ log_who log_origin_of_line(const char *line, size_t size)
 /* Returns the offset after a prefix of glog, "E0110 11:43:09.123456 77 file.cc:12] "; 0: the text has another form. */
 static size_t skip_glog(const char *text, size_t size)
 {
-    if (size < 7 || strchr("IWEF", text[0]) == NULL || strspn(text + 1, "0123456789") != 4 || text[5] != ' ')
+    size_t digits =
+        size > 10 ? strspn(text + 1, "0123456789") : 0; /* month and day, after the year in newer versions */
+    if (digits == 0 || strchr("IWEF", text[0]) == NULL || (digits != 4 && digits != 8) || text[digits + 1] != ' ')
         return 0;
     const char *close = memchr(text, ']', size);
     return close != NULL && close[1] == ' ' ? (size_t)(close - text) + 2 : 0;
