@@ -213,7 +213,8 @@ static inline bool rl_speaks(const rl *r)
     return r->engine == NULL || tess_coordinates_lead(&r->engine->at);
 }
 
-/* Returns the rank that speaks for the ranks that draw this prompt. */
+/* Returns the rank that speaks for the ranks that draw this prompt. The axes that divide micro-batches lie side by
+ * side; SHARD is the innermost. */
 static inline int rl_speaker(const rl *r, int64_t prompt)
 {
     if (r->engine == NULL)

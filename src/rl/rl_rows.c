@@ -99,7 +99,8 @@ static tess_status score_by_policy(rl *r, const tess_batch *batch, rl_scoring *s
     const tess_head_task task = {.inv_temperature = rl_inv_temperature(r->config), .logprob = e->meter.logprobs};
     *mine = tess_engine_counts(e);
     TESS_TRY(tess_engine_evaluate(e, e->executor, batch, &task));
-    return tess_fetch(e->compute.stream, s->logprob, e->meter.logprobs, (size_t)batch->n_tokens * sizeof(float));
+    return *mine ? tess_fetch(e->compute.stream, s->logprob, e->meter.logprobs, (size_t)batch->n_tokens * sizeof(float))
+                 : TESS_OK;
 }
 
 /* Every rank has the whole reference: ranks that have the same micro-batches take turns. */

@@ -894,7 +894,26 @@ static void ranks_with_parts_of_the_model_draw_as_one(void)
         }
 }
 
+static void a_pipeline_reports_no_logprobs_of_prompts(void)
+{
+    rig r;
+    prompts p;
+    story s = {0};
+    tess_generator *generator = NULL;
+    const tess_sampling greedy = {.top_p = 1};
+    make_prompts(&p, 1, lengths);
+    listener l = {.prompts = &p, .story = &s, .max_new = 4};
+    rig_open(&r, &tiny, TESS_F32, NULL, 1);
+    const tess_generator_options options = {
+        .dtype = TESS_F32, .max_length = 64, .max_sequences = 2, .stages.forward = forward};
+    EXPECT_OK(tess_generator_create(r.stream, r.model, &r.hooks, &options, &generator));
+    EXPECT_FAILS(generate(generator, &greedy, NULL, 0, &l), TESS_E_UNSUPPORTED, "the last rank of a pipeline only");
+    tess_generator_destroy(&generator);
+    rig_close(&r);
+}
+
 static const test_case cases[] = {
+    CASE(a_pipeline_reports_no_logprobs_of_prompts),
     CASE(ranks_with_parts_of_the_model_draw_as_one),
     CASE(greedy_takes_the_argmax_and_reports_the_models_own_bits),
     CASE(repetition_penalty_sees_the_prompt_and_what_is_new),

@@ -1,5 +1,4 @@
-/* The parts of attention around the kernel: the layout of q, k and v in memory, their norms and rotation, and the
- * rows that each sequence attends to. */
+/* The parts of attention around the kernel: the layout of q, k and v in memory, and their norms and rotation. */
 #include <math.h>
 
 #include "nn/layers/layers.h"
@@ -127,52 +126,6 @@ static tess_attention describe(const tess_layer_call *c, const tess_tensors *t)
         .lse = t->lse,
         .dtype = c->dtype,
     };
-}
-
-/* Copies keys and values of `length` tokens, from the batch's row `row` on, to positions `past` and following of a
- * sequence in the cache. */
-static tess_status append_rows(const tess_layer_call *c, const void *k, const void *v, int64_t stride,
-                               const int32_t *pages, int64_t row, int64_t past, int64_t length)
-{
-    const tess_kv_cache *cache = c->batch->cache;
-    int64_t width = tess_block_cached_row(c->block), element = (int64_t)tess_dtype_size(c->dtype);
-    for (int64_t done = 0, n; done < length; done += n) {
-        int64_t at = (past + done) % TESS_ATTENTION_BLOCK, from = (row + done) * stride;
-        int64_t to = pages[(past + done) / TESS_ATTENTION_BLOCK] * cache->page_stride + at * width;
-        n = length - done < TESS_ATTENTION_BLOCK - at ? length - done : TESS_ATTENTION_BLOCK - at;
-        TESS_TRY(tess_layer_copy_rows(c, element, n, width, tess_at(c, k, from), stride,
-                                      tess_at(c, cache->k[c->block->layer], to), width));
-        TESS_TRY(tess_layer_copy_rows(c, element, n, width, tess_at(c, v, from), stride,
-                                      tess_at(c, cache->v[c->block->layer], to), width));
-    }
-    return TESS_OK;
-}
-
-tess_status tess_cache_append(const tess_layer_call *c, const void *k, const void *v, int64_t stride)
-{
-    const tess_batch *batch = c->batch;
-    for (int64_t i = 0; batch->cache != NULL && i < batch->n_seqs; i++) {
-        int64_t begin = batch->cu_seqlens[i], length = batch->cu_seqlens[i + 1] - begin;
-        TESS_TRY(append_rows(c, k, v, stride, batch->pages[i], begin, batch->pos[begin], length));
-    }
-    return TESS_OK;
-}
-
-void tess_attention_sequences(const tess_layer_call *c, const void *k, const void *v, int64_t stride, int64_t column,
-                              tess_attention_seq *seqs)
-{
-    const tess_batch *batch = c->batch;
-    const bool cached = batch->cache != NULL;
-    for (int64_t i = 0; i < batch->n_seqs; i++) {
-        int64_t begin = batch->cu_seqlens[i], length = batch->cu_seqlens[i + 1] - begin;
-        int64_t at = column + (cached ? 0 : begin * stride), past = cached ? batch->pos[begin] : 0;
-        seqs[i] = (tess_attention_seq){begin,
-                                       length,
-                                       past + length,
-                                       tess_at(c, cached ? batch->cache->k[c->block->layer] : k, at),
-                                       tess_at(c, cached ? batch->cache->v[c->block->layer] : v, at),
-                                       cached ? batch->pages[i] : NULL};
-    }
 }
 
 tess_status tess_attention_forward(const tess_layer_call *c, const tess_tensors *t)
