@@ -223,8 +223,3 @@ tess_status tess_executor_logits(tess_executor *e, const tess_batch *batch, cons
 {
     return evaluate(e, batch, &(tess_head_task){.rows = rows, .n_rows = n_rows, .logits = logits});
 }
-
-tess_status tess_executor_values(tess_executor *e, const tess_batch *batch, float *value)
-{
-    return evaluate(e, batch, &(tess_head_task){.values = value});
-}

@@ -377,8 +377,8 @@ tess_status tess_executor_rehearse_table(tess_executor *executor, const tess_hoo
 tess_status tess_executor_logprobs(tess_executor *executor, const tess_batch *batch, float inv_temperature,
                                    float *logprob, float *entropy);
 
-/* The results that an evaluation wants from the head: log-probabilities of targets (T), logits of some rows, or both;
- * or values (T). */
+/* The results that an evaluation wants from the head: log-probabilities of targets, logits of some rows, or both. A
+ * value head (tess_model_config.n_outputs 1, or value_head) computes values of all rows, with the bits of training. */
 typedef struct tess_head_task {
     float inv_temperature;
     float *logprob, *entropy; /* (T) NULL: not wanted */
@@ -387,20 +387,15 @@ typedef struct tess_head_task {
     float *logits, *values; /* (n_rows, V), (T); NULL: not wanted */
 } tess_head_task;
 
-/* Forward only, for one range of a part of the model, or for all units: computes what the calls around it do. `in` and
- * `out` are as in tess_executor_forward. The range with the head writes the results. The slot keeps nothing
- * afterwards. */
+/* Forward only, for one range of a part of the model, or for all units. `in` and `out` are as in tess_executor_forward.
+ * The range with the head writes the results. The slot keeps nothing afterwards. */
 tess_status tess_executor_score(tess_executor *executor, const tess_range *range, const void *in, void *out,
                                 const tess_head_task *task);
 
-/* Forward only. Computes float32 logits (n_rows, V) of the given rows of the batch, with the same bits as inside the
- * call above. */
+/* Forward only. Computes float32 logits (n_rows, V) of the given rows of the batch, with the same bits as inside
+ * tess_executor_logprobs. */
 tess_status tess_executor_logits(tess_executor *executor, const tess_batch *batch, const int32_t *rows, int64_t n_rows,
                                  float *logits);
-
-/* Forward only, for a model with a value head (tess_model_config.n_outputs 1, or value_head). Computes the value of
- * each row (T), with the bits of training. */
-tess_status tess_executor_values(tess_executor *executor, const tess_batch *batch, float *value);
 
 /* Creates hooks for weights that this process holds whole: w[i] is parameter i of the model in compute dtype, dw[i]
  * its float32 gradient or NULL. Borrows both arrays. Allocates *hooks->self; free it with tess_static_hooks_free. */

@@ -9,6 +9,13 @@ static tess_executor_options training(const fixture *f)
     return (tess_executor_options){.max_tokens = MAX_T, .max_position = f->max_position, .train = true};
 }
 
+static tess_status values_of(tess_executor *executor, const tess_model_config *config, const tess_batch *batch,
+                             float *value)
+{
+    const tess_range all = {0, 0, (int)config->n_layers + 2, batch};
+    return tess_executor_score(executor, &all, NULL, NULL, &(tess_head_task){.values = value});
+}
+
 static tess_model_config of_one_output(const tess_model_config *config)
 {
     tess_model_config one = *config;
@@ -108,7 +115,7 @@ static void values_are_the_bits_of_a_column_of_logits(void)
         evaluation = rig_executor(&one, options);
         tess_batch batch = f.batch;
         batch.targets = NULL;
-        EXPECT_OK(tess_executor_values(evaluation, &batch, value));
+        EXPECT_OK(values_of(evaluation, &f.config, &batch, value));
         open_graded(&g, &one, &f.batch, training(&f));
         EXPECT_OK(tess_executor_train(g.executor, &f.batch, &g.loss, trained));
         EXPECT_SAME(trained, value, (size_t)T);
@@ -154,7 +161,7 @@ static void compare_case(const char *name, const json_t *json, bool alone)
             pos[t] = t;
         }
         const tess_batch batch = {.n_tokens = n, .n_seqs = 1, .ids = ids, .pos = pos, .cu_seqlens = cu};
-        EXPECT_OK(tess_executor_values(e, &batch, value));
+        EXPECT_OK(values_of(e, &config, &batch, value));
         for (int64_t t = 0; t < n; t++) {
             double want = json_real_value(json_array_get(values, at++));
             if (!(fabs(value[t] - want) <= 1e-5 * (1 + fabs(want))))
@@ -360,7 +367,7 @@ static void a_value_head_without_derivatives_changes_no_bit_beside_it(void)
         EXPECT(j.sum == plain.sum && j.values.n_calls == 1);
         for (int p = 0; p < lm.n_params; p++)
             EXPECT_SAME(both.dw[p], lm.dw[p], (size_t)tess_shape_count(&tess_model_param(lm.model, p)->shape));
-        EXPECT_OK(tess_executor_values(j.values.executor, &f.batch, value));
+        EXPECT_OK(values_of(j.values.executor, &f.config, &f.batch, value));
         EXPECT_SAME(value, j.values.shown, (size_t)f.batch.n_tokens);
         tess_executor_destroy(&plain.values.executor);
         tess_executor_destroy(&j.values.executor);
@@ -406,10 +413,10 @@ static void heads_of_values_and_of_language_models_are_not_mistaken(void)
     tess_executor_destroy(&e);
     e = rig_executor(&lm, training(&f));
     EXPECT_FAILS(tess_executor_train(e, &f.batch, &values, out), TESS_E_INVALID, "values need a score of one output");
-    EXPECT_FAILS(tess_executor_values(e, &f.batch, out), TESS_E_INVALID, "the model has 0");
+    EXPECT_FAILS(values_of(e, &f.config, &f.batch, out), TESS_E_INVALID, "the model has 0");
     tess_executor_destroy(&e);
     e = rig_executor(&two, training(&f));
-    EXPECT_FAILS(tess_executor_values(e, &f.batch, out), TESS_E_INVALID, "the model has 2");
+    EXPECT_FAILS(values_of(e, &f.config, &f.batch, out), TESS_E_INVALID, "the model has 2");
     tess_executor_destroy(&e);
     tess_model_config joined = with_value_head(&f.config);
     rig_open(&both, &joined, TESS_F32, NULL, 1);
