@@ -68,6 +68,7 @@ within mistral -n 4 parallelism.shard_strategy=hybrid parallelism.data_parallel_
 hybrid="parallelism.shard_strategy=hybrid parallelism.data_parallel_replicate_degree"
 within llama -n 4 $hybrid=2 training.global_batch_size=1 # the second replica has no micro-batch
 within llama -n 4 $hybrid=2 training.global_batch_size=3
+within llama -n 4 $hybrid=2 training.global_batch_size=37 # the replicas divide the sums
 within llama -n 3 $hybrid=3 training.global_batch_size=2
 within llama -n 4 parallelism.pipeline_parallel_degree=2 training.global_batch_size=1
 within llama -n 1 optimizer.name=adamw8bit training.mixed_precision_param=float32

@@ -125,6 +125,7 @@ static void every_axis_moves_what_the_dry_rank_recorded(void)
          "training.global_batch_size=24"),
         "parallelism.data_parallel_replicate_degree=2 parallelism.shard_strategy=hybrid",
         "parallelism.data_parallel_replicate_degree=2 parallelism.shard_strategy=hybrid training.global_batch_size=14",
+        "parallelism.data_parallel_replicate_degree=2 parallelism.shard_strategy=hybrid training.global_batch_size=70",
         "parallelism.pipeline_parallel_degree=2 parallelism.tensor_parallel_degree=2 training.global_batch_size=24",
     };
     const int world = tess_runtime_world(test_stay_joined());

@@ -16,25 +16,11 @@ static int leaf_of(const tess_fsdp_teams *teams)
     return is_power_of_two(teams->n_replicas) ? teams->n_shards * teams->n_replicas : teams->n_shards;
 }
 
-/* Ranks with a device share no copies, so each counts as a host. */
-static bool spans_hosts(const tess_fsdp_family *family, int begin, int end)
+/* Whether any `group` ranks of the shard team cannot share copies: they are on several hosts, or each has a device. */
+static bool splits(const tess_fsdp_family *family, int group)
 {
-    const tess_fsdp *fsdp = family->fsdp;
-    const tess_team *team = family->teams.shard_team;
-    for (int shard = begin + 1; shard < end; shard++)
-        if (fsdp->place.device != NULL ||
-            tess_fsdp_host(&fsdp->topology, team, shard) != tess_fsdp_host(&fsdp->topology, team, begin))
-            return true;
-    return false;
-}
-
-/* Whether some group of n ranks that reshard together spans hosts. */
-static bool groups_span_hosts(const tess_fsdp_family *family, int n)
-{
-    for (int begin = 0; begin < family->teams.n_shards; begin += n)
-        if (spans_hosts(family, begin, begin + n))
-            return true;
-    return false;
+    return (family->fsdp->place.device != NULL && group > 1) ||
+           tess_fsdp_spans_hosts(&family->fsdp->topology, family->teams.shard_team, group);
 }
 
 /* Whether the replicas divide the sums. A rank then keeps the finished gradient and a part of each sum, instead of
@@ -57,8 +43,8 @@ tess_fsdp_facts tess_fsdp_choose(const tess_fsdp_family *family)
     const bool replicated = strategy == TESS_STRATEGY_NONE && teams->n_shards > 1;
     /* If one rank has its weights on disk, copies would be what leaves memory. */
     const bool persistent = (strategy != TESS_STRATEGY_FULL && strategy != TESS_STRATEGY_HYBRID) ||
-                            (teams->n_shards == 1 && !tess_fsdp_params_on_disk(fsdp));
-    const bool grouped = n > 1 && n < teams->n_shards && !persistent && groups_span_hosts(family, n);
+                            (teams->n_shards == 1 && !tess_fsdp_is_on_disk(fsdp, TESS_POOL_PARAMS));
+    const bool grouped = n > 1 && n < teams->n_shards && !persistent && splits(family, n);
     return (tess_fsdp_facts){
         .alone = alone,
         .replicated = replicated,
@@ -68,8 +54,8 @@ tess_fsdp_facts tess_fsdp_choose(const tess_fsdp_family *family)
         .keep = n != 1 && n != teams->n_shards && !grouped,
         .grouped = grouped,
         .defer = strategy == TESS_STRATEGY_ZERO1 && !alone,
-        .splits_copies = spans_hosts(family, 0, teams->n_shards),
-        .uses_wire = !tess_fsdp_is_local(&fsdp->topology, fsdp->topology.data_team),
+        .splits_copies = splits(family, teams->n_shards),
+        .uses_wire = tess_fsdp_spans_hosts(&fsdp->topology, fsdp->topology.data_team, fsdp->topology.n_data),
         .leaf = leaf,
         .portion = teams->n_shards * teams->n_replicas / leaf,
     };

@@ -349,19 +349,9 @@ struct tess_fsdp {
     tess_fsdp_order order;
 };
 
-static inline bool tess_fsdp_params_on_disk(const tess_fsdp *fsdp)
+static inline bool tess_fsdp_is_on_disk(const tess_fsdp *fsdp, tess_pool pool)
 {
-    return fsdp->on_disk >> TESS_POOL_PARAMS & 1;
-}
-
-static inline bool tess_fsdp_sums_on_disk(const tess_fsdp *fsdp)
-{
-    return fsdp->on_disk >> TESS_POOL_GRADS & 1;
-}
-
-static inline bool tess_fsdp_moments_on_disk(const tess_fsdp *fsdp)
-{
-    return fsdp->on_disk >> TESS_POOL_OPTIMIZER & 1;
+    return fsdp->on_disk >> pool & 1;
 }
 
 /* Whether each unit has a window of its own, through the whole micro-batch. */

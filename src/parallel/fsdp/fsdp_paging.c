@@ -114,8 +114,9 @@ typedef struct resident_bytes {
 static resident_bytes largest_on_disk(const tess_fsdp *fsdp, int64_t n_micro_batches)
 {
     enum { MOMENTS = 2, SUMS = 2 };
-    const size_t tensor = (size_t)tess_fsdp_params_on_disk(fsdp) + tess_fsdp_sums_on_disk(fsdp) +
-                          MOMENTS * (size_t)tess_fsdp_moments_on_disk(fsdp);
+    const size_t tensor = (size_t)tess_fsdp_is_on_disk(fsdp, TESS_POOL_PARAMS) +
+                          tess_fsdp_is_on_disk(fsdp, TESS_POOL_GRADS) +
+                          MOMENTS * (size_t)tess_fsdp_is_on_disk(fsdp, TESS_POOL_OPTIMIZER);
     resident_bytes most = {0};
     for (int u = 0; u < fsdp->n_units; u++) {
         const tess_unit *unit = fsdp->units[u];
@@ -124,8 +125,8 @@ static resident_bytes largest_on_disk(const tess_fsdp *fsdp, int64_t n_micro_bat
                                : SUMS;
         size_t sums = (size_t)n_sums * unit->sums.elements +
                       (tess_fsdp_gathers_gradient(unit->family) ? unit->layout.gradient_elements : 0);
-        size_t elements = (tess_fsdp_params_on_disk(fsdp) ? unit->layout.master_elements : 0) +
-                          (tess_fsdp_sums_on_disk(fsdp) ? sums : 0);
+        size_t elements = (tess_fsdp_is_on_disk(fsdp, TESS_POOL_PARAMS) ? unit->layout.master_elements : 0) +
+                          (tess_fsdp_is_on_disk(fsdp, TESS_POOL_GRADS) ? sums : 0);
         most.unit = larger(most.unit, elements * sizeof(float));
         for (int i = 0; i < unit->n_params; i++) {
             size_t n = (size_t)(unit->params[i].held.size[0] * unit->params[i].row);

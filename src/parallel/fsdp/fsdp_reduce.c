@@ -325,8 +325,8 @@ void tess_fsdp_reduce_ahead(const tess_unit *unit)
     tess_leaf_counter counter = unit->sums.counter;
     tess_leaf_step steps[TESS_LEAF_STEPS];
     int n = 0;
-    if (!tess_fsdp_sums_on_disk(unit->fsdp) || unit->n_trainable == 0 || unit->uses.n_begun > 0 || is_under_way(unit) ||
-        !begins_sum(unit))
+    if (!tess_fsdp_is_on_disk(unit->fsdp, TESS_POOL_GRADS) || unit->n_trainable == 0 || unit->uses.n_begun > 0 ||
+        is_under_way(unit) || !begins_sum(unit))
         return;
     if (is_in_place(unit) || unit->family->teams.n_replicas > 1)
         steps[n++] = (tess_leaf_step){.y = tess_leaf_unused(&counter)};
@@ -340,7 +340,7 @@ void tess_fsdp_reduce_total_ahead(const tess_unit *unit)
     tess_leaf_counter counter = unit->sums.counter;
     tess_leaf_step steps[TESS_LEAF_STEPS];
     int n = 0;
-    if (!tess_fsdp_sums_on_disk(unit->fsdp) || is_under_way(unit))
+    if (!tess_fsdp_is_on_disk(unit->fsdp, TESS_POOL_GRADS) || is_under_way(unit))
         return;
     tess_leaf_total(&counter, steps, &n);
     tess_fsdp_sums_fetch(unit, steps, n);

@@ -86,19 +86,16 @@ static tess_split_place shard_of_model_rank(const void *d, int rank)
 static tess_status find_teams(const division *d, tess_fsdp_teams *teams)
 {
     const tess_fsdp_topology *t = d->topology;
-    const bool is_axis = d->n_shards == t->n_shards;
-    teams->shard_team = is_axis ? tess_mesh_team(t->mesh, "dp_shard") : t->data_team;
-    teams->replicate_team = is_axis ? tess_mesh_team(t->mesh, "dp_replicate") : t->data_team;
-    if (!is_axis && teams->n_replicas > 1) {
+    if (d->n_shards == t->n_shards) {
+        teams->shard_team = tess_mesh_team(t->mesh, "dp_shard");
+        teams->replicate_team = teams->n_replicas > 1 ? tess_mesh_team(t->mesh, "dp_replicate") : NULL;
+    } else {
         TESS_TRY(tess_team_split_by(t->data_team, replica_of, d, "shards", &teams->made[0]));
+        if (teams->n_replicas > 1)
+            TESS_TRY(tess_team_split_by(t->data_team, shard_of, d, "replicas", &teams->made[1]));
         teams->shard_team = teams->made[0];
-    }
-    if (!is_axis && teams->n_shards > 1 && teams->n_replicas > 1) {
-        TESS_TRY(tess_team_split_by(t->data_team, shard_of, d, "replicas", &teams->made[1]));
         teams->replicate_team = teams->made[1];
     }
-    if (teams->n_replicas == 1)
-        teams->replicate_team = NULL;
     if (teams->n_replicas > 1 && t->n_tp > 1)
         TESS_TRY(tess_team_split_by(t->model_team, shard_of_model_rank, d, "copies", &teams->made[2]));
     teams->copies_team = teams->made[2];
@@ -127,16 +124,16 @@ void tess_fsdp_teams_close(tess_fsdp_teams *teams)
 }
 
 /* ---- Hosts ---- */
-int tess_fsdp_host(const tess_fsdp_topology *topology, const tess_team *team, int rank)
+static int host_of(const tess_fsdp_topology *topology, const tess_team *team, int rank)
 {
     return topology->ranks_a_host > 0 ? tess_team_global_rank(team, rank) / topology->ranks_a_host
                                       : tess_team_host(team, rank);
 }
 
-bool tess_fsdp_is_local(const tess_fsdp_topology *topology, const tess_team *team)
+bool tess_fsdp_spans_hosts(const tess_fsdp_topology *topology, const tess_team *team, int group)
 {
     for (int rank = 1; rank < tess_team_size(team); rank++)
-        if (tess_fsdp_host(topology, team, rank) != tess_fsdp_host(topology, team, 0))
-            return false;
-    return true;
+        if (rank % group > 0 && host_of(topology, team, rank) != host_of(topology, team, rank - 1))
+            return true;
+    return false;
 }

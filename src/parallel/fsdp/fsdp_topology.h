@@ -44,9 +44,7 @@ void tess_fsdp_topology_close(tess_fsdp_topology *topology);
 tess_status tess_fsdp_teams_open(const tess_fsdp_topology *topology, int n_shards, tess_fsdp_teams *teams);
 void tess_fsdp_teams_close(tess_fsdp_teams *teams);
 
-/* Returns the number of the host of a rank of `team`. */
-int tess_fsdp_host(const tess_fsdp_topology *topology, const tess_team *team, int rank);
-/* Whether all ranks of `team` are on one host. */
-bool tess_fsdp_is_local(const tess_fsdp_topology *topology, const tess_team *team);
+/* Whether `group` consecutive ranks of `team`, counted from its first rank, are ever on several hosts. */
+bool tess_fsdp_spans_hosts(const tess_fsdp_topology *topology, const tess_team *team, int group);
 
 #endif

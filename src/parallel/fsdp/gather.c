@@ -114,7 +114,7 @@ static tess_status remember(const tess_unit *unit, tess_fsdp_use use)
     tess_fsdp *fsdp = unit->fsdp;
     int first = unit->family->facts.direct ? 1 : fsdp->policy.prefetch + 1;
     TESS_TRY(tess_fsdp_order_add(&fsdp->order, fsdp->place.mem, unit->index, use));
-    for (int ahead = first; ahead < first + MASTERS_AHEAD && tess_fsdp_params_on_disk(fsdp); ahead++) {
+    for (int ahead = first; ahead < first + MASTERS_AHEAD && tess_fsdp_is_on_disk(fsdp, TESS_POOL_PARAMS); ahead++) {
         int i = tess_fsdp_order_predict(&fsdp->order, fsdp->n_units, ahead, &use);
         const tess_unit *next = i >= 0 ? fsdp->units[i] : NULL;
         if (next != NULL && converts(next) && (next->slot == NULL || !next->slot->valid))

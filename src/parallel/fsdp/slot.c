@@ -129,70 +129,48 @@ static void forms_stale(tess_fsdp *fsdp)
         fsdp->units[u]->codes_fresh = fsdp->units[u]->stash.fresh = false;
 }
 
-static void slots_stale(tess_fsdp_family *family)
-{
-    for (tess_fsdp_slot *slot = family->slots; slot != NULL; slot = slot->next)
-        slot->valid = slot->updating = false;
-}
-
 void tess_fsdp_slots_stale(tess_fsdp *fsdp)
 {
     forms_stale(fsdp);
     for (int i = 0; i < fsdp->n_families; i++)
-        slots_stale(fsdp->families[i]);
-}
-
-static tess_status slots_settle(tess_fsdp_family *family)
-{
-    for (tess_fsdp_slot *slot = family->slots; slot != NULL; slot = slot->next)
-        TESS_TRY(tess_fsdp_slot_wait(family, slot));
-    return TESS_OK;
-}
-
-static tess_status slots_update(tess_fsdp_family *family)
-{
-    for (tess_fsdp_slot *slot = family->slots; slot != NULL; slot = slot->next) {
-        slot->updating = slot->valid && !family->facts.splits_copies && slot->unit->layout.plain;
-        slot->valid = false;
-        if (slot->updating)
-            TESS_TRY(make_safe(family, slot));
-    }
-    return TESS_OK;
-}
-
-/* The other ranks have written their rows before they reach the barrier. */
-static tess_status slots_updated(tess_fsdp_family *family)
-{
-    if (family->slots != NULL && family->teams.n_shards > 1 && !family->facts.splits_copies)
-        TESS_TRY(meet(family));
-    for (tess_fsdp_slot *slot = family->slots; slot != NULL; slot = slot->next) {
-        slot->valid = slot->updating;
-        slot->updating = false;
-    }
-    return TESS_OK;
-}
-
-static tess_status in_each(tess_fsdp *fsdp, tess_status (*call)(tess_fsdp_family *family))
-{
-    for (int i = 0; i < fsdp->n_families; i++)
-        TESS_TRY(call(fsdp->families[i]));
-    return TESS_OK;
+        for (tess_fsdp_slot *slot = fsdp->families[i]->slots; slot != NULL; slot = slot->next)
+            slot->valid = slot->updating = false;
 }
 
 tess_status tess_fsdp_slots_settle(tess_fsdp *fsdp)
 {
-    return in_each(fsdp, slots_settle);
+    for (int i = 0; i < fsdp->n_families; i++)
+        for (tess_fsdp_slot *slot = fsdp->families[i]->slots; slot != NULL; slot = slot->next)
+            TESS_TRY(tess_fsdp_slot_wait(fsdp->families[i], slot));
+    return TESS_OK;
 }
 
 tess_status tess_fsdp_slots_update(tess_fsdp *fsdp)
 {
     forms_stale(fsdp);
-    return in_each(fsdp, slots_update);
+    for (int i = 0; i < fsdp->n_families; i++)
+        for (tess_fsdp_slot *slot = fsdp->families[i]->slots; slot != NULL; slot = slot->next) {
+            slot->updating = slot->valid && !fsdp->families[i]->facts.splits_copies && slot->unit->layout.plain;
+            slot->valid = false;
+            if (slot->updating)
+                TESS_TRY(make_safe(fsdp->families[i], slot));
+        }
+    return TESS_OK;
 }
 
+/* The other ranks have written their rows before they reach the barrier. */
 tess_status tess_fsdp_slots_updated(tess_fsdp *fsdp)
 {
-    return in_each(fsdp, slots_updated);
+    for (int i = 0; i < fsdp->n_families; i++) {
+        tess_fsdp_family *family = fsdp->families[i];
+        if (family->slots != NULL && family->teams.n_shards > 1 && !family->facts.splits_copies)
+            TESS_TRY(meet(family));
+        for (tess_fsdp_slot *slot = family->slots; slot != NULL; slot = slot->next) {
+            slot->valid = slot->updating;
+            slot->updating = false;
+        }
+    }
+    return TESS_OK;
 }
 
 static void free_slot(tess_fsdp_family *family, tess_fsdp_slot *slot)
@@ -230,7 +208,9 @@ tess_status tess_fsdp_trim(tess_fsdp *fsdp)
 {
     TESS_CHECK(fsdp->state == TESS_FSDP_IDLE, TESS_E_INVALID, "fsdp: trim %s",
                fsdp->state == TESS_FSDP_BUILDING ? "before materialize" : "inside a step");
-    return in_each(fsdp, trim);
+    for (int i = 0; i < fsdp->n_families; i++)
+        TESS_TRY(trim(fsdp->families[i]));
+    return TESS_OK;
 }
 
 void tess_fsdp_slots_free(tess_fsdp_family *family)

@@ -86,7 +86,9 @@ tess_status tess_unit_post_forward(tess_unit *unit)
 static void sums_ahead(const tess_fsdp *fsdp)
 {
     tess_fsdp_use use;
-    int next = tess_fsdp_sums_on_disk(fsdp) ? tess_fsdp_order_predict(&fsdp->order, fsdp->n_units, 1, &use) : -1;
+    int next = tess_fsdp_is_on_disk(fsdp, TESS_POOL_GRADS)
+                   ? tess_fsdp_order_predict(&fsdp->order, fsdp->n_units, 1, &use)
+                   : -1;
     if (next >= 0 && use == TESS_FSDP_BACKWARD)
         tess_fsdp_reduce_ahead(fsdp->units[next]);
 }
