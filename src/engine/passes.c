@@ -1,38 +1,5 @@
 #include "engine/passes.h"
 
-tess_status tess_cut_passes(const tess_batch *batch, int n_passes, int64_t max_tokens, int64_t *ends)
-{
-    const int32_t *bounds = batch->cu_seqlens;
-    int64_t at = 0;
-    for (int p = 0; p < n_passes; p++) {
-        int64_t begin = at;
-        while (at < batch->n_seqs && (n_passes == 1 || bounds[at + 1] - bounds[begin] <= max_tokens))
-            at++;
-        ends[p] = at;
-    }
-    TESS_CHECK(at == batch->n_seqs, TESS_E_INVALID,
-               "%lld sequences of %lld tokens do not fit into training.passes=%d passes of %lld tokens each, because "
-               "sequences stay whole: sequence %lld has %d; set fewer passes, or a larger training.local_batch_size",
-               (long long)batch->n_seqs, (long long)batch->n_tokens, n_passes, (long long)max_tokens, (long long)at,
-               bounds[at + 1] - bounds[at]);
-    return TESS_OK;
-}
-
-tess_batch tess_batch_part(const tess_batch *batch, int64_t begin, int64_t end, int32_t *cu_seqlens)
-{
-    int32_t first = batch->cu_seqlens[begin];
-    tess_batch part = *batch;
-    for (int64_t s = begin; s <= end; s++)
-        cu_seqlens[s - begin] = batch->cu_seqlens[s] - first;
-    part.n_tokens = cu_seqlens[end - begin];
-    part.n_seqs = end - begin;
-    part.ids += first;
-    part.pos += first;
-    part.targets += first;
-    part.cu_seqlens = cu_seqlens;
-    return part;
-}
-
 tess_status tess_passes_create(tess_mem *mem, int n, int64_t max_tokens, tess_passes *passes)
 {
     *passes = (tess_passes){.n = n, .max_tokens = max_tokens};
@@ -48,12 +15,37 @@ void tess_passes_free(tess_mem *mem, tess_passes *passes)
     tess_mem_free(mem, passes->ends);
 }
 
-tess_status tess_passes_cut(tess_passes *passes, const tess_batch *batch)
+tess_status tess_passes_cut(const tess_passes *passes, const tess_batch *batch)
 {
-    return tess_cut_passes(batch, passes->n, passes->max_tokens, passes->ends);
+    const int32_t *bounds = batch->cu_seqlens;
+    const int n = passes->n;
+    int64_t at = 0;
+    for (int p = 0; p < n; p++) {
+        int64_t begin = at;
+        while (at < batch->n_seqs && (n == 1 || bounds[at + 1] - bounds[begin] <= passes->max_tokens))
+            at++;
+        passes->ends[p] = at;
+    }
+    TESS_CHECK(at == batch->n_seqs, TESS_E_INVALID,
+               "%lld sequences of %lld tokens do not fit into training.passes=%d passes of %lld tokens each, because "
+               "sequences stay whole: sequence %lld has %d; set fewer passes, or a larger training.local_batch_size",
+               (long long)batch->n_seqs, (long long)batch->n_tokens, n, (long long)passes->max_tokens, (long long)at,
+               bounds[at + 1] - bounds[at]);
+    return TESS_OK;
 }
 
-tess_batch tess_passes_part(tess_passes *passes, const tess_batch *batch, int p)
+tess_batch tess_passes_part(const tess_passes *passes, const tess_batch *batch, int p)
 {
-    return tess_batch_part(batch, p > 0 ? passes->ends[p - 1] : 0, passes->ends[p], passes->cu_seqlens);
+    const int64_t begin = p > 0 ? passes->ends[p - 1] : 0, end = passes->ends[p];
+    const int32_t first = batch->cu_seqlens[begin];
+    tess_batch part = *batch;
+    for (int64_t s = begin; s <= end; s++)
+        passes->cu_seqlens[s - begin] = batch->cu_seqlens[s] - first;
+    part.n_tokens = passes->cu_seqlens[end - begin];
+    part.n_seqs = end - begin;
+    part.ids += first;
+    part.pos += first;
+    part.targets += first;
+    part.cu_seqlens = passes->cu_seqlens;
+    return part;
 }

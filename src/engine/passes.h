@@ -8,17 +8,6 @@
 
 #include "nn/model.h"
 
-/* Assigns sequences to passes. Each pass takes the next sequences, as long as they have at most `max_tokens` tokens
- * together; the last passes may be empty. One pass takes everything. The result depends on the lengths only, so
- * every run cuts in the same way.
- * ends (n_passes): the number of sequences before the end of each pass
- * TESS_E_INVALID: the micro-batch does not fit into the passes */
-tess_status tess_cut_passes(const tess_batch *batch, int n_passes, int64_t max_tokens, int64_t *ends);
-
-/* Returns sequences [begin, end) of the batch as a batch. It borrows the batch's arrays. cu_seqlens (end - begin +
- * 1): memory for its own offsets. */
-tess_batch tess_batch_part(const tess_batch *batch, int64_t begin, int64_t end, int32_t *cu_seqlens);
-
 /* The passes of one micro-batch at a time. */
 typedef struct tess_passes {
     int n;
@@ -30,9 +19,15 @@ typedef struct tess_passes {
 /* TESS_E_NOMEM: memory ran out; free it then, too */
 tess_status tess_passes_create(tess_mem *mem, int n, int64_t max_tokens, tess_passes *passes);
 void tess_passes_free(tess_mem *mem, tess_passes *passes);
-/* Cuts the micro-batch, as tess_cut_passes does. */
-tess_status tess_passes_cut(tess_passes *passes, const tess_batch *batch);
-/* Returns pass `p` of the batch that was cut. It is valid until the next one. */
-tess_batch tess_passes_part(tess_passes *passes, const tess_batch *batch, int p);
+
+/* Assigns sequences to passes. Each pass takes the next sequences, as long as they have at most max_tokens tokens
+ * together; the last passes may be empty. One pass takes everything. The result depends on the lengths only, so
+ * every run cuts in the same way.
+ * TESS_E_INVALID: the micro-batch does not fit into the passes */
+tess_status tess_passes_cut(const tess_passes *passes, const tess_batch *batch);
+
+/* Returns pass `p` of the batch that was cut as a batch. It borrows the batch's arrays, and is valid until the next
+ * one. */
+tess_batch tess_passes_part(const tess_passes *passes, const tess_batch *batch, int p);
 
 #endif

@@ -360,7 +360,7 @@ static void expect_ends(int n_seqs, int n_passes, int64_t max_tokens, const int6
 {
     int64_t ends[8];
     const tess_batch batch = {.n_tokens = bounds[n_seqs], .n_seqs = n_seqs, .cu_seqlens = bounds};
-    EXPECT_OK(tess_cut_passes(&batch, n_passes, max_tokens, ends));
+    EXPECT_OK(tess_passes_cut(&(tess_passes){n_passes, max_tokens, ends, NULL}, &batch));
     for (int p = 0; p < n_passes; p++)
         EXPECT_INT(ends[p], want[p]);
 }
@@ -368,19 +368,23 @@ static void expect_ends(int n_seqs, int n_passes, int64_t max_tokens, const int6
 static void passes_are_cut_between_sequences(void)
 {
     int64_t ends[2];
+    int32_t own[4];
+    tess_passes passes = {2, 8, ends, own};
     expect_ends(5, 1, 4, (int64_t[]){5}); /* one pass takes all; the executor knows what it can hold */
     expect_ends(5, 3, 8, (int64_t[]){2, 4, 5});
     expect_ends(5, 2, 15, (int64_t[]){3, 5});
     expect_ends(2, 4, 8, (int64_t[]){2, 2, 2, 2});
     expect_ends(0, 2, 8, (int64_t[]){0, 0});
     tess_batch batch = {.n_tokens = 18, .n_seqs = 5, .cu_seqlens = bounds};
-    EXPECT_FAILS(tess_cut_passes(&batch, 2, 8, ends), TESS_E_INVALID,
+    EXPECT_FAILS(tess_passes_cut(&passes, &batch), TESS_E_INVALID,
                  "5 sequences of 18 tokens do not fit into training.passes=2 passes of 8 tokens each");
-    EXPECT_FAILS(tess_cut_passes(&batch, 2, 6, ends), TESS_E_INVALID, "sequence 2 has 7; set fewer passes");
-    int32_t own[4];
+    passes.max_tokens = 6;
+    EXPECT_FAILS(tess_passes_cut(&passes, &batch), TESS_E_INVALID, "sequence 2 has 7; set fewer passes");
     static const int32_t ids[18] = {[8] = 80, [15] = 150};
     batch.ids = batch.pos = batch.targets = ids;
-    tess_batch part = tess_batch_part(&batch, 2, 5, own);
+    ends[0] = 2;
+    ends[1] = 5;
+    tess_batch part = tess_passes_part(&passes, &batch, 1);
     EXPECT(part.n_seqs == 3 && part.n_tokens == 10 && part.ids[0] == 80 && part.targets[7] == 150);
     EXPECT(own[0] == 0 && own[1] == 7 && own[2] == 8 && own[3] == 10);
 }

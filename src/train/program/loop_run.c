@@ -6,20 +6,16 @@
 #include "engine/foreign.h"
 #include "train/program/program_task.h"
 
-typedef struct loop_view {
-    const tess_loop_observer *observer;
-} loop_view;
-
 static void note(void *self, const char *text)
 {
-    const tess_loop_observer *o = ((loop_view *)self)->observer;
+    const tess_loop_observer *o = self;
     if (o->note != NULL)
         o->note(o->self, text);
 }
 
 static void show_step(void *self, const tess_step_report *report)
 {
-    const tess_loop_observer *o = ((loop_view *)self)->observer;
+    const tess_loop_observer *o = self;
     const tess_loop_step step = {.step = report->step,
                                  .steps = report->steps,
                                  .loss = report->loss,
@@ -40,7 +36,7 @@ static tess_loop_evaluation evaluation_of(const tess_validation_report *report)
 
 static void show_evaluation(void *self, const tess_validation_report *report)
 {
-    const tess_loop_observer *o = ((loop_view *)self)->observer;
+    const tess_loop_observer *o = self;
     const tess_loop_evaluation evaluation = evaluation_of(report);
     if (o->evaluation != NULL)
         o->evaluation(o->self, &evaluation);
@@ -51,8 +47,7 @@ static tess_status train(const tess_program *program, const tess_config *config,
 {
     const tess_task_kind kind = tess_program_task_kind(program);
     const tess_runtime_options options = tess_config_runtime(config);
-    loop_view view = {observer};
-    const tess_train_observer shown = {&view, note, show_step, show_evaluation};
+    const tess_train_observer shown = {(void *)observer, note, show_step, show_evaluation};
     tess_train_result done;
     tess_runtime *runtime;
     TESS_TRY(tess_runtime_create(&options, &runtime));

@@ -4,57 +4,27 @@
 
 #include "train/program/program_task.h"
 
-/* Sections and keys that only apply to models and texts of the library, or to its launcher. A name without a dot is a
- * section, except the keys that `kept` lists. */
-static const char *const refused[] = {
-    "model",
-    "tokenizer",
-    "data",
-    "lora",
-    "activation_checkpoint",
-    "recovery",
-    "elastic",
-    "validation",
-    "sample",
-    "rl",
-    "rollout",
-    "reward",
-    "reference",
-    "critic",
-    "evaluation",
-    "health",
-    "job.shards",
-    "training.passes",
-    "training.seq_len",
-    "training.fp8",
-    "training.fp8_gather",
-    "training.loss_scale",
-    "parallelism.fsdp_unit_blocks",
-    "parallelism.fsdp_unit_bytes",
-    "parallelism.fsdp_unit_mixed",
-    "parallelism.tensor_parallel_degree",
-    "parallelism.enable_sequence_parallel",
-    "parallelism.pipeline_parallel_degree",
-    "offload.activations",
-    "checkpoint.initial_load_path",
-    "metrics.pipeline_timeline",
-};
-static const char *const kept[] = {"model.save_dtype", "validation.enable", "validation.interval"};
+/* Sections and keys that only apply to models and texts of the library, or to its launcher, and exceptions. */
+static const char refused[] =
+    " model tokenizer data lora activation_checkpoint recovery elastic validation sample rl rollout reward reference "
+    "critic evaluation health job.shards training.passes training.seq_len training.fp8 training.fp8_gather "
+    "training.loss_scale parallelism.fsdp_unit_blocks parallelism.fsdp_unit_bytes parallelism.fsdp_unit_mixed "
+    "parallelism.tensor_parallel_degree parallelism.enable_sequence_parallel parallelism.pipeline_parallel_degree "
+    "offload.activations checkpoint.initial_load_path metrics.pipeline_timeline ";
+static const char kept[] = " model.save_dtype validation.enable validation.interval ";
 
-static bool is_listed(const char *const *list, size_t n, const char *name)
+static bool is_listed(const char *list, const char *name)
 {
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(list[i], name) == 0)
-            return true;
-    return false;
+    char word[TESS_TEXT_SIZE];
+    snprintf(word, sizeof(word), " %s ", name);
+    return strstr(list, word) != NULL;
 }
 
 static bool applies(const tess_program *program, const char *section, const char *key)
 {
-    enum { REFUSED = sizeof(refused) / sizeof(refused[0]), KEPT = sizeof(kept) / sizeof(kept[0]) };
     if (program->update != NULL && strcmp(section, "optimizer") == 0)
         return strcmp(key, "optimizer.lr") == 0;
-    return is_listed(kept, KEPT, key) || (!is_listed(refused, REFUSED, section) && !is_listed(refused, REFUSED, key));
+    return is_listed(kept, key) || (!is_listed(refused, section) && !is_listed(refused, key));
 }
 
 static tess_status check_keys(const tess_program *program, const tess_config *config)
