@@ -362,6 +362,8 @@ bool log_note_announced(const survey_reading *reading, const log_trace *trace);
 int64_t log_speaker_of(const log_who *origin);
 /* Keeps a line that may be a step, to quote the last one in the report. */
 void log_keep_step(survey_reading *reading, const char *line, size_t size, int64_t number);
+/* Whether a line of progress stands between line `from` of the file and the current one. */
+bool log_has_progress_since(const survey_reading *reading, int64_t from);
 /* Counts a step of `origin`. */
 void log_note_step(survey_reading *reading, const log_who *origin, const log_step *step);
 /* Returns the steps that were counted so far. */
@@ -436,18 +438,6 @@ void log_note_prompt(survey_reading *reading, const char *line, size_t size);
  * checkpoint from 'out'". */
 void log_note_checkpoint(survey_reading *reading, const char *line, size_t size);
 
-/* ---- oom_table.c: the kernel's table of processes when memory runs out ---- */
-/* Notes the largest process, if the line is a row of the table. */
-void log_note_oom_row(survey_reading *reading, const char *line, size_t size, int64_t number);
-/* Formats "python3 (pid 4242), 2.0 GiB resident". Returns text. */
-const char *log_oom_text(const log_oom_row *row, char *text, size_t size);
-
-/* ---- loose.c: unknown error lines, which no entry matches ---- */
-/* Whether the logger marked the line as an error. */
-bool log_is_error_line(const char *line, size_t size);
-/* Whether the logger marked the line as a warning, or with a lower level. */
-bool log_is_mild(const char *line, size_t size);
-void log_note_loose(survey_reading *reading, const char *line, size_t size, int64_t number, const log_who *speaker);
 /* Notes the last slow bar above the current line, if no bar is noted yet. */
 void log_note_slow_bar(survey_reading *reading);
 /* Notes in `words` the nearest unknown line above line `number` that speaks of a failure, if there is one. */
@@ -457,6 +447,21 @@ void log_keep_tail(survey_reading *reading, const char *line, size_t size, int64
 /* Notes the first of the last lines that speaks of a failure, whether or not its logger marks it as an error. Must be
  * called at the end of a file. */
 void log_note_last_words(survey_reading *reading);
+
+/* ---- oom_table.c: the kernel's table of processes when memory runs out ---- */
+/* Notes the largest process, if the line is a row of the table. */
+void log_note_oom_row(survey_reading *reading, const char *line, size_t size, int64_t number);
+/* Formats "python3 (pid 4242), 2.0 GiB resident". Returns text. */
+const char *log_oom_text(const log_oom_row *row, char *text, size_t size);
+
+/* ---- loose.c: unknown error lines, which no entry matches ---- */
+/* Whether the text has at least three words with letters. */
+bool log_says_something(const char *text, size_t size);
+/* Whether the logger marked the line as an error. */
+bool log_is_error_line(const char *line, size_t size);
+/* Whether the logger marked the line as a warning, or with a lower level. */
+bool log_is_mild(const char *line, size_t size);
+void log_note_loose(survey_reading *reading, const char *line, size_t size, int64_t number, const log_who *speaker);
 /* Forgets the row of error lines that `speaker` printed right before line `number`, because they only announce a
  * traceback. */
 void log_drop_loose(survey_reading *reading, int64_t number, const log_who *speaker);

@@ -69,8 +69,7 @@ static bool is_code(const char *text, size_t size)
     return false;
 }
 
-/* Whether the text has at least three words with letters. */
-static bool says_something(const char *text, size_t size)
+bool log_says_something(const char *text, size_t size)
 {
     int n_blanks = 0, n_letters = 0;
     for (size_t i = 0; i < size && i < HEAD_OF_LINE; i++) {
@@ -100,7 +99,7 @@ bool log_is_error_line(const char *line, size_t size)
     size_t n = size < HEAD_OF_LINE ? size : HEAD_OF_LINE, begin = log_text_begin(line, size);
     const char *text = line + (begin < size ? begin : size);
     size_t rest = size - (size_t)(text - line);
-    if (!says_something(text, rest) || is_code(text, rest) || has_lower_level(line, n))
+    if (!log_says_something(text, rest) || is_code(text, rest) || has_lower_level(line, n))
         return false;
     if (memmem(line, n, "[NeMo E ", 8) != NULL || is_glog_error(line, size) ||
         memmem(line, n, " NCCL WARN ", 11) != NULL)
@@ -159,137 +158,13 @@ static bool is_long_ago(const survey_reading *r, const loose_run *run)
     return run->time_s >= 0 && time_s >= 0 && time_s - run->time_s > long_s;
 }
 
-/* Whether a line of progress stands between line `from` of the file and the current one. */
-static bool has_progress_since(const survey_reading *r, int64_t from)
-{
-    log_step step;
-    for (int64_t i = r->n_may_be_steps - 1; i >= 0 && i > r->n_may_be_steps - 1 - LOG_LAST_STEPS; i--) {
-        const log_loose *line = &r->may_be_steps[i % LOG_LAST_STEPS];
-        if (line->at.line <= from)
-            return false;
-        if (log_step_of_line(line->excerpt, strlen(line->excerpt), &step))
-            return true;
-    }
-    return false;
-}
-
 const log_loose *log_loose_before(const survey_reading *r, int64_t number, const log_who *speaker)
 {
     for (int i = 0; i < LOG_LOOSE; i++) {
         const loose_run *run = &r->loose[i];
         if (run->last > 0 && run->last < number && number - run->last <= MOST_BETWEEN &&
-            log_who_is_same(&run->speaker, speaker) && !is_long_ago(r, run) && !has_progress_since(r, run->last))
+            log_who_is_same(&run->speaker, speaker) && !is_long_ago(r, run))
             return &run->first;
     }
     return NULL;
-}
-
-void log_keep_tail(survey_reading *r, const char *line, size_t size, int64_t number)
-{
-    enum { MOST_KEPT = 300 };
-    if (size == 0)
-        return;
-    log_loose *kept = &r->tail[r->n_tail++ % LOG_TAIL];
-    size_t n = size < MOST_KEPT ? size : MOST_KEPT;
-    kept->at = (log_place){r->file, number};
-    memcpy(kept->excerpt, line, n);
-    kept->excerpt[n] = '\0';
-}
-
-/* Whether the words of a line say that something failed. */
-static bool speaks_of_failure(const char *line, size_t size)
-{
-    static const char *const words[] = {
-        "error:",     "fatal:",      " failed",        "failure",      "cannot ",   "could not ", "unable to ",
-        "denied",     "refused",     "timed out",      "aborted",      " aborting", "killed",     "panic",
-        "exception:", "preempt",     "evicted",        "no heartbeat", "expired",   "mismatch",   "[e]",
-        "error in ",  "too small",   "too large",      "not allowed",  "bad ",      "invalid",    "unsupported",
-        "not found",  "unreachable", "not responding", "unexpected ",  "sigterm",   "corrupt"};
-    static const char *const not [] = {"0 failed",
-                                       "no error",
-                                       "without error",
-                                       "0 error",
-                                       "if ",
-                                       "fallback",
-                                       "warn",
-                                       "skip",
-                                       "retry",
-                                       "instead",
-                                       "install ",
-                                       "non-zero exit",
-                                       "job has been aborted",
-                                       "user-direction",
-                                       "terminated normally"};
-    char text[301];
-    size_t n = size < sizeof(text) - 1 ? size : sizeof(text) - 1;
-    for (size_t i = 0; i < n; i++)
-        text[i] = (char)tolower((unsigned char)line[i]);
-    text[n] = '\0';
-    for (size_t i = 0; i < sizeof(not ) / sizeof(not [0]); i++)
-        if (strstr(text, not [i]) != NULL)
-            return false;
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (strstr(text, words[i]) != NULL)
-            return true;
-    return false;
-}
-
-void log_note_slow_bar(survey_reading *r)
-{
-    log_loose *bar = &r->survey->slow_bar;
-    for (int64_t i = r->n_tail - 1; bar->at.line == 0 && i >= 0 && i >= r->n_tail - LOG_TAIL; i--) {
-        const log_loose *line = &r->tail[i % LOG_TAIL];
-        size_t size = strlen(line->excerpt), begin = log_text_begin(line->excerpt, size);
-        if (!log_is_slow_bar(line->excerpt, size))
-            continue;
-        bar->at = line->at;
-        tess_clean(line->excerpt + begin, size - begin, bar->excerpt, sizeof(bar->excerpt));
-    }
-}
-
-void log_find_words_before(const survey_reading *r, int64_t number, log_loose *words)
-{
-    enum { MOST_ABOVE = 8 };
-    for (int64_t i = r->n_tail - 1; i >= 0 && i >= r->n_tail - MOST_ABOVE; i--) {
-        const log_loose *line = &r->tail[i % LOG_TAIL];
-        size_t size = strlen(line->excerpt), begin = log_text_begin(line->excerpt, size);
-        begin = begin < size ? begin : size;
-        if (line->at.line >= number || log_is_mild(line->excerpt, size))
-            continue;
-        if (line->at.line <= r->known_line || has_progress_since(r, line->at.line))
-            return;
-        if (says_something(line->excerpt + begin, size - begin) && speaks_of_failure(line->excerpt, size)) {
-            words->at = line->at;
-            tess_clean(line->excerpt + begin, size - begin, words->excerpt, sizeof(words->excerpt));
-            return;
-        }
-    }
-}
-
-/* Whether one of the last lines says that something ended well: errors of an orderly end do not count. */
-static bool ends_well(const survey_reading *r)
-{
-    static const char *const words[] = {"uccess", " passed", "omplete", "inished", "aved ", " done"};
-    for (int i = 0; i < LOG_TAIL; i++)
-        for (size_t j = 0; j < sizeof(words) / sizeof(words[0]); j++)
-            if (strstr(r->tail[i].excerpt, words[j]) != NULL && strstr(r->tail[i].excerpt, "nsuccess") == NULL)
-                return true;
-    return false;
-}
-
-void log_note_last_words(survey_reading *r)
-{
-    if (ends_well(r))
-        return;
-    for (int64_t i = r->n_tail > LOG_LAST_WORDS ? r->n_tail - LOG_LAST_WORDS : 0; i < r->n_tail; i++) {
-        const log_loose *line = &r->tail[i % LOG_TAIL];
-        size_t size = strlen(line->excerpt), begin = log_text_begin(line->excerpt, size);
-        begin = begin < size ? begin : size;
-        if (r->survey->last_words.at.line > 0 || log_is_mild(line->excerpt, size) ||
-            !says_something(line->excerpt + begin, size - begin) || !speaks_of_failure(line->excerpt, size))
-            continue;
-        r->survey->last_words.at = line->at;
-        tess_clean(line->excerpt + begin, size - begin, r->survey->last_words.excerpt,
-                   sizeof(r->survey->last_words.excerpt));
-    }
 }

@@ -189,6 +189,7 @@ static void note_surroundings(survey_reading *r, int entry, const char *line, si
     log_match *match = &r->survey->matches[entry];
     const log_trace *trace = r->part == LOG_TRACE_ERROR || r->part == LOG_TRACE_REST ? r->traces.current : NULL;
     const log_loose *before = trace == NULL ? log_loose_before(r, number, origin) : NULL;
+    before = before != NULL && log_has_progress_since(r, before->at.line) ? NULL : before;
     match->phase = trace != NULL ? trace->phase : NULL;
     if (match->phase == NULL)
         match->phase = log_component_of(line, size < 1024 ? size : 1024);

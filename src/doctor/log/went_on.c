@@ -182,6 +182,19 @@ static void find_last_step(survey_reading *r, double *time_s)
     }
 }
 
+bool log_has_progress_since(const survey_reading *r, int64_t from)
+{
+    log_step step;
+    for (int64_t i = r->n_may_be_steps - 1; i >= 0 && i > r->n_may_be_steps - 1 - LOG_LAST_STEPS; i--) {
+        const log_loose *line = &r->may_be_steps[i % LOG_LAST_STEPS];
+        if (line->at.line <= from)
+            return false;
+        if (log_step_of_line(line->excerpt, strlen(line->excerpt), &step))
+            return true;
+    }
+    return false;
+}
+
 static bool is_of_file(const survey_reading *r, int entry)
 {
     const log_match *match = &r->survey->matches[entry];
