@@ -421,7 +421,7 @@ tess_status log_note_proxy(tess_survey *survey, const char *line, size_t size, c
 tess_status log_note_hooks(survey_reading *reading, uint64_t hooks, const char *line, size_t size, int64_t number,
                            int speaker, log_failure *failure);
 
-/* ---- surroundings.c: facts from lines far above an error ---- */
+/* ---- surroundings.c: facts from the lines around an error ---- */
 /* Notes the first endpoint that a launcher or program names: "rdzv_endpoint : node-a:29400", "MASTER_ADDR=node-a". */
 void log_note_endpoint(tess_survey *survey, const char *line, size_t size);
 /* Notes the node of the pod that the following lines describe: "Node:  node-a/192.0.2.1", "nodeName: node-a". */
