@@ -208,6 +208,10 @@ static const struct {
      "srun: error: n1: task 3: Exited with exit code 1\n"},
     {"command-missing", "torchrun", "torchrun: command not found\n"},
     {"none", "the first error line", "E20250101 10:00:00.000000 42 odd.cpp:12] the odd engine is not set up\n"},
+    {"none", "!git",
+     "fatal: not a git repository (or any of the parent directories): .git\nINFO training with 8 ranks starts\n"},
+    {"none", "!licen",
+     "This is provided under the Odd License file not found in archive\nINFO training with 8 ranks starts\n"},
     /* lines that no entry knows */
     {"slurm-task-exit", "right before it: \"allocation too small",
      "allocation too small: allocated=2, odd=1\nsrun: error: node12: task 0: Exited with exit code 1\n"},

@@ -59,10 +59,19 @@ static bool has_lower_level(const char *head, size_t size)
     return false;
 }
 
-/* Whether the text is code that a logger printed as part of a traceback: "raise e from None". */
+/* Whether the text is code that a logger printed as part of a traceback, "raise e from None", or says that git knows no
+ * version of the program. */
 static bool is_code(const char *text, size_t size)
 {
-    static const char *const words[] = {"raise ", "return ", "await ", "yield ", "with ", "self."};
+    static const char *const words[] = {"raise ",
+                                        "return ",
+                                        "await ",
+                                        "yield ",
+                                        "with ",
+                                        "self.",
+                                        "fatal: not a git ",
+                                        "fatal: No names found",
+                                        "fatal: detected dubious "};
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (log_begins_with(text, size, words[i]))
             return true;

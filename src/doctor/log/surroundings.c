@@ -187,7 +187,10 @@ static bool speaks_of_failure(const char *line, size_t size)
                                        "non-zero exit",
                                        "job has been aborted",
                                        "user-direction",
-                                       "terminated normally"};
+                                       "terminated normally",
+                                       "git repository",
+                                       "dubious ownership",
+                                       "no names found"};
     char text[301];
     size_t n = size < sizeof(text) - 1 ? size : sizeof(text) - 1;
     for (size_t i = 0; i < n; i++)
