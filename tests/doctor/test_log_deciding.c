@@ -212,6 +212,7 @@ static const struct {
      "fatal: not a git repository (or any of the parent directories): .git\nINFO training with 8 ranks starts\n"},
     {"none", "!licen",
      "This is provided under the Odd License file not found in archive\nINFO training with 8 ranks starts\n"},
+    {"none", "!command", "nvcc: command not found\nINFO training with 8 ranks starts\nall is done\n"},
     /* lines that no entry knows */
     {"slurm-task-exit", "right before it: \"allocation too small",
      "allocation too small: allocated=2, odd=1\nsrun: error: node12: task 0: Exited with exit code 1\n"},
