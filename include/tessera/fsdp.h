@@ -110,6 +110,11 @@ TESS_API tess_dtype tess_fsdp_param_dtype(const tess_fsdp *fsdp);
  * TESS_E_INVALID: less than 1, or after materialize */
 TESS_API tess_status tess_fsdp_set_passes(tess_fsdp *fsdp, int n_passes);
 
+/* Sets the number of micro-batches of a step over all ranks: 1 if never called, and steps may have other numbers. If it
+ * takes many partial sums, each replica keeps a part of them. The bits do not depend on it. Call it before the first
+ * unit. */
+TESS_API void tess_fsdp_set_step_size(tess_fsdp *fsdp, int64_t n_micro_batches);
+
 /* Lets conversions, additions, norms and updates run on `stream` (borrowed until destroy) instead of a stream of fsdp's
  * own, which has the runtime's threads. If its device is not the host, shards, parameters and gradients are in that
  * device's memory and follow the order of `stream`; the runtime must know the device (tess_runtime_use_device). Call it
@@ -124,6 +129,20 @@ TESS_API void tess_fsdp_set_clock(tess_fsdp *fsdp, tess_phase_clock *clock);
 TESS_API tess_status tess_fsdp_add_unit(tess_fsdp *fsdp, const char *name, const tess_param_desc *params, int n_params,
                                         tess_unit **unit);
 
+/* ---- Families of units, whose parameters the same ranks divide ---- */
+typedef struct tess_fsdp_family tess_fsdp_family;
+
+/* Adds a family: n_shards consecutive ranks of the data axes divide the parameters of its units, and every n_shards
+ * ranks hold a replica. Units of tess_fsdp_add_unit belong to the family of the axis "dp_shard". `name` is borrowed
+ * until destroy. Call it before materialize. Collective over the mesh. The family belongs to `fsdp`.
+ * TESS_E_INVALID: n_shards does not divide the number of data ranks, or reshard_after_forward does not divide n_shards;
+ * then the only valid call is destroy */
+TESS_API tess_status tess_fsdp_add_family(tess_fsdp *fsdp, const char *name, int n_shards, tess_fsdp_family **family);
+/* Does what tess_fsdp_add_unit does, for a unit of this family. */
+TESS_API tess_status tess_fsdp_add_unit_to(tess_fsdp_family *family, const char *name, const tess_param_desc *params,
+                                           int n_params, tess_unit **unit);
+
+/* ---- Blocks of a unit ---- */
 /* Declares that the engine calls the unit's hooks around each of n_blocks >= 1 of its own layers, one after the
  * other (1 if never called). All ranks must pass the same number, before materialize. A backward of the unit then
  * starts with the first pre_backward of a pass and ends with the n_blocks-th post_backward. All parameters and

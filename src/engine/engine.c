@@ -12,7 +12,6 @@
 #include "comm/seat.h"
 #include "inject/inject.h"
 #include "device/peak.h"
-#include "parallel/fsdp/fsdp_families.h"
 #include "parallel/fsdp/fsdp_offload.h"
 #include "tessera/comm.h"
 #include "engine/model/adapter.h"

@@ -61,7 +61,6 @@
 #include "comm/leaf_sum.h"
 #include "device/device.h"
 #include "mesh/shares.h"
-#include "parallel/fsdp/fsdp_families.h"
 #include "parallel/fsdp/fsdp_offload.h"
 #include "parallel/fsdp/fsdp_topology.h"
 #include "parallel/fsdp/wire_form.h"
