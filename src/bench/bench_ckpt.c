@@ -227,10 +227,9 @@ static void release(rank *r)
 
 static tess_status run_rank(tess_runtime *runtime, const void *plan, void *result)
 {
+    TESS_AUTO(release)
     rank r = {.plan = plan, .runtime = runtime, .team = tess_runtime_team(runtime), .mem = tess_runtime_mem(runtime)};
-    tess_status status = measure_rounds(&r, result);
-    release(&r);
-    return status;
+    return measure_rounds(&r, result);
 }
 
 /* ---- The command ---- */

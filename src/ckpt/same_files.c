@@ -102,7 +102,8 @@ static tess_status compare(const tess_ckpt_hosts *hosts, int host, const digest 
 
 tess_status tess_ckpt_check_same_files(const tess_ckpt_hosts *hosts, const char *const *paths, int n, const char *what)
 {
-    digest *mine, *all;
+    digest *mine;
+    TESS_AUTO(tess_mem_drop) digest *all = NULL;
     size_t world = (size_t)tess_team_size(hosts->all);
     if (hosts->n == 1 || n == 0)
         return TESS_OK;
@@ -111,11 +112,9 @@ tess_status tess_ckpt_check_same_files(const tess_ckpt_hosts *hosts, const char 
     mine = all + world * (size_t)n;
     for (int i = 0; i < n && tess_ckpt_hosts_is_first(hosts); i++)
         digest_path(paths[i], &mine[i]);
-    tess_status status =
-        tess_all_gather(hosts->all, mine, all, (size_t)n * sizeof(*mine) / sizeof(int64_t), TESS_I64, NULL);
+    TESS_TRY(tess_all_gather(hosts->all, mine, all, (size_t)n * sizeof(*mine) / sizeof(int64_t), TESS_I64, NULL));
     for (int i = 0; i < n; i++)
-        for (int host = 0; host < hosts->n && status == TESS_OK; host++)
-            status = compare(hosts, host, &all[i], &all[hosts->first[host] * n + i], paths[i], what);
-    tess_mem_free(hosts->mem, all);
-    return status;
+        for (int host = 0; host < hosts->n; host++)
+            TESS_TRY(compare(hosts, host, &all[i], &all[hosts->first[host] * n + i], paths[i], what));
+    return TESS_OK;
 }

@@ -61,23 +61,21 @@ static tess_status look(const tess_ckpt_hosts *hosts, const char *folder, const 
 /* Looks for the probe on every host. All ranks return the same result. */
 static tess_status look_on_all_hosts(const tess_ckpt_hosts *hosts, const char *folder, const char *word)
 {
-    int32_t *seen;
+    TESS_AUTO(tess_mem_drop) int32_t *seen = NULL;
     char blind[TESS_CKPT_HOST_TEXT], writer[TESS_CKPT_HOST_TEXT];
     TESS_TRY(
         tess_mem_alloc_array(hosts->mem, TESS_POOL_MISC, (size_t)hosts->n, sizeof(seen[0]), "hosts", (void **)&seen));
     tess_status mine = tess_ckpt_hosts_is_first(hosts) ? look(hosts, folder, word, &seen[hosts->host]) : TESS_OK;
-    tess_status status = tess_team_agree(hosts->all, mine);
-    if (status == TESS_OK)
-        status = tess_all_reduce(hosts->all, seen, seen, (size_t)hosts->n, TESS_I32, TESS_MAX, NULL);
-    for (int host = 0; host < hosts->n && status == TESS_OK; host++)
+    TESS_TRY(tess_team_agree(hosts->all, mine));
+    TESS_TRY(tess_all_reduce(hosts->all, seen, seen, (size_t)hosts->n, TESS_I32, TESS_MAX, NULL));
+    for (int host = 0; host < hosts->n; host++)
         if (!seen[host])
-            status = TESS_FAIL(
+            return TESS_FAIL(
                 TESS_E_INVALID,
                 "'%s' is not one folder on all hosts: %s does not see what %s writes there: put it on a file "
                 "system that all hosts share, or set checkpoint.host_local=true to let every host keep its own part",
                 folder, tess_ckpt_hosts_format(hosts, host, blind), tess_ckpt_hosts_format(hosts, 0, writer));
-    tess_mem_free(hosts->mem, seen);
-    return status;
+    return TESS_OK;
 }
 
 tess_status tess_ckpt_check_shared_folder(const tess_ckpt_hosts *hosts, const char *folder, const char *what)

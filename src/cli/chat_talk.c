@@ -52,17 +52,13 @@ tess_status chat_talk_save(const chat_talk *t, const char *path)
 {
     TESS_CHECK(json_array_size(t->messages) > (has_system(t) ? 1 : 0), TESS_E_INVALID,
                "/save: nothing has been said yet");
-    tess_buffer line = {.mem = t->mem};
-    FILE *file = NULL;
-    tess_status status = tess_json_print(json_pack("{s:O}", "messages", t->messages), JSON_COMPACT, &line);
-    if (status == TESS_OK && (file = fopen(path, "a")) == NULL)
-        status = tess_os_error("open", path);
-    if (status == TESS_OK && fwrite(line.data, 1, line.size, file) != line.size)
-        status = tess_os_error("write", path);
-    if (file != NULL && fclose(file) != 0 && status == TESS_OK)
-        status = tess_os_error("write", path);
-    tess_buffer_free(&line);
-    return status;
+    TESS_AUTO(tess_buffer_free) tess_buffer line = {.mem = t->mem};
+    TESS_TRY(tess_json_print(json_pack("{s:O}", "messages", t->messages), JSON_COMPACT, &line));
+    FILE *file = fopen(path, "a");
+    if (file == NULL)
+        return tess_os_error("open", path);
+    bool written = fwrite(line.data, 1, line.size, file) == line.size;
+    return fclose(file) == 0 && written ? TESS_OK : tess_os_error("write", path);
 }
 
 tess_status chat_talk_open(chat_talk *t)
@@ -110,21 +106,17 @@ static tess_status next_request(void *self, tess_request *r, bool *none)
 /* Sets t->text to the answer so far: the text that its ids add to that of the id before them. */
 static tess_status decode_answer(chat_talk *t)
 {
-    tess_buffer before = {.mem = t->mem};
+    TESS_AUTO(tess_buffer_free) tess_buffer before = {.mem = t->mem};
     t->text.size = 0;
-    tess_status status = tess_decode(t->m->tokenizer, t->answer.data, 1, true, &before);
-    if (status == TESS_OK)
-        status = tess_decode(t->m->tokenizer, t->answer.data, t->answer.size, true, &t->text);
+    TESS_TRY(tess_decode(t->m->tokenizer, t->answer.data, 1, true, &before));
+    TESS_TRY(tess_decode(t->m->tokenizer, t->answer.data, t->answer.size, true, &t->text));
     size_t begin = 0;
-    while (status == TESS_OK && begin < before.size && begin < t->text.size &&
-           before.data[begin] == t->text.data[begin])
+    while (begin < before.size && begin < t->text.size && before.data[begin] == t->text.data[begin])
         begin++;
-    if (status == TESS_OK) {
-        t->text.size -= begin;
-        memmove(t->text.data, t->text.data + begin, t->text.size);
-    }
-    tess_buffer_free(&before);
-    return status;
+
+    t->text.size -= begin;
+    memmove(t->text.data, t->text.data + begin, t->text.size);
+    return TESS_OK;
 }
 
 static void show(chat_talk *t, size_t end)

@@ -192,16 +192,13 @@ static tess_status add_picture(const pipeline_case *c, int columns, json_t *repo
 
 static tess_status show(tess_mem *mem, const pipeline_flags *flags, const pipeline_case *c)
 {
-    json_t *json = NULL;
+    json_auto_t *json = NULL;
     if (flags->trace != NULL)
         TESS_TRY(tess_pipeline_write_trace(&c->schedule, &c->report, flags->trace));
-    tess_status status = case_json(c, &json);
-    if (status == TESS_OK && flags->style == TESS_FORM_TEXT)
-        status = add_picture(c, (int)flags->columns, json);
-    if (status == TESS_OK)
-        return cli_report(mem, json, case_form, flags->style, JSON_INDENT(2));
-    json_decref(json);
-    return status;
+    TESS_TRY(case_json(c, &json));
+    if (flags->style == TESS_FORM_TEXT)
+        TESS_TRY(add_picture(c, (int)flags->columns, json));
+    return cli_report(mem, json_incref(json), case_form, flags->style, JSON_INDENT(2));
 }
 
 static tess_status show_one(tess_mem *mem, const pipeline_flags *flags)

@@ -21,7 +21,7 @@ static void show_progress(void *self, const char *text)
 static tess_status open_source(tess_mem *mem, const on_policy_flags *f, int threads, int n_words, char *const *words,
                                tess_on_policy_source *source)
 {
-    tess_config config;
+    TESS_AUTO(tess_config_free) tess_config config = {0};
     const tess_reporter reporter = {cli_print_line, NULL};
     if (n_words == 1 && tess_os_is_dir(words[0]))
         return tess_on_policy_open_folder(mem, words[0], f->max_length, threads, &reporter, source);
@@ -29,9 +29,7 @@ static tess_status open_source(tess_mem *mem, const on_policy_flags *f, int thre
                (long long)f->max_length);
     const char *path = tess_config_take_path(&words, &n_words);
     TESS_TRY(tess_config_load(mem, path, words, n_words, &config));
-    tess_status status = tess_on_policy_open_config(mem, &config, threads, &reporter, source);
-    tess_config_free(&config);
-    return status;
+    return tess_on_policy_open_config(mem, &config, threads, &reporter, source);
 }
 
 static tess_status verify(tess_mem *mem, const on_policy_flags *f, const tess_on_policy_plan *plan, int *code)

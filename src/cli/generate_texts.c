@@ -48,17 +48,14 @@ tess_status generate_texts_add(generate_texts *t, tess_encoder *encoder, const t
 static tess_status add_object(generate_texts *t, tess_encoder *encoder, const tess_prefix *begin, bool add_special,
                               const char *what, const char *line, size_t size)
 {
-    json_t *object;
+    json_auto_t *object = NULL;
     const char *prompt = NULL;
     TESS_TRY(tess_json_parse_record(line, size, what, &object));
-    tess_status status = tess_json_get_string(object, "prompt", what, &prompt);
-    if (status == TESS_OK && prompt == NULL)
-        status = TESS_FAIL(TESS_E_FORMAT, "%s: no \"prompt\"; each line is an object that has one", what);
-    if (status == TESS_OK)
-        status = generate_texts_add(t, encoder, begin, add_special, prompt,
-                                    json_string_length(json_object_get(object, "prompt")));
-    json_decref(object);
-    return status;
+    TESS_TRY(tess_json_get_string(object, "prompt", what, &prompt));
+    if (prompt == NULL)
+        return TESS_FAIL(TESS_E_FORMAT, "%s: no \"prompt\"; each line is an object that has one", what);
+    return generate_texts_add(t, encoder, begin, add_special, prompt,
+                              json_string_length(json_object_get(object, "prompt")));
 }
 
 tess_status generate_texts_load(generate_texts *t, tess_encoder *encoder, const tess_prefix *begin, bool add_special,
@@ -149,19 +146,16 @@ static tess_status show_new_text(generate_texts *t, bool last)
 
 static tess_status print_text(const generate_texts *t, int64_t number)
 {
-    tess_buffer text = {.mem = t->mem};
+    TESS_AUTO(tess_buffer_free) tess_buffer text = {.mem = t->mem};
     size_t begin;
-    tess_status status = decode(t, number, &text, &begin);
-    if (status == TESS_OK) {
-        printf("--- prompt %lld", (long long)(number / t->n_each));
-        if (t->n_each > 1)
-            printf(", text %lld", (long long)(number % t->n_each));
-        putchar('\n');
-        fwrite(text.data, 1, text.size, stdout); /* the text may contain zero bytes */
-        putchar('\n');
-    }
-    tess_buffer_free(&text);
-    return status;
+    TESS_TRY(decode(t, number, &text, &begin));
+    printf("--- prompt %lld", (long long)(number / t->n_each));
+    if (t->n_each > 1)
+        printf(", text %lld", (long long)(number % t->n_each));
+    putchar('\n');
+    fwrite(text.data, 1, text.size, stdout); /* the text may contain zero bytes */
+    putchar('\n');
+    return TESS_OK;
 }
 
 static tess_status json_line(const generate_texts *t, int64_t number, const char *text, size_t size, tess_buffer *line)
@@ -190,16 +184,12 @@ static tess_status json_line(const generate_texts *t, int64_t number, const char
 
 static tess_status print_json(const generate_texts *t, int64_t number)
 {
-    tess_buffer text = {.mem = t->mem}, line = {.mem = t->mem};
+    TESS_AUTO(tess_buffer_free) tess_buffer text = {.mem = t->mem}, line = {.mem = t->mem};
     size_t begin;
-    tess_status status = decode(t, number, &text, &begin);
-    if (status == TESS_OK)
-        status = json_line(t, number, text.data + begin, text.size - begin, &line);
-    if (status == TESS_OK)
-        fwrite(line.data, 1, line.size, stdout);
-    tess_buffer_free(&text);
-    tess_buffer_free(&line);
-    return status;
+    TESS_TRY(decode(t, number, &text, &begin));
+    TESS_TRY(json_line(t, number, text.data + begin, text.size - begin, &line));
+    fwrite(line.data, 1, line.size, stdout);
+    return TESS_OK;
 }
 
 static tess_status print_one(generate_texts *t, int64_t number)

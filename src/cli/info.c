@@ -183,7 +183,7 @@ static tess_status print_config(tess_mem *mem, tess_config *config, const info_r
 /* Prints the machine, unless there are filters, and then what the request names. */
 static tess_status print_about(tess_mem *mem, const info_request *r)
 {
-    tess_config config;
+    TESS_AUTO(tess_config_free) tess_config config = {0};
     char path[1024];
     bool folder = r->target != NULL && tess_os_is_dir(r->target);
     bool json = r->target != NULL && tess_text_ends_with(r->target, ".json");
@@ -203,9 +203,7 @@ static tess_status print_about(tess_mem *mem, const info_request *r)
     if (json)
         return print_model(mem, r->target, "", NULL);
     TESS_TRY(load_config(mem, r, &config));
-    tess_status status = print_config(mem, &config, r);
-    tess_config_free(&config);
-    return status;
+    return print_config(mem, &config, r);
 }
 
 /* Sorts the words into target, overrides and filters. The first word is no target if there is no such file, but an

@@ -186,13 +186,12 @@ static tess_status show(samples_view *v, const rl_sample *s)
 
 static tess_status show_rollout(samples_view *v, const char *journal, int64_t rollout)
 {
-    rl_samples samples;
+    TESS_AUTO(rl_samples_free) rl_samples samples = {0};
     v->rollout = rollout;
-    tess_status status = rl_samples_read(v->mem, journal, rollout, &samples);
-    for (size_t i = 0; status == TESS_OK && i < samples.n && !is_full(v); i++)
-        status = show(v, &samples.sample[i]);
-    rl_samples_free(&samples);
-    return status;
+    TESS_TRY(rl_samples_read(v->mem, journal, rollout, &samples));
+    for (size_t i = 0; i < samples.n && !is_full(v); i++)
+        TESS_TRY(show(v, &samples.sample[i]));
+    return TESS_OK;
 }
 
 /* Parses the choice of rollouts: "12", "3-7", "all"; NULL: the newest one. */

@@ -36,12 +36,10 @@ static tess_status read_input(tess_mem *mem, const char *path, tess_buffer *text
 static tess_status read_training_text(const char *path, const tess_document_keys *keys, tess_buffer *text)
 {
     tess_text_kind kind;
-    tess_mapping file;
+    TESS_AUTO(tess_os_unmap) tess_mapping file = {0};
     TESS_TRY(tess_text_kind_at(path, false, &kind));
     TESS_TRY(tess_os_map(path, &file));
-    tess_status status = tess_training_text_add(path, &file, kind, file.size, keys, text, NULL);
-    tess_os_unmap(&file);
-    return status;
+    return tess_training_text_add(path, &file, kind, file.size, keys, text, NULL);
 }
 
 static tess_status train(tess_mem *mem, const tess_document_keys *keys, const char *const *files, int n_files,
@@ -77,21 +75,15 @@ static tess_status train(tess_mem *mem, const tess_document_keys *keys, const ch
 static tess_status encode(tess_mem *mem, const char *tokenizer_path, const char *file, const char *literal,
                           bool special)
 {
-    tess_tokenizer *tokenizer = NULL;
-    tess_buffer text = {.mem = mem};
-    tess_ids ids = {.mem = mem};
-    tess_status status;
-    TESS_GOTO(tess_tokenizer_load(mem, tokenizer_path, &tokenizer), opened);
-    status = literal != NULL ? tess_buffer_append(&text, literal, strlen(literal)) : read_input(mem, file, &text);
-    if (status == TESS_OK)
-        status = tess_encode_text(tokenizer, text.data, text.size, special, &ids);
-    for (size_t i = 0; status == TESS_OK && i < ids.size; i++)
+    TESS_AUTO(tess_tokenizer_destroy) tess_tokenizer *tokenizer = NULL;
+    TESS_AUTO(tess_buffer_free) tess_buffer text = {.mem = mem};
+    TESS_AUTO(tess_ids_free) tess_ids ids = {.mem = mem};
+    TESS_TRY(tess_tokenizer_load(mem, tokenizer_path, &tokenizer));
+    TESS_TRY(literal != NULL ? tess_buffer_append(&text, literal, strlen(literal)) : read_input(mem, file, &text));
+    TESS_TRY(tess_encode_text(tokenizer, text.data, text.size, special, &ids));
+    for (size_t i = 0; i < ids.size; i++)
         printf("%d%c", ids.data[i], i + 1 < ids.size ? ' ' : '\n');
-opened:
-    tess_ids_free(&ids);
-    tess_buffer_free(&text);
-    tess_tokenizer_destroy(&tokenizer);
-    return status;
+    return TESS_OK;
 }
 
 static tess_status parse_ids(const tess_buffer *text, tess_ids *ids)

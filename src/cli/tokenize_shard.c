@@ -53,20 +53,19 @@ tess_status cli_tokenize_shard(tess_mem *mem, const cli_shard_options *o)
 {
     tess_shard_format format = TESS_SHARD_TESSERA;
     int32_t end_id = -1;
-    tess_tokenizer *tokenizer = NULL;
-    tess_chat_setup chat = {0};
+    TESS_AUTO(tess_tokenizer_destroy) tess_tokenizer *tokenizer = NULL;
+    TESS_AUTO(tess_chat_setup_close) tess_chat_setup chat = {0};
     const tess_reporter reporter = {cli_print_line, NULL};
     cli_progress progress = {.doing = "tokenize"};
     tess_corpus_result result;
     double begin_s = tess_os_now_s();
-    tess_status status;
-    TESS_GOTO(find_format(o->format, &format), opened);
-    TESS_GOTO(tess_tokenizer_load(mem, o->tokenizer, &tokenizer), opened);
+    TESS_TRY(find_format(o->format, &format));
+    TESS_TRY(tess_tokenizer_load(mem, o->tokenizer, &tokenizer));
     if (format != TESS_SHARD_TESSERA)
-        TESS_GOTO(find_end(o, tokenizer, &end_id), opened);
+        TESS_TRY(find_end(o, tokenizer, &end_id));
     const char *folder = tess_os_is_dir(o->tokenizer) ? o->tokenizer : "";
-    TESS_GOTO(tess_chat_setup_open(mem, o->chat_template, folder, tokenizer, &chat), opened);
-    TESS_GOTO(tess_chat_setup_train(mem, &chat, &reporter), opened);
+    TESS_TRY(tess_chat_setup_open(mem, o->chat_template, folder, tokenizer, &chat));
+    TESS_TRY(tess_chat_setup_train(mem, &chat, &reporter));
     const tess_corpus_options options = {
         .tokenizer = tokenizer,
         .files = o->files,
@@ -78,11 +77,7 @@ tess_status cli_tokenize_shard(tess_mem *mem, const cli_shard_options *o)
         .n_threads = o->threads > 0 ? (int)o->threads : tess_os_cores(),
         .progress = cli_progress_report,
         .progress_self = &progress};
-    status = tess_corpus_tokenize(mem, &options, &result);
-    if (status == TESS_OK)
-        report(&result, o->out, tess_os_now_s() - begin_s);
-opened:
-    tess_chat_setup_close(&chat);
-    tess_tokenizer_destroy(&tokenizer);
-    return status;
+    TESS_TRY(tess_corpus_tokenize(mem, &options, &result));
+    report(&result, o->out, tess_os_now_s() - begin_s);
+    return TESS_OK;
 }

@@ -28,8 +28,8 @@ static tess_status render(tess_mem *mem, const tess_chat_template *chat, json_t 
                           bool spans, int64_t now_s)
 {
     bool prompt = false, whole = json_is_object(conversation);
-    tess_buffer text = {.mem = mem};
-    tess_chat_spans places = {.mem = mem};
+    TESS_AUTO(tess_buffer_free) tess_buffer text = {.mem = mem};
+    TESS_AUTO(tess_chat_spans_free) tess_chat_spans places = {.mem = mem};
     tess_chat_input input = {
         .messages = whole ? json_object_get(conversation, "messages") : conversation,
         .tools = whole ? json_object_get(conversation, "tools") : NULL,
@@ -43,12 +43,8 @@ static tess_status render(tess_mem *mem, const tess_chat_template *chat, json_t 
         TESS_CHECK(json_object_update(variables, conversation) == 0, TESS_E_NOMEM, "no memory for variables");
     }
     input.add_generation_prompt = prompt;
-    tess_status status = tess_chat_template_render(chat, &input, &text, spans ? &places : NULL);
-    if (status == TESS_OK)
-        status = print(&text, &places, spans);
-    tess_chat_spans_free(&places);
-    tess_buffer_free(&text);
-    return status;
+    TESS_TRY(tess_chat_template_render(chat, &input, &text, spans ? &places : NULL));
+    return print(&text, &places, spans);
 }
 
 tess_status cli_tokenize_template(tess_mem *mem, const char *path, const char *conversation, bool spans, int64_t now_s)

@@ -1,6 +1,7 @@
 /* Creates distributed tensors from parts, from a whole tensor, or of zeros, and answers questions about them. */
 #include <string.h>
 
+#include "base/mem/scoped.h"
 #include "comm/box_move.h"
 #include "dtensor/dtensor_impl.h"
 
@@ -138,15 +139,14 @@ static tess_status send_chunks(tess_dtensor *tensor, const void *full)
     tess_team *all = tess_mesh_all(tensor->mesh);
     int n_ranks = tess_team_size(all);
     mesh_point point = mesh_point_of(tensor->mesh);
-    void *memory;
+    TESS_AUTO(tess_mem_drop) void *memory = NULL;
     TESS_TRY(
         tess_mem_alloc_array(tensor->mem, TESS_POOL_MISC, 2 * (size_t)n_ranks, sizeof(tess_box), "boxes", &memory));
     /* A scalar is sent as a row of one element, since a box without dimensions could not be empty. */
     int n_dims = spec->shape.n_dims > 0 ? spec->shape.n_dims : 1;
     tess_box *had = memory, *gets = had + n_ranks;
-    tess_status status;
     for (int rank = 0; rank < n_ranks; rank++) {
-        TESS_GOTO(tess_mesh_coordinates(tensor->mesh, rank, point.at), done);
+        TESS_TRY(tess_mesh_coordinates(tensor->mesh, rank, point.at));
         bool first = true;
         for (int a = 0; a < spec->n_axes; a++)
             first &= spec->place[a].kind == TESS_SHARD || point.at[a] == 0;
@@ -165,10 +165,7 @@ static tess_status send_chunks(tess_dtensor *tensor, const void *full)
                                 .in = full,
                                 .out = tensor->data};
     size_t bytes;
-    status = tess_move_boxes(all, NULL, &move, &bytes);
-done:
-    tess_mem_free(tensor->mem, memory);
-    return status;
+    return tess_move_boxes(all, NULL, &move, &bytes);
 }
 
 tess_status tess_dtensor_distribute(tess_mesh *mesh, const tess_spec *spec, tess_dtype dtype, const void *full,

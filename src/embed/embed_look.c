@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/mem/scoped.h"
 #include "ckpt/store/read.h"
 #include "ckpt/tools/list.h"
 #include "tessera/ckpt.h"
@@ -27,16 +28,12 @@ tess_status tess_checkpoint_describe(const char *name, tess_dtensor *tensor, tes
 static tess_status with_catalog(const char *folder, int64_t step, tess_status (*use)(const tess_catalog *, void *),
                                 void *self)
 {
-    tess_mem *mem;
-    tess_catalog *catalog = NULL;
+    TESS_AUTO(tess_mem_destroy) tess_mem *mem = NULL;
+    TESS_AUTO(tess_catalog_destroy) tess_catalog *catalog = NULL;
     TESS_CHECK(folder != NULL, TESS_E_INVALID, "checkpoint: no folder is named");
     TESS_TRY(tess_mem_create(&mem));
-    tess_status status = tess_ckpt_open_step(mem, folder, step, &catalog);
-    if (status == TESS_OK)
-        status = use(catalog, self);
-    tess_catalog_destroy(&catalog);
-    tess_mem_destroy(&mem);
-    return status;
+    TESS_TRY(tess_ckpt_open_step(mem, folder, step, &catalog));
+    return use(catalog, self);
 }
 
 static tess_status take_meta(const tess_catalog *catalog, void *text)

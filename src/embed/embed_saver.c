@@ -66,16 +66,11 @@ static tess_status open_all(tess_checkpoint_saver *s, const tess_checkpoint_stat
 {
     tess_team *team = tess_runtime_team(s->runtime);
     int host = tess_runtime_host(s->runtime);
-    embed_tensors list;
-    tess_status status = embed_tensors_list(s->runtime, state, &list);
-    if (status == TESS_OK)
-        status = tess_team_agree(team, tess_threads_create(s->mem, tess_runtime_threads(s->runtime), &s->threads));
-    if (status == TESS_OK)
-        status = tess_ckpt_hosts_create(s->mem, team, host, tess_runtime_host_name(s->runtime, host), &s->hosts);
-    if (status == TESS_OK)
-        status = open_beside(s, &list);
-    embed_tensors_free(&list);
-    return status;
+    TESS_AUTO(embed_tensors_free) embed_tensors list = {0};
+    TESS_TRY(embed_tensors_list(s->runtime, state, &list));
+    TESS_TRY(tess_team_agree(team, tess_threads_create(s->mem, tess_runtime_threads(s->runtime), &s->threads)));
+    TESS_TRY(tess_ckpt_hosts_create(s->mem, team, host, tess_runtime_host_name(s->runtime, host), &s->hosts));
+    return open_beside(s, &list);
 }
 
 tess_status tess_checkpoint_saver_create(tess_runtime *runtime, const tess_checkpoint_state *state, int keep,

@@ -149,16 +149,12 @@ static tess_status serve(const tess_environment *e, int listener, int fd, double
 
 tess_status tess_rendezvous_offer(const tess_environment *environment, int fd, double timeout_s)
 {
-    int listener;
+    TESS_AUTO(tess_os_close) int listener = -1;
     TESS_TRY(check(environment));
-    bool *came = calloc((size_t)environment->world, sizeof(*came));
+    TESS_AUTO(tess_malloc_drop) bool *came = calloc((size_t)environment->world, sizeof(*came));
     TESS_CHECK(came != NULL, TESS_E_NOMEM, "no memory to meet %d ranks", environment->world);
-    tess_status status = listen_for_ranks(environment, &listener);
-    if (status == TESS_OK)
-        status = serve(environment, listener, fd, timeout_s, came);
-    tess_os_close(&listener);
-    free(came);
-    return status;
+    TESS_TRY(listen_for_ranks(environment, &listener));
+    return serve(environment, listener, fd, timeout_s, came);
 }
 
 /* ---- The others ---- */
@@ -196,11 +192,9 @@ static tess_status ask(const tess_environment *e, int connection, double deadlin
 
 tess_status tess_rendezvous_take(const tess_environment *environment, double timeout_s, int *fd)
 {
-    int connection;
+    TESS_AUTO(tess_os_close) int connection = -1;
     double deadline_s = tess_os_now_s() + timeout_s;
     TESS_TRY(check(environment));
     TESS_TRY(call_first(environment, deadline_s, &connection));
-    tess_status status = ask(environment, connection, deadline_s, fd);
-    tess_os_close(&connection);
-    return status;
+    return ask(environment, connection, deadline_s, fd);
 }

@@ -68,13 +68,10 @@ tess_status tess_mesh_create_inside(tess_team *team, const tess_axis *axes, int 
                "tess_mesh_create_inside: a NULL argument");
     tess_mem *mem = tess_runtime_mem(tess_team_runtime(team));
     tess_mesh_layout layout;
-    int *hosts;
+    TESS_AUTO(tess_mem_drop) int *hosts = NULL;
     *out = NULL;
     TESS_TRY(tess_mesh_layout_fit(axes, n_axes, tess_team_size(team), &layout));
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)layout.size, 2 * sizeof(int), "mesh", (void **)&hosts));
-    tess_status status = order_inside(team, &layout, inside, hosts, hosts + layout.size);
-    if (status == TESS_OK)
-        status = tess_mesh_create_ranks(team, axes, n_axes, hosts + layout.size, out);
-    tess_mem_free(mem, hosts);
-    return status;
+    TESS_TRY(order_inside(team, &layout, inside, hosts, hosts + layout.size));
+    return tess_mesh_create_ranks(team, axes, n_axes, hosts + layout.size, out);
 }

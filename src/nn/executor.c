@@ -1,4 +1,5 @@
 /* Creates and destroys an executor, and checks and uploads the batch that it works on. */
+#include "base/mem/scoped.h"
 #include "nn/executor_impl.h"
 
 #include <string.h>
@@ -78,16 +79,13 @@ static tess_status fill_rope_tables(tess_executor *e)
     const tess_model_config *config = &e->model->config;
     tess_mem *mem = tess_stream_mem(e->stream);
     size_t count = (size_t)e->options.max_position * (size_t)(config->head_size / 2);
-    void *block;
+    TESS_AUTO(tess_mem_drop) void *block = NULL;
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, count, 2 * sizeof(float), "angles", &block));
     float *cos_table = block, *sin_table = cos_table + count;
     tess_rope_tables(&config->rope, config->head_size, tess_model_config_max_length(config), e->options.max_position,
                      cos_table, sin_table);
-    tess_status status = tess_upload(e->stream, e->cos_table, cos_table, count * sizeof(float));
-    if (status == TESS_OK)
-        status = tess_upload(e->stream, e->sin_table, sin_table, count * sizeof(float));
-    tess_mem_free(mem, block);
-    return status;
+    TESS_TRY(tess_upload(e->stream, e->cos_table, cos_table, count * sizeof(float)));
+    return tess_upload(e->stream, e->sin_table, sin_table, count * sizeof(float));
 }
 
 static tess_status alloc_on_disk(tess_executor *e)
@@ -201,15 +199,11 @@ static tess_status fetch_and_show(tess_executor *e, int unit, const char *what, 
 {
     tess_mem *mem = tess_stream_mem(e->stream);
     size_t bytes = (size_t)(n_rows * row) * tess_dtype_size(dtype);
-    void *fetched;
+    TESS_AUTO(tess_mem_drop) void *fetched = NULL;
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, bytes, "a fetched tensor", &fetched));
-    tess_status status = tess_fetch(e->stream, fetched, data, bytes);
-    if (status == TESS_OK) {
-        e->watch.see(e->watch.self, unit, what, fetched, dtype, first, n_rows, row);
-        status = tess_upload(e->stream, data, fetched, bytes); /* the watch may have changed it */
-    }
-    tess_mem_free(mem, fetched);
-    return status;
+    TESS_TRY(tess_fetch(e->stream, fetched, data, bytes));
+    e->watch.see(e->watch.self, unit, what, fetched, dtype, first, n_rows, row);
+    return tess_upload(e->stream, data, fetched, bytes); /* the watch may have changed it */
 }
 
 static void show_fetched(void *self, int unit, const char *what, void *data, tess_dtype dtype, int64_t first,

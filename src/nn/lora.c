@@ -132,16 +132,14 @@ tess_status tess_lora_parse(const json_t *json, const char *what, tess_lora *lor
 tess_status tess_lora_load(const char *folder, tess_lora *lora)
 {
     char path[1024];
-    json_t *json;
+    json_auto_t *json = NULL;
     TESS_TRY(tess_os_join(path, sizeof(path), folder, "adapter_config.json"));
     TESS_CHECK(tess_os_is_file(path), TESS_E_NOT_FOUND,
                "%s: no such file: an adapter's folder holds adapter_config.json and adapter_model.safetensors, as PEFT "
                "and runs with lora.rank write them",
                path);
     TESS_TRY(tess_json_load(path, CONFIG_LIMIT, &json));
-    tess_status status = tess_lora_parse(json, path, lora);
-    json_decref(json);
-    return status;
+    return tess_lora_parse(json, path, lora);
 }
 
 tess_status tess_lora_to_json(const tess_lora *lora, const char *base, bool in_out, json_t **out)

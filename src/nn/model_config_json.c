@@ -116,11 +116,9 @@ tess_status tess_model_config_parse(const json_t *json, const char *what, tess_m
 
 tess_status tess_model_config_load(const char *path, tess_model_config *config)
 {
-    json_t *json = NULL;
+    json_auto_t *json = NULL;
     TESS_TRY(tess_json_load(path, CONFIG_MAX_BYTES, &json));
-    tess_status status = tess_model_config_parse(json, path, config);
-    json_decref(json);
-    return status;
+    return tess_model_config_parse(json, path, config);
 }
 
 static json_t *token_json(int64_t id)

@@ -231,7 +231,7 @@ tess_status tess_dry_rank(const tess_memory_plan *plan, const tess_model_config 
                           tess_dry_report *report)
 {
     int degree[TESS_AXES];
-    tess_runtime *rt;
+    TESS_AUTO(tess_dry_runtime_destroy) tess_runtime *rt = NULL;
     tess_axes_degrees(&plan->config->parallelism, degree);
     const tess_dry_options options = {.rank = rank,
                                       .world = tess_coordinates_by(degree, rank).world,
@@ -240,9 +240,7 @@ tess_status tess_dry_rank(const tess_memory_plan *plan, const tess_model_config 
                                       .kernels = plan->kernels};
     *report = (tess_dry_report){.work = 0};
     TESS_TRY(tess_dry_runtime_create(&options, &rt));
-    tess_status status = run(rt, plan, model, report);
-    tess_dry_runtime_destroy(&rt);
-    return status;
+    return run(rt, plan, model, report);
 }
 
 /* ---- A rank that only draws ---- */
@@ -261,17 +259,13 @@ static double copy_bytes(const tess_model *model, tess_dtype dtype)
 static tess_status generate_dry(tess_mem *mem, const tess_model *model, const tess_generator_options *options,
                                 tess_memory_of_rank *rank)
 {
-    tess_stream *stream;
-    tess_generator *generator;
+    TESS_AUTO(tess_stream_destroy) tess_stream *stream = NULL;
+    TESS_AUTO(tess_generator_destroy) tess_generator *generator = NULL;
     TESS_TRY(tess_stream_create(mem, 1, NULL, &stream));
-    tess_status status = tess_generator_create(stream, model, &(tess_hooks){.self = NULL}, options, &generator);
-    if (status == TESS_OK) {
-        for (int pool = 0; pool < TESS_POOL_MISC; pool++)
-            rank->pool[pool] += (double)tess_mem_stats(mem, (tess_pool)pool).bytes;
-        tess_generator_destroy(&generator);
-    }
-    tess_stream_destroy(&stream);
-    return status;
+    TESS_TRY(tess_generator_create(stream, model, &(tess_hooks){.self = NULL}, options, &generator));
+    for (int pool = 0; pool < TESS_POOL_MISC; pool++)
+        rank->pool[pool] += (double)tess_mem_stats(mem, (tess_pool)pool).bytes;
+    return TESS_OK;
 }
 
 /* Creates the part of the model that a rank has. */
@@ -293,20 +287,15 @@ static tess_status create_part(tess_mem *mem, const tess_config *c, const tess_m
 tess_status tess_memory_of_drawing(const tess_model_config *sizes, const tess_config *c, int rank,
                                    tess_memory_of_rank *of_rank)
 {
-    tess_mem *mem;
-    tess_model *model;
+    TESS_AUTO(tess_mem_destroy) tess_mem *mem = NULL;
+    TESS_AUTO(tess_model_destroy) tess_model *model = NULL;
     tess_generator_options options = tess_drawing_options(c, c->rollout.prompts * c->rollout.n);
     *of_rank = (tess_memory_of_rank){.stages = "draws"};
     TESS_TRY(tess_mem_create_dry(&mem));
-    tess_status status = create_part(mem, c, sizes, rank, &model);
-    if (status == TESS_OK) {
-        const tess_model_part *part = tess_model_get_part(model);
-        options.points = (tess_points){.rank = part->tp_rank, .degree = part->tp_degree};
-        options.sequence_parallel = tess_engine_activations(c).sequence_parallel;
-        of_rank->pool[TESS_POOL_PARAMS] = COPIES * copy_bytes(model, options.dtype);
-        status = generate_dry(mem, model, &options, of_rank);
-        tess_model_destroy(&model);
-    }
-    tess_mem_destroy(&mem);
-    return status;
+    TESS_TRY(create_part(mem, c, sizes, rank, &model));
+    const tess_model_part *part = tess_model_get_part(model);
+    options.points = (tess_points){.rank = part->tp_rank, .degree = part->tp_degree};
+    options.sequence_parallel = tess_engine_activations(c).sequence_parallel;
+    of_rank->pool[TESS_POOL_PARAMS] = COPIES * copy_bytes(model, options.dtype);
+    return generate_dry(mem, model, &options, of_rank);
 }

@@ -166,14 +166,11 @@ tess_status tess_memory_predict(tess_mem *mem, const tess_model_config *model, c
                                 tess_memory_need *need)
 {
     int degree[TESS_AXES];
-    part_need *parts;
+    TESS_AUTO(tess_mem_drop) part_need *parts = NULL;
     tess_axes_degrees(&plan->config->parallelism, degree);
     *need = (tess_memory_need){.host = 0};
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_axes_ranks(degree, TESS_AXIS_OF_MODEL),
                                   sizeof(*parts), "plan of memory", (void **)&parts));
-    tess_status status = predict_hosts(mem, model, plan, degree, parts, need);
-    if (status == TESS_OK)
-        status = add_drawing(model, plan, need);
-    tess_mem_free(mem, parts);
-    return status;
+    TESS_TRY(predict_hosts(mem, model, plan, degree, parts, need));
+    return add_drawing(model, plan, need);
 }

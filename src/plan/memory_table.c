@@ -192,16 +192,14 @@ tess_status tess_memory_table(tess_mem *mem, tess_memory_rank_fn predict, const 
 {
     tess_model_config sizes;
     tess_memory_plan plan;
-    tess_memory_of_rank *ranks;
+    TESS_AUTO(tess_mem_drop) tess_memory_of_rank *ranks = NULL;
     TESS_TRY(tess_config_load_model(config, NULL, &sizes));
     TESS_TRY(tess_config_check_trainable(mem, config, &sizes));
     int n = n_ranks;
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(*ranks), "memory of ranks", (void **)&ranks));
-    tess_status status = predict_ranks(mem, predict, config, &sizes, n, ranks, &plan);
-    if (status == TESS_OK)
-        status = add_table(text, &plan, ranks, n);
-    if (status == TESS_OK && tess_config_trainers(config, n) > 1)
-        status = predict_volume(&plan, &sizes, text);
-    tess_mem_free(mem, ranks);
-    return status;
+    TESS_TRY(predict_ranks(mem, predict, config, &sizes, n, ranks, &plan));
+    TESS_TRY(add_table(text, &plan, ranks, n));
+    if (tess_config_trainers(config, n) > 1)
+        TESS_TRY(predict_volume(&plan, &sizes, text));
+    return TESS_OK;
 }

@@ -185,22 +185,18 @@ static tess_status read_json(tess_mem *mem, const json_t *json, const char *what
 
 tess_status tess_job_file_parse(tess_mem *mem, const char *text, size_t size, const char *what, tess_job_file *file)
 {
-    json_t *json;
+    json_auto_t *json = NULL;
     *file = (tess_job_file){0};
     TESS_TRY(tess_json_parse(text, size, what, false, &json));
-    tess_status status = read_json(mem, json, what, file);
-    json_decref(json);
-    return status;
+    return read_json(mem, json, what, file);
 }
 
 tess_status tess_job_file_read(tess_mem *mem, const char *path, tess_job_file *file)
 {
-    json_t *json;
+    json_auto_t *json = NULL;
     *file = (tess_job_file){0};
     TESS_TRY(tess_json_load(path, most_bytes, &json));
-    tess_status status = read_json(mem, json, path, file);
-    json_decref(json);
-    return status;
+    return read_json(mem, json, path, file);
 }
 
 /* Parses a truncated file. Cuts the text after each '}' in turn, beginning with the last one. "ranks" is the last
@@ -223,17 +219,12 @@ static tess_status parse_cut(tess_mem *mem, char *text, size_t size, const char 
 
 tess_status tess_job_file_read_cut(tess_mem *mem, const char *path, tess_job_file *file)
 {
-    tess_mapping map;
-    void *text;
+    TESS_AUTO(tess_os_unmap) tess_mapping map = {0};
+    TESS_AUTO(tess_mem_drop) void *text = NULL;
     *file = (tess_job_file){0};
     TESS_TRY(tess_os_map(path, &map));
     size_t size = map.size < most_bytes ? map.size : most_bytes;
-    tess_status status = tess_mem_alloc(mem, TESS_POOL_MISC, size + 2, "job.json", &text);
-    if (status == TESS_OK) {
-        memcpy(text, map.data, size);
-        status = parse_cut(mem, text, size, path, file);
-        tess_mem_free(mem, text);
-    }
-    tess_os_unmap(&map);
-    return status;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, size + 2, "job.json", &text));
+    memcpy(text, map.data, size);
+    return parse_cut(mem, text, size, path, file);
 }

@@ -41,7 +41,7 @@ static tess_status gemm(const invariance_call *c)
         memcpy(c->out[0], c->in[1], (size_t)(c->n * N) * sizeof(float));
     if (of->arg[2] == 0)
         return c->kernels->gemm(c->stream, &g);
-    char *a;
+    TESS_AUTO(tess_mem_drop) char *a = NULL;
     size_t element = tess_dtype_size(g.ab_dtype);
     TESS_TRY(tess_mem_alloc(c->mem, TESS_POOL_MISC, (size_t)(c->n * K) * element, "invariance", (void **)&a));
     for (int64_t i = 0; i < c->n; i++)
@@ -51,9 +51,7 @@ static tess_status gemm(const invariance_call *c)
     g.a = a;
     g.lda = c->n;
     g.trans_a = true;
-    tess_status status = c->kernels->gemm(c->stream, &g);
-    tess_mem_free(c->mem, a);
-    return status;
+    return c->kernels->gemm(c->stream, &g);
 }
 
 static tess_status run_fused(const invariance_call *c, tess_gemm_fused *f)

@@ -65,7 +65,7 @@ static tess_status run_row(const invariance_call *c)
 static tess_status embedding_backward(const invariance_call *c)
 {
     int32_t ids[TOKENS * TESS_INVARIANCE_ITEMS];
-    char *dout;
+    TESS_AUTO(tess_mem_drop) char *dout = NULL;
     size_t row = C * tess_dtype_size(c->of->dtype);
     TESS_TRY(tess_mem_alloc(c->mem, TESS_POOL_MISC, TOKENS * (size_t)c->n * row, "invariance", (void **)&dout));
     for (int64_t k = 0; k < TOKENS; k++)
@@ -73,15 +73,13 @@ static tess_status embedding_backward(const invariance_call *c)
             ids[k * c->n + i] = (int32_t)i;
             memcpy(dout + (size_t)(k * c->n + i) * row, (const char *)c->in[0] + (size_t)(i * TOKENS + k) * row, row);
         }
-    tess_status status = c->kernels->embedding_backward(c->stream, &(tess_embedding_grad_args){.ids = ids,
-                                                                                               .dout = dout,
-                                                                                               .dtable = c->out[0],
-                                                                                               .rows = c->n,
-                                                                                               .T = TOKENS * c->n,
-                                                                                               .C = C,
-                                                                                               .dtype = c->of->dtype});
-    tess_mem_free(c->mem, dout);
-    return status;
+    return c->kernels->embedding_backward(c->stream, &(tess_embedding_grad_args){.ids = ids,
+                                                                                 .dout = dout,
+                                                                                 .dtable = c->out[0],
+                                                                                 .rows = c->n,
+                                                                                 .T = TOKENS * c->n,
+                                                                                 .C = C,
+                                                                                 .dtype = c->of->dtype});
 }
 
 /* Transposes a field: y (size, n) = x (n, size), so that each of the `size` rows holds one element per item. */
@@ -100,19 +98,17 @@ static tess_status transpose(const invariance_call *c, int field, char **y)
 /* An item is a column. */
 static tess_status column_sum(const invariance_call *c)
 {
-    char *dy;
+    TESS_AUTO(tess_mem_drop) char *dy = NULL;
     TESS_TRY(transpose(c, 0, &dy));
     const tess_column_sum_args sum = {
         .dy = dy, .stride = c->n, .db = c->out[0], .T = COLUMN, .C = c->n, .dtype = c->of->dtype};
-    tess_status status = c->kernels->column_sum(c->stream, &sum);
-    tess_mem_free(c->mem, dy);
-    return status;
+    return c->kernels->column_sum(c->stream, &sum);
 }
 
 /* An item is an element, of which every peer has one. */
 static tess_status reduce(const invariance_call *c)
 {
-    char *x;
+    TESS_AUTO(tess_mem_drop) char *x = NULL;
     const void *inputs[PEERS];
     bool finite = true;
     TESS_TRY(transpose(c, 0, &x));
@@ -128,9 +124,7 @@ static tess_status reduce(const invariance_call *c)
                                 .y_dtype = TESS_F32,
                                 .n = c->n,
                                 .finite = &finite};
-    tess_status status = c->kernels->reduce(c->stream, &sum);
-    tess_mem_free(c->mem, x);
-    return status;
+    return c->kernels->reduce(c->stream, &sum);
 }
 
 /* ---- The list ---- */

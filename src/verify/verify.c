@@ -222,15 +222,13 @@ static tess_status run_again(const tess_verify_plan *plan, const verify_run runs
 /* Finds the values that differ. If the disk has no room for the values, the result still names the tensors. */
 static tess_status find_values(const tess_verify_plan *plan, const verify_run runs[2], tess_verify_result *r)
 {
-    int fd;
+    TESS_AUTO(tess_os_close) int fd = -1;
     if (open_values(r, &fd) != TESS_OK) {
         snprintf(r->no_values, sizeof(r->no_values), "%s", tess_error_message());
         return TESS_OK;
     }
     note(plan, "step %lld differs: once more, for the values", (long long)r->first_step);
-    tess_status status = run_again(plan, runs, fd, r);
-    tess_os_close(&fd);
-    return status;
+    return run_again(plan, runs, fd, r);
 }
 
 /* ---- The whole ---- */

@@ -166,19 +166,15 @@ static tess_status check_layout(tess_mem *mem, const tess_config *config, const 
 {
     const tess_shares shares = tess_axes_shares(l->degree);
     tess_model_config sizes;
-    tess_model *whole;
+    TESS_AUTO(tess_model_destroy) tess_model *whole = NULL;
     tess_stage_plan plan;
     tess_executor_options options = {0};
     TESS_TRY(tess_config_load_model(config, NULL, &sizes));
     TESS_TRY(tess_model_create(mem, &sizes, &whole));
-    tess_status status = tess_stage_plan_create(mem, config, &sizes, 0, &plan);
-    if (status == TESS_OK) {
-        int64_t n_local = tess_shares_rounds(&shares, tess_config_micro_batches(config));
-        if (l->schedule >= 0)
-            status = tess_stage_slots(mem, &plan, whole, (int)n_local, &options);
-        tess_stage_plan_free(mem, &plan);
-    }
-    tess_model_destroy(&whole);
+    TESS_TRY(tess_stage_plan_create(mem, config, &sizes, 0, &plan));
+    int64_t n_local = tess_shares_rounds(&shares, tess_config_micro_batches(config));
+    tess_status status = l->schedule >= 0 ? tess_stage_slots(mem, &plan, whole, (int)n_local, &options) : TESS_OK;
+    tess_stage_plan_free(mem, &plan);
     return status;
 }
 
@@ -259,12 +255,9 @@ static tess_status run_configured(tess_mem *mem, const tess_verify_plan *plan, t
 static tess_status run_layout(tess_mem *mem, const tess_verify_plan *plan, const tess_config *base, verify_run runs[2],
                               tess_verify_layout *l)
 {
-    tess_config config;
-    tess_status status = configure(base, l, &config);
-    if (status == TESS_OK)
-        status = run_configured(mem, plan, &config, runs, l);
-    tess_config_free(&config);
-    return status;
+    TESS_AUTO(tess_config_free) tess_config config = {0};
+    TESS_TRY(configure(base, l, &config));
+    return run_configured(mem, plan, &config, runs, l);
 }
 
 /* ---- The whole ---- */
@@ -272,17 +265,15 @@ static tess_status run_layout(tess_mem *mem, const tess_verify_plan *plan, const
  * would have. */
 static tess_status fix_batch(const tess_verify_plan *plan, tess_config *base)
 {
-    tess_config plain;
+    TESS_AUTO(tess_config_free) tess_config plain = {0};
     TESS_TRY(tess_config_copy(base, &plain));
     for (int axis = 0; axis < TESS_AXES; axis++)
         *tess_axis_degree(&plain.parallelism, axis) = tess_axis_kind_of(axis) == TESS_AXIS_OF_BATCH ? -1 : 1;
     plain.activation_checkpoint.partition = false;
     plain.parallelism.shard_strategy = TESS_STRATEGY_NONE; /* this strategy fits any number of ranks */
-    tess_status status = tess_config_check(&plain, plan->ranks);
-    if (status == TESS_OK)
-        base->training.global_batch_size = plain.training.global_batch_size;
-    tess_config_free(&plain);
-    return status;
+    TESS_TRY(tess_config_check(&plain, plan->ranks));
+    base->training.global_batch_size = plain.training.global_batch_size;
+    return TESS_OK;
 }
 
 /* Runs `base` on one rank, then in each layout of the walk. */

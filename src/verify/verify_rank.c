@@ -83,18 +83,15 @@ static void add_digest(const verify_run *run, const tess_engine *e, int tensor, 
 static tess_status compare_values(const verify_run *run, tess_engine *e, const float *values, int64_t n, int64_t at,
                                   int64_t number, tess_verify_delta *delta)
 {
-    float *there;
+    TESS_AUTO(tess_mem_drop) float *there = NULL;
     TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, CHUNK, sizeof(*there), "values", (void **)&there));
-    tess_status status = TESS_OK;
-    for (int64_t i = 0; i < n && status == TESS_OK; i += CHUNK) {
+    for (int64_t i = 0; i < n; i += CHUNK) {
         int64_t m = n - i < CHUNK ? n - i : CHUNK;
-        status = tess_os_read_at(run->values_fd, (uint64_t)(at + i) * sizeof(float), there, (size_t)m * sizeof(float),
-                                 "temporary file of the values");
-        if (status == TESS_OK)
-            tess_verify_compare(values + i, there, m, number + i, e->at.rank, delta);
+        TESS_TRY(tess_os_read_at(run->values_fd, (uint64_t)(at + i) * sizeof(float), there, (size_t)m * sizeof(float),
+                                 "temporary file of the values"));
+        tess_verify_compare(values + i, there, m, number + i, e->at.rank, delta);
     }
-    tess_mem_free(e->mem, there);
-    return status;
+    return TESS_OK;
 }
 
 /* Writes the primary part of a tensor to the file, or compares it with the file. `first` is the position of the

@@ -45,7 +45,7 @@ static tess_status plan_place(tess_mem *mem, const tess_model *whole, int place,
 tess_status verify_plan_stages(tess_mem *mem, verify_run *run, tess_verify_result *r)
 {
     tess_model_config config;
-    tess_model *whole;
+    TESS_AUTO(tess_model_destroy) tess_model *whole = NULL;
     run->n_stages = (int)run->config.parallelism.pipeline_parallel_degree;
     for (int i = 0; i < run->n_tensors; i++)
         r->tensors[i].stage = -1;
@@ -53,9 +53,7 @@ tess_status verify_plan_stages(tess_mem *mem, verify_run *run, tess_verify_resul
                                   sizeof(*run->planned), "stages", (void **)&run->planned));
     TESS_TRY(tess_config_load_model(&run->config, NULL, &config));
     TESS_TRY(tess_model_create(mem, &config, &whole));
-    tess_status status = TESS_OK;
-    for (int place = 0; status == TESS_OK && place < run->n_stages; place++)
-        status = plan_place(mem, whole, place, run, r);
-    tess_model_destroy(&whole);
-    return status;
+    for (int place = 0; place < run->n_stages; place++)
+        TESS_TRY(plan_place(mem, whole, place, run, r));
+    return TESS_OK;
 }

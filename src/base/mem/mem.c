@@ -2,6 +2,7 @@
  * from mmap: they start on a huge page, use no memory until touched and return to the system when freed. */
 #include "base/mem/dry_mem.h"
 #include "base/mem/make_room.h"
+#include "base/mem/scoped.h"
 #include "tessera/memory.h"
 #include "base/mem/mem_watch.h"
 #include "base/mem/named.h"
@@ -19,12 +20,13 @@ static const uint64_t freed_magic = 0x6672656564626c6bu;
 
 typedef struct block_header {
     uint64_t magic;
+    tess_mem *mem;
     size_t bytes;
     void *base;          /* the address that malloc or mmap returned */
     size_t mapped_bytes; /* 0: the block came from malloc */
     tess_pool pool;
     uint16_t watch, name; /* the watch that counted the block (0: none), and the index of its name there */
-    char padding[ALIGNMENT - 4 * 8 - 8];
+    char padding[ALIGNMENT - 5 * 8 - 8];
 } block_header;
 
 _Static_assert(sizeof(block_header) == ALIGNMENT, "the header keeps the block aligned");
@@ -210,6 +212,7 @@ tess_status tess_mem_alloc(tess_mem *mem, tess_pool pool, size_t bytes, const ch
     TESS_CHECK(header != NULL, TESS_E_NOMEM, "cannot allocate %zu bytes for %s (pool %s, %zu bytes in use)%s", bytes,
                what, tess_pool_name(pool), tess_mem_stats(mem, pool).bytes, tess_os_address_space_hint(hint));
     header->magic = block_magic;
+    header->mem = mem;
     header->bytes = bytes;
     header->pool = pool;
     pthread_mutex_lock(&mem->lock);
@@ -284,6 +287,21 @@ void tess_mem_free(tess_mem *mem, void *block)
         munmap(header->base, header->mapped_bytes);
     else
         free(header->base);
+}
+
+void tess_mem_drop(void *variable)
+{
+    void *block;
+    memcpy(&block, variable, sizeof(block));
+    if (block != NULL)
+        tess_mem_free(header_of(block)->mem, block);
+}
+
+void tess_malloc_drop(void *variable)
+{
+    void *memory;
+    memcpy(&memory, variable, sizeof(memory));
+    free(memory);
 }
 
 void tess_mem_count(tess_mem *mem, tess_pool pool, int64_t bytes)

@@ -275,9 +275,7 @@ tess_status tess_os_write_atomic(const char *path, const void *data, size_t size
 
 tess_status tess_os_copy(const char *from, const char *to)
 {
-    tess_mapping file;
+    TESS_AUTO(tess_os_unmap) tess_mapping file = {0};
     TESS_TRY(tess_os_map(from, &file));
-    tess_status status = tess_os_write_atomic(to, file.data != NULL ? (const void *)file.data : "", file.size);
-    tess_os_unmap(&file);
-    return status;
+    return tess_os_write_atomic(to, file.data != NULL ? (const void *)file.data : "", file.size);
 }

@@ -3,6 +3,7 @@
 #ifndef TESS_BASE_OS_OS_H
 #define TESS_BASE_OS_OS_H
 
+#include "base/mem/scoped.h"
 #include "tessera/memory.h"
 
 double tess_os_now_s(void);    /* monotonic */

@@ -59,11 +59,9 @@ tess_status tess_os_map_shared(int fd, size_t offset, size_t size, void **addres
 
 tess_status tess_os_share(const char *name, size_t size, void **address)
 {
-    int fd;
+    TESS_AUTO(tess_os_close) int fd = -1;
     TESS_TRY(tess_os_memfd(name, size, &fd));
-    tess_status status = tess_os_map_shared(fd, 0, size, address);
-    tess_os_close(&fd);
-    return status;
+    return tess_os_map_shared(fd, 0, size, address);
 }
 
 tess_status tess_os_map_new(const char *path, size_t size, void **address)

@@ -28,15 +28,12 @@ static tess_status write_blocks(int fd, const char *folder, size_t most_bytes, d
 
 tess_status tess_os_write_rate(const char *folder, size_t most_bytes, double most_s, double *bytes_per_s)
 {
-    void *block;
+    TESS_AUTO(tess_malloc_drop) void *block = NULL;
     TESS_CHECK(posix_memalign(&block, WRITE_ALIGNMENT, WRITE_BLOCK) == 0, TESS_E_NOMEM, "no memory to write from");
     memset(block, 0x5a, WRITE_BLOCK); /* not zeroes, which a compressing disk would write too fast */
-    int fd = tess_os_open_nameless(folder, O_WRONLY | O_DIRECT);
+    TESS_AUTO(tess_os_close) int fd = tess_os_open_nameless(folder, O_WRONLY | O_DIRECT);
     if (fd < 0 && errno == EINVAL)
         fd = tess_os_open_nameless(folder, O_WRONLY);
-    tess_status status =
-        fd < 0 ? tess_os_error("write in", folder) : write_blocks(fd, folder, most_bytes, most_s, block, bytes_per_s);
-    tess_os_close(&fd);
-    free(block);
-    return status;
+    return fd < 0 ? tess_os_error("write in", folder)
+                  : write_blocks(fd, folder, most_bytes, most_s, block, bytes_per_s);
 }

@@ -58,21 +58,20 @@ static tess_status put_items(tess_buffer *out, const json_t *list, json_t *keys)
 static tess_status put_value(tess_buffer *out, const char *before, const json_t *value)
 {
     size_t i;
-    json_t *item, *keys = json_object();
+    json_t *item;
+    json_auto_t *keys = json_object();
     json_array_foreach (value, i, item)
         json_object_update_missing(keys, item);
     const bool is_table = json_is_object(value) || json_object_size(keys) > 0;
-    tess_status status = tess_buffer_printf(out, "%s%s", before, is_table ? "<table>" : "");
-    if (status == TESS_OK)
-        status = json_is_object(value)  ? put_members(out, (json_t *)value)
-                 : json_is_array(value) ? put_items(out, value, keys)
-                 : json_is_string(value)
-                     ? put_text(out, "", json_string_value(value))
-                     : tess_form_print(out, (tess_form_part[]){{.text = "{}"}, {NULL, NULL}}, 0, value);
-    if (status == TESS_OK && is_table)
-        status = tess_buffer_printf(out, "\n</table>\n");
-    json_decref(keys);
-    return status;
+    TESS_TRY(tess_buffer_printf(out, "%s%s", before, is_table ? "<table>" : ""));
+    TESS_TRY(json_is_object(value)  ? put_members(out, (json_t *)value)
+             : json_is_array(value) ? put_items(out, value, keys)
+             : json_is_string(value)
+                 ? put_text(out, "", json_string_value(value))
+                 : tess_form_print(out, (tess_form_part[]){{.text = "{}"}, {NULL, NULL}}, 0, value));
+    if (is_table)
+        TESS_TRY(tess_buffer_printf(out, "\n</table>\n"));
+    return TESS_OK;
 }
 
 tess_status report_html(const json_t *report, tess_buffer *out)

@@ -180,10 +180,8 @@ static tess_status collect_members(page *p, const char *identity, json_t *object
 
 static tess_status collect_object(page *p, const char *identity, json_t *object)
 {
-    json_t *seen = json_object();
-    tess_status status = collect_members(p, identity, object, seen);
-    json_decref(seen);
-    return status;
+    json_auto_t *seen = json_object();
+    return collect_members(p, identity, object, seen);
 }
 
 /* Adds the samples of a list of objects. Labels of a list in a list begin with its key. If two items have the same

@@ -121,27 +121,21 @@ tess_status tess_json_parse_record(const char *text, size_t size, const char *wh
     const char *half = find_half_pair(text, text + size);
     if (half == NULL)
         return parse(text, size, what, JSON_ALLOW_NUL, out);
-    char *whole = malloc(size);
+    TESS_AUTO(tess_malloc_drop) char *whole = malloc(size);
     TESS_CHECK(whole != NULL, TESS_E_NOMEM, "%s: no memory for %zu bytes of JSON", what, size);
     memcpy(whole, text, size);
     for (; half != NULL; half = find_half_pair(half + 6, text + size))
         memcpy(whole + (half - text), "\\ufffd", 6);
-    tess_status status = parse(whole, size, what, JSON_ALLOW_NUL, out);
-    free(whole);
-    return status;
+    return parse(whole, size, what, JSON_ALLOW_NUL, out);
 }
 
 tess_status tess_json_load(const char *path, size_t limit, json_t **out)
 {
-    tess_mapping file;
+    TESS_AUTO(tess_os_unmap) tess_mapping file = {0};
     TESS_TRY(tess_os_map(path, &file));
-    tess_status status;
-    if (file.size > limit)
-        status = TESS_FAIL(TESS_E_FORMAT, "%s: %zu bytes of JSON; at most %zu are read", path, file.size, limit);
-    else
-        status = tess_json_parse(file.size > 0 ? (const char *)file.data : "", file.size, path, true, out);
-    tess_os_unmap(&file);
-    return status;
+    TESS_CHECK(file.size <= limit, TESS_E_FORMAT, "%s: %zu bytes of JSON; at most %zu are read", path, file.size,
+               limit);
+    return tess_json_parse(file.size > 0 ? (const char *)file.data : "", file.size, path, true, out);
 }
 
 static const char *type_name(const json_t *value)
@@ -278,11 +272,9 @@ static tess_status dump(json_t *json, size_t flags, const char *what, char **tex
 
 tess_status tess_json_print(json_t *json, size_t flags, tess_buffer *out)
 {
-    char *text;
+    TESS_AUTO(tess_malloc_drop) char *text = NULL;
     TESS_TRY(dump(json, flags, "the report", &text));
-    tess_status status = tess_buffer_printf(out, "%s\n", text);
-    free(text);
-    return status;
+    return tess_buffer_printf(out, "%s\n", text);
 }
 
 tess_status tess_json_put(json_t *json, size_t flags, FILE *out)
@@ -296,11 +288,9 @@ tess_status tess_json_put(json_t *json, size_t flags, FILE *out)
 
 tess_status tess_json_write(json_t *json, size_t flags, const char *path)
 {
-    char *text;
+    TESS_AUTO(tess_malloc_drop) char *text = NULL;
     TESS_TRY(dump(json, flags, path, &text));
-    tess_status status = tess_os_write_atomic(path, text, strlen(text));
-    free(text);
-    return status;
+    return tess_os_write_atomic(path, text, strlen(text));
 }
 
 tess_status tess_json_write_in(json_t *json, size_t flags, const char *folder, const char *name)

@@ -74,11 +74,9 @@ tess_status comm_run_in_job(tess_runtime *runtime, const tess_bench_options *opt
     if (options->comm.tune[0] != '\0')
         return comm_tune(runtime, options, report);
     tess_mem *mem = tess_runtime_mem(runtime);
-    void *hosts;
+    TESS_AUTO(tess_mem_drop) void *hosts = NULL;
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)b.ranks, sizeof(int), "hosts of the ranks", &hosts));
     comm_map_of(b.team, hosts, &b.map);
     snprintf(title, sizeof(title), "%d ranks on %d host%s", b.ranks, b.map.n_hosts, b.map.n_hosts == 1 ? "" : "s");
-    tess_status status = comm_bench_table(&b, mem, title);
-    tess_mem_free(mem, hosts);
-    return status;
+    return comm_bench_table(&b, mem, title);
 }

@@ -54,15 +54,13 @@ tess_status kernels_bench_operand(const kernels_bench *bench, int64_t count, tes
 tess_status kernels_bench_integers(const kernels_bench *bench, int64_t count, int64_t factor, int64_t modulus,
                                    void **out)
 {
-    int32_t *list;
+    TESS_AUTO(tess_mem_drop) int32_t *list = NULL;
     size_t bytes = (size_t)count * sizeof(*list);
     TESS_TRY(tess_device_alloc(tess_stream_device(bench->stream), TESS_POOL_MISC, bytes, "bench operand", out));
     TESS_TRY(tess_mem_alloc(bench->mem, TESS_POOL_MISC, bytes, "bench operand", (void **)&list));
     for (int64_t i = 0; i < count; i++)
         list[i] = (int32_t)(i * factor % modulus);
-    tess_status status = tess_upload(bench->stream, *out, list, bytes);
-    tess_mem_free(bench->mem, list);
-    return status;
+    return tess_upload(bench->stream, *out, list, bytes);
 }
 
 void kernels_bench_release(const kernels_bench *bench, void *const *operands, int n)

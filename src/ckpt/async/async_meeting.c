@@ -106,18 +106,15 @@ static tess_status check_files(const char *folder, const json_t *part)
 static tess_status take_part(const async_meeting *m, int host, json_t *part)
 {
     char path[PATH];
-    json_t *more = NULL;
+    json_auto_t *more = NULL;
     part_path(m, host, path);
     while (more == NULL) {
         TESS_TRY(await_file(m, path, "that host's writer has not finished"));
         TESS_TRY(read_part(m, path, host, &more));
         tess_os_remove(path);
     }
-    tess_status status = check_files(m->folder, more);
-    if (status == TESS_OK)
-        status = tess_part_merge(part, more);
-    json_decref(more);
-    return status;
+    TESS_TRY(check_files(m->folder, more));
+    return tess_part_merge(part, more);
 }
 
 static tess_status collect(void *self, tess_status made, json_t *part)

@@ -200,13 +200,10 @@ static tess_status lock_folder(const stage_save *s, int *fd)
 
 static tess_status write_locked(stage_save *s)
 {
-    int fd;
+    TESS_AUTO(tess_os_close) int fd = -1;
     TESS_TRY(lock_folder(s, &fd));
-    tess_status status = write_checkpoint(s);
-    if (status == TESS_OK)
-        status = prune(s);
-    tess_os_close(&fd);
-    return status;
+    TESS_TRY(write_checkpoint(s));
+    return prune(s);
 }
 
 static tess_status run(stage_save *s)

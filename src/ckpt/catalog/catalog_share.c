@@ -108,7 +108,7 @@ static tess_status run_jobs(const tess_catalog *c, tess_threads *threads, const 
 tess_status tess_catalog_read_all(const tess_catalog *c, tess_threads *threads, const tess_catalog_request *requests,
                                   int n)
 {
-    share_job *jobs;
+    TESS_AUTO(tess_mem_drop) share_job *jobs = NULL;
     for (int i = 0; i < n; i++)
         TESS_TRY(tess_catalog_check_request(c, &requests[i]));
     size_t n_jobs = list_jobs(c, requests, n, NULL);
@@ -119,9 +119,6 @@ tess_status tess_catalog_read_all(const tess_catalog *c, tess_threads *threads, 
     size_t first = list_ranges(c, jobs, n_jobs);
     /* Verifies all ranges before reading: otherwise a second thread would verify a range that is already being
      * verified. */
-    tess_status status = run_jobs(c, threads, requests, jobs + first, n_jobs - first);
-    if (status == TESS_OK)
-        status = run_jobs(c, threads, requests, jobs + n_jobs, n_jobs);
-    tess_mem_free(c->mem, jobs);
-    return status;
+    TESS_TRY(run_jobs(c, threads, requests, jobs + first, n_jobs - first));
+    return run_jobs(c, threads, requests, jobs + n_jobs, n_jobs);
 }

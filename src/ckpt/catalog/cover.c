@@ -5,6 +5,8 @@
 
 #include "ckpt/catalog/cover.h"
 
+#include "base/mem/scoped.h"
+
 /* Boxes that cannot be separated along any dimension are compared in pairs, up to a number that takes negligible
  * time. */
 enum { PAIRS_MAX = 2048, DEPTH_MAX = 64 };
@@ -71,18 +73,17 @@ static tess_status list_pieces(tess_mem *mem, const tess_catalog_piece *pieces, 
 tess_status tess_boxes_overlap(tess_mem *mem, int n_dims, const tess_catalog_piece *pieces, int n, int *a, int *b)
 {
     overlap_search s = {.n_dims = n_dims};
-    const tess_catalog_piece **list;
+    TESS_AUTO(tess_mem_drop) const tess_catalog_piece **list = NULL;
     *a = *b = -1;
     if (n < 2)
         return TESS_OK;
     TESS_TRY(list_pieces(mem, pieces, n, &list));
-    tess_status status = search_overlap(&s, list, (size_t)n, 0, 0, 0);
-    if (status == TESS_OK && s.a != NULL) {
+    TESS_TRY(search_overlap(&s, list, (size_t)n, 0, 0, 0));
+    if (s.a != NULL) {
         *a = (int)(s.a - pieces);
         *b = (int)(s.b - pieces);
     }
-    tess_mem_free(mem, list);
-    return status;
+    return TESS_OK;
 }
 
 /* A position along a dimension where a piece begins or ends, and by how much the number of covered elements changes

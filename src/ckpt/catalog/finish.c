@@ -45,7 +45,8 @@ static tess_status reorder(tess_mem *mem, void **array, size_t n, size_t size, c
 /* Sorts tensors by name, and updates the tensor index of each piece. */
 static tess_status sort_tensors(tess_catalog *c)
 {
-    int *order, *place;
+    int *place;
+    TESS_AUTO(tess_mem_drop) int *order = NULL;
     size_t n = (size_t)c->n_tensors;
     TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, 2 * n, sizeof(order[0]), "catalog", (void **)&order));
     place = order + n;
@@ -55,16 +56,15 @@ static tess_status sort_tensors(tess_catalog *c)
         qsort_r(order, n, sizeof(order[0]), compare_tensors, c);
     for (size_t i = 0; i < n; i++)
         place[order[i]] = (int)i;
-    tess_status status = reorder(c->mem, (void **)&c->tensors, n, sizeof(c->tensors[0]), order, 1);
-    for (int i = 0; i < c->n_pieces && status == TESS_OK; i++)
+    TESS_TRY(reorder(c->mem, (void **)&c->tensors, n, sizeof(c->tensors[0]), order, 1));
+    for (int i = 0; i < c->n_pieces; i++)
         c->impl->owner[i] = place[c->impl->owner[i]];
-    tess_mem_free(c->mem, order);
-    return status;
+    return TESS_OK;
 }
 
 static tess_status sort_pieces(tess_catalog *c)
 {
-    finish_item *items;
+    TESS_AUTO(tess_mem_drop) finish_item *items = NULL;
     size_t n = (size_t)c->n_pieces;
     TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, n, sizeof(items[0]), "catalog", (void **)&items));
     for (size_t i = 0; i < n; i++)
@@ -75,11 +75,9 @@ static tess_status sort_pieces(tess_catalog *c)
         c->tensors[i].first_piece = c->tensors[i - 1].first_piece + c->tensors[i - 1].n_pieces;
     if (n > 1)
         qsort_r(items, n, sizeof(items[0]), compare_pieces, c);
-    tess_status status = TESS_OK;
     if (n > 0)
-        status = reorder(c->mem, (void **)&c->pieces, n, sizeof(c->pieces[0]), &items[0].piece, 2);
-    tess_mem_free(c->mem, items);
-    return status;
+        TESS_TRY(reorder(c->mem, (void **)&c->pieces, n, sizeof(c->pieces[0]), &items[0].piece, 2));
+    return TESS_OK;
 }
 
 static tess_status check_overlaps(const tess_catalog *c)

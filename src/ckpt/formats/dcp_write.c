@@ -40,22 +40,16 @@ static tess_status put_chunk(const export_stream *stream, const dcp_chunk *chunk
 
 static tess_status write_chunk(export_stream *stream, output *file, dcp_chunk *chunk)
 {
-    tess_buffer pickle = {.mem = stream->out->mem};
-    tess_status status = put_chunk(stream, chunk, &pickle);
-    if (status == TESS_OK)
-        status = write_archive(stream, file, &pickle, chunk, &chunk->place);
-    tess_buffer_free(&pickle);
-    return status;
+    TESS_AUTO(tess_buffer_free) tess_buffer pickle = {.mem = stream->out->mem};
+    TESS_TRY(put_chunk(stream, chunk, &pickle));
+    return write_archive(stream, file, &pickle, chunk, &chunk->place);
 }
 
 static tess_status write_object(export_stream *stream, output *file, dcp_object *object)
 {
-    tess_buffer pickle = {.mem = stream->out->mem};
-    tess_status status = tess_pickle_write(object->value, &pickle);
-    if (status == TESS_OK)
-        status = write_archive(stream, file, &pickle, NULL, &object->place);
-    tess_buffer_free(&pickle);
-    return status;
+    TESS_AUTO(tess_buffer_free) tess_buffer pickle = {.mem = stream->out->mem};
+    TESS_TRY(tess_pickle_write(object->value, &pickle));
+    return write_archive(stream, file, &pickle, NULL, &object->place);
 }
 
 /* Writes chunks [begin, end) of plan->by_file, which are all in one file. The first file also gets the objects. */
@@ -92,13 +86,10 @@ static tess_status write_files(dcp_plan *plan, export_stream *stream, const char
 static tess_status write_metadata(const dcp_plan *plan, const char *folder)
 {
     char path[PATH_SIZE];
-    tess_buffer pickle = {.mem = plan->out->mem};
+    TESS_AUTO(tess_buffer_free) tess_buffer pickle = {.mem = plan->out->mem};
     TESS_TRY(tess_os_join(path, sizeof(path), folder, DCP_METADATA));
-    tess_status status = dcp_put_metadata(plan, &pickle);
-    if (status == TESS_OK)
-        status = tess_os_write_atomic(path, pickle.data, pickle.size);
-    tess_buffer_free(&pickle);
-    return status;
+    TESS_TRY(dcp_put_metadata(plan, &pickle));
+    return tess_os_write_atomic(path, pickle.data, pickle.size);
 }
 
 static void remove_files(const dcp_plan *plan, const char *folder)
@@ -127,13 +118,10 @@ static tess_status write_all(dcp_plan *plan, const char *folder, const tess_writ
 
 tess_status tess_dcp_write(const tess_export *out, const char *folder, const tess_write_options *options)
 {
-    dcp_plan plan;
+    TESS_AUTO(dcp_plan_free) dcp_plan plan = {.out = out};
     TESS_CHECK(!tess_folder_holds(folder, DCP_METADATA), TESS_E_INVALID, "%s: there is a checkpoint already", folder);
     TESS_TRY(tess_catalog_check(out->catalog));
     TESS_TRY(tess_os_make_dirs(folder));
-    tess_status status = dcp_plan_make(out, options->n_files, &plan);
-    if (status == TESS_OK)
-        status = write_all(&plan, folder, options);
-    dcp_plan_free(&plan);
-    return status;
+    TESS_TRY(dcp_plan_make(out, options->n_files, &plan));
+    return write_all(&plan, folder, options);
 }

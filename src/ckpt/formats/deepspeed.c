@@ -256,15 +256,10 @@ static tess_status read_all(deepspeed_reader *reader)
 
 tess_status tess_deepspeed_open(tess_mem *mem, const char *path, tess_catalog **catalog)
 {
-    ds_files files;
+    TESS_AUTO(ds_files_free) ds_files files = {0};
     *catalog = NULL;
     TESS_TRY(ds_list(mem, path, &files));
-    tess_status status = tess_catalog_create(mem, "deepspeed", path, catalog);
-    if (status == TESS_OK) {
-        deepspeed_reader reader = {
-            .catalog = *catalog, .files = &files, .params = {.mem = mem}, .frozen = {.mem = mem}};
-        status = formats_finish(catalog, read_all(&reader));
-    }
-    ds_files_free(&files);
-    return status;
+    TESS_TRY(tess_catalog_create(mem, "deepspeed", path, catalog));
+    deepspeed_reader reader = {.catalog = *catalog, .files = &files, .params = {.mem = mem}, .frozen = {.mem = mem}};
+    return formats_finish(catalog, read_all(&reader));
 }

@@ -26,7 +26,7 @@ tess_status tess_export_read(const tess_export *out, const tess_export_tensor *t
     const tess_catalog_tensor *source = tensor->source;
     int64_t n = tess_box_count(tensor->n_dims, box);
     tess_dtype dtype = strcmp(tensor->dtype, "BF16") == 0 ? TESS_BF16 : TESS_F16;
-    float *values;
+    TESS_AUTO(tess_mem_drop) float *values = NULL;
     if (source == NULL) {
         memcpy(dst, tensor->value, (size_t)tensor->element_bytes);
         return TESS_OK;
@@ -36,11 +36,8 @@ tess_status tess_export_read(const tess_export *out, const tess_export_tensor *t
     if (strcmp(tensor->dtype, "F32") == 0)
         return tess_catalog_read_floats(out->catalog, source, box, dst);
     TESS_TRY(tess_mem_alloc_array(out->mem, TESS_POOL_MISC, (size_t)n, sizeof(float), "conversion", (void **)&values));
-    tess_status status = tess_catalog_read_floats(out->catalog, source, box, values);
-    if (status == TESS_OK)
-        status = tess_st_encode(values, n, dtype, dst);
-    tess_mem_free(out->mem, values);
-    return status;
+    TESS_TRY(tess_catalog_read_floats(out->catalog, source, box, values));
+    return tess_st_encode(values, n, dtype, dst);
 }
 
 /* ---- Blocks ---- */

@@ -211,23 +211,20 @@ static bool enter_dict(void *self, int depth, const char *key)
  * the first rank. */
 static tess_status add_archive(tess_catalog *catalog, const char *path, int rank, const char *prefix)
 {
-    torch_file file;
+    TESS_AUTO(torch_close) torch_file file = {0};
     torch_walk walk = {.left = TORCH_VALUES, .left_meta = TORCH_META_VALUES};
     walk.from = (torch_source){.catalog = catalog, .file = &file, .rank = rank};
     TESS_TRY(torch_open_file(catalog->mem, path, &file));
-    tess_status status = tess_catalog_add_file(catalog, path, file.mapping.size, &walk.from.catalog_file);
-    if (status == TESS_OK)
-        status = torch_add_ranges(&walk.from);
-    if (status == TESS_OK)
-        status = torch_walk_value(&walk, prefix, file.root, rank > 0 ? NULL : meta_object(catalog->meta, prefix));
-    if (status == TESS_OK && prefix[0] == '\0') {
+    TESS_TRY(tess_catalog_add_file(catalog, path, file.mapping.size, &walk.from.catalog_file));
+    TESS_TRY(torch_add_ranges(&walk.from));
+    TESS_TRY(torch_walk_value(&walk, prefix, file.root, rank > 0 ? NULL : meta_object(catalog->meta, prefix)));
+    if (prefix[0] == '\0') {
         char model[256];
         const tess_pickle_value *dict = file.root;
         export_find_dicts(&dict, enter_dict, model, sizeof(model));
         json_object_set_new(catalog->meta, "model_prefix", json_string(model));
     }
-    torch_close(&file);
-    return status;
+    return TESS_OK;
 }
 
 /* Returns the prefix of a group's tensors if the folder has several groups: "model." for
@@ -259,7 +256,7 @@ static tess_status add_ranks(tess_catalog *catalog, const char *folder, const to
 static tess_status add_folder(tess_catalog *catalog, const char *folder)
 {
     char path[4096];
-    torch_rank_file *files;
+    TESS_AUTO(tess_mem_drop) torch_rank_file *files = NULL;
     size_t n;
     int n_model = count_model_files(folder);
     for (int i = 0; i < n_model; i++) {
@@ -269,11 +266,9 @@ static tess_status add_folder(tess_catalog *catalog, const char *folder)
     if (n_model > 0)
         return TESS_OK;
     TESS_TRY(list_ranks(catalog->mem, folder, &files, &n));
-    tess_status status =
-        n > 0 ? add_ranks(catalog, folder, files, n)
-              : TESS_FAIL(TESS_E_NOT_FOUND, "%s: there are no files of torch.save, one a rank, in this folder", folder);
-    tess_mem_free(catalog->mem, files);
-    return status;
+    return n > 0 ? add_ranks(catalog, folder, files, n)
+                 : TESS_FAIL(TESS_E_NOT_FOUND, "%s: there are no files of torch.save, one a rank, in this folder",
+                             folder);
 }
 
 /* If the file was converted from a checkpoint, "meta" contains that checkpoint's meta. Makes it the meta of the

@@ -56,17 +56,12 @@ static tess_status add_tensors(tess_catalog *c, const tess_st_header *header, in
 static tess_status add_file(tess_catalog *c, const char *path, const json_t *weight_map, const char *shard)
 {
     int file;
-    tess_mapping mapping;
-    tess_st_header header;
+    TESS_AUTO(tess_os_unmap) tess_mapping mapping = {0};
+    TESS_AUTO(tess_st_header_free) tess_st_header header = {0};
     TESS_TRY(tess_os_map(path, &mapping));
-    tess_status status = tess_st_header_parse(c->mem, path, mapping.data, mapping.size, &header);
-    if (status == TESS_OK)
-        status = tess_catalog_add_file(c, path, mapping.size, &file);
-    if (status == TESS_OK)
-        status = add_tensors(c, &header, file, weight_map, shard);
-    tess_st_header_free(&header);
-    tess_os_unmap(&mapping);
-    return status;
+    TESS_TRY(tess_st_header_parse(c->mem, path, mapping.data, mapping.size, &header));
+    TESS_TRY(tess_catalog_add_file(c, path, mapping.size, &file));
+    return add_tensors(c, &header, file, weight_map, shard);
 }
 
 static int compare_text(const void *a, const void *b)
@@ -131,20 +126,14 @@ static tess_status check_all_there(const tess_catalog *c, const char *index, jso
 
 static tess_status fill_from_index(tess_catalog *c, const char *path)
 {
-    json_t *index;
+    json_auto_t *index = NULL;
     TESS_TRY(tess_json_load(path, TESS_ST_MAX_HEADER, &index));
     json_t *weight_map = json_object_get(index, "weight_map");
-    tess_status status = TESS_OK;
-    if (!json_is_object(weight_map))
-        status = TESS_FAIL(TESS_E_FORMAT, "%s: no object 'weight_map': not the index of a sharded model", path);
-    if (status == TESS_OK)
-        status = add_shards(c, path, weight_map);
-    if (status == TESS_OK)
-        status = tess_catalog_finish(c);
-    if (status == TESS_OK)
-        status = check_all_there(c, path, weight_map);
-    json_decref(index);
-    return status;
+    TESS_CHECK(json_is_object(weight_map), TESS_E_FORMAT,
+               "%s: no object 'weight_map': not the index of a sharded model", path);
+    TESS_TRY(add_shards(c, path, weight_map));
+    TESS_TRY(tess_catalog_finish(c));
+    return check_all_there(c, path, weight_map);
 }
 
 static tess_status fill(tess_catalog *c)

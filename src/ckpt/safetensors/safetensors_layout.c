@@ -148,22 +148,16 @@ tess_status tess_st_plan_header(const tess_st_plan *plan, const tess_st_tensor *
 /* Formats the index as huggingface_hub does: two spaces, sorted keys, a newline at the end. */
 tess_status tess_st_plan_index(tess_mem *mem, const tess_st_plan *plan, const tess_st_tensor *tensors, tess_buffer *out)
 {
-    layout_item *items;
+    TESS_AUTO(tess_mem_drop) layout_item *items = NULL;
     TESS_TRY(sort_items(mem, tensors, plan->n_entries, NULL, &items));
-    tess_status status =
-        tess_buffer_printf(out, "{\n  \"metadata\": {\n    \"total_size\": %llu\n  },\n  \"weight_map\": {",
-                           (unsigned long long)plan->bytes);
-    for (int i = 0; i < plan->n_entries && status == TESS_OK; i++) {
-        status = tess_buffer_printf(out, "%s\n    ", i > 0 ? "," : "");
-        if (status == TESS_OK)
-            status = append_string(out, items[i].name);
-        if (status == TESS_OK)
-            status = tess_buffer_printf(out, ": \"%s\"", plan->files[plan->places[items[i].entry].file].name);
+    TESS_TRY(tess_buffer_printf(out, "{\n  \"metadata\": {\n    \"total_size\": %llu\n  },\n  \"weight_map\": {",
+                                (unsigned long long)plan->bytes));
+    for (int i = 0; i < plan->n_entries; i++) {
+        TESS_TRY(tess_buffer_printf(out, "%s\n    ", i > 0 ? "," : ""));
+        TESS_TRY(append_string(out, items[i].name));
+        TESS_TRY(tess_buffer_printf(out, ": \"%s\"", plan->files[plan->places[items[i].entry].file].name));
     }
-    if (status == TESS_OK)
-        status = tess_buffer_printf(out, "\n  }\n}\n");
-    tess_mem_free(mem, items);
-    return status;
+    return tess_buffer_printf(out, "\n  }\n}\n");
 }
 
 /* Computes the offsets of tensors, which depend on the size of each file's header. */

@@ -55,35 +55,27 @@ static tess_status write_manifest(const tess_io *io, const char *folder, int64_t
 static tess_status seal(const tess_io *io, const char *folder, int64_t step, const json_t *all,
                         const tess_store_facts *facts)
 {
-    char *text;
-    json_t *manifest = json_pack("{s:i, s:I, s:s, s:i, s:O, s:O, s:O*, s:O*}", "format", TESS_STORE_FORMAT, "step",
-                                 (json_int_t)step, "version", TESS_VERSION, "world_size", facts->world_size, "files",
-                                 json_object_get(all, "files"), "tensors", json_object_get(all, "tensors"), "meta",
-                                 (json_t *)facts->meta, "host", (json_t *)facts->host);
-    tess_status status = tess_part_format(manifest, &text);
-    if (status == TESS_OK)
-        status = write_manifest(io, folder, step, text);
-    free(text);
-    json_decref(manifest);
-    return status;
+    TESS_AUTO(tess_malloc_drop) char *text = NULL;
+    json_auto_t *manifest = json_pack(
+        "{s:i, s:I, s:s, s:i, s:O, s:O, s:O*, s:O*}", "format", TESS_STORE_FORMAT, "step", (json_int_t)step, "version",
+        TESS_VERSION, "world_size", facts->world_size, "files", json_object_get(all, "files"), "tensors",
+        json_object_get(all, "tensors"), "meta", (json_t *)facts->meta, "host", (json_t *)facts->host);
+    TESS_TRY(tess_part_format(manifest, &text));
+    return write_manifest(io, folder, step, text);
 }
 
 tess_status tess_store_seal(const tess_io *io, const char *dir, int64_t step, json_t *const *parts, int n_parts,
                             const tess_store_facts *facts)
 {
     char folder[TESS_CKPT_PATH];
-    json_t *all;
+    json_auto_t *all = NULL;
     TESS_TRY(tess_ckpt_folder(dir, step, TESS_CKPT_TEMPORARY, folder));
     TESS_TRY(tess_part_create(&all));
-    tess_status status = TESS_OK;
-    for (int i = 0; i < n_parts && status == TESS_OK; i++)
-        status = tess_part_merge(all, parts[i]);
-    if (status == TESS_OK && facts->host == NULL)
-        status = tess_part_check_complete(all);
-    if (status == TESS_OK)
-        status = seal(io, folder, step, all, facts);
-    json_decref(all);
-    return status;
+    for (int i = 0; i < n_parts; i++)
+        TESS_TRY(tess_part_merge(all, parts[i]));
+    if (facts->host == NULL)
+        TESS_TRY(tess_part_check_complete(all));
+    return seal(io, folder, step, all, facts);
 }
 
 tess_status tess_store_commit(const tess_io *io, const char *dir, int64_t step, json_t *const *parts, int n_parts,

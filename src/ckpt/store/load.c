@@ -237,18 +237,17 @@ static tess_status share_verification(const load *l)
 {
     tess_team *team = l->options.hosts->mine;
     int n_ranks = tess_team_size(team), me = tess_team_rank(team);
-    tess_box *boxes = NULL;
+    TESS_AUTO(tess_mem_drop) tess_box *boxes = NULL;
     if (n_ranks == 1 || l->n == 0)
         return TESS_OK;
-    tess_status status = tess_store_gather_boxes(l->mem, team, l->tensors, l->n, &boxes);
-    for (int i = 0; i < l->n && status == TESS_OK; i++) {
+    TESS_TRY(tess_store_gather_boxes(l->mem, team, l->tensors, l->n, &boxes));
+    for (int i = 0; i < l->n; i++) {
         const tess_catalog_tensor *t = l->requests[i].tensor;
         for (int k = t->first_piece; k < t->first_piece + t->n_pieces; k++)
             if (verifier_of(&boxes[i], n_ranks, l->n, t, &l->catalog->pieces[k], k) != me)
                 tess_catalog_trust(l->catalog, k);
     }
-    tess_mem_free(l->mem, boxes);
-    return status;
+    return TESS_OK;
 }
 
 /* ---- The whole load ---- */

@@ -173,12 +173,10 @@ tess_status tess_store_catalog(tess_mem *mem, const char *folder, const json_t *
 
 static tess_status open_folder(tess_mem *mem, const char *folder, int64_t step, tess_catalog **catalog)
 {
-    json_t *manifest;
+    json_auto_t *manifest = NULL;
     *catalog = NULL;
     TESS_TRY(tess_store_open_manifest(folder, step, &manifest));
-    tess_status status = tess_store_catalog(mem, folder, manifest, catalog);
-    json_decref(manifest);
-    return status;
+    return tess_store_catalog(mem, folder, manifest, catalog);
 }
 
 tess_status tess_store_open(tess_mem *mem, const char *folder, tess_catalog **catalog)
@@ -192,11 +190,9 @@ tess_status tess_store_open(tess_mem *mem, const char *folder, tess_catalog **ca
 
 tess_status tess_ckpt_verify_step(tess_mem *mem, const char *dir, int64_t step)
 {
-    tess_catalog *catalog;
+    TESS_AUTO(tess_catalog_destroy) tess_catalog *catalog = NULL;
     TESS_TRY(tess_ckpt_open_step(mem, dir, step, &catalog));
-    tess_status status = tess_catalog_verify(catalog, NULL);
-    tess_catalog_destroy(&catalog);
-    return status;
+    return tess_catalog_verify(catalog, NULL);
 }
 
 tess_status tess_ckpt_open_step(tess_mem *mem, const char *dir, int64_t step, tess_catalog **catalog)

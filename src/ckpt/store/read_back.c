@@ -95,10 +95,8 @@ void tess_ckpt_note_good(const tess_ckpt_pruner *p, const char *dir, int64_t ste
 
 tess_status tess_store_verify_part(tess_mem *mem, const char *folder, const json_t *part)
 {
-    tess_catalog *catalog;
+    TESS_AUTO(tess_catalog_destroy) tess_catalog *catalog = NULL;
     TESS_TRY(tess_store_catalog(mem, folder, part, &catalog));
     catalog->part = true; /* the rest of the checkpoint is in other parts */
-    tess_status status = tess_catalog_verify(catalog, NULL);
-    tess_catalog_destroy(&catalog);
-    return status;
+    return tess_catalog_verify(catalog, NULL);
 }

@@ -142,17 +142,13 @@ static tess_status gather(const rank_save *s, const char *text, size_t words, js
 static tess_status collect(void *self, tess_status made, json_t *part)
 {
     const rank_save *s = self;
-    char *text = NULL;
+    TESS_AUTO(tess_malloc_drop) char *text = NULL;
     if (tess_agree_world(s->team) == 1)
         return made;
-    tess_status status = tess_team_agree(s->team, made == TESS_OK ? tess_part_format(part, &text) : made);
+    TESS_TRY(tess_team_agree(s->team, made == TESS_OK ? tess_part_format(part, &text) : made));
     int64_t words = text != NULL ? (int64_t)(strlen(text) / sizeof(int64_t)) + 1 : 0;
-    if (status == TESS_OK)
-        status = tess_all_reduce(s->team, &words, &words, 1, TESS_I64, TESS_MAX, NULL);
-    if (status == TESS_OK)
-        status = gather(s, text, (size_t)words, part);
-    free(text);
-    return status;
+    TESS_TRY(tess_all_reduce(s->team, &words, &words, 1, TESS_I64, TESS_MAX, NULL));
+    return gather(s, text, (size_t)words, part);
 }
 
 /* ---- The whole save ---- */

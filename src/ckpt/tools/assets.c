@@ -45,11 +45,9 @@ static tess_status emit_scalar(tess_buffer *out, const json_t *value)
         tess_format_double(json_real_value(value), text, sizeof(text));
         return tess_buffer_printf(out, "%s%s", text, strpbrk(text, ".en") == NULL ? ".0" : "");
     }
-    char *dumped = json_dumps(value, JSON_ENCODE_ANY);
+    TESS_AUTO(tess_malloc_drop) char *dumped = json_dumps(value, JSON_ENCODE_ANY);
     TESS_CHECK(dumped != NULL, TESS_E_NOMEM, "config.json");
-    tess_status status = tess_buffer_printf(out, "%s", dumped);
-    free(dumped);
-    return status;
+    return tess_buffer_printf(out, "%s", dumped);
 }
 
 /* Appends a value in the format of Python's json.dumps(indent=2). */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/core/flat.h"
+#include "base/mem/scoped.h"
 #include "ckpt/safetensors/safetensors.h"
 
 enum { SLICE_BYTES = 16 << 20, BLOCK = 1024 };
@@ -245,12 +246,8 @@ tess_status tess_ckpt_diff(const tess_catalog *a, const tess_catalog *b, const t
 {
     const tess_export_options names = {.names = TESS_NAMES_TESSERA,
                                        .model_only = options != NULL && options->model_only};
-    tess_export *x, *y = NULL;
+    TESS_AUTO(tess_export_destroy) tess_export *x = NULL, *y = NULL;
     TESS_TRY(tess_export_create(a, &names, &x));
-    tess_status status = tess_export_create(b, &names, &y);
-    if (status == TESS_OK)
-        status = tess_export_diff(x, y, options, summary);
-    tess_export_destroy(&y);
-    tess_export_destroy(&x);
-    return status;
+    TESS_TRY(tess_export_create(b, &names, &y));
+    return tess_export_diff(x, y, options, summary);
 }

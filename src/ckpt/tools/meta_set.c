@@ -77,15 +77,13 @@ tess_status tess_meta_set(json_t *meta, const char *assignment, bool may_add)
     const json_t *old = json_object_get(object, last);
     if (old == NULL && !may_add)
         return fail_unknown(object, last, assignment);
-    json_t *value = json_loads(assignment + n + 1, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
+    json_auto_t *value = json_loads(assignment + n + 1, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
     value = value != NULL ? value : json_string(assignment + n + 1);
     TESS_CHECK(value != NULL, TESS_E_INVALID, "%.200s: the value is no valid UTF-8", assignment);
-    tess_status status = TESS_OK;
     if (old != NULL && !json_is_null(old) && strcmp(type_name(old), type_name(value)) != 0)
-        status = TESS_FAIL(TESS_E_INVALID, "%.200s: the value there is %s, not %s", assignment, type_name(old),
-                           type_name(value));
+        return TESS_FAIL(TESS_E_INVALID, "%.200s: the value there is %s, not %s", assignment, type_name(old),
+                         type_name(value));
     else if (json_object_set(object, last, value) != 0)
-        status = TESS_FAIL(TESS_E_NOMEM, "%.200s", assignment);
-    json_decref(value);
-    return status;
+        return TESS_FAIL(TESS_E_NOMEM, "%.200s", assignment);
+    return TESS_OK;
 }

@@ -13,18 +13,16 @@ enum { PATH_SIZE = 4096, POINTER_LIMIT = 64 };
 static tess_status verify(const tess_ckpt_list *list, const tess_ckpt_item *item, const tess_catalog_visitor *visitor)
 {
     char path[PATH_SIZE];
-    tess_catalog *catalog;
+    TESS_AUTO(tess_catalog_destroy) tess_catalog *catalog = NULL;
     tess_catalog_visitor only = {.self = visitor != NULL ? visitor->self : NULL,
                                  .progress = visitor != NULL ? visitor->progress : NULL};
     TESS_TRY(tess_ckpt_item_path(list, item, path, sizeof(path)));
     TESS_TRY(tess_catalog_open(list->mem, path, &catalog));
-    tess_status status = catalog->part ? TESS_FAIL(TESS_E_UNSUPPORTED,
-                                                   "%s is one host's part of a checkpoint: which steps all hosts have "
-                                                   "is not known here; checkpoint.keep_latest_k prunes them",
-                                                   path)
-                                       : tess_catalog_verify(catalog, &only);
-    tess_catalog_destroy(&catalog);
-    return status;
+    return catalog->part ? TESS_FAIL(TESS_E_UNSUPPORTED,
+                                     "%s is one host's part of a checkpoint: which steps all hosts have "
+                                     "is not known here; checkpoint.keep_latest_k prunes them",
+                                     path)
+                         : tess_catalog_verify(catalog, &only);
 }
 
 /* Finds the newest `keep` good checkpoints. A damaged one is marked as DAMAGED in the list. */

@@ -105,22 +105,19 @@ static void report_check(void *self, uint64_t done, uint64_t all)
 static tess_status compare(rewriting *r, const tess_export_options *as)
 {
     const tess_export_options names = {.names = as->names, .model_only = as->model_only};
-    tess_catalog *catalog;
-    tess_export *written = NULL;
+    TESS_AUTO(tess_catalog_destroy) tess_catalog *catalog = NULL;
+    TESS_AUTO(tess_export_destroy) tess_export *written = NULL;
     tess_diff_summary summary;
     check c = {.r = r};
     const tess_diff_options options = {.bits_only = true, .self = &c, .tensor = look_at, .progress = report_check};
     TESS_TRY(tess_catalog_open(r->mem, r->result->path, &catalog));
-    tess_status status = tess_export_create(catalog, &names, &written);
-    if (status == TESS_OK)
-        status = tess_export_diff(r->export, written, &options, &summary);
-    if (status == TESS_OK && c.first[0] != '\0')
-        status =
-            TESS_FAIL(TESS_E_IO, "%s: tensor '%s' does not read back as it was written: the disk or memory is at fault",
-                      r->result->path, c.first);
-    tess_export_destroy(&written);
-    tess_catalog_destroy(&catalog);
-    return status;
+    TESS_TRY(tess_export_create(catalog, &names, &written));
+    TESS_TRY(tess_export_diff(r->export, written, &options, &summary));
+    if (c.first[0] != '\0')
+        return TESS_FAIL(TESS_E_IO,
+                         "%s: tensor '%s' does not read back as it was written: the disk or memory is at fault",
+                         r->result->path, c.first);
+    return TESS_OK;
 }
 
 static tess_status write_and_check(rewriting *r, tess_export *export, const tess_export_options *as)
@@ -162,7 +159,7 @@ static tess_status rewrite(rewriting *r, const tess_catalog *catalog)
         as.names = TESS_NAMES_SAME;
     else if (bare && o->target != TESS_TO_TESSERA)
         as.names = TESS_NAMES_BARE;
-    tess_export *export;
+    TESS_AUTO(tess_export_destroy) tess_export *export = NULL;
     snprintf(r->result->source, sizeof(r->result->source), "%s", catalog->format);
     TESS_TRY(check_complete(catalog));
     if (o->target == TESS_TO_HF)
@@ -172,11 +169,8 @@ static tess_status rewrite(rewriting *r, const tess_catalog *catalog)
     as.model = r->model;
     TESS_TRY(tess_export_create(catalog, &as, &export));
     r->export = export;
-    tess_status status = r->model != NULL ? rewrite_check_model(r) : TESS_OK;
-    if (status == TESS_OK)
-        status = write_and_check(r, export, &as);
-    tess_export_destroy(&export);
-    return status;
+    TESS_TRY(r->model != NULL ? rewrite_check_model(r) : TESS_OK);
+    return write_and_check(r, export, &as);
 }
 
 tess_status tess_ckpt_rewrite(tess_mem *mem, const char *in, const char *out, const tess_rewrite_options *options,

@@ -119,15 +119,15 @@ static tess_status list_tensors(weights *w)
 {
     const tess_export *e = w->r->export;
     const tess_catalog *c = e->catalog;
-    const tess_catalog_tensor **in_files;
-    const tess_export_tensor **exported;
+    TESS_AUTO(tess_mem_drop) const tess_catalog_tensor **in_files = NULL;
+    TESS_AUTO(tess_mem_drop) const tess_export_tensor **exported = NULL;
     int n = 0;
     TESS_TRY(tess_mem_alloc_array(w->r->mem, TESS_POOL_MISC, (size_t)c->n_tensors, sizeof(exported[0]),
                                   "order of tensors", (void **)&exported));
     for (int i = 0; i < e->n_tensors; i++)
         exported[e->tensors[i].source - c->tensors] = &e->tensors[i];
-    tess_status status = tess_catalog_tensors_in_files(c, &in_files);
-    for (int i = 0; i < c->n_tensors && status == TESS_OK; i++) {
+    TESS_TRY(tess_catalog_tensors_in_files(c, &in_files));
+    for (int i = 0; i < c->n_tensors; i++) {
         const tess_export_tensor *t = exported[in_files[i] - c->tensors];
         if (t == NULL)
             continue;
@@ -139,10 +139,7 @@ static tess_status list_tensors(weights *w)
             !tess_st_dtype_is_float(t->dtype))
             rewrite_report(w->r, "tensor '%s' stays %s", t->name, t->dtype);
     }
-    if (status == TESS_OK)
-        tess_mem_free(c->mem, in_files);
-    tess_mem_free(w->r->mem, exported);
-    return status;
+    return TESS_OK;
 }
 
 static tess_status put_tensors(weights *w)

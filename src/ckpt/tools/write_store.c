@@ -57,13 +57,11 @@ static void describe_file(store_writer *w, int number)
 static tess_status write_file(store_writer *w, int number)
 {
     char file[32];
-    json_t *part;
+    json_auto_t *part = NULL;
     snprintf(file, sizeof(file), "rank-%05d.data", number);
     describe_file(w, number);
     TESS_TRY(tess_store_write_part(w->r->mem, NULL, w->folder, file, w->pieces, w->r->export->n_tensors, &part));
-    tess_status status = tess_part_merge(w->part, part);
-    json_decref(part);
-    return status;
+    return tess_part_merge(w->part, part);
 }
 
 /* ---- The checkpoint */

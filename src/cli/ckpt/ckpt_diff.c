@@ -96,15 +96,10 @@ static tess_status compare(comparison *c, const char *path_a, const char *path_b
                                  .self = c,
                                  .tensor = show_tensor,
                                  .progress = report_progress};
-    tess_catalog *a = NULL, *b = NULL;
-    tess_status status = tess_catalog_open(c->mem, path_a, &a);
-    if (status == TESS_OK)
-        status = tess_catalog_open(c->mem, path_b, &b);
-    if (status == TESS_OK)
-        status = tess_ckpt_diff(a, b, &options, summary);
-    tess_catalog_destroy(&a);
-    tess_catalog_destroy(&b);
-    return status;
+    TESS_AUTO(tess_catalog_destroy) tess_catalog *a = NULL, *b = NULL;
+    TESS_TRY(tess_catalog_open(c->mem, path_a, &a));
+    TESS_TRY(tess_catalog_open(c->mem, path_b, &b));
+    return tess_ckpt_diff(a, b, &options, summary);
 }
 
 static int run(tess_mem *mem, int argc, char **argv)

@@ -113,15 +113,13 @@ static tess_status verify_newest(verification *v, const tess_ckpt_list *list)
 /* Verifies a folder of checkpoints, or a single checkpoint. */
 static tess_status verify_path(verification *v, const char *path)
 {
-    tess_ckpt_list list;
+    TESS_AUTO(tess_ckpt_list_free) tess_ckpt_list list = {0};
     if (!tess_os_is_dir(path) || tess_ckpt_list_read(v->mem, path, &list) != TESS_OK)
         return verify_one(v, path);
     bool one = list.n == 1 && strcmp(list.items[0].name, ".") == 0;
-    tess_status status = one                 ? verify_item(v, &list, &list.items[0])
-                         : v->newest != NULL ? verify_newest(v, &list)
-                                             : verify_items(v, &list);
-    tess_ckpt_list_free(&list);
-    return status;
+    return one                 ? verify_item(v, &list, &list.items[0])
+           : v->newest != NULL ? verify_newest(v, &list)
+                               : verify_items(v, &list);
 }
 
 static int run(tess_mem *mem, int argc, char **argv)

@@ -33,34 +33,25 @@ static tess_status read_files(tess_survey *survey, const tess_log_files *files)
 
 static tess_status read_names(tess_survey *survey, char *const *names, int n)
 {
-    tess_log_files files;
-    tess_status status = tess_log_files_find(survey->mem, names, n, &files);
-    if (status == TESS_OK)
-        status = read_files(survey, &files);
-    tess_log_files_free(&files);
-    return status;
+    TESS_AUTO(tess_log_files_free) tess_log_files files = {0};
+    TESS_TRY(tess_log_files_find(survey->mem, names, n, &files));
+    return read_files(survey, &files);
 }
 
 static tess_status examine(tess_mem *mem, tess_knowledge *knowledge, const log_options *o, char *const *names,
                            int n_names, tess_buffer *out, int *code)
 {
-    tess_survey survey;
+    TESS_AUTO(tess_survey_free) tess_survey survey = {0};
     tess_log_diagnosis diagnosis;
     int world = (int)o->world;
-    tess_status status = tess_survey_begin(mem, knowledge, &survey);
-    if (status == TESS_OK)
-        status = read_names(&survey, names, n_names);
-    if (status == TESS_OK && world > 0 && world < survey.n_ranks)
+    TESS_TRY(tess_survey_begin(mem, knowledge, &survey));
+    TESS_TRY(read_names(&survey, names, n_names));
+    if (world > 0 && world < survey.n_ranks)
         fprintf(stderr, "warning: --world %d: rank %d is in these logs, so there are at least %d ranks\n", world,
                 survey.n_ranks - 1, survey.n_ranks);
-    if (status == TESS_OK)
-        status = tess_log_diagnose(&survey, world, &diagnosis);
-    if (status == TESS_OK) {
-        *code = diagnosis.kind == TESS_LOG_NOTHING ? CLI_DOCTOR_FINDS : TESS_EXIT_OK;
-        status = tess_log_print(&survey, &diagnosis, o->json != NULL, out);
-    }
-    tess_survey_free(&survey);
-    return status;
+    TESS_TRY(tess_log_diagnose(&survey, world, &diagnosis));
+    *code = diagnosis.kind == TESS_LOG_NOTHING ? CLI_DOCTOR_FINDS : TESS_EXIT_OK;
+    return tess_log_print(&survey, &diagnosis, o->json != NULL, out);
 }
 
 static tess_status list(const tess_knowledge *knowledge, tess_buffer *out)

@@ -29,18 +29,15 @@ static int list_checks(void)
 /* Writes a JSON report to the file, or to standard output. */
 static tess_status write_json(const screen *s, const tess_probe_report *report)
 {
-    tess_buffer text = {.mem = s->mem};
+    TESS_AUTO(tess_buffer_free) tess_buffer text = {.mem = s->mem};
     TESS_TRY(tess_probe_print(report, 0, &text));
     if (s->json[0] == '\0')
         return cli_print_text(TESS_OK, &text);
     FILE *file = fopen(s->json, "we");
-    tess_status status = file != NULL ? TESS_OK : tess_os_error("create", s->json);
-    if (file != NULL && fwrite(text.data, 1, text.size, file) != text.size)
-        status = tess_os_error("write", s->json);
-    if (file != NULL && fclose(file) != 0 && status == TESS_OK)
-        status = tess_os_error("write", s->json);
-    tess_buffer_free(&text);
-    return status;
+    if (file == NULL)
+        return tess_os_error("create", s->json);
+    bool written = fwrite(text.data, 1, text.size, file) == text.size;
+    return fclose(file) == 0 && written ? TESS_OK : tess_os_error("write", s->json);
 }
 
 static int show(void *self, const tess_probe_report *report)

@@ -41,20 +41,14 @@ static tess_status print(const top_options *o, const tess_top_snapshot *now, con
 /* Shows one snapshot; --interval gives rates between two snapshots. */
 static tess_status show(const top_options *o, tess_mem *mem, const tess_live_job *live)
 {
-    tess_top_snapshot *now = NULL, *before = NULL;
-    tess_status status = TESS_OK;
+    TESS_AUTO(tess_top_snapshot_destroy) tess_top_snapshot *now = NULL, *before = NULL;
     if (o->interval != NULL) {
-        status = tess_top_snapshot_take(mem, live, &before);
+        TESS_TRY(tess_top_snapshot_take(mem, live, &before));
         struct timespec pause = {(time_t)o->interval_s, (long)((o->interval_s - (double)(time_t)o->interval_s) * 1e9)};
         nanosleep(&pause, NULL);
     }
-    if (status == TESS_OK)
-        status = tess_top_snapshot_take(mem, live, &now);
-    if (status == TESS_OK)
-        status = print(o, now, before);
-    tess_top_snapshot_destroy(&now);
-    tess_top_snapshot_destroy(&before);
-    return status;
+    TESS_TRY(tess_top_snapshot_take(mem, live, &now));
+    return print(o, now, before);
 }
 
 static tess_status show_all(const top_options *o, tess_mem *mem)

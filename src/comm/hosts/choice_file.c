@@ -182,14 +182,12 @@ static tess_status check_complete(const tess_tuning *tuning)
 
 tess_status tess_tuning_write(const tess_tuning *tuning, const tess_tuning_fact *facts, int n_facts, const char *path)
 {
-    char *text = NULL;
+    TESS_AUTO(tess_malloc_drop) char *text = NULL;
     size_t size;
     TESS_TRY(check_complete(tuning));
     FILE *out = open_memstream(&text, &size);
     TESS_CHECK(out != NULL, TESS_E_NOMEM, "%s: no memory to write the tuning table", path);
     write_document(out, tuning, facts, n_facts);
-    tess_status status = fclose(out) == 0 ? tess_os_write_atomic(path, text, size)
-                                          : TESS_FAIL(TESS_E_NOMEM, "%s: no memory to write the tuning table", path);
-    free(text);
-    return status;
+    return fclose(out) == 0 ? tess_os_write_atomic(path, text, size)
+                            : TESS_FAIL(TESS_E_NOMEM, "%s: no memory to write the tuning table", path);
 }

@@ -1,6 +1,7 @@
 #include "comm/rehearsal/rehearsal_messages.h"
 
 #include "base/core/rng.h"
+#include "base/mem/scoped.h"
 #include "comm/comm_impl.h"
 
 static bool is_for(const tess_fingerprint *line, tess_trace_op kind, int peer)
@@ -80,18 +81,16 @@ static tess_status gather_and_report(tess_team *team, const tess_fingerprint *li
 {
     tess_mem *mem = team->runtime->mem;
     int64_t room = (int64_t)n;
-    tess_fingerprint *all, *mine;
+    tess_fingerprint *mine;
+    TESS_AUTO(tess_mem_drop) tess_fingerprint *all = NULL;
     TESS_TRY(tess_all_reduce(team, &room, &room, 1, TESS_I64, TESS_MAX, NULL));
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)room * (size_t)team->size, sizeof(*all), "messages",
                                   (void **)&all));
     mine = all + (size_t)room * (size_t)team->rank;
     for (size_t i = 0; i < n; i++)
         mine[i] = lines[i];
-    tess_status status = tess_all_gather(team, mine, all, (size_t)room * sizeof(*all), TESS_U8, NULL);
-    if (status == TESS_OK)
-        status = report(team, all, (size_t)room);
-    tess_mem_free(mem, all);
-    return status;
+    TESS_TRY(tess_all_gather(team, mine, all, (size_t)room * sizeof(*all), TESS_U8, NULL));
+    return report(team, all, (size_t)room);
 }
 
 /* ---- Whether ---- */

@@ -141,11 +141,9 @@ static tess_status read_config(tess_mesh_plan *plan, tess_config *config, const 
 static tess_status axes_of_config(tess_mesh_plan *plan, const tess_mesh_request *request,
                                   const tess_launch_hosts *hosts, int *world, tess_axis_list *axes)
 {
-    tess_config config;
+    TESS_AUTO(tess_config_free) tess_config config = {0};
     TESS_TRY(tess_config_load(plan->mem, request->config, request->overrides, request->n_overrides, &config));
-    tess_status status = read_config(plan, &config, hosts, world, axes);
-    tess_config_free(&config);
-    return status;
+    return read_config(plan, &config, hosts, world, axes);
 }
 
 static tess_status make(tess_mesh_plan *plan, const tess_mesh_request *request, tess_launch_hosts *hosts)
@@ -167,12 +165,10 @@ static tess_status make(tess_mesh_plan *plan, const tess_mesh_request *request, 
 
 tess_status tess_mesh_plan_make(tess_mem *mem, const tess_mesh_request *request, tess_mesh_plan *plan)
 {
-    tess_launch_hosts *hosts;
+    TESS_AUTO(tess_mem_drop) tess_launch_hosts *hosts = NULL;
     *plan = (tess_mesh_plan){.mem = mem, .axis = -1};
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*hosts), "hosts", (void **)&hosts));
-    tess_status status = make(plan, request, hosts);
-    tess_mem_free(mem, hosts);
-    return status;
+    return make(plan, request, hosts);
 }
 
 void tess_mesh_plan_free(tess_mesh_plan *plan)

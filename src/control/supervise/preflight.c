@@ -143,23 +143,20 @@ static tess_status gather_and_report(const tess_preflight *p, tess_runtime *runt
 {
     int n_hosts = tess_runtime_hosts(runtime);
     tess_mem *mem = tess_runtime_mem(runtime);
-    void *hosts = NULL, *names = NULL;
+    TESS_AUTO(tess_mem_drop) void *hosts = NULL, *names = NULL;
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_hosts, sizeof(*here), "findings", &hosts));
-    tess_status status = tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_hosts, 64, "names of hosts", &names);
-    if (status == TESS_OK)
-        status = tess_probe_gather(runtime, here, hosts);
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_hosts, 64, "names of hosts", &names));
+    TESS_TRY(tess_probe_gather(runtime, here, hosts));
     tess_probe_report report = {.n_ranks = tess_runtime_world(runtime),
                                 .n_hosts = n_hosts,
                                 .host_names = names,
                                 .hosts = hosts,
                                 .job = of_ranks};
-    for (int h = 0; status == TESS_OK && h < n_hosts; h++)
+    for (int h = 0; h < n_hosts; h++)
         snprintf(report.host_names[h], 64, "%s", tess_runtime_host_name(runtime, h));
-    if (status == TESS_OK && tess_runtime_rank(runtime) == 0)
+    if (tess_runtime_rank(runtime) == 0)
         *code = p->show(p->self, &report);
-    tess_mem_free(mem, names);
-    tess_mem_free(mem, hosts);
-    return status;
+    return TESS_OK;
 }
 
 static tess_status check_as_rank(tess_preflight *p, tess_runtime *runtime, int *code)

@@ -229,30 +229,24 @@ static void add_changes(const supervision *s, changes *c, tess_own_command *word
 /* Removes the previous life's memory if the next life cannot use it. */
 static tess_status hand_over_memory(supervision *s, const tess_own_command *words)
 {
-    tess_config next;
+    TESS_AUTO(tess_config_free) tess_config next = {0};
     bool usable = false;
     if (s->memory.mem == NULL)
         return TESS_OK;
     const tess_persist_heir heir = {&next, s->ranks.n, words, &s->options};
-    tess_status status = configure_next(s, &next);
-    if (status == TESS_OK)
-        status = tess_config_check_step(&next, s->ranks.n);
-    if (status == TESS_OK)
-        status = tess_persist_hand_on(&heir, &s->memory.persist, &usable);
-    if (status == TESS_OK && !usable)
+    TESS_TRY(configure_next(s, &next));
+    TESS_TRY(tess_config_check_step(&next, s->ranks.n));
+    TESS_TRY(tess_persist_hand_on(&heir, &s->memory.persist, &usable));
+    if (!usable)
         tess_run_memory_end(&s->memory, true, &s->reporter);
-    tess_config_free(&next);
-    return status;
+    return TESS_OK;
 }
 
 static tess_status begin_memory(supervision *s)
 {
-    tess_config next;
-    tess_status status = configure_next(s, &next);
-    if (status == TESS_OK)
-        status = tess_run_memory_begin(&next, s->ranks.n, &s->options, &s->memory);
-    tess_config_free(&next);
-    return status;
+    TESS_AUTO(tess_config_free) tess_config next = {0};
+    TESS_TRY(configure_next(s, &next));
+    return tess_run_memory_begin(&next, s->ranks.n, &s->options, &s->memory);
 }
 
 /* Whether the memory holds a step. Ranks that were killed before their first step have left none. */

@@ -34,15 +34,12 @@ tess_status tess_mpirun_job_line(const tess_launch_hosts *hosts, tess_mpi *mpi, 
 
 static tess_status show_command(const tess_mpirun_job *job, const tess_launch_line *line)
 {
-    tess_mem *mem = NULL;
+    TESS_AUTO(tess_mem_destroy) tess_mem *mem = NULL;
     TESS_TRY(tess_mem_create(&mem));
-    tess_buffer text = {.mem = mem};
-    tess_status status = tess_launch_words_quote(line->words, line->n, &text);
-    if (status == TESS_OK)
-        job->commands.line(job->commands.self, text.data);
-    tess_buffer_free(&text);
-    tess_mem_destroy(&mem);
-    return status;
+    TESS_AUTO(tess_buffer_free) tess_buffer text = {.mem = mem};
+    TESS_TRY(tess_launch_words_quote(line->words, line->n, &text));
+    job->commands.line(job->commands.self, text.data);
+    return TESS_OK;
 }
 
 tess_status tess_mpirun_job_run(const tess_mpirun_job *job, const tess_launch_line *line,

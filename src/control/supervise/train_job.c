@@ -74,17 +74,16 @@ static int supervise(tess_config *open, tess_config *checked, const tess_ranks *
 
 static tess_status load(const tess_train_job *job, bool is_rank, tess_config *config)
 {
-    tess_mem *mem = NULL;
+    TESS_AUTO(tess_mem_destroy) tess_mem *mem = NULL;
     const char *copy = is_rank ? tess_variable_value(TESS_VAR_CONFIG) : NULL;
     TESS_TRY(tess_mem_create(&mem));
-    tess_status status = tess_config_load_over(mem, job->kind->defaults, copy != NULL ? copy : job->config,
-                                               job->overrides, job->n_overrides, config);
-    if (status == TESS_OK && !is_rank) {
-        status = job->config != NULL ? copy_config(mem, job->config) : TESS_OK;
+    TESS_TRY(tess_config_load_over(mem, job->kind->defaults, copy != NULL ? copy : job->config, job->overrides,
+                                   job->n_overrides, config));
+    if (!is_rank) {
+        TESS_TRY(job->config != NULL ? copy_config(mem, job->config) : TESS_OK);
         tess_train_take_batch(mem, config);
     }
-    tess_mem_destroy(&mem);
-    return status;
+    return TESS_OK;
 }
 
 /* The helper processes of the ranks. */

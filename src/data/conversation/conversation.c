@@ -159,47 +159,40 @@ static tess_status mark(const tess_chat *how, tess_encoder *encoder, const tess_
 static tess_status find_completion(const tess_chat *how, const json_t *messages, size_t n, const json_t *tools,
                                    const tess_buffer *text, tess_chat_spans *spans)
 {
-    tess_buffer before = {.mem = spans->mem};
-    json_t *head = json_array();
-    tess_status status = head != NULL ? TESS_OK : TESS_FAIL(TESS_E_NOMEM, "no memory for a conversation");
-    for (size_t i = 0; i < n && status == TESS_OK; i++)
+    TESS_AUTO(tess_buffer_free) tess_buffer before = {.mem = spans->mem};
+    json_auto_t *head = json_array();
+    TESS_CHECK(head != NULL, TESS_E_NOMEM, "no memory for a conversation");
+    for (size_t i = 0; i < n; i++)
         if (json_array_append(head, json_array_get(messages, i)) != 0)
-            status = TESS_FAIL(TESS_E_NOMEM, "no memory for a conversation");
-    if (status == TESS_OK)
-        status = tess_conversation_write(how, head, tools, true, &before, NULL);
+            return TESS_FAIL(TESS_E_NOMEM, "no memory for a conversation");
+    TESS_TRY(tess_conversation_write(how, head, tools, true, &before, NULL));
     bool begins = before.size <= text->size && (before.size == 0 || memcmp(text->data, before.data, before.size) == 0);
-    if (status == TESS_OK && !begins)
-        status = TESS_FAIL(TESS_E_UNSUPPORTED, "the chat template does not preserve prefixes: with its completion the "
-                                               "prompt is written differently than alone");
-    if (status == TESS_OK && before.size < text->size)
-        status = tess_chat_spans_add(spans, (tess_chat_span){before.size, text->size});
-    json_decref(head);
-    tess_buffer_free(&before);
-    return status;
+    if (!begins)
+        return TESS_FAIL(TESS_E_UNSUPPORTED, "the chat template does not preserve prefixes: with its completion the "
+                                             "prompt is written differently than alone");
+    if (before.size < text->size)
+        TESS_TRY(tess_chat_spans_add(spans, (tess_chat_span){before.size, text->size}));
+    return TESS_OK;
 }
 
 /* Encodes with the template how->chat, which may have generation blocks or not. */
 static tess_status encode(const tess_chat *how, tess_encoder *encoder, const json_t *messages, size_t n_prompt,
                           const json_t *tools, tess_ids *ids, tess_buffer *loss, bool *whole)
 {
-    tess_buffer text = {.mem = loss->mem};
-    tess_chat_spans spans = {.mem = loss->mem};
+    TESS_AUTO(tess_buffer_free) tess_buffer text = {.mem = loss->mem};
+    TESS_AUTO(tess_chat_spans_free) tess_chat_spans spans = {.mem = loss->mem};
     size_t begin = ids->size;
-    tess_status status;
     if (n_prompt > 0 || tess_chat_template_marks(how->chat))
-        TESS_GOTO(tess_conversation_write(how, messages, tools, false, &text, n_prompt == 0 ? &spans : NULL), written);
+        TESS_TRY(tess_conversation_write(how, messages, tools, false, &text, n_prompt == 0 ? &spans : NULL));
     else
-        TESS_GOTO(tess_turns_find(how, messages, tools, &text, &spans, whole), written);
+        TESS_TRY(tess_turns_find(how, messages, tools, &text, &spans, whole));
     if (n_prompt > 0)
-        TESS_GOTO(find_completion(how, messages, n_prompt, tools, &text, &spans), written);
+        TESS_TRY(find_completion(how, messages, n_prompt, tools, &text, &spans));
     if (*whole)
-        TESS_GOTO(tess_encode(encoder, text.size > 0 ? text.data : "", text.size, false, ids), written);
+        TESS_TRY(tess_encode(encoder, text.size > 0 ? text.data : "", text.size, false, ids));
     if (ids->size > begin)
-        status = mark(how, encoder, &text, &spans, ids->data + begin, ids->size - begin, loss);
-written:
-    tess_chat_spans_free(&spans);
-    tess_buffer_free(&text);
-    return status;
+        TESS_TRY(mark(how, encoder, &text, &spans, ids->data + begin, ids->size - begin, loss));
+    return TESS_OK;
 }
 
 tess_status tess_conversation_encode(const tess_chat *how, tess_encoder *encoder, const json_t *messages,

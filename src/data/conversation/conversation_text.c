@@ -61,21 +61,15 @@ static tess_status write(const tess_chat *how, const json_t *messages, const jso
 {
     TESS_TRY(tess_conversation_check(how, messages, tools));
     const json_t *named = tess_tokenizer_named(how->tokenizer);
-    json_t *present = messages_of(messages), *variables = json_object();
+    json_auto_t *present = messages_of(messages), *variables = json_object();
     bool made = present != NULL && variables != NULL &&
                 (named == NULL || json_object_update(variables, (json_t *)named) == 0) &&
                 (!how->as_shipped || json_object_set_new(variables, "as_shipped", json_true()) == 0);
     const tess_chat_input input = {
         .messages = present, .tools = tools, .extra = variables, .add_generation_prompt = prompts, .now_s = how->now_s};
-    tess_status status;
-    if (!made)
-        status = TESS_FAIL(TESS_E_NOMEM, "no memory for a conversation");
-    else
-        status = turns != NULL ? tess_chat_template_render_turns(how->chat, &input, text, turns)
-                               : tess_chat_template_render(how->chat, &input, text, spans);
-    json_decref(variables);
-    json_decref(present);
-    return status;
+    TESS_CHECK(made, TESS_E_NOMEM, "no memory for a conversation");
+    return turns != NULL ? tess_chat_template_render_turns(how->chat, &input, text, turns)
+                         : tess_chat_template_render(how->chat, &input, text, spans);
 }
 
 tess_status tess_conversation_write(const tess_chat *how, const json_t *messages, const json_t *tools, bool prompts,

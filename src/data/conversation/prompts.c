@@ -131,12 +131,10 @@ static tess_status read_label(reading *r, const json_t *line, prompt_line *out)
         out->record.label_size = json_string_length(label);
         return add_text(r->prompts, json_string_value(label), out->record.label_size, &out->label);
     }
-    char *text = json_dumps(label, JSON_ENCODE_ANY | JSON_COMPACT);
+    TESS_AUTO(tess_malloc_drop) char *text = json_dumps(label, JSON_ENCODE_ANY | JSON_COMPACT);
     TESS_CHECK(text != NULL, TESS_E_NOMEM, "no memory for a label");
     out->record.label_size = strlen(text);
-    tess_status status = add_text(r->prompts, text, out->record.label_size, &out->label);
-    free(text);
-    return status;
+    return add_text(r->prompts, text, out->record.label_size, &out->label);
 }
 
 /* Joins the prompt's messages and the messages of a completion. NULL: no memory, or the prompt is a string. */
@@ -157,21 +155,17 @@ static json_t *join_messages(const reading *r, const json_t *line, const json_t 
 static tess_status read_answer(reading *r, const json_t *line, const char *key, const prompt_line *prompt,
                                id_span *span)
 {
-    json_t *all = join_messages(r, line, json_object_get(line, key));
-    tess_buffer written = {.mem = r->prompts->mem};
+    json_auto_t *all = join_messages(r, line, json_object_get(line, key));
+    TESS_AUTO(tess_buffer_free) tess_buffer written = {.mem = r->prompts->mem};
     TESS_CHECK(all != NULL, TESS_E_FORMAT, "'%s' is a list of messages, and the prompt is none", key);
-    tess_status status = write_messages(r, line, all, false, &written);
+    TESS_TRY(write_messages(r, line, all, false, &written));
     size_t n = prompt->record.size;
     bool goes_on = n == 0 || (written.size >= n && memcmp(written.data, r->prompts->text.data + prompt->text, n) == 0);
-    if (status == TESS_OK && !goes_on)
-        status =
-            TESS_FAIL(TESS_E_UNSUPPORTED,
-                      "the chat template does not preserve prefixes: with '%s' it does not go on from the prompt", key);
-    if (status == TESS_OK)
-        status = add_ids(r, written.data + n, written.size - n, span);
-    tess_buffer_free(&written);
-    json_decref(all);
-    return status;
+    if (!goes_on)
+        return TESS_FAIL(TESS_E_UNSUPPORTED,
+                         "the chat template does not preserve prefixes: with '%s' it does not go on from the prompt",
+                         key);
+    return add_ids(r, written.data + n, written.size - n, span);
 }
 
 static tess_status read_completion(reading *r, const json_t *line, const char *key, const prompt_line *prompt,
@@ -278,7 +272,7 @@ static tess_status read_object(reading *r, json_t *object)
 /* ---- Files ---- */
 static tess_status read_line(reading *r, const char *line, size_t size)
 {
-    json_t *object = NULL;
+    json_auto_t *object = NULL;
     size_t blank = 0;
     while (blank < size && (line[blank] == ' ' || line[blank] == '\t' || line[blank] == '\r'))
         blank++;
@@ -287,9 +281,7 @@ static tess_status read_line(reading *r, const char *line, size_t size)
     TESS_CHECK(size <= LINE_BYTES, TESS_E_FORMAT, "a line of %zu bytes, at most %d MiB are read", size,
                LINE_BYTES >> 20);
     TESS_TRY(tess_json_parse_record(line, size, "prompt", &object));
-    tess_status status = read_object(r, object);
-    json_decref(object);
-    return status;
+    return read_object(r, object);
 }
 
 static size_t line_of(const char *data, size_t at)
@@ -319,12 +311,10 @@ static tess_status read_records(reading *r, const char *path, tess_text_kind kin
 static tess_status read_file(reading *r, const char *path)
 {
     tess_text_kind kind;
-    tess_mapping file;
+    TESS_AUTO(tess_os_unmap) tess_mapping file = {0};
     TESS_TRY(tess_text_kind_at(path, false, &kind));
     TESS_TRY(tess_os_map(path, &file));
-    tess_status status = read_records(r, path, kind, (const char *)file.data, file.size);
-    tess_os_unmap(&file);
-    return status;
+    return read_records(r, path, kind, (const char *)file.data, file.size);
 }
 
 /* ---- Records ---- */

@@ -49,23 +49,19 @@ static tess_status extend_head(turn_finder *f, size_t i)
 /* Finds the span of message i by rendering, and appends the message to the head. */
 static tess_status render_turn(turn_finder *f, size_t i, tess_chat_span *span, bool *same)
 {
-    tess_buffer before = {.mem = f->text->mem}, after = {.mem = f->text->mem};
-    tess_status status;
-    TESS_GOTO(render(f, true, &before), rendered);
-    TESS_GOTO(extend_head(f, i), rendered);
-    TESS_GOTO(render(f, false, &after), rendered);
+    TESS_AUTO(tess_buffer_free) tess_buffer before = {.mem = f->text->mem}, after = {.mem = f->text->mem};
+    TESS_TRY(render(f, true, &before));
+    TESS_TRY(extend_head(f, i));
+    TESS_TRY(render(f, false, &after));
     *span = (tess_chat_span){before.size, after.size};
     *same = begins(f->text, &after);
     if (!begins(&after, &before))
-        status = TESS_FAIL(TESS_E_UNSUPPORTED,
-                           "the chat template does not preserve prefixes: what it writes up to message %zu, of the "
-                           "assistant, does not begin with the prompt to answer; use one with {%% generation %%} "
-                           "blocks around what the assistant writes",
-                           i + 1);
-rendered:
-    tess_buffer_free(&before);
-    tess_buffer_free(&after);
-    return status;
+        return TESS_FAIL(TESS_E_UNSUPPORTED,
+                         "the chat template does not preserve prefixes: what it writes up to message %zu, of the "
+                         "assistant, does not begin with the prompt to answer; use one with {%% generation %%} "
+                         "blocks around what the assistant writes",
+                         i + 1);
+    return TESS_OK;
 }
 
 /* ---- By what the loop wrote ---- */

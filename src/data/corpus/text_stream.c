@@ -202,12 +202,10 @@ tess_status tess_text_stream_next(tess_text_stream *s, tess_buffer *text, bool *
 /* Skips blocks by reading them: an array's cuts are known only once it has been read up to them. */
 static tess_status skip_blocks(tess_text_stream *s, uint64_t n)
 {
-    tess_buffer text = {.mem = s->mem};
-    tess_status status = TESS_OK;
-    for (bool end = false; status == TESS_OK && s->n_blocks < n && !end;)
-        status = tess_text_stream_next(s, &text, &end);
-    tess_buffer_free(&text);
-    return status;
+    TESS_AUTO(tess_buffer_free) tess_buffer text = {.mem = s->mem};
+    for (bool end = false; s->n_blocks < n && !end;)
+        TESS_TRY(tess_text_stream_next(s, &text, &end));
+    return TESS_OK;
 }
 
 tess_status tess_text_stream_skip(tess_text_stream *s, uint64_t n_blocks, uint64_t at)

@@ -15,11 +15,9 @@ static tess_status add_document(const tess_document *document, tess_buffer *text
 
 static tess_status add_record(const char *record, size_t size, const tess_document_keys *keys, tess_buffer *text)
 {
-    tess_document document;
+    TESS_AUTO(tess_document_free) tess_document document = {0};
     TESS_TRY(tess_document_parse(record, size, keys, &document));
-    tess_status status = add_document(&document, text);
-    tess_document_free(&document);
-    return status;
+    return add_document(&document, text);
 }
 
 static size_t count_lines(const char *from, const char *to)

@@ -70,12 +70,10 @@ static tess_status open_part(tess_block_file *file, double begin, double end, in
 
 static tess_status open_text(tess_block_file *file, const tess_loader_options *options)
 {
-    int fd;
+    TESS_AUTO(tess_os_close) int fd = -1;
     TESS_TRY(tess_text_kind_at(file->path, options->format == TESS_DATA_TEXT, &file->kind));
     TESS_TRY(tess_os_open_read(file->path, &fd, &file->size));
-    tess_status status = open_part(file, options->begin, options->end, fd);
-    tess_os_close(&fd);
-    return status;
+    return open_part(file, options->begin, options->end, fd);
 }
 
 static tess_status open_file(tess_blocks *blocks, const char *path, const tess_tokenizer *tokenizer,
@@ -163,15 +161,12 @@ tess_block_file *tess_blocks_find(const tess_blocks *blocks, uint64_t *index)
 tess_status tess_blocks_read(const tess_block_file *file, uint64_t index, tess_buffer *text, uint64_t *offset)
 {
     uint64_t size;
-    int fd;
+    TESS_AUTO(tess_os_close) int fd = -1;
     text->size = 0;
     TESS_TRY(tess_os_open_read(file->path, &fd, &size));
-    tess_status status = size == file->size
-                             ? read_block(file, fd, index, text, offset)
-                             : TESS_FAIL(TESS_E_IO, "%s: the file changed while in use: %llu bytes, it had %llu",
-                                         file->path, (unsigned long long)size, (unsigned long long)file->size);
-    tess_os_close(&fd);
-    return status;
+    return size == file->size ? read_block(file, fd, index, text, offset)
+                              : TESS_FAIL(TESS_E_IO, "%s: the file changed while in use: %llu bytes, it had %llu",
+                                          file->path, (unsigned long long)size, (unsigned long long)file->size);
 }
 
 uint64_t tess_blocks_line(const tess_block_file *file, uint64_t offset)

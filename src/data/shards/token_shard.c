@@ -10,13 +10,11 @@ enum { HEAD = 16 };
 /* ---- The kind of a file ---- */
 static tess_status read_head(const char *path, uint8_t head[HEAD], size_t *size)
 {
-    int fd;
+    TESS_AUTO(tess_os_close) int fd = -1;
     uint64_t bytes;
     TESS_TRY(tess_os_open_read(path, &fd, &bytes));
     *size = bytes < HEAD ? (size_t)bytes : HEAD;
-    tess_status status = tess_os_read_at(fd, 0, head, *size, path);
-    tess_os_close(&fd);
-    return status;
+    return tess_os_read_at(fd, 0, head, *size, path);
 }
 
 /* Makes the path that ends in `to` where `path` ends in `from`. False: `path` does not end in `from`, or the result is

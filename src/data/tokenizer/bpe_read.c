@@ -74,30 +74,27 @@ static tess_status read_merges(tess_bpe *bpe, const tess_node *node)
     bpe->merges = block;
     bpe->merge_mask = n_slots - 1;
     memset(block, 0xff, n_slots * sizeof(tess_merge));
-    tess_buffer joined = {.mem = bpe->mem};
-    tess_status status = TESS_OK;
-    for (size_t i = 0; i < n && status == TESS_OK; i++) {
+    TESS_AUTO(tess_buffer_free) tess_buffer joined = {.mem = bpe->mem};
+    for (size_t i = 0; i < n; i++) {
         const json_t *merge = json_array_get(merges, i);
         if (json_is_string(merge) && strncmp(json_string_value(merge), "#version", 8) == 0)
             continue;
         const char *left = NULL, *right = NULL;
         size_t n_left = 0, n_right = 0;
-        TESS_GOTO(read_merge(merge, node, i, &left, &n_left, &right, &n_right), done);
+        TESS_TRY(read_merge(merge, node, i, &left, &n_left, &right, &n_right));
         joined.size = 0;
-        TESS_GOTO(tess_buffer_append(&joined, left, n_left), done);
-        TESS_GOTO(tess_buffer_append(&joined, right, n_right), done);
+        TESS_TRY(tess_buffer_append(&joined, left, n_left));
+        TESS_TRY(tess_buffer_append(&joined, right, n_right));
         int32_t a = id_of(bpe, left, n_left), b = id_of(bpe, right, n_right), ab = id_of(bpe, joined.data, joined.size);
         if (a < 0 || b < 0 || ab < 0)
-            status = TESS_FAIL(TESS_E_FORMAT, "%s: merges[%zu]: '%.64s' is not in the vocab", node->what, i,
-                               a < 0   ? joined.data
-                               : b < 0 ? right
-                                       : joined.data);
+            return TESS_FAIL(TESS_E_FORMAT, "%s: merges[%zu]: '%.64s' is not in the vocab", node->what, i,
+                             a < 0   ? joined.data
+                             : b < 0 ? right
+                                     : joined.data);
         else
             put_merge(bpe, a, b, (uint32_t)i, ab);
     }
-done:
-    tess_buffer_free(&joined);
-    return status;
+    return TESS_OK;
 }
 
 static tess_status read_flags(tess_bpe *bpe, const tess_node *node)
@@ -143,18 +140,16 @@ static void find_symbols(tess_bpe *bpe)
 
 static tess_status find_words(tess_bpe *bpe)
 {
-    tess_buffer bytes = {.mem = bpe->mem};
-    tess_status status = TESS_OK;
-    for (size_t i = 0; i < bpe->vocab.n_entries && status == TESS_OK; i++) {
+    TESS_AUTO(tess_buffer_free) tess_buffer bytes = {.mem = bpe->mem};
+    for (size_t i = 0; i < bpe->vocab.n_entries; i++) {
         const tess_string_entry *entry = &bpe->vocab.entries[i];
         bool all;
         bytes.size = 0;
-        status = tess_bytes_from_alphabet(tess_strings_key(&bpe->vocab, entry), entry->size, &bytes, &all);
-        if (status == TESS_OK && all)
-            status = tess_strings_add(&bpe->words, bytes.data, bytes.size, entry->value, NULL, NULL);
+        TESS_TRY(tess_bytes_from_alphabet(tess_strings_key(&bpe->vocab, entry), entry->size, &bytes, &all));
+        if (all)
+            TESS_TRY(tess_strings_add(&bpe->words, bytes.data, bytes.size, entry->value, NULL, NULL));
     }
-    tess_buffer_free(&bytes);
-    return status;
+    return TESS_OK;
 }
 
 tess_status tess_bpe_read(tess_bpe *bpe, const tess_node *node, bool byte_level)

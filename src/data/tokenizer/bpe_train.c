@@ -179,22 +179,20 @@ static tess_status merge_entry(trainer *t, const train_entry *top, tess_buffer *
 
 static tess_status merge_all(trainer *t, int64_t vocab_size)
 {
-    tess_buffer joined = {.mem = t->mem};
-    tess_status status = TESS_OK;
-    while (status == TESS_OK && (int64_t)t->tokens.n_entries < vocab_size && t->n_heap > 0) {
+    TESS_AUTO(tess_buffer_free) tess_buffer joined = {.mem = t->mem};
+    while ((int64_t)t->tokens.n_entries < vocab_size && t->n_heap > 0) {
         train_entry top = pop(t);
         int64_t count = t->pairs[top.index].count;
         if (count != top.count) {
             top.count = count;
-            status = push(t, top);
+            TESS_TRY(push(t, top));
             continue;
         }
         if (count < 1)
             break;
-        status = merge_entry(t, &top, &joined);
+        TESS_TRY(merge_entry(t, &top, &joined));
     }
-    tess_buffer_free(&joined);
-    return status;
+    return TESS_OK;
 }
 
 /* ---- Words ---- */
@@ -226,12 +224,9 @@ static tess_status count_words(trainer *t, const char *text, size_t size)
 {
     if (tess_utf8_valid(text, size) == size)
         return count_valid(t, text, size);
-    tess_buffer repaired = {.mem = t->mem};
-    tess_status status = tess_utf8_repair(text, size, &repaired);
-    if (status == TESS_OK)
-        status = count_valid(t, repaired.data, repaired.size);
-    tess_buffer_free(&repaired);
-    return status;
+    TESS_AUTO(tess_buffer_free) tess_buffer repaired = {.mem = t->mem};
+    TESS_TRY(tess_utf8_repair(text, size, &repaired));
+    return count_valid(t, repaired.data, repaired.size);
 }
 
 /* Spells the words as symbols, and counts the pairs in them. */

@@ -50,29 +50,25 @@ static tess_status write_added(const trainer *t, int n_specials, const char *con
 /* Writes the merges. A pair that was merged in two rounds is written with the later one. */
 static tess_status write_merges(const trainer *t, tess_buffer *json)
 {
-    tess_strings last = {.mem = t->mem};
-    tess_status status = TESS_OK;
-    for (size_t i = 0; i < t->n_merges && status == TESS_OK; i++) {
+    TESS_AUTO(tess_strings_free) tess_strings last = {.mem = t->mem};
+    for (size_t i = 0; i < t->n_merges; i++) {
         tess_string_entry *entry;
-        status = tess_strings_add(&last, &t->merges[i].pair, sizeof(uint64_t), 0, &entry, NULL);
-        if (status == TESS_OK)
-            entry->value = (int64_t)i;
+        TESS_TRY(tess_strings_add(&last, &t->merges[i].pair, sizeof(uint64_t), 0, &entry, NULL));
+        entry->value = (int64_t)i;
     }
     const char *separator = "";
-    for (size_t i = 0; i < t->n_merges && status == TESS_OK; i++) {
+    for (size_t i = 0; i < t->n_merges; i++) {
         uint64_t pair = t->merges[i].pair;
         if (tess_strings_find(&last, &pair, sizeof(pair))->value != (int64_t)i)
             continue;
-        TESS_GOTO(tess_buffer_printf(json, "%s\n      [", separator), done);
-        TESS_GOTO(write_token(t, (int32_t)(pair >> 32), json), done);
-        TESS_GOTO(tess_buffer_append(json, ",", 1), done);
-        TESS_GOTO(write_token(t, (int32_t)(uint32_t)pair, json), done);
-        TESS_GOTO(tess_buffer_append(json, "]", 1), done);
+        TESS_TRY(tess_buffer_printf(json, "%s\n      [", separator));
+        TESS_TRY(write_token(t, (int32_t)(pair >> 32), json));
+        TESS_TRY(tess_buffer_append(json, ",", 1));
+        TESS_TRY(write_token(t, (int32_t)(uint32_t)pair, json));
+        TESS_TRY(tess_buffer_append(json, "]", 1));
         separator = ",";
     }
-done:
-    tess_strings_free(&last);
-    return status;
+    return TESS_OK;
 }
 
 tess_status tess_train_write_json(const trainer *t, int n_specials, const char *const *specials, tess_buffer *json)

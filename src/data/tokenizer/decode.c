@@ -87,25 +87,20 @@ static tess_status end_run(tess_buffer *run, list *out)
 
 static tess_status byte_fallback(const list *in, list *out)
 {
-    tess_buffer run = {.mem = in->bytes.mem};
-    tess_status status = TESS_OK;
-    for (size_t i = 0; i < in->n && status == TESS_OK; i++) {
+    TESS_AUTO(tess_buffer_free) tess_buffer run = {.mem = in->bytes.mem};
+    for (size_t i = 0; i < in->n; i++) {
         size_t size;
         const char *text = string_at(in, i, &size);
         int byte = fallback_byte(text, size);
         if (byte >= 0) {
             char b = (char)byte;
-            status = tess_buffer_append(&run, &b, 1);
+            TESS_TRY(tess_buffer_append(&run, &b, 1));
             continue;
         }
-        status = end_run(&run, out);
-        if (status == TESS_OK)
-            status = add_string(out, text, size);
+        TESS_TRY(end_run(&run, out));
+        TESS_TRY(add_string(out, text, size));
     }
-    if (status == TESS_OK)
-        status = end_run(&run, out);
-    tess_buffer_free(&run);
-    return status;
+    return end_run(&run, out);
 }
 
 static tess_status replace(const char *text, size_t size, const tess_buffer *from, const tess_buffer *to,

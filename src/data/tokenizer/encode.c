@@ -142,9 +142,7 @@ tess_status tess_encode(tess_encoder *encoder, const char *text, size_t size, bo
 tess_status tess_encode_text(const tess_tokenizer *tokenizer, const char *text, size_t size, bool add_special,
                              tess_ids *ids)
 {
-    tess_encoder *encoder;
+    TESS_AUTO(tess_encoder_destroy) tess_encoder *encoder = NULL;
     TESS_TRY(tess_encoder_create(ids->mem, tokenizer, &encoder));
-    tess_status status = tess_encode(encoder, text, size, add_special, ids);
-    tess_encoder_destroy(&encoder);
-    return status;
+    return tess_encode(encoder, text, size, add_special, ids);
 }

@@ -34,7 +34,7 @@ static tess_status add_tokens(const json_t *from, const char *path, json_t *toke
 static tess_status add_file(const char *folder, const char *name, json_t *tokens, bool *exists, bool *lists)
 {
     char path[PATH_SIZE];
-    json_t *json = NULL;
+    json_auto_t *json = NULL;
     *lists = false;
     TESS_TRY(tess_os_join(path, sizeof(path), folder, name));
     *exists = tess_os_is_file(path);
@@ -42,9 +42,7 @@ static tess_status add_file(const char *folder, const char *name, json_t *tokens
         return TESS_OK;
     TESS_TRY(tess_json_load(path, FILE_BYTES, &json));
     *lists = json_object_get(json, "added_tokens_decoder") != NULL;
-    tess_status status = add_tokens(json, path, tokens);
-    json_decref(json);
-    return status;
+    return add_tokens(json, path, tokens);
 }
 
 tess_status tess_special_tokens_read(const char *path, json_t **tokens, bool *has_config)

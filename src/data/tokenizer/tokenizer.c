@@ -82,15 +82,13 @@ static tess_status index_tokens(tess_tokenizer *t, const char *what)
         TESS_CHECK(id < t->n_tokens && t->tokens[id].text != NULL, TESS_E_FORMAT,
                    "%s: post_processor: id %d is not in the vocabulary", what, id);
     }
-    tess_buffer work = {.mem = t->mem};
-    tess_status status = TESS_OK;
-    for (size_t i = 0; i < t->bpe.vocab.n_entries && status == TESS_OK; i++) {
+    TESS_AUTO(tess_buffer_free) tess_buffer work = {.mem = t->mem};
+    for (size_t i = 0; i < t->bpe.vocab.n_entries; i++) {
         tess_token *token = &t->tokens[t->bpe.vocab.entries[i].value];
         if (!token->special)
-            status = count_bytes(t, token, &work);
+            TESS_TRY(count_bytes(t, token, &work));
     }
-    tess_buffer_free(&work);
-    return status;
+    return TESS_OK;
 }
 
 static tess_status read_parts(tess_tokenizer *t, const tess_node *root)
@@ -132,12 +130,10 @@ static tess_status from_json(tess_mem *mem, const json_t *json, const char *what
 tess_status tess_tokenizer_parse(tess_mem *mem, const char *text, size_t size, const char *what,
                                  tess_tokenizer **tokenizer)
 {
-    json_t *json;
+    json_auto_t *json = NULL;
     *tokenizer = NULL;
     TESS_TRY(tess_json_parse(text, size, what, true, &json));
-    tess_status status = from_json(mem, json, what, tokenizer);
-    json_decref(json);
-    return status;
+    return from_json(mem, json, what, tokenizer);
 }
 
 /* Finds the files of a tokenizer. `file` becomes the tokenizer.json of `path`, which is that file or its folder.
@@ -180,7 +176,8 @@ tess_status tess_tokenizer_load(tess_mem *mem, const char *path, tess_tokenizer 
 
 tess_status tess_tokenizer_read(tess_mem *mem, const char *path, tess_buffer *text)
 {
-    char file[PATH_SIZE], folder[PATH_SIZE], *bytes = NULL;
+    char file[PATH_SIZE], folder[PATH_SIZE];
+    TESS_AUTO(tess_mem_drop) char *bytes = NULL;
     bool older;
     json_t *json = NULL;
     size_t size = 0;
@@ -190,9 +187,7 @@ tess_status tess_tokenizer_read(tess_mem *mem, const char *path, tess_buffer *te
         return tess_json_print(json, JSON_COMPACT | JSON_PRESERVE_ORDER, text);
     }
     TESS_TRY(tess_os_read(mem, file, MAX_FILE, &bytes, &size));
-    tess_status status = tess_buffer_append(text, bytes, size);
-    tess_mem_free(mem, bytes);
-    return status;
+    return tess_buffer_append(text, bytes, size);
 }
 
 void tess_tokenizer_destroy(tess_tokenizer **tokenizer)

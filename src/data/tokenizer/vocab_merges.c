@@ -65,7 +65,7 @@ static tess_status load(const char *folder, const char *name, json_t **object)
  * class would cut words differently, so it is never guessed. */
 static tess_status find_class(slow_files *f)
 {
-    json_t *model = NULL;
+    json_auto_t *model = NULL;
     TESS_TRY(load(f->folder, "config.json", &model));
     const char *type = json_string_value(json_object_get(model, "model_type"));
     const char *stated = json_string_value(json_object_get(f->config, "tokenizer_class"));
@@ -80,17 +80,14 @@ static tess_status find_class(slow_files *f)
         if (fits)
             f->class = &classes[i];
     }
-    tess_status status =
-        f->class != NULL
-            ? TESS_OK
-            : TESS_FAIL(
-                  TESS_E_UNSUPPORTED,
-                  "%s/vocab.json and merges.txt: tokenizer_class is %.64s; without a tokenizer.json Tessera reads "
-                  "GPT2Tokenizer and Qwen2Tokenizer. transformers makes one: python3 -c \"from transformers "
-                  "import AutoTokenizer as A; A.from_pretrained('%s').save_pretrained('%s')\"",
-                  f->folder, stated != NULL ? stated : "not stated", f->folder, f->folder);
-    json_decref(model);
-    return status;
+    return f->class != NULL
+               ? TESS_OK
+               : TESS_FAIL(
+                     TESS_E_UNSUPPORTED,
+                     "%s/vocab.json and merges.txt: tokenizer_class is %.64s; without a tokenizer.json Tessera reads "
+                     "GPT2Tokenizer and Qwen2Tokenizer. transformers makes one: python3 -c \"from transformers "
+                     "import AutoTokenizer as A; A.from_pretrained('%s').save_pretrained('%s')\"",
+                     f->folder, stated != NULL ? stated : "not stated", f->folder, f->folder);
 }
 
 /* Loads the merges: one per line, "a b", after a line with the version. */

@@ -121,12 +121,9 @@ static tess_status write_ours(tess_buffer *out)
 
 static tess_status add_ours(tess_table *table)
 {
-    tess_buffer text = {.mem = table->mem};
-    tess_status status = write_ours(&text);
-    if (status == TESS_OK)
-        status = tess_table_parse(table, text.data, text.size, ENV_OURS);
-    tess_buffer_free(&text);
-    return status;
+    TESS_AUTO(tess_buffer_free) tess_buffer text = {.mem = table->mem};
+    TESS_TRY(write_ours(&text));
+    return tess_table_parse(table, text.data, text.size, ENV_OURS);
 }
 
 tess_status tess_env_registry_load(tess_mem *mem, const char *const *files, int n_files, tess_env_registry *registry)

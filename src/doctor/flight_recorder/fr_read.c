@@ -122,7 +122,7 @@ static bool is_default(const fr_group *group)
  * part. */
 static tess_status add_guessed_team(dump_job *job, const fr_group *group)
 {
-    void *memory;
+    TESS_AUTO(tess_mem_drop) void *memory = NULL;
     TESS_TRY(
         tess_mem_alloc_array(job->mem, TESS_POOL_MISC, (size_t)job->world, sizeof(int), "flight recorder", &memory));
     int *members = memory, n = 0, n_seen = 0, n_said = 0;
@@ -145,9 +145,7 @@ static tess_status add_guessed_team(dump_job *job, const fr_group *group)
     bool lacks_unknown = any_is_open && !any_lacks_dump && n < job->world;
     int n_members = n_said > n ? n_said : n + lacks_unknown;
     n_members = n_members < job->world ? n_members : job->world;
-    tess_status status = add_team(job, group, members, n, n_members);
-    tess_mem_free(job->mem, memory);
-    return status;
+    return add_team(job, group, members, n, n_members);
 }
 
 static tess_status add_teams(dump_job *job)

@@ -212,17 +212,13 @@ static tess_status write_rank(const fr_writer *w, int rank, const char *folder, 
     char name[64], path[4096];
     snprintf(name, sizeof(name), pickle ? "nccl_trace_rank_%d" : "nccl_trace_rank_%d.json", rank);
     TESS_TRY(tess_os_join(path, sizeof(path), folder, name));
-    json_t *dump = dump_json(w, rank);
+    json_auto_t *dump = dump_json(w, rank);
     TESS_CHECK(dump != NULL, TESS_E_NOMEM, "%s: no memory for its entries", path);
     if (!pickle)
-        return tess_json_write(dump, JSON_COMPACT, path);
-    tess_buffer buffer = {.mem = w->history->mem};
-    tess_status status = tess_pickle_write(dump, &buffer);
-    if (status == TESS_OK)
-        status = tess_os_write_atomic(path, buffer.data, buffer.size);
-    tess_buffer_free(&buffer);
-    json_decref(dump);
-    return status;
+        return tess_json_write(json_incref(dump), JSON_COMPACT, path);
+    TESS_AUTO(tess_buffer_free) tess_buffer buffer = {.mem = w->history->mem};
+    TESS_TRY(tess_pickle_write(dump, &buffer));
+    return tess_os_write_atomic(path, buffer.data, buffer.size);
 }
 
 tess_status tess_flight_recorder_write(const tess_history *history, const char *folder, bool pickle)

@@ -33,21 +33,18 @@ static tess_status find_stragglers(tess_report *report)
 {
     const tess_history *history = report->history;
     size_t world = (size_t)history->world;
-    double *seconds;
-    tess_straggler *found = NULL;
+    TESS_AUTO(tess_mem_drop) double *seconds = NULL;
+    TESS_AUTO(tess_mem_drop) tess_straggler *found = NULL;
     TESS_TRY(tess_mem_alloc_array(history->mem, TESS_POOL_MISC, world * TESS_STRAGGLER_STEPS, sizeof(double), "report",
                                   (void **)&seconds));
-    tess_status status =
-        tess_mem_alloc_array(history->mem, TESS_POOL_MISC, world, sizeof(*found), "report", (void **)&found);
-    for (const char *const *phase = tess_phase_names(); *phase != NULL && status == TESS_OK; phase++) {
+    TESS_TRY(tess_mem_alloc_array(history->mem, TESS_POOL_MISC, world, sizeof(*found), "report", (void **)&found));
+    for (const char *const *phase = tess_phase_names(); *phase != NULL; phase++) {
         int n = tess_phase_seconds(history, *phase, seconds) ? tess_stragglers_find(seconds, history->world, found) : 0;
         for (int i = 0; i < n && report->n_stragglers < TESS_REPORT_STRAGGLERS; i++)
             if (matters(report, &found[i]))
                 report->stragglers[report->n_stragglers++] = (tess_report_straggler){.phase = *phase, .who = found[i]};
     }
-    tess_mem_free(history->mem, found);
-    tess_mem_free(history->mem, seconds);
-    return status;
+    return TESS_OK;
 }
 
 tess_status tess_report_make(const tess_history *history, double patience_s, tess_report *report)

@@ -79,13 +79,10 @@ static tess_status open_ring(const tess_live_job *live, int rank, tess_mapping *
 
 static tess_status add_ring(tess_history *history, const tess_live_job *live, int rank, tess_sites_source *source)
 {
-    tess_mapping file;
+    TESS_AUTO(tess_os_unmap) tess_mapping file = {0};
     const tess_trace_ring *ring;
-    tess_status status = open_ring(live, rank, &file, &ring);
-    if (status == TESS_OK)
-        status = add_opened(history, rank, ring, is_local(live, rank), source);
-    tess_os_unmap(&file);
-    return status;
+    TESS_TRY(open_ring(live, rank, &file, &ring));
+    return add_opened(history, rank, ring, is_local(live, rank), source);
 }
 
 void tess_live_places(const tess_live_job *live, tess_places *places)

@@ -158,18 +158,17 @@ tess_status tess_probe_ranks(tess_runtime *runtime, const tess_probe_plan *plan,
 
 tess_status tess_probe_gather(tess_runtime *runtime, const tess_probe_findings *mine, tess_probe_findings *all)
 {
-    void *block = NULL;
+    TESS_AUTO(tess_mem_drop) void *block = NULL;
     tess_team *team = tess_runtime_team(runtime);
     tess_mem *mem = tess_runtime_mem(runtime);
     bool first = tess_team_rank(team) == 0;
     size_t n = (size_t)tess_team_size(team);
     if (first)
         TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(*mine), "findings of hosts", &block));
-    tess_status status = tess_gather(team, mine, block, sizeof(*mine), TESS_U8, 0, NULL);
+    TESS_TRY(tess_gather(team, mine, block, sizeof(*mine), TESS_U8, 0, NULL));
     const tess_probe_findings *of_ranks = block;
     /* descending order, so that the first rank of each host is stored last and remains */
-    for (size_t r = n; status == TESS_OK && first && r-- > 0;)
+    for (size_t r = n; first && r-- > 0;)
         all[tess_team_host(team, (int)r)] = of_ranks[r];
-    tess_mem_free(mem, block);
-    return status;
+    return TESS_OK;
 }

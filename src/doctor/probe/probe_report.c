@@ -159,12 +159,9 @@ static tess_status add_shown(const tess_probe_report *report, tess_mem *mem, jso
 
 tess_status tess_probe_print(const tess_probe_report *report, int columns, tess_buffer *out)
 {
-    json_t *root = describe(report);
+    json_auto_t *root = describe(report);
     if (columns == 0)
-        return tess_json_print(root, JSON_INDENT(2) | JSON_REAL_PRECISION(4), out);
-    tess_status status = add_shown(report, out->mem, root);
-    if (status == TESS_OK)
-        status = tess_form_print(out, form, columns, root);
-    json_decref(root);
-    return status;
+        return tess_json_print(json_incref(root), JSON_INDENT(2) | JSON_REAL_PRECISION(4), out);
+    TESS_TRY(add_shown(report, out->mem, root));
+    return tess_form_print(out, form, columns, root);
 }

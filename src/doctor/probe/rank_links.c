@@ -101,9 +101,7 @@ static tess_status measure_all(tess_team *team, const int *leaders, int n_hosts,
 tess_status probe_measure_links(tess_team *team, const int *leaders, int n_hosts, probe_link *links)
 {
     tess_mem *mem = tess_runtime_mem(tess_team_runtime(team));
-    void *block;
+    TESS_AUTO(tess_mem_drop) void *block = NULL;
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, BLOCK, "probe", &block));
-    tess_status status = measure_all(team, leaders, n_hosts, block, links);
-    tess_mem_free(mem, block);
-    return status;
+    return measure_all(team, leaders, n_hosts, block, links);
 }

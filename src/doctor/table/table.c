@@ -152,12 +152,10 @@ tess_status tess_table_parse(tess_table *table, const char *text, size_t size, c
 
 tess_status tess_table_load(tess_table *table, const char *path)
 {
-    char *text;
+    TESS_AUTO(tess_mem_drop) char *text = NULL;
     size_t size;
     TESS_TRY(tess_os_read(table->mem, path, TESS_TABLE_MOST_FILE, &text, &size));
-    tess_status status = tess_table_parse(table, text, size, path);
-    tess_mem_free(table->mem, text);
-    return status;
+    return tess_table_parse(table, text, size, path);
 }
 
 tess_status tess_table_load_own(tess_table *table, const char *name)

@@ -72,22 +72,17 @@ static void find_sent(const tess_pipeline_schedule *s, const tess_pipeline_repor
 static tess_status add_messages(tess_pipeline_schedule *s, int rank)
 {
     const tess_pipeline_costs alike = {.forward = 1, .backward = 2, .input = 1, .weight = 1};
-    tess_pipeline_report report;
-    double *sent = NULL;
-    tess_status status;
+    TESS_AUTO(tess_pipeline_report_free) tess_pipeline_report report = {0};
+    TESS_AUTO(tess_mem_drop) double *sent = NULL;
     TESS_TRY(tess_pipeline_check(s, &alike, &report));
-    TESS_GOTO(tess_mem_alloc_array(s->mem, TESS_POOL_MISC, (size_t)s->micros, sizeof(*sent), "times of a pipeline",
-                                   (void **)&sent),
-              checked);
-    TESS_GOTO(make_room(s, &s->lists[0]), checked);
-    TESS_GOTO(make_room(s, &s->lists[rank]), checked);
+    TESS_TRY(tess_mem_alloc_array(s->mem, TESS_POOL_MISC, (size_t)s->micros, sizeof(*sent), "times of a pipeline",
+                                  (void **)&sent));
+    TESS_TRY(make_room(s, &s->lists[0]));
+    TESS_TRY(make_room(s, &s->lists[rank]));
     find_sent(s, &report, sent);
     add_sends(s, &s->lists[0]);
     add_receives(s, sent, report.times[rank], &s->lists[rank]);
-checked:
-    tess_mem_free(s->mem, sent);
-    tess_pipeline_report_free(&report);
-    return status;
+    return TESS_OK;
 }
 
 /* The head's gradients wait from its backward until the message is taken, or until the gradients of stage 0 are

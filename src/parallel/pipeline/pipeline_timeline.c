@@ -89,18 +89,16 @@ tess_status tess_pipeline_print_timeline(const tess_pipeline_schedule *s, const 
 {
     const timeline_scale scale = choose_scale(s, report, columns);
     const int width = snprintf(NULL, 0, "%d", s->ranks - 1);
-    char *row;
+    TESS_AUTO(tess_mem_drop) char *row = NULL;
     TESS_TRY(tess_mem_alloc(s->mem, TESS_POOL_MISC, (size_t)scale.columns + 1, "row of a timeline", (void **)&row));
-    tess_status status = TESS_OK;
-    for (int r = 0; r < s->ranks && status == TESS_OK; r++) {
+    for (int r = 0; r < s->ranks; r++) {
         int n = scale.columns;
         draw_row(s, report, r, &scale, row);
         while (n > 0 && row[n - 1] == ' ')
             n--;
-        status = tess_buffer_printf(out, "rank %*d  %.*s\n", width, r, n, row);
+        TESS_TRY(tess_buffer_printf(out, "rank %*d  %.*s\n", width, r, n, row));
     }
-    tess_mem_free(s->mem, row);
-    return status;
+    return TESS_OK;
 }
 
 /* ---- Trace ---- */
