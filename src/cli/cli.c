@@ -128,7 +128,7 @@ static void refuse_dashes(const cli_command *command, const char *argument, bool
     if (tess_options_has(tables, n_tables, word))
         cli_exit(cli_misuse(command, "'%s': write it without dashes: %s%s", argument, word,
                             argument[strlen(key)] != '\0' ? argument + strlen(key) : "=VALUE"));
-    if (strchr(word, '.') == NULL && tess_foreign_find(word) == NULL &&
+    if (strchr(word, '.') == NULL && !tess_foreign_has(word) &&
         (has_hint || tess_options_same_leaf(tables, n_tables, word) == NULL))
         return;
     tess_status status = tess_foreign_refuse(tables, n_tables, word);

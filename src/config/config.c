@@ -46,7 +46,7 @@ static bool may_be_foreign(const char *key)
 {
     int n_tables;
     const tess_option_table *tables = tess_config_tables(&n_tables);
-    return !tess_options_has(tables, n_tables, key) && (strchr(key, '.') != NULL || tess_foreign_find(key) != NULL);
+    return !tess_options_has(tables, n_tables, key) && (strchr(key, '.') != NULL || tess_foreign_has(key));
 }
 
 static tess_status set_key(void *context, const char *key, const char *text, int line)
@@ -108,7 +108,7 @@ static bool is_assignment(const char *word)
     if (equals == NULL || equals - word >= (ptrdiff_t)sizeof(key))
         return false;
     snprintf(key, sizeof(key), "%.*s", (int)(equals - word), word);
-    return strchr(key, '/') == NULL && (strchr(key, '.') != NULL || tess_foreign_find(key) != NULL);
+    return strchr(key, '/') == NULL && (strchr(key, '.') != NULL || tess_foreign_has(key));
 }
 
 const char *tess_config_take_path(char *const **words, int *n_words)

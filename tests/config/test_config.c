@@ -47,18 +47,20 @@ static void sizes_have_units(void)
 
 static void keys_of_other_programs_lead_to_keys_that_exist(void)
 {
-    int n, n_tables;
+    int n = 0, n_tables;
     const tess_option_table *tables = tess_config_tables(&n_tables);
-    const tess_foreign_key *keys = tess_foreign_keys(&n);
-    for (int i = 0; i < n; i++) {
+    tess_foreign_key row, found;
+    for (const char *at = NULL; (at = tess_foreign_next(at, &row)) != NULL; n++) {
         char word[TESS_FOREIGN_SIZE];
-        tess_foreign_normalize(keys[i].key, word);
-        EXPECT_TEXT(word, keys[i].key);
-        EXPECT(!tess_options_has(tables, n_tables, keys[i].key)); /* or it would never be found */
-        EXPECT(tess_foreign_find(keys[i].key) == &keys[i]);
-        EXPECT(keys[i].ours != NULL || keys[i].note != NULL);
-        EXPECT(keys[i].ours == NULL || tess_options_has(tables, n_tables, keys[i].ours));
+        tess_foreign_normalize(row.key, word);
+        EXPECT_TEXT(word, row.key);
+        EXPECT(!tess_options_has(tables, n_tables, row.key)); /* or it would never be found */
+        EXPECT(tess_foreign_find(row.key, &found) && strcmp(found.key, row.key) == 0);
+        EXPECT(row.ours[0] != '\0' || row.note[0] != '\0');
+        EXPECT(row.ours[0] == '\0' || tess_options_has(tables, n_tables, row.ours));
+        EXPECT(strlen(row.key) + 1 < sizeof(row.key) && strlen(row.note) + 1 < sizeof(row.note)); /* no text is cut */
     }
+    EXPECT_INT(n, 177);
 }
 
 static void values_of_every_type_are_read(void)
