@@ -1,6 +1,7 @@
 /* Names the checks, and formats their readings as text. */
 #include <stdio.h>
 
+#include "base/report/form.h"
 #include "base/text/text.h"
 #include "health/health_rules.h"
 
@@ -30,64 +31,39 @@ static const char *describe_process(const tess_health_reading *reading, char *te
     return text;
 }
 
+/* The sentence of each check: a text with cells (base/report/form.h). */
+static const char *const sentences[TESS_HEALTH_CHECK_COUNT] = {
+    [TESS_HEALTH_MEMORY] = "{value:.1f}% of the machine's memory is in use (limit {limit:g}%)",
+    [TESS_HEALTH_GROUP] = "{value:.1f}% of the control group's memory is in use (limit {limit:g}%)",
+    [TESS_HEALTH_FILES] = "{process} has {value:.0f} open files (limit {limit:.0f})",
+    [TESS_HEALTH_DISK] = "{value:B} are free where checkpoints go (limit {limit:B})",
+    [TESS_HEALTH_INODES] = "{value:.0f} files can still be made where checkpoints go (limit {limit:.0f})",
+    [TESS_HEALTH_HEARTBEAT] = "rank {rank} gave no sign of life for {value:.3g} s (limit {limit:g} s)",
+    [TESS_HEALTH_STEPS] = "no step was finished for {value:.3g} s (limit {limit:g} s)",
+    [TESS_HEALTH_LOAD] = "{value:.1f} processes want each core (limit {limit:g})",
+    [TESS_HEALTH_GPU_HEAT] = "GPU {who} is at {value:.0f} C (limit {limit:g} C)",
+    [TESS_HEALTH_GPU_MEMORY] = "{value:.1f}% of the memory of GPU {who} is in use (limit {limit:g}%)",
+    [TESS_HEALTH_GPU_ERRORS] = "GPU {who} has had {value:.0f} uncorrected errors of its memory (limit {limit:.0f})",
+    [TESS_HEALTH_NOT_FINITE] = "[{value:!}the loss or gradient norm of step {who} is NaN or infinite"
+                               "|loss and gradient norm of step {who} are finite]",
+    [TESS_HEALTH_LOSS] = "the loss of step {who} is {value:.2+} standard deviations from the mean of the newest "
+                         "{window} (limit {limit:g})",
+    [TESS_HEALTH_GRAD_NORM] = "the gradient norm of step {who} is {value:.2+} standard deviations from the mean of the "
+                              "newest {window} (limit {limit:g})",
+    [TESS_HEALTH_SPEED] = "step {who} computed {value:.0f} tokens/s (limit {limit:.0f})",
+};
+
 const char *tess_health_describe(tess_health_check check, const tess_health_reading *reading, char *text, size_t size)
 {
-    char a[64], b[64];
-    double value = reading->value, limit = reading->limit;
-    switch (check) {
-    case TESS_HEALTH_MEMORY:
-        snprintf(text, size, "%.1f%% of the machine's memory is in use (limit %g%%)", value, limit);
-        break;
-    case TESS_HEALTH_GROUP:
-        snprintf(text, size, "%.1f%% of the control group's memory is in use (limit %g%%)", value, limit);
-        break;
-    case TESS_HEALTH_FILES:
-        snprintf(text, size, "%s has %.0f open files (limit %.0f)", describe_process(reading, a, sizeof(a)), value,
-                 limit);
-        break;
-    case TESS_HEALTH_DISK:
-        snprintf(text, size, "%s are free where checkpoints go (limit %s)", tess_format_bytes(value, a, sizeof(a)),
-                 tess_format_bytes(limit, b, sizeof(b)));
-        break;
-    case TESS_HEALTH_INODES:
-        snprintf(text, size, "%.0f files can still be made where checkpoints go (limit %.0f)", value, limit);
-        break;
-    case TESS_HEALTH_HEARTBEAT:
-        snprintf(text, size, "rank %d gave no sign of life for %.3g s (limit %g s)", reading->rank, value, limit);
-        break;
-    case TESS_HEALTH_STEPS:
-        snprintf(text, size, "no step was finished for %.3g s (limit %g s)", value, limit);
-        break;
-    case TESS_HEALTH_LOAD:
-        snprintf(text, size, "%.1f processes want each core (limit %g)", value, limit);
-        break;
-    case TESS_HEALTH_GPU_HEAT:
-        snprintf(text, size, "GPU %d is at %.0f C (limit %g C)", reading->who, value, limit);
-        break;
-    case TESS_HEALTH_GPU_MEMORY:
-        snprintf(text, size, "%.1f%% of the memory of GPU %d is in use (limit %g%%)", value, reading->who, limit);
-        break;
-    case TESS_HEALTH_GPU_ERRORS:
-        snprintf(text, size, "GPU %d has had %.0f uncorrected errors of its memory (limit %.0f)", reading->who, value,
-                 limit);
-        break;
-    case TESS_HEALTH_NOT_FINITE:
-        snprintf(text, size,
-                 value > 0 ? "the loss or gradient norm of step %d is NaN or infinite"
-                           : "loss and gradient norm of step %d are finite",
-                 reading->who);
-        break;
-    case TESS_HEALTH_LOSS:
-    case TESS_HEALTH_GRAD_NORM:
-        snprintf(text, size, "the %s of step %d is %+.2f standard deviations from the mean of the newest %d (limit %g)",
-                 check == TESS_HEALTH_LOSS ? "loss" : "gradient norm", reading->who, value, TESS_SPIKE_WINDOW, limit);
-        break;
-    case TESS_HEALTH_SPEED:
-        snprintf(text, size, "step %d computed %.0f tokens/s (limit %.0f)", reading->who, value, limit);
-        break;
-    default:
-        snprintf(text, size, "?");
-    }
+    char process[64];
+    tess_buffer out = {.data = text, .capacity = size};
+    json_auto_t *members =
+        json_pack("{s:o, s:o, s:i, s:i, s:s, s:i}", "value", tess_form_number(reading->value, false), "limit",
+                  tess_form_number(reading->limit, false), "who", reading->who, "rank", reading->rank, "process",
+                  describe_process(reading, process, sizeof(process)), "window", TESS_SPIKE_WINDOW);
+    text[0] = '\0';
+    if (tess_form_fill(&out, sentences[check], members) != TESS_OK)
+        tess_error_clear(); /* the text is cut */
     return text;
 }
 

@@ -29,33 +29,22 @@ static bool is_own_fault(int signal)
 /* Classifies a rank that ended by an error of its own. */
 static tess_failure_class classify_status(tess_status status)
 {
-    switch (status) {
-    case TESS_E_NOMEM:
-        return TESS_FAILURE_NO_MEMORY;
-    case TESS_E_IO:
-        return TESS_FAILURE_IO;
-    case TESS_E_NO_SPACE:
-        return TESS_FAILURE_DISK_FULL;
-    case TESS_E_MISMATCH:
-        return TESS_FAILURE_MISMATCH;
-    case TESS_E_NOT_FINITE:
-        return TESS_FAILURE_NUMBERS;
-    case TESS_E_DEVICE:
-        return TESS_FAILURE_DEVICE;
-    case TESS_E_TIMEOUT:
-        return TESS_FAILURE_STUCK;
-    case TESS_E_PEER_LOST:
-        return TESS_FAILURE_LOST;
-    case TESS_E_INTERRUPTED:
-        return TESS_FAILURE_PREEMPTED;
-    case TESS_E_INVALID:
-    case TESS_E_NOT_FOUND:
-    case TESS_E_FORMAT:
-    case TESS_E_UNSUPPORTED:
-        return TESS_FAILURE_REFUSED;
-    default:
-        return TESS_FAILURE_UNKNOWN;
-    }
+    static const struct {
+        tess_status status;
+        tess_failure_class class;
+    } classes[] = {
+        {TESS_E_NOMEM, TESS_FAILURE_NO_MEMORY},       {TESS_E_IO, TESS_FAILURE_IO},
+        {TESS_E_NO_SPACE, TESS_FAILURE_DISK_FULL},    {TESS_E_MISMATCH, TESS_FAILURE_MISMATCH},
+        {TESS_E_NOT_FINITE, TESS_FAILURE_NUMBERS},    {TESS_E_DEVICE, TESS_FAILURE_DEVICE},
+        {TESS_E_TIMEOUT, TESS_FAILURE_STUCK},         {TESS_E_PEER_LOST, TESS_FAILURE_LOST},
+        {TESS_E_INTERRUPTED, TESS_FAILURE_PREEMPTED}, {TESS_E_INVALID, TESS_FAILURE_REFUSED},
+        {TESS_E_NOT_FOUND, TESS_FAILURE_REFUSED},     {TESS_E_FORMAT, TESS_FAILURE_REFUSED},
+        {TESS_E_UNSUPPORTED, TESS_FAILURE_REFUSED},
+    };
+    for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
+        if (classes[i].status == status)
+            return classes[i].class;
+    return TESS_FAILURE_UNKNOWN;
 }
 
 /* Classifies a failure. The end of the process counts before its message, because an error that a dying rank left is

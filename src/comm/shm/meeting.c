@@ -24,30 +24,20 @@ void shm_arrive(tess_work *work)
 
 static const shm_collective *collective_of(int kind)
 {
-    switch (kind) {
-    case TESS_TRACE_REDUCE_SCATTER:
-        return &shm_reduce_scatter;
-    case TESS_TRACE_ALL_REDUCE:
-        return &shm_all_reduce;
-    case TESS_TRACE_BROADCAST:
-        return &shm_broadcast;
-    case TESS_TRACE_ALL_TO_ALL:
-        return &shm_all_to_all;
-    case TESS_TRACE_ALL_TO_ALL_V:
-        return &shm_all_to_all_v;
-    case TESS_TRACE_GATHER:
-        return &shm_gather;
-    case TESS_TRACE_SCATTER:
-        return &shm_scatter;
-    case TESS_TRACE_BARRIER:
-        return &shm_barrier;
-    case TESS_TRACE_ALL_GATHER_PIECES:
-        return &shm_all_gather_pieces;
-    case TESS_TRACE_REDUCE_SCATTER_PIECES:
-        return &shm_reduce_scatter_pieces;
-    default:
-        return &shm_all_gather; /* setup exchanges also gather a few bytes */
-    }
+    static const shm_collective *const collectives[TESS_TRACE_OP_COUNT] = {
+        [TESS_TRACE_REDUCE_SCATTER] = &shm_reduce_scatter,
+        [TESS_TRACE_ALL_REDUCE] = &shm_all_reduce,
+        [TESS_TRACE_BROADCAST] = &shm_broadcast,
+        [TESS_TRACE_ALL_TO_ALL] = &shm_all_to_all,
+        [TESS_TRACE_ALL_TO_ALL_V] = &shm_all_to_all_v,
+        [TESS_TRACE_GATHER] = &shm_gather,
+        [TESS_TRACE_SCATTER] = &shm_scatter,
+        [TESS_TRACE_BARRIER] = &shm_barrier,
+        [TESS_TRACE_ALL_GATHER_PIECES] = &shm_all_gather_pieces,
+        [TESS_TRACE_REDUCE_SCATTER_PIECES] = &shm_reduce_scatter_pieces,
+    };
+    return collectives[kind] != NULL ? collectives[kind]
+                                     : &shm_all_gather; /* setup exchanges also gather a few bytes */
 }
 
 static void show_equal_blocks(const tess_work *work, uint8_t *to)

@@ -12,6 +12,15 @@ tess_status template_node_new(template_parser *p, template_node_kind kind, templ
     return TESS_OK;
 }
 
+/* Puts a new node above *node, which becomes its `a`. */
+static tess_status wrap(template_parser *p, template_node_kind kind, template_node **node)
+{
+    template_node *inner = *node;
+    TESS_TRY(template_node_new(p, kind, node));
+    (*node)->a = inner;
+    return TESS_OK;
+}
+
 static bool is_word(const char *text)
 {
     return (unsigned)((text[0] | 32) - 'a') < 26;
@@ -64,7 +73,6 @@ tess_status template_expect_name(template_parser *p, template_text *name)
 
 /* ---- Lists of expressions ---- */
 static tess_status parse_or(template_parser *p, template_node **out);
-static tess_status parse_condition(template_parser *p, template_node **out);
 
 static bool ends_tuple(const template_parser *p)
 {
@@ -74,7 +82,7 @@ static bool ends_tuple(const template_parser *p)
 
 static tess_status parse_one(template_parser *p, bool with_condition, template_node **out)
 {
-    return with_condition ? parse_condition(p, out) : parse_or(p, out);
+    return with_condition ? template_parse_expression(p, out) : parse_or(p, out);
 }
 
 tess_status template_parse_tuple(template_parser *p, bool with_condition, template_node **out)
@@ -94,16 +102,11 @@ tess_status template_parse_tuple(template_parser *p, bool with_condition, templa
     return TESS_OK;
 }
 
-tess_status template_parse_expression(template_parser *p, template_node **out)
-{
-    return parse_condition(p, out);
-}
-
 /* Parses items up to `closing`, and consumes it. */
 static tess_status parse_items(template_parser *p, const char *closing, template_node **list)
 {
     while (!template_skip(p, closing)) {
-        TESS_TRY(parse_condition(p, list));
+        TESS_TRY(template_parse_expression(p, list));
         list = &(*list)->next;
         if (!template_at(p, closing))
             TESS_TRY(template_expect(p, ","));
@@ -115,9 +118,9 @@ static tess_status parse_pairs(template_parser *p, template_node **list)
 {
     while (!template_skip(p, "}")) {
         TESS_TRY(template_node_new(p, NODE_PAIR, list));
-        TESS_TRY(parse_condition(p, &(*list)->a));
+        TESS_TRY(template_parse_expression(p, &(*list)->a));
         TESS_TRY(template_expect(p, ":"));
-        TESS_TRY(parse_condition(p, &(*list)->b));
+        TESS_TRY(template_parse_expression(p, &(*list)->b));
         list = &(*list)->next;
         if (!template_at(p, "}"))
             TESS_TRY(template_expect(p, ","));
@@ -138,11 +141,11 @@ static tess_status parse_args(template_parser *p, template_node **list)
             (*list)->text = p->token->text;
             p->token += 2;
             named = true;
-            TESS_TRY(parse_condition(p, &(*list)->a));
+            TESS_TRY(template_parse_expression(p, &(*list)->a));
         } else if (named) {
             return template_fail(p->token->line, TESS_E_FORMAT, "an argument without a name behind one with a name");
         } else {
-            TESS_TRY(parse_condition(p, list));
+            TESS_TRY(template_parse_expression(p, list));
         }
         list = &(*list)->next;
         if (!template_at(p, ")"))
@@ -232,7 +235,7 @@ static tess_status parse_index(template_parser *p, template_node **out)
     int n = 0;
     for (bool more = true; more && n < 3; n += more) {
         if (!template_at(p, ":") && !template_at(p, "]"))
-            TESS_TRY(parse_condition(p, &part[n]));
+            TESS_TRY(template_parse_expression(p, &part[n]));
         more = template_skip(p, ":");
     }
     TESS_TRY(template_expect(p, "]"));
@@ -251,10 +254,8 @@ static tess_status parse_index(template_parser *p, template_node **out)
 
 static tess_status parse_attribute(template_parser *p, template_node **node)
 {
-    template_node *base = *node;
     const template_token *t = p->token;
-    TESS_TRY(template_node_new(p, t->kind == TOKEN_INT ? NODE_ITEM : NODE_ATTRIBUTE, node));
-    (*node)->a = base;
+    TESS_TRY(wrap(p, t->kind == TOKEN_INT ? NODE_ITEM : NODE_ATTRIBUTE, node));
     if (t->kind == TOKEN_INT)
         return parse_literal(p, &(*node)->b);
     return template_expect_name(p, &(*node)->text);
@@ -262,9 +263,7 @@ static tess_status parse_attribute(template_parser *p, template_node **node)
 
 static tess_status parse_call(template_parser *p, template_node **node)
 {
-    template_node *base = *node;
-    TESS_TRY(template_node_new(p, NODE_CALL, node));
-    (*node)->a = base;
+    TESS_TRY(wrap(p, NODE_CALL, node));
     return parse_args(p, &(*node)->b);
 }
 
@@ -283,9 +282,7 @@ static tess_status parse_postfix(template_parser *p, template_node **node, int *
         if (template_skip(p, ".")) {
             TESS_TRY(parse_attribute(p, node));
         } else if (template_skip(p, "[")) {
-            template_node *base = *node;
-            TESS_TRY(template_node_new(p, NODE_ITEM, node));
-            (*node)->a = base;
+            TESS_TRY(wrap(p, NODE_ITEM, node));
             TESS_TRY(parse_index(p, &(*node)->b));
         } else if (template_skip(p, "(")) {
             TESS_TRY(parse_call(p, node));
@@ -297,9 +294,7 @@ static tess_status parse_postfix(template_parser *p, template_node **node, int *
 
 static tess_status parse_filter(template_parser *p, template_node **node)
 {
-    template_node *base = *node;
-    TESS_TRY(template_node_new(p, NODE_FILTER, node));
-    (*node)->a = base;
+    TESS_TRY(wrap(p, NODE_FILTER, node));
     TESS_TRY(template_expect_name(p, &(*node)->text));
     return template_skip(p, "(") ? parse_args(p, &(*node)->b) : TESS_OK;
 }
@@ -315,11 +310,9 @@ static bool begins_argument(const template_parser *p)
 
 static tess_status parse_test(template_parser *p, template_node **node, int *links)
 {
-    template_node *base = *node, *test, *negated;
     bool negative = template_skip(p, "not");
-    TESS_TRY(template_node_new(p, NODE_TEST, &test));
-    test->a = base;
-    *node = test;
+    TESS_TRY(wrap(p, NODE_TEST, node));
+    template_node *test = *node;
     TESS_TRY(template_expect_name(p, &test->text));
     if (template_skip(p, "(")) {
         TESS_TRY(parse_args(p, &test->b));
@@ -329,12 +322,7 @@ static tess_status parse_test(template_parser *p, template_node **node, int *lin
         TESS_TRY(parse_primary(p, &test->b));
         TESS_TRY(parse_postfix(p, &test->b, links));
     }
-    if (!negative)
-        return TESS_OK;
-    TESS_TRY(template_node_new(p, NODE_NOT, &negated));
-    negated->a = test;
-    *node = negated;
-    return TESS_OK;
+    return negative ? wrap(p, NODE_NOT, node) : TESS_OK;
 }
 
 static tess_status parse_pipes(template_parser *p, template_node **node, int *links)
@@ -378,58 +366,57 @@ static tess_status parse_signed(template_parser *p, bool with_filter, template_n
     return with_filter ? parse_pipes(p, out, &links) : TESS_OK;
 }
 
-tess_status template_parse_unary(template_parser *p, template_node **out)
-{
-    return parse_signed(p, true, out);
-}
+static tess_status parse_not(template_parser *p, template_node **out);
+static tess_status parse_concat(template_parser *p, template_node **out);
 
-/* The operators of one level. All bind to the left. */
-typedef struct operator_level {
+/* The levels of operators, loosest first. Those of one level bind to the left, or the level has a parser of its own. */
+static const struct operator_level {
     const char *text[4];
     template_op op[4];
-} operator_level;
-static const operator_level levels[] = {{{"+", "-"}, {OP_ADD, OP_SUB}},
-                                        {{NULL}, {OP_NONE}}, /* ~ */
-                                        {{"*", "/", "//", "%"}, {OP_MUL, OP_DIV, OP_FLOORDIV, OP_MOD}},
-                                        {{"**"}, {OP_POW}}};
-enum { N_LEVELS = sizeof(levels) / sizeof(levels[0]), CONCAT_LEVEL = 1 };
+    template_node_kind kind;
+    tess_status (*parse)(template_parser *p, template_node **out);
+} levels[] = {{{"or"}, {OP_NONE}, NODE_OR, NULL},
+              {{"and"}, {OP_NONE}, NODE_AND, NULL},
+              {.parse = parse_not}, /* not, and comparisons */
+              {{"+", "-"}, {OP_ADD, OP_SUB}, NODE_BINARY, NULL},
+              {.parse = parse_concat},
+              {{"*", "/", "//", "%"}, {OP_MUL, OP_DIV, OP_FLOORDIV, OP_MOD}, NODE_BINARY, NULL},
+              {{"**"}, {OP_POW}, NODE_BINARY, NULL}};
+enum { N_LEVELS = sizeof(levels) / sizeof(levels[0]), BELOW_COMPARISON = 3, BELOW_CONCAT = 5 };
 
-static tess_status parse_level(template_parser *p, int at, template_node **out);
+static tess_status parse_level(template_parser *p, int at, template_node **out)
+{
+    int links = 0;
+    if (at == N_LEVELS)
+        return parse_signed(p, true, out);
+    const struct operator_level *level = &levels[at];
+    if (level->parse != NULL)
+        return level->parse(p, out);
+    TESS_TRY(parse_level(p, at + 1, out));
+    for (int i = 0; i < 4 && level->text[i] != NULL; i++) {
+        if (!template_at(p, level->text[i]))
+            continue;
+        TESS_TRY(count_depth(p, &links));
+        TESS_TRY(wrap(p, level->kind, out));
+        (*out)->op = level->op[i];
+        p->token++;
+        TESS_TRY(parse_level(p, at + 1, &(*out)->b));
+        i = -1;
+    }
+    return TESS_OK;
+}
 
 static tess_status parse_concat(template_parser *p, template_node **out)
 {
     template_node *first, **last;
-    TESS_TRY(parse_level(p, CONCAT_LEVEL + 1, &first));
+    TESS_TRY(parse_level(p, BELOW_CONCAT, &first));
     *out = first;
     if (!template_at(p, "~"))
         return TESS_OK;
     TESS_TRY(template_node_new(p, NODE_CONCAT, out));
     (*out)->a = first;
     for (last = &first->next; template_skip(p, "~"); last = &(*last)->next)
-        TESS_TRY(parse_level(p, CONCAT_LEVEL + 1, last));
-    return TESS_OK;
-}
-
-static tess_status parse_level(template_parser *p, int at, template_node **out)
-{
-    int links = 0;
-    if (at == N_LEVELS)
-        return template_parse_unary(p, out);
-    if (at == CONCAT_LEVEL)
-        return parse_concat(p, out);
-    TESS_TRY(parse_level(p, at + 1, out));
-    for (int i = 0; i < 4 && levels[at].text[i] != NULL; i++) {
-        if (!template_at(p, levels[at].text[i]))
-            continue;
-        template_node *left = *out;
-        TESS_TRY(count_depth(p, &links));
-        TESS_TRY(template_node_new(p, NODE_BINARY, out));
-        (*out)->op = levels[at].op[i];
-        (*out)->a = left;
-        p->token++;
-        TESS_TRY(parse_level(p, at + 1, &(*out)->b));
-        i = -1;
-    }
+        TESS_TRY(parse_level(p, BELOW_CONCAT, last));
     return TESS_OK;
 }
 
@@ -456,7 +443,7 @@ static tess_status parse_comparison(template_parser *p, template_node **out)
 {
     template_node *first, **last = NULL;
     template_op op;
-    TESS_TRY(parse_level(p, 0, &first));
+    TESS_TRY(parse_level(p, BELOW_COMPARISON, &first));
     *out = first;
     while (take_comparison(p, &op)) {
         if (last == NULL) {
@@ -466,7 +453,7 @@ static tess_status parse_comparison(template_parser *p, template_node **out)
         }
         TESS_TRY(template_node_new(p, NODE_OPERAND, last));
         (*last)->op = op;
-        TESS_TRY(parse_level(p, 0, &(*last)->a));
+        TESS_TRY(parse_level(p, BELOW_COMPARISON, &(*last)->a));
         last = &(*last)->next;
     }
     return TESS_OK;
@@ -483,39 +470,17 @@ static tess_status parse_not(template_parser *p, template_node **out)
     return parse_comparison(p, out);
 }
 
-static tess_status parse_and(template_parser *p, template_node **out)
-{
-    int links = 0;
-    TESS_TRY(parse_not(p, out));
-    while (template_skip(p, "and")) {
-        template_node *left = *out;
-        TESS_TRY(count_depth(p, &links));
-        TESS_TRY(template_node_new(p, NODE_AND, out));
-        (*out)->a = left;
-        TESS_TRY(parse_not(p, &(*out)->b));
-    }
-    return TESS_OK;
-}
-
 /* Every nesting of expressions passes through this function, so it counts the depth. */
 static tess_status parse_or(template_parser *p, template_node **out)
 {
-    int links = 0;
     TESS_CHECK(++p->depth < TEMPLATE_DEPTH, TESS_E_INVALID, "line %u: nested more than %d deep", p->token->line,
                TEMPLATE_DEPTH);
-    TESS_TRY(parse_and(p, out));
-    while (template_skip(p, "or")) {
-        template_node *left = *out;
-        TESS_TRY(count_depth(p, &links));
-        TESS_TRY(template_node_new(p, NODE_OR, out));
-        (*out)->a = left;
-        TESS_TRY(parse_and(p, &(*out)->b));
-    }
+    TESS_TRY(parse_level(p, 0, out));
     p->depth--;
     return TESS_OK;
 }
 
-static tess_status parse_condition(template_parser *p, template_node **out)
+tess_status template_parse_expression(template_parser *p, template_node **out)
 {
     int links = 0;
     TESS_TRY(parse_or(p, out));
@@ -528,7 +493,7 @@ static tess_status parse_condition(template_parser *p, template_node **out)
         if (template_skip(p, "else")) {
             TESS_CHECK(++p->depth < TEMPLATE_DEPTH, TESS_E_INVALID, "line %u: nested more than %d deep", p->token->line,
                        TEMPLATE_DEPTH);
-            TESS_TRY(parse_condition(p, &(*out)->c));
+            TESS_TRY(template_parse_expression(p, &(*out)->c));
             p->depth--;
         }
     }

@@ -9,11 +9,10 @@ enum { CONFIG_BYTES = 64 << 20 };
 
 static tess_status parse_file(tess_mem *mem, const char *path, tess_chat_template **chat)
 {
-    tess_mapping file;
+    TESS_AUTO(tess_os_unmap) tess_mapping file = {0};
     TESS_TRY(tess_os_map(path, &file));
-    tess_status status = tess_chat_template_parse(mem, file.size > 0 ? (const char *)file.data : "", file.size, chat);
-    tess_os_unmap(&file);
-    TESS_TRY_CTX(status, "%s", path);
+    TESS_TRY_CTX(tess_chat_template_parse(mem, file.size > 0 ? (const char *)file.data : "", file.size, chat), "%s",
+                 path);
     return TESS_OK;
 }
 
@@ -34,7 +33,7 @@ static const json_t *template_of(const json_t *config)
 static tess_status load_folder(tess_mem *mem, const char *folder, tess_chat_template **chat)
 {
     char jinja[1024], config[1024];
-    json_t *read = NULL;
+    json_auto_t *read = NULL;
     TESS_TRY(tess_os_join(jinja, sizeof(jinja), folder, "chat_template.jinja"));
     TESS_TRY(tess_os_join(config, sizeof(config), folder, "tokenizer_config.json"));
     if (tess_os_is_file(jinja))
@@ -42,15 +41,11 @@ static tess_status load_folder(tess_mem *mem, const char *folder, tess_chat_temp
     if (tess_os_is_file(config))
         TESS_TRY(tess_json_load(config, CONFIG_BYTES, &read));
     const json_t *text = template_of(read);
-    tess_status status;
-    if (text == NULL)
-        status = TESS_FAIL(TESS_E_NOT_FOUND,
-                           "no chat template: neither a chat_template.jinja in that folder nor a 'chat_template' in "
-                           "this file; name a file");
-    else
-        status = tess_chat_template_parse(mem, json_string_value(text), json_string_length(text), chat);
-    json_decref(read);
-    TESS_TRY_CTX(status, "%s", config);
+    TESS_CHECK(text != NULL, TESS_E_NOT_FOUND,
+               "%s: no chat template: neither a chat_template.jinja in that folder nor a 'chat_template' in this file; "
+               "name a file",
+               config);
+    TESS_TRY_CTX(tess_chat_template_parse(mem, json_string_value(text), json_string_length(text), chat), "%s", config);
     return TESS_OK;
 }
 

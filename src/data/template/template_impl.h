@@ -255,7 +255,6 @@ tess_status template_unexpected(const template_parser *p, const char *wanted);
 /* Parses one expression, or several with commas, which form a tuple. with_condition: "a if b else c" belongs to it. */
 tess_status template_parse_tuple(template_parser *p, bool with_condition, template_node **node);
 tess_status template_parse_expression(template_parser *p, template_node **node);
-tess_status template_parse_unary(template_parser *p, template_node **node);
 /* Parses a name with optional arguments, and more of them after "|". The innermost `a` of the last node is NULL. */
 tess_status template_parse_filters(template_parser *p, template_node **node);
 

@@ -3,21 +3,16 @@
 
 #include "data/template/template_impl.h"
 
+#define KIND(kind) (1 << TEMPLATE_##kind)
+
+/* Values with a length and items. jinja2 includes undefined values and dictionaries. */
+#define SEQUENCES (KIND(UNDEFINED) | KIND(STRING) | KIND(LIST) | KIND(TUPLE) | KIND(RANGE_OF) | KIND(DICT))
+#define NUMBERS (KIND(BOOL) | KIND(INT) | KIND(FLOAT))
+
+/* Variant: the set of kinds that is tested for. */
 static tess_status is_kind(const template_use *c)
 {
-    *c->out = template_bool((int)c->value->kind == c->variant);
-    return TESS_OK;
-}
-
-static tess_status is_defined(const template_use *c)
-{
-    *c->out = template_bool(c->value->kind != TEMPLATE_UNDEFINED);
-    return TESS_OK;
-}
-
-static tess_status is_number(const template_use *c)
-{
-    *c->out = template_bool(template_is_number(c->value));
+    *c->out = template_bool((c->variant & (1 << c->value->kind)) != 0);
     return TESS_OK;
 }
 
@@ -25,32 +20,6 @@ static tess_status is_number(const template_use *c)
 static tess_status is_truth(const template_use *c)
 {
     *c->out = template_bool(c->value->kind == TEMPLATE_BOOL && (int)c->value->truth == c->variant);
-    return TESS_OK;
-}
-
-static bool is_iterable_kind(template_kind kind)
-{
-    return kind == TEMPLATE_UNDEFINED || (kind >= TEMPLATE_STRING && kind <= TEMPLATE_DICT) || kind == TEMPLATE_LOOP;
-}
-
-static tess_status is_iterable(const template_use *c)
-{
-    *c->out = template_bool(is_iterable_kind(c->value->kind));
-    return TESS_OK;
-}
-
-/* True for values with a length and items. jinja2 includes undefined values and dictionaries. */
-static tess_status is_sequence(const template_use *c)
-{
-    template_kind kind = c->value->kind;
-    *c->out = template_bool(is_iterable_kind(kind) && kind != TEMPLATE_VIEW && kind != TEMPLATE_ITERATOR &&
-                            kind != TEMPLATE_LOOP);
-    return TESS_OK;
-}
-
-static tess_status is_callable(const template_use *c)
-{
-    *c->out = template_bool(c->value->kind >= TEMPLATE_MACRO);
     return TESS_OK;
 }
 
@@ -122,42 +91,43 @@ static tess_status is_known(const template_use *c)
     return TESS_OK;
 }
 
-static const template_builtin tests[] = {{"defined", is_defined, 0, 0, 0, NULL},
-                                         {"undefined", is_kind, TEMPLATE_UNDEFINED, 0, 0, NULL},
-                                         {"none", is_kind, TEMPLATE_NONE, 0, 0, NULL},
-                                         {"boolean", is_kind, TEMPLATE_BOOL, 0, 0, NULL},
-                                         {"integer", is_kind, TEMPLATE_INT, 0, 0, NULL},
-                                         {"float", is_kind, TEMPLATE_FLOAT, 0, 0, NULL},
-                                         {"string", is_kind, TEMPLATE_STRING, 0, 0, NULL},
-                                         {"mapping", is_kind, TEMPLATE_DICT, 0, 0, NULL},
-                                         {"number", is_number, 0, 0, 0, NULL},
-                                         {"true", is_truth, 1, 0, 0, NULL},
-                                         {"false", is_truth, 0, 0, 0, NULL},
-                                         {"iterable", is_iterable, 0, 0, 0, NULL},
-                                         {"sequence", is_sequence, 0, 0, 0, NULL},
-                                         {"callable", is_callable, 0, 0, 0, NULL},
-                                         {"equalto", is_equal, 1, 1, 1, NULL},
-                                         {"eq", is_equal, 1, 1, 1, NULL},
-                                         {"==", is_equal, 1, 1, 1, NULL},
-                                         {"ne", is_equal, 0, 1, 1, NULL},
-                                         {"!=", is_equal, 0, 1, 1, NULL},
-                                         {"sameas", is_same, 0, 1, 1, NULL},
-                                         {"lt", is_ordered, OP_LT, 1, 1, NULL},
-                                         {"lessthan", is_ordered, OP_LT, 1, 1, NULL},
-                                         {"<", is_ordered, OP_LT, 1, 1, NULL},
-                                         {"le", is_ordered, OP_LE, 1, 1, NULL},
-                                         {"<=", is_ordered, OP_LE, 1, 1, NULL},
-                                         {"gt", is_ordered, OP_GT, 1, 1, NULL},
-                                         {"greaterthan", is_ordered, OP_GT, 1, 1, NULL},
-                                         {">", is_ordered, OP_GT, 1, 1, NULL},
-                                         {"ge", is_ordered, OP_GE, 1, 1, NULL},
-                                         {">=", is_ordered, OP_GE, 1, 1, NULL},
-                                         {"in", is_in, 0, 1, 1, NULL},
-                                         {"even", is_parity, 0, 0, 0, NULL},
-                                         {"odd", is_parity, 1, 0, 0, NULL},
-                                         {"divisibleby", is_divisible, 0, 1, 1, NULL},
-                                         {"upper", is_case, CASE_UPPER, 0, 0, NULL},
-                                         {"lower", is_case, CASE_LOWER, 0, 0, NULL},
-                                         {"filter", is_known, TEMPLATE_FILTERS, 0, 0, NULL},
-                                         {"test", is_known, TEMPLATE_TESTS, 0, 0, NULL}};
+static const template_builtin tests[] = {
+    {"defined", is_kind, ~KIND(UNDEFINED), 0, 0, NULL},
+    {"undefined", is_kind, KIND(UNDEFINED), 0, 0, NULL},
+    {"none", is_kind, KIND(NONE), 0, 0, NULL},
+    {"boolean", is_kind, KIND(BOOL), 0, 0, NULL},
+    {"integer", is_kind, KIND(INT), 0, 0, NULL},
+    {"float", is_kind, KIND(FLOAT), 0, 0, NULL},
+    {"string", is_kind, KIND(STRING), 0, 0, NULL},
+    {"mapping", is_kind, KIND(DICT), 0, 0, NULL},
+    {"number", is_kind, NUMBERS, 0, 0, NULL},
+    {"true", is_truth, 1, 0, 0, NULL},
+    {"false", is_truth, 0, 0, 0, NULL},
+    {"iterable", is_kind, SEQUENCES | KIND(VIEW) | KIND(ITERATOR) | KIND(LOOP), 0, 0, NULL},
+    {"sequence", is_kind, SEQUENCES, 0, 0, NULL},
+    {"callable", is_kind, KIND(MACRO) | KIND(FUNCTION) | KIND(METHOD), 0, 0, NULL},
+    {"equalto", is_equal, 1, 1, 1, NULL},
+    {"eq", is_equal, 1, 1, 1, NULL},
+    {"==", is_equal, 1, 1, 1, NULL},
+    {"ne", is_equal, 0, 1, 1, NULL},
+    {"!=", is_equal, 0, 1, 1, NULL},
+    {"sameas", is_same, 0, 1, 1, NULL},
+    {"lt", is_ordered, OP_LT, 1, 1, NULL},
+    {"lessthan", is_ordered, OP_LT, 1, 1, NULL},
+    {"<", is_ordered, OP_LT, 1, 1, NULL},
+    {"le", is_ordered, OP_LE, 1, 1, NULL},
+    {"<=", is_ordered, OP_LE, 1, 1, NULL},
+    {"gt", is_ordered, OP_GT, 1, 1, NULL},
+    {"greaterthan", is_ordered, OP_GT, 1, 1, NULL},
+    {">", is_ordered, OP_GT, 1, 1, NULL},
+    {"ge", is_ordered, OP_GE, 1, 1, NULL},
+    {">=", is_ordered, OP_GE, 1, 1, NULL},
+    {"in", is_in, 0, 1, 1, NULL},
+    {"even", is_parity, 0, 0, 0, NULL},
+    {"odd", is_parity, 1, 0, 0, NULL},
+    {"divisibleby", is_divisible, 0, 1, 1, NULL},
+    {"upper", is_case, CASE_UPPER, 0, 0, NULL},
+    {"lower", is_case, CASE_LOWER, 0, 0, NULL},
+    {"filter", is_known, TEMPLATE_FILTERS, 0, 0, NULL},
+    {"test", is_known, TEMPLATE_TESTS, 0, 0, NULL}};
 TEMPLATE_TABLE(template_tests, tests, NULL);
