@@ -104,8 +104,7 @@ static tess_status make_state(rank *r)
 {
     TESS_TRY(tess_model_create(r->mem, &r->plan->model, &r->model));
     r->n = KINDS * tess_model_n_params(r->model);
-    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)r->n, sizeof(r->tensors[0]), "tensors",
-                                  (void **)&r->tensors));
+    TESS_TRY(TESS_NEW(r->mem, r->n, "tensors", &r->tensors));
     r->values = shard(r, false);
     size_t n = (size_t)r->values;
     TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, n, sizeof(float), "state", (void **)&r->state));

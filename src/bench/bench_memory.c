@@ -79,9 +79,8 @@ void tess_bench_arrays_destroy(tess_bench_arrays **arrays)
 
 tess_status tess_bench_arrays_create(tess_mem *mem, int n_threads, size_t bytes, tess_bench_arrays **arrays)
 {
-    tess_bench_arrays *x;
-    tess_status status;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*x), "bench arrays", (void **)&x));
+    TESS_AUTO(tess_bench_arrays_destroy) tess_bench_arrays *x = NULL;
+    TESS_TRY(TESS_NEW(mem, 1, "bench arrays", &x));
     x->mem = mem;
     if (bytes == 0) {
         size_t least = (size_t)64 << 20, most = tess_os_memory_bytes() / 16;
@@ -91,16 +90,13 @@ tess_status tess_bench_arrays_create(tess_mem *mem, int n_threads, size_t bytes,
     }
     bytes = (bytes / (GRAIN * sizeof(float)) + 1) * GRAIN * sizeof(float);
     x->n = (int64_t)(bytes / sizeof(float));
-    TESS_GOTO(tess_threads_create(mem, n_threads, &x->threads), failed);
-    TESS_GOTO(tess_mem_alloc(mem, TESS_POOL_MISC, bytes, "bench array", (void **)&x->a), failed);
-    TESS_GOTO(tess_mem_alloc(mem, TESS_POOL_MISC, bytes, "bench array", (void **)&x->b), failed);
-    TESS_GOTO(tess_mem_alloc(mem, TESS_POOL_MISC, bytes, "bench array", (void **)&x->c), failed);
+    TESS_TRY(tess_threads_create(mem, n_threads, &x->threads));
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, bytes, "bench array", (void **)&x->a));
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, bytes, "bench array", (void **)&x->b));
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, bytes, "bench array", (void **)&x->c));
     tess_threads_run(x->threads, fill, x, x->n, GRAIN);
-    *arrays = x;
+    *arrays = TESS_GIVE(x);
     return TESS_OK;
-failed:
-    tess_bench_arrays_destroy(&x);
-    return status;
 }
 
 /* ---- Memory ---- */

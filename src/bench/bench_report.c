@@ -39,12 +39,11 @@ void tess_bench_report_destroy(tess_bench_report **report)
 tess_status tess_bench_report_create(tess_mem *mem, const char *bench, FILE *out, tess_bench_report **report)
 {
     char date[32];
-    void *block;
+    tess_bench_report *r;
     time_t now = time(NULL);
     struct tm utc;
     strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_bench_report), "bench report", &block));
-    tess_bench_report *r = block;
+    TESS_TRY(TESS_NEW(mem, 1, "bench report", &r));
     r->mem = mem;
     r->out = out;
     r->names = json_object();

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem/scoped.h"
+
 /* The record of a rank's host that ranks exchange, as 64-bit words. */
 typedef struct host_place {
     int64_t number;
@@ -33,8 +35,7 @@ static tess_status exchange_places(tess_ckpt_hosts *h, int number, const char *n
     host_place mine = {.number = number}, *places;
     size_t world = (size_t)tess_team_size(h->all);
     snprintf(mine.name, sizeof(mine.name), "%s", name);
-#define ARRAY(array) \
-    tess_mem_alloc_array(h->mem, TESS_POOL_MISC, world, sizeof(array[0]), "hosts of ranks", (void **)&array)
+#define ARRAY(array) TESS_NEW(h->mem, world, "hosts of ranks", &array)
     TESS_TRY(ARRAY(h->of_rank));
     TESS_TRY(ARRAY(h->first));
     TESS_TRY(ARRAY(h->last));
@@ -57,7 +58,7 @@ tess_status tess_ckpt_hosts_create(tess_mem *mem, tess_team *all, int number, co
 {
     tess_ckpt_hosts *h;
     *out = NULL;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*h), "hosts of ranks", (void **)&h));
+    TESS_TRY(TESS_NEW(mem, 1, "hosts of ranks", &h));
     *h = (tess_ckpt_hosts){.mem = mem, .all = all};
     tess_status status = exchange_places(h, number, name);
     if (status != TESS_OK) {

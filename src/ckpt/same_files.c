@@ -107,8 +107,7 @@ tess_status tess_ckpt_check_same_files(const tess_ckpt_hosts *hosts, const char 
     size_t world = (size_t)tess_team_size(hosts->all);
     if (hosts->n == 1 || n == 0)
         return TESS_OK;
-    TESS_TRY(tess_mem_alloc_array(hosts->mem, TESS_POOL_MISC, (world + 1) * (size_t)n, sizeof(*all), "files of hosts",
-                                  (void **)&all));
+    TESS_TRY(TESS_NEW(hosts->mem, (world + 1) * (size_t)n, "files of hosts", &all));
     mine = all + world * (size_t)n;
     for (int i = 0; i < n && tess_ckpt_hosts_is_first(hosts); i++)
         digest_path(paths[i], &mine[i]);

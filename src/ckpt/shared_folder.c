@@ -63,8 +63,7 @@ static tess_status look_on_all_hosts(const tess_ckpt_hosts *hosts, const char *f
 {
     TESS_AUTO(tess_mem_drop) int32_t *seen = NULL;
     char blind[TESS_CKPT_HOST_TEXT], writer[TESS_CKPT_HOST_TEXT];
-    TESS_TRY(
-        tess_mem_alloc_array(hosts->mem, TESS_POOL_MISC, (size_t)hosts->n, sizeof(seen[0]), "hosts", (void **)&seen));
+    TESS_TRY(TESS_NEW(hosts->mem, hosts->n, "hosts", &seen));
     tess_status mine = tess_ckpt_hosts_is_first(hosts) ? look(hosts, folder, word, &seen[hosts->host]) : TESS_OK;
     TESS_TRY(tess_team_agree(hosts->all, mine));
     TESS_TRY(tess_all_reduce(hosts->all, seen, seen, (size_t)hosts->n, TESS_I32, TESS_MAX, NULL));

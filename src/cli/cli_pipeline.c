@@ -56,7 +56,7 @@ static tess_status cut_layers(tess_mem *mem, const pipeline_flags *flags, pipeli
     double *costs;
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, stages + 1, sizeof(int), "stages", (void **)&c->first));
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, stages, sizeof(double), "stages", (void **)&c->shares));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, layers, sizeof(double), "layers", (void **)&costs));
+    TESS_TRY(TESS_NEW(mem, layers, "layers", &costs));
     for (size_t l = 0; l < layers; l++)
         costs[l] = 1;
     tess_status status =
@@ -259,23 +259,19 @@ static tess_status compare(tess_mem *mem, const pipeline_flags *flags)
 {
     tess_pipeline_costs costs;
     TESS_TRY(read_costs(flags->costs, &costs));
-    json_t *list = json_array(), *report = json_pack("{s:i, s:o}", "version", JSON_VERSION, "schedules", list);
-    tess_status status = TESS_OK;
+    json_t *list = json_array();
+    json_auto_t *report = json_pack("{s:i, s:o}", "version", JSON_VERSION, "schedules", list);
     int n_refused = 0;
-    for (int k = 0; k < TESS_PIPELINE_KINDS && status == TESS_OK; k++)
-        status = add_schedule(mem, flags, (tess_pipeline_kind)k, list, &n_refused);
-    if (status == TESS_OK && n_refused == TESS_PIPELINE_KINDS)
-        status =
-            TESS_FAIL(TESS_E_INVALID, "%s", json_string_value(json_object_get(json_array_get(list, 0), "refused")));
+    for (int k = 0; k < TESS_PIPELINE_KINDS; k++)
+        TESS_TRY(add_schedule(mem, flags, (tess_pipeline_kind)k, list, &n_refused));
+    TESS_CHECK(n_refused < TESS_PIPELINE_KINDS, TESS_E_INVALID, "%s",
+               json_string_value(json_object_get(json_array_get(list, 0), "refused")));
     if (flags->style == TESS_FORM_TEXT)
         json_object_update_new(report,
                                json_pack("{s:I, s:I, s:{s:f, s:f, s:f, s:f}}", "ranks", (json_int_t)flags->ranks,
                                          "micro_batches", (json_int_t)flags->micros, "costs", "forward", costs.forward,
                                          "input", costs.input, "weight", costs.weight, "send", costs.send));
-    if (status == TESS_OK)
-        return cli_report(mem, report, comparison_form, flags->style, JSON_INDENT(2));
-    json_decref(report);
-    return status;
+    return cli_report(mem, json_incref(report), comparison_form, flags->style, JSON_INDENT(2));
 }
 
 static int run(tess_mem *mem, int argc, char **argv)

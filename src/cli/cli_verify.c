@@ -42,7 +42,7 @@ static tess_status verify(tess_mem *mem, const verify_options *o, const tess_ver
 {
     tess_verify_result *result;
     tess_buffer text = {.mem = mem};
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*result), "verify", (void **)&result));
+    TESS_TRY(TESS_NEW(mem, 1, "verify", &result));
     tess_status status = tess_verify(mem, plan, result);
     cli_status_clear();
     if (status == TESS_OK)

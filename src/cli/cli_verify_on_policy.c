@@ -36,7 +36,7 @@ static tess_status verify(tess_mem *mem, const on_policy_flags *f, const tess_on
 {
     tess_on_policy_result *result;
     tess_buffer text = {.mem = mem};
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*result), "verify", (void **)&result));
+    TESS_TRY(TESS_NEW(mem, 1, "verify", &result));
     tess_status status = tess_on_policy_verify(mem, plan, result);
     cli_status_clear();
     if (status == TESS_OK)

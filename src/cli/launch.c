@@ -39,7 +39,7 @@ static tess_status run_line(tess_mem *mem, tess_mpirun_job *job, char **argv, bo
 {
     tess_launch_line *line = NULL;
     tess_launch_line_end end = {.exit_code = TESS_EXIT_OK};
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*line), "the mpirun line", (void **)&line));
+    TESS_TRY(TESS_NEW(mem, 1, "the mpirun line", &line));
     tess_status status = tess_mpirun_job_line(&job->hosts, &job->mpi, argv, line);
     if (status == TESS_OK)
         status =

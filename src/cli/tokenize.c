@@ -107,28 +107,20 @@ static tess_status parse_ids(const tess_buffer *text, tess_ids *ids)
 static tess_status decode(tess_mem *mem, const char *tokenizer_path, const char *file, const char *literal,
                           bool skip_special)
 {
-    tess_tokenizer *tokenizer = NULL;
-    tess_buffer input = {.mem = mem}, text = {.mem = mem};
-    tess_ids ids = {.mem = mem};
-    tess_status status;
-    TESS_GOTO(tess_tokenizer_load(mem, tokenizer_path, &tokenizer), opened);
-    status = literal != NULL ? tess_buffer_append(&input, literal, strlen(literal)) : read_input(mem, file, &input);
-    if (status == TESS_OK)
-        status = parse_ids(&input, &ids);
-    for (size_t i = 0; i < ids.size && status == TESS_OK; i++)
-        if (!tess_tokenizer_has(tokenizer, ids.data[i]))
-            status = TESS_FAIL(TESS_E_INVALID, "id %d (number %zu) is not in the vocabulary of %lld tokens",
-                               ids.data[i], i, (long long)tess_tokenizer_vocab_size(tokenizer));
-    if (status == TESS_OK)
-        status = tess_decode(tokenizer, ids.data, ids.size, skip_special, &text);
-    if (status == TESS_OK && text.size > 0)
+    TESS_AUTO(tess_tokenizer_destroy) tess_tokenizer *tokenizer = NULL;
+    TESS_AUTO(tess_buffer_free) tess_buffer input = {.mem = mem}, text = {.mem = mem};
+    TESS_AUTO(tess_ids_free) tess_ids ids = {.mem = mem};
+    TESS_TRY(tess_tokenizer_load(mem, tokenizer_path, &tokenizer));
+    TESS_TRY(literal != NULL ? tess_buffer_append(&input, literal, strlen(literal)) : read_input(mem, file, &input));
+    TESS_TRY(parse_ids(&input, &ids));
+    for (size_t i = 0; i < ids.size; i++)
+        TESS_CHECK(tess_tokenizer_has(tokenizer, ids.data[i]), TESS_E_INVALID,
+                   "id %d (number %zu) is not in the vocabulary of %lld tokens", ids.data[i], i,
+                   (long long)tess_tokenizer_vocab_size(tokenizer));
+    TESS_TRY(tess_decode(tokenizer, ids.data, ids.size, skip_special, &text));
+    if (text.size > 0)
         fwrite(text.data, 1, text.size, stdout);
-opened:
-    tess_ids_free(&ids);
-    tess_buffer_free(&text);
-    tess_buffer_free(&input);
-    tess_tokenizer_destroy(&tokenizer);
-    return status;
+    return TESS_OK;
 }
 
 static int run(tess_mem *mem, int argc, char **argv)

@@ -1,6 +1,7 @@
 #include "comm/box_move.h"
 
 #include "base/core/round_up.h"
+#include "base/mem/scoped.h"
 #include "comm/agree.h"
 #include "comm/ondevice/ondevice.h"
 
@@ -190,8 +191,8 @@ static tess_status alloc_lists(tess_box_room *room)
 {
     tess_mem *mem = room->team->runtime->mem;
     const size_t n = (size_t)room->team->size;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, 2 * n, sizeof(*room->parts), "boxes", (void **)&room->parts));
-    return tess_mem_alloc_array(mem, TESS_POOL_MISC, 4 * n, sizeof(*room->numbers), "boxes", (void **)&room->numbers);
+    TESS_TRY(TESS_NEW(mem, 2 * n, "boxes", &room->parts));
+    return TESS_NEW(mem, 4 * n, "boxes", &room->numbers);
 }
 
 /* Moves the boxes through the room's memory, or, if it has none, through memory that is allocated for this call. */
@@ -261,8 +262,7 @@ static tess_status find_areas(tess_box_room *room)
     const bool is_dry = team->runtime->dry != NULL; /* a dry rank counts windows as ones that all can read */
     if (!tess_team_is_local(team) || (room->on_device && window == NULL && !is_dry))
         return TESS_OK;
-    TESS_TRY(tess_mem_alloc_array(team->runtime->mem, TESS_POOL_MISC, (size_t)team->size, sizeof(*room->areas),
-                                  "areas of ranks", (void **)&room->areas));
+    TESS_TRY(TESS_NEW(team->runtime->mem, team->size, "areas of ranks", &room->areas));
     for (int r = 0; r < team->size; r++)
         room->areas[r] = !room->on_device            ? room->shared + (size_t)r * AREAS * room->area
                          : is_dry || r == team->rank ? room->window
@@ -297,19 +297,17 @@ static tess_status alloc(tess_box_room *room)
 
 tess_status tess_box_room_create(tess_team *team, tess_stream *stream, size_t most, tess_box_room **out)
 {
-    tess_box_room *room;
+    TESS_AUTO(tess_box_room_destroy) tess_box_room *room = NULL;
     *out = NULL;
-    TESS_TRY(tess_mem_alloc(team->runtime->mem, TESS_POOL_MISC, sizeof(*room), "room for boxes", (void **)&room));
+    TESS_TRY(TESS_NEW(team->runtime->mem, 1, "room for boxes", &room));
     *room = (tess_box_room){.team = team,
                             .stream = stream,
                             .most = most,
                             .area = lines(most),
                             .on_device = !tess_stream_device(stream)->properties.host_memory};
-    tess_status status = alloc(room);
-    if (status != TESS_OK)
-        tess_box_room_destroy(&room);
-    *out = room;
-    return status;
+    TESS_TRY(alloc(room));
+    *out = TESS_GIVE(room);
+    return TESS_OK;
 }
 
 void tess_box_room_destroy(tess_box_room **handle)

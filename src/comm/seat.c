@@ -21,10 +21,8 @@ static const char *option_or_variable(const char *option, tess_variable variable
 
 static tess_status make_world(tess_runtime *rt)
 {
-    void *memory;
-    TESS_TRY(
-        tess_mem_alloc_array(rt->mem, TESS_POOL_MISC, (size_t)rt->world, sizeof(int), "ranks of the world", &memory));
-    int *ranks = memory;
+    int *ranks;
+    TESS_TRY(TESS_NEW(rt->mem, rt->world, "ranks of the world", &ranks));
     for (int r = 0; r < rt->world; r++)
         ranks[r] = r;
     tess_status status = tess_team_attach(rt, "world", ranks, rt->world, rt->rank, tess_hash_text("world"),
@@ -75,11 +73,10 @@ tess_status tess_runtime_join_job(const tess_runtime_options *options, tess_runt
                "tess_runtime_create: %d threads, a deadline of %g s: neither may be negative", options->n_threads,
                options->comm_timeout_s);
     tess_mem *mem = NULL;
-    void *memory = NULL;
+    tess_runtime *rt;
     tess_status status;
     TESS_TRY(tess_mem_create(&mem));
-    TESS_GOTO(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_runtime), "runtime", &memory), pools);
-    tess_runtime *rt = memory;
+    TESS_GOTO(TESS_NEW(mem, 1, "runtime", &rt), pools);
     rt->mem = mem;
     atomic_flag_clear(&rt->list_lock);
     rt->timeout_s = options->comm_timeout_s > 0 ? options->comm_timeout_s : 600;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/core/rng.h"
+#include "base/mem/scoped.h"
 #include "comm/p2p/channel.h"
 #include "comm/split.h"
 #include "comm/ways.h"
@@ -83,9 +84,8 @@ static tess_status make_lists(tess_runtime *rt, tess_team *team)
 tess_status tess_team_attach(tess_runtime *rt, const char *name, int *ranks, int size, int rank, uint64_t hash,
                              uint64_t control_offset, tess_team **out)
 {
-    void *memory;
-    TESS_TRY(tess_mem_alloc(rt->mem, TESS_POOL_MISC, sizeof(tess_team), "team", &memory));
-    tess_team *team = memory;
+    tess_team *team;
+    TESS_TRY(TESS_NEW(rt->mem, 1, "team", &team));
     team->runtime = rt;
     snprintf(team->name, sizeof(team->name), "%s", name);
     team->rank = rank;
@@ -169,10 +169,9 @@ static tess_status make_area(tess_team *parent, const split *s, uint64_t *offset
 static tess_status attach(tess_team *parent, const split *s, uint64_t hash, uint64_t offset, tess_team **out)
 {
     tess_runtime *rt = parent->runtime;
-    void *memory;
+    int *ranks;
     int rank = 0;
-    TESS_TRY(tess_mem_alloc_array(rt->mem, TESS_POOL_MISC, (size_t)s->size, sizeof(int), "ranks of a team", &memory));
-    int *ranks = memory;
+    TESS_TRY(TESS_NEW(rt->mem, s->size, "ranks of a team", &ranks));
     for (int i = 0; i < s->size; i++) {
         ranks[i] = parent->ranks[s->members[i]];
         if (s->members[i] == parent->rank)

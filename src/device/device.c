@@ -1,5 +1,6 @@
 /* The common part of all devices: the list of their memory blocks, and copies that wait. */
 #include "base/core/round_up.h"
+#include "base/mem/scoped.h"
 #include "device/stream_impl.h"
 
 #include <stdatomic.h>
@@ -54,7 +55,7 @@ static tess_status enter(tess_device *d, const tess_device_block *block)
         b = b->next;
     tess_status status = TESS_OK;
     if (b == NULL) {
-        status = tess_mem_alloc(d->mem, TESS_POOL_MISC, sizeof(*b), "a device's book of memory", (void **)&b);
+        status = TESS_NEW(d->mem, 1, "a device's book of memory", &b);
         if (status == TESS_OK) {
             *b = *block;
             b->next = d->blocks;
@@ -209,7 +210,7 @@ static tess_status pin_locked(tess_device *d, char *pages, size_t bytes)
         p->n_users++;
         return TESS_OK;
     }
-    TESS_TRY(tess_mem_alloc(d->mem, TESS_POOL_MISC, sizeof(*p), "pinned memory", (void **)&p));
+    TESS_TRY(TESS_NEW(d->mem, 1, "pinned memory", &p));
     tess_status status = d->table->pin(d, pages, bytes);
     if (status != TESS_OK) {
         tess_mem_free(d->mem, p);

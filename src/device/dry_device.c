@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/mem/scoped.h"
 #include "device/host_device.h"
 
 typedef struct dry_stream {
@@ -84,7 +85,7 @@ static tess_status stream_create(tess_device *device, int n_threads, const char 
     const tess_kernels *inner;
     dry_stream *s;
     TESS_TRY(tess_kernels_select(kernels, &inner));
-    TESS_TRY(tess_mem_alloc(device->mem, TESS_POOL_MISC, sizeof(*s), "stream", (void **)&s));
+    TESS_TRY(TESS_NEW(device->mem, 1, "stream", &s));
     *s = (dry_stream){.table = counting_table(inner), .inner = inner};
     s->base = (tess_stream){.kernels = &s->table, .device = device, .mem = device->mem};
     tess_status status = tess_threads_create_idle(device->mem, n_threads, &s->base.threads);
@@ -141,7 +142,7 @@ static void describe(tess_mem *mem, const char *name, dry_device *d)
 tess_status tess_dry_device_open(tess_mem *mem, const char *name, tess_device **device)
 {
     dry_device *d;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*d), "device", (void **)&d));
+    TESS_TRY(TESS_NEW(mem, 1, "device", &d));
     describe(mem, name, d);
     if (!d->base.properties.host_memory) {
         tess_status status = tess_mem_create(&d->base.counted);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem/scoped.h"
 #include "trace/label.h"
 
 const char *tess_situation_name(tess_situation situation)
@@ -41,15 +42,13 @@ static tess_status grow(tess_mem *mem, void **array, size_t n, size_t element)
 
 tess_status tess_history_create(tess_mem *mem, tess_history_source source, int world, tess_history **out)
 {
-    void *memory;
+    tess_history *history;
     *out = NULL;
     TESS_CHECK(world >= 1 && world <= TESS_HISTORY_MAX_RANKS, TESS_E_INVALID, "a job of %d ranks: 1 to %d are possible",
                world, TESS_HISTORY_MAX_RANKS);
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_history), "history", &memory));
-    tess_history *history = memory;
+    TESS_TRY(TESS_NEW(mem, 1, "history", &history));
     *history = (tess_history){.mem = mem, .source = source, .world = world};
-    tess_status status = tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)world, sizeof(*history->ranks), "history",
-                                              (void **)&history->ranks);
+    tess_status status = TESS_NEW(mem, world, "history", &history->ranks);
     if (status != TESS_OK) {
         tess_mem_free(mem, history);
         return status;
@@ -207,17 +206,14 @@ static void fill_team(tess_team_history *team, const int *ranks, int n)
 tess_status tess_history_infer_members(tess_history *history)
 {
     size_t world = (size_t)history->world;
-    bool *has_team;
-    int *ranks = NULL;
-    TESS_TRY(tess_mem_alloc_array(history->mem, TESS_POOL_MISC, world, sizeof(bool), "history", (void **)&has_team));
-    tess_status status =
-        tess_mem_alloc_array(history->mem, TESS_POOL_MISC, world, sizeof(int), "history", (void **)&ranks);
-    int n = status == TESS_OK ? find_teamless(history, has_team, ranks) : 0;
+    TESS_AUTO(tess_mem_drop) bool *has_team = NULL;
+    TESS_AUTO(tess_mem_drop) int *ranks = NULL;
+    TESS_TRY(TESS_NEW(history->mem, world, "history", &has_team));
+    TESS_TRY(TESS_NEW(history->mem, world, "history", &ranks));
+    int n = find_teamless(history, has_team, ranks);
     for (size_t t = 0; t < history->n_teams && n > 0; t++)
         fill_team(&history->teams[t], ranks, n);
-    tess_mem_free(history->mem, ranks);
-    tess_mem_free(history->mem, has_team);
-    return status;
+    return TESS_OK;
 }
 
 static tess_record record_of(const tess_trace_event *event)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/core/median.h"
+#include "base/mem/scoped.h"
 #include "diagnosis/straggler.h"
 
 enum { SAMPLES = TESS_STRAGGLER_STEPS, MOST_COMPARED = 33 };
@@ -35,16 +36,13 @@ struct tess_pace {
 
 tess_status tess_pace_create(tess_mem *mem, int n_ranks, tess_pace **out)
 {
-    tess_pace *pace;
+    TESS_AUTO(tess_pace_destroy) tess_pace *pace = NULL;
     *out = NULL;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*pace), "pace", (void **)&pace));
+    TESS_TRY(TESS_NEW(mem, 1, "pace", &pace));
     *pace = (tess_pace){.mem = mem, .n_ranks = n_ranks};
-    tess_status status =
-        tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_ranks, sizeof(*pace->ranks), "pace", (void **)&pace->ranks);
-    if (status != TESS_OK)
-        tess_pace_destroy(&pace);
-    *out = pace;
-    return status;
+    TESS_TRY(TESS_NEW(mem, n_ranks, "pace", &pace->ranks));
+    *out = TESS_GIVE(pace);
+    return TESS_OK;
 }
 
 void tess_pace_destroy(tess_pace **handle)

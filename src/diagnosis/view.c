@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem/scoped.h"
 #include "diagnosis/request.h"
 
 static int by_hash(const void *a, const void *b)
@@ -94,12 +95,9 @@ static void place_records(tess_view *view, size_t n_members)
 static tess_status allocate(tess_view *view, size_t n_members, size_t n_records)
 {
     tess_mem *mem = view->history->mem;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, view->n_teams, sizeof(*view->teams), "diagnosis",
-                                  (void **)&view->teams));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n_members, sizeof(*view->all_members), "diagnosis",
-                                  (void **)&view->all_members));
-    return tess_mem_alloc_array(mem, TESS_POOL_MISC, n_records, sizeof(*view->all_records), "diagnosis",
-                                (void **)&view->all_records);
+    TESS_TRY(TESS_NEW(mem, view->n_teams, "diagnosis", &view->teams));
+    TESS_TRY(TESS_NEW(mem, n_members, "diagnosis", &view->all_members));
+    return TESS_NEW(mem, n_records, "diagnosis", &view->all_records);
 }
 
 tess_status tess_view_create(const tess_history *history, tess_view *view)

@@ -32,9 +32,8 @@ tess_status dtensor_new(tess_mesh *mesh, const tess_spec *spec, tess_dtype dtype
 {
     tess_mem *mem = tess_runtime_mem(tess_team_runtime(tess_mesh_all(mesh)));
     mesh_point point = mesh_point_of(mesh);
-    void *memory;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_dtensor), "dtensor", &memory));
-    tess_dtensor *tensor = memory;
+    tess_dtensor *tensor;
+    TESS_TRY(TESS_NEW(mem, 1, "dtensor", &tensor));
     *tensor = (tess_dtensor){.mesh = mesh, .mem = mem, .spec = *spec, .dtype = dtype};
     tensor->box = tess_spec_box(spec, point.sizes, point.at);
     tess_status st = tess_mem_alloc(mem, TESS_POOL_MISC, dtensor_bytes(tensor), "elements of a dtensor", &tensor->data);
@@ -113,9 +112,8 @@ tess_status tess_dtensor_from_local(tess_mesh *mesh, const tess_shape *shape, co
     memcpy(spec.place, place, (size_t)spec.n_axes * sizeof(place[0]));
     TESS_TRY(tess_spec_check(&spec, mesh));
 
-    void *memory;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_ranks, sizeof(tess_shape), "local shapes", &memory));
-    tess_shape *shapes = memory;
+    tess_shape *shapes;
+    TESS_TRY(TESS_NEW(mem, n_ranks, "local shapes", &shapes));
     tess_status st = tess_all_gather(all, shape, shapes, sizeof(*shape), TESS_U8, NULL);
     if (st == TESS_OK) {
         spec.shape = infer_shape(mesh, &spec, shapes, n_ranks);

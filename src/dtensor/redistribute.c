@@ -29,10 +29,8 @@ static tess_status make_pieces(const tess_dtensor *full, const tess_dtensor *sha
         n_pieces *= (size_t)full->box.size[d];
     for (int d = dim + 1; d < full->spec.shape.n_dims; d++)
         row *= (size_t)full->box.size[d];
-    void *memory;
-    TESS_TRY(tess_mem_alloc_array(full->mem, TESS_POOL_MISC, n_pieces, sizeof(tess_piece), "pieces of a redistribution",
-                                  &memory));
-    tess_piece *pieces = memory;
+    tess_piece *pieces;
+    TESS_TRY(TESS_NEW(full->mem, n_pieces, "pieces of a redistribution", &pieces));
     size_t n_rows = (size_t)full->box.size[dim], own = (size_t)shard->box.size[dim];
     for (size_t i = 0; i < n_pieces; i++)
         pieces[i] =

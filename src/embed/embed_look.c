@@ -82,18 +82,14 @@ static tess_status copy_list(const tess_ckpt_list *list, tess_checkpoint_entry *
 
 tess_status tess_checkpoint_list(const char *folder, tess_checkpoint_entry **entries, int *n)
 {
-    tess_mem *mem;
-    tess_ckpt_list list;
+    TESS_AUTO(tess_mem_destroy) tess_mem *mem = NULL;
+    TESS_AUTO(tess_ckpt_list_free) tess_ckpt_list list = {0};
     TESS_CHECK(folder != NULL && entries != NULL && n != NULL, TESS_E_INVALID, "tess_checkpoint_list: a NULL argument");
     *entries = NULL;
     *n = 0;
     TESS_TRY(tess_mem_create(&mem));
-    tess_status status = tess_ckpt_list_read(mem, folder, &list);
-    if (status == TESS_OK) {
-        status = copy_list(&list, entries);
-        *n = status == TESS_OK ? list.n : 0;
-        tess_ckpt_list_free(&list);
-    }
-    tess_mem_destroy(&mem);
-    return status;
+    TESS_TRY(tess_ckpt_list_read(mem, folder, &list));
+    TESS_TRY(copy_list(&list, entries));
+    *n = list.n;
+    return TESS_OK;
 }

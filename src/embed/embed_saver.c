@@ -82,8 +82,7 @@ tess_status tess_checkpoint_saver_create(tess_runtime *runtime, const tess_check
     TESS_CHECK(keep >= 0, TESS_E_INVALID, "tess_checkpoint_saver_create: keep is %d; 0 keeps all", keep);
     tess_checkpoint_saver *s = NULL;
     tess_mem *mem = tess_runtime_mem(runtime);
-    TESS_TRY(tess_team_agree(tess_runtime_team(runtime),
-                             tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*s), "saver", (void **)&s)));
+    TESS_TRY(tess_team_agree(tess_runtime_team(runtime), TESS_NEW(mem, 1, "saver", &s)));
     *s = (tess_checkpoint_saver){.runtime = runtime, .mem = mem, .keep = keep};
     tess_status status = open_all(s, state);
     if (status == TESS_OK)

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/mem/scoped.h"
 #include "comm/agree.h"
 #include "tessera/fsdp.h"
 
@@ -85,8 +86,7 @@ static tess_status add_own(tess_team *team, const tess_checkpoint_state *state, 
     if (n == 0)
         return TESS_OK;
     tess_status status =
-        tess_team_agree(team, tess_mem_alloc_array(list->mem, TESS_POOL_MISC, (size_t)tess_team_size(team) * n,
-                                                   sizeof(*boxes), "boxes of ranks", (void **)&boxes));
+        tess_team_agree(team, TESS_NEW(list->mem, (size_t)tess_team_size(team) * n, "boxes of ranks", &boxes));
     for (size_t i = 0; i < n && status == TESS_OK; i++)
         boxes[me * n + i] = state->tensors[i].box;
     if (status == TESS_OK)
@@ -129,8 +129,7 @@ static tess_status check_names(const embed_tensors *list, int n_own)
 static tess_status prepare(const tess_checkpoint_state *state, int n_shards, embed_tensors *list)
 {
     TESS_TRY(check_all(state));
-    return tess_mem_alloc_array(list->mem, TESS_POOL_MISC, (size_t)state->n_tensors + 3 * (size_t)n_shards,
-                                sizeof(list->items[0]), "checkpoint tables", (void **)&list->items);
+    return TESS_NEW(list->mem, (size_t)state->n_tensors + 3 * (size_t)n_shards, "checkpoint tables", &list->items);
 }
 
 tess_status embed_tensors_list(tess_runtime *runtime, const tess_checkpoint_state *state, embed_tensors *list)

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem/scoped.h"
 #include "comm/seat.h"
 #include "inject/inject_impl.h"
 
@@ -21,13 +22,12 @@ tess_status tess_faults_create(tess_mem *mem, const tess_fault_spec *spec, int r
 {
     tess_fault all[TESS_FAULTS_MAX];
     int n = 0;
-    void *memory;
+    tess_faults *faults;
     *out = NULL;
     TESS_TRY(tess_faults_parse(spec, all, TESS_FAULTS_MAX, &n));
     if (n == 0)
         return TESS_OK;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_faults), "faults to inject", &memory));
-    tess_faults *faults = memory;
+    TESS_TRY(TESS_NEW(mem, 1, "faults to inject", &faults));
     *faults = (tess_faults){.step = -1, .swallowed_step = -1, .detail = -1};
     for (int i = 0; i < n; i++)
         if (is_of_life(&all[i], rank, past))

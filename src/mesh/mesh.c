@@ -70,17 +70,13 @@ tess_status tess_mesh_create_over(tess_team *team, const tess_axis *axes, int n_
     *out = NULL;
     tess_mesh_layout grid;
     TESS_TRY(tess_mesh_layout_fit(axes, n_axes, tess_team_size(team), &grid));
-    tess_mesh *mesh;
+    TESS_AUTO(tess_mesh_destroy) tess_mesh *mesh = NULL;
     TESS_TRY(new_mesh(tess_team_runtime(team), &mesh));
     mesh->grid = grid;
     mesh->all = team;
     tess_mesh_layout_coordinates(&mesh->grid, tess_team_rank(mesh->all), mesh->mine);
-    tess_status status = find_hosts_and_make_teams(mesh);
-    if (status != TESS_OK) {
-        tess_mesh_destroy(&mesh);
-        return status;
-    }
-    *out = mesh;
+    TESS_TRY(find_hosts_and_make_teams(mesh));
+    *out = TESS_GIVE(mesh);
     return TESS_OK;
 }
 

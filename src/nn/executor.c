@@ -128,8 +128,7 @@ static tess_status alloc_memory(tess_executor *e)
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)e->model->n_params, sizeof(float *), "no gradients",
                                   (void **)&e->none));
     if (e->options.slot_units != NULL) {
-        TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)e->options.n_slots, sizeof(*e->slots), "slots",
-                                      (void **)&e->slots));
+        TESS_TRY(TESS_NEW(mem, e->options.n_slots, "slots", &e->slots));
         memcpy(e->slots, e->options.slot_units, (size_t)e->options.n_slots * sizeof(*e->slots));
         e->options.slot_units = e->slots;
     }
@@ -144,20 +143,17 @@ tess_status tess_executor_create(tess_stream *stream, const tess_model *model, c
 {
     *out = NULL;
     TESS_TRY(check_options(model, options));
-    void *block = NULL;
-    TESS_TRY(tess_mem_alloc(tess_stream_mem(stream), TESS_POOL_MISC, sizeof(tess_executor), "executor", &block));
-    tess_executor *e = block;
+    TESS_AUTO(tess_executor_destroy) tess_executor *e = NULL;
+    TESS_TRY(TESS_NEW(tess_stream_mem(stream), 1, "executor", &e));
     e->stream = stream;
     e->model = model;
     e->hooks = *hooks;
     e->options = *options;
     e->points = options->points != NULL ? *options->points : (tess_points){.degree = 1};
     e->options.points = &e->points;
-    tess_status status = alloc_memory(e);
-    if (status != TESS_OK)
-        tess_executor_destroy(&e);
-    *out = e;
-    return status;
+    TESS_TRY(alloc_memory(e));
+    *out = TESS_GIVE(e);
+    return TESS_OK;
 }
 
 void tess_executor_destroy(tess_executor **executor)

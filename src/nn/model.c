@@ -165,9 +165,8 @@ tess_status tess_model_create_part(tess_mem *mem, const tess_model_config *confi
     TESS_TRY(tess_model_config_check(config, "model"));
     TESS_TRY(check_part(config, part));
     tess_status status;
-    void *memory = NULL;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_model), "model", &memory));
-    tess_model *model = memory;
+    tess_model *model;
+    TESS_TRY(TESS_NEW(mem, 1, "model", &model));
     model->mem = mem;
     model->config = *config;
     model->part = *part;

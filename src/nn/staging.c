@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/core/round_up.h"
+#include "base/mem/scoped.h"
 #include "device/device.h"
 
 typedef struct tess_stage_place {
@@ -99,7 +100,7 @@ static tess_status meet_range(tess_staging *s, char *begin, char *end)
     while (r != NULL && r->begin != begin)
         r = r->next;
     if (r == NULL) {
-        TESS_TRY(tess_mem_alloc(tess_stream_mem(s->stream), TESS_POOL_MISC, sizeof(*r), "staging", (void **)&r));
+        TESS_TRY(TESS_NEW(tess_stream_mem(s->stream), 1, "staging", &r));
         *r = (staging_range){.next = s->ranges, .begin = begin, .end = begin};
         s->ranges = r;
     }
@@ -151,7 +152,7 @@ static tess_status create_place(tess_staging *s, tess_stage_place **list, size_t
     tess_device *device = tess_stream_device(s->stream);
     tess_stage_place *p;
     tess_pool pool = list == &s->params ? TESS_POOL_PARAMS : TESS_POOL_GRADS;
-    TESS_TRY(tess_mem_alloc(tess_stream_mem(s->stream), TESS_POOL_MISC, sizeof(*p), "place", (void **)&p));
+    TESS_TRY(TESS_NEW(tess_stream_mem(s->stream), 1, "place", &p));
     *p = (tess_stage_place){.next = *list, .bytes = bytes, .unit = -1};
     *list = p; /* the list now owns the place and destroys it */
     TESS_TRY(tess_event_create(device, &p->copied));
@@ -383,15 +384,13 @@ static tess_status build(tess_staging *s)
 tess_status tess_staging_create(tess_stream *stream, const tess_model *model, const tess_hooks *inner,
                                 const tess_staging_options *options, tess_staging **out)
 {
-    tess_staging *s;
+    TESS_AUTO(tess_staging_destroy) tess_staging *s = NULL;
     *out = NULL;
-    TESS_TRY(tess_mem_alloc(tess_stream_mem(stream), TESS_POOL_MISC, sizeof(*s), "staging", (void **)&s));
+    TESS_TRY(TESS_NEW(tess_stream_mem(stream), 1, "staging", &s));
     *s = (tess_staging){.stream = stream, .model = model, .inner = *inner, .options = *options};
-    tess_status status = build(s);
-    if (status != TESS_OK)
-        tess_staging_destroy(&s);
-    *out = s;
-    return status;
+    TESS_TRY(build(s));
+    *out = TESS_GIVE(s);
+    return TESS_OK;
 }
 
 void tess_staging_destroy(tess_staging **handle)

@@ -169,8 +169,7 @@ tess_status tess_memory_predict(tess_mem *mem, const tess_model_config *model, c
     TESS_AUTO(tess_mem_drop) part_need *parts = NULL;
     tess_axes_degrees(&plan->config->parallelism, degree);
     *need = (tess_memory_need){.host = 0};
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_axes_ranks(degree, TESS_AXIS_OF_MODEL),
-                                  sizeof(*parts), "plan of memory", (void **)&parts));
+    TESS_TRY(TESS_NEW(mem, (size_t)tess_axes_ranks(degree, TESS_AXIS_OF_MODEL), "plan of memory", &parts));
     TESS_TRY(predict_hosts(mem, model, plan, degree, parts, need));
     return add_drawing(model, plan, need);
 }

@@ -196,7 +196,7 @@ tess_status tess_memory_table(tess_mem *mem, tess_memory_rank_fn predict, const 
     TESS_TRY(tess_config_load_model(config, NULL, &sizes));
     TESS_TRY(tess_config_check_trainable(mem, config, &sizes));
     int n = n_ranks;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(*ranks), "memory of ranks", (void **)&ranks));
+    TESS_TRY(TESS_NEW(mem, n, "memory of ranks", &ranks));
     TESS_TRY(predict_ranks(mem, predict, config, &sizes, n, ranks, &plan));
     TESS_TRY(add_table(text, &plan, ranks, n));
     if (tess_config_trainers(config, n) > 1)

@@ -55,8 +55,7 @@ tess_status tess_param_placements_create(tess_mem *mem, const tess_config *confi
     TESS_TRY(tess_config_load_model(config, NULL, &sizes));
     TESS_TRY(tess_model_create(mem, &sizes, &out->model));
     out->n = tess_model_n_params(out->model);
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)out->n, sizeof(*out->list), "placements",
-                                  (void **)&out->list));
+    TESS_TRY(TESS_NEW(mem, out->n, "placements", &out->list));
     for (int i = 0; i < out->n; i++) {
         const tess_param *param = tess_model_param(out->model, i);
         out->list[i] =

@@ -14,12 +14,10 @@ tess_status tess_job_file_create(tess_mem *mem, int world, tess_job_file *file)
     *file = (tess_job_file){.world = world};
     TESS_CHECK(world >= 1 && world <= TESS_JOB_FILE_MAX_RANKS, TESS_E_INVALID,
                "a job of %d ranks: 1 to %d are possible", world, TESS_JOB_FILE_MAX_RANKS);
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)world, sizeof(*file->ranks), "job.json",
-                                  (void **)&file->ranks));
+    TESS_TRY(TESS_NEW(mem, world, "job.json", &file->ranks));
     for (int r = 0; r < world; r++)
         file->ranks[r] = (tess_job_file_rank){.blames = -1};
-    tess_status status = tess_mem_alloc_array(mem, TESS_POOL_MISC, TESS_NOTICES, sizeof(*file->notices), "job.json",
-                                              (void **)&file->notices);
+    tess_status status = TESS_NEW(mem, TESS_NOTICES, "job.json", &file->notices);
     if (status != TESS_OK)
         tess_job_file_free(mem, file);
     return status;

@@ -309,7 +309,7 @@ static tess_status check_case(tess_mem *mem, const invariance_case *c, const tes
                               double tolerance, tess_invariance_result *result)
 {
     invariance_check *k;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*k), "invariance", (void **)&k));
+    TESS_TRY(TESS_NEW(mem, 1, "invariance", &k));
     *k = (invariance_check){
         .mem = mem, .of = c, .kernels = kernels, .tolerance = tolerance, .row = &result->rows[result->n++]};
     *k->row = (tess_invariance_row){0};

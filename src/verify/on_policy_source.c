@@ -146,9 +146,8 @@ void tess_on_policy_source_close(tess_on_policy_source *s)
 static tess_status room_for(tess_on_policy_source *s, int n)
 {
     free_prompts(s);
-    TESS_TRY(
-        tess_mem_alloc_array(s->mem, TESS_POOL_MISC, (size_t)n, sizeof(*s->prompts), "prompts", (void **)&s->prompts));
-    return tess_mem_alloc_array(s->mem, TESS_POOL_MISC, (size_t)n, sizeof(*s->ids), "prompts", (void **)&s->ids);
+    TESS_TRY(TESS_NEW(s->mem, n, "prompts", &s->prompts));
+    return TESS_NEW(s->mem, n, "prompts", &s->ids);
 }
 
 static tess_ids *next_prompt(tess_on_policy_source *s)

@@ -235,8 +235,7 @@ static tess_status find_values(const tess_verify_plan *plan, const verify_run ru
 tess_status verify_take_results(tess_mem *mem, verify_run runs[2], tess_verify_result *r)
 {
     r->n_tensors = runs[LAYOUT].n_tensors;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)r->n_tensors, sizeof(*r->tensors), "tensors",
-                                  (void **)&r->tensors));
+    TESS_TRY(TESS_NEW(mem, r->n_tensors, "tensors", &r->tensors));
     snprintf(r->strategy, sizeof(r->strategy), "%s",
              tess_strategy_name((tess_strategy)runs[LAYOUT].config.parallelism.shard_strategy));
     r->sharing = (int)runs[LAYOUT].config.parallelism.tensor_parallel_degree;

@@ -219,7 +219,7 @@ static tess_status compare_layout(tess_mem *mem, const tess_verify_plan *plan, v
     }
     TESS_TRY(status);
     tess_verify_result *r;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*r), "verify", (void **)&r));
+    TESS_TRY(TESS_NEW(mem, 1, "verify", &r));
     *r = (tess_verify_result){.mem = mem, .ranks = plan->ranks, .steps = plan->steps};
     status = verify_take_results(mem, runs, r);
     if (status == TESS_OK && !tess_verify_same(r)) {
@@ -314,17 +314,13 @@ static tess_status list_layouts(const tess_verify_plan *plan, const char *which,
 tess_status tess_verify_layouts(tess_mem *mem, const tess_verify_plan *plan, const char *which,
                                 void (*done)(void *self, const tess_verify_layout *layout), tess_verify_walk *walk)
 {
-    tess_config base;
+    TESS_AUTO(tess_config_free) tess_config base = {0};
     *walk = (tess_verify_walk){.mem = mem, .ranks = plan->ranks, .steps = plan->steps};
     TESS_TRY(list_layouts(plan, which, walk));
-    tess_status status = tess_config_copy(plan->config, &base);
-    if (status == TESS_OK)
-        status = fix_batch(plan, &base);
+    TESS_TRY(tess_config_copy(plan->config, &base));
+    TESS_TRY(fix_batch(plan, &base));
     walk->global_batch = base.training.global_batch_size;
-    if (status == TESS_OK)
-        status = run_walk(mem, plan, &base, done, walk);
-    tess_config_free(&base);
-    return status;
+    return run_walk(mem, plan, &base, done, walk);
 }
 
 void tess_verify_walk_free(tess_verify_walk *walk)

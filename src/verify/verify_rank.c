@@ -84,7 +84,7 @@ static tess_status compare_values(const verify_run *run, tess_engine *e, const f
                                   int64_t number, tess_verify_delta *delta)
 {
     TESS_AUTO(tess_mem_drop) float *there = NULL;
-    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, CHUNK, sizeof(*there), "values", (void **)&there));
+    TESS_TRY(TESS_NEW(e->mem, CHUNK, "values", &there));
     for (int64_t i = 0; i < n; i += CHUNK) {
         int64_t m = n - i < CHUNK ? n - i : CHUNK;
         TESS_TRY(tess_os_read_at(run->values_fd, (uint64_t)(at + i) * sizeof(float), there, (size_t)m * sizeof(float),

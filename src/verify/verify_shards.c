@@ -61,29 +61,27 @@ static tess_status check_cover(tess_mem *mem, const verify_run *layout, int tens
 {
     const tess_shape *shape = &layout->tensors[tensor].shape;
     const tess_box whole = tess_box_whole(shape);
-    tess_catalog_piece *parts;
+    TESS_AUTO(tess_mem_drop) tess_catalog_piece *parts = NULL;
     char box[256];
     int a, b;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)layout->ranks, sizeof(*parts), "parts of a tensor",
-                                  (void **)&parts));
+    TESS_TRY(TESS_NEW(mem, layout->ranks, "parts of a tensor", &parts));
     for (int rank = 0; rank < layout->ranks; rank++)
         parts[rank].box = shard_of(layout, rank, tensor)->primary;
     bool missing = false;
     int64_t at[TESS_CATALOG_DIMS];
-    tess_status status = tess_boxes_overlap(mem, shape->n_dims, parts, layout->ranks, &a, &b);
-    if (status == TESS_OK && a >= 0) {
+    TESS_TRY(tess_boxes_overlap(mem, shape->n_dims, parts, layout->ranks, &a, &b));
+    if (a >= 0) {
         tess_box common;
         tess_box_meet(shape->n_dims, &parts[a].box, &parts[b].box, &common);
         snprintf(text, TESS_VERIFY_TEXT, "elements %s are counted by ranks %d and %d",
                  tess_box_format(shape->n_dims, &common, box, sizeof(box)), a < b ? a : b, a < b ? b : a);
-    } else if (status == TESS_OK) {
-        status = tess_boxes_first_missing(mem, shape->n_dims, parts, layout->ranks, &whole, &missing, at);
+        return TESS_OK;
     }
-    if (status == TESS_OK && missing)
+    TESS_TRY(tess_boxes_first_missing(mem, shape->n_dims, parts, layout->ranks, &whole, &missing, at));
+    if (missing)
         snprintf(text, TESS_VERIFY_TEXT, "element %s is counted by no rank",
                  tess_dims_format(shape->n_dims, at, box, sizeof(box)));
-    tess_mem_free(mem, parts);
-    return status;
+    return TESS_OK;
 }
 
 static void check_plan(const verify_run *layout, const tess_mesh_layout *mesh, int tensor, char *text)

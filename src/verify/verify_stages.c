@@ -49,8 +49,7 @@ tess_status verify_plan_stages(tess_mem *mem, verify_run *run, tess_verify_resul
     run->n_stages = (int)run->config.parallelism.pipeline_parallel_degree;
     for (int i = 0; i < run->n_tensors; i++)
         r->tensors[i].stage = -1;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)run->n_stages * (size_t)run->n_tensors,
-                                  sizeof(*run->planned), "stages", (void **)&run->planned));
+    TESS_TRY(TESS_NEW(mem, (size_t)run->n_stages * (size_t)run->n_tensors, "stages", &run->planned));
     TESS_TRY(tess_config_load_model(&run->config, NULL, &config));
     TESS_TRY(tess_model_create(mem, &config, &whole));
     for (int place = 0; place < run->n_stages; place++)

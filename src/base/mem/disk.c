@@ -29,17 +29,13 @@ struct tess_disk {
 
 tess_status tess_disk_create(tess_mem *mem, const char *folder, tess_pager *pager, tess_disk **out)
 {
-    tess_disk *disk;
+    TESS_AUTO(tess_disk_destroy) tess_disk *disk = NULL;
     *out = NULL;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*disk), "memory on disk", (void **)&disk));
+    TESS_TRY(TESS_NEW(mem, 1, "memory on disk", &disk));
     *disk = (tess_disk){.mem = mem, .pager = pager, .fd = -1};
     strncpy(disk->folder, folder, sizeof(disk->folder) - 1);
-    tess_status status = tess_os_open_disk(folder, tess_os_disk_file_bytes(folder), &disk->fd);
-    if (status != TESS_OK) {
-        tess_disk_destroy(&disk);
-        return status;
-    }
-    *out = disk;
+    TESS_TRY(tess_os_open_disk(folder, tess_os_disk_file_bytes(folder), &disk->fd));
+    *out = TESS_GIVE(disk);
     return TESS_OK;
 }
 
@@ -71,7 +67,7 @@ tess_status tess_disk_alloc(tess_disk *disk, size_t bytes, const char *what, voi
     disk_block *block;
     size_t whole = tess_round_up(bytes + (bytes == 0), PAGE);
     TESS_CHECK(whole >= bytes, TESS_E_NOMEM, "%s: %zu bytes", what, bytes);
-    TESS_TRY(tess_mem_alloc(disk->mem, TESS_POOL_MISC, sizeof(*block), "memory on disk", (void **)&block));
+    TESS_TRY(TESS_NEW(disk->mem, 1, "memory on disk", &block));
     *block = (disk_block){.next = disk->blocks, .bytes = whole, .offset = disk->end};
     tess_status status = map(disk, block, what);
     if (status != TESS_OK) {

@@ -167,7 +167,7 @@ static pager_range *find_or_add(tess_pager *p, const void *at, size_t bytes)
     pager_range *r = file != NULL ? find(p, begin, begin + bytes) : NULL;
     if (file == NULL || r != NULL)
         return r;
-    if (tess_mem_alloc(p->mem, TESS_POOL_MISC, sizeof(*r), "pager", (void **)&r) != TESS_OK) {
+    if (TESS_NEW(p->mem, 1, "pager", &r) != TESS_OK) {
         tess_error_clear();
         return NULL;
     }
@@ -395,7 +395,7 @@ tess_status tess_pager_create(tess_mem *mem, size_t resident, tess_pager **out)
 {
     tess_pager *p;
     *out = NULL;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*p), "pager", (void **)&p));
+    TESS_TRY(TESS_NEW(mem, 1, "pager", &p));
     *p = (tess_pager){.mem = mem, .limit = resident, .page = (size_t)sysconf(_SC_PAGESIZE)};
     p->end = &p->first;
     pthread_mutex_init(&p->lock, NULL);
@@ -454,7 +454,7 @@ void tess_pager_destroy(tess_pager **handle)
 tess_status tess_pager_add(tess_pager *p, void *base, size_t bytes, int fd, uint64_t offset, const char *name)
 {
     pager_file *f;
-    TESS_TRY(tess_mem_alloc(p->mem, TESS_POOL_MISC, sizeof(*f), "pager", (void **)&f));
+    TESS_TRY(TESS_NEW(p->mem, 1, "pager", &f));
     *f = (pager_file){.base = base, .bytes = bytes, .fd = fd, .offset = offset};
     strncpy(f->name, name, sizeof(f->name) - 1);
     (void)madvise(base, bytes, MADV_SEQUENTIAL); /* larger reads, starting at the first page of a piece */

@@ -4,7 +4,6 @@
 #define TESS_BASE_OS_OS_H
 
 #include "base/mem/scoped.h"
-#include "tessera/memory.h"
 
 double tess_os_now_s(void);    /* monotonic */
 uint64_t tess_os_now_ns(void); /* monotonic */

@@ -1,6 +1,7 @@
 /* The opcodes of a pickle: the function of each, the table of all, and the loop that runs a pickle. */
 #include <string.h>
 
+#include "base/mem/scoped.h"
 #include "base/pickle/pickle_machine_impl.h"
 
 /* ---- Protocol and frames, marks, the memo ---- */
@@ -479,10 +480,9 @@ tess_status tess_pickle_parse(tess_mem *mem, const void *data, size_t size, cons
 {
     static const tess_pickle_options any = {0};
     const size_t most = (size_t)4 << 30, least = 64 << 10;
-    void *memory;
+    tess_pickle *pickle;
     *out = NULL;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_pickle), "pickle", &memory));
-    tess_pickle *pickle = memory;
+    TESS_TRY(TESS_NEW(mem, 1, "pickle", &pickle));
     *pickle = (tess_pickle){.mem = mem, .options = options != NULL ? options : &any};
     pickle->limit = size > (most - least) / 64 ? most : least + 64 * size;
     if (pickle->options->max_bytes > 0)

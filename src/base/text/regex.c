@@ -4,6 +4,8 @@
 #include <pcre2.h>
 #include <stdio.h>
 
+#include "base/mem/scoped.h"
+
 enum { NEST_LIMIT = 64, JIT_STACK_LEAST = 32 << 10, SHOWN = 120 };
 
 struct tess_regex {
@@ -77,18 +79,16 @@ static tess_status compile(tess_regex *regex, const char *pattern, size_t size, 
 tess_status tess_regex_create(tess_mem *mem, const char *pattern, size_t size, unsigned flags, const char *what,
                               tess_regex **out)
 {
-    tess_regex *regex;
+    TESS_AUTO(tess_regex_destroy) tess_regex *regex = NULL;
     *out = NULL;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*regex), "regex", (void **)&regex));
+    TESS_TRY(TESS_NEW(mem, 1, "regex", &regex));
     regex->mem = mem;
     regex->options = ((flags & TESS_REGEX_UTF8) != 0 ? PCRE2_NO_UTF_CHECK : 0) |
                      ((flags & TESS_REGEX_NOT_EMPTY) != 0 ? PCRE2_NOTEMPTY : 0);
     snprintf(regex->what, sizeof(regex->what), "%s", what);
-    tess_status status = compile(regex, pattern, size, flags, what);
-    if (status != TESS_OK)
-        tess_regex_destroy(&regex);
-    *out = regex;
-    return status;
+    TESS_TRY(compile(regex, pattern, size, flags, what));
+    *out = TESS_GIVE(regex);
+    return TESS_OK;
 }
 
 void tess_regex_destroy(tess_regex **regex)
@@ -130,7 +130,7 @@ tess_status tess_regex_scratch_create(tess_mem *mem, const tess_regex_limits *li
 {
     tess_regex_scratch *scratch;
     *out = NULL;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*scratch), "regex scratch", (void **)&scratch));
+    TESS_TRY(TESS_NEW(mem, 1, "regex scratch", &scratch));
     scratch->mem = mem;
     pcre2_general_context *general = pcre2_general_context_create(pool_alloc, pool_free, mem);
     if (general != NULL) {

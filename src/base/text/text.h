@@ -3,7 +3,6 @@
 #define TESS_BASE_TEXT_TEXT_H
 
 #include "base/mem/scoped.h"
-#include "tessera/memory.h"
 
 /* A growing byte string in memory of a pool, always NUL-terminated. Zero-initialise it, then set mem. If mem is NULL,
  * the text is cut at the `capacity` bytes of `data`, which the caller owns. */

@@ -15,8 +15,7 @@ static tess_status check_axis(const tess_mesh_layout *l, tess_mesh *mesh, int ax
 {
     tess_team *team = tess_mesh_team(mesh, l->names[axis]);
     int64_t *gathered, sum = 0;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)l->sizes[axis], sizeof(*gathered), "ranks",
-                                  (void **)&gathered));
+    TESS_TRY(TESS_NEW(mem, (size_t)l->sizes[axis], "ranks", &gathered));
     tess_status status = tess_all_gather(team, &rank, gathered, 1, TESS_I64, NULL);
     if (status == TESS_OK)
         status = tess_all_reduce(team, &rank, &sum, 1, TESS_I64, TESS_SUM, NULL);
@@ -47,19 +46,17 @@ static tess_status run(tess_runtime *runtime, const void *self, void *out)
     const tess_mesh_layout *l = plan->layout;
     tess_bench_axes *result = out;
     tess_axis axes[TESS_MESH_MAX_AXES];
-    tess_mesh *mesh;
+    TESS_AUTO(tess_mesh_destroy) tess_mesh *mesh = NULL;
+    result->n = plan->which.n_sizes;
     for (int a = 0; a < l->n_axes; a++)
         axes[a] = (tess_axis){l->names[a], l->sizes[a]};
     TESS_TRY(tess_mesh_create(runtime, axes, l->n_axes, &mesh));
-    tess_status status = TESS_OK;
-    for (int a = 0; a < l->n_axes && status == TESS_OK; a++)
-        status = check_axis(l, mesh, a, tess_runtime_rank(runtime), tess_runtime_mem(runtime));
-    for (int a = 0; a < l->n_axes && status == TESS_OK; a++)
+    for (int a = 0; a < l->n_axes; a++)
+        TESS_TRY(check_axis(l, mesh, a, tess_runtime_rank(runtime), tess_runtime_mem(runtime)));
+    for (int a = 0; a < l->n_axes; a++)
         if (l->sizes[a] > 1)
-            status = measure_axis(mesh, a, plan->which, result->speeds[a]);
-    result->n = plan->which.n_sizes;
-    tess_mesh_destroy(&mesh);
-    return status;
+            TESS_TRY(measure_axis(mesh, a, plan->which, result->speeds[a]));
+    return TESS_OK;
 }
 
 tess_status tess_bench_axes_run(const tess_mesh_layout *layout, size_t most, tess_bench_axes *result)

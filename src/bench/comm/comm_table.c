@@ -107,8 +107,7 @@ tess_status comm_bench_table(comm_bench *b, tess_mem *mem, const char *title)
     const comm_op *ops = comm_op_list(&n_ops);
     memcpy(columns + N_COMMON, b->setting->columns, (size_t)b->setting->n_columns * sizeof(columns[0]));
     TESS_TRY(tess_bench_report_table(b->report, title, columns, N_COMMON + b->setting->n_columns));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, COMM_PLAN_SIZES, sizeof(b->samples[0]), "timings",
-                                  (void **)&b->samples));
+    TESS_TRY(TESS_NEW(mem, COMM_PLAN_SIZES, "timings", &b->samples));
     tess_status status = TESS_OK;
     for (int i = 0; i < n_ops; i++)
         for (int d = 0; d < (ops[i].sized ? 2 : 1) && status == TESS_OK; d++)

@@ -138,15 +138,12 @@ static tess_status run_on_host(kernels_bench *bench)
 
 static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_bench_report *report)
 {
-    kernels_apart apart;
+    TESS_AUTO(kernels_apart_close) kernels_apart apart = {0};
     kernels_bench bench = {.mem = mem, .options = options, .report = report, .apart = &apart};
     bench.rounds = tess_bench_rounds(options, DEFAULT_ROUNDS, QUICK_ROUNDS);
-    tess_status status = kernels_apart_open(&apart, mem, options);
+    TESS_TRY(kernels_apart_open(&apart, mem, options));
     bench.stream = apart.stream;
-    if (status == TESS_OK)
-        status = apart.device != NULL ? run_with(&bench) : run_on_host(&bench);
-    kernels_apart_close(&apart);
-    return status;
+    return apart.device != NULL ? run_with(&bench) : run_on_host(&bench);
 }
 
 const tess_bench tess_bench_kernels = {

@@ -130,18 +130,16 @@ static tess_status run_steps(tess_engine *e, const step_plan *plan, step_result 
 
 tess_status step_run(tess_runtime *rt, const step_plan *plan, step_look look, void *self, step_result *result)
 {
-    tess_engine *e;
+    TESS_AUTO(tess_engine_destroy) tess_engine *e = NULL;
     const tess_engine_options options = {.device_need = tess_memory_device_need};
     TESS_TRY(tess_engine_create(rt, &plan->config, &plan->model, &options, &e));
-    tess_status status = run_steps(e, plan, result);
-    if (status == TESS_OK)
-        status = average(e, plan->n_steps, &result->mean);
-    if (status == TESS_OK && look != NULL)
+    TESS_TRY(run_steps(e, plan, result));
+    TESS_TRY(average(e, plan->n_steps, &result->mean));
+    if (look != NULL)
         look(e, self);
     tess_engine_peaks(e, result->rank0_bytes);
-    if (status == TESS_OK)
-        status = tess_all_reduce(e->team, result->rank0_bytes, result->peak_bytes, TESS_POOL_COUNT, TESS_I64, TESS_SUM,
-                                 NULL);
+    TESS_TRY(
+        tess_all_reduce(e->team, result->rank0_bytes, result->peak_bytes, TESS_POOL_COUNT, TESS_I64, TESS_SUM, NULL));
     result->n_params = tess_model_count(e->whole);
     result->flops_per_token = tess_model_flops_per_token(e->whole, plan->config.training.seq_len);
     result->peak_flops = e->compute.team_flops;
@@ -150,8 +148,7 @@ tess_status step_run(tess_runtime *rt, const step_plan *plan, step_look look, vo
     if (e->compute.apart)
         snprintf(result->device, sizeof(result->device), "%s, kernels %s",
                  tess_device_get_properties(e->compute.device)->name, tess_stream_kernels(e->compute.stream)->name);
-    tess_engine_destroy(&e);
-    return status;
+    return TESS_OK;
 }
 
 /* ---- The plan ---- */

@@ -73,16 +73,13 @@ static tess_status fail_as(const json_t *whole, const char *path, int host)
 /* Reads the part that a writer left. *part stays NULL if the file belongs to another save. */
 static tess_status read_part(const async_meeting *m, const char *path, int host, json_t **part)
 {
-    json_t *whole;
-    tess_status status = TESS_OK;
+    json_auto_t *whole = NULL;
     TESS_TRY(tess_json_load(path, largest_part, &whole));
-    if (json_integer_value(json_object_get(whole, "job")) == (json_int_t)m->job &&
-        json_integer_value(json_object_get(whole, "generation")) == (json_int_t)m->generation) {
-        *part = json_incref(json_object_get(whole, "part"));
-        status = *part == NULL ? fail_as(whole, path, host) : TESS_OK;
-    }
-    json_decref(whole);
-    return status;
+    if (json_integer_value(json_object_get(whole, "job")) != (json_int_t)m->job ||
+        json_integer_value(json_object_get(whole, "generation")) != (json_int_t)m->generation)
+        return TESS_OK;
+    *part = json_incref(json_object_get(whole, "part"));
+    return *part == NULL ? fail_as(whole, path, host) : TESS_OK;
 }
 
 /* Checks that the files of a part are in the folder. If this writer had to create the folder again, another one may

@@ -48,8 +48,7 @@ static tess_status open_stage(const stage_save *s, int i)
     TESS_TRY(
         tess_json_parse((const char *)st->address + slot->data_bytes, slot->text_bytes, "stage", false, &st->text));
     size_t n = json_array_size(json_object_get(st->text, "pieces"));
-    TESS_TRY(tess_mem_alloc_array(s->mem, TESS_POOL_MISC, n, sizeof(st->pieces[0]), "pieces of a save",
-                                  (void **)&st->pieces));
+    TESS_TRY(TESS_NEW(s->mem, n, "pieces of a save", &st->pieces));
     for (size_t k = 0; k < n; k++) {
         TESS_TRY(async_request_piece(st->text, k, st->address, slot->data_bytes, &st->pieces[k]));
         st->pieces[k].rank = slot->rank;
@@ -79,8 +78,7 @@ static tess_status add_faults(stage_save *s)
     const tess_fault_spec spec = {
         .text = fault, .seed = s->request->options.fault_seed, .world = s->request->world, .any_rank = true};
     if (w->faults == NULL && fault[0] != '\0') {
-        TESS_TRY(tess_mem_alloc_array(w->mem, TESS_POOL_MISC, (size_t)s->n, sizeof(w->faults[0]), "faults",
-                                      (void **)&w->faults));
+        TESS_TRY(TESS_NEW(w->mem, s->n, "faults", &w->faults));
         w->n_faults = s->n;
     }
     for (int i = 0; i < s->n; i++) {
@@ -226,10 +224,9 @@ tess_status async_write_checkpoint(async_writer *writer, async_outcome *outcome)
     size_t n = header->n_slots;
     stage_save s = {.writer = writer, .outcome = outcome, .mem = writer->mem, .n = (int)n};
     s.request = &header->request;
-    tess_status status =
-        tess_mem_alloc_array(s.mem, TESS_POOL_MISC, n, sizeof(s.stages[0]), "stages", (void **)&s.stages);
+    tess_status status = TESS_NEW(s.mem, n, "stages", &s.stages);
     if (status == TESS_OK)
-        status = tess_mem_alloc_array(s.mem, TESS_POOL_MISC, n, sizeof(s.files[0]), "stages", (void **)&s.files);
+        status = TESS_NEW(s.mem, n, "stages", &s.files);
     if (status == TESS_OK)
         status = run(&s);
     for (size_t i = 0; s.stages != NULL && i < n; i++) {

@@ -95,7 +95,7 @@ tess_status tess_saver_create(tess_runtime *runtime, const tess_ckpt_hosts *host
     tess_mem *mem = tess_runtime_mem(runtime);
     tess_saver *s;
     *saver = NULL;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*s), "saver", (void **)&s));
+    TESS_TRY(TESS_NEW(mem, 1, "saver", &s));
     *s = (tess_saver){.runtime = runtime,
                       .mem = mem,
                       .hosts = hosts,
@@ -248,9 +248,7 @@ static tess_status plan(tess_saver *s, const tess_ckpt_tensor **tensors, int n)
     if (has_own_folder(s)) {
         tess_mem_free(s->mem, s->own);
         s->own = NULL;
-        TESS_TRY(
-            tess_team_agree(s->hosts->mine, tess_mem_alloc_array(s->mem, TESS_POOL_MISC, (size_t)n, sizeof(s->own[0]),
-                                                                 "rows of a host", (void **)&s->own)));
+        TESS_TRY(tess_team_agree(s->hosts->mine, TESS_NEW(s->mem, n, "rows of a host", &s->own)));
         TESS_TRY(tess_ckpt_share(s->mem, s->hosts, *tensors, n, s->own));
         *tensors = s->own;
     }

@@ -170,14 +170,13 @@ static void release(tess_async_service *s)
 tess_status async_service_start(async_write_fn write, tess_async_service **service)
 {
     tess_mem *mem;
-    void *memory;
+    tess_async_service *s;
     TESS_TRY(tess_mem_create(&mem));
-    tess_status status = tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_async_service), "service of saves", &memory);
+    tess_status status = TESS_NEW(mem, 1, "service of saves", &s);
     if (status != TESS_OK) {
         tess_mem_destroy(&mem);
         return status;
     }
-    tess_async_service *s = memory;
     *s = (tess_async_service){.mem = mem, .area = {.fd = -1}};
     status = start(s, write);
     if (status != TESS_OK)

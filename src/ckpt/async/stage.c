@@ -35,8 +35,7 @@ tess_status async_stage_plan(tess_saver *s, const tess_ckpt_tensor *tensors, int
         return TESS_OK;
     tess_mem_free(s->mem, s->pieces);
     s->pieces = NULL;
-    TESS_TRY(tess_mem_alloc_array(s->mem, TESS_POOL_MISC, (size_t)n, sizeof(s->pieces[0]), "stage of saves",
-                                  (void **)&s->pieces));
+    TESS_TRY(TESS_NEW(s->mem, n, "stage of saves", &s->pieces));
     s->n_pieces = n;
     s->payload = 0;
     for (int i = 0; i < n; i++) {

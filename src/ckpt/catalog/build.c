@@ -38,22 +38,17 @@ static tess_status copy_text(tess_mem *mem, const char *text, const char **out)
 
 tess_status tess_catalog_create(tess_mem *mem, const char *format, const char *path, tess_catalog **catalog)
 {
-    tess_catalog *c;
+    TESS_AUTO(tess_catalog_destroy) tess_catalog *c = NULL;
     *catalog = NULL;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*c), "catalog", (void **)&c));
+    TESS_TRY(TESS_NEW(mem, 1, "catalog", &c));
     c->mem = mem;
-    tess_status status = tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*c->impl), "catalog", (void **)&c->impl);
-    if (status == TESS_OK)
-        status = copy_text(mem, format, &c->format);
-    if (status == TESS_OK)
-        status = copy_text(mem, path, &c->path);
+    TESS_TRY(TESS_NEW(mem, 1, "catalog", &c->impl));
+    TESS_TRY(copy_text(mem, format, &c->format));
+    TESS_TRY(copy_text(mem, path, &c->path));
     c->meta = json_object();
-    if (status == TESS_OK && c->meta == NULL)
-        status = TESS_FAIL(TESS_E_NOMEM, "%s: no memory for a catalog", path);
-    if (status != TESS_OK)
-        tess_catalog_destroy(&c);
-    *catalog = c;
-    return status;
+    TESS_CHECK(c->meta != NULL, TESS_E_NOMEM, "%s: no memory for a catalog", path);
+    *catalog = TESS_GIVE(c);
+    return TESS_OK;
 }
 
 void tess_catalog_destroy(tess_catalog **catalog)

@@ -112,7 +112,7 @@ tess_status tess_catalog_read_all(const tess_catalog *c, tess_threads *threads, 
     for (int i = 0; i < n; i++)
         TESS_TRY(tess_catalog_check_request(c, &requests[i]));
     size_t n_jobs = list_jobs(c, requests, n, NULL);
-    TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, 2 * n_jobs, sizeof(*jobs), "pieces to read", (void **)&jobs));
+    TESS_TRY(TESS_NEW(c->mem, 2 * n_jobs, "pieces to read", &jobs));
     list_jobs(c, requests, n, jobs + n_jobs);
     if (n_jobs > 1)
         qsort_r(jobs + n_jobs, n_jobs, sizeof(*jobs), compare_jobs, (void *)c);

@@ -48,7 +48,7 @@ static tess_status sort_tensors(tess_catalog *c)
     int *place;
     TESS_AUTO(tess_mem_drop) int *order = NULL;
     size_t n = (size_t)c->n_tensors;
-    TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, 2 * n, sizeof(order[0]), "catalog", (void **)&order));
+    TESS_TRY(TESS_NEW(c->mem, 2 * n, "catalog", &order));
     place = order + n;
     for (size_t i = 0; i < n; i++)
         order[i] = (int)i;
@@ -66,7 +66,7 @@ static tess_status sort_pieces(tess_catalog *c)
 {
     TESS_AUTO(tess_mem_drop) finish_item *items = NULL;
     size_t n = (size_t)c->n_pieces;
-    TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, n, sizeof(items[0]), "catalog", (void **)&items));
+    TESS_TRY(TESS_NEW(c->mem, n, "catalog", &items));
     for (size_t i = 0; i < n; i++)
         items[i] = (finish_item){c->impl->owner[i], (int)i};
     for (int i = 0; i < c->n_tensors; i++)
@@ -218,8 +218,7 @@ static tess_status link_ranges(tess_catalog *c)
     int *place, n = 0;
     /* Borrowed as scratch memory; its content is not needed before the end of this function */
     uint8_t *use = c->impl->range_good;
-    TESS_TRY(
-        tess_mem_alloc_array(c->mem, TESS_POOL_MISC, (size_t)c->n_ranges, sizeof(int), "catalog", (void **)&place));
+    TESS_TRY(TESS_NEW(c->mem, c->n_ranges, "catalog", &place));
     find_ranges(c, use);
     for (int i = 0; i < c->n_ranges; i++) {
         place[i] = n;

@@ -100,7 +100,7 @@ static void add_object(dcp_reader *reader, const dcp_item *item, const torch_fil
 
 static tess_status read_item(dcp_reader *reader, const dcp_item *item)
 {
-    torch_file file;
+    TESS_AUTO(torch_close) torch_file file = {0};
     const tess_pickle_value *described = dcp_find(&reader->metadata->tensors, item->name);
     size_t size = reader->mapping.size;
     TESS_CHECK(item->offset <= size && item->length <= size - item->offset, TESS_E_FORMAT,
@@ -111,13 +111,11 @@ static tess_status read_item(dcp_reader *reader, const dcp_item *item)
     TESS_TRY(torch_open_slice(reader->catalog->mem, reader->path, reader->mapping.data + item->offset, item->length,
                               item->offset, &file));
     const torch_source from = {reader->catalog, &file, reader->catalog_file, rank_of(item->file)};
-    tess_status status = torch_add_ranges(&from);
-    if (status == TESS_OK && dcp_is_tensor(described))
-        status = add_tensor(&from, described, item);
-    else if (status == TESS_OK)
-        add_object(reader, item, &file);
-    torch_close(&file);
-    return status;
+    TESS_TRY(torch_add_ranges(&from));
+    if (dcp_is_tensor(described))
+        return add_tensor(&from, described, item);
+    add_object(reader, item, &file);
+    return TESS_OK;
 }
 
 /* Reads items [begin, end), which are all in one file. */

@@ -215,18 +215,16 @@ static tess_status build(tess_export *out, const tess_export_options *options)
 
 tess_status tess_export_create(const tess_catalog *catalog, const tess_export_options *options, tess_export **out)
 {
-    tess_export *made;
+    TESS_AUTO(tess_export_destroy) tess_export *made = NULL;
     *out = NULL;
-    TESS_TRY(tess_mem_alloc(catalog->mem, TESS_POOL_MISC, sizeof(*made), "export", (void **)&made));
+    TESS_TRY(TESS_NEW(catalog->mem, 1, "export", &made));
     *made = (tess_export){.mem = catalog->mem, .catalog = catalog, .step = tess_export_find_step(catalog)};
     bool model_only = options->model_only || options->names == TESS_NAMES_BARE;
     made->meta = model_only ? json_object() : json_deep_copy(catalog->meta);
     json_object_del(made->meta, "model_prefix");
-    tess_status status = build(made, options);
-    if (status != TESS_OK)
-        tess_export_destroy(&made);
-    *out = made;
-    return status;
+    TESS_TRY(build(made, options));
+    *out = TESS_GIVE(made);
+    return TESS_OK;
 }
 
 void tess_export_destroy(tess_export **out)

@@ -204,8 +204,7 @@ tess_status export_find_place(const tess_catalog *catalog, const tess_model *mod
     if (model == NULL)
         return TESS_OK;
     int n_params = tess_model_n_params(model);
-    TESS_TRY(tess_mem_alloc_array(catalog->mem, TESS_POOL_MISC, (size_t)n_params, sizeof(place->params[0]),
-                                  "names of parameters", (void **)&place->params));
+    TESS_TRY(TESS_NEW(catalog->mem, n_params, "names of parameters", &place->params));
     for (int i = 0; i < n_params; i++)
         place->params[i] = tess_model_param(model, i);
     place->n_params = n_params;

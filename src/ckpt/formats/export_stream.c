@@ -35,7 +35,7 @@ tess_status tess_export_read(const tess_export *out, const tess_export_tensor *t
         return tess_catalog_read(out->catalog, source, box, dst);
     if (strcmp(tensor->dtype, "F32") == 0)
         return tess_catalog_read_floats(out->catalog, source, box, dst);
-    TESS_TRY(tess_mem_alloc_array(out->mem, TESS_POOL_MISC, (size_t)n, sizeof(float), "conversion", (void **)&values));
+    TESS_TRY(TESS_NEW(out->mem, n, "conversion", &values));
     TESS_TRY(tess_catalog_read_floats(out->catalog, source, box, values));
     return tess_st_encode(values, n, dtype, dst);
 }

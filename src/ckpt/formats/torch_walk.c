@@ -183,12 +183,11 @@ static tess_status walk_member(torch_walk *walk, size_t length, const char *key,
             json_object_set_new(meta, key, torch_to_json(value, &walk->left_meta));
         return TESS_OK;
     }
-    json_t *inner = meta != NULL ? json_object() : NULL;
-    tess_status status = walk_value(walk, length + (size_t)n, value, inner);
+    json_auto_t *inner = meta != NULL ? json_object() : NULL;
+    TESS_TRY(walk_value(walk, length + (size_t)n, value, inner));
     if (json_object_size(inner) > 0)
         json_object_set(meta, key, inner);
-    json_decref(inner);
-    return status;
+    return TESS_OK;
 }
 
 static tess_status walk_dict(torch_walk *walk, size_t length, const tess_pickle_value *dict, json_t *meta)

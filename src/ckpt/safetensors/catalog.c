@@ -94,22 +94,18 @@ static tess_status list_shards(const char *index, json_t *weight_map, const char
 
 static tess_status add_shards(tess_catalog *c, const char *index, json_t *weight_map)
 {
-    const char **names;
+    TESS_AUTO(tess_mem_drop) const char **names = NULL;
     size_t n = json_object_size(weight_map);
-    TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, n, sizeof(names[0]), "shard names", (void **)&names));
-    tess_status status = list_shards(index, weight_map, names);
-    for (size_t i = 0; i < n && status == TESS_OK; i++) {
+    TESS_TRY(TESS_NEW(c->mem, n, "shard names", &names));
+    TESS_TRY(list_shards(index, weight_map, names));
+    for (size_t i = 0; i < n; i++) {
         char path[PATH_SIZE];
         if (i > 0 && strcmp(names[i], names[i - 1]) == 0)
             continue;
-        status = tess_os_join(path, sizeof(path), c->path, names[i]);
-        if (status == TESS_OK)
-            status = add_file(c, path, weight_map, names[i]);
-        if (status != TESS_OK)
-            tess_fail_context(status, "%s", index);
+        TESS_TRY_CTX(tess_os_join(path, sizeof(path), c->path, names[i]), "%s", index);
+        TESS_TRY_CTX(add_file(c, path, weight_map, names[i]), "%s", index);
     }
-    tess_mem_free(c->mem, names);
-    return status;
+    return TESS_OK;
 }
 
 /* Checks that the shards contain every tensor of the index. */

@@ -58,21 +58,15 @@ static void destroy(tess_st_writer **writer)
 static tess_status create_file(const tess_st_writer *w, int file)
 {
     char path[PATH_SIZE];
-    int fd = -1;
-    tess_status status;
-    tess_buffer text = {.mem = w->mem};
+    TESS_AUTO(tess_os_close) int fd = -1;
+    TESS_AUTO(tess_buffer_free) tess_buffer text = {.mem = w->mem};
     bool index = file == w->plan->n_files;
     TESS_TRY(path_of(w, name_of(w, file), ".tmp", path));
-    TESS_GOTO(index ? tess_st_plan_index(w->mem, w->plan, w->tensors, &text)
-                    : tess_st_plan_header(w->plan, w->tensors, file, &text),
-              formatted);
-    TESS_GOTO(tess_os_create(path, index ? text.size : w->plan->files[file].bytes), formatted);
-    TESS_GOTO(tess_os_open(path, &fd), formatted);
-    status = tess_os_write_at(fd, 0, text.data, text.size, path);
-    tess_os_close(&fd);
-formatted:
-    tess_buffer_free(&text);
-    return status;
+    TESS_TRY(index ? tess_st_plan_index(w->mem, w->plan, w->tensors, &text)
+                   : tess_st_plan_header(w->plan, w->tensors, file, &text));
+    TESS_TRY(tess_os_create(path, index ? text.size : w->plan->files[file].bytes));
+    TESS_TRY(tess_os_open(path, &fd));
+    return tess_os_write_at(fd, 0, text.data, text.size, path);
 }
 
 static tess_status create_files(tess_st_writer *w)
@@ -112,7 +106,7 @@ tess_status tess_st_write_begin(tess_mem *mem, tess_team *team, const char *fold
                                 const char *description, tess_st_writer **writer)
 {
     tess_st_writer *w = NULL;
-    tess_status status = tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*w), "safetensors writer", (void **)&w);
+    tess_status status = TESS_NEW(mem, 1, "safetensors writer", &w);
     if (status == TESS_OK) {
         *w = (tess_st_writer){.mem = mem, .team = team, .folder = folder, .stem = stem, .tensors = tensors};
         w->file = w->fd = -1;

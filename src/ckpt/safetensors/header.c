@@ -77,8 +77,7 @@ static tess_status read_entries(const uint8_t *json, size_t size, tess_st_header
     json_t *entry;
     TESS_TRY(tess_json_parse((const char *)json, size, "header", true, &h->json));
     TESS_CHECK(json_is_object(h->json), TESS_E_FORMAT, "an object expected");
-    TESS_TRY(tess_mem_alloc_array(h->mem, TESS_POOL_MISC, json_object_size(h->json), sizeof(h->tensors[0]),
-                                  "safetensors tensors", (void **)&h->tensors));
+    TESS_TRY(TESS_NEW(h->mem, json_object_size(h->json), "safetensors tensors", &h->tensors));
     json_object_foreach (h->json, name, entry) {
         bool metadata = strcmp(name, "__metadata__") == 0;
         TESS_TRY(metadata ? check_metadata(entry) : read_entry(name, entry, &h->tensors[h->n_tensors]));

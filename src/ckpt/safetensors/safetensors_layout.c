@@ -197,16 +197,13 @@ static tess_status fill_plan(tess_mem *mem, const char *stem, const tess_st_tens
     layout_item *items;
     int length = snprintf(plan->index, sizeof(plan->index), "%s" TESS_ST_SUFFIX ".index.json", stem);
     TESS_CHECK(length < (int)sizeof(plan->index), TESS_E_INVALID, "file name too long: %s", stem);
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(plan->places[0]), "layout of tensors",
-                                  (void **)&plan->places));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(plan->order[0]), "layout of tensors",
-                                  (void **)&plan->order));
+    TESS_TRY(TESS_NEW(mem, n, "layout of tensors", &plan->places));
+    TESS_TRY(TESS_NEW(mem, n, "layout of tensors", &plan->order));
     TESS_TRY(check_names(mem, tensors, plan->n_entries));
     for (int i = 0; i < plan->n_entries; i++)
         TESS_TRY(measure(&tensors[i], &plan->places[i]));
     assign_files(plan, shard_bytes == 0 ? default_shard_bytes : shard_bytes);
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)plan->n_files, sizeof(plan->files[0]), "layout of files",
-                                  (void **)&plan->files));
+    TESS_TRY(TESS_NEW(mem, plan->n_files, "layout of files", &plan->files));
     TESS_TRY(sort_items(mem, tensors, plan->n_entries, plan, &items));
     for (size_t i = 0; i < n; i++)
         plan->order[i] = items[i].entry;

@@ -82,7 +82,7 @@ static tess_status check_whole(const load *l)
     const tess_catalog *c = l->catalog;
     const tess_catalog_tensor **found;
     size_t n = (size_t)l->n;
-    TESS_TRY(tess_mem_alloc_array(l->mem, TESS_POOL_MISC, n, sizeof(found[0]), "checkpoint tables", (void **)&found));
+    TESS_TRY(TESS_NEW(l->mem, n, "checkpoint tables", &found));
     for (size_t i = 0; i < n; i++)
         found[i] = l->requests[i].tensor;
     if (n > 1)
@@ -103,8 +103,7 @@ static tess_status check_whole(const load *l)
 static tess_status open_here(load *l, const char *dir, int64_t step)
 {
     TESS_TRY(tess_ckpt_open_step(l->mem, dir, step, &l->catalog));
-    TESS_TRY(tess_mem_alloc_array(l->mem, TESS_POOL_MISC, (size_t)l->n, sizeof(l->requests[0]), "checkpoint tables",
-                                  (void **)&l->requests));
+    TESS_TRY(TESS_NEW(l->mem, l->n, "checkpoint tables", &l->requests));
     for (int i = 0; i < l->n; i++)
         TESS_TRY(make_request(l, i));
     return l->options.whole ? check_whole(l) : TESS_OK;

@@ -109,8 +109,7 @@ static tess_status list_pieces(tess_mem *mem, const json_t *tensor, cover *c)
     size_t i;
     json_t *piece;
     TESS_TRY(tess_dims_from_json(tensor, "shape", c->name, c->shape.dim, &c->shape.n_dims));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, json_array_size(list), sizeof(c->pieces[0]), "boxes of a tensor",
-                                  (void **)&c->pieces));
+    TESS_TRY(TESS_NEW(mem, json_array_size(list), "boxes of a tensor", &c->pieces));
     json_array_foreach (list, i, piece) {
         tess_catalog_piece *p = &c->pieces[c->n++];
         TESS_TRY(tess_dims_from_json(piece, "begin", c->name, p->box.begin, &n_begin));

@@ -56,8 +56,7 @@ static tess_status write_own(store_save *s)
     tess_store_writer *w = s->w;
     const char *name;
     json_t *bytes;
-    TESS_TRY(tess_mem_alloc_array(w->mem, TESS_POOL_MISC, (size_t)w->n_files, sizeof(s->files[0]), "files of a save",
-                                  (void **)&s->files));
+    TESS_TRY(TESS_NEW(w->mem, w->n_files, "files of a save", &s->files));
     TESS_TRY(tess_part_create(&s->part));
     TESS_TRY(run_threads(s));
     for (int i = 0; i < w->n_files; i++) {

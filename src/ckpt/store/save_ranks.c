@@ -31,8 +31,7 @@ typedef struct rank_save {
 static tess_status prepare(rank_save *s)
 {
     size_t n = (size_t)s->n;
-#define ARRAY(field) \
-    tess_mem_alloc_array(s->mem, TESS_POOL_MISC, n, sizeof(s->field[0]), "checkpoint tables", (void **)&s->field)
+#define ARRAY(field) TESS_NEW(s->mem, n, "checkpoint tables", &s->field)
     TESS_TRY(ARRAY(own));
     TESS_TRY(ARRAY(pieces));
     return ARRAY(names);
@@ -127,8 +126,7 @@ static tess_status gather(const rank_save *s, const char *text, size_t words, js
 {
     int64_t *own = NULL; /* the text of this rank; on the first rank the texts of all ranks follow */
     size_t n = s->first ? (size_t)tess_agree_world(s->writers) + 1 : 1;
-    tess_status status = tess_team_agree(
-        s->team, tess_mem_alloc_array(s->mem, TESS_POOL_MISC, n * words, sizeof(own[0]), "parts", (void **)&own));
+    tess_status status = tess_team_agree(s->team, TESS_NEW(s->mem, n * words, "parts", &own));
     if (status == TESS_OK) {
         memcpy(own, text, strlen(text));
         status = tess_gather(s->writers, own, s->first ? own + words : NULL, words, TESS_I64, 0, NULL);

@@ -15,8 +15,7 @@ tess_status tess_store_gather_boxes(tess_mem *mem, tess_team *team, const tess_c
 {
     tess_box *all = NULL;
     size_t count = (size_t)n, world = (size_t)tess_team_size(team);
-    tess_status status = tess_team_agree(
-        team, tess_mem_alloc_array(mem, TESS_POOL_MISC, world * count, sizeof(*all), "boxes of ranks", (void **)&all));
+    tess_status status = tess_team_agree(team, TESS_NEW(mem, world * count, "boxes of ranks", &all));
     *boxes = all;
     if (status != TESS_OK || n == 0)
         return status;
@@ -63,13 +62,12 @@ tess_status tess_ckpt_share(tess_mem *mem, const tess_ckpt_hosts *hosts, const t
                             tess_ckpt_tensor *own)
 {
     holdings h = {.n_ranks = tess_team_size(hosts->mine), .n_tensors = n, .me = tess_team_rank(hosts->mine)};
-    tess_box *all = NULL;
-    tess_status status = tess_store_gather_boxes(mem, hosts->mine, tensors, n, &all);
+    TESS_AUTO(tess_mem_drop) tess_box *all = NULL;
+    TESS_TRY(tess_store_gather_boxes(mem, hosts->mine, tensors, n, &all));
     h.all = all;
-    for (int i = 0; i < n && status == TESS_OK; i++) {
+    for (int i = 0; i < n; i++) {
         own[i] = tensors[i];
-        status = divide(&h, i, &own[i]);
+        TESS_TRY(divide(&h, i, &own[i]));
     }
-    tess_mem_free(mem, all);
-    return status;
+    return TESS_OK;
 }

@@ -80,23 +80,15 @@ static tess_status emit(tess_buffer *out, json_t *value, int depth)
 /* Copies config.json and changes its dtype. */
 static tess_status write_config(tess_mem *mem, const char *from, const char *to, const char *dtype)
 {
-    json_t *config;
-    tess_buffer text = {.mem = mem};
-    tess_status status = TESS_OK;
+    json_auto_t *config = NULL;
+    TESS_AUTO(tess_buffer_free) tess_buffer text = {.mem = mem};
     TESS_TRY(tess_json_load(from, MAX_CONFIG, &config));
-    if (!json_is_object(config))
-        status = TESS_FAIL(TESS_E_FORMAT, "%s: not an object", from);
-    else if (set_dtype(config, dtype, 0) == 0)
+    TESS_CHECK(json_is_object(config), TESS_E_FORMAT, "%s: not an object", from);
+    if (set_dtype(config, dtype, 0) == 0)
         json_object_set_new(config, "torch_dtype", json_string(dtype));
-    if (status == TESS_OK)
-        status = emit(&text, config, 0);
-    if (status == TESS_OK)
-        status = tess_buffer_printf(&text, "\n");
-    if (status == TESS_OK)
-        status = tess_os_write_atomic(to, text.data, text.size);
-    tess_buffer_free(&text);
-    json_decref(config);
-    return status;
+    TESS_TRY(emit(&text, config, 0));
+    TESS_TRY(tess_buffer_printf(&text, "\n"));
+    return tess_os_write_atomic(to, text.data, text.size);
 }
 
 /* ---- Files next to it */

@@ -122,8 +122,7 @@ static tess_status list_tensors(weights *w)
     TESS_AUTO(tess_mem_drop) const tess_catalog_tensor **in_files = NULL;
     TESS_AUTO(tess_mem_drop) const tess_export_tensor **exported = NULL;
     int n = 0;
-    TESS_TRY(tess_mem_alloc_array(w->r->mem, TESS_POOL_MISC, (size_t)c->n_tensors, sizeof(exported[0]),
-                                  "order of tensors", (void **)&exported));
+    TESS_TRY(TESS_NEW(w->r->mem, c->n_tensors, "order of tensors", &exported));
     for (int i = 0; i < e->n_tensors; i++)
         exported[e->tensors[i].source - c->tensors] = &e->tensors[i];
     TESS_TRY(tess_catalog_tensors_in_files(c, &in_files));
@@ -173,10 +172,8 @@ static tess_status write_weights(rewriting *r, const char *folder, const char *s
     weights w = {.r = r};
     size_t n = (size_t)r->export->n_tensors;
     tess_status status;
-    TESS_GOTO(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, n, sizeof(w.sources[0]), "tensors", (void **)&w.sources),
-              allocated);
-    TESS_GOTO(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, n, sizeof(w.tensors[0]), "tensors", (void **)&w.tensors),
-              allocated);
+    TESS_GOTO(TESS_NEW(r->mem, n, "tensors", &w.sources), allocated);
+    TESS_GOTO(TESS_NEW(r->mem, n, "tensors", &w.tensors), allocated);
     TESS_GOTO(tess_mem_alloc(r->mem, TESS_POOL_MISC, SLICE_BYTES, "values", (void **)&w.raw), allocated);
     TESS_GOTO(tess_mem_alloc(r->mem, TESS_POOL_MISC, SLICE_BYTES, "values", (void **)&w.floats), allocated);
     TESS_GOTO(tess_mem_alloc(r->mem, TESS_POOL_MISC, SLICE_BYTES, "values", (void **)&w.encoded), allocated);

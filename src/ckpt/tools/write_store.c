@@ -109,8 +109,7 @@ tess_status rewrite_as_store(rewriting *r)
                MAX_FILES);
     TESS_TRY(set_place(&w));
     TESS_TRY(tess_mem_alloc(r->mem, TESS_POOL_MISC, SLICE_BYTES, "rows to write", (void **)&w.slice));
-    tess_status status = tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)r->export->n_tensors, sizeof(w.pieces[0]),
-                                              "rows to write", (void **)&w.pieces);
+    tess_status status = TESS_NEW(r->mem, r->export->n_tensors, "rows to write", &w.pieces);
     if (status == TESS_OK)
         status = write_all(&w);
     json_decref(w.part);

@@ -37,16 +37,13 @@ static tess_status apply(const tess_ckpt_list *list, const tess_prune_decision *
 static tess_status prune(tess_ckpt_list *list, int64_t keep, bool dry)
 {
     cli_progress progress = {.doing = "verify what stays"};
-    tess_prune_decision *decisions;
+    TESS_AUTO(tess_mem_drop) tess_prune_decision *decisions = NULL;
     const tess_catalog_visitor visitor = {.self = &progress, .progress = cli_progress_report};
-    TESS_TRY(tess_mem_alloc_array(list->mem, TESS_POOL_MISC, (size_t)list->n, sizeof(*decisions), "decisions",
-                                  (void **)&decisions));
+    TESS_TRY(TESS_NEW(list->mem, list->n, "decisions", &decisions));
     tess_status status = tess_ckpt_prune_plan(list, (int)keep, &visitor, decisions);
     cli_status_clear();
-    if (status == TESS_OK)
-        status = apply(list, decisions, dry);
-    tess_mem_free(list->mem, decisions);
-    return status;
+    TESS_TRY(status);
+    return apply(list, decisions, dry);
 }
 
 static int run(tess_mem *mem, int argc, char **argv)

@@ -4,6 +4,7 @@
 
 #include "base/core/rng.h"
 #include "base/mem/dry_mem.h"
+#include "base/mem/scoped.h"
 #include "base/os/objects.h"
 #include "comm/comm_impl.h"
 
@@ -63,8 +64,7 @@ static tess_status make_job(tess_runtime *rt)
 static tess_status make_world(tess_runtime *rt)
 {
     int *ranks;
-    TESS_TRY(tess_mem_alloc_array(rt->mem, TESS_POOL_MISC, (size_t)rt->world, sizeof(*ranks), "ranks of the world",
-                                  (void **)&ranks));
+    TESS_TRY(TESS_NEW(rt->mem, rt->world, "ranks of the world", &ranks));
     for (int r = 0; r < rt->world; r++)
         ranks[r] = r;
     tess_status status =
@@ -78,7 +78,7 @@ static tess_status build(tess_runtime *rt, const tess_dry_options *options)
 {
     tess_object program;
     const tess_kernels *kernels;
-    TESS_TRY(tess_mem_alloc(rt->mem, TESS_POOL_MISC, sizeof(*rt->dry), "dry rank", (void **)&rt->dry));
+    TESS_TRY(TESS_NEW(rt->mem, 1, "dry rank", &rt->dry));
     rt->dry->ranks_a_host = options->ranks_a_host;
     TESS_TRY(tess_mem_create_dry(&rt->dry->room));
     TESS_TRY(tess_kernels_select(options->kernels, &kernels));
@@ -101,7 +101,7 @@ tess_status tess_dry_runtime_create(const tess_dry_options *o, tess_runtime **ou
                TESS_E_INVALID, "dry rank %d of %d, %d on a host, %d threads", o->rank, o->world, o->ranks_a_host,
                o->n_threads);
     TESS_TRY(tess_mem_create_dry(&mem));
-    tess_status status = tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*rt), "runtime", (void **)&rt);
+    tess_status status = TESS_NEW(mem, 1, "runtime", &rt);
     if (status != TESS_OK) {
         tess_mem_destroy(&mem);
         return status;

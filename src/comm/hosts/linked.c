@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/core/rng.h"
+#include "base/mem/scoped.h"
 
 enum { STEP_MEET, STEP_READY, STEP_MOVE, STEP_EXCHANGED, STEP_LANDED, STEP_TAKE, STEP_TAKEN, STEP_LEAVE };
 
@@ -73,7 +74,7 @@ tess_status tess_hosts_link(tess_team *team)
     if (h->link_tried)
         return TESS_OK;
     h->link_tried = true;
-    TESS_TRY(tess_mem_alloc(team->runtime->mem, TESS_POOL_MISC, sizeof(*l), "link", (void **)&l));
+    TESS_TRY(TESS_NEW(team->runtime->mem, 1, "link", &l));
     tess_status status = connect(team, l, &can);
     if (status == TESS_OK && can)
         status = ondevice_window_alloc(team, TESS_POOL_COMM, HOSTS_LINK_BYTES, "messages", __builtin_return_address(0),

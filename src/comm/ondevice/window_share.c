@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "base/core/rng.h"
+#include "base/mem/scoped.h"
 #include "comm/ondevice/ondevice.h"
 
 /* The message about a rank's block that is sent to the other ranks. */
@@ -86,7 +87,7 @@ tess_status ondevice_window_show(tess_team *team, tess_status status, void *memo
     void *block = NULL;
     shown mine = {.bytes = bytes, .status = status}, *all;
     ondevice_window *w = NULL;
-    TESS_TRY(tess_mem_alloc_array(rt->mem, TESS_POOL_MISC, n, sizeof(shown), "windows of a device", (void **)&all));
+    TESS_TRY(TESS_NEW(rt->mem, n, "windows of a device", &all));
     TESS_GOTO(tess_mem_alloc(rt->mem, TESS_POOL_MISC, sizeof(*w) + n * sizeof(w->peers[0]), "window", &block), none);
     w = block;
     if (mine.status == TESS_OK && team->n_local > 1)

@@ -4,6 +4,7 @@
 
 #include "base/core/rng.h"
 #include "base/mem/make_room.h"
+#include "base/mem/scoped.h"
 #include "comm/comm_impl.h"
 #include "comm/rehearsal/rehearsal_messages.h"
 #include "diagnosis/sentence.h"
@@ -328,8 +329,7 @@ static tess_status compare_all(tess_runtime *rt, rehearsal_room *room)
     TESS_TRY(tess_all_gather(whole, &mine, room->given, 1, TESS_I32, NULL));
     for (int r = 0; r < whole->size; r++)
         groups[whole->ranks[r]] = room->given[r];
-    TESS_TRY(tess_mem_alloc_array(rt->mem, TESS_POOL_MISC, rt->rehearsal->n + 1, sizeof(*v.lines),
-                                  "rehearsal to compare", (void **)&v.lines));
+    TESS_TRY(TESS_NEW(rt->mem, rt->rehearsal->n + 1, "rehearsal to compare", &v.lines));
     view_team(rt, whole, false, &v); /* compared across all groups */
     tess_status status = compare(&v);
     if (status == TESS_OK) {

@@ -84,8 +84,7 @@ static tess_status gather_and_report(tess_team *team, const tess_fingerprint *li
     tess_fingerprint *mine;
     TESS_AUTO(tess_mem_drop) tess_fingerprint *all = NULL;
     TESS_TRY(tess_all_reduce(team, &room, &room, 1, TESS_I64, TESS_MAX, NULL));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)room * (size_t)team->size, sizeof(*all), "messages",
-                                  (void **)&all));
+    TESS_TRY(TESS_NEW(mem, (size_t)room * (size_t)team->size, "messages", &all));
     mine = all + (size_t)room * (size_t)team->rank;
     for (size_t i = 0; i < n; i++)
         mine[i] = lines[i];
@@ -99,7 +98,7 @@ tess_status tess_rehearsal_compare_messages(tess_team *team, const tess_fingerpr
     tess_mem *mem = team->runtime->mem;
     size_t size = (size_t)team->size;
     uint64_t *all; /* (size, 2, size) hashes of the messages sent and received, by member and peer */
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, 2 * size * size, sizeof(*all), "messages", (void **)&all));
+    TESS_TRY(TESS_NEW(mem, 2 * size * size, "messages", &all));
     uint64_t *mine = all + 2 * size * (size_t)team->rank;
     for (size_t peer = 0; peer < size; peer++) {
         mine[peer] = digest(lines, n, TESS_TRACE_SEND, (int)peer);

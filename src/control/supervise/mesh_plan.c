@@ -90,7 +90,7 @@ static tess_status plan_stages(tess_mesh_plan *plan, const tess_config *config)
     if (config->parallelism.pipeline_parallel_degree == 1)
         return TESS_OK;
     TESS_TRY(tess_config_load_model(config, NULL, &sizes));
-    TESS_TRY(tess_mem_alloc(plan->mem, TESS_POOL_MISC, sizeof(*plan->stages), "stages", (void **)&plan->stages));
+    TESS_TRY(TESS_NEW(plan->mem, 1, "stages", &plan->stages));
     return tess_stage_plan_create(plan->mem, config, &sizes, 0, plan->stages);
 }
 
@@ -109,8 +109,7 @@ static tess_status plan_model(tess_mesh_plan *plan, tess_config *config, int wor
     const bool has_stages = config->parallelism.pipeline_parallel_degree > 1;
     if (config->model.config[0] == '\0' && config->model.path[0] == '\0')
         return TESS_OK;
-    TESS_TRY(
-        tess_mem_alloc(plan->mem, TESS_POOL_MISC, sizeof(*plan->placements), "placements", (void **)&plan->placements));
+    TESS_TRY(TESS_NEW(plan->mem, 1, "placements", &plan->placements));
     tess_status status = tess_config_check_step(config, world);
     if (status == TESS_OK)
         status = plan_stages(plan, config);
@@ -167,7 +166,7 @@ tess_status tess_mesh_plan_make(tess_mem *mem, const tess_mesh_request *request,
 {
     TESS_AUTO(tess_mem_drop) tess_launch_hosts *hosts = NULL;
     *plan = (tess_mesh_plan){.mem = mem, .axis = -1};
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*hosts), "hosts", (void **)&hosts));
+    TESS_TRY(TESS_NEW(mem, 1, "hosts", &hosts));
     return make(plan, request, hosts);
 }
 

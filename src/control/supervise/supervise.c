@@ -381,7 +381,7 @@ static int supervise(const tess_supervise_starter *starter, const tess_ranks *ra
     int code;
     tess_status status = tess_mem_create(&mem);
     if (status == TESS_OK)
-        status = tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*s), "the supervision of a job", (void **)&s);
+        status = TESS_NEW(mem, 1, "the supervision of a job", &s);
     if (status == TESS_OK)
         status = tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)slots->n, sizeof(tess_rank_past),
                                       "the past of the ranks", &past);

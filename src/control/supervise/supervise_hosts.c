@@ -301,7 +301,7 @@ int tess_supervise_hosts(tess_mpirun_job *hosts, const tess_config *config, int 
     launch_job *job = NULL;
     tess_status status = tess_mem_create(&mem);
     if (status == TESS_OK)
-        status = tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*job), "a job on several hosts", (void **)&job);
+        status = TESS_NEW(mem, 1, "a job on several hosts", &job);
     int code;
     if (status == TESS_OK) {
         job->hosts = hosts;

@@ -77,25 +77,21 @@ static tess_status extend_bound(tess_encoder *encoder, const tess_buffer *text, 
 static tess_status walk_bound(const tess_tokenizer *tokenizer, const tess_buffer *text, size_t end, const int32_t *ids,
                               size_t n, token_bound *bound, bool *same)
 {
-    tess_buffer before = {.mem = text->mem}, after = {.mem = text->mem};
+    TESS_AUTO(tess_buffer_free) tess_buffer before = {.mem = text->mem}, after = {.mem = text->mem};
     size_t at = bound->byte, token = bound->token, bytes = 0;
-    tess_status status = TESS_OK;
     *same = false;
-    for (; token < n && at < end && status == TESS_OK; at += bytes, token++)
-        status = bytes_of(tokenizer, ids[token], &before, &bytes);
-    if (status != TESS_OK || at != end || bound->token == 0)
-        goto walked;
+    for (; token < n && at < end; at += bytes, token++)
+        TESS_TRY(bytes_of(tokenizer, ids[token], &before, &bytes));
+    if (at != end || bound->token == 0)
+        return TESS_OK;
     before.size = 0;
-    TESS_GOTO(tess_decode(tokenizer, ids + bound->token - 1, 1, false, &before), walked);
-    TESS_GOTO(tess_decode(tokenizer, ids + bound->token - 1, token - bound->token + 1, false, &after), walked);
+    TESS_TRY(tess_decode(tokenizer, ids + bound->token - 1, 1, false, &before));
+    TESS_TRY(tess_decode(tokenizer, ids + bound->token - 1, token - bound->token + 1, false, &after));
     *same = after.size == before.size + (end - bound->byte) &&
             memcmp(after.data + before.size, text->data + bound->byte, end - bound->byte) == 0;
     if (*same)
         *bound = (token_bound){end, token};
-walked:
-    tess_buffer_free(&before);
-    tess_buffer_free(&after);
-    return status;
+    return TESS_OK;
 }
 
 /* Moves *bound to byte `end`: first tries to start at its present position, then at the beginning of the text. */
@@ -136,7 +132,7 @@ static tess_status mark_bounds(const tess_tokenizer *tokenizer, tess_encoder *en
 static tess_status mark(const tess_chat *how, tess_encoder *encoder, const tess_buffer *text,
                         const tess_chat_spans *spans, const int32_t *ids, size_t n, tess_buffer *loss)
 {
-    void *places;
+    TESS_AUTO(tess_mem_drop) void *places = NULL;
     bool exact;
     size_t begin = loss->size;
     static const char zeroes[256];
@@ -146,13 +142,11 @@ static tess_status mark(const tess_chat *how, tess_encoder *encoder, const tess_
         left -= part;
     }
     TESS_TRY(tess_mem_alloc_array(loss->mem, TESS_POOL_MISC, n, sizeof(size_t), "places of tokens", &places));
-    tess_status status = place_tokens(how, ids, n, text->size, places, loss->mem, &exact);
-    if (status == TESS_OK && exact)
-        mark_pieces(places, n, spans, loss->data + begin);
-    else if (status == TESS_OK)
-        status = mark_bounds(how->tokenizer, encoder, text, ids, n, spans, loss->data + begin);
-    tess_mem_free(loss->mem, places);
-    return status;
+    TESS_TRY(place_tokens(how, ids, n, text->size, places, loss->mem, &exact));
+    if (!exact)
+        return mark_bounds(how->tokenizer, encoder, text, ids, n, spans, loss->data + begin);
+    mark_pieces(places, n, spans, loss->data + begin);
+    return TESS_OK;
 }
 
 /* Appends the span of everything after the first n messages and the prompt to answer them. */

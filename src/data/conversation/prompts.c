@@ -385,16 +385,13 @@ static tess_status read_all(tess_prompts *p, const tess_prompts_options *options
 
 tess_status tess_prompts_open(tess_mem *mem, const tess_prompts_options *options, tess_prompts **out)
 {
-    void *block;
+    TESS_AUTO(tess_prompts_close) tess_prompts *prompts = NULL;
     *out = NULL;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_prompts), "prompts", &block));
-    tess_prompts *prompts = block;
+    TESS_TRY(TESS_NEW(mem, 1, "prompts", &prompts));
     *prompts = (tess_prompts){.mem = mem, .ids = {.mem = mem}, .text = {.mem = mem}};
-    tess_status status = read_all(prompts, options);
-    if (status != TESS_OK)
-        tess_prompts_close(&prompts);
-    *out = prompts;
-    return status;
+    TESS_TRY(read_all(prompts, options));
+    *out = TESS_GIVE(prompts);
+    return TESS_OK;
 }
 
 void tess_prompts_close(tess_prompts **out)

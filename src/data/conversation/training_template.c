@@ -35,13 +35,12 @@ static tess_status write_both(const tess_chat *how, const json_t *messages, cons
 static tess_status agree(tess_mem *mem, const tess_chat *how, const json_t *messages, const json_t *tools, bool prompts,
                          bool *same)
 {
-    tess_buffer own = {.mem = mem}, shipped = {.mem = mem};
-    tess_status status = write_both(how, messages, tools, prompts, &own, &shipped);
-    *same = status == TESS_OK && own.size > 0 && shipped.size > 0 && own.size >= shipped.size &&
-            (prompts || own.size == shipped.size) && memcmp(own.data, shipped.data, shipped.size) == 0;
-    tess_buffer_free(&own);
-    tess_buffer_free(&shipped);
-    return status;
+    TESS_AUTO(tess_buffer_free) tess_buffer own = {.mem = mem}, shipped = {.mem = mem};
+    *same = false;
+    TESS_TRY(write_both(how, messages, tools, prompts, &own, &shipped));
+    *same = own.size > 0 && shipped.size > 0 && own.size >= shipped.size && (prompts || own.size == shipped.size) &&
+            memcmp(own.data, shipped.data, shipped.size) == 0;
+    return TESS_OK;
 }
 
 tess_status tess_training_template_fits(tess_mem *mem, const tess_chat *how, const json_t *messages,
@@ -55,21 +54,14 @@ tess_status tess_training_template_fits(tess_mem *mem, const tess_chat *how, con
  * agree. */
 static tess_status recognise(tess_mem *mem, const tess_chat *how, bool *known)
 {
-    json_t *turns =
+    json_auto_t *turns =
         json_pack("[{s:s, s:s}, {s:s, s:s}, {s:s, s:s}, {s:s, s:s}]", "role", "user", "content", "a", "role",
                   "assistant", "content", "b", "role", "user", "content", "c", "role", "assistant", "content", "d");
-    json_t *question = json_pack("[O]", json_array_get(turns, 0));
-    bool prompt = false;
-    tess_status status = question != NULL ? TESS_OK : TESS_FAIL(TESS_E_NOMEM, "no memory for a conversation");
+    json_auto_t *question = json_pack("[O]", json_array_get(turns, 0));
     *known = false;
-    if (status == TESS_OK)
-        status = agree(mem, how, turns, NULL, false, known);
-    if (status == TESS_OK && *known)
-        status = agree(mem, how, question, NULL, true, &prompt);
-    *known = *known && prompt;
-    json_decref(question);
-    json_decref(turns);
-    return status;
+    TESS_CHECK(question != NULL, TESS_E_NOMEM, "no memory for a conversation");
+    TESS_TRY(agree(mem, how, turns, NULL, false, known));
+    return *known ? agree(mem, how, question, NULL, true, known) : TESS_OK;
 }
 
 tess_status tess_training_template_find(tess_mem *mem, const tess_chat *how, tess_chat_template **training,

@@ -163,7 +163,7 @@ tess_status tess_turns_find(const tess_chat *how, const json_t *messages, const 
     size_t n = json_array_size(messages);
     tess_status status;
     *same = true;
-    TESS_TRY(tess_mem_alloc_array(text->mem, TESS_POOL_MISC, n + 1, sizeof(*f.written), "turns", (void **)&f.written));
+    TESS_TRY(TESS_NEW(text->mem, n + 1, "turns", &f.written));
     TESS_GOTO(tess_conversation_write_turns(how, messages, tools, text, f.written), written);
     f.head = json_array();
     status = f.head != NULL ? find_all(&f, spans, same) : TESS_FAIL(TESS_E_NOMEM, "no memory for a conversation");

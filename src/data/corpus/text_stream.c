@@ -257,14 +257,12 @@ tess_status tess_text_stream_open(tess_mem *mem, const char *path, tess_text_str
     size_t length = strlen(path);
     *out = NULL;
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_text_stream) + length + 1, "text", &block));
-    tess_text_stream *s = block;
+    TESS_AUTO(tess_text_stream_close) tess_text_stream *s = block;
     *s = (tess_text_stream){.mem = mem, .path = (char *)(s + 1), .fd = -1, .held = {.mem = mem}, .next_line = 1};
     memcpy(s->path, path, length + 1);
-    tess_status status = open_stream(s);
-    if (status != TESS_OK)
-        tess_text_stream_close(&s);
-    *out = s;
-    return status;
+    TESS_TRY(open_stream(s));
+    *out = TESS_GIVE(s);
+    return TESS_OK;
 }
 
 void tess_text_stream_close(tess_text_stream **out)

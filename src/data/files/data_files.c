@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem/make_room.h"
+#include "base/mem/scoped.h"
 
 static tess_status add_path(tess_data_files *files, const char *path)
 {
@@ -22,15 +23,13 @@ static tess_status add_path(tess_data_files *files, const char *path)
 
 static tess_status add_matches(tess_data_files *files, const char *pattern, int *n)
 {
-    glob_t matches;
-    tess_status status = TESS_OK;
+    TESS_AUTO(globfree) glob_t matches = {0};
     int failed = glob(pattern, 0, NULL, &matches);
     TESS_CHECK(failed == 0, failed == GLOB_NOSPACE ? TESS_E_NOMEM : TESS_E_NOT_FOUND, "no file matches %s", pattern);
-    for (size_t i = 0; i < matches.gl_pathc && status == TESS_OK; i++)
-        status = add_path(files, matches.gl_pathv[i]);
+    for (size_t i = 0; i < matches.gl_pathc; i++)
+        TESS_TRY(add_path(files, matches.gl_pathv[i]));
     *n = (int)matches.gl_pathc;
-    globfree(&matches);
-    return status;
+    return TESS_OK;
 }
 
 tess_status tess_data_files_open(tess_mem *mem, const tess_text_list *list, tess_data_files *files)

@@ -13,29 +13,24 @@ static tess_status encode_turns(const tess_chat *chat, tess_encoder *encoder, co
                                 tess_token_block *out)
 {
     tess_chat own = *chat; /* a copy without the training template, which does not fit this conversation */
-    json_t *head = json_array(), *message;
+    json_auto_t *head = json_array();
+    json_t *message;
     size_t i, first = out->ids.size;
-    tess_status status = TESS_OK;
     own.training = NULL;
     json_array_foreach (document->messages, i, message) {
         bool whole, turn = strcmp(json_string_value(json_object_get(message, "role")), "assistant") == 0;
         size_t start = out->ids.size;
-        if (json_array_append(head, message) != 0)
-            status = TESS_FAIL(TESS_E_NOMEM, "no memory for a conversation");
-        if (status == TESS_OK && turn)
-            status = tess_conversation_encode(&own, encoder, head, i, document->tools, &out->ids, &out->loss, &whole);
-        if (status == TESS_OK && turn)
-            status = tess_token_block_end(out, start, TESS_DOCUMENT_CONVERSATION);
-        if (status == TESS_OK && out->ids.size - first > TURN_TOKENS)
-            status = TESS_FAIL(TESS_E_UNSUPPORTED,
-                               "a conversation of %zu messages becomes more than %d Mi tokens, as the chat template "
-                               "writes a turn differently once others follow; use one with {%% generation %%} blocks",
-                               json_array_size(document->messages), TURN_TOKENS >> 20);
-        if (status != TESS_OK)
-            break;
+        TESS_CHECK(json_array_append(head, message) == 0, TESS_E_NOMEM, "no memory for a conversation");
+        if (!turn)
+            continue;
+        TESS_TRY(tess_conversation_encode(&own, encoder, head, i, document->tools, &out->ids, &out->loss, &whole));
+        TESS_TRY(tess_token_block_end(out, start, TESS_DOCUMENT_CONVERSATION));
+        TESS_CHECK(out->ids.size - first <= TURN_TOKENS, TESS_E_UNSUPPORTED,
+                   "a conversation of %zu messages becomes more than %d Mi tokens, as the chat template writes a turn "
+                   "differently once others follow; use one with {%% generation %%} blocks",
+                   json_array_size(document->messages), TURN_TOKENS >> 20);
     }
-    json_decref(head);
-    return status;
+    return TESS_OK;
 }
 
 static tess_status encode_conversation(const tess_chat *chat, tess_encoder *encoder, const tess_document *document,
@@ -69,19 +64,18 @@ static tess_status encode_document(const tess_text_rules *rules, tess_encoder *e
 static tess_status encode_line(const tess_text_rules *rules, tess_encoder *encoder, const char *line, size_t size,
                                tess_token_block *out)
 {
-    tess_document document;
+    TESS_AUTO(tess_document_free) tess_document document = {0};
     TESS_TRY(tess_document_parse(line, size, &rules->keys, &document));
     if (document.line == NULL)
         return TESS_OK;
     tess_document_kind kind = document.text == NULL     ? TESS_DOCUMENT_CONVERSATION
                               : document.prompt != NULL ? TESS_DOCUMENT_PAIR
                                                         : TESS_DOCUMENT_LINE;
-    tess_status status = encode_document(rules, encoder, &document, kind, out);
+    TESS_TRY(encode_document(rules, encoder, &document, kind, out));
     const char *mask = out->mask[0] == '\0' ? tess_document_mask(&document, &rules->keys) : NULL;
     if (mask != NULL)
         snprintf(out->mask, sizeof(out->mask), "%s", mask);
-    tess_document_free(&document);
-    return status;
+    return TESS_OK;
 }
 
 static tess_status encode_plain(const tess_text_rules *rules, tess_encoder *encoder, const tess_document *all,

@@ -90,18 +90,15 @@ static tess_status create(tess_loader *loader, const tess_loader_options *option
 tess_status tess_loader_create(tess_mem *mem, const tess_tokenizer *tokenizer, const tess_loader_options *options,
                                tess_loader **out)
 {
-    void *block;
+    TESS_AUTO(tess_loader_destroy) tess_loader *loader = NULL;
     *out = NULL;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_loader), "loader", &block));
-    tess_loader *loader = block;
+    TESS_TRY(TESS_NEW(mem, 1, "loader", &loader));
     loader->mem = mem;
     loader->tokenizer = tokenizer;
     loader->options = *options;
-    tess_status status = create(loader, options);
-    if (status != TESS_OK)
-        tess_loader_destroy(&loader);
-    *out = loader;
-    return status;
+    TESS_TRY(create(loader, options));
+    *out = TESS_GIVE(loader);
+    return TESS_OK;
 }
 
 void tess_loader_destroy(tess_loader **out)

@@ -257,10 +257,9 @@ static tess_status create(tess_source *source, const tess_loader_options *of_fil
 tess_status tess_source_create(tess_mem *mem, const tess_tokenizer *tokenizer, const tess_loader_options *options,
                                const char *const *files, int n_files, tess_source **out)
 {
-    void *block;
+    TESS_AUTO(tess_source_destroy) tess_source *source = NULL;
     *out = NULL;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_source), "source of rows", &block));
-    tess_source *source = block;
+    TESS_TRY(TESS_NEW(mem, 1, "source of rows", &source));
     source->mem = source->blocks.mem = mem;
     for (int i = 0; i < 2; i++)
         source->windows[i] = tess_rows_window_of(mem);
@@ -269,11 +268,9 @@ tess_status tess_source_create(tess_mem *mem, const tess_tokenizer *tokenizer, c
     tess_loader_options of_files = *options;
     of_files.files = files;
     of_files.n_files = n_files;
-    tess_status status = create(source, &of_files);
-    if (status != TESS_OK)
-        tess_source_destroy(&source);
-    *out = source;
-    return status;
+    TESS_TRY(create(source, &of_files));
+    *out = TESS_GIVE(source);
+    return TESS_OK;
 }
 
 void tess_source_destroy(tess_source **out)

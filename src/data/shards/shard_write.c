@@ -55,20 +55,15 @@ static tess_status take_blocks(tess_token_shard_writer *w, const tess_mapping *f
 
 static tess_status go_on(tess_token_shard_writer *w, tess_token_shard_place *place)
 {
-    tess_mapping file;
-    tess_status status = TESS_OK;
+    TESS_AUTO(tess_os_unmap) tess_mapping file = {0};
     TESS_TRY(tess_os_map(w->partial, &file));
-    bool begun = file.size >= sizeof(shard_header);
-    if (begun && memcmp(file.data, &w->header, sizeof(w->header)) != 0)
-        status =
-            TESS_FAIL(TESS_E_INVALID,
-                      "%s: what was begun there is of other text, options or another tokenizer: remove it, or name "
-                      "another file",
-                      w->partial);
-    else if (begun)
-        status = take_blocks(w, &file, place);
-    tess_os_unmap(&file);
-    return status;
+    if (file.size < sizeof(shard_header))
+        return TESS_OK;
+    TESS_CHECK(memcmp(file.data, &w->header, sizeof(w->header)) == 0, TESS_E_INVALID,
+               "%s: what was begun there is of other text, options or another tokenizer: remove it, or name another "
+               "file",
+               w->partial);
+    return take_blocks(w, &file, place);
 }
 
 static tess_status open_file(tess_token_shard_writer *w, tess_token_shard_place *place)
@@ -87,11 +82,10 @@ static tess_status open_file(tess_token_shard_writer *w, tess_token_shard_place 
 tess_status tess_token_shard_writer_open(tess_mem *mem, const char *path, const tess_tokenizer *tokenizer,
                                          uint64_t source, tess_token_shard_writer **out, tess_token_shard_place *place)
 {
-    void *block;
+    tess_token_shard_writer *w;
     *out = NULL;
     *place = (tess_token_shard_place){0};
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_token_shard_writer), "shard", &block));
-    tess_token_shard_writer *w = block;
+    TESS_TRY(TESS_NEW(mem, 1, "shard", &w));
     uint64_t vocab_size = (uint64_t)tess_tokenizer_vocab_size(tokenizer);
     *w = (tess_token_shard_writer){.mem = mem, .fd = -1, .bytes = {.mem = mem}};
     w->header = (shard_header){.magic = TESS_SHARD_MAGIC,

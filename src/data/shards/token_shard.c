@@ -126,7 +126,7 @@ tess_status tess_token_shard_open(tess_mem *mem, const char *path, const tess_to
     if (kind == TEXT)
         return TESS_OK;
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_token_shard) + length + 1, "shard", &block));
-    tess_token_shard *shard = block;
+    TESS_AUTO(tess_token_shard_close) tess_token_shard *shard = block;
     tess_prefix bos = tess_tokenizer_prefix(options->tokenizer);
     *shard = (tess_token_shard){.mem = mem,
                                 .path = (char *)(shard + 1),
@@ -134,13 +134,10 @@ tess_status tess_token_shard_open(tess_mem *mem, const char *path, const tess_to
                                 .begin_id = bos.n == 1 && bos.id[0] != options->end_id ? bos.id[0] : -1,
                                 .end_id = options->end_id};
     memcpy(shard->path, path, length + 1);
-    tess_status status = open_kind(shard, options, kind);
-    if (status == TESS_OK)
-        status = set_part(shard, options->begin, options->end);
-    if (status != TESS_OK)
-        tess_token_shard_close(&shard);
-    *out = shard;
-    return status;
+    TESS_TRY(open_kind(shard, options, kind));
+    TESS_TRY(set_part(shard, options->begin, options->end));
+    *out = TESS_GIVE(shard);
+    return TESS_OK;
 }
 
 void tess_token_shard_close(tess_token_shard **out)

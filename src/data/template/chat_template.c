@@ -38,10 +38,9 @@ static tess_status parse(tess_chat_template *chat, template_text text)
 
 tess_status tess_chat_template_parse(tess_mem *mem, const char *text, size_t size, tess_chat_template **out)
 {
-    void *block;
+    tess_chat_template *chat;
     *out = NULL;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_chat_template), "chat template", &block));
-    tess_chat_template *chat = block;
+    TESS_TRY(TESS_NEW(mem, 1, "chat template", &chat));
     *chat = (tess_chat_template){.arena = {.mem = mem, .limit = TEMPLATE_PARSED_MEMORY}};
     tess_status status = parse(chat, (template_text){text, size});
     if (status != TESS_OK)

@@ -87,29 +87,26 @@ tess_status tess_added_read(tess_added_set *set, const tess_node *node, const te
     if (node->json == NULL || json_is_null(node->json))
         return TESS_OK;
     TESS_CHECK(json_is_array(node->json), TESS_E_FORMAT, "%s: expected a list", node->what);
+    TESS_AUTO(tess_norm_scratch_free)
     tess_norm_scratch scratch = {.mem = set->mem, .text = {{.mem = set->mem}, {.mem = set->mem}}};
-    tess_status status = tess_oniguruma_scratch_create(set->mem, &scratch.regex);
-    for (size_t i = 0; i < json_array_size(node->json) && status == TESS_OK; i++) {
+    TESS_TRY(tess_oniguruma_scratch_create(set->mem, &scratch.regex));
+    for (size_t i = 0; i < json_array_size(node->json); i++) {
         tess_node item = {.json = json_array_get(node->json, i)};
         snprintf(item.what, sizeof(item.what), "%.200s[%zu]", node->what, i);
-        TESS_GOTO(tess_mem_reserve(set->mem, TESS_POOL_MISC, set->n_tokens + 1, sizeof(tess_added), "added tokens",
-                                   &set->capacity, &set->tokens),
-                  done);
+        TESS_TRY(tess_mem_reserve(set->mem, TESS_POOL_MISC, set->n_tokens + 1, sizeof(tess_added), "added tokens",
+                                  &set->capacity, &set->tokens));
         tess_added *token = &set->tokens[set->n_tokens++];
         *token = (tess_added){.content = {.mem = set->mem}, .pattern = {.mem = set->mem}};
-        TESS_GOTO(read_token(set->mem, &item, vocab, token), done);
+        TESS_TRY(read_token(set->mem, &item, vocab, token));
         const char *pattern = token->content.data;
         size_t size = token->content.size;
         if (token->normalized)
-            TESS_GOTO(tess_normalize(normalizer, &scratch, token->content.data, size, &pattern, &size), done);
-        TESS_GOTO(tess_buffer_append(&token->pattern, pattern, size), done);
-        TESS_GOTO(trie_add(set->mem, token->normalized ? &set->normalized : &set->raw, pattern, size,
-                           (int32_t)set->n_tokens - 1),
-                  done);
+            TESS_TRY(tess_normalize(normalizer, &scratch, token->content.data, size, &pattern, &size));
+        TESS_TRY(tess_buffer_append(&token->pattern, pattern, size));
+        TESS_TRY(trie_add(set->mem, token->normalized ? &set->normalized : &set->raw, pattern, size,
+                          (int32_t)set->n_tokens - 1));
     }
-done:
-    tess_norm_scratch_free(&scratch);
-    return status;
+    return TESS_OK;
 }
 
 void tess_added_free(tess_added_set *set)

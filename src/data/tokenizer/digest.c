@@ -40,11 +40,10 @@ static uint64_t hash_merges(const tess_bpe *bpe)
 
 tess_status tess_tokenizer_digest(const tess_tokenizer *tokenizer, uint64_t *digest)
 {
-    tess_ids ids = {.mem = tokenizer->mem};
-    tess_status status = tess_encode_text(tokenizer, probe, sizeof(probe) - 1, false, &ids);
+    TESS_AUTO(tess_ids_free) tess_ids ids = {.mem = tokenizer->mem};
+    TESS_TRY(tess_encode_text(tokenizer, probe, sizeof(probe) - 1, false, &ids));
     const uint64_t parts[] = {hash_tokens(tokenizer), hash_merges(&tokenizer->bpe),
                               XXH3_64bits(ids.data, ids.size * sizeof(*ids.data))};
     *digest = XXH3_64bits(parts, sizeof(parts));
-    tess_ids_free(&ids);
-    return status;
+    return TESS_OK;
 }

@@ -21,7 +21,7 @@ tess_status tess_encoder_create(tess_mem *mem, const tess_tokenizer *tokenizer, 
 {
     void *block;
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_encoder), "encoder", &block));
-    tess_encoder *encoder = block;
+    TESS_AUTO(tess_encoder_destroy) tess_encoder *encoder = block;
     encoder->mem = mem;
     encoder->tokenizer = tokenizer;
     encoder->norm = (tess_norm_scratch){.mem = mem, .text = {{.mem = mem}, {.mem = mem}}};
@@ -29,19 +29,11 @@ tess_status tess_encoder_create(tess_mem *mem, const tess_tokenizer *tokenizer, 
     encoder->repaired.mem = mem;
     for (int i = 0; i < TESS_MAX_STEPS; i++)
         encoder->pre[i].mem = mem;
-    tess_status status =
-        tess_mem_alloc_array(mem, TESS_POOL_MISC, TESS_WORD_SLOTS, sizeof(tess_word), "word cache", &block);
-    if (status == TESS_OK) {
-        encoder->words = block;
-        status = tess_oniguruma_scratch_create(mem, &encoder->regex);
-    }
-    if (status == TESS_OK)
-        status = tess_oniguruma_scratch_create(mem, &encoder->norm.regex);
-    if (status != TESS_OK) {
-        tess_encoder_destroy(&encoder);
-        return status;
-    }
-    *out = encoder;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, TESS_WORD_SLOTS, sizeof(tess_word), "word cache", &block));
+    encoder->words = block;
+    TESS_TRY(tess_oniguruma_scratch_create(mem, &encoder->regex));
+    TESS_TRY(tess_oniguruma_scratch_create(mem, &encoder->norm.regex));
+    *out = TESS_GIVE(encoder);
     return TESS_OK;
 }
 

@@ -114,17 +114,14 @@ static tess_status read_parts(tess_tokenizer *t, const tess_node *root)
 
 static tess_status from_json(tess_mem *mem, const json_t *json, const char *what, tess_tokenizer **out)
 {
-    void *block;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_tokenizer), "tokenizer", &block));
-    tess_tokenizer *t = block;
+    TESS_AUTO(tess_tokenizer_destroy) tess_tokenizer *t = NULL;
+    TESS_TRY(TESS_NEW(mem, 1, "tokenizer", &t));
     t->mem = t->bpe.mem = t->bpe.vocab.mem = t->bpe.words.mem = t->added.mem = mem;
     tess_node root = {.json = json};
     snprintf(root.what, sizeof(root.what), "%.200s", what);
-    tess_status status = read_parts(t, &root);
-    if (status != TESS_OK)
-        tess_tokenizer_destroy(&t);
-    *out = t;
-    return status;
+    TESS_TRY(read_parts(t, &root));
+    *out = TESS_GIVE(t);
+    return TESS_OK;
 }
 
 tess_status tess_tokenizer_parse(tess_mem *mem, const char *text, size_t size, const char *what,

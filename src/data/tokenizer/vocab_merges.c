@@ -93,21 +93,19 @@ static tess_status find_class(slow_files *f)
 /* Loads the merges: one per line, "a b", after a line with the version. */
 static tess_status load_merges(tess_mem *mem, slow_files *f)
 {
-    char path[PATH_SIZE], *text = NULL, *rest = NULL;
+    char path[PATH_SIZE], *rest = NULL;
+    TESS_AUTO(tess_mem_drop) char *text = NULL;
     size_t size = 0;
     TESS_TRY(tess_os_join(path, sizeof(path), f->folder, "merges.txt"));
     TESS_TRY(tess_os_read(mem, path, MAX_BYTES, &text, &size));
-    tess_status status = TESS_OK;
     f->merges = json_array();
-    if (memchr(text, '\0', size) != NULL)
-        status = TESS_FAIL(TESS_E_FORMAT, "%s: a NUL character: it is no text", path);
+    TESS_CHECK(memchr(text, '\0', size) == NULL, TESS_E_FORMAT, "%s: a NUL character: it is no text", path);
     bool first = true;
-    for (char *line = strtok_r(text, "\r\n", &rest); line != NULL && status == TESS_OK;
-         line = strtok_r(NULL, "\r\n", &rest), first = false)
-        if (!(first && strncmp(line, "#version", 8) == 0) && json_array_append_new(f->merges, json_string(line)) != 0)
-            status = TESS_FAIL(TESS_E_FORMAT, "%s: '%.60s' is not UTF-8", path, line);
-    tess_mem_free(mem, text);
-    return status;
+    for (char *line = strtok_r(text, "\r\n", &rest); line != NULL; line = strtok_r(NULL, "\r\n", &rest), first = false)
+        if (!first || strncmp(line, "#version", 8) != 0)
+            TESS_CHECK(json_array_append_new(f->merges, json_string(line)) == 0, TESS_E_FORMAT,
+                       "%s: '%.60s' is not UTF-8", path, line);
+    return TESS_OK;
 }
 
 /* Adds a token: a string, or an object with its content and flags. `id` -1: the vocabulary's id, or the next free
@@ -166,12 +164,10 @@ static tess_status add_tokens(slow_files *f)
         TESS_TRY(add_token(f, token, id, false));
     }
     json_object_foreach (f->added_ids, key, token) {
-        json_t *content = json_string(key);
-        tess_status status = json_is_integer(token) && json_integer_value(token) >= 0
-                                 ? add_token(f, content, json_integer_value(token), false)
-                                 : TESS_FAIL(TESS_E_FORMAT, "%s/added_tokens.json: '%.64s' has no id", f->folder, key);
-        json_decref(content);
-        TESS_TRY(status);
+        json_auto_t *content = json_string(key);
+        TESS_CHECK(json_is_integer(token) && json_integer_value(token) >= 0, TESS_E_FORMAT,
+                   "%s/added_tokens.json: '%.64s' has no id", f->folder, key);
+        TESS_TRY(add_token(f, content, json_integer_value(token), false));
     }
     for (const char *const *name = tess_special_token_names; *name != NULL; name++)
         if (json_is_string(stated_token(f, *name)) || json_is_object(stated_token(f, *name)))
@@ -182,10 +178,8 @@ static tess_status add_tokens(slow_files *f)
     bool absent = false;
     for (int i = 0; i < 4 && f->class->end_of_text[i] != NULL; i++)
         absent = absent || stated_token(f, f->class->end_of_text[i]) == NULL;
-    json_t *end_of_text = json_string("<|endoftext|>");
-    tess_status status = absent ? add_token(f, end_of_text, -1, true) : TESS_OK;
-    json_decref(end_of_text);
-    return status;
+    json_auto_t *end_of_text = json_string("<|endoftext|>");
+    return absent ? add_token(f, end_of_text, -1, true) : TESS_OK;
 }
 
 /* Returns the template that puts the bos before each text, if GPT-2's tokenizer asks for one; otherwise NULL. */

@@ -140,7 +140,7 @@ static tess_status stream_create(tess_device *device, int n_threads, const char 
     tess_status status;
     cuda_stream *s;
     (void)kernels; /* the table belongs to the host device */
-    TESS_TRY(tess_mem_alloc(device->mem, TESS_POOL_MISC, sizeof(*s), "stream", (void **)&s));
+    TESS_TRY(TESS_NEW(device->mem, 1, "stream", &s));
     s->base.device = device;
     s->base.mem = device->mem;
     s->base.kernels = &s->table;
@@ -215,7 +215,7 @@ static tess_status create_event(tess_device *device, unsigned flags, tess_event 
     cuda_device *d = (cuda_device *)device;
     cuda_event *e;
     TESS_TRY(tess_cuda_enter(d));
-    TESS_TRY(tess_mem_alloc(device->mem, TESS_POOL_MISC, sizeof(*e), "event", (void **)&e));
+    TESS_TRY(TESS_NEW(device->mem, 1, "event", &e));
     tess_status status = tess_cuda_check_call(d, d->cu->ticket_create(&e->ticket, flags), "create an event");
     if (status != TESS_OK) {
         tess_mem_free(device->mem, e);
@@ -482,7 +482,7 @@ tess_status tess_cuda_device_open(tess_mem *mem, const char *name, int number, t
 {
     tess_status status;
     cuda_device *d;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*d), "device", (void **)&d));
+    TESS_TRY(TESS_NEW(mem, 1, "device", &d));
     d->base.table = &cuda_table;
     d->base.mem = mem;
     d->base.properties.peers = true;

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/core/variables.h"
+#include "base/mem/scoped.h"
 #include "device/cuda/cublas_lt.h"
 
 enum { PROPOSALS = 8, MEMBERS = 6, PROBE_ROWS = 2048, PROBE_COLUMNS = 1024, FEW_ROWS = 64, ALIGNMENT = 16, UNIT = 8 };
@@ -354,7 +355,7 @@ static tess_status find_plan(cuda_products *p, tess_stream *s, const product_key
     *out = plan;
     if (plan != NULL)
         return TESS_OK;
-    TESS_TRY(tess_mem_alloc(p->device->base.mem, TESS_POOL_MISC, sizeof(*plan), "plan of a product", (void **)&plan));
+    TESS_TRY(TESS_NEW(p->device->base.mem, 1, "plan of a product", &plan));
     plan->key = *key;
     tess_status status = make_plan(p, s, plan);
     if (status != TESS_OK) {
@@ -499,7 +500,7 @@ tess_status tess_cuda_products_create(cuda_device *device, cuda_products **out)
     if (lt == NULL)
         return TESS_OK;
     TESS_TRY(tess_cuda_enter(device));
-    TESS_TRY(tess_mem_alloc(device->base.mem, TESS_POOL_MISC, sizeof(*p), "products by cuBLAS", (void **)&p));
+    TESS_TRY(TESS_NEW(device->base.mem, 1, "products by cuBLAS", &p));
     p->device = device;
     p->lt = lt;
     const char *timing = tess_variable_value(TESS_VAR_CUBLAS_TIMING);

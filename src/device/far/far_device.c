@@ -91,7 +91,7 @@ static tess_status create(tess_device *device, int n_threads, const char *kernel
     tess_mem *mem = device->mem;
     tess_status status;
     far_stream *s;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*s), "stream", (void **)&s));
+    TESS_TRY(TESS_NEW(mem, 1, "stream", &s));
     s->base.device = device;
     s->base.mem = mem;
     s->base.kernels = &s->table;
@@ -315,7 +315,7 @@ tess_status tess_far_device_open(tess_mem *mem, tess_device **device)
 {
     tess_status status;
     far_device *d;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*d), "device", (void **)&d));
+    TESS_TRY(TESS_NEW(mem, 1, "device", &d));
     d->base.table = &far_table;
     d->base.mem = mem;
     d->base.properties = (tess_device_properties){.name = "far", .memory_bytes = FAR_RANGE, .peers = true};

@@ -1,5 +1,6 @@
 /* Events of the far device. Each record gives the event the next number, which is reached when the queue comes to the
  * record. */
+#include "base/mem/scoped.h"
 #include "device/far/far_impl.h"
 
 typedef struct far_event {
@@ -14,7 +15,7 @@ typedef struct far_event {
 tess_status far_event_create(tess_device *device, tess_event **event)
 {
     far_event *e;
-    TESS_TRY(tess_mem_alloc(device->mem, TESS_POOL_MISC, sizeof(*e), "event", (void **)&e));
+    TESS_TRY(TESS_NEW(device->mem, 1, "event", &e));
     pthread_mutex_init(&e->lock, NULL);
     pthread_cond_init(&e->changed, NULL);
     e->mem = device->mem;

@@ -223,16 +223,14 @@ static tess_status write_rank(const fr_writer *w, int rank, const char *folder, 
 
 tess_status tess_flight_recorder_write(const tess_history *history, const char *folder, bool pickle)
 {
-    void *memory;
+    TESS_AUTO(tess_mem_drop) void *memory = NULL;
     TESS_TRY(tess_os_make_dirs(folder));
     TESS_TRY(tess_mem_alloc_array(history->mem, TESS_POOL_MISC, history->n_teams, sizeof(uint64_t), "flight recorder",
                                   &memory));
     fr_writer w = {.history = history, .first = memory};
-    tess_status status = TESS_OK;
     find_first(&w);
-    for (int r = 0; r < history->world && status == TESS_OK; r++)
+    for (int r = 0; r < history->world; r++)
         if (history->ranks[r].present || history->ranks[r].ended)
-            status = write_rank(&w, r, folder, pickle);
-    tess_mem_free(history->mem, memory);
-    return status;
+            TESS_TRY(write_rank(&w, r, folder, pickle));
+    return TESS_OK;
 }

@@ -142,7 +142,7 @@ static tess_status read_all(tess_mem *mem, const char *folder, const tess_job_fi
     if (status == TESS_OK)
         status = tess_reports_by_hosts(*history, 0);
     if (status == TESS_OK)
-        status = tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)world, sizeof(*sources), "rings", (void **)&sources);
+        status = TESS_NEW(mem, world, "rings", &sources);
     if (status == TESS_OK)
         status = add_rings(*history, sources);
     if (status == TESS_OK)

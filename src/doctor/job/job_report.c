@@ -35,9 +35,8 @@ static tess_status find_stragglers(tess_report *report)
     size_t world = (size_t)history->world;
     TESS_AUTO(tess_mem_drop) double *seconds = NULL;
     TESS_AUTO(tess_mem_drop) tess_straggler *found = NULL;
-    TESS_TRY(tess_mem_alloc_array(history->mem, TESS_POOL_MISC, world * TESS_STRAGGLER_STEPS, sizeof(double), "report",
-                                  (void **)&seconds));
-    TESS_TRY(tess_mem_alloc_array(history->mem, TESS_POOL_MISC, world, sizeof(*found), "report", (void **)&found));
+    TESS_TRY(TESS_NEW(history->mem, world * TESS_STRAGGLER_STEPS, "report", &seconds));
+    TESS_TRY(TESS_NEW(history->mem, world, "report", &found));
     for (const char *const *phase = tess_phase_names(); *phase != NULL; phase++) {
         int n = tess_phase_seconds(history, *phase, seconds) ? tess_stragglers_find(seconds, history->world, found) : 0;
         for (int i = 0; i < n && report->n_stragglers < TESS_REPORT_STRAGGLERS; i++)

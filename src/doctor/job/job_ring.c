@@ -37,11 +37,10 @@ static void clean_event(tess_trace_event *event)
 
 static tess_status add_events(tess_history *history, int rank, const tess_trace_ring *ring, uint64_t n_slots)
 {
-    void *memory;
+    tess_trace_event *events;
     size_t share = most_records / (size_t)history->world;
     size_t most = ring->capacity < share ? (size_t)ring->capacity : share;
-    TESS_TRY(tess_mem_alloc_array(history->mem, TESS_POOL_MISC, most, sizeof(tess_trace_event), "events", &memory));
-    tess_trace_event *events = memory;
+    TESS_TRY(TESS_NEW(history->mem, most, "events", &events));
     size_t n = tess_trace_read(ring, n_slots, events, most);
     for (size_t i = 0; i < n; i++)
         clean_event(&events[i]);

@@ -134,8 +134,7 @@ tess_status tess_job_history_live(tess_mem *mem, const tess_live_job *live, tess
     TESS_TRY(tess_history_create(mem, TESS_HISTORY_LIVE, live->world, out));
     tess_history *history = *out;
     snprintf(history->folder, sizeof(history->folder), "%.*s", JOB_FOLDER_BYTES, live->job.header->trace_folder);
-    tess_status status =
-        tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)live->world, sizeof(*sources), "rings", (void **)&sources);
+    tess_status status = TESS_NEW(mem, live->world, "rings", &sources);
     for (int r = 0; r < live->world && status == TESS_OK; r++)
         status = add_live_rank(history, live, r, &sources[r]);
     if (status == TESS_OK)

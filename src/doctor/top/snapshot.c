@@ -64,7 +64,7 @@ static tess_status make_room(tess_mem *mem, tess_top_snapshot *s)
 {
     const size_t n = (size_t)s->world, words = tess_bits_words(s->world);
     void *memory;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(*s->ranks), "top", (void **)&s->ranks));
+    TESS_TRY(TESS_NEW(mem, n, "top", &s->ranks));
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n,
                                   sizeof(*s->waits) + sizeof(*s->missed) + words * sizeof(uint64_t), "top", &memory));
     s->waits = memory;
@@ -76,14 +76,10 @@ static tess_status make_room(tess_mem *mem, tess_top_snapshot *s)
 
 tess_status tess_top_snapshot_take(tess_mem *mem, const tess_live_job *live, tess_top_snapshot **out)
 {
-    tess_top_snapshot *s;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*s), "top", (void **)&s));
+    TESS_AUTO(tess_top_snapshot_destroy) tess_top_snapshot *s = NULL;
+    TESS_TRY(TESS_NEW(mem, 1, "top", &s));
     *s = (tess_top_snapshot){.mem = mem, .world = live->world, .n_hosts = live->n_hosts, .pid = live->pid};
-    tess_status status = make_room(mem, s);
-    if (status != TESS_OK) {
-        tess_top_snapshot_destroy(&s);
-        return status;
-    }
+    TESS_TRY(make_room(mem, s));
     /* Must be read first: if the job has ended, all values read after this one are final. */
     s->running = tess_live_running(live);
     s->taken_ns = tess_os_now_ns();
@@ -98,7 +94,7 @@ tess_status tess_top_snapshot_take(tess_mem *mem, const tess_live_job *live, tes
     char folder[JOB_FOLDER_BYTES];
     if (tess_top_folder(live, folder) && tess_top_memory_read(folder, &s->memory) != TESS_OK)
         tess_error_clear(); /* the file has no line yet */
-    *out = s;
+    *out = TESS_GIVE(s);
     return TESS_OK;
 }
 

@@ -93,8 +93,7 @@ static tess_status build_list(const tess_pipeline_schedule *s, const pipeline_cs
         pipeline_order_fill(&o, rank);
     TESS_TRY(tess_mem_alloc_array(s->mem, TESS_POOL_MISC, (size_t)s->chunks, sizeof(int), "slots of a pipeline",
                                   (void **)&list->slots));
-    TESS_TRY(tess_mem_alloc_array(s->mem, TESS_POOL_MISC, most, sizeof(list->actions[0]), "actions of a pipeline",
-                                  (void **)&list->actions));
+    TESS_TRY(TESS_NEW(s->mem, most, "actions of a pipeline", &list->actions));
     for (int i = 0; i < o.n; i++)
         add_with_messages(s, rank, order[i], list);
     assign_slots(s, list, map);
@@ -114,12 +113,8 @@ tess_status pipeline_build_from(tess_mem *mem, const pipeline_csv *csv, const te
     tess_pipeline_action *order = NULL;
     slot_map map = {0};
     tess_status status;
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)ranks, sizeof(s.lists[0]), "lists of a pipeline",
-                                   (void **)&s.lists),
-              freed);
-    TESS_GOTO(
-        tess_mem_alloc_array(mem, TESS_POOL_MISC, 3 * all, sizeof(order[0]), "order of a pipeline", (void **)&order),
-        freed);
+    TESS_GOTO(TESS_NEW(mem, ranks, "lists of a pipeline", &s.lists), freed);
+    TESS_GOTO(TESS_NEW(mem, 3 * all, "order of a pipeline", &order), freed);
     TESS_GOTO(
         tess_mem_alloc_array(mem, TESS_POOL_MISC, 2 * all, sizeof(int), "slots of a pipeline", (void **)&map.uses),
         freed);

@@ -173,15 +173,13 @@ tess_status tess_pipeline_cut_by_cost(tess_mem *mem, const double *costs, int la
     TESS_CHECK(isfinite(embedding) && embedding >= 0 && isfinite(head) && head >= 0, TESS_E_INVALID,
                "pipeline: embedding and head cost %g and %g; give finite numbers of 0 or more", embedding, head);
     const size_t row = (size_t)layers + 1, cells = (size_t)stages * row;
-    double *values = NULL;
+    TESS_AUTO(tess_mem_drop) double *values = NULL;
+    TESS_AUTO(tess_mem_drop) int *from = NULL;
     cut_table t = {.embedding = embedding, .head = head, .layers = layers, .stages = stages};
-    tess_status status;
-    TESS_GOTO(
-        tess_mem_alloc_array(mem, TESS_POOL_MISC, cells + row, sizeof(double), "cuts of a model", (void **)&values),
-        freed);
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, cells, sizeof(int), "cuts of a model", (void **)&t.from),
-              freed);
-    TESS_GOTO(sum_costs(costs, layers, values), freed);
+    TESS_TRY(TESS_NEW(mem, cells + row, "cuts of a model", &values));
+    TESS_TRY(TESS_NEW(mem, cells, "cuts of a model", &from));
+    TESS_TRY(sum_costs(costs, layers, values));
+    t.from = from;
     t.sums = values;
     t.best = values + row;
     fill(&t, INFINITY);
@@ -189,8 +187,5 @@ tess_status tess_pipeline_cut_by_cost(tess_mem *mem, const double *costs, int la
     first[stages] = layers;
     for (int g = stages - 1; g >= 0; g--)
         first[g] = t.from[(size_t)g * row + (size_t)first[g + 1]];
-freed:
-    tess_mem_free(mem, values);
-    tess_mem_free(mem, t.from);
-    return status;
+    return TESS_OK;
 }

@@ -75,8 +75,7 @@ static tess_status add_messages(tess_pipeline_schedule *s, int rank)
     TESS_AUTO(tess_pipeline_report_free) tess_pipeline_report report = {0};
     TESS_AUTO(tess_mem_drop) double *sent = NULL;
     TESS_TRY(tess_pipeline_check(s, &alike, &report));
-    TESS_TRY(tess_mem_alloc_array(s->mem, TESS_POOL_MISC, (size_t)s->micros, sizeof(*sent), "times of a pipeline",
-                                  (void **)&sent));
+    TESS_TRY(TESS_NEW(s->mem, s->micros, "times of a pipeline", &sent));
     TESS_TRY(make_room(s, &s->lists[0]));
     TESS_TRY(make_room(s, &s->lists[rank]));
     find_sent(s, &report, sent);

@@ -1,5 +1,6 @@
 #include "parallel/tensor/tensor_points.h"
 
+#include "base/mem/scoped.h"
 #include "comm/box_move.h"
 
 struct tess_tensor {
@@ -56,19 +57,15 @@ uint64_t tess_tensor_received(const tess_tensor *t)
 
 tess_status tess_tensor_create(tess_mem *mem, tess_team *team, tess_stream *stream, size_t most, tess_tensor **out)
 {
-    tess_tensor *t;
+    TESS_AUTO(tess_tensor_destroy) tess_tensor *t = NULL;
     const int degree = tess_team_size(team);
     *out = NULL;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*t), "points", (void **)&t));
+    TESS_TRY(TESS_NEW(mem, 1, "points", &t));
     *t = (tess_tensor){.mem = mem, .team = team, .rank = tess_team_rank(team), .degree = degree};
-    tess_status status =
-        tess_mem_alloc_array(mem, TESS_POOL_MISC, 2 * (size_t)degree, sizeof(*t->boxes), "points", (void **)&t->boxes);
-    if (status == TESS_OK)
-        status = tess_box_room_create(team, stream, most, &t->room);
-    if (status != TESS_OK)
-        tess_tensor_destroy(&t);
-    *out = t;
-    return status;
+    TESS_TRY(TESS_NEW(mem, 2 * (size_t)degree, "points", &t->boxes));
+    TESS_TRY(tess_box_room_create(team, stream, most, &t->room));
+    *out = TESS_GIVE(t);
+    return TESS_OK;
 }
 
 void tess_tensor_destroy(tess_tensor **handle)

@@ -403,15 +403,14 @@ tess_status tess_warden_run(char *const *argv, const tess_launch_options *option
                "tess_warden_run: there is no program");
     tess_child_signals signals;
     tess_mem *mem;
-    void *memory;
+    warden *g;
     *result = (tess_launch_result){.failed_rank = -1};
     TESS_TRY(tess_mem_create(&mem));
-    tess_status status = tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(warden), "warden", &memory);
+    tess_status status = TESS_NEW(mem, 1, "warden", &g);
     if (status != TESS_OK) {
         tess_mem_destroy(&mem);
         return status;
     }
-    warden *g = memory;
     *g = (warden){.rank = {.mem = mem, .channel = -1, .rank = -1, .job = {.fd = -1}}, .options = *options};
     tess_child_block_signals(&signals);
     g->signals_fd = signalfd(-1, &signals.watched, SFD_CLOEXEC | SFD_NONBLOCK);

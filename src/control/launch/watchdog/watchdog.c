@@ -35,7 +35,7 @@ tess_status tess_watchdog_create(tess_mem *mem, const tess_job *job, const tess_
                    words * sizeof(uint64_t);
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, bytes, "watchdog", &memory));
     memset(memory, 0, bytes);
-    tess_watchdog *w = memory;
+    TESS_AUTO(tess_watchdog_destroy) tess_watchdog *w = memory;
     w->mem = mem;
     w->job = job;
     w->options = *options;
@@ -48,13 +48,10 @@ tess_status tess_watchdog_create(tess_mem *mem, const tess_job *job, const tess_
     w->awaited = (uint64_t *)(w->deaths + world);
     w->stopped = (int *)(w->awaited + words);
     tess_oom_begin(&w->oom);
-    tess_status status = watchdog_waits_create(mem, job->world, &w->waits);
-    if (status == TESS_OK)
-        status = watchdog_stragglers_begin(mem, job, &w->stragglers);
-    if (status != TESS_OK)
-        tess_watchdog_destroy(&w);
-    *watchdog = w;
-    return status;
+    TESS_TRY(watchdog_waits_create(mem, job->world, &w->waits));
+    TESS_TRY(watchdog_stragglers_begin(mem, job, &w->stragglers));
+    *watchdog = TESS_GIVE(w);
+    return TESS_OK;
 }
 
 void tess_watchdog_destroy(tess_watchdog **watchdog)
