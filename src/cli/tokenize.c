@@ -45,8 +45,8 @@ static tess_status read_training_text(const char *path, const tess_document_keys
 static tess_status train(tess_mem *mem, const tess_document_keys *keys, const char *const *files, int n_files,
                          int64_t vocab, const char *out)
 {
-    tess_buffer text = {.mem = mem}, json = {.mem = mem};
-    tess_tokenizer *trained = NULL;
+    TESS_AUTO(tess_buffer_free) tess_buffer text = {.mem = mem}, json = {.mem = mem};
+    TESS_AUTO(tess_tokenizer_destroy) tess_tokenizer *trained = NULL;
     static const char *const specials[] = {"<|endoftext|>"};
     double begin = tess_os_now_s();
     tess_status status = TESS_OK;
@@ -66,9 +66,6 @@ static tess_status train(tess_mem *mem, const tess_document_keys *keys, const ch
     if (status == TESS_OK)
         printf("%s: %lld tokens from %zu bytes of text in %.1f s\n", out, (long long)tess_tokenizer_vocab_size(trained),
                text.size, tess_os_now_s() - begin);
-    tess_tokenizer_destroy(&trained);
-    tess_buffer_free(&text);
-    tess_buffer_free(&json);
     return status;
 }
 

@@ -49,17 +49,11 @@ static tess_status render(tess_mem *mem, const tess_chat_template *chat, json_t 
 
 tess_status cli_tokenize_template(tess_mem *mem, const char *path, const char *conversation, bool spans, int64_t now_s)
 {
-    tess_chat_template *chat;
-    json_t *variables = NULL, *read = NULL;
+    TESS_AUTO(tess_chat_template_destroy) tess_chat_template *chat = NULL;
+    json_auto_t *variables = NULL, *read = NULL;
     TESS_TRY(tess_chat_template_load(mem, path, &chat));
-    tess_status status = tess_special_tokens_read(path, &variables, NULL);
-    if (status == TESS_OK)
-        status = tess_json_load(conversation, CONVERSATION_BYTES, &read);
-    if (status == TESS_OK)
-        status = render(mem, chat, read, variables, spans, now_s);
-    json_decref(read);
-    json_decref(variables);
-    tess_chat_template_destroy(&chat);
-    TESS_TRY_CTX(status, "%s", conversation);
+    TESS_TRY_CTX(tess_special_tokens_read(path, &variables, NULL), "%s", conversation);
+    TESS_TRY_CTX(tess_json_load(conversation, CONVERSATION_BYTES, &read), "%s", conversation);
+    TESS_TRY_CTX(render(mem, chat, read, variables, spans, now_s), "%s", conversation);
     return TESS_OK;
 }

@@ -39,17 +39,11 @@ tess_status tess_checkpoint_save(tess_runtime *runtime, const char *folder, int6
     tess_team *team = tess_runtime_team(runtime);
     tess_io_faults faults = {tess_inject_faults(runtime), step};
     const tess_io io = tess_io_with_faults(&faults);
-    embed_tensors list = {0};
-    json_t *object;
-    tess_status status = embed_meta_parse(runtime, meta, &object);
-    if (status == TESS_OK)
-        status = embed_tensors_list(runtime, state, &list);
-    if (status == TESS_OK)
-        status =
-            tess_ckpt_save(list.mem, team, folder, step, object, list.items, list.n, &(tess_store_options){.io = &io});
-    embed_tensors_free(&list);
-    json_decref(object);
-    return status;
+    TESS_AUTO(embed_tensors_free) embed_tensors list = {0};
+    json_auto_t *object = NULL;
+    TESS_TRY(embed_meta_parse(runtime, meta, &object));
+    TESS_TRY(embed_tensors_list(runtime, state, &list));
+    return tess_ckpt_save(list.mem, team, folder, step, object, list.items, list.n, &(tess_store_options){.io = &io});
 }
 
 /* The ranks of a host divide the verification among them, and each reads with its threads. */
@@ -57,20 +51,12 @@ static tess_status load(tess_runtime *runtime, const char *folder, int64_t step,
 {
     tess_team *team = tess_runtime_team(runtime);
     int host = tess_runtime_host(runtime);
-    tess_ckpt_hosts *hosts = NULL;
-    tess_threads *threads = NULL;
-    tess_status status = tess_team_agree(team, tess_threads_create(list->mem, tess_runtime_threads(runtime), &threads));
-    if (status == TESS_OK)
-        status = tess_ckpt_hosts_create(list->mem, team, host, tess_runtime_host_name(runtime, host), &hosts);
-    if (status == TESS_OK) {
-        const tess_ckpt_load_options options = {.threads = threads, .hosts = hosts, .whole = whole};
-        status = tess_ckpt_load(list->mem, team, folder, step, list->items, list->n, &options, NULL);
-    }
-    if (hosts != NULL)
-        tess_ckpt_hosts_destroy(&hosts);
-    if (threads != NULL)
-        tess_threads_destroy(&threads);
-    return status;
+    TESS_AUTO(tess_threads_destroy) tess_threads *threads = NULL;
+    TESS_AUTO(tess_ckpt_hosts_destroy) tess_ckpt_hosts *hosts = NULL;
+    TESS_TRY(tess_team_agree(team, tess_threads_create(list->mem, tess_runtime_threads(runtime), &threads)));
+    TESS_TRY(tess_ckpt_hosts_create(list->mem, team, host, tess_runtime_host_name(runtime, host), &hosts));
+    const tess_ckpt_load_options options = {.threads = threads, .hosts = hosts, .whole = whole};
+    return tess_ckpt_load(list->mem, team, folder, step, list->items, list->n, &options, NULL);
 }
 
 tess_status tess_checkpoint_load(tess_runtime *runtime, const char *folder, int64_t step,

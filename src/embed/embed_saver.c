@@ -137,16 +137,11 @@ static tess_status stage(tess_checkpoint_saver *s, const char *folder, int64_t s
 static tess_status start_beside(tess_checkpoint_saver *s, const char *folder, int64_t step,
                                 const tess_checkpoint_state *state, const char *text)
 {
-    embed_tensors list = {0};
-    json_t *meta;
-    tess_status status = embed_meta_parse(s->runtime, text, &meta);
-    if (status == TESS_OK)
-        status = embed_tensors_list(s->runtime, state, &list);
-    if (status == TESS_OK)
-        status = stage(s, folder, step, &list, meta);
-    embed_tensors_free(&list);
-    json_decref(meta);
-    return status;
+    TESS_AUTO(embed_tensors_free) embed_tensors list = {0};
+    json_auto_t *meta = NULL;
+    TESS_TRY(embed_meta_parse(s->runtime, text, &meta));
+    TESS_TRY(embed_tensors_list(s->runtime, state, &list));
+    return stage(s, folder, step, &list, meta);
 }
 
 static tess_status save_here(tess_checkpoint_saver *s, const char *folder, int64_t step,

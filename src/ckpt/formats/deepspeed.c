@@ -148,23 +148,19 @@ static tess_status add_frozen_parts(deepspeed_reader *reader, const torch_source
 static tess_status add_frozen(deepspeed_reader *reader)
 {
     char path[DS_PATH];
-    torch_file file;
     int catalog_file;
     const ds_files *files = reader->files;
     const torch_source model = {reader->catalog, &reader->model, reader->model_file, 0};
     if (reader->stage == 3)
         TESS_TRY(add_frozen_parts(reader, &model));
     for (size_t i = 1; reader->stage == 3 && reader->frozen.n > 0 && i < files->n_model; i++) {
+        TESS_AUTO(torch_close) torch_file file = {0};
         TESS_TRY(tess_os_join(path, sizeof(path), files->folder, files->model[i].name));
         TESS_TRY(torch_open_file(reader->catalog->mem, path, &file));
-        tess_status status = tess_catalog_add_file(reader->catalog, path, file.mapping.size, &catalog_file);
+        TESS_TRY_CTX(tess_catalog_add_file(reader->catalog, path, file.mapping.size, &catalog_file), "%s", path);
         const torch_source from = {reader->catalog, &file, catalog_file, files->model[i].rank};
-        if (status == TESS_OK)
-            status = torch_add_ranges(&from);
-        if (status == TESS_OK)
-            status = add_frozen_parts(reader, &from);
-        torch_close(&file);
-        TESS_TRY_CTX(status, "%s", path);
+        TESS_TRY_CTX(torch_add_ranges(&from), "%s", path);
+        TESS_TRY_CTX(add_frozen_parts(reader, &from), "%s", path);
     }
     return TESS_OK;
 }

@@ -90,18 +90,12 @@ static tess_status resolve(const char *path, char *folder)
 tess_status ds_list(tess_mem *mem, const char *path, ds_files *files)
 {
     *files = (ds_files){.mem = mem};
-    tess_status status = resolve(path, files->folder);
-    if (status == TESS_OK)
-        status = tess_os_list(files->folder, add_name, files);
-    if (status == TESS_OK && files->n_model == 0)
-        status = TESS_FAIL(TESS_E_NOT_FOUND, "%s: there is no *mp_rank_00_model_states.pt of DeepSpeed", files->folder);
-    if (status == TESS_OK)
-        status = check_ranks(files->folder, files->model, files->n_model, "model's states");
-    if (status == TESS_OK)
-        status = check_ranks(files->folder, files->optim, files->n_optim, "optimizer's states");
-    if (status != TESS_OK)
-        ds_files_free(files);
-    return status;
+    TESS_TRY(resolve(path, files->folder));
+    TESS_TRY(tess_os_list(files->folder, add_name, files));
+    TESS_CHECK(files->n_model > 0, TESS_E_NOT_FOUND, "%s: there is no *mp_rank_00_model_states.pt of DeepSpeed",
+               files->folder);
+    TESS_TRY(check_ranks(files->folder, files->model, files->n_model, "model's states"));
+    return check_ranks(files->folder, files->optim, files->n_optim, "optimizer's states");
 }
 
 void ds_files_free(ds_files *files)

@@ -20,7 +20,7 @@ typedef struct ds_files {
 } ds_files;
 
 /* Lists the files of the folder, or of the step that its `latest` names. TESS_E_UNSUPPORTED: the checkpoint uses tensor
- * or pipeline parallelism. */
+ * or pipeline parallelism. Free `files` with ds_files_free, also after a failure. */
 tess_status ds_list(tess_mem *mem, const char *path, ds_files *files);
 void ds_files_free(ds_files *files);
 

@@ -82,7 +82,7 @@ static tess_status open_file(tess_token_shard_writer *w, tess_token_shard_place 
 tess_status tess_token_shard_writer_open(tess_mem *mem, const char *path, const tess_tokenizer *tokenizer,
                                          uint64_t source, tess_token_shard_writer **out, tess_token_shard_place *place)
 {
-    tess_token_shard_writer *w;
+    TESS_AUTO(tess_token_shard_writer_close) tess_token_shard_writer *w = NULL;
     *out = NULL;
     *place = (tess_token_shard_place){0};
     TESS_TRY(TESS_NEW(mem, 1, "shard", &w));
@@ -93,21 +93,15 @@ tess_status tess_token_shard_writer_open(tess_mem *mem, const char *path, const 
                                .width = vocab_size <= 1 << 16 ? 2 : 4,
                                .vocab_size = vocab_size,
                                .source = source};
-    tess_status status;
-    TESS_GOTO(tess_os_join(w->path, sizeof(w->path), "", path), opened);
-    TESS_GOTO(tess_tokenizer_digest(tokenizer, &w->header.tokenizer), opened);
+    TESS_TRY(tess_os_join(w->path, sizeof(w->path), "", path));
+    TESS_TRY(tess_tokenizer_digest(tokenizer, &w->header.tokenizer));
     w->header.hash = XXH3_64bits(&w->header, offsetof(shard_header, hash));
-    if ((size_t)snprintf(w->partial, sizeof(w->partial), "%s.partial", path) >= sizeof(w->partial))
-        status = TESS_FAIL(TESS_E_INVALID, "%s: the path is too long", path);
-    if (status == TESS_OK)
-        status = open_file(w, place);
-    if (status == TESS_OK)
-        status = tess_os_write_at(w->fd, 0, &w->header, sizeof(w->header), w->partial);
-opened:
-    if (status != TESS_OK)
-        tess_token_shard_writer_close(&w);
-    *out = w;
-    return status;
+    size_t n = (size_t)snprintf(w->partial, sizeof(w->partial), "%s.partial", path);
+    TESS_CHECK(n < sizeof(w->partial), TESS_E_INVALID, "%s: the path is too long", path);
+    TESS_TRY(open_file(w, place));
+    TESS_TRY(tess_os_write_at(w->fd, 0, &w->header, sizeof(w->header), w->partial));
+    *out = TESS_GIVE(w);
+    return TESS_OK;
 }
 
 tess_status tess_token_shard_is_of(const char *path, const tess_tokenizer *tokenizer, uint64_t source, bool *is,

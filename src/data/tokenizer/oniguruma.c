@@ -137,16 +137,13 @@ tess_status tess_oniguruma_create(tess_mem *mem, const char *pattern, size_t siz
 {
     TESS_CHECK(size <= MAX_PATTERN, TESS_E_UNSUPPORTED, "%s: a regex of %zu bytes (at most %d)", what, size,
                MAX_PATTERN);
-    tess_buffer rewritten = {.mem = mem};
-    tess_status status = rewrite(pattern, size, what, &rewritten);
-    if (status == TESS_OK)
-        status = tess_regex_create(
-            mem, rewritten.data != NULL ? rewritten.data : "", rewritten.size,
-            TESS_REGEX_UTF8 | TESS_REGEX_MULTILINE | TESS_REGEX_NAMED_ONLY | TESS_REGEX_NOT_EMPTY, what, out);
-    tess_buffer_free(&rewritten);
-    if (status == TESS_OK)
-        tess_regex_speed_up(*out);
-    return status;
+    TESS_AUTO(tess_buffer_free) tess_buffer rewritten = {.mem = mem};
+    TESS_TRY(rewrite(pattern, size, what, &rewritten));
+    TESS_TRY(tess_regex_create(mem, rewritten.data != NULL ? rewritten.data : "", rewritten.size,
+                               TESS_REGEX_UTF8 | TESS_REGEX_MULTILINE | TESS_REGEX_NAMED_ONLY | TESS_REGEX_NOT_EMPTY,
+                               what, out));
+    tess_regex_speed_up(*out);
+    return TESS_OK;
 }
 
 tess_status tess_oniguruma_scratch_create(tess_mem *mem, tess_regex_scratch **out)

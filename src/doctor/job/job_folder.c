@@ -133,28 +133,22 @@ static void read_reported(tess_mem *mem, const char *path, tess_job_file *file, 
 static tess_status read_all(tess_mem *mem, const char *folder, const tess_job_file *file, int world, const char *damage,
                             tess_history **history)
 {
-    tess_sites_source *sources = NULL;
-    TESS_TRY(tess_history_create(mem, TESS_HISTORY_RINGS, world, history));
-    snprintf((*history)->folder, sizeof((*history)->folder), "%s", folder);
+    TESS_AUTO(tess_mem_drop) tess_sites_source *sources = NULL;
+    TESS_AUTO(tess_history_destroy) tess_history *made = NULL;
+    TESS_TRY(tess_history_create(mem, TESS_HISTORY_RINGS, world, &made));
+    snprintf(made->folder, sizeof(made->folder), "%s", folder);
     if (damage[0] != '\0')
-        tess_history_note_damage(*history, "%s", damage);
-    tess_status status = file->world > 0 ? tess_job_file_add(*history, file) : TESS_OK;
-    if (status == TESS_OK)
-        status = tess_reports_by_hosts(*history, 0);
-    if (status == TESS_OK)
-        status = TESS_NEW(mem, world, "rings", &sources);
-    if (status == TESS_OK)
-        status = add_rings(*history, sources);
-    if (status == TESS_OK)
-        status = tess_history_infer_members(*history);
-    if (status == TESS_OK) {
-        tess_ring_name_sites(*history, sources);
-        find_end(*history);
-    } else {
-        tess_history_destroy(history);
-    }
-    tess_mem_free(mem, sources);
-    return status;
+        tess_history_note_damage(made, "%s", damage);
+    if (file->world > 0)
+        TESS_TRY(tess_job_file_add(made, file));
+    TESS_TRY(tess_reports_by_hosts(made, 0));
+    TESS_TRY(TESS_NEW(mem, world, "rings", &sources));
+    TESS_TRY(add_rings(made, sources));
+    TESS_TRY(tess_history_infer_members(made));
+    tess_ring_name_sites(made, sources);
+    find_end(made);
+    *history = TESS_GIVE(made);
+    return TESS_OK;
 }
 
 /* Adds the previous life of a restarted job. A job that restarts from its checkpoint moves the traces of the failed

@@ -130,24 +130,19 @@ static tess_status add_notices(tess_history *history, const tess_live_job *live)
 
 tess_status tess_job_history_live(tess_mem *mem, const tess_live_job *live, tess_history **out)
 {
-    tess_sites_source *sources = NULL;
-    TESS_TRY(tess_history_create(mem, TESS_HISTORY_LIVE, live->world, out));
-    tess_history *history = *out;
+    TESS_AUTO(tess_mem_drop) tess_sites_source *sources = NULL;
+    TESS_AUTO(tess_history_destroy) tess_history *history = NULL;
+    *out = NULL;
+    TESS_TRY(tess_history_create(mem, TESS_HISTORY_LIVE, live->world, &history));
     snprintf(history->folder, sizeof(history->folder), "%.*s", JOB_FOLDER_BYTES, live->job.header->trace_folder);
-    tess_status status = TESS_NEW(mem, live->world, "rings", &sources);
-    for (int r = 0; r < live->world && status == TESS_OK; r++)
-        status = add_live_rank(history, live, r, &sources[r]);
-    if (status == TESS_OK)
-        status = add_notices(history, live);
+    TESS_TRY(TESS_NEW(mem, live->world, "rings", &sources));
+    for (int r = 0; r < live->world; r++)
+        TESS_TRY(add_live_rank(history, live, r, &sources[r]));
+    TESS_TRY(add_notices(history, live));
     history->now_ns = tess_os_now_ns();
-    if (status == TESS_OK)
-        status = tess_history_infer_members(history);
-    if (status == TESS_OK) {
-        tess_error_clear();
-        tess_ring_name_sites(history, sources);
-    } else {
-        tess_history_destroy(out);
-    }
-    tess_mem_free(mem, sources);
-    return status;
+    TESS_TRY(tess_history_infer_members(history));
+    tess_error_clear();
+    tess_ring_name_sites(history, sources);
+    *out = TESS_GIVE(history);
+    return TESS_OK;
 }
