@@ -201,8 +201,7 @@ static tess_status move_by_parcels(tess_box_room *room, const tess_box_move *m, 
     parcels send = lay_out(room, m, true), take = lay_out(room, m, false);
     const size_t n = (size_t)room->team->size;
     if (room->gets == NULL) {
-        TESS_TRY(tess_mem_alloc(room->team->runtime->mem, TESS_POOL_MISC, send.bytes + take.bytes, "packed boxes",
-                                (void **)&room->gets));
+        TESS_TRY(TESS_NEW(room->team->runtime->mem, send.bytes + take.bytes, "packed boxes", &room->gets));
         room->sends = room->gets + take.bytes;
     } else {
         TESS_CHECK(send.bytes <= room->area && take.bytes <= n * room->area, TESS_E_INVALID,

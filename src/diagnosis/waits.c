@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem/scoped.h"
 #include "diagnosis/view.h"
 
 /* ---- The matrix ---- */
@@ -48,9 +49,7 @@ tess_status tess_waits_find(const tess_history *history, tess_waits *waits)
     TESS_CHECK(history->world <= TESS_WAITS_MAX_RANKS, TESS_E_UNSUPPORTED, "a matrix of %d ranks: at most %d",
                history->world, TESS_WAITS_MAX_RANKS);
     TESS_TRY(tess_view_create(history, &view));
-    tess_status status =
-        tess_mem_alloc_array(history->mem, TESS_POOL_MISC, (size_t)history->world * (size_t)history->world,
-                             sizeof(uint64_t), "waits", (void **)&waits->ns);
+    tess_status status = TESS_NEW(history->mem, (size_t)history->world * (size_t)history->world, "waits", &waits->ns);
     for (size_t t = 0; t < view.n_teams && status == TESS_OK; t++) {
         const tess_member_view *first = &view.teams[t].members[0];
         for (size_t i = 0; i < first->n_records; i++)

@@ -123,10 +123,8 @@ static tess_status alloc_memory(tess_executor *e)
 {
     tess_mem *mem = tess_stream_mem(e->stream);
     size_t n_units = (size_t)tess_executor_slots(&e->options) * (size_t)e->model->n_units;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n_units, sizeof(tess_unit_memory), "executor's units",
-                                  (void **)&e->units));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)e->model->n_params, sizeof(float *), "no gradients",
-                                  (void **)&e->none));
+    TESS_TRY(TESS_NEW(mem, n_units, "executor's units", &e->units));
+    TESS_TRY(TESS_NEW(mem, e->model->n_params, "no gradients", &e->none));
     if (e->options.slot_units != NULL) {
         TESS_TRY(TESS_NEW(mem, e->options.n_slots, "slots", &e->slots));
         memcpy(e->slots, e->options.slot_units, (size_t)e->options.n_slots * sizeof(*e->slots));

@@ -4,6 +4,7 @@
 
 #include "base/core/flat.h"
 #include "base/core/rng.h"
+#include "base/mem/scoped.h"
 #include "base/text/text.h"
 #include "device/device.h"
 #include "nn/layers/block_part.h"
@@ -173,9 +174,7 @@ tess_status tess_model_create_part(tess_mem *mem, const tess_model_config *confi
     model->part.tp_degree = part->tp_degree > 1 ? part->tp_degree : 1;
     model->table_unit = -1;
     model->n_units = tess_family_has_table(model) + (int)part->n_layers + part->head;
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)model->n_units, sizeof(tess_block), "blocks",
-                                   (void **)&model->blocks),
-              model);
+    TESS_GOTO(TESS_NEW(mem, model->n_units, "blocks", &model->blocks), model);
     tess_family_find(config->family)->build(model);
     model->part.layers = NULL; /* the blocks store the layers' numbers now */
     TESS_GOTO(model->built, model);

@@ -63,8 +63,7 @@ static tess_status search_overlap(overlap_search *s, const tess_catalog_piece **
 
 static tess_status list_pieces(tess_mem *mem, const tess_catalog_piece *pieces, int n, const tess_catalog_piece ***list)
 {
-    TESS_TRY(
-        tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof((*list)[0]), "pieces of a tensor", (void **)list));
+    TESS_TRY(TESS_NEW(mem, n, "pieces of a tensor", list));
     for (int i = 0; i < n; i++)
         (*list)[i] = &pieces[i];
     return TESS_OK;
@@ -168,8 +167,7 @@ static tess_status list_present(tess_mem *mem, gap_search *s, const tess_catalog
     for (int i = 0; i < n; i++)
         if (tess_box_meet(s->n_dims, &pieces[i].box, s->box, NULL))
             s->pieces[s->n++] = &pieces[i];
-    return tess_mem_alloc_array(mem, TESS_POOL_MISC, 2 * (size_t)s->n, sizeof(cover_edge), "edges of pieces",
-                                (void **)&s->edges);
+    return TESS_NEW(mem, 2 * (size_t)s->n, "edges of pieces", &s->edges);
 }
 
 tess_status tess_boxes_first_missing(tess_mem *mem, int n_dims, const tess_catalog_piece *pieces, int n,

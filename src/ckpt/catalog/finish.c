@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem/scoped.h"
 #include "base/text/text.h"
 #include "ckpt/catalog/catalog_impl.h"
 
@@ -111,7 +112,7 @@ static int compare_places(const void *a, const void *b, void *context)
 tess_status tess_catalog_file_order(const tess_catalog *c, int **order)
 {
     size_t n = (size_t)c->n_pieces;
-    TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, n, sizeof(int), "order of pieces", (void **)order));
+    TESS_TRY(TESS_NEW(c->mem, n, "order of pieces", order));
     for (size_t i = 0; i < n; i++)
         (*order)[i] = (int)i;
     if (n > 1)
@@ -131,7 +132,7 @@ static int compare_first_pieces(const void *a, const void *b, void *context)
 tess_status tess_catalog_tensors_in_files(const tess_catalog *c, const tess_catalog_tensor ***list)
 {
     size_t n = (size_t)c->n_tensors;
-    TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, n, sizeof((*list)[0]), "order of tensors", (void **)list));
+    TESS_TRY(TESS_NEW(c->mem, n, "order of tensors", list));
     for (size_t i = 0; i < n; i++)
         (*list)[i] = &c->tensors[i];
     if (n > 1)
@@ -237,13 +238,11 @@ static tess_status link_ranges(tess_catalog *c)
 tess_status tess_catalog_finish(tess_catalog *c)
 {
     size_t n = (size_t)c->n_pieces;
-    TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, n, 1, "catalog", (void **)&c->impl->verified));
-    TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, n, sizeof(uint64_t), "catalog", (void **)&c->impl->padding));
-    TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, n, sizeof(int), "catalog", (void **)&c->impl->range_of));
-    TESS_TRY(
-        tess_mem_alloc_array(c->mem, TESS_POOL_MISC, (size_t)c->n_ranges, 1, "catalog", (void **)&c->impl->range_good));
-    TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, (size_t)c->n_files, sizeof(tess_mapping), "catalog",
-                                  (void **)&c->impl->mappings));
+    TESS_TRY(TESS_NEW(c->mem, n, "catalog", &c->impl->verified));
+    TESS_TRY(TESS_NEW(c->mem, n, "catalog", &c->impl->padding));
+    TESS_TRY(TESS_NEW(c->mem, n, "catalog", &c->impl->range_of));
+    TESS_TRY(TESS_NEW(c->mem, c->n_ranges, "catalog", &c->impl->range_good));
+    TESS_TRY(TESS_NEW(c->mem, c->n_files, "catalog", &c->impl->mappings));
     TESS_TRY(sort_tensors(c));
     TESS_TRY(sort_pieces(c));
     tess_mem_free(c->mem, c->impl->owner);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem/scoped.h"
 #include "ckpt/formats/dcp_impl.h"
 #include "ckpt/formats/torch_impl.h"
 
@@ -16,8 +17,7 @@ static tess_status sort_keys(tess_mem *mem, const tess_pickle_value *dict, dcp_k
     *keys = (dcp_keys){0};
     if (dict == NULL || dict->kind != TESS_PICKLE_DICT || dict->n == 0)
         return TESS_OK;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, dict->n / 2, sizeof(dcp_key), "keys of a checkpoint",
-                                  (void **)&keys->keys));
+    TESS_TRY(TESS_NEW(mem, dict->n / 2, "keys of a checkpoint", &keys->keys));
     for (size_t i = 0; i + 1 < dict->n; i += 2) {
         const char *name = tess_pickle_text(dict->items[i]);
         if (name != NULL)
@@ -77,8 +77,7 @@ static tess_status read_items(dcp_metadata *metadata, const tess_pickle_value *s
 {
     TESS_CHECK(storage != NULL && storage->kind == TESS_PICKLE_DICT, TESS_E_FORMAT,
                "it does not say where tensors lie (no storage_data)");
-    TESS_TRY(tess_mem_alloc_array(metadata->mem, TESS_POOL_MISC, storage->n / 2, sizeof(dcp_item),
-                                  "items of a checkpoint", (void **)&metadata->items));
+    TESS_TRY(TESS_NEW(metadata->mem, storage->n / 2, "items of a checkpoint", &metadata->items));
     for (size_t i = 0; i + 1 < storage->n; i += 2)
         TESS_TRY(read_item(storage->items[i], storage->items[i + 1], &metadata->items[metadata->n_items++]));
     if (metadata->n_items > 0)

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "base/mem/scoped.h"
 #include "ckpt/formats/zip_impl.h"
 
 enum {
@@ -164,10 +165,8 @@ static tess_status read_directory(zip *archive)
     directory dir = {0};
     TESS_TRY(find_directory(archive->data, archive->size, &dir));
     /* The directory's size is enough for all names: a name and its NUL are shorter than its record. */
-    TESS_TRY(
-        tess_mem_alloc(archive->mem, TESS_POOL_MISC, dir.bytes, "names of a zip archive", (void **)&archive->names));
-    TESS_TRY(tess_mem_alloc_array(archive->mem, TESS_POOL_MISC, dir.n, sizeof(zip_entry), "entries of a zip archive",
-                                  (void **)&archive->entries));
+    TESS_TRY(TESS_NEW(archive->mem, dir.bytes, "names of a zip archive", &archive->names));
+    TESS_TRY(TESS_NEW(archive->mem, dir.n, "entries of a zip archive", &archive->entries));
     return read_entries(archive, &dir);
 }
 

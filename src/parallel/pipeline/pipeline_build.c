@@ -2,6 +2,7 @@
  * are complete. */
 #include <string.h>
 
+#include "base/mem/scoped.h"
 #include "parallel/pipeline/pipeline_orders_impl.h"
 
 static bool is_backward(tess_pipeline_op op)
@@ -91,8 +92,7 @@ static tess_status build_list(const tess_pipeline_schedule *s, const pipeline_cs
         TESS_TRY(pipeline_csv_row(csv, rank, &o));
     else
         pipeline_order_fill(&o, rank);
-    TESS_TRY(tess_mem_alloc_array(s->mem, TESS_POOL_MISC, (size_t)s->chunks, sizeof(int), "slots of a pipeline",
-                                  (void **)&list->slots));
+    TESS_TRY(TESS_NEW(s->mem, s->chunks, "slots of a pipeline", &list->slots));
     TESS_TRY(TESS_NEW(s->mem, most, "actions of a pipeline", &list->actions));
     for (int i = 0; i < o.n; i++)
         add_with_messages(s, rank, order[i], list);
@@ -115,10 +115,8 @@ tess_status pipeline_build_from(tess_mem *mem, const pipeline_csv *csv, const te
     tess_status status;
     TESS_GOTO(TESS_NEW(mem, ranks, "lists of a pipeline", &s.lists), freed);
     TESS_GOTO(TESS_NEW(mem, 3 * all, "order of a pipeline", &order), freed);
-    TESS_GOTO(
-        tess_mem_alloc_array(mem, TESS_POOL_MISC, 2 * all, sizeof(int), "slots of a pipeline", (void **)&map.uses),
-        freed);
-    TESS_GOTO(tess_mem_alloc(mem, TESS_POOL_MISC, all, "slots of a pipeline", (void **)&map.taken), freed);
+    TESS_GOTO(TESS_NEW(mem, 2 * all, "slots of a pipeline", &map.uses), freed);
+    TESS_GOTO(TESS_NEW(mem, all, "slots of a pipeline", &map.taken), freed);
     map.slot = map.uses + all;
     for (int r = 0; r < ranks && status == TESS_OK; r++)
         status = build_list(&s, csv, r, order, &map);
