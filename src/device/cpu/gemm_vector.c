@@ -22,9 +22,9 @@ enum {
     LINE_BYTES = 64,
     ROW_BLOCK = 1024,    /* rows whose sums rest in work space where they cannot in C */
     SUM_BYTES = 8 << 20, /* most work space for such sums, in each part */
-    FEW_ROWS = 64,       /* of a part: B is then read from memory for few products, and its next lines are prefetched */
-    FEW_ROWS_K = 256,    /* packed k of a block of few rows, whose panel of B then fits in L1 */
-    FEW_ROWS_LINES = 2,  /* lines of a row that are packed together for few rows, if B is stored (k,n) */
+    FEW_ROWS = 64, /* most rows of a part for which the next lines of B are prefetched, because it waits for memory */
+    FEW_ROWS_K = 256,    /* packed k of a block of few rows: a panel of B then fits in L1 */
+    FEW_ROWS_LINES = 2,  /* lines of a row of B stored (k,n) that are packed together, if rows of C are few */
     CHUNK_COLUMNS = 128, /* columns that are packed together for one group of rows, if B is stored (k,n) */
     /* Panels whose neighbouring k are rows apart in memory are packed together, a few k at a time: each page is
      * visited once and read along. */
@@ -50,7 +50,7 @@ typedef struct vector_plan {
     int64_t depth, leaf, n_leaves;
     int n_levels;
     int64_t level_elements;
-    bool few_rows;  /* of C: the part is one group */
+    bool few_rows;  /* the part has at most FEW_ROWS rows, which are one group */
     bool one_group; /* a block has one group of rows */
     bool sums_in_c; /* else in work space */
     char *work;     /* per part: packed A, packed B, sums, those of one tile, addresses */
@@ -300,7 +300,7 @@ static void list_ahead(const vector_plan *p, const vector_block *b, int64_t i, i
     list_lines(packed_next, n, rest, b->ahead_end);
 }
 
-/* For few rows: spreads the prefetch of what is packed next over the tiles. Tile number n reads a run of pairs of
+/* If rows are few, spreads the prefetch of what is packed next over the tiles. Tile number n reads a run of pairs of
  * lines, along the longer side of the rectangle. Two lines that are neighbours in memory are read together: apart, each
  * would have to open the same row of memory. */
 static void prefetch_run(const vector_plan *p, const vector_block *b, const line_walk *x, int64_t n, gemm_tile *tile)
