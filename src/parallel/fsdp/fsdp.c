@@ -137,7 +137,8 @@ static void free_family(tess_fsdp_family *family)
 {
     tess_fsdp_exchange_free(family);
     tess_fsdp_slots_free(family);
-    tess_fsdp_windows_free(family);
+    tess_fsdp_windows_free(family, &family->windows);
+    tess_fsdp_windows_free(family, &family->fsdp->scratch);
     tess_fsdp_stamps_free(family);
 }
 
@@ -153,7 +154,6 @@ void tess_fsdp_destroy(tess_fsdp **handle)
     for (int i = 0; i < fsdp->n_families; i++)
         free_family(fsdp->families[i]);
     tess_fsdp_stashes_free(fsdp);
-    tess_fsdp_scratch_free(fsdp);
     tess_fsdp_mirror_close(fsdp);
     if (fsdp->place.device != NULL)
         tess_device_free(fsdp->place.device, fsdp->row_sums);

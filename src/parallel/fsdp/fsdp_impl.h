@@ -12,10 +12,9 @@
  * - fsdp_order.c: the order in which units are used
  * - gather.c: gathering and prefetching
  * - fsdp_codes.c: units that are gathered as bytes: weights as fp8, weights without masters
- * - fsdp_window.c: memory of gradients until they are reduced
+ * - fsdp_window.c: memory of gradients until they are reduced, or added to those of previous passes
  * - fsdp_turns.c: which unit uses which window
  * - fsdp_passes.c: micro-batches in several passes
- * - fsdp_scratch.c: memory for the gradients of later passes
  * - fsdp_sums.c: partial sums and their memory
  * - fsdp_reduce.c: the ways of gradients: reduce-scatter and the counter
  * - fsdp_exchange.c: exchange of leaves between replicas
@@ -90,14 +89,6 @@ typedef struct tess_fsdp_way tess_fsdp_way;
 typedef struct tess_fsdp_exchange tess_fsdp_exchange;
 typedef struct tess_fsdp_mirror tess_fsdp_mirror;
 
-/* Memory of one unit's gradients of one pass, which this rank alone reads. */
-typedef struct tess_fsdp_scratch {
-    struct tess_fsdp_scratch *next;
-    float *data; /* laid out like a window */
-    int size_class;
-    const tess_unit *unit; /* the unit whose backward is open; NULL: none */
-} tess_fsdp_scratch;
-
 /* Memory of one gathered copy, shared by the ranks of the shard team on this host. */
 typedef struct tess_fsdp_slot {
     struct tess_fsdp_slot *next;
@@ -116,9 +107,8 @@ typedef struct tess_fsdp_slot {
 /* Memory of one unit's gradients: written by the engine, read by the peers. */
 typedef struct tess_fsdp_window {
     struct tess_fsdp_window *next;
-    void *data;     /* reduce dtype, readable by the peers */
-    float *staging; /* float32 that the engine writes when the reduce dtype is narrower, else NULL */
-    size_t elements;
+    void *data;     /* gradients in the reduce form, which peers read; NULL: scratch memory */
+    float *staging; /* float32 that the engine writes into scratch, or if the form is narrower; else NULL */
     int size_class;
     tess_unit *unit;   /* the unit that uses it, from pre_backward until the reduction is complete */
     bool reducing;     /* the engine has finished writing */
@@ -218,8 +208,8 @@ struct tess_unit {
     int micro; /* micro-batch of the newest backward, or of the next */
 
     tess_fsdp_window *window;
-    bool deferred;              /* gradients wait in the window for the end of the micro-batch */
-    tess_fsdp_scratch *scratch; /* memory that the engine writes between backward hooks of a later pass, or NULL */
+    bool deferred;             /* gradients wait in the window for the end of the micro-batch */
+    tess_fsdp_window *scratch; /* memory that the engine writes between backward hooks of a later pass, or NULL */
     const tess_fsdp_way *way;
     float *in_place; /* the accumulator that is written instead of a window until the last pass's backward, or NULL */
     tess_fsdp_reduction reduction;
@@ -330,7 +320,7 @@ struct tess_fsdp {
 
     tess_fsdp_state state;
     tess_fsdp_progress step;
-    tess_fsdp_scratch *scratch;
+    tess_fsdp_window *scratch;
     bool gradients_ready;
     struct {
         tess_unit_hook call;
@@ -459,17 +449,14 @@ tess_status tess_fsdp_gradient_begin(tess_unit *unit);
 float *tess_fsdp_gradient(const tess_unit *unit, const tess_fsdp_param *p); /* between the two */
 tess_status tess_fsdp_gradient_end(tess_unit *unit);
 
-/* fsdp_scratch.c */
-tess_status tess_fsdp_scratch_take(tess_unit *unit);
-void tess_fsdp_scratch_free(tess_fsdp *fsdp);
-
 /* fsdp_turns.c */
 tess_status tess_fsdp_window_take(tess_unit *unit);
 
 /* fsdp_window.c: `create` adds a free window of the unit's size class to those of fsdp. */
 tess_status tess_fsdp_window_create(tess_unit *unit, tess_fsdp_window **window);
 void tess_fsdp_window_release(tess_unit *unit);
-void tess_fsdp_windows_free(tess_fsdp_family *family);
+tess_status tess_fsdp_scratch_take(tess_unit *unit);
+void tess_fsdp_windows_free(tess_fsdp_family *family, tess_fsdp_window **list);
 float *tess_fsdp_window_floats(const tess_fsdp_window *window);
 
 /* fsdp_memory.c: functions of windows and of gathered copies are collective */

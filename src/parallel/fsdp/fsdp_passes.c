@@ -17,7 +17,7 @@ tess_status tess_fsdp_gradient_begin(tess_unit *unit)
 float *tess_fsdp_gradient(const tess_unit *unit, const tess_fsdp_param *p)
 {
     if (unit->scratch != NULL)
-        return unit->scratch->data + p->window_offset;
+        return unit->scratch->staging + p->window_offset;
     if (unit->in_place != NULL)
         return unit->in_place + p->accumulator_offset;
     return tess_fsdp_window_floats(unit->window) + p->window_offset;
@@ -26,7 +26,7 @@ float *tess_fsdp_gradient(const tess_unit *unit, const tess_fsdp_param *p)
 tess_status tess_fsdp_gradient_end(tess_unit *unit)
 {
     tess_stream *stream = NULL;
-    tess_fsdp_scratch *s = unit->scratch;
+    tess_fsdp_window *s = unit->scratch;
     if (s == NULL)
         return TESS_OK;
     TESS_TRY(tess_fsdp_stream(&unit->fsdp->place, &stream));
@@ -44,7 +44,7 @@ tess_status tess_fsdp_gradient_end(tess_unit *unit)
         TESS_TRY(tess_stream_kernels(stream)->add(
             stream,
             &(tess_add_args){
-                .a = leaf, .b = s->data + p->window_offset, .y = leaf, .n = p->rows * p->row, .dtype = TESS_F32}));
+                .a = leaf, .b = s->staging + p->window_offset, .y = leaf, .n = p->rows * p->row, .dtype = TESS_F32}));
         unit->fsdp->traffic.reduced_bytes += 3 * sizeof(float) * (uint64_t)(p->rows * p->row);
     }
     return TESS_OK;
