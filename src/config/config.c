@@ -273,13 +273,22 @@ static tess_status check_batch(tess_config *config, int trainers)
     return tess_training_check_rows(&config->training);
 }
 
+bool tess_config_resides(const tess_config *c)
+{
+    const char *text = tess_variable_value(TESS_VAR_SHARDS);
+    return c->job.shards == TESS_SHARDS_DEVICE ||
+           (c->job.shards == TESS_SHARDS_AUTO && text != NULL && strcmp(text, "device") == 0);
+}
+
 static tess_status check_fp8_gather(const tess_config *c)
 {
     const char *device = tess_config_device(c);
     if (device == NULL)
         device = tess_variable_value(TESS_VAR_DEVICE);
-    TESS_CHECK(device == NULL || device[0] == '\0' || strcmp(device, "cpu") == 0, TESS_E_UNSUPPORTED,
-               "training.fp8_gather: codes are read by the CPU's products alone, not on job.device=%s: leave it out",
+    TESS_CHECK(device == NULL || device[0] == '\0' || strcmp(device, "cpu") == 0 || tess_config_resides(c),
+               TESS_E_UNSUPPORTED,
+               "training.fp8_gather: codes of the host's shards are read by the CPU's products alone, not on "
+               "job.device=%s: leave it out, or set job.shards=device",
                device);
     return TESS_OK;
 }
@@ -341,7 +350,8 @@ bool tess_config_offloads(const tess_config *c)
 
 static tess_status check_offload(const tess_config *c)
 {
-    if (!tess_config_offloads(c))
+    const bool to_host = c->offload.folder[0] == '\0' && tess_config_resides(c) && !c->offload.activations;
+    if (!tess_config_offloads(c) || to_host)
         return TESS_OK;
     TESS_CHECK(!c->checkpoint.memory_copies || !tess_config_offloads_state(c), TESS_E_INVALID,
                "checkpoint.memory_copies keeps the state in memory for a later launch, offload.* has it on disk: set "

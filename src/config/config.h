@@ -133,6 +133,9 @@ tess_precision tess_config_precision(const tess_config *config, const char *kern
 /* Whether something lies on disk; of it, the state that outlives a step. */
 bool tess_config_offloads(const tess_config *config);
 bool tess_config_offloads_state(const tess_config *config);
+/* Whether the configuration or the environment says that shards are in the memory of a device (job.shards). What is
+ * offloaded from there lies in the host's memory, or in offload.folder if it is set. */
+bool tess_config_resides(const tess_config *config);
 
 /* Checks the values against each other and the job's ranks, and sets open ones: a global_batch_size of 0 to local *
  * the ranks that train, degrees of -1, a precision of `auto` to this machine's. */

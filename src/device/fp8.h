@@ -4,6 +4,8 @@
 #ifndef TESS_DEVICE_FP8_H
 #define TESS_DEVICE_FP8_H
 
+#include <math.h>
+
 #include "device/bf16.h"
 
 typedef enum tess_fp8 { TESS_E4M3, TESS_E5M2 } tess_fp8;
@@ -59,6 +61,41 @@ TESS_SHARED float tess_fp8_scale(float most, tess_fp8 format)
 TESS_SHARED float tess_round_fp8(float x, float scale, tess_fp8 format)
 {
     return scale * tess_fp8_to_float(tess_float_to_fp8(x * (1 / scale), format), format);
+}
+
+/* A block of codes has its scale as a byte: the exponent of a float32 (E8M0). TESS_FP8_NOT_FINITE is the exponent of
+ * infinity, and zero times infinity is NaN. */
+enum { TESS_FP8_NOT_FINITE = 255 };
+
+/* Encodes a block of n floats, each rounded to bfloat16 first if `narrow`. Returns the scale's byte. */
+TESS_SHARED uint8_t tess_fp8_encode(const float *x, int64_t n, bool narrow, uint8_t *codes)
+{
+    float most = 0, none = 0; /* none: NaN if a value is not finite */
+    for (int64_t i = 0; i < n; i++) {
+        float value = narrow ? tess_bf16_to_float(tess_float_to_bf16(x[i])) : x[i];
+        most = fmaxf(most, fabsf(value));
+        none += value - value;
+    }
+    float scale = tess_fp8_scale(most, TESS_E4M3);
+    for (int64_t i = 0; i < n; i++) {
+        float value = narrow ? tess_bf16_to_float(tess_float_to_bf16(x[i])) : x[i];
+        codes[i] = none == 0 ? tess_float_to_fp8(value * (1 / scale), TESS_E4M3) : 0;
+    }
+    return none == 0 ? (uint8_t)(tess_float_bits(scale) >> 23) : (uint8_t)TESS_FP8_NOT_FINITE;
+}
+
+/* The lower bits of an E4M3 code, as the upper bits of a float32, are the value times 2^-120, even if it is subnormal.
+ */
+TESS_SHARED float tess_fp8_decode(uint8_t code, uint8_t scale_byte)
+{
+    uint32_t sign = (uint32_t)(code & 0x80u) << 24, magnitude = (uint32_t)(code & 0x7fu) << 20;
+    return tess_bits_float(sign | magnitude) * 0x1p120f * tess_bits_float((uint32_t)scale_byte << 23);
+}
+
+/* Returns the bytes of a row of C codes, followed by the scales of its blocks. */
+TESS_SHARED int64_t tess_fp8_row_bytes(int64_t C)
+{
+    return C + (C + TESS_FP8_BLOCK - 1) / TESS_FP8_BLOCK;
 }
 
 #endif

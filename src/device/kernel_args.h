@@ -329,6 +329,23 @@ typedef struct tess_round_fp8_args {
     tess_dtype dtype;
 } tess_round_fp8_args;
 
+/* The rows of x as E4M3 codes (device/fp8_rows.h), each value rounded to `dtype` first. A block with an infinity or a
+ * NaN becomes NaN throughout. */
+typedef struct tess_fp8_encode_args {
+    const float *x; /* (rows, C), contiguous */
+    uint8_t *codes; /* (rows, row_bytes) */
+    int64_t rows, C, row_bytes;
+    tess_dtype dtype; /* F32 or BF16 */
+} tess_fp8_encode_args;
+
+/* y = what the codes mean. */
+typedef struct tess_fp8_decode_args {
+    const uint8_t *codes; /* (rows, row_bytes) */
+    void *y;              /* (rows, C), contiguous */
+    int64_t rows, C, row_bytes;
+    tess_dtype dtype; /* F32 or BF16 */
+} tess_fp8_decode_args;
+
 /* out[t] = table[ids[t]] + positions[pos[t]]. The caller has checked that ids are in range. */
 typedef struct tess_embedding_args {
     const void *table, *positions; /* (rows, C) each; positions NULL: not added */
@@ -438,6 +455,8 @@ typedef struct tess_row_sumsq_args {
     ROW(add, tess_add_args)                           \
     ROW(scale, tess_scale_args)                       \
     ROW(round_fp8, tess_round_fp8_args)               \
+    ROW(fp8_encode, tess_fp8_encode_args)             \
+    ROW(fp8_decode, tess_fp8_decode_args)             \
     ROW(embedding_forward, tess_embedding_args)       \
     ROW(embedding_backward, tess_embedding_grad_args) \
     ROW(column_sum, tess_column_sum_args)             \

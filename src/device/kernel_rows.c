@@ -285,6 +285,22 @@ static const tess_operand round_fp8_operands[] = {
 DESCRIBE(round_fp8, .dtype_of = AT(dtype), .items = AT(rows), .flops = 4);
 #undef ARGS
 
+#define ARGS tess_fp8_encode_args
+static const tess_operand fp8_encode_operands[] = {
+    READS(x, MATRIX(BY(AT(rows)), BY(AT(C))), FLOATS),
+    WRITES(codes, MATRIX(BY(AT(rows)), BY(AT(row_bytes))), BYTES),
+};
+DESCRIBE(fp8_encode, .dtype_of = AT(dtype), .items = AT(rows), .flops = 4);
+#undef ARGS
+
+#define ARGS tess_fp8_decode_args
+static const tess_operand fp8_decode_operands[] = {
+    READS(codes, MATRIX(BY(AT(rows)), BY(AT(row_bytes))), BYTES),
+    WRITES(y, MATRIX(BY(AT(rows)), BY(AT(C))), OWN),
+};
+DESCRIBE(fp8_decode, .dtype_of = AT(dtype), .items = AT(rows), .flops = 2);
+#undef ARGS
+
 #define ARGS tess_convert_args
 static const tess_operand convert_operands[] = {
     READS(x, MATRIX(BY(AT(n)), ONE), LIKE(from)),

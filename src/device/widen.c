@@ -343,7 +343,9 @@ static tess_status call(tess_stream *s, tess_kernel_row_id id, const void *args)
                                                         [TESS_ROW_layernorm_forward] = norm_forward,
                                                         [TESS_ROW_embedding_forward] = embedding_forward,
                                                         [TESS_ROW_find_not_finite] = find_not_finite,
-                                                        [TESS_ROW_round_fp8] = refuse};
+                                                        [TESS_ROW_round_fp8] = refuse,
+                                                        [TESS_ROW_fp8_encode] = refuse,
+                                                        [TESS_ROW_fp8_decode] = refuse};
     const tess_kernel_row *row = &tess_kernel_rows[id];
     const tess_operand of_call = {.dtype_of = row->shape->dtype_of};
     if (tess_operand_dtype(args, &of_call) != TESS_F16)

@@ -38,7 +38,7 @@ tess_status tess_offload_begin(tess_runtime *runtime, const tess_config *config,
     tess_offload *o;
     tess_mem *mem = tess_runtime_mem(runtime);
     *out = NULL;
-    if (!tess_config_offloads(config) || tess_mem_pager(mem) != NULL)
+    if (!tess_config_offloads(config) || config->offload.folder[0] == '\0' || tess_mem_pager(mem) != NULL)
         return TESS_OK;
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*o), "offload", (void **)&o));
     *o = (tess_offload){.mem = mem, .disk.pools = tess_offload_pools(config)};

@@ -8,7 +8,7 @@
  * code is the same: it calls kernels of the stream's table on pointers. Hooks return these pointers, so nothing is
  * copied. The host reads two results per step: the sum of losses, and the sums of squares of rows. Each rank has
  * gathered copies of its own, and peers read the memory that collectives expose (comm/device_windows.h). The host
- * keeps a copy of the shards (parallel/fsdp/fsdp_mirror.c). */
+ * keeps a copy of the shards (device/home/home.h). */
 #ifndef TESS_ENGINE_SHARDS_H
 #define TESS_ENGINE_SHARDS_H
 

@@ -20,11 +20,6 @@ tess_status tess_shards_read(const tess_config *config, tess_shards_choice *choi
 tess_status tess_shards_check_config(const tess_config *c)
 {
     const tess_optimizer_options optimizer = tess_engine_optimizer(c);
-    TESS_CHECK(!tess_config_offloads_state(c), TESS_E_UNSUPPORTED,
-               "offload.params, offload.grads and offload.optimizer move the host's shards to a disk: set them to "
-               "false, or job.shards=host");
-    TESS_CHECK(!c->training.fp8_gather, TESS_E_UNSUPPORTED,
-               "training.fp8_gather gathers codes of the host's shards: set it to false, or job.shards=host");
     return tess_optimizer_check_device(&optimizer);
 }
 

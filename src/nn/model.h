@@ -241,7 +241,7 @@ typedef struct tess_executor_options {
      * no ranks that share a model */
     bool fp8;
     /* Weights that tess_model_owns_rows names are passed as fp8 codes (device/fp8_rows.h), with the same results.
-     * Needs fp8 and a device in host memory. */
+     * Needs fp8. */
     bool fp8_codes;
     /* Values that layers keep are on the disk of TESS_POOL_ACTIVATIONS (base/mem/named.h); those in use are in
      * memory. Needs a device in host memory. */

@@ -1,15 +1,10 @@
 /* Hooks for an executor whose device is not the host. They wrap hooks whose parameters and gradients are in host
- * memory: they upload a unit's parameters before it runs, and download its gradients before they are reduced.
- *
- * Copies have their own streams, one in each direction. The upload of a parameter waits for the last use of its
- * place on the device. The unit waits for its upload. No hook releases host memory that a copy still reads or
- * writes.
- *
- * If the parameters, or the gradients, of a unit are contiguous and fill whole pages, their memory is pinned at
- * first use, since it is used again and again. */
+ * memory: a unit's parameters are brought to the device before it runs, and its gradients are taken home before they
+ * are reduced (device/home/home.h). No hook releases host memory that a copy still reads or writes. */
 #ifndef TESS_NN_STAGING_H
 #define TESS_NN_STAGING_H
 
+#include "device/home/home.h"
 #include "nn/model.h"
 
 typedef struct tess_staging tess_staging;
@@ -23,11 +18,7 @@ typedef struct tess_staging_options {
     bool pins_params, pins_grads;
 } tess_staging_options;
 
-/* The result of pinning. */
-typedef struct tess_staging_pins {
-    size_t pinned_bytes, refused_bytes;
-    char refusal[400]; /* the reason of the first refusal; "" if none */
-} tess_staging_pins;
+typedef tess_home_pins tess_staging_pins;
 
 /* Creates the staging. `stream` is the executor's. Borrows model, stream and *inner->self; copies inner. */
 tess_status tess_staging_create(tess_stream *stream, const tess_model *model, const tess_hooks *inner,

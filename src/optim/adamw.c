@@ -87,6 +87,11 @@ static tess_status update_with_journal(optim_update *u, const piece *p)
     return atomic_load(&s.status);
 }
 
+tess_status optim_adamw_elements(const optim_update *u, const tess_span *span, float *m, float *v)
+{
+    return update_elements(u, &(piece){.span = span, .m = m, .v = v}, 0, span->n, NULL);
+}
+
 tess_status optim_adamw_span(optim_update *u, const tess_span *span, const optim_param *param)
 {
     char *state = u->optimizer->state;

@@ -245,7 +245,7 @@ static tess_status run_turn(turn *t, int64_t all_blocks)
     float *at = t->u->optimizer->work;
     for (int i = 0; i < t->n; i++) {
         optim_pass pass = pass_of(t, i);
-        TESS_TRY(optim_page_wait(t->u, t->spans, t->which[i], OPTIM_WEIGHTS));
+        TESS_TRY(optim_wait(t->u, t->spans, t->which[i], OPTIM_WEIGHTS));
         t->part[i] = at;
         at += pass.span->n;
         TESS_TRY(direction_of(&pass, t->part[i]));
@@ -260,7 +260,7 @@ static tess_status run_turn(turn *t, int64_t all_blocks)
         pass.rate = rate_of(t->u, pass.span);
         pass.first += all_blocks;
         TESS_TRY(optim_blocks_run(&pass));
-        optim_page_release(t->u, t->spans, t->which[i], OPTIM_WEIGHTS);
+        optim_let_go(t->u, t->spans, t->which[i], OPTIM_WEIGHTS);
     }
     t->n = 0;
     return TESS_OK;
@@ -270,7 +270,7 @@ static void fetch_all(const optim_update *u, const tess_span *spans, optim_touch
 {
     for (int i = 0; i < u->optimizer->n_spans; i++)
         if (u->optimizer->params[i].rule == OPTIM_MUON)
-            optim_page_fetch(u, spans, i, touch);
+            optim_bring(u, spans, i, touch);
 }
 
 tess_status optim_muon(optim_update *u, const tess_span *spans)
@@ -283,7 +283,7 @@ tess_status optim_muon(optim_update *u, const tess_span *spans)
         const optim_param *param = &o->params[i];
         if (param->rule != OPTIM_MUON)
             continue;
-        TESS_TRY(optim_page_wait(u, spans, i, OPTIM_MOMENTA));
+        TESS_TRY(optim_wait(u, spans, i, OPTIM_MOMENTA));
         all_blocks += optim_blocks_count(param);
         optim_pass pass = {.u = u,
                            .span = &spans[i],
@@ -292,7 +292,7 @@ tess_status optim_muon(optim_update *u, const tess_span *spans)
                            .update = momentum,
                            .first = param->first};
         TESS_TRY(optim_blocks_run(&pass));
-        optim_page_release(u, spans, i, OPTIM_MOMENTA);
+        optim_let_go(u, spans, i, OPTIM_MOMENTA);
     }
     fetch_all(u, spans, OPTIM_WEIGHTS);
     for (int i = 0; i < o->n_spans; i++) {

@@ -7,19 +7,18 @@
  * - rules.c: updates a block in float32
  * - state_coding.c: converts state between float32 and its stored type
  * - muon.c: Muon's updates of whole matrices
- * - optim_paging.c: spans on disk
+ * - optim_homes.c: brings spans from their home
  * - journal.c: records from which an interrupted update resumes */
 #ifndef TESS_OPTIM_OPTIM_IMPL_H
 #define TESS_OPTIM_OPTIM_IMPL_H
 
-#include "base/mem/pager.h"
 #include "device/adamw.h"
-#include "device/device.h"
+#include "device/home/home.h"
 #include "device/moments.h"
 #include "optim/journal.h"
 #include "tessera/optim.h"
 
-enum { OPTIM_BLOCK = TESS_STATE_BLOCK, OPTIM_MOMENTS = 2 };
+enum { OPTIM_BLOCK = TESS_STATE_BLOCK, OPTIM_MOMENTS = 2, OPTIM_ARRAYS = 3 };
 
 typedef enum optim_rule { OPTIM_FROZEN, OPTIM_ADAMW_ROW, OPTIM_ADAMW, OPTIM_ADAM, OPTIM_SGD, OPTIM_MUON } optim_rule;
 typedef enum optim_coding { OPTIM_F32, OPTIM_BF16, OPTIM_8BIT } optim_coding;
@@ -39,8 +38,6 @@ typedef struct optim_param {
 
 struct tess_optimizer {
     tess_mem *mem;
-    tess_pager *pager; /* pager of the state, if it is on disk; else NULL */
-    bool is_private;
     optim_journal *journal;           /* NULL: no journal */
     tess_optimizer_observer observer; /* callback during updates with a journal; NULL: none */
     void *observer_self;
@@ -48,12 +45,12 @@ struct tess_optimizer {
     const void *owner; /* owner of the spans; NULL: unknown */
     tess_matrix_exchange exchange;
     tess_optimizer_options options;
-    tess_device *device; /* device of the state; NULL: the host */
-    char *state;
-    char *shown; /* the state as callers see it: `state`, or the host's copy of it */
-    size_t state_bytes;
-    float *work;         /* work space of Muon; NULL: no span uses Muon */
-    optim_param *params; /* (n_spans) rule and state of each span */
+    tess_home *home;
+    tess_home_block *block; /* the state */
+    char *state;            /* its address at home */
+    char *shown;            /* the copy that callers see; NULL: that of the home */
+    float *work;            /* work space of Muon; NULL: no span uses Muon */
+    optim_param *params;    /* (n_spans) rule and state of each span */
     int n_spans;
     tess_code_map maps[OPTIM_MOMENTS]; /* codes of the first moment (signed) and of the second */
 };
@@ -85,6 +82,8 @@ tess_status optim_layout_of(const tess_span *spans, int n_spans, const tess_opti
 
 /* adamw.c */
 tess_status optim_adamw_span(optim_update *u, const tess_span *span, const optim_param *param);
+/* Updates all elements of a span, with its moments. */
+tess_status optim_adamw_elements(const optim_update *u, const tess_span *span, float *m, float *v);
 
 /* optim_blocks.c: a pass over the blocks of a span. `update` changes one block, elements [begin, begin + n): its
  * weights, its moments or both, as the pass says. */
@@ -113,15 +112,19 @@ tess_status optim_moment_load(const optim_pass *pass, int k, int64_t begin, int 
 void optim_moment_store(const optim_pass *pass, int k, int64_t begin, int n, const float *from);
 size_t optim_value_bytes(optim_coding coding);
 
-/* optim_paging.c: fetch, wait for and release span `i`, as the pager's functions of these names do. */
+/* optim_homes.c: brings, waits for and lets go span `i`. */
 typedef enum optim_touch {
     OPTIM_ALL,
     OPTIM_MOMENTA, /* only the moments */
     OPTIM_WEIGHTS  /* the weights; the moments are only read */
 } optim_touch;
-void optim_page_fetch(const optim_update *u, const tess_span *spans, int i, optim_touch touch);
-tess_status optim_page_wait(const optim_update *u, const tess_span *spans, int i, optim_touch touch);
-void optim_page_release(const optim_update *u, const tess_span *spans, int i, optim_touch touch);
+void optim_bring(const optim_update *u, const tess_span *spans, int i, optim_touch touch);
+tess_status optim_wait(const optim_update *u, const tess_span *spans, int i, optim_touch touch);
+void optim_let_go(const optim_update *u, const tess_span *spans, int i, optim_touch touch);
+/* Whether weights, gradients or state are away from the device that updates them. Then update_away updates all spans,
+ * which are those of AdamW. */
+bool optim_is_away(const tess_optimizer *optimizer);
+tess_status optim_update_away(optim_update *u, const tess_span *spans);
 
 /* muon.c */
 tess_status optim_muon(optim_update *u, const tess_span *spans);

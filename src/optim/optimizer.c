@@ -2,7 +2,7 @@
  * optim_blocks.c and muon.c. */
 #include <math.h>
 
-#include "base/mem/named.h"
+#include "optim/optim_home.h"
 #include "optim/optim_impl.h"
 
 /* ---- Options ---- */
@@ -29,43 +29,23 @@ static tess_status check_options(const tess_optimizer_options *o)
 }
 
 /* ---- Memory ---- */
-static tess_status alloc_state(tess_optimizer *o)
-{
-    static const char name[] = "optimizer state";
-    bool found;
-    if (o->device != NULL)
-        return tess_device_alloc(o->device, TESS_POOL_OPTIMIZER, o->state_bytes, name, (void **)&o->state);
-    return o->is_private
-               ? tess_mem_alloc_private(o->mem, TESS_POOL_OPTIMIZER, name, o->state_bytes, (void **)&o->state)
-               : tess_mem_alloc_named(o->mem, TESS_POOL_OPTIMIZER, name, o->state_bytes, (void **)&o->state, &found);
-}
-
-static void free_state(tess_optimizer *o)
-{
-    if (o->device != NULL)
-        tess_device_free(o->device, o->state);
-    else if (o->is_private)
-        tess_mem_free_private(o->mem, TESS_POOL_OPTIMIZER, o->state_bytes, o->state);
-    else
-        tess_mem_free_named(o->mem, TESS_POOL_OPTIMIZER, o->state_bytes, o->state);
-}
-
 /* Allocates state, journals and work space. A device has no journal: its memory is lost with the process, and the
  * host's copy has the state before the update. */
-static tess_status alloc_all(tess_optimizer *o, const tess_span *spans)
+static tess_status alloc_all(tess_optimizer *o, const tess_span *spans, bool shares)
 {
     optim_layout layout;
-    bool journals = !o->is_private && o->device == NULL;
+    bool found;
+    const bool on_host = tess_home_device(o->home) == NULL, journals = on_host && !tess_home_is_private(o->home);
     TESS_TRY(tess_mem_alloc_array(o->mem, TESS_POOL_MISC, (size_t)o->n_spans, sizeof(*o->params), "optimizer spans",
                                   (void **)&o->params));
     TESS_TRY(optim_layout_of(spans, o->n_spans, &o->options, o->exchange.n_ranks, o->params, &layout));
-    o->state_bytes = layout.state_bytes;
     if (journals)
         TESS_TRY(optim_journal_open(
             o->mem, (layout.has_row ? OPTIM_RECORD_ROWS : 0) | (layout.has_blocks ? OPTIM_RECORD_BLOCKS : 0),
             &o->journal));
-    TESS_TRY(alloc_state(o));
-    o->shown = o->state;
+    TESS_TRY(tess_home_alloc(o->home, TESS_POOL_OPTIMIZER, shares, layout.state_bytes,
+                             on_host ? "optimizer state" : "moments", &o->block, &found));
+    o->state = o->block->at;
     if (!layout.has_muon)
         return TESS_OK;
     return tess_mem_alloc_array(o->mem, TESS_POOL_OPTIMIZER, layout.work_elements, sizeof(float), "muon",
@@ -80,37 +60,50 @@ tess_status tess_optimizer_check_device(const tess_optimizer_options *options)
     return TESS_OK;
 }
 
-tess_status tess_optimizer_create_at(tess_mem *mem, const tess_span *spans, int n_spans,
-                                     const tess_optimizer_options *options, const tess_optimizer_place *place,
-                                     tess_optimizer **out)
+/* home NULL: the optimizer has one of its own, and the host's copies are the caller's (tess_optimizer_show). */
+static tess_status open_home(tess_optimizer *o, const tess_optimizer_place *place, tess_home *home)
+{
+    if (home == NULL)
+        return tess_home_create(
+            &(tess_home_options){.mem = o->mem, .stream = place->stream, .is_private = place->is_private}, &o->home);
+    o->home = tess_home_share(home);
+    return TESS_OK;
+}
+
+tess_status tess_optimizer_create_home(tess_home *home, tess_mem *mem, const tess_span *spans, int n_spans,
+                                       const tess_optimizer_options *options, const tess_optimizer_place *place,
+                                       tess_optimizer **out)
 {
     *out = NULL;
-    tess_device *device = place->stream != NULL ? tess_stream_device(place->stream) : NULL;
-    if (device != NULL && tess_device_get_properties(device)->host_memory)
-        device = NULL;
     TESS_TRY(check_options(options));
-    if (device != NULL)
+    if (place->stream != NULL && !tess_device_get_properties(tess_stream_device(place->stream))->host_memory)
         TESS_TRY(tess_optimizer_check_device(options));
     tess_optimizer *o = NULL;
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*o), "optimizer", (void **)&o));
     *o = (tess_optimizer){.mem = mem,
-                          .pager = tess_mem_pager(mem),
-                          .is_private = place->is_private,
                           .stream = place->stream,
                           .owner = place->owner,
                           .exchange = place->exchange,
-                          .device = device,
                           .options = *options,
                           .n_spans = n_spans};
     for (int k = 0; k < OPTIM_MOMENTS; k++)
         tess_code_map_fill(k == 0, &o->maps[k]);
-    tess_status status = alloc_all(o, spans);
+    tess_status status = open_home(o, place, home);
+    if (status == TESS_OK)
+        status = alloc_all(o, spans, home != NULL);
     if (status != TESS_OK) {
         tess_optimizer_destroy(&o);
         return tess_fail_context(status, "optimizer");
     }
     *out = o;
     return TESS_OK;
+}
+
+tess_status tess_optimizer_create_at(tess_mem *mem, const tess_span *spans, int n_spans,
+                                     const tess_optimizer_options *options, const tess_optimizer_place *place,
+                                     tess_optimizer **out)
+{
+    return tess_optimizer_create_home(NULL, mem, spans, n_spans, options, place, out);
 }
 
 tess_status tess_optimizer_create(tess_mem *mem, const tess_span *spans, int n_spans,
@@ -128,7 +121,8 @@ void tess_optimizer_destroy(tess_optimizer **handle)
     tess_stream_destroy(&o->own_stream);
     optim_journal_close(o->mem, &o->journal);
     tess_mem_free(o->mem, o->work);
-    free_state(o);
+    tess_home_free(o->home, o->block);
+    tess_home_destroy(&o->home);
     tess_mem_free(o->mem, o->params);
     tess_mem_free(o->mem, o);
     *handle = NULL;
@@ -181,15 +175,17 @@ static tess_status update_span(optim_update *u, const tess_span *span, const opt
 static tess_status update_spans(optim_update *u, const tess_span *spans)
 {
     const tess_optimizer *o = u->optimizer;
+    if (optim_is_away(o))
+        return optim_update_away(u, spans);
     for (int i = 0; i < o->n_spans; i++)
         if (o->params[i].rule != OPTIM_FROZEN && o->params[i].rule != OPTIM_MUON)
-            optim_page_fetch(u, spans, i, OPTIM_ALL);
+            optim_bring(u, spans, i, OPTIM_ALL);
     for (int i = 0; i < o->n_spans; i++) {
         if (o->params[i].rule == OPTIM_FROZEN || o->params[i].rule == OPTIM_MUON)
             continue;
-        TESS_TRY(optim_page_wait(u, spans, i, OPTIM_ALL));
+        TESS_TRY(optim_wait(u, spans, i, OPTIM_ALL));
         TESS_TRY_CTX(update_span(u, &spans[i], &o->params[i]), "optimizer: '%s'", spans[i].name);
-        optim_page_release(u, spans, i, OPTIM_ALL);
+        optim_let_go(u, spans, i, OPTIM_ALL);
     }
     return TESS_OK;
 }
@@ -236,13 +232,20 @@ tess_status tess_optimizer_step(tess_optimizer *o, const tess_span *spans, int64
 /* ---- State ---- */
 void *tess_optimizer_memory(const tess_optimizer *o, size_t *bytes)
 {
-    *bytes = o->state_bytes;
+    *bytes = o->block->bytes;
     return o->state;
 }
 
 void tess_optimizer_show(tess_optimizer *o, void *copy)
 {
     o->shown = copy;
+}
+
+/* Returns the state as the host sees it. */
+static char *shown_of(const tess_optimizer *o)
+{
+    char *copy = o->shown != NULL ? o->shown : tess_home_copy_of(o->home, o->block);
+    return copy != NULL ? copy : o->state;
 }
 
 static int list_states(const optim_param *p, char *state, tess_optimizer_state *states)
@@ -264,7 +267,7 @@ static int list_states(const optim_param *p, char *state, tess_optimizer_state *
 
 int tess_optimizer_states(const tess_optimizer *o, int index, tess_optimizer_state *states)
 {
-    return o != NULL && index >= 0 && index < o->n_spans ? list_states(&o->params[index], o->shown, states) : 0;
+    return o != NULL && index >= 0 && index < o->n_spans ? list_states(&o->params[index], shown_of(o), states) : 0;
 }
 
 int tess_optimizer_describe(const tess_optimizer *o, const tess_shape *shape, bool hidden, tess_optimizer_state *states)

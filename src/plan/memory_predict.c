@@ -47,8 +47,11 @@ static void describe(const tess_memory_plan *plan, const tess_dry_report *dry, t
     memcpy(out->disk, dry->disk, sizeof(out->disk));
     memcpy(out->device, dry->device, sizeof(out->device));
     memcpy(out->stages, dry->stages, sizeof(out->stages));
-    for (int pool = TESS_POOL_PARAMS; pool <= TESS_POOL_OPTIMIZER; pool++)
-        out->pool[pool] *= keeps_generations(plan->config, dry) ? 2 : 1;
+    for (int pool = TESS_POOL_PARAMS; pool <= TESS_POOL_OPTIMIZER && keeps_generations(plan->config, dry); pool++)
+        if (pool != TESS_POOL_GRADS) {
+            out->pool[pool] *= 2;
+            out->disk[pool] *= 2;
+        }
     out->pool[TESS_POOL_COMM] += dry->resident;
     out->pool[TESS_POOL_MISC] += saving_bytes(plan, dry);
 }

@@ -13,7 +13,7 @@
  * If no rank has committed a step, all ranks repeat it. If one rank has committed it, all ranks finish it.
  *
  * If a device holds the weights, the update is lost with the process. The host then keeps weights and moments of the
- * newest step and of the step before (parallel/fsdp/fsdp_mirror.c). `committed` and `done` say which of them are
+ * newest step and of the step before (device/home/home.h). `committed` and `done` say which of them are
  * stored. A rank sets both before the ranks meet for the next step's loss, and overwrites the older copy only after
  * that. So every rank has the state of the minimum of `done`, and all ranks repeat the steps after it. */
 #ifndef TESS_TRAIN_LOGBOOK_H

@@ -171,6 +171,8 @@ static const invariance_case cases[] = {
      .out = {FLOATS("y", 1)},
      .run = reduce},
     {ROW(round_fp8, "E5M2, C 203", .rows = 1, .C = C, .format = TESS_E5M2), .both = true},
+    {ROW(fp8_encode, "C 203", .rows = 1, .C = C, .row_bytes = C + 2), .both = true},
+    {ROW(fp8_decode, "C 203", .rows = 1, .C = C, .row_bytes = C + 2), .both = true},
     {ROW(convert, "float32 to bfloat16", .n = C, .from = TESS_F32, .to = TESS_BF16)},
     {ROW(convert, "bfloat16 to float32", .n = C, .from = TESS_BF16, .to = TESS_F32)},
     {ROW(row_sumsq, "float32, C 203", .rows = 1, .C = C)},

@@ -93,11 +93,13 @@ refused() { # NAME TEXT ARGUMENTS...
 }
 refused "shards on a device that is none" "the memory of job.device=cpu is the host's: set job.device=cuda, or job.shards=host" job.device=cpu
 refused "shards that no row of a GPU updates" "set optimizer.name=adamw optimizer.state_dtype=float32, or job.shards=host" optimizer.name=sgd
-refused "shards on a disk and on a GPU" "set them to false, or job.shards=host" offload.params=true offload.folder="$work"
 bad "shards somewhere else" "TESSERA_SHARDS 'gpu' is unknown: choose host or device" TESSERA_SHARDS=gpu
 
 # ---- Whole runs: test_golden_cuda has more
 TESSERA_CPU=ref "$tessera" "${args[@]}" job.dump_folder=ref job.device=cpu >log 2>&1 || { cat log; exit 1; }
+"$tessera" "${args[@]}" -n 2 job.shards=device job.dump_folder=away offload.params=true offload.grads=true offload.optimizer=true \
+    >log 2>&1 && cmp -s ref/model/model.safetensors away/model/model.safetensors && pass "state away from a GPU leaves the bits" ||
+    fail "state away from a GPU: $(tail -n 3 log)"
 generate() { "$tessera" generate ref/model --prompt "the ship" --max-new-tokens 8 --temperature 0 --dtype float32 "$@" 2>notes; }
 TESSERA_CPU=ref generate --device cpu >want
 cmp -s want <(generate --device cuda:1) && [ -s want ] && pass "generation: the text of the CPU" || fail "generation: $(tail -n 2 notes)"

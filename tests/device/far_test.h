@@ -297,6 +297,13 @@ static tess_status call_round_fp8(tess_stream *s, const tess_kernels *k, void *c
                .x = x[2], .stride = p->C, .y = x[3], .rows = p->T, .C = p->C, .format = TESS_E5M2, .dtype = p->dtype});
 }
 
+static tess_status call_fp8_codes(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
+{
+    const int64_t row_bytes = tess_fp8_row_bytes(p->C);
+    TESS_TRY(k->fp8_encode(s, &(tess_fp8_encode_args){x[7], x[BYTES], p->T, p->C, row_bytes, p->dtype}));
+    return k->fp8_decode(s, &(tess_fp8_decode_args){x[BYTES], x[1], p->T, p->C, row_bytes, p->dtype});
+}
+
 static tess_status call_reduce(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
 {
     const void *in[3] = {x[0], x[1], x[2]};
@@ -403,6 +410,7 @@ static const far_row far_rows_tested[] = {
     {"adamw", call_adamw},
     {"convert", call_convert},
     {"round_fp8", call_round_fp8},
+    {"fp8_codes", call_fp8_codes},
     {"reduce", call_reduce},
     {"runs", call_runs},
     {"copy", call_copy},

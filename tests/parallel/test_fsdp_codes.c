@@ -92,7 +92,7 @@ static void expect_codes(tess_unit *unit, const float *weights)
                                                                           .format = TESS_E4M3,
                                                                           .dtype = TESS_BF16}));
     EXPECT_OK(tess_unit_pre_forward(unit));
-    tess_fp8_decode_rows(s, tess_unit_param(unit, 0), CODE_ROWS, CODE_ROW, TESS_BF16, seen);
+    EXPECT_OK(tess_fp8_decode_rows(s, tess_unit_param(unit, 0), CODE_ROWS, CODE_ROW, TESS_BF16, seen));
     EXPECT_OK(tess_unit_post_forward(unit));
     EXPECT_INT(memcmp(seen, want, sizeof(want)), 0);
     tess_stream_destroy(&s);

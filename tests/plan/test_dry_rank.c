@@ -69,6 +69,18 @@ static int64_t all_bytes(const tess_volume *v)
     return sum;
 }
 
+/* The pools of state have the counted bytes, on the host and on the device. */
+static void compare_memory(const tess_engine *e, const tess_dry_report *dry, const char *what)
+{
+    for (int pool = TESS_POOL_PARAMS; pool <= TESS_POOL_OPTIMIZER; pool++) {
+        const size_t host = tess_mem_stats(e->mem, (tess_pool)pool).bytes;
+        const size_t device = tess_device_mem_stats(e->compute.device, (tess_pool)pool).bytes;
+        if ((double)device != dry->device[pool] || (double)host != dry->host[pool])
+            test_fail(__FILE__, __LINE__, "%s: %s has %zu bytes of the host and %zu of the device, dry %.0f and %.0f",
+                      what, tess_pool_name((tess_pool)pool), host, device, dry->host[pool], dry->device[pool]);
+    }
+}
+
 static void run_layout(const char *overrides, bool tied)
 {
     tess_config config = {0};
@@ -94,6 +106,8 @@ static void run_layout(const char *overrides, bool tied)
     compare(&dry.volume, overrides, rank);
     EXPECT(all_bytes(&counted) > 0);
     EXPECT(dry.exchanged_bytes == report.times.exchanged_bytes);
+    if (engine->compute.apart)
+        compare_memory(engine, &dry, overrides);
     tess_engine_destroy(&engine);
     tess_config_free(&config);
 }
@@ -132,6 +146,26 @@ static void every_axis_moves_what_the_dry_rank_recorded(void)
     tess_runtime_observe(test_stay_joined(), &(comm_observer){.submit = count});
     for (int i = 0; i < (int)(sizeof(overrides) / sizeof(overrides[0])) - (world % 4 > 0); i++)
         run_layout(overrides[i], i % 2 > 0);
+}
+
+/* ---- Shards on a device ---- */
+static void a_device_takes_what_the_dry_rank_counted(void)
+{
+    static const char *const overrides[] = {
+        "",
+        "offload.params=true",
+        "offload.grads=true parallelism.shard_strategy=none",
+        "offload.optimizer=true training.global_batch_size=26",
+        "offload.params=true offload.grads=true offload.optimizer=true",
+        "offload.params=true offload.grads=true offload.optimizer=true training.mixed_precision_param=float32",
+        "offload.params=true offload.grads=true parallelism.fsdp_reshard_after_forward=0 training.passes=2",
+    };
+    char text[256];
+    tess_runtime_observe(test_stay_joined(), &(comm_observer){.submit = count});
+    for (int i = 0; i < (int)(sizeof(overrides) / sizeof(overrides[0])); i++) {
+        snprintf(text, sizeof(text), "job.device=far job.shards=device %s", overrides[i]);
+        run_layout(text, i % 2 > 0);
+    }
 }
 
 /* ---- A large job ---- */
@@ -189,6 +223,8 @@ static const test_case cases[] = {
     {"a_step_of_3_ranks_moves_what_the_dry_rank_recorded", a_step_moves_what_the_dry_rank_recorded, 3, 0},
     {"axes_of_2_ranks_move_what_the_dry_rank_recorded", every_axis_moves_what_the_dry_rank_recorded, 2, 0},
     {"axes_of_4_ranks_move_what_the_dry_rank_recorded", every_axis_moves_what_the_dry_rank_recorded, 4, 0},
+    {"a_device_of_2_ranks_takes_what_the_dry_rank_counted", a_device_takes_what_the_dry_rank_counted, 2, 0},
+    {"a_device_of_3_ranks_takes_what_the_dry_rank_counted", a_device_takes_what_the_dry_rank_counted, 3, 0},
     CASE(a_rank_of_4096_with_405_billion_parameters_is_small),
 };
 TEST_MAIN(cases)

@@ -67,7 +67,7 @@ tess_status tess_run_memory_begin(const tess_config *config, int n_ranks, tess_l
         return TESS_OK;
     tess_status status =
         r->mem != NULL ? tess_persist_set_next(&r->persist, (uint64_t)n_ranks) : create(config, n_ranks, r);
-    if (status == TESS_OK && tess_config_offloads_state(config))
+    if (status == TESS_OK && tess_config_offloads_state(config) && config->offload.folder[0] != '\0')
         status = tess_persist_set_add_disk(&r->persist, config->offload.folder, (uint64_t)n_ranks);
     if (status != TESS_OK)
         return tess_fail_context(status, "memory that outlives ranks (recovery.hot, checkpoint.memory_copies)");

@@ -3,7 +3,9 @@
 #include "base/core/option_rows.h"
 
 static const tess_option offload[] = {
-    PATH(offload, folder, NOTHING, "", "folder on a disk for what is offloaded; its files have no names"),
+    PATH(offload, folder, NOTHING, "",
+         "folder on a disk for what is offloaded; its files have no names; empty, with job.shards=device: the host's "
+         "memory"),
     BOOL(offload, params, LAYOUT, "false", "master weights lie on disk: 4 bytes a parameter"),
     BOOL(offload, grads, LAYOUT, "false", "sums of gradients lie on disk: 4 bytes a parameter, or more"),
     BOOL(offload, optimizer, LAYOUT, "false", "moments of the optimizer lie on disk: 8 bytes a parameter with adamw"),

@@ -38,8 +38,7 @@ static tess_status read_weight(const tess_layer_call *call, const tess_linear *l
     void *room = tess_at(call, call->rounded, *used);
     *used += rows * columns;
     *w = (factor){room, columns};
-    tess_fp8_decode_rows(call->stream, call->w[linear->weight], rows, columns, call->dtype, room);
-    return TESS_OK;
+    return tess_fp8_decode_rows(call->stream, call->w[linear->weight], rows, columns, call->dtype, room);
 }
 
 static tess_status read_input(const tess_layer_call *call, const tess_linear *linear, const void *x, int64_t *used,

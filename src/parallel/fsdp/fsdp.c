@@ -154,11 +154,11 @@ void tess_fsdp_destroy(tess_fsdp **handle)
     for (int i = 0; i < fsdp->n_families; i++)
         free_family(fsdp->families[i]);
     tess_fsdp_stashes_free(fsdp);
-    tess_fsdp_mirror_close(fsdp);
     if (fsdp->place.device != NULL)
         tess_device_free(fsdp->place.device, fsdp->row_sums);
     for (int i = 0; i < fsdp->n_units; i++)
         free_unit(fsdp->units[i]);
+    tess_home_destroy(&fsdp->home);
     for (int i = 0; i < fsdp->n_families; i++) {
         tess_fsdp_teams_close(&fsdp->families[i]->teams);
         tess_mem_free(mem, fsdp->families[i]);
@@ -301,7 +301,7 @@ static tess_status fill_unit(tess_unit *unit, const char *name, const tess_param
         p->narrow = params[i].narrow && !params[i].trainable && fsdp->policy.param_dtype != TESS_F32;
         unit->layout.plain = unit->layout.plain && tess_wire_form_is_plain(p->form);
         unit->layout.narrow = unit->layout.narrow || p->narrow;
-        unit->layout.coded = !unit->layout.plain || unit->layout.narrow;
+        unit->layout.coded = !unit->layout.plain || unit->layout.narrow || tess_fsdp_gathers_codes(unit->family);
         p->tp = params[i].tp;
         p->tp.unit = p->tp.unit > 0 ? p->tp.unit : 1;
         unit->n_trainable += p->trainable;

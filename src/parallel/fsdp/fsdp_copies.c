@@ -5,11 +5,15 @@
 
 enum { PIECE = 1 << 20 }; /* elements of a message */
 
-static tess_status transfer(tess_fsdp *fsdp, const tess_shard *shard, tess_team *team, int peer, uint32_t tag,
-                            bool sends)
+static tess_status transfer(tess_fsdp *fsdp, int index, tess_team *team, int peer, uint32_t tag, bool sends,
+                            tess_shard *shard)
 {
-    const size_t all = (size_t)tess_shard_count(shard);
     tess_stream *stream;
+    const tess_page_use use = sends ? TESS_PAGE_READ : TESS_PAGE_UPDATE;
+    tess_fsdp_master_fetch(fsdp->params[index].unit, use);
+    TESS_TRY(tess_fsdp_master_wait(fsdp->params[index].unit, use));
+    TESS_TRY(tess_fsdp_shard_in_place(fsdp, index, shard));
+    const size_t all = (size_t)tess_shard_count(shard);
     TESS_TRY(tess_fsdp_stream(&fsdp->place, &stream));
     TESS_TRY(tess_stream_synchronize(stream));
     for (size_t at = 0; at < all; at += PIECE) {
@@ -34,8 +38,9 @@ tess_status tess_fsdp_send_weights(tess_fsdp *fsdp, int index, tess_team *team, 
 {
     tess_shard shard;
     TESS_TRY(check_movable(fsdp, index));
-    TESS_TRY(tess_fsdp_shard_in_place(fsdp, index, &shard));
-    return transfer(fsdp, &shard, team, to, tag, true);
+    TESS_TRY(transfer(fsdp, index, team, to, tag, true, &shard));
+    tess_fsdp_master_release(fsdp->params[index].unit);
+    return TESS_OK;
 }
 
 /* Writes the rounded rows into a gathered copy that persists, as an update does. */
@@ -53,8 +58,8 @@ tess_status tess_fsdp_receive_weights(tess_fsdp *fsdp, int index, tess_team *tea
     tess_shard shard;
     TESS_TRY(check_movable(fsdp, index));
     TESS_TRY(tess_fsdp_update_begin(fsdp));
-    TESS_TRY(tess_fsdp_shard_in_place(fsdp, index, &shard));
-    TESS_TRY(transfer(fsdp, &shard, team, from, tag, false));
+    TESS_TRY(transfer(fsdp, index, team, from, tag, false, &shard));
     TESS_TRY(round_into_copy(fsdp, index, &shard));
+    tess_fsdp_master_release(fsdp->params[index].unit);
     return tess_fsdp_update_end(fsdp);
 }

@@ -25,11 +25,10 @@
  * - fsdp_matrices.c: whole matrices, for optimizers that need them
  * - fsdp_norm.c: the exact gradient norm
  * - fsdp_cut_rows.c: norms of rows whose columns are split over ranks
- * - fsdp_paging.c: state on disk: fetched before use, released after
+ * - fsdp_homes.c: state at its home: brought before use, let go after
  * - fsdp_clock.c: phases, waits, bytes
  * - fsdp_memory.c: memory that peers can read, and memory that outlives the rank
  * - fsdp_persist.c: notes which of the outliving memory is the finished gradient
- * - fsdp_mirror.c: the host's copies of state in device memory
  * - fsdp_replicas.c: finds memory that is equal on several ranks
  * - bad_gradient.c: which rank's gradient was not finite
  *
@@ -56,9 +55,8 @@
 #define TESS_PARALLEL_FSDP_FSDP_IMPL_H
 
 #include "base/core/exact_sum.h"
-#include "base/mem/pager.h"
 #include "comm/leaf_sum.h"
-#include "device/device.h"
+#include "device/home/home.h"
 #include "mesh/shares.h"
 #include "parallel/fsdp/fsdp_offload.h"
 #include "parallel/fsdp/fsdp_topology.h"
@@ -87,7 +85,6 @@ typedef struct tess_fsdp_param {
 typedef struct tess_fsdp_stamp tess_fsdp_stamp;
 typedef struct tess_fsdp_way tess_fsdp_way;
 typedef struct tess_fsdp_exchange tess_fsdp_exchange;
-typedef struct tess_fsdp_mirror tess_fsdp_mirror;
 
 /* Memory of one gathered copy, shared by the ranks of the shard team on this host. */
 typedef struct tess_fsdp_slot {
@@ -175,6 +172,7 @@ typedef struct tess_fsdp_reduction {
     uint64_t number;         /* the first one's number among the shard team's collectives */
     int micro;               /* local micro-batch that is reduced */
     tess_leaf_step step; /* the sum over the shards, or then over the replicas, which becomes one leaf; y NULL: none */
+    float *sum;          /* the counter's memory for this leaf, at home */
 } tess_fsdp_reduction;
 
 /* Partial sums of leaves: a binary counter with its memory and the additions that are due (fsdp_sums.c). */
@@ -199,9 +197,9 @@ struct tess_unit {
 
     tess_fsdp_layout layout;
     float *master;
-    bool master_shown; /* the shard team can read the master weights */
-    uint8_t *codes;    /* own rows in the form in which they are gathered; with one shard, the gathered copy */
-    bool codes_fresh;  /* the codes match the weights */
+    bool shard_shown; /* the shard team can read what gathers read of this rank */
+    uint8_t *codes;   /* own rows in the form in which they are gathered; with one shard, the gathered copy */
+    bool codes_fresh; /* the codes match the weights */
     tess_fsdp_stash stash;
     tess_fsdp_slot *slot;
     tess_fsdp_uses uses;
@@ -214,9 +212,8 @@ struct tess_unit {
     float *in_place; /* the accumulator that is written instead of a window until the last pass's backward, or NULL */
     tess_fsdp_reduction reduction;
     tess_fsdp_sums sums;
-    float *total;         /* the step's gradient, after step_end */
-    float *gradient;      /* the whole gradient, if other ranks sum parts of it; else NULL */
-    float *gradient_copy; /* copy of the finished gradient on the host; NULL: never asked for */
+    float *total;    /* the step's gradient, after step_end */
+    float *gradient; /* the whole gradient, if other ranks sum parts of it; else NULL */
 };
 
 typedef enum tess_fsdp_state { TESS_FSDP_BUILDING, TESS_FSDP_IDLE, TESS_FSDP_STEP } tess_fsdp_state;
@@ -302,13 +299,12 @@ struct tess_fsdp {
     tess_fsdp_policy policy;
     const tess_wire_form *reduce_form; /* gradients travel in it */
     int64_t step_size;                 /* expected micro-batches of a step, over all ranks */
-    unsigned on_disk;                  /* pools that are kept on disk: 1 << tess_pool */
+    unsigned on_disk;                  /* pools that are kept on disk, or away from the device: 1 << tess_pool */
     tess_fsdp_family **families;
     int n_families;
-    int32_t *persist_totals;  /* (n_units) the accumulator that holds a unit's sum, by name; NULL: not noted */
-    tess_fsdp_mirror *mirror; /* copies of a device's shards; NULL: no device */
-    double *row_sums;         /* (n_rows) in the device's memory, for the norm; NULL: not yet */
-    tess_pager *pager;        /* NULL: no state is on disk */
+    int32_t *persist_totals; /* (n_units) the accumulator that holds a unit's sum, by name; NULL: not noted */
+    tess_home *home;         /* home of weights, sums and moments; NULL: before materialize */
+    double *row_sums;        /* (n_rows) in the device's memory, for the norm; NULL: not yet */
 
     tess_unit **units;
     int n_units, n_params;
@@ -341,6 +337,13 @@ struct tess_fsdp {
 static inline bool tess_fsdp_is_on_disk(const tess_fsdp *fsdp, tess_pool pool)
 {
     return fsdp->on_disk >> pool & 1;
+}
+
+/* Whether peers read codes in a device's memory, because the master weights are away from it. */
+static inline bool tess_fsdp_gathers_codes(const tess_fsdp_family *family)
+{
+    return family->fsdp->place.device != NULL && tess_fsdp_is_on_disk(family->fsdp, TESS_POOL_PARAMS) &&
+           family->teams.n_shards > 1 && !family->facts.direct;
 }
 
 /* Whether each unit has a window of its own, through the whole micro-batch. */
@@ -479,35 +482,31 @@ void tess_fsdp_free(const tess_fsdp_place *place, float *memory);
 tess_status tess_fsdp_show(tess_fsdp_family *family, tess_team *team, float *memory, size_t elements, const char *what);
 void tess_fsdp_hide(tess_fsdp_family *family, tess_team *team, float *memory);
 
-/* Allocates float32 arrays of a unit in named memory, or in device memory. The name is made of `what` and `number`
- * (-1: no number). */
+/* Allocates float32 arrays of a unit at their home. The name is made of `what` and `number` (-1: no number). */
 tess_status tess_fsdp_persist_alloc(tess_unit *unit, tess_pool pool, const char *what, int number, size_t elements,
                                     float **out, bool *found);
-void tess_fsdp_persist_free(tess_unit *unit, tess_pool pool, size_t elements, float *memory);
+void tess_fsdp_persist_free(const tess_unit *unit, float *memory);
 
-/* fsdp_paging.c: the pager's fetch, wait and release for the master weights, for the sums that steps touch and for
- * the finished gradient. They do nothing for state that is in memory. */
+/* Shows what other ranks read of this rank's shard, and hides it. Collective over the shard team and the replicas. */
+tess_status tess_fsdp_show_shard(tess_unit *unit);
+void tess_fsdp_hide_shard(tess_unit *unit);
+
+/* fsdp_homes.c: bring, wait for and let go master weights, the sums that steps touch, and the finished gradient. For
+ * state that computations find at home they do nothing. sums_here brings and waits, and sets the steps' pointers to
+ * addresses for computations; sum_at returns that of a sum that is here. */
+tess_status tess_fsdp_home_open(tess_fsdp *fsdp);
 void tess_fsdp_master_fetch(const tess_unit *unit, tess_page_use use);
-tess_status tess_fsdp_master_wait(const tess_unit *unit);
-void tess_fsdp_master_release(const tess_unit *unit);
+tess_status tess_fsdp_master_wait(tess_unit *unit, tess_page_use use);
+void tess_fsdp_master_release(tess_unit *unit);
 void tess_fsdp_sums_fetch(const tess_unit *unit, const tess_leaf_step *steps, int n_steps);
-tess_status tess_fsdp_sums_here(const tess_unit *unit, const tess_leaf_step *steps, int n_steps); /* fetch and wait */
-void tess_fsdp_sums_release(const tess_unit *unit);                                               /* all of the unit */
-void tess_fsdp_gradient_fetch(const tess_unit *unit, tess_page_use use);
-tess_status tess_fsdp_gradient_wait(const tess_unit *unit);
-void tess_fsdp_gradient_release(const tess_unit *unit);
-
-/* fsdp_mirror.c: copies of device memory on the host. Call `open` once, then add a block for each unit (*found: a
- * predecessor has left it) and one for the optimizer. `master` returns the copy that the host reads and writes.
- * `refresh` brings it up to date. `outdate` says that the device's memory is about to change. All but the first
- * three do nothing without a device. */
-tess_status tess_fsdp_mirror_open(tess_fsdp *fsdp);
-tess_status tess_fsdp_mirror_unit(const tess_unit *unit, bool *found);
-float *tess_fsdp_mirror_master(const tess_unit *unit);
-tess_status tess_fsdp_mirror_optimizer(tess_fsdp *fsdp, tess_optimizer *optimizer);
-tess_status tess_fsdp_mirror_refresh(tess_fsdp *fsdp);
-tess_status tess_fsdp_mirror_outdate(tess_fsdp *fsdp);
-void tess_fsdp_mirror_close(tess_fsdp *fsdp);
+tess_status tess_fsdp_sums_here(const tess_unit *unit, tess_leaf_step *steps, int n_steps);
+float *tess_fsdp_sum_at(const tess_unit *unit, float *sum);
+void tess_fsdp_sums_release(const tess_unit *unit); /* all of the unit */
+void tess_fsdp_gradient_fetch(tess_unit *unit, tess_page_use use);
+tess_status tess_fsdp_gradient_wait(tess_unit *unit, tess_page_use use);
+void tess_fsdp_gradient_release(tess_unit *unit);
+/* Returns the host's memory of a block of state. */
+float *tess_fsdp_host_copy(const tess_fsdp *fsdp, const float *state);
 
 /* fsdp_persist.c: notes where the sums are, once they are complete. */
 tess_status tess_fsdp_persist_note_totals(tess_fsdp *fsdp);

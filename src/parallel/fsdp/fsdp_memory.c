@@ -1,14 +1,12 @@
 /* Memory of fsdp. Gathered copies and gradient windows are shared with the peers. A rank without peers uses private
  * memory, because systems give huge pages to private memory far sooner than to shared memory; the first touch then
- * takes a third of the time. Weights and sums of gradients have names; if there is a store, they outlive the process.
- * With a device, all of this memory is on the device and ends with the process; copies that outlive it are in
- * fsdp_mirror.c. Every rank then has gathered copies of its own, and memory that collectives read is opened to the
- * peers (comm/device_windows.h). */
+ * takes a third of the time. With a device, this memory is on the device: every rank then has gathered copies of its
+ * own, and memory that collectives read is opened to the peers (comm/device_windows.h). Weights and sums of gradients
+ * have a home (device/home/home.h). */
 #include "parallel/fsdp/fsdp_impl.h"
 
 #include <stdio.h>
 
-#include "base/mem/named.h"
 #include "comm/device_windows.h"
 
 /* Returns the ranks that share gathered copies if they are on one host. Groups gather at different times, so each
@@ -95,33 +93,62 @@ tess_status tess_fsdp_persist_alloc(tess_unit *unit, tess_pool pool, const char 
 {
     char name[112];
     size_t bytes;
+    tess_home_block *block;
     TESS_CHECK(!__builtin_mul_overflow(elements, sizeof(float), &bytes), TESS_E_NOMEM, "unit '%s': too many elements",
                unit->name);
     if (number >= 0)
         snprintf(name, sizeof(name), "%s %d of %s", what, number, unit->name);
     else
         snprintf(name, sizeof(name), "%s of %s", what, unit->name);
-    *found = false;
-    if (unit->fsdp->place.device != NULL)
-        return tess_device_alloc(unit->fsdp->place.device, pool, bytes, name, (void **)out);
-    if (unit->fsdp->place.is_private)
-        return tess_mem_alloc_private(unit->fsdp->place.mem, pool, name, bytes, (void **)out);
-    return tess_mem_alloc_named(unit->fsdp->place.mem, pool, name, bytes, (void **)out, found);
+    TESS_TRY(tess_home_alloc(unit->fsdp->home, pool, pool == TESS_POOL_PARAMS, bytes, name, &block, found));
+    *out = block->at;
+    return TESS_OK;
 }
 
-void tess_fsdp_persist_free(tess_unit *unit, tess_pool pool, size_t elements, float *memory)
+void tess_fsdp_persist_free(const tess_unit *unit, float *memory)
 {
-    if (unit->fsdp->place.device != NULL)
-        tess_device_free(unit->fsdp->place.device, memory);
-    else if (unit->fsdp->place.is_private)
-        tess_mem_free_private(unit->fsdp->place.mem, pool, elements * sizeof(float), memory);
-    else
-        tess_mem_free_named(unit->fsdp->place.mem, pool, elements * sizeof(float), memory);
+    tess_home_free(unit->fsdp->home, tess_home_find(unit->fsdp->home, memory));
 }
 
 static size_t codes_elements(const tess_unit *unit)
 {
     return (unit->layout.codes_bytes + sizeof(float) - 1) / sizeof(float);
+}
+
+/* Returns the memory that gathers read of this rank: the codes of the unit, or its master weights. NULL: gathers do not
+ * read masters that are away from the device. */
+static float *shard_of(const tess_unit *unit)
+{
+    if (unit->layout.coded)
+        return (float *)(void *)unit->codes;
+    return tess_home_is_away(unit->fsdp->home, TESS_POOL_PARAMS) ? NULL : unit->master;
+}
+
+/* The replicas read the sum over a replica's shards. */
+static bool shows_gradient(const tess_unit *unit)
+{
+    return unit->family->facts.divides && !tess_home_is_away(unit->fsdp->home, TESS_POOL_GRADS);
+}
+
+tess_status tess_fsdp_show_shard(tess_unit *unit)
+{
+    tess_fsdp_family *family = unit->family;
+    const size_t elements = unit->layout.coded ? codes_elements(unit) : unit->layout.master_elements;
+    if (shard_of(unit) != NULL)
+        TESS_TRY(tess_fsdp_show(family, family->teams.shard_team, shard_of(unit), elements, "shard of a unit"));
+    unit->shard_shown = true;
+    return shows_gradient(unit) ? tess_fsdp_show(family, family->teams.replicate_team, unit->gradient,
+                                                 unit->layout.gradient_elements, "gradient of shards")
+                                : TESS_OK;
+}
+
+void tess_fsdp_hide_shard(tess_unit *unit)
+{
+    if (unit->shard_shown && shard_of(unit) != NULL)
+        tess_fsdp_hide(unit->family, unit->family->teams.shard_team, shard_of(unit));
+    if (unit->shard_shown && shows_gradient(unit))
+        tess_fsdp_hide(unit->family, unit->family->teams.replicate_team, unit->gradient);
+    unit->shard_shown = false;
 }
 
 /* The codes of a unit with narrow parameters are in named memory, like master weights, because they are the only
@@ -142,7 +169,7 @@ void tess_fsdp_codes_free(tess_unit *unit)
 {
     float *codes = (float *)(void *)unit->codes;
     if (unit->layout.narrow)
-        tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, codes_elements(unit), codes);
+        tess_fsdp_persist_free(unit, codes);
     else
         tess_fsdp_free(&unit->fsdp->place, codes);
     unit->codes = NULL;

@@ -73,7 +73,10 @@ static tess_status enqueue_rows(const tess_fsdp *fsdp, double *sums, int64_t *n)
     *n = 0;
     for (int i = 0; i < fsdp->n_params; i++) {
         const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, i);
+        tess_unit *unit = fsdp->params[i].unit;
         held_rows rows;
+        if (sums != NULL && fsdp->params[i].index == 0)
+            TESS_TRY(tess_fsdp_gradient_wait(unit, TESS_PAGE_READ));
         TESS_TRY(rows_of(fsdp, i, &rows));
         if (sums != NULL && rows.n > 0)
             TESS_TRY_CTX(
@@ -81,6 +84,8 @@ static tess_status enqueue_rows(const tess_fsdp *fsdp, double *sums, int64_t *n)
                     ->row_sumsq(fsdp->place.stream,
                                 &(tess_row_sumsq_args){.x = rows.data, .out = sums + *n, .rows = rows.n, .C = p->row}),
                 "grad_norm: '%s'", p->name);
+        if (sums != NULL && fsdp->params[i].index == unit->n_params - 1)
+            tess_fsdp_gradient_release(unit);
         *n += rows.n;
     }
     return TESS_OK;
@@ -120,6 +125,7 @@ static tess_status add_cut_rows(tess_fsdp *fsdp, int index, const tess_fsdp_para
 {
     const float *rows;
     float *seen;
+    TESS_TRY(tess_fsdp_gradient_wait(fsdp->params[index].unit, TESS_PAGE_READ));
     TESS_TRY(cut_rows_of(fsdp, index, &rows));
     size_t n = rows != NULL ? (size_t)(p->primary.size[0] * p->row) : 0;
     TESS_TRY(
@@ -127,6 +133,7 @@ static tess_status add_cut_rows(tess_fsdp *fsdp, int index, const tess_fsdp_para
     tess_status status = n > 0 ? tess_fetch(fsdp->place.stream, seen, rows, n * sizeof(float)) : TESS_OK;
     if (status == TESS_OK)
         status = tess_fsdp_add_cut_rows(fsdp, p, seen, sum);
+    tess_fsdp_gradient_release(fsdp->params[index].unit);
     tess_mem_free(fsdp->place.mem, seen);
     return status;
 }
@@ -162,7 +169,7 @@ static tess_status add_all(tess_fsdp *fsdp, tess_stream *stream, tess_exact_sum 
     for (int u = 0; u < fsdp->n_units; u++)
         tess_fsdp_gradient_fetch(fsdp->units[u], TESS_PAGE_READ);
     for (int u = 0, i = 0; u < fsdp->n_units; u++) {
-        TESS_TRY(tess_fsdp_gradient_wait(fsdp->units[u]));
+        TESS_TRY(tess_fsdp_gradient_wait(fsdp->units[u], TESS_PAGE_READ));
         for (int end = i + fsdp->units[u]->n_params; i < end; i++)
             TESS_TRY(add_shard(fsdp, stream, i, sum));
         tess_fsdp_gradient_release(fsdp->units[u]);

@@ -19,7 +19,7 @@ float *tess_fsdp_gradient(const tess_unit *unit, const tess_fsdp_param *p)
     if (unit->scratch != NULL)
         return unit->scratch->staging + p->window_offset;
     if (unit->in_place != NULL)
-        return unit->in_place + p->accumulator_offset;
+        return tess_fsdp_sum_at(unit, unit->in_place) + p->accumulator_offset;
     return tess_fsdp_window_floats(unit->window) + p->window_offset;
 }
 
@@ -31,7 +31,7 @@ tess_status tess_fsdp_gradient_end(tess_unit *unit)
         return TESS_OK;
     TESS_TRY(tess_fsdp_stream(&unit->fsdp->place, &stream));
     if (unit->in_place != NULL) {
-        const tess_leaf_step sum = {.accumulate = true, .y = unit->in_place};
+        tess_leaf_step sum = {.accumulate = true, .y = unit->in_place};
         TESS_TRY(tess_fsdp_sums_here(unit, &sum, 1));
     }
     unit->scratch = NULL;

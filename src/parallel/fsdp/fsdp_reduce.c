@@ -69,7 +69,7 @@ static tess_status alone_begin(tess_unit *unit)
     if (!is_in_place(unit))
         return tess_fsdp_window_take(unit);
     unit->in_place = tess_leaf_unused(&unit->sums.counter);
-    const tess_leaf_step sum = {.y = unit->in_place};
+    tess_leaf_step sum = {.y = unit->in_place};
     return tess_fsdp_sums_here(unit, &sum, 1);
 }
 
@@ -77,7 +77,7 @@ static tess_status alone_begin(tess_unit *unit)
 static tess_status sum_window(tess_unit *unit)
 {
     const tess_wire_form *form = unit->fsdp->reduce_form;
-    const tess_leaf_step *step = unit->sums.steps;
+    tess_leaf_step *step = unit->sums.steps;
     tess_stream *stream = NULL;
     TESS_TRY(tess_fsdp_stream(&unit->fsdp->place, &stream));
     push(unit);
@@ -163,11 +163,15 @@ static tess_status replicas_send(tess_unit *unit)
 {
     tess_fsdp *fsdp = unit->fsdp;
     const bool divides = unit->family->facts.divides;
-    float *sum = divides ? unit->gradient : tess_leaf_unused(&unit->sums.counter);
-    unit->reduction.step = (tess_leaf_step){.n = unit->family->teams.n_shards, .y = sum};
-    if (divides)
+    tess_fsdp_reduction *r = &unit->reduction;
+    if (divides) {
         tess_fsdp_gradient_fetch(unit, TESS_PAGE_OVERWRITE);
-    TESS_TRY(divides ? tess_fsdp_gradient_wait(unit) : tess_fsdp_sums_here(unit, &unit->reduction.step, 1));
+        TESS_TRY(tess_fsdp_gradient_wait(unit, TESS_PAGE_OVERWRITE));
+    }
+    r->sum = divides ? NULL : tess_leaf_unused(&unit->sums.counter);
+    r->step = (tess_leaf_step){.n = unit->family->teams.n_shards, .y = divides ? unit->gradient : r->sum};
+    if (!divides)
+        TESS_TRY(tess_fsdp_sums_here(unit, &r->step, 1));
     TESS_TRY(send(unit, &unit->reduction.step, 1));
     TESS_TRY(tess_fsdp_reduce_flush(fsdp));
     fsdp->last_reduced = unit;
@@ -185,7 +189,8 @@ static tess_status replicas_combine(tess_unit *unit)
         return TESS_OK;
     tess_team_label(team, unit->label, unit->number);
     if (unit->family->facts.divides) {
-        r->step = (tess_leaf_step){.n = unit->family->teams.n_replicas, .y = tess_leaf_unused(&unit->sums.counter)};
+        r->sum = tess_leaf_unused(&unit->sums.counter);
+        r->step = (tess_leaf_step){.n = unit->family->teams.n_replicas, .y = r->sum};
         status = tess_fsdp_sums_here(unit, &r->step, 1);
         if (status == TESS_OK)
             status = tess_reduce_scatter_leaves(team, sum, TESS_F32, &r->step, 1, unit->layout.gradient_pieces, 1,
@@ -203,7 +208,7 @@ static tess_status replicas_finish(tess_unit *unit)
     if (unit->reduction.replica_work != NULL) {
         TESS_TRY_CTX(tess_work_wait(&unit->reduction.replica_work, 0), "gradients of unit '%s' over the replicas",
                      unit->name);
-        tess_fsdp_sums_place(&unit->sums, unit->reduction.step.y);
+        tess_fsdp_sums_place(&unit->sums, unit->reduction.sum);
         unit->reduction.step.y = NULL;
         if (unit->family->facts.divides)
             tess_fsdp_gradient_release(unit);
@@ -281,13 +286,13 @@ static tess_status gather_gradient(tess_unit *unit)
     tess_fsdp_family *family = unit->family;
     const bool divides = family->facts.divides;
     tess_team *team = divides ? family->teams.replicate_team : family->teams.shard_team;
-    const tess_leaf_step total = {.accumulate = true, .y = unit->total};
+    tess_leaf_step total = {.accumulate = true, .y = unit->total};
     tess_fsdp_gradient_fetch(unit, TESS_PAGE_OVERWRITE);
     TESS_TRY(tess_fsdp_sums_here(unit, &total, 1));
-    TESS_TRY(tess_fsdp_gradient_wait(unit));
+    TESS_TRY(tess_fsdp_gradient_wait(unit, TESS_PAGE_OVERWRITE));
     tess_team_label(team, unit->label, unit->number);
     tess_status status =
-        tess_all_gather_pieces(team, unit->total, TESS_F32, unit->gradient, TESS_F32, unit->layout.gradient_pieces,
+        tess_all_gather_pieces(team, total.y, TESS_F32, unit->gradient, TESS_F32, unit->layout.gradient_pieces,
                                (size_t)unit->layout.n_gradient_pieces, NULL);
     tess_team_label(team, NULL, -1);
     TESS_TRY_CTX(status, "gradients of unit '%s'", unit->name);

@@ -38,55 +38,52 @@ static int64_t first_difference(const char *a, const char *b, int64_t n, size_t 
     return i;
 }
 
-/* Searches on the host, a row at a time. A row may consist of codes. */
-static tess_status find_in_rows(tess_fsdp *fsdp, const tess_unit *unit, const tess_fsdp_param *p, const float *master,
-                                const char *copy, int64_t *found)
-{
-    size_t bytes = tess_fsdp_row_bytes(p), size = tess_dtype_size(p->form->moves);
-    char *row = NULL;
-    TESS_TRY(tess_mem_alloc(fsdp->place.mem, TESS_POOL_MISC, bytes, "a row", (void **)&row));
-    tess_status status = TESS_OK;
-    for (int64_t r = 0; r < p->own.size[0] && *found < 0 && status == TESS_OK; r++) {
-        if (p->narrow)
-            memcpy(row, unit->codes + p->codes_at + (size_t)r * bytes, bytes);
-        else
-            status = tess_fsdp_convert_rows(&fsdp->place, p, master + r * p->row, 1, row);
-        int64_t at = first_difference(copy + (size_t)r * bytes, row, (int64_t)(bytes / size), size);
-        if (status == TESS_OK && at >= 0)
-            *found = r * p->row + (p->form->element != NULL ? p->form->element(p->row, at) : at);
-    }
-    tess_mem_free(fsdp->place.mem, row);
-    return status;
-}
+/* A search compares the rows of a parameter in a gathered copy with its weights, converted again. */
+typedef struct row_search {
+    const tess_unit *unit;
+    const tess_fsdp_param *p;
+    const float *master;
+    const char *copy;
+    float *room;   /* converted rows, in the memory in which the copy is */
+    char *seen[2]; /* the host's copies of both, if that is a device's memory */
+} row_search;
 
-/* Searches on a device, a block at a time. */
-enum { AT_ONCE = 8192 };
-
-/* `room` is device memory. */
-static tess_status compare_blocks(tess_stream *stream, const tess_wire_form *form, const float *master,
-                                  const char *copy, int64_t n, void *room, int64_t *found)
+/* Compares rows [r, r + n). */
+static tess_status compare_rows(tess_stream *stream, const row_search *x, int64_t r, int64_t n, int64_t *found)
 {
-    const size_t size = tess_dtype_size(form->moves);
-    char rounded[AT_ONCE * sizeof(float)], copied[AT_ONCE * sizeof(float)];
-    for (int64_t begin = 0; begin < n && *found < 0; begin += AT_ONCE) {
-        int64_t now = n - begin < AT_ONCE ? n - begin : AT_ONCE;
-        const void *seen;
-        TESS_TRY(form->encode(form, stream, master + begin, 1, now, room));
-        TESS_TRY(tess_fetch(stream, rounded, room, (size_t)now * size));
-        TESS_TRY(tess_view(stream, copy + (size_t)begin * size, (size_t)now * size, copied, &seen));
-        int64_t at = first_difference(seen, rounded, now, size);
-        *found = at >= 0 ? begin + at : -1;
+    const tess_fsdp_param *p = x->p;
+    const size_t bytes = tess_fsdp_row_bytes(p), size = tess_dtype_size(p->form->moves);
+    const void *converted = x->room, *want, *got;
+    if (p->narrow)
+        converted = x->unit->codes + p->codes_at + (size_t)r * bytes;
+    else
+        TESS_TRY(tess_fsdp_convert_rows(&x->unit->fsdp->place, p, x->master + r * p->row, n, x->room));
+    TESS_TRY(tess_view(stream, converted, (size_t)n * bytes, x->seen[0], &want));
+    TESS_TRY(tess_view(stream, x->copy + (size_t)r * bytes, (size_t)n * bytes, x->seen[1], &got));
+    for (int64_t i = 0; i < n && *found < 0; i++) {
+        const size_t row = (size_t)i * bytes;
+        int64_t at = first_difference((const char *)got + row, (const char *)want + row, (int64_t)(bytes / size), size);
+        if (at >= 0)
+            *found = (r + i) * p->row + (p->form->element != NULL ? p->form->element(p->row, at) : at);
     }
     return TESS_OK;
 }
 
-static tess_status find_in_blocks(tess_fsdp_place *place, const tess_wire_form *form, const float *master,
-                                  const char *copy, int64_t n, int64_t *found)
+static tess_status find_in_rows(tess_fsdp_place *place, tess_stream *stream, row_search *x, int64_t *found)
 {
-    float *room;
-    TESS_TRY(tess_fsdp_alloc(place, TESS_POOL_MISC, AT_ONCE, "rounded weights", &room));
-    tess_status status = compare_blocks(place->stream, form, master, copy, n, room, found);
-    tess_fsdp_free(place, room);
+    enum { BYTES = 1 << 16 };
+    const size_t bytes = tess_fsdp_row_bytes(x->p), all = bytes < BYTES ? BYTES / bytes * bytes : bytes;
+    const int64_t n = x->p->own.size[0], at_once = (int64_t)(all / bytes);
+    tess_status status;
+    TESS_GOTO(tess_fsdp_alloc(place, TESS_POOL_MISC, all / sizeof(float) + 1, "rounded weights", &x->room), done);
+    for (int k = 0; k < 2 && place->device != NULL; k++)
+        TESS_GOTO(tess_mem_alloc(place->mem, TESS_POOL_MISC, all, "rows", (void **)&x->seen[k]), done);
+    for (int64_t r = 0; r < n && *found < 0; r += at_once)
+        TESS_GOTO(compare_rows(stream, x, r, n - r < at_once ? n - r : at_once, found), done);
+done:
+    tess_mem_free(place->mem, x->seen[0]);
+    tess_mem_free(place->mem, x->seen[1]);
+    tess_fsdp_free(place, x->room);
     return status;
 }
 
@@ -95,17 +92,20 @@ tess_status tess_fsdp_copy_differs(tess_fsdp *fsdp, int index, int64_t *at)
     *at = -1;
     TESS_CHECK(tess_fsdp_has_param(fsdp, index), TESS_E_INVALID, "fsdp: parameter %d of %d", index, fsdp->n_params);
     TESS_CHECK(fsdp->state != TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: copy_differs %d before materialize", index);
-    const tess_unit *unit = fsdp->params[index].unit;
+    tess_unit *unit = fsdp->params[index].unit;
     const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, index);
     const char *copy = own_rows_of_copy(unit, p);
-    const float *master = unit->master + p->master_offset + (p->own.begin[0] - p->held.begin[0]) * p->row;
     int64_t n = copy != NULL ? p->own.size[0] * p->row : 0, found = -1;
     tess_stream *stream = NULL;
     if (n == 0)
         return TESS_OK;
     TESS_TRY(tess_fsdp_stream(&fsdp->place, &stream));
-    tess_status status = fsdp->place.device != NULL ? find_in_blocks(&fsdp->place, p->form, master, copy, n, &found)
-                                                    : find_in_rows(fsdp, unit, p, master, copy, &found);
+    tess_fsdp_master_fetch(unit, TESS_PAGE_READ);
+    TESS_TRY(tess_fsdp_master_wait(unit, TESS_PAGE_READ));
+    row_search x = {.unit = unit, .p = p, .copy = copy};
+    x.master = unit->master + p->master_offset + (p->own.begin[0] - p->held.begin[0]) * p->row;
+    tess_status status = find_in_rows(&fsdp->place, stream, &x, &found);
+    tess_fsdp_master_release(unit);
     *at = status == TESS_OK && found >= 0 ? tess_fsdp_element(p, &p->own, found) : -1;
     return status;
 }

@@ -186,12 +186,13 @@ tess_status tess_fsdp_params_changed(tess_fsdp *fsdp)
 tess_status tess_fsdp_update_begin(tess_fsdp *fsdp)
 {
     TESS_TRY(check_idle(fsdp, "update_begin"));
-    TESS_TRY(tess_fsdp_mirror_outdate(fsdp));
+    TESS_TRY(tess_home_update_begin(fsdp->home));
     return tess_fsdp_slots_update(fsdp);
 }
 
 tess_status tess_fsdp_update_end(tess_fsdp *fsdp)
 {
     TESS_TRY(check_idle(fsdp, "update_end"));
+    TESS_TRY(tess_home_update_end(fsdp->home));
     return tess_fsdp_slots_updated(fsdp);
 }

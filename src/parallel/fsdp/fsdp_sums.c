@@ -8,6 +8,9 @@
  * no other rank reads it. */
 static tess_team *reader_of_sums(const tess_fsdp_family *family)
 {
+    if (family->fsdp->place.device != NULL &&
+        tess_fsdp_is_on_disk(family->fsdp, TESS_POOL_GRADS)) /* they go through the host */
+        return NULL;
     return family->teams.n_replicas > 1 ? family->teams.replicate_team
            : family->facts.replicated   ? family->teams.shard_team
                                         : NULL;
@@ -22,7 +25,7 @@ static tess_status add_accumulator(tess_unit *unit, int k)
     tess_status status =
         reader != NULL ? tess_fsdp_show(unit->family, reader, *sum, unit->sums.elements, "sum of gradients") : TESS_OK;
     if (status != TESS_OK)
-        tess_fsdp_persist_free(unit, TESS_POOL_GRADS, unit->sums.elements, *sum);
+        tess_fsdp_persist_free(unit, *sum);
     return status;
 }
 
@@ -33,7 +36,7 @@ void tess_fsdp_sums_free(tess_unit *unit)
     for (int k = 0; k < unit->sums.counter.n_memory; k++) {
         if (reader != NULL)
             tess_fsdp_hide(unit->family, reader, unit->sums.memory[k]);
-        tess_fsdp_persist_free(unit, TESS_POOL_GRADS, unit->sums.elements, unit->sums.memory[k]);
+        tess_fsdp_persist_free(unit, unit->sums.memory[k]);
     }
     tess_mem_free(mem, unit->sums.memory);
 }

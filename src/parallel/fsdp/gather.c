@@ -69,7 +69,7 @@ static tess_status issue(tess_unit *unit, tess_fsdp_slot *slot)
     const bool reads_masters = converts(unit);
     if (reads_masters) {
         tess_fsdp_master_fetch(unit, TESS_PAGE_READ);
-        TESS_TRY(tess_fsdp_master_wait(unit));
+        TESS_TRY(tess_fsdp_master_wait(unit, TESS_PAGE_READ));
     }
     TESS_TRY_CTX(fill_copy(unit, slot), "gather of unit '%s'", unit->name);
     if (reads_masters)
@@ -127,12 +127,12 @@ static tess_status remember(const tess_unit *unit, tess_fsdp_use use)
 static tess_status hold_master(tess_unit *unit, tess_fsdp_use use)
 {
     tess_fsdp *fsdp = unit->fsdp;
-    if (fsdp->pager == NULL)
+    if (!tess_fsdp_is_on_disk(fsdp, TESS_POOL_PARAMS) && !tess_fsdp_is_on_disk(fsdp, TESS_POOL_GRADS))
         return TESS_OK;
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_GATHER);
     tess_fsdp_master_fetch(unit, TESS_PAGE_READ);
     TESS_TRY(remember(unit, use));
-    TESS_TRY_CTX(tess_fsdp_master_wait(unit), "unit '%s'", unit->name);
+    TESS_TRY_CTX(tess_fsdp_master_wait(unit, TESS_PAGE_READ), "unit '%s'", unit->name);
     tess_phase_switch(fsdp->clock, phase);
     return TESS_OK;
 }
@@ -146,7 +146,7 @@ static tess_status make_codes(tess_unit *unit, tess_fsdp_use use)
     if (converts(unit)) {
         fsdp->traffic.gathered_bytes += gathered_bytes(unit);
         tess_fsdp_master_fetch(unit, TESS_PAGE_READ);
-        TESS_TRY(tess_fsdp_master_wait(unit));
+        TESS_TRY(tess_fsdp_master_wait(unit, TESS_PAGE_READ));
         TESS_TRY_CTX(tess_fsdp_codes_refresh(unit), "gather of unit '%s'", unit->name);
         tess_fsdp_master_release(unit);
     }

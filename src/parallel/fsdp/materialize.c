@@ -55,9 +55,12 @@ static tess_status agree_on_layout(const tess_fsdp *fsdp)
 
 static tess_status fill_unit(tess_unit *unit, tess_fill_fn fill, void *context)
 {
-    float *master = unit->fsdp->place.device != NULL ? tess_fsdp_mirror_master(unit) : unit->master;
-    tess_fsdp_master_fetch(unit, TESS_PAGE_OVERWRITE);
-    TESS_TRY(tess_fsdp_master_wait(unit));
+    const bool on_host = unit->fsdp->place.device == NULL;
+    float *master = tess_fsdp_host_copy(unit->fsdp, unit->master);
+    if (on_host) {
+        tess_fsdp_master_fetch(unit, TESS_PAGE_OVERWRITE);
+        TESS_TRY(tess_fsdp_master_wait(unit, TESS_PAGE_OVERWRITE));
+    }
     for (int i = 0; i < unit->n_params; i++) {
         const tess_fsdp_param *p = &unit->params[i];
         const tess_shape shape = tess_shape_atleast_1d(&p->shape);
@@ -67,14 +70,14 @@ static tess_status fill_unit(tess_unit *unit, tess_fill_fn fill, void *context)
             TESS_TRY_CTX(fill(context, p->name, &shape, &p->held, master + p->master_offset),
                          "materialize: parameter '%s'", p->name);
     }
-    tess_fsdp_master_release(unit);
+    if (on_host)
+        tess_fsdp_master_release(unit);
     return TESS_OK;
 }
 
 static tess_status alloc_and_fill(tess_fsdp *fsdp, tess_fill_fn fill, void *context)
 {
-    if (fsdp->place.device != NULL)
-        TESS_TRY(tess_fsdp_mirror_open(fsdp));
+    TESS_TRY(tess_fsdp_home_open(fsdp));
     for (int u = 0; u < fsdp->n_units; u++) {
         tess_unit *unit = fsdp->units[u];
         bool found, gradient_found;
@@ -84,35 +87,17 @@ static tess_status alloc_and_fill(tess_fsdp *fsdp, tess_fill_fn fill, void *cont
         if (tess_fsdp_gathers_gradient(unit->family))
             TESS_TRY(tess_fsdp_persist_alloc(unit, TESS_POOL_GRADS, "gradient", -1, unit->layout.gradient_elements,
                                              &unit->gradient, &gradient_found));
-        if (fsdp->place.device != NULL)
-            TESS_TRY(tess_fsdp_mirror_unit(unit, &found));
         if (!found)
             TESS_TRY(fill_unit(unit, fill, context));
     }
     return tess_fsdp_upload(fsdp);
 }
 
-static tess_status show_shards(tess_unit *unit)
-{
-    tess_fsdp_family *family = unit->family;
-    TESS_TRY(
-        tess_fsdp_show(family, family->teams.shard_team, unit->master, unit->layout.master_elements, "master weights"));
-    unit->master_shown = true;
-    return family->facts.divides ? tess_fsdp_show(family, family->teams.replicate_team, unit->gradient,
-                                                  unit->layout.gradient_elements, "gradient of shards")
-                                 : TESS_OK;
-}
-
 void tess_fsdp_shards_free(tess_unit *unit)
 {
-    tess_fsdp_family *family = unit->family;
-    if (unit->master_shown)
-        tess_fsdp_hide(family, family->teams.shard_team, unit->master);
-    if (unit->master_shown && family->facts.divides)
-        tess_fsdp_hide(family, family->teams.replicate_team, unit->gradient);
-    unit->master_shown = false;
-    tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, unit->layout.master_elements, unit->master);
-    tess_fsdp_persist_free(unit, TESS_POOL_GRADS, unit->layout.gradient_elements, unit->gradient);
+    tess_fsdp_hide_shard(unit);
+    tess_fsdp_persist_free(unit, unit->master);
+    tess_fsdp_persist_free(unit, unit->gradient);
     tess_fsdp_codes_free(unit);
     unit->master = unit->gradient = NULL;
 }
@@ -122,19 +107,18 @@ tess_status tess_fsdp_materialize(tess_fsdp *fsdp, tess_fill_fn fill, void *cont
     TESS_CHECK(fsdp->state == TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: materialize was called twice");
     TESS_CHECK(fsdp->n_units > 0, TESS_E_INVALID, "fsdp: materialize without units; call tess_fsdp_add_unit first");
     TESS_TRY(agree_on_layout(fsdp));
-    fsdp->pager = tess_mem_pager(fsdp->place.mem);
     tess_status status = tess_team_agree(fsdp->topology.model_team, tess_fsdp_stashes_alloc(fsdp));
     if (status == TESS_OK)
         status = tess_team_agree(fsdp->topology.model_team, alloc_and_fill(fsdp, fill, context));
     for (int u = 0; u < fsdp->n_units && status == TESS_OK; u++)
-        status = show_shards(fsdp->units[u]);
+        status = tess_fsdp_show_shard(fsdp->units[u]);
     for (int i = 0; i < fsdp->n_families && status == TESS_OK; i++)
         status = tess_fsdp_stamps_alloc(fsdp->families[i]);
     if (status != TESS_OK) { /* the caller may try again */
-        tess_fsdp_mirror_close(fsdp);
         tess_fsdp_stashes_free(fsdp);
         for (int u = 0; u < fsdp->n_units; u++)
             tess_fsdp_shards_free(fsdp->units[u]);
+        tess_home_destroy(&fsdp->home);
         return status;
     }
     fsdp->state = TESS_FSDP_IDLE;

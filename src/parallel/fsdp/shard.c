@@ -1,4 +1,5 @@
 /* Shards: the box of each parameter that this rank holds, for optimizers, checkpoints and norms. */
+#include "optim/optim_home.h"
 #include "parallel/fsdp/fsdp_impl.h"
 
 int tess_fsdp_shards(const tess_fsdp *fsdp)
@@ -37,12 +38,12 @@ tess_status tess_fsdp_shard(tess_fsdp *fsdp, int index, tess_shard *shard)
     TESS_TRY(tess_fsdp_shard_in_place(fsdp, index, shard));
     if (fsdp->place.device == NULL)
         return TESS_OK;
-    TESS_TRY(tess_fsdp_mirror_refresh(fsdp));
+    TESS_TRY(tess_home_refresh(fsdp->home));
     const tess_unit *unit = fsdp->params[index].unit;
     const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, index);
-    shard->master = tess_fsdp_mirror_master(unit) + p->master_offset;
+    shard->master = tess_fsdp_host_copy(fsdp, unit->master) + p->master_offset;
     if (shard->grad != NULL && fsdp->gradients_seen)
-        shard->grad = unit->gradient_copy + p->gradient_offset;
+        shard->grad = tess_fsdp_host_copy(fsdp, shard->grad - p->gradient_offset) + p->gradient_offset;
     return TESS_OK;
 }
 
@@ -101,10 +102,9 @@ tess_status tess_fsdp_optimizer_create(tess_fsdp *fsdp, const tess_optimizer_opt
     *optimizer = NULL;
     TESS_TRY(tess_fsdp_spans(fsdp, &spans));
     TESS_TRY(tess_fsdp_stream(&fsdp->place, &stream));
-    tess_optimizer_place place = {.stream = stream, .owner = fsdp, .is_private = fsdp->place.is_private};
+    tess_optimizer_place place = {.stream = stream, .owner = fsdp};
     TESS_TRY(tess_fsdp_exchange_matrices(fsdp, options, &place.exchange));
-    TESS_TRY(tess_optimizer_create_at(fsdp->place.mem, spans, fsdp->n_params, options, &place, optimizer));
-    return tess_fsdp_mirror_optimizer(fsdp, *optimizer);
+    return tess_optimizer_create_home(fsdp->home, fsdp->place.mem, spans, fsdp->n_params, options, &place, optimizer);
 }
 
 tess_status tess_fsdp_optimizer_step(tess_fsdp *fsdp, tess_optimizer *optimizer, int64_t step, float lr,

@@ -36,14 +36,13 @@ static tess_status sum_values(const tess_wire_form *form, tess_stream *stream, c
 static size_t fp8_bytes(const tess_wire_form *form, int64_t row)
 {
     (void)form;
-    return tess_fp8_row_bytes(row);
+    return (size_t)tess_fp8_row_bytes(row);
 }
 
 static tess_status encode_fp8(const tess_wire_form *form, tess_stream *stream, const float *rows, int64_t n,
                               int64_t row, void *to)
 {
-    tess_fp8_encode_rows(stream, rows, n, row, form->reads, to);
-    return TESS_OK;
+    return tess_fp8_encode_rows(stream, rows, n, row, form->reads, to);
 }
 
 /* A scale counts as the first element of its block. */

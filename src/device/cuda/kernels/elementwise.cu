@@ -176,6 +176,45 @@ static tess_status round_fp8(tess_stream *s, const tess_round_fp8_args *a)
     return TESS_CUDA_LAUNCH_OF(a->dtype, round_fp8_kernel, tess_cuda_blocks(n, THREADS), THREADS, 0, s, *a, blocks);
 }
 
+static __global__ void fp8_encode_kernel(tess_fp8_encode_args a, int64_t blocks)
+{
+    TESS_CUDA_EACH(i, a.rows * blocks)
+    {
+        int64_t row = i / blocks, block = i % blocks, at = block * TESS_FP8_BLOCK;
+        int64_t n = a.C - at < TESS_FP8_BLOCK ? a.C - at : (int64_t)TESS_FP8_BLOCK;
+        uint8_t *codes = a.codes + row * a.row_bytes;
+        codes[a.C + block] = tess_fp8_encode(a.x + row * a.C + at, n, a.dtype == TESS_BF16, codes + at);
+    }
+}
+
+static tess_status fp8_encode(tess_stream *s, const tess_fp8_encode_args *a)
+{
+    const int64_t blocks = a->row_bytes - a->C, n = a->rows * blocks;
+    TESS_TRY(tess_check_dtype("fp8_encode", a->dtype));
+    if (n == 0)
+        return TESS_OK;
+    return TESS_CUDA_LAUNCH(fp8_encode_kernel, tess_cuda_blocks(n, THREADS), THREADS, 0, s, *a, blocks);
+}
+
+template <typename E> static __global__ void fp8_decode_kernel(tess_fp8_decode_args a)
+{
+    TESS_CUDA_EACH(i, a.rows * a.C)
+    {
+        int64_t row = i / a.C, c = i % a.C;
+        const uint8_t *codes = a.codes + row * a.row_bytes;
+        cuda_store((E *)a.y + i, tess_fp8_decode(codes[c], codes[a.C + c / TESS_FP8_BLOCK]));
+    }
+}
+
+static tess_status fp8_decode(tess_stream *s, const tess_fp8_decode_args *a)
+{
+    const int64_t n = a->rows * a->C;
+    TESS_TRY(tess_check_dtype("fp8_decode", a->dtype));
+    if (n == 0)
+        return TESS_OK;
+    return TESS_CUDA_LAUNCH_OF(a->dtype, fp8_decode_kernel, tess_cuda_blocks(n, THREADS), THREADS, 0, s, *a);
+}
+
 /* ---- Other dtypes ---- */
 /* Keeps the bits of a NaN. */
 template <typename N> static __global__ void copy_kernel(tess_convert_args a)
@@ -250,5 +289,7 @@ void tess_kernels_cuda_elementwise(tess_kernels *k)
     k->scale = scale;
     k->convert = convert;
     k->round_fp8 = round_fp8;
+    k->fp8_encode = fp8_encode;
+    k->fp8_decode = fp8_decode;
     k->adamw = adamw;
 }
