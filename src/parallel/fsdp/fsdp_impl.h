@@ -557,7 +557,7 @@ tess_status tess_fsdp_sums_add(tess_fsdp_sums *sums, tess_stream *stream);
 
 /* fsdp_reduce.c: the way of a gradient from the engine to the sums. Chosen once for each unit. */
 struct tess_fsdp_way {
-    tess_status (*begin)(tess_unit *unit);   /* returns with memory for the gradient of a micro-batch */
+    tess_status (*begin)(tess_unit *unit);   /* may choose memory other than a window for a gradient; NULL: a window */
     tess_status (*end)(tess_unit *unit);     /* the gradient is complete on this rank */
     tess_status (*send)(tess_unit *unit);    /* begins its sum over the ranks */
     tess_status (*combine)(tess_unit *unit); /* begins the sum over the replicas, after that over the shards, or NULL */

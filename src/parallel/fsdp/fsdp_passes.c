@@ -11,7 +11,9 @@ tess_status tess_fsdp_gradient_begin(tess_unit *unit)
 {
     if (unit->fsdp->step.pass > 0)
         return tess_fsdp_scratch_take(unit);
-    return unit->way->begin(unit);
+    if (unit->way->begin != NULL)
+        TESS_TRY(unit->way->begin(unit));
+    return unit->in_place == NULL ? tess_fsdp_window_take(unit) : TESS_OK;
 }
 
 float *tess_fsdp_gradient(const tess_unit *unit, const tess_fsdp_param *p)

@@ -67,7 +67,7 @@ static bool is_in_place(const tess_unit *unit)
 static tess_status alone_begin(tess_unit *unit)
 {
     if (!is_in_place(unit))
-        return tess_fsdp_window_take(unit);
+        return TESS_OK;
     unit->in_place = tess_leaf_unused(&unit->sums.counter);
     tess_leaf_step sum = {.y = unit->in_place};
     return tess_fsdp_sums_here(unit, &sum, 1);
@@ -246,10 +246,10 @@ void tess_fsdp_reduction_drop(tess_fsdp_reduction *r)
 
 /* ---- The ways ---- */
 static const tess_fsdp_way alone_way = {alone_begin, encode_window, alone_send, NULL, add_rest, NULL};
-static const tess_fsdp_way shards_way = {tess_fsdp_window_take, encode_window, shards_send, NULL, add_rest, NULL};
-static const tess_fsdp_way exchange_way = {tess_fsdp_window_take, encode_window, exchange_send, NULL, add_rest, NULL};
-static const tess_fsdp_way replicas_way = {tess_fsdp_window_take, encode_window,   replicas_send,
-                                           replicas_combine,      replicas_finish, exchange_send};
+static const tess_fsdp_way shards_way = {NULL, encode_window, shards_send, NULL, add_rest, NULL};
+static const tess_fsdp_way exchange_way = {NULL, encode_window, exchange_send, NULL, add_rest, NULL};
+static const tess_fsdp_way replicas_way = {
+    NULL, encode_window, replicas_send, replicas_combine, replicas_finish, exchange_send};
 
 const tess_fsdp_way *tess_fsdp_way_of(const tess_fsdp_family *family)
 {
