@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# embed_loop_test.sh TESSERA BUILD PROJECT: the example, built against an installed tree, prints the losses of its own
-# loop through Tessera's, to the last bit: on any number of ranks, with any strategy, and killed and resumed with others.
+# embed_loop_test.sh TESSERA BUILD PROJECT COMPILER: the example, built against an installed tree, prints the losses of its
+# own loop through Tessera's, to the last bit: on any number of ranks, with any strategy, and killed and resumed with others.
 set -euo pipefail
-tessera=$1 build=$2 project=$3
+tessera=$1 build=$2 project=$3 compiler=$4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export PKG_CONFIG_PATH LD_LIBRARY_PATH
@@ -10,9 +10,9 @@ cmake --install "$build" --prefix "$work/tree" >"$work/install.log" 2>&1 || { ta
 PKG_CONFIG_PATH=$(dirname "$(find "$work/tree" -name tessera.pc)")
 LD_LIBRARY_PATH=$(pkg-config --variable=libdir tessera)
 sanitizers=()
-nm "$LD_LIBRARY_PATH/libtessera.a" 2>/dev/null | grep -q __asan_init && sanitizers=(-fsanitize=address,undefined)
+nm "$LD_LIBRARY_PATH/libtessera.a" 2>/dev/null | grep __asan_init >/dev/null && sanitizers=(-fsanitize=address,undefined)
 # shellcheck disable=SC2046
-"${CC:-cc}" "${sanitizers[@]}" -std=c17 -O1 -Wall -Wextra -Wpedantic -Werror -ffp-contract=off "$project/examples/embed_loop.c" \
+"$compiler" "${sanitizers[@]}" -std=c17 -O1 -Wall -Wextra -Wpedantic -Werror -ffp-contract=off "$project/examples/embed_loop.c" \
     -o "$work/loop" $(pkg-config --cflags --libs tessera) -lm
 cd "$work"
 fail() { echo "$1" >&2; cat "$work/log" >&2; exit 1; }
