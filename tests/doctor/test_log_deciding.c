@@ -34,6 +34,75 @@ static const struct {
      "(Trainer pid=9) step:1 - reward:0.5\n(Trainer pid=9) step:2 - reward:0.6\n(Trainer pid=9) step:3 - reward:0.7\n"},
     {"python-argument", "EnvWorker",
      "(Trainer pid=9) step:1 - reward:0.5\n(EnvWorker pid=31) ValueError: size must be even\n"},
+    /* a healthy run is not accused of what it survived or was told */
+    {"none", "!not built",
+     "Your compiler (cxx) is not compatible with the compiler Pytorch was built with for this platform.\n"
+     "iteration 7/ 9 | lm loss: 2.1E+00 |\n"},
+    {"extension-compiler", "not built", "/x/op.cu(7): error: name is unknown\nninja: build stopped\n"},
+    {"none", "ended well",
+     "2025-01-10 11:00:01,100 INFO    Thread-7:31 [retry.py:call():7] Retry attempt failed:\n"
+     "Traceback (most recent call last):\n  File \"/x/net.py\", line 7, in send\n"
+     "odd.SSLError: end of file\n"
+     "2025-01-10 11:00:09,100 INFO    MainThread:31 [run.py:_atexit_cleanup():7] got exitcode: 0\n"},
+    {"none", "the run went on",
+     "2025-01-10 11:00:01,100 INFO    Thread-7:31 [net.py:call():7] Retry attempt failed:\n"
+     "Traceback (most recent call last):\n  File \"/x/net.py\", line 7, in send\n"
+     "odd.SSLError: end of file\n2025-01-10 11:00:09,100 INFO    MainThread:31 [run.py:init():7] starting\n"},
+    {"python-exception", "end of file",
+     "2025-01-10 11:00:01,100 INFO    Thread-7:31 [net.py:call():7] Retry attempt failed:\n"
+     "Traceback (most recent call last):\n  File \"/x/net.py\", line 7, in send\nodd.SSLError: end of file\n"},
+    {"none", "!only what follows",
+     "2025-01-10 11:00:01,100 ERROR   wandb-upload_7:31 [api.py:upload_file():9] upload_file exception "
+     "https://u.example/f ConnectionResetError(104, 'Connection reset by peer')\n"
+     "2025-01-10 11:00:02,100 INFO    wandb-upload_7:31 [job.py:push():9] Uploaded file f\n"},
+    {"none", "no fault is shown; the last progress: \"iter 8: loss 2.1",
+     "iter 7: loss 2.2\niter 8: loss 2.1\nTraceback (most recent call last):\n  File \"/x/t.py\", line 7, in "
+     "<module>\nKeyboardInterrupt\n"},
+    {"none", "only what follows from one", "[rank1]: KeyboardInterrupt\n"},
+    /* several parties, and what only follows */
+    {"dataloader-shm", "31, 32",
+     "ERROR: bus error in worker. This might be caused by insufficient shared memory (shm).\n"
+     "RuntimeError: DataLoader worker (pid 31) is killed by signal: Bus error. Raise it.\n"
+     "DataLoader worker (pid 32) is killed by signal: Bus error. Raise it.  File \"/x/t.py\", line 7, in main\n"},
+    {"none", "local rank 0 (pid 31), rank 1 (pid 32) ended, each with exit code 9,",
+     "failed (exitcode: 9) local_rank: 0 (pid: 31) of binary: /v/bin/python\nt.py FAILED\nFailures:\n[1]:\n"
+     "  time      : 2025-06-13_18:33:16\n  host      : node-a\n  rank      : 1 (local_rank: 1)\n"
+     "  exitcode  : 9 (pid: 32)\n  error_file: <N/A>\n"},
+    {"segfault", "actor OddWorker",
+     "(OddWorker pid=31, ip=192.0.2.3) *** SIGSEGV received at time=17 on cpu 3 ***\n"
+     "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tpid: 31\n"
+     "\tip: 192.0.2.3\nKilled\n"},
+    {"ray-actor-died", "pid 31",
+     "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tpid: 31\n"
+     "\tip: 192.0.2.3\nKilled\n"},
+    /* the kind of an error, by its frames and the words next to it */
+    {"python-version", "importing a module failed",
+     "Traceback (most recent call last):\n  File \"t.py\", line 2, in <module>\n    import a\n"
+     "  File \"/v/lib/python3.9/site-packages/a/__init__.py\", line 3, in <module>\n    from . import config\n"
+     "  File \"/v/lib/python3.9/site-packages/a/config.py\", line 9, in collect\n    b.load(f)\n"
+     "TypeError: load() missing 1 required positional argument: 'Kind'\n"},
+    {"python-version", "odd.errors", "ModuleNotFoundError: No module named 'odd.errors'\n"},
+    {"python-module-missing", "'odd'", "ModuleNotFoundError: No module named 'odd'\n"},
+    {"python-exception", "task 0 on node-a: a Python exception: ValueError: need 2 devices",
+     "Traceback (most recent call last):\n  File \"/x/t.py\", line 7, in run\nValueError: need 2 devices, 1 is there\n"
+     "srun: error: node-a: task 0: Exited with exit code 1\n"},
+    {"nccl-no-gpu-memory", "rank 1", "[rank1]: Last error:\n[rank1]: Cuda failure 2 'out of memory'\n"},
+    {"slurm-node-fail", "node-a", "  what():  CUDA error: unknown error\nsrun: error: Node failure on node-a\n"},
+    {"slurm-preempted", "job 77",
+     "[2026-03-25T10:34:07.530] error: *** JOB 77 ON node-a CANCELLED AT 2026-03-25T10:34:07 DUE TO PREEMPTION ***\n"
+     "AT 2026-03-25T10:34:07 DUE TO PREEMPTION ***\n"},
+    {"ascend-device-not-visible", "device id error",
+     "EE9999: [PID: 31] get error: phyid:3 realDeviceId:3 is err:0x7[FUNC:GetDeviceIndexByPhyId]\n"
+     "rtGetDeviceIndexByPhyId execute failed, reason=[device id error][FUNC:F]\n"},
+    {"loss-printed-nan", "NaN", "{'loss': -0.0, 'grad_norm': nan, 'learning_rate': 0.0}\n"},
+    {"blocked-in-storage", "mmfslinux",
+     "INFO: task python:31 blocked for more than 120 seconds.\n schedule+0x3/0xa\n waitEvent+0x2/0x3 [mmfslinux]\n"},
+    {"none", "look there first",
+     "Traceback (most recent call last):\n  File \"/x/t.py\", line 9, in main\n    f(\n"
+     "  File \"/x/metric.py\", line 54, in compute\n    g(\n"
+     "[rank1]:[E1003 18:37:01.8 ProcessGroupNCCL.cpp:607] [Rank 1] Watchdog caught collective operation timeout: "
+     "WorkNCCL(SeqNum=6, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for 1800017 milliseconds "
+     "before timing out.\n"},
     /* the text that decides */
     {"native-exception", "queue is closed",
      "terminate called after throwing an instance of 'odd::Failure'\n  what():  queue is closed\n"},

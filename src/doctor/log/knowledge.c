@@ -96,17 +96,18 @@ static const char *const hooks[TESS_HOOK_COUNT] = {[TESS_HOOK_WORK] = "optype=",
                                                    [TESS_HOOK_PROXY] = "[proxy service "};
 
 static const tess_table_field fields[] = {
-    {"role", offsetof(tess_log_entry, role_text), true},     {"match", offsetof(tess_log_entry, match), false},
-    {"then", offsetof(tess_log_entry, then), false},         {"who", offsetof(tess_log_entry, who), false},
-    {"below", offsetof(tess_log_entry, below), false},       {"signal", offsetof(tess_log_entry, signal), false},
-    {"limit", offsetof(tess_log_entry, limit), false},       {"beats", offsetof(tess_log_entry, beats), false},
-    {"explains", offsetof(tess_log_entry, explains), false}, {"fallback", offsetof(tess_log_entry, fallback), false},
-    {"quotes", offsetof(tess_log_entry, quotes), false},     {"reached", offsetof(tess_log_entry, reached), false},
-    {"differ", offsetof(tess_log_entry, differ), false},     {"alone", offsetof(tess_log_entry, alone), false},
-    {"lasts", offsetof(tess_log_entry, lasts), false},       {"restarts", offsetof(tess_log_entry, restarts), false},
-    {"symptom", offsetof(tess_log_entry, symptom), true},    {"cause", offsetof(tess_log_entry, cause), false},
-    {"check", offsetof(tess_log_entry, check), false},       {"fix", offsetof(tess_log_entry, fix), false},
-    {"myth", offsetof(tess_log_entry, myth), false},         {"source", offsetof(tess_log_entry, source), false}};
+    {"asked", offsetof(tess_log_entry, asked), false},       {"role", offsetof(tess_log_entry, role_text), true},
+    {"match", offsetof(tess_log_entry, match), false},       {"then", offsetof(tess_log_entry, then), false},
+    {"who", offsetof(tess_log_entry, who), false},           {"below", offsetof(tess_log_entry, below), false},
+    {"signal", offsetof(tess_log_entry, signal), false},     {"limit", offsetof(tess_log_entry, limit), false},
+    {"beats", offsetof(tess_log_entry, beats), false},       {"explains", offsetof(tess_log_entry, explains), false},
+    {"fallback", offsetof(tess_log_entry, fallback), false}, {"quotes", offsetof(tess_log_entry, quotes), false},
+    {"reached", offsetof(tess_log_entry, reached), false},   {"differ", offsetof(tess_log_entry, differ), false},
+    {"alone", offsetof(tess_log_entry, alone), false},       {"lasts", offsetof(tess_log_entry, lasts), false},
+    {"restarts", offsetof(tess_log_entry, restarts), false}, {"symptom", offsetof(tess_log_entry, symptom), true},
+    {"cause", offsetof(tess_log_entry, cause), false},       {"check", offsetof(tess_log_entry, check), false},
+    {"fix", offsetof(tess_log_entry, fix), false},           {"myth", offsetof(tess_log_entry, myth), false},
+    {"source", offsetof(tess_log_entry, source), false}};
 
 int tess_knowledge_n(const tess_knowledge *k)
 {
@@ -365,6 +366,7 @@ static tess_status prepare(tess_knowledge *k)
         TESS_TRY(read_yes(entry, "lasts", entry->lasts, &entry->is_lasting));
         TESS_TRY(read_yes(entry, "restarts", entry->restarts, &entry->is_restart));
         TESS_TRY(read_yes(entry, "beats", entry->beats, &entry->is_beat));
+        TESS_TRY(read_yes(entry, "asked", entry->asked, &entry->is_asked));
         TESS_TRY(read_yes(entry, "limit", entry->limit, &entry->is_limit));
         TESS_TRY(read_yes(entry, "signal", entry->signal, &entry->is_signal));
         TESS_TRY(read_yes(entry, "quotes", entry->quotes, &entry->is_quoting));

@@ -53,7 +53,7 @@ enum { TESS_KNOWLEDGE_MOST_EXPLAINED = 16 };
 typedef struct tess_log_entry {
     tess_table_row row;
     /* all texts from match to restarts, and myth and source, may be NULL */
-    const char *role_text, *match, *then, *below, *signal, *limit, *beats, *who, *explains, *fallback, *quotes,
+    const char *role_text, *match, *then, *below, *signal, *limit, *asked, *beats, *who, *explains, *fallback, *quotes,
         *reached, *differ, *alone, *lasts, *restarts;
     const char *symptom, *cause, *check, *fix, *myth, *source;
     /* cause, check and fix of an END are NULL */
@@ -70,6 +70,7 @@ typedef struct tess_log_entry {
     bool by_gpu;
     bool is_fallback; /* ignored if another cause, wrapper or effect matches the same line */
     bool is_beat;     /* a monitor prints it again and again while the job runs */
+    bool is_asked;    /* somebody asked the program to end: without another process, nothing failed */
     bool is_limit;    /* a limit of time ended the job */
     bool is_signal;   /* the line says that a signal ended a process */
     bool is_enough;   /* counts as the root cause if no other error is found */

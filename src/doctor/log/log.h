@@ -104,6 +104,7 @@ typedef struct log_match {
     bool went_on;           /* the run went on after the last line */
     bool is_open;           /* the run did not go on after the entry's last line in some file; this stays set */
     bool ended_process;     /* one of those last lines reports the end of a process; this stays set */
+    bool is_announced;      /* a line with a time that says so announced the last line, which is part of its message */
     bool is_tried;          /* the last line says that the program tries again, or its logger marks it as a warning */
     log_place last;         /* latest line that was read */
     double last_time_s;     /* time of the latest line since the run last went on; negative: not known of every line */

@@ -87,13 +87,19 @@ static bool is_explained(const tess_survey *s, int entry)
     return false;
 }
 
-/* Whether the entry is a fallback cause, and a signal had already ended a process before it. */
+/* Whether a signal had already ended a process before the entry, which is a fallback cause, or about that process. */
 static bool is_preceded(const tess_survey *s, int entry)
 {
     const tess_log_entry *known = tess_knowledge_at(s->knowledge, entry);
-    for (int i = 0; known->is_fallback && known->role == TESS_LOG_CAUSE && i < tess_knowledge_n(s->knowledge); i++)
+    const log_match *match = &s->matches[entry];
+    bool is_general = known->is_fallback && known->role == TESS_LOG_CAUSE;
+    if (!is_general && (known->is_signal || match->who.pid == 0))
+        return false;
+    for (int i = 0; i < tess_knowledge_n(s->knowledge); i++)
         if (log_is_found(s, i) && tess_knowledge_at(s->knowledge, i)->is_signal &&
-            log_is_before(&s->matches[i], &s->matches[entry]))
+            log_is_before(&s->matches[i], match) &&
+            (is_general ||
+             (s->matches[i].who.pid == match->who.pid && log_who_is_same(&s->matches[i].who, &match->who))))
             return true;
     return false;
 }

@@ -46,6 +46,24 @@ static void report_stacks(const tess_survey *s, tess_log_diagnosis *v)
     v->culprit[0] = odd != NULL ? odd->rank : -1;
 }
 
+/* Adds the traceback that lost its end, if it stands above the first wait of its file: it may be what the others wait
+ * for. */
+static void add_cut_traceback(const tess_survey *s, tess_log_diagnosis *v)
+{
+    int cut = tess_knowledge_cut_traceback(s->knowledge);
+    const log_match *match = cut >= 0 && log_is_found(s, cut) ? &s->matches[cut] : NULL;
+    for (int r = 0; match != NULL && r < s->n_ranks; r++) {
+        const log_place *wait = &s->ranks[r].at;
+        if (s->ranks[r].waits && wait->file == match->first.file && wait->line < match->first.line)
+            return;
+    }
+    if (match == NULL || match->frame[0] == '\0')
+        return;
+    tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline),
+                  "; before that, an exception whose text is lost was raised at %s: look there first", match->frame);
+    log_add_place(s, match, v);
+}
+
 static void report_behind(const log_behind *behind, tess_log_diagnosis *v)
 {
     if (v->kind != TESS_LOG_NOTHING && v->kind != TESS_LOG_ONE_SIDED) {
@@ -105,6 +123,8 @@ static void report(const tess_survey *s, const log_blame *blame, tess_log_diagno
             log_add_failures(s, v);
         if (cause >= 0)
             log_add_place(s, &s->matches[cause], v);
+        else
+            add_cut_traceback(s, v);
     } else if (!is_behind && gone < 0) {
         log_report_rest(s, v);
     }

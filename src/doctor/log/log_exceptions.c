@@ -124,6 +124,8 @@ void log_find_line(survey_reading *r, const char *line, size_t size, int64_t num
     bool is_loose = r->part == LOG_TRACE_NONE && r->traces.current == NULL && !log_says_more(r, found) &&
                     log_is_error_line(line, size);
     found->hooks &= ~HOOKS_OF_ERRORS;
+    for (int i = 0; i < found->n_entries; i++) /* a warning of the knowledge base is no unknown error */
+        is_loose &= tess_knowledge_at(known, found->entries[i].entry)->role != TESS_LOG_WARNING;
     if (is_loose)
         found->hooks |= TESS_HOOK_BIT(TESS_HOOK_ERROR);
 }

@@ -255,6 +255,8 @@ bool log_step_of_line(const char *line, size_t size, log_step *step);
 bool log_is_slow_bar(const char *line, size_t size);
 /* Whether the words of the line say that the program tries again or continues: "retrying", "falling back". */
 bool log_says_it_goes_on(const char *line, size_t size);
+/* Whether the line says that an attempt failed that is made again, and announces why: "Retry attempt failed:". */
+bool log_announces_a_retry(const char *line, size_t size);
 /* Whether the line only gives advice for an error that may come: its level is INFO or below, and it has a condition,
  * "If you are running out of memory, consider ...". */
 bool log_is_advice(const char *line, size_t size);
@@ -296,6 +298,7 @@ typedef struct survey_reading {
     log_who path_who;       /* rank and host in the name of the file */
     char stamped[LOG_HEAD]; /* beginning of the last line that holds a time */
     size_t stamped_size;
+    int64_t stamped_line;          /* number of that line */
     char stamped_before[LOG_HEAD]; /* beginning of the last line before it that holds a time */
     size_t stamped_before_size;
     double beat_from_s, beat_to_s; /* times of the lines of a monitor since any other line; negative: none */

@@ -34,15 +34,41 @@ void log_add_failures(const tess_survey *s, tess_log_diagnosis *v)
     }
 }
 
+/* Writes the processes that ended with the same code, where the table has lost its "Root Cause" and not all of its
+ * processes have a time. Returns their number; 0: their order is known, or they differ. */
+static int find_alike(const tess_survey *s, int code, char *text, size_t size)
+{
+    char one[400];
+    size_t at = 0;
+    int n_timed = 0;
+    for (int i = 0; i < s->n_failures; i++) {
+        const log_failure *f = &s->failures[i];
+        const log_who who = {.ranks = {f->rank}, .n_ranks = 1, .is_local = f->is_local, .pid = f->pid};
+        if (f->is_root || f->code != code)
+            return 0;
+        n_timed += f->time_s >= 0;
+        at = tess_text_add(text, size, at, "%s%s", i > 0 ? ", " : "", log_who_text(&who, one, sizeof(one)));
+    }
+    return n_timed > 0 && n_timed < s->n_failures ? s->n_failures : 0;
+}
+
 /* Reports the process that torchrun saw end first, or those that ended in the same second. */
 static bool report_first_failures(const tess_survey *s, tess_log_diagnosis *v)
 {
-    char text[400];
+    char text[400], all[400];
     log_who who;
     int code, n = log_first_failures(s, &who, &code);
     if (n == 0)
         return false;
     log_who_text(&who, text, sizeof(text));
+    if (n == 1 && find_alike(s, code, all, sizeof(all)) > 1) {
+        snprintf(
+            v->headline, sizeof(v->headline),
+            "%s ended, each with exit code %d%s, as torchrun saw it; which one was first is not in these logs, and "
+            "neither is the error itself",
+            all, code, signal_of_code(code));
+        return true;
+    }
     if (n == 1) {
         log_set_culprit(&who, v);
         snprintf(v->headline, sizeof(v->headline),
@@ -60,12 +86,35 @@ static bool report_first_failures(const tess_survey *s, tess_log_diagnosis *v)
     return true;
 }
 
+static void add_line(const tess_survey *s, const log_loose *line, tess_log_diagnosis *v)
+{
+    log_add_evidence(v, "%.200s:%" PRId64 ": %s", s->files[line->at.file], line->at.line, line->excerpt);
+}
+
+/* Adds what the logs end with: a good end, or the last line of progress. */
+static void add_how_far(const tess_survey *s, tess_log_diagnosis *v)
+{
+    bool is_end = s->good_end.at.line > 0;
+    const log_loose *line = is_end ? &s->good_end : &s->last_step;
+    if (line->at.line == 0)
+        return;
+    tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline), "; %s: \"%.160s\"",
+                  is_end ? "it ended well" : "the last progress", line->excerpt);
+    add_line(s, line, v);
+}
+
 /* Writes an effect that names no process, or names several one after the other. */
-static void write_effect(const tess_log_entry *entry, const log_match *match, tess_log_diagnosis *v)
+static void write_effect(const tess_survey *s, const tess_log_entry *entry, const log_match *match,
+                         tess_log_diagnosis *v)
 {
     size_t size = sizeof(v->headline), at = strlen(v->headline);
     char who[400] = "";
     v->reporter = match->reporter;
+    if (entry->is_asked && s->n_ranks == 0 && s->n_failures == 0) { /* a single process */
+        tess_text_add(v->headline, size, at, ": %s while it went on; no fault is shown", entry->symptom);
+        add_how_far(s, v);
+        return;
+    }
     if (!match->who.is_named && match->who.pid != 0)
         log_who_text(&match->who, who, sizeof(who));
     bool is_exception = log_exception_name(match->who.what, strlen(match->who.what)) > 0;
@@ -109,23 +158,6 @@ static void write_warning(const tess_survey *s, tess_log_diagnosis *v)
     else
         tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline), ", only a warning: %s%s%s%s%s", who, colon,
                       symptom, what_colon, what);
-}
-
-static void add_line(const tess_survey *s, const log_loose *line, tess_log_diagnosis *v)
-{
-    log_add_evidence(v, "%.200s:%" PRId64 ": %s", s->files[line->at.file], line->at.line, line->excerpt);
-}
-
-/* Adds what the logs end with: a good end, or the last line of progress. */
-static void add_how_far(const tess_survey *s, tess_log_diagnosis *v)
-{
-    bool is_end = s->good_end.at.line > 0;
-    const log_loose *line = is_end ? &s->good_end : &s->last_step;
-    if (line->at.line == 0)
-        return;
-    tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline), "; %s: \"%.160s\"",
-                  is_end ? "it ended well" : "the last progress", line->excerpt);
-    add_line(s, line, v);
 }
 
 /* Whether a line is followed by progress or a good end in its file. */
@@ -237,7 +269,7 @@ void log_report_rest(const tess_survey *s, tess_log_diagnosis *v)
         return;
     const log_match *match = &s->matches[effect];
     if (!is_told)
-        write_effect(tess_knowledge_at(s->knowledge, effect), match, v);
+        write_effect(s, tess_knowledge_at(s->knowledge, effect), match, v);
     log_add_place(s, match, v);
     log_add_surroundings(s, match, v);
     log_who_text(&v->reporter, reporter, sizeof(reporter));

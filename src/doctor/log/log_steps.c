@@ -201,6 +201,13 @@ bool log_says_it_goes_on(const char *line, size_t size)
     return false;
 }
 
+bool log_announces_a_retry(const char *line, size_t size)
+{
+    size_t begin = log_text_begin(line, size);
+    return size > begin && line[size - 1] == ':' && log_is_mild(line, size) &&
+           log_says_it_goes_on(line + begin, size - begin);
+}
+
 bool log_is_advice(const char *line, size_t size)
 {
     static const char *const words[] = {"if you ", "in case "};

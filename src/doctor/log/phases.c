@@ -42,6 +42,7 @@ static const phase_row rows[] = {
     {"importlib/", "", IMPORT, PHASE_STRONG},
     {"<frozen importlib", "", IMPORT, PHASE_STRONG},
     {"ctypes/__init__", "", IMPORT, PHASE_USUAL},
+    {"-packages/", "<module>", IMPORT, PHASE_STRONG}, /* The library then reads a configuration of its own. */
     {"", "<module>", IMPORT, PHASE_USUAL},
     {"import_utils", "", IMPORT, PHASE_USUAL},
     {"lazy_loader", "", IMPORT, PHASE_WEAK},
@@ -126,6 +127,7 @@ static const phase_row rows[] = {
     {"hydra/_internal/config", "", CONFIG, PHASE_USUAL},
     {"pydantic/", "", CONFIG, PHASE_USUAL},
     {"pydantic_core/", "", CONFIG, PHASE_USUAL},
+    {"training_args", "main_process_first", COLLECTIVE, PHASE_USUAL},
     {"training_args", "", CONFIG, PHASE_USUAL},
     {"arguments.py", "", CONFIG, PHASE_USUAL},
     {"arg_utils.py", "", CONFIG, PHASE_USUAL},

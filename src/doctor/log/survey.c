@@ -155,7 +155,9 @@ static void note_said_below(survey_reading *r, const tess_found *found)
         return;
     for (int i = 0; i < found->n_entries; i++) {
         const tess_log_entry *entry = tess_knowledge_at(r->survey->knowledge, found->entries[i].entry);
-        match->is_told |= !found->entries[i].follows && entry->role <= TESS_LOG_EFFECT && !entry->is_fallback;
+        bool is_launcher = entry->role == TESS_LOG_EFFECT && found->entries[i].names[TESS_NAME_TASK].text != NULL;
+        match->is_told |=
+            !found->entries[i].follows && !is_launcher && entry->role <= TESS_LOG_EFFECT && !entry->is_fallback;
     }
 }
 
@@ -315,6 +317,7 @@ static tess_status take_line(survey_reading *r, const char *line, size_t size, i
         r->stamped_before_size = r->stamped_size;
         r->stamped_size = size < LOG_HEAD ? size : LOG_HEAD;
         memcpy(r->stamped, line, r->stamped_size);
+        r->stamped_line = number;
     }
     watch_trace(r, line, size, number);
     TESS_TRY(log_stacks_take(&r->survey->stacks, line, size, r->path_who.n_ranks > 0 ? r->path_who.ranks[0] : -1));

@@ -22,7 +22,8 @@ static bool comes_first(const log_match *match, int file, double time_s, const l
         return true;
     if (who->is_named != match->who.is_named)
         return who->is_named;
-    bool earlier = match->time_s < 0 ? match->first.file != file : time_s < match->time_s;
+    double first_s = time_s == floor(time_s) ? floor(match->time_s) : match->time_s; /* the line may show no fraction */
+    bool earlier = match->time_s < 0 ? match->first.file != file : time_s < first_s;
     return (time_s >= 0 && earlier) || (failure->is_root && time_s == match->time_s);
 }
 
@@ -91,8 +92,11 @@ static bool is_at_once(const survey_reading *r, int entry, const log_match *matc
 static bool is_other_process(const survey_reading *r, int entry, const log_match *match, double time_s,
                              uint64_t text_hash, const log_who *who)
 {
-    return match->n_lines > 0 && tess_knowledge_at(r->survey->knowledge, entry)->role <= TESS_LOG_WRAPPER &&
-           is_same_time(match, time_s) && text_hash == match->text_hash && log_who_differs_in_pid(&match->who, who);
+    const tess_log_entry *known = tess_knowledge_at(r->survey->knowledge, entry);
+    tess_log_role role = known->role;
+    bool is_named = role == TESS_LOG_CAUSE && known->by_host; /* the process is then that of the text */
+    return match->n_lines > 0 && role <= TESS_LOG_WRAPPER && is_same_time(match, time_s) &&
+           (text_hash == match->text_hash || is_named) && log_who_differs_in_pid(&match->who, who);
 }
 
 /* Whether the line reports the same cause as the entry's first line, at about the same time, for another GPU of the
@@ -176,6 +180,8 @@ static void note_last(survey_reading *r, int entry, const char *line, size_t siz
     match->last = (log_place){r->file, number};
     match->steps = log_steps_now(r, match->speaker);
     match->is_tried = match->n_lines < MOST_LOOKED_AT && (log_says_it_goes_on(line, size) || log_is_mild(line, size));
+    match->is_announced =
+        match->last_is_exception && r->stamped_line < number && log_announces_a_retry(r->stamped, r->stamped_size);
     r->steps_left = LOG_MOST_STEPS;
     r->hints_end = number + LOG_HINT_LINES;
     if (tess_knowledge_at(r->survey->knowledge, entry)->role <= TESS_LOG_EFFECT)

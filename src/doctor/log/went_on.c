@@ -142,6 +142,8 @@ static bool has_gone_on(const survey_reading *r, int entry, const log_tail *tail
         return true;
     if (ended_well(r, entry, tail))
         return true;
+    if (match->is_announced && r->stamped_line > match->last.line)
+        return !log_is_error_line(r->stamped, r->stamped_size);
     if (tail->is_fatal) { /* the run ended with an error, which may be this one */
         if (match->is_tried && !is_end)
             return n_all >= AFTER_AN_ERROR;
