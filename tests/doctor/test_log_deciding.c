@@ -103,6 +103,23 @@ static const struct {
      "[rank1]:[E1003 18:37:01.8 ProcessGroupNCCL.cpp:607] [Rank 1] Watchdog caught collective operation timeout: "
      "WorkNCCL(SeqNum=6, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for 1800017 milliseconds "
      "before timing out.\n"},
+    /* how logs without an error stop */
+    {"none", "the last 8 lines repeat one",
+     "2025-01-10 10:00:00,100 I 7 7] (agent) a.cc:3: Prepare the room of job 01\n"
+     "2025-01-10 10:00:01,100 I 7 7] (agent) a.cc:3: Prepare the room of job 01\n"
+     "2025-01-10 10:00:02,100 I 7 7] (agent) a.cc:3: Prepare the room of job 01\n"
+     "2025-01-10 10:00:03,100 I 7 7] (agent) a.cc:3: Prepare the room of job 01\n"
+     "2025-01-10 10:00:04,100 I 7 7] (agent) a.cc:3: Prepare the room of job 01\n"
+     "2025-01-10 10:00:05,100 I 7 7] (agent) a.cc:3: Prepare the room of job 01\n"
+     "2025-01-10 10:00:06,100 I 7 7] (agent) a.cc:3: Prepare the room of job 01\n"
+     "2025-01-10 10:00:07,100 I 7 7] (agent) a.cc:3: Prepare the room of job 01\n"},
+    {"none", "!repeat", "prepare the room\nprepare the room\nprepare the room\n"},
+    {"none", "only ranks 4-5 of the 9 of NCCL's communicator",
+     "n1:31:31 [0] NCCL INFO ncclCommInitRank comm 0x3 rank 4 nranks 9 cudaDev 0 nvmlDev 0 busId 9c - Init COMPLETE\n"
+     "n1:32:32 [1] NCCL INFO ncclCommInitRank comm 0x4 rank 5 nranks 9 cudaDev 1 nvmlDev 1 busId 9d - Init COMPLETE\n"},
+    {"none", "!communicator",
+     "n1:31:31 [0] NCCL INFO ncclCommInitRank comm 0x3 rank 4 nranks 9 cudaDev 0 nvmlDev 0 busId 9c - Init COMPLETE\n"
+     "step 7 loss 2.1\n"},
     /* the text that decides */
     {"native-exception", "queue is closed",
      "terminate called after throwing an instance of 'odd::Failure'\n  what():  queue is closed\n"},

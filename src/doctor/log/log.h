@@ -157,15 +157,17 @@ typedef struct tess_survey {
     log_loose first_loose; /* first unknown error line; line 0: none */
     log_who loose_who;     /* the process that printed it */
     log_loose slow_bar;    /* bar of a preparation that was not done when a rank gave up waiting; line 0: none */
-    log_loose last_words;  /* line near the end of a file that speaks of a failure; line 0: none */
-    log_loose last_step;   /* last line of progress; line 0: none */
-    log_loose good_end;    /* last line that says that a program or the job ended well; line 0: none */
-    bool ended_well;       /* a line says that the whole job ended well, and no error follows it in its file */
-    bool program_ended;    /* a program reports a good end, and no error follows in its file */
-    bool process_ended;    /* a process ended with an error, and the run did not go on in the file that says so */
-    bool has_live_steps;   /* the time of a last step is known, after which no error follows in its file */
-    double last_step_s;    /* the latest such time */
-    bool restarted;        /* a launcher started the processes again, and the run went on */
+    log_loose repeated;    /* the last line, if the last n_repeated lines differ only in times and numbers */
+    int64_t n_repeated;
+    log_loose last_words; /* line near the end of a file that speaks of a failure; line 0: none */
+    log_loose last_step;  /* last line of progress; line 0: none */
+    log_loose good_end;   /* last line that says that a program or the job ended well; line 0: none */
+    bool ended_well;      /* a line says that the whole job ended well, and no error follows it in its file */
+    bool program_ended;   /* a program reports a good end, and no error follows in its file */
+    bool process_ended;   /* a process ended with an error, and the run did not go on in the file that says so */
+    bool has_live_steps;  /* the time of a last step is known, after which no error follows in its file */
+    double last_step_s;   /* the latest such time */
+    bool restarted;       /* a launcher started the processes again, and the run went on */
     char endpoint[96]; /* address at which the processes of the job meet, from the first line that gives it; "": none */
     double beat_s;     /* longest time at the end of a file with lines of a monitor alone */
     int stated_world;  /* number of ranks that the logs state; 0: none */

@@ -450,6 +450,8 @@ void log_keep_tail(survey_reading *reading, const char *line, size_t size, int64
 /* Notes the first of the last lines that speaks of a failure, whether or not its logger marks it as an error. Must be
  * called at the end of a file. */
 void log_note_last_words(survey_reading *reading);
+/* Notes the last line if it is one that repeats. Must be called at the end of a file. */
+void log_note_repeated(survey_reading *reading);
 
 /* ---- oom_table.c: the kernel's table of processes when memory runs out ---- */
 /* Notes the largest process, if the line is a row of the table. */

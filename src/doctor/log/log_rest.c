@@ -103,6 +103,34 @@ static void add_how_far(const tess_survey *s, tess_log_diagnosis *v)
     add_line(s, line, v);
 }
 
+static bool is_placed(const void *survey, int rank)
+{
+    return ((const tess_survey *)survey)->ranks[rank].host[0] != '\0';
+}
+
+/* Adds what logs without an error, progress or a good end stop with: a line that repeats, or NCCL's set-up of only some
+ * of the ranks. */
+static void add_how_it_stops(const tess_survey *s, tess_log_diagnosis *v)
+{
+    char ranks[400];
+    size_t size = sizeof(v->headline), at = strlen(v->headline);
+    if (s->good_end.at.line > 0 || s->last_step.at.line > 0)
+        return;
+    if (s->n_repeated > 0) {
+        tess_text_add(v->headline, size, at,
+                      "; the last %" PRId64 " lines repeat one, and nothing shows that it gets on: \"%.160s\"",
+                      s->n_repeated, s->repeated.excerpt);
+        add_line(s, &s->repeated, v);
+    } else if (s->largest_communicator > log_count_ranks(is_placed, s, s->n_ranks)) {
+        log_name_ranks(is_placed, s, s->n_ranks, ranks, sizeof(ranks));
+        if (ranks[0] != '\0')
+            tess_text_add(v->headline, size, at,
+                          "; only %s of the %d of NCCL's communicator are in them, and they show no step: if the job "
+                          "hangs, look into those of the others",
+                          ranks, s->largest_communicator);
+    }
+}
+
 /* Writes an effect that names no process, or names several one after the other. */
 static void write_effect(const tess_survey *s, const tess_log_entry *entry, const log_match *match,
                          tess_log_diagnosis *v)
@@ -197,6 +225,7 @@ static void report_nothing(const tess_survey *s, tess_log_diagnosis *v)
     snprintf(v->headline, sizeof(v->headline), "no error found in %" PRId64 " line%s", s->n_lines,
              s->n_lines == 1 ? "" : "s");
     add_how_far(s, v);
+    add_how_it_stops(s, v);
 }
 
 /* Returns the first error after which the run went on; -1: there is none. */
@@ -263,8 +292,10 @@ void log_report_rest(const tess_survey *s, tess_log_diagnosis *v)
         return;
     if (!is_told)
         snprintf(v->headline, sizeof(v->headline), "no error that ends a job is in these logs");
-    if (effect < 0 && !is_told)
+    if (effect < 0 && !is_told) {
         write_warning(s, v);
+        add_how_it_stops(s, v);
+    }
     if (effect < 0)
         return;
     const log_match *match = &s->matches[effect];

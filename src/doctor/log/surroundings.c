@@ -264,3 +264,34 @@ void log_note_last_words(survey_reading *r)
                    sizeof(r->survey->last_words.excerpt));
     }
 }
+
+/* Whether both lines have the same letters, from where their texts begin. */
+static bool has_same_words(const char *a, const char *b)
+{
+    a += log_text_begin(a, strlen(a));
+    b += log_text_begin(b, strlen(b));
+    for (;; a++, b++) {
+        while (*a != '\0' && !isalpha((unsigned char)*a))
+            a++;
+        while (*b != '\0' && !isalpha((unsigned char)*b))
+            b++;
+        if (*a != *b || *a == '\0')
+            return *a == *b;
+    }
+}
+
+void log_note_repeated(survey_reading *r)
+{
+    enum { LEAST = 8 };
+    const log_loose *last = r->n_tail > 0 ? &r->tail[(r->n_tail - 1) % LOG_TAIL] : NULL;
+    int64_t n = 0;
+    while (n < r->n_tail && n < LOG_TAIL &&
+           has_same_words(r->tail[(r->n_tail - 1 - n) % LOG_TAIL].excerpt, last->excerpt))
+        n++;
+    if (n < LEAST || !log_says_something(last->excerpt, strlen(last->excerpt)))
+        return;
+    size_t size = strlen(last->excerpt), begin = log_text_begin(last->excerpt, size);
+    r->survey->n_repeated = n;
+    r->survey->repeated.at = last->at;
+    tess_clean(last->excerpt + begin, size - begin, r->survey->repeated.excerpt, sizeof(r->survey->repeated.excerpt));
+}

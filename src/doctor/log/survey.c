@@ -443,6 +443,7 @@ tess_status tess_survey_read(tess_survey *s, const char *path)
         status = note_cut_traces(&r);
     if (status == TESS_OK) {
         log_note_last_words(&r);
+        log_note_repeated(&r);
         log_settle(&r);
     }
     log_lines_close(&lines);

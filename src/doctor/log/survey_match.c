@@ -22,8 +22,7 @@ static bool comes_first(const log_match *match, int file, double time_s, const l
         return true;
     if (who->is_named != match->who.is_named)
         return who->is_named;
-    double first_s = time_s == floor(time_s) ? floor(match->time_s) : match->time_s; /* the line may show no fraction */
-    bool earlier = match->time_s < 0 ? match->first.file != file : time_s < first_s;
+    bool earlier = match->time_s < 0 ? match->first.file != file : time_s < match->time_s;
     return (time_s >= 0 && earlier) || (failure->is_root && time_s == match->time_s);
 }
 
@@ -249,7 +248,8 @@ tess_status log_note_match(survey_reading *r, int entry, const char *line, size_
     note_last_time(match, time_s);
     join_fn join = match->is_over ? NULL : find_join(r, entry, match, number, time_s, text_hash, who, failure);
     note_reporter(match, time_s, reporter);
-    if (comes_first(match, r->file, time_s, who, failure)) {
+    bool same_second = log_time_of_line(line, size) == floor(match->time_s); /* the line's time has no fraction */
+    if (comes_first(match, r->file, same_second ? match->time_s : time_s, who, failure)) {
         log_who all = *who;
         if (join != NULL)
             join(&all, &match->who);
