@@ -94,6 +94,14 @@ static const struct {
     {"ascend-device-not-visible", "device id error",
      "EE9999: [PID: 31] get error: phyid:3 realDeviceId:3 is err:0x7[FUNC:GetDeviceIndexByPhyId]\n"
      "rtGetDeviceIndexByPhyId execute failed, reason=[device id error][FUNC:F]\n"},
+    {"tpu-kernel-memory", "memory on the chip than there is: vmem",
+     "ValueError: Ran out of memory in memory space vmem while allocating\n"},
+    {"accelerator-out-of-memory", "", "RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 17G of 15G\n"},
+    {"download-no-route", "no way out",
+     "OSError: [Errno 101] Network is unreachable\n\nDuring handling of the above exception, another exception "
+     "occurred:\n\nTraceback (most recent call last):\n  File \"/x/t.py\", line 7, in get\n"
+     "urllib.error.URLError: <urlopen error [Errno 101] Network is unreachable>\n"},
+    {"host-unreachable", "", "connect to 192.0.2.7: Network is unreachable\n"},
     {"loss-printed-nan", "NaN", "{'loss': -0.0, 'grad_norm': nan, 'learning_rate': 0.0}\n"},
     {"blocked-in-storage", "mmfslinux",
      "INFO: task python:31 blocked for more than 120 seconds.\n schedule+0x3/0xa\n waitEvent+0x2/0x3 [mmfslinux]\n"},
