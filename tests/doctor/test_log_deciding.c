@@ -68,6 +68,10 @@ static const struct {
      "failed (exitcode: 9) local_rank: 0 (pid: 31) of binary: /v/bin/python\nt.py FAILED\nFailures:\n[1]:\n"
      "  time      : 2025-06-13_18:33:16\n  host      : node-a\n  rank      : 1 (local_rank: 1)\n"
      "  exitcode  : 9 (pid: 32)\n  error_file: <N/A>\n"},
+    {"segfault", "ncclBroadcast",
+     "(OddWorker pid=31, ip=192.0.2.3) *** SIGSEGV received at time=17 on cpu 3 ***\n"
+     "(OddWorker pid=31, ip=192.0.2.3) Stack (most recent call first):\n"
+     "(OddWorker pid=31, ip=192.0.2.3)   File \"/v/w.py\", line 9 in ncclBroadcast\n"},
     {"segfault", "actor OddWorker",
      "(OddWorker pid=31, ip=192.0.2.3) *** SIGSEGV received at time=17 on cpu 3 ***\n"
      "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tpid: 31\n"
