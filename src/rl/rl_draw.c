@@ -94,7 +94,7 @@ static tess_status finished(void *self, const tess_request *request, tess_finish
     bool goes_on;
     s->finish = why == TESS_FINISH_BUDGET ? RL_UNFINISHED : (int32_t)why;
     TESS_TRY(turn_over(d, s, why, &goes_on));
-    tess_runtime_phase(tess_trainer_runtime(d->r->trainer), "rollout", rl_step(d->r) + 1, d->r->state.rollout);
+    tess_runtime_phase(tess_trainer_runtime(d->r->trainer), "rollout", rl_step(d->r) + 1, d->r->newest.state.rollout);
     if (goes_on) {
         d->again[d->n_again++] = s;
         return TESS_OK;
@@ -144,7 +144,7 @@ tess_status rl_draw(rl *r, const rl_draw_options *options, rl_sample *const *sam
     double begin_s = tess_os_now_s();
     for (int i = 0; i < r->config->rollout.stop.n; i++)
         d.stops[i] = r->config->rollout.stop.item[i];
-    tess_runtime_phase(tess_trainer_runtime(r->trainer), "rollout", rl_step(r) + 1, r->state.rollout);
+    tess_runtime_phase(tess_trainer_runtime(r->trainer), "rollout", rl_step(r) + 1, r->newest.state.rollout);
     TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)n + 1, sizeof(*d.again), "turns", (void **)&d.again));
     tess_status status = r->copy != NULL ? rl_copy_hold(r, &held) : tess_weights_hold(r->engine, &held);
     if (status == TESS_OK && r->engine != NULL)
@@ -153,6 +153,6 @@ tess_status rl_draw(rl *r, const rl_draw_options *options, rl_sample *const *sam
         status = run_while_training_sleeps(&d, &held);
     tess_status freed = tess_weights_let_go(&held);
     tess_mem_free(r->mem, d.again);
-    r->facts.draw_s += tess_os_now_s() - begin_s;
+    r->newest.facts.draw_s += tess_os_now_s() - begin_s;
     return status != TESS_OK ? status : freed;
 }

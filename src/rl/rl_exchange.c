@@ -82,7 +82,7 @@ tess_status rl_exchange(rl *r, rl_sample *const *samples, const int32_t *owner, 
         return TESS_OK;
     TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)tess_team_size(r->team), sizeof(*sizes), "exchange",
                                   (void **)&sizes));
-    tess_team_label(r->team, "samples", r->state.rollout);
+    tess_team_label(r->team, "samples", r->newest.state.rollout);
     tess_status status = pack(r, samples, owner, n, &mine);
     if (status == TESS_OK)
         status = exchange(r, samples, owner, n, &mine, sizes);

@@ -80,13 +80,13 @@ static tess_status grade_mine(rl *r, const tess_prompts *prompts, rl_sample *con
     double begin_s = tess_os_now_s();
     if (n == 0)
         return TESS_OK;
-    tess_runtime_phase(tess_trainer_runtime(r->trainer), "reward", rl_step(r) + 1, r->state.rollout);
+    tess_runtime_phase(tess_trainer_runtime(r->trainer), "reward", rl_step(r) + 1, r->newest.state.rollout);
     tess_status status = grade(r, &g, prompts, samples, n, n_all);
     tess_mem_free(r->mem, g.items);
     tess_mem_free(r->mem, g.results);
     tess_mem_free(r->mem, g.text);
     tess_buffer_free(&g.answers);
-    r->facts.grade_s += tess_os_now_s() - begin_s;
+    r->newest.facts.grade_s += tess_os_now_s() - begin_s;
     return status;
 }
 

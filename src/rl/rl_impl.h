@@ -49,12 +49,12 @@
 #include "data/conversation/prompts.h"
 #include "rl/algo/rl_dpo.h"
 #include "rl/algo/rl_policy_loss.h"
-#include "rl/algo/rl_tuner.h"
 #include "rl/algo/rl_value.h"
 #include "rl/critic/critic.h"
 #include "rl/env/rl_environment.h"
 #include "rl/reference/reference.h"
 #include "rl/reward/reward.h"
+#include "rl/rl_advice.h"
 #include "rl/rl_journal.h"
 #include "engine/held_weights.h"
 #include "plan/memory_need.h"
@@ -131,6 +131,24 @@ typedef struct rl_orders rl_orders;               /* rl_order.c */
 typedef struct rl_copy rl_copy;                   /* rl_copy.h */
 typedef struct rl rl;
 
+/* The newest rollout: its state, the state of the next one, its chosen samples, and the prompts that continue in the
+ * next one. */
+typedef struct rl_newest {
+    rl_state state, after;
+    rl_groups chosen, under_way;
+    rl_rollout_facts facts;
+    rl_turn_failures turns;
+} rl_newest;
+
+/* The metrics of a step and a line for people (rl_report.c). */
+typedef struct rl_figures {
+    double loss, kl; /* kl: divergence from the reference, the mean over tokens */
+    tess_metric metrics[96];
+    char part_names[RL_PART_METRICS][RL_PART_NAME + 16]; /* names of metrics[] for parts of rewards */
+    int n, n_of_rollout;                                 /* metrics of the rollout come first */
+    char words[512];
+} rl_figures;
+
 struct rl {
     tess_trainer *trainer;
     tess_run_text text; /* tokenizer, chat template, files */
@@ -151,12 +169,7 @@ struct rl {
     char folder[1024]; /* folder of journals */
     uint64_t identity; /* identity of all rollouts of this run */
 
-    /* The newest rollout: its state, the state of the next one, its chosen samples, and the prompts that continue in
-     * the next one. */
-    rl_state state, after;
-    rl_groups chosen, under_way;
-    rl_rollout_facts facts;
-    rl_turn_failures turns;
+    rl_newest newest;
     /* The states of the rollout that is trained on, and of the next one. With rollout.lag, the newest rollout is the
      * next one. */
     rl_state training, next;
@@ -164,17 +177,9 @@ struct rl {
     rl_rows rows;            /* n_seqs 0: not built yet */
     rl_micro_batches *micro; /* micro-batches of the current step */
     bool in_step;
-    bool restored; /* the state was restored, so prompts under way must be read from the journal */
-    /* Figures of the newest step. */
-    double loss, kl; /* kl: divergence from the reference, the mean over tokens */
-    tess_metric metrics[96];
-    char part_names[RL_PART_METRICS][RL_PART_NAME + 16]; /* names of metrics[] for parts of rewards */
-    int n_metrics, n_rollout_metrics;                    /* metrics of the rollout come first */
-    char words[512];
-    /* The steps of the run that this process has seen, for advice. */
-    tess_tuner_step *history;
-    size_t n_history, history_room;
-    unsigned advised; /* bit k: advice of kind k held after the newest step */
+    bool restored;      /* the state was restored, so prompts under way must be read from the journal */
+    rl_figures figures; /* figures of the newest step */
+    rl_advice advice;
 };
 
 static inline bool rl_has_pairs(const tess_config *c)
@@ -243,7 +248,7 @@ tess_reward_options rl_reward_of(const tess_config *config);
 bool rl_wants_reference(const tess_config *config);
 
 /* ---- rl_rollout.c ---- */
-/* Draws rollout `state->rollout` into r->chosen, r->facts and r->after. Samples in the journal are not drawn again.
+/* Draws rollout `state->rollout` into r->newest. Samples in the journal are not drawn again.
  * may_draw false: the weights have changed since, so the journal must have all samples. Collective. */
 tess_status rl_collect(rl *r, bool may_draw);
 /* Does the same with pairs from the data instead of drawn samples. */
@@ -387,7 +392,7 @@ void rl_report_pairs(rl *r, const tess_dpo_sums *sums);
 tess_status rl_report_drift(rl *r);
 /* Called after a step: prints new advice on the settings that follows from its numbers. */
 tess_status rl_advise(rl *r);
-void rl_add_metric(rl *r, const char *name, double value);
+void rl_add_metric(rl_figures *figures, const char *name, double value);
 
 /* ---- rl_evaluate.c ---- */
 tess_status rl_evaluate(rl *r);

@@ -170,7 +170,7 @@ static tess_status judge_samples(rl *r, tess_engine_report *report)
         TESS_TRY(rl_values_sum(r));
         report->loss += r->config->critic.coef * tess_value_mean_loss(&r->value_sums);
     }
-    r->loss = report->loss;
+    r->figures.loss = report->loss;
     rl_report_step(r, &sums, r->micro->divisor, all.checked, all.differ);
     TESS_TRY(rl_report_drift(r));
     return check_on_policy(r, &all, &sums, first_differs);
@@ -184,7 +184,7 @@ static double next_beta(rl *r)
     if ((r->engine->step + 1) % rl_steps_per_rollout(c) != 0)
         return r->training.kl_beta;
     if (c->rl.kl_target > 0 && r->reference != NULL && !rl_has_pairs(c))
-        tess_kl_controller_update(&controller, r->kl, r->rows.n_seqs);
+        tess_kl_controller_update(&controller, r->figures.kl, r->rows.n_seqs);
     return r->next.kl_beta = controller.beta;
 }
 

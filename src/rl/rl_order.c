@@ -98,12 +98,12 @@ static tess_status take(rl *r, rl_result *result, tess_buffer *bytes)
         TESS_TRY(receive(r, result, bytes));
     TESS_TRY(tess_broadcast(r->team, result, sizeof(*result), TESS_U8, 0, NULL));
     TESS_TRY(rl_share_bytes(r->team, bytes));
-    rl_groups_free(r->mem, &r->chosen, r->config->rollout.n);
-    TESS_TRY(rl_groups_read(r, bytes, n, &r->chosen));
-    TESS_CHECK(r->chosen.n == n, TESS_E_MISMATCH, "%zu prompts have come, and not %zu", r->chosen.n, n);
-    r->state = r->orders->ordered;
-    r->after = result->after;
-    r->facts = result->facts;
+    rl_groups_free(r->mem, &r->newest.chosen, r->config->rollout.n);
+    TESS_TRY(rl_groups_read(r, bytes, n, &r->newest.chosen));
+    TESS_CHECK(r->newest.chosen.n == n, TESS_E_MISMATCH, "%zu prompts have come, and not %zu", r->newest.chosen.n, n);
+    r->newest.state = r->orders->ordered;
+    r->newest.after = result->after;
+    r->newest.facts = result->facts;
     r->orders->is_out = false;
     return TESS_OK;
 }

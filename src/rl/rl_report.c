@@ -4,15 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem/make_room.h"
 #include "rl/rl_impl.h"
 #include "rl/algo/policy_lag.h"
 
-void rl_add_metric(rl *r, const char *name, double value)
+void rl_add_metric(rl_figures *f, const char *name, double value)
 {
-    enum { ROOM = sizeof(r->metrics) / sizeof(r->metrics[0]) };
-    if (r->n_metrics < ROOM)
-        r->metrics[r->n_metrics++] = (tess_metric){name, value};
+    enum { ROOM = sizeof(f->metrics) / sizeof(f->metrics[0]) };
+    if (f->n < ROOM)
+        f->metrics[f->n++] = (tess_metric){name, value};
 }
 
 /* ---- Lengths and rewards ---- */
@@ -47,7 +46,7 @@ static tess_status add_median(rl *r, const char *name, const int64_t *lengths, i
     TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)n, sizeof(*sorted), "lengths", (void **)&sorted));
     memcpy(sorted, lengths, (size_t)n * sizeof(*sorted));
     qsort(sorted, (size_t)n, sizeof(*sorted), by_value);
-    rl_add_metric(r, name, (double)(sorted[(n - 1) / 2] + sorted[n / 2]) / 2);
+    rl_add_metric(&r->figures, name, (double)(sorted[(n - 1) / 2] + sorted[n / 2]) / 2);
     tess_mem_free(r->mem, sorted);
     return TESS_OK;
 }
@@ -73,17 +72,17 @@ static void report_parts(rl *r)
         const rl_sample *s = r->rows.samples[i];
         for (int k = 0; k < s->n_parts && s->grade == RL_SCORED; k++) {
             int at = 0;
-            while (at < n && strcmp(r->part_names[at] + sizeof(prefix) - 1, s->part[k].name) != 0)
+            while (at < n && strcmp(r->figures.part_names[at] + sizeof(prefix) - 1, s->part[k].name) != 0)
                 at++;
             if (at == RL_PART_METRICS)
                 continue;
             if (at == n)
-                snprintf(r->part_names[n++], sizeof(r->part_names[0]), "%s%s", prefix, s->part[k].name);
+                snprintf(r->figures.part_names[n++], sizeof(r->figures.part_names[0]), "%s%s", prefix, s->part[k].name);
             see(&parts[at], s->part[k].value);
         }
     }
     for (int at = 0; at < n; at++)
-        rl_add_metric(r, r->part_names[at], mean(&parts[at]));
+        rl_add_metric(&r->figures, r->figures.part_names[at], mean(&parts[at]));
 }
 
 /* Reports the ages of the weights that drew the rollout, at its first step. Samples of another run have no age. */
@@ -97,8 +96,8 @@ static tess_status report_ages(rl *r)
     if (r->config->rl.phase == TESS_RL_TRAIN)
         return TESS_OK;
     TESS_TRY(tess_policy_lag_count(rows->version, rows->mask, rows->n_rows, now, 1, &lag));
-    rl_add_metric(r, "rollout/weight_version_age/mean", tess_policy_lag_mean(&lag));
-    rl_add_metric(r, "rollout/weight_version_age/max", (double)lag.max);
+    rl_add_metric(&r->figures, "rollout/weight_version_age/mean", tess_policy_lag_mean(&lag));
+    rl_add_metric(&r->figures, "rollout/weight_version_age/max", (double)lag.max);
     if (tess_policy_lag_judge(&lag, -1, &limits, text, sizeof(text)) == TESS_LAG_SYNC)
         tess_trainer_note(r->trainer, "advice: rollout %lld: %s", (long long)r->training.rollout, text);
     return TESS_OK;
@@ -118,62 +117,65 @@ tess_status rl_report_rollout(rl *r)
         if (s->grade == RL_SCORED)
             see(&reward, s->reward);
     }
-    r->n_metrics = 0;
-    rl_add_metric(r, "rollout/raw_reward", mean(&reward)); /* RL_METRIC_REWARD */
+    r->figures.n = 0;
+    rl_add_metric(&r->figures, "rollout/raw_reward", mean(&reward)); /* RL_METRIC_REWARD */
     report_parts(r);
-    rl_add_metric(r, "rollout/step", (double)r->training.rollout);
-    rl_add_metric(r, "rollout/response_len/mean", mean(&length));
+    rl_add_metric(&r->figures, "rollout/step", (double)r->training.rollout);
+    rl_add_metric(&r->figures, "rollout/response_len/mean", mean(&length));
     TESS_TRY(add_median(r, "rollout/response_len/median", rows->n_targets, rows->n_seqs));
-    rl_add_metric(r, "rollout/response_len/max", length.most);
-    rl_add_metric(r, "rollout/response_len/min", length.least);
-    rl_add_metric(r, "rollout/truncated_ratio", (double)truncated / (double)rows->n_seqs);
-    rl_add_metric(r, "rollout/no_reward_ratio", (double)none / (double)rows->n_seqs);
-    rl_add_metric(r, "rollout/zero_std_ratio", zero_spread(rows));
-    rl_add_metric(r, "rollout/rounds", (double)r->facts.rounds);
+    rl_add_metric(&r->figures, "rollout/response_len/max", length.most);
+    rl_add_metric(&r->figures, "rollout/response_len/min", length.least);
+    rl_add_metric(&r->figures, "rollout/truncated_ratio", (double)truncated / (double)rows->n_seqs);
+    rl_add_metric(&r->figures, "rollout/no_reward_ratio", (double)none / (double)rows->n_seqs);
+    rl_add_metric(&r->figures, "rollout/zero_std_ratio", zero_spread(rows));
+    rl_add_metric(&r->figures, "rollout/rounds", (double)r->newest.facts.rounds);
     if (r->environment != NULL)
-        rl_add_metric(r, "rollout/turns/mean", (double)turns / (double)rows->n_seqs);
+        rl_add_metric(&r->figures, "rollout/turns/mean", (double)turns / (double)rows->n_seqs);
     if (r->config->rl.filter) {
-        rl_add_metric(r, "rollout/dynamic_filter/drop_zero_std_low", (double)r->facts.dropped[0]);
-        rl_add_metric(r, "rollout/dynamic_filter/drop_zero_std_high", (double)r->facts.dropped[1]);
+        rl_add_metric(&r->figures, "rollout/dynamic_filter/drop_zero_std_low", (double)r->newest.facts.dropped[0]);
+        rl_add_metric(&r->figures, "rollout/dynamic_filter/drop_zero_std_high", (double)r->newest.facts.dropped[1]);
     }
     TESS_TRY(report_ages(r));
-    rl_add_metric(r, "perf/rollout_time", r->facts.draw_s);
-    rl_add_metric(r, "perf/reward_time", r->facts.grade_s);
-    rl_add_metric(r, "perf/log_probs_time", r->facts.prepare_s);
+    rl_add_metric(&r->figures, "perf/rollout_time", r->newest.facts.draw_s);
+    rl_add_metric(&r->figures, "perf/reward_time", r->newest.facts.grade_s);
+    rl_add_metric(&r->figures, "perf/log_probs_time", r->newest.facts.prepare_s);
     if (r->orders != NULL) {
-        rl_add_metric(r, "perf/update_weights_time", r->sync.send_s);
-        rl_add_metric(r, "perf/update_weights_bytes", (double)r->sync.sent_bytes);
-        rl_add_metric(r, "perf/train_wait_time", r->sync.wait_s);
+        rl_add_metric(&r->figures, "perf/update_weights_time", r->sync.send_s);
+        rl_add_metric(&r->figures, "perf/update_weights_bytes", (double)r->sync.sent_bytes);
+        rl_add_metric(&r->figures, "perf/train_wait_time", r->sync.wait_s);
         r->sync = (rl_sync_facts){.sent_bytes = 0};
     }
-    r->n_rollout_metrics = r->n_metrics;
+    r->figures.n_of_rollout = r->figures.n;
     return TESS_OK;
 }
 
 /* ---- A step ---- */
-static double value_of(const rl *r, const char *name)
+static double value_of(const rl_figures *f, const char *name)
 {
-    for (int i = 0; i < r->n_metrics; i++)
-        if (strcmp(r->metrics[i].name, name) == 0)
-            return r->metrics[i].value;
+    for (int i = 0; i < f->n; i++)
+        if (strcmp(f->metrics[i].name, name) == 0)
+            return f->metrics[i].value;
     return NAN;
 }
 
 static void say(rl *r, int64_t checked, int64_t differ, double diff)
 {
     char n[32], m[32];
-    size_t at = tess_text_add(r->words, sizeof(r->words), 0, "reward: %.4f  ", value_of(r, "rollout/raw_reward"));
+    size_t at = tess_text_add(r->figures.words, sizeof(r->figures.words), 0, "reward: %.4f  ",
+                              value_of(&r->figures, "rollout/raw_reward"));
     if (checked > 0)
-        at = tess_text_add(r->words, sizeof(r->words), at, "logprob_diff %.3g (%s of %s tokens)  ",
+        at = tess_text_add(r->figures.words, sizeof(r->figures.words), at, "logprob_diff %.3g (%s of %s tokens)  ",
                            differ > 0 ? diff : 0, tess_format_grouped(differ, m, sizeof(m)),
                            tess_format_grouped(checked, n, sizeof(n)));
     else
-        at = tess_text_add(r->words, sizeof(r->words), at, "off-policy  ");
-    at = tess_text_add(r->words, sizeof(r->words), at, "entropy: %.3f  clipped: %.1f%%  length: %.1f  zero_std: %.0f%%",
-                       value_of(r, "train/entropy"), 100 * value_of(r, "train/pg_clipfrac"),
-                       value_of(r, "rollout/response_len/mean"), 100 * value_of(r, "rollout/zero_std_ratio"));
+        at = tess_text_add(r->figures.words, sizeof(r->figures.words), at, "off-policy  ");
+    at = tess_text_add(r->figures.words, sizeof(r->figures.words), at,
+                       "entropy: %.3f  clipped: %.1f%%  length: %.1f  zero_std: %.0f%%",
+                       value_of(&r->figures, "train/entropy"), 100 * value_of(&r->figures, "train/pg_clipfrac"),
+                       value_of(&r->figures, "rollout/response_len/mean"),
+                       100 * value_of(&r->figures, "rollout/zero_std_ratio"));
     if (r->reference != NULL)
-        tess_text_add(r->words, sizeof(r->words), at, "  kl: %.4f", r->kl);
+        tess_text_add(r->figures.words, sizeof(r->figures.words), at, "  kl: %.4f", r->figures.kl);
 }
 
 void rl_report_step(rl *r, const tess_policy_sums *sums, double divisor, int64_t checked, int64_t differ)
@@ -181,20 +183,21 @@ void rl_report_step(rl *r, const tess_policy_sums *sums, double divisor, int64_t
     tess_metric metrics[TESS_POLICY_METRICS_MAX];
     const int n = tess_policy_metrics(&r->policy, sums, divisor, metrics);
     const int64_t n_tokens = sums->count[TESS_POLICY_N_TOKENS];
-    r->kl = tess_exact_value(&sums->sum[TESS_POLICY_SUM_TOKEN_KL]) / (n_tokens > 0 ? (double)n_tokens : 1);
-    r->n_metrics = r->n_rollout_metrics;
+    r->figures.kl = tess_exact_value(&sums->sum[TESS_POLICY_SUM_TOKEN_KL]) / (n_tokens > 0 ? (double)n_tokens : 1);
+    r->figures.n = r->figures.n_of_rollout;
     for (int i = 0; i < n; i++) /* the loss includes the value loss of a shared trunk */
-        rl_add_metric(r, metrics[i].name, strcmp(metrics[i].name, "train/loss") == 0 ? r->loss : metrics[i].value);
+        rl_add_metric(&r->figures, metrics[i].name,
+                      strcmp(metrics[i].name, "train/loss") == 0 ? r->figures.loss : metrics[i].value);
     if (r->rows.value != NULL) {
         tess_metric values[TESS_VALUE_METRICS];
         tess_value_metrics(&r->value_sums, values);
         for (int i = 0; i < TESS_VALUE_METRICS; i++)
-            rl_add_metric(r, values[i].name, values[i].value);
+            rl_add_metric(&r->figures, values[i].name, values[i].value);
     }
-    rl_add_metric(r, "bit_wise/logprob_tokens", (double)checked);
-    rl_add_metric(r, "bit_wise/logprob_tokens_different", (double)differ);
+    rl_add_metric(&r->figures, "bit_wise/logprob_tokens", (double)checked);
+    rl_add_metric(&r->figures, "bit_wise/logprob_tokens_different", (double)differ);
     if (r->reference != NULL)
-        rl_add_metric(r, "train/kl_beta", r->training.kl_beta);
+        rl_add_metric(&r->figures, "train/kl_beta", r->training.kl_beta);
     say(r, checked, differ, (double)sums->max[TESS_POLICY_MAX_DIFF]);
 }
 
@@ -202,12 +205,12 @@ void rl_report_pairs(rl *r, const tess_dpo_sums *sums)
 {
     tess_metric metrics[TESS_DPO_METRICS];
     tess_dpo_metrics(sums, metrics);
-    r->n_metrics = 0;
+    r->figures.n = 0;
     for (int i = 0; i < TESS_DPO_METRICS; i++)
-        rl_add_metric(r, metrics[i].name, metrics[i].value);
-    snprintf(r->words, sizeof(r->words), "accuracy: %.3f  margin: %.4f  chosen: %.4f  rejected: %.4f",
-             value_of(r, "rewards/accuracies"), value_of(r, "rewards/margins"), value_of(r, "rewards/chosen"),
-             value_of(r, "rewards/rejected"));
+        rl_add_metric(&r->figures, metrics[i].name, metrics[i].value);
+    snprintf(r->figures.words, sizeof(r->figures.words), "accuracy: %.3f  margin: %.4f  chosen: %.4f  rejected: %.4f",
+             value_of(&r->figures, "rewards/accuracies"), value_of(&r->figures, "rewards/margins"),
+             value_of(&r->figures, "rewards/chosen"), value_of(&r->figures, "rewards/rejected"));
 }
 
 /* Reports the drift of the weights for which the step's gradient was computed. */
@@ -218,38 +221,32 @@ tess_status rl_report_drift(rl *r)
         return TESS_OK;
     TESS_TRY(tess_reference_drift(r->reference, &drift));
     if (!isnan(drift)) /* a reference with other parameters has no drift */
-        rl_add_metric(r, "train/ref_drift", drift);
+        rl_add_metric(&r->figures, "train/ref_drift", drift);
     return TESS_OK;
 }
 
 /* ---- Advice ---- */
 tess_status rl_advise(rl *r)
 {
+    const rl_figures *f = &r->figures;
     const bool reuses =
         rl_steps_per_rollout(r->config) > 1 || r->config->rollout.lag > 0; /* otherwise the ratio is 1 */
     tess_tuner_limits limits = tess_tuner_default_limits;
-    tess_advice advice[TESS_ADVICE_MAX];
-    unsigned held = 0;
+    tess_advice news[TESS_ADVICE_MAX];
     limits.kl_target = r->config->rl.kl_target;
-    TESS_TRY(tess_mem_make_room(r->mem, TESS_POOL_MISC, r->n_history, sizeof(*r->history), "history", &r->history_room,
-                                &r->history));
-    r->history[r->n_history++] = (tess_tuner_step){.clip_fraction = reuses ? value_of(r, "train/pg_clipfrac") : NAN,
-                                                   .kl = r->reference != NULL ? r->kl : NAN,
-                                                   .ratio_mean = reuses ? value_of(r, "train/ratio_mean") : NAN,
-                                                   .entropy = value_of(r, "train/entropy"),
-                                                   .reward = r->metrics[RL_METRIC_REWARD].value,
-                                                   .loss = r->loss,
-                                                   .approx_kl = reuses ? value_of(r, "train/approx_kl") : NAN,
-                                                   .kl_pull = value_of(r, "train/kl_pull")};
-    const int64_t n_history = (int64_t)r->n_history, settled = r->config->lr_scheduler.warmup_steps + limits.window;
-    if (n_history < limits.window || r->engine->step < settled)
-        return TESS_OK; /* a few steps, or steps of a warm-up, tell nothing about the settings */
-    const int n = tess_tuner_diagnose(&limits, r->history, n_history, advice);
-    for (int i = 0; i < n; i++) {
-        held |= 1u << advice[i].kind;
-        if (advice[i].kind != TESS_ADVICE_STABLE && (r->advised & 1u << advice[i].kind) == 0)
-            tess_trainer_note(r->trainer, "advice: %s", advice[i].text);
-    }
-    r->advised = held;
+    TESS_TRY(rl_advice_add(r->mem, &r->advice,
+                           &(tess_tuner_step){.clip_fraction = reuses ? value_of(f, "train/pg_clipfrac") : NAN,
+                                              .kl = r->reference != NULL ? f->kl : NAN,
+                                              .ratio_mean = reuses ? value_of(f, "train/ratio_mean") : NAN,
+                                              .entropy = value_of(f, "train/entropy"),
+                                              .reward = f->metrics[RL_METRIC_REWARD].value,
+                                              .loss = f->loss,
+                                              .approx_kl = reuses ? value_of(f, "train/approx_kl") : NAN,
+                                              .kl_pull = value_of(f, "train/kl_pull")}));
+    if (r->engine->step < r->config->lr_scheduler.warmup_steps + limits.window)
+        return TESS_OK; /* steps of a warm-up tell nothing about the settings */
+    const int n = rl_advice_news(&r->advice, &limits, news);
+    for (int i = 0; i < n; i++)
+        tess_trainer_note(r->trainer, "advice: %s", news[i].text);
     return TESS_OK;
 }

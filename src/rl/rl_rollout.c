@@ -57,7 +57,7 @@ static tess_status begin_prompt(rl *r, int64_t ordinal)
     rl_group *g;
     const int64_t record = record_of(r, ordinal), n = r->config->rollout.n;
     const tess_prompt_record *prompt = tess_prompts_at(r->prompts, record);
-    TESS_TRY(add_group(r, &r->under_way, ordinal, &g));
+    TESS_TRY(add_group(r, &r->newest.under_way, ordinal, &g));
     for (int64_t k = 0; k < n; k++) {
         g->samples[k].number = ordinal * n + k;
         g->samples[k].record = record;
@@ -111,11 +111,11 @@ tess_status rl_groups_read(rl *r, const tess_buffer *bytes, size_t most, rl_grou
 static tess_status fill_up(rl *r)
 {
     const tess_config *c = r->config;
-    int64_t wanted = c->rollout.prompts - (int64_t)r->chosen.n;
+    int64_t wanted = c->rollout.prompts - (int64_t)r->newest.chosen.n;
     if (c->rollout.budget_tokens > 0)
         wanted = c->rollout.in_flight;
-    while ((int64_t)r->under_way.n < wanted)
-        TESS_TRY(begin_prompt(r, r->after.cursor++));
+    while ((int64_t)r->newest.under_way.n < wanted)
+        TESS_TRY(begin_prompt(r, r->newest.after.cursor++));
     return TESS_OK;
 }
 
@@ -129,9 +129,9 @@ static int by_ordinal(const void *key, const void *group)
 static rl_sample *find(const rl *r, int64_t number)
 {
     const int64_t ordinal = number / r->config->rollout.n;
-    const rl_group *g = r->under_way.n == 0
-                            ? NULL
-                            : bsearch(&ordinal, r->under_way.group, r->under_way.n, sizeof(rl_group), by_ordinal);
+    const rl_group *g = r->newest.under_way.n == 0 ? NULL
+                                                   : bsearch(&ordinal, r->newest.under_way.group, r->newest.under_way.n,
+                                                             sizeof(rl_group), by_ordinal);
     return g != NULL ? &g->samples[number % r->config->rollout.n] : NULL;
 }
 
@@ -164,8 +164,9 @@ static tess_status share_out(rollout *o, int64_t *n_known)
     const int world = tess_team_size(o->r->team);
     for (int64_t i = 0; i < o->n; i++)
         o->owner[i] = world;
-    tess_status status =
-        rl_speaks(o->r) ? rl_journal_read(o->r->folder, o->r->after.rollout, &o->origin, take_record, o) : TESS_OK;
+    tess_status status = rl_speaks(o->r)
+                             ? rl_journal_read(o->r->folder, o->r->newest.after.rollout, &o->origin, take_record, o)
+                             : TESS_OK;
     TESS_TRY(tess_team_agree(o->r->team, status));
     TESS_TRY(tess_all_reduce(o->r->team, o->owner, o->owner, (size_t)o->n, TESS_I32, TESS_MIN, NULL));
     *n_known = 0;
@@ -175,7 +176,7 @@ static tess_status share_out(rollout *o, int64_t *n_known)
             o->owner[i] < world || o->may_draw, TESS_E_NOT_FOUND,
             "sample %lld of rollout %lld is not in %s, and cannot be drawn again: the weights have changed since. "
             "Go on from an older checkpoint (checkpoint.load_step), or keep all journals (rl.keep_journals=0)",
-            (long long)o->samples[i]->number, (long long)o->r->after.rollout, o->r->folder);
+            (long long)o->samples[i]->number, (long long)o->r->newest.after.rollout, o->r->folder);
         if (o->owner[i] == world) /* samples of one prompt stay together, so that they share its keys and values */
             o->owner[i] = rl_speaker(o->r, o->samples[i]->number / o->r->config->rollout.n);
         else
@@ -235,20 +236,20 @@ static tess_status run_round(rollout *o)
     rl *r = o->r;
     int64_t n_known, n = r->config->rollout.n;
     TESS_TRY(fill_up(r));
-    const size_t most = r->under_way.n * (size_t)n;
+    const size_t most = r->newest.under_way.n * (size_t)n;
     TESS_TRY(tess_mem_grow(r->mem, TESS_POOL_MISC, (most + 1) * sizeof(*o->samples), "round", (void **)&o->samples));
     TESS_TRY(tess_mem_grow(r->mem, TESS_POOL_MISC, (most + 1) * sizeof(*o->owner), "round", (void **)&o->owner));
     o->n = 0;
-    for (size_t g = 0; g < r->under_way.n; g++)
+    for (size_t g = 0; g < r->newest.under_way.n; g++)
         for (int64_t k = 0; k < n; k++)
-            if (r->under_way.group[g].samples[k].finish == RL_UNFINISHED)
-                o->samples[o->n++] = &r->under_way.group[g].samples[k];
+            if (r->newest.under_way.group[g].samples[k].finish == RL_UNFINISHED)
+                o->samples[o->n++] = &r->newest.under_way.group[g].samples[k];
     TESS_TRY(share_out(o, &n_known));
     TESS_TRY(draw(o, n_known));
     TESS_TRY(grade(o));
     TESS_TRY(rl_exchange(r, o->samples, o->owner, o->n));
-    r->facts.known_samples += n_known;
-    r->facts.rounds = ++o->round;
+    r->newest.facts.known_samples += n_known;
+    r->newest.facts.rounds = ++o->round;
     return TESS_OK;
 }
 
@@ -270,7 +271,7 @@ static bool passes(rl *r, const rl_group *g)
         return true;
     for (int64_t k = 0; k < n; k++)
         right |= g->samples[k].grade == RL_SCORED && g->samples[k].reward >= r->config->evaluation.threshold;
-    r->facts.dropped[right]++;
+    r->newest.facts.dropped[right]++;
     return false;
 }
 
@@ -278,36 +279,36 @@ static bool passes(rl *r, const rl_group *g)
 static tess_status choose(rl *r)
 {
     size_t left = 0;
-    for (size_t i = 0; i < r->under_way.n; i++) {
-        rl_group g = r->under_way.group[i];
-        const bool enough = (int64_t)r->chosen.n == r->config->rollout.prompts;
+    for (size_t i = 0; i < r->newest.under_way.n; i++) {
+        rl_group g = r->newest.under_way.group[i];
+        const bool enough = (int64_t)r->newest.chosen.n == r->config->rollout.prompts;
         if (enough || !is_finished(&g, r->config->rollout.n)) {
-            r->under_way.group[left++] = g;
+            r->newest.under_way.group[left++] = g;
             continue;
         }
         if (!passes(r, &g)) {
             free_group(r->mem, &g, r->config->rollout.n);
             continue;
         }
-        TESS_TRY(tess_mem_make_room(r->mem, TESS_POOL_MISC, r->chosen.n, sizeof(g), "prompts", &r->chosen.room,
-                                    &r->chosen.group));
-        r->chosen.group[r->chosen.n++] = g;
+        TESS_TRY(tess_mem_make_room(r->mem, TESS_POOL_MISC, r->newest.chosen.n, sizeof(g), "prompts",
+                                    &r->newest.chosen.room, &r->newest.chosen.group));
+        r->newest.chosen.group[r->newest.chosen.n++] = g;
     }
-    r->under_way.n = left;
+    r->newest.under_way.n = left;
     return TESS_OK;
 }
 
 static tess_status run_rounds(rollout *o)
 {
     const rl *r = o->r;
-    while ((int64_t)r->chosen.n < r->config->rollout.prompts) {
+    while ((int64_t)r->newest.chosen.n < r->config->rollout.prompts) {
         TESS_CHECK(
             !r->config->rl.filter || o->round < r->config->rl.max_rounds, TESS_E_INVALID,
             "rl.filter: after %lld rounds only %zu of %lld prompts have samples whose rewards differ (%lld had none "
             "right, %lld all right): give prompts that are easier or harder, a larger rollout.n or "
             "rollout.temperature, or rl.filter=false",
-            (long long)o->round, r->chosen.n, (long long)r->config->rollout.prompts, (long long)r->facts.dropped[0],
-            (long long)r->facts.dropped[1]);
+            (long long)o->round, r->newest.chosen.n, (long long)r->config->rollout.prompts,
+            (long long)r->newest.facts.dropped[0], (long long)r->newest.facts.dropped[1]);
         TESS_TRY(run_round(o));
         TESS_TRY(choose(o->r));
     }
@@ -336,28 +337,29 @@ static tess_status find_left(const rl *r, left_over *left)
 {
     rl_origin before;
     bool found;
-    TESS_TRY(rl_journal_newest(r->folder, r->state.rollout - 1, &before, &found));
+    TESS_TRY(rl_journal_newest(r->folder, r->newest.state.rollout - 1, &before, &found));
     if (!found || before.identity != r->identity)
         return TESS_OK;
     before.weights = 0;
-    return rl_journal_read(r->folder, r->state.rollout - 1, &before, take_left, left);
+    return rl_journal_read(r->folder, r->newest.state.rollout - 1, &before, take_left, left);
 }
 
 static tess_status read_carried(rl *r)
 {
-    left_over left = {.chain = r->state.chain, .samples = {.mem = r->mem}};
+    left_over left = {.chain = r->newest.state.chain, .samples = {.mem = r->mem}};
     tess_status status = tess_team_rank(r->team) == 0 ? find_left(r, &left) : TESS_OK;
     status = tess_team_agree(r->team, status);
     if (status == TESS_OK)
         status = rl_share_bytes(r->team, &left.samples);
     if (status == TESS_OK)
-        status = rl_groups_read(r, &left.samples, (size_t)r->state.carried, &r->under_way);
+        status = rl_groups_read(r, &left.samples, (size_t)r->newest.state.carried, &r->newest.under_way);
     tess_buffer_free(&left.samples);
     TESS_TRY(status);
-    TESS_CHECK((int64_t)r->under_way.n == r->state.carried, TESS_E_NOT_FOUND,
+    TESS_CHECK((int64_t)r->newest.under_way.n == r->newest.state.carried, TESS_E_NOT_FOUND,
                "%s: rollout %lld began with %lld prompts under way, and %zu of them are in the journal of the one "
                "before: go on from an older checkpoint (checkpoint.load_step)",
-               r->folder, (long long)r->state.rollout, (long long)r->state.carried, r->under_way.n);
+               r->folder, (long long)r->newest.state.rollout, (long long)r->newest.state.carried,
+               r->newest.under_way.n);
     return TESS_OK;
 }
 
@@ -365,18 +367,18 @@ static tess_status begin_carried(rl *r)
 {
     const bool restored = r->restored;
     r->restored = false;
-    return restored && r->state.carried > 0 ? read_carried(r) : TESS_OK;
+    return restored && r->newest.state.carried > 0 ? read_carried(r) : TESS_OK;
 }
 
 static tess_status write_left(rollout *o)
 {
     rl *r = o->r;
     tess_buffer bytes = {.mem = r->mem};
-    if (r->under_way.n == 0 || o->journal == NULL || tess_team_rank(r->team) != 0)
+    if (r->newest.under_way.n == 0 || o->journal == NULL || tess_team_rank(r->team) != 0)
         return TESS_OK;
-    tess_status status = tess_buffer_append(&bytes, &r->after.chain, sizeof(r->after.chain));
+    tess_status status = tess_buffer_append(&bytes, &r->newest.after.chain, sizeof(r->newest.after.chain));
     if (status == TESS_OK)
-        status = rl_groups_write(r, &r->under_way, &bytes);
+        status = rl_groups_write(r, &r->newest.under_way, &bytes);
     if (status == TESS_OK)
         status = rl_journal_append_bytes(o->journal, RL_ROUND_LEFT, bytes.data, bytes.size);
     tess_buffer_free(&bytes);
@@ -388,11 +390,11 @@ static tess_status extend_chain(rl *r)
 {
     tess_buffer bytes = {.mem = r->mem};
     tess_status status = TESS_OK;
-    for (size_t g = 0; g < r->chosen.n; g++)
+    for (size_t g = 0; g < r->newest.chosen.n; g++)
         for (int64_t k = 0; k < r->config->rollout.n && status == TESS_OK; k++) {
             bytes.size = 0;
-            status = rl_sample_write(&r->chosen.group[g].samples[k], &bytes);
-            r->after.chain = rl_chain(r->after.chain, bytes.data, bytes.size);
+            status = rl_sample_write(&r->newest.chosen.group[g].samples[k], &bytes);
+            r->newest.after.chain = rl_chain(r->newest.after.chain, bytes.data, bytes.size);
         }
     tess_buffer_free(&bytes);
     return status;
@@ -404,7 +406,8 @@ static tess_status open_journal(rollout *o)
     rl *r = o->r;
     if (!rl_speaks(r))
         return TESS_OK;
-    tess_status status = rl_journal_open(r->mem, r->folder, r->state.rollout, rl_place(r), &o->origin, &o->journal);
+    tess_status status =
+        rl_journal_open(r->mem, r->folder, r->newest.state.rollout, rl_place(r), &o->origin, &o->journal);
     return rl_keep_or_warn(r, status, "samples are not kept on disk");
 }
 
@@ -415,13 +418,13 @@ static tess_status collect(rollout *o)
     TESS_TRY(begin_carried(r));
     TESS_TRY(run_rounds(o));
     TESS_TRY(extend_chain(r));
-    r->after.carried = (int64_t)r->under_way.n;
-    r->after.rollout++;
+    r->newest.after.carried = (int64_t)r->newest.under_way.n;
+    r->newest.after.rollout++;
     TESS_TRY(tess_team_agree(r->team, write_left(o)));
     const int64_t older =
-        r->state.carried > 0; /* the previous rollout's journal has the prompts that this one began with */
+        r->newest.state.carried > 0; /* the previous rollout's journal has the prompts that this one began with */
     if (r->config->rl.keep_journals > 0 && tess_team_rank(r->team) == 0)
-        TESS_TRY(rl_journal_prune(r->folder, r->state.rollout - r->config->rl.keep_journals + 1 - older));
+        TESS_TRY(rl_journal_prune(r->folder, r->newest.state.rollout - r->config->rl.keep_journals + 1 - older));
     return TESS_OK;
 }
 
@@ -441,18 +444,18 @@ static tess_status identify_drawer(const rl *r, uint64_t *drawer)
 
 tess_status rl_collect(rl *r, bool may_draw)
 {
-    rollout o = {.r = r, .may_draw = may_draw, .origin = {r->identity, r->state.chain, 0}};
+    rollout o = {.r = r, .may_draw = may_draw, .origin = {r->identity, r->newest.state.chain, 0}};
     if (may_draw)
         TESS_TRY(identify_drawer(r, &o.origin.weights));
-    rl_groups_free(r->mem, &r->chosen, r->config->rollout.n);
-    r->facts = (rl_rollout_facts){.rounds = 0};
+    rl_groups_free(r->mem, &r->newest.chosen, r->config->rollout.n);
+    r->newest.facts = (rl_rollout_facts){.rounds = 0};
     rl_begin_turns(r, r->config->rollout.prompts * r->config->rollout.n);
-    r->after = r->state;
+    r->newest.after = r->newest.state;
     tess_status status = collect(&o);
     rl_journal_close(&o.journal);
     tess_mem_free(r->mem, o.samples);
     tess_mem_free(r->mem, o.owner);
-    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "rollout %lld", (long long)r->state.rollout);
+    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "rollout %lld", (long long)r->newest.state.rollout);
 }
 
 /* ---- Pairs ---- */
@@ -471,19 +474,19 @@ static tess_status fill_side(rl *r, rl_sample *s, const tess_prompt_record *prom
 
 tess_status rl_collect_pairs(rl *r)
 {
-    rl_groups_free(r->mem, &r->chosen, r->config->rollout.n);
-    r->facts = (rl_rollout_facts){.rounds = 0};
-    r->after = r->state;
-    while ((int64_t)r->chosen.n < r->config->rollout.prompts) {
+    rl_groups_free(r->mem, &r->newest.chosen, r->config->rollout.n);
+    r->newest.facts = (rl_rollout_facts){.rounds = 0};
+    r->newest.after = r->newest.state;
+    while ((int64_t)r->newest.chosen.n < r->config->rollout.prompts) {
         rl_group *g;
-        const int64_t ordinal = r->after.cursor++, record = record_of(r, ordinal);
-        TESS_TRY(add_group(r, &r->chosen, ordinal, &g));
+        const int64_t ordinal = r->newest.after.cursor++, record = record_of(r, ordinal);
+        TESS_TRY(add_group(r, &r->newest.chosen, ordinal, &g));
         for (int side = 0; side < 2; side++) {
             g->samples[side].number = 2 * ordinal + side;
             g->samples[side].record = record;
             TESS_TRY(fill_side(r, &g->samples[side], tess_prompts_at(r->prompts, record), side == 0));
         }
     }
-    r->after.rollout++;
+    r->newest.after.rollout++;
     return TESS_OK;
 }

@@ -281,6 +281,6 @@ tess_status rl_rows_make(rl *r, bool first_step)
     double begin_s = tess_os_now_s();
     rl_rows_free(r);
     tess_status status = make(r, first_step);
-    r->facts.prepare_s = tess_os_now_s() - begin_s;
+    r->newest.facts.prepare_s = tess_os_now_s() - begin_s;
     return status == TESS_OK ? TESS_OK : tess_fail_context(status, "rollout %lld", (long long)r->training.rollout);
 }

@@ -27,8 +27,8 @@ static tess_status answer(rl *r, rl_answer *a)
     if (tess_team_rank(r->team) != 0)
         return TESS_OK;
     a->samples.size = 0;
-    TESS_TRY(rl_groups_write(r, &r->chosen, &a->samples));
-    a->result = (rl_result){.bytes = (int64_t)a->samples.size, .after = r->after, .facts = r->facts};
+    TESS_TRY(rl_groups_write(r, &r->newest.chosen, &a->samples));
+    a->result = (rl_result){.bytes = (int64_t)a->samples.size, .after = r->newest.after, .facts = r->newest.facts};
     TESS_TRY(tess_send(all, &a->result, sizeof(a->result), TESS_U8, 0, RL_TAG_RESULT, &a->works[0]));
     return tess_send(all, a->samples.data, a->samples.size, TESS_U8, 0, RL_TAG_RESULT, &a->works[1]);
 }
@@ -51,7 +51,7 @@ static tess_status obey(rl *r, rl_answer *a)
     TESS_TRY(check_order(r, &order));
     if (order.may_draw && r->copy->step != order.step)
         TESS_TRY(rl_copy_take(r->copy));
-    r->state = order.state;
+    r->newest.state = order.state;
     r->restored = order.restored != 0;
     TESS_TRY(rl_copy_listen(r->copy));
     TESS_TRY(rl_collect(r, order.may_draw != 0));

@@ -210,10 +210,11 @@ static tess_status draw_all(rl *r)
         for (size_t g = 0; g < r->trained.n; g++)
             for (int64_t k = 0; k < r->config->rollout.n; k++)
                 sum += r->trained.group[g].samples[k].reward;
-        tess_trainer_note(
-            r->trainer, "rollout: %5lld  reward: %.4f  %lld of %lld samples were kept already  (%.1f s)", (long long)i,
-            sum / (double)(r->config->rollout.prompts * r->config->rollout.n), (long long)r->facts.known_samples,
-            (long long)(r->config->rollout.prompts * r->config->rollout.n), r->facts.draw_s + r->facts.grade_s);
+        tess_trainer_note(r->trainer, "rollout: %5lld  reward: %.4f  %lld of %lld samples were kept already  (%.1f s)",
+                          (long long)i, sum / (double)(r->config->rollout.prompts * r->config->rollout.n),
+                          (long long)r->newest.facts.known_samples,
+                          (long long)(r->config->rollout.prompts * r->config->rollout.n),
+                          r->newest.facts.draw_s + r->newest.facts.grade_s);
     }
     tess_trainer_end_here(r->trainer);
     return TESS_OK;
@@ -250,8 +251,8 @@ static void close_task(void *self)
     rl_micro_free(r, &r->micro);
     rl_rows_free(r);
     rl_groups_free(r->mem, &r->trained, n);
-    rl_groups_free(r->mem, &r->chosen, n);
-    rl_groups_free(r->mem, &r->under_way, n);
+    rl_groups_free(r->mem, &r->newest.chosen, n);
+    rl_groups_free(r->mem, &r->newest.under_way, n);
     rl_orders_free(r);
     rl_copy_free(r);
     tess_critic_destroy(&r->critic);
@@ -260,7 +261,7 @@ static void close_task(void *self)
     tess_rewarder_destroy(&r->rewarder);
     tess_prompts_close(&r->held_out);
     tess_prompts_close(&r->prompts);
-    tess_mem_free(r->mem, r->history);
+    rl_advice_free(r->mem, &r->advice);
     tess_run_text_close(&r->text);
     tess_mem_free(r->mem, r);
 }
@@ -273,7 +274,7 @@ static tess_status collect(rl *r, const rl_state *of, bool may_draw)
         TESS_TRY(rl_order(r, of, may_draw));
         return rl_take_order(r);
     }
-    r->state = *of;
+    r->newest.state = *of;
     return rl_has_pairs(r->config) ? rl_collect_pairs(r)
                                    : rl_collect(r, may_draw && r->config->rl.phase != TESS_RL_TRAIN);
 }
@@ -283,10 +284,10 @@ static void take_newest(rl *r)
 {
     rl_rows_free(r);
     rl_groups_free(r->mem, &r->trained, r->config->rollout.n);
-    r->trained = r->chosen;
-    r->chosen = (rl_groups){.n = 0};
-    r->training = r->state;
-    r->next = r->after;
+    r->trained = r->newest.chosen;
+    r->newest.chosen = (rl_groups){.n = 0};
+    r->training = r->newest.state;
+    r->next = r->newest.after;
 }
 
 /* Prepares the rollout that follows the one being learned. */
@@ -306,7 +307,7 @@ static tess_status begin_rollout(rl *r, int64_t rollout, bool is_first_step)
     if (lags && is_first_step)
         TESS_TRY(rl_send_weights(r));
     TESS_TRY(rl_take_order(r));
-    const bool is_here = lags && r->state.rollout == rollout && r->chosen.n > 0;
+    const bool is_here = lags && r->newest.state.rollout == rollout && r->newest.chosen.n > 0;
     if (!is_here)
         TESS_TRY(collect(r, &r->next, is_first_step && (!lags || rollout == 0)));
     take_newest(r);
@@ -454,7 +455,7 @@ static tess_status after_step(void *self, bool last, tess_validation_report *rep
 {
     rl *r = self;
     (void)report;
-    if (!rl_has_pairs(r->config) && r->n_metrics > 0) /* this process made the step */
+    if (!rl_has_pairs(r->config) && r->figures.n > 0) /* this process made the step */
         TESS_TRY(rl_advise(r));
     return evaluates(r, last) ? rl_evaluate(r) : TESS_OK;
 }
@@ -482,12 +483,12 @@ static tess_status conclude(void *self, const char *folder)
 static void report(void *self, tess_step_report *step)
 {
     const rl *r = self;
-    step->metrics = r->metrics;
-    step->n_metrics = r->n_metrics;
-    step->words = r->words;
+    step->metrics = r->figures.metrics;
+    step->n_metrics = r->figures.n;
+    step->words = r->figures.words;
     if (!rl_has_pairs(r->config)) {
         step->curve = "reward";
-        step->curve_value = r->metrics[RL_METRIC_REWARD].value;
+        step->curve_value = r->figures.metrics[RL_METRIC_REWARD].value;
     }
 }
 

@@ -28,23 +28,24 @@ static tess_status append(rl *r, rl_sample *s, const tess_buffer *observation)
 /* Checks a number of failed turns, on this rank or on all. */
 static bool are_too_many(const rl *r, int64_t failed)
 {
-    return (double)failed > r->config->reward.max_failures * (double)r->turns.n_samples;
+    return (double)failed > r->config->reward.max_failures * (double)r->newest.turns.n_samples;
 }
 
 static tess_status fail_turns(const rl *r, int64_t failed)
 {
     return TESS_FAIL(TESS_E_INVALID, "%lld turns failed, reward.max_failures allows %g of %lld samples; %s",
-                     (long long)failed, r->config->reward.max_failures, (long long)r->turns.n_samples, r->turns.newest);
+                     (long long)failed, r->config->reward.max_failures, (long long)r->newest.turns.n_samples,
+                     r->newest.turns.newest);
 }
 
 void rl_begin_turns(rl *r, int64_t n_samples)
 {
-    r->turns = (rl_turn_failures){.n_samples = n_samples};
+    r->newest.turns = (rl_turn_failures){.n_samples = n_samples};
 }
 
 tess_status rl_judge_turns(rl *r)
 {
-    const int64_t mine = r->turns.failed;
+    const int64_t mine = r->newest.turns.failed;
     int64_t all = mine;
     if (r->environment == NULL)
         return TESS_OK;
@@ -57,9 +58,9 @@ static tess_status tolerate(rl *r, tess_status status)
 {
     if (status != TESS_E_IO && status != TESS_E_TIMEOUT && status != TESS_E_FORMAT)
         return status;
-    snprintf(r->turns.newest, sizeof(r->turns.newest), "%s", tess_error_message());
-    if (are_too_many(r, ++r->turns.failed))
-        return fail_turns(r, r->turns.failed);
+    snprintf(r->newest.turns.newest, sizeof(r->newest.turns.newest), "%s", tess_error_message());
+    if (are_too_many(r, ++r->newest.turns.failed))
+        return fail_turns(r, r->newest.turns.failed);
     tess_trainer_warn(r->trainer, "a sample ends here: %s", tess_error_message());
     tess_error_clear();
     return TESS_OK;

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "rl/algo/rl_passk.h"
+#include "rl/rl_advice.h"
 #include "support/test.h"
 
 enum { STEPS = 100 };
@@ -28,6 +29,33 @@ static void expect_advice(const tess_tuner_step *history, tess_advice_kind kind,
         test_fail(__FILE__, __LINE__, "%d advices, the first \"%s\"", n, advice[0].text);
     EXPECT_CONTAINS(advice[0].text, needle);
     EXPECT_INT(advice[0].kind, kind);
+}
+
+/* Advice is news once, until it has not held for a step. */
+static void advice_is_news_when_it_begins_to_hold(void)
+{
+    const tess_tuner_limits *limits = &tess_tuner_default_limits;
+    tess_tuner_step h[STEPS];
+    tess_advice news[TESS_ADVICE_MAX];
+    rl_advice advice = {.n = 0};
+    tess_mem *mem;
+    int n_news = 0, first = -1;
+    healthy(h);
+    EXPECT_OK(tess_mem_create(&mem));
+    for (int i = 0; i < STEPS; i++) {
+        const bool ill = (i >= 20 && i < 40) || (i >= 60 && i < 80);
+        h[i].clip_fraction = ill ? 0.9 : h[i].clip_fraction;
+        EXPECT_OK(rl_advice_add(mem, &advice, &h[i]));
+        const int n = rl_advice_news(&advice, limits, news);
+        first = first < 0 && n > 0 ? i : first;
+        for (int k = 0; k < n; k++)
+            EXPECT_INT(news[k].kind, TESS_ADVICE_CLIP_HIGH);
+        n_news += n;
+    }
+    EXPECT_INT(n_news, 2);
+    EXPECT(first >= limits->window);
+    rl_advice_free(mem, &advice);
+    tess_mem_destroy(&mem);
 }
 
 static void each_limit_gives_its_advice_and_no_other(void)
@@ -160,6 +188,6 @@ static const test_case cases[] = {
     CASE(each_limit_gives_its_advice_and_no_other), CASE(on_a_limit_and_after_one_bad_step_nothing_is_said),
     CASE(on_policy_an_empty_clip_is_no_fault),      CASE(a_short_history_is_judged_by_what_it_has),
     CASE(presets_are_those_of_the_documents),       CASE(updates_stop_beyond_one_and_a_half_targets),
-    CASE(pass_at_k_is_the_unbiased_estimate),
+    CASE(pass_at_k_is_the_unbiased_estimate),       CASE(advice_is_news_when_it_begins_to_hold),
 };
 TEST_MAIN(cases)
