@@ -244,7 +244,7 @@ for first in '2025-01-01 06:00:00' '2025-01-01 09:49:00'; do
     read_logs log.txt
     case $first in
     *06:*) words='ranks 0,2 waited' ;;
-    *) words='another host cannot be reached' ;;
+    *) words='the name of a host does not resolve' ;;
     esac
     grep -qF "$words" headline && pass "an error at $first" || fail "an error at $first: $(cat headline)"
 done
