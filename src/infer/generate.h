@@ -93,9 +93,8 @@ typedef struct tess_generator_stats {
     size_t page_bytes;
 } tess_generator_stats;
 
-/* Creates a generator. Borrows stream, model, and the context of hooks, points
- * and stages. Allocates all memory at once: pages from the
- * kv-cache pool, the rest from activations.
+/* Creates a generator. Borrows stream, model, and the context of hooks, points and stages. Allocates all memory at
+ * once: pages from the kv-cache pool, the rest from activations.
  * TESS_E_INVALID: impossible sizes, or a cache that is too small for one text */
 tess_status tess_generator_create(tess_stream *stream, const tess_model *model, const tess_hooks *hooks,
                                   const tess_generator_options *options, tess_generator **generator);

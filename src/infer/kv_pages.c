@@ -21,6 +21,8 @@ static size_t layer_bytes(const tess_model *model, tess_dtype dtype)
     return (size_t)tess_model_cached_row(model) * TESS_ATTENTION_BLOCK * tess_dtype_size(dtype);
 }
 
+/* Does not overflow: by tess_model_config_check a model has at most 2^10 layers with 2^12 key heads of 2^10 elements,
+ * so a page has at most 2^41 bytes. */
 size_t tess_kv_page_bytes(const tess_model *model, tess_dtype dtype)
 {
     return 2 * (size_t)tess_model_get_part(model)->n_layers * layer_bytes(model, dtype);

@@ -13,6 +13,7 @@
 #include "engine/held_weights.h"
 #include "engine/offload.h"
 #include "engine/stages/rank_stage.h"
+#include "infer/kv_pages.h"
 
 /* ---- Batches ---- */
 /* All micro-batches are the same: full rows, each of one sequence. */
@@ -268,31 +269,48 @@ static tess_status generate_dry(tess_mem *mem, const tess_model *model, const te
     return TESS_OK;
 }
 
-/* Creates the part of the model that a rank has. */
-static tess_status create_part(tess_mem *mem, const tess_config *c, const tess_model_config *sizes, int rank,
+/* Creates the part of the model that a rank has at these places. */
+static tess_status create_part(tess_mem *mem, const tess_config *c, const tess_model_config *sizes, int pp, int tp,
                                tess_model **model)
 {
     int degree[TESS_AXES];
     tess_stage_plan stages;
     tess_axes_degrees(&c->parallelism, degree);
-    const tess_coordinates at = tess_coordinates_by(degree, rank);
-    TESS_TRY(tess_stage_plan_create(mem, c, sizes, at.place[TESS_AXIS_PP], &stages));
-    stages.part.tp_rank = at.place[TESS_AXIS_TP];
-    stages.part.tp_degree = at.degree[TESS_AXIS_TP];
+    TESS_TRY(tess_stage_plan_create(mem, c, sizes, pp, &stages));
+    stages.part.tp_rank = tp;
+    stages.part.tp_degree = degree[TESS_AXIS_TP];
     tess_status status = tess_model_create_part(mem, sizes, &stages.part, model);
     tess_stage_plan_free(mem, &stages);
     return status;
 }
 
+/* Finds the largest page of all ranks. No rank along tp has more key heads than the first. */
+static tess_status find_page(tess_mem *mem, const tess_config *c, const tess_model_config *sizes, int n_stages,
+                             tess_generator_options *options)
+{
+    for (int pp = 0; pp < n_stages; pp++) {
+        tess_model *model;
+        TESS_TRY(create_part(mem, c, sizes, pp, 0, &model));
+        const size_t page = tess_kv_page_bytes(model, options->dtype);
+        options->page_bytes = page > options->page_bytes ? page : options->page_bytes;
+        tess_model_destroy(&model);
+    }
+    return TESS_OK;
+}
+
 tess_status tess_memory_of_drawing(const tess_model_config *sizes, const tess_config *c, int rank,
                                    tess_memory_of_rank *of_rank)
 {
+    int degree[TESS_AXES];
     TESS_AUTO(tess_mem_destroy) tess_mem *mem = NULL;
     TESS_AUTO(tess_model_destroy) tess_model *model = NULL;
     tess_generator_options options = tess_drawing_options(c, c->rollout.prompts * c->rollout.n);
     *of_rank = (tess_memory_of_rank){.stages = "draws"};
     TESS_TRY(tess_mem_create_dry(&mem));
-    TESS_TRY(create_part(mem, c, sizes, rank, &model));
+    tess_axes_degrees(&c->parallelism, degree);
+    const tess_coordinates at = tess_coordinates_by(degree, rank);
+    TESS_TRY(find_page(mem, c, sizes, at.degree[TESS_AXIS_PP], &options));
+    TESS_TRY(create_part(mem, c, sizes, at.place[TESS_AXIS_PP], at.place[TESS_AXIS_TP], &model));
     const tess_model_part *part = tess_model_get_part(model);
     options.points = (tess_points){.rank = part->tp_rank, .degree = part->tp_degree};
     options.sequence_parallel = tess_engine_activations(c).sequence_parallel;

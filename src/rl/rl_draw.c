@@ -2,8 +2,10 @@
 #include <string.h>
 
 #include "base/os/os.h"
+#include "comm/agree.h"
 #include "data/tokenizer/stop_texts.h"
 #include "engine/drawing.h"
+#include "inject/inject.h"
 #include "rl/rl_impl.h"
 
 typedef struct rl_drawing {
@@ -14,6 +16,7 @@ typedef struct rl_drawing {
     rl_sample **again; /* (n) samples that have another turn */
     int64_t n_again;
     int32_t version;
+    bool alone; /* ranks that draw together with this one have not learned of its failure */
     tess_generator_options generator;
     const char *stops[TESS_LIST_SIZE + 1];
 } rl_drawing;
@@ -30,6 +33,7 @@ static tess_status next(void *self, tess_request *request, bool *none)
 {
     rl_drawing *d = self;
     TESS_TRY(rl_copy_look(d->r));
+    TESS_TRY(tess_inject_failure(tess_trainer_runtime(d->r->trainer), "drawing"));
     rl_sample *s = next_sample(d);
     *none = s == NULL;
     if (*none)
@@ -109,9 +113,19 @@ static tess_status run(rl_drawing *d, const tess_held_weights *held)
     const tess_sampling sampling = {
         .temperature = d->options->temperature, .top_p = 1, .seed = (uint64_t)d->r->config->debug.seed, .exact = true};
     const tess_request_source source = {d, next, token, finished};
-    tess_generator *generator;
-    TESS_TRY(tess_generator_create(held->compute.stream, held->model, &held->compute.hooks, &d->generator, &generator));
-    tess_status status = tess_generator_run(generator, &sampling, model->eos_token_id, model->n_eos, &source);
+    const bool together = rl_draws_together(d->r);
+    tess_generator *generator = NULL;
+    tess_status status = TESS_OK;
+    if (d->n > 0)
+        status =
+            tess_generator_create(held->compute.stream, held->model, &held->compute.hooks, &d->generator, &generator);
+    if (together)
+        status = tess_team_agree(d->r->team, status);
+    d->alone = false;
+    if (status == TESS_OK && d->n > 0) {
+        status = tess_generator_run(generator, &sampling, model->eos_token_id, model->n_eos, &source);
+        d->alone = together && !d->r->newest.turns.all_failed;
+    }
     tess_generator_destroy(&generator);
     return status;
 }
@@ -132,12 +146,13 @@ static tess_status run_while_training_sleeps(rl_drawing *d, const tess_held_weig
     return status;
 }
 
-tess_status rl_draw(rl *r, const rl_draw_options *options, rl_sample *const *samples, int64_t n)
+tess_status rl_draw(rl *r, const rl_draw_options *options, rl_sample *const *samples, int64_t n, bool *alone)
 {
     rl_drawing d = {.r = r,
                     .options = options,
                     .samples = samples,
                     .n = n,
+                    .alone = rl_draws_together(r),
                     .version = (int32_t)rl_step(r),
                     .generator = tess_drawing_options(r->config, n)};
     tess_held_weights held;
@@ -145,14 +160,17 @@ tess_status rl_draw(rl *r, const rl_draw_options *options, rl_sample *const *sam
     for (int i = 0; i < r->config->rollout.stop.n; i++)
         d.stops[i] = r->config->rollout.stop.item[i];
     tess_runtime_phase(tess_trainer_runtime(r->trainer), "rollout", rl_step(r) + 1, r->newest.state.rollout);
+    *alone = true;
     TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)n + 1, sizeof(*d.again), "turns", (void **)&d.again));
     tess_status status = r->copy != NULL ? rl_copy_hold(r, &held) : tess_weights_hold(r->engine, &held);
     if (status == TESS_OK && r->engine != NULL)
         status = tess_drawing_share(r->engine, &d.generator);
-    if (status == TESS_OK && n > 0)
+    if (status == TESS_OK && (n > 0 || d.alone)) /* d.alone: all agree on what they have created */
         status = run_while_training_sleeps(&d, &held);
     tess_status freed = tess_weights_let_go(&held);
     tess_mem_free(r->mem, d.again);
     r->newest.facts.draw_s += tess_os_now_s() - begin_s;
-    return status != TESS_OK ? status : freed;
+    status = status != TESS_OK ? status : freed;
+    *alone = d.alone && status != TESS_OK;
+    return *alone ? status : tess_team_agree(r->team, status);
 }

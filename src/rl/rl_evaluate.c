@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "base/os/os.h"
-#include "comm/agree.h"
 #include "rl/algo/rl_passk.h"
 #include "rl/rl_impl.h"
 #include "tessera/comm.h"
@@ -15,6 +14,7 @@ typedef struct rl_evaluation {
     rl_sample **listed; /* (n) */
     int32_t *owner;
     int64_t n;
+    bool alone; /* rl_draw */
 } rl_evaluation;
 
 static tess_status begin(rl *r, rl_evaluation *e)
@@ -51,7 +51,7 @@ static tess_status answer(rl *r, rl_evaluation *e)
         if (e->owner[i] == rl_speaker(r, rl_place(r)))
             mine[n++] = e->listed[i];
     rl_begin_turns(r, e->n);
-    tess_status status = tess_team_agree(r->team, rl_draw(r, &options, mine, n));
+    tess_status status = rl_draw(r, &options, mine, n, &e->alone);
     if (status == TESS_OK)
         status = rl_judge_turns(r);
     if (status == TESS_OK)
@@ -134,5 +134,5 @@ tess_status rl_evaluate(rl *r)
     tess_mem_free(r->mem, e.samples);
     tess_mem_free(r->mem, e.listed);
     tess_mem_free(r->mem, e.owner);
-    return tolerate(r, status);
+    return e.alone ? tess_fail_context(status, "evaluation") : tolerate(r, status);
 }

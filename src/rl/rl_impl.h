@@ -99,6 +99,7 @@ typedef struct rl_rollout_facts {
 typedef struct rl_turn_failures {
     int64_t n_samples; /* samples of all ranks; reward.max_failures is the share of them that may fail */
     int64_t failed;
+    bool all_failed; /* the newest turn has failed on all ranks that draw its sample */
     char newest[512];
 } rl_turn_failures;
 
@@ -218,6 +219,12 @@ static inline bool rl_speaks(const rl *r)
     return r->engine == NULL || tess_coordinates_lead(&r->engine->at);
 }
 
+/* Whether this rank draws its samples together with others, and so waits for them in a pass. */
+static inline bool rl_draws_together(const rl *r)
+{
+    return r->engine != NULL && r->engine->at.n_parts > 1;
+}
+
 /* Returns the rank that speaks for the ranks that draw this prompt. The axes that divide micro-batches lie side by
  * side; SHARD is the innermost. */
 static inline int rl_speaker(const rl *r, int64_t prompt)
@@ -280,8 +287,9 @@ typedef struct rl_draw_options {
 } rl_draw_options;
 
 /* Continues to draw this rank's `n` unfinished samples. The weights are held during the call. Collective, also with
- * n = 0. */
-tess_status rl_draw(rl *r, const rl_draw_options *options, rl_sample *const *samples, int64_t n);
+ * n = 0. Ranks fail together, with one exception, *alone: others wait for this rank in a pass, so it must end with
+ * its error, from which they learn the cause. */
+tess_status rl_draw(rl *r, const rl_draw_options *options, rl_sample *const *samples, int64_t n, bool *alone);
 
 /* ---- rl_order.c ---- */
 /* Creates r->orders; it stays NULL if all ranks draw. Collective. */

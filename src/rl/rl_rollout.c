@@ -217,6 +217,7 @@ static tess_status draw(rollout *o, int64_t n_known)
                                      .round = o->round};
     rl_sample **mine;
     int64_t n = 0;
+    bool alone;
     TESS_TRY(
         tess_mem_alloc_array(o->r->mem, TESS_POOL_MISC, (size_t)o->n + 1, sizeof(*mine), "samples", (void **)&mine));
     for (int64_t i = 0; i < o->n; i++) {
@@ -225,9 +226,9 @@ static tess_status draw(rollout *o, int64_t n_known)
         if (o->owner[i] >= 2 * world)
             o->owner[i] -= 2 * world;
     }
-    tess_status status = n_known < o->n ? rl_draw(o->r, &options, mine, n) : TESS_OK;
+    tess_status status = n_known < o->n ? rl_draw(o->r, &options, mine, n, &alone) : TESS_OK;
     tess_mem_free(o->r->mem, mine);
-    TESS_TRY(tess_team_agree(o->r->team, status)); /* a failed environment ends all ranks together */
+    TESS_TRY(status);
     return rl_judge_turns(o->r);
 }
 

@@ -66,21 +66,24 @@ static tess_status tolerate(rl *r, tess_status status)
     return TESS_OK;
 }
 
-/* Gives the answer that the speaking rank has got to all ranks that draw the sample. If it has failed, its message is
- * that of the job: the status of the others is the mildest. */
-static tess_status share(const rl *r, tess_status status, tess_buffer *observation, bool *goes_on)
+/* Gives the answer that the speaking rank has got to all ranks that draw the sample. If it has failed, so have all;
+ * its message is that of the job, because its number is the lowest. */
+static tess_status share(rl *r, tess_status status, tess_buffer *observation, bool *goes_on)
 {
     int32_t words[] = {status, *goes_on};
-    if (r->engine == NULL || r->engine->at.n_parts == 1)
+    if (!rl_draws_together(r))
         return status;
-    TESS_TRY(tess_buffer_append(observation, words, sizeof(words)));
-    TESS_TRY(rl_share_bytes(tess_mesh_team(r->engine->mesh, "tp"), observation));
-    TESS_TRY(rl_share_bytes(tess_mesh_team(r->engine->mesh, "pp"), observation));
-    observation->size -= sizeof(words);
-    memcpy(words, observation->data + observation->size, sizeof(words));
+    tess_team *const teams[] = {tess_mesh_team(r->engine->mesh, "tp"), tess_mesh_team(r->engine->mesh, "pp")};
+    for (int i = 0; i < 2; i++)
+        if (teams[i] != NULL)
+            TESS_TRY(tess_broadcast(teams[i], words, 2, TESS_I32, 0, NULL));
+    r->newest.turns.all_failed = words[0] != TESS_OK;
+    TESS_CHECK(rl_speaks(r) || !r->newest.turns.all_failed, (tess_status)words[0],
+               "a turn failed on the rank that speaks");
+    TESS_TRY(status);
     *goes_on = words[1] != 0;
-    TESS_CHECK(rl_speaks(r) || words[0] == TESS_OK, TESS_E_INVALID, "a turn failed on the rank that speaks");
-    return status;
+    TESS_TRY(rl_share_bytes(teams[0], observation));
+    return rl_share_bytes(teams[1], observation);
 }
 
 tess_status rl_turn(rl *r, const tess_prompts *prompts, rl_sample *s, int64_t turn, int64_t first, bool *goes_on)

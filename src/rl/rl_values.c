@@ -14,14 +14,17 @@ static tess_status value_rows(rl *r, const tess_batch *batch, const int64_t *pla
 {
     valuing *v = self;
     tess_engine *e = r->engine;
+    const bool mine = tess_engine_counts(e);
     if (r->critic != NULL) {
         TESS_TRY(tess_critic_values(r->critic, batch, v->value));
     } else {
         const tess_head_task task = {.values = e->meter.logprobs};
         TESS_TRY(tess_engine_evaluate(e, e->executor, batch, &task));
-        TESS_TRY(tess_fetch(e->compute.stream, v->value, e->meter.logprobs, (size_t)batch->n_tokens * sizeof(float)));
+        if (mine)
+            TESS_TRY(
+                tess_fetch(e->compute.stream, v->value, e->meter.logprobs, (size_t)batch->n_tokens * sizeof(float)));
     }
-    for (int64_t t = 0; t < batch->n_tokens && tess_engine_counts(e); t++)
+    for (int64_t t = 0; mine && t < batch->n_tokens; t++)
         v->into[place[t]] = v->value[t];
     return TESS_OK;
 }

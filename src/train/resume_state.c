@@ -101,7 +101,7 @@ tess_status tess_trainer_restore_state(tess_trainer *t, const json_t *meta)
         tess_trainer_compare_lr(t, &before);
     int64_t saved = json_integer_value(json_object_get(meta, "global_batch_size"));
     int64_t now = t->config.training.global_batch_size;
-    if (saved != 0 && saved != now)
+    if (!t->kind->has_own_batches && saved != 0 && saved != now)
         tess_trainer_warn(t, "a step was %lld rows until here, now it is %lld (training.global_batch_size)",
                           (long long)saved, (long long)now);
     t->evaluation_due = json_is_true(json_object_get(meta, "evaluation_due"));

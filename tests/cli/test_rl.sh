@@ -151,7 +151,7 @@ expect "a world that ends is named" 2 "rollout.env_command: '$work/dead.sh' ende
 expect "a world that ends later, too" 2 ", turn 0 (exit code 3): it has ended" "$tessera" rl rl.yaml job.dump_folder=later -n 2 \
     "rollout.env_command=[$(printf '#!/bin/sh\nread -r line\nexit 3\n' >later.sh && chmod +x later.sh && echo "$work/later.sh")]"
 
-# A world that fails for the two held-out prompts: two of two turns, however many ranks draw them.
+# A world that fails for the two held-out prompts: two of two turns, however many ranks draw them, apart or together.
 cat >partial.sh <<'WORLD'
 #!/bin/sh
 while read -r line; do
@@ -162,11 +162,12 @@ done
 WORLD
 chmod +x partial.sh
 head -n 2 questions.jsonl >two.jsonl
-for n in 1 2; do
-    rl "partial$n" -n $n "rollout.env_command=[$work/partial.sh,$work/two.jsonl]" reward.max_failures=0.05 training.steps=1 \
-        validation.files=two.jsonl evaluation.n=1
-    expect "failed turns of an evaluation make it void on $n" 0 "the evaluation of step 1 is missing: " \
-        grep -E "of step 1 is missing: [12] turns failed, reward.max_failures allows 0.05 of 2 samples" "partial$n.out"
+for degree in data_parallel_shard_degree=1 data_parallel_shard_degree=2 pipeline_parallel_degree=2; do
+    rm -rf partial
+    rl partial -n ${degree#*=} parallelism.$degree "rollout.env_command=[$work/partial.sh,$work/two.jsonl]" \
+        reward.max_failures=0.05 training.steps=1 validation.files=two.jsonl evaluation.n=1
+    expect "failed turns of an evaluation make it void with $degree" 0 "the evaluation of step 1 is missing: " \
+        grep -E "of step 1 is missing: [12] turns failed, reward.max_failures allows 0.05 of 2 samples" partial.out
 done
 
 # ---- Rollouts drawn by one run and learned from by another ----

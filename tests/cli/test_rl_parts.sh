@@ -117,9 +117,25 @@ rm -rf run
 mv cut run
 rl run -n 2 $tp=2 || fail "going on: $(tail -n 1 run.out)"
 same "killed twice, and on in another layout" run plain
+grep -q "rows until here" run.out && fail "a step's rows: $(grep "rows until here" run.out)" ||
+    pass "a step has the rows of its samples in any layout"
 parts "a rank that draws is replaced" plain 4 $pp=2 $tp=2 recovery.enable=true recovery.backoff_s=0.1 \
     "fault.spec=rank=2 step=3 point=phase:rollout kind=sigkill"
 grep -q "replaced in " run.out && pass "and that is told" || fail "$(grep tessera: run.out)"
+
+# ---- A rank that fails alone while the others wait for it in a pass ----
+alone() {
+    local name=$1 begin=$SECONDS
+    shift
+    rm -rf failed
+    expect "$name fails alone, and the cause is told" 1 "drawing: an injected failure" "$tessera" rl rl.yaml \
+        job.dump_folder=failed comm.timeout_s=120 "$@"
+    [ $((SECONDS - begin)) -lt 60 ] && pass "at once" || fail "$name: after $((SECONDS - begin)) s"
+}
+alone "one of 2 ranks of a layer" -n 2 $tp=2 "fault.spec=rank=1 step=2 point=phase:rollout kind=fail"
+alone "one of 2 stages x 2 ranks" -n 4 $pp=2 $tp=2 "fault.spec=rank=2 step=2 point=phase:rollout kind=fail"
+alone "one of 2 stages, in an evaluation" -n 2 $pp=2 validation.interval=1 training.steps=1 \
+    "fault.spec=rank=1 step=2 point=phase:rollout kind=fail"
 
 # ---- What does not work ----
 bad() { local name=$1 text=$2; shift 2; expect "$name" 2 "$text" "$tessera" rl rl.yaml job.dump_folder=bad "$@"; }

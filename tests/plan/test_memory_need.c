@@ -409,6 +409,27 @@ static void what_would_fit_fits(void)
     tess_config_free(&config);
 }
 
+/* Ranks that draw together have as many pages as the one with the largest pages has room for. */
+static void ranks_that_draw_together_have_as_many_pages(void)
+{
+    tess_config config = {0};
+    const tess_model_config model = model_of(false, VOCABULARY, LAYERS);
+    tess_memory_of_rank drawing[4], free;
+    configure("parallelism.pipeline_parallel_degree=2 parallelism.tensor_parallel_degree=2 "
+              "rollout.cache_bytes=700000",
+              4, &config);
+    for (int rank = 0; rank < 4; rank++)
+        EXPECT_OK(tess_memory_of_drawing(&model, &config, rank, &drawing[rank]));
+    const double *last = drawing[3].pool, *first = drawing[0].pool; /* two layers, and three */
+    EXPECT(first[TESS_POOL_KV_CACHE] > 0 && first[TESS_POOL_KV_CACHE] <= 700000);
+    EXPECT(last[TESS_POOL_KV_CACHE] * 3 == first[TESS_POOL_KV_CACHE] * 2);
+    EXPECT(drawing[1].pool[TESS_POOL_KV_CACHE] == first[TESS_POOL_KV_CACHE]);
+    config.rollout.cache_bytes = 0;
+    EXPECT_OK(tess_memory_of_drawing(&model, &config, 3, &free));
+    EXPECT(free.pool[TESS_POOL_KV_CACHE] > 700000);
+    tess_config_free(&config);
+}
+
 static const test_case cases[] = {
     CASE(each_pool_is_predicted, 1),
     {"each_pool_of_2_ranks_is_predicted", each_pool_is_predicted, 2, 0},
@@ -427,5 +448,6 @@ static const test_case cases[] = {
     {"stages_of_4_ranks_are_predicted", stages_are_predicted, 4, 0},
     {"stages_of_6_ranks_are_predicted", stages_are_predicted, 6, 0},
     CASE(what_would_fit_fits),
+    CASE(ranks_that_draw_together_have_as_many_pages),
 };
 TEST_MAIN(cases)

@@ -149,7 +149,9 @@ tess_status tess_critic_values(tess_critic *c, const tess_batch *batch, float *v
     tess_engine *e = c->engine;
     const tess_head_task task = {.values = e->meter.logprobs};
     TESS_TRY_CTX(tess_engine_evaluate(e, e->executor, batch, &task), "critic");
-    return tess_fetch(e->compute.stream, value, e->meter.logprobs, (size_t)batch->n_tokens * sizeof(float));
+    return tess_engine_counts(e)
+               ? tess_fetch(e->compute.stream, value, e->meter.logprobs, (size_t)batch->n_tokens * sizeof(float))
+               : TESS_OK;
 }
 
 tess_status tess_critic_step(tess_critic *c, const tess_batch_source *source, tess_engine_report *report)

@@ -38,9 +38,8 @@ tess_status tess_critic_find(const tess_config *config, const tess_model_config 
 void tess_critic_destroy(tess_critic **critic);
 
 /* Computes the values of all rows of the batch, with the bits of training: value (n_tokens) in host memory, on ranks
- * that have the head. The
- * batch may be empty; its loss is not called, and its targets may be NULL. Call it between steps of the critic.
- * Collective, because units may be gathered. */
+ * that have the head. The batch may be empty; its loss is not called, and its targets may be NULL. Call it between
+ * steps of the critic. Collective, because units may be gathered. */
 tess_status tess_critic_values(tess_critic *critic, const tess_batch *batch, float *value);
 
 /* Calls tess_engine_step on the critic. Each batch has a loss with grade_values; report->loss is the value that the
