@@ -13,7 +13,7 @@ single=training.mixed_precision_param=float32
 strategy=parallelism.shard_strategy
 replicas=parallelism.data_parallel_replicate_degree
 
-numbers() { grep -o '"step": [0-9]*, "loss": [^,]*, "grad_norm": [^,]*' "$1/metrics.jsonl"; }
+numbers() { grep -oE '"step": [0-9]*, ("loss": [^,]*, "grad_norm"|"validation_loss"): [^,]*' "$1/metrics.jsonl"; }
 train() { # FOLDER ARGUMENTS...
     local folder=$1
     shift
@@ -51,8 +51,23 @@ same "3 ranks, weights whole, on disk" plain -n 3 "${everything[@]}" $strategy=n
 same "2 ranks, moments, zero1" plain -n 2 offload.optimizer=true $strategy=zero1
 same "3 ranks, weights, zero2" plain -n 3 offload.params=true $strategy=zero2
 same "2 x 2 ranks, everything" plain -n 4 "${everything[@]}" $strategy=hybrid $replicas=2
+for where in "" "offload.folder=$disk"; do
+    same "3 x 1 ranks, weights ${where:+, on disk}" plain -n 3 offload.params=true $where $strategy=hybrid $replicas=3
+done
 same "3 x 1 ranks, gradients" plain -n 3 offload.grads=true $strategy=hybrid $replicas=3
 same "4 ranks, resharded to pairs" plain -n 4 "${everything[@]}" parallelism.fsdp_reshard_after_forward=2
+
+# More layers than places: in step 2, and in the second batch of an evaluation, units are brought ahead that have lost
+# their places.
+sed 's/"num_hidden_layers": 3/"num_hidden_layers": 8/' model.json >deep.json
+deep=(model.config=deep.json validation.enable=true validation.interval=2 validation.steps=2)
+train deep "${deep[@]}" || fail "8 layers: $(tail -n 3 deep.out)"
+for ahead in 0 1 2; do
+    same "1 rank, 8 layers, $ahead ahead" deep "${deep[@]}" "${everything[@]}" parallelism.fsdp_prefetch=$ahead
+done
+same "2 ranks, 8 layers" deep -n 2 "${deep[@]}" "${everything[@]}"
+same "2 x 1 ranks, 8 layers, weights" deep -n 2 "${deep[@]}" offload.params=true $strategy=hybrid $replicas=2
+
 train passes training.passes=2 || fail "passes: $(tail -n 3 passes.out)"
 same "1 rank, 2 passes" passes training.passes=2 "${everything[@]}"
 train clipped training.max_value=0.001 || fail "clipped: $(tail -n 3 clipped.out)"

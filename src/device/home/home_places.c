@@ -114,6 +114,8 @@ static void part_with(tess_home_span *span)
         return;
     span->place = NULL;
     span->valid = TESS_ON_HOST;
+    for (int i = 0; i < span->n_parts; i++)
+        span->parts[i].here = NULL; /* another span may be there now */
 }
 
 static tess_status take_place(tess_home *h, tess_home_span *span, bool must)

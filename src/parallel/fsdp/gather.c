@@ -3,7 +3,7 @@
 
 enum { MASTERS_AHEAD = 2 }; /* one gather runs while a rank waits for another one */
 
-/* A rank without peers only converts the weights, on all threads of the stream. */
+/* A rank that has the whole shard only converts the weights, on all threads of the stream. */
 static tess_status convert_alone(tess_unit *unit, void *full)
 {
     for (int i = 0; i < unit->n_params; i++) {
@@ -56,7 +56,7 @@ static tess_status fill_copy(tess_unit *unit, tess_fsdp_slot *slot)
 {
     if (unit->stash.fresh)
         return tess_fsdp_gather_stashes(unit, slot);
-    return unit->family->facts.alone ? convert_alone(unit, slot->data) : send(unit, slot);
+    return unit->family->teams.n_shards == 1 ? convert_alone(unit, slot->data) : send(unit, slot);
 }
 
 static tess_status issue(tess_unit *unit, tess_fsdp_slot *slot)
