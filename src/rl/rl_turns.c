@@ -1,6 +1,5 @@
 /* Samples of several turns: the environment's text between two turns becomes part of the sample, but not a target. */
 #include <stdio.h>
-#include <string.h>
 
 #include "comm/agree.h"
 #include "rl/rl_impl.h"
