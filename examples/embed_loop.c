@@ -39,8 +39,8 @@ static float first_value(int param, int64_t i)
     return param == UP ? noise(1, (uint64_t)i) * 0.3f : param == DOWN ? noise(2, (uint64_t)i) * 0.25f : 0;
 }
 
-/* Fills in micro-batch `index`; from 1 << 40 on they are held out. The label says which of a
- * row's first numbers is largest. */
+/* Fills in micro-batch `index`; from 1 << 40 on they are held out. The label says which of a row's first numbers is
+ * largest. */
 static void make_batch(classifier *c, int64_t index)
 {
     for (int r = 0; r < ROWS; r++) {

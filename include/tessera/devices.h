@@ -11,7 +11,10 @@
  *     tess_fsdp_set_stream(fsdp, stream);                 (tessera/fsdp.h: shards and parameters are there)
  *
  * If an enqueued operation fails, the next call that waits for its stream returns the error. Until then the stream's
- * later operations are dropped. Thread-safe, but only one thread at a time may use a stream. */
+ * later operations are dropped. Every call that uses a GPU can return the GPU's own errors:
+ *   TESS_E_DEVICE                      its hardware failed
+ *   TESS_E_INTERNAL, TESS_E_TIMEOUT    a kernel failed, or ran longer than the driver allows
+ * Thread-safe, but only one thread at a time may use a stream. */
 #ifndef TESSERA_DEVICES_H
 #define TESSERA_DEVICES_H
 
@@ -44,13 +47,17 @@ TESS_API void tess_device_free(tess_device *device, void *memory);
 
 /* Create a stream of a device, or of the host whose memory is `mem`. Destroy it with tess_stream_destroy.
  * n_threads  number of threads for loops of the host, including the caller's
- * kernels    "ref", "avx2", "avx512", "avx512_bf16" or "amx"; NULL: TESSERA_CPU, or the best table of this machine */
+ * kernels    "ref", "avx2", "avx512", "avx512_bf16" or "amx"; NULL: TESSERA_CPU, or the best table of this machine
+ *   TESS_E_INVALID      unknown kernels, or fewer than 1 thread
+ *   TESS_E_UNSUPPORTED  this machine cannot run these kernels
+ *   TESS_E_NOMEM        memory ran out */
 TESS_API tess_status tess_device_stream(tess_device *device, int n_threads, const char *kernels, tess_stream **stream);
 TESS_API tess_status tess_stream_create(tess_mem *mem, int n_threads, const char *kernels, tess_stream **stream);
 /* Waits until the enqueued operations are done, frees the stream and nulls the handle. NULL is allowed. */
 TESS_API void tess_stream_destroy(tess_stream **stream);
 
-/* Enqueues a copy from host to device, for small data. `from` may be changed when this returns. */
+/* Enqueues a copy from host to device, for small data. `from` may be changed when this returns.
+ * TESS_E_INVALID: `to` is freed memory, or the range goes beyond its block; the message names the block */
 TESS_API tess_status tess_upload(tess_stream *stream, void *to, const void *from, size_t bytes);
 /* Copies from device to host after all enqueued operations, and waits until `to` has the values.
  * TESS_E_INVALID: `from` is freed memory, or the range goes beyond its block; the message names the block */

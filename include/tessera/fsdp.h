@@ -111,9 +111,10 @@ TESS_API tess_dtype tess_fsdp_param_dtype(const tess_fsdp *fsdp);
 TESS_API tess_status tess_fsdp_set_passes(tess_fsdp *fsdp, int n_passes);
 
 /* Sets the number of micro-batches of a step over all ranks: 1 if never called, and steps may have other numbers. If it
- * takes many partial sums, each replica keeps a part of them. The bits do not depend on it. Call it before the first
- * unit. */
-TESS_API void tess_fsdp_set_step_size(tess_fsdp *fsdp, int64_t n_micro_batches);
+ * takes many partial sums, each replica keeps a part of them. The bits do not depend on it. All ranks must pass the
+ * same number, before the first unit.
+ * TESS_E_INVALID: less than 1, or after the first unit */
+TESS_API tess_status tess_fsdp_set_step_size(tess_fsdp *fsdp, int64_t n_micro_batches);
 
 /* Lets conversions, additions, norms and updates run on `stream` (borrowed until destroy) instead of a stream of fsdp's
  * own, which has the runtime's threads. If its device is not the host, shards, parameters and gradients are in that
@@ -183,12 +184,14 @@ typedef tess_status (*tess_fill_fn)(void *context, const char *name, const tess_
 TESS_API tess_status tess_fsdp_materialize(tess_fsdp *fsdp, tess_fill_fn fill, void *context);
 
 /* Allocates the sums of gradients for steps of up to this many micro-batches, counted over all ranks, so that no later
- * step needs memory for them. Call it between steps.
+ * step needs memory for them. Call it between steps. All ranks must pass the same number: if shards are on a device
+ * (tess_fsdp_set_stream), ranks show each other that memory, and the call is collective.
  * TESS_E_NOMEM: memory ran out
- * TESS_E_INVALID: before materialize, or inside a step */
+ * TESS_E_INVALID: before materialize, or inside a step
+ * With shards on a device, also the errors of collectives. */
 TESS_API tess_status tess_fsdp_reserve(tess_fsdp *fsdp, int64_t n_micro_batches);
 
-/* Returns the number of units. *largest: bytes of the largest unit's gathered parameters. */
+/* Returns the number of units. *largest: bytes of the largest unit's gathered parameters; NULL is allowed. */
 TESS_API int tess_fsdp_units(const tess_fsdp *fsdp, int64_t *largest);
 
 /* ---- A step ---- */
@@ -343,11 +346,14 @@ TESS_API size_t tess_fsdp_codes_bytes(const tess_fsdp *fsdp);
 
 /* ---- Shards in the memory of a device (tess_fsdp_set_stream), and the host's copies of them ----
  * tess_fsdp_shard and tess_optimizer_states return the host's copies of master weights and moments without updating
- * them. If the shards are on the host, these functions do nothing. */
+ * them. If the shards are on the host, these functions do nothing. They are not collective, and wait for their copies.
+ * TESS_E_NOMEM: see_gradients has no memory for its copy
+ * They also return the GPU's own errors (tessera/devices.h), such as those of operations that were enqueued before. */
 /* Copies to the device what the caller has changed in these copies. tess_fsdp_params_changed does it, too. */
 TESS_API tess_status tess_fsdp_upload(tess_fsdp *fsdp);
 /* Copies the finished gradients to the host: until the next step tess_shard.grad is that copy instead of device memory.
- * The second function copies back what the caller has changed there. Call them after step_end. */
+ * The second function copies back what the caller has changed there; before the first, it does nothing. Call them after
+ * step_end. */
 TESS_API tess_status tess_fsdp_see_gradients(tess_fsdp *fsdp);
 TESS_API tess_status tess_fsdp_upload_gradients(tess_fsdp *fsdp);
 
@@ -360,7 +366,8 @@ TESS_API tess_status tess_fsdp_upload_gradients(tess_fsdp *fsdp);
 TESS_API tess_status tess_fsdp_set_private(tess_fsdp *fsdp);
 /* Both are about shards on a device. keep begins to copy weights and moments, which are those of `step`, to that
  * memory, next to those of the step before, which stay valid. The next keep overwrites those of the step before: no
- * rank may need them any more. kept waits until the copy is there. */
+ * rank may need them any more. kept waits until the copy is there. Neither is collective. Both return the GPU's own
+ * errors (tessera/devices.h). */
 TESS_API tess_status tess_fsdp_keep(tess_fsdp *fsdp, int64_t step);
 TESS_API tess_status tess_fsdp_kept(tess_fsdp *fsdp);
 /* Restores the weights and moments of `step` that a predecessor of this process has kept, to shards on a device. The

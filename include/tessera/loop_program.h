@@ -8,7 +8,7 @@
  *
  * All callbacks of a rank run on the thread that called tess_loop_run. A callback that fails (TESS_FAIL, or a call of
  * the library that failed) ends the run: its rank returns the status, and the others TESS_E_PEER_LOST with the message.
- */
+ * If `fill`, `tensors` or `save` fails, all ranks return its status. */
 #ifndef TESSERA_LOOP_PROGRAM_H
 #define TESSERA_LOOP_PROGRAM_H
 
@@ -36,7 +36,7 @@ typedef struct tess_program_loss {
 /* All pointers are borrowed until tess_loop_run returns. Callbacks that may be NULL say so. */
 typedef struct tess_program {
     void *self;
-    const char *name; /* name of the model in messages, such as "convnet" */
+    const char *name; /* name of the model in messages, such as "convnet"; not NULL or empty */
 
     /* ---- Model ---- */
     const tess_program_unit *units; /* (n_units) in forward order */
@@ -48,6 +48,7 @@ typedef struct tess_program {
     tess_status (*ready)(void *self, tess_fsdp *fsdp, tess_unit *const *units);
     /* Computes the newest batch, forward and backward, between the hooks of all units, in the same order on all ranks
      * (tess_unit_pre_forward and so on), and sets *loss. Gradients are those of the sum of losses.
+     * tess_unit_param has the dtype of training.mixed_precision_param, which is float32 if it is not set.
      * Where micro-batches do not divide evenly among ranks, it is also called without a new batch. Hooks are called as
      * always, and neither gradients nor *loss are read. */
     tess_status (*forward_backward)(void *self, tess_program_loss *loss);
@@ -72,11 +73,17 @@ typedef struct tess_program {
     tess_status (*update)(void *self, tess_fsdp *fsdp, int64_t step, float lr, float scale);
 
     /* ---- Checkpoint, in addition to weights and the library's optimizer ---- */
-    /* Sets *tensors to those of the program, such as its moments (valid until the next call), and returns their number.
-     * A save reads their data, a load writes it. Called after `ready`; boxes must stay the same. NULL: none */
+    /* Sets *tensors to those of the program, such as its moments, and returns their number. Called once, after `ready`,
+     * on every rank. A save reads their data, and a load writes it, so names and data must stay where they are until
+     * tess_loop_run returns. All ranks return the same number, and the same names, dtypes and shapes in the same order.
+     * A name must not be that of another tensor or of a parameter. NULL: none
+     *   TESS_E_INVALID   a number below 0, a bad tensor, or a name that is used twice
+     *   TESS_E_MISMATCH  ranks return different numbers of tensors */
     int (*tensors)(void *self, const tess_checkpoint_tensor **tensors);
-    /* save: sets *json to the text of a JSON object for free(), such as a state of random numbers; rank 0's is stored.
-     * load: gets the text of the checkpoint from which the run goes on. Both may be NULL. */
+    /* save: sets *json to the text of a JSON object, such as a state of random numbers; the loop calls free() for it.
+     * Every rank calls it at each checkpoint, and rank 0's text is stored. A text that is not a JSON object fails.
+     * load: gets the object of the checkpoint from which the run goes on, on every rank. The loop has written it anew,
+     * without spaces, so numbers and escapes may look different. Both may be NULL. */
     tess_status (*save)(void *self, char **json);
     tess_status (*load)(void *self, const char *json);
 } tess_program;

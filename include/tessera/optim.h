@@ -119,7 +119,8 @@ TESS_API void tess_optimizer_show(tess_optimizer *optimizer, void *copy);
 
 /* A callback during an update of state that outlives the process, called before ("shard") and after ("shard-done") each
  * span that has elements. These spans are numbered from 0; Muon's count twice, once for the momentum and once for the
- * weights. Drills interrupt an update there. NULL: none. */
+ * weights. Drills interrupt an update there. NULL: none. set_observer replaces the one before, and borrows `self` until
+ * destroy or until it is replaced in turn. It cannot fail. */
 typedef void (*tess_optimizer_observer)(void *self, const char *moment, int64_t number);
 TESS_API void tess_optimizer_set_observer(tess_optimizer *optimizer, tess_optimizer_observer observer, void *self);
 

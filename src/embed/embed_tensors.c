@@ -138,6 +138,7 @@ tess_status embed_tensors_list(tess_runtime *runtime, const tess_checkpoint_stat
     int n_shards = state->fsdp != NULL ? tess_fsdp_shards(state->fsdp) : 0;
     *list = (embed_tensors){.mem = tess_runtime_mem(runtime)};
     TESS_TRY(tess_team_agree(team, prepare(state, n_shards, list)));
+    TESS_TRY(tess_team_agree_same(team, (uint64_t)state->n_tensors, "numbers of tensors"));
     TESS_TRY(add_own(team, state, list));
     tess_status status = TESS_OK;
     for (int i = 0; i < n_shards && status == TESS_OK; i++)

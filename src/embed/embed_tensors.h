@@ -12,7 +12,8 @@ typedef struct embed_tensors {
 } embed_tensors;
 
 /* Lists the tensors. If several ranks hold an element, it is primary on exactly one of them. Returns the same status
- * on all ranks; the caller must call embed_tensors_free in any case. Collective. */
+ * on all ranks; the caller must call embed_tensors_free in any case. Collective.
+ * TESS_E_MISMATCH: ranks pass different numbers of own tensors */
 tess_status embed_tensors_list(tess_runtime *runtime, const tess_checkpoint_state *state, embed_tensors *list);
 void embed_tensors_free(embed_tensors *list);
 

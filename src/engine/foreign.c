@@ -51,6 +51,7 @@ tess_status tess_foreign_check(const tess_program *p)
 {
     TESS_CHECK(p->fill != NULL && p->ready != NULL && p->forward_backward != NULL && p->batch != NULL, TESS_E_INVALID,
                "program: fill, ready, forward_backward and batch are needed");
+    TESS_CHECK(p->name != NULL && p->name[0] != '\0', TESS_E_INVALID, "program: it has no name");
     TESS_CHECK(p->n_units > 0 && p->units != NULL && p->micro_batches > 0, TESS_E_INVALID,
                "program: %d units and %lld micro-batches; each takes 1 at least", p->n_units,
                (long long)p->micro_batches);

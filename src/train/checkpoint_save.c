@@ -281,8 +281,11 @@ tess_status tess_trainer_save(tess_trainer *t, bool last)
         json_object_set_new(meta, "evaluation_due", json_true()); /* the evaluation after this step: see trainer.c */
     tess_status status = meta != NULL ? t->task.describe(t->task.self, meta)
                                       : TESS_FAIL(TESS_E_NOMEM, "no memory to describe the checkpoint");
-    if (status == TESS_OK)
+    status = tess_team_agree(t->team, status);
+    const bool described = status == TESS_OK;
+    if (described)
         status = save(t, meta);
     json_decref(meta);
-    return handle_save_error(t, status, last);
+    /* A program's callback that fails ends the run, whatever checkpoint.on_error is (tessera/loop_program.h). */
+    return !described && tess_trainer_program(t) != NULL ? status : handle_save_error(t, status, last);
 }

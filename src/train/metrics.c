@@ -349,8 +349,9 @@ tess_status tess_metrics_add(tess_metrics *metrics, int64_t step, const tess_met
     return written != TESS_OK ? written : shown;
 }
 
-/* A missing result is null, never a number. The loss of a partial evaluation gets its own tags, because it is not a
- * point on the curve of the whole text. */
+/* A missing result is null, never a number. Without a perplexity or bits per byte (0), the line and the board have no
+ * such member. The loss of a partial evaluation gets its own tags, because it is not a point on the curve of the whole
+ * text. */
 tess_status tess_metrics_validation(tess_metrics *metrics, const tess_validation_report *report)
 {
     tess_buffer *line = &metrics->line;
@@ -358,8 +359,10 @@ tess_status tess_metrics_validation(tess_metrics *metrics, const tess_validation
     line->size = 0;
     TESS_TRY(tess_buffer_printf(line, "{\"step\": %lld", (long long)report->step));
     TESS_TRY(put_number(line, "validation_loss", missing ? NAN : report->loss));
-    TESS_TRY(put_number(line, "validation_perplexity", missing ? NAN : report->perplexity));
-    TESS_TRY(put_number(line, "validation_bits_per_byte", missing ? NAN : report->bits_per_byte));
+    if (missing || report->perplexity != 0)
+        TESS_TRY(put_number(line, "validation_perplexity", missing ? NAN : report->perplexity));
+    if (missing || report->bits_per_byte != 0)
+        TESS_TRY(put_number(line, "validation_bits_per_byte", missing ? NAN : report->bits_per_byte));
     TESS_TRY(tess_buffer_printf(line, ", \"validation_tokens\": %lld", (long long)report->n_tokens));
     if (report->outcome == TESS_VALIDATION_PARTIAL)
         TESS_TRY(tess_buffer_printf(line, ", \"validation_partial\": true, \"validation_tokens_all\": %lld",
@@ -379,9 +382,10 @@ tess_status tess_metrics_validation(tess_metrics *metrics, const tess_validation
     TESS_TRY(tess_tensorboard_scalar(metrics->board,
                                      whole ? "validation_metrics/loss" : "validation_metrics/partial_loss",
                                      report->step, (float)report->loss));
-    TESS_TRY(tess_tensorboard_scalar(
-        metrics->board, whole ? "validation_metrics/bits_per_byte" : "validation_metrics/partial_bits_per_byte",
-        report->step, (float)report->bits_per_byte));
+    if (report->bits_per_byte != 0)
+        TESS_TRY(tess_tensorboard_scalar(
+            metrics->board, whole ? "validation_metrics/bits_per_byte" : "validation_metrics/partial_bits_per_byte",
+            report->step, (float)report->bits_per_byte));
     tess_status shown = tess_tensorboard_flush(metrics->board);
     return written != TESS_OK ? written : shown;
 }

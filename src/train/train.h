@@ -39,7 +39,8 @@ typedef struct tess_validation_report {
     int64_t step;
     tess_validation_outcome outcome;
     int64_t n_tokens, n_tokens_all;
-    double loss, perplexity, bits_per_byte; /* bits_per_byte is 0 if the number of bytes in the text is unknown */
+    double loss, perplexity; /* perplexity: 0 if the task does not train on text */
+    double bits_per_byte;    /* 0 if the number of bytes in the text is unknown */
     double seconds;
     bool cut_off;  /* a stop of the job cut it off; it is repeated when the run continues */
     char why[400]; /* why the result is partial or missing */

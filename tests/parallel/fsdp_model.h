@@ -242,7 +242,7 @@ static inline void model_create(model *m, tess_mesh *mesh, tess_fsdp_policy poli
     EXPECT_OK(tess_fsdp_create(mesh, &policy, &m->fsdp));
     m->fsdp->topology.ranks_a_host = model_ranks_a_host;
     if (model_step_size > 0)
-        tess_fsdp_set_step_size(m->fsdp, model_step_size);
+        EXPECT_OK(tess_fsdp_set_step_size(m->fsdp, model_step_size));
     if (model_second_family > 0)
         EXPECT_OK(tess_fsdp_add_family(m->fsdp, "second", model_second_family, &second));
     EXPECT_OK(tess_fsdp_set_passes(m->fsdp, model_passes));

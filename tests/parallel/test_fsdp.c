@@ -264,7 +264,7 @@ static int64_t bytes_of_sums(bool expected, size_t *part)
     const tess_param_desc desc = {"w", {2, {DEEP_ROWS, DEEP_ROW}}, true, true};
     EXPECT_OK(tess_fsdp_create(mesh, &(tess_fsdp_policy){TESS_STRATEGY_HYBRID, TESS_BF16, TESS_F32, 1, 1}, &fsdp));
     if (expected)
-        tess_fsdp_set_step_size(fsdp, n);
+        EXPECT_OK(tess_fsdp_set_step_size(fsdp, n));
     EXPECT_OK(tess_fsdp_add_unit(fsdp, "w", &desc, 1, &unit));
     EXPECT_OK(tess_fsdp_materialize(fsdp, fill_zero, NULL));
     EXPECT_OK(tess_fsdp_reserve(fsdp, n));

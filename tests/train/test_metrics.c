@@ -150,7 +150,7 @@ static void lines_beyond_the_memory_for_them_are_counted(void)
     tess_metrics_close(&metrics);
 }
 
-/* A missing result is null, and a partial one is marked. */
+/* A missing result is null, a partial one is marked, and one that is not about text has a loss alone. */
 static void evaluations_are_whole_partial_or_null(void)
 {
     tess_config config = {0};
@@ -162,6 +162,7 @@ static void evaluations_are_whole_partial_or_null(void)
         "\"validation_error\": \"late\"}",
         "{\"step\": 3, \"validation_loss\": null, \"validation_perplexity\": null, \"validation_bits_per_byte\": null, "
         "\"validation_tokens\": 0, \"validation_error\": \"rank 1: \\\"a\\\"\"}",
+        "{\"step\": 4, \"validation_loss\": 2.5, \"validation_tokens\": 7}",
     };
     static const tess_validation_report reports[] = {
         {.step = 1, .n_tokens = 100, .n_tokens_all = 100, .loss = 2.5, .perplexity = 12.5, .bits_per_byte = 1.5},
@@ -173,14 +174,15 @@ static void evaluations_are_whole_partial_or_null(void)
          .perplexity = 12.5,
          .bits_per_byte = 1.5,
          .why = "late"},
-        {.step = 3, .outcome = TESS_VALIDATION_MISSING, .why = "rank 1: \"a\""}};
+        {.step = 3, .outcome = TESS_VALIDATION_MISSING, .why = "rank 1: \"a\""},
+        {.step = 4, .n_tokens = 7, .n_tokens_all = 7, .loss = 2.5}};
     tess_metrics *metrics;
     tess_mapping file;
     char path[512], text[1200];
     size_t at = 0;
     snprintf(config.job.dump_folder, sizeof(config.job.dump_folder), "%s", test_folder());
     EXPECT_OK(tess_metrics_open(test_mem(), &config, 0, &metrics));
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         EXPECT_OK(tess_metrics_validation(metrics, &reports[i]));
         at += (size_t)snprintf(text + at, sizeof(text) - at, "%s\n", lines[i]);
     }

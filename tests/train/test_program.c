@@ -23,6 +23,11 @@ typedef struct learner {
     int64_t scored[3];  /* calls for each held-out batch */
     double last_loss;
     int n_notes;
+    const char *saved; /* the text of `save`; NULL: it fails */
+    char loaded[64];   /* the text that `load` got */
+    float moment;
+    tess_checkpoint_tensor list[1]; /* (n_list) what `tensors` returns */
+    int n_list, n_asked;
 } learner;
 
 static tess_param_desc params[] = {{.name = "w", .shape = {1, {ROWS}}, .trainable = true},
@@ -92,6 +97,28 @@ static tess_status evaluate(void *self, int64_t index, tess_program_loss *loss)
     return tess_unit_post_forward(l->unit);
 }
 
+static int tensors(void *self, const tess_checkpoint_tensor **list)
+{
+    learner *l = self;
+    *list = l->list;
+    l->n_asked++;
+    return l->n_list;
+}
+
+static tess_status save(void *self, char **json)
+{
+    const char *saved = ((learner *)self)->saved;
+    TESS_CHECK(saved != NULL, TESS_E_IO, "the generator is gone");
+    *json = strdup(saved);
+    return TESS_OK;
+}
+
+static tess_status load(void *self, const char *json)
+{
+    snprintf(((learner *)self)->loaded, sizeof(((learner *)self)->loaded), "%s", json);
+    return TESS_OK;
+}
+
 static void see_step(void *self, const tess_loop_step *step)
 {
     ((learner *)self)->last_loss = step->loss;
@@ -114,6 +141,19 @@ static tess_program program_of(learner *l)
                           .forward_backward = forward_backward,
                           .batch = batch,
                           .micro_batches = MICRO_BATCHES};
+}
+
+/* One that adds a text and a moment, which every rank has whole, to its checkpoints. */
+static tess_program keeper_of(learner *l)
+{
+    tess_program p = program_of(l);
+    p.tensors = tensors;
+    p.save = save;
+    p.load = load;
+    l->saved = "{ \"seed\" : 7 }";
+    l->list[0] = (tess_checkpoint_tensor){"moment", TESS_F32, {1, {1}}, {{0}, {1}}, &l->moment};
+    l->n_list = 1;
+    return p;
 }
 
 /* A folder of the case, the same for all of its ranks: they have one parent. */
@@ -169,6 +209,12 @@ static void a_program_that_lacks_something_is_refused(void)
     EXPECT_FAILS(run(&p, NULL, NULL), TESS_E_INVALID, "unit 0 has no name");
     EXPECT_FAILS(tess_loop_run(NULL, NULL, NULL, 0, NULL, NULL), TESS_E_INVALID, "NULL argument");
     EXPECT_FAILS(run(&p, "model.path=x", NULL), TESS_E_INVALID, "unit 0 has no name");
+    tess_loop_result result = {.steps = 3, .interrupted = true, .last = {1, 2, 3}};
+    EXPECT_FAILS(tess_loop_run(NULL, NULL, NULL, 0, NULL, &result), TESS_E_INVALID, "NULL argument");
+    EXPECT(result.steps == 0 && !result.interrupted && result.last.n_items == 0);
+    p = program_of(&l);
+    p.name = NULL;
+    EXPECT_FAILS(run(&p, NULL, NULL), TESS_E_INVALID, "it has no name");
 }
 
 static void every_held_out_batch_counts_once_and_empty_ones_only_call_hooks(void)
@@ -233,6 +279,57 @@ static void a_checkpoint_of_another_program_is_refused(void)
     remove_folder();
 }
 
+static void a_save_that_fails_on_one_rank_ends_the_run_on_all(void)
+{
+    learner l;
+    tess_program p = keeper_of(&l);
+    if (test_rank() == 1)
+        l.saved = NULL;
+    EXPECT_FAILS(run(&p, "checkpoint.interval=1", NULL), TESS_E_IO, "program: save: the generator is gone");
+    remove_folder();
+}
+
+static void what_is_saved_is_an_object_and_comes_back(void)
+{
+    learner l;
+    tess_program p = keeper_of(&l);
+    l.saved = "[1]";
+    EXPECT_FAILS(run(&p, NULL, NULL), TESS_E_INVALID, "program: save set JSON that is no object");
+    p = keeper_of(&l);
+    l.moment = 5;
+    EXPECT_OK(run(&p, "checkpoint.interval=1", NULL));
+    EXPECT_INT(l.n_asked, 1);
+    p = keeper_of(&l);
+    EXPECT_OK(run(&p, "training.steps=5", NULL));
+    EXPECT(l.moment == 5);
+    EXPECT(strcmp(l.loaded, "{\"seed\":7}") == 0);
+    remove_folder();
+}
+
+static void tensors_that_do_not_fit_are_refused(void)
+{
+    learner l;
+    tess_program p = keeper_of(&l);
+    l.n_list = -1;
+    EXPECT_FAILS(run(&p, NULL, NULL), TESS_E_INVALID, "program: tensors: checkpoint: -1 tensors");
+    p = keeper_of(&l);
+    l.list[0].name = "b";
+    EXPECT_FAILS(run(&p, NULL, NULL), TESS_E_INVALID, "two tensors have the name 'b'");
+    p = keeper_of(&l);
+    l.list[0].name = NULL;
+    EXPECT_FAILS(run(&p, NULL, NULL), TESS_E_INVALID, "a tensor has no name");
+    remove_folder();
+}
+
+static void tensors_on_one_rank_alone_are_refused(void)
+{
+    learner l;
+    tess_program p = keeper_of(&l);
+    l.n_list = test_rank();
+    EXPECT_FAILS(run(&p, NULL, NULL), TESS_E_MISMATCH, "ranks pass different numbers of tensors");
+    remove_folder();
+}
+
 static const test_case cases[] = {
     CASE(a_program_that_lacks_something_is_refused),
     CASE(every_held_out_batch_counts_once_and_empty_ones_only_call_hooks, 3, .under_mpi = TEST_NEVER),
@@ -240,5 +337,9 @@ static const test_case cases[] = {
     CASE(a_gradient_that_is_not_finite_is_named, 2, .under_mpi = TEST_NEVER),
     CASE(a_step_that_is_not_finite_may_be_skipped, 2, .under_mpi = TEST_NEVER),
     CASE(a_checkpoint_of_another_program_is_refused, 1, .under_mpi = TEST_NEVER),
+    CASE(a_save_that_fails_on_one_rank_ends_the_run_on_all, 2, .under_mpi = TEST_NEVER),
+    CASE(what_is_saved_is_an_object_and_comes_back),
+    CASE(tensors_that_do_not_fit_are_refused),
+    CASE(tensors_on_one_rank_alone_are_refused, 2, .under_mpi = TEST_NEVER),
 };
 TEST_MAIN(cases)

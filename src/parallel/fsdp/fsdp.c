@@ -99,9 +99,13 @@ void tess_fsdp_set_offload(tess_fsdp *fsdp, unsigned pools)
     fsdp->on_disk = pools;
 }
 
-void tess_fsdp_set_step_size(tess_fsdp *fsdp, int64_t n_micro_batches)
+tess_status tess_fsdp_set_step_size(tess_fsdp *fsdp, int64_t n_micro_batches)
 {
+    TESS_CHECK(n_micro_batches > 0, TESS_E_INVALID, "fsdp: a step of %lld micro-batches; it has 1 or more",
+               (long long)n_micro_batches);
+    TESS_CHECK(fsdp->n_units == 0, TESS_E_INVALID, "fsdp: set_step_size after the first unit");
     fsdp->step_size = n_micro_batches;
+    return TESS_OK;
 }
 
 tess_status tess_fsdp_set_private(tess_fsdp *fsdp)
@@ -184,10 +188,12 @@ const char *tess_strategy_name(tess_strategy strategy)
 
 int tess_fsdp_units(const tess_fsdp *fsdp, int64_t *largest)
 {
-    *largest = 0;
+    int64_t most = 0;
     for (int u = 0; u < fsdp->n_units; u++)
-        if ((int64_t)fsdp->units[u]->layout.full_bytes > *largest)
-            *largest = (int64_t)fsdp->units[u]->layout.full_bytes;
+        if ((int64_t)fsdp->units[u]->layout.full_bytes > most)
+            most = (int64_t)fsdp->units[u]->layout.full_bytes;
+    if (largest != NULL)
+        *largest = most;
     return fsdp->n_units;
 }
 

@@ -1,8 +1,6 @@
 /* Implements tessera/loop.h: runs another program's model through the trainer. */
 #include "tessera/loop.h"
 
-#include <string.h>
-
 #include "engine/foreign.h"
 #include "train/program/program_task.h"
 
@@ -65,10 +63,10 @@ tess_status tess_loop_run(const tess_program *program, const char *path, const c
 {
     tess_mem *mem;
     tess_config config;
-    TESS_CHECK(program != NULL && (n_settings == 0 || settings != NULL), TESS_E_INVALID,
-               "tess_loop_run: a NULL argument");
     if (result != NULL)
         *result = (tess_loop_result){0};
+    TESS_CHECK(program != NULL && (n_settings == 0 || settings != NULL), TESS_E_INVALID,
+               "tess_loop_run: a NULL argument");
     TESS_TRY(tess_foreign_check(program));
     TESS_TRY(tess_mem_create(&mem));
     tess_status status = tess_program_config_load(mem, program, path, (char *const *)settings, n_settings, &config);

@@ -1,6 +1,5 @@
 #include "train/program/program_task.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +13,8 @@ typedef struct program_task {
     const tess_program *program;
     tess_trainer *trainer;
     tess_engine *engine;
+    embed_tensors tensors; /* the first n_tensors are the program's own */
+    int n_tensors;
 } program_task;
 
 /* ---- Steps ---- */
@@ -51,7 +52,7 @@ static tess_status after_step(void *self, bool last, tess_validation_report *rep
 {
     program_task *t = self;
     tess_loss_sum sum = {0};
-    double bits, begin_s = tess_os_now_s();
+    double no_perplexity, no_bits, begin_s = tess_os_now_s();
     if (!evaluates(t, last))
         return TESS_OK;
     tess_runtime_phase(t->engine->runtime, "validation", t->engine->step, -1);
@@ -63,7 +64,7 @@ static tess_status after_step(void *self, bool last, tess_validation_report *rep
                                        .n_tokens = sum.n_tokens,
                                        .n_tokens_all = sum.n_tokens,
                                        .seconds = tess_os_now_s() - begin_s};
-    tess_loss_score(&sum, &report->loss, &report->perplexity, &bits);
+    tess_loss_score(&sum, &report->loss, &no_perplexity, &no_bits); /* these are about text */
     return TESS_OK;
 }
 
@@ -97,6 +98,10 @@ static tess_status describe(void *self, json_t *meta)
                                       : TESS_FAIL(TESS_E_INVALID, "program: save set no text");
     free(text);
     TESS_TRY(status);
+    if (!json_is_object(object)) {
+        json_decref(object);
+        return TESS_FAIL(TESS_E_INVALID, "program: save set JSON that is no object");
+    }
     TESS_CHECK(json_object_set_new(meta, key, object) == 0, TESS_E_NOMEM, "no memory to describe the checkpoint");
     return TESS_OK;
 }
@@ -117,22 +122,14 @@ static tess_status restore(void *self, const json_t *meta)
 
 static int n_tensors(const void *self)
 {
-    const tess_program *p = ((const program_task *)self)->program;
-    const tess_checkpoint_tensor *list;
-    return p->tensors != NULL ? p->tensors(p->self, &list) : 0;
+    return ((const program_task *)self)->n_tensors;
 }
 
 static tess_status tensors(void *self, tess_ckpt_tensor *out)
 {
     const program_task *t = self;
-    tess_checkpoint_state state = {0};
-    embed_tensors list = {0};
-    state.n_tensors = t->program->tensors(t->program->self, &state.tensors);
-    tess_status status = embed_tensors_list(t->engine->runtime, &state, &list);
-    if (status == TESS_OK)
-        memcpy(out, list.items, (size_t)list.n * sizeof(*out));
-    embed_tensors_free(&list);
-    return status;
+    memcpy(out, t->tensors.items, (size_t)t->n_tensors * sizeof(*out));
+    return TESS_OK;
 }
 
 /* ---- The kind ---- */
@@ -164,13 +161,20 @@ static tess_status open_program(void *self, tess_model_config *model)
 
 static tess_status take_engine(void *self, tess_engine *engine)
 {
-    ((program_task *)self)->engine = engine;
+    program_task *t = self;
+    const tess_program *p = t->program;
+    tess_checkpoint_state state = {.fsdp = engine->fsdp}; /* no name may be that of a parameter */
+    t->engine = engine;
+    state.n_tensors = p->tensors != NULL ? p->tensors(p->self, &state.tensors) : 0;
+    TESS_TRY_CTX(embed_tensors_list(engine->runtime, &state, &t->tensors), "program: tensors");
+    t->n_tensors = state.n_tensors;
     return TESS_OK;
 }
 
 static void close_program(void *self)
 {
     program_task *t = self;
+    embed_tensors_free(&t->tensors);
     tess_mem_free(tess_runtime_mem(tess_trainer_runtime(t->trainer)), t);
 }
 
