@@ -83,7 +83,7 @@ typedef struct tess_param_desc {
     tess_param_cut tp;
     bool hidden; /* a matrix of a layer, not of the embedding or the head; as in tess_span */
     /* Frozen, and kept only in param_dtype, without float32 weights: its tess_shard has no `master`. Without effect
-     * if param_dtype is float32 or the parameter is trainable */
+     * if param_dtype is float32 or the parameter is trainable; otherwise TESS_E_UNSUPPORTED on a device */
     bool narrow;
     /* A matrix (R, C) that is gathered as E4M3, one byte for each weight. Each row has C codes, then one byte for
      * each block of 128 weights: the exponent of a float32, which is the power of two by which the codes are scaled.

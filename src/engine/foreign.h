@@ -6,7 +6,8 @@
 #include "engine/engine.h"
 #include "tessera/loop_program.h"
 
-/* TESS_E_INVALID: a callback or a unit is missing, or a name is too long, empty or used twice. */
+/* TESS_E_INVALID: a callback or a unit is missing, or a name is too long or empty. Names that are used twice are found
+ * when the model and its units are made. */
 tess_status tess_foreign_check(const tess_program *program);
 
 /* Describes the parameters of the program's model. */

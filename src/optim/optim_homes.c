@@ -87,8 +87,8 @@ static bool aim(const optim_update *u, const tess_span *spans, const chunk *last
     tess_home_forget(o->home, &c->span);
     *c = (chunk){.i = i, .begin = begin, .n = p->n - begin < CHUNK ? p->n - begin : CHUNK};
     const size_t bytes = (size_t)c->n * sizeof(float), at = (size_t)begin * sizeof(float);
-    c->parts[0] =
-        (tess_home_part){(float *)(uintptr_t)spans[i].grad + begin, bytes, TESS_POOL_GRADS, TESS_PAGE_READ, NULL};
+    float *grad = (float *)(uintptr_t)spans[i].grad;
+    c->parts[0] = (tess_home_part){grad != NULL ? grad + begin : NULL, bytes, TESS_POOL_GRADS, TESS_PAGE_READ, NULL};
     for (int k = 0; k < OPTIM_MOMENTS; k++)
         c->parts[1 + k] =
             (tess_home_part){o->state + p->values[k] + at, bytes, TESS_POOL_OPTIMIZER, TESS_PAGE_UPDATE, NULL};

@@ -165,6 +165,7 @@ static tess_status take_counters(const tess_engine *e, tess_dry_report *r)
     }
     if (e->compute.apart)
         r->device[TESS_POOL_ACTIVATIONS] -= (double)tess_stream_work_bytes(e->compute.stream);
+    r->resides = e->compute.resident;
     r->work = (double)tess_stream_work_bytes(e->stream);
     r->resident = resident_of(e, r);
     r->n_units = tess_fsdp_units(e->fsdp, &r->largest_unit);

@@ -11,6 +11,7 @@ typedef struct tess_dry_report {
     double host[TESS_POOL_COUNT];   /* bytes of the host's memory, without MISC */
     double disk[TESS_POOL_COUNT];   /* bytes on disk (offload) */
     double device[TESS_POOL_COUNT]; /* bytes of the device's memory, without work space of kernels */
+    bool resides;                   /* shards are in the device's memory */
     double work;                    /* work space of the host's kernels, a part of the activations */
     double resident;                /* largest number of bytes of `disk` in memory at a time; not in `host` */
     double n_primary;               /* elements that the rank writes to disk */

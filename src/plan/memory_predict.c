@@ -31,8 +31,7 @@ static double saving_bytes(const tess_memory_plan *plan, const tess_dry_report *
  * other is written. */
 static bool keeps_generations(const tess_config *c, const tess_dry_report *dry)
 {
-    return dry->device[TESS_POOL_PARAMS] > 0 &&
-           ((c->recovery.enable && c->recovery.hot) || c->checkpoint.memory_copies);
+    return dry->resides && ((c->recovery.enable && c->recovery.hot) || c->checkpoint.memory_copies);
 }
 
 static void describe(const tess_memory_plan *plan, const tess_dry_report *dry, tess_memory_of_rank *out)

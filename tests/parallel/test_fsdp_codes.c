@@ -1,6 +1,7 @@
 /* Units that are gathered as bytes: fp8 codes, and frozen weights that lie in the compute dtype alone. */
 #include "comm/dry/dry_runtime.h"
 #include "device/bf16.h"
+#include "device/device.h"
 #include "device/fp8_rows.h"
 #include "fsdp_mesh.h"
 #include "fsdp_model.h"
@@ -143,6 +144,32 @@ static void narrow_weights_alone_have_no_copies(void)
         EXPECT_INT(bytes_of(n_shards, &policy, descs).copies > 0, n_shards > 1);
 }
 
+static void a_device_refuses_narrow_weights(void)
+{
+    static const tess_dtype dtypes[] = {TESS_BF16, TESS_F32}; /* float32 ones are not narrow */
+    const tess_param_desc desc = {"narrow", {2, {13, 7}}, false, true, .narrow = true};
+    tess_device *device;
+    tess_stream *stream;
+    open_flat();
+    EXPECT_OK(tess_device_open(tess_runtime_mem(runtime), "far", 0, &device));
+    EXPECT_OK(tess_device_stream(device, 1, NULL, &stream));
+    for (int i = 0; i < 2; i++) {
+        const tess_fsdp_policy policy = {TESS_STRATEGY_FULL, dtypes[i], TESS_F32, 1, 1};
+        tess_fsdp *fsdp;
+        tess_unit *unit;
+        EXPECT_OK(tess_fsdp_create(mesh, &policy, &fsdp));
+        EXPECT_OK(tess_fsdp_set_stream(fsdp, stream));
+        if (i == 0)
+            EXPECT_FAILS(tess_fsdp_add_unit(fsdp, "layer", &desc, 1, &unit), TESS_E_UNSUPPORTED, "leave `narrow` out");
+        else
+            EXPECT_OK(tess_fsdp_add_unit(fsdp, "layer", &desc, 1, &unit));
+        tess_fsdp_destroy(&fsdp);
+    }
+    tess_stream_destroy(&stream);
+    EXPECT_INT(tess_device_close(&device), 0);
+    close_mesh();
+}
+
 /* Frozen, narrow weights lie in bfloat16 alone, next to weights that train. */
 static void narrow_weights_have_no_masters(void)
 {
@@ -231,6 +258,7 @@ static const test_case cases[] = {
     CASE(forms_encode_and_sum),
     CASE(narrow_weights_have_no_masters, -1),
     CASE(narrow_weights_alone_have_no_copies),
+    CASE(a_device_refuses_narrow_weights),
     CASE(narrow_copies_are_smaller),
     CASE(codes_are_gathered, -1),
 };

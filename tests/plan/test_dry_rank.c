@@ -168,6 +168,30 @@ static void a_device_takes_what_the_dry_rank_counted(void)
     }
 }
 
+/* The host keeps two generations of weights only if the shards are in the memory of the device. */
+static void only_shards_on_a_device_are_kept_twice(void)
+{
+    for (int resides = 0; resides < 2; resides++) {
+        tess_config config = {0};
+        tess_model_config model;
+        tess_dry_report dry;
+        tess_memory_of_rank predicted;
+        test_model(small, &model);
+        test_configure(&config, 1,
+                       "training.local_batch_size=2 training.seq_len=16 training.steps=10 training.threads=1 "
+                       "lr_scheduler.warmup_steps=1 recovery.enable=true recovery.hot=true job.device=far "
+                       "job.shards=%s",
+                       resides ? "device" : "host");
+        const tess_memory_plan plan = tess_memory_plan_of(&config, 1);
+        EXPECT_OK(tess_dry_rank(&plan, &model, 0, &dry));
+        EXPECT_OK(tess_memory_predict_rank(test_mem(), &model, &plan, 0, &predicted));
+        EXPECT_INT(dry.resides, resides);
+        EXPECT(dry.device[TESS_POOL_PARAMS] > 0 && dry.host[TESS_POOL_PARAMS] > 0);
+        EXPECT(predicted.pool[TESS_POOL_PARAMS] == dry.host[TESS_POOL_PARAMS] * (1 + resides));
+        tess_config_free(&config);
+    }
+}
+
 /* ---- A large job ---- */
 static int64_t most_bytes(void)
 {
@@ -225,6 +249,7 @@ static const test_case cases[] = {
     {"axes_of_4_ranks_move_what_the_dry_rank_recorded", every_axis_moves_what_the_dry_rank_recorded, 4, 0},
     {"a_device_of_2_ranks_takes_what_the_dry_rank_counted", a_device_takes_what_the_dry_rank_counted, 2, 0},
     {"a_device_of_3_ranks_takes_what_the_dry_rank_counted", a_device_takes_what_the_dry_rank_counted, 3, 0},
+    CASE(only_shards_on_a_device_are_kept_twice),
     CASE(a_rank_of_4096_with_405_billion_parameters_is_small),
 };
 TEST_MAIN(cases)

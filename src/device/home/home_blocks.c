@@ -130,8 +130,10 @@ void tess_home_free(tess_home *h, tess_home_block *block)
     if (block == NULL)
         return;
     tess_home_block **link = &h->blocks;
-    if (h->down != NULL && tess_stream_synchronize(h->down) != TESS_OK)
-        tess_error_clear(); /* the next wait for the stream has the error, too */
+    tess_stream *const streams[] = {h->up, h->down};
+    for (int i = 0; i < 2; i++)
+        if (streams[i] != NULL && tess_stream_synchronize(streams[i]) != TESS_OK)
+            tess_error_clear(); /* the next wait for the stream has the error, too */
     tess_home_forget(h, &block->span);
     while (*link != block)
         link = &(*link)->next;

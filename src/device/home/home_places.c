@@ -59,6 +59,14 @@ static void home_note_advance(tess_home *h, const tess_home_part *part)
 }
 
 /* ---- Places ---- */
+static void free_place(tess_home *h, home_place *p)
+{
+    tess_device_free(h->device, p->data);
+    tess_event_destroy(&p->copied);
+    tess_event_destroy(&p->used);
+    tess_mem_free(h->mem, p);
+}
+
 static tess_status create_place(tess_home *h, size_t bytes, tess_pool pool, home_place **out)
 {
     static const char *const what[TESS_POOL_COUNT] = {
@@ -66,12 +74,17 @@ static tess_status create_place(tess_home *h, size_t bytes, tess_pool pool, home
     home_place *p;
     TESS_TRY(tess_mem_alloc(h->mem, TESS_POOL_MISC, sizeof(*p), "place", (void **)&p));
     *p = (home_place){.next = h->places, .bytes = bytes, .pool = pool};
-    h->places = p; /* the home owns the place from now on, and destroys it */
-    TESS_TRY(tess_event_create(h->device, &p->copied));
-    TESS_TRY(tess_event_create(h->device, &p->used));
-    TESS_TRY(
-        tess_device_alloc(h->device, pool, bytes, what[pool] != NULL ? what[pool] : "state in use", (void **)&p->data));
-    *out = p;
+    tess_status status = tess_event_create(h->device, &p->copied);
+    if (status == TESS_OK)
+        status = tess_event_create(h->device, &p->used);
+    if (status == TESS_OK)
+        status = tess_device_alloc(h->device, pool, bytes, what[pool] != NULL ? what[pool] : "state in use",
+                                   (void **)&p->data);
+    if (status != TESS_OK) {
+        free_place(h, p);
+        return status;
+    }
+    *out = h->places = p;
     return TESS_OK;
 }
 
@@ -80,10 +93,7 @@ void home_places_free(tess_home *h)
     while (h->places != NULL) {
         home_place *p = h->places;
         h->places = p->next;
-        tess_device_free(h->device, p->data);
-        tess_event_destroy(&p->copied);
-        tess_event_destroy(&p->used);
-        tess_mem_free(h->mem, p);
+        free_place(h, p);
     }
 }
 
@@ -96,7 +106,7 @@ static tess_status find_place(tess_home *h, const tess_home_span *span, bool mus
     int n = 0, limit = span->n_places > 0 ? span->n_places : HOME_PLACES;
     home_place *best = NULL;
     for (home_place *p = h->places; p != NULL; p = p->next) {
-        if (p->bytes != bytes || p->pool != pool || p->data == NULL)
+        if (p->bytes != bytes || p->pool != pool)
             continue;
         n++;
         if (p->hold == HOME_HELD || (p->hold == HOME_AHEAD && !must))

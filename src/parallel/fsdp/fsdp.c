@@ -236,6 +236,11 @@ static bool name_is_taken(const tess_fsdp *fsdp, const char *name)
     return false;
 }
 
+static bool is_narrow(const tess_fsdp *fsdp, const tess_param_desc *param)
+{
+    return param->narrow && !param->trainable && fsdp->policy.param_dtype != TESS_F32;
+}
+
 static tess_status check_params(const tess_fsdp_family *family, const char *unit, const tess_param_desc *params,
                                 int n_params)
 {
@@ -276,6 +281,10 @@ static tess_status check_params(const tess_fsdp_family *family, const char *unit
                    "fsdp: parameter '%s' in fp8: a matrix can be, of which no rank has columns, and which is not read "
                    "as float16 or in place",
                    params[i].name);
+        TESS_CHECK(fsdp->place.device == NULL || !is_narrow(fsdp, &params[i]), TESS_E_UNSUPPORTED,
+                   "fsdp: the narrow parameter '%s' on a device: its shards have float32 weights only; leave `narrow` "
+                   "out",
+                   params[i].name);
         bool taken = name_is_taken(fsdp, params[i].name);
         for (int k = 0; k < i; k++)
             taken = taken || strcmp(params[k].name, params[i].name) == 0;
@@ -304,7 +313,7 @@ static tess_status fill_unit(tess_unit *unit, const char *name, const tess_param
         p->hidden = params[i].hidden;
         p->elsewhere = params[i].elsewhere;
         p->form = tess_wire_form_of(fsdp->policy.param_dtype, params[i].fp8);
-        p->narrow = params[i].narrow && !params[i].trainable && fsdp->policy.param_dtype != TESS_F32;
+        p->narrow = is_narrow(fsdp, &params[i]);
         unit->layout.plain = unit->layout.plain && tess_wire_form_is_plain(p->form);
         unit->layout.narrow = unit->layout.narrow || p->narrow;
         unit->layout.coded = !unit->layout.plain || unit->layout.narrow || tess_fsdp_gathers_codes(unit->family);

@@ -55,7 +55,6 @@ tess_fsdp_facts tess_fsdp_choose(const tess_fsdp_family *family)
         .grouped = grouped,
         .defer = strategy == TESS_STRATEGY_ZERO1 && !alone,
         .splits_copies = splits(family, teams->n_shards),
-        .uses_wire = tess_fsdp_spans_hosts(&fsdp->topology, fsdp->topology.data_team, fsdp->topology.n_data),
         .leaf = leaf,
         .portion = teams->n_shards * teams->n_replicas / leaf,
     };

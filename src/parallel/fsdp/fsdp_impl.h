@@ -230,7 +230,6 @@ typedef struct tess_fsdp_facts {
     bool grouped;       /* freed, and stashed by groups of reshard_after_forward ranks */
     bool defer;         /* gradients are reduced at the end of the micro-batch */
     bool splits_copies; /* ranks of the shard team have gathered copies of their own: on several hosts, on a device */
-    bool uses_wire;     /* the shards or the replicas are on different hosts */
     int leaf;           /* micro-batches in a leaf of the counters */
     int portion;        /* leaves that arrive at the same time */
 } tess_fsdp_facts;
@@ -318,6 +317,7 @@ struct tess_fsdp {
     tess_fsdp_progress step;
     tess_fsdp_window *scratch;
     bool gradients_ready;
+    bool uses_wire; /* the data ranks are on different hosts; set by materialize */
     struct {
         tess_unit_hook call;
         void *context;

@@ -185,8 +185,6 @@ static tess_status replicas_combine(tess_unit *unit)
     tess_team *team = unit->family->teams.replicate_team;
     tess_status status;
     float *sum = r->step.y;
-    if (sum == NULL) /* the micro-batch does not reach all ranks, and is exchanged */
-        return TESS_OK;
     tess_team_label(team, unit->label, unit->number);
     if (unit->family->facts.divides) {
         r->sum = tess_leaf_unused(&unit->sums.counter);

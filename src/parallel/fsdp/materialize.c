@@ -116,11 +116,14 @@ tess_status tess_fsdp_materialize(tess_fsdp *fsdp, tess_fill_fn fill, void *cont
         status = tess_fsdp_stamps_alloc(fsdp->families[i]);
     if (status != TESS_OK) { /* the caller may try again */
         tess_fsdp_stashes_free(fsdp);
+        for (int i = 0; i < fsdp->n_families; i++)
+            tess_fsdp_stamps_free(fsdp->families[i]);
         for (int u = 0; u < fsdp->n_units; u++)
             tess_fsdp_shards_free(fsdp->units[u]);
         tess_home_destroy(&fsdp->home);
         return status;
     }
+    fsdp->uses_wire = tess_fsdp_spans_hosts(&fsdp->topology, fsdp->topology.data_team, fsdp->topology.n_data);
     fsdp->state = TESS_FSDP_IDLE;
     return TESS_OK;
 }

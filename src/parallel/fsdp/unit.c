@@ -6,7 +6,7 @@
  * computes. */
 static void make_progress(const tess_fsdp *fsdp)
 {
-    if (!fsdp->families[0]->facts.uses_wire)
+    if (!fsdp->uses_wire)
         return;
     for (int i = 0; i < fsdp->n_families; i++)
         for (tess_fsdp_slot *slot = fsdp->families[i]->slots; slot != NULL; slot = slot->next)
