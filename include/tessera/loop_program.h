@@ -22,7 +22,7 @@ extern "C" {
 /* A unit of the model: parameters that are gathered and freed together, usually those of a layer (tess_fsdp_add_unit).
  * `tp`, `narrow`, `fp8` and `elsewhere` of its parameters must be zero. */
 typedef struct tess_program_unit {
-    const char *name;              /* at most 31 bytes, unique in the program */
+    const char *name;              /* name of at most 31 bytes, unique in the program */
     const tess_param_desc *params; /* (n_params) names of at most 95 bytes, unique in the program */
     int n_params;
 } tess_program_unit;

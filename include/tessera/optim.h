@@ -111,12 +111,6 @@ TESS_API const void *tess_optimizer_owner(const tess_optimizer *optimizer);
  * it before they failed: their journal leaves their weights and state unchanged. */
 TESS_API bool tess_optimizer_meets(const tess_optimizer *optimizer);
 
-/* Returns all of the state, in the memory of its device, and its number of bytes. It belongs to the optimizer. */
-TESS_API void *tess_optimizer_memory(const tess_optimizer *optimizer, size_t *bytes);
-/* Makes tess_optimizer_states return addresses in `copy` (borrowed until destroy), the host's copy of that memory. The
- * caller keeps the copy up to date. */
-TESS_API void tess_optimizer_show(tess_optimizer *optimizer, void *copy);
-
 /* A callback during an update of state that outlives the process, called before ("shard") and after ("shard-done") each
  * span that has elements. These spans are numbered from 0; Muon's count twice, once for the momentum and once for the
  * weights. Drills interrupt an update there. NULL: none. set_observer replaces the one before, and borrows `self` until

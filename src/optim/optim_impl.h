@@ -48,7 +48,6 @@ struct tess_optimizer {
     tess_home *home;
     tess_home_block *block; /* the state */
     char *state;            /* its address at home */
-    char *shown;            /* the copy that callers see; NULL: that of the home */
     float *work;            /* work space of Muon; NULL: no span uses Muon */
     optim_param *params;    /* (n_spans) rule and state of each span */
     int n_spans;

@@ -60,7 +60,7 @@ tess_status tess_optimizer_check_device(const tess_optimizer_options *options)
     return TESS_OK;
 }
 
-/* home NULL: the optimizer has one of its own, and the host's copies are the caller's (tess_optimizer_show). */
+/* home NULL: the optimizer has one of its own. */
 static tess_status open_home(tess_optimizer *o, const tess_optimizer_place *place, tess_home *home)
 {
     if (home == NULL)
@@ -230,21 +230,10 @@ tess_status tess_optimizer_step(tess_optimizer *o, const tess_span *spans, int64
 }
 
 /* ---- State ---- */
-void *tess_optimizer_memory(const tess_optimizer *o, size_t *bytes)
-{
-    *bytes = o->block->bytes;
-    return o->state;
-}
-
-void tess_optimizer_show(tess_optimizer *o, void *copy)
-{
-    o->shown = copy;
-}
-
 /* Returns the state as the host sees it. */
 static char *shown_of(const tess_optimizer *o)
 {
-    char *copy = o->shown != NULL ? o->shown : tess_home_copy_of(o->home, o->block);
+    char *copy = tess_home_copy_of(o->home, o->block);
     return copy != NULL ? copy : o->state;
 }
 
