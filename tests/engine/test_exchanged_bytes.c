@@ -110,6 +110,8 @@ static void count(const char *text, const char *precision, const char *sequence_
     tess_model_config sizes;
     tess_engine *e;
     tess_engine_report report;
+    if (!test_takes())
+        return;
     int world = tess_runtime_world(runtime);
     test_model(text, &sizes);
     sizes.sum_leaves = sum_leaves;
@@ -159,6 +161,8 @@ static void count_messages(const char *text, const char *overrides, int64_t elem
     tess_model_config sizes;
     tess_engine *e;
     tess_engine_report report;
+    if (!test_takes())
+        return;
     test_model(text, &sizes);
     test_configure(&config, tess_runtime_world(runtime),
                    "training.local_batch_size=%d training.global_batch_size=%d training.seq_len=%d training.steps=3 "

@@ -55,8 +55,9 @@ const char *test_path(const char *relative);
 /* This rank's number as its starter counts; 0 when it was started alone. Known before a runtime exists. */
 int test_rank(void);
 
-/* Whether a case of a matrix is to be run: always, but under address sanitizers, which make it five times as dear, one
- * in three, the same ones each time. */
+/* Whether a case of a matrix runs. Normally each case runs. Address sanitizers make cases five times as expensive, so
+ * one case in six runs. The environment's TESS_TEST_ONE_IN=N divides the share by N. The choice is the same each time
+ * and on each rank. */
 bool test_takes(void);
 
 _Noreturn void test_fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
