@@ -60,7 +60,7 @@ bool test_takes(void)
     const uint32_t share = 1;
 #endif
     static uint32_t n;
-    const char *one_in = getenv("TESS_TEST_ONE_IN"); /* of an entry whose matrix another entry runs completely */
+    const char *one_in = getenv("TESS_TEST_ONE_IN"); /* set for entries whose matrix another entry runs completely */
     const uint32_t every = share * (one_in != NULL ? (uint32_t)atoi(one_in) : 1);
     return (n++ * 2654435761u >> 16) % every == 0; /* scattered: loops around loops have lengths of 3 */
 }
