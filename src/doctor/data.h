@@ -71,4 +71,11 @@ TESS_DOCTOR_ERRORS(X)
 TESS_DOCTOR_VARIABLES(X)
 #undef X
 
+/* The tables env/variables/families.yaml and conflicts.yaml. */
+extern const unsigned char tess_data_families[], tess_data_conflicts[];
+extern const size_t tess_data_families_size, tess_data_conflicts_size;
+
+/* The table of what programs do, log/errors/phases.yaml; it ends with NUL. */
+extern const unsigned char tess_data_phases[];
+
 #endif

@@ -1,5 +1,6 @@
 #include "base/text/text.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,6 +74,26 @@ bool tess_text_ends_with(const char *text, const char *ending)
 {
     size_t n = strlen(text), m = strlen(ending);
     return n >= m && strcmp(text + n - m, ending) == 0;
+}
+
+bool tess_text_has(const char *text, size_t size, int where, const char *words)
+{
+    const bool caseless = where >= TESS_WORD_CASELESS;
+    const int place = where % TESS_WORD_CASELESS;
+    for (size_t n; *words != '\0'; words += n + (words[n] == '|')) {
+        n = strcspn(words, "|");
+        if (n > size || (place == TESS_WORD_IS && n < size))
+            continue;
+        if (where == TESS_WORD_IN && memmem(text, size, words, n) != NULL)
+            return true;
+        size_t at = place == TESS_WORD_ENDS ? size - n : 0,
+               end = where == TESS_WORD_IN + TESS_WORD_CASELESS ? size - n : at;
+        for (; at <= end; at++)
+            if (caseless ? tolower((unsigned char)text[at]) == words[0] && strncasecmp(text + at, words, n) == 0
+                         : memcmp(text + at, words, n) == 0)
+                return true;
+    }
+    return false;
 }
 
 enum { LONGEST = 63 };

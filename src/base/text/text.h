@@ -21,6 +21,12 @@ void tess_buffer_free(tess_buffer *buffer);
 
 bool tess_text_ends_with(const char *text, const char *ending);
 
+/* The place of a word in a text. TESS_WORD_IN is any place, and TESS_WORD_IS means the whole text.
+ * TESS_WORD_CASELESS is added where upper and lower case are the same; the words are then in lower case. */
+enum { TESS_WORD_IN, TESS_WORD_BEGINS, TESS_WORD_ENDS, TESS_WORD_IS, TESS_WORD_CASELESS };
+/* Whether one of the words, "denied|refused", is in the text. */
+bool tess_text_has(const char *text, size_t size, int where, const char *words);
+
 /* Returns the edit distance (restricted Damerau-Levenshtein) of the first 63 characters. */
 int tess_text_distance(const char *a, const char *b);
 

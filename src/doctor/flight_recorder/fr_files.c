@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/os/os.h"
+#include "base/text/text.h"
 #include "doctor/flight_recorder/flight_recorder.h"
 
 static bool all_digits(const char *text)
@@ -17,14 +18,11 @@ static bool all_digits(const char *text)
 /* Returns the length of the name without its extension; 0: dumps do not have this extension. */
 static size_t stem(const char *name)
 {
-    static const char *const extensions[] = {"json", "pkl", "pickle", "bin", "dump", "trace"};
     const char *dot = strrchr(name, '.');
     if (dot == NULL || all_digits(dot + 1))
         return strlen(name);
-    for (size_t i = 0; i < sizeof(extensions) / sizeof(extensions[0]); i++)
-        if (strcmp(dot + 1, extensions[i]) == 0)
-            return (size_t)(dot - name);
-    return 0;
+    return tess_text_has(dot, strlen(dot), TESS_WORD_IS, ".json|.pkl|.pickle|.bin|.dump|.trace") ? (size_t)(dot - name)
+                                                                                                 : 0;
 }
 
 /* Finds the digits after the last "rank", or else the digits at the end of the name. */

@@ -5,45 +5,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text/text.h"
+
+/* Operations of c10d: their names, which "|" separates, and what they are. */
 typedef struct op_row {
-    const char *name;
+    const char *names;
     tess_trace_op kind;
     bool by_output, uneven;
 } op_row;
 
 static const op_row ops[] = {
-    {"all_reduce", TESS_TRACE_ALL_REDUCE, false, false},
-    {"allreduce", TESS_TRACE_ALL_REDUCE, false, false},
-    {"allreduce_coalesced", TESS_TRACE_ALL_REDUCE, false, false},
-    {"all_reduce_coalesced", TESS_TRACE_ALL_REDUCE, false, false},
+    {"all_reduce|allreduce|allreduce_coalesced|all_reduce_coalesced", TESS_TRACE_ALL_REDUCE, false, false},
     {"sparse_all_reduce", TESS_TRACE_ALL_REDUCE, false, true},
-    {"all_reduce_barrier", TESS_TRACE_BARRIER, false, false},
-    {"barrier", TESS_TRACE_BARRIER, false, false},
-    {"_all_gather_base", TESS_TRACE_ALL_GATHER, false, false},
-    {"all_gather", TESS_TRACE_ALL_GATHER, false, false},
-    {"all_gather_single", TESS_TRACE_ALL_GATHER, false, false},
-    {"all_gather_into_tensor_coalesced", TESS_TRACE_ALL_GATHER, false, false},
-    {"allgather_coalesced", TESS_TRACE_ALL_GATHER, false, false},
-    {"ALLGATHER_coalesced", TESS_TRACE_ALL_GATHER, false, false},
+    {"all_reduce_barrier|barrier", TESS_TRACE_BARRIER, false, false},
+    {"_all_gather_base|all_gather|all_gather_single|all_gather_into_tensor_coalesced|allgather_coalesced|"
+     "ALLGATHER_coalesced",
+     TESS_TRACE_ALL_GATHER, false, false},
     {"all_gather_v", TESS_TRACE_ALL_GATHER, false, true},
-    {"_reduce_scatter_base", TESS_TRACE_REDUCE_SCATTER, true, false},
-    {"reduce_scatter", TESS_TRACE_REDUCE_SCATTER, true, false},
-    {"reduce_scatter_single", TESS_TRACE_REDUCE_SCATTER, true, false},
-    {"reduce_scatter_tensor_coalesced", TESS_TRACE_REDUCE_SCATTER, true, false},
-    {"REDUCE_SCATTER_coalesced", TESS_TRACE_REDUCE_SCATTER, true, false},
+    {"_reduce_scatter_base|reduce_scatter|reduce_scatter_single|reduce_scatter_tensor_coalesced|"
+     "REDUCE_SCATTER_coalesced",
+     TESS_TRACE_REDUCE_SCATTER, true, false},
     {"reduce_scatter_v", TESS_TRACE_REDUCE_SCATTER, false, true},
-    {"broadcast", TESS_TRACE_BROADCAST, true, false},
-    {"_broadcast_oop", TESS_TRACE_BROADCAST, true, false},
-    {"reduce", TESS_TRACE_REDUCE, false, false},
-    {"_reduce_oop", TESS_TRACE_REDUCE, false, false},
+    {"broadcast|_broadcast_oop", TESS_TRACE_BROADCAST, true, false},
+    {"reduce|_reduce_oop", TESS_TRACE_REDUCE, false, false},
     {"gather", TESS_TRACE_GATHER, false, false},
     {"scatter", TESS_TRACE_SCATTER, true, false},
-    {"all_to_all", TESS_TRACE_ALL_TO_ALL_V, false, true},
-    {"all_to_all_single", TESS_TRACE_ALL_TO_ALL_V, false, true},
-    {"all_to_all_v_single", TESS_TRACE_ALL_TO_ALL_V, false, true},
+    {"all_to_all|all_to_all_single|all_to_all_v_single", TESS_TRACE_ALL_TO_ALL_V, false, true},
     {"send", TESS_TRACE_SEND, false, false},
-    {"recv", TESS_TRACE_RECV, true, false},
-    {"recvAnySource", TESS_TRACE_RECV, true, false},
+    {"recv|recvAnySource", TESS_TRACE_RECV, true, false},
     {"split", TESS_TRACE_TEAM_SPLIT, false, true},
     {"new_window", TESS_TRACE_WINDOW_ALLOC, false, true},
 };
@@ -51,7 +40,7 @@ static const op_row ops[] = {
 static const op_row *find_op(const char *name)
 {
     for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
-        if (strcmp(ops[i].name, name) == 0)
+        if (tess_text_has(name, strlen(name), TESS_WORD_IS, ops[i].names))
             return &ops[i];
     return NULL;
 }

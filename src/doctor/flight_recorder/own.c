@@ -131,8 +131,7 @@ static tess_status read_spans(tess_mem *mem, dump *dump, dump_value spans, tess_
                FR_MOST_ENTRIES);
     while (room < n) /* a power of two, because history.c requires it */
         room *= 2;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, room, sizeof(tess_phase_span), "flight recorder",
-                                  (void **)&own->spans));
+    TESS_TRY(TESS_NEW(mem, room, "flight recorder", &own->spans));
     for (; own->n_spans < n; own->n_spans++)
         TESS_TRY(read_span(dump, dump_at(dump, spans, own->n_spans), &own->spans[own->n_spans]));
     return TESS_OK;

@@ -19,39 +19,18 @@ typedef struct json_line {
 
 static field_kind kind_of(const char *key)
 {
-    static const struct {
-        const char *key;
-        field_kind kind;
-    } known[] = {{"message", FIELD_TEXT},
-                 {"msg", FIELD_TEXT},
-                 {"log", FIELD_TEXT},
-                 {"text", FIELD_TEXT},
-                 {"event", FIELD_TEXT},
-                 {"body", FIELD_TEXT},
-                 {"textPayload", FIELD_TEXT},
-                 {"exc_info", FIELD_TEXT},
-                 {"exception", FIELD_TEXT},
-                 {"traceback", FIELD_TEXT},
-                 {"py_callstack", FIELD_TEXT},
-                 {"stack_trace", FIELD_TEXT},
-                 {"stack", FIELD_TEXT},
-                 {"error", FIELD_TEXT},
-                 {"rank", FIELD_RANK},
-                 {"global_rank", FIELD_RANK},
-                 {"local_rank", FIELD_LOCAL_RANK},
-                 {"host", FIELD_HOST},
-                 {"hostname", FIELD_HOST},
-                 {"node", FIELD_HOST},
-                 {"node_name", FIELD_HOST},
-                 {"pod", FIELD_HOST},
-                 {"pod_name", FIELD_HOST},
-                 {"host_name", FIELD_HOST},
-                 {"pid", FIELD_PID},
-                 {"process_id", FIELD_PID}};
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        if (strcasecmp(key, known[i].key) == 0)
-            return known[i].kind;
-    return FIELD_NONE;
+    static const char *const names[] = {
+        [FIELD_TEXT] = "message|msg|log|text|event|body|textpayload|exc_info|exception|traceback|py_callstack|"
+                       "stack_trace|stack|error",
+        [FIELD_RANK] = "rank|global_rank",
+        [FIELD_LOCAL_RANK] = "local_rank",
+        [FIELD_HOST] = "host|hostname|node|node_name|pod|pod_name|host_name",
+        [FIELD_PID] = "pid|process_id",
+    };
+    int kind = FIELD_PID;
+    while (kind > FIELD_NONE && !tess_text_has(key, strlen(key), TESS_WORD_IS + TESS_WORD_CASELESS, names[kind]))
+        kind--;
+    return (field_kind)kind;
 }
 
 /* Returns a number that is given as a number or as text; -1: it is neither. */

@@ -347,8 +347,7 @@ static tess_status load_files(tess_table *table, const char *const *files, int n
 
 static tess_status prepare(tess_knowledge *k)
 {
-    TESS_TRY(tess_mem_alloc_array(k->mem, TESS_POOL_MISC, (size_t)k->table.n + 1, sizeof(*k->below),
-                                  "patterns for frames", (void **)&k->below));
+    TESS_TRY(TESS_NEW(k->mem, k->table.n + 1, "patterns for frames", &k->below));
     for (int i = 0; i < k->table.n; i++) {
         tess_log_entry *entry = tess_table_at(&k->table, i);
         if (strcmp(entry->row.id, "python-exception") == 0)
@@ -375,8 +374,7 @@ static tess_status prepare(tess_knowledge *k)
         TESS_TRY(add_patterns(k, i, false, entry->match));
         TESS_TRY(add_patterns(k, i, true, entry->then));
     }
-    TESS_TRY(tess_mem_alloc_array(k->mem, TESS_POOL_MISC, (size_t)k->table.n + 1, sizeof(*k->matched), "patterns",
-                                  (void **)&k->matched));
+    TESS_TRY(TESS_NEW(k->mem, k->table.n + 1, "patterns", &k->matched));
     tess_knowledge_begin_text(k);
     /* Limits the cost of one pattern on one line; the pattern may come from a user. */
     static const tess_regex_limits limits = {.groups = TESS_NAME_COUNT, .steps = 200000, .heap_kib = 1024};

@@ -140,9 +140,13 @@ typedef struct log_oom_row {
     log_place at; /* last row of the table */
 } log_oom_row;
 
+typedef struct log_phase log_phase;
+
 typedef struct tess_survey {
     tess_mem *mem;
     tess_knowledge *knowledge; /* borrowed */
+    log_phase *phases;         /* (n_phases) table of what programs do */
+    int n_phases;
     char (*files)[512];
     int n_files;
     int64_t n_lines, n_known_lines;

@@ -59,8 +59,7 @@ static void add_cut_traceback(const tess_survey *s, tess_log_diagnosis *v)
     }
     if (match == NULL || match->frame[0] == '\0')
         return;
-    tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline),
-                  "; before that, an exception whose text is lost was raised at %s: look there first", match->frame);
+    log_add_text(v, "; before that, an exception whose text is lost was raised at %s: look there first", match->frame);
     log_add_place(s, match, v);
 }
 
@@ -96,11 +95,10 @@ static void add_slow_bar(const tess_survey *s, tess_log_diagnosis *v)
     const log_loose *bar = &s->slow_bar;
     if (bar->at.line == 0 || v->is_cause)
         return;
-    tess_text_add(
-        v->headline, sizeof(v->headline), strlen(v->headline),
-        "; a rank was still busy when the others gave up waiting, and its work takes longer than the timeout: "
-        "\"%.200s\"",
-        bar->excerpt);
+    log_add_text(v,
+                 "; a rank was still busy when the others gave up waiting, and its work takes longer than the timeout: "
+                 "\"%.200s\"",
+                 bar->excerpt);
     log_add_evidence(v, "%.200s:%" PRId64 ": %s", s->files[bar->at.file], bar->at.line, bar->excerpt);
 }
 

@@ -23,21 +23,27 @@ void log_set_culprit(const log_who *who, tess_log_diagnosis *v)
     memcpy(v->culprit, who->ranks, sizeof(v->culprit));
 }
 
-/* Appends who printed a line that is about another process: ", reported by rank 3", ", from rank 3 to n2". Returns
- * the new length. */
-static size_t add_reporter(const log_who *reporter, const log_who *who, char *text, size_t size, size_t at)
+void log_add_text(tess_log_diagnosis *v, const char *format, ...)
+{
+    const size_t at = strlen(v->headline);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(v->headline + at, sizeof(v->headline) - at, format, args);
+    va_end(args);
+}
+
+/* Appends who printed a line that is about another process: ", reported by rank 3", ", from rank 3 to n2". */
+static void add_reporter(tess_log_diagnosis *v)
 {
     char name[400];
-    log_who_text(reporter, name, sizeof(name));
-    if (name[0] != '\0' && who->peer[0] != '\0')
-        at = tess_text_add(text, size, at, ", from %s to %s%s", name, who->peer, who->more_peers);
-    else if (who->peer[0] != '\0')
-        at = tess_text_add(text, size, at, ", to %s%s", who->peer, who->more_peers);
-    if (who->peer[0] != '\0' && reporter->more_hosts[0] != '\0' && who->more_peers[0] == '\0')
-        return tess_text_add(text, size, at, "; all of them name the same other side: look there first");
+    const log_who *who = &v->who;
+    log_who_text(&v->reporter, name, sizeof(name));
     if (who->peer[0] != '\0')
-        return at;
-    return name[0] != '\0' ? tess_text_add(text, size, at, ", reported by %s", name) : at;
+        log_add_text(v, "%s%s to %s%s", name[0] != '\0' ? ", from " : ",", name, who->peer, who->more_peers);
+    else if (name[0] != '\0')
+        log_add_text(v, ", reported by %s", name);
+    if (who->peer[0] != '\0' && v->reporter.more_hosts[0] != '\0' && who->more_peers[0] == '\0')
+        log_add_text(v, "; all of them name the same other side: look there first");
 }
 
 /* Returns what the process of a match printed about its own end before, such as a signal, or NULL. */
@@ -58,31 +64,29 @@ static const char *find_own_end(const tess_survey *s, const log_match *match)
 static void add_doubt(const tess_survey *s, tess_log_role role, const log_match *match, const char *who,
                       tess_log_diagnosis *v)
 {
-    size_t at = strlen(v->headline);
     const char *own_end = role != TESS_LOG_CAUSE && !v->is_cause ? find_own_end(s, match) : NULL;
     if (own_end != NULL) {
-        tess_text_add(v->headline, sizeof(v->headline), at, "; what it said of itself before: %s", own_end);
+        log_add_text(v, "; what it said of itself before: %s", own_end);
         return;
     }
     if (match->before.at.line > 0 && role != TESS_LOG_CAUSE)
-        at =
-            tess_text_add(v->headline, sizeof(v->headline), at, "; right before it: \"%.240s\"", match->before.excerpt);
+        log_add_text(v, "; right before it: \"%.240s\"", match->before.excerpt);
     else if (role == TESS_LOG_WRAPPER && !v->is_cause)
-        tess_text_add(v->headline, sizeof(v->headline), at, "; no error before it is in these logs");
+        log_add_text(v, "; no error before it is in these logs");
     if (role == TESS_LOG_EFFECT && match->before.at.line == 0)
-        tess_text_add(v->headline, sizeof(v->headline), at, "; the cause is not in these logs: look into those of %s",
-                      who);
+        log_add_text(v, "; the cause is not in these logs: look into those of %s", who);
 }
 
 /* Appends "reading a checkpoint failed: SYMPTOM" if only a general entry matches the line, because the phase then
- * says most. Otherwise appends the symptom. Returns the new length. */
-size_t log_add_symptom(const tess_log_entry *entry, const log_match *match, char *text, size_t size, size_t at)
+ * says most. Otherwise appends the symptom. */
+void log_add_symptom(const tess_log_entry *entry, const log_match *match, tess_log_diagnosis *v)
 {
     if (match->phase == NULL || !(entry->is_fallback || entry->is_quoting))
-        return tess_text_add(text, size, at, "%s", entry->symptom);
-    if (entry->role == TESS_LOG_WRAPPER && match->who.what[0] != '\0')
-        return tess_text_add(text, size, at, "%s failed", match->phase);
-    return tess_text_add(text, size, at, "%s failed: %s", match->phase, entry->symptom);
+        log_add_text(v, "%s", entry->symptom);
+    else if (entry->role == TESS_LOG_WRAPPER && match->who.what[0] != '\0')
+        log_add_text(v, "%s failed", match->phase);
+    else
+        log_add_text(v, "%s failed: %s", match->phase, entry->symptom);
 }
 
 /* Writes the headline: "rank 3 on n1: SYMPTOM (step 12)", "SYMPTOM, reported by rank 3". */
@@ -92,20 +96,20 @@ static void write_headline(const tess_survey *s, const tess_log_entry *entry, co
     char who[400];
     bool is_cut = entry->is_quoting || entry->match == NULL; /* true: the exception itself is not in the logs */
     log_who_text(&v->who, who, sizeof(who));
-    size_t at = tess_text_add(v->headline, sizeof(v->headline), 0, "%s%s", who, who[0] != '\0' ? ": " : "");
+    snprintf(v->headline, sizeof(v->headline), "%s%s", who, who[0] != '\0' ? ": " : "");
     if (v->who.is_of_all)
-        at = tess_text_add(v->headline, sizeof(v->headline), at, "all ranks failed alike (none of them is at fault): ");
-    at = log_add_symptom(entry, match, v->headline, sizeof(v->headline), at);
+        log_add_text(v, "all ranks failed alike (none of them is at fault): ");
+    log_add_symptom(entry, match, v);
     if (v->who.what[0] != '\0')
-        at = tess_text_add(v->headline, sizeof(v->headline), at, ": %s", v->who.what);
+        log_add_text(v, ": %s", v->who.what);
     else if (match->frame[0] != '\0' && is_cut)
-        at = tess_text_add(v->headline, sizeof(v->headline), at, " (at %s)", match->frame);
+        log_add_text(v, " (at %s)", match->frame);
     if (v->who.step[0] != '\0')
-        at = tess_text_add(v->headline, sizeof(v->headline), at, " (step %s)", v->who.step);
+        log_add_text(v, " (step %s)", v->who.step);
     if (entry->by_gpu && v->who.gpu[0] == '\0' && v->reporter.gpu[0] != '\0')
-        at = tess_text_add(v->headline, sizeof(v->headline), at, ", reported by its GPU %s", v->reporter.gpu);
+        log_add_text(v, ", reported by its GPU %s", v->reporter.gpu);
     if (who[0] == '\0')
-        add_reporter(&v->reporter, &v->who, v->headline, sizeof(v->headline), at);
+        add_reporter(v);
     add_doubt(s, entry->role, match, who, v);
 }
 
@@ -143,8 +147,7 @@ static const char *find_data_worker(const tess_survey *s, const log_match *match
 void log_add_cut_off(const tess_survey *s, tess_log_diagnosis *v)
 {
     if (log_first_is_cut_off(s))
-        tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline),
-                      "; whom torchrun saw end first (its Root Cause) is not in these logs");
+        log_add_text(v, "; whom torchrun saw end first (its Root Cause) is not in these logs");
 }
 
 /* Whether the finding is the root cause: a cause, or a wrapper that says enough if nothing else is found. The type
@@ -165,7 +168,7 @@ static void add_largest(const tess_survey *s, const log_match *match, tess_log_d
         return;
     log_oom_text(&s->largest, text, sizeof(text));
     if (v->who.pid == 0)
-        tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline), "; the largest process was %s", text);
+        log_add_text(v, "; the largest process was %s", text);
     else if (v->who.pid != s->largest.pid)
         log_add_evidence(v, "the largest process of the kernel's table was %s", text);
 }
@@ -189,9 +192,8 @@ static void add_silence(const tess_log_entry *entry, const log_match *match, tes
     static const double long_s = 3600;
     if (!entry->is_limit || match->silence_s < long_s)
         return;
-    tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline),
-                  "; it printed nothing for the last %.1f hours, so it hung long before: see what its last lines did",
-                  match->silence_s / 3600);
+    log_add_text(v, "; it printed nothing for the last %.1f hours, so it hung long before: see what its last lines did",
+                 match->silence_s / 3600);
 }
 
 /* Adds a warning above the cause that explains it. */
@@ -204,8 +206,7 @@ static void add_warning(const tess_survey *s, int cause, tess_log_diagnosis *v)
             !tess_knowledge_explains(s->knowledge, i, cause) || other->first.file != match->first.file ||
             other->first.line >= match->first.line)
             continue;
-        tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline), "; before it: %s",
-                      tess_knowledge_at(s->knowledge, i)->symptom);
+        log_add_text(v, "; before it: %s", tess_knowledge_at(s->knowledge, i)->symptom);
         log_add_place(s, other, v);
         return;
     }
@@ -225,7 +226,7 @@ void log_report_entry(const tess_survey *s, int cause, tess_log_kind kind, tess_
     write_headline(s, entry, match, v);
     const char *worker = v->is_cause ? find_data_worker(s, match) : NULL;
     if (worker != NULL)
-        tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline), ", in data worker %s", worker);
+        log_add_text(v, ", in data worker %s", worker);
     if (match->is_failure)
         log_add_cut_off(s, v);
     add_largest(s, match, v);

@@ -99,8 +99,11 @@ void log_find_line(survey_reading *r, const char *line, size_t size, int64_t num
     if (near) {
         origin = log_find_origin(r, line, size, writer);
         r->part = log_traces_take(&r->traces, line, size, number, &origin);
-        if (r->part == LOG_TRACE_ERROR)
-            r->traces.frames_size = log_trace_frames(r->traces.current, r->frames, sizeof(r->frames));
+        if (r->part == LOG_TRACE_ERROR) {
+            log_trace *trace = r->traces.current;
+            trace->phase = log_phase_of(r->survey, trace->frames, trace->n_frames);
+            r->traces.frames_size = log_trace_frames(trace, r->frames, sizeof(r->frames));
+        }
         if (r->part == LOG_TRACE_ERROR || r->part == LOG_TRACE_REST)
             tess_knowledge_set_frames(known, r->frames, r->traces.frames_size);
     }

@@ -26,13 +26,10 @@ static tess_status add(tess_log_files *files, const char *path)
 /* Whether the name belongs to another kind of text file that is often found next to logs. */
 static bool is_named_otherwise(const char *name)
 {
-    static const char *const endings[] = {".py",   ".pyc", ".sh",   ".c",   ".h",   ".cpp",  ".cu",  ".json", ".jsonl",
-                                          ".yaml", ".yml", ".toml", ".csv", ".tsv", ".html", ".svg", ".md"};
     const char *dot = strrchr(name, '.');
-    for (size_t i = 0; dot != NULL && i < sizeof(endings) / sizeof(endings[0]); i++)
-        if (strcmp(dot, endings[i]) == 0)
-            return true;
-    return false;
+    return dot != NULL &&
+           tess_text_has(dot, strlen(dot), TESS_WORD_IS,
+                         ".py|.pyc|.sh|.c|.h|.cpp|.cu|.json|.jsonl|.yaml|.yml|.toml|.csv|.tsv|.html|.svg|.md");
 }
 
 /* Whether the file begins with text. A compressed or binary file has zeros or other control characters there. */

@@ -402,10 +402,8 @@ tess_status log_blame_find(const tess_survey *survey, int n_ranks, bool world_kn
         return TESS_OK;
     b->usual = &survey->ranks[first].work;
     h.team = team_of_group(name_group(survey, first));
-    TESS_TRY(tess_mem_alloc_array(survey->mem, TESS_POOL_MISC, (size_t)n_ranks, sizeof(*b->sides), "ranks of a log",
-                                  (void **)&b->sides));
-    tess_status status = tess_mem_alloc_array(survey->mem, TESS_POOL_MISC, (size_t)n_ranks, sizeof(*h.teams),
-                                              "ranks of a log", (void **)&h.teams);
+    TESS_TRY(TESS_NEW(survey->mem, n_ranks, "ranks of a log", &b->sides));
+    tess_status status = TESS_NEW(survey->mem, n_ranks, "ranks of a log", &h.teams);
     if (status == TESS_OK) {
         find_sides(&h);
         status = judge(b, &h);

@@ -140,13 +140,15 @@ typedef struct log_frame {
     int line;
 } log_frame;
 
+/* Reads the table of phases. */
+tess_status log_phases_read(tess_mem *mem, log_phase **phases, int *n);
 /* Returns what a program was doing, such as "reading a checkpoint", from the frames of a stack, outermost first.
- * Returns NULL if the frames do not show it. */
-const char *log_phase_of(const log_frame *frames, int n);
+ * Returns NULL if the frames do not show it. The text belongs to the survey. */
+const char *log_phase_of(const tess_survey *survey, const log_frame *frames, int n);
 
 /* Returns the part of a program, such as "asynchronous disk I/O", from the source path that a line of native code
- * names. Returns NULL if it is not known. */
-const char *log_component_of(const char *line, size_t size);
+ * names. Returns NULL if it is not known. The text belongs to the survey. */
+const char *log_component_of(const tess_survey *survey, const char *line, size_t size);
 
 /* ---- traceback.c: Python tracebacks ---- */
 enum { LOG_TRACES = 8, LOG_TRACE_MOST_FRAMES = 24 };
@@ -506,8 +508,10 @@ void log_report_entry(const tess_survey *survey, int entry, tess_log_kind kind, 
 void log_set_culprit(const log_who *who, tess_log_diagnosis *diagnosis);
 /* Adds a line of evidence, if there is room. */
 void log_add_evidence(tess_log_diagnosis *diagnosis, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Appends the symptom, with what the program was doing. Returns the new length. */
-size_t log_add_symptom(const tess_log_entry *entry, const log_match *match, char *text, size_t size, size_t at);
+/* Appends a text to the headline. */
+void log_add_text(tess_log_diagnosis *diagnosis, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Appends the symptom to the headline, with what the program was doing. */
+void log_add_symptom(const tess_log_entry *entry, const log_match *match, tess_log_diagnosis *diagnosis);
 /* Adds the first line of a match as evidence. */
 void log_add_place(const tess_survey *survey, const log_match *match, tess_log_diagnosis *diagnosis);
 /* Adds evidence from above the line: the program's frame in the traceback, or the unknown error line before it. */

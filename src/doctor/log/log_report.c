@@ -69,10 +69,10 @@ static json_t *list_more(json_t *first, const char *more)
     json_array_append_new(list, first);
     for (const char *at = more; *at != '\0'; at += strcspn(at, ",")) {
         at += 2;
-        if (!are_numbers)
-            json_array_append_new(list, json_string(tess_clean(at, strcspn(at, ","), text, sizeof(text))));
-        else if (isdigit((unsigned char)*at))
+        if (are_numbers && isdigit((unsigned char)*at))
             json_array_append_new(list, json_integer(strtol(at, NULL, 10)));
+        else if (*at != '.') /* the "..." of a list that is full */
+            json_array_append_new(list, json_string(tess_clean(at, strcspn(at, ","), text, sizeof(text))));
     }
     return list;
 }

@@ -98,8 +98,7 @@ static void add_how_far(const tess_survey *s, tess_log_diagnosis *v)
     const log_loose *line = is_end ? &s->good_end : &s->last_step;
     if (line->at.line == 0)
         return;
-    tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline), "; %s: \"%.160s\"",
-                  is_end ? "it ended well" : "the last progress", line->excerpt);
+    log_add_text(v, "; %s: \"%.160s\"", is_end ? "it ended well" : "the last progress", line->excerpt);
     add_line(s, line, v);
 }
 
@@ -113,21 +112,19 @@ static bool is_placed(const void *survey, int rank)
 static void add_how_it_stops(const tess_survey *s, tess_log_diagnosis *v)
 {
     char ranks[400];
-    size_t size = sizeof(v->headline), at = strlen(v->headline);
     if (s->good_end.at.line > 0 || s->last_step.at.line > 0)
         return;
     if (s->n_repeated > 0) {
-        tess_text_add(v->headline, size, at,
-                      "; the last %" PRId64 " lines repeat one, and nothing shows that it gets on: \"%.160s\"",
-                      s->n_repeated, s->repeated.excerpt);
+        log_add_text(v, "; the last %" PRId64 " lines repeat one, and nothing shows that it gets on: \"%.160s\"",
+                     s->n_repeated, s->repeated.excerpt);
         add_line(s, &s->repeated, v);
     } else if (s->largest_communicator > log_count_ranks(is_placed, s, s->n_ranks)) {
         log_name_ranks(is_placed, s, s->n_ranks, ranks, sizeof(ranks));
         if (ranks[0] != '\0')
-            tess_text_add(v->headline, size, at,
-                          "; only %s of the %d of NCCL's communicator are in them, and they show no step: if the job "
-                          "hangs, look into those of the others",
-                          ranks, s->largest_communicator);
+            log_add_text(v,
+                         "; only %s of the %d of NCCL's communicator are in them, and they show no step: if the job "
+                         "hangs, look into those of the others",
+                         ranks, s->largest_communicator);
     }
 }
 
@@ -135,11 +132,10 @@ static void add_how_it_stops(const tess_survey *s, tess_log_diagnosis *v)
 static void write_effect(const tess_survey *s, const tess_log_entry *entry, const log_match *match,
                          tess_log_diagnosis *v)
 {
-    size_t size = sizeof(v->headline), at = strlen(v->headline);
     char who[400] = "";
     v->reporter = match->reporter;
     if (entry->is_asked && s->n_ranks == 0 && s->n_failures == 0) { /* a single process */
-        tess_text_add(v->headline, size, at, ": %s while it went on; no fault is shown", entry->symptom);
+        log_add_text(v, ": %s while it went on; no fault is shown", entry->symptom);
         add_how_far(s, v);
         return;
     }
@@ -147,19 +143,18 @@ static void write_effect(const tess_survey *s, const tess_log_entry *entry, cons
         log_who_text(&match->who, who, sizeof(who));
     bool is_exception = log_exception_name(match->who.what, strlen(match->who.what)) > 0;
     if (is_exception) /* it ended its process, but waited for another one */
-        at = tess_text_add(v->headline, size, 0, "%s%s", who, who[0] != '\0' ? ": " : "");
+        snprintf(v->headline, sizeof(v->headline), "%s%s", who, who[0] != '\0' ? ": " : "");
     else
-        at =
-            tess_text_add(v->headline, size, at, ", only what follows from one: %s%s", who, who[0] != '\0' ? ": " : "");
-    at = log_add_symptom(entry, match, v->headline, size, at);
+        log_add_text(v, ", only what follows from one: %s%s", who, who[0] != '\0' ? ": " : "");
+    log_add_symptom(entry, match, v);
     if (match->who.what[0] != '\0')
-        at = tess_text_add(v->headline, size, at, ": %s", match->who.what);
+        log_add_text(v, ": %s", match->who.what);
     if (match->before.at.line > 0)
-        tess_text_add(v->headline, size, at, "; right before it: \"%.240s\"", match->before.excerpt);
+        log_add_text(v, "; right before it: \"%.240s\"", match->before.excerpt);
     else
-        tess_text_add(v->headline, size, at, "; %slook into those of %s",
-                      is_exception ? "that follows from an error of another process, not in these logs: " : "",
-                      match->who.peer[0] != '\0' ? match->who.peer : "the other ranks, and above it");
+        log_add_text(v, "; %slook into those of %s",
+                     is_exception ? "that follows from an error of another process, not in these logs: " : "",
+                     match->who.peer[0] != '\0' ? match->who.peer : "the other ranks, and above it");
 }
 
 /* Writes the earliest warning that names a process or device, or says what is wrong. */
@@ -184,8 +179,7 @@ static void write_warning(const tess_survey *s, tess_log_diagnosis *v)
                  "%s%s%s%s%s (%" PRId64 " times); no error that ends a job is in these logs", who, colon, symptom,
                  what_colon, what, match->n_lines);
     else
-        tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline), ", only a warning: %s%s%s%s%s", who, colon,
-                      symptom, what_colon, what);
+        log_add_text(v, ", only a warning: %s%s%s%s%s", who, colon, symptom, what_colon, what);
 }
 
 /* Whether a line is followed by progress or a good end in its file. */

@@ -24,15 +24,9 @@ static bool is_letter(char c)
 /* Whether the name of an option ends before `at`: "max_steps=100" sets a limit, "global_step=100" reports. */
 static bool is_option(line_part line, size_t at)
 {
-    static const char *const reporting[] = {"global", "train", "training", "current", "cur", "optimizer", "micro"};
-    if (at == 0 || (line.text[at - 1] != '_' && line.text[at - 1] != '-'))
-        return false;
-    for (size_t i = 0; i < sizeof(reporting) / sizeof(reporting[0]); i++) {
-        size_t n = strlen(reporting[i]);
-        if (at > n && strncasecmp(line.text + at - 1 - n, reporting[i], n) == 0)
-            return false;
-    }
-    return true;
+    return at > 0 && (line.text[at - 1] == '_' || line.text[at - 1] == '-') &&
+           !tess_text_has(line.text, at - 1, TESS_WORD_ENDS + TESS_WORD_CASELESS,
+                          "global|train|training|current|cur|optimizer|micro");
 }
 
 /* Finds the number after the word at `at` of `n` bytes: "step=20", "iteration 100/ 1000", "Epoch [3/10]". The plural
@@ -52,21 +46,14 @@ static line_part number_after(line_part line, size_t at, size_t n)
     return is_number ? (line_part){line.text + begin, end - begin} : (line_part){NULL, 0};
 }
 
-static bool has(line_part line, const char *words)
-{
-    return memmem(line.text, line.size, words, strlen(words)) != NULL;
-}
-
 /* Whether the line is a bar of something that comes before training, such as the files of a checkpoint. */
 static bool is_preparation(line_part line)
 {
-    static const char *const labels[] = {"loading",   "fetching",      "download", "map:",      "map (",     "filter",
-                                         "resolving", "generating tr", "tokeniz",  "preproces", "running t", "convert"};
     size_t begin = log_text_begin(line.text, line.size);
-    for (size_t i = 0; i < sizeof(labels) / sizeof(labels[0]); i++)
-        if (begin + strlen(labels[i]) <= line.size && strncasecmp(line.text + begin, labels[i], strlen(labels[i])) == 0)
-            return true;
-    return false;
+    return begin < line.size &&
+           tess_text_has(line.text + begin, line.size - begin, TESS_WORD_BEGINS + TESS_WORD_CASELESS,
+                         "loading|fetching|download|map:|map (|filter|resolving|generating tr|tokeniz|preproces|"
+                         "running t|convert");
 }
 
 /* Finds the count in "10/100", "100 / 500" or "[  10/1042]". A date or a path does not count. */
@@ -97,7 +84,8 @@ static line_part count_of(line_part line)
 /* Whether the line is a progress bar, "| 10/100 [00:01<00:09, 9.87it/s]". */
 static bool is_bar(line_part line)
 {
-    return has(line, "it/s") || has(line, "s/it") || (has(line, "/s]") && has(line, "%|"));
+    return tess_text_has(line.text, line.size, TESS_WORD_IN, "it/s|s/it") ||
+           (memmem(line.text, line.size, "/s]", 3) != NULL && memmem(line.text, line.size, "%|", 2) != NULL);
 }
 
 bool log_is_slow_bar(const char *text, size_t size)
@@ -147,8 +135,8 @@ static bool is_rate(line_part line)
     const char *speed = memmem(line.text, line.size, " samples/sec", 12);
     if (speed != NULL && speed > line.text && isdigit((unsigned char)speed[-1]))
         return true;
-    return has(line, "generation throughput: ") || has(line, "throughput (token/s): ") ||
-           (has(line, "\"POST /") && has(line, "\" 200"));
+    return tess_text_has(line.text, line.size, TESS_WORD_IN, "generation throughput: |throughput (token/s): ") ||
+           (memmem(line.text, line.size, "\"POST /", 7) != NULL && memmem(line.text, line.size, "\" 200", 5) != NULL);
 }
 
 bool log_step_of_line(const char *text, size_t size, log_step *step)
@@ -185,20 +173,10 @@ bool log_step_of_line(const char *text, size_t size, log_step *step)
 
 bool log_says_it_goes_on(const char *line, size_t size)
 {
-    static const char *const words[] = {"retry",      "retrie",       "attempting to recover",
-                                        "recovering", "recovered",    "trying again",
-                                        "fall back",  "falling back", "fallback",
-                                        "skipping",   "skipped",      "ignoring",
-                                        "ignored",    "continuing",   "proceeding",
-                                        "non-fatal",  "nonfatal",     "reducing batch"};
-    size_t most = size < 2048 ? size : 2048;
-    for (size_t at = 0; at + 5 <= most; at++)
-        for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-            size_t n = strlen(words[i]);
-            if ((line[at] | 0x20) == words[i][0] && at + n <= most && strncasecmp(line + at, words[i], n) == 0)
-                return true;
-        }
-    return false;
+    return tess_text_has(line, size < 2048 ? size : 2048, TESS_WORD_IN + TESS_WORD_CASELESS,
+                         "retry|retrie|attempting to recover|recovering|recovered|trying again|fall back|falling back|"
+                         "fallback|skipping|skipped|ignoring|ignored|continuing|proceeding|non-fatal|nonfatal|"
+                         "reducing batch");
 }
 
 bool log_announces_a_retry(const char *line, size_t size)
@@ -210,35 +188,20 @@ bool log_announces_a_retry(const char *line, size_t size)
 
 bool log_is_advice(const char *line, size_t size)
 {
-    static const char *const words[] = {"if you ", "in case "};
     enum { HEAD = 200 };
-    const line_part head = {line, size < HEAD ? size : HEAD};
-    bool is_error = has(((line_part){line, size}), "Error") || has(((line_part){line, size}), "Tried to allocate");
-    if ((!has(head, "INFO") && !has(head, "DEBUG")) || is_error)
-        return false;
-    for (size_t at = 0; at + 8 <= size && at < MOST_SEARCHED; at++)
-        for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-            if ((line[at] | 0x20) == words[i][0] && at + strlen(words[i]) <= size &&
-                strncasecmp(line + at, words[i], strlen(words[i])) == 0)
-                return log_is_mild(line, size);
-    return false;
+    return tess_text_has(line, size < HEAD ? size : HEAD, TESS_WORD_IN, "INFO|DEBUG") &&
+           !tess_text_has(line, size, TESS_WORD_IN, "Error|Tried to allocate") &&
+           tess_text_has(line, size < MOST_SEARCHED ? size : MOST_SEARCHED, TESS_WORD_IN + TESS_WORD_CASELESS,
+                         "if you |in case ") &&
+           log_is_mild(line, size);
 }
 
 bool log_is_fallback_used(const char *line, size_t size)
 {
-    static const char *const words[] = {"using the latest cached version",
-                                        "using cached ",
-                                        "using the cached ",
-                                        "using a cached ",
-                                        "using the local copy",
-                                        "loading it from the cache"};
-    const line_part part = {line, size < MOST_SEARCHED ? size : MOST_SEARCHED};
-    for (size_t at = 0; at + 13 <= part.size; at++)
-        for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-            if ((line[at] | 0x20) == words[i][0] && at + strlen(words[i]) <= part.size &&
-                strncasecmp(line + at, words[i], strlen(words[i])) == 0)
-                return log_is_mild(line, size) || log_is_python_warning(line, size);
-    return false;
+    return tess_text_has(line, size < MOST_SEARCHED ? size : MOST_SEARCHED, TESS_WORD_IN + TESS_WORD_CASELESS,
+                         "using the latest cached version|using cached |using the cached |using a cached |"
+                         "using the local copy|loading it from the cache") &&
+           (log_is_mild(line, size) || log_is_python_warning(line, size));
 }
 
 bool log_is_python_warning(const char *line, size_t size)

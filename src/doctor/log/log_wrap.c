@@ -15,12 +15,6 @@ static size_t first_word(const char *line, size_t size)
     return n;
 }
 
-static bool has_ending(const char *word, size_t size, const char *ending)
-{
-    size_t n = strlen(ending);
-    return size >= n && memcmp(word + size - n, ending, n) == 0;
-}
-
 /* Whether the line begins with host, process and thread of NCCL: "node-a:123:456 [0] NCCL WARN". */
 static bool is_nccl(const char *line, size_t size)
 {
@@ -44,8 +38,6 @@ static bool is_labelled(const char *line, size_t size)
 /* Whether the line is certainly a new one: it begins like a line of a logger, launcher or traceback, or is indented. */
 static bool begins(const char *line, size_t size)
 {
-    static const char *const words[] = {"Traceback", "File", "INFO", "WARNING", "ERROR", "DEBUG", "CRITICAL", "FATAL"};
-    static const char *const endings[] = {"Error:", "Exception:", "srun:", "slurmstepd:", "kernel:"};
     size_t head = size < HEAD ? size : HEAD, word = first_word(line, size);
     if (size == 0 || line[0] == '\t' || line[0] == '{' || (line[0] == ' ' && (size == 1 || line[1] == ' ')))
         return true;
@@ -54,15 +46,10 @@ static bool begins(const char *line, size_t size)
         return true;
     if (line[0] == '(' && memmem(line, head, " pid=", 5) != NULL)
         return true;
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (word >= strlen(words[i]) && memcmp(line, words[i], strlen(words[i])) == 0)
-            return true;
     if (word > 1 && line[word - 1] == ':' && memchr(line, '@', word) != NULL) /* "pdsh@master:" */
         return true;
-    for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++)
-        if (has_ending(line, word, endings[i]))
-            return true;
-    return false;
+    return tess_text_has(line, word, TESS_WORD_BEGINS, "Traceback|File|INFO|WARNING|ERROR|DEBUG|CRITICAL|FATAL") ||
+           tess_text_has(line, word, TESS_WORD_ENDS, "Error:|Exception:|srun:|slurmstepd:|kernel:");
 }
 
 /* Whether the line is a row of a table with four or more columns (kubectl, sinfo): several blanks stand between
@@ -141,14 +128,11 @@ static bool is_driver_line(const char *line, size_t size)
  * messages in three lines. */
 bool log_message_is_open(const char *line, size_t size)
 {
-    static const char *const words[] = {" on",  " of", " with", " the",  " by", " has",
-                                        " was", " is", " to",   " from", " a"};
     enum { LEAST = 30, MOST = 160 };
     if (size < LEAST || size > MOST)
         return false;
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (has_ending(line, size, words[i]))
-            return true;
+    if (tess_text_has(line, size, TESS_WORD_ENDS, " on| of| with| the| by| has| was| is| to| from| a"))
+        return true;
     return line[size - 1] != '.' && is_driver_line(line, size);
 }
 

@@ -63,19 +63,9 @@ static bool has_lower_level(const char *head, size_t size)
  * version of the program. */
 static bool is_code(const char *text, size_t size)
 {
-    static const char *const words[] = {"raise ",
-                                        "return ",
-                                        "await ",
-                                        "yield ",
-                                        "with ",
-                                        "self.",
-                                        "fatal: not a git ",
-                                        "fatal: No names found",
-                                        "fatal: detected dubious "};
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (log_begins_with(text, size, words[i]))
-            return true;
-    return false;
+    return tess_text_has(text, size, TESS_WORD_BEGINS,
+                         "raise |return |await |yield |with |self.|fatal: not a git |fatal: No names found|"
+                         "fatal: detected dubious ");
 }
 
 bool log_says_something(const char *text, size_t size)
@@ -92,14 +82,11 @@ bool log_says_something(const char *text, size_t size)
  * failed with error 12". */
 static bool has_failed(const char *text, size_t size)
 {
-    static const char *const codes[] = {"retcode", "ret code", "rc=", "errno", "error code", "with error", "with code"};
-    const char *failed = memmem(text, size, " failed", 7);
-    size_t n = failed != NULL ? (size_t)(text + size - failed) : 0;
-    for (size_t at = 7; at < n && at < 48; at++)
-        for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
-            if (at + strlen(codes[i]) <= n && strncasecmp(failed + at, codes[i], strlen(codes[i])) == 0)
-                return true;
-    return false;
+    enum { MOST_AFTER = 51, FAILED = 7 };
+    const char *failed = memmem(text, size, " failed", FAILED);
+    size_t n = failed != NULL ? (size_t)(text + size - failed) - FAILED : 0;
+    return n > 0 && tess_text_has(failed + FAILED, n < MOST_AFTER ? n : MOST_AFTER, TESS_WORD_IN + TESS_WORD_CASELESS,
+                                  "retcode|ret code|rc=|errno|error code|with error|with code");
 }
 
 bool log_is_error_line(const char *line, size_t size)

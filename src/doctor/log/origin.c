@@ -67,29 +67,18 @@ static bool is_host_char(char c)
 /* Whether the text is the name of a file: "train.py", "run.sh", "net_ib.cc", "64-linux-gnu.so". */
 static bool is_file(const char *text, size_t size)
 {
-    static const char *const ends[] = {".py", ".sh", ".c", ".cc", ".cpp", ".cu", ".h", ".go", ".so", ".log"};
-    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
-        size_t n = strlen(ends[i]);
-        if (size > n && memcmp(text + size - n, ends[i], n) == 0)
-            return true;
-    }
-    return false;
+    return tess_text_has(text, size, TESS_WORD_ENDS, ".py|.sh|.c|.cc|.cpp|.cu|.h|.go|.so|.log");
 }
 
 /* Whether the text is the name of a program or driver that prints its name before messages: "nvidia-container-cli",
  * "systemd-oomd", "mlx5". */
 static bool is_program(const char *text, size_t size)
 {
-    static const char *const families[] = {"nvidia-", "nv-",   "enroot-",    "systemd-",
-                                           "docker-", "kube-", "container-", "mount."};
-    bool is_family = false;
-    if (size >= 4 && memcmp(text, "mlx", 3) == 0)
-        return true;
-    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
-        is_family |= size > strlen(families[i]) && memcmp(text, families[i], strlen(families[i])) == 0;
+    bool is_family =
+        tess_text_has(text, size, TESS_WORD_BEGINS, "nvidia-|nv-|enroot-|systemd-|docker-|kube-|container-|mount.");
     for (size_t i = 0; i < size; i++)
         is_family &= isdigit((unsigned char)text[i]) == 0;
-    return is_family;
+    return is_family || (size >= 4 && memcmp(text, "mlx", 3) == 0);
 }
 
 /* Whether a name in capital letters is a host: "NODE6E", "DGX-04". It must begin with a word that is usual for
@@ -111,13 +100,11 @@ static bool is_numbered_host(const char *text, size_t size)
 /* Whether the text is the name of a Python module or of an exception: "torch.distributed.run", "zlib.error". */
 static bool is_module(const char *text, size_t size)
 {
-    static const char *const packages[] = {"torch.",     "jax.",        "jaxlib.",       "ray.",       "vllm.",
-                                           "sglang.",    "paddle.",     "tensorflow.",   "lightning.", "deepspeed.",
-                                           "megatron.",  "accelerate.", "transformers.", "horovod.",   "nemo.",
-                                           "mindspore.", "composer.",   "distributed.",  "datasets.",  "torchtitan."};
-    for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++)
-        if (size > strlen(packages[i]) && memcmp(text, packages[i], strlen(packages[i])) == 0)
-            return true;
+    if (tess_text_has(text, size, TESS_WORD_BEGINS,
+                      "torch.|jax.|jaxlib.|ray.|vllm.|sglang.|paddle.|tensorflow.|lightning.|deepspeed.|megatron.|"
+                      "accelerate.|transformers.|horovod.|nemo.|mindspore.|composer.|distributed.|datasets.|"
+                      "torchtitan."))
+        return true;
     const char *dot = memrchr(text, '.', size);
     size_t n = dot != NULL ? (size_t)(text + size - dot) : 0;
     return n > 5 && memcmp(text + size - 5, "error", 5) == 0; /* a type: "zlib.error", "socket.gaierror" */
@@ -455,12 +442,9 @@ static void read_harness(const char *line, log_who *who)
 /* Whether argparse printed the text after a program's name: "fairseq-train: error: unrecognized arguments: ". */
 static bool is_of_arguments(const char *text, size_t size)
 {
-    static const char *const begins[] = {"error: unrecognized arguments:", "error: argument ",
-                                         "error: ambiguous option:", "error: the following arguments are required:"};
-    for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
-        if (size >= strlen(begins[i]) && memcmp(text, begins[i], strlen(begins[i])) == 0)
-            return true;
-    return false;
+    return tess_text_has(text, size, TESS_WORD_BEGINS,
+                         "error: unrecognized arguments:|error: argument |error: ambiguous option:|"
+                         "error: the following arguments are required:");
 }
 
 /* Returns the rank in a label at the beginning of a line, "rank3: ", "rank_3: " or "rank-3 | "; -1: none. */

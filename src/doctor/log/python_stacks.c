@@ -10,75 +10,31 @@
 
 enum { MOST_PROCESSES = 1 << 16, MOST_NAMED = 4 };
 
-/* Calls of torch.distributed, MPI, Horovod and others that return only when other ranks have called them, too. */
-static const char *const collectives[] = {"all_reduce",
-                                          "allreduce",
-                                          "all_gather",
-                                          "allgather",
-                                          "reduce_scatter",
-                                          "broadcast",
-                                          "barrier",
-                                          "all_to_all",
-                                          "alltoall",
-                                          "gather",
-                                          "scatter",
-                                          "reduce",
-                                          "recv",
-                                          "send",
-                                          "Allreduce",
-                                          "Allgather",
-                                          "Bcast",
-                                          "Barrier",
-                                          "Recv",
-                                          "Send",
-                                          "_rendezvous",
-                                          "monitored_barrier",
-                                          "_store_based_barrier",
-                                          "init_process_group",
-                                          "sync_global_devices"};
-
-/* Whether the function is a collective, also with an ending: "all_gather_into_tensor", "all_reduce_coalesced",
- * "broadcast_object_list". */
+/* Whether the function is one of torch.distributed, MPI, Horovod or others that returns only when other ranks have
+ * called it, too. Its name may have an ending: "all_gather_into_tensor", "all_reduce_coalesced". */
 static bool is_collective(const char *function)
 {
     const char *dot = strrchr(function, '.');
-    const char *name = dot != NULL ? dot + 1 : function;
-    for (size_t i = 0; i < sizeof(collectives) / sizeof(collectives[0]); i++) {
-        size_t n = strlen(collectives[i]);
-        if (strncmp(name, collectives[i], n) == 0 && (name[n] == '\0' || name[n] == '_'))
-            return true;
-    }
-    return false;
+    char name[164];
+    snprintf(name, sizeof(name), "%s_", dot != NULL ? dot + 1 : function);
+    return tess_text_has(
+        name, strlen(name), TESS_WORD_BEGINS,
+        "all_reduce_|allreduce_|all_gather_|allgather_|reduce_scatter_|broadcast_|barrier_|all_to_all_|"
+        "alltoall_|gather_|scatter_|reduce_|recv_|send_|Allreduce_|Allgather_|Bcast_|Barrier_|Recv_|"
+        "Send_|_rendezvous_|monitored_barrier_|_store_based_barrier_|init_process_group_|"
+        "sync_global_devices_");
 }
 
 /* Whether the file belongs to a library between the program and its collective. py-spy prints paths relative to the
  * folders of sys.path. */
 static bool is_library(const char *file)
 {
-    static const char *const folders[] = {"torch/",
-                                          "deepspeed/",
-                                          "horovod/",
-                                          "mpi4py/",
-                                          "accelerate/",
-                                          "lightning/",
-                                          "pytorch_lightning/",
-                                          "lightning_fabric/",
-                                          "jax/",
-                                          "jaxlib/",
-                                          "ray/",
-                                          "numpy/",
-                                          "<frozen ",
-                                          "<string>"};
-    static const char *const files[] = {"threading.py", "selectors.py",  "socket.py",
-                                        "queue.py",     "contextlib.py", "subprocess.py"};
-    const char *slash = strrchr(file, '/');
-    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
-        if (strncmp(file, folders[i], strlen(folders[i])) == 0)
-            return true;
-    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]) && slash == NULL; i++)
-        if (strcmp(file, files[i]) == 0)
-            return true;
-    return strstr(file, "/site-packages/") != NULL;
+    return tess_text_has(file, strlen(file), TESS_WORD_BEGINS,
+                         "torch/|deepspeed/|horovod/|mpi4py/|accelerate/|lightning/|pytorch_lightning/|"
+                         "lightning_fabric/|jax/|jaxlib/|ray/|numpy/|<frozen |<string>") ||
+           tess_text_has(file, strlen(file), TESS_WORD_IS,
+                         "threading.py|selectors.py|socket.py|queue.py|contextlib.py|subprocess.py") ||
+           strstr(file, "/site-packages/") != NULL;
 }
 
 static tess_status begin_process(log_stacks *stacks, const char *line, size_t size, int rank)

@@ -19,17 +19,6 @@ static int weigh_word(const tess_log_entry *entry, const char *word)
     return 0;
 }
 
-/* Whether the word has no meaning of its own. */
-static bool is_filler(const char *word)
-{
-    static const char *const fillers[] = {"a",  "an", "and", "at", "by", "for", "from", "i",  "in",  "is",
-                                          "it", "my", "of",  "on", "or", "the", "to",   "we", "why", "with"};
-    for (size_t i = 0; i < sizeof(fillers) / sizeof(fillers[0]); i++)
-        if (strcasecmp(word, fillers[i]) == 0)
-            return true;
-    return false;
-}
-
 /* Returns the weight of an entry; 0: it has fewer than half of the words. An entry with all words always outweighs
  * one without. */
 static int weigh(const tess_log_entry *entry, const char *words)
@@ -39,7 +28,8 @@ static int weigh(const tess_log_entry *entry, const char *words)
     snprintf(copy, sizeof(copy), "%s", words);
     for (char *word = strtok_r(copy, " \t,.;:'\"()", &rest); word != NULL;
          word = strtok_r(NULL, " \t,.;:'\"()", &rest)) {
-        if (is_filler(word))
+        if (tess_text_has(word, strlen(word), TESS_WORD_IS + TESS_WORD_CASELESS, /* words without a meaning */
+                          "a|an|and|at|by|for|from|i|in|is|it|my|of|on|or|the|to|we|why|with"))
             continue;
         int found = weigh_word(entry, word);
         n++;

@@ -167,42 +167,16 @@ void log_keep_tail(survey_reading *r, const char *line, size_t size, int64_t num
 /* Whether the words of a line say that something failed. */
 static bool speaks_of_failure(const char *line, size_t size)
 {
-    static const char *const words[] = {
-        "error:",     "fatal:",      " failed",        "failure",      "cannot ",   "could not ", "unable to ",
-        "denied",     "refused",     "timed out",      "aborted",      " aborting", "killed",     "panic",
-        "exception:", "preempt",     "evicted",        "no heartbeat", "expired",   "mismatch",   "[e]",
-        "error in ",  "too small",   "too large",      "not allowed",  "bad ",      "invalid",    "unsupported",
-        "not found",  "unreachable", "not responding", "unexpected ",  "sigterm",   "corrupt"};
-    static const char *const not [] = {"0 failed",
-                                       "no error",
-                                       "without error",
-                                       "0 error",
-                                       "if ",
-                                       "fallback",
-                                       "warn",
-                                       "skip",
-                                       "retry",
-                                       "instead",
-                                       "install ",
-                                       "non-zero exit",
-                                       "job has been aborted",
-                                       "user-direction",
-                                       "terminated normally",
-                                       "git repository",
-                                       "dubious ownership",
-                                       "no names found"};
-    char text[301];
-    size_t n = size < sizeof(text) - 1 ? size : sizeof(text) - 1;
-    for (size_t i = 0; i < n; i++)
-        text[i] = (char)tolower((unsigned char)line[i]);
-    text[n] = '\0';
-    for (size_t i = 0; i < sizeof(not ) / sizeof(not [0]); i++)
-        if (strstr(text, not [i]) != NULL)
-            return false;
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (strstr(text, words[i]) != NULL)
-            return true;
-    return false;
+    const size_t n = size < 300 ? size : 300;
+    return !tess_text_has(line, n, TESS_WORD_IN + TESS_WORD_CASELESS,
+                          "0 failed|no error|without error|0 error|if |fallback|warn|skip|retry|instead|install |"
+                          "non-zero exit|job has been aborted|user-direction|terminated normally|git repository|"
+                          "dubious ownership|no names found") &&
+           tess_text_has(line, n, TESS_WORD_IN + TESS_WORD_CASELESS,
+                         "error:|fatal:| failed|failure|cannot |could not |unable to |denied|refused|timed out|aborted|"
+                         " aborting|killed|panic|exception:|preempt|evicted|no heartbeat|expired|mismatch|[e]|"
+                         "error in |too small|too large|not allowed|bad |invalid|unsupported|not found|unreachable|"
+                         "not responding|unexpected |sigterm|corrupt");
 }
 
 void log_note_slow_bar(survey_reading *r)
@@ -240,11 +214,12 @@ void log_find_words_before(const survey_reading *r, int64_t number, log_loose *w
 /* Whether one of the last lines says that something ended well: errors of an orderly end do not count. */
 static bool ends_well(const survey_reading *r)
 {
-    static const char *const words[] = {"uccess", " passed", "omplete", "inished", "aved ", " done"};
-    for (int i = 0; i < LOG_TAIL; i++)
-        for (size_t j = 0; j < sizeof(words) / sizeof(words[0]); j++)
-            if (strstr(r->tail[i].excerpt, words[j]) != NULL && strstr(r->tail[i].excerpt, "nsuccess") == NULL)
-                return true;
+    for (int i = 0; i < LOG_TAIL; i++) {
+        const char *text = r->tail[i].excerpt;
+        if (strstr(text, "nsuccess") == NULL &&
+            tess_text_has(text, strlen(text), TESS_WORD_IN, "uccess| passed|omplete|inished|aved | done"))
+            return true;
+    }
     return false;
 }
 

@@ -3,16 +3,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem/scoped.h"
 #include "doctor/log/log_impl.h"
 #include "doctor/table/clean.h"
 
 tess_status tess_survey_begin(tess_mem *mem, tess_knowledge *knowledge, tess_survey *survey)
 {
     *survey = (tess_survey){.mem = mem, .knowledge = knowledge, .stacks.mem = mem};
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_knowledge_n(knowledge), sizeof(log_match),
-                                  "what was found", (void **)&survey->matches));
-    return tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_knowledge_n(knowledge), sizeof(log_match),
-                                "what ended a file", (void **)&survey->open);
+    TESS_TRY(log_phases_read(mem, &survey->phases, &survey->n_phases));
+    TESS_TRY(TESS_NEW(mem, tess_knowledge_n(knowledge), "what was found", &survey->matches));
+    return TESS_NEW(mem, tess_knowledge_n(knowledge), "what ended a file", &survey->open);
 }
 
 void tess_survey_free(tess_survey *survey)
@@ -24,6 +24,7 @@ void tess_survey_free(tess_survey *survey)
     tess_mem_free(survey->mem, survey->matches);
     tess_mem_free(survey->mem, survey->open);
     tess_mem_free(survey->mem, survey->ranks);
+    tess_mem_free(survey->mem, survey->phases);
     tess_mem_free(survey->mem, survey->files);
     tess_mem_free(survey->mem, survey->failures);
     log_stacks_free(&survey->stacks);
@@ -399,7 +400,7 @@ static tess_status note_cut_traces(survey_reading *r)
         bool ends_file = trace->has_head && trace->n_frames == 0 && trace->head == r->last_line;
         if (trace->state != LOG_TRACE_FRAMES || (trace->n_frames < (trace->has_head ? 1 : 2) && !ends_file))
             continue;
-        trace->phase = log_phase_of(trace->frames, trace->n_frames);
+        trace->phase = log_phase_of(s, trace->frames, trace->n_frames);
         if (log_note_announced(r, trace))
             continue;
         log_trace_place(trace, place, sizeof(place));

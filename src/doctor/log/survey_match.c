@@ -197,7 +197,7 @@ static void note_surroundings(survey_reading *r, int entry, const char *line, si
     before = before != NULL && log_has_progress_since(r, before->at.line) ? NULL : before;
     match->phase = trace != NULL ? trace->phase : NULL;
     if (match->phase == NULL)
-        match->phase = log_component_of(line, size < 1024 ? size : 1024);
+        match->phase = log_component_of(r->survey, line, size < 1024 ? size : 1024);
     match->frame[0] = '\0';
     if (trace != NULL)
         log_trace_place(trace, match->frame, sizeof(match->frame));

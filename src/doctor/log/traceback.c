@@ -11,11 +11,6 @@
 /* most lines of other processes within a traceback, and most lines of a message */
 enum { MOST_BETWEEN = 48, MOST_MESSAGE = 24 };
 
-static bool has(const char *text, size_t size, const char *words)
-{
-    return memmem(text, size, words, strlen(words)) != NULL;
-}
-
 /* ---- Lines ---- */
 /* Removes the borders that rich draws: "│ /data/train.py:12 in main    │". */
 static void strip_border(const char **text, size_t *size)
@@ -95,22 +90,16 @@ bool log_parse_frame(const char *text, size_t size, log_frame *frame)
 /* Whether a word ends like the name of an exception, of Python or of a module. */
 static bool is_exception_name(const char *name, size_t size)
 {
-    static const char *const endings[] = {"Error", "Exception", "Warning", "Exit", "Interrupt", "Iteration", "Group"};
-    static const char *const small[] = {".error", ".timeout", ".gaierror", ".herror"};
     const char *dot = memrchr(name, '.', size);
-    for (size_t i = 0; dot != NULL && i < sizeof(small) / sizeof(small[0]); i++)
-        if ((size_t)(name + size - dot) == strlen(small[i]) && log_begins_with(dot, strlen(small[i]), small[i]))
-            return true;
+    if (dot != NULL &&
+        tess_text_has(dot, (size_t)(name + size - dot), TESS_WORD_IS, ".error|.timeout|.gaierror|.herror"))
+        return true;
     if (dot != NULL) { /* a class of a module, which may be private: "grpc._channel._InactiveRpcError" */
         const char *class = dot + 1 + (dot + 1 < name + size && dot[1] == '_');
         return class < name + size && isupper((unsigned char)*class);
     }
-    for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
-        size_t n = strlen(endings[i]);
-        if (size >= n && memcmp(name + size - n, endings[i], n) == 0 && isupper((unsigned char)name[0]))
-            return true;
-    }
-    return false;
+    return isupper((unsigned char)name[0]) &&
+           tess_text_has(name, size, TESS_WORD_ENDS, "Error|Exception|Warning|Exit|Interrupt|Iteration|Group");
 }
 
 size_t log_exception_name(const char *text, size_t size)
@@ -190,17 +179,13 @@ static bool is_blank(const char *text, size_t size)
 /* Whether the text begins with a name in the form of a class, and a colon: "odd.Unavailable: x". */
 static bool begins_with_class(const char *text, size_t size)
 {
-    static const char *const levels[] = {"INFO", "DEBUG", "WARNING", "WARN", "ERROR", "NOTE", "Epoch", "Step", "File"};
     size_t n = 0, class = 0, small = 0;
     for (; n < size && n < 120 && (isalnum((unsigned char)text[n]) || text[n] == '_' || text[n] == '.'); n++)
         class = text[n] == '.' ? n + 1 : class;
     for (size_t i = class; i < n; i++)
         small += islower((unsigned char)text[i]) != 0;
-    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
-        if (strlen(levels[i]) == n && memcmp(text, levels[i], n) == 0)
-            return false;
-    return n >= 4 && small > 0 && isupper((unsigned char)text[class]) && n + 1 < size && text[n] == ':' &&
-           text[n + 1] == ' ';
+    return !tess_text_has(text, n, TESS_WORD_IS, "INFO|DEBUG|WARNING|WARN|ERROR|NOTE|Epoch|Step|File") && n >= 4 &&
+           small > 0 && isupper((unsigned char)text[class]) && n + 1 < size && text[n] == ':' && text[n + 1] == ' ';
 }
 
 /* Whether the line is that of the exception. It is not indented more than the first line of its traceback. A class of
@@ -217,14 +202,9 @@ static bool is_error_line(const log_trace *trace, int indent, const char *text, 
 /* Whether the exception only says that something does not exist. Programs try this, and continue in another way. */
 static bool is_look_up(const char *text, size_t size)
 {
-    static const char *const names[] = {"KeyError",     "AttributeError", "StopIteration", "IndexError",
-                                        "_queue.Empty", "queue.Empty",    "ImportError",   "ModuleNotFoundError",
-                                        "LookupError",  "TypeError"};
-    size_t n = log_exception_name(text, size);
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (strlen(names[i]) == n && memcmp(text, names[i], n) == 0)
-            return true;
-    return false;
+    return tess_text_has(text, log_exception_name(text, size), TESS_WORD_IS,
+                         "KeyError|AttributeError|StopIteration|IndexError|_queue.Empty|queue.Empty|ImportError|"
+                         "ModuleNotFoundError|LookupError|TypeError");
 }
 
 static void end_frames(log_trace *trace, const char *text, size_t size, int64_t number)
@@ -232,15 +212,14 @@ static void end_frames(log_trace *trace, const char *text, size_t size, int64_t 
     trace->is_look_up = is_look_up(text, size);
     trace->state = LOG_TRACE_MESSAGE;
     trace->error = number;
-    trace->phase = log_phase_of(trace->frames, trace->n_frames);
 }
 
 /* Reads the sentence between two tracebacks. Python says either that the second exception occurred while the first
  * was handled, or that the first directly caused the second. */
 static bool take_chain(log_trace *trace, const char *text, size_t size)
 {
-    bool handling = has(text, size, "During handling of the above exception");
-    if (!handling && !has(text, size, "The above exception was the direct cause"))
+    bool handling = tess_text_has(text, size, TESS_WORD_IN, "During handling of the above exception");
+    if (!handling && !tess_text_has(text, size, TESS_WORD_IN, "The above exception was the direct cause"))
         return false;
     trace->chain = handling ? LOG_CHAIN_HANDLING : LOG_CHAIN_DIRECT;
     return true;
@@ -258,7 +237,7 @@ static bool is_context(log_trace *trace, const char *text, size_t size)
     while (size > at && (text[size - 1] == ' ' || (size >= at + 3 && memcmp(text + size - 3, bar, 3) == 0)))
         size -= text[size - 1] == ' ' ? 1 : 3;
     if (is_boxed && log_begins_with(text + at, size - at, mark))
-        trace->statement_is_open = has(text + at, size - at, "raise ") && text[size - 1] == '(';
+        trace->statement_is_open = memmem(text + at, size - at, "raise ", 6) != NULL && text[size - 1] == '(';
     if (!is_boxed || at == size || !isdigit((unsigned char)text[at]))
         return false;
     trace->statement_is_open &= text[size - 1] != ')';
@@ -305,7 +284,6 @@ static log_trace_part take_frame(log_traces *t, log_trace *trace, const log_who 
 
 log_trace_part log_traces_take(log_traces *t, const char *line, size_t size, int64_t number, const log_who *speaker)
 {
-    static const char head[] = "Traceback (most recent call last)";
     size_t begin = log_text_begin(line, size), blanks = begin;
     begin = begin < size ? begin : size;
     while (blanks > 0 && (line[blanks - 1] == ' ' || line[blanks - 1] == '\t'))
@@ -316,7 +294,7 @@ log_trace_part log_traces_take(log_traces *t, const char *line, size_t size, int
     log_frame frame;
     log_trace *trace = find_trace(t, speaker, number);
     t->current = NULL;
-    if (has(text, n, head)) {
+    if (tess_text_has(text, n, TESS_WORD_IN, "Traceback (most recent call last)")) {
         t->current = open_trace(t, speaker, number, indent);
         t->current->has_head = true;
         t->last = number;
@@ -366,11 +344,8 @@ static const char *after_last(const char *path, const char *words)
 
 static bool is_of_library(const log_frame *frame)
 {
-    static const char *const folders[] = {"site-packages/", "dist-packages/", "/lib/python", "<frozen ", "<string>"};
-    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
-        if (strstr(frame->path, folders[i]) != NULL)
-            return true;
-    return false;
+    return tess_text_has(frame->path, strlen(frame->path), TESS_WORD_IN,
+                         "site-packages/|dist-packages/|/lib/python|<frozen |<string>");
 }
 
 void log_trace_place(const log_trace *trace, char *text, size_t size)

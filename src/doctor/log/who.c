@@ -80,16 +80,6 @@ static void set_text(char *out, size_t size, const char *text)
         snprintf(out, size, "%s", text);
 }
 
-/* Whether every host has this address. */
-static bool is_own_address(const char *text)
-{
-    static const char *const own[] = {"127.", "0.0.0.0", "localhost", "::1", "[::"};
-    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
-        if (strncmp(text, own[i], strlen(own[i])) == 0)
-            return true;
-    return false;
-}
-
 /* Sets the name of an actor, which replaces the kind of an actor without a name. */
 static void set_actor(log_who *who, const char *name, const char *noun)
 {
@@ -115,7 +105,7 @@ static void add_name(log_who *who, tess_log_name name, const char *text)
         who->pid = who->pid == 0 ? (int)strtol(text, NULL, 10) : who->pid;
         break;
     case TESS_NAME_HOST:
-        if (!is_own_address(text))
+        if (!tess_text_has(text, strlen(text), TESS_WORD_BEGINS, "127.|0.0.0.0|localhost|::1|[::")) /* every host's */
             set_text(who->host, sizeof(who->host), text);
         break;
     case TESS_NAME_GPU:
@@ -266,26 +256,25 @@ void log_who_join(log_who *who, const log_who *other)
     keep_common(who->peer, other->peer);
 }
 
-static bool has_host(const log_who *who, const char *host, size_t size)
+/* Adds an item of n bytes to a list of further ones, ", b, c", unless it is `first` or in the list. A list that is full
+ * ends with "...". */
+static void add_more(char *more, size_t size, const char *first, const char *item, size_t n)
 {
-    if (strlen(who->host) == size && memcmp(who->host, host, size) == 0)
-        return true;
-    return who->more_hosts[0] != '\0' && list_has(who->more_hosts + 2, host, size);
-}
-
-static void add_host(log_who *who, const char *host, size_t size)
-{
-    size_t n = strlen(who->more_hosts);
-    if (size > 0 && !has_host(who, host, size) && n + size + 3 <= sizeof(who->more_hosts))
-        snprintf(who->more_hosts + n, sizeof(who->more_hosts) - n, ", %.*s", (int)size, host);
+    size_t at = strlen(more);
+    if (n == 0 || (strlen(first) == n && memcmp(first, item, n) == 0) || (at > 0 && list_has(more + 2, item, n)))
+        return;
+    if (at + n + 8 < size)
+        snprintf(more + at, size - at, ", %.*s", (int)n, item);
+    else if (at < 5 || strcmp(more + at - 5, ", ...") != 0)
+        snprintf(more + at, size - at, ", ...");
 }
 
 void log_who_add_hosts(log_who *who, const log_who *other)
 {
-    add_host(who, other->host, strlen(other->host));
+    add_more(who->more_hosts, sizeof(who->more_hosts), who->host, other->host, strlen(other->host));
     for (const char *at = other->more_hosts; *at != '\0'; at += strcspn(at, ",")) {
         at += 2;
-        add_host(who, at, strcspn(at, ","));
+        add_more(who->more_hosts, sizeof(who->more_hosts), who->host, at, strcspn(at, ","));
     }
     for (int i = 0; i < other->n_ranks; i++)
         add_rank(who, other->ranks[i]);
@@ -297,14 +286,8 @@ void log_who_add_hosts(log_who *who, const log_who *other)
 
 void log_who_add_peer(log_who *who, const log_who *other)
 {
-    size_t n = strlen(who->more_peers), size = strlen(other->peer);
-    if (who->peer[0] == '\0' || size == 0 || strcmp(who->peer, other->peer) == 0 ||
-        (n > 0 && list_has(who->more_peers + 2, other->peer, size)))
-        return;
-    if (n + size + 8 < sizeof(who->more_peers))
-        snprintf(who->more_peers + n, sizeof(who->more_peers) - n, ", %s", other->peer);
-    else if (n < 5 || strcmp(who->more_peers + n - 5, ", ...") != 0)
-        snprintf(who->more_peers + n, sizeof(who->more_peers) - n, ", ...");
+    if (who->peer[0] != '\0')
+        add_more(who->more_peers, sizeof(who->more_peers), who->peer, other->peer, strlen(other->peer));
 }
 
 bool log_who_differs_in_pid(const log_who *who, const log_who *other)
@@ -316,15 +299,9 @@ bool log_who_differs_in_pid(const log_who *who, const log_who *other)
 
 void log_who_add_pids(log_who *who, const log_who *other)
 {
-    char pid[16];
-    size_t n = strlen(who->more_pids);
-    int size = snprintf(pid, sizeof(pid), "%d", other->pid);
-    if (other->pid == who->pid || (n > 0 && list_has(who->more_pids + 2, pid, (size_t)size)))
-        return;
-    if (n + 2 * sizeof(pid) < sizeof(who->more_pids))
-        snprintf(who->more_pids + n, sizeof(who->more_pids) - n, ", %s", pid);
-    else if (strchr(who->more_pids, '.') == NULL)
-        snprintf(who->more_pids + n, sizeof(who->more_pids) - n, ", ...");
+    char first[16], pid[16];
+    snprintf(first, sizeof(first), "%d", who->pid);
+    add_more(who->more_pids, sizeof(who->more_pids), first, pid, (size_t)snprintf(pid, sizeof(pid), "%d", other->pid));
 }
 
 bool log_who_differs_in_gpu(const log_who *who, const log_who *other)
@@ -336,15 +313,9 @@ bool log_who_differs_in_gpu(const log_who *who, const log_who *other)
 
 void log_who_add_gpus(log_who *who, const log_who *other)
 {
-    size_t n = strlen(who->more_gpus), size = strlen(other->gpu);
     if (who->pid != 0 && other->pid != 0 && who->pid != other->pid)
         log_who_add_pids(who, other);
-    if (n > 0 && list_has(who->more_gpus + 2, other->gpu, size))
-        return;
-    if (n + size + 8 < sizeof(who->more_gpus))
-        snprintf(who->more_gpus + n, sizeof(who->more_gpus) - n, ", %s", other->gpu);
-    else if (n < 5 || strcmp(who->more_gpus + n - 5, ", ...") != 0)
-        snprintf(who->more_gpus + n, sizeof(who->more_gpus) - n, ", ...");
+    add_more(who->more_gpus, sizeof(who->more_gpus), who->gpu, other->gpu, strlen(other->gpu));
 }
 
 void log_who_join_reporter(log_who *who, const log_who *other)

@@ -40,22 +40,10 @@ const char *tess_top_seconds(double seconds, char *text, size_t size)
 
 static const char *process_word(char state)
 {
-    switch (state) {
-    case 'R':
-        return "runs";
-    case 'S':
-        return "sleeps";
-    case 'D':
-        return "in I/O";
-    case 'T':
-    case 't':
-        return "stopped";
-    case 'Z':
-    case 'X':
-        return "zombie";
-    default:
-        return "?";
-    }
+    static const char states[] = "RSDTtZX";
+    static const char *const words[] = {"runs", "sleeps", "in I/O", "stopped", "stopped", "zombie", "zombie"};
+    const char *at = state != '\0' ? strchr(states, state) : NULL;
+    return at != NULL ? words[at - states] : "?";
 }
 
 const char *tess_top_state(const tess_top_rank *rank, char *text, size_t size)
