@@ -34,13 +34,13 @@ static bool is_slip(const char *name, const char *known)
 /* The part of a name after its family's prefix. */
 static const char *own_part(const char *name, const env_family *family)
 {
-    return name + strlen(family->prefix);
+    return name + strlen(family->row.id);
 }
 
 /* Whether `known` is `name` under the prefix of a related family: NCCL_DUMP_ON_TIMEOUT, TORCH_NCCL_DUMP_ON_TIMEOUT. */
-static bool is_kin(const char *name, const env_family *family, const char *known)
+static bool is_kin(const tess_env_registry *registry, const char *name, const env_family *family, const char *known)
 {
-    const env_family *other = env_family_of(known);
+    const env_family *other = env_family_of(registry, known);
     return family->kin != NULL && other != NULL && other != family && other->kin != NULL &&
            strcmp(family->kin, other->kin) == 0 && strcmp(own_part(name, family), own_part(known, other)) == 0;
 }
@@ -68,9 +68,9 @@ static alternative find_alternative(const tess_env_registry *registry, const cha
         if (variable->state != NULL)
             continue;
         names[n++] = variable->row.id;
-        if (slip == NULL && env_family_of(variable->row.id) == family && is_slip(name, variable->row.id))
+        if (slip == NULL && env_family_of(registry, variable->row.id) == family && is_slip(name, variable->row.id))
             slip = variable->row.id;
-        if (kin == NULL && is_kin(name, family, variable->row.id))
+        if (kin == NULL && is_kin(registry, name, family, variable->row.id))
             kin = variable->row.id;
     }
     /* The comparison leaves out the family's prefix; with it, all names of a family would be similar. */
@@ -83,7 +83,7 @@ static alternative find_alternative(const tess_env_registry *registry, const cha
 
 static void judge_unknown(const tess_env_registry *registry, tess_env_setting *setting)
 {
-    const env_family *family = env_family_of(setting->name);
+    const env_family *family = env_family_of(registry, setting->name);
     if (family == NULL) {
         setting->grade = TESS_ENV_UNKNOWN;
         snprintf(setting->finding, sizeof(setting->finding),
@@ -145,8 +145,7 @@ tess_status tess_env_check(tess_mem *mem, const tess_env_registry *registry, con
     report->mem = mem;
     TESS_TRY(env_read(registry, text, size, format, report));
     judge(registry, report);
-    env_find_conflicts(report, n_cores);
-    return TESS_OK;
+    return env_find_conflicts(registry, report, n_cores);
 }
 
 tess_status tess_env_explain(tess_mem *mem, const tess_env_registry *registry, char *const *names, int n,

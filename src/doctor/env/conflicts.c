@@ -1,4 +1,6 @@
-/* Finds conflicts between variables that are each valid alone. There is one function per rule. */
+/* Finds conflicts between variables that are each valid alone. Most rules are rows of variables/conflicts.yaml; those
+ * that compute something are functions. */
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,40 +46,6 @@ static long long number_of(const tess_env_report *report, const char *name, long
     return value != NULL && end != value && *end == '\0' ? number : fallback;
 }
 
-static bool is_on(const tess_env_report *report, const char *name)
-{
-    const char *value = value_of(report, name);
-    return value != NULL && (atoi(value) != 0 || strcasecmp(value, "true") == 0 || strcasecmp(value, "yes") == 0 ||
-                             strcasecmp(value, "on") == 0);
-}
-
-/* A feature that is switched off: the variables that configure it have no effect. */
-static void find_switched_off(tess_env_report *report)
-{
-    static const struct {
-        const char *name;
-        bool when_on;        /* true: the switch acts when set to 1; false: when set to 0 */
-        const char *prefix;  /* prefix of the variables that lose their effect */
-        const char *because; /* effect of the switch */
-    } switches[] = {{"NCCL_IB_DISABLE", true, "NCCL_IB_", "turns InfiniBand and RoCE off"},
-                    {"NCCL_P2P_DISABLE", true, "NCCL_P2P_LEVEL", "turns direct copies between GPUs off"},
-                    {"NCCL_RAS_ENABLE", false, "NCCL_RAS_", "turns the RAS threads off"},
-                    {"NCCL_MNNVL_ENABLE", false, "NCCL_MNNVL_", "turns NVLink between hosts off"},
-                    {"NCCL_OOB_NET_ENABLE", false, "NCCL_OOB_NET_", "keeps start-up off NCCL's network"},
-                    {"NCCL_PXN_DISABLE", true, "NCCL_P2P_PXN_LEVEL", "turns PXN off"}};
-    for (size_t s = 0; s < sizeof(switches) / sizeof(switches[0]); s++) {
-        const char *value = value_of(report, switches[s].name);
-        bool acts = value != NULL && is_on(report, switches[s].name) == switches[s].when_on;
-        for (int i = 0; acts && i < report->n_settings; i++) {
-            const char *name = report->settings[i].name;
-            if (strncmp(name, switches[s].prefix, strlen(switches[s].prefix)) == 0 &&
-                strcmp(name, switches[s].name) != 0)
-                add_finding(report, "%s=%s %s: %s=%s does nothing beside it", switches[s].name, value,
-                            switches[s].because, name, report->settings[i].value);
-        }
-    }
-}
-
 static void find_socket_threads(tess_env_report *report)
 {
     long long threads = number_of(report, "NCCL_SOCKET_NTHREADS", 1);
@@ -86,20 +54,6 @@ static void find_socket_threads(tess_env_report *report)
         add_finding(report,
                     "NCCL_SOCKET_NTHREADS=%lld x NCCL_NSOCKS_PERTHREAD=%lld is above the 64 sockets that NCCL allows",
                     threads, sockets);
-}
-
-static void find_debug_details(tess_env_report *report)
-{
-    static const char *const details[] = {"NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE", "NCCL_DEBUG_TIMESTAMP_LEVELS"};
-    const char *level = value_of(report, "NCCL_DEBUG");
-    bool has_level = is_set(report, "NCCL_DEBUG");
-    for (int i = 0; !has_level && i < 3; i++)
-        if (is_set(report, details[i]))
-            add_finding(report, "%s is set without NCCL_DEBUG: NCCL prints nothing that it could apply to", details[i]);
-    if (level != NULL && is_set(report, "NCCL_DEBUG_SUBSYS") && strcasecmp(level, "INFO") != 0 &&
-        strcasecmp(level, "TRACE") != 0)
-        add_finding(report, "NCCL_DEBUG_SUBSYS filters NCCL_DEBUG=INFO and TRACE; with NCCL_DEBUG=%s it does nothing",
-                    level);
 }
 
 /* PyTorch's monitor ends a process whose watchdog makes no progress. If its deadline is shorter than the collective's,
@@ -126,41 +80,6 @@ static bool is_set_to(const tess_env_report *report, const char *name, const cha
     return value != NULL && tess_env_accepts(rule, value);
 }
 
-/* Two values of which one cancels the effect of the other. */
-static void find_pairs(tess_env_report *report)
-{
-    static const char no_events[] = "the flight recorder keeps no events: there is nothing to dump";
-    static const char blocking[] = "blocking wait switches the handling of asynchronous errors off: choose one";
-    static const char aborts[] = "1 aborts the communicator before the flight recorder is dumped: leave it at 3";
-    static const struct {
-        const char *a, *a_value, *b, *b_value; /* variables, and the rules of their values */
-        const char *because;
-    } pairs[] = {
-        {"TORCH_NCCL_DUMP_ON_TIMEOUT", "on", "TORCH_NCCL_TRACE_BUFFER_SIZE", "int 0..0", no_events},
-        {"TORCH_NCCL_DUMP_ON_TIMEOUT", "on", "TORCH_FR_BUFFER_SIZE", "int 0..0", no_events},
-        {"TORCH_FR_DUMP_ON_TIMEOUT", "on", "TORCH_FR_BUFFER_SIZE", "int 0..0", no_events},
-        {"TORCH_NCCL_DUMP_ON_TIMEOUT", "on", "TORCH_NCCL_ENABLE_MONITORING", "off",
-         "the monitor starts the dump of the flight recorder: without it nothing is dumped"},
-        {"TORCH_NCCL_DESYNC_DEBUG", "on", "TORCH_NCCL_ASYNC_ERROR_HANDLING", "int 0..0",
-         "the report of ranks that are behind needs the handling of asynchronous errors"},
-        {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "int 1..1", "TORCH_NCCL_TRACE_BUFFER_SIZE", "int 1..", aborts},
-        {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "int 1..1", "TORCH_FR_BUFFER_SIZE", "int 1..", aborts},
-        {"TORCH_NCCL_BLOCKING_WAIT", "on", "TORCH_NCCL_ASYNC_ERROR_HANDLING", "int 1..", blocking},
-        {"TORCH_NCCL_BLOCKING_WAIT", "on", "NCCL_ASYNC_ERROR_HANDLING", "int 1..", blocking},
-        {"NCCL_BLOCKING_WAIT", "on", "TORCH_NCCL_ASYNC_ERROR_HANDLING", "int 1..", blocking},
-        {"NCCL_BLOCKING_WAIT", "on", "NCCL_ASYNC_ERROR_HANDLING", "int 1..", blocking},
-        {"CUDA_LAUNCH_BLOCKING", "on", "NCCL_LAUNCH_ORDER_IMPLICIT", "on",
-         "NCCL cannot order launches that CUDA holds up"},
-        {"NCCL_GRAPH_STREAM_ORDERING", "off", "NCCL_GRAPH_MIXING_SUPPORT", "on",
-         "NCCL does not support the mixing of graphs without their order"},
-        {"NCCL_P2P_DISABLE", "on", "NCCL_SHM_DISABLE", "on", "inside a host only the network is left"},
-    };
-    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
-        if (is_set_to(report, pairs[i].a, pairs[i].a_value) && is_set_to(report, pairs[i].b, pairs[i].b_value))
-            add_finding(report, "%s=%s and %s=%s: %s", pairs[i].a, value_of(report, pairs[i].a), pairs[i].b,
-                        value_of(report, pairs[i].b), pairs[i].because);
-}
-
 /* Finds addresses that reach only this host in a job of several hosts. */
 static void find_loopback_between_hosts(tess_env_report *report)
 {
@@ -175,61 +94,6 @@ static void find_loopback_between_hosts(tess_env_report *report)
         if (is_set_to(report, places[i].name, places[i].loopback))
             add_finding(report, "%s=%s means this host, and %lld of the %lld ranks are on others: they never meet",
                         places[i].name, value_of(report, places[i].name), world - local, world);
-}
-
-static void find_renamed_twice(tess_env_report *report)
-{
-    static const char *const pairs[][2] = {
-        {"NCCL_ASYNC_ERROR_HANDLING", "TORCH_NCCL_ASYNC_ERROR_HANDLING"},
-        {"NCCL_BLOCKING_WAIT", "TORCH_NCCL_BLOCKING_WAIT"},
-        {"TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_FR_BUFFER_SIZE"},
-        {"NCCL_MAX_NCHANNELS", "NCCL_MAX_CTAS"},
-        {"NCCL_MIN_NCHANNELS", "NCCL_MIN_CTAS"},
-        {"NCCL_CHECK_POINTERS", "NCCL_CHECK_MODE"},
-        {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"},
-    };
-    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-        const char *old = value_of(report, pairs[i][0]), *new = value_of(report, pairs[i][1]);
-        if (old != NULL && new != NULL && strcmp(old, new) != 0)
-            add_finding(report, "%s=%s and %s=%s are the old and the new name of one setting: keep the new one",
-                        pairs[i][0], old, pairs[i][1], new);
-    }
-}
-
-static void find_min_above_max(tess_env_report *report)
-{
-    static const char *const pairs[][2] = {{"NCCL_MIN_CTAS", "NCCL_MAX_CTAS"},
-                                           {"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS"}};
-    for (int i = 0; i < 2; i++) {
-        long long least = number_of(report, pairs[i][0], 0), most = number_of(report, pairs[i][1], 1 << 20);
-        if (least > most)
-            add_finding(report, "%s=%lld is above %s=%lld", pairs[i][0], least, pairs[i][1], most);
-    }
-}
-
-/* NCCL_NET=Socket does not use InfiniBand, so NCCL_IB_* variables do nothing. */
-static void find_socket_net_with_ib(tess_env_report *report)
-{
-    const char *net = value_of(report, "NCCL_NET");
-    if (net == NULL || strcasecmp(net, "Socket") != 0)
-        return;
-    for (int i = 0; i < report->n_settings; i++)
-        if (strncmp(report->settings[i].name, "NCCL_IB_", 8) == 0 &&
-            strcmp(report->settings[i].name, "NCCL_IB_DISABLE") != 0)
-            add_finding(report, "NCCL_NET=Socket leaves InfiniBand aside: %s does nothing beside it",
-                        report->settings[i].name);
-}
-
-static void find_gid_filters(tess_env_report *report)
-{
-    static const char *const filters[] = {"NCCL_IB_ADDR_FAMILY", "NCCL_IB_ADDR_RANGE", "NCCL_IB_ROCE_VERSION_NUM"};
-    if (number_of(report, "NCCL_IB_GID_INDEX", -1) < 0)
-        return;
-    for (int i = 0; i < 3; i++)
-        if (is_set(report, filters[i]))
-            add_finding(report,
-                        "NCCL_IB_GID_INDEX=%s fixes the GID: %s, which helps to choose one, does nothing beside it",
-                        value_of(report, "NCCL_IB_GID_INDEX"), filters[i]);
 }
 
 /* Whether an interface is in a list of NCCL. The list holds prefixes, or exact names after "=". */
@@ -277,35 +141,83 @@ static void find_too_many_threads(tess_env_report *report, int n_cores)
                     threads, ranks, ranks == 1 ? "" : "s", n_cores, n_cores / ranks > 0 ? n_cores / ranks : 1);
 }
 
-static void find_rank_outside_world(tess_env_report *report)
+static void find_missing_address(tess_env_report *report)
 {
-    static const char *const pairs[][2] = {{"RANK", "WORLD_SIZE"},
-                                           {"LOCAL_RANK", "LOCAL_WORLD_SIZE"},
-                                           {"TESSERA_RANK", "TESSERA_WORLD"},
-                                           {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-                                           {"PMI_RANK", "PMI_SIZE"}};
-    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-        long long rank = number_of(report, pairs[i][0], -1), world = number_of(report, pairs[i][1], -1);
-        if (world >= 0 && rank >= world)
-            add_finding(report, "%s=%lld is not below %s=%lld", pairs[i][0], rank, pairs[i][1], world);
-        if (i == 0 && rank >= 0 && world > 1 && !is_set(report, "MASTER_ADDR"))
-            add_finding(report, "RANK and WORLD_SIZE are set without MASTER_ADDR: ranks would not find each other");
-    }
+    if (number_of(report, "RANK", -1) >= 0 && number_of(report, "WORLD_SIZE", -1) > 1 && !is_set(report, "MASTER_ADDR"))
+        add_finding(report, "RANK and WORLD_SIZE are set without MASTER_ADDR: ranks would not find each other");
 }
 
-void env_find_conflicts(tess_env_report *report, int n_cores)
+/* ---- Rules of variables/conflicts.yaml ---- */
+/* Whether a list such as "NCCL_NET|NCCL_IB_* set", up to its blank, contains a name. */
+static bool names(const char *list, const char *name)
 {
-    find_switched_off(report);
-    find_socket_net_with_ib(report);
-    find_gid_filters(report);
+    for (size_t n; *list != ' ' && *list != '\0'; list += n + (list[n] == '|')) {
+        n = strcspn(list, "| ");
+        bool is_prefix = list[n - 1] == '*';
+        if (strncmp(list, name, n - is_prefix) == 0 && (is_prefix || name[n] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+/* Whether the value of `b` meets a condition. `a`: the rule's first variable. */
+static bool meets(const tess_env_report *report, const char *condition, const char *a, const tess_env_setting *b)
+{
+    if (strcmp(condition, "set") == 0)
+        return b->value != NULL;
+    if (b->value == NULL || b->computed || strcmp(condition, "unset") == 0)
+        return false;
+    if (strcmp(condition, "differs") == 0)
+        return value_of(report, a) != NULL && strcmp(value_of(report, a), b->value) != 0;
+    if (strcmp(condition, "below") == 0)
+        return number_of(report, b->name, LLONG_MAX) < number_of(report, a, LLONG_MIN);
+    if (strcmp(condition, "at-most") == 0)
+        return number_of(report, b->name, LLONG_MAX) <= number_of(report, a, LLONG_MIN);
+    return tess_env_accepts(condition, b->value);
+}
+
+static tess_status say(tess_env_report *report, const char *says, const tess_env_setting *a, const tess_env_setting *b)
+{
+    TESS_AUTO(tess_buffer_free) tess_buffer text = {.mem = report->mem};
+    json_auto_t *members =
+        json_pack("{s:{s:o, s:o}, s:{s:o, s:o}}", "a", "name", tess_clean_json(a->name), "value",
+                  tess_clean_json(a->value), "b", "name", tess_clean_json(b->name), "value", tess_clean_json(b->value));
+    TESS_TRY(tess_form_fill(&text, says, members));
+    add_finding(report, "%s", text.data);
+    return TESS_OK;
+}
+
+static tess_status apply(tess_env_report *report, const env_conflict *rule)
+{
+    const char *when = strchr(rule->when, ' ') + 1, *and = strchr(rule->and, ' ') + 1;
+    static const tess_env_setting unset = {.name = "", .value = ""};
+    const tess_env_setting *end = report->settings + report->n_settings;
+    for (const tess_env_setting *a = report->settings; a < end; a++) {
+        if (!names(rule->when, a->name) || !meets(report, when, a->name, a))
+            continue;
+        bool any = false;
+        for (const tess_env_setting *b = report->settings; b < end; b++) {
+            if (b == a || !names(rule->and, b->name) || (rule->but != NULL && names(rule->but, b->name)))
+                continue;
+            any |= b->value != NULL;
+            if (meets(report, and, a->name, b))
+                TESS_TRY(say(report, rule->says, a, b));
+        }
+        if (!any && strcmp(and, "unset") == 0)
+            TESS_TRY(say(report, rule->says, a, &unset));
+    }
+    return TESS_OK;
+}
+
+tess_status env_find_conflicts(const tess_env_registry *registry, tess_env_report *report, int n_cores)
+{
+    for (int i = 0; i < registry->conflicts.n; i++)
+        TESS_TRY(apply(report, tess_table_at(&registry->conflicts, i)));
     find_socket_threads(report);
-    find_debug_details(report);
     find_heartbeat_below_timeout(report);
-    find_pairs(report);
     find_loopback_between_hosts(report);
-    find_renamed_twice(report);
-    find_min_above_max(report);
     find_interfaces_apart(report);
     find_too_many_threads(report, n_cores);
-    find_rank_outside_world(report);
+    find_missing_address(report);
+    return TESS_OK;
 }

@@ -23,7 +23,7 @@ typedef struct tess_env_variable {
 } tess_env_variable;
 
 typedef struct tess_env_registry {
-    tess_table table;
+    tess_table table, families, conflicts; /* rows: tess_env_variable, env_family, env_conflict */
 } tess_env_registry;
 
 /* Loads the built-in registry, then ~/.config/tessera/variables.yaml, then `files`. Free with tess_env_registry_free,

@@ -9,15 +9,20 @@
 /* Rows of Tessera's own variables, which are also built in, have this value of `file`. */
 #define ENV_OURS "src/base/core/variables.h"
 
+/* Names with one prefix, the row's id, that one library reads: variables/families.yaml. */
 typedef struct env_family {
-    const char *prefix;
-    const char *of, *source; /* defaults for the variables of the family; `source` applies to built-in ones */
-    const char *ask;         /* place that documents names missing in the registry; NULL: the registry has all names */
-    const char *kin;         /* families with the same value have prefixes that are often confused; NULL: none */
+    tess_table_row row;
+    const char *of, *source, *ask, *kin;
 } env_family;
 
+/* A conflict between two variables: variables/conflicts.yaml. */
+typedef struct env_conflict {
+    tess_table_row row;
+    const char *when, *and, *but, *says;
+} env_conflict;
+
 /* Returns the family of a name, or NULL if there is none. */
-const env_family *env_family_of(const char *name);
+const env_family *env_family_of(const tess_env_registry *registry, const char *name);
 
 /* Called for each assignment in a text. `name` and `value` point into the copy of the text. computed: only a shell
  * could compute the value, so `value` is the unexpanded text. */
@@ -37,6 +42,6 @@ tess_status env_read_names(const tess_env_registry *registry, char *const *names
  * TESS_ENV_FINE for all other variables. The value must be set. */
 tess_env_grade env_check_value(tess_env_setting *setting);
 /* Finds the conflicts between the settings and fills report->conflicts. */
-void env_find_conflicts(tess_env_report *report, int n_cores);
+tess_status env_find_conflicts(const tess_env_registry *registry, tess_env_report *report, int n_cores);
 
 #endif

@@ -42,7 +42,7 @@ static tess_status found(void *context, const char *name, const char *value, boo
 {
     const env_reading *r = context;
     const tess_env_variable *known = tess_table_find(&r->registry->table, name);
-    const env_family *family = env_family_of(name);
+    const env_family *family = env_family_of(r->registry, name);
     r->report->n_seen++;
     return known != NULL || family != NULL ? add(r->report, name, value, computed, known, family) : TESS_OK;
 }
@@ -103,7 +103,7 @@ tess_status env_read_names(const tess_env_registry *registry, char *const *names
         if (equals != NULL)
             *equals = '\0';
         const tess_env_variable *known = tess_table_find(&registry->table, name);
-        const env_family *family = env_family_of(name);
+        const env_family *family = env_family_of(registry, name);
         report->n_strangers += known == NULL && family == NULL;
         TESS_TRY(
             add(report, name, equals != NULL ? equals + 1 : tess_variable_value_named(name), false, known, family));
