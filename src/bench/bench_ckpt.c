@@ -107,8 +107,8 @@ static tess_status make_state(rank *r)
     TESS_TRY(TESS_NEW(r->mem, r->n, "tensors", &r->tensors));
     r->values = shard(r, false);
     size_t n = (size_t)r->values;
-    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, n, sizeof(float), "state", (void **)&r->state));
-    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, n, sizeof(float), "copy of it", (void **)&r->copy));
+    TESS_TRY(TESS_NEW(r->mem, n, "state", &r->state));
+    TESS_TRY(TESS_NEW(r->mem, n, "copy of it", &r->copy));
     shard(r, true);
     tess_threads_run(r->threads, fill, r, r->values, PAGE);
     return TESS_OK;
@@ -148,6 +148,7 @@ static tess_status write_plainly(rank *r)
     if (tess_team_rank(r->team) != 0)
         return TESS_OK;
     TESS_TRY(tess_os_join(path, sizeof(path), r->plan->folder, "plain.data"));
+    TESS_AUTO(tess_os_close)
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | (r->plan->direct ? O_DIRECT : 0), 0666);
     if (fd < 0)
         return tess_os_error("create", path);
@@ -156,7 +157,6 @@ static tess_status write_plainly(rank *r)
         status = tess_os_write_at(fd, (uint64_t)at, (const char *)r->state + at % own, DISK_BLOCK, path);
     if (status == TESS_OK)
         status = tess_os_sync_close(&fd, path);
-    tess_os_close(&fd);
     tess_os_remove(path);
     return status;
 }
@@ -300,10 +300,6 @@ static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_be
                        [WRITE] = {"write and commit beside training", DISK},
                        [SAVE] = {"save while training stands still", DISK},
                        [LOAD] = {"load", DISK}};
-    static const tess_bench_column columns[] = {{"time", "ms", TESS_BENCH_LOWER},
-                                                {"best", "ms", TESS_BENCH_LOWER},
-                                                {"rate", "GB/s", TESS_BENCH_HIGHER},
-                                                {"of limit", "x", TESS_BENCH_LOWER}};
     ckpt_plan plan = {0};
     ckpt_result result = {0};
     (void)mem;
@@ -311,7 +307,7 @@ static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_be
     TESS_TRY(run_job(&plan, &result));
     TESS_TRY(facts(options, &plan, &result, report));
     TESS_TRY(tess_bench_report_table(report, "checkpoint: medians; of limit: time by that of copy or plain write",
-                                     columns, 4));
+                                     "<time[ms], <best[ms], >rate[GB/s], <of limit[x]"));
     for (int i = 0; i < N_TIMES; i++) {
         const double *seconds = result.seconds[i];
         double median_s = tess_bench_median(seconds, plan.rounds);

@@ -114,12 +114,11 @@ static tess_status run_subject(context *x, const subject *s)
     return status;
 }
 
-static tess_status run_table(context *x, const char *title, const char *unit, const subject *subjects)
+static tess_status run_table(context *x, const char *title, const char *columns, const subject *subjects)
 {
-    const tess_bench_column columns[] = {{"median", unit, TESS_BENCH_HIGHER}, {"best", unit, TESS_BENCH_HIGHER}};
     int most = tess_bench_threads(x->options);
     tess_status status = TESS_OK;
-    TESS_TRY(tess_bench_report_table(x->report, title, columns, 2));
+    TESS_TRY(tess_bench_report_table(x->report, title, columns));
     for (x->n_threads = 1; x->n_threads <= most && status == TESS_OK; x->n_threads++) {
         if (subjects->table == NULL)
             status =
@@ -134,8 +133,8 @@ static tess_status run_table(context *x, const char *title, const char *unit, co
 static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_bench_report *report)
 {
     context x = {mem, options, report, .repeats = tess_bench_rounds(options, 9, 3)};
-    TESS_TRY(run_table(&x, "arithmetic, registers only", "GFLOP/s", arithmetic));
-    return run_table(&x, "memory and caches, all threads together", "GB/s", memory);
+    TESS_TRY(run_table(&x, "arithmetic, registers only", ">median[GFLOP/s], >best[GFLOP/s]", arithmetic));
+    return run_table(&x, "memory and caches, all threads together", ">median[GB/s], >best[GB/s]", memory);
 }
 
 const tess_bench tess_bench_machine = {"machine", "peaks of arithmetic, caches and memory, per number of threads", run,

@@ -100,33 +100,27 @@ static tess_status measure_rounds(transfer_bench *b)
     return TESS_OK;
 }
 
-static tess_status measure_mapped(tess_mem *mem, transfer_bench *b)
+/* Ends what a size used. */
+static void release(transfer_bench *b)
 {
-    tess_status status = tess_pager_create(mem, RESIDENT, &b->pager);
-    if (status == TESS_OK)
-        status = tess_pager_add(b->pager, b->base, b->bytes, b->fd, 0, b->folder);
-    if (status == TESS_OK)
-        status = measure_rounds(b);
     tess_pager_destroy(&b->pager);
-    return status;
+    if (b->base != NULL)
+        tess_os_unmap_shared(b->base, b->bytes);
+    b->base = NULL;
+    tess_os_close(&b->raw_fd);
+    tess_os_close(&b->fd);
 }
 
 static tess_status measure(tess_mem *mem, transfer_bench *b)
 {
-    void *base = NULL;
-    b->raw_fd = -1;
+    void *base;
     TESS_TRY(tess_os_open_disk(b->folder, b->bytes, &b->fd));
-    tess_status status = tess_os_reserve_disk(b->fd, 0, b->bytes, b->folder);
-    if (status == TESS_OK)
-        status = tess_os_map_shared(b->fd, 0, b->bytes, &base);
-    if (status == TESS_OK) {
-        b->base = base;
-        status = measure_mapped(mem, b);
-        tess_os_unmap_shared(base, b->bytes);
-    }
-    tess_os_close(&b->raw_fd);
-    tess_os_close(&b->fd);
-    return status;
+    TESS_TRY(tess_os_reserve_disk(b->fd, 0, b->bytes, b->folder));
+    TESS_TRY(tess_os_map_shared(b->fd, 0, b->bytes, &base));
+    b->base = base;
+    TESS_TRY(tess_pager_create(mem, RESIDENT, &b->pager));
+    TESS_TRY(tess_pager_add(b->pager, b->base, b->bytes, b->fd, 0, b->folder));
+    return measure_rounds(b);
 }
 
 static tess_status report_size(const tess_bench_options *options, const transfer_bench *b, int64_t mb,
@@ -154,7 +148,9 @@ static tess_status run_sizes(tess_mem *mem, const tess_bench_options *options, t
         if (options->common.quick ? i > 0 : (int64_t)sizes_mb[i] * 1000000 > options->offload.max_bytes)
             continue;
         b->bytes = (size_t)sizes_mb[i] * 1000000 / PAGE * PAGE;
-        TESS_TRY(measure(mem, b));
+        tess_status status = measure(mem, b);
+        release(b);
+        TESS_TRY(status);
         TESS_TRY(report_size(options, b, sizes_mb[i], report));
     }
     return TESS_OK;
@@ -162,25 +158,18 @@ static tess_status run_sizes(tess_mem *mem, const tess_bench_options *options, t
 
 static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_bench_report *report)
 {
-    static const tess_bench_column columns[] = {{"time", "ms", TESS_BENCH_LOWER},
-                                                {"rate", "GB/s", TESS_BENCH_HIGHER},
-                                                {"disk", "GB/s", TESS_BENCH_NEITHER},
-                                                {"of disk", "%", TESS_BENCH_HIGHER},
-                                                {"waited", "ms", TESS_BENCH_LOWER}};
-    transfer_bench b = {.folder = options->offload.folder, .rounds = tess_bench_rounds(options, 3, 1)};
+    transfer_bench b = {
+        .folder = options->offload.folder, .fd = -1, .raw_fd = -1, .rounds = tess_bench_rounds(options, 3, 1)};
     TESS_CHECK(b.rounds <= MAX_ROUNDS, TESS_E_INVALID, "--repeat: at most %d", MAX_ROUNDS);
     TESS_TRY(tess_os_check_disk(b.folder, "--folder"));
     TESS_CHECK(posix_memalign(&b.block, PAGE, RAW_BLOCK) == 0, TESS_E_NOMEM, "no memory to write from");
     memset(b.block, 0x5a, RAW_BLOCK); /* not zeroes, because a disk that compresses them would look fast */
-    tess_status status = tess_bench_report_fact(report, "folder", "%s", b.folder);
-    if (status == TESS_OK)
-        status = tess_bench_report_table(
-            report, "transfers: medians; disk: O_DIRECT, 8 MiB at a time; an update's is reading, then writing",
-            columns, sizeof(columns) / sizeof(columns[0]));
-    if (status == TESS_OK)
-        status = run_sizes(mem, options, &b, report);
-    free(b.block);
-    return status;
+    TESS_AUTO(tess_malloc_drop) void *block = b.block;
+    TESS_TRY(tess_bench_report_fact(report, "folder", "%s", b.folder));
+    TESS_TRY(tess_bench_report_table(
+        report, "transfers: medians; disk: O_DIRECT, 8 MiB at a time; an update's is reading, then writing",
+        "<time[ms], >rate[GB/s], disk[GB/s], >of disk[%], <waited[ms]"));
+    return run_sizes(mem, options, &b, report);
 }
 
 const tess_bench tess_bench_offload = {"offload", "moving state between memory and a disk", run, NULL};

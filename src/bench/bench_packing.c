@@ -5,18 +5,12 @@
 #include <string.h>
 
 #include "bench/bench.h"
-#include "bench/measuring_ranks.h"
 #include "bench/samples.h"
 #include "bench/step/step_run.h"
 
 /* The mean length of a document is the length of a row divided by this. */
 static const int64_t parts[] = {2, 4};
-enum { N_PARTS = 2, COLUMNS = 7 };
-
-static tess_status run_rank(tess_runtime *rt, const void *of, void *to)
-{
-    return step_run(rt, of, NULL, NULL, to);
-}
+enum { N_PARTS = 2 };
 
 static tess_status make_plan(tess_mem *mem, const tess_bench_options *options, const step_shape *shape, step_plan *plan)
 {
@@ -32,15 +26,6 @@ static tess_status make_plan(tess_mem *mem, const tess_bench_options *options, c
     return TESS_OK;
 }
 
-static tess_status measure(const step_plan *plan, step_result *result)
-{
-    const tess_bench_ranks ranks = {.n = plan->ranks,
-                                    .options = {.n_threads = plan->threads, .kernels = plan->kernels},
-                                    .run = run_rank,
-                                    .plan = plan};
-    return tess_bench_ranks_run(&ranks, result, sizeof(*result));
-}
-
 static tess_status report(const step_plan *plan, const step_result *r, const step_result *padded, tess_bench_report *to)
 {
     char name[96];
@@ -49,13 +34,13 @@ static tess_status report(const step_plan *plan, const step_result *r, const ste
            tokens = rows * (double)plan->config.training.seq_len;
     double median = tess_bench_median(r->step_s, plan->n_steps),
            other = tess_bench_median(padded->step_s, plan->n_steps);
-    const double values[COLUMNS] = {median * 1e3,
-                                    rows,
-                                    100 * (1 - (double)r->n_tokens / tokens),
-                                    (double)shape->n * (double)plan->config.training.seq_len / tokens,
-                                    other / median,
-                                    (double)r->n_tokens / median,
-                                    r->first_loss};
+    const double values[] = {median * 1e3,
+                             rows,
+                             100 * (1 - (double)r->n_tokens / tokens),
+                             (double)shape->n * (double)plan->config.training.seq_len / tokens,
+                             other / median,
+                             (double)r->n_tokens / median,
+                             r->first_loss};
     snprintf(name, sizeof(name), "%s, mean %lld", shape->packed ? "packed" : "padded", (long long)shape->mean);
     return tess_bench_report_row(to, name, values);
 }
@@ -72,33 +57,25 @@ static tess_status check_options(const tess_bench_options *options)
 static tess_status measure_shape(tess_mem *mem, const tess_bench_options *options, const step_shape *shape,
                                  step_result *results, tess_bench_report *to)
 {
-    step_plan plan = {0};
+    TESS_AUTO(step_plan_free) step_plan plan = {0};
     step_result *result = &results[shape->packed];
-    tess_status status = make_plan(mem, options, shape, &plan);
-    if (status == TESS_OK)
-        status = measure(&plan, result);
-    if (status == TESS_OK && memcmp(&results[0].first_loss, &result->first_loss, sizeof(double)) != 0)
-        status =
-            TESS_FAIL(TESS_E_INTERNAL, "packing changes the loss of documents of mean length %lld: %.17g, padded %.17g",
-                      (long long)shape->mean, result->first_loss, results[0].first_loss);
-    if (status == TESS_OK)
-        status = report(&plan, result, &results[0], to);
-    tess_config_free(&plan.config);
-    return status;
+    TESS_TRY(make_plan(mem, options, shape, &plan));
+    TESS_TRY(step_measure(&plan, NULL, result, sizeof(*result)));
+    TESS_CHECK(memcmp(&results[0].first_loss, &result->first_loss, sizeof(double)) == 0, TESS_E_INTERNAL,
+               "packing changes the loss of documents of mean length %lld: %.17g, padded %.17g", (long long)shape->mean,
+               result->first_loss, results[0].first_loss);
+    return report(&plan, result, &results[0], to);
 }
 
 static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_bench_report *to)
 {
     step_result results[2] = {0};
-    static const tess_bench_column columns[COLUMNS] = {
-        {"time", "ms", TESS_BENCH_LOWER},   {"rows", "", TESS_BENCH_NEITHER},   {"waste", "%", TESS_BENCH_NEITHER},
-        {"fewer", "x", TESS_BENCH_NEITHER}, {"speed", "x", TESS_BENCH_NEITHER}, {"targets", "1/s", TESS_BENCH_HIGHER},
-        {"loss", "", TESS_BENCH_NEITHER}};
     TESS_TRY(check_options(options));
     TESS_TRY(tess_bench_report_fact(to, "job", "%s, %lld ranks, %lld documents in rows of %lld tokens",
                                     options->packing.model, (long long)options->packing.ranks,
                                     (long long)options->packing.documents, (long long)options->packing.seq));
-    TESS_TRY(tess_bench_report_table(to, "a step: medians; fewer tokens, and speed, beside padding", columns, COLUMNS));
+    TESS_TRY(tess_bench_report_table(to, "a step: medians; fewer tokens, and speed, beside padding",
+                                     "<time[ms], rows, waste[%], fewer[x], speed[x], >targets[1/s], loss"));
     for (int i = 0; i < N_PARTS; i++)
         for (int packed = 0; packed < 2; packed++) {
             const step_shape shape = {options->packing.documents, options->packing.seq / parts[i], packed != 0};

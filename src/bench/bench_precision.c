@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "bench/bench.h"
-#include "bench/measuring_ranks.h"
 #include "bench/samples.h"
 #include "bench/step/step_run.h"
 #include "device/fp8.h"
@@ -141,14 +140,6 @@ static tess_status make_plan(tess_mem *mem, const tess_bench_options *options, i
 }
 
 /* ---- The report ---- */
-static double peak_bytes(const step_result *r)
-{
-    double bytes = 0;
-    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
-        bytes += (double)r->peak_bytes[pool];
-    return bytes;
-}
-
 static tess_status report_run(const char *name, const step_plan *plan, const step_result *r, const step_result *first,
                               tess_bench_report *report)
 {
@@ -158,8 +149,8 @@ static tess_status report_run(const char *name, const step_plan *plan, const ste
                              r->mean.phase_s[TESS_PHASE_OPTIMIZER] * 1e3,
                              1 / median,
                              other / median,
-                             peak_bytes(r) / 0x1p20,
-                             100 * (1 - peak_bytes(r) / peak_bytes(first)),
+                             step_peak_bytes(r) / 0x1p20,
+                             100 * (1 - step_peak_bytes(r) / step_peak_bytes(first)),
                              r->mean.gathered_bytes / 0x1p20,
                              r->last_loss,
                              fabs(r->last_loss - first->last_loss) / first->last_loss};
@@ -169,12 +160,8 @@ static tess_status report_run(const char *name, const step_plan *plan, const ste
 static tess_status report_casts(const precision_result *r, tess_bench_report *report)
 {
     static const char *const tensors[N_TENSORS] = {"weights", "gradients"};
-    static const tess_bench_column columns[] = {{"bytes", "", TESS_BENCH_NEITHER},
-                                                {"overflow", "%", TESS_BENCH_NEITHER},
-                                                {"underflow", "%", TESS_BENCH_NEITHER},
-                                                {"error", "%", TESS_BENCH_NEITHER}};
     TESS_TRY(tess_bench_report_table(report, "casts of the float32 run's last step, rank 0; error: of the norm",
-                                     columns, 4));
+                                     "bytes, overflow[%], underflow[%], error[%]"));
     for (int k = 0; k < N_TENSORS; k++)
         for (int f = 0; f < N_FORMATS; f++) {
             const cast_losses *l = &r->losses[k][f];
@@ -191,29 +178,22 @@ static tess_status report_casts(const precision_result *r, tess_bench_report *re
 
 static tess_status begin_report(const tess_bench_options *options, const step_plan *plan, tess_bench_report *report)
 {
-    static const tess_bench_column columns[] = {
-        {"time", "ms", TESS_BENCH_LOWER},      {"update", "ms", TESS_BENCH_LOWER},  {"steps", "1/s", TESS_BENCH_HIGHER},
-        {"speed", "x", TESS_BENCH_NEITHER},    {"memory", "MiB", TESS_BENCH_LOWER}, {"saved", "%", TESS_BENCH_NEITHER},
-        {"gathered", "MiB", TESS_BENCH_LOWER}, {"loss", "", TESS_BENCH_NEITHER},    {"off", "", TESS_BENCH_NEITHER},
-    };
     TESS_TRY(tess_bench_report_fact(report, "job", "%s, %d ranks, %lld rows of %lld tokens, %d + %d steps",
                                     options->precision.model, plan->ranks,
                                     (long long)plan->config.training.global_batch_size,
                                     (long long)plan->config.training.seq_len, plan->n_warm_up, plan->n_steps));
-    return tess_bench_report_table(report,
-                                   "a step: medians; update: the mean of its optimizer; speed, saved, off (of the last "
-                                   "loss): beside float32",
-                                   columns, 9);
+    return tess_bench_report_table(
+        report,
+        "a step: medians; update: the mean of its optimizer; speed, saved, off (of the last "
+        "loss): beside float32",
+        "<time[ms], <update[ms], >steps[1/s], speed[x], <memory[MiB], saved[%], <gathered[MiB], "
+        "loss, off");
 }
 
 static tess_status measure(const tess_bench_options *options, int run, const step_plan *plan,
                            precision_result results[N_RUNS], tess_bench_report *report)
 {
-    const tess_bench_ranks ranks = {.n = plan->ranks,
-                                    .options = {.n_threads = plan->threads, .kernels = plan->kernels},
-                                    .run = run_rank,
-                                    .plan = plan};
-    TESS_TRY_CTX(tess_bench_ranks_run(&ranks, &results[run], sizeof(results[run])), "%s", runs[run].name);
+    TESS_TRY_CTX(step_measure(plan, run_rank, &results[run], sizeof(results[run])), "%s", runs[run].name);
     if (run == 0)
         TESS_TRY(begin_report(options, plan, report));
     return report_run(runs[run].name, plan, &results[run].step, &results[0].step, report);
@@ -223,12 +203,9 @@ static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_be
 {
     precision_result results[N_RUNS] = {0};
     for (int i = 0; i < N_RUNS; i++) {
-        step_plan plan = {0};
-        tess_status status = make_plan(mem, options, i, &plan);
-        if (status == TESS_OK)
-            status = measure(options, i, &plan, results, report);
-        tess_config_free(&plan.config);
-        TESS_TRY(status);
+        TESS_AUTO(step_plan_free) step_plan plan = {0};
+        TESS_TRY(make_plan(mem, options, i, &plan));
+        TESS_TRY(measure(options, i, &plan, results, report));
     }
     return report_casts(&results[0], report);
 }

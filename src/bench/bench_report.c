@@ -1,23 +1,19 @@
 #include "bench/bench_report.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/os/os.h"
-
-enum { NAME_WIDTH = 46, VALUE_WIDTH = 9 };
+#include "base/report/form.h"
 
 struct tess_bench_report {
     tess_mem *mem;
     FILE *out;
     json_t *document, *machine, *tables;
     json_t *names; /* names of all rows, as an object name -> true */
-    json_t *table; /* newest table that has a row; owned by the document */
-    char title[128];
-    tess_bench_column columns[TESS_BENCH_MAX_COLUMNS];
-    int n_columns;
+    json_t *table; /* newest table, if it has a row; owned by the document */
+    json_t *next;  /* newest table, if it has no row yet */
 };
 
 static tess_status no_memory(void)
@@ -32,6 +28,7 @@ void tess_bench_report_destroy(tess_bench_report **report)
         return;
     json_decref(r->document);
     json_decref(r->names);
+    json_decref(r->next);
     tess_mem_free(r->mem, r);
     *report = NULL;
 }
@@ -73,78 +70,65 @@ tess_status tess_bench_report_fact(tess_bench_report *r, const char *key, const 
     return TESS_OK;
 }
 
-static const char *better_text(tess_bench_better better)
+/* Prints a text with cells, such as a row of a table. Takes over the members. */
+static tess_status print(const tess_bench_report *r, const char *text, json_t *members)
 {
-    return better == TESS_BENCH_LOWER ? "lower" : better == TESS_BENCH_HIGHER ? "higher" : "neither";
-}
-
-static void print_head(const tess_bench_report *r)
-{
-    fprintf(r->out, "\n%-*s", NAME_WIDTH, r->title);
-    for (int i = 0; i < r->n_columns; i++)
-        fprintf(r->out, " %*s", VALUE_WIDTH, r->columns[i].key);
-    fprintf(r->out, "\n%-*s", NAME_WIDTH, "");
-    for (int i = 0; i < r->n_columns; i++)
-        fprintf(r->out, " %*s", VALUE_WIDTH, r->columns[i].unit);
-    fputc('\n', r->out);
-}
-
-tess_status tess_bench_report_table(tess_bench_report *r, const char *title, const tess_bench_column *columns,
-                                    int n_columns)
-{
-    TESS_CHECK(n_columns >= 1 && n_columns <= TESS_BENCH_MAX_COLUMNS, TESS_E_INTERNAL,
-               "bench report: table '%s' has %d columns; at most %d fit", title, n_columns, TESS_BENCH_MAX_COLUMNS);
-    memcpy(r->columns, columns, sizeof(columns[0]) * (size_t)n_columns);
-    r->n_columns = n_columns;
-    snprintf(r->title, sizeof(r->title), "%s", title);
-    r->table = NULL;
+    TESS_AUTO(tess_buffer_free) tess_buffer line = {.mem = r->mem};
+    json_auto_t *owned = members;
+    TESS_TRY(tess_form_print(&line, (const tess_form_part[]){{.text = text}, {NULL, NULL}}, TESS_FORM_WIDTH, owned));
+    fputs(line.data, r->out);
+    fflush(r->out);
     return TESS_OK;
 }
 
-/* Prints the head of the table, before its first row. */
+tess_status tess_bench_report_table(tess_bench_report *r, const char *title, const char *columns)
+{
+    json_t *list = json_array();
+    for (const char *at = columns; *at != '\0'; at += strspn(at, ", ")) {
+        char key[32] = "", unit[32] = "";
+        const char *better = *at == '<' ? "lower" : *at == '>' ? "higher" : "neither";
+        at += strspn(at, "<>");
+        (void)sscanf(at, "%31[^,[][%31[^]]", key, unit);
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "key", key, "unit", unit, "better", better));
+        at += strcspn(at, ",");
+    }
+    json_decref(r->next);
+    r->next = json_pack("{s:s, s:o, s:[]}", "title", title, "columns", list, "rows");
+    r->table = NULL;
+    TESS_CHECK(json_array_size(list) <= TESS_BENCH_MAX_COLUMNS, TESS_E_INTERNAL,
+               "bench report: table '%s' has %zu columns; at most %d fit", title, json_array_size(list),
+               TESS_BENCH_MAX_COLUMNS);
+    return r->next != NULL ? TESS_OK : no_memory();
+}
+
+/* Adds the table to the document and prints its head, before its first row. */
 static tess_status begin_table(tess_bench_report *r)
 {
-    json_t *columns = json_array();
-    for (int i = 0; i < r->n_columns; i++)
-        json_array_append_new(columns, json_pack("{s:s, s:s, s:s}", "key", r->columns[i].key, "unit",
-                                                 r->columns[i].unit, "better", better_text(r->columns[i].better)));
-    r->table = json_pack("{s:s, s:o, s:[]}", "title", r->title, "columns", columns, "rows");
-    if (json_array_append_new(r->tables, r->table) != 0) {
-        r->table = NULL;
+    r->table = r->next;
+    r->next = NULL;
+    if (json_array_append_new(r->tables, r->table) != 0)
         return no_memory();
-    }
-    print_head(r);
-    return TESS_OK;
-}
-
-/* Prints a value with four significant digits; integers have no decimals. */
-static void print_value(FILE *out, double value)
-{
-    double size = fabs(value);
-    bool whole = size >= 1000 || (value == floor(value) && size >= 1);
-    if (!isfinite(value))
-        fprintf(out, " %*s", VALUE_WIDTH, "-");
-    else if (value != 0 && fabs(value) < 0.001)
-        fprintf(out, " %*.2e", VALUE_WIDTH, value);
-    else
-        fprintf(out, " %*.*f", VALUE_WIDTH, whole ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3, value);
+    return print(r,
+                 "\n{title:-46}{*columns} {key:9}{/}\n"
+                 "                                              {*columns} {unit:9}{/}\n",
+                 json_incref(r->table));
 }
 
 tess_status tess_bench_report_row(tess_bench_report *r, const char *name, const double *values)
 {
-    TESS_CHECK(r->n_columns > 0, TESS_E_INTERNAL, "bench report: row '%s' comes before any table", name);
+    TESS_CHECK(r->table != NULL || r->next != NULL, TESS_E_INTERNAL, "bench report: row '%s' comes before any table",
+               name);
     TESS_CHECK(json_object_get(r->names, name) == NULL, TESS_E_INTERNAL, "bench report: two rows are called '%s'",
                name);
     if (r->table == NULL)
         TESS_TRY(begin_table(r));
-    json_t *row = json_pack("{s:s}", "name", name);
-    fprintf(r->out, "%-*s", NAME_WIDTH, name);
-    for (int i = 0; i < r->n_columns; i++) {
-        json_object_set_new(row, r->columns[i].key, tess_json_number(values[i]));
-        print_value(r->out, values[i]);
+    size_t i;
+    json_t *column, *row = json_pack("{s:s}", "name", name), *list = json_array();
+    json_array_foreach (json_object_get(r->table, "columns"), i, column) {
+        json_array_append_new(list, tess_json_number(values[i]));
+        json_object_set(row, json_string_value(json_object_get(column, "key")), json_array_get(list, i));
     }
-    fputc('\n', r->out);
-    fflush(r->out);
+    TESS_TRY(print(r, "{name:-46}{*values} {:9m}{/}\n", json_pack("{s:s, s:o}", "name", name, "values", list)));
     if (json_object_set_new(r->names, name, json_true()) != 0 ||
         json_array_append_new(json_object_get(r->table, "rows"), row) != 0)
         return no_memory();

@@ -10,16 +10,6 @@
 
 typedef struct tess_bench_report tess_bench_report;
 
-typedef enum tess_bench_better { TESS_BENCH_NEITHER, TESS_BENCH_LOWER, TESS_BENCH_HIGHER } tess_bench_better;
-
-/* A column. Two runs are compared by the first column in which a row has a value, and of which a better side is
- * known. */
-typedef struct tess_bench_column {
-    const char *key;  /* "time": unique in its table, and not "name" */
-    const char *unit; /* unit: "ms", "GB/s", "%"; "": a plain number or a ratio */
-    tess_bench_better better;
-} tess_bench_column;
-
 enum { TESS_BENCH_MAX_COLUMNS = 16 };
 
 /* Creates a report. `bench` is the name of the bench ("kernels"). The tables are printed to `out` (borrowed). */
@@ -30,9 +20,11 @@ void tess_bench_report_destroy(tess_bench_report **report);
 tess_status tess_bench_report_fact(tess_bench_report *report, const char *key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Begins a table, which is printed with its first row. Borrows the texts of `columns` until the next table begins. */
-tess_status tess_bench_report_table(tess_bench_report *report, const char *title, const tess_bench_column *columns,
-                                    int n_columns);
+/* Begins a table, which is printed with its first row. The columns are described as "<time[ms], >rate[GB/s], runs":
+ * "<" where a lower value is better, ">" where a higher one is, the key, and the unit if there is one. A key is unique
+ * in its table, and not "name". Two runs are compared by the first column in which a row has a value, and of which a
+ * better side is known. */
+tess_status tess_bench_report_table(tess_bench_report *report, const char *title, const char *columns);
 
 /* Adds a row to the newest table. values[i] belongs to column i; NAN: there is no value. `name` must be unique in
  * the report, because runs are compared by it. */

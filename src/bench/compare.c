@@ -71,14 +71,10 @@ static tess_status check_report(const json_t *report, const char *bench, const c
 
 tess_status tess_bench_compare_load(const char *path, const char *bench, json_t **old)
 {
-    json_t *report;
+    json_auto_t *report = NULL;
     TESS_TRY(tess_json_load(path, MAX_REPORT_BYTES, &report));
-    tess_status status = check_report(report, bench, path);
-    if (status != TESS_OK) {
-        json_decref(report);
-        return status;
-    }
-    *old = report;
+    TESS_TRY(check_report(report, bench, path));
+    *old = TESS_GIVE(report);
     return TESS_OK;
 }
 
@@ -115,7 +111,8 @@ tess_status tess_bench_compare(const json_t *old, const json_t *new, double tole
     const char *name, *slowest = NULL;
     double least_speed = INFINITY;
     size_t t, r;
-    json_t *old_rows = rows_by_name(old), *new_rows = rows_by_name(new), *table, *row;
+    json_auto_t *old_rows = rows_by_name(old), *new_rows = rows_by_name(new);
+    json_t *table, *row;
     *result = (tess_bench_comparison){0};
     fprintf(out, "\n%-*s %12s %12s %-8s %7s\n", NAME_WIDTH, "against the older report", "old", "new", "", "speed");
     json_array_foreach (json_object_get(new, "tables"), t, table)
@@ -140,8 +137,6 @@ tess_status tess_bench_compare(const json_t *old, const json_t *new, double tole
         }
     json_object_foreach (old_rows, name, row)
         result->n_missing += json_object_get(new_rows, name) == NULL;
-    json_decref(old_rows);
-    json_decref(new_rows);
     TESS_CHECK(result->n_rows > 0, TESS_E_INVALID, "the older report and this one have no row in common");
     fprintf(out, "%d of %d rows slower by more than %g%%; the slowest is '%s' at %.2fx", result->n_slower,
             result->n_rows, tolerance * 100, slowest, least_speed);

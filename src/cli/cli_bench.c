@@ -95,40 +95,33 @@ static tess_status measure(const bench_session *s, bool *slower)
     const flag_set *set = s->set;
     const char *json = set->texts[0];
     bool json_on_stdout = json != NULL && json[0] == '\0';
-    tess_bench_options options = {0};
-    tess_bench_report *report = NULL;
+    TESS_AUTO(tess_bench_options_free) tess_bench_options options = {0};
+    TESS_AUTO(tess_bench_report_destroy) tess_bench_report *report = NULL;
     tess_bench_comparison comparison = {0};
-    tess_status status = set_options(set, &options);
-    if (status == TESS_OK)
-        status = tess_bench_report_create(s->mem, s->bench->name, s->table, &report);
-    if (status == TESS_OK)
-        status = run_one(s, &options, report);
-    if (status == TESS_OK && json != NULL && s->prints)
-        status = tess_bench_report_write(report, stdout, json_on_stdout ? NULL : json);
-    if (status == TESS_OK && s->old != NULL && s->prints)
-        status = tess_bench_compare(s->old, tess_bench_report_json(report), set->tolerance_percent / 100, s->table,
-                                    &comparison);
-    tess_bench_report_destroy(&report);
-    tess_bench_options_free(&options);
+    TESS_TRY(set_options(set, &options));
+    TESS_TRY(tess_bench_report_create(s->mem, s->bench->name, s->table, &report));
+    TESS_TRY(run_one(s, &options, report));
+    if (json != NULL && s->prints)
+        TESS_TRY(tess_bench_report_write(report, stdout, json_on_stdout ? NULL : json));
+    if (s->old != NULL && s->prints)
+        TESS_TRY(tess_bench_compare(s->old, tess_bench_report_json(report), set->tolerance_percent / 100, s->table,
+                                    &comparison));
     *slower = comparison.n_slower > 0;
-    return status;
+    return TESS_OK;
 }
 
 /* Opens the output and measures. The table goes to standard output, or to standard error if the JSON goes to
  * standard output. */
 static tess_status open_and_measure(bench_session *s, bool *slower)
 {
-    json_t *old = NULL;
+    json_auto_t *old = NULL;
     const char *json = s->set->texts[0], *compare = s->set->texts[1];
     FILE *nowhere = s->prints ? NULL : fopen("/dev/null", "we");
     s->table = nowhere != NULL ? nowhere : json != NULL && json[0] == '\0' ? stderr : stdout;
-    tess_status status = TESS_OK;
     if (compare != NULL) /* check this file before minutes are spent on measuring */
-        status = tess_bench_compare_load(compare, s->bench->name, &old);
+        TESS_TRY(tess_bench_compare_load(compare, s->bench->name, &old));
     s->old = old;
-    if (status == TESS_OK)
-        status = measure(s, slower);
-    json_decref(old);
+    tess_status status = measure(s, slower);
     if (nowhere != NULL)
         fclose(nowhere);
     return status;

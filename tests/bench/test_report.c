@@ -7,8 +7,7 @@
 #include "bench/bench_report.h"
 #include "support/test.h"
 
-static const tess_bench_column columns[] = {
-    {"share", "%", TESS_BENCH_NEITHER}, {"time", "ms", TESS_BENCH_LOWER}, {"rate", "GB/s", TESS_BENCH_HIGHER}};
+static const char columns[] = "share[%], <time[ms], >rate[GB/s]";
 
 static FILE *sink(void)
 {
@@ -32,7 +31,7 @@ static tess_bench_report *make(FILE *out, double copy_ms, double scan_rate)
     tess_bench_report *report;
     EXPECT_OK(tess_bench_report_create(test_mem(), "demo", out, &report));
     EXPECT_OK(tess_bench_report_fact(report, "cpu", "%d cores", 2));
-    EXPECT_OK(tess_bench_report_table(report, "memory", columns, 3));
+    EXPECT_OK(tess_bench_report_table(report, "memory", columns));
     EXPECT_OK(tess_bench_report_row(report, "copy", (double[]){50, copy_ms, 8}));
     EXPECT_OK(tess_bench_report_row(report, "scan", (double[]){50, NAN, scan_rate}));
     return report;
@@ -71,8 +70,8 @@ static void a_row_comes_once_and_in_a_table(void)
     tess_bench_report *report;
     EXPECT_OK(tess_bench_report_create(test_mem(), "demo", out, &report));
     EXPECT_FAILS(tess_bench_report_row(report, "copy", (double[]){1, 1, 1}), TESS_E_INTERNAL, "before any table");
-    EXPECT_OK(tess_bench_report_table(report, "empty", columns, 3));
-    EXPECT_OK(tess_bench_report_table(report, "memory", columns, 3));
+    EXPECT_OK(tess_bench_report_table(report, "empty", columns));
+    EXPECT_OK(tess_bench_report_table(report, "memory", columns));
     EXPECT_OK(tess_bench_report_row(report, "copy", (double[]){1, 1, 1}));
     EXPECT_FAILS(tess_bench_report_row(report, "copy", (double[]){1, 1, 1}), TESS_E_INTERNAL, "'copy'");
     EXPECT_INT(json_array_size(json_object_get(tess_bench_report_json(report), "tables")), 1);
@@ -123,7 +122,7 @@ static void reports_without_a_common_row_are_not_compared(void)
     tess_bench_comparison result;
     tess_bench_report *old = make(out, 1, 20), *new;
     EXPECT_OK(tess_bench_report_create(test_mem(), "demo", out, &new));
-    EXPECT_OK(tess_bench_report_table(new, "memory", columns, 3));
+    EXPECT_OK(tess_bench_report_table(new, "memory", columns));
     EXPECT_OK(tess_bench_report_row(new, "other", (double[]){1, 1, 1}));
     EXPECT_FAILS(tess_bench_compare(tess_bench_report_json(old), tess_bench_report_json(new), 0.1, out, &result),
                  TESS_E_INVALID, "no row in common");

@@ -55,6 +55,17 @@ static const json_t *find_member(const json_t *object, const char *name, size_t 
     return object;
 }
 
+/* Formats a measured value with four significant digits; integers have no decimals. */
+static void format_measure(double value, char *text, size_t size)
+{
+    const double amount = fabs(value);
+    const bool whole = amount >= 1000 || (value == floor(value) && amount >= 1);
+    if (value != 0 && amount < 0.001)
+        snprintf(text, size, "%.2e", value);
+    else
+        snprintf(text, size, "%.*f", whole ? 0 : amount >= 100 ? 1 : amount >= 10 ? 2 : 3, value);
+}
+
 static void format_number(const json_t *value, char kind, int digits, char *text, size_t size)
 {
     double number = json_number_value(value);
@@ -68,6 +79,8 @@ static void format_number(const json_t *value, char kind, int digits, char *text
         snprintf(text, size, "%.*f%%", digits < 0 ? 0 : digits, 100 * number);
     else if (kind == 'B')
         tess_format_bytes(number, text, size);
+    else if (kind == 'm')
+        format_measure(number, text, size);
     else if (kind == 'c')
         tess_format_count(number, text, size);
     else if (kind != 'g' && json_is_integer(value))

@@ -8,7 +8,8 @@
  *
  *   g f e   a number as printf prints it          +   like f, always with a sign
  *   %       a fraction as a percentage            B   bytes, such as "1.50 GiB"
- *   c       a count, such as "12.3 M"             !   nothing: the cell is only a condition
+ *   c       a count, such as "12.3 M"             m   a measured value: four digits, such as "12.34" or "1234"
+ *   !       nothing: the cell is only a condition
  *   s       "s", but nothing for the number 1
  *   ?A|B    the text A if the value is not empty, else B
  *   A|B     the text A if the value is the number 1, else B
@@ -22,7 +23,8 @@
  * list of more than 9 items to the first 8 and the last one, with "..." between them. Loops nest.
  *
  * Lines with "\t" or "\v" between their cells get columns that are as wide as their widest cell, up to an empty line.
- * Text stands at the left of its column after "\t" and at the right after "\v", which may also begin a line. */
+ * Text stands at the left of its column after "\t" and at the right after "\v", which may also begin a line. A table
+ * whose rows print as they come has cells with widths instead: one form for its head, and one for each row. */
 #ifndef TESS_BASE_REPORT_FORM_H
 #define TESS_BASE_REPORT_FORM_H
 

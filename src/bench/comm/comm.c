@@ -61,13 +61,8 @@ static void figures(const comm_bench *b, const comm_case *which, int i, const do
     memcpy(values, m + COMM_LIMIT, (COMM_MEDIANS - COMM_LIMIT) * sizeof(values[0]));
 }
 
-static const tess_bench_column columns[] = {
-    {"of memory", "%", TESS_BENCH_HIGHER}, {"private", "us", TESS_BENCH_LOWER},    {"MPI", "us", TESS_BENCH_NEITHER},
-    {"MPI/time", "", TESS_BENCH_HIGHER},   {"yielding", "us", TESS_BENCH_NEITHER}, {"yld/time", "", TESS_BENCH_HIGHER},
-    {"MPI/priv", "", TESS_BENCH_HIGHER},
-};
-
-static const comm_setting one_machine = {columns, sizeof(columns) / sizeof(columns[0]), one_round, figures};
+static const comm_setting one_machine = {
+    ">of memory[%], <private[us], MPI[us], >MPI/time, yielding[us], >yld/time, >MPI/priv", one_round, figures};
 
 /* Finds the program for MPI: next to this one, unless --mpi names another. A missing MPI is an error only if --mpi
  * is given. */
@@ -114,13 +109,12 @@ static tess_status parse_ranks(const tess_text_list *list, int *ranks, int *n)
 /* Prints the ways, the best of a kind of memory first. */
 static tess_status list_ways(tess_bench_report *report)
 {
-    static const tess_bench_column score = {"score", "", TESS_BENCH_NEITHER};
     int n;
     const comm_way *ways = tess_comm_ways(&n);
     for (int i = 0; i < n; i++)
         TESS_TRY(tess_bench_report_fact(report, ways[i].name, "%s memory, %s: %s. For: %s", ways[i].memory,
                                         ways[i].reach, ways[i].what, ways[i].operations));
-    TESS_TRY(tess_bench_report_table(report, "ways; the highest score that fits is taken", &score, 1));
+    TESS_TRY(tess_bench_report_table(report, "ways; the highest score that fits is taken", "score"));
     for (int i = 0; i < n; i++) {
         const double value = ways[i].score;
         TESS_TRY(tess_bench_report_row(report, ways[i].name, &value));

@@ -90,9 +90,7 @@ static void figures(const comm_bench *b, const comm_case *which, int i, const do
     memcpy(values, m + COMM_OTHERS, 2 * sizeof(values[0]));
 }
 
-static const tess_bench_column columns[] = {{"of copy", "%", TESS_BENCH_HIGHER}, {"by host", "us", TESS_BENCH_NEITHER}};
-
-static const comm_setting on_device = {columns, sizeof(columns) / sizeof(columns[0]), one_round, figures};
+static const comm_setting on_device = {">of copy[%], by host[us]", one_round, figures};
 
 tess_status comm_device_run(tess_mem *mem, comm_bench *b, const int *ranks, int n_ranks)
 {

@@ -33,12 +33,8 @@ static void figures(const comm_bench *b, const comm_case *which, int i, const do
     values[4] = m[COMM_PRIVATE];
 }
 
-static const tess_bench_column columns[] = {
-    {"crossing", "B", TESS_BENCH_NEITHER}, {"link", "Gbit/s", TESS_BENCH_HIGHER}, {"of link", "%", TESS_BENCH_HIGHER},
-    {"of iperf", "%", TESS_BENCH_HIGHER},  {"private", "us", TESS_BENCH_LOWER},
-};
-
-static const comm_setting in_job = {columns, sizeof(columns) / sizeof(columns[0]), one_round, figures};
+static const comm_setting in_job = {"crossing[B], >link[Gbit/s], >of link[%], >of iperf[%], <private[us]", one_round,
+                                    figures};
 
 static tess_status facts(const tess_runtime *runtime, const tess_bench_options *options, tess_bench_report *report)
 {

@@ -107,8 +107,7 @@ typedef struct comm_bench {
 } comm_bench;
 
 typedef struct comm_setting {
-    const tess_bench_column *columns; /* columns after those that every table has */
-    int n_columns;
+    const char *columns; /* columns after those that every table has */
     /* Measures our part of a round, and sets its samples from COMM_OTHERS on. */
     tess_status (*round)(comm_bench *bench, const comm_case *which, comm_result *ours);
     /* Computes the values of `columns` for size number `i` from the medians. */

@@ -100,19 +100,17 @@ static bool is_measured(const comm_bench *b, const comm_op *op)
 tess_status comm_bench_table(comm_bench *b, tess_mem *mem, const char *title)
 {
     static const tess_dtype dtypes[] = {TESS_F32, TESS_BF16};
-    tess_bench_column columns[TESS_BENCH_MAX_COLUMNS] = {
-        {"size", "B", TESS_BENCH_NEITHER}, {"count", "", TESS_BENCH_NEITHER},    {"time", "us", TESS_BENCH_LOWER},
-        {"min", "us", TESS_BENCH_LOWER},   {"algbw", "GB/s", TESS_BENCH_HIGHER}, {"busbw", "GB/s", TESS_BENCH_HIGHER}};
+    char columns[256];
     int n_ops;
     const comm_op *ops = comm_op_list(&n_ops);
-    memcpy(columns + N_COMMON, b->setting->columns, (size_t)b->setting->n_columns * sizeof(columns[0]));
-    TESS_TRY(tess_bench_report_table(b->report, title, columns, N_COMMON + b->setting->n_columns));
+    snprintf(columns, sizeof(columns), "size[B], count, <time[us], <min[us], >algbw[GB/s], >busbw[GB/s], %s",
+             b->setting->columns);
+    TESS_TRY(tess_bench_report_table(b->report, title, columns));
     TESS_TRY(TESS_NEW(mem, COMM_PLAN_SIZES, "timings", &b->samples));
-    tess_status status = TESS_OK;
+    TESS_AUTO(tess_mem_drop) void *samples = b->samples;
     for (int i = 0; i < n_ops; i++)
-        for (int d = 0; d < (ops[i].sized ? 2 : 1) && status == TESS_OK; d++)
+        for (int d = 0; d < (ops[i].sized ? 2 : 1); d++)
             if (is_measured(b, &ops[i]))
-                status = measure(b, &(comm_case){.op = &ops[i], .dtype = dtypes[d], .ranks = b->ranks});
-    tess_mem_free(mem, b->samples);
-    return status;
+                TESS_TRY(measure(b, &(comm_case){.op = &ops[i], .dtype = dtypes[d], .ranks = b->ranks}));
+    return TESS_OK;
 }

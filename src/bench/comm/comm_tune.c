@@ -92,17 +92,12 @@ static tess_status tune_operation(const tuner *t, comm_case *which)
 
 static tess_status tune_all(const tuner *t)
 {
-    static const tess_bench_column columns[N_CHOICES + 1] = {
-        {"str 64K", "us", TESS_BENCH_NEITHER},   {"str 256K", "us", TESS_BENCH_NEITHER},
-        {"str 512K", "us", TESS_BENCH_NEITHER},  {"str 1M", "us", TESS_BENCH_NEITHER},
-        {"str 4M", "us", TESS_BENCH_NEITHER},    {"lead 64K", "us", TESS_BENCH_NEITHER},
-        {"lead 256K", "us", TESS_BENCH_NEITHER}, {"lead 512K", "us", TESS_BENCH_NEITHER},
-        {"lead 1M", "us", TESS_BENCH_NEITHER},   {"lead 4M", "us", TESS_BENCH_NEITHER},
-        {"chosen", "us", TESS_BENCH_LOWER},
-    };
     int n_ops;
     const comm_op *ops = comm_op_list(&n_ops);
-    TESS_TRY(tess_bench_report_table(t->report, "way and bytes of a round", columns, N_CHOICES + 1));
+    TESS_TRY(tess_bench_report_table(
+        t->report, "way and bytes of a round",
+        "str 64K[us], str 256K[us], str 512K[us], str 1M[us], str 4M[us], lead 64K[us], lead 256K[us], "
+        "lead 512K[us], lead 1M[us], lead 4M[us], <chosen[us]"));
     for (int i = 0; i < n_ops; i++)
         if (tess_tuning_knows((int)ops[i].kind))
             TESS_TRY(tune_operation(

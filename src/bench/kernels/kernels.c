@@ -9,21 +9,6 @@ static const kernel_family *const families[] = {&kernels_attention, &kernels_dec
 
 /* ---- The loop ---- */
 
-static tess_status start_table(const kernels_bench *bench, const kernel_family *family)
-{
-    static const tess_bench_column computes[] = {{"limit", "% peak", TESS_BENCH_HIGHER},
-                                                 {"rate", "GFLOP/s", TESS_BENCH_NEITHER},
-                                                 {"time", "ms", TESS_BENCH_NEITHER},
-                                                 {"runs", "", TESS_BENCH_NEITHER}};
-    static const tess_bench_column moves[] = {{"limit", "% triad", TESS_BENCH_HIGHER},
-                                              {"rate", "GB/s", TESS_BENCH_NEITHER},
-                                              {"time", "ms", TESS_BENCH_NEITHER},
-                                              {"warm", "ms", TESS_BENCH_NEITHER},
-                                              {"runs", "", TESS_BENCH_NEITHER}};
-    return family->computes ? tess_bench_report_table(bench->report, family->title, computes, 4)
-                            : tess_bench_report_table(bench->report, family->title, moves, 5);
-}
-
 static tess_status run_subject(void *self)
 {
     kernel_operands *o = self;
@@ -59,25 +44,27 @@ static tess_status measure(const kernels_bench *bench, const kernel_family *fami
 
 static tess_status run_shape(const kernels_bench *bench, const kernel_family *family, const kernel_shape *shape)
 {
-    tess_status status = TESS_OK;
-    for (const kernel_subject *subject = shape->subjects; subject->name != NULL && status == TESS_OK; subject++) {
+    for (const kernel_subject *subject = shape->subjects; subject->name != NULL; subject++) {
         char name[128];
         kernel_operands operands = {
             .stream = bench->stream, .kernels = tess_stream_kernels(bench->stream), .shape = shape, .subject = subject};
         family->name(subject, shape, name, sizeof(name));
         if (!tess_bench_wanted(bench->options, name))
             continue;
-        status = kernels_bench_create(bench, &operands);
+        tess_status status = kernels_bench_create(bench, &operands);
         if (status == TESS_OK)
             status = measure(bench, family, &operands, name);
         kernels_bench_release(bench, operands.x, KERNEL_MAX_OPERANDS);
+        TESS_TRY(status);
     }
-    return status;
+    return TESS_OK;
 }
 
 static tess_status run_family(const kernels_bench *bench, const kernel_family *family)
 {
-    TESS_TRY(start_table(bench, family));
+    TESS_TRY(tess_bench_report_table(bench->report, family->title,
+                                     family->computes ? ">limit[% peak], rate[GFLOP/s], time[ms], runs"
+                                                      : ">limit[% triad], rate[GB/s], time[ms], warm[ms], runs"));
     for (int i = 0; i < family->n_shapes; i++)
         if (bench->options->common.quick == family->shapes[i].quick)
             TESS_TRY(run_shape(bench, family, &family->shapes[i]));

@@ -244,25 +244,20 @@ static tess_status run_layer(const kernels_bench *bench, const layer *l, directi
 
 static tess_status start_table(const kernels_bench *bench)
 {
-    tess_bench_column columns[MAX_COLUMNS] = {{"limit", "% peak", TESS_BENCH_HIGHER},
-                                              {"rate", "GFLOP/s", TESS_BENCH_NEITHER},
-                                              {"time", "ms", TESS_BENCH_NEITHER}};
-    int n = 3;
+    char columns[512];
+    size_t at = tess_text_add(columns, sizeof(columns), 0, ">limit[%% peak], rate[GFLOP/s], time[ms]");
     for (int i = 0; i < n_peers(bench); i++)
-        columns[n++] = (tess_bench_column){bench->peers->peers[i]->name, "x", TESS_BENCH_HIGHER};
-    columns[n++] = (tess_bench_column){"peer", "x best", TESS_BENCH_HIGHER};
-    columns[n++] = (tess_bench_column){"runs", "", TESS_BENCH_NEITHER};
-    return tess_bench_report_table(bench->report, "matrix products m x n x k", columns, n);
+        at = tess_text_add(columns, sizeof(columns), at, ", >%s[x]", bench->peers->peers[i]->name);
+    tess_text_add(columns, sizeof(columns), at, ", >peer[x best], runs");
+    return tess_bench_report_table(bench->report, "matrix products m x n x k", columns);
 }
 
 static tess_status add_summary(const kernels_bench *bench, const summary *sums)
 {
-    static const tess_bench_column columns[] = {{"limit", "% peak", TESS_BENCH_HIGHER},
-                                                {"peer", "x best", TESS_BENCH_HIGHER},
-                                                {"rows", "", TESS_BENCH_NEITHER}};
     if (sums[0].n + sums[1].n == 0)
         return TESS_OK;
-    TESS_TRY(tess_bench_report_table(bench->report, "geometric means, 512 tokens and more", columns, 3));
+    TESS_TRY(tess_bench_report_table(bench->report, "geometric means, 512 tokens and more",
+                                     ">limit[% peak], >peer[x best], rows"));
     for (int i = 1; i >= 0; i--) {
         const summary *s = &sums[i];
         double ratio = s->n_ratios > 0 ? exp(s->log_ratio / s->n_ratios) : NAN;

@@ -8,7 +8,6 @@
 #include "base/os/os.h"
 #include "base/text/text.h"
 #include "bench/bench.h"
-#include "bench/measuring_ranks.h"
 #include "bench/samples.h"
 #include "bench/step/step_run.h"
 
@@ -70,19 +69,15 @@ static void name_row(const tess_bench_options *options, const step_plan *plan, c
 static tess_status speed(const tess_bench_options *options, const step_plan *plan, const step_result *r,
                          tess_bench_report *report)
 {
-    static const tess_bench_column columns[] = {
-        {"time", "ms", TESS_BENCH_LOWER},       {"tokens", "1/s", TESS_BENCH_HIGHER},
-        {"rate", "TFLOP/s", TESS_BENCH_HIGHER}, {"MFU", "%", TESS_BENCH_HIGHER},
-        {"best", "ms", TESS_BENCH_LOWER},       {"first", "s", TESS_BENCH_LOWER},
-        {"memory", "MiB", TESS_BENCH_LOWER},
-    };
     char name[256];
     double bytes = 0;
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
         bytes += (double)r->peak_bytes[pool];
     double median = tess_bench_median(r->step_s, plan->n_steps), rate = (double)r->n_tokens / median;
     name_row(options, plan, r, name, sizeof(name));
-    TESS_TRY(tess_bench_report_table(report, "step: medians; first: exec to its end", columns, 7));
+    TESS_TRY(tess_bench_report_table(
+        report, "step: medians; first: exec to its end",
+        "<time[ms], >tokens[1/s], >rate[TFLOP/s], >MFU[%], <best[ms], <first[s], <memory[MiB]"));
     const double values[] = {median * 1e3,
                              rate,
                              rate * r->flops_per_token * 1e-12,
@@ -95,12 +90,9 @@ static tess_status speed(const tess_bench_options *options, const step_plan *pla
 
 static tess_status phases(const step_result *r, tess_bench_report *report)
 {
-    static const tess_bench_column columns[] = {{"time", "ms", TESS_BENCH_NEITHER},
-                                                {"share", "%", TESS_BENCH_NEITHER},
-                                                {"bytes", "GB", TESS_BENCH_NEITHER},
-                                                {"rate", "GB/s", TESS_BENCH_NEITHER}};
     const tess_step_times *t = &r->mean;
-    TESS_TRY(tess_bench_report_table(report, "phases: means; bytes of all ranks", columns, 4));
+    TESS_TRY(tess_bench_report_table(report, "phases: means; bytes of all ranks",
+                                     "time[ms], share[%], bytes[GB], rate[GB/s]"));
     for (int phase = 0; phase < TESS_PHASE_COUNT; phase++) {
         double bytes = phase == TESS_PHASE_GATHER   ? t->gathered_bytes
                        : phase == TESS_PHASE_REDUCE ? t->reduced_bytes
@@ -117,7 +109,6 @@ static tess_status phases(const step_result *r, tess_bench_report *report)
 /* Adds the communication during which ranks computed nothing, and the waits that were hidden. */
 static tess_status overlap(const step_result *r, tess_bench_report *report)
 {
-    static const tess_bench_column columns[] = {{"time", "ms", TESS_BENCH_NEITHER}, {"share", "%", TESS_BENCH_NEITHER}};
     const tess_step_times *t = &r->mean;
     double moving = t->phase_s[TESS_PHASE_GATHER] + t->phase_s[TESS_PHASE_REDUCE];
     double waiting = t->phase_s[TESS_PHASE_WAIT], hidden = t->hidden_s > 0 ? t->hidden_s : 0;
@@ -128,7 +119,7 @@ static tess_status overlap(const step_result *r, tess_bench_report *report)
     } rows[] = {{"exposed: moving data", moving},
                 {"exposed: waiting for peers", waiting},
                 {"hidden: waits that lockstep would have had", hidden}};
-    TESS_TRY(tess_bench_report_table(report, "communication", columns, 2));
+    TESS_TRY(tess_bench_report_table(report, "communication", "time[ms], share[%]"));
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         TESS_TRY(tess_bench_report_row(report, rows[i].name,
                                        (double[]){rows[i].s * 1e3, all > 0 ? 100 * rows[i].s / all : NAN}));
@@ -137,9 +128,7 @@ static tess_status overlap(const step_result *r, tess_bench_report *report)
 
 static tess_status memory(const step_result *r, tess_bench_report *report)
 {
-    static const tess_bench_column columns[] = {{"all ranks", "MiB", TESS_BENCH_NEITHER},
-                                                {"rank 0", "MiB", TESS_BENCH_NEITHER}};
-    TESS_TRY(tess_bench_report_table(report, "memory at the peak", columns, 2));
+    TESS_TRY(tess_bench_report_table(report, "memory at the peak", "all ranks[MiB], rank 0[MiB]"));
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
         char name[64];
         snprintf(name, sizeof(name), "memory of %s", tess_pool_name((tess_pool)pool));
@@ -150,19 +139,10 @@ static tess_status memory(const step_result *r, tess_bench_report *report)
     return TESS_OK;
 }
 
-static tess_status run_rank(tess_runtime *rt, const void *plan, void *result)
-{
-    return step_run(rt, plan, NULL, NULL, result);
-}
-
 static tess_status measure(const tess_bench_options *options, const step_plan *plan, tess_bench_report *report)
 {
     step_result result = {0};
-    const tess_bench_ranks ranks = {.n = plan->ranks,
-                                    .options = {.n_threads = plan->threads, .kernels = plan->kernels},
-                                    .run = run_rank,
-                                    .plan = plan};
-    TESS_TRY(tess_bench_ranks_run(&ranks, &result, sizeof(result)));
+    TESS_TRY(step_measure(plan, NULL, &result, sizeof(result)));
     TESS_TRY(facts(options, plan, &result, report));
     TESS_TRY(speed(options, plan, &result, report));
     TESS_TRY(phases(&result, report));
@@ -172,12 +152,9 @@ static tess_status measure(const tess_bench_options *options, const step_plan *p
 
 static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_bench_report *report)
 {
-    step_plan plan = {.begin_s = tess_os_now_s() - tess_os_process_age_s()};
-    tess_status status = step_plan_make(mem, options, &plan);
-    if (status == TESS_OK)
-        status = measure(options, &plan, report);
-    tess_config_free(&plan.config);
-    return status;
+    TESS_AUTO(step_plan_free) step_plan plan = {.begin_s = tess_os_now_s() - tess_os_process_age_s()};
+    TESS_TRY(step_plan_make(mem, options, &plan));
+    return measure(options, &plan, report);
 }
 
 const tess_bench tess_bench_step = {"step", "a training step of a named model: speed, phases, memory", run, NULL};

@@ -58,8 +58,7 @@ static tess_status open_tokens(tess_mem *mem, const step_plan *plan, token_sourc
         .rows = c->training.local_batch_size, .seq_len = c->training.seq_len, .vocab = plan->model.vocab_size};
     s->n_rows = c->training.global_batch_size;
     int64_t n = s->rows * s->seq_len;
-    TESS_TRY(
-        tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)(4 * n + 1), sizeof(int32_t), "tokens", (void **)&s->ids));
+    TESS_TRY(TESS_NEW(mem, (size_t)(4 * n + 1), "tokens", &s->ids));
     s->pos = s->ids + n;
     s->targets = s->pos + n;
     s->cu_seqlens = s->targets + n;
@@ -204,4 +203,33 @@ tess_status step_plan_make(tess_mem *mem, const tess_bench_options *options, ste
     c->parallelism.pipeline_parallel_degree = options->step.pp;
     TESS_TRY(check_plan(plan));
     return tess_config_check_step(c, plan->ranks);
+}
+
+void step_plan_free(step_plan *plan)
+{
+    tess_config_free(&plan->config);
+}
+
+static tess_status run_rank(tess_runtime *rt, const void *plan, void *result)
+{
+    return step_run(rt, plan, NULL, NULL, result);
+}
+
+tess_status step_measure(const step_plan *plan,
+                         tess_status (*run)(tess_runtime *runtime, const void *plan, void *result), void *result,
+                         size_t size)
+{
+    const tess_bench_ranks ranks = {.n = plan->ranks,
+                                    .options = {.n_threads = plan->threads, .kernels = plan->kernels},
+                                    .run = run != NULL ? run : run_rank,
+                                    .plan = plan};
+    return tess_bench_ranks_run(&ranks, result, size);
+}
+
+double step_peak_bytes(const step_result *result)
+{
+    double bytes = 0;
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        bytes += (double)result->peak_bytes[pool];
+    return bytes;
 }

@@ -31,13 +31,22 @@ typedef struct step_result {
     int64_t peak_bytes[TESS_POOL_COUNT], rank0_bytes[TESS_POOL_COUNT];
 } step_result;
 
-/* Makes the plan that the options of `tessera bench step` describe. Free its `config` with tess_config_free, also
- * after a failure. TESS_E_INVALID: the message names the option. */
+/* Makes the plan that the options of `tessera bench step` describe. Free it with step_plan_free, also after a failure.
+ * TESS_E_INVALID: the message names the option. */
 tess_status step_plan_make(tess_mem *mem, const tess_bench_options *options, step_plan *plan);
+void step_plan_free(step_plan *plan);
 
 /* Runs the steps on the ranks of a job. `look` (may be NULL) is called with the engine after the last step.
  * Collective. */
 typedef void (*step_look)(const tess_engine *engine, void *self);
 tess_status step_run(tess_runtime *runtime, const step_plan *plan, step_look look, void *self, step_result *result);
+
+/* Starts the plan's ranks. Each calls `run`, which gets the plan; NULL: step_run. Writes `size` bytes of the result of
+ * rank 0. */
+tess_status step_measure(const step_plan *plan,
+                         tess_status (*run)(tess_runtime *runtime, const void *plan, void *result), void *result,
+                         size_t size);
+/* Returns the sum over all pools of the peaks of all ranks together. */
+double step_peak_bytes(const step_result *result);
 
 #endif
