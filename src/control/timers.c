@@ -197,17 +197,24 @@ tess_status tess_timers_check(const tess_timers *timers)
     return TESS_OK;
 }
 
-tess_status tess_timers_print(const tess_timers *timers, tess_buffer *out)
+static const tess_form_part form[] = {
+    {.text = "timer                      seconds  from                         what happens then\n"},
+    {.list = "timers", .text = "{timer:-24} {seconds:9g}  {from:-28} {does}\n"},
+    {.text = "\nthis one must be         shorter than             because\n"},
+    {.list = "order", .text = "{shorter:-24} {longer:-24} {why}\n"},
+    {NULL, NULL}};
+
+tess_status tess_timers_put(const tess_timers *timers, tess_form_style style, tess_buffer *out)
 {
     char name[NAME];
-    TESS_TRY(tess_buffer_printf(out, "%-24s %9s  %-28s %s\n", "timer", "seconds", "from", "what happens then"));
-    for (int i = 0; i < timers->n; i++) {
-        const tess_timer *t = &timers->rows[i];
-        TESS_TRY(tess_buffer_printf(out, "%-24s %9g  %-28s %s\n", full_name(t, name), t->seconds, t->from, t->does));
-    }
-    TESS_TRY(tess_buffer_printf(out, "\n%-24s %-24s %s\n", "this one must be", "shorter than", "because"));
-    for (int i = 0; i < RULES; i++)
-        if (find(timers, rules[i].shorter, 0) != NULL && find(timers, rules[i].longer, 0) != NULL)
-            TESS_TRY(tess_buffer_printf(out, "%-24s %-24s %s\n", rules[i].shorter, rules[i].longer, rules[i].why));
-    return TESS_OK;
+    json_t *rows = json_array(), *order = json_array();
+    for (const tess_timer *t = timers->rows; t < timers->rows + timers->n; t++)
+        json_array_append_new(rows, json_pack("{s:s, s:f, s:s, s:s}", "timer", full_name(t, name), "seconds",
+                                              t->seconds, "from", t->from, "does", t->does));
+    for (const rule *r = rules; r < rules + RULES; r++)
+        if (find(timers, r->shorter, 0) != NULL && find(timers, r->longer, 0) != NULL)
+            json_array_append_new(
+                order, json_pack("{s:s, s:s, s:s}", "shorter", r->shorter, "longer", r->longer, "why", r->why));
+    return tess_form_put(json_pack("{s:i, s:o, s:o}", "version", 1, "timers", rows, "order", order), form, style,
+                         JSON_INDENT(2), out);
 }

@@ -7,7 +7,7 @@
 #ifndef TESS_CONTROL_TIMERS_H
 #define TESS_CONTROL_TIMERS_H
 
-#include "base/text/text.h"
+#include "base/report/form.h"
 #include "job/patience.h"
 #include "config/config.h"
 
@@ -32,8 +32,9 @@ void tess_timers_make(const tess_config *config, double grace_s, tess_timers *ti
  * the reason. */
 tess_status tess_timers_check(const tess_timers *timers);
 
-/* Prints two tables for people: the timers, and the order that they must have. */
-tess_status tess_timers_print(const tess_timers *timers, tess_buffer *out);
+/* Appends two tables in a style: the timers, and the order that they must have. JSON: {"version": 1, "timers":
+ * [{"timer", "seconds", "from", "does"}], "order": [{"shorter", "longer", "why"}]}. */
+tess_status tess_timers_put(const tess_timers *timers, tess_form_style style, tess_buffer *out);
 
 /* Returns the value of health.heartbeat_s or health.stall_s, or its default, in seconds; 0: never. Thread-safe. */
 double tess_timers_silence(const tess_config *config, watchdog_kind kind);

@@ -52,7 +52,7 @@ static void every_timer_of_a_job_is_in_the_table(void)
     tess_buffer text = {.mem = test_mem()};
     make("elastic: {min_ranks: 1}\n");
     EXPECT(timers.n <= TESS_TIMERS);
-    EXPECT_OK(tess_timers_print(&timers, &text));
+    EXPECT_OK(tess_timers_put(&timers, TESS_FORM_TEXT, &text));
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         EXPECT_CONTAINS(text.data, rows[i]);
     tess_buffer_free(&text);
