@@ -54,8 +54,8 @@ static tess_status cut_layers(tess_mem *mem, const pipeline_flags *flags, pipeli
     const size_t stages = (size_t)c->schedule.ranks * (size_t)c->schedule.chunks, layers = (size_t)flags->layers;
     const double all = (double)flags->layers + flags->embedding + flags->head;
     double *costs;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, stages + 1, sizeof(int), "stages", (void **)&c->first));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, stages, sizeof(double), "stages", (void **)&c->shares));
+    TESS_TRY(TESS_NEW(mem, stages + 1, "stages", &c->first));
+    TESS_TRY(TESS_NEW(mem, stages, "stages", &c->shares));
     TESS_TRY(TESS_NEW(mem, layers, "layers", &costs));
     for (size_t l = 0; l < layers; l++)
         costs[l] = 1;

@@ -99,16 +99,12 @@ static bool is_single(const generate_texts *t)
 static tess_status decode(const generate_texts *t, int64_t number, tess_buffer *text, size_t *begin)
 {
     const tess_ids *prompt = &t->prompts[number / t->n_each], *ids = &t->texts[number].ids;
-    tess_buffer before = {.mem = t->mem};
-    tess_status status = tess_decode(t->tokenizer, prompt->data, prompt->size, true, &before);
-    if (status == TESS_OK)
-        status = tess_decode(t->tokenizer, ids->data, ids->size, true, text);
+    TESS_AUTO(tess_buffer_free) tess_buffer before = {.mem = t->mem};
+    TESS_TRY(tess_decode(t->tokenizer, prompt->data, prompt->size, true, &before));
+    TESS_TRY(tess_decode(t->tokenizer, ids->data, ids->size, true, text));
     *begin = 0;
-    while (status == TESS_OK && *begin < before.size && *begin < text->size &&
-           before.data[*begin] == text->data[*begin])
+    while (*begin < before.size && *begin < text->size && before.data[*begin] == text->data[*begin])
         ++*begin;
-    tess_buffer_free(&before);
-    TESS_TRY(status);
     for (int i = 0; t->stops[i] != NULL; i++) {
         const char *found = memmem(text->data + *begin, text->size - *begin, t->stops[i], strlen(t->stops[i]));
         if (found != NULL)
@@ -127,21 +123,20 @@ static size_t longest_stop(const generate_texts *t)
 
 static tess_status show_new_text(generate_texts *t, bool last)
 {
-    tess_buffer text = {.mem = t->mem};
+    TESS_AUTO(tess_buffer_free) tess_buffer text = {.mem = t->mem};
     size_t begin;
-    tess_status status = decode(t, 0, &text, &begin);
+    TESS_TRY(decode(t, 0, &text, &begin));
     size_t end = text.size, stop = longest_stop(t);
-    if (status == TESS_OK && !last)
+    if (!last)
         end = cli_whole_text(text.data, end); /* the text may end inside a stop string, too */
     if (!last && stop > 0)
         end = end - begin > stop - 1 ? end - (stop - 1) : begin;
-    if (status == TESS_OK && end > t->shown) {
+    if (end > t->shown) {
         fwrite(text.data + t->shown, 1, end - t->shown, stdout);
         fflush(stdout);
         t->shown = end;
     }
-    tess_buffer_free(&text);
-    return status;
+    return TESS_OK;
 }
 
 static tess_status print_text(const generate_texts *t, int64_t number)
@@ -165,21 +160,18 @@ static tess_status json_line(const generate_texts *t, int64_t number, const char
     const float *logprobs = (const float *)(const void *)g->logprobs.data;
     size_t n = g->logprobs.size / sizeof(float), first = g->ids.size - n;
     char digits[40];
-    json_t *string = json_stringn(text, size);
-    char *quoted = string != NULL ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
-    json_decref(string);
+    json_auto_t *string = json_stringn(text, size);
+    TESS_AUTO(tess_malloc_drop) char *quoted = string != NULL ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
     TESS_CHECK(quoted != NULL, TESS_E_NOMEM, "no memory for a text of %zu bytes", size);
-    tess_status status = tess_buffer_printf(line, "{\"prompt\": %lld, \"index\": %lld, \"text\": %s, \"ids\": [",
-                                            (long long)(number / t->n_each), (long long)(number % t->n_each), quoted);
-    free(quoted);
-    for (size_t i = 0; i < n && status == TESS_OK; i++)
-        status = tess_buffer_printf(line, "%s%d", i > 0 ? ", " : "", g->ids.data[first + i]);
-    if (status == TESS_OK)
-        status = tess_buffer_printf(line, "], \"logprobs\": [");
-    for (size_t i = 0; i < n && status == TESS_OK; i++)
-        status =
-            tess_buffer_printf(line, "%s%s", i > 0 ? ", " : "", tess_format_float(logprobs[i], digits, sizeof(digits)));
-    return status == TESS_OK ? tess_buffer_printf(line, "], \"finish\": \"%s\"}\n", ends[g->finish]) : status;
+    TESS_TRY(tess_buffer_printf(line, "{\"prompt\": %lld, \"index\": %lld, \"text\": %s, \"ids\": [",
+                                (long long)(number / t->n_each), (long long)(number % t->n_each), quoted));
+    for (size_t i = 0; i < n; i++)
+        TESS_TRY(tess_buffer_printf(line, "%s%d", i > 0 ? ", " : "", g->ids.data[first + i]));
+    TESS_TRY(tess_buffer_printf(line, "], \"logprobs\": ["));
+    for (size_t i = 0; i < n; i++)
+        TESS_TRY(tess_buffer_printf(line, "%s%s", i > 0 ? ", " : "",
+                                    tess_format_float(logprobs[i], digits, sizeof(digits))));
+    return tess_buffer_printf(line, "], \"finish\": \"%s\"}\n", ends[g->finish]);
 }
 
 static tess_status print_json(const generate_texts *t, int64_t number)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/os/os.h"
-#include "base/text/text.h"
+#include "base/text/json.h"
 #include "device/cuda/cuda_report.h"
 #include "device/kernels.h"
 #include "engine/model/model_file.h"
@@ -23,30 +23,46 @@ typedef struct info_request {
     bool is_counted; /* the number of ranks was given */
 } info_request;
 
-static void print_facts(const tess_cuda_fact *facts, int n)
+static const tess_form_part form[] = {
+    {.text = "[{machine:!}tessera {tessera}\n]"},
+    {.list = "machine", .text = "{name}: \t{text}\n"},
+    {.list = "sections",
+     .text = "\n{name}: {help}\n{*options}  {setting:-34} {help}[ ({choices})]"
+             "[{changed:!} {[}default [{default}|empty]{]}]\n{/}"},
+    {.text = "[{model:!}\n{model.path}: {model.family}, {model.parameters:c} parameters in {model.tensors} tensors\n"
+             "  hidden {model.hidden}, feed-forward {model.feed_forward}, {model.layers} layers, {model.heads} heads "
+             "({model.kv_heads} key/value) of {model.head_size}, vocabulary {model.vocabulary}"
+             "[{model.tied:!} (tied head)], {model.positions} positions\n"
+             "  weights {model.weight_bytes:B} in bfloat16; training state (master, gradient, two moments) "
+             "{model.state_bytes:B} over all ranks\n"
+             "{*model.units}  unit {name}\n{*tensors}    {name:-56} {shape:-18} {count:12}\n{/}{/}]"
+             "[{no_memory:!}\nmemory: not of 1 rank (-n RANKS): {no_memory}\n]"},
+    {.text = tess_memory_form},
+    {NULL, NULL}};
+
+static void add_fact(json_t *machine, const char *name, const char *text)
 {
-    for (int i = 0; i < n; i++)
-        printf("%s:%*s%s\n", facts[i].name, (int)(8 - strlen(facts[i].name)), "", facts[i].text);
+    json_array_append_new(machine, json_pack("{s:s, s:o}", "name", name, "text", tess_json_text(text)));
 }
 
-/* Reports a missing driver or GPU without failing: the CPU can compute. */
-static void print_gpus(void)
+/* Adds what this machine has. A missing driver or GPU is no failure: the CPU can compute. */
+static tess_status describe_machine(json_t *report)
 {
-    tess_cuda_fact software[TESS_CUDA_SOFTWARE] = {0}, hardware[TESS_CUDA_GPUS + 2] = {0};
-    print_facts(hardware, tess_cuda_hardware(hardware));
-    tess_cuda_software(software);
-    print_facts(software, TESS_CUDA_SOFTWARE);
-}
-
-static tess_status print_machine(void)
-{
-    char features[512];
+    char features[512], text[640];
     const tess_kernels *kernels;
+    tess_cuda_fact software[TESS_CUDA_SOFTWARE] = {0}, hardware[TESS_CUDA_GPUS + 2] = {0};
     TESS_TRY(tess_kernels_select(NULL, &kernels));
-    printf("tessera %s\n", TESS_VERSION);
-    printf("cpu:     %d cores; %s\n", tess_os_cores(), tess_cpu_features(features, sizeof(features)));
-    printf("kernels: %s (TESSERA_CPU=ref|avx2|avx512|avx512_bf16|amx overrides)\n", kernels->name);
-    print_gpus();
+    json_t *machine = json_array();
+    snprintf(text, sizeof(text), "%d cores; %s", tess_os_cores(), tess_cpu_features(features, sizeof(features)));
+    add_fact(machine, "cpu", text);
+    snprintf(text, sizeof(text), "%s (TESSERA_CPU=ref|avx2|avx512|avx512_bf16|amx overrides)", kernels->name);
+    add_fact(machine, "kernels", text);
+    const int n = tess_cuda_hardware(hardware);
+    tess_cuda_software(software);
+    for (int i = 0; i < n + TESS_CUDA_SOFTWARE; i++)
+        add_fact(machine, (i < n ? &hardware[i] : &software[i - n])->name,
+                 (i < n ? &hardware[i] : &software[i - n])->text);
+    json_object_update_new(report, json_pack("{s:s, s:o}", "tessera", TESS_VERSION, "machine", machine));
     return TESS_OK;
 }
 
@@ -69,90 +85,97 @@ static int count_options(char *const *parts, int n)
     return n_found;
 }
 
-/* Prints the options that the request asks for, with their values, and the default where it differs. */
-static tess_status print_options(const tess_config *config, const info_request *r)
+static tess_status describe_option(const tess_option *row, const void *values, json_t *options)
+{
+    char value[2048], setting[2560];
+    TESS_TRY(tess_options_format(row, values, value, sizeof(value)));
+    snprintf(setting, sizeof(setting), "%s=%s", strchr(row->key, '.') + 1, value);
+    json_array_append_new(options, json_pack("{s:s, s:o, s:o, s:s, s:s*, s:s, s:b}", "key", row->key, "value",
+                                             tess_json_text(value), "setting", tess_json_text(setting), "help",
+                                             row->help, "choices", row->choices, "default", row->fallback, "changed",
+                                             !tess_options_is_default(row, values)));
+    return TESS_OK;
+}
+
+/* Adds the options that the request asks for, with their values, and whether they differ from the default. */
+static tess_status describe_options(const tess_config *config, const info_request *r, json_t *report)
 {
     int n_tables;
     const tess_option_table *tables = tess_config_tables(&n_tables);
+    json_t *sections = json_array();
+    json_object_set_new(report, "sections", sections);
     for (int t = 0; t < n_tables; t++) {
         const tess_option_section *section = tables[t].section;
-        const void *values = tess_options_section(&tables[t], config);
-        for (int i = 0, n_shown = 0; i < section->n_rows; i++) {
-            const tess_option *row = &section->rows[i];
-            char value[2048], setting[2560];
-            if (!has_part(row->key, r->filters, r->n_filters))
-                continue;
-            if (n_shown++ == 0)
-                printf("\n%s: %s\n", section->name, section->help);
-            TESS_TRY(tess_options_format(row, values, value, sizeof(value)));
-            snprintf(setting, sizeof(setting), "%s=%s", strchr(row->key, '.') + 1, value);
-            printf("  %-34s %s", setting, row->help);
-            if (row->choices != NULL)
-                printf(" (%s)", row->choices);
-            if (!tess_options_is_default(row, values))
-                printf(" [default %s]", row->fallback[0] != '\0' ? row->fallback : "empty");
-            putchar('\n');
-        }
+        json_t *options = json_array();
+        json_auto_t *item =
+            json_pack("{s:s, s:s, s:o}", "name", section->name, "help", section->help, "options", options);
+        for (int i = 0; i < section->n_rows; i++)
+            if (has_part(section->rows[i].key, r->filters, r->n_filters))
+                TESS_TRY(describe_option(&section->rows[i], tess_options_section(&tables[t], config), options));
+        if (json_array_size(options) > 0)
+            json_array_append(sections, item);
     }
     return TESS_OK;
 }
 
-/* Prints the model described by the config.json at `path`. `folder`: where its weights are; "": nowhere. `config`:
- * the run that trains it; NULL: none. */
-static tess_status print_model(tess_mem *mem, const char *path, const char *folder, const tess_config *run)
+static json_t *describe_units(const tess_model *model)
 {
-    tess_model_config config;
-    tess_model *model;
-    char text[128];
-    TESS_TRY(tess_model_config_load(path, &config));
-    tess_untie_head(folder, NULL, &config);
-    if (run != NULL)
-        tess_config_untie_head(run, NULL, &config);
-    TESS_TRY(tess_model_create(mem, &config, &model));
-    int64_t total = tess_model_count(model);
-    printf("\n%s: %s, %s parameters in %d tensors\n", path, tess_family_name(config.family),
-           tess_format_count((double)total, text, sizeof(text)), tess_model_n_params(model));
-    printf(
-        "  hidden %lld, feed-forward %lld, %lld layers, %lld heads (%lld key/value) of %lld, vocabulary %lld%s, %lld "
-        "positions\n",
-        (long long)config.hidden_size, (long long)config.intermediate_size, (long long)config.n_layers,
-        (long long)config.n_heads, (long long)config.n_kv_heads, (long long)config.head_size,
-        (long long)config.vocab_size, config.tied ? " (tied head)" : "", (long long)config.max_position);
-    char size16[32], size32[32];
-    printf("  weights %s in bfloat16; training state (master, gradient, two moments) %s over all ranks\n",
-           tess_format_bytes(2.0 * (double)total, size16, sizeof(size16)),
-           tess_format_bytes(16.0 * (double)total, size32, sizeof(size32)));
+    json_t *units = json_array();
+    char shape[128];
     for (int unit = 0; unit < tess_model_n_units(model); unit++) {
         int first, n;
+        json_t *tensors = json_array();
         tess_model_unit_params(model, unit, &first, &n);
-        printf("  unit %s\n", tess_model_unit_name(model, unit));
         for (int i = first; i < first + n; i++) {
             const tess_param *param = tess_model_param(model, i);
-            printf("    %-56s %-18s %12lld\n", param->name, tess_shape_format(&param->shape, text, sizeof(text)),
-                   (long long)tess_shape_count(&param->shape));
+            json_array_append_new(tensors, json_pack("{s:s, s:s, s:I}", "name", param->name, "shape",
+                                                     tess_shape_format(&param->shape, shape, sizeof(shape)), "count",
+                                                     (json_int_t)tess_shape_count(&param->shape)));
         }
+        json_array_append_new(units,
+                              json_pack("{s:s, s:o}", "name", tess_model_unit_name(model, unit), "tensors", tensors));
     }
-    tess_model_destroy(&model);
+    return units;
+}
+
+/* Adds the model described by the config.json at `path`. `folder`: where its weights are; "": nowhere. `run`: the
+ * configuration of the run that trains it; NULL: none. */
+static tess_status describe_model(tess_mem *mem, const char *path, const char *folder, const tess_config *run,
+                                  json_t *report)
+{
+    tess_model_config c;
+    TESS_AUTO(tess_model_destroy) tess_model *model = NULL;
+    TESS_TRY(tess_model_config_load(path, &c));
+    tess_untie_head(folder, NULL, &c);
+    if (run != NULL)
+        tess_config_untie_head(run, NULL, &c);
+    TESS_TRY(tess_model_create(mem, &c, &model));
+    const double total = (double)tess_model_count(model);
+    json_object_set_new(report, "model",
+                        json_pack("{s:o, s:s, s:f, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:f, s:f, s:o}",
+                                  "path", tess_json_text(path), "family", tess_family_name(c.family), "parameters",
+                                  total, "tensors", tess_model_n_params(model), "hidden", (json_int_t)c.hidden_size,
+                                  "feed_forward", (json_int_t)c.intermediate_size, "layers", (json_int_t)c.n_layers,
+                                  "heads", (json_int_t)c.n_heads, "kv_heads", (json_int_t)c.n_kv_heads, "head_size",
+                                  (json_int_t)c.head_size, "vocabulary", (json_int_t)c.vocab_size, "tied", c.tied,
+                                  "positions", (json_int_t)c.max_position, "weight_bytes", 2 * total, "state_bytes",
+                                  16 * total, "units", describe_units(model)));
     return TESS_OK;
 }
 
-/* Prints the memory table. If the number of ranks was not given, options that need several ranks are not an error
+/* Adds the memory table. If the number of ranks was not given, options that need several ranks are not an error
  * here. */
-static tess_status print_memory(tess_mem *mem, tess_config *config, const info_request *r)
+static tess_status describe_memory(tess_mem *mem, tess_config *config, const info_request *r, json_t *report)
 {
-    tess_buffer text = {.mem = mem};
     const tess_task_kind *kind = tess_rl_is_meant(config) ? &tess_rl_task_kind : &tess_text_task_kind;
     tess_status status = tess_config_check_step(config, r->ranks.n);
     if (status == TESS_OK && kind->has_own_batches) /* data files of a text task may be added later */
         status = kind->check(config);
     if (status == TESS_OK)
-        status = tess_memory_table(mem, kind->predict_memory, config, r->ranks.n, &text);
-    if (status == TESS_OK)
-        printf("%s", (const char *)text.data);
-    tess_buffer_free(&text);
+        status = tess_memory_describe(mem, kind->predict_memory, config, r->ranks.n, report);
     if (status != TESS_E_INVALID || r->is_counted)
         return status;
-    printf("\nmemory: not of 1 rank (-n RANKS): %s\n", tess_error_message());
+    json_object_set_new(report, "no_memory", tess_json_text(tess_error_message()));
     tess_error_clear();
     return TESS_OK;
 }
@@ -167,21 +190,21 @@ static tess_status load_config(tess_mem *mem, const info_request *r, tess_config
     return tess_config_load_over(mem, tess_rl_task_kind.defaults, r->target, r->overrides, r->n_overrides, config);
 }
 
-static tess_status print_config(tess_mem *mem, tess_config *config, const info_request *r)
+static tess_status describe_config(tess_mem *mem, tess_config *config, const info_request *r, json_t *report)
 {
     char path[1024];
-    TESS_TRY(print_options(config, r));
+    TESS_TRY(describe_options(config, r, report));
     if (r->n_filters > 0)
         return TESS_OK;
     if (config->model.config[0] == '\0' && config->model.path[0] == '\0')
         return TESS_OK;
     TESS_TRY(tess_config_model_file(config, path, sizeof(path)));
-    TESS_TRY(print_model(mem, path, "", config));
-    return r->target != NULL || r->n_overrides > 0 ? print_memory(mem, config, r) : TESS_OK;
+    TESS_TRY(describe_model(mem, path, "", config, report));
+    return r->target != NULL || r->n_overrides > 0 ? describe_memory(mem, config, r, report) : TESS_OK;
 }
 
-/* Prints the machine, unless there are filters, and then what the request names. */
-static tess_status print_about(tess_mem *mem, const info_request *r)
+/* Adds the machine, unless there are filters, and then what the request names. */
+static tess_status describe(tess_mem *mem, const info_request *r, json_t *report)
 {
     TESS_AUTO(tess_config_free) tess_config config = {0};
     char path[1024];
@@ -195,15 +218,15 @@ static tess_status print_about(tess_mem *mem, const info_request *r)
         TESS_CHECK(count_options(&r->filters[i], 1) > 0, TESS_E_INVALID, "no option has '%.60s' in its key",
                    r->filters[i]);
     if (r->n_filters == 0)
-        TESS_TRY(print_machine());
+        TESS_TRY(describe_machine(report));
     if (folder) {
         TESS_TRY(tess_model_folder_file(r->target, "config.json", path, sizeof(path)));
-        return print_model(mem, path, r->target, NULL);
+        return describe_model(mem, path, r->target, NULL, report);
     }
     if (json)
-        return print_model(mem, r->target, "", NULL);
+        return describe_model(mem, r->target, "", NULL, report);
     TESS_TRY(load_config(mem, r, &config));
-    return print_config(mem, &config, r);
+    return describe_config(mem, &config, r, report);
 }
 
 /* Sorts the words into target, overrides and filters. The first word is no target if there is no such file, but an
@@ -231,12 +254,21 @@ static int run(tess_mem *mem, int argc, char **argv)
 {
     const char *n_ranks = NULL;
     info_request r = {0};
+    tess_form_style style = TESS_FORM_TEXT;
     const cli_flag flags[] = {
-        {"-n", "RANKS", "processes on this machine: whose memory is predicted (1)", .text = &n_ranks}};
-    sort_words(argv + 1, cli_parse(argc, argv, &cli_info, flags, 1), &r);
+        {"-n", "RANKS", "processes on this machine: whose memory is predicted (1)", .text = &n_ranks},
+        CLI_STYLES(&style)};
+    sort_words(argv + 1, cli_parse(argc, argv, &cli_info, flags, sizeof(flags) / sizeof(flags[0])), &r);
     r.is_counted = n_ranks != NULL;
+    json_auto_t *report = json_pack("{s:i}", "version", 1);
     tess_status status = cli_count_ranks(n_ranks, &r.ranks);
-    return cli_end(status == TESS_OK ? print_about(mem, &r) : status);
+    if (status == TESS_OK)
+        status = describe(mem, &r, report);
+    if (status == TESS_OK || style == TESS_FORM_TEXT) { /* people also see what stands before an error */
+        tess_status printed = cli_report(mem, json_incref(report), form, style, JSON_INDENT(2));
+        status = status == TESS_OK ? printed : status;
+    }
+    return cli_end(status);
 }
 
 const cli_command cli_info = {

@@ -27,24 +27,22 @@ static tess_status read_hosts(tess_mem *mem, const char *list, const char *file,
 
 static tess_status print_line(tess_mem *mem, const tess_launch_line *line)
 {
-    tess_buffer text = {.mem = mem};
-    tess_status status = tess_launch_words_quote(line->words, line->n, &text);
-    if (status == TESS_OK)
-        status = tess_buffer_append(&text, "\n", 1);
-    return cli_print_text(status, &text);
+    TESS_AUTO(tess_buffer_free) tess_buffer text = {.mem = mem};
+    TESS_TRY(tess_launch_words_quote(line->words, line->n, &text));
+    printf("%s\n", text.data);
+    return TESS_OK;
 }
 
 /* Prints the mpirun line that starts `argv` (dry), or runs it. *code: its exit code. */
 static tess_status run_line(tess_mem *mem, tess_mpirun_job *job, char **argv, bool dry, int *code)
 {
-    tess_launch_line *line = NULL;
+    TESS_AUTO(tess_mem_drop) tess_launch_line *line = NULL;
     tess_launch_line_end end = {.exit_code = TESS_EXIT_OK};
     TESS_TRY(TESS_NEW(mem, 1, "the mpirun line", &line));
-    tess_status status = tess_mpirun_job_line(&job->hosts, &job->mpi, argv, line);
-    if (status == TESS_OK)
-        status =
-            dry ? print_line(mem, line) : tess_mpirun_job_run(job, line, &(tess_launch_watch){.mpi = job->mpi}, &end);
-    tess_mem_free(mem, line);
+    TESS_TRY(tess_mpirun_job_line(&job->hosts, &job->mpi, argv, line));
+    if (dry)
+        return print_line(mem, line);
+    tess_status status = tess_mpirun_job_run(job, line, &(tess_launch_watch){.mpi = job->mpi}, &end);
     *code = end.exit_code;
     return status;
 }

@@ -20,11 +20,9 @@ static tess_status read_input(tess_mem *mem, const char *path, tess_buffer *text
     char chunk[65536];
     text->mem = mem;
     if (path != NULL && strcmp(path, "-") != 0) {
-        tess_mapping mapping;
+        TESS_AUTO(tess_os_unmap) tess_mapping mapping = {0};
         TESS_TRY(tess_os_map(path, &mapping));
-        tess_status status = tess_buffer_append(text, mapping.data, mapping.size);
-        tess_os_unmap(&mapping);
-        return status;
+        return tess_buffer_append(text, mapping.data, mapping.size);
     }
     for (size_t n; (n = fread(chunk, 1, sizeof(chunk), stdin)) > 0;)
         TESS_TRY(tess_buffer_append(text, chunk, n));

@@ -9,44 +9,71 @@
 #include "plan/dry_rank.h"
 #include "engine/model/model_file.h"
 
+#define ROWS(list) "{*" list "}  {rank:-10}{*gib} {:11.3f}{/} {sum:11.3f}[ {disk:11.3f}][   {stages}]\n{/}"
+
+const char tess_memory_form[] =
+    "[{memory:!}\nmemory of {memory.n_ranks} rank{memory.n_ranks:s} at the peak, in GiB, sharding {memory.sharding}\n"
+    "  rank      {*memory.pools} {:11}{/}         sum[{memory.disk:!}        disk]\n" ROWS(
+        "memory.ranks") "[{memory.devices:!}\nof the memory of devices, without work space of kernels"
+                        "[{memory.copied:!}; above, params and optimizer are the host's copies]\n" ROWS(
+                            "memory.devices") "]"
+                                              "\n  params       weights in float32, a rank's share\n"
+                                              "  grads        sums of gradients in float32, of what trains\n"
+                                              "  optimizer    state of {memory.optimizer}, of what trains\n"
+                                              "  activations  of {memory.tokens} tokens ({memory.rows} rows of "
+                                              "{memory.seq_len}), and {memory.work:B} of work space "
+                                              "for kernels\n"
+                                              "  comm         gathered weights and windows of gradients; what ranks "
+                                              "share counts for the first of them\n"
+                                              "  units        {memory.units} of {memory.blocks} blocks, the largest "
+                                              "{memory.largest_unit:B} when gathered\n"
+                                              "[{memory.disk_of_first:!}  disk         in offload.folder "
+                                              "(docs/howto/offload.md): no memory, but for a window in comm "
+                                              "(offload.resident)\n]"
+                                              "  misc         [{memory.saves_beside:!}the copy that a save writes from "
+                                              "(checkpoint.async)|nothing]; texts, tokenizer "
+                                              "and buffers come on top: some tens of MiB\n"
+                                              "[{memory.room:!}  {memory.needed:B} in all; "
+                                              "[{memory.room.by_group:!}the control group of this process|this host] "
+                                              "has "
+                                              "{memory.room.left:B} left[{memory.room.too_little:!}: TOO LITTLE]\n]"
+                                              "[{memory.volume:!}\nvolume of a step of rank 0, in MiB from other "
+                                              "ranks\n"
+                                              "  axis                     operation                   number         "
+                                              "MiB\n"
+                                              "{*memory.volume}  {axis:-24} {operation:-24} {number:9} "
+                                              "{mib:11.3f}\n{/}]]";
+
 /* The pools that have a column. */
 static const tess_pool columns[] = {TESS_POOL_PARAMS, TESS_POOL_GRADS,    TESS_POOL_OPTIMIZER, TESS_POOL_ACTIVATIONS,
                                     TESS_POOL_COMM,   TESS_POOL_KV_CACHE, TESS_POOL_MISC};
 enum { N_COLUMNS = sizeof(columns) / sizeof(columns[0]) };
 
-static double sum_of(const tess_memory_of_rank *r)
+static double sum_of(const double pools[TESS_POOL_COUNT])
 {
     double sum = 0;
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
-        sum += r->pool[pool];
+        sum += pools[pool];
     return sum;
 }
 
-static double disk_of(const tess_memory_of_rank *r)
+static void add_row(json_t *rows, const char *name, const tess_memory_of_rank *r)
 {
-    double sum = 0;
-    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
-        sum += r->disk[pool];
-    return sum;
-}
-
-static tess_status add_row(tess_buffer *text, const char *name, const tess_memory_of_rank *r)
-{
-    TESS_TRY(tess_buffer_printf(text, "  %-10s", name));
+    json_t *gib = json_array();
     for (int i = 0; i < N_COLUMNS; i++)
-        TESS_TRY(tess_buffer_printf(text, " %11.3f", r->pool[columns[i]] / 0x1p30));
-    TESS_TRY(tess_buffer_printf(text, " %11.3f", sum_of(r) / 0x1p30));
-    if (disk_of(r) > 0)
-        TESS_TRY(tess_buffer_printf(text, " %11.3f", disk_of(r) / 0x1p30));
-    return tess_buffer_printf(text, "%s%s\n", r->stages[0] != '\0' ? "   " : "", r->stages);
+        json_array_append_new(gib, json_real(r->pool[columns[i]] / 0x1p30));
+    json_array_append_new(rows,
+                          json_pack("{s:s, s:o, s:f, s:f, s:s}", "rank", name, "gib", gib, "sum",
+                                    sum_of(r->pool) / 0x1p30, "disk", sum_of(r->disk) / 0x1p30, "stages", r->stages));
 }
 
-/* Adds the rows of the table, of the host's memory or of the device's. Consecutive ranks with equal memory share a
+/* Returns the rows of the table, of the host's memory or of the device's. Consecutive ranks with equal memory share a
  * row. */
-static tess_status add_rows(tess_buffer *text, const tess_memory_of_rank *ranks, int n, bool of_device)
+static json_t *describe_ranks(const tess_memory_of_rank *ranks, int n, bool of_device)
 {
     const size_t begin = of_device ? offsetof(tess_memory_of_rank, device) : 0;
     const size_t bytes = of_device ? sizeof(ranks->device) : sizeof(*ranks);
+    json_t *rows = json_array();
     for (int first = 0, end; first < n; first = end) {
         char name[32];
         tess_memory_of_rank row = ranks[first];
@@ -59,116 +86,91 @@ static tess_status add_rows(tess_buffer *text, const tess_memory_of_rank *ranks,
         if (of_device)
             memcpy(row.pool, ranks[first].device, sizeof(row.pool));
         snprintf(name, sizeof(name), end - first > 1 ? "%d-%d" : "%d", first, end - 1);
-        TESS_TRY(add_row(text, name, &row));
+        add_row(rows, name, &row);
     }
+    return rows;
+}
+
+static tess_status describe_plan(const tess_memory_plan *plan, const tess_memory_of_rank *r, json_t *memory)
+{
+    char optimizer[32];
+    int n_tables;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    const json_int_t rows = tess_config_pass_rows(plan->config), seq_len = plan->config->training.seq_len;
+    TESS_TRY(tess_options_format_key(tables, n_tables, plan->config, "optimizer.name", optimizer, sizeof(optimizer)));
+    json_object_update_new(memory,
+                           json_pack("{s:s, s:s, s:I, s:I, s:I, s:f, s:I, s:I, s:f, s:f, s:b}", "sharding",
+                                     tess_strategy_name((tess_strategy)plan->config->parallelism.shard_strategy),
+                                     "optimizer", optimizer, "tokens", rows * seq_len, "rows", rows, "seq_len", seq_len,
+                                     "work", r->work, "units", (json_int_t)r->n_units, "blocks",
+                                     (json_int_t)r->n_blocks, "largest_unit", (double)r->largest_unit, "disk_of_first",
+                                     sum_of(r->disk), "saves_beside", plan->saves_beside));
     return TESS_OK;
 }
 
-static tess_status explain_units(tess_buffer *text, const tess_memory_of_rank *r)
+static void describe_room(double needed, json_t *memory)
 {
-    char bytes[32];
-    TESS_TRY(tess_buffer_printf(text, "  units        %lld of %lld blocks, the largest %s when gathered",
-                                (long long)r->n_units, (long long)r->n_blocks,
-                                tess_format_bytes((double)r->largest_unit, bytes, sizeof(bytes))));
-    return tess_buffer_printf(text, "\n");
-}
-
-static tess_status explain(tess_buffer *text, const tess_memory_plan *plan, const tess_memory_of_rank *r)
-{
-    char bytes[32], optimizer[32];
-    int n_tables;
-    const tess_option_table *tables = tess_config_tables(&n_tables);
-    TESS_TRY(tess_options_format_key(tables, n_tables, plan->config, "optimizer.name", optimizer, sizeof(optimizer)));
-    TESS_TRY(
-        tess_buffer_printf(text,
-                           "\n  params       weights in float32, a rank's share\n"
-                           "  grads        sums of gradients in float32, of what trains\n"
-                           "  optimizer    state of %s, of what trains\n"
-                           "  activations  of %lld tokens (%lld rows of %lld), and %s of work space for kernels\n"
-                           "  comm         gathered weights and windows of gradients; what ranks share counts for the "
-                           "first of them\n",
-                           optimizer, (long long)(tess_config_pass_rows(plan->config) * plan->config->training.seq_len),
-                           (long long)tess_config_pass_rows(plan->config), (long long)plan->config->training.seq_len,
-                           tess_format_bytes(r->work, bytes, sizeof(bytes))));
-    TESS_TRY(explain_units(text, r));
-    if (disk_of(r) > 0)
-        TESS_TRY(tess_buffer_printf(text,
-                                    "  disk         in offload.folder (docs/howto/offload.md): no memory, but for a "
-                                    "window in comm (offload.resident)\n"));
-    return tess_buffer_printf(text, "  misc         %s; texts, tokenizer and buffers come on top: some tens of MiB\n",
-                              plan->saves_beside ? "the copy that a save writes from (checkpoint.async)" : "nothing");
-}
-
-/* Adds the rows of devices. */
-static tess_status add_devices(tess_buffer *text, const tess_memory_of_rank *ranks, int n)
-{
-    if (tess_memory_of_device(&ranks[0]) == 0)
-        return TESS_OK;
-    TESS_TRY(tess_buffer_printf(
-        text, "\nof the memory of devices, without work space of kernels%s\n",
-        ranks[0].device[TESS_POOL_PARAMS] > 0 ? "; above, params and optimizer are the host's copies" : ""));
-    return add_rows(text, ranks, n, true);
-}
-
-static tess_status add_table(tess_buffer *text, const tess_memory_plan *plan, const tess_memory_of_rank *ranks, int n)
-{
-    char needed[32], room[32];
     bool by_group;
     uint64_t available = tess_memory_available(&by_group);
+    json_object_set_new(memory, "needed", json_real(needed));
+    if (available != UINT64_MAX)
+        json_object_set_new(memory, "room",
+                            json_pack("{s:f, s:b, s:b}", "left", (double)available, "by_group", by_group, "too_little",
+                                      needed > (double)available));
+}
+
+static tess_status describe_all(const tess_memory_plan *plan, const tess_memory_of_rank *ranks, int n, json_t *memory)
+{
     tess_memory_of_rank all = {.work = 0};
+    json_t *rows = describe_ranks(ranks, n, false), *pools = json_array();
     for (int rank = 0; rank < n; rank++)
         for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
             all.pool[pool] += ranks[rank].pool[pool];
             all.disk[pool] += ranks[rank].disk[pool];
         }
-    TESS_TRY(tess_buffer_printf(text, "\nmemory of %d rank%s at the peak, in GiB, sharding %s\n  %-10s", n,
-                                n > 1 ? "s" : "",
-                                tess_strategy_name((tess_strategy)plan->config->parallelism.shard_strategy), "rank"));
-    for (int i = 0; i < N_COLUMNS; i++)
-        TESS_TRY(tess_buffer_printf(text, " %11s", tess_pool_name(columns[i])));
-    TESS_TRY(tess_buffer_printf(text, " %11s", "sum"));
-    TESS_TRY(tess_buffer_printf(text, disk_of(&all) > 0 ? "        disk\n" : "\n"));
-    TESS_TRY(add_rows(text, ranks, n, false));
     if (n > 1)
-        TESS_TRY(add_row(text, "all", &all));
-    TESS_TRY(add_devices(text, ranks, n));
-    TESS_TRY(explain(text, plan, &ranks[0]));
-    if (available == UINT64_MAX)
-        return TESS_OK;
-    return tess_buffer_printf(text, "  %s in all; %s has %s left%s\n",
-                              tess_format_bytes(sum_of(&all), needed, sizeof(needed)),
-                              by_group ? "the control group of this process" : "this host",
-                              tess_format_bytes((double)available, room, sizeof(room)),
-                              sum_of(&all) > (double)available ? ": TOO LITTLE" : "");
+        add_row(rows, "all", &all);
+    for (int i = 0; i < N_COLUMNS; i++)
+        json_array_append_new(pools, json_string(tess_pool_name(columns[i])));
+    json_object_update_new(memory, json_pack("{s:i, s:o, s:o, s:f}", "n_ranks", n, "pools", pools, "ranks", rows,
+                                             "disk", sum_of(all.disk)));
+    if (tess_memory_of_device(&ranks[0]) > 0)
+        json_object_update_new(memory, json_pack("{s:o, s:b}", "devices", describe_ranks(ranks, n, true), "copied",
+                                                 ranks[0].device[TESS_POOL_PARAMS] > 0));
+    describe_room(sum_of(all.pool), memory);
+    return describe_plan(plan, &ranks[0], memory);
 }
 
 /* ---- The volume ---- */
-/* Adds what a step of rank 0 brings from other ranks: a row for each team and operation. */
-static tess_status add_volume(tess_buffer *text, const tess_dry_report *dry)
+static void add_volume(json_t *rows, const char *axis, const char *operation, json_t *number, double bytes)
 {
-    double sum = dry->exchanged_bytes;
-    TESS_TRY(tess_buffer_printf(text, "\nvolume of a step of rank 0, in MiB from other ranks\n  %-24s %-24s %9s %11s\n",
-                                "axis", "operation", "number", "MiB"));
-    for (int i = 0; i < dry->volume.n_rows; i++) {
-        const tess_volume_row *row = &dry->volume.rows[i];
-        sum += (double)row->bytes;
-        if (row->bytes > 0)
-            TESS_TRY(tess_buffer_printf(text, "  %-24s %-24s %9lld %11.3f\n", row->team, tess_trace_op_name(row->kind),
-                                        (long long)row->n, (double)row->bytes / 0x1p20));
-    }
-    if (dry->exchanged_bytes > 0)
-        TESS_TRY(tess_buffer_printf(text, "  %-24s %-24s %9s %11.3f\n", "tp", "exchanges of layers", "",
-                                    dry->exchanged_bytes / 0x1p20));
-    return tess_buffer_printf(text, "  %-24s %-24s %9s %11.3f\n", "all", "", "", sum / 0x1p20);
+    json_array_append_new(rows, json_pack("{s:s, s:s, s:o, s:f}", "axis", axis, "operation", operation, "number",
+                                          number, "mib", bytes / 0x1p20));
 }
 
-static tess_status predict_volume(const tess_memory_plan *plan, const tess_model_config *sizes, tess_buffer *text)
+/* Adds what a step of rank 0 brings from other ranks: a row for each team and operation. */
+static tess_status predict_volume(const tess_memory_plan *plan, const tess_model_config *sizes, json_t *memory)
 {
     tess_dry_report dry;
     tess_memory_plan whole = *plan;
     whole.moves = true;
     TESS_TRY(tess_dry_rank(&whole, sizes, 0, &dry));
-    return dry.volume.n_rows > 0 ? add_volume(text, &dry) : TESS_OK;
+    if (dry.volume.n_rows == 0)
+        return TESS_OK;
+    double sum = dry.exchanged_bytes;
+    json_t *rows = json_array();
+    for (int i = 0; i < dry.volume.n_rows; i++) {
+        const tess_volume_row *row = &dry.volume.rows[i];
+        sum += (double)row->bytes;
+        if (row->bytes > 0)
+            add_volume(rows, row->team, tess_trace_op_name(row->kind), json_integer((json_int_t)row->n),
+                       (double)row->bytes);
+    }
+    if (dry.exchanged_bytes > 0)
+        add_volume(rows, "tp", "exchanges of layers", json_string(""), dry.exchanged_bytes);
+    add_volume(rows, "all", "", json_string(""), sum);
+    json_object_set_new(memory, "volume", rows);
+    return TESS_OK;
 }
 
 /* ---- All ---- */
@@ -179,27 +181,27 @@ static tess_status predict_ranks(tess_mem *mem, tess_memory_rank_fn predict, con
     *plan = tess_memory_plan_of(config, tess_config_trainers(config, n));
     plan->saves_beside = config->checkpoint.enable && config->checkpoint.async;
     int n_trainers = tess_config_trainers(config, n);
-    tess_status status = TESS_OK;
-    for (int rank = 0; status == TESS_OK && rank < n_trainers; rank++)
-        status = predict(mem, sizes, plan, rank, &ranks[rank]);
-    for (int rank = n_trainers; status == TESS_OK && rank < n; rank++)
-        status = tess_memory_of_drawing(sizes, config, 0, &ranks[rank]);
-    return status;
+    for (int rank = 0; rank < n_trainers; rank++)
+        TESS_TRY(predict(mem, sizes, plan, rank, &ranks[rank]));
+    for (int rank = n_trainers; rank < n; rank++)
+        TESS_TRY(tess_memory_of_drawing(sizes, config, 0, &ranks[rank]));
+    return TESS_OK;
 }
 
-tess_status tess_memory_table(tess_mem *mem, tess_memory_rank_fn predict, const tess_config *config, int n_ranks,
-                              tess_buffer *text)
+tess_status tess_memory_describe(tess_mem *mem, tess_memory_rank_fn predict, const tess_config *config, int n_ranks,
+                                 json_t *report)
 {
     tess_model_config sizes;
     tess_memory_plan plan;
     TESS_AUTO(tess_mem_drop) tess_memory_of_rank *ranks = NULL;
+    json_auto_t *memory = json_object();
     TESS_TRY(tess_config_load_model(config, NULL, &sizes));
     TESS_TRY(tess_config_check_trainable(mem, config, &sizes));
-    int n = n_ranks;
-    TESS_TRY(TESS_NEW(mem, n, "memory of ranks", &ranks));
-    TESS_TRY(predict_ranks(mem, predict, config, &sizes, n, ranks, &plan));
-    TESS_TRY(add_table(text, &plan, ranks, n));
-    if (tess_config_trainers(config, n) > 1)
-        TESS_TRY(predict_volume(&plan, &sizes, text));
+    TESS_TRY(TESS_NEW(mem, n_ranks, "memory of ranks", &ranks));
+    TESS_TRY(predict_ranks(mem, predict, config, &sizes, n_ranks, ranks, &plan));
+    TESS_TRY(describe_all(&plan, ranks, n_ranks, memory));
+    if (tess_config_trainers(config, n_ranks) > 1)
+        TESS_TRY(predict_volume(&plan, &sizes, memory));
+    json_object_set(report, "memory", memory);
     return TESS_OK;
 }

@@ -1,15 +1,17 @@
-/* Prints the memory that a run will take as a table: a row for each rank, a column for each pool. */
+/* Describes the memory that a run will take as a table: a row for each rank, a column for each pool. */
 #ifndef TESS_PLAN_MEMORY_TABLE_H
 #define TESS_PLAN_MEMORY_TABLE_H
 
-#include "base/text/text.h"
+#include "base/report/form.h"
 #include "plan/memory_need.h"
 
-/* Appends the table of `n_ranks` ranks on one host, and a line for each pool that explains its content. `predict`
- * predicts all memory of a rank that trains. `config` is checked as for training; its model's file is read and
- * checked here.
+/* The text of the member "memory" of a report: the table, and a line for each pool that explains its content. */
+extern const char tess_memory_form[];
+
+/* Adds the memory of `n_ranks` ranks on one host to a report, as its member "memory". `predict` predicts all memory of
+ * a rank that trains. `config` is checked as for training; its model's file is read and checked here.
  * TESS_E_INVALID: the same errors as in tessera train */
-tess_status tess_memory_table(tess_mem *mem, tess_memory_rank_fn predict, const tess_config *config, int n_ranks,
-                              tess_buffer *text);
+tess_status tess_memory_describe(tess_mem *mem, tess_memory_rank_fn predict, const tess_config *config, int n_ranks,
+                                 json_t *report);
 
 #endif

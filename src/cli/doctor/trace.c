@@ -48,13 +48,15 @@ static int code_of(const tess_diagnosis *diagnosis)
 
 static tess_status report_on(tess_mem *mem, const tess_history *history, const trace_options *options, int *code)
 {
-    tess_report report;
+    TESS_AUTO(tess_report_free) tess_report report = {.history = history};
     tess_buffer out = {.mem = mem};
+    if (options->perfetto != NULL)
+        TESS_TRY(tess_perfetto_write(history, options->perfetto));
+    if (options->flight_recorder != NULL)
+        TESS_TRY(write_dumps(history, options->flight_recorder));
     TESS_TRY(tess_report_make(history, tess_history_patience(history), &report));
-    tess_status status = cli_print_text(format_report(&report, options, &out), &out);
     *code = code_of(&report.diagnosis);
-    tess_report_free(&report);
-    return status;
+    return cli_print_text(format_report(&report, options, &out), &out);
 }
 
 /* A Python process that is not one of our ranks belongs to a job of another framework. */
@@ -92,10 +94,6 @@ static int run(tess_mem *mem, int argc, char **argv)
                           argv[1]);
     if (status != TESS_OK && tess_python_is(argv[1]))
         return cli_end(report_python(mem, argv[1]));
-    if (status == TESS_OK && options.perfetto != NULL)
-        status = tess_perfetto_write(history, options.perfetto);
-    if (status == TESS_OK && options.flight_recorder != NULL)
-        status = write_dumps(history, options.flight_recorder);
     if (status == TESS_OK)
         status = report_on(mem, history, &options, &code);
     tess_history_destroy(&history);

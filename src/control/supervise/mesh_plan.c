@@ -55,13 +55,13 @@ static tess_status order_ranks(tess_mesh_plan *plan, const char *inside)
     if (inside == NULL)
         return TESS_OK;
     TESS_TRY_CTX(tess_mesh_layout_axis(l, inside, &axis), "--inside");
-    TESS_TRY(tess_mem_alloc_array(plan->mem, TESS_POOL_MISC, (size_t)l->size, sizeof(int), "mesh", (void **)&by_place));
+    TESS_TRY(TESS_NEW(plan->mem, l->size, "mesh", &by_place));
     tess_status status = tess_mesh_layout_inside(l, axis, by_place);
     l->ranks = by_place; /* the plan owns it, also after a failure */
     TESS_TRY_CTX(status, "--inside");
     if (l->hosts == NULL)
         return TESS_OK;
-    TESS_TRY(tess_mem_alloc_array(plan->mem, TESS_POOL_MISC, (size_t)l->size, sizeof(int), "mesh", (void **)&by_place));
+    TESS_TRY(TESS_NEW(plan->mem, l->size, "mesh", &by_place));
     for (int place = 0; place < l->size; place++)
         by_place[place] = l->hosts[l->ranks[place]];
     tess_mem_free(plan->mem, l->hosts);
