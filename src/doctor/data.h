@@ -75,7 +75,8 @@ TESS_DOCTOR_VARIABLES(X)
 extern const unsigned char tess_data_families[], tess_data_conflicts[];
 extern const size_t tess_data_families_size, tess_data_conflicts_size;
 
-/* The table of what programs do, log/errors/phases.yaml; it ends with NUL. */
-extern const unsigned char tess_data_phases[];
+/* Tables of what programs do, log/errors/phases.yaml, and of the checks of a host, probe/checks.yaml. They end with
+ * NUL. */
+extern const unsigned char tess_data_phases[], tess_data_checks[];
 
 #endif

@@ -18,10 +18,10 @@ typedef struct screen {
 static int list_checks(void)
 {
     for (int group = 0; group < TESS_PROBE_GROUPS; group++) {
-        const tess_probe_check *check;
+        tess_probe_check check;
         printf("%s\n", tess_probe_group_name((tess_probe_group)group));
-        for (int i = 0; (check = tess_preflight_check_at((tess_probe_group)group, i)) != NULL; i++)
-            printf("  %-16s %s (%s)\n", check->name, check->looks_at, check->threshold);
+        for (int i = 0; tess_probe_check_at((tess_probe_group)group, i, &check); i++)
+            printf("  %-16s %s (%s)\n", check.name, check.looks_at, check.threshold);
     }
     return TESS_EXIT_OK;
 }
@@ -47,8 +47,6 @@ static int show(void *self, const tess_probe_report *report)
     bool terminal = ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col >= 60;
     tess_probe_report shown = *report;
     shown.seconds = tess_os_now_s() - s->begin_s;
-    shown.config_checks = tess_preflight_config_checks;
-    shown.n_config_checks = tess_preflight_n_config_checks;
     cli_status_clear();
     tess_buffer text = {.mem = s->mem};
     tess_status status = TESS_OK;

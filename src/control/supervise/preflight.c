@@ -17,39 +17,23 @@ enum { MOST_NAMES = 96 };
 
 /* ---- Names of checks ---- */
 
-const tess_probe_check *tess_preflight_check_at(tess_probe_group group, int i)
-{
-    if (group != TESS_PROBE_CONFIG)
-        return tess_probe_check_at(group, i);
-    return i < tess_preflight_n_config_checks ? &tess_preflight_config_checks[i] : NULL;
-}
-
-static bool wants_group(const tess_preflight *p, int group)
-{
-    const tess_probe_check *check;
-    for (int i = 0; (check = tess_preflight_check_at((tess_probe_group)group, i)) != NULL; i++)
-        if (tess_probe_wanted(p->only, check->name))
-            return true;
-    return false;
-}
-
 tess_status tess_preflight_check_names(const char *only)
 {
+    tess_probe_check checks[MOST_NAMES];
     const char *names[MOST_NAMES];
     int n_names = 0;
-    const tess_probe_check *check;
     for (int group = 0; group < TESS_PROBE_GROUPS; group++)
-        for (int i = 0; (check = tess_preflight_check_at((tess_probe_group)group, i)) != NULL; i++)
-            if (n_names < MOST_NAMES)
-                names[n_names++] = check->name;
+        for (int i = 0; n_names < MOST_NAMES && tess_probe_check_at((tess_probe_group)group, i, &checks[n_names]);
+             i++) {
+            names[n_names] = checks[n_names].name;
+            n_names++;
+        }
     for (const char *at = only; at != NULL; at = strchr(at, ',')) {
         char name[64], hint[TESS_HINT_BYTES];
-        bool known = false;
+        tess_probe_check check;
         at += *at == ',';
         snprintf(name, sizeof(name), "%.*s", (int)strcspn(at, ","), at);
-        for (int i = 0; i < n_names; i++)
-            known = known || strcmp(names[i], name) == 0;
-        TESS_CHECK(known, TESS_E_INVALID, "--only: no check '%s'%s", name,
+        TESS_CHECK(tess_probe_check_find(name, &check), TESS_E_INVALID, "--only: no check '%s'%s", name,
                    tess_options_hint("", name, names, n_names, "; --list names them", hint));
     }
     return TESS_OK;
@@ -108,7 +92,7 @@ static int run_alone(tess_preflight *p, int n_ranks)
     check_here(p, p->plan.n_ranks, &here);
     tess_status status = tess_os_share("preflight", sizeof(tess_probe_findings), &shared);
     tess_probe_findings *of_ranks = status == TESS_OK ? shared : &private;
-    if (wants_group(p, TESS_PROBE_RANKS)) {
+    if (tess_probe_wants_group(p->only, TESS_PROBE_RANKS)) {
         p->doing(p->plan.n_ranks);
         run_children(p, of_ranks);
     }
@@ -169,7 +153,7 @@ static tess_status check_as_rank(tess_preflight *p, tess_runtime *runtime, int *
     tess_preflight_plan(&p->config, world, &p->plan);
     if (first)
         check_here(p, world, &here);
-    if (wants_group(p, TESS_PROBE_RANKS))
+    if (tess_probe_wants_group(p->only, TESS_PROBE_RANKS))
         TESS_TRY(tess_probe_ranks(runtime, &p->plan, &of_ranks));
     return gather_and_report(p, runtime, &here, &of_ranks, code);
 }

@@ -18,10 +18,6 @@ typedef struct tess_preflight {
     void *self;
 } tess_preflight;
 
-/* Returns check `i` of a group, or NULL after the last one: the checks of doctor/probe, and those of a
- * configuration. */
-const tess_probe_check *tess_preflight_check_at(tess_probe_group group, int i);
-
 /* TESS_E_INVALID: --only names no check; the message may suggest one. */
 tess_status tess_preflight_check_names(const char *only);
 

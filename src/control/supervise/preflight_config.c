@@ -19,18 +19,7 @@ enum { NOTE_BYTES = 1024 };
 /* Bytes per parameter in a checkpoint: master weight and two moments in float32. */
 enum { CHECKPOINT_BYTES = 12 };
 
-const tess_probe_check tess_preflight_config_checks[N_CHECKS] = {
-    [CONFIG] = {"config", "the configuration: every value, and the arithmetic of ranks and batches", "fail when bad",
-                "what the message says; `tessera info CONFIG.yaml` lists every value"},
-    [MODEL] = {"model", "the model's sizes, and its weights where it starts from some", "fail when bad",
-               "model.config names a config.json, model.path a folder with it and weights of any format"},
-    [DATA] = {"data-files", "files of data, validation and tokenizer", "fail when one cannot be read or is empty",
-              "correct the path (it is relative to where the job starts), or copy the file to this host"},
-    [CHECKPOINT] = {"checkpoint", "what the job would go on from",
-                    "fail when the newest is damaged; warn with checkpoint.on_damage=previous",
-                    "remove the damaged folder, or copy it again from where it is whole"},
-};
-const int tess_preflight_n_config_checks = N_CHECKS;
+static const char *const names[N_CHECKS] = {"config", "model", "data-files", "checkpoint"};
 
 /* ---- Reading ---- */
 
@@ -45,26 +34,25 @@ static tess_status count_params(tess_mem *mem, const tess_config *config, double
     return TESS_OK;
 }
 
-/* Returns the bytes of memory that the n_local ranks of this host will use; 0: not known. */
+/* Predicts the bytes of memory that the n_local ranks of this host will use. */
+static tess_status predict(const tess_preflight_config *read, int world, int n_local, tess_memory_need *need)
+{
+    TESS_AUTO(tess_config_free) tess_config checked = {0};
+    TESS_AUTO(tess_mem_destroy) tess_mem *mem = NULL;
+    tess_model_config sizes;
+    TESS_TRY(tess_config_copy(&read->config, &checked));
+    TESS_TRY(tess_config_check_step(&checked, world));
+    TESS_TRY(tess_config_load_model(&checked, NULL, &sizes));
+    TESS_TRY(tess_mem_create(&mem));
+    const tess_memory_plan plan = tess_memory_plan_of(&checked, n_local);
+    return tess_memory_predict(mem, &sizes, &plan, need);
+}
+
+/* Returns those bytes; 0: not known. */
 static double predict_memory(const tess_preflight_config *read, int world, int n_local)
 {
-    tess_config checked;
-    tess_mem *mem = NULL;
-    tess_model_config sizes;
     tess_memory_need need = {.host = 0};
-    tess_status status = tess_config_copy(&read->config, &checked);
-    if (status == TESS_OK)
-        status = tess_config_check_step(&checked, world);
-    if (status == TESS_OK)
-        status = tess_config_load_model(&checked, NULL, &sizes);
-    if (status == TESS_OK)
-        status = tess_mem_create(&mem);
-    if (status == TESS_OK) {
-        const tess_memory_plan plan = tess_memory_plan_of(&checked, n_local);
-        status = tess_memory_predict(mem, &sizes, &plan, &need);
-    }
-    tess_mem_destroy(&mem);
-    tess_config_free(&checked);
+    tess_status status = predict(read, world, n_local, &need);
     tess_error_clear(); /* a check of the configuration or of the model reports the error */
     return status == TESS_OK ? need.host : 0;
 }
@@ -112,19 +100,18 @@ typedef struct config_check {
 
 static void add_failure(const config_check *l, int check, const char *message)
 {
-    tess_probe_add(l->findings, TESS_PROBE_CONFIG, tess_preflight_config_checks[check].name, TESS_PROBE_FAIL, "%s",
-                   message);
+    tess_probe_add(l->findings, TESS_PROBE_CONFIG, names[check], TESS_PROBE_FAIL, "%s", message);
     tess_error_clear();
 }
 
 #define ADD(l, check, diagnosis, ...) \
-    tess_probe_add((l)->findings, TESS_PROBE_CONFIG, tess_preflight_config_checks[check].name, diagnosis, __VA_ARGS__)
+    tess_probe_add((l)->findings, TESS_PROBE_CONFIG, names[check], diagnosis, __VA_ARGS__)
 
 /* Checks that there are enough layers for the stages, and that their schedule fits n_local micro-batches. ends: the
  * layers of each stage; "" without a pipeline. */
 static tess_status check_stages(const tess_config *checked, int n_local, char *ends, size_t size)
 {
-    tess_mem *mem = NULL;
+    TESS_AUTO(tess_mem_destroy) tess_mem *mem = NULL;
     tess_model_config sizes;
     tess_stage_plan plan = {0};
     char layers[TESS_STAGE_LAYERS];
@@ -133,19 +120,15 @@ static tess_status check_stages(const tess_config *checked, int n_local, char *e
     if (checked->parallelism.pipeline_parallel_degree == 1)
         return TESS_OK;
     TESS_TRY(tess_mem_create(&mem));
-    tess_status status = tess_config_load_model(checked, NULL, &sizes);
-    bool known = status == TESS_OK; /* otherwise the check of the model reports the error */
-    if (known)
-        status = tess_stage_plan_create(mem, checked, &sizes, 0, &plan);
-    for (int g = 0; status == TESS_OK && g < plan.shape.ranks * plan.shape.chunks && at + 32 < size; g++)
+    if (tess_config_load_model(checked, NULL, &sizes) != TESS_OK)
+        return TESS_OK; /* the check of the model reports the error */
+    TESS_TRY(tess_stage_plan_create(mem, checked, &sizes, 0, &plan));
+    for (int g = 0; g < plan.shape.ranks * plan.shape.chunks && at + 32 < size; g++)
         at = tess_text_add(ends, size, at, "%s%s", g > 0 ? ", " : "; stages of layers ",
                            tess_stage_layers(&plan, g, layers));
-    if (status == TESS_OK && known) {
-        status = tess_stage_check_order(mem, &plan, n_local);
-        tess_stage_plan_free(mem, &plan);
-    }
-    tess_mem_destroy(&mem);
-    return known ? status : TESS_OK;
+    tess_status status = tess_stage_check_order(mem, &plan, n_local);
+    tess_stage_plan_free(mem, &plan);
+    return status;
 }
 
 /* Checks the batch. `checked` has passed tess_config_check. Ranks of one stage share a step's micro-batches; ranks
@@ -174,19 +157,14 @@ static void add_batch(const config_check *l, const tess_config *checked)
 
 static void check_config(const config_check *l)
 {
-    tess_config checked;
-    if (l->read->loaded != TESS_OK) {
+    TESS_AUTO(tess_config_free) tess_config checked = {0};
+    if (l->read->loaded != TESS_OK)
         add_failure(l, CONFIG, l->read->error);
-        return;
-    }
-    tess_status status = tess_config_copy(&l->read->config, &checked);
-    if (status == TESS_OK)
-        status = tess_config_check(&checked, l->world);
-    if (status == TESS_OK)
-        add_batch(l, &checked);
-    else
+    else if (tess_config_copy(&l->read->config, &checked) != TESS_OK ||
+             tess_config_check(&checked, l->world) != TESS_OK)
         add_failure(l, CONFIG, tess_error_message());
-    tess_config_free(&checked);
+    else
+        add_batch(l, &checked);
 }
 
 static void check_model(const config_check *l)
@@ -316,6 +294,6 @@ void tess_preflight_look(const tess_preflight_config *read, int world, const cha
     if (!is_given(read))
         return;
     for (int i = 0; i < N_CHECKS; i++)
-        if (tess_probe_wanted(only, tess_preflight_config_checks[i].name) && (i == CONFIG || read->loaded == TESS_OK))
+        if (tess_probe_wanted(only, names[i]) && (i == CONFIG || read->loaded == TESS_OK))
             checks[i](&l);
 }

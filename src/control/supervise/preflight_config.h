@@ -5,9 +5,6 @@
 #include "doctor/probe/probe.h"
 #include "config/config.h"
 
-extern const tess_probe_check tess_preflight_config_checks[];
-extern const int tess_preflight_n_config_checks;
-
 typedef struct tess_preflight_config {
     const char *path; /* path of the file; NULL: no file */
     char *const *overrides;

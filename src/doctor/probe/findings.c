@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "doctor/data.h"
 #include "doctor/probe/probe_impl.h"
 #include "doctor/table/clean.h"
 
@@ -67,4 +68,48 @@ const char *tess_probe_group_name(tess_probe_group group)
         [TESS_PROBE_CONFIG] = "config",
     };
     return names[group];
+}
+
+/* ---- Checks ---- */
+/* Reads the next row of checks.yaml. `at`: where the row before it ends; NULL: the first one. Returns where it ends, or
+ * NULL after the last one. */
+static const char *next_check(const char *at, char group[8], tess_probe_check *check)
+{
+    for (at = at != NULL ? at : (const char *)tess_data_checks; *at != '\0';) {
+        int n = sscanf(at, "- [%7[a-z], %23[^,], \"%127[^\"]\", \"%127[^\"]\", \"%127[^\"]\"]", group, check->name,
+                       check->looks_at, check->threshold, check->fix);
+        at += strcspn(at, "\n");
+        at += *at == '\n';
+        if (n == 5)
+            return at;
+    }
+    return NULL;
+}
+
+bool tess_probe_check_at(tess_probe_group group, int i, tess_probe_check *check)
+{
+    char name[8];
+    for (const char *at = NULL; (at = next_check(at, name, check)) != NULL;)
+        if (strcmp(name, tess_probe_group_name(group)) == 0 && i-- == 0)
+            return true;
+    return false;
+}
+
+bool tess_probe_check_find(const char *name, tess_probe_check *check)
+{
+    char group[8];
+    for (const char *at = NULL; (at = next_check(at, group, check)) != NULL;)
+        if (strcmp(check->name, name) == 0)
+            return true;
+    *check = (tess_probe_check){.fix = ""};
+    return false;
+}
+
+bool tess_probe_wants_group(const char *only, tess_probe_group group)
+{
+    tess_probe_check check;
+    for (int i = 0; tess_probe_check_at(group, i, &check); i++)
+        if (tess_probe_wanted(only, check.name))
+            return true;
+    return false;
 }

@@ -47,15 +47,6 @@ static int version_of(const char *library, const char *function)
     return version; /* the library stays loaded, because CUDA's library does not unload cleanly */
 }
 
-static bool wants_any(const char *only)
-{
-    const tess_probe_check *check;
-    for (int i = 0; (check = probe_gpu_check_at(i)) != NULL; i++)
-        if (tess_probe_wanted(only, check->name))
-            return true;
-    return false;
-}
-
 void probe_gpu_summarize(const probe_gpu *gpus, int n, tess_probe_gpu_health *health)
 {
     *health = (tess_probe_gpu_health){
@@ -92,7 +83,7 @@ void probe_gpu_look(const char *only, tess_probe_findings *findings)
 {
     char text[OUTPUT_BYTES];
     probe_gpus gpus = {0};
-    if (!wants_any(only))
+    if (!tess_probe_wants_group(only, TESS_PROBE_GPU))
         return;
     tess_status status = ask_fields(text);
     gpus.n = status == TESS_OK ? probe_gpu_parse(text, gpus.gpu, PROBE_GPUS) : 0;

@@ -174,46 +174,25 @@ static void judge_plugin(const probe_gpus *g, tess_probe_finding *finding)
 }
 
 static const struct {
-    tess_probe_check check;
+    const char *name;
     void (*judge)(const probe_gpus *gpus, tess_probe_finding *finding);
-} rows[] = {
-    {{"gpu", "NVIDIA's GPUs, by nvidia-smi", "warn when they differ, or nvidia-smi fails",
-      "nvidia-smi says more; dmesg | grep -i xid; reload the driver or restart the host"},
-     judge_present},
-    {{"gpu-temperature", "temperature", "warn above 85 C", "check fans and airflow"}, judge_temperature},
-    {{"gpu-ecc", "errors of memory since the driver was loaded", "fail when one was uncorrected",
-      "reset the GPU (nvidia-smi -r); have it exchanged when errors return"},
-     judge_ecc},
-    {{"gpu-throttling", "why clocks are low", "warn at power cap, heat, power brake",
-      "nvidia-smi -q -d PERFORMANCE,POWER; check cooling and the power limit"},
-     judge_throttling},
-    {{"gpu-persistence", "persistence mode", "warn when off", "nvidia-smi -pm 1, or nvidia-persistenced"},
-     judge_persistence},
-    {{"gpu-pcie", "lanes of PCIe", "warn below the card's number", "reseat the card; check the BIOS"}, judge_pcie},
-    {{"gpu-topology", "how GPUs are linked (nvidia-smi topo -m)", "warn when some pairs lack the NVLink of others",
-      "choose GPUs of one island: CUDA_VISIBLE_DEVICES"},
-     judge_topology},
-    {{"gpu-peers", "reads from GPU to GPU (nvidia-smi topo -p2p r)", "warn when a pair cannot",
-      "IOMMU and ACS off in BIOS and kernel; NCCL_P2P_DISABLE=1 works around it, slower"},
-     judge_peers},
-    {{"gpu-software", "versions of driver, CUDA and NCCL", "for information", "install one version on all hosts"},
-     judge_software},
-    {{"gpu-plugin", "Tessera's plug-in for GPUs, cuBLAS and NCCL", "warn when one is missing",
-      "install what it names; `tessera info` has the whole list"},
-     judge_plugin},
-};
+} rows[] = {{"gpu", judge_present},
+            {"gpu-temperature", judge_temperature},
+            {"gpu-ecc", judge_ecc},
+            {"gpu-throttling", judge_throttling},
+            {"gpu-persistence", judge_persistence},
+            {"gpu-pcie", judge_pcie},
+            {"gpu-topology", judge_topology},
+            {"gpu-peers", judge_peers},
+            {"gpu-software", judge_software},
+            {"gpu-plugin", judge_plugin}};
 
 enum { N_ROWS = sizeof(rows) / sizeof(rows[0]) };
-
-const tess_probe_check *probe_gpu_check_at(int i)
-{
-    return i < N_ROWS ? &rows[i].check : NULL;
-}
 
 void probe_gpu_judge(const probe_gpus *gpus, const char *only, tess_probe_findings *findings)
 {
     for (int i = 0; i < N_ROWS; i++) {
-        tess_probe_finding *finding = probe_begin(findings, TESS_PROBE_GPU, rows[i].check.name, only);
+        tess_probe_finding *finding = probe_begin(findings, TESS_PROBE_GPU, rows[i].name, only);
         if (finding != NULL)
             rows[i].judge(gpus, finding);
     }

@@ -26,10 +26,10 @@ typedef enum tess_probe_group {
 } tess_probe_group;
 
 typedef struct tess_probe_check {
-    const char *name;      /* name of the check: "dump-space" */
-    const char *looks_at;  /* "room on the disk of job.dump_folder" */
-    const char *threshold; /* "fail below 64 MiB" */
-    const char *fix;
+    char name[24];       /* name of the check: "dump-space" */
+    char looks_at[128];  /* "room on the disk of job.dump_folder" */
+    char threshold[128]; /* "fail below 64 MiB" */
+    char fix[128];
 } tess_probe_check;
 
 /* name of the check whether ranks start; the command that starts them adds its finding */
@@ -67,9 +67,11 @@ bool tess_probe_wanted(const char *only, const char *name);
 void tess_probe_add(tess_probe_findings *findings, tess_probe_group group, const char *name, tess_probe_outcome outcome,
                     const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* Returns check `i` of a group, or NULL after the last one. CONFIG has none here: its checks need the whole training
- * code, so the command defines them. */
-const tess_probe_check *tess_probe_check_at(tess_probe_group group, int i);
+/* Describes check `i` of a group, or the check with a name (checks.yaml). Returns false if there is none. */
+bool tess_probe_check_at(tess_probe_group group, int i, tess_probe_check *check);
+bool tess_probe_check_find(const char *name, tess_probe_check *check);
+/* Whether `only` names any check of the group. */
+bool tess_probe_wants_group(const char *only, tess_probe_group group);
 const char *tess_probe_group_name(tess_probe_group group); /* "host", "gpu", "ranks", "config" */
 
 /* Checks this host and its GPUs in about two seconds. Paths "/proc" and "/sys" are looked up under `root`, which is
@@ -99,8 +101,6 @@ typedef struct tess_probe_report {
     char (*host_names)[64];           /* (n_hosts) */
     const tess_probe_findings *hosts; /* (n_hosts): host, gpu and config findings */
     const tess_probe_findings *job;   /* findings of the checks that all ranks run together */
-    const tess_probe_check *config_checks;
-    int n_config_checks;
 } tess_probe_report;
 
 /* Gathers the findings `mine` of the first rank of each host into `all` (n_hosts) on rank 0. Collective. */

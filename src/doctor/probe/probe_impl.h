@@ -40,18 +40,10 @@ typedef struct probe_host {
     probe_ticks before; /* cores' times when the checks began */
 } probe_host;
 
-/* These return the description of check `i`, without its function, or NULL after the last one. */
-const tess_probe_check *probe_rank_check_at(int i);
-const tess_probe_check *probe_gpu_check_at(int i);
-
 /* Collects the inputs of the checks from the system. Measures disk rates only if a check that needs them is to run. */
 void probe_host_ask(const tess_probe_plan *plan, const char *root, probe_host *host);
 
 typedef void probe_look(const probe_host *host, tess_probe_finding *finding);
-typedef struct probe_row {
-    tess_probe_check check;
-    probe_look *look;
-} probe_row;
 
 /* Runs the checks of the host's table that the plan names. */
 void probe_host_look(const probe_host *host, tess_probe_findings *findings);

@@ -9,32 +9,10 @@
 
 typedef enum row_kind { START, PROGRAM, ENVIRONMENT, GEMM, COPY, ALL_REDUCE, BARRIER, CLOCKS, LINKS, N_ROWS } row_kind;
 
-static const tess_probe_check rows[N_ROWS] = {
-    [START] = {TESS_PROBE_START, "ranks start, meet and leave again", "fail when one does not within 20 s",
-               "read the finding on that rank; the other failures here often explain it"},
-    [PROGRAM] = {"same-program", "program, version and configuration of every rank", "fail when they differ",
-                 "install the same build on every host, and give every rank the same arguments"},
-    [ENVIRONMENT] = {"environment", "variables of Tessera, MPI, NCCL, UCX, OpenMP and the like",
-                     "warn when ranks differ",
-                     "set them for all ranks: mpirun -x NAME, or in the job's script before it starts ranks"},
-    [GEMM] = {"gemm-speed", "matrix products on every core at once", "warn below 80% of the median",
-              "see who runs on that core (top, then f, P); check clock and heat; leave the core or the host out"},
-    [COPY] = {"copy-speed", "copies of memory on every core at once", "warn below 80% of the median",
-              "as gemm-speed; on several sockets bind ranks to their memory (numactl)"},
-    [ALL_REDUCE] = {"all-reduce", "sums, maxima and minima with known results, all dtypes", "fail when one is wrong",
-                    "memory, network or MPI is faulty: run it with fewer hosts to find the host"},
-    [BARRIER] = {"barrier", "100 barriers of all ranks", "warn above 1 ms where ranks have cores of their own",
-                 "see gemm-speed and load; between hosts the network's latency"},
-    [CLOCKS] = {"clock-offset", "wall clocks of hosts against rank 0's", "warn above 1 ms",
-                "start chronyd or systemd-timesyncd on all hosts, with the same server"},
-    [LINKS] = {"links", "throughput from rank 0's host to every other", "warn below half the median, or 0.8 Gbit/s",
-               "check that MPI uses the fast interface, and the cable, port and switch of that host"},
-};
-
-const tess_probe_check *probe_rank_check_at(int i)
-{
-    return i < N_ROWS ? &rows[i] : NULL;
-}
+static const char *const rows[N_ROWS] = {
+    [START] = TESS_PROBE_START, [PROGRAM] = "same-program", [ENVIRONMENT] = "environment",
+    [GEMM] = "gemm-speed",      [COPY] = "copy-speed",      [ALL_REDUCE] = "all-reduce",
+    [BARRIER] = "barrier",      [CLOCKS] = "clock-offset",  [LINKS] = "links"};
 
 /* The state of these checks on one rank. Only rank 0 has `ranks` and `links`. */
 typedef struct probe_session {
@@ -64,7 +42,7 @@ static void find_places(probe_session *s)
 
 static bool wants(const probe_session *s, row_kind kind)
 {
-    return tess_probe_wanted(s->plan->only, rows[kind].name);
+    return tess_probe_wanted(s->plan->only, rows[kind]);
 }
 
 static tess_status look(probe_session *s)
@@ -148,7 +126,7 @@ tess_status tess_probe_ranks(tess_runtime *runtime, const tess_probe_plan *plan,
         TESS_TRY(make_room(mem, tess_team_size(team), &s));
     tess_status status = look(&s);
     for (int kind = 0; kind < N_ROWS && status == TESS_OK && s.ranks != NULL; kind++) {
-        tess_probe_finding *finding = probe_begin(findings, TESS_PROBE_RANKS, rows[kind].name, plan->only);
+        tess_probe_finding *finding = probe_begin(findings, TESS_PROBE_RANKS, rows[kind], plan->only);
         if (finding != NULL)
             judge_row(&s, (row_kind)kind, finding);
     }

@@ -13,20 +13,6 @@ static const tess_form_part form[] = {
     {.list = "quiet", .text = "{word:-8}{text:8w}\n"},
     {NULL, NULL}};
 
-/* Returns the check of a finding, or NULL if no check has that name. */
-static const tess_probe_check *find_check(const tess_probe_report *report, const char *name)
-{
-    const tess_probe_check *check;
-    for (int group = 0; group < TESS_PROBE_GROUPS; group++)
-        for (int i = 0; (check = tess_probe_check_at((tess_probe_group)group, i)) != NULL; i++)
-            if (strcmp(check->name, name) == 0)
-                return check;
-    for (int i = 0; i < report->n_config_checks; i++)
-        if (strcmp(report->config_checks[i].name, name) == 0)
-            return &report->config_checks[i];
-    return NULL;
-}
-
 /* Returns the i-th table of findings: first those of the hosts, then those of the ranks. */
 static const tess_probe_findings *part(const tess_probe_report *report, int i)
 {
@@ -85,12 +71,13 @@ static void add_trouble(const tess_probe_report *report, tess_probe_outcome outc
         for (int k = 0; k < part(report, i)->n; k++) {
             const tess_probe_finding *finding = &part(report, i)->at[k];
             char hosts[400], text[TESS_PROBE_TEXT_BYTES + sizeof(hosts)];
-            const tess_probe_check *check = find_check(report, finding->name);
+            tess_probe_check check;
+            tess_probe_check_find(finding->name, &check);
             if (finding->outcome != (int)outcome || was_reported(report, i, finding))
                 continue;
             snprintf(text, sizeof(text), "%s%s", name_hosts(report, i, finding, hosts, sizeof(hosts)), finding->text);
             json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:s}", "word", word, "name", finding->name, "text",
-                                                  tess_json_text(text), "fix", check != NULL ? check->fix : ""));
+                                                  tess_json_text(text), "fix", check.fix));
         }
 }
 
@@ -111,14 +98,15 @@ static tess_status add_quiet(const tess_probe_report *report, tess_probe_outcome
     return TESS_OK;
 }
 
-static json_t *finding_json(const tess_probe_report *report, const tess_probe_finding *finding, const char *host)
+static json_t *finding_json(const tess_probe_finding *finding, const char *host)
 {
     static const char *const results[] = {"ok", "warn", "fail", "not here"};
-    const tess_probe_check *check = find_check(report, finding->name);
+    tess_probe_check check;
+    tess_probe_check_find(finding->name, &check);
     json_t *row = json_pack("{s:s, s:s, s:s?, s:s, s:s, s:s, s:s}", "name", finding->name, "group",
                             tess_probe_group_name((tess_probe_group)finding->group), "host", host, "result",
-                            results[finding->outcome & 3], "found", finding->text, "threshold",
-                            check != NULL ? check->threshold : "", "fix", check != NULL ? check->fix : "");
+                            results[finding->outcome & 3], "found", finding->text, "threshold", check.threshold, "fix",
+                            check.fix);
     return row != NULL ? row : json_null(); /* NULL: a text of it is not UTF-8 */
 }
 
@@ -127,8 +115,8 @@ static json_t *describe(const tess_probe_report *report)
     json_t *rows = json_array();
     for (int i = 0; i <= report->n_hosts; i++)
         for (int k = 0; k < part(report, i)->n; k++)
-            json_array_append_new(rows, finding_json(report, &part(report, i)->at[k],
-                                                     i < report->n_hosts ? report->host_names[i] : NULL));
+            json_array_append_new(
+                rows, finding_json(&part(report, i)->at[k], i < report->n_hosts ? report->host_names[i] : NULL));
     const char *outcome = tess_probe_count(report, TESS_PROBE_FAIL) > 0   ? "fail"
                           : tess_probe_count(report, TESS_PROBE_WARN) > 0 ? "warn"
                                                                           : "ok";
