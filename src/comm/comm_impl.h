@@ -330,8 +330,9 @@ extern const comm_link tess_link_on_device;
 bool tess_message_is_shown(const tess_work *work, uint64_t *window, uint64_t *offset);
 /* Copies what a sender shows to work->out, of either kind. Returns true when that is done or has failed. */
 bool tess_message_pull(tess_work *work, uint64_t window, uint64_t offset);
-/* Makes work->out memory of the host, for a link that writes there. */
-tess_status tess_message_to_host(tess_work *work);
+/* Makes the work's memory that of the host, because the link carries no other. Returns true when sent data is there, or
+ * the work has failed. */
+bool tess_message_to_host(tess_work *work);
 
 /* ---- ondevice/ondevice_events.c ---- */
 /* Called when an operation on the device is complete or has failed. */
@@ -346,7 +347,7 @@ uint64_t tess_ondevice_sleep_ns(const tess_runtime *runtime, uint64_t most_ns);
 /* ---- hosts/linked.c: teams over several hosts ---- */
 /* Connects the ranks' GPUs through NCCL if all have it. Only the first call tries. Collective. */
 tess_status tess_hosts_link(tess_team *team);
-/* Closes the link. Collective if `orderly`. Does nothing for a team without a link. */
+/* Closes the link, and those of messages. Collective if `orderly`. Does nothing for a team without links. */
 void tess_hosts_unlink(tess_team *team, bool orderly);
 bool tess_hosts_is_linked(const tess_team *team);
 extern const comm_backend tess_backend_linked;

@@ -9,8 +9,9 @@
  *   after   when tess_work_wait returns, the result is in the device's memory: any stream may be given work on it
  *
  * How the bytes go. Memory of a device window is read by the team's other ranks on the host where it is, by one kernel
- * an operation; all else is copied to the host, goes as host memory does, and is copied back. So an operation between
- * ranks of one host is fast where the memory that a rank shows is a window of that team on all ranks:
+ * an operation. Between hosts NCCL moves the bytes: operations on windows, and messages from any memory of a GPU to any
+ * other. All else is copied to the host, goes as host memory does, and is copied back. So an operation between ranks of
+ * one host is fast where the memory that a rank shows is a window of that team on all ranks:
  *
  *   all_gather, all_gather_pieces       `in`, the shard (also that of a rank that owns nothing)
  *   reduce_scatter_pieces, _leaves      `full`
@@ -31,6 +32,8 @@ enum { TESS_DEVICE_WINDOW_LEAST = 2 << 20 }; /* bytes; a GPU may not show a smal
  * host may read. If GPUs cannot access each other, the window is ordinary device memory, and operations on it pass
  * through the host. If one rank fails, all return its status. Collective over the team. */
 tess_status tess_device_window_alloc(tess_team *team, tess_pool pool, size_t bytes, const char *what, void **out);
+/* Allocates a window that only messages read. It does not connect the GPUs of several hosts for collectives. */
+tess_status tess_device_outbox_alloc(tess_team *team, tess_pool pool, size_t bytes, const char *what, void **out);
 /* Frees a window. NULL is allowed if all ranks pass it. Collective. */
 void tess_device_window_free(tess_team *team, void *window);
 

@@ -76,7 +76,7 @@ static const comm_way ways[] = {
     {"device windows", "device", "ranks of one host", BY_WINDOWS ", boxes, messages", 30,
      "one kernel reads the memory that all ranks show; a receiver copies from its sender's window", &ondevice_direct,
      .fits = fits_windows, .flags = TESS_FINGERPRINT_DEVICE | TESS_FINGERPRINT_WINDOWS},
-    {"nccl", "device", "ranks of several hosts", BY_WINDOWS " (sums of float32), all_to_all_v, boxes", 20,
+    {"nccl", "device", "ranks of several hosts", BY_WINDOWS " (sums of float32), all_to_all_v, boxes, messages", 20,
      "messages from GPU to GPU, and windows in a host", &tess_backend_linked, .fits = fits_link,
      .flags = TESS_FINGERPRINT_DEVICE | TESS_FINGERPRINT_WINDOWS},
     {"through the host", "device", "any ranks", "all", 10,

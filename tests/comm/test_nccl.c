@@ -45,6 +45,22 @@ static void stand_up(seat *s)
     tess_runtime_destroy(&s->rt);
 }
 
+/* Creates a link, or none. */
+static tess_status connect_link(const seat *s, tess_device *device, tess_nccl_link **link)
+{
+    TESS_TRY(tess_nccl_link_create(test_mem(), device, &s->nccl, link));
+    tess_status status = tess_nccl_wait(*link);
+    if (status != TESS_OK)
+        tess_nccl_link_destroy(link, false);
+    return status;
+}
+
+static tess_status exchange(tess_nccl_link *link, tess_stream *stream, const tess_nccl_message *messages, int n)
+{
+    TESS_TRY(tess_nccl_begin(link, stream, messages, n));
+    return tess_nccl_wait(link);
+}
+
 /* ---- Messages ---- */
 enum { PARTS = 3, MOST = 4 };
 
@@ -76,7 +92,7 @@ static void messages_reach_their_peers_in_order(void)
     tess_nccl_link *link;
     tess_nccl_message messages[2 * MOST * PARTS];
     int n = 0, me = s.nccl.rank;
-    EXPECT_OK(tess_nccl_link_create(test_mem(), s.device, &s.nccl, &link));
+    EXPECT_OK(connect_link(&s, s.device, &link));
     for (int i = 0; i < s.nccl.size * PARTS * 2; i++) {
         int peer = i / 2 / PARTS, part = i / 2 % PARTS;
         tess_nccl_message *m = &messages[n++];
@@ -85,8 +101,7 @@ static void messages_reach_their_peers_in_order(void)
         EXPECT_OK(tess_stream_fill(s.stream, m->data, m->sends ? mark(me, peer, part) : 0, m->bytes));
     }
     for (int turn = 0; turn < 2; turn++) {
-        EXPECT_OK(tess_nccl_exchange(link, s.stream, messages, n));
-        EXPECT_OK(tess_nccl_link_check(link));
+        EXPECT_OK(exchange(link, s.stream, messages, n));
         expect_messages(&s, messages, n);
     }
     tess_nccl_link_destroy(&link, true);
@@ -115,13 +130,13 @@ static void a_rank_that_does_not_come_is_waited_for_until_the_deadline_or_the_bo
     board b = {.knows = true};
     if (s.nccl.rank == 0) {
         s.nccl.deadline_s = 0.05;
-        EXPECT_FAILS(tess_nccl_link_create(test_mem(), s.device, &s.nccl, &link), TESS_E_TIMEOUT,
+        EXPECT_FAILS(connect_link(&s, s.device, &link), TESS_E_TIMEOUT,
                      "team 'dp': connect to the other ranks: not all 2 ranks came within 0.05 s");
         EXPECT(link == NULL);
         s.nccl.deadline_s = 300;
         s.nccl.look = look;
         s.nccl.self = &b;
-        EXPECT_FAILS(tess_nccl_link_create(test_mem(), s.device, &s.nccl, &link), TESS_E_PEER_LOST,
+        EXPECT_FAILS(connect_link(&s, s.device, &link), TESS_E_PEER_LOST,
                      "team 'dp': connect to the other ranks: rank 1 was lost");
     }
     meet(&s);
@@ -137,12 +152,12 @@ static void expect_lost(bool ends, const char *needle)
     board b = {.knows = false};
     s.nccl.look = look;
     s.nccl.self = &b;
-    EXPECT_OK(tess_nccl_link_create(test_mem(), s.device, &s.nccl, &link));
+    EXPECT_OK(connect_link(&s, s.device, &link));
     if (s.nccl.rank == 0) {
         b.knows = !ends;
         EXPECT_OK(tess_device_alloc(s.device, TESS_POOL_COMM, m.bytes, "message", &m.data));
-        EXPECT_FAILS(tess_nccl_exchange(link, s.stream, &m, 1), TESS_E_PEER_LOST, needle);
-        EXPECT_FAILS(tess_nccl_exchange(link, s.stream, &m, 1), TESS_E_INVALID, "has failed before");
+        EXPECT_FAILS(exchange(link, s.stream, &m, 1), TESS_E_PEER_LOST, needle);
+        EXPECT_FAILS(exchange(link, s.stream, &m, 1), TESS_E_INVALID, "has failed before");
         tess_device_free(s.device, m.data);
         tess_nccl_link_destroy(&link, true);
     }
@@ -168,11 +183,11 @@ static void ranks_that_share_a_gpu_are_refused_unless_they_have_hosts_of_their_o
 {
     seat s = sit(0);
     tess_nccl_link *link;
-    EXPECT_FAILS(tess_nccl_link_create(test_mem(), s.device, &s.nccl, &link), TESS_E_INVALID,
+    EXPECT_FAILS(connect_link(&s, s.device, &link), TESS_E_INVALID,
                  "both on 0000:10:00.0; two ranks may share a GPU, which NCCL refuses: start one rank a GPU");
     meet(&s);
     EXPECT_INT(setenv("NCCL_HOSTID", test_rank() == 0 ? "a" : "b", 1), 0);
-    EXPECT_OK(tess_nccl_link_create(test_mem(), s.device, &s.nccl, &link));
+    EXPECT_OK(connect_link(&s, s.device, &link));
     tess_nccl_link_destroy(&link, true);
     stand_up(&s);
 }
@@ -202,18 +217,17 @@ static void errors_name_the_call_the_library_and_the_fix(void)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         b.n_looks = INT_MIN; /* says nothing before the exchange */
         EXPECT_INT(unsetenv("NCCL_FAKE"), 0);
-        EXPECT_OK(tess_nccl_link_create(test_mem(), s.device, &s.nccl, &link));
+        EXPECT_OK(connect_link(&s, s.device, &link));
         b.n_looks = 0;
         EXPECT_INT(setenv("NCCL_FAKE", cases[i].fake, 1), 0);
-        EXPECT_FAILS(tess_nccl_exchange(link, s.stream, both, 2), cases[i].status, cases[i].text);
+        EXPECT_FAILS(exchange(link, s.stream, both, 2), cases[i].status, cases[i].text);
         EXPECT_CONTAINS(tess_error_message(), "team 'dp': exchange messages: ");
         tess_nccl_link_destroy(&link, true);
     }
     EXPECT_INT(setenv("NCCL_FAKE", "fail=ncclCommInitRankConfig:1:3", 1), 0);
-    EXPECT_FAILS(tess_nccl_link_create(test_mem(), s.device, &s.nccl, &link), TESS_E_INTERNAL,
-                 "libnccl.so.2): as the test wished (3)");
+    EXPECT_FAILS(connect_link(&s, s.device, &link), TESS_E_INTERNAL, "libnccl.so.2): as the test wished (3)");
     EXPECT_OK(tess_device_open(test_mem(), "cpu", 0, &host));
-    EXPECT_FAILS(tess_nccl_link_create(test_mem(), host, &s.nccl, &link), TESS_E_INVALID, "is not a GPU of NVIDIA's");
+    EXPECT_FAILS(connect_link(&s, host, &link), TESS_E_INVALID, "is not a GPU of NVIDIA's");
     EXPECT_INT(tess_device_close(&host), 0);
     tess_device_free(s.device, m.data);
     stand_up(&s);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/os/os.h"
 #include "comm/bad_addend.h"
 #include "comm/box_move.h"
 #include "comm/comm_impl.h"
@@ -605,7 +606,7 @@ static size_t cross(const rank *r, const buffer *x, const buffer *y, size_t n)
     return test_crossed() - before;
 }
 
-/* Messages and boxes between GPUs that reach each other, or do not. */
+/* Messages and boxes between GPUs that reach each other, or do not: on one host by windows, else by NCCL. */
 static void check_crossings(bool reach)
 {
     enum { N = 70001 };
@@ -614,13 +615,16 @@ static void check_crossings(bool reach)
     if (!counts_crossings())
         return;
     EXPECT_INT(setenv("CUDA_FAKE", reach ? "devices=8,ipc=1" : "devices=8", 1), 0);
+    if (!reach)
+        EXPECT_INT(setenv("TESSERA_NCCL", "off", 1), 0);
     rank r = join();
     r.through_host = !reach;
     buffer x = take(&r, N, true), y = take(&r, N, false);
     EXPECT_INT(cross(&r, &x, &y, N), reach ? 0 : 2 * N);
     EXPECT_INT(cross(&r, &x, &y, 100), reach ? 0 : 200);
     EXPECT_INT(cross(&r, &y, &y, 0), 0);
-    EXPECT_INT(cross(&r, &y, &x, N), 2 * N); /* memory that is no window */
+    /* memory that is no window */
+    EXPECT_INT(cross(&r, &y, &x, N), reach && !tess_team_is_local(r.team) ? 0 : 2 * N);
     EXPECT_OK(tess_box_room_create(r.team, r.stream, 37 * 29 * 4, &room));
     check_boxes(&r, room, &received);
     tess_box_room_destroy(&room);
@@ -664,6 +668,132 @@ static void an_error_of_nccl_is_the_teams(void)
     }
     give(&r, &x);
     leave(&r);
+}
+
+/* ---- Messages by NCCL ---- */
+/* Rank 0 sends n bytes to rank 1, which waits for at most timeout_s. */
+static tess_status send_one(const rank *r, const buffer *x, size_t n, double timeout_s)
+{
+    tess_work *work;
+    TESS_TRY(r->me == 0 ? tess_send(r->team, x->device, n, TESS_U8, 1, 5, &work)
+                        : tess_recv(r->team, x->device, n, TESS_U8, 0, 5, &work));
+    return tess_work_wait(&work, r->me == 1 ? timeout_s : 0);
+}
+
+/* The message fails on one of the two ranks: both name the other one, or say what that one met, and go on. */
+static void expect_message_fails(int failing, const char *fake, double timeout_s, tess_status status, const char *text)
+{
+    enum { N = 4000001 };
+    rank r = join();
+    char peer[16];
+    if (!tess_team_is_local(r.team)) {
+        buffer x = take(&r, N, false);
+        EXPECT_OK(send_one(&r, &x, N, 0));
+        if (r.me == failing)
+            EXPECT_INT(setenv("NCCL_FAKE", fake, 1), 0);
+        const double begin_s = tess_os_now_s();
+        tess_status got = send_one(&r, &x, N, timeout_s);
+        EXPECT(tess_os_now_s() - begin_s < 30);
+        EXPECT(got == status || (r.me != failing && (got == TESS_E_CANCELLED || got == TESS_E_PEER_LOST)));
+        snprintf(peer, sizeof(peer), "rank %d", 1 - r.me);
+        EXPECT_CONTAINS(tess_error_message(), peer);
+        if (r.me == failing)
+            EXPECT_CONTAINS(tess_error_message(), text);
+        EXPECT_FAILS(tess_barrier(r.team, NULL), got, peer);
+        EXPECT_OK(tess_stream_fill(r.stream, x.device, 1, x.bytes)); /* nobody uses the memory any more */
+        give(&r, &x);
+    }
+    leave(&r);
+}
+
+static void an_error_of_nccl_on_the_receiver_ends_both_sides(void)
+{
+    expect_message_fails(1, "fail=ncclGroupEnd:1:6", 0, TESS_E_PEER_LOST, "message from rank 0: team 'world'");
+}
+
+static void an_error_of_nccl_on_the_sender_ends_both_sides(void)
+{
+    expect_message_fails(0, "fail=ncclGroupEnd:1:2", 0, TESS_E_IO, "message to rank 1: team 'world'");
+}
+
+static void a_message_that_does_not_come_ends_both_sides(void)
+{
+    expect_message_fails(1, "fail=ncclGroupEnd:1:hang", 1, TESS_E_TIMEOUT,
+                         "1 of 2 ranks did not come within 1 s; rank 0");
+}
+
+/* Rank 1 dies, so it says before that it has passed. */
+static void a_peer_that_dies_ends_the_message(void)
+{
+    enum { N = 4000001 };
+    rank r = join();
+    char path[512];
+    if (!tess_team_is_local(r.team)) {
+        buffer x = take(&r, N, false);
+        EXPECT_OK(send_one(&r, &x, N, 0));
+        if (r.me == 1) {
+            snprintf(path, sizeof(path), "%s/1", getenv("TESS_TEST_PASSED"));
+            FILE *passed = fopen(path, "w");
+            EXPECT(passed != NULL && fclose(passed) == 0);
+            raise(SIGKILL);
+        }
+        EXPECT_FAILS(send_one(&r, &x, N, 0), TESS_E_PEER_LOST, "rank 1");
+        give(&r, &x);
+    }
+    leave(&r);
+}
+
+/* One of the two ranks cannot connect: the message passes through the host, as the next ones do, and a warning says
+ * why. */
+static void check_no_link(int failing, const char *fake, const char *why)
+{
+    enum { N = 70001 };
+    static tess_notice notices[TESS_NOTICES];
+    rank r = join();
+    if (!tess_team_is_local(r.team)) {
+        buffer x = take(&r, N, false);
+        tess_team_set_timeout(r.team, 6);
+        memset(x.host, 0x5a, N);
+        if (r.me == 0)
+            EXPECT_OK(tess_upload(r.stream, x.device, x.host, N));
+        if (r.me == failing)
+            EXPECT_INT(setenv("NCCL_FAKE", fake, 1), 0);
+        for (int i = 0; i < 3; i++) {
+            size_t before = test_crossed();
+            EXPECT_OK(send_one(&r, &x, N, 0));
+            EXPECT_INT(test_crossed() - before, N);
+        }
+        expect_same(&r, "a message", &x);
+        int32_t n = (int32_t)tess_notices_read(&r.rt->job.header->notices, notices), all;
+        EXPECT_OK(tess_all_reduce(r.team, &n, &all, 1, TESS_I32, TESS_SUM, NULL));
+        EXPECT(all >= 1); /* The side that finds out first warns, or both do. */
+        if (n > 0) {
+            EXPECT_CONTAINS(notices[0].text, "messages on memory of devices go through memory of the host, because");
+            EXPECT_CONTAINS(notices[0].text, why);
+        }
+        give(&r, &x);
+    }
+    leave(&r);
+}
+
+static void a_sender_that_cannot_connect_sends_through_the_host(void)
+{
+    check_no_link(0, "fail=ncclCommInitRankConfig:1:2", "NCCL_SOCKET_IFNAME chooses the network");
+}
+
+static void a_receiver_that_cannot_connect_receives_through_the_host(void)
+{
+    check_no_link(1, "fail=ncclCommInitRankConfig:1:2", "NCCL_SOCKET_IFNAME chooses the network");
+}
+
+static void a_receiver_without_a_network_receives_through_the_host(void)
+{
+    check_no_link(1, "fail=ncclGetUniqueId:1:2", "make an id");
+}
+
+static void a_side_that_does_not_connect_in_time_sends_through_the_host(void)
+{
+    check_no_link(1, "fail=ncclCommInitRankConfig:1:hang", "did not connect to rank");
 }
 
 /* The last rank dies when it has shown its window: its siblings are told, and go on with their own devices. */
@@ -711,13 +841,15 @@ static const test_case cases[] = {
     CASE(sums_over_ranks_have_the_bits_of_the_host, 3),
     {"sums_over_eight_ranks_are_the_hosts", sums_over_ranks_have_the_bits_of_the_host, 8, 0},
     CASE(messages_have_the_bits_of_the_host, 1),
+    CASE(messages_have_the_bits_of_the_host, 2),
     CASE(messages_have_the_bits_of_the_host, 3),
+    CASE(messages_have_the_bits_of_the_host, 4),
     CASE(messages_keep_the_order_of_the_stream, 3),
     CASE(messages_that_differ_are_named, 2, 0, TEST_ALONE),
     CASE(boxes_move_where_they_are, 3),
     CASE(boxes_move_where_they_are, 4),
-    CASE(no_byte_passes_through_the_host_where_gpus_reach_each_other, 2, 0, TEST_NEVER),
-    CASE(bytes_pass_through_the_host_once_where_they_do_not, 2, 0, TEST_NEVER),
+    CASE(no_byte_passes_through_the_host_where_gpus_reach_each_other, 2, 0, TEST_ALONE),
+    CASE(bytes_pass_through_the_host_once_where_they_do_not, 2, 0, TEST_ALONE),
     CASE(operations_in_flight_keep_their_order, 4),
     CASE(a_gradient_that_is_not_finite_is_found, 3, 0, TEST_NEVER),
     CASE(buffers_of_two_kinds_are_refused, 1),
@@ -726,6 +858,14 @@ static const test_case cases[] = {
     CASE(memory_that_peers_cannot_open_goes_through_the_host, 2, 0, TEST_NEVER),
     CASE(memory_that_one_rank_cannot_open_goes_through_the_host, 2, 0, TEST_NEVER),
     CASE(an_error_of_nccl_is_the_teams, 2, 0, TEST_ALONE),
+    CASE(an_error_of_nccl_on_the_receiver_ends_both_sides, 2, 0, TEST_ALONE),
+    CASE(an_error_of_nccl_on_the_sender_ends_both_sides, 2, 0, TEST_ALONE),
+    CASE(a_message_that_does_not_come_ends_both_sides, 2, 0, TEST_ALONE),
+    CASE(a_peer_that_dies_ends_the_message, 2, 0, TEST_ALONE),
+    CASE(a_sender_that_cannot_connect_sends_through_the_host, 2, 0, TEST_ALONE),
+    CASE(a_receiver_that_cannot_connect_receives_through_the_host, 2, 0, TEST_ALONE),
+    CASE(a_receiver_without_a_network_receives_through_the_host, 2, 0, TEST_ALONE),
+    CASE(a_side_that_does_not_connect_in_time_sends_through_the_host, 2, 0, TEST_ALONE),
     CASE(a_rank_that_does_not_come_is_named, 3, 0, TEST_NEVER),
     CASE(a_rank_that_dies_is_named),
 };

@@ -1,4 +1,4 @@
-# under_mpi.sh openmpi|mpich|hosts TESSERA PROGRAM PROJECT: runs a test program with its ranks started by MPI; on hosts
+# under_mpi.sh openmpi|mpich|hosts TESSERA PROGRAM PROJECT [FILTER]: runs a test program with its ranks started by MPI; on hosts
 # that is two network namespaces, which share the ranks. 77: something is missing here.
 how=$1 tessera=$2 program=$3 project=$4
 
@@ -29,4 +29,4 @@ hosts)
     export TESS_TEST_MPI="$project/tools/hosts mpirun --mpi-args '$quick' -np %d"
     ;;
 esac
-"$program"
+"$program" "${@:5}"

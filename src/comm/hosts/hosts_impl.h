@@ -13,13 +13,14 @@
  *   rounds.c       the pipeline (with batch.c)     hosts_gather.c  all_gather, broadcast and their like
  *   fold.c         reductions                      straight.c      all_to_all and its like, rank to rank
  *   linked.c       memory of GPUs, by NCCL (with linked_kernels.c)
- *   native.c       reductions left to MPI          hosts_message.c send and recv
+ *   native.c       reductions left to MPI          hosts_message.c send and recv (with pair.c, for GPUs)
  *   choice.c       who carries what, by size       session.c       this process's MPI
  *   hosts_join.c   becoming a job */
 #ifndef TESS_COMM_HOSTS_HOSTS_IMPL_H
 #define TESS_COMM_HOSTS_HOSTS_IMPL_H
 
 #include "comm/hosts/choice.h"
+#include "comm/nccl/nccl_library.h"
 #include "comm/hosts/session.h"
 #include "comm/p2p/channel.h"
 #include "comm/pieces.h"
@@ -137,6 +138,8 @@ typedef struct comm_hosts {
     hosts_rounds *rounds;
     struct hosts_linked *linked; /* NULL: data on devices passes through the host (linked.h) */
     bool link_tried;
+    struct hosts_pair *pairs; /* links for messages (pair.c) */
+    bool refuses;             /* this rank has no links for messages */
 } comm_hosts;
 
 static inline comm_hosts *hosts_of(const tess_team *team)
@@ -144,12 +147,22 @@ static inline comm_hosts *hosts_of(const tess_team *team)
     return team->state;
 }
 
+/* The sides of a message tell each other this before its data moves. */
+typedef struct hosts_note {
+    tess_fingerprint fp;
+    /* The sender sets 1 if NCCL can move the data. The receiver sets the message's number, from 1, among those that
+     * NCCL moves from the one to the other. 0: the data passes through the host. */
+    uint64_t number;
+    nccl_id id; /* id of their link; only in the answer with number 1 */
+} hosts_note;
+
 /* State of a message in flight. */
 typedef struct hosts_message {
-    tess_fingerprint sent, wanted;
+    hosts_note sent, wanted;
     wire_request *head, *answer, *data;
-    bool has_begun;
-    bool agreed; /* sender: the data is being sent; receiver: the data has been requested */
+    int out_tag, in_tag; /* tags of what this rank tells, and of what it is told */
+    int step;
+    uint64_t number; /* the answer's number, or 0 if the two have no link after all */
 } hosts_message;
 
 /* Progress of an operation through NCCL. */
@@ -293,6 +306,22 @@ tess_status hosts_test_batch(hosts_batch *batch, bool *done);
 
 /* implemented in hosts_message.c */
 extern const comm_link hosts_link;
+
+/* ---- pair.c: messages that NCCL moves. The receiver numbers them, and both sides move them in this order, one at a
+ * time. The two connect at the first message. If they fail, a warning says why, and data passes through the host. */
+typedef struct hosts_pair hosts_pair;
+/* Whether this side of the message can use NCCL. */
+bool hosts_pair_can(const tess_work *work);
+/* Numbers the message in m->wanted if both sides can use NCCL. The receiver calls this before it answers. */
+tess_status hosts_pair_number(tess_work *work, hosts_message *m);
+/* Sets m->number, after the answer. *is_agreed false: the two still connect. */
+tess_status hosts_pair_agree(tess_work *work, hosts_message *m, bool *is_agreed);
+/* Moves the data when it is the message's turn. */
+tess_status hosts_pair_move(tess_work *work, uint64_t number, bool *done);
+/* Abandons the messages of a broken team. */
+void hosts_pairs_give_up(const tess_team *team);
+/* Closes the links. Collective if `orderly`. */
+void hosts_pairs_close(const tess_team *team, bool orderly);
 
 /* ---- Plans of operations: each fills the passes of team->hosts->rounds. */
 void hosts_plan_gather(tess_work *work);   /* hosts_gather.c */

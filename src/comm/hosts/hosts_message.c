@@ -1,11 +1,14 @@
-/* Sends and receives between hosts. The sender's fingerprint goes first. Short data follows at once. For longer
- * data, the receiver answers with its own fingerprint, and both sides compare the two before the data is sent. */
+/* Sends and receives between hosts. The sender's fingerprint goes first. Short data of the host follows at once.
+ * Otherwise the receiver answers with its own fingerprint, and both sides compare the two before the data is sent. If
+ * both sides have memory of GPUs and can use NCCL, it moves the data (pair.c). */
 #include "comm/hosts/hosts_impl.h"
 
 enum { AT_ONCE_BYTES = 2048 };
 
 /* Tags of a message to the receiver and back. They are larger than those of collectives. */
 enum { THERE, BACK, WAYS };
+
+enum { STEP_QUEUED, STEP_TOLD, STEP_ANSWERED, STEP_MOVES };
 
 static hosts_message *message_of(const tess_work *work)
 {
@@ -17,86 +20,110 @@ static bool must_queue(const tess_work *work)
 {
     for (const tess_work *other = work->team->messages; other != NULL && other != work; other = other->next) {
         if (other->fp.kind == work->fp.kind && other->root == work->root && other->fp.tag == work->fp.tag &&
-            !message_of(other)->agreed)
+            message_of(other)->step < STEP_MOVES)
             return true;
     }
     return false;
 }
 
-static bool fit(const hosts_message *m)
+/* Whether the receiver answers the sender's note. */
+static bool has_answer(const hosts_note *sent, size_t bytes)
 {
-    return m->sent.count == m->wanted.count && m->sent.dtype == m->wanted.dtype;
+    return bytes > AT_ONCE_BYTES || sent->number > 0;
 }
 
-static tess_status fail_mismatch(tess_work *work, const hosts_message *m)
+static tess_status compare(tess_work *work, const hosts_message *m)
 {
+    const tess_fingerprint *sent = &m->sent.fp, *wanted = &m->wanted.fp;
     bool sends = work->fp.kind == TESS_TRACE_SEND;
-    tess_message_fail_mismatch(work, sends ? &work->fp : &m->sent, sends ? &m->wanted : &work->fp);
+    if (sent->count != wanted->count || sent->dtype != wanted->dtype)
+        tess_message_fail_mismatch(work, sends ? &work->fp : sent, sends ? wanted : &work->fp);
     return work->status;
 }
 
-static tess_status advance_send(tess_work *work, int tag, bool *done)
+static tess_status tell(tess_work *work, hosts_message *m)
 {
     wire_group *group = hosts_of(work->team)->group;
-    hosts_message *m = message_of(work);
-    if (!m->has_begun) {
-        if (must_queue(work))
-            return TESS_OK;
-        m->has_begun = true;
-        m->sent = work->fp;
-        TESS_TRY(tess_wire_send(group, &m->sent, sizeof(m->sent), work->root, tag + THERE, &m->head));
-        if (work->in_bytes > AT_ONCE_BYTES)
-            TESS_TRY(tess_wire_recv(group, &m->wanted, sizeof(m->wanted), work->root, tag + BACK, &m->answer));
-        else
-            m->wanted = m->sent;
-    }
-    if (!m->agreed) {
-        TESS_TRY(tess_wire_test(&m->answer, &m->agreed));
-        if (!m->agreed)
-            return TESS_OK;
-        if (!fit(m))
-            return fail_mismatch(work, m);
-        if (work->in_bytes > 0)
-            TESS_TRY(tess_wire_send(group, work->in, work->in_bytes, work->root, tag + THERE, &m->data));
-    }
-    TESS_TRY(tess_wire_test(&m->head, done));
-    return *done ? tess_wire_test(&m->data, done) : TESS_OK;
+    m->sent = (hosts_note){.fp = work->fp, .number = hosts_pair_can(work)};
+    m->wanted.fp = work->fp;
+    m->step = STEP_TOLD;
+    TESS_TRY(tess_wire_send(group, &m->sent, sizeof(m->sent), work->root, m->out_tag, &m->head));
+    return has_answer(&m->sent, work->in_bytes)
+               ? tess_wire_recv(group, &m->wanted, sizeof(m->wanted), work->root, m->in_tag, &m->answer)
+               : TESS_OK;
 }
 
-static tess_status answer(tess_work *work, hosts_message *m, int tag)
+static tess_status answer(tess_work *work, hosts_message *m)
 {
-    uint64_t bytes = m->sent.dtype < TESS_DTYPE_COUNT ? m->sent.count * tess_dtype_size((tess_dtype)m->sent.dtype) : 0;
-    if (bytes > AT_ONCE_BYTES)
-        TESS_TRY(tess_wire_send(hosts_of(work->team)->group, &m->wanted, sizeof(m->wanted), work->root, tag + BACK,
+    const tess_fingerprint *sent = &m->sent.fp;
+    uint64_t bytes = sent->dtype < TESS_DTYPE_COUNT ? sent->count * tess_dtype_size((tess_dtype)sent->dtype) : 0;
+    m->step = STEP_ANSWERED;
+    if (sent->count == work->fp.count && sent->dtype == work->fp.dtype)
+        TESS_TRY(hosts_pair_number(work, m));
+    if (has_answer(&m->sent, bytes))
+        TESS_TRY(tess_wire_send(hosts_of(work->team)->group, &m->wanted, sizeof(m->wanted), work->root, m->out_tag,
                                 &m->answer));
+    TESS_TRY(compare(work, m));
+    tess_work_record(work, TESS_TRACE_STARTED);
     return TESS_OK;
 }
 
-static tess_status advance_recv(tess_work *work, int tag, bool *done)
+/* Chooses how the data moves. If it is memory of the host, it begins to. */
+static tess_status begin_data(tess_work *work, hosts_message *m)
 {
     wire_group *group = hosts_of(work->team)->group;
-    hosts_message *m = message_of(work);
-    if (!m->has_begun) {
-        if (must_queue(work))
-            return TESS_OK;
-        m->has_begun = true;
-        m->wanted = work->fp;
-        TESS_TRY(tess_wire_recv(group, &m->sent, sizeof(m->sent), work->root, tag + THERE, &m->head));
+    bool is_agreed;
+    TESS_TRY(hosts_pair_agree(work, m, &is_agreed));
+    if (!is_agreed || (m->number == 0 && !tess_message_to_host(work)))
+        return TESS_OK;
+    TESS_TRY(work->status);
+    m->step = STEP_MOVES;
+    if (m->number == 0 && work->in_bytes > 0)
+        return tess_wire_send(group, work->in, work->in_bytes, work->root, m->out_tag, &m->data);
+    if (m->number == 0 && work->out_bytes > 0)
+        return tess_wire_recv(group, work->out, work->out_bytes, work->root, m->in_tag, &m->data);
+    return TESS_OK;
+}
+
+static tess_status advance_send(tess_work *work, hosts_message *m)
+{
+    if (m->step == STEP_QUEUED)
+        TESS_TRY(tell(work, m));
+    if (m->step == STEP_TOLD) {
+        bool answered;
+        TESS_TRY(tess_wire_test(&m->answer, &answered));
+        if (answered)
+            TESS_TRY(compare(work, m));
+        m->step = answered ? STEP_ANSWERED : STEP_TOLD;
     }
-    if (!m->agreed) {
-        TESS_TRY(tess_wire_test(&m->head, &m->agreed));
-        if (!m->agreed)
-            return TESS_OK;
-        TESS_TRY(answer(work, m, tag));
-        if (!fit(m))
-            return fail_mismatch(work, m);
-        tess_work_record(work, TESS_TRACE_STARTED);
-        TESS_TRY(tess_message_to_host(work));
-        if (work->out_bytes > 0)
-            TESS_TRY(tess_wire_recv(group, work->out, work->out_bytes, work->root, tag + THERE, &m->data));
+    return m->step == STEP_ANSWERED ? begin_data(work, m) : TESS_OK;
+}
+
+static tess_status advance_recv(tess_work *work, hosts_message *m)
+{
+    if (m->step == STEP_QUEUED) {
+        m->wanted.fp = work->fp;
+        m->step = STEP_TOLD;
+        TESS_TRY(
+            tess_wire_recv(hosts_of(work->team)->group, &m->sent, sizeof(m->sent), work->root, m->in_tag, &m->head));
     }
-    TESS_TRY(tess_wire_test(&m->answer, done));
-    return *done ? tess_wire_test(&m->data, done) : TESS_OK;
+    if (m->step == STEP_TOLD) {
+        bool told;
+        TESS_TRY(tess_wire_test(&m->head, &told));
+        if (told)
+            TESS_TRY(answer(work, m));
+    }
+    return m->step == STEP_ANSWERED ? begin_data(work, m) : TESS_OK;
+}
+
+/* Whether the data has moved. */
+static tess_status finish(tess_work *work, hosts_message *m, bool *done)
+{
+    wire_request **const requests[] = {&m->head, &m->answer, &m->data};
+    *done = true;
+    for (int i = 0; i < 3 && *done; i++)
+        TESS_TRY(tess_wire_test(requests[i], done));
+    return *done && m->number > 0 ? hosts_pair_move(work, m->number, done) : TESS_OK;
 }
 
 static void cancel(tess_work *work)
@@ -110,14 +137,21 @@ static void cancel(tess_work *work)
 static bool advance(tess_work *work)
 {
     int most = (tess_wire_most_tag() - HOSTS_TAGS * HOSTS_TAG_KINDS) / WAYS - 1;
-    bool done = false;
+    hosts_message *m = message_of(work);
+    bool done = false, sends = work->fp.kind == TESS_TRACE_SEND;
     if (work->fp.tag > (uint64_t)most) {
         work->status = TESS_FAIL(TESS_E_UNSUPPORTED, "tag %llu: between hosts MPI has tags up to %d",
                                  (unsigned long long)work->fp.tag, most);
         return true;
     }
+    if (m->step == STEP_QUEUED && must_queue(work))
+        return false;
     int tag = HOSTS_TAGS * HOSTS_TAG_KINDS + (int)work->fp.tag * WAYS;
-    work->status = work->fp.kind == TESS_TRACE_SEND ? advance_send(work, tag, &done) : advance_recv(work, tag, &done);
+    m->out_tag = tag + (sends ? THERE : BACK);
+    m->in_tag = tag + (sends ? BACK : THERE);
+    work->status = sends ? advance_send(work, m) : advance_recv(work, m);
+    if (work->status == TESS_OK && m->step == STEP_MOVES)
+        work->status = finish(work, m, &done);
     if (!done && work->status == TESS_OK)
         return false;
     cancel(work);

@@ -173,6 +173,7 @@ void hosts_give_up(tess_team *team)
     cancel_messages(hosts_of(team));
     if (hosts_of(team)->linked != NULL)
         tess_nccl_link_destroy(&hosts_of(team)->linked->link, false);
+    hosts_pairs_give_up(team);
     tess_wire_give_up();
 }
 

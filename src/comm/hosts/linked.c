@@ -1,37 +1,11 @@
 #include "comm/hosts/linked.h"
 
-#include <stdio.h>
-
 #include "base/core/rng.h"
 #include "base/mem/scoped.h"
 
 enum { STEP_MEET, STEP_READY, STEP_MOVE, STEP_EXCHANGED, STEP_LANDED, STEP_TAKE, STEP_TAKEN, STEP_LEAVE };
 
 /* ---- The link ---- */
-/* Progresses MPI while NCCL connects, because peers may need this rank's messages for their meeting. */
-static tess_status look(void *self, double waited_s)
-{
-    const tess_team *team = self;
-    const tess_runtime *rt = team->runtime;
-    int lost = atomic_load(&rt->job.header->first_lost);
-    char end[640];
-    (void)waited_s;
-    TESS_CHECK(lost < 0, TESS_E_PEER_LOST, "%s", tess_board_describe_end(&rt->job, lost, end, sizeof(end)));
-    if (rt->transport->poll != NULL)
-        rt->transport->poll();
-    return TESS_OK;
-}
-
-/* Reports why data passes through the host. The text is the calling thread's error message. */
-static void explain(const tess_team *team)
-{
-    char text[512];
-    snprintf(text, sizeof(text),
-             "team '%s': between hosts, collectives on memory of devices go through memory of the host, because %s",
-             team->name, tess_error_message());
-    tess_runtime_warn(team->runtime, text);
-}
-
 /* Whether all ranks have succeeded so far. The result is the same on all ranks. */
 static tess_status all_can(tess_team *team, tess_status mine, bool *can)
 {
@@ -42,28 +16,53 @@ static tess_status all_can(tess_team *team, tess_status mine, bool *can)
     for (int r = 0; r < team->size; r++)
         *can = *can && all[r] != 0;
     if (ondevice_says_why(team, all))
-        explain(team);
+        hosts_linked_explain(team, "collectives");
     return TESS_OK;
+}
+
+/* Waits for half the team's time. A rank whose part has failed already waits for this one, and must not be the first
+ * whose time is over. */
+static tess_status make_link(tess_team *team, const nccl_id *id, tess_nccl_link **link)
+{
+    const tess_nccl_seat seat = {.name = team->name,
+                                 .rank = team->rank,
+                                 .size = team->size,
+                                 .id = *id,
+                                 .deadline_s = team->timeout_s / 2,
+                                 .look = hosts_linked_look,
+                                 .self = team};
+    TESS_TRY(tess_nccl_link_create(team->runtime->mem, team->runtime->device->device, &seat, link));
+    return tess_nccl_wait(*link);
+}
+
+static tess_status prepare(const tess_team *team, nccl_id *id)
+{
+    TESS_TRY(tess_nccl_check(team->runtime->device->device));
+    return team->rank == 0 ? tess_nccl_id_create(id) : TESS_OK;
 }
 
 static tess_status connect(tess_team *team, hosts_linked *l, bool *can)
 {
-    tess_device *device = team->runtime->device->device;
-    tess_nccl_seat seat = {.name = team->name,
-                           .rank = team->rank,
-                           .size = team->size,
-                           .deadline_s = team->timeout_s,
-                           .look = look,
-                           .self = team};
-    const nccl_library *nccl;
-    TESS_TRY(all_can(team, tess_nccl_open(&nccl), can));
+    nccl_id id = {.bytes = {0}};
+    TESS_TRY(all_can(team, prepare(team, &id), can));
     if (!*can)
         return TESS_OK;
-    TESS_TRY(all_can(team, team->rank == 0 ? tess_nccl_id_create(&seat.id) : TESS_OK, can));
-    if (!*can)
-        return TESS_OK;
-    TESS_TRY(tess_broadcast(team, &seat.id, sizeof(seat.id), TESS_U8, 0, NULL));
-    return all_can(team, tess_nccl_link_create(team->runtime->mem, device, &seat, &l->link), can);
+    TESS_TRY(tess_broadcast(team, &id, sizeof(id), TESS_U8, 0, NULL));
+    return all_can(team, make_link(team, &id, &l->link), can);
+}
+
+static void close_link(tess_team *team, bool orderly)
+{
+    comm_hosts *h = hosts_of(team);
+    tess_mem *mem = team->runtime->mem;
+    hosts_linked *l = h->linked;
+    if (l == NULL)
+        return;
+    h->linked = NULL;
+    tess_nccl_link_destroy(&l->link, orderly);
+    ondevice_window_hide(team, l->buffer, __builtin_return_address(0));
+    tess_mem_free(mem, l->messages);
+    tess_mem_free(mem, l);
 }
 
 tess_status tess_hosts_link(tess_team *team)
@@ -85,22 +84,16 @@ tess_status tess_hosts_link(tess_team *team)
     h->linked = l;
     if (l->window == NULL)
         /* otherwise some ranks have no link, and closing cannot be collective */
-        tess_hosts_unlink(team, status == TESS_OK && can);
+        close_link(team, status == TESS_OK && can);
     return status;
 }
 
 void tess_hosts_unlink(tess_team *team, bool orderly)
 {
-    comm_hosts *h = team->state;
-    if (tess_team_is_local(team) || h == NULL || h->linked == NULL)
+    if (tess_team_is_local(team) || team->state == NULL)
         return;
-    tess_mem *mem = team->runtime->mem;
-    hosts_linked *l = h->linked;
-    h->linked = NULL;
-    tess_nccl_link_destroy(&l->link, orderly);
-    ondevice_window_hide(team, l->buffer, __builtin_return_address(0));
-    tess_mem_free(mem, l->messages);
-    tess_mem_free(mem, l);
+    hosts_pairs_close(team, orderly);
+    close_link(team, orderly);
 }
 
 bool tess_hosts_is_linked(const tess_team *team)
@@ -212,9 +205,9 @@ static bool exchanged(tess_work *work)
 /* Called when the device has executed everything enqueued. */
 static bool has_moved(tess_work *work)
 {
-    bool passed = ondevice_passed(work, ondevice_of(work)->moved);
+    bool passed = ondevice_passed(work, ondevice_of(work)->moved), settled;
     if (!passed)
-        tess_work_note(work, tess_nccl_link_check(hosts_of(work->team)->linked->link));
+        tess_work_note(work, tess_nccl_settled(hosts_of(work->team)->linked->link, &settled));
     return passed || work->status != TESS_OK;
 }
 

@@ -13,7 +13,8 @@ struct tess_nccl_link {
     tess_device *device;
     tess_nccl_seat seat;
     nccl_communicator communicator;
-    bool broken; /* NCCL no longer guarantees anything about the communicator */
+    const char *what; /* newest call, as messages name it */
+    bool broken;      /* NCCL no longer guarantees anything about the communicator */
 };
 
 static const struct {
@@ -51,46 +52,46 @@ static tess_status fail_nccl(const nccl_library *nccl, nccl_communicator c, int 
 }
 
 /* Returns the status of a call on the link. */
-static tess_status check(tess_nccl_link *link, int error, const char *what)
+static tess_status check(tess_nccl_link *link, int error)
 {
     if (error == NCCL_SUCCESS || error == NCCL_IN_PROGRESS)
         return TESS_OK;
     link->broken = true;
-    return fail_nccl(link->nccl, link->communicator, error, link->seat.name, what);
+    return fail_nccl(link->nccl, link->communicator, error, link->seat.name, link->what);
 }
 
-static tess_status look(const tess_nccl_link *link, double waited_s, const char *what)
+static tess_status look(const tess_nccl_link *link, double waited_s)
 {
     const tess_nccl_seat *seat = &link->seat;
     if (seat->look != NULL)
-        TESS_TRY_CTX(seat->look(seat->self, waited_s), "team '%s': %s", seat->name, what);
+        TESS_TRY_CTX(seat->look(seat->self, waited_s), "team '%s': %s", seat->name, link->what);
     TESS_CHECK(waited_s < seat->deadline_s, TESS_E_TIMEOUT,
                "team '%s': %s: not all %d ranks came within %.3g s; NCCL_DEBUG=INFO says who was reached", seat->name,
-               what, seat->size, seat->deadline_s);
+               link->what, seat->size, seat->deadline_s);
     return TESS_OK;
 }
 
-static tess_status has_settled(tess_nccl_link *link, const char *what, bool *settled)
+tess_status tess_nccl_settled(tess_nccl_link *link, bool *settled)
 {
     int state = NCCL_SUCCESS;
-    TESS_TRY(check(link, link->nccl->state(link->communicator, &state), what));
-    TESS_TRY(check(link, state, what));
+    TESS_TRY(check(link, link->nccl->state(link->communicator, &state)));
+    TESS_TRY(check(link, state));
     *settled = state == NCCL_SUCCESS;
     return TESS_OK;
 }
 
-/* Waits until all calls that were begun have ended. Most have ended at the first check. */
-static tess_status settle(tess_nccl_link *link, const char *what)
+/* Most calls have ended at the first check. */
+tess_status tess_nccl_wait(tess_nccl_link *link)
 {
     enum { QUICK_LOOKS = 200 };
     static const struct timespec quick = {.tv_nsec = 20000}, slow = {.tv_nsec = 2000000};
     double begin_s = tess_os_now_s();
     for (int n = 0;; n++) {
         bool settled = false;
-        TESS_TRY(has_settled(link, what, &settled));
+        TESS_TRY(tess_nccl_settled(link, &settled));
         if (settled)
             return TESS_OK;
-        tess_status status = n < QUICK_LOOKS ? TESS_OK : look(link, tess_os_now_s() - begin_s, what);
+        tess_status status = n < QUICK_LOOKS ? TESS_OK : look(link, tess_os_now_s() - begin_s);
         link->broken = status != TESS_OK;
         TESS_TRY(status);
         nanosleep(n < QUICK_LOOKS ? &quick : &slow, NULL);
@@ -106,9 +107,15 @@ tess_status tess_nccl_id_create(nccl_id *id)
 }
 
 /* ---- Creation ---- */
+tess_status tess_nccl_check(tess_device *device)
+{
+    const nccl_library *nccl;
+    TESS_TRY(tess_nccl_open(&nccl));
+    return tess_cuda_device_enter(device);
+}
+
 static tess_status begin(tess_nccl_link *link)
 {
-    static const char what[] = "connect to the other ranks";
     const tess_nccl_seat *seat = &link->seat;
     nccl_config config = {.size = sizeof(config),
                           .magic = NCCL_MAGIC,
@@ -121,8 +128,7 @@ static tess_status begin(tess_nccl_link *link)
                           .shares_resources = NCCL_UNDEFINED};
     TESS_TRY(tess_nccl_open(&link->nccl));
     TESS_TRY(tess_cuda_device_enter(link->device));
-    TESS_TRY(check(link, link->nccl->create(&link->communicator, seat->size, seat->id, seat->rank, &config), what));
-    return settle(link, what);
+    return check(link, link->nccl->create(&link->communicator, seat->size, seat->id, seat->rank, &config));
 }
 
 tess_status tess_nccl_link_create(tess_mem *mem, tess_device *device, const tess_nccl_seat *seat, tess_nccl_link **out)
@@ -130,7 +136,7 @@ tess_status tess_nccl_link_create(tess_mem *mem, tess_device *device, const tess
     tess_nccl_link *link;
     *out = NULL;
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_COMM, sizeof(*link), "NCCL's link", (void **)&link));
-    *link = (tess_nccl_link){.mem = mem, .device = device, .seat = *seat};
+    *link = (tess_nccl_link){.mem = mem, .device = device, .seat = *seat, .what = "connect to the other ranks"};
     tess_status status = begin(link);
     if (status != TESS_OK)
         tess_nccl_link_destroy(&link, false);
@@ -145,8 +151,6 @@ static int enqueue(const tess_nccl_link *link, void *queue, const tess_nccl_mess
                     : link->nccl->recv(m->data, m->bytes, NCCL_BYTES, m->peer, link->communicator, queue);
 }
 
-static const char exchanges[] = "exchange messages";
-
 tess_status tess_nccl_begin(tess_nccl_link *link, tess_stream *stream, const tess_nccl_message *messages, int n)
 {
     void *queue;
@@ -154,31 +158,15 @@ tess_status tess_nccl_begin(tess_nccl_link *link, tess_stream *stream, const tes
     TESS_CHECK(tess_stream_device(stream) == link->device, TESS_E_INVALID,
                "team '%s': the stream belongs to another device than the link", link->seat.name);
     TESS_TRY(tess_cuda_stream_queue(stream, &queue));
-    TESS_TRY(check(link, link->nccl->group_start(), exchanges));
+    link->what = "exchange messages";
+    TESS_TRY(check(link, link->nccl->group_start()));
     int error = NCCL_SUCCESS;
     for (int i = 0; i < n && (error == NCCL_SUCCESS || error == NCCL_IN_PROGRESS); i++)
         if (messages[i].bytes > 0)
             error = enqueue(link, queue, &messages[i]);
     int at_end = link->nccl->group_end(); /* called even after an error, because the group belongs to the thread */
-    TESS_TRY(check(link, error, exchanges));
-    return check(link, at_end, exchanges);
-}
-
-tess_status tess_nccl_settled(tess_nccl_link *link, bool *settled)
-{
-    return has_settled(link, exchanges, settled);
-}
-
-tess_status tess_nccl_exchange(tess_nccl_link *link, tess_stream *stream, const tess_nccl_message *messages, int n)
-{
-    TESS_TRY(tess_nccl_begin(link, stream, messages, n));
-    return settle(link, exchanges);
-}
-
-tess_status tess_nccl_link_check(tess_nccl_link *link)
-{
-    bool settled;
-    return has_settled(link, "exchange messages on the GPU", &settled);
+    TESS_TRY(check(link, error));
+    return check(link, at_end);
 }
 
 void tess_nccl_link_destroy(tess_nccl_link **handle, bool orderly)
@@ -187,10 +175,10 @@ void tess_nccl_link_destroy(tess_nccl_link **handle, bool orderly)
     if (link == NULL)
         return;
     if (link->communicator != NULL) {
-        static const char what[] = "take leave of the other ranks";
+        link->what = "take leave of the other ranks";
         tess_cuda_device_enter(link->device);
-        orderly = orderly && !link->broken && check(link, link->nccl->finalize(link->communicator), what) == TESS_OK &&
-                  settle(link, what) == TESS_OK;
+        orderly = orderly && !link->broken && check(link, link->nccl->finalize(link->communicator)) == TESS_OK &&
+                  tess_nccl_wait(link) == TESS_OK;
         if (orderly)
             link->nccl->destroy(link->communicator);
         else

@@ -15,8 +15,8 @@ typedef struct tess_nccl_link tess_nccl_link;
 /* The parameters of a member that joins a link. */
 typedef struct tess_nccl_seat {
     const char *name; /* name of the team, for messages */
-    int rank, size;   /* this member's rank, in [0, size) */
-    nccl_id id;       /* number of members; the same for all */
+    int rank, size;   /* this member's rank, in [0, size), and the number of members */
+    nccl_id id;       /* the same for all */
     double deadline_s;
     /* Called every few milliseconds of a wait that has lasted `waited_s`. A result other than TESS_OK ends the wait
      * with that status, for example if the board shows that a rank was lost. NULL: the wait is never interrupted. */
@@ -37,13 +37,13 @@ typedef struct tess_nccl_message {
  * tess_nccl_open, and TESS_E_IO if no network can be used. */
 tess_status tess_nccl_id_create(nccl_id *id);
 
-/* Creates a link. Collective over the members. `device`: an NVIDIA device, borrowed. A GPU has one member, unless
- * NCCL_HOSTID makes members appear to be on different hosts. On failure, *link is NULL and NCCL has released
- * everything. Errors:
- * - TESS_E_TIMEOUT: not all members came (the caller knows which).
- * - TESS_E_PEER_LOST: a connection broke.
- * - TESS_E_INVALID: the device is not NVIDIA's.
- * - Errors of tess_nccl_open, or of NCCL, with advice. */
+/* Whether the device can have links. Errors: those of tess_nccl_open, and TESS_E_INVALID: it is not an NVIDIA GPU. */
+tess_status tess_nccl_check(tess_device *device);
+
+/* Begins to create a link. Collective over the members, which tess_nccl_settled or tess_nccl_wait awaits. `device`: an
+ * NVIDIA device, borrowed. A GPU has one member, unless NCCL_HOSTID makes members appear to be on different hosts. On
+ * failure, *link is NULL and NCCL has released everything. Errors: those of tess_nccl_check, and of NCCL, with
+ * advice. */
 tess_status tess_nccl_link_create(tess_mem *mem, tess_device *device, const tess_nccl_seat *seat,
                                   tess_nccl_link **link);
 
@@ -51,18 +51,18 @@ tess_status tess_nccl_link_create(tess_mem *mem, tess_device *device, const tess
  * for each other, so their order in the array is free. Each message sent must be received by the peer with the same
  * size. Several messages between two members keep their order.
  *
- * Returns when the messages are enqueued. At the first message between two members, this waits until all peers have
- * called. The host never waits for the data. Until the enqueued work has run, the stream may read sent memory and
- * write received memory. After an error, only tess_nccl_link_destroy may be called. */
-tess_status tess_nccl_exchange(tess_nccl_link *link, tess_stream *stream, const tess_nccl_message *messages, int n);
-
-/* Like tess_nccl_exchange in two parts, for a caller that must not wait: begin, then poll until *settled.
- * Before that, nothing else may be enqueued on the stream, and no other exchange begun on the link. */
+ * The host never waits for the data. Until the enqueued work has run, the stream may read sent memory and write
+ * received memory. What was begun before must have settled, and until this has, nothing else may be enqueued on the
+ * stream. */
 tess_status tess_nccl_begin(tess_nccl_link *link, tess_stream *stream, const tess_nccl_message *messages, int n);
-tess_status tess_nccl_settled(tess_nccl_link *link, bool *settled);
 
-/* Checks whether NCCL has met an error in the enqueued work. Call it while the host waits for the stream. */
-tess_status tess_nccl_link_check(tess_nccl_link *link);
+/* *settled: the link is created, or the exchange is enqueued. At the first message between two members, that is when
+ * all peers have called. Also reports an error of NCCL in the enqueued work, so call it while the host waits for the
+ * stream. After an error, only tess_nccl_link_destroy may be called. TESS_E_PEER_LOST: a connection broke. */
+tess_status tess_nccl_settled(tess_nccl_link *link, bool *settled);
+/* Waits until what was begun has settled. Errors: those of tess_nccl_settled, of seat->look, and TESS_E_TIMEOUT: not
+ * all members came by the deadline (the caller knows which). */
+tess_status tess_nccl_wait(tess_nccl_link *link);
 
 /* Destroys the link. If `orderly`, it is collective: waits for the enqueued work and for the members, at most until
  * the deadline. Otherwise, and after any error, the enqueued work is abandoned, and exchanges of the peers fail or

@@ -13,25 +13,36 @@ static tess_status begin(tess_team *team, const char *call)
 /* A team over several hosts with windows has a link. If creating the link fails, the window is hidden again. */
 static tess_status link_hosts(tess_team *team, void *window, const void *site)
 {
-    tess_status status = tess_team_is_local(team) ? TESS_OK : tess_hosts_link(team);
+    tess_status status = team->runtime->dry != NULL || tess_team_is_local(team) ? TESS_OK : tess_hosts_link(team);
     if (status != TESS_OK)
         ondevice_window_hide(team, window, site);
     return status;
 }
 
-tess_status tess_device_window_alloc(tess_team *team, tess_pool pool, size_t bytes, const char *what, void **out)
+static tess_status alloc(tess_team *team, tess_pool pool, size_t bytes, const char *what, const void *site, void **out)
 {
-    const void *site = __builtin_return_address(0);
     *out = NULL;
     if (team->runtime->dry != NULL)
         return tess_device_alloc(team->runtime->dry->device, pool, bytes, what, out);
     TESS_TRY(begin(team, "tess_device_window_alloc"));
     TESS_TRY_CTX(ondevice_window_alloc(team, pool, bytes, what, site, out), "window '%s' of team '%s'", what,
                  team->name);
+    return TESS_OK;
+}
+
+tess_status tess_device_window_alloc(tess_team *team, tess_pool pool, size_t bytes, const char *what, void **out)
+{
+    const void *site = __builtin_return_address(0);
+    TESS_TRY(alloc(team, pool, bytes, what, site, out));
     tess_status status = link_hosts(team, *out, site);
     if (status != TESS_OK)
         *out = NULL;
     return status;
+}
+
+tess_status tess_device_outbox_alloc(tess_team *team, tess_pool pool, size_t bytes, const char *what, void **out)
+{
+    return alloc(team, pool, bytes, what, __builtin_return_address(0), out);
 }
 
 tess_status tess_device_window_show(tess_team *team, void *memory, size_t bytes, const char *what)

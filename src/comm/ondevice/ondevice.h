@@ -44,9 +44,11 @@ typedef struct ondevice_window {
 typedef struct ondevice_message {
     struct ondevice_message *next; /* next unused one of the team */
     tess_event *ready, *moved;
-    uint8_t *stage; /* pinned staging buffer */
+    tess_stream *stream; /* stream of the event `moved` */
+    uint8_t *stage;      /* pinned staging buffer */
     size_t stage_bytes;
     uint8_t *out;                  /* the caller's memory, while the work's `out` is the stage; otherwise NULL */
+    bool is_staged, is_on_host;    /* the work's memory is the stage; sent data has arrived there */
     bool pulls;                    /* the copy from the sender's window is enqueued */
     const ondevice_window *window; /* window with the sent memory, if the receiver reads it there; otherwise NULL */
 } ondevice_message;
@@ -114,6 +116,8 @@ void ondevice_await(tess_work *work, bool waits);
 
 /* Whether the event has occurred, or the work has failed. */
 bool ondevice_passed(tess_work *work, tess_event *event);
+/* Called when the team has broken: waits a while for the stream's work. NULL: there is none. */
+void ondevice_settle(const tess_team *team, tess_stream *stream);
 
 /* Shows a block to the ranks of this host, which map it. Collective over the team, inside a begun call. `status`:
  * the result of this rank's earlier part; if it failed, `memory` may be NULL. `owned`: hiding frees the block.

@@ -19,7 +19,7 @@ bool ondevice_passed(tess_work *work, tess_event *event)
     const struct comm_device_team *t = ondevice_of(work);
     const ondevice_message *m = work->device.message;
     if (work->status == TESS_OK && passed && event == (m != NULL ? m->moved : t->moved))
-        work->status = tess_stream_synchronize(m != NULL ? t->messages : t->stream); /* collects errors */
+        work->status = tess_stream_synchronize(m != NULL ? m->stream : t->stream); /* collects errors */
     return passed || work->status != TESS_OK;
 }
 
@@ -56,9 +56,10 @@ uint64_t tess_ondevice_sleep_ns(const tess_runtime *rt, uint64_t most_ns)
 
 /* Waits for the device when a team breaks, because enqueued kernels may still read what peers show and write the
  * callers' memory. They end by themselves, unless the device hangs. */
-static void settle(tess_event *event, tess_stream *stream)
+void ondevice_settle(const tess_team *team, tess_stream *stream)
 {
     static const struct timespec look = {.tv_nsec = 1000000};
+    tess_event *event = team->on_device->moved;
     bool done = stream == NULL || tess_event_record(event, stream) != TESS_OK;
     for (int i = 0; i < LOOKS && !done; i++) {
         if (tess_event_query(event, &done) != TESS_OK)
@@ -72,7 +73,7 @@ void tess_ondevice_settle(const tess_team *team)
 {
     const struct comm_device_team *t = team->on_device;
     if (team->head != NULL && team->head->device.is)
-        settle(t->moved, t->stream);
+        ondevice_settle(team, t->stream);
     if (t != NULL && team->messages != NULL)
-        settle(t->moved, t->messages);
+        ondevice_settle(team, t->messages);
 }

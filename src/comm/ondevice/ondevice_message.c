@@ -1,9 +1,10 @@
-/* Sends and receives of device memory. The team's own link carries the message. Between ranks of one host it carries
- * only the place of sent memory that lies in a window, and the receiver's device copies it from there. Otherwise the
- * data passes through pinned memory of the host. Each side may have memory of either kind. */
+/* Sends and receives of device memory. The team's own link carries the message when its memory is ready. Between ranks
+ * of one host it carries only the place of sent memory that lies in a window, and the receiver's device copies it from
+ * there. Between hosts NCCL moves the data if both sides can (hosts/pair.c). Otherwise the data passes through pinned
+ * memory of the host. Each side may have memory of either kind. */
 #include "comm/ondevice/ondevice.h"
 
-enum { STEP_BEGIN, STEP_READY, STEP_FETCHED, STEP_LINK, STEP_RETURNED };
+enum { STEP_BEGIN, STEP_READY, STEP_LINK, STEP_RETURNED };
 
 /* ---- Events and memory ---- */
 static tess_status create_message(tess_work *work)
@@ -31,7 +32,7 @@ static tess_status take_message(tess_work *work)
         return create_message(work);
     t->unused = m->next;
     m->out = NULL;
-    m->pulls = false;
+    m->is_staged = m->is_on_host = m->pulls = false;
     m->window = NULL;
     work->device.message = m;
     return TESS_OK;
@@ -70,9 +71,10 @@ static tess_status take_stage(const tess_work *work, size_t bytes)
 /* Enqueues a copy, and the event that tells when it is done. */
 static tess_status copy(const tess_work *work, void *to, const void *from, size_t bytes)
 {
-    struct comm_device_team *t = ondevice_of(work);
-    TESS_TRY(tess_stream_copy(t->messages, to, from, bytes));
-    return tess_event_record(work->device.message->moved, t->messages);
+    ondevice_message *m = work->device.message;
+    m->stream = ondevice_of(work)->messages;
+    TESS_TRY(tess_stream_copy(m->stream, to, from, bytes));
+    return tess_event_record(m->moved, m->stream);
 }
 
 /* ---- Calls of the links ---- */
@@ -99,15 +101,31 @@ bool tess_message_pull(tess_work *work, uint64_t window, uint64_t offset)
     return work->status != TESS_OK || ondevice_passed(work, m->moved);
 }
 
-tess_status tess_message_to_host(tess_work *work)
+/* Makes the stage the work's memory, and begins to copy sent data there. */
+static tess_status use_stage(tess_work *work)
 {
     ondevice_message *m = work->device.message;
-    if (m == NULL || m->out != NULL)
-        return TESS_OK;
-    TESS_TRY(take_stage(work, work->out_bytes));
+    TESS_TRY(take_stage(work, work->in_bytes + work->out_bytes));
+    if (work->in != NULL)
+        TESS_TRY(copy(work, m->stage, work->in, work->in_bytes));
+    m->is_on_host = work->in == NULL;
     m->out = work->out;
-    work->out = m->stage;
+    work->in = work->in != NULL ? m->stage : NULL;
+    work->out = work->out != NULL ? m->stage : NULL;
     return TESS_OK;
+}
+
+bool tess_message_to_host(tess_work *work)
+{
+    ondevice_message *m = work->device.message;
+    if (m == NULL || m->window != NULL || m->is_on_host)
+        return true;
+    if (!m->is_staged)
+        work->status = use_stage(work);
+    m->is_staged = true;
+    m->is_on_host = m->is_on_host || work->status != TESS_OK || ondevice_passed(work, m->moved);
+    ondevice_await(work, !m->is_on_host);
+    return m->is_on_host;
 }
 
 /* ---- Progress ---- */
@@ -126,18 +144,6 @@ static tess_status begin(tess_work *work)
     return tess_event_record(work->device.message->ready, team->runtime->device->after);
 }
 
-/* Copies sent memory to the host, unless the receiver reads it where it is. */
-static tess_status fetch(tess_work *work)
-{
-    ondevice_message *m = work->device.message;
-    if (work->in == NULL || m->window != NULL)
-        return TESS_OK;
-    TESS_TRY(take_stage(work, work->in_bytes));
-    TESS_TRY(copy(work, m->stage, work->in, work->in_bytes));
-    work->in = m->stage;
-    return TESS_OK;
-}
-
 static tess_status give_back(tess_work *work)
 {
     ondevice_message *m = work->device.message;
@@ -153,12 +159,7 @@ static bool take_step(tess_work *work)
         work->status = begin(work);
         return true;
     case STEP_READY:
-        if (!ondevice_passed(work, m->ready))
-            return false;
-        tess_work_note(work, work->status == TESS_OK ? fetch(work) : work->status);
-        return true;
-    case STEP_FETCHED:
-        return work->in != m->stage || work->in == NULL || ondevice_passed(work, m->moved);
+        return ondevice_passed(work, m->ready);
     case STEP_LINK:
         if (!inner(work)->advance(work))
             return false;

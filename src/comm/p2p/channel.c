@@ -144,15 +144,11 @@ static void pump_out(tess_work *work, message_slot *slot)
 static bool advance_send(tess_work *work)
 {
     if (state_of(work)->slot == NULL) {
-        if (must_queue(work))
+        if (!tess_message_to_host(work) || (work->status == TESS_OK && must_queue(work)))
             return false;
-        tess_status status = post(work);
-        if (status != TESS_OK) {
-            work->status = status;
-            return true;
-        }
-        if (state_of(work)->slot == NULL)
-            return false;
+        tess_work_note(work, work->status == TESS_OK ? post(work) : work->status);
+        if (work->status != TESS_OK || state_of(work)->slot == NULL)
+            return work->status != TESS_OK;
     }
     message_slot *slot = state_of(work)->slot;
     if (state_of(work)->is_inline)
@@ -231,7 +227,7 @@ static bool advance_recv(tess_work *work)
         state_of(work)->slot = slot;
         tess_work_record(work, TESS_TRACE_STARTED);
         if (slot->window == 0)
-            work->status = tess_message_to_host(work);
+            tess_message_to_host(work);
         if (work->status != TESS_OK)
             return true;
         if (is_inline(slot)) {

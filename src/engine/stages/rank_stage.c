@@ -128,7 +128,7 @@ static tess_status alloc_window(tess_stage *s, int n_buffers)
         return TESS_OK;
     size_t bytes = (size_t)(n_buffers + s->n_slots) * aligned(room_bytes(s));
     bytes = bytes > TESS_DEVICE_WINDOW_LEAST ? bytes : TESS_DEVICE_WINDOW_LEAST;
-    TESS_TRY(tess_device_window_alloc(s->team, TESS_POOL_COMM, bytes, "the stream", (void **)&s->window));
+    TESS_TRY(tess_device_outbox_alloc(s->team, TESS_POOL_COMM, bytes, "the stream", (void **)&s->window));
     s->window_bytes = bytes;
     return TESS_OK;
 }

@@ -1,7 +1,7 @@
 /* A libnccl.so.2 for tests without a GPU: ranks of one machine over Unix sockets, memory of GPUs is the host's. A call
  * that needs other ranks goes on in a thread, and its communicator is in progress until it has ended. As the real one
  * does, it wants a GPU's context in the thread that makes a communicator, refuses two members on one GPU of a host
- * (NCCL_HOSTID names the host), waits forever for a member that does not come, and matches messages between two ranks
+ * (NCCL_HOSTID names it), waits forever for a member that does not come, and matches messages between two ranks
  * in their order. NCCL_FAKE="version=21700,fail=ncclGroupEnd:2:6": fake_wishes.h; "hang": it stays in progress. */
 #include <dlfcn.h>
 #include <errno.h>
@@ -294,10 +294,12 @@ int fake_create(nccl_communicator *out, int size, nccl_id id, int rank, nccl_con
         return NCCL_INVALID_ARGUMENT;
     struct ncclComm *c = calloc(1, sizeof(*c));
     const char *host = getenv("NCCL_HOSTID");
+    char here[64] = "";
     socklen_t bytes;
     *c = (struct ncclComm){.rank = rank, .size = size, .me = {.rank = rank}, .hangs = error == FAKE_HANGS};
     memset(c->fd, -1, sizeof(c->fd));
-    snprintf(c->me.host, sizeof(c->me.host), "%s", host != NULL ? host : "here");
+    gethostname(here, sizeof(here) - 1);
+    snprintf(c->me.host, sizeof(c->me.host), "%s", host != NULL ? host : here);
     memcpy(&c->number, id.bytes, sizeof(c->number));
     c->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_un a = address_of(c->number, rank, &bytes);
@@ -360,10 +362,10 @@ int fake_group_end(void)
     for (struct ncclComm *c = group; c != NULL; c = c->next_in_group) {
         c->in_group = false;
         c->hangs = due == FAKE_HANGS;
-        result = go_on(c, exchange_in_thread);
+        result = due > 0 ? due : go_on(c, exchange_in_thread);
     }
     group = NULL;
-    return due > 0 ? due : result;
+    return result;
 }
 
 static int add(lane *lanes, void *data, size_t n, int type, int peer, nccl_communicator c, void *queue)
