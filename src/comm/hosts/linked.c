@@ -10,13 +10,9 @@ enum { STEP_MEET, STEP_READY, STEP_MOVE, STEP_EXCHANGED, STEP_LANDED, STEP_TAKE,
 static tess_status all_can(tess_team *team, tess_status mine, bool *can)
 {
     int32_t could = mine == TESS_OK, *all = (int32_t *)(void *)team->lists.exchanged;
-    *can = true;
     TESS_TRY(tess_team_exchange(team, TESS_TRACE_WINDOW_ALLOC, 0, tess_hash_text("link"), __builtin_return_address(0),
                                 &could, all, sizeof(could)));
-    for (int r = 0; r < team->size; r++)
-        *can = *can && all[r] != 0;
-    if (ondevice_says_why(team, all))
-        hosts_linked_explain(team, "collectives");
+    *can = ondevice_all_can(team, all, "between hosts, collectives");
     return TESS_OK;
 }
 

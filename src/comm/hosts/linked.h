@@ -27,8 +27,6 @@ typedef struct hosts_linked {
 /* ---- pair.c ---- */
 /* tess_nccl_seat.look of a team. Also progresses MPI, because peers may need this rank's messages for their meeting. */
 tess_status hosts_linked_look(void *team, double waited_s);
-/* Warns that data passes through the host. The reason is the calling thread's error. `what`: "messages" ... */
-void hosts_linked_explain(const tess_team *team, const char *what);
 
 static inline hosts_linked_work *linked_of(const tess_work *work)
 {

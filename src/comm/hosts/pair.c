@@ -3,13 +3,13 @@
  * ring, do not wait for each other. */
 #include "comm/hosts/linked.h"
 
-#include <stdio.h>
-
 #include "base/mem/scoped.h"
 #include "base/os/os.h"
 
 enum { SENDER, RECEIVER, MEMBERS }; /* ranks in the link */
 enum { NOT_KNOWN, CAN, CANNOT };    /* whether a side can use the link */
+
+static const char messages[] = "between hosts, messages";
 
 struct hosts_pair {
     hosts_pair *next;
@@ -48,27 +48,23 @@ tess_status hosts_linked_look(void *self, double waited_s)
     return TESS_OK;
 }
 
-void hosts_linked_explain(const tess_team *team, const char *what)
+/* ---- Connecting ---- */
+/* Whether this rank can make links for messages. If not, warns once. */
+static bool accept(const tess_team *team, tess_status status)
 {
-    char text[512];
-    snprintf(text, sizeof(text),
-             "team '%s': between hosts, %s on memory of devices go through memory of the host, because %s", team->name,
-             what, tess_error_message());
-    tess_runtime_warn(team->runtime, text);
+    if (status != TESS_OK)
+        ondevice_warn(team, messages);
+    hosts_of(team)->refuses = status != TESS_OK;
+    return status == TESS_OK;
 }
 
-/* ---- Connecting ---- */
 bool hosts_pair_can(const tess_work *work)
 {
-    comm_hosts *h = hosts_of(work->team);
+    const tess_team *team = work->team;
     const hosts_pair *p = find(work);
-    if (work->device.message == NULL || h->refuses)
+    if (work->device.message == NULL || hosts_of(team)->refuses)
         return false;
-    if (p == NULL && tess_nccl_check(work->team->runtime->device->device) != TESS_OK) {
-        hosts_linked_explain(work->team, "messages");
-        h->refuses = true;
-    }
-    return p == NULL ? !h->refuses : !p->is_agreed || p->link != NULL;
+    return p != NULL ? !p->is_agreed || p->link != NULL : accept(team, tess_nccl_check(team->runtime->device->device));
 }
 
 /* Puts the pair into the list. All ranks close pairs in one order: by the lower rank, by the higher rank, and the
@@ -96,14 +92,6 @@ static tess_status connect(tess_team *team, hosts_pair *p, const nccl_id *id)
     return tess_nccl_link_create(rt->mem, rt->device->device, &seat, &p->link);
 }
 
-/* Ends this rank's part in connecting. */
-static void note_result(const tess_team *team, hosts_pair *p, tess_status status)
-{
-    p->mine = status == TESS_OK ? CAN : CANNOT;
-    if (status != TESS_OK)
-        hosts_linked_explain(team, "messages");
-}
-
 /* Begins to connect to the message's peer. */
 static tess_status open_pair(const tess_work *work, const hosts_message *m, const nccl_id *id)
 {
@@ -115,9 +103,8 @@ static tess_status open_pair(const tess_work *work, const hosts_message *m, cons
                       .begin_s = tess_os_now_s(),
                       .out_tag = m->out_tag};
     insert(team, p);
-    tess_status status = connect(team, p, id);
-    if (status != TESS_OK)
-        note_result(team, p, status);
+    if (connect(team, p, id) != TESS_OK)
+        ondevice_warn(team, messages);
     return tess_wire_recv(hosts_of(team)->group, &p->theirs, sizeof(p->theirs), p->peer, m->in_tag, &p->heard);
 }
 
@@ -126,15 +113,16 @@ static tess_status agree(tess_team *team, hosts_pair *p)
 {
     bool settled = false, said, heard;
     TESS_TRY(tess_wire_test(&p->heard, &heard));
-    if (p->mine == NOT_KNOWN && heard && p->theirs == CANNOT)
+    if (p->mine == NOT_KNOWN && (p->link == NULL || (heard && p->theirs == CANNOT)))
         p->mine = CANNOT;
     if (p->mine == NOT_KNOWN) {
         tess_status status = tess_nccl_settled(p->link, &settled);
         if (status == TESS_OK && !settled && tess_os_now_s() - p->begin_s > team->timeout_s / 2)
             status = TESS_FAIL(TESS_E_TIMEOUT, "NCCL did not connect to rank %d within %.3g s", team->ranks[p->peer],
                                team->timeout_s / 2);
-        if (status != TESS_OK || settled)
-            note_result(team, p, status);
+        if (status != TESS_OK)
+            ondevice_warn(team, messages);
+        p->mine = status != TESS_OK ? CANNOT : settled ? CAN : NOT_KNOWN;
     }
     if (p->mine != NOT_KNOWN && p->out_tag >= 0) {
         TESS_TRY(tess_wire_send(hosts_of(team)->group, &p->mine, sizeof(p->mine), p->peer, p->out_tag, &p->said));
@@ -153,11 +141,8 @@ tess_status hosts_pair_number(tess_work *work, hosts_message *m)
     if (m->sent.number == 0 || !hosts_pair_can(work))
         return TESS_OK;
     if (find(work) == NULL) {
-        if (tess_nccl_id_create(&answer->id) != TESS_OK) {
-            hosts_linked_explain(work->team, "messages");
-            hosts_of(work->team)->refuses = true;
+        if (!accept(work->team, tess_nccl_id_create(&answer->id)))
             return TESS_OK;
-        }
         TESS_TRY(open_pair(work, m, &answer->id));
     }
     answer->number = ++find(work)->n_given;
@@ -225,12 +210,17 @@ tess_status hosts_pair_move(tess_work *work, uint64_t number, bool *done)
 }
 
 /* ---- The end ---- */
+static void release(hosts_pair *p, bool orderly)
+{
+    tess_nccl_link_destroy(&p->link, orderly);
+    tess_wire_cancel(&p->said);
+    tess_wire_cancel(&p->heard);
+}
+
 void hosts_pairs_give_up(const tess_team *team)
 {
     for (hosts_pair *p = hosts_of(team)->pairs; p != NULL; p = p->next) {
-        tess_nccl_link_destroy(&p->link, false);
-        tess_wire_cancel(&p->said);
-        tess_wire_cancel(&p->heard);
+        release(p, false);
         ondevice_settle(team, p->stream);
     }
 }
@@ -241,9 +231,7 @@ void hosts_pairs_close(const tess_team *team, bool orderly)
     while (h->pairs != NULL) {
         hosts_pair *p = h->pairs;
         h->pairs = p->next;
-        tess_nccl_link_destroy(&p->link, orderly && team->messages == NULL);
-        tess_wire_cancel(&p->said);
-        tess_wire_cancel(&p->heard);
+        release(p, orderly && team->messages == NULL);
         tess_stream_destroy(&p->stream);
         tess_mem_free(team->runtime->mem, p);
     }

@@ -24,7 +24,7 @@ void tess_ondevice_end(tess_team *team)
     tess_stream_destroy(&t->stream);
     tess_device_free(device, t->finite);
     tess_device_free_pinned(device, t->finite_seen);
-    tess_device_free_pinned(device, t->stage);
+    tess_device_free_pinned(device, t->stage.memory);
     tess_mem_free(team->runtime->mem, t->runs);
     tess_mem_free(team->runtime->mem, t);
     team->on_device = NULL;

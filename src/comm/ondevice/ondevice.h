@@ -40,13 +40,18 @@ typedef struct ondevice_window {
     uint8_t *peers[]; /* (size of the team) address in this process of each rank's memory; NULL: not accessible */
 } ondevice_window;
 
+/* A pinned buffer for data that passes through the host. */
+typedef struct ondevice_stage {
+    uint8_t *memory;
+    size_t bytes;
+} ondevice_stage;
+
 /* Events and memory of a message in flight. */
 typedef struct ondevice_message {
     struct ondevice_message *next; /* next unused one of the team */
     tess_event *ready, *moved;
     tess_stream *stream; /* stream of the event `moved` */
-    uint8_t *stage;      /* pinned staging buffer */
-    size_t stage_bytes;
+    ondevice_stage stage;
     uint8_t *out;                  /* the caller's memory, while the work's `out` is the stage; otherwise NULL */
     bool is_staged, is_on_host;    /* the work's memory is the stage; sent data has arrived there */
     bool pulls;                    /* the copy from the sender's window is enqueued */
@@ -68,9 +73,8 @@ struct comm_device_team {
     tess_event *moved;                        /* event of the oldest operation */
     bool *finite, *finite_seen;               /* result flag in device memory, and its copy in pinned memory */
     void *runs;                               /* descriptors of the oldest operation: runs or steps */
-    uint8_t *stage;                           /* pinned staging buffer of the oldest operation */
-    size_t stage_bytes;
-    uint8_t *sums_stage; /* the sums inside `stage` */
+    ondevice_stage stage;                     /* stage of the oldest operation */
+    uint8_t *sums_stage;                      /* the sums inside `stage` */
     struct {
         const uint8_t *in;
         uint8_t *out;
@@ -130,9 +134,12 @@ void ondevice_window_hide(tess_team *team, void *memory, const void *site);
 tess_status ondevice_window_alloc(tess_team *team, tess_pool pool, size_t bytes, const char *what, const void *site,
                                   void **out);
 
-/* Whether this rank is the first of its host that cannot share windows, so that it reports the reason. can (size of
- * the team): the same on all ranks. */
-bool ondevice_says_why(const tess_team *team, const int32_t *can);
+/* Returns whether all ranks can: the same on all of them. can (size of the team): a number for each. If not, the first
+ * rank of a host that cannot warns that `what` passes through the host. The reason is the calling thread's error. */
+bool ondevice_all_can(const tess_team *team, const int32_t *can, const char *what);
+void ondevice_warn(const tess_team *team, const char *what);
+/* Makes the stage at least as large as the work needs. */
+tess_status ondevice_take_stage(const tess_work *work, ondevice_stage *stage, size_t bytes, const char *what);
 
 /* Gives the message's events and memory back to the team. */
 void ondevice_message_over(tess_work *work);

@@ -48,24 +48,10 @@ void ondevice_message_end(tess_team *team)
         t->unused = m->next;
         tess_event_destroy(&m->ready);
         tess_event_destroy(&m->moved);
-        tess_device_free_pinned(team->runtime->device->device, m->stage);
+        tess_device_free_pinned(team->runtime->device->device, m->stage.memory);
         tess_mem_free(team->runtime->mem, m);
     }
     tess_stream_destroy(&t->messages);
-}
-
-static tess_status take_stage(const tess_work *work, size_t bytes)
-{
-    ondevice_message *m = work->device.message;
-    tess_device *device = work->team->runtime->device->device;
-    if (bytes <= m->stage_bytes)
-        return TESS_OK;
-    tess_device_free_pinned(device, m->stage);
-    m->stage = NULL;
-    m->stage_bytes = 0;
-    TESS_TRY(tess_device_alloc_pinned(device, TESS_POOL_COMM, bytes, "messages through the host", (void **)&m->stage));
-    m->stage_bytes = bytes;
-    return TESS_OK;
 }
 
 /* Enqueues a copy, and the event that tells when it is done. */
@@ -105,13 +91,14 @@ bool tess_message_pull(tess_work *work, uint64_t window, uint64_t offset)
 static tess_status use_stage(tess_work *work)
 {
     ondevice_message *m = work->device.message;
-    TESS_TRY(take_stage(work, work->in_bytes + work->out_bytes));
+    TESS_TRY(ondevice_take_stage(work, &m->stage, work->in_bytes + work->out_bytes, "messages through the host"));
+    uint8_t *memory = m->stage.memory;
     if (work->in != NULL)
-        TESS_TRY(copy(work, m->stage, work->in, work->in_bytes));
+        TESS_TRY(copy(work, memory, work->in, work->in_bytes));
     m->is_on_host = work->in == NULL;
     m->out = work->out;
-    work->in = work->in != NULL ? m->stage : NULL;
-    work->out = work->out != NULL ? m->stage : NULL;
+    work->in = work->in != NULL ? memory : NULL;
+    work->out = work->out != NULL ? memory : NULL;
     return TESS_OK;
 }
 
@@ -147,7 +134,7 @@ static tess_status begin(tess_work *work)
 static tess_status give_back(tess_work *work)
 {
     ondevice_message *m = work->device.message;
-    return m->out != NULL ? copy(work, m->out, m->stage, work->out_bytes) : TESS_OK;
+    return m->out != NULL ? copy(work, m->out, m->stage.memory, work->out_bytes) : TESS_OK;
 }
 
 /* Advances a step. Returns false if it must wait. */

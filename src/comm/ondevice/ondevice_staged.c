@@ -44,18 +44,15 @@ static bool keeps_old(const tess_work *work)
            work->fp.kind == TESS_TRACE_ALL_TO_ALL_V;
 }
 
-static tess_status take_stage(const tess_work *work, size_t bytes)
+tess_status ondevice_take_stage(const tess_work *work, ondevice_stage *stage, size_t bytes, const char *what)
 {
-    struct comm_device_team *t = ondevice_of(work);
     tess_device *device = work->team->runtime->device->device;
-    if (t->stage != NULL && bytes <= t->stage_bytes)
+    if (stage->memory != NULL && bytes <= stage->bytes)
         return TESS_OK;
-    tess_device_free_pinned(device, t->stage);
-    t->stage = NULL;
-    t->stage_bytes = 0;
-    TESS_TRY(
-        tess_device_alloc_pinned(device, TESS_POOL_COMM, bytes, "collectives through the host", (void **)&t->stage));
-    t->stage_bytes = bytes;
+    tess_device_free_pinned(device, stage->memory);
+    *stage = (ondevice_stage){.memory = NULL};
+    TESS_TRY(tess_device_alloc_pinned(device, TESS_POOL_COMM, bytes, what, (void **)&stage->memory));
+    stage->bytes = bytes;
     return TESS_OK;
 }
 
@@ -128,9 +125,10 @@ static tess_status fetch(tess_work *work)
     struct comm_device_team *t = ondevice_of(work);
     size_t in = in_bytes(work), out = out_bytes(work);
     TESS_TRY(find_sums(work));
-    TESS_TRY(
-        take_stage(work, aligned(in) + aligned(out) + (size_t)t->given.n_sums * aligned(shard_bytes(work, TESS_F32))));
-    uint8_t *to_in = t->stage, *to_out = t->stage + aligned(in);
+    TESS_TRY(ondevice_take_stage(
+        work, &t->stage, aligned(in) + aligned(out) + (size_t)t->given.n_sums * aligned(shard_bytes(work, TESS_F32)),
+        "collectives through the host"));
+    uint8_t *to_in = t->stage.memory, *to_out = to_in + aligned(in);
     t->sums_stage = to_out + aligned(out);
     t->given.in = work->in;
     t->given.out = work->out;

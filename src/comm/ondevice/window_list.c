@@ -1,5 +1,7 @@
-/* The list of a team's windows. */
+/* The list of a team's windows, and what ranks warn of if they cannot read them. */
 #include "comm/ondevice/ondevice.h"
+
+#include <stdio.h>
 
 static bool holds(const ondevice_window *w, const void *memory)
 {
@@ -50,4 +52,25 @@ void ondevice_forget_windows(tess_team *team)
         ondevice_close_peers(team, w);
         tess_mem_free(team->runtime->mem, w);
     }
+}
+
+void ondevice_warn(const tess_team *team, const char *what)
+{
+    char text[512];
+    snprintf(text, sizeof(text), "team '%s': %s on memory of devices go through memory of the host, because %s",
+             team->name, what, tess_error_message());
+    tess_runtime_warn(team->runtime, text);
+}
+
+bool ondevice_all_can(const tess_team *team, const int32_t *can, const char *what)
+{
+    int host = tess_team_host(team, team->rank), first = -1;
+    bool all = true;
+    for (int r = 0; r < team->size; r++) {
+        all = all && can[r] != 0;
+        first = first < 0 && can[r] == 0 && tess_team_host(team, r) == host ? r : first;
+    }
+    if (first == team->rank && what != NULL)
+        ondevice_warn(team, what);
+    return all;
 }

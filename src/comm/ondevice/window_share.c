@@ -1,6 +1,4 @@
 /* Shows a block of device memory to the ranks of a host, and hides it again. */
-#include <stdio.h>
-
 #include "base/core/rng.h"
 #include "base/mem/scoped.h"
 #include "comm/ondevice/ondevice.h"
@@ -42,24 +40,6 @@ static tess_status first_failure(const tess_team *team, const shown *all, const 
     return TESS_OK;
 }
 
-bool ondevice_says_why(const tess_team *team, const int32_t *can)
-{
-    int r = team->local_first;
-    while (r < team->rank && (can[r] != 0 || tess_team_host(team, r) != tess_team_host(team, team->rank)))
-        r++;
-    return r == team->rank && can[r] == 0;
-}
-
-/* Reports to the user that GPUs cannot access each other: everything works, but slowly. */
-static void warn(const tess_team *team)
-{
-    char text[512];
-    snprintf(text, sizeof(text),
-             "team '%s': collectives on memory of devices go through memory of the host, because %s", team->name,
-             tess_error_message());
-    tess_runtime_warn(team->runtime, text);
-}
-
 /* Lets the siblings map each other's memory. *is_read: all of them succeeded. */
 static tess_status reach_siblings(tess_team *team, ondevice_window *w, const shown *all, const void *site)
 {
@@ -69,11 +49,7 @@ static tess_status reach_siblings(tess_team *team, ondevice_window *w, const sho
     int32_t *everybody = (int32_t *)(void *)team->lists.exchanged;
     TESS_TRY(tess_team_exchange(team, TESS_TRACE_WINDOW_ALLOC, 0, tess_hash_text("reached"), site, &mine, everybody,
                                 sizeof(mine)));
-    w->is_read = true;
-    for (int r = 0; r < team->size; r++)
-        w->is_read = w->is_read && everybody[r] != 0;
-    if (w->number == 0 && ondevice_says_why(team, everybody))
-        warn(team);
+    w->is_read = ondevice_all_can(team, everybody, w->number == 0 ? "collectives" : NULL);
     return TESS_OK;
 }
 
