@@ -1,8 +1,10 @@
 #include "engine/shards.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/core/rng.h"
+#include "base/core/variables.h"
 #include "base/text/text.h"
 #include "comm/agree.h"
 #include "tessera/comm.h"
@@ -10,13 +12,28 @@
 /* The fraction of a GPU's memory that shards may use. The rest is for contexts, libraries and work space of kernels. */
 static const double usable = 0.9;
 
+/* Reads job.shards; if it is AUTO, the environment variable TESSERA_SHARDS may replace it. */
+static tess_status read_choice(const tess_config *config, tess_shards_choice *choice)
+{
+    const char *text = tess_variable_value(TESS_VAR_SHARDS);
+    *choice = (tess_shards_choice)config->job.shards;
+    if (*choice != TESS_SHARDS_AUTO || text == NULL || text[0] == '\0')
+        return TESS_OK;
+    *choice = strcmp(text, "device") == 0 ? TESS_SHARDS_DEVICE : TESS_SHARDS_HOST;
+    TESS_CHECK(*choice == TESS_SHARDS_DEVICE || strcmp(text, "host") == 0, TESS_E_INVALID,
+               "TESSERA_SHARDS '%s' is unknown: choose host or device", text);
+    return TESS_OK;
+}
+
+/* Refuses options that do not work with shards on a device. */
 static tess_status check(const tess_engine *e)
 {
+    const tess_optimizer_options optimizer = tess_engine_optimizer(e->config);
     TESS_CHECK(e->compute.apart, TESS_E_INVALID,
                "the memory of job.device=cpu is the host's: set job.device=cuda, or job.shards=host");
     TESS_CHECK(e->at.world == tess_team_size(tess_runtime_team(e->runtime)), TESS_E_UNSUPPORTED,
                "ranks that only draw have no shards: set rollout.ranks=0, or job.shards=host");
-    return tess_shards_check_config(e->config);
+    return tess_optimizer_check_device(&optimizer);
 }
 
 /* Counts the ranks of this host whose device has the same name. */
@@ -56,7 +73,8 @@ static tess_status fits(tess_engine *e, tess_device_need_fn device_need, bool *f
 
 static tess_status choose_for_gpu(tess_engine *e, tess_device_need_fn device_need, bool *resident)
 {
-    *resident = device_need != NULL && tess_shards_is_gpu(tess_device_get_properties(e->compute.device)->name);
+    *resident = device_need != NULL &&
+                strncmp(tess_device_get_properties(e->compute.device)->name, "cuda", strlen("cuda")) == 0;
     if (!*resident)
         return TESS_OK;
     if (check(e) == TESS_OK)
@@ -74,7 +92,7 @@ tess_status tess_shards_choose(tess_engine *e, tess_device_need_fn device_need)
     bool resident = false;
     if (e->is_second) /* a second engine: the runtime supports one device only */
         return TESS_OK;
-    tess_status status = tess_shards_read(e->config, &choice);
+    tess_status status = read_choice(e->config, &choice);
     if (status == TESS_OK && choice == TESS_SHARDS_DEVICE)
         status = check(e);
     TESS_TRY_CTX(tess_team_agree(e->team, status), "job.shards=device");

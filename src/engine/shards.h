@@ -20,14 +20,4 @@
  * set */
 tess_status tess_shards_choose(tess_engine *engine, tess_device_need_fn device_need);
 
-/* ---- Functions of the configuration only ---- */
-/* Reads job.shards; if it is AUTO, the environment variable TESSERA_SHARDS may replace it. */
-tess_status tess_shards_read(const tess_config *config, tess_shards_choice *choice);
-/* Checks the configuration. TESS_E_UNSUPPORTED: it has an option that does not work with shards on a device. */
-tess_status tess_shards_check_config(const tess_config *config);
-bool tess_shards_is_gpu(const char *device); /* true for a GPU's name; NULL: no device */
-/* Whether a run of this configuration will probably have its shards on a device. Can be called before a device is
- * open: true if the configuration or the environment requests it, or requests a GPU that can do it. */
-bool tess_shards_expected(const tess_config *config);
-
 #endif

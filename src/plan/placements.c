@@ -10,36 +10,50 @@ static tess_place cut_by(bool is_cut, int dim)
     return is_cut ? (tess_place){TESS_SHARD, dim} : (tess_place){TESS_REPLICATE, 0};
 }
 
-/* Describes the parameter as the ranks at place `stage` of the pipeline hold it. */
-static void place_param(const tess_config *config, const tess_model *part, int index, int stage,
+/* Returns the stage of a unit of a rank's part. */
+static int stage_of(const tess_stage_plan *plan, int unit)
+{
+    int chunk = 0;
+    if (unit < plan->units[0].begin) /* a tied table in a stage without its embedding */
+        return plan->shape.ranks * plan->shape.chunks - 1;
+    while (unit >= plan->units[chunk].end)
+        chunk++;
+    return tess_pipeline_stage(&plan->shape, plan->rank, chunk);
+}
+
+/* Describes the parameter as the ranks at one place of the pipeline hold it. */
+static void place_param(const tess_config *config, const tess_stage_plan *plan, const tess_model *part, int index,
                         tess_param_placement *p)
 {
     const tess_param *param = tess_model_param(part, index);
     const bool narrow = tess_param_is_narrow(config, part, index, false);
     if (param->copy) {
-        p->copy = stage;
+        p->copy = plan->rank;
         return;
     }
-    p->owner = stage;
+    p->stage = stage_of(plan, param->unit);
+    p->owner = plan->rank;
     p->unit = param->slice.unit;
     p->place[TESS_AXIS_TP] = cut_by(p->unit > 0, param->slice.dim);
     p->place[TESS_AXIS_SHARD] = cut_by(config->parallelism.shard_strategy != TESS_STRATEGY_NONE || narrow, 0);
 }
 
-static tess_status place_stage(const tess_config *config, int stage, tess_param_placements *out)
+/* Places the parameters of the ranks at one place of the pipeline. */
+static tess_status place_rank(const tess_config *config, int rank, tess_param_placements *out)
 {
     const tess_model_config *sizes = tess_model_get_config(out->model);
     tess_stage_plan plan;
     tess_model *part;
-    TESS_TRY(tess_stage_plan_create(out->mem, config, sizes, stage, &plan));
+    TESS_TRY(tess_stage_plan_create(out->mem, config, sizes, rank, &plan));
     plan.part.tp_degree = out->degree[TESS_AXIS_TP];
+    out->n_stages = plan.shape.ranks * plan.shape.chunks;
     tess_status status = tess_model_create_part(out->mem, sizes, &plan.part, &part);
     if (status == TESS_OK) {
         tess_config_freeze(config, part);
         for (int i = 0; i < out->n; i++) {
             const int own = tess_model_find_param(part, out->list[i].param->name);
             if (own >= 0)
-                place_param(config, part, own, stage, &out->list[i]);
+                place_param(config, &plan, part, own, &out->list[i]);
         }
         tess_model_destroy(&part);
     }
@@ -61,8 +75,8 @@ tess_status tess_param_placements_create(tess_mem *mem, const tess_config *confi
         out->list[i] =
             (tess_param_placement){.param = param, .shape = tess_shape_atleast_1d(&param->shape), .copy = -1};
     }
-    for (int stage = 0; stage < out->degree[TESS_AXIS_PP]; stage++)
-        TESS_TRY(place_stage(config, stage, out));
+    for (int rank = 0; rank < out->degree[TESS_AXIS_PP]; rank++)
+        TESS_TRY(place_rank(config, rank, out));
     return TESS_OK;
 }
 

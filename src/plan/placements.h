@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 
+#include "base/text/text.h"
 #include "config/config.h"
 #include "mesh/coordinates.h"
 #include "nn/model.h"
@@ -15,6 +16,7 @@
 typedef struct tess_param_placement {
     const tess_param *param;     /* parameter of the whole model; borrowed from it */
     tess_shape shape;            /* shape of the whole parameter, with one dimension or more */
+    int stage;                   /* stage of the pipeline that it belongs to */
     int owner;                   /* place along "pp" of the ranks that hold it */
     int copy;                    /* place along "pp" of the ranks that have a copy for their embedding, or -1 */
     int64_t unit;                /* "tp" cuts its dimension in multiples of it; 0: "tp" does not cut it */
@@ -25,6 +27,7 @@ typedef struct tess_param_placements {
     tess_mem *mem;
     tess_parallelism_section parallelism; /* the degrees are set */
     int degree[TESS_AXES];
+    int n_stages;      /* number of stages of the pipeline */
     tess_model *model; /* the whole model */
     int n;
     tess_param_placement *list; /* (n) in the order of the model's parameters */

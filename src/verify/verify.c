@@ -11,6 +11,7 @@
 #include "base/os/os.h"
 #include "engine/model/model_file.h"
 #include "nn/model.h"
+#include "parallel/pipeline/pipeline.h"
 #include "tessera/fsdp.h"
 #include "plan/memory_need.h"
 #include "verify/verify_impl.h"
@@ -130,8 +131,7 @@ static tess_status plan_optimizer(tess_mem *mem, const verify_run *layout, int64
 
 static tess_status measure_memory(tess_mem *mem, const verify_run runs[2], tess_verify_result *r)
 {
-    int64_t params, optimizer;
-    TESS_TRY(verify_most_planned(&runs[LAYOUT], &params));
+    int64_t optimizer;
     TESS_TRY_CTX(plan_optimizer(mem, &runs[LAYOUT], &optimizer), "memory");
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
         tess_verify_memory *m = &r->memory[pool];
@@ -143,7 +143,7 @@ static tess_status measure_memory(tess_mem *mem, const verify_run runs[2], tess_
         }
     }
     const tess_config *c = &runs[LAYOUT].config; /* bytes on disk do not count as memory */
-    r->memory[TESS_POOL_PARAMS].planned = c->offload.params ? -1 : params;
+    r->memory[TESS_POOL_PARAMS].planned = c->offload.params ? -1 : verify_most_planned(&runs[LAYOUT]);
     r->memory[TESS_POOL_OPTIMIZER].planned = optimizer;
     return TESS_OK;
 }
@@ -232,6 +232,18 @@ static tess_status find_values(const tess_verify_plan *plan, const verify_run ru
 }
 
 /* ---- The whole ---- */
+static tess_status plan_places(tess_mem *mem, verify_run *layout, tess_verify_result *r)
+{
+    TESS_TRY(tess_param_placements_create(mem, &layout->config, &layout->planned));
+    for (int i = 0; i < r->n_tensors; i++)
+        r->tensors[i].stage = layout->planned.list[i].stage;
+    r->stages = layout->planned.n_stages;
+    if (r->stages > 1)
+        snprintf(r->schedule, sizeof(r->schedule), "%s",
+                 tess_pipeline_kind_name((tess_pipeline_kind)layout->config.parallelism.pipeline_parallel_schedule));
+    return TESS_OK;
+}
+
 tess_status verify_take_results(tess_mem *mem, verify_run runs[2], tess_verify_result *r)
 {
     r->n_tensors = runs[LAYOUT].n_tensors;
@@ -252,7 +264,7 @@ tess_status verify_take_results(tess_mem *mem, verify_run runs[2], tess_verify_r
     }
     for (int64_t step = 1; step <= r->steps; step++)
         compare_step(runs, step, r);
-    TESS_TRY(verify_plan_stages(mem, &runs[LAYOUT], r));
+    TESS_TRY(plan_places(mem, &runs[LAYOUT], r));
     for (int i = 0; i < r->n_tensors; i++)
         TESS_TRY(verify_check_shards(mem, &runs[LAYOUT], i, r->tensors[i].shards));
     return measure_memory(mem, runs, r);
@@ -271,7 +283,6 @@ tess_status tess_verify(tess_mem *mem, const tess_verify_plan *plan, tess_verify
         status = verify_take_results(mem, runs, r);
     if (status == TESS_OK && r->first_step > 0)
         status = find_values(plan, runs, r);
-    tess_mem_free(mem, runs[LAYOUT].planned);
     verify_run_close(&runs[0]);
     verify_run_close(&runs[1]);
     return status;

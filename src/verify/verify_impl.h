@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "job/job_memory.h"
+#include "plan/placements.h"
 #include "tessera/fsdp.h"
 #include "verify/verify.h"
 
@@ -43,14 +44,6 @@ typedef struct run_peak {
 
 typedef enum run_values { RUN_NO_VALUES, RUN_WRITES_VALUES, RUN_COMPARES_VALUES } run_values;
 
-/* The part of a tensor that ranks at one place of a pipeline must hold. held: they own it; copy: they have a copy,
- * and another stage owns it. "tp" cuts dimension `dim` in multiples of `unit`; 0: it is not cut. */
-typedef struct run_plan {
-    bool held, copy;
-    int dim;
-    int64_t unit;
-} run_plan;
-
 /* A run. The parent creates it before it forks the ranks, so all of them have the same pointers. */
 typedef struct verify_run {
     tess_config config; /* configuration that was checked for `ranks` */
@@ -61,8 +54,7 @@ typedef struct verify_run {
     run_values values;   /* values of the last step: */
     int values_fd; /* file with the gradients of all tensors, then the weights of all tensors, by run_tensor.offset */
 
-    run_plan *planned; /* (n_stages, n_tensors) memory of the parent */
-    int n_stages;      /* number of pipeline stages */
+    tess_param_placements planned; /* the parts of tensors that ranks must hold; memory of the parent */
 
     void *shared; /* memory that holds all following arrays */
     size_t shared_bytes;
@@ -82,14 +74,14 @@ static inline run_digest *verify_digest_of(const verify_run *run, int64_t step, 
 /* Allocates the shared memory. Free it with verify_run_unmap. */
 tess_status verify_run_open(verify_run *run);
 void verify_run_unmap(verify_run *run);
-/* Also frees the configuration. */
+/* Also frees the configuration and the plan. */
 void verify_run_close(verify_run *run);
 
 enum { LAYOUT, ONE }; /* indices of a pair of runs */
 
 /* Defined in verify.c. The first opens the run of a layout, whose configuration need not be checked yet. The second
- * opens the run of one rank, with the same batch and arithmetic. The third compares two runs that have ended. Free
- * layout->planned afterwards. */
+ * opens the run of one rank, with the same batch and arithmetic. The third compares two runs that have ended, and plans
+ * the layout's. */
 tess_status verify_open_layout(tess_mem *mem, const tess_verify_plan *plan, const tess_config *config,
                                verify_run *layout);
 tess_status verify_open_one(tess_mem *mem, const tess_verify_plan *plan, const tess_config *checked, verify_run *one);
@@ -98,14 +90,10 @@ tess_status verify_take_results(tess_mem *mem, verify_run runs[2], tess_verify_r
 /* Runs the steps. An error message gives the root cause. */
 tess_status verify_run_steps(verify_run *run);
 
-/* Defined in verify_stages.c. Fills in run->planned, and the number of stages and the stage of each tensor in
- * *result, which must have tensors. */
-tess_status verify_plan_stages(tess_mem *mem, verify_run *run, tess_verify_result *result);
-
 /* Defined in verify_shards.c. The first finds errors in the parts and copies of a tensor that ranks hold ("": none).
  * The second returns the bytes of all parameters on the rank that must hold most. */
 tess_status verify_check_shards(tess_mem *mem, const verify_run *layout, int tensor, char text[TESS_VERIFY_TEXT]);
-tess_status verify_most_planned(const verify_run *layout, int64_t *params);
+int64_t verify_most_planned(const verify_run *layout);
 
 /* Defined in verify_rank.c. The main function of a rank; `context` is the verify_run. Returns the exit code. */
 int verify_rank_main(void *context);

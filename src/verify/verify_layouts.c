@@ -247,7 +247,6 @@ static tess_status run_configured(tess_mem *mem, const tess_verify_plan *plan, t
     status = verify_open_layout(mem, plan, config, &runs[LAYOUT]);
     if (status == TESS_OK)
         status = compare_layout(mem, plan, runs, l);
-    tess_mem_free(mem, runs[LAYOUT].planned);
     verify_run_close(&runs[LAYOUT]);
     return status;
 }

@@ -42,6 +42,7 @@ void verify_run_unmap(verify_run *run)
 void verify_run_close(verify_run *run)
 {
     verify_run_unmap(run);
+    tess_param_placements_free(&run->planned);
     tess_config_free(&run->config);
 }
 

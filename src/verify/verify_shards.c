@@ -3,28 +3,11 @@
 #include <stdio.h>
 
 #include "ckpt/catalog/cover.h"
-#include "mesh/coordinates.h"
 #include "verify/verify_impl.h"
 
 static const run_shard *shard_of(const verify_run *layout, int rank, int tensor)
 {
     return &layout->shards[rank * layout->n_tensors + tensor];
-}
-
-static tess_status planned_mesh(const tess_config *config, int ranks, tess_mesh_layout *mesh)
-{
-    tess_axis axes[TESS_MESH_MAX_AXES];
-    return tess_mesh_layout_fit(axes, tess_axes_of(&config->parallelism, axes), ranks, mesh);
-}
-
-/* Reduces a box to the rank's share of a dimension that the axis's ranks divide in multiples of `unit`. */
-static void cut(tess_box *box, int dim, int64_t unit, const tess_coordinates *at, int axis)
-{
-    const tess_shares shares = tess_shares_equal(at->degree[axis]);
-    int64_t begin, size;
-    tess_shares_rows(&shares, box->size[dim] / unit, at->place[axis], &begin, &size);
-    box->begin[dim] += begin * unit;
-    box->size[dim] = size * unit;
 }
 
 /* Whether the tensor has no master weights. Ranks that hold no part of it do not count, because they have none in
@@ -41,19 +24,16 @@ static bool is_narrow(const verify_run *layout, int tensor)
 
 /* Returns the box that a rank must hold. It is empty on ranks of other pipeline stages, and, unless `copies`, on
  * ranks that only have a copy. */
-static tess_box planned_box(const verify_run *layout, const tess_mesh_layout *mesh, int tensor, int rank, bool copies)
+static tess_box planned_box(const verify_run *layout, int tensor, int rank, bool copies)
 {
-    const tess_coordinates at = tess_coordinates_in(mesh, rank);
-    bool sharded = layout->config.parallelism.shard_strategy != TESS_STRATEGY_NONE || is_narrow(layout, tensor);
-    tess_box box = tess_box_whole(&layout->tensors[tensor].shape);
-    const run_plan *plan = &layout->planned[at.place[TESS_AXIS_PP] * layout->n_tensors + tensor];
-    if (!plan->held && !(plan->copy && copies))
-        return (tess_box){0};
-    if (plan->unit > 0)
-        cut(&box, plan->dim, plan->unit, &at, TESS_AXIS_TP);
-    if (sharded)
-        cut(&box, 0, 1, &at, TESS_AXIS_SHARD);
-    return box;
+    int degree[TESS_AXES];
+    tess_param_placement plan = layout->planned.list[tensor];
+    const bool sharded = layout->config.parallelism.shard_strategy != TESS_STRATEGY_NONE || is_narrow(layout, tensor);
+    tess_axes_degrees(&layout->config.parallelism, degree);
+    const tess_coordinates at = tess_coordinates_by(degree, rank);
+    plan.place[TESS_AXIS_SHARD].kind = sharded ? TESS_SHARD : TESS_REPLICATE;
+    plan.owner = copies && at.place[TESS_AXIS_PP] == plan.copy ? plan.copy : plan.owner;
+    return tess_param_placement_box(&plan, &at);
 }
 
 /* Checks that every element is primary on exactly one rank. */
@@ -84,12 +64,12 @@ static tess_status check_cover(tess_mem *mem, const verify_run *layout, int tens
     return TESS_OK;
 }
 
-static void check_plan(const verify_run *layout, const tess_mesh_layout *mesh, int tensor, char *text)
+static void check_plan(const verify_run *layout, int tensor, char *text)
 {
     const tess_shape *shape = &layout->tensors[tensor].shape;
     for (int rank = layout->ranks - 1; rank >= 0; rank--) {
         const tess_box *held = &shard_of(layout, rank, tensor)->held;
-        const tess_box plan = planned_box(layout, mesh, tensor, rank, false);
+        const tess_box plan = planned_box(layout, tensor, rank, false);
         char here[80], there[80];
         bool none = tess_box_count(shape->n_dims, held) == 0 && tess_box_count(shape->n_dims, &plan) == 0;
         if (!none && !tess_box_equal(shape->n_dims, held, &plan))
@@ -144,26 +124,22 @@ static void check_replicas(const verify_run *layout, int tensor, char *text)
 
 tess_status verify_check_shards(tess_mem *mem, const verify_run *layout, int tensor, char text[TESS_VERIFY_TEXT])
 {
-    tess_mesh_layout mesh;
-    TESS_TRY(planned_mesh(&layout->config, layout->ranks, &mesh));
     check_replicas(layout, tensor, text); /* a later check replaces the message of an earlier one */
-    check_plan(layout, &mesh, tensor, text);
+    check_plan(layout, tensor, text);
     return check_cover(mem, layout, tensor, text);
 }
 
-tess_status verify_most_planned(const verify_run *layout, int64_t *params)
+int64_t verify_most_planned(const verify_run *layout)
 {
-    tess_mesh_layout mesh;
-    TESS_TRY(planned_mesh(&layout->config, layout->ranks, &mesh));
-    *params = 0;
+    int64_t most = 0;
     for (int rank = 0; rank < layout->ranks; rank++) {
         int64_t bytes = layout->peaks[rank].codes;
         for (int i = 0; i < layout->n_tensors; i++) {
-            const tess_box all = planned_box(layout, &mesh, i, rank, true);
+            const tess_box all = planned_box(layout, i, rank, true);
             const int n_dims = layout->tensors[i].shape.n_dims;
             bytes += is_narrow(layout, i) ? 0 : tess_box_count(n_dims, &all) * (int64_t)sizeof(float);
         }
-        *params = bytes > *params ? bytes : *params;
+        most = bytes > most ? bytes : most;
     }
-    return TESS_OK;
+    return most;
 }

@@ -138,17 +138,16 @@ static verify_run *sharded(run_shard shards[RANKS], run_digest *digest)
 {
     static const int64_t begin[] = {0, 2, 4}, size[] = {2, 2, 1};
     static run_tensor tensor;
-    static run_plan all;
+    static tess_param_placement all;
     static run_header header;
     static run_peak peaks[RANKS];
     static verify_run run;
-    all = (run_plan){.held = true};
+    all = (tess_param_placement){.shape = {2, {ROWS, COLUMNS}}, .copy = -1};
     tensor = (run_tensor){.name = "w", .shape = {2, {ROWS, COLUMNS}}};
     run = (verify_run){.ranks = RANKS,
                        .n_tensors = 1,
                        .steps = 1,
-                       .planned = &all,
-                       .n_stages = 1,
+                       .planned = {.n_stages = 1, .n = 1, .list = &all},
                        .header = &header,
                        .tensors = &tensor,
                        .peaks = peaks,
@@ -156,6 +155,7 @@ static verify_run *sharded(run_shard shards[RANKS], run_digest *digest)
     run.config.parallelism.shard_strategy = TESS_STRATEGY_HYBRID;
     run.config.parallelism.data_parallel_replicate_degree = 2;
     run.config.parallelism.data_parallel_shard_degree = 3;
+    run.config.parallelism.tensor_parallel_degree = run.config.parallelism.pipeline_parallel_degree = 1;
     run.digests = digest;
     digest->weights = 11;
     digest->held_weights = 22;
@@ -178,17 +178,14 @@ static void parts_that_nobody_or_two_count_are_named(void)
 {
     run_shard shards[RANKS];
     run_digest digest = {0};
-    int64_t most;
     verify_run *run = sharded(shards, &digest);
     EXPECT_SHARDS(run, "");
-    EXPECT_OK(verify_most_planned(run, &most));
-    EXPECT_INT(most, 2 * COLUMNS * 4);
+    EXPECT_INT(verify_most_planned(run), 2 * COLUMNS * 4);
     for (int rank = 0; rank < RANKS; rank++) { /* no masters: these bytes, and shared out whatever the strategy */
         shards[rank].narrow = true;
         run->peaks[rank].codes = 10 + rank;
     }
-    EXPECT_OK(verify_most_planned(run, &most));
-    EXPECT_INT(most, 10 + RANKS - 1);
+    EXPECT_INT(verify_most_planned(run), 10 + RANKS - 1);
     run->config.parallelism.shard_strategy = TESS_STRATEGY_NONE;
     EXPECT_SHARDS(run, "");
     run = sharded(shards, &digest);
@@ -219,9 +216,10 @@ static void parts_that_nobody_or_two_count_are_named(void)
     run = sharded(shards, &digest); /* one unit of 7 columns: the first of two ranks has it */
     run->config.parallelism.data_parallel_replicate_degree = 1;
     run->config.parallelism.tensor_parallel_degree = 2;
-    *run->planned = (run_plan){true, true, 1, 7};
+    run->planned.list->unit = 7;
+    run->planned.list->place[TESS_AXIS_TP] = (tess_place){TESS_SHARD, 1};
     EXPECT_SHARDS(run, "rank 1 holds [2, 4) x [0, 7), planned is [0, 2) x [7, 7)");
-    *run->planned = (run_plan){0};
+    run->planned.list->owner = 1; /* the other stage of a pipeline */
     EXPECT_SHARDS(run, "rank 0 holds [0, 2) x [0, 7), planned is [0, 0) x [0, 0)");
 }
 
