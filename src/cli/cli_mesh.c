@@ -20,7 +20,7 @@ static tess_status show(tess_mem *mem, const tess_mesh_plan *plan, const mesh_fl
             "--measure starts ranks on this machine: leave --hosts away, or measure over the hosts with `tessera "
             "launch --hosts ... -- bench comm`");
         TESS_CHECK(plan->layout.ranks == NULL, TESS_E_INVALID,
-                   "--measure starts ranks that are numbered by place: leave --inside away");
+                   "--measure starts ranks that are numbered by place: leave --inside and parallelism.rank_order away");
         cli_status_line("mesh: measuring");
         TESS_TRY(tess_bench_axes_run(&plan->layout, (size_t)flags->most, &measured));
         cli_status_clear();

@@ -14,6 +14,7 @@
 #include "device/kernel_vote.h"
 #include "device/kernels.h"
 #include "job/environment.h"
+#include "mesh/rank_order.h"
 #include "nn/model.h"
 #include "tessera/fsdp.h"
 #include "data/files/data_files.h"
@@ -262,7 +263,8 @@ tess_status tess_config_check_degrees(tess_config *config, int ranks)
         *shards * replicas == world, TESS_E_INVALID,
         "parallelism: %lld replicas x %lld shards = %lld ranks, but there are %d: set data_parallel_shard_degree=%lld",
         (long long)replicas, (long long)*shards, (long long)(*shards * replicas), world, (long long)(world / replicas));
-    return check_groups(config);
+    TESS_TRY(check_groups(config));
+    return tess_rank_order_read(&config->parallelism, &(tess_rank_order){0});
 }
 
 static tess_status check_batch(tess_config *config, int trainers)

@@ -1,120 +1,70 @@
 #include "config/run_layout.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#include "base/core/rng.h"
 #include "base/text/json.h"
-
-/* An option that decides the layout, and its table. */
-typedef struct layout_row {
-    const tess_option *option;
-    const tess_option_table *table;
-} layout_row;
+#include "base/text/text.h"
 
 /* The number of shards follows from the other options and the number of ranks. */
 static const char follows[] = "parallelism.data_parallel_shard_degree";
 
-/* Lists the other options that decide the layout. A test checks that they fit, and that their values are numbers.
- */
-static int list_rows(layout_row rows[TESS_LAYOUT_MOST])
+/* Writes "section.key=value" and a NUL, or nothing if there is no room. A test checks that lists that a run accepts
+ * have room. Returns the end. */
+static size_t add_word(const tess_option *option, const void *section, char *text, size_t at)
 {
-    int n_tables, n = 0;
-    const tess_option_table *tables = tess_config_tables(&n_tables);
-    for (int t = 0; t < n_tables; t++)
-        for (int i = 0; i < tables[t].section->n_rows; i++) {
-            const tess_option *option = &tables[t].section->rows[i];
-            if ((option->effect & TESS_EFFECT_LAYOUT) != 0 && n < TESS_LAYOUT_MOST && strcmp(option->key, follows) != 0)
-                rows[n++] = (layout_row){option, &tables[t]};
-        }
-    return n;
-}
-
-static uint64_t hash_keys(const layout_row *rows, int n)
-{
-    uint64_t hash = 0;
-    for (int i = 0; i < n; i++)
-        hash = tess_hash_bytes(rows[i].option->key, strlen(rows[i].option->key) + 1, hash);
-    return hash;
-}
-
-int tess_run_layout_keys(void)
-{
-    layout_row rows[TESS_LAYOUT_MOST];
-    return list_rows(rows);
+    enum { ROOM = TESS_RUN_LAYOUT_BYTES - 1 };
+    const size_t value = tess_text_add(text, ROOM, at, "%s=", option->key);
+    tess_status status = TESS_OK;
+    if (option->type == TESS_OPTION_FLOAT) /* keeps all digits */
+        tess_format_double(*(const double *)(const void *)((const char *)section + option->offset), text + value,
+                           ROOM - value);
+    else
+        status = tess_options_format(option, section, text + value, ROOM - value);
+    if (status == TESS_OK)
+        return value + strlen(text + value) + 1;
+    tess_error_clear();
+    return at;
 }
 
 void tess_run_layout_of(const tess_config *config, tess_run_layout *layout)
 {
-    layout_row rows[TESS_LAYOUT_MOST];
-    int n = list_rows(rows);
-    *layout = (tess_run_layout){.keys = hash_keys(rows, n)};
-    for (int i = 0; i < n; i++) {
-        const tess_option *option = rows[i].option;
-        const void *field = (const char *)tess_options_section(rows[i].table, config) + option->offset;
-        if (option->type == TESS_OPTION_CHOICE)
-            layout->value[i] = *(const int *)field;
-        else if (option->type == TESS_OPTION_BOOL)
-            layout->value[i] = *(const bool *)field;
-        else /* an integer, or the bits of a floating-point number */
-            memcpy(&layout->value[i], field, sizeof(layout->value[i]));
-    }
+    int n_tables;
+    size_t at = 0;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    for (int t = 0; t < n_tables; t++)
+        for (int i = 0; i < tables[t].section->n_rows; i++) {
+            const tess_option *option = &tables[t].section->rows[i];
+            if ((option->effect & TESS_EFFECT_LAYOUT) != 0 && strcmp(option->key, follows) != 0)
+                at = add_word(option, tess_options_section(&tables[t], config), layout->text, at);
+        }
+    memset(layout->text + at, 0, sizeof(layout->text) - at);
 }
 
-/* Negative zero, which no user writes, counts as impossible. */
-static bool format_float(const tess_option *option, int64_t bits, char *text, size_t size)
-{
-    double value;
-    memcpy(&value, &bits, sizeof(value));
-    tess_format_double(value, text, size);
-    return value >= option->min && value <= option->max && (value != 0 || bits == 0);
-}
-
-/* Writes the value as a user would. Returns false if the option cannot have it. */
-static bool format_value(const tess_option *option, int64_t value, char *text, size_t size)
-{
-    if (option->type == TESS_OPTION_BOOL) {
-        snprintf(text, size, "%s", value != 0 ? "true" : "false");
-        return value == 0 || value == 1;
-    }
-    if (option->type == TESS_OPTION_FLOAT)
-        return format_float(option, value, text, size);
-    if (option->type != TESS_OPTION_CHOICE) {
-        snprintf(text, size, "%lld", (long long)value);
-        return value >= option->least && value <= option->most;
-    }
-    const char *choice = option->choices;
-    for (; value > 0 && *choice != '\0'; value--) {
-        choice = strchrnul(choice, '|');
-        choice += *choice == '|';
-    }
-    int length = (int)(strchrnul(choice, '|') - choice);
-    snprintf(text, size, "%.*s", length, choice);
-    return value == 0 && length > 0;
-}
-
+/* Valid words make a configuration that has the same layout. */
 bool tess_run_layout_is_valid(const tess_run_layout *layout)
 {
-    char text[TESS_RUN_LAYOUT_OVERRIDE];
-    layout_row rows[TESS_LAYOUT_MOST];
-    int n = list_rows(rows);
-    for (int i = 0; i < n; i++)
-        if (!format_value(rows[i].option, layout->value[i], text, sizeof(text)))
-            return false;
-    return layout->keys == hash_keys(rows, n);
+    int n_tables;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    TESS_AUTO(tess_config_free) tess_config config = {0};
+    tess_run_layout again;
+    const char *end = layout->text + sizeof(layout->text);
+    bool valid = end[-1] == '\0' && tess_options_defaults(tables, n_tables, &config) == TESS_OK;
+    for (const char *word = layout->text; valid && word < end && *word != '\0'; word += strlen(word) + 1)
+        valid = tess_config_override(&config, word) == TESS_OK;
+    tess_error_clear();
+    tess_run_layout_of(&config, &again);
+    return valid && memcmp(&again, layout, sizeof(again)) == 0;
 }
 
 int tess_run_layout_words(const tess_run_layout *layout, const tess_run_layout *other,
-                          char words[TESS_LAYOUT_MOST][TESS_RUN_LAYOUT_OVERRIDE])
+                          const char *words[TESS_LAYOUT_MOST])
 {
-    char value[32];
-    layout_row rows[TESS_LAYOUT_MOST];
-    int n = 0, n_rows = list_rows(rows);
-    for (int i = 0; i < n_rows; i++) {
-        if (other != NULL && other->value[i] == layout->value[i])
-            continue;
-        format_value(rows[i].option, layout->value[i], value, sizeof(value));
-        snprintf(words[n++], TESS_RUN_LAYOUT_OVERRIDE, "%s=%s", rows[i].option->key, value);
+    int n = 0;
+    const char *before = other != NULL ? other->text : "";
+    for (const char *word = layout->text; *word != '\0' && n < TESS_LAYOUT_MOST; word += strlen(word) + 1) {
+        if (strcmp(word, before) != 0)
+            words[n++] = word;
+        before += other != NULL ? strlen(before) + 1 : 0;
     }
     return n;
 }

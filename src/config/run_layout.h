@@ -6,26 +6,22 @@
 
 #include "config/config.h"
 
-enum { TESS_LAYOUT_MOST = 40, TESS_RUN_LAYOUT_OVERRIDE = 96 };
+enum { TESS_LAYOUT_MOST = 40, TESS_RUN_LAYOUT_BYTES = 6144 };
 
 typedef struct tess_run_layout {
-    uint64_t keys;                   /* a hash of the options' keys, in their order */
-    int64_t value[TESS_LAYOUT_MOST]; /* (tess_run_layout_keys), in the same order; the rest are 0 */
+    char text[TESS_RUN_LAYOUT_BYTES]; /* "section.key=value" of each option, NUL after each; the rest is NUL */
 } tess_run_layout;
-
-/* The number of these options. */
-int tess_run_layout_keys(void);
 
 /* `config` has passed tess_config_check_step. */
 void tess_run_layout_of(const tess_config *config, tess_run_layout *layout);
 
-/* Whether the layout is of this program's options, and each value is possible for its option: memory that was found may
- * hold anything. */
+/* Whether the layout has exactly this program's options, and each value is possible for its option: memory that was
+ * found may hold anything. */
 bool tess_run_layout_is_valid(const tess_run_layout *layout);
 
-/* Writes "section.key=value" for each setting that differs from `other` (NULL: for all), and returns their number. Both
- * layouts are valid. */
+/* Lists the settings that differ from `other` (NULL: all), and returns their number. The words are those of *layout.
+ * Both layouts are valid. */
 int tess_run_layout_words(const tess_run_layout *layout, const tess_run_layout *other,
-                          char words[TESS_LAYOUT_MOST][TESS_RUN_LAYOUT_OVERRIDE]);
+                          const char *words[TESS_LAYOUT_MOST]);
 
 #endif

@@ -85,7 +85,8 @@ static tess_status sum_loss(tess_engine *e, const tess_batch_source *source, tes
     return tess_fail_context(status,
                              "step %lld: rank %d has %lld micro-batches and the divisor %g; if another rank has other "
                              "numbers, give all ranks the same",
-                             (long long)e->step + 1, e->at.rank, (long long)source->n_micro, source->divisor);
+                             (long long)e->step + 1, tess_runtime_rank(e->runtime), (long long)source->n_micro,
+                             source->divisor);
 }
 
 tess_status tess_engine_measure(tess_engine *e, const tess_batch_source *source, const tess_loss_sum *own,

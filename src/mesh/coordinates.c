@@ -1,40 +1,5 @@
 #include "mesh/coordinates.h"
 
-#include "mesh/mesh_impl.h"
-
-/* Computes the places that follow from those along the axes. */
-static void count_places(tess_coordinates *at)
-{
-    at->n_data = at->n_parts = 1;
-    for (int axis = 0; axis < TESS_AXES; axis++) {
-        const bool is_data = tess_axis_kind_of(axis) == TESS_AXIS_OF_BATCH;
-        int *number = is_data ? &at->data : &at->part, *n = is_data ? &at->n_data : &at->n_parts;
-        *number = *number * at->degree[axis] + at->place[axis];
-        *n *= at->degree[axis];
-    }
-}
-
-tess_coordinates tess_coordinates_in(const tess_mesh_layout *layout, int rank)
-{
-    tess_coordinates at = {.rank = rank, .world = layout->size};
-    int place[TESS_MESH_MAX_AXES] = {0};
-    tess_mesh_layout_coordinates(layout, rank, place);
-    for (int axis = 0; axis < TESS_AXES; axis++) {
-        int a = 0;
-        while (a < layout->n_axes && tess_axis_find(layout->names[a]) != axis)
-            a++;
-        at.place[axis] = a < layout->n_axes ? place[a] : 0;
-        at.degree[axis] = a < layout->n_axes ? layout->sizes[a] : 1;
-    }
-    count_places(&at);
-    return at;
-}
-
-tess_coordinates tess_coordinates_of(const tess_mesh *mesh, int rank)
-{
-    return tess_coordinates_in(&mesh->grid, rank);
-}
-
 tess_coordinates tess_coordinates_by(const int degrees[TESS_AXES], int rank)
 {
     tess_coordinates at = {.rank = rank};
@@ -46,7 +11,13 @@ tess_coordinates tess_coordinates_by(const int degrees[TESS_AXES], int rank)
         at.place[axis] = left % degrees[axis];
         left /= degrees[axis];
     }
-    count_places(&at);
+    at.n_data = at.n_parts = 1;
+    for (int axis = 0; axis < TESS_AXES; axis++) {
+        const bool is_data = tess_axis_kind_of(axis) == TESS_AXIS_OF_BATCH;
+        int *number = is_data ? &at.data : &at.part, *n = is_data ? &at.n_data : &at.n_parts;
+        *number = *number * at.degree[axis] + at.place[axis];
+        *n *= at.degree[axis];
+    }
     return at;
 }
 
@@ -70,12 +41,9 @@ int64_t tess_coordinates_rounds(const tess_coordinates *at, int64_t n)
     return tess_shares_rounds(&shares, n);
 }
 
-int tess_coordinates_first(const tess_mesh *mesh, int data)
+int tess_coordinates_first(const tess_coordinates *at, int data)
 {
-    int rank = 0;
-    while (rank < mesh->grid.size - 1 && tess_coordinates_of(mesh, rank).data != data)
-        rank++;
-    return rank;
+    return data * tess_axis_stride(at->degree, TESS_AXIS_SHARD);
 }
 
 int tess_axis_stride(const int degrees[TESS_AXES], int axis)

@@ -3,10 +3,9 @@
 #define TESS_MESH_COORDINATES_H
 
 #include "mesh/axes.h"
-#include "mesh/mesh_layout.h"
 
 typedef struct tess_coordinates {
-    int rank, world;       /* number in the job, for names, messages and files */
+    int rank, world;       /* number in the mesh: its place, which parallelism.rank_order gives a rank of the job */
     int place[TESS_AXES];  /* place along each axis; 0 on an axis that the mesh does not have */
     int degree[TESS_AXES]; /* ranks along each axis; 1 on an axis that the mesh does not have */
     int data, n_data;      /* place among the ranks that divide a step's micro-batches: row-major over those axes */
@@ -28,14 +27,12 @@ int64_t tess_coordinates_micro(const tess_coordinates *at, int64_t k);
 /* Returns the number of micro-batches that each rank runs for n of a step; its last may be empty. */
 int64_t tess_coordinates_rounds(const tess_coordinates *at, int64_t n);
 
-/* Return the coordinates of any rank: of a mesh, of a layout without a job, and of a mesh with these degrees whose
- * axes stand in the order of the table. */
-tess_coordinates tess_coordinates_of(const tess_mesh *mesh, int rank);
-tess_coordinates tess_coordinates_in(const tess_mesh_layout *layout, int rank);
+/* Returns the coordinates of any rank of a mesh with these degrees, whose axes stand in the order of the table. */
 tess_coordinates tess_coordinates_by(const int degrees[TESS_AXES], int rank);
 
-/* Returns the first rank of the mesh that has place `data` among the ranks that divide the micro-batches. */
-int tess_coordinates_first(const tess_mesh *mesh, int data);
+/* Returns the number in the mesh of the first rank with place `data` among the ranks that divide the micro-batches. The
+ * axes of these ranks are neighbours in the table; SHARD is the last of them. */
+int tess_coordinates_first(const tess_coordinates *at, int data);
 
 /* Returns the difference between the rank numbers of neighbours along an axis, in a mesh with these degrees. */
 int tess_axis_stride(const int degrees[TESS_AXES], int axis);

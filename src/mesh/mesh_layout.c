@@ -171,7 +171,7 @@ bool tess_mesh_layout_crosses(const tess_mesh_layout *layout, int axis)
     for (int group = 0; layout->hosts != NULL && group < layout->size / size; group++) {
         int first = tess_mesh_layout_first(layout, axis, group);
         for (int i = 1; i < size; i++)
-            if (layout->hosts[first + i * stride] != layout->hosts[first])
+            if (tess_mesh_layout_host(layout, first + i * stride) != tess_mesh_layout_host(layout, first))
                 return true;
     }
     return false;

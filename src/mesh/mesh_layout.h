@@ -9,7 +9,7 @@ typedef struct tess_mesh_layout {
     int n_axes, size; /* size: number of ranks */
     char names[TESS_MESH_MAX_AXES][TESS_MESH_NAME_SIZE];
     int sizes[TESS_MESH_MAX_AXES];
-    int *hosts; /* (size) number of the host at each place; NULL: one host. Not owned */
+    int *hosts; /* (size) number of each rank's host; NULL: one host. Not owned */
     int *ranks; /* (size) the rank at each place of the grid; NULL: ranks are numbered by place. Not owned */
 } tess_mesh_layout;
 
@@ -47,6 +47,12 @@ bool tess_mesh_layout_crosses(const tess_mesh_layout *layout, int axis);
 static inline int tess_mesh_layout_at(const tess_mesh_layout *layout, int place)
 {
     return layout->ranks != NULL ? layout->ranks[place] : place;
+}
+
+/* Returns the number of the host at a place. */
+static inline int tess_mesh_layout_host(const tess_mesh_layout *layout, int place)
+{
+    return layout->hosts != NULL ? layout->hosts[tess_mesh_layout_at(layout, place)] : 0;
 }
 
 /* Orders the ranks so that each group of the axis is on one host. The layout still numbers ranks by place. ranks (size)

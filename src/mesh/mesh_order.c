@@ -2,6 +2,7 @@
  * hosts. */
 #include "base/core/rng.h"
 #include "mesh/mesh_impl.h"
+#include "mesh/rank_order.h"
 
 /* Checks that the list has each rank once, and finds this rank's place. */
 static tess_status find_place(const tess_team *team, const int *ranks, int *place)
@@ -29,18 +30,23 @@ static tess_status compare_lists(tess_team *team, const int *ranks)
     return TESS_OK;
 }
 
+tess_status tess_rank_order_team(tess_team *team, const int *ranks, tess_team **ordered)
+{
+    int place = 0;
+    TESS_TRY(compare_lists(team, ranks));
+    TESS_TRY(find_place(team, ranks, &place));
+    return tess_team_split(team, 0, place, "mesh", ordered);
+}
+
 tess_status tess_mesh_create_ranks(tess_team *team, const tess_axis *axes, int n_axes, const int *ranks,
                                    tess_mesh **out)
 {
     TESS_CHECK(team != NULL && ranks != NULL && out != NULL, TESS_E_INVALID, "tess_mesh_create_ranks: a NULL argument");
-    int place = 0;
     tess_mesh_layout layout;
     tess_team *all;
     *out = NULL;
-    TESS_TRY(compare_lists(team, ranks));
-    TESS_TRY(find_place(team, ranks, &place));
     TESS_TRY(tess_mesh_layout_fit(axes, n_axes, tess_team_size(team), &layout));
-    TESS_TRY(tess_team_split(team, 0, place, "mesh", &all));
+    TESS_TRY(tess_rank_order_team(team, ranks, &all));
     const tess_status status = tess_mesh_create_over(all, axes, n_axes, out);
     if (status != TESS_OK)
         tess_team_destroy(&all);
@@ -49,29 +55,21 @@ tess_status tess_mesh_create_ranks(tess_team *team, const tess_axis *axes, int n
     return status;
 }
 
-/* Fills in the order of the ranks. hosts (size) and ranks (size) are the caller's memory. */
-static tess_status order_inside(const tess_team *team, tess_mesh_layout *layout, const char *inside, int *hosts,
-                                int *ranks)
-{
-    int axis;
-    for (int rank = 0; rank < layout->size; rank++)
-        hosts[rank] = tess_team_host(team, rank);
-    layout->hosts = hosts;
-    TESS_TRY(tess_mesh_layout_axis(layout, inside, &axis));
-    return tess_mesh_layout_inside(layout, axis, ranks);
-}
-
 tess_status tess_mesh_create_inside(tess_team *team, const tess_axis *axes, int n_axes, const char *inside,
                                     tess_mesh **out)
 {
     TESS_CHECK(team != NULL && inside != NULL && out != NULL, TESS_E_INVALID,
                "tess_mesh_create_inside: a NULL argument");
-    tess_mem *mem = tess_runtime_mem(tess_team_runtime(team));
     tess_mesh_layout layout;
+    int axis;
     TESS_AUTO(tess_mem_drop) int *hosts = NULL;
     *out = NULL;
     TESS_TRY(tess_mesh_layout_fit(axes, n_axes, tess_team_size(team), &layout));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)layout.size, 2 * sizeof(int), "mesh", (void **)&hosts));
-    TESS_TRY(order_inside(team, &layout, inside, hosts, hosts + layout.size));
+    TESS_TRY(tess_mesh_layout_axis(&layout, inside, &axis));
+    TESS_TRY(TESS_NEW(tess_runtime_mem(tess_team_runtime(team)), 2 * layout.size, "mesh", &hosts));
+    layout.hosts = hosts;
+    for (int rank = 0; rank < layout.size; rank++)
+        hosts[rank] = tess_team_host(team, rank);
+    TESS_TRY(tess_mesh_layout_inside(&layout, axis, hosts + layout.size));
     return tess_mesh_create_ranks(team, axes, n_axes, hosts + layout.size, out);
 }

@@ -4,10 +4,9 @@
 #include "base/text/json.h"
 #include "mesh/mesh_layout.h"
 
-static const char *host_of(const tess_mesh_view *view, int rank)
+static const char *host_of(const tess_mesh_view *view, int place)
 {
-    const int *hosts = view->layout->hosts;
-    return hosts != NULL && view->host_names != NULL ? view->host_names[hosts[rank]] : "";
+    return view->host_names != NULL ? view->host_names[tess_mesh_layout_host(view->layout, place)] : "";
 }
 
 /* Counts the hosts, which are numbered in the order of their ranks. */
@@ -110,18 +109,18 @@ static json_t *describe_rank(const tess_mesh_view *view, int rank, bool for_peop
 }
 
 /* ---- The picture ---- */
-/* Writes the hosts of ranks [first, first + n), each once: "h1" or "h1,h2". */
+/* Writes the hosts of places [first, first + n), each once: "h1" or "h1,h2". */
 static void write_hosts(const tess_mesh_view *view, int first, int n, char *text, size_t size)
 {
-    const int *hosts = view->layout->hosts;
     size_t at = 0;
     text[0] = '\0';
-    for (int rank = first; rank < first + n && hosts != NULL; rank++) {
-        bool listed = rank > first && hosts[rank] == hosts[rank - 1];
-        for (int r = first; r < rank && !listed; r++)
-            listed = hosts[r] == hosts[rank];
+    for (int place = first; place < first + n; place++) {
+        const int host = tess_mesh_layout_host(view->layout, place);
+        bool listed = false;
+        for (int p = place - 1; p >= first && !listed; p--)
+            listed = tess_mesh_layout_host(view->layout, p) == host;
         if (!listed)
-            at = tess_text_add(text, size, at, "%s%s", at > 0 ? "," : "", host_of(view, rank));
+            at = tess_text_add(text, size, at, "%s%s", at > 0 ? "," : "", host_of(view, place));
     }
 }
 

@@ -1,6 +1,9 @@
 #include "mesh/parallelism_section.h"
 
 #include "base/core/option_rows.h"
+#include "mesh/axes.h"
+
+#define AXIS_CHOICE(id, name, kind) "|" name
 
 static const tess_option parallelism[] = {
     DEGREE(parallelism, data_parallel_replicate_degree, "dp_replicate", "-1", -1, 65536,
@@ -44,5 +47,12 @@ static const tess_option parallelism[] = {
         "cost of the embedding, in layers, when layers are divided into stages; -1: estimated from its operations"),
     INT(parallelism, pipeline_parallel_last_stage_less_layers, LAYOUT, "-1", -1, 65536,
         "cost of the head, in layers, when layers are divided into stages; -1: estimated from its operations"),
+    LIST(parallelism, pipeline_parallel_split_points, LAYOUT,
+         "first layer of each stage but the first, such as layers.4, in place of a division by cost"),
+    LIST(parallelism, rank_order, LAYOUT,
+         "rank at each place of the mesh: ranks and ranges such as 0-3 or 0-6:2; or the order in which axes vary, such "
+         "as tp-pp-dp; empty: tp-dp-pp, the fastest axis first"),
+    CHOICE(parallelism, inside_hosts, LAYOUT, "none", "none" TESS_AXIS_ROWS(AXIS_CHOICE),
+           "axis whose groups must each be on one host: ranks are reordered if they are not"),
 };
 const tess_option_section tess_section_parallelism = SECTION("parallelism", "how ranks share the model", parallelism);

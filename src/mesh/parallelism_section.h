@@ -17,6 +17,9 @@ typedef struct tess_parallelism_section {
     int64_t pipeline_parallel_first_stage_less_layers, pipeline_parallel_last_stage_less_layers;
     int pipeline_parallel_schedule; /* tess_pipeline_kind */
     char pipeline_parallel_schedule_csv[TESS_TEXT_SIZE];
+    tess_text_list pipeline_parallel_split_points;
+    tess_text_list rank_order;
+    int inside_hosts; /* 1 + the number of an axis; 0: none */
 } tess_parallelism_section;
 
 extern const tess_option_section tess_section_parallelism;

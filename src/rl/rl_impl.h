@@ -225,14 +225,12 @@ static inline bool rl_draws_together(const rl *r)
     return r->engine != NULL && r->engine->at.n_parts > 1;
 }
 
-/* Returns the rank that speaks for the ranks that draw this prompt. The axes that divide micro-batches lie side by
- * side; SHARD is the innermost. */
+/* Returns the rank that speaks for the ranks that draw this prompt. */
 static inline int rl_speaker(const rl *r, int64_t prompt)
 {
     if (r->engine == NULL)
         return (int)(prompt % tess_team_size(r->team));
-    const tess_coordinates *at = &r->engine->at;
-    return (int)(prompt % at->n_data) * tess_axis_stride(at->degree, TESS_AXIS_SHARD);
+    return tess_coordinates_first(&r->engine->at, (int)(prompt % r->engine->at.n_data));
 }
 
 /* The place of this rank among those that divide the prompts. */

@@ -11,7 +11,7 @@ static tess_status take_steps(tess_trainer *t, int64_t steps, const tess_first_s
     TESS_TRY(tess_trainer_check_memory(t));
     TESS_TRY(t->kind->open(t->task.self, &t->model_config));
     const tess_engine_options options = {.device_need = tess_memory_device_need};
-    TESS_TRY(tess_engine_create(t->runtime, &t->config, &t->model_config, &options, &t->engine));
+    TESS_TRY(tess_engine_create_over(tess_trainer_team(t), &t->config, &t->model_config, &options, &t->engine));
     if (t->kind->ready != NULL)
         TESS_TRY(t->kind->ready(t->task.self, t->engine));
     TESS_TRY(observer->ready(observer->self, t->engine));

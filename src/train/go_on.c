@@ -29,7 +29,7 @@ static tess_status identify(const tess_trainer *t, uint64_t *identity)
                              (int64_t)tess_hash_text(TESS_VERSION),
                              (int64_t)tess_hash_text(c->model.path),
                              t->world,
-                             t->rank,
+                             tess_team_rank(tess_trainer_team(t)),
                              c->training.seq_len,
                              c->debug.seed,
                              (int64_t)samples};

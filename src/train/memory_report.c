@@ -17,7 +17,7 @@ static tess_status predict_mine(const tess_trainer *t, tess_memory_of_rank *mine
     plan.kernels = tess_runtime_kernels(t->runtime);
     plan.n_threads = tess_threads_count(tess_stream_threads(t->engine->stream));
     TESS_TRY(tess_mem_create(&apart));
-    tess_status status = t->kind->predict_memory(apart, &t->model_config, &plan, t->rank, mine);
+    tess_status status = t->kind->predict_memory(apart, &t->model_config, &plan, t->engine->at.rank, mine);
     tess_mem_destroy(&apart);
     return status;
 }

@@ -1,9 +1,11 @@
 /* Fits the configuration to the hosts and to an earlier run, and checks what hosts must have in common. */
+#include "base/mem/scoped.h"
 #include "base/os/os.h"
 #include "base/text/json.h"
 #include "ckpt/same_files.h"
 #include "ckpt/shared_folder.h"
 #include "ckpt/store/read.h"
+#include "mesh/rank_order.h"
 #include "tessera/comm.h"
 #include "train/trainer_impl.h"
 
@@ -55,6 +57,23 @@ void tess_train_take_batch(tess_mem *mem, tess_config *config)
         config->training.global_batch_size = rows;
 }
 
+/* Makes the team of the mesh if its places are not in the order of the ranks. Collective over the ranks that train. */
+static tess_status order_ranks(tess_trainer *t)
+{
+    TESS_AUTO(tess_mem_drop) int *hosts = NULL;
+    bool by_number = true;
+    if (t->is_aside)
+        return TESS_OK;
+    TESS_TRY(TESS_NEW(t->mem, 2 * t->world, "order of ranks", &hosts));
+    int *ranks = hosts + t->world;
+    for (int rank = 0; rank < t->world; rank++)
+        hosts[rank] = tess_team_host(t->team, rank);
+    TESS_TRY(tess_rank_order_fill(&t->config.parallelism, hosts, ranks));
+    for (int place = 0; place < t->world; place++)
+        by_number = by_number && ranks[place] == place;
+    return by_number ? TESS_OK : tess_rank_order_team(t->team, ranks, &t->ordered);
+}
+
 tess_status tess_trainer_join_hosts(tess_trainer *t)
 {
     int host = tess_runtime_host(t->runtime);
@@ -73,7 +92,7 @@ tess_status tess_trainer_join_hosts(tess_trainer *t)
                           "lr_scheduler.warmup_steps: %lld is more than the %lld steps of the schedule: warming up in "
                           "all of them",
                           (long long)warmup, (long long)t->config.lr_scheduler.warmup_steps);
-    return TESS_OK;
+    return order_ranks(t);
 }
 
 /* Compares the files that patterns match: a pattern may match more files on one host than on another. */

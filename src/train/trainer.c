@@ -108,7 +108,7 @@ static tess_status build(tess_trainer *t)
     tess_reporter reporter = {report_line, t};
     TESS_TRY(open_task(t, &reporter));
     const tess_engine_options options = {&reporter, tess_memory_device_need, t->kind->program};
-    TESS_TRY(tess_engine_create_over(t->team, &t->config, &t->model_config, &options, &t->engine));
+    TESS_TRY(tess_engine_create_over(tess_trainer_team(t), &t->config, &t->model_config, &options, &t->engine));
     if (t->kind->ready != NULL)
         TESS_TRY(t->kind->ready(t->task.self, t->engine));
     TESS_TRY(tess_os_make_dirs(t->config.job.dump_folder));
@@ -158,6 +158,7 @@ tess_status tess_trainer_end(tess_trainer *t, tess_status status)
     tess_engine_destroy(&t->engine);
     tess_logbook_close(t->mem, &t->book);
     tess_ckpt_hosts_destroy(&t->hosts);
+    tess_team_destroy(&t->ordered);
     if (t->team != tess_runtime_team(t->runtime))
         tess_team_destroy(&t->team);
     tess_config_free(&t->config);

@@ -7,7 +7,7 @@
 /* These are borrowed from the trainer. All exist when the task is created, except the model's configuration, which
  * exists when the task is opened. */
 tess_runtime *tess_trainer_runtime(const tess_trainer *t);
-tess_team *tess_trainer_team(const tess_trainer *t);           /* the ranks with the same role as this one */
+tess_team *tess_trainer_team(const tess_trainer *t);           /* the ranks of the same role, by place */
 const tess_config *tess_trainer_config(const tess_trainer *t); /* checked */
 const tess_model_config *tess_trainer_model(const tess_trainer *t);
 const struct tess_program *tess_trainer_program(const tess_trainer *t); /* tess_task_kind.program */

@@ -14,7 +14,7 @@ tess_runtime *tess_trainer_runtime(const tess_trainer *t)
 
 tess_team *tess_trainer_team(const tess_trainer *t)
 {
-    return t->team;
+    return t->ordered != NULL ? t->ordered : t->team;
 }
 
 const tess_config *tess_trainer_config(const tess_trainer *t)

@@ -78,16 +78,34 @@ expect "a file for another number of micro-batches" 2 "8.csv: row 1: stage 0 has
     "$tessera" train run.yaml -n 2 job.dump_folder=out $settings parallelism.pipeline_parallel_degree=2 $csv=8.csv
 expect "the file is checked and simulated" 0 "bubble " "$tessera" pipeline --schedule 1f1b --csv 8.csv --stages 2 --micro-batches 8
 
+# Stages that begin at named layers, and ranks in an order of their own.
+points=parallelism.pipeline_parallel_split_points order=parallelism.rank_order
+staged "bf16, cut by names" bf16 3 3 1f1b $half $points=layers.1,layers.8
+staged "fp32, cut by names, two stages a rank" fp32 2 2 zbv $single $points=layers.1,model.layers.2,layers.9
+staged "bf16, cut by names, an order of ranks" bf16 4 2 zb_h1 $half $points=layers.7 $order=0,3,2,1 $strategy=zero1
+staged "fp32, an order of ranks" fp32 6 2 interleaved $single $order=0-4:2,1-5:2
+for n in 3 4 5; do
+    same "bf16, an order of $n ranks" bf16 $n $half $order=0,$((n - 1)),1-$((n - 2))
+done
+grep -q "ranks 0 4 1 2 3" log && pass "the log has the order" || fail "no order in the log: $(grep mesh log)"
+same "fp32, pairs of replicas in an order of ranks" fp32 4 $single $strategy=hybrid $replicas=2 $order=0-2:2,1-3:2
+expect "an order that begins elsewhere" 2 "parallelism.rank_order: rank 1 is the first: begin with rank 0" \
+    "$tessera" train run.yaml -n 2 job.dump_folder=out $settings $order=1,0
+expect "a layer that the model lacks" 2 "'layers.11' is no layer after model.layers.0" \
+    "$tessera" train run.yaml -n 2 job.dump_folder=out $settings parallelism.pipeline_parallel_degree=2 $points=layers.11
+expect "verify in an order of ranks" 0 "the same bits: this layout gives what one rank gives" "$tessera" verify run.yaml -n 4 --steps 2 training.local_batch_size=1 \
+    parallelism.pipeline_parallel_degree=2 $points=layers.3 $order=0-2:2,1-3:2
+
 TESSERA_DEVICE=far TESSERA_FAR_DELAYS=3:100 staged "bf16 on a device apart" bf16 4 2 zb_h1 $half
 TESSERA_DEVICE=far TESSERA_FAR_DELAYS=5:100 staged "bf16 on a device apart" bf16 2 2 zbv $half
 TESSERA_DEVICE=far TESSERA_FAR_DELAYS=7:100 staged "fp32 on a device apart" fp32 2 2 interleaved $single
 
 # Saved under one layout, killed, resumed under the next.
 rm -rf out
-for at in "4 2 2 zbv" "3 3 4 1f1b" "4 1 6 1f1b"; do
+for at in "4 2 2 zbv $order=0,3,1,2" "3 3 4 1f1b $points=layers.1,layers.6" "4 1 6 1f1b $order=0,2,3,1"; do
     set -- $at
     "$tessera" train run.yaml -n "$1" job.dump_folder=out $settings $half parallelism.pipeline_parallel_degree="$2" \
-        parallelism.pipeline_parallel_schedule="$4" checkpoint.interval="$3" \
+        parallelism.pipeline_parallel_schedule="$4" checkpoint.interval="$3" "$5" \
         fault.spec="rank=0 step=$(($3 + 1)) point=step kind=exit" >log 2>&1
     grep -q "checkpoint" log || fail "no checkpoint of $at: $(tail -n 3 log)"
 done

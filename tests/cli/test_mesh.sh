@@ -24,6 +24,12 @@ expect "the placement of a parameter" 0 \
 for text in '"parameters":' '"name": "model.layers.2.mlp.up_proj.weight"' '"dp_shard": "Shard(0)"' '"largest_part":'; do
     expect "JSON has $text" 0 "$text" cat mesh.json
 done
+expect "stages that begin at named layers" 0 "pp 1    stage 1: layers 2, head" \
+    "$tessera" mesh c.yaml -n 2 parallelism.pipeline_parallel_degree=2 parallelism.pipeline_parallel_split_points=layers.2
+expect "the example in three dimensions" 0 "pp 1    stage 1: layers 4-5, head" \
+    sh -c "cd '$project' && '$tessera' mesh examples/kjv_3d.yaml -n 8"
+expect "parts of a model by torchtitan's other key" 2 "did you mean 'parallelism.pipeline_parallel_split_points'?" \
+    "$tessera" mesh c.yaml -n 2 parallelism.module_fqns_per_model_part=x
 rm model.json
 expect "the groups of one axis" 0 "dp    [0 2] [1 3]" "$tessera" mesh --mesh dp=2,tp=2 --axis dp
 expect "an axis is kept inside hosts" 0 "pp    [0 1] [2 3] [4 5] [6 7]" \
@@ -32,7 +38,24 @@ expect "and the other one then crosses them" 0 "tp       4       2      2  cross
     "$tessera" mesh --mesh pp=2,tp=4 --hosts h1:4,h2:4 --inside pp
 expect "an axis that cannot stay inside hosts" 2 "the host of rank 0 has 3 ranks, which groups of 2 do not divide" \
     "$tessera" mesh --mesh dp=3,tp=2 --hosts h1:3,h2:3 --inside tp
-expect "a run has no such order" 2 "--inside tp orders the ranks of --mesh" "$tessera" mesh c.yaml --inside tp
+expect "a run has a key for it" 2 "--inside tp orders the ranks of --mesh: in a configuration, set parallelism.inside_hosts=tp" \
+    "$tessera" mesh c.yaml --inside tp
+tp=parallelism.tensor_parallel_degree order=parallelism.rank_order inside=parallelism.inside_hosts
+expect "a run's order of ranks" 0 "tp            [0 5] [1 4] [2 3]" "$tessera" mesh -n 6 $tp=2 $order=0,5,1,4,2-3
+expect "the grid has it" 0 "dp_replicate 0 dp_shard 1  1  4" "$tessera" mesh -n 6 $tp=2 $order=0,5,1,4,2-3
+expect "axes in Megatron's other order" 0 "tp            [0 3] [1 4] [2 5]" "$tessera" mesh -n 6 $tp=2 $order=dp-tp
+expect "a run's axis inside hosts" 0 "dp_shard         3       2      1  stays inside a host" \
+    "$tessera" mesh --hosts h1:3,h2:3 $tp=2 $inside=dp_shard
+expect "whose hosts are those of the ranks" 0 "dp_replicate 0 dp_shard 2  2  5   h1,h2" \
+    "$tessera" mesh --hosts h1:3,h2:3 $tp=2 $inside=dp_shard
+expect "which it cannot be" 2 "parallelism.inside_hosts=tp: mesh: axis 'tp' cannot stay inside hosts: the host of rank 0 has 3" \
+    "$tessera" mesh --hosts h1:3,h2:3 $tp=2 $inside=tp
+expect "an order that crosses hosts" 2 "groups of tp cross hosts in the order of parallelism.rank_order" \
+    "$tessera" mesh --hosts h1:2,h2:2 $tp=2 $inside=tp $order=0-2:2,1-3:2
+expect "an order of other ranks" 2 "parallelism.rank_order: '0-3' has rank 3, but the ranks that train are 0 to 2" \
+    "$tessera" mesh -n 3 $order=0-3
+expect "ranks that only draw have hosts, too" 0 "mesh 1 x 3 (dp_replicate, dp_shard): 3 ranks on 2 hosts" \
+    "$tessera" mesh --hosts h1:2,h2:3 rollout.ranks=2
 expect "measured" 0 "all_reduce, all groups of an axis at once" "$tessera" mesh --mesh dp=2,tp=1 --measure --most 0
 grep -q "^checked: along every axis ranks gather and sum what the groups say$" output && pass "and checked" ||
     fail "not checked: $(cat output)"

@@ -28,6 +28,10 @@ parts "3 stages" plain 3 $pp=3
 journals "pp 3" plain
 parts "2 stages x 2 ranks" plain 4 $pp=2 $tp=2
 journals "pp 2 x tp 2" plain
+order=parallelism.rank_order
+parts "2 stages x 2 ranks in an order of their own" plain 4 $pp=2 $tp=2 $order=0-2:2,1-3:2
+journals "pp 2 x tp 2 in an order" plain
+parts "4 ranks in an order, and one that draws" plain 5 $order=0,3,1-2 rollout.ranks=1
 
 # Eight heads with four key heads, which 3 ranks do not divide, a tied table, and four layers.
 cat >heads.json <<JSON

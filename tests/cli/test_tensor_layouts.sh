@@ -102,6 +102,8 @@ shared gpt2-fp32 6 3 $strategy=zero1
 shared llama-bf16 8 2 $pp=2 $strategy=zero1
 shared gpt2-fp32 8 2 $pp=2 $schedule=gpipe $strategy=zero1 $recompute
 shared mqa-bf16 12 3 $pp=2 $schedule=zb_h1 $strategy=zero1
+shared llama-bf16 8 2 $pp=2 $strategy=zero1 parallelism.pipeline_parallel_split_points=layers.2 parallelism.rank_order=tp-pp-dp
+shared qwen3-fp32 6 2 parallelism.rank_order=0-4:2,1-5:2
 TESSERA_DEVICE=far TESSERA_FAR_DELAYS=3:100 shared llama-bf16 2 2
 TESSERA_DEVICE=far TESSERA_FAR_DELAYS=5:100 shared mqa-bf16 2 2
 expect "what ranks share is told" 0 "each has 1 to 2 of 3 query heads" cat log

@@ -122,6 +122,51 @@ static void stages_are_cut_by_operations(void)
     tess_model_destroy(&whole);
 }
 
+static void stages_begin_at_named_layers(void)
+{
+    char *names[] = {"layers.3", "model.layers.4", "11"};
+    tess_model *whole = model_of(14, false);
+    tess_config config;
+    configure(TESS_PIPELINE_1F1B, 4, &config);
+    const tess_text_list points = {3, names};
+    config.parallelism.pipeline_parallel_split_points = points;
+    expect_first(&config, whole, (const int[]){0, 3, 4, 11, 14});
+    expect_whole(&config, whole);
+    config.parallelism.pipeline_parallel_last_stage_less_layers = 2; /* it matters only where layers are counted */
+    expect_first(&config, whole, (const int[]){0, 3, 4, 11, 14});
+    config.parallelism.pipeline_parallel_degree = 2;
+    config.parallelism.pipeline_parallel_schedule = TESS_PIPELINE_ZBV; /* two stages a rank */
+    expect_whole(&config, whole);
+    config.parallelism.pipeline_parallel_degree = 1; /* there is nothing to cut */
+    expect_whole(&config, whole);
+
+    tess_stage_plan plan;
+#define REFUSED(expected)                                                                                             \
+    EXPECT_FAILS(tess_stage_plan_create(test_mem(), &config, tess_model_get_config(whole), 0, &plan), TESS_E_INVALID, \
+                 "parallelism.pipeline_parallel_split_points: " expected)
+    config.parallelism.pipeline_parallel_degree = 3;
+    config.parallelism.pipeline_parallel_schedule = TESS_PIPELINE_1F1B;
+    REFUSED("3 layers begin a stage, which makes 4 stages; 1f1b over 3 ranks takes 3: name 2");
+    config.parallelism.pipeline_parallel_degree = 2;
+    REFUSED("3 layers begin a stage, which makes 4 stages; 1f1b over 2 ranks takes 2: name 1");
+    config.parallelism.pipeline_parallel_degree = 4;
+    config.parallelism.pipeline_parallel_layers_per_stage = 3;
+    REFUSED("pipeline_parallel_layers_per_stage=3 divides layers, too: leave one of them out");
+    config.parallelism.pipeline_parallel_layers_per_stage = 0;
+    names[1] = "layers.3";
+    REFUSED("'layers.3' is no layer after model.layers.3, where the stage before it begins: name layers in their "
+            "order, up to model.layers.13");
+    names[1] = "ayers.4";
+    REFUSED("'ayers.4' is no layer after model.layers.3");
+    names[0] = "layers.0";
+    REFUSED("'layers.0' is no layer after model.layers.0");
+    names[0] = "lm_head";
+    REFUSED("'lm_head' is no layer after model.layers.0");
+    config.parallelism.pipeline_parallel_split_points = (tess_text_list){0};
+    tess_config_free(&config);
+    tess_model_destroy(&whole);
+}
+
 static void a_line_says_where_stages_are(void)
 {
     tess_model *whole = model_of(14, false);
@@ -162,9 +207,7 @@ static void bad_cuts_are_refused(void)
 }
 
 static const test_case cases[] = {
-    CASE(every_layer_is_on_one_rank),
-    CASE(stages_are_cut_by_operations),
-    CASE(a_line_says_where_stages_are),
-    CASE(bad_cuts_are_refused),
+    CASE(every_layer_is_on_one_rank),   CASE(stages_are_cut_by_operations), CASE(stages_begin_at_named_layers),
+    CASE(a_line_says_where_stages_are), CASE(bad_cuts_are_refused),
 };
 TEST_MAIN(cases)

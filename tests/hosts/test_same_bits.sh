@@ -39,6 +39,11 @@ same "2 hosts x 2, layers shared inside hosts" reference "$hosts" mpirun -np 4 "
 same "2 hosts x 2, layers shared inside hosts, stages between them" reference "$hosts" mpirun -np 4 "${train[@]}" $tp=2 \
     $stages=2
 same "2 + 1 ranks on 2 hosts, layers shared by all, MPICH" reference "$hosts" mpirun --mpich -np 3 "${train[@]}" $tp=3
+same "2 hosts x 2, stages inside hosts" reference "$hosts" mpirun -np 4 "${train[@]}" $stages=2 parallelism.inside_hosts=pp
+same "2 hosts x 2, layers shared between hosts" reference "$hosts" mpirun -np 4 "${train[@]}" $tp=2 \
+    parallelism.rank_order=0-2:2,1-3:2
+same "2 + 1 ranks on 2 hosts, an order of ranks, MPICH" reference "$hosts" mpirun --mpich -np 3 "${train[@]}" \
+    parallelism.rank_order=0,2,1
 
 hosts_up 4
 for s in zero2 full; do

@@ -1,5 +1,6 @@
 /* Coordinates of ranks by the table of axes, without a job. */
 #include "mesh/coordinates.h"
+#include "mesh/mesh_layout.h"
 #include "support/test.h"
 
 static tess_mesh_layout layout_by(const int degrees[TESS_AXES])
@@ -34,8 +35,10 @@ static void degrees_alone_give_the_coordinates_of_their_mesh(void)
         for (int axis = 0; axis < TESS_AXES; axis++)
             EXPECT_INT(tess_axis_stride(degrees, axis), tess_mesh_layout_stride(&layout, axis));
         for (int rank = 0; rank < layout.size; rank++) {
-            const tess_coordinates by = tess_coordinates_by(degrees, rank), in = tess_coordinates_in(&layout, rank);
-            EXPECT(memcmp(&by, &in, sizeof(by)) == 0);
+            const tess_coordinates by = tess_coordinates_by(degrees, rank);
+            int at[TESS_MESH_MAX_AXES];
+            tess_mesh_layout_coordinates(&layout, rank, at);
+            EXPECT(memcmp(by.place, at, sizeof(by.place)) == 0 && by.rank == rank && by.world == layout.size);
         }
     }
 }
@@ -60,7 +63,7 @@ static void each_part_meets_each_share_of_the_batch_once(void)
 
 static void expect_group(const tess_mesh_layout *l, int axis, int rank, int first, int stride)
 {
-    const tess_coordinates at = tess_coordinates_in(l, rank);
+    const tess_coordinates at = tess_coordinates_by(l->sizes, rank);
     int member[TESS_AXES];
     memcpy(member, at.place, sizeof(member));
     for (int i = 0; i < at.degree[axis]; i++) {
@@ -92,7 +95,7 @@ static void five_hundred_and_twelve_ranks_are_8_by_16_by_4(void)
     tess_mesh_layout l = layout_by(degrees);
     EXPECT_INT(l.size, 512);
     for (int rank = 0; rank < 512; rank++) {
-        const tess_coordinates at = tess_coordinates_in(&l, rank);
+        const tess_coordinates at = tess_coordinates_by(degrees, rank);
         EXPECT_INT(at.n_parts, 128);
         EXPECT_INT(at.n_data, 4);
         EXPECT_INT(at.data, rank / 8 % 4);
@@ -105,17 +108,6 @@ static void five_hundred_and_twelve_ranks_are_8_by_16_by_4(void)
     l.hosts = hosts;
     for (int axis = 0; axis < TESS_AXES; axis++)
         EXPECT_INT(tess_mesh_layout_crosses(&l, axis), axis == TESS_AXIS_PP || axis == TESS_AXIS_SHARD);
-
-    /* Other programs number pipelines between tp and dp. Then the pipelines of one dp place are
-     * 128 dp + rank % 8 + 8 i. */
-    const tess_axis axes[] = {{"dp_shard", 4}, {"pp", 16}, {"tp", 8}};
-    EXPECT_OK(tess_mesh_layout_fit(axes, 3, 512, &l));
-    for (int rank = 0; rank < 512; rank++) {
-        const tess_coordinates at = tess_coordinates_in(&l, rank);
-        EXPECT_INT(at.place[TESS_AXIS_PP], rank % 128 / 8);
-        EXPECT_INT(rank / 128 * 128 + rank % 8 + 8 * at.place[TESS_AXIS_PP], rank);
-        EXPECT_INT(at.data, rank / 128);
-    }
 }
 
 static void axes_are_found_by_name(void)

@@ -170,29 +170,6 @@ static void bad_shapes_show_the_arithmetic(void)
     tess_runtime_destroy(&rt);
 }
 
-/* Ranks that differ in another axis alone have the same place among the data ranks. */
-static void data_ranks_are_numbered_over_their_two_axes(void)
-{
-    static const int data_of[] = {0, 1, 0, 1, 2, 3, 2, 3};
-    tess_runtime *rt = test_join();
-    tess_mesh *mesh;
-    const tess_axis axes[] = {{"dp_replicate", 2}, {"tp", 2}, {"dp_shard", 2}}, other[] = {{"pp", 8}};
-    EXPECT_OK(tess_mesh_create(rt, axes, 3, &mesh));
-    for (int rank = 0; rank < 8; rank++) {
-        tess_coordinates at = tess_coordinates_of(mesh, rank);
-        EXPECT_INT(at.rank, rank);
-        EXPECT_INT(at.world, 8);
-        EXPECT_INT(at.data, data_of[rank]);
-        EXPECT_INT(at.n_data, 4);
-    }
-    tess_mesh_destroy(&mesh);
-    EXPECT_OK(tess_mesh_create(rt, other, 1, &mesh));
-    tess_coordinates at = tess_coordinates_of(mesh, 5);
-    EXPECT(at.data == 0 && at.n_data == 1);
-    tess_mesh_destroy(&mesh);
-    tess_runtime_destroy(&rt);
-}
-
 static void a_list_of_ranks_is_a_mesh_in_that_order(void)
 {
     static const int list[] = {7, 5, 3, 1, 6, 4, 2, 0};
@@ -284,7 +261,6 @@ static const test_case cases[] = {
     CASE(a_mesh_over_a_team_knows_no_other_ranks, 6),
     CASE(one_axis_takes_any_world, -1),
     CASE(axes_know_which_of_them_cross_hosts, 8, 0, TEST_NEVER),
-    CASE(data_ranks_are_numbered_over_their_two_axes, 8),
     CASE(a_list_of_ranks_is_a_mesh_in_that_order, 8),
     CASE(an_axis_is_kept_inside_hosts, 8),
     CASE(bad_shapes_show_the_arithmetic, 3),

@@ -2,8 +2,10 @@
 
 #include <stdio.h>
 
+#include "base/mem/scoped.h"
 #include "control/launch/mpirun/launch_line.h"
 #include "engine/model/model_file.h"
+#include "mesh/rank_order.h"
 
 /* ---- Ranks and hosts ---- */
 static tess_status count_ranks(const tess_mesh_request *request, const tess_launch_hosts *hosts,
@@ -41,31 +43,31 @@ static tess_status place_ranks(tess_mesh_plan *plan, const tess_launch_hosts *ho
     for (int h = 0; h < hosts->n; h++) {
         plan->host_names[h] = plan->host_texts + (size_t)h * LAUNCH_NAME_BYTES;
         snprintf(plan->host_texts + (size_t)h * LAUNCH_NAME_BYTES, LAUNCH_NAME_BYTES, "%s", hosts->hosts[h].name);
-        for (int i = 0; i < hosts->hosts[h].slots; i++)
+        for (int i = 0; i < hosts->hosts[h].slots && rank < plan->layout.size; i++) /* the others do not train */
             plan->layout.hosts[rank++] = h;
     }
     return TESS_OK;
 }
 
-/* Orders the ranks so that an axis stays inside hosts. layout.hosts becomes the hosts by place. */
-static tess_status order_ranks(tess_mesh_plan *plan, const char *inside)
+/* Orders the ranks as the configuration says (NULL: there is none), or so that the axis `inside` stays inside hosts. */
+static tess_status order_ranks(tess_mesh_plan *plan, const tess_config *config, const char *inside)
 {
     tess_mesh_layout *l = &plan->layout;
-    int axis, *by_place;
-    if (inside == NULL)
+    TESS_AUTO(tess_mem_drop) int *ranks = NULL;
+    int axis;
+    bool by_number = true;
+    if (config == NULL && inside == NULL)
         return TESS_OK;
-    TESS_TRY_CTX(tess_mesh_layout_axis(l, inside, &axis), "--inside");
-    TESS_TRY(TESS_NEW(plan->mem, l->size, "mesh", &by_place));
-    tess_status status = tess_mesh_layout_inside(l, axis, by_place);
-    l->ranks = by_place; /* the plan owns it, also after a failure */
-    TESS_TRY_CTX(status, "--inside");
-    if (l->hosts == NULL)
-        return TESS_OK;
-    TESS_TRY(TESS_NEW(plan->mem, l->size, "mesh", &by_place));
+    TESS_TRY(TESS_NEW(plan->mem, l->size, "mesh", &ranks));
+    if (config != NULL)
+        TESS_TRY(tess_rank_order_fill(&config->parallelism, l->hosts, ranks));
+    else {
+        TESS_TRY_CTX(tess_mesh_layout_axis(l, inside, &axis), "--inside");
+        TESS_TRY_CTX(tess_mesh_layout_inside(l, axis, ranks), "--inside");
+    }
     for (int place = 0; place < l->size; place++)
-        by_place[place] = l->hosts[l->ranks[place]];
-    tess_mem_free(plan->mem, l->hosts);
-    l->hosts = by_place;
+        by_number = by_number && ranks[place] == place;
+    l->ranks = by_number && config != NULL ? NULL : TESS_GIVE(ranks);
     return TESS_OK;
 }
 
@@ -74,8 +76,8 @@ static tess_status read_axes(const tess_mesh_request *request, tess_axis_list *a
 {
     axes->n = 0;
     TESS_CHECK(request->axes != NULL || request->inside == NULL, TESS_E_INVALID,
-               "--inside %s orders the ranks of --mesh: a run numbers its ranks by place; give --mesh",
-               request->inside);
+               "--inside %s orders the ranks of --mesh: in a configuration, set parallelism.inside_hosts=%s",
+               request->inside, request->inside);
     if (request->axes == NULL)
         return TESS_OK;
     TESS_CHECK(request->config == NULL && request->n_overrides == 0, TESS_E_INVALID,
@@ -137,29 +139,25 @@ static tess_status read_config(tess_mesh_plan *plan, tess_config *config, const 
     return TESS_OK;
 }
 
-static tess_status axes_of_config(tess_mesh_plan *plan, const tess_mesh_request *request,
-                                  const tess_launch_hosts *hosts, int *world, tess_axis_list *axes)
-{
-    TESS_AUTO(tess_config_free) tess_config config = {0};
-    TESS_TRY(tess_config_load(plan->mem, request->config, request->overrides, request->n_overrides, &config));
-    return read_config(plan, &config, hosts, world, axes);
-}
-
 static tess_status make(tess_mesh_plan *plan, const tess_mesh_request *request, tess_launch_hosts *hosts)
 {
+    TESS_AUTO(tess_config_free) tess_config config = {0};
+    const bool by_config = request->axes == NULL;
     tess_axis_list axes;
     int world = 0;
     if (request->hosts != NULL)
         TESS_TRY_CTX(tess_launch_hosts_parse(request->hosts, hosts), "--hosts");
     TESS_TRY(read_axes(request, &axes));
     TESS_TRY(count_ranks(request, hosts, &axes, &world));
-    if (request->axes == NULL)
-        TESS_TRY(axes_of_config(plan, request, hosts, &world, &axes));
+    if (by_config) {
+        TESS_TRY(tess_config_load(plan->mem, request->config, request->overrides, request->n_overrides, &config));
+        TESS_TRY(read_config(plan, &config, hosts, &world, &axes));
+    }
     TESS_TRY(tess_mesh_layout_fit(axes.axis, axes.n, world, &plan->layout));
     if (request->axis != NULL)
         TESS_TRY_CTX(tess_mesh_layout_axis(&plan->layout, request->axis, &plan->axis), "--axis");
     TESS_TRY(place_ranks(plan, hosts));
-    return order_ranks(plan, request->inside);
+    return order_ranks(plan, by_config ? &config : NULL, request->inside);
 }
 
 tess_status tess_mesh_plan_make(tess_mem *mem, const tess_mesh_request *request, tess_mesh_plan *plan)

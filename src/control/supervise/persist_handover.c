@@ -89,7 +89,7 @@ tess_status tess_persist_read_back(const tess_config *config, const tess_persist
 static const char *report_difference(const tess_persist_heir *heir, const saved_state *k, char *text, size_t size)
 {
     tess_run_layout layout;
-    char words[TESS_LAYOUT_MOST][TESS_RUN_LAYOUT_OVERRIDE];
+    const char *words[TESS_LAYOUT_MOST];
     tess_run_layout_of(heir->config, &layout);
     int n = tess_run_layout_words(&k->layout, &layout, words);
     size_t at = tess_text_add(text, size, 0, "-n %d", k->n_ranks);
@@ -111,7 +111,7 @@ static void pass_on(void *self, const struct tess_job *job, const pid_t *pids)
 static tess_status run_former_ranks(const tess_persist_heir *heir, const saved_state *k, const tess_persist_set *set,
                                     tess_launch_result *result)
 {
-    char changes[TESS_LAYOUT_MOST][TESS_RUN_LAYOUT_OVERRIDE];
+    const char *changes[TESS_LAYOUT_MOST];
     tess_own_command words = *heir->command;
     tess_launch_options options = *heir->options;
     int n = tess_run_layout_words(&k->layout, NULL, changes);
@@ -130,7 +130,7 @@ static tess_status run_former_ranks(const tess_persist_heir *heir, const saved_s
 /* Saves the state. Returns the exit code of the ranks that save; TESS_EXIT_OK: it was saved and read back. */
 static int save(const tess_persist_heir *heir, const saved_state *k, const tess_persist_set *set)
 {
-    char difference[TESS_LAYOUT_MOST * TESS_RUN_LAYOUT_OVERRIDE];
+    char difference[TESS_RUN_LAYOUT_BYTES];
     tess_launch_result result;
     const tess_reporter *reporter = &heir->options->reporter;
     tess_report_line(reporter, "step %lld is kept in memory for %s: it is saved, and %d rank%s go%s on from there",
@@ -186,7 +186,7 @@ static tess_status find_copies(tess_mem *mem, const tess_config *config, char *f
 
 static tess_status inherit(const tess_persist_heir *heir, tess_mem *mem, bool *saved, int *code)
 {
-    char folder[1024], difference[TESS_LAYOUT_MOST * TESS_RUN_LAYOUT_OVERRIDE];
+    char folder[1024], difference[TESS_RUN_LAYOUT_BYTES];
     saved_state k;
     tess_persist_set set;
     TESS_TRY(find_copies(mem, heir->config, folder, sizeof(folder), &k));

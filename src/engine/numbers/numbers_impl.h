@@ -22,7 +22,7 @@ typedef enum tess_bad_stage {
 
 /* The first value on a rank that is not finite. Ranks send it to each other as bytes. */
 typedef struct tess_bad_number {
-    int32_t stage, rank;
+    int32_t stage, rank;  /* rank: of the job */
     int32_t owner;        /* 1: the rank is primary for the weight's row */
     int32_t n_ranks;      /* TESS_BAD_GRADIENT: how many ranks' gradients are bad at this place */
     int32_t loss_is_bad;  /* this rank's own part of the loss is not finite either */

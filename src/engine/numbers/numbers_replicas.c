@@ -272,7 +272,7 @@ static tess_status compare_table(const tess_engine *e, finding *found)
     snprintf(
         found->text, sizeof(found->text),
         "ranks %d and %d hold weight '%s' with different bits; nothing says which of the two was changed in memory",
-        differs, e->at.rank, tess_model_param(e->model, 0)->name);
+        differs, tess_runtime_rank(e->runtime), tess_model_param(e->model, 0)->name);
     return TESS_OK;
 }
 
@@ -287,11 +287,11 @@ static tess_status compare_copies(const tess_engine *e, finding *found)
         const tess_param *p = tess_model_param(e->model, i);
         int64_t row = tess_shape_row_count(&p->shape);
         found->kind = FOUND_COPY;
-        found->culprit = e->at.rank;
+        found->culprit = tess_runtime_rank(e->runtime);
         snprintf(found->text, sizeof(found->text),
                  "rank %d: the gathered copy of '%s' is not what this rank's weights round to at row %lld, column "
                  "%lld: one of the two was changed in memory",
-                 e->at.rank, p->name, (long long)(at / row), (long long)(at % row));
+                 found->culprit, p->name, (long long)(at / row), (long long)(at % row));
     }
     return TESS_OK;
 }

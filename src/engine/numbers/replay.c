@@ -139,12 +139,12 @@ static void find_loss(const tess_bad_number *of_rank, int world, tess_replay *re
 {
     if (replay->repeats || replay->first.stage < TESS_BAD_SUM)
         return;
-    replay->culprit = world == 1 ? 0 : -1;
+    replay->culprit = world == 1 ? of_rank[0].rank : -1;
     for (int r = world - 1; r >= 0; r--)
         if (of_rank[r].loss_is_bad) {
             replay->first = of_rank[r];
             replay->first.stage = TESS_BAD_LOSS;
-            replay->culprit = r;
+            replay->culprit = of_rank[r].rank;
         }
 }
 

@@ -8,7 +8,7 @@
 
 void tess_bad_clear(const tess_numbers *n, tess_bad_number *bad)
 {
-    *bad = (tess_bad_number){.stage = TESS_BAD_NONE, .rank = n->engine->at.rank};
+    *bad = (tess_bad_number){.stage = TESS_BAD_NONE, .rank = tess_runtime_rank(n->engine->runtime)};
 }
 
 /* Sets *bad to the first bad value of rows [first, first + n_rows) of a tensor, if there is one and *bad is empty. */
@@ -23,7 +23,7 @@ static void look(tess_numbers *n, tess_bad_stage stage, const char *what, const 
         at < 0)
         return;
     *bad = (tess_bad_number){.stage = stage,
-                             .rank = e->at.rank,
+                             .rank = tess_runtime_rank(e->runtime),
                              .local = n->local,
                              .micro = tess_coordinates_micro(&e->at, n->local),
                              .pass = n->pass,
@@ -177,7 +177,10 @@ static void look_at_addends(const tess_numbers *n, tess_bad_number *bad)
     tess_fsdp_bad_gradient found;
     if (bad->stage != TESS_BAD_NONE || !tess_fsdp_find_bad_gradient(n->engine->fsdp, &found))
         return;
-    tess_coordinates at = tess_coordinates_of(n->engine->mesh, found.rank);
+    int place = 0;
+    while (tess_team_global_rank(n->engine->team, place) != found.rank)
+        place++;
+    const tess_coordinates at = tess_coordinates_by(n->engine->at.degree, place);
     *bad = (tess_bad_number){.stage = TESS_BAD_GRADIENT,
                              .rank = found.rank,
                              .n_ranks = found.n_ranks,

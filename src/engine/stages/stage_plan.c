@@ -1,4 +1,7 @@
 /* Plans the layers and the memory of a rank's stages. */
+#include <string.h>
+
+#include "base/mem/scoped.h"
 #include "parallel/pipeline/pipeline_stages.h"
 #include "engine/model/adapter.h"
 #include "engine/stages/rank_stage.h"
@@ -8,12 +11,38 @@ static int counted(int64_t less_layers)
     return less_layers > 0 ? (int)less_layers : 0;
 }
 
+static const tess_text_list *points_of(const tess_config *config)
+{
+    return &config->parallelism.pipeline_parallel_split_points;
+}
+
+/* Counts the chunks of stages that begin at the split points. */
+static tess_status count_named(const tess_config *config, tess_pipeline_schedule *shape)
+{
+    const int n_stages = points_of(config)->n + 1, ranks = shape->ranks;
+    const int usual = ranks * tess_pipeline_usual_chunks(shape->kind);
+    TESS_CHECK(
+        config->parallelism.pipeline_parallel_layers_per_stage == 0, TESS_E_INVALID,
+        "parallelism.pipeline_parallel_split_points: pipeline_parallel_layers_per_stage=%lld divides layers, too: "
+        "leave one of them out",
+        (long long)config->parallelism.pipeline_parallel_layers_per_stage);
+    shape->chunks = n_stages / ranks;
+    TESS_CHECK(n_stages % ranks == 0 && tess_pipeline_takes_chunks(shape->kind, shape->chunks), TESS_E_INVALID,
+               "parallelism.pipeline_parallel_split_points: %d layer%s begin%s a stage, which makes %d stages; %s over "
+               "%d ranks takes %d: name %d",
+               n_stages - 1, n_stages == 2 ? "" : "s", n_stages == 2 ? "s" : "", n_stages,
+               tess_pipeline_kind_name(shape->kind), ranks, usual, usual - 1);
+    return TESS_OK;
+}
+
 static tess_status count_chunks(const tess_config *config, int64_t n_layers, tess_pipeline_schedule *shape)
 {
     int each = (int)config->parallelism.pipeline_parallel_layers_per_stage;
     *shape = (tess_pipeline_schedule){.kind = (tess_pipeline_kind)config->parallelism.pipeline_parallel_schedule,
                                       .ranks = (int)config->parallelism.pipeline_parallel_degree};
     shape->chunks = shape->ranks > 1 ? tess_pipeline_usual_chunks(shape->kind) : 1;
+    if (shape->ranks > 1 && points_of(config)->n > 0)
+        return count_named(config, shape);
     if (each == 0 || shape->ranks == 1)
         return TESS_OK;
     TESS_TRY_CTX(tess_pipeline_count_stages(shape->kind, (int)n_layers, each,
@@ -82,22 +111,54 @@ static tess_status cut_by_cost(tess_mem *mem, const tess_model *whole, int64_t s
     return status;
 }
 
-/* Cuts the model into stages. If the user counts embedding and head in layers, stages have equal numbers of layers.
- * Otherwise they have equal numbers of operations: the head of a small model takes as long as some of its layers,
- * and frozen parameters have no gradient. */
+/* Whether `name` is the unit's name, or the end of it: "layers.4" and "4" are "model.layers.4". */
+static bool is_name(const tess_model *model, int unit, const char *name)
+{
+    const char *whole = tess_model_unit_name(model, unit);
+    const size_t n = strlen(whole), end = strlen(name);
+    return end > 0 && end <= n && strcmp(whole + n - end, name) == 0 && (end == n || whole[n - end - 1] == '.');
+}
+
+/* Cuts before the named layers. */
+static tess_status cut_by_name(const tess_text_list *points, const tess_model *whole, int *first)
+{
+    const int n_layers = (int)tess_model_get_config(whole)->n_layers;
+    first[0] = 0;
+    for (int i = 0; i < points->n; i++) {
+        int layer = first[i] + 1;
+        while (layer < n_layers && !is_name(whole, 1 + layer, points->item[i]))
+            layer++;
+        TESS_CHECK(layer < n_layers, TESS_E_INVALID,
+                   "parallelism.pipeline_parallel_split_points: '%s' is no layer after %s, where the stage before it "
+                   "begins: name layers in their order, up to %s",
+                   points->item[i], tess_model_unit_name(whole, 1 + first[i]), tess_model_unit_name(whole, n_layers));
+        first[i + 1] = layer;
+    }
+    first[points->n + 1] = n_layers;
+    return TESS_OK;
+}
+
+/* Cuts the model into stages. The user may name the first layers. If the user counts embedding and head in layers,
+ * stages have equal numbers of layers. Otherwise they have equal numbers of operations: the head of a small model
+ * takes as long as some of its layers, and frozen parameters have no gradient. */
 static tess_status cut(tess_mem *mem, const tess_config *config, const tess_model_config *sizes, int n_stages,
                        int *first)
 {
     int64_t first_less = config->parallelism.pipeline_parallel_first_stage_less_layers,
             last_less = config->parallelism.pipeline_parallel_last_stage_less_layers;
-    tess_model *whole;
-    if (n_stages == 1 || first_less >= 0 || last_less >= 0)
-        return tess_pipeline_cut_evenly((int)sizes->n_layers, counted(first_less), counted(last_less), n_stages, first);
+    TESS_AUTO(tess_model_destroy) tess_model *whole = NULL;
+    const bool by_name = n_stages > 1 && points_of(config)->n > 0;
+    if (!by_name && (n_stages == 1 || first_less >= 0 || last_less >= 0)) {
+        TESS_TRY_CTX(
+            tess_pipeline_cut_evenly((int)sizes->n_layers, counted(first_less), counted(last_less), n_stages, first),
+            "parallelism.pipeline_parallel_degree");
+        return TESS_OK;
+    }
     TESS_TRY(tess_model_create(mem, sizes, &whole));
+    if (by_name)
+        return cut_by_name(points_of(config), whole, first);
     tess_config_freeze(config, whole);
-    tess_status status = cut_by_cost(mem, whole, config->training.seq_len, n_stages, first);
-    tess_model_destroy(&whole);
-    return status;
+    return cut_by_cost(mem, whole, config->training.seq_len, n_stages, first);
 }
 
 /* Fills in the layers of each chunk, in order, and their units. */
@@ -145,8 +206,7 @@ tess_status tess_stage_plan_create(tess_mem *mem, const tess_config *config, con
     return TESS_OK;
 plan:
     tess_stage_plan_free(mem, plan);
-    TESS_TRY_CTX(status, "parallelism.pipeline_parallel_degree");
-    return TESS_OK;
+    return status;
 }
 
 void tess_stage_plan_free(tess_mem *mem, tess_stage_plan *plan)

@@ -35,7 +35,7 @@ static inline int tess_weight_sync_source(const tess_weight_sync *sync, int i)
 }
 
 /* ---- Those who train ---- */
-/* The engine is borrowed; its team consists of the first n_trainers ranks of `all`, in the same order, and layers
+/* The engine is borrowed; its team consists of the first n_trainers ranks of `all`, in any order, and layers
  * are whole. A trainer with a receiver takes two buckets from the comm pool. */
 tess_status tess_weight_sender_create(tess_engine *engine, const tess_weight_sync *sync, tess_weight_sender **sender);
 /* Cancels transfers under way, and frees the sender. */

@@ -10,7 +10,8 @@ static const char refused[] =
     "critic evaluation health job.shards training.passes training.seq_len training.fp8 training.fp8_gather "
     "training.loss_scale parallelism.fsdp_unit_blocks parallelism.fsdp_unit_bytes parallelism.fsdp_unit_mixed "
     "parallelism.tensor_parallel_degree parallelism.enable_sequence_parallel parallelism.pipeline_parallel_degree "
-    "offload.activations checkpoint.initial_load_path metrics.pipeline_timeline ";
+    "parallelism.pipeline_parallel_split_points offload.activations checkpoint.initial_load_path "
+    "metrics.pipeline_timeline ";
 static const char kept[] = " model.save_dtype validation.enable validation.interval ";
 
 static bool is_listed(const char *list, const char *name)

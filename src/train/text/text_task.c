@@ -116,8 +116,7 @@ static tess_status describe(void *self, json_t *meta)
     const tess_coordinates *at = &t->engine->at;
     const tess_shares shares = tess_axes_shares(at->degree);
     int last = tess_shares_taker(&shares, tess_config_micro_batches(t->text.config) - 1);
-    int last_reader = tess_coordinates_first(t->engine->mesh, last);
-    TESS_TRY(tess_broadcast(t->text.team, &cursor, sizeof(cursor), TESS_U8, last_reader, NULL));
+    TESS_TRY(tess_broadcast(t->text.team, &cursor, sizeof(cursor), TESS_U8, tess_coordinates_first(at, last), NULL));
     json_t *mine = json_pack("{s:o, s:b, s:O, s:o}", "data_cursor", cursor_to_json(t, &cursor), "adds_bos",
                              t->bos.n > 0, "data", t->data, "early_stop", tess_early_stop_to_json(&t->early_stop));
     bool failed = mine == NULL || json_object_update(meta, mine) != 0;

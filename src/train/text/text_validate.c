@@ -80,7 +80,7 @@ static tess_status share_failure(evaluation *e, tess_status taken)
     }
     TESS_TRY(tess_all_reduce(e->t->text.team, &first, &first, 1, TESS_I32, TESS_MIN, NULL));
     TESS_TRY(tess_broadcast(e->t->text.team, text, sizeof(text), TESS_U8, first, NULL));
-    snprintf(e->failure, sizeof(e->failure), "rank %d: %s", (int)first, text);
+    snprintf(e->failure, sizeof(e->failure), "rank %d: %s", tess_team_global_rank(e->t->text.team, first), text);
     return TESS_OK;
 }
 
