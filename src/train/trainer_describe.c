@@ -189,7 +189,7 @@ tess_status tess_trainer_describe(const tess_trainer *t)
                           tess_stream_kernels(compute->stream)->name);
     if (t->engine->compute.shards_note[0] != '\0')
         tess_trainer_note(t, "%s", t->engine->compute.shards_note);
-    if (t->hosts->n > 1)
+    if (t->hosts->n > 1 || t->ordered != NULL)
         describe_mesh(t);
     if (t->hosts->n > 1 && c->comm.reduction == TESS_REDUCTION_NATIVE)
         tess_trainer_note(t,

@@ -111,6 +111,13 @@ goes_on "or for fewer, with what differs" one \
     "is kept in memory for -n 2 parallelism.fsdp_unit_blocks=1 parallelism.shard_strategy=full: it is saved, and 1 rank" \
     -n 1 parallelism.shard_strategy=none parallelism.fsdp_unit_blocks=2
 
+# Ranks in an order of their own keep the parts of their places.
+order=parallelism.rank_order
+broken_off order -n 4 $order=0,2,1,3
+goes_on "the same order of ranks" order "going on from step 3, kept in memory by 4 ranks" -n 4 $order=0,2,1,3
+broken_off orders -n 4 $order=0,2,1,3
+goes_on "another order of ranks" orders "is kept in memory for -n 4 $order=0,2,1,3: it is saved, and 4 ranks" -n 4 $order=0,3,2,1
+
 # Moments of one optimizer are no state for another: they are saved, and refused as those of any checkpoint.
 broken_off moments
 train moments -n 2 "${copies[@]}" optimizer.name=muon
