@@ -1,21 +1,27 @@
 /* Questions about blocks: the linear maps of one, how they read parameters, and the width of streams. */
 #include "nn/layers/block_part.h"
 
-int tess_block_maps(const tess_block *block, const tess_linear *maps[TESS_MAX_MAPS])
+const tess_linear *tess_block_map(const tess_block *block, int i)
 {
-    int n = 0;
+    for (const tess_placed_part *at = block->parts; at < block->parts + block->n_parts; i -= at++->part->n_maps)
+        if (i < at->part->n_maps)
+            return (const void *)((const char *)at->own + at->part->maps[i]);
+    return NULL;
+}
+
+const void *tess_block_find(const tess_block *block, const tess_part *part)
+{
     for (int i = 0; i < block->n_parts; i++)
-        for (int j = 0; j < block->parts[i]->n_maps; j++)
-            maps[n++] = (const tess_linear *)(const void *)((const char *)block + block->parts[i]->maps[j]);
-    return n;
+        if (block->parts[i].part == part)
+            return block->parts[i].own;
+    return NULL;
 }
 
 bool tess_block_owns_rows(const tess_block *block, int weight)
 {
-    const tess_linear *maps[TESS_MAX_MAPS];
+    const tess_linear *map;
     bool reads = false, owns = true;
-    for (int i = 0; i < tess_block_maps(block, maps); i++) {
-        const tess_linear *map = maps[i];
+    for (int i = 0; (map = tess_block_map(block, i)) != NULL; i++) {
         if (map->weight != weight)
             continue;
         reads = true;

@@ -2,7 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "nn/layers/block_part.h"
+#include "base/mem/scoped.h"
+#include "nn/block.h"
 
 static void fill_blocks(tess_model *model, const char *const *units)
 {
@@ -19,27 +20,19 @@ static void fill_blocks(tess_model *model, const char *const *units)
 tess_status tess_model_create_described(tess_mem *mem, const char *const *units, int n_units, const tess_param *params,
                                         int n_params, tess_model **out)
 {
-    tess_model *model;
-    tess_status status;
+    TESS_AUTO(tess_model_destroy) tess_model *model = NULL;
     *out = NULL;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*model), "model", (void **)&model));
+    TESS_TRY(TESS_NEW(mem, 1, "model", &model));
     *model = (tess_model){.mem = mem,
                           .n_units = n_units,
                           .n_params = n_params,
                           .room = n_params,
                           .table_unit = -1,
                           .part = {.embedding = true, .head = true, .tp_degree = 1}};
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_units, sizeof(*model->blocks), "blocks",
-                                   (void **)&model->blocks),
-              model);
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_params, sizeof(*params), "parameter table",
-                                   (void **)&model->params),
-              model);
+    TESS_TRY(TESS_NEW(mem, n_units, "blocks", &model->blocks));
+    TESS_TRY(TESS_NEW(mem, n_params, "parameter table", &model->params));
     memcpy(model->params, params, (size_t)n_params * sizeof(*params));
     fill_blocks(model, units);
-    *out = model;
+    *out = TESS_GIVE(model);
     return TESS_OK;
-model:
-    tess_model_destroy(&model);
-    return status;
 }

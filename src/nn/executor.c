@@ -122,8 +122,10 @@ static tess_status alloc_activations(tess_executor *e)
 static tess_status alloc_memory(tess_executor *e)
 {
     tess_mem *mem = tess_stream_mem(e->stream);
-    size_t n_units = (size_t)tess_executor_slots(&e->options) * (size_t)e->model->n_units;
-    TESS_TRY(TESS_NEW(mem, n_units, "executor's units", &e->units));
+    const size_t n_slots = (size_t)tess_executor_slots(&e->options);
+    TESS_TRY(TESS_NEW(mem, n_slots * (size_t)e->model->n_units, "executor's units", &e->units));
+    TESS_TRY(TESS_NEW(mem, n_slots * (size_t)e->model->n_parts, "executor's parts", &e->parts));
+    TESS_TRY(TESS_NEW(mem, n_slots * 2 * e->model->work_bytes, "parts' tensors", &e->works));
     TESS_TRY(TESS_NEW(mem, e->model->n_params, "no gradients", &e->none));
     if (e->options.slot_units != NULL) {
         TESS_TRY(TESS_NEW(mem, e->options.n_slots, "slots", &e->slots));
@@ -131,8 +133,8 @@ static tess_status alloc_memory(tess_executor *e)
         e->options.slot_units = e->slots;
     }
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_ACTIVATIONS, host_bytes(&e->options), "sequences", &e->host_memory));
-    e->common.seqs = e->host_memory;
-    e->common.head.graded = e->options.train ? (void *)(e->common.seqs + e->options.max_tokens) : NULL;
+    e->seqs = e->host_memory;
+    e->graded = e->options.train ? (void *)(e->seqs + e->options.max_tokens) : NULL;
     return alloc_activations(e);
 }
 
@@ -163,6 +165,8 @@ void tess_executor_destroy(tess_executor **executor)
     tess_mem_free(mem, (*executor)->host_memory);
     tess_mem_free(mem, (*executor)->none);
     tess_mem_free(mem, (*executor)->slots);
+    tess_mem_free(mem, (*executor)->works);
+    tess_mem_free(mem, (*executor)->parts);
     tess_mem_free(mem, (*executor)->units);
     tess_mem_free(mem, *executor);
     *executor = NULL;

@@ -5,7 +5,7 @@
 void *tess_executor_input(const tess_executor *e, int slot, int unit)
 {
     tess_executor_page_input(e, slot, unit);
-    return tess_executor_memory(e, slot, unit)->tensors.h;
+    return tess_executor_memory(e, slot, unit)->parts[0].tensors.in;
 }
 
 static tess_status check_places(const tess_executor *e, const tess_range *r)

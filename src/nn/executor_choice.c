@@ -3,6 +3,7 @@
  * length of a sequence; passes over memory count nothing. The costs are those of whole layers, so all ranks that
  * share them choose the same. */
 #include "nn/executor_impl.h"
+#include "nn/layers/transformer_layer.h"
 
 typedef struct choice {
     int unit, group;     /* group: bit number in tess_layer_group */
@@ -13,24 +14,10 @@ typedef struct choice {
  * layers.) */
 static choice choice_of(const tess_executor *e, int unit, int group)
 {
-    const tess_block *b = &e->model->blocks[unit];
-    const double element = (double)tess_dtype_size(e->options.dtype), C = (double)b->hidden_size,
-                 Q = (double)b->q.out.size, K = (double)b->k.out.size,
-                 F = (double)b->up.out.size * (b->gate.weight >= 0 ? 2 : 1), heads = Q / (double)b->head_size,
-                 length = (double)e->options.max_position, window = (double)b->window,
-                 keys = b->window > 0 && window < length ? window : length / 2;
-    /* Number of ranks that hold the same stream */
     const int copies = e->options.sequence_parallel ? 1 : e->model->part.tp_degree;
-    switch (1 << group) {
-    case TESS_GROUP_FEED_FORWARD:
-        return (choice){unit, group, F * element, 2 * C * F};
-    case TESS_GROUP_ATTENTION_INPUTS:
-        return (choice){unit, group, (Q + 2 * K) * element, 2 * C * (Q + 2 * K)};
-    case TESS_GROUP_RESIDUAL:
-        return (choice){unit, group, C * element * copies, 2 * C * Q};
-    default:
-        return (choice){unit, group, Q * element + heads * (double)sizeof(float), 4 * Q * keys};
-    }
+    const double element = (double)tess_dtype_size(e->options.dtype), length = (double)e->options.max_position;
+    const tess_group_cost cost = tess_layer_group_cost(&e->model->blocks[unit], 1 << group, element, length, copies);
+    return (choice){unit, group, cost.bytes, cost.flops};
 }
 
 static bool comes_before(const choice *a, const choice *b)

@@ -10,22 +10,25 @@
 /* The progress of a block on a slot. OWES_WEIGHTS: the input part of a backward has run, the weight part has not. */
 typedef enum tess_unit_state { TESS_UNIT_EMPTY, TESS_UNIT_FORWARD, TESS_UNIT_OWES_WEIGHTS } tess_unit_state;
 
-enum { TESS_MAX_COPIES = 2 };
+/* Arguments of a part's functions; dout is set at each call. */
+typedef struct tess_part_memory {
+    tess_tensors tensors;
+    /* The part's struct of tensors for backward. If the block is on disk, it has copies of the tensors that backward
+     * overwrites, in memory that all blocks share. So the pages on disk need not be written back. */
+    void *own_again;
+} tess_part_memory;
 
 /* Memory of one block on a slot: values saved in forward for backward, and work space. */
 typedef struct tess_unit_memory {
-    tess_tensors tensors;
+    tess_part_memory *parts; /* (n_parts of the block) */
+    void *dout;              /* (R, C) gradient of the unit's output */
     /* This rank's rows of the block's input, if only they are kept: the input itself is then memory of the slot; NULL:
      * all of it is kept */
     void *own_rows;
     char *on_disk; /* the block's kept values, if they are on disk; else NULL */
     size_t disk_bytes;
-    /* If the block is on disk: memory that all blocks share, for copies of the tensors that backward overwrites, in the
-     * order of the tables. Backward reads and overwrites the copies, so the pages on disk need not be written back.
-     * NULL: no copies. */
-    void *copies[TESS_MAX_COPIES];
-    /* The caller's gradient of the unit's output (dh3), for the last unit of a range without the head */
-    const void *dout;
+    /* The caller's gradient of the unit's output, for the last unit of a range without the head */
+    const void *given;
     tess_unit_state state;
 } tess_unit_memory;
 
@@ -58,13 +61,17 @@ struct tess_executor {
     void *disk;                         /* memory that is paged to disk */
     size_t disk_bytes, largest_on_disk; /* planned bytes on disk: of all layers, and of the largest one */
     tess_unit_memory *units;            /* (n_slots, n_units) memory of each unit on each slot */
+    tess_part_memory *parts;            /* memory of their parts */
+    char *works;                        /* (n_slots, 2, work_bytes of the model) the parts' structs of tensors */
     tess_slot_units *slots;             /* (n_slots) the units of each slot; NULL: all units */
     tess_points points;                 /* exchanges between ranks; empty if the degree is 1 */
     tess_split_work split;
     tess_low_rank_work low_rank;
-    void *rounded;       /* work space for tess_layer_call.rounded */
-    tess_tensors common; /* the work space that all units share */
-    float **none;        /* gradients of a frozen unit: NULL for every parameter */
+    void *rounded, *fusing; /* work space for members of tess_layer_call */
+    tess_attention_seq *seqs;
+    float *graded;
+    void *y, *branch, *dstream; /* work space that all units share: tess_tensors.y and branch; gradient of the stream */
+    float **none;               /* gradients of a frozen unit: NULL for every parameter */
     tess_open_table open;
     tess_waiting_tables tables;
     float *cos_table, *sin_table;
@@ -79,8 +86,8 @@ struct tess_executor {
  * SIZE_MAX if they overflow. */
 size_t tess_executor_plan(tess_executor *executor, char *base, char *disk);
 
-/* Writes the sizes that name the rows and columns of a part's tensors, for a batch of n_tokens. */
-void tess_executor_sizes(const tess_executor *executor, int unit, const tess_part *part, int64_t n_tokens,
+/* Writes the sizes that name the rows and columns of the tensors of a unit's part, for a batch of n_tokens. */
+void tess_executor_sizes(const tess_executor *executor, int unit, int part, int64_t n_tokens,
                          int64_t sizes[TESS_N_DIMS]);
 
 /* ---- Pages of values on disk (executor_paging.c). Calls are about one unit; some also fetch the next one. ---- */
@@ -104,13 +111,13 @@ static inline tess_unit_memory *tess_executor_memory(const tess_executor *execut
 /* Whether the unit reads a stream, leaves one, or both. */
 static inline bool tess_executor_reads(const tess_executor *e, int unit)
 {
-    return !e->model->blocks[unit].parts[0]->source;
+    return !e->model->blocks[unit].parts[0].part->source;
 }
 
 static inline bool tess_executor_leaves(const tess_executor *e, int unit)
 {
     const tess_block *block = &e->model->blocks[unit];
-    return !block->parts[block->n_parts - 1]->sink;
+    return !block->parts[block->n_parts - 1].part->sink;
 }
 
 static inline bool tess_executor_passes(const tess_executor *e, int unit)
@@ -127,7 +134,7 @@ static inline int tess_executor_last(const tess_executor *e, const tess_range *r
 static inline const char *tess_executor_title(const tess_executor *e, int unit)
 {
     const tess_block *block = &e->model->blocks[unit];
-    return block->layer >= 0 ? block->name : block->parts[0]->name;
+    return block->layer >= 0 ? block->name : block->parts[0].part->name;
 }
 
 static inline int tess_executor_slots(const tess_executor_options *options)

@@ -2,6 +2,9 @@
  * tensors of a unit are those that the tables of its parts describe (nn/layers/block_part.h). */
 #include "nn/executor_impl.h"
 
+#include "nn/layers/model_ends.h"
+#include "nn/layers/transformer_layer.h"
+
 typedef struct cursor {
     char *base; /* start of the block; NULL: only count bytes */
     size_t used;
@@ -33,17 +36,17 @@ static size_t first_share(const tess_model *model, tess_cut cut)
     return (size_t)size;
 }
 
-void tess_executor_sizes(const tess_executor *e, int unit, const tess_part *part, int64_t n_tokens,
-                         int64_t sizes[TESS_N_DIMS])
+void tess_executor_sizes(const tess_executor *e, int unit, int part, int64_t n_tokens, int64_t sizes[TESS_N_DIMS])
 {
     const tess_block *block = &e->model->blocks[unit];
+    const tess_placed_part *at = &block->parts[part];
     sizes[TESS_DIM_ONE] = 1;
     sizes[TESS_DIM_T] = n_tokens;
     sizes[TESS_DIM_R] = tess_executor_stream_room(e->model, &e->options);
     sizes[TESS_DIM_C] = block->hidden_size;
     sizes[TESS_DIM_MEAN] = block->layer_norm ? 1 : -1;
-    if (part->sizes != NULL)
-        part->sizes(e->model, block, sizes);
+    if (at->part->sizes != NULL)
+        at->part->sizes(e->model, at->own, sizes);
 }
 
 /* Take (T, width) elements of the compute dtype, or a stream tensor (R, C). Sizes are bounded by the config's check,
@@ -69,7 +72,6 @@ typedef struct unit_plan {
     bool partitioned; /* a rank keeps only its own rows of the unit's input */
     bool on_disk;
     unsigned dropped; /* groups that backward computes again */
-    void *passing;    /* the slot's stream */
 } unit_plan;
 
 /* The unit below a sink stays in memory, because its backward comes next. In a pipeline it does not come next, so
@@ -94,7 +96,6 @@ static unit_plan plan_of(const tess_executor *e, int unit)
 
 typedef enum home {
     HOME_NONE,
-    HOME_PASSING, /* the slot's stream: one micro-batch uses it from unit to unit */
     HOME_KEPT,    /* the unit's own, from its forward to the end of its backward; may be on disk */
     HOME_LEFT,    /* the unit's own, from the input part of a backward to its weight part */
     HOME_DROPPED, /* memory that all units share, for tensors that are computed again */
@@ -104,9 +105,6 @@ typedef enum home {
 static home home_of(const unit_plan *p, const tess_tensor_row *row)
 {
     const unsigned uses = row->uses;
-    const bool input = row->at == p->block->parts[0]->input;
-    if (uses & TESS_TENSOR_STREAM && (!p->kept || (p->partitioned && input)))
-        return HOME_PASSING;
     if (uses & TESS_TENSOR_SAVED && p->kept)
         return row->group & p->dropped ? HOME_DROPPED : HOME_KEPT;
     if (uses & TESS_TENSOR_WEIGHTS && p->deferred)
@@ -123,30 +121,56 @@ static void *take_tensor(const tess_executor *e, cursor *at, const tess_tensor_r
     return take(at, (size_t)(rows * columns), row->is_float ? sizeof(float) : tess_dtype_size(e->options.dtype));
 }
 
-static void take_part(const tess_executor *e, cursor *at, const unit_plan *p, const tess_part *part, home wanted,
-                      tess_unit_memory *m)
+/* Whether part i reads the slot's stream, which one micro-batch uses from unit to unit. */
+static bool reads_passing(const unit_plan *p, int i)
 {
+    return !p->kept || (p->partitioned && i == 0);
+}
+
+/* Takes the stream around a part. */
+static void take_stream(const tess_executor *e, cursor *at, const unit_plan *p, int i, home wanted, tess_tensors *t)
+{
+    const tess_part *part = p->block->parts[i].part;
+    const home input = part->group & p->dropped ? HOME_DROPPED : HOME_KEPT;
+    if (input == wanted && !part->source && !reads_passing(p, i))
+        t->in = stream_of(e, at, p->block->hidden_size);
+    if (wanted == HOME_LEFT && p->deferred)
+        t->dy = stream_of(e, at, p->block->hidden_size);
+    if (wanted == HOME_LEFT && p->deferred && i > 0)
+        t->din = stream_of(e, at, p->block->hidden_size);
+}
+
+static void take_part(const tess_executor *e, cursor *at, const unit_plan *p, int i, home wanted, tess_unit_memory *m)
+{
+    const tess_placed_part *placed = &p->block->parts[i];
     int64_t sizes[TESS_N_DIMS];
-    tess_executor_sizes(e, p->unit, part, e->options.max_tokens, sizes);
-    for (int i = 0; i < part->n_tensors; i++) {
-        const tess_tensor_row *row = &part->tensors[i];
-        if (home_of(p, row) == wanted)
-            tess_tensor_set(&m->tensors, row->at, wanted == HOME_PASSING ? p->passing : take_tensor(e, at, row, sizes));
+    tess_tensors counted;
+    tess_executor_sizes(e, p->unit, i, e->options.max_tokens, sizes);
+    take_stream(e, at, p, i, wanted, m != NULL ? &m->parts[i].tensors : &counted);
+    for (int j = 0; j < placed->part->n_tensors; j++) {
+        const tess_tensor_row *row = &placed->part->tensors[j];
+        void *tensor = home_of(p, row) == wanted ? take_tensor(e, at, row, sizes) : NULL;
+        if (m == NULL || tensor == NULL)
+            continue;
+        tess_tensor_set(m->parts[i].tensors.own, row->at, tensor);
+        tess_tensor_set(m->parts[i].own_again, row->at, tensor);
     }
-    if (part->place_views != NULL && e->units != NULL)
-        part->place_views(p->block, tess_dtype_size(e->options.dtype), &m->tensors);
+    if (m == NULL || placed->part->place_views == NULL)
+        return;
+    placed->part->place_views(placed->own, tess_dtype_size(e->options.dtype), m->parts[i].tensors.own);
+    placed->part->place_views(placed->own, tess_dtype_size(e->options.dtype), m->parts[i].own_again);
 }
 
 static void take_parts(const tess_executor *e, cursor *at, const unit_plan *p, home wanted, tess_unit_memory *m)
 {
     for (int i = 0; i < p->block->n_parts; i++)
-        take_part(e, at, p, p->block->parts[i], wanted, m);
+        take_part(e, at, p, i, wanted, m);
 }
 
-/* Returns the unit's descriptor, or `counted` if the plan only counts. */
-static tess_unit_memory *unit_at(const tess_executor *e, int slot, int unit, tess_unit_memory *counted)
+/* Returns the unit's descriptor, or NULL if the plan only counts. */
+static tess_unit_memory *unit_at(const tess_executor *e, int slot, int unit)
 {
-    return e->units != NULL ? tess_executor_memory(e, slot, unit) : counted;
+    return e->units != NULL ? tess_executor_memory(e, slot, unit) : NULL;
 }
 
 /* The parts of a unit run one after the other, so their work spaces share the same memory. */
@@ -155,7 +179,7 @@ static size_t share_work(const tess_executor *e, cursor *at, const unit_plan *p,
     size_t start = at->used, most = start;
     for (int i = 0; i < p->block->n_parts; i++) {
         at->used = start;
-        take_part(e, at, p, p->block->parts[i], HOME_WORK, m);
+        take_part(e, at, p, i, HOME_WORK, m);
         most = larger(most, at->used);
     }
     return most;
@@ -164,15 +188,15 @@ static size_t share_work(const tess_executor *e, cursor *at, const unit_plan *p,
 /* Takes copies of the tensors that backward overwrites, of a unit on disk. */
 static void take_copies(const tess_executor *e, cursor *at, const unit_plan *p, tess_unit_memory *m)
 {
-    int n = 0;
     for (int i = 0; i < p->block->n_parts; i++) {
-        const tess_part *part = p->block->parts[i];
+        const tess_part *part = p->block->parts[i].part;
         int64_t sizes[TESS_N_DIMS];
-        tess_executor_sizes(e, p->unit, part, e->options.max_tokens, sizes);
-        for (int j = 0; j < part->n_tensors; j++) {
-            const tess_tensor_row *row = &part->tensors[j];
-            if (row->uses & TESS_TENSOR_OVERWRITTEN)
-                m->copies[n++] = home_of(p, row) == HOME_KEPT ? take_tensor(e, at, row, sizes) : NULL;
+        tess_executor_sizes(e, p->unit, i, e->options.max_tokens, sizes);
+        for (const tess_tensor_row *row = part->tensors; row < part->tensors + part->n_tensors; row++) {
+            const bool copied = row->uses & TESS_TENSOR_OVERWRITTEN && home_of(p, row) == HOME_KEPT;
+            void *copy = copied ? take_tensor(e, at, row, sizes) : NULL;
+            if (copy != NULL && m != NULL)
+                tess_tensor_set(m->parts[i].own_again, row->at, copy);
         }
     }
 }
@@ -194,10 +218,9 @@ static void plan_shared(tess_executor *e, cursor *at,
     for (int slot = 0; slot < tess_executor_slots(&e->options); slot++) {
         tess_slot_units units = tess_executor_units_of(e, slot);
         for (int unit = units.begin; unit < units.end; unit++) {
-            tess_unit_memory counted;
             const unit_plan p = plan_of(e, unit);
             at->used = start;
-            most = larger(most, share(e, at, &p, unit_at(e, slot, unit, &counted)));
+            most = larger(most, share(e, at, &p, unit_at(e, slot, unit)));
         }
     }
     at->used = most;
@@ -208,40 +231,59 @@ enum { PAGES = 1 << 16 };
 
 static void take_kept(const tess_executor *e, cursor *at, const unit_plan *p, tess_unit_memory *m)
 {
-    const size_t C = (size_t)p->block->hidden_size;
-    if (p->partitioned)
-        m->own_rows = take(at, first_share(e->model, (tess_cut){e->options.max_tokens, 1}) * C,
-                           tess_dtype_size(e->options.dtype));
+    const size_t C = (size_t)p->block->hidden_size, rows = first_share(e->model, (tess_cut){e->options.max_tokens, 1});
+    void *own_rows = p->partitioned ? take(at, rows * C, tess_dtype_size(e->options.dtype)) : NULL;
+    if (m != NULL)
+        m->own_rows = own_rows;
     take_parts(e, at, p, HOME_KEPT, m);
 }
 
 static void take_kept_on_disk(tess_executor *e, cursor *disk, const unit_plan *p, tess_unit_memory *m)
 {
-    size_t begin = disk->used;
+    size_t begin = disk->used, bytes;
     take_kept(e, disk, p, m);
     (void)take(disk, (PAGES - disk->used % PAGES) % PAGES, 1);
+    bytes = disk->used - begin;
+    e->largest_on_disk = larger(e->largest_on_disk, bytes);
+    if (m == NULL)
+        return;
     m->on_disk = disk->base != NULL ? disk->base + begin : NULL;
-    m->disk_bytes = disk->used - begin;
-    e->largest_on_disk = larger(e->largest_on_disk, m->disk_bytes);
+    m->disk_bytes = bytes;
+}
+
+/* Points the stream and its gradient around a unit's parts to work space, before memory of their own is planned. */
+static void place_shared(const tess_executor *e, const unit_plan *p, int slot, bool first, void *passing,
+                         tess_unit_memory *m)
+{
+    const size_t bytes = e->model->work_bytes;
+    m->parts = first ? e->parts + slot * e->model->n_parts : m[-1].parts + p->block[-1].n_parts;
+    m->dout = e->dstream;
+    for (int i = 0; i < p->block->n_parts; i++) {
+        char *own = e->works + (size_t)slot * 2 * bytes + p->block->parts[i].work;
+        tess_tensors t = {.own = own, .din = e->dstream, .dy = e->branch, .y = e->y, .branch = e->branch};
+        t.deferred = p->deferred, t.dropped = p->dropped;
+        t.in = !p->block->parts[i].part->source && reads_passing(p, i) ? passing : NULL;
+        if (i == 0 && p->kept && !first)
+            t.din = m[-1].dout;
+        m->parts[i] = (tess_part_memory){t, own + bytes};
+    }
 }
 
 /* Plans the tensors that a unit keeps for one micro-batch from its forward to the end of its backward. */
 static void plan_unit(tess_executor *e, cursor *at, cursor *disk, int slot, int unit, void *passing)
 {
-    tess_unit_memory counted, *m = unit_at(e, slot, unit, &counted);
+    tess_unit_memory *m = unit_at(e, slot, unit);
     const tess_slot_units units = tess_executor_units_of(e, slot);
-    unit_plan p = plan_of(e, unit);
-    p.passing = passing;
-    m->tensors = e->common;
-    m->tensors.deferred = p.deferred;
-    m->tensors.dropped = p.dropped;
-    take_parts(e, at, &p, HOME_PASSING, m);
+    const unit_plan p = plan_of(e, unit);
+    if (m != NULL)
+        place_shared(e, &p, slot, unit == units.begin, passing, m);
     if (!p.kept)
         return;
-    if (unit > units.begin && e->units != NULL)
-        m->tensors.dh = tess_executor_memory(e, slot, unit - 1)->tensors.dh3;
-    if (e->options.split_backward && tess_executor_leaves(e, unit) && unit < units.end - 1)
-        m->tensors.dh3 = stream_of(e, at, p.block->hidden_size);
+    if (e->options.split_backward && tess_executor_leaves(e, unit) && unit < units.end - 1) {
+        void *dout = stream_of(e, at, p.block->hidden_size);
+        if (m != NULL)
+            m->dout = dout;
+    }
     take_parts(e, at, &p, HOME_LEFT, m);
     if (p.on_disk)
         take_kept_on_disk(e, disk, &p, m);
@@ -273,13 +315,26 @@ static void plan_slots(tess_executor *e, cursor *at, cursor *disk)
 }
 
 /* ---- Work space of all units ---- */
-/* Looks at the first layer only: all layers have the same feed-forward size. */
+/* Returns what the parts of all units need. */
+static tess_part_room room_of(const tess_executor *e)
+{
+    tess_part_room room = {.rstd = 2};
+    for (int unit = 0; unit < e->model->n_units; unit++) {
+        const tess_block *block = &e->model->blocks[unit];
+        for (const tess_placed_part *at = block->parts; at < block->parts + block->n_parts; at++)
+            if (at->part->room != NULL)
+                at->part->room(at->own, &room);
+    }
+    return room;
+}
+
 static bool exchanges_sums(const tess_model *model)
 {
+    const tess_linear *map;
     for (int unit = 0; unit < model->n_units; unit++)
-        if (model->blocks[unit].layer >= 0)
-            return tess_exchanges_sums(model->blocks[unit].down.in, model->blocks[unit].down.in_leaf,
-                                       model->part.tp_degree);
+        for (int i = 0; (map = tess_block_map(&model->blocks[unit], i)) != NULL; i++)
+            if (map->in.unit > 0 && tess_exchanges_sums(map->in, map->in_leaf, model->part.tp_degree))
+                return true;
     return false;
 }
 
@@ -290,38 +345,24 @@ static bool cuts_products_by_rows(const tess_executor *e)
     return e->options.sequence_parallel && e->options.max_tokens >= tess_model_width(e->model);
 }
 
-/* Takes the memory into which products and sums gather, for the widest layer.
- *   Head norms gather q before the norm and its gradient from attention, and compute the gradient for the
- *     projection.
- *   Attention with shared key heads gathers all heads and their gradients.
- *   Norms gather two slices, and two statistics per row. */
-static void plan_split(tess_executor *e, cursor *at)
+/* Takes the memory into which products and sums gather, for the widest part. Norms gather two slices, and two
+ * statistics per row. */
+static void plan_split(tess_executor *e, cursor *at, const tess_part_room *room)
 {
     const tess_model *model = e->model;
-    size_t T = (size_t)e->options.max_tokens, element = tess_dtype_size(e->options.dtype), heads = 2;
+    size_t T = (size_t)e->options.max_tokens, element = tess_dtype_size(e->options.dtype);
     int64_t C = tess_model_width(model), begin, slice;
     tess_shard_rows(C, model->part.tp_degree, model->part.tp_rank, &begin, &slice);
     e->split.by_rows = cuts_products_by_rows(e);
-    size_t rows = T, columns = (size_t)slice, operands = T * 2 * (size_t)slice, weights = 0;
+    size_t rows = T, columns = (size_t)slice, operands = T * larger(2 * columns, (size_t)room->operands);
     if (e->split.by_rows) {
         rows = (size_t)tess_executor_stream_room(model, &e->options);
         columns = (size_t)C;
     }
-    for (int unit = 0; unit < model->n_units; unit++) {
-        const tess_block *block = &model->blocks[unit];
-        if (block->layer < 0)
-            continue;
-        size_t q = (size_t)block->o.in.size, width = larger(3 * q, 2 * (size_t)block->down.in.size);
-        weights = larger(weights, width * columns);
-        const size_t kv = (size_t)block->k.out.size;
-        operands = larger(operands, larger(width * rows, tess_block_norms_heads(block) ? T * 3 * q : 0));
-        operands = larger(operands, tess_block_shares_key_heads(block) ? T * 4 * (q + kv) : 0);
-        heads = larger(heads, q / (size_t)block->head_size);
-    }
-    e->split.operands = take(at, operands, element);
-    e->split.weights = take(at, weights, element);
+    e->split.operands = take(at, larger(operands, (size_t)room->shared * rows), element);
+    e->split.weights = take(at, (size_t)room->shared * columns, element);
     e->split.slice = take(at, T * (size_t)slice, element);
-    e->split.rstd = take(at, T * heads, sizeof(float));
+    e->split.rstd = take(at, T * (size_t)room->rstd, sizeof(float));
     if (exchanges_sums(model)) {
         size_t degree = (size_t)model->part.tp_degree, share = (T + degree - 1) / degree;
         e->split.partial = take(at, (T + degree * share) * (size_t)C, sizeof(float));
@@ -333,9 +374,8 @@ static void plan_split(tess_executor *e, cursor *at)
 /* Sizes of the maps with adapters: the widest input or output, and the widest one that is cut over ranks. */
 static void find_widest(const tess_block *block, bool train, size_t *widest, size_t *shared)
 {
-    const tess_linear *maps[TESS_MAX_MAPS];
-    for (int i = 0; i < tess_block_maps(block, maps); i++) {
-        const tess_linear *map = maps[i];
+    const tess_linear *map;
+    for (int i = 0; (map = tess_block_map(block, i)) != NULL; i++) {
         if (map->adapter.rank == 0)
             continue;
         *widest = larger(*widest, (size_t)(train && map->n_in > map->n_out ? map->n_in : map->n_out));
@@ -345,17 +385,15 @@ static void find_widest(const tess_block *block, bool train, size_t *widest, siz
 }
 
 /* If activations are float32, sums need no separate buffer, except for the gradient of an activation. */
-static void plan_low_rank(tess_executor *e, cursor *at)
+static void plan_low_rank(tess_executor *e, cursor *at, const tess_part_room *room)
 {
     const size_t rank = (size_t)e->model->config.lora.rank;
     size_t widest = 0, shared = 0;
-    bool narrow = e->options.dtype != TESS_F32, sums = narrow;
-    for (int unit = 0; unit < e->model->n_units; unit++) {
+    const bool narrow = e->options.dtype != TESS_F32;
+    for (int unit = 0; unit < e->model->n_units; unit++)
         find_widest(&e->model->blocks[unit], e->options.train, &widest, &shared);
-        sums |= e->options.train && e->model->blocks[unit].down.adapter.rank > 0;
-    }
     e->low_rank.low = elements(e, at, rank);
-    if (sums)
+    if (narrow || (e->options.train && room->sums))
         e->low_rank.sum = take(at, (size_t)e->options.max_tokens * widest, sizeof(float));
     if (narrow)
         e->low_rank.wide = elements(e, at, widest);
@@ -366,49 +404,37 @@ static void plan_low_rank(tess_executor *e, cursor *at)
         e->low_rank.all = elements(e, at, shared);
 }
 
-/* Every product of a layer reads two of the matrices (T, C), (T, W) and (C, W). W is the width of gate and up
- * together, since their input gradient is one sum of products, or that of q, k and v. */
-static size_t rounded_elements(const tess_executor *e, int unit)
+/* Every product of a layer reads two of the matrices (T, C), (T, W) and (C, W). W is the width of all terms together,
+ * such as q, k and v. */
+static void plan_rounded(tess_executor *e, cursor *at, const tess_part_room *room)
 {
-    const tess_block *block = &e->model->blocks[unit];
-    const size_t T = (size_t)e->options.max_tokens, C = (size_t)block->hidden_size,
-                 F = (size_t)(block->gate.weight >= 0 ? 2 * block->intermediate_size : block->intermediate_size),
-                 heads = (size_t)((block->n_heads + 2 * block->n_kv_heads) * block->head_size), W = larger(F, heads),
+    const size_t T = (size_t)e->options.max_tokens, C = (size_t)tess_model_width(e->model), W = (size_t)room->width,
                  inner = T * C, outer = T * W, weight = C * W;
-    return larger(larger(inner + outer, inner + weight), outer + weight);
-}
-
-static void plan_rounded(tess_executor *e, cursor *at)
-{
-    size_t most = 0;
-    for (int unit = 0; unit < e->model->n_units; unit++)
-        if (e->model->blocks[unit].layer >= 0)
-            most = larger(most, rounded_elements(e, unit));
-    e->rounded = take(at, most, tess_dtype_size(e->options.dtype));
+    e->rounded =
+        take(at, larger(larger(inner + outer, inner + weight), outer + weight), tess_dtype_size(e->options.dtype));
 }
 
 /* Plans the work space that all blocks share. */
 static void plan_common(tess_executor *e, cursor *at)
 {
     const int64_t T = e->options.max_tokens, C = tess_model_width(e->model);
-    tess_tensors *w = &e->common;
-    w->branch = stream_of(e, at, C);
-    w->y = elements(e, at, (size_t)C);
+    const tess_part_room room = room_of(e);
+    e->branch = stream_of(e, at, C);
+    e->y = elements(e, at, (size_t)C);
     if (e->options.train) {
-        size_t fusing = tess_gemm_fused_work(T, C, true, TESS_THEN_NOTHING, e->options.dtype);
-        for (int unit = 0; unit < e->model->n_units; unit++)
-            fusing = larger(fusing, tess_gemm_fused_work(T, e->model->blocks[unit].intermediate_size, false,
-                                                         TESS_THEN_ACT_BACKWARD, e->options.dtype));
-        w->dh3 = w->dh2 = w->dh = stream_of(e, at, C);
-        w->dy_mlp = w->dy_input = w->branch;
-        w->fusing = take(at, fusing, 1);
+        const tess_dtype dtype = e->options.dtype;
+        e->dstream = stream_of(e, at, C);
+        e->fusing = take(at,
+                         larger(tess_gemm_fused_work(T, C, true, TESS_THEN_NOTHING, dtype),
+                                tess_gemm_fused_work(T, room.activated, false, TESS_THEN_ACT_BACKWARD, dtype)),
+                         1);
     }
     if (e->model->part.tp_degree > 1)
-        plan_split(e, at);
+        plan_split(e, at, &room);
     if (e->model->config.lora.rank > 0)
-        plan_low_rank(e, at);
+        plan_low_rank(e, at, &room);
     if (e->options.fp8)
-        plan_rounded(e, at);
+        plan_rounded(e, at, &room);
     for (int i = 0; i < TESS_N_INPUTS; i++)
         e->inputs[i] = take(at, (size_t)T, sizeof(int32_t));
 }
@@ -423,9 +449,11 @@ static void plan_tables(tess_executor *e, cursor *at)
 
 bool tess_executor_rotates(const tess_executor *e)
 {
-    for (int unit = 0; unit < e->model->n_units; unit++)
-        if (e->model->blocks[unit].rope)
+    for (int unit = 0; unit < e->model->n_units; unit++) {
+        const tess_attention_params *p = tess_block_find(&e->model->blocks[unit], &tess_attention_part);
+        if (p != NULL && p->rope)
             return true;
+    }
     return false;
 }
 
@@ -470,10 +498,9 @@ size_t tess_executor_exchange_bytes(const tess_model *model, const tess_executor
     size_t own_lines = first_share(model, (tess_cut){(int64_t)lines, 1});
     for (int unit = 0; unit < model->n_units; unit++) {
         const tess_block *block = &model->blocks[unit];
-        const tess_linear *maps[TESS_MAX_MAPS];
+        const tess_linear *map;
         size_t widest = 0, whole = 0;
-        for (int i = 0; i < tess_block_maps(block, maps); i++) {
-            const tess_linear *map = maps[i];
+        for (int i = 0; (map = tess_block_map(block, i)) != NULL; i++) {
             widest = larger(widest, map->in.unit > 0 ? first_share(model, map->in) : 0);
             widest = larger(widest, map->out.unit > 0 ? first_share(model, map->out) : 0);
             whole = larger(whole, map->stored_whole ? C * first_share(model, map->out) * sizeof(float) : 0);
@@ -484,7 +511,7 @@ size_t tess_executor_exchange_bytes(const tess_model *model, const tess_executor
         if (options->partition_inputs)
             most = larger(most, first_share(model, (tess_cut){options->max_tokens, 1}) * C * element);
         most = larger(most, exchanges_sums(model) ? T * C * sizeof(float) : 0);
-        most = larger(most, block->parts[0]->sink ? head : maps_most);
+        most = larger(most, block->parts[0].part->sink ? head : maps_most);
     }
     return most;
 }

@@ -13,6 +13,8 @@ static tess_layer_call call_of(const tess_executor *e, const tess_batch *batch, 
         .block = &e->model->blocks[unit],
         .config = &e->model->config,
         .batch = batch,
+        .seqs = e->seqs,
+        .graded = e->graded,
         .inputs = e->inputs,
         .unit = unit,
         .cos_table = e->cos_table,
@@ -21,8 +23,9 @@ static tess_layer_call call_of(const tess_executor *e, const tess_batch *batch, 
         .points = &e->points,
         .split = e->split,
         .low_rank = e->low_rank,
+        .fusing = e->fusing,
         .reads_codes = e->options.fp8_codes,
-        .rounded = e->model->blocks[unit].layer >= 0 ? e->rounded : NULL,
+        .rounded = tess_executor_passes(e, unit) ? e->rounded : NULL,
     };
 }
 
@@ -43,11 +46,20 @@ static tess_status copy_stream(const tess_executor *e, const tess_batch *batch, 
     return copy(e, to, from, rows_of(e, batch) * row);
 }
 
+static bool has_same_parts(const tess_executor *e, int unit, int other)
+{
+    const tess_block *a = &e->model->blocks[unit], *b = &e->model->blocks[other];
+    int n = 0;
+    while (n < a->n_parts && n < b->n_parts && a->parts[n].part == b->parts[n].part)
+        n++;
+    return n == a->n_parts && n == b->n_parts;
+}
+
 static tess_unit_memory *memory_in(const tess_executor *e, const tess_range *r, int unit, tess_walk_aim aim)
 {
     const int last = tess_executor_last(e, r);
     const bool shared = aim == TESS_WALK_FOR_RESULT && tess_executor_passes(e, unit) && last >= r->begin &&
-                        tess_executor_passes(e, last);
+                        tess_executor_passes(e, last) && has_same_parts(e, unit, last);
     return tess_executor_memory(e, r->slot, shared ? last : unit);
 }
 
@@ -55,7 +67,7 @@ static tess_unit_memory *memory_in(const tess_executor *e, const tess_range *r, 
 static void *made_stream(const tess_executor *e, const tess_range *r, int unit, tess_walk_aim aim)
 {
     const bool last = unit + 1 == tess_executor_units_of(e, r->slot).end;
-    return last ? e->common.y : memory_in(e, r, unit + 1, aim)->tensors.h;
+    return last ? e->y : memory_in(e, r, unit + 1, aim)->parts[0].tensors.in;
 }
 
 /* The stream that `unit` left, which has just run: the result is to be added to `branch`. NULL: the unit has written
@@ -63,8 +75,7 @@ static void *made_stream(const tess_executor *e, const tess_range *r, int unit, 
 static const void *left_stream(const tess_executor *e, const tess_range *r, int unit, tess_walk_aim aim)
 {
     const tess_block *block = &e->model->blocks[unit];
-    const tess_part *last = block->parts[block->n_parts - 1];
-    return last->source ? NULL : tess_tensor_get(&memory_in(e, r, unit, aim)->tensors, last->input);
+    return memory_in(e, r, unit, aim)->parts[block->n_parts - 1].tensors.in;
 }
 
 /* Writes the output of `unit`, which has just run, to `to`. */
@@ -75,7 +86,7 @@ static tess_status leave_stream(const tess_executor *e, const tess_range *r, int
         return to != made ? copy_stream(e, r->batch, unit, to, made) : TESS_OK;
     return tess_stream_kernels(e->stream)->add(
         e->stream, &(tess_add_args){.a = left,
-                                    .b = e->common.branch,
+                                    .b = e->branch,
                                     .y = to,
                                     .n = rows_of(e, r->batch) * e->model->blocks[unit].hidden_size,
                                     .dtype = e->options.dtype});
@@ -93,7 +104,7 @@ static tess_status keep_rows(const tess_executor *e, const tess_layer_call *call
     const tess_layer_call cut = by_rows(*call);
     int64_t begin, n = tess_own_rows(&cut, &begin);
     return m->own_rows == NULL ? TESS_OK
-                               : copy(e, m->own_rows, tess_own_part(&cut, m->tensors.h),
+                               : copy(e, m->own_rows, tess_own_part(&cut, m->parts[0].tensors.in),
                                       n * call->block->hidden_size * (int64_t)tess_dtype_size(call->dtype));
 }
 
@@ -102,17 +113,27 @@ static tess_status bring_rows(const tess_layer_call *call, const tess_unit_memor
 {
     const tess_layer_call cut = by_rows(*call);
     const void *whole;
-    return m->own_rows != NULL ? tess_stream_gather(&cut, m->own_rows, m->tensors.h, &whole) : TESS_OK;
+    return m->own_rows != NULL ? tess_stream_gather(&cut, m->own_rows, m->parts[0].tensors.in, &whole) : TESS_OK;
 }
 
 /* ---- Units ---- */
-/* Runs the parts forward; in backward, the groups that are dropped. */
-static tess_status forward_parts(const tess_layer_call *call, const tess_tensors *t, const void *before,
-                                 unsigned groups)
+static tess_layer_call call_of_part(const tess_layer_call *call, int i)
+{
+    tess_layer_call part = *call;
+    part.own = call->block->parts[i].own;
+    return part;
+}
+
+/* Runs the parts forward. made: the memory for the stream of a source */
+static tess_status forward_parts(const tess_layer_call *call, const tess_unit_memory *m, const void *before, void *made)
 {
     for (int i = 0; i < call->block->n_parts; i++) {
-        TESS_TRY(call->block->parts[i]->forward(call, t, before, groups));
-        before = tess_tensor_get(t, call->block->parts[i]->input);
+        const tess_part *part = call->block->parts[i].part;
+        const tess_layer_call own = call_of_part(call, i);
+        tess_tensors t = m->parts[i].tensors;
+        t.in = part->source ? made : t.in;
+        TESS_TRY(part->forward(&own, &t, before, TESS_GROUP_ALL));
+        before = t.in;
     }
     return TESS_OK;
 }
@@ -122,10 +143,8 @@ static tess_status compute_forward(tess_executor *e, const tess_range *r, const 
                                    tess_walk_aim aim)
 {
     const tess_unit_memory *m = memory_in(e, r, call->unit, aim);
-    tess_tensors t = m->tensors;
-    if (!tess_executor_reads(e, call->unit))
-        t.h = made_stream(e, r, call->unit, aim);
-    TESS_TRY(forward_parts(call, &t, first ? NULL : left_stream(e, r, call->unit - 1, aim), TESS_GROUP_ALL));
+    void *made = tess_executor_reads(e, call->unit) ? NULL : made_stream(e, r, call->unit, aim);
+    TESS_TRY(forward_parts(call, m, first ? NULL : left_stream(e, r, call->unit - 1, aim), made));
     return aim == TESS_WALK_FOR_BACKWARD ? keep_rows(e, call, m) : TESS_OK;
 }
 
@@ -151,10 +170,10 @@ static tess_status forward_unit(tess_executor *e, const tess_range *r, int unit,
 static tess_status take_stream(const tess_executor *e, const tess_range *r, const void *in, tess_walk_aim aim)
 {
     const tess_unit_memory *m = memory_in(e, r, r->begin, aim);
-    if (!tess_executor_reads(e, r->begin) || in == m->tensors.h)
+    if (!tess_executor_reads(e, r->begin) || in == m->parts[0].tensors.in)
         return TESS_OK;
     tess_executor_page_input(e, r->slot, (int)(m - tess_executor_memory(e, r->slot, 0)));
-    return copy_stream(e, r->batch, r->begin, m->tensors.h, in);
+    return copy_stream(e, r->batch, r->begin, m->parts[0].tensors.in, in);
 }
 
 tess_status tess_executor_forward_range(tess_executor *e, const tess_range *r, const void *in, void *out,
@@ -172,7 +191,7 @@ tess_status tess_executor_forward_range(tess_executor *e, const tess_range *r, c
     if (last < r->end - 1) {
         tess_unit_memory *m = tess_executor_memory(e, r->slot, r->end - 1);
         m->state = TESS_UNIT_FORWARD;
-        out = m->tensors.h;
+        out = m->parts[0].tensors.in;
     }
     if (last < r->begin)
         return TESS_OK;
@@ -183,50 +202,54 @@ tess_status tess_executor_forward_range(tess_executor *e, const tess_range *r, c
     return TESS_OK;
 }
 
-/* The tensors of a unit for backward. The units at the ends of a range use the caller's gradients. */
-static tess_tensors tensors_of(const tess_executor *e, const tess_range *r, int unit, void *din)
+/* The tensors of part i of a unit for backward. The units at the ends of a range use the caller's gradients. */
+static tess_tensors tensors_of(const tess_executor *e, const tess_range *r, int unit, int i, void *din)
 {
     const tess_unit_memory *m = tess_executor_memory(e, r->slot, unit);
-    tess_tensors t = m->tensors;
-    if (unit == r->begin && din != NULL)
-        t.dh = din;
-    if (unit == r->end - 1)
-        t.dh3 = (void *)(uintptr_t)m->dout; /* the parts only read it */
+    const bool last = i == e->model->blocks[unit].n_parts - 1;
+    tess_tensors t = m->parts[i].tensors;
+    t.own = m->parts[i].own_again;
+    if (unit == r->begin && i == 0 && din != NULL)
+        t.din = din;
+    /* the parts only read it */
+    t.dout = !last ? m->parts[i + 1].tensors.din : unit == r->end - 1 ? (void *)(uintptr_t)m->given : m->dout;
     return t;
 }
 
-/* Makes backward read and overwrite copies of the tensors that are on disk. */
-static tess_status copy_overwritten(const tess_executor *e, const tess_layer_call *call, const tess_unit_memory *m,
-                                    tess_tensors *t)
+/* Copies the tensors of a part that are on disk and that backward overwrites. */
+static tess_status copy_overwritten(const tess_executor *e, const tess_layer_call *call, int i,
+                                    const tess_part_memory *m)
 {
-    int n = 0;
-    for (int i = 0; i < call->block->n_parts; i++) {
-        const tess_part *part = call->block->parts[i];
-        int64_t sizes[TESS_N_DIMS];
-        tess_executor_sizes(e, call->unit, part, call->T, sizes);
-        for (int j = 0; j < part->n_tensors; j++) {
-            const tess_tensor_row *row = &part->tensors[j];
-            void *room = row->uses & TESS_TENSOR_OVERWRITTEN ? m->copies[n++] : NULL;
-            if (room == NULL)
-                continue;
-            TESS_TRY(copy(e, room, tess_tensor_get(t, row->at),
-                          sizes[row->rows] * sizes[row->columns] * (int64_t)tess_dtype_size(call->dtype)));
-            tess_tensor_set(t, row->at, room);
-        }
+    const tess_part *part = call->block->parts[i].part;
+    int64_t sizes[TESS_N_DIMS];
+    tess_executor_sizes(e, call->unit, i, call->T, sizes);
+    for (const tess_tensor_row *row = part->tensors; row < part->tensors + part->n_tensors; row++) {
+        void *kept = tess_tensor_get(m->tensors.own, row->at), *room = tess_tensor_get(m->own_again, row->at);
+        if (room != kept)
+            TESS_TRY(
+                copy(e, room, kept, sizes[row->rows] * sizes[row->columns] * (int64_t)tess_dtype_size(call->dtype)));
     }
     return TESS_OK;
 }
 
-static tess_status backward_parts(const tess_executor *e, const tess_layer_call *call, const tess_unit_memory *m,
-                                  tess_tensors *t, bool inputs, bool want_din)
+static tess_status backward_parts(const tess_executor *e, const tess_range *r, const tess_layer_call *call, bool inputs,
+                                  bool want_din, void *din)
 {
+    const tess_unit_memory *m = tess_executor_memory(e, r->slot, call->unit);
+    const int n = call->block->n_parts;
     TESS_TRY(bring_rows(call, m));
-    if (inputs)
-        TESS_TRY(copy_overwritten(e, call, m, t));
-    if (tess_executor_reads(e, call->unit))
-        TESS_TRY(forward_parts(call, t, NULL, t->dropped));
-    for (int i = call->block->n_parts - 1; i >= 0; i--)
-        TESS_TRY(call->block->parts[i]->backward(call, t, inputs, want_din));
+    for (int step = 0; step < 2 * n; step++) { /* forward of what is dropped, then backward */
+        const int i = step < n ? step : 2 * n - 1 - step;
+        const tess_part *part = call->block->parts[i].part;
+        const tess_layer_call own = call_of_part(call, i);
+        const tess_tensors t = tensors_of(e, r, call->unit, i, din);
+        if (step < n && inputs)
+            TESS_TRY(copy_overwritten(e, call, i, &m->parts[i]));
+        if (step >= n)
+            TESS_TRY(part->backward(&own, &t, inputs, want_din || (inputs && i > 0)));
+        else if (!part->source)
+            TESS_TRY(part->forward(&own, &t, i > 0 ? m->parts[i - 1].tensors.in : NULL, t.dropped));
+    }
     return TESS_OK;
 }
 
@@ -276,11 +299,10 @@ static tess_status open_unit(tess_executor *e, int slot, tess_backward_part part
 /* Computes the backward of a unit, or a part of it. */
 static tess_status backward_unit(tess_executor *e, const tess_range *r, int unit, const tess_backward *b)
 {
-    const tess_unit_memory *m = tess_executor_memory(e, r->slot, unit);
     const bool input_part = b->part == TESS_BACKWARD_INPUT;
-    tess_tensors t = tensors_of(e, r, unit, b->din);
     tess_layer_call call = call_of(e, r->batch, unit);
-    const bool inputs = b->part != TESS_BACKWARD_WEIGHTS || !t.deferred;
+    const bool inputs =
+        b->part != TESS_BACKWARD_WEIGHTS || !tess_executor_memory(e, r->slot, unit)->parts[0].tensors.deferred;
     const bool want_din = input_part || unit > e->options.first_trainable_unit || b->din != NULL;
     if (input_part && !tess_executor_reads(e, unit))
         return TESS_OK;
@@ -290,7 +312,7 @@ static tess_status backward_unit(tess_executor *e, const tess_range *r, int unit
     }
     TESS_TRY(open_unit(e, r->slot, b->part, &call));
     if (r->batch != NULL) {
-        TESS_TRY(backward_parts(e, &call, m, &t, inputs, inputs && want_din));
+        TESS_TRY(backward_parts(e, r, &call, inputs, inputs && want_din, b->din));
         tess_executor_page_done(e, r, unit);
     }
     return input_part ? e->hooks.post_forward(e->hooks.self, unit) : e->hooks.post_backward(e->hooks.self, unit);
@@ -330,16 +352,23 @@ static tess_status open_table(tess_executor *e, int slot, tess_layer_call *head)
     return e->hooks.pre_forward(e->hooks.self, e->model->table_unit, &head->w);
 }
 
+/* The call of the part that ends a range's stream. */
+static tess_layer_call call_of_sink(const tess_executor *e, const tess_range *r)
+{
+    const tess_layer_call call = call_of(e, r->batch, r->end - 1);
+    return call_of_part(&call, call.block->n_parts - 1);
+}
+
 static const tess_part *sink_of(const tess_layer_call *call)
 {
-    return call->block->parts[call->block->n_parts - 1];
+    return call->block->parts[call->block->n_parts - 1].part;
 }
 
 /* Runs forward of a unit that ends the stream, up to the results that only backward or an evaluation computes. */
-static tess_status prepare_sink(tess_executor *e, const tess_layer_call *call, const tess_tensors *t)
+static tess_status prepare_sink(tess_executor *e, const tess_range *r, const tess_layer_call *call)
 {
     tess_model_name_unit(e->model, call->unit, e->stream);
-    return forward_parts(call, t, NULL, TESS_GROUP_ALL);
+    return forward_parts(call, tess_executor_memory(e, r->slot, call->unit), NULL, NULL);
 }
 
 /* Runs forward and backward of the unit that ends the stream. A tied head uses the embedding's weights, and writes
@@ -347,11 +376,11 @@ static tess_status prepare_sink(tess_executor *e, const tess_layer_call *call, c
 static tess_status train_sink(tess_executor *e, const tess_range *r, const tess_backward *b)
 {
     const int table = e->model->table_unit;
-    tess_layer_call call = call_of(e, r->batch, r->end - 1);
-    const tess_tensors t = tensors_of(e, r, call.unit, b->din);
+    tess_layer_call call = call_of_sink(e, r);
+    const tess_tensors t = tensors_of(e, r, call.unit, call.block->n_parts - 1, b->din);
     TESS_TRY(e->hooks.pre_forward(e->hooks.self, call.unit, &call.w));
     if (r->batch != NULL)
-        TESS_TRY(prepare_sink(e, &call, &t));
+        TESS_TRY(prepare_sink(e, r, &call));
     TESS_TRY(e->hooks.post_forward(e->hooks.self, call.unit));
 
     TESS_TRY(e->hooks.pre_backward(e->hooks.self, call.unit, &call.w, &call.dw));
@@ -392,7 +421,7 @@ tess_status tess_executor_backward_range(tess_executor *e, const tess_range *r, 
     if (last < r->end - 1 && b->part != TESS_BACKWARD_WEIGHTS)
         TESS_TRY_CTX(train_sink(e, r, b), "%s", tess_executor_title(e, r->end - 1));
     else if (b->dout != NULL)
-        tess_executor_memory(e, r->slot, r->end - 1)->dout = b->dout;
+        tess_executor_memory(e, r->slot, r->end - 1)->given = b->dout;
     for (int unit = last; unit >= first; unit--)
         TESS_TRY_CTX(backward_unit(e, r, unit, b), "%s: backward", tess_executor_title(e, unit));
     return e->seen;
@@ -400,12 +429,13 @@ tess_status tess_executor_backward_range(tess_executor *e, const tess_range *r, 
 
 tess_status tess_executor_table_backward(tess_executor *e, const tess_batch *batch, const void *dstream)
 {
-    tess_layer_call call = call_of(e, batch, e->model->table_unit);
-    const tess_tensors t = {.dh3 = (void *)(uintptr_t)dstream};
+    const tess_layer_call unit = call_of(e, batch, e->model->table_unit);
+    tess_layer_call call = call_of_part(&unit, 0);
+    const tess_tensors t = {.dout = (void *)(uintptr_t)dstream};
     TESS_TRY(reopen_table(e, 0, &call));
     if (batch != NULL) {
         tess_model_name_unit(e->model, call.unit, e->stream);
-        TESS_TRY(call.block->parts[0]->backward(&call, &t, true, false));
+        TESS_TRY(call.block->parts[0].part->backward(&call, &t, true, false));
     }
     return e->hooks.post_backward(e->hooks.self, call.unit);
 }
@@ -413,14 +443,14 @@ tess_status tess_executor_table_backward(tess_executor *e, const tess_batch *bat
 tess_status tess_executor_evaluate_head(tess_executor *e, const tess_range *r, const tess_head_task *task)
 {
     const int table = e->model->table_unit;
-    tess_layer_call call = call_of(e, r->batch, r->end - 1);
-    const tess_tensors *t = &tess_executor_memory(e, r->slot, call.unit)->tensors;
+    tess_layer_call call = call_of_sink(e, r);
+    const tess_tensors t = tensors_of(e, r, call.unit, call.block->n_parts - 1, NULL);
     TESS_TRY(e->hooks.pre_forward(e->hooks.self, call.unit, &call.w));
-    TESS_TRY(prepare_sink(e, &call, t));
+    TESS_TRY(prepare_sink(e, r, &call));
     tess_layer_call lent = call;
     if (table >= 0)
         TESS_TRY(e->hooks.pre_forward(e->hooks.self, table, &lent.w));
-    TESS_TRY(sink_of(&call)->evaluate(&call, &lent, t, task));
+    TESS_TRY(sink_of(&call)->evaluate(&call, &lent, &t, task));
     if (table >= 0)
         TESS_TRY(e->hooks.post_forward(e->hooks.self, table));
     return e->hooks.post_forward(e->hooks.self, call.unit);

@@ -7,7 +7,7 @@
 #include "base/mem/scoped.h"
 #include "base/text/text.h"
 #include "device/device.h"
-#include "nn/layers/block_part.h"
+#include "nn/layers/transformer_layer.h"
 #include "nn/models/family.h"
 
 static tess_status check_layers(int64_t L, const tess_model_part *part)
@@ -69,8 +69,7 @@ static void list_maps(const tess_model *model, char *text, size_t size)
         char name[TESS_PARAM_NAME_SIZE];
         name_of_map(param, name);
         const char *dot = strrchr(name, '.');
-        bool is_map = param->shape.n_dims == 2 && model->blocks[param->unit].layer >= 0;
-        if (is_map && dot != NULL && strstr(text, dot + 1) == NULL)
+        if (param->hidden && dot != NULL && strstr(text, dot + 1) == NULL)
             used = tess_text_add(text, size, used, "%s%s", used > 0 ? ", " : "", dot + 1);
     }
 }
@@ -165,8 +164,7 @@ tess_status tess_model_create_part(tess_mem *mem, const tess_model_config *confi
     *out = NULL;
     TESS_TRY(tess_model_config_check(config, "model"));
     TESS_TRY(check_part(config, part));
-    tess_status status;
-    tess_model *model;
+    TESS_AUTO(tess_model_destroy) tess_model *model = NULL;
     TESS_TRY(TESS_NEW(mem, 1, "model", &model));
     model->mem = mem;
     model->config = *config;
@@ -174,15 +172,12 @@ tess_status tess_model_create_part(tess_mem *mem, const tess_model_config *confi
     model->part.tp_degree = part->tp_degree > 1 ? part->tp_degree : 1;
     model->table_unit = -1;
     model->n_units = tess_family_has_table(model) + (int)part->n_layers + part->head;
-    TESS_GOTO(TESS_NEW(mem, model->n_units, "blocks", &model->blocks), model);
+    TESS_TRY(TESS_NEW(mem, model->n_units, "blocks", &model->blocks));
     tess_family_find(config->family)->build(model);
     model->part.layers = NULL; /* the blocks store the layers' numbers now */
-    TESS_GOTO(model->built, model);
-    *out = model;
+    TESS_TRY(model->built);
+    *out = TESS_GIVE(model);
     return TESS_OK;
-model:
-    tess_model_destroy(&model);
-    return status;
 }
 
 void tess_model_destroy(tess_model **model)
@@ -190,6 +185,11 @@ void tess_model_destroy(tess_model **model)
     if (*model == NULL)
         return;
     tess_mem *mem = (*model)->mem;
+    for (int unit = 0; (*model)->blocks != NULL && unit < (*model)->n_units; unit++) {
+        for (int i = 0; i < (*model)->blocks[unit].n_parts; i++)
+            tess_mem_free(mem, (*model)->blocks[unit].parts[i].own);
+        tess_mem_free(mem, (*model)->blocks[unit].parts);
+    }
     tess_mem_free(mem, (*model)->blocks);
     tess_mem_free(mem, (*model)->params);
     tess_mem_free(mem, *model);
@@ -209,10 +209,10 @@ const tess_model_part *tess_model_get_part(const tess_model *model)
 /* Looks at the first layer only: all layers have the same heads. */
 int64_t tess_model_cached_row(const tess_model *model)
 {
-    int unit = 0;
-    while (unit < model->n_units - 1 && model->blocks[unit].layer < 0)
-        unit++;
-    return tess_block_cached_row(&model->blocks[unit]);
+    const tess_attention_params *p = NULL;
+    for (int unit = 0; unit < model->n_units && p == NULL; unit++)
+        p = tess_block_find(&model->blocks[unit], &tess_attention_part);
+    return p != NULL ? tess_cached_row(p) : 0;
 }
 
 int tess_model_n_params(const tess_model *model)
@@ -257,7 +257,7 @@ bool tess_model_owns_rows(const tess_model *model, int index)
 void tess_model_name_unit(const tess_model *model, int unit, tess_stream *stream)
 {
     const tess_block *block = &model->blocks[unit];
-    tess_stream_set_unit(stream, block->layer >= 0 ? "layer" : block->parts[0]->name, (int)block->layer);
+    tess_stream_set_unit(stream, block->layer >= 0 ? "layer" : block->parts[0].part->name, (int)block->layer);
 }
 
 void tess_model_unit_params(const tess_model *model, int unit, int *first, int *n)
@@ -285,7 +285,7 @@ double tess_model_unit_flops_per_token(const tess_model *model, int unit, int64_
         if (block->layer >= 0 && model->params[i].shape.n_dims == 2)
             n += (model->params[i].frozen ? 4.0 : 6.0) * (double)tess_shape_count(&model->params[i].shape);
     for (int i = 0; i < block->n_parts; i++)
-        n += block->parts[i]->flops != NULL ? block->parts[i]->flops(block, seq_len) : 0;
+        n += block->parts[i].part->flops != NULL ? block->parts[i].part->flops(block->parts[i].own, seq_len) : 0;
     return n;
 }
 

@@ -4,6 +4,7 @@
 #define TESS_NN_MODEL_CONFIG_H
 
 #include "nn/lora.h"
+#include "nn/parts.h"
 
 typedef enum tess_family {
     TESS_FAMILY_LLAMA,
@@ -45,7 +46,8 @@ typedef struct tess_model_config {
     int64_t sliding_window;              /* number of keys that a query sees; 0: no window */
     int64_t full_layers;                 /* layers before this one ignore the window (Qwen2's max_window_layers) */
     uint64_t full[TESS_MAX_LAYERS / 64]; /* layers with a bit here ignore it, too (layer_types in any order) */
-    bool qkv_bias, o_bias, mlp_bias, qk_norm, tied;
+    tess_parts_config parts;
+    bool tied;
     /* Rows of "score.weight" (n_outputs, C), which replaces lm_head: HF's number of labels; 0: the head gives logits */
     int64_t n_outputs;
     bool output_bias; /* true: the head has a bias, as in ...ForTokenClassification */

@@ -1,6 +1,7 @@
 #include "nn/staging.h"
 
 #include "base/core/round_up.h"
+#include "base/mem/scoped.h"
 
 struct tess_staging {
     tess_stream *stream;
@@ -190,15 +191,13 @@ static tess_status build(tess_staging *s)
 tess_status tess_staging_create(tess_stream *stream, const tess_model *model, const tess_hooks *inner,
                                 const tess_staging_options *options, tess_staging **out)
 {
-    tess_staging *s;
+    TESS_AUTO(tess_staging_destroy) tess_staging *s = NULL;
     *out = NULL;
-    TESS_TRY(tess_mem_alloc(tess_stream_mem(stream), TESS_POOL_MISC, sizeof(*s), "staging", (void **)&s));
+    TESS_TRY(TESS_NEW(tess_stream_mem(stream), 1, "staging", &s));
     *s = (tess_staging){.stream = stream, .model = model, .inner = *inner, .options = *options};
-    tess_status status = build(s);
-    if (status != TESS_OK)
-        tess_staging_destroy(&s);
-    *out = s;
-    return status;
+    TESS_TRY(build(s));
+    *out = TESS_GIVE(s);
+    return TESS_OK;
 }
 
 void tess_staging_destroy(tess_staging **handle)

@@ -22,7 +22,7 @@ static const tess_model_config tiny = {.family = TESS_FAMILY_QWEN3,
                                        .sum_leaves = 1,
                                        .norm_eps = 1e-6,
                                        .rope = {.kind = TESS_ROPE_DEFAULT, .theta = 10000},
-                                       .qk_norm = true,
+                                       .parts.qk_norm = true,
                                        .tied = true,
                                        .bos_token_id = -1,
                                        .pad_token_id = -1};

@@ -81,10 +81,10 @@ static void published_configs_have_their_parameters(void)
     EXPECT_INT(c.sliding_window, 4096);
     EXPECT_OK(parse(qwen25, &c));
     EXPECT_INT(count(&c), 7615616512);
-    EXPECT(c.sliding_window == 0 && c.qkv_bias && !c.o_bias);
+    EXPECT(c.sliding_window == 0 && c.parts.qkv_bias && !c.parts.o_bias);
     EXPECT_OK(parse(qwen3, &c));
     EXPECT_INT(count(&c), 8190735360);
-    EXPECT(c.qk_norm && !c.qkv_bias && c.head_size == 128);
+    EXPECT(c.parts.qk_norm && !c.parts.qkv_bias && c.head_size == 128);
     EXPECT_OK(parse(gpt2, &c));
     EXPECT_INT(count(&c), 124439808);
     EXPECT(c.tied && c.intermediate_size == 3072);

@@ -1,5 +1,6 @@
 /* Ranks that share the layers of a model, as threads with points over plain memory: each has the bits of one rank. */
 #include "nn/layers/layers.h"
+#include "nn/layers/model_ends.h"
 #include "points_rig.h"
 
 enum { LONG = 128, MAX_T = 1100 }; /* past a chunk of the head */

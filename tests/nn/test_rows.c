@@ -199,7 +199,7 @@ static void long_text(int64_t window, int64_t vocab_size)
                                    .rope = {.kind = TESS_ROPE_DEFAULT, .theta = 10000},
                                    .sliding_window = window,
                                    .full_layers = 1,
-                                   .qk_norm = true,
+                                   .parts.qk_norm = true,
                                    .tied = true,
                                    .bos_token_id = -1,
                                    .pad_token_id = -1};

@@ -1,7 +1,7 @@
 /* Families of kernels: attention, which is limited by arithmetic, and kernels limited by memory: rows of tokens,
  * vocabulary and parameters. Their operands and their work follow from the rows' descriptions. */
 #include "bench/kernels/kernels_impl.h"
-#include "nn/layers/layers.h"
+#include "nn/layers/model_ends.h"
 
 enum { HEAD_SIZE = 64, WIDTH = 4096 };
 

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "bench/kernels/kernels_impl.h"
-#include "nn/layers/layers.h"
+#include "nn/layers/model_ends.h"
 
 enum { COUNTED_TOKENS = 512, MAX_COLUMNS = 6 + TESS_BENCH_MAX_PEERS };
 

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "nn/layers/layers.h"
+#include "nn/layers/transformer_layer.h"
 
 /* ---- y -> q, k, v ---- */
 /* The maps that compute q, k and v, one for each stored matrix. A fused matrix gives all three at once if they are
@@ -13,10 +14,10 @@ typedef struct projections {
 
 static projections projections_of(const tess_layer_call *c)
 {
-    const tess_block *p = c->block;
+    const tess_attention_params *p = c->own;
     tess_head_strides stride = tess_head_strides_of(p);
     projections maps = {.n = 3, .linear = {p->q, p->k, p->v}};
-    if (!tess_block_norms_heads(p) && p->qkv.weight >= 0 && !tess_is_split(c, p->q.out)) {
+    if (!tess_norms_heads(p) && p->qkv.weight >= 0 && !tess_is_split(c, p->q.out)) {
         maps.n = 1;
         maps.linear[0] = p->qkv;
     }
@@ -25,7 +26,7 @@ static projections projections_of(const tess_layer_call *c)
     return maps;
 }
 
-tess_status tess_qkv_forward(const tess_layer_call *c, const void *y, const tess_tensors *t)
+tess_status tess_qkv_forward(const tess_layer_call *c, const void *y, const tess_attention_tensors *t)
 {
     projections maps = projections_of(c);
     void *const to[] = {t->q_raw, t->k_raw, t->v};
@@ -34,10 +35,10 @@ tess_status tess_qkv_forward(const tess_layer_call *c, const void *y, const tess
     return TESS_OK;
 }
 
-tess_status tess_qkv_backward(const tess_layer_call *c, const void *y, const tess_tensors *t, void *dy)
+tess_status tess_qkv_backward(const tess_layer_call *c, const void *y, const tess_attention_tensors *t, void *dy)
 {
     projections maps = projections_of(c);
-    bool normed = tess_block_norms_heads(c->block);
+    bool normed = tess_norms_heads(c->own);
     const void *const from[] = {normed ? t->q : t->dq, normed ? t->k : t->dk, t->dv};
     tess_linear_grad grads[3];
     for (int i = 0; i < maps.n; i++) {
@@ -46,12 +47,12 @@ tess_status tess_qkv_backward(const tess_layer_call *c, const void *y, const tes
             TESS_TRY(tess_split_gather_params(c, &maps.linear[i]));
         grads[i] = (tess_linear_grad){&maps.linear[i], from[i]};
     }
-    return dy == NULL ? TESS_OK : tess_linear_backward_inputs(c, grads, maps.n, t->fusing, dy);
+    return dy == NULL ? TESS_OK : tess_linear_backward_inputs(c, grads, maps.n, c->fusing, dy);
 }
 
 bool tess_qkv_trains(const tess_layer_call *c)
 {
-    const tess_block *p = c->block;
+    const tess_attention_params *p = c->own;
     return tess_linear_trains(c, &p->q) || tess_linear_trains(c, &p->k) || tess_linear_trains(c, &p->v) ||
            tess_norm_trains(c, &p->q_norm) || tess_norm_trains(c, &p->k_norm);
 }
@@ -59,7 +60,7 @@ bool tess_qkv_trains(const tess_layer_call *c)
 /* ---- Norms and rotation of heads ---- */
 static tess_status rotate(const tess_layer_call *c, void *q, void *k, bool inverse)
 {
-    const tess_block *p = c->block;
+    const tess_attention_params *p = c->own;
     tess_head_strides stride = tess_head_strides_of(p);
     if (!p->rope)
         return TESS_OK;
@@ -79,22 +80,22 @@ static tess_status rotate(const tess_layer_call *c, void *q, void *k, bool inver
     return c->kernels->rope(c->stream, &args);
 }
 
-tess_status tess_heads_forward(const tess_layer_call *c, const tess_tensors *t)
+tess_status tess_heads_forward(const tess_layer_call *c, const tess_attention_tensors *t)
 {
-    const tess_block *p = c->block;
-    if (tess_block_norms_heads(p)) {
+    const tess_attention_params *p = c->own;
+    if (tess_norms_heads(p)) {
         TESS_TRY(tess_head_norm_forward(c, &p->q_norm, p->n_heads, t->q_raw, t->q_rstd, t->q));
         TESS_TRY(tess_head_norm_forward(c, &p->k_norm, p->n_kv_heads, t->k_raw, t->k_rstd, t->k));
     }
     return rotate(c, t->q, t->k, false);
 }
 
-tess_status tess_heads_backward(const tess_layer_call *c, const tess_tensors *t, bool rotated)
+tess_status tess_heads_backward(const tess_layer_call *c, const tess_attention_tensors *t, bool rotated)
 {
-    const tess_block *p = c->block;
+    const tess_attention_params *p = c->own;
     if (rotated)
         TESS_TRY(rotate(c, t->dq, t->dk, true));
-    if (!tess_block_norms_heads(p))
+    if (!tess_norms_heads(p))
         return TESS_OK;
     int64_t D = p->head_size;
     tess_cut q = {p->q.out.size / D, p->q.out.unit / D}, k = {p->k.out.size / D, p->k.out.unit / D};
@@ -103,14 +104,19 @@ tess_status tess_heads_backward(const tess_layer_call *c, const tess_tensors *t,
 }
 
 /* ---- Attention ---- */
-static tess_attention describe(const tess_layer_call *c, const tess_tensors *t)
+static bool shares_key_heads(const tess_layer_call *c)
 {
-    const tess_block *p = c->block;
+    return c->points->degree > 1 && tess_shares_key_heads(c->own);
+}
+
+static tess_attention describe(const tess_layer_call *c, const tess_attention_tensors *t)
+{
+    const tess_attention_params *p = c->own;
     tess_head_strides stride = tess_head_strides_of(p);
-    int64_t kv_stride = c->batch->cache != NULL ? tess_block_cached_row(p) : stride.kv;
+    int64_t kv_stride = c->batch->cache != NULL ? tess_cached_row(p) : stride.kv;
     return (tess_attention){
         .n_seqs = c->batch->n_seqs,
-        .seqs = t->seqs,
+        .seqs = c->seqs,
         .n_heads = p->n_heads,
         .n_kv_heads = p->n_kv_heads,
         .head_size = p->head_size,
@@ -128,33 +134,35 @@ static tess_attention describe(const tess_layer_call *c, const tess_tensors *t)
     };
 }
 
-tess_status tess_attention_forward(const tess_layer_call *c, const tess_tensors *t)
+tess_status tess_attention_forward(const tess_layer_call *c, const tess_attention_tensors *t)
 {
-    if (tess_shares_key_heads(c))
+    const tess_attention_params *p = c->own;
+    if (shares_key_heads(c))
         return tess_shared_attention_forward(c, t);
-    if (c->block->n_kv_heads == 0) /* there are more ranks than heads, and this rank has none */
+    if (p->n_kv_heads == 0) /* there are more ranks than heads, and this rank has none */
         return TESS_OK;
-    const int64_t stride = tess_head_strides_of(c->block).kv;
+    const int64_t stride = tess_head_strides_of(p).kv;
     TESS_TRY(tess_cache_append(c, t->k, t->v, stride));
-    tess_attention_sequences(c, t->k, t->v, stride, 0, t->seqs);
+    tess_attention_sequences(c, t->k, t->v, stride, 0, c->seqs);
     tess_attention attention = describe(c, t);
     return c->kernels->attention_forward(c->stream, &attention);
 }
 
-tess_status tess_attention_backward(const tess_layer_call *c, const tess_tensors *t)
+tess_status tess_attention_backward(const tess_layer_call *c, const tess_attention_tensors *t)
 {
-    if (tess_shares_key_heads(c))
+    const tess_attention_params *p = c->own;
+    if (shares_key_heads(c))
         return tess_shared_attention_backward(c, t);
-    if (c->block->n_kv_heads == 0)
+    if (p->n_kv_heads == 0)
         return TESS_OK;
-    tess_head_strides stride = tess_head_strides_of(c->block);
-    tess_attention_sequences(c, t->k, t->v, stride.kv, 0, t->seqs);
+    tess_head_strides stride = tess_head_strides_of(p);
+    tess_attention_sequences(c, t->k, t->v, stride.kv, 0, c->seqs);
     const tess_attention_grad grad = {.forward = describe(c, t),
                                       .dout = t->dout,
                                       .dq = t->dq,
                                       .dk = t->dk,
                                       .dv = t->dv,
-                                      .dout_stride = c->block->n_heads * c->block->head_size,
+                                      .dout_stride = p->n_heads * p->head_size,
                                       .dq_stride = stride.q,
                                       .dk_stride = stride.kv,
                                       .dv_stride = stride.kv};

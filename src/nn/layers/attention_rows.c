@@ -1,5 +1,6 @@
 /* The keys and values that each sequence attends to: rows of the batch, or of the cache's pages. */
 #include "nn/layers/layers.h"
+#include "nn/layers/transformer_layer.h"
 
 /* Copies keys and values of `length` tokens, from the batch's row `row` on, to positions `past` and following of a
  * sequence in the cache. */
@@ -7,7 +8,7 @@ static tess_status append_rows(const tess_layer_call *c, const void *k, const vo
                                const int32_t *pages, int64_t row, int64_t past, int64_t length)
 {
     const tess_kv_cache *cache = c->batch->cache;
-    int64_t width = tess_block_cached_row(c->block), element = (int64_t)tess_dtype_size(c->dtype);
+    int64_t width = tess_cached_row(c->own), element = (int64_t)tess_dtype_size(c->dtype);
     for (int64_t done = 0, n; done < length; done += n) {
         int64_t at = (past + done) % TESS_ATTENTION_BLOCK, from = (row + done) * stride;
         int64_t to = pages[(past + done) / TESS_ATTENTION_BLOCK] * cache->page_stride + at * width;

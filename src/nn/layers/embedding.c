@@ -1,47 +1,48 @@
 /* The embedding, forward and backward. Ranks that share the tables each have some columns. So the look-up and the
  * gradients of the tables need no communication; ranks only exchange rows of the stream. Each of t ranks receives T
  * C (t - 1) / t elements per micro-batch, in forward. */
+#include "nn/layers/model_ends.h"
 #include "nn/layers/layers.h"
 
 static tess_status forward(const tess_layer_call *c, const tess_tensors *t, const void *before, unsigned groups)
 {
-    const tess_block *p = c->block;
+    const tess_embedding_params *p = c->own;
     bool split = tess_is_split(c, p->channels);
-    void *out = split ? c->split.slice : t->h;
+    void *out = split ? c->split.slice : t->in;
     (void)before, (void)groups;
     TESS_TRY(c->kernels->embedding_forward(
-        c->stream, &(tess_embedding_args){.table = c->w[p->table],
+        c->stream, &(tess_embedding_args){.table = c->w[c->block->table],
                                           .positions = p->positions >= 0 ? c->w[p->positions] : NULL,
                                           .ids = c->inputs[TESS_INPUT_IDS],
                                           .pos = c->inputs[TESS_INPUT_POSITIONS],
                                           .out = out,
                                           .T = c->T,
-                                          .C = p->width,
+                                          .C = c->block->width,
                                           .dtype = c->dtype}));
     if (split)
-        TESS_TRY(tess_stream_from_columns(c, p->channels, out, t->h));
-    tess_layer_show(c, "output", t->h, c->block->hidden_size);
+        TESS_TRY(tess_stream_from_columns(c, p->channels, out, t->in));
+    tess_layer_show(c, "output", t->in, c->block->hidden_size);
     return TESS_OK;
 }
 
 static tess_status backward(const tess_layer_call *c, const tess_tensors *t, bool inputs, bool want_din)
 {
-    const tess_block *p = c->block;
+    const tess_embedding_params *p = c->own;
     const tess_model_config *m = c->config;
     bool tied = p->tied; /* tied: the head has already written its part of the gradient, so this part is added */
-    const void *dout = t->dh3;
+    const void *dout = t->dout;
     (void)inputs, (void)want_din;
     if (tess_is_split(c, p->channels)) {
-        TESS_TRY(tess_stream_to_columns(c, p->channels, t->dh3, c->split.slice));
+        TESS_TRY(tess_stream_to_columns(c, p->channels, t->dout, c->split.slice));
         dout = c->split.slice;
     }
-    if (tess_wants(c, p->table))
+    if (tess_wants(c, c->block->table))
         TESS_TRY(c->kernels->embedding_backward(c->stream, &(tess_embedding_grad_args){.ids = c->inputs[TESS_INPUT_IDS],
                                                                                        .dout = dout,
-                                                                                       .dtable = c->dw[p->table],
+                                                                                       .dtable = c->dw[c->block->table],
                                                                                        .rows = m->vocab_size,
                                                                                        .T = c->T,
-                                                                                       .C = p->width,
+                                                                                       .C = c->block->width,
                                                                                        .accumulate = tied,
                                                                                        .dtype = c->dtype}));
     if (tess_wants(c, p->positions))
@@ -51,7 +52,7 @@ static tess_status backward(const tess_layer_call *c, const tess_tensors *t, boo
                                                                             .dtable = c->dw[p->positions],
                                                                             .rows = m->max_position,
                                                                             .T = c->T,
-                                                                            .C = p->width,
+                                                                            .C = c->block->width,
                                                                             .dtype = c->dtype}));
     return TESS_OK;
 }
@@ -59,7 +60,7 @@ static tess_status backward(const tess_layer_call *c, const tess_tensors *t, boo
 const tess_part tess_embedding_part = {
     .name = "embedding",
     .source = true,
-    .input = offsetof(tess_tensors, h),
+    .own_bytes = sizeof(tess_embedding_params),
     .forward = forward,
     .backward = backward,
 };

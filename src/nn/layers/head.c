@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "device/device.h"
+#include "nn/layers/model_ends.h"
 #include "nn/layers/layers.h"
 
 int64_t tess_head_chunk(int64_t vocab_size)
@@ -22,11 +23,17 @@ int64_t tess_head_row(int64_t vocab_size)
     return (vocab_size + 31) / 32 * 32;
 }
 
+static const tess_linear *head_of(const tess_layer_call *c)
+{
+    const tess_head_params *p = c->own;
+    return &p->head;
+}
+
 /* The call, restricted to one chunk of rows from `begin` on. */
 static tess_layer_call chunk_of(const tess_layer_call *c, int64_t begin)
 {
     tess_layer_call part = *c;
-    int64_t chunk = tess_head_chunk(c->block->head.n_out);
+    int64_t chunk = tess_head_chunk(head_of(c)->n_out);
     part.T = c->T - begin < chunk ? c->T - begin : chunk;
     return part;
 }
@@ -34,15 +41,15 @@ static tess_layer_call chunk_of(const tess_layer_call *c, int64_t begin)
 /* How ranks cut the rows of a chunk: each computes the loss of its own rows. */
 static tess_cut rows_of(const tess_layer_call *part)
 {
-    return (tess_cut){part->T, tess_is_split(part, part->block->head.in) ? 1 : 0};
+    return (tess_cut){part->T, tess_is_split(part, head_of(part)->in) ? 1 : 0};
 }
 
 /* The loss kernel's arguments for this rank's rows of a chunk. Adds the first row's number in the chunk to *begin,
  * and returns it in *first. */
-static tess_cross_entropy own_rows(const tess_layer_call *part, const tess_head_work *work, int64_t *begin,
+static tess_cross_entropy own_rows(const tess_layer_call *part, const tess_head_tensors *work, int64_t *begin,
                                    int64_t *first, float inv_temperature, float *logprob)
 {
-    int64_t V = part->block->head.n_out, n;
+    int64_t V = head_of(part)->n_out, n;
     tess_own_range(part, rows_of(part), first, &n);
     *begin += *first;
     return (tess_cross_entropy){.n = n,
@@ -69,9 +76,9 @@ static tess_status gather_rows(const tess_layer_call *part, void *rows, int64_t 
 }
 
 /* Gathers the whole rows of this rank's share of the vocabulary. One call serves all logits of a micro-batch. */
-static tess_status gather_weight(const tess_layer_call *c, const tess_head_work *work)
+static tess_status gather_weight(const tess_layer_call *c, const tess_head_tensors *work)
 {
-    const tess_linear *head = &c->block->head;
+    const tess_linear *head = head_of(c);
     if (!tess_is_split(c, head->in))
         return TESS_OK;
     return tess_meet(c, "head", tess_dtype_size(c->dtype),
@@ -80,10 +87,10 @@ static tess_status gather_weight(const tess_layer_call *c, const tess_head_work 
 }
 
 /* y (T, C) -> logits (T, V), rows `ld` elements apart. Each rank receives its part of `rows`. */
-static tess_status project(const tess_layer_call *c, const tess_head_work *work, const void *y, tess_cut rows,
+static tess_status project(const tess_layer_call *c, const tess_head_tensors *work, const void *y, tess_cut rows,
                            float *logits, int64_t ld)
 {
-    tess_linear head = c->block->head;
+    tess_linear head = *head_of(c);
     if (!tess_is_split(c, head.in)) {
         head.out_stride = ld;
         return tess_linear_own_forward(c, &head, y, logits, TESS_F32);
@@ -101,9 +108,9 @@ static tess_status project(const tess_layer_call *c, const tess_head_work *work,
                      (tess_matrix_box){rows, {vocabulary.size, 0}, logits + begin * ld, ld});
 }
 
-tess_status tess_head_logits(const tess_layer_call *c, const tess_head_work *work, const void *y, float *logits)
+tess_status tess_head_logits(const tess_layer_call *c, const tess_head_tensors *work, const void *y, float *logits)
 {
-    const tess_linear *head = &c->block->head;
+    const tess_linear *head = head_of(c);
     if (!tess_is_split(c, head->in))
         return tess_linear_own_forward(c, head, y, logits, TESS_F32);
     TESS_TRY(gather_weight(c, work));
@@ -117,7 +124,7 @@ tess_status tess_head_logits(const tess_layer_call *c, const tess_head_work *wor
 }
 
 /* Computes log-probabilities and entropies (NULL: not wanted) of a chunk from its logits. */
-static tess_status score_rows(const tess_layer_call *part, const tess_head_work *work, int64_t begin,
+static tess_status score_rows(const tess_layer_call *part, const tess_head_tensors *work, int64_t begin,
                               float inv_temperature, float *logprob, float *entropy)
 {
     int64_t own = begin, first;
@@ -129,10 +136,10 @@ static tess_status score_rows(const tess_layer_call *part, const tess_head_work 
 }
 
 /* Computes log-probabilities and entropies of a micro-batch. The weight must have been gathered. */
-static tess_status score(const tess_layer_call *c, const tess_head_work *work, const void *y, float inv_temperature,
+static tess_status score(const tess_layer_call *c, const tess_head_tensors *work, const void *y, float inv_temperature,
                          float *logprob, float *entropy)
 {
-    const tess_linear *head = &c->block->head;
+    const tess_linear *head = head_of(c);
     for (int64_t begin = 0; begin < c->T;) {
         tess_layer_call part = chunk_of(c, begin);
         TESS_TRY(project(&part, work, tess_at(c, y, begin * head->in.size), rows_of(&part), work->logits,
@@ -143,7 +150,7 @@ static tess_status score(const tess_layer_call *c, const tess_head_work *work, c
     return TESS_OK;
 }
 
-tess_status tess_head_forward(const tess_layer_call *c, const tess_head_work *work, const void *y,
+tess_status tess_head_forward(const tess_layer_call *c, const tess_head_tensors *work, const void *y,
                               float inv_temperature, float *logprob, float *entropy)
 {
     TESS_TRY(gather_weight(c, work));
@@ -152,11 +159,11 @@ tess_status tess_head_forward(const tess_layer_call *c, const tess_head_work *wo
 
 /* Calls the loss for n rows from `begin` on, with logprob (T) and work->entropy. Writes its derivatives to
  * work->dlogprob and work->dentropy. */
-static tess_status grade(const tess_layer_call *c, const tess_token_loss *loss, const tess_head_work *work,
+static tess_status grade(const tess_layer_call *c, const tess_token_loss *loss, const tess_head_tensors *work,
                          int64_t begin, int64_t n, const float *logprob)
 {
     size_t bytes = (size_t)n * sizeof(float);
-    float *shown[2] = {work->graded, work->graded + n}, *said[2] = {work->graded + 2 * n, work->graded + 3 * n};
+    float *shown[2] = {c->graded, c->graded + n}, *said[2] = {c->graded + 2 * n, c->graded + 3 * n};
     if (n == 0)
         return TESS_OK;
     TESS_TRY(tess_fetch(c->stream, shown[0], logprob + begin, bytes));
@@ -170,7 +177,7 @@ static tess_status grade(const tess_layer_call *c, const tess_token_loss *loss, 
 
 /* Overwrites a chunk's logits with their gradient. A loss that grades chunk by chunk is called here, with logprob
  * and entropy. */
-static tess_status train_rows(const tess_layer_call *part, const tess_token_loss *loss, const tess_head_work *work,
+static tess_status train_rows(const tess_layer_call *part, const tess_token_loss *loss, const tess_head_tensors *work,
                               int64_t begin, int64_t ldd, float *logprob)
 {
     float inv_temperature = loss != NULL ? loss->inv_temperature : 1;
@@ -206,10 +213,10 @@ static tess_status backward_rows(const tess_layer_call *part, const tess_linear 
     return split ? tess_split_gather(part, head->in, tess_dtype_size(part->dtype), own, y, head->in.size) : TESS_OK;
 }
 
-tess_status tess_head_train(const tess_layer_call *c, const tess_token_loss *loss, const tess_head_work *work, void *y,
-                            bool want_dy, float *logprob)
+tess_status tess_head_train(const tess_layer_call *c, const tess_token_loss *loss, const tess_head_tensors *work,
+                            void *y, bool want_dy, float *logprob)
 {
-    tess_linear head = c->block->head;
+    tess_linear head = *head_of(c);
     int64_t row = tess_head_row(head.n_out), begin = 0;
     head.out_stride =
         row * (int64_t)(sizeof(float) / tess_dtype_size(c->dtype)); /* stride of dlogits, which overwrite the logits */

@@ -1,13 +1,16 @@
 /* The head as a part: the final norm, then the map to logits, a value head, or both. The norm runs first, in a window
  * of the head's own parameters; a tied head then needs the window of the unit that owns the table. */
 #include "device/device.h"
+#include "nn/layers/model_ends.h"
 #include "nn/layers/layers.h"
 
 /* y (T, C) = norm(h) */
 static tess_status forward(const tess_layer_call *c, const tess_tensors *t, const void *before, unsigned groups)
 {
+    const tess_head_params *p = c->own;
+    const tess_head_tensors *work = t->own;
     (void)groups;
-    TESS_TRY(tess_norm_input(c, &c->block->final_norm, t, before, t->h, t->input_stats));
+    TESS_TRY(tess_norm_input(c, &p->norm, t, before, work->stats));
     tess_layer_show(c, "final norm", tess_own_part(c, t->y), c->block->hidden_size);
     return TESS_OK;
 }
@@ -23,24 +26,25 @@ static void show_column(const tess_layer_call *call, const char *what, float *co
 static tess_status train(const tess_layer_call *c, const tess_layer_call *lent, const tess_tensors *t,
                          const tess_backward *b, bool want_din)
 {
-    const tess_norm *norm = &c->block->final_norm;
-    const bool want_dy = want_din || tess_norm_trains(c, norm);
-    const bool logits = c->config->n_outputs == 0, values = c->block->value.weight >= 0;
-    float *value = logits ? t->head.value : b->logprob;
+    const tess_head_params *p = c->own;
+    const tess_head_tensors *work = t->own;
+    const bool want_dy = want_din || tess_norm_trains(c, &p->norm);
+    const bool logits = c->config->n_outputs == 0, values = p->value.weight >= 0;
+    float *value = logits ? work->value : b->logprob;
     if (values) {
-        TESS_TRY(tess_value_train(c, b->loss, &t->head, t->y, value));
+        TESS_TRY(tess_value_train(c, b->loss, work, t->y, value));
         show_column(c, "values", value);
     }
     if (logits) {
-        TESS_TRY(tess_head_train(lent, b->loss, &t->head, t->y, want_dy, b->logprob));
+        TESS_TRY(tess_head_train(lent, b->loss, work, t->y, want_dy, b->logprob));
         show_column(c, "log-probabilities", b->logprob);
     }
     if (values && want_dy)
-        TESS_TRY(tess_value_backward(c, &t->head, t->y, logits ? t->branch : NULL));
+        TESS_TRY(tess_value_backward(c, work, t->y, logits ? t->branch : NULL));
     if (!want_dy)
         return TESS_OK;
-    TESS_TRY(tess_norm_backward(c, norm, t->h, t->input_stats, tess_own_part(c, t->y), NULL, t->dh));
-    tess_layer_show(c, "input gradient", t->dh, c->block->hidden_size);
+    TESS_TRY(tess_norm_backward(c, &p->norm, t->in, work->stats, tess_own_part(c, t->y), NULL, t->din));
+    tess_layer_show(c, "input gradient", t->din, c->block->hidden_size);
     return TESS_OK;
 }
 
@@ -56,7 +60,7 @@ static tess_status pick_logits(tess_layer_call c, const tess_tensors *t, const t
                                            .n = task->n_rows,
                                            .row_bytes = c.block->hidden_size * (int64_t)tess_dtype_size(c.dtype)}));
     c.T = task->n_rows;
-    return tess_head_logits(&c, &t->head, picked, task->logits);
+    return tess_head_logits(&c, t->own, picked, task->logits);
 }
 
 static tess_status evaluate(const tess_layer_call *c, const tess_layer_call *lent, const tess_tensors *t,
@@ -67,13 +71,14 @@ static tess_status evaluate(const tess_layer_call *c, const tess_layer_call *len
     if (task->logits != NULL)
         TESS_TRY(pick_logits(*lent, t, task));
     if (task->logprob != NULL)
-        TESS_TRY(tess_head_forward(lent, &t->head, t->y, task->inv_temperature, task->logprob, task->entropy));
+        TESS_TRY(tess_head_forward(lent, t->own, t->y, task->inv_temperature, task->logprob, task->entropy));
     return TESS_OK;
 }
 
 /* 6 operations for each weight of the map to logits, which is no matrix of a layer. */
-static double flops(const tess_block *p, int64_t seq_len)
+static double flops(const void *own, int64_t seq_len)
 {
+    const tess_head_params *p = own;
     (void)seq_len;
     return 6.0 * (double)p->head.n_out * (double)p->head.n_in;
 }
@@ -81,35 +86,35 @@ static double flops(const tess_block *p, int64_t seq_len)
 /* CHUNK: rows of a chunk; ROW: elements of a row of logits; OWN: this rank's rows of the matrix, if ranks share it */
 enum { CHUNK = TESS_OWN_DIMS, ROW, OWN, VALUE, BESIDE };
 
-static void find_sizes(const tess_model *model, const tess_block *p, int64_t sizes[TESS_N_DIMS])
+static void find_sizes(const tess_model *model, const void *own, int64_t sizes[TESS_N_DIMS])
 {
+    const tess_head_params *p = own;
     const int64_t V = p->head.n_out, chunk = tess_head_chunk(V);
-    int64_t begin, own;
-    tess_shard_rows(V, model->part.tp_degree, model->part.tp_rank, &begin, &own);
+    int64_t begin, rows;
+    tess_shard_rows(V, model->part.tp_degree, model->part.tp_rank, &begin, &rows);
     sizes[CHUNK] = sizes[TESS_DIM_T] < chunk ? sizes[TESS_DIM_T] : chunk;
     sizes[ROW] = tess_head_row(V);
-    sizes[OWN] = model->part.tp_degree > 1 ? own : -1;
+    sizes[OWN] = model->part.tp_degree > 1 ? rows : -1;
     sizes[VALUE] = p->value.weight >= 0 ? 1 : -1;
     sizes[BESIDE] = model->config.n_outputs == 0 ? sizes[VALUE] : -1;
 }
 
 /* clang-format off */
-#define AT(member) offsetof(tess_tensors, member)
+#define AT(member) offsetof(tess_head_tensors, member)
 enum {
     SAVED = TESS_TENSOR_SAVED, WORK = TESS_TENSOR_FORWARD | TESS_TENSOR_BACKWARD, BACKWARD = TESS_TENSOR_BACKWARD
 };
 static const tess_tensor_row tensors[] = {
-    {AT(h),                TESS_DIM_R, TESS_DIM_C,    false, SAVED | TESS_TENSOR_STREAM, 0},
-    {AT(input_stats.rstd), TESS_DIM_R, TESS_DIM_ONE,  true,  SAVED,    0},
-    {AT(input_stats.mean), TESS_DIM_R, TESS_DIM_MEAN, true,  SAVED,    0},
-    {AT(head.logits),      CHUNK,      ROW,           true,  WORK,     0},
-    {AT(head.own_weight),  OWN,        TESS_DIM_C,    false, WORK,     0},
-    {AT(head.own_logits),  CHUNK,      OWN,           true,  WORK,     0},
-    {AT(head.entropy),     TESS_DIM_T, TESS_DIM_ONE,  true,  BACKWARD, 0},
-    {AT(head.dlogprob),    TESS_DIM_T, TESS_DIM_ONE,  true,  BACKWARD, 0},
-    {AT(head.dentropy),    TESS_DIM_T, TESS_DIM_ONE,  true,  BACKWARD, 0},
-    {AT(head.dvalue),      TESS_DIM_T, VALUE,         false, BACKWARD, 0},
-    {AT(head.value),       TESS_DIM_T, BESIDE,        true,  BACKWARD, 0},
+    {AT(stats.rstd),TESS_DIM_R, TESS_DIM_ONE,  true,  SAVED,    0},
+    {AT(stats.mean),TESS_DIM_R, TESS_DIM_MEAN, true,  SAVED,    0},
+    {AT(logits),    CHUNK,      ROW,           true,  WORK,     0},
+    {AT(own_weight),OWN,        TESS_DIM_C,    false, WORK,     0},
+    {AT(own_logits),CHUNK,      OWN,           true,  WORK,     0},
+    {AT(entropy),   TESS_DIM_T, TESS_DIM_ONE,  true,  BACKWARD, 0},
+    {AT(dlogprob),  TESS_DIM_T, TESS_DIM_ONE,  true,  BACKWARD, 0},
+    {AT(dentropy),  TESS_DIM_T, TESS_DIM_ONE,  true,  BACKWARD, 0},
+    {AT(dvalue),    TESS_DIM_T, VALUE,         false, BACKWARD, 0},
+    {AT(value),     TESS_DIM_T, BESIDE,        true,  BACKWARD, 0},
 };
 #undef AT
 /* clang-format on */
@@ -117,7 +122,8 @@ static const tess_tensor_row tensors[] = {
 const tess_part tess_head_part = {
     .name = "head",
     .sink = true,
-    .input = offsetof(tess_tensors, h),
+    .own_bytes = sizeof(tess_head_params),
+    .work_bytes = sizeof(tess_head_tensors),
     .tensors = tensors,
     .n_tensors = sizeof(tensors) / sizeof(tensors[0]),
     .sizes = find_sizes,

@@ -47,15 +47,19 @@ struct tess_layer_call {
     const void *const *w; /* the unit's parameters */
     float *const *dw;     /* gradients of w, NULL for frozen parameters; dw itself is NULL in forward */
     const tess_block *block;
+    const void *own; /* parameters of the part that runs: the struct that it defines */
     const tess_model_config *config;
-    const tess_batch *batch; /* the caller's batch, in host memory */
-    int32_t *const *inputs;  /* (TESS_N_INPUTS) (T) each, in device memory */
+    const tess_batch *batch;  /* the caller's batch, in host memory */
+    tess_attention_seq *seqs; /* (n_seqs) descriptors, in host memory */
+    float *graded;            /* (4, T) host memory: a token loss's two inputs and two results */
+    int32_t *const *inputs;   /* (TESS_N_INPUTS) (T) each, in device memory */
     int unit;
     const float *cos_table, *sin_table; /* (longest sequence, D/2) factors of the rotation */
     const tess_watch *watch;
     const tess_points *points; /* exchanges between ranks; degree 1: none */
     tess_split_work split;
     tess_low_rank_work low_rank;
+    void *fusing;     /* work space of fused products in backward (tess_gemm_fused_work) */
     bool reads_codes; /* weights that tess_block_owns_rows names are fp8 codes (device/fp8_rows.h) */
     /* Work space if a layer's linear maps round their operands through fp8: room for the operands of one product, or
      * of one sum of products; NULL: no rounding */
@@ -75,11 +79,6 @@ static inline bool tess_wants(const tess_layer_call *call, int param)
 static inline bool tess_is_split(const tess_layer_call *call, tess_cut cut)
 {
     return call->points->degree > 1 && cut.unit > 0;
-}
-
-static inline bool tess_shares_key_heads(const tess_layer_call *call)
-{
-    return call->points->degree > 1 && tess_block_shares_key_heads(call->block);
 }
 
 /* A box of a matrix, rows `ld` elements apart. The cuts say which rows and columns each rank has. */
@@ -102,18 +101,6 @@ static inline tess_status tess_meet(const tess_layer_call *call, const char *wha
                                     .ld = held.ld,
                                     .into_ld = wanted.ld};
     return call->points->exchange(call->points->self, &exchange);
-}
-
-/* Elements between tokens of this rank's q, and of its k and v. Without norms of q and k, all three are parts of one
- * row. */
-typedef struct tess_head_strides {
-    int64_t q, kv;
-} tess_head_strides;
-
-static inline tess_head_strides tess_head_strides_of(const tess_block *p)
-{
-    int64_t Q = p->n_heads * p->head_size, K = p->n_kv_heads * p->head_size;
-    return tess_block_norms_heads(p) ? (tess_head_strides){Q, K} : (tess_head_strides){Q + 2 * K, Q + 2 * K};
 }
 
 /* Copies n rows of `width` elements of some bytes each; the rows are x_ld and y_ld elements apart. */
@@ -155,33 +142,6 @@ static inline void tess_layer_show(const tess_layer_call *call, const char *what
     if (call->watch->see != NULL)
         call->watch->see(call->watch->self, call->unit, what, data, call->dtype, begin, R, row);
 }
-
-/* ---- Attention: projections, norms and rotation of q, k and v ---- */
-/* Projects y (T, C) to q_raw, k_raw and v. */
-tess_status tess_qkv_forward(const tess_layer_call *call, const void *y, const tess_tensors *tensors);
-/* Computes the parameters' gradients and dy (T, C); dy NULL: not needed. */
-tess_status tess_qkv_backward(const tess_layer_call *call, const void *y, const tess_tensors *tensors, void *dy);
-bool tess_qkv_trains(const tess_layer_call *call);
-
-/* q_raw, k_raw -> q, k: norms over each head's channels, then rotary positions, if the family has them. */
-tess_status tess_heads_forward(const tess_layer_call *call, const tess_tensors *tensors);
-/* Turns the gradients of attention's q and k into those of the projections. They stay in dq and dk; with norms they
- * are written to q and k, which are no longer needed. rotated: whether dq and dk are still those of rotated heads. */
-tess_status tess_heads_backward(const tess_layer_call *call, const tess_tensors *tensors, bool rotated);
-
-/* Appends the rows of k and v, `stride` elements apart, to the sequences' pages, if the batch has a cache. */
-tess_status tess_cache_append(const tess_layer_call *call, const void *k, const void *v, int64_t stride);
-/* Fills in the batch's sequences. Their keys and values are those rows, from element `column` on; with a cache, the
- * rows of their pages. */
-void tess_attention_sequences(const tess_layer_call *call, const void *k, const void *v, int64_t stride, int64_t column,
-                              tess_attention_seq *seqs);
-/* Computes attention: q, k, v -> out. */
-tess_status tess_attention_forward(const tess_layer_call *call, const tess_tensors *tensors);
-/* Computes attention's gradients: dout -> dq, dk, dv. */
-tess_status tess_attention_backward(const tess_layer_call *call, const tess_tensors *tensors);
-/* tess_attention_forward and _backward with shared key heads (tess_block_shares_key_heads). Collective. */
-tess_status tess_shared_attention_forward(const tess_layer_call *call, const tess_tensors *tensors);
-tess_status tess_shared_attention_backward(const tess_layer_call *call, const tess_tensors *tensors);
 
 /* ---- Linear: y (T, n_out) = x (T, n_in) W + b, rows of x, y contiguous ---- */
 tess_status tess_linear_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y);
@@ -282,13 +242,6 @@ tess_status tess_split_gather(const tess_layer_call *call, tess_cut columns, siz
 /* Copies this rank's columns of `whole` (T, columns), in the compute dtype, to `mine`, contiguous. Needs no
  * communication. */
 tess_status tess_split_own(const tess_layer_call *call, tess_cut columns, const void *whole, void *mine);
-/* tess_head_norm_backward for n rows that this rank has whole. */
-tess_status tess_head_norm_own_backward(const tess_layer_call *call, const tess_norm *norm, int64_t n, const void *x,
-                                        const float *rstd, const void *dy, void *dx);
-/* dx is this rank's part. The weight's gradient is whole on every rank. */
-tess_status tess_split_head_norm_backward(const tess_layer_call *call, const tess_norm *norm, tess_cut heads,
-                                          const void *x, const float *rstd, const void *dy, void *dx);
-
 /* ---- The stream: each rank that shares a layer has all of its rows, or some ---- */
 /* Gathers the whole stream (T, C) from every rank's rows `own` (R, C). *whole is `room` (T, C), in which `own` may
  * already be in place; if this rank has all rows, it is `own` itself. */
@@ -307,49 +260,13 @@ tess_status tess_norm_forward(const tess_layer_call *call, const tess_norm *norm
                               void *h, void *y, tess_norm_stats stats);
 /* The first line of a part: in (R, C) = before + branch, unless it is ready (`before` NULL); y (T, C) = norm(in). */
 tess_status tess_norm_input(const tess_layer_call *call, const tess_norm *norm, const tess_tensors *tensors,
-                            const void *before, void *in, tess_norm_stats stats);
+                            const void *before, tess_norm_stats stats);
 /* dh = dresidual + norm'(dy), (R, C) each. */
 tess_status tess_norm_backward(const tess_layer_call *call, const tess_norm *norm, const void *h, tess_norm_stats stats,
                                const void *dy, const void *dresidual, void *dh);
 /* Computes y = norm(h) again, as in forward, without saving statistics. */
 tess_status tess_norm_again(const tess_layer_call *call, const tess_norm *norm, const void *h, void *y);
 bool tess_norm_trains(const tess_layer_call *call, const tess_norm *norm);
-
-/* RMSNorm over the D channels of each of a token's heads. */
-tess_status tess_head_norm_forward(const tess_layer_call *call, const tess_norm *norm, int64_t n_heads, const void *x,
-                                   float *rstd, void *y);
-/* heads: how the ranks that share the layer cut the heads. */
-tess_status tess_head_norm_backward(const tess_layer_call *call, const tess_norm *norm, tess_cut heads, const void *x,
-                                    const float *rstd, const void *dy, void *dx);
-
-/* ---- Head: logits exist for a chunk of rows at a time ---- */
-/* The number of rows of a chunk. It depends only on the vocabulary, since it is part of the order of the weight's
- * gradient sum. */
-int64_t tess_head_chunk(int64_t vocab_size);
-
-/* Elements between rows of logits: V, rounded up to whole cache lines. */
-int64_t tess_head_row(int64_t vocab_size);
-
-/* Computes logits (T, V), contiguous, from y (T, C). */
-tess_status tess_head_logits(const tess_layer_call *call, const tess_head_work *work, const void *y, float *logits);
-/* Computes log-probabilities of the batch's targets (T) from y (T, C); entropy (T) may be NULL. */
-tess_status tess_head_forward(const tess_layer_call *call, const tess_head_work *work, const void *y,
-                              float inv_temperature, float *logprob, float *entropy);
-/* Runs forward and backward. y (T, C) becomes dy, if wanted. The weight's gradient is overwritten. Gradients of
- * logits, in the compute dtype, overwrite the logits. loss NULL: the sum of -log p(target). */
-tess_status tess_head_train(const tess_layer_call *call, const tess_token_loss *loss, const tess_head_work *work,
-                            void *y, bool want_dy, float *logprob);
-
-/* ---- A value head: every rank has it whole ---- */
-/* Computes values (T) from y (T, C). */
-tess_status tess_value_forward(const tess_layer_call *call, const void *y, float *value);
-/* Computes the values, the loss's derivatives with respect to them, and the gradients of the head's parameters. loss
- * may be NULL if there are no tokens. */
-tess_status tess_value_train(const tess_layer_call *call, const tess_token_loss *loss, const tess_head_work *work,
-                             const void *y, float *value);
-/* Computes dy (T, C) from the derivatives that tess_value_train has left in `work`. aside: work space (T, C): the
- * result is added to dy; NULL: the result replaces dy. */
-tess_status tess_value_backward(const tess_layer_call *call, const tess_head_work *work, void *dy, void *aside);
 
 /* ---- Rotary positions ---- */
 /* Writes cos and sin (length, D/2) as transformers computes them for this config and a text of `limit` tokens.

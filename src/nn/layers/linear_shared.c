@@ -1,6 +1,7 @@
 /* Chooses how a linear map's products are computed: with the ranks that share the map, with an adapter, or alone. Does
  * the same for the gradients of a norm of heads. */
 #include "nn/layers/layers.h"
+#include "nn/layers/transformer_layer.h"
 
 tess_status tess_linear_forward(const tess_layer_call *c, const tess_linear *linear, const void *x, void *y)
 {

@@ -1,5 +1,6 @@
 /* Norms of the stream and of heads, computed row by row. */
 #include "nn/layers/layers.h"
+#include "nn/layers/transformer_layer.h"
 
 tess_status tess_norm_forward(const tess_layer_call *c, const tess_norm *norm, const void *x, const void *residual,
                               void *h, void *y, tess_norm_stats stats)
@@ -25,10 +26,10 @@ tess_status tess_norm_forward(const tess_layer_call *c, const tess_norm *norm, c
 }
 
 tess_status tess_norm_input(const tess_layer_call *c, const tess_norm *norm, const tess_tensors *t, const void *before,
-                            void *in, tess_norm_stats stats)
+                            tess_norm_stats stats)
 {
-    return before != NULL ? tess_norm_forward(c, norm, t->branch, before, in, t->y, stats)
-                          : tess_norm_forward(c, norm, in, NULL, NULL, t->y, stats);
+    return before != NULL ? tess_norm_forward(c, norm, t->branch, before, t->in, t->y, stats)
+                          : tess_norm_forward(c, norm, t->in, NULL, NULL, t->y, stats);
 }
 
 tess_status tess_norm_backward(const tess_layer_call *c, const tess_norm *norm, const void *h, tess_norm_stats stats,
@@ -70,12 +71,13 @@ bool tess_norm_trains(const tess_layer_call *c, const tess_norm *norm)
 tess_status tess_head_norm_forward(const tess_layer_call *c, const tess_norm *norm, int64_t n_heads, const void *x,
                                    float *rstd, void *y)
 {
+    const tess_attention_params *p = c->own;
     return c->kernels->rmsnorm_forward(c->stream, &(tess_norm_args){.x = x,
                                                                     .w = c->w[norm->weight],
                                                                     .y = y,
                                                                     .rstd = rstd,
                                                                     .T = c->T * n_heads,
-                                                                    .C = c->block->head_size,
+                                                                    .C = p->head_size,
                                                                     .eps = (float)c->config->norm_eps,
                                                                     .dtype = c->dtype});
 }
@@ -83,6 +85,7 @@ tess_status tess_head_norm_forward(const tess_layer_call *c, const tess_norm *no
 tess_status tess_head_norm_own_backward(const tess_layer_call *c, const tess_norm *norm, int64_t n, const void *x,
                                         const float *rstd, const void *dy, void *dx)
 {
+    const tess_attention_params *p = c->own;
     return c->kernels->rmsnorm_backward(c->stream, &(tess_norm_grad_args){.h = x,
                                                                           .w = c->w[norm->weight],
                                                                           .rstd = rstd,
@@ -90,6 +93,6 @@ tess_status tess_head_norm_own_backward(const tess_layer_call *c, const tess_nor
                                                                           .dx = dx,
                                                                           .dw = c->dw[norm->weight],
                                                                           .T = n,
-                                                                          .C = c->block->head_size,
+                                                                          .C = p->head_size,
                                                                           .dtype = c->dtype});
 }

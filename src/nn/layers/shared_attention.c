@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "nn/layers/layers.h"
+#include "nn/layers/transformer_layer.h"
 
 /* Numbers of heads in the whole layer, and this rank's query heads [first, first + n). */
 typedef struct heads {
@@ -19,7 +20,7 @@ typedef struct heads {
 
 static heads heads_of(const tess_layer_call *c)
 {
-    const tess_block *p = c->block;
+    const tess_attention_params *p = c->own;
     heads h = {.H = p->q.out.size / p->head_size, .G = p->k.out.size / p->head_size, .D = p->head_size};
     tess_own_range(c, (tess_cut){h.H, 1}, &h.first, &h.n);
     return h;
@@ -49,22 +50,24 @@ static tess_status gather(const tess_layer_call *c, const char *what, tess_cut c
                      (tess_matrix_box){rows, {columns.size, 0}, into, columns.size});
 }
 
-static tess_status gather_keys(const tess_layer_call *c, const tess_tensors *t, const whole_heads *all)
+static tess_status gather_keys(const tess_layer_call *c, const tess_attention_tensors *t, const whole_heads *all)
 {
     const size_t element = tess_dtype_size(c->dtype);
-    const int64_t ld = tess_head_strides_of(c->block).kv;
-    TESS_TRY(gather(c, "keys", c->block->k.out, element, t->k, ld, all->k));
-    return gather(c, "values", c->block->v.out, element, t->v, ld, all->v);
+    const tess_attention_params *p = c->own;
+    const int64_t ld = tess_head_strides_of(p).kv;
+    TESS_TRY(gather(c, "keys", p->k.out, element, t->k, ld, all->k));
+    return gather(c, "values", p->v.out, element, t->v, ld, all->v);
 }
 
-static tess_attention describe(const tess_layer_call *c, const heads *h, const tess_attention_seq *seqs)
+static tess_attention describe(const tess_layer_call *c, const heads *h)
 {
+    const tess_attention_params *p = c->own;
     return (tess_attention){.n_seqs = c->batch->n_seqs,
-                            .seqs = seqs,
+                            .seqs = c->seqs,
                             .n_heads = h->H,
                             .n_kv_heads = h->G,
                             .head_size = h->D,
-                            .window = c->block->window,
+                            .window = p->window,
                             .scale = (float)(1 / sqrt((double)h->D)),
                             .q_stride = h->H * h->D,
                             .out_stride = h->H * h->D,
@@ -75,7 +78,7 @@ static tess_attention describe(const tess_layer_call *c, const heads *h, const t
 }
 
 /* Attends with query heads [begin, end), which have one key head. The kernel writes an lse for these heads only. */
-static tess_status attend(const tess_layer_call *c, const tess_tensors *t, const heads *h, tess_attention *a,
+static tess_status attend(const tess_layer_call *c, const tess_attention_tensors *t, const heads *h, tess_attention *a,
                           int64_t begin, int64_t end)
 {
     const bool apart = t->lse != NULL && end - begin < h->n;
@@ -83,7 +86,7 @@ static tess_status attend(const tess_layer_call *c, const tess_tensors *t, const
     a->n_heads = end - begin;
     a->n_kv_heads = 1;
     a->q = tess_at(c, t->q, own * h->D);
-    a->q_stride = tess_head_strides_of(c->block).q;
+    a->q_stride = tess_head_strides_of(c->own).q;
     a->out = tess_at(c, t->out, own * h->D);
     a->out_stride = h->n * h->D;
     a->lse = apart ? c->split.rstd : t->lse;
@@ -92,7 +95,7 @@ static tess_status attend(const tess_layer_call *c, const tess_tensors *t, const
                  : TESS_OK;
 }
 
-tess_status tess_shared_attention_forward(const tess_layer_call *c, const tess_tensors *t)
+tess_status tess_shared_attention_forward(const tess_layer_call *c, const tess_attention_tensors *t)
 {
     const heads h = heads_of(c);
     const whole_heads all = place_whole(c, &h);
@@ -102,8 +105,8 @@ tess_status tess_shared_attention_forward(const tess_layer_call *c, const tess_t
     for (int64_t begin = h.first, end; begin < last; begin = end) {
         const int64_t kv = begin / per_key;
         end = (kv + 1) * per_key < last ? (kv + 1) * per_key : last;
-        tess_attention_sequences(c, all.k, all.v, h.G * h.D, kv * h.D, t->seqs);
-        tess_attention a = describe(c, &h, t->seqs);
+        tess_attention_sequences(c, all.k, all.v, h.G * h.D, kv * h.D, c->seqs);
+        tess_attention a = describe(c, &h);
         TESS_TRY(attend(c, t, &h, &a, begin, end));
     }
     return TESS_OK;
@@ -117,12 +120,12 @@ static tess_status send_rows(const tess_layer_call *c, tess_cut columns, const v
     tess_own_range(c, rows, &first, &n);
     return tess_meet(c, "gradient", tess_dtype_size(c->dtype),
                      (tess_matrix_box){rows, {columns.size, 0}, tess_at(c, whole, first * columns.size), columns.size},
-                     (tess_matrix_box){{c->T, 0}, columns, into, tess_head_strides_of(c->block).kv});
+                     (tess_matrix_box){{c->T, 0}, columns, into, tess_head_strides_of(c->own).kv});
 }
 
-tess_status tess_shared_attention_backward(const tess_layer_call *c, const tess_tensors *t)
+tess_status tess_shared_attention_backward(const tess_layer_call *c, const tess_attention_tensors *t)
 {
-    const tess_block *p = c->block;
+    const tess_attention_params *p = c->own;
     const heads h = heads_of(c);
     const whole_heads all = place_whole(c, &h);
     const int64_t element = (int64_t)tess_dtype_size(c->dtype);
@@ -134,8 +137,8 @@ tess_status tess_shared_attention_backward(const tess_layer_call *c, const tess_
     TESS_TRY(gather(c, "outputs", p->q.out, element, t->out, own, all.out));
     TESS_TRY(gather(c, "gradient", p->q.out, element, t->dout, own, all.dout));
     TESS_TRY(gather(c, "sums", (tess_cut){h.H, 1}, sizeof(float), t->lse, h.n, c->split.rstd));
-    tess_attention_sequences(c, all.k, all.v, h.G * h.D, 0, t->seqs);
-    tess_attention_grad grad = {.forward = describe(c, &h, t->seqs),
+    tess_attention_sequences(c, all.k, all.v, h.G * h.D, 0, c->seqs);
+    tess_attention_grad grad = {.forward = describe(c, &h),
                                 .dout = all.dout,
                                 .dq = all.dq,
                                 .dk = all.dk,

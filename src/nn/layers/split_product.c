@@ -1,5 +1,6 @@
 /* Products whose contracted index is cut over ranks, with the bits of one rank (points.h). */
 #include "nn/layers/layers.h"
+#include "nn/layers/transformer_layer.h"
 
 /* One term: operand (T, K) times weight, where K is cut. `forward`: true: K is the map's inputs; false: its outputs. */
 typedef struct split_term {
@@ -174,7 +175,8 @@ tess_status tess_split_gather_params(const tess_layer_call *c, const tess_linear
 tess_status tess_split_head_norm_backward(const tess_layer_call *c, const tess_norm *norm, tess_cut heads,
                                           const void *x, const float *rstd, const void *dy, void *dx)
 {
-    int64_t D = c->block->head_size, width = heads.size * D;
+    const tess_attention_params *p = c->own;
+    int64_t D = p->head_size, width = heads.size * D;
     size_t element = tess_dtype_size(c->dtype);
     tess_cut channels = {width, heads.unit * D};
     void *all_x = c->split.operands, *all_dy = tess_at(c, all_x, c->T * width),

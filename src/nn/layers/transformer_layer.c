@@ -6,6 +6,8 @@
  * Families omit some terms: norms of q and k (all but Qwen3), biases, and in GPT-2 rotary positions and the gate.
  * GPT-2's activation is a GELU and its norms are LayerNorm. Shapes use the letters of layers.h: if ranks share the
  * stream, each has R of its T rows. */
+#include "nn/layers/transformer_layer.h"
+
 #include "nn/layers/layers.h"
 
 /* Shows what a part adds to the stream. Backward, which computes it again, does not. */
@@ -20,25 +22,26 @@ static void show_branch(const tess_layer_call *c, const char *what, const tess_t
 static tess_status attention_forward(const tess_layer_call *c, const tess_tensors *t, const void *before,
                                      unsigned groups)
 {
-    const tess_block *p = c->block;
+    const tess_attention_params *p = c->own;
+    const tess_attention_tensors *w = t->own;
     /* Norms of q and k write attention's q and k to work space, which has been reused. So they run again with attention
      * only; backward computes them itself. */
-    unsigned rotates = tess_block_norms_heads(p) ? TESS_GROUP_ATTENTION : TESS_GROUP_ATTENTION_INPUTS;
+    unsigned rotates = tess_norms_heads(p) ? TESS_GROUP_ATTENTION : TESS_GROUP_ATTENTION_INPUTS;
 
     /* h (R, C) = the stream that the layer before left;  y = norm(h) */
     /* q (T, H, D), k (T, G, D), v (T, G, D) = y Wq, y Wk, y Wv;  q = rope(norm(q));  k = rope(norm(k)) */
     if (groups & TESS_GROUP_ATTENTION_INPUTS) {
-        TESS_TRY(tess_norm_input(c, &p->input_norm, t, before, t->h, t->input_stats));
-        TESS_TRY(tess_qkv_forward(c, t->y, t));
+        TESS_TRY(tess_norm_input(c, &p->norm, t, before, w->stats));
+        TESS_TRY(tess_qkv_forward(c, t->y, w));
     }
     if (groups & rotates)
-        TESS_TRY(tess_heads_forward(c, t));
+        TESS_TRY(tess_heads_forward(c, w));
 
     /* out (T, H, D) = softmax(q k^T / sqrt(D)) v, causal, each sequence by itself;  branch = out Wo */
     if (groups & TESS_GROUP_ATTENTION)
-        TESS_TRY(tess_attention_forward(c, t));
+        TESS_TRY(tess_attention_forward(c, w));
     if (groups & TESS_GROUP_RESIDUAL)
-        TESS_TRY(tess_linear_forward(c, &p->o, t->out, t->branch));
+        TESS_TRY(tess_linear_forward(c, &p->o, w->out, t->branch));
     show_branch(c, "attention output", t);
     return TESS_OK;
 }
@@ -46,25 +49,26 @@ static tess_status attention_forward(const tess_layer_call *c, const tess_tensor
 static tess_status feed_forward_forward(const tess_layer_call *c, const tess_tensors *t, const void *before,
                                         unsigned groups)
 {
-    const tess_block *p = c->block;
+    const tess_feed_forward_params *p = c->own;
+    const tess_feed_forward_tensors *w = t->own;
     bool gated = p->gate.weight >= 0, again = c->dw != NULL;
 
-    /* h2 (R, C) = h + branch;  y = norm(h2), which backward also reads if nothing is dropped */
+    /* h2 (R, C) = h + branch;  y = norm(h2), which backward also reads */
     if (groups & TESS_GROUP_RESIDUAL)
-        TESS_TRY(tess_norm_input(c, &p->mlp_norm, t, before, t->h2, t->mlp_stats));
+        TESS_TRY(tess_norm_input(c, &p->norm, t, before, w->stats));
     else if (groups & TESS_GROUP_FEED_FORWARD || (gated && tess_linear_reads_input(c, &p->gate)) ||
              tess_linear_reads_input(c, &p->up))
-        TESS_TRY(tess_norm_again(c, &p->mlp_norm, t->h2, t->y));
+        TESS_TRY(tess_norm_again(c, &p->norm, t->in, t->y));
     if (!(groups & TESS_GROUP_FEED_FORWARD))
         return TESS_OK;
 
     /* gate, up (T, F) = y Wgate, y Wup;  act (T, F) = silu(gate) * up;  branch = act Wdown */
     if (gated)
-        TESS_TRY(tess_linear_forward(c, &p->gate, t->y, t->gate));
+        TESS_TRY(tess_linear_forward(c, &p->gate, t->y, w->gate));
     if (again)
-        return tess_linear_forward(c, &p->up, t->y, t->up);
-    TESS_TRY(tess_linear_act_forward(c, &p->up, t->y, t->gate, t->up, t->act));
-    TESS_TRY(tess_linear_forward(c, &p->down, t->act, t->branch));
+        return tess_linear_forward(c, &p->up, t->y, w->up);
+    TESS_TRY(tess_linear_act_forward(c, &p->up, t->y, w->gate, w->up, w->act));
+    TESS_TRY(tess_linear_forward(c, &p->down, w->act, t->branch));
     show_branch(c, "feed-forward output", t);
     return TESS_OK;
 }
@@ -74,65 +78,69 @@ static tess_status feed_forward_forward(const tess_layer_call *c, const tess_ten
  * gradients; its norms also compute the stream's gradient again, in work space that nothing reads. ---- */
 static tess_status feed_forward_backward(const tess_layer_call *c, const tess_tensors *t, bool inputs, bool want_dh)
 {
-    const tess_block *p = c->block;
-    void *act = t->deferred || tess_linear_reads_input(c, &p->down) ? t->act : NULL; /* (T, F) */
+    const tess_feed_forward_params *p = c->own;
+    const tess_feed_forward_tensors *w = t->own;
+    void *act = t->deferred || tess_linear_reads_input(c, &p->down) ? w->act : NULL; /* (T, F) */
     const void *dh3;                                                                 /* (T, C) */
     bool gated = p->gate.weight >= 0;
     (void)want_dh; /* attention reads dh2 */
 
     /* dact (T, F) = dh3 Wdown^T;  dgate, dup (T, F), which overwrite gate, up;  dWdown = act^T dh3 */
-    TESS_TRY(tess_stream_gather(c, t->dh3, c->split.stream, &dh3));
+    TESS_TRY(tess_stream_gather(c, t->dout, c->split.stream, &dh3));
     if (inputs)
-        TESS_TRY(tess_linear_act_backward(c, &p->down, dh3, t->gate, t->up, act, t->fusing));
+        TESS_TRY(tess_linear_act_backward(c, &p->down, dh3, w->gate, w->up, act, c->fusing));
     TESS_TRY(tess_linear_backward_params(c, &p->down, act, dh3));
 
     /* dWgate, dWup = y^T dgate, y^T dup;  dy = dgate Wgate^T + dup Wup^T */
-    const tess_linear_grad terms[] = {{&p->gate, t->gate}, {&p->up, t->up}};
+    if (c->block->parts[c->block->n_parts - 1].own != p) /* a later part has overwritten what forward left in y */
+        TESS_TRY(tess_norm_again(c, &p->norm, t->in, t->y));
+    const tess_linear_grad terms[] = {{&p->gate, w->gate}, {&p->up, w->up}};
     for (int i = gated ? 0 : 1; i < 2; i++)
         TESS_TRY(tess_linear_backward_params(c, terms[i].linear, t->y, terms[i].dy));
     if (inputs)
-        TESS_TRY(tess_linear_backward_inputs(c, gated ? terms : terms + 1, gated ? 2 : 1, t->fusing, t->dy_mlp));
+        TESS_TRY(tess_linear_backward_inputs(c, gated ? terms : terms + 1, gated ? 2 : 1, c->fusing, t->dy));
 
     /* dh2 = dh3 + norm'(dy) at h2 */
-    if (!inputs && !tess_norm_trains(c, &p->mlp_norm))
+    if (!inputs && !tess_norm_trains(c, &p->norm))
         return TESS_OK;
-    return tess_norm_backward(c, &p->mlp_norm, t->h2, t->mlp_stats, t->dy_mlp, inputs ? t->dh3 : NULL,
-                              inputs ? t->dh2 : t->branch);
+    return tess_norm_backward(c, &p->norm, t->in, w->stats, t->dy, inputs ? t->dout : NULL,
+                              inputs ? t->din : t->branch);
 }
 
 static tess_status attention_backward(const tess_layer_call *c, const tess_tensors *t, bool inputs, bool want_dh)
 {
-    const tess_block *p = c->block;
+    const tess_attention_params *p = c->own;
+    const tess_attention_tensors *w = t->own;
     const void *dh2; /* (T, C) */
-    bool want_dy = want_dh || tess_norm_trains(c, &p->input_norm);
+    bool want_dy = want_dh || tess_norm_trains(c, &p->norm);
 
     /* dWo = out^T dh2;  dout (T, H, D) = dh2 Wo^T */
     if (tess_linear_reads_input(c, &p->q) || tess_linear_reads_input(c, &p->k) || tess_linear_reads_input(c, &p->v))
-        TESS_TRY(tess_norm_again(c, &p->input_norm, t->h, t->y));
-    TESS_TRY(tess_stream_gather(c, t->dh2, c->split.stream, &dh2));
-    TESS_TRY(tess_linear_backward_params(c, &p->o, t->out, dh2));
+        TESS_TRY(tess_norm_again(c, &p->norm, t->in, t->y));
+    TESS_TRY(tess_stream_gather(c, t->dout, c->split.stream, &dh2));
+    TESS_TRY(tess_linear_backward_params(c, &p->o, w->out, dh2));
     if (!want_dy && !tess_qkv_trains(c))
         return TESS_OK;
     if (inputs)
-        TESS_TRY(tess_linear_backward_input(c, &p->o, dh2, t->dout));
+        TESS_TRY(tess_linear_backward_input(c, &p->o, dh2, w->dout));
 
     /* dq (T, H, D), dk (T, G, D), dv (T, G, D) of attention, then back through rope and the norms of q and k */
-    if (inputs && tess_block_norms_heads(p))
-        TESS_TRY(tess_heads_forward(c, t));
+    if (inputs && tess_norms_heads(p))
+        TESS_TRY(tess_heads_forward(c, w));
     if (inputs)
-        TESS_TRY(tess_attention_backward(c, t));
-    TESS_TRY(tess_heads_backward(c, t, inputs));
+        TESS_TRY(tess_attention_backward(c, w));
+    TESS_TRY(tess_heads_backward(c, w, inputs));
 
     /* dWq, dWk, dWv = y^T dq, y^T dk, y^T dv;  dy = dq Wq^T + dk Wk^T + dv Wv^T */
-    TESS_TRY(tess_qkv_backward(c, t->y, t, inputs && want_dy ? t->dy_input : NULL));
+    TESS_TRY(tess_qkv_backward(c, t->y, w, inputs && want_dy ? t->dy : NULL));
     if (!want_dy)
         return TESS_OK;
 
     /* dh = dh2 + norm'(dy) at h */
-    TESS_TRY(tess_norm_backward(c, &p->input_norm, t->h, t->input_stats, t->dy_input, inputs ? t->dh2 : NULL,
-                                inputs ? t->dh : t->branch));
+    TESS_TRY(
+        tess_norm_backward(c, &p->norm, t->in, w->stats, t->dy, inputs ? t->dout : NULL, inputs ? t->din : t->branch));
     if (inputs)
-        tess_layer_show(c, "input gradient", t->dh, c->block->hidden_size);
+        tess_layer_show(c, "input gradient", t->din, c->block->hidden_size);
     return TESS_OK;
 }
 
@@ -140,10 +148,11 @@ static tess_status attention_backward(const tess_layer_call *c, const tess_tenso
 /* Q_ROW, K_ROW: without norms of q and k, q, k and v are parts of one row, and the others have no memory. */
 enum { Q = TESS_OWN_DIMS, H, Q_ROW, K_ROW, NORMED_Q, NORMED_K, NORMED_H, NORMED_G };
 
-static void attention_sizes(const tess_model *model, const tess_block *p, int64_t sizes[TESS_N_DIMS])
+static void attention_sizes(const tess_model *model, const void *own, int64_t sizes[TESS_N_DIMS])
 {
+    const tess_attention_params *p = own;
     const int64_t q = p->n_heads * p->head_size, k = p->n_kv_heads * p->head_size;
-    const bool normed = tess_block_norms_heads(p);
+    const bool normed = tess_norms_heads(p);
     (void)model;
     sizes[Q] = q;
     sizes[H] = p->n_heads;
@@ -159,10 +168,12 @@ static void *column(void *row, int64_t first, size_t element)
     return row != NULL ? (char *)row + (size_t)first * element : NULL;
 }
 
-static void attention_views(const tess_block *p, size_t element, tess_tensors *t)
+static void attention_views(const void *own, size_t element, void *tensors)
 {
+    const tess_attention_params *p = own;
+    tess_attention_tensors *t = tensors;
     const int64_t q = p->n_heads * p->head_size, k = p->n_kv_heads * p->head_size;
-    if (tess_block_norms_heads(p))
+    if (tess_norms_heads(p))
         return;
     t->q = t->q_raw;
     t->k = t->k_raw = column(t->q_raw, q, element);
@@ -172,75 +183,130 @@ static void attention_views(const tess_block *p, size_t element, tess_tensors *t
 }
 
 /* clang-format off */
-#define AT(member) offsetof(tess_tensors, member)
 enum {
     INPUTS = TESS_GROUP_ATTENTION_INPUTS, ATTENTION = TESS_GROUP_ATTENTION, RESIDUAL = TESS_GROUP_RESIDUAL,
     FEED = TESS_GROUP_FEED_FORWARD, SAVED = TESS_TENSOR_SAVED, RESULT = SAVED | TESS_TENSOR_FORWARD,
     WORK = TESS_TENSOR_FORWARD | TESS_TENSOR_BACKWARD, BACKWARD = TESS_TENSOR_BACKWARD, LEFT = TESS_TENSOR_WEIGHTS
 };
+#define AT(member) offsetof(tess_attention_tensors, member)
 static const tess_tensor_row attention_tensors[] = {
-    {AT(h),                TESS_DIM_R, TESS_DIM_C,    false, SAVED | TESS_TENSOR_STREAM, 0},
-    {AT(input_stats.rstd), TESS_DIM_R, TESS_DIM_ONE,  true,  SAVED,           INPUTS},
-    {AT(input_stats.mean), TESS_DIM_R, TESS_DIM_MEAN, true,  SAVED,           INPUTS},
-    {AT(q_raw),            TESS_DIM_T, Q_ROW,         false, RESULT,          INPUTS},
-    {AT(k_raw),            TESS_DIM_T, K_ROW,         false, RESULT,          INPUTS},
-    {AT(v),                TESS_DIM_T, K_ROW,         false, RESULT,          INPUTS},
-    {AT(q_rstd),           TESS_DIM_T, NORMED_H,      true,  SAVED,           INPUTS},
-    {AT(k_rstd),           TESS_DIM_T, NORMED_G,      true,  SAVED,           INPUTS},
-    {AT(out),              TESS_DIM_T, Q,             false, RESULT,          ATTENTION},
-    {AT(lse),              TESS_DIM_T, H,             true,  SAVED,           ATTENTION},
-    {AT(q),                TESS_DIM_T, NORMED_Q,      false, WORK,            0},
-    {AT(k),                TESS_DIM_T, NORMED_K,      false, WORK,            0},
-    {AT(dout),             TESS_DIM_T, Q,             false, BACKWARD,        0},
-    {AT(dq),               TESS_DIM_T, Q_ROW,         false, BACKWARD | LEFT, 0},
-    {AT(dk),               TESS_DIM_T, K_ROW,         false, BACKWARD | LEFT, 0},
-    {AT(dv),               TESS_DIM_T, K_ROW,         false, BACKWARD | LEFT, 0},
-    {AT(dh2),              TESS_DIM_R, TESS_DIM_C,    false, LEFT,            0},
-    {AT(dy_input),         TESS_DIM_R, TESS_DIM_C,    false, LEFT,            0},
+    {AT(stats.rstd), TESS_DIM_R, TESS_DIM_ONE,  true,  SAVED,           INPUTS},
+    {AT(stats.mean), TESS_DIM_R, TESS_DIM_MEAN, true,  SAVED,           INPUTS},
+    {AT(q_raw),      TESS_DIM_T, Q_ROW,         false, RESULT,          INPUTS},
+    {AT(k_raw),      TESS_DIM_T, K_ROW,         false, RESULT,          INPUTS},
+    {AT(v),          TESS_DIM_T, K_ROW,         false, RESULT,          INPUTS},
+    {AT(q_rstd),     TESS_DIM_T, NORMED_H,      true,  SAVED,           INPUTS},
+    {AT(k_rstd),     TESS_DIM_T, NORMED_G,      true,  SAVED,           INPUTS},
+    {AT(out),        TESS_DIM_T, Q,             false, RESULT,          ATTENTION},
+    {AT(lse),        TESS_DIM_T, H,             true,  SAVED,           ATTENTION},
+    {AT(q),          TESS_DIM_T, NORMED_Q,      false, WORK,            0},
+    {AT(k),          TESS_DIM_T, NORMED_K,      false, WORK,            0},
+    {AT(dout),       TESS_DIM_T, Q,             false, BACKWARD,        0},
+    {AT(dq),         TESS_DIM_T, Q_ROW,         false, BACKWARD | LEFT, 0},
+    {AT(dk),         TESS_DIM_T, K_ROW,         false, BACKWARD | LEFT, 0},
+    {AT(dv),         TESS_DIM_T, K_ROW,         false, BACKWARD | LEFT, 0},
 };
+#undef AT
 
+#define AT(member) offsetof(tess_feed_forward_tensors, member)
 enum { F = TESS_OWN_DIMS, GATE };
 static const tess_tensor_row feed_forward_tensors[] = {
-    {AT(h2),               TESS_DIM_R, TESS_DIM_C,    false, SAVED | TESS_TENSOR_STREAM, RESIDUAL},
-    {AT(mlp_stats.rstd),   TESS_DIM_R, TESS_DIM_ONE,  true,  SAVED,           RESIDUAL},
-    {AT(mlp_stats.mean),   TESS_DIM_R, TESS_DIM_MEAN, true,  SAVED,           RESIDUAL},
-    {AT(gate),             TESS_DIM_T, GATE,          false, RESULT | TESS_TENSOR_OVERWRITTEN, FEED},
-    {AT(up),               TESS_DIM_T, F,             false, RESULT | TESS_TENSOR_OVERWRITTEN, FEED},
-    {AT(act),              TESS_DIM_T, F,             false, WORK | LEFT,     0},
-    {AT(dy_mlp),           TESS_DIM_R, TESS_DIM_C,    false, LEFT,            0},
+    {AT(stats.rstd), TESS_DIM_R, TESS_DIM_ONE,  true,  SAVED,           RESIDUAL},
+    {AT(stats.mean), TESS_DIM_R, TESS_DIM_MEAN, true,  SAVED,           RESIDUAL},
+    {AT(gate),       TESS_DIM_T, GATE,          false, RESULT | TESS_TENSOR_OVERWRITTEN, FEED},
+    {AT(up),         TESS_DIM_T, F,             false, RESULT | TESS_TENSOR_OVERWRITTEN, FEED},
+    {AT(act),        TESS_DIM_T, F,             false, WORK | LEFT,     0},
 };
 #undef AT
 /* clang-format on */
 
-static void feed_forward_sizes(const tess_model *model, const tess_block *p, int64_t sizes[TESS_N_DIMS])
+static void feed_forward_sizes(const tess_model *model, const void *own, int64_t sizes[TESS_N_DIMS])
 {
+    const tess_feed_forward_params *p = own;
     (void)model;
-    sizes[F] = p->intermediate_size;
-    sizes[GATE] = p->gate.weight >= 0 ? p->intermediate_size : -1;
+    sizes[F] = p->size;
+    sizes[GATE] = p->gate.weight >= 0 ? p->size : -1;
+}
+
+/* ---- Work space and costs ---- */
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Head norms gather q before the norm and its gradient from attention, and compute the gradient for the projection.
+ * Attention with shared key heads gathers all heads and their gradients. */
+static void attention_room(const void *own, tess_part_room *room)
+{
+    const tess_attention_params *p = own;
+    const int64_t q = p->q.out.size, kv = p->k.out.size;
+    room->width = larger(room->width, (p->n_heads + 2 * p->n_kv_heads) * p->head_size);
+    room->shared = larger(room->shared, q + 2 * kv);
+    room->operands = larger(room->operands, tess_norms_heads(p) ? 3 * q : 0);
+    room->operands = larger(room->operands, tess_shares_key_heads(p) ? 4 * (q + kv) : 0);
+    room->rstd = larger(room->rstd, q / p->head_size);
+}
+
+static void feed_forward_room(const void *own, tess_part_room *room)
+{
+    const tess_feed_forward_params *p = own;
+    const int n = p->gate.weight >= 0 ? 2 : 1;
+    room->width = larger(room->width, n * p->size);
+    room->shared = larger(room->shared, n * p->down.in.size);
+    room->activated = larger(room->activated, p->size);
+    room->sums |= p->down.adapter.rank > 0;
+}
+
+/* Time grows with the length of a sequence in attention alone. The attention's output projection computes the stream
+ * between attention and feed-forward. */
+tess_group_cost tess_layer_group_cost(const tess_block *block, tess_layer_group group, double element, double context,
+                                      int copies)
+{
+    const tess_attention_params *a = tess_block_find(block, &tess_attention_part);
+    const tess_feed_forward_params *f = tess_block_find(block, &tess_feed_forward_part);
+    const double C = (double)block->hidden_size;
+    if (group == TESS_GROUP_FEED_FORWARD) {
+        const double rows = f != NULL ? (double)f->up.out.size * (f->gate.weight >= 0 ? 2 : 1) : 0;
+        return (tess_group_cost){rows * element, 2 * C * rows};
+    }
+    if (a == NULL)
+        return (tess_group_cost){0, 0};
+    const double Q_all = (double)a->q.out.size, rows = Q_all + 2 * (double)a->k.out.size,
+                 keys = a->window > 0 && (double)a->window < context ? (double)a->window : context / 2;
+    if (group == TESS_GROUP_ATTENTION_INPUTS)
+        return (tess_group_cost){rows * element, 2 * C * rows};
+    if (group == TESS_GROUP_RESIDUAL)
+        return (tess_group_cost){C * element * copies, 2 * C * Q_all};
+    return (tess_group_cost){Q_all * element + Q_all / (double)a->head_size * (double)sizeof(float), 4 * Q_all * keys};
 }
 
 /* Each head takes two products of length T in forward and four in backward; they are not halved for the causal mask,
  * but limited to the layer's window. */
-static double attention_flops(const tess_block *p, int64_t seq_len)
+static double attention_flops(const void *own, int64_t seq_len)
 {
+    const tess_attention_params *p = own;
     const bool windowed = p->window > 0 && p->window < seq_len;
     return 12.0 * (double)(p->n_heads * p->head_size) * (double)(windowed ? p->window : seq_len);
 }
 
-static const size_t attention_maps[] = {offsetof(tess_block, q), offsetof(tess_block, k), offsetof(tess_block, v),
-                                        offsetof(tess_block, qkv), offsetof(tess_block, o)};
-static const size_t feed_forward_maps[] = {offsetof(tess_block, gate), offsetof(tess_block, up),
-                                           offsetof(tess_block, down)};
+#define MAP(member) offsetof(tess_attention_params, member)
+static const size_t attention_maps[] = {MAP(q), MAP(k), MAP(v), MAP(qkv), MAP(o)};
+#undef MAP
+#define MAP(member) offsetof(tess_feed_forward_params, member)
+static const size_t feed_forward_maps[] = {MAP(gate), MAP(up), MAP(down)};
+#undef MAP
 
 const tess_part tess_attention_part = {
     .name = "attention",
-    .input = offsetof(tess_tensors, h),
+    .own_bytes = sizeof(tess_attention_params),
+    .work_bytes = sizeof(tess_attention_tensors),
     .tensors = attention_tensors,
     .n_tensors = sizeof(attention_tensors) / sizeof(attention_tensors[0]),
     .maps = attention_maps,
     .n_maps = sizeof(attention_maps) / sizeof(attention_maps[0]),
     .sizes = attention_sizes,
     .place_views = attention_views,
+    .room = attention_room,
     .forward = attention_forward,
     .backward = attention_backward,
     .flops = attention_flops,
@@ -248,12 +314,15 @@ const tess_part tess_attention_part = {
 
 const tess_part tess_feed_forward_part = {
     .name = "feed-forward",
-    .input = offsetof(tess_tensors, h2),
+    .group = RESIDUAL,
+    .own_bytes = sizeof(tess_feed_forward_params),
+    .work_bytes = sizeof(tess_feed_forward_tensors),
     .tensors = feed_forward_tensors,
     .n_tensors = sizeof(feed_forward_tensors) / sizeof(feed_forward_tensors[0]),
     .maps = feed_forward_maps,
     .n_maps = sizeof(feed_forward_maps) / sizeof(feed_forward_maps[0]),
     .sizes = feed_forward_sizes,
+    .room = feed_forward_room,
     .forward = feed_forward_forward,
     .backward = feed_forward_backward,
 };

@@ -3,7 +3,8 @@
 #ifndef TESS_NN_MODELS_FAMILY_H
 #define TESS_NN_MODELS_FAMILY_H
 
-#include "nn/block.h"
+#include "nn/layers/model_ends.h"
+#include "nn/layers/transformer_layer.h"
 
 typedef struct tess_family_row {
     tess_family family;
@@ -36,11 +37,17 @@ int tess_family_add_table(tess_model *model, int unit, int64_t rows, const char 
 /* Whether this part has the embedding's table, for the embedding or for a tied head. The table is in unit 0. */
 bool tess_family_has_table(const tess_model *model);
 /* Creates the block of the embedding with its table and without positions. Returns NULL if this part has no
- * embedding. */
-tess_block *tess_family_embedding(tess_model *model, const char *table);
-/* Creates the block of the part's layer i, and returns its unit in *unit. The block has the config's sizes and
- * window. It lacks the parts that not all families have: norms of q and k, a fused qkv, a gate, rotation. */
-tess_block *tess_family_layer(tess_model *model, int64_t i, int *unit);
+ * embedding, or with model->built. */
+tess_embedding_params *tess_family_embedding(tess_model *model, const char *table);
+typedef struct tess_family_parts {
+    tess_block *block;
+    tess_attention_params *attention;
+    tess_feed_forward_params *feed_forward;
+} tess_family_parts;
+/* Creates the block of the part's layer i, and returns its unit in *unit. Its parts have the config's sizes and window.
+ * They lack what not all families have: norms of q and k, a fused qkv, a gate, rotation. If model->built is an error,
+ * parts may be NULL. */
+tess_family_parts tess_family_layer(tess_model *model, int64_t i, int *unit);
 /* How the ranks that share a layer cut its sizes. stream: C channels, never cut. q: query heads, together with their
  * key heads. kv: key heads. mlp: feed-forward channels. */
 typedef struct tess_family_cuts {
@@ -57,7 +64,7 @@ typedef struct tess_family_linear {
 tess_linear tess_family_add_linear(tess_model *model, int unit, const char *name, const tess_family_linear *map);
 /* Makes sums over the feed-forward channels follow the tree that the config describes. Call it after gate, up and
  * down have been added. */
-void tess_family_sum_leaves(const tess_model *model, tess_block *block);
+void tess_family_sum_leaves(const tess_model *model, tess_feed_forward_params *p);
 /* The names of the head and the final norm, and their prefix, which differ between families. */
 typedef struct tess_family_head_names {
     const char *prefix, *norm; /* such as "model" and "norm" */

@@ -3,7 +3,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "nn/layers/block_part.h"
 #include "nn/models/family.h"
 
 static void grow(tess_model *model)
@@ -42,6 +41,23 @@ int tess_model_add_param(tess_model *model, int unit, tess_init init, double std
         block->first = model->n_params;
     model->n_params++;
     return block->n_params++;
+}
+
+void *tess_model_add_part(tess_model *model, int unit, const tess_part *part)
+{
+    tess_block *block = &model->blocks[unit];
+    const size_t room = (size_t)(block->n_parts + 1) * sizeof(*block->parts);
+    void *own = NULL;
+    if (model->built == TESS_OK)
+        model->built = tess_mem_grow(model->mem, TESS_POOL_MISC, room, "parts", (void **)&block->parts);
+    if (model->built == TESS_OK)
+        model->built = tess_mem_alloc(model->mem, TESS_POOL_MISC, part->own_bytes, "a part's parameters", &own);
+    if (model->built != TESS_OK)
+        return NULL;
+    block->parts[block->n_parts++] = (tess_placed_part){part, own, model->work_bytes};
+    model->work_bytes += part->work_bytes;
+    model->n_parts++;
+    return own;
 }
 
 tess_norm tess_family_add_norm(tess_model *model, int unit, const char *prefix, const char *name, int64_t n)
@@ -143,29 +159,33 @@ tess_family_cuts tess_family_cut(const tess_model *model)
                               .mlp = {c->intermediate_size, 1}};
 }
 
-tess_block *tess_family_layer(tess_model *model, int64_t i, int *unit)
+tess_family_parts tess_family_layer(tess_model *model, int64_t i, int *unit)
 {
     const tess_model_config *c = &model->config;
     *unit = tess_family_has_table(model) + (int)i;
     tess_block *block = &model->blocks[*unit];
     block->hidden_size = c->hidden_size;
-    block->parts[block->n_parts++] = &tess_attention_part;
-    block->parts[block->n_parts++] = &tess_feed_forward_part;
     block->layer = model->part.layers != NULL ? model->part.layers[i] : model->part.first_layer + i;
-    block->head_size = c->head_size;
-    block->n_kv_heads = share(model, (tess_cut){c->n_kv_heads, 1});
-    block->n_heads = share(model, (tess_cut){c->n_heads, heads_together(model)});
-    block->intermediate_size = share(model, (tess_cut){c->intermediate_size, 1});
-    block->window = tess_model_config_window(c, block->layer);
-    block->q_norm = block->k_norm = (tess_norm){-1, -1};
-    block->qkv.weight = block->gate.weight = -1;
-    return block;
+    const tess_family_parts parts = {block, tess_model_add_part(model, *unit, &tess_attention_part),
+                                     tess_model_add_part(model, *unit, &tess_feed_forward_part)};
+    if (model->built != TESS_OK)
+        return parts;
+    *parts.attention = (tess_attention_params){.head_size = c->head_size,
+                                               .n_kv_heads = share(model, (tess_cut){c->n_kv_heads, 1}),
+                                               .n_heads = share(model, (tess_cut){c->n_heads, heads_together(model)}),
+                                               .window = tess_model_config_window(c, block->layer),
+                                               .q_norm = {-1, -1},
+                                               .k_norm = {-1, -1},
+                                               .qkv = {.weight = -1}};
+    *parts.feed_forward =
+        (tess_feed_forward_params){.size = share(model, (tess_cut){c->intermediate_size, 1}), .gate = {.weight = -1}};
+    return parts;
 }
 
-void tess_family_sum_leaves(const tess_model *model, tess_block *block)
+void tess_family_sum_leaves(const tess_model *model, tess_feed_forward_params *p)
 {
     int64_t leaf = tess_leaf_of(model->config.intermediate_size, model->config.sum_leaves);
-    block->down.in_leaf = block->gate.out_leaf = block->up.out_leaf = leaf;
+    p->down.in_leaf = p->gate.out_leaf = p->up.out_leaf = leaf;
 }
 
 /* How ranks cut the C columns of tables. */
@@ -188,24 +208,23 @@ bool tess_family_has_table(const tess_model *model)
     return model->part.embedding || (model->config.tied && model->part.head);
 }
 
-tess_block *tess_family_embedding(tess_model *model, const char *table)
+tess_embedding_params *tess_family_embedding(tess_model *model, const char *table)
 {
     tess_block *block = &model->blocks[0];
-    if (!tess_family_has_table(model))
+    tess_embedding_params *p;
+    if (!tess_family_has_table(model) || (p = tess_model_add_part(model, 0, &tess_embedding_part)) == NULL)
         return NULL;
     block->hidden_size = model->config.hidden_size;
-    block->parts[block->n_parts++] = &tess_embedding_part;
     block->layer = -1;
     snprintf(block->name, sizeof(block->name), "embed");
-    block->tied = model->config.tied && model->part.head;
-    model->table_unit = block->tied ? 0 : -1;
-    block->channels = table_columns(model);
-    block->width = share(model, block->channels);
+    *p = (tess_embedding_params){
+        .positions = -1, .channels = table_columns(model), .tied = model->config.tied && model->part.head};
+    model->table_unit = p->tied ? 0 : -1;
+    block->width = share(model, p->channels);
     block->table = tess_family_add_table(model, 0, model->config.vocab_size, table);
-    block->positions = -1;
     if (model->built == TESS_OK)
         model->params[block->first + block->table].copy = model->config.tied && !model->part.head;
-    return model->part.embedding ? block : NULL;
+    return model->part.embedding ? p : NULL;
 }
 
 /* Adds a value head. It starts at 0, so that all values of an untrained head are 0. */
@@ -225,35 +244,35 @@ void tess_family_head(tess_model *model, bool layer_norm, const tess_family_head
     const tess_model_config *c = &model->config;
     int unit = model->n_units - 1;
     tess_block *block = &model->blocks[unit];
-    if (!model->part.head)
+    tess_head_params *p;
+    if (!model->part.head || (p = tess_model_add_part(model, unit, &tess_head_part)) == NULL)
         return;
     block->hidden_size = c->hidden_size;
-    block->parts[block->n_parts++] = &tess_head_part;
     block->layer = -1;
     snprintf(block->name, sizeof(block->name), "head");
     block->layer_norm = layer_norm;
-    block->final_norm = tess_family_add_norm(model, unit, names->prefix, names->norm, c->hidden_size);
-    block->value.weight = -1;
+    p->norm = tess_family_add_norm(model, unit, names->prefix, names->norm, c->hidden_size);
+    p->value.weight = -1;
     if (c->value_head && c->n_outputs > 0) {
-        block->head = block->value = add_value_head(model, unit);
+        p->head = p->value = add_value_head(model, unit);
         return;
     }
     const char *score = c->output_bias ? names->token_head : "score";
     char name[TESS_PARAM_NAME_SIZE];
     snprintf(name, sizeof(name), "%s.weight", c->n_outputs > 0 ? score : "lm_head");
     int64_t width = share(model, table_columns(model)), rows = tess_model_config_outputs(c);
-    block->head = (tess_linear){.in = table_columns(model),
-                                .out = {rows, 0},
-                                .weight = c->tied ? model->blocks[model->table_unit].table
-                                                  : tess_family_add_table(model, unit, rows, name),
-                                .bias = -1,
-                                .n_in = width,
-                                .n_out = rows,
-                                .ld = width};
+    p->head = (tess_linear){.in = table_columns(model),
+                            .out = {rows, 0},
+                            .weight = c->tied ? model->blocks[model->table_unit].table
+                                              : tess_family_add_table(model, unit, rows, name),
+                            .bias = -1,
+                            .n_in = width,
+                            .n_out = rows,
+                            .ld = width};
     if (c->output_bias)
-        block->head.bias = tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, rows, 0, "%s.bias", score);
+        p->head.bias = tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, rows, 0, "%s.bias", score);
     if (c->n_outputs > 0)
-        block->value = block->head;
+        p->value = p->head;
     else if (c->value_head)
-        block->value = add_value_head(model, unit);
+        p->value = add_value_head(model, unit);
 }

@@ -23,7 +23,7 @@ tess_status tess_gpt2_parse(const json_t *json, const char *what, tess_model_con
     config->norm_eps = 1e-5;
     config->bos_token_id = config->eos_token_id[0] = 50256;
     config->n_eos = 1;
-    config->tied = config->qkv_bias = config->o_bias = config->mlp_bias = true;
+    config->tied = config->parts.qkv_bias = config->parts.o_bias = config->parts.mlp_bias = true;
     TESS_TRY(tess_json_get_int(json, "vocab_size", what, &config->vocab_size));
     TESS_TRY(tess_json_get_int(json, "n_embd", what, &config->hidden_size));
     TESS_TRY(tess_json_get_int(json, "n_layer", what, &config->n_layers));
@@ -95,26 +95,31 @@ void tess_gpt2_build(tess_model *model)
     tess_family_cuts cut = tess_family_cut(model);
     /* Projections into the residual stream start with smaller values, as in the paper and in transformers. */
     double std = c->initializer_range, residual_std = std / sqrt(2.0 * (double)c->n_layers);
-    tess_block *embedding = tess_family_embedding(model, table);
+    tess_embedding_params *embedding = tess_family_embedding(model, table);
     if (embedding != NULL)
         embedding->positions = tess_family_add_table(model, 0, c->max_position, "transformer.wpe.weight");
     for (int64_t i = 0; i < model->part.n_layers; i++) {
         int unit;
-        tess_block *block = tess_family_layer(model, i, &unit);
+        const tess_family_parts parts = tess_family_layer(model, i, &unit);
+        tess_block *block = parts.block;
+        tess_attention_params *a = parts.attention;
+        tess_feed_forward_params *f = parts.feed_forward;
+        if (model->built != TESS_OK)
+            return;
         snprintf(block->name, sizeof(block->name), "transformer.h.%d", (int)block->layer);
         block->layer_norm = true;
         block->activation = TESS_ACT_GELU_TANH;
-        block->input_norm = tess_family_add_norm(model, unit, block->name, "ln_1", C);
-        block->qkv = add_conv1d(model, unit, "attn.c_attn", cut.stream, (tess_cut){3 * C, 0}, std);
-        refuse_adapter(model, &block->qkv);
-        block->q = third_of(model, &block->qkv, cut.q, 0);
-        block->k = third_of(model, &block->qkv, cut.q, 1);
-        block->v = third_of(model, &block->qkv, cut.q, 2);
-        block->o = add_conv1d(model, unit, "attn.c_proj", cut.q, cut.stream, residual_std);
-        block->mlp_norm = tess_family_add_norm(model, unit, block->name, "ln_2", C);
-        block->up = add_conv1d(model, unit, "mlp.c_fc", cut.stream, cut.mlp, std);
-        block->down = add_conv1d(model, unit, "mlp.c_proj", cut.mlp, cut.stream, residual_std);
-        tess_family_sum_leaves(model, block);
+        a->norm = tess_family_add_norm(model, unit, block->name, "ln_1", C);
+        a->qkv = add_conv1d(model, unit, "attn.c_attn", cut.stream, (tess_cut){3 * C, 0}, std);
+        refuse_adapter(model, &a->qkv);
+        a->q = third_of(model, &a->qkv, cut.q, 0);
+        a->k = third_of(model, &a->qkv, cut.q, 1);
+        a->v = third_of(model, &a->qkv, cut.q, 2);
+        a->o = add_conv1d(model, unit, "attn.c_proj", cut.q, cut.stream, residual_std);
+        f->norm = tess_family_add_norm(model, unit, block->name, "ln_2", C);
+        f->up = add_conv1d(model, unit, "mlp.c_fc", cut.stream, cut.mlp, std);
+        f->down = add_conv1d(model, unit, "mlp.c_proj", cut.mlp, cut.stream, residual_std);
+        tess_family_sum_leaves(model, f);
     }
     tess_family_head(model, true, &(tess_family_head_names){"transformer", "ln_f", "classifier"});
 }

@@ -119,13 +119,13 @@ tess_status tess_llama_parse(const json_t *json, const char *what, tess_model_co
     if (config->family == TESS_FAMILY_LLAMA || qwen3) {
         bool bias = false;
         TESS_TRY(tess_json_get_bool(json, "attention_bias", what, &bias));
-        config->qkv_bias = config->o_bias = bias;
+        config->parts.qkv_bias = config->parts.o_bias = bias;
     }
     if (config->family == TESS_FAMILY_LLAMA)
-        TESS_TRY(tess_json_get_bool(json, "mlp_bias", what, &config->mlp_bias));
+        TESS_TRY(tess_json_get_bool(json, "mlp_bias", what, &config->parts.mlp_bias));
     if (qwen2)
-        config->qkv_bias = true;
-    config->qk_norm = qwen3;
+        config->parts.qkv_bias = true;
+    config->parts.qk_norm = qwen3;
     TESS_TRY(parse_window(json, what, config));
     TESS_CHECK(config->max_position > 0 && config->max_position <= INT32_MAX, TESS_E_INVALID,
                "%s: max_position_embeddings is %lld", what, (long long)config->max_position);
@@ -173,9 +173,9 @@ int tess_llama_write(const tess_model_config *config, json_t *json)
                         (json_int_t)config->head_size, "hidden_act", "silu", "max_position_embeddings",
                         (json_int_t)config->max_position, "rms_norm_eps", config->norm_eps, "attention_dropout", 0.0));
     if (config->family == TESS_FAMILY_LLAMA || config->family == TESS_FAMILY_QWEN3)
-        failed |= json_object_set_new(json, "attention_bias", json_boolean(config->qkv_bias));
+        failed |= json_object_set_new(json, "attention_bias", json_boolean(config->parts.qkv_bias));
     if (config->family == TESS_FAMILY_LLAMA)
-        failed |= json_object_set_new(json, "mlp_bias", json_boolean(config->mlp_bias));
+        failed |= json_object_set_new(json, "mlp_bias", json_boolean(config->parts.mlp_bias));
     failed |= write_window(config, json);
     return failed | tess_rope_write(&config->rope, json);
 }
@@ -196,25 +196,29 @@ void tess_llama_build(tess_model *model)
     tess_family_embedding(model, table);
     for (int64_t i = 0; i < model->part.n_layers; i++) {
         int unit;
-        tess_block *block = tess_family_layer(model, i, &unit);
-        char *layer = block->name;
-        snprintf(layer, sizeof(block->name), "model.layers.%d", (int)block->layer);
-        block->rope = true;
-        block->activation = TESS_ACT_SILU;
-        block->input_norm = tess_family_add_norm(model, unit, layer, "input_layernorm", C);
-        block->q = add_linear(model, unit, "self_attn.q_proj", cut.stream, cut.q, c->qkv_bias);
-        block->k = add_linear(model, unit, "self_attn.k_proj", cut.stream, cut.kv, c->qkv_bias);
-        block->v = add_linear(model, unit, "self_attn.v_proj", cut.stream, cut.kv, c->qkv_bias);
-        if (c->qk_norm) {
-            block->q_norm = tess_family_add_norm(model, unit, layer, "self_attn.q_norm", c->head_size);
-            block->k_norm = tess_family_add_norm(model, unit, layer, "self_attn.k_norm", c->head_size);
+        const tess_family_parts parts = tess_family_layer(model, i, &unit);
+        tess_attention_params *a = parts.attention;
+        tess_feed_forward_params *f = parts.feed_forward;
+        char *layer = parts.block->name;
+        if (model->built != TESS_OK)
+            return;
+        snprintf(layer, sizeof(parts.block->name), "model.layers.%d", (int)parts.block->layer);
+        parts.block->activation = TESS_ACT_SILU;
+        a->rope = true;
+        a->norm = tess_family_add_norm(model, unit, layer, "input_layernorm", C);
+        a->q = add_linear(model, unit, "self_attn.q_proj", cut.stream, cut.q, c->parts.qkv_bias);
+        a->k = add_linear(model, unit, "self_attn.k_proj", cut.stream, cut.kv, c->parts.qkv_bias);
+        a->v = add_linear(model, unit, "self_attn.v_proj", cut.stream, cut.kv, c->parts.qkv_bias);
+        if (c->parts.qk_norm) {
+            a->q_norm = tess_family_add_norm(model, unit, layer, "self_attn.q_norm", c->head_size);
+            a->k_norm = tess_family_add_norm(model, unit, layer, "self_attn.k_norm", c->head_size);
         }
-        block->o = add_linear(model, unit, "self_attn.o_proj", cut.q, cut.stream, c->o_bias);
-        block->mlp_norm = tess_family_add_norm(model, unit, layer, "post_attention_layernorm", C);
-        block->gate = add_linear(model, unit, "mlp.gate_proj", cut.stream, cut.mlp, c->mlp_bias);
-        block->up = add_linear(model, unit, "mlp.up_proj", cut.stream, cut.mlp, c->mlp_bias);
-        block->down = add_linear(model, unit, "mlp.down_proj", cut.mlp, cut.stream, c->mlp_bias);
-        tess_family_sum_leaves(model, block);
+        a->o = add_linear(model, unit, "self_attn.o_proj", cut.q, cut.stream, c->parts.o_bias);
+        f->norm = tess_family_add_norm(model, unit, layer, "post_attention_layernorm", C);
+        f->gate = add_linear(model, unit, "mlp.gate_proj", cut.stream, cut.mlp, c->parts.mlp_bias);
+        f->up = add_linear(model, unit, "mlp.up_proj", cut.stream, cut.mlp, c->parts.mlp_bias);
+        f->down = add_linear(model, unit, "mlp.down_proj", cut.mlp, cut.stream, c->parts.mlp_bias);
+        tess_family_sum_leaves(model, f);
     }
     tess_family_head(model, false, &(tess_family_head_names){"model", "norm", "score"});
 }

@@ -1,0 +1,127 @@
+/* The parameters and tensors of a layer's two parts, and the pieces of attention (transformer_layer.c). */
+#ifndef TESS_NN_LAYERS_TRANSFORMER_LAYER_H
+#define TESS_NN_LAYERS_TRANSFORMER_LAYER_H
+
+#include "nn/layers/block_part.h"
+
+/* ---- Attention ---- */
+typedef struct tess_attention_params {
+    int64_t n_heads, n_kv_heads, head_size; /* this rank's part of the sizes */
+    int64_t window; /* number of keys that a query sees, up to and including its own position; 0: all of them */
+    bool rope;      /* whether q and k get rotary positions */
+    tess_norm norm, q_norm, k_norm; /* the last two are norms over the channels of one head */
+    tess_linear q, k, v, o;
+    tess_linear qkv; /* q, k and v as one map if one matrix stores them; weight -1: separate matrices */
+} tess_attention_params;
+
+/* A row per token. Backward recomputes norm outputs, normed q and k, and the activation: each costs a pass over memory,
+ * and saving them would take 2C + F more per token. */
+typedef struct tess_attention_tensors {
+    tess_norm_stats stats;   /* (R) */
+    void *q_raw, *k_raw, *v; /* (T, H, D), (T, G, D), (T, G, D) before the norms of q and k */
+    void *q, *k;             /* inputs of attention: the same as q_raw and k_raw, or, with norms, work space */
+    float *q_rstd, *k_rstd;  /* (T, H), (T, G), only with norms of q and k */
+    void *out, *dout;        /* (T, H, D) output of attention */
+    float *lse;              /* (T, H) log-sum-exp */
+    void *dq, *dk, *dv;      /* gradients of q, k, v, in the same layout */
+} tess_attention_tensors;
+
+/* Whether query heads that share a key head may be on different ranks, because more ranks share the layer than it
+ * has key heads. */
+static inline bool tess_shares_key_heads(const tess_attention_params *p)
+{
+    return p->q.out.unit == p->head_size && p->q.out.size > p->k.out.size;
+}
+
+/* Elements of a row of keys in a cache: those of the heads that this rank attends with. */
+static inline int64_t tess_cached_row(const tess_attention_params *p)
+{
+    return tess_shares_key_heads(p) ? p->k.out.size : p->n_kv_heads * p->head_size;
+}
+
+/* Whether the layer has norms of q and k. */
+static inline bool tess_norms_heads(const tess_attention_params *p)
+{
+    return p->q_norm.weight >= 0;
+}
+
+/* Elements between tokens of this rank's q, and of its k and v. Without norms of q and k, all three are parts of one
+ * row. */
+typedef struct tess_head_strides {
+    int64_t q, kv;
+} tess_head_strides;
+
+static inline tess_head_strides tess_head_strides_of(const tess_attention_params *p)
+{
+    int64_t Q = p->n_heads * p->head_size, K = p->n_kv_heads * p->head_size;
+    return tess_norms_heads(p) ? (tess_head_strides){Q, K} : (tess_head_strides){Q + 2 * K, Q + 2 * K};
+}
+
+/* Projects y (T, C) to q_raw, k_raw and v. */
+tess_status tess_qkv_forward(const tess_layer_call *call, const void *y, const tess_attention_tensors *tensors);
+/* Computes the parameters' gradients and dy (T, C); dy NULL: not needed. */
+tess_status tess_qkv_backward(const tess_layer_call *call, const void *y, const tess_attention_tensors *tensors,
+                              void *dy);
+bool tess_qkv_trains(const tess_layer_call *call);
+
+/* q_raw, k_raw -> q, k: norms over each head's channels, then rotary positions, if the family has them. */
+tess_status tess_heads_forward(const tess_layer_call *call, const tess_attention_tensors *tensors);
+/* Turns the gradients of attention's q and k into those of the projections. They stay in dq and dk; with norms they
+ * are written to q and k, which are no longer needed. rotated: whether dq and dk are still those of rotated heads. */
+tess_status tess_heads_backward(const tess_layer_call *call, const tess_attention_tensors *tensors, bool rotated);
+
+/* Appends the rows of k and v, `stride` elements apart, to the sequences' pages, if the batch has a cache. */
+tess_status tess_cache_append(const tess_layer_call *call, const void *k, const void *v, int64_t stride);
+/* Fills in the batch's sequences. Their keys and values are those rows, from element `column` on; with a cache, the
+ * rows of their pages. */
+void tess_attention_sequences(const tess_layer_call *call, const void *k, const void *v, int64_t stride, int64_t column,
+                              tess_attention_seq *seqs);
+/* Computes attention: q, k, v -> out. */
+tess_status tess_attention_forward(const tess_layer_call *call, const tess_attention_tensors *tensors);
+/* Computes attention's gradients: dout -> dq, dk, dv. */
+tess_status tess_attention_backward(const tess_layer_call *call, const tess_attention_tensors *tensors);
+/* tess_attention_forward and _backward with shared key heads (tess_shares_key_heads). Collective. */
+tess_status tess_shared_attention_forward(const tess_layer_call *call, const tess_attention_tensors *tensors);
+tess_status tess_shared_attention_backward(const tess_layer_call *call, const tess_attention_tensors *tensors);
+
+/* RMSNorm over the D channels of each of a token's heads. */
+tess_status tess_head_norm_forward(const tess_layer_call *call, const tess_norm *norm, int64_t n_heads, const void *x,
+                                   float *rstd, void *y);
+/* heads: how the ranks that share the layer cut the heads. */
+tess_status tess_head_norm_backward(const tess_layer_call *call, const tess_norm *norm, tess_cut heads, const void *x,
+                                    const float *rstd, const void *dy, void *dx);
+
+/* tess_head_norm_backward for n rows that this rank has whole. */
+tess_status tess_head_norm_own_backward(const tess_layer_call *call, const tess_norm *norm, int64_t n, const void *x,
+                                        const float *rstd, const void *dy, void *dx);
+/* dx is this rank's part. The weight's gradient is whole on every rank. */
+tess_status tess_split_head_norm_backward(const tess_layer_call *call, const tess_norm *norm, tess_cut heads,
+                                          const void *x, const float *rstd, const void *dy, void *dx);
+
+/* ---- Feed-forward ---- */
+typedef struct tess_feed_forward_params {
+    int64_t size; /* F, this rank's part of the channels */
+    tess_norm norm;
+    tess_linear gate, up, down; /* gate.weight -1: down(act(up)); else down(act(gate) * up) */
+} tess_feed_forward_params;
+
+typedef struct tess_feed_forward_tensors {
+    tess_norm_stats stats; /* (R) */
+    void *gate, *up;       /* (T, F); gate only if the family has one */
+    void *act;             /* (T, F) */
+} tess_feed_forward_tensors;
+
+/* ---- Groups ---- */
+/* Saving and cost of dropping a group of a layer, for one token and all ranks that share the layer: bytes of tensors,
+ * and operations of computing them again. */
+typedef struct tess_group_cost {
+    double bytes, flops;
+} tess_group_cost;
+
+/* element: bytes of an element
+ * context: number of tokens of a sequence
+ * copies: number of ranks that hold the same stream */
+tess_group_cost tess_layer_group_cost(const tess_block *block, tess_layer_group group, double element, double context,
+                                      int copies);
+
+#endif
