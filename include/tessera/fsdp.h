@@ -75,6 +75,8 @@ typedef struct tess_param_cut {
     int64_t unit;
 } tess_param_cut;
 
+enum { TESS_CODES_FP8 = 1 };
+
 typedef struct tess_param_desc {
     const char *name; /* name, copied */
     tess_shape shape; /* shape of the whole parameter */
@@ -85,10 +87,11 @@ typedef struct tess_param_desc {
     /* Frozen, and kept only in param_dtype, without float32 weights: its tess_shard has no `master`. Without effect
      * if param_dtype is float32 or the parameter is trainable; otherwise TESS_E_UNSUPPORTED on a device */
     bool narrow;
-    /* A matrix (R, C) that is gathered as E4M3, one byte for each weight. Each row has C codes, then one byte for
-     * each block of 128 weights: the exponent of a float32, which is the power of two by which the codes are scaled.
-     * A code stands for the weight in param_dtype, rounded. With float32 the weights cannot be read in place */
-    bool fp8;
+    /* The codes as which a matrix (R, C) is gathered; 0: none, its values are. TESS_CODES_FP8: E4M3, one byte for each
+     * weight. Each row has C codes, then one byte for each block of 128 weights: the exponent of a float32, which is
+     * the power of two by which the codes are scaled. A code stands for the weight in param_dtype, rounded. With
+     * float32 the weights cannot be read in place */
+    int codes;
     /* A frozen copy of a parameter that ranks with another tess_fsdp own; no rank of this one is primary for it */
     bool elsewhere;
 } tess_param_desc;
@@ -219,7 +222,7 @@ TESS_API tess_status tess_unit_post_backward(tess_unit *unit);
 
 /* Return a parameter of the unit, and, in backward, its gradient buffer. Both are valid between a pre hook and its
  * post hook, and NULL at any other time. They belong to the unit.
- * param: the whole parameter (or this rank's chunk, row-major, if "tp" cuts it), in param dtype or as fp8 codes
+ * param: the whole parameter (or this rank's chunk, row-major, if "tp" cuts it), in param dtype or as codes
  * grad: float32, of the same shape; its content is undefined, and the engine overwrites it; NULL for a frozen
  * parameter */
 TESS_API const void *tess_unit_param(const tess_unit *unit, int index);
@@ -326,21 +329,21 @@ TESS_API tess_status tess_fsdp_optimizer_step(tess_fsdp *fsdp, tess_optimizer *o
 TESS_API tess_status tess_fsdp_grad_norm(tess_fsdp *fsdp, double *norm);
 
 /* ---- Parameters in other forms ---- */
-/* Whether units read the master weights in place. If so, nothing is gathered, and nothing can be gathered as fp8
- * (tess_param_desc.fp8). */
+/* Whether units read the master weights in place. If so, nothing is gathered, and nothing can be gathered as codes
+ * (tess_param_desc.codes). */
 TESS_API bool tess_fsdp_reads_masters(const tess_fsdp *fsdp);
 
-/* Whether parameter `index` is gathered as fp8 codes. False: it is not, or there is no such parameter. */
+/* Whether parameter `index` is gathered as codes. False: it is not, or there is no such parameter. */
 TESS_API bool tess_fsdp_is_coded(const tess_fsdp *fsdp, int index);
 
-/* Returns the elements of a narrow parameter's shard (tess_param_desc.narrow), in param dtype or as fp8 codes. The
+/* Returns the elements of a narrow parameter's shard (tess_param_desc.narrow), in param dtype or as codes. The
  * memory belongs to `fsdp`. Call it after materialize. NULL: the parameter is not narrow, this rank has nothing of its
  * unit, or there is no such parameter. */
 TESS_API void *tess_fsdp_narrow(const tess_fsdp *fsdp, int index);
 /* Returns the size of that memory in bytes; 0: there is none. */
 TESS_API size_t tess_fsdp_narrow_bytes(const tess_fsdp *fsdp, int index);
 
-/* Returns the bytes of this rank's own rows in the form in which they are gathered: fp8 codes and narrow parameters.
+/* Returns the bytes of this rank's own rows in the form in which they are gathered: codes and narrow parameters.
  * They are part of the parameters' memory. Call it after materialize. */
 TESS_API size_t tess_fsdp_codes_bytes(const tess_fsdp *fsdp);
 

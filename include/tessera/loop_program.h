@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 /* A unit of the model: parameters that are gathered and freed together, usually those of a layer (tess_fsdp_add_unit).
- * `tp`, `narrow`, `fp8` and `elsewhere` of its parameters must be zero. */
+ * `tp`, `narrow`, `codes` and `elsewhere` of its parameters must be zero. */
 typedef struct tess_program_unit {
     const char *name;              /* name of at most 31 bytes, unique in the program */
     const tess_param_desc *params; /* (n_params) names of at most 95 bytes, unique in the program */

@@ -14,7 +14,7 @@ static const struct {
     const char *name;
     tess_precision param, state;
     tess_optimizer_kind optimizer;
-    bool fp8, fp8_gather;
+    bool fp8, gathers_fp8;
 } runs[] = {{"float32", TESS_PRECISION_F32, TESS_PRECISION_F32, TESS_ADAMW, false, false},
             {"bfloat16", TESS_PRECISION_BF16, TESS_PRECISION_F32, TESS_ADAMW, false, false},
             {"float16", TESS_PRECISION_F16, TESS_PRECISION_F32, TESS_ADAMW, false, false},
@@ -130,7 +130,7 @@ static tess_status make_plan(tess_mem *mem, const tess_bench_options *options, i
     plan->config.optimizer.name = (int)runs[run].optimizer;
     plan->config.optimizer.state_dtype = (int)runs[run].state;
     plan->config.training.fp8 = runs[run].fp8;
-    plan->config.training.fp8_gather = runs[run].fp8_gather;
+    plan->config.training.gather = runs[run].gathers_fp8 ? TESS_GATHER_FP8 : TESS_GATHER_VALUES;
     plan->config.training.loss_scale = runs[run].param == TESS_PRECISION_F16 ? 0 : 1;
     plan->config.training.loss_scale_init = 512;
     if (!options->common.quick)

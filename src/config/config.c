@@ -282,14 +282,14 @@ bool tess_config_resides(const tess_config *c)
            (c->job.shards == TESS_SHARDS_AUTO && text != NULL && strcmp(text, "device") == 0);
 }
 
-static tess_status check_fp8_gather(const tess_config *c)
+static tess_status check_gather(const tess_config *c)
 {
     const char *device = tess_config_device(c);
     if (device == NULL)
         device = tess_variable_value(TESS_VAR_DEVICE);
     TESS_CHECK(device == NULL || device[0] == '\0' || strcmp(device, "cpu") == 0 || tess_config_resides(c),
                TESS_E_UNSUPPORTED,
-               "training.fp8_gather: codes of the host's shards are read by the CPU's products alone, not on "
+               "training.gather: codes of the host's shards are read by the CPU's products alone, not on "
                "job.device=%s: leave it out, or set job.shards=device",
                device);
     return TESS_OK;
@@ -297,15 +297,15 @@ static tess_status check_fp8_gather(const tess_config *c)
 
 static tess_status check_fp8(const tess_config *c)
 {
-    if (c->training.fp8_gather)
-        TESS_TRY(check_fp8_gather(c));
-    if (!c->training.fp8)
+    if (c->training.gather != TESS_GATHER_VALUES)
+        TESS_TRY(check_gather(c));
+    if (!c->training.fp8 && c->training.gather == TESS_GATHER_VALUES)
         return TESS_OK;
     TESS_CHECK(c->parallelism.tensor_parallel_degree == 1, TESS_E_UNSUPPORTED,
-               "training.fp8: ranks that share a layer may cut a block of 128 that has one scale: set "
+               "training.fp8, training.gather: ranks that share a layer may cut a block of 128 that has one scale: set "
                "parallelism.tensor_parallel_degree=1 (every sharding strategy and pipelines will do)");
     TESS_CHECK(c->lora.rank == 0 && c->lora.path[0] == '\0', TESS_E_UNSUPPORTED,
-               "training.fp8: an adapter's products are not rounded: leave out lora.%s, or set training.fp8=false",
+               "training.fp8, training.gather: an adapter's products are not rounded: leave out lora.%s",
                c->lora.rank > 0 ? "rank" : "path");
     return TESS_OK;
 }

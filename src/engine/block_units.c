@@ -62,14 +62,10 @@ tess_status tess_block_units_deal(tess_mem *mem, const tess_config *config, cons
 }
 
 /* ---- The parameters of units ---- */
-bool tess_gathers_codes(const tess_config *config, const tess_fsdp *fsdp)
+_Static_assert(TESS_GATHER_FP8 == (int)TESS_CODES_FP8, "the choices of training.gather are codes");
+int tess_gathered_codes(const tess_config *config, const tess_fsdp *fsdp)
 {
-    return config->training.fp8_gather && !tess_fsdp_reads_masters(fsdp);
-}
-
-bool tess_param_is_coded(const tess_config *config, const tess_fsdp *fsdp, const tess_model *model, int param)
-{
-    return tess_gathers_codes(config, fsdp) && tess_model_owns_rows(model, param);
+    return tess_fsdp_reads_masters(fsdp) ? 0 : config->training.gather;
 }
 
 /* Whether a parameter needs no float32 master weights. The frozen model under an adapter is neither saved nor
@@ -97,7 +93,7 @@ static tess_param_desc describe_param(const tess_config *config, const tess_fsdp
                             .decay = param->decay,
                             .hidden = param->hidden,
                             .narrow = is_narrow(config, model, param, resident),
-                            .fp8 = tess_param_is_coded(config, fsdp, model, index)};
+                            .codes = tess_model_owns_rows(model, index) ? tess_gathered_codes(config, fsdp) : 0};
     if (param->slice.unit > 0)
         desc.tp = (tess_param_cut){TESS_SHARD, param->slice.dim, param->slice.unit};
     return desc;

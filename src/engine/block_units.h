@@ -51,10 +51,9 @@ tess_status tess_block_units_add(tess_mem *mem, const tess_config *config, const
                                  const tess_slot_units *chunks, int n_chunks, bool resident, tess_fsdp *fsdp,
                                  tess_block_unit *blocks);
 
-/* tess_gathers_codes: whether ranks gather parameters as fp8 codes at all
- * tess_param_is_coded: whether they gather parameter `param` of the model as codes */
-bool tess_gathers_codes(const tess_config *config, const tess_fsdp *fsdp);
-bool tess_param_is_coded(const tess_config *config, const tess_fsdp *fsdp, const tess_model *model, int param);
+/* Returns the codes (tess_param_desc.codes) as which ranks gather the parameters that tess_model_owns_rows names; 0:
+ * as values. */
+int tess_gathered_codes(const tess_config *config, const tess_fsdp *fsdp);
 
 /* Whether ranks hold the parameter in the compute dtype alone, without float32 master weights. Every strategy shards
  * such a parameter. */

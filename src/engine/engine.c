@@ -13,6 +13,7 @@
 #include "inject/inject.h"
 #include "device/peak.h"
 #include "parallel/fsdp/fsdp_offload.h"
+#include "parallel/fsdp/wire_form.h"
 #include "tessera/comm.h"
 #include "engine/model/adapter.h"
 #include "engine/device_memory.h"
@@ -187,7 +188,7 @@ static tess_status build_executor(tess_engine *e)
     if (e->at.degree[TESS_AXIS_PP] > 1)
         TESS_TRY(tess_stage_slots(e->mem, e->stage_plan, e->model, n_local, &options));
     TESS_TRY(tess_activations_fit(e->mem, e->config, e->model, &e->stage_plan->part, &options));
-    options.fp8_codes = tess_gathers_codes(e->config, e->fsdp);
+    options.decode = tess_wire_form_of(options.dtype, tess_gathered_codes(e->config, e->fsdp))->decode;
     const unsigned on_disk = tess_offload_pools(e->config);
     const tess_staging_options staging = {.dtype = options.dtype,
                                           .pins_params = (on_disk & 1u << TESS_POOL_PARAMS) == 0,

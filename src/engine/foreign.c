@@ -27,8 +27,8 @@ static tess_status check_unit(const tess_program *p, const tess_program_unit *un
         TESS_CHECK(d->name != NULL && d->name[0] != '\0' && strlen(d->name) < TESS_PARAM_NAME_SIZE, TESS_E_INVALID,
                    "program: parameter %d of unit '%s' has no name, or one of more than %d bytes", i, unit->name,
                    TESS_PARAM_NAME_SIZE - 1);
-        TESS_CHECK(d->tp.kind == TESS_REPLICATE && !d->narrow && !d->fp8 && !d->elsewhere, TESS_E_UNSUPPORTED,
-                   "program: '%s' is cut by tp, narrow, fp8 or elsewhere; the loop trains whole float32 parameters",
+        TESS_CHECK(d->tp.kind == TESS_REPLICATE && !d->narrow && d->codes == 0 && !d->elsewhere, TESS_E_UNSUPPORTED,
+                   "program: '%s' is cut by tp, narrow, codes or elsewhere; the loop trains whole float32 parameters",
                    d->name);
     }
     return TESS_OK;

@@ -41,7 +41,7 @@ static tess_status check_options(const tess_model *model, const tess_executor_op
                "executor: sequence_parallel is for ranks that share a model; there is one");
     TESS_CHECK(!o->fp8 || (degree == 1 && config->lora.rank == 0 && o->dtype != TESS_F16), TESS_E_UNSUPPORTED,
                "executor: fp8 goes with float32 or bfloat16, one rank's layers and no adapter");
-    TESS_CHECK(!o->fp8_codes || o->fp8, TESS_E_INVALID, "executor: fp8 codes are for maps that round through fp8");
+    TESS_CHECK(o->decode == NULL || degree == 1, TESS_E_UNSUPPORTED, "executor: codes go with one rank's layers");
     return TESS_OK;
 }
 

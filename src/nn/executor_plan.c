@@ -433,7 +433,7 @@ static void plan_common(tess_executor *e, cursor *at)
         plan_split(e, at, &room);
     if (e->model->config.lora.rank > 0)
         plan_low_rank(e, at, &room);
-    if (e->options.fp8)
+    if (e->options.fp8 || e->options.decode != NULL)
         plan_rounded(e, at, &room);
     for (int i = 0; i < TESS_N_INPUTS; i++)
         e->inputs[i] = take(at, (size_t)T, sizeof(int32_t));

@@ -24,8 +24,9 @@ static tess_layer_call call_of(const tess_executor *e, const tess_batch *batch, 
         .split = e->split,
         .low_rank = e->low_rank,
         .fusing = e->fusing,
-        .reads_codes = e->options.fp8_codes,
-        .rounded = tess_executor_passes(e, unit) ? e->rounded : NULL,
+        .rounds = e->options.fp8 && tess_executor_passes(e, unit),
+        .decode = e->options.decode,
+        .rounded = e->rounded,
     };
 }
 

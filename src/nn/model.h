@@ -240,9 +240,9 @@ typedef struct tess_executor_options {
      * weights to E4M3, gradients to E5M2 (round_fp8 of the kernel table). Needs float32 or bfloat16, no adapter, and
      * no ranks that share a model */
     bool fp8;
-    /* Weights that tess_model_owns_rows names are passed as fp8 codes (device/fp8_rows.h), with the same results.
-     * Needs fp8. */
-    bool fp8_codes;
+    /* Weights that tess_model_owns_rows names are passed as rows of codes, which this function decodes to values of
+     * `dtype`; NULL: as values. Needs no ranks that share a model */
+    tess_status (*decode)(tess_stream *stream, const void *rows, int64_t n, int64_t row, tess_dtype dtype, void *to);
     /* Values that layers keep are on the disk of TESS_POOL_ACTIVATIONS (base/mem/named.h); those in use are in
      * memory. Needs a device in host memory. */
     bool on_disk;

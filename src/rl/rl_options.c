@@ -236,7 +236,7 @@ tess_status rl_check(tess_config *c)
         "training.mixed_precision_param: samples are drawn in float32 or bfloat16 (keys and values in pages have "
         "no float16): choose one of them");
     TESS_CHECK(
-        !c->training.fp8, TESS_E_UNSUPPORTED,
+        !c->training.fp8 && c->training.gather == TESS_GATHER_VALUES, TESS_E_UNSUPPORTED,
         "training.fp8: samples are drawn without it, so they would be of another policy: set training.fp8=false");
     TESS_CHECK(c->training.passes == 1, TESS_E_INVALID,
                "training.passes: a loss of sequences is of whole micro-batches: set training.passes=1 and a smaller "

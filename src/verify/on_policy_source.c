@@ -95,7 +95,7 @@ tess_status tess_on_policy_open_config(tess_mem *mem, const tess_config *config,
         config->training.mixed_precision_param != TESS_PRECISION_F16, TESS_E_UNSUPPORTED,
         "training.mixed_precision_param: nothing is generated in float16, which training could be compared with: "
         "choose bfloat16 or float32");
-    TESS_CHECK(!config->training.fp8, TESS_E_UNSUPPORTED,
+    TESS_CHECK(!config->training.fp8 && config->training.gather == TESS_GATHER_VALUES, TESS_E_UNSUPPORTED,
                "training.fp8: what is generated is not rounded, so it could not be compared: set training.fp8=false");
     TESS_TRY(tess_config_load_model(config, reporter, &s->config));
     TESS_CHECK(

@@ -66,22 +66,22 @@ rm -rf plain
 train plain $wide training.fp8=true
 for layout in "-n 1" "-n 3 parallelism.shard_strategy=none" \
     "-n 4 parallelism.shard_strategy=hybrid parallelism.data_parallel_replicate_degree=2" "-n 2"; do
-    same "codes, $layout" plain $wide training.fp8_gather=true $layout
+    same "codes, $layout" plain $wide training.gather=fp8 $layout
 done
 as_predicted
 # The same on a device that has the shards, also if weights, gradients and moments are away from it.
 for layout in "-n 1" "-n 2" "-n 3 parallelism.shard_strategy=none" "-n 2 offload.params=true offload.optimizer=true" \
     "-n 1 offload.params=true" "-n 3 offload.params=true offload.grads=true"; do
-    TESSERA_FAR_DELAYS=2:100 same "codes on a device, $layout" plain $wide training.fp8_gather=true job.device=far \
+    TESSERA_FAR_DELAYS=2:100 same "codes on a device, $layout" plain $wide training.gather=fp8 job.device=far \
         job.shards=device $layout
 done
 expect "codes are as planned" 0 "the same bits: this layout" "$tessera" verify run.yaml -n 2 --steps 1 $wide training.fp8=true \
-    training.fp8_gather=true
+    training.gather=fp8
 rm -rf single
 train single $single training.fp8=true
-same "codes of float32 weights" single $single training.fp8_gather=true -n 2 parallelism.shard_strategy=zero1
-same "codes of float32 weights on a device" single $single training.fp8_gather=true -n 2 job.device=far job.shards=device
-same "codes of float32 weights that are read in place" single $single training.fp8_gather=true
+same "codes of float32 weights" single $single training.gather=fp8 -n 2 parallelism.shard_strategy=zero1
+same "codes of float32 weights on a device" single $single training.gather=fp8 -n 2 job.device=far job.shards=device
+same "codes of float32 weights that are read in place" single $single training.gather=fp8
 
 bad() { # NAME TEXT ARGUMENTS...
     local name=$1 text=$2
@@ -91,8 +91,8 @@ bad() { # NAME TEXT ARGUMENTS...
 bad float16_is_refused "not in float16" training.mixed_precision_param=float16 training.loss_scale=0
 bad shared_layers_are_refused "set parallelism.tensor_parallel_degree=1" -n 2 parallelism.tensor_parallel_degree=2
 bad adapters_are_refused "leave out lora.rank" lora.rank=4
-bad codes_of_the_host_are_of_the_cpu "training.fp8_gather: codes of the host's shards are read by the CPU's products alone" \
-    training.fp8_gather=true job.device=far
-bad codes_are_of_fp8 "training.fp8_gather: weights that are gathered in fp8 are rounded" training.fp8=false training.fp8_gather=true
+bad codes_of_the_host_are_of_the_cpu "training.gather: codes of the host's shards are read by the CPU's products alone" \
+    training.gather=fp8 job.device=far
+bad codes_are_of_fp8 "training.gather: weights that are gathered in fp8 are rounded" training.fp8=false training.gather=fp8
 [ ! -e none ] && pass "nothing was written" || fail "a folder was written"
 finish

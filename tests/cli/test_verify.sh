@@ -43,7 +43,7 @@ for words in "adam" "sgd" "sgd optimizer.momentum=0 $none" "sgd $bf16 $pp=2" "mu
 done
 for words in "activation_checkpoint.mode=full activation_checkpoint.partition=true $tp" \
     "activation_checkpoint.mode=selective activation_checkpoint.recompute=feed_forward" \
-    "training.passes=2" "training.fp8=true training.fp8_gather=true job.device=cpu" "parallelism.fsdp_unit_blocks=2" \
+    "training.passes=2" "training.fp8=true training.gather=fp8 job.device=cpu" "parallelism.fsdp_unit_blocks=2" \
     "offload.params=true offload.optimizer=true optimizer.name=muon" "offload.grads=true offload.activations=true job.device=cpu" \
     "lora.rank=4 model.config= model.path=base/model optimizer.name=muon"; do
     # shellcheck disable=SC2086

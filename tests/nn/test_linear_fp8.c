@@ -68,6 +68,7 @@ static void open_case(case_of *c, const char *level, bool in_out)
                                 .w = c->w,
                                 .dw = c->dw,
                                 .points = &c->points,
+                                .rounds = true,
                                 .rounded = c->rounded};
 }
 

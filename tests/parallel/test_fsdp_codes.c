@@ -43,24 +43,24 @@ static dry_bytes bytes_of(int n_shards, const tess_fsdp_policy *policy, const te
 }
 
 /* A known relation: 16 bits are half of what float32 gathers, fp8 a quarter, but for a byte of scale for 128. */
-static size_t gathered_copies(tess_dtype dtype, bool fp8)
+static size_t gathered_copies(tess_dtype dtype, int codes)
 {
     const tess_fsdp_policy policy = {TESS_STRATEGY_FULL, dtype, TESS_F32, 1, 0};
     const tess_param_desc desc = {
-        .name = "w", .shape = {2, {256, 1024}}, .trainable = true, .hidden = true, .fp8 = fp8};
+        .name = "w", .shape = {2, {256, 1024}}, .trainable = true, .hidden = true, .codes = codes};
     const dry_bytes bytes = bytes_of(4, &policy, &desc);
-    EXPECT_INT(bytes.params, 256 * 1024 + (fp8 ? 64 * (1024 + 8) : 0)); /* own weights, and their codes */
+    EXPECT_INT(bytes.params, 256 * 1024 + (codes > 0 ? 64 * (1024 + 8) : 0)); /* own weights, and their codes */
     return bytes.copies;
 }
 
 static void narrow_copies_are_smaller(void)
 {
     const size_t n = 256 * 1024;
-    EXPECT_INT(gathered_copies(TESS_F32, false), 4 * n);
-    EXPECT_INT(gathered_copies(TESS_BF16, false), 2 * n);
-    EXPECT_INT(gathered_copies(TESS_F16, false), 2 * n);
-    EXPECT_INT(gathered_copies(TESS_BF16, true), n + n / 128);
-    EXPECT_INT(gathered_copies(TESS_F32, true), n + n / 128);
+    EXPECT_INT(gathered_copies(TESS_F32, 0), 4 * n);
+    EXPECT_INT(gathered_copies(TESS_BF16, 0), 2 * n);
+    EXPECT_INT(gathered_copies(TESS_F16, 0), 2 * n);
+    EXPECT_INT(gathered_copies(TESS_BF16, TESS_CODES_FP8), n + n / 128);
+    EXPECT_INT(gathered_copies(TESS_F32, TESS_CODES_FP8), n + n / 128);
 }
 
 /* Decoded weights are those that products read of weights gathered in bfloat16. */
@@ -105,7 +105,7 @@ static void codes_are_gathered(void)
     static float weights[CODE_ROWS * CODE_ROW];
     const tess_fsdp_policy policy = {TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, 0};
     const tess_box whole = {.size = {CODE_ROWS, CODE_ROW}};
-    const tess_param_desc descs[] = {{"codes", {2, {CODE_ROWS, CODE_ROW}}, true, true, .fp8 = true},
+    const tess_param_desc descs[] = {{"codes", {2, {CODE_ROWS, CODE_ROW}}, true, true, .codes = TESS_CODES_FP8},
                                      {"plain", {2, {5, 3}}, true, true}};
     tess_fsdp *fsdp;
     tess_unit *unit;
@@ -235,7 +235,7 @@ static void forms_encode_and_sum(void)
     tess_stream *s;
     EXPECT_OK(tess_stream_create(test_mem(), 1, "ref", &s));
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-        const tess_wire_form *form = tess_wire_form_of(known[i].dtype, false);
+        const tess_wire_form *form = tess_wire_form_of(known[i].dtype, 0);
         float moved[3], sum[3] = {NAN, NAN, NAN};
         EXPECT_INT(form->row_bytes(form, 3), known[i].bytes);
         EXPECT_OK(form->encode(form, s, known[0].rounded, 1, 3, moved));
@@ -246,15 +246,52 @@ static void forms_encode_and_sum(void)
             EXPECT(sum[k] == 2 * known[i].rounded[k]);
     }
     tess_stream_destroy(&s);
-    const tess_wire_form *codes = tess_wire_form_of(TESS_BF16, true);
+    const tess_wire_form *codes = tess_wire_form_of(TESS_BF16, TESS_CODES_FP8);
     EXPECT(codes->sum == NULL && !tess_wire_form_is_plain(codes));
     EXPECT_INT(codes->row_bytes(codes, 300), 300 + 3);
     EXPECT_INT(codes->element(300, 299), 299);
     EXPECT_INT(codes->element(300, 302), 256); /* the scale of the third block of 128 */
-    EXPECT(tess_wire_form_of(TESS_F16, true) == NULL && tess_wire_form_of(TESS_U8, false) == NULL);
+    EXPECT(tess_wire_form_of(TESS_F16, TESS_CODES_FP8) == NULL && tess_wire_form_of(TESS_U8, 0) == NULL);
+}
+
+/* Codes of a row depend on that row alone, and stand for values near those that were encoded. Forms are found by their
+ * numbers, so a new one is tested, too. */
+static void codes_are_by_row(void)
+{
+    enum { ROWS = 3, ROW = 300, N = ROWS * ROW };
+    static const tess_dtype dtypes[] = {TESS_F32, TESS_BF16};
+    static float x[N], read[N];
+    static uint8_t all[4 * N], one[4 * ROW];
+    const tess_box whole = {.size = {ROWS, ROW}};
+    tess_stream *s;
+    EXPECT_OK(tess_stream_create(test_mem(), 1, "ref", &s));
+    EXPECT_OK(fill_weights(NULL, "codes", NULL, &whole, x));
+    for (int i = 0; i < 2; i++) {
+        const tess_wire_form *form;
+        int codes;
+        for (codes = 1; (form = tess_wire_form_of(dtypes[i], codes)) != NULL; codes++) {
+            const size_t bytes = form->row_bytes(form, ROW);
+            EXPECT(form->sum == NULL && form->moves == TESS_U8 && bytes <= sizeof(one));
+            EXPECT_OK(form->encode(form, s, x, ROWS, ROW, all));
+            for (int r = 0; r < ROWS; r++) {
+                EXPECT_OK(form->encode(form, s, x + r * ROW, 1, ROW, one));
+                EXPECT_INT(memcmp(one, all + (size_t)r * bytes, bytes), 0);
+            }
+            EXPECT_OK(form->decode(s, all, ROWS, ROW, dtypes[i], read));
+            for (int k = 0; k < N; k++) {
+                const float value = i == 0 ? read[k] : tess_bf16_to_float(((const uint16_t *)(const void *)read)[k]);
+                EXPECT(fabsf(value - x[k]) <= 0.07f * fmaxf(1, fabsf(x[k])));
+            }
+            for (int64_t at = 0; at < (int64_t)bytes; at++)
+                EXPECT(form->element(ROW, at) >= 0 && form->element(ROW, at) < ROW);
+        }
+        EXPECT(codes > 1);
+    }
+    tess_stream_destroy(&s);
 }
 
 static const test_case cases[] = {
+    CASE(codes_are_by_row),
     CASE(forms_encode_and_sum),
     CASE(narrow_weights_have_no_masters, -1),
     CASE(narrow_weights_alone_have_no_copies),

@@ -22,8 +22,9 @@ static const tess_option training[] = {
            "bfloat16 where all ranks multiply it in hardware, else float32"),
     BOOL(training, fp8, BITS, "false",
          "emulate FP8 in linear layers (inputs and weights E4M3, gradients E5M2); not faster"),
-    BOOL(training, fp8_gather, CALLS, "false",
-         "ranks gather the weights of training.fp8 as E4M3, a byte each, with the same bits"),
+    CHOICE(training, gather, CALLS, "values", "values|fp8",
+           "form in which weights of layers are gathered; fp8: those of training.fp8 as E4M3, a byte each, with the "
+           "same bits"),
     CHOICE(training, mixed_precision_reduce, LAYOUT_AND_BITS, "float32", "bfloat16|float32|float16",
            "dtype in which gradients are sent to the rank that owns them; float16: with training.loss_scale=0"),
     FLOAT(training, loss_scale, BITS, "1", 0, 0x1p60,
@@ -56,9 +57,9 @@ tess_status tess_training_check_precision(const tess_training_section *training)
         training->mixed_precision_param != TESS_PRECISION_F8, TESS_E_INVALID,
         "training.mixed_precision_param: no kernel computes in float8_e4m3: choose bfloat16, which has the range "
         "of float32 (`tessera bench precision` shows what casts to float8_e4m3 lose)");
-    TESS_CHECK(!training->fp8_gather || training->fp8, TESS_E_INVALID,
-               "training.fp8_gather: weights that are gathered in fp8 are rounded, which only products of "
-               "training.fp8=true do not notice: set it, or leave fp8_gather out");
+    TESS_CHECK(training->gather != TESS_GATHER_FP8 || training->fp8, TESS_E_INVALID,
+               "training.gather: weights that are gathered in fp8 are rounded, which only products of "
+               "training.fp8=true do not notice: set it, or leave training.gather out");
     TESS_CHECK(!training->fp8 || training->mixed_precision_param != TESS_PRECISION_F16, TESS_E_INVALID,
                "training.fp8: scaled fp8 values are exact in bfloat16 and float32, not in float16: choose "
                "training.mixed_precision_param=bfloat16");

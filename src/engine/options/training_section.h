@@ -13,6 +13,9 @@ typedef enum tess_precision {
     TESS_PRECISION_AUTO /* not chosen yet */
 } tess_precision;
 
+/* The codes of tess_param_desc, in their order. */
+typedef enum tess_gather_form { TESS_GATHER_VALUES, TESS_GATHER_FP8 } tess_gather_form;
+
 typedef struct tess_training_section {
     int64_t steps, local_batch_size, global_batch_size, passes, seq_len, threads;
     double max_norm, max_value, loss_scale, loss_scale_init;
@@ -20,7 +23,8 @@ typedef struct tess_training_section {
     int64_t loss_scale_interval, loss_scale_hysteresis;
     bool loss_scale_in_a_row;
     int mixed_precision_param, mixed_precision_reduce; /* tess_precision */
-    bool fp8, fp8_gather;
+    bool fp8;
+    int gather; /* tess_gather_form */
     tess_text_list freeze;
 } tess_training_section;
 

@@ -59,11 +59,11 @@ struct tess_layer_call {
     const tess_points *points; /* exchanges between ranks; degree 1: none */
     tess_split_work split;
     tess_low_rank_work low_rank;
-    void *fusing;     /* work space of fused products in backward (tess_gemm_fused_work) */
-    bool reads_codes; /* weights that tess_block_owns_rows names are fp8 codes (device/fp8_rows.h) */
-    /* Work space if a layer's linear maps round their operands through fp8: room for the operands of one product, or
-     * of one sum of products; NULL: no rounding */
-    void *rounded;
+    void *fusing; /* work space of fused products in backward (tess_gemm_fused_work) */
+    bool rounds;  /* linear maps of layers round their operands through fp8 */
+    /* Decodes weights that tess_block_owns_rows names; NULL: they are values (tess_executor_options) */
+    tess_status (*decode)(tess_stream *stream, const void *rows, int64_t n, int64_t row, tess_dtype dtype, void *to);
+    void *rounded; /* work space for operands of one product, or of one sum of products, that are rounded or decoded */
 };
 
 static inline void *tess_at(const tess_layer_call *call, const void *base, int64_t element)

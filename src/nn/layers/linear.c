@@ -1,5 +1,4 @@
 /* Linear maps y = x W^T + b of one rank, also with FP8 values: forward, input gradient, parameter gradients. */
-#include "device/fp8_rows.h"
 #include "nn/layers/layers.h"
 
 /* A matrix that a product reads, and the elements between its rows. */
@@ -14,7 +13,7 @@ static tess_status read_factor(const tess_layer_call *call, factor stored, int64
                                tess_fp8 format, int64_t *used, factor *read)
 {
     *read = stored;
-    if (call->rounded == NULL)
+    if (!call->rounds)
         return TESS_OK;
     void *room = tess_at(call, call->rounded, *used);
     *used += rows * columns;
@@ -33,12 +32,12 @@ static tess_status read_weight(const tess_layer_call *call, const tess_linear *l
     const factor stored = {tess_at(call, call->w[linear->weight], linear->offset), linear->ld};
     int64_t rows = linear->in_out ? linear->n_in : linear->n_out,
             columns = linear->in_out ? linear->n_out : linear->n_in;
-    if (!call->reads_codes || !tess_block_owns_rows(call->block, linear->weight))
+    if (call->decode == NULL || !tess_block_owns_rows(call->block, linear->weight))
         return read_factor(call, stored, rows, columns, TESS_E4M3, used, w);
     void *room = tess_at(call, call->rounded, *used);
     *used += rows * columns;
     *w = (factor){room, columns};
-    return tess_fp8_decode_rows(call->stream, call->w[linear->weight], rows, columns, call->dtype, room);
+    return call->decode(call->stream, call->w[linear->weight], rows, columns, call->dtype, room);
 }
 
 static tess_status read_input(const tess_layer_call *call, const tess_linear *linear, const void *x, int64_t *used,

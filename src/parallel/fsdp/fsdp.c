@@ -11,9 +11,9 @@ static tess_status check_policy(const tess_fsdp_policy *policy)
 {
     TESS_CHECK(policy->strategy >= TESS_STRATEGY_NONE && policy->strategy <= TESS_STRATEGY_HYBRID, TESS_E_INVALID,
                "fsdp: %d is no sharding strategy", (int)policy->strategy);
-    TESS_CHECK(tess_wire_form_of(policy->param_dtype, false) != NULL, TESS_E_INVALID,
+    TESS_CHECK(tess_wire_form_of(policy->param_dtype, 0) != NULL, TESS_E_INVALID,
                "fsdp: param_dtype is %s; choose float32, bfloat16 or float16", tess_dtype_name(policy->param_dtype));
-    const tess_wire_form *reduce = tess_wire_form_of(policy->reduce_dtype, false);
+    const tess_wire_form *reduce = tess_wire_form_of(policy->reduce_dtype, 0);
     TESS_CHECK(reduce != NULL && reduce->sum != NULL, TESS_E_INVALID,
                "fsdp: reduce_dtype is %s; choose float32, bfloat16 or float16", tess_dtype_name(policy->reduce_dtype));
     TESS_CHECK(policy->reshard_after_forward >= 0, TESS_E_INVALID,
@@ -71,7 +71,7 @@ tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, te
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*fsdp), "fsdp", (void **)&fsdp));
     *fsdp = (tess_fsdp){.place = {.runtime = runtime, .mem = mem},
                         .policy = *policy,
-                        .reduce_form = tess_wire_form_of(policy->reduce_dtype, false),
+                        .reduce_form = tess_wire_form_of(policy->reduce_dtype, 0),
                         .step_size = 1,
                         .step = {.n_passes = 1, .micro = -1}};
     fsdp->clock = &fsdp->own_clock;
@@ -274,12 +274,12 @@ static tess_status check_params(const tess_fsdp_family *family, const char *unit
                        tess_shape_atleast_1d(shape).dim[tp->dim] % tp->unit == 0,
                    TESS_E_INVALID, "fsdp: parameter '%s' of shape %s: units of %lld do not divide dimension %d",
                    params[i].name, tess_shape_format(shape, text, sizeof(text)), (long long)tp->unit, tp->dim);
-        TESS_CHECK(!params[i].fp8 ||
+        TESS_CHECK(params[i].codes == 0 ||
                        (shape->n_dims == 2 && fsdp->topology.n_tp == 1 &&
-                        tess_wire_form_of(fsdp->policy.param_dtype, true) != NULL && !family->facts.direct),
+                        tess_wire_form_of(fsdp->policy.param_dtype, params[i].codes) != NULL && !family->facts.direct),
                    TESS_E_UNSUPPORTED,
-                   "fsdp: parameter '%s' in fp8: a matrix can be, of which no rank has columns, and which is not read "
-                   "as float16 or in place",
+                   "fsdp: parameter '%s' as codes: a matrix can be, of which no rank has columns, and which is not "
+                   "read as float16 or in place",
                    params[i].name);
         TESS_CHECK(fsdp->place.device == NULL || !is_narrow(fsdp, &params[i]), TESS_E_UNSUPPORTED,
                    "fsdp: the narrow parameter '%s' on a device: its shards have float32 weights only; leave `narrow` "
@@ -312,7 +312,7 @@ static tess_status fill_unit(tess_unit *unit, const char *name, const tess_param
         p->decay = params[i].decay;
         p->hidden = params[i].hidden;
         p->elsewhere = params[i].elsewhere;
-        p->form = tess_wire_form_of(fsdp->policy.param_dtype, params[i].fp8);
+        p->form = tess_wire_form_of(fsdp->policy.param_dtype, params[i].codes);
         p->narrow = is_narrow(fsdp, &params[i]);
         unit->layout.plain = unit->layout.plain && tess_wire_form_is_plain(p->form);
         unit->layout.narrow = unit->layout.narrow || p->narrow;

@@ -2,6 +2,7 @@
 
 #include "device/fp8.h"
 #include "device/fp8_rows.h"
+#include "tessera/fsdp.h"
 
 /* ---- Values ---- */
 static size_t plain_bytes(const tess_wire_form *form, int64_t row)
@@ -45,6 +46,11 @@ static tess_status encode_fp8(const tess_wire_form *form, tess_stream *stream, c
     return tess_fp8_encode_rows(stream, rows, n, row, form->reads, to);
 }
 
+static tess_status decode_fp8(tess_stream *stream, const void *rows, int64_t n, int64_t row, tess_dtype reads, void *to)
+{
+    return tess_fp8_decode_rows(stream, rows, n, row, reads, to);
+}
+
 /* A scale counts as the first element of its block. */
 static int64_t fp8_element(int64_t row, int64_t at)
 {
@@ -52,17 +58,17 @@ static int64_t fp8_element(int64_t row, int64_t at)
 }
 
 static const tess_wire_form forms[] = {
-    {"float32", TESS_F32, TESS_F32, plain_bytes, round_rows, sum_values, NULL},
-    {"bfloat16", TESS_BF16, TESS_BF16, plain_bytes, round_rows, sum_values, NULL},
-    {"float16", TESS_F16, TESS_F16, plain_bytes, round_rows, sum_values, NULL},
-    {"fp8 of float32", TESS_F32, TESS_U8, fp8_bytes, encode_fp8, NULL, fp8_element},
-    {"fp8 of bfloat16", TESS_BF16, TESS_U8, fp8_bytes, encode_fp8, NULL, fp8_element},
+    {"float32", 0, TESS_F32, TESS_F32, plain_bytes, round_rows, NULL, sum_values, NULL},
+    {"bfloat16", 0, TESS_BF16, TESS_BF16, plain_bytes, round_rows, NULL, sum_values, NULL},
+    {"float16", 0, TESS_F16, TESS_F16, plain_bytes, round_rows, NULL, sum_values, NULL},
+    {"fp8 of float32", TESS_CODES_FP8, TESS_F32, TESS_U8, fp8_bytes, encode_fp8, decode_fp8, NULL, fp8_element},
+    {"fp8 of bfloat16", TESS_CODES_FP8, TESS_BF16, TESS_U8, fp8_bytes, encode_fp8, decode_fp8, NULL, fp8_element},
 };
 
-const tess_wire_form *tess_wire_form_of(tess_dtype dtype, bool fp8)
+const tess_wire_form *tess_wire_form_of(tess_dtype dtype, int codes)
 {
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
-        if (forms[i].reads == dtype && tess_wire_form_is_plain(&forms[i]) == !fp8)
+        if (forms[i].reads == dtype && forms[i].codes == codes)
             return &forms[i];
     return NULL;
 }

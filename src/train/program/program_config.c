@@ -7,7 +7,7 @@
 /* Sections and keys that only apply to models and texts of the library, or to its launcher, and exceptions. */
 static const char refused[] =
     " model tokenizer data lora activation_checkpoint recovery elastic validation sample rl rollout reward reference "
-    "critic evaluation health job.shards training.passes training.seq_len training.fp8 training.fp8_gather "
+    "critic evaluation health job.shards training.passes training.seq_len training.fp8 training.gather "
     "training.loss_scale parallelism.fsdp_unit_blocks parallelism.fsdp_unit_bytes parallelism.fsdp_unit_mixed "
     "parallelism.tensor_parallel_degree parallelism.enable_sequence_parallel parallelism.pipeline_parallel_degree "
     "parallelism.pipeline_parallel_split_points offload.activations checkpoint.initial_load_path "
