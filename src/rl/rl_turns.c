@@ -65,6 +65,12 @@ static tess_status tolerate(rl *r, tess_status status)
     return TESS_OK;
 }
 
+/* Returns the team of the ranks that differ from this one only on an axis that divides the model, or NULL. */
+static tess_team *team_of(const rl *r, int axis)
+{
+    return tess_axis_kind_of(axis) == TESS_AXIS_OF_MODEL ? tess_mesh_team(r->engine->mesh, tess_axis_name(axis)) : NULL;
+}
+
 /* Gives the answer that the speaking rank has got to all ranks that draw the sample. If it has failed, so have all;
  * its message is that of the job, because its number is the lowest. */
 static tess_status share(rl *r, tess_status status, tess_buffer *observation, bool *goes_on)
@@ -72,17 +78,17 @@ static tess_status share(rl *r, tess_status status, tess_buffer *observation, bo
     int32_t words[] = {status, *goes_on};
     if (!rl_draws_together(r))
         return status;
-    tess_team *const teams[] = {tess_mesh_team(r->engine->mesh, "tp"), tess_mesh_team(r->engine->mesh, "pp")};
-    for (int i = 0; i < 2; i++)
-        if (teams[i] != NULL)
-            TESS_TRY(tess_broadcast(teams[i], words, 2, TESS_I32, 0, NULL));
+    for (int axis = 0; axis < TESS_AXES; axis++)
+        if (team_of(r, axis) != NULL)
+            TESS_TRY(tess_broadcast(team_of(r, axis), words, 2, TESS_I32, 0, NULL));
     r->newest.turns.all_failed = words[0] != TESS_OK;
     TESS_CHECK(rl_speaks(r) || !r->newest.turns.all_failed, (tess_status)words[0],
                "a turn failed on the rank that speaks");
     TESS_TRY(status);
     *goes_on = words[1] != 0;
-    TESS_TRY(rl_share_bytes(teams[0], observation));
-    return rl_share_bytes(teams[1], observation);
+    for (int axis = 0; axis < TESS_AXES; axis++)
+        TESS_TRY(rl_share_bytes(team_of(r, axis), observation));
+    return TESS_OK;
 }
 
 tess_status rl_turn(rl *r, const tess_prompts *prompts, rl_sample *s, int64_t turn, int64_t first, bool *goes_on)

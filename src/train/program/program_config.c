@@ -9,9 +9,8 @@ static const char refused[] =
     " model tokenizer data lora activation_checkpoint recovery elastic validation sample rl rollout reward reference "
     "critic evaluation health job.shards training.passes training.seq_len training.fp8 training.gather "
     "training.loss_scale parallelism.fsdp_unit_blocks parallelism.fsdp_unit_bytes parallelism.fsdp_unit_mixed "
-    "parallelism.tensor_parallel_degree parallelism.enable_sequence_parallel parallelism.pipeline_parallel_degree "
-    "parallelism.pipeline_parallel_split_points offload.activations checkpoint.initial_load_path "
-    "metrics.pipeline_timeline ";
+    "parallelism.enable_sequence_parallel parallelism.pipeline_parallel_split_points offload.activations "
+    "checkpoint.initial_load_path metrics.pipeline_timeline ";
 static const char kept[] = " model.save_dtype validation.enable validation.interval ";
 
 static bool is_listed(const char *list, const char *name)
@@ -21,11 +20,17 @@ static bool is_listed(const char *list, const char *name)
     return strstr(list, word) != NULL;
 }
 
-static bool applies(const tess_program *program, const char *section, const char *key)
+static bool divides_model(const tess_option *option)
 {
+    return option->axis != NULL && tess_axis_kind_of(tess_axis_find(option->axis)) == TESS_AXIS_OF_MODEL;
+}
+
+static bool applies(const tess_program *program, const char *section, const tess_option *option)
+{
+    const char *key = option->key;
     if (program->update != NULL && strcmp(section, "optimizer") == 0)
         return strcmp(key, "optimizer.lr") == 0;
-    return is_listed(kept, key) || (!is_listed(refused, section) && !is_listed(refused, key));
+    return is_listed(kept, key) || (!is_listed(refused, section) && !is_listed(refused, key) && !divides_model(option));
 }
 
 static tess_status check_keys(const tess_program *program, const tess_config *config)
@@ -37,7 +42,7 @@ static tess_status check_keys(const tess_program *program, const tess_config *co
         const void *values = tess_options_section(&tables[t], config);
         for (int i = 0; i < section->n_rows; i++)
             TESS_CHECK(tess_options_is_default(&section->rows[i], values) ||
-                           applies(program, section->name, section->rows[i].key),
+                           applies(program, section->name, &section->rows[i]),
                        TESS_E_INVALID,
                        "%s does not apply to a program that has a %s of its own (tessera/loop.h): leave it out",
                        section->rows[i].key, strcmp(section->name, "optimizer") == 0 ? "optimizer" : "model");
